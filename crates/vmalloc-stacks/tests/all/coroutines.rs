@@ -1,9 +1,6 @@
 //! Coroutines of `corosensei` on our stacks.
-#![cfg(feature = "corosensei")]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 /// Recurses `depth` times, with a kilobyte in each frame.

@@ -1,8 +1,6 @@
 //! Guards: on both sides of every stack, whatever happened before.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use vmalloc_stacks::{Growable, Settings, Stack, Stacks};

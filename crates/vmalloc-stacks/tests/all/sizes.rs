@@ -1,8 +1,6 @@
 //! Bad input: a typed error, and nothing is changed.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use vmalloc_stacks::{OpenError, Settings, StackError, Stacks};
 
 fn refusal(settings: Settings) -> StackError {

@@ -1,8 +1,6 @@
 //! Reuse: the kept part stays warm, and the rest is given back in batches.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use vmalloc_stacks::{Settings, Stack, Stacks};
 
 #[test]
@@ -85,21 +83,25 @@ fn a_trimmed_stack_reads_as_zero_below_the_kept_part() {
 /// One stack can't be trimmed, for a page of it is not mapped any more: all others are.
 #[test]
 fn a_stack_that_can_t_be_trimmed_keeps_no_other_from_it() {
-    // In a child, which has one thread: no other one maps something in the hole.
-    in_child(|| {
-        let stacks = open(16, 4);
-        let all: Vec<_> = (0..20).map(|_| stacks.stack().unwrap()).collect();
-        all.iter().for_each(|stack| use_pages(stack, 16, 1));
-        let mut ends = ends(&all);
-        ends.sort_unstable();
-        let (bottom, _) = ends.remove(7);
-        // SAFETY: the stack is this test's, and is not used any more.
-        assert_eq!(unsafe { libc::munmap(std::ptr::with_exposed_provenance_mut(bottom + PAGE), PAGE) }, 0);
-        drop(all);
-        stacks.trim();
-        assert_eq!(memory(&ends), (0, 19 * 4));
-        // No stack is made any more, and the pool goes with the child.
-        std::mem::forget(stacks);
+    in_own_process(|| {
+        // In a child, which has one thread: no other one maps something in the hole.
+        in_child(|| {
+            let stacks = open(16, 4);
+            let all: Vec<_> = (0..20).map(|_| stacks.stack().unwrap()).collect();
+            all.iter().for_each(|stack| use_pages(stack, 16, 1));
+            let mut ends = ends(&all);
+            ends.sort_unstable();
+            let (bottom, _) = ends.remove(7);
+            // SAFETY: the stack is this test's, and is not used any more.
+            let unmapped =
+                unsafe { libc::munmap(std::ptr::with_exposed_provenance_mut(bottom + PAGE), PAGE) };
+            assert_eq!(unmapped, 0);
+            drop(all);
+            stacks.trim();
+            assert_eq!(memory(&ends), (0, 19 * 4));
+            // No stack is made any more, and the pool goes with the child.
+            std::mem::forget(stacks);
+        });
     });
 }
 

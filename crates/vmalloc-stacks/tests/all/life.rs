@@ -1,8 +1,6 @@
 //! The life of a pool: handles, stacks, threads.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use std::sync::mpsc;
 use vmalloc_stacks::{Growable, Stack, Stacks};
 
@@ -22,37 +20,41 @@ fn is_mapped(addr: usize) -> bool {
 /// One test, for nothing else may map addresses meanwhile.
 #[test]
 fn a_pool_lives_as_long_as_a_handle_or_a_stack_and_no_longer() {
-    in_child(|| {
-        let stacks = open(16, 4);
-        let other = stacks.clone();
-        let all: Vec<_> = (0..200).map(|_| stacks.stack().unwrap()).collect();
-        let last = other.growable(PAGE, 4 * PAGE).unwrap();
-        let addr = all[0].bottom();
-        drop(stacks);
-        other.stack().unwrap();
-        all.iter().for_each(|stack| use_pages(stack, 16, 1));
-        drop(other);
-        all.iter().for_each(|stack| use_pages(stack, 16, 2));
-        assert_guarded(all[7].bottom(), all[7].top());
-        drop(all);
-        last.grow(4 * PAGE).unwrap();
-        assert_eq!(peek(last.bottom()), Some(0));
-        assert!(is_mapped(addr));
-        drop(last);
-        assert!(!is_mapped(addr), "the span is gone with its last stack");
+    in_own_process(|| {
+        in_child(|| {
+            let stacks = open(16, 4);
+            let other = stacks.clone();
+            let all: Vec<_> = (0..200).map(|_| stacks.stack().unwrap()).collect();
+            let last = other.growable(PAGE, 4 * PAGE).unwrap();
+            let addr = all[0].bottom();
+            drop(stacks);
+            other.stack().unwrap();
+            all.iter().for_each(|stack| use_pages(stack, 16, 1));
+            drop(other);
+            all.iter().for_each(|stack| use_pages(stack, 16, 2));
+            assert_guarded(all[7].bottom(), all[7].top());
+            drop(all);
+            last.grow(4 * PAGE).unwrap();
+            assert_eq!(peek(last.bottom()), Some(0));
+            assert!(is_mapped(addr));
+            drop(last);
+            assert!(!is_mapped(addr), "the span is gone with its last stack");
+        });
     });
 }
 
 #[test]
 fn cached_stacks_keep_no_pool() {
-    in_child(|| {
-        let stacks = open(16, 4);
-        let all: Vec<_> = (0..100).map(|_| stacks.stack().unwrap()).collect();
-        all.iter().for_each(|stack| use_pages(stack, 16, 1));
-        let addr = all[0].bottom();
-        drop(all);
-        drop(stacks);
-        assert!(!is_mapped(addr));
+    in_own_process(|| {
+        in_child(|| {
+            let stacks = open(16, 4);
+            let all: Vec<_> = (0..100).map(|_| stacks.stack().unwrap()).collect();
+            all.iter().for_each(|stack| use_pages(stack, 16, 1));
+            let addr = all[0].bottom();
+            drop(all);
+            drop(stacks);
+            assert!(!is_mapped(addr));
+        });
     });
 }
 
