@@ -59,7 +59,7 @@ fn all(seed: u64) -> Vec<Step> {
             .after("C library"),
         xtask("clients", "clients").after("packages"),
         step("dependencies", "cargo deny check").after("tools"),
-        step("peers", "cargo check --quiet -p vmalloc-bench --features peers"),
+        step("benches with all their peers", "cargo test -p vmalloc-bench --features peers"),
         step("driver", "cargo run --quiet --release -p vmalloc-cli -- test performance test_loop_count=2000"),
         step("published results", "cargo run --quiet --release -p vmalloc-cli -- reproduce").after("driver"),
     ]
