@@ -1,10 +1,8 @@
 //! Calls in handlers of signals, in children of forks made while other threads are inside a call,
 //! and after settings and limits under which nothing is served.
 
-mod common;
-
-use common::held_fork::{during_a_fork, fork_and};
-use common::{again, reservation};
+use crate::common::held_fork::{during_a_fork, fork_and};
+use crate::common::{again, reservation};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -55,7 +53,7 @@ fn is_served(addr: usize) -> bool {
 #[test]
 fn handlers_map_memory_while_the_thread_is_in_a_call() {
     for mode in MODES {
-        again("handlers_under_the_library", mode);
+        again(handlers_under_the_library, mode);
     }
 }
 
@@ -90,7 +88,7 @@ fn handlers_under_the_library() {
 #[test]
 fn children_go_on_whatever_other_threads_were_doing() {
     for mode in MODES {
-        again("forks_under_the_library", mode);
+        again(forks_under_the_library, mode);
     }
 }
 
@@ -123,7 +121,7 @@ fn fork_and_use() {
 #[test]
 fn what_was_unmapped_during_a_fork_is_mapped_again_after_it() {
     for mode in MODES {
-        again("unmapped_in_fork_under_the_library", mode);
+        again(unmapped_in_fork_under_the_library, mode);
     }
 }
 
@@ -193,7 +191,7 @@ fn place(addr: usize) -> usize {
 
 #[test]
 fn more_changes_during_a_fork_than_there_is_room_for_are_made_all_the_same() {
-    again("many_changes_in_fork_under_the_library", &[]);
+    again(many_changes_in_fork_under_the_library, &[]);
 }
 
 #[test]
@@ -238,7 +236,7 @@ fn find_cuts(addr: &mut usize) {
 
 #[test]
 fn all_mappings_are_the_kernels_after_mlockall() {
-    again("mlockall_under_the_library", &[("VMALLOC_MMAP_KEEP", "16M")]);
+    again(mlockall_under_the_library, &[("VMALLOC_MMAP_KEEP", "16M")]);
 }
 
 #[test]
@@ -259,7 +257,7 @@ fn mlockall_under_the_library() {
 
 #[test]
 fn a_machine_that_refuses_the_reservation_serves_by_the_kernel_alone() {
-    let output = again("limit_under_the_library", &[]);
+    let output = again(limit_under_the_library, &[]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("all mappings are the kernel's: the limit on addresses"), "{said}");
 }
@@ -277,7 +275,7 @@ fn limit_under_the_library() {
 #[test]
 fn settings_that_make_no_sense_cost_a_line() {
     let output =
-        again("served_under_the_library", &[("VMALLOC_MMAP_KEEP", "much"), ("VMALLOC_MMAP_LEAST", "1")]);
+        again(served_under_the_library, &[("VMALLOC_MMAP_KEEP", "much"), ("VMALLOC_MMAP_LEAST", "1")]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("VMALLOC_MMAP_KEEP=much makes no sense"), "{said}");
     assert!(said.contains("VMALLOC_MMAP_LEAST=1 makes no sense"), "{said}");
@@ -298,7 +296,7 @@ fn served_under_the_library() {
 
 #[test]
 fn the_least_size_is_told_by_a_setting() {
-    again("page_under_the_library", &[("VMALLOC_MMAP_LEAST", "4K")]);
+    again(page_under_the_library, &[("VMALLOC_MMAP_LEAST", "4K")]);
 }
 
 #[test]
@@ -309,7 +307,7 @@ fn page_under_the_library() {
 
 #[test]
 fn the_kernel_never_maps_into_a_hole() {
-    again("holes_under_the_library", &[]);
+    again(holes_under_the_library, &[]);
 }
 
 #[test]
@@ -334,7 +332,7 @@ fn holes_under_the_library() {
 #[test]
 fn a_hole_is_handed_out_where_the_program_asks_for_it() {
     for mode in MODES {
-        again("no_replace_under_the_library", mode);
+        again(no_replace_under_the_library, mode);
     }
 }
 

@@ -1,8 +1,6 @@
 //! A program in C that maps memory with a file locked, flushes all files, and forks, all at once.
 
-mod common;
-
-use common::library;
+use crate::common::library;
 use std::path::Path;
 use std::process::Command;
 

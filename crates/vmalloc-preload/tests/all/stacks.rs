@@ -1,8 +1,6 @@
 //! Threads that have the least stack that there is, 16 KiB.
 
-mod common;
-
-use common::{done, program, run};
+use crate::common::{done, program, run};
 
 /// With purges of many ranges at once and of few, and of each kind.
 const SETTINGS: [&[(&str, &str)]; 5] = [

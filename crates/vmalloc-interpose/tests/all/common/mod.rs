@@ -1,35 +1,24 @@
 //! The library, and this test program run again under it.
-#![allow(dead_code)]
 
 pub(crate) mod held_fork;
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::sync::OnceLock;
+use std::any::type_name;
+use std::path::PathBuf;
+use std::process::Output;
+use vmalloc_harness::{OwnProcess, dynamic_library};
 
-/// Returns the library, after cargo has built it with the settings of tests.
-pub(crate) fn library() -> &'static Path {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the folder of the build");
-        let status = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--package", "vmalloc-interpose", "--profile", "test", "--target-dir"])
-            .arg(target)
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .status();
-        assert!(status.expect("cargo runs").success(), "the library can't be built");
-        target.join("debug/libvmalloc_mmap.so")
-    })
+/// Returns the library.
+pub(crate) fn library() -> PathBuf {
+    dynamic_library("vmalloc-interpose", "libvmalloc_mmap.so")
 }
 
 /// Runs one ignored test of this program again, under the library, with these variables.
 #[track_caller]
-pub(crate) fn again(test: &str, variables: &[(&str, &str)]) -> Output {
-    let program = std::env::current_exe().expect("the path of this program");
-    let mut command = Command::new(program);
-    command.args(["--ignored", "--exact", test, "--nocapture", "--test-threads=1"]);
-    command.env("LD_PRELOAD", library()).envs(variables.iter().copied());
-    let output = command.output().expect("this program starts");
+pub(crate) fn again<F: Fn()>(_: F, variables: &[(&str, &str)]) -> Output {
+    let (_, test) = type_name::<F>().split_once("::").expect("a function has a path");
+    let own = OwnProcess::of(test).expect("the tests that run here run no others");
+    let own = variables.iter().fold(own, |own, (name, value)| own.env(name, value));
+    let output = own.env("LD_PRELOAD", library()).output();
     let said = String::from_utf8_lossy(&output.stdout);
     let complaint = String::from_utf8_lossy(&output.stderr);
     println!("{}", said.lines().filter(|line| line.contains(": ")).collect::<Vec<_>>().join("\n"));
@@ -45,7 +34,7 @@ pub(crate) fn number(name: &str) -> Option<u64> {
 
 /// Returns the seed of this run, which `VMALLOC_SEED` chooses.
 pub(crate) fn seed() -> u64 {
-    let seed = number("VMALLOC_SEED").unwrap_or_else(|| u64::from(std::process::id()));
+    let seed = vmalloc_harness::env::seed(20_261_125);
     println!("VMALLOC_SEED={seed}");
     seed
 }

@@ -1,7 +1,7 @@
 //! Random calls, made in both worlds.
 
-use crate::calls::{Answer, Call, Door, PAGE};
-use crate::worlds::{Region, Worlds, guard};
+use super::calls::{Answer, Call, Door, PAGE};
+use super::worlds::{Region, Worlds, guard};
 use std::ops::Range;
 
 const MOST_REGIONS: usize = 12;

@@ -1,8 +1,6 @@
 //! Wrong pointers: one line that says what is wrong, and the end of the program, as in glibc.
 
-mod common;
-
-use common::{done, program, run};
+use crate::common::{done, program, run};
 use std::os::unix::process::ExitStatusExt;
 
 const ABORTED: Option<i32> = Some(libc::SIGABRT);

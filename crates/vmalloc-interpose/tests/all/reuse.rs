@@ -1,10 +1,9 @@
 //! A kept area is reused only as it was on the first day: nothing of the mapping before outlasts
 //! its end.
 
-mod common;
-
-use common::{again, reservation};
+use crate::common::{again, reservation};
 use std::ptr;
+use vmalloc_harness::not_run;
 
 const BYTES: usize = 128 << 10;
 const READ_WRITE: i32 = libc::PROT_READ | libc::PROT_WRITE;
@@ -85,7 +84,7 @@ const fn effects() -> [(&'static str, Effect); 9] {
 #[test]
 fn nothing_but_the_pages_outlasts_a_mapping() {
     for settings in KEEP {
-        again("effects_under_the_library", settings);
+        again(effects_under_the_library, settings);
     }
 }
 
@@ -102,7 +101,7 @@ fn effects_under_the_library() {
     for (name, effect) in EFFECTS {
         let addr = map();
         if !effect(ptr::with_exposed_provenance_mut(addr)) {
-            println!("NOT RUN: {name}: the kernel refuses it");
+            not_run(format_args!("an area kept after {name}"), "the kernel refuses it");
         }
         unmap(addr);
         let later = map();
@@ -116,7 +115,7 @@ fn effects_under_the_library() {
 
 #[test]
 fn a_budget_is_kept_and_large_areas_are_not() {
-    again("budget_under_the_library", &[("VMALLOC_MMAP_KEEP", "512K")]);
+    again(budget_under_the_library, &[("VMALLOC_MMAP_KEEP", "512K")]);
 }
 
 #[test]

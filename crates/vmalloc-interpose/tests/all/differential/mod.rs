@@ -1,20 +1,15 @@
 //! Random calls through the library and straight to the kernel, compared call by call: answers,
 //! errors, access to every page by `/proc/self/maps`, contents.
 //!
-//! `VMALLOC_CALLS=1000000 cargo test -p vmalloc-interpose --test differential` makes as many.
+//! `VMALLOC_CALLS=1000000 cargo test -p vmalloc-interpose --test all differential` makes as many.
 
-#[path = "differential/calls.rs"]
 mod calls;
-mod common;
-#[path = "differential/maps.rs"]
 mod maps;
-#[path = "differential/steps.rs"]
 mod steps;
-#[path = "differential/worlds.rs"]
 mod worlds;
 
-use common::held_fork::{during_a_fork, fork_and};
-use common::{again, number, seed};
+use crate::common::held_fork::{during_a_fork, fork_and};
+use crate::common::{again, number, seed};
 use std::time::Instant;
 use worlds::Worlds;
 
@@ -34,7 +29,7 @@ fn calls() -> u64 {
 fn compare(settings: &[(&str, &str)]) {
     let (seed, calls) = (seed().to_string(), calls().to_string());
     let own = [("VMALLOC_SEED", seed.as_str()), ("VMALLOC_CALLS", &calls), ("VMALLOC_MMAP_LEAST", "4K")];
-    again("one_thread_under_the_library", &[&own, settings].concat());
+    again(one_thread_under_the_library, &[&own, settings].concat());
 }
 
 #[test]
@@ -60,7 +55,7 @@ fn every_call_answers_as_the_kernel_while_another_thread_forks() {
     for keep in [None, Some(("VMALLOC_MMAP_KEEP", "1M"))] {
         let (seed, calls) = (seed().to_string(), calls().to_string());
         let own = [("VMALLOC_SEED", seed.as_str()), ("VMALLOC_CALLS", &calls), ("VMALLOC_MMAP_LEAST", "4K")];
-        again("calls_in_forks_under_the_library", &[&own[..], keep.as_slice()].concat());
+        again(calls_in_forks_under_the_library, &[&own[..], keep.as_slice()].concat());
     }
 }
 
@@ -82,7 +77,7 @@ fn threads_do_not_see_each_other() {
     for keep in [None, Some(("VMALLOC_MMAP_KEEP", "1M"))] {
         let (seed, calls) = (seed().to_string(), (calls() / 4).to_string());
         let own = [("VMALLOC_SEED", seed.as_str()), ("VMALLOC_CALLS", &calls), ("VMALLOC_MMAP_LEAST", "4K")];
-        again("threads_under_the_library", &[&own[..], keep.as_slice()].concat());
+        again(threads_under_the_library, &[&own[..], keep.as_slice()].concat());
     }
 }
 

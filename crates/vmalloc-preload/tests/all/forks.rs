@@ -1,9 +1,7 @@
 //! Threads that allocate, resize and free while the program forks: contents are checked, and every
 //! child goes on, with threads of its own.
 
-mod common;
-
-use common::{done, program, run, seed};
+use crate::common::{done, program, run, seed};
 
 fn stress(settings: &[(&str, &str)], threads: &str, steps: &str, forks: &str) {
     let seed = seed().to_string();

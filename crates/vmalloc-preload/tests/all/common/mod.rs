@@ -1,27 +1,17 @@
-//! Programs in C under the library, which is built first.
-#![allow(dead_code)]
+//! Programs in C that run with the library.
 
 use std::env::var_os;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::OnceLock;
+use vmalloc_harness::dynamic_library;
 
-/// Returns the library, after cargo has built it with the settings of tests.
-pub(crate) fn library() -> &'static Path {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        if let Some(folder) = compiled_before() {
-            return folder.join("libvmalloc_malloc.so");
-        }
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the folder of the build");
-        let status = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--package", "vmalloc-preload", "--profile", "test", "--target-dir"])
-            .arg(target)
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .status();
-        assert!(status.expect("cargo runs").success(), "the library can't be built");
-        target.join("debug/libvmalloc_malloc.so")
-    })
+/// Returns the library.
+pub(crate) fn library() -> PathBuf {
+    const NAME: &str = "libvmalloc_malloc.so";
+    match compiled_before() {
+        Some(folder) => folder.join(NAME),
+        None => dynamic_library("vmalloc-preload", NAME),
+    }
 }
 
 /// Returns the folder with the library and the programs where there is no compiler: `cargo xtask
@@ -100,8 +90,7 @@ pub(crate) fn done(output: &Output) -> String {
 
 /// Returns the seed of this run, which `VMALLOC_SEED` chooses.
 pub(crate) fn seed() -> u64 {
-    let given = std::env::var("VMALLOC_SEED").ok().and_then(|text| text.parse().ok());
-    let seed = given.unwrap_or_else(|| u64::from(std::process::id()));
+    let seed = vmalloc_harness::env::seed(20_261_125);
     println!("VMALLOC_SEED={seed}");
     seed
 }

@@ -10,8 +10,8 @@
 //!
 //! The mappings of the image are the truth: nothing else is kept of a region but where it is.
 
-use crate::calls::{Answer, Call, Door, PAGE, read, write};
-use crate::maps::{Maps, NO_ACCESS};
+use super::calls::{Answer, Call, Door, PAGE, read, write};
+use super::maps::{Maps, NO_ACCESS};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use std::ops::Range;

@@ -1,13 +1,12 @@
 //! Settings, and machines that refuse: the program runs in any case.
 
-mod common;
-
-use common::{done, library, program, run};
+use crate::common::{done, library, program, run};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
+use vmalloc_harness::not_run;
 
 #[test]
 fn a_setting_that_makes_no_sense_costs_a_line_and_the_default_is_taken() {
@@ -92,8 +91,7 @@ fn a_limit_on_addresses_leaves_the_program_to_glibc_with_one_line() {
 fn a_program_without_proc_runs() {
     // SAFETY: no conditions.
     if unsafe { libc::geteuid() } != 0 {
-        println!("NOT RUN: only root may chroot");
-        return;
+        return not_run("a_program_without_proc_runs", "only root may chroot");
     }
     assert_eq!(done(&run(&program("limits.c"), &["chroot"], &[])), "");
 }
@@ -101,17 +99,18 @@ fn a_program_without_proc_runs() {
 /// The dynamic loader takes no preloaded library for such a program, so this one is linked to it.
 #[test]
 fn a_program_with_more_rights_than_its_caller_has_the_defaults() {
+    const NAME: &str = "a_program_with_more_rights_than_its_caller_has_the_defaults";
     const NOBODY: u32 = 65_534;
     // SAFETY: no conditions.
     if unsafe { libc::geteuid() } != 0 {
-        println!("NOT RUN: only root may make programs for others");
-        return;
+        return not_run(NAME, "only root may make programs for others");
     }
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/secure.c");
     let program = std::env::temp_dir().join(format!("vmalloc-secure-{}", std::process::id()));
-    let folder = library().parent().unwrap();
+    let library = library();
+    let folder = library.parent().unwrap();
     let mut compile = Command::new("cc");
-    compile.arg(source).args(["-fno-builtin", "-Wl,--no-as-needed"]).arg(library());
+    compile.arg(source).args(["-fno-builtin", "-Wl,--no-as-needed"]).arg(&library);
     compile.arg(format!("-Wl,-rpath,{}", folder.display())).arg("-o").arg(&program);
     assert!(compile.status().unwrap().success());
     let run = |mode, user| {
@@ -127,8 +126,7 @@ fn a_program_with_more_rights_than_its_caller_has_the_defaults() {
     let (complaint, said) = run(0o4755, NOBODY);
     fs::remove_file(&program).unwrap();
     if said.starts_with("the rights") {
-        println!("NOT RUN: {} is mounted without setuid", program.display());
-        return;
+        return not_run(NAME, format_args!("{} is mounted without setuid", program.display()));
     }
     assert_eq!((complaint.as_str(), said.as_str()), ("", "more rights\ndone\n"));
 }

@@ -1,9 +1,8 @@
 //! Each entry point, with the library and without it: a program of ours can't tell them apart.
 
-mod common;
-
-use common::{done, library, plugin, program, program_linked_to, run};
+use crate::common::{done, library, plugin, program, program_linked_to, run};
 use std::process::Command;
+use vmalloc_harness::not_run;
 
 /// The thresholds that programs run at: the least, and the default.
 const THRESHOLDS: [&str; 2] = ["4096", "32K"];
@@ -80,7 +79,7 @@ fn three_hundred_processes_start() {
     let places = program("limits.c");
     for nth in 0..300 {
         let start = if nth % 2 == 0 { "0" } else { "1M" };
-        done(&run(&places, &["plain"], &[("VMALLOC_START", start)]));
+        done(&run(&places, &["start"], &[("VMALLOC_START", start)]));
     }
 }
 
@@ -88,8 +87,8 @@ fn three_hundred_processes_start() {
 fn the_library_needs_little_static_tls_and_shows_only_malloc() {
     let headers = Command::new("readelf").args(["-lW", "--dyn-syms"]).arg(library()).output();
     let Ok(headers) = headers else {
-        println!("NOT RUN: readelf is not installed");
-        return;
+        let what = "the_library_needs_little_static_tls_and_shows_only_malloc";
+        return not_run(what, "readelf is not installed");
     };
     let text = String::from_utf8_lossy(&headers.stdout).into_owned();
     let tls = text.lines().find(|line| line.trim_start().starts_with("TLS")).expect("a TLS segment");
