@@ -1,13 +1,9 @@
 //! The allocator as that of a whole program: sizes on both sides of the threshold, threads, forks.
 
-use std::alloc::{Layout, System};
+use crate::{HEAP, THRESHOLD};
+use std::alloc::Layout;
 use std::os::unix::process::CommandExt;
-use vmalloc_malloc::LargeAlloc;
-
-const THRESHOLD: usize = 8192;
-
-#[global_allocator]
-static HEAP: LargeAlloc = LargeAlloc::new(System, THRESHOLD);
+use vmalloc_harness::{in_own_process, test_name};
 
 /// Returns true if the block is the space's.
 fn is_large<T>(block: &[T]) -> bool {
@@ -57,30 +53,42 @@ fn blocks_are_on_their_side_of_the_threshold_and_move_with_their_content() {
     }
     let absurd = Layout::from_size_align(isize::MAX as usize & !4095, 1).unwrap();
     // SAFETY: the size is not zero.
-    assert!(unsafe { std::alloc::alloc(absurd) }.is_null(), "no machine has as much");
+    let memory = std::hint::black_box(unsafe { std::alloc::alloc(absurd) });
+    assert!(memory.is_null(), "no machine has as much");
 }
 
 /// The child has 1 GiB of addresses, of which a half or less is the space's.
 #[test]
 fn a_block_outgrows_a_full_space() {
-    const NAME: &str = "a_block_outgrows_a_full_space";
     const MIB: usize = 1 << 20;
-    if std::env::var_os("VMALLOC_TEST_CHILD").is_none() {
-        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-        command.args([NAME, "--exact", "--nocapture", "--test-threads=1"]).env("VMALLOC_TEST_CHILD", "1");
-        // SAFETY: setrlimit(2) may be called between fork and exec.
-        unsafe { command.pre_exec(limit_addresses) };
-        let output = command.output().unwrap();
-        return assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    with_few_addresses(|| {
+        let mut first = vec![7_u8; 60 * MIB];
+        let second = vec![8_u8; 60 * MIB];
+        assert!(is_large(&first) && is_large(&second), "both fit");
+        let heap = HEAP.heap().unwrap();
+        first.reserve_exact(heap.reservation().1 - first.len());
+        assert!(!is_large(&first), "all of the space does not");
+        assert!(first.iter().all(|&byte| byte == 7) && second.iter().all(|&byte| byte == 8));
+        assert!(heap.space().stats().busy_pages < 100 << 8, "the block of the space was freed");
+    });
+}
+
+/// Runs a test in a process of its own, which has the limit from its start on: its first large
+/// block opens the space.
+fn with_few_addresses<F: FnOnce()>(body: F) {
+    const CHILD: &str = "VMALLOC_TEST_CHILD";
+    if std::env::var_os(CHILD).is_some() {
+        return body();
     }
-    let mut first = vec![7_u8; 60 * MIB];
-    let second = vec![8_u8; 60 * MIB];
-    assert!(is_large(&first) && is_large(&second), "both fit");
-    let heap = HEAP.heap().unwrap();
-    first.reserve_exact(heap.reservation().1 - first.len());
-    assert!(!is_large(&first), "all of the space does not");
-    assert!(first.iter().all(|&byte| byte == 7) && second.iter().all(|&byte| byte == 8));
-    assert!(heap.space().stats().busy_pages < 100 << 8, "the block of the space was freed");
+    let test = test_name::<F>();
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    command.args([&test, "--exact", "--nocapture", "--test-threads=1"]).env(CHILD, "1");
+    // SAFETY: setrlimit(2) may be called between fork and exec.
+    unsafe { command.pre_exec(limit_addresses) };
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let passed = output.status.success() && said.contains("1 passed");
+    assert!(passed, "{test}: {said}{}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// Leaves 1 GiB of addresses to the process.
@@ -95,24 +103,26 @@ fn limit_addresses() -> std::io::Result<()> {
 
 #[test]
 fn threads_and_children_of_forks_use_it() {
-    std::thread::scope(|scope| {
-        for seed in 1..4 {
-            scope.spawn(move || use_the_heap(seed));
-        }
-        for round in 0..20 {
-            // SAFETY: the child uses the allocator, which is made for that, and ends.
-            let child = unsafe { libc::fork() };
-            assert!(child >= 0);
-            if child == 0 {
-                use_the_heap(100 + round);
-                // SAFETY: no conditions.
-                unsafe { libc::_exit(0) };
+    in_own_process(|| {
+        std::thread::scope(|scope| {
+            for seed in 1..4 {
+                scope.spawn(move || use_the_heap(seed));
             }
-            let mut status = 0;
-            // SAFETY: room for the answer.
-            let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
-            assert_eq!((waited, status), (child, 0));
-        }
+            for round in 0..20 {
+                // SAFETY: the child uses the allocator, which is made for that, and ends.
+                let child = unsafe { libc::fork() };
+                assert!(child >= 0);
+                if child == 0 {
+                    use_the_heap(100 + round);
+                    // SAFETY: no conditions.
+                    unsafe { libc::_exit(0) };
+                }
+                let mut status = 0;
+                // SAFETY: room for the answer.
+                let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+                assert_eq!((waited, status), (child, 0));
+            }
+        });
+        HEAP.heap().expect("it was opened").space().verify().unwrap();
     });
-    HEAP.heap().expect("it was opened").space().verify().unwrap();
 }
