@@ -1,10 +1,7 @@
 //! The interface of the shared library: its symbols, its name, its static memory, and declarations
 //! that programs were compiled for.
 
-#[allow(dead_code)]
-mod common;
-
-use common::{CRATE, built, declarations, has};
+use crate::common::{CRATE, built, declarations, has};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -22,7 +19,7 @@ fn output_of(program: &str, words: &[&str], path: &Path) -> String {
 
 #[test]
 fn the_library_shows_the_functions_of_the_header_and_nothing_else() {
-    if !has("nm") {
+    if !has("the_library_shows_the_functions_of_the_header_and_nothing_else", "nm") {
         return;
     }
     let symbols = output_of("nm", &["-D", "--defined-only"], &built("libvmalloc_c.so"));
@@ -35,7 +32,7 @@ fn the_library_shows_the_functions_of_the_header_and_nothing_else() {
 
 #[test]
 fn the_library_has_its_name_and_little_static_memory() {
-    if !has("readelf") {
+    if !has("the_library_has_its_name_and_little_static_memory", "readelf") {
         return;
     }
     let library = built("libvmalloc_c.so");
@@ -70,7 +67,7 @@ fn no_declaration_of_the_last_header_has_changed() {
 
 #[test]
 fn abidiff_finds_nothing_that_programs_would_miss() {
-    if !has("abidiff") {
+    if !has("abidiff_finds_nothing_that_programs_would_miss", "abidiff") {
         return;
     }
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));

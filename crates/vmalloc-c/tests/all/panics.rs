@@ -2,10 +2,8 @@
 
 use std::ffi::{c_int, c_void};
 use std::os::unix::process::ExitStatusExt;
-use std::process::Command;
 use vmalloc_c::{vmalloc_alloc, vmalloc_area, vmalloc_open, vmalloc_walk};
-
-const CHILD: &str = "VMALLOC_TEST_PANICS";
+use vmalloc_harness::OwnProcess;
 
 unsafe extern "C-unwind" fn panics(_: *mut c_void, _: *const vmalloc_area) -> c_int {
     panic!("a mistake inside");
@@ -27,13 +25,9 @@ fn child() {
 
 #[test]
 fn a_panic_aborts_with_its_message() {
-    if std::env::var_os(CHILD).is_some() {
-        return child();
-    }
-    let test = std::env::current_exe().expect("this program has a path");
-    let mut command = Command::new(test);
-    command.args(["a_panic_aborts_with_its_message", "--exact", "--nocapture"]).env(CHILD, "1");
-    let output = command.output().expect("it can be started");
+    let name = "panics::a_panic_aborts_with_its_message";
+    let Some(own) = OwnProcess::of(name) else { return child() };
+    let output = own.output();
     assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stderr).contains("a mistake inside"), "{output:?}");
 }

@@ -1,9 +1,6 @@
 //! The examples in C of the documents, compiled and run.
 
-#[allow(dead_code)]
-mod common;
-
-use common::{CRATE, compile_text, run, succeeded};
+use crate::common::{CRATE, compile_text, run, succeeded};
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -3,11 +3,13 @@
 #[allow(dead_code)]
 pub(crate) mod declarations;
 
+use std::fmt::Display;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
+use vmalloc_harness::not_run;
 
 pub(crate) const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 
@@ -33,11 +35,11 @@ pub(crate) fn library() -> &'static Path {
     })
 }
 
-/// Returns true if a program is there, and says so if not.
-pub(crate) fn has(program: &str) -> bool {
+/// Returns true if a program is there. Notes what is not run if not.
+pub(crate) fn has(what: impl Display, program: &str) -> bool {
     let found = Command::new(program).arg("--version").output().is_ok_and(|it| it.status.success());
     if !found {
-        println!("NOT RUN: {program} is not installed");
+        not_run(what, format_args!("{program} is not installed"));
     }
     found
 }

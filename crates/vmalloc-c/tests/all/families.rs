@@ -1,11 +1,9 @@
 //! Programs in C and C++, one for each family of calls: as they are, with the compiler's
 //! sanitizers, and under valgrind.
 
-#[allow(dead_code)]
-mod common;
-
-use common::{compile, has, run, succeeded};
+use crate::common::{compile, has, run, succeeded};
 use std::os::unix::process::ExitStatusExt;
+use vmalloc_harness::not_run;
 
 /// Builds and runs a program: plain, and with the sanitizers of addresses and undefined behaviour.
 fn program(source: &str) {
@@ -14,13 +12,13 @@ fn program(source: &str) {
     let options = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
     match compile(source, &format!("{source}-sanitized"), &options) {
         Ok(sanitized) => succeeded(&format!("{source}, sanitized"), &run(&[], &sanitized)),
-        Err(error) => println!("NOT RUN: {source} with sanitizers: {}", error.lines().next().unwrap_or("")),
+        Err(error) => not_run(format_args!("{source} with sanitizers"), first_line(&error)),
     }
 }
 
 /// Runs a program under valgrind: no error of memory, and nothing lost.
 fn checked(source: &str) {
-    if !has("valgrind") {
+    if !has(format_args!("{source} under valgrind"), "valgrind") {
         return;
     }
     let plain = compile(source, &format!("{source}-checked"), &[]).unwrap_or_else(|error| panic!("{error}"));
@@ -32,6 +30,10 @@ fn checked(source: &str) {
         "--errors-for-leak-kinds=definite",
     ];
     succeeded(&format!("{source} under valgrind"), &run(&under, &plain));
+}
+
+fn first_line(error: &str) -> &str {
+    error.lines().next().unwrap_or("no reason is given")
 }
 
 macro_rules! programs {
@@ -64,7 +66,7 @@ fn random_programs_hold_under_sanitizers() {
     match compile("stress.c", "stress-sanitized", &options) {
         Ok(sanitized) => succeeded("stress.c, sanitized", &run(&[], &sanitized)),
         Err(error) => {
-            println!("NOT RUN: stress.c with sanitizers: {}", error.lines().next().unwrap_or(""));
+            not_run("stress.c with sanitizers", first_line(&error));
             let plain =
                 compile("stress.c", "stress", &[]).unwrap_or_else(|error| panic!("stress.c: {error}"));
             succeeded("stress.c", &run(&[], &plain));
