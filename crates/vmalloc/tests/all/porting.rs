@@ -1,6 +1,6 @@
 //! The example of the porting guide does what the guide says.
 
-#[path = "../examples/made_up_machine.rs"]
+#[path = "../../examples/made_up_machine.rs"]
 mod made_up_machine;
 
 #[test]

@@ -3,8 +3,6 @@
 //! They lock one node after the other, and an allocation brings areas from one node to another. One
 //! thread plays both: before it takes the n-th lock, it does what the other CPU would do there.
 
-#![cfg(not(miri))]
-
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::fmt;
