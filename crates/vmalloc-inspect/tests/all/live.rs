@@ -1,15 +1,8 @@
 //! A look into a live process.
 
-mod common;
-
-use common::Subject;
+use crate::common::Subject;
 use std::process::Command;
 use vmalloc_inspect::{AreaState, InspectError, Place, Position, Process, Source, Target};
-
-#[test]
-fn subject() {
-    common::play();
-}
 
 fn place(target: &Target<'_>, addr: u64) -> Place {
     target.explain(addr).expect("it is read").place.expect("it is in the space")

@@ -1,17 +1,11 @@
 //! A look into core dumps: one that the kernel has written, one by gcore, and files that are none.
 
-mod common;
-
-use common::Subject;
+use crate::common::Subject;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use vmalloc_harness::not_run;
 use vmalloc_inspect::{AreaState, CoreDump, InspectError, Position, Process, Target};
-
-#[test]
-fn subject() {
-    common::play();
-}
 
 /// A folder of this test, which is removed with its dumps.
 struct Folder(PathBuf);
@@ -47,20 +41,28 @@ fn check(dump: &Path, subject: &Subject) {
 fn a_dump_that_the_kernel_has_written_is_read() {
     let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
     if pattern.trim().contains(['|', '/', '%']) {
-        return println!("NOT RUN: core dumps of this machine go to {pattern}");
+        return not_run(
+            "a_dump_that_the_kernel_has_written_is_read",
+            format_args!("core dumps of this machine go to {pattern}"),
+        );
     }
     let folder = Folder::new("kernel");
     let mut subject = Subject::start_dumpable("aborts", &folder.0);
     let status = subject.go_on();
     let dumps = fs::read_dir(&folder.0).expect("a folder").filter_map(Result::ok).map(|entry| entry.path());
-    let Some(dump) = dumps.min() else { return println!("NOT RUN: no core was dumped: {status}") };
+    let Some(dump) = dumps.min() else {
+        return not_run(
+            "a_dump_that_the_kernel_has_written_is_read",
+            format_args!("no core was dumped: {status}"),
+        );
+    };
     check(&dump, &subject);
 }
 
 #[test]
 fn a_dump_by_gcore_is_read_with_and_without_the_span() {
     if Command::new("gcore").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
-        return println!("NOT RUN: gcore is not installed");
+        return not_run("a_dump_by_gcore_is_read_with_and_without_the_span", "gcore is not installed");
     }
     for role in ["small", "hidden"] {
         let (folder, subject) = (Folder::new(role), Subject::start(role));
@@ -69,7 +71,10 @@ fn a_dump_by_gcore_is_read_with_and_without_the_span() {
         let gcore = Command::new("gcore").args(["-o".as_ref(), prefix.as_os_str(), pid.as_ref()]).output();
         let dump = folder.0.join(format!("dump.{pid}"));
         if !dump.exists() {
-            return println!("NOT RUN: gcore made no dump: {gcore:?}");
+            return not_run(
+                "a_dump_by_gcore_is_read_with_and_without_the_span",
+                format_args!("gcore made no dump: {gcore:?}"),
+            );
         }
         check(&dump, &subject);
         subject.end();
@@ -97,7 +102,7 @@ fn files_that_are_no_dumps_are_refused() {
 #[test]
 fn a_dump_that_was_cut_off_is_an_error() {
     if Command::new("gcore").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
-        return println!("NOT RUN: gcore is not installed");
+        return not_run("a_dump_that_was_cut_off_is_an_error", "gcore is not installed");
     }
     let (folder, subject) = (Folder::new("cut"), Subject::start("small"));
     let pid = subject.pid().to_string();
@@ -105,7 +110,7 @@ fn a_dump_that_was_cut_off_is_an_error() {
     let _ = Command::new("gcore").args(["-o".as_ref(), prefix.as_os_str(), pid.as_ref()]).output();
     let dump = folder.0.join(format!("dump.{pid}"));
     let Ok(file) = fs::OpenOptions::new().write(true).open(&dump) else {
-        return println!("NOT RUN: gcore made no dump");
+        return not_run("a_dump_that_was_cut_off_is_an_error", "gcore made no dump");
     };
     let whole = file.metadata().expect("its size").len();
     for part in 1..16 {

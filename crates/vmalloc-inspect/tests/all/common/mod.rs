@@ -28,7 +28,6 @@ impl Subject {
     }
 
     /// Starts such a child in `folder`, with leave to dump core there.
-    #[allow(dead_code, reason = "not every test file needs it")]
     pub(crate) fn start_dumpable(role: &str, folder: &Path) -> Self {
         let program = std::env::current_exe().expect("this program");
         let line = format!(
@@ -72,7 +71,6 @@ impl Subject {
     }
 
     /// Lets the child go on to its end, and returns how it ended.
-    #[allow(dead_code, reason = "not every test file needs it")]
     pub(crate) fn go_on(&mut self) -> ExitStatus {
         let _ = self.stdin.write_all(b"\n");
         self.process.wait().expect("its end")
