@@ -1,8 +1,6 @@
 //! `vmalloc info`: its session, as text and as JSON.
 
-mod common;
-
-use common::{json, text};
+use crate::common::{json, text};
 
 const TAGS: [&str; 11] = [
     "frame_buffer",

@@ -1,8 +1,6 @@
 //! The command line: what it explains, what it refuses, and pipes that close.
 
-mod common;
-
-use common::{json, run, text, vmalloc};
+use crate::common::{json, run, text, vmalloc};
 
 #[test]
 fn without_arguments_help_fits_one_screen() {

@@ -16,7 +16,6 @@ pub(crate) fn run(line: &str) -> Output {
 }
 
 /// Runs the program, which must succeed, and returns its text.
-#[allow(dead_code, reason = "not every test file needs it")]
 pub(crate) fn text(line: &str) -> String {
     let output = run(line);
     assert_eq!(output.status.code(), Some(0), "{line}: {}", String::from_utf8_lossy(&output.stderr));
@@ -24,7 +23,6 @@ pub(crate) fn text(line: &str) -> String {
 }
 
 /// The JSON it printed, and its exit code.
-#[allow(dead_code, reason = "not every test file needs it")]
 pub(crate) fn json(line: &str) -> (Value, Option<i32>) {
     let output = run(line);
     let value = serde_json::from_slice(&output.stdout);

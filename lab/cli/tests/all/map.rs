@@ -1,8 +1,6 @@
 //! `vmalloc map`: pictures of a kernel's areas, and what is said where there can be none.
 
-mod common;
-
-use common::{json, run, text, vmalloc};
+use crate::common::{json, run, text, vmalloc};
 use std::io::Write;
 use std::process::Stdio;
 

@@ -1,8 +1,6 @@
 //! `vmalloc replay`: what it reads, refuses, prints and writes. How fast anything is, no test says.
 
-mod common;
-
-use common::{json, run, text, vmalloc};
+use crate::common::{json, run, text, vmalloc};
 use serde_json::Value;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;

@@ -1,8 +1,6 @@
 //! `vmalloc latency`: what it measures, prints and stores. How fast anything is, no test says.
 
-mod common;
-
-use common::{json, text};
+use crate::common::{json, text};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};

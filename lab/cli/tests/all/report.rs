@@ -1,9 +1,7 @@
 //! `vmalloc report`: the page is written, and the numbers are told. How fast anything is, no test
 //! says.
 
-mod common;
-
-use common::{json, run, text};
+use crate::common::{json, run, text};
 
 #[test]
 fn a_quick_report_is_one_well_formed_file() {

@@ -1,9 +1,7 @@
 //! `vmalloc explain` and `vmalloc top`: another process is looked at, which is this program's own
 //! `vmalloc latency`.
 
-mod common;
-
-use common::{json, run, text, vmalloc};
+use crate::common::{json, run, text, vmalloc};
 use std::io::Read;
 use std::process::{Child, Stdio};
 

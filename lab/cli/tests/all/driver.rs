@@ -1,8 +1,6 @@
 //! The test driver: its cases, its lines, its numbers.
 
-mod common;
-
-use common::{json, run, text};
+use crate::common::{json, run, text};
 use serde_json::Value;
 use std::process::{Command, Output};
 
