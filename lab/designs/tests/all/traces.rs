@@ -11,11 +11,11 @@ use vmalloc_lab::trace::{
     Account, Compression, Damage, Event, Format, Kind, OpenError, Place, Reader, Reason,
 };
 
-const SHORT: &[u8] = include_bytes!("data/short.txt");
-const SHORT_XZ: &[u8] = include_bytes!("data/short.txt.xz");
-const LA57: &[u8] = include_bytes!("data/la57.txt.xz");
-const MODULES: &[u8] = include_bytes!("data/modules.txt.zst");
-const PROGRAM: &[u8] = include_bytes!("data/program.txt.gz");
+const SHORT: &[u8] = include_bytes!("../data/short.txt");
+const SHORT_XZ: &[u8] = include_bytes!("../data/short.txt.xz");
+const LA57: &[u8] = include_bytes!("../data/la57.txt.xz");
+const MODULES: &[u8] = include_bytes!("../data/modules.txt.zst");
+const PROGRAM: &[u8] = include_bytes!("../data/program.txt.gz");
 const ALL: [&[u8]; 5] = [SHORT, SHORT_XZ, LA57, MODULES, PROGRAM];
 
 /// The events of a trace that must not be damaged, and its account.
@@ -113,7 +113,7 @@ fn each_window_is_a_design_of_its_own() {
 }
 
 /// Traces long enough for many drains: forks, and control groups with modules.
-const LONG: [&[u8]; 2] = [include_bytes!("data/forks.vmt.xz"), include_bytes!("data/cgroups.vmt.xz")];
+const LONG: [&[u8]; 2] = [include_bytes!("../data/forks.vmt.xz"), include_bytes!("../data/cgroups.vmt.xz")];
 
 /// The evidence that the design of 2024 is Linux's: where it purges when Linux did, it needs as
 /// many addresses as Linux did.
@@ -158,7 +158,7 @@ fn compressed_traces_may_follow_each_other_and_be_cut() {
 
 #[test]
 fn listings_are_no_traces_and_the_message_says_so() {
-    let Err(error) = Reader::open(&include_bytes!("data/vmallocinfo.txt")[..]) else { panic!("no trace") };
+    let Err(error) = Reader::open(&include_bytes!("../data/vmallocinfo.txt")[..]) else { panic!("no trace") };
     assert!(matches!(error, OpenError::Foreign(_)));
     assert!(error.to_string().contains("/proc/vmallocinfo"), "{error}");
 }

@@ -1,6 +1,6 @@
 //! Random programs, and what has to be true after each step.
 
-use crate::oracle::{Promise, Ranges, highest_base, promise, ranges};
+use super::oracle::{Promise, Ranges, highest_base, promise, ranges};
 use std::collections::BTreeMap;
 use vmalloc::PageRange;
 use vmalloc_lab::designs::Name;

@@ -3,9 +3,10 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
 use vmalloc::PageRange;
+use vmalloc_harness::env;
 use vmalloc_lab::designs::Name;
 use vmalloc_lab::{Ask, Design, Segment, Setup, State, cpu};
-use vmalloc_model::{Seeded, Source, env};
+use vmalloc_model::{Seeded, Source};
 
 fn setup(pages: u64, lazy_max: u64) -> Setup {
     Setup::with_cpus(3).span(PageRange::from_len(1, pages).expect("a span")).lazy_max(lazy_max)

@@ -2,7 +2,6 @@
 //! threads that meet.
 //!
 //! `VMALLOC_SEED` repeats a run that failed, `VMALLOC_OPS` makes programs longer.
-#![allow(missing_docs)]
 
 mod oracle;
 mod program;
@@ -10,9 +9,9 @@ mod threads;
 
 use program::{Plan, play};
 use vmalloc::PageRange;
+use vmalloc_harness::env;
 use vmalloc_lab::Setup;
 use vmalloc_lab::designs::Name;
-use vmalloc_model::env;
 
 /// Programs for each design and plan.
 const PROGRAMS: u64 = 24;
