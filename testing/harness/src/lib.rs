@@ -2,13 +2,16 @@
 //!
 //! - [`in_own_process`] runs a test in a process that it has for itself.
 //! - [`not_run`] notes what could not be run here, and why, where nothing can hide it.
+//! - [`dynamic_library`] finds a library that programs of a test run with.
 //! - [`env`] has the seeds and lengths of random tests.
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod env;
+mod library;
 mod missing;
 mod own_process;
 
+pub use library::dynamic_library;
 pub use missing::not_run;
 pub use own_process::{OwnProcess, in_own_process, test_name};

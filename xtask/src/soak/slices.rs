@@ -165,12 +165,12 @@ fn c_library() -> Slice {
     const TEST: [&str; 5] = ["test", "--release", "-p", "vmalloc-c", "--test"];
     let command = |seed: u64, length: Duration| {
         let mut cargo = cargo(&TEST);
-        cargo.args(["c", "random_programs_hold_under_sanitizers", "--", "--nocapture"]);
+        cargo.args(["all", "random_programs_hold_under_sanitizers", "--", "--nocapture"]);
         cargo.env("VMALLOC_SEED", seed.to_string()).env("VMALLOC_SECONDS", length.as_secs().to_string());
         cargo
     };
     let mut build = cargo(&TEST);
-    build.args(["c", "--no-run"]);
+    build.args(["all", "--no-run"]);
     Slice {
         name: "c-library".into(),
         missing: None,

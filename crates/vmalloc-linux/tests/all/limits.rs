@@ -67,7 +67,7 @@ fn more_than_the_machine_has_is_refused_or_halved() {
 #[test]
 fn want_of_memory_maps_nothing_and_passes() {
     in_own_process(|| {
-        for guards in Guards::all() {
+        for guards in guards_by_mapping() {
             let Some(linux) = reserve(SPAN, guards, BatchAdvise::Loop) else { continue };
             let first = pages(&linux, 0, 1);
             map(&linux, first);

@@ -31,6 +31,6 @@ mod root;
 mod signals;
 mod space;
 mod strategies;
-mod trap_limits;
+mod trap_means;
 mod trap_report;
 mod traps;

@@ -17,7 +17,12 @@ static void use(void)
 int main(int argc, char **argv)
 {
     CHECK(argc == 2);
-    if (!strcmp(argv[1], "addresses")) {
+    if (!strcmp(argv[1], "start")) {
+        char *block = malloc(1 << 20);
+        CHECK(block);
+        memset(block, 1, 8192);
+        free(block);
+    } else if (!strcmp(argv[1], "addresses")) {
         struct rlimit limit = {512 << 20, 512 << 20};
         CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
         use();

@@ -2,7 +2,7 @@
 
 // Its tests use more of it.
 #[allow(dead_code)]
-#[path = "../../../../crates/vmalloc-c/tests/common/declarations.rs"]
+#[path = "../../../../crates/vmalloc-c/tests/all/common/declarations.rs"]
 mod declarations;
 
 use super::{CRATE, Error};

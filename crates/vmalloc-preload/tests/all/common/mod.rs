@@ -1,0 +1,96 @@
+//! Programs in C that run with the library.
+
+use std::env::var_os;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use vmalloc_harness::dynamic_library;
+
+/// Returns the library.
+pub(crate) fn library() -> PathBuf {
+    const NAME: &str = "libvmalloc_malloc.so";
+    match compiled_before() {
+        Some(folder) => folder.join(NAME),
+        None => dynamic_library("vmalloc-preload", NAME),
+    }
+}
+
+/// Returns the folder with the library and the programs where there is no compiler: `cargo xtask
+/// kernels` makes it.
+fn compiled_before() -> Option<PathBuf> {
+    var_os("VMALLOC_TEST_PROGRAMS").map(PathBuf::from)
+}
+
+/// Compiles a program of `tests/programs`. Returns its path.
+pub(crate) fn program(source: &str) -> PathBuf {
+    if let Some(folder) = compiled_before() {
+        return folder.join(source);
+    }
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source);
+    // Tests run at once, and so do the test programs: each has a copy of its own.
+    let name = format!("{}-{}-{:?}", source, std::process::id(), std::thread::current().id());
+    let to = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name.replace(['(', ')'], ""));
+    let compiler = if source.ends_with(".cpp") { "c++" } else { "cc" };
+    let flags = [
+        "-O1",
+        "-g",
+        "-pthread",
+        "-Wall",
+        "-Wno-unused-result",
+        "-Wno-alloc-size-larger-than",
+        "-fno-builtin",
+    ];
+    let status = Command::new(compiler).args(flags).arg(from).arg("-o").arg(&to).arg("-ldl").status();
+    assert!(status.expect("a compiler for C").success(), "{source} can't be compiled");
+    to
+}
+
+/// Compiles a library that programs load. Returns its path.
+pub(crate) fn plugin(source: &str) -> PathBuf {
+    if let Some(folder) = compiled_before() {
+        return folder.join(format!("{source}.so"));
+    }
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source);
+    let to = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{source}-{}.so", std::process::id()));
+    let flags = ["-O1", "-g", "-w", "-pthread", "-fno-builtin", "-fPIC", "-shared"];
+    let status = Command::new("cc").args(flags).arg(from).arg("-o").arg(&to).status();
+    assert!(status.expect("a compiler for C").success(), "{source} can't be compiled");
+    to
+}
+
+/// Compiles a program of `tests/programs`, and links it to a library of another one.
+pub(crate) fn program_linked_to(source: &str, library: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
+    let temporary = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (linked, to) = (temporary.join(format!("{library}.so")), temporary.join(format!("{source}-linked")));
+    let compile = |words: &[&Path]| {
+        let status = Command::new("cc").args(["-O1", "-w", "-pthread"]).args(words).status();
+        assert!(status.expect("a compiler for C").success(), "{words:?}");
+    };
+    let [shared, out, needed] = ["-shared", "-o", "-Wl,--no-as-needed"].map(Path::new);
+    compile(&[Path::new("-fPIC"), shared, &folder.join(library), out, &linked]);
+    compile(&[&folder.join(source), needed, &linked, out, &to]);
+    to
+}
+
+/// Runs a program under the library. It opens its heap with the first large request.
+pub(crate) fn run(program: &Path, words: &[&str], settings: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(program);
+    command.args(words).env("LD_PRELOAD", library()).env("VMALLOC_START", "0");
+    command.envs(settings.iter().copied()).output().expect("the program starts")
+}
+
+/// Returns what a program wrote to stderr, after it has ended well.
+#[track_caller]
+pub(crate) fn done(output: &Output) -> String {
+    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.ends_with("done\n"), "{:?}: {complaint}", output.status);
+    complaint
+}
+
+/// Returns the seed of this run, which `VMALLOC_SEED` chooses.
+pub(crate) fn seed() -> u64 {
+    let seed = vmalloc_harness::env::seed(20_261_125);
+    println!("VMALLOC_SEED={seed}");
+    seed
+}

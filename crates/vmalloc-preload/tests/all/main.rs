@@ -1,0 +1,10 @@
+//! Tests of the preload library: programs in C and C++ that run with it.
+
+mod common;
+
+mod entries;
+mod forks;
+mod misuse;
+mod moves;
+mod settings;
+mod stacks;

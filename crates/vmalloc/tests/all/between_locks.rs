@@ -1,0 +1,378 @@
+//! A flush, a purge and a drain, with allocations of other CPUs between any two of their locks.
+//!
+//! They lock one node after the other, and an allocation brings areas from one node to another. One
+//! thread plays both: before it takes the n-th lock, it does what the other CPU would do there.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use vmalloc::space::Cached;
+use vmalloc::{Config, DrainReason, DrainStatus, Geometry, PageRange, Platform, PlatformError};
+use vmalloc::{Protection, Request, Space};
+
+type Other = Box<dyn FnOnce()>;
+
+thread_local! {
+    static CPU: Cell<usize> = const { Cell::new(0) };
+    /// Locks to be taken before the other CPU acts.
+    static LEFT: Cell<usize> = const { Cell::new(usize::MAX) };
+    static OTHER: RefCell<Option<Other>> = const { RefCell::new(None) };
+}
+
+/// Has the other CPU act before lock number `nth` that `act` takes. Returns the result of `act`:
+/// `None` if the other CPU wants a lock that is held, and would wait. The second is false if fewer
+/// locks were taken.
+fn with_other<T>(nth: usize, other: impl FnOnce() + 'static, act: impl FnOnce() -> T) -> (Option<T>, bool) {
+    CPU.set(0);
+    OTHER.set(Some(Box::new(other)));
+    LEFT.set(nth);
+    let done = catch_unwind(AssertUnwindSafe(act)).ok();
+    LEFT.set(usize::MAX);
+    (done, OTHER.take().is_none())
+}
+
+/// A lock for one thread.
+struct OneThread(Cell<bool>);
+
+// SAFETY: each test has spaces of its own, which one thread uses.
+unsafe impl Sync for OneThread {}
+
+// SAFETY: `try_lock` succeeds once until the unlock, and `lock` does not return without it.
+unsafe impl lock_api::RawMutex for OneThread {
+    #[allow(clippy::declare_interior_mutable_const, reason = "the trait asks for it")]
+    const INIT: Self = Self(Cell::new(false));
+    type GuardMarker = lock_api::GuardSend;
+
+    fn lock(&self) {
+        match LEFT.get() {
+            0 => {
+                LEFT.set(usize::MAX);
+                let cpu = CPU.get();
+                OTHER.take().expect("set with the count")();
+                CPU.set(cpu);
+            }
+            left => LEFT.set(left.saturating_sub(usize::from(left != usize::MAX))),
+        }
+        assert!(self.try_lock(), "it would wait for ever");
+    }
+
+    fn try_lock(&self) -> bool {
+        !self.0.replace(true)
+    }
+
+    unsafe fn unlock(&self) {
+        self.0.set(false);
+    }
+}
+
+/// A machine of two CPUs that notes which pages are mapped.
+struct Machine {
+    span: PageRange,
+    mapped: Mutex<BTreeSet<u64>>,
+}
+
+// SAFETY: nothing uses its memory.
+unsafe impl Platform for Machine {
+    type RawLock = OneThread;
+    type PurgeLock = OneThread;
+
+    fn geometry(&self) -> Geometry {
+        Geometry::new(self.span, 12, 2)
+    }
+
+    fn cpu(&self) -> usize {
+        CPU.get()
+    }
+
+    unsafe fn map(&self, range: PageRange, _: Protection) -> Result<(), PlatformError> {
+        self.mapped.lock().unwrap().extend(range.start()..range.end());
+        Ok(())
+    }
+
+    unsafe fn unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
+        let is_in = |page: &u64| ranges.iter().any(|range| (range.start()..range.end()).contains(page));
+        self.mapped.lock().unwrap().retain(|page| !is_in(page));
+        Ok(())
+    }
+
+    unsafe fn flush(&self, _: &[PageRange]) -> Result<(), PlatformError> {
+        Ok(())
+    }
+
+    unsafe fn zero(&self, _: PageRange) {}
+
+    fn drain_later(&self, _: DrainReason) -> bool {
+        true
+    }
+
+    fn entropy(&self) -> u64 {
+        1
+    }
+
+    fn fatal(&self, damage: &dyn fmt::Display) -> ! {
+        panic!("fatal: {damage}")
+    }
+}
+
+type Test = &'static Space<Machine>;
+
+/// Returns a space where CPU 1 has freed 16 areas, with memory or without, which CPU 0 may bring.
+fn space(kind: Cached) -> Test {
+    let span = PageRange::new(1 << 20, 1 << 21).unwrap();
+    let cache = if kind == Cached::Memory { 64 << 20 } else { 0 };
+    let config = Config::default().cache_bytes(cache).lazy_max_pages(1 << 20);
+    let space: Test =
+        Box::leak(Box::new(Space::new(Machine { span, mapped: Mutex::default() }, config).unwrap()));
+    CPU.set(1);
+    // The leaves that each node has to itself are in use.
+    space.raw().reserve(&Request::new(4096 << 12)).unwrap();
+    let areas: Vec<_> = (0..16).map(|_| alloc(space)).collect();
+    // SAFETY: allocated in the line above, and not used.
+    areas.into_iter().for_each(|addr| unsafe { space.raw().free(addr) }.unwrap());
+    if kind == Cached::Addresses {
+        let _ = space.drain().unwrap();
+    }
+    space
+}
+
+fn alloc(space: Test) -> usize {
+    space.raw().alloc(&Request::new(100 << 12)).unwrap()
+}
+
+/// Returns how many areas the space keeps, with memory that is mapped and without.
+fn kept(space: Test) -> (usize, usize) {
+    let mapped = space.platform().mapped.lock().unwrap();
+    let kept: Vec<_> = space.cached().collect();
+    let is_mapped =
+        |(area, kind): &&(PageRange, Cached)| *kind == Cached::Memory && mapped.contains(&area.start());
+    let addresses = kept.iter().filter(|(_, kind)| *kind == Cached::Addresses);
+    (kept.iter().filter(is_mapped).count(), addresses.count())
+}
+
+/// Plays `act` with an allocation on CPU 0 before each of its locks. Returns what is kept in the
+/// end, for each.
+fn with_an_allocation(kind: Cached, act: impl Fn(Test)) -> Vec<(usize, usize)> {
+    let mut found = Vec::new();
+    for nth in 0.. {
+        let space = space(kind);
+        let other = move || {
+            alloc(space);
+        };
+        let (done, has_acted) = with_other(nth, other, || act(space));
+        if !has_acted {
+            break;
+        }
+        if done.is_some() {
+            found.push(kept(space));
+            space.verify().unwrap();
+        }
+    }
+    assert!(found.len() > 4, "{found:?}");
+    found
+}
+
+#[test]
+fn a_flush_leaves_no_area_mapped_that_was_freed_before_it() {
+    let kept = with_an_allocation(Cached::Memory, |space| space.flush().unwrap());
+    assert!(kept.iter().all(|kept| kept.0 == 0), "areas with memory, without: {kept:?}");
+}
+
+#[test]
+fn a_purge_leaves_no_area_that_was_freed_before_it() {
+    for kind in [Cached::Memory, Cached::Addresses] {
+        let kept = with_an_allocation(kind, |space| space.purge().unwrap());
+        assert!(kept.iter().all(|kept| *kept == (0, 0)), "areas with memory, without: {kept:?}");
+    }
+}
+
+#[test]
+fn a_drain_is_not_done_while_areas_keep_memory() {
+    let mut ends = 0;
+    for allocs in 0..20 {
+        for nth in 0.. {
+            let space = space(Cached::Memory);
+            let other = move || {
+                alloc(space);
+                CPU.set(1);
+                (0..allocs).for_each(|_| {
+                    alloc(space);
+                });
+            };
+            let (done, has_acted) = with_other(nth, other, || space.drain().unwrap());
+            if !has_acted {
+                break;
+            }
+            if done == Some(DrainStatus::Done) {
+                assert_eq!(kept(space).0, 0, "lock {nth}, {allocs} allocations");
+                ends += 1;
+            }
+        }
+    }
+    assert!(ends > 0, "no drain was done");
+}
+
+fn take(space: Test, pages: usize) -> usize {
+    space.raw().alloc(&Request::new(pages << 12)).unwrap()
+}
+
+fn give(space: Test, addr: usize) {
+    // SAFETY: allocated by `take`, and not used.
+    unsafe { space.raw().free(addr) }.unwrap();
+}
+
+/// Returns an empty space that caches up to so many pages, and little in any case.
+fn dear(cached: usize) -> Test {
+    let span = PageRange::new(1 << 20, 1 << 21).unwrap();
+    let config = Config::default().guard(false).max_slack_percent(25).lazy_max_pages(1 << 20);
+    let config = config.cache_bytes(cached << 12).least_cache_bytes(4 << 12);
+    CPU.set(0);
+    Box::leak(Box::new(Space::new(Machine { span, mapped: Mutex::default() }, config).unwrap()))
+}
+
+/// Has another CPU make cached areas lazy before each lock of a flush. Afterwards nothing is mapped
+/// but areas in use, and the area that the other CPU may have freed.
+fn flush_meets(scene: impl Fn() -> (Test, Box<dyn FnOnce() -> PageRange>)) {
+    let (mut ends, mut wrong) = (0, Vec::new());
+    for nth in 0.. {
+        let (space, other) = scene();
+        let its = std::rc::Rc::new(Cell::new(None));
+        let noted = its.clone();
+        let act = || space.flush().unwrap();
+        let (done, has_acted) = with_other(nth, move || noted.set(Some(other())), act);
+        if !has_acted {
+            break;
+        }
+        if done.is_none() {
+            continue;
+        }
+        ends += 1;
+        let its = its.get().expect("it has acted");
+        let mapped = space.platform().mapped.lock().unwrap();
+        let is_left = |page: &&u64| !its.contains(**page) && space.find((**page << 12) as usize).is_none();
+        let left = mapped.iter().filter(is_left).count();
+        if left != 0 {
+            wrong.push((nth, left));
+        }
+    }
+    assert!(ends > 4, "{ends}");
+    assert_eq!(wrong, [], "locks, and pages that were freed before the flush and are mapped");
+}
+
+fn pages(addr: usize, pages: u64) -> PageRange {
+    PageRange::from_len((addr >> 12) as u64, pages).unwrap()
+}
+
+#[test]
+fn a_flush_unmaps_what_is_left_of_a_join() {
+    flush_meets(|| {
+        let space = dear(256);
+        let _large = take(space, 600);
+        let small: Vec<_> = (0..20).map(|_| take(space, 10)).collect();
+        small.into_iter().for_each(|addr| give(space, addr));
+        // They were needed just now for this one, and are joined for the next.
+        take(space, 26);
+        (space, Box::new(|| pages(take(space, 25), 25)))
+    });
+}
+
+#[test]
+fn a_flush_unmaps_what_growth_makes_go() {
+    flush_meets(|| {
+        let space = dear(1 << 12);
+        let _large = take(space, 600);
+        // No two lie side by side.
+        let all: Vec<_> = (0..40).map(|_| take(space, 20)).collect();
+        all.into_iter().step_by(2).for_each(|addr| give(space, addr));
+        take(space, 500);
+        (space, Box::new(|| pages(take(space, 600), 600)))
+    });
+}
+
+#[test]
+fn a_flush_unmaps_areas_whose_place_others_take() {
+    flush_meets(|| {
+        let space = dear(200);
+        let small: Vec<_> = (0..20).map(|_| take(space, 10)).collect();
+        let other = take(space, 30);
+        small.into_iter().for_each(|addr| give(space, addr));
+        let other = move || {
+            give(space, other);
+            pages(other, 30)
+        };
+        (space, Box::new(other))
+    });
+}
+
+#[test]
+fn a_flush_unmaps_large_areas_whose_place_others_take() {
+    flush_meets(|| {
+        let space = dear(500);
+        let (large, other) = (take(space, 600), take(space, 700));
+        give(space, large);
+        let other = move || {
+            give(space, other);
+            pages(other, 700)
+        };
+        (space, Box::new(other))
+    });
+}
+
+/// An allocation in need goes on while a large area is cached. Growth of another CPU makes that
+/// area lazy, before any of the locks that are left. The allocation gets its addresses all the
+/// same.
+#[test]
+fn an_allocation_in_need_sees_what_growth_makes_go() {
+    let scene = || {
+        let span = PageRange::new(1 << 20, (1 << 20) + 1024).unwrap();
+        let config = Config::default().guard(false).max_slack_percent(25).lazy_max_pages(1 << 20);
+        let config = config.cache_bytes(512 << 12).least_cache_bytes(4 << 12);
+        CPU.set(0);
+        let machine = Machine { span, mapped: Mutex::default() };
+        let space: Test = Box::leak(Box::new(Space::new(machine, config).unwrap()));
+        let large = take(space, 300);
+        take(space, 1024 - 300 - 8);
+        (space, large)
+    };
+    let request = Request::new(290 << 12);
+    let (mut found, mut refused) = (0, Vec::new());
+    for first in 0.. {
+        let (space, large) = scene();
+        let other = move || {
+            CPU.set(1);
+            give(space, large);
+        };
+        let (alone, has_acted) = with_other(first, other, || space.raw().alloc(&request).is_ok());
+        if !has_acted {
+            break;
+        }
+        if alone != Some(true) {
+            continue;
+        }
+        for second in 0.. {
+            let (space, large) = scene();
+            let grow = move || {
+                CPU.set(1);
+                take(space, 8);
+            };
+            let other = move || {
+                CPU.set(1);
+                give(space, large);
+                OTHER.set(Some(Box::new(grow)));
+                LEFT.set(second);
+            };
+            let (done, has_acted) = with_other(first, other, || space.raw().alloc(&request).is_ok());
+            if !has_acted {
+                break;
+            }
+            match done {
+                Some(true) => found += 1,
+                Some(false) => refused.push((first, second)),
+                None => {}
+            }
+        }
+    }
+    assert!(found > 4, "{found}");
+    assert_eq!(refused, [], "the locks before which the other CPU acted");
+}

@@ -1,0 +1,30 @@
+//! Running the program.
+
+use serde_json::Value;
+use std::process::{Command, Output};
+
+/// The program, to be run with the words of `line`.
+pub(crate) fn vmalloc(line: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vmalloc"));
+    command.args(line.split_whitespace());
+    command
+}
+
+/// Runs the program with the words of `line`.
+pub(crate) fn run(line: &str) -> Output {
+    vmalloc(line).output().expect("the program was built")
+}
+
+/// Runs the program, which must succeed, and returns its text.
+pub(crate) fn text(line: &str) -> String {
+    let output = run(line);
+    assert_eq!(output.status.code(), Some(0), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// The JSON it printed, and its exit code.
+pub(crate) fn json(line: &str) -> (Value, Option<i32>) {
+    let output = run(line);
+    let value = serde_json::from_slice(&output.stdout);
+    (value.unwrap_or_else(|error| panic!("{line}: {error}")), output.status.code())
+}

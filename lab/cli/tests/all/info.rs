@@ -1,0 +1,101 @@
+//! `vmalloc info`: its session, as text and as JSON.
+
+use crate::common::{json, text};
+
+const TAGS: [&str; 11] = [
+    "frame_buffer",
+    "ring_buffer",
+    "stack",
+    "symbol_table",
+    "dense_table",
+    "device_registers",
+    "code",
+    "page_list",
+    "shared_buffer",
+    "shown_again",
+    "sparse_file",
+];
+/// Every kind of area that this machine can have: it has no device.
+const KINDS: [&str; 8] =
+    ["percpu", "reserved", "sparse", "vm_map_ram block", "vmalloc", "vmalloc exec", "vmalloc user", "vmap"];
+
+#[test]
+fn the_areas_the_counts_and_the_choices_are_printed() {
+    let text = text("info");
+    for tag in TAGS {
+        assert_eq!(text.lines().filter(|line| line.contains(&format!(" {tag} pages="))).count(), 1, "{tag}");
+    }
+    assert!(!text.contains("scratch"), "what is freed is not listed");
+    for word in [
+        "Statistics:",
+        "  freed, pooled ",
+        "  metadata ",
+        "  blocks               1, 1 made, 0 given up",
+        "  frames ",
+        "Nodes:",
+        "Platform:",
+        "  guards ",
+        "  vectors ",
+        "  reserved ",
+    ] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+}
+
+#[test]
+fn json_has_the_same_areas_and_counts() {
+    for (strategy, cached) in [("retain", 3), ("unmap", 0)] {
+        let (report, code) = json(&format!("info --json --strategy {strategy}"));
+        assert_eq!(code, Some(0));
+        let areas = report["areas"].as_array().expect("areas");
+        // Untagged: an area for each CPU, and a block.
+        let untagged = report["machine"]["cpus"].as_u64().expect("a count") as usize + 1;
+        assert_eq!(areas.len(), TAGS.len() + untagged);
+        let mut kinds: Vec<_> = areas.iter().filter_map(|area| area["kind"].as_str()).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        assert_eq!(kinds, KINDS);
+        for tag in TAGS {
+            let area = areas.iter().find(|area| area["tag"] == tag).expect(tag);
+            assert_eq!(area["kind"] == "reserved", tag == "device_registers");
+            assert_eq!(area["guard"] == false, tag == "dense_table", "{tag}");
+        }
+        let stats = &report["stats"];
+        assert_eq!(stats["busy_areas"], areas.len());
+        assert_eq!((&stats["blocks"], &stats["blocks_made"]), (&1.into(), &1.into()));
+        // Lazy areas are drained in the background, perhaps already; cached areas have not aged
+        // yet.
+        assert_eq!(stats["cached_areas"], cached);
+        assert!(stats["lazy_areas"].as_u64() <= Some(3 - cached), "{stats}");
+        assert!(report["machine"]["guards"].is_string() && report["machine"]["vectors"].is_string());
+    }
+}
+
+#[test]
+fn nodes_are_listed_and_their_number_can_be_chosen() {
+    for nodes in [1, 3, 128] {
+        let (report, _) = json(&format!("info --json --nodes {nodes}"));
+        assert_eq!(report["machine"]["nodes"], nodes);
+        let lines = report["nodes"].as_array().expect("nodes");
+        assert_eq!(lines.len(), nodes);
+        for (name, large) in [("cached_areas", "large_areas"), ("cached_pages", "large_pages")] {
+            let sum: u64 = lines.iter().filter_map(|node| node[name].as_u64()).sum();
+            let large = report["stats"][large].as_u64().expect("a count");
+            assert_eq!(report["stats"][name], sum + large, "{name}");
+        }
+    }
+    let text = text("info --nodes 64");
+    assert!(text.lines().any(|line| line.starts_with("  node ") && line.contains(" cached ")), "{text}");
+    assert!(text.lines().any(|line| line.starts_with("  empty ") && line.ends_with(" of 64")), "{text}");
+}
+
+#[test]
+fn alignments_are_kept() {
+    let (report, _) = json("info --json");
+    for (tag, align) in [("frame_buffer", 2 << 20), ("stack", 16 << 10)] {
+        let area = report["areas"].as_array().and_then(|areas| areas.iter().find(|area| area["tag"] == tag));
+        let addr = area.and_then(|area| area["addr"].as_str()).and_then(|addr| addr.strip_prefix("0x"));
+        let addr = usize::from_str_radix(addr.expect(tag), 16).expect("an address");
+        assert!(addr.is_multiple_of(align), "{tag} at {addr:#x}");
+    }
+}

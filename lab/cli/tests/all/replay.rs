@@ -1,0 +1,293 @@
+//! `vmalloc replay`: what it reads, refuses, prints and writes. How fast anything is, no test says.
+
+use crate::common::{json, run, text, vmalloc};
+use serde_json::Value;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+/// A trace that the lab has.
+fn data(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../designs/tests/data").join(name);
+    path.to_str().expect("text").into()
+}
+
+/// A file of our own that goes when the test ends.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str, content: &[u8]) -> Self {
+        let path = std::env::temp_dir().join(format!("vmalloc-replay-{}-{name}", std::process::id()));
+        std::fs::write(&path, content).expect("a place for files");
+        Self(path)
+    }
+
+    fn path(&self) -> std::path::Display<'_> {
+        self.0.display()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// A trace with two damaged lines.
+fn damaged(name: &str) -> Scratch {
+    let whole = std::fs::read_to_string(data("short.txt")).expect("there");
+    let lines: Vec<_> = whole.lines().enumerate().collect();
+    let damaged = lines.iter().map(|&(index, line)| match index {
+        19 => "garbage\n".into(),
+        29 => format!("{}\n", &line[..line.len() - 9]),
+        _ => format!("{line}\n"),
+    });
+    Scratch::new(name, damaged.collect::<String>().as_bytes())
+}
+
+#[test]
+fn traces_of_all_formats_are_told_and_replayed() {
+    let names = ["short.txt", "short.txt.xz", "la57.txt.xz", "modules.txt.zst", "program.txt.gz"];
+    let files = names.map(data).join(" ");
+    let (report, code) = json(&format!("replay --json --design all {files}"));
+    assert_eq!((code, &report["ok"]), (Some(0), &Value::Bool(true)), "{report}");
+    let inputs = report["inputs"].as_array().expect("inputs");
+    let told: Vec<_> = inputs
+        .iter()
+        .map(|input| {
+            (input["format"].as_str(), input["compression"].as_str(), input["lines"]["total"].as_u64())
+        })
+        .collect();
+    let expected = [
+        ("ftrace", "plain", 400),
+        ("ftrace", "xz", 400),
+        ("ftrace", "xz", 825),
+        ("ftrace", "zstd", 514),
+        ("strace", "gzip", 521),
+    ];
+    assert_eq!(told, expected.map(|(format, packed, lines)| (Some(format), Some(packed), Some(lines))));
+    for input in inputs {
+        assert_eq!(input["lines"]["damaged"], 0);
+        for design in input["designs"].as_array().expect("designs") {
+            check(design);
+        }
+    }
+}
+
+/// Numbers of a design that must fit together.
+fn check(design: &Value) {
+    let number = |value: &Value| value.as_u64().unwrap_or_else(|| panic!("{value}: {design}"));
+    let calls = number(&design["alloc"]["count"]) + number(&design["free"]["count"]);
+    assert_eq!(number(&design["calls"]), calls);
+    for call in ["alloc", "free"] {
+        let of = |name| number(&design[call][name]);
+        assert!(["p50", "p99", "p99.9", "p99.99", "max"].map(of).is_sorted(), "{design}");
+    }
+    for window in design["windows"].as_array().expect("windows") {
+        assert!(number(&window["peak_busy_pages"]) <= number(&window["peak_span_pages"]));
+        assert!(!window["samples"].as_array().expect("samples").is_empty());
+    }
+}
+
+#[test]
+fn results_of_one_thread_repeat() {
+    let windows = || {
+        let (report, _) = json(&format!("replay --json {}", data("modules.txt.zst")));
+        report["inputs"][0]["designs"][0]["windows"].clone()
+    };
+    assert_eq!(windows(), windows());
+}
+
+#[test]
+fn the_text_names_what_was_read_and_each_design() {
+    let text = text(&format!("replay --design all {}", data("la57.txt.xz")));
+    let (design, _) = json(&format!("replay --json --design all {}", data("la57.txt.xz")));
+    for name in design["inputs"][0]["designs"].as_array().expect("designs") {
+        assert!(text.contains(name["design"].as_str().expect("a name")), "{text}");
+    }
+    for words in [
+        "la57.txt.xz: ftrace in xz, 825 lines",
+        "813 events, 12 headers, 0 others, 0 damaged",
+        "by kind: 395 allocations, 385 frees, 33 purges",
+        "777 events replayed as 777 calls on 2 CPUs, purges at thresholds",
+        "unmatched: 3 frees of areas from before the trace",
+        "ignored: 33 purges",
+        "areas: 13 live at the end",
+        "largest free: least",
+        "over time",
+        "lazy, 0 to ",
+        "▁",
+        "Window 0xff5e56a740000000-0xff9056a740000000, 12.5 PiB",
+        "Everything was free again, and whole",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+}
+
+#[test]
+fn damage_is_counted_or_stops() {
+    let file = damaged("damaged");
+    let text = text(&format!("replay {}", file.path()));
+    for words in ["2 damaged", "line 20: not a line of this format", "line 30: no valid "] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    for line in ["", "--json"] {
+        let output = run(&format!("replay --strict {line} {}", file.path()));
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        assert!(stderr.contains("line 20: not a line of this format"), "{stderr}");
+        assert_eq!((stderr.lines().count(), output.stdout.is_empty()), (1, line.is_empty()));
+    }
+    assert_eq!(run(&format!("replay --strict {}", data("short.txt"))).status.code(), Some(0));
+}
+
+#[test]
+fn threads_and_purges_of_the_trace_can_be_chosen() {
+    for line in ["--threads", "--purges trace", "--threads --purges trace"] {
+        let (report, code) = json(&format!("replay --json {line} {}", data("modules.txt.zst")));
+        assert_eq!(code, Some(0), "{report}");
+        let input = &report["inputs"][0];
+        let threads = line.contains("--threads");
+        assert_eq!(report["threads"], threads);
+        assert_eq!(input["designs"][0]["threads"], if threads { 2 } else { 1 });
+        assert_eq!(input["events"]["ignored"]["purges"] == 0, line.contains("trace"), "{report}");
+    }
+}
+
+#[test]
+fn spans_with_both_kinds_of_purges_are_side_by_side() {
+    let line = format!("--purges both --design nodes --design augmented {}", data("modules.txt.zst"));
+    let (report, code) = json(&format!("replay --json {line}"));
+    assert_eq!((code, &report["purges"]), (Some(0), &"both".into()), "{report}");
+    let inputs = report["inputs"].as_array().expect("inputs");
+    assert_eq!(inputs.iter().map(|input| &input["purges"]).collect::<Vec<_>>(), ["own", "trace"]);
+    let hits = |design: usize| &inputs[0]["designs"][design]["hits"];
+    assert!(hits(0)["allocs"].as_u64() > hits(0)["kept"].as_u64() && hits(1).is_null(), "{report}");
+    let text = text(&format!("replay {line}"));
+    for words in
+        ["purges at thresholds", "purges as in the trace", "÷ traced", "own purges:", "traced purges:"]
+    {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    let (pressed, code) = json(&format!("replay --json --pressure 10 {}", data("modules.txt.zst")));
+    let calls = |report: &Value| report["inputs"][0]["calls"].as_u64().expect("calls");
+    assert_eq!((code, calls(&pressed)), (Some(0), calls(&report) + calls(&report) / 10));
+}
+
+#[test]
+fn a_trace_is_written_and_read_again() {
+    let file = Scratch::new("compact", b"");
+    let said = text(&format!("replay {} --write {}", data("program.txt.gz"), file.path()));
+    assert!(said.contains("513 events") && said.contains("Wrote 513 events"), "{said}");
+    let windows = |name: &str| {
+        let (report, code) = json(&format!("replay --json {name}"));
+        assert_eq!(code, Some(0));
+        report["inputs"][0]["designs"][0]["windows"].clone()
+    };
+    assert_eq!(windows(&file.0.display().to_string()), windows(&data("program.txt.gz")));
+    let bytes = std::fs::read(&file.0).expect("written");
+    let cut = Scratch::new("cut", &bytes[..bytes.len() - 1]);
+    let (report, _) = json(&format!("replay --json {}", cut.path()));
+    assert_eq!(report["inputs"][0]["lines"]["damaged"], 1);
+    assert!(text(&format!("replay {}", cut.path())).contains("behind 513 events: cut short"));
+}
+
+#[test]
+fn a_trace_that_is_not_whole_leaves_the_file_as_it_was() {
+    let folder = tempfile::tempdir().expect("a place for files");
+    let to = folder.path().join("to");
+    std::fs::write(&to, b"kept").expect("a place for files");
+    let from = damaged("from");
+    for from in [from.path().to_string(), "/nowhere/at/all".to_owned()] {
+        let output = run(&format!("replay --strict {from} --write {}", to.display()));
+        assert_ne!(output.status.code(), Some(0));
+        assert_eq!(std::fs::read(&to).expect("it is there"), b"kept");
+    }
+    // Nor is anything left beside it.
+    assert_eq!(folder.path().read_dir().expect("a folder").count(), 1);
+}
+
+/// Neither another name of the input nor a link to a file is lost.
+#[test]
+fn the_input_is_never_written_and_a_link_stays_one() {
+    let from = Scratch::new("whole", &std::fs::read(data("short.txt")).expect("there"));
+    let other = Scratch(from.0.with_extension("other"));
+    std::fs::hard_link(&from.0, &other.0).expect("one file system");
+    let output = run(&format!("replay {} --write {}", from.path(), other.path()));
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("would overwrite what is read"));
+
+    let target = Scratch::new("target", b"old");
+    std::fs::set_permissions(&target.0, PermissionsExt::from_mode(0o626)).expect("it is ours");
+    let link = Scratch(target.0.with_extension("link"));
+    std::os::unix::fs::symlink(&target.0, &link.0).expect("a link");
+    assert!(text(&format!("replay {} --write {}", from.path(), link.path())).contains("Wrote"));
+    assert!(link.0.is_symlink());
+    assert_ne!(std::fs::read(&target.0).expect("it is there"), b"old");
+    assert_eq!(target.0.metadata().expect("it is there").permissions().mode() & 0o777, 0o626);
+    // A device is written to, and is there afterwards.
+    assert!(text(&format!("replay {} --write /dev/null", from.path())).contains("Wrote"));
+    assert!(Path::new("/dev/null").exists());
+}
+
+#[test]
+fn standard_input_is_read() {
+    let mut child =
+        vmalloc("replay --json -").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the program");
+    let bytes = std::fs::read(data("la57.txt.xz")).expect("there");
+    child.stdin.take().expect("a pipe").write_all(&bytes).expect("somebody reads");
+    let output = child.wait_with_output().expect("it ends");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((&report["inputs"][0]["name"], output.status.code()), (&"standard input".into(), Some(0)));
+}
+
+#[test]
+fn a_made_up_trace_is_replayed() {
+    let (report, code) = json("replay --json --synthetic 30000");
+    let input = &report["inputs"][0];
+    assert_eq!(
+        (code, &input["events"]["replayed"], &input["calls"]),
+        (Some(0), &30_000.into(), &30_000.into())
+    );
+}
+
+#[test]
+fn bad_usage_and_files_that_are_no_traces_are_one_line() {
+    let (empty, text) = (Scratch::new("empty", b""), Scratch::new("text", b"once upon a time\n"));
+    let (empty, text, short) = (empty.path(), text.path(), data("short.txt"));
+    for (line, reason) in [
+        ("replay".to_owned(), "a trace is needed"),
+        ("replay /nowhere/at/all".to_owned(), "/nowhere/at/all can't be read"),
+        ("replay /".to_owned(), "can't be read"),
+        (format!("replay {empty}"), "is empty"),
+        (format!("replay {text}"), "it begins with 'once upon a time'"),
+        (format!("replay {}", data("vmallocinfo.txt")), "a listing from /proc/vmallocinfo"),
+        (format!("replay --design slab {short}"), "no design is named 'slab'; there are "),
+        (format!("replay --purges never {short}"), "never"),
+        (format!("replay --pressure 0 {short}"), "zero"),
+        (format!("replay --synthetic 5 {short}"), "takes the place of a FILE"),
+        ("replay --synthetic 0".to_owned(), "0 is not in 1..="),
+        ("replay - -".to_owned(), "read once only"),
+        (format!("replay --write /nowhere/at/all {short}"), "can't write /nowhere/at/all"),
+        (format!("replay --write x {short} {short}"), "one trace at a time"),
+        (format!("replay --write {short} {short}"), "would overwrite what is read"),
+        (format!("replay --write x --threads {short}"), "cannot be used with"),
+    ] {
+        let output = run(&line);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{line}: {stderr}");
+        assert!(stderr.starts_with("vmalloc: ") && stderr.contains(reason), "{line}: {stderr}");
+        assert_eq!((stderr.lines().count(), output.stdout.is_empty()), (1, true), "{line}: {stderr}");
+    }
+}
+
+#[test]
+fn a_closed_pipe_is_told() {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let line = format!("replay {}", data("short.txt"));
+    let output = vmalloc(&line).stdout(writer).output().expect("the program");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).starts_with("vmalloc: can't write the output: "));
+}

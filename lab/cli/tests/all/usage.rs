@@ -1,0 +1,121 @@
+//! The command line: what it explains, what it refuses, and pipes that close.
+
+use crate::common::{json, run, text, vmalloc};
+
+#[test]
+fn without_arguments_help_fits_one_screen() {
+    let text = text("");
+    assert!(text.lines().count() <= 24, "{text}");
+    for word in ["Usage: vmalloc", "test ", "info ", "latency ", "Examples", "--json"] {
+        assert!(text.contains(word), "{word}");
+    }
+    assert_eq!(json("--json").0["name"], "vmalloc");
+}
+
+#[test]
+fn version_and_help_are_there() {
+    assert_eq!(text("--version"), format!("vmalloc {}\n", env!("CARGO_PKG_VERSION")));
+    assert!(text("--help").contains("Usage: vmalloc"));
+    let help = text("test --help");
+    for word in
+        ["nr_threads", "seconds", "test_loop_count", "performance", "pcpu_alloc_test", "vrealloc_test"]
+    {
+        assert!(help.contains(word), "{word}");
+    }
+}
+
+#[test]
+fn the_table_of_cases_is_listed() {
+    assert_eq!(text("test --list").lines().count(), 16);
+    let (list, _) = json("test --list --json");
+    assert_eq!(list["cases"][1]["name"], "full_fit_alloc_test");
+    assert_eq!(list["cases"][7]["bit"], 128);
+}
+
+#[test]
+fn bad_usage_is_one_line_and_exit_code_2() {
+    for (line, reason) in [
+        ("frobnicate", "frobnicate"),
+        ("--frobnicate", "--frobnicate"),
+        ("info extra", "extra"),
+        ("test --strategy hoard", "hoard"),
+        ("test --nodes 0", "'--nodes <N>': 0 is not in 1..=128"),
+        ("latency --nodes 129", "'--nodes <N>': 129 is not in 1..=128"),
+        ("test quick", "'quick' is no preset, no case and no parameter"),
+        ("test speed=1", "no parameter is named 'speed'"),
+        ("test nr_pages=1 smoke", "must come first"),
+        ("test test_loop_count=-1", "test_loop_count=-1 is not a number"),
+        ("test test_loop_count=many", "test_loop_count=many is not a number"),
+        ("test test_repeat_count=0", "test_repeat_count=0"),
+        ("test seconds=0", "seconds=0 is not a number from 1 to 604800"),
+        ("test nr_threads=0", "nr_threads=0"),
+        ("test nr_threads=99999999", "from 1 to 65535"),
+        ("test nr_pages=0", "nr_pages=0"),
+        ("test nr_pages=99999999999999", "nr_pages=99999999999999 is not a number from 1 to 2147483647"),
+        ("test run_test_mask=0", "run_test_mask=0"),
+        ("test run_test_mask=0x100000", "no case has the bits 0x100000"),
+        ("latency --threads 0", "'--threads <N>': 0 is not in 1..=65535"),
+        ("latency --bytes 0", "--bytes"),
+        ("latency --seconds 0.5", "--seconds"),
+        ("latency --period-us 1", "1 is not in 10..=1000000"),
+        ("latency --addresses", "--addresses needs --pairs"),
+        ("latency --max-pages 3", "--max-pages needs --live or --pairs"),
+        ("latency --pairs --bytes 4096", "cannot be used with"),
+        ("latency --pairs --period-us 100", "cannot be used with"),
+        ("latency --live 1 --threads 2", "--live 1 leaves nothing to some of --threads 2"),
+        ("latency --out /nowhere/at/all", "can't write /nowhere/at/all: "),
+        ("latency --bytes 18446744073709551614", "is not representable"),
+        ("test vrealloc_test_test", "is no preset, no case"),
+    ] {
+        let output = run(line);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{line}: {stderr}");
+        assert!(stderr.starts_with("vmalloc: ") && stderr.contains(reason), "{line}: {stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{line}: {stderr}");
+        assert!(output.stdout.is_empty(), "{line}");
+    }
+}
+
+#[test]
+fn control_characters_of_the_command_line_are_escaped() {
+    let output = vmalloc("test").arg("two\nlines").output().expect("the program");
+    assert_eq!(output.status.code(), Some(2));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("'two\\nlines' is no preset") && stderr.lines().count() == 1, "{stderr}");
+}
+
+#[test]
+fn a_refusal_is_json_where_json_was_asked_for() {
+    for line in
+        ["--json frobnicate", "test --json nr_pages=0", "test speed=1 --json", "info --json --frobnicate"]
+    {
+        let (object, code) = json(line);
+        assert_eq!(code, Some(2), "{line}");
+        let stderr = String::from_utf8_lossy(&run(line).stderr).into_owned();
+        assert_eq!(format!("vmalloc: {}\n", object["error"].as_str().expect(line)), stderr);
+    }
+}
+
+#[test]
+fn a_closed_pipe_is_told_in_one_line() {
+    for line in ["", "--help", "info", "info --json", "test --list", "test run_test_mask=1 test_loop_count=1"]
+    {
+        // Closed before the program starts, or it could be done writing first.
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let output = vmalloc(line).stdout(writer).output().expect("the program");
+        assert_eq!(output.status.code(), Some(2), "{line}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(stderr.starts_with("vmalloc: can't write the output: "), "{line}: {stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{line}: {stderr}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn full_disk_is_reported() {
+    let full = std::fs::File::options().write(true).open("/dev/full").expect("a Linux machine");
+    let output = vmalloc("info").stdout(full).output().expect("the program");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).starts_with("vmalloc: can't write the output"));
+}

@@ -1,0 +1,248 @@
+//! Real traces and damaged ones: every line is accounted for, and what is replayed leaves
+//! everything free.
+
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+use std::io::Read;
+use std::sync::atomic::AtomicU64;
+use vmalloc_lab::designs::Name;
+use vmalloc_lab::replay::{Compiler, Mode, Outcome, Purges, Script, Tally, replay};
+use vmalloc_lab::trace::compact::Writer;
+use vmalloc_lab::trace::{
+    Account, Compression, Damage, Event, Format, Kind, OpenError, Place, Reader, Reason,
+};
+
+const SHORT: &[u8] = include_bytes!("../data/short.txt");
+const SHORT_XZ: &[u8] = include_bytes!("../data/short.txt.xz");
+const LA57: &[u8] = include_bytes!("../data/la57.txt.xz");
+const MODULES: &[u8] = include_bytes!("../data/modules.txt.zst");
+const PROGRAM: &[u8] = include_bytes!("../data/program.txt.gz");
+const ALL: [&[u8]; 5] = [SHORT, SHORT_XZ, LA57, MODULES, PROGRAM];
+
+/// The events of a trace that must not be damaged, and its account.
+fn events(bytes: &[u8]) -> (Vec<Event>, Account) {
+    let mut reader = Reader::open(bytes).expect("a trace");
+    let events = reader.by_ref().map(|event| event.expect("undamaged")).collect();
+    assert!(reader.account().adds_up());
+    (events, reader.account().clone())
+}
+
+fn script(events: &[Event], purges: Purges) -> Script {
+    let mut compiler = Compiler::new(purges);
+    events.iter().for_each(|event| compiler.push(event).expect("short"));
+    let script = compiler.finish();
+    assert!(script.tally().adds_up());
+    script
+}
+
+fn played(script: &Script, design: Name, mode: Mode) -> Outcome {
+    let outcome = replay(script, design, mode, &AtomicU64::new(0)).expect("threads");
+    assert_eq!(outcome.complaints, [""; 0], "{}", outcome.design);
+    outcome
+}
+
+fn count(events: &[Event], like: impl Fn(&Kind) -> bool) -> usize {
+    events.iter().filter(|event| like(&event.kind)).count()
+}
+
+#[test]
+fn every_line_of_real_traces_is_accounted_for() {
+    for (bytes, format, compression, counts) in [
+        (SHORT, Format::Ftrace, Compression::Plain, [400, 388, 12, 0]),
+        (SHORT_XZ, Format::Ftrace, Compression::Xz, [400, 388, 12, 0]),
+        (LA57, Format::Ftrace, Compression::Xz, [825, 813, 12, 0]),
+        (MODULES, Format::Ftrace, Compression::Zstd, [514, 502, 12, 0]),
+        (PROGRAM, Format::Strace, Compression::Gzip, [521, 513, 0, 8]),
+    ] {
+        let reader = Reader::open(bytes).expect("a trace");
+        assert_eq!((reader.format(), reader.compression()), (format, compression));
+        let Account { total, events, headers, other, damaged, lost, .. } = events(bytes).1;
+        assert_eq!([total, events, headers, other], counts);
+        assert_eq!((damaged, lost), (0, 0));
+    }
+}
+
+#[test]
+fn kinds_of_events_are_as_many_as_the_text_has() {
+    let (found, _) = events(LA57);
+    let areas = |kind: &Kind| matches!(kind, Kind::Alloc { .. });
+    let frees = |kind: &Kind| matches!(kind, Kind::Free { .. });
+    let purges = |kind: &Kind| matches!(kind, Kind::Purge { .. });
+    assert_eq!([count(&found, areas), count(&found, frees), count(&found, purges)], [395, 385, 33]);
+    let block = |kind: &Kind| matches!(kind, Kind::Alloc { pages: 256, align: 256, .. });
+    assert_eq!(count(&found, block), 1);
+    let (found, _) = events(MODULES);
+    assert_eq!(count(&found, |kind| matches!(kind, Kind::ChunkMade { base: 0xf_fffe_e4bb_fa00 })), 1);
+}
+
+#[test]
+fn real_traces_are_replayed_on_every_design() {
+    for bytes in ALL {
+        let (events, _) = events(bytes);
+        for purges in [Purges::Own, Purges::Trace] {
+            let script = script(&events, purges);
+            for &design in Name::ALL {
+                let outcomes = [(); 2].map(|()| played(&script, design, Mode::OneThread));
+                assert_eq!(outcomes[0].windows, outcomes[1].windows, "{}", outcomes[0].design);
+                assert_eq!(outcomes[0].refused, 0);
+                let threads = played(&script, design, Mode::Threads);
+                assert_eq!(threads.alloc.count, outcomes[0].alloc.count);
+                assert_eq!(threads.threads, script.cpus());
+            }
+        }
+    }
+}
+
+#[test]
+fn fates_of_events_are_counted_by_cause() {
+    let tally = |bytes| *script(&events(bytes).0, Purges::Own).tally();
+    let Tally { replayed, unmatched, ignored, missed_frees, live_at_end, .. } = tally(LA57);
+    assert_eq!((replayed, unmatched.free_unknown, ignored.purges), (777, 3, 33));
+    assert_eq!((missed_frees, live_at_end), (0, 13));
+    let Tally { ignored, .. } = tally(MODULES);
+    assert_eq!(ignored.chunks, 1);
+    let followed = script(&events(LA57).0, Purges::Trace);
+    assert_eq!((followed.tally().replayed, followed.tally().ignored.purges), (810, 0));
+}
+
+#[test]
+fn each_window_is_a_design_of_its_own() {
+    let windows = script(&events(MODULES).0, Purges::Own);
+    let windows: Vec<_> = windows.windows().iter().map(|window| (window.start(), window.end())).collect();
+    let modules = (0xf_ffff_fffc_0236, 0xf_ffff_ffff_f000);
+    assert_eq!(windows, [(0xf_fffc_e4bc_0000, 0xf_fffe_e4bc_0000), modules]);
+}
+
+/// Traces long enough for many drains: forks, and control groups with modules.
+const LONG: [&[u8]; 2] = [include_bytes!("../data/forks.vmt.xz"), include_bytes!("../data/cgroups.vmt.xz")];
+
+/// The evidence that the design of 2024 is Linux's: where it purges when Linux did, it needs as
+/// many addresses as Linux did.
+#[test]
+fn nodes_span_what_linux_spanned_when_they_purge_as_it_did() {
+    for bytes in LONG {
+        let (events, _) = events(bytes);
+        let outcome = played(&script(&events, Purges::Trace), Name::Nodes, Mode::OneThread);
+        let main = outcome.main_window().expect("a window");
+        let ratio = main.span_ratio().expect("a trace that names its windows");
+        assert!((0.9..=1.2).contains(&ratio), "{ratio}: {main:?}");
+    }
+}
+
+#[test]
+fn a_converted_trace_is_the_same_trace() {
+    for bytes in ALL {
+        let (before, _) = events(bytes);
+        let mut writer = Writer::new(Vec::new()).expect("memory");
+        before.iter().for_each(|event| writer.push(event).expect("memory"));
+        let (compact, _) = writer.finish().expect("memory");
+        assert!(compact.len() < 16 * before.len());
+        let (after, account) = events(&compact);
+        assert_eq!((&before, account.total), (&after, before.len() as u64));
+        assert_eq!(script(&before, Purges::Own), script(&after, Purges::Own));
+    }
+}
+
+#[test]
+fn compressed_traces_may_follow_each_other_and_be_cut() {
+    let twice = SHORT_XZ.repeat(2);
+    assert_eq!(events(&twice).0.len(), 776);
+    let mut reader = Reader::open(&twice[..twice.len() - 5]).expect("a trace");
+    let read: Vec<_> = reader.by_ref().collect();
+    assert!(read.iter().filter(|event| event.is_ok()).count() >= 388);
+    let Some(Err(Damage { at: Place::Line(line), reason: Reason::Unreadable(_) })) = read.last() else {
+        panic!("{:?}", read.last());
+    };
+    assert_eq!((*line, reader.account().damaged), (reader.account().total, 1));
+    assert!(reader.account().adds_up());
+}
+
+#[test]
+fn listings_are_no_traces_and_the_message_says_so() {
+    let Err(error) = Reader::open(&include_bytes!("../data/vmallocinfo.txt")[..]) else { panic!("no trace") };
+    assert!(matches!(error, OpenError::Foreign(_)));
+    assert!(error.to_string().contains("/proc/vmallocinfo"), "{error}");
+}
+
+/// Lines of a trace with some of them changed.
+fn mangled(text: &[u8], changes: &[(usize, u8, u8)]) -> Vec<u8> {
+    let mut bytes = text.to_vec();
+    for &(at, how, byte) in changes {
+        let at = at % bytes.len();
+        match how % 4 {
+            0 => bytes[at] = byte,
+            1 => bytes.insert(at, byte),
+            2 => drop(bytes.remove(at)),
+            _ => drop(bytes.drain(at..(at + usize::from(byte)).min(bytes.len()))),
+        }
+        if bytes.is_empty() {
+            bytes.push(b'\n');
+        }
+    }
+    bytes
+}
+
+/// Reads anything; whatever it is, all of it is accounted for.
+fn check(bytes: &[u8]) -> Result<(), TestCaseError> {
+    let Ok(mut reader) = Reader::open(bytes) else { return Ok(()) };
+    let (mut found, mut damaged) = (Vec::new(), 0);
+    for event in reader.by_ref() {
+        match event {
+            Ok(event) => found.push(event),
+            Err(_) => damaged += 1,
+        }
+    }
+    let account = reader.account();
+    prop_assert!(account.adds_up());
+    prop_assert_eq!((account.events, account.damaged), (found.len() as u64, damaged));
+    let plain = reader.compression() == Compression::Plain && reader.format() != Format::Compact;
+    if plain {
+        let lines = bytes.split_inclusive(|&byte| byte == b'\n').count() as u64;
+        prop_assert_eq!(account.total, lines);
+    }
+    played(&script(&found, Purges::Trace), Name::Vmalloc, Mode::OneThread);
+    Ok(())
+}
+
+fn unpacked(bytes: &[u8]) -> Vec<u8> {
+    let mut text = Vec::new();
+    flate2::read::GzDecoder::new(bytes).read_to_end(&mut text).expect("gzip");
+    text
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 48 * vmalloc_harness::env::effort() as u32,
+        failure_persistence: None,
+        rng_seed: RngSeed::Fixed(vmalloc_harness::env::seed(1)),
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn changed_traces_of_the_kernel_are_read_to_their_end(
+        changes in proptest::collection::vec(any::<(usize, u8, u8)>(), 1..60),
+    ) {
+        check(&mangled(SHORT, &changes))?;
+    }
+
+    #[test]
+    fn changed_traces_of_programs_are_read_to_their_end(
+        changes in proptest::collection::vec(any::<(usize, u8, u8)>(), 1..60),
+    ) {
+        check(&mangled(&unpacked(PROGRAM), &changes))?;
+    }
+
+    #[test]
+    fn changed_compressed_traces_are_read_to_their_end(
+        which in 1_usize..5,
+        changes in proptest::collection::vec(any::<(usize, u8, u8)>(), 1..4),
+    ) {
+        check(&mangled(ALL[which], &changes))?;
+    }
+
+    #[test]
+    fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
+        check(&bytes)?;
+        check(&[b"# tracer: nop\n", &bytes[..]].concat())?;
+    }
+}
