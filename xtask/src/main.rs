@@ -9,6 +9,7 @@ mod instructions;
 mod kernel;
 mod kernels;
 mod miri;
+mod mutants;
 mod nightly;
 mod preload;
 mod provenance;
@@ -40,6 +41,7 @@ enum Chore {
     Instructions(instructions::Args),
     Kernels(kernels::Args),
     Miri(miri::Args),
+    Mutants(mutants::Args),
     Preload(preload::Args),
     Provenance(provenance::Args),
     Python(python::Args),
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
         Chore::Instructions(args) => instructions::run(&args).map_err(Into::into),
         Chore::Kernels(args) => kernels::run(&args).map_err(Into::into),
         Chore::Miri(args) => miri::run(&args).map_err(Into::into),
+        Chore::Mutants(args) => mutants::run(&args).map_err(Into::into),
         Chore::Preload(args) => preload::run(&args).map_err(Into::into),
         Chore::Provenance(args) => provenance::run(&args).map_err(Into::into),
         Chore::Python(args) => python::run(&args).map_err(Into::into),

@@ -3,10 +3,10 @@
 use crate::Failure;
 use crate::tree::Places;
 use serde::Deserialize;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// A test binary.
 #[derive(Clone, Debug)]
@@ -21,8 +21,8 @@ pub(crate) struct Binary {
 /// The result of a build.
 pub(crate) enum Built {
     Binaries(Vec<Binary>),
-    /// The numbers of mutants that do not compile.
-    Unfit(BTreeSet<u32>),
+    /// The numbers of mutants that do not compile, and what the compiler says.
+    Unfit(BTreeMap<u32, String>),
 }
 
 /// A line of cargo's output.
@@ -70,10 +70,10 @@ pub(crate) fn build(
     places: &Places,
 ) -> Result<Built, Failure> {
     let mut cargo = Command::new("cargo");
-    cargo.args(["test", "--no-run", "--quiet", "--locked", "--keep-going", "--message-format=json"]);
+    cargo.args(["test", "--no-run", "--quiet", "--locked", "--message-format=json"]);
     cargo.args(packages.iter().flat_map(|package| ["-p", package]));
     cargo.current_dir(tree).env("CARGO_TARGET_DIR", target).env("CARGO_INCREMENTAL", "0");
-    let output = cargo.stderr(Stdio::null()).output()?;
+    let output = cargo.output()?;
     let lines = String::from_utf8_lossy(&output.stdout).into_owned();
     let lines: Vec<Line> = lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     if output.status.success() {
@@ -81,11 +81,15 @@ pub(crate) fn build(
     }
     let messages = lines.into_iter().filter_map(|line| line.message);
     let errors: Vec<Message> = messages.filter(|message| message.level == "error").collect();
-    let spans = errors.iter().flat_map(|error| &error.spans);
-    let unfit: BTreeSet<u32> = spans.flat_map(|span| to_blame(places, span)).collect();
+    let mut unfit = BTreeMap::new();
+    for error in &errors {
+        let numbers = error.spans.iter().flat_map(|span| to_blame(places, span));
+        unfit.extend(numbers.map(|number| (number, error.rendered.clone().unwrap_or_default())));
+    }
     if unfit.is_empty() {
         let told: Vec<_> = errors.into_iter().filter_map(|error| error.rendered).collect();
-        return Err(format!("the tests can't be built:\n{}", told.join("\n")).into());
+        let cargo = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("the tests can't be built:\n{}{cargo}", told.join("\n")).into());
     }
     Ok(Built::Unfit(unfit))
 }

@@ -21,7 +21,7 @@ use build::{Binary, Built, build};
 use clap::Parser;
 use lists::{Difference, Lists};
 use mutant::{Mutant, Source};
-use runs::Outcome;
+use runs::Part;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -49,10 +49,10 @@ struct Args {
     /// The packages whose tests run
     #[arg(long = "package", short, default_values = PACKAGES)]
     packages: Vec<String>,
-    /// Run no binary that takes longer by itself, in seconds
+    /// Run no test that takes longer by itself, in seconds
     #[arg(long)]
     within: Option<u64>,
-    /// Print the mutants, and run nothing
+    /// Print the mutants, or all sites of the names, and run nothing
     #[arg(long)]
     list: bool,
     /// Write the list of mutants that are caught
@@ -60,10 +60,16 @@ struct Args {
     bless: bool,
 }
 
-const PACKAGES: [&str; 4] = ["vmalloc", "vmalloc-model", "vmalloc-sim", "vmalloc-conformance"];
+impl Args {
+    fn selects(&self, mutant: &Mutant) -> bool {
+        self.names.is_empty() || self.names.iter().any(|part| mutant.name.contains(&part[..]))
+    }
+}
 
-/// The binaries, quickest first, each with the time that it takes without a mutant.
-type Timed = Vec<(Binary, Duration)>;
+/// So much of a change is printed.
+const SHORT: usize = 60;
+
+const PACKAGES: [&str; 4] = ["vmalloc", "vmalloc-model", "vmalloc-sim", "vmalloc-conformance"];
 
 fn main() -> ExitCode {
     match run(&Args::parse()) {
@@ -87,24 +93,26 @@ fn run(args: &Args) -> Result<bool, Failure> {
     let mut workshop = Workshop { root, sources, named, unfit: BTreeSet::new() };
     workshop.recall();
     if args.list {
-        workshop.mutants(args, &lists)?.iter().for_each(|mutant| println!("{}", workshop.told(mutant)));
+        let all = if args.names.is_empty() {
+            workshop.mutants(args, &lists)?
+        } else {
+            mutant::all(&workshop.sources)
+        };
+        let wanted = all.iter().filter(|mutant| args.selects(mutant));
+        wanted.for_each(|mutant| println!("{}", workshop.told(mutant)));
         return Ok(true);
     }
     let (mutants, binaries) = workshop.build(args, &lists)?;
-    let binaries = measure(binaries, args)?;
-    let is_wanted = |mutant: &Mutant| {
-        args.names.is_empty() || args.names.iter().any(|part| mutant.name.contains(&part[..]))
-    };
-    let wanted: Vec<(u32, &Mutant)> = (1..).zip(&mutants).filter(|(_, mutant)| is_wanted(mutant)).collect();
+    let parts = measure(&binaries, args)?;
+    let numbered = (1..).zip(&mutants);
+    let wanted: Vec<(u32, &Mutant)> = numbered.filter(|(_, mutant)| args.selects(mutant)).collect();
     println!(
-        "{} of {} sites, {} by name or listed; {} are run, each by up to {} test binaries",
-        args.count.min(mutants.len()),
-        mutant::count(&workshop.sources),
-        mutants.len().saturating_sub(args.count),
+        "{} of {} mutants, of {} sites",
         wanted.len(),
-        binaries.len()
+        mutants.len(),
+        mutant::all(&workshop.sources).len()
     );
-    let results = run_all(&workshop, &wanted, &binaries, args.jobs)?;
+    let results = run_all(&workshop, &wanted, &parts, args.jobs)?;
     let is_good = tell(&lists.compare(&results), &results, &lists);
     if args.bless {
         let all: BTreeSet<&str> = mutants.iter().map(|mutant| &mutant.name[..]).collect();
@@ -161,19 +169,20 @@ impl Workshop {
             eprintln!("building the tests of {} with {} mutants", args.packages.join(", "), mutants.len());
             match build(&tree, &target, &args.packages, &places)? {
                 Built::Binaries(binaries) => return Ok((mutants, binaries)),
-                Built::Unfit(numbers) => {
-                    let names = numbers.iter().map(|&number| mutants[number as usize - 1].name.clone());
-                    self.leave_out(names.collect())?;
+                Built::Unfit(unfit) => {
+                    let name = |number: u32| mutants[number as usize - 1].name.clone();
+                    self.leave_out(unfit.into_iter().map(|(number, error)| (name(number), error)).collect())?;
                 }
             }
         }
     }
 
     /// Draws these sites no more, for they do not compile.
-    fn leave_out(&mut self, names: Vec<String>) -> Result<(), Failure> {
-        if let Some(name) = names.iter().find(|name| !name.contains(".rs:")) {
-            return Err(format!("the named mutant {name} does not compile").into());
+    fn leave_out(&mut self, unfit: BTreeMap<String, String>) -> Result<(), Failure> {
+        if let Some((name, error)) = unfit.iter().find(|(name, _)| !name.contains(".rs:")) {
+            return Err(format!("the named mutant {name} does not compile:\n{error}").into());
         }
+        let names: Vec<String> = unfit.into_keys().collect();
         eprintln!("these do not compile, and others are drawn: {}", names.join(" "));
         self.unfit.extend(names);
         let lines: Vec<String> = self.unfit.iter().cloned().collect();
@@ -182,42 +191,52 @@ impl Workshop {
 
     /// Returns what a mutant is: its name, its line, and the change.
     fn told(&self, mutant: &Mutant) -> String {
-        let (line, before) = self.sources[mutant.source].line(&mutant.edit.range);
-        format!("{} (line {line}: {before} → {})", mutant.name, mutant.edit.after)
+        let Mutant { name, source, edit } = mutant;
+        let (line, before) = self.sources[*source].line(&edit.range);
+        let [before, after] = [before, &edit.after].map(short);
+        match &after[..] {
+            "" => format!("{name} (line {line}: without {before})"),
+            _ => format!("{name} (line {line}: {before} → {after})"),
+        }
     }
 }
 
-/// Runs each binary without a mutant.
-fn measure(binaries: Vec<Binary>, args: &Args) -> Result<Timed, Failure> {
-    let mut timed = Timed::new();
-    for binary in binaries {
-        let start = Instant::now();
-        if let Outcome::Caught(test) = runs::run(&binary, 0, Duration::from_secs(600))? {
-            return Err(format!("{} fails without a mutant: {test}", binary.name).into());
-        }
-        let time = start.elapsed();
-        let is_long = args.within.is_some_and(|most| time > Duration::from_secs(most));
-        eprintln!("{:8.2} s {}{}", time.as_secs_f64(), binary.name, if is_long { ": NOT RUN" } else { "" });
-        if !is_long {
-            timed.push((binary, time));
-        }
+/// Returns the beginning of a text, on one line.
+fn short(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let line = words.join(" ");
+    match line.char_indices().nth(SHORT) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
     }
-    timed.sort_by_key(|(_, time)| *time);
-    Ok(timed)
+}
+
+/// Runs each binary without a mutant. Returns their parts, quickest first.
+fn measure(binaries: &[Binary], args: &Args) -> Result<Vec<Part>, Failure> {
+    let (mut all, start) = (Vec::new(), Instant::now());
+    for binary in binaries {
+        let (parts, long) = runs::measure(binary, args.within.map(Duration::from_secs))?;
+        long.iter().for_each(|test| println!("NOT RUN: {test} takes too long"));
+        all.extend(parts);
+    }
+    all.sort_by_key(|part| part.time);
+    let time = start.elapsed().as_secs();
+    eprintln!("without a mutant {} test binaries pass, in {time} s", binaries.len());
+    Ok(all)
 }
 
 /// Runs all mutants, several at a time, and tells of each. Returns which were caught.
 fn run_all(
     workshop: &Workshop,
     wanted: &[(u32, &Mutant)],
-    binaries: &Timed,
+    parts: &[Part],
     jobs: usize,
 ) -> Result<BTreeMap<String, bool>, Failure> {
     let next = AtomicUsize::new(0);
     let work = || -> Result<Vec<(String, bool)>, Failure> {
         let mut results = Vec::new();
         while let Some((number, mutant)) = wanted.get(next.fetch_add(1, Relaxed)) {
-            let by = catch(*number, binaries)?;
+            let by = catch(*number, parts)?;
             let told = workshop.told(mutant);
             println!(
                 "{}",
@@ -238,10 +257,10 @@ fn run_all(
 }
 
 /// Returns which test catches a mutant.
-fn catch(number: u32, binaries: &Timed) -> Result<Option<String>, Failure> {
-    for (binary, time) in binaries {
-        if let Outcome::Caught(test) = runs::run(binary, number, runs::limit(*time))? {
-            return Ok(Some(format!("{} {test}", binary.name)));
+fn catch(number: u32, parts: &[Part]) -> Result<Option<String>, Failure> {
+    for part in parts {
+        if let Some(test) = runs::catch(part, number)? {
+            return Ok(Some(test));
         }
     }
     Ok(None)

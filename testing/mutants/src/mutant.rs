@@ -57,10 +57,10 @@ struct NamedList {
 }
 
 impl Source {
-    /// Returns the line of a place, and its text up to the first end of a line.
+    /// Returns the line of a place, and its text.
     pub(crate) fn line(&self, place: &Range<usize>) -> (usize, &str) {
         let line = self.text[..place.start].matches('\n').count() + 1;
-        (line, self.text[place.clone()].lines().next().unwrap_or_default())
+        (line, &self.text[place.clone()])
     }
 }
 
@@ -187,9 +187,9 @@ fn function(name: &str) -> &str {
     &name[..end]
 }
 
-/// Returns how many sites there are.
-pub(crate) fn count(sources: &[Source]) -> usize {
-    sites(sources).count()
+/// Returns all sites.
+pub(crate) fn all(sources: &[Source]) -> Vec<Mutant> {
+    sites(sources).map(|(source, site)| mutant(source, site)).collect()
 }
 
 /// Returns a number of a name that looks drawn: FNV-1a, and the finish of SplitMix64.
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn a_named_text_is_found_in_its_function_however_it_is_broken() {
         let sources = [source("space/a.rs", TEXT)];
-        let list = "[[mutant]]\nname = 'n'\nfile = 'space/a.rs'\nfunction = 'f'\nbefore = 'a();\n  b();'\nafter = ''";
+        let list = "[[mutant]]\nname = 'n'\nfile = 'space/a.rs'\nfunction = 'f'\nbefore = '''a();\n  b();'''\nafter = ''";
         let found = named(&sources, list).unwrap();
         assert_eq!(&TEXT[found[0].edit.range.clone()], "a(); b();");
         assert!(named(&sources, &list.replace("'f'", "'g'")).is_err());
