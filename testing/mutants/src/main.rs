@@ -213,10 +213,11 @@ fn short(text: &str) -> String {
 
 /// Runs each binary without a mutant. Returns their parts, quickest first.
 fn measure(binaries: &[Binary], args: &Args) -> Result<Vec<Part>, Failure> {
+    let most = args.within.map_or(Duration::MAX, Duration::from_secs);
     let (mut all, start) = (Vec::new(), Instant::now());
     for binary in binaries {
-        let (parts, long) = runs::measure(binary, args.within.map(Duration::from_secs))?;
-        long.iter().for_each(|test| println!("NOT RUN: {test} takes too long"));
+        let (parts, left_out) = runs::measure(binary, most)?;
+        left_out.iter().for_each(|test| println!("NOT RUN: {} {test}", binary.name));
         all.extend(parts);
     }
     all.sort_by_key(|part| part.time);

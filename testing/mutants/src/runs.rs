@@ -18,8 +18,18 @@ pub(crate) struct Part {
     pub(crate) time: Duration,
 }
 
-/// The tests that passed, each with its time; or the one that did not.
-type Passed = Result<Vec<(String, Duration)>, String>;
+/// What the tests of a binary came to.
+#[derive(Default, Debug, PartialEq)]
+struct Told {
+    /// Each with its time.
+    passed: Vec<(String, Duration)>,
+    failed: Vec<String>,
+    /// In which test the program ended that should not have, or why it was ended.
+    end: Option<String>,
+}
+
+/// What is left out without a mutant, and why.
+pub(crate) type LeftOut = Vec<String>;
 
 /// Bounds of the times of the tests that run together. So the quick ones of all binaries run first.
 const BOUNDS: [Duration; 3] = [Duration::from_millis(50), Duration::from_millis(500), Duration::from_secs(5)];
@@ -38,15 +48,18 @@ pub(crate) fn limit_memory() -> Result<(), Failure> {
 }
 
 /// Runs a binary without a mutant. Returns its parts, without tests that take longer than `most`, and
-/// those tests.
-pub(crate) fn measure(binary: &Binary, most: Option<Duration>) -> Result<(Vec<Part>, Vec<String>), Failure> {
-    let passed = run(binary, &[], 0, WITHOUT)?;
-    let passed = passed.map_err(|test| format!("{} fails without a mutant: {test}", binary.name))?;
+/// without those that fail: some look at the text of the sources, which is another one in the copy.
+pub(crate) fn measure(binary: &Binary, most: Duration) -> Result<(Vec<Part>, LeftOut), Failure> {
+    let Told { passed, failed, end } = run(binary, &[], 0, usize::MAX, WITHOUT)?;
+    if let Some(end) = end {
+        return Err(format!("{} without a mutant: {end}", binary.name).into());
+    }
+    let mut left_out: LeftOut =
+        failed.into_iter().map(|test| format!("{test} fails without a mutant")).collect();
     let mut parts: [Vec<(String, Duration)>; BOUNDS.len() + 1] = Default::default();
-    let mut long = Vec::new();
     for (test, time) in passed {
-        match most.is_some_and(|most| time > most) {
-            true => long.push(format!("{} {test}", binary.name)),
+        match time > most {
+            true => left_out.push(format!("{test} takes {} s", time.as_secs())),
             false => parts[BOUNDS.partition_point(|bound| *bound < time)].push((test, time)),
         }
     }
@@ -54,28 +67,35 @@ pub(crate) fn measure(binary: &Binary, most: Option<Duration>) -> Result<(Vec<Pa
         let time = tests.iter().map(|(_, time)| *time).sum();
         Part { binary: binary.clone(), tests: tests.into_iter().map(|(test, _)| test).collect(), time }
     };
-    Ok((parts.into_iter().filter(|tests| !tests.is_empty()).map(part).collect(), long))
+    Ok((parts.into_iter().filter(|tests| !tests.is_empty()).map(part).collect(), left_out))
 }
 
 /// Runs tests up to the first that a mutant makes fail, and returns its name.
 pub(crate) fn catch(part: &Part, mutant: u32) -> Result<Option<String>, Failure> {
-    let failed = run(&part.binary, &part.tests, mutant, SOME + MANY * part.time)?.err();
+    let told = run(&part.binary, &part.tests, mutant, 1, SOME + MANY * part.time)?;
+    let failed = told.failed.into_iter().chain(told.end).next();
     Ok(failed.map(|test| format!("{} {test}", part.binary.name)))
 }
 
-/// Runs `tests` of a binary, or all, up to the first that fails. 0 is no mutant.
-fn run(binary: &Binary, tests: &[String], mutant: u32, limit: Duration) -> Result<Passed, Failure> {
+/// Runs `tests` of a binary, or all, until so many fail. 0 is no mutant.
+fn run(
+    binary: &Binary,
+    tests: &[String],
+    mutant: u32,
+    failures: usize,
+    limit: Duration,
+) -> Result<Told, Failure> {
     let mut command = Command::new(&binary.path);
     // One test at a time: the last one that was begun is the one that ends the program.
     command.arg("--test-threads=1").arg("--exact").args(tests).current_dir(&binary.folder);
     command.env("CARGO_MANIFEST_DIR", &binary.folder).env("VMALLOC_MUTANT", mutant.to_string());
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
     let mut child = command.spawn()?;
-    let passed = watch(lines(&mut child), Instant::now() + limit);
+    let told = watch(&lines(&mut child), failures, Instant::now() + limit);
     // What the tests have started ends as well. After a pass there may be nothing left.
     let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
     child.wait()?;
-    Ok(passed)
+    Ok(told)
 }
 
 /// Reads what a program prints in a thread of its own.
@@ -97,25 +117,32 @@ fn lines(child: &mut Child) -> Receiver<String> {
     receiver
 }
 
-/// Waits until a test fails, the output ends, or time is up.
-fn watch(lines: Receiver<String>, deadline: Instant) -> Passed {
-    let (mut passed, mut is_whole, mut last) = (Vec::new(), false, Instant::now());
-    loop {
+/// Waits until so many tests fail, the output ends, or time is up.
+fn watch(lines: &Receiver<String>, failures: usize, deadline: Instant) -> Told {
+    let (mut told, mut is_whole, mut last) = (Told::default(), false, Instant::now());
+    while told.failed.len() < failures {
         let line = match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok(line) => line,
-            Err(RecvTimeoutError::Timeout) => return Err("(no end in time)".into()),
-            Err(RecvTimeoutError::Disconnected) if is_whole => return Ok(passed),
-            Err(RecvTimeoutError::Disconnected) => return Err("(the program ended)".into()),
+            Err(RecvTimeoutError::Disconnected) if is_whole => break,
+            Err(RecvTimeoutError::Disconnected) => return told.ended("(the program ended)"),
+            Err(RecvTimeoutError::Timeout) => return told.ended("(no end in time)"),
         };
-        is_whole |= line.starts_with("test result: ok");
+        is_whole |= line.starts_with("test result: ");
         let Some((test, result)) = test(&line) else { continue };
         let time = Instant::now().duration_since(std::mem::replace(&mut last, Instant::now()));
-        match result.trim_end().rsplit(' ').next() {
-            _ if result.starts_with("ignored") => {}
-            Some("ok") => passed.push((test.to_owned(), time)),
-            Some("FAILED") => return Err(test.to_owned()),
-            _ => return Err(format!("{test} (the program ended)")),
+        match result.trim_end() {
+            "ok" => told.passed.push((test.to_owned(), time)),
+            "FAILED" => told.failed.push(test.to_owned()),
+            other if other.starts_with("ignored") => {}
+            _ => return told.ended(&format!("{test} (the program ended)")),
         }
+    }
+    told
+}
+
+impl Told {
+    fn ended(self, end: &str) -> Self {
+        Self { end: Some(end.to_owned()), ..self }
     }
 }
 
@@ -129,20 +156,22 @@ fn test(line: &str) -> Option<(&str, &str)> {
 mod tests {
     use super::*;
 
-    fn said(lines: &[&str]) -> Result<usize, String> {
+    fn said(lines: &[&str], failures: usize) -> (usize, Vec<String>, Option<String>) {
         let (sender, receiver) = channel();
         lines.iter().for_each(|line| sender.send((*line).to_owned()).unwrap());
         drop(sender);
-        watch(receiver, Instant::now() + SOME).map(|passed| passed.len())
+        let Told { passed, failed, end } = watch(&receiver, failures, Instant::now() + SOME);
+        (passed.len(), failed, end)
     }
 
     #[test]
-    fn the_first_test_that_fails_is_told_or_in_which_the_program_ended() {
-        let all = "test result: ok. 2 passed\n";
-        let lines = ["test a ... ok\n", "test b ... ignored, slow\n", "test c - should panic ... ok\n", all];
-        assert_eq!(said(&lines), Ok(2));
-        assert_eq!(said(&["test a ... ok\n", "test b ... FAILED\n"]), Err("b".into()));
-        assert_eq!(said(&["test a ... "]), Err("a (the program ended)".into()));
-        assert_eq!(said(&["test a ... ok\n"]), Err("(the program ended)".into()));
+    fn tests_are_counted_up_to_the_first_that_fails_or_ends_the_program() {
+        let lines = ["test a ... ok\n", "test b ... ignored, slow\n", "test c - should panic ... ok\n"];
+        let [whole, failed] = ["test result: ok. 2 passed\n", "test d ... FAILED\n"];
+        assert_eq!(said(&[&lines[..], &[whole]].concat(), 1), (2, vec![], None));
+        assert_eq!(said(&[&[failed], &lines[..]].concat(), 1), (0, vec!["d".into()], None));
+        assert_eq!(said(&[&[failed], &lines[..], &[whole]].concat(), 9), (2, vec!["d".into()], None));
+        assert_eq!(said(&["test a ... "], 1), (0, vec![], Some("a (the program ended)".into())));
+        assert_eq!(said(&lines, 1), (2, vec![], Some("(the program ended)".into())));
     }
 }
