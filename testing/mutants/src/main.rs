@@ -21,12 +21,12 @@ use build::{Binary, Built, build};
 use clap::Parser;
 use lists::{Difference, Lists};
 use mutant::{Mutant, Source};
-use runs::Part;
+use runs::{Part, Told};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use std::{fs, thread};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -103,7 +103,7 @@ fn run(args: &Args) -> Result<bool, Failure> {
         return Ok(true);
     }
     let (mutants, binaries) = workshop.build(args, &lists)?;
-    let parts = measure(&binaries, args)?;
+    let parts = measure(&binaries, &workshop.place("times.json"), args)?;
     let numbered = (1..).zip(&mutants);
     let wanted: Vec<(u32, &Mutant)> = numbered.filter(|(_, mutant)| args.selects(mutant)).collect();
     println!(
@@ -211,45 +211,60 @@ fn short(text: &str) -> String {
     }
 }
 
-/// Runs each binary without a mutant. Returns their parts, quickest first.
-fn measure(binaries: &[Binary], args: &Args) -> Result<Vec<Part>, Failure> {
+/// Runs each binary without a mutant, if it is another one than the last time, of which `notes` tells.
+/// Returns their parts, quickest first.
+fn measure(binaries: &[Binary], notes: &Path, args: &Args) -> Result<Vec<Part>, Failure> {
+    let text = fs::read_to_string(notes).unwrap_or_default();
+    let known: BTreeMap<String, Told> = serde_json::from_str(&text).unwrap_or_default();
+    let measured = side_by_side(args.jobs, binaries, |binary| {
+        let key = format!("{} {:?}", binary.path.display(), fs::metadata(&binary.path)?.modified()?);
+        let told = known.get(&key).map_or_else(|| runs::measure(binary), |told| Ok(told.clone()))?;
+        Ok((binary, (key, told)))
+    })?;
     let most = args.within.map_or(Duration::MAX, Duration::from_secs);
-    let (mut all, start) = (Vec::new(), Instant::now());
-    for binary in binaries {
-        let (parts, left_out) = runs::measure(binary, most)?;
+    let mut all = Vec::new();
+    for (binary, (_, told)) in &measured {
+        let (parts, left_out) = runs::parts(binary, told, most);
         left_out.iter().for_each(|test| println!("NOT RUN: {} {test}", binary.name));
         all.extend(parts);
     }
     all.sort_by_key(|part| part.time);
-    let time = start.elapsed().as_secs();
-    eprintln!("without a mutant {} test binaries pass, in {time} s", binaries.len());
+    let known: BTreeMap<String, Told> = measured.into_iter().map(|(_, told)| told).collect();
+    fs::write(notes, serde_json::to_string(&known)?)?;
+    let time: Duration = all.iter().map(|part| part.time).sum();
+    println!("{} test binaries; without a mutant their tests take {} s", binaries.len(), time.as_secs());
     Ok(all)
 }
 
-/// Runs all mutants, several at a time, and tells of each. Returns which were caught.
+/// Runs all mutants, and tells of each. Returns which were caught.
 fn run_all(
     workshop: &Workshop,
     wanted: &[(u32, &Mutant)],
     parts: &[Part],
     jobs: usize,
 ) -> Result<BTreeMap<String, bool>, Failure> {
+    let results = side_by_side(jobs, wanted, |(number, mutant)| {
+        let (by, told) = (catch(*number, parts)?, workshop.told(mutant));
+        println!("{}", by.as_ref().map_or(format!("SURVIVED {told}"), |by| format!("caught   {told}: {by}")));
+        Ok((mutant.name.clone(), by.is_some()))
+    })?;
+    Ok(results.into_iter().collect())
+}
+
+/// Works on all items, so many at a time.
+fn side_by_side<'a, T: Sync, R: Send>(
+    jobs: usize,
+    items: &'a [T],
+    work: impl Fn(&'a T) -> Result<R, Failure> + Sync,
+) -> Result<Vec<R>, Failure> {
     let next = AtomicUsize::new(0);
-    let work = || -> Result<Vec<(String, bool)>, Failure> {
-        let mut results = Vec::new();
-        while let Some((number, mutant)) = wanted.get(next.fetch_add(1, Relaxed)) {
-            let by = catch(*number, parts)?;
-            let told = workshop.told(mutant);
-            println!(
-                "{}",
-                by.as_ref().map_or(format!("SURVIVED {told}"), |by| format!("caught   {told}: {by}"))
-            );
-            results.push((mutant.name.clone(), by.is_some()));
-        }
-        Ok(results)
+    let own = || -> Result<Vec<R>, Failure> {
+        let items = std::iter::from_fn(|| items.get(next.fetch_add(1, Relaxed)));
+        items.map(&work).collect()
     };
     thread::scope(|scope| {
-        let workers: Vec<_> = (0..jobs.max(1)).map(|_| scope.spawn(work)).collect();
-        let mut results = BTreeMap::new();
+        let workers: Vec<_> = (0..jobs.max(1)).map(|_| scope.spawn(own)).collect();
+        let mut results = Vec::new();
         for worker in workers {
             results.extend(worker.join().map_err(|_| "a thread has panicked")??);
         }

@@ -3,6 +3,7 @@
 use crate::Failure;
 use crate::build::Binary;
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group, setrlimit};
+use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
@@ -19,8 +20,8 @@ pub(crate) struct Part {
 }
 
 /// What the tests of a binary came to.
-#[derive(Default, Debug, PartialEq)]
-struct Told {
+#[derive(Clone, Default, Deserialize, Serialize)]
+pub(crate) struct Told {
     /// Each with its time.
     passed: Vec<(String, Duration)>,
     failed: Vec<String>,
@@ -47,27 +48,37 @@ pub(crate) fn limit_memory() -> Result<(), Failure> {
     Ok(setrlimit(Resource::Data, limit)?)
 }
 
-/// Runs a binary without a mutant. Returns its parts, without tests that take longer than `most`, and
-/// without those that fail: some look at the text of the sources, which is another one in the copy.
-pub(crate) fn measure(binary: &Binary, most: Duration) -> Result<(Vec<Part>, LeftOut), Failure> {
-    let Told { passed, failed, end } = run(binary, &[], 0, usize::MAX, WITHOUT)?;
-    if let Some(end) = end {
-        return Err(format!("{} without a mutant: {end}", binary.name).into());
+/// Runs a binary without a mutant.
+pub(crate) fn measure(binary: &Binary) -> Result<Told, Failure> {
+    let told = run(binary, &[], 0, usize::MAX, WITHOUT)?;
+    match &told.end {
+        Some(end) => Err(format!("{} without a mutant: {end}", binary.name).into()),
+        None => Ok(told),
     }
+}
+
+/// Returns the parts of a binary, without tests that take longer than `most`, and without those that
+/// fail without a mutant: some look at the text of the sources, which is another one in the copy.
+pub(crate) fn parts(binary: &Binary, told: &Told, most: Duration) -> (Vec<Part>, LeftOut) {
     let mut left_out: LeftOut =
-        failed.into_iter().map(|test| format!("{test} fails without a mutant")).collect();
-    let mut parts: [Vec<(String, Duration)>; BOUNDS.len() + 1] = Default::default();
-    for (test, time) in passed {
-        match time > most {
+        told.failed.iter().map(|test| format!("{test} fails without a mutant")).collect();
+    let mut parts: [Vec<&(String, Duration)>; BOUNDS.len() + 1] = Default::default();
+    for passed in &told.passed {
+        let (test, time) = passed;
+        match *time > most {
             true => left_out.push(format!("{test} takes {} s", time.as_secs())),
-            false => parts[BOUNDS.partition_point(|bound| *bound < time)].push((test, time)),
+            false => parts[BOUNDS.partition_point(|bound| bound < time)].push(passed),
         }
     }
-    let part = |tests: Vec<(String, Duration)>| {
+    let part = |tests: Vec<&(String, Duration)>| {
         let time = tests.iter().map(|(_, time)| *time).sum();
-        Part { binary: binary.clone(), tests: tests.into_iter().map(|(test, _)| test).collect(), time }
+        Part {
+            binary: binary.clone(),
+            tests: tests.into_iter().map(|(test, _)| test.clone()).collect(),
+            time,
+        }
     };
-    Ok((parts.into_iter().filter(|tests| !tests.is_empty()).map(part).collect(), left_out))
+    (parts.into_iter().filter(|tests| !tests.is_empty()).map(part).collect(), left_out)
 }
 
 /// Runs tests up to the first that a mutant makes fail, and returns its name.
