@@ -1,6 +1,6 @@
 //! Repairs in the child of a fork, and settings of a platform, on one without memory.
 
-use crate::{Config, Geometry, PageRange, Platform, PlatformError, Protection, Space, SpaceError};
+use crate::{Config, Geometry, PageRange, Platform, PlatformError, Protection, Request, Space, SpaceError};
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
 use lock_api::{GuardSend, RawMutex};
@@ -86,6 +86,28 @@ fn slots_are_repaired_in_the_child_of_a_fork() {
     space.purge().unwrap();
     let stats = space.stats();
     assert_eq!((stats.blocks, stats.largest_free_pages), (0, stats.span_pages));
+}
+
+/// A fork leaves a thread behind that has taken an area out of use, and entered it in no list yet.
+/// Other areas are in lists. The child finds the one.
+#[test]
+fn an_area_that_was_being_freed_is_found_in_the_child_of_a_fork() {
+    for config in [Config::default(), Config::default().unmap_on_free()] {
+        let space = Space::new(Machine::<12>, config).unwrap();
+        let [freed, lost] = [1, 3].map(|pages| space.raw().alloc(&Request::new(pages << 12)).unwrap());
+        // SAFETY: nothing uses the area any more.
+        unsafe { space.raw().free(freed) }.unwrap();
+        space.quiesce();
+        let page = (lost >> 12) as u64;
+        let leaf = space.areas.bitmaps.sure_home(page).unwrap();
+        space.areas.bitmaps.retire(leaf, page).expect("retired, and never listed");
+        // SAFETY: this is the only thread, and it has just called `quiesce`.
+        unsafe { space.resume_in_child() };
+        space.verify().unwrap();
+        space.purge().unwrap();
+        let stats = space.stats();
+        assert_eq!((stats.lazy_areas, stats.largest_free_pages), (0, stats.span_pages));
+    }
 }
 
 /// A wrong constant would take addresses for pages of another size.
