@@ -54,12 +54,30 @@ const CHORES: [Chore; 14] = [
     chore("targets", targets::HELP, targets::run),
 ];
 
-/// The chores of programs of their own: the first words of each, and its package.
-const PROGRAMS: [(&str, &str, &str); 4] = [
-    ("api", "xtask-source", "Compare the public API with docs/api"),
-    ("check", "xtask-source", "Hold the rules of language and size"),
-    ("header", "xtask-source", "Compare the C header with its sources"),
-    ("provenance", "xtask-source", "Compare what is committed with the packages that clients name"),
+/// A chore that is a program of its own, which tells its options itself.
+struct Program {
+    name: &'static str,
+    help: &'static str,
+    package: &'static str,
+    /// The word that goes before those of the chore.
+    first: Option<&'static str>,
+}
+
+const fn of_sources(name: &'static str, help: &'static str) -> Program {
+    Program { name, help, package: "xtask-source", first: Some(name) }
+}
+
+const PROGRAMS: [Program; 5] = [
+    of_sources("api", "Compare the public API with docs/api"),
+    of_sources("check", "Hold the rules of language and size"),
+    of_sources("header", "Compare the C header with its sources"),
+    of_sources("provenance", "Compare what is committed with the packages that clients name"),
+    Program {
+        name: "mutants",
+        help: "Run the tests against small changes of the core, and tell which no test notices",
+        package: "vmalloc-mutants",
+        first: None,
+    },
 ];
 
 fn main() -> ExitCode {
@@ -75,8 +93,8 @@ fn main() -> ExitCode {
 }
 
 fn run(name: &str, words: Vec<OsString>) -> Result<()> {
-    if let Some((_, package, _)) = PROGRAMS.iter().find(|(program, ..)| *program == name) {
-        return program(package, name, &words);
+    if let Some(program) = PROGRAMS.iter().find(|program| program.name == name) {
+        return program.run(&words);
     }
     let Some(chore) = CHORES.iter().find(|chore| chore.name == name) else {
         if name.is_empty() || name == "--help" || name == "help" {
@@ -97,15 +115,15 @@ fn run(name: &str, words: Vec<OsString>) -> Result<()> {
 fn tell_all() {
     println!("cargo xtask CHORE [--help]\n");
     let own = CHORES.iter().map(|chore| (chore.name, chore.help.lines().next().unwrap_or_default()));
-    let others = PROGRAMS.iter().map(|(name, _, help)| (*name, *help));
+    let others = PROGRAMS.iter().map(|program| (program.name, program.help));
     own.chain(others).for_each(|(name, help)| println!("  {name:14}{help}"));
 }
 
-/// Runs a chore that is a program of its own.
-fn program(package: &str, name: &str, words: &[OsString]) -> Result<()> {
-    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    command.args(["run", "--quiet", "--package", package, "--", name]).args(words);
-    let status = command.status().context("can't run cargo")?;
-    if status.success() { Ok(()) } else { bail!("cargo xtask {name} ended with {status}") }
+impl Program {
+    fn run(&self, words: &[OsString]) -> Result<()> {
+        let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo.args(["run", "--quiet", "--package", self.package, "--"]).args(self.first).args(words);
+        let status = cargo.status().context("can't run cargo")?;
+        if status.success() { Ok(()) } else { bail!("cargo xtask {} ended with {status}", self.name) }
+    }
 }

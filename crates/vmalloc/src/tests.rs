@@ -1,8 +1,9 @@
 //! Repairs in the child of a fork, and settings of a platform, on one without memory.
 
-use crate::{Config, Geometry, PageRange, Platform, PlatformError, Protection, Space, SpaceError};
+use crate::{Config, DrainReason, Geometry, PageRange, Platform, PlatformError};
+use crate::{Protection, Request, Space, SpaceError};
 use core::fmt;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use lock_api::{GuardSend, RawMutex};
 
 /// A lock that panics instead of waiting.
@@ -26,8 +27,9 @@ unsafe impl RawMutex for Flag {
 }
 
 /// A platform without memory, on which every call succeeds. Its pages have 2^12 bytes, whatever its
-/// constant says.
-struct Machine<const SHIFT: u32>;
+/// constant says. It counts the requests for a drain.
+#[derive(Default)]
+struct Machine<const SHIFT: u32>(AtomicUsize);
 
 // SAFETY: nothing is ever reached through it.
 unsafe impl<const SHIFT: u32> Platform for Machine<SHIFT> {
@@ -58,6 +60,11 @@ unsafe impl<const SHIFT: u32> Platform for Machine<SHIFT> {
 
     unsafe fn zero(&self, _: PageRange) {}
 
+    fn drain_later(&self, _: DrainReason) -> bool {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+
     fn entropy(&self) -> u64 {
         0
     }
@@ -71,7 +78,7 @@ unsafe impl<const SHIFT: u32> Platform for Machine<SHIFT> {
 /// other has marked slots as returned and not counted them off. The child repairs both.
 #[test]
 fn slots_are_repaired_in_the_child_of_a_fork() {
-    let space = Space::new(Machine::<12>, Config::default()).unwrap();
+    let space = Space::new(Machine::<12>::default(), Config::default()).unwrap();
     let kept = space.raw().reserve_short(3).unwrap();
     let returned = space.raw().reserve_short(3).unwrap();
     space.quiesce();
@@ -88,9 +95,50 @@ fn slots_are_repaired_in_the_child_of_a_fork() {
     assert_eq!((stats.blocks, stats.largest_free_pages), (0, stats.span_pages));
 }
 
+/// A fork leaves a thread behind that has taken an area out of use, and entered it in no list yet.
+/// Other areas are in lists. The child finds the one.
+#[test]
+fn an_area_that_was_being_freed_is_found_in_the_child_of_a_fork() {
+    for config in [Config::default(), Config::default().unmap_on_free()] {
+        let space = Space::new(Machine::<12>::default(), config).unwrap();
+        let [freed, lost] = [1, 3].map(|pages| space.raw().alloc(&Request::new(pages << 12)).unwrap());
+        // SAFETY: nothing uses the area any more.
+        unsafe { space.raw().free(freed) }.unwrap();
+        space.quiesce();
+        let page = (lost >> 12) as u64;
+        let leaf = space.areas.bitmaps.sure_home(page).unwrap();
+        space.areas.bitmaps.retire(leaf, page).expect("retired, and never listed");
+        // SAFETY: this is the only thread, and it has just called `quiesce`.
+        unsafe { space.resume_in_child() };
+        space.verify().unwrap();
+        space.purge().unwrap();
+        let stats = space.stats();
+        assert_eq!((stats.lazy_areas, stats.largest_free_pages), (0, stats.span_pages));
+    }
+}
+
+/// Areas that wait in the parent wait in the child of a fork as well, and no drain knows of them there.
+#[test]
+fn the_child_of_a_fork_asks_for_a_drain_with_its_first_free() {
+    for config in [Config::default(), Config::default().unmap_on_free()] {
+        let space = Space::new(Machine::<12>::default(), config).unwrap();
+        let areas = [(); 3].map(|()| space.raw().alloc(&Request::new(1 << 12)).unwrap());
+        let asked_after_free = |nth: usize| {
+            // SAFETY: nothing uses the area any more.
+            unsafe { space.raw().free(areas[nth]) }.unwrap();
+            space.platform().0.load(Ordering::Relaxed)
+        };
+        assert_eq!([0, 1].map(asked_after_free), [1, 1], "once for all that waits");
+        space.quiesce();
+        // SAFETY: this is the only thread, and it has just called `quiesce`.
+        unsafe { space.resume_in_child() };
+        assert_eq!(asked_after_free(2), 2);
+    }
+}
+
 /// A wrong constant would take addresses for pages of another size.
 #[test]
 fn a_constant_that_contradicts_the_geometry_is_refused() {
-    let refused = Space::new(Machine::<14>, Config::default()).err();
+    let refused = Space::new(Machine::<14>::default(), Config::default()).err();
     assert_eq!(refused, Some(SpaceError::PageShift { page_shift: 12, constant: 14 }));
 }

@@ -105,7 +105,7 @@ pub struct Space<P: Platform> {
     /// Pages from which on an area begins at a huge page, if there is such a place.
     aligned_from: u64,
 
-    areas: Areas<P::RawLock>,
+    pub(crate) areas: Areas<P::RawLock>,
     cache: Cache<P::RawLock>,
     purger: Padded<Mutex<P::PurgeLock, Purger>>,
     counts: Padded<Counts>,

@@ -79,7 +79,7 @@ unsafe impl Platform for Machine {
     type PurgeLock = OneThread;
 
     fn geometry(&self) -> Geometry {
-        Geometry::new(self.span, 12, 2)
+        Geometry::new(self.span, 12, 2).remaps_atomically(true)
     }
 
     fn cpu(&self) -> usize {
@@ -375,4 +375,35 @@ fn an_allocation_in_need_sees_what_growth_makes_go() {
     }
     assert!(found > 4, "{found}");
     assert_eq!(refused, [], "the locks before which the other CPU acted");
+}
+
+/// A sweep closes windows. Another CPU that looks for a window meanwhile may not open a block that
+/// waits for its flush, and leaves it where the purge finds it.
+#[test]
+fn a_purge_finds_all_blocks_that_others_look_at() {
+    let mut ends = 0;
+    for nth in 0.. {
+        let space = space(Cached::Addresses);
+        CPU.set(1);
+        let first = space.raw().reserve_short(1).unwrap();
+        // SAFETY: nothing uses the addresses any more.
+        let end = |addr: usize, pages: u64| unsafe { space.raw().unreserve_short(addr, pages) }.unwrap();
+        end(first, 1);
+        let other = move || {
+            CPU.set(1);
+            let taken = [1, 2, 4].map(|pages| (space.raw().reserve_short(pages).unwrap(), pages));
+            taken.into_iter().for_each(|(addr, pages)| end(addr, pages));
+        };
+        let (done, has_acted) = with_other(nth, other, || space.purge().unwrap());
+        if !has_acted {
+            break;
+        }
+        if done.is_some() {
+            ends += 1;
+            space.purge().unwrap();
+            space.verify().unwrap();
+            assert_eq!(space.stats().blocks, 0, "lock {nth}");
+        }
+    }
+    assert!(ends > 4, "{ends}");
 }

@@ -8,12 +8,13 @@ use std::path::Path;
 use toml::Table;
 
 /// Crates that test, measure or show: never part of what is shipped as a library.
-const TOOLS: [&str; 11] = [
+const TOOLS: [&str; 12] = [
     "vmalloc-model",
     "vmalloc-conformance",
     "vmalloc-fuzz",
     "vmalloc-harness",
     "vmalloc-lab",
+    "vmalloc-mutants",
     "vmalloc-schedules",
     "vmalloc-worlds",
     "vmalloc-cli",

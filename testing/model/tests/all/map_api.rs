@@ -272,3 +272,16 @@ fn changes_in_place_that_lack_memory_change_nothing() {
     }
     assert!(refused > 10, "{refused}");
 }
+
+#[test]
+fn growth_to_the_size_that_an_area_has_changes_nothing_and_to_less_is_refused() {
+    let mut map = AreaMap::new(range(0, 100)).expect("room");
+    let area = map.alloc(&Fit::new(10)).expect("room");
+    assert_eq!(map.grow_in_place(0, 10), Ok(area));
+    for pages in [0, 1, 9] {
+        assert_eq!(map.grow_in_place(0, pages), Err(ResizeError::WrongSize { pages, area }));
+    }
+    assert_eq!((map.find(9), map.free_pages()), (Some(area), 90));
+    map.alloc_at(range(10, 11)).expect("the page behind it is free");
+    assert_eq!(map.grow_in_place(0, 10), Ok(area), "whatever is behind it");
+}

@@ -203,3 +203,43 @@ fn blocks_of_short_mappings_come_back_though_purges_sweep_meanwhile() {
     check_whole(&space);
     assert_eq!(space.stats().blocks, 0);
 }
+
+/// An area with a guard page and one without it have as many pages in all. Neither serves the other
+/// when it is freed: the last page of the one must trap, and that of the other must not.
+#[test]
+fn areas_with_a_guard_and_without_one_do_not_stand_in_for_each_other() {
+    let span = vmalloc::PageRange::from_len(0x1000, 1 << 12).expect("not empty");
+    for config in [Config::default(), Config::default().unmap_on_free()] {
+        let space = Space::new(Options::new(span).cpus(1).frames(256).build(), config).expect("a space");
+        // Returns whether the page behind so many pages traps.
+        let ends = |request: Request, pages: u64| {
+            let addr = space.raw().alloc(&request).expect("there is room");
+            let first = (addr / PAGE) as u64;
+            (0..pages).for_each(|page| space.platform().write(0, first + page, page).expect("it is mapped"));
+            let traps = space.platform().read(0, first + pages).is_err();
+            // SAFETY: the area is the test's, and nothing uses it any more.
+            unsafe { space.raw().free(addr) }.expect("it is busy");
+            traps
+        };
+        for pages in 1..40 {
+            for _ in 0..2 {
+                let guarded = Request::new(pages * PAGE);
+                assert!(ends(guarded, pages as u64), "{pages} pages, and a guard");
+                ends(Request::new((pages + 1) * PAGE).without_guard(), pages as u64 + 1);
+            }
+        }
+        check_whole(&space);
+    }
+}
+
+#[test]
+fn pages_that_their_owner_has_altered_are_not_cached() {
+    let space = direct(Config::default(), |it| it);
+    for pages in [1, 5, 300] {
+        let addr = space.raw().alloc(&Request::new(pages * PAGE)).expect("there is room");
+        // SAFETY: the area is the test's, and nothing uses it any more.
+        unsafe { space.raw().free_altered(addr) }.expect("it is busy");
+        assert_eq!(space.stats().cached_areas, 0, "{pages} pages");
+    }
+    check(&space);
+}

@@ -1,7 +1,7 @@
 //! Frames behind areas, sparse areas and blocks.
 
 use super::{CALLS, PAGE, alloc, check, finish, free, lazy, range, refuse, space, touch};
-use vmalloc::{AreaError, Frame, FrameSupply, Protection, Request, Space};
+use vmalloc::{AreaError, Config, Frame, FrameSupply, Protection, Request, Space};
 use vmalloc_sim::{Point, Sim};
 
 fn take(space: &Space<Sim>, count: usize) -> Vec<Frame> {
@@ -71,6 +71,31 @@ fn pending_range_keeps_no_other_area_back() {
         let whole = alloc(&space, 900);
         space.purge().unwrap();
         touch(&space, whole, 900);
+        free(&space, whole);
+        give(&space, &frames);
+        finish(&space);
+    }
+}
+
+/// A part of an area was refused, and the machine has relented when the area is freed. Its addresses
+/// are not given back before that part is unmapped: later it would be taken from another owner.
+#[test]
+fn a_free_that_traps_at_once_leaves_a_pending_range_to_the_purge() {
+    for call in CALLS {
+        let space = space(1 << 10, Config::default().trap_on_free(true));
+        let frames = take(&space, 8);
+        let pending = space.raw().alloc_sparse(&Request::new(8 * PAGE)).expect("room");
+        // SAFETY: nothing else maps there.
+        unsafe { space.raw().map_pages(pending, &frames, Protection::ReadWrite) }.unwrap();
+        refuse(&space, call, pending + 2 * PAGE);
+        // SAFETY: nothing uses the pages any more.
+        let refused = unsafe { space.raw().unmap_pages(pending, 8) };
+        assert!(matches!(refused, Err(AreaError::Platform(_))), "{refused:?}");
+        space.platform().relent();
+        free_sparse(&space, pending);
+        let whole = alloc(&space, 1000);
+        space.purge().unwrap();
+        touch(&space, whole, 1000);
         free(&space, whole);
         give(&space, &frames);
         finish(&space);

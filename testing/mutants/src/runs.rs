@@ -1,0 +1,188 @@
+//! Running the tests of a binary, without a mutant and with one.
+
+use crate::Failure;
+use crate::build::Binary;
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group, setrlimit};
+use serde::{Deserialize, Serialize};
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Some tests of a binary that take about the same time.
+pub(crate) struct Part {
+    pub(crate) binary: Binary,
+    tests: Vec<String>,
+    /// What they take without a mutant.
+    pub(crate) time: Duration,
+}
+
+/// What the tests of a binary came to.
+#[derive(Clone, Default, Deserialize, Serialize)]
+pub(crate) struct Told {
+    /// Each with its time.
+    passed: Vec<(String, Duration)>,
+    failed: Vec<String>,
+    /// In which test the program ended that should not have, or why it was ended.
+    end: Option<String>,
+}
+
+/// What is left out without a mutant, and why.
+pub(crate) type LeftOut = Vec<String>;
+
+/// Bounds of the times of the tests that run together. So the quick ones of all binaries run first.
+const BOUNDS: [Duration; 3] = [Duration::from_millis(50), Duration::from_millis(500), Duration::from_secs(5)];
+/// The most that a binary may take without a mutant.
+const WITHOUT: Duration = Duration::from_secs(900);
+/// The most memory of a program: mutants may take all that there is.
+const MEMORY: u64 = 4 << 30;
+/// The time that tests may take with a mutant: some, and many times what they take without.
+const SOME: Duration = Duration::from_secs(20);
+const MANY: u32 = 5;
+
+/// Lets this program, and those that it starts, have so much memory and no more.
+pub(crate) fn limit_memory() -> Result<(), Failure> {
+    let limit = Rlimit { current: Some(MEMORY), maximum: Some(MEMORY) };
+    Ok(setrlimit(Resource::Data, limit)?)
+}
+
+/// Runs a binary without a mutant.
+pub(crate) fn measure(binary: &Binary) -> Result<Told, Failure> {
+    let told = run(binary, &[], 0, usize::MAX, WITHOUT)?;
+    match &told.end {
+        Some(end) => Err(format!("{} without a mutant: {end}", binary.name).into()),
+        None => Ok(told),
+    }
+}
+
+/// Returns the parts of a binary, without tests that take longer than `most`, and without those that
+/// fail without a mutant: some look at the text of the sources, which is another one in the copy.
+pub(crate) fn parts(binary: &Binary, told: &Told, most: Duration) -> (Vec<Part>, LeftOut) {
+    let mut left_out: LeftOut =
+        told.failed.iter().map(|test| format!("{test} fails without a mutant")).collect();
+    let mut parts: [Vec<&(String, Duration)>; BOUNDS.len() + 1] = Default::default();
+    for passed in &told.passed {
+        let (test, time) = passed;
+        match *time > most {
+            true => left_out.push(format!("{test} takes {} s", time.as_secs())),
+            false => parts[BOUNDS.partition_point(|bound| bound < time)].push(passed),
+        }
+    }
+    let part = |tests: Vec<&(String, Duration)>| {
+        let time = tests.iter().map(|(_, time)| *time).sum();
+        Part {
+            binary: binary.clone(),
+            tests: tests.into_iter().map(|(test, _)| test.clone()).collect(),
+            time,
+        }
+    };
+    (parts.into_iter().filter(|tests| !tests.is_empty()).map(part).collect(), left_out)
+}
+
+/// Runs tests up to the first that a mutant makes fail, and returns its name.
+pub(crate) fn catch(part: &Part, mutant: u32) -> Result<Option<String>, Failure> {
+    let told = run(&part.binary, &part.tests, mutant, 1, SOME + MANY * part.time)?;
+    let failed = told.failed.into_iter().chain(told.end).next();
+    Ok(failed.map(|test| format!("{} {test}", part.binary.name)))
+}
+
+/// Runs `tests` of a binary, or all, until so many fail. 0 is no mutant.
+fn run(
+    binary: &Binary,
+    tests: &[String],
+    mutant: u32,
+    failures: usize,
+    limit: Duration,
+) -> Result<Told, Failure> {
+    let mut command = Command::new(&binary.path);
+    // One test at a time: the last one that was begun is the one that ends the program.
+    command.arg("--test-threads=1").arg("--exact").args(tests).current_dir(&binary.folder);
+    command.env("CARGO_MANIFEST_DIR", &binary.folder).env("VMALLOC_MUTANT", mutant.to_string());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
+    let mut child = command.spawn()?;
+    let told = watch(&lines(&mut child), failures, Instant::now() + limit);
+    // What the tests have started ends as well. After a pass there may be nothing left.
+    let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
+    child.wait()?;
+    Ok(told)
+}
+
+/// Reads what a program prints in a thread of its own.
+fn lines(child: &mut Child) -> Receiver<String> {
+    let (sender, receiver) = channel();
+    if let Some(output) = child.stdout.take() {
+        thread::spawn(move || {
+            let mut output = BufReader::new(output);
+            let mut line = Vec::new();
+            while output.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+                let told = sender.send(String::from_utf8_lossy(&line).into_owned());
+                if told.is_err() {
+                    break;
+                }
+                line.clear();
+            }
+        });
+    }
+    receiver
+}
+
+/// Waits until so many tests fail, the output ends, or time is up.
+fn watch(lines: &Receiver<String>, failures: usize, deadline: Instant) -> Told {
+    let (mut told, mut is_whole, mut last) = (Told::default(), false, Instant::now());
+    while told.failed.len() < failures {
+        let line = match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(line) => line,
+            Err(RecvTimeoutError::Disconnected) if is_whole => break,
+            Err(RecvTimeoutError::Disconnected) => return told.ended("(the program ended)"),
+            Err(RecvTimeoutError::Timeout) => return told.ended("(no end in time)"),
+        };
+        is_whole |= line.starts_with("test result: ");
+        let Some((test, result)) = test(&line) else { continue };
+        let time = Instant::now().duration_since(std::mem::replace(&mut last, Instant::now()));
+        match result.trim_end() {
+            "ok" => told.passed.push((test.to_owned(), time)),
+            "FAILED" => told.failed.push(test.to_owned()),
+            other if other.starts_with("ignored") => {}
+            _ => return told.ended(&format!("{test} (the program ended)")),
+        }
+    }
+    told
+}
+
+impl Told {
+    fn ended(self, end: &str) -> Self {
+        Self { end: Some(end.to_owned()), ..self }
+    }
+}
+
+/// Returns the name of the test and the result in a line like `test NAME ... ok`.
+fn test(line: &str) -> Option<(&str, &str)> {
+    let (test, result) = line.strip_prefix("test ")?.split_once(" ... ")?;
+    Some((test.strip_suffix(" - should panic").unwrap_or(test), result))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(lines: &[&str], failures: usize) -> (usize, Vec<String>, Option<String>) {
+        let (sender, receiver) = channel();
+        lines.iter().for_each(|line| sender.send((*line).to_owned()).unwrap());
+        drop(sender);
+        let Told { passed, failed, end } = watch(&receiver, failures, Instant::now() + SOME);
+        (passed.len(), failed, end)
+    }
+
+    #[test]
+    fn tests_are_counted_up_to_the_first_that_fails_or_ends_the_program() {
+        let lines = ["test a ... ok\n", "test b ... ignored, slow\n", "test c - should panic ... ok\n"];
+        let [whole, failed] = ["test result: ok. 2 passed\n", "test d ... FAILED\n"];
+        assert_eq!(said(&[&lines[..], &[whole]].concat(), 1), (2, vec![], None));
+        assert_eq!(said(&[&[failed], &lines[..]].concat(), 1), (0, vec!["d".into()], None));
+        assert_eq!(said(&[&[failed], &lines[..], &[whole]].concat(), 9), (2, vec!["d".into()], None));
+        assert_eq!(said(&["test a ... "], 1), (0, vec![], Some("a (the program ended)".into())));
+        assert_eq!(said(&lines, 1), (2, vec![], Some("(the program ended)".into())));
+    }
+}
