@@ -2,14 +2,14 @@
 
 use crate::look::Look;
 use crate::narrow::Narrow;
-use crate::program::used;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use vmalloc::{
     DirectMemory, Discard, DrainReason, Evict, Frame, FrameRun, FrameSupply, Geometry, MapFrames, Origin,
     PageRange, Platform, PlatformError, PlatformFault, Protect, Protection, ReadNofault, Relocate, Translate,
 };
+use vmalloc_model::Seeded;
 
 /// A call that can be made to fail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,7 +41,7 @@ pub enum Call {
 
 impl Call {
     /// Every call.
-    pub(crate) const ALL: [Self; 11] = [
+    pub const ALL: [Self; 11] = [
         Self::Map,
         Self::MapHuge,
         Self::Unmap,
@@ -58,11 +58,15 @@ impl Call {
 
 const CALLS: usize = Call::ALL.len();
 
+/// Pages of a range that are made dirty: the first ones, and the last.
+const USED: u64 = 16;
+
 /// The word that fills new pages where [`Narrow::dirty`] is set.
 const DIRT: u64 = 0xd1d1_d1d1_d1d1_d1d1;
 
 /// Wraps a platform. Every call reaches it, but the ones that were made to fail, and the powers
-/// that were hidden.
+/// that were hidden. The CPU is the one that [`Below`](crate::Below) has chosen, and entropy comes
+/// from a seed, so that a program repeats.
 pub struct Faulty<P> {
     inner: P,
     look: Arc<dyn Look<P>>,
@@ -72,12 +76,16 @@ pub struct Faulty<P> {
     /// The call of each kind that fails, counted from the first ever; 0 for none.
     due: [AtomicU64; CALLS],
     failed: AtomicU64,
+    cpu: AtomicUsize,
+    entropy: AtomicU64,
 }
 
 impl<P: Platform> Faulty<P> {
-    pub(crate) fn new(inner: P, look: Arc<dyn Look<P>>, narrow: Narrow) -> Self {
-        let (passed, due) = Default::default();
-        Self { inner, look, narrow, passed, due, failed: AtomicU64::new(0) }
+    /// Returns `inner` without the powers that `narrow` hides; its memory is seen through `look`.
+    pub fn new(inner: P, look: Arc<dyn Look<P>>, narrow: Narrow) -> Self {
+        let (passed, due, failed, entropy) = Default::default();
+        let cpu = AtomicUsize::new(inner.cpu());
+        Self { inner, look, narrow, passed, due, failed, cpu, entropy }
     }
 
     /// Returns the platform below.
@@ -85,25 +93,33 @@ impl<P: Platform> Faulty<P> {
         &self.inner
     }
 
-    pub(crate) fn look(&self) -> &dyn Look<P> {
+    /// Returns the look at the platform below.
+    pub fn look(&self) -> &dyn Look<P> {
         &*self.look
     }
 
     /// Makes the `nth` call of this kind from now on fail, once; 1 is the next.
-    pub(crate) fn fail_nth(&self, call: Call, nth: u64) {
+    pub fn fail_nth(&self, call: Call, nth: u64) {
         // Relaxed: one thread makes calls fail and makes them.
         let passed = self.passed[call as usize].load(Ordering::Relaxed);
         self.due[call as usize].store(passed + nth, Ordering::Relaxed);
     }
 
     /// Makes no more calls fail.
-    pub(crate) fn heal(&self) {
+    pub fn heal(&self) {
         self.due.iter().for_each(|due| due.store(0, Ordering::Relaxed));
     }
 
     /// Returns how many calls were made to fail.
-    pub(crate) fn failed(&self) -> u64 {
+    pub fn failed(&self) -> u64 {
         self.failed.load(Ordering::Relaxed)
+    }
+
+    /// Makes the calling thread go on on `cpu`, as far as the space above can tell.
+    pub(crate) fn run_on(&self, cpu: usize) {
+        self.look.run_on(&self.inner, cpu);
+        // Relaxed: a hint that orders nothing.
+        self.cpu.store(cpu, Ordering::Relaxed);
     }
 
     fn pass(&self, call: Call) -> Result<(), PlatformError> {
@@ -119,7 +135,9 @@ impl<P: Platform> Faulty<P> {
     fn soil(&self, range: PageRange, protection: Protection) {
         if self.narrow.dirty && protection == Protection::ReadWrite {
             let cpu = self.inner.cpu();
-            used(range).for_each(|page| self.look.fill(&self.inner, cpu, page, DIRT));
+            let (first_end, last) = (range.end().min(range.start() + USED), range.end() - 1);
+            let pages = (range.start()..first_end).chain((last >= first_end).then_some(last));
+            pages.for_each(|page| self.look.fill(&self.inner, cpu, page, DIRT));
         }
     }
 }
@@ -131,12 +149,14 @@ unsafe impl<P: Platform> Platform for Faulty<P> {
     type RawLock = P::RawLock;
     type PurgeLock = P::PurgeLock;
 
+    const PAGE_SHIFT: Option<u32> = P::PAGE_SHIFT;
+
     fn geometry(&self) -> Geometry {
         self.narrow.geometry(self.inner.geometry())
     }
 
     fn cpu(&self) -> usize {
-        self.inner.cpu()
+        self.cpu.load(Ordering::Relaxed)
     }
 
     unsafe fn map(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
@@ -208,7 +228,8 @@ unsafe impl<P: Platform> Platform for Faulty<P> {
     }
 
     fn entropy(&self) -> u64 {
-        self.inner.entropy()
+        let nth = self.entropy.fetch_add(1, Ordering::Relaxed);
+        Seeded::new(nth).next_u64()
     }
 
     fn fatal(&self, damage: &dyn fmt::Display) -> ! {

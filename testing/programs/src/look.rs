@@ -1,5 +1,6 @@
-//! How the kit looks at memory.
+//! How a program looks at the memory of a platform, and has its calls fail.
 
+use crate::faulty::{Call, Faulty};
 use std::ptr;
 use vmalloc::{DirectMemory, PageRange, Platform, ReadNofault};
 
@@ -54,6 +55,40 @@ pub trait Look<P>: Send + Sync {
         let _ = platform;
         Vec::new()
     }
+
+    /// Returns what the platform still holds, when all of a space was freed and purged, and all
+    /// frames were given back.
+    fn leaks(&self, platform: &P) -> Vec<String> {
+        let _ = platform;
+        Vec::new()
+    }
+
+    /// Lets `cpu` remember translations of whatever is mapped, as speculation may at any time.
+    fn speculate(&self, platform: &P, cpu: usize) {
+        let _ = (platform, cpu);
+    }
+
+    /// Notes that `range` was handed out without memory.
+    fn handed_out(&self, platform: &P, range: PageRange) {
+        let _ = (platform, range);
+    }
+
+    /// Makes the `nth` call of this kind from now on fail, once, where that is possible; 1 is the
+    /// next.
+    fn fail_nth(&self, platform: &P, call: Call, nth: u64) {
+        let _ = (platform, call, nth);
+    }
+
+    /// Makes no more calls fail.
+    fn heal(&self, platform: &P) {
+        let _ = platform;
+    }
+
+    /// Returns how many calls have failed so far, on request or because something ran out.
+    fn failed(&self, platform: &P) -> u64 {
+        let _ = platform;
+        0
+    }
 }
 
 /// Looks at nothing: for a platform whose pages lead nowhere.
@@ -79,7 +114,7 @@ pub struct Direct;
 impl<P: DirectMemory> Look<P> for Direct {
     fn fill(&self, platform: &P, _: usize, page: u64, word: u64) {
         words(platform, page).for_each(|at| {
-            // SAFETY: the kit owns the page, which is mapped for writing, by the trait's condition;
+            // SAFETY: the program owns the page, which is mapped for writing, by the trait's condition;
             // `DirectMemory` says that it is memory at this address.
             unsafe { at.write_volatile(word) };
         });
@@ -87,7 +122,7 @@ impl<P: DirectMemory> Look<P> for Direct {
 
     fn read(&self, platform: &P, _: usize, page: u64) -> Seen {
         let mut loaded = words(platform, page).map(|at| {
-            // SAFETY: the kit owns the page, which is mapped for reading, by the trait's condition;
+            // SAFETY: the program owns the page, which is mapped for reading, by the trait's condition;
             // `DirectMemory` says that it is memory at this address.
             unsafe { at.read_volatile() }
         });
@@ -127,5 +162,59 @@ impl<P: DirectMemory + ReadNofault> Look<P> for Nofault {
     fn leads(&self, platform: &P, _: usize, page: u64) -> Option<bool> {
         let addr = (page << platform.geometry().page_shift) as usize;
         Some(platform.read_nofault(addr, &mut [0]) == 1)
+    }
+}
+
+/// Looks through a [`Faulty`] at the platform below, and has the calls of both fail.
+#[derive(Clone, Copy, Debug)]
+pub struct Below;
+
+impl<P: Platform> Look<Faulty<P>> for Below {
+    fn fill(&self, faulty: &Faulty<P>, cpu: usize, page: u64, word: u64) {
+        faulty.look().fill(faulty.inner(), cpu, page, word);
+    }
+
+    fn read(&self, faulty: &Faulty<P>, cpu: usize, page: u64) -> Seen {
+        faulty.look().read(faulty.inner(), cpu, page)
+    }
+
+    fn leads(&self, faulty: &Faulty<P>, cpu: usize, page: u64) -> Option<bool> {
+        faulty.look().leads(faulty.inner(), cpu, page)
+    }
+
+    fn can_write(&self, faulty: &Faulty<P>, cpu: usize, page: u64) -> Option<bool> {
+        faulty.look().can_write(faulty.inner(), cpu, page)
+    }
+
+    fn run_on(&self, faulty: &Faulty<P>, cpu: usize) {
+        faulty.run_on(cpu);
+    }
+
+    fn faults(&self, faulty: &Faulty<P>) -> Vec<String> {
+        faulty.look().faults(faulty.inner())
+    }
+
+    fn leaks(&self, faulty: &Faulty<P>) -> Vec<String> {
+        faulty.look().leaks(faulty.inner())
+    }
+
+    fn speculate(&self, faulty: &Faulty<P>, cpu: usize) {
+        faulty.look().speculate(faulty.inner(), cpu);
+    }
+
+    fn handed_out(&self, faulty: &Faulty<P>, range: PageRange) {
+        faulty.look().handed_out(faulty.inner(), range);
+    }
+
+    fn fail_nth(&self, faulty: &Faulty<P>, call: Call, nth: u64) {
+        faulty.fail_nth(call, nth);
+    }
+
+    fn heal(&self, faulty: &Faulty<P>) {
+        faulty.heal();
+    }
+
+    fn failed(&self, faulty: &Faulty<P>) -> u64 {
+        faulty.failed() + faulty.look().failed(faulty.inner())
     }
 }

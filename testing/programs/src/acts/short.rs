@@ -1,0 +1,36 @@
+//! Short mappings, and addresses for them.
+
+use super::frames::some;
+use super::makes::{mapped, refused_mapping};
+use crate::oracle::{Shown, What};
+use crate::player::{Player, area};
+use vmalloc::{FreeError, MapFrames, Platform, Protection};
+
+pub(super) fn map<P: MapFrames>(player: &mut Player<'_, P>) {
+    let most = [9, 9, 9, 9, 9, 9, 64, 80][player.below(8)];
+    let Some(frames) = some(player, most) else { return };
+    let before = player.failed();
+    let made = player.space.raw().map_short(&frames);
+    let Some(nth) = mapped(player, What::Short, &frames, Protection::ReadWrite, made, before) else { return };
+    player.write_some(nth);
+    // The wrong number of pages ends nothing.
+    let (addr, wrong) = (player.oracle.areas[nth].addr, frames.len() + 1);
+    // SAFETY: it is refused.
+    let refused = unsafe { player.space.raw().unmap_short(addr, wrong) };
+    assert!(matches!(refused, Err(FreeError::WrongCount { .. })), "{wrong} pages: {refused:?}");
+    player.check_area(nth);
+}
+
+pub(super) fn reserve<P: Platform>(player: &mut Player<'_, P>) {
+    let most = [8, 64, 80][player.below(3)];
+    let (pages, before) = (1 + player.below(most), player.failed());
+    let made = player.space.raw().reserve_short(pages as u64);
+    player.tell(format_args!("{pages} slots: {made:x?}"));
+    match made {
+        Ok(addr) => {
+            let bytes = pages * player.page_bytes();
+            player.oracle.enter(area(What::Slots, addr, vec![Shown::Nothing; pages], bytes));
+        }
+        Err(error) => refused_mapping(player, pages as u64, &error, before),
+    }
+}
