@@ -1,79 +1,48 @@
 //! Chores of this repository, run as `cargo xtask <chore>`.
 
-mod api;
-mod c_library;
-mod check;
-mod clients;
-mod header;
-mod instructions;
-mod kernel;
-mod kernels;
-mod miri;
+mod ci;
 mod nightly;
-mod preload;
-mod provenance;
-mod python;
-mod qemu;
-mod results;
-mod sanitize;
-mod soak;
-mod targets;
+mod run;
+mod step;
 
-use clap::{Parser, Subcommand};
-use std::process::ExitCode;
+use anyhow::{Context, Result, bail};
+use std::env;
+use std::process::{Command, ExitCode};
 
-/// Chores of this repository.
-#[derive(Parser)]
-#[command(name = "cargo xtask", bin_name = "cargo xtask")]
-struct Args {
-    #[command(subcommand)]
-    chore: Chore,
-}
+const HELP: &str = "\
+cargo xtask ci              what a change can break: in each run of all checks
+cargo xtask nightly [STEP]  what takes longer; a word chooses the steps that have it in their names
 
-#[derive(Subcommand)]
-enum Chore {
-    Api(api::Args),
-    CLibrary(c_library::Args),
-    Check(check::Args),
-    Clients(clients::Args),
-    Header(header::Args),
-    Instructions(instructions::Args),
-    Kernels(kernels::Args),
-    Miri(miri::Args),
-    Preload(preload::Args),
-    Provenance(provenance::Args),
-    Python(python::Args),
-    Qemu(qemu::Args),
-    Results(results::Args),
-    Sanitize(sanitize::Args),
-    Soak(soak::Args),
-    Targets(targets::Args),
-}
+The other chores:";
 
 fn main() -> ExitCode {
-    let done: Result<(), Box<dyn std::error::Error>> = match Args::parse().chore {
-        Chore::Api(args) => api::run(&args).map_err(Into::into),
-        Chore::CLibrary(args) => c_library::run(&args).map_err(Into::into),
-        Chore::Check(args) => check::run(&args).map_err(Into::into),
-        Chore::Clients(args) => clients::run(&args).map_err(Into::into),
-        Chore::Header(args) => header::run(&args).map_err(Into::into),
-        Chore::Instructions(args) => instructions::run(&args).map_err(Into::into),
-        Chore::Kernels(args) => kernels::run(&args).map_err(Into::into),
-        Chore::Miri(args) => miri::run(&args).map_err(Into::into),
-        Chore::Preload(args) => preload::run(&args).map_err(Into::into),
-        Chore::Provenance(args) => provenance::run(&args).map_err(Into::into),
-        Chore::Python(args) => python::run(&args).map_err(Into::into),
-        Chore::Qemu(args) => qemu::run(&args).map_err(Into::into),
-        Chore::Results(args) => results::run(&args).map_err(Into::into),
-        Chore::Sanitize(args) => sanitize::run(&args).map_err(Into::into),
-        Chore::Soak(args) => soak::run(&args).map_err(Into::into),
-        Chore::Targets(args) => targets::run(&args).map_err(Into::into),
-    };
-    match done {
+    match chore() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
+            eprintln!("error: {error:#}");
             ExitCode::from(2)
         }
     }
+}
+
+fn chore() -> Result<()> {
+    let words: Vec<String> = env::args().skip(1).collect();
+    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["ci"] => ci::run(),
+        ["nightly", ref names @ ..] => nightly::run(names),
+        ["--help" | "help"] | [] => {
+            println!("{HELP}");
+            source(&["--help".to_owned()])
+        }
+        _ => source(&words),
+    }
+}
+
+/// Runs a chore of `xtask/source`.
+fn source(words: &[String]) -> Result<()> {
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["run", "--quiet", "--package", "xtask-source", "--"]).args(words);
+    let status = command.status().context("can't run cargo")?;
+    if status.success() { Ok(()) } else { bail!("{} ended with {status}", words.join(" ")) }
 }

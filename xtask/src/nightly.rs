@@ -1,37 +1,52 @@
-//! The nightly toolchain and its components, for chores that need one.
+//! `cargo xtask nightly`: what takes longer than a change can wait.
 
-use std::process::{Command, Stdio};
+use crate::run;
+use crate::step::{Step, step};
+use anyhow::{Result, bail};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Sees to it that the nightly toolchain has `component` and the source of the standard library: installs them by
-/// rustup where it can.
-///
-/// # Errors
-/// The reason, in a sentence, when they are not to be had.
-pub(crate) fn provide(component: &str) -> Result<(), String> {
-    if !succeeds("cargo", &["+nightly", "--version"]) {
-        return Err("there is no nightly toolchain (rustup toolchain install nightly)".into());
+/// How many times as much the random tests do.
+const EFFORT: usize = 4;
+
+/// Runs all steps, or those with one of `names` in theirs. Nothing may be missing.
+pub(crate) fn run(names: &[&str]) -> Result<()> {
+    // Of the clock, so that no two nights have the same.
+    let seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |time| time.as_secs());
+    let mut steps = steps(seed);
+    steps.retain(|step| names.is_empty() || names.iter().any(|name| step.name.contains(name)));
+    if steps.is_empty() {
+        bail!("no step has {names:?} in its name");
     }
-    let wanted = [component, "rust-src"];
-    if wanted.iter().all(|name| is_installed(name)) {
-        return Ok(());
-    }
-    let words = [&["component", "add", "--toolchain", "nightly"][..], &wanted].concat();
-    if succeeds("rustup", &words) {
-        return Ok(());
-    }
-    Err(format!("rustup could not install {} for the nightly toolchain", wanted.join(" and ")))
+    println!("VMALLOC_SEED={seed}");
+    run::run("nightly", &steps, None)
 }
 
-fn is_installed(component: &str) -> bool {
-    let words = ["component", "list", "--toolchain", "nightly", "--installed"];
-    let output = Command::new("rustup").args(words).stderr(Stdio::null()).output();
-    output.is_ok_and(|output| {
-        let names = String::from_utf8_lossy(&output.stdout).into_owned();
-        names.lines().any(|name| name.starts_with(component))
-    })
-}
-
-fn succeeds(program: &str, words: &[&str]) -> bool {
-    let status = Command::new(program).args(words).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    status.is_ok_and(|status| status.success())
+fn steps(seed: u64) -> Vec<Step> {
+    let random = |step: Step| step.env("VMALLOC_SEED", seed).env("VMALLOC_EFFORT", EFFORT);
+    let xtask = |name, words: &str| step(name, &format!("cargo xtask {words}"));
+    vec![
+        random(step("tests", "cargo test --workspace")),
+        random(step("schedules", "cargo test -p vmalloc-schedules --target-dir target/schedules"))
+            .env("RUSTFLAGS", "--cfg shuttle"),
+        step("peers", "cargo check --quiet -p vmalloc-bench --features peers"),
+        xtask("mutants", "mutants"),
+        xtask("Miri", "miri --seeds 8"),
+        xtask("sanitizer of addresses", "sanitize address"),
+        xtask("sanitizer of threads", "sanitize thread"),
+        xtask("random worlds, fuzzing, stress", "soak --hours 0.3 --slice 60"),
+        xtask("kernel in QEMU", "qemu"),
+        xtask("Linux 6.1 in QEMU", "kernels --all"),
+        xtask("programs under the malloc library", "preload"),
+        xtask("Python package", "python"),
+        xtask("C library, installed", "c-library --prefix target/c-library"),
+        step("C examples", "make -C crates/vmalloc-c/examples BUILD=../../../target/c-examples check")
+            .env("PKG_CONFIG_PATH", "../../../target/c-library/lib/pkgconfig")
+            .after("C library, installed"),
+        xtask("clients", "clients"),
+        step("dependencies", "cargo deny check"),
+        xtask("instructions", "instructions --check"),
+        xtask("instructions in a kernel", "instructions --kernel"),
+        step("published results", "cargo run --quiet --release -p vmalloc-cli -- reproduce"),
+        step("driver", "cargo run --quiet --release -p vmalloc-cli -- test performance test_loop_count=2000"),
+    ]
 }

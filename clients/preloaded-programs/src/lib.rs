@@ -4,13 +4,13 @@
 //! The loads of redis, and how a process is measured, are those of `cargo xtask preload`: its files are used from where they
 //! are, so that they are written once.
 
-#[path = "../../../xtask/src/preload/measure.rs"]
+#[path = "../../../xtask/source/src/preload/measure.rs"]
 #[expect(dead_code, reason = "xtask runs programs by it")]
 mod measure;
 mod memcached;
 mod node;
 mod postgres;
-#[path = "../../../xtask/src/preload/redis.rs"]
+#[path = "../../../xtask/source/src/preload/redis.rs"]
 mod redis_load;
 
 use std::path::{Path, PathBuf};

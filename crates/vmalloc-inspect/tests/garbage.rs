@@ -1,6 +1,7 @@
 //! Damaged memory ends in an error or an answer, and never in a panic or a walk without end.
 
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use vmalloc_inspect::{InspectError, Mapping, Process, Residency, Source, Target};
@@ -79,7 +80,12 @@ fn look(damaged: &Damaged, addr: u64) -> Result<(), InspectError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig {
+        cases: 400 * vmalloc_harness::env::effort() as u32,
+        failure_persistence: None,
+        rng_seed: RngSeed::Fixed(vmalloc_harness::env::seed(1)),
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn damaged_memory_is_survived(seed: u64, rate in 0_u32..20, mask in 1_u8.., page in 0_u64..1 << 14) {

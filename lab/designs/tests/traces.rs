@@ -2,6 +2,7 @@
 //! everything free.
 
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use std::io::Read;
 use std::sync::atomic::AtomicU64;
 use vmalloc_lab::designs::Name;
@@ -210,7 +211,12 @@ fn unpacked(bytes: &[u8]) -> Vec<u8> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig {
+        cases: 48 * vmalloc_harness::env::effort() as u32,
+        failure_persistence: None,
+        rng_seed: RngSeed::Fixed(vmalloc_harness::env::seed(1)),
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn changed_traces_of_the_kernel_are_read_to_their_end(

@@ -30,7 +30,7 @@ pub fn check<P: DirectMemory + 'static>(make: impl Fn() -> P + 'static) -> Resul
 
 /// A check in the making: the platform, and the powers that it claims.
 #[must_use]
-pub struct Conformance<P> {
+pub struct Conformance<P: Platform> {
     make: Box<dyn Fn() -> P>,
     look: Arc<dyn Look<P>>,
     clauses: Vec<Clause<P>>,

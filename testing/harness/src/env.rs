@@ -1,8 +1,8 @@
 //! Seeds and lengths of random tests, from the environment.
 //!
-//! `VMALLOC_SEED` (decimal or `0x…`) repeats a run that failed; `VMALLOC_OPS` makes runs longer or
-//! shorter, `VMALLOC_SECONDS` those that go by time, and `VMALLOC_SCHEDULES` explorations of
-//! schedules.
+//! `VMALLOC_SEED` (decimal or `0x…`) repeats a run that failed. `VMALLOC_EFFORT=10` makes all
+//! random tests ten times as long; `VMALLOC_OPS` sets the length of programs, `VMALLOC_SECONDS`
+//! that of tests that go by time, and `VMALLOC_SCHEDULES` that of explorations.
 
 use std::env;
 
@@ -14,28 +14,38 @@ pub fn seed(default: u64) -> u64 {
     number("VMALLOC_SEED").unwrap_or(default)
 }
 
-/// Returns the number of operations to run: `VMALLOC_OPS`, or else `default`.
+/// Returns how many times as much random tests do as by default: `VMALLOC_EFFORT`, or else 1.
+///
+/// # Panics
+/// When the variable is set to something else than a number.
+pub fn effort() -> usize {
+    number("VMALLOC_EFFORT").map_or(1, |effort| effort as usize)
+}
+
+/// Returns the number of operations to run: `VMALLOC_OPS`, or else `default` times the effort.
 ///
 /// # Panics
 /// When the variable is set to something else than a number.
 pub fn ops(default: usize) -> usize {
-    number("VMALLOC_OPS").map_or(default, |ops| ops as usize)
+    number("VMALLOC_OPS").map_or(default * effort(), |ops| ops as usize)
 }
 
-/// Returns the seconds that a random test may take: `VMALLOC_SECONDS`, or else `default`.
+/// Returns the seconds that a random test may take: `VMALLOC_SECONDS`, or else `default` times
+/// the effort.
 ///
 /// # Panics
 /// When the variable is set to something else than a number.
 pub fn seconds(default: u64) -> u64 {
-    number("VMALLOC_SECONDS").unwrap_or(default)
+    number("VMALLOC_SECONDS").unwrap_or(default * effort() as u64)
 }
 
-/// Returns the number of schedules to explore: `VMALLOC_SCHEDULES`, or else `default`.
+/// Returns the number of schedules to explore: `VMALLOC_SCHEDULES`, or else `default`
+/// times the effort.
 ///
 /// # Panics
 /// When the variable is set to something else than a number.
 pub fn schedules(default: usize) -> usize {
-    number("VMALLOC_SCHEDULES").map_or(default, |schedules| schedules as usize)
+    number("VMALLOC_SCHEDULES").map_or(default * effort(), |schedules| schedules as usize)
 }
 
 fn number(name: &str) -> Option<u64> {

@@ -37,7 +37,7 @@ use bytemuck::{Pod, Zeroable};
 const FAN_SHIFT: u32 = 3;
 /// Children of a node. With 8, 16 and 32, areas of 1 GiB at random places cost 474, 521 and 602
 /// bytes each (the bound is 512), areas of 1…64 pages 29.2, 29.0 and 28.8 (`cargo test -p
-/// vmalloc-model --test memory`).
+/// vmalloc-model memory::`).
 const FAN: usize = 1 << FAN_SHIFT;
 
 /// How far back the leaf before another is looked for by its group.

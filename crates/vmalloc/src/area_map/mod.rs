@@ -44,7 +44,7 @@
 //! the span on; elsewhere, and deep inside an area of more than 256 pages, it is a way down through
 //! at most 19 nodes, and fewer where leaves are few. Memory follows the areas, not the span: at
 //! most 32 bytes each for 10,000 and more areas of 1…64 pages in a steady state, at most 512 for an
-//! isolated huge area (`cargo test -p vmalloc-model --test memory`).
+//! isolated huge area (`cargo test -p vmalloc-model memory::`).
 //!
 //! Tree and directory nodes are in arrays that grow by an eighth, which now and then makes one
 //! allocation copy one of them. Leaves never move.

@@ -1,6 +1,7 @@
 use super::*;
 use crate::trace::{Event, Kind, Synthetic};
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use vmalloc::PageRange;
 
 fn event(cpu: u32, kind: Kind) -> Event {
@@ -210,7 +211,12 @@ fn kind() -> impl Strategy<Value = Kind> {
 
 proptest! {
     // Each case starts as many threads as its highest CPU says.
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig {
+        cases: 64 * vmalloc_harness::env::effort() as u32,
+        failure_persistence: None,
+        rng_seed: RngSeed::Fixed(vmalloc_harness::env::seed(1)),
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn random_events_are_replayed_and_leave_all_free(

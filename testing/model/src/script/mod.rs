@@ -7,11 +7,9 @@
 
 mod area_map;
 mod blocks;
-mod space;
 
 pub use area_map::area_map;
 pub use blocks::blocks;
-pub use space::space;
 
 use crate::source::Seeded;
 use std::fmt::Write;

@@ -129,14 +129,19 @@ pub(super) fn misuse<P: Platform>(player: &mut Player<'_, P>) -> Option<()> {
     let (page, area) = (player.page_bytes(), &player.oracle.areas[nth]);
     let (start, end) = (area.addr, area.addr + area.pages.len() * page);
     let is_reserved = area.what.kind() == Some(Kind::Reserved);
-    let ranges = match player.below(5) {
-        0 => vec![start..start],
-        1 => vec![start + 1..end],
-        2 => vec![start..end - 1],
-        3 => vec![end - page..end + page],
-        _ if is_reserved => vec![start..end, start..start + page],
-        _ => vec![start..end],
+    let wrong = match player.below(5) {
+        0 => start..start,
+        1 => start + 1..end,
+        2 => start..end - 1,
+        3 => end - page..end + page,
+        _ => start..end,
     };
+    let is_whole = wrong == (start..end);
+    let mut ranges = vec![wrong];
+    if is_whole && is_reserved {
+        // The same pages twice.
+        ranges.push(start..start + page);
+    }
     // SAFETY: each of them is refused.
     let refused = unsafe {
         match player.source.chance(128) {

@@ -122,12 +122,12 @@ fn reallocated<P: DirectMemory>(player: &mut Player<'_, P>, nth: usize, to: usiz
     let page = cut / page_bytes;
     let has_cut_page = !cut.is_multiple_of(page_bytes);
     if has_cut_page && let Some(word) = player.oracle.word(kept[page]) {
-        let head = bytes_at::<P>(to + page * page_bytes, cut % page_bytes);
+        let head = bytes_at(player, to + page * page_bytes, cut % page_bytes);
         let is_kept = head.iter().zip(word.to_le_bytes().iter().cycle()).all(|(byte, want)| byte == want);
         assert!(is_kept, "the {} bytes before {:#x} are not of {word:#x}", head.len(), to + cut);
     }
     if wish.zeroed && bytes > old {
-        let new = bytes_at::<P>(to + old, bytes - old);
+        let new = bytes_at(player, to + old, bytes - old);
         let wrong = new.iter().position(|byte| *byte != 0);
         assert!(wrong.is_none(), "byte {wrong:x?} of those behind {:#x} is not zero", to + old);
     }
@@ -143,8 +143,8 @@ fn reallocated<P: DirectMemory>(player: &mut Player<'_, P>, nth: usize, to: usiz
     }
 }
 
-/// Returns the bytes of an area.
-fn bytes_at<'a, P: DirectMemory>(addr: usize, count: usize) -> &'a [u8] {
+/// Returns bytes of an area of the player's.
+fn bytes_at<'a, P: DirectMemory>(_: &'a Player<'_, P>, addr: usize, count: usize) -> &'a [u8] {
     // SAFETY: these bytes are the player's and mapped (`DirectMemory`), and nobody writes to them
     // while they are looked at.
     unsafe { std::slice::from_raw_parts(std::ptr::with_exposed_provenance(addr), count) }

@@ -2,10 +2,17 @@
 //!
 //! `VMALLOC_SEED` and `VMALLOC_OPS` choose other programs and their length.
 
+use std::path::Path;
 use vmalloc::{Config, Platform, Space};
+use vmalloc_model::env;
+use vmalloc_model::script::{Script, play_random, replay};
 use vmalloc_model::space::NullPlatform;
-use vmalloc_programs::machines::{devices, direct, machine, null, on_direct, on_machine};
+use vmalloc_programs::machines::{
+    devices, direct, machine, null, on_direct, on_machine, play_direct, play_null, play_sim,
+};
 use vmalloc_programs::{NullLook, Program};
+use vmalloc_sim::Sim;
+use vmalloc_subspaces::{Placement, Root, Subspace, SubspaceConfig};
 
 /// Plays some programs with random settings.
 fn play<P: Platform>(program: &Program<P>, seed: u64, count: u64, ops: usize, make: impl Fn() -> P) {
@@ -43,4 +50,39 @@ fn each_call_of_a_program_may_fail() {
     let make = || Space::new(null(1 << 12, 2), Config::default()).expect("an empty space");
     let failed = Program::new(NullLook).frames().walk(1, 150, make);
     assert!(failed > 30, "{failed} calls failed");
+}
+
+#[test]
+fn each_step_of_a_machine_may_fail() {
+    for powers in [0, 0b10_1010] {
+        let make =
+            || Space::new(machine(1 << 10, powers).build(), Config::default()).expect("an empty space");
+        let failed = on_machine([]).walk(1, 100, make);
+        assert!(failed > 40, "{failed} calls failed");
+    }
+}
+
+#[test]
+fn programs_hold_on_parts_of_machines() {
+    for powers in [0, 3, 9, 17, 33] {
+        let sim = machine(1 << 12, powers).build();
+        let (program, geometry) = (on_machine::<Subspace<Sim>>(devices(&sim)), sim.geometry());
+        program.seeds(5000 + powers, 3, 700, &geometry, |config| {
+            let root = Root::new(machine(1 << 12, powers).build()).expect("a root");
+            let config = SubspaceConfig::default().config(config);
+            Some(root.subspace("all", Placement::highest(1 << 22), config).expect("room"))
+        });
+    }
+}
+
+fn replays(name: &str, script: Script) {
+    replay(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/seeds").join(name), script);
+    play_random(script, 100, env::seed(1));
+}
+
+#[test]
+fn bytes_are_programs() {
+    replays("null", play_null);
+    replays("sim", play_sim);
+    replays("direct", play_direct);
 }

@@ -1,0 +1,29 @@
+//! The Linux platform passes the kit.
+
+use vmalloc_conformance::{Conformance, Nofault};
+use vmalloc_linux::{Guards, Linux, Options};
+
+const MIB: usize = 1 << 20;
+
+#[test]
+fn the_linux_platform_keeps_its_contract() {
+    for guards in Guards::all() {
+        let options = move || Options::new().exactly(8 * MIB).guards(guards).frame_bytes(8 * MIB);
+        if Linux::reserve(options()).is_err() {
+            println!("NOT RUN: this kernel has no {guards:?}");
+            continue;
+        }
+        let kit = Conformance::new(move || Linux::reserve(options()).expect("addresses"), Nofault);
+        let kit = kit
+            .threads()
+            .frames()
+            .protect()
+            .relocate()
+            .memory()
+            .discard()
+            .contents()
+            .read_nofault()
+            .translate();
+        println!("{guards:?}: {}", kit.check().unwrap());
+    }
+}

@@ -1,0 +1,173 @@
+//! The area map against the reference: long seeded runs of every kind of load, 200,000
+//! operations in all.
+//!
+//! `VMALLOC_SEED`, `VMALLOC_OPS` and `VMALLOC_EFFORT` choose another program and its length.
+
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+use vmalloc::{AllocError, AreaMap, Fit, PageRange};
+use vmalloc_model::{Ask, Checks, Generator, Op, Place, Profile, Runner, Seeded, Session, Words, env, run};
+
+fn agrees(profile: Profile, seed: u64, count: usize) {
+    let make = || AreaMap::new(profile.span()).expect("the heap has room");
+    let result = Runner::new(make, Checks::default()).seeded(profile, env::seed(seed), env::ops(count));
+    let tally = result.unwrap_or_else(|failure| panic!("{failure}"));
+    println!("{}: {tally:?}", profile.name);
+}
+
+#[test]
+fn tiny_spaces() {
+    for seed in 0..4 {
+        agrees(Profile::TINY, seed, 10_000);
+    }
+}
+
+#[test]
+fn small_areas() {
+    agrees(Profile::SMALL, 10, 26_000);
+}
+
+#[test]
+fn mixed_sizes() {
+    agrees(Profile::MIXED, 20, 26_000);
+}
+
+#[test]
+fn huge_areas() {
+    agrees(Profile::HUGE, 30, 24_000);
+}
+
+#[test]
+fn large_alignments() {
+    agrees(Profile::ALIGNED, 40, 24_000);
+}
+
+#[test]
+fn nearly_full_spaces() {
+    agrees(Profile::CROWDED, 50, 22_000);
+}
+
+#[test]
+fn every_constraint_at_once() {
+    agrees(Profile::CONSTRAINED, 60, 24_000);
+}
+
+#[test]
+fn exact_claims_in_64_tib() {
+    agrees(Profile::SPARSE, 70, 24_000);
+}
+
+#[test]
+fn the_first_pages_of_all() {
+    agrees(Profile::ORIGIN, 80, 8_000);
+}
+
+#[test]
+fn the_last_pages_of_all() {
+    agrees(Profile::EXTREME, 90, 10_000);
+}
+
+/// Found by fuzzing: the first congruent page was the last number of all, and the boundary behind
+/// it no number.
+#[test]
+fn a_boundary_behind_the_last_page_is_no_room() {
+    let span = PageRange::new(u64::MAX - (1 << 20), u64::MAX).expect("not empty");
+    let ask = Ask { align: 1 << 21, phase: (1 << 21) - 1, no_cross: 2, ..Ask::new(2) };
+    let map = AreaMap::new(span).expect("the heap has room");
+    run(map, &[Op::Alloc(ask)], Checks::default()).unwrap_or_else(|(_, mismatch)| panic!("{mismatch}"));
+}
+
+/// The last leaf ends where the numbers do: nothing may be computed behind it.
+#[test]
+fn a_map_to_the_end_of_all_numbers() {
+    const LEAF: u64 = 256;
+    for len in [1, 2, LEAF - 1, LEAF, LEAF + 1, 2 * LEAF, 5 * LEAF + 3] {
+        let span = PageRange::new(u64::MAX - len, u64::MAX).expect("not empty");
+        let last = PageRange::new(u64::MAX - 1, u64::MAX).expect("not empty");
+        let mut map = AreaMap::new(span).expect("the heap has room");
+        let fit = Fit::new;
+
+        // All of it, as one area, and page by page; then nothing more.
+        assert_eq!(map.alloc(&fit(len)), Ok(span));
+        assert_eq!(map.find(last.start()), Some(span));
+        map.free(span.start()).expect("it was live");
+        let pages: Vec<_> = (0..len).map(|_| map.alloc(&fit(1)).expect("room for each")).collect();
+        assert_eq!(pages.last(), Some(&last));
+        for pages in [1, 2, len + 1, u64::MAX] {
+            assert!(matches!(map.alloc(&fit(pages)), Err(AllocError::NoSpace(_))), "{pages} of a full map");
+        }
+        map.verify().expect("an intact map");
+        assert_eq!(map.find(u64::MAX), None);
+        assert!(map.free(u64::MAX).is_err(), "no page has the last number");
+        for page in pages {
+            assert_eq!(map.free(page.start()), Ok(page));
+        }
+        assert!(map.is_whole());
+
+        // Aligned, with a phase, a boundary, or at an exact place: what fits is the model's to say.
+        let asks = (0..64).flat_map(|order| {
+            let align = 1 << order;
+            let asks = [1, 2, LEAF].map(|pages| Ask { align, ..Ask::new(pages) });
+            let phased = asks.map(|ask| Ask { phase: align - 1, ..ask });
+            let bounded = phased.map(|ask| Ask { no_cross: ask.pages.next_power_of_two(), ..ask });
+            [asks, phased, bounded].concat()
+        });
+        let mut ops: Vec<Op> = asks.map(Op::Alloc).collect();
+        for (start, pages) in [(last.start(), 1), (last.start(), 2), (u64::MAX, 1), (span.start(), len + 1)] {
+            ops.push(Op::AllocAt { at: Place::Page(start), pages });
+        }
+        run(map, &ops, Checks::default()).unwrap_or_else(|(_, mismatch)| panic!("{len} pages: {mismatch}"));
+    }
+}
+
+/// A leak that hides in the slack of one round shows in many: the same program again and again on
+/// one map.
+#[test]
+fn metadata_stops_growing() {
+    let profile = Profile::MIXED;
+    let mut map = AreaMap::new(profile.span()).expect("the heap has room");
+    let mut after_first = None;
+    for _ in 0..5 {
+        let mut session = Session::new(map, Checks::default());
+        let mut generator = Generator::new(profile, Seeded::new(env::seed(90)));
+        for _ in 0..5_000 {
+            let op = generator.next(session.live()).expect("a seed never ends");
+            session.step(&op).unwrap_or_else(|mismatch| panic!("{mismatch}"));
+        }
+        map = session.finish().unwrap_or_else(|mismatch| panic!("{mismatch}")).0;
+        let bytes = map.metadata_bytes();
+        assert!(bytes <= *after_first.get_or_insert(bytes), "{bytes} bytes, more than after the first round");
+    }
+}
+
+/// Returns one operation from its own numbers, so that a shrinker can work on each by itself.
+fn op(profile: Profile) -> impl Strategy<Value = Op> {
+    any::<([u64; 12], bool)>().prop_map(move |(words, grows)| {
+        let live = if grows { 0 } else { usize::MAX };
+        Generator::new(profile, Words::new(&words)).next(live).expect("there are words")
+    })
+}
+
+fn profile_and_ops() -> impl Strategy<Value = (Profile, Vec<Op>)> {
+    prop::sample::select(&Profile::ALL[..]).prop_flat_map(|profile| {
+        let ops = prop::collection::vec(op(profile), 1..120);
+        (Just(profile), ops)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 200 * env::effort() as u32,
+        failure_persistence: None,
+        rng_seed: RngSeed::Fixed(env::seed(1)),
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn any_list_of_operations_agrees((profile, ops) in profile_and_ops()) {
+        let map = AreaMap::new(profile.span()).expect("the heap has room");
+        if let Err((index, mismatch)) = run(map, &ops, Checks::default()) {
+            prop_assert!(false, "{}, operation {index}: {mismatch}", profile.name);
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Memory of any size, in huge pages, and where nothing may be waited for.
+
+use crate::mappings::support::{
+    PAGE, PAGES, everywhere, fill, finish, free, kind, page, pages, plain, shows, space,
+};
+use std::alloc::Layout;
+use vmalloc::{AllocError, Config, Kind, Request, RequestError, Space};
+use vmalloc_sim::{Direct, Point, Sim};
+
+fn direct(pages: u64) -> Space<Direct> {
+    Sim::run_on(0);
+    Space::new(Direct::new(pages, |options| options.cpus(2).huge_order(3)), Config::default())
+        .expect("a space")
+}
+
+fn layout(bytes: usize) -> Layout {
+    Layout::from_size_align(bytes, 16).expect("a power of two")
+}
+
+fn pointer(addr: usize) -> *mut u8 {
+    std::ptr::with_exposed_provenance_mut(addr)
+}
+
+fn free_or_heap(space: &Space<Direct>, memory: usize, layout: Layout) {
+    // SAFETY: the memory came from there for this layout, and nothing uses it.
+    unsafe { space.raw().free_or_heap(memory, layout) }.expect("it is memory");
+}
+
+#[test]
+fn small_layouts_come_from_the_heap() {
+    let space = direct(PAGES);
+    let sizes = [1, 16, 100, PAGE - 1, PAGE, PAGE + 1, 3 * PAGE, 70 * PAGE + 5];
+    let made = sizes.map(|bytes| (space.raw().alloc_or_heap(layout(bytes)).expect("room"), layout(bytes)));
+    for (memory, layout) in made {
+        assert_eq!(space.contains(memory), layout.size() > PAGE, "{} bytes", layout.size());
+        // SAFETY: so many bytes are the test's.
+        unsafe { pointer(memory).write_bytes(layout.size() as u8, layout.size()) };
+    }
+    for (memory, layout) in made {
+        // SAFETY: as above.
+        let bytes = unsafe { std::slice::from_raw_parts(pointer(memory), layout.size()) };
+        assert!(bytes.iter().all(|&byte| byte == layout.size() as u8));
+    }
+    assert_eq!(space.stats().busy_areas, 3);
+    made.into_iter().for_each(|(memory, layout)| free_or_heap(&space, memory, layout));
+    finish(&space);
+}
+
+#[test]
+fn alloc_or_heap_keeps_alignment() {
+    let space = direct(PAGES);
+    for align in [1, 8, PAGE, 8 * PAGE] {
+        for bytes in [24, PAGE, 5 * PAGE] {
+            let layout = Layout::from_size_align(bytes, align).expect("a power of two");
+            let memory = space.raw().alloc_or_heap(layout).expect("room");
+            assert_eq!(memory % align, 0);
+            free_or_heap(&space, memory, layout);
+        }
+    }
+    finish(&space);
+}
+
+#[test]
+fn alloc_or_heap_refuses_empty_and_huge_layouts() {
+    let space = direct(PAGES);
+    let empty = Layout::from_size_align(0, 1).expect("a power of two");
+    assert_eq!(space.raw().alloc_or_heap(empty), Err(RequestError::ZeroSize.into()));
+    assert!(matches!(
+        space.raw().alloc_or_heap(layout((PAGES as usize + 1) * PAGE)),
+        Err(AllocError::NoSpace(_))
+    ));
+    finish(&space);
+}
+
+#[test]
+fn free_or_heap_reports_foreign_addresses() {
+    let space = direct(PAGES);
+    let memory = space.raw().alloc_or_heap(layout(5 * PAGE)).expect("room");
+    let inside = memory + PAGE;
+    // SAFETY: nothing is freed.
+    let refused = crate::mappings::support::unchanged(&space, || unsafe {
+        space.raw().free_or_heap(inside, layout(5 * PAGE))
+    });
+    assert!(refused.is_err());
+    free_or_heap(&space, memory, layout(5 * PAGE));
+    // SAFETY: nothing is freed.
+    assert!(unsafe { space.raw().free_or_heap(memory, layout(5 * PAGE)) }.is_err(), "twice");
+    finish(&space);
+}
+
+#[test]
+fn huge_pages_are_used_where_there_are_some_and_base_pages_elsewhere() {
+    everywhere(|space| {
+        let before = space.platform().counts().huge_pages;
+        let addr = space.raw().alloc(&Request::new(20 * PAGE).huge().zeroed()).expect("room");
+        assert_eq!((page(addr) % 8, space.platform().counts().huge_pages - before), (0, 2));
+        shows(space, addr, &[0; 20]);
+        fill(space, addr, 20);
+        crate::mappings::support::faults(space, addr + 20 * PAGE, 1);
+        free(space, addr);
+        let small = space.raw().alloc(&Request::new(7 * PAGE).huge()).expect("room");
+        assert_eq!(space.platform().counts().huge_pages - before, 2, "smaller than one");
+        free(space, small);
+    });
+}
+
+#[test]
+fn base_pages_serve_when_huge_pages_run_out() {
+    everywhere(|space| {
+        space.platform().fail_from(Point::HugePage, 1);
+        let before = space.platform().counts().huge_pages;
+        let addr = space.raw().alloc(&Request::new(20 * PAGE).huge()).expect("room");
+        space.platform().heal();
+        assert_eq!(space.platform().counts().huge_pages, before);
+        fill(space, addr, 20);
+        free(space, addr);
+    });
+}
+
+#[test]
+fn huge_request_is_memory() {
+    let space = direct(PAGES);
+    let memory = space.raw().alloc(&vmalloc::Request::new(33 * PAGE).huge()).expect("room");
+    // SAFETY: so many bytes are the test's.
+    unsafe { pointer(memory).write_bytes(3, 33 * PAGE) };
+    assert_eq!(space.platform().sim().counts().huge_pages, 4);
+    free(&space, memory);
+    finish(&space);
+}
+
+type Call = fn(&Space<Sim>, &Request) -> Result<usize, AllocError>;
+
+const CALLS: [(&str, Call); 5] = [
+    ("alloc", |space, request| space.raw().alloc(request)),
+    ("reserve", |space, request| space.raw().reserve(request)),
+    ("alloc_shared", |space, request| space.raw().alloc_shared(request)),
+    ("alloc_exec", |space, request| space.raw().alloc_exec(request)),
+    ("alloc_sparse", |space, request| space.raw().alloc_sparse(request)),
+];
+
+/// All addresses are lazy, and the request does not wait for a purge.
+fn refuses_to_wait(name: &str, call: Call) {
+    let space = space(plain(64, 2), Config::default().unmap_on_free());
+    let lazy = space.raw().alloc(&Request::new(60 * PAGE)).expect("room");
+    fill(&space, lazy, 60);
+    free(&space, lazy);
+    let request = Request::new(40 * PAGE);
+    let before = space.stats();
+    let refused = call(&space, &request.no_block());
+    assert!(matches!(refused, Err(AllocError::NoSpace(_))), "{name}: {refused:?}");
+    let after = space.stats();
+    assert_eq!((after.purges, after.lazy_pages), (before.purges, before.lazy_pages), "{name}");
+    let addr = call(&space, &request).expect("a purge makes room");
+    match kind(&space, addr) {
+        // SAFETY: nothing uses the addresses any more.
+        Some(Kind::Reserved) => unsafe { space.raw().unreserve(addr) }.expect("reserved"),
+        Some(Kind::Sparse) => crate::mappings::support::free_sparse(&space, addr),
+        _ => free(&space, addr),
+    }
+    finish(&space);
+}
+
+#[test]
+fn no_block_allocation_never_waits() {
+    CALLS[..2].iter().for_each(|(name, call)| refuses_to_wait(name, *call));
+}
+
+#[test]
+fn no_block_allocation_of_other_kinds_never_waits() {
+    CALLS[2..].iter().for_each(|(name, call)| refuses_to_wait(name, *call));
+}
+
+#[test]
+fn no_block_requests_use_all_free_room() {
+    for (name, call) in CALLS {
+        let space = space(plain(PAGES, 2), Config::default());
+        let addr = call(&space, &Request::new(3 * PAGE).no_block().tag("now")).expect("room");
+        let area = space.find(addr).expect("busy");
+        assert_eq!((area.tag, area.pages), (Some("now".into()), 3), "{name}");
+        match area.kind {
+            // SAFETY: nothing uses the addresses any more.
+            Kind::Reserved => unsafe { space.raw().unreserve(addr) }.expect("reserved"),
+            Kind::Sparse => crate::mappings::support::free_sparse(&space, addr),
+            _ => {
+                space.platform().prefetch(1, pages(addr, 3));
+                free(&space, addr);
+            }
+        }
+        finish(&space);
+    }
+}

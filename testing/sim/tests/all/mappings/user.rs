@@ -1,0 +1,188 @@
+//! Memory that several areas show, and when its frames go back.
+
+use crate::mappings::support::{
+    FRAMES, PAGE, PAGES, everywhere, faults, fill, finish, forgotten, free, kind, page, plain, shows, space,
+    vunmap, write,
+};
+use vmalloc::{Config, Kind, Protection, Request, Space};
+use vmalloc_sim::{Point, Sim};
+
+const RW: Protection = Protection::ReadWrite;
+
+fn user(space: &Space<Sim>, pages: usize) -> usize {
+    space.raw().alloc_shared(&Request::new(pages * PAGE)).expect("room")
+}
+
+fn remap(space: &Space<Sim>, addr: usize, pages: usize) -> usize {
+    space.raw().map_shared(addr, pages * PAGE, RW, None).expect("room")
+}
+
+fn taken(space: &Space<Sim>) -> usize {
+    space.platform().taken_frames().len()
+}
+
+#[test]
+fn user_memory_is_zeroed_and_guarded() {
+    everywhere(|space| {
+        for _ in 0..3 {
+            let addr = space.raw().alloc_shared(&Request::new(5 * PAGE - 1).tag("user")).expect("room");
+            let area = space.find(addr).expect("busy");
+            assert_eq!((area.kind, area.bytes, area.pages), (Kind::Shared, 5 * PAGE - 1, 5));
+            assert_eq!((area.guard, area.tag), (true, Some("user".into())));
+            shows(space, addr, &[0; 5]);
+            fill(space, addr, 5);
+            faults(space, addr + 5 * PAGE, 1);
+            free(space, addr);
+        }
+    });
+}
+
+#[test]
+fn shared_memory_is_the_same_at_both_addresses() {
+    everywhere(|space| {
+        let addr = user(space, 5);
+        let words = fill(space, addr, 5);
+        let all = remap(space, addr, 5);
+        let part = remap(space, addr + 2 * PAGE, 2);
+        let odd = space.raw().map_shared(addr + 4 * PAGE, 1, RW, Some("odd")).expect("room");
+        shows(space, all, &words);
+        shows(space, part, &words[2..4]);
+        shows(space, odd, &words[4..]);
+        write(space, part, 1, 99);
+        shows(space, addr + 3 * PAGE, &[99]);
+        shows(space, all + 3 * PAGE, &[99]);
+        assert_eq!(kind(space, part), Some(Kind::Vmap));
+        faults(space, part + 2 * PAGE, 1);
+        [all, part, odd].into_iter().for_each(|addr| vunmap(space, addr));
+        free(space, addr);
+    });
+}
+
+#[test]
+fn second_mapping_may_be_read_only() {
+    everywhere(|space| {
+        let addr = user(space, 2);
+        let shown = space.raw().map_shared(addr, 2 * PAGE, Protection::Read, None).expect("room");
+        let words = fill(space, addr, 2);
+        shows(space, shown, &words);
+        assert!(space.platform().write(0, page(shown), 1).is_err());
+        vunmap(space, shown);
+        free(space, addr);
+    });
+}
+
+/// Frames go back when the last of the areas was freed, in whatever order, and flushed.
+#[test]
+fn frames_go_back_when_the_last_area_is_freed_and_flushed() {
+    for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+        // Nothing is purged but when it is asked for.
+        for config in [Config::default(), Config::default().unmap_on_free()] {
+            for flush in [Space::flush, Space::purge] {
+                let space = space(plain(PAGES, 3), config);
+                let addr = user(&space, 4);
+                let areas = [addr, remap(&space, addr, 4), remap(&space, addr + PAGE, 2)];
+                let words = fill(&space, addr, 4);
+                areas.iter().zip([4, 4, 2]).for_each(|(&area, pages)| {
+                    shows(&space, area, &words[usize::from(pages == 2)..][..pages]);
+                });
+                for (nth, which) in order.into_iter().enumerate() {
+                    Sim::run_on(nth);
+                    if which == 0 {
+                        free(&space, areas[0]);
+                    } else {
+                        vunmap(&space, areas[which]);
+                    }
+                    assert_eq!(taken(&space), 4, "not flushed");
+                    flush(&space).expect("nothing fails");
+                    assert_eq!(taken(&space), if nth < 2 { 4 } else { 0 }, "after {} areas", nth + 1);
+                    forgotten(&space, areas[which], 2);
+                }
+                finish(&space);
+            }
+        }
+    }
+}
+
+#[test]
+fn frames_stay_taken_while_a_flush_fails() {
+    for point in [Point::Unmap, Point::Flush] {
+        let space = space(plain(PAGES, 3), Config::default());
+        let addr = user(&space, 3);
+        let shown = remap(&space, addr, 3);
+        let words = fill(&space, addr, 3);
+        shows(&space, shown, &words);
+        free(&space, addr);
+        vunmap(&space, shown);
+        space.platform().fail_from(point, 1);
+        for _ in 0..3 {
+            assert!(space.purge().is_err());
+            assert_eq!(taken(&space), 3);
+        }
+        space.platform().heal();
+        space.purge().expect("nothing fails");
+        assert_eq!(taken(&space), 0);
+        forgotten(&space, addr, 3);
+        forgotten(&space, shown, 3);
+        finish(&space);
+    }
+}
+
+#[test]
+fn many_frame_sets_go_back_in_one_flush() {
+    everywhere(|space| {
+        let areas: Vec<usize> = (0..40).map(|nth| user(space, 1 + nth % 3)).collect();
+        let shown: Vec<usize> = areas.iter().map(|&addr| remap(space, addr, 1)).collect();
+        shown.iter().for_each(|&addr| _ = fill(space, addr, 1));
+        areas.iter().for_each(|&addr| free(space, addr));
+        space.purge().expect("nothing fails");
+        assert_eq!(taken(space), (0..40).map(|nth| 1 + nth % 3).sum(), "they are shown elsewhere");
+        shown.iter().for_each(|&addr| vunmap(space, addr));
+        space.purge().expect("nothing fails");
+        assert_eq!(taken(space), 0);
+    });
+}
+
+#[test]
+fn an_area_with_limits_lies_inside_them() {
+    everywhere(|space| {
+        let (start, end) = (0x1100 * PAGE, 0x1110 * PAGE);
+        let addr = space.raw().alloc_shared(&Request::new(3 * PAGE).within(start, end)).expect("room");
+        assert!(addr >= start && addr + 4 * PAGE <= end);
+        fill(space, addr, 3);
+        free(space, addr);
+    });
+}
+
+#[test]
+fn failed_shared_allocation_takes_no_frames() {
+    everywhere(|space| {
+        let request = Request::new((FRAMES as usize + 1) * PAGE);
+        assert!(space.raw().alloc_shared(&request).is_err());
+        space.platform().fail_nth(Point::TakeFrames, 1);
+        let _ = space.raw().alloc_shared(&Request::new(PAGE)).map(|addr| free(space, addr));
+        space.platform().heal();
+    });
+}
+
+#[test]
+fn frames_of_freed_areas_are_reused() {
+    let space = space(plain(PAGES, 2).frames(8), Config::default());
+    let addr = user(&space, 6);
+    fill(&space, addr, 6);
+    free(&space, addr);
+    let again = user(&space, 6);
+    shows(&space, again, &[0; 6]);
+    free(&space, again);
+    finish(&space);
+}
+
+#[test]
+fn cached_memory_is_evicted_for_frames() {
+    let space = space(plain(PAGES, 2).frames(8), Config::default());
+    let memory = space.raw().alloc(&Request::new(6 * PAGE)).expect("room");
+    fill(&space, memory, 6);
+    free(&space, memory);
+    let addr = user(&space, 6);
+    free(&space, addr);
+    finish(&space);
+}

@@ -1,0 +1,295 @@
+//! Sub-spaces: each in its own range, and nothing left behind when it goes.
+
+use vmalloc::{
+    AllocError, Config, PageRange, Platform, Policy, Protection, Request, RequestError, Space, SpaceError,
+};
+use vmalloc_sim::{Options, Point, Sim, TlbVisibility};
+use vmalloc_subspaces::{
+    LIMIT_BYTES, Placement, Root, Subspace, SubspaceConfig, SubspaceError, SubspaceState,
+};
+
+const PAGE: usize = 1 << Sim::PAGE_SHIFT;
+
+fn range(start: u64, end: u64) -> PageRange {
+    PageRange::new(start, end).expect("not empty")
+}
+
+/// Returns a root over the pages 0x1000 to 0x2000.
+fn root() -> Root<Sim> {
+    Root::new(Options::new(range(0x1000, 0x2000)).build()).expect("an empty root")
+}
+
+fn pages(count: usize) -> usize {
+    count * PAGE
+}
+
+fn plain() -> SubspaceConfig {
+    SubspaceConfig::default()
+}
+
+/// Without guards and caching: what is asked for is what is mapped.
+fn bare() -> SubspaceConfig {
+    plain().config(Config::default().unmap_on_free().guard(false))
+}
+
+fn free<P: Platform>(space: &Space<P>, addr: usize) {
+    // SAFETY: no test uses what it frees.
+    unsafe { space.raw().free(addr) }.expect("it was allocated");
+}
+
+fn names(root: &Root<Sim>) -> Vec<&'static str> {
+    root.subspaces().map(|part| part.name).collect()
+}
+
+/// Nothing is granted, mapped, or remembered by a TLB.
+fn finish(root: &Root<Sim>) {
+    assert_eq!(root.subspaces().next(), None);
+    root.platform().check_end();
+    let span = root.platform().geometry().span;
+    let all = Placement::at(pages(span.start() as usize), pages(span.end() as usize));
+    let all = root.subspace("all", all, plain());
+    assert!(all.is_ok(), "the span is not whole again");
+}
+
+#[test]
+fn children_have_ranges_of_their_own_and_give_them_back() {
+    let root = root();
+    let low = root.subspace("low", Placement::lowest(pages(0x100) - 5), plain()).expect("room");
+    let high =
+        root.subspace("high", Placement::highest(pages(0x80)).align(pages(0x100)), plain()).expect("room");
+    let exact = root.subspace("exact", Placement::at(pages(0x1800), pages(0x1900)), plain()).expect("room");
+    assert_eq!(low.geometry().span, range(0x1000, 0x1100));
+    assert_eq!(high.geometry().span, range(0x1f00, 0x1f80));
+    assert_eq!(names(&root), ["low", "exact", "high"]);
+
+    let addr = exact.raw().alloc(&Request::new(pages(3))).expect("room");
+    assert_eq!(addr, pages(0x1800));
+    root.platform().write(0, 0x1802, 9).expect("it is mapped");
+    let info: Vec<_> = root.subspaces().collect();
+    assert_eq!((info[1].name, info[1].used_bytes, info[1].state), ("exact", pages(3), SubspaceState::Live));
+    assert_eq!((info[0].used_bytes, info[0].limit_bytes), (0, None));
+    free(&exact, addr);
+    exact.purge().expect("no fault");
+    assert!(root.subspaces().all(|part| part.used_bytes == 0));
+    drop((low, high, exact));
+    finish(&root);
+}
+
+#[test]
+fn conflicts_are_typed_and_change_nothing() {
+    let root = root();
+    let sibling =
+        root.subspace("sibling", Placement::at(pages(0x1400), pages(0x1500)), plain()).expect("room");
+    let before: Vec<_> = root.subspaces().collect();
+    let refused = |name, placement| {
+        let error = root.subspace(name, placement, plain()).expect_err("a conflict");
+        assert_eq!(root.subspaces().collect::<Vec<_>>(), before, "{error}");
+        error
+    };
+    let taken = range(0x1400, 0x1500);
+    let name = refused("sibling", Placement::lowest(PAGE));
+    assert_eq!(name, SubspaceError::DuplicateName { name: "sibling", range: taken });
+    let asked = range(0x14ff, 0x1600);
+    let overlap = refused("other", Placement::at(pages(0x14ff), pages(0x1600)));
+    assert_eq!(overlap, SubspaceError::Overlap { asked, sibling: "sibling", range: taken });
+    let asked = range(0x1f00, 0x2001);
+    let outside = refused("other", Placement::at(pages(0x1f00), pages(0x2001)));
+    assert_eq!(outside, SubspaceError::Outside { asked, parent: range(0x1000, 0x2000) });
+    for (start, end) in [(pages(0x1001) + 1, pages(0x1002)), (pages(0x1002), pages(0x1002)), (PAGE, 0)] {
+        assert_eq!(refused("other", Placement::at(start, end)), SubspaceError::NotPages { start, end });
+    }
+    assert_eq!(refused("other", Placement::lowest(0)), RequestError::ZeroSize.into());
+    let align = RequestError::AlignNotPowerOfTwo { align: 3 };
+    assert_eq!(refused("other", Placement::highest(PAGE).align(3)), align.into());
+    let SubspaceError::NoSpace(facts) = refused("other", Placement::lowest(pages(0xc00))) else { panic!() };
+    assert_eq!((facts.pages, facts.largest), (0xc00, 0xb00));
+
+    let bad = plain().config(Config::default().nodes(1000));
+    let error = root.subspace("other", Placement::lowest(PAGE), bad).err();
+    assert_eq!(error, Some(SpaceError::TooManyNodes { nodes: 1000 }.into()));
+    assert_eq!(root.subspaces().collect::<Vec<_>>(), before);
+    drop(sibling);
+    finish(&root);
+}
+
+#[test]
+fn limit_counts_mapped_and_cached_pages() {
+    let root = root();
+    let part = root
+        .subspace("small", Placement::lowest(pages(0x400)), plain().limit_bytes(pages(10)))
+        .expect("room");
+    let used = || root.subspaces().map(|part| part.used_bytes).sum::<usize>();
+    let six = part.raw().alloc(&Request::new(pages(6))).expect("within the limit");
+    let error = part.raw().alloc(&Request::new(pages(5))).expect_err("beyond it");
+    let AllocError::Unbacked(facts) = error else { panic!("{error}") };
+    assert_eq!(facts.cause.call, LIMIT_BYTES);
+    assert_eq!(used(), pages(6));
+    let four = part.raw().alloc(&Request::new(pages(4))).expect("within the limit");
+    free(&part, six);
+    assert_eq!(used(), pages(10), "it is kept");
+    // Cached areas make way.
+    let five = part.raw().alloc(&Request::new(pages(5))).expect("what is kept is given up");
+    assert_eq!(used(), pages(9));
+    part.raw().reserve(&Request::new(pages(100))).expect("addresses are no memory");
+    assert_eq!(used(), pages(9));
+    free(&part, four);
+    free(&part, five);
+    part.purge().expect("no fault");
+    assert_eq!(used(), 0);
+    drop(part);
+    finish(&root);
+}
+
+#[test]
+fn maps_that_fail_are_not_counted() {
+    let root = root();
+    let part =
+        root.subspace("one", Placement::lowest(pages(0x100)), bare().limit_bytes(pages(4))).expect("room");
+    for _ in 0..3 {
+        root.platform().fail_nth(Point::Map, 1);
+        let addr = part.raw().alloc(&Request::new(pages(4))).expect("the second try succeeds");
+        free(&part, addr);
+        part.purge().expect("no fault");
+    }
+    drop(part);
+    finish(&root);
+}
+
+#[test]
+fn memory_ends_with_its_space() {
+    let root = root();
+    let part = root.subspace("one", Placement::at(pages(0x1200), pages(0x1300)), plain()).expect("room");
+    let kept = part.raw().alloc(&Request::new(pages(2))).expect("room");
+    let freed = part.raw().alloc(&Request::new(pages(2))).expect("room");
+    let cached = part.raw().alloc(&Request::new(pages(9))).expect("room");
+    free(&part, freed);
+    free(&part, cached);
+    let page = (kept / PAGE) as u64;
+    for cpu in 0..4 {
+        root.platform().write(cpu, page, 1).expect("it is mapped");
+    }
+    drop(part);
+    assert!((0..4).all(|cpu| root.platform().look(cpu, page) == TlbVisibility::Nothing));
+    // The simulator panics if the same addresses come back with a stale translation.
+    let again = root.subspace("one", Placement::at(pages(0x1200), pages(0x1300)), plain()).expect("room");
+    let addr = again.raw().alloc(&Request::new(pages(0xff))).expect("all of it");
+    assert_eq!(root.platform().read(3, page), Ok(0));
+    free(&again, addr);
+    drop(again);
+    finish(&root);
+}
+
+#[test]
+fn refused_subspace_range_lingers() {
+    for point in [Point::Unmap, Point::Flush] {
+        let root = root();
+        let part = root.subspace("one", Placement::at(pages(0x1200), pages(0x1300)), plain()).expect("room");
+        part.raw().alloc(&Request::new(pages(8))).expect("room");
+        root.platform().prefetch(2, range(0x1200, 0x1208));
+        root.platform().fail_nth(point, 1);
+        drop(part);
+        let left = root.subspaces().next().expect("it lingers");
+        assert_eq!((left.name, left.state, left.used_bytes), ("one", SubspaceState::Lingering, pages(8)));
+        // Once more in vain.
+        root.platform().fail_nth(point, 1);
+        let overlap = root.subspace("two", Placement::at(pages(0x12ff), pages(0x1400)), plain());
+        assert!(matches!(overlap.err(), Some(SubspaceError::Overlap { sibling: "one", .. })));
+        let again =
+            root.subspace("one", Placement::at(pages(0x1200), pages(0x1300)), plain()).expect("swept");
+        let addr = again.raw().alloc(&Request::new(pages(8))).expect("room");
+        assert_eq!(root.platform().read(2, (addr / PAGE) as u64), Ok(0));
+        drop(again);
+        finish(&root);
+    }
+}
+
+#[test]
+fn a_child_is_divided_again() {
+    let root = root();
+    let lent = root.divide("outer", Placement::highest(pages(0x200)), Some(pages(12))).expect("room");
+    let outer = Root::new(lent).expect("an empty root");
+    let left = outer.subspace("left", Placement::lowest(pages(0x40)), bare()).expect("room");
+    let right =
+        outer.subspace("right", Placement::highest(pages(0x40)), bare().limit_bytes(pages(4))).expect("room");
+    assert_eq!(left.geometry().span, range(0x1e00, 0x1e40));
+    let beyond = outer.subspace("beyond", Placement::at(pages(0x1000), pages(0x1001)), bare()).err();
+    assert!(matches!(beyond, Some(SubspaceError::Outside { .. })), "{beyond:?}");
+
+    left.raw().alloc(&Request::new(pages(8))).expect("within the outer limit");
+    let refused = right.raw().alloc(&Request::new(pages(5))).expect_err("beyond the inner limit");
+    assert!(matches!(refused, AllocError::Unbacked(facts) if facts.cause.call == LIMIT_BYTES));
+    right.raw().alloc(&Request::new(pages(4))).expect("within both");
+    assert!(left.raw().alloc(&Request::new(pages(1))).is_err(), "beyond the outer limit");
+    assert_eq!(root.subspaces().map(|part| part.used_bytes).collect::<Vec<_>>(), [pages(12)]);
+    // The roots may go before what was made from them.
+    drop(outer);
+    assert_eq!(names(&root), ["outer"]);
+    drop(right);
+    drop(left);
+    finish(&root);
+}
+
+#[test]
+fn each_child_has_its_direction() {
+    let root = root();
+    let downwards = bare().config(Config::default().unmap_on_free().guard(false).policy(Policy::Highest));
+    let up = root.subspace("up", Placement::lowest(pages(0x100)), bare()).expect("room");
+    let down = root.subspace("down", Placement::lowest(pages(0x100)), downwards).expect("room");
+    let places = |space: &Space<Subspace<Sim>>| {
+        [5, 3].map(|count| space.raw().alloc(&Request::new(pages(count))).expect("room") / PAGE)
+    };
+    // Upwards some areas of a size are taken at once.
+    assert_eq!(places(&up)[0], 0x1000);
+    assert_eq!(places(&down), [0x11fb, 0x11f8]);
+    drop((up, down));
+    finish(&root);
+}
+
+#[test]
+fn protected_child_caches_nothing() {
+    let root = root();
+    let read_only = plain().limit_bytes(pages(64));
+    let part =
+        root.protected_subspace("rodata", Placement::lowest(pages(0x100)), Protection::Read, read_only);
+    let part = part.expect("room");
+    assert_eq!(part.config().cache_bytes, Some(0));
+    let addr = part.raw().alloc(&Request::new(pages(5))).expect("room");
+    free(&part, addr);
+    drop(part);
+    finish(&root);
+}
+
+#[test]
+fn the_platform_lives_until_the_last_child_is_gone() {
+    let root = root();
+    let part = root.subspace("last", Placement::lowest(pages(0x100)), plain()).expect("room");
+    drop(root);
+    let addr = part.raw().alloc(&Request::new(pages(5))).expect("room");
+    part.platform().parent().write(0, (addr / PAGE) as u64, 1).expect("it is mapped");
+    free(&part, addr);
+    part.purge().expect("no fault");
+    part.platform().parent().check_end();
+}
+
+#[test]
+fn children_come_and_go_on_many_threads() {
+    let root = root();
+    std::thread::scope(|scope| {
+        for (thread, name) in ["a", "b", "c", "d"].into_iter().enumerate() {
+            let root = &root;
+            scope.spawn(move || {
+                Sim::run_on(thread);
+                for round in 1..60 {
+                    let placement = if round % 2 == 0 { Placement::lowest } else { Placement::highest };
+                    let part =
+                        root.subspace(name, placement(pages(0x40 + round)), bare()).expect("room for four");
+                    let addrs: Vec<_> = (0..round % 8)
+                        .map(|count| part.raw().alloc(&Request::new(pages(1 + count))).expect("room"))
+                        .collect();
+                    addrs.iter().step_by(2).for_each(|&addr| free(&part, addr));
+                }
+            });
+        }
+    });
+    finish(&root);
+}

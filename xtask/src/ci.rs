@@ -1,0 +1,53 @@
+//! `cargo xtask ci`: what a change can break.
+
+use crate::run;
+use crate::step::{Step, step};
+use anyhow::Result;
+use std::path::Path;
+
+/// Names of what may be missing, and why.
+const MAY_BE_MISSING: &str = ".ci/may-be-missing";
+const SHUTTLE: &str = "--cfg shuttle";
+const LOOM: &str = "--cfg loom";
+/// The crates with models of weak memory.
+const MODELS: &str = "-p vmalloc -p vmalloc-linux -p vmalloc-stacks -p vmalloc-slots -p vmalloc-malloc";
+/// Rows that are counted in seconds, and fall with the usual mistakes: fits, a space, look-ups, C.
+const ROWS: &str = "FS-10k FS-holes-1 FS-align FS-align-worst W1 W5-10k W6 W7-start C-over-Rust";
+
+pub(crate) fn run() -> Result<()> {
+    run::run("ci", &steps(), Some(Path::new(MAY_BE_MISSING)))
+}
+
+fn steps() -> Vec<Step> {
+    let models = format!("cargo test {MODELS} --lib --target-dir target/loom");
+    vec![
+        step("format", "cargo fmt --all --check"),
+        step("format of the kernel", "cargo fmt --check").folder("testing/kernel"),
+        step("format of the Python package", "cargo fmt --check").folder("python"),
+        step("build of the tests", "cargo test --workspace --no-run").builds(),
+        step("build of the schedules", "cargo test -p vmalloc-schedules --target-dir target/schedules --no-run")
+            .env("RUSTFLAGS", SHUTTLE)
+            .builds(),
+        step("schedules", "cargo test -p vmalloc-schedules --target-dir target/schedules")
+            .env("RUSTFLAGS", SHUTTLE)
+            .after("build of the schedules"),
+        step("build of the models", &format!("{models} --no-run")).env("RUSTFLAGS", LOOM).builds(),
+        step("models of weak memory", &format!("{models} models"))
+            .env("RUSTFLAGS", LOOM)
+            .after("build of the models"),
+        // The command of README.
+        step("tests", "cargo test --workspace").after("build of the tests"),
+        step("provenance", "target/debug/xtask-source provenance").after("build of the tests"),
+        step("lints", "cargo clippy --quiet --workspace --all-targets -- -D warnings").after("build of the tests"),
+        step("lints of the kernel", "cargo clippy --quiet --release --locked -- -D warnings").folder("testing/kernel"),
+        step("lints of explored code", "cargo clippy --quiet -p vmalloc -p vmalloc-schedules --all-targets --target-dir target/schedules -- -D warnings")
+            .env("RUSTFLAGS", SHUTTLE)
+            .after("schedules"),
+        step("lints of modelled code", &format!("cargo clippy --quiet {MODELS} --all-targets --target-dir target/loom -- -D warnings"))
+            .env("RUSTFLAGS", LOOM)
+            .after("models of weak memory"),
+        step("documentation", "cargo doc --quiet --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings").after("lints"),
+        step("other targets", "target/debug/xtask-source targets").after("build of the tests"),
+        step("instructions", &format!("target/debug/xtask-source instructions --check {ROWS}")).after("build of the tests"),
+    ]
+}
