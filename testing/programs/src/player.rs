@@ -209,6 +209,8 @@ impl<'a, P: Platform> Player<'a, P> {
         if shown.is_nothing() {
             return self.check_trap(number);
         }
+        let linear = self.linear_page(shown);
+        let number = linear.filter(|_| self.source.chance(64)).unwrap_or(number);
         let seen = self.cast.look.read(self.space.platform(), cpu, number);
         match (seen, self.oracle.word(shown)) {
             (Seen::Unknown, _) | (Seen::Mixed, None) => {}
@@ -219,6 +221,12 @@ impl<'a, P: Platform> Player<'a, P> {
                 panic!("page {page} of {area}, {number:#x}, shows {seen:x?} on CPU {cpu}, not {want:x?}")
             }
         }
+    }
+
+    /// Returns the page at which the linear map shows a frame.
+    fn linear_page(&self, shown: Shown) -> Option<u64> {
+        let (linear, Shown::Frame(frame)) = (self.space.geometry().linear_map?, shown) else { return None };
+        (frame < linear.len()).then(|| linear.start() + frame)
     }
 
     /// Looks at a page that leads nowhere.
@@ -237,7 +245,7 @@ impl<'a, P: Platform> Player<'a, P> {
     /// Returns whether the platform has refused something.
     pub(crate) fn waits_for_unmap(&self) -> bool {
         let stats = self.space.stats();
-        stats.pending_ranges + stats.refused_areas + stats.refused_blocks + stats.late_frees > 0
+        stats.pending_ranges + stats.refused_areas + stats.refused_blocks > 0
     }
 
     fn outline(&self, nth: usize) -> String {
@@ -249,17 +257,19 @@ impl<'a, P: Platform> Player<'a, P> {
     pub(crate) fn write_page(&mut self, nth: usize, page: usize) {
         let (cpu, area) = (self.any_cpu(), &self.oracle.areas[nth]);
         let number = self.oracle.first_page(area) + page as u64;
-        let (platform, look) = (self.space.platform(), self.cast.look);
-        if area.pages[page].is_nothing() {
+        let (shown, protection) = (area.pages[page], area.protection);
+        if shown.is_nothing() {
             return self.check_trap(number);
         }
-        if area.protection != Protection::ReadWrite {
+        let linear = self.linear_page(shown).filter(|_| self.source.chance(64));
+        let (platform, look) = (self.space.platform(), self.cast.look);
+        if protection != Protection::ReadWrite && linear.is_none() {
             let is_written = look.can_write(platform, cpu, number);
             assert!(is_written != Some(true), "page {page} of {} can be written", self.outline(nth));
             return;
         }
         let word = self.oracle.fresh_word();
-        look.fill(platform, cpu, number, word);
+        look.fill(platform, cpu, linear.unwrap_or(number), word);
         self.oracle.set_word(nth, page, word);
     }
 

@@ -6,18 +6,15 @@ mod common;
 
 mod exec;
 mod fork;
-mod info;
 mod limits;
 mod ram;
 mod read;
 mod realloc;
 mod rlimits;
 mod root;
-mod sparse;
 mod threads;
 mod user;
 mod vmap;
-mod zero;
 
 use common::peek;
 use std::sync::Arc;

@@ -75,6 +75,10 @@ impl<P: Platform> Player<'_, P> {
         };
         self.tell(format_args!("{:?} at {:#x}, way {way}: {freed:?}", area.what, area.addr));
         freed.unwrap_or_else(|error| panic!("{error}: {area:x?}"));
+        let is_alone = self.oracle.areas.iter().all(|other| other.addr != area.addr);
+        if area.what.kind().is_none() && is_alone {
+            assert!(self.end(&area, way).is_err(), "it was ended twice: {area:x?}");
+        }
         self.gone(&area, way == 0);
         let traps = self.space.config().trap_on_free && area.what.kind().is_some();
         if traps && !self.is_shaky && self.space.stats().late_frees == late {

@@ -1,11 +1,10 @@
 //! Frames, and mappings of them.
 
 use super::makes::{mapped, refused_mapping};
+use super::misuse;
 use crate::oracle::{Area, Shown, What};
 use crate::player::Player;
-use vmalloc::{
-    AllocError, AreaError, Frame, FrameRun, Kind, MapFrames, Origin, Platform, Protect, Protection,
-};
+use vmalloc::{AreaError, Frame, FrameRun, Kind, MapFrames, Platform, Protect, Protection};
 
 /// Frames that the player has at most.
 const MOST: usize = 160;
@@ -48,6 +47,8 @@ pub(super) fn give<P: MapFrames>(player: &mut Player<'_, P>) {
     player.oracle.mine.extend(kept);
     player.tell(format_args!("{gone:?}"));
     (player.cast.end.give)(&player.space, &gone);
+    // They are nobody's now.
+    misuse::map_foreign(player, gone.first().copied());
 }
 
 /// Returns some of the player's frames: consecutive ones, or any, and some of them twice.
@@ -76,28 +77,11 @@ fn random_protection<P: Platform>(player: &mut Player<'_, P>) -> Protection {
 
 pub(super) fn map<P: MapFrames>(player: &mut Player<'_, P>) {
     let most = if player.source.chance(32) { 100 } else { 10 };
-    let Some(mut frames) = some(player, most) else { return };
+    let Some(frames) = some(player, most) else { return };
     let protection = random_protection(player);
-    if player.source.chance(16) {
-        return map_foreign(player, &mut frames);
-    }
     let before = player.failed();
     let made = player.space.raw().map(&frames, protection, None);
     mapped(player, What::Mapping(Kind::Vmap), &frames, protection, made, before);
-}
-
-/// A frame that is not the supply's is refused.
-fn map_foreign<P: MapFrames>(player: &mut Player<'_, P>, frames: &mut [Frame]) {
-    let last = frames.last_mut().expect("there is one");
-    *last = Frame(u64::MAX >> 8);
-    let origin = player.space.platform().origin(*last);
-    if origin == Origin::Supply {
-        return;
-    }
-    let wrong = Err(AllocError::BadFrame { frame: last.0, origin });
-    let raw = player.space.raw();
-    assert_eq!(raw.map(frames, Protection::ReadWrite, None), wrong);
-    assert_eq!(raw.map_short(frames), wrong);
 }
 
 pub(super) fn map_runs<P: MapFrames>(player: &mut Player<'_, P>) {

@@ -61,6 +61,9 @@ pub(super) fn find<P: Platform>(player: &mut Player<'_, P>) {
 /// Reads across areas, guards and what is free.
 pub(super) fn read<P: ReadNofault>(player: &mut Player<'_, P>) {
     let page = player.page_bytes();
+    // There is nothing at the last address, and no further.
+    let last = usize::MAX - player.below(3 * page);
+    assert_eq!(player.space.read(last, &mut [7; 100]), 0);
     let end = (player.place.span.end() as usize) << player.place.shift;
     let near = any_addr(player).clamp((player.place.span.start() as usize) << player.place.shift, end - 1);
     let start = near - player.below(2 * page);

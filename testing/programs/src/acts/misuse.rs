@@ -4,7 +4,10 @@ use super::commit;
 use super::looks::any_addr;
 use crate::oracle::{Area, What};
 use crate::player::Player;
-use vmalloc::{AreaError, FreeError, Platform};
+use vmalloc::{
+    AllocError, AreaError, Frame, FreeError, Kind, MapFrames, Origin, Platform, Protection, RequestError,
+    Stats,
+};
 
 /// A call that ends an area, or changes its size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,9 +65,13 @@ fn misuse_addr<P: Platform>(player: &mut Player<'_, P>) {
     player.tell(format_args!("{call:?} {addr:#x}: {refused:?}"));
     let Err(error) = refused else { panic!("{call:?} of {addr:#x} was done") };
     assert!(is_right(player, addr, error), "{call:?} of {addr:#x}: {error}");
-    let counts =
-        |stats: vmalloc::Stats| (stats.busy_areas, stats.busy_pages, stats.lazy_areas, stats.free_pages);
     assert_eq!(counts(player.space.stats()), counts(before));
+}
+
+/// Returns the counts that an error does not change.
+fn counts(stats: Stats) -> [u64; 6] {
+    let Stats { busy_areas, busy_pages, lazy_areas, free_pages, cached_areas, blocks, .. } = stats;
+    [busy_areas, busy_pages, lazy_areas, free_pages, cached_areas, blocks]
 }
 
 fn cause(result: Result<(), AreaError>) -> Result<(), FreeError> {
@@ -104,4 +111,104 @@ fn misuse_group<P: Platform>(player: &mut Player<'_, P>) {
     let refused = unsafe { player.space.raw().free_congruent(base, &group.offsets, &group.sizes) };
     assert!(refused.is_err(), "another group was freed: {group:x?}");
     player.check_area(nth);
+}
+
+/// Calls about frames that are wrong for an address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum FrameCall {
+    Unmap,
+    FreeSparse,
+    MapShared,
+    MapPages,
+    UnmapPages,
+}
+
+impl FrameCall {
+    const ALL: [Self; 5] = [Self::Unmap, Self::FreeSparse, Self::MapShared, Self::MapPages, Self::UnmapPages];
+
+    /// Returns whether it may be made for an area, at its start or, for some, inside it.
+    fn is_for(self, area: &Area) -> bool {
+        match self {
+            Self::Unmap => matches!(area.what, What::Mapping(_)),
+            Self::FreeSparse => area.what == What::Sparse,
+            Self::MapShared => area.what == What::Shared,
+            Self::MapPages | Self::UnmapPages => area.what.takes_pages(),
+        }
+    }
+
+    /// Makes the call.
+    fn make<P: MapFrames>(
+        self,
+        player: &Player<'_, P>,
+        addr: usize,
+        frames: &[Frame],
+    ) -> Result<(), AreaError> {
+        let (raw, rw) = (player.space.raw(), Protection::ReadWrite);
+        // SAFETY: each of them is refused.
+        unsafe {
+            match self {
+                Self::Unmap => raw.unmap(addr).map_err(AreaError::from),
+                Self::FreeSparse => raw.free_sparse(addr).map_err(AreaError::from),
+                Self::MapShared => raw.map_shared(addr, 1, rw, None).map(drop),
+                Self::MapPages => raw.map_pages(addr, frames, rw),
+                Self::UnmapPages => raw.unmap_pages(addr, frames.len() as u64),
+            }
+        }
+    }
+}
+
+pub(super) fn misuse_frames<P: MapFrames>(player: &mut Player<'_, P>) {
+    let Some(frame) = player.oracle.mine.first().copied() else { return };
+    let foreign = [Frame(u64::MAX >> 8), Frame(u64::MAX)][player.below(2)];
+    map_foreign(player, Some(foreign));
+    let (addr, call) = (any_addr(player), FrameCall::ALL[player.below(5)]);
+    let page = (addr >> player.place.shift) as u64;
+    if player.oracle.holder(page).is_some_and(|area| call.is_for(area)) {
+        return;
+    }
+    let before = player.space.stats();
+    let refused = call.make(player, addr, &[frame]);
+    player.tell(format_args!("{call:?} {addr:#x}: {refused:?}"));
+    assert_eq!(counts(player.space.stats()), counts(before));
+    let (found, is_start) =
+        (player.space.find(addr), matches!(call, FrameCall::Unmap | FrameCall::FreeSparse));
+    match refused {
+        Err(AreaError::Area(error)) if is_start => assert!(is_right(player, addr, error), "{error}"),
+        Err(AreaError::Area(error)) => {
+            let start = found.map(|area| (area.addr >> player.place.shift) as u64);
+            let right = match start {
+                _ if !addr.is_multiple_of(player.page_bytes()) => is_right(player, addr, error),
+                Some(page) => error == FreeError::WrongKind { page },
+                None => error == FreeError::NotAnArea { page },
+            };
+            assert!(right, "{call:?} of {addr:#x}: {error}");
+        }
+        other => panic!("{call:?} of {addr:#x}: {other:?}"),
+    }
+}
+
+/// Frames that are not taken are refused, and so are none.
+pub(super) fn map_foreign<P: MapFrames>(player: &mut Player<'_, P>, frame: Option<Frame>) {
+    let (raw, rw) = (player.space.raw(), Protection::ReadWrite);
+    let none = Err(RequestError::ZeroSize.into());
+    assert_eq!((raw.map(&[], rw, None), raw.map_short(&[])), (none, none));
+    let Some(foreign) = frame else { return };
+    let origin = player.space.platform().origin(foreign);
+    if origin == Origin::Supply {
+        return;
+    }
+    let before = player.space.stats();
+    let mut frames = player.oracle.mine.iter().take(2).copied().collect::<Vec<_>>();
+    frames.push(foreign);
+    let wrong = AllocError::BadFrame { frame: foreign.0, origin };
+    assert_eq!((raw.map(&frames, rw, None), raw.map_short(&frames)), (Err(wrong), Err(wrong)));
+    let device = raw.map_device(&[foreign, frames[0]], rw, None);
+    assert!(matches!(device, Err(AllocError::BadFrame { .. })), "{device:?}");
+    let sparse = player.oracle.areas.iter().find(|area| area.what.kind() == Some(Kind::Sparse));
+    if let Some(area) = sparse.filter(|area| area.pages.len() >= frames.len()) {
+        // SAFETY: it is refused.
+        let mapped = unsafe { raw.map_pages(area.addr, &frames, rw) };
+        assert_eq!(mapped, Err(AreaError::Alloc(wrong)));
+    }
+    assert_eq!(counts(player.space.stats()), counts(before));
 }

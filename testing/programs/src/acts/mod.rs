@@ -82,6 +82,7 @@ pub(crate) fn frames<P: MapFrames>() -> Vec<Act<P>> {
         makes("map shared memory", 6, frames::map_shared),
         act("map pages", 10, pages::map),
         act("unmap pages", 6, pages::unmap),
+        act("misuse frames", 4, misuse::misuse_frames),
     ]
 }
 

@@ -13,12 +13,25 @@ pub(super) fn map<P: MapFrames>(player: &mut Player<'_, P>) {
     let made = player.space.raw().map_short(&frames);
     let Some(nth) = mapped(player, What::Short, &frames, Protection::ReadWrite, made, before) else { return };
     player.write_some(nth);
-    // The wrong number of pages ends nothing.
-    let (addr, wrong) = (player.oracle.areas[nth].addr, frames.len() + 1);
-    // SAFETY: it is refused.
-    let refused = unsafe { player.space.raw().unmap_short(addr, wrong) };
-    assert!(matches!(refused, Err(FreeError::WrongCount { .. })), "{wrong} pages: {refused:?}");
+    misuse(player, nth);
     player.check_area(nth);
+}
+
+/// The wrong number of pages ends nothing, nor does a call for a part of them.
+fn misuse<P: MapFrames>(player: &mut Player<'_, P>, nth: usize) {
+    let (addr, count) = (player.oracle.areas[nth].addr, player.oracle.areas[nth].pages.len());
+    for wrong in [count + 1, count - 1, count + 128] {
+        // SAFETY: it is refused.
+        let refused = unsafe { player.space.raw().unmap_short(addr, wrong) };
+        assert!(matches!(refused, Err(FreeError::WrongCount { .. })), "{wrong} pages: {refused:?}");
+    }
+    let (inside, rest) = (addr + player.page_bytes(), count - 1);
+    // In the linear map other mappings may begin there.
+    if player.oracle.is_inside(&player.oracle.areas[nth]) && rest > 0 {
+        // SAFETY: it is refused.
+        let refused = unsafe { player.space.raw().unmap_short(inside, rest) };
+        assert!(refused.is_err(), "{rest} pages at {inside:#x} of a mapping at {addr:#x}");
+    }
 }
 
 pub(super) fn reserve<P: Platform>(player: &mut Player<'_, P>) {

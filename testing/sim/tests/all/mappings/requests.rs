@@ -117,17 +117,6 @@ fn base_pages_serve_when_huge_pages_run_out() {
     });
 }
 
-#[test]
-fn huge_request_is_memory() {
-    let space = direct(PAGES);
-    let memory = space.raw().alloc(&vmalloc::Request::new(33 * PAGE).huge()).expect("room");
-    // SAFETY: so many bytes are the test's.
-    unsafe { pointer(memory).write_bytes(3, 33 * PAGE) };
-    assert_eq!(space.platform().sim().counts().huge_pages, 4);
-    free(&space, memory);
-    finish(&space);
-}
-
 type Call = fn(&Space<Sim>, &Request) -> Result<usize, AllocError>;
 
 const CALLS: [(&str, Call); 5] = [
