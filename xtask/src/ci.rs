@@ -1,7 +1,8 @@
 //! `cargo xtask ci`: what a change can break.
 
-use crate::run;
 use crate::step::{Step, step};
+use crate::steps;
+use crate::words::Words;
 use anyhow::Result;
 use std::path::Path;
 
@@ -14,11 +15,18 @@ const MODELS: &str = "-p vmalloc -p vmalloc-linux -p vmalloc-stacks -p vmalloc-s
 /// Rows that are counted in seconds, and fall with the usual mistakes: fits, a space, look-ups, C.
 const ROWS: &str = "FS-10k FS-holes-1 FS-align FS-align-worst W1 W5-10k W6 W7-start C-over-Rust";
 
-pub(crate) fn run() -> Result<()> {
-    run::run("ci", &steps(), Some(Path::new(MAY_BE_MISSING)))
+pub(crate) const HELP: &str = "\
+Run all that a change can break
+
+Two steps run at a time. Their output goes to target/ci, with a report. Fails as well if something was not run that
+.ci/may-be-missing does not list. `.ci/run` installs the tools that it takes, and runs this.";
+
+pub(crate) fn run(words: Words) -> Result<()> {
+    words.end()?;
+    steps::run("ci", &all(), Some(Path::new(MAY_BE_MISSING)))
 }
 
-fn steps() -> Vec<Step> {
+fn all() -> Vec<Step> {
     let models = format!("cargo test {MODELS} --lib --target-dir target/loom");
     vec![
         step("format", "cargo fmt --all --check"),
@@ -47,7 +55,7 @@ fn steps() -> Vec<Step> {
             .env("RUSTFLAGS", LOOM)
             .after("models of weak memory"),
         step("documentation", "cargo doc --quiet --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings").after("lints"),
-        step("other targets", "target/debug/xtask-source targets").after("build of the tests"),
-        step("instructions", &format!("target/debug/xtask-source instructions --check {ROWS}")).after("build of the tests"),
+        step("other targets", "target/debug/xtask targets").after("build of the tests"),
+        step("instructions", &format!("target/debug/xtask instructions --check {ROWS}")).after("build of the tests"),
     ]
 }

@@ -1,52 +1,66 @@
 //! `cargo xtask nightly`: what takes longer than a change can wait.
 
-use crate::run;
 use crate::step::{Step, step};
+use crate::steps;
+use crate::words::Words;
 use anyhow::{Result, bail};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// How many times as much the random tests do.
-const EFFORT: usize = 4;
+pub(crate) const HELP: &str = "\
+Run what takes longer than a change can wait: hours
 
-/// Runs all steps, or those with one of `names` in theirs. Nothing may be missing.
-pub(crate) fn run(names: &[&str]) -> Result<()> {
+Random tests have seeds of their own, which are printed, and do more. Output and a report go to target/nightly. Fails as
+well if anything was not run.
+
+  NAME…  Only the steps with one of these in their names";
+
+pub(crate) fn run(words: Words) -> Result<()> {
+    let names = words.rest()?;
     // Of the clock, so that no two nights have the same.
     let seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |time| time.as_secs());
-    let mut steps = steps(seed);
-    steps.retain(|step| names.is_empty() || names.iter().any(|name| step.name.contains(name)));
-    if steps.is_empty() {
+    let mut chosen = all(seed);
+    chosen.retain(|step| names.is_empty() || names.iter().any(|name| step.name.contains(name)));
+    if chosen.is_empty() {
         bail!("no step has {names:?} in its name");
     }
     println!("VMALLOC_SEED={seed}");
-    run::run("nightly", &steps, None)
+    steps::run("nightly", &chosen, None)
 }
 
-fn steps(seed: u64) -> Vec<Step> {
-    let random = |step: Step| step.env("VMALLOC_SEED", seed).env("VMALLOC_EFFORT", EFFORT);
+/// The packages of Debian that steps call.
+const PACKAGES: &str = "abigail-tools apt-utils binutils clang cmake dpkg-dev g++ gcc gdb libpython3-testsuite make memcached \
+    nodejs pkg-config postgresql python3 python3-venv qemu-system-x86 redis-server sqlite3 tcl valgrind xz-utils";
+
+fn all(seed: u64) -> Vec<Step> {
+    let random = |step: Step, effort: usize| step.env("VMALLOC_SEED", seed).env("VMALLOC_EFFORT", effort);
     let xtask = |name, words: &str| step(name, &format!("cargo xtask {words}"));
+    let fuzzing = "soak --hours 0.3 --slice 60";
     vec![
-        random(step("tests", "cargo test --workspace")),
-        random(step("schedules", "cargo test -p vmalloc-schedules --target-dir target/schedules"))
+        step("packages", &format!("apt-get install -qq -y --no-install-recommends {PACKAGES}")),
+        step("tools", "cargo install --quiet --locked cargo-deny cargo-fuzz"),
+        random(step("tests", "cargo test --workspace"), 4).after("packages"),
+        random(step("schedules", "cargo test -p vmalloc-schedules --target-dir target/schedules"), 10)
             .env("RUSTFLAGS", "--cfg shuttle"),
-        step("peers", "cargo check --quiet -p vmalloc-bench --features peers"),
         xtask("mutants", "mutants"),
         xtask("Miri", "miri --seeds 8"),
         xtask("sanitizer of addresses", "sanitize address"),
         xtask("sanitizer of threads", "sanitize thread"),
-        xtask("random worlds, fuzzing, stress", "soak --hours 0.3 --slice 60"),
-        xtask("kernel in QEMU", "qemu"),
-        xtask("Linux 6.1 in QEMU", "kernels --all"),
-        xtask("programs under the malloc library", "preload"),
-        xtask("Python package", "python"),
-        xtask("C library, installed", "c-library --prefix target/c-library"),
+        xtask("fuzzing, stress and random worlds", fuzzing).after("tools"),
+        xtask("kernel in QEMU", "qemu").after("packages"),
+        xtask("Linux 6.1 in QEMU", "kernels --all").after("packages"),
+        xtask("instructions", "instructions --check").after("packages"),
+        xtask("instructions in a kernel", "instructions --kernel --check"),
+        xtask("programs under the malloc library", "preload").after("packages"),
+        xtask("Python package", "python").after("packages"),
+        xtask("C library", "c-library --prefix target/c-library"),
+        // The path is that of a program that make starts in its folder.
         step("C examples", "make -C crates/vmalloc-c/examples BUILD=../../../target/c-examples check")
             .env("PKG_CONFIG_PATH", "../../../target/c-library/lib/pkgconfig")
-            .after("C library, installed"),
-        xtask("clients", "clients"),
-        step("dependencies", "cargo deny check"),
-        xtask("instructions", "instructions --check"),
-        xtask("instructions in a kernel", "instructions --kernel"),
-        step("published results", "cargo run --quiet --release -p vmalloc-cli -- reproduce"),
+            .after("C library"),
+        xtask("clients", "clients").after("packages"),
+        step("dependencies", "cargo deny check").after("tools"),
+        step("peers", "cargo check --quiet -p vmalloc-bench --features peers"),
         step("driver", "cargo run --quiet --release -p vmalloc-cli -- test performance test_loop_count=2000"),
+        step("published results", "cargo run --quiet --release -p vmalloc-cli -- reproduce").after("driver"),
     ]
 }

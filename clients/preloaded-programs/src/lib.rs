@@ -4,13 +4,13 @@
 //! The loads of redis, and how a process is measured, are those of `cargo xtask preload`: its files are used from where they
 //! are, so that they are written once.
 
-#[path = "../../../xtask/source/src/preload/measure.rs"]
+#[path = "../../../xtask/src/preload/measure.rs"]
 #[expect(dead_code, reason = "xtask runs programs by it")]
 mod measure;
 mod memcached;
 mod node;
 mod postgres;
-#[path = "../../../xtask/source/src/preload/redis.rs"]
+#[path = "../../../xtask/src/preload/redis.rs"]
 mod redis_load;
 
 use std::path::{Path, PathBuf};
@@ -31,14 +31,9 @@ pub enum Error {
     /// The preload library can't be built.
     #[error("the library can't be built")]
     Build,
-    /// The redis server, or what it answered.
-    #[error("redis: {what}: {why}")]
-    Redis {
-        /// The attempt.
-        what: &'static str,
-        /// Why it failed.
-        why: String,
-    },
+    /// A load that `cargo xtask preload` has as well.
+    #[error("{0:#}")]
+    Shared(#[from] anyhow::Error),
     /// A program answered something else than it should.
     #[error("{program}: {why}")]
     Wrong {

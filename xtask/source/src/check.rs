@@ -1,6 +1,7 @@
 //! `cargo xtask check`: the rules of style that a program can hold.
 
 mod allowance;
+mod figures;
 mod glossary;
 mod language;
 mod lines;
@@ -37,6 +38,8 @@ pub(crate) enum Error {
     Parse { path: PathBuf, cause: syn::Error },
     #[error("xtask/source/allowance.toml: {0}")]
     Allowance(toml::de::Error),
+    #[error("{}: {cause}", path.display())]
+    Figures { path: PathBuf, cause: toml::de::Error },
     #[error("{0} more violations than are allowed")]
     Violations(usize),
 }
@@ -63,6 +66,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     // A workspace of its own, and a product all the same.
     page_size::check(&source::package(Path::new(page_size::PYTHON))?, &mut found);
     glossary::check(&mut found)?;
+    figures::check(&mut found)?;
     let allowance = Allowance::read()?;
     let mut groups: BTreeMap<(String, &str), Vec<&Violation>> = BTreeMap::new();
     for violation in &found {

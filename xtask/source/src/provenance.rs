@@ -61,8 +61,9 @@ fn check(client: &Path, known: &mut BTreeMap<String, Option<Lines>>, all: bool) 
     for (name, version) in &packages {
         known.entry(format!("{name}-{version}")).or_insert_with(|| {
             let source = published::fetched(name, version);
-            let source =
-                source.inspect_err(|error| println!("{}: NOT RUN in full: {error}", client.display()));
+            let source = source.inspect_err(|error| {
+                vmalloc_harness::not_run(format!("provenance of {}", client.display()), error)
+            });
             source.ok().map(|folder| lines_of(&folder))
         });
     }

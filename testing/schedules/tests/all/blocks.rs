@@ -5,7 +5,7 @@ use vmalloc_schedules::{Plan, explore};
 
 /// Schedules of a scenario with one kind of slots; a tenth as many more with points at every
 /// access.
-const SCHEDULES: usize = 4_000;
+const SCHEDULES: usize = 1_000;
 
 fn explored(name: &str, slots: Slots, scene: fn(Slots)) {
     let plan = Plan::new(SCHEDULES);

@@ -6,7 +6,7 @@ use vmalloc_schedules::{Flushes, Plan, explore, scenes};
 
 /// Schedules of a scenario with points at locks and changes; a tenth as many more with points at
 /// every access.
-const SCHEDULES: usize = 12_000;
+const SCHEDULES: usize = 2_000;
 
 macro_rules! holds {
     ($($module:ident::$name:ident $(($flushes:expr))?;)*) => {$(

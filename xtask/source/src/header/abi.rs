@@ -16,7 +16,10 @@ pub(super) fn write(header: &str) -> Result<(), Error> {
     let lines: String = declarations::of(header).iter().map(|line| format!("{line}\n")).collect();
     super::write(folder.join("declarations.txt"), &lines)?;
     if Command::new("abidw").arg("--version").output().is_err() {
-        println!("NOT RUN: abidw is not installed (abigail-tools), so the dump is as it was");
+        vmalloc_harness::not_run(
+            "dump of the ABI",
+            "abidw is not installed (abigail-tools), so it is as it was",
+        );
         return Ok(());
     }
     let work = Path::new("target/abi");

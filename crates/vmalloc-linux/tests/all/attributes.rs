@@ -1,0 +1,89 @@
+//! What a program changes about its pages by system calls of its own, and what becomes of it.
+
+use crate::common::opened;
+use vmalloc::{Config, FreeError, Request, Space};
+use vmalloc_linux::{BatchAdvise, Guards, Linux, Options, open};
+
+const PAGE: usize = 4096;
+const BYTES: usize = 16 * PAGE;
+
+/// The flags that the kernel keeps for the mapping at `addr`, as `/proc/self/smaps` tells them.
+fn flags_at(addr: usize) -> String {
+    let text = std::fs::read_to_string("/proc/self/smaps").expect("/proc is mounted");
+    let mut inside = false;
+    for line in text.lines() {
+        let range = line.split_once(' ').and_then(|(range, _)| range.split_once('-'));
+        let hex = |digits| usize::from_str_radix(digits, 16).ok();
+        if let Some((start, end)) = range.and_then(|(start, end)| Some((hex(start)?, hex(end)?))) {
+            inside = (start..end).contains(&addr);
+        }
+        if inside && let Some(flags) = line.strip_prefix("VmFlags:") {
+            return flags.to_owned();
+        }
+    }
+    panic!("nothing is mapped at {addr:#x}");
+}
+
+fn spaces() -> impl Iterator<Item = std::sync::Arc<Space<Linux>>> {
+    // One node: wherever the thread runs, its areas have the same chunk.
+    let config = Config::default().nodes(1);
+    let configs = [config, config.unmap_on_free()];
+    configs.into_iter().flat_map(|config| {
+        Guards::all().filter_map(move |guards| {
+            let options = Options::new().exactly(64 << 20).guards(guards).batch_advise(BatchAdvise::Loop);
+            opened(open(options.without_drain_thread(), config))
+        })
+    })
+}
+
+/// Makes the memory at `addr` hard to use for its next owner.
+fn alter(addr: usize) {
+    let memory = std::ptr::with_exposed_provenance_mut::<libc::c_void>(addr);
+    // SAFETY: the area is the test's; the calls change what the kernel does with its pages.
+    unsafe {
+        assert_eq!(libc::madvise(memory, BYTES, libc::MADV_DONTFORK), 0);
+        assert_eq!(libc::mlock(memory, PAGE), 0);
+        assert_eq!(libc::mprotect(memory, BYTES, libc::PROT_READ), 0);
+    }
+}
+
+#[test]
+fn a_free_of_altered_memory_drops_what_was_changed() {
+    for space in spaces() {
+        let addr = space.raw().alloc(&Request::new(BYTES)).expect("room");
+        alter(addr);
+        assert!(flags_at(addr).contains(" dc"), "{}", flags_at(addr));
+        // SAFETY: nothing uses the area any more.
+        unsafe { space.raw().free_altered(addr) }.expect("it was allocated");
+        space.purge().expect("the kernel agrees");
+        assert_eq!(space.raw().alloc(&Request::new(BYTES)), Ok(addr), "the lowest place");
+        let flags = flags_at(addr);
+        assert!(!flags.contains(" dc") && !flags.contains(" lo"), "{flags}");
+        let memory = std::ptr::with_exposed_provenance_mut::<u8>(addr);
+        // SAFETY: the area is the test's.
+        unsafe {
+            assert_eq!(memory.read(), 0, "the old pages are gone");
+            memory.write_bytes(7, BYTES);
+            space.raw().free(addr).expect("it was allocated");
+        }
+        space.purge().expect("the kernel agrees");
+        space.verify().expect("every invariant holds");
+        assert_eq!(space.stats().free_pages, space.stats().span_pages);
+    }
+}
+
+#[test]
+fn only_memory_is_freed_as_altered() {
+    for space in spaces() {
+        let reserved = space.raw().reserve(&Request::new(BYTES)).expect("room");
+        let page = (reserved / PAGE) as u64;
+        // SAFETY: nothing uses the addresses.
+        let free = |addr| unsafe { space.raw().free_altered(addr) };
+        assert_eq!(free(reserved), Err(FreeError::WrongKind { page }));
+        assert_eq!(free(reserved + PAGE), Err(FreeError::Interior { page: page + 1, start: page }));
+        assert_eq!(free(reserved + 1), Err(FreeError::Unaligned { addr: reserved + 1 }));
+        // SAFETY: as above.
+        unsafe { space.raw().unreserve(reserved) }.expect("it is reserved");
+        assert_eq!(free(reserved), Err(FreeError::AlreadyFreed { page }));
+    }
+}

@@ -1,0 +1,149 @@
+//! Memory at chosen addresses inside reserved areas: committed, decommitted, discarded and reset.
+
+use crate::common::{mappings, not_run, peek};
+use std::ops::Range;
+use std::sync::Arc;
+use vmalloc_linux::vmalloc::{AllocError, AreaError, FreeError, RequestError};
+use vmalloc_linux::{Config, Guards, Linux, Options, PagedArea, Request, Space, open};
+
+const PAGE: usize = 4096;
+
+fn spaces() -> impl Iterator<Item = Arc<Space<Linux>>> {
+    let kinds = [Options::new(), Options::new().guards(Guards::Mprotect)];
+    kinds.into_iter().map(|options| open(options, Config::default()).unwrap())
+}
+
+fn pages(addr: usize, pages: Range<usize>) -> Range<usize> {
+    addr + pages.start * PAGE..addr + pages.end * PAGE
+}
+
+fn byte(addr: usize) -> *mut u8 {
+    std::ptr::with_exposed_provenance_mut(addr)
+}
+
+/// Returns whether a touch of the page at `addr` traps.
+fn traps(space: &Space<Linux>, addr: usize) -> bool {
+    peek(space.platform(), (addr / PAGE) as u64).is_none()
+}
+
+/// Writes to each page of a range.
+fn fill(range: &Range<usize>) {
+    for addr in range.clone().step_by(PAGE) {
+        // SAFETY: the test's pages are committed.
+        unsafe { byte(addr).write_volatile(7) };
+    }
+}
+
+fn sum(range: &Range<usize>) -> u64 {
+    // SAFETY: the test's pages are committed.
+    range.clone().step_by(PAGE).map(|addr| u64::from(unsafe { byte(addr).read_volatile() })).sum()
+}
+
+#[test]
+fn a_reset_clears_few_pages_and_discards_many() {
+    for space in spaces() {
+        let addr = space.raw().reserve(&Request::new(1 << 30)).unwrap();
+        let all = pages(addr, 0..4096);
+        // SAFETY: the area is this test's, which keeps to it: here and below.
+        unsafe { space.raw().commit(std::slice::from_ref(&all)) }.unwrap();
+        for used in [0, 1, 7, 60, 1000, 4096] {
+            for nth in 0..used {
+                fill(&pages(addr, nth * 4096 / used..nth * 4096 / used + 1));
+            }
+            // SAFETY: as above.
+            unsafe { space.raw().reset(std::slice::from_ref(&all)) }.unwrap();
+            assert_eq!(sum(&all), 0, "{used} pages were used");
+        }
+    }
+}
+
+#[test]
+fn wrong_ranges_are_refused_and_change_nothing() {
+    let space = open(Options::new(), Config::default()).unwrap();
+    let raw = space.raw();
+    let addr = raw.reserve(&Request::new(8 * PAGE)).unwrap();
+    let memory = raw.alloc(&Request::new(PAGE)).unwrap();
+    let first = (addr / PAGE) as u64;
+    // SAFETY: the areas are this test's, which keeps to them: here and below.
+    let commit = |ranges: &[Range<usize>]| unsafe { raw.commit(ranges) };
+    // SAFETY: as above.
+    let decommit = |ranges: &[Range<usize>]| unsafe { raw.decommit(ranges) };
+    let good = pages(addr, 0..2);
+    let guard = pages(addr, 8..9);
+    for act in [&commit as &dyn Fn(&[Range<usize>]) -> _, &decommit] {
+        let refused = |range: Range<usize>| act(&[good.clone(), range]).unwrap_err();
+        assert!(matches!(refused(guard.clone()), AreaError::Beyond { .. }), "a guard is no part of an area");
+        assert!(matches!(refused(pages(addr, 7..9)), AreaError::Beyond { .. }));
+        assert!(matches!(refused(pages(addr, 1..3)), AreaError::Overlap { .. }));
+        assert_eq!(refused(pages(addr, 4..4)), RequestError::ZeroSize.into());
+        let unaligned = FreeError::Unaligned { addr: addr + 1 };
+        assert_eq!(refused(addr + 1..addr + PAGE), AreaError::Area(unaligned));
+        let kind = FreeError::WrongKind { page: (memory / PAGE) as u64 };
+        assert_eq!(refused(pages(memory, 0..1)), AreaError::Area(kind));
+        assert!(matches!(refused(0..PAGE), AreaError::Area(FreeError::NotAnArea { page: 0 })));
+    }
+    assert!(traps(&space, good.start), "nothing was committed by the way");
+    assert_eq!(space.find(addr).map(|area| area.addr / PAGE), Some(first as usize));
+    assert!(!matches!(commit(&[good]), Err(AreaError::Alloc(AllocError::Metadata))));
+}
+
+/// Pages of a pool go in and out one at a time, everywhere; the kernel keeps few mappings.
+#[test]
+fn single_pages_all_over_an_area_cost_no_mapping_each() {
+    let space = open(Options::new(), Config::default()).unwrap();
+    if space.platform().guards() == Guards::Mprotect {
+        let why = "without guard marks each page costs two mappings";
+        return not_run("single_pages_all_over_an_area_cost_no_mapping_each", why);
+    }
+    let addr = space.raw().reserve(&Request::new(1 << 28)).unwrap();
+    let all = pages(addr, 0..1 << 16);
+    let mappings = || mappings(space.platform());
+    // SAFETY: the area is this test's, which keeps to it: here and below.
+    unsafe { space.raw().commit(std::slice::from_ref(&all)) }.unwrap();
+    let before = mappings();
+    let some: Vec<_> = (0..2000).map(|nth| nth * 32).map(|page| pages(addr, page..page + 1)).collect();
+    some.iter().for_each(fill);
+    // SAFETY: as above.
+    unsafe { space.raw().decommit(&some) }.unwrap();
+    assert!(traps(&space, some[1999].start));
+    assert!(mappings() <= before + 2, "{} mappings, {before} before", mappings());
+    // SAFETY: as above.
+    unsafe { space.raw().commit(&some) }.unwrap();
+    assert_eq!(some.iter().map(sum).sum::<u64>(), 0);
+}
+
+#[test]
+fn a_paged_area_knows_what_is_committed() {
+    for space in spaces() {
+        let mut area = PagedArea::new(&*space, &Request::new(1 << 40).tag("paged")).unwrap();
+        let first = (area.addr() / PAGE) as u64;
+        assert_eq!((area.bytes(), area.committed_bytes()), (1 << 40, 0));
+        area.commit(PAGE..9 * PAGE).unwrap();
+        area.commit(1 << 39..(1 << 39) + PAGE).unwrap();
+        assert_eq!(area.commit(8 * PAGE..10 * PAGE), Err(AreaError::Mapped { page: first + 8 }));
+        assert_eq!(area.reset(8 * PAGE..10 * PAGE), Err(AreaError::NotMapped { page: first + 9 }));
+        assert_eq!(area.discard(0..2 * PAGE), Err(AreaError::NotMapped { page: first }));
+        assert_eq!(area.decommit(20 * PAGE..21 * PAGE), Err(AreaError::NotMapped { page: first + 20 }));
+        let guard = area.bytes()..area.bytes() + PAGE;
+        assert!(matches!(area.commit(guard.clone()), Err(AreaError::Beyond { .. })));
+        assert!(matches!(area.decommit(guard), Err(AreaError::Beyond { .. })));
+        let unaligned = FreeError::Unaligned { addr: area.addr() + 7 };
+        assert_eq!(area.commit(7..PAGE), Err(AreaError::Area(unaligned)));
+        assert_eq!(area.commit(PAGE..PAGE), Err(RequestError::ZeroSize.into()));
+
+        let used = pages(area.addr(), 1..9);
+        fill(&used);
+        area.reset(PAGE..5 * PAGE).unwrap();
+        area.discard(5 * PAGE..6 * PAGE).unwrap();
+        assert_eq!(sum(&used), 7 * 3);
+        area.decommit(2 * PAGE..4 * PAGE).unwrap();
+        assert!(traps(&space, area.addr() + 2 * PAGE));
+        assert_eq!(area.committed_bytes(), 7 * PAGE);
+        area.commit(2 * PAGE..4 * PAGE).unwrap();
+        assert_eq!(sum(&used), 7 * 3);
+        drop(area);
+        space.purge().unwrap();
+        assert_eq!(space.stats().busy_areas, 0);
+        assert!(traps(&space, used.start));
+    }
+}

@@ -1,0 +1,295 @@
+//! What all tests of the platform use: touching memory without dying of it, and the strategies to
+//! run with.
+#![allow(dead_code, unreachable_pub)]
+
+pub mod crowd;
+pub mod trapping;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use vmalloc::{
+    Frame, FrameSupply, MapFrames, PageRange, Platform, PlatformError, Protect, Protection, Space,
+};
+pub use vmalloc_harness::{in_own_process, not_run};
+use vmalloc_linux::{BatchAdvise, Guards, Linux, OpenError, Options, ReserveError};
+
+/// The platform's calls, for tests: each owns the pages it names, and nothing uses their memory
+/// after an unmap.
+pub trait Calls {
+    fn do_map(&self, range: PageRange) -> Result<(), PlatformError>;
+    fn do_unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError>;
+    fn do_flush(&self, ranges: &[PageRange]) -> Result<(), PlatformError>;
+}
+
+impl Calls for Linux {
+    fn do_map(&self, range: PageRange) -> Result<(), PlatformError> {
+        // SAFETY: see the trait.
+        unsafe { self.map(range, Protection::ReadWrite) }
+    }
+
+    fn do_unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
+        // SAFETY: see the trait.
+        unsafe { self.unmap(ranges) }
+    }
+
+    fn do_flush(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
+        // SAFETY: see the trait; the tests flush what they unmapped.
+        unsafe { self.flush(ranges) }
+    }
+}
+
+/// A platform with these means; `None` where the kernel lacks them.
+pub fn reserve(bytes: usize, guards: Guards, vectors: BatchAdvise) -> Option<Linux> {
+    match Linux::reserve(Options::new().exactly(bytes).guards(guards).batch_advise(vectors)) {
+        Ok(linux) => {
+            assert_eq!(
+                (linux.guards(), linux.batch_advise(), linux.reserved_bytes()),
+                (guards, vectors, bytes)
+            );
+            Some(linux)
+        }
+        Err(error) => lacks(&error),
+    }
+}
+
+/// The space that was opened; `None` where the kernel lacks its means.
+pub fn opened(result: Result<Arc<Space<Linux>>, OpenError>) -> Option<Arc<Space<Linux>>> {
+    match result {
+        Ok(space) => Some(space),
+        Err(OpenError::Reserve(error)) => lacks(&error),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Notes the means that the kernel lacks; any other error is a failure.
+#[track_caller]
+pub fn lacks<T>(error: &ReserveError) -> Option<T> {
+    let ReserveError::Unsupported { means, .. } = error else { panic!("{error}") };
+    not_run(means, error);
+    None
+}
+
+/// The kinds of guards with which every area may take mappings and be moved with them. Others are
+/// in `traps.rs`.
+pub fn guards_by_mapping() -> impl Iterator<Item = Guards> {
+    Guards::all().filter(|guards| *guards != Guards::Userfault)
+}
+
+/// Runs the scenario once for each strategy that the kernel has.
+pub fn for_each_strategy(bytes: usize, scenario: impl Fn(&Linux)) {
+    for guards in Guards::all() {
+        for vectors in BatchAdvise::all() {
+            if let Some(linux) = reserve(bytes, guards, vectors) {
+                eprintln!("with {guards:?} and {vectors:?}");
+                scenario(&linux);
+            }
+        }
+    }
+}
+
+/// Runs a test in the process that all tests share.
+pub fn here(body: impl FnOnce()) {
+    body();
+}
+
+/// Repeats the tests for each strategy, as tests of their own. A function before them says where
+/// each runs: [`here`] or `in_own_process`.
+#[allow(unused_macros)]
+macro_rules! for_all_strategies {
+    ($run:ident; $($scenario:ident),* $(,)?) => {
+        for_all_strategies!(@ markers_self, PteMarkers, PidfdSelf, $run, [$($scenario),*]);
+        for_all_strategies!(@ markers_pidfd, PteMarkers, Pidfd, $run, [$($scenario),*]);
+        for_all_strategies!(@ markers_loop, PteMarkers, Loop, $run, [$($scenario),*]);
+        for_all_strategies!(@ userfault_self, Userfault, PidfdSelf, $run, [$($scenario),*]);
+        for_all_strategies!(@ userfault_loop, Userfault, Loop, $run, [$($scenario),*]);
+        for_all_strategies!(@ mprotect_self, Mprotect, PidfdSelf, $run, [$($scenario),*]);
+        for_all_strategies!(@ mprotect_pidfd, Mprotect, Pidfd, $run, [$($scenario),*]);
+        for_all_strategies!(@ mprotect_loop, Mprotect, Loop, $run, [$($scenario),*]);
+    };
+    (@ $name:ident, $guards:ident, $vectors:ident, $run:ident, [$($scenario:ident),*]) => {
+        mod $name {
+            $(#[test]
+            fn $scenario() {
+                use vmalloc_linux::{Guards, BatchAdvise};
+                super::$run(|| {
+                    let linux = crate::common::reserve(super::SPAN, Guards::$guards, BatchAdvise::$vectors);
+                    if let Some(linux) = linux {
+                        super::$scenario(&linux);
+                    }
+                });
+            })*
+        }
+    };
+}
+
+/// `len` pages, `offset` pages into the span.
+pub fn pages(linux: &Linux, offset: u64, len: u64) -> PageRange {
+    PageRange::from_len(linux.geometry().span.start() + offset, len).unwrap()
+}
+
+pub fn map(linux: &Linux, range: PageRange) {
+    linux.do_map(range).unwrap();
+}
+
+pub fn page_ptr(linux: &Linux, page: u64) -> *mut u8 {
+    std::ptr::with_exposed_provenance_mut((page << linux.geometry().page_shift) as usize)
+}
+
+/// Writes `value` to the first byte of each page of a mapped range.
+pub fn fill(linux: &Linux, range: PageRange, value: u8) {
+    for page in range.start()..range.end() {
+        // SAFETY: the test has mapped the page.
+        unsafe { page_ptr(linux, page).write_volatile(value) };
+    }
+}
+
+/// The first byte of `page`; `None` when touching it traps.
+///
+/// The kernel touches it for us: a system call that is given an address that traps fails with
+/// `EFAULT`.
+pub fn peek(linux: &Linux, page: u64) -> Option<u8> {
+    let mut pipe = [0; 2];
+    // SAFETY: room for two descriptors.
+    assert_eq!(unsafe { libc::pipe(pipe.as_mut_ptr()) }, 0);
+    // SAFETY: the kernel checks the address.
+    let written = unsafe { libc::write(pipe[1], page_ptr(linux, page).cast(), 1) };
+    let errno = std::io::Error::last_os_error().raw_os_error();
+    let mut byte = 0_u8;
+    if written == 1 {
+        // SAFETY: room for one byte.
+        assert_eq!(unsafe { libc::read(pipe[0], (&raw mut byte).cast(), 1) }, 1);
+    } else {
+        assert_eq!(errno, Some(libc::EFAULT));
+    }
+    for end in pipe {
+        // SAFETY: open and ours.
+        unsafe { libc::close(end) };
+    }
+    (written == 1).then_some(byte)
+}
+
+/// Asserts that every page of `range` reads as `value`.
+#[track_caller]
+pub fn assert_reads(linux: &Linux, range: PageRange, value: u8) {
+    for page in range.start()..range.end() {
+        assert_eq!(peek(linux, page), Some(value), "page {page:#x} of {range:?}");
+    }
+}
+
+/// Asserts that touching any page of `range` traps.
+#[track_caller]
+pub fn assert_traps(linux: &Linux, range: PageRange) {
+    for page in range.start()..range.end() {
+        assert_eq!(peek(linux, page), None, "page {page:#x} of {range:?}");
+    }
+}
+
+/// How many mappings the span consists of.
+pub fn mappings(linux: &Linux) -> usize {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let (start, end) = (
+        linux.geometry().span.start() << linux.geometry().page_shift,
+        linux.geometry().span.end() << linux.geometry().page_shift,
+    );
+    let inside = |line: &&str| {
+        let (from, to) = line.split_once(' ').unwrap().0.split_once('-').unwrap();
+        let from = u64::from_str_radix(from, 16).unwrap();
+        let to = u64::from_str_radix(to, 16).unwrap();
+        from < end && start < to
+    };
+    maps.lines().filter(inside).count()
+}
+
+/// The most mappings of a process; `None` where reaching that would take too long.
+pub fn map_limit() -> Option<u64> {
+    let max = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap().trim().parse().unwrap();
+    if max > 1 << 20 {
+        not_run("the limit on mappings", format_args!("{max} mappings would take too long"));
+        return None;
+    }
+    Some(max)
+}
+
+/// A line of `/proc/self/status`, in bytes.
+pub fn status_bytes(name: &str) -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    line.trim_matches(|char: char| !char.is_ascii_digit()).parse::<usize>().unwrap() << 10
+}
+
+/// Stops other threads however a test ends, so that it ends.
+pub struct StopAtEnd<'a>(pub &'a AtomicBool);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Runs `body` in a forked child, and waits for it to end well. The child has one thread and never
+/// returns.
+pub fn in_forked_child(body: impl FnOnce() -> bool) {
+    // SAFETY: the child runs only `body`, which the tests keep to the platform and system calls,
+    // and then exits.
+    let pid = unsafe { libc::fork() };
+    assert!(pid >= 0);
+    if pid == 0 {
+        // A child that hangs must not hang the test.
+        // SAFETY: no conditions.
+        unsafe { libc::alarm(60) };
+        let well = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).unwrap_or(false);
+        // SAFETY: no conditions.
+        unsafe { libc::_exit(if well { 0 } else { 1 }) };
+    }
+    let mut status = 0;
+    // SAFETY: room for a status; the child is ours.
+    assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
+    assert_eq!(status, 0, "the child ended with wait status {status:#x}");
+}
+
+/// `count` frames of the supply, scattered: no two are neighbours.
+pub fn scattered_frames(linux: &Linux, count: usize) -> Vec<Frame> {
+    let mut frames = vec![Frame(0); 2 * count];
+    linux.take_frames(&mut frames).unwrap();
+    frames.sort_unstable();
+    let (kept, others): (Vec<_>, Vec<_>) = frames.chunks_exact(2).map(|two| (two[1], two[0])).unzip();
+    // SAFETY: nothing shows them, and their numbers are known only here.
+    unsafe { linux.give_frames(&others) };
+    kept.into_iter().rev().collect()
+}
+
+pub fn map_frames(linux: &Linux, range: PageRange, frames: &[Frame]) {
+    // SAFETY: the tests own the range, and took the frames.
+    unsafe { linux.map_frames(range, frames, Protection::ReadWrite) }.unwrap();
+}
+
+/// The first byte of `frame`, in the linear map.
+pub fn linear_ptr(linux: &Linux, frame: Frame) -> *mut u8 {
+    page_ptr(linux, linux.geometry().linear_map.unwrap().start() + frame.0)
+}
+
+pub fn set_frame(linux: &Linux, frame: Frame, value: u8) {
+    // SAFETY: the test took the frame.
+    unsafe { linear_ptr(linux, frame).write_volatile(value) };
+}
+
+pub fn frame_value(linux: &Linux, frame: Frame) -> u8 {
+    // SAFETY: as above.
+    unsafe { linear_ptr(linux, frame).read_volatile() }
+}
+
+pub fn protect(linux: &Linux, range: PageRange, protection: Protection) {
+    // SAFETY: the tests own their ranges.
+    unsafe { linux.protect(range, protection) }.unwrap();
+}
+
+/// Returns true if `page` can be written: the kernel writes for us, and fails where we would.
+pub fn can_write(linux: &Linux, page: u64) -> bool {
+    let zero = std::fs::File::open("/dev/zero").unwrap();
+    // SAFETY: the kernel checks the address; one byte of a page that the test owns is written at
+    // most.
+    let read = unsafe {
+        libc::read(std::os::fd::AsRawFd::as_raw_fd(&zero), page_ptr(linux, page).wrapping_add(9).cast(), 1)
+    };
+    read == 1
+}

@@ -1,0 +1,63 @@
+//! Spaces whose frees trap at once, and their memory.
+
+use super::{opened, peek};
+use std::sync::Arc;
+use vmalloc::{Config, Request, Space};
+use vmalloc_linux::{Guards, Linux, Options, open};
+
+pub const PAGE: usize = 4096;
+pub const SPAN: usize = 1 << 30;
+/// Pages of an area that is opened, and not filled.
+pub const LARGE: usize = 1500;
+
+pub fn trapping() -> Config {
+    Config::default().trap_on_free(true)
+}
+
+/// Runs `body` with a space of each kind of guards, and of none that keeps memory.
+pub fn for_each_space(body: impl Fn(&Arc<Space<Linux>>)) {
+    let options = |guards| Options::new().exactly(SPAN).guards(guards);
+    let all = Guards::all().map(options).chain([options(Guards::Userfault).stash_bytes(0)]);
+    for options in all {
+        let Some(space) = opened(open(options, trapping())) else { continue };
+        eprintln!("with {options:?}");
+        body(&space);
+        assert_eq!(space.stats().late_frees, 0);
+        space.verify().unwrap();
+    }
+}
+
+/// With userfaultfd; `None` where the kernel lacks it.
+pub fn with_userfault(options: Options) -> Option<Arc<Space<Linux>>> {
+    opened(open(options.exactly(SPAN).guards(Guards::Userfault), trapping()))
+}
+
+pub fn alloc(space: &Space<Linux>, pages: usize) -> usize {
+    space.raw().alloc(&Request::new(pages * PAGE)).unwrap()
+}
+
+pub fn free(space: &Space<Linux>, addr: usize) {
+    // SAFETY: the tests free what is theirs, once, and touch it afterwards only to trap.
+    unsafe { space.raw().free(addr) }.unwrap();
+}
+
+pub fn byte(addr: usize) -> *mut u8 {
+    std::ptr::with_exposed_provenance_mut(addr)
+}
+
+pub fn fill_area(addr: usize, pages: usize, value: u8) {
+    // SAFETY: the test has allocated so many pages.
+    (0..pages).for_each(|page| unsafe { byte(addr + page * PAGE + 7).write_volatile(value) });
+}
+
+pub fn assert_area(addr: usize, pages: usize, value: u8) {
+    // SAFETY: as above.
+    let at = |page: usize| unsafe { byte(addr + page * PAGE + 7).read_volatile() };
+    assert!((0..pages).all(|page| at(page) == value), "{pages} pages of {value}");
+}
+
+pub fn traps(space: &Space<Linux>, addr: usize, pages: usize) {
+    let first = (addr / PAGE) as u64;
+    let linux = space.platform();
+    (first..first + pages as u64).for_each(|page| assert_eq!(peek(linux, page), None, "page {page:#x}"));
+}

@@ -1,0 +1,303 @@
+//! The drain thread: when there is one, what it does, and how it ends.
+
+use crate::common::*;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+use vmalloc::{Config, DrainReason, Platform, Request, Space};
+use vmalloc_linux::{Linux, Options, on_drain_thread, open};
+
+const SPAN: usize = 1 << 28;
+const LAZY_MAX: u64 = 64;
+/// Pages of an area that is too large to be cached, and enough to pass the threshold.
+const LARGE: usize = 400;
+
+fn lazy_space() -> Arc<Space<Linux>> {
+    open(Options::new().exactly(SPAN), Config::default().lazy_max_pages(LAZY_MAX)).unwrap()
+}
+
+fn alloc(space: &Space<Linux>, pages: usize) -> usize {
+    space.raw().alloc(&Request::new(pages << 12)).unwrap()
+}
+
+fn free(space: &Space<Linux>, addr: usize) {
+    // SAFETY: the tests own what they free, and no longer use it.
+    unsafe { space.raw().free(addr) }.unwrap();
+}
+
+/// Frees so much that a drain is due.
+fn pass_the_threshold(space: &Space<Linux>) {
+    free(space, alloc(space, LARGE));
+}
+
+/// The files of all threads of this process. The kernel's list of them ends early when the thread
+/// that it is at ends meanwhile, even one that was waited for: so it is read until it is the same
+/// twice.
+fn threads() -> Vec<std::path::PathBuf> {
+    let list = || -> Vec<_> {
+        std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path()).collect()
+    };
+    std::iter::repeat_with(|| (list(), list())).find(|(one, two)| one == two).unwrap().0
+}
+
+/// The files of all drain threads.
+fn drain_threads() -> Vec<std::path::PathBuf> {
+    // A thread may end while it is looked at.
+    let drains = |task: &std::path::PathBuf| {
+        std::fs::read_to_string(task.join("comm")).is_ok_and(|name| name == "vmalloc-drain\n")
+    };
+    threads().into_iter().filter(drains).collect()
+}
+
+/// Waits for what other threads do. No test depends on how long it takes.
+#[track_caller]
+fn wait_until(what: &str, condition: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !condition() {
+        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn wait_for_threads(count: usize) {
+    wait_until(&format!("there are {count} drain threads"), || drain_threads().len() == count);
+}
+
+fn is_drained(space: &Space<Linux>) -> bool {
+    let stats = space.stats();
+    stats.lazy_areas == 0 && stats.cached_areas == 0
+}
+
+#[test]
+fn the_thread_is_created_on_first_need_and_ends_with_the_space() {
+    in_own_process(|| {
+        let space = lazy_space();
+        let small = alloc(&space, 3);
+        assert_eq!(drain_threads().len(), 0);
+        // Areas cached now will have to go by their age.
+        free(&space, small);
+        wait_for_threads(1);
+        for _ in 0..100 {
+            pass_the_threshold(&space);
+        }
+        assert_eq!(drain_threads().len(), 1, "one thread a space");
+        let second = lazy_space();
+        pass_the_threshold(&second);
+        wait_for_threads(2);
+        drop(second);
+        wait_for_threads(1);
+        wait_until("all is drained", || is_drained(&space));
+        space.verify().unwrap();
+        drop(space);
+        wait_for_threads(0);
+        assert!(!on_drain_thread());
+    });
+}
+
+/// The thread's system call, as proc_pid_syscall(5) tells it: futex(word, wait, value, timeout).
+fn sleeps_without_end(task: &std::path::Path) -> bool {
+    let Ok(call) = std::fs::read_to_string(task.join("syscall")) else { return true };
+    let words: Vec<_> = call.split(' ').collect();
+    words[0] == libc::SYS_futex.to_string() && words[4] == "0x0"
+}
+
+#[test]
+fn what_is_cached_goes_by_age_and_then_the_thread_sleeps() {
+    in_own_process(|| {
+        let space = lazy_space();
+        let areas: Vec<_> = (0..6).map(|_| alloc(&space, 2)).collect();
+        areas.iter().for_each(|&addr| free(&space, addr));
+        assert_eq!(space.stats().cached_areas, 6);
+        pass_the_threshold(&space);
+        wait_until("all is drained", || is_drained(&space));
+        let threads = drain_threads();
+        assert_eq!(threads.len(), 1);
+        wait_until("the thread sleeps without end", || sleeps_without_end(&threads[0]));
+        // It wakes again.
+        free(&space, alloc(&space, 1));
+        pass_the_threshold(&space);
+        wait_until("all is drained again", || is_drained(&space));
+    });
+}
+
+#[test]
+fn the_thread_takes_no_signals() {
+    in_own_process(|| {
+        let space = lazy_space();
+        pass_the_threshold(&space);
+        wait_for_threads(1);
+        let status = std::fs::read_to_string(drain_threads()[0].join("status")).unwrap();
+        let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:\t")).unwrap();
+        let blocked = u64::from_str_radix(blocked, 16).unwrap();
+        let free: Vec<_> = (1..=64).filter(|signal| blocked & 1 << (signal - 1) == 0).collect();
+        // Two that cannot be blocked, the one that a filter of system calls raises, and those below
+        // SIGRTMIN that the C library uses itself.
+        let not_ours = |signal: &i32| {
+            [libc::SIGKILL, libc::SIGSTOP, libc::SIGSYS].contains(signal)
+                || (32..libc::SIGRTMIN()).contains(signal)
+        };
+        assert!(free.iter().all(not_ours), "{free:?}");
+        let mut mask = std::mem::MaybeUninit::uninit();
+        // SAFETY: room for a set, which is filled before it is read.
+        let creators = unsafe {
+            libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), mask.as_mut_ptr());
+            libc::sigismember(mask.as_ptr(), libc::SIGUSR1)
+        };
+        assert_eq!(creators, 0, "the thread that freed keeps its mask");
+    });
+}
+
+#[test]
+fn without_the_thread_frees_purge_by_themselves() {
+    in_own_process(|| {
+        let config = Config::default().lazy_max_pages(LAZY_MAX);
+        let off = open(Options::new().exactly(SPAN).without_drain_thread(), config).unwrap();
+        let bare = Space::new(Linux::reserve(Options::new().exactly(SPAN)).unwrap(), config).unwrap();
+        for space in [&*off, &bare] {
+            assert!(!space.platform().drain_later(DrainReason::Threshold));
+            for _ in 0..100 {
+                pass_the_threshold(space);
+                assert_eq!(space.stats().lazy_pages, 0);
+            }
+        }
+        in_forked_child(|| {
+            pass_the_threshold(&off);
+            off.stats().lazy_pages == 0 && drain_threads().is_empty()
+        });
+        assert_eq!(drain_threads().len(), 0);
+    });
+}
+
+/// Frees over the threshold until told to stop: there is always a drain under way, or about to be.
+fn churn(space: &Space<Linux>, stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        let areas: [_; 8] = std::array::from_fn(|index| alloc(space, 1 + index));
+        areas.iter().for_each(|&addr| free(space, addr));
+        pass_the_threshold(space);
+    }
+}
+
+/// In a child: gives up the parent's share of the space, which is the only one here.
+fn drop_in_child(space: &Arc<Space<Linux>>) -> bool {
+    let weak = Arc::downgrade(space);
+    // SAFETY: the child ends without using or dropping the parent's `Arc`, of which this is the
+    // only count.
+    drop(unsafe { Arc::from_raw(Arc::as_ptr(space)) });
+    weak.strong_count() == 0
+}
+
+#[test]
+fn a_child_forked_during_drains_has_a_thread_of_its_own_and_may_drop_the_space() {
+    in_own_process(|| {
+        let space = lazy_space();
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| churn(&space, &stop));
+            wait_for_threads(1);
+            for round in 0..40 {
+                in_forked_child(|| {
+                    let alone = drain_threads().is_empty();
+                    if round % 2 == 0 {
+                        return alone && drop_in_child(&space);
+                    }
+                    pass_the_threshold(&space);
+                    wait_for_threads(1);
+                    wait_until("the child has drained", || space.stats().lazy_pages == 0);
+                    space.verify().unwrap();
+                    // A child of the child, while its thread is there.
+                    in_forked_child(|| drain_threads().is_empty());
+                    wait_until("the child's thread lets go", || Arc::strong_count(&space) == 1);
+                    let dropped = drop_in_child(&space);
+                    wait_for_threads(0);
+                    alone && dropped
+                });
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        assert_eq!(drain_threads().len(), 1, "the parent's thread is the old one");
+        wait_until("the parent has drained", || space.stats().lazy_pages == 0);
+        drop(space);
+        wait_for_threads(0);
+    });
+}
+
+#[test]
+fn a_child_of_a_fork_drains_what_its_parent_kept_from_its_first_free_on() {
+    in_own_process(|| {
+        let space = lazy_space();
+        let areas: Vec<_> = (0..8).map(|_| alloc(&space, 2)).collect();
+        areas[1..].iter().for_each(|&addr| free(&space, addr));
+        in_forked_child(|| {
+            assert_eq!(drain_threads().len(), 0);
+            // The parent's nodes have told the platform of their cached areas. The child's platform
+            // has not heard of them.
+            free(&space, areas[0]);
+            wait_for_threads(1);
+            wait_until("all is drained", || is_drained(&space));
+            space.verify().is_ok()
+        });
+    });
+}
+
+#[test]
+fn the_last_owner_may_let_go_while_a_drain_is_under_way() {
+    in_own_process(|| {
+        let mut spaces: Vec<Weak<Space<Linux>>> = Vec::new();
+        let mut let_go_by_the_thread = 0;
+        for round in 0..1000 {
+            let space = lazy_space();
+            let areas: Vec<_> = (0..round % 100).map(|_| alloc(&space, 2)).collect();
+            areas.iter().for_each(|&addr| free(&space, addr));
+            pass_the_threshold(&space);
+            if round % 3 == 1 {
+                // From another thread, and after a while.
+                std::thread::sleep(Duration::from_micros(round % 50));
+                std::thread::scope(|scope| drop(scope.spawn(|| pass_the_threshold(&space))));
+            }
+            spaces.push(Arc::downgrade(&space));
+            drop(space);
+            let_go_by_the_thread += spaces.last().unwrap().strong_count();
+        }
+        eprintln!("{let_go_by_the_thread} of {} were let go by their thread", spaces.len());
+        wait_until("all spaces are gone", || spaces.iter().all(|space| space.strong_count() == 0));
+        wait_for_threads(0);
+    });
+}
+
+/// Limits the processes and threads of this user to `count`, or to what was allowed if that is
+/// less.
+fn limit_processes(count: libc::rlim_t) {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: room for a limit.
+    assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_NPROC, &mut limit) }, 0);
+    limit.rlim_cur = count.min(limit.rlim_max);
+    // SAFETY: a valid limit; this process was made for it.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NPROC, &limit) }, 0);
+}
+
+#[test]
+fn where_no_thread_can_be_created_frees_purge_until_one_can() {
+    in_own_process(|| {
+        limit_processes(0);
+        // The limit does not hold for root.
+        // SAFETY: no conditions.
+        if unsafe { libc::getuid() } == 0 {
+            // SAFETY: no conditions; this process was made for it.
+            assert_eq!(unsafe { libc::setuid(65_534) }, 0);
+        }
+        let space = lazy_space();
+        for _ in 0..10 {
+            pass_the_threshold(&space);
+            assert_eq!(space.stats().lazy_pages, 0);
+            assert!(!space.platform().drain_later(DrainReason::Threshold));
+        }
+        assert_eq!(drain_threads().len(), 0);
+        limit_processes(libc::RLIM_INFINITY);
+        let requests = (1..=1025).find(|_| space.platform().drain_later(DrainReason::Threshold)).unwrap();
+        assert!(requests > 1, "an attempt at each free");
+        wait_for_threads(1);
+        drop(space);
+        wait_for_threads(0);
+    });
+}

@@ -1,0 +1,325 @@
+//! Memory that is locked (mlock(2), mlockall(2)): the kernel neither drops nor guards it. What is
+//! freed is unlocked.
+
+use super::exercise::{Owed, exercise, fill, get, traps};
+use super::sandbox::{Answer, Call, supervised};
+use super::{PAGE, check, finish, for_both_guards, space_with};
+use crate::common::{in_forked_child, in_own_process, not_run, status_bytes};
+use libc::{SYS_madvise, SYS_munlock, SYS_process_madvise};
+use std::sync::atomic::{AtomicBool, Ordering};
+use vmalloc::{Config, FrameSupply, Platform, PlatformFault, Request, Space};
+use vmalloc_linux::{BatchAdvise, Guards, Linux, OpenError, Options};
+
+const MIB: usize = 1 << 20;
+
+fn lock(addr: usize, pages: usize) {
+    // SAFETY: locking changes nothing but where the pages are.
+    let locked = unsafe { libc::mlock(std::ptr::with_exposed_provenance(addr), pages * PAGE) };
+    assert_eq!(locked, 0, "{}", std::io::Error::last_os_error());
+}
+
+/// Locks all memory of this process, and returns true if it may.
+fn lock_all(flags: libc::c_int) -> bool {
+    // SAFETY: locking changes nothing but where the pages are.
+    let locked = unsafe { libc::mlockall(flags) } == 0;
+    if !locked {
+        not_run("mlockall", std::io::Error::last_os_error());
+    }
+    locked
+}
+
+fn alloc(space: &Space<Linux>, pages: usize) -> usize {
+    let addr = space.raw().alloc(&Request::new(pages * PAGE)).unwrap();
+    fill(addr, pages);
+    addr
+}
+
+fn free(space: &Space<Linux>, addr: usize) {
+    // SAFETY: the area is the test's, and nothing uses it any more.
+    unsafe { space.raw().free(addr) }.unwrap();
+}
+
+/// Allocates, touches and frees much more than may be lazy; by how much that has grown the program.
+fn churn(space: &Space<Linux>) -> usize {
+    let before = status_bytes("VmRSS:");
+    for _ in 0..100 {
+        let addr = alloc(space, 512);
+        free(space, addr);
+    }
+    status_bytes("VmRSS:").saturating_sub(before)
+}
+
+#[test]
+fn a_locked_page_is_unlocked_when_its_area_is_purged() {
+    in_own_process(|| {
+        for_both_guards(|space| {
+            let before = status_bytes("VmLck:");
+            let (area, small) = (alloc(space, 512), alloc(space, 3));
+            lock(area + 7 * PAGE, 1);
+            lock(small, 3);
+            [area, small].iter().for_each(|addr| free(space, *addr));
+            let grown = churn(space);
+            // What may be lazy, twice at most.
+            assert!(grown <= 80 * MIB, "{} MiB", grown / MIB);
+            space.purge().unwrap();
+            assert_eq!((space.stats().refused_areas, status_bytes("VmLck:")), (0, before));
+            assert!(traps(space, area + 7 * PAGE) && traps(space, small));
+            finish(space, Owed::default());
+        });
+    });
+}
+
+/// Locked pages stay so, right beside the unlocked ones.
+#[test]
+fn only_what_was_freed_is_unlocked() {
+    in_own_process(|| {
+        for_both_guards(|space| {
+            let before = status_bytes("VmLck:");
+            let areas: Vec<_> = (0..9).map(|_| alloc(space, 4)).collect();
+            areas.iter().for_each(|addr| lock(*addr, 4));
+            areas.iter().step_by(2).for_each(|addr| free(space, *addr));
+            space.purge().unwrap();
+            assert_eq!(status_bytes("VmLck:") - before, 4 * 4 * PAGE);
+            // Chunks are opened elsewhere, and others come and go.
+            finish_but(space, |space| drop(exercise(space)));
+            assert_eq!(status_bytes("VmLck:") - before, 4 * 4 * PAGE);
+            areas.iter().skip(1).step_by(2).for_each(|addr| {
+                assert_eq!(get(addr + PAGE), !(addr + PAGE) as u8);
+                free(space, *addr);
+            });
+            space.purge().unwrap();
+            assert_eq!(status_bytes("VmLck:"), before);
+            finish(space, Owed::default());
+        });
+    });
+}
+
+fn finish_but(space: &Space<Linux>, act: impl FnOnce(&Space<Linux>)) {
+    act(space);
+    space.purge().unwrap();
+    check(space);
+}
+
+/// A sandbox that does not know munlock(2).
+fn without_munlock(call: &Call) -> Answer {
+    if call.number == SYS_munlock { Answer::Fail(libc::EPERM) } else { Answer::Go }
+}
+
+#[test]
+fn where_nothing_can_be_unlocked_memory_goes_and_the_error_says_why() {
+    in_own_process(|| {
+        for_both_guards(|space| {
+            let is_on = AtomicBool::new(true);
+            let answer =
+                |call: &Call| if is_on.load(Ordering::SeqCst) { without_munlock(call) } else { Answer::Go };
+            supervised(&[SYS_munlock], answer, || {
+                let areas: Vec<_> = (0..40).map(|_| alloc(space, 400)).collect();
+                areas.iter().for_each(|addr| lock(*addr, 400));
+                let full = status_bytes("VmRSS:");
+                areas.iter().for_each(|addr| free(space, *addr));
+                let purged = space.purge();
+                let left = status_bytes("VmRSS:") + 50 * MIB;
+                assert!(left < full, "{full} bytes became {left}");
+                let stats = space.stats();
+                if space.platform().guards() == Guards::PteMarkers {
+                    let refused = purged.unwrap_err();
+                    assert_eq!(
+                        (refused.fault, refused.code),
+                        (PlatformFault::Locked, libc::EPERM),
+                        "{refused}"
+                    );
+                    assert!(refused.to_string().contains("munlock"), "{refused}");
+                    assert_eq!((stats.refused_areas, stats.lazy_areas), (40, 40));
+                } else {
+                    // Their pages are dropped without being unlocked, and that is all that takes.
+                    purged.unwrap();
+                }
+                let grown = churn(space);
+                assert!(grown <= 80 * MIB, "{} MiB", grown / MIB);
+                check(space);
+                is_on.store(false, Ordering::SeqCst);
+                finish(space, Owed::default());
+            });
+        });
+    });
+}
+
+/// Nor can locked pages be dropped, as before Linux 5.18: their memory stays, and that of others
+/// goes.
+#[test]
+fn where_nothing_locked_can_be_dropped_it_alone_stays() {
+    in_own_process(|| {
+        const DONT_NEED_LOCKED: u64 = 24;
+        for_both_guards(|space| {
+            let is_on = AtomicBool::new(true);
+            let answer = |call: &Call| match call.number {
+                _ if !is_on.load(Ordering::SeqCst) => Answer::Go,
+                libc::SYS_madvise if call.args[2] == DONT_NEED_LOCKED => Answer::Fail(libc::EINVAL),
+                _ => without_munlock(call),
+            };
+            supervised(&[SYS_munlock, SYS_madvise], answer, || {
+                let areas: Vec<_> = (0..40).map(|_| alloc(space, 400)).collect();
+                areas.iter().step_by(10).for_each(|addr| lock(*addr + PAGE, 1));
+                areas.iter().for_each(|addr| free(space, *addr));
+                assert_eq!(space.purge().unwrap_err().fault, PlatformFault::Locked);
+                assert_eq!((space.stats().refused_areas, space.stats().lazy_areas), (4, 4));
+                let grown = churn(space);
+                assert!(grown <= 80 * MIB, "{} MiB", grown / MIB);
+                is_on.store(false, Ordering::SeqCst);
+                finish(space, Owed::default());
+            });
+        });
+    });
+}
+
+/// A real-time program locks what it has, before or after it has opened its space.
+#[test]
+fn a_program_that_locks_all_its_memory_goes_on() {
+    in_own_process(|| {
+        for flags in [libc::MCL_CURRENT, libc::MCL_CURRENT | libc::MCL_FUTURE] {
+            for_both_guards(|space| {
+                // Chunks that are open, some with somebody in them.
+                let owner = alloc(space, 3);
+                exercise(space).owed.give(space);
+                if !lock_all(flags) {
+                    return;
+                }
+                assert_goes_on(space, owner);
+                // SAFETY: no conditions.
+                assert_eq!(unsafe { libc::munlockall() }, 0);
+            });
+        }
+    });
+}
+
+fn assert_goes_on(space: &Space<Linux>, owner: usize) {
+    let grown = churn(space);
+    assert!(grown <= 80 * MIB, "{} MiB", grown / MIB);
+    let done = exercise(space);
+    assert!(done.refusals.is_empty(), "{:?}", done.refusals);
+    space.purge().unwrap();
+    done.owed.give(space);
+    if space.platform().guards() == Guards::PteMarkers {
+        // Addresses are no memory: neither the chunks nor an area that is never touched.
+        let before = status_bytes("VmRSS:");
+        let huge = space.raw().alloc(&Request::new(1 << 29)).unwrap();
+        let grown = status_bytes("VmRSS:").saturating_sub(before);
+        assert!(grown <= 8 * MIB, "{} MiB", grown / MIB);
+        free(space, huge);
+    }
+    free(space, owner);
+    finish(space, Owed::default());
+}
+
+#[test]
+fn a_program_that_locks_its_memory_in_advance_can_open_a_space() {
+    in_own_process(|| {
+        if !lock_all(libc::MCL_CURRENT | libc::MCL_FUTURE) {
+            return;
+        }
+        let before = status_bytes("VmRSS:");
+        for_both_guards(|space| {
+            let owner = alloc(space, 3);
+            assert_goes_on(space, owner);
+        });
+        let space = vmalloc_linux::open(Options::new(), Config::default()).unwrap();
+        exercise(&space).owed.give(&space);
+        let grown = status_bytes("VmRSS:").saturating_sub(before);
+        assert!(grown <= 200 * MIB, "{} MiB", grown / MIB);
+    });
+}
+
+/// Frames that are given back give their memory back, locked or not.
+#[test]
+fn locked_frames_give_their_memory_back() {
+    in_own_process(|| {
+        let options = Options::new().exactly(super::SPAN).without_drain_thread();
+        let Some(space) = space_with(options, Config::default()) else { return };
+        let mut frames = vec![vmalloc::Frame(0); 50_000];
+        space.platform().take_frames(&mut frames).unwrap();
+        if !lock_all(libc::MCL_CURRENT) {
+            return;
+        }
+        let linear = space.platform().geometry().linear_map.unwrap();
+        let addr = |nth: usize| (linear.start() + frames[nth].0) as usize * PAGE;
+        (0..frames.len()).for_each(|nth| fill(addr(nth), 1));
+        let full = status_bytes("RssShmem:");
+        // Before Linux 6.13 the lock brings in frames that were never taken: no mark guards them.
+        let others = full.saturating_sub(frames.len() * PAGE);
+        // SAFETY: nothing uses them any more.
+        unsafe { space.platform().give_frames(&frames) };
+        // Some is kept for those that come.
+        let left = status_bytes("RssShmem:");
+        assert!(full >= 190 * MIB && left <= 70 * MIB + others, "{full} bytes became {left}");
+        // SAFETY: no conditions.
+        assert_eq!(unsafe { libc::munlockall() }, 0);
+        finish(&space, Owed::default());
+    });
+}
+
+/// A child inherits no lock, but what its parent could not purge.
+#[test]
+fn a_child_of_a_program_with_locked_memory_goes_on() {
+    in_own_process(|| {
+        for guards in Guards::all() {
+            let options = super::options(guards, BatchAdvise::Loop);
+            let Some(space) = space_with(options, Config::default().unmap_on_free()) else { continue };
+            let is_on = AtomicBool::new(true);
+            let answer =
+                |call: &Call| if is_on.load(Ordering::SeqCst) { without_munlock(call) } else { Answer::Go };
+            supervised(&[SYS_munlock, SYS_process_madvise], answer, || {
+                let (area, other) = (alloc(&space, 300), alloc(&space, 2));
+                [area, other].iter().for_each(|addr| lock(*addr, 2));
+                free(&space, area);
+                assert_eq!(space.purge().is_err(), guards == Guards::PteMarkers);
+                in_forked_child(|| {
+                    space.purge().unwrap();
+                    free(&space, other);
+                    finish(&space, Owed::default());
+                    true
+                });
+                assert_eq!(space.stats().refused_areas, u64::from(guards == Guards::PteMarkers));
+                is_on.store(false, Ordering::SeqCst);
+                free(&space, other);
+                finish(&space, Owed::default());
+            });
+        }
+    });
+}
+
+/// Without the right to lock much: whatever the limit refuses is an error with a name.
+#[test]
+fn an_unprivileged_program_that_locks_in_advance_is_told() {
+    in_own_process(|| {
+        let spaces: Vec<_> = Guards::all()
+            .filter_map(|guards| {
+                space_with(super::options(guards, BatchAdvise::PidfdSelf), Config::default())
+            })
+            .collect();
+        let limit = libc::rlimit { rlim_cur: 1 << 20, rlim_max: 1 << 20 };
+        // SAFETY: this process was made for it.
+        unsafe {
+            assert_eq!(libc::setrlimit(libc::RLIMIT_MEMLOCK, &limit), 0);
+            if libc::getuid() == 0 {
+                assert_eq!(libc::setresuid(65534, 65534, 65534), 0);
+            }
+        }
+        if !lock_all(libc::MCL_FUTURE) {
+            return;
+        }
+        let refused = vmalloc_linux::open(Options::new(), Config::default());
+        assert!(matches!(refused, Err(OpenError::Reserve(_))), "{refused:?}", refused = refused.err());
+        for space in spaces {
+            let done = exercise(&space);
+            assert!(done.worked > 20);
+            assert!(
+                done.refusals.iter().all(|refusal| refusal.fault == PlatformFault::OutOfMemory),
+                "{:?}",
+                done.refusals
+            );
+            // SAFETY: no conditions.
+            assert_eq!(unsafe { libc::munlockall() }, 0);
+            finish(&space, done.owed);
+        }
+    });
+}

@@ -1,0 +1,208 @@
+//! What else a machine may lack: `/proc`, mappings, memory for a group of processes.
+
+use super::exercise::{Owed, exercise, exercise_for, fill, traps};
+use super::{
+    PAGE, check, configs, everywhere, finish, for_both_guards, for_both_guards_in, options, space_with,
+};
+use crate::common::crowd::Crowd;
+use crate::common::{in_own_process, map_limit, not_run, status_bytes};
+use std::fs;
+use std::path::{Path, PathBuf};
+use vmalloc::{
+    AllocError, Config, PageRange, PlatformError, PlatformFault, Protect, Protection, Request, Space,
+};
+use vmalloc_linux::{BatchAdvise, Guards, Linux, Options, open};
+
+/// Takes `/proc` away from this process; whether that was allowed.
+fn without_proc() -> bool {
+    // SAFETY: this process, which was made for it, gets a view of the mounts of its own, and takes
+    // one away there.
+    let done = unsafe {
+        libc::unshare(libc::CLONE_NEWNS) == 0
+            && libc::mount(
+                c"none".as_ptr(),
+                c"/".as_ptr(),
+                std::ptr::null(),
+                libc::MS_REC | libc::MS_PRIVATE,
+                std::ptr::null(),
+            ) == 0
+            && libc::umount2(c"/proc".as_ptr(), libc::MNT_DETACH) == 0
+    };
+    if !done {
+        not_run(
+            "without_proc",
+            format_args!("/proc can't be unmounted: {}", std::io::Error::last_os_error()),
+        );
+    }
+    done && !Path::new("/proc/self").exists()
+}
+
+#[test]
+fn without_proc_everything_works() {
+    in_own_process(|| {
+        let before = for_each_guard_opened();
+        if !without_proc() {
+            return;
+        }
+        everywhere(|space| finish(space, Owed::default()));
+        let space = open(Options::new(), Config::default()).unwrap();
+        finish(&space, Owed::default());
+        before.iter().for_each(|space| finish(space, Owed::default()));
+    });
+}
+
+fn for_each_guard_opened() -> Vec<std::sync::Arc<vmalloc::Space<vmalloc_linux::Linux>>> {
+    let opened = Guards::all()
+        .map(|guards| configs().map(|config| space_with(options(guards, BatchAdvise::PidfdSelf), config)));
+    opened.into_iter().flatten().flatten().collect()
+}
+
+/// The kernel says `ENOMEM` for want of mappings as well, and without /proc no program can count
+/// them.
+#[test]
+fn without_proc_the_limit_on_mappings_is_an_error() {
+    in_own_process(|| {
+        let Some(max) = map_limit() else { return };
+        if !without_proc() {
+            return;
+        }
+        let options = options(Guards::Mprotect, BatchAdvise::PidfdSelf);
+        let Some(space) = space_with(options, Config::default().unmap_on_free()) else { return };
+        let mut areas = Vec::with_capacity(max as usize);
+        let refused = loop {
+            match space.raw().alloc(&Request::new(PAGE)) {
+                Ok(addr) => areas.push(addr),
+                Err(error) => break error,
+            }
+        };
+        let AllocError::Unbacked(refused) = refused else { panic!("{refused}") };
+        assert_eq!(refused.cause.fault, PlatformFault::OutOfMemory, "{refused}");
+        assert!(areas.len() as u64 > max / 4, "{} areas", areas.len());
+        check(&space);
+        for addr in areas {
+            // SAFETY: the area is the test's.
+            unsafe { space.raw().free(addr) }.unwrap();
+        }
+        finish(&space, Owed::default());
+    });
+}
+
+#[test]
+fn at_the_limit_on_mappings_a_space_loses_nothing() {
+    in_own_process(|| {
+        let Some(max) = map_limit() else { return };
+        for_both_guards_in(Config::default().unmap_on_free(), |space| {
+            let before = exercise(space);
+            let crowd = Crowd::gather(max);
+            // Each refusal counts the mappings of the program, which takes long where there are so
+            // many.
+            let done = exercise_for(space, 1);
+            let faults = done.refusals.iter().map(|refusal| refusal.fault);
+            drop(crowd);
+            assert!(faults.clone().all(|fault| fault == PlatformFault::MapLimit), "{:?}", done.refusals);
+            assert!(space.platform().guards() == Guards::PteMarkers || faults.count() > 0);
+            before.owed.give(space);
+            finish(space, done.owed);
+        });
+    });
+}
+
+/// Unlocking a part of what is locked splits a mapping: where there is none left the area stays
+/// back, and its memory goes.
+#[test]
+fn a_locked_area_waits_for_a_mapping() {
+    in_own_process(|| {
+        let Some(max) = map_limit() else { return };
+        for_both_guards_in(Config::default().unmap_on_free(), |space| {
+            let areas: Vec<_> =
+                (0..3).map(|_| space.raw().alloc(&Request::new(300 * PAGE)).unwrap()).collect();
+            areas.iter().for_each(|addr| fill(*addr, 300));
+            // SAFETY: locking changes nothing but where the pages are.
+            let locked = areas.iter().all(
+                |addr| unsafe { libc::mlock(std::ptr::with_exposed_provenance(*addr), 300 * PAGE) } == 0,
+            );
+            assert!(locked);
+            let drawing = space.raw().alloc(&Request::new(PAGE)).unwrap();
+            protect(space, drawing).unwrap();
+            let full = status_bytes("RssAnon:");
+            let crowd = Crowd::gather(max);
+            while protect(space, drawing).is_ok() {}
+            // SAFETY: the area is the test's.
+            unsafe { space.raw().free(areas[1]) }.unwrap();
+            let purged = space.purge();
+            let stats = space.stats();
+            drop(crowd);
+            if space.platform().guards() == Guards::PteMarkers {
+                assert_eq!(purged.unwrap_err().fault, PlatformFault::MapLimit);
+                assert_eq!((stats.refused_areas, stats.refused_pages), (1, 301));
+                assert!(status_bytes("RssAnon:") + 250 * PAGE < full);
+            }
+            space.purge().unwrap();
+            assert!(traps(space, areas[1]));
+            for addr in [areas[0], areas[2], drawing] {
+                assert!(!traps(space, addr));
+                // SAFETY: as above.
+                unsafe { space.raw().free(addr) }.unwrap();
+            }
+            finish(space, Owed::default());
+        });
+    });
+}
+
+/// Draws mappings for a page, which stays as accessible as it is.
+fn protect(space: &Space<Linux>, addr: usize) -> Result<(), PlatformError> {
+    let page = PageRange::from_len((addr / PAGE) as u64, 1).unwrap();
+    // SAFETY: the area is the test's.
+    unsafe { space.platform().protect(page, Protection::ReadWrite) }
+}
+
+/// A group of processes with this much memory, in which the caller is; `None` where none can be
+/// made.
+struct Group {
+    path: PathBuf,
+    parent: PathBuf,
+}
+
+impl Group {
+    fn enter(bytes: usize) -> Option<Self> {
+        let name = format!("vmalloc-test-{}", std::process::id());
+        let [old, new] = ["/sys/fs/cgroup/memory", "/sys/fs/cgroup"].map(PathBuf::from);
+        let (parent, limit) = if old.is_dir() { (old, "memory.limit_in_bytes") } else { (new, "memory.max") };
+        let group = Self { path: parent.join(name), parent };
+        fs::create_dir(&group.path).ok()?;
+        fs::write(group.path.join(limit), bytes.to_string()).ok()?;
+        fs::write(group.path.join("cgroup.procs"), std::process::id().to_string()).ok()?;
+        Some(group)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // Back to where everybody may be; an empty group can be removed.
+        let _ = fs::write(self.parent.join("cgroup.procs"), std::process::id().to_string());
+        let _ = fs::remove_dir(&self.path);
+    }
+}
+
+/// The kernel kills a process that touches more than its group may have. So freed memory has to go
+/// in time.
+#[test]
+fn a_group_with_little_memory_is_enough_for_much_that_is_freed() {
+    in_own_process(|| {
+        let Some(group) = Group::enter(160 << 20) else {
+            let why = "no group of processes with a limit on memory can be made here";
+            return not_run("a_group_with_little_memory_is_enough_for_much_that_is_freed", why);
+        };
+        for_both_guards(|space| {
+            for nth in 0..200 {
+                let pages = [256, 2560, 17][nth % 3];
+                let addr = space.raw().alloc(&Request::new(pages * PAGE)).unwrap();
+                fill(addr, pages);
+                // SAFETY: the area is the test's.
+                unsafe { space.raw().free(addr) }.unwrap();
+            }
+            finish(space, Owed::default());
+        });
+        drop(group);
+    });
+}

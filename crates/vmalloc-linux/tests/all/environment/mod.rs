@@ -1,0 +1,111 @@
+//! The environments that a program may find itself in: calls that the kernel refuses or does in
+//! part, limits, locked memory, signals, forks, one CPU. Each case is a process of its own, which
+//! it may ruin.
+//!
+//! What holds in all of them: an allocation works, and shows what was written to it, or it fails
+//! with an error that names the reason. Nothing is lost: as soon as the environment allows, the
+//! space is whole again, and until then what stays back is in [`Stats`](vmalloc::Stats).
+
+mod exercise;
+mod gathering;
+mod holes;
+mod kernel;
+mod locked;
+mod machine;
+mod resources;
+mod sandbox;
+mod signals;
+mod threads;
+
+use crate::common::opened;
+use exercise::{Owed, exercise};
+use std::sync::Arc;
+use vmalloc::{Config, Space, Stats};
+use vmalloc_linux::{BatchAdvise, Guards, Linux, Options, open};
+
+const PAGE: usize = 4096;
+const SPAN: usize = 1 << 30;
+const FRAMES: usize = 1 << 12;
+
+/// Lazy pages that start a purge, whatever the machine has: 32 MiB.
+const LAZY_MAX: u64 = 8 << 10;
+
+/// Memory is unmapped when it is freed, or kept for reuse.
+fn configs() -> [Config; 2] {
+    [Config::default().unmap_on_free(), Config::default()].map(|config| config.lazy_max_pages(LAZY_MAX))
+}
+
+fn options(guards: Guards, vectors: BatchAdvise) -> Options {
+    let options = Options::new().exactly(SPAN).frame_bytes(FRAMES * PAGE).without_drain_thread();
+    // A small stash: locking all memory fills what is reserved for it.
+    options.guards(guards).batch_advise(vectors).stash_bytes(16 << 20)
+}
+
+/// A space with these means; `None` where the kernel lacks them.
+fn space_with(options: Options, config: Config) -> Option<Arc<Space<Linux>>> {
+    opened(open(options, config))
+}
+
+/// Runs a scenario on a fresh space for each strategy that the kernel has, and each configuration.
+fn everywhere(scenario: impl Fn(&Arc<Space<Linux>>)) {
+    everywhere_with(|_| true, scenario);
+}
+
+/// Runs a scenario as `everywhere` does, where many ranges are advised by one call.
+fn everywhere_with_vectors(scenario: impl Fn(&Arc<Space<Linux>>)) {
+    everywhere_with(|vectors| vectors != BatchAdvise::Loop, scenario);
+}
+
+fn everywhere_with(has: impl Fn(BatchAdvise) -> bool, scenario: impl Fn(&Arc<Space<Linux>>)) {
+    for guards in Guards::all() {
+        for vectors in BatchAdvise::all().filter(|vectors| has(*vectors)) {
+            for config in configs() {
+                if let Some(space) = space_with(options(guards, vectors), config) {
+                    eprintln!("with {guards:?}, {vectors:?}, {:?} bytes cached", config.cache_bytes);
+                    scenario(&space);
+                }
+            }
+        }
+    }
+}
+
+/// Runs a scenario for each way to guard, and one way to advise.
+fn for_both_guards(scenario: impl Fn(&Arc<Space<Linux>>)) {
+    configs().into_iter().for_each(|config| for_both_guards_in(config, &scenario));
+}
+
+/// Runs a scenario for each way to guard, in one configuration.
+fn for_both_guards_in(config: Config, scenario: impl Fn(&Arc<Space<Linux>>)) {
+    for guards in Guards::all() {
+        if let Some(space) = space_with(options(guards, BatchAdvise::PidfdSelf), config) {
+            eprintln!("with {guards:?}, {:?} bytes cached", config.cache_bytes);
+            scenario(&space);
+        }
+    }
+}
+
+/// The counts add up, whatever stays back.
+fn check(space: &Space<Linux>) {
+    space.verify().unwrap();
+    let stats = space.stats();
+    let Stats { free_pages, busy_pages, lazy_pages, cached_pages, pooled_pages, .. } = stats;
+    assert_eq!(
+        free_pages + busy_pages + lazy_pages + cached_pages + pooled_pages,
+        stats.span_pages,
+        "{stats:?}"
+    );
+    assert!(stats.refused_areas <= stats.lazy_areas && stats.refused_pages <= lazy_pages, "{stats:?}");
+}
+
+/// Checks that the space is whole again, and works, after a restriction has ended.
+fn finish(space: &Space<Linux>, owed: Owed) {
+    space.purge().unwrap();
+    owed.give(space);
+    let done = exercise(space);
+    assert!(done.refusals.is_empty(), "{:?}", done.refusals);
+    space.purge().unwrap();
+    done.owed.give(space);
+    check(space);
+    let Stats { free_pages, span_pages, busy_areas, lazy_areas, refused_areas, .. } = space.stats();
+    assert_eq!((free_pages, busy_areas, lazy_areas, refused_areas), (span_pages, 0, 0, 0));
+}

@@ -1,0 +1,120 @@
+//! Limits on the resources of a process, set before a space is opened and after.
+
+use super::exercise::{Owed, exercise};
+use super::{configs, everywhere, finish, for_both_guards, options};
+use crate::common::{in_own_process, opened, status_bytes};
+use vmalloc::{Config, PlatformFault};
+use vmalloc_linux::{BatchAdvise, Guards, OpenError, Options, ReserveError, open};
+
+/// Runs `act` under a soft limit.
+fn limited<R>(resource: libc::__rlimit_resource_t, most: usize, act: impl FnOnce() -> R) -> R {
+    let mut old = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: room for a limit; then valid limits, in a process made for them.
+    unsafe {
+        assert_eq!(libc::getrlimit(resource, &mut old), 0);
+        assert_eq!(libc::setrlimit(resource, &libc::rlimit { rlim_cur: most as u64, ..old }), 0);
+        let result = act();
+        assert_eq!(libc::setrlimit(resource, &old), 0);
+        result
+    }
+}
+
+#[test]
+fn without_descriptors_there_are_areas_and_no_frames() {
+    in_own_process(|| {
+        for_both_guards(|space| {
+            let done = limited(libc::RLIMIT_NOFILE, 0, || exercise(space));
+            assert!(done.worked > 20);
+            assert!(done.refusals.iter().all(|refusal| refusal.code == libc::EMFILE), "{:?}", done.refusals);
+            finish(space, done.owed);
+        });
+    });
+}
+
+/// A space that was opened with descriptors, and goes on without new ones; and one that is opened
+/// without.
+#[test]
+fn without_descriptors_a_space_is_opened_and_purged() {
+    in_own_process(|| {
+        everywhere(|space| {
+            exercise(space).owed.give(space);
+            let done = limited(libc::RLIMIT_NOFILE, 0, || exercise(space));
+            assert!(done.refusals.is_empty(), "{:?}", done.refusals);
+            finish(space, done.owed);
+        });
+        for (guards, config) in Guards::all().flat_map(|guards| configs().map(|config| (guards, config))) {
+            match limited(libc::RLIMIT_NOFILE, 0, || open(Options::new().guards(guards), config)) {
+                Ok(space) => finish(&space, Owed::default()),
+                // A means that is a descriptor itself.
+                Err(OpenError::Reserve(ReserveError::Unsupported { code: libc::EMFILE, .. })) => {}
+                refused => _ = opened(refused),
+            }
+        }
+        let insisting = options(Guards::Mprotect, BatchAdvise::Pidfd);
+        let refused = limited(libc::RLIMIT_NOFILE, 0, || vmalloc_linux::Linux::reserve(insisting));
+        assert!(matches!(refused, Err(ReserveError::Unsupported { code: libc::EMFILE, .. })), "{refused:?}");
+    });
+}
+
+#[test]
+fn where_addresses_are_short_everything_works_or_says_so() {
+    in_own_process(|| {
+        let used = status_bytes("VmSize:");
+        // Not even the smallest span; a small one without frames; enough.
+        let refused =
+            limited(libc::RLIMIT_AS, used + (10 << 20), || open(Options::new(), Config::default()).err());
+        assert!(refused.unwrap().to_string().contains("RLIMIT_AS"));
+        for more in [160 << 20, 512 << 20] {
+            limited(libc::RLIMIT_AS, used + more, || {
+                for config in configs() {
+                    let space = open(Options::new(), config).unwrap();
+                    let done = exercise(&space);
+                    assert!(done.worked > 20);
+                    let mut faults = done.refusals.iter().map(|refusal| refusal.fault);
+                    assert!(
+                        faults.all(|fault| matches!(
+                            fault,
+                            PlatformFault::OutOfMemory | PlatformFault::Unsupported
+                        )),
+                        "{:?}",
+                        done.refusals
+                    );
+                    finish_small(&space, done.owed);
+                }
+            });
+        }
+        for_both_guards(|space| {
+            let done = limited(libc::RLIMIT_AS, status_bytes("VmSize:"), || exercise(space));
+            assert!(done.worked > 20);
+            finish(space, done.owed);
+        });
+    });
+}
+
+/// Does the work of `finish` in a space that may have no frames.
+fn finish_small(space: &vmalloc::Space<vmalloc_linux::Linux>, owed: Owed) {
+    space.purge().unwrap();
+    owed.give(space);
+    super::check(space);
+    let stats = space.stats();
+    assert_eq!((stats.free_pages, stats.refused_areas), (stats.span_pages, 0));
+}
+
+#[test]
+fn where_data_is_short_everything_works_or_says_so() {
+    in_own_process(|| {
+        for more in [0, 4 << 20, 16 << 20, 64 << 20] {
+            for_both_guards(|space| {
+                let done = limited(libc::RLIMIT_DATA, status_bytes("VmData:") + more, || exercise(space));
+                assert!(
+                    done.refusals.iter().all(|refusal| refusal.fault == PlatformFault::OutOfMemory),
+                    "{:?}",
+                    done.refusals
+                );
+                assert!(more > 0 || !done.refusals.is_empty());
+                assert!(more < 64 << 20 || done.refusals.is_empty(), "{:?}", done.refusals);
+                finish(space, done.owed);
+            });
+        }
+    });
+}

@@ -1,0 +1,192 @@
+//! CPUs that are not there, threads that end, forks in the middle of either.
+
+use super::exercise::{Owed, assert_filled, exercise, fill};
+use super::sandbox::{Answer, Call, supervised};
+use super::{PAGE, finish, for_both_guards, options, space_with};
+use crate::common::{in_forked_child, in_own_process};
+use libc::SYS_madvise;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use vmalloc::{Config, Request};
+use vmalloc_linux::{BatchAdvise, Guards, Options, open};
+
+/// Confines this process to the first CPU that it may use, as where all others were taken away;
+/// what it might use before.
+fn confine() -> libc::cpu_set_t {
+    // SAFETY: a set of bits, and room for one.
+    unsafe {
+        let mut before: libc::cpu_set_t = std::mem::zeroed();
+        assert_eq!(libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut before), 0);
+        let first = (0..libc::CPU_SETSIZE as usize).find(|cpu| libc::CPU_ISSET(*cpu, &before)).unwrap();
+        let mut one: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(first, &mut one);
+        assert_eq!(libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &one), 0);
+        before
+    }
+}
+
+fn free(cpus: &libc::cpu_set_t) {
+    // SAFETY: a set that was read before.
+    assert_eq!(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), cpus) }, 0);
+}
+
+#[test]
+fn one_cpu_is_enough_before_and_after() {
+    in_own_process(|| {
+        for_both_guards(|space| {
+            exercise(space).owed.give(space);
+            let before = confine();
+            finish(space, Owed::default());
+            share(space);
+            free(&before);
+            finish(space, Owed::default());
+        });
+        let before = confine();
+        let spaces: Vec<_> = Guards::all()
+            .map(|guards| space_with(Options::new().guards(guards), Config::default()))
+            .collect();
+        for space in spaces.iter().flatten() {
+            finish(space, Owed::default());
+            share(space);
+        }
+        // More CPUs than there were when it was opened.
+        free(&before);
+        for space in spaces.iter().flatten() {
+            share(space);
+            finish(space, Owed::default());
+        }
+    });
+}
+
+/// Threads allocate, hand their areas on and end, while others allocate and free.
+fn share(space: &vmalloc::Space<vmalloc_linux::Linux>) {
+    const ROUNDS: usize = 6;
+    let (to, areas) = mpsc::channel::<(usize, usize)>();
+    thread::scope(|scope| {
+        for round in 0..ROUNDS {
+            let short = (0..4).map(|nth| {
+                let to = to.clone();
+                scope.spawn(move || {
+                    for step in 0..20 {
+                        let pages = 1 + (round + nth * step) % 40;
+                        let addr = space.raw().alloc(&Request::new(pages * PAGE)).unwrap();
+                        fill(addr, pages);
+                        to.send((addr, pages)).unwrap();
+                    }
+                })
+            });
+            let short: Vec<_> = short.collect();
+            let freed = scope.spawn({
+                let some: Vec<_> = (0..40).map_while(|_| areas.recv().ok()).collect();
+                move || {
+                    for (addr, pages) in some {
+                        assert_filled(addr, pages);
+                        // SAFETY: the area was handed on, and no other thread has it.
+                        unsafe { space.raw().free(addr) }.unwrap();
+                    }
+                    space.decay().unwrap();
+                }
+            });
+            short.into_iter().chain([freed]).for_each(|thread| thread.join().unwrap());
+        }
+        drop(to);
+        for (addr, pages) in areas {
+            assert_filled(addr, pages);
+            // SAFETY: as above.
+            unsafe { space.raw().free(addr) }.unwrap();
+        }
+    });
+    space.purge().unwrap();
+}
+
+#[test]
+fn threads_that_end_leave_what_they_had_to_others() {
+    in_own_process(|| {
+        for_both_guards(|space| {
+            share(space);
+            finish(space, Owed::default());
+        });
+        let space = open(Options::new(), Config::default().unmap_on_free().lazy_max_pages(64)).unwrap();
+        share(&space);
+        finish(&space, Owed::default());
+    });
+}
+
+/// The child has what its parent could not unmap, and the same sandbox; or not any more.
+#[test]
+fn a_child_goes_on_with_what_its_parent_could_not_unmap() {
+    in_own_process(|| {
+        for guards in Guards::all() {
+            for relents_first in [false, true] {
+                // Single calls: what they are about is in registers, which the supervisor sees in
+                // any process.
+                let options = options(guards, BatchAdvise::Loop);
+                let Some(space) = space_with(options, Config::default().unmap_on_free()) else { continue };
+                let is_on = AtomicBool::new(true);
+                let answer = |call: &Call| {
+                    let refuses =
+                        is_on.load(Ordering::SeqCst) && super::exercise::is_inside(&space, call.args[0]);
+                    if refuses { Answer::Fail(libc::EIO) } else { Answer::Go }
+                };
+                let before = exercise(&space);
+                supervised(&[SYS_madvise], answer, || {
+                    let done = exercise(&space);
+                    assert!(space.stats().refused_areas > 0);
+                    if relents_first {
+                        is_on.store(false, Ordering::SeqCst);
+                    }
+                    in_forked_child(|| {
+                        let done = exercise(&space);
+                        assert_eq!(done.refusals.is_empty(), relents_first, "{:?}", done.refusals);
+                        assert_eq!(space.purge().is_ok(), relents_first);
+                        true
+                    });
+                    is_on.store(false, Ordering::SeqCst);
+                    finish(&space, done.owed);
+                });
+                before.owed.give(&space);
+            }
+        }
+    });
+}
+
+/// Every thread of the parent is somewhere in its work when it forks.
+#[test]
+fn children_of_busy_parents_are_whole() {
+    in_own_process(|| {
+        for_both_guards(|space| {
+            let is_over = AtomicBool::new(false);
+            thread::scope(|scope| {
+                for nth in 0..3_usize {
+                    let is_over = &is_over;
+                    scope.spawn(move || {
+                        for step in nth.. {
+                            if is_over.load(Ordering::SeqCst) {
+                                break;
+                            }
+                            let pages = 1 + step % 300;
+                            let addr = space.raw().alloc(&Request::new(pages * PAGE)).unwrap();
+                            fill(addr, pages);
+                            // SAFETY: the area is the test's.
+                            unsafe { space.raw().free(addr) }.unwrap();
+                            if step % 16 == 0 {
+                                space.purge().unwrap();
+                            }
+                        }
+                    });
+                }
+                for _ in 0..10 {
+                    in_forked_child(|| {
+                        // What other threads had in their hands is theirs for ever.
+                        let done = exercise(space);
+                        done.owed.give(space);
+                        done.refusals.is_empty() && space.purge().is_ok() && space.stats().busy_areas <= 3
+                    });
+                }
+                is_over.store(true, Ordering::SeqCst);
+            });
+            finish(space, Owed::default());
+        });
+    });
+}

@@ -1,0 +1,161 @@
+//! The whole family on real memory: what every kind of mapping shows, where it traps, and what it
+//! gives back.
+
+mod exec;
+mod fork;
+mod limits;
+mod ram;
+mod read;
+mod realloc;
+mod rlimits;
+mod root;
+mod threads;
+mod user;
+mod vmap;
+
+use crate::common::{StopAtEnd, opened, peek};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use vmalloc::{AllocError, Config, Frame, FrameSupply, Platform, PlatformFault, Space, Unbacked};
+use vmalloc_linux::{Guards, Linux, Options, open};
+
+const PAGE: usize = 4096;
+const SPAN: usize = 1 << 30;
+/// The supply, in frames: few enough to be taken all in the end.
+const FRAMES: usize = 1 << 14;
+
+/// Mappings that chunks which stay open may cost, however many areas there were in them.
+const OPEN_CHUNKS: usize = 32;
+
+fn options(guards: Guards) -> Options {
+    Options::new().exactly(SPAN).frame_bytes(FRAMES * PAGE).guards(guards).without_drain_thread()
+}
+
+/// A space guarded in this way; `None` where the kernel lacks it.
+fn space_with(options: Options, config: Config) -> Option<Arc<Space<Linux>>> {
+    opened(open(options, config))
+}
+
+/// Runs the scenario for each way to guard, and asserts that everything is as it was afterwards.
+fn in_both_modes(config: Config, scenario: impl Fn(&Space<Linux>)) {
+    for guards in Guards::all() {
+        if let Some(space) = space_with(options(guards), config) {
+            eprintln!("with {guards:?}");
+            scenario(&space);
+            assert_whole(&space);
+        }
+    }
+}
+
+/// Everything freed and purged: the span is one free range in which nothing is mapped, and all
+/// frames are in the supply.
+#[track_caller]
+fn assert_whole(space: &Space<Linux>) {
+    space.purge().unwrap();
+    space.verify().unwrap();
+    let stats = space.stats();
+    assert_eq!(
+        (stats.free_pages, stats.largest_free_pages),
+        (stats.span_pages, stats.span_pages),
+        "{stats:?}"
+    );
+    assert_eq!((stats.busy_areas, stats.lazy_areas, stats.cached_areas), (0, 0, 0));
+    let linux = space.platform();
+    if let Some(linear) = linux.geometry().linear_map.filter(|linear| linear.len() <= FRAMES as u64) {
+        let mut all = vec![Frame(0); linear.len() as usize];
+        linux.take_frames(&mut all).expect("all frames came back");
+        give(space, &all);
+    }
+}
+
+fn take(space: &Space<Linux>, count: usize) -> Vec<Frame> {
+    let mut frames = vec![Frame(0); count];
+    space.platform().take_frames(&mut frames).unwrap();
+    frames
+}
+
+/// `count` frames of which no two are neighbours, in no order; all others that were taken for that
+/// are given back.
+fn take_scattered(space: &Space<Linux>, count: usize) -> Vec<Frame> {
+    let mut all = take(space, 2 * count);
+    all.sort_unstable();
+    let (odd, even): (Vec<_>, Vec<_>) = all.iter().partition(|frame| frame.0 % 2 == 1);
+    let (kept, rest) = if odd.len() >= count { (odd, even) } else { (even, odd) };
+    give(space, &rest);
+    give(space, &kept[count..]);
+    kept[..count].iter().rev().copied().collect()
+}
+
+fn give(space: &Space<Linux>, frames: &[Frame]) {
+    // SAFETY: the tests give back what they took and no longer use.
+    unsafe { space.platform().give_frames(frames) }
+}
+
+fn pointer(addr: usize) -> *mut u8 {
+    std::ptr::with_exposed_provenance_mut(addr)
+}
+
+/// The byte at `addr`, which is mapped; read by this thread itself.
+fn get(addr: usize) -> u8 {
+    // SAFETY: the tests have mapped the page.
+    unsafe { pointer(addr).read_volatile() }
+}
+
+fn set(addr: usize, value: u8) {
+    // SAFETY: the tests have mapped the page, and may write to it.
+    unsafe { pointer(addr).write_volatile(value) }
+}
+
+/// Writes `value` to the first byte of each of `pages` pages, plus the number of the page.
+fn fill_from(addr: usize, pages: usize, value: u8) {
+    (0..pages).for_each(|page| set(addr + page * PAGE, value.wrapping_add(page as u8)));
+}
+
+#[track_caller]
+fn assert_filled(addr: usize, pages: usize, value: u8) {
+    for page in 0..pages {
+        assert_eq!(get(addr + page * PAGE), value.wrapping_add(page as u8), "page {page} of {addr:#x}");
+    }
+}
+
+/// Returns true if touching the page of `addr` traps.
+fn traps(space: &Space<Linux>, addr: usize) -> bool {
+    peek(space.platform(), (addr / PAGE) as u64).is_none()
+}
+
+/// Returns true if `addr` can be written: the kernel writes a 0 for us, and fails where we would.
+fn can_write(addr: usize) -> bool {
+    let zero = std::fs::File::open("/dev/zero").unwrap();
+    let fd = std::os::fd::AsRawFd::as_raw_fd(&zero);
+    // SAFETY: the kernel checks the address; the tests own the byte behind it.
+    unsafe { libc::read(fd, pointer(addr).cast(), 1) == 1 }
+}
+
+/// The address of `frame` in the linear map.
+fn linear_addr(space: &Space<Linux>, frame: Frame) -> usize {
+    (space.platform().geometry().linear_map.unwrap().start() + frame.0) as usize * PAGE
+}
+
+fn vunmap(space: &Space<Linux>, addr: usize) {
+    // SAFETY: the tests own what they unmap, and use it no more but by system calls that may fail.
+    unsafe { space.raw().unmap(addr) }.unwrap();
+}
+
+fn unmap_ram(space: &Space<Linux>, addr: usize, count: usize) {
+    // SAFETY: as above.
+    unsafe { space.raw().unmap_short(addr, count) }.unwrap();
+}
+
+fn free(space: &Space<Linux>, addr: usize) {
+    // SAFETY: as above.
+    unsafe { space.raw().free(addr) }.unwrap();
+}
+
+/// The refusal for want of what the platform needs, with its fault.
+#[track_caller]
+fn unbacked<T: std::fmt::Debug>(refused: Result<T, AllocError>, fault: PlatformFault) -> Unbacked {
+    match refused {
+        Err(AllocError::Unbacked(error)) if error.cause.fault == fault => error,
+        other => panic!("not refused with {fault:?}: {other:?}"),
+    }
+}

@@ -1,0 +1,225 @@
+//! `realloc`: areas that grow and shrink, where they are and elsewhere.
+
+use super::*;
+use crate::common::{in_own_process, mappings};
+use vmalloc::Request;
+
+const MIB: usize = 1 << 20;
+
+fn realloc(space: &Space<Linux>, addr: usize, bytes: usize) -> usize {
+    // SAFETY: the tests own the area, and go on with what is returned.
+    unsafe { space.raw().realloc(addr, &vmalloc::Request::new(bytes)) }.unwrap()
+}
+
+fn vmalloc(space: &Space<Linux>, bytes: usize) -> usize {
+    space.raw().alloc(&vmalloc::Request::new(bytes)).unwrap()
+}
+
+/// Writes the number of each page to all its words.
+fn number(addr: usize, pages: std::ops::Range<usize>) {
+    for page in pages {
+        for word in 0..PAGE / 8 {
+            // SAFETY: the test owns the page.
+            unsafe { pointer(addr + page * PAGE + word * 8).cast::<usize>().write_volatile(page) };
+        }
+    }
+}
+
+#[track_caller]
+fn assert_numbered(addr: usize, pages: std::ops::Range<usize>) {
+    for page in pages {
+        for word in 0..PAGE / 8 {
+            // SAFETY: the test owns the page.
+            let found = unsafe { pointer(addr + page * PAGE + word * 8).cast::<usize>().read_volatile() };
+            assert_eq!(found, page, "word {word}");
+        }
+    }
+}
+
+/// Resident pages of the area, as the kernel counts them.
+fn resident(addr: usize, pages: usize) -> usize {
+    let mut present = vec![0_u8; pages];
+    // SAFETY: the kernel writes a byte for each page.
+    let answer = unsafe { libc::mincore(pointer(addr).cast(), pages * PAGE, present.as_mut_ptr()) };
+    assert_eq!(answer, 0);
+    present.iter().filter(|byte| **byte & 1 == 1).count()
+}
+
+#[test]
+fn an_area_grows_where_it_is_while_there_is_room_behind() {
+    in_both_modes(Config::default().max_slack_percent(0), |space| {
+        let addr = vmalloc(space, 3 * PAGE);
+        number(addr, 0..3);
+        // What the node keeps for the next of this size is in the way.
+        space.purge().unwrap();
+        for pages in [4, 5, 20, 600, 5000] {
+            assert_eq!(realloc(space, addr, pages * PAGE), addr);
+            assert!(traps(space, addr + pages * PAGE), "the guard behind {pages} pages");
+            assert!(!traps(space, addr + (pages - 1) * PAGE));
+        }
+        assert_numbered(addr, 0..3);
+        number(addr, 3..5000);
+        assert_numbered(addr, 0..5000);
+        free(space, addr);
+    });
+}
+
+/// Large areas that grow leave room for an eighth more, and use it without a call of the system.
+#[test]
+fn a_large_area_that_grows_has_room_to_grow_again() {
+    let space = open(Options::new(), Config::default()).unwrap();
+    let addr = vmalloc(&space, MIB);
+    number(addr, 0..4);
+    assert_eq!(realloc(&space, addr, 8 * MIB), addr);
+    let usable = space.usable_size(addr).unwrap();
+    assert!((8 * MIB..=9 * MIB).contains(&usable), "{usable}");
+    assert!(traps(&space, addr + usable) && !traps(&space, addr + usable - PAGE));
+    number(addr, 256..258);
+    assert_eq!(realloc(&space, addr, 8 * MIB + 3), addr);
+    assert_eq!((space.usable_size(addr), space.find(addr).unwrap().bytes), (Some(usable), 8 * MIB + 3));
+    assert_eq!(realloc(&space, addr, 2 * MIB), addr);
+    assert_eq!(space.usable_size(addr), Some(2 * MIB));
+    assert!(traps(&space, addr + 2 * MIB));
+    assert_numbered(addr, 0..4);
+    assert_numbered(addr, 256..258);
+    free(&space, addr);
+}
+
+/// No page is copied: the ones that are there are moved, and resident before and after.
+#[test]
+fn what_moves_is_not_copied() {
+    in_both_modes(Config::default(), |space| {
+        let addr = vmalloc(space, 16 * MIB);
+        let neighbour = vmalloc(space, PAGE);
+        number(addr, 7..9);
+        let moved = realloc(space, addr, 32 * MIB);
+        assert_numbered(moved, 7..9);
+        assert_eq!(resident(moved, 32 * MIB / PAGE), 2);
+        [moved, neighbour].iter().for_each(|addr| free(space, *addr));
+    });
+}
+
+#[test]
+fn from_one_mib_to_sixty_four_page_by_page() {
+    in_both_modes(Config::default().max_slack_percent(0), |space| {
+        let (first, last) = (MIB / PAGE, 64 * MIB / PAGE);
+        let mut addr = vmalloc(space, MIB);
+        // In its way, so that it has to move at first.
+        let neighbour = vmalloc(space, PAGE);
+        number(addr, 0..first);
+        let mut moves = 0;
+        for pages in first + 1..=last {
+            let grown = realloc(space, addr, pages * PAGE);
+            moves += usize::from(grown != addr);
+            addr = grown;
+            number(addr, pages - 1..pages);
+            if pages % 1024 == 0 {
+                assert!(traps(space, addr + pages * PAGE), "the guard behind {pages} pages");
+            }
+        }
+        assert_numbered(addr, 0..last);
+        assert!((1..=20).contains(&moves), "{moves} moves");
+        [addr, neighbour].iter().for_each(|addr| free(space, *addr));
+    });
+}
+
+#[test]
+fn what_shrinks_gives_its_memory_back() {
+    // Other tests would change what is resident.
+    in_own_process(|| {
+        in_both_modes(Config::default(), |space| {
+            let addr = vmalloc(space, 16 * MIB);
+            number(addr, 0..4096);
+            let before = resident_bytes();
+            assert_eq!(realloc(space, addr, MIB), addr);
+            assert!(
+                before - resident_bytes() > 14 * MIB,
+                "{before} bytes before, {} after",
+                resident_bytes()
+            );
+            assert!((256..4097).all(|page| traps(space, addr + page * PAGE)));
+            assert_numbered(addr, 0..256);
+            // Others may have what it gave back, and it can have it again.
+            let other = vmalloc(space, MIB);
+            assert!(other > addr && other < addr + 16 * MIB);
+            free(space, other);
+            space.purge().unwrap();
+            assert_eq!(realloc(space, addr, 2 * MIB), addr);
+            assert_numbered(addr, 0..256);
+            assert!((256..512).all(|page| get(addr + page * PAGE) == 0), "pages given back are other pages");
+            assert_eq!(realloc(space, addr, 1), addr);
+            assert!(traps(space, addr + PAGE) && !traps(space, addr));
+            free(space, addr);
+        });
+    });
+}
+
+fn resident_bytes() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * PAGE
+}
+
+/// Moved pages are moved again, and what they were in is memory as any other.
+#[test]
+fn areas_that_chase_each_other_keep_what_they_hold() {
+    in_both_modes(Config::default().unmap_on_free(), |space| {
+        let mut areas: Vec<(usize, usize)> = (0..6).map(|_| (vmalloc(space, PAGE), 1)).collect();
+        areas.iter().for_each(|(addr, _)| number(*addr, 0..1));
+        for round in 0..300 {
+            let (addr, pages) = areas[round % 6];
+            let wanted = if round % 7 == 6 { pages.div_ceil(3) } else { pages + 1 + round % 5 };
+            let addr = realloc(space, addr, wanted * PAGE);
+            assert_numbered(addr, 0..pages.min(wanted));
+            number(addr, pages.min(wanted)..wanted);
+            assert!(traps(space, addr + wanted * PAGE));
+            areas[round % 6] = (addr, wanted);
+        }
+        for (addr, pages) in areas {
+            assert_numbered(addr, 0..pages);
+            free(space, addr);
+        }
+    });
+}
+
+/// Each time in one kernel mapping more, until a copy makes one of all. Of what they were in,
+/// nothing is left.
+#[test]
+fn an_area_blocked_each_time_keeps_what_it_holds_in_few_mappings() {
+    for guards in Guards::all() {
+        let Some(space) = space_with(options(guards), Config::default()) else { continue };
+        let linux = space.platform();
+        let mut left = Vec::new();
+        for _ in 0..3 {
+            let (mut addr, first) = (vmalloc(&space, 3 * PAGE), 3);
+            number(addr, 0..first);
+            let before = mappings(linux);
+            let mut counts = Vec::new();
+            for pages in (first..).step_by(2).take(50) {
+                // Behind its guard page.
+                let behind = addr + (pages + 1) * PAGE;
+                let page = Request::new(PAGE).without_guard().within(behind, behind + PAGE);
+                let neighbour = space.raw().reserve(&page).unwrap();
+                let moved = realloc(&space, addr, (pages + 2) * PAGE);
+                assert_ne!(moved, addr);
+                addr = moved;
+                number(addr, pages..pages + 2);
+                assert_numbered(addr, 0..pages + 2);
+                assert!(traps(&space, addr + (pages + 2) * PAGE));
+                // SAFETY: nothing uses the addresses any more.
+                unsafe { space.raw().unreserve(neighbour) }.unwrap();
+                space.purge().unwrap();
+                counts.push(mappings(linux));
+            }
+            eprintln!("{guards:?}: {before} mappings, then {counts:?}");
+            assert!(counts.iter().all(|count| *count <= before + 20), "{before} mappings, then {counts:?}");
+            // Neighbours that the kernel joins or leaves apart as it likes are a few more or less.
+            let (early, late) = (counts[..10].iter().max().unwrap(), counts[10..].iter().max().unwrap());
+            assert!(*late <= early + 4, "{counts:?}");
+            free(&space, addr);
+            assert_whole(&space);
+            left.push(mappings(linux));
+        }
+        eprintln!("{guards:?}: {left:?} mappings are left");
+        assert!(left.iter().all(|count| *count <= 4), "{left:?}");
+    }
+}

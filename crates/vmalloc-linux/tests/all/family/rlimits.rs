@@ -1,0 +1,137 @@
+//! Limits on memory, reached for real: each in a process of its own.
+
+use super::*;
+use crate::common::{in_own_process, status_bytes};
+use vmalloc::{AreaError, FrameSupply, Protection, Request};
+
+const MIB: usize = 1 << 20;
+
+/// Runs `act` with at most `more` bytes above what is in use.
+fn limited<R>(resource: libc::__rlimit_resource_t, more: usize, act: impl FnOnce() -> R) -> R {
+    let used = status_bytes(if resource == libc::RLIMIT_AS { "VmSize:" } else { "VmData:" });
+    let mut old = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: room for a limit; then valid limits, in a process made for them.
+    unsafe {
+        assert_eq!(libc::getrlimit(resource, &mut old), 0);
+        let new = libc::rlimit { rlim_cur: (used + more) as u64, ..old };
+        assert_eq!(libc::setrlimit(resource, &new), 0);
+        let result = act();
+        assert_eq!(libc::setrlimit(resource, &old), 0);
+        result
+    }
+}
+
+/// Mapping frames needs as many addresses as they have, for a moment.
+#[test]
+fn without_addresses_frames_are_not_mapped_and_nothing_is_lost() {
+    in_own_process(|| {
+        in_both_modes(Config::default(), |space| {
+            let first = space.platform().take_run(4096, 1).unwrap();
+            let frames: Vec<_> = (0..4096).map(|nth| first.plus(nth)).collect();
+            let small = space.raw().map(&frames[..2], Protection::ReadWrite, None).unwrap();
+            fill_from(small, 2, 1);
+            let shown = space.raw().alloc_shared(&Request::new(8 * MIB)).unwrap();
+            limited(libc::RLIMIT_AS, MIB, || {
+                unbacked(space.raw().map(&frames, Protection::ReadWrite, None), PlatformFault::OutOfMemory);
+                unbacked(space.raw().alloc_shared(&Request::new(16 * MIB)), PlatformFault::OutOfMemory);
+                let refused = space.raw().map_shared(shown, 8 * MIB, Protection::ReadWrite, None);
+                assert!(
+                    matches!(refused, Err(AreaError::Platform(error)) if error.fault == PlatformFault::OutOfMemory)
+                );
+                space.verify().unwrap();
+                // What fits is served, and what is given back is.
+                let other = space.raw().map(&frames[..100], Protection::ReadWrite, None).unwrap();
+                assert_filled(other, 2, 1);
+                vunmap(space, other);
+                space.purge().unwrap();
+            });
+            assert_filled(small, 2, 1);
+            let all = space.raw().map(&frames, Protection::ReadWrite, None).unwrap();
+            assert_filled(all, 2, 1);
+            [small, all].iter().for_each(|addr| vunmap(space, *addr));
+            free(space, shown);
+            space.purge().unwrap();
+            give(space, &frames);
+        });
+    });
+}
+
+/// Accessible private memory counts; frames are shared memory and do not.
+#[test]
+fn without_memory_areas_do_not_grow_and_nothing_is_lost() {
+    in_own_process(|| {
+        in_both_modes(Config::default(), |space| {
+            // All of the span counts from the start.
+            if space.platform().guards() == Guards::Userfault {
+                return;
+            }
+            let area = space.raw().alloc(&vmalloc::Request::new(4 * MIB).zeroed()).unwrap();
+            let blocked = space.raw().alloc(&vmalloc::Request::new(4 * MIB).zeroed()).unwrap();
+            [area, blocked].iter().for_each(|addr| fill_from(*addr, 1024, 1));
+            limited(libc::RLIMIT_DATA, 128 * MIB, || {
+                for addr in [area, blocked] {
+                    // SAFETY: the test owns the area.
+                    let refused = unsafe { space.raw().realloc(addr, &vmalloc::Request::new(700 * MIB)) };
+                    let Err(AreaError::Alloc(refused)) = refused else { panic!("{refused:?}") };
+                    unbacked(Err::<(), _>(refused), PlatformFault::OutOfMemory);
+                    assert_filled(addr, 1024, 1);
+                    assert!(traps(space, addr + 4 * MIB));
+                    space.verify().unwrap();
+                }
+                unbacked(space.raw().alloc_exec(&Request::new(700 * MIB)), PlatformFault::OutOfMemory);
+                let user = space.raw().alloc_shared(&Request::new(16 * MIB)).unwrap();
+                fill_from(user, 4096, 1);
+                free(space, user);
+                space.purge().unwrap();
+            });
+            // SAFETY: the test owns the area.
+            let grown = unsafe { space.raw().realloc(area, &vmalloc::Request::new(200 * MIB)) }.unwrap();
+            assert_filled(grown, 1024, 1);
+            [grown, blocked].iter().for_each(|addr| free(space, *addr));
+        });
+    });
+}
+
+/// Putting windows back to what they were takes memory, too: until there is some they wait, and
+/// trap no less than before.
+#[test]
+fn what_can_not_be_purged_for_want_of_memory_is_purged_later() {
+    in_own_process(|| {
+        in_both_modes(Config::default(), |space| {
+            let frames = take(space, FRAMES / 2);
+            let addr = space.raw().map(&frames, Protection::ReadWrite, None).unwrap();
+            fill_from(addr, 9, 1);
+            limited(libc::RLIMIT_DATA, 4 * MIB, || {
+                vunmap(space, addr);
+                let purged = space.purge();
+                eprintln!("{purged:?}");
+                assert!(purged.is_ok() || space.stats().lazy_areas == 1);
+                space.verify().unwrap();
+            });
+            space.purge().unwrap();
+            assert!((0..9).all(|page| traps(space, addr + page * PAGE)));
+            give(space, &frames);
+        });
+    });
+}
+
+/// Cached areas are evicted before growing is refused.
+#[test]
+fn what_is_cached_makes_room_for_what_grows() {
+    in_own_process(|| {
+        let Some(space) = space_with(options(Guards::Mprotect), Config::default().cache_bytes(SPAN)) else {
+            return;
+        };
+        let area = space.raw().alloc(&vmalloc::Request::new(MIB)).unwrap();
+        let kept: Vec<_> =
+            (0..200).map(|_| space.raw().alloc(&vmalloc::Request::new(MIB)).unwrap()).collect();
+        kept.iter().for_each(|memory| free(&space, *memory));
+        assert_eq!(space.stats().cached_areas, 200);
+        limited(libc::RLIMIT_DATA, 32 * MIB, || {
+            // SAFETY: the test owns the area.
+            let grown = unsafe { space.raw().realloc(area, &vmalloc::Request::new(150 * MIB)) }.unwrap();
+            free(&space, grown);
+        });
+        assert_whole(&space);
+    });
+}

@@ -1,0 +1,183 @@
+//! Fork: parent and child go on with copies of their own.
+
+use crate::common::*;
+use lock_api::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use vmalloc_linux::{CHUNK_PAGES, FutexLock, Linux, Options, open};
+
+const SPAN: usize = 1 << 30;
+
+for_all_strategies!(
+    in_own_process;
+    parent_and_child_have_memory_of_their_own,
+    a_fork_while_others_map_and_unmap_leaves_a_working_child,
+);
+
+fn parent_and_child_have_memory_of_their_own(linux: &Linux) {
+    let (both, scattered) = (pages(linux, 0, 4), [pages(linux, 10, 2), pages(linux, 20, 2)]);
+    let untouched = pages(linux, 30, 2);
+    map(linux, both);
+    map(linux, untouched);
+    // Before any page is touched, guard pages are all that there is to copy.
+    in_forked_child(|| {
+        assert_traps(linux, pages(linux, 4, 26));
+        assert_traps(linux, pages(linux, 32, 2));
+        assert_reads(linux, untouched, 0);
+        true
+    });
+    fill(linux, both, 1);
+    for range in scattered {
+        map(linux, range);
+        fill(linux, range, 2);
+    }
+    in_forked_child(|| {
+        assert_reads(linux, both, 1);
+        assert_reads(linux, untouched, 0);
+        assert_traps(linux, pages(linux, 4, 6));
+        fill(linux, both, 9);
+        // Two ranges: the vectors must name the child now, not the parent.
+        linux.do_unmap(&scattered).unwrap();
+        scattered.iter().for_each(|range| assert_traps(linux, *range));
+        for index in 1..6 {
+            let fresh = pages(linux, index * CHUNK_PAGES, 3);
+            map(linux, fresh);
+            assert_reads(linux, fresh, 0);
+            assert_traps(linux, pages(linux, index * CHUNK_PAGES + 3, 1));
+        }
+        true
+    });
+    assert_reads(linux, both, 1);
+    for range in scattered {
+        assert_reads(linux, range, 2);
+    }
+    linux.do_unmap(&scattered).unwrap();
+    scattered.iter().for_each(|range| assert_traps(linux, *range));
+    // The child opened these chunks in its own books and its own memory.
+    assert_traps(linux, pages(linux, CHUNK_PAGES, 3));
+    map(linux, pages(linux, CHUNK_PAGES, 3));
+}
+
+/// Maps and unmaps in chunks of the thread's own, opening and closing them, until told to stop.
+fn churn(linux: &Linux, thread: u64, stop: &AtomicBool) {
+    let first = CHURNED.start + thread * 20;
+    let all = pages(linux, first * CHUNK_PAGES, 20 * CHUNK_PAGES);
+    for round in 0.. {
+        if stop.load(Ordering::Relaxed) {
+            return;
+        }
+        let at = (first + round % 19) * CHUNK_PAGES;
+        let ranges = [pages(linux, at + 5, 3), pages(linux, at + CHUNK_PAGES - 2, 4)];
+        ranges.iter().for_each(|range| map(linux, *range));
+        linux.do_unmap(&ranges).unwrap();
+        if round % 16 == 15 {
+            linux.do_unmap(&[all]).unwrap();
+        }
+    }
+}
+
+/// The chunks that two threads open and close while others fork.
+const CHURNED: std::ops::Range<u64> = 10..50;
+
+fn a_fork_while_others_map_and_unmap_leaves_a_working_child(linux: &Linux) {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _stop = StopAtEnd(&stop);
+        for thread in 0..2 {
+            let stop = &stop;
+            scope.spawn(move || churn(linux, thread, stop));
+        }
+        for _ in 0..20 {
+            in_forked_child(|| {
+                // The child has no other threads: it may use what they were opening or closing at
+                // the fork.
+                for chunk in CHURNED {
+                    let fresh = pages(linux, chunk * CHUNK_PAGES + 100, 3);
+                    map(linux, fresh);
+                    assert_reads(linux, fresh, 0);
+                    fill(linux, fresh, 1);
+                    linux.do_unmap(&[fresh, pages(linux, (chunk + 1) * CHUNK_PAGES, 1)]).unwrap();
+                    assert_traps(linux, fresh);
+                }
+                true
+            });
+        }
+    });
+}
+
+/// A layer above, such as a heap: a lock, and what it protects. It has hooks of its own, installed
+/// after those of the platform.
+static LAYER: Mutex<FutexLock, (u64, u64)> = Mutex::new((0, 0));
+
+extern "C" fn hold_layer() {
+    std::mem::forget(LAYER.lock());
+}
+
+extern "C" fn release_layer() {
+    // SAFETY: `hold_layer` locked it in this thread, or in the one that this was forked from.
+    unsafe { LAYER.force_unlock() };
+}
+
+#[test]
+fn a_lock_of_a_layer_above_is_free_and_consistent_in_the_child() {
+    in_own_process(|| {
+        let space = open(Options::new().exactly(SPAN), vmalloc::Config::default().nodes(1)).unwrap();
+        // SAFETY: functions for the life of the program, which do not unwind.
+        let installed =
+            unsafe { libc::pthread_atfork(Some(hold_layer), Some(release_layer), Some(release_layer)) };
+        assert_eq!(installed, 0);
+        let use_it = || {
+            let mut pair = LAYER.lock();
+            pair.0 += 1;
+            // Under the layer's lock, as a heap would.
+            drop(space.buffer(8192).unwrap());
+            pair.1 += 1;
+        };
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let _stop = StopAtEnd(&stop);
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !stop.load(Ordering::Relaxed) {
+                        use_it();
+                    }
+                });
+            }
+            for _ in 0..50 {
+                in_forked_child(|| {
+                    use_it();
+                    let pair = LAYER.lock();
+                    pair.0 == pair.1
+                });
+            }
+        });
+    });
+}
+
+/// Ten thousand spaces in one process, made and dropped, and a fork that holds all of their locks.
+#[test]
+fn ten_thousand_spaces_are_forked_with_and_dropped() {
+    in_own_process(|| {
+        const SPACES: usize = 10_000;
+        let small = || {
+            open(Options::new().exactly(16 << 12).frame_bytes(0), vmalloc::Config::default().nodes(1))
+                .unwrap()
+        };
+        let mut spaces: Vec<_> = (0..SPACES).map(|_| small()).collect();
+        for _ in 0..2 {
+            in_forked_child(|| {
+                spaces.iter().all(|space| space.buffer(4096).is_ok()) && small().buffer(4096).is_ok()
+            });
+            // Every second one goes, from the middle of the list of hooks.
+            let mut kept = false;
+            spaces.retain(|_| {
+                kept = !kept;
+                kept
+            });
+        }
+        assert_eq!(spaces.len(), SPACES / 4);
+        spaces.truncate(10);
+        // As many again, one after the other: what is dropped is forgotten.
+        (0..SPACES).for_each(|_| drop(small()));
+        in_forked_child(|| spaces.iter().all(|space| space.buffer(4096).is_ok()));
+    });
+}

@@ -1,0 +1,231 @@
+//! Forks and sub-spaces: whatever other threads are doing to a root, its children and their spaces,
+//! a child of a fork goes on.
+
+use crate::common::*;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::Scope;
+use vmalloc::{Config, Platform, Protection, Request, Space};
+use vmalloc_linux::{Linux, Options, open_root, share};
+use vmalloc_subspaces::{Placement, Protected, Root, Subspace, SubspaceConfig, SubspaceError, SubspaceState};
+
+const MIB: usize = 1 << 20;
+const PAGE: usize = 4096;
+const FORKS: u64 = 50;
+
+type Part<P = Linux> = Arc<Space<Subspace<P>>>;
+
+/// One node, nothing cached, purges all the time: each lock is held for much of it.
+fn busy() -> SubspaceConfig {
+    SubspaceConfig::default().config(Config::default().unmap_on_free().nodes(1))
+}
+
+fn root() -> Root<Linux> {
+    open_root(Linux::reserve(Options::new().exactly(1 << 30)).unwrap()).unwrap()
+}
+
+fn part<P: vmalloc_linux::fork::OnFutexes>(root: &Root<P>, name: &'static str, bytes: usize) -> Part<P> {
+    share(root.subspace(name, Placement::lowest(bytes), busy()).unwrap()).unwrap()
+}
+
+/// Takes, gives and now and then purges, `rounds` times.
+fn use_it<P: Platform>(space: &Space<P>, rounds: usize) {
+    for round in 0..rounds {
+        let addr = space.raw().alloc(&Request::new(PAGE * (1 + round % 9))).unwrap();
+        // SAFETY: this thread has just allocated it.
+        unsafe { space.raw().free(addr) }.unwrap();
+        if round % 4 == 3 {
+            space.purge().unwrap();
+        }
+    }
+}
+
+/// Repeats `body` on another thread until all forks are done.
+fn repeat<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    stop: &'scope AtomicBool,
+    body: impl Fn() + Send + 'scope,
+) {
+    scope.spawn(move || {
+        while !stop.load(Ordering::Relaxed) {
+            body();
+        }
+    });
+}
+
+/// Forks again and again, while `others` are at work on threads of their own; each child must do
+/// `child`.
+fn forks_amid(others: &[&(dyn Fn() + Sync)], child: impl Fn() -> bool) {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _stop = StopAtEnd(&stop);
+        others.iter().for_each(|body| repeat(scope, &stop, body));
+        for _ in 0..FORKS {
+            in_forked_child(&child);
+        }
+    });
+}
+
+#[test]
+fn a_child_of_a_fork_uses_sub_spaces_that_others_were_using() {
+    in_own_process(|| {
+        let root = root();
+        let parts = [part(&root, "one", 64 * MIB), part(&root, "other", 64 * MIB)];
+        forks_amid(
+            &[&|| use_it(&parts[0], 20), &|| use_it(&parts[0], 20), &|| use_it(&parts[1], 20)],
+            || {
+                parts.iter().for_each(|part| use_it(part, 20));
+                parts.iter().for_each(|part| part.verify().unwrap());
+                // Two areas at most were in the hands of the others.
+                root.subspaces().all(|child| child.used_bytes <= 2 * 9 * PAGE)
+            },
+        );
+    });
+}
+
+#[test]
+fn a_child_of_a_fork_makes_sub_spaces_that_others_were_making_or_dropping() {
+    in_own_process(|| {
+        let root = root();
+        let scratch = || root.subspace("scratch", Placement::highest(16 * MIB), busy());
+        let come_and_go = || {
+            let Ok(space) = scratch() else { return };
+            // It is still handed out when its space ends.
+            space.raw().alloc(&Request::new(3 * PAGE)).unwrap();
+            drop(share(space).unwrap());
+        };
+        let stays = part(&root, "stays", 64 * MIB);
+        forks_amid(&[&come_and_go, &|| use_it(&stays, 20)], || {
+            use_it(&stays, 20);
+            let state = root.subspaces().find(|child| child.name == "scratch").map(|child| child.state);
+            assert_ne!(state, Some(SubspaceState::Changing), "no thread here changes it");
+            match scratch() {
+                Ok(space) => use_it(&share(space).unwrap(), 8),
+                // Lost with the thread that it belonged to.
+                Err(SubspaceError::DuplicateName { .. }) => assert_eq!(state, Some(SubspaceState::Live)),
+                Err(error) => panic!("{error}"),
+            }
+            true
+        });
+    });
+}
+
+#[test]
+fn a_child_of_a_fork_uses_nested_roots_and_protected_children() {
+    in_own_process(|| {
+        let outer = root();
+        let beside = part(&outer, "beside", 16 * MIB);
+        let nested = open_root(outer.divide("nested", Placement::lowest(256 * MIB), None).unwrap()).unwrap();
+        let inner = part(&nested, "inner", 64 * MIB);
+        let text: Arc<Space<Subspace<Subspace<Linux>, Protected>>> = share(
+            nested
+                .protected_subspace("text", Placement::lowest(16 * MIB), Protection::ReadExecute, busy())
+                .unwrap(),
+        )
+        .unwrap();
+        // When its space ends its memory is unmapped through both roots.
+        let scratch = || nested.subspace("scratch", Placement::highest(MIB), busy());
+        let come_and_go = || {
+            let Ok(space) = scratch() else { return };
+            space.raw().alloc(&Request::new(PAGE)).unwrap();
+        };
+        forks_amid(
+            &[&|| use_it(&inner, 20), &|| use_it(&text, 20), &|| use_it(&beside, 20), &come_and_go],
+            || {
+                use_it(&inner, 20);
+                use_it(&text, 20);
+                use_it(&beside, 20);
+                match scratch() {
+                    Ok(space) => use_it(&space, 4),
+                    Err(SubspaceError::DuplicateName { .. }) => {}
+                    Err(error) => panic!("{error}"),
+                }
+                outer.subspaces().all(|child| child.state == SubspaceState::Live)
+            },
+        );
+    });
+}
+
+#[test]
+fn sub_spaces_outlive_the_handle_of_their_root_in_forks_as_well() {
+    in_own_process(|| {
+        let root = root();
+        let one = part(&root, "one", 64 * MIB);
+        drop(root);
+        forks_amid(&[&|| use_it(&one, 20), &|| use_it(&one, 20)], || {
+            use_it(&one, 20);
+            true
+        });
+    });
+}
+
+#[test]
+fn a_reservation_goes_with_its_root_and_children_although_hooks_know_of_it() {
+    in_own_process(|| {
+        let root = root();
+        let start = (root.platform().geometry().span.start() as usize * PAGE) as *mut libc::c_void;
+        // Fails where nothing is mapped.
+        // SAFETY: room for a page's byte.
+        let is_reserved = || unsafe { libc::mincore(start, PAGE, [0_u8; 1].as_mut_ptr()) } == 0;
+        let one = part(&root, "one", MIB);
+        drop(root);
+        assert!(is_reserved(), "a child is left");
+        drop(one);
+        assert!(!is_reserved());
+    });
+}
+
+/// The wait status of a child that calls `body`, and what it wrote to the standard error.
+fn end_of_child(body: impl FnOnce()) -> (i32, String) {
+    let mut pipe = [0; 2];
+    // SAFETY: room for two descriptors.
+    assert_eq!(unsafe { libc::pipe(pipe.as_mut_ptr()) }, 0);
+    // SAFETY: the child calls `body` and ends.
+    let pid = unsafe { libc::fork() };
+    assert!(pid >= 0);
+    if pid == 0 {
+        // SAFETY: open descriptors; a child that hangs is ended by the alarm.
+        unsafe {
+            libc::dup2(pipe[1], 2);
+            libc::alarm(30);
+        }
+        body();
+        // SAFETY: no conditions.
+        unsafe { libc::_exit(0) };
+    }
+    let (mut status, mut text) = (0, [0_u8; 1024]);
+    // SAFETY: open descriptors, room for what is written; the child is ours.
+    let count = unsafe {
+        libc::close(pipe[1]);
+        let count = libc::read(pipe[0], text.as_mut_ptr().cast(), text.len());
+        libc::close(pipe[0]);
+        assert_eq!(libc::waitpid(pid, &mut status, 0), pid);
+        count
+    };
+    (status, String::from_utf8_lossy(&text[..count as usize]).into_owned())
+}
+
+/// A space that was not made safe: its locks may be held at a fork.
+#[test]
+fn a_child_that_asks_for_a_lock_of_a_thread_that_it_does_not_have_says_so() {
+    in_own_process(|| {
+        let space = Space::new(Linux::reserve(Options::new()).unwrap(), Config::default()).unwrap();
+        std::thread::scope(|scope| scope.spawn(|| space.quiesce()).join().unwrap());
+        let (status, text) = end_of_child(|| drop(space.buffer(PAGE)));
+        assert!(libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGABRT, "{status:#x}: {text}");
+        assert!(text.contains("held by another thread at a fork"), "{text}");
+        // A thread of its own, later, waits as everywhere.
+        let (status, text) = end_of_child(|| {
+            let own = Space::new(Linux::reserve(Options::new()).unwrap(), Config::default()).unwrap();
+            own.quiesce();
+            std::thread::scope(|scope| {
+                scope.spawn(|| drop(own.buffer(PAGE).unwrap()));
+                // SAFETY: this thread has just called `quiesce`.
+                unsafe { own.resume() };
+            });
+        });
+        assert_eq!((status, text.as_str()), (0, ""));
+        // SAFETY: a thread that has ended has called `quiesce`.
+        unsafe { space.resume() };
+    });
+}

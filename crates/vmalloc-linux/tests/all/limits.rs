@@ -1,0 +1,440 @@
+//! Limits of the machine: each in a process of its own, which it may ruin.
+
+use crate::common::crowd::Crowd;
+use crate::common::*;
+use vmalloc::{
+    Frame, FrameSupply, MapFrames, PageRange, Platform, PlatformError, PlatformFault, Protect, Protection,
+    ReadNofault, Relocate,
+};
+use vmalloc_linux::{BatchAdvise, CHUNK_PAGES, Guards, Linux, Options, ReserveError};
+
+const SPAN: usize = 1 << 34;
+
+fn set_limit(resource: libc::__rlimit_resource_t, bytes: u64) {
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
+    // SAFETY: a valid limit; this process was made for it.
+    assert_eq!(unsafe { libc::setrlimit(resource, &limit) }, 0);
+}
+
+/// One that can be raised again. What it was.
+fn set_soft_limit(resource: libc::__rlimit_resource_t, bytes: u64) -> u64 {
+    let mut old = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: room for a limit.
+    assert_eq!(unsafe { libc::getrlimit(resource, &mut old) }, 0);
+    let new = libc::rlimit { rlim_cur: bytes, ..old };
+    // SAFETY: a valid limit; this process was made for it.
+    assert_eq!(unsafe { libc::setrlimit(resource, &new) }, 0);
+    old.rlim_cur
+}
+
+#[test]
+fn a_limit_on_address_space_makes_the_span_smaller_and_is_named_when_it_forbids_it() {
+    in_own_process(|| {
+        const LIMIT: u64 = 4 << 30;
+        set_limit(libc::RLIMIT_AS, LIMIT);
+
+        let linux = Linux::reserve(Options::new()).unwrap();
+        assert!(linux.reserved_bytes() as u64 <= LIMIT / 2);
+        assert!(linux.reserved_bytes() as u64 >= LIMIT / 8);
+        map(&linux, pages(&linux, 0, 4));
+        drop(linux);
+
+        let exactly = Linux::reserve(Options::new().exactly(1 << 40)).unwrap_err();
+        let ReserveError::AddressSpaceLimit { bytes, limit, .. } = exactly else { panic!("{exactly:?}") };
+        assert_eq!((bytes, limit), (1 << 40, LIMIT));
+        assert!(exactly.to_string().contains("RLIMIT_AS, which is 4294967296 bytes"), "{exactly}");
+
+        let at_least = Linux::reserve(Options::new().min_bytes(1 << 33)).unwrap_err();
+        assert!(
+            matches!(at_least, ReserveError::AddressSpaceLimit { bytes: 0x2_0000_0000, .. }),
+            "{at_least:?}"
+        );
+    });
+}
+
+#[test]
+fn more_than_the_machine_has_is_refused_or_halved() {
+    in_own_process(|| {
+        let bytes = 1 << 60;
+        let refused = Linux::reserve(Options::new().exactly(bytes)).unwrap_err();
+        assert!(matches!(refused, ReserveError::NoRoom { bytes: 0x1000_0000_0000_0000, .. }), "{refused:?}");
+        let halved = Linux::reserve(Options::new().max_bytes(bytes)).unwrap();
+        assert!(halved.reserved_bytes() < bytes && halved.reserved_bytes().is_power_of_two());
+    });
+}
+
+/// `RLIMIT_DATA` counts accessible memory: opening a chunk or an area runs into it.
+#[test]
+fn want_of_memory_maps_nothing_and_passes() {
+    in_own_process(|| {
+        for guards in Guards::all() {
+            let Some(linux) = reserve(SPAN, guards, BatchAdvise::Loop) else { continue };
+            let first = pages(&linux, 0, 1);
+            map(&linux, first);
+            fill(&linux, first, 1);
+            // SAFETY: no conditions.
+            let unlimited = libc::rlimit { rlim_cur: 1 << 30, rlim_max: libc::RLIM_INFINITY };
+            // SAFETY: a valid limit.
+            assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_DATA, &unlimited) }, 0);
+
+            // In the middle of the huge area to come, a chunk that is open: it is opened in two
+            // steps.
+            let middle = pages(&linux, 3 * CHUNK_PAGES, 1);
+            map(&linux, middle);
+            linux.do_unmap(&[middle]).unwrap();
+            let huge = pages(&linux, 2, SPAN as u64 / 8192);
+            let refused = linux.do_map(huge).unwrap_err();
+            assert_eq!(refused.fault, PlatformFault::OutOfMemory);
+            assert_reads(&linux, first, 1);
+            assert_traps(&linux, pages(&linux, 1, 8));
+            for chunk in 1..5 {
+                assert_traps(&linux, pages(&linux, chunk * CHUNK_PAGES, 8));
+            }
+
+            let small = pages(&linux, CHUNK_PAGES - 2, 4);
+            map(&linux, small);
+            assert_reads(&linux, small, 0);
+        }
+    });
+}
+
+/// Maps an area of one page, and leaves one free behind it, until that is refused.
+fn map_until_refused(linux: &Linux, most: u64) -> (u64, PlatformError) {
+    for index in 0..most {
+        if let Err(error) = linux.do_map(pages(linux, 2 * index, 1)) {
+            return (index, error);
+        }
+    }
+    panic!("{most} areas were mapped");
+}
+
+#[test]
+fn mprotect_guards_stop_before_the_limit_on_mappings() {
+    in_own_process(|| {
+        let Some(max) = map_limit() else { return };
+        let Some(linux) = reserve(SPAN, Guards::Mprotect, BatchAdvise::Loop) else { return };
+        let (mapped, refused) = map_until_refused(&linux, max);
+        assert_eq!(refused.fault, PlatformFault::MapLimit, "{refused}");
+        assert!(refused.to_string().contains("vm.max_map_count"), "{refused}");
+        assert!(mapped > max / 4, "only {mapped} of {max}");
+
+        // The rest of the program goes on, and what is freed can be had again.
+        assert_eq!(std::thread::spawn(|| vec![1_u8; 1 << 22].len()).join().unwrap(), 1 << 22);
+        assert_traps(&linux, pages(&linux, 2 * mapped, 1));
+        let some: Vec<_> = (0..200).map(|index| pages(&linux, 2 * index, 1)).collect();
+        linux.do_unmap(&some).unwrap();
+        some.iter().take(100).for_each(|range| map(&linux, *range));
+    });
+}
+
+#[test]
+fn at_the_limit_on_mappings_nothing_is_lost() {
+    in_own_process(|| {
+        let Some(max) = map_limit() else { return };
+        for guards in guards_by_mapping() {
+            let Some(linux) = reserve(SPAN, guards, BatchAdvise::Loop) else { continue };
+            let whole = pages(&linux, 0, 16 * CHUNK_PAGES);
+            let far = pages(&linux, 40 * CHUNK_PAGES + 5, 3);
+            let inside = pages(&linux, 2 * CHUNK_PAGES, 9 * CHUNK_PAGES);
+            map(&linux, whole);
+            let sample = pages(&linux, 2 * CHUNK_PAGES + 1, 3);
+            fill(&linux, sample, 4);
+            let crowd = Crowd::gather(max);
+
+            let refused = linux.do_map(far).unwrap_err();
+            let unmapped = linux.do_unmap(&[inside]);
+            drop(crowd);
+
+            assert_eq!(refused.fault, PlatformFault::MapLimit, "{refused}");
+            assert!(refused.call.contains("vm.max_map_count"));
+            assert_traps(&linux, far);
+            match guards {
+                // Marks stand in for the mappings that could not be had.
+                Guards::PteMarkers => unmapped.unwrap(),
+                _ => {
+                    assert_eq!(unmapped.unwrap_err().fault, PlatformFault::MapLimit);
+                    linux.do_unmap(&[inside]).unwrap();
+                }
+            }
+            assert_traps(&linux, sample);
+            for range in [sample, far] {
+                map(&linux, range);
+                assert_reads(&linux, range, 0);
+            }
+            assert_eq!(peek(&linux, sample.start() - 1), None);
+            assert_eq!(peek(&linux, inside.end()), Some(0));
+        }
+    });
+}
+
+/// Windows of one page each, scattered in the span and in the supply, until that is refused.
+fn window_until_refused(linux: &Linux, frames: &[Frame], most: u64) -> (u64, PlatformError) {
+    for index in 0..most {
+        let frame = frames[index as usize % frames.len()];
+        let range = pages(linux, 3 * index, 1);
+        // SAFETY: the test owns the range, and took the frame.
+        if let Err(error) = unsafe { linux.map_frames(range, &[frame], Protection::ReadWrite) } {
+            return (index, error);
+        }
+    }
+    panic!("{most} windows were mapped");
+}
+
+#[test]
+fn windows_stop_before_the_limit_on_mappings() {
+    in_own_process(|| {
+        let Some(max) = map_limit() else { return };
+        for guards in guards_by_mapping() {
+            let Some(linux) = reserve(SPAN, guards, BatchAdvise::PidfdSelf) else { continue };
+            let frames = scattered_frames(&linux, 100);
+            frames.iter().for_each(|frame| set_frame(&linux, *frame, 5));
+            let (in_several_mappings, elsewhere) = (pages(&linux, 1 << 20, 12), pages(&linux, 1 << 21, 12));
+            map_in_several(&linux, in_several_mappings);
+            let before = mappings(&linux);
+            let (mapped, refused) = window_until_refused(&linux, &frames, max);
+            assert_eq!(refused.fault, PlatformFault::MapLimit, "{refused}");
+            assert!(refused.to_string().contains("vm.max_map_count"), "{refused}");
+            assert!(mapped > max / 4, "only {mapped} of {max}");
+            assert!(mappings(&linux) as u64 <= max * 9 / 10);
+            assert_traps(&linux, pages(&linux, 3 * mapped, 1));
+            assert_eq!(linux.frame_at(linux.geometry().span.start() + 3 * mapped), None);
+            assert_reads(&linux, pages(&linux, 3 * (mapped - 1), 1), 5);
+
+            // All draw from the same budget.
+            assert_stays(&linux, in_several_mappings, elsewhere);
+            // Windows in place of windows cost nothing.
+            map_frames(&linux, pages(&linux, 300, 1), &[frames[7]]);
+            // The rest of the program goes on, and what is freed can be had again.
+            assert_eq!(std::thread::spawn(|| vec![1_u8; 1 << 22].len()).join().unwrap(), 1 << 22);
+            let all: Vec<_> = (0..mapped).map(|index| pages(&linux, 3 * index, 1)).collect();
+            linux.do_unmap(&all).unwrap();
+            all.iter().step_by(17).for_each(|range| assert_traps(&linux, *range));
+            assert!(mappings(&linux) <= before + 4, "{} mappings, there were {before}", mappings(&linux));
+            map(&linux, all[3]);
+            assert_reads(&linux, all[3], 0);
+        }
+    });
+}
+
+/// Five mappings: moved twice, and a part of it can't be written. Each page has a value of its own.
+fn map_in_several(linux: &Linux, range: PageRange) {
+    let part = |first, len| PageRange::from_len(range.start() + first, len).unwrap();
+    let begin = pages(linux, 1 << 19, 3);
+    map(linux, begin);
+    fill(linux, begin, 0);
+    // SAFETY: the test owns all of them.
+    unsafe {
+        linux.relocate(begin, part(0, 3)).unwrap();
+        linux.do_unmap(&[begin]).unwrap();
+        map(linux, part(3, 9));
+        for page in (0..12).filter(|page| *page != 4) {
+            fill(linux, part(page, 1), page as u8 + 1);
+        }
+        linux.protect(part(1, 1), Protection::Read).unwrap();
+        linux.protect(part(6, 3), Protection::Read).unwrap();
+    }
+}
+
+fn assert_in_several(linux: &Linux, range: PageRange) {
+    for page in 0..12 {
+        let value = if page == 4 { 0 } else { page as u8 + 1 };
+        assert_eq!(peek(linux, range.start() + page), Some(value), "page {page}");
+    }
+}
+
+/// Moving is refused at the limit on mappings, and both ranges are as before.
+fn assert_stays(linux: &Linux, from: PageRange, to: PageRange) {
+    // SAFETY: the test owns both.
+    let refused = unsafe { linux.relocate(from, to) }.unwrap_err();
+    assert_eq!(refused.fault, PlatformFault::MapLimit, "{refused}");
+    assert_in_several(linux, from);
+    assert_traps(linux, to);
+}
+
+/// The kernel's own refusal, before each of the mappings that an area is in.
+#[test]
+fn a_move_that_the_kernel_refuses_in_the_middle_moves_nothing() {
+    in_own_process(|| {
+        let Some(max) = map_limit() else { return };
+        for guards in guards_by_mapping() {
+            let Some(linux) = reserve(SPAN, guards, BatchAdvise::PidfdSelf) else { continue };
+            let (from, to) = (pages(&linux, 100, 12), pages(&linux, 200, 12));
+            map_in_several(&linux, from);
+            // The chunks are open, and what is there was restored: only the moves are refused.
+            map_in_several(&linux, to);
+            linux.do_unmap(&[to]).unwrap();
+            let before = mappings(&linux);
+            // The budget believes that there is plenty.
+            let mut crowd = Crowd::gather(max);
+            let mut refusals = 0;
+            // SAFETY: the test owns both.
+            while let Err(refused) = unsafe { linux.relocate(from, to) } {
+                refusals += 1;
+                assert_eq!(refused.fault, PlatformFault::MapLimit, "{refused}");
+                assert_in_several(&linux, from);
+                assert_traps(&linux, to);
+                crowd.thin();
+                assert!(refusals < 40, "{refused}");
+            }
+            eprintln!("{guards:?}: {refusals} refusals");
+            assert!(refusals > 4, "{refusals} refusals");
+            assert_in_several(&linux, to);
+            assert_traps(&linux, from);
+            drop(crowd);
+            linux.do_unmap(&[from]).unwrap();
+            assert!(mappings(&linux) <= before + 3, "{} mappings, there were {before}", mappings(&linux));
+            linux.do_unmap(&[to]).unwrap();
+            assert!(mappings(&linux) <= 4, "{} mappings are left", mappings(&linux));
+        }
+    });
+}
+
+/// Not for want of mappings: then what was moved before is moved back, and not copied.
+#[test]
+fn a_move_into_a_hole_of_the_span_is_undone() {
+    in_own_process(|| {
+        for guards in guards_by_mapping() {
+            let Some(linux) = reserve(SPAN, guards, BatchAdvise::PidfdSelf) else { continue };
+            let (from, to) = (pages(&linux, 100, 12), pages(&linux, 200, 12));
+            map_in_several(&linux, from);
+            // Somebody has unmapped the last pages: the last of five moves finds nothing.
+            let end = page_ptr(&linux, from.end() - 3).cast();
+            let bytes = 3 << linux.geometry().page_shift;
+            // SAFETY: the test owns the pages.
+            assert_eq!(unsafe { libc::munmap(end, bytes) }, 0);
+            let before = mappings(&linux);
+            // SAFETY: the test owns both.
+            let refused = unsafe { linux.relocate(from, to) }.unwrap_err();
+            assert_eq!(refused.fault, PlatformFault::Unsupported, "{refused}");
+            assert_traps(&linux, to);
+            for page in (0..9).filter(|page| *page != 4) {
+                assert_eq!(peek(&linux, from.start() + page), Some(page as u8 + 1), "page {page}");
+            }
+            assert_eq!(peek(&linux, from.start() + 4), Some(0));
+            assert!(mappings(&linux) <= before + 1, "{} mappings, there were {before}", mappings(&linux));
+            // The span is unmapped as one.
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+            // SAFETY: nothing is there.
+            let again = unsafe { libc::mmap(end, bytes, libc::PROT_NONE, flags, -1, 0) };
+            assert_eq!(again, end);
+        }
+    });
+}
+
+/// The kernel's own refusal, in the middle of a range.
+#[test]
+fn windows_that_the_kernel_refuses_leave_nothing_behind() {
+    in_own_process(|| {
+        let Some(max) = map_limit() else { return };
+        for guards in guards_by_mapping() {
+            let Some(linux) = reserve(SPAN, guards, BatchAdvise::PidfdSelf) else { continue };
+            let frames = scattered_frames(&linux, 100);
+            let (windows, plain, moved) =
+                (pages(&linux, 10, 100), pages(&linux, 200, 9), pages(&linux, 220, 9));
+            let fresh = pages(&linux, 400, 100);
+            map_frames(&linux, pages(&linux, 10, 4), &frames[..4]);
+            fill(&linux, pages(&linux, 10, 4), 6);
+            map(&linux, plain);
+            fill(&linux, plain, 7);
+            // The budget believes that there is plenty.
+            let crowd = Crowd::gather(max);
+            // The one that puts windows back to what they were comes last: it makes room.
+            // SAFETY: the test owns the ranges, and took the frames.
+            let refusals = unsafe {
+                [
+                    linux.relocate(plain, moved),
+                    linux.protect(pages(&linux, 202, 3), Protection::Read),
+                    linux.map_frames(fresh, &frames, Protection::ReadWrite),
+                    linux.map_frames(windows, &frames, Protection::ReadWrite),
+                ]
+            };
+            let trap =
+                [fresh, moved].map(|range| (peek(&linux, range.start()), peek(&linux, range.end() - 1)));
+            drop(crowd);
+            for refused in refusals {
+                let refused = refused.unwrap_err();
+                assert_eq!(refused.fault, PlatformFault::MapLimit, "{refused}");
+                assert!(refused.call.contains("vm.max_map_count"), "{refused}");
+            }
+            assert_eq!(trap, [(None, None); 2]);
+            for range in [windows, fresh] {
+                linux.do_unmap(&[range]).unwrap();
+                assert_traps(&linux, range);
+                map_frames(&linux, range, &frames);
+                assert_reads(&linux, pages(&linux, range.start() - linux.geometry().span.start(), 4), 6);
+            }
+            assert_reads(&linux, plain, 7);
+            // Whether a part has another protection is no longer known: then the pages are not
+            // moved. SAFETY: as above.
+            unsafe {
+                assert!(linux.relocate(plain, moved).is_err());
+                linux.protect(plain, Protection::ReadWrite).unwrap();
+                linux.relocate(plain, moved).unwrap();
+            }
+            assert_reads(&linux, moved, 7);
+        }
+    });
+}
+
+#[test]
+fn a_limit_on_address_space_makes_the_supply_smaller_and_windows_fit_in_it() {
+    in_own_process(|| {
+        const LIMIT: u64 = 4 << 30;
+        set_soft_limit(libc::RLIMIT_AS, LIMIT);
+        let linux = Linux::reserve(Options::new()).unwrap();
+        let linear = linux.geometry().linear_map.unwrap().len() << linux.geometry().page_shift;
+        assert!((LIMIT / 32..=LIMIT / 4).contains(&linear), "{linear} bytes of frames");
+        let frames = scattered_frames(&linux, 50);
+        // Next to nothing is left: windows take the place of what was reserved, but for the moment
+        // of the call.
+        let used = std::fs::read_to_string("/proc/self/statm").unwrap();
+        let used: u64 = used.split(' ').next().unwrap().parse().unwrap();
+        let used = used << linux.geometry().page_shift;
+        set_soft_limit(libc::RLIMIT_AS, used);
+        let (range, plain) = (pages(&linux, 5, 50), pages(&linux, 100, 10));
+        // SAFETY: the test owns the range, and took the frames.
+        let refused = unsafe { linux.map_frames(range, &frames, Protection::ReadWrite) };
+        assert_eq!(refused.map_err(|refused| refused.fault), Err(PlatformFault::OutOfMemory));
+        assert_traps(&linux, range);
+        set_soft_limit(libc::RLIMIT_AS, used + (1 << 20));
+        for _ in 0..3 {
+            map_frames(&linux, range, &frames);
+            fill(&linux, range, 3);
+            map(&linux, plain);
+            // SAFETY: the test owns the range.
+            unsafe { linux.protect(plain, Protection::Read) }.unwrap();
+            linux.do_unmap(&[range, plain]).unwrap();
+            assert_traps(&linux, range);
+        }
+        // Too little for any supply.
+        drop(linux);
+        let none = Linux::reserve(Options::new().min_bytes(1 << 20)).unwrap();
+        assert!(none.reserved_bytes() >= 1 << 20);
+    });
+}
+
+/// Taking frames needs a descriptor for a moment, and a file of that size.
+#[test]
+fn limits_on_descriptors_and_files_refuse_frames_until_they_are_raised() {
+    in_own_process(|| {
+        let linux = Linux::reserve(Options::new().exactly(1 << 28)).unwrap();
+        for (resource, fault) in
+            [(libc::RLIMIT_NOFILE, PlatformFault::Other), (libc::RLIMIT_FSIZE, PlatformFault::OutOfMemory)]
+        {
+            let old = set_soft_limit(resource, 0);
+            let refused = linux.take_run(1, 1);
+            set_soft_limit(resource, old);
+            assert_eq!(refused.unwrap_err().fault, fault);
+        }
+        let frames = scattered_frames(&linux, 3);
+        // No descriptor is kept.
+        set_limit(libc::RLIMIT_NOFILE, 0);
+        map_frames(&linux, pages(&linux, 0, 3), &frames);
+        let mut to = [9; 4];
+        let addr = page_ptr(&linux, linux.geometry().span.start()).addr();
+        assert_eq!(
+            (linux.read_nofault(addr, &mut to), linux.read_nofault(addr + (3 << 12) - 1, &mut to)),
+            (4, 1)
+        );
+    });
+}

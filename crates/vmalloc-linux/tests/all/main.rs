@@ -1,0 +1,36 @@
+//! Tests of the platform on this machine's kernel.
+//!
+//! All of them share a process, and run at once. So a test that looks at its process as a whole,
+//! changes it or forks gets a process of its own: `vmalloc_harness::in_own_process`. No test forks
+//! here: a fork shares the pages of all tests, and waits for their locks.
+
+#[macro_use]
+mod common;
+
+mod attributes;
+mod commit;
+mod drain;
+mod environment;
+mod family;
+mod fork;
+mod forked_roots;
+mod frame_pages;
+mod frames;
+mod gather;
+mod grace;
+mod hardening;
+mod kernels;
+mod limits;
+mod misuse;
+mod notify;
+mod owned;
+mod populate;
+mod programs;
+mod relocate;
+mod root;
+mod signals;
+mod space;
+mod strategies;
+mod trap_limits;
+mod trap_report;
+mod traps;

@@ -1,0 +1,82 @@
+//! Notifiers and forks: a child calls them, whatever its parent's threads were doing.
+
+use crate::common::{in_forked_child, in_own_process};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use vmalloc::{Config, Notifier, Request, Space};
+use vmalloc_linux::{Linux, Options, open};
+
+const BYTES: usize = 16 * 4096;
+
+/// Holds areas, and may be told to stay inside a call.
+struct Cache {
+    space: Arc<Space<Linux>>,
+    held: Mutex<Vec<usize>>,
+    stays: AtomicBool,
+    inside: AtomicBool,
+    calls: AtomicU64,
+}
+
+impl Notifier for Cache {
+    fn make_room(&self, _: u64) -> u64 {
+        self.calls.fetch_add(1, SeqCst);
+        if self.stays.load(SeqCst) {
+            self.inside.store(true, SeqCst);
+            while self.stays.load(SeqCst) {
+                thread::yield_now();
+            }
+            return 0;
+        }
+        let held = std::mem::take(&mut *self.held.lock().expect("no panic"));
+        held.iter().for_each(|&addr| free(&self.space, addr));
+        held.len() as u64 * 17
+    }
+}
+
+fn free(space: &Space<Linux>, addr: usize) {
+    // SAFETY: nothing uses the area any more.
+    unsafe { space.raw().free(addr) }.expect("it was allocated");
+}
+
+/// Lets a thread go on that stays inside a call, also when the test fails.
+struct EndStay<'a>(&'a Cache);
+
+impl Drop for EndStay<'_> {
+    fn drop(&mut self) {
+        self.0.stays.store(false, SeqCst);
+    }
+}
+
+#[test]
+fn a_fork_while_a_thread_is_inside_a_notifier_leaves_a_child_that_calls_them() {
+    in_own_process(|| {
+        let options = Options::new().exactly(64 << 20).frame_bytes(0).without_drain_thread();
+        let space = open(options, Config::default()).expect("a space");
+        let mut areas: Vec<usize> =
+            std::iter::from_fn(|| space.raw().alloc(&Request::new(BYTES)).ok()).collect();
+        let held = Mutex::new(areas.split_off(areas.len() - 100));
+        let (stays, inside, calls) = (AtomicBool::new(true), AtomicBool::new(false), AtomicU64::new(0));
+        let cache = Arc::new(Cache { space: space.clone(), held, stays, inside, calls });
+        let notifier: Arc<dyn Notifier> = cache.clone();
+        space.register_notifier(&notifier).expect("there is memory");
+        thread::scope(|scope| {
+            scope.spawn(|| space.raw().alloc(&Request::new(BYTES)));
+            while !cache.inside.load(SeqCst) {
+                thread::yield_now();
+            }
+            let _guard = EndStay(&cache);
+            in_forked_child(|| {
+                cache.stays.store(false, SeqCst);
+                let before = cache.calls.load(SeqCst);
+                let met = space.raw().alloc(&Request::new(BYTES)).is_ok();
+                areas.iter().for_each(|&addr| free(&space, addr));
+                space.purge().expect("the kernel agrees");
+                space.raw().alloc(&Request::new(4096)).expect("all is free");
+                let (calls, pooled) = (cache.calls.load(SeqCst) - before, space.stats().pooled_areas);
+                assert!(met && calls == 1 && pooled > 0, "{met}, {calls} calls, {pooled} areas pooled");
+                true
+            });
+        });
+    });
+}

@@ -1,0 +1,219 @@
+//! Pages moved to other addresses, with every strategy that the kernel has.
+
+use crate::common::crowd::Crowd;
+use crate::common::*;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use vmalloc::{Config, Discard, PageRange, PlatformFault, Protection, Relocate, Request};
+use vmalloc_linux::{BatchAdvise, CHUNK_PAGES, Guards, Linux, Options, open};
+
+/// 1 GiB: many chunks, and room to close some.
+const SPAN: usize = 1 << 30;
+
+for_all_strategies!(
+    here;
+    moved_pages_keep_their_content_and_leave_a_trap,
+    a_refused_move_leaves_the_pages_in_place,
+    an_area_of_several_mappings_moves_with_its_protections,
+);
+
+/// Small areas of userfaultfd can't be moved: the answer says so, and changes nothing.
+fn cannot_move(linux: &Linux) -> bool {
+    if linux.guards() != Guards::Userfault {
+        return false;
+    }
+    let (from, to) = (pages(linux, 10, 4), pages(linux, 100, 4));
+    map(linux, from);
+    fill(linux, from, 3);
+    // SAFETY: the test owns both.
+    let moved = unsafe { linux.relocate(from, to) };
+    assert_eq!(moved.map_err(|error| error.fault), Err(PlatformFault::Unsupported));
+    assert_reads(linux, from, 3);
+    assert_traps(linux, to);
+    linux.do_unmap(&[from]).unwrap();
+    true
+}
+
+fn moved_pages_keep_their_content_and_leave_a_trap(linux: &Linux) {
+    if cannot_move(linux) {
+        return;
+    }
+    let before = {
+        map(linux, pages(linux, 0, 1));
+        mappings(linux)
+    };
+    let mut at = pages(linux, 10, 40);
+    map(linux, at);
+    for (page, value) in (at.start()..at.end()).zip(1..) {
+        // Some pages were never touched.
+        if value % 5 != 0 {
+            fill(linux, PageRange::from_len(page, 1).unwrap(), value);
+        }
+    }
+    // Into the same chunk, over two that are closed, and onwards from there.
+    for offset in [100, 3 * CHUNK_PAGES - 20, 200, 900] {
+        let to = pages(linux, offset, 40);
+        // SAFETY: the test owns both.
+        unsafe { linux.relocate(at, to) }.unwrap();
+        assert_traps(linux, at);
+        for (page, value) in (to.start()..to.end()).zip(1..) {
+            assert_eq!(peek(linux, page), Some(if value % 5 == 0 { 0 } else { value }));
+        }
+        assert_eq!([peek(linux, to.start() - 1), peek(linux, to.end())], [None; 2]);
+        linux.do_unmap(&[at]).unwrap();
+        map(linux, at);
+        assert_reads(linux, at, 0);
+        linux.do_unmap(&[at]).unwrap();
+        at = to;
+    }
+    linux.do_unmap(&[at]).unwrap();
+    assert_traps(linux, at);
+    map(linux, at);
+    assert_reads(linux, at, 0);
+    linux.do_unmap(&[at]).unwrap();
+    assert!(mappings(linux) <= before + 4, "{} mappings, there were {before}", mappings(linux));
+}
+
+fn a_refused_move_leaves_the_pages_in_place(linux: &Linux) {
+    let (from, to) = (pages(linux, 3, 4), pages(linux, 20, 4));
+    let frames = scattered_frames(linux, 4);
+    map_frames(linux, from, &frames);
+    fill(linux, from, 5);
+    let refuse = |from, to| {
+        // SAFETY: the test owns both.
+        let refused = unsafe { linux.relocate(from, to) }.unwrap_err();
+        assert_eq!(refused.fault, PlatformFault::Unsupported, "{refused}");
+        assert_reads(linux, from, 5);
+    };
+    refuse(from, to);
+    assert_traps(linux, to);
+    linux.do_unmap(&[from]).unwrap();
+    map(linux, from);
+    fill(linux, from, 5);
+    refuse(from, pages(linux, 6, 4));
+    refuse(from, pages(linux, 20, 3));
+    // Too many mappings.
+    let (from, to) = (pages(linux, 40, 9), pages(linux, 60, 9));
+    map(linux, from);
+    fill(linux, from, 5);
+    (41..49).step_by(2).for_each(|page| protect(linux, pages(linux, page, 1), Protection::Read));
+    refuse(from, to);
+    assert_traps(linux, to);
+    assert!(!can_write(linux, from.start() + 1) && can_write(linux, from.start()));
+    map(linux, to);
+    assert_reads(linux, to, 0);
+}
+
+fn an_area_of_several_mappings_moves_with_its_protections(linux: &Linux) {
+    if cannot_move(linux) {
+        return;
+    }
+    let mut at = pages(linux, 10, 8);
+    map(linux, at);
+    let before = mappings(linux);
+    let value = |offset: u64| if offset == 1 { 0 } else { offset as u8 + 1 };
+    for offset in (0..8).filter(|offset| *offset != 1) {
+        fill(linux, PageRange::from_len(at.start() + offset, 1).unwrap(), value(offset));
+    }
+    // Three mappings, then five; a part of what was moved is protected, too.
+    protect(linux, pages(linux, 13, 2), Protection::Read);
+    for (round, offset) in [CHUNK_PAGES - 4, 100, 3 * CHUNK_PAGES].into_iter().enumerate() {
+        let to = pages(linux, offset, 8);
+        // SAFETY: the test owns both.
+        unsafe { linux.relocate(at, to) }.unwrap();
+        assert_traps(linux, at);
+        linux.do_unmap(&[at]).unwrap();
+        if round == 0 {
+            protect(linux, PageRange::from_len(to.start() + 6, 1).unwrap(), Protection::ReadExecute);
+        }
+        for offset in 0..8 {
+            let page = to.start() + offset;
+            assert_eq!(peek(linux, page), Some(value(offset)), "{offset} in round {round}");
+            assert_eq!(can_write(linux, page), ![3, 4, 6].contains(&offset), "{offset} in round {round}");
+        }
+        assert_eq!([peek(linux, to.start() - 1), peek(linux, to.end())], [None; 2]);
+        at = to;
+    }
+    linux.do_unmap(&[at]).unwrap();
+    assert_traps(linux, at);
+    assert!(mappings(linux) <= before + 4, "{} mappings, there were {before}", mappings(linux));
+}
+
+/// Registers memory with a userfaultfd(2) of the program's own, for protection against writes:
+/// `None` where the kernel refuses.
+fn armed(addr: usize, bytes: usize) -> Option<OwnedFd> {
+    // `UFFDIO_API`, `UFFDIO_REGISTER`, and what they exchange, see `linux/userfaultfd.h`.
+    const REQUESTS: [libc::c_ulong; 2] = [0xc018_aa3f, 0xc020_aa00];
+    let (mut api, mut register) = ([0xaa_u64, 0, 0], [addr as u64, bytes as u64, 2, 0]);
+    // SAFETY: a descriptor alone changes nothing; the structures are the calls', and nothing writes
+    // to the memory.
+    unsafe {
+        let fd = libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC | 1);
+        if fd < 0 {
+            return None;
+        }
+        let fd = OwnedFd::from_raw_fd(fd as i32);
+        let answers = [
+            libc::ioctl(fd.as_raw_fd(), REQUESTS[0] as _, &raw mut api),
+            libc::ioctl(fd.as_raw_fd(), REQUESTS[1] as _, &raw mut register),
+        ];
+        (answers == [0, 0]).then_some(fd)
+    }
+}
+
+/// From Linux 6.17 on the kernel moves the mappings in front of one that it refuses to move.
+#[test]
+fn a_move_that_is_refused_half_way_loses_no_content() {
+    const PAGE: usize = 4096;
+    for (guards, first_armed) in
+        guards_by_mapping().flat_map(|guards| [(guards, 4), (guards, 0), (guards, 7)])
+    {
+        let options = Options::new().exactly(SPAN).guards(guards);
+        let Some(space) = opened(open(options, Config::default())) else { continue };
+        let old = space.raw().alloc(&Request::new(8 * PAGE)).unwrap();
+        let byte = |addr: usize, page: usize| {
+            std::ptr::with_exposed_provenance_mut::<u8>(addr + page * PAGE + 7 * page)
+        };
+        // SAFETY: the area is the test's. Page 2 was never touched.
+        [0, 1, 3, 4, 5, 6, 7].iter().for_each(|page| unsafe { byte(old, *page).write(101 + *page as u8) });
+        let Some(_fd) = armed(old + first_armed * PAGE, (8 - first_armed) * PAGE) else {
+            return not_run("userfaultfd", std::io::Error::last_os_error());
+        };
+        // SAFETY: the area is the test's, which uses the new address from here on.
+        let new = unsafe { space.raw().realloc(old, &Request::new(100 * PAGE)) }.unwrap();
+        // SAFETY: as above.
+        let read: Vec<_> = (0..8).map(|page| unsafe { byte(new, page).read() }).collect();
+        assert_eq!(read, [101, 102, 0, 104, 105, 106, 107, 108], "{guards:?}, armed from {first_armed} on");
+        // SAFETY: as above.
+        unsafe { space.raw().free(new) }.unwrap();
+        space.purge().unwrap();
+        space.verify().unwrap();
+    }
+}
+
+/// Moved pages are replaced when they are discarded, and nothing has to be split for that.
+#[test]
+fn moved_pages_are_discarded_where_no_mappings_are_left() {
+    in_own_process(|| {
+        let Some(max): Option<u64> = map_limit() else { return };
+        // A few more than the eighth that the budget leaves alone.
+        let mut crowd = Crowd::gather(max);
+        (0..max / 8 + 200_u64).for_each(|_| crowd.thin());
+        let linux = reserve(SPAN, Guards::Mprotect, BatchAdvise::Loop).unwrap();
+        let (from, to) = (pages(&linux, 10, 8), pages(&linux, 100, 8));
+        map(&linux, from);
+        fill(&linux, from, 1);
+        // SAFETY: the test owns both.
+        unsafe { linux.relocate(from, to) }.unwrap();
+        let draw = |nth: u64| linux.do_map(pages(&linux, 1000 + 4 * nth, 1)).err();
+        let refused = (0..500).find_map(draw).expect("the budget is used up");
+        assert_eq!(refused.fault, PlatformFault::MapLimit);
+        // SAFETY: the test owns the pages, and nothing refers to them.
+        unsafe { linux.discard(&[to]) }.unwrap();
+        assert_reads(&linux, to, 0);
+        fill(&linux, to, 2);
+        assert_reads(&linux, to, 2);
+        drop(crowd);
+        linux.do_unmap(&[to]).unwrap();
+        assert_traps(&linux, to);
+    });
+}

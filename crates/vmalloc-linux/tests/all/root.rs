@@ -1,0 +1,82 @@
+//! Sub-spaces of real memory.
+
+use crate::common::reserve;
+use vmalloc::{AllocError, Area, Config, Policy, Protection, Request};
+use vmalloc_linux::{BatchAdvise, Guards, Linux, Options};
+use vmalloc_subspaces::{LIMIT_BYTES, Placement, Root, SubspaceConfig, SubspaceError};
+
+const MIB: usize = 1 << 20;
+
+fn root() -> Root<Linux> {
+    Root::new(Linux::reserve(Options::new().exactly(256 * MIB)).unwrap()).unwrap()
+}
+
+#[test]
+fn buffers_of_children_are_memory_and_count() {
+    let root = root();
+    let down =
+        SubspaceConfig::default().config(Config::default().policy(Policy::Highest)).limit_bytes(8 * MIB);
+    let caches = root.subspace("caches", Placement::lowest(64 * MIB), SubspaceConfig::default()).unwrap();
+    let modules = root.subspace("modules", Placement::highest(32 * MIB), down).unwrap();
+    for _ in 0..20 {
+        let mut low = caches.zeroed_buffer(MIB / 2).unwrap();
+        let mut high = modules.zeroed_buffer(MIB / 2 + 5).unwrap();
+        assert!(low.iter().chain(high.iter()).all(|&byte| byte == 0));
+        low.fill(1);
+        high.fill(2);
+        assert!(low.as_ptr() < high.as_ptr() && low.iter().all(|&byte| byte == 1));
+    }
+    let used: usize = root.subspaces().map(|part| part.used_bytes).sum();
+    assert!((MIB..2 * MIB).contains(&used), "one buffer of each is kept, not {used} bytes");
+    let Err(AllocError::Unbacked(refusal)) = modules.zeroed_buffer(9 * MIB) else {
+        panic!("beyond the limit")
+    };
+    assert_eq!(refusal.cause.call, LIMIT_BYTES);
+    let taken = root.subspace("other", Placement::lowest(200 * MIB), SubspaceConfig::default()).err();
+    assert!(matches!(taken, Some(SubspaceError::NoSpace(_))), "{taken:?}");
+}
+
+#[test]
+fn what_a_child_leaves_is_not_seen_by_the_next() {
+    let root = root();
+    for round in 1..5 {
+        let part = root.subspace("scratch", Placement::lowest(16 * MIB), SubspaceConfig::default()).unwrap();
+        let buffer = part.raw().alloc(&vmalloc::Request::new(MIB)).unwrap();
+        // SAFETY: the memory was just allocated, and is as large.
+        let bytes = unsafe {
+            std::slice::from_raw_parts_mut(std::ptr::with_exposed_provenance_mut::<u8>(buffer), MIB)
+        };
+        assert!(bytes.iter().all(|&byte| byte == 0), "round {round}");
+        bytes.fill(round);
+        // It is still handed out when its space ends.
+    }
+    assert_eq!(root.subspaces().next(), None);
+}
+
+/// A call that clears such memory would end this process.
+#[test]
+fn memory_that_is_mapped_for_reading_is_never_written() {
+    let root = root();
+    for trap in [false, true] {
+        let config = Config::default().zero_on_free(true).trap_on_free(trap);
+        let config = SubspaceConfig::default().config(config);
+        let read =
+            root.protected_subspace("read", Placement::lowest(64 * MIB), Protection::Read, config).unwrap();
+        for _ in 0..50 {
+            let area = Area::new(&read, &Request::new(3 * 4096).zeroed()).unwrap();
+            let mut bytes = [1; 5000];
+            assert_eq!((read.read(area.addr() + 4096, &mut bytes), bytes), (5000, [0; 5000]));
+        }
+        read.purge().unwrap();
+    }
+    // Where pages are handed out with what they held, they would have to be cleared.
+    let Some(linux) = reserve(256 * MIB, Guards::Userfault, BatchAdvise::Loop) else { return };
+    let root = Root::new(linux).unwrap();
+    let read = root.protected_subspace(
+        "read",
+        Placement::lowest(64 * MIB),
+        Protection::Read,
+        SubspaceConfig::default(),
+    );
+    assert!(matches!(read.err(), Some(SubspaceError::NotZeroed)));
+}

@@ -1,0 +1,277 @@
+//! The whole allocator on real memory: what traps, what is kept, what is refused, and what survives
+//! a fork.
+
+use crate::common::*;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use vmalloc::{AllocError, Config, FreeError, PlatformFault, Space, Stats};
+use vmalloc::{Platform, Request};
+use vmalloc_linux::{Guards, Linux, Options, open};
+
+const SPAN: usize = 1 << 30;
+
+/// Without a thread that drains: the counts are exact.
+fn space(config: Config) -> Arc<Space<Linux>> {
+    open(Options::new().exactly(SPAN).without_drain_thread(), config).unwrap()
+}
+
+fn page_of(addr: usize) -> u64 {
+    (addr >> 12) as u64
+}
+
+/// # Safety
+/// As for `free`: the tests own what they free.
+fn free(space: &Space<Linux>, addr: usize) -> Result<(), FreeError> {
+    // SAFETY: see above.
+    unsafe { space.raw().free(addr) }
+}
+
+/// Everything freed and purged: the space is what it was at the start.
+fn assert_whole(space: &Space<Linux>) {
+    space.purge().unwrap();
+    space.verify().unwrap();
+    let Stats { span_pages, free_pages, largest_free_pages, busy_areas, lazy_areas, cached_areas, .. } =
+        space.stats();
+    assert_eq!((free_pages, largest_free_pages), (span_pages, span_pages));
+    assert_eq!((busy_areas, lazy_areas, cached_areas), (0, 0, 0));
+}
+
+#[test]
+fn a_purge_starts_by_itself_above_the_threshold() {
+    // The caller's purge, which can be counted; the thread's is in `drain.rs`.
+    let options = Options::new().exactly(SPAN).without_drain_thread();
+    let space = open(options, Config::default().unmap_on_free().lazy_max_pages(100)).unwrap();
+    for _ in 0..1000 {
+        let addr = space.raw().alloc(&Request::new(4096)).unwrap();
+        free(&space, addr).unwrap();
+    }
+    let stats = space.stats();
+    assert!(stats.lazy_pages <= 102, "{stats:?}");
+    assert!(stats.purges <= 2 * 1000 / 100 + 1, "one purge for each {} pages: {stats:?}", 100);
+    assert!((1..=32).contains(&stats.longest_hold_areas), "{stats:?}");
+    assert_whole(&space);
+}
+
+#[test]
+fn a_cached_area_comes_back_mapped_and_zeroed_only_on_request() {
+    let space = space(Config::default());
+    let mut first = space.buffer(8192).unwrap();
+    first.fill(7);
+    let addr = first.as_ptr();
+    drop(first);
+    assert_eq!(space.stats().cached_areas, 1);
+    let second = space.buffer(8192).unwrap();
+    assert_eq!(second.as_ptr(), addr, "the area freed last is the first to be reused");
+    assert!(second.iter().all(|&byte| byte == 7));
+    drop(second);
+    let third = space.zeroed_buffer(8192).unwrap();
+    assert_eq!(third.as_ptr(), addr);
+    assert!(third.iter().all(|&byte| byte == 0));
+    drop(third);
+    assert_whole(&space);
+}
+
+#[test]
+fn retention_keeps_its_budget_and_decays_to_nothing() {
+    let space = space(Config::default().cache_bytes(40 * 4096));
+    let areas: Vec<_> = (0..50).map(|_| space.raw().alloc(&Request::new(4096)).unwrap()).collect();
+    for addr in areas {
+        free(&space, addr).unwrap();
+    }
+    let stats = space.stats();
+    assert_eq!((stats.cached_pages, stats.lazy_pages), (40, 60));
+    for _ in 0..20 {
+        space.decay().unwrap();
+    }
+    assert_eq!(space.stats().cached_pages, 0);
+    assert_whole(&space);
+}
+
+#[test]
+fn emptying_what_is_cached_holds_the_lock_for_a_batch_at_a_time() {
+    // One node: a quarter of each of two, between which the thread may move, is rounded twice.
+    let space = space(Config::default().nodes(1));
+    let areas: Vec<_> = (0..1000).map(|_| space.raw().alloc(&Request::new(4096)).unwrap()).collect();
+    areas.into_iter().for_each(|addr| free(&space, addr).unwrap());
+    // The first decay finds none that were there before.
+    for expected in [(1000, 0), (750, 32)] {
+        space.decay().unwrap();
+        assert_eq!((space.stats().cached_areas, space.stats().longest_hold_areas), expected);
+    }
+    assert_whole(&space);
+    assert_eq!(space.stats().longest_hold_areas, 32);
+}
+
+#[test]
+fn frames_are_told_where_the_machine_tells_them() {
+    let space = space(Config::default());
+    let mut buffer = space.zeroed_buffer(2 * 4096).unwrap();
+    buffer[0] = 1;
+    let addr = buffer.as_ptr().addr();
+    // Only root is told; the page behind is not there yet, the guard page never.
+    match space.physical_page(addr) {
+        Some(frame) => assert_ne!(frame, 0),
+        None => not_run("frames_are_told_where_the_machine_tells_them", "the kernel tells no frames"),
+    }
+    assert_eq!(space.physical_page(addr + 4096), None);
+    assert_eq!(space.physical_page(addr + 2 * 4096), None);
+    assert_eq!(space.physical_page(0), None);
+}
+
+/// Mappings run out for real: a typed error that names the limit, nothing lost, and all is well
+/// afterwards.
+#[test]
+fn running_out_of_mappings_loses_nothing() {
+    in_own_process(|| {
+        if map_limit().is_none() {
+            return;
+        }
+        let options = Options::new().exactly(SPAN).guards(Guards::Mprotect);
+        let space = open(options, Config::default().unmap_on_free()).unwrap();
+        let mut areas = Vec::new();
+        let refused = loop {
+            match space.raw().alloc(&Request::new(4096)) {
+                Ok(addr) => areas.push(addr),
+                Err(error) => break error,
+            }
+        };
+        let AllocError::Unbacked(error) = refused else { panic!("{refused}") };
+        assert_eq!(error.cause.fault, PlatformFault::MapLimit);
+        assert_eq!((error.pages, error.align, error.within), (2, 1, space.platform().geometry().span));
+        assert_eq!(error.largest, space.stats().largest_free_pages);
+        assert_eq!(space.stats().busy_areas, areas.len() as u64);
+        space.verify().unwrap();
+        for addr in areas {
+            free(&space, addr).unwrap();
+        }
+        assert_whole(&space);
+        assert!(space.raw().alloc(&Request::new(4096)).is_ok());
+    });
+}
+
+/// Memory runs out for real (`RLIMIT_DATA`): what is cached is given up first, then the error is
+/// typed.
+#[test]
+fn running_out_of_memory_empties_what_is_cached_and_loses_nothing() {
+    in_own_process(|| {
+        let options = Options::new().exactly(SPAN).guards(Guards::Mprotect);
+        let space = open(options, Config::default()).unwrap();
+        let kept = space.raw().alloc(&Request::new(4096)).unwrap();
+        free(&space, kept).unwrap();
+        assert_eq!(space.stats().cached_areas, 1);
+        let limit = libc::rlimit { rlim_cur: 64 << 20, rlim_max: libc::RLIM_INFINITY };
+        // SAFETY: a valid limit.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_DATA, &limit) }, 0);
+        let refused = space.raw().alloc(&Request::new(512 << 20)).unwrap_err();
+        let AllocError::Unbacked(error) = refused else { panic!("{refused}") };
+        assert_eq!(error.cause.fault, PlatformFault::OutOfMemory);
+        assert_eq!((error.pages, error.largest), ((512 << 8) + 1, (SPAN >> 12) as u64));
+        assert!(refused.to_string().ends_with(": mprotect failed: out of memory (code 12)"), "{refused}");
+        assert_eq!(space.stats().cached_areas, 0, "pressure empties what is cached");
+        let small = space.raw().alloc(&Request::new(1 << 20)).unwrap();
+        free(&space, small).unwrap();
+        assert_whole(&space);
+    });
+}
+
+#[test]
+fn threads_share_a_space_and_leave_it_whole() {
+    let space = space(Config::default().cache_bytes(1 << 20).lazy_max_pages(64));
+    std::thread::scope(|scope| {
+        for thread in 0..4u8 {
+            let space = &space;
+            scope.spawn(move || {
+                let mut held = Vec::new();
+                for round in 0..3000usize {
+                    let mut buffer = space.buffer(1 + (round * 7919) % 40_000).unwrap();
+                    buffer.fill(thread);
+                    held.push(buffer);
+                    if held.len() > 20 {
+                        let old = held.swap_remove(round % 20);
+                        assert!(old.iter().all(|&byte| byte == thread), "another thread wrote here");
+                    }
+                }
+            });
+        }
+    });
+    assert_whole(&space);
+}
+
+#[test]
+fn a_child_goes_on_with_its_own_copy_whatever_other_threads_were_doing() {
+    in_own_process(|| {
+        let space = space(Config::default().cache_bytes(1 << 20).lazy_max_pages(16));
+        let mut mine = space.zeroed_buffer(8192).unwrap();
+        mine.fill(1);
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !stop.load(Ordering::Relaxed) {
+                        drop(space.buffer(3 * 4096).unwrap());
+                        drop(space.buffer(2 << 20).unwrap());
+                    }
+                });
+            }
+            for _ in 0..50 {
+                in_forked_child(|| {
+                    mine.fill(2);
+                    let fresh = space.zeroed_buffer(5 * 4096).unwrap();
+                    let clean = fresh.iter().all(|&byte| byte == 0);
+                    drop(fresh);
+                    space.purge().unwrap();
+                    clean && space.verify().is_ok()
+                });
+                assert!(mine.iter().all(|&byte| byte == 1), "the child wrote to the parent's memory");
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        drop(mine);
+        assert_whole(&space);
+    });
+}
+
+fn free_atomic(space: &Space<Linux>, addr: usize) -> Result<(), FreeError> {
+    // SAFETY: as for `free` above.
+    unsafe { space.raw().free_atomic(addr) }
+}
+
+#[test]
+fn freeing_without_waiting_works_under_all_locks() {
+    for config in [Config::default(), Config::default().unmap_on_free()] {
+        let space = space(config);
+        // Far enough from the plain ones that no leaf holds both.
+        let noted = space.raw().alloc(&Request::new(5000).tag("noted")).unwrap();
+        let hole = space.raw().alloc(&Request::new(2 << 20)).unwrap();
+        let plain: Vec<usize> = (0..100).map(|_| space.raw().alloc(&Request::new(4096)).unwrap()).collect();
+        space.quiesce();
+        let freed: Vec<_> = plain.iter().map(|&addr| free_atomic(&space, addr)).collect();
+        let contended = free_atomic(&space, noted);
+        // SAFETY: this thread has called `quiesce` just now.
+        unsafe { space.resume() };
+        assert!(freed.iter().all(Result::is_ok), "{freed:?}");
+        assert_eq!(contended, Err(FreeError::Contended { page: page_of(noted) }));
+        assert_eq!(free_atomic(&space, plain[3]), Err(FreeError::AlreadyFreed { page: page_of(plain[3]) }));
+        assert_eq!(space.stats().lazy_areas, 100);
+        space.verify().unwrap();
+        assert_eq!(free(&space, noted).map(|()| free(&space, hole)), Ok(Ok(())));
+        assert_whole(&space);
+    }
+}
+
+#[test]
+fn freeing_without_waiting_from_many_threads_loses_nothing() {
+    let space = open(Options::new().exactly(SPAN), Config::default().lazy_max_pages(50)).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for turn in 0..3000 {
+                    let addr = space.raw().alloc(&Request::new((1 + turn % 3) * 4096)).unwrap();
+                    if turn % 2 == 0 { free_atomic(&space, addr) } else { free(&space, addr) }.unwrap();
+                }
+            });
+        }
+    });
+    assert_whole(&space);
+}

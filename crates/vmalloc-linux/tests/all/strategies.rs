@@ -1,0 +1,261 @@
+//! What the platform promises, with every strategy that the kernel has.
+
+use crate::common::*;
+use vmalloc::{PageRange, Platform, PlatformFault};
+use vmalloc_linux::{CHUNK_PAGES, Guards, Linux};
+
+/// 1 GiB: many chunks, and room to close some.
+const SPAN: usize = 1 << 30;
+
+for_all_strategies!(
+    here;
+    a_mapped_range_is_zeroed_memory_and_its_neighbours_trap,
+    purged_pages_trap_and_come_back_as_zeros,
+    a_scattered_purge_takes_only_what_it_is_told,
+    unmapping_twice_or_what_was_never_mapped_does_no_harm,
+    ranges_over_chunk_borders_and_the_ends_of_the_span,
+    an_area_from_the_top_leaves_the_rest_alone,
+    a_huge_area_can_be_purged_and_mapped_again,
+    a_range_outside_the_span_is_refused,
+    threads_may_share_a_chunk,
+);
+
+fn a_mapped_range_is_zeroed_memory_and_its_neighbours_trap(linux: &Linux) {
+    assert_traps(linux, pages(linux, 0, 8));
+    let area = pages(linux, 3, 4);
+    map(linux, area);
+    assert_reads(linux, area, 0);
+    fill(linux, area, 7);
+    assert_reads(linux, area, 7);
+    assert_traps(linux, pages(linux, 0, 3));
+    assert_traps(linux, pages(linux, 7, 20));
+    assert_traps(linux, pages(linux, CHUNK_PAGES - 2, 4));
+
+    // An area right behind the guard page: what is between keeps trapping, what was there stays.
+    map(linux, pages(linux, 8, 2));
+    assert_traps(linux, pages(linux, 7, 1));
+    assert_reads(linux, area, 7);
+    assert_reads(linux, pages(linux, 8, 2), 0);
+}
+
+fn purged_pages_trap_and_come_back_as_zeros(linux: &Linux) {
+    let (area, kept) = (pages(linux, 10, 5), pages(linux, 16, 5));
+    for round in 1..4 {
+        map(linux, area);
+        assert_reads(linux, area, 0);
+        if round == 1 {
+            map(linux, kept);
+            fill(linux, kept, 9);
+        }
+        fill(linux, area, round);
+        linux.do_unmap(&[area]).unwrap();
+        linux.do_flush(&[area]).unwrap();
+        assert_traps(linux, area);
+        assert_reads(linux, kept, 9);
+    }
+    // A part of it.
+    map(linux, area);
+    fill(linux, area, 5);
+    linux.do_unmap(&[pages(linux, 12, 1)]).unwrap();
+    assert_reads(linux, pages(linux, 10, 2), 5);
+    assert_traps(linux, pages(linux, 12, 1));
+    assert_reads(linux, pages(linux, 13, 2), 5);
+}
+
+/// 1500 ranges: more than one vector takes.
+fn a_scattered_purge_takes_only_what_it_is_told(linux: &Linux) {
+    const RANGES: u64 = 1500;
+    let purged: Vec<_> = (0..RANGES).map(|index| pages(linux, index * 8, 2)).collect();
+    let kept: Vec<_> = (0..RANGES).map(|index| pages(linux, index * 8 + 4, 1)).collect();
+    for range in purged.iter().chain(&kept) {
+        map(linux, *range);
+        fill(linux, *range, 3);
+    }
+    linux.do_unmap(&purged).unwrap();
+    linux.do_flush(&purged).unwrap();
+    for (purged, kept) in purged.iter().zip(&kept) {
+        assert_traps(linux, *purged);
+        assert_reads(linux, *kept, 3);
+    }
+    for range in &purged {
+        map(linux, *range);
+        assert_reads(linux, *range, 0);
+    }
+}
+
+fn unmapping_twice_or_what_was_never_mapped_does_no_harm(linux: &Linux) {
+    let (area, kept) = (pages(linux, 100, 4), pages(linux, 110, 1));
+    map(linux, area);
+    map(linux, kept);
+    fill(linux, kept, 1);
+    let ranges = [pages(linux, 90, 15), pages(linux, 111, 3 * CHUNK_PAGES), pages(linux, 9 * CHUNK_PAGES, 5)];
+    for _ in 0..2 {
+        linux.do_unmap(&ranges).unwrap();
+        linux.do_unmap(&ranges[..1]).unwrap();
+        assert_traps(linux, pages(linux, 90, 20));
+        assert_reads(linux, kept, 1);
+    }
+    // Never mapped at all, and far beyond everything that was.
+    linux.do_unmap(&[pages(linux, 20 * CHUNK_PAGES, 30 * CHUNK_PAGES)]).unwrap();
+    linux.do_unmap(&[]).unwrap();
+    map(linux, area);
+    assert_reads(linux, area, 0);
+}
+
+fn ranges_over_chunk_borders_and_the_ends_of_the_span(linux: &Linux) {
+    map(linux, pages(linux, 0, 1));
+    // One end in a chunk that is open, the other in one that is not; then the reverse.
+    let (over, back) = (pages(linux, CHUNK_PAGES - 2, 4), pages(linux, 3 * CHUNK_PAGES - 1, CHUNK_PAGES + 2));
+    map(linux, over);
+    map(linux, pages(linux, 4 * CHUNK_PAGES + 9, 1));
+    map(linux, back);
+    let last = PageRange::new(linux.geometry().span.end() - 1, linux.geometry().span.end()).unwrap();
+    map(linux, last);
+    for range in [over, back, last] {
+        assert_reads(linux, range, 0);
+        fill(linux, range, 2);
+        assert_eq!(peek(linux, range.start() - 1), None);
+        if range != last {
+            assert_eq!(peek(linux, range.end()), None);
+        }
+    }
+    linux.do_unmap(&[over, back, last]).unwrap();
+    for range in [over, back, last] {
+        assert_traps(linux, range);
+        map(linux, range);
+        assert_reads(linux, range, 0);
+    }
+}
+
+fn an_area_from_the_top_leaves_the_rest_alone(linux: &Linux) {
+    let len = linux.geometry().span.len();
+    let (low, high) = (pages(linux, 0, 3), pages(linux, len - 2 * CHUNK_PAGES - 9, 3));
+    map(linux, low);
+    map(linux, high);
+    fill(linux, low, 1);
+    fill(linux, high, 2);
+    assert_traps(linux, pages(linux, 3, 2));
+    assert_traps(linux, pages(linux, len / 2, 2));
+    assert_eq!([peek(linux, high.start() - 1), peek(linux, high.end())], [None; 2]);
+    if linux.guards() == Guards::PteMarkers {
+        // Two chunks are open: whatever is between them has cost neither marks nor time.
+        assert!(mappings(linux) <= 4, "{} mappings", mappings(linux));
+    }
+}
+
+fn a_huge_area_can_be_purged_and_mapped_again(linux: &Linux) {
+    let area = pages(linux, 5, 12 * CHUNK_PAGES);
+    let in_a_used_chunk = linux.geometry().span.start() + 4 * CHUNK_PAGES + 20;
+    let samples = [area.start(), area.start() + 3 * CHUNK_PAGES, in_a_used_chunk, area.end() - 1];
+    let neighbour = pages(linux, area.end() - linux.geometry().span.start() + 1, 1);
+    map(linux, neighbour);
+    fill(linux, neighbour, 8);
+    for _ in 0..2 {
+        map(linux, area);
+        for page in samples {
+            assert_eq!(peek(linux, page), Some(0));
+            fill(linux, PageRange::from_len(page, 1).unwrap(), 6);
+        }
+        assert_eq!([peek(linux, area.start() - 1), peek(linux, area.end())], [None; 2]);
+        linux.do_unmap(&[area]).unwrap();
+        assert_eq!(samples.map(|page| peek(linux, page)), [None; 4]);
+        // A small area where the huge one was, and around it nothing.
+        let small = pages(linux, 4 * CHUNK_PAGES + 7, 2);
+        map(linux, small);
+        assert_reads(linux, small, 0);
+        assert_eq!([peek(linux, small.start() - 1), peek(linux, small.end())], [None; 2]);
+        linux.do_unmap(&[small]).unwrap();
+        assert_reads(linux, neighbour, 8);
+    }
+}
+
+fn a_range_outside_the_span_is_refused(linux: &Linux) {
+    let span = linux.geometry().span;
+    for outside in
+        [PageRange::new(span.end() - 1, span.end() + 1), PageRange::new(span.start() - 1, span.start())]
+    {
+        let outside = outside.unwrap();
+        let refused = linux.do_map(outside).unwrap_err();
+        assert_eq!(refused.fault, PlatformFault::Other);
+        assert_eq!(linux.do_unmap(&[pages(linux, 0, 1), outside]), Err(refused));
+    }
+}
+
+fn threads_may_share_a_chunk(linux: &Linux) {
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            scope.spawn(move || {
+                for round in 0..60 {
+                    let area = pages(linux, round * CHUNK_PAGES / 2 + thread * 8, 3);
+                    map(linux, area);
+                    assert_reads(linux, area, 0);
+                    fill(linux, area, thread as u8 + 1);
+                    assert_reads(linux, area, thread as u8 + 1);
+                    assert_traps(linux, PageRange::from_len(area.end(), 1).unwrap());
+                    if round % 2 == 0 {
+                        linux.do_unmap(&[area]).unwrap();
+                    }
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn marks_cost_no_mappings() {
+    for_each_strategy(SPAN, |linux| {
+        let before = mappings(linux);
+        for index in 0..2000 {
+            map(linux, pages(linux, index * 8, 3));
+            fill(linux, pages(linux, index * 8, 3), 1);
+        }
+        match linux.guards() {
+            Guards::Mprotect => assert!(mappings(linux) >= 2000),
+            _ => assert!(mappings(linux) <= before + 1, "{} mappings", mappings(linux)),
+        }
+    });
+}
+
+/// In a process of its own, for another test's mapping may land where the span was.
+#[test]
+fn the_span_is_given_back() {
+    in_own_process(|| {
+        for_each_strategy(SPAN, |linux| {
+            let again = vmalloc_linux::Options::new()
+                .exactly(SPAN)
+                .guards(linux.guards())
+                .batch_advise(linux.batch_advise());
+            let second = Linux::reserve(again).unwrap();
+            map(&second, pages(&second, 1, 2));
+            let page = second.geometry().span.start() + 1;
+            drop(second);
+            assert_eq!(peek(linux, page), None);
+        });
+    });
+}
+
+#[test]
+fn a_present_page_has_a_frame_if_the_kernel_tells() {
+    use vmalloc::Translate;
+    for_each_strategy(SPAN, |linux| {
+        let area = pages(linux, 1, 3);
+        map(linux, area);
+        fill(linux, area, 1);
+        let frames: Vec<_> =
+            (area.start()..area.end()).filter_map(|page| linux.physical_page(page)).collect();
+        assert!(frames.is_empty() || frames.len() == 3, "{frames:?}");
+        if frames.is_empty() {
+            not_run("a_present_page_has_a_frame_if_the_kernel_tells", "the kernel tells no frames");
+        }
+        assert_eq!(linux.physical_page(area.end()), None);
+    });
+}
+
+#[test]
+fn the_machine_is_described() {
+    let linux = Linux::reserve(vmalloc_linux::Options::new()).unwrap();
+    assert_eq!(1 << linux.geometry().page_shift, rustix::param::page_size());
+    assert_eq!(linux.geometry().span.len() << linux.geometry().page_shift, linux.reserved_bytes() as u64);
+    assert!(linux.cpu() < linux.geometry().cpus);
+    assert_ne!(linux.entropy(), linux.entropy());
+}

@@ -1,0 +1,100 @@
+//! Frees that trap at once where the kernel has no userfaultfd, no mappings, or little memory.
+
+use crate::common::trapping::*;
+use crate::common::*;
+use vmalloc::{Platform, PlatformFault, Request};
+use vmalloc_linux::{Guards, Linux, Options, ReserveError, open};
+
+/// From here on userfaultfd(2) fails in this process.
+fn forbid_userfaultfd() {
+    let statement = |code: u32, jf, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf, k };
+    let number = std::mem::offset_of!(libc::seccomp_data, nr) as u32;
+    let mut program = [
+        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, number),
+        statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, libc::SYS_userfaultfd as u32),
+        statement(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+        statement(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    // SAFETY: a filter of that length; it only makes a call fail.
+    let answers = unsafe {
+        [
+            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0),
+            libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter),
+        ]
+    };
+    assert_eq!(answers, [0, 0]);
+}
+
+#[test]
+fn without_userfaultfd_frees_trap_by_other_means() {
+    in_own_process(|| {
+        let before = with_userfault(Options::new().without_drain_thread());
+        forbid_userfaultfd();
+        let insisting = Linux::reserve(Options::new().guards(Guards::Userfault));
+        let refused = ReserveError::Unsupported { means: "userfaultfd", code: libc::EPERM };
+        assert_eq!(insisting.err(), Some(refused));
+        let space = open(Options::new().trap_frees(), trapping()).unwrap();
+        assert_ne!(space.platform().guards(), Guards::Userfault);
+        let addr = alloc(&space, 16);
+        fill_area(addr, 16, 1);
+        free(&space, addr);
+        traps(&space, addr, 17);
+        // A child of a program that has forbidden itself the call uses and frees what it has.
+        let Some(before) = before else { return };
+        let addr = alloc(&before, 16);
+        fill_area(addr, 16, 1);
+        in_forked_child(|| {
+            assert_area(addr, 16, 1);
+            free(&before, addr);
+            let refused = before.raw().alloc(&Request::new(PAGE)).unwrap_err();
+            matches!(refused, vmalloc::AllocError::Unbacked(unbacked) if unbacked.cause.fault == PlatformFault::Unsupported)
+        });
+        free(&before, addr);
+        traps(&before, addr, 17);
+    });
+}
+
+#[test]
+fn trap_frees_chooses_userfaultfd_and_budgets_may_be_anything() {
+    let Ok(linux) = Linux::reserve(Options::new().trap_frees()) else { panic!("addresses") };
+    if with_userfault(Options::new()).is_some() {
+        assert_eq!(linux.guards(), Guards::Userfault);
+        assert!(!linux.geometry().maps_zeroed);
+    }
+    for bytes in [0, 1, PAGE, 1 << 40, usize::MAX] {
+        let Some(space) = with_userfault(Options::new().stash_bytes(bytes)) else { return };
+        assert_eq!(space.geometry().maps_zeroed, bytes < PAGE);
+        for pages in [1, 2, 50] {
+            let addr = alloc(&space, pages);
+            fill_area(addr, pages, 1);
+            free(&space, addr);
+            traps(&space, addr, pages + 1);
+        }
+    }
+}
+/// Areas that appear at a touch take mappings, and others none.
+#[test]
+fn at_the_limit_on_mappings_large_areas_are_refused_and_small_ones_work() {
+    in_own_process(|| {
+        let Some(max) = map_limit() else { return };
+        let Some(space) = with_userfault(Options::new().without_drain_thread()) else { return };
+        let (first, second) = (alloc(&space, LARGE), alloc(&space, 5));
+        fill_area(first, LARGE, 1);
+        let crowd = crowd::Crowd::gather(max);
+        let refused = space.raw().alloc(&Request::new(LARGE * PAGE));
+        let small = space.raw().alloc(&Request::new(9 * PAGE));
+        // SAFETY: the area is the test's.
+        let freed = unsafe { space.raw().free(first) };
+        drop(crowd);
+        let vmalloc::AllocError::Unbacked(told) = refused.unwrap_err() else { panic!("another error") };
+        assert_eq!(told.cause.fault, PlatformFault::MapLimit, "{told}");
+        freed.unwrap();
+        traps(&space, first, LARGE + 1);
+        fill_area(small.unwrap(), 9, 2);
+        let again = alloc(&space, LARGE);
+        fill_area(again, LARGE, 3);
+        [small.unwrap(), again, second].iter().for_each(|addr| free(&space, *addr));
+        assert_eq!(space.stats().late_frees, 0);
+    });
+}

@@ -1,0 +1,265 @@
+//! The report on a trap, read from a child that dies of it.
+
+use crate::common::*;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use vmalloc::{Config, Request, Space, Tag};
+use vmalloc_harness::{OwnProcess, test_name};
+use vmalloc_linux::trap_report::{self, Place};
+use vmalloc_linux::{Linux, Options, open};
+
+const PAGE: usize = 4096;
+const SPAN: usize = 1 << 30;
+
+fn space() -> Arc<Space<Linux>> {
+    open(Options::new().exactly(SPAN).trap_frees(), Config::default().trap_on_free(true)).unwrap()
+}
+
+fn free(space: &Space<Linux>, addr: usize) {
+    // SAFETY: the tests free what is theirs, and touch it afterwards only to trap.
+    unsafe { space.raw().free(addr) }.unwrap();
+}
+
+/// Runs the test that calls this in a child in which it dies, and returns what it has said.
+fn said_by_child<F: FnOnce()>(body: F) -> Option<String> {
+    let Some(child) = OwnProcess::of(&test_name::<F>()) else {
+        body();
+        return None;
+    };
+    let output = child.output();
+    assert!(!output.status.success(), "the child did not trap");
+    Some(String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+fn load(addr: usize) {
+    // SAFETY: the test dies of it.
+    unsafe { std::ptr::with_exposed_provenance_mut::<u8>(addr).read_volatile() };
+}
+
+#[test]
+fn a_use_after_free_names_the_area_and_its_thread() {
+    let said = said_by_child(|| {
+        trap_report::install().unwrap();
+        let space = space();
+        let _watch = trap_report::watch(&space).unwrap();
+        let addr = space.raw().alloc(&Request::new(5 * PAGE).tag("rows")).unwrap();
+        let freeing = Arc::clone(&space);
+        std::thread::spawn(move || {
+            eprintln!("freed {addr:#x} by {}", rustix::thread::gettid().as_raw_nonzero());
+            free(&freeing, addr);
+        })
+        .join()
+        .unwrap();
+        load(addr + PAGE + 16);
+    });
+    let Some(said) = said else { return };
+    let freed = said.lines().find_map(|line| line.strip_prefix("freed ")).unwrap();
+    let (addr, thread) = freed.split_once(" by ").unwrap();
+    let report = said.lines().find(|line| line.starts_with("vmalloc: trap at ")).expect(&said);
+    let area = format!("byte {} of an area that thread {thread} freed ", PAGE + 16);
+    assert!(report.contains(&area), "{report}");
+    assert!(report.contains(&format!(" ms ago: {addr}, {} bytes, \"rows\"", 5 * PAGE)), "{report}");
+    assert_eq!(cfg!(feature = "trap-backtrace"), report.contains("; freed at 0x"), "{report}");
+}
+
+#[test]
+fn an_overrun_names_the_area_in_front() {
+    let said = said_by_child(|| {
+        trap_report::install().unwrap();
+        let space = space();
+        let _watch = trap_report::watch(&space).unwrap();
+        let addr = space.raw().alloc(&Request::new(3 * PAGE).tag("columns")).unwrap();
+        load(addr + 3 * PAGE + 8);
+    });
+    let Some(said) = said else { return };
+    let report = said.lines().find(|line| line.starts_with("vmalloc: trap at ")).expect(&said);
+    assert!(report.contains("8 bytes behind the end of the area in use at "), "{report}");
+    assert!(report.ends_with(&format!("{} bytes, \"columns\"", 3 * PAGE)), "{report}");
+}
+
+extern "C" fn exit_with_7(_: libc::c_int) {
+    // SAFETY: no conditions.
+    unsafe { libc::_exit(7) };
+}
+
+#[test]
+fn the_handler_that_was_there_before_is_called() {
+    in_own_process(|| {
+        let handler = exit_with_7 as *const () as libc::sighandler_t;
+        // SAFETY: the handler does what a handler may.
+        let _ = [libc::SIGSEGV, libc::SIGBUS].map(|signal| unsafe { libc::signal(signal, handler) });
+        trap_report::install().unwrap();
+        trap_report::install().unwrap();
+        let space = space();
+        let addr = space.raw().alloc(&Request::new(PAGE)).unwrap();
+        free(&space, addr);
+        // SAFETY: the child touches a byte and dies of it.
+        let pid = unsafe { libc::fork() };
+        if pid == 0 {
+            load(addr);
+            // SAFETY: no conditions.
+            unsafe { libc::_exit(1) };
+        }
+        let mut status = 0;
+        // SAFETY: room for a status; the child is ours.
+        assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
+        assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7, "{status:#x}");
+    });
+}
+
+#[test]
+fn look_up_tells_every_place() {
+    in_own_process(|| {
+        trap_report::install().unwrap();
+        let space = space();
+        let nothing = 0x1000;
+        assert!(trap_report::look_up(nothing).is_none());
+        let first = space.raw().alloc(&Request::new(PAGE)).unwrap();
+        let request = Request::new(2 * PAGE).tag("a tag").align(1 << 20);
+        let addr = space.raw().alloc(&request).unwrap();
+        assert!(trap_report::look_up(addr).is_none(), "not watched yet");
+        let watch = trap_report::watch(&space).unwrap();
+        let place = |addr| trap_report::look_up(addr).unwrap().place;
+        assert!(matches!(place(addr + 5), Place::Inside(area) if area.addr == addr));
+        assert!(matches!(place(addr + 2 * PAGE), Place::Behind(area) if area.addr == addr));
+        assert!(matches!(place(addr - 1), Place::Before(area) if area.tag == Some(Tag::new("a tag"))));
+        assert!(matches!(place(addr - 2 * PAGE), Place::Nowhere));
+        free(&space, addr);
+        let Place::Freed(freed) = place(addr + 1) else { panic!("not freed") };
+        assert_eq!((freed.addr, freed.bytes, freed.tag), (addr, 2 * PAGE, Some(Tag::new("a tag"))));
+        let again = space.raw().alloc(&Request::new(2 * PAGE).align(1 << 20)).unwrap();
+        assert_eq!(again, addr, "the address is in use again");
+        assert!(matches!(place(addr + 1), Place::Inside(_)));
+        [first, again].iter().for_each(|addr| free(&space, *addr));
+        drop(watch);
+        let held = Arc::downgrade(&space);
+        drop(space);
+        assert!(held.upgrade().is_none(), "a watch that has ended holds nothing");
+    });
+}
+
+#[test]
+fn many_spaces_are_watched_and_too_many_are_refused() {
+    in_own_process(|| {
+        let space = space();
+        let watches: Vec<_> = (0..64).map(|_| trap_report::watch(&space).unwrap()).collect();
+        assert_eq!(trap_report::watch(&space).err(), Some(trap_report::WatchError::TooMany));
+        drop(watches);
+        assert!(trap_report::watch(&space).is_ok());
+    });
+}
+
+#[test]
+fn a_watch_ends_in_the_child_of_a_fork_while_another_thread_looks_up() {
+    in_own_process(|| {
+        let space = space();
+        let addr = space.raw().alloc(&Request::new(PAGE)).unwrap();
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let _stop = StopAtEnd(&stop);
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    std::hint::black_box(trap_report::look_up(addr));
+                }
+            });
+            for _ in 0..200 {
+                let watch = trap_report::watch(&space).unwrap();
+                in_forked_child(|| {
+                    // SAFETY: no conditions. It ends a child that waits for ever.
+                    unsafe { libc::alarm(10) };
+                    drop(watch);
+                    true
+                });
+            }
+        });
+    });
+}
+
+extern "C" fn say_called(_: libc::c_int) {
+    // SAFETY: the bytes are there.
+    unsafe { libc::write(libc::STDERR_FILENO, c"called\n".as_ptr().cast(), 7) };
+}
+
+#[test]
+fn a_handler_that_was_to_be_called_once_is_called_once() {
+    let said = said_by_child(|| {
+        // SAFETY: all-zero is a valid action, and the handler does what a handler may. A child that
+        // goes on for ever must not hang the test.
+        unsafe {
+            libc::alarm(10);
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = say_called as *const () as usize;
+            action.sa_flags = libc::SA_RESETHAND | libc::SA_RESTART;
+            for signal in [libc::SIGSEGV, libc::SIGBUS] {
+                assert_eq!(libc::sigaction(signal, &action, std::ptr::null_mut()), 0);
+            }
+        }
+        trap_report::install().unwrap();
+        for signal in [libc::SIGSEGV, libc::SIGBUS] {
+            // SAFETY: room for the answer.
+            let flags = unsafe {
+                let mut action: libc::sigaction = std::mem::zeroed();
+                assert_eq!(libc::sigaction(signal, std::ptr::null(), &mut action), 0);
+                action.sa_flags
+            };
+            assert_ne!(flags & libc::SA_RESTART, 0);
+        }
+        let space = space();
+        let addr = space.raw().alloc(&Request::new(PAGE)).unwrap();
+        free(&space, addr);
+        load(addr);
+    });
+    let Some(said) = said else { return };
+    assert_eq!(said.matches("called\n").count(), 1, "{:.2000}", said);
+}
+
+#[test]
+fn a_sent_signal_that_was_ignored_still_is() {
+    in_own_process(|| {
+        // SAFETY: to ignore is no handler.
+        unsafe { libc::signal(libc::SIGBUS, libc::SIG_IGN) };
+        trap_report::install().unwrap();
+        for _ in 0..2 {
+            // SAFETY: no conditions.
+            assert_eq!(unsafe { libc::kill(libc::getpid(), libc::SIGBUS) }, 0);
+        }
+        // A trap ends the program all the same.
+        let space = open(Options::new().exactly(SPAN).trap_frees(), Config::default()).unwrap();
+        let addr = space.raw().alloc(&Request::new(PAGE)).unwrap();
+        // SAFETY: the child touches a byte and dies of it.
+        let pid = unsafe { libc::fork() };
+        if pid == 0 {
+            load(addr + PAGE);
+            // SAFETY: no conditions.
+            unsafe { libc::_exit(1) };
+        }
+        let mut status = 0;
+        // SAFETY: room for a status; the child is ours.
+        assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
+        assert!(libc::WIFSIGNALED(status), "{status:#x}");
+    });
+}
+
+/// Another thread notes its frees at each fork, with the feature `trap-backtrace` by unwinding.
+#[test]
+fn a_child_notes_frees_whatever_its_parent_was_doing() {
+    in_own_process(|| {
+        trap_report::install().unwrap();
+        let (space, stop) = (space(), AtomicBool::new(false));
+        let alloc_and_free = || free(&space, space.raw().alloc(&Request::new(PAGE)).unwrap());
+        std::thread::scope(|scope| {
+            let _stop = StopAtEnd(&stop);
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    alloc_and_free();
+                }
+            });
+            for _ in 0..300 {
+                in_forked_child(|| {
+                    alloc_and_free();
+                    true
+                });
+            }
+        });
+    });
+}

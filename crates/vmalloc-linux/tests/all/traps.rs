@@ -1,0 +1,376 @@
+//! Frees after which a stale access traps at once, with each kind of guards.
+
+use crate::common::trapping::*;
+use crate::common::*;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use vmalloc::{Config, Request};
+use vmalloc_linux::{BatchAdvise, Options, open};
+
+#[test]
+fn a_stale_access_traps_when_the_free_has_returned() {
+    for_each_space(|space| {
+        for pages in [1, 3, 16, 64, 100, 1023, 1024, LARGE] {
+            for value in 1..4 {
+                let addr = alloc(space, pages);
+                fill_area(addr, pages, value);
+                assert_area(addr, pages, value);
+                traps(space, addr + pages * PAGE, 1);
+                free(space, addr);
+                traps(space, addr, pages + 1);
+            }
+        }
+        assert_eq!(space.stats().lazy_areas, 0);
+    });
+}
+
+#[test]
+fn a_stale_access_ends_the_program() {
+    in_own_process(|| {
+        for_each_space(|space| {
+            let addr = alloc(space, 16);
+            fill_area(addr, 16, 1);
+            free(space, addr);
+            // SAFETY: the child touches one byte, and dies of it.
+            let pid = unsafe { libc::fork() };
+            if pid == 0 {
+                // SAFETY: a default action, a freed byte, and the end.
+                unsafe {
+                    let _ = [libc::SIGSEGV, libc::SIGBUS].map(|signal| libc::signal(signal, libc::SIG_DFL));
+                    byte(addr + 5 * PAGE).read_volatile();
+                    libc::_exit(0);
+                }
+            }
+            let mut status = 0;
+            // SAFETY: room for a status; the child is ours.
+            assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
+            let signal = libc::WTERMSIG(status);
+            assert!(
+                libc::WIFSIGNALED(status) && [libc::SIGSEGV, libc::SIGBUS].contains(&signal),
+                "{status:#x}"
+            );
+        });
+    });
+}
+
+#[test]
+fn reused_memory_works_and_is_zero_where_zeros_are_asked_for() {
+    for_each_space(|space| {
+        for round in 0..200_usize {
+            let pages = 1 + round * 37 % 90;
+            let addr = alloc(space, pages);
+            fill_area(addr, pages, 0xaa);
+            free(space, addr);
+            let request = Request::new((1 + round * 53 % 90) * PAGE).zeroed();
+            let zeros = space.raw().alloc(&request).unwrap();
+            assert_area(zeros, 1 + round * 53 % 90, 0);
+            fill_area(zeros, 1 + round * 53 % 90, 1);
+            free(space, zeros);
+        }
+        let large = space.raw().alloc(&Request::new(LARGE * PAGE).zeroed()).unwrap();
+        assert_area(large, LARGE, 0);
+        free(space, large);
+    });
+}
+
+/// Nothing of a large area is there before it is touched.
+#[test]
+fn a_large_area_takes_memory_as_it_is_touched() {
+    in_own_process(|| {
+        let Some(space) = with_userfault(Options::new()) else { return };
+        let before = status_bytes("RssAnon");
+        let addr = alloc(&space, 100_000);
+        // SAFETY: the test has allocated the page.
+        unsafe { byte(addr + 77_777 * PAGE).write_volatile(1) };
+        assert!(status_bytes("RssAnon") < before + (64 << 20));
+        traps(&space, addr + 100_000 * PAGE, 1);
+        free(&space, addr);
+        traps(&space, addr + 77_770 * PAGE, 20);
+    });
+}
+
+#[test]
+fn a_purge_gives_the_memory_of_the_stash_back() {
+    in_own_process(|| {
+        let Some(space) = with_userfault(Options::new().without_drain_thread()) else { return };
+        let before = status_bytes("RssAnon");
+        let areas: Vec<_> = (0..500).map(|_| alloc(&space, 32)).collect();
+        areas.iter().for_each(|addr| free(&space, *addr));
+        assert!(status_bytes("RssAnon") > before + (40 << 20), "the stash keeps it");
+        space.decay().unwrap();
+        assert!(status_bytes("RssAnon") < before + (60 << 20), "a quarter goes");
+        space.purge().unwrap();
+        assert!(status_bytes("RssAnon") < before + (8 << 20), "all of it goes");
+        let addr = alloc(&space, 32);
+        fill_area(addr, 32, 1);
+        free(&space, addr);
+    });
+}
+
+#[test]
+fn parent_and_child_go_on_and_both_trap() {
+    in_own_process(|| {
+        for_each_space(|space| {
+            let kept: Vec<_> = [1, 3, 64, LARGE].map(|pages| (alloc(space, pages), pages)).to_vec();
+            kept.iter().for_each(|(addr, pages)| fill_area(*addr, *pages, 1));
+            let freed = alloc(space, 20);
+            fill_area(freed, 20, 2);
+            free(space, freed);
+            let work = |value| {
+                traps(space, freed, 20);
+                for (addr, pages) in &kept {
+                    assert_area(*addr, *pages, 1);
+                    traps(space, addr + pages * PAGE, 1);
+                    fill_area(*addr, *pages, value);
+                }
+                for pages in [1, 5, 64, 100, LARGE] {
+                    for _ in 0..3 {
+                        let addr = alloc(space, pages);
+                        fill_area(addr, pages, value);
+                        assert_area(addr, pages, value);
+                        traps(space, addr + pages * PAGE, 1);
+                        free(space, addr);
+                        traps(space, addr, pages);
+                    }
+                }
+                for (addr, pages) in &kept {
+                    assert_area(*addr, *pages, value);
+                }
+            };
+            in_forked_child(|| {
+                work(7);
+                in_forked_child(|| {
+                    kept.iter().for_each(|(addr, pages)| assert_area(*addr, *pages, 7));
+                    kept.iter().for_each(|(addr, pages)| fill_area(*addr, *pages, 1));
+                    work(8);
+                    true
+                });
+                kept.iter().for_each(|(addr, _)| free(space, *addr));
+                kept.iter().for_each(|(addr, pages)| traps(space, *addr, *pages));
+                true
+            });
+            work(9);
+            kept.iter().for_each(|(addr, _)| free(space, *addr));
+            kept.iter().for_each(|(addr, pages)| traps(space, *addr, *pages));
+        });
+    });
+}
+
+#[test]
+fn two_threads_and_forks_meanwhile() {
+    in_own_process(|| {
+        for_each_space(|space| {
+            let stop = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                let _stop = StopAtEnd(&stop);
+                for thread in 1..3_u8 {
+                    let stop = &stop;
+                    scope.spawn(move || {
+                        let mut round = usize::from(thread);
+                        while !stop.load(Ordering::Relaxed) {
+                            round += 7;
+                            let pages = if round.is_multiple_of(50) { LARGE } else { 1 + round % 70 };
+                            let addr = alloc(space, pages);
+                            fill_area(addr, pages, thread);
+                            assert_area(addr, pages, thread);
+                            free(space, addr);
+                        }
+                    });
+                }
+                for _ in 0..20 {
+                    in_forked_child(|| {
+                        for pages in [1, 40, LARGE] {
+                            let addr = alloc(space, pages);
+                            fill_area(addr, pages, 9);
+                            free(space, addr);
+                            traps(space, addr, pages);
+                        }
+                        true
+                    });
+                }
+            });
+            let addr = alloc(space, 30);
+            free(space, addr);
+            traps(space, addr, 31);
+        });
+    });
+}
+
+/// The kernel moves neither locked pages nor those that a child shares: they are dropped.
+#[test]
+fn locked_and_shared_pages_trap_too() {
+    in_own_process(|| {
+        for_each_space(|space| {
+            let addr = alloc(space, 8);
+            fill_area(addr, 8, 1);
+            // SAFETY: the area is the test's.
+            assert_eq!(unsafe { libc::mlock(byte(addr + 2 * PAGE).cast(), 2 * PAGE) }, 0);
+            free(space, addr);
+            traps(space, addr, 9);
+            let again = alloc(space, 8);
+            fill_area(again, 8, 2);
+            // SAFETY: the child waits, and dies without touching anything.
+            let pid = unsafe { libc::fork() };
+            if pid == 0 {
+                // SAFETY: no conditions.
+                unsafe {
+                    libc::pause();
+                    libc::_exit(0);
+                }
+            }
+            free(space, again);
+            traps(space, again, 9);
+            let third = alloc(space, 8);
+            fill_area(third, 8, 3);
+            // SAFETY: the child is ours.
+            unsafe {
+                libc::kill(pid, libc::SIGKILL);
+                libc::waitpid(pid, std::ptr::null_mut(), 0);
+            }
+            assert_area(third, 8, 3);
+            free(space, third);
+            traps(space, third, 9);
+        });
+    });
+}
+
+/// A page that the program has dropped itself is missing in the stash, and in no area after it.
+#[test]
+fn a_dropped_page_is_in_no_later_area() {
+    let Some(space) = with_userfault(Options::new()) else { return };
+    for _ in 0..10 {
+        let addr = alloc(&space, 16);
+        fill_area(addr, 16, 1);
+        // SAFETY: the area is the test's, which does not touch the page again.
+        assert_eq!(unsafe { libc::madvise(byte(addr + 5 * PAGE).cast(), PAGE, libc::MADV_DONTNEED) }, 0);
+        free(&space, addr);
+        let next = alloc(&space, 16);
+        fill_area(next, 16, 2);
+        assert_area(next, 16, 2);
+        free(&space, next);
+    }
+}
+
+#[test]
+fn daemons_may_close_all_descriptors() {
+    in_own_process(|| {
+        let Some(space) = with_userfault(Options::new().without_drain_thread()) else { return };
+        let (kept, large) = (alloc(&space, 4), alloc(&space, LARGE));
+        fill_area(kept, 4, 1);
+        fill_area(large, LARGE, 2);
+        // SAFETY: this process was made for it.
+        assert_eq!(unsafe { libc::close_range(3, u32::MAX, 0) }, 0);
+        let log = std::fs::File::open("/dev/null").unwrap();
+        let addr = alloc(&space, 9);
+        fill_area(addr, 9, 3);
+        free(&space, addr);
+        traps(&space, addr, 9);
+        assert_area(kept, 4, 1);
+        in_forked_child(|| {
+            traps(&space, addr, 9);
+            assert_area(large, LARGE, 2);
+            assert!(log.metadata().is_ok(), "the program's descriptors stay open");
+            free(&space, large);
+            traps(&space, large, LARGE);
+            true
+        });
+    });
+}
+
+/// The descriptors of the page map and of the process are opened when they are first needed.
+#[test]
+fn a_closed_space_leaves_files_open_that_have_the_numbers_of_its_descriptors() {
+    use std::os::fd::AsRawFd;
+    in_own_process(|| {
+        for vectors in [BatchAdvise::Loop, BatchAdvise::Pidfd] {
+            let options = Options::new().exactly(SPAN).without_drain_thread().batch_advise(vectors);
+            let Some(space) = opened(open(options, Config::default())) else { continue };
+            let large = alloc(&space, 1024);
+            // SAFETY: the area is the test's.
+            unsafe { space.raw().reset(std::slice::from_ref(&(large..large + 1024 * PAGE))) }.unwrap();
+            let areas: Vec<_> = (0..40).map(|_| alloc(&space, 4)).collect();
+            areas.iter().step_by(2).for_each(|addr| free(&space, *addr));
+            space.purge().unwrap();
+            // SAFETY: this process was made for it.
+            assert_eq!(unsafe { libc::close_range(3, u32::MAX, 0) }, 0);
+            let files: Vec<_> = (0..4).map(|_| std::fs::File::open("/dev/null").unwrap()).collect();
+            assert_eq!(files[0].as_raw_fd(), 3);
+            drop(space);
+            let is_open = |file: &std::fs::File| file.metadata().is_ok();
+            // A file that was closed must not be closed again, which ends the program.
+            let still: Vec<_> = files.iter().map(is_open).collect();
+            std::mem::forget(files);
+            assert_eq!(still, [true; 4], "{vectors:?}");
+        }
+    });
+}
+
+/// Memory that a handler of the program has mapped in the child of a fork, before ours ran.
+static MAPPED_IN_CHILD: AtomicUsize = AtomicUsize::new(0);
+const MAPPED: usize = 64 << 20;
+
+extern "C" fn map_in_child() {
+    // SAFETY: fresh memory, at an address that the kernel chooses.
+    let memory = unsafe {
+        let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        libc::mmap(std::ptr::null_mut(), MAPPED, access, flags, -1, 0)
+    };
+    MAPPED_IN_CHILD.store(memory.addr(), Ordering::Relaxed);
+}
+
+#[test]
+fn memory_that_an_earlier_fork_handler_maps_is_left_alone_in_the_child() {
+    in_own_process(|| {
+        // SAFETY: the handler makes one call of the kernel.
+        assert_eq!(unsafe { libc::pthread_atfork(None, None, Some(map_in_child)) }, 0);
+        let Some(space) = with_userfault(Options::new().without_drain_thread()) else { return };
+        let freed = alloc(&space, 20);
+        fill_area(freed, 20, 1);
+        free(&space, freed);
+        in_forked_child(move || {
+            for pages in [1, 40, LARGE] {
+                let addr = alloc(&space, pages);
+                fill_area(addr, pages, 2);
+                free(&space, addr);
+                traps(&space, addr, pages);
+            }
+            drop(space);
+            let mapped = MAPPED_IN_CHILD.load(Ordering::Relaxed);
+            assert_ne!(mapped, usize::MAX);
+            fill_area(mapped, MAPPED / PAGE, 3);
+            true
+        });
+    });
+}
+
+/// Returns the bytes of memory that a core dump of this process would show.
+fn dumped_bytes() -> usize {
+    let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let (mut dumped, mut resident) = (0, 0);
+    for line in smaps.lines() {
+        if let Some(rest) = line.strip_prefix("Anonymous:") {
+            resident = rest.trim_matches(|char: char| !char.is_ascii_digit()).parse::<usize>().unwrap() << 10;
+        } else if line.starts_with("VmFlags:") && !line.split_whitespace().any(|flag| flag == "dd") {
+            dumped += resident;
+        }
+    }
+    dumped
+}
+
+#[test]
+fn freed_memory_that_is_kept_stays_out_of_dumps_as_the_span_does() {
+    in_own_process(|| {
+        let Some(space) = with_userfault(Options::new().without_drain_thread().dont_dump()) else { return };
+        let assert_hidden = || {
+            let (before, resident) = (dumped_bytes(), status_bytes("RssAnon"));
+            let areas: Vec<_> = (0..500).map(|_| alloc(&space, 32)).collect();
+            areas.iter().for_each(|addr| free(&space, *addr));
+            assert!(status_bytes("RssAnon") > resident + (40 << 20), "the stash keeps it");
+            assert!(dumped_bytes() < before + (8 << 20), "{before} became {}", dumped_bytes());
+        };
+        in_forked_child(|| {
+            assert_hidden();
+            true
+        });
+        assert_hidden();
+    });
+}

@@ -1,0 +1,212 @@
+//! What `free_atomic` does not do, whatever it frees: wait for a lock, use the heap, change
+//! memory, or ask for more than a wake-up.
+
+use lock_api::{GuardSend, RawMutex};
+use std::cell::Cell;
+use std::fmt;
+use vmalloc::{
+    Config, DirectMemory, DrainReason, Frame, FrameSupply, FreeError, Geometry, MapFrames, Origin, PageRange,
+    Platform, PlatformError, Protection, Relocate, Request, Space,
+};
+use vmalloc_linux::{FutexLock, Linux, Options};
+
+const PAGE: usize = 4096;
+
+thread_local! {
+    static ATOMIC: Cell<bool> = const { Cell::new(false) };
+    static FORBIDDEN: Cell<&'static str> = const { Cell::new("") };
+}
+
+/// Notes what must not be done now.
+pub(crate) fn not_atomic(what: &'static str) {
+    if ATOMIC.get() {
+        FORBIDDEN.set(what);
+    }
+}
+
+/// A lock that may be tried at any time.
+struct Lock(FutexLock);
+
+// SAFETY: passed on.
+unsafe impl RawMutex for Lock {
+    #[allow(clippy::declare_interior_mutable_const)]
+    const INIT: Self = Self(FutexLock::INIT);
+    type GuardMarker = GuardSend;
+
+    fn lock(&self) {
+        not_atomic("lock");
+        self.0.lock();
+    }
+
+    fn try_lock(&self) -> bool {
+        self.0.try_lock()
+    }
+
+    unsafe fn unlock(&self) {
+        // SAFETY: passed on.
+        unsafe { self.0.unlock() };
+    }
+}
+
+struct Watched(Linux);
+
+// SAFETY: all is the platform's below, whose lock it is.
+unsafe impl Platform for Watched {
+    type RawLock = Lock;
+    type PurgeLock = Lock;
+
+    fn geometry(&self) -> Geometry {
+        let below = self.0.geometry();
+        Geometry::new(below.span, below.page_shift, below.cpus)
+    }
+
+    fn cpu(&self) -> usize {
+        self.0.cpu()
+    }
+
+    unsafe fn map(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
+        not_atomic("map");
+        // SAFETY: passed on.
+        unsafe { self.0.map(range, protection) }
+    }
+
+    unsafe fn unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
+        not_atomic("unmap");
+        // SAFETY: passed on.
+        unsafe { self.0.unmap(ranges) }
+    }
+
+    unsafe fn flush(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
+        not_atomic("flush");
+        // SAFETY: passed on.
+        unsafe { self.0.flush(ranges) }
+    }
+
+    unsafe fn zero(&self, range: PageRange) {
+        not_atomic("zero");
+        // SAFETY: passed on.
+        unsafe { self.0.zero(range) }
+    }
+
+    fn drain_later(&self, _: DrainReason) -> bool {
+        not_atomic("drain_later");
+        false
+    }
+
+    fn entropy(&self) -> u64 {
+        self.0.entropy()
+    }
+
+    fn fatal(&self, damage: &dyn fmt::Display) -> ! {
+        self.0.fatal(damage)
+    }
+}
+
+// SAFETY: passed on.
+unsafe impl DirectMemory for Watched {}
+
+// SAFETY: see `relocate`; what it moves shows what it held.
+unsafe impl Relocate for Watched {}
+
+// SAFETY: passed on.
+unsafe impl FrameSupply for Watched {
+    fn take_frames(&self, frames: &mut [Frame]) -> Result<(), PlatformError> {
+        self.0.take_frames(frames)
+    }
+
+    fn take_run(&self, count: u64, align: u64) -> Result<Frame, PlatformError> {
+        self.0.take_run(count, align)
+    }
+
+    unsafe fn give_frames(&self, frames: &[Frame]) {
+        not_atomic("give_frames");
+        // SAFETY: passed on.
+        unsafe { self.0.give_frames(frames) };
+    }
+
+    fn origin(&self, frame: Frame) -> Origin {
+        self.0.origin(frame)
+    }
+}
+
+// SAFETY: see `FrameSupply`.
+unsafe impl MapFrames for Watched {
+    unsafe fn map_frames(
+        &self,
+        range: PageRange,
+        frames: &[Frame],
+        protection: Protection,
+    ) -> Result<(), PlatformError> {
+        // SAFETY: passed on.
+        unsafe { self.0.map_frames(range, frames, protection) }
+    }
+
+    fn frame_at(&self, page: u64) -> Option<Frame> {
+        self.0.frame_at(page)
+    }
+}
+
+fn free_atomically(space: &Space<Watched>, addr: usize) -> Result<(), FreeError> {
+    ATOMIC.set(true);
+    // SAFETY: the test owns what it frees.
+    let result = unsafe { space.raw().free_atomic(addr) };
+    let found = space.try_find(addr);
+    ATOMIC.set(false);
+    let still_there = matches!(result, Err(FreeError::Contended { .. }));
+    assert_eq!(found.map(|area| area.is_some()), Ok(still_there), "nobody holds a lock");
+    assert_eq!(FORBIDDEN.get(), "", "in an atomic free of {addr:#x}");
+    result
+}
+
+/// An area of one of all kinds that the call frees; in the lower half of the span, or far out.
+fn area(space: &Space<Watched>, kind: usize, far: bool) -> usize {
+    let span = space.platform().geometry().span;
+    let half = ((span.start() + span.len() / 2) << 12) as usize;
+    let request = Request::new((1 + kind % 3) * PAGE);
+    let request = match kind {
+        1 => Request::new(5000),
+        2 => request.tag("noted"),
+        3 => request.without_guard(),
+        4 => request.zeroed(),
+        _ => request,
+    };
+    let request = if far { request.within(half, (span.end() << 12) as usize) } else { request };
+    if kind == 5 { space.raw().alloc_shared(&request).unwrap() } else { space.raw().alloc(&request).unwrap() }
+}
+
+#[test]
+fn an_atomic_free_of_any_area_waits_for_nothing_and_uses_no_heap() {
+    for config in [Config::default(), Config::default().unmap_on_free(), Config::default().nodes(1)] {
+        let linux = Linux::reserve(Options::new()).unwrap();
+        let space = Space::new(Watched(linux), config).unwrap();
+        let mut contended = 0;
+        for round in 0..60 {
+            let areas: Vec<_> = (0..12).map(|kind| area(&space, kind % 6, kind >= 6)).collect();
+            for addr in areas {
+                // The list for areas with notes is full now and then.
+                while free_atomically(&space, addr) == Err(FreeError::Contended { page: addr as u64 >> 12 }) {
+                    contended += 1;
+                    space.purge().unwrap();
+                }
+                assert!(free_atomically(&space, addr).is_err(), "freed twice in round {round}");
+            }
+            assert!(free_atomically(&space, 0).is_err());
+        }
+        assert!(contended > 0, "a full list is a part of this");
+        space.purge().unwrap();
+        space.verify().unwrap();
+        let stats = space.stats();
+        assert_eq!((stats.busy_areas, stats.largest_free_pages), (0, stats.span_pages));
+    }
+}
+
+#[test]
+fn where_nobody_drains_an_allocation_purges_what_was_freed_atomically() {
+    let linux = Linux::reserve(Options::new().exactly(1 << 28)).unwrap();
+    let space = Space::new(Watched(linux), Config::default().lazy_max_pages(100)).unwrap();
+    for _ in 0..1000 {
+        let addr = space.raw().alloc(&Request::new(16 * PAGE)).unwrap();
+        free_atomically(&space, addr).unwrap();
+        assert!(space.stats().lazy_pages < 100 + 3 * 17, "{:?}", space.stats());
+    }
+}

@@ -1,0 +1,15 @@
+//! Tests for which a part of the whole program is replaced: its global allocator, which watches the
+//! heap and may stand on a space, and `pthread_atfork`. A program has one of each, so these tests
+//! are not among the others.
+
+#[path = "../all/common/mod.rs"]
+#[macro_use]
+mod common;
+
+#[cfg(not(miri))]
+mod atfork_twice;
+mod atomic;
+mod global;
+mod grace_heap;
+mod heap;
+mod platform_heap;

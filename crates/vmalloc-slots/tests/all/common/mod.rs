@@ -1,0 +1,66 @@
+//! What the tests on Linux share.
+#![allow(dead_code, unreachable_pub)]
+
+use std::sync::Arc;
+use vmalloc::{Config, Discard, ReadNofault, Space};
+use vmalloc_harness::not_run;
+use vmalloc_linux::{Guards, Linux, OpenError, ReserveError, open};
+use vmalloc_slots::{Options, Slot, Slots, SlotsRef};
+
+pub const PAGE: usize = 4096;
+
+pub type Pool = Slots<Arc<Space<Linux>>>;
+
+/// Returns a space for each kind of guards that this kernel has.
+pub fn spaces() -> Vec<Arc<Space<Linux>>> {
+    Guards::all().filter_map(|kind| space(vmalloc_linux::Options::new().guards(kind))).collect()
+}
+
+/// Returns a space with these options, or `None` where this kernel lacks their means.
+pub fn space(options: vmalloc_linux::Options) -> Option<Arc<Space<Linux>>> {
+    match open(options, Config::default()) {
+        Ok(space) => Some(space),
+        Err(OpenError::Reserve(error @ ReserveError::Unsupported { means, .. })) => {
+            not_run(means, error);
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+pub fn pool(options: Options) -> Arc<Pool> {
+    let space = open(vmalloc_linux::Options::new(), Config::default()).unwrap();
+    Arc::new(Slots::new(space, options).unwrap())
+}
+
+/// Returns the byte at `addr`, or `None` if a touch of it would trap.
+pub fn peek(space: &Space<Linux>, addr: usize) -> Option<u8> {
+    let mut byte = [0];
+    (space.platform().read_nofault(addr, &mut byte) == 1).then_some(byte[0])
+}
+
+/// Writes a byte to each page of the first `bytes` of a slot.
+pub fn fill<R: SlotsRef<Space = Arc<Space<Linux>>>>(slot: &mut Slot<R>, bytes: usize) {
+    assert!(bytes <= slot.committed());
+    for offset in (0..bytes).step_by(PAGE) {
+        // SAFETY: the slot is the caller's, and committed so far.
+        unsafe { slot.as_ptr().add(offset + offset / PAGE % PAGE).write_volatile(0xa5) };
+    }
+}
+
+/// Returns true if all that is committed of a slot is zero. Reads all of it.
+pub fn is_zero<R: SlotsRef<Space = Arc<Space<Linux>>>>(slot: &Slot<R>) -> bool {
+    // SAFETY: the slot is the caller's, and committed so far.
+    let bytes = unsafe { std::slice::from_raw_parts(slot.as_ptr(), slot.committed()) };
+    bytes.chunks(PAGE).all(|page| page == [0; PAGE])
+}
+
+/// Returns how many pages of a slot have memory behind them.
+pub fn resident<R: SlotsRef<Space = Arc<Space<Linux>>>>(slot: &Slot<R>) -> u64 {
+    let first = (slot.addr() / PAGE) as u64;
+    let pages = vmalloc::PageRange::from_len(first, (slot.committed() / PAGE) as u64).unwrap();
+    let mut count = 0;
+    // SAFETY: the slot is the caller's, and committed so far.
+    unsafe { slot.slots().space().platform().touched(pages, &mut |run| count += run.len()) };
+    count
+}

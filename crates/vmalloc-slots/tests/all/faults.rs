@@ -1,0 +1,200 @@
+//! Every step that an operation of a pool takes is made to fail, one after the other: pages,
+//! translations, flushes, discards, the heap. Nothing is lost by it.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use vmalloc::{AreaError, Config, PageRange, Space};
+use vmalloc_sim::harness::{Case, Step};
+use vmalloc_sim::heap::{Shortage, short_of};
+use vmalloc_sim::{Options as Machine, Point, Sim};
+use vmalloc_slots::{AllocError, Dirty, GrowError, Options, Slot, Slots};
+
+const PAGE: usize = 4096;
+
+type Pool = Slots<Arc<Space<Sim>>>;
+
+/// A pool, and the slots that are out. Slots go before the pool.
+struct State {
+    busy: Vec<Slot<Arc<Pool>>>,
+    pool: Arc<Pool>,
+}
+
+impl State {
+    /// Writes to the first `pages` pages of a slot.
+    fn write(&self, nth: usize, pages: usize) {
+        let (first, sim) = ((self.busy[nth].addr() / PAGE) as u64, self.pool.space().platform());
+        (first..first + pages as u64).for_each(|page| sim.write(0, page, 7).expect("it is committed"));
+    }
+
+    /// Checks that a slot reads as zero where it is committed.
+    fn check(&self, slot: &Slot<Arc<Pool>>) {
+        let (first, sim) = ((slot.addr() / PAGE) as u64, self.pool.space().platform());
+        let pages = first..first + (slot.committed() / PAGE) as u64;
+        pages.for_each(|page| assert_eq!(sim.read(0, page), Ok(0)));
+    }
+
+    fn alloc(&mut self) -> Result<(), AllocError> {
+        let slot = Slot::new(self.pool.clone())?;
+        self.check(&slot);
+        self.busy.push(slot);
+        Ok(())
+    }
+
+    /// Allocates slots again until as many are out.
+    fn refill(&mut self, count: usize) -> Result<(), AllocError> {
+        while self.busy.len() < count {
+            self.alloc()?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns a pool with `busy` slots out, written from start to end.
+fn setup(options: Options, busy: usize) -> (Arc<Space<Sim>>, State) {
+    let machine = Machine::new(PageRange::new(0x100, 0x900).unwrap()).build();
+    let space = Arc::new(Space::new(machine, Config::default()).unwrap());
+    let pool = Arc::new(Slots::new(space.clone(), options).unwrap());
+    let mut state = State { busy: Vec::with_capacity(40), pool };
+    state.refill(busy).unwrap();
+    for nth in 0..busy {
+        state.busy[nth].grow(12 * PAGE).unwrap();
+        state.write(nth, 12);
+    }
+    (space, state)
+}
+
+fn options() -> Options {
+    Options::new(20 * PAGE).head_bytes(4 * PAGE).batch_slots(6).keep_bytes(2 * PAGE)
+}
+
+fn case<E: std::fmt::Debug + 'static>(
+    name: &'static str,
+    options: Options,
+    busy: usize,
+    operation: impl Fn(&mut State) -> Result<(), E> + 'static,
+) -> Case {
+    let setup = move || setup(options, busy);
+    let release = |_: &Space<Sim>, state: State| drop(state);
+    Case::new(name, setup, move |_: &Space<Sim>, state| operation(state), release)
+}
+
+fn walk(case: Case, points: &[Point]) {
+    let tally = case.meets(points.iter().map(|point| Step::Machine(*point))).walk();
+    println!("{tally}");
+}
+
+#[test]
+fn alloc() {
+    walk(case("alloc", options(), 0, State::alloc), &[Point::Map, Point::Frame]);
+    walk(case("alloc of a second", options(), 1, State::alloc), &[Point::Map]);
+}
+
+#[test]
+fn grow() {
+    let grow = |state: &mut State| -> Result<(), GrowError> {
+        state.busy[0].grow(18 * PAGE)?;
+        state.busy[1].grow(20 * PAGE)
+    };
+    walk(case("grow", options(), 2, grow), &[Point::Map, Point::Frame]);
+}
+
+#[test]
+fn reset() {
+    let reset = |state: &mut State| -> Result<(), AreaError> {
+        // SAFETY: 12 pages are committed, and written.
+        unsafe { state.busy[0].reset(Dirty::Unknown) }?;
+        state.check(&state.busy[0]);
+        Ok(())
+    };
+    walk(case("reset", options(), 1, reset), &[Point::Discard]);
+}
+
+/// Frees 13 slots, two batches and one: a refused batch is no error, and the slots read as zero
+/// when they come again.
+fn free_all(state: &mut State) -> Result<(), AllocError> {
+    // SAFETY: all that was written is told.
+    state.busy.drain(..).for_each(|slot| unsafe { slot.free(Dirty::Below(12 * PAGE)) });
+    state.refill(13)
+}
+
+#[test]
+fn free() {
+    let points = [Point::Discard, Point::Unmap, Point::Flush];
+    walk(case("free", options(), 13, free_all), &points);
+    walk(case("free, all kept", options().keep_bytes(64 * PAGE), 13, free_all), &points[1..]);
+    walk(case("free, none warm", options().warm_slots(0), 13, free_all), &[Point::Map]);
+    walk(case("free of the last", options().max_slots(13), 13, free_all), &points);
+}
+
+#[test]
+fn flush_and_trim() {
+    let flush = |state: &mut State| -> Result<(), AreaError> {
+        state.busy.clear();
+        state.pool.flush()
+    };
+    walk(case("flush", options().batch_slots(20), 5, flush), &[Point::Discard, Point::Unmap, Point::Flush]);
+    let trim = |state: &mut State| -> Result<(), AreaError> {
+        state.busy.clear();
+        state.pool.trim(1)
+    };
+    walk(case("trim", options(), 5, trim), &[Point::Discard]);
+}
+
+/// A page of one slot can't be unmapped: all other slots of its batch are reset.
+#[test]
+fn a_refused_slot_holds_up_no_other() {
+    let (space, mut state) = setup(options(), 6);
+    let page = (state.busy[2].addr() / PAGE) as u64 + 10;
+    space.platform().refuse(Point::Unmap, PageRange::from_len(page, 1).unwrap());
+    state.busy.clear();
+    assert_eq!((state.pool.stats().free, state.pool.stats().waiting), (5, 1));
+    assert!(state.pool.flush().is_err());
+    state.refill(5).unwrap();
+    space.platform().relent();
+    state.pool.flush().unwrap();
+    assert_eq!((state.pool.stats().free, state.pool.stats().waiting), (1, 0));
+    drop(state);
+    space.purge().unwrap();
+    assert_eq!(space.platform().check_end(), []);
+}
+
+/// Neither the heap nor the machine helps: the space can't remember the addresses of a slot until
+/// they are flushed. The slot stays the pool's, with its addresses.
+#[test]
+fn slots_that_can_t_be_given_back_wait_with_their_addresses() {
+    const SLOTS: usize = 200;
+    let machine = Machine::new(PageRange::new(0x100, 0x900).unwrap()).build();
+    let space = Arc::new(Space::new(machine, Config::default().unmap_on_free()).unwrap());
+    let pool = Arc::new(Slots::new(space.clone(), Options::new(4 * PAGE).head_bytes(PAGE)).unwrap());
+    let mut state = State { busy: Vec::new(), pool };
+    state.refill(SLOTS).unwrap();
+    let addrs: HashSet<_> = state.busy.iter().map(Slot::addr).collect();
+    state.busy.clear();
+    state.pool.flush().unwrap();
+    space.platform().fail_from(Point::Unmap, 1);
+    let (trimmed, _) = short_of(Shortage::From(1), || state.pool.trim(0));
+    trimmed.unwrap_err();
+    let stats = state.pool.stats();
+    assert!(stats.waiting > 0 && stats.waiting == stats.reserved && stats.free == 0, "{stats:?}");
+    space.platform().heal();
+    state.pool.flush().unwrap();
+    state.refill(stats.waiting).unwrap();
+    assert!(state.busy.iter().all(|slot| addrs.contains(&slot.addr())));
+    drop(state);
+    space.purge().unwrap();
+    assert_eq!(space.platform().check_end(), []);
+}
+
+/// Without memory for its tables there is no pool, and nothing is lost.
+#[test]
+fn pools_without_memory_are_errors() {
+    use vmalloc_sim::harness::{Lasting, each};
+    let machine = Machine::new(PageRange::new(0x100, 0x900).unwrap()).build();
+    let space = Space::new(machine, Config::default()).unwrap();
+    let failed = each(Step::Heap, Lasting::Once, |injection| {
+        let (made, failed) = injection.on_heap(|| Slots::new(&space, options()).map(drop));
+        assert_eq!(made.is_err(), failed > 0);
+        failed > 0
+    });
+    assert!(failed >= 6, "{failed} tables");
+}

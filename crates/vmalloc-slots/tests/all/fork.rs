@@ -1,0 +1,189 @@
+//! Forks: the child goes on with the pool, whatever other threads were doing with it.
+
+use crate::common::{PAGE, fill, is_zero, pool};
+use lock_api::{GuardNoSend, RawMutex};
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use vmalloc::{Config, PageRange, Request, Space};
+use vmalloc_harness::in_own_process;
+use vmalloc_sim::Sim;
+use vmalloc_slots::{Dirty, Options, Slots};
+
+/// Runs `body` in a forked child, and checks that it ends well.
+fn in_forked_child(body: impl FnOnce() -> bool) {
+    // SAFETY: the child runs only `body`, which the tests keep to the pool, and then exits.
+    let pid = unsafe { libc::fork() };
+    assert!(pid >= 0);
+    if pid == 0 {
+        // A child that hangs must not hang the test.
+        // SAFETY: no conditions.
+        unsafe { libc::alarm(60) };
+        let well = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).unwrap_or(false);
+        // SAFETY: no conditions.
+        unsafe { libc::_exit(if well { 0 } else { 1 }) };
+    }
+    let mut status = 0;
+    // SAFETY: room for a status; the child is ours.
+    assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
+    assert_eq!(status, 0, "the child ended with wait status {status:#x}");
+}
+
+#[test]
+fn parent_and_child_have_slots_of_their_own() {
+    in_own_process(|| {
+        let pool = pool(Options::new(1 << 30));
+        let mut slot = pool.alloc().unwrap();
+        fill(&mut slot, PAGE);
+        in_forked_child(|| {
+            // SAFETY: the slot is the child's copy.
+            unsafe { slot.as_ptr().write(1) };
+            slot.grow(1 << 20).unwrap();
+            fill(&mut slot, 1 << 20);
+            let other = pool.alloc().unwrap();
+            assert!(is_zero(&other) && other.addr() != slot.addr());
+            true
+        });
+        // SAFETY: the slot is the parent's.
+        assert_eq!(unsafe { slot.as_ptr().read() }, 0xa5);
+        assert_eq!((slot.committed(), pool.stats().reserved), (64 << 10, 1));
+    });
+}
+
+/// Other threads are in the middle of everything at the fork: of a set, a batch, a reservation.
+#[test]
+fn a_fork_while_others_use_the_pool_leaves_a_working_child() {
+    in_own_process(|| {
+        let pool =
+            pool(Options::new(1 << 30).keep_bytes(8 << 10).batch_slots(4).warm_slots(30).max_slots(200));
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for user in 0..2 {
+                let (pool, stop) = (&pool, &stop);
+                scope.spawn(move || {
+                    while !stop.load(Ordering::Relaxed) {
+                        let mut all: Vec<_> = (0..20).map(|_| pool.alloc_for(user).unwrap()).collect();
+                        for slot in &mut all {
+                            assert!(is_zero(slot));
+                            fill(slot, 32 << 10);
+                        }
+                    }
+                });
+            }
+            for _ in 0..20 {
+                in_forked_child(|| {
+                    for nth in 0..20 {
+                        let mut some: Vec<_> = (0..16).map(|_| pool.alloc().unwrap()).collect();
+                        for slot in &mut some {
+                            assert!(is_zero(slot));
+                            slot.grow(80 << 10).unwrap();
+                            fill(slot, 80 << 10);
+                        }
+                        if let (Some(slot), true) = (some.pop(), nth % 2 == 0) {
+                            // SAFETY: as written.
+                            unsafe { slot.free(Dirty::Below(80 << 10)) };
+                        }
+                    }
+                    pool.flush().is_ok()
+                });
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+    });
+}
+
+std::thread_local! {
+    /// Locks that this thread holds.
+    static HELD: Cell<usize> = const { Cell::new(0) };
+    /// How often this thread releases its last lock before it stops; 0 for never.
+    static STOPS_IN: Cell<usize> = const { Cell::new(0) };
+    /// Tells that this thread has stopped, and hears when it may go on.
+    static STOP: RefCell<Option<(Sender<()>, Receiver<()>)>> = const { RefCell::new(None) };
+}
+
+/// A lock at whose release a thread can be made to stop, without any lock held.
+struct StoppingLock(AtomicBool);
+
+// SAFETY: one thread wins the exchange, and only it undoes that.
+unsafe impl RawMutex for StoppingLock {
+    const INIT: Self = Self(AtomicBool::new(false));
+    type GuardMarker = GuardNoSend;
+
+    fn lock(&self) {
+        while !self.try_lock() {
+            std::thread::yield_now();
+        }
+    }
+
+    fn try_lock(&self) -> bool {
+        let is_taken = self.0.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        HELD.set(HELD.get() + usize::from(is_taken));
+        is_taken
+    }
+
+    unsafe fn unlock(&self) {
+        self.0.store(false, Ordering::Release);
+        HELD.set(HELD.get() - 1);
+        if HELD.get() == 0 && STOPS_IN.replace(STOPS_IN.get().saturating_sub(1)) == 1 {
+            STOP.with_borrow(|stop| {
+                let (tell, go_on) = stop.as_ref().expect("it was set before");
+                tell.send(()).expect("the test waits");
+                go_on.recv().expect_err("the test hangs up");
+            });
+        }
+    }
+}
+
+type StoppingSpace = Space<Sim<StoppingLock>>;
+
+/// Runs `work` on another thread, and forks where that thread releases its last lock for the
+/// `nth` time. The child gives all addresses that it can get to other owners, and drops the pool.
+/// Returns false if `work` was over before.
+fn child_drops_the_pool(nth: usize, work: fn(&Slots<&StoppingSpace>)) -> bool {
+    let machine = vmalloc_sim::Options::new(PageRange::new(0x100, 0x180).unwrap());
+    let space: StoppingSpace = Space::new(machine.build_with(), Config::default()).unwrap();
+    let pool = Slots::new(&space, Options::new(16 * PAGE).head_bytes(PAGE)).unwrap();
+    let two = [pool.alloc().unwrap(), pool.alloc().unwrap()];
+    drop(two);
+    std::thread::scope(|scope| {
+        let ((tell, stopped), (go_on, hear)) = (channel(), channel::<()>());
+        let theirs = &pool;
+        scope.spawn(move || {
+            STOP.set(Some((tell, hear)));
+            STOPS_IN.set(nth);
+            work(theirs);
+            STOPS_IN.set(0);
+            STOP.set(None);
+        });
+        if stopped.recv().is_err() {
+            return false;
+        }
+        in_forked_child(|| {
+            let request = Request::new(17 * PAGE);
+            let mut others = Vec::new();
+            while let Ok(addr) = space.raw().reserve(&request) {
+                others.push(addr);
+            }
+            // SAFETY: the other thread, which borrows the pool, is not in the child, and the value
+            // is not used any more.
+            drop(unsafe { std::ptr::read(&raw const pool) });
+            // SAFETY: the areas are the child's.
+            others.into_iter().all(|addr| unsafe { space.raw().unreserve(addr) }.is_ok())
+        });
+        drop(go_on);
+        true
+    })
+}
+
+#[test]
+fn a_child_that_drops_the_pool_frees_no_area_of_another_owner() {
+    in_own_process(|| {
+        let trim = |pool: &Slots<&StoppingSpace>| pool.trim(0).unwrap();
+        let alloc =
+            |pool: &Slots<&StoppingSpace>| (0..3).for_each(|_| std::mem::forget(pool.alloc().unwrap()));
+        for (name, work) in [("trim", trim as fn(&Slots<&StoppingSpace>)), ("alloc", alloc)] {
+            let points = (1..).take_while(|nth| child_drops_the_pool(*nth, work)).count();
+            assert!(points >= 2, "{name} released its last lock {points} times");
+        }
+    });
+}

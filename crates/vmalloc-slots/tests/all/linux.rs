@@ -1,0 +1,295 @@
+//! Slots of Linux memory: what traps, what is kept, and how many calls it takes.
+
+use crate::common::{PAGE, fill, is_zero, peek, pool, resident, spaces};
+use std::sync::Arc;
+use vmalloc_slots::{AllocError, BeyondHead, Dirty, GrowError, Options, Slot, Slots, SlotsError};
+
+const GIB: usize = 1 << 30;
+
+#[test]
+fn guards_on_both_sides_and_all_beyond_the_committed_part_trap() {
+    for space in spaces() {
+        let options = Options::new(4 * GIB).guard_before_bytes(1 << 20).guard_after_bytes(GIB);
+        let pool = Slots::new(space.clone(), options).unwrap();
+        let slots: Vec<_> = (0..3).map(|_| pool.alloc().unwrap()).collect();
+        for slot in &slots {
+            let end = slot.addr() + slot.size();
+            assert_eq!((slot.size(), slot.committed()), (4 * GIB, 64 << 10));
+            let traps = [slot.addr() - 1, slot.addr() - (1 << 20), slot.addr() + (64 << 10), end - 1, end];
+            for addr in traps.into_iter().chain([end + GIB - 1]) {
+                assert_eq!(peek(&space, addr), None, "{addr:#x} of {slot:?}");
+            }
+            assert_eq!([0, (64 << 10) - 1].map(|at| peek(&space, slot.addr() + at)), [Some(0); 2]);
+        }
+    }
+}
+
+#[test]
+fn a_slot_grows_in_place_to_its_size_and_no_further() {
+    for space in spaces() {
+        let pool = Slots::new(space.clone(), Options::new(64 << 20)).unwrap();
+        let mut slot = pool.alloc().unwrap();
+        let addr = slot.addr();
+        fill(&mut slot, 64 << 10);
+        for bytes in [100_000, 1, 9 << 20, 64 << 20] {
+            slot.grow(bytes).unwrap();
+            let (base, committed) = (slot.addr(), slot.committed());
+            assert_eq!((base, peek(&space, addr + bytes.max(100_000) - 1)), (addr, Some(0)));
+            assert_eq!(peek(&space, addr + committed), None);
+        }
+        let beyond = GrowError::Beyond { asked: (64 << 20) + 1, slot: 64 << 20 };
+        assert_eq!(slot.grow((64 << 20) + 1), Err(beyond));
+        assert_eq!((peek(&space, addr), peek(&space, addr + PAGE + 1)), (Some(0xa5), Some(0xa5)));
+        // It traps again beyond its head once it was reset.
+        drop(slot);
+        pool.flush().unwrap();
+        let slot = pool.alloc().unwrap();
+        assert_eq!((slot.addr(), slot.committed()), (addr, 64 << 10));
+        assert!(is_zero(&slot));
+        assert_eq!([64 << 10, 9 << 20, (64 << 20) - 1].map(|at| peek(&space, addr + at)), [None; 3]);
+    }
+}
+
+#[test]
+fn a_little_is_cleared_at_once_and_keeps_its_memory() {
+    let pool = pool(Options::new(4 * GIB));
+    let mut slot = pool.alloc().unwrap();
+    let addr = slot.addr();
+    fill(&mut slot, 64 << 10);
+    // SAFETY: as written.
+    unsafe { slot.free(Dirty::Below(64 << 10)) };
+    let stats = pool.stats();
+    assert_eq!((stats.free, stats.waiting, stats.kept_bytes), (1, 0, 64 << 10));
+    let slot = pool.alloc().unwrap();
+    assert_eq!((slot.addr(), resident(&slot), pool.stats().kept_bytes), (addr, 16, 0));
+    assert!(is_zero(&slot));
+    assert_eq!(pool.stats().batches, 0);
+}
+
+/// 64 pages that were written somewhere in 16 MiB are found and cleared; nothing else gets memory.
+#[test]
+fn scattered_pages_are_found_where_the_extent_is_not_known() {
+    let pool = pool(Options::new(16 << 20).head_bytes(16 << 20));
+    for round in 0..3 {
+        let slot = pool.alloc().unwrap();
+        assert!(resident(&slot) <= 64 * round);
+        for page in 0..64 {
+            let offset = (page * 61 + round as usize) * PAGE;
+            // SAFETY: the slot is this test's, and committed.
+            unsafe {
+                assert_eq!(slot.as_ptr().add(offset).read(), 0);
+                slot.as_ptr().add(offset).write(9);
+            }
+        }
+        assert_eq!(resident(&slot), 64 * (round + 1));
+        drop(slot);
+        assert_eq!(pool.stats().kept_bytes, 64 * (round + 1) * PAGE as u64);
+    }
+    assert!(is_zero(&pool.alloc().unwrap()));
+}
+
+#[test]
+fn much_waits_for_a_batch_of_64() {
+    let pool = pool(Options::new(GIB).head_bytes(1 << 20).keep_bytes(64 << 10));
+    let all: Vec<_> = (0..130).map(|_| pool.alloc().unwrap()).collect();
+    for (freed, mut slot) in (1..).zip(all) {
+        fill(&mut slot, 1 << 20);
+        // SAFETY: as written.
+        unsafe { slot.free(Dirty::Below(1 << 20)) };
+        let stats = pool.stats();
+        // Its 240 pages too many count, so the bytes are due as well: every 70 slots or so.
+        assert_eq!((stats.reset_in_batches + stats.waiting as u64, stats.batches), (freed, freed / 64));
+    }
+    assert_eq!(pool.stats().waiting_bytes, 2 * 240 * PAGE as u64);
+    pool.flush().unwrap();
+    assert_eq!((pool.stats().batches, pool.stats().waiting_bytes), (3, 0));
+    for _ in 0..130 {
+        let slot = pool.alloc().unwrap();
+        assert!(resident(&slot) <= 16 && is_zero(&slot));
+        // What a read has put there is no memory of the slot's.
+        assert!(resident(&slot) <= 16);
+        std::mem::forget(slot);
+    }
+}
+
+#[test]
+fn the_bytes_that_wait_are_bounded() {
+    let pool = pool(Options::new(GIB).head_bytes(8 << 20).keep_bytes(0).waiting_bytes(20 << 20));
+    let all: Vec<_> = (0..9).map(|_| pool.alloc().unwrap()).collect();
+    for mut slot in all {
+        fill(&mut slot, 8 << 20);
+        drop(slot);
+        assert!(pool.stats().waiting_bytes < 20 << 20);
+    }
+    assert_eq!((pool.stats().batches, pool.stats().waiting), (3, 0));
+}
+
+#[test]
+fn memory_beyond_the_head_stays_if_asked() {
+    let pool = pool(Options::new(GIB).beyond_head(BeyondHead::Commit).keep_bytes(8 << 20));
+    let mut slot = pool.alloc().unwrap();
+    slot.grow(4 << 20).unwrap();
+    fill(&mut slot, 4 << 20);
+    drop(slot);
+    let slot = pool.alloc().unwrap();
+    assert_eq!((slot.committed(), resident(&slot), pool.stats().batches), (4 << 20, 1024, 0));
+    assert!(is_zero(&slot));
+}
+
+#[test]
+fn a_slot_that_is_reset_reads_as_zero_and_stays_as_large() {
+    for keep in [0, 1 << 20, 16 << 20] {
+        let pool = pool(Options::new(GIB).keep_bytes(keep));
+        let mut slot = pool.alloc().unwrap();
+        slot.grow(8 << 20).unwrap();
+        for dirty in [Dirty::Unknown, Dirty::Below(3 << 20), Dirty::Ranges(&[0..1 << 20, 1 << 20..3 << 20])] {
+            fill(&mut slot, 3 << 20);
+            // SAFETY: as written.
+            unsafe { slot.reset(dirty) }.unwrap();
+            assert!(resident(&slot) <= (keep / PAGE) as u64);
+            assert!(slot.committed() == 8 << 20 && is_zero(&slot));
+        }
+    }
+}
+
+#[test]
+fn the_same_user_gets_the_same_slot() {
+    let pool = pool(Options::new(GIB));
+    let all: Vec<_> = (0..20).map(|user| pool.alloc_for(user).unwrap()).collect();
+    let addrs: Vec<_> = all.iter().map(Slot::addr).collect();
+    drop(all);
+    for user in [3, 17, 0, 11] {
+        let slot = pool.alloc_for(user).unwrap();
+        assert_eq!(slot.addr(), addrs[user as usize]);
+    }
+    // Any other gets the one that was freed last.
+    assert_eq!(pool.alloc_for(99).unwrap().addr(), addrs[11]);
+    assert_eq!(pool.alloc().unwrap().addr(), addrs[11]);
+}
+
+#[test]
+fn slots_beyond_the_warm_ones_go_back_to_the_space() {
+    let pool = pool(Options::new(GIB).warm_slots(10).batch_slots(16));
+    let all: Vec<_> = (0..60).map(|_| pool.alloc().unwrap()).collect();
+    // A drain may be in the middle of its counts: a purge waits for it.
+    let busy = |space: &vmalloc::Space<vmalloc_linux::Linux>| {
+        space.purge().unwrap();
+        space.stats().busy_areas
+    };
+    assert_eq!(busy(pool.space()), 60);
+    drop(all);
+    let stats = pool.stats();
+    // 50 did not find room, and each 16 of them made a batch.
+    assert_eq!((stats.free, stats.waiting, stats.reserved), (10, 2, 12));
+    assert_eq!(busy(pool.space()), 12);
+    pool.trim(3).unwrap();
+    assert_eq!((pool.stats().reserved, busy(pool.space())), (3, 3));
+    let space = pool.space().clone();
+    drop(pool);
+    assert_eq!(busy(&space), 0);
+}
+
+#[test]
+fn a_pool_is_exhausted_at_its_most_slots() {
+    let pool = pool(Options::new(GIB).max_slots(3).keep_bytes(0));
+    let mut all: Vec<_> = (0..3).map(|_| pool.alloc().unwrap()).collect();
+    assert_eq!(pool.alloc().unwrap_err(), AllocError::Exhausted { slots: 3 });
+    fill(&mut all[1], PAGE);
+    let addr = all[1].addr();
+    // It waits, and is reset because it is needed.
+    drop(all.swap_remove(1));
+    assert_eq!(pool.stats().waiting, 1);
+    let slot = pool.alloc().unwrap();
+    assert_eq!((slot.addr(), resident(&slot)), (addr, 0));
+}
+
+#[test]
+fn wrong_sizes_are_typed_errors() {
+    let space = spaces().remove(0);
+    let refusal = |options| Slots::new(space.clone(), options).map(drop).unwrap_err();
+    assert_eq!(refusal(Options::new(0)), SlotsError::ZeroSize);
+    assert_eq!(refusal(Options::new(9).head_bytes(10)), SlotsError::HeadBeyondSlot { head: 10, slot: 9 });
+    assert!(matches!(refusal(Options::new(1 << 47)), SlotsError::BeyondSpan { .. }));
+    assert!(matches!(refusal(Options::new(9).max_slots(0)), SlotsError::BadCount { slots: 0 }));
+    assert!(matches!(refusal(Options::new(9).batch_slots(0)), SlotsError::BadBatch { slots: 0 }));
+    // A terabyte each: as many as the span has room for.
+    let pool = Slots::new(space.clone(), Options::new(1 << 40)).unwrap();
+    let mut all = Vec::new();
+    let error = loop {
+        match pool.alloc() {
+            Ok(slot) => all.push(slot),
+            Err(error) => break error,
+        }
+    };
+    // The span is smaller where other tests have taken much of the process's addresses.
+    let most = space.platform().reserved_bytes() >> 40;
+    let is_full = all.len() + 1 >= most && matches!(error, AllocError::Area(_));
+    assert!(is_full, "{} slots of {most}, {error}", all.len());
+    all.truncate(all.len() / 2);
+    assert!((0..20).all(|_| pool.alloc().is_ok()));
+}
+
+/// Two threads allocate, write, and free slots that the other has allocated.
+#[test]
+fn any_thread_may_free() {
+    let pool = pool(Options::new(GIB).keep_bytes(16 << 10).batch_slots(8).warm_slots(40));
+    let (to, from) = std::sync::mpsc::sync_channel::<Slot<Arc<crate::common::Pool>>>(16);
+    let theirs = pool.clone();
+    let other = std::thread::spawn(move || {
+        for (nth, mut slot) in from.into_iter().enumerate() {
+            assert!(is_zero(&slot));
+            fill(&mut slot, 32 << 10);
+            // SAFETY: as written; the slot is dropped without it otherwise.
+            unsafe { slot.free(if nth % 2 == 0 { Dirty::Unknown } else { Dirty::Below(32 << 10) }) };
+            let mut own = theirs.alloc_for(1).unwrap();
+            assert!(is_zero(&own));
+            fill(&mut own, 16 << 10);
+        }
+    });
+    for nth in 0..3000 {
+        let mut slot = if nth % 3 == 0 {
+            Slot::new(pool.clone()).unwrap()
+        } else {
+            Slot::new_for(pool.clone(), nth % 5).unwrap()
+        };
+        assert!(is_zero(&slot));
+        if nth % 7 == 0 {
+            slot.grow(200 << 10).unwrap();
+        }
+        to.send(slot).unwrap();
+    }
+    drop(to);
+    other.join().unwrap();
+    pool.flush().unwrap();
+    let stats = pool.stats();
+    assert_eq!((stats.reserved, stats.waiting), (stats.free, 0));
+    assert!(stats.free <= 40);
+}
+
+#[test]
+fn a_slot_that_one_cpu_freed_serves_another_that_finds_none() {
+    for space in spaces() {
+        let pool = Slots::new(space, Options::new(1 << 20).max_slots(3)).unwrap();
+        let on_cpu = |cpu: usize, slots: usize| {
+            std::thread::scope(|scope| {
+                let alone = scope.spawn(|| {
+                    let mut set = rustix::thread::CpuSet::new();
+                    set.set(cpu);
+                    // Where there is one CPU, both threads run on that.
+                    let _ = rustix::thread::sched_setaffinity(None, &set);
+                    let all: Vec<_> = (0..slots).map(|_| pool.alloc().unwrap()).collect();
+                    assert!(all.iter().all(is_zero));
+                    all.into_iter().for_each(|mut slot| fill(&mut slot, PAGE));
+                });
+                alone.join().unwrap();
+            });
+        };
+        for round in 0..10 {
+            on_cpu(round % 2, 1 + round % 3);
+            let stats = pool.stats();
+            assert_eq!((stats.free, stats.reserved), (stats.reserved, (1 + round).min(3)), "round {round}");
+        }
+        pool.trim(0).unwrap();
+        assert_eq!((pool.stats().free, pool.stats().reserved, pool.stats().kept_bytes), (0, 0, 0));
+    }
+}

@@ -1,0 +1,23 @@
+//! Tests of slots, on Linux and on the simulated machine.
+//!
+//! They share a process, and run at once: a test that counts what its process has, or forks, gets
+//! one of its own. Of the heap only the thread is short that a test says.
+
+use vmalloc_sim::heap::FailingAlloc;
+
+#[cfg(not(miri))]
+mod common;
+
+mod faults;
+#[cfg(not(miri))]
+mod fork;
+#[cfg(not(miri))]
+mod linux;
+#[cfg(not(miri))]
+mod mappings;
+mod random;
+mod refused;
+mod threads;
+
+#[global_allocator]
+static HEAP: FailingAlloc = FailingAlloc;

@@ -1,0 +1,16 @@
+//! Tests of stacks.
+//!
+//! They share a process, and run at once: a test that counts what its process has, or forks, gets
+//! one of its own.
+
+mod common;
+
+#[cfg(feature = "corosensei")]
+mod coroutines;
+mod fork;
+mod guards;
+mod life;
+mod many;
+mod overflow;
+mod reuse;
+mod sizes;

@@ -1,0 +1,294 @@
+//! Reports of overflows: which are reported, by which name, and what happens then.
+
+use crate::common::*;
+use std::io::Read;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+use vmalloc_stacks::{AltStack, Overflow, Stacks, report_overflows, report_overflows_to};
+
+/// Runs `body` in a child, and returns what it wrote to standard error, and its status.
+fn output_of(body: impl FnOnce()) -> (String, i32) {
+    let mut pipe = [0; 2];
+    // SAFETY: room for two descriptors.
+    assert_eq!(unsafe { libc::pipe(pipe.as_mut_ptr()) }, 0);
+    // SAFETY: open, and this function's alone.
+    let [read, write] = pipe.map(|end| unsafe { OwnedFd::from_raw_fd(end) });
+    let status = status_of_child(|| {
+        // SAFETY: both are open; no core file is wanted of the child.
+        unsafe {
+            libc::dup2(pipe[1], libc::STDERR_FILENO);
+            libc::prctl(libc::PR_SET_DUMPABLE, 0);
+        }
+        body();
+    });
+    drop(write);
+    let mut text = String::new();
+    std::fs::File::from(read).read_to_string(&mut text).unwrap();
+    (text, status)
+}
+
+fn is_killed_by(status: i32, signal: i32) -> bool {
+    libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == signal
+}
+
+/// Runs `touch(addr)` with the stack pointer near the top of a stack.
+#[cfg(target_arch = "x86_64")]
+fn touch_from(top: usize, addr: usize) {
+    // SAFETY: the stack is the caller's. The code writes one word, and comes back to its own stack.
+    unsafe {
+        std::arch::asm!(
+            "mov {old}, rsp",
+            "mov rsp, {top}",
+            "mov qword ptr [{addr}], 1",
+            "mov rsp, {old}",
+            old = out(reg) _, top = in(reg) top, addr = in(reg) addr,
+        );
+    }
+}
+
+/// Pushes words until the stack is used up.
+#[cfg(target_arch = "x86_64")]
+fn overflow(top: usize) {
+    // SAFETY: the stack is the caller's, and what is below it traps: the program ends.
+    unsafe { std::arch::asm!("mov rsp, {top}", "2: push 1", "jmp 2b", top = in(reg) top, options(noreturn)) }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod on_x86_64 {
+    use super::*;
+
+    fn pool() -> Stacks {
+        Stacks::open(&settings(4, 2).name("coroutines")).unwrap()
+    }
+
+    #[test]
+    fn a_named_stack_is_reported_by_its_name() {
+        in_own_process(|| {
+            let stacks = pool();
+            let (below, stack) = (stacks.stack().unwrap(), stacks.named("parser 7", 5 * PAGE).unwrap());
+            let (text, status) = output_of(|| {
+                report_overflows().unwrap();
+                overflow(stack.top());
+            });
+            let ends = format!("{:#x}..{:#x}, 20 KiB", stack.bottom(), stack.top());
+            let expected = format!(
+                "stack overflow at {:#x}: stack `parser 7` of pool `coroutines`, {ends}\n",
+                stack.bottom() - 8
+            );
+            assert_eq!(text, expected);
+            assert!(is_killed_by(status, libc::SIGSEGV), "{status:#x}");
+            drop(below);
+        });
+    }
+
+    #[test]
+    fn a_stack_without_a_name_is_reported_by_its_pool() {
+        in_own_process(|| {
+            let stacks = pool();
+            // The first of the span, and one that was used before.
+            let (first, other) = (stacks.stack().unwrap(), stacks.stack().unwrap());
+            drop(other);
+            for stack in [first, stacks.stack().unwrap()] {
+                let (text, status) = output_of(|| {
+                    report_overflows().unwrap();
+                    overflow(stack.top());
+                });
+                assert!(text.contains("a stack of pool `coroutines`"), "{text:?}");
+                assert!(text.contains(&format!("{:#x}..{:#x}", stack.bottom(), stack.top())), "{text:?}");
+                assert!(is_killed_by(status, libc::SIGSEGV), "{status:#x}");
+            }
+        });
+    }
+
+    #[test]
+    fn a_growable_stack_is_reported_below_what_is_committed_and_below_its_reservation() {
+        in_own_process(|| {
+            let stacks = pool();
+            let stack = stacks.growable_named("growing", 2 * PAGE, 8 * PAGE).unwrap();
+            for pages in [2, 8] {
+                stack.grow(pages * PAGE).unwrap();
+                let (text, status) = output_of(|| {
+                    report_overflows().unwrap();
+                    overflow(stack.top());
+                });
+                let addr = stack.bottom() - 8;
+                assert!(text.contains(&format!("at {addr:#x}: stack `growing`")), "{text:?}");
+                assert!(is_killed_by(status, libc::SIGSEGV), "{status:#x}");
+            }
+        });
+    }
+
+    #[test]
+    fn an_overrun_from_elsewhere_is_no_overflow() {
+        in_own_process(|| {
+            let stacks = pool();
+            let mut both = [stacks.stack().unwrap(), stacks.stack().unwrap()];
+            both.sort_by_key(vmalloc_stacks::Stack::bottom);
+            let [low, high] = both;
+            assert_eq!(low.top() + PAGE, high.bottom());
+            for (top, addr) in [(low.top(), low.top() + 8), (high.top() - 64, low.bottom() - 8)] {
+                let (text, status) = output_of(|| {
+                    report_overflows().unwrap();
+                    touch_from(top, addr);
+                });
+                assert_eq!(text, "");
+                assert!(is_killed_by(status, libc::SIGSEGV), "{status:#x}");
+            }
+            let (text, _) = output_of(|| {
+                report_overflows().unwrap();
+                touch_from(high.top() - 64, high.bottom() - 8);
+            });
+            assert!(text.contains("stack overflow"), "by code that runs on the stack: {text:?}");
+        });
+    }
+
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+
+    extern "C" fn before(_: i32) {
+        // SAFETY: the words are the line's; then the program ends.
+        unsafe {
+            let text = format_args!("before\n").as_str().unwrap_or("");
+            libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len());
+            libc::_exit(40 + CALLS.load(Ordering::Relaxed) as i32);
+        }
+    }
+
+    fn count(overflow: &Overflow) {
+        CALLS.fetch_add(u32::from(overflow.addr < overflow.bottom), Ordering::Relaxed);
+    }
+
+    #[test]
+    fn the_handler_that_was_there_before_is_called_afterwards() {
+        in_own_process(|| {
+            let stacks = pool();
+            let stack = stacks.stack().unwrap();
+            let (text, status) = output_of(|| {
+                // SAFETY: a handler for the life of the program.
+                unsafe {
+                    let mut action: libc::sigaction = std::mem::zeroed();
+                    action.sa_sigaction = before as *const () as usize;
+                    action.sa_flags = libc::SA_ONSTACK;
+                    assert_eq!(libc::sigaction(libc::SIGSEGV, &action, std::ptr::null_mut()), 0);
+                    report_overflows_to(count).unwrap();
+                    // The second call changes the report alone.
+                    report_overflows_to(count).unwrap();
+                }
+                overflow(stack.top());
+            });
+            assert_eq!(text, "before\n");
+            assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 41, "{status:#x}");
+        });
+    }
+
+    extern "C" fn say_called(_: i32) {
+        // SAFETY: the bytes are there.
+        unsafe { libc::write(libc::STDERR_FILENO, c"called\n".as_ptr().cast(), 7) };
+    }
+
+    #[test]
+    fn a_handler_that_was_to_be_called_once_is_called_once() {
+        in_own_process(|| {
+            let (text, status) = output_of(|| {
+                // SAFETY: a handler for the life of the program. A child that goes on for ever must not
+                // hang the test.
+                unsafe {
+                    libc::alarm(10);
+                    let mut action: libc::sigaction = std::mem::zeroed();
+                    action.sa_sigaction = say_called as *const () as usize;
+                    action.sa_flags = libc::SA_RESETHAND;
+                    assert_eq!(libc::sigaction(libc::SIGSEGV, &action, std::ptr::null_mut()), 0);
+                }
+                report_overflows().unwrap();
+                touch_from(touchable_top(), 8);
+            });
+            assert_eq!(text.matches("called\n").count(), 1, "{text:.2000}");
+            assert!(is_killed_by(status, libc::SIGSEGV), "{status:#x}");
+        });
+    }
+
+    #[test]
+    fn a_sent_signal_that_was_ignored_still_is() {
+        in_own_process(|| {
+            let (_, status) = output_of(|| {
+                // SAFETY: to ignore is no handler, and a signal to this process has no conditions.
+                unsafe { libc::signal(libc::SIGBUS, libc::SIG_IGN) };
+                report_overflows().unwrap();
+                for _ in 0..2 {
+                    // SAFETY: no conditions.
+                    assert_eq!(unsafe { libc::kill(libc::getpid(), libc::SIGBUS) }, 0);
+                }
+            });
+            assert_eq!(status, 0, "{status:#x}");
+        });
+    }
+
+    #[test]
+    fn faults_elsewhere_go_to_the_handler_before() {
+        in_own_process(|| {
+            let (text, status) = output_of(|| {
+                report_overflows().unwrap();
+                touch_from(touchable_top(), 8);
+            });
+            assert_eq!(text, "");
+            assert!(is_killed_by(status, libc::SIGSEGV), "{status:#x}");
+        });
+    }
+
+    fn touchable_top() -> usize {
+        Box::leak(vec![0_u8; 1 << 16].into_boxed_slice()).as_ptr().addr() + (1 << 15)
+    }
+
+    /// Has the C library make a thread, which gets no alternate stack from Rust.
+    fn on_a_plain_thread(body: extern "C" fn(*mut libc::c_void) -> *mut libc::c_void, argument: usize) {
+        let mut thread = std::mem::MaybeUninit::uninit();
+        // SAFETY: the function lives as long as the program, and takes a number.
+        unsafe {
+            let argument = std::ptr::without_provenance_mut(argument);
+            assert_eq!(libc::pthread_create(thread.as_mut_ptr(), std::ptr::null(), body, argument), 0);
+            libc::pthread_join(thread.assume_init(), std::ptr::null_mut());
+        }
+    }
+
+    extern "C" fn overflow_with_an_alternate_stack(_: *mut libc::c_void) -> *mut libc::c_void {
+        let stacks = pool();
+        let alternate = AltStack::install(&stacks).unwrap();
+        // The thread has one now.
+        drop(AltStack::install(&stacks).unwrap());
+        let stack = stacks.stack().unwrap();
+        overflow(stack.top());
+        drop(alternate);
+        std::ptr::null_mut()
+    }
+
+    #[test]
+    fn a_thread_without_an_alternate_stack_gets_one() {
+        in_own_process(|| {
+            let (text, status) = output_of(|| {
+                report_overflows().unwrap();
+                on_a_plain_thread(overflow_with_an_alternate_stack, 0);
+            });
+            assert!(text.contains("a stack of pool `coroutines`"), "{text:?}");
+            assert!(is_killed_by(status, libc::SIGSEGV), "{status:#x}");
+        });
+    }
+
+    extern "C" fn install_and_drop(_: *mut libc::c_void) -> *mut libc::c_void {
+        let stacks = pool();
+        for _ in 0..3 {
+            drop(AltStack::install(&stacks).unwrap());
+            let mut current: libc::stack_t =
+                libc::stack_t { ss_sp: std::ptr::null_mut(), ss_flags: 0, ss_size: 0 };
+            // SAFETY: room for the answer.
+            assert_eq!(unsafe { libc::sigaltstack(std::ptr::null(), &mut current) }, 0);
+            assert_ne!(current.ss_flags & libc::SS_DISABLE, 0, "it was taken down");
+        }
+        std::ptr::null_mut()
+    }
+
+    #[test]
+    fn an_alternate_stack_is_taken_down_before_it_is_dropped() {
+        in_own_process(|| {
+            in_child(|| on_a_plain_thread(install_and_drop, 0));
+        });
+    }
+}

@@ -1,0 +1,108 @@
+//! Bad input: a typed error, and nothing is changed.
+
+use crate::common::*;
+use vmalloc_stacks::{OpenError, Settings, StackError, Stacks};
+
+fn refusal(settings: Settings) -> StackError {
+    match Stacks::open(&settings) {
+        Err(OpenError::Stack(error)) => error,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn pools_of_impossible_stacks_are_refused() {
+    let page_bytes = PAGE;
+    for bytes in [0, 1, PAGE - 1] {
+        assert_eq!(refusal(Settings::new().stack_bytes(bytes)), StackError::TooSmall { bytes, page_bytes });
+    }
+    let span = 1 << 30;
+    let settings = Settings::new().span_bytes(span);
+    for bytes in [span, 2 * span, usize::MAX] {
+        let most = span - 2 * PAGE;
+        assert_eq!(refusal(settings.stack_bytes(bytes)), StackError::TooLarge { bytes, most });
+    }
+    for align in [0, 24, 3 * PAGE, usize::MAX] {
+        assert_eq!(refusal(settings.align(align)), StackError::BadAlign { align });
+    }
+    for span in [0, 1, PAGE - 1, 2 * PAGE] {
+        let error = refusal(Settings::new().span_bytes(span));
+        assert!(matches!(error, StackError::TooLarge { .. } | StackError::BadAlign { .. }), "{error}");
+    }
+}
+
+#[test]
+fn stacks_of_impossible_sizes_are_refused_and_nothing_changes() {
+    let stacks = open(16, 4);
+    let before = stacks.stats().busy_areas;
+    let page_bytes = PAGE;
+    for bytes in [0, 1, PAGE - 1] {
+        let error = StackError::TooSmall { bytes, page_bytes };
+        assert_eq!(stacks.stack_of(bytes).unwrap_err(), error);
+        assert_eq!(stacks.named("small", bytes).unwrap_err(), error);
+        assert_eq!(stacks.growable(bytes, PAGE).unwrap_err(), error);
+        assert_eq!(stacks.growable(PAGE, bytes).unwrap_err(), error);
+    }
+    let most = (1 << 32) - 2 * PAGE;
+    for bytes in [most + 1, 1 << 40, usize::MAX] {
+        assert_eq!(stacks.stack_of(bytes).unwrap_err(), StackError::TooLarge { bytes, most });
+        assert_eq!(stacks.growable(PAGE, bytes).unwrap_err(), StackError::TooLarge { bytes, most });
+        assert_eq!(stacks.reserved(bytes).unwrap_err(), StackError::TooLarge { bytes, most });
+    }
+    let error = StackError::BeyondMost { bytes: 3 * PAGE, most: 2 * PAGE };
+    assert_eq!(stacks.growable(3 * PAGE, 2 * PAGE).unwrap_err(), error);
+    assert_eq!(stacks.stats().busy_areas, before);
+}
+
+#[test]
+fn sizes_are_rounded_up_to_pages() {
+    let stacks = Stacks::open(&Settings::new().stack_bytes(5 * PAGE + 1)).unwrap();
+    assert_eq!((stacks.stack_bytes(), stacks.stack().unwrap().size()), (6 * PAGE, 6 * PAGE));
+    assert_eq!(stacks.stack_of(PAGE).unwrap().size(), PAGE);
+    assert_eq!(stacks.stack_of(PAGE + 1).unwrap().size(), 2 * PAGE);
+    assert_eq!(stacks.growable(1 + PAGE, 3 * PAGE - 1).unwrap().reserve().len(), PAGE);
+}
+
+#[test]
+fn the_largest_stack_of_a_span_can_be_made() {
+    let stacks = Stacks::open(&settings(1, 1).span_bytes(64 << 20)).unwrap();
+    let stack = stacks.stack_of((64 << 20) - 2 * PAGE).unwrap();
+    assert_guarded(stack.bottom(), stack.top());
+    let Err(StackError::Alloc(_)) = stacks.stack() else { panic!("no address is left") };
+    drop(stack);
+    assert_eq!(stacks.stack().unwrap().size(), PAGE);
+}
+
+#[test]
+fn a_growable_stack_grows_and_shrinks_and_no_further() {
+    let stacks = open(16, 4);
+    let mut stack = stacks.growable(PAGE, 8 * PAGE).unwrap();
+    let (top, most) = (stack.top(), 8 * PAGE);
+    stack.grow(3 * PAGE).unwrap();
+    stack.grow(2 * PAGE).unwrap();
+    assert_eq!(stack.size(), 3 * PAGE, "it never becomes smaller by growing");
+    assert_eq!(stack.grow(most + 1), Err(StackError::BeyondMost { bytes: most + 1, most }));
+    assert_eq!(stack.grow(0), Err(StackError::TooSmall { bytes: 0, page_bytes: PAGE }));
+    // SAFETY: nothing is on the stack.
+    unsafe {
+        stack.shrink(PAGE).unwrap();
+        stack.shrink(2 * PAGE).unwrap();
+    }
+    assert_eq!((stack.size(), stack.top()), (PAGE, top));
+    assert_traps(stack.bottom() - 1);
+    stack.grow(most).unwrap();
+    assert_eq!((stack.size(), peek(top - most)), (most, Some(0)));
+    assert!(stack.reserve().is_empty());
+}
+
+#[test]
+fn cached_stacks_are_no_reason_to_run_out_of_addresses() {
+    // Room for fewer stacks than a magazine has.
+    let stacks = Stacks::open(&settings(255, 2).span_bytes(32 << 20)).unwrap();
+    let all: Vec<_> = std::iter::from_fn(|| stacks.stack().ok()).collect();
+    assert!((20..=32).contains(&all.len()), "{}", all.len());
+    drop(all);
+    let large = stacks.stack_of(30 << 20).unwrap();
+    drop(large);
+    assert_eq!(std::iter::from_fn(|| stacks.stack().ok()).take(20).count(), 20);
+}

@@ -1,0 +1,98 @@
+//! Instructions that the documents tell are those of the rows that `cargo xtask instructions` holds.
+
+use super::{Error, Violation};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+const PATH: &str = "docs/figures.toml";
+const ROWS: [&str; 2] = ["docs/instructions.toml", "docs/kernel-instructions.toml"];
+
+/// The lines that tell counts.
+#[derive(serde::Deserialize)]
+struct Figures {
+    line: Vec<Line>,
+}
+
+/// A line of a document: how it begins, or its table; and the rows that its numbers are.
+#[derive(serde::Deserialize)]
+struct Line {
+    file: String,
+    #[serde(default)]
+    begins: String,
+    #[serde(default)]
+    table: String,
+    rows: Vec<String>,
+}
+
+pub(super) fn check(found: &mut Vec<Violation>) -> Result<(), Error> {
+    let mut counts: BTreeMap<String, f64> = BTreeMap::new();
+    for path in ROWS {
+        counts.append(&mut parse(path)?);
+    }
+    let figures: Figures = parse(PATH)?;
+    for line in figures.line {
+        let path = Path::new(&line.file);
+        let text = fs::read_to_string(path).map_err(|cause| Error::Read { path: path.into(), cause })?;
+        let complaint = line.numbers(&text).and_then(|numbers| line.compare(&numbers, &counts));
+        if let Err(what) = complaint {
+            found.push(Violation { rule: "figures", package: "docs".into(), place: line.file, what });
+        }
+    }
+    Ok(())
+}
+
+fn parse<T: serde::de::DeserializeOwned>(path: &str) -> Result<T, Error> {
+    let text = fs::read_to_string(path).map_err(|cause| Error::Read { path: path.into(), cause })?;
+    toml::from_str(&text).map_err(|cause| Error::Figures { path: path.into(), cause })
+}
+
+impl Line {
+    /// Returns the numbers of the line.
+    fn numbers(&self, text: &str) -> Result<Vec<u64>, String> {
+        let mut lines = text.lines();
+        let line = match self.table.as_str() {
+            "" => lines.find_map(|line| line.strip_prefix(&self.begins)),
+            table => lines.by_ref().find(|line| line.starts_with(table)).and_then(|_| lines.nth(1)),
+        };
+        let line =
+            line.ok_or_else(|| format!("no line begins with {:?}", [&*self.begins, &self.table].concat()))?;
+        let words = line.split(|char: char| !char.is_ascii_digit() && char != ',');
+        Ok(words.filter_map(|word| word.replace(',', "").parse().ok()).collect())
+    }
+
+    fn compare(&self, numbers: &[u64], counts: &BTreeMap<String, f64>) -> Result<(), String> {
+        for (nth, row) in self.rows.iter().enumerate() {
+            let count = counts.get(row).ok_or_else(|| format!("{row:?} is no row"))?;
+            let told = numbers.get(nth).ok_or_else(|| format!("there is no number for {row}"))?;
+            if *told != count.round() as u64 {
+                return Err(format!("{row} is {told} here, and {count} where it was counted"));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_compared_with_their_rows() {
+        let line = |begins: &str, table: &str| Line {
+            file: String::new(),
+            begins: begins.into(),
+            table: table.into(),
+            rows: ["a", "b"].map(str::to_owned).to_vec(),
+        };
+        let text = "| A | B |\n|---|---|\n| 7 | 1,234 |\n| sum | 7 and 1,235 |\n";
+        let counts = [("a".to_owned(), 7.2), ("b".to_owned(), 1233.9)].into_iter().collect();
+        let of_table = line("", "| A |");
+        assert_eq!(of_table.numbers(text), Ok(vec![7, 1234]));
+        assert_eq!(of_table.compare(&[7, 1234], &counts), Ok(()));
+        let of_line = line("| sum |", "");
+        assert_eq!(of_line.numbers(text), Ok(vec![7, 1235]));
+        assert!(of_line.compare(&[7, 1235], &counts).is_err() && of_line.compare(&[7], &counts).is_err());
+        assert!(line("| none |", "").numbers(text).is_err());
+    }
+}

@@ -1,0 +1,165 @@
+//! The image of `testing/kernel`: building it, and booting it in QEMU.
+
+use anyhow::{Context, Result, bail, ensure};
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
+
+/// The most bytes of an image, without symbols.
+const MOST_BYTES: u64 = 500_000;
+const QEMU: &str = "qemu-system-x86_64";
+const INSTALL: [&str; 5] = ["apt-get", "install", "--yes", "--no-install-recommends", "qemu-system-x86"];
+/// Memory of the machine: the driver's cases hold some 200 MiB with one CPU, and the notes of per-CPU areas are on a heap.
+const MEMORY: &str = "512M";
+
+/// An image that was built.
+pub(crate) struct Image {
+    path: PathBuf,
+    pub(crate) bytes: u64,
+}
+
+/// How a machine is made.
+#[derive(Clone, Copy)]
+pub(crate) struct Boot<'a> {
+    pub(crate) cpus: usize,
+    pub(crate) command_line: &'a str,
+    /// One tick of the clock for each instruction, exactly: one CPU only.
+    pub(crate) counts_instructions: bool,
+    pub(crate) limit: Duration,
+    /// Whether lines are shown as they come.
+    pub(crate) is_shown: bool,
+}
+
+/// What became of it.
+pub(crate) struct Run {
+    pub(crate) lines: Vec<String>,
+    pub(crate) took: Duration,
+    /// None when it did not end in time.
+    pub(crate) status: Option<ExitStatus>,
+}
+
+impl Run {
+    /// Whether the kernel ended the machine with this status of its own (`testing/kernel/src/exit.rs`), which QEMU makes 2n + 1.
+    pub(crate) fn ended_with(&self, status: i32) -> bool {
+        self.status.and_then(|ended| ended.code()) == Some(2 * status + 1)
+    }
+}
+
+/// All is well.
+pub(crate) const PASSED: i32 = 16;
+/// A panic, or an interrupt that nobody expected.
+pub(crate) const DIED: i32 = 18;
+
+impl Image {
+    /// Builds it; cargo says where it is.
+    pub(crate) fn build() -> Result<Self> {
+        let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testing/kernel");
+        let output = Command::new(cargo)
+            .args([
+                "build",
+                "--quiet",
+                "--release",
+                "--locked",
+                "--message-format",
+                "json-render-diagnostics",
+            ])
+            // Where its own flags are, which these would replace.
+            .current_dir(folder)
+            .env_remove("RUSTFLAGS")
+            .env_remove("CARGO_ENCODED_RUSTFLAGS")
+            .stderr(Stdio::inherit())
+            .output()
+            .context("can't run cargo")?;
+        if !output.status.success() {
+            bail!("can't build the image");
+        }
+        let messages = String::from_utf8_lossy(&output.stdout);
+        let executable = |line: &str| {
+            let message: serde_json::Value = serde_json::from_str(line).ok()?;
+            message.get("executable")?.as_str().map(PathBuf::from)
+        };
+        let path = messages.lines().filter_map(executable).next_back().context("cargo told of no image")?;
+        let bytes = fs::metadata(&path).with_context(|| format!("can't read {}", path.display()))?.len();
+        if bytes > MOST_BYTES {
+            bail!("the image has {bytes} bytes, more than {MOST_BYTES}");
+        }
+        Ok(Self { path, bytes })
+    }
+
+    /// Boots it, and waits for its end.
+    pub(crate) fn boot(&self, boot: Boot<'_>) -> Result<Run> {
+        let start = Instant::now();
+        let mut machine = self.start(&boot)?;
+        let serial = machine.stdout.take();
+        let reader =
+            thread::spawn(move || serial.map_or_else(Vec::new, |serial| read(serial, boot.is_shown)));
+        let status = wait(&mut machine, start + boot.limit).context(QEMU)?;
+        // It ends with the machine, whose output it reads; if it panicked, that was printed.
+        let lines = reader.join().unwrap_or_default();
+        Ok(Run { lines, took: start.elapsed(), status })
+    }
+
+    fn start(&self, boot: &Boot<'_>) -> Result<Child> {
+        let mut command = Command::new(QEMU);
+        command
+            .args(["-accel", "tcg", "-m", MEMORY, "-smp", &boot.cpus.to_string()])
+            .arg("-kernel")
+            .arg(&self.path)
+            .args(["-append", boot.command_line])
+            .args(["-display", "none", "-serial", "stdio", "-monitor", "none", "-no-reboot"])
+            .args(["-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped());
+        if boot.counts_instructions {
+            command.args(["-icount", "shift=0"]);
+        }
+        command.spawn().with_context(no_qemu)
+    }
+}
+
+fn read(serial: impl io::Read, is_shown: bool) -> Vec<String> {
+    let lines = BufReader::new(serial).split(b'\n').map_while(Result::ok);
+    let text = lines.map(|line| String::from_utf8_lossy(&line).trim_end().to_owned());
+    text.inspect(|line| {
+        if is_shown {
+            println!("  {line}");
+        }
+    })
+    .collect()
+}
+
+/// Waits for the machine's end; if that does not come in time, it is ended.
+fn wait(machine: &mut Child, until: Instant) -> io::Result<Option<ExitStatus>> {
+    while Instant::now() < until {
+        if let Some(status) = machine.try_wait()? {
+            return Ok(Some(status));
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    machine.kill()?;
+    machine.wait()?;
+    Ok(None)
+}
+
+fn no_qemu() -> String {
+    format!("{QEMU} is not installed; try: {}", INSTALL.join(" "))
+}
+
+/// Sees to it that QEMU is there: where this program may, it installs it.
+pub(crate) fn find_qemu() -> Result<()> {
+    let is_there = || Command::new(QEMU).arg("--version").stdout(Stdio::null()).status().is_ok();
+    if is_there() {
+        return Ok(());
+    }
+    let user = Command::new("id").arg("-u").output().with_context(no_qemu)?;
+    if user.stdout.trim_ascii() != b"0" {
+        bail!(no_qemu());
+    }
+    eprintln!("{QEMU} is not installed: {}", INSTALL.join(" "));
+    let installed = Command::new(INSTALL[0]).args(&INSTALL[1..]).stdout(Stdio::null()).status();
+    ensure!(installed.is_ok_and(|status| status.success()) && is_there(), no_qemu());
+    Ok(())
+}

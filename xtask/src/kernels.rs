@@ -1,0 +1,205 @@
+//! `cargo xtask kernels`: the tests of Linux on the oldest kernel that is promised, in an emulated machine.
+
+mod build;
+mod initramfs;
+mod jobs;
+mod machine;
+mod package;
+mod report;
+
+use crate::kernel;
+use crate::words::Words;
+use anyhow::{Context, Result, ensure};
+use build::Test;
+use initramfs::Initramfs;
+use jobs::Job;
+use machine::Machine;
+use report::{Counts, Ended, Reader};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+pub(crate) const HELP: &str = "\
+Run the tests of Linux on Debian's Linux 6.1, in QEMU
+
+Builds the test programs of the crates for Linux and of the preload library, fetches the kernel by apt-get, puts both
+in a first file system, and boots it. Without words a chosen part runs, in minutes.
+
+  --all           All tests
+  --append WORDS  More parameters of the kernel, for example transparent_hugepage=always
+  --seconds N     Seconds that one program of tests may take
+  --limit N       Seconds that the machine may take
+  -- WORD…        What the test programs take: a part of a test's name, for example
+  NAME…           Only tests with one of these words in their names: linux/space, stacks, ...";
+
+/// What was asked for.
+pub(crate) struct Args {
+    /// Only tests with one of these words in their names: linux/space, stacks, ...
+    names: Vec<String>,
+    /// All tests
+    all: bool,
+    /// More parameters of the kernel, for example transparent_hugepage=always
+    append: String,
+    /// Seconds that one program of tests may take
+    seconds: u64,
+    /// Seconds that the machine may take
+    limit: u64,
+    /// What the test programs take: a part of a test's name, for example
+    words: Vec<String>,
+}
+
+impl Args {
+    fn of(mut words: Words) -> Result<Self> {
+        Ok(Self {
+            all: words.has("--all"),
+            append: words.value("--append", String::new())?,
+            seconds: words.value("--seconds", 900)?,
+            limit: words.value("--limit", 10_800)?,
+            words: words.behind(),
+            names: words.rest()?,
+        })
+    }
+}
+
+/// The oldest kernel that is promised.
+const OLDEST: &str = "6.1";
+
+pub(crate) fn run(words: Words) -> Result<()> {
+    let args = &Args::of(words)?;
+    let folder = folder()?;
+    if let Err(error) = kernel::find_qemu() {
+        vmalloc_harness::not_run("Linux 6.1 in QEMU", error);
+        return Ok(());
+    }
+    let kernel = match package::kernel(OLDEST, &folder) {
+        Ok(kernel) => kernel,
+        Err(reason) => {
+            vmalloc_harness::not_run("Linux 6.1 in QEMU", reason);
+            return Ok(());
+        }
+    };
+    let tests = build::tests()?;
+    let chosen = chosen(&tests, args)?;
+    let jobs = jobs::jobs(&chosen, args.seconds, &args.words);
+    jobs::tell_skipped();
+    let initramfs = pack(&folder, &chosen, &jobs)?;
+    let machine = Machine::boot(&kernel, &initramfs, &args.append, Duration::from_secs(args.limit))?;
+    watch(&machine, &jobs)
+}
+
+/// Returns the folder of kernels and of what is made for them.
+fn folder() -> Result<PathBuf> {
+    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    let folder = Path::new(&target).join("kernels");
+    let made = fs::create_dir_all(&folder).and_then(|()| std::path::absolute(&folder));
+    made.context("can't make a folder")
+}
+
+/// Returns the tests that were asked for.
+fn chosen<'a>(tests: &'a [Test], args: &Args) -> Result<Vec<&'a Test>> {
+    let is_chosen = |test: &&Test| match &args.names[..] {
+        [] => args.all || jobs::is_chosen(&test.name),
+        names => names.iter().any(|name| test.name.contains(name.as_str())),
+    };
+    let chosen: Vec<_> = tests.iter().filter(is_chosen).collect();
+    ensure!(!chosen.is_empty(), "no test has such a name");
+    Ok(chosen)
+}
+
+/// Makes the first file system. Returns its path.
+fn pack(folder: &Path, tests: &[&Test], jobs: &[Job]) -> Result<PathBuf> {
+    let programs = folder.join("programs");
+    build::preloaded(&programs)?;
+    let what = "the first file system";
+    let mut files = vec![("/init".to_owned(), build::init()?)];
+    files.extend(tests.iter().map(|test| (jobs::on_machine(&test.name), test.file.clone())));
+    for entry in programs.read_dir().context(what)? {
+        let entry = entry.context(what)?;
+        files.push((format!("{}/{}", jobs::PROGRAMS, entry.file_name().display()), entry.path()));
+    }
+    let mut archive = Initramfs::default();
+    for path in libraries(files.iter().map(|(_, file)| file.as_path()))? {
+        archive.add(&path, Path::new(&path)).context(what)?;
+    }
+    let stripped = folder.join("stripped");
+    for (path, file) in &files {
+        strip(file, &stripped)?;
+        archive.add(path, &stripped).context(what)?;
+    }
+    archive.add_text("/commands", &jobs.iter().map(Job::line).collect::<String>());
+    let path = folder.join("initramfs");
+    fs::write(&path, archive.finish()).context(what)?;
+    Ok(path)
+}
+
+/// Copies a program without its debug information, which is most of it.
+fn strip(from: &Path, to: &Path) -> Result<()> {
+    let what = "strip";
+    let status =
+        Command::new("strip").arg("--strip-debug").arg("-o").args([to, from]).status().context(what)?;
+    ensure!(status.success(), "strip {}: {status}", from.display());
+    Ok(())
+}
+
+/// Returns the shared libraries that some programs load, and the loader.
+fn libraries<'a>(programs: impl Iterator<Item = &'a Path>) -> Result<BTreeSet<String>> {
+    let what = "ldd";
+    let output = Command::new("ldd").args(programs).output().context(what)?;
+    let answer = String::from_utf8_lossy(&output.stdout).into_owned();
+    let path = |line: &str| line.split_whitespace().find(|word| word.starts_with('/')).map(str::to_owned);
+    // The lines of a program's libraries begin with a tab; its name stands before them.
+    Ok(answer.lines().filter(|line| line.starts_with('\t')).filter_map(path).collect())
+}
+
+/// Reads the console until the machine is off, and tells how each command ended.
+fn watch(machine: &Machine, jobs: &[Job]) -> Result<()> {
+    let (start, mut reader, mut ended) = (Instant::now(), Reader::default(), Vec::new());
+    while let Some(line) = machine.line().inspect_err(|_| show(reader.rest()))? {
+        if let Some(report) = reader.take(&line) {
+            tell(&report);
+            ended.push(report);
+        }
+    }
+    if !reader.is_over {
+        show(reader.rest());
+    }
+    let is_silent = |job: &&Job| ended.iter().all(|report| report.name != job.name);
+    let silent =
+        jobs.iter().filter(is_silent).inspect(|job| println!("{}: did not report", job.name)).count();
+    let failed = silent + ended.iter().filter(|report| report.failure.is_some()).count();
+    let mut counts = ended.iter().map(|report| report.counts).fold(Counts::default(), Counts::plus);
+    counts.failed += silent;
+    let word = if failed == 0 { "ok" } else { "FAILED" };
+    println!(
+        "test result: {word}. {} passed; {} failed; {} ignored; 0 measured; 0 filtered out; finished in {:.2}s",
+        counts.passed,
+        counts.failed,
+        counts.ignored,
+        start.elapsed().as_secs_f64()
+    );
+    ensure!(failed == 0, "{failed} test programs failed");
+    Ok(())
+}
+
+/// Prints the report of a command, and what it wrote if it failed.
+fn tell(report: &Ended) {
+    let Ended { name, counts, millis, failure, lines } = report;
+    let seconds = *millis as f64 / 1000.0;
+    let Counts { passed, failed, ignored } = counts;
+    match failure {
+        None => println!("{name}: {passed} passed, {ignored} ignored, {seconds:.1} s"),
+        Some(why) => {
+            show(lines);
+            println!("{name}: FAILED ({why}): {passed} passed, {failed} failed, {seconds:.1} s");
+        }
+    }
+    for line in lines.iter().filter(|line| failure.is_none() && line.contains("NOT RUN")) {
+        println!("  {line}");
+    }
+}
+
+fn show(lines: &[String]) {
+    lines.iter().for_each(|line| println!("  {line}"));
+}

@@ -1,0 +1,127 @@
+//! What runs on the machine: test programs, the preload library with its programs in C, and the first process.
+
+use anyhow::{Context, Result, bail, ensure};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The crates whose tests run.
+const CRATES: [&str; 5] = ["linux", "stacks", "slots", "malloc", "preload"];
+const PROGRAMS: &str = "crates/vmalloc-preload/tests/programs";
+/// The flags of the tests of the preload library.
+const FLAGS: [&str; 7] = ["-O1", "-g", "-w", "-pthread", "-fno-builtin", "-ldl", "-o"];
+
+/// A program of tests.
+#[derive(Debug)]
+pub(super) struct Test {
+    /// Its crate and its file: `linux/space`; `linux/unit` has the tests inside the crate.
+    pub(super) name: String,
+    pub(super) file: PathBuf,
+}
+
+/// Builds the tests as `cargo test --workspace` does, so that nothing is built twice after it. Returns them by name.
+pub(super) fn tests() -> Result<Vec<Test>> {
+    let built = cargo(&["test", "--no-run", "--workspace", "--message-format", "json-render-diagnostics"])?;
+    let mut tests: Vec<_> = built.iter().filter_map(test).collect();
+    tests.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(tests)
+}
+
+/// Builds the first process. Returns its file.
+pub(super) fn init() -> Result<PathBuf> {
+    let built =
+        cargo(&["build", "--package", "vmalloc-machine", "--message-format", "json-render-diagnostics"])?;
+    built.iter().find_map(executable).context("cargo told of no such file")
+}
+
+/// Builds the preload library and the programs that its tests run, in a folder. The tests find them there.
+pub(super) fn preloaded(folder: &Path) -> Result<()> {
+    let what = PROGRAMS;
+    fs::create_dir_all(folder).context(what)?;
+    let words = ["build", "--package", "vmalloc-preload", "--profile", "test"];
+    let built = cargo(&[&words[..], &["--message-format", "json-render-diagnostics"]].concat())?;
+    let library = built.iter().find_map(library).context("cargo told of no such file")?;
+    fs::copy(library, folder.join("libvmalloc_malloc.so")).context(what)?;
+    for entry in Path::new(PROGRAMS).read_dir().context(what)? {
+        let source = entry.context(what)?.path();
+        if source.extension().is_some_and(|kind| kind != "h") {
+            compile(&source, folder)?;
+        }
+    }
+    Ok(())
+}
+
+/// Compiles a program, or a library where there is no `main`.
+fn compile(source: &Path, folder: &Path) -> Result<()> {
+    let name = source.file_name().unwrap_or_default().to_string_lossy();
+    let is_library = !fs::read_to_string(source)
+        .with_context(|| format!("can't read {}", source.display()))?
+        .contains("int main(");
+    let mut compiler = Command::new(if name.ends_with(".cpp") { "c++" } else { "cc" });
+    compiler.arg(source).args(FLAGS);
+    match is_library {
+        true => compiler.arg(folder.join(format!("{name}.so"))).args(["-fPIC", "-shared"]),
+        false => compiler.arg(folder.join(&*name)),
+    };
+    ensure!(compiler.status().context("cc")?.success(), "can't compile {name}");
+    Ok(())
+}
+
+/// Runs cargo. Returns its messages.
+fn cargo(words: &[&str]) -> Result<Vec<serde_json::Value>> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo).args(words).arg("--quiet").stderr(Stdio::inherit()).output();
+    let output = output.context("can't run cargo")?;
+    if !output.status.success() {
+        bail!("cargo can't build it");
+    }
+    let messages = String::from_utf8_lossy(&output.stdout);
+    Ok(messages.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+}
+
+fn executable(message: &serde_json::Value) -> Option<PathBuf> {
+    message.get("executable")?.as_str().map(PathBuf::from)
+}
+
+fn library(message: &serde_json::Value) -> Option<PathBuf> {
+    let is_library = |file: &&str| file.ends_with("libvmalloc_malloc.so");
+    let files = message.get("filenames")?.as_array()?;
+    files.iter().filter_map(serde_json::Value::as_str).find(is_library).map(PathBuf::from)
+}
+
+/// Returns the test that a message of cargo is about, if it is one of the chosen crates.
+fn test(message: &serde_json::Value) -> Option<Test> {
+    let package = Path::new(message.get("manifest_path")?.as_str()?).parent()?.file_name()?.to_str()?;
+    let name = package.strip_prefix("vmalloc-").filter(|name| CRATES.contains(name))?;
+    let target = message.get("target")?;
+    let file = match target.get("kind")?.get(0)?.as_str()? {
+        "test" => target.get("name")?.as_str()?,
+        "lib" if message.get("profile")?.get("test")?.as_bool()? => "unit",
+        _ => return None,
+    };
+    Some(Test { name: format!("{name}/{file}"), file: executable(message)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn message(package: &str, kind: &str, name: &str) -> serde_json::Value {
+        json!({
+            "manifest_path": format!("/somewhere/crates/{package}/Cargo.toml"),
+            "target": { "kind": [kind], "name": name },
+            "profile": { "test": true },
+            "executable": "/somewhere/target/debug/deps/name-1234",
+        })
+    }
+
+    #[test]
+    fn tests_are_named_by_their_crate_and_their_file() {
+        let name = |message| test(&message).map(|test| test.name);
+        assert_eq!(name(message("vmalloc-linux", "test", "space")).as_deref(), Some("linux/space"));
+        assert_eq!(name(message("vmalloc-slots", "lib", "vmalloc_slots")).as_deref(), Some("slots/unit"));
+        assert_eq!(name(message("vmalloc-slots", "example", "wasm_memory")), None);
+        assert_eq!(name(message("vmalloc-c", "test", "c")), None);
+    }
+}

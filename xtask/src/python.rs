@@ -1,0 +1,83 @@
+//! `cargo xtask python`: builds the Python package and runs its tests, in an environment of its own.
+
+use crate::words::Words;
+use anyhow::{Result, bail};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+pub(crate) const HELP: &str = "\
+Build the Python package with maturin and run its tests
+
+It makes an environment in `target/python-venv`, and installs maturin, numpy and pytest there by
+pip. Where pip can't have them it says NOT RUN, and succeeds.
+
+  --python PROGRAM  The interpreter
+  --build           Build it and install it there, and run no tests: for programs that use it.";
+
+/// What was asked for.
+pub(crate) struct Args {
+    /// The interpreter
+    python: String,
+    /// Build it and install it there, and run no tests: for programs that use it.
+    build: bool,
+}
+
+impl Args {
+    fn of(mut words: Words) -> Result<Self> {
+        let args =
+            Self { python: words.value("--python", "python3".to_owned())?, build: words.has("--build") };
+        words.end()?;
+        Ok(args)
+    }
+}
+
+pub(crate) fn run(words: Words) -> Result<()> {
+    let args = &Args::of(words)?;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let venv = root.join("target/python-venv");
+    if let Err(reason) = provide(&args.python, &venv) {
+        vmalloc_harness::not_run("Python package", reason);
+        return Ok(());
+    }
+    let maturin = Command::new(venv.join("bin/maturin"))
+        .args(["develop", "--quiet", "--release", "--manifest-path"])
+        .arg(root.join("python/Cargo.toml"))
+        .env("VIRTUAL_ENV", &venv)
+        .env("CARGO_TARGET_DIR", root.join("target/python"))
+        .status();
+    succeeded("maturin", maturin)?;
+    if args.build {
+        return Ok(());
+    }
+    let tests =
+        Command::new(python_of(&venv)).args(["-m", "pytest", "-q"]).arg(root.join("python/tests")).status();
+    succeeded("pytest", tests)
+}
+
+fn python_of(venv: &Path) -> PathBuf {
+    venv.join("bin/python")
+}
+
+/// Makes the environment, and installs what it lacks.
+fn provide(python: &str, venv: &Path) -> Result<(), &'static str> {
+    let is_done = |command: &mut Command| command.status().is_ok_and(|status| status.success());
+    if !python_of(venv).exists() && !is_done(Command::new(python).args(["-m", "venv"]).arg(venv)) {
+        return Err("python3 with its module venv is not installed");
+    }
+    let has_all = ["-c", "import maturin, numpy, pytest"];
+    let install = ["-m", "pip", "install", "--quiet", "maturin>=1.9,<2", "numpy", "pytest"];
+    let has_all =
+        Command::new(python_of(venv)).args(has_all).output().is_ok_and(|output| output.status.success());
+    if has_all || is_done(Command::new(python_of(venv)).args(install)) {
+        Ok(())
+    } else {
+        Err("pip could not install maturin, numpy and pytest")
+    }
+}
+
+fn succeeded(what: &'static str, status: std::io::Result<std::process::ExitStatus>) -> Result<()> {
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        _ => bail!("{what} failed"),
+    }
+}

@@ -1,0 +1,88 @@
+//! `cargo xtask qemu`: the allocator as a kernel's, on emulated machines.
+
+use crate::kernel::{self, Boot, DIED, Image, PASSED, Run};
+use crate::words::Words;
+use anyhow::{Context, Result, bail};
+use std::time::Duration;
+
+pub(crate) const HELP: &str = "\
+Boot the kernel that tests vmalloc, with 1, 2 and 4 CPUs
+
+Builds the image of `testing/kernel`, boots it in QEMU once for each number of CPUs, prints what it prints and checks its exit status;
+then makes it end badly on purpose, which it has to report. Installs QEMU where it may.
+
+  --cpus N,N  Numbers of CPUs
+  --loops N   Turns of each of the driver's cases
+  --limit N   Seconds that one boot may take";
+
+/// What was asked for.
+pub(crate) struct Args {
+    /// Numbers of CPUs
+    cpus: Vec<u8>,
+    /// Turns of each of the driver's cases
+    loops: u64,
+    /// Seconds that one boot may take
+    limit: u64,
+}
+
+impl Args {
+    fn of(mut words: Words) -> Result<Self> {
+        let args = Self {
+            cpus: cpus(&words.value("--cpus", "1,2,4".to_owned())?)?,
+            loops: words.value("--loops", 1000)?,
+            limit: words.value("--limit", 90)?,
+        };
+        words.end()?;
+        Ok(args)
+    }
+}
+
+/// Returns the numbers between commas.
+fn cpus(text: &str) -> Result<Vec<u8>> {
+    text.split(',').map(|word| word.parse().with_context(|| format!("--cpus {text}"))).collect()
+}
+
+/// Ways to end badly, and how the report of each begins.
+const CRASHES: [(&str, &str); 4] = [
+    ("page-fault", "page fault"),
+    ("double-fault", "double fault"),
+    ("interrupt", "unexpected interrupt"),
+    ("panic", "panicked"),
+];
+
+pub(crate) fn run(words: Words) -> Result<()> {
+    let args = &Args::of(words)?;
+    kernel::find_qemu()?;
+    let image = Image::build()?;
+    println!("image: {} bytes", image.bytes);
+    let limit = Duration::from_secs(args.limit);
+    for &cpus in &args.cpus {
+        let cpus = usize::from(cpus);
+        let what = format!("{cpus} CPUs");
+        println!("{what}:");
+        let command_line = &format!("loops={}", args.loops);
+        let boot = Boot { cpus, command_line, counts_instructions: false, limit, is_shown: true };
+        let run = image.boot(boot)?;
+        check(&what, &run, PASSED, limit)?;
+        println!("{what}: passed in {:.1} s", run.took.as_secs_f64());
+    }
+    for (crash, report) in CRASHES {
+        let command_line = &format!("crash={crash}");
+        let boot = Boot { cpus: 1, command_line, counts_instructions: false, limit, is_shown: false };
+        let run = image.boot(boot)?;
+        check(crash, &run, DIED, limit)?;
+        if !run.lines.iter().any(|line| line.starts_with(report)) {
+            bail!("{crash}: nothing was reported about it");
+        }
+        println!("{crash}: reported");
+    }
+    Ok(())
+}
+
+fn check(what: &str, run: &Run, status: i32, limit: Duration) -> Result<()> {
+    match run.status {
+        None => bail!("{what}: not over after {} seconds", limit.as_secs()),
+        Some(_) if run.ended_with(status) => Ok(()),
+        Some(status) => bail!("{what}: the machine ended with {status}"),
+    }
+}

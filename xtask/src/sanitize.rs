@@ -1,0 +1,122 @@
+//! `cargo xtask sanitize`: the tests of the Linux platform under a sanitizer.
+
+use crate::toolchain;
+use crate::words::Words;
+use anyhow::{Context, Result, bail, ensure};
+use std::path::Path;
+use std::process::Command;
+
+pub(crate) const HELP: &str = "\
+Run the tests of the Linux platform under the address or the thread sanitizer
+
+With the nightly toolchain. The thread sanitizer takes a standard library that is built with it, and so its source,
+which is installed by rustup where it may; what it says of that library alone is suppressed (xtask/tsan.txt).
+
+  -- WORD…        What `cargo test` takes behind `--`: a part of a test's name, for example
+  address|thread";
+
+/// What was asked for.
+pub(crate) struct Args {
+    sanitizer: Sanitizer,
+    /// What `cargo test` takes behind `--`: a part of a test's name, for example
+    words: Vec<String>,
+}
+
+impl Args {
+    fn of(mut words: Words) -> Result<Self> {
+        let behind = words.behind();
+        let sanitizer = match &words.rest()?[..] {
+            [name] if name == "address" => Sanitizer::Address,
+            [name] if name == "thread" => Sanitizer::Thread,
+            _ => bail!("address or thread?"),
+        };
+        Ok(Self { sanitizer, words: behind })
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Sanitizer {
+    Address,
+    Thread,
+}
+
+/// The sanitizers are built for this target alone; naming it keeps them out of build scripts.
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// Tests that no sanitizer can run, by a part of their name, and why.
+const SKIPPED: [(&str, &str); 4] = [
+    (
+        "limit",
+        "a sanitizer reserves terabytes of addresses and more mappings than the limit of the test allows",
+    ),
+    ("want_of_memory", "a sanitizer ends the program when memory for its own books is refused"),
+    ("running_out_of_memory", "as above"),
+    ("locks_all_its_memory", "a sanitizer's shadow can't be locked"),
+];
+
+impl Sanitizer {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Address => "address",
+            Self::Thread => "thread",
+        }
+    }
+
+    /// Its settings, and in which variable. A child that touches a guard page has to end by the signal, as without a
+    /// sanitizer.
+    fn options(self) -> (&'static str, String) {
+        let signals = "handle_segv=0:handle_sigbus=0:allow_user_segv_handler=1";
+        match self {
+            Self::Address => {
+                ("ASAN_OPTIONS", format!("{signals}:detect_leaks=0:detect_stack_use_after_return=0"))
+            }
+            Self::Thread => {
+                let suppressions = Path::new(env!("CARGO_MANIFEST_DIR")).join("tsan.txt");
+                let options = format!("{signals}:die_after_fork=0:suppressions={}", suppressions.display());
+                ("TSAN_OPTIONS", options)
+            }
+        }
+    }
+}
+
+pub(crate) fn run(words: Words) -> Result<()> {
+    let args = &Args::of(words)?;
+    if let Err(reason) = toolchain::provide("rust-src") {
+        vmalloc_harness::not_run("sanitizers", reason);
+        return Ok(());
+    }
+    SKIPPED
+        .iter()
+        .for_each(|(test, reason)| println!("without tests with {test:?} in their names: {reason}"));
+    let name = args.sanitizer.name();
+    let (variable, options) = args.sanitizer.options();
+    let status = command(args)
+        .env(variable, options)
+        .env("RUSTFLAGS", format!("-Zsanitizer={name}"))
+        .env("CARGO_TARGET_DIR", format!("target/{name}"))
+        .status()
+        .context("can't run cargo")?;
+    ensure!(status.success(), "tests under the {name} sanitizer: {status}");
+    Ok(())
+}
+
+fn command(args: &Args) -> Command {
+    let mut cargo = Command::new("cargo");
+    cargo.args([
+        "+nightly",
+        "test",
+        "--no-fail-fast",
+        "-p",
+        "vmalloc-linux",
+        "--lib",
+        "--tests",
+        "--target",
+        TARGET,
+    ]);
+    if matches!(args.sanitizer, Sanitizer::Thread) {
+        cargo.arg("-Zbuild-std");
+    }
+    cargo.arg("--").args(&args.words);
+    SKIPPED.iter().for_each(|(test, _)| _ = cargo.args(["--skip", test]));
+    cargo
+}
