@@ -17,7 +17,7 @@ use vmalloc_programs::{Below, Direct, Faulty, Look, Narrow, Program};
 const OPS: usize = 500;
 
 /// Operations of the program in which each call fails in turn.
-const WALKED: usize = 60;
+const WALKED: usize = 30;
 
 /// Checks a platform whose areas are memory of this program, and that claims no other power. For
 /// more powers see [`Conformance`].

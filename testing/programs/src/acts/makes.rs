@@ -62,6 +62,7 @@ pub(super) fn alloc_or_heap<P: DirectMemory>(player: &mut Player<'_, P>) {
     match raw.alloc_or_heap(layout) {
         Ok(addr) => {
             assert!(addr.is_multiple_of(layout.align()) && bytes > 0);
+            assert_eq!(raw.contains(addr), bytes > player.page_bytes(), "{bytes:#x} bytes at {addr:#x}");
             // SAFETY: it was just made for this layout, and nothing uses it.
             unsafe { raw.free_or_heap(addr, layout) }.expect("it is there");
             player.is_shaky |= player.failed() > before;
