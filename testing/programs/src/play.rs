@@ -67,6 +67,16 @@ impl<P: Platform> Program<P> {
         Self { fails: false, ..self }
     }
 
+    /// Does what has this name that often; most acts have a share of 3 to 20.
+    ///
+    /// # Panics
+    /// When there is no such act.
+    pub fn often(mut self, name: &str, share: u64) -> Self {
+        let act = self.acts.iter_mut().find(|act| act.name == name);
+        act.unwrap_or_else(|| panic!("there is no act {name:?}")).share = share;
+        self
+    }
+
     /// Takes and maps frames.
     pub fn frames(mut self) -> Self
     where

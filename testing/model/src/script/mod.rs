@@ -6,10 +6,8 @@
 //! once fails again.
 
 mod area_map;
-mod blocks;
 
 pub use area_map::area_map;
-pub use blocks::blocks;
 
 use crate::source::Seeded;
 use std::fmt::Write;

@@ -13,8 +13,3 @@ fn play(name: &str, script: Script) {
 fn the_area_map_agrees_with_the_reference() {
     play("area_map", script::area_map);
 }
-
-#[test]
-fn blocks_agree_with_a_list() {
-    play("blocks", script::blocks);
-}

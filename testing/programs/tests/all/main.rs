@@ -31,6 +31,14 @@ fn programs_hold_on_the_account() {
 }
 
 #[test]
+fn short_mappings_hold_on_the_account() {
+    let program = Program::new(NullLook).frames().live(250);
+    let program = program.often("map for a short while", 150).often("reserve slots", 150);
+    play(&program, 400, 8, 3_000, || null(1 << 14, 3));
+    play(&program, 500, 8, 3_000, || null(1 << 10, 3));
+}
+
+#[test]
 fn programs_hold_on_machines_of_every_kind() {
     for powers in 0..128 {
         let program = on_machine(devices(&machine(64, powers).build()));
