@@ -1,9 +1,9 @@
 //! A platform just made, and short words for what clauses do with it.
 
-use crate::look::{Look, Seen};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use vmalloc::{Geometry, PageRange, Platform, PlatformError, Protection};
+use vmalloc_programs::{Look, Seen};
 
 /// The answer or memory that breaks a promise, if it does.
 pub(crate) type Verdict = Result<(), String>;

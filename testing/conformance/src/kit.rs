@@ -2,21 +2,22 @@
 
 use crate::bench::Bench;
 use crate::clauses::{self, Clause, Contents};
-use crate::faulty::Faulty;
-use crate::look::{Direct, Look};
-use crate::narrow::Narrow;
 use crate::report::{Breaches, Failure, Report};
-use crate::{mapping, program};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use vmalloc::{
-    DirectMemory, Discard, FrameSupply, MapFrames, Platform, Protect, ReadNofault, Relocate, Translate,
+    Config, DirectMemory, Discard, FrameSupply, Geometry, MapFrames, Platform, Protect, ReadNofault,
+    Relocate, Space, Translate,
 };
-use vmalloc_model::env;
+use vmalloc_model::{Seeded, env};
+use vmalloc_programs::{Below, Direct, Faulty, Look, Narrow, Program};
 
 /// Operations of one random program, if the caller does not say otherwise.
 const OPS: usize = 500;
+
+/// Operations of the program in which each call fails in turn.
+const WALKED: usize = 30;
 
 /// Checks a platform whose areas are memory of this program, and that claims no other power. For
 /// more powers see [`Conformance`].
@@ -27,16 +28,13 @@ pub fn check<P: DirectMemory + 'static>(make: impl Fn() -> P + 'static) -> Resul
     Conformance::new(make, Direct).check()
 }
 
-/// A walk over a kind of programs.
-type Walk<P> = fn(&dyn Fn() -> P, &Arc<dyn Look<P>>, Narrow) -> Result<u64, String>;
-
 /// A check in the making: the platform, and the powers that it claims.
 #[must_use]
-pub struct Conformance<P> {
+pub struct Conformance<P: Platform> {
     make: Box<dyn Fn() -> P>,
     look: Arc<dyn Look<P>>,
     clauses: Vec<Clause<P>>,
-    walks: Vec<(&'static str, Walk<P>)>,
+    program: Program<Faulty<P>>,
     ops: usize,
     seed: u64,
 }
@@ -49,7 +47,7 @@ impl<P: Platform + 'static> Conformance<P> {
             make: Box::new(make),
             look: Arc::new(look),
             clauses: clauses::locks().into_iter().chain(clauses::memory()).collect(),
-            walks: Vec::new(),
+            program: Program::new(Below),
             ops: env::ops(OPS),
             seed: env::seed(1),
         }
@@ -88,7 +86,7 @@ impl<P: Platform + 'static> Conformance<P> {
     where
         P: MapFrames,
     {
-        self.walks.push(("mappings of a space survive calls that fail", mapping::walk));
+        self.program = self.program.frames();
         self.with(clauses::supply()).with(clauses::frames())
     }
 
@@ -97,7 +95,7 @@ impl<P: Platform + 'static> Conformance<P> {
     where
         P: Protect,
     {
-        self.with(clauses::protect())
+        self.playing(Program::protect).with(clauses::protect())
     }
 
     /// Checks that relocated pages keep their bytes.
@@ -113,7 +111,16 @@ impl<P: Platform + 'static> Conformance<P> {
     where
         P: Discard,
     {
-        self.with(clauses::discard())
+        self.playing(Program::discard).with(clauses::discard())
+    }
+
+    /// Plays what needs memory at its own addresses as well: sizes that change, frees from
+    /// interrupts.
+    pub fn memory(self) -> Self
+    where
+        P: DirectMemory + Relocate,
+    {
+        self.playing(|program| program.memory().resize())
     }
 
     /// Checks that zero means zero for pages of every content: fresh, reused, protected, frames,
@@ -130,7 +137,7 @@ impl<P: Platform + 'static> Conformance<P> {
     where
         P: ReadNofault,
     {
-        self.with(clauses::read_nofault())
+        self.playing(Program::read_nofault).with(clauses::read_nofault())
     }
 
     /// Checks the physical pages behind addresses.
@@ -138,7 +145,12 @@ impl<P: Platform + 'static> Conformance<P> {
     where
         P: Translate,
     {
-        self.with(clauses::translate())
+        self.playing(Program::translate).with(clauses::translate())
+    }
+
+    fn playing(mut self, power: impl FnOnce(Program<Faulty<P>>) -> Program<Faulty<P>>) -> Self {
+        self.program = power(self.program);
+        self
     }
 
     fn with(mut self, more: Vec<Clause<P>>) -> Self {
@@ -184,27 +196,43 @@ impl<P: Platform + 'static> Conformance<P> {
 
     fn check_programs(&self, report: &mut Report) {
         let geometry = (self.make)().geometry();
-        for (name, config) in program::configs(&geometry) {
-            let result = caught(|| program::walk(&self.make, &self.look, config).map(drop));
+        for (name, config) in configs(&geometry) {
+            let result = caught(|| {
+                self.program.walk(self.seed, WALKED, || self.space(Narrow::default(), config));
+                Ok(())
+            });
             enter(report, format!("a space ({name}) survives each call that fails"), result);
         }
         for narrow in Narrow::all(&geometry) {
             // Hidden operations are one branch in the space: fewer operations come by it.
             let ops = if narrow == Narrow::default() { self.ops } else { self.ops / 4 };
-            for (name, config) in program::configs(&geometry) {
-                let promise = format!("a space ({name}; {narrow}) answers as the model does");
+            for (name, config) in configs(&geometry) {
                 let result = caught(|| {
-                    let platform = Faulty::new((self.make)(), Arc::clone(&self.look), narrow);
-                    program::random(platform, config, self.seed, ops)
+                    let source = &mut Seeded::new(self.seed);
+                    self.program.play(self.space(narrow, config), source, ops);
+                    Ok(())
                 });
+                let promise = format!("a space ({name}; {narrow}) answers as the oracle allows");
                 enter(report, promise, result);
-            }
-            for (name, walk) in &self.walks {
-                let result = caught(|| walk(&self.make, &self.look, narrow).map(drop));
-                enter(report, format!("{name} ({narrow})"), result);
             }
         }
     }
+
+    fn space(&self, narrow: Narrow, config: Config) -> Space<Faulty<P>> {
+        let platform = Faulty::new((self.make)(), Arc::clone(&self.look), narrow);
+        Space::new(platform, config).unwrap_or_else(|error| panic!("no space can be made: {error}"))
+    }
+}
+
+/// Returns settings of a space that make different calls of the platform.
+fn configs(geometry: &Geometry) -> impl Iterator<Item = (&'static str, Config)> + use<> {
+    let plain = [
+        ("caching", Config::default()),
+        ("unmapping on free", Config::default().unmap_on_free()),
+        ("one node, no guards", Config::default().nodes(1).guard(false)),
+    ];
+    let trapping = ("trapping on free", Config::default().trap_on_free(true));
+    plain.into_iter().chain(geometry.unmaps_now.then_some(trapping))
 }
 
 fn enter(report: &mut Report, promised: String, result: Result<(), String>) {

@@ -19,9 +19,9 @@
 //! ```text
 //!   clauses     one promise each, on a platform that was just made           (constants, locks,
 //!      │                                                                      memory, powers)
-//!   walk        a fixed program; the 1st, 2nd, 3rd … call of each kind fails  (Faulty)
+//!   walk        one program; the 1st, 2nd, 3rd … call of each kind fails      (Faulty)
 //!      │
-//!   matrix      random programs on a whole Space, compared with a model,
+//!   matrix      random programs on a whole Space, against an oracle,
 //!               for each combination of powers that can honestly be hidden    (Narrow)
 //! ```
 //!
@@ -37,17 +37,10 @@
 
 mod bench;
 mod clauses;
-mod faulty;
 mod kit;
-mod look;
-mod mapping;
-mod narrow;
-mod program;
 mod report;
 
 pub use clauses::Contents;
-pub use faulty::{Call, Faulty};
 pub use kit::{Conformance, check};
-pub use look::{Blind, Direct, Look, Nofault, Seen};
-pub use narrow::Narrow;
 pub use report::{Breaches, Failure, Report};
+pub use vmalloc_programs::{Below, Blind, Call, Direct, Faulty, Look, Narrow, Nofault, Seen};

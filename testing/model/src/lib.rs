@@ -1,7 +1,6 @@
 //! What vmalloc is compared with: allocators too simple to be wrong.
 //!
-//! The area map and the space answer questions whose right answer is easy to say and hard to
-//! compute quickly. This crate computes it slowly. A [`Generator`] makes programs of [`Op`]s from
+//! The area map answers questions whose right answer is easy to say and hard to compute quickly. This crate computes it slowly. A [`Generator`] makes programs of [`Op`]s from
 //! random numbers or from a fuzzer's bytes; a [`Session`] runs each one on a [`Map`] under test and
 //! on [`NaiveMap`], and compares results, errors, segments and figures after every step; a
 //! [`Failure`] shrinks what went wrong to the few operations that matter and prints the seed that
@@ -13,11 +12,11 @@
 //!   Words  ─┘    (Profile)          └─► NaiveMap        ┘
 //! ```
 //!
-//! [`space`] does the same one level up, where placement is the allocator's own business (it may
-//! reuse what it cached): there the oracle asks whether an answer is legal instead of predicting
-//! it.
+//! [`space`] has a platform for spaces, which the crate `vmalloc-programs` plays on: one level up,
+//! where placement is the allocator's own business (it may reuse what it cached), its oracle asks
+//! whether an answer is legal instead of predicting it.
 //!
-//! [`script`] plays a fuzzer's bytes on either.
+//! [`script`] plays a fuzzer's bytes.
 //!
 //! Nothing here is part of the product: it is a dev-dependency everywhere.
 #![deny(unsafe_code)]

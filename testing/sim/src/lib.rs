@@ -71,7 +71,6 @@ mod options;
 mod page_set;
 mod plan;
 mod platform;
-pub mod script;
 mod sim;
 mod tlb;
 

@@ -38,7 +38,7 @@ const LONG: [&str; 19] = [
     "linux/global",
     "linux/grace",
     "linux/misuse",
-    "linux/mixture",
+    "linux/programs",
     "linux/signals",
     "linux/traps",
     "malloc/global",

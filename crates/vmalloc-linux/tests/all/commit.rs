@@ -40,53 +40,6 @@ fn sum(range: &Range<usize>) -> u64 {
 }
 
 #[test]
-fn committed_pages_are_memory_and_their_neighbours_trap() {
-    for space in spaces() {
-        let addr = space.raw().reserve(&Request::new(1 << 32)).unwrap();
-        let ranges = [pages(addr, 9..10), pages(addr, 2..5), pages(addr, 100_000..100_003)];
-        // SAFETY: the area is this test's, which keeps to it: here and below.
-        unsafe { space.raw().commit(&ranges) }.unwrap();
-        for range in &ranges {
-            assert_eq!(sum(range), 0);
-            fill(range);
-            let [before, after] = [range.start - 1, range.end];
-            assert!(traps(&space, before) && traps(&space, after));
-        }
-        // SAFETY: as above.
-        unsafe { space.raw().decommit(&ranges[..2]) }.unwrap();
-        assert!(traps(&space, ranges[0].start));
-        assert!(traps(&space, ranges[1].end - 1));
-        assert_eq!(sum(&ranges[2]), 7 * 3);
-        // SAFETY: as above.
-        unsafe {
-            space.raw().commit(&ranges[..1]).unwrap();
-            assert_eq!(sum(&ranges[0]), 0);
-            space.raw().unreserve(addr).unwrap();
-        }
-        space.purge().unwrap();
-        assert!(traps(&space, ranges[2].start));
-        assert_eq!(space.stats().busy_areas, 0);
-    }
-}
-
-#[test]
-fn discarded_pages_read_as_zero_and_stay_usable() {
-    for space in spaces() {
-        let one = space.raw().reserve(&Request::new(1 << 20)).unwrap();
-        let two = space.raw().alloc(&Request::new(64 * PAGE)).unwrap();
-        let ranges = [pages(two, 3..64), pages(one, 0..8), pages(one, 16..17)];
-        // SAFETY: the areas are this test's, which keeps to them: here and below.
-        unsafe { space.raw().commit(&ranges[1..]) }.unwrap();
-        ranges.iter().for_each(fill);
-        // SAFETY: as above.
-        unsafe { space.raw().discard(&ranges) }.unwrap();
-        assert_eq!(ranges.iter().map(sum).sum::<u64>(), 0);
-        ranges.iter().for_each(fill);
-        assert_eq!(ranges.iter().map(sum).sum::<u64>(), 7 * (61 + 8 + 1));
-    }
-}
-
-#[test]
 fn a_reset_clears_few_pages_and_discards_many() {
     for space in spaces() {
         let addr = space.raw().reserve(&Request::new(1 << 30)).unwrap();

@@ -10,67 +10,16 @@ const SPAN: usize = 1 << 30;
 
 for_all_strategies!(
     here;
-    two_mappings_and_the_linear_map_show_the_same_bytes,
-    an_unmapped_frame_page_traps_and_its_frame_keeps_its_content,
     frames_mapped_over_frames_replace_them,
     a_plain_area_where_frames_were_mapped_is_zeroed_and_costs_no_mapping,
-    frames_and_plain_areas_share_a_chunk,
     a_huge_range_with_frames_in_it_is_closed_and_opened_again,
     a_closed_chunk_between_mapped_frames_stays_closed,
     frames_outside_the_supply_are_refused,
-    protections_trap_what_they_do_not_allow,
     executable_pages_run_code,
-    read_nofault_ends_at_the_first_page_that_traps,
     read_nofault_of_pages_that_come_and_go_never_faults,
     threads_may_mix_frames_and_areas_in_a_chunk,
     huge_pages_trap_and_read_as_base_pages_do,
 );
-
-fn two_mappings_and_the_linear_map_show_the_same_bytes(linux: &Linux) {
-    let frames = scattered_frames(linux, 5);
-    let (first, second) = (pages(linux, 3, 5), pages(linux, CHUNK_PAGES - 2, 5));
-    map_frames(linux, first, &frames);
-    let reversed: Vec<_> = frames.iter().rev().copied().collect();
-    map_frames(linux, second, &reversed);
-    for (index, frame) in frames.iter().enumerate() {
-        let value = index as u8 + 1;
-        set_frame(linux, *frame, value);
-        assert_eq!(peek(linux, first.start() + index as u64), Some(value));
-        assert_eq!(peek(linux, second.end() - 1 - index as u64), Some(value));
-        assert_eq!(linux.frame_at(first.start() + index as u64), Some(*frame));
-        fill(linux, PageRange::from_len(first.start() + index as u64, 1).unwrap(), value + 100);
-        assert_eq!(peek(linux, second.end() - 1 - index as u64), Some(value + 100));
-        assert_eq!(frame_value(linux, *frame), value + 100);
-    }
-    for outside in [first.start() - 1, first.end(), second.start() - 1, second.end()] {
-        assert_eq!((peek(linux, outside), linux.frame_at(outside)), (None, None));
-    }
-}
-
-fn an_unmapped_frame_page_traps_and_its_frame_keeps_its_content(linux: &Linux) {
-    let frames = scattered_frames(linux, 8);
-    let ranges = [pages(linux, 0, 3), pages(linux, 10, 4), pages(linux, 20, 1)];
-    for round in 1..4 {
-        let mut rest = frames.as_slice();
-        for range in ranges {
-            let (these, others) = rest.split_at(range.len() as usize);
-            map_frames(linux, range, these);
-            fill(linux, range, round);
-            rest = others;
-        }
-        assert_traps(linux, pages(linux, 3, 7));
-        // One at a time, and all at once.
-        match round {
-            1 => ranges.iter().for_each(|range| linux.do_unmap(&[*range]).unwrap()),
-            _ => linux.do_unmap(&ranges).unwrap(),
-        }
-        linux.do_flush(&ranges).unwrap();
-        assert_traps(linux, pages(linux, 0, 30));
-        assert!((0..30).all(|page| linux.frame_at(linux.geometry().span.start() + page).is_none()));
-        assert!(frames.iter().all(|frame| frame_value(linux, *frame) == round));
-        linux.do_unmap(&ranges).unwrap();
-    }
-}
 
 fn frames_mapped_over_frames_replace_them(linux: &Linux) {
     assert!(linux.geometry().remaps_atomically);
@@ -131,34 +80,6 @@ fn a_plain_area_where_frames_were_mapped_is_zeroed_and_costs_no_mapping(linux: &
     assert!(mappings(linux) <= before + 4, "{} mappings, there were {before}", mappings(linux));
 }
 
-fn frames_and_plain_areas_share_a_chunk(linux: &Linux) {
-    let frames = scattered_frames(linux, 2);
-    // The chunk begins with windows, then with an area; both times the other comes second.
-    for chunk in 0..2 {
-        let at = |offset| pages(linux, chunk * CHUNK_PAGES + offset, 2);
-        if chunk == 0 {
-            map_frames(linux, at(10), &frames);
-            map(linux, at(13));
-        } else {
-            map(linux, at(13));
-            map_frames(linux, at(10), &frames);
-        }
-        assert_reads(linux, at(13), 0);
-        fill(linux, at(13), 4);
-        fill(linux, at(10), 5);
-        for trap in [9, 12, 15] {
-            assert_traps(linux, pages(linux, chunk * CHUNK_PAGES + trap, 1));
-        }
-        linux.do_unmap(&[at(10)]).unwrap();
-        assert_traps(linux, at(10));
-        assert_reads(linux, at(13), 4);
-        map_frames(linux, at(10), &frames);
-        linux.do_unmap(&[at(13)]).unwrap();
-        assert_traps(linux, pages(linux, chunk * CHUNK_PAGES + 12, 4));
-        assert_reads(linux, at(10), 5);
-    }
-}
-
 fn a_huge_range_with_frames_in_it_is_closed_and_opened_again(linux: &Linux) {
     let frames = scattered_frames(linux, 3);
     let all = pages(linux, 5, 12 * CHUNK_PAGES);
@@ -214,38 +135,6 @@ fn frames_outside_the_supply_are_refused(linux: &Linux) {
     }
 }
 
-fn protections_trap_what_they_do_not_allow(linux: &Linux) {
-    let frames = scattered_frames(linux, 4);
-    let (plain, windows) = (pages(linux, 3, 4), pages(linux, 9, 4));
-    map(linux, plain);
-    map_frames(linux, windows, &frames);
-    for range in [plain, windows] {
-        fill(linux, range, 8);
-        let middle = PageRange::from_len(range.start() + 1, 2).unwrap();
-        for protection in [Protection::Read, Protection::ReadExecute] {
-            protect(linux, middle, protection);
-            let writable: Vec<_> = (range.start()..range.end()).map(|page| can_write(linux, page)).collect();
-            assert_eq!(writable, [true, false, false, true]);
-            assert_reads(linux, range, 8);
-            protect(linux, middle, Protection::ReadWrite);
-            assert!((range.start()..range.end()).all(|page| can_write(linux, page)));
-        }
-        protect(linux, range, Protection::Read);
-        linux.do_unmap(&[range]).unwrap();
-        assert_traps(linux, range);
-        map(linux, range);
-        assert_reads(linux, range, 0);
-        assert!(can_write(linux, range.start()));
-    }
-    // From the start.
-    let read_only = pages(linux, 2 * CHUNK_PAGES - 1, 2);
-    // SAFETY: the test owns the range.
-    unsafe { linux.map(read_only, Protection::Read) }.unwrap();
-    assert_reads(linux, read_only, 0);
-    assert!(!can_write(linux, read_only.start()));
-    assert_traps(linux, pages(linux, 2 * CHUNK_PAGES + 1, 1));
-}
-
 fn executable_pages_run_code(linux: &Linux) {
     if !cfg!(target_arch = "x86_64") {
         return not_run("executable_pages_run_code", "the code is that of x86-64");
@@ -268,26 +157,6 @@ fn executable_pages_run_code(linux: &Linux) {
     linux.do_unmap(&[plain, window]).unwrap();
     assert_traps(linux, plain);
     assert_traps(linux, window);
-}
-
-fn read_nofault_ends_at_the_first_page_that_traps(linux: &Linux) {
-    let page = 1 << linux.geometry().page_shift;
-    let frames = scattered_frames(linux, 2);
-    let (area, windows) = (pages(linux, 3, 200), pages(linux, 203, 2));
-    map(linux, area);
-    map_frames(linux, windows, &frames);
-    fill(linux, area, 1);
-    fill(linux, windows, 2);
-    let mut to = vec![9; 300 * page];
-    let addr = |index: u64| page_ptr(linux, linux.geometry().span.start() + index).addr();
-    assert_eq!(linux.read_nofault(addr(3) + 7, &mut to), 202 * page - 7);
-    assert_eq!((to[page - 7], to[page - 6], to[200 * page - 7]), (1, 0, 2));
-    assert_eq!(to[202 * page - 7], 9);
-    assert_eq!((linux.read_nofault(addr(2), &mut to), linux.read_nofault(addr(205), &mut to)), (0, 0));
-    assert_eq!(linux.read_nofault(addr(CHUNK_PAGES * 5), &mut to), 0);
-    let text = b"anywhere in this program".as_slice();
-    assert_eq!(linux.read_nofault(text.as_ptr().addr(), &mut to[..text.len()]), text.len());
-    assert_eq!(&to[..text.len()], text);
 }
 
 /// Bytes that are read at all are of one of the pages that were there.

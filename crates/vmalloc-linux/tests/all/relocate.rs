@@ -11,7 +11,6 @@ const SPAN: usize = 1 << 30;
 
 for_all_strategies!(
     here;
-    moved_pages_keep_their_content_and_leave_a_trap,
     a_refused_move_leaves_the_pages_in_place,
     an_area_of_several_mappings_moves_with_its_protections,
 );
@@ -31,46 +30,6 @@ fn cannot_move(linux: &Linux) -> bool {
     assert_traps(linux, to);
     linux.do_unmap(&[from]).unwrap();
     true
-}
-
-fn moved_pages_keep_their_content_and_leave_a_trap(linux: &Linux) {
-    if cannot_move(linux) {
-        return;
-    }
-    let before = {
-        map(linux, pages(linux, 0, 1));
-        mappings(linux)
-    };
-    let mut at = pages(linux, 10, 40);
-    map(linux, at);
-    for (page, value) in (at.start()..at.end()).zip(1..) {
-        // Some pages were never touched.
-        if value % 5 != 0 {
-            fill(linux, PageRange::from_len(page, 1).unwrap(), value);
-        }
-    }
-    // Into the same chunk, over two that are closed, and onwards from there.
-    for offset in [100, 3 * CHUNK_PAGES - 20, 200, 900] {
-        let to = pages(linux, offset, 40);
-        // SAFETY: the test owns both.
-        unsafe { linux.relocate(at, to) }.unwrap();
-        assert_traps(linux, at);
-        for (page, value) in (to.start()..to.end()).zip(1..) {
-            assert_eq!(peek(linux, page), Some(if value % 5 == 0 { 0 } else { value }));
-        }
-        assert_eq!([peek(linux, to.start() - 1), peek(linux, to.end())], [None; 2]);
-        linux.do_unmap(&[at]).unwrap();
-        map(linux, at);
-        assert_reads(linux, at, 0);
-        linux.do_unmap(&[at]).unwrap();
-        at = to;
-    }
-    linux.do_unmap(&[at]).unwrap();
-    assert_traps(linux, at);
-    map(linux, at);
-    assert_reads(linux, at, 0);
-    linux.do_unmap(&[at]).unwrap();
-    assert!(mappings(linux) <= before + 4, "{} mappings, there were {before}", mappings(linux));
 }
 
 fn a_refused_move_leaves_the_pages_in_place(linux: &Linux) {

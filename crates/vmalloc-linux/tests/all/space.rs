@@ -5,8 +5,8 @@ use crate::common::*;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use vmalloc::{AllocError, Config, FreeError, PlatformFault, RequestError, Space, Stats};
-use vmalloc::{Kind, PageRange, Platform, Request};
+use vmalloc::{AllocError, Config, FreeError, PlatformFault, Space, Stats};
+use vmalloc::{Platform, Request};
 use vmalloc_linux::{Guards, Linux, Options, open};
 
 const SPAN: usize = 1 << 30;
@@ -18,10 +18,6 @@ fn space(config: Config) -> Arc<Space<Linux>> {
 
 fn page_of(addr: usize) -> u64 {
     (addr >> 12) as u64
-}
-
-fn at(space: &Space<Linux>, addr: usize) -> Option<u8> {
-    peek(space.platform(), page_of(addr))
 }
 
 /// # Safety
@@ -39,50 +35,6 @@ fn assert_whole(space: &Space<Linux>) {
         space.stats();
     assert_eq!((free_pages, largest_free_pages), (span_pages, span_pages));
     assert_eq!((busy_areas, lazy_areas, cached_areas), (0, 0, 0));
-}
-
-#[test]
-fn the_guard_page_traps_and_the_area_does_not() {
-    let space = space(Config::default());
-    let addr = space.raw().alloc(&Request::new(3 * 4096)).unwrap();
-    for page in 0..3 {
-        assert_eq!(at(&space, addr + page * 4096), Some(0));
-    }
-    assert_eq!(at(&space, addr + 3 * 4096), None);
-    // A neighbour does not open it.
-    let behind = addr + 4 * 4096;
-    let next = space.raw().alloc(&Request::new(3 * 4096).within(behind, behind + 4 * 4096)).unwrap();
-    assert_eq!(at(&space, addr + 3 * 4096), None);
-    free(&space, addr).unwrap();
-    free(&space, next).unwrap();
-    assert_whole(&space);
-}
-
-#[test]
-fn without_a_guard_areas_touch() {
-    let space = space(Config::default());
-    let bare = Request::new(4096).without_guard();
-    let first = space.raw().alloc(&bare).unwrap();
-    let second = space.raw().alloc(&bare.within(first + 4096, first + 2 * 4096)).unwrap();
-    assert_eq!((at(&space, first), at(&space, second)), (Some(0), Some(0)));
-    free(&space, first).unwrap();
-    // An area with a guard is as large as two without: it must not reuse them, last page mapped.
-    let guarded = space.raw().alloc(&Request::new(4096)).unwrap();
-    assert_eq!(at(&space, guarded + 4096), None);
-    free(&space, second).unwrap();
-    free(&space, guarded).unwrap();
-    assert_whole(&space);
-}
-
-#[test]
-fn unmap_on_free_traps_once_the_purge_has_run() {
-    let space = space(Config::default().unmap_on_free());
-    let addr = space.raw().alloc(&Request::new(8192)).unwrap();
-    free(&space, addr).unwrap();
-    assert_eq!(space.stats().lazy_pages, 3);
-    space.purge().unwrap();
-    assert_eq!((at(&space, addr), at(&space, addr + 4096)), (None, None));
-    assert_whole(&space);
 }
 
 #[test]
@@ -152,77 +104,6 @@ fn emptying_what_is_cached_holds_the_lock_for_a_batch_at_a_time() {
 }
 
 #[test]
-fn bad_requests_change_nothing() {
-    let space = space(Config::default());
-    let refuse = |request: Request| match space.raw().alloc(&request) {
-        Err(AllocError::Request(error)) => error,
-        other => panic!("{other:?}"),
-    };
-    assert_eq!(refuse(Request::new(0)), RequestError::ZeroSize);
-    for bytes in [1 << 63, usize::MAX - 8191, usize::MAX] {
-        assert_eq!(refuse(Request::new(bytes)), RequestError::SizeOverflow { bytes });
-    }
-    for align in [0, 3, (1 << 63) + 1] {
-        assert_eq!(
-            refuse(Request::new(1).align(align)),
-            RequestError::AlignNotPowerOfTwo { align: align as u64 }
-        );
-    }
-    assert!(matches!(refuse(Request::new(1).within(0x9000, 0x5000)), RequestError::LimitsReversed { .. }));
-    assert!(matches!(refuse(Request::new(1).within(0x1000, 0x9000)), RequestError::OutsideSpace { .. }));
-    for request in [Request::new(1).align(1 << 63), Request::new(SPAN), Request::new(1 << 62)] {
-        let Err(AllocError::NoSpace(error)) = space.raw().alloc(&request) else { panic!("{request:?}") };
-        assert_eq!(error.largest, (SPAN >> 12) as u64, "the largest free range is in the error");
-    }
-    assert_whole(&space);
-}
-
-#[test]
-fn bad_frees_change_nothing() {
-    let space = space(Config::default());
-    let addr = space.raw().alloc(&Request::new(3 * 4096)).unwrap();
-    let held = space.raw().reserve(&Request::new(4096)).unwrap();
-    let page = page_of(addr);
-    assert_eq!(free(&space, 0), Err(FreeError::NotAnArea { page: 0 }));
-    assert_eq!(free(&space, addr + 1), Err(FreeError::Unaligned { addr: addr + 1 }));
-    assert_eq!(free(&space, addr + 4096), Err(FreeError::Interior { page: page + 1, start: page }));
-    assert_eq!(free(&space, held), Err(FreeError::WrongKind { page: page_of(held) }));
-    // SAFETY: nothing uses the addresses any more.
-    assert_eq!(unsafe { space.raw().unreserve(addr) }, Err(FreeError::WrongKind { page }));
-    let foreign = usize::MAX & !4095;
-    assert_eq!(free(&space, foreign), Err(FreeError::NotAnArea { page: page_of(foreign) }));
-    assert_eq!(space.stats().busy_areas, 2);
-    free(&space, addr).unwrap();
-    assert_eq!(free(&space, addr), Err(FreeError::AlreadyFreed { page }));
-    // SAFETY: nothing uses the addresses any more.
-    unsafe { space.raw().unreserve(held) }.unwrap();
-    assert_whole(&space);
-}
-
-#[test]
-fn find_and_info_know_an_area_by_any_of_its_addresses() {
-    let space = space(Config::default());
-    let addr = space.raw().alloc(&Request::new(10_000).tag("ring")).unwrap();
-    for offset in [0, 1, 9_999, 3 * 4096, 4 * 4096 - 1] {
-        let info = space.find(addr + offset).unwrap();
-        assert_eq!((info.addr, info.bytes, info.pages), (addr, 10_000, 3));
-        assert_eq!((info.guard, info.kind, info.tag), (true, Kind::Vmalloc, Some("ring".into())));
-        assert_eq!(space.try_find(addr + offset), Ok(Some(info)));
-    }
-    assert_eq!(space.find(addr + 4 * 4096), None);
-    assert!(space.contains(addr) && !space.contains(0));
-    assert_eq!(space.areas().count(), 1);
-    let end = addr + 4 * 4096;
-    assert_eq!(
-        space.vmallocinfo().to_string(),
-        format!("{addr:#018x}-{end:#018x}   16384 ring pages=3 vmalloc\n")
-    );
-    free(&space, addr).unwrap();
-    assert_eq!(space.find(addr), None);
-    assert_whole(&space);
-}
-
-#[test]
 fn frames_are_told_where_the_machine_tells_them() {
     let space = space(Config::default());
     let mut buffer = space.zeroed_buffer(2 * 4096).unwrap();
@@ -236,30 +117,6 @@ fn frames_are_told_where_the_machine_tells_them() {
     assert_eq!(space.physical_page(addr + 4096), None);
     assert_eq!(space.physical_page(addr + 2 * 4096), None);
     assert_eq!(space.physical_page(0), None);
-}
-
-#[test]
-fn a_full_space_refuses_and_recovers() {
-    let space = space(Config::default().lazy_max_pages(u64::MAX));
-    let mut areas = Vec::new();
-    let refused = loop {
-        match space.raw().reserve(&Request::new(16 << 20)) {
-            Ok(addr) => areas.push(addr),
-            Err(error) => break error,
-        }
-    };
-    let AllocError::NoSpace(error) = refused else { panic!("{refused}") };
-    assert_eq!((error.pages, error.largest), (4097, (SPAN >> 12) as u64 - 63 * 4097));
-    // Freed addresses wait for their purge; an allocation in need has them at once.
-    for &addr in &areas {
-        // SAFETY: nothing uses the addresses any more.
-        unsafe { space.raw().unreserve(addr) }.unwrap();
-    }
-    assert_eq!(space.stats().lazy_areas, 63);
-    let again = space.raw().reserve(&Request::new(SPAN - 4096)).unwrap();
-    // SAFETY: nothing uses the addresses any more.
-    unsafe { space.raw().unreserve(again) }.unwrap();
-    assert_whole(&space);
 }
 
 /// Mappings run out for real: a typed error that names the limit, nothing lost, and all is well
@@ -372,36 +229,6 @@ fn a_child_goes_on_with_its_own_copy_whatever_other_threads_were_doing() {
         });
         drop(mine);
         assert_whole(&space);
-    });
-}
-
-#[test]
-fn every_strategy_serves_a_space() {
-    for_each_strategy(SPAN, |linux| {
-        let (guards, vectors) = (linux.guards(), linux.batch_advise());
-        let options = Options::new().exactly(SPAN).guards(guards).batch_advise(vectors);
-        let space = open(options, Config::default().unmap_on_free().lazy_max_pages(50)).unwrap();
-        let mut held: Vec<(usize, usize)> = Vec::new();
-        for round in 0..400 {
-            let bytes = 4096 * (1 + round * 31 % 17);
-            let addr = space.raw().alloc(&Request::new(bytes)).unwrap();
-            let pages = PageRange::from_len(page_of(addr), (bytes >> 12) as u64).unwrap();
-            assert_reads(space.platform(), pages, 0);
-            fill(space.platform(), pages, 9);
-            assert_eq!(at(&space, addr + bytes), None, "{guards:?} {vectors:?}");
-            held.push((addr, bytes));
-            if held.len() > 10 {
-                free(&space, held.swap_remove(round % 10).0).unwrap();
-            }
-        }
-        for (addr, _) in held {
-            free(&space, addr).unwrap();
-        }
-        assert_whole(&space);
-        assert_traps(
-            space.platform(),
-            PageRange::from_len(space.platform().geometry().span.start(), 200).unwrap(),
-        );
     });
 }
 

@@ -72,21 +72,6 @@ fn reused_memory_works_and_is_zero_where_zeros_are_asked_for() {
     });
 }
 
-#[test]
-fn tagged_and_odd_and_unguarded_areas_trap_too() {
-    for_each_space(|space| {
-        let raw = space.raw();
-        let requests =
-            [Request::new(10).tag("a tag"), Request::new(3 * PAGE).without_guard(), Request::new(PAGE + 1)];
-        for request in requests.map(|request| request.align(1 << 16)) {
-            let addr = raw.alloc(&request).unwrap();
-            fill_area(addr, 1, 3);
-            free(space, addr);
-            traps(space, addr, 1);
-        }
-    });
-}
-
 /// Nothing of a large area is there before it is touched.
 #[test]
 fn a_large_area_takes_memory_as_it_is_touched() {
@@ -263,33 +248,6 @@ fn a_dropped_page_is_in_no_later_area() {
         assert_area(next, 16, 2);
         free(&space, next);
     }
-}
-
-#[test]
-fn areas_grow_and_shrink_and_the_rest_traps() {
-    for_each_space(|space| {
-        let raw = space.raw();
-        for start in [3, 900, LARGE] {
-            let mut addr = alloc(space, start);
-            fill_area(addr, start, 1);
-            let mut pages = start;
-            for more in [5, 100, 700, 2000] {
-                let request = Request::new((pages + more) * PAGE).zeroed();
-                // SAFETY: the area is the test's, which uses the new address from here on.
-                addr = unsafe { raw.realloc(addr, &request) }.unwrap();
-                assert_area(addr, start, 1);
-                assert_area(addr + start * PAGE, pages + more - start, 0);
-                traps(space, addr + (pages + more) * PAGE, 1);
-                pages += more;
-            }
-            // SAFETY: nothing uses the rest.
-            unsafe { raw.shrink_in_place(addr, 2 * PAGE) }.unwrap();
-            assert_area(addr, 2, 1);
-            traps(space, addr + 2 * PAGE, pages - 2);
-            free(space, addr);
-            traps(space, addr, pages);
-        }
-    });
 }
 
 #[test]

@@ -2,9 +2,9 @@
 
 use super::Clause;
 use crate::bench::{Bench, Verdict, done, ensure};
-use crate::look::Seen;
 use std::thread;
 use vmalloc::{Evict, PageRange, Platform, Protection};
+use vmalloc_programs::Seen;
 
 pub(crate) fn memory<P: Platform>() -> Vec<Clause<P>> {
     vec![

@@ -2,8 +2,8 @@
 
 use super::Clause;
 use crate::bench::{Bench, Verdict, ensure, word};
-use crate::look::Seen;
 use vmalloc::ReadNofault;
+use vmalloc_programs::Seen;
 
 pub(crate) fn read_nofault<P: ReadNofault>() -> Vec<Clause<P>> {
     vec![

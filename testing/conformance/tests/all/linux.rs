@@ -14,7 +14,16 @@ fn the_linux_platform_keeps_its_contract() {
             continue;
         }
         let kit = Conformance::new(move || Linux::reserve(options()).expect("addresses"), Nofault);
-        let kit = kit.threads().frames().protect().relocate().discard().contents().read_nofault().translate();
+        let kit = kit
+            .threads()
+            .frames()
+            .protect()
+            .relocate()
+            .memory()
+            .discard()
+            .contents()
+            .read_nofault()
+            .translate();
         println!("{guards:?}: {}", kit.check().unwrap());
     }
 }

@@ -1,9 +1,10 @@
 //! The kit catches every mistake, and names the promise that it breaks.
 
 use crate::common::wrong::{Mistake, Wrong};
-use crate::common::{SimLook, direct, sim};
+use crate::common::{direct, sim};
 use lock_api::{GuardSend, RawMutex};
 use vmalloc_conformance::{Conformance, Failure, Look, Nofault, Report, Seen};
+use vmalloc_programs::SimLook;
 use vmalloc_sim::{Direct, OnViolation, Options, Sim};
 
 /// Looks at the machine below a mistake. What the machine itself finds is left out: the kit has to

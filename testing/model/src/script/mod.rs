@@ -6,12 +6,8 @@
 //! once fails again.
 
 mod area_map;
-mod blocks;
-mod space;
 
 pub use area_map::area_map;
-pub use blocks::blocks;
-pub use space::space;
 
 use crate::source::Seeded;
 use std::fmt::Write;

@@ -1,6 +1,5 @@
 //! Blocks of short mappings: how many are needed, and how mappings end.
 
-use std::collections::BTreeMap;
 use vmalloc::{AllocError, Config, FreeError, PageRange, RequestError, Space, SpaceError};
 use vmalloc_model::space::NullPlatform;
 
@@ -179,52 +178,5 @@ fn a_small_span_has_small_blocks_and_uses_all_of_it() {
     assert_eq!(held.len(), 32 * 2);
     // SAFETY: nothing uses the addresses any more.
     held.iter().for_each(|&addr| unsafe { space.raw().unreserve_short(addr, 64) }.unwrap());
-    finish(&space);
-}
-
-#[test]
-fn mappings_never_overlap_and_end_on_any_cpu() {
-    for seed in 1..6 {
-        random_walk(seed);
-    }
-}
-
-fn random_walk(seed: u64) {
-    let space = space(256);
-    let (mut live, mut x) = (BTreeMap::<u64, u64>::new(), seed);
-    let mut random = |below: u64| {
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        x % below
-    };
-    for turn in 0..20_000 {
-        space.platform().move_to(random(2) as usize);
-        if live.len() < 200 && random(5) < 3 {
-            let pages = 1 + random(70);
-            let page = (space.raw().reserve_short(pages).unwrap() / PAGE) as u64;
-            let below = live.range(..page + pages).next_back();
-            assert!(below.is_none_or(|(start, len)| start + len <= page), "seed {seed}, turn {turn}");
-            live.insert(page, pages);
-        } else if let Some((&page, &pages)) = live.range(random(1 << 23)..).next().or(live.iter().next()) {
-            // SAFETY: nothing uses the addresses any more.
-            unsafe { space.raw().unreserve_short(page as usize * PAGE, pages) }.unwrap();
-            live.remove(&page);
-        }
-        match random(2000) {
-            0 => space.flush().unwrap(),
-            1 => space.decay().unwrap(),
-            2 => space.purge().unwrap(),
-            3 => drop(space.drain().unwrap()),
-            _ => {}
-        }
-        if turn % 500 == 0 {
-            space.verify().unwrap_or_else(|wrong| panic!("seed {seed}, turn {turn}: {wrong:?}"));
-        }
-    }
-    live.iter().for_each(|(&page, &pages)| {
-        // SAFETY: nothing uses the addresses any more.
-        unsafe { space.raw().unreserve_short(page as usize * PAGE, pages) }.unwrap();
-    });
     finish(&space);
 }

@@ -8,8 +8,9 @@ use std::path::Path;
 use toml::Table;
 
 /// Crates that test, measure or show: never part of what is shipped as a library.
-const TOOLS: [&str; 12] = [
+const TOOLS: [&str; 13] = [
     "vmalloc-model",
+    "vmalloc-programs",
     "vmalloc-conformance",
     "vmalloc-fuzz",
     "vmalloc-harness",

@@ -13,13 +13,3 @@ fn play(name: &str, script: Script) {
 fn the_area_map_agrees_with_the_reference() {
     play("area_map", script::area_map);
 }
-
-#[test]
-fn the_space_is_accepted_by_its_oracle() {
-    play("space", script::space);
-}
-
-#[test]
-fn blocks_agree_with_a_list() {
-    play("blocks", script::blocks);
-}

@@ -1,8 +1,6 @@
 //! The whole core on simulated machines.
 
-mod common;
 mod faults;
-mod frames;
 mod gains;
 mod growth;
 mod mappings;
@@ -12,8 +10,6 @@ mod percpu;
 mod protocols;
 mod refused;
 mod root;
-mod scripts;
-mod space;
 mod threads;
 
 use vmalloc_sim::heap::FailingAlloc;

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use vmalloc::{
-    Config, CongruentError, FreeError, Kind, Notifier, PageRange, PercpuError, PercpuFreeError, Platform,
-    Protection, Request, Space,
+    Config, CongruentError, FreeError, Kind, Notifier, PageRange, PercpuError, PercpuFreeError, Request,
+    Space,
 };
 use vmalloc_sim::heap::{self, Shortage};
 use vmalloc_sim::{Options, Sim};
@@ -45,40 +45,6 @@ fn group_comes_from_the_top_without_guards() {
     assert_eq!(space.stats().busy_areas, 1);
     // SAFETY: nothing uses the area.
     unsafe { space.raw().free(below) }.expect("busy");
-    finish(&space);
-}
-
-#[test]
-fn pages_mapped_in_a_group_are_flushed_before_reuse() {
-    let space = space(Config::default());
-    let (offsets, sizes) = ([0, 8 * PAGE], [4 * PAGE, 4 * PAGE]);
-    let base = space.raw().alloc_congruent(&offsets, &sizes, PAGE).expect("room");
-    let page = (base / PAGE) as u64;
-    for start in [page, page + 8] {
-        let range = PageRange::from_len(start, 4).expect("not empty");
-        // SAFETY: the area was made for this test, without memory.
-        unsafe { space.platform().map(range, Protection::ReadWrite) }.expect("frames");
-        (0..4).for_each(|cpu| space.platform().prefetch(cpu, range));
-    }
-    space.platform().write(1, page + 9, 7).expect("mapped");
-    // SAFETY: nothing uses the addresses any more.
-    unsafe { space.raw().free_congruent(base, &offsets, &sizes) }.expect("it was made");
-    // The simulator panics if it gets the same addresses without a flush.
-    let flushes = space.platform().flushes().len();
-    let mut bases = Vec::new();
-    while let Ok(again) = space.raw().alloc_congruent(&offsets, &sizes, PAGE) {
-        for offset in offsets {
-            let start = ((again + offset) / PAGE) as u64;
-            space.platform().handed_out(PageRange::from_len(start, 4).expect("not empty"));
-        }
-        bases.push(again);
-    }
-    assert!(bases.contains(&base), "it had to be reused");
-    assert_eq!(space.platform().flushes().len(), flushes + 1);
-    for base in bases {
-        // SAFETY: nothing uses the addresses any more.
-        unsafe { space.raw().free_congruent(base, &offsets, &sizes) }.expect("it was made");
-    }
     finish(&space);
 }
 

@@ -2,8 +2,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use vmalloc::{Config, Frame, FrameSupply, MapFrames, PageRange, Platform, Protection, Request, Space};
-use vmalloc_model::space::{NoWitness, SpaceGenerator, SpaceSession};
 use vmalloc_model::{Seeded, env};
+use vmalloc_programs::{Blind, Program};
 use vmalloc_sim::{Broken, Fault, InjectedBug, Mistake, OnViolation, Options, Sim};
 
 const PAGE: usize = 1 << Sim::PAGE_SHIFT;
@@ -142,9 +142,8 @@ fn every_injected_bug_stops_a_random_program() {
     for mistake in [Mistake::DropFlush, Mistake::FlushLowestOnly, Mistake::DelayFlush] {
         let sim = options().on_violation(OnViolation::Panic).build();
         let space = Space::new(Broken::new(sim, mistake), config()).expect("an empty space");
-        let generator = SpaceGenerator::new(Seeded::new(env::seed(1)), span(), Sim::PAGE_SHIFT);
-        let session = SpaceSession::new(space, NoWitness);
-        let run = AssertUnwindSafe(|| session.run(generator.live(40), 2_000));
+        let program = Program::new(Blind).without_failures();
+        let run = AssertUnwindSafe(|| program.play(space, &mut Seeded::new(env::seed(1)), 2_000));
         assert!(catch_unwind(run).is_err(), "{mistake:?} was not caught");
     }
 }

@@ -1,12 +1,8 @@
 //! Sub-spaces: each in its own range, and nothing left behind when it goes.
 
-use crate::common::SimWitness;
 use vmalloc::{
-    AllocError, AreaInfo, Config, PageRange, Platform, Policy, Protection, Request, RequestError, Space,
-    SpaceError,
+    AllocError, Config, PageRange, Platform, Policy, Protection, Request, RequestError, Space, SpaceError,
 };
-use vmalloc_model::space::{Call, Content, SpaceGenerator, SpaceSession, Witness};
-use vmalloc_model::{Seeded, env};
 use vmalloc_sim::{Options, Point, Sim, TlbVisibility};
 use vmalloc_subspaces::{
     LIMIT_BYTES, Placement, Root, Subspace, SubspaceConfig, SubspaceError, SubspaceState,
@@ -273,48 +269,6 @@ fn the_platform_lives_until_the_last_child_is_gone() {
     free(&part, addr);
     part.purge().expect("no fault");
     part.platform().parent().check_end();
-}
-
-/// Looks at the machine below a part.
-struct Below(SimWitness);
-
-impl Witness<Subspace<Sim>> for Below {
-    fn appeared(&mut self, part: &Subspace<Sim>, area: &AreaInfo, content: Content) {
-        self.0.appeared(part.parent(), area, content);
-    }
-    fn leaves(&mut self, part: &Subspace<Sim>, area: &AreaInfo) {
-        self.0.leaves(part.parent(), area);
-    }
-    fn ends(&mut self, part: &Subspace<Sim>) {
-        self.0.ends(part.parent());
-    }
-    fn move_to(&mut self, part: &Subspace<Sim>, cpu: usize) {
-        self.0.move_to(part.parent(), cpu);
-    }
-    fn fail(&mut self, part: &Subspace<Sim>, call: Call, nth: u64) {
-        self.0.fail(part.parent(), call, nth);
-    }
-    fn heal(&mut self, part: &Subspace<Sim>) {
-        self.0.heal(part.parent());
-    }
-    fn failed(&self, part: &Subspace<Sim>) -> u64 {
-        self.0.failed(part.parent())
-    }
-}
-
-#[test]
-fn a_child_passes_the_tests_of_any_space() {
-    for (policy, retain) in [(Policy::Lowest, 0), (Policy::Lowest, 64 << 12), (Policy::Highest, 64 << 12)] {
-        let seed = env::seed(21);
-        let root = Root::new(Options::new(range(0x7_0003, 0x7_8003)).seed(seed).build()).expect("a root");
-        let config = plain().config(Config::default().cache_bytes(retain).policy(policy));
-        let space = root.subspace("all", Placement::highest(pages(1 << 12)), config).expect("room");
-        let generator = SpaceGenerator::new(Seeded::new(seed), space.geometry().span, Sim::PAGE_SHIFT);
-        let session = SpaceSession::new(space, Below(SimWitness::new(seed)));
-        let result = session.run(generator.live(100).faults(6), env::ops(10_000));
-        let _ = result.unwrap_or_else(|failure| panic!("VMALLOC_SEED={seed:#x}: {failure}"));
-        finish(&root);
-    }
 }
 
 #[test]

@@ -31,31 +31,3 @@ fn code_runs_once_it_is_sealed() {
         }
     });
 }
-
-#[test]
-fn what_was_sealed_is_plain_memory_after_it_was_freed() {
-    in_both_modes(Config::default(), |space| {
-        for _ in 0..20 {
-            let addr = space.raw().alloc_exec(&Request::new(3 * PAGE)).unwrap();
-            fill_from(addr, 3, 9);
-            // SAFETY: nothing uses it.
-            unsafe { space.raw().protect(addr, Protection::Read) }.unwrap();
-            free(space, addr);
-            let mut plain = space.zeroed_buffer(3 * PAGE).unwrap();
-            assert!(plain.iter().all(|byte| *byte == 0));
-            plain.fill(1);
-        }
-        assert_eq!(space.stats().busy_areas, 0);
-    });
-}
-
-#[test]
-fn plain_memory_can_not_be_sealed() {
-    in_both_modes(Config::default(), |space| {
-        let addr = space.raw().alloc(&vmalloc::Request::new(PAGE)).unwrap();
-        // SAFETY: it is refused.
-        assert!(unsafe { space.raw().protect(addr, Protection::Read) }.is_err());
-        set(addr, 1);
-        free(space, addr);
-    });
-}

@@ -3,18 +3,15 @@
 
 mod exec;
 mod fork;
-mod info;
 mod limits;
 mod ram;
 mod read;
 mod realloc;
 mod rlimits;
 mod root;
-mod sparse;
 mod threads;
 mod user;
 mod vmap;
-mod zero;
 
 use crate::common::{StopAtEnd, opened, peek};
 use std::sync::Arc;

@@ -85,28 +85,6 @@ fn a_large_area_that_grows_has_room_to_grow_again() {
     free(&space, addr);
 }
 
-#[test]
-fn an_area_with_a_neighbour_moves_with_all_it_holds() {
-    in_both_modes(Config::default(), |space| {
-        let addr = vmalloc(space, 50 * PAGE);
-        let neighbour = vmalloc(space, PAGE);
-        number(addr, 0..50);
-        set(neighbour, 9);
-        let moved = realloc(space, addr, 70 * PAGE);
-        assert_ne!(moved, addr);
-        assert_numbered(moved, 0..50);
-        number(moved, 50..70);
-        assert!(traps(space, moved + 70 * PAGE));
-        space.purge().unwrap();
-        assert!((0..51).all(|page| traps(space, addr + page * PAGE)));
-        assert_eq!(get(neighbour), 9);
-        // Room was kept behind it.
-        assert_eq!(realloc(space, moved, 100 * PAGE), moved);
-        assert_numbered(moved, 0..70);
-        [moved, neighbour].iter().for_each(|addr| free(space, *addr));
-    });
-}
-
 /// No page is copied: the ones that are there are moved, and resident before and after.
 #[test]
 fn what_moves_is_not_copied() {
@@ -179,25 +157,6 @@ fn what_shrinks_gives_its_memory_back() {
 fn resident_bytes() -> usize {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
     statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * PAGE
-}
-
-#[test]
-fn the_tag_goes_with_it_and_other_kinds_stay_as_they_are() {
-    in_both_modes(Config::default(), |space| {
-        let addr = space.raw().alloc(&Request::new(PAGE).tag("ring")).unwrap();
-        let neighbour = vmalloc(space, PAGE);
-        let moved = realloc(space, addr, 100_000);
-        let info = space.find(moved + 99_999).unwrap();
-        assert_eq!((info.tag, info.bytes, info.addr), (Some("ring".into()), 100_000, moved));
-        let user = space.raw().alloc_shared(&Request::new(PAGE)).unwrap();
-        // SAFETY: they are refused.
-        unsafe {
-            assert!(space.raw().realloc(user, &vmalloc::Request::new(9 * PAGE)).is_err());
-            assert!(space.raw().realloc(moved + PAGE, &vmalloc::Request::new(9 * PAGE)).is_err());
-            assert!(space.raw().realloc(moved, &vmalloc::Request::new(0)).is_err());
-        }
-        [moved, neighbour, user].iter().for_each(|addr| free(space, *addr));
-    });
 }
 
 /// Moved pages are moved again, and what they were in is memory as any other.

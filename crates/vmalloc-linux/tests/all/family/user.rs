@@ -7,27 +7,6 @@ fn remap(space: &Space<Linux>, addr: usize, pages: usize) -> Result<usize, AreaE
     space.raw().map_shared(addr, pages * PAGE, Protection::ReadWrite, None)
 }
 
-#[test]
-fn it_is_zeroed_guarded_and_shared_by_all_that_show_it() {
-    in_both_modes(Config::default(), |space| {
-        for round in 0..3 {
-            let addr = space.raw().alloc_shared(&Request::new(20 * PAGE)).unwrap();
-            assert!((0..20 * PAGE).all(|byte| get(addr + byte) == 0), "round {round}");
-            assert!(traps(space, addr + 20 * PAGE));
-            let (all, part) = (remap(space, addr, 20).unwrap(), remap(space, addr + 5 * PAGE, 3).unwrap());
-            assert!(traps(space, all + 20 * PAGE) && traps(space, part + 3 * PAGE));
-            fill_from(addr, 20, 1);
-            assert_filled(all, 20, 1);
-            assert_filled(part, 3, 6);
-            set(part + PAGE + 9, 200);
-            assert_eq!((get(addr + 6 * PAGE + 9), get(all + 6 * PAGE + 9)), (200, 200));
-            [all, part].iter().for_each(|addr| vunmap(space, *addr));
-            assert_filled(addr, 20, 1);
-            free(space, addr);
-        }
-    });
-}
-
 /// The lot outlives the area, and goes back when the last that shows it is flushed.
 #[test]
 fn frames_come_back_with_the_last_that_shows_them() {
@@ -44,22 +23,6 @@ fn frames_come_back_with_the_last_that_shows_them() {
         space.purge().unwrap();
         assert!(traps(space, other));
         give(space, &take(space, FRAMES));
-    });
-}
-
-#[test]
-fn a_remapping_that_does_not_fit_or_allows_less_is_as_it_says() {
-    in_both_modes(Config::default(), |space| {
-        let addr = space.raw().alloc_shared(&Request::new(3 * PAGE)).unwrap();
-        assert!(matches!(remap(space, addr + PAGE, 3), Err(AreaError::Beyond { .. })));
-        assert!(matches!(remap(space, addr, 0), Err(AreaError::Alloc(_))));
-        let plain = space.raw().alloc(&vmalloc::Request::new(PAGE)).unwrap();
-        assert!(matches!(remap(space, plain, 1), Err(AreaError::Area(_))));
-        let read = space.raw().map_shared(addr, 2 * PAGE, Protection::Read, None).unwrap();
-        set(addr, 3);
-        assert!(get(read) == 3 && !can_write(read + PAGE));
-        [addr, plain].iter().for_each(|addr| free(space, *addr));
-        vunmap(space, read);
     });
 }
 

@@ -1,8 +1,6 @@
 //! Memory for code, and changes of what is allowed.
 
-use crate::mappings::support::{
-    PAGE, everywhere, everywhere_in, faults, fill, free, give, kind, page, pages, take, vunmap,
-};
+use crate::mappings::support::{PAGE, everywhere, faults, fill, free, kind, page};
 use vmalloc::{Kind, Protection, Request, Space};
 use vmalloc_sim::{Access, Fault, Sim};
 
@@ -44,41 +42,5 @@ fn code_is_writable_or_executable_on_every_cpu_and_never_both() {
         fill(space, addr, 3);
         faults(space, addr + 3 * PAGE, 1);
         free(space, addr);
-    });
-}
-
-#[test]
-fn code_is_never_cached_and_its_addresses_are_reused_plain() {
-    everywhere_in(64, |space| {
-        for round in 0..20 {
-            let addr = space.raw().alloc_exec(&Request::new(30 * PAGE)).expect("a purge makes room");
-            assert_eq!(space.platform().read(0, page(addr)), Ok(0), "zeroed");
-            fill(space, addr, 30);
-            set(space, addr, Protection::ReadExecute);
-            space.platform().prefetch(round % space.geometry().cpus, pages(addr, 30));
-            free(space, addr);
-            assert_eq!(space.stats().cached_pages, 0);
-            let memory = space.raw().alloc(&Request::new(30 * PAGE)).expect("a purge makes room");
-            fill(space, memory, 30);
-            free(space, memory);
-        }
-    });
-}
-
-#[test]
-fn protection_of_one_mapping_is_changed_alone() {
-    everywhere(|space| {
-        let frames = take(space, 2);
-        let [one, other] = [Protection::Read, Protection::ReadWrite]
-            .map(|how| space.raw().map(&frames, how, None).expect("room"));
-        denied(space, one, 2, Access::Write, Protection::Read);
-        let words = fill(space, other, 2);
-        crate::mappings::support::shows(space, one, &words);
-        set(space, one, Protection::ReadWrite);
-        set(space, other, Protection::Read);
-        fill(space, one, 2);
-        denied(space, other, 2, Access::Write, Protection::Read);
-        [one, other].into_iter().for_each(|addr| vunmap(space, addr));
-        give(space, &frames);
     });
 }

@@ -2,17 +2,10 @@
 //! show their frames, and other pages fault. No address is handed out while a TLB holds it. Frames
 //! come back when no mapping leads to them. A refused call changes nothing.
 
-mod everything;
 mod exec;
 mod info;
-mod model;
-mod percpu;
 mod ram;
-mod random;
-mod read;
 mod realloc;
-mod refusals;
-mod refused_frees;
 mod replacing;
 mod requests;
 mod sparse;

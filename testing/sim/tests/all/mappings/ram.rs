@@ -1,8 +1,8 @@
 //! Short mappings: slots of blocks, areas of their own, and what is mapped already.
 
 use crate::mappings::support::{
-    PAGE, START, faults, fill, finish, forgotten, give, kind, machines, page, plain, shows, space, take,
-    take_run, unmap_ram, with_blocks, with_blocks_in, write,
+    PAGE, START, fill, finish, give, kind, machines, page, plain, shows, space, take, take_run, unmap_ram,
+    with_blocks, with_blocks_in,
 };
 use vmalloc::{Config, Frame, FrameSupply, Kind, MapFrames, Protection, Space};
 use vmalloc_sim::{Point, Sim};
@@ -23,149 +23,6 @@ fn up_to_64_pages_get_slots_and_more_an_area_of_their_own() {
             unmap_ram(space, addr, count);
         }
         space.purge().expect("nothing fails");
-        give(space, &frames);
-    });
-}
-
-#[test]
-fn mappings_of_all_sizes_are_apart_and_show_their_frames() {
-    with_blocks(|space| {
-        let frames = take(space, COUNTS.iter().sum());
-        let mut rest = &frames[..];
-        let mapped = COUNTS.map(|count| {
-            let own;
-            (own, rest) = rest.split_at(count);
-            let addr = space.raw().map_short(own).expect("room");
-            let words = fill(space, addr, count);
-            (addr, words)
-        });
-        mapped.iter().for_each(|(addr, words)| shows(space, *addr, words));
-        for (nth, (addr, words)) in mapped.iter().enumerate().rev() {
-            Sim::run_on(nth);
-            unmap_ram(space, *addr, words.len());
-        }
-        space.purge().expect("nothing fails");
-        give(space, &frames);
-    });
-}
-
-#[test]
-fn a_frame_may_be_mapped_twice_in_one_call_and_in_two() {
-    with_blocks(|space| {
-        let frames = take(space, 2);
-        let addr = space.raw().map_short(&[frames[0], frames[1], frames[0]]).expect("room");
-        let other = space.raw().map_short(&[frames[1], frames[0]]).expect("room");
-        write(space, addr, 2, 6);
-        write(space, other, 0, 4);
-        shows(space, addr, &[6, 4, 6]);
-        shows(space, other, &[4, 6]);
-        unmap_ram(space, addr, 3);
-        shows(space, other, &[4, 6]);
-        unmap_ram(space, other, 2);
-        give(space, &frames);
-    });
-}
-
-/// Maps, remembers on every CPU, unmaps on another one, gives the frames back and takes others,
-/// many times over.
-fn come_and_go(space: &Space<Sim>, counts: &[usize], rounds: usize) {
-    for round in 0..rounds {
-        let count = counts[round % counts.len()];
-        let frames = take(space, count);
-        Sim::run_on(round);
-        let addr = space.raw().map_short(&frames).expect("room");
-        fill(space, addr, count);
-        Sim::run_on(round + 1);
-        unmap_ram(space, addr, count);
-        give(space, &frames);
-    }
-}
-
-#[test]
-fn frames_may_be_given_back_as_soon_as_their_slots_are_returned() {
-    with_blocks(|space| come_and_go(space, &[1, 3, 64, 17], 50));
-}
-
-#[test]
-fn frames_may_be_given_back_as_soon_as_an_area_of_their_own_is_returned() {
-    with_blocks(|space| come_and_go(space, &[65, 100], 6));
-}
-
-#[test]
-fn slots_are_flushed_before_reuse() {
-    for options in machines(1024) {
-        let _context = crate::mappings::support::Context(&options);
-        let config = Config::default().unmap_on_free().block_slots(64);
-        let space = space(options.clone(), config);
-        if space.geometry().remaps_atomically {
-            continue;
-        }
-        // One that stays keeps its block from being spent.
-        let kept = take(&space, 1);
-        let addr = space.raw().map_short(&[kept[0]]).expect("room");
-        let words = fill(&space, addr, 1);
-        come_and_go(&space, &[1, 2, 4, 7], 300);
-        shows(&space, addr, &words);
-        unmap_ram(&space, addr, 1);
-        give(&space, &kept);
-        finish(&space);
-    }
-}
-
-#[test]
-fn no_tlb_holds_a_slot_after_flush_or_purge() {
-    let calls: [fn(&Space<Sim>); 2] =
-        [|space| space.flush().expect("nothing fails"), |space| space.purge().expect("nothing fails")];
-    for call in calls {
-        with_blocks(|space| {
-            let frames = take(space, 9);
-            let stays = space.raw().map_short(&frames[..4]).expect("room");
-            let words = fill(space, stays, 4);
-            let goes = space.raw().map_short(&frames[4..]).expect("room");
-            fill(space, goes, 5);
-            Sim::run_on(2);
-            unmap_ram(space, goes, 5);
-            call(space);
-            forgotten(space, goes, 5);
-            shows(space, stays, &words);
-            unmap_ram(space, stays, 4);
-            call(space);
-            forgotten(space, stays, 4);
-            give(space, &frames);
-        });
-    }
-}
-
-#[test]
-fn a_slot_that_was_never_mapped_faults() {
-    with_blocks(|space| {
-        let frames = take(space, 3);
-        let addr = space.raw().map_short(&frames).expect("room");
-        fill(space, addr, 3);
-        // Three pages take four slots.
-        faults(space, addr + 3 * PAGE, 1);
-        unmap_ram(space, addr, 3);
-        give(space, &frames);
-    });
-}
-
-#[test]
-fn slots_are_returned_on_any_cpu() {
-    with_blocks(|space| {
-        let frames = take(space, 256);
-        let mapped: Vec<usize> = frames
-            .iter()
-            .enumerate()
-            .map(|(nth, frame)| {
-                Sim::run_on(nth);
-                space.raw().map_short(&[*frame]).expect("room")
-            })
-            .collect();
-        for (nth, &addr) in mapped.iter().enumerate() {
-            fill(space, addr, 1);
-            Sim::run_on(nth + 1);
-            unmap_ram(space, addr, 1);
-        }
         give(space, &frames);
     });
 }
@@ -225,17 +82,6 @@ fn mappings_of_one_frame_agree_in_length_or_are_ordinary() {
     let other = space.raw().map_short(&frames[..3]).expect("there");
     assert_eq!(other, first, "no other mapping begins at this frame");
     unmap_ram(&space, other, 3);
-    give(&space, &frames);
-    finish(&space);
-}
-
-#[test]
-fn runs_in_the_linear_map_overlap_as_they_like() {
-    let space = linear_space();
-    let frames = take_run(&space, 6);
-    let addrs = [0, 1, 3].map(|nth| space.raw().map_short(&frames[nth..nth + 3]).expect("there"));
-    assert_eq!(addrs.map(|addr| addr - addrs[0]), [0, PAGE, 3 * PAGE]);
-    addrs.into_iter().for_each(|addr| unmap_ram(&space, addr, 3));
     give(&space, &frames);
     finish(&space);
 }

@@ -1,9 +1,7 @@
 //! Changing the size of memory, on a machine with real bytes.
 
-use crate::mappings::support::{
-    Context, PAGE, PAGES, cpus, faults, finish, forgotten, free, page, pages, unchanged,
-};
-use vmalloc::{AllocError, AreaError, Config, Request, RequestError, Space};
+use crate::mappings::support::{Context, PAGE, PAGES, cpus, faults, finish, free, page, pages};
+use vmalloc::{AreaError, Config, Request, Space};
 use vmalloc_sim::harness::check;
 use vmalloc_sim::{Direct, Discard, Options, Point, Sim};
 
@@ -112,35 +110,6 @@ fn grows_in_place_where_the_neighbour_is_free() {
 }
 
 #[test]
-fn pages_grown_in_place_are_zeroed() {
-    everywhere(|space| {
-        let addr = alloc(space, LARGE * PAGE);
-        write(space, addr, LARGE * PAGE);
-        assert_eq!(realloc(space, addr, (LARGE + 5) * PAGE), addr);
-        assert!(bytes(addr + LARGE * PAGE, 5 * PAGE).iter().all(|&byte| byte == 0));
-        free(space, addr);
-    });
-}
-
-#[test]
-fn moves_where_the_neighbour_is_in_use_and_keeps_its_content() {
-    everywhere(|space| {
-        let addr = alloc(space, LARGE * PAGE - 100);
-        let neighbour = alloc(space, LARGE * PAGE);
-        write(space, addr, LARGE * PAGE - 100);
-        Sim::run_on(1);
-        let moved = realloc(space, addr, (LARGE + 1) * PAGE);
-        assert_ne!(moved, addr);
-        holds(moved, LARGE * PAGE - 100);
-        is_sound(space, moved, (LARGE + 1) * PAGE);
-        space.flush().expect("nothing fails");
-        forgotten(space, addr, LARGE);
-        holds(moved, LARGE * PAGE - 100);
-        [moved, neighbour].into_iter().for_each(|addr| free(space, addr));
-    });
-}
-
-#[test]
 fn moved_area_grows_in_place_next_time() {
     everywhere(|space| {
         let addr = alloc(space, LARGE * PAGE);
@@ -171,130 +140,6 @@ fn small_memory_grows_step_by_step() {
         }
         free(space, addr);
     });
-}
-
-#[test]
-fn shrinking_gives_pages_back_and_moves_the_guard() {
-    everywhere(|space| {
-        let addr = alloc(space, 2 * LARGE * PAGE);
-        let neighbour = alloc(space, LARGE * PAGE);
-        write(space, addr, 2 * LARGE * PAGE);
-        for pages in [2 * LARGE - 1, LARGE, 3, 1] {
-            let before = space.stats();
-            assert_eq!(realloc(space, addr, pages * PAGE - 1), addr);
-            let given = before.busy_pages - space.stats().busy_pages;
-            assert_eq!(
-                space.stats().free_pages + space.stats().pooled_pages,
-                before.free_pages + before.pooled_pages + given
-            );
-            forgotten(space, addr + pages * PAGE, (2 * LARGE) - pages);
-            holds(addr, pages * PAGE - 1);
-            is_sound(space, addr, pages * PAGE - 1);
-        }
-        [addr, neighbour].into_iter().for_each(|addr| free(space, addr));
-    });
-}
-
-#[test]
-fn pages_cut_off_are_reused() {
-    everywhere(|space| {
-        let addr = alloc(space, 2 * LARGE * PAGE);
-        write(space, addr, 2 * LARGE * PAGE);
-        realloc(space, addr, LARGE * PAGE);
-        let tail = alloc(space, (LARGE - 1) * PAGE);
-        assert!(tail > addr && tail <= addr + (LARGE + 1) * PAGE, "{tail:#x} behind {addr:#x}");
-        assert!(bytes(tail, PAGE).iter().all(|&byte| byte == 0), "fresh memory");
-        write(space, tail, (LARGE - 1) * PAGE);
-        holds(addr, LARGE * PAGE);
-        assert_ne!(realloc(space, addr, 2 * LARGE * PAGE), addr, "that is not free any more");
-        holds(tail, (LARGE - 1) * PAGE);
-        let areas: Vec<usize> = space.areas().map(|area| area.addr).collect();
-        areas.into_iter().for_each(|addr| free(space, addr));
-    });
-}
-
-#[test]
-fn tags_odd_sizes_and_missing_guards_stay() {
-    everywhere(|space| {
-        for guard in [true, false] {
-            let request = Request::new(LARGE * PAGE - 3).tag("a tag");
-            let request = if guard { request } else { request.without_guard() };
-            let addr = space.raw().alloc(&request).expect("room");
-            let neighbour = alloc(space, LARGE * PAGE);
-            let has_guard = space.find(addr).expect("busy").guard;
-            write(space, addr, LARGE * PAGE - 3);
-            let mut at = addr;
-            for size in
-                [LARGE * PAGE, LARGE * PAGE - 1, 77, LARGE * PAGE + 1, 3 * LARGE * PAGE + 9, PAGE, PAGE + 1]
-            {
-                at = realloc(space, at, size);
-                holds(at, size.min(77));
-                let area = space.find(at).expect("busy");
-                assert_eq!((area.bytes, area.tag, area.guard), (size, Some("a tag".into()), has_guard));
-                check(space);
-            }
-            [at, neighbour].into_iter().for_each(|addr| free(space, addr));
-        }
-    });
-}
-
-#[test]
-fn within_the_last_page_only_the_size_changes() {
-    everywhere(|space| {
-        let addr = alloc(space, 3 * PAGE);
-        write(space, addr, 3 * PAGE);
-        let counts = space.platform().sim().counts();
-        for size in [3 * PAGE - 1, 2 * PAGE + 1, 3 * PAGE] {
-            assert_eq!(realloc(space, addr, size), addr);
-            is_sound(space, addr, size);
-        }
-        assert_eq!(space.platform().sim().counts(), counts, "the machine was asked for nothing");
-        free(space, addr);
-    });
-}
-
-#[test]
-fn a_refusal_leaves_memory_as_it_was() {
-    let space = direct(Config::default().unmap_on_free(), |options| options.relocates());
-    let addr = alloc(&space, LARGE * PAGE);
-    write(&space, addr, LARGE * PAGE);
-    for size in [usize::MAX, isize::MAX as usize, (PAGES as usize + 1) * PAGE, 0] {
-        let refused = try_realloc(&space, addr, size);
-        let is_right = match refused {
-            Err(AreaError::Alloc(AllocError::Request(RequestError::ZeroSize))) => size == 0,
-            Err(AreaError::Alloc(AllocError::Request(RequestError::SizeOverflow { .. }))) => {
-                size > usize::MAX / 4
-            }
-            Err(AreaError::Alloc(AllocError::NoSpace(_))) => size == (PAGES as usize + 1) * PAGE,
-            _ => false,
-        };
-        assert!(is_right, "{size:#x}: {refused:?}");
-        holds(addr, LARGE * PAGE);
-        is_sound(&space, addr, LARGE * PAGE);
-    }
-    free(&space, addr);
-    finish(&space);
-}
-
-#[test]
-fn failed_resize_changes_nothing() {
-    let space = direct(Config::default(), |options| options);
-    let plain = alloc(&space, 3 * PAGE);
-    let exec = space.raw().alloc_exec(&Request::new(PAGE)).expect("room");
-    let reserved = space.raw().reserve(&Request::new(PAGE)).expect("room");
-    let freed = alloc(&space, LARGE * PAGE);
-    free(&space, freed);
-    let outside = (space.geometry().span.end() as usize + 5) * PAGE;
-    let heap = Box::new(0u64);
-    let foreign = [0, 8, usize::MAX, outside, std::ptr::from_ref(&*heap).addr(), freed];
-    for addr in foreign.into_iter().chain([plain + PAGE, plain + 1, plain + 3 * PAGE, exec, reserved]) {
-        let refused = unchanged(&space, || try_realloc(&space, addr, 100 * PAGE));
-        assert!(matches!(refused, Err(AreaError::Area(_))), "{addr:#x}: {refused:?}");
-    }
-    [plain, exec].into_iter().for_each(|addr| free(&space, addr));
-    // SAFETY: nothing uses the addresses any more.
-    unsafe { space.raw().unreserve(reserved) }.expect("it is reserved");
-    finish(&space);
 }
 
 /// Pages that the machine refuses to unmap when memory shrinks are unmapped by the next purge: also

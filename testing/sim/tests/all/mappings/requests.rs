@@ -4,7 +4,7 @@ use crate::mappings::support::{
     PAGE, PAGES, everywhere, fill, finish, free, kind, page, pages, plain, shows, space,
 };
 use std::alloc::Layout;
-use vmalloc::{AllocError, Config, Kind, Request, RequestError, Space};
+use vmalloc::{AllocError, Config, Kind, Request, Space};
 use vmalloc_sim::{Direct, Point, Sim};
 
 fn direct(pages: u64) -> Space<Direct> {
@@ -17,59 +17,9 @@ fn layout(bytes: usize) -> Layout {
     Layout::from_size_align(bytes, 16).expect("a power of two")
 }
 
-fn pointer(addr: usize) -> *mut u8 {
-    std::ptr::with_exposed_provenance_mut(addr)
-}
-
 fn free_or_heap(space: &Space<Direct>, memory: usize, layout: Layout) {
     // SAFETY: the memory came from there for this layout, and nothing uses it.
     unsafe { space.raw().free_or_heap(memory, layout) }.expect("it is memory");
-}
-
-#[test]
-fn small_layouts_come_from_the_heap() {
-    let space = direct(PAGES);
-    let sizes = [1, 16, 100, PAGE - 1, PAGE, PAGE + 1, 3 * PAGE, 70 * PAGE + 5];
-    let made = sizes.map(|bytes| (space.raw().alloc_or_heap(layout(bytes)).expect("room"), layout(bytes)));
-    for (memory, layout) in made {
-        assert_eq!(space.contains(memory), layout.size() > PAGE, "{} bytes", layout.size());
-        // SAFETY: so many bytes are the test's.
-        unsafe { pointer(memory).write_bytes(layout.size() as u8, layout.size()) };
-    }
-    for (memory, layout) in made {
-        // SAFETY: as above.
-        let bytes = unsafe { std::slice::from_raw_parts(pointer(memory), layout.size()) };
-        assert!(bytes.iter().all(|&byte| byte == layout.size() as u8));
-    }
-    assert_eq!(space.stats().busy_areas, 3);
-    made.into_iter().for_each(|(memory, layout)| free_or_heap(&space, memory, layout));
-    finish(&space);
-}
-
-#[test]
-fn alloc_or_heap_keeps_alignment() {
-    let space = direct(PAGES);
-    for align in [1, 8, PAGE, 8 * PAGE] {
-        for bytes in [24, PAGE, 5 * PAGE] {
-            let layout = Layout::from_size_align(bytes, align).expect("a power of two");
-            let memory = space.raw().alloc_or_heap(layout).expect("room");
-            assert_eq!(memory % align, 0);
-            free_or_heap(&space, memory, layout);
-        }
-    }
-    finish(&space);
-}
-
-#[test]
-fn alloc_or_heap_refuses_empty_and_huge_layouts() {
-    let space = direct(PAGES);
-    let empty = Layout::from_size_align(0, 1).expect("a power of two");
-    assert_eq!(space.raw().alloc_or_heap(empty), Err(RequestError::ZeroSize.into()));
-    assert!(matches!(
-        space.raw().alloc_or_heap(layout((PAGES as usize + 1) * PAGE)),
-        Err(AllocError::NoSpace(_))
-    ));
-    finish(&space);
 }
 
 #[test]
@@ -115,17 +65,6 @@ fn base_pages_serve_when_huge_pages_run_out() {
         fill(space, addr, 20);
         free(space, addr);
     });
-}
-
-#[test]
-fn huge_request_is_memory() {
-    let space = direct(PAGES);
-    let memory = space.raw().alloc(&vmalloc::Request::new(33 * PAGE).huge()).expect("room");
-    // SAFETY: so many bytes are the test's.
-    unsafe { pointer(memory).write_bytes(3, 33 * PAGE) };
-    assert_eq!(space.platform().sim().counts().huge_pages, 4);
-    free(&space, memory);
-    finish(&space);
 }
 
 type Call = fn(&Space<Sim>, &Request) -> Result<usize, AllocError>;

@@ -1,10 +1,7 @@
 //! Areas into which frames are mapped page by page.
 
-use crate::mappings::support::{
-    PAGE, PAGES, everywhere, everywhere_in, faults, fill, finish, forgotten, free_sparse, give, kind, page,
-    pages, plain, shows, space, take,
-};
-use vmalloc::{AreaError, Config, Frame, Kind, Protection, Request, RequestError, Space};
+use crate::mappings::support::{PAGE, PAGES, fill, finish, free_sparse, give, plain, space, take};
+use vmalloc::{AreaError, Config, Frame, Protection, Request, RequestError, Space};
 use vmalloc_sim::{Discard, Point, Sim};
 
 const RW: Protection = Protection::ReadWrite;
@@ -21,81 +18,6 @@ fn map(space: &Space<Sim>, addr: usize, frames: &[Frame]) {
 fn unmap(space: &Space<Sim>, addr: usize, count: u64) {
     // SAFETY: nothing uses the pages any more.
     unsafe { space.raw().unmap_pages(addr, count) }.expect("they are mapped");
-}
-
-#[test]
-fn only_mapped_pages_are_reachable() {
-    everywhere(|space| {
-        let frames = take(space, 4);
-        let addr = space.raw().alloc_sparse(&Request::new(20 * PAGE).tag("sparse")).expect("room");
-        assert_eq!(
-            space.find(addr).map(|area| (area.kind, area.pages, area.tag)),
-            Some((Kind::Sparse, 20, Some("sparse".into())))
-        );
-        faults(space, addr, 21);
-        map(space, addr + 3 * PAGE, &frames[..3]);
-        map(space, addr + 19 * PAGE, &frames[3..]);
-        let words = fill(space, addr + 3 * PAGE, 3);
-        fill(space, addr + 19 * PAGE, 1);
-        [(0, 3), (6, 13), (20, 1)]
-            .into_iter()
-            .for_each(|(nth, count)| faults(space, addr + nth * PAGE, count));
-        unmap(space, addr + 4 * PAGE, 1);
-        forgotten(space, addr + 4 * PAGE, 1);
-        shows(space, addr + 3 * PAGE, &words[..1]);
-        shows(space, addr + 5 * PAGE, &words[2..]);
-        unmap(space, addr + 3 * PAGE, 1);
-        unmap(space, addr + 5 * PAGE, 1);
-        unmap(space, addr + 19 * PAGE, 1);
-        give(space, &frames);
-        free_sparse(space, addr);
-    });
-}
-
-#[test]
-fn page_is_mapped_to_other_frames_again() {
-    everywhere(|space| {
-        let addr = sparse(space, 8);
-        for round in 0..10 {
-            let frames = take(space, 8);
-            Sim::run_on(round);
-            map(space, addr, &frames);
-            fill(space, addr, 8);
-            Sim::run_on(round + 1);
-            unmap(space, addr, 8);
-            give(space, &frames);
-        }
-        free_sparse(space, addr);
-    });
-}
-
-#[test]
-fn free_unmaps_the_remaining_pages() {
-    everywhere_in(64, |space| {
-        let frames = take(space, 2);
-        for _ in 0..10 {
-            let addr = sparse(space, 20);
-            map(space, addr + PAGE, &frames);
-            fill(space, addr + PAGE, 2);
-            space.platform().prefetch(0, pages(addr, 20));
-            free_sparse(space, addr);
-        }
-        space.purge().expect("nothing fails");
-        give(space, &frames);
-    });
-}
-
-/// As after `vunmap`: the owner says that nothing uses it any more.
-#[test]
-fn frames_may_be_given_back_as_soon_as_their_area_is_freed() {
-    everywhere(|space| {
-        let frames = take(space, 2);
-        let addr = sparse(space, 20);
-        map(space, addr + PAGE, &frames);
-        fill(space, addr + PAGE, 2);
-        free_sparse(space, addr);
-        give(space, &frames);
-    });
 }
 
 #[test]
@@ -120,21 +42,6 @@ fn pending_pages_are_unmapped_before_they_are_mapped_again() {
             finish(&space);
         }
     }
-}
-
-#[test]
-fn areas_of_any_request_can_be_sparse() {
-    everywhere(|space| {
-        let request = Request::new(5 * PAGE + 1).align(16 * PAGE).without_guard();
-        let addr = space.raw().alloc_sparse(&request).expect("room");
-        let area = space.find(addr).expect("busy");
-        assert_eq!((page(addr) % 16, area.bytes, area.pages, area.guard), (0, 5 * PAGE + 1, 6, false));
-        assert_eq!(kind(space, addr + 6 * PAGE), None);
-        let limits = (0x1100 * PAGE, 0x1108 * PAGE);
-        let low = space.raw().alloc_sparse(&Request::new(7 * PAGE).within(limits.0, limits.1)).expect("room");
-        assert_eq!(low, limits.0);
-        [addr, low].into_iter().for_each(|addr| free_sparse(space, addr));
-    });
 }
 
 /// Larger than a loop over its pages could go through in a lifetime.

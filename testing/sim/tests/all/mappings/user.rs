@@ -1,10 +1,9 @@
 //! Memory that several areas show, and when its frames go back.
 
 use crate::mappings::support::{
-    FRAMES, PAGE, PAGES, everywhere, faults, fill, finish, forgotten, free, kind, page, plain, shows, space,
-    vunmap, write,
+    FRAMES, PAGE, PAGES, everywhere, fill, finish, forgotten, free, plain, shows, space, vunmap,
 };
-use vmalloc::{Config, Kind, Protection, Request, Space};
+use vmalloc::{Config, Protection, Request, Space};
 use vmalloc_sim::{Point, Sim};
 
 const RW: Protection = Protection::ReadWrite;
@@ -19,56 +18,6 @@ fn remap(space: &Space<Sim>, addr: usize, pages: usize) -> usize {
 
 fn taken(space: &Space<Sim>) -> usize {
     space.platform().taken_frames().len()
-}
-
-#[test]
-fn user_memory_is_zeroed_and_guarded() {
-    everywhere(|space| {
-        for _ in 0..3 {
-            let addr = space.raw().alloc_shared(&Request::new(5 * PAGE - 1).tag("user")).expect("room");
-            let area = space.find(addr).expect("busy");
-            assert_eq!((area.kind, area.bytes, area.pages), (Kind::Shared, 5 * PAGE - 1, 5));
-            assert_eq!((area.guard, area.tag), (true, Some("user".into())));
-            shows(space, addr, &[0; 5]);
-            fill(space, addr, 5);
-            faults(space, addr + 5 * PAGE, 1);
-            free(space, addr);
-        }
-    });
-}
-
-#[test]
-fn shared_memory_is_the_same_at_both_addresses() {
-    everywhere(|space| {
-        let addr = user(space, 5);
-        let words = fill(space, addr, 5);
-        let all = remap(space, addr, 5);
-        let part = remap(space, addr + 2 * PAGE, 2);
-        let odd = space.raw().map_shared(addr + 4 * PAGE, 1, RW, Some("odd")).expect("room");
-        shows(space, all, &words);
-        shows(space, part, &words[2..4]);
-        shows(space, odd, &words[4..]);
-        write(space, part, 1, 99);
-        shows(space, addr + 3 * PAGE, &[99]);
-        shows(space, all + 3 * PAGE, &[99]);
-        assert_eq!(kind(space, part), Some(Kind::Vmap));
-        faults(space, part + 2 * PAGE, 1);
-        [all, part, odd].into_iter().for_each(|addr| vunmap(space, addr));
-        free(space, addr);
-    });
-}
-
-#[test]
-fn second_mapping_may_be_read_only() {
-    everywhere(|space| {
-        let addr = user(space, 2);
-        let shown = space.raw().map_shared(addr, 2 * PAGE, Protection::Read, None).expect("room");
-        let words = fill(space, addr, 2);
-        shows(space, shown, &words);
-        assert!(space.platform().write(0, page(shown), 1).is_err());
-        vunmap(space, shown);
-        free(space, addr);
-    });
 }
 
 /// Frames go back when the last of the areas was freed, in whatever order, and flushed.
@@ -139,17 +88,6 @@ fn many_frame_sets_go_back_in_one_flush() {
         shown.iter().for_each(|&addr| vunmap(space, addr));
         space.purge().expect("nothing fails");
         assert_eq!(taken(space), 0);
-    });
-}
-
-#[test]
-fn an_area_with_limits_lies_inside_them() {
-    everywhere(|space| {
-        let (start, end) = (0x1100 * PAGE, 0x1110 * PAGE);
-        let addr = space.raw().alloc_shared(&Request::new(3 * PAGE).within(start, end)).expect("room");
-        assert!(addr >= start && addr + 4 * PAGE <= end);
-        fill(space, addr, 3);
-        free(space, addr);
     });
 }
 

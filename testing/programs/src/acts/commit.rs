@@ -1,0 +1,156 @@
+//! Memory behind parts of areas.
+
+use crate::oracle::{Area, Shown, What};
+use crate::player::Player;
+use std::ops::Range;
+use vmalloc::{AreaError, Discard, Kind, Platform};
+
+/// The most ranges of one call.
+const MOST_RANGES: usize = 4;
+
+/// Some pages of an area.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Part {
+    nth: usize,
+    start: usize,
+    end: usize,
+}
+
+impl Part {
+    fn addrs<P: Platform>(self, player: &Player<'_, P>) -> Range<usize> {
+        let (addr, page) = (player.oracle.areas[self.nth].addr, player.page_bytes());
+        addr + self.start * page..addr + self.end * page
+    }
+
+    fn meets(self, other: &Self) -> bool {
+        self.nth == other.nth && self.start < other.end && other.start < self.end
+    }
+}
+
+/// Returns disjoint runs of pages, each of which is as wanted.
+fn parts<P: Platform>(
+    player: &mut Player<'_, P>,
+    is_in: impl Fn(&Area) -> bool,
+    is_wanted: impl Fn(Shown) -> bool,
+) -> Vec<Part> {
+    let mut parts: Vec<Part> = Vec::new();
+    for _ in 0..1 + player.below(MOST_RANGES) {
+        let Some(nth) = player.any(&is_in) else { break };
+        let len = player.oracle.areas[nth].pages.len();
+        let most = if player.source.chance(32) { len } else { 8.min(len) };
+        let (from, count) = (player.below(len), 1 + player.below(most));
+        let pages = &player.oracle.areas[nth].pages[from..];
+        let Some(start) = pages.iter().position(|shown| is_wanted(*shown)) else { continue };
+        let run = pages[start..].iter().take(count).take_while(|shown| is_wanted(**shown)).count();
+        let part = Part { nth, start: from + start, end: from + start + run };
+        if !parts.iter().any(|other| part.meets(other)) {
+            parts.push(part);
+        }
+    }
+    parts
+}
+
+fn set<P: Platform>(player: &mut Player<'_, P>, parts: &[Part], shown: Shown) {
+    for part in parts {
+        player.oracle.areas[part.nth].pages[part.start..part.end].fill(shown);
+    }
+    for part in parts {
+        player.check_around(part.nth, part.start, part.end);
+    }
+}
+
+fn is_reserved(area: &Area) -> bool {
+    area.what == What::Reserved
+}
+
+pub(super) fn commit<P: Platform>(player: &mut Player<'_, P>) {
+    let parts = parts(player, is_reserved, Shown::is_nothing);
+    let (ranges, before) = (addrs(player, &parts), player.failed());
+    // SAFETY: the player owns the areas, and nothing is committed there.
+    let committed = unsafe { player.space.raw().commit(&ranges) };
+    player.tell(format_args!("commit {ranges:x?}: {committed:?}"));
+    match committed {
+        Ok(()) => {
+            set(player, &parts, Shown::Word(0));
+            for part in &parts {
+                player.write_page(part.nth, part.start);
+            }
+        }
+        Err(AreaError::Platform(error)) => {
+            player.excuse(before, &error);
+            player.is_shaky = true;
+            set(player, &parts, Shown::Nothing);
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+pub(super) fn decommit<P: Platform>(player: &mut Player<'_, P>) {
+    // Those that are committed, for the most part.
+    let all = player.source.chance(64);
+    let parts = parts(player, is_reserved, |shown| all || shown.is_something());
+    let (ranges, before) = (addrs(player, &parts), player.failed());
+    // SAFETY: the player owns the areas, and nothing uses the pages any more.
+    let decommitted = unsafe { player.space.raw().decommit(&ranges) };
+    player.tell(format_args!("decommit {ranges:x?}: {decommitted:?}"));
+    if let Err(error) = decommitted {
+        let AreaError::Platform(error) = error else { panic!("{error}") };
+        player.excuse(before, &error);
+        player.is_shaky = true;
+    }
+    set(player, &parts, Shown::Nothing);
+}
+
+pub(super) fn discard<P: Discard>(player: &mut Player<'_, P>) {
+    let is_memory = |area: &Area| matches!(area.what, What::Reserved | What::Memory);
+    let parts = parts(player, is_memory, Shown::is_something);
+    let (ranges, before, resets) = (addrs(player, &parts), player.failed(), player.source.chance(128));
+    let raw = player.space.raw();
+    // SAFETY: the player owns the areas, and does not need what the pages hold.
+    let discarded = unsafe { if resets { raw.reset(&ranges) } else { raw.discard(&ranges) } };
+    player.tell(format_args!("discard {ranges:x?}, reset {resets}: {discarded:?}"));
+    match discarded {
+        Ok(()) => set(player, &parts, Shown::Word(0)),
+        Err(AreaError::Platform(error)) => {
+            player.excuse(before, &error);
+            set(player, &parts, Shown::Any);
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn addrs<P: Platform>(player: &Player<'_, P>, parts: &[Part]) -> Vec<Range<usize>> {
+    parts.iter().map(|part| part.addrs(player)).collect()
+}
+
+/// Commits ranges that can't be: each has its error, and changes nothing.
+pub(super) fn misuse<P: Platform>(player: &mut Player<'_, P>) -> Option<()> {
+    let nth = player.any(|area| area.what.kind().is_some())?;
+    let (page, area) = (player.page_bytes(), &player.oracle.areas[nth]);
+    let (start, end) = (area.addr, area.addr + area.pages.len() * page);
+    let is_reserved = area.what.kind() == Some(Kind::Reserved);
+    let wrong = match player.below(5) {
+        0 => start..start,
+        1 => start + 1..end,
+        2 => start..end - 1,
+        3 => end - page..end + page,
+        _ => start..end,
+    };
+    let is_whole = wrong == (start..end);
+    let mut ranges = vec![wrong];
+    if is_whole && is_reserved {
+        // The same pages twice.
+        ranges.push(start..start + page);
+    }
+    // SAFETY: each of them is refused.
+    let refused = unsafe {
+        match player.source.chance(128) {
+            true => player.space.raw().commit(&ranges),
+            false => player.space.raw().decommit(&ranges),
+        }
+    };
+    player.tell(format_args!("commit or decommit {ranges:x?}: {refused:?}"));
+    assert!(!matches!(refused, Ok(()) | Err(AreaError::Platform(_))), "{refused:?}");
+    player.check_area(nth);
+    Some(())
+}

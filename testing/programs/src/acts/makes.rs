@@ -1,0 +1,203 @@
+//! Areas by request.
+
+use crate::oracle::{Area, Shown, What, facts};
+use crate::player::Player;
+use crate::wish::Wish;
+use std::alloc::Layout;
+use vmalloc::{
+    AllocError, DirectMemory, Frame, MapFrames, PageRange, Platform, Protect, Protection, Raw, Request,
+};
+
+/// A call that makes an area.
+type Call<P> = fn(&Raw<'_, P>, &Request) -> Result<usize, AllocError>;
+
+pub(super) fn alloc<P: Platform>(player: &mut Player<'_, P>) {
+    request(player, What::Memory, |raw, request| raw.alloc(request));
+}
+
+pub(super) fn reserve<P: Platform>(player: &mut Player<'_, P>) {
+    let made = request(player, What::Reserved, |raw, request| raw.reserve(request));
+    if let Some(nth) = made {
+        let range = player.oracle.payload(&player.oracle.areas[nth]);
+        player.cast.look.handed_out(player.space.platform(), range);
+    }
+}
+
+pub(super) fn alloc_sparse<P: Platform>(player: &mut Player<'_, P>) {
+    request(player, What::Sparse, |raw, request| raw.alloc_sparse(request));
+}
+
+pub(super) fn alloc_exec<P: Protect>(player: &mut Player<'_, P>) {
+    request(player, What::Exec, |raw, request| raw.alloc_exec(request));
+}
+
+pub(super) fn alloc_shared<P: MapFrames>(player: &mut Player<'_, P>) {
+    let made = request(player, What::Shared, |raw, request| raw.alloc_shared(request));
+    let Some(nth) = made else { return };
+    let (platform, first) = (player.space.platform(), player.oracle.first_page(&player.oracle.areas[nth]));
+    let frames: Vec<Frame> = (first..first + player.oracle.areas[nth].pages.len() as u64)
+        .map(|page| platform.frame_at(page).expect("shared memory is made of frames"))
+        .collect();
+    for (page, frame) in frames.into_iter().enumerate() {
+        player.oracle.areas[nth].pages[page] = Shown::Frame(frame.0);
+        player.oracle.set_frame_word(frame, Some(0));
+    }
+    player.check_area(nth);
+    player.write_some(nth);
+}
+
+/// Takes what waits in this CPU's node, if there is something.
+pub(super) fn alloc_from_node<P: Platform>(player: &mut Player<'_, P>) {
+    let bytes = (1 + player.below(4)) * player.page_bytes() - player.below(2) * 100;
+    let addr = player.space.raw().alloc_from_node(bytes, 1);
+    if addr != 0 {
+        enter(player, What::Memory, addr, &Wish::plain(bytes));
+    }
+}
+
+pub(super) fn alloc_or_heap<P: DirectMemory>(player: &mut Player<'_, P>) {
+    let bytes = player.below(3 * player.page_bytes());
+    let layout = Layout::from_size_align(bytes, 1 << player.below(14)).expect("a small size");
+    let (before, raw) = (player.failed(), player.space.raw());
+    match raw.alloc_or_heap(layout) {
+        Ok(addr) => {
+            assert!(addr.is_multiple_of(layout.align()) && bytes > 0);
+            assert_eq!(raw.contains(addr), bytes > player.page_bytes(), "{bytes:#x} bytes at {addr:#x}");
+            // SAFETY: it was just made for this layout, and nothing uses it.
+            unsafe { raw.free_or_heap(addr, layout) }.expect("it is there");
+            player.is_shaky |= player.failed() > before;
+        }
+        Err(AllocError::Request(_)) => assert_eq!(bytes, 0),
+        Err(AllocError::Unbacked(unbacked)) => player.excuse(before, &unbacked.cause),
+        Err(error) => assert!(matches!(error, AllocError::NoSpace(_)), "{error}"),
+    }
+}
+
+/// Makes an area by a random request. Returns its number.
+fn request<P: Platform>(player: &mut Player<'_, P>, what: What, call: Call<P>) -> Option<usize> {
+    let wish = Wish::random(player.source, &player.place);
+    let before = player.failed();
+    let made = call(&player.space.raw(), &wish.request());
+    player.tell(format_args!("{what:?}: {wish:x?}: {made:x?}"));
+    match made {
+        Ok(addr) => {
+            assert_eq!(wish.errors(&player.place), [], "it is wrong");
+            Some(enter(player, what, addr, &wish))
+        }
+        Err(error) => {
+            refused(player, &wish, error, before);
+            None
+        }
+    }
+}
+
+/// Judges a refusal.
+fn refused<P: Platform>(player: &Player<'_, P>, wish: &Wish, error: AllocError, before: u64) {
+    let wrongs = wish.errors(&player.place);
+    match error {
+        AllocError::Request(wrong) => assert!(wrongs.contains(&wrong), "{wrong} is not what is wrong"),
+        _ if !wrongs.is_empty() => panic!("{error}, not one of {wrongs:?}"),
+        AllocError::NoSpace(figures) => {
+            let within = wish.limit_range(&player.place).expect("nothing is wrong");
+            let (pages, align) = (wish.pages(&player.place), wish.align_pages(player.place.shift));
+            let told = (figures.pages, figures.within, figures.align.max(align));
+            assert_eq!(told, (pages, within, figures.align));
+            let may_room_be = player.is_shaky || wish.no_block;
+            assert!(may_room_be || !player.has_room(pages, align, within), "there is room for {wish:x?}");
+        }
+        AllocError::Unbacked(unbacked) => player.excuse(before, &unbacked.cause),
+        error => panic!("{error}"),
+    }
+}
+
+/// Checks a new area, and notes it. Returns its number.
+fn enter<P: Platform>(player: &mut Player<'_, P>, what: What, addr: usize, wish: &Wish) -> usize {
+    let place = player.place;
+    let asked = wish.pages(&place);
+    let range = PageRange::from_len((addr >> place.shift) as u64, asked).expect("not empty");
+    assert!(addr.is_multiple_of(wish.align.unwrap_or(1).max(1 << place.shift)), "it is not aligned");
+    let within = wish.limit_range(&place).expect("nothing is wrong");
+    assert!(within.covers(&range) && place.span.covers(&range), "it is outside its limits");
+    let info = player.space.find(addr).expect("it can be found");
+    let guard = wish.has_guard(place.guards);
+    let told = (info.addr, info.bytes, info.guard, Some(info.kind), info.tag);
+    assert_eq!(told, (addr, wish.bytes, guard, what.kind(), wish.tag.map(Into::into)));
+    // Memory that is reused may be somewhat more than was asked for.
+    let pages = asked - u64::from(guard);
+    let percent = u64::from(player.space.config().max_slack_percent.unwrap_or_default());
+    let extra = if what == What::Memory { pages * percent / 100 } else { 0 };
+    assert!((pages..=pages + extra).contains(&info.pages), "{pages} pages were asked for: {info:x?}");
+    assert_eq!(player.space.usable_size(addr), Some((info.pages as usize) << place.shift));
+    let pages = vec![shown(player, what, wish); info.pages as usize];
+    let (bytes, protection) = (wish.bytes, Protection::ReadWrite);
+    player.oracle.enter(Area { what, addr, bytes, guard, tag: wish.tag, protection, pages });
+    let nth = player.oracle.areas.len() - 1;
+    if what != What::Shared {
+        player.check_area(nth);
+        if player.source.chance(200) {
+            player.write_some(nth);
+        }
+    }
+    nth
+}
+
+/// Returns what the pages of a new area show.
+fn shown<P: Platform>(player: &Player<'_, P>, what: What, wish: &Wish) -> Shown {
+    let (config, geometry) = (player.space.config(), player.space.geometry());
+    match what {
+        What::Exec => Shown::Word(0),
+        What::Memory if wish.zeroed || config.zero_on_free && geometry.maps_zeroed => Shown::Word(0),
+        What::Memory | What::Shared => Shown::Any,
+        _ => Shown::Nothing,
+    }
+}
+
+/// Notes a mapping of frames, or judges the refusal. Returns its number.
+pub(super) fn mapped<P: Platform>(
+    player: &mut Player<'_, P>,
+    what: What,
+    frames: &[Frame],
+    protection: Protection,
+    made: Result<usize, AllocError>,
+    before: u64,
+) -> Option<usize> {
+    player.tell(format_args!("{what:?} of {} frames, {protection:?}: {made:x?}", frames.len()));
+    let addr = match made {
+        Ok(addr) => addr,
+        Err(error) => {
+            refused_mapping(player, frames.len() as u64, &error, before);
+            return None;
+        }
+    };
+    let pages: Vec<_> = frames.iter().map(|frame| Shown::Frame(frame.0)).collect();
+    let guard = player.place.guards && what != What::Short;
+    let bytes = pages.len() * player.page_bytes();
+    player.oracle.enter(Area { what, addr, bytes, guard, tag: None, protection, pages });
+    let nth = player.oracle.areas.len() - 1;
+    let info = player.oracle.info(&player.oracle.areas[nth]);
+    assert!(
+        info.is_none() || player.space.find(addr).map(|found| facts(&found)) == info,
+        "{:x?}",
+        player.space.find(addr)
+    );
+    player.check_area(nth);
+    Some(nth)
+}
+
+/// Judges the refusal of a mapping.
+pub(super) fn refused_mapping<P: Platform>(
+    player: &Player<'_, P>,
+    pages: u64,
+    error: &AllocError,
+    before: u64,
+) {
+    match error {
+        AllocError::Unbacked(unbacked) => player.excuse(before, &unbacked.cause),
+        // A block is larger than what is mapped, and aligned.
+        AllocError::NoSpace(figures) => {
+            let has_room = player.has_room(figures.pages, figures.align, figures.within);
+            assert!(figures.pages >= pages && (player.is_shaky || !has_room), "there is room: {error}");
+        }
+        error => panic!("{error}"),
+    }
+}

@@ -1,0 +1,214 @@
+//! Wrong calls: each has its error, and changes nothing.
+
+use super::commit;
+use super::looks::any_addr;
+use crate::oracle::{Area, What};
+use crate::player::Player;
+use vmalloc::{
+    AllocError, AreaError, Frame, FreeError, Kind, MapFrames, Origin, Platform, Protection, RequestError,
+    Stats,
+};
+
+/// A call that ends an area, or changes its size.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Call {
+    Free,
+    FreeAltered,
+    Unreserve,
+    Remove,
+    Grow,
+    Shrink,
+}
+
+const CALLS: [Call; 6] =
+    [Call::Free, Call::FreeAltered, Call::Unreserve, Call::Remove, Call::Grow, Call::Shrink];
+
+impl Call {
+    /// Returns whether it may be made for an area.
+    fn is_for(self, area: &Area) -> bool {
+        match self {
+            Self::Free | Self::FreeAltered => area.what.is_freed(),
+            Self::Unreserve => area.what == What::Reserved,
+            Self::Remove => !matches!(area.what, What::Percpu(_) | What::Short | What::Slots),
+            Self::Grow | Self::Shrink => area.what == What::Memory,
+        }
+    }
+}
+
+pub(super) fn misuse<P: Platform>(player: &mut Player<'_, P>) {
+    match player.below(4) {
+        0 => _ = commit::misuse(player),
+        1 => misuse_group(player),
+        _ => misuse_addr(player),
+    }
+    player.check_counts();
+}
+
+fn misuse_addr<P: Platform>(player: &mut Player<'_, P>) {
+    let (addr, call) = (any_addr(player), CALLS[player.below(CALLS.len())]);
+    let starts_there = |area: &&Area| area.addr == addr && player.oracle.is_inside(area);
+    if player.oracle.areas.iter().find(starts_there).is_some_and(|area| call.is_for(area)) {
+        return;
+    }
+    let (raw, before) = (player.space.raw(), player.space.stats());
+    // SAFETY: each of them is refused.
+    let refused = unsafe {
+        match call {
+            Call::Free => raw.free(addr),
+            Call::FreeAltered => raw.free_altered(addr),
+            Call::Unreserve => raw.unreserve(addr),
+            Call::Remove => raw.remove(addr).map(drop),
+            Call::Grow => cause(raw.grow_in_place(addr, 5000)),
+            Call::Shrink => cause(raw.shrink_in_place(addr, 1)),
+        }
+    };
+    player.tell(format_args!("{call:?} {addr:#x}: {refused:?}"));
+    let Err(error) = refused else { panic!("{call:?} of {addr:#x} was done") };
+    assert!(is_right(player, addr, error), "{call:?} of {addr:#x}: {error}");
+    assert_eq!(counts(player.space.stats()), counts(before));
+}
+
+/// Returns the counts that an error does not change.
+fn counts(stats: Stats) -> [u64; 6] {
+    let Stats { busy_areas, busy_pages, lazy_areas, free_pages, cached_areas, blocks, .. } = stats;
+    [busy_areas, busy_pages, lazy_areas, free_pages, cached_areas, blocks]
+}
+
+fn cause(result: Result<(), AreaError>) -> Result<(), FreeError> {
+    match result {
+        Err(AreaError::Area(error)) => Err(error),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Returns whether `error` is right for an address at which no such area starts.
+fn is_right<P: Platform>(player: &Player<'_, P>, addr: usize, error: FreeError) -> bool {
+    let page = (addr >> player.place.shift) as u64;
+    let starts_page = addr.is_multiple_of(player.page_bytes());
+    let found = player.space.find(addr);
+    match found.map(|area| (area.addr >> player.place.shift) as u64) {
+        Some(_) if !starts_page => error == FreeError::Unaligned { addr },
+        Some(start) if start == page => error == FreeError::WrongKind { page },
+        Some(start) => error == FreeError::Interior { page, start },
+        // It may lie in an area that was freed and is not back yet.
+        None => match error {
+            FreeError::NotAnArea { page: told } | FreeError::AlreadyFreed { page: told } => told == page,
+            FreeError::Interior { page: told, start } => told == page && start < page,
+            FreeError::Unaligned { addr: told } => told == addr && !starts_page,
+            _ => false,
+        },
+    }
+}
+
+/// A group that is not exactly this one is not freed, nor a part of one.
+fn misuse_group<P: Platform>(player: &mut Player<'_, P>) {
+    let Some(nth) = player.any(|area| matches!(area.what, What::Percpu(_))) else { return };
+    let What::Percpu(base) = player.oracle.areas[nth].what else { return };
+    let mut group = player.oracle.groups[&base].clone();
+    let last = group.sizes.len() - 1;
+    group.sizes[last] += player.page_bytes();
+    // SAFETY: it is refused.
+    let refused = unsafe { player.space.raw().free_congruent(base, &group.offsets, &group.sizes) };
+    assert!(refused.is_err(), "another group was freed: {group:x?}");
+    player.check_area(nth);
+}
+
+/// Calls about frames that are wrong for an address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum FrameCall {
+    Unmap,
+    FreeSparse,
+    MapShared,
+    MapPages,
+    UnmapPages,
+}
+
+impl FrameCall {
+    const ALL: [Self; 5] = [Self::Unmap, Self::FreeSparse, Self::MapShared, Self::MapPages, Self::UnmapPages];
+
+    /// Returns whether it may be made for an area, at its start or, for some, inside it.
+    fn is_for(self, area: &Area) -> bool {
+        match self {
+            Self::Unmap => matches!(area.what, What::Mapping(_)),
+            Self::FreeSparse => area.what == What::Sparse,
+            Self::MapShared => area.what == What::Shared,
+            Self::MapPages | Self::UnmapPages => area.what.takes_pages(),
+        }
+    }
+
+    /// Makes the call.
+    fn make<P: MapFrames>(
+        self,
+        player: &Player<'_, P>,
+        addr: usize,
+        frames: &[Frame],
+    ) -> Result<(), AreaError> {
+        let (raw, rw) = (player.space.raw(), Protection::ReadWrite);
+        // SAFETY: each of them is refused.
+        unsafe {
+            match self {
+                Self::Unmap => raw.unmap(addr).map_err(AreaError::from),
+                Self::FreeSparse => raw.free_sparse(addr).map_err(AreaError::from),
+                Self::MapShared => raw.map_shared(addr, 1, rw, None).map(drop),
+                Self::MapPages => raw.map_pages(addr, frames, rw),
+                Self::UnmapPages => raw.unmap_pages(addr, frames.len() as u64),
+            }
+        }
+    }
+}
+
+pub(super) fn misuse_frames<P: MapFrames>(player: &mut Player<'_, P>) {
+    let Some(frame) = player.oracle.mine.first().copied() else { return };
+    let foreign = [Frame(u64::MAX >> 8), Frame(u64::MAX)][player.below(2)];
+    map_foreign(player, Some(foreign));
+    let (addr, call) = (any_addr(player), FrameCall::ALL[player.below(5)]);
+    let page = (addr >> player.place.shift) as u64;
+    if player.oracle.holder(page).is_some_and(|area| call.is_for(area)) {
+        return;
+    }
+    let before = player.space.stats();
+    let refused = call.make(player, addr, &[frame]);
+    player.tell(format_args!("{call:?} {addr:#x}: {refused:?}"));
+    assert_eq!(counts(player.space.stats()), counts(before));
+    let (found, is_start) =
+        (player.space.find(addr), matches!(call, FrameCall::Unmap | FrameCall::FreeSparse));
+    match refused {
+        Err(AreaError::Area(error)) if is_start => assert!(is_right(player, addr, error), "{error}"),
+        Err(AreaError::Area(error)) => {
+            let start = found.map(|area| (area.addr >> player.place.shift) as u64);
+            let right = match start {
+                _ if !addr.is_multiple_of(player.page_bytes()) => is_right(player, addr, error),
+                Some(page) => error == FreeError::WrongKind { page },
+                None => error == FreeError::NotAnArea { page },
+            };
+            assert!(right, "{call:?} of {addr:#x}: {error}");
+        }
+        other => panic!("{call:?} of {addr:#x}: {other:?}"),
+    }
+}
+
+/// Frames that are not taken are refused, and so are none.
+pub(super) fn map_foreign<P: MapFrames>(player: &mut Player<'_, P>, frame: Option<Frame>) {
+    let (raw, rw) = (player.space.raw(), Protection::ReadWrite);
+    let none = Err(RequestError::ZeroSize.into());
+    assert_eq!((raw.map(&[], rw, None), raw.map_short(&[])), (none, none));
+    let Some(foreign) = frame else { return };
+    let origin = player.space.platform().origin(foreign);
+    if origin == Origin::Supply {
+        return;
+    }
+    let before = player.space.stats();
+    let mut frames = player.oracle.mine.iter().take(2).copied().collect::<Vec<_>>();
+    frames.push(foreign);
+    let wrong = AllocError::BadFrame { frame: foreign.0, origin };
+    assert_eq!((raw.map(&frames, rw, None), raw.map_short(&frames)), (Err(wrong), Err(wrong)));
+    let device = raw.map_device(&[foreign, frames[0]], rw, None);
+    assert!(matches!(device, Err(AllocError::BadFrame { .. })), "{device:?}");
+    let sparse = player.oracle.areas.iter().find(|area| area.what.kind() == Some(Kind::Sparse));
+    if let Some(area) = sparse.filter(|area| area.pages.len() >= frames.len()) {
+        // SAFETY: it is refused.
+        let mapped = unsafe { raw.map_pages(area.addr, &frames, rw) };
+        assert_eq!(mapped, Err(AreaError::Alloc(wrong)));
+    }
+    assert_eq!(counts(player.space.stats()), counts(before));
+}

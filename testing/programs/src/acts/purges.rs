@@ -1,0 +1,103 @@
+//! Purges, failures, and other CPUs.
+
+use crate::faulty::Call;
+use crate::player::Player;
+use vmalloc::{DrainStatus, Platform};
+
+pub(super) fn purge<P: Platform>(player: &mut Player<'_, P>) {
+    let (way, before, refused) = (player.below(7), player.failed(), player.waits_for_unmap());
+    let (space, most) = (&player.space, player.source.below(6));
+    let purged = match way {
+        0 | 1 => space.purge(),
+        2 | 3 => space.flush(),
+        4 => space.decay(),
+        5 => space.drain().map(|status| {
+            let stats = space.stats();
+            assert!(status == DrainStatus::More || stats.lazy_areas + stats.cached_areas == 0, "{stats:?}");
+        }),
+        _ => space.shrink(most).map(|shrunk| assert!(shrunk <= most, "{shrunk} areas, not {most}")),
+    };
+    player.tell(format_args!("way {way}: {purged:?}"));
+    match purged {
+        Ok(()) if way < 4 => flushed(player, way < 2),
+        Ok(()) => {}
+        Err(error) => {
+            assert!(refused || player.failed() > before, "no call has failed, and yet: {error}");
+            assert!(way == 5 || player.waits_for_unmap(), "nothing is refused, and yet: {error}");
+        }
+    }
+}
+
+/// Everything that was freed is unmapped and flushed, and its addresses are free after a purge.
+fn flushed<P: Platform>(player: &mut Player<'_, P>, is_purge: bool) {
+    player.oracle.lingering.clear();
+    for range in std::mem::take(&mut player.oracle.freed) {
+        player.check_freed(range);
+    }
+    let stats = player.space.stats();
+    let refused = (stats.refused_areas, stats.refused_pages, stats.refused_blocks, stats.pending_ranges);
+    assert_eq!(refused, (0, 0, 0, 0), "{stats:?}");
+    assert_eq!(stats.cached_areas, 0, "{stats:?}");
+    if is_purge {
+        let waiting = (stats.lazy_areas, stats.lazy_pages, stats.pooled_areas, stats.pooled_pages);
+        assert_eq!(waiting, (0, 0, 0, 0), "{stats:?}");
+        let largest = player
+            .taken()
+            .iter()
+            .chain([&end(player)])
+            .fold((player.place.span.start(), 0), |(from, largest), range| {
+                (range.end(), largest.max(range.start() - from))
+            });
+        assert_eq!(stats.largest_free_pages, largest.1, "{stats:?}");
+    }
+}
+
+/// Returns the page behind the span.
+fn end<P: Platform>(player: &Player<'_, P>) -> vmalloc::PageRange {
+    vmalloc::PageRange::from_len(player.place.span.end(), 1).expect("one page")
+}
+
+pub(super) fn run_on<P: Platform>(player: &mut Player<'_, P>) {
+    let cpu = player.below(64);
+    player.run_on(cpu);
+}
+
+pub(super) fn speculate<P: Platform>(player: &mut Player<'_, P>) {
+    let cpu = player.any_cpu();
+    player.cast.look.speculate(player.space.platform(), cpu);
+}
+
+pub(super) fn fail<P: Platform>(player: &mut Player<'_, P>) {
+    if player.cast.fails {
+        let (call, nth) = (Call::ALL[player.below(Call::ALL.len())], 1 + player.source.below(4));
+        player.tell(format_args!("call {nth} of {call:?}"));
+        player.fail(call, nth);
+    }
+}
+
+/// Lets everything succeed again: a purge sets right what was refused.
+pub(super) fn heal<P: Platform>(player: &mut Player<'_, P>) {
+    if !player.cast.fails {
+        // Something is to fail later.
+        return purge(player);
+    }
+    player.heal();
+    let purged = player.space.purge();
+    assert_eq!(purged, Ok(()), "nothing fails any more");
+    flushed(player, true);
+    player.is_shaky = false;
+}
+
+/// Goes on as the parent of a fork, or as its child.
+pub(super) fn fork<P: Platform>(player: &mut Player<'_, P>) {
+    let is_child = player.source.chance(128);
+    player.space.quiesce();
+    // SAFETY: this thread has just called `quiesce`, and no other uses the space.
+    unsafe {
+        match is_child {
+            true => player.space.resume_in_child(),
+            false => player.space.resume(),
+        }
+    }
+    player.check_all();
+}

@@ -1,0 +1,156 @@
+//! Other sizes for areas that are there.
+
+use crate::oracle::{Shown, What, facts};
+use crate::player::Player;
+use crate::wish::{Wish, random_bytes};
+use vmalloc::{AllocError, AreaError, DirectMemory, PageRange, Platform, Relocate, RequestError};
+
+/// Returns an area of memory, its address, and another size.
+fn other_size<P: Platform>(player: &mut Player<'_, P>) -> Option<(usize, usize, usize)> {
+    let nth = player.any(|area| area.what == What::Memory)?;
+    let (addr, bytes) = (player.oracle.areas[nth].addr, player.oracle.areas[nth].bytes);
+    let bytes = match player.below(4) {
+        0 => random_bytes(player.source, &player.place),
+        1 => bytes.saturating_add(player.below(6 * player.page_bytes())),
+        2 => bytes - player.below(bytes),
+        _ => bytes.saturating_mul(2),
+    };
+    Some((nth, addr, bytes))
+}
+
+/// Judges an error for another size.
+fn judge<P: Platform>(player: &Player<'_, P>, bytes: usize, error: AreaError, before: u64) {
+    let wrongs = Wish::plain(bytes).errors(&player.place);
+    match error {
+        AreaError::Alloc(AllocError::Request(wrong)) => assert!(wrongs.contains(&wrong), "{wrong}"),
+        _ if !wrongs.is_empty() => panic!("{error}, not one of {wrongs:?}"),
+        AreaError::Alloc(AllocError::Unbacked(unbacked)) => player.excuse(before, &unbacked.cause),
+        AreaError::Platform(error) => player.excuse(before, &error),
+        error => panic!("{error}"),
+    }
+}
+
+pub(super) fn grow<P: Platform>(player: &mut Player<'_, P>) {
+    let Some((nth, addr, bytes)) = other_size(player) else { return };
+    let before = player.failed();
+    // SAFETY: the player owns the area.
+    let grown = unsafe { player.space.raw().grow_in_place(addr, bytes) };
+    player.tell(format_args!("grow {addr:#x} to {bytes:#x}: {grown:x?}"));
+    match grown {
+        Ok(()) => resized(player, nth, bytes),
+        Err(AreaError::Alloc(AllocError::Occupied { asked, by })) => {
+            // What waits for reuse gives way.
+            let ends_outside = asked.end() > player.place.span.end();
+            let meets = |taken: &PageRange| taken.intersection(&by).is_some();
+            let is_taken = ends_outside || player.taken().iter().any(meets);
+            assert!(is_taken || player.is_shaky || player.failed() > before, "{by:x?} is free");
+        }
+        Err(error) => judge(player, bytes, error, before),
+    }
+    player.check_area(nth);
+}
+
+pub(super) fn shrink<P: Platform>(player: &mut Player<'_, P>) {
+    let Some((nth, addr, bytes)) = other_size(player) else { return };
+    let (before, pages) = (player.failed(), player.oracle.areas[nth].pages.len());
+    // SAFETY: the player owns the area, and nothing uses what is behind the new size.
+    let shrunk = unsafe { player.space.raw().shrink_in_place(addr, bytes) };
+    player.tell(format_args!("shrink {addr:#x} to {bytes:#x}: {shrunk:x?}"));
+    match shrunk {
+        Ok(()) => resized(player, nth, bytes),
+        Err(AreaError::Beyond { asked, .. }) => assert!(asked.len() > pages as u64, "{asked:x?}"),
+        Err(error) => judge(player, bytes, error, before),
+    }
+    player.check_area(nth);
+}
+
+/// Notes the new size of an area that has stayed where it was.
+fn resized<P: Platform>(player: &mut Player<'_, P>, nth: usize, bytes: usize) {
+    let info = player.space.find(player.oracle.areas[nth].addr).expect("it is there");
+    let (old, new) = (player.oracle.areas[nth].pages.len(), info.pages as usize);
+    let asked = bytes.div_ceil(player.page_bytes());
+    // A large area gets room to grow again where memory is cached with slack.
+    let config = player.space.config();
+    let has_room = config.cache_bytes != Some(0) && config.max_slack_percent >= Some(12);
+    let most = asked.max(old) + if has_room { asked / 8 + 1 } else { 0 };
+    assert!((asked..=most).contains(&new), "{info:x?} has not {bytes:#x} bytes");
+    let gone = player.oracle.payload(&player.oracle.areas[nth]);
+    let area = &mut player.oracle.areas[nth];
+    area.bytes = bytes;
+    area.pages.resize(new, Shown::Any);
+    assert_eq!(player.oracle.info(&player.oracle.areas[nth]), Some(facts(&info)));
+    let guards = usize::from(info.guard);
+    if let Some(gone) = PageRange::new(gone.start() + (new + guards) as u64, gone.end())
+        && new < old
+    {
+        player.oracle.note_freed(gone);
+    }
+}
+
+pub(super) fn realloc<P: DirectMemory + Relocate>(player: &mut Player<'_, P>) {
+    let Some((nth, addr, bytes)) = other_size(player) else { return };
+    let mut wish = Wish::plain(bytes);
+    wish.zeroed = player.source.chance(96);
+    wish.align = player.source.chance(32).then(|| player.page_bytes() << player.below(6));
+    let (before, old) = (player.failed(), player.oracle.areas[nth].bytes);
+    // SAFETY: the player owns the area, and goes by the address that is returned.
+    let moved = unsafe { player.space.raw().realloc(addr, &wish.request()) };
+    player.tell(format_args!("realloc {addr:#x} from {old:#x} to {wish:x?}: {moved:x?}"));
+    match moved {
+        Ok(to) => {
+            assert!(to.is_multiple_of(wish.align.unwrap_or(1)), "it is not aligned");
+            if to != addr {
+                let gone = player.oracle.payload(&player.oracle.areas[nth]);
+                player.oracle.note_freed(gone);
+            }
+            reallocated(player, nth, to, &wish, old);
+        }
+        Err(AreaError::Alloc(AllocError::NoSpace(figures))) => {
+            let has_room = player.has_room(figures.pages, figures.align, figures.within);
+            assert!(player.is_shaky || !has_room, "there is room: {figures:x?}");
+        }
+        Err(AreaError::Alloc(AllocError::Request(wrong @ RequestError::ZeroSize))) => {
+            assert_eq!(bytes, 0, "{wrong}");
+        }
+        Err(error) => judge(player, bytes, error, before),
+    }
+    player.check_area(nth);
+}
+
+/// Notes the new place of an area, and compares what it has kept, byte by byte where it was cut.
+fn reallocated<P: DirectMemory>(player: &mut Player<'_, P>, nth: usize, to: usize, wish: &Wish, old: usize) {
+    let (page_bytes, bytes) = (player.page_bytes(), wish.bytes);
+    let kept = player.oracle.areas[nth].pages.clone();
+    player.oracle.areas[nth].addr = to;
+    resized(player, nth, bytes);
+    let cut = old.min(bytes);
+    let page = cut / page_bytes;
+    let has_cut_page = !cut.is_multiple_of(page_bytes);
+    if has_cut_page && let Some(word) = player.oracle.word(kept[page]) {
+        let head = bytes_at(player, to + page * page_bytes, cut % page_bytes);
+        let is_kept = head.iter().zip(word.to_le_bytes().iter().cycle()).all(|(byte, want)| byte == want);
+        assert!(is_kept, "the {} bytes before {:#x} are not of {word:#x}", head.len(), to + cut);
+    }
+    if wish.zeroed && bytes > old {
+        let new = bytes_at(player, to + old, bytes - old);
+        let wrong = new.iter().position(|byte| *byte != 0);
+        assert!(wrong.is_none(), "byte {wrong:x?} of those behind {:#x} is not zero", to + old);
+    }
+    let area = &mut player.oracle.areas[nth];
+    let whole = bytes / page_bytes;
+    for (nth, shown) in area.pages.iter_mut().enumerate().skip(page) {
+        let is_zero = wish.zeroed && nth * page_bytes >= old && nth < whole;
+        *shown = if is_zero { Shown::Word(0) } else { Shown::Any };
+    }
+    // The page that was cut has its own word again.
+    if page < player.oracle.areas[nth].pages.len() {
+        player.write_page(nth, page);
+    }
+}
+
+/// Returns bytes of an area of the player's.
+fn bytes_at<'a, P: DirectMemory>(_: &'a Player<'_, P>, addr: usize, count: usize) -> &'a [u8] {
+    // SAFETY: these bytes are the player's and mapped (`DirectMemory`), and nobody writes to them
+    // while they are looked at.
+    unsafe { std::slice::from_raw_parts(std::ptr::with_exposed_provenance(addr), count) }
+}

@@ -1,0 +1,49 @@
+//! Short mappings, and addresses for them.
+
+use super::frames::some;
+use super::makes::{mapped, refused_mapping};
+use crate::oracle::{Shown, What};
+use crate::player::{Player, area};
+use vmalloc::{FreeError, MapFrames, Platform, Protection};
+
+pub(super) fn map<P: MapFrames>(player: &mut Player<'_, P>) {
+    let most = [9, 9, 9, 9, 9, 9, 64, 80][player.below(8)];
+    let Some(frames) = some(player, most) else { return };
+    let before = player.failed();
+    let made = player.space.raw().map_short(&frames);
+    let Some(nth) = mapped(player, What::Short, &frames, Protection::ReadWrite, made, before) else { return };
+    player.write_some(nth);
+    misuse(player, nth);
+    player.check_area(nth);
+}
+
+/// The wrong number of pages ends nothing, nor does a call for a part of them.
+fn misuse<P: MapFrames>(player: &mut Player<'_, P>, nth: usize) {
+    let (addr, count) = (player.oracle.areas[nth].addr, player.oracle.areas[nth].pages.len());
+    for wrong in [count + 1, count - 1, count + 128] {
+        // SAFETY: it is refused.
+        let refused = unsafe { player.space.raw().unmap_short(addr, wrong) };
+        assert!(matches!(refused, Err(FreeError::WrongCount { .. })), "{wrong} pages: {refused:?}");
+    }
+    let (inside, rest) = (addr + player.page_bytes(), count - 1);
+    // In the linear map other mappings may begin there.
+    if player.oracle.is_inside(&player.oracle.areas[nth]) && rest > 0 {
+        // SAFETY: it is refused.
+        let refused = unsafe { player.space.raw().unmap_short(inside, rest) };
+        assert!(refused.is_err(), "{rest} pages at {inside:#x} of a mapping at {addr:#x}");
+    }
+}
+
+pub(super) fn reserve<P: Platform>(player: &mut Player<'_, P>) {
+    let most = [8, 64, 80][player.below(3)];
+    let (pages, before) = (1 + player.below(most), player.failed());
+    let made = player.space.raw().reserve_short(pages as u64);
+    player.tell(format_args!("{pages} slots: {made:x?}"));
+    match made {
+        Ok(addr) => {
+            let bytes = pages * player.page_bytes();
+            player.oracle.enter(area(What::Slots, addr, vec![Shown::Nothing; pages], bytes));
+        }
+        Err(error) => refused_mapping(player, pages as u64, &error, before),
+    }
+}

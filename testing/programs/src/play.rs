@@ -1,0 +1,231 @@
+//! Programs: what may be done on a platform, and how it is played.
+
+use crate::acts::{self, Act, End};
+use crate::faulty::Call;
+use crate::look::Look;
+use crate::player::{Cast, Player};
+use crate::settings::random_config;
+use std::fmt;
+use std::sync::Arc;
+use vmalloc::{
+    Config, DirectMemory, Discard, Frame, Geometry, MapFrames, Platform, Protect, ReadNofault, Relocate,
+    Space, Translate,
+};
+use vmalloc_harness::env;
+use vmalloc_model::{Seeded, Source};
+
+/// Failures after which a walk is given up.
+const MOST: u64 = 2_000;
+
+/// Random programs for spaces on a kind of platform: what they may do, for a start all that every
+/// platform can. See the crate's documentation.
+#[must_use]
+pub struct Program<P: Platform> {
+    look: Arc<dyn Look<P>>,
+    acts: Vec<Act<P>>,
+    end: End<P>,
+    devices: Vec<Frame>,
+    live: usize,
+    most: u64,
+    fails: bool,
+}
+
+impl<P: Platform> Clone for Program<P> {
+    fn clone(&self) -> Self {
+        let Self { look, acts, end, devices, live, most, fails } = self;
+        let (look, acts, devices) = (Arc::clone(look), acts.clone(), devices.clone());
+        Self { look, acts, end: *end, devices, live: *live, most: *most, fails: *fails }
+    }
+}
+
+impl<P: Platform> fmt::Debug for Program<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.acts.iter().map(|act| act.name)).finish()
+    }
+}
+
+impl<P: Platform> Program<P> {
+    /// Returns programs whose memory is seen through `look`.
+    pub fn new(look: impl Look<P> + 'static) -> Self {
+        let (acts, end) = (acts::base(), End::base());
+        let (live, most) = (40, 400);
+        Self { look: Arc::new(look), acts, end, devices: Vec::new(), live, most, fails: true }
+    }
+
+    /// Aims at `live` areas at a time. Default: 40.
+    pub fn live(self, live: usize) -> Self {
+        Self { live, ..self }
+    }
+
+    /// Sets the pages that most areas have at most. Default: 400.
+    pub fn most_pages(self, most: u64) -> Self {
+        Self { most, ..self }
+    }
+
+    /// Makes no call fail.
+    pub fn without_failures(self) -> Self {
+        Self { fails: false, ..self }
+    }
+
+    /// Does what has this name that often; most acts have a share of 3 to 20.
+    ///
+    /// # Panics
+    /// When there is no such act.
+    pub fn often(mut self, name: &str, share: u64) -> Self {
+        let act = self.acts.iter_mut().find(|act| act.name == name);
+        act.unwrap_or_else(|| panic!("there is no act {name:?}")).share = share;
+        self
+    }
+
+    /// Takes and maps frames.
+    pub fn frames(mut self) -> Self
+    where
+        P: MapFrames,
+    {
+        self.end = End::of_frames();
+        self.with(acts::frames())
+    }
+
+    /// Maps these frames of a device.
+    pub fn devices(self, devices: impl IntoIterator<Item = Frame>) -> Self {
+        Self { devices: devices.into_iter().collect(), ..self }
+    }
+
+    /// Makes code, and changes protection.
+    pub fn protect(self) -> Self
+    where
+        P: Protect,
+    {
+        self.with(acts::protect())
+    }
+
+    /// Frees where nothing may be waited for, and takes small sizes from the heap.
+    pub fn memory(self) -> Self
+    where
+        P: DirectMemory,
+    {
+        self.with(acts::memory())
+    }
+
+    /// Resizes areas, which may move.
+    pub fn resize(self) -> Self
+    where
+        P: DirectMemory + Relocate,
+    {
+        self.with(acts::resize())
+    }
+
+    /// Discards and resets memory.
+    pub fn discard(self) -> Self
+    where
+        P: Discard,
+    {
+        self.with(acts::discard())
+    }
+
+    /// Reads any addresses.
+    pub fn read_nofault(self) -> Self
+    where
+        P: ReadNofault,
+    {
+        self.with(acts::read_nofault())
+    }
+
+    /// Asks for the physical pages behind addresses.
+    pub fn translate(self) -> Self
+    where
+        P: Translate,
+    {
+        self.with(acts::translate())
+    }
+
+    fn with(mut self, more: Vec<Act<P>>) -> Self {
+        self.acts.extend(more);
+        self
+    }
+
+    /// Plays one program on an empty space: `ops` steps, or as many as there are choices for. Then
+    /// frees everything.
+    ///
+    /// # Panics
+    /// When anything is wrong. The last steps are printed then.
+    pub fn play(&self, space: Space<P>, source: &mut dyn Source, ops: usize) {
+        self.play_failing(space, source, ops, None);
+    }
+
+    /// Plays a program in which one call fails. Returns false if it does not come to that call.
+    fn play_failing(
+        &self,
+        space: Space<P>,
+        source: &mut dyn Source,
+        ops: usize,
+        failing: Option<(Call, u64)>,
+    ) -> bool {
+        let Self { look, acts, end, devices, live, most, fails } = self;
+        let most = (*most).min(space.geometry().span.len() / 4).max(1);
+        let fails = *fails && failing.is_none();
+        let cast = Cast { look: &**look, acts, end: *end, devices, live: *live, most, fails };
+        let mut player = Player::new(space, &cast, source);
+        if let Some((call, nth)) = failing {
+            player.fail(call, nth);
+        }
+        player.play(ops)
+    }
+
+    /// Plays `count` programs with random settings, from a seed on. `VMALLOC_SEED` sets another
+    /// seed, `VMALLOC_OPS` another length than `ops`. Where `make` returns `None`, nothing is
+    /// played.
+    ///
+    /// # Panics
+    /// As [`play`](Self::play).
+    pub fn seeds(
+        &self,
+        seed: u64,
+        count: u64,
+        ops: usize,
+        geometry: &Geometry,
+        make: impl Fn(Config) -> Option<Space<P>>,
+    ) {
+        let first = env::seed(seed);
+        for seed in first..first + count {
+            let told = Told(format!("again with VMALLOC_SEED={seed:#x}"));
+            let mut source = Seeded::new(seed);
+            let config = random_config(&mut source, geometry);
+            if let Some(space) = make(config) {
+                self.play(space, &mut source, env::ops(ops));
+            }
+            drop(told);
+        }
+    }
+
+    /// Plays one program again and again, with the first, second, third … call of each kind failing.
+    /// Returns how many calls failed.
+    ///
+    /// # Panics
+    /// As [`play`](Self::play).
+    pub fn walk(&self, seed: u64, ops: usize, make: impl Fn() -> Space<P>) -> u64 {
+        let mut failed = 0;
+        for call in Call::ALL {
+            for nth in 1..MOST {
+                let told = Told(format!("call {nth} of {call:?} fails, seed {seed:#x}"));
+                if !self.play_failing(make(), &mut Seeded::new(seed), ops, Some((call, nth))) {
+                    break;
+                }
+                failed += 1;
+                drop(told);
+            }
+        }
+        failed
+    }
+}
+
+/// Tells where a check has failed.
+struct Told(String);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", self.0);
+        }
+    }
+}

@@ -1,0 +1,389 @@
+//! The player: a space, the oracle, and the choices.
+
+use crate::acts::{Act, End};
+use crate::faulty::Call;
+use crate::look::{Look, Seen};
+use crate::oracle::{Area, Oracle, Shown, What, facts};
+use crate::wish::Place;
+use std::collections::VecDeque;
+use std::fmt::Display;
+use vmalloc::{Frame, Kind, PageRange, Platform, PlatformError, Protection, Space};
+use vmalloc_model::Source;
+
+/// Steps that a failure tells of.
+const TOLD: usize = 16;
+
+/// What a program is played with.
+pub(crate) struct Cast<'a, P: Platform> {
+    pub(crate) look: &'a dyn Look<P>,
+    pub(crate) acts: &'a [Act<P>],
+    pub(crate) end: End<P>,
+    pub(crate) devices: &'a [Frame],
+    /// Areas aimed at.
+    pub(crate) live: usize,
+    /// The most pages of an area, as a rule.
+    pub(crate) most: u64,
+    /// Calls may fail.
+    pub(crate) fails: bool,
+}
+
+/// A program in play.
+pub(crate) struct Player<'a, P: Platform> {
+    pub(crate) space: Space<P>,
+    pub(crate) cast: &'a Cast<'a, P>,
+    pub(crate) source: &'a mut dyn Source,
+    pub(crate) oracle: Oracle,
+    pub(crate) place: Place,
+    pub(crate) cpu: usize,
+    /// A call may have failed, and no purge has set everything right since.
+    pub(crate) is_shaky: bool,
+    steps: usize,
+    told: VecDeque<String>,
+}
+
+impl<'a, P: Platform> Player<'a, P> {
+    pub(crate) fn new(space: Space<P>, cast: &'a Cast<'a, P>, source: &'a mut dyn Source) -> Self {
+        let (geometry, config) = (*space.geometry(), *space.config());
+        let place = Place {
+            span: geometry.span,
+            shift: geometry.page_shift,
+            guards: config.guard,
+            nodes: space.node_stats().len(),
+            most: cast.most,
+        };
+        let oracle = Oracle::new(geometry.span, geometry.page_shift);
+        let (cpu, is_shaky, steps, told) = Default::default();
+        let mut player = Self { space, cast, source, oracle, place, cpu, is_shaky, steps, told };
+        player.run_on(0);
+        player
+    }
+
+    /// Plays `ops` steps, or as many as there are choices for, and frees everything. Returns whether
+    /// a call has failed.
+    pub(crate) fn play(mut self, ops: usize) -> bool {
+        while self.steps < ops && !self.source.is_exhausted() {
+            self.step();
+        }
+        let has_failed = self.failed() > 0;
+        self.finish();
+        has_failed
+    }
+
+    fn step(&mut self) {
+        self.steps += 1;
+        // Every so often a long ebb, so that everything is freed, purged and used again.
+        let live = self.cast.live;
+        let ebbs = self.steps % (8 * live) > 6 * live;
+        let all: u64 = self.cast.acts.iter().map(|act| act.share).sum();
+        let mut nth = self.source.below(all);
+        let act = self.cast.acts.iter().find(|act| {
+            let is_it = nth < act.share;
+            nth = nth.saturating_sub(act.share);
+            is_it
+        });
+        let act = act.expect("a number below the sum of all shares");
+        if act.makes && (self.oracle.areas.len() >= live || ebbs && self.source.chance(160)) {
+            self.tell("one too many");
+            self.free_any();
+        } else {
+            self.tell(act.name);
+            (act.run)(self);
+        }
+        self.check_counts();
+        if self.steps.is_multiple_of(32) {
+            self.check_all();
+        }
+    }
+
+    /// Frees everything: nothing is left.
+    fn finish(mut self) {
+        self.tell("the end");
+        self.heal();
+        while let Some(area) = self.oracle.areas.pop() {
+            self.oracle.areas.push(area);
+            self.check_area(self.oracle.areas.len() - 1);
+            let nth = self.oracle.areas.len() - 1;
+            self.free_area(nth);
+        }
+        let purged = self.space.purge();
+        assert_eq!(purged, Ok(()), "nothing fails any more");
+        self.check_all();
+        let stats = self.space.stats();
+        let waiting = (stats.lazy_areas, stats.cached_areas, stats.pooled_areas, stats.blocks);
+        assert_eq!(waiting, (0, 0, 0, 0), "{stats:?}");
+        assert_eq!((stats.refused_areas, stats.pending_ranges), (0, 0), "{stats:?}");
+        assert_eq!((stats.busy_areas, stats.largest_free_pages), (0, stats.span_pages), "{stats:?}");
+        (self.cast.end.give)(&self.space, &self.oracle.mine);
+        let leaks = self.cast.look.leaks(self.space.platform());
+        assert!(leaks.is_empty(), "{leaks:?}");
+    }
+
+    /// Notes what is done, for the report of a failure.
+    pub(crate) fn tell(&mut self, what: impl Display) {
+        if self.told.len() == TOLD {
+            self.told.pop_front();
+        }
+        self.told.push_back(format!("{} on CPU {}: {what}", self.steps, self.cpu));
+    }
+
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        self.source.below(bound as u64) as usize
+    }
+
+    pub(crate) fn page_bytes(&self) -> usize {
+        1 << self.place.shift
+    }
+
+    pub(crate) fn run_on(&mut self, cpu: usize) {
+        self.cpu = cpu % self.space.geometry().cpus;
+        self.cast.look.run_on(self.space.platform(), self.cpu);
+    }
+
+    /// Returns a CPU to look from.
+    pub(crate) fn any_cpu(&mut self) -> usize {
+        self.below(self.space.geometry().cpus.min(4))
+    }
+
+    pub(crate) fn fail(&mut self, call: Call, nth: u64) {
+        self.is_shaky = true;
+        self.cast.look.fail_nth(self.space.platform(), call, nth);
+    }
+
+    pub(crate) fn heal(&mut self) {
+        self.cast.look.heal(self.space.platform());
+    }
+
+    /// Returns how many calls have failed so far.
+    pub(crate) fn failed(&self) -> u64 {
+        self.cast.look.failed(self.space.platform())
+    }
+
+    /// Asserts that an error of the platform has a reason: a call has failed meanwhile.
+    pub(crate) fn excuse(&self, before: u64, error: &PlatformError) {
+        assert!(self.failed() > before, "no call has failed, and yet: {error}");
+    }
+
+    /// Returns the number of an area that is such a one.
+    pub(crate) fn any(&mut self, is: impl Fn(&Area) -> bool) -> Option<usize> {
+        let areas = &self.oracle.areas;
+        let fit: Vec<usize> = (0..areas.len()).filter(|nth| is(&areas[*nth])).collect();
+        (!fit.is_empty()).then(|| fit[self.below(fit.len())])
+    }
+
+    /// Returns some pages of an area: all of a small one.
+    fn sample(&mut self, pages: usize) -> Vec<usize> {
+        if pages <= 5 {
+            return (0..pages).collect();
+        }
+        let mut some = vec![0, 1, pages - 2, pages - 1];
+        some.extend((0..3).map(|_| self.below(pages)));
+        some
+    }
+
+    /// Looks at some pages of an area, and at its guard.
+    pub(crate) fn check_area(&mut self, nth: usize) {
+        for page in self.sample(self.oracle.areas[nth].pages.len()) {
+            self.check_page(nth, page);
+        }
+        let area = &self.oracle.areas[nth];
+        if area.guard {
+            let guard = self.oracle.payload(area).end();
+            self.check_trap(guard);
+        }
+    }
+
+    /// Looks at the pages around a range of an area, and at its ends.
+    pub(crate) fn check_around(&mut self, nth: usize, start: usize, end: usize) {
+        let pages = self.oracle.areas[nth].pages.len();
+        let around = |page: usize| page.saturating_sub(2)..(page + 2).min(pages);
+        around(start).chain(around(end)).for_each(|page| self.check_page(nth, page));
+    }
+
+    /// Looks at one page of an area.
+    pub(crate) fn check_page(&mut self, nth: usize, page: usize) {
+        let (cpu, area) = (self.any_cpu(), &self.oracle.areas[nth]);
+        let (shown, number) = (area.pages[page], self.oracle.first_page(area) + page as u64);
+        if area.what == What::Slots {
+            return;
+        }
+        if shown.is_nothing() {
+            return self.check_trap(number);
+        }
+        let linear = self.linear_page(shown);
+        let number = linear.filter(|_| self.source.chance(64)).unwrap_or(number);
+        let seen = self.cast.look.read(self.space.platform(), cpu, number);
+        match (seen, self.oracle.word(shown)) {
+            (Seen::Unknown, _) | (Seen::Mixed, None) => {}
+            (Seen::Word(found), None) => self.oracle.set_word(nth, page, found),
+            (Seen::Word(found), Some(word)) if found == word => {}
+            (seen, want) => {
+                let area = self.outline(nth);
+                panic!("page {page} of {area}, {number:#x}, shows {seen:x?} on CPU {cpu}, not {want:x?}")
+            }
+        }
+    }
+
+    /// Returns the page at which the linear map shows a frame.
+    fn linear_page(&self, shown: Shown) -> Option<u64> {
+        let (linear, Shown::Frame(frame)) = (self.space.geometry().linear_map?, shown) else { return None };
+        (frame < linear.len()).then(|| linear.start() + frame)
+    }
+
+    /// Looks at a page that leads nowhere.
+    pub(crate) fn check_trap(&mut self, page: u64) {
+        let cpu = self.any_cpu();
+        let leads = self.cast.look.leads(self.space.platform(), cpu, page) == Some(true);
+        // What was refused may lead somewhere until a purge has unmapped it.
+        let is_excused = leads && self.is_shaky && self.waits_for_unmap();
+        assert!(
+            !leads || is_excused,
+            "page {page:#x} can be read on CPU {cpu}: {:x?}",
+            self.space.find((page as usize) << self.place.shift)
+        );
+    }
+
+    /// Returns whether the platform has refused something.
+    pub(crate) fn waits_for_unmap(&self) -> bool {
+        let stats = self.space.stats();
+        stats.pending_ranges + stats.refused_areas + stats.refused_blocks > 0
+    }
+
+    fn outline(&self, nth: usize) -> String {
+        let Area { what, addr, bytes, guard, protection, pages, .. } = &self.oracle.areas[nth];
+        format!("{what:?} {addr:#x} ({bytes:#x} bytes, {} pages, guard {guard}, {protection:?})", pages.len())
+    }
+
+    /// Fills a page with a word that is nowhere else, or sees that this can't be done.
+    pub(crate) fn write_page(&mut self, nth: usize, page: usize) {
+        let (cpu, area) = (self.any_cpu(), &self.oracle.areas[nth]);
+        let number = self.oracle.first_page(area) + page as u64;
+        let (shown, protection) = (area.pages[page], area.protection);
+        if shown.is_nothing() {
+            return self.check_trap(number);
+        }
+        let linear = self.linear_page(shown).filter(|_| self.source.chance(64));
+        let (platform, look) = (self.space.platform(), self.cast.look);
+        if protection != Protection::ReadWrite && linear.is_none() {
+            let is_written = look.can_write(platform, cpu, number);
+            assert!(is_written != Some(true), "page {page} of {} can be written", self.outline(nth));
+            return;
+        }
+        let word = self.oracle.fresh_word();
+        look.fill(platform, cpu, linear.unwrap_or(number), word);
+        self.oracle.set_word(nth, page, word);
+    }
+
+    /// Writes to some pages of an area.
+    pub(crate) fn write_some(&mut self, nth: usize) {
+        for page in self.sample(self.oracle.areas[nth].pages.len()) {
+            self.write_page(nth, page);
+        }
+    }
+
+    /// Looks at a freed range, all of which has to trap now.
+    pub(crate) fn check_freed(&mut self, range: PageRange) {
+        for page in self.sample(range.len() as usize) {
+            let page = range.start() + page as u64;
+            // Another area may be there, or a block.
+            if self.space.find((page as usize) << self.place.shift).is_none() {
+                self.check_trap(page);
+            }
+        }
+    }
+
+    /// Returns the pages that are handed out, ascending: those of areas with their guards, and of
+    /// blocks.
+    pub(crate) fn taken(&self) -> Vec<PageRange> {
+        let areas = self.oracle.areas.iter();
+        let own = areas.filter(|area| self.oracle.is_inside(area) && area.what.kind().is_some());
+        let blocks = self.space.areas().filter(|area| matches!(area.kind, Kind::Block | Kind::ShortMap));
+        let blocks = blocks.map(|area| {
+            PageRange::from_len((area.addr >> self.place.shift) as u64, area.pages)
+                .expect("a block has pages")
+        });
+        let mut all: Vec<_> = own.map(|area| self.oracle.range(area)).chain(blocks).collect();
+        all.sort_unstable_by_key(PageRange::start);
+        all
+    }
+
+    /// Returns whether `pages` pages can be placed, if everything freed is back.
+    pub(crate) fn has_room(&self, pages: u64, align: u64, within: PageRange) -> bool {
+        let taken = self.taken();
+        let starts = [self.place.span.start()].into_iter().chain(taken.iter().map(PageRange::end));
+        let ends = taken.iter().map(PageRange::start).chain([self.place.span.end()]);
+        starts.zip(ends).any(|(start, end)| {
+            let (start, end) = (start.max(within.start()), end.min(within.end()));
+            let place = start.checked_next_multiple_of(align).and_then(|start| start.checked_add(pages));
+            place.is_some_and(|place| place <= end)
+        })
+    }
+
+    /// Compares the counts.
+    pub(crate) fn check_counts(&self) {
+        let stats = self.space.stats();
+        let waiting = stats.lazy_pages + stats.cached_pages + stats.pooled_pages;
+        let sum = stats.free_pages + stats.busy_pages + waiting;
+        assert_eq!((sum, stats.span_pages), (self.place.span.len(), self.place.span.len()), "{stats:?}");
+        let areas = self.oracle.areas.iter().filter(|area| area.what.kind().is_some());
+        let own = areas.fold((0, 0), |(areas, pages), area| {
+            (areas + 1, pages + area.pages.len() as u64 + u64::from(area.guard))
+        });
+        let shorts = if stats.blocks > 0 || self.has_shorts() { self.block_counts() } else { (0, 0) };
+        // Blocks count as areas until they wait for a flush or for their release.
+        let is_right = |got: u64, own: u64, block: u64| (own..=own + block).contains(&got);
+        let right =
+            is_right(stats.busy_areas, own.0, shorts.0) && is_right(stats.busy_pages, own.1, shorts.1);
+        assert!(right, "the oracle has {own:?} areas and pages, blocks have {shorts:?}: {stats:?}");
+    }
+
+    fn has_shorts(&self) -> bool {
+        self.oracle.areas.iter().any(|area| area.what.kind().is_none())
+    }
+
+    fn block_counts(&self) -> (u64, u64) {
+        let areas = self.space.areas().filter(|area| matches!(area.kind, Kind::Block | Kind::ShortMap));
+        areas.fold((0, 0), |(areas, pages), area| (areas + 1, pages + area.pages))
+    }
+
+    /// Checks every invariant, and that the machine has found no misuse.
+    pub(crate) fn check_all(&self) {
+        self.space.verify().unwrap_or_else(|violation| panic!("{violation:?}"));
+        let faults = self.cast.look.faults(self.space.platform());
+        assert!(faults.is_empty(), "the machine has found misuses: {faults:?}");
+        self.check_walks();
+    }
+
+    /// Compares walks over the whole space with the oracle.
+    pub(crate) fn check_walks(&self) {
+        let is_own = |kind: Kind| !matches!(kind, Kind::Block | Kind::ShortMap);
+        let found: Vec<_> =
+            self.space.areas().filter(|area| is_own(area.kind)).map(|area| facts(&area)).collect();
+        let mut want: Vec<_> = self.oracle.areas.iter().filter_map(|area| self.oracle.info(area)).collect();
+        want.sort_unstable_by_key(|area| area.0);
+        assert_eq!(found, want);
+        let (mut end, mut free) = (self.place.span.start(), 0);
+        let mut was_free = false;
+        for segment in self.space.segments() {
+            let is_free = segment.state == vmalloc::area_map::State::Free;
+            assert_eq!(segment.range.start(), end, "segments follow each other");
+            assert!(!(is_free && was_free), "free ranges are joined: {segment:?}");
+            free += if is_free { segment.range.len() } else { 0 };
+            (end, was_free) = (segment.range.end(), is_free);
+        }
+        assert_eq!((end, free), (self.place.span.end(), self.space.stats().free_pages));
+    }
+}
+
+impl<P: Platform> Drop for Player<'_, P> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the last steps, with {:?}:", self.space.config());
+            self.told.iter().for_each(|told| eprintln!("  {told}"));
+        }
+    }
+}
+
+/// Returns an area without guard and tag.
+pub(crate) fn area(what: What, addr: usize, pages: Vec<Shown>, bytes: usize) -> Area {
+    Area { what, addr, bytes, guard: false, tag: None, protection: Protection::ReadWrite, pages }
+}

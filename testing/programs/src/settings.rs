@@ -1,0 +1,35 @@
+//! Random settings of a space.
+
+use vmalloc::{Config, Geometry, Policy};
+use vmalloc_model::Source;
+
+/// Returns random settings for a space on a machine. Zeros choose the default.
+pub fn random_config(source: &mut dyn Source, geometry: &Geometry) -> Config {
+    let page = geometry.page_bytes();
+    let mut pick = |from: &[usize]| from[source.below(from.len() as u64) as usize];
+    let mut config = Config::default();
+    match pick(&[0, 1, 2, 3, 4, 5]) {
+        0 => {}
+        1 | 2 => config = config.unmap_on_free(),
+        3 => config = config.cache_bytes(pick(&[1, 40, 300]) * page),
+        4 => config = config.cache_bytes(64 * page).least_cache_bytes(pick(&[0, 8, 1000]) * page),
+        _ => config = config.trap_on_free(geometry.unmaps_now),
+    }
+    config = config.guard(pick(&[0, 0, 0, 1]) == 0).zero_on_free(pick(&[0, 0, 0, 1]) == 1);
+    if pick(&[0, 1]) == 1 {
+        config = config.max_slack_percent(pick(&[0, 25, 100]) as u8);
+    }
+    if pick(&[0, 1]) == 1 {
+        config = config.lazy_max_pages(pick(&[1, 16, 100, 100_000]) as u64);
+    }
+    if pick(&[0, 1]) == 1 {
+        config = config.nodes(1 + pick(&[0, 1, 2, 4]));
+    }
+    if pick(&[0, 0, 1]) == 1 {
+        config = config.policy([Policy::Best, Policy::Highest, Policy::Random { seed: 5 }][pick(&[0, 1, 2])]);
+    }
+    if pick(&[0, 1]) == 1 {
+        config = config.block_slots(64 << pick(&[0, 0, 1, 4]));
+    }
+    config
+}

@@ -1,0 +1,96 @@
+//! Programs on the account that keeps to the contract, and on simulated machines of every kind.
+//!
+//! `VMALLOC_SEED` and `VMALLOC_OPS` choose other programs and their length.
+
+use std::path::Path;
+use vmalloc::{Config, Platform, Space};
+use vmalloc_model::env;
+use vmalloc_model::script::{Script, play_random, replay};
+use vmalloc_model::space::NullPlatform;
+use vmalloc_programs::machines::{
+    devices, direct, machine, null, on_direct, on_machine, play_direct, play_null, play_sim,
+};
+use vmalloc_programs::{NullLook, Program};
+use vmalloc_sim::Sim;
+use vmalloc_subspaces::{Placement, Root, Subspace, SubspaceConfig};
+
+/// Plays some programs with random settings.
+fn play<P: Platform>(program: &Program<P>, seed: u64, count: u64, ops: usize, make: impl Fn() -> P) {
+    let geometry = make().geometry();
+    let make = |config: Config| Some(Space::new(make(), config).expect("an empty space"));
+    program.seeds(seed, count, ops, &geometry, make);
+}
+
+#[test]
+fn programs_hold_on_the_account() {
+    let program = Program::new(NullLook).frames();
+    play(&program, 1, 8, 3_000, || null(1 << 18, 4));
+    play(&program, 100, 12, 3_000, || null(1 << 10, 4));
+    play(&program.live(400), 200, 8, 3_000, || null(1 << 12, 4));
+    play(&Program::<NullPlatform>::new(NullLook).without_failures(), 300, 4, 3_000, || null(1 << 7, 1));
+}
+
+#[test]
+fn short_mappings_hold_on_the_account() {
+    let program = Program::new(NullLook).frames().live(250);
+    let program = program.often("map for a short while", 150).often("reserve slots", 150);
+    play(&program, 400, 8, 3_000, || null(1 << 14, 3));
+    play(&program, 500, 8, 3_000, || null(1 << 10, 3));
+}
+
+#[test]
+fn programs_hold_on_machines_of_every_kind() {
+    for powers in 0..128 {
+        let program = on_machine(devices(&machine(64, powers).build()));
+        play(&program, 1000 + 8 * powers, 2, 700, || machine(1 << 10, powers).build());
+    }
+}
+
+#[test]
+fn programs_hold_on_memory() {
+    for powers in 0..4 {
+        play(&on_direct(), 10 * powers, 10, 1_000, || direct(1 << 10, powers));
+    }
+}
+
+#[test]
+fn each_call_of_a_program_may_fail() {
+    let make = || Space::new(null(1 << 12, 2), Config::default()).expect("an empty space");
+    let failed = (1..4).map(|seed| Program::new(NullLook).frames().walk(seed, 100, make));
+    assert!(failed.sum::<u64>() > 60);
+}
+
+#[test]
+fn each_step_of_a_machine_may_fail() {
+    for powers in [0, 0b10_1010] {
+        let make =
+            || Space::new(machine(1 << 10, powers).build(), Config::default()).expect("an empty space");
+        let failed = (1..4).map(|seed| on_machine([]).walk(seed, 150, make)).sum::<u64>();
+        assert!(failed > 60, "{failed} calls failed");
+    }
+}
+
+#[test]
+fn programs_hold_on_parts_of_machines() {
+    for powers in [0, 3, 9, 17, 33] {
+        let sim = machine(1 << 12, powers).build();
+        let (program, geometry) = (on_machine::<Subspace<Sim>>(devices(&sim)), sim.geometry());
+        program.seeds(5000 + powers, 3, 700, &geometry, |config| {
+            let root = Root::new(machine(1 << 12, powers).build()).expect("a root");
+            let config = SubspaceConfig::default().config(config);
+            Some(root.subspace("all", Placement::highest(1 << 22), config).expect("room"))
+        });
+    }
+}
+
+fn replays(name: &str, script: Script) {
+    replay(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/seeds").join(name), script);
+    play_random(script, 100, env::seed(1));
+}
+
+#[test]
+fn bytes_are_programs() {
+    replays("null", play_null);
+    replays("sim", play_sim);
+    replays("direct", play_direct);
+}
