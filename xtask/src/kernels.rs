@@ -5,6 +5,7 @@ mod initramfs;
 mod jobs;
 mod machine;
 mod package;
+mod parts;
 mod report;
 
 use crate::kernel;
@@ -12,6 +13,7 @@ use build::Test;
 use initramfs::Initramfs;
 use jobs::Job;
 use machine::Machine;
+use parts::Part;
 use report::{Counts, Ended, Reader};
 use std::collections::BTreeSet;
 use std::fs;
@@ -78,10 +80,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
         }
     };
     let tests = build::tests()?;
-    let chosen = chosen(&tests, args)?;
+    let cause = |cause| Error::Run { what: "a program of tests".to_owned(), cause };
+    let parts = parts::parts(&tests).map_err(cause)?;
+    let chosen = chosen(&parts, args)?;
     let jobs = jobs::jobs(&chosen, args.seconds, &args.words);
     jobs::tell_skipped();
-    let initramfs = pack(&folder, &chosen, &jobs)?;
+    let has_job = |test: &&Test| chosen.iter().any(|part| part.program == test.name);
+    let initramfs = pack(&folder, &tests.iter().filter(has_job).collect::<Vec<_>>(), &jobs)?;
     let machine = Machine::boot(&kernel, &initramfs, &args.append, Duration::from_secs(args.limit))?;
     watch(&machine, &jobs)
 }
@@ -95,12 +100,12 @@ fn folder() -> Result<PathBuf, Error> {
 }
 
 /// Returns the tests that were asked for.
-fn chosen<'a>(tests: &'a [Test], args: &Args) -> Result<Vec<&'a Test>, Error> {
-    let is_chosen = |test: &&Test| match &args.names[..] {
-        [] => args.all || jobs::is_chosen(&test.name),
-        names => names.iter().any(|name| test.name.contains(name.as_str())),
+fn chosen<'a>(parts: &'a [Part], args: &Args) -> Result<Vec<&'a Part>, Error> {
+    let is_chosen = |part: &&Part| match &args.names[..] {
+        [] => args.all || jobs::is_chosen(&part.name),
+        names => names.iter().any(|name| part.name.contains(name.as_str())),
     };
-    let chosen: Vec<_> = tests.iter().filter(is_chosen).collect();
+    let chosen: Vec<_> = parts.iter().filter(is_chosen).collect();
     if chosen.is_empty() { Err(Error::Unknown) } else { Ok(chosen) }
 }
 
