@@ -244,7 +244,7 @@ fn pages_that_their_owner_has_altered_are_not_cached() {
     check(&space);
 }
 
-/// A set of frames has room for its shares in lists of the space. Sets that are gone leave none behind.
+/// A set of frames has room for its shares in lists of the space. Sets that are gone leave none.
 #[test]
 fn sets_of_frames_that_are_gone_take_no_memory() {
     let span = vmalloc::PageRange::from_len(0x1000, 1 << 10).expect("not empty");

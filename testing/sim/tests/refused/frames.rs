@@ -77,8 +77,8 @@ fn pending_range_keeps_no_other_area_back() {
     }
 }
 
-/// Pages were to be decommitted and were refused. When they are committed again, no later purge takes
-/// them away.
+/// Pages were to be decommitted and were refused. When they are committed again, no later purge
+/// takes them away.
 #[test]
 fn pages_that_are_committed_again_stay() {
     for call in CALLS {
@@ -102,8 +102,9 @@ fn pages_that_are_committed_again_stay() {
     }
 }
 
-/// A part of an area was refused, and the machine has relented when the area is freed. Its addresses
-/// are not given back before that part is unmapped: later it would be taken from another owner.
+/// A part of an area was refused, and the machine has relented when the area is freed. Its
+/// addresses are not given back before that part is unmapped: later it would be taken from another
+/// owner.
 #[test]
 fn a_free_that_traps_at_once_leaves_a_pending_range_to_the_purge() {
     for call in CALLS {
