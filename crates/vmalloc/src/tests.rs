@@ -117,7 +117,7 @@ fn an_area_that_was_being_freed_is_found_in_the_child_of_a_fork() {
     }
 }
 
-/// Areas that wait in the parent wait in the child of a fork as well, and no drain knows of them there.
+/// Areas that wait in the parent wait in the child of a fork as well. No drain knows of them there.
 #[test]
 fn the_child_of_a_fork_asks_for_a_drain_with_its_first_free() {
     for config in [Config::default(), Config::default().unmap_on_free()] {

@@ -102,7 +102,8 @@ fn binary(line: Line) -> Option<Binary> {
     Some(Binary { name: format!("{package}/{target}"), path, folder })
 }
 
-/// Returns the mutants that an error at `span` speaks of: those that it lies in, or else those in it.
+/// Returns the mutants that an error at `span` speaks of: the innermost around it, or else those in
+/// it.
 fn to_blame(places: &Places, span: &Span) -> Vec<u32> {
     let place = places.get(&span.file_name).map_or(&[][..], Vec::as_slice);
     let error = span.byte_start..span.byte_end;

@@ -1,5 +1,5 @@
-//! What is known of mutants, and what has changed: the lists of those that tests catch, and of those
-//! that survive for a reason.
+//! Two lists of mutants, those that tests catch and those that survive for a reason, and how a run
+//! differs from them.
 
 use crate::Failure;
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,7 +50,7 @@ impl Lists {
         difference
     }
 
-    /// Writes the list of those that are caught: with those that were not run, as far as they exist.
+    /// Writes the list of those that are caught, together with those that exist and were not run.
     pub(crate) fn bless(
         mut self,
         folder: &Path,

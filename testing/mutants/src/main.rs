@@ -1,9 +1,9 @@
 //! `cargo xtask mutants`: whether the tests notice mistakes.
 //!
-//! The core is copied with small changes, each behind a switch that is read at run time, so that one
-//! build serves all. Then the test binaries run with one after the other switched on, the quick ones
-//! first, until one fails. A change that none notices *survives*: that is a gap in the tests, or a
-//! change that makes no difference.
+//! The core is copied with small changes, each behind a switch that is read at run time, so that
+//! one build serves all. Then the tests run with one change after the other switched on, the quick
+//! tests first, until one fails. A change that none notices *survives*: that is a gap in the tests,
+//! or a change that makes no difference.
 //!
 //! - [`syntax`]: the sites. [`switch`]: a text with switches. [`mutant`]: which are drawn or named.
 //! - [`tree`]: the copy. [`build`] and [`runs`]: cargo, and the binaries. [`lists`]: what is known.
@@ -37,7 +37,7 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 struct Args {
     /// Only the mutants whose names have one of these parts
     names: Vec<String>,
-    /// What is drawn: the lists are about the default
+    /// Seed of the draw: the lists are about the default
     #[arg(long, default_value_t = 20261125)]
     seed: u64,
     /// How many sites are drawn
@@ -93,14 +93,7 @@ fn run(args: &Args) -> Result<bool, Failure> {
     let mut workshop = Workshop { root, sources, named, unfit: BTreeSet::new() };
     workshop.recall();
     if args.list {
-        let all = if args.names.is_empty() {
-            workshop.mutants(args, &lists)?
-        } else {
-            mutant::all(&workshop.sources)
-        };
-        let wanted = all.iter().filter(|mutant| args.selects(mutant));
-        wanted.for_each(|mutant| println!("{}", workshop.told(mutant)));
-        return Ok(true);
+        return workshop.list(args, &lists).map(|()| true);
     }
     let (mutants, binaries) = workshop.build(args, &lists)?;
     let parts = measure(&binaries, &workshop.place("times.json"), args)?;
@@ -160,6 +153,17 @@ impl Workshop {
         Ok(mutants)
     }
 
+    /// Prints the mutants, or all sites of the names.
+    fn list(&self, args: &Args, lists: &Lists) -> Result<(), Failure> {
+        let all = match args.names.is_empty() {
+            true => self.mutants(args, lists)?,
+            false => mutant::all(&self.sources),
+        };
+        let wanted = all.iter().filter(|mutant| args.selects(mutant));
+        wanted.for_each(|mutant| println!("{}", self.told(mutant)));
+        Ok(())
+    }
+
     /// Builds the tests with as many mutants as compile.
     fn build(&mut self, args: &Args, lists: &Lists) -> Result<(Vec<Mutant>, Vec<Binary>), Failure> {
         let (tree, target) = (self.place("tree"), self.place("build"));
@@ -211,8 +215,8 @@ fn short(text: &str) -> String {
     }
 }
 
-/// Runs each binary without a mutant, if it is another one than the last time, of which `notes` tells.
-/// Returns their parts, quickest first.
+/// Runs each binary without a mutant, unless `notes` tells of the same binary. Returns their parts,
+/// quickest first.
 fn measure(binaries: &[Binary], notes: &Path, args: &Args) -> Result<Vec<Part>, Failure> {
     let text = fs::read_to_string(notes).unwrap_or_default();
     let known: BTreeMap<String, Told> = serde_json::from_str(&text).unwrap_or_default();

@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 pub(crate) struct Part {
     pub(crate) binary: Binary,
     tests: Vec<String>,
-    /// What they take without a mutant.
+    /// Their time without a mutant.
     pub(crate) time: Duration,
 }
 
-/// What the tests of a binary came to.
+/// Results of the tests of a binary.
 #[derive(Clone, Default, Deserialize, Serialize)]
 pub(crate) struct Told {
     /// Each with its time.
@@ -29,7 +29,7 @@ pub(crate) struct Told {
     end: Option<String>,
 }
 
-/// What is left out without a mutant, and why.
+/// Tests that are run against no mutant, and why.
 pub(crate) type LeftOut = Vec<String>;
 
 /// Bounds of the times of the tests that run together. So the quick ones of all binaries run first.
@@ -57,8 +57,8 @@ pub(crate) fn measure(binary: &Binary) -> Result<Told, Failure> {
     }
 }
 
-/// Returns the parts of a binary, without tests that take longer than `most`, and without those that
-/// fail without a mutant: some look at the text of the sources, which is another one in the copy.
+/// Returns the parts of a binary, without tests that take longer than `most`, and without those
+/// that fail without a mutant: some look at the text of the sources, which the copy changes.
 pub(crate) fn parts(binary: &Binary, told: &Told, most: Duration) -> (Vec<Part>, LeftOut) {
     let mut left_out: LeftOut =
         told.failed.iter().map(|test| format!("{test} fails without a mutant")).collect();

@@ -8,7 +8,7 @@ use std::ops::Range;
 pub(crate) struct Edit {
     /// The number that turns it on.
     pub(crate) number: u32,
-    /// What it replaces: an expression, or statements.
+    /// The expression, or the statements, that it replaces.
     pub(crate) range: Range<usize>,
     pub(crate) after: String,
 }
@@ -20,8 +20,8 @@ pub(crate) struct Switched {
     pub(crate) places: Vec<(u32, Range<usize>)>,
 }
 
-/// Puts each edit of `text` behind its switch. Edits may lie in each other: then the inner one is in
-/// the original part of the outer one.
+/// Puts each edit of `text` behind its switch. Edits may lie in each other: then the inner one is
+/// in the original part of the outer one.
 ///
 /// # Errors
 /// The numbers of two edits that overlap otherwise.

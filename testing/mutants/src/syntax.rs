@@ -9,8 +9,8 @@
 //! | `not` | a condition of `if`, of `while`, or of a match arm is negated |
 //! | `delete` | a statement that is a call or an assignment is left out |
 //!
-//! Tests, checks (`verify…`), what is printed, and what the compiler evaluates have no sites. Nor has
-//! the inside of a macro, of which only tokens are known.
+//! Tests, checks (`verify…`), what is printed, and what the compiler evaluates have no sites. Nor
+//! has the inside of a macro, of which only tokens are known.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -28,7 +28,7 @@ pub(crate) struct Site {
     pub(crate) after: String,
 }
 
-/// What a source file has.
+/// The sites and functions of a source file.
 #[derive(Default)]
 pub(crate) struct Found {
     pub(crate) sites: Vec<Site>,

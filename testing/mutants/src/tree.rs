@@ -15,8 +15,9 @@ const SWITCH: &str = include_str!("copied_mutant.rs");
 /// Where the edits lie in the copied files, with their numbers.
 pub(crate) type Places = BTreeMap<String, Vec<(u32, Range<usize>)>>;
 
-/// Copies all files that git would keep from `root` to `tree`, the core with `mutants`, whose numbers
-/// are their places in the list, counted from 1. Files that are there already are not written again.
+/// Copies all files that git would keep from `root` to `tree`, the core with `mutants`. Their
+/// numbers are their places in the list, counted from 1. A file that is there already, with the
+/// same content, is not written again.
 pub(crate) fn copy(
     root: &Path,
     tree: &Path,

@@ -77,8 +77,8 @@ fn pending_range_keeps_no_other_area_back() {
     }
 }
 
-/// Pages were to be decommitted and were refused. When they are committed again, no later purge takes
-/// them away.
+/// Pages were to be decommitted and were refused. When they are committed again, no later purge
+/// takes them away.
 #[test]
 fn pages_that_are_committed_again_stay() {
     for call in CALLS {
@@ -102,27 +102,28 @@ fn pages_that_are_committed_again_stay() {
     }
 }
 
-/// A part of an area was refused, and the machine has relented when the area is freed. Its addresses
-/// are not given back before that part is unmapped: later it would be taken from another owner.
+/// A part of an area was refused, and the machine has relented when the area is freed. Its
+/// addresses are not given back before that part is unmapped: later it would be taken from another
+/// owner.
 #[test]
 fn a_free_that_traps_at_once_leaves_a_pending_range_to_the_purge() {
     for call in CALLS {
         let space = space(1 << 10, Config::default().trap_on_free(true));
-        let frames = take(&space, 8);
-        let pending = space.raw().alloc_sparse(&Request::new(8 * PAGE)).expect("room");
-        // SAFETY: nothing else maps there.
-        unsafe { space.raw().map_pages(pending, &frames, Protection::ReadWrite) }.unwrap();
-        refuse(&space, call, pending + 2 * PAGE);
-        // SAFETY: nothing uses the pages any more.
-        let refused = unsafe { space.raw().unmap_pages(pending, 8) };
-        assert!(matches!(refused, Err(AreaError::Platform(_))), "{refused:?}");
-        space.platform().relent();
-        free_sparse(&space, pending);
-        let whole = alloc(&space, 1000);
+        let pending = space.raw().reserve(&Request::new(8 * PAGE)).expect("room");
+        let pages = pending..pending + 8 * PAGE;
+        let all = std::slice::from_ref(&pages);
+        // SAFETY: the area is the test's, and nothing uses the pages that are taken away.
+        unsafe {
+            space.raw().commit(all).expect("there is memory");
+            refuse(&space, call, pending + 2 * PAGE);
+            assert!(matches!(space.raw().decommit(all), Err(AreaError::Platform(_))));
+            space.platform().relent();
+            space.raw().unreserve(pending).expect("it is busy");
+        }
+        let others: Vec<usize> = (0..20).map(|_| alloc(&space, 8)).collect();
         space.purge().unwrap();
-        touch(&space, whole, 1000);
-        free(&space, whole);
-        give(&space, &frames);
+        others.iter().for_each(|&addr| touch(&space, addr, 8));
+        others.into_iter().for_each(|addr| free(&space, addr));
         finish(&space);
     }
 }
