@@ -15,7 +15,7 @@
 //! # What is checked
 //! - **P1** An address that is handed out is aligned, within its limits, and in no other area.
 //!   [`find`](vmalloc::Space::find) tells of it what was asked for.
-//! - **P2** A page shows what was written to it last, through whatever address and on whatever CPU.
+//! - **P2** A page shows the word that was written to it last, through any address and on any CPU.
 //!   New pages are zero where that was promised.
 //! - **P3** Guards trap, and pages that were never mapped, decommitted or unmapped. Freed pages trap
 //!   after a flush; with [`trap_on_free`](vmalloc::Config::trap_on_free), at once.

@@ -113,7 +113,7 @@ pub(super) fn translate<P: Translate>(player: &mut Player<'_, P>) {
     let is_slot = player.oracle.holder(page).is_some_and(|area| area.what == What::Slots);
     if player.place.span.contains(page) && !is_slot && player.oracle.shown(page).is_nothing() {
         let is_excused = player.is_shaky && player.waits_for_unmap();
-        // What was returned in a block may be mapped still.
+        // Slots that were returned to a block may be mapped still.
         let in_block = player.space.find(addr).is_some_and(|area| area.kind == Kind::Block);
         assert!(found.is_none() || in_block || is_excused, "{addr:#x} has the page {found:x?}");
     }
