@@ -12,6 +12,8 @@ const SHUTTLE: &str = "--cfg shuttle";
 const LOOM: &str = "--cfg loom";
 /// The crates with models of weak memory.
 const MODELS: &str = "-p vmalloc -p vmalloc-linux -p vmalloc-stacks -p vmalloc-slots -p vmalloc-malloc";
+/// The libraries that tests preload.
+const LIBRARIES: &str = "-p vmalloc-preload -p vmalloc-interpose";
 /// Rows that are counted in seconds, and fall with the usual mistakes: fits, a space, look-ups, C.
 const ROWS: &str = "FS-10k FS-holes-1 FS-align FS-align-worst W1 W5-10k W6 W7-start C-over-Rust";
 
@@ -33,6 +35,8 @@ fn all() -> Vec<Step> {
         step("format of the kernel", "cargo fmt --check").folder("testing/kernel"),
         step("format of the Python package", "cargo fmt --check").folder("python"),
         step("build of the tests", "cargo test --workspace --no-run").builds(),
+        // What tests preload: cargo builds no dynamic library for a test by itself.
+        step("build of the libraries", &format!("cargo build {LIBRARIES}")).after("build of the tests").builds(),
         step("build of the schedules", "cargo test -p vmalloc-schedules --target-dir target/schedules --no-run")
             .env("RUSTFLAGS", SHUTTLE)
             .builds(),
@@ -44,7 +48,7 @@ fn all() -> Vec<Step> {
             .env("RUSTFLAGS", LOOM)
             .after("build of the models"),
         // The command of README.
-        step("tests", "cargo test --workspace").after("build of the tests"),
+        step("tests", "cargo test --workspace").after("build of the libraries"),
         step("provenance", "target/debug/xtask-source provenance").after("build of the tests"),
         step("lints", "cargo clippy --quiet --workspace --all-targets -- -D warnings").after("build of the tests"),
         step("lints of the kernel", "cargo clippy --quiet --release --locked -- -D warnings").folder("testing/kernel"),

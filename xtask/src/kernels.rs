@@ -5,6 +5,7 @@ mod initramfs;
 mod jobs;
 mod machine;
 mod package;
+mod parts;
 mod report;
 
 use crate::kernel;
@@ -14,6 +15,7 @@ use build::Test;
 use initramfs::Initramfs;
 use jobs::Job;
 use machine::Machine;
+use parts::Part;
 use report::{Counts, Ended, Reader};
 use std::collections::BTreeSet;
 use std::fs;
@@ -81,10 +83,12 @@ pub(crate) fn run(words: Words) -> Result<()> {
         }
     };
     let tests = build::tests()?;
-    let chosen = chosen(&tests, args)?;
+    let parts = parts::parts(&tests).context("a program of tests")?;
+    let chosen = chosen(&parts, args)?;
     let jobs = jobs::jobs(&chosen, args.seconds, &args.words);
     jobs::tell_skipped();
-    let initramfs = pack(&folder, &chosen, &jobs)?;
+    let has_job = |test: &&Test| chosen.iter().any(|part| part.program == test.name);
+    let initramfs = pack(&folder, &tests.iter().filter(has_job).collect::<Vec<_>>(), &jobs)?;
     let machine = Machine::boot(&kernel, &initramfs, &args.append, Duration::from_secs(args.limit))?;
     watch(&machine, &jobs)
 }
@@ -98,12 +102,12 @@ fn folder() -> Result<PathBuf> {
 }
 
 /// Returns the tests that were asked for.
-fn chosen<'a>(tests: &'a [Test], args: &Args) -> Result<Vec<&'a Test>> {
-    let is_chosen = |test: &&Test| match &args.names[..] {
-        [] => args.all || jobs::is_chosen(&test.name),
-        names => names.iter().any(|name| test.name.contains(name.as_str())),
+fn chosen<'a>(parts: &'a [Part], args: &Args) -> Result<Vec<&'a Part>> {
+    let is_chosen = |part: &&Part| match &args.names[..] {
+        [] => args.all || jobs::is_chosen(&part.name),
+        names => names.iter().any(|name| part.name.contains(name.as_str())),
     };
-    let chosen: Vec<_> = tests.iter().filter(is_chosen).collect();
+    let chosen: Vec<_> = parts.iter().filter(is_chosen).collect();
     ensure!(!chosen.is_empty(), "no test has such a name");
     Ok(chosen)
 }

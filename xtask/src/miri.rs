@@ -76,12 +76,12 @@ const UNITS: [Part; 3] = [
 const THREADS: [Part; 4] = [
     Part {
         what: "two threads on one space",
-        words: &["-p", "vmalloc", "--test", "two_threads"],
+        words: &["-p", "vmalloc", "--test", "all", "two_threads::"],
         flags: "-Zmiri-permissive-provenance -Zmiri-disable-stacked-borrows",
     },
     Part {
         what: "two threads on one pool of slots",
-        words: &["-p", "vmalloc-slots", "--test", "threads"],
+        words: &["-p", "vmalloc-slots", "--test", "all", "threads::"],
         flags: "-Zmiri-permissive-provenance -Zmiri-disable-stacked-borrows",
     },
     Part {

@@ -20,7 +20,7 @@ mod tree;
 use build::{Binary, Built, build};
 use clap::Parser;
 use lists::{Difference, Lists};
-use mutant::{Mutant, Source};
+use mutant::{Mutant, Origin, Source};
 use runs::{Part, Told};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -114,7 +114,7 @@ fn run(args: &Args) -> Result<bool, Failure> {
         mutant::all(&workshop.sources).len()
     );
     let results = run_all(&workshop, &wanted, &parts, args.jobs)?;
-    let is_good = tell(&lists.compare(&results), &results, &lists);
+    let is_good = tell(&results, &mutants, &lists);
     if args.bless {
         let all: BTreeSet<&str> = mutants.iter().map(|mutant| &mutant.name[..]).collect();
         lists.bless(folder, &results, |name| all.contains(name))?;
@@ -192,7 +192,7 @@ impl Workshop {
 
     /// Returns what a mutant is: its name, its line, and the change.
     fn told(&self, mutant: &Mutant) -> String {
-        let Mutant { name, source, edit } = mutant;
+        let Mutant { name, source, edit, .. } = mutant;
         let (line, before) = self.sources[*source].line(&edit.range);
         let [before, after] = [before, &edit.after].map(short);
         match &after[..] {
@@ -284,13 +284,15 @@ fn catch(number: u32, parts: &[Part]) -> Result<Option<String>, Failure> {
 }
 
 /// Tells what a run has shown that the lists do not say. Returns whether that is nothing bad.
-fn tell(difference: &Difference, results: &BTreeMap<String, bool>, lists: &Lists) -> bool {
-    for (is_named, what) in [(false, "drawn or listed sites"), (true, "named changes")] {
-        let all = results.iter().filter(|(name, _)| name.contains(".rs:") != is_named);
-        let (caught, left): (Vec<_>, Vec<_>) = all.partition(|(_, is_caught)| **is_caught);
-        println!("{what}: {} caught, {} survived", caught.len(), left.len());
+fn tell(results: &BTreeMap<String, bool>, mutants: &[Mutant], lists: &Lists) -> bool {
+    for (origin, what) in [(Origin::Named, "named"), (Origin::Drawn, "drawn or listed")] {
+        let of = mutants.iter().filter(|mutant| mutant.origin == origin);
+        let run: Vec<bool> = of.filter_map(|mutant| results.get(&mutant.name).copied()).collect();
+        let caught = run.iter().filter(|is_caught| **is_caught).count();
+        println!("{what}: {caught} caught, {} survived", run.len() - caught);
     }
-    let Difference { lost, unexplained, gained } = difference;
+    let difference = lists.compare(results);
+    let Difference { lost, unexplained, gained } = &difference;
     lost.iter().for_each(|name| println!("LOST: tests have caught {name}"));
     unexplained.iter().for_each(|name| println!("UNEXPLAINED: survivors.toml has no reason for {name}"));
     gained.iter().for_each(|name| println!("{name} is caught now: it needs no entry in survivors.toml"));

@@ -26,9 +26,19 @@ pub(crate) struct Source {
     found: Found,
 }
 
+/// Why a mutant is run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// It is in the list of named ones.
+    Named,
+    /// It was drawn, or is in one of the lists of results.
+    Drawn,
+}
+
 /// A change that can be switched on.
 pub(crate) struct Mutant {
     pub(crate) name: String,
+    pub(crate) origin: Origin,
     /// The index of its file.
     pub(crate) source: usize,
     pub(crate) edit: Edit,
@@ -102,7 +112,7 @@ fn find(sources: &[Source], named: &Named) -> Result<Mutant, Failure> {
     if let Some(name) = &named.site {
         let mut sites = sites(sources);
         let (source, site) = sites.find(|(_, site)| site.name == *name).ok_or(format!("no site {name}"))?;
-        return Ok(mutant(source, site));
+        return Ok(mutant(source, site, Origin::Named));
     }
     let name = named.name.as_ref().ok_or("a mutant with neither `site` nor `name`")?;
     let Some(source) = sources.iter().position(|source| source.file == named.file) else {
@@ -116,7 +126,7 @@ fn find(sources: &[Source], named: &Named) -> Result<Mutant, Failure> {
         return Err(format!("{name}: the text is {} times in {}", found.len(), named.function).into());
     };
     let edit = Edit { number: 0, range: range.clone(), after: named.after.clone() };
-    Ok(Mutant { name: name.clone(), source, edit })
+    Ok(Mutant { name: name.clone(), origin: Origin::Named, source, edit })
 }
 
 /// Returns where `wanted` is in a part of `text`, however the lines are broken.
@@ -138,9 +148,9 @@ fn sites(sources: &[Source]) -> impl Iterator<Item = (usize, &Site)> {
     sources.iter().enumerate().flat_map(|(source, it)| it.found.sites.iter().map(move |site| (source, site)))
 }
 
-fn mutant(source: usize, site: &Site) -> Mutant {
+fn mutant(source: usize, site: &Site, origin: Origin) -> Mutant {
     let edit = Edit { number: 0, range: site.range.clone(), after: site.after.clone() };
-    Mutant { name: site.name.clone(), source, edit }
+    Mutant { name: site.name.clone(), origin, source, edit }
 }
 
 /// Draws `count` sites, two of a function at most, of each module as many as it has part of all
@@ -174,7 +184,7 @@ pub(crate) fn draw(
                 (*taken, left) = (*taken + 1, left - 1);
             }
             if is_drawn || listed.contains(&site.name) {
-                drawn.push(mutant(*source, site));
+                drawn.push(mutant(*source, site, Origin::Drawn));
             }
         }
     }
@@ -189,7 +199,7 @@ fn function(name: &str) -> &str {
 
 /// Returns all sites.
 pub(crate) fn all(sources: &[Source]) -> Vec<Mutant> {
-    sites(sources).map(|(source, site)| mutant(source, site)).collect()
+    sites(sources).map(|(source, site)| mutant(source, site, Origin::Drawn)).collect()
 }
 
 /// Returns a number of a name that looks drawn: FNV-1a, and the finish of SplitMix64.

@@ -62,7 +62,7 @@ fn check(client: &Path, known: &mut BTreeMap<String, Option<Lines>>, all: bool) 
         known.entry(format!("{name}-{version}")).or_insert_with(|| {
             let source = published::fetched(name, version);
             let source = source.inspect_err(|error| {
-                vmalloc_harness::not_run(format!("provenance of {}", client.display()), error)
+                vmalloc_harness::not_run(format!("provenance of {}", client.display()), error);
             });
             source.ok().map(|folder| lines_of(&folder))
         });

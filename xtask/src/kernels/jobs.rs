@@ -1,6 +1,6 @@
 //! Which tests run on a machine, and how.
 
-use super::build::Test;
+use super::parts::Part;
 
 /// The folder of programs and libraries on the machine.
 pub(super) const FOLDER: &str = "/tests";
@@ -54,9 +54,11 @@ pub(super) fn is_chosen(test: &str) -> bool {
     !LONG.contains(&test)
 }
 
-/// The file that runs once more while /proc is not mounted.
+/// The part that runs once more while /proc is not mounted.
 const WITHOUT_PROC: &str = "linux/notify";
-/// The file that looks for a race, for longer than elsewhere: an older kernel is where it is lost.
+/// Has its test run where it is: without /proc no program knows its own path, to start itself again.
+const IN_PLACE: &str = "VMALLOC_OWN_PROCESS=notify";
+/// The part that looks for a race, for longer than elsewhere: an older kernel is where it is lost.
 const RACE: &str = "preload/moves";
 
 /// A command of the machine.
@@ -69,27 +71,42 @@ pub(super) struct Job {
     words: Vec<String>,
 }
 
-/// Returns the commands for some tests, which may take so many seconds each, and take words.
-pub(super) fn jobs(tests: &[&Test], seconds: u64, words: &[String]) -> Vec<Job> {
-    let job = |test: &&Test, suffix, without_proc, settings| Job {
-        name: format!("{}{suffix}", test.name),
-        file: on_machine(&test.name),
+/// Returns the commands for some parts, which may take so many seconds each, and words that tests
+/// have in their names.
+pub(super) fn jobs(parts: &[&Part], seconds: u64, words: &[String]) -> Vec<Job> {
+    let job = |part: &Part, suffix, without_proc, settings| Job {
+        name: format!("{}{suffix}", part.name),
+        file: on_machine(&part.program),
         without_proc,
         seconds,
         settings,
-        words: words.to_vec(),
+        words: choice(part, words),
     };
     let mut jobs = Vec::new();
-    for test in tests {
-        match test.name.as_str() {
-            RACE => jobs.push(job(test, "", false, "VMALLOC_TEST_SECONDS=25")),
-            _ => jobs.push(job(test, "", false, "")),
+    for part in parts.iter().filter(|part| !choice(part, words).is_empty()) {
+        match part.name.as_str() {
+            RACE => jobs.push(job(part, "", false, "VMALLOC_SECONDS=25")),
+            _ => jobs.push(job(part, "", false, "")),
         }
-        if test.name == WITHOUT_PROC {
-            jobs.push(job(test, "-without-proc", true, ""));
+        if part.name == WITHOUT_PROC {
+            jobs.push(job(part, "-without-proc", true, IN_PLACE));
         }
     }
     jobs
+}
+
+/// Returns the words by which a program runs the tests of a part with one of these words in their
+/// names; none if there is no such test.
+fn choice(part: &Part, words: &[String]) -> Vec<String> {
+    if part.tests.is_empty() {
+        let skips = SKIPPED.iter().flat_map(|(test, _)| ["--skip", test]).map(str::to_owned);
+        return skips.chain(words.iter().cloned()).collect();
+    }
+    let has_word = |test: &&String| words.is_empty() || words.iter().any(|word| test.contains(word.as_str()));
+    let is_skipped = |test: &&String| SKIPPED.iter().any(|(name, _)| test.contains(name));
+    let tests: Vec<_> =
+        part.tests.iter().filter(has_word).filter(|test| !is_skipped(test)).cloned().collect();
+    if tests.is_empty() { tests } else { ["--exact".to_owned()].into_iter().chain(tests).collect() }
 }
 
 /// Returns the path of a test program on the machine.
@@ -102,9 +119,8 @@ impl Job {
     pub(super) fn line(&self) -> String {
         let proc = if self.without_proc { "no-proc" } else { "proc" };
         let settings = format!("VMALLOC_TEST_PROGRAMS={PROGRAMS} {}", self.settings);
-        let skips = SKIPPED.iter().map(|(test, _)| format!("\t--skip\t{test}")).collect::<String>();
         let words = self.words.iter().map(|word| format!("\t{word}")).collect::<String>();
-        format!("{}\t{}\t{proc}\t{settings}\t{}{skips}{words}\n", self.name, self.seconds, self.file)
+        format!("{}\t{}\t{proc}\t{settings}\t{}{words}\n", self.name, self.seconds, self.file)
     }
 }
 

@@ -230,8 +230,8 @@ fn a_forked_child_does_not_wait_and_still_has_its_memory() {
         // SAFETY: the only owner; read below by a reader that is pinned.
         unsafe { defer(&grace, node, Form::Separate) };
         drop(reader);
-        // SAFETY: the child reads, frees and exits; it takes no lock that another thread may hold but
-        // those of the heap and the space, which survive a fork.
+        // SAFETY: the child reads, frees and exits; it takes no lock that another thread may hold
+        // but those of the heap and the space, which survive a fork.
         let child = unsafe { libc::fork() };
         if child == 0 {
             let reader = pin();

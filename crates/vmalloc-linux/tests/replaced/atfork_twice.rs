@@ -55,7 +55,8 @@ fn handlers_that_a_child_installs_once_more_do_no_harm() {
             wait_for(FORKING);
             vmalloc_linux::fork::install().unwrap();
         });
-        // SAFETY: the child makes few calls, none of which wants a lock of the thread that it lacks.
+        // SAFETY: the child makes few calls, none of which wants a lock of the thread that it
+        // lacks.
         let child = unsafe { libc::fork() };
         STEP.store(FORKED, SeqCst);
         if child == 0 {

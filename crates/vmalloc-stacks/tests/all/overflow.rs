@@ -189,8 +189,8 @@ mod on_x86_64 {
     fn a_handler_that_was_to_be_called_once_is_called_once() {
         in_own_process(|| {
             let (text, status) = output_of(|| {
-                // SAFETY: a handler for the life of the program. A child that goes on for ever must not
-                // hang the test.
+                // SAFETY: a handler for the life of the program. A child that goes on for ever must
+                // not hang the test.
                 unsafe {
                     libc::alarm(10);
                     let mut action: libc::sigaction = std::mem::zeroed();

@@ -271,6 +271,17 @@ mod tests {
     }
 
     #[test]
+    fn the_first_area_after_a_rest_is_told() {
+        let mut large = Large::new(1000);
+        assert_eq!(put(&mut large, area(0x1000, 500)).0, FIRST);
+        assert_eq!(put(&mut large, area(0x2000, 500)).0, kept(0));
+        assert!(!large.rest(), "something is kept");
+        assert_eq!([500, 500].map(|len| large.take(len, len, 1).is_some()), [true; 2]);
+        assert!(large.rest());
+        assert_eq!(put(&mut large, area(0x1000, 500)).0, FIRST);
+    }
+
+    #[test]
     fn areas_that_have_lain_longest_make_room() {
         let mut large = Large::new(1000);
         assert_eq!(put(&mut large, area(0x1000, 500)), (FIRST, vec![]));

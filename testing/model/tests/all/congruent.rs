@@ -173,6 +173,14 @@ fn a_base_below_the_span_serves_parts_inside_it() {
 }
 
 #[test]
+fn neighbours_are_no_overlap_in_any_order() {
+    for offsets in [[0, 4, 8], [8, 0, 4], [4, 8, 0], [8, 4, 0]] {
+        let mut map = AreaMap::new(PageRange::new(0x1000, 0x2000).unwrap()).unwrap();
+        assert!(map.alloc_congruent(&offsets, &[4; 3], 1, None).is_ok(), "{offsets:?}");
+    }
+}
+
+#[test]
 fn neighbours_are_areas_of_their_own() {
     let mut map = AreaMap::new(PageRange::new(0, 100).expect("not empty")).expect("room");
     assert_eq!(map.alloc_congruent(&[4, 0], &[3, 4], 1, None), Ok(93));

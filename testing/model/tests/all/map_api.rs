@@ -285,3 +285,13 @@ fn growth_to_the_size_that_an_area_has_changes_nothing_and_to_less_is_refused() 
     map.alloc_at(range(10, 11)).expect("the page behind it is free");
     assert_eq!(map.grow_in_place(0, 10), Ok(area), "whatever is behind it");
 }
+
+#[test]
+fn an_area_of_more_pages_than_a_word_counts_is_handed_out_whole() {
+    for more in [0, 1, 5] {
+        let mut map = AreaMap::new(range(0, 1 << 40)).expect("room");
+        let asked = range(64, 64 + (1 << 32) + more);
+        assert_eq!(map.alloc_at(asked), Ok(()));
+        assert_eq!(map.find(asked.end() - 1), Some(asked));
+    }
+}

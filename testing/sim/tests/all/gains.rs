@@ -1,7 +1,7 @@
 //! What an area gains as it is made or grows, and what a space gets back as areas go: a byte, a
 //! page or an address more or less than documented is a mistake.
 
-use vmalloc::{Config, Request, Space};
+use vmalloc::{Config, FreeError, Request, Space};
 use vmalloc_sim::harness::{check, check_whole};
 use vmalloc_sim::{Direct, Options, Sim};
 
@@ -92,5 +92,49 @@ fn pages_that_their_owner_has_altered_are_not_cached() {
         unsafe { space.raw().free_altered(addr) }.expect("it is busy");
         assert_eq!(space.stats().cached_areas, 0, "{pages} pages");
     }
+    check(&space);
+}
+/// A set of frames has room for its shares in lists of the space. Sets that are gone leave none behind.
+#[test]
+fn sets_of_frames_that_are_gone_take_no_memory() {
+    let span = vmalloc::PageRange::from_len(0x1000, 1 << 10).expect("not empty");
+    let space = Space::new(Options::new(span).frames(16).build(), Config::default()).expect("a space");
+    let after = |sets: usize| {
+        (0..sets).for_each(|_| drop(space.frames(4).expect("there are some")));
+        space.stats().metadata_bytes
+    };
+    assert_eq!(after(1000), after(1));
+}
+
+#[test]
+fn an_address_inside_the_first_page_frees_nothing() {
+    for config in [Config::default(), Config::default().unmap_on_free()] {
+        let space = direct(config, |it| it);
+        let alloc = || space.raw().alloc(&Request::new(2 * PAGE)).expect("there is room");
+        // So that the common way has room for one more.
+        [(); 20].map(|()| alloc()).into_iter().for_each(|addr| free(&space, addr));
+        let addr = alloc();
+        for inside in [1, 8, PAGE - 1] {
+            // SAFETY: it frees nothing.
+            let refused = unsafe { space.raw().free(addr + inside) };
+            assert_eq!(refused, Err(FreeError::Unaligned { addr: addr + inside }));
+        }
+        assert_eq!(space.usable_size(addr), Some(2 * PAGE));
+        free(&space, addr);
+        check(&space);
+    }
+}
+
+#[test]
+fn metadata_of_many_areas_is_counted() {
+    let space = direct(Config::default(), |it| it);
+    let before = space.stats().metadata_bytes;
+    let areas: Vec<_> = (0..1000)
+        .map(|_| space.raw().reserve(&Request::new(PAGE).tag("one")).expect("there is room"))
+        .collect();
+    let gained = space.stats().metadata_bytes - before;
+    assert!(gained >= 8 * areas.len() as u64, "{gained} bytes for {} tags", areas.len());
+    // SAFETY: the areas are the test's, and nothing uses them any more.
+    areas.into_iter().for_each(|addr| unsafe { space.raw().unreserve(addr) }.expect("it is busy"));
     check(&space);
 }

@@ -209,3 +209,14 @@ fn concurrent_free_of_a_group_succeeds_once() {
     }
     finish(&space);
 }
+
+#[test]
+fn a_group_that_is_freed_where_frees_trap_at_once_traps_at_once() {
+    let space = space(Config::default().trap_on_free(true));
+    let (offsets, sizes) = ([0x40 * PAGE, 0], [3 * PAGE, 2 * PAGE]);
+    let base = space.raw().alloc_congruent(&offsets, &sizes, PAGE).expect("room");
+    // SAFETY: nothing uses the addresses any more.
+    unsafe { space.raw().free_congruent(base, &offsets, &sizes) }.expect("it was made");
+    assert_eq!((space.stats().busy_areas, space.stats().lazy_areas), (0, 0));
+    finish(&space);
+}

@@ -77,6 +77,31 @@ fn pending_range_keeps_no_other_area_back() {
     }
 }
 
+/// Pages were to be decommitted and were refused. When they are committed again, no later purge takes
+/// them away.
+#[test]
+fn pages_that_are_committed_again_stay() {
+    for call in CALLS {
+        let space = space(1 << 10, lazy());
+        let addr = space.raw().reserve(&Request::new(8 * PAGE)).expect("room");
+        let pages = addr..addr + 8 * PAGE;
+        let all = std::slice::from_ref(&pages);
+        // SAFETY: the area is the test's, and nothing uses the pages that are taken away.
+        unsafe {
+            space.raw().commit(all).expect("there is memory");
+            refuse(&space, call, addr + 2 * PAGE);
+            assert!(matches!(space.raw().decommit(all), Err(AreaError::Platform(_))));
+            assert!(matches!(space.raw().commit(all), Err(AreaError::Platform(_))), "refused still");
+            space.platform().relent();
+            space.raw().commit(all).expect("there is memory");
+            space.purge().unwrap();
+            touch(&space, addr, 8);
+            space.raw().unreserve(addr).expect("it is busy");
+        }
+        finish(&space);
+    }
+}
+
 /// A part of an area was refused, and the machine has relented when the area is freed. Its addresses
 /// are not given back before that part is unmapped: later it would be taken from another owner.
 #[test]
