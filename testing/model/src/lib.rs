@@ -1,10 +1,10 @@
 //! What vmalloc is compared with: allocators too simple to be wrong.
 //!
-//! The area map answers questions whose right answer is easy to say and hard to compute quickly. This crate computes it slowly. A [`Generator`] makes programs of [`Op`]s from
-//! random numbers or from a fuzzer's bytes; a [`Session`] runs each one on a [`Map`] under test and
-//! on [`NaiveMap`], and compares results, errors, segments and figures after every step; a
-//! [`Failure`] shrinks what went wrong to the few operations that matter and prints the seed that
-//! brings it back.
+//! The area map answers questions whose right answer is easy to say and hard to compute quickly.
+//! This crate computes it slowly. A [`Generator`] makes programs of [`Op`]s from random numbers or
+//! from a fuzzer's bytes; a [`Session`] runs each one on a [`Map`] under test and on [`NaiveMap`],
+//! and compares results, errors, segments and figures after every step; a [`Failure`] shrinks what
+//! went wrong to the few operations that matter and prints the seed that brings it back.
 //!
 //! ```text
 //!   Seeded ─┐                       ┌─► map under test ─┐

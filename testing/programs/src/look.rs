@@ -114,16 +114,16 @@ pub struct Direct;
 impl<P: DirectMemory> Look<P> for Direct {
     fn fill(&self, platform: &P, _: usize, page: u64, word: u64) {
         words(platform, page).for_each(|at| {
-            // SAFETY: the program owns the page, which is mapped for writing, by the trait's condition;
-            // `DirectMemory` says that it is memory at this address.
+            // SAFETY: the program owns the page, which is mapped for writing, by the trait's
+            // condition; `DirectMemory` says that it is memory at this address.
             unsafe { at.write_volatile(word) };
         });
     }
 
     fn read(&self, platform: &P, _: usize, page: u64) -> Seen {
         let mut loaded = words(platform, page).map(|at| {
-            // SAFETY: the program owns the page, which is mapped for reading, by the trait's condition;
-            // `DirectMemory` says that it is memory at this address.
+            // SAFETY: the program owns the page, which is mapped for reading, by the trait's
+            // condition; `DirectMemory` says that it is memory at this address.
             unsafe { at.read_volatile() }
         });
         let first = loaded.next().unwrap_or_default();

@@ -11,7 +11,7 @@ use vmalloc::{AreaInfo, Frame, Kind, PageRange, Protection, Tag};
 /// Freed ranges that are remembered, to look at them after a flush.
 const REMEMBERED: usize = 40;
 
-/// What one page shows.
+/// The content of one page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Shown {
     /// It traps.
@@ -34,7 +34,7 @@ impl Shown {
     }
 }
 
-/// What an area was made for, and so which call ends it.
+/// The purpose of an area, and so the call that ends it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum What {
     Memory,
@@ -97,7 +97,7 @@ pub(crate) struct Group {
     pub(crate) sizes: Vec<usize>,
 }
 
-/// What a look-up tells of an area: address, bytes, pages, guard, kind and tag.
+/// The answer of a look-up: address, bytes, pages, guard, kind and tag.
 pub(crate) type Facts = (usize, usize, u64, bool, Kind, Option<Tag>);
 
 /// Returns what was told of an area.

@@ -198,8 +198,8 @@ impl<P: Platform> Program<P> {
         }
     }
 
-    /// Plays one program again and again, with the first, second, third … call of each kind failing.
-    /// Returns how many calls failed.
+    /// Plays one program again and again, with the first, second, third … call of each kind
+    /// failing. Returns how many calls failed.
     ///
     /// # Panics
     /// As [`play`](Self::play).

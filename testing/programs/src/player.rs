@@ -13,7 +13,7 @@ use vmalloc_model::Source;
 /// Steps that a failure tells of.
 const TOLD: usize = 16;
 
-/// What a program is played with.
+/// The rules and means of a program.
 pub(crate) struct Cast<'a, P: Platform> {
     pub(crate) look: &'a dyn Look<P>,
     pub(crate) acts: &'a [Act<P>],
@@ -58,8 +58,8 @@ impl<'a, P: Platform> Player<'a, P> {
         player
     }
 
-    /// Plays `ops` steps, or as many as there are choices for, and frees everything. Returns whether
-    /// a call has failed.
+    /// Plays `ops` steps, or as many as there are choices for, and frees everything. Returns
+    /// whether a call has failed.
     pub(crate) fn play(mut self, ops: usize) -> bool {
         while self.steps < ops && !self.source.is_exhausted() {
             self.step();
@@ -233,7 +233,7 @@ impl<'a, P: Platform> Player<'a, P> {
     pub(crate) fn check_trap(&mut self, page: u64) {
         let cpu = self.any_cpu();
         let leads = self.cast.look.leads(self.space.platform(), cpu, page) == Some(true);
-        // What was refused may lead somewhere until a purge has unmapped it.
+        // Refused pages may lead somewhere until a purge has unmapped them.
         let is_excused = leads && self.is_shaky && self.waits_for_unmap();
         assert!(
             !leads || is_excused,

@@ -160,8 +160,8 @@ pub(crate) fn random_bytes(source: &mut dyn Source, place: &Place) -> usize {
         0..32 => return (1 + source.below(8) as usize) * page,
         32..48 => 1 + source.below(9),
         48..58 => 1 + source.below(64.min(place.most)),
-        58..62 => 1 + source.below(300.min(place.most)),
-        62 => 1 + source.below(place.most),
+        58..61 => 1 + source.below(300.min(place.most)),
+        61 | 62 => 1 + source.below(place.most),
         _ if source.chance(128) => return WRONG_SIZES[source.below(6) as usize],
         _ => 1 + source.below(2 * place.span.len()),
     };

@@ -24,20 +24,27 @@ fn reserve(options: Options) -> Option<Faulty<Linux>> {
     }
 }
 
-fn play(seed: u64, options: Options) {
+/// Plays some programs with random settings, on areas of up to so many pages.
+fn play(program: &Program<Faulty<Linux>>, seed: u64, count: u64, options: Options) {
     let Some(platform) = reserve(options) else { return not_run("programs", format!("no {options:?}")) };
     let make = |config: Config| Some(Space::new(reserve(options)?, config).expect("an empty space"));
-    // The second is played on areas of several chunks.
-    program().seeds(seed, 3, 1_000, &platform.geometry(), make);
-    program().live(12).most_pages(6_000).seeds(seed + 4, 1, 800, &platform.geometry(), make);
+    program.seeds(seed, count, 1_000, &platform.geometry(), make);
+}
+
+/// Options of a space of some chunks, and of one of many.
+fn sizes() -> [Options; 2] {
+    [112, 1024].map(|mib| Options::new().exactly(mib * MIB).frame_bytes(4096 * MIB))
 }
 
 #[test]
 fn programs_hold_with_every_strategy() {
+    let [some, many] = sizes();
     for (nth, guards) in (0..).zip(Guards::all()) {
         for (other, batch) in (0..).zip(BatchAdvise::all()) {
-            let options = Options::new().exactly(112 * MIB).frame_bytes(512 * MIB).guards(guards);
-            play(40 * nth + 10 * other, options.batch_advise(batch));
+            let (seed, with) = (40 * nth + 10 * other, |it: Options| it.guards(guards).batch_advise(batch));
+            play(&program(), seed, 3, with(some));
+            // Areas of so many chunks are closed when they are purged.
+            play(&program().live(12).most_pages(40_000), seed + 4, 2, with(many));
         }
     }
 }
@@ -45,12 +52,13 @@ fn programs_hold_with_every_strategy() {
 #[test]
 fn programs_hold_with_frees_that_trap() {
     for (seed, stash) in [(300, 64 * MIB), (310, 0)] {
-        let options = Options::new().exactly(112 * MIB).frame_bytes(512 * MIB).trap_frees();
-        play(seed, options.stash_bytes(stash));
+        let [some, many] = sizes().map(|it| it.trap_frees().stash_bytes(stash));
+        play(&program(), seed, 3, some);
+        play(&program().live(12).most_pages(6_000), seed + 4, 1, many);
     }
 }
 
 #[test]
 fn programs_hold_where_memory_is_put_behind_new_areas_at_once() {
-    play(320, Options::new().exactly(16 * MIB).frame_bytes(512 * MIB).populate().dont_dump());
+    play(&program(), 320, 3, sizes()[0].populate().dont_dump());
 }

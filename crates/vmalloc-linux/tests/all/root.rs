@@ -36,23 +36,6 @@ fn buffers_of_children_are_memory_and_count() {
     assert!(matches!(taken, Some(SubspaceError::NoSpace(_))), "{taken:?}");
 }
 
-#[test]
-fn what_a_child_leaves_is_not_seen_by_the_next() {
-    let root = root();
-    for round in 1..5 {
-        let part = root.subspace("scratch", Placement::lowest(16 * MIB), SubspaceConfig::default()).unwrap();
-        let buffer = part.raw().alloc(&vmalloc::Request::new(MIB)).unwrap();
-        // SAFETY: the memory was just allocated, and is as large.
-        let bytes = unsafe {
-            std::slice::from_raw_parts_mut(std::ptr::with_exposed_provenance_mut::<u8>(buffer), MIB)
-        };
-        assert!(bytes.iter().all(|&byte| byte == 0), "round {round}");
-        bytes.fill(round);
-        // It is still handed out when its space ends.
-    }
-    assert_eq!(root.subspaces().next(), None);
-}
-
 /// A call that clears such memory would end this process.
 #[test]
 fn memory_that_is_mapped_for_reading_is_never_written() {

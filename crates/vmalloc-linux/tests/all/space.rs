@@ -38,22 +38,6 @@ fn assert_whole(space: &Space<Linux>) {
 }
 
 #[test]
-fn a_purge_starts_by_itself_above_the_threshold() {
-    // The caller's purge, which can be counted; the thread's is in `drain.rs`.
-    let options = Options::new().exactly(SPAN).without_drain_thread();
-    let space = open(options, Config::default().unmap_on_free().lazy_max_pages(100)).unwrap();
-    for _ in 0..1000 {
-        let addr = space.raw().alloc(&Request::new(4096)).unwrap();
-        free(&space, addr).unwrap();
-    }
-    let stats = space.stats();
-    assert!(stats.lazy_pages <= 102, "{stats:?}");
-    assert!(stats.purges <= 2 * 1000 / 100 + 1, "one purge for each {} pages: {stats:?}", 100);
-    assert!((1..=32).contains(&stats.longest_hold_areas), "{stats:?}");
-    assert_whole(&space);
-}
-
-#[test]
 fn a_cached_area_comes_back_mapped_and_zeroed_only_on_request() {
     let space = space(Config::default());
     let mut first = space.buffer(8192).unwrap();
@@ -70,37 +54,6 @@ fn a_cached_area_comes_back_mapped_and_zeroed_only_on_request() {
     assert!(third.iter().all(|&byte| byte == 0));
     drop(third);
     assert_whole(&space);
-}
-
-#[test]
-fn retention_keeps_its_budget_and_decays_to_nothing() {
-    let space = space(Config::default().cache_bytes(40 * 4096));
-    let areas: Vec<_> = (0..50).map(|_| space.raw().alloc(&Request::new(4096)).unwrap()).collect();
-    for addr in areas {
-        free(&space, addr).unwrap();
-    }
-    let stats = space.stats();
-    assert_eq!((stats.cached_pages, stats.lazy_pages), (40, 60));
-    for _ in 0..20 {
-        space.decay().unwrap();
-    }
-    assert_eq!(space.stats().cached_pages, 0);
-    assert_whole(&space);
-}
-
-#[test]
-fn emptying_what_is_cached_holds_the_lock_for_a_batch_at_a_time() {
-    // One node: a quarter of each of two, between which the thread may move, is rounded twice.
-    let space = space(Config::default().nodes(1));
-    let areas: Vec<_> = (0..1000).map(|_| space.raw().alloc(&Request::new(4096)).unwrap()).collect();
-    areas.into_iter().for_each(|addr| free(&space, addr).unwrap());
-    // The first decay finds none that were there before.
-    for expected in [(1000, 0), (750, 32)] {
-        space.decay().unwrap();
-        assert_eq!((space.stats().cached_areas, space.stats().longest_hold_areas), expected);
-    }
-    assert_whole(&space);
-    assert_eq!(space.stats().longest_hold_areas, 32);
 }
 
 #[test]

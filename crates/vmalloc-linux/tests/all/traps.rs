@@ -3,7 +3,7 @@
 use crate::common::trapping::*;
 use crate::common::*;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use vmalloc::{Config, Request};
+use vmalloc::Config;
 use vmalloc_linux::{BatchAdvise, Options, open};
 
 #[test]
@@ -49,26 +49,6 @@ fn a_stale_access_ends_the_program() {
                 "{status:#x}"
             );
         });
-    });
-}
-
-#[test]
-fn reused_memory_works_and_is_zero_where_zeros_are_asked_for() {
-    for_each_space(|space| {
-        for round in 0..200_usize {
-            let pages = 1 + round * 37 % 90;
-            let addr = alloc(space, pages);
-            fill_area(addr, pages, 0xaa);
-            free(space, addr);
-            let request = Request::new((1 + round * 53 % 90) * PAGE).zeroed();
-            let zeros = space.raw().alloc(&request).unwrap();
-            assert_area(zeros, 1 + round * 53 % 90, 0);
-            fill_area(zeros, 1 + round * 53 % 90, 1);
-            free(space, zeros);
-        }
-        let large = space.raw().alloc(&Request::new(LARGE * PAGE).zeroed()).unwrap();
-        assert_area(large, LARGE, 0);
-        free(space, large);
     });
 }
 

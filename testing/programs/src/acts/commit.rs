@@ -139,7 +139,7 @@ pub(super) fn misuse<P: Platform>(player: &mut Player<'_, P>) -> Option<()> {
     let is_whole = wrong == (start..end);
     let mut ranges = vec![wrong];
     if is_whole && is_reserved {
-        // The same pages twice.
+        // One page is in two ranges.
         ranges.push(start..start + page);
     }
     // SAFETY: each of them is refused.

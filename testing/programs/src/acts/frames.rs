@@ -47,7 +47,7 @@ pub(super) fn give<P: MapFrames>(player: &mut Player<'_, P>) {
     player.oracle.mine.extend(kept);
     player.tell(format_args!("{gone:?}"));
     (player.cast.end.give)(&player.space, &gone);
-    // They are nobody's now.
+    // They are the supply's now.
     misuse::map_foreign(player, gone.first().copied());
 }
 

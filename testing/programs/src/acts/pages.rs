@@ -81,7 +81,7 @@ pub(super) fn map<P: MapFrames>(player: &mut Player<'_, P>) {
 pub(super) fn unmap<P: MapFrames>(player: &mut Player<'_, P>) {
     let Some((nth, from, count)) = place(player, usize::MAX) else { return };
     let pages = &player.oracle.areas[nth].pages[from..];
-    // What is mapped, for the most part.
+    // Mapped pages, for the most part.
     let first = pages.iter().position(|shown| shown.is_something()).unwrap_or(0);
     let run = pages[first..].iter().take(count).take_while(|shown| shown.is_something()).count();
     let (start, end) = (from + first, from + first + run.max(1));

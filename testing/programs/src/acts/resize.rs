@@ -150,7 +150,7 @@ fn reallocated<P: DirectMemory>(player: &mut Player<'_, P>, nth: usize, to: usiz
 
 /// Returns bytes of an area of the player's.
 fn bytes_at<'a, P: DirectMemory>(_: &'a Player<'_, P>, addr: usize, count: usize) -> &'a [u8] {
-    // SAFETY: these bytes are the player's and mapped (`DirectMemory`), and nobody writes to them
-    // while they are looked at.
+    // SAFETY: these bytes are the player's and mapped (`DirectMemory`), and the player writes
+    // nothing while it looks at them.
     unsafe { std::slice::from_raw_parts(std::ptr::with_exposed_provenance(addr), count) }
 }

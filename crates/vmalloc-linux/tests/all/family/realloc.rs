@@ -45,25 +45,6 @@ fn resident(addr: usize, pages: usize) -> usize {
     present.iter().filter(|byte| **byte & 1 == 1).count()
 }
 
-#[test]
-fn an_area_grows_where_it_is_while_there_is_room_behind() {
-    in_both_modes(Config::default().max_slack_percent(0), |space| {
-        let addr = vmalloc(space, 3 * PAGE);
-        number(addr, 0..3);
-        // What the node keeps for the next of this size is in the way.
-        space.purge().unwrap();
-        for pages in [4, 5, 20, 600, 5000] {
-            assert_eq!(realloc(space, addr, pages * PAGE), addr);
-            assert!(traps(space, addr + pages * PAGE), "the guard behind {pages} pages");
-            assert!(!traps(space, addr + (pages - 1) * PAGE));
-        }
-        assert_numbered(addr, 0..3);
-        number(addr, 3..5000);
-        assert_numbered(addr, 0..5000);
-        free(space, addr);
-    });
-}
-
 /// Large areas that grow leave room for an eighth more, and use it without a call of the system.
 #[test]
 fn a_large_area_that_grows_has_room_to_grow_again() {

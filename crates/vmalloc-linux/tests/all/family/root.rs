@@ -1,7 +1,7 @@
 //! The family in sub-spaces.
 
 use super::*;
-use vmalloc::{FrameSupply, Policy, Protection, Request};
+use vmalloc::{FrameSupply, Protection, Request};
 use vmalloc_subspaces::{LIMIT_BYTES, Placement, Root, SubspaceConfig};
 
 const MIB: usize = 1 << 20;
@@ -11,43 +11,6 @@ fn take_of(linux: &Linux, count: usize) -> Vec<Frame> {
     linux.take_frames(&mut frames).unwrap();
     frames.reverse();
     frames
-}
-
-#[test]
-fn children_map_the_same_frames_at_addresses_of_their_own() {
-    for guards in Guards::all() {
-        let Ok(linux) = Linux::reserve(options(guards)) else { continue };
-        let root = Root::new(linux).unwrap();
-        let down = SubspaceConfig::default().config(Config::default().policy(Policy::Highest));
-        let low = root.subspace("low", Placement::lowest(64 * MIB), SubspaceConfig::default()).unwrap();
-        let high = root.subspace("high", Placement::highest(64 * MIB), down).unwrap();
-        let frames = take_of(root.platform(), 20);
-        let one = low.raw().map(&frames, Protection::ReadWrite, Some("one")).unwrap();
-        let other = high.raw().map_short(&frames).unwrap();
-        assert!(one < other && low.contains(one) && high.contains(other));
-        fill_from(one, 20, 1);
-        assert_filled(other, 20, 1);
-        let user = low.raw().alloc_shared(&Request::new(3 * PAGE)).unwrap();
-        let shown = low.raw().map_shared(user, PAGE, Protection::Read, None).unwrap();
-        set(user, 5);
-        assert_eq!(get(shown), 5);
-        // SAFETY: nothing uses them any more.
-        unsafe {
-            high.raw().unmap_short(other, 20).unwrap();
-            low.raw().unmap(one).unwrap();
-            low.raw().free(user).unwrap();
-            low.raw().unmap(shown).unwrap();
-        }
-        low.purge().unwrap();
-        high.purge().unwrap();
-        for addr in [one, other, user, shown] {
-            assert_eq!(peek(root.platform(), (addr / PAGE) as u64), None);
-        }
-        assert!(root.subspaces().all(|part| part.used_bytes == 0));
-        // SAFETY: nothing leads to them any more.
-        unsafe { root.platform().give_frames(&frames) };
-        take_of(root.platform(), FRAMES);
-    }
 }
 
 #[test]
@@ -75,21 +38,5 @@ fn a_limit_holds_for_every_kind() {
         let exec = space.raw().alloc_exec(&Request::new(200 * PAGE)).unwrap();
         // SAFETY: as above.
         unsafe { space.raw().free(exec) }.unwrap();
-    }
-}
-
-#[test]
-fn what_a_child_has_mapped_ends_with_it() {
-    for guards in Guards::all() {
-        let Ok(linux) = Linux::reserve(options(guards)) else { continue };
-        let root = Root::new(linux).unwrap();
-        let frames = take_of(root.platform(), 3);
-        let space = root.subspace("first", Placement::lowest(64 * MIB), SubspaceConfig::default()).unwrap();
-        let addr = space.raw().map(&frames, Protection::ReadWrite, None).unwrap();
-        fill_from(addr, 3, 1);
-        drop(space);
-        assert_eq!(peek(root.platform(), (addr / PAGE) as u64), None);
-        let next = root.subspace("next", Placement::lowest(64 * MIB), SubspaceConfig::default()).unwrap();
-        assert!(next.zeroed_buffer(MIB).unwrap().iter().all(|byte| *byte == 0));
     }
 }

@@ -1,40 +1,10 @@
 //! `vmalloc_user`: memory that is shown at several addresses.
 
 use super::*;
-use vmalloc::{AreaError, FrameSupply, Protection, Request};
+use vmalloc::{AreaError, Protection, Request};
 
 fn remap(space: &Space<Linux>, addr: usize, pages: usize) -> Result<usize, AreaError> {
     space.raw().map_shared(addr, pages * PAGE, Protection::ReadWrite, None)
-}
-
-/// The lot outlives the area, and goes back when the last that shows it is flushed.
-#[test]
-fn frames_come_back_with_the_last_that_shows_them() {
-    in_both_modes(Config::default(), |space| {
-        let addr = space.raw().alloc_shared(&Request::new(10_000 * PAGE)).unwrap();
-        let other = remap(space, addr + 9_000 * PAGE, 1).unwrap();
-        set(other, 42);
-        free(space, addr);
-        space.purge().unwrap();
-        assert!(traps(space, addr) && get(other) == 42);
-        let refused = space.platform().take_frames(&mut vec![Frame(0); FRAMES - 9_999]);
-        assert_eq!(refused.map_err(|refused| refused.fault), Err(PlatformFault::OutOfMemory));
-        vunmap(space, other);
-        space.purge().unwrap();
-        assert!(traps(space, other));
-        give(space, &take(space, FRAMES));
-    });
-}
-
-/// Freed frames are given back before an allocation is refused.
-#[test]
-fn frames_of_freed_areas_are_there_for_the_next() {
-    in_both_modes(Config::default(), |space| {
-        for _ in 0..3 {
-            let addr = space.raw().alloc_shared(&Request::new(10_000 * PAGE)).unwrap();
-            free(space, addr);
-        }
-    });
 }
 
 #[test]
