@@ -17,7 +17,8 @@ use vmalloc::{Discard, PageRange};
 /// A look (`PAGEMAP_SCAN`) takes 1.7 µs and 16 ns for each page that has memory; filling a page
 /// that has memory takes 50 ns. So a look costs what filling 32 such pages does. A page without
 /// memory costs a page fault more, 1.9 µs, but only once: it has memory from then on. Measured on
-/// Linux 6.18 with 1 to 16,384 pages: `cargo run --release -p vmalloc-bench --features buffers --bin memory -- slots`
+/// Linux 6.18 with 1 to 16,384 pages:
+/// `cargo run --release -p vmalloc-bench --features buffers --bin memory -- slots`
 /// prints the three figures for this machine.
 const UNSEEN_PAGES: u64 = 32;
 

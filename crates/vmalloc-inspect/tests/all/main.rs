@@ -7,7 +7,7 @@ mod garbage;
 mod hostile;
 mod live;
 
-/// What the other process is: this test, with a role.
+/// Plays the role of another process, if one is asked for.
 #[test]
 fn subject() {
     common::play();
