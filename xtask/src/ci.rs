@@ -37,10 +37,10 @@ fn all() -> Vec<Step> {
         step("build of the tests", "cargo test --workspace --no-run").builds(),
         // What tests preload: cargo builds no dynamic library for a test by itself.
         step("build of the libraries", &format!("cargo build {LIBRARIES}")).after("build of the tests").builds(),
-        step("build of the schedules", "cargo test -p vmalloc-schedules --target-dir target/schedules --no-run")
+        step("build of the schedules", "cargo test -p vmalloc-schedules --test all --target-dir target/schedules --no-run")
             .env("RUSTFLAGS", SHUTTLE)
             .builds(),
-        step("schedules", "cargo test -p vmalloc-schedules --target-dir target/schedules")
+        step("schedules", "cargo test -p vmalloc-schedules --test all --target-dir target/schedules")
             .env("RUSTFLAGS", SHUTTLE)
             .after("build of the schedules"),
         step("build of the models", &format!("{models} --no-run")).env("RUSTFLAGS", LOOM).builds(),
@@ -52,7 +52,7 @@ fn all() -> Vec<Step> {
         step("provenance", "target/debug/xtask-source provenance").after("build of the tests"),
         step("lints", "cargo clippy --quiet --workspace --all-targets -- -D warnings").after("build of the tests"),
         step("lints of the kernel", "cargo clippy --quiet --release --locked -- -D warnings").folder("testing/kernel"),
-        step("lints of explored code", "cargo clippy --quiet -p vmalloc -p vmalloc-schedules --all-targets --target-dir target/schedules -- -D warnings")
+        step("lints of explored code", "cargo clippy --quiet -p vmalloc -p vmalloc-schedules --lib --test all --target-dir target/schedules -- -D warnings")
             .env("RUSTFLAGS", SHUTTLE)
             .after("schedules"),
         step("lints of modelled code", &format!("cargo clippy --quiet {MODELS} --all-targets --target-dir target/loom -- -D warnings"))

@@ -39,8 +39,11 @@ fn all(seed: u64) -> Vec<Step> {
         step("packages", &format!("apt-get install -qq -y --no-install-recommends {PACKAGES}")),
         step("tools", "cargo install --quiet --locked cargo-deny cargo-fuzz"),
         random(step("tests", "cargo test --workspace"), 4).after("packages"),
-        random(step("schedules", "cargo test -p vmalloc-schedules --target-dir target/schedules"), 10)
-            .env("RUSTFLAGS", "--cfg shuttle"),
+        random(
+            step("schedules", "cargo test -p vmalloc-schedules --test all --target-dir target/schedules"),
+            10,
+        )
+        .env("RUSTFLAGS", "--cfg shuttle"),
         xtask("mutants", "mutants"),
         xtask("Miri", "miri --seeds 8"),
         xtask("sanitizer of addresses", "sanitize address"),

@@ -11,14 +11,14 @@
 //! | [`relay`] | one CPU allocates, another frees, a ring between |
 //! | [`pinning`], [`marks`] | which CPUs threads run on; what so many threads have to reach |
 //! | [`pairs`] | single pairs: the tail of their distribution |
-//! | [`mappings`] | pages that are there already, and areas that grow: against what the kernel and the C library offer |
+//! | `mappings` | pages that are there already, and areas that grow: against what the kernel and the C library offer |
 //! | [`contention`] | 128 CPUs played by one thread: which locks they take, and which CPUs would wait |
 //! | [`counting_lock`], [`recorded_lock`] | a lock that counts its waits, and one that notes its takers |
 //! | [`c_calls`] | calls of the C library beside those of Rust |
-//! | [`rseq`] | restartable sequences in place of a node's lock |
+//! | `rseq` | restartable sequences in place of a node's lock |
 //! | [`callgrind`] | counting windows of instructions inside one run |
-//! | [`buffers`] | large buffers: allocate, touch, free |
-//! | [`memory`] | big areas, pools of pages, slots, stacks, frees that trap |
+//! | `buffers` | large buffers: allocate, touch, free |
+//! | `memory` | big areas, pools of pages, slots, stacks, frees that trap |
 //! | [`rounds`], [`scene`] | windows of those that are compared, in turn; what many CPUs do with one space |
 //! | [`heap`], [`output`] | the small tools |
 //!

@@ -59,13 +59,3 @@ fn parse(text: &str) -> Option<u64> {
         None => text.parse().ok(),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn numbers_are_decimal_or_hexadecimal() {
-        assert_eq!(super::parse("12"), Some(12));
-        assert_eq!(super::parse("0xfF"), Some(255));
-        assert_eq!(super::parse("ten"), None);
-    }
-}

@@ -5,7 +5,6 @@
 //! - [`dynamic_library`] finds a library that programs of a test run with.
 //! - [`env`] has the seeds and lengths of random tests.
 #![deny(unsafe_code)]
-#![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod env;
 mod library;

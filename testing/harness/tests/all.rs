@@ -1,7 +1,7 @@
 //! Tests of what tests share.
 
 use std::process::Command;
-use vmalloc_harness::{OwnProcess, in_own_process, not_run, test_name};
+use vmalloc_harness::{OwnProcess, env, in_own_process, not_run, test_name};
 
 mod inner {
     #[test]
@@ -81,4 +81,19 @@ fn one_thread_is_enough() {
             .expect("it starts");
         assert!(tests.success());
     });
+}
+
+#[test]
+fn numbers_are_decimal_or_hexadecimal() {
+    let name = "numbers_are_decimal_or_hexadecimal";
+    let given = std::env::var("VMALLOC_SEED").ok();
+    let Some(own) = OwnProcess::of(name) else {
+        let expected = if given.as_deref() == Some("0xfF") { 255 } else { 12 };
+        assert_eq!((env::seed(7), env::ops(5)), (expected, 15));
+        return;
+    };
+    own.env("VMALLOC_SEED", "12").env("VMALLOC_EFFORT", "3").passes();
+    let own = |seed| OwnProcess::of(name).expect("this is the parent").env("VMALLOC_SEED", seed);
+    own("0xfF").env("VMALLOC_EFFORT", "0x3").passes();
+    assert!(!own("ten").output().status.success(), "it is no number");
 }

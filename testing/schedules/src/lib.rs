@@ -2,7 +2,7 @@
 //! lock and each atomic operation which thread runs next.
 //!
 //! ```sh
-//! RUSTFLAGS="--cfg shuttle" cargo test -p vmalloc-schedules --target-dir target/schedules
+//! RUSTFLAGS="--cfg shuttle" cargo test -p vmalloc-schedules --test all --target-dir target/schedules
 //! ```
 //!
 //! Without the cfg this crate is empty, and no ordinary build knows of the scheduler.

@@ -31,7 +31,7 @@
 pub mod dice;
 mod kind;
 mod life;
-mod look;
+pub mod look;
 mod owners;
 mod pools;
 mod world;

@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
 /// Returns whether a byte can be read: process_vm_readv(2) tells, and traps nowhere.
-pub(crate) fn can_be_read(addr: usize) -> bool {
+pub fn can_be_read(addr: usize) -> bool {
     let mut byte = 0_u8;
     let to = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
     let from = libc::iovec { iov_base: std::ptr::with_exposed_provenance_mut(addr), iov_len: 1 };
@@ -21,7 +21,7 @@ pub(crate) fn can_be_read(addr: usize) -> bool {
 }
 
 /// Returns whether there is memory behind a page, or the page of zeros: proc_pid_pagemap(5) tells.
-pub(crate) fn has_memory(addr: usize) -> bool {
+pub fn has_memory(addr: usize) -> bool {
     const PRESENT: u64 = 1 << 63;
     let mut entry = [0; size_of::<u64>()];
     let map = File::open("/proc/self/pagemap").expect("a process may look at itself");
@@ -66,7 +66,7 @@ const IS_ZERO_PAGE: u64 = 1 << 5;
 
 /// Returns how many pages of a range have memory of their own; `None` where the kernel does not
 /// tell (before Linux 6.7).
-pub(crate) fn resident(range: Range<usize>) -> Option<u64> {
+pub fn resident(range: Range<usize>) -> Option<u64> {
     let map = File::open("/proc/self/pagemap").expect("a process may look at itself");
     let (mut regions, mut pages, mut start) = ([Region::default(); 64], 0, range.start as u64);
     while start < range.end as u64 {
@@ -88,29 +88,4 @@ pub(crate) fn resident(range: Range<usize>) -> Option<u64> {
         start = scan.walk_end;
     }
     Some(pages)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pages_that_were_written_are_resident_and_those_that_were_read_are_not() {
-        let anonymous = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: a new mapping, which is never unmapped.
-        let memory = unsafe {
-            libc::mmap(std::ptr::null_mut(), 200 * PAGE, libc::PROT_READ | libc::PROT_WRITE, anonymous, -1, 0)
-        };
-        let start = memory.expose_provenance();
-        for page in (0..150).step_by(2) {
-            let byte = std::ptr::with_exposed_provenance_mut::<u8>(start + page * PAGE);
-            // SAFETY: the mapping is this test's.
-            unsafe { byte.write_volatile(1) };
-            // SAFETY: as above.
-            assert_eq!(unsafe { byte.add(PAGE).read_volatile() }, 0);
-        }
-        assert!(matches!(resident(start..start + 200 * PAGE), None | Some(75)));
-        assert!(has_memory(start) && !has_memory(start + 190 * PAGE));
-        assert!(can_be_read(start) && !can_be_read(8));
-    }
 }

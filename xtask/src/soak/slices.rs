@@ -88,15 +88,24 @@ const SHUTTLE: &str = "--cfg shuttle";
 /// Explored schedules, of a seed of its own.
 fn schedules() -> Slice {
     let command = |seed: u64, length: Duration| {
-        let mut cargo = cargo(&["test", "-p", "vmalloc-schedules", "--target-dir", "target/schedules"]);
-        cargo.args(["--test", "scenarios", "--test", "blocks", "--", "--nocapture"]);
+        let mut cargo =
+            cargo(&["test", "-p", "vmalloc-schedules", "--test", "all", "--target-dir", "target/schedules"]);
+        cargo.args(["--", "scenarios::", "blocks::", "--nocapture"]);
         cargo.env("RUSTFLAGS", SHUTTLE).env("VMALLOC_SEED", seed.to_string());
         // Some hundred a second, in some forty scenarios.
         cargo.env("VMALLOC_SCHEDULES", (length.as_secs() * 10).max(100).to_string());
         cargo
     };
-    let mut build =
-        cargo(&["test", "-p", "vmalloc-schedules", "--target-dir", "target/schedules", "--no-run"]);
+    let mut build = cargo(&[
+        "test",
+        "-p",
+        "vmalloc-schedules",
+        "--test",
+        "all",
+        "--target-dir",
+        "target/schedules",
+        "--no-run",
+    ]);
     build.env("RUSTFLAGS", SHUTTLE);
     Slice {
         name: "schedules".into(),

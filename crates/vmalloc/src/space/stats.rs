@@ -110,7 +110,7 @@ impl<P: Platform> Space<P> {
         stats.pooled_pages += blocks.ready * self.short.slots();
         (stats.blocks, stats.blocks_made) = (blocks.blocks, blocks.made);
         stats.blocks_freed = blocks.freed;
-        let kept = self.short.bytes() + self.frame_sets.lock().bytes() + self.areas.table_bytes();
+        let kept = self.short.bytes() + self.areas.table_bytes() + self.frame_sets.lock().bytes();
         let map = self.areas.map();
         stats.free_pages = map.free_pages();
         stats.largest_free_pages = map.largest_free();

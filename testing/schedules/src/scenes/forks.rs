@@ -36,6 +36,28 @@ pub fn fork_meets_everything() {
     world.finish();
 }
 
+/// Looks at the whole space take its locks in the order of a fork: none of the two waits for ever.
+pub fn a_fork_meets_looks() {
+    let world = World::new(16, Config::default().cache_bytes(2 * World::PAGE).guard(false));
+    let addr = world.raw().reserve(&Request::new(World::PAGE).tag("io")).expect("there is room");
+    world.run([
+        |world: &World| {
+            world.quiesce();
+            point();
+            // SAFETY: this thread has just called `quiesce`.
+            unsafe { world.resume() };
+        },
+        |world| {
+            assert_eq!(world.stats().span_pages, 16);
+            assert!(world.areas().count() >= 1 && world.cached().count() <= 16);
+        },
+        work,
+    ]);
+    // SAFETY: nothing uses the addresses any more.
+    unsafe { world.raw().unreserve(addr) }.expect("it was reserved");
+    world.finish();
+}
+
 /// A child of a fork goes on with what others left: it loses no more than what they own.
 pub fn forked_meanwhile() {
     let world = World::new(24, Config::default().cache_bytes(2 * World::PAGE).guard(false).lazy_max_pages(3));

@@ -6,7 +6,7 @@ use vmalloc_schedules::{Flushes, Plan, explore, scenes};
 
 /// Schedules of a scenario with points at locks and changes; a tenth as many more with points at
 /// every access.
-const SCHEDULES: usize = 2_000;
+const SCHEDULES: usize = 1_000;
 
 macro_rules! holds {
     ($($module:ident::$name:ident $(($flushes:expr))?;)*) => {$(
@@ -41,6 +41,7 @@ holds! {
     look_ups::found_with_its_own_annotation_when_reused;
     look_ups::found_while_it_is_resized;
     forks::fork_meets_everything;
+    forks::a_fork_meets_looks;
     forks::forked_meanwhile;
     forks::forked_while_in_need;
     forks::forked_while_areas_are_joined;

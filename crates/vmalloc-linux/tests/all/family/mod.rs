@@ -17,6 +17,7 @@ use crate::common::{StopAtEnd, opened, peek};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vmalloc::{AllocError, Config, Frame, FrameSupply, Platform, PlatformFault, Space, Unbacked};
+use vmalloc_harness::env;
 use vmalloc_linux::{Guards, Linux, Options, open};
 
 const PAGE: usize = 4096;

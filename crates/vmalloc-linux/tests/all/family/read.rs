@@ -47,7 +47,7 @@ fn reading_while_others_free_and_map_never_faults() {
                 let start = space.platform().memory_start();
                 let mut to = vec![0; 100 * PAGE];
                 let (mut read, mut round) = (0, 0);
-                while round < 600 || read == 0 {
+                while round < 120 * env::effort() || read == 0 {
                     round += 1;
                     let first = start + round % 40 * PAGE;
                     read += space.read(first + 1, &mut to);

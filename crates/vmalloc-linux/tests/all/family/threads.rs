@@ -36,7 +36,7 @@ fn another_thread_may_end_a_mapping() {
 /// One kind of mapping after the other, each checked through the linear map.
 fn hammer(space: &Space<Linux>, thread: u8) {
     let frames = take_scattered(space, 66);
-    for round in 0..600_usize {
+    for round in 0..150 * env::effort() {
         let len = 2 + (round * 5 + usize::from(thread)) % 65;
         let (part, value) = (&frames[..len], thread ^ round as u8);
         let addr = match round % 3 {
