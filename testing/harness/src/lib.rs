@@ -3,7 +3,7 @@
 //! - [`in_own_process`] runs a test in a process that it has for itself.
 //! - [`not_run`] notes what could not be run here, and why, where nothing can hide it.
 //! - [`dynamic_library`] finds a library that programs of a test run with.
-//! - [`env`] has the seeds and lengths of random tests.
+//! - [`mod@env`] has the seeds and lengths of random tests.
 #![deny(unsafe_code)]
 
 pub mod env;

@@ -6,7 +6,8 @@
 //! or a change that makes no difference.
 //!
 //! - [`syntax`]: the sites. [`switch`]: a text with switches. [`mutant`]: which are drawn or named.
-//! - [`tree`]: the copy. [`mod@build`] and [`runs`]: cargo, and the binaries. [`lists`]: what is known.
+//! - [`tree`]: the copy. [`mod@build`] and [`runs`]: cargo, and the binaries. [`lists`]: what is
+//!   known.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod build;
