@@ -8,6 +8,8 @@ use std::path::Path;
 
 /// Names of what may be missing, and why.
 const MAY_BE_MISSING: &str = ".ci/may-be-missing";
+/// The longest step takes ten minutes on a quiet machine.
+const LIMIT_S: u64 = 45 * 60;
 const SHUTTLE: &str = "--cfg shuttle";
 const LOOM: &str = "--cfg loom";
 /// The crates with models of weak memory.
@@ -25,7 +27,7 @@ Two steps run at a time. Their output goes to target/ci, with a report. Fails as
 
 pub(crate) fn run(words: Words) -> Result<()> {
     words.end()?;
-    steps::run("ci", &all(), Some(Path::new(MAY_BE_MISSING)))
+    steps::run("ci", &all(), LIMIT_S, Some(Path::new(MAY_BE_MISSING)))
 }
 
 fn all() -> Vec<Step> {

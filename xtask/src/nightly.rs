@@ -14,6 +14,9 @@ well if anything was not run.
 
   NAME…  Only the steps with one of these in their names";
 
+/// The clients take hours to build.
+const LIMIT_S: u64 = 6 * 3600;
+
 pub(crate) fn run(words: Words) -> Result<()> {
     let names = words.rest()?;
     // Of the clock, so that no two nights have the same.
@@ -24,7 +27,7 @@ pub(crate) fn run(words: Words) -> Result<()> {
         bail!("no step has {names:?} in its name");
     }
     println!("VMALLOC_SEED={seed}");
-    steps::run("nightly", &chosen, None)
+    steps::run("nightly", &chosen, LIMIT_S, None)
 }
 
 /// The packages of Debian that steps call.

@@ -18,11 +18,13 @@ pub(crate) struct Step {
     pub(crate) builds: bool,
 }
 
-/// The files that all steps write.
+/// The files that all steps write, and their limit.
 pub(crate) struct Place {
     pub(crate) logs: PathBuf,
     /// What was not run: see `vmalloc_harness::not_run`.
     pub(crate) not_run: PathBuf,
+    /// The most seconds of a step: one that hangs fails.
+    pub(crate) limit_s: u64,
 }
 
 /// The end of a step.
@@ -84,8 +86,10 @@ impl Step {
         let path = place.logs.join(format!("{}.log", self.name.replace(' ', "-")));
         let log = File::create(&path).with_context(|| format!("can't write {}", path.display()))?;
         let start = Instant::now();
-        let status = Command::new(&self.words[0])
-            .args(&self.words[1..])
+        // timeout(1) ends what a step has started as well.
+        let status = Command::new("timeout")
+            .args(["--kill-after=10", &place.limit_s.to_string()])
+            .args(&self.words)
             .current_dir(self.folder)
             .env("CARGO_INCREMENTAL", "0")
             .env("VMALLOC_NOT_RUN", &place.not_run)

@@ -20,16 +20,16 @@ struct State {
     broken: Option<anyhow::Error>,
 }
 
-/// Runs the steps, and prints a report, which it also writes to `target/NAME/report.txt`.
+/// Runs the steps, each for `limit_s` seconds at most, and prints a report, which it also writes to `target/NAME/report.txt`.
 ///
 /// # Errors
 /// If a step fails, or if something was not run that the file `may_be_missing` does not list.
-pub(crate) fn run(name: &str, steps: &[Step], may_be_missing: Option<&Path>) -> Result<()> {
+pub(crate) fn run(name: &str, steps: &[Step], limit_s: u64, may_be_missing: Option<&Path>) -> Result<()> {
     let logs = Path::new("target").join(name);
     fs::create_dir_all(&logs).with_context(|| format!("can't make {}", logs.display()))?;
     let not_run = std::path::absolute(logs.join("not-run.txt"))?;
     fs::write(&not_run, "")?;
-    let place = Place { logs, not_run };
+    let place = Place { logs, not_run, limit_s };
     let start = Instant::now();
     let done = work(steps, &place)?;
     let mut report = table(&done);
