@@ -64,7 +64,9 @@ fn all(seed: u64) -> Vec<Step> {
             .env("PKG_CONFIG_PATH", "../../../target/c-library/lib/pkgconfig")
             .after("C library"),
         xtask("clients", "clients").after("packages"),
-        step("dependencies", "cargo deny check").after("tools"),
+        step("dependencies", "cargo deny --offline check bans licenses sources").after("tools"),
+        // Of a database that github.com has.
+        step("advisories", "cargo deny check advisories").after("tools"),
         step("benches with all their peers", "cargo test -p vmalloc-bench --features peers"),
         step("driver", "cargo run --quiet --release -p vmalloc-cli -- test performance test_loop_count=2000"),
         step("published results", "cargo run --quiet --release -p vmalloc-cli -- reproduce").after("driver"),
