@@ -30,7 +30,7 @@ pub(crate) fn run(words: Words) -> Result<()> {
     steps::run("ci", &all(), LIMIT_S, Some(Path::new(MAY_BE_MISSING)))
 }
 
-fn all() -> Vec<Step> {
+pub(crate) fn all() -> Vec<Step> {
     let models = format!("cargo test {MODELS} --lib --target-dir target/loom");
     vec![
         step("format", "cargo fmt --all --check"),

@@ -34,7 +34,7 @@ pub(crate) fn run(words: Words) -> Result<()> {
 const PACKAGES: &str = "abigail-tools apt-utils binutils clang cmake dpkg-dev g++ gcc gdb libpython3-testsuite make memcached \
     nodejs pkg-config postgresql python3 python3-venv qemu-system-x86 redis-server sqlite3 tcl valgrind xz-utils";
 
-fn all(seed: u64) -> Vec<Step> {
+pub(crate) fn all(seed: u64) -> Vec<Step> {
     let random = |step: Step, effort: usize| step.env("VMALLOC_SEED", seed).env("VMALLOC_EFFORT", effort);
     let xtask = |name, words: &str| step(name, &format!("cargo xtask {words}"));
     let fuzzing = "soak --hours 0.3 --slice 60";

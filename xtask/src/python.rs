@@ -9,7 +9,7 @@ pub(crate) const HELP: &str = "\
 Build the Python package with maturin and run its tests
 
 It makes an environment in `target/python-venv`, and installs maturin, numpy and pytest there by
-pip. Where pip can't have them it says NOT RUN, and succeeds.
+pip. Where pip can't have them, the package is on the list of what was not run.
 
   --python PROGRAM  The interpreter
   --build           Build it and install it there, and run no tests: for programs that use it.";

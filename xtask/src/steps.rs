@@ -132,6 +132,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn steps_have_names_of_their_own_and_wait_for_steps_that_there_are() {
+        for steps in [crate::ci::all(), crate::nightly::all(1)] {
+            let names: BTreeSet<_> = steps.iter().map(|step| step.name).collect();
+            assert_eq!(names.len(), steps.len());
+            assert!(steps.iter().flat_map(|step| &step.after).all(|name| names.contains(name)));
+        }
+    }
+
+    #[test]
     fn what_is_listed_may_be_missing() {
         let list = "# Why\nspace::fork\n";
         assert!(is_listed("space::fork: no fork here", list));

@@ -231,7 +231,7 @@ fn measure(binaries: &[Binary], notes: &Path, args: &Args) -> Result<Vec<Part>, 
     let mut all = Vec::new();
     for (binary, (_, told)) in &measured {
         let (parts, left_out) = runs::parts(binary, told, most);
-        left_out.iter().for_each(|test| println!("NOT RUN: {} {test}", binary.name));
+        left_out.iter().for_each(|test| println!("left out: {} {test}", binary.name));
         all.extend(parts);
     }
     all.sort_by_key(|part| part.time);
@@ -304,7 +304,7 @@ fn tell(results: &BTreeMap<String, bool>, mutants: &[Mutant], lists: &Lists) -> 
     let known = lists.caught.iter().chain(lists.survivors.keys());
     let missing = known.filter(|name| !results.contains_key(*name)).count();
     if missing > 0 {
-        println!("NOT RUN: {missing} that are listed");
+        println!("{missing} that are listed were not asked for");
     }
     lost.is_empty() && unexplained.is_empty()
 }

@@ -6,8 +6,7 @@ use std::time::Duration;
 #[test]
 fn interrupted_sequences_lose_no_entry_and_make_none() {
     let Some(area) = Area::find().filter(|area| area.is_registered()) else {
-        println!("NOT RUN: the C library has not registered this thread");
-        return;
+        return vmalloc_harness::not_run("rseq", "the C library has not registered this thread");
     };
     let mut rseq = Restartable::new(area);
     let before = rseq.entries();
