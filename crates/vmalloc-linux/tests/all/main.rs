@@ -12,6 +12,7 @@ mod commit;
 mod drain;
 mod environment;
 mod family;
+mod first_contact;
 mod fork;
 mod forked_roots;
 mod frame_pages;
