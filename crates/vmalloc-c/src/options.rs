@@ -65,8 +65,8 @@ pub const VMALLOC_ADVISE_LOOP: u32 = 3;
 pub struct vmalloc_options {
     /// `sizeof(vmalloc_options)`: `VMALLOC_OPTIONS_INIT` sets it.
     pub size: usize,
-    /// Addresses to reserve, in bytes: by default a 256th of those that are left, up to 1 TiB. Where
-    /// that is refused, a half, a quarter … of it.
+    /// Addresses to reserve, in bytes: by default a 256th of those that are left, up to 1 TiB.
+    /// Where that is refused, a half, a quarter … of it.
     pub max_bytes: usize,
     /// The least addresses to reserve: 16 MiB by default.
     pub min_bytes: usize,

@@ -28,6 +28,11 @@ use std::iter;
 use std::ptr;
 use vmalloc::{DirectMemory, PageRange, Platform, PlatformError, PlatformFault, ReadNofault, Relocate};
 
+/// Areas of so many pages are copied: up to there a copy takes no longer than the two calls that
+/// move an area, and costs no mappings. (1 page: 27 µs beside 41; 4: 39 beside 44; 8: 73 beside 48,
+/// on a busy machine.)
+const COPIED_PAGES: u64 = 4;
+
 /// The most runs that are moved.
 const RUNS_MAX: usize = 8;
 
@@ -40,13 +45,13 @@ unsafe impl DirectMemory for Linux {}
 
 // SAFETY: `relocate` moves the pages themselves, so `to` holds the content that `from` held.
 unsafe impl Relocate for Linux {
-    /// Moves neither frame pages, nor pages of which the protection is not known, nor ranges of
-    /// more than eight mappings, nor small areas with [`Guards::Userfault`](crate::Guards): for these
-    /// it is unsupported. Protections go with the pages.
+    /// Moves neither areas of four pages or less, nor frame pages, nor pages of which the
+    /// protection is not known, nor ranges of more than eight mappings, nor small areas with
+    /// [`Guards::Userfault`](crate::Guards): for these it is unsupported. Protections go with the pages.
     unsafe fn relocate(&self, from: PageRange, to: PageRange) -> Result<(), PlatformError> {
         self.check(from)?;
         self.check(to)?;
-        let runs = self.movable_runs(from).filter(|_| self.is_by_mapping(from));
+        let runs = self.movable_runs(from).filter(|_| from.len() > COPIED_PAGES && self.is_by_mapping(from));
         let runs = runs.filter(|_| from.len() == to.len() && from.intersection(&to).is_none());
         let runs = runs.ok_or_else(|| unsupported(Errno::INVAL))?;
         self.make_room(to)?;

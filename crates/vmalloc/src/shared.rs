@@ -93,6 +93,12 @@ impl<T: FromZeros> Lent<T> {
         assert!(at.cast::<T>().is_aligned(), "a platform has lent memory of another alignment");
         Self(NonNull::slice_from_raw_parts(at.cast(), count))
     }
+
+    /// Returns records for a test.
+    #[cfg(test)]
+    pub(crate) fn leaked(count: usize) -> Self {
+        Self(NonNull::from(Box::leak(<[T]>::new_box_zeroed_with_elems(count).expect("memory"))))
+    }
 }
 
 impl<T> Deref for Lent<T> {

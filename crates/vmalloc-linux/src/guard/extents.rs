@@ -79,16 +79,17 @@ impl Extents {
         joined.finish(act)
     }
 
-    /// Calls `act` with the runs of closed pages that have to be opened for `range`, ascending,
-    /// until it fails. The caller opens each of them, and then says so by
-    /// [`set_open`](Self::set_open).
+    /// Calls `act` with the runs of closed pages that have to be opened for `range` in the chunks
+    /// of `part` of it, ascending, until it fails. The caller opens each of them, and then says so
+    /// by [`set_open`](Self::set_open).
     pub(crate) fn closed_runs<E>(
         &self,
         range: PageRange,
+        part: PageRange,
         mut act: impl FnMut(PageRange) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut joined = Joined::default();
-        for chunk in self.chunks_of(range) {
+        for chunk in self.chunks_of(part) {
             let wanted = self.wanted(chunk, range);
             let (before, after) = match self.extent(chunk) {
                 None => (wanted, None),
@@ -229,7 +230,7 @@ mod tests {
 
     fn closed(extents: &Extents, range: PageRange) -> Vec<PageRange> {
         let mut runs = Vec::new();
-        let Ok(()) = extents.closed_runs(range, |run| {
+        let Ok(()) = extents.closed_runs(range, range, |run| {
             runs.push(run);
             Ok::<_, Infallible>(())
         });

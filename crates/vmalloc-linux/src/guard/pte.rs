@@ -4,8 +4,9 @@
 //! - Pages are **opened** under [`OPENING`], for two areas may lie in one chunk. The order is:
 //!   marks, then access, then the [extent](super::extents). A thread that sees pages open (without
 //!   the lock) finds F1 to hold.
-//! - Chunks are **closed** without the lock: only chunks that lie wholly inside a range being
-//!   unmapped, which belongs to that one call. The order is: pages dropped, extent, access.
+//! - The whole chunks of a large range belong to one call. They are opened and **closed** without
+//!   the lock: no other thread waits for what takes as long as the range is. The order of closing
+//!   is: pages dropped, extent, access.
 //! - If a failure, or a fork in another thread, cuts the opening or closing of pages short, they
 //!   count as closed. They are opened as if they had never been.
 //! - `map` and `unmap` of different ranges in open chunks need no lock: the kernel orders changes
@@ -23,19 +24,17 @@ use crate::guard::chunks::CHUNK_PAGES;
 use crate::guard::extents::Extents;
 use crate::means::BatchAdvise;
 use crate::os::batch::with_batch;
-use crate::os::futex::FutexLock;
 use crate::os::madvise::Advice;
 use crate::os::map_count::{BUDGET, SPLIT};
 use crate::os::reservation::{Access, Reservation};
 use libc::iovec;
-use lock_api::MutexGuard;
 use rustix::io::Errno;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use vmalloc::{PageRange, PlatformError};
 
-/// From this size on, the whole chunks of a range are closed rather than marked. (8 chunks: 64
-/// MiB.)
+/// From this size on, the whole chunks of a range are opened by themselves, and closed rather than
+/// marked. (8 chunks: 64 MiB.)
 ///
 /// Marking 64 MiB takes 0.5 ms and 128 KiB of page tables. Closing it takes a few µs, but it may
 /// cost two mappings. At this size even a terabyte with every second piece closed stays at a
@@ -90,7 +89,7 @@ impl PteMarkers {
         if self.extents.is_open(range) {
             return Ok(());
         }
-        let opened = self.open_closed(&OPENING.lock(), memory, range, None);
+        let opened = self.each_part(range, |part| self.open_closed(memory, range, part, None));
         opened.inspect_err(|_| self.expel(memory, range))
     }
 
@@ -125,26 +124,53 @@ impl PteMarkers {
     /// what was open before: also of what another thread has opened meanwhile.
     #[cold]
     fn open(&self, memory: &Reservation, range: PageRange) -> Result<Below, PlatformError> {
-        let opening = OPENING.lock();
         let mut below = Below::Nothing;
-        let opened = self.extents.open_runs(range, |part| {
-            below = Below::Tables;
-            memory.advise(part, Advice::GuardRemove)
-        });
-        opened.inspect_err(|_| self.is_uneven.store(true, Relaxed))?;
-        self.open_closed(&opening, memory, range, Some(range)).map(|()| below)
+        self.each_part(range, |part| {
+            let opened = self.extents.open_runs(part, |open| {
+                below = Below::Tables;
+                memory.advise(open, Advice::GuardRemove)
+            });
+            opened.inspect_err(|_| self.is_uneven.store(true, Relaxed))?;
+            self.open_closed(memory, range, part, Some(range))
+        })?;
+        Ok(below)
     }
 
-    /// Opens what is closed of `range`, and marks all that it opens but the `accessible` part.
+    /// Calls `open` with the whole chunks of a large range, and with the rest under the lock.
+    fn each_part(
+        &self,
+        range: PageRange,
+        mut open: impl FnMut(PageRange) -> Result<(), PlatformError>,
+    ) -> Result<(), PlatformError> {
+        let Some([before, chunks, after]) = self.large_parts(range) else {
+            let _opening = OPENING.lock();
+            return open(range);
+        };
+        for edge in [before, after].into_iter().flatten() {
+            let _opening = OPENING.lock();
+            open(edge)?;
+        }
+        chunks.map_or(Ok(()), open)
+    }
+
+    /// Returns the whole chunks of a range that has many, between what is before and after them.
+    fn large_parts(&self, range: PageRange) -> Option<[Option<PageRange>; 3]> {
+        let chunks = self.extents.whole_chunks(range).filter(|chunks| chunks.len() >= CLOSE_PAGES)?;
+        let before = PageRange::new(range.start(), chunks.start());
+        Some([before, Some(chunks), PageRange::new(chunks.end(), range.end())])
+    }
+
+    /// Opens what is closed for `range` in the chunks of `part` of it, and marks all that it opens
+    /// but the `accessible` pages.
     #[cold]
     fn open_closed(
         &self,
-        _opening: &MutexGuard<'_, FutexLock, ()>,
         memory: &Reservation,
         range: PageRange,
+        part: PageRange,
         accessible: Option<PageRange>,
     ) -> Result<(), PlatformError> {
-        let opened = self.extents.closed_runs(range, |run| self.open_run(memory, run, accessible));
+        let opened = self.extents.closed_runs(range, part, |run| self.open_run(memory, run, accessible));
         opened.inspect_err(|_| self.is_uneven.store(true, Relaxed))
     }
 
@@ -184,15 +210,14 @@ impl PteMarkers {
 
     fn unmap_one(&self, memory: &Reservation, range: PageRange) -> Result<(), PlatformError> {
         let mark = |part| memory.advise(part, Advice::GuardInstall);
-        let whole = self.extents.whole_chunks(range).filter(|chunks| chunks.len() >= CLOSE_PAGES);
-        let Some(chunks) = whole else { return self.extents.open_runs(range, mark) };
-        let before = PageRange::new(range.start(), chunks.start());
-        let after = PageRange::new(chunks.end(), range.end());
+        let Some([before, chunks, after]) = self.large_parts(range) else {
+            return self.extents.open_runs(range, mark);
+        };
         for edge in [before, after].into_iter().flatten() {
             self.extents.open_runs(edge, mark)?;
         }
         // Each run is all that is open of its chunks, which are the caller's.
-        self.extents.open_runs(chunks, |run| self.close(memory, run))
+        chunks.map_or(Ok(()), |chunks| self.extents.open_runs(chunks, |run| self.close(memory, run)))
     }
 
     /// Makes a run of open pages inaccessible, which is all that is open of its chunks. At the
@@ -227,4 +252,30 @@ fn drop_and_mark(memory: &Reservation, runs: &[iovec]) -> Result<(), PlatformErr
         memory.advise_all(runs, Advice::DontNeed)?;
     }
     memory.advise_all(runs, Advice::GuardInstall)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::guard::Guarding;
+    use crate::{Guards, Linux, Options};
+
+    /// A large area takes long to open, and no other allocation waits for it.
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no guard marks")]
+    fn whole_chunks_of_a_large_range_are_opened_without_the_lock() {
+        let options = Options::new().max_bytes(1 << 30).guards(Guards::PteMarkers);
+        let Ok(linux) = Linux::reserve(options) else {
+            return vmalloc_harness::not_run("large ranges without a lock", "the kernel has no guard marks");
+        };
+        let Guarding::PteMarkers(markers) = &linux.guarding else { unreachable!("they were asked for") };
+        let start = linux.memory.span().start();
+        let chunks = PageRange::new(start, start + CLOSE_PAGES).unwrap();
+        let held = OPENING.lock();
+        assert_eq!(markers.map(&linux.memory, chunks), Ok(Below::Nothing));
+        drop(held);
+        let edge = PageRange::new(chunks.end(), chunks.end() + 1).unwrap();
+        assert_eq!(markers.map(&linux.memory, edge), Ok(Below::Nothing));
+        assert!(markers.extents.is_open(chunks) && markers.extents.is_open(edge));
+    }
 }

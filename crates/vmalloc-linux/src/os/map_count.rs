@@ -12,12 +12,13 @@
 //! The kernel merges mappings on its own, and other parts of the program make some, so no count
 //! kept here could be exact. This one is an upper bound on the mappings made since the last count,
 //! which takes half a microsecond a mapping. With thousands of mappings left, that is nothing for
-//! each of them.
+//! each of them. At the limit a count that found too few is remembered: the next 2, 4, 8 … requests
+//! are refused without one, so the counts are few however many are refused.
 
 use crate::error::platform_error;
 use crate::os::limits;
 use rustix::io::Errno;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use vmalloc::{PlatformError, PlatformFault};
 
 /// The most mappings that treating one range differently from its neighbours adds: the range, and
@@ -28,10 +29,18 @@ pub(crate) const SPLIT: u64 = 2;
 /// one.
 const GRANT: u64 = 32 * SPLIT;
 
+/// The most requests that are refused without a count. Mappings that the program has given up are
+/// found after so many.
+const MOST_PASSED_OVER: u32 = 5000;
+
 /// How many mappings may still be made before the mappings of the program are counted again.
 #[derive(Debug)]
 pub(crate) struct Budget {
     left: AtomicI64,
+    /// Requests to refuse before the next count.
+    passing_over: AtomicU32,
+    /// As many as were refused before the last count.
+    passed_over: AtomicU32,
 }
 
 /// The budget of this process. A child of a fork goes on with its parent's, as with its mappings.
@@ -39,7 +48,7 @@ pub(crate) static BUDGET: Budget = Budget::new();
 
 impl Budget {
     const fn new() -> Self {
-        Self { left: AtomicI64::new(0) }
+        Self { left: AtomicI64::new(0), passing_over: AtomicU32::new(0), passed_over: AtomicU32::new(0) }
     }
 
     /// Draws `mappings`.
@@ -56,14 +65,24 @@ impl Budget {
 
     #[cold]
     fn recount(&self, wanted: u64) -> Result<(), PlatformError> {
+        // Relaxed, here and below, as in `take`.
+        let less = |left: u32| left.checked_sub(1);
+        if self.passing_over.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok() {
+            return Err(map_limit());
+        }
         // Where /proc does not tell, the kernel refuses.
         let (Some(count), Some(max)) = (limits::map_count(), limits::max_map_count()) else { return Ok(()) };
         let left = (max - max / 8).saturating_sub(count);
         if left < GRANT.max(wanted) {
             // Mappings that were drawn in vain by many refusals must not add up.
             self.left.store(0, Ordering::Relaxed);
+            let passed =
+                self.passed_over.load(Ordering::Relaxed).saturating_mul(2).clamp(1, MOST_PASSED_OVER);
+            self.passed_over.store(passed, Ordering::Relaxed);
+            self.passing_over.store(passed, Ordering::Relaxed);
             return Err(map_limit());
         }
+        self.passed_over.store(0, Ordering::Relaxed);
         self.left.store((left - wanted) as i64, Ordering::Relaxed);
         Ok(())
     }
@@ -89,6 +108,23 @@ mod tests {
             assert_eq!(refused.fault, PlatformFault::MapLimit);
             assert!(refused.call.contains("vm.max_map_count"));
         }
+        while budget.passing_over.load(Ordering::Relaxed) != 0 {
+            assert!(budget.take(SPLIT).is_err(), "it is remembered");
+        }
         assert_eq!(budget.take(SPLIT), Ok(()));
+    }
+
+    /// Refusals cost counts of all mappings: a few for thousands.
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no /proc")]
+    fn refusals_are_remembered() {
+        let budget = Budget::new();
+        let Some(max) = limits::max_map_count() else { return };
+        let counts = (0..10_000).filter(|_| {
+            let counts = budget.passing_over.load(Ordering::Relaxed) == 0;
+            assert!(budget.take(max).is_err());
+            counts
+        });
+        assert!(counts.count() < 20);
     }
 }

@@ -161,7 +161,7 @@ fn array<T, const LEN: usize>() -> Result<Box<[OnceBox<T>; LEN]>, OutOfMemory> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use core::ptr::{self, NonNull};
+    use core::ptr;
     use core::sync::atomic::AtomicU64;
     use core::sync::atomic::Ordering::Relaxed;
 
@@ -171,10 +171,7 @@ mod tests {
     /// however it is found.
     #[test]
     fn flat_arrays_answer_as_chunks_do() {
-        let flat = Box::leak(<[AtomicU64]>::new_box_zeroed_with_elems(3 * SIZE).unwrap());
-        // SAFETY: the memory is leaked.
-        let flat = unsafe { Lent::new(NonNull::from(flat).cast(), 3 * SIZE) };
-        for mut chunks in [Chunks::<AtomicU64, SIZE>::default(), Chunks::flat(flat)] {
+        for mut chunks in [Chunks::<AtomicU64, SIZE>::default(), Chunks::flat(Lent::leaked(3 * SIZE))] {
             let is_flat = chunks.flat.len() != 0;
             let (far, beyond) = (SIZE * TABLE, SIZE * FAR);
             let reached = [0, 5, 23, 24, far - 1, far, far + SIZE, beyond - 1, beyond, 3 * beyond];

@@ -108,11 +108,6 @@ impl Budget {
         self.batch
     }
 
-    /// Returns whether much is free: then new areas let every size have its own.
-    pub(crate) fn is_plenty(&self) -> bool {
-        self.free.load(Relaxed).saturating_sub(self.withheld.load(Relaxed)) > self.least / 4
-    }
-
     /// Takes `pages` pages, and up to a batch if there is as much. Returns `None` if there are
     /// fewer.
     pub(crate) fn take(&self, pages: u64) -> Option<u64> {

@@ -137,22 +137,6 @@ impl<L: RawMutex> Cache<L> {
         kept
     }
 
-    /// Keeps the memory of `area` in `node`, which has none of that size, in the place of areas not
-    /// needed lately. Those are lazy then. Returns their pages, and whether it is kept.
-    ///
-    /// Without this, sizes that a program has left behind would fill the cache until a purge takes
-    /// them, and the sizes that it has come to would get new memory each time.
-    #[cold]
-    pub(crate) fn keep_instead(&self, node: &mut Node, area: PageRange) -> (u64, bool) {
-        let Node { cached, lazy, credit, .. } = node;
-        if cached.count(area.len()) != 0 || lazy.remote.try_reserve(MAKE_WAY + 1).is_err() {
-            return (0, false);
-        }
-        let pages = cached.make_way(area.len().saturating_sub(*credit), MAKE_WAY, TWICE, &mut lazy.remote);
-        *credit += pages;
-        (pages, self.keep(node, area))
-    }
-
     /// Makes cached areas lazy because of growth: large ones of up to `largest` pages, and areas of
     /// `node` that were not needed lately. While too much is cached, others go as well, the longest
     /// unused first. Returns their pages, and those with memory.

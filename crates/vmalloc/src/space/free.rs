@@ -334,15 +334,6 @@ impl<P: Platform> Space<P> {
             }
             return Ok(());
         }
-        if may_cache && fits && self.max_slack_percent != 0 {
-            // Memory is dear: it is kept where it was used last.
-            let (pages, is_kept) = self.cache.keep_instead(&mut node, area);
-            if is_kept {
-                self.count_lazy(node, pages, pages);
-                return Ok(());
-            }
-            node.unpublished += pages;
-        }
         if may_cache && !fits {
             self.put_large(node, area, memory);
             return Ok(());

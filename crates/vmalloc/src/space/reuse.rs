@@ -157,9 +157,7 @@ impl<P: Platform> Space<P> {
 
     /// Takes a cached area of a node, of which up to the configured part is not needed.
     pub(super) fn take_cached_of(&self, node: &mut Node, fit: &Fit) -> Option<PageRange> {
-        // As long as more can be cached, new areas let every size have its own.
-        let extra = if self.cache.budget.is_plenty() { 0 } else { self.slack_for(fit) };
-        node.take_cached(fit.pages(), fit.alignment(), extra)
+        node.take_cached(fit.pages(), fit.alignment(), self.slack_for(fit))
     }
 
     /// Returns how many pages more than it needs a request may get.
