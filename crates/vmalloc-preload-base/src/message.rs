@@ -1,6 +1,5 @@
 //! Lines on stderr, made without allocation.
 
-use crate::SavedErrno;
 use std::fmt::{self, Write};
 
 /// The most bytes of a line.
@@ -39,10 +38,8 @@ impl Write for Line {
 
 /// Writes one line about the library. `errno` stays as it is.
 pub fn say(text: fmt::Arguments<'_>) {
-    let _errno = SavedErrno::new();
-    let line = Line::new(text);
-    // SAFETY: as many bytes are there. A closed stderr costs the line, and nothing else.
-    unsafe { libc::write(libc::STDERR_FILENO, line.whole().as_ptr().cast(), line.whole().len()) };
+    // A closed stderr costs the line, and nothing else.
+    let _ = rustix::io::write(rustix::stdio::stderr(), Line::new(text).whole());
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ use crate::settings::Settings;
 use crate::{fork, glibc, large, own_stack};
 use large_heap::{Bounds, Inside, LargeHeap, Pace};
 use libc::{c_char, c_int};
+use rustix::process::{Resource, getrlimit};
 use std::cell::UnsafeCell;
 use std::ops::Deref;
 use std::ptr;
@@ -76,6 +77,8 @@ extern "C" fn construct(_: c_int, _: *const *const c_char, environment: *const *
     let settings = unsafe { Settings::read(environment) };
     // SAFETY: constructors run once, and nothing reads before the threshold is set.
     unsafe { SETTINGS.0.get().write(settings) };
+    // Now, since later calls are made under locks.
+    let _ = page_bytes();
     // Now, since a lookup takes the loader's lock. A thread that has it may wait for one that calls
     // malloc: a constructor inside dlopen(3) may create threads and join them.
     glibc::look_up_all();
@@ -211,13 +214,7 @@ fn open() -> Result<LargeHeap, Box<dyn std::error::Error>> {
 
 /// Returns how many bytes of addresses may be reserved.
 fn reserve_limit() -> usize {
-    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: room for the answer. A failure leaves the value: no limit.
-    unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) };
-    match limit.rlim_cur {
-        libc::RLIM_INFINITY => usize::MAX,
-        bytes => (bytes / PART_OF_LIMIT) as usize,
-    }
+    getrlimit(Resource::As).current.map_or(usize::MAX, |bytes| (bytes / PART_OF_LIMIT) as usize)
 }
 
 /// Ends a start that another thread was in the middle of, in the child of a fork: the next large

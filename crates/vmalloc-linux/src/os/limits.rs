@@ -1,6 +1,6 @@
 //! The limits that the machine sets, read without touching the heap.
 
-use rustix::fd::OwnedFd;
+use crate::os::raw::Opened;
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Resource, getrlimit};
 use std::ffi::CStr;
@@ -57,8 +57,8 @@ pub(crate) fn mappings_exhausted() -> bool {
     }
 }
 
-fn open(path: &CStr) -> Option<OwnedFd> {
-    rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
+fn open(path: &CStr) -> Option<Opened> {
+    rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok().map(Opened::from)
 }
 
 /// Returns the decimal number that a file begins with.

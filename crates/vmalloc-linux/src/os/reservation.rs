@@ -11,6 +11,8 @@ use crate::error::{mapping_error, platform_error};
 use crate::os::batch::BatchRoom;
 use crate::os::madvise::{self, Advice, Sender, advise};
 use crate::os::map_count::{BUDGET, SPLIT};
+use crate::os::raw;
+use crate::page_size::page_bytes;
 use libc::iovec;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munlock, munmap};
@@ -92,7 +94,7 @@ impl Mapping {
     /// Makes `bytes` bytes from `offset` on readable and writable, both rounded out to pages.
     /// Access only grows, so no reference into the mapping loses any.
     pub(crate) fn open_part(&self, offset: usize, bytes: usize) -> Result<(), Errno> {
-        let page = rustix::param::page_size();
+        let page = page_bytes();
         let (start, end) = (offset & !(page - 1), (offset + bytes).next_multiple_of(page));
         assert!(end <= self.bytes.next_multiple_of(page), "{offset} and {bytes} are outside");
         let base = self.base.as_ptr().wrapping_byte_add(start);
@@ -252,7 +254,11 @@ impl Reservation {
     pub(crate) fn set_name(&self, name: &'static CStr) {
         let (base, bytes) = (self.mapping.base().as_ptr(), self.mapping.bytes());
         // SAFETY: the kernel copies the name, and notes it of our own mapping.
-        unsafe { libc::prctl(libc::PR_SET_VMA, libc::PR_SET_VMA_ANON_NAME, base, bytes, name.as_ptr()) };
+        let _ = unsafe {
+            let (kind, what) = (libc::PR_SET_VMA as usize, libc::PR_SET_VMA_ANON_NAME as usize);
+            let (base, name) = (base.expose_provenance(), name.as_ptr().expose_provenance());
+            raw::call(libc::SYS_prctl, [kind, what, base, bytes, name, 0])
+        };
     }
 
     /// Returns the addresses of `range`.
