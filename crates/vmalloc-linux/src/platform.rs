@@ -5,6 +5,7 @@ use crate::drain::DrainThread;
 use crate::frames::supply::Supply;
 use crate::frames::table::Table;
 use crate::guard::Guarding;
+use crate::guard::dumps::Dumps;
 use crate::guard::pte::Below;
 use crate::means::{BatchAdvise, Guards};
 use crate::os::cpu::CpuHint;
@@ -30,6 +31,8 @@ use vmalloc::{
 pub struct Linux {
     /// First: no hook around forks touches the span once it is given back.
     pub(crate) guarding: Guarding,
+    /// Where the guards do not say themselves what is in core dumps.
+    pub(crate) dumps: Option<Dumps>,
     pub(crate) memory: Reservation,
     pub(crate) table: Table,
     pub(crate) supply: Option<Supply>,
@@ -65,6 +68,9 @@ impl Linux {
     /// Makes pages accessible that are plain, or were left special by a failure.
     fn map_plain(&self, range: PageRange) -> Result<(), PlatformError> {
         self.restore(range)?;
+        if let Some(dumps) = &self.dumps {
+            dumps.admit(&self.memory, range);
+        }
         let cpu = self.cpu();
         if self.guarding.map(&self.memory, range, cpu)? == Below::Tables {
             self.huge.admit(&self.memory, range);

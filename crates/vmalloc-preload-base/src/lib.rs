@@ -16,6 +16,6 @@ mod records;
 mod value;
 
 pub use errno::{SavedErrno, errno, set_errno};
-pub use message::say;
+pub use message::{Line, say};
 pub use records::Records;
 pub use value::{bytes, number, switch};

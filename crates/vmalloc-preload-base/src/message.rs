@@ -6,13 +6,16 @@ use std::fmt::{self, Write};
 const BYTES: usize = 400;
 
 /// A line of up to as many bytes. What is beyond is left out.
-struct Line {
+#[derive(Debug)]
+pub struct Line {
     bytes: [u8; BYTES],
     len: usize,
 }
 
 impl Line {
-    fn new(text: fmt::Arguments<'_>) -> Self {
+    /// Returns the line of a text.
+    #[must_use]
+    pub fn new(text: fmt::Arguments<'_>) -> Self {
         let mut line = Self { bytes: [0; BYTES], len: 0 };
         let _ = write!(line, "vmalloc: {text}");
         line.bytes[line.len] = b'\n';
@@ -20,7 +23,8 @@ impl Line {
     }
 
     /// Returns the line with its end.
-    fn whole(&self) -> &[u8] {
+    #[must_use]
+    pub fn whole(&self) -> &[u8] {
         &self.bytes[..=self.len]
     }
 }

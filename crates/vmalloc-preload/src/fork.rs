@@ -58,6 +58,11 @@ pub(crate) fn enter() -> Option<Inside<'static>> {
     GATE.enter(this_thread())
 }
 
+/// Returns how many calls this process has made into the heap.
+pub(crate) fn calls() -> usize {
+    GATE.calls()
+}
+
 /// Remembers the address of a block that is to be freed after the fork. Without memory for the
 /// record, the block is lost.
 #[cold]

@@ -251,25 +251,3 @@ fn misused(call: &str, addr: usize, error: &dyn Display) {
         unsafe { libc::abort() };
     }
 }
-
-/// Prints one line of counts.
-pub(crate) fn print_stats() {
-    let Some(heap) = start::heap() else {
-        return say(format_args!(
-            "all of malloc was glibc's: fewer bytes were asked for than start the heap"
-        ));
-    };
-    let (stats, shift) = (heap.space().stats(), heap.space().geometry().page_shift);
-    let kib = |pages: u64| pages << shift >> 10;
-    say(format_args!(
-        "{} blocks in use, {} KiB; cached {} KiB in {} areas, lazy {} KiB; {} purges of {} areas; metadata {} KiB",
-        stats.busy_areas,
-        kib(stats.busy_pages),
-        kib(stats.cached_pages),
-        stats.cached_areas,
-        kib(stats.lazy_pages),
-        stats.purges,
-        stats.purged_areas,
-        stats.metadata_bytes >> 10,
-    ));
-}

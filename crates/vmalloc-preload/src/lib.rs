@@ -7,6 +7,7 @@
 //!
 //!   own_stack.rs  a stack for the start, which takes more than a thread may have
 //!   settings.rs   VMALLOC_… variables, read by the constructor from what the kernel passed
+//!   stats.rs      the line of counts at the exit
 //!   fork.rs       the gate that keeps threads out meanwhile, and the lock of the records
 //!   preload-base  a crate: the heap of this library's own records, lines on stderr, errno
 //! ```
@@ -34,6 +35,7 @@ mod large;
 mod own_stack;
 mod settings;
 mod start;
+mod stats;
 
 /// The heap of the space's lists and tables.
 #[global_allocator]

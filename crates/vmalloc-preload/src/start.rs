@@ -17,7 +17,7 @@
 //! library.
 
 use crate::settings::Settings;
-use crate::{fork, glibc, large, own_stack};
+use crate::{fork, glibc, own_stack};
 use large_heap::{Bounds, Inside, LargeHeap, Pace};
 use libc::{c_char, c_int};
 use rustix::process::{Resource, getrlimit};
@@ -92,9 +92,7 @@ extern "C" fn construct(_: c_int, _: *const *const c_char, environment: *const *
 }
 
 extern "C" fn destruct() {
-    if settings().stats && THRESHOLD.load(Ordering::Acquire) != usize::MAX {
-        large::print_stats();
-    }
+    settings().stats.print();
 }
 
 /// Returns the settings, which are the defaults until the constructor has run.

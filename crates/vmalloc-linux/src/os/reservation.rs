@@ -39,7 +39,8 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Fresh private memory that reads as zero, at an address that the kernel chooses. It is not
-    /// counted against the memory of the machine before it is touched.
+    /// counted against the memory of the machine before it is touched. It is left out of core
+    /// dumps: most of it is addresses alone, each of which a debugger would write.
     pub(crate) fn new(bytes: usize, access: Access) -> Result<Self, Errno> {
         // Miri knows one kind of mapping, which can be read and written.
         let (flags, access) = match cfg!(miri) {
@@ -49,7 +50,12 @@ impl Mapping {
         // SAFETY: the kernel chooses an address where nothing is mapped.
         let base = unsafe { mmap_anonymous(ptr::null_mut(), bytes, access.map(), flags)? };
         // SAFETY: the kernel has just made this mapping for its caller alone.
-        unsafe { Self::of_kernel(base, bytes) }
+        let made = unsafe { Self::of_kernel(base, bytes)? };
+        if !cfg!(miri) {
+            // Without it dumps are longer, and nothing else.
+            let _ = made.advise_whole(Advice::DontDump);
+        }
+        Ok(made)
     }
 
     /// Takes a mapping that the kernel has just made.
@@ -113,9 +119,15 @@ impl Mapping {
 
     /// Advises about all of it, with advice that leaves the content.
     pub(crate) fn advise_whole(&self, advice: Advice) -> Result<(), Errno> {
-        let leaves = [Advice::WipeOnFork, Advice::NoHugePage, Advice::DontDump].contains(&advice);
-        debug_assert!(leaves, "{advice:?} drops pages");
-        let run = iovec { iov_base: self.base.as_ptr(), iov_len: self.bytes };
+        self.advise_part(0, self.bytes, advice)
+    }
+
+    /// Advises about `bytes` bytes from `offset` on, with advice that leaves the content.
+    pub(crate) fn advise_part(&self, offset: usize, bytes: usize, advice: Advice) -> Result<(), Errno> {
+        let leaves = [Advice::WipeOnFork, Advice::NoHugePage, Advice::DontDump, Advice::DoDump];
+        debug_assert!(leaves.contains(&advice), "{advice:?} drops pages");
+        debug_assert!(offset + bytes <= self.bytes, "{offset} and {bytes} are outside");
+        let run = iovec { iov_base: self.base.as_ptr().wrapping_byte_add(offset), iov_len: bytes };
         // SAFETY: our own mapping, and the content stays.
         unsafe { madvise::advise(run, advice) }
     }

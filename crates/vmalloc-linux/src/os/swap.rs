@@ -28,6 +28,7 @@
 //!   call. Where a refused call has left a hole all the same, calls are not made that another one
 //!   does as well: moves, which are copied, and exchanges of frames.
 
+use crate::os::madvise::Advice;
 use crate::os::raw;
 use crate::os::reservation::{Access, Mapping, Reservation};
 use crate::page_size::page_bytes;
@@ -266,6 +267,7 @@ impl Mapping {
         if shown.is_err() && fill(run).is_err() && has_hole(run) {
             self.stay();
         }
+        let _ = self.advise_part(offset, bytes, Advice::DontDump);
         shown.map(drop)
     }
 }

@@ -24,7 +24,51 @@ fn a_setting_that_makes_no_sense_costs_a_line_and_the_default_is_taken() {
         let expected = format!("vmalloc: {name}={value} makes no sense; the default is taken\n");
         assert_eq!(said, expected);
     }
-    assert_eq!(done(&run(&plain, &["plain"], &[("VMALLOC_SEED", "7"), ("VMALLOC_X", "y")])), "");
+}
+
+#[test]
+fn a_setting_that_is_misspelt_costs_a_line() {
+    let plain = program("limits.c");
+    let said = done(&run(&plain, &["plain"], &[("VMALLOC_TRESHOLD", "64K")]));
+    assert_eq!(said, "vmalloc: VMALLOC_TRESHOLD is no setting; it is ignored\n");
+    let settings = [("VMALLOC_MMAP_KEEP", "1M"), ("MALLOC_ARENA_MAX", "2")];
+    assert_eq!(done(&run(&plain, &["plain"], &settings)), "");
+}
+
+/// What a line of counts has to tell.
+fn check_counts(line: &str, program: &str) {
+    let parts = ["large calls", "blocks in use", "cached", "peak of the program"];
+    assert!(line.starts_with("vmalloc: ") && line.lines().count() == 1, "{line:?}");
+    assert!(line.contains(&format!(" ({program}): ")), "{line:?}");
+    assert!(parts.iter().all(|part| line.contains(part)), "{line:?}");
+}
+
+/// GNU's programs close their stderr before the destructors of libraries run.
+#[test]
+fn the_line_of_counts_comes_from_programs_that_close_their_stderr() {
+    let output = run(Path::new("sort"), &["/etc/passwd"], &[("VMALLOC_STATS", "1"), ("VMALLOC_START", "0")]);
+    check_counts(&String::from_utf8_lossy(&output.stderr), "sort");
+    let closed = program("stats.c");
+    let output = run(&closed, &["reused"], &[("VMALLOC_STATS", "1")]);
+    assert_eq!(done(&output), "", "another file has the number of the descriptor");
+}
+
+#[test]
+fn the_line_of_counts_goes_to_a_file_of_each_process() {
+    let folder = std::env::temp_dir().join(format!("vmalloc-stats-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("%p.%x");
+    let output = run(&program("stats.c"), &["forked"], &[("VMALLOC_STATS", path.to_str().unwrap())]);
+    assert_eq!(done(&output), "");
+    let files: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    for file in &files {
+        let line = fs::read_to_string(file).unwrap();
+        let pid = line.split_whitespace().nth(1).unwrap();
+        assert!(file.ends_with(format!("{pid}.%x")), "{file:?}: {line}");
+        assert!(line.contains(" large calls") && line.lines().count() == 1, "{line}");
+    }
+    fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(files.len(), 2, "the program and its child");
 }
 
 #[test]

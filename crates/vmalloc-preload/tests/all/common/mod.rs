@@ -1,6 +1,6 @@
 //! Programs in C that run with the library.
 
-use std::env::var_os;
+use std::env::{var_os, vars_os};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use vmalloc_harness::dynamic_library;
@@ -75,6 +75,12 @@ pub(crate) fn program_linked_to(source: &str, library: &str) -> PathBuf {
 /// Runs a program under the library. It opens its heap with the first large request.
 pub(crate) fn run(program: &Path, words: &[&str], settings: &[(&str, &str)]) -> Output {
     let mut command = Command::new(program);
+    // What this test run itself is told by its environment is no setting of the library.
+    for (name, _) in vars_os() {
+        if name.to_string_lossy().starts_with("VMALLOC_") {
+            command.env_remove(name);
+        }
+    }
     command.args(words).env("LD_PRELOAD", library()).env("VMALLOC_START", "0");
     command.envs(settings.iter().copied()).output().expect("the program starts")
 }
