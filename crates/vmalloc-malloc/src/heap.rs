@@ -2,6 +2,7 @@
 
 use crate::color::{LINE, color, is_color};
 use crate::pace::Pace;
+use std::ops::Range;
 use std::ptr;
 use std::sync::Arc;
 use vmalloc_linux::{Config, FreeError, Linux, OpenError, Options, Request, Space, open, page_bytes};
@@ -142,6 +143,28 @@ impl LargeHeap {
         let base = self.base_of(addr)?;
         // SAFETY: the caller's promise.
         unsafe { self.space.raw().free(base) }
+    }
+
+    /// Frees the block at `addr`, and drops what the program has changed about its pages: advice
+    /// such as `MADV_DONTFORK`, protection, locks. It is never cached.
+    ///
+    /// # Safety
+    /// That of [`free`](Self::free).
+    ///
+    /// # Errors
+    /// [`FreeError`] when no block starts there, or there is no memory to note it; nothing is
+    /// changed.
+    pub unsafe fn free_altered(&self, addr: usize) -> Result<(), FreeError> {
+        let base = self.base_of(addr)?;
+        // SAFETY: the caller's promise.
+        unsafe { self.space.raw().free_altered(base) }
+    }
+
+    /// Returns the addresses of the pages of the block at `addr`; `None` if no block starts there.
+    #[must_use]
+    pub fn area(&self, addr: usize) -> Option<Range<usize>> {
+        let (base, bytes) = self.area_of(addr).ok()?;
+        Some(base..base + bytes)
     }
 
     /// Returns the first byte of the area of the block at `addr`.

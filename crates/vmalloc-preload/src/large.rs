@@ -1,6 +1,6 @@
 //! Requests of the threshold and above, and pointers into the reservation.
 
-use crate::{fork, glibc, start};
+use crate::{altered, entries, fork, glibc, start};
 use large_heap::LargeHeap;
 use libc::{c_int, c_void, size_t};
 use std::fmt::Display;
@@ -70,8 +70,10 @@ pub(crate) unsafe fn free(memory: *mut c_void) {
 }
 
 fn free_at(heap: &LargeHeap, addr: usize) {
+    let is_altered = !altered::is_none() && heap.area(addr).is_some_and(|area| altered::forget(&area));
     // SAFETY: a block that its owner has given to `free`.
-    match unsafe { heap.free(addr) } {
+    let freed = unsafe { if is_altered { heap.free_altered(addr) } else { heap.free(addr) } };
+    match freed {
         // For want of memory to remember it the block is lost, which is no misuse.
         Ok(()) | Err(FreeError::NoMemory { .. }) => {}
         Err(FreeError::Unaligned { .. }) => misused("free", addr, &NO_BLOCK),
@@ -79,8 +81,8 @@ fn free_at(heap: &LargeHeap, addr: usize) {
     }
 }
 
-/// Gives a block of the heap another size. From the threshold down it moves to glibc, and wherever
-/// it is while a thread forks.
+/// Gives a block of the heap another size. From the threshold down it moves to glibc, as every block
+/// does while a thread forks. One with attributes is copied: they end with the old block.
 ///
 /// # Safety
 /// That of realloc(3). The address is in the reservation, and `bytes` is not 0.
@@ -91,7 +93,9 @@ pub(crate) unsafe fn realloc(memory: *mut c_void, bytes: usize) -> *mut c_void {
         return unsafe { realloc_in_fork(memory, bytes) };
     };
     let addr = memory.expose_provenance();
-    if !start::is_small(bytes) {
+    let stays = !start::is_small(bytes)
+        && (altered::is_none() || !heap.area(addr).is_some_and(|area| altered::meets(&area)));
+    if stays {
         let _errno = SavedErrno::new();
         // SAFETY: the caller's block.
         match unsafe { heap.realloc(addr, bytes, 1) } {
@@ -110,7 +114,7 @@ pub(crate) unsafe fn realloc(memory: *mut c_void, bytes: usize) -> *mut c_void {
     // A fork need not wait for the copy.
     drop(heap);
     // SAFETY: the caller's block.
-    unsafe { move_to_glibc(memory, bytes, |to| copy(memory, to, old.min(bytes))) }
+    unsafe { move_block(memory, bytes, |to| copy(memory, to, old.min(bytes))) }
 }
 
 /// Moves a block to glibc while a thread forks: the size of the block may be known only under a
@@ -124,31 +128,30 @@ unsafe fn realloc_in_fork(memory: *mut c_void, bytes: usize) -> *mut c_void {
     // SAFETY: the caller's block.
     unsafe {
         match area {
-            Some(old) => move_to_glibc(memory, bytes, |to| copy(memory, to, old.min(bytes))),
-            None => move_to_glibc(memory, bytes, |to| copy_readable(memory, to, bytes)),
+            Some(old) => move_block(memory, bytes, |to| copy(memory, to, old.min(bytes))),
+            None => move_block(memory, bytes, |to| copy_readable(memory, to, bytes)),
         }
     }
 }
 
-/// Copies a block to one of glibc's, and frees it. Returns null, with `errno` set, when glibc has
-/// no memory, or `copy` fails.
+/// Copies a block to a new one, and frees it. Returns null, with `errno` set, when there is no
+/// memory, or `copy` fails.
 ///
 /// # Safety
 /// As for [`realloc`].
 #[cold]
-unsafe fn move_to_glibc(
+unsafe fn move_block(
     memory: *mut c_void,
     bytes: usize,
     copy: impl FnOnce(*mut c_void) -> bool,
 ) -> *mut c_void {
-    // SAFETY: no conditions.
-    let to = unsafe { glibc::malloc(bytes) };
+    let to = entries::malloc(bytes);
     if to.is_null() {
         return to;
     }
     if !copy(to) {
         // SAFETY: the block of above, which no thread has seen.
-        unsafe { glibc::free(to) };
+        unsafe { entries::free(to) };
         set_errno(libc::ENOMEM);
         return ptr::null_mut();
     }

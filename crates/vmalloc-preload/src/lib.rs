@@ -7,6 +7,7 @@
 //!
 //!   own_stack.rs  a stack for the start, which takes more than a thread may have
 //!   settings.rs   VMALLOC_… variables, read by the constructor from what the kernel passed
+//!   altered.rs    blocks with attributes by madvise(2), which end with the block
 //!   stats.rs      the line of counts at the exit
 //!   fork.rs       the gate that keeps threads out meanwhile, and the lock of the records
 //!   preload-base  a crate: the heap of this library's own records, lines on stderr, errno
@@ -28,6 +29,7 @@
 //! `operator new` and `delete` are not among the symbols: those of the C++ library call malloc and
 //! free, throw as the standard says, and heed operators that the program replaces.
 
+mod altered;
 mod entries;
 mod fork;
 mod glibc;

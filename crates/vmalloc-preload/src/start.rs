@@ -17,7 +17,7 @@
 //! library.
 
 use crate::settings::Settings;
-use crate::{fork, glibc, own_stack};
+use crate::{altered, fork, glibc, own_stack};
 use large_heap::{Bounds, Inside, LargeHeap, Pace};
 use libc::{c_char, c_int};
 use rustix::process::{Resource, getrlimit};
@@ -82,6 +82,7 @@ extern "C" fn construct(_: c_int, _: *const *const c_char, environment: *const *
     // Now, since a lookup takes the loader's lock. A thread that has it may wait for one that calls
     // malloc: a constructor inside dlopen(3) may create threads and join them.
     glibc::look_up_all();
+    altered::look_up();
     // Now, since threads that fork must find all handlers or none.
     if fork::install() {
         // Release: pairs with the Acquire in `approach`.
