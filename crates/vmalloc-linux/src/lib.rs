@@ -27,6 +27,7 @@
 //!                                          ├─► frames/        pages at several addresses
 //!                                          └─► page_kinds.rs  special pages made plain again
 //!  populate.rs      memory behind new areas at once, where the program fills them
+//!  shrink.rs        the end of a span, given back
 //!  relocate.rs      pages moved to other addresses
 //!  gather/          pages given up by their owner, moved behind consecutive addresses
 //!  discard.rs       memory that reads as zero again
@@ -109,6 +110,7 @@ pub mod rcu;
 mod read_nofault;
 mod relocate;
 mod reserve;
+mod shrink;
 pub mod trap_report;
 
 /// The core, whole. For its `SpaceAllocator` or serde, also depend on `vmalloc` with that feature.

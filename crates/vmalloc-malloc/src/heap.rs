@@ -5,7 +5,11 @@ use crate::pace::Pace;
 use std::ops::Range;
 use std::ptr;
 use std::sync::Arc;
-use vmalloc_linux::{Config, FreeError, Linux, OpenError, Options, Request, Space, open, page_bytes};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use vmalloc_linux::{
+    CHUNK_PAGES, Config, FreeError, Kind, Linux, OpenError, Options, PageRange, Request, Space, open,
+    page_bytes,
+};
 
 /// The size from which on memory comes from the space: eight pages. Below, a page more or less
 /// would be a large part.
@@ -40,7 +44,7 @@ const SLACK_PERCENT: u8 = 50;
 pub struct LargeHeap {
     space: Arc<Space<Linux>>,
     base: usize,
-    bytes: usize,
+    bytes: AtomicUsize,
     /// The bits of an address that are a place in its page.
     offset_mask: usize,
     pace: Pace,
@@ -66,20 +70,57 @@ impl LargeHeap {
         let space = open(options, config)?;
         let (span, shift) = (space.geometry().span, space.geometry().page_shift);
         let (base, bytes) = ((span.start() << shift) as usize, (span.len() << shift) as usize);
-        Ok(Self { space, base, bytes, offset_mask: (1 << shift) - 1, pace })
+        Ok(Self { space, base, bytes: AtomicUsize::new(bytes), offset_mask: (1 << shift) - 1, pace })
     }
 
     /// Returns true if `addr` lies in the reservation: one comparison.
     #[inline]
     #[must_use]
     pub fn contains(&self, addr: usize) -> bool {
-        addr.wrapping_sub(self.base) < self.bytes
+        addr.wrapping_sub(self.base) < self.bytes.load(Ordering::Relaxed)
     }
 
     /// Returns the first address and the size of the reservation.
     #[must_use]
     pub fn reservation(&self) -> (usize, usize) {
-        (self.base, self.bytes)
+        (self.base, self.bytes.load(Ordering::Relaxed))
+    }
+
+    /// Gives back what is cached, and the end of the reservation: `least` bytes stay, or as much as
+    /// is in use. `announce` is called with the new size before the addresses are unmapped, after
+    /// which the kernel may map anything there.
+    pub fn shrink(&self, least: usize, announce: impl FnOnce(usize)) {
+        // What the system refuses stays, and so do the addresses below it.
+        let _ = self.space.purge();
+        let step = CHUNK_PAGES as usize * self.page_bytes();
+        let bytes = self.bytes.load(Ordering::Relaxed);
+        let mut kept = least.max(step).checked_next_multiple_of(step).unwrap_or(usize::MAX);
+        while kept < bytes {
+            let end = Request::new(bytes - kept).without_guard();
+            let end = end.within(self.base + kept, self.base + bytes);
+            if let Ok(addr) = self.space.raw().reserve(&end) {
+                self.bytes.store(kept, Ordering::Relaxed);
+                announce(kept);
+                let pages = (bytes - kept) / self.page_bytes();
+                if let Some(range) = PageRange::from_len(self.page(addr), pages as u64) {
+                    // If the system refuses, the addresses are of no use to anybody.
+                    // SAFETY: reserved above, for ever.
+                    let _ = unsafe { self.space.platform().give_up(range) };
+                }
+                return;
+            }
+            kept = kept.saturating_mul(2);
+        }
+    }
+
+    /// Returns how many blocks are in use, and their bytes.
+    #[must_use]
+    pub fn in_use(&self) -> (usize, usize) {
+        let (stats, span) = (self.space.stats(), self.space.geometry().span.len());
+        let given_up = span - (self.bytes.load(Ordering::Relaxed) / self.page_bytes()) as u64;
+        let blocks = self.space.areas().filter(|area| area.kind != Kind::Reserved);
+        let count = if given_up == 0 { stats.busy_areas as usize } else { blocks.count() };
+        (count, self.bytes_of(stats.busy_pages.saturating_sub(given_up)))
     }
 
     /// Returns the bytes of a page: the most that a block is aligned to as it moves.

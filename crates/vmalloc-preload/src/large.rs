@@ -55,6 +55,45 @@ pub(crate) fn alloc(bytes: usize, align: usize) -> *mut c_void {
     heap.alloc(bytes, align).cast()
 }
 
+/// Allocates from the heap what glibc has refused, of any size: a limit on addresses counts the
+/// heap's already. Returns null, with the `errno` of glibc's refusal, if there is no heap.
+#[cold]
+#[inline(never)]
+pub(crate) fn spare(bytes: usize, align: usize) -> *mut c_void {
+    let Some(heap) = start::enter() else { return ptr::null_mut() };
+    let _errno = SavedErrno::new();
+    heap.alloc(bytes, align).cast()
+}
+
+/// Allocates zeros from the heap that glibc has refused. See [`spare`].
+#[cold]
+#[inline(never)]
+pub(crate) fn spare_zeros(bytes: usize) -> *mut c_void {
+    let Some(heap) = start::enter() else { return ptr::null_mut() };
+    let _errno = SavedErrno::new();
+    heap.alloc_zeroed(bytes, 1).cast()
+}
+
+/// Moves a block of glibc's to the heap, to a size that glibc has refused. See [`spare`].
+///
+/// # Safety
+/// That of realloc(3): the block is glibc's.
+#[cold]
+#[inline(never)]
+pub(crate) unsafe fn move_to_spare(memory: *mut c_void, bytes: usize) -> *mut c_void {
+    // SAFETY: the caller's block.
+    let Some(old) = (unsafe { glibc::usable_size(memory) }) else { return ptr::null_mut() };
+    let to = spare(bytes, 1);
+    if !to.is_null() {
+        // SAFETY: both blocks have as many bytes, and are the caller's. The old one has no user.
+        unsafe {
+            copy(memory, to, old.min(bytes));
+            glibc::free(memory);
+        }
+    }
+    to
+}
+
 /// Frees a block of the heap. A wrong pointer ends the program, as it does in glibc.
 ///
 /// # Safety
@@ -240,8 +279,7 @@ pub(crate) fn trim() -> c_int {
 /// Returns how many blocks are in use, and their bytes.
 pub(crate) fn in_use() -> (usize, usize) {
     let Some(heap) = start::enter() else { return (0, 0) };
-    let stats = heap.space().stats();
-    (stats.busy_areas as usize, (stats.busy_pages as usize) << heap.space().geometry().page_shift)
+    heap.in_use()
 }
 
 /// Says what is wrong with a pointer, and ends the program, unless the settings say otherwise.

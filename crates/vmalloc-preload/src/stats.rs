@@ -113,14 +113,15 @@ impl Display for Counts {
             return f.write_str("all of malloc was glibc's");
         };
         let (stats, shift) = (heap.space().stats(), heap.space().geometry().page_shift);
+        let (blocks, bytes) = heap.in_use();
         let kib = |pages: u64| pages << shift >> 10;
         write!(
             f,
             "{} large calls; {} blocks in use, {} KiB; cached {} KiB in {} areas, lazy {} KiB; \
              {} purges of {} areas; metadata {} KiB",
             fork::calls(),
-            stats.busy_areas,
-            kib(stats.busy_pages),
+            blocks,
+            bytes >> 10,
             kib(stats.cached_pages),
             stats.cached_areas,
             kib(stats.lazy_pages),

@@ -243,6 +243,17 @@ impl Reservation {
         self.mapping.bytes()
     }
 
+    /// Unmaps `range`, for the program to map there what it likes.
+    ///
+    /// # Safety
+    /// Nobody uses the pages any more, and none is given `range` again: M1 and M2 end for it.
+    pub(crate) unsafe fn give_up(&self, range: PageRange) -> Result<(), Errno> {
+        let run = self.run(range);
+        self.stay();
+        // SAFETY: a part of our own mapping, and the caller's promise.
+        unsafe { munmap(run.iov_base, run.iov_len) }
+    }
+
     /// Leaves the span mapped for ever: another owner has a part of it.
     pub(crate) fn stay(&self) {
         self.mapping.stay();
