@@ -83,7 +83,8 @@
 //! - Without the right to lock much (`RLIMIT_MEMLOCK`), `mlockall(MCL_FUTURE)` makes a reservation
 //!   fail, and frames may be refused.
 //! - Under strict overcommit (`vm.overcommit_memory=2`) and `RLIMIT_DATA` each open chunk counts
-//!   whole ([`CHUNK_PAGES`]), not only the part of it that is mapped.
+//!   whole ([`CHUNK_PAGES`]), not only the part of it that is mapped, until it is
+//!   [closed](Linux::close_chunk).
 //! - Each run of scattered frames is a mapping to the kernel, of which a program may have 65,530
 //!   (`vm.max_map_count`): seven eighths of these are used, then
 //!   [`MapLimit`](vmalloc::PlatformFault::MapLimit) is the answer.

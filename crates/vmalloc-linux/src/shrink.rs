@@ -1,7 +1,10 @@
-//! The end of a span, given back to the program.
+//! What a span gives back beside memory: opened chunks, which count as memory to come where
+//! overcommit is strict, and addresses.
 
 use crate::error::platform_error;
 use crate::guard::Guarding;
+use crate::guard::pte::PteMarkers;
+use crate::os::limits;
 use crate::platform::Linux;
 use rustix::io::Errno;
 use vmalloc::{PageRange, PlatformError};
@@ -27,5 +30,38 @@ impl Linux {
         unsafe { self.memory.give_up(range) }.map_err(|errno| platform_error("munmap", errno))?;
         self.table.give_up(range);
         Ok(())
+    }
+
+    /// Returns true if the system counts opened chunks as memory that the program may use, used or
+    /// not: under strict overcommit (`vm.overcommit_memory=2`).
+    #[must_use]
+    pub fn is_charged_for_chunks(&self) -> bool {
+        matches!(self.guarding, Guarding::PteMarkers(_)) && limits::overcommit_is_strict()
+    }
+
+    /// Returns the chunks of [`CHUNK_PAGES`](crate::CHUNK_PAGES) pages of which something is open,
+    /// ascending. Other guards than [`Guards::PteMarkers`](crate::Guards::PteMarkers) have none.
+    pub fn open_chunks(&self) -> impl Iterator<Item = PageRange> + '_ {
+        let markers = match &self.guarding {
+            Guarding::PteMarkers(markers) => Some(markers),
+            Guarding::Mprotect(_) | Guarding::Userfault(_) => None,
+        };
+        markers.into_iter().flat_map(PteMarkers::open_chunks)
+    }
+
+    /// Closes a chunk of [`open_chunks`](Self::open_chunks): the system does not count it any more,
+    /// and its memory is gone. The next area in it opens it again.
+    ///
+    /// # Safety
+    /// The caller has [reserved](vmalloc::Raw::reserve) the chunk.
+    ///
+    /// # Errors
+    /// When the system refuses. It may be closed or not.
+    pub unsafe fn close_chunk(&self, chunk: PageRange) -> Result<(), PlatformError> {
+        self.check(chunk)?;
+        match &self.guarding {
+            Guarding::PteMarkers(markers) => markers.close_unused(&self.memory, chunk),
+            Guarding::Mprotect(_) | Guarding::Userfault(_) => Ok(()),
+        }
     }
 }

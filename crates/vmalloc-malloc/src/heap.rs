@@ -48,6 +48,8 @@ pub struct LargeHeap {
     /// The bits of an address that are a place in its page.
     offset_mask: usize,
     pace: Pace,
+    /// True if the system counts what is opened, used or not.
+    is_charged: bool,
 }
 
 impl LargeHeap {
@@ -68,9 +70,17 @@ impl LargeHeap {
     /// [`OpenError`]; nothing is left behind.
     pub fn open(options: Options, config: Config, pace: Pace) -> Result<Self, OpenError> {
         let space = open(options, config)?;
+        let is_charged = space.platform().is_charged_for_chunks();
         let (span, shift) = (space.geometry().span, space.geometry().page_shift);
         let (base, bytes) = ((span.start() << shift) as usize, (span.len() << shift) as usize);
-        Ok(Self { space, base, bytes: AtomicUsize::new(bytes), offset_mask: (1 << shift) - 1, pace })
+        Ok(Self {
+            space,
+            base,
+            bytes: AtomicUsize::new(bytes),
+            offset_mask: (1 << shift) - 1,
+            pace,
+            is_charged,
+        })
     }
 
     /// Returns true if `addr` lies in the reservation: one comparison.
@@ -96,7 +106,7 @@ impl LargeHeap {
         let bytes = self.bytes.load(Ordering::Relaxed);
         let mut kept = least.max(step).checked_next_multiple_of(step).unwrap_or(usize::MAX);
         while kept < bytes {
-            let end = Request::new(bytes - kept).without_guard();
+            let end = Request::new(bytes - kept).without_guard().no_block();
             let end = end.within(self.base + kept, self.base + bytes);
             if let Ok(addr) = self.space.raw().reserve(&end) {
                 self.bytes.store(kept, Ordering::Relaxed);
@@ -110,6 +120,22 @@ impl LargeHeap {
                 return;
             }
             kept = kept.saturating_mul(2);
+        }
+    }
+
+    /// Closes the chunks of addresses that are free: the system does not count them as memory to
+    /// come any more. A drain does so where overcommit is strict.
+    pub fn close_unused(&self) {
+        let (space, page) = (&*self.space, self.page_bytes());
+        for chunk in space.platform().open_chunks() {
+            let [start, end] = [chunk.start(), chunk.end()].map(|at| at as usize * page);
+            let whole = Request::new(end - start).without_guard().within(start, end).no_block();
+            // It is refused where something is in use or cached.
+            let Ok(addr) = space.raw().reserve(&whole) else { continue };
+            // SAFETY: reserved in the line above. What the system refuses stays open.
+            let _ = unsafe { space.platform().close_chunk(chunk) };
+            // SAFETY: reserved above, for this alone. Without memory to note it, it is lost.
+            let _ = unsafe { space.raw().unreserve(addr) };
         }
     }
 
@@ -235,6 +261,9 @@ impl LargeHeap {
     fn drain(&self) {
         // Areas that the system refuses stay lazy, and the next drain tries them again.
         let _ = self.space.drain();
+        if self.is_charged {
+            self.close_unused();
+        }
     }
 
     /// Returns how many bytes the block at `addr` has; `None` if no block starts there.

@@ -273,6 +273,7 @@ pub(crate) fn trim() -> c_int {
     let before = idle(&heap);
     // What the system refuses stays, and is tried again later.
     let _ = heap.space().purge();
+    heap.close_unused();
     c_int::from(before > idle(&heap))
 }
 

@@ -22,6 +22,11 @@ pub(crate) fn used_bytes(page_bytes: usize) -> u64 {
     read_number(c"/proc/self/statm").unwrap_or(0) * page_bytes as u64
 }
 
+/// Returns true if the system refuses memory that it might not have (`vm.overcommit_memory=2`).
+pub(crate) fn overcommit_is_strict() -> bool {
+    read_number(c"/proc/sys/vm/overcommit_memory") == Some(2)
+}
+
 /// Returns `vm.max_map_count`: how many mappings a program may have.
 pub(crate) fn max_map_count() -> Option<u64> {
     read_number(c"/proc/sys/vm/max_map_count")
