@@ -68,9 +68,7 @@ impl Linux {
     /// Makes pages accessible that are plain, or were left special by a failure.
     fn map_plain(&self, range: PageRange) -> Result<(), PlatformError> {
         self.restore(range)?;
-        if let Some(dumps) = &self.dumps {
-            dumps.admit(&self.memory, range);
-        }
+        self.admit_to_dumps(range);
         let cpu = self.cpu();
         if self.guarding.map(&self.memory, range, cpu)? == Below::Tables {
             self.huge.admit(&self.memory, range);
