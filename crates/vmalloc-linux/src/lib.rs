@@ -27,7 +27,7 @@
 //!                                          ├─► frames/        pages at several addresses
 //!                                          └─► page_kinds.rs  special pages made plain again
 //!  populate.rs      memory behind new areas at once, where the program fills them
-//!  shrink.rs        the end of a span, given back
+//!  shrink.rs        chunks closed again, and the end of a span given back
 //!  relocate.rs      pages moved to other addresses
 //!  gather/          pages given up by their owner, moved behind consecutive addresses
 //!  discard.rs       memory that reads as zero again
@@ -40,7 +40,7 @@
 //!  fork/            hooks around fork; the locks of the process and their order
 //!
 //!  os/              the system: reservation, madvise, batch, huge_pages, map_count, limits,
-//!                   cpu, futex, pagemap, own_descriptor, fatal
+//!                   cpu, futex, pagemap, own_descriptor, fatal; raw: calls of the kernel itself
 //! ```
 //!
 //! # What holds

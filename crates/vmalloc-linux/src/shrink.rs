@@ -26,7 +26,7 @@ impl Linux {
             // A child registers the whole span again.
             return Err(platform_error("munmap of a part of a registered span", Errno::NOSYS));
         }
-        // SAFETY: by the caller's promise nobody uses the pages, now or later.
+        // SAFETY: by the caller's promise no thread uses the pages, now or later.
         unsafe { self.memory.give_up(range) }.map_err(|errno| platform_error("munmap", errno))?;
         self.table.give_up(range);
         Ok(())

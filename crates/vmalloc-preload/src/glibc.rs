@@ -30,7 +30,7 @@ pub(crate) struct Hidden {
     addr: AtomicUsize,
 }
 
-/// Whose function is meant.
+/// The owner of a function.
 #[derive(Clone, Copy, Debug)]
 enum Owner {
     /// The C library's. Not the next in the order of look-ups: a program may be linked to another

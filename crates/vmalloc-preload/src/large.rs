@@ -120,8 +120,8 @@ fn free_at(heap: &LargeHeap, addr: usize) {
     }
 }
 
-/// Gives a block of the heap another size. From the threshold down it moves to glibc, as every block
-/// does while a thread forks. One with attributes is copied: they end with the old block.
+/// Gives a block of the heap another size. From the threshold down it moves to glibc, as every
+/// block does while a thread forks. One with attributes is copied: they end with the old block.
 ///
 /// # Safety
 /// That of realloc(3). The address is in the reservation, and `bytes` is not 0.

@@ -26,7 +26,8 @@
 //!   goes on.
 //! - **P5** Where the heap can't serve a request, glibc is asked before the program is refused, and
 //!   the heap where glibc can't.
-//! - **P6** A call that succeeds leaves `errno` as it was, but for one that glibc has refused first.
+//! - **P6** A call that succeeds leaves `errno` as it was, but for one that glibc has refused
+//!   first.
 //!
 //! `operator new` and `delete` are not among the symbols: those of the C++ library call malloc and
 //! free, throw as the standard says, and heed operators that the program replaces.

@@ -4,13 +4,13 @@
 //! used or not. So the library stands in for the calls by which a program limits itself, or locks
 //! its memory:
 //!
-//! | call | before it is made |
-//! |---|---|
-//! | a limit on addresses | the reservation shrinks to what it would be under that limit from the start, or to what is in use |
-//! | a limit on data; mlockall(2) | glibc serves all from now on, what is cached is given back, the reservation shrinks to what is in use |
+//! - Before a limit on addresses the reservation shrinks: to what it would be under that limit from
+//!   the start, or to what is in use.
+//! - Before a limit on data, and before mlockall(2), all that is new is left to glibc, what is
+//!   cached is given back, and the reservation shrinks to what is in use.
 //!
-//! What is in force before the heap starts, the start sees: under a limit on data, or where new
-//! memory is locked, there is no heap at all.
+//! The start sees what is in force by then: under a limit on data, or where new memory is locked,
+//! there is no heap at all.
 
 use crate::glibc::Hidden;
 use crate::start;

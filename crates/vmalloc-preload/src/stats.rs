@@ -149,6 +149,7 @@ fn program_name() -> &'static str {
 
 /// Returns the most memory that the program had at once, if /proc tells: proc_pid_status(5).
 fn peak_kib() -> Option<usize> {
+    // Some 1,500 bytes: no page size.
     let mut text = [0; 4096];
     let file =
         rustix::fs::open(c"/proc/self/status", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;

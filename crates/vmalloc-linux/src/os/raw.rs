@@ -10,6 +10,10 @@ use rustix::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use rustix::io::Errno;
 use std::ptr;
 
+/// The kernel answers with the negative number of an error, from -1 down to here (`MAX_ERRNO` in
+/// `linux/err.h`): no page size.
+const LAST_ERROR: i32 = -4095;
+
 /// Makes system call `number`. Arguments that it does not have are ignored.
 ///
 /// # Safety
@@ -18,9 +22,8 @@ use std::ptr;
 pub(crate) unsafe fn call(number: c_long, arguments: [usize; 6]) -> Result<usize, Errno> {
     // SAFETY: the caller's promise.
     let answer = unsafe { ask(number, arguments) };
-    // The kernel answers with the negative number of an error.
     match i32::try_from(answer) {
-        Ok(answer @ -4095..=-1) => Err(Errno::from_raw_os_error(-answer)),
+        Ok(answer @ LAST_ERROR..=-1) => Err(Errno::from_raw_os_error(-answer)),
         _ => Ok(answer.cast_unsigned()),
     }
 }

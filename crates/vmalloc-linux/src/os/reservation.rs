@@ -246,7 +246,7 @@ impl Reservation {
     /// Unmaps `range`, for the program to map there what it likes.
     ///
     /// # Safety
-    /// Nobody uses the pages any more, and none is given `range` again: M1 and M2 end for it.
+    /// No thread uses the pages any more, and none is given `range` again: M1 and M2 end for it.
     pub(crate) unsafe fn give_up(&self, range: PageRange) -> Result<(), Errno> {
         let run = self.run(range);
         self.stay();

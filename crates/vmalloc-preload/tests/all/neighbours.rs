@@ -1,7 +1,7 @@
 //! Other people's libraries in the program: those that are preloaded as well, and stand in for
 //! functions of the C library.
 
-use crate::common::{done, library, plugin, program, run, seed};
+use crate::common::{done, is_installed, library, plugin, program, run, seed};
 use std::path::Path;
 use std::process::Command;
 use vmalloc_harness::not_run;
@@ -10,6 +10,9 @@ use vmalloc_harness::not_run;
 /// held its locks.
 #[test]
 fn hooks_of_system_calls_may_allocate_large_blocks() {
+    if !is_installed("timeout", "hooks_of_system_calls_may_allocate_large_blocks") {
+        return;
+    }
     let hooks = plugin("hooks.c");
     let preloaded = format!("{}:{}", hooks.display(), library().display());
     let (stress, seed) = (program("stress.c"), seed().to_string());

@@ -1,6 +1,6 @@
 //! Settings, and machines that refuse: the program runs in any case.
 
-use crate::common::{done, library, program, run};
+use crate::common::{done, is_installed, library, program, run};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -35,7 +35,7 @@ fn a_setting_that_is_misspelt_costs_a_line() {
     assert_eq!(done(&run(&plain, &["plain"], &settings)), "");
 }
 
-/// What a line of counts has to tell.
+/// Checks a line of counts.
 fn check_counts(line: &str, program: &str) {
     let parts = ["large calls", "blocks in use", "cached", "peak of the program"];
     assert!(line.starts_with("vmalloc: ") && line.lines().count() == 1, "{line:?}");
@@ -46,8 +46,10 @@ fn check_counts(line: &str, program: &str) {
 /// GNU's programs close their stderr before the destructors of libraries run.
 #[test]
 fn the_line_of_counts_comes_from_programs_that_close_their_stderr() {
-    let output = run(Path::new("sort"), &["/etc/passwd"], &[("VMALLOC_STATS", "1"), ("VMALLOC_START", "0")]);
-    check_counts(&String::from_utf8_lossy(&output.stderr), "sort");
+    if is_installed("sort", "the_line_of_counts_comes_from_programs_that_close_their_stderr") {
+        let output = run(Path::new("sort"), &["/proc/self/status"], &[("VMALLOC_STATS", "1")]);
+        check_counts(&String::from_utf8_lossy(&output.stderr), "sort");
+    }
     let closed = program("stats.c");
     let output = run(&closed, &["reused"], &[("VMALLOC_STATS", "1")]);
     assert_eq!(done(&output), "", "another file has the number of the descriptor");

@@ -3,7 +3,7 @@
 use std::env::{var_os, vars_os};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use vmalloc_harness::dynamic_library;
+use vmalloc_harness::{dynamic_library, not_run};
 
 /// Returns the library.
 pub(crate) fn library() -> PathBuf {
@@ -83,6 +83,15 @@ pub(crate) fn run(program: &Path, words: &[&str], settings: &[(&str, &str)]) -> 
     }
     command.args(words).env("LD_PRELOAD", library()).env("VMALLOC_START", "0");
     command.envs(settings.iter().copied()).output().expect("the program starts")
+}
+
+/// Returns true if a program of the system is installed, or notes that `test` was not run.
+pub(crate) fn is_installed(program: &str, test: &str) -> bool {
+    let found = Command::new(program).arg("--version").output().is_ok();
+    if !found {
+        not_run(test, format_args!("{program} is not installed"));
+    }
+    found
 }
 
 /// Returns what a program wrote to stderr, after it has ended well.
