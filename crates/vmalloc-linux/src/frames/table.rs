@@ -308,7 +308,7 @@ impl Table {
         if start < end {
             // Relaxed: the drop has the table for itself.
             self.is_cut.store(true, Ordering::Relaxed);
-            // SAFETY: whole pages of our own mapping, with entries that no thread asks for any more.
+            // SAFETY: whole pages of our own mapping, with entries that no thread asks for.
             let _ = unsafe { munmap(entries.base().as_ptr().wrapping_byte_add(start), end - start) };
         }
     }
