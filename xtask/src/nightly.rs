@@ -30,8 +30,8 @@ pub(crate) fn run(words: Words) -> Result<()> {
     steps::run("nightly", &chosen, LIMIT_S, None)
 }
 
-/// The packages of Debian that steps call.
-const PACKAGES: &str = "abigail-tools apt-utils binutils clang cmake dpkg-dev g++ gcc gdb libpython3-testsuite make memcached \
+/// The packages of Debian that steps call. The name of one has the version of Python in it.
+const PACKAGES: &str = "abigail-tools apt-utils binutils clang cmake dpkg-dev g++ gcc gdb ^libpython3[.][0-9]+-testsuite$ make memcached \
     nodejs pkg-config postgresql python3 python3-venv qemu-system-x86 redis-server sqlite3 tcl valgrind xz-utils";
 
 pub(crate) fn all(seed: u64) -> Vec<Step> {
@@ -39,7 +39,9 @@ pub(crate) fn all(seed: u64) -> Vec<Step> {
     let xtask = |name, words: &str| step(name, &format!("cargo xtask {words}"));
     let fuzzing = "soak --hours 0.3 --slice 60";
     vec![
-        step("packages", &format!("apt-get install -qq -y --no-install-recommends {PACKAGES}")),
+        step("package lists", "apt-get update -qq"),
+        step("packages", &format!("apt-get install -qq -y --no-install-recommends {PACKAGES}"))
+            .after("package lists"),
         step("tools", "cargo install --quiet --locked cargo-deny cargo-fuzz"),
         random(step("tests", "cargo test --workspace"), 4).after("packages"),
         random(

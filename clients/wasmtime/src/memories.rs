@@ -89,7 +89,7 @@ impl Memories {
     /// # Errors
     /// [`OpenError`].
     pub fn open() -> Result<Self, OpenError> {
-        let space = open(vmalloc_linux::Options::new(), Config::default())?;
+        let space = open(vmalloc_linux::Options::new().max_bytes(1 << 46), Config::default())?;
         Ok(Self::on(space, Options::new(MOST_BYTES).warm_slots(WARM_SLOTS)))
     }
 

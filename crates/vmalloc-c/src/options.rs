@@ -65,12 +65,13 @@ pub const VMALLOC_ADVISE_LOOP: u32 = 3;
 pub struct vmalloc_options {
     /// `sizeof(vmalloc_options)`: `VMALLOC_OPTIONS_INIT` sets it.
     pub size: usize,
-    /// Addresses to reserve, in bytes: 64 TiB by default. Where that is refused, a half, a quarter
-    /// … of it.
+    /// Addresses to reserve, in bytes: by default a 256th of those that are left, up to 1 TiB. Where
+    /// that is refused, a half, a quarter … of it.
     pub max_bytes: usize,
     /// The least addresses to reserve: 16 MiB by default.
     pub min_bytes: usize,
-    /// Addresses for pages that can be mapped several times: 64 GiB by default.
+    /// Addresses for pages that can be mapped several times: by default a 1024th of those that are
+    /// left, up to 64 GiB.
     pub frame_bytes: usize,
     /// Memory of unmapped areas that is kept for new ones, with userfault guards: 64 MiB by
     /// default.

@@ -11,7 +11,6 @@ use vmalloc::space::Outline;
 pub(crate) struct Note {
     pub(crate) kind: Option<Kind>,
     pub(crate) guard_pages: u64,
-    pub(crate) slack: u64,
     pub(crate) tag: Option<String>,
 }
 
@@ -58,17 +57,17 @@ pub(crate) fn read(memory: &Memory<'_>, outline: &Outline) -> Notes {
 /// Returns the byte that tells that there is a tag: that of the specimen, which has one.
 fn some(memory: &Memory<'_>, outline: &Outline) -> Option<u8> {
     let entry = memory.bytes(outline.table[3], outline.entry[0]).ok()?;
-    let is_some = byte(&entry, outline.entry[6]);
+    let is_some = byte(&entry, outline.entry[5]);
     let (_, note) = note(&entry, outline, is_some);
     (note.tag.as_deref() == Some(Outline::SPECIMEN_TAG)).then_some(is_some)
 }
 
 fn note(entry: &[u8], outline: &Outline, some: u8) -> (u64, Note) {
-    let [_, key, kind, guard_pages, slack, tag, is_some, len, bytes] = outline.entry;
+    let [_, key, kind, guard_pages, tag, is_some, len, bytes] = outline.entry;
     let code = byte(entry, kind);
     let tag = (byte(entry, is_some) == some).then(|| tag_at(entry, tag + len, tag + bytes)).flatten();
     let kind = KINDS.into_iter().find(|kind| *kind as u8 == code);
-    (word(entry, key), Note { kind, guard_pages: word(entry, guard_pages), slack: word(entry, slack), tag })
+    (word(entry, key), Note { kind, guard_pages: word(entry, guard_pages), tag })
 }
 
 fn tag_at(entry: &[u8], len: u64, bytes: u64) -> Option<String> {
@@ -80,6 +79,6 @@ fn tag_at(entry: &[u8], len: u64, bytes: u64) -> Option<String> {
 impl Note {
     /// Returns the note that stands for none.
     pub(crate) fn plain(outline: &Outline) -> Self {
-        Self { kind: Some(Kind::Vmalloc), guard_pages: outline.guard_pages, slack: 0, tag: None }
+        Self { kind: Some(Kind::Vmalloc), guard_pages: outline.guard_pages, tag: None }
     }
 }

@@ -138,11 +138,11 @@ impl<'s> Snapshot<'s> {
         let note = match state {
             AreaState::Free => plain,
             AreaState::Busy => self.note(start.page),
-            _ => Note { slack: 0, guard_pages: self.outline.guard_pages, ..plain },
+            _ => Note { guard_pages: self.outline.guard_pages, ..plain },
         };
         let pages = end - start.page;
         let guard_pages = note.guard_pages.min(pages);
-        let bytes = self.addr(pages - guard_pages).saturating_sub(note.slack);
+        let bytes = self.addr(pages - guard_pages);
         Some(Segment {
             state,
             addr: self.addr(start.page),

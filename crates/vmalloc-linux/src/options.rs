@@ -4,17 +4,29 @@ use crate::error::ReserveError;
 use crate::means::{BatchAdvise, FRAMES_MAX, Guards};
 use std::ffi::CStr;
 
-/// The default size: 64 TiB, half of the 47-bit addresses that a program has. Reserving it takes as
-/// long as reserving a gigabyte, 3 µs, for the kernel notes one mapping either way.
-const DEFAULT_BYTES: usize = if usize::BITS >= 64 { 1 << 46 } else { 1 << 29 };
+/// The most that is reserved by default.
+const DEFAULT_BYTES: u64 = 1 << 40;
+
+/// The part of the addresses left that is reserved by default. After 1,000 spaces a program of 47
+/// bits has still a terabyte for itself.
+const DEFAULT_PART: u64 = 256;
+
+/// Where that part is less than this, a larger part is reserved: programs of 32 or 39 bits open a
+/// few spaces.
+const FEW_BYTES: u64 = 8 << 30;
+const LARGER_PART: u64 = 64;
+
+/// The part of what `RLIMIT_AS` leaves that is reserved by default.
+const PART_OF_LIMIT: u64 = 4;
 
 /// The default minimum. Below two chunks nearly all of the span would be opened at once by the
 /// first area.
 const DEFAULT_MINIMUM_BYTES: usize = 16 << 20;
 
-/// The default size of the supply of frames: 64 GiB of addresses, which is more memory than most
-/// machines have.
-const DEFAULT_FRAME_BYTES: usize = if usize::BITS >= 64 { 1 << 36 } else { 1 << 28 };
+/// The most of the supply of frames by default, which is more memory than most machines have, and
+/// its part of the addresses left.
+const DEFAULT_FRAME_BYTES: u64 = 64 << 30;
+const DEFAULT_FRAME_PART: u64 = 1024;
 
 /// Below this the supply is not worth having, unless it was asked for.
 const FRAME_MINIMUM_BYTES: usize = 16 << 20;
@@ -22,13 +34,13 @@ const FRAME_MINIMUM_BYTES: usize = 16 << 20;
 /// The default budget of the stash: as much as a space caches by default.
 const DEFAULT_STASH_BYTES: usize = 64 << 20;
 
-/// A size to reserve, and the means to use. The default asks for 64 TiB, takes less where the
-/// machine has less, and chooses the best means that the kernel has.
+/// A size to reserve, and the means to use. The default is a 256th of the addresses left, 512 GiB
+/// on most machines, and the best means that the kernel has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
-    max_bytes: usize,
+    max_bytes: Option<usize>,
     min_bytes: usize,
-    frame_bytes: usize,
+    frame_bytes: Option<usize>,
     pub(crate) page_bytes: Option<usize>,
     pub(crate) guards: Option<Guards>,
     pub(crate) batch_advise: Option<BatchAdvise>,
@@ -43,9 +55,9 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            max_bytes: DEFAULT_BYTES,
+            max_bytes: None,
             min_bytes: DEFAULT_MINIMUM_BYTES,
-            frame_bytes: DEFAULT_FRAME_BYTES,
+            frame_bytes: None,
             page_bytes: None,
             guards: None,
             batch_advise: None,
@@ -67,9 +79,14 @@ impl Options {
     }
 
     /// Asks for `bytes`, or, where that is refused, a half, a quarter … of it, down to the minimum.
+    ///
+    /// By default it is a 256th of the addresses that the program has left, up to 1 TiB: 512 GiB
+    /// for the first space on x86-64, and so much less for each next one that the program's own
+    /// mappings find room beside a thousand of them. Where a 256th is less than 8 GiB, up to a 64th
+    /// is taken; under `RLIMIT_AS`, up to a quarter of what that leaves. Addresses cost no memory.
     #[must_use]
     pub fn max_bytes(self, bytes: usize) -> Self {
-        Self { max_bytes: bytes, min_bytes: self.min_bytes.min(bytes), ..self }
+        Self { max_bytes: Some(bytes), min_bytes: self.min_bytes.min(bytes), ..self }
     }
 
     /// Asks for no less than `bytes`: the reservation fails rather than be smaller.
@@ -81,11 +98,12 @@ impl Options {
     /// Asks for exactly `bytes`.
     #[must_use]
     pub fn exactly(self, bytes: usize) -> Self {
-        Self { max_bytes: bytes, min_bytes: bytes, ..self }
+        Self { max_bytes: Some(bytes), min_bytes: bytes, ..self }
     }
 
     /// Asks for up to `bytes` of pages that can be mapped at several addresses at once
-    /// ([`Frames`](vmalloc::Frames)), or none for 0. 64 GiB by default, which costs addresses only.
+    /// ([`Frames`](vmalloc::Frames)), or none for 0. By default a 1024th of the addresses left, up
+    /// to 64 GiB, which costs addresses only.
     ///
     /// Where these addresses can't be had (`RLIMIT_AS`), the supply is a half, a quarter … of it,
     /// down to nothing: the reservation does not fail for them.
@@ -96,7 +114,7 @@ impl Options {
     /// forgotten, not reused.
     #[must_use]
     pub fn frame_bytes(self, bytes: usize) -> Self {
-        Self { frame_bytes: bytes, ..self }
+        Self { frame_bytes: Some(bytes), ..self }
     }
 
     /// Leaves the span out of core dumps (`MADV_DONTDUMP`), and the memory that
@@ -173,26 +191,54 @@ impl Options {
         Self { page_bytes: Some(bytes), ..self }
     }
 
-    /// Returns the sizes to try, for pages of `page_bytes`.
-    pub(crate) fn sizes(&self, page_bytes: usize) -> Result<Sizes, ReserveError> {
-        check_size(self.max_bytes, page_bytes)?;
+    /// Returns the sizes to try, for pages of `page_bytes`, where `left` addresses are.
+    pub(crate) fn sizes(&self, page_bytes: usize, left: Left) -> Result<Sizes, ReserveError> {
+        let most = self.max_bytes.unwrap_or_else(|| left.default_bytes(page_bytes).max(self.min_bytes));
+        check_size(most, page_bytes)?;
         check_size(self.min_bytes, page_bytes)?;
-        if self.min_bytes > self.max_bytes {
-            let (minimum, size) = (self.min_bytes, self.max_bytes);
+        if self.min_bytes > most {
+            let (minimum, size) = (self.min_bytes, most);
             return Err(ReserveError::MinimumAboveSize { minimum, size });
         }
-        Ok(Sizes { next: Some(self.max_bytes), minimum: self.min_bytes, page_bytes })
+        Ok(Sizes { next: Some(most), minimum: self.min_bytes, page_bytes })
     }
 
     /// Returns the sizes to try for the supply of frames, if one is asked for.
-    pub(crate) fn frame_sizes(&self, page_bytes: usize) -> Result<Option<Sizes>, ReserveError> {
-        if self.frame_bytes == 0 {
+    pub(crate) fn frame_sizes(&self, page_bytes: usize, left: Left) -> Result<Option<Sizes>, ReserveError> {
+        let wanted = self.frame_bytes.unwrap_or_else(|| left.default_frame_bytes(page_bytes));
+        if wanted == 0 {
             return Ok(None);
         }
-        check_size(self.frame_bytes, page_bytes)?;
-        let most = FRAMES_MAX.saturating_mul(page_bytes as u64).min(self.frame_bytes as u64) as usize;
+        check_size(wanted, page_bytes)?;
+        let most = FRAMES_MAX.saturating_mul(page_bytes as u64).min(wanted as u64) as usize;
         Ok(Some(Sizes { next: Some(most), minimum: FRAME_MINIMUM_BYTES.min(most), page_bytes }))
     }
+}
+
+/// The addresses that a program has left, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Left {
+    /// Of those that its processor and kernel give.
+    pub(crate) machine: u64,
+    /// Of those that `RLIMIT_AS` allows.
+    pub(crate) limit: u64,
+}
+
+impl Left {
+    fn default_bytes(self, page_bytes: usize) -> usize {
+        let few = (self.machine / LARGER_PART).min(FEW_BYTES);
+        let part = (self.machine / DEFAULT_PART).max(few).min(DEFAULT_BYTES);
+        whole_pages(part.min(self.limit / PART_OF_LIMIT), page_bytes)
+    }
+
+    fn default_frame_bytes(self, page_bytes: usize) -> usize {
+        let part = (self.machine / DEFAULT_FRAME_PART).clamp(FRAME_MINIMUM_BYTES as u64, DEFAULT_FRAME_BYTES);
+        whole_pages(part, page_bytes)
+    }
+}
+
+fn whole_pages(bytes: u64, page_bytes: usize) -> usize {
+    bytes as usize / page_bytes * page_bytes
 }
 
 fn check_size(bytes: usize, page_bytes: usize) -> Result<(), ReserveError> {
@@ -242,17 +288,32 @@ mod tests {
     use super::*;
 
     const PAGE: usize = 4096;
+    const LEFT: Left = Left { machine: 1 << 47, limit: u64::MAX };
+
+    /// A thousand spaces leave room for a mapping of 64 GiB. A limit leaves most of itself.
+    #[test]
+    fn default_sizes_leave_addresses() {
+        let mut left = LEFT;
+        assert_eq!(left.default_bytes(PAGE), 1 << 39);
+        for _ in 0..1000 {
+            left.machine -= (left.default_bytes(PAGE) + left.default_frame_bytes(PAGE)) as u64;
+        }
+        assert!(left.machine > 512 << 30, "{} GiB are left", left.machine >> 30);
+        let few = [1 << 32, 1 << 39].map(|machine| Left { machine, ..LEFT }.default_bytes(PAGE));
+        assert_eq!(few, [64 << 20, 8 << 30]);
+        assert_eq!(Left { limit: 8 << 30, ..LEFT }.default_bytes(PAGE), 2 << 30);
+    }
 
     #[test]
     fn sizes_halve_down_to_the_minimum() {
-        let sizes = Options::new().max_bytes(10 * PAGE).min_bytes(2 * PAGE).sizes(PAGE);
+        let sizes = Options::new().max_bytes(10 * PAGE).min_bytes(2 * PAGE).sizes(PAGE, LEFT);
         let pages: Vec<_> = sizes.into_iter().flatten().map(|bytes| bytes / PAGE).collect();
         assert_eq!(pages, [10, 5, 2]);
     }
 
     #[test]
     fn a_cap_never_hides_the_minimum() {
-        let sizes = Options::new().max_bytes(16 * PAGE).min_bytes(4 * PAGE).sizes(PAGE);
+        let sizes = Options::new().max_bytes(16 * PAGE).min_bytes(4 * PAGE).sizes(PAGE, LEFT);
         let capped = |cap| sizes.map(|sizes| sizes.capped(cap).collect::<Vec<_>>());
         assert_eq!(capped(9 * PAGE), Ok(vec![8 * PAGE, 4 * PAGE]));
         assert_eq!(capped(PAGE), Ok(vec![4 * PAGE]));
@@ -261,13 +322,13 @@ mod tests {
 
     #[test]
     fn an_exact_size_is_tried_once() {
-        let sizes = Options::new().exactly(3 * PAGE).sizes(PAGE);
+        let sizes = Options::new().exactly(3 * PAGE).sizes(PAGE, LEFT);
         assert_eq!(sizes.map(Iterator::collect::<Vec<_>>), Ok(vec![3 * PAGE]));
     }
 
     #[test]
     fn wrong_sizes_are_told_apart() {
-        let refusal = |options: Options| options.sizes(PAGE).map(|_| ());
+        let refusal = |options: Options| options.sizes(PAGE, LEFT).map(|_| ());
         assert_eq!(refusal(Options::new().exactly(0)), Err(ReserveError::ZeroSize));
         let bytes = PAGE + 1;
         let page_bytes = PAGE;

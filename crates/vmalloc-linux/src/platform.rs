@@ -13,13 +13,15 @@ use crate::os::fatal::fatal;
 use crate::os::futex::FutexLock;
 use crate::os::huge_pages::HugePages;
 use crate::os::pagemap::{self, Pagemap};
-use crate::os::reservation::Reservation;
+use crate::os::reservation::{Access, Mapping, Reservation};
 use crate::populate::Population;
 use crate::trap_report::note_free;
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
+use std::ptr::NonNull;
+use std::sync::OnceLock;
 use vmalloc::{
     DrainReason, Evict, Geometry, PageRange, Platform, PlatformError, PlatformFault, Protection, Translate,
 };
@@ -43,6 +45,8 @@ pub struct Linux {
     pub(crate) cpus: usize,
     pub(crate) drain_thread: DrainThread,
     pub(crate) beacon: Entry,
+    /// The first leaves of the space.
+    pub(crate) records: OnceLock<Mapping>,
 }
 
 impl Linux {
@@ -125,7 +129,6 @@ unsafe impl Platform for Linux {
 
     fn geometry(&self) -> Geometry {
         Geometry::new(self.memory.span(), self.memory.page_shift(), self.cpus)
-            .heap_is_lazy(true)
             .huge_order(self.huge.order(self.memory.page_shift()))
             .huge_at_touch(self.huge.come_at_touch())
             // 1,000 live areas of 1…64 pages with a budget of half their memory take 1.03 page
@@ -137,6 +140,13 @@ unsafe impl Platform for Linux {
             .maps_zeroed(self.guarding.maps_zeroed())
             .reset_zero_pages(64)
             .linear_map(self.supply.as_ref().map(Supply::linear))
+    }
+
+    fn lend_records(&self, bytes: usize) -> Option<NonNull<u8>> {
+        let records = Mapping::new(bytes, Access::ReadWrite).ok()?;
+        // They are lent once.
+        self.records.set(records).ok()?;
+        self.records.get().map(|records| records.base().cast())
     }
 
     #[inline]

@@ -17,7 +17,7 @@ use crate::guard::mprotect::Mprotect;
 use crate::guard::pte::PteMarkers;
 use crate::guard::userfault::Userfault;
 use crate::means::{BatchAdvise, Guards};
-use crate::options::{Options, Sizes};
+use crate::options::{Left, Options, Sizes};
 use crate::os::batch::BatchRoom;
 use crate::os::cpu::{self, CpuHint};
 use crate::os::huge_pages::HugePages;
@@ -29,7 +29,7 @@ use crate::page_size::page_bytes;
 use crate::platform::Linux;
 use crate::populate::Population;
 use rustix::io::Errno;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use vmalloc::{PageRange, PlatformError};
 
 impl Linux {
@@ -42,7 +42,7 @@ impl Linux {
     pub fn reserve(options: Options) -> Result<Self, ReserveError> {
         let machine = page_bytes();
         let page_bytes = options.page_bytes.unwrap_or(machine);
-        let sizes = options.sizes(page_bytes)?;
+        let sizes = options.sizes(page_bytes, left(machine))?;
         hooks::install().map_err(|errno| system("pthread_atfork", errno))?;
         let mapping = reserve_largest(sizes, machine)?;
         let (bytes, sender) = (mapping.bytes(), Sender::new(BatchAdvise::Loop));
@@ -61,8 +61,9 @@ impl Linux {
         let sender = choose_batch_advise(&memory, options.batch_advise)?;
         memory.set_sender(sender);
         let table = Table::new(memory.span()).map_err(|errno| system("mmap", errno))?;
-        let supply =
-            options.frame_sizes(page_bytes)?.and_then(|sizes| reserve_supply(sizes, page_bytes, machine));
+        let supply = options
+            .frame_sizes(page_bytes, left(machine))?
+            .and_then(|sizes| reserve_supply(sizes, page_bytes, machine));
         if let Guarding::Userfault(userfault) = &guarding {
             hooks::add(Arc::downgrade(userfault.shared()));
         }
@@ -81,6 +82,7 @@ impl Linux {
             cpus,
             drain_thread: DrainThread::default(),
             beacon: Entry::default(),
+            records: OnceLock::new(),
         })
     }
 }
@@ -107,9 +109,16 @@ fn reserve_supply(sizes: Sizes, page_bytes: usize, machine: usize) -> Option<Sup
 /// Returns half of the addresses that the limit still allows. Taking all would leave nothing for
 /// the rest of the program.
 fn half_of_the_rest(page_bytes: usize) -> usize {
-    let half = limits::address_space_bytes()
-        .map_or(u64::MAX, |limit| limit.saturating_sub(limits::used_bytes(page_bytes)) / 2);
-    usize::try_from(half).unwrap_or(usize::MAX)
+    usize::try_from(left(page_bytes).limit / 2).unwrap_or(usize::MAX)
+}
+
+/// Returns the addresses that the program has left.
+fn left(page_bytes: usize) -> Left {
+    let used = limits::used_bytes(page_bytes);
+    Left {
+        machine: limits::machine_bytes().saturating_sub(used),
+        limit: limits::address_space_bytes().map_or(u64::MAX, |limit| limit.saturating_sub(used)),
+    }
 }
 
 /// Returns the error for `bytes` that could not be reserved: the limit, if they would pass it.

@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use core::marker::PhantomData;
 use core::ops::Deref;
 use core::ptr::NonNull;
+use zerocopy::FromZeros;
 
 /// Invariant (SHARED-1): `at` is valid for reads for `'m` and until the owner is dropped, and
 /// nothing refers to the value mutably.
@@ -65,6 +66,41 @@ impl<T> Drop for Shared<'_, T> {
             // SAFETY: `boxed` leaked a box, and by the condition of `reader` it is read no more.
             drop(unsafe { Box::from_raw(self.at.as_ptr()) });
         }
+    }
+}
+
+/// Records in zeroed memory that a platform has lent.
+pub(crate) struct Lent<T>(NonNull<[T]>);
+
+// SAFETY: the records are shared by reference alone.
+unsafe impl<T: Sync> Send for Lent<T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for Lent<T> {}
+
+impl<T> Default for Lent<T> {
+    /// Returns no records.
+    fn default() -> Self {
+        Self(NonNull::slice_from_raw_parts(NonNull::dangling(), 0))
+    }
+}
+
+impl<T: FromZeros> Lent<T> {
+    /// Returns `count` records, which begin at `at`.
+    ///
+    /// # Safety
+    /// There is zeroed memory for so many, which nothing else uses, for as long as this is used.
+    pub(crate) unsafe fn new(at: NonNull<u8>, count: usize) -> Self {
+        assert!(at.cast::<T>().is_aligned(), "a platform has lent memory of another alignment");
+        Self(NonNull::slice_from_raw_parts(at.cast(), count))
+    }
+}
+
+impl<T> Deref for Lent<T> {
+    type Target = [T];
+    #[inline(always)]
+    fn deref(&self) -> &[T] {
+        // SAFETY: by the condition of `new` they are there, and zeros are valid for them.
+        unsafe { self.0.as_ref() }
     }
 }
 

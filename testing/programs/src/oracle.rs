@@ -83,7 +83,6 @@ impl What {
 pub(crate) struct Area {
     pub(crate) what: What,
     pub(crate) addr: usize,
-    pub(crate) bytes: usize,
     pub(crate) guard: bool,
     pub(crate) tag: Option<&'static str>,
     pub(crate) protection: Protection,
@@ -159,6 +158,11 @@ impl Oracle {
         };
     }
 
+    /// Returns the bytes of an area: those of whole pages.
+    pub(crate) fn bytes(&self, area: &Area) -> usize {
+        area.pages.len() << self.shift
+    }
+
     /// Returns the first page of an area.
     pub(crate) fn first_page(&self, area: &Area) -> u64 {
         (area.addr >> self.shift) as u64
@@ -195,7 +199,7 @@ impl Oracle {
     /// Returns what a look-up tells of an area; nothing for those in blocks.
     pub(crate) fn info(&self, area: &Area) -> Option<Facts> {
         let (kind, tag) = (area.what.kind()?, area.tag.map(Tag::new));
-        Some((area.addr, area.bytes, area.pages.len() as u64, area.guard, kind, tag))
+        Some((area.addr, self.bytes(area), area.pages.len() as u64, area.guard, kind, tag))
     }
 
     /// Notes a new area, which is in no other one's pages.

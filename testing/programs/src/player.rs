@@ -249,8 +249,8 @@ impl<'a, P: Platform> Player<'a, P> {
     }
 
     fn outline(&self, nth: usize) -> String {
-        let Area { what, addr, bytes, guard, protection, pages, .. } = &self.oracle.areas[nth];
-        format!("{what:?} {addr:#x} ({bytes:#x} bytes, {} pages, guard {guard}, {protection:?})", pages.len())
+        let Area { what, addr, guard, protection, pages, .. } = &self.oracle.areas[nth];
+        format!("{what:?} {addr:#x} ({} pages, guard {guard}, {protection:?})", pages.len())
     }
 
     /// Fills a page with a word that is nowhere else, or sees that this can't be done.
@@ -384,6 +384,6 @@ impl<P: Platform> Drop for Player<'_, P> {
 }
 
 /// Returns an area without guard and tag.
-pub(crate) fn area(what: What, addr: usize, pages: Vec<Shown>, bytes: usize) -> Area {
-    Area { what, addr, bytes, guard: false, tag: None, protection: Protection::ReadWrite, pages }
+pub(crate) fn area(what: What, addr: usize, pages: Vec<Shown>) -> Area {
+    Area { what, addr, guard: false, tag: None, protection: Protection::ReadWrite, pages }
 }

@@ -134,7 +134,7 @@ fn outline() -> Outline {
     outline.counts = [ZEROS; 4];
     outline.list = [LIST, 0x77, 3, 11];
     outline.containers = [24, 32];
-    outline.entry = [ENTRY_BYTES, 0, 8, 16, 24, 32, 62, 0, 1];
+    outline.entry = [ENTRY_BYTES, 0, 8, 16, 32, 62, 0, 1];
     outline
 }
 

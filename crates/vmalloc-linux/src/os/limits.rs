@@ -27,6 +27,14 @@ pub(crate) fn overcommit_is_strict() -> bool {
     read_number(c"/proc/sys/vm/overcommit_memory") == Some(2)
 }
 
+/// Returns the bytes of addresses that the processor and the kernel give a program.
+pub(crate) fn machine_bytes() -> u64 {
+    // SAFETY: it reads a word that the kernel has written at the start.
+    let highest = unsafe { libc::getauxval(libc::AT_EXECFN) };
+    // The name of the program lies at the end of the first stack, just below the last address.
+    if highest == 0 { 1 << (usize::BITS - 1) } else { (u64::from(highest) + 1).next_power_of_two() }
+}
+
 /// Returns `vm.max_map_count`: how many mappings a program may have.
 pub(crate) fn max_map_count() -> Option<u64> {
     read_number(c"/proc/sys/vm/max_map_count")
@@ -95,8 +103,13 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no /proc")]
     fn the_kernel_tells_its_limits() {
+        let place = 0;
         assert!(max_map_count() > Some(0));
         assert!(map_count() > Some(3));
         assert!(used_bytes(4096) > 1 << 20);
+        assert!(
+            machine_bytes() > (&raw const place).addr() as u64
+                && machine_bytes() >> 2 < (&raw const place).addr() as u64
+        );
     }
 }

@@ -13,6 +13,7 @@ mod drain;
 mod dumps;
 mod environment;
 mod family;
+mod first_contact;
 mod fork;
 mod forked_roots;
 mod frame_pages;

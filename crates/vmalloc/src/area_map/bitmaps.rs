@@ -22,7 +22,7 @@ use super::marks::AnnotationMarks;
 use super::metadata::{OutOfMemory, carve};
 use super::version::Version;
 use crate::addr::PageRange;
-use crate::shared::{Shared, place, try_box};
+use crate::shared::{Lent, Shared, place, try_box};
 use core::hint::cold_path;
 use once_cell::race::OnceBox;
 use zerocopy::FromBytes;
@@ -70,10 +70,14 @@ impl<'m> Bitmaps<'m> {
         Self { start, end, base, nowhere, version, sparse: OnceBox::new(), lent, dense }
     }
 
-    /// Returns bitmaps on the heap, those of the first leaves in one piece if the heap is `lazy`.
-    pub(super) fn on_heap(span: PageRange, lazy: bool) -> Result<Shared<'m, Self>, OutOfMemory> {
+    /// Returns how many of the first leaves may lie in one piece.
+    pub(crate) fn flat_leaves(span: PageRange) -> usize {
         let groups = ((span.end() - 1) >> LEAF_SHIFT) - (span.start() >> LEAF_SHIFT) + 1;
-        let flat = if lazy { groups } else { 0 };
+        groups.min(Chunks::<Leaf, LEAVES>::MOST_FLAT) as usize
+    }
+
+    /// Returns bitmaps on the heap, but for those of the first leaves.
+    pub(super) fn on_heap(span: PageRange, flat: Lent<Leaf>) -> Result<Shared<'m, Self>, OutOfMemory> {
         try_box(Self::of(span, None, Chunks::flat(flat))).map(Shared::boxed)
     }
 

@@ -1,15 +1,16 @@
 //! Arrays that grow while they are read: chunks of zeroed records that never move.
 //!
 //! ```text
-//!   flat   │ record│ record│ record│ …          the first records in one piece, where that costs nothing
-//!   near   │ chunk │ chunk │   –   │ …          the first chunks: one look at a table
-//!   far    │ chunk │   –   │ chunk │ …          the next ones: one look at a table that is made when it is needed
+//!   flat   │ record│ record│ record│ …          the first records in one piece, where a platform lends that
+//!   near   │ chunk │ chunk │   –   │ …          the first chunks: one look at a table that is made when it is needed
+//!   far    │ chunk │   –   │ chunk │ …          the next ones: a larger table
 //!   beyond │ table │   –   │ …                  all others: tables as large as the far one
 //!              └─► │ chunk │   –   │ …
 //! ```
 
 use super::cell::Long;
 use super::metadata::OutOfMemory;
+use crate::shared::Lent;
 use crate::sync::size;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -37,20 +38,20 @@ type Beyond<T, const SIZE: usize> = [OnceBox<Table<T, SIZE, FAR>>; FAR];
 pub(crate) struct Chunks<T, const SIZE: usize> {
     far: OnceBox<Table<T, SIZE, FAR>>,
     beyond: OnceBox<Beyond<T, SIZE>>,
-    near: Table<T, SIZE, TABLE>,
+    near: OnceBox<Table<T, SIZE, TABLE>>,
     /// The records of the first chunks, or none. They stand in for those of `near`.
-    flat: Box<[T]>,
+    flat: Lent<T>,
     /// The end of those that are in use. One thread at a time writes it.
     flat_end: Long,
 }
 
-impl<T, const SIZE: usize> Default for Chunks<T, SIZE> {
+impl<T: Record, const SIZE: usize> Default for Chunks<T, SIZE> {
     fn default() -> Self {
         Self {
             far: OnceBox::new(),
             beyond: OnceBox::new(),
-            near: [const { OnceBox::new() }; TABLE],
-            flat: Box::default(),
+            near: OnceBox::new(),
+            flat: Lent::default(),
             flat_end: Long::new(0),
         }
     }
@@ -68,12 +69,11 @@ impl<T: Record, const SIZE: usize> Chunks<T, SIZE> {
         [self.flat.as_ptr().addr(), self.flat.len()]
     }
 
-    /// Returns an array whose first records, up to `most`, lie in one piece: where the heap has
-    /// memory only for what is touched, that takes no more of it, and one step less to find each.
-    pub(crate) fn flat(most: u64) -> Self {
-        let count = most.min((TABLE * SIZE) as u64) as usize;
-        // Without memory for it the chunks do.
-        let flat = <[T]>::new_box_zeroed_with_elems(count).unwrap_or_default();
+    /// The most records that may lie in one piece.
+    pub(crate) const MOST_FLAT: u64 = (TABLE * SIZE) as u64;
+
+    /// Returns an array whose first records lie in one piece: it takes one step less to find each.
+    pub(crate) fn flat(flat: Lent<T>) -> Self {
         Self { flat, ..Self::default() }
     }
 
@@ -102,7 +102,7 @@ impl<T: Record, const SIZE: usize> Chunks<T, SIZE> {
     /// Returns what [`near`](Self::near) does where no records lie in one piece.
     #[inline(always)]
     pub(crate) fn near_chunk(&self, index: usize) -> Option<&T> {
-        Some(&self.near.get(index / SIZE)?.get()?[index % SIZE])
+        Some(&self.near.get()?.get(index / SIZE)?.get()?[index % SIZE])
     }
 
     /// Returns the record at `index`, if its chunk is there. O(1).
@@ -112,7 +112,7 @@ impl<T: Record, const SIZE: usize> Chunks<T, SIZE> {
             return Some(record);
         }
         let chunk = match index / SIZE {
-            chunk @ ..TABLE => &self.near[chunk],
+            chunk @ ..TABLE => &self.near.get()?[chunk],
             chunk @ ..FAR => &self.far.get()?[chunk],
             chunk => &self.beyond.get()?.get(chunk / FAR)?.get()?[chunk % FAR],
         };
@@ -128,7 +128,7 @@ impl<T: Record, const SIZE: usize> Chunks<T, SIZE> {
             return Ok(());
         }
         let place = match index / SIZE {
-            chunk @ ..TABLE => &self.near[chunk],
+            chunk @ ..TABLE => &self.near.get_or_try_init(array)?[chunk],
             chunk @ ..FAR => &self.far.get_or_try_init(array)?[chunk],
             chunk => {
                 let beyond = self.beyond.get_or_try_init(array)?;
@@ -140,13 +140,13 @@ impl<T: Record, const SIZE: usize> Chunks<T, SIZE> {
 
     /// Returns the bytes of the array and its chunks.
     pub(crate) fn bytes(&self) -> usize {
-        let beyond = self.beyond.get();
-        let tables =
-            || self.far.get().into_iter().chain(beyond.into_iter().flatten().filter_map(OnceBox::get));
-        let chunks = tables().flatten().chain(&self.near).filter(|chunk| chunk.get().is_some()).count();
-        let far = beyond.map_or(0, size_of_val) + tables().map(size_of_val).sum::<usize>();
-        let flat = self.flat_end.get() as usize * size_of::<T>();
-        size_of_val(self) + far + flat + chunks * size_of::<[T; SIZE]>()
+        let (near, beyond) = (self.near.get(), self.beyond.get());
+        let far = || self.far.get().into_iter().chain(beyond.into_iter().flatten().filter_map(OnceBox::get));
+        let chunks = far().flatten().chain(near.into_iter().flatten());
+        let chunks = chunks.filter(|chunk| chunk.get().is_some()).count() * size_of::<[T; SIZE]>();
+        let tables = near.map_or(0, size_of_val) + beyond.map_or(0, size_of_val);
+        let tables = tables + far().map(size_of_val).sum::<usize>();
+        size_of_val(self) + tables + chunks + self.flat_end.get() as usize * size_of::<T>()
     }
 }
 
@@ -161,7 +161,7 @@ fn array<T, const LEN: usize>() -> Result<Box<[OnceBox<T>; LEN]>, OutOfMemory> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use core::ptr;
+    use core::ptr::{self, NonNull};
     use core::sync::atomic::AtomicU64;
     use core::sync::atomic::Ordering::Relaxed;
 
@@ -171,9 +171,11 @@ mod tests {
     /// however it is found.
     #[test]
     fn flat_arrays_answer_as_chunks_do() {
-        let most = 3 * SIZE as u64;
-        for mut chunks in [Chunks::<AtomicU64, SIZE>::default(), Chunks::flat(most)] {
-            let is_flat = !chunks.flat.is_empty();
+        let flat = Box::leak(<[AtomicU64]>::new_box_zeroed_with_elems(3 * SIZE).unwrap());
+        // SAFETY: the memory is leaked.
+        let flat = unsafe { Lent::new(NonNull::from(flat).cast(), 3 * SIZE) };
+        for mut chunks in [Chunks::<AtomicU64, SIZE>::default(), Chunks::flat(flat)] {
+            let is_flat = chunks.flat.len() != 0;
             let (far, beyond) = (SIZE * TABLE, SIZE * FAR);
             let reached = [0, 5, 23, 24, far - 1, far, far + SIZE, beyond - 1, beyond, 3 * beyond];
             assert!(is_flat || chunks.get(0).is_none(), "nothing is there yet");

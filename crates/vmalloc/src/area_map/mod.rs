@@ -89,7 +89,7 @@ pub use verify::Violation;
 
 use crate::addr::PageRange;
 use crate::error::{AllocError, FreeError};
-use crate::shared::Shared;
+use crate::shared::{Lent, Shared};
 use bitmap::LEAF_PAGES;
 use bitmaps::{Found, Spare};
 use core::num::NonZero;
@@ -145,12 +145,12 @@ impl<'m> AreaMap<'m> {
     /// # Errors
     /// [`AllocError::Metadata`].
     pub fn new(span: PageRange) -> Result<Self, AllocError> {
-        Self::on_heap(span, false)
+        Self::on_heap(span, Lent::default())
     }
 
-    /// Returns an empty map over `span`. A lazy heap has memory only for what is touched.
-    pub(crate) fn on_heap(span: PageRange, is_lazy: bool) -> Result<Self, AllocError> {
-        Self::assemble(Bitmaps::on_heap(span, is_lazy)?, Pool::on_heap()?, Pool::on_heap()?)
+    /// Returns an empty map over `span`, whose first leaves are in memory that was lent.
+    pub(crate) fn on_heap(span: PageRange, flat: Lent<Leaf>) -> Result<Self, AllocError> {
+        Self::assemble(Bitmaps::on_heap(span, flat)?, Pool::on_heap()?, Pool::on_heap()?)
     }
 
     /// Returns an empty map over `span`, with its records in `memory`: it works before a heap

@@ -18,8 +18,6 @@ use lock_api::{Mutex, MutexGuard, RawMutex};
 pub(crate) struct Annotation {
     pub(crate) kind: Kind,
     pub(crate) guard_pages: u64,
-    /// Bytes of its last pages that were not asked for.
-    pub(crate) slack: u64,
     pub(crate) tag: Option<Tag>,
 }
 
@@ -27,16 +25,13 @@ impl Annotation {
     /// Returns the facts of an area without an annotation.
     #[inline]
     pub(crate) fn plain(guards: bool) -> Self {
-        Self { kind: Kind::Vmalloc, guard_pages: u64::from(guards), slack: 0, tag: None }
+        Self { kind: Kind::Vmalloc, guard_pages: u64::from(guards), tag: None }
     }
 
     /// Returns whether an area without an annotation is the same.
     #[inline]
     pub(crate) fn is_plain(&self, guards: bool) -> bool {
-        self.slack == 0
-            && self.tag.is_none()
-            && self.kind == Kind::Vmalloc
-            && self.guard_pages == u64::from(guards)
+        self.tag.is_none() && self.kind == Kind::Vmalloc && self.guard_pages == u64::from(guards)
     }
 }
 

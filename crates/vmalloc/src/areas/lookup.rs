@@ -13,7 +13,8 @@ use lock_api::RawMutex;
 pub struct AreaInfo {
     /// Its first address.
     pub addr: usize,
-    /// Bytes asked for.
+    /// Bytes of its pages: as many as were asked for, or up to a page more. A larger area may also
+    /// have been given for them.
     pub bytes: usize,
     /// Pages, the guard not counted.
     pub pages: u64,
@@ -55,7 +56,7 @@ impl<L: RawMutex> Areas<L> {
         let Some(annotation) = annotation else { return plain };
         let pages = area.len().saturating_sub(annotation.guard_pages);
         AreaInfo {
-            bytes: (pages << self.shift).saturating_sub(annotation.slack) as usize,
+            bytes: (pages << self.shift) as usize,
             pages,
             guard: annotation.guard_pages != 0,
             kind: annotation.kind,
@@ -68,7 +69,7 @@ impl<L: RawMutex> Areas<L> {
     /// caller may know as a constant.
     #[inline(always)]
     fn plain_info(&self, area: PageRange, shift: u32) -> AreaInfo {
-        let Annotation { kind, guard_pages, slack: _, tag } = self.plain();
+        let Annotation { kind, guard_pages, tag } = self.plain();
         let pages = area.len() - guard_pages;
         let [addr, bytes] = [area.start(), pages].map(|pages| (pages << shift) as usize);
         AreaInfo { addr, bytes, pages, guard: guard_pages != 0, kind, tag }

@@ -37,11 +37,11 @@ pub(crate) use map::HeldMap;
 pub(crate) use states::{Disposition, Retired};
 pub use tag::Tag;
 
-use crate::area_map::{AreaMap, Bitmaps};
+use crate::area_map::{AreaMap, Bitmaps, Leaf};
 use crate::cache::Padded;
 use crate::error::SpaceError;
 use crate::platform::Geometry;
-use crate::shared::Shared;
+use crate::shared::{Lent, Shared};
 use annotations::Annotations;
 use lock_api::{Mutex, RawMutex};
 
@@ -57,9 +57,14 @@ pub(crate) struct Areas<L> {
 
 impl<L: RawMutex> Areas<L> {
     /// Returns a map over the machine's span, all of it free, with as many tables of annotations.
-    pub(crate) fn new(geometry: &Geometry, guard: bool, tables: usize) -> Result<Self, SpaceError> {
+    pub(crate) fn new(
+        geometry: &Geometry,
+        guard: bool,
+        tables: usize,
+        flat: Lent<Leaf>,
+    ) -> Result<Self, SpaceError> {
         let (span, shift) = (geometry.span, geometry.page_shift);
-        let map = AreaMap::on_heap(span, geometry.heap_is_lazy).map_err(|_| SpaceError::Metadata)?;
+        let map = AreaMap::on_heap(span, flat).map_err(|_| SpaceError::Metadata)?;
         Ok(Self {
             shift,
             guard,

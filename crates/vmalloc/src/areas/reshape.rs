@@ -13,9 +13,7 @@ use lock_api::{MutexGuard, RawMutex};
 impl<L: RawMutex> Areas<L> {
     /// Returns the annotation of the area that this tells of.
     pub(crate) fn annotation_of(&self, info: &AreaInfo) -> Annotation {
-        let slack = (info.pages << self.shift) - info.bytes as u64;
-        let guard_pages = u64::from(info.guard);
-        Annotation { kind: info.kind, guard_pages, slack, tag: info.tag }
+        Annotation { kind: info.kind, guard_pages: u64::from(info.guard), tag: info.tag }
     }
 
     /// Locks the table of the annotation of the area at `page`, and makes room for one more.
@@ -23,13 +21,6 @@ impl<L: RawMutex> Areas<L> {
         let mut table = self.table(page);
         table.try_reserve(1).map_err(|_| AllocError::Metadata)?;
         Ok(table)
-    }
-
-    /// Changes the annotation of a busy area.
-    pub(crate) fn reannotate(&self, area: PageRange, annotation: Annotation) -> Result<(), AllocError> {
-        let mut table = self.roomy_table(area.start())?;
-        self.set_annotation(&mut table, self.map().leaf(area.start()), area.start(), annotation);
-        Ok(())
     }
 
     /// Enters `annotation` for the area at `page`, which lies in `leaf`, into its table, which has

@@ -54,9 +54,6 @@ pub struct Geometry {
     /// True if [`unmap_now`](super::Platform::unmap_now) works, which
     /// [`Config::trap_on_free`](crate::Config::trap_on_free) needs. Default: no.
     pub unmaps_now: bool,
-    /// True if the heap has memory only for what is touched, as in programs. Tables that are larger
-    /// and need one step less are used then. Default: no.
-    pub heap_is_lazy: bool,
     /// Where frame 0, 1, 2 … of the supply can be used at any time, readable and writable, outside
     /// the span. Default: nowhere.
     pub linear_map: Option<PageRange>,
@@ -79,7 +76,6 @@ impl Geometry {
             linear_map: None,
             reset_zero_pages: 16,
             huge_at_touch: false,
-            heap_is_lazy: false,
         }
     }
 
@@ -134,12 +130,6 @@ impl Geometry {
     /// Sets [`unmaps_now`](Self::unmaps_now).
     pub const fn unmaps_now(mut self, now: bool) -> Self {
         self.unmaps_now = now;
-        self
-    }
-
-    /// Sets [`heap_is_lazy`](Self::heap_is_lazy).
-    pub const fn heap_is_lazy(mut self, is_lazy: bool) -> Self {
-        self.heap_is_lazy = is_lazy;
         self
     }
 

@@ -4,21 +4,28 @@ use crate::addr::PageRange;
 use alloc::vec::Vec;
 
 /// Ranges as words, which are sorted in half the time: the first page, counted from the start of
-/// the span, above [`LEN_BITS`] bits for the number of pages. A longer range is several keys.
+/// the span, above [`LEN_BITS`] bits for the number of pages. A longer range has none there, and is
+/// in a list of its own.
 pub(crate) struct Keys<'a> {
-    pub(crate) base: u64,
-    pub(crate) keys: &'a mut Vec<u64>,
+    base: u64,
+    keys: &'a mut Vec<u64>,
+    long: Vec<PageRange>,
 }
 
 /// Bits of a key for the pages: areas of a pool and joined ones of some thousand pages are one key.
 const LEN_BITS: u32 = 12;
 const MAX_LEN: u64 = (1 << LEN_BITS) - 1;
 
-impl Keys<'_> {
+impl<'a> Keys<'a> {
+    /// Returns the ranges of a span that begins at page `base`, in the memory of `keys`.
+    pub(crate) fn new(base: u64, keys: &'a mut Vec<u64>) -> Self {
+        Self { base, keys, long: Vec::new() }
+    }
+
     /// Writes all of `areas` in order, neighbours joined, to `ranges`; `None` when memory is short.
-    pub(crate) fn coalesce<'a>(
+    pub(crate) fn coalesce<'b>(
         self,
-        areas: impl Iterator<Item = &'a PageRange>,
+        areas: impl Iterator<Item = &'b PageRange>,
         ranges: &mut Vec<PageRange>,
     ) -> Option<()> {
         self.sort(areas)?.join(ranges)
@@ -28,7 +35,7 @@ impl Keys<'_> {
     ///
     /// They come in the order in which they were freed, which is often that of their addresses,
     /// forwards or backwards: neighbours that are joined at once need not be sorted.
-    fn sort<'a>(mut self, areas: impl Iterator<Item = &'a PageRange>) -> Option<Self> {
+    fn sort<'b>(mut self, areas: impl Iterator<Item = &'b PageRange>) -> Option<Self> {
         self.keys.clear();
         let mut areas = areas.copied();
         let Some(mut last) = areas.next() else { return Some(self) };
@@ -44,6 +51,7 @@ impl Keys<'_> {
         }
         self.push(last)?;
         self.keys.sort_unstable();
+        self.long.sort_unstable_by_key(PageRange::start);
         Some(self)
     }
 
@@ -63,13 +71,14 @@ impl Keys<'_> {
     /// Adds a long range, or one for which memory is needed.
     #[inline(never)]
     fn push_slow(&mut self, range: PageRange) -> Option<()> {
-        let (mut from, mut len) = (range.start() - self.base, range.len());
-        while len > 0 {
-            let part = len.min(MAX_LEN);
-            self.keys.try_reserve(1).ok()?;
-            self.keys.push(from.checked_mul(1 << LEN_BITS)? | part);
-            (from, len) = (from + part, len - part);
+        let from = (range.start() - self.base).checked_mul(1 << LEN_BITS)?;
+        let len = if range.len() <= MAX_LEN { range.len() } else { 0 };
+        if len == 0 {
+            self.long.try_reserve(1).ok()?;
+            self.long.push(range);
         }
+        self.keys.try_reserve(1).ok()?;
+        self.keys.push(from | len);
         Some(())
     }
 
@@ -77,9 +86,13 @@ impl Keys<'_> {
     fn join(self, ranges: &mut Vec<PageRange>) -> Option<()> {
         ranges.clear();
         ranges.try_reserve(self.keys.len()).ok()?;
+        let mut long = self.long.iter();
         for key in self.keys.iter() {
             let start = self.base + (key >> LEN_BITS);
-            let end = start + (key & MAX_LEN);
+            let end = match key & MAX_LEN {
+                0 => long.next()?.end(),
+                len => start + len,
+            };
             match ranges.last_mut() {
                 Some(last) if last.end() == start => *last = PageRange::of(last.start(), end),
                 _ => ranges.push(PageRange::of(start, end)),
@@ -104,11 +117,17 @@ mod tests {
             area(30, 31),
             area(100, 20_000),
             area(12, 13),
+            area(1 << 45, 1 << 46),
+            area(20_000, 20_001),
+            area(1 << 40, 1 << 45),
         ];
         let (mut keys, mut ranges) = (Vec::new(), Vec::new());
-        let sorted = Keys { base: 7, keys: &mut keys }.sort(areas.iter()).unwrap();
+        let sorted = Keys::new(7, &mut keys).sort(areas.iter()).unwrap();
+        assert_eq!(sorted.keys.len(), 8, "a key each, however long");
         sorted.join(&mut ranges).unwrap();
-        assert_eq!(ranges, [area(9, 13), area(30, 31), area(40, 61), area(100, 20_000)]);
-        assert!(Keys { base: 0, keys: &mut keys }.sort([area(1 << 60, 1 << 61)].iter()).is_none());
+        let long = [area(100, 20_001), area(1 << 40, 1 << 46)];
+        assert_eq!(ranges[..3], [area(9, 13), area(30, 31), area(40, 61)]);
+        assert_eq!(ranges[3..], long);
+        assert!(Keys::new(0, &mut keys).sort([area(1 << 60, 1 << 61)].iter()).is_none());
     }
 }

@@ -143,7 +143,7 @@ impl Purger {
     ) -> Result<(), PlatformError> {
         let Self { taken, ranges, keys, blocks, .. } = self;
         let areas = || taken.iter().flat_map(Lazy::iter).chain(&blocks.runs);
-        let unmapped = match (Keys { base: means.base, keys }).coalesce(areas(), ranges) {
+        let unmapped = match Keys::new(means.base, keys).coalesce(areas(), ranges) {
             Some(()) => means.unmap_and_flush(ranges),
             // One by one it takes no memory.
             None => areas().try_for_each(|area| means.unmap_and_flush(&[*area])),
@@ -182,7 +182,7 @@ impl Purger {
         if blocks.is_empty() {
             return Ok(());
         }
-        let joined = Keys { base: means.base, keys }.coalesce(blocks.runs.iter(), ranges);
+        let joined = Keys::new(means.base, keys).coalesce(blocks.runs.iter(), ranges);
         if joined.is_some() && means.unmap_and_flush(ranges).is_ok() {
             return Ok(());
         }

@@ -99,7 +99,7 @@ const _: () =
     assert!(MOST_PAGES <= 64, "one byte says how many pages are mapped, and whether they were returned");
 
 /// The annotation of a block's area.
-pub(crate) const BLOCK: Annotation = Annotation { kind: Kind::Block, guard_pages: 0, slack: 0, tag: None };
+pub(crate) const BLOCK: Annotation = Annotation { kind: Kind::Block, guard_pages: 0, tag: None };
 
 /// The fewest slots of a block, where the span is small.
 const LEAST_SLOTS: u64 = size(128, 8);

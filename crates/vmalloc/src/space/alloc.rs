@@ -66,7 +66,7 @@ impl<P: Platform> Raw<'_, P> {
             self.balance();
         }
         let (area, backing) = self.obtain(&checked, request, Backing::None)?;
-        self.hand_out(area, checked.annotation(area, Kind::Reserved, request), backing)?;
+        self.hand_out(area, checked.annotation(Kind::Reserved, request.tag), backing)?;
         Ok(self.addr(area.start()))
     }
 }
@@ -88,7 +88,7 @@ impl<P: Platform> Space<P> {
             self.balance();
         }
         let (area, backing) = self.obtain(&checked, request, Backing::Cached)?;
-        let annotation = checked.annotation(area, Kind::Vmalloc, request);
+        let annotation = checked.annotation(Kind::Vmalloc, request.tag);
         self.hand_out(area, annotation, backing)?;
         match backing {
             Backing::None => self.back_with(area, &checked, annotation, request),
@@ -182,8 +182,8 @@ impl<P: Platform> Space<P> {
     /// is not needed; else one that is joined because the space grows.
     fn take_large(&self, checked: &Checked) -> Option<PageRange> {
         let fit = &checked.fit;
-        let slack = (fit.pages() - checked.guard_pages) * self.max_slack_percent / 100;
-        let mut found = self.cache.large.lock().take(fit.pages(), fit.pages() + slack, fit.alignment());
+        let most = fit.pages() + self.slack_for(fit);
+        let mut found = self.cache.large.lock().take(fit.pages(), most, fit.alignment());
         if found.is_none() && self.max_slack_percent != 0 && checked.blocking == Blocking::Allowed {
             found = self.grow(fit);
         }

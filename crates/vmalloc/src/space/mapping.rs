@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 
 /// Returns the annotation of a mapping.
 pub(super) fn annotation(kind: Kind, guard_pages: u64, tag: Option<Tag>) -> Annotation {
-    Annotation { kind, guard_pages, slack: 0, tag }
+    Annotation { kind, guard_pages, tag }
 }
 
 impl<P: MapFrames> Raw<'_, P> {
@@ -83,7 +83,7 @@ impl<P: MapFrames> Raw<'_, P> {
     pub fn alloc_shared(&self, request: &Request) -> Result<usize, AllocError> {
         let checked = self.check(request)?;
         let area = self.claim_checked(&checked)?;
-        let annotation = checked.annotation(area, Kind::Shared, request);
+        let annotation = checked.annotation(Kind::Shared, request.tag);
         self.hand_out(area, annotation, Backing::None)?;
         let payload = payload(area, checked.guard_pages);
         self.back_with_frames(payload, &checked).inspect_err(|_| self.give_up(area, annotation))?;

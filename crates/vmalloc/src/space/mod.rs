@@ -61,11 +61,13 @@ pub use stats::{NodeStats, Stats};
 pub use walk::{Areas as AreasIter, Cached, CachedAreas, Segments, Vmallocinfo};
 
 use crate::addr::PageRange;
+use crate::area_map::{Bitmaps, Leaf};
 use crate::areas::{AreaInfo, Areas, Contended};
 use crate::cache::{Cache, Padded};
 use crate::error::{FreeError, SpaceError};
 use crate::platform::{Geometry, Platform};
 use crate::purge::{Counts, Deferred, FrameSets, Purger};
+use crate::shared::Lent;
 use crate::short_map::ShortMaps;
 use claim::PAGES_APART;
 use core::fmt;
@@ -89,13 +91,7 @@ pub struct Space<P: Platform> {
     /// The bits that such an address does not have where the memory may be cached: all, where
     /// nothing is.
     cache_mask: usize,
-    /// The bits that a size does not have which may be taken from what is cached: all, where
-    /// nothing is.
-    reuse_mask: usize,
     guard_pages: u64,
-    /// `guard_pages - 1`: added to the page count of a request, less one, it gives the size of its
-    /// area in the stacks.
-    guard_less_one: usize,
     /// True if freed areas may keep their memory.
     caches: bool,
     /// [`Config::max_slack_percent`], as it was decided.
@@ -135,14 +131,17 @@ impl<P: Platform> Space<P> {
         let percent = *config.max_slack_percent.get_or_insert(geometry.max_slack_percent);
         let limits = config.limits(&geometry);
         let none = SpaceError::Metadata;
+        let leaves = Bitmaps::flat_leaves(span);
+        // SAFETY: the platform lends that for its life, and lives as long as the areas.
+        let flat =
+            platform.lend_records(leaves * size_of::<Leaf>()).map(|at| unsafe { Lent::new(at, leaves) });
+        let flat = flat.unwrap_or_default();
         let mask = |are_all: bool| if are_all { usize::MAX } else { (1 << shift) - 1 };
         let frees_do_more = config.trap_on_free || config.zero_on_free;
         Ok(Self {
             free_mask: mask(frees_do_more),
             cache_mask: mask(frees_do_more || limits.cached == 0),
-            reuse_mask: mask(limits.cached == 0),
             guard_pages: u64::from(config.guard),
-            guard_less_one: usize::from(config.guard).wrapping_sub(1),
             caches: limits.cached != 0,
             max_slack_percent: u64::from(percent),
             apart_end: (span.start() + PAGES_APART * count as u64).min(span.end()),
@@ -150,7 +149,7 @@ impl<P: Platform> Space<P> {
                 Some(order) if geometry.huge_at_touch => 2 << order,
                 _ => u64::MAX,
             },
-            areas: Areas::new(&geometry, config.guard, count)?,
+            areas: Areas::new(&geometry, config.guard, count, flat)?,
             cache: Cache::new(count, &limits).ok_or(none)?,
             purger: Padded(Mutex::new(Purger::new(count).ok_or(none)?)),
             counts: Padded(Counts::default()),

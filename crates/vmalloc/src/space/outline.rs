@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   outline ─┬─► bitmaps: leaf ─► leaf ─► …      segments and their states, in address order
-//!            ├─► tables of annotations           tags, kinds, odd sizes
+//!            ├─► tables of annotations           tags, kinds, other guards
 //!            ├─► nodes ─► stacks, lists          which areas are cached, pooled, lazy
 //!            ├─► large areas, the purge          the others that are retired
 //!            └─► specimens                       a list and a table with known content
@@ -81,14 +81,14 @@ pub struct Outline {
     pub table: [u64; 4],
     /// Bytes of a list and of a table.
     pub containers: [u64; 2],
-    /// An entry: its size, the places of the key, kind, guard pages, slack, tag, and of the byte
+    /// An entry: its size, the places of the key, kind, guard pages, tag, and of the byte
     /// that tells whether there is a tag; in a tag, of its length and bytes.
-    pub entry: [u64; 9],
+    pub entry: [u64; 8],
 }
 
 impl Outline {
     /// The version of the layouts that this one has. A reader reads outlines of its own version.
-    pub const VERSION: u64 = 4;
+    pub const VERSION: u64 = 5;
     /// The tag of the first entry of the specimen of a table; the other entries have none.
     pub const SPECIMEN_TAG: &str = "a specimen of a tag";
     /// How many entries the specimen has: other numbers than its room or the room that is left.
@@ -118,7 +118,7 @@ impl Specimens {
         table.try_reserve(Outline::SPECIMEN_ENTRIES as usize).ok()?;
         for nth in 0..Outline::SPECIMEN_ENTRIES {
             let tag = if nth == 0 { Some(Tag::new(Outline::SPECIMEN_TAG)) } else { None };
-            let annotation = Annotation { kind: Kind::Vmalloc, guard_pages: 0, slack: 0, tag };
+            let annotation = Annotation { kind: Kind::Vmalloc, guard_pages: 0, tag };
             table.insert(Outline::SPECIMEN_KEY + nth, annotation);
         }
         crate::shared::try_box(Self { list, table }).ok()
@@ -131,7 +131,7 @@ impl Specimens {
     }
 
     /// Returns the facts of the table, and the layout of its entries.
-    fn table(&self) -> Option<([u64; 4], [u64; 9])> {
+    fn table(&self) -> Option<([u64; 4], [u64; 8])> {
         type Entry = (u64, Annotation);
         let (key, annotation) = self.table.get_key_value(&Outline::SPECIMEN_KEY)?;
         let entry = from_ref(key).addr().checked_sub(offset_of!(Entry, 0))?;
@@ -145,7 +145,6 @@ impl Specimens {
             offset_of!(Entry, 0),
             offset_of!(Entry, 1) + offset_of!(Annotation, kind),
             offset_of!(Entry, 1) + offset_of!(Annotation, guard_pages),
-            offset_of!(Entry, 1) + offset_of!(Annotation, slack),
             tag,
             is_some,
             len,

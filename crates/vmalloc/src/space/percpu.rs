@@ -78,15 +78,14 @@ impl<'a> Wanted<'a> {
 }
 
 /// A group in pages.
-struct Group<'a> {
-    wanted: Wanted<'a>,
+struct Group {
     offsets: Vec<u64>,
     sizes: Vec<u64>,
     align: u64,
 }
 
-impl<'a> Group<'a> {
-    fn check(wanted: Wanted<'a>, align: usize) -> Result<Self, PercpuError> {
+impl Group {
+    fn check(wanted: Wanted<'_>, align: usize) -> Result<Self, PercpuError> {
         if !align.is_power_of_two() {
             return Err(CongruentError::AlignNotPowerOfTwo { align: align as u64 }.into());
         }
@@ -102,14 +101,13 @@ impl<'a> Group<'a> {
             offsets.push(part.offset);
             sizes.push(part.pages);
         }
-        Ok(Self { wanted, offsets, sizes, align: (align >> wanted.shift) as u64 })
+        Ok(Self { offsets, sizes, align: (align >> wanted.shift) as u64 })
     }
 
     /// Returns the area at `index` of the group made at page `base`, and its annotation.
     fn area(&self, base: u64, index: usize) -> (PageRange, Annotation) {
         let (start, pages) = (base + self.offsets[index], self.sizes[index]);
-        let slack = (pages << self.wanted.shift) - self.wanted.sizes[index] as u64;
-        let annotation = Annotation { kind: Kind::Percpu, guard_pages: 0, slack, tag: None };
+        let annotation = Annotation { kind: Kind::Percpu, guard_pages: 0, tag: None };
         (PageRange::of(start, start + pages), annotation)
     }
 }
@@ -187,7 +185,7 @@ impl<P: Platform> Raw<'_, P> {
 }
 
 impl<P: Platform> Space<P> {
-    fn claim_group(&self, group: &Group<'_>) -> Result<u64, CongruentError> {
+    fn claim_group(&self, group: &Group) -> Result<u64, CongruentError> {
         match self.try_claim_group(group) {
             Err(CongruentError::NoSpace(mut refusal)) => {
                 let claimed = self.until_room(refusal.pages, || match self.try_claim_group(group) {
@@ -203,7 +201,7 @@ impl<P: Platform> Space<P> {
         }
     }
 
-    fn try_claim_group(&self, group: &Group<'_>) -> Result<u64, CongruentError> {
+    fn try_claim_group(&self, group: &Group) -> Result<u64, CongruentError> {
         let mut map = self.areas.map();
         let base = map.alloc_congruent(&group.offsets, &group.sizes, group.align, None)?;
         group.offsets.iter().for_each(|offset| map.leaf(base + offset).withhold(base + offset));
@@ -211,7 +209,7 @@ impl<P: Platform> Space<P> {
     }
 
     /// Makes the areas busy, with their annotations; if memory is short, they are taken back.
-    fn hand_out_group(&self, group: &Group<'_>, base: u64) -> Result<(), PercpuError> {
+    fn hand_out_group(&self, group: &Group, base: u64) -> Result<(), PercpuError> {
         for index in 0..group.sizes.len() {
             let (area, annotation) = group.area(base, index);
             match self.areas.annotate(area, annotation) {
@@ -225,7 +223,7 @@ impl<P: Platform> Space<P> {
 
     /// Takes a group back of which `made` areas are busy.
     #[cold]
-    fn take_back(&self, group: &Group<'_>, base: u64, made: usize) -> PercpuError {
+    fn take_back(&self, group: &Group, base: u64, made: usize) -> PercpuError {
         for index in 0..group.sizes.len() {
             let (area, annotation) = group.area(base, index);
             if index < made {

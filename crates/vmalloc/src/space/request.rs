@@ -1,7 +1,7 @@
 //! A request in bytes, as callers make it, and its check against the machine's pages.
 
 use crate::addr::PageRange;
-use crate::areas::{Annotation, AreaInfo, Blocking, Kind, Tag};
+use crate::areas::{Annotation, Blocking, Kind, Tag};
 use crate::error::RequestError;
 use crate::fit::{Fit, Policy};
 use core::alloc::Layout;
@@ -64,29 +64,17 @@ pub(super) enum Guard {
 pub(super) struct Checked {
     /// The request to the area map: the guard page is in its size.
     pub(super) fit: Fit,
-    /// Bytes of the last page that were not asked for.
-    pub(super) slack: u64,
     /// 1 with a guard page, else 0.
     pub(super) guard_pages: u64,
     pub(super) size: PageSize,
     pub(super) blocking: Blocking,
-    shift: u32,
 }
 
 impl Checked {
-    /// Returns the annotation of an area that was obtained for this. It may have more pages than
-    /// were asked for.
+    /// Returns the annotation of an area that was obtained for this.
     #[inline]
-    pub(super) fn annotation(&self, area: PageRange, kind: Kind, request: &Request) -> Annotation {
-        let slack = self.slack + ((area.len() - self.fit.pages()) << self.shift);
-        Annotation { kind, guard_pages: self.guard_pages, slack, tag: request.tag }
-    }
-
-    /// Returns the annotation of an area that gets this size, and was this one.
-    pub(super) fn annotation_of(&self, area: PageRange, info: &AreaInfo) -> Annotation {
-        let slack = self.slack + ((area.len() - self.fit.pages()) << self.shift);
-        let guard_pages = self.guard_pages;
-        Annotation { kind: Kind::Vmalloc, guard_pages, slack, tag: info.tag }
+    pub(super) fn annotation(&self, kind: Kind, tag: Option<Tag>) -> Annotation {
+        Annotation { kind, guard_pages: self.guard_pages, tag }
     }
 }
 
@@ -202,11 +190,6 @@ impl Request {
         self.align
     }
 
-    /// Returns the bytes asked for, if they are to be zeros.
-    pub(super) fn zeroed_bytes(&self) -> Option<usize> {
-        (self.content == Content::Zeros).then_some(self.bytes)
-    }
-
     /// Returns bytes and alignment, if that is all that was asked for.
     #[inline(always)]
     pub(super) fn plain(&self) -> Option<(usize, usize)> {
@@ -239,15 +222,7 @@ impl Request {
         if let Some((start, end)) = self.within {
             fit = self.limit(fit, start, end, shift)?;
         }
-        let slack = (((pages - guard_pages) << shift) - self.bytes) as u64;
-        Ok(Checked {
-            fit,
-            slack,
-            guard_pages: guard_pages as u64,
-            size: self.size,
-            blocking: self.blocking,
-            shift,
-        })
+        Ok(Checked { fit, guard_pages: guard_pages as u64, size: self.size, blocking: self.blocking })
     }
 
     #[cold]
@@ -270,9 +245,8 @@ mod tests {
 
     #[test]
     fn sizes_round_up_and_count_their_guard() {
-        for (bytes, pages, slack) in [(1, 1, 4095), (4096, 1, 0), (4097, 2, 4095)] {
-            let checked = check(Request::new(bytes)).unwrap();
-            assert_eq!((checked.fit.pages(), checked.slack), (pages + 1, slack));
+        for (bytes, pages) in [(1, 1), (4096, 1), (4097, 2)] {
+            assert_eq!(check(Request::new(bytes)).unwrap().fit.pages(), pages + 1);
             assert_eq!(check(Request::new(bytes).without_guard()).unwrap().fit.pages(), pages);
         }
     }

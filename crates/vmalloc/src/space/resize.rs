@@ -7,7 +7,7 @@
 //! ```
 
 use super::alloc::{Backing, payload};
-use super::request::Checked;
+use super::request::{Checked, Content};
 use super::{Raw, Request, Space};
 use crate::addr::PageRange;
 use crate::area_map::State;
@@ -25,11 +25,16 @@ const ROOM_PERCENT: u64 = 12;
 
 impl<P: DirectMemory + Relocate> Raw<'_, P> {
     /// Makes the area at `addr` meet `request`: its size, and its alignment. Returns where it is
-    /// now. The content is kept as far as it fits; new bytes are of any content, or zeros if the
+    /// now. The content is kept as far as it fits; new pages are of any content, or zeros if the
     /// request asks for them. It grows in place when the addresses behind it are free, large areas
     /// by up to an eighth more, as far as [`Config::max_slack_percent`](crate::Config) allows;
     /// else its pages are moved, without copying them where the platform can do that. Pages
-    /// that it no longer needs are given back at once. Its tag and its guard stay.
+    /// that it no longer needs are given back at once, but for as many as that setting allows. Its
+    /// tag and its guard stay.
+    ///
+    /// An area consists of whole pages. So new zeros begin behind the old
+    /// [`usable_size`](Space::usable_size), and a caller that wrote beyond the size it asks for
+    /// finds that again when it grows.
     ///
     /// O(log n) and one call of the platform in place; a move costs what the platform's does. Waits
     /// for a purge under way when it shrinks.
@@ -48,10 +53,9 @@ impl<P: DirectMemory + Relocate> Raw<'_, P> {
         let old = PageRange::of(page, page + info.pages + u64::from(info.guard));
         let stays = page & (checked.fit.alignment() - 1) == 0;
         let new_addr = if stays && checked.fit.pages() <= old.len() {
-            if request.bytes() < info.bytes {
+            // As many more pages may have been given for this size.
+            if old.len() > checked.fit.pages() + self.slack_for(&checked.fit) {
                 self.shrink_area(old, &info, &checked)?;
-            } else {
-                self.areas.reannotate(old, checked.annotation_of(old, &info))?;
             }
             addr
         } else if stays && self.grow_with_room(old, &info, &checked)? {
@@ -59,7 +63,9 @@ impl<P: DirectMemory + Relocate> Raw<'_, P> {
         } else {
             self.move_area(old, &info, &checked)?
         };
-        self.zero_new(new_addr, &info, request);
+        if !self.geometry.maps_zeroed && request.content == Content::Zeros {
+            self.zero_new(new_addr, &info);
+        }
         Ok(new_addr)
     }
 }
@@ -82,8 +88,7 @@ impl<P: Platform> Raw<'_, P> {
         let old = PageRange::of(page, page + info.pages + u64::from(info.guard));
         let asked = PageRange::of(page, page + checked.fit.pages());
         if asked.len() <= old.len() {
-            let annotation = checked.annotation_of(old, &info);
-            return self.areas.reannotate(old, annotation).map_err(AreaError::from);
+            return Ok(());
         }
         // Areas that wait for reuse behind it give way.
         let pages = checked.fit.pages();
@@ -139,30 +144,23 @@ impl<P: Platform> Space<P> {
         self.check(&if info.guard { *request } else { request.without_guard() })
     }
 
-    /// Zeroes the bytes that an area has gained, if the request asks for that.
-    fn zero_new(&self, addr: usize, info: &AreaInfo, request: &Request)
-    where
-        P: DirectMemory,
-    {
-        if let Some(new) = request.zeroed_bytes().and_then(|bytes| bytes.checked_sub(info.bytes)) {
-            let start = core::ptr::with_exposed_provenance_mut::<u8>(addr + info.bytes);
-            // SAFETY: the area is the caller's, mapped, and has that many bytes now
-            // (`DirectMemory`).
-            unsafe { start.write_bytes(0, new) };
+    /// Zeroes the pages that the area at `addr` has gained.
+    fn zero_new(&self, addr: usize, info: &AreaInfo) {
+        let now = self.find(addr).map(|area| self.pages_of(&area));
+        if let Some(new) = now.and_then(|now| PageRange::new(now.start() + info.pages, now.end())) {
+            // SAFETY: the area is the caller's, and these pages were mapped for it just now.
+            unsafe { self.platform.zero(new) };
         }
     }
 
     /// Gives back the pages that `old` has and the request does not need.
     fn shrink_area(&self, old: PageRange, info: &AreaInfo, checked: &Checked) -> Result<(), AreaError> {
         let new = PageRange::of(old.start(), old.start() + checked.fit.pages());
-        let annotation = checked.annotation_of(new, info);
-        let Some(tail) = PageRange::new(new.end(), old.end()) else {
-            return self.areas.reannotate(old, annotation).map_err(AreaError::from);
-        };
+        let Some(tail) = PageRange::new(new.end(), old.end()) else { return Ok(()) };
         let mut purger = self.purger.lock();
         purger.remote().try_reserve(1).map_err(|_| AllocError::Metadata)?;
         purger.pending.try_reserve(1).map_err(|_| AllocError::Metadata)?;
-        self.sure(self.areas.reshape(old, new, annotation))?;
+        self.sure(self.areas.reshape(old, new, self.areas.annotation_of(info)))?;
         self.give_tail(&mut purger, tail, checked.guard_pages);
         Ok(())
     }
@@ -206,7 +204,7 @@ impl<P: Platform> Space<P> {
         if !self.geometry.span.covers(&new) || self.finish_pending(&[new]).is_err() {
             return Ok(false);
         }
-        match self.sure(self.areas.reshape(old, new, checked.annotation_of(new, info))) {
+        match self.sure(self.areas.reshape(old, new, self.areas.annotation_of(info))) {
             Ok(()) => {}
             Err(AllocError::Metadata) => return Err(AllocError::Metadata.into()),
             Err(_) => return Ok(false),
@@ -240,7 +238,7 @@ impl<P: DirectMemory + Relocate> Space<P> {
     /// Moves the area to a larger one, or to one that is aligned.
     fn move_area(&self, old: PageRange, info: &AreaInfo, checked: &Checked) -> Result<usize, AreaError> {
         let new = self.claim_with_room(checked)?;
-        let annotation = checked.annotation_of(new, info);
+        let annotation = checked.annotation(Kind::Vmalloc, info.tag);
         self.hand_out(new, annotation, Backing::None)?;
         let payload = payload(new, checked.guard_pages);
         let kept_pages = info.pages.min(payload.len());

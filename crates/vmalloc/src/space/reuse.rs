@@ -11,8 +11,8 @@ use crate::platform::{Platform, Protection};
 use crate::sync::{Mutant, is};
 
 impl<P: Platform> Space<P> {
-    /// Allocates in the common case: whole pages, nothing special, and an area of the size waits in
-    /// this CPU's node, which is free. Returns its address, else 0, which is no address of any
+    /// Allocates in the common case: nothing special, and an area of the size waits in this CPU's
+    /// node, which is free. Returns its address, else 0, which is no address of any
     /// area. A function without calls but for waking a thread that waits for the node.
     #[inline(never)]
     pub(super) fn reuse(&self, bytes: usize, align: usize) -> usize {
@@ -23,12 +23,10 @@ impl<P: Platform> Space<P> {
     #[inline(always)]
     pub(super) fn reuse_here(&self, bytes: usize, align: usize) -> usize {
         let below = align.wrapping_sub(1);
-        if below > self.offset_mask() || align & below != 0 || bytes & self.reuse_mask != 0 {
+        if below > self.offset_mask() || align & below != 0 || !self.caches {
             return self.reuse_otherwise(bytes, align);
         }
-        // For no bytes this is no size, or that of a guard page alone, of which nothing is ever
-        // cached.
-        let size = (bytes >> self.shift()).wrapping_add(self.guard_less_one);
+        let size = self.size_of(bytes);
         let Some(mut node) = self.cache.try_lock(self.platform.cpu()) else { return 0 };
         let this = &mut *node;
         let Some(start) = this.cached.pop(size) else { return usize::from(refuse(node)) };
@@ -42,8 +40,7 @@ impl<P: Platform> Space<P> {
     #[inline(never)]
     fn reuse_otherwise(&self, bytes: usize, align: usize) -> usize {
         let size = self.size_of(bytes);
-        let is_whole = bytes & self.offset_mask() == 0;
-        if !is_whole || !align.is_power_of_two() || !SizeStacks::takes(size as u64) {
+        if !align.is_power_of_two() || !SizeStacks::takes(size as u64) {
             return 0;
         }
         let align = (align >> self.shift()) as u64;
@@ -70,10 +67,10 @@ impl<P: Platform> Space<P> {
     }
 
     /// Returns the size of the area for `bytes` bytes in the stacks. No bytes are more than any
-    /// size.
+    /// size there.
     #[inline(always)]
     fn size_of(&self, bytes: usize) -> usize {
-        (bytes >> self.shift()).wrapping_sub(1).saturating_add(self.guard_pages as usize)
+        (bytes.wrapping_sub(1) >> self.shift()) + self.guard_pages as usize
     }
 
     /// Puts memory behind an area just taken from a pool. If there is none, the area goes back, and
@@ -160,13 +157,14 @@ impl<P: Platform> Space<P> {
 
     /// Takes a cached area of a node, of which up to the configured part is not needed.
     pub(super) fn take_cached_of(&self, node: &mut Node, fit: &Fit) -> Option<PageRange> {
-        let pages = fit.pages();
         // As long as more can be cached, new areas let every size have its own.
-        let extra = match self.cache.budget.is_plenty() {
-            true => 0,
-            false => (pages - self.guard_pages) * self.max_slack_percent / 100,
-        };
-        node.take_cached(pages, fit.alignment(), extra)
+        let extra = if self.cache.budget.is_plenty() { 0 } else { self.slack_for(fit) };
+        node.take_cached(fit.pages(), fit.alignment(), extra)
+    }
+
+    /// Returns how many pages more than it needs a request may get.
+    pub(super) fn slack_for(&self, fit: &Fit) -> u64 {
+        (fit.pages() - self.guard_pages) * self.max_slack_percent / 100
     }
 
     /// Returns whether any area of the size will do for `fit` because all of this space is placed

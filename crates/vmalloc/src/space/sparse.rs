@@ -19,7 +19,7 @@ impl<P: Platform> Raw<'_, P> {
     pub fn alloc_sparse(&self, request: &Request) -> Result<usize, AllocError> {
         let checked = self.check(request)?;
         let area = self.claim_checked(&checked)?;
-        let annotation = checked.annotation(area, Kind::Sparse, request);
+        let annotation = checked.annotation(Kind::Sparse, request.tag);
         self.hand_out(area, annotation, Backing::None)?;
         Ok(self.addr(area.start()))
     }

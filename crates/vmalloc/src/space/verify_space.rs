@@ -44,9 +44,9 @@ impl<P: Platform> Space<P> {
             });
         }
         for (&page, annotation) in tables.iter().flat_map(|table| table.iter()) {
-            let bytes = annotation.slack + (annotation.guard_pages << self.shift());
-            let is_area =
-                map.find(page).is_some_and(|area| area.start() == page && area.len() << self.shift() > bytes);
+            let is_area = map
+                .find(page)
+                .is_some_and(|area| area.start() == page && area.len() > annotation.guard_pages);
             if !is_area || !map.leaf(page).may_be_annotated(page) {
                 let invariant = "SPACE-2: an annotation without its area";
                 return Err(Violation { invariant, page });

@@ -4,8 +4,11 @@
 use crate::ranges::{BASE_PAGE, SPACE_PAGES};
 use core::fmt;
 use core::marker::PhantomData;
+use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
 use lock_api::RawMutex;
+use memmap2::{MmapOptions, MmapRaw};
+use std::sync::OnceLock;
 use vmalloc::{
     DrainReason, Frame, FrameSupply, Geometry, MapFrames, Origin, PageRange, Platform, PlatformError,
     Protection,
@@ -86,13 +89,14 @@ impl Drains for ByCallers {
 pub struct NullPlatform<L, C = FirstCpu, D = ByCallers> {
     cpu: C,
     drains: D,
+    records: OnceLock<MmapRaw>,
     lock: PhantomData<fn() -> L>,
 }
 
 impl<L, C, D> NullPlatform<L, C, D> {
     /// One whose CPUs and drains are these.
     pub const fn new(cpu: C, drains: D) -> Self {
-        Self { cpu, drains, lock: PhantomData }
+        Self { cpu, drains, records: OnceLock::new(), lock: PhantomData }
     }
 }
 
@@ -106,7 +110,12 @@ unsafe impl<L: RawMutex, C: CpuHint, D: Drains> Platform for NullPlatform<L, C, 
     const PAGE_SHIFT: Option<u32> = Some(PAGE_SHIFT);
 
     fn geometry(&self) -> Geometry {
-        Geometry::new(span(), PAGE_SHIFT, self.cpu.cpus()).heap_is_lazy(true)
+        Geometry::new(span(), PAGE_SHIFT, self.cpu.cpus())
+    }
+
+    fn lend_records(&self, bytes: usize) -> Option<NonNull<u8>> {
+        let records = MmapRaw::from(MmapOptions::new().len(bytes).map_anon().ok()?);
+        NonNull::new(self.records.get_or_init(|| records).as_mut_ptr())
     }
 
     #[inline]

@@ -3,8 +3,11 @@
 use crate::cpu;
 use crate::design::{Ask, Counts, Design, PAGE_SHIFT, Refusal, Segment, Setup, State};
 use crate::lock::{Sleep, Spin};
+use memmap2::{MmapOptions, MmapRaw};
 use std::collections::HashSet;
 use std::fmt;
+use std::ptr::NonNull;
+use std::sync::OnceLock;
 use vmalloc::area_map::State as MapState;
 use vmalloc::{
     AllocError, Config, CongruentError, Geometry, PageRange, PercpuError, PercpuFreeError, Platform,
@@ -42,7 +45,7 @@ impl Ours {
 /// A space as every design of the lab is set up.
 pub(crate) fn space(setup: &Setup, config: Config) -> Space<Addresses> {
     let config = config.guard(false).lazy_max_pages(setup.lazy_max_pages).nodes(setup.cpus);
-    let platform = Addresses { span: setup.span, cpus: setup.cpus };
+    let platform = Addresses { span: setup.span, cpus: setup.cpus, records: OnceLock::new() };
     Space::new(platform, config).expect("metadata for an empty space")
 }
 
@@ -172,6 +175,7 @@ impl Design for Ours {
 pub(crate) struct Addresses {
     span: PageRange,
     cpus: usize,
+    records: OnceLock<MmapRaw>,
 }
 
 // SAFETY: the span is constant and nothing else uses it, for nothing is ever mapped there; no byte
@@ -184,7 +188,12 @@ unsafe impl Platform for Addresses {
     const PAGE_SHIFT: Option<u32> = Some(PAGE_SHIFT);
 
     fn geometry(&self) -> Geometry {
-        Geometry::new(self.span, PAGE_SHIFT, self.cpus).heap_is_lazy(true)
+        Geometry::new(self.span, PAGE_SHIFT, self.cpus)
+    }
+
+    fn lend_records(&self, bytes: usize) -> Option<NonNull<u8>> {
+        let records = MmapRaw::from(MmapOptions::new().len(bytes).map_anon().ok()?);
+        NonNull::new(self.records.get_or_init(|| records).as_mut_ptr())
     }
 
     #[inline]

@@ -434,7 +434,7 @@ fn remove_ends_areas_of_every_kind() {
         remove(reserved + PAGE),
         Err(FreeError::Interior { page: page(reserved) + 1, start: page(reserved) })
     );
-    assert_eq!(remove(plain).map(|info| (info.bytes, info.tag)), Ok((10, Some("a tag".into()))));
+    assert_eq!(remove(plain).map(|info| (info.bytes, info.tag)), Ok((PAGE, Some("a tag".into()))));
     assert_eq!(remove(reserved).map(|info| info.pages), Ok(3));
     assert!(remove(plain).is_err());
     // SAFETY: nothing uses the addresses any more.

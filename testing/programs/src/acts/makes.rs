@@ -121,16 +121,17 @@ fn enter<P: Platform>(player: &mut Player<'_, P>, what: What, addr: usize, wish:
     let info = player.space.find(addr).expect("it can be found");
     let guard = wish.has_guard(place.guards);
     let told = (info.addr, info.bytes, info.guard, Some(info.kind), info.tag);
-    assert_eq!(told, (addr, wish.bytes, guard, what.kind(), wish.tag.map(Into::into)));
+    let bytes = (info.pages as usize) << place.shift;
+    assert_eq!(told, (addr, bytes, guard, what.kind(), wish.tag.map(Into::into)));
     // Memory that is reused may be somewhat more than was asked for.
     let pages = asked - u64::from(guard);
     let percent = u64::from(player.space.config().max_slack_percent.unwrap_or_default());
     let extra = if what == What::Memory { pages * percent / 100 } else { 0 };
     assert!((pages..=pages + extra).contains(&info.pages), "{pages} pages were asked for: {info:x?}");
-    assert_eq!(player.space.usable_size(addr), Some((info.pages as usize) << place.shift));
+    assert_eq!(player.space.usable_size(addr), Some(bytes));
     let pages = vec![shown(player, what, wish); info.pages as usize];
-    let (bytes, protection) = (wish.bytes, Protection::ReadWrite);
-    player.oracle.enter(Area { what, addr, bytes, guard, tag: wish.tag, protection, pages });
+    let protection = Protection::ReadWrite;
+    player.oracle.enter(Area { what, addr, guard, tag: wish.tag, protection, pages });
     let nth = player.oracle.areas.len() - 1;
     if what != What::Shared {
         player.check_area(nth);
@@ -171,8 +172,7 @@ pub(super) fn mapped<P: Platform>(
     };
     let pages: Vec<_> = frames.iter().map(|frame| Shown::Frame(frame.0)).collect();
     let guard = player.place.guards && what != What::Short;
-    let bytes = pages.len() * player.page_bytes();
-    player.oracle.enter(Area { what, addr, bytes, guard, tag: None, protection, pages });
+    player.oracle.enter(Area { what, addr, guard, tag: None, protection, pages });
     let nth = player.oracle.areas.len() - 1;
     let info = player.oracle.info(&player.oracle.areas[nth]);
     assert!(

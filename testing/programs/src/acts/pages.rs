@@ -26,7 +26,7 @@ pub(super) fn alloc_group<P: Platform>(player: &mut Player<'_, P>) {
             assert!(base.is_multiple_of(align) && group.sizes[0] > 0);
             for (offset, bytes) in group.offsets.iter().zip(&group.sizes) {
                 let pages = vec![Shown::Nothing; bytes.div_ceil(page)];
-                let unit = area(What::Percpu(base), base + offset, pages, *bytes);
+                let unit = area(What::Percpu(base), base + offset, pages);
                 player.oracle.enter(unit);
                 let unit = player.oracle.areas.last().expect("it was just entered");
                 let found = player.space.find(unit.addr).map(|found| facts(&found));

@@ -8,7 +8,7 @@ use vmalloc::{AllocError, AreaError, DirectMemory, PageRange, Platform, Relocate
 /// Returns an area of memory, its address, and another size.
 fn other_size<P: Platform>(player: &mut Player<'_, P>) -> Option<(usize, usize, usize)> {
     let nth = player.any(|area| area.what == What::Memory)?;
-    let (addr, bytes) = (player.oracle.areas[nth].addr, player.oracle.areas[nth].bytes);
+    let (addr, bytes) = (player.oracle.areas[nth].addr, player.oracle.bytes(&player.oracle.areas[nth]));
     let bytes = match player.below(4) {
         0 => random_bytes(player.source, &player.place),
         1 => bytes.saturating_add(player.below(6 * player.page_bytes())),
@@ -37,7 +37,8 @@ pub(super) fn grow<P: Platform>(player: &mut Player<'_, P>) {
     let grown = unsafe { player.space.raw().grow_in_place(addr, bytes) };
     player.tell(format_args!("grow {addr:#x} to {bytes:#x}: {grown:x?}"));
     match grown {
-        Ok(()) => resized(player, nth, bytes),
+        // A smaller size changes nothing.
+        Ok(()) => resized(player, nth, bytes.max(player.oracle.bytes(&player.oracle.areas[nth])), 0),
         Err(AreaError::Alloc(AllocError::Occupied { asked, by })) => {
             // What waits for reuse gives way.
             let ends_outside = asked.end() > player.place.span.end();
@@ -57,26 +58,21 @@ pub(super) fn shrink<P: Platform>(player: &mut Player<'_, P>) {
     let shrunk = unsafe { player.space.raw().shrink_in_place(addr, bytes) };
     player.tell(format_args!("shrink {addr:#x} to {bytes:#x}: {shrunk:x?}"));
     match shrunk {
-        Ok(()) => resized(player, nth, bytes),
+        Ok(()) => resized(player, nth, bytes, 0),
         Err(AreaError::Beyond { asked, .. }) => assert!(asked.len() > pages as u64, "{asked:x?}"),
         Err(error) => judge(player, bytes, error, before),
     }
     player.check_area(nth);
 }
 
-/// Notes the new size of an area that has stayed where it was.
-fn resized<P: Platform>(player: &mut Player<'_, P>, nth: usize, bytes: usize) {
+/// Notes the new size of an area: as many pages as were asked for, or up to `more`.
+fn resized<P: Platform>(player: &mut Player<'_, P>, nth: usize, bytes: usize, more: usize) {
     let info = player.space.find(player.oracle.areas[nth].addr).expect("it is there");
     let (old, new) = (player.oracle.areas[nth].pages.len(), info.pages as usize);
     let asked = bytes.div_ceil(player.page_bytes());
-    // A large area gets room to grow again where memory is cached with slack.
-    let config = player.space.config();
-    let has_room = config.cache_bytes != Some(0) && config.max_slack_percent >= Some(12);
-    let most = asked.max(old) + if has_room { asked / 8 + 1 } else { 0 };
-    assert!((asked..=most).contains(&new), "{info:x?} has not {bytes:#x} bytes");
+    assert!((asked..=asked + more).contains(&new), "{info:x?} has not {bytes:#x} bytes");
     let gone = player.oracle.payload(&player.oracle.areas[nth]);
     let area = &mut player.oracle.areas[nth];
-    area.bytes = bytes;
     area.pages.resize(new, Shown::Any);
     assert_eq!(player.oracle.info(&player.oracle.areas[nth]), Some(facts(&info)));
     let guards = usize::from(info.guard);
@@ -92,7 +88,7 @@ pub(super) fn realloc<P: DirectMemory + Relocate>(player: &mut Player<'_, P>) {
     let mut wish = Wish::plain(bytes);
     wish.zeroed = player.source.chance(96);
     wish.align = player.source.chance(32).then(|| player.page_bytes() << player.below(6));
-    let (before, old) = (player.failed(), player.oracle.areas[nth].bytes);
+    let (before, old) = (player.failed(), player.oracle.bytes(&player.oracle.areas[nth]));
     // SAFETY: the player owns the area, and goes by the address that is returned.
     let moved = unsafe { player.space.raw().realloc(addr, &wish.request()) };
     player.tell(format_args!("realloc {addr:#x} from {old:#x} to {wish:x?}: {moved:x?}"));
@@ -122,7 +118,9 @@ fn reallocated<P: DirectMemory>(player: &mut Player<'_, P>, nth: usize, to: usiz
     let (page_bytes, bytes) = (player.page_bytes(), wish.bytes);
     let kept = player.oracle.areas[nth].pages.clone();
     player.oracle.areas[nth].addr = to;
-    resized(player, nth, bytes);
+    // A large area gets room to grow again, and one that shrinks keeps as much.
+    let percent = usize::from(player.space.config().max_slack_percent.unwrap_or_default());
+    resized(player, nth, bytes, bytes.div_ceil(page_bytes) * percent / 100);
     let cut = old.min(bytes);
     let page = cut / page_bytes;
     let has_cut_page = !cut.is_multiple_of(page_bytes);

@@ -41,8 +41,7 @@ pub(super) fn reserve<P: Platform>(player: &mut Player<'_, P>) {
     player.tell(format_args!("{pages} slots: {made:x?}"));
     match made {
         Ok(addr) => {
-            let bytes = pages * player.page_bytes();
-            player.oracle.enter(area(What::Slots, addr, vec![Shown::Nothing; pages], bytes));
+            player.oracle.enter(area(What::Slots, addr, vec![Shown::Nothing; pages]));
         }
         Err(error) => refused_mapping(player, pages as u64, &error, before),
     }

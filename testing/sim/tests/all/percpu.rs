@@ -32,9 +32,9 @@ fn group_comes_from_the_top_without_guards() {
     let (offsets, sizes) = ([0x40 * PAGE, 0], [3 * PAGE - 100, 2 * PAGE]);
     let base = space.raw().alloc_congruent(&offsets, &sizes, 16 * PAGE).expect("room");
     assert_eq!(base, 0x4b0 * PAGE);
-    for (offset, (bytes, pages)) in offsets.into_iter().zip(sizes.into_iter().zip([3, 2])) {
+    for (offset, pages) in offsets.into_iter().zip([3, 2]) {
         let info = space.find(base + offset + PAGE).expect("an area");
-        assert_eq!((info.addr, info.bytes, info.pages), (base + offset, bytes, pages));
+        assert_eq!((info.addr, info.bytes, info.pages), (base + offset, pages as usize * PAGE, pages));
         assert_eq!((info.kind, info.guard), (Kind::Percpu, false));
     }
     assert_eq!(space.vmallocinfo().to_string().matches("percpu").count(), 2);

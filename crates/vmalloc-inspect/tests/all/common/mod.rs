@@ -182,7 +182,8 @@ fn traps() {
 
 /// Ten thousand areas, half of them freed again and purged, at the start and far apart.
 fn many() {
-    let space = space(Options::new().without_drain_thread(), Config::default().unmap_on_free());
+    let options = Options::new().max_bytes(1 << 44).without_drain_thread();
+    let space = space(options, Config::default().unmap_on_free());
     let tags = ["even", "odd"];
     let all: Vec<_> =
         (0..10_000).map(|nth| alloc(&space, Request::new((1 + nth % 7) << 12).tag(tags[nth % 2]))).collect();

@@ -29,7 +29,7 @@ pub fn space(options: vmalloc_linux::Options) -> Option<Arc<Space<Linux>>> {
 }
 
 pub fn pool(options: Options) -> Arc<Pool> {
-    let space = open(vmalloc_linux::Options::new(), Config::default()).unwrap();
+    let space = open(vmalloc_linux::Options::new().max_bytes(1 << 44), Config::default()).unwrap();
     Arc::new(Slots::new(space, options).unwrap())
 }
 

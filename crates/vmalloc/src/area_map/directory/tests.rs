@@ -2,7 +2,7 @@
 
 use super::super::bitmaps::Spare;
 use super::*;
-use crate::shared::Shared;
+use crate::shared::{Lent, Shared};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use std::vec;
@@ -18,7 +18,10 @@ struct Bench<'m> {
 
 impl<'m> Bench<'m> {
     fn new(start: u64, end: u64) -> Self {
-        Self::of(Pool::on_heap().unwrap(), Bitmaps::on_heap(PageRange::of(start, end), false).unwrap())
+        Self::of(
+            Pool::on_heap().unwrap(),
+            Bitmaps::on_heap(PageRange::of(start, end), Lent::default()).unwrap(),
+        )
     }
 
     /// One with room for so many nodes.

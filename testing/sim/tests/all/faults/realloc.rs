@@ -15,7 +15,7 @@ const PAGES: usize = 270;
 /// Returns an area, and perhaps one behind it.
 fn setup(config: Config, has_neighbour: bool) -> (Space<Direct>, Areas) {
     let (space, mut areas) = Scene::empty(config).build_direct();
-    let tagged = Request::new(PAGES * PAGE - 7).tag("grows");
+    let tagged = Request::new(PAGES * PAGE).tag("grows");
     areas.push(space.raw().alloc(&tagged).expect("room"));
     write(areas[0]);
     if has_neighbour {
@@ -46,7 +46,7 @@ fn to(pages: usize) -> impl Fn(&Space<Direct>, &mut Areas) -> Result<(), AreaErr
         let result = unsafe { space.raw().realloc(areas[0], &vmalloc::Request::new(pages * PAGE)) };
         match result {
             Ok(addr) => areas[0] = addr,
-            Err(_) => assert_eq!(space.find(areas[0]).map(|area| area.bytes), Some(PAGES * PAGE - 7)),
+            Err(_) => assert_eq!(space.find(areas[0]).map(|area| area.bytes), Some(PAGES * PAGE)),
         }
         holds(areas[0], pages);
         result.map(|_| ())

@@ -81,7 +81,7 @@ fn holds(addr: usize, count: usize) {
 fn is_sound(space: &Space<Direct>, addr: usize, size: usize) {
     let area = space.find(addr).expect("busy");
     let count = size.div_ceil(PAGE);
-    assert_eq!((area.addr, area.bytes, area.pages), (addr, size, count as u64));
+    assert_eq!((area.addr, area.bytes, area.pages), (addr, count * PAGE, count as u64));
     for cpu in cpus(space) {
         for page in page(addr)..page(addr) + area.pages {
             space.platform().sim().read(cpu, page).expect("it is mapped");

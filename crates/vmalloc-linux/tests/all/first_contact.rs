@@ -1,0 +1,163 @@
+//! What an ordinary program meets first: the cost of opening, addresses left for others, odd sizes,
+//! huge ranges, small stacks.
+
+use crate::common::in_own_process;
+use libc::{c_int, c_void};
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+use vmalloc::{Config, Request, Space};
+use vmalloc_linux::{Linux, Options, open};
+
+const PAGE: usize = 4096;
+
+fn space(options: Options) -> Arc<Space<Linux>> {
+    open(options, Config::default()).expect("addresses for a space")
+}
+
+/// The page faults of this process so far.
+fn page_faults() -> usize {
+    let mut usage = MaybeUninit::<libc::rusage>::uninit();
+    // SAFETY: room for the answer, which is written where the call succeeds.
+    let usage = unsafe {
+        assert_eq!(libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()), 0);
+        usage.assume_init()
+    };
+    usage.ru_minflt as usize
+}
+
+/// Bytes of memory that this process has.
+fn resident() -> usize {
+    let text = std::fs::read_to_string("/proc/self/statm").expect("statm");
+    text.split(' ').nth(1).expect("a second number").parse::<usize>().expect("pages") * PAGE
+}
+
+/// An idle space takes memory for what it has used of its records, which it tells.
+#[test]
+fn an_idle_space_takes_little_memory() {
+    in_own_process(|| {
+        const SPACES: usize = 20;
+        drop(space(Options::new()));
+        let (faults, bytes) = (page_faults(), resident());
+        let spaces: Vec<_> = (0..SPACES).map(|_| space(Options::new())).collect();
+        let (faults, bytes) = ((page_faults() - faults) / SPACES, (resident() - bytes) / SPACES);
+        let told = spaces[0].stats().metadata_bytes as usize;
+        assert!(faults <= 40, "{faults} page faults to open a space");
+        assert!(bytes <= 128 << 10, "{bytes} bytes of an idle space");
+        assert!(
+            told <= bytes + (64 << 10) && bytes <= told + (64 << 10),
+            "{bytes} bytes, and {told} are told"
+        );
+    });
+}
+
+/// A default space leaves most addresses to others: a thousand of them, and a large mapping.
+#[test]
+fn a_thousand_default_spaces_leave_addresses_to_the_program() {
+    in_own_process(|| {
+        let spaces: Vec<_> = (0..1000).map(|_| space(Options::new())).collect();
+        assert!(spaces[0].platform().reserved_bytes() <= 1 << 40);
+        for space in [&spaces[0], &spaces[999]] {
+            let buffer = space.buffer(100_000).expect("room");
+            assert_eq!(buffer.len(), 100_000);
+        }
+        let (bytes, flags) = (64 << 30, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
+        // SAFETY: a new mapping, which nothing uses.
+        let mapping = unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_NONE, flags, -1, 0) };
+        assert_ne!(mapping, libc::MAP_FAILED, "64 GiB for the program itself");
+    });
+}
+
+/// An area of an odd size is a plain area: nothing is noted of it, and its size is cached.
+#[test]
+fn odd_sizes_cost_what_whole_pages_do() {
+    let space = space(Options::new().without_drain_thread());
+    let before = space.stats().metadata_bytes;
+    let areas: Vec<_> = (0..1000).map(|nth| space.buffer(5000 + nth % 3000).expect("room")).collect();
+    let told: usize = space.areas().map(|area| area.bytes).sum();
+    assert_eq!(told, 1000 * 2 * PAGE, "an area has whole pages");
+    let noted = space.stats().metadata_bytes - before;
+    assert!(noted <= 16 << 10, "{noted} bytes for 1000 areas of odd sizes");
+    let addr = areas[500].addr();
+    drop(areas);
+    let hits =
+        (0..1000).map(|nth| space.raw().alloc_from_node(8192 - nth % 4000, 1)).filter(|addr| *addr != 0);
+    let again: Vec<_> = hits.collect();
+    assert!(again.len() == 1000 && again.contains(&addr), "{} came from this CPU's node", again.len());
+    // SAFETY: nothing uses them.
+    again.iter().for_each(|addr| unsafe { space.raw().free(*addr) }.expect("it is busy"));
+}
+
+/// A purge works on ranges, however many pages they have.
+#[test]
+fn a_purge_of_a_huge_range_takes_no_memory_for_its_pages() {
+    let options = Options::new().max_bytes(1 << 45).without_drain_thread();
+    let space = space(options);
+    for _ in 0..3 {
+        let request = Request::new(space.platform().reserved_bytes() / 4);
+        let areas: Vec<_> = (0..3).map(|_| space.raw().reserve(&request).expect("room")).collect();
+        // SAFETY: nothing uses the addresses.
+        areas.iter().for_each(|addr| unsafe { space.raw().unreserve(*addr) }.expect("it is busy"));
+        space.purge().expect("nothing is mapped");
+        let told = space.stats().metadata_bytes;
+        assert!(told <= 160 << 10, "{told} bytes of metadata");
+    }
+}
+
+/// A stack of a test: painted, so that what was touched can be told.
+const STACK: usize = 256 << 10;
+const PAINT: u8 = 0xa7;
+
+/// Returns how many bytes of stack `act` takes.
+fn stack_of(act: impl FnOnce()) -> usize {
+    struct Call<F> {
+        act: Option<F>,
+        from: usize,
+    }
+    extern "C" fn run<F: FnOnce()>(call: *mut c_void) -> *mut c_void {
+        // SAFETY: the thread that started this one waits for it.
+        let call = unsafe { &mut *call.cast::<Call<F>>() };
+        call.from = (&raw const call).addr();
+        if let Some(act) = call.act.take() {
+            act();
+        }
+        std::ptr::null_mut()
+    }
+    fn start<F: FnOnce()>(_: &F) -> extern "C" fn(*mut c_void) -> *mut c_void {
+        run::<F>
+    }
+    let entry = start(&act);
+    let mut stack = vec![PAINT; STACK + PAGE];
+    let base = stack.as_mut_ptr().addr().next_multiple_of(PAGE);
+    let mut call = Call { act: Some(act), from: 0 };
+    let (mut attr, mut thread) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+    let sure = |code: c_int| assert_eq!(code, 0);
+    // SAFETY: the stack and the call live until the thread has ended.
+    unsafe {
+        sure(libc::pthread_attr_init(attr.as_mut_ptr()));
+        let at = stack.as_mut_ptr().with_addr(base).cast();
+        sure(libc::pthread_attr_setstack(attr.as_mut_ptr(), at, STACK));
+        sure(libc::pthread_create(thread.as_mut_ptr(), attr.as_ptr(), entry, (&raw mut call).cast()));
+        sure(libc::pthread_join(thread.assume_init(), std::ptr::null_mut()));
+        sure(libc::pthread_attr_destroy(attr.as_mut_ptr()));
+    }
+    let lowest = stack.iter().position(|byte| *byte != PAINT).expect("something was touched");
+    call.from - (stack.as_ptr().addr() + lowest)
+}
+
+/// A kernel stack has 16 KiB for everything: what a call of ours takes of it is held.
+#[test]
+fn calls_take_little_stack() {
+    let mut made = None;
+    let platform = Linux::reserve(Options::new()).expect("addresses");
+    let config = Config::default();
+    let mut all =
+        vec![("Space::new", stack_of(|| made = Some(Space::new(platform, config).expect("a space"))))];
+    let space = made.expect("it was made");
+    let mut addr = 0;
+    let request = Request::new(300 * PAGE).tag("a tag");
+    all.push(("alloc", stack_of(|| addr = space.raw().alloc(&request).expect("room"))));
+    // SAFETY: nothing uses it.
+    all.push(("free", stack_of(|| unsafe { space.raw().free(addr) }.expect("it is busy"))));
+    all.push(("purge", stack_of(|| space.purge().expect("no refusal"))));
+    eprintln!("{all:?}");
+}
