@@ -12,6 +12,7 @@ use crate::os::cpu::CpuHint;
 use crate::os::fatal::fatal;
 use crate::os::futex::FutexLock;
 use crate::os::huge_pages::HugePages;
+use crate::os::madvise::Advice;
 use crate::os::pagemap::{self, Pagemap};
 use crate::os::reservation::{Access, Mapping, Reservation};
 use crate::populate::Population;
@@ -144,6 +145,8 @@ unsafe impl Platform for Linux {
 
     fn lend_records(&self, bytes: usize) -> Option<NonNull<u8>> {
         let records = Mapping::new(bytes, Access::ReadWrite).ok()?;
+        // A look into a core dump needs them.
+        let _ = records.advise_whole(Advice::DoDump);
         // They are lent once.
         self.records.set(records).ok()?;
         self.records.get().map(|records| records.base().cast())
