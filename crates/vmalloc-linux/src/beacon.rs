@@ -21,6 +21,7 @@
 //! it. Nothing waits for a lock here, so a fork may come at any moment. A slot that another thread
 //! was writing then is lost to the child. Spaces beyond the first 64 are not found.
 
+use crate::os::madvise::Advice;
 use crate::os::reservation::{Access, Mapping};
 use crate::platform::Linux;
 use crate::trap_report;
@@ -151,6 +152,7 @@ fn make_page() {
         return;
     }
     let Ok(mapping) = Mapping::new(crate::page_bytes(), Access::ReadWrite) else { return };
+    let _ = mapping.advise_whole(Advice::DoDump);
     let own = mapping.base().as_ptr().addr();
     let beacon = Beacon {
         magic: Beacon::MAGIC,

@@ -27,6 +27,7 @@
 //!                                          ├─► frames/        pages at several addresses
 //!                                          └─► page_kinds.rs  special pages made plain again
 //!  populate.rs      memory behind new areas at once, where the program fills them
+//!  shrink.rs        chunks closed again, and the end of a span given back
 //!  relocate.rs      pages moved to other addresses
 //!  gather/          pages given up by their owner, moved behind consecutive addresses
 //!  discard.rs       memory that reads as zero again
@@ -39,7 +40,7 @@
 //!  fork/            hooks around fork; the locks of the process and their order
 //!
 //!  os/              the system: reservation, madvise, batch, huge_pages, map_count, limits,
-//!                   cpu, futex, pagemap, own_descriptor, fatal
+//!                   cpu, futex, pagemap, own_descriptor, fatal; raw: calls of the kernel itself
 //! ```
 //!
 //! # What holds
@@ -82,7 +83,8 @@
 //! - Without the right to lock much (`RLIMIT_MEMLOCK`), `mlockall(MCL_FUTURE)` makes a reservation
 //!   fail, and frames may be refused.
 //! - Under strict overcommit (`vm.overcommit_memory=2`) and `RLIMIT_DATA` each open chunk counts
-//!   whole ([`CHUNK_PAGES`]), not only the part of it that is mapped.
+//!   whole ([`CHUNK_PAGES`]), not only the part of it that is mapped, until it is
+//!   [closed](Linux::close_chunk).
 //! - Each run of scattered frames is a mapping to the kernel, of which a program may have 65,530
 //!   (`vm.max_map_count`): seven eighths of these are used, then
 //!   [`MapLimit`](vmalloc::PlatformFault::MapLimit) is the answer.
@@ -109,6 +111,7 @@ pub mod rcu;
 mod read_nofault;
 mod relocate;
 mod reserve;
+mod shrink;
 pub mod trap_report;
 
 /// The core, whole. For its `SpaceAllocator` or serde, also depend on `vmalloc` with that feature.

@@ -143,9 +143,19 @@ impl Linux {
         if let Guarding::PteMarkers(markers) = &self.guarding {
             markers.admit(&self.memory, range)?;
         }
+        // What replaces the pages later is in dumps, and one mapping with what is there then.
+        self.admit_to_dumps(range);
         self.prepare(range).and_then(|()| self.retake(range)).inspect_err(|_| self.put_back(range))?;
         self.set_opened(range);
         Ok(())
+    }
+
+    /// Has `range` in core dumps, if the guards do not see to that.
+    #[inline]
+    pub(crate) fn admit_to_dumps(&self, range: PageRange) {
+        if let Some(dumps) = &self.dumps {
+            dumps.admit(&self.memory, range);
+        }
     }
 
     /// Notes that the mapping of `range` is about to be replaced: U1.

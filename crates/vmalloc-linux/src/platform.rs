@@ -5,12 +5,14 @@ use crate::drain::DrainThread;
 use crate::frames::supply::Supply;
 use crate::frames::table::Table;
 use crate::guard::Guarding;
+use crate::guard::dumps::Dumps;
 use crate::guard::pte::Below;
 use crate::means::{BatchAdvise, Guards};
 use crate::os::cpu::CpuHint;
 use crate::os::fatal::fatal;
 use crate::os::futex::FutexLock;
 use crate::os::huge_pages::HugePages;
+use crate::os::madvise::Advice;
 use crate::os::pagemap::{self, Pagemap};
 use crate::os::reservation::{Access, Mapping, Reservation};
 use crate::populate::Population;
@@ -32,6 +34,8 @@ use vmalloc::{
 pub struct Linux {
     /// First: no hook around forks touches the span once it is given back.
     pub(crate) guarding: Guarding,
+    /// Where the guards do not say themselves what is in core dumps.
+    pub(crate) dumps: Option<Dumps>,
     pub(crate) memory: Reservation,
     pub(crate) table: Table,
     pub(crate) supply: Option<Supply>,
@@ -69,6 +73,7 @@ impl Linux {
     /// Makes pages accessible that are plain, or were left special by a failure.
     fn map_plain(&self, range: PageRange) -> Result<(), PlatformError> {
         self.restore(range)?;
+        self.admit_to_dumps(range);
         let cpu = self.cpu();
         if self.guarding.map(&self.memory, range, cpu)? == Below::Tables {
             self.huge.admit(&self.memory, range);
@@ -140,6 +145,8 @@ unsafe impl Platform for Linux {
 
     fn lend_records(&self, bytes: usize) -> Option<NonNull<u8>> {
         let records = Mapping::new(bytes, Access::ReadWrite).ok()?;
+        // A look into a core dump needs them.
+        let _ = records.advise_whole(Advice::DoDump);
         // They are lent once.
         self.records.set(records).ok()?;
         self.records.get().map(|records| records.base().cast())

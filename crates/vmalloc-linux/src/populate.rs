@@ -18,6 +18,7 @@
 //! An area that was freed meanwhile counts as full as long as its memory is there.
 
 use crate::os::madvise::Advice;
+use crate::os::raw;
 use crate::os::reservation::Reservation;
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -118,9 +119,12 @@ fn is_full(memory: &Reservation, area: PageRange) -> bool {
     let mut pages = [0_u8; TOO_MANY as usize];
     // SAFETY: the answer has room for every page of an area that was noted. The kernel reads its
     // own tables, not the run.
-    let answer = unsafe { libc::mincore(run.iov_base, run.iov_len, pages.as_mut_ptr()) };
+    let answer = unsafe {
+        let (first, answer) = (run.iov_base.expose_provenance(), pages.as_mut_ptr().expose_provenance());
+        raw::call(libc::SYS_mincore, [first, run.iov_len, answer, 0, 0, 0])
+    };
     let resident = pages.iter().filter(|&&page| page & 1 != 0).count() as u64;
-    answer == 0 && resident * 5 >= area.len() * 4
+    answer.is_ok() && resident * 5 >= area.len() * 4
 }
 
 #[cfg(test)]

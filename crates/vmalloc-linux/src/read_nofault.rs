@@ -8,11 +8,13 @@
 //!
 //! It needs neither locks nor heap nor the state of the allocator, so it may be called anywhere.
 
+use crate::os::raw::{self, Opened};
 use crate::platform::Linux;
 use libc::iovec;
-use rustix::fd::OwnedFd;
+use rustix::fd::AsFd;
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::getpid;
 use vmalloc::ReadNofault;
 
 impl ReadNofault for Linux {
@@ -60,21 +62,20 @@ fn parts(from: usize, len: usize, page_bytes: usize) -> ([iovec; PARTS], usize) 
     (parts, asked)
 }
 
-fn copy(parts: &[iovec; PARTS], to: &mut [u8]) -> Result<usize, Errno> {
+/// Copies from parts of this process's memory, as far as they can be read.
+pub(crate) fn copy(parts: &[iovec], to: &mut [u8]) -> Result<usize, Errno> {
     let local = iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
     // SAFETY: the kernel reads both lists as the arrays that they are. It writes to `to` at most as
     // many bytes as it has room for, and reads from this process only what it can.
-    let copied = unsafe {
-        libc::process_vm_readv(libc::getpid(), &raw const local, 1, parts.as_ptr(), PARTS as libc::c_ulong, 0)
-    };
-    usize::try_from(copied).map_err(|_| {
-        let last = std::io::Error::last_os_error().raw_os_error();
-        Errno::from_raw_os_error(last.unwrap_or(libc::EIO))
-    })
+    let (local, remote) = ((&raw const local).expose_provenance(), parts.as_ptr().expose_provenance());
+    let process = getpid().as_raw_nonzero().get() as usize;
+    // SAFETY: as above.
+    unsafe { raw::call(libc::SYS_process_vm_readv, [process, local, 1, remote, parts.len(), 0]) }
 }
 
 fn by_pipe(addr: usize, to: &mut [u8], page_bytes: usize) -> usize {
-    let Ok(pipe) = pipe_with(PipeFlags::CLOEXEC) else { return 0 };
+    let Ok((output, input)) = pipe_with(PipeFlags::CLOEXEC) else { return 0 };
+    let pipe = (output.into(), input.into());
     let mut done = 0;
     while done < to.len() {
         let Some(from) = addr.checked_add(done) else { break };
@@ -90,11 +91,11 @@ fn by_pipe(addr: usize, to: &mut [u8], page_bytes: usize) -> usize {
 }
 
 /// Copies from `from` into the pipe, and out of it.
-fn through((output, input): &(OwnedFd, OwnedFd), from: usize, to: &mut [u8]) -> Result<usize, Errno> {
+fn through((output, input): &(Opened, Opened), from: usize, to: &mut [u8]) -> Result<usize, Errno> {
     use std::os::fd::AsRawFd;
+    let to_pipe = input.as_fd().as_raw_fd() as usize;
     // SAFETY: the kernel checks the address.
-    let written = unsafe { libc::write(input.as_raw_fd(), std::ptr::without_provenance(from), to.len()) };
-    let written = usize::try_from(written).map_err(|_| Errno::FAULT)?;
+    let written = unsafe { raw::call(libc::SYS_write, [to_pipe, from, to.len(), 0, 0, 0])? };
     rustix::io::read(output, &mut to[..written])
 }
 

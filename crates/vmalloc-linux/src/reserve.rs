@@ -12,6 +12,7 @@ use crate::fork::hooks;
 use crate::frames::supply::Supply;
 use crate::frames::table::Table;
 use crate::guard::Guarding;
+use crate::guard::dumps::Dumps;
 use crate::guard::mprotect::Mprotect;
 use crate::guard::pte::PteMarkers;
 use crate::guard::userfault::Userfault;
@@ -54,14 +55,9 @@ impl Linux {
         if let Some(name) = options.name {
             memory.set_name(name);
         }
-        if options.dont_dump || guarding.kind() == Guards::PteMarkers {
-            memory.advise(memory.span(), Advice::DontDump).map_err(unsupported)?;
-        }
-        if options.dont_dump
-            && let Guarding::Userfault(userfault) = &guarding
-        {
-            userfault.hide_stash().map_err(|errno| system("madvise(MADV_DONTDUMP)", errno))?;
-        }
+        memory.advise(memory.span(), Advice::DontDump).map_err(unsupported)?;
+        let dumps = (!options.dont_dump && guarding.kind() != Guards::PteMarkers)
+            .then(|| Dumps::new(memory.span()).map_err(|errno| system("mmap", errno)));
         let sender = choose_batch_advise(&memory, options.batch_advise)?;
         memory.set_sender(sender);
         let table = Table::new(memory.span()).map_err(|errno| system("mmap", errno))?;
@@ -75,6 +71,7 @@ impl Linux {
         let population = populates.then(Box::<Population>::default);
         Ok(Self {
             guarding,
+            dumps: dumps.transpose()?,
             memory,
             table,
             supply,

@@ -36,6 +36,12 @@ impl Bounds {
         self.bytes.store(bytes, Ordering::Release);
     }
 
+    /// Draws the upper bound in. Nothing is left between it and the old one.
+    pub fn shrink(&self, bytes: usize) {
+        // Release: a thread that finds something else there has got it from the kernel, later.
+        self.bytes.store(bytes, Ordering::Release);
+    }
+
     /// Returns true if `addr` lies between the bounds. A thread that does not see them yet has no
     /// address between them.
     #[inline(always)]
@@ -62,6 +68,8 @@ mod tests {
             [0x6fff, 0x7000, 0x8fff, 0x9000].map(|addr| bounds.contains(addr)),
             [false, true, true, false]
         );
+        bounds.shrink(0x1000);
+        assert!(bounds.contains(0x7fff) && !bounds.contains(0x8000));
     }
 }
 

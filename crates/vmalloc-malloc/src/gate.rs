@@ -25,6 +25,11 @@ use std::sync::atomic::Ordering;
 const COUNTERS: usize = if cfg!(loom) { 2 } else { 1 << COUNTER_BITS };
 const COUNTER_BITS: u32 = 4;
 
+/// A counter counts threads inside in its lower half, which may be less than 0, and in its upper
+/// half those that have ever entered.
+const HALF: u32 = usize::BITS / 2;
+const ENTERED: usize = 1 << HALF;
+
 /// The gate. See [the module](self).
 #[derive(Debug)]
 pub struct Gate {
@@ -74,7 +79,7 @@ impl Gate {
         let inside = Inside { counter: &self.inside[index(thread)] };
         // SeqCst, both: with those in `close` and `is_empty`, this thread sees the gate closed, or
         // the thread that closed it sees this one inside.
-        inside.counter.fetch_add(1, Ordering::SeqCst);
+        inside.counter.fetch_add(ENTERED + 1, Ordering::SeqCst);
         order_for_loom();
         (self.closed.load(Ordering::SeqCst) == 0).then_some(inside)
     }
@@ -95,7 +100,16 @@ impl Gate {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         // SeqCst: see `enter`. It acquires what those who left did inside.
-        self.inside.iter().all(|counter| counter.load(Ordering::SeqCst).cast_signed() <= 0)
+        self.inside.iter().all(|counter| inside(counter.load(Ordering::SeqCst)) <= 0)
+    }
+
+    /// Returns how often threads have entered, those that found the gate closed as well. Each
+    /// counter begins again after 2^32.
+    #[must_use]
+    pub fn calls(&self) -> usize {
+        let entered = |counter: usize| counter.wrapping_sub(inside(counter).cast_unsigned()) >> HALF;
+        // Relaxed: a number and nothing else.
+        self.inside.iter().map(|counter| entered(counter.load(Ordering::Relaxed))).sum()
     }
 
     /// Takes back one [`close`](Self::close).
@@ -117,6 +131,11 @@ impl Default for Gate {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// Returns the lower half of a counter.
+fn inside(counter: usize) -> isize {
+    (counter << HALF).cast_signed() >> HALF
 }
 
 /// Orders a write of this thread before its next read. SeqCst alone does that, but loom takes
@@ -177,7 +196,9 @@ mod tests {
         gate.open_in_child();
         drop(interrupted);
         assert!(gate.is_empty(), "the next fork waits for nobody");
+        assert_eq!(gate.calls(), 0, "the child has made no call");
         assert!(gate.enter(2).is_some());
+        assert_eq!(gate.calls(), 1);
     }
 
     #[test]

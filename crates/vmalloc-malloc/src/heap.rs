@@ -2,9 +2,14 @@
 
 use crate::color::{LINE, color, is_color};
 use crate::pace::Pace;
+use std::ops::Range;
 use std::ptr;
 use std::sync::Arc;
-use vmalloc_linux::{Config, FreeError, Linux, OpenError, Options, Request, Space, open, page_bytes};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use vmalloc_linux::{
+    CHUNK_PAGES, Config, FreeError, Kind, Linux, OpenError, Options, PageRange, Request, Space, open,
+    page_bytes,
+};
 
 /// The size from which on memory comes from the space: eight pages. Below, a page more or less
 /// would be a large part.
@@ -39,10 +44,12 @@ const SLACK_PERCENT: u8 = 50;
 pub struct LargeHeap {
     space: Arc<Space<Linux>>,
     base: usize,
-    bytes: usize,
+    bytes: AtomicUsize,
     /// The bits of an address that are a place in its page.
     offset_mask: usize,
     pace: Pace,
+    /// True if the system counts what is opened, used or not.
+    is_charged: bool,
 }
 
 impl LargeHeap {
@@ -63,22 +70,83 @@ impl LargeHeap {
     /// [`OpenError`]; nothing is left behind.
     pub fn open(options: Options, config: Config, pace: Pace) -> Result<Self, OpenError> {
         let space = open(options, config)?;
+        let is_charged = space.platform().is_charged_for_chunks();
         let (span, shift) = (space.geometry().span, space.geometry().page_shift);
         let (base, bytes) = ((span.start() << shift) as usize, (span.len() << shift) as usize);
-        Ok(Self { space, base, bytes, offset_mask: (1 << shift) - 1, pace })
+        Ok(Self {
+            space,
+            base,
+            bytes: AtomicUsize::new(bytes),
+            offset_mask: (1 << shift) - 1,
+            pace,
+            is_charged,
+        })
     }
 
     /// Returns true if `addr` lies in the reservation: one comparison.
     #[inline]
     #[must_use]
     pub fn contains(&self, addr: usize) -> bool {
-        addr.wrapping_sub(self.base) < self.bytes
+        addr.wrapping_sub(self.base) < self.bytes.load(Ordering::Relaxed)
     }
 
     /// Returns the first address and the size of the reservation.
     #[must_use]
     pub fn reservation(&self) -> (usize, usize) {
-        (self.base, self.bytes)
+        (self.base, self.bytes.load(Ordering::Relaxed))
+    }
+
+    /// Gives back what is cached, and the end of the reservation: `least` bytes stay, or as much as
+    /// is in use. `announce` is called with the new size before the addresses are unmapped, after
+    /// which the kernel may map anything there.
+    pub fn shrink(&self, least: usize, announce: impl FnOnce(usize)) {
+        // What the system refuses stays, and so do the addresses below it.
+        let _ = self.space.purge();
+        let step = CHUNK_PAGES as usize * self.page_bytes();
+        let bytes = self.bytes.load(Ordering::Relaxed);
+        let mut kept = least.max(step).checked_next_multiple_of(step).unwrap_or(usize::MAX);
+        while kept < bytes {
+            let end = Request::new(bytes - kept).without_guard().no_block();
+            let end = end.within(self.base + kept, self.base + bytes);
+            if let Ok(addr) = self.space.raw().reserve(&end) {
+                self.bytes.store(kept, Ordering::Relaxed);
+                announce(kept);
+                let pages = (bytes - kept) / self.page_bytes();
+                if let Some(range) = PageRange::from_len(self.page(addr), pages as u64) {
+                    // If the system refuses, the addresses are of no use to anybody.
+                    // SAFETY: reserved above, for ever.
+                    let _ = unsafe { self.space.platform().give_up(range) };
+                }
+                return;
+            }
+            kept = kept.saturating_mul(2);
+        }
+    }
+
+    /// Closes the chunks of addresses that are free: the system does not count them as memory to
+    /// come any more. A drain does so where overcommit is strict.
+    pub fn close_unused(&self) {
+        let (space, page) = (&*self.space, self.page_bytes());
+        for chunk in space.platform().open_chunks() {
+            let [start, end] = [chunk.start(), chunk.end()].map(|at| at as usize * page);
+            let whole = Request::new(end - start).without_guard().within(start, end).no_block();
+            // It is refused where something is in use or cached.
+            let Ok(addr) = space.raw().reserve(&whole) else { continue };
+            // SAFETY: reserved in the line above. What the system refuses stays open.
+            let _ = unsafe { space.platform().close_chunk(chunk) };
+            // SAFETY: reserved above, for this alone. Without memory to note it, it is lost.
+            let _ = unsafe { space.raw().unreserve(addr) };
+        }
+    }
+
+    /// Returns how many blocks are in use, and their bytes.
+    #[must_use]
+    pub fn in_use(&self) -> (usize, usize) {
+        let (stats, span) = (self.space.stats(), self.space.geometry().span.len());
+        let given_up = span - (self.bytes.load(Ordering::Relaxed) / self.page_bytes()) as u64;
+        let blocks = self.space.areas().filter(|area| area.kind != Kind::Reserved);
+        let count = if given_up == 0 { stats.busy_areas as usize } else { blocks.count() };
+        (count, self.bytes_of(stats.busy_pages.saturating_sub(given_up)))
     }
 
     /// Returns the bytes of a page: the most that a block is aligned to as it moves.
@@ -144,6 +212,28 @@ impl LargeHeap {
         unsafe { self.space.raw().free(base) }
     }
 
+    /// Frees the block at `addr`, and drops what the program has changed about its pages: advice
+    /// such as `MADV_DONTFORK`, protection, locks. It is never cached.
+    ///
+    /// # Safety
+    /// That of [`free`](Self::free).
+    ///
+    /// # Errors
+    /// [`FreeError`] when no block starts there, or there is no memory to note it; nothing is
+    /// changed.
+    pub unsafe fn free_altered(&self, addr: usize) -> Result<(), FreeError> {
+        let base = self.base_of(addr)?;
+        // SAFETY: the caller's promise.
+        unsafe { self.space.raw().free_altered(base) }
+    }
+
+    /// Returns the addresses of the pages of the block at `addr`; `None` if no block starts there.
+    #[must_use]
+    pub fn area(&self, addr: usize) -> Option<Range<usize>> {
+        let (base, bytes) = self.area_of(addr).ok()?;
+        Some(base..base + bytes)
+    }
+
     /// Returns the first byte of the area of the block at `addr`.
     #[inline]
     fn base_of(&self, addr: usize) -> Result<usize, FreeError> {
@@ -171,6 +261,9 @@ impl LargeHeap {
     fn drain(&self) {
         // Areas that the system refuses stay lazy, and the next drain tries them again.
         let _ = self.space.drain();
+        if self.is_charged {
+            self.close_unused();
+        }
     }
 
     /// Returns how many bytes the block at `addr` has; `None` if no block starts there.

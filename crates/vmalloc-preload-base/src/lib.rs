@@ -4,6 +4,7 @@
 //!   records.rs   the heap of a library's own records: mappings of the kernel's, under one lock
 //!   message.rs   lines on stderr, without allocation
 //!   errno.rs     errno, kept over a call
+//!   ranges.rs    sets of addresses
 //!   value.rs     values of settings
 //! ```
 //!
@@ -12,10 +13,12 @@
 
 mod errno;
 mod message;
+mod ranges;
 mod records;
 mod value;
 
 pub use errno::{SavedErrno, errno, set_errno};
-pub use message::say;
+pub use message::{Line, say};
+pub use ranges::Ranges;
 pub use records::Records;
 pub use value::{bytes, number, switch};

@@ -1,19 +1,21 @@
 //! Lines on stderr, made without allocation.
 
-use crate::SavedErrno;
 use std::fmt::{self, Write};
 
 /// The most bytes of a line.
 const BYTES: usize = 400;
 
 /// A line of up to as many bytes. What is beyond is left out.
-struct Line {
+#[derive(Debug)]
+pub struct Line {
     bytes: [u8; BYTES],
     len: usize,
 }
 
 impl Line {
-    fn new(text: fmt::Arguments<'_>) -> Self {
+    /// Returns the line of a text.
+    #[must_use]
+    pub fn new(text: fmt::Arguments<'_>) -> Self {
         let mut line = Self { bytes: [0; BYTES], len: 0 };
         let _ = write!(line, "vmalloc: {text}");
         line.bytes[line.len] = b'\n';
@@ -21,7 +23,8 @@ impl Line {
     }
 
     /// Returns the line with its end.
-    fn whole(&self) -> &[u8] {
+    #[must_use]
+    pub fn whole(&self) -> &[u8] {
         &self.bytes[..=self.len]
     }
 }
@@ -39,10 +42,8 @@ impl Write for Line {
 
 /// Writes one line about the library. `errno` stays as it is.
 pub fn say(text: fmt::Arguments<'_>) {
-    let _errno = SavedErrno::new();
-    let line = Line::new(text);
-    // SAFETY: as many bytes are there. A closed stderr costs the line, and nothing else.
-    unsafe { libc::write(libc::STDERR_FILENO, line.whole().as_ptr().cast(), line.whole().len()) };
+    // A closed stderr costs the line, and nothing else.
+    let _ = rustix::io::write(rustix::stdio::stderr(), Line::new(text).whole());
 }
 
 #[cfg(test)]

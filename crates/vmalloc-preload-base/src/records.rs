@@ -8,10 +8,11 @@
 //! A record of [`MAPPED_FROM`] bytes or more is a mapping of its own: the tables of a whole span
 //! are. Only the touched part of them is ever backed by memory. dlmalloc would write their zeros.
 
-use crate::SavedErrno;
 use dlmalloc::{Allocator, Dlmalloc};
 use lock_api::{Mutex, MutexGuard};
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::alloc::{GlobalAlloc, Layout};
+use std::ffi::c_void;
 use std::ptr;
 use vmalloc_linux::{FutexLock, page_bytes};
 
@@ -56,26 +57,25 @@ unsafe impl Allocator for Mappings {
     }
 }
 
-/// Maps zeros, with `errno` as it was. Returns null when there is no memory.
+/// Maps zeros. Returns null when there is no memory.
+///
+/// By rustix, which asks the kernel itself: the C library's function may be one of a library to
+/// preload, which allocates, and would wait for the lock that is held here.
 fn map(bytes: usize) -> *mut u8 {
-    let _errno = SavedErrno::new();
-    let access = libc::PROT_READ | libc::PROT_WRITE;
-    let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // By its number: the function of this name may be a library's to preload.
+    let (access, kind) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
     // SAFETY: a new mapping at an address of the kernel's choice touches nothing that is there.
-    let memory = unsafe { libc::syscall(libc::SYS_mmap, 0_usize, bytes, access, kind, -1, 0_usize) };
-    if memory == -1 { ptr::null_mut() } else { ptr::with_exposed_provenance_mut(memory as usize) }
+    let memory = unsafe { mmap_anonymous(ptr::null_mut(), bytes, access, kind) };
+    memory.map_or(ptr::null_mut(), <*mut c_void>::cast)
 }
 
-/// Unmaps memory, with `errno` as it was. Returns false if the system refuses: at its limit on
+/// Unmaps memory. Returns false if the system refuses: at its limit on
 /// mappings.
 ///
 /// # Safety
 /// The pages were mapped by [`map`], and nothing uses them.
 unsafe fn unmap(memory: *mut u8, bytes: usize) -> bool {
-    let _errno = SavedErrno::new();
     // SAFETY: the caller's promise.
-    unsafe { libc::syscall(libc::SYS_munmap, memory.expose_provenance(), bytes) == 0 }
+    unsafe { munmap(memory.cast(), bytes) }.is_ok()
 }
 
 /// A heap of records, for the global allocator of a library.

@@ -12,11 +12,12 @@ use vmalloc_preload_base::set_errno;
 /// Allocates memory, as malloc(3).
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn malloc(bytes: size_t) -> *mut c_void {
-    if start::is_small(bytes) {
-        // SAFETY: no conditions.
-        return unsafe { glibc::malloc(bytes) };
+    if !start::is_small(bytes) {
+        return large::malloc(bytes);
     }
-    large::malloc(bytes)
+    // SAFETY: no conditions.
+    let memory = unsafe { glibc::malloc(bytes) };
+    if memory.is_null() { large::spare(bytes, 1) } else { memory }
 }
 
 /// Allocates zeros, as calloc(3).
@@ -24,8 +25,14 @@ pub(crate) extern "C" fn malloc(bytes: size_t) -> *mut c_void {
 pub(crate) extern "C" fn calloc(count: size_t, bytes: size_t) -> *mut c_void {
     match count.checked_mul(bytes) {
         Some(all) if !start::is_small(all) => large::calloc(count, bytes),
-        // SAFETY: no conditions. It answers an overflow, too.
-        _ => unsafe { glibc::calloc(count, bytes) },
+        all => {
+            // SAFETY: no conditions. It answers an overflow, too.
+            let memory = unsafe { glibc::calloc(count, bytes) };
+            match all {
+                Some(all) if memory.is_null() => large::spare_zeros(all),
+                _ => memory,
+            }
+        }
     }
 }
 
@@ -70,7 +77,10 @@ pub(crate) unsafe extern "C" fn realloc(memory: *mut c_void, bytes: size_t) -> *
                 ptr::null_mut()
             }
             (_, true) => large::realloc(memory, bytes),
-            (_, false) if start::is_small(bytes) => glibc::realloc(memory, bytes),
+            (_, false) if start::is_small(bytes) => match glibc::realloc(memory, bytes) {
+                refused if refused.is_null() && bytes != 0 => large::move_to_spare(memory, bytes),
+                moved => moved,
+            },
             (_, false) => large::move_from_glibc(memory, bytes),
         }
     }
@@ -102,8 +112,14 @@ pub(crate) unsafe extern "C" fn reallocarray(
 pub(crate) extern "C" fn memalign(align: size_t, bytes: size_t) -> *mut c_void {
     match align.checked_next_power_of_two() {
         Some(align) if !start::is_small(bytes) => large::memalign(align, bytes),
-        // SAFETY: no conditions.
-        _ => unsafe { glibc::memalign(align, bytes) },
+        rounded => {
+            // SAFETY: no conditions.
+            let memory = unsafe { glibc::memalign(align, bytes) };
+            match rounded {
+                Some(align) if memory.is_null() => large::spare(bytes, align),
+                _ => memory,
+            }
+        }
     }
 }
 

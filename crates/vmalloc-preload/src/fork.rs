@@ -11,13 +11,14 @@
 //! The gate is closed first, and the forking thread waits until no thread is inside. So no thread
 //! waits for the locks that it takes then: all threads, and the program's handlers on the left, are
 //! served by glibc, which takes its own locks last. The lock of the records is taken after those of
-//! the space, which allocate under them, and is released before they are.
+//! the space, which allocate under them, and is released before they are. So is the lock of the
+//! altered blocks, with that of the records inside.
 //!
 //! In a process of one thread none of that is done. The thread that forks may be in the handler of
 //! a signal that interrupted the heap, and would wait for itself. It goes on in the child with all
 //! that it holds, as in the parent.
 
-use crate::{RECORDS, glibc, start};
+use crate::{RECORDS, altered, glibc, start};
 use large_heap::{Gate, Inside};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -56,6 +57,11 @@ pub(crate) fn this_thread() -> usize {
 #[inline]
 pub(crate) fn enter() -> Option<Inside<'static>> {
     GATE.enter(this_thread())
+}
+
+/// Returns how many calls this process has made into the heap.
+pub(crate) fn calls() -> usize {
+    GATE.calls()
 }
 
 /// Remembers the address of a block that is to be freed after the fork. Without memory for the
@@ -134,14 +140,18 @@ extern "C" fn child_outer() {
 
 extern "C" fn prepare_inner() {
     if !LONE[1].begin() {
+        altered::quiesce();
         RECORDS.quiesce();
     }
 }
 
 extern "C" fn parent_inner() {
     if !LONE[1].end() {
-        // SAFETY: `prepare_inner` took the lock in this thread; the C library pairs the handlers.
-        unsafe { RECORDS.resume() };
+        // SAFETY: `prepare_inner` took the locks in this thread; the C library pairs the handlers.
+        unsafe {
+            RECORDS.resume();
+            altered::resume();
+        }
     }
 }
 
@@ -149,6 +159,10 @@ extern "C" fn child_inner() {
     if !LONE[1].end() {
         start::mend_in_child();
         // SAFETY: as in `parent_inner`.
-        unsafe { RECORDS.resume() };
+        unsafe {
+            RECORDS.resume();
+            altered::resume();
+        }
     }
+    altered::mend_in_child();
 }

@@ -21,12 +21,23 @@ unsafe extern "C" {
     pub(crate) fn pvalloc(bytes: size_t) -> *mut c_void;
 }
 
-/// A function of the C library that has no name but the one that this library replaces. The
-/// constructor looks it up, or the constructor of another library that calls it before.
+/// A function that has no name but the one that this library replaces. The constructor looks it up,
+/// or the constructor of another library that calls it before.
 pub(crate) struct Hidden {
     name: &'static CStr,
+    of: Owner,
     /// 0: not looked up yet. 1: there is none.
     addr: AtomicUsize,
+}
+
+/// The owner of a function.
+#[derive(Clone, Copy, Debug)]
+enum Owner {
+    /// The C library's. Not the next in the order of look-ups: a program may be linked to another
+    /// malloc, which is replaced as well (redis is, to jemalloc).
+    Glibc,
+    /// The next library's: it may stand in for the same function.
+    Next,
 }
 
 const UNKNOWN: usize = 0;
@@ -34,10 +45,20 @@ const MISSING: usize = 1;
 
 impl Hidden {
     const fn new(name: &'static CStr) -> Self {
-        Self { name, addr: AtomicUsize::new(UNKNOWN) }
+        Self { name, of: Owner::Glibc, addr: AtomicUsize::new(UNKNOWN) }
     }
 
-    fn addr(&self) -> Option<usize> {
+    /// Returns a function of the library that comes next in the order of look-ups.
+    pub(crate) const fn next(name: &'static CStr) -> Self {
+        Self { name, of: Owner::Next, addr: AtomicUsize::new(UNKNOWN) }
+    }
+
+    /// Looks it up, so that no later call does.
+    pub(crate) fn look_up_now(&self) {
+        self.addr();
+    }
+
+    pub(crate) fn addr(&self) -> Option<usize> {
         // Relaxed: all threads find one function.
         let known = self.addr.load(Ordering::Relaxed);
         let addr = if known == UNKNOWN { self.look_up() } else { known };
@@ -46,12 +67,15 @@ impl Hidden {
 
     #[cold]
     fn look_up(&self) -> usize {
-        // By the library, not the next in the order of look-ups: a program may be linked to another
-        // malloc, which is replaced as well (redis is, to jemalloc).
         // SAFETY: both names end in a zero byte. The library is there, and is not loaded again.
         let found = unsafe {
-            let library = libc::dlopen(c"libc.so.6".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
-            if library.is_null() { library } else { libc::dlsym(library, self.name.as_ptr()) }
+            match self.of {
+                Owner::Next => libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()),
+                Owner::Glibc => {
+                    let library = libc::dlopen(c"libc.so.6".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+                    if library.is_null() { library } else { libc::dlsym(library, self.name.as_ptr()) }
+                }
+            }
         };
         if found.is_null() {
             // SAFETY: no conditions. The program is not told of a failure that is not its own.

@@ -1,6 +1,6 @@
 //! Requests of the threshold and above, and pointers into the reservation.
 
-use crate::{fork, glibc, start};
+use crate::{altered, entries, fork, glibc, start};
 use large_heap::LargeHeap;
 use libc::{c_int, c_void, size_t};
 use std::fmt::Display;
@@ -55,6 +55,45 @@ pub(crate) fn alloc(bytes: usize, align: usize) -> *mut c_void {
     heap.alloc(bytes, align).cast()
 }
 
+/// Allocates from the heap what glibc has refused, of any size: a limit on addresses counts the
+/// heap's already. Returns null, with the `errno` of glibc's refusal, if there is no heap.
+#[cold]
+#[inline(never)]
+pub(crate) fn spare(bytes: usize, align: usize) -> *mut c_void {
+    let Some(heap) = start::enter() else { return ptr::null_mut() };
+    let _errno = SavedErrno::new();
+    heap.alloc(bytes, align).cast()
+}
+
+/// Allocates zeros from the heap that glibc has refused. See [`spare`].
+#[cold]
+#[inline(never)]
+pub(crate) fn spare_zeros(bytes: usize) -> *mut c_void {
+    let Some(heap) = start::enter() else { return ptr::null_mut() };
+    let _errno = SavedErrno::new();
+    heap.alloc_zeroed(bytes, 1).cast()
+}
+
+/// Moves a block of glibc's to the heap, to a size that glibc has refused. See [`spare`].
+///
+/// # Safety
+/// That of realloc(3): the block is glibc's.
+#[cold]
+#[inline(never)]
+pub(crate) unsafe fn move_to_spare(memory: *mut c_void, bytes: usize) -> *mut c_void {
+    // SAFETY: the caller's block.
+    let Some(old) = (unsafe { glibc::usable_size(memory) }) else { return ptr::null_mut() };
+    let to = spare(bytes, 1);
+    if !to.is_null() {
+        // SAFETY: both blocks have as many bytes, and are the caller's. The old one has no user.
+        unsafe {
+            copy(memory, to, old.min(bytes));
+            glibc::free(memory);
+        }
+    }
+    to
+}
+
 /// Frees a block of the heap. A wrong pointer ends the program, as it does in glibc.
 ///
 /// # Safety
@@ -70,8 +109,10 @@ pub(crate) unsafe fn free(memory: *mut c_void) {
 }
 
 fn free_at(heap: &LargeHeap, addr: usize) {
+    let is_altered = !altered::is_none() && heap.area(addr).is_some_and(|area| altered::forget(&area));
     // SAFETY: a block that its owner has given to `free`.
-    match unsafe { heap.free(addr) } {
+    let freed = unsafe { if is_altered { heap.free_altered(addr) } else { heap.free(addr) } };
+    match freed {
         // For want of memory to remember it the block is lost, which is no misuse.
         Ok(()) | Err(FreeError::NoMemory { .. }) => {}
         Err(FreeError::Unaligned { .. }) => misused("free", addr, &NO_BLOCK),
@@ -79,8 +120,8 @@ fn free_at(heap: &LargeHeap, addr: usize) {
     }
 }
 
-/// Gives a block of the heap another size. From the threshold down it moves to glibc, and wherever
-/// it is while a thread forks.
+/// Gives a block of the heap another size. From the threshold down it moves to glibc, as every
+/// block does while a thread forks. One with attributes is copied: they end with the old block.
 ///
 /// # Safety
 /// That of realloc(3). The address is in the reservation, and `bytes` is not 0.
@@ -91,7 +132,9 @@ pub(crate) unsafe fn realloc(memory: *mut c_void, bytes: usize) -> *mut c_void {
         return unsafe { realloc_in_fork(memory, bytes) };
     };
     let addr = memory.expose_provenance();
-    if !start::is_small(bytes) {
+    let stays = !start::is_small(bytes)
+        && (altered::is_none() || !heap.area(addr).is_some_and(|area| altered::meets(&area)));
+    if stays {
         let _errno = SavedErrno::new();
         // SAFETY: the caller's block.
         match unsafe { heap.realloc(addr, bytes, 1) } {
@@ -110,7 +153,7 @@ pub(crate) unsafe fn realloc(memory: *mut c_void, bytes: usize) -> *mut c_void {
     // A fork need not wait for the copy.
     drop(heap);
     // SAFETY: the caller's block.
-    unsafe { move_to_glibc(memory, bytes, |to| copy(memory, to, old.min(bytes))) }
+    unsafe { move_block(memory, bytes, |to| copy(memory, to, old.min(bytes))) }
 }
 
 /// Moves a block to glibc while a thread forks: the size of the block may be known only under a
@@ -124,31 +167,30 @@ unsafe fn realloc_in_fork(memory: *mut c_void, bytes: usize) -> *mut c_void {
     // SAFETY: the caller's block.
     unsafe {
         match area {
-            Some(old) => move_to_glibc(memory, bytes, |to| copy(memory, to, old.min(bytes))),
-            None => move_to_glibc(memory, bytes, |to| copy_readable(memory, to, bytes)),
+            Some(old) => move_block(memory, bytes, |to| copy(memory, to, old.min(bytes))),
+            None => move_block(memory, bytes, |to| copy_readable(memory, to, bytes)),
         }
     }
 }
 
-/// Copies a block to one of glibc's, and frees it. Returns null, with `errno` set, when glibc has
-/// no memory, or `copy` fails.
+/// Copies a block to a new one, and frees it. Returns null, with `errno` set, when there is no
+/// memory, or `copy` fails.
 ///
 /// # Safety
 /// As for [`realloc`].
 #[cold]
-unsafe fn move_to_glibc(
+unsafe fn move_block(
     memory: *mut c_void,
     bytes: usize,
     copy: impl FnOnce(*mut c_void) -> bool,
 ) -> *mut c_void {
-    // SAFETY: no conditions.
-    let to = unsafe { glibc::malloc(bytes) };
+    let to = entries::malloc(bytes);
     if to.is_null() {
         return to;
     }
     if !copy(to) {
         // SAFETY: the block of above, which no thread has seen.
-        unsafe { glibc::free(to) };
+        unsafe { entries::free(to) };
         set_errno(libc::ENOMEM);
         return ptr::null_mut();
     }
@@ -231,14 +273,14 @@ pub(crate) fn trim() -> c_int {
     let before = idle(&heap);
     // What the system refuses stays, and is tried again later.
     let _ = heap.space().purge();
+    heap.close_unused();
     c_int::from(before > idle(&heap))
 }
 
 /// Returns how many blocks are in use, and their bytes.
 pub(crate) fn in_use() -> (usize, usize) {
     let Some(heap) = start::enter() else { return (0, 0) };
-    let stats = heap.space().stats();
-    (stats.busy_areas as usize, (stats.busy_pages as usize) << heap.space().geometry().page_shift)
+    heap.in_use()
 }
 
 /// Says what is wrong with a pointer, and ends the program, unless the settings say otherwise.
@@ -250,26 +292,4 @@ fn misused(call: &str, addr: usize, error: &dyn Display) {
         // SAFETY: no conditions.
         unsafe { libc::abort() };
     }
-}
-
-/// Prints one line of counts.
-pub(crate) fn print_stats() {
-    let Some(heap) = start::heap() else {
-        return say(format_args!(
-            "all of malloc was glibc's: fewer bytes were asked for than start the heap"
-        ));
-    };
-    let (stats, shift) = (heap.space().stats(), heap.space().geometry().page_shift);
-    let kib = |pages: u64| pages << shift >> 10;
-    say(format_args!(
-        "{} blocks in use, {} KiB; cached {} KiB in {} areas, lazy {} KiB; {} purges of {} areas; metadata {} KiB",
-        stats.busy_areas,
-        kib(stats.busy_pages),
-        kib(stats.cached_pages),
-        stats.cached_areas,
-        kib(stats.lazy_pages),
-        stats.purges,
-        stats.purged_areas,
-        stats.metadata_bytes >> 10,
-    ));
 }

@@ -9,6 +9,7 @@
 //! ```
 
 use libc::{c_int, c_void, ucontext_t};
+use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 use std::mem::MaybeUninit;
 use std::ptr;
 use vmalloc_linux::page_bytes;
@@ -35,14 +36,14 @@ struct Stack(*mut c_void);
 
 impl Stack {
     fn new() -> Option<Self> {
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let kind = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::STACK;
         // SAFETY: a new mapping at an address of the kernel's choice touches nothing that is there.
-        let stack = unsafe { libc::mmap(ptr::null_mut(), page_bytes() + BYTES, access, kind, -1, 0) };
-        let stack = (stack != libc::MAP_FAILED).then_some(Self(stack))?;
+        let stack = unsafe { mmap_anonymous(ptr::null_mut(), page_bytes() + BYTES, access, kind) };
+        let stack = stack.ok().map(Self)?;
         // SAFETY: the first page of the mapping, which nothing uses yet.
-        let guarded = unsafe { libc::mprotect(stack.0, page_bytes(), libc::PROT_NONE) };
-        (guarded == 0).then_some(stack)
+        let guarded = unsafe { mprotect(stack.0, page_bytes(), MprotectFlags::empty()) };
+        guarded.is_ok().then_some(stack)
     }
 
     fn run(&self, body: extern "C" fn()) -> bool {
@@ -71,7 +72,7 @@ impl Stack {
 impl Drop for Stack {
     fn drop(&mut self) {
         // SAFETY: a mapping of our own, which no code runs on any more.
-        unsafe { libc::munmap(self.0, page_bytes() + BYTES) };
+        let _ = unsafe { munmap(self.0, page_bytes() + BYTES) };
     }
 }
 

@@ -2,8 +2,9 @@
 //!
 //! They are read once, by the constructor, from the environment that the program was started with.
 //! A program with more rights than its caller (`AT_SECURE`) has the defaults. A value that makes
-//! no sense costs one line on stderr, and the default is taken.
+//! no sense costs one line on stderr, and the default is taken. So does a name that is unknown.
 
+use crate::stats::Stats;
 use libc::c_char;
 use std::ffi::CStr;
 use vmalloc_preload_base::{number, say, switch};
@@ -38,7 +39,7 @@ pub(crate) struct Settings {
     /// `VMALLOC_THREAD`: a thread drains, instead of the threads that free.
     pub(crate) thread: bool,
     /// `VMALLOC_STATS`: one line of counts at the exit.
-    pub(crate) stats: bool,
+    pub(crate) stats: Stats,
     /// `VMALLOC_ABORT`: a wrong pointer ends the program.
     pub(crate) abort: bool,
     /// The environment has settings for glibc's malloc.
@@ -60,7 +61,7 @@ impl Settings {
         guards: false,
         trap: false,
         thread: false,
-        stats: false,
+        stats: Stats::Nowhere,
         abort: true,
         tunes_glibc: false,
     };
@@ -81,11 +82,8 @@ impl Settings {
             let entry = unsafe { CStr::from_ptr(entry) }.to_bytes();
             if let Some(ours) = entry.strip_prefix(b"VMALLOC_")
                 && let Some(at) = ours.iter().position(|&byte| byte == b'=')
-                && settings.set(&ours[..at], &ours[at + 1..]).is_none()
             {
-                let show = |text| std::str::from_utf8(text).unwrap_or("(not a text)");
-                let (name, value) = (show(&ours[..at]), show(&ours[at + 1..]));
-                say(format_args!("VMALLOC_{name}={value} makes no sense; the default is taken"));
+                settings.read_one(&ours[..at], &ours[at + 1..]);
             }
             settings.tunes_glibc |= tunes_glibc(entry);
             // SAFETY: the entry was not the last, so there is another one.
@@ -94,9 +92,25 @@ impl Settings {
         settings
     }
 
-    /// Applies one variable. Returns `None`, and changes nothing, if its value makes no sense.
-    /// Variables of other names are no matter of ours.
-    fn set(&mut self, name: &[u8], value: &[u8]) -> Option<()> {
+    /// Applies one variable, or says in a line why not.
+    fn read_one(&mut self, name: &[u8], value: &[u8]) {
+        let show = |text| std::str::from_utf8(text).unwrap_or("(not a text)");
+        match self.set(name, value) {
+            Some(true) => {}
+            // Those of `libvmalloc_mmap.so`, which may be preloaded as well.
+            Some(false) if name.starts_with(b"MMAP_") => {}
+            Some(false) => say(format_args!("VMALLOC_{} is no setting; it is ignored", show(name))),
+            None => say(format_args!(
+                "VMALLOC_{}={} makes no sense; the default is taken",
+                show(name),
+                show(value)
+            )),
+        }
+    }
+
+    /// Applies one variable. Returns false for one that is not known, and `None` if the value makes
+    /// no sense; then nothing is changed.
+    fn set(&mut self, name: &[u8], value: &[u8]) -> Option<bool> {
         match name {
             b"THRESHOLD" => self.threshold = bytes(value).filter(|&bytes| bytes >= LEAST_THRESHOLD)?,
             b"START" => self.start = bytes(value)?,
@@ -107,11 +121,11 @@ impl Settings {
             b"GUARDS" => self.guards = switch(value)?,
             b"TRAP" => self.trap = switch(value)?,
             b"THREAD" => self.thread = switch(value)?,
-            b"STATS" => self.stats = switch(value)?,
+            b"STATS" => self.stats = Stats::of_setting(value)?,
             b"ABORT" => self.abort = switch(value)?,
-            _ => {}
+            _ => return Some(false),
         }
-        Some(())
+        Some(true)
     }
 }
 

@@ -17,7 +17,7 @@
 //! library.
 
 use crate::settings::Settings;
-use crate::{fork, glibc, large, own_stack};
+use crate::{altered, fork, glibc, limits, own_stack};
 use large_heap::{Bounds, Inside, LargeHeap, Pace};
 use libc::{c_char, c_int};
 use std::cell::UnsafeCell;
@@ -32,9 +32,6 @@ const STARTING: u8 = 1;
 const READY: u8 = 2;
 const OFF: u8 = 3;
 
-/// Where a limit on addresses is in force: this part of it may be reserved, so that the rest of the
-/// program finds as much as it would without us.
-const PART_OF_LIMIT: u64 = 8;
 /// The least reservation that is worth having.
 const LEAST_RESERVE: usize = 1 << 30;
 /// Bytes by which glibc's heap of small blocks grows beyond what it needs, instead of 128 KiB:
@@ -76,9 +73,13 @@ extern "C" fn construct(_: c_int, _: *const *const c_char, environment: *const *
     let settings = unsafe { Settings::read(environment) };
     // SAFETY: constructors run once, and nothing reads before the threshold is set.
     unsafe { SETTINGS.0.get().write(settings) };
+    // Now, since later calls are made under locks.
+    let _ = page_bytes();
     // Now, since a lookup takes the loader's lock. A thread that has it may wait for one that calls
     // malloc: a constructor inside dlopen(3) may create threads and join them.
     glibc::look_up_all();
+    altered::look_up();
+    limits::look_up();
     // Now, since threads that fork must find all handlers or none.
     if fork::install() {
         // Release: pairs with the Acquire in `approach`.
@@ -89,9 +90,7 @@ extern "C" fn construct(_: c_int, _: *const *const c_char, environment: *const *
 }
 
 extern "C" fn destruct() {
-    if settings().stats && THRESHOLD.load(Ordering::Acquire) != usize::MAX {
-        large::print_stats();
-    }
+    settings().stats.print();
 }
 
 /// Returns the settings, which are the defaults until the constructor has run.
@@ -196,7 +195,10 @@ extern "C" fn start() {
 
 fn open() -> Result<LargeHeap, Box<dyn std::error::Error>> {
     let settings = settings();
-    let most = settings.reserve.min(reserve_limit()) / page_bytes() * page_bytes();
+    if let Some(reason) = limits::speaks_for_glibc() {
+        return Err(reason.into());
+    }
+    let most = settings.reserve.min(limits::most_addresses()) / page_bytes() * page_bytes();
     if most < LEAST_RESERVE.min(settings.reserve) {
         return Err("the limit on addresses (ulimit -v) leaves too few".into());
     }
@@ -209,15 +211,23 @@ fn open() -> Result<LargeHeap, Box<dyn std::error::Error>> {
     Ok(LargeHeap::open(options, config, Pace::new(every_ms))?)
 }
 
-/// Returns how many bytes of addresses may be reserved.
-fn reserve_limit() -> usize {
-    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: room for the answer. A failure leaves the value: no limit.
-    unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) };
-    match limit.rlim_cur {
-        libc::RLIM_INFINITY => usize::MAX,
-        bytes => (bytes / PART_OF_LIMIT) as usize,
+/// Gives back what is cached, and the reservation but for `least` bytes and what is in use.
+pub(crate) fn shrink(least: usize) {
+    if let Some(heap) = enter()
+        && least < heap.reservation().1
+    {
+        heap.shrink(least, |bytes| BOUNDS.shrink(bytes));
     }
+}
+
+/// Leaves everything new to glibc, if there is a heap, and gives back what is not in use. Returns
+/// false if there is none, or it was left before.
+pub(crate) fn retire() -> bool {
+    let was_served = heap().is_some() && THRESHOLD.swap(usize::MAX, Ordering::Relaxed) != usize::MAX;
+    if was_served {
+        shrink(0);
+    }
+    was_served
 }
 
 /// Ends a start that another thread was in the middle of, in the child of a fork: the next large

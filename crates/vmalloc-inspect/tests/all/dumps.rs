@@ -64,7 +64,7 @@ fn a_dump_by_gcore_is_read_with_and_without_the_span() {
     if Command::new("gcore").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
         return not_run("a_dump_by_gcore_is_read_with_and_without_the_span", "gcore is not installed");
     }
-    for role in ["small", "hidden"] {
+    for role in ["still", "small", "hidden"] {
         let (folder, subject) = (Folder::new(role), Subject::start(role));
         let prefix = folder.0.join("dump");
         let pid = subject.pid().to_string();
@@ -76,6 +76,9 @@ fn a_dump_by_gcore_is_read_with_and_without_the_span() {
                 format_args!("gcore made no dump: {gcore:?}"),
             );
         }
+        // Everything that gcore writes has memory, or is a chunk that was opened.
+        let bytes = fs::metadata(&dump).expect("a file").len();
+        assert!(bytes < 128 << 20, "{role}: {bytes}");
         check(&dump, &subject);
         subject.end();
     }

@@ -192,6 +192,7 @@ impl Supply {
         let [offset, bytes] = [reached, end - reached].map(|frames| (frames << self.page_shift) as usize);
         // SAFETY: no frame from `reached` on was handed out since the file was put there.
         unsafe { self.linear.make_accessible(offset, bytes) }.map_err(protect_error)?;
+        let _ = self.linear.advise_part(offset, bytes, Advice::DoDump);
         self.state.reached.store(end, Ordering::Relaxed);
         Ok(())
     }

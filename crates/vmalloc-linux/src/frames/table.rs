@@ -42,7 +42,9 @@
 use crate::error::{platform_error, protect_error};
 use crate::guard::chunks::{CHUNK_PAGES, Chunks, State};
 use crate::os::reservation::{Access, Mapping};
+use crate::page_size::page_bytes;
 use rustix::io::Errno;
+use rustix::mm::munmap;
 use std::mem::{self, ManuallyDrop};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
@@ -154,6 +156,8 @@ pub(crate) struct Table {
     entries: AtomicPtr<AtomicU32>,
     /// True once a page was lost.
     has_lost: AtomicBool,
+    /// True once a part of the entries was given up: the rest stays mapped for ever.
+    is_cut: AtomicBool,
 }
 
 impl Table {
@@ -163,6 +167,7 @@ impl Table {
             special: Chunks::new(span)?,
             entries: AtomicPtr::default(),
             has_lost: AtomicBool::new(false),
+            is_cut: AtomicBool::new(false),
         };
         // A refusal may be for the moment: the first page to become special asks again.
         let _ = table.reserve();
@@ -293,6 +298,21 @@ impl Table {
         }
     }
 
+    /// Unmaps the entries of `range`, which is no part of the span any more. Pages with other
+    /// entries beside them stay.
+    pub(crate) fn give_up(&self, range: PageRange) {
+        let Some(entries) = self.reserved() else { return };
+        let (page, word) = (page_bytes(), size_of::<AtomicU32>());
+        let place = |at: u64| (at - self.span.start()) as usize * word;
+        let (start, end) = (place(range.start()).next_multiple_of(page), place(range.end()) / page * page);
+        if start < end {
+            // Relaxed: the drop has the table for itself.
+            self.is_cut.store(true, Ordering::Relaxed);
+            // SAFETY: whole pages of our own mapping, with entries that no thread asks for.
+            let _ = unsafe { munmap(entries.base().as_ptr().wrapping_byte_add(start), end - start) };
+        }
+    }
+
     fn load(&self, page: u64) -> Entry {
         PageRange::from_len(page, 1)
             .and_then(|range| self.words(range).first())
@@ -315,7 +335,9 @@ impl Table {
 
 impl Drop for Table {
     fn drop(&mut self) {
-        self.reserved().map(ManuallyDrop::into_inner).into_iter().for_each(drop);
+        if !*self.is_cut.get_mut() {
+            self.reserved().map(ManuallyDrop::into_inner).into_iter().for_each(drop);
+        }
     }
 }
 

@@ -143,6 +143,11 @@ impl Extents {
         }
     }
 
+    /// Returns the chunks of which something is open, ascending.
+    pub(crate) fn open_chunks(&self) -> impl Iterator<Item = PageRange> + '_ {
+        self.chunks.runs(self.span, State::Open).flat_map(|run| self.chunks_of(run))
+    }
+
     /// Returns the whole chunks inside `range`.
     pub(crate) fn whole_chunks(&self, range: PageRange) -> Option<PageRange> {
         self.chunks.round_in(range)

@@ -4,9 +4,11 @@
 //!  pte.rs       marks in the page tables (Linux 6.13) ──► extents.rs, chunks.rs  which pages are open
 //!  mprotect.rs  inaccessible mappings (older kernels)
 //!  userfault.rs missing pages raise SIGBUS (for frees that trap) ──► stash.rs  memory to be moved
+//!  dumps.rs     what is in core dumps, for the last two
 //! ```
 
 pub(crate) mod chunks;
+pub(crate) mod dumps;
 pub(crate) mod extents;
 pub(crate) mod mprotect;
 pub(crate) mod pte;

@@ -220,6 +220,17 @@ impl PteMarkers {
         chunks.map_or(Ok(()), |chunks| self.extents.open_runs(chunks, |run| self.close(memory, run)))
     }
 
+    /// Returns the chunks of which something is open.
+    pub(crate) fn open_chunks(&self) -> impl Iterator<Item = PageRange> + '_ {
+        self.extents.open_chunks()
+    }
+
+    /// Closes the whole chunks of `range`, in which nothing is mapped: it is the caller's.
+    pub(crate) fn close_unused(&self, memory: &Reservation, range: PageRange) -> Result<(), PlatformError> {
+        let Some(chunks) = self.extents.whole_chunks(range) else { return Ok(()) };
+        self.extents.open_runs(chunks, |run| self.close(memory, run))
+    }
+
     /// Makes a run of open pages inaccessible, which is all that is open of its chunks. At the
     /// limit on mappings it is marked throughout instead, which serves as well.
     fn close(&self, memory: &Reservation, run: PageRange) -> Result<(), PlatformError> {

@@ -129,11 +129,6 @@ impl Userfault {
         &self.0
     }
 
-    /// Leaves the stash out of core dumps, also out of those of children: it holds what was freed.
-    pub(crate) fn hide_stash(&self) -> Result<(), Errno> {
-        self.0.stash.as_ref().map_or(Ok(()), |stash| stash.memory().advise_whole(Advice::DontDump))
-    }
-
     /// Returns true if pages that were just mapped read as zero.
     pub(crate) fn maps_zeroed(&self) -> bool {
         self.0.stash.is_none()

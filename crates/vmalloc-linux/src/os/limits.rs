@@ -1,6 +1,6 @@
 //! The limits that the machine sets, read without touching the heap.
 
-use rustix::fd::OwnedFd;
+use crate::os::raw::Opened;
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Resource, getrlimit};
 use std::ffi::CStr;
@@ -20,6 +20,11 @@ pub(crate) fn file_bytes() -> Option<u64> {
 pub(crate) fn used_bytes(page_bytes: usize) -> u64 {
     // proc_pid_statm(5): the first field is the total size in pages.
     read_number(c"/proc/self/statm").unwrap_or(0) * page_bytes as u64
+}
+
+/// Returns true if the system refuses memory that it might not have (`vm.overcommit_memory=2`).
+pub(crate) fn overcommit_is_strict() -> bool {
+    read_number(c"/proc/sys/vm/overcommit_memory") == Some(2)
 }
 
 /// Returns the bytes of addresses that the processor and the kernel give a program.
@@ -65,8 +70,8 @@ pub(crate) fn mappings_exhausted() -> bool {
     }
 }
 
-fn open(path: &CStr) -> Option<OwnedFd> {
-    rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
+fn open(path: &CStr) -> Option<Opened> {
+    rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok().map(Opened::from)
 }
 
 /// Returns the decimal number that a file begins with.

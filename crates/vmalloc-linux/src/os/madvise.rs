@@ -9,10 +9,12 @@
 
 use crate::means::BatchAdvise;
 use crate::os::own_descriptor::OwnDescriptor;
-use libc::{c_int, c_long, c_void, iovec};
+use crate::os::raw;
+use libc::{c_void, iovec};
 use rustix::fd::RawFd;
 use rustix::io::Errno;
 use rustix::process::{PidfdFlags, getpid, pidfd_open};
+use rustix::thread::sched_yield;
 
 /// The most runs that one call takes: `UIO_MAXIOV`, see process_madvise(2).
 pub(crate) const VECTOR_MAX: usize = 1024;
@@ -83,26 +85,20 @@ pub(crate) unsafe fn advise(run: iovec, advice: Advice) -> Result<(), Errno> {
     for _ in 0..TRIES {
         // SAFETY: the kernel checks the run itself. That its content may go is this function's own
         // condition.
-        let answer = unsafe { libc::madvise(run.iov_base, run.iov_len, advice as c_int) };
-        match errno_of(answer.into()) {
+        let answer = unsafe {
+            raw::call(
+                libc::SYS_madvise,
+                [run.iov_base.expose_provenance(), run.iov_len, advice as usize, 0, 0, 0],
+            )
+        };
+        match answer {
             Ok(_) => return Ok(()),
             Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) => std::thread::yield_now(),
+            Err(Errno::AGAIN) => sched_yield(),
             Err(errno) => return Err(errno),
         }
     }
     Err(Errno::AGAIN)
-}
-
-/// Returns what a call of the C library has answered.
-pub(crate) fn errno_of(answer: c_long) -> Result<usize, Errno> {
-    usize::try_from(answer).map_err(|_| last_error())
-}
-
-/// Returns the error of the call of the C library that this thread has made last.
-pub(crate) fn last_error() -> Errno {
-    let last = std::io::Error::last_os_error().raw_os_error();
-    Errno::from_raw_os_error(last.unwrap_or(libc::EIO))
 }
 
 /// The way to advise about many runs, chosen when the span was reserved.
@@ -184,10 +180,12 @@ impl Sender {
         // SAFETY: the kernel reads `runs` as the array of their length that it is. It acts on the
         // calling process, which the descriptor names. The runs are mapped and their content may
         // go: the condition of this function.
-        let answer = unsafe {
-            libc::syscall(libc::SYS_process_madvise, pidfd, runs.as_ptr(), runs.len(), advice as c_int, 0)
-        };
-        errno_of(answer)
+        unsafe {
+            raw::call(
+                libc::SYS_process_madvise,
+                [pidfd as usize, runs.as_ptr().expose_provenance(), runs.len(), advice as usize, 0, 0],
+            )
+        }
     }
 }
 

@@ -11,6 +11,7 @@ pub(crate) mod madvise;
 pub(crate) mod map_count;
 pub(crate) mod own_descriptor;
 pub(crate) mod pagemap;
+pub(crate) mod raw;
 pub(crate) mod reservation;
 pub(crate) mod swap;
 pub(crate) mod userfaultfd;

@@ -2,8 +2,10 @@
 
 use crate::fork::locks;
 use rustix::fd::{IntoRawFd, OwnedFd, RawFd};
+use rustix::fs::{CWD, readlinkat_raw};
 use rustix::io::Errno;
 use rustix::process::getpid;
+use std::ffi::CStr;
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -52,7 +54,7 @@ impl OwnDescriptor {
             // Another thread of this process was faster: its descriptor is as good.
             Err(theirs) => {
                 // SAFETY: opened above, and no other thread has seen it.
-                unsafe { libc::close(opened) };
+                unsafe { rustix::io::close(opened) };
                 Ok(theirs as u32 as RawFd)
             }
         }
@@ -66,7 +68,7 @@ impl Drop for OwnDescriptor {
         // Where the program has closed it, the number may be a file's by now.
         if word >> 32 == process() && is_named(descriptor, self.is_its_name) {
             // SAFETY: opened by this process, for this alone.
-            unsafe { libc::close(descriptor) };
+            unsafe { rustix::io::close(descriptor) };
         }
     }
 }
@@ -79,13 +81,12 @@ pub(crate) fn is_named(descriptor: RawFd, is_name: impl FnOnce(&[u8]) -> bool) -
         return false;
     }
     let (mut path, mut link) = ([0_u8; 32], [0_u8; 64]);
-    // The buffer has room for any number.
+    // The buffer has room for any number, and a zero behind it.
     let _ = write!(&mut path[..31], "/proc/self/fd/{descriptor}");
-    // SAFETY: the path ends in a zero, and the link has that much room.
-    let len = unsafe { libc::readlink(path.as_ptr().cast(), link.as_mut_ptr().cast(), link.len()) };
-    match usize::try_from(len) {
+    let Ok(path) = CStr::from_bytes_until_nul(&path) else { return false };
+    match readlinkat_raw(CWD, path, &mut link) {
         Ok(len) => is_name(&link[..len]),
-        Err(_) => Errno::from_io_error(&std::io::Error::last_os_error()) != Some(Errno::NOENT),
+        Err(errno) => errno != Errno::NOENT,
     }
 }
 

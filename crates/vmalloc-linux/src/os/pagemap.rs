@@ -3,7 +3,8 @@
 
 use crate::fork::locks;
 use crate::os::own_descriptor::OwnDescriptor;
-use libc::{c_ulong, iovec};
+use crate::os::raw::{Opened, ioctl};
+use libc::iovec;
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -14,7 +15,7 @@ const FRAME: u64 = (1 << 55) - 1;
 const PRESENT: u64 = 1 << 63;
 
 /// `_IOWR('f', 16, struct pm_scan_arg)`, see `linux/fs.h`.
-const PAGEMAP_SCAN: c_ulong = 0xc060_6610;
+const PAGEMAP_SCAN: u32 = 0xc060_6610;
 /// Categories of pages: in memory, in swap, the page of zeros that a read has put there.
 const IN_MEMORY: u64 = 1 << 3;
 const IN_SWAP: u64 = 1 << 4;
@@ -89,15 +90,13 @@ impl Pagemap {
             // SAFETY: the kernel reads and writes `scan`, which is as large as it says, and writes
             // at most `runs_len` elements of `answer`. A descriptor that has become another file's
             // answers with an error.
-            let count = unsafe { libc::ioctl(descriptor, PAGEMAP_SCAN, &raw mut scan) };
+            let count = unsafe { ioctl(descriptor, PAGEMAP_SCAN, &mut scan) };
             if locks::generation() != generation {
                 // The handler of a signal has forked, and this is the child: the descriptor may
                 // tell of the parent.
                 continue;
             }
-            let count = usize::try_from(count)
-                .map_err(|_| Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO))?;
-            answer.iter().take(count).for_each(|run| found(*run));
+            answer.iter().take(count?).for_each(|run| found(*run));
             if scan.walk_end <= scan.start {
                 return Err(Errno::IO);
             }
@@ -114,7 +113,7 @@ fn open() -> Result<OwnedFd, Errno> {
 /// Returns the frame behind `page`; `None` when no page is there, or the kernel does not tell.
 pub(crate) fn frame(page: u64) -> Option<u64> {
     // Opened each time: after a fork the old file would be that of the parent.
-    let file = open().ok()?;
+    let file = Opened::from(open().ok()?);
     let mut entry = [0; size_of::<u64>()];
     let read = rustix::io::pread(&file, &mut entry, page * size_of::<u64>() as u64).ok()?;
     decode(u64::from_ne_bytes(entry)).filter(|_| read == size_of::<u64>())

@@ -11,6 +11,8 @@ use crate::error::{mapping_error, platform_error};
 use crate::os::batch::BatchRoom;
 use crate::os::madvise::{self, Advice, Sender, advise};
 use crate::os::map_count::{BUDGET, SPLIT};
+use crate::os::raw;
+use crate::page_size::page_bytes;
 use libc::iovec;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munlock, munmap};
@@ -37,7 +39,8 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Fresh private memory that reads as zero, at an address that the kernel chooses. It is not
-    /// counted against the memory of the machine before it is touched.
+    /// counted against the memory of the machine before it is touched. It is left out of core
+    /// dumps: most of it is addresses alone, each of which a debugger would write.
     pub(crate) fn new(bytes: usize, access: Access) -> Result<Self, Errno> {
         // Miri knows one kind of mapping, which can be read and written.
         let (flags, access) = match cfg!(miri) {
@@ -47,7 +50,12 @@ impl Mapping {
         // SAFETY: the kernel chooses an address where nothing is mapped.
         let base = unsafe { mmap_anonymous(ptr::null_mut(), bytes, access.map(), flags)? };
         // SAFETY: the kernel has just made this mapping for its caller alone.
-        unsafe { Self::of_kernel(base, bytes) }
+        let made = unsafe { Self::of_kernel(base, bytes)? };
+        if !cfg!(miri) {
+            // Without it dumps are longer, and nothing else.
+            let _ = made.advise_whole(Advice::DontDump);
+        }
+        Ok(made)
     }
 
     /// Takes a mapping that the kernel has just made.
@@ -92,7 +100,7 @@ impl Mapping {
     /// Makes `bytes` bytes from `offset` on readable and writable, both rounded out to pages.
     /// Access only grows, so no reference into the mapping loses any.
     pub(crate) fn open_part(&self, offset: usize, bytes: usize) -> Result<(), Errno> {
-        let page = rustix::param::page_size();
+        let page = page_bytes();
         let (start, end) = (offset & !(page - 1), (offset + bytes).next_multiple_of(page));
         assert!(end <= self.bytes.next_multiple_of(page), "{offset} and {bytes} are outside");
         let base = self.base.as_ptr().wrapping_byte_add(start);
@@ -111,9 +119,15 @@ impl Mapping {
 
     /// Advises about all of it, with advice that leaves the content.
     pub(crate) fn advise_whole(&self, advice: Advice) -> Result<(), Errno> {
-        let leaves = [Advice::WipeOnFork, Advice::NoHugePage, Advice::DontDump].contains(&advice);
-        debug_assert!(leaves, "{advice:?} drops pages");
-        let run = iovec { iov_base: self.base.as_ptr(), iov_len: self.bytes };
+        self.advise_part(0, self.bytes, advice)
+    }
+
+    /// Advises about `bytes` bytes from `offset` on, with advice that leaves the content.
+    pub(crate) fn advise_part(&self, offset: usize, bytes: usize, advice: Advice) -> Result<(), Errno> {
+        let leaves = [Advice::WipeOnFork, Advice::NoHugePage, Advice::DontDump, Advice::DoDump];
+        debug_assert!(leaves.contains(&advice), "{advice:?} drops pages");
+        debug_assert!(offset + bytes <= self.bytes, "{offset} and {bytes} are outside");
+        let run = iovec { iov_base: self.base.as_ptr().wrapping_byte_add(offset), iov_len: bytes };
         // SAFETY: our own mapping, and the content stays.
         unsafe { madvise::advise(run, advice) }
     }
@@ -229,6 +243,17 @@ impl Reservation {
         self.mapping.bytes()
     }
 
+    /// Unmaps `range`, for the program to map there what it likes.
+    ///
+    /// # Safety
+    /// No thread uses the pages any more, and none is given `range` again: M1 and M2 end for it.
+    pub(crate) unsafe fn give_up(&self, range: PageRange) -> Result<(), Errno> {
+        let run = self.run(range);
+        self.stay();
+        // SAFETY: a part of our own mapping, and the caller's promise.
+        unsafe { munmap(run.iov_base, run.iov_len) }
+    }
+
     /// Leaves the span mapped for ever: another owner has a part of it.
     pub(crate) fn stay(&self) {
         self.mapping.stay();
@@ -252,7 +277,11 @@ impl Reservation {
     pub(crate) fn set_name(&self, name: &'static CStr) {
         let (base, bytes) = (self.mapping.base().as_ptr(), self.mapping.bytes());
         // SAFETY: the kernel copies the name, and notes it of our own mapping.
-        unsafe { libc::prctl(libc::PR_SET_VMA, libc::PR_SET_VMA_ANON_NAME, base, bytes, name.as_ptr()) };
+        let _ = unsafe {
+            let (kind, what) = (libc::PR_SET_VMA as usize, libc::PR_SET_VMA_ANON_NAME as usize);
+            let (base, name) = (base.expose_provenance(), name.as_ptr().expose_provenance());
+            raw::call(libc::SYS_prctl, [kind, what, base, bytes, name, 0])
+        };
     }
 
     /// Returns the addresses of `range`.

@@ -28,8 +28,11 @@
 //!   call. Where a refused call has left a hole all the same, calls are not made that another one
 //!   does as well: moves, which are copied, and exchanges of frames.
 
-use crate::os::madvise::{errno_of, last_error};
+use crate::os::madvise::Advice;
+use crate::os::raw;
 use crate::os::reservation::{Access, Mapping, Reservation};
+use crate::page_size::page_bytes;
+use crate::read_nofault;
 use libc::iovec;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -84,7 +87,7 @@ fn try_moves() -> Result<u8, Errno> {
 /// false if that is refused and leaves a hole. An error if it is refused and changes nothing.
 fn is_moved(pages: usize) -> Result<bool, Errno> {
     const MARK: u8 = 0xa5;
-    let page = rustix::param::page_size();
+    let page = page_bytes();
     let bytes = pages * page;
     let (source, target) = (Mapping::new(bytes, Access::None)?, Mapping::new(bytes, Access::ReadWrite)?);
     source.open_part(0, page)?;
@@ -109,13 +112,9 @@ fn is_moved(pages: usize) -> Result<bool, Errno> {
 
 /// Returns the byte at an address that may lead nowhere; `None` where it can't be read.
 fn reads(place: *mut c_void) -> Option<u8> {
-    let mut byte = 0_u8;
-    let local = iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
-    let remote = iovec { iov_base: place, iov_len: 1 };
-    // SAFETY: the kernel writes one byte to `byte`, and checks the other address.
-    let read =
-        unsafe { libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
-    (read == 1).then_some(byte)
+    let mut byte = [0];
+    let read = read_nofault::copy(&[iovec { iov_base: place, iov_len: 1 }], &mut byte);
+    (read == Ok(1)).then_some(byte[0])
 }
 
 /// The state in which [mending](Reservation::mend) has found a range.
@@ -149,15 +148,13 @@ impl Reservation {
             return Err(Errno::NOSYS);
         }
         let run = self.run(range);
-        let (flags, wish) = (libc::MREMAP_MAYMOVE | libc::MREMAP_DONTUNMAP, ptr::null_mut::<c_void>());
+        let (bytes, flags) = (run.iov_len, (libc::MREMAP_MAYMOVE | libc::MREMAP_DONTUNMAP) as usize);
         // SAFETY: M1, M2; the caller owns the range, and no other thread uses it. The kernel makes
         // a mapping of that length for this caller alone. Without a wish it chooses the place.
         unsafe {
-            let made = libc::mremap(run.iov_base, run.iov_len, run.iov_len, flags, wish);
-            match made == libc::MAP_FAILED {
-                true => Err(last_error()),
-                false => Mapping::of_kernel(made, run.iov_len),
-            }
+            let arguments = [run.iov_base.expose_provenance(), bytes, bytes, flags, 0, 0];
+            let made = raw::call(libc::SYS_mremap, arguments)?;
+            Mapping::of_kernel(ptr::with_exposed_provenance_mut(made), bytes)
         }
     }
 
@@ -206,11 +203,13 @@ impl Reservation {
     pub(crate) unsafe fn show_others(&self, range: PageRange, first: u64) -> Result<(), Errno> {
         let run = self.run(range);
         // Without `MAP_NONBLOCK` the kernel would populate each range by itself.
-        let (keeps_access, flags) = (0, libc::MAP_NONBLOCK);
+        let (keeps_access, flags) = (0, libc::MAP_NONBLOCK as usize);
+        let run = [run.iov_base.expose_provenance(), run.iov_len];
         // SAFETY: M1, M2; what is replaced is shared memory, whose owner wants another part of it.
-        let answer =
-            unsafe { libc::remap_file_pages(run.iov_base, run.iov_len, keeps_access, first as usize, flags) };
-        errno_of(answer.into()).map(drop)
+        let answer = unsafe {
+            raw::call(libc::SYS_remap_file_pages, [run[0], run[1], keeps_access, first as usize, flags, 0])
+        };
+        answer.map(drop)
     }
 
     /// Maps again, without access, what a refused call has left unmapped of `range`, and tells each
@@ -268,6 +267,7 @@ impl Mapping {
         if shown.is_err() && fill(run).is_err() && has_hole(run) {
             self.stay();
         }
+        let _ = self.advise_part(offset, bytes, Advice::DontDump);
         shown.map(drop)
     }
 }

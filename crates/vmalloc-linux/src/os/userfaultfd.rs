@@ -1,11 +1,12 @@
 //! A descriptor of userfaultfd(2), and its calls: pages that are missing raise `SIGBUS`, and pages
 //! move from address to address.
 //!
-//! By libc alone: the calls are six ioctl(2) with a structure each, as in `linux/userfaultfd.h`.
+//! By [`raw`](crate::os::raw) alone: the calls are six ioctl(2) with a structure each, as in `linux/userfaultfd.h`.
 
 use crate::os::own_descriptor::is_named;
-use libc::{c_int, c_ulong};
-use rustix::fd::{FromRawFd, IntoRawFd, OwnedFd};
+use crate::os::raw::ioctl;
+use libc::c_int;
+use rustix::fd::{IntoRawFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::mm::{UserfaultfdFlags, userfaultfd};
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -141,7 +142,7 @@ impl Userfaultfd {
         // Where the program has closed it, the number may be a file's by now.
         if is_userfaultfd(fd) {
             // SAFETY: opened by `open` and owned by this alone, which has just given it up.
-            drop(unsafe { OwnedFd::from_raw_fd(fd) });
+            unsafe { rustix::io::close(fd) };
         }
     }
 
@@ -208,7 +209,7 @@ impl Userfaultfd {
     /// process's memory is allowed.
     unsafe fn call<T>(&self, request: u32, argument: &mut T) -> Result<(), Errno> {
         // SAFETY: the caller's promise is passed on.
-        unsafe { ioctl(self.0.load(Ordering::Relaxed), request, argument) }
+        unsafe { ioctl(self.0.load(Ordering::Relaxed), request, argument) }.map(drop)
     }
 }
 
@@ -231,7 +232,7 @@ fn in_steps(len: u64, mut step: impl FnMut(u64) -> (Result<(), Errno>, i64)) -> 
             return Err(Stuck { done, errno });
         }
         if more == 0 {
-            std::thread::yield_now();
+            rustix::thread::sched_yield();
         }
     }
     Ok(())
@@ -251,19 +252,6 @@ fn open() -> Result<OwnedFd, Errno> {
     // SAFETY: the structure is the call's, and it changes the descriptor alone.
     unsafe { ioctl(fd.as_raw_fd(), UFFDIO_API, &mut api)? };
     Ok(fd)
-}
-
-/// # Safety
-/// See [`Userfaultfd::call`].
-unsafe fn ioctl<T>(fd: c_int, request: u32, argument: &mut T) -> Result<(), Errno> {
-    // SAFETY: the kernel reads and writes a `T`. What else it does is the caller's to answer for.
-    match unsafe { libc::ioctl(fd, c_ulong::from(request) as _, std::ptr::from_mut(argument)) } {
-        -1 => {
-            let last = std::io::Error::last_os_error().raw_os_error();
-            Err(Errno::from_raw_os_error(last.unwrap_or(libc::EIO)))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// The numbers of `linux/userfaultfd.h`.

@@ -10,6 +10,7 @@ mod common;
 mod attributes;
 mod commit;
 mod drain;
+mod dumps;
 mod environment;
 mod family;
 mod first_contact;

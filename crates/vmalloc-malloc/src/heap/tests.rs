@@ -214,3 +214,91 @@ fn what_a_program_needs_again_stays_cached_while_it_grows() {
         assert!(round == 0 || stats.cached_areas == 3, "round {round}: {stats:?}");
     }
 }
+
+/// Returns the bytes of this process that count as data: those that can be written.
+fn data_bytes() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmData:")).unwrap();
+    line.split_whitespace().next().unwrap().parse::<usize>().unwrap() << 10
+}
+
+/// Under strict overcommit and a limit on data, what was opened counted for ever.
+#[test]
+#[cfg_attr(miri, ignore = "Miri has no /proc")]
+fn chunks_that_are_free_again_do_not_count_as_memory_to_come() {
+    vmalloc_harness::in_own_process(|| {
+        let mut heap = heap();
+        heap.is_charged = true;
+        let fill = |with: u8| {
+            let blocks: Vec<_> = (0..100).map(|_| heap.alloc(2 << 20, 1)).collect();
+            for block in &blocks {
+                // SAFETY: a block of as many bytes.
+                unsafe { block.write_bytes(with, 2 << 20) };
+            }
+            blocks
+        };
+        let before = data_bytes();
+        for round in 0..3 {
+            let mut blocks = fill(round);
+            let stays = blocks.swap_remove(40);
+            if heap.space().platform().guards() == vmalloc_linux::Guards::PteMarkers {
+                assert!(data_bytes() - before >= 200 << 20);
+            }
+            for block in blocks {
+                // SAFETY: allocated above.
+                unsafe { heap.free(block.expose_provenance()) }.unwrap();
+            }
+            heap.space().purge().unwrap();
+            heap.drain();
+            assert!(data_bytes() - before <= 32 << 20, "a chunk or two, and records");
+            // SAFETY: a block of as many bytes, which was filled.
+            let content = unsafe { std::slice::from_raw_parts(stays, 2 << 20) };
+            assert!(content.iter().all(|&byte| byte == round));
+            // SAFETY: allocated above.
+            unsafe { heap.free(stays.expose_provenance()) }.unwrap();
+        }
+    });
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "Miri has no madvise")]
+fn the_end_of_the_reservation_is_given_back_and_what_is_in_use_stays() {
+    let heap = heap();
+    let (base, bytes) = heap.reservation();
+    let blocks: Vec<_> = (0..100).map(|_| heap.alloc(1 << 20, 1)).collect();
+    for block in &blocks {
+        // SAFETY: a block of as many bytes.
+        unsafe { block.write_bytes(7, 1 << 20) };
+    }
+    let mut told = Vec::new();
+    heap.shrink(1 << 30, |kept| told.push(kept));
+    heap.shrink(0, |kept| told.push(kept));
+    heap.shrink(1 << 32, |kept| told.push(kept));
+    assert!(told.len() == 2 && told[0] == 1 << 30 && (100 << 20..1 << 30).contains(&told[1]), "{told:?}");
+    assert_eq!(heap.reservation(), (base, told[1]));
+    assert!(heap.contains(base + told[1] - 1) && !heap.contains(base + told[1]));
+    assert_eq!(heap.in_use(), (100, 100 << 20));
+    // Somebody else's mapping, which outlives the heap.
+    let (place, access) = ((base + (2 << 30)) as *mut libc::c_void, libc::PROT_READ | libc::PROT_WRITE);
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+    // SAFETY: the kernel maps where nothing is mapped.
+    let foreign = unsafe { libc::mmap(place, bytes / 4, access, flags | libc::MAP_NORESERVE, -1, 0) };
+    assert_eq!(foreign, place);
+    // SAFETY: the mapping of the line above.
+    unsafe { foreign.cast::<u8>().write(5) };
+    for block in blocks {
+        // SAFETY: a block of as many bytes, which was filled, and is freed once.
+        unsafe {
+            let grown = heap.realloc(block.expose_provenance(), 3 << 20, 1).unwrap();
+            assert!(grown.is_null() || grown.add((1 << 20) - 1).read() == 7);
+            let rest = if grown.is_null() { block } else { grown };
+            heap.free(rest.expose_provenance()).unwrap();
+        }
+    }
+    drop(heap);
+    // SAFETY: this test's mapping.
+    unsafe {
+        assert_eq!(foreign.cast::<u8>().read(), 5);
+        libc::munmap(foreign, bytes / 4);
+    }
+}

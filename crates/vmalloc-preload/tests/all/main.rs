@@ -6,5 +6,6 @@ mod entries;
 mod forks;
 mod misuse;
 mod moves;
+mod neighbours;
 mod settings;
 mod stacks;

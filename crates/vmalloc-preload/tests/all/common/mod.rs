@@ -1,9 +1,9 @@
 //! Programs in C that run with the library.
 
-use std::env::var_os;
+use std::env::{var_os, vars_os};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use vmalloc_harness::dynamic_library;
+use vmalloc_harness::{dynamic_library, not_run};
 
 /// Returns the library.
 pub(crate) fn library() -> PathBuf {
@@ -75,8 +75,23 @@ pub(crate) fn program_linked_to(source: &str, library: &str) -> PathBuf {
 /// Runs a program under the library. It opens its heap with the first large request.
 pub(crate) fn run(program: &Path, words: &[&str], settings: &[(&str, &str)]) -> Output {
     let mut command = Command::new(program);
+    // What this test run itself is told by its environment is no setting of the library.
+    for (name, _) in vars_os() {
+        if name.to_string_lossy().starts_with("VMALLOC_") {
+            command.env_remove(name);
+        }
+    }
     command.args(words).env("LD_PRELOAD", library()).env("VMALLOC_START", "0");
     command.envs(settings.iter().copied()).output().expect("the program starts")
+}
+
+/// Returns true if a program of the system is installed, or notes that `test` was not run.
+pub(crate) fn is_installed(program: &str, test: &str) -> bool {
+    let found = Command::new(program).arg("--version").output().is_ok();
+    if !found {
+        not_run(test, format_args!("{program} is not installed"));
+    }
+    found
 }
 
 /// Returns what a program wrote to stderr, after it has ended well.
