@@ -13,6 +13,7 @@ use crate::os::fatal::fatal;
 use crate::os::futex::FutexLock;
 use crate::os::huge_pages::HugePages;
 use crate::os::madvise::Advice;
+use crate::os::map_count::BUDGET;
 use crate::os::pagemap::{self, Pagemap};
 use crate::os::reservation::{Access, Mapping, Reservation};
 use crate::populate::Population;
@@ -26,6 +27,9 @@ use std::sync::OnceLock;
 use vmalloc::{
     DrainReason, Evict, Geometry, PageRange, Platform, PlatformError, PlatformFault, Protection, Translate,
 };
+
+/// Fewer records are not worth a mapping: those of a span of 512 MiB.
+const LENT_BYTES: usize = 64 << 10;
 
 /// Anonymous memory of this program, in one reserved span of addresses.
 ///
@@ -144,6 +148,9 @@ unsafe impl Platform for Linux {
     }
 
     fn lend_records(&self, bytes: usize) -> Option<NonNull<u8>> {
+        if bytes < LENT_BYTES {
+            return None;
+        }
         let records = Mapping::new(bytes, Access::ReadWrite).ok()?;
         // A look into a core dump needs them.
         let _ = records.advise_whole(Advice::DoDump);
@@ -178,6 +185,7 @@ unsafe impl Platform for Linux {
     /// first dropped and then guarded. In between a use-after-free reads zeros instead of trapping.
     unsafe fn unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
         ranges.iter().try_for_each(|range| self.check(*range))?;
+        BUDGET.renew();
         self.restore_all(ranges)?;
         self.unmap_plain(ranges)
     }
