@@ -3,7 +3,7 @@
 
 use crate::fork::locks;
 use crate::os::own_descriptor::OwnDescriptor;
-use libc::{c_ulong, iovec};
+use libc::iovec;
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -14,7 +14,7 @@ const FRAME: u64 = (1 << 55) - 1;
 const PRESENT: u64 = 1 << 63;
 
 /// `_IOWR('f', 16, struct pm_scan_arg)`, see `linux/fs.h`.
-const PAGEMAP_SCAN: c_ulong = 0xc060_6610;
+const PAGEMAP_SCAN: u32 = 0xc060_6610;
 /// Categories of pages: in memory, in swap, the page of zeros that a read has put there.
 const IN_MEMORY: u64 = 1 << 3;
 const IN_SWAP: u64 = 1 << 4;
@@ -89,7 +89,7 @@ impl Pagemap {
             // SAFETY: the kernel reads and writes `scan`, which is as large as it says, and writes
             // at most `runs_len` elements of `answer`. A descriptor that has become another file's
             // answers with an error.
-            let count = unsafe { libc::ioctl(descriptor, PAGEMAP_SCAN, &raw mut scan) };
+            let count = unsafe { libc::ioctl(descriptor, PAGEMAP_SCAN as _, &raw mut scan) };
             if locks::generation() != generation {
                 // The handler of a signal has forked, and this is the child: the descriptor may
                 // tell of the parent.
