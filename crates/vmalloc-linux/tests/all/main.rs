@@ -20,6 +20,8 @@ mod gather;
 mod grace;
 mod hardening;
 mod kernels;
+// Its spans and limits are beyond 32 bits.
+#[cfg(target_pointer_width = "64")]
 mod limits;
 mod misuse;
 mod notify;
