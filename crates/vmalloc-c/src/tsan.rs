@@ -9,7 +9,8 @@
 //! That is one object for all memory, and not one an area: areas are cut and joined, so the next
 //! owner's area need not begin where the last one's did. The price is that races between two
 //! threads are overlooked which calls of this library happen to order. A suppression file can't do
-//! it: the two stacks of such a report are the program's own.
+//! it: the two stacks of such a report are the program's own. For the library's own records there
+//! is one, `tsan.txt`: it uses the program's heap for them, which the sanitizer watches.
 //!
 //! Nothing of this costs a program without the sanitizer more than a test in calls that allocate
 //! memory of the heap or look through a request; `vmalloc_alloc` and `vmalloc_free` have none. A
@@ -54,8 +55,8 @@ pub(crate) fn after() {
 }
 
 fn find() -> Option<Sanitizer> {
-    // SAFETY: the names are strings of C. If the program has such a function, it is the sanitizer's,
-    // for the prefix is reserved to the compiler; the type is that of its header.
+    // SAFETY: the names are strings of C. If the program has such a function, it is the
+    // sanitizer's, for the prefix is reserved to the compiler; the type is that of its header.
     let find = |name: &std::ffi::CStr| unsafe {
         let found = libc::dlsym(RTLD_DEFAULT, name.as_ptr());
         (!found.is_null()).then(|| std::mem::transmute::<*mut c_void, Tell>(found))

@@ -57,6 +57,10 @@ impl Linux {
         if options.dont_dump || guarding.kind() == Guards::PteMarkers {
             memory.advise(memory.span(), Advice::DontDump).map_err(unsupported)?;
         }
+        if !options.huge_pages {
+            // A kernel without huge pages has no such advice either.
+            let _ = memory.advise(memory.span(), Advice::NoHugePage);
+        }
         if options.dont_dump
             && let Guarding::Userfault(userfault) = &guarding
         {

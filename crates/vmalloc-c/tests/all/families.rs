@@ -1,7 +1,7 @@
 //! Programs in C and C++, one for each family of calls: as they are, with the compiler's
 //! sanitizers, and under valgrind.
 
-use crate::common::{compile, has, run, succeeded};
+use crate::common::{CRATE, compile, has, run, succeeded};
 use std::os::unix::process::ExitStatusExt;
 use std::process::Output;
 use vmalloc_harness::not_run;
@@ -115,7 +115,8 @@ fn threaded(source: &str, check: impl FnOnce(&Output)) {
     };
     // Its shadow has a fixed place, where a random one of the program's may be.
     if has(&what, "setarch") {
-        check(&run(&["env", "TSAN_OPTIONS=die_after_fork=0", "setarch", "--addr-no-randomize"], &program));
+        let options = format!("TSAN_OPTIONS=die_after_fork=0:suppressions={CRATE}/tsan.txt");
+        check(&run(&["env", &options, "setarch", "--addr-no-randomize"], &program));
     }
 }
 
@@ -126,7 +127,7 @@ fn gdb_stops_and_continues_a_program() {
         return;
     }
     let program = compile("slots.c", "slots.c-debugged", &[]).unwrap_or_else(|error| panic!("{error}"));
-    let script = ["break vmalloc_close", "run", "backtrace", "info threads", "continue"];
+    let script = ["tbreak vmalloc_close", "run", "backtrace", "info threads", "continue"];
     let mut under = vec!["gdb", "--batch", "--nx", "-ex", "set breakpoint pending on"];
     script.iter().for_each(|line| under.extend(["-ex", line]));
     let output = run(&under, &program);

@@ -33,6 +33,7 @@ mod root;
 mod signals;
 mod space;
 mod strategies;
+mod tools;
 mod trap_means;
 mod trap_report;
 mod traps;

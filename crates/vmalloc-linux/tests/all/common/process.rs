@@ -1,4 +1,5 @@
-//! A test's own process: its limits, its descriptors and the signals to its threads, alike for all C libraries.
+//! A test's own process: its limits, its descriptors and the signals to its threads, alike for all
+//! C libraries.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{Pid, gettid};

@@ -5,6 +5,8 @@
 //! What holds in all of them: an allocation works, and shows what was written to it, or it fails
 //! with an error that names the reason. Nothing is lost: as soon as the environment allows, the
 //! space is whole again, and until then what stays back is in [`Stats`](vmalloc::Stats).
+// Parts are for `holes` and `kernel` alone.
+#![cfg_attr(not(all(target_env = "gnu", target_pointer_width = "64")), allow(dead_code))]
 
 mod exercise;
 mod gathering;
