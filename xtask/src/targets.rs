@@ -35,28 +35,14 @@ type Checked = &'static [&'static str];
 
 /// The core, and what needs no more than a platform: a heap, and no operating system.
 const PORTABLE: Checked = &["-p", "vmalloc-subspaces", "-p", "vmalloc-slots"];
+/// `cargo xtask nightly` compiles and runs the tests of two of these.
 const LINUX: Checked =
     &["-p", "vmalloc-subspaces", "-p", "vmalloc-slots", "-p", "vmalloc-stacks", "-p", "vmalloc-malloc"];
-/// With the programs of tests, and the core's among them.
-const LINUX_AND_TESTS: Checked = &[
-    "-p",
-    "vmalloc",
-    "-p",
-    "vmalloc-linux",
-    "-p",
-    "vmalloc-slots",
-    "-p",
-    "vmalloc-stacks",
-    "-p",
-    "vmalloc-malloc",
-    "--tests",
-];
-
 const BARE: [&str; 3] = ["x86_64-unknown-none", "aarch64-unknown-none", "riscv64gc-unknown-none-elf"];
 
 const HOSTED: [(&str, Checked); 9] = [
-    ("x86_64-unknown-linux-musl", LINUX_AND_TESTS),
-    ("i686-unknown-linux-gnu", LINUX_AND_TESTS),
+    ("x86_64-unknown-linux-musl", LINUX),
+    ("i686-unknown-linux-gnu", LINUX),
     ("aarch64-unknown-linux-gnu", LINUX),
     ("aarch64-unknown-linux-musl", LINUX),
     ("armv7-unknown-linux-gnueabihf", LINUX),

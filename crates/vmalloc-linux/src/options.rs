@@ -130,8 +130,8 @@ impl Options {
 
     /// Asks the kernel to put no huge pages behind the areas by itself (`MADV_NOHUGEPAGE`), as it
     /// does at the first touch where `transparent_hugepage/enabled` is `always`. Then only pages
-    /// that were touched are resident. A program may still advise parts (`MADV_HUGEPAGE`). Pages that showed frames are like all others of the program
-    /// afterwards.
+    /// that were touched are resident. A program may still advise parts (`MADV_HUGEPAGE`). Pages
+    /// that showed frames are like all others of the program afterwards.
     #[must_use]
     pub fn without_huge_pages(self) -> Self {
         Self { huge_pages: false, ..self }
