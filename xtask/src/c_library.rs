@@ -43,8 +43,8 @@ pub(crate) fn run(words: Words) -> Result<()> {
     let built = build(args.quick)?;
     let prefix = &args.prefix;
     let (lib, include) = (prefix.join("lib"), prefix.join("include"));
-    let config = lib.join("pkgconfig");
-    for folder in [&lib, &include, &config] {
+    let (config, share) = (lib.join("pkgconfig"), prefix.join("share/vmalloc"));
+    for folder in [&lib, &include, &config, &share] {
         fs::create_dir_all(folder).with_context(|| unwritten(folder))?;
     }
     let version = env!("CARGO_PKG_VERSION");
@@ -52,6 +52,7 @@ pub(crate) fn run(words: Words) -> Result<()> {
     copy(&built.join("libvmalloc_c.so"), &lib.join(&whole))?;
     copy(&built.join("libvmalloc_c.a"), &lib.join("libvmalloc.a"))?;
     copy(Path::new("crates/vmalloc-c/include/vmalloc.h"), &include.join("vmalloc.h"))?;
+    copy(Path::new("crates/vmalloc-c/tsan.txt"), &share.join("tsan.txt"))?;
     link(&whole, &lib.join("libvmalloc.so.0"))?;
     link("libvmalloc.so.0", &lib.join("libvmalloc.so"))?;
     let prefix = fs::canonicalize(prefix).with_context(|| unwritten(prefix))?;

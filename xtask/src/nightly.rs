@@ -31,8 +31,11 @@ pub(crate) fn run(words: Words) -> Result<()> {
 }
 
 /// The packages of Debian that steps call. The name of one has the version of Python in it.
-const PACKAGES: &str = "abigail-tools apt-utils binutils clang cmake dpkg-dev g++ gcc gdb ^libpython3[.][0-9]+-testsuite$ make memcached \
+const PACKAGES: &str = "abigail-tools apt-utils binutils clang cmake dpkg-dev g++ gcc gcc-multilib gdb ^libpython3[.][0-9]+-testsuite$ make memcached \
     nodejs pkg-config postgresql python3 python3-venv qemu-system-x86 redis-server sqlite3 tcl valgrind xz-utils";
+
+/// The crates that run on each kind of Linux, whose targets `cargo xtask targets` has added.
+const ON_LINUX: &str = "-p vmalloc -p vmalloc-linux -p vmalloc-stacks -p vmalloc-slots -p vmalloc-malloc";
 
 pub(crate) fn all(seed: u64) -> Vec<Step> {
     let random = |step: Step, effort: usize| step.env("VMALLOC_SEED", seed).env("VMALLOC_EFFORT", effort);
@@ -56,6 +59,16 @@ pub(crate) fn all(seed: u64) -> Vec<Step> {
         xtask("fuzzing, stress and random worlds", fuzzing).after("tools"),
         xtask("kernel in QEMU", "qemu").after("packages"),
         xtask("Linux 6.1 in QEMU", "kernels --all").after("packages"),
+        step("tests with musl", &format!("cargo test --target x86_64-unknown-linux-musl {ON_LINUX}"))
+            .after("packages"),
+        step(
+            "a static program",
+            "cargo run --target x86_64-unknown-linux-musl -p vmalloc-malloc --example static_program",
+        )
+        .after("tests with musl"),
+        step("tests with 32 bits", &format!("cargo test --target i686-unknown-linux-gnu {ON_LINUX}"))
+            .after("packages"),
+        xtask("huge pages in QEMU", "kernels --append transparent_hugepage=always slots").after("packages"),
         xtask("instructions", "instructions --check").after("packages"),
         xtask("instructions in a kernel", "instructions --kernel --check"),
         xtask("programs under the malloc library", "preload").after("packages"),

@@ -1,4 +1,4 @@
-//! `cargo xtask targets`: the core compiles for machines without an operating system.
+//! `cargo xtask targets`: what compiles for other machines and systems.
 
 use crate::words::Words;
 use anyhow::{Context, Result, ensure};
@@ -8,10 +8,11 @@ use std::path::Path;
 use std::process::Command;
 
 pub(crate) const HELP: &str = "\
-Compile the core for bare x86-64, AArch64 and RISC-V
+Check the types of each crate for each machine and system that it makes sense on
 
 With the toolchain in use, for those of its targets that are installed, or that rustup can add. For the others nothing is run, unless
---fetch allows it to download Debian's compiler and the source of the standard library (some 150 MB, unpacked below target/, not installed).
+--fetch allows it to download Debian's compiler and the source of the standard library (some 150 MB, unpacked below target/, not installed):
+with those, the targets without an operating system are checked.
 
   --fetch  Download what is missing, with apt-get.";
 
@@ -29,7 +30,30 @@ impl Args {
     }
 }
 
-const TARGETS: [&str; 3] = ["x86_64-unknown-none", "aarch64-unknown-none", "riscv64gc-unknown-none-elf"];
+/// What is checked for a target.
+type Checked = &'static [&'static str];
+
+/// The core, and what needs no more than a platform: a heap, and no operating system.
+const PORTABLE: Checked = &["-p", "vmalloc-subspaces", "-p", "vmalloc-slots"];
+/// `cargo xtask nightly` compiles and runs the tests of two of these.
+const LINUX: Checked =
+    &["-p", "vmalloc-subspaces", "-p", "vmalloc-slots", "-p", "vmalloc-stacks", "-p", "vmalloc-malloc"];
+const BARE: [&str; 3] = ["x86_64-unknown-none", "aarch64-unknown-none", "riscv64gc-unknown-none-elf"];
+
+const HOSTED: [(&str, Checked); 9] = [
+    ("x86_64-unknown-linux-musl", LINUX),
+    ("i686-unknown-linux-gnu", LINUX),
+    ("aarch64-unknown-linux-gnu", LINUX),
+    ("aarch64-unknown-linux-musl", LINUX),
+    ("armv7-unknown-linux-gnueabihf", LINUX),
+    ("riscv64gc-unknown-linux-gnu", LINUX),
+    ("x86_64-unknown-freebsd", PORTABLE),
+    ("aarch64-apple-darwin", PORTABLE),
+    ("x86_64-pc-windows-gnu", PORTABLE),
+];
+
+/// It has no atomics of 64 bits, and what the core says there.
+const REFUSED: (&str, &str) = ("riscv32imac-unknown-none-elf", "vmalloc needs atomics of 64 bits");
 
 /// Debian's compiler, what it is linked with, and the source of `core` and `alloc`.
 const PACKAGES: [&str; 5] =
@@ -40,23 +64,39 @@ const ROOT: &str = "target/bare/root";
 
 pub(crate) fn run(words: Words) -> Result<()> {
     let args = &Args::of(words)?;
-    for target in TARGETS {
-        if is_installed(target)? || add(target)? {
-            build(target, Command::new("cargo"))?;
+    for target in BARE {
+        if is_there(target)? {
+            check(target, PORTABLE, Command::new("cargo"))?;
         } else if args.fetch {
             fetch()?;
-            build(target, with_fetched()?)?;
+            check(target, PORTABLE, with_fetched()?)?;
         } else {
-            vmalloc_harness::not_run(
-                format!("target {target}"),
-                "it is not installed, and --fetch was not given",
-            );
+            not_run(target);
         }
     }
-    Ok(())
+    for (target, checked) in HOSTED {
+        match is_there(target)? {
+            true => check(target, checked, Command::new("cargo"))?,
+            false => not_run(target),
+        }
+    }
+    let (target, why) = REFUSED;
+    match is_there(target)? {
+        true => refused(target, why),
+        false => Ok(not_run(target)),
+    }
 }
 
-/// Whether the toolchain in use has a `core` for the target.
+fn not_run(target: &str) {
+    vmalloc_harness::not_run(format!("target {target}"), "the toolchain has no standard library for it");
+}
+
+/// Returns true if the target is installed, or could be added.
+fn is_there(target: &str) -> Result<bool> {
+    Ok(is_installed(target)? || add(target)?)
+}
+
+/// Returns true if the toolchain in use has a `core` for the target.
 fn is_installed(target: &str) -> Result<bool> {
     let mut rustc = Command::new("rustc");
     rustc.args(["--print", "target-libdir", "--target", target]);
@@ -106,19 +146,27 @@ fn with_fetched() -> Result<Command> {
     Ok(cargo)
 }
 
-fn build(target: &str, mut cargo: Command) -> Result<()> {
-    cargo.args([
-        "build",
-        "--quiet",
-        "-p",
-        "vmalloc-subspaces",
-        "--target",
-        target,
-        "--target-dir",
-        "target/bare",
-    ]);
-    finish(&format!("building the core for {target}"), &mut cargo)?;
+/// Adds the words that check the types of packages for a target.
+fn checking<'a>(cargo: &'a mut Command, target: &str, packages: Checked) -> &'a mut Command {
+    cargo.args(["check", "--quiet", "--target-dir", "target/targets", "--target", target]).args(packages)
+}
+
+fn check(target: &str, packages: Checked, mut cargo: Command) -> Result<()> {
+    finish(&format!("checking {target}"), checking(&mut cargo, target, packages))?;
     println!("{target}: ok");
+    Ok(())
+}
+
+/// Sees to it that the core does not compile for the target, and says why.
+fn refused(target: &str, why: &str) -> Result<()> {
+    let output =
+        checking(&mut Command::new("cargo"), target, PORTABLE).output().context("can't run cargo")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        !output.status.success() && said.contains(why),
+        "{target} is to be refused, with a reason: {said}"
+    );
+    println!("{target}: refused, with a reason");
     Ok(())
 }
 

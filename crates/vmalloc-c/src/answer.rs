@@ -3,6 +3,7 @@
 #[cfg(test)]
 use crate::code::*;
 use crate::error::{Facts, vmalloc_error};
+use crate::tsan;
 use libc::{c_int, c_void};
 use std::io;
 use vmalloc_linux::area_map::{ResizeError, Violation};
@@ -178,6 +179,7 @@ pub(crate) unsafe fn refuse_code(refusal: Refusal, detail: *mut vmalloc_error) -
 /// # Safety
 /// That of [`refuse`].
 pub(crate) unsafe fn code(result: Result<(), Refusal>, detail: *mut vmalloc_error) -> c_int {
+    tsan::after();
     match result {
         Ok(()) => 0,
         // SAFETY: the caller's condition.
@@ -203,6 +205,7 @@ pub(crate) unsafe fn code_in_units(result: Result<(), Refusal>, detail: *mut vma
 /// That of [`refuse`].
 #[inline]
 pub(crate) unsafe fn address(result: Result<usize, Refusal>, detail: *mut vmalloc_error) -> *mut c_void {
+    tsan::after();
     match result {
         Ok(addr) => std::ptr::with_exposed_provenance_mut(addr),
         // SAFETY: the caller's condition.
@@ -215,6 +218,7 @@ pub(crate) unsafe fn address(result: Result<usize, Refusal>, detail: *mut vmallo
 /// # Safety
 /// That of [`refuse`].
 pub(crate) unsafe fn handle<T>(result: Result<T, Refusal>, detail: *mut vmalloc_error) -> *mut T {
+    tsan::after();
     match result {
         Ok(value) => Box::into_raw(Box::new(value)),
         // SAFETY: the caller's condition.
@@ -241,6 +245,7 @@ pub(crate) unsafe fn handle_in_units<T>(result: Result<T, Refusal>, detail: *mut
 /// means.
 #[inline(always)]
 pub(crate) unsafe fn given<'a, T>(pointer: *const T) -> Result<&'a T, Refusal> {
+    tsan::before();
     // SAFETY: the caller's condition.
     unsafe { pointer.as_ref() }.ok_or(Refusal::Argument(Argument::Null))
 }
@@ -250,6 +255,7 @@ pub(crate) unsafe fn given<'a, T>(pointer: *const T) -> Result<&'a T, Refusal> {
 /// # Safety
 /// It is null, or came from [`handle`], and is used no more.
 pub(crate) unsafe fn end<T>(pointer: *mut T) {
+    tsan::before();
     if !pointer.is_null() {
         // SAFETY: the caller's condition.
         drop(unsafe { Box::from_raw(pointer) });

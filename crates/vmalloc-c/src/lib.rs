@@ -83,6 +83,7 @@ mod space;
 mod sparse;
 mod stacks;
 mod stats;
+mod tsan;
 mod version;
 mod walk;
 mod watch;

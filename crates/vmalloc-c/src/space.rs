@@ -4,6 +4,7 @@ use crate::answer::{self, Refusal, given};
 use crate::error::vmalloc_error;
 use crate::input;
 use crate::options::vmalloc_options;
+use crate::tsan;
 use libc::{c_int, c_void};
 use std::sync::Arc;
 use vmalloc_linux::{Linux, Space};
@@ -21,6 +22,8 @@ pub struct vmalloc_space(pub(crate) Of<Whole, Part>);
 #[derive(Debug)]
 pub(crate) enum Of<W, P> {
     Whole(W),
+    /// A whole one in a program with the thread sanitizer: see [`tsan`].
+    Ordered(W),
     Part(P),
 }
 
@@ -28,7 +31,7 @@ pub(crate) enum Of<W, P> {
 macro_rules! on {
     ($of:expr, $it:ident => $body:expr) => {
         match $of {
-            $crate::space::Of::Whole($it) => $body,
+            $crate::space::Of::Whole($it) | $crate::space::Of::Ordered($it) => $body,
             $crate::space::Of::Part($it) => $body,
         }
     };
@@ -38,7 +41,9 @@ macro_rules! on {
 macro_rules! make_on {
     ($of:expr, $it:ident => $body:expr) => {
         match $of {
-            $crate::space::Of::Whole($it) => $crate::space::Of::Whole($body),
+            $crate::space::Of::Whole($it) | $crate::space::Of::Ordered($it) => {
+                $crate::space::Of::Whole($body)
+            }
             $crate::space::Of::Part($it) => $crate::space::Of::Part($body),
         }
     };
@@ -62,7 +67,8 @@ pub unsafe extern "C" fn vmalloc_open(
         // SAFETY: the conditions of every call.
         let (options, config) = unsafe { input::read_or_default(options)?.split() }?;
         let space = vmalloc_linux::open(options, config)?;
-        Ok(vmalloc_space(Of::Whole(space)))
+        let is_ordered = tsan::is_there();
+        Ok(vmalloc_space(if is_ordered { Of::Ordered(space) } else { Of::Whole(space) }))
     };
     // SAFETY: the conditions of every call.
     unsafe { answer::handle(open(), detail) }

@@ -32,7 +32,7 @@ pub unsafe extern "C" fn vmalloc_watch_new(
             _ => Refusal::System("sigaction", 0),
         })?;
         let watch = match &space.0 {
-            Of::Whole(space) => trap_report::watch(&Arc::clone(space)),
+            Of::Whole(space) | Of::Ordered(space) => trap_report::watch(&Arc::clone(space)),
             Of::Part(space) => trap_report::watch(&Arc::clone(space)),
         };
         watch.map(vmalloc_watch).map_err(|_| Refusal::TooManyWatched)

@@ -167,7 +167,7 @@ impl Drop for DrainThread {
         shared.wake();
         // SAFETY: D1, and the handle was taken out, so this is the only join. The answer can only
         // be success.
-        unsafe { libc::pthread_join(thread, ptr::null_mut()) };
+        unsafe { libc::pthread_join(thread.0, ptr::null_mut()) };
     }
 }
 
@@ -208,12 +208,19 @@ pub(crate) struct Shared {
 
 #[derive(Debug)]
 struct Worker {
-    thread: Option<libc::pthread_t>,
+    thread: Option<Thread>,
     /// Attempts to create the thread that failed, in a row.
     refusals: u32,
     /// Requests to go before the next attempt.
     passing_over: u32,
 }
+
+/// The C library's name of a thread: a number, or a pointer (musl).
+#[derive(Debug)]
+struct Thread(libc::pthread_t);
+
+// SAFETY: the name is only given to the C library, whose calls take it from any thread.
+unsafe impl Send for Thread {}
 
 impl Shared {
     /// Creates the thread, unless it is being created: by another thread, or by a caller of this
@@ -329,7 +336,7 @@ impl Worker {
 /// By the C library, not by `std::thread`: that takes the thread's name, result and closure from
 /// the program's heap, which may stand on this space. The C library maps the stack, and takes a few
 /// hundred bytes for its table of thread-local blocks from its own heap.
-fn spawn(shared: Arc<Shared>) -> Result<libc::pthread_t, Errno> {
+fn spawn(shared: Arc<Shared>) -> Result<Thread, Errno> {
     let argument = Arc::into_raw(shared);
     // No handler of the program's may run on the thread: it would find neither the stack nor the
     // thread it expects.
@@ -341,7 +348,7 @@ fn spawn(shared: Arc<Shared>) -> Result<libc::pthread_t, Errno> {
     created
 }
 
-fn create(argument: *const Shared) -> Result<libc::pthread_t, Errno> {
+fn create(argument: *const Shared) -> Result<Thread, Errno> {
     let mut attributes = MaybeUninit::uninit();
     let mut thread = MaybeUninit::uninit();
     // SAFETY: both have room for the values that are written. The attributes are initialized before
@@ -360,7 +367,7 @@ fn create(argument: *const Shared) -> Result<libc::pthread_t, Errno> {
             });
         libc::pthread_attr_destroy(attributes.as_mut_ptr());
         // SAFETY: written, if the thread was created.
-        created.map(|()| thread.assume_init())
+        created.map(|()| Thread(thread.assume_init()))
     }
 }
 

@@ -49,6 +49,7 @@ pub struct Options {
     pub(crate) stash_bytes: usize,
     pub(crate) populate: bool,
     pub(crate) dont_dump: bool,
+    pub(crate) huge_pages: bool,
     pub(crate) name: Option<&'static CStr>,
 }
 
@@ -66,6 +67,7 @@ impl Default for Options {
             stash_bytes: DEFAULT_STASH_BYTES,
             populate: false,
             dont_dump: false,
+            huge_pages: true,
             name: None,
         }
     }
@@ -142,6 +144,15 @@ impl Options {
     #[must_use]
     pub fn name(self, name: &'static CStr) -> Self {
         Self { name: Some(name), ..self }
+    }
+
+    /// Asks the kernel to put no huge pages behind the areas by itself (`MADV_NOHUGEPAGE`), as it
+    /// does at the first touch where `transparent_hugepage/enabled` is `always`. Then only pages
+    /// that were touched are resident. A program may still advise parts (`MADV_HUGEPAGE`). Pages
+    /// that showed frames are like all others of the program afterwards.
+    #[must_use]
+    pub fn without_huge_pages(self) -> Self {
+        Self { huge_pages: false, ..self }
     }
 
     /// Asks for one kind of guards, instead of probing.
@@ -292,6 +303,7 @@ mod tests {
 
     /// A thousand spaces leave room for a mapping of 64 GiB. A limit leaves most of itself.
     #[test]
+    #[cfg(target_pointer_width = "64")]
     fn default_sizes_leave_addresses() {
         let mut left = LEFT;
         assert_eq!(left.default_bytes(PAGE), 1 << 39);

@@ -55,6 +55,10 @@ impl Linux {
         if let Some(name) = options.name {
             memory.set_name(name);
         }
+        if !options.huge_pages {
+            // A kernel without huge pages has no such advice either.
+            let _ = memory.advise(memory.span(), Advice::NoHugePage);
+        }
         memory.advise(memory.span(), Advice::DontDump).map_err(unsupported)?;
         let dumps = (!options.dont_dump && guarding.kind() != Guards::PteMarkers)
             .then(|| Dumps::new(memory.span()).map_err(|errno| system("mmap", errno)));

@@ -203,7 +203,8 @@ mod tests {
 
     #[test]
     fn threads_whose_numbers_are_addresses_of_stacks_use_different_counters() {
-        let mut used: Vec<_> = (0..8).map(|nth| index(0x7f00_0000_0000 + nth * (8 << 20) + 0x6c0)).collect();
+        let mut used: Vec<_> =
+            (0..8).map(|nth| index(0x7f00_0000_0000_u64 as usize + nth * (8 << 20) + 0x6c0)).collect();
         used.sort_unstable();
         used.dedup();
         assert!(used.len() >= 6, "{used:?}");

@@ -62,6 +62,13 @@
 //! another thread was reserving or giving back at the fork are lost to it for good (SLOT-6). Counts
 //! may be off by as many.
 //!
+//! # Huge pages
+//! Bounds are in pages, of which the owner knows which were written. Where the kernel puts huge
+//! pages by itself (`transparent_hugepage/enabled` is `always`), the first touch of a head of 2 MiB
+//! brings all of it, and the rest stays behind a slot that was reset. So a pool with such heads
+//! belongs on a space without them (`vmalloc_linux::Options::without_huge_pages`), unless its
+//! slots are used as a whole.
+//!
 //! # Failures
 //! A new slot whose head can't be committed is given back to the space. A slot that can't be reset,
 //! or given back, goes on waiting. So nothing is lost, and everything is tried again.

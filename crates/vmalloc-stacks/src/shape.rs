@@ -153,10 +153,10 @@ mod tests {
         for bytes in [0, 1, PAGE - 1] {
             assert_eq!(shape.checked(bytes), Err(StackError::TooSmall { bytes, page_bytes: PAGE }));
         }
-        for bytes in [most + 1, 1 << 40, usize::MAX] {
+        for bytes in [most + 1, isize::MAX as usize, usize::MAX] {
             assert_eq!(shape.checked(bytes), Err(StackError::TooLarge { bytes, most }));
         }
-        for align in [0, 3, PAGE + 1, 1 << 40] {
+        for align in [0, 3, PAGE + 1, 1 << (usize::BITS - 2)] {
             let refusal = super::Shape::of(&Settings::new().align(align), PAGE, 1 << 30).map(|_| ());
             assert_eq!(refusal, Err(StackError::BadAlign { align }));
         }

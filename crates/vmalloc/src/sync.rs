@@ -11,6 +11,9 @@
 //! RUSTFLAGS="--cfg loom" cargo test -p vmalloc --lib models --target-dir target/loom
 //! ```
 
+#[cfg(not(target_has_atomic = "64"))]
+compile_error!("vmalloc needs atomics of 64 bits with compare-and-swap, which this target lacks");
+
 #[cfg(shuttle)]
 mod explored;
 #[cfg(loom)]
@@ -25,9 +28,7 @@ pub(crate) use explored::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence, si
 #[cfg(shuttle)]
 pub use explored::{Grain, explore, is, point, unlocks};
 #[cfg(loom)]
-pub(crate) use modelled::{
-    AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence, is, set_word_at, size, unlocked, word_at,
-};
+pub(crate) use modelled::*;
 #[cfg(not(any(shuttle, loom)))]
 pub(crate) use plain::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence, is, size, unlocked};
 #[cfg(not(loom))]

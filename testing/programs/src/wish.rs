@@ -5,13 +5,15 @@ use vmalloc_model::Source;
 
 const TAGS: [Option<&str>; 4] = [None, Some("stack"), Some("module"), Some("")];
 
-/// Sizes that can't be met: none, those that no pages or no pointer can count (2^63 among them),
+/// Half of all addresses: 2^63 where a pointer has 64 bits.
+const HALF: usize = 1 << (usize::BITS - 1);
+
+/// Sizes that can't be met: none, those that no pages or no pointer can count,
 /// and one that could be counted if any span were as large.
-const WRONG_SIZES: [usize; 6] =
-    [0, usize::MAX, usize::MAX - 4095, isize::MAX as usize + 1, isize::MAX as usize, 1 << 62];
+const WRONG_SIZES: [usize; 6] = [0, usize::MAX, usize::MAX - 4095, HALF, HALF - 1, HALF / 2];
 
 /// Alignments that are no powers of two, and the largest that is one.
-const ODD_ALIGNS: [usize; 6] = [0, 3, 4097, usize::MAX, (1 << 63) + 1, 1 << 63];
+const ODD_ALIGNS: [usize; 6] = [0, 3, 4097, usize::MAX, HALF + 1, HALF];
 
 /// The machine and the settings that a wish is for.
 #[derive(Clone, Copy, Debug)]
@@ -171,7 +173,7 @@ pub(crate) fn random_bytes(source: &mut dyn Source, place: &Place) -> usize {
 fn random_align(source: &mut dyn Source, place: &Place) -> usize {
     match source.below(16) {
         0 => ODD_ALIGNS[source.below(6) as usize],
-        1 => 1 << source.below(63),
+        1 => 1 << source.below(u64::from(usize::BITS - 1)),
         _ => 1 << source.below(u64::from(place.shift) + 9),
     }
 }

@@ -1,8 +1,9 @@
 //! Programs in C and C++, one for each family of calls: as they are, with the compiler's
 //! sanitizers, and under valgrind.
 
-use crate::common::{compile, has, run, succeeded};
+use crate::common::{CRATE, compile, has, run, succeeded};
 use std::os::unix::process::ExitStatusExt;
+use std::process::Output;
 use vmalloc_harness::not_run;
 
 /// Builds and runs a program: plain, and with the sanitizers of addresses and undefined behaviour.
@@ -87,6 +88,52 @@ fn valgrind_finds_nothing_in_slots() {
 #[test]
 fn valgrind_finds_nothing_in_the_address_map() {
     checked("map.c");
+}
+
+/// The sanitizer does not see the library's own atomics: without its word on each call, memory that
+/// goes from thread to thread looks like a race.
+#[test]
+fn thread_sanitizer_finds_no_race_where_memory_changes_threads() {
+    threaded("threads.c", |output| succeeded("threads.c under the thread sanitizer", output));
+}
+
+/// The order of calls is not an order of all that a program does.
+#[test]
+fn thread_sanitizer_finds_a_race_in_an_area() {
+    threaded("race.c", |output| {
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("data race"), "{}: {said}", output.status);
+    });
+}
+
+/// Runs a program with the sanitizer of threads, and hands over what became of it.
+fn threaded(source: &str, check: impl FnOnce(&Output)) {
+    let what = format_args!("{source} under the thread sanitizer").to_string();
+    let program = match compile(source, &format!("{source}-threaded"), &["-fsanitize=thread"]) {
+        Ok(program) => program,
+        Err(error) => return not_run(what, first_line(&error)),
+    };
+    // Its shadow has a fixed place, where a random one of the program's may be.
+    if has(&what, "setarch") {
+        let options = format!("TSAN_OPTIONS=die_after_fork=0:suppressions={CRATE}/tsan.txt");
+        check(&run(&["env", &options, "setarch", "--addr-no-randomize"], &program));
+    }
+}
+
+/// A debugger stops in a program, whose threads it holds meanwhile, and lets it go on.
+#[test]
+fn gdb_stops_and_continues_a_program() {
+    if !has("slots.c under gdb", "gdb") {
+        return;
+    }
+    let program = compile("slots.c", "slots.c-debugged", &[]).unwrap_or_else(|error| panic!("{error}"));
+    let script = ["tbreak vmalloc_close", "run", "backtrace", "info threads", "continue"];
+    let mut under = vec!["gdb", "--batch", "--nx", "-ex", "set breakpoint pending on"];
+    script.iter().for_each(|line| under.extend(["-ex", line]));
+    let output = run(&under, &program);
+    let said = String::from_utf8_lossy(&output.stdout);
+    let stopped = said.contains("vmalloc_close") && said.contains("in main");
+    assert!(stopped && said.contains("exited normally"), "{said}{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]

@@ -148,7 +148,7 @@ fn a_program_may_close_all_descriptors() {
         let Some(linux) = reserve(SPAN, Guards::PteMarkers, BatchAdvise::Pidfd) else { return };
         purge_scattered(&linux);
         // SAFETY: this process was made for it.
-        assert_eq!(unsafe { libc::close_range(3, u32::MAX, 0) }, 0);
+        unsafe { process::close_from(3) };
         purge_scattered(&linux);
         in_forked_child(|| {
             purge_scattered(&linux);

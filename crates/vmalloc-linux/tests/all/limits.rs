@@ -1,7 +1,9 @@
 //! Limits of the machine: each in a process of its own, which it may ruin.
 
 use crate::common::crowd::Crowd;
+use crate::common::process::{set_limit, set_soft_limit};
 use crate::common::*;
+use rustix::process::Resource;
 use vmalloc::{
     Frame, FrameSupply, MapFrames, PageRange, Platform, PlatformError, PlatformFault, Protect, Protection,
     ReadNofault, Relocate,
@@ -10,28 +12,11 @@ use vmalloc_linux::{BatchAdvise, CHUNK_PAGES, Guards, Linux, Options, ReserveErr
 
 const SPAN: usize = 1 << 34;
 
-fn set_limit(resource: libc::__rlimit_resource_t, bytes: u64) {
-    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
-    // SAFETY: a valid limit; this process was made for it.
-    assert_eq!(unsafe { libc::setrlimit(resource, &limit) }, 0);
-}
-
-/// One that can be raised again. What it was.
-fn set_soft_limit(resource: libc::__rlimit_resource_t, bytes: u64) -> u64 {
-    let mut old = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: room for a limit.
-    assert_eq!(unsafe { libc::getrlimit(resource, &mut old) }, 0);
-    let new = libc::rlimit { rlim_cur: bytes, ..old };
-    // SAFETY: a valid limit; this process was made for it.
-    assert_eq!(unsafe { libc::setrlimit(resource, &new) }, 0);
-    old.rlim_cur
-}
-
 #[test]
 fn a_limit_on_address_space_makes_the_span_smaller_and_is_named_when_it_forbids_it() {
     in_own_process(|| {
         const LIMIT: u64 = 4 << 30;
-        set_limit(libc::RLIMIT_AS, LIMIT);
+        set_limit(Resource::As, LIMIT);
 
         let linux = Linux::reserve(Options::new()).unwrap();
         assert!(linux.reserved_bytes() as u64 <= LIMIT / 2);
@@ -72,10 +57,7 @@ fn want_of_memory_maps_nothing_and_passes() {
             let first = pages(&linux, 0, 1);
             map(&linux, first);
             fill(&linux, first, 1);
-            // SAFETY: no conditions.
-            let unlimited = libc::rlimit { rlim_cur: 1 << 30, rlim_max: libc::RLIM_INFINITY };
-            // SAFETY: a valid limit.
-            assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_DATA, &unlimited) }, 0);
+            set_soft_limit(Resource::Data, 1 << 30);
 
             // In the middle of the huge area to come, a chunk that is open: it is opened in two
             // steps.
@@ -380,7 +362,7 @@ fn windows_that_the_kernel_refuses_leave_nothing_behind() {
 fn a_limit_on_address_space_makes_the_supply_smaller_and_windows_fit_in_it() {
     in_own_process(|| {
         const LIMIT: u64 = 4 << 30;
-        set_soft_limit(libc::RLIMIT_AS, LIMIT);
+        set_soft_limit(Resource::As, LIMIT);
         let linux = Linux::reserve(Options::new()).unwrap();
         let linear = linux.geometry().linear_map.unwrap().len() << linux.geometry().page_shift;
         assert!((LIMIT / 32..=LIMIT / 4).contains(&linear), "{linear} bytes of frames");
@@ -390,13 +372,13 @@ fn a_limit_on_address_space_makes_the_supply_smaller_and_windows_fit_in_it() {
         let used = std::fs::read_to_string("/proc/self/statm").unwrap();
         let used: u64 = used.split(' ').next().unwrap().parse().unwrap();
         let used = used << linux.geometry().page_shift;
-        set_soft_limit(libc::RLIMIT_AS, used);
+        set_soft_limit(Resource::As, used);
         let (range, plain) = (pages(&linux, 5, 50), pages(&linux, 100, 10));
         // SAFETY: the test owns the range, and took the frames.
         let refused = unsafe { linux.map_frames(range, &frames, Protection::ReadWrite) };
         assert_eq!(refused.map_err(|refused| refused.fault), Err(PlatformFault::OutOfMemory));
         assert_traps(&linux, range);
-        set_soft_limit(libc::RLIMIT_AS, used + (1 << 20));
+        set_soft_limit(Resource::As, used + (1 << 20));
         for _ in 0..3 {
             map_frames(&linux, range, &frames);
             fill(&linux, range, 3);
@@ -419,7 +401,7 @@ fn limits_on_descriptors_and_files_refuse_frames_until_they_are_raised() {
     in_own_process(|| {
         let linux = Linux::reserve(Options::new().exactly(1 << 28)).unwrap();
         for (resource, fault) in
-            [(libc::RLIMIT_NOFILE, PlatformFault::Other), (libc::RLIMIT_FSIZE, PlatformFault::OutOfMemory)]
+            [(Resource::Nofile, PlatformFault::Other), (Resource::Fsize, PlatformFault::OutOfMemory)]
         {
             let old = set_soft_limit(resource, 0);
             let refused = linux.take_run(1, 1);
@@ -428,7 +410,7 @@ fn limits_on_descriptors_and_files_refuse_frames_until_they_are_raised() {
         }
         let frames = scattered_frames(&linux, 3);
         // No descriptor is kept.
-        set_limit(libc::RLIMIT_NOFILE, 0);
+        set_limit(Resource::Nofile, 0);
         map_frames(&linux, pages(&linux, 0, 3), &frames);
         let mut to = [9; 4];
         let addr = page_ptr(&linux, linux.geometry().span.start()).addr();

@@ -13,6 +13,7 @@ mod drain;
 mod dumps;
 mod environment;
 mod family;
+#[cfg(target_pointer_width = "64")]
 mod first_contact;
 mod fork;
 mod forked_roots;
@@ -22,6 +23,8 @@ mod gather;
 mod grace;
 mod hardening;
 mod kernels;
+// Its spans and limits are beyond 32 bits.
+#[cfg(target_pointer_width = "64")]
 mod limits;
 mod misuse;
 mod notify;
@@ -33,6 +36,7 @@ mod root;
 mod signals;
 mod space;
 mod strategies;
+mod tools;
 mod trap_means;
 mod trap_report;
 mod traps;

@@ -1,5 +1,6 @@
 //! Frees from signal handlers, which have interrupted anything.
 
+use crate::common::process::Thread;
 use crate::common::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::Relaxed};
@@ -57,13 +58,11 @@ fn interrupt(space: &Space<Linux>, areas: [usize; COUNT], mut work: impl FnMut(u
     FREED.store(0, Relaxed);
     AREAS.iter().zip(areas).for_each(|(slot, addr)| slot.store(addr, Relaxed));
     handle_signals();
-    // SAFETY: no conditions.
-    let this = unsafe { libc::pthread_self() };
+    let this = Thread::current();
     std::thread::scope(|scope| {
         scope.spawn(move || {
             while FREED.load(Relaxed) < COUNT {
-                // SAFETY: that thread waits for this one.
-                unsafe { libc::pthread_kill(this, libc::SIGUSR1) };
+                this.interrupt();
                 std::thread::sleep(Duration::from_micros(50));
             }
         });

@@ -62,7 +62,7 @@ fn trap_frees_chooses_userfaultfd_and_budgets_may_be_anything() {
         assert_eq!(linux.guards(), Guards::Userfault);
         assert!(!linux.geometry().maps_zeroed);
     }
-    for bytes in [0, 1, PAGE, 1 << 40, usize::MAX] {
+    for bytes in [0, 1, PAGE, isize::MAX as usize, usize::MAX] {
         let Some(space) = with_userfault(Options::new().stash_bytes(bytes)) else { return };
         assert_eq!(space.geometry().maps_zeroed, bytes < PAGE);
         for pages in [1, 2, 50] {

@@ -6,7 +6,8 @@
 #[macro_use]
 mod common;
 
-#[cfg(not(miri))]
+// It needs the name by which glibc alone has what `pthread_atfork` does.
+#[cfg(all(target_env = "gnu", not(miri)))]
 mod atfork_twice;
 mod atomic;
 mod global;

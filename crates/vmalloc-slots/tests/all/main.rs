@@ -11,9 +11,10 @@ mod common;
 mod faults;
 #[cfg(not(miri))]
 mod fork;
-#[cfg(not(miri))]
+// Their slots of gigabytes are beyond 32 bits.
+#[cfg(all(target_pointer_width = "64", not(miri)))]
 mod linux;
-#[cfg(not(miri))]
+#[cfg(all(target_pointer_width = "64", not(miri)))]
 mod mappings;
 mod random;
 mod refused;

@@ -103,3 +103,46 @@ fn free_slots_keep_no_more_memory_than_the_bound_with_any_guards() {
         }
     });
 }
+
+/// A huge page at the touch of a head's first byte would be 2 MiB of which one page was written.
+/// The bounds of a pool count pages. Where the setting is `always`, the kernel would put some.
+#[test]
+fn slots_keep_no_more_than_the_bound_where_huge_pages_come_by_themselves() {
+    in_own_process(|| {
+        const HEAD: usize = 16 << 20;
+        for guards in Guards::all() {
+            let Some(space) = space(vmalloc_linux::Options::new().guards(guards).stash_bytes(0)) else {
+                continue;
+            };
+            let options = Options::new(64 << 20).head_bytes(HEAD).keep_bytes(16 * PAGE);
+            let pool = Slots::new(space, options).unwrap();
+            let mut all: Vec<_> = (0..10).map(|_| pool.alloc().unwrap()).collect();
+            assert!(all.iter().all(|slot| gets_no_huge_page(slot.addr())), "{guards:?}");
+            let before = resident();
+            for slot in &mut all {
+                fill(slot, PAGE);
+            }
+            for slot in all {
+                // SAFETY: nothing uses the slot, of which the first page was written.
+                unsafe { slot.free(Dirty::Below(PAGE)) };
+            }
+            let more = resident().saturating_sub(before);
+            assert!(more < 1 << 20, "{guards:?}: {more} bytes more");
+        }
+    });
+}
+
+/// Returns true if the kernel is told to put no huge page behind the mapping of an address.
+fn gets_no_huge_page(addr: usize) -> bool {
+    let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let mut is_inside = false;
+    for line in smaps.lines() {
+        if let Some((start, end)) = line.split(' ').next().and_then(|range| range.split_once('-')) {
+            let [start, end] = [start, end].map(|hex| usize::from_str_radix(hex, 16).unwrap());
+            is_inside = (start..end).contains(&addr);
+        } else if is_inside && let Some(flags) = line.strip_prefix("VmFlags:") {
+            return flags.split_whitespace().any(|flag| flag == "nh");
+        }
+    }
+    false
+}

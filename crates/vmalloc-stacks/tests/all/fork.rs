@@ -49,7 +49,7 @@ fn parent_and_child_have_stacks_of_their_own() {
 #[test]
 fn children_of_forks_while_other_threads_make_and_drop_stacks_go_on() {
     in_own_process(|| {
-        let settings = Settings::new().stack_bytes(16 * PAGE).keep_bytes(2 * PAGE).span_bytes(1 << 32);
+        let settings = Settings::new().stack_bytes(16 * PAGE).keep_bytes(2 * PAGE).span_bytes(1 << 30);
         let stacks = Stacks::open(&settings).unwrap();
         let stop = AtomicBool::new(false);
         let (stacks, stop) = (&stacks, &stop);

@@ -32,7 +32,6 @@ fn is_killed_by(status: i32, signal: i32) -> bool {
 }
 
 /// Runs `touch(addr)` with the stack pointer near the top of a stack.
-#[cfg(target_arch = "x86_64")]
 fn touch_from(top: usize, addr: usize) {
     // SAFETY: the stack is the caller's. The code writes one word, and comes back to its own stack.
     unsafe {
@@ -47,13 +46,11 @@ fn touch_from(top: usize, addr: usize) {
 }
 
 /// Pushes words until the stack is used up.
-#[cfg(target_arch = "x86_64")]
 fn overflow(top: usize) {
     // SAFETY: the stack is the caller's, and what is below it traps: the program ends.
     unsafe { std::arch::asm!("mov rsp, {top}", "2: push 1", "jmp 2b", top = in(reg) top, options(noreturn)) }
 }
 
-#[cfg(target_arch = "x86_64")]
 mod on_x86_64 {
     use super::*;
 

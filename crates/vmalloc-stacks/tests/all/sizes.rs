@@ -43,8 +43,8 @@ fn stacks_of_impossible_sizes_are_refused_and_nothing_changes() {
         assert_eq!(stacks.growable(bytes, PAGE).unwrap_err(), error);
         assert_eq!(stacks.growable(PAGE, bytes).unwrap_err(), error);
     }
-    let most = (1 << 32) - 2 * PAGE;
-    for bytes in [most + 1, 1 << 40, usize::MAX] {
+    let most = (1 << 30) - 2 * PAGE;
+    for bytes in [most + 1, isize::MAX as usize, usize::MAX] {
         assert_eq!(stacks.stack_of(bytes).unwrap_err(), StackError::TooLarge { bytes, most });
         assert_eq!(stacks.growable(PAGE, bytes).unwrap_err(), StackError::TooLarge { bytes, most });
         assert_eq!(stacks.reserved(bytes).unwrap_err(), StackError::TooLarge { bytes, most });

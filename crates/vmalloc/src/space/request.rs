@@ -254,8 +254,9 @@ mod tests {
     #[test]
     fn sizes_may_reach_isize_max_with_their_guard_and_no_further() {
         let most = (isize::MAX as usize & !4095) - 4096;
-        assert_eq!(check(Request::new(most)).unwrap().fit.pages(), (1 << 51) - 1);
-        for bytes in [most + 1, 1 << 63, usize::MAX - 8191, usize::MAX - 4096, usize::MAX - 4, usize::MAX] {
+        assert_eq!(check(Request::new(most)).unwrap().fit.pages(), isize::MAX as u64 >> 12);
+        let half = isize::MAX as usize + 1;
+        for bytes in [most + 1, half, usize::MAX - 8191, usize::MAX - 4096, usize::MAX - 4, usize::MAX] {
             assert_eq!(check(Request::new(bytes)).unwrap_err(), RequestError::SizeOverflow { bytes });
         }
         assert!(check(Request::new(most + 1).without_guard()).is_ok());
@@ -265,7 +266,7 @@ mod tests {
     #[test]
     fn bad_requests_are_typed_errors() {
         assert_eq!(check(Request::new(0)).unwrap_err(), RequestError::ZeroSize);
-        for align in [0, 3, 4097, (1 << 63) + 1, usize::MAX] {
+        for align in [0, 3, 4097, (1 << (usize::BITS - 1)) + 1, usize::MAX] {
             let error = check(Request::new(1).align(align)).unwrap_err();
             assert_eq!(error, RequestError::AlignNotPowerOfTwo { align: align as u64 });
         }

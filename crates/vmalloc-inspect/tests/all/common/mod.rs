@@ -182,7 +182,7 @@ fn traps() {
 
 /// Ten thousand areas, half of them freed again and purged, at the start and far apart.
 fn many() {
-    let options = Options::new().max_bytes(1 << 44).without_drain_thread();
+    let options = Options::new().max_bytes(1 << (usize::BITS / 2 + 12)).without_drain_thread();
     let space = space(options, Config::default().unmap_on_free());
     let tags = ["even", "odd"];
     let all: Vec<_> =

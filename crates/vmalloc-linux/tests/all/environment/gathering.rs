@@ -9,7 +9,7 @@ use vmalloc::{Buffer, Config, Request, Space, Zeroed};
 use vmalloc_linux::gather::{GatherArea, GatherError, Gathered};
 use vmalloc_linux::{Guards, Linux, Options, open};
 
-const UFFDIO_MOVE: u64 = 0xc028_aa05;
+const UFFDIO_MOVE: u32 = 0xc028_aa05;
 const PAGES: usize = 5;
 
 fn space() -> Arc<Space<Linux>> {
@@ -36,6 +36,11 @@ fn gather_once(space: &Arc<Space<Linux>>) -> Option<Result<Gathered, GatherError
     area.is_moving().then_some(gathered)
 }
 
+/// Returns true for a call that moves a page. To musl its number is negative.
+fn is_move(call: &Call) -> bool {
+    call.args[1] as u32 == UFFDIO_MOVE
+}
+
 /// Every call in turn fails, with each error that the kernel may give.
 #[test]
 fn a_move_that_fails_is_copied_or_changes_nothing() {
@@ -45,7 +50,7 @@ fn a_move_that_fails_is_copied_or_changes_nothing() {
             for nth in 0..PAGES {
                 let calls = AtomicUsize::new(0);
                 let answer = |call: &Call| {
-                    let is_move = call.args[1] == UFFDIO_MOVE;
+                    let is_move = is_move(call);
                     // Busy addresses are tried again and again.
                     let is_due = match calls.load(Ordering::SeqCst) {
                         count if error == libc::EAGAIN => (nth..nth + 64).contains(&count),
@@ -92,10 +97,7 @@ fn without_userfaultfd_pages_are_copied() {
 fn a_closed_descriptor_makes_no_difference_but_time() {
     in_own_process(|| {
         let space = space();
-        let closed = |call: &Call| match call.args[1] {
-            UFFDIO_MOVE => Answer::Fail(libc::EBADF),
-            _ => Answer::Go,
-        };
+        let closed = |call: &Call| if is_move(call) { Answer::Fail(libc::EBADF) } else { Answer::Go };
         supervised(&[libc::SYS_ioctl], closed, || assert_eq!(gather_once(&space), None));
     });
 }

@@ -4,12 +4,14 @@
 use super::exercise::{exercise, is_inside};
 use super::sandbox::{Answer, Call, supervised};
 use super::{PAGE, finish, for_both_guards_in};
+use crate::common::process::Thread;
 use crate::common::{in_forked_child, in_own_process};
 use libc::{SYS_mmap, SYS_mremap, SYS_remap_file_pages, c_long, c_void};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::ptr::with_exposed_provenance_mut;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use vmalloc::{Config, Frame, FrameSupply, MapFrames, PageRange, Platform, Protection, Request, Space};
 use vmalloc_linux::{Guards, Linux};
 
@@ -252,15 +254,14 @@ fn threads_forks_and_signals_act_between_the_steps_of_a_move() {
         unsafe { libc::signal(libc::SIGUSR1, on_signal as *const () as libc::sighandler_t) };
         for config in [Config::default(), Config::default().unmap_on_free()] {
             for_both_guards_in(config, |space| {
-                let (stops, moving) = (Cell::new(0), AtomicU64::new(0));
+                let (stops, moving) = (Cell::new(0), OnceLock::new());
                 let answer = |_: &Call| {
                     stops.set(stops.get() + 1);
-                    act_beside(space, stops.get(), moving.load(Ordering::SeqCst));
+                    act_beside(space, stops.get(), *moving.get().unwrap());
                     Answer::Go
                 };
                 supervised(&[SYS_mremap], answer, || {
-                    // SAFETY: no conditions.
-                    moving.store(unsafe { libc::pthread_self() }, Ordering::SeqCst);
+                    moving.set(Thread::current()).unwrap();
                     let mut areas: Vec<_> = (0..12).map(|_| space.buffer(300 * PAGE).unwrap()).collect();
                     for (nth, area) in areas.iter_mut().enumerate() {
                         area.fill(nth as u8 + 1);
@@ -280,7 +281,7 @@ fn threads_forks_and_signals_act_between_the_steps_of_a_move() {
 }
 
 /// Does what another thread may do while the `moving` thread waits in the middle of a move.
-fn act_beside(space: &Space<Linux>, nth: u32, moving: u64) {
+fn act_beside(space: &Space<Linux>, nth: u32, moving: Thread) {
     let mut other = space.zeroed_buffer(5 * PAGE).unwrap();
     assert!(other.iter().all(|byte| *byte == 0));
     other.fill(THEIRS);
@@ -295,7 +296,7 @@ fn act_beside(space: &Space<Linux>, nth: u32, moving: u64) {
         });
     }
     if nth.is_multiple_of(3) {
-        // SAFETY: the thread waits for an answer. Its call begins again after the handler.
-        unsafe { libc::pthread_kill(moving, libc::SIGUSR1) };
+        // It waits for an answer. Its call begins again after the handler.
+        moving.interrupt();
     }
 }

@@ -5,17 +5,24 @@
 //! What holds in all of them: an allocation works, and shows what was written to it, or it fails
 //! with an error that names the reason. Nothing is lost: as soon as the environment allows, the
 //! space is whole again, and until then what stays back is in [`Stats`](vmalloc::Stats).
+// Parts are for `holes` and `kernel` alone.
+#![cfg_attr(not(all(target_env = "gnu", target_pointer_width = "64")), allow(dead_code))]
 
 mod exercise;
 mod gathering;
-mod holes;
-mod kernel;
 mod locked;
 mod machine;
 mod resources;
 mod sandbox;
 mod signals;
 mod threads;
+
+// They hold up a thread in mmap(2). musl's heap makes that call under its only lock, for which the
+// thread that is to answer would wait; and programs of 32 bits make another call, mmap2.
+#[cfg(all(target_env = "gnu", target_pointer_width = "64"))]
+mod holes;
+#[cfg(all(target_env = "gnu", target_pointer_width = "64"))]
+mod kernel;
 
 use crate::common::opened;
 use exercise::{Owed, exercise};

@@ -2,28 +2,17 @@
 
 use super::exercise::{Owed, exercise};
 use super::{configs, everywhere, finish, for_both_guards, options};
+use crate::common::process::limited;
 use crate::common::{in_own_process, opened, status_bytes};
+use rustix::process::Resource;
 use vmalloc::{Config, PlatformFault};
 use vmalloc_linux::{BatchAdvise, Guards, OpenError, Options, ReserveError, open};
-
-/// Runs `act` under a soft limit.
-fn limited<R>(resource: libc::__rlimit_resource_t, most: usize, act: impl FnOnce() -> R) -> R {
-    let mut old = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: room for a limit; then valid limits, in a process made for them.
-    unsafe {
-        assert_eq!(libc::getrlimit(resource, &mut old), 0);
-        assert_eq!(libc::setrlimit(resource, &libc::rlimit { rlim_cur: most as u64, ..old }), 0);
-        let result = act();
-        assert_eq!(libc::setrlimit(resource, &old), 0);
-        result
-    }
-}
 
 #[test]
 fn without_descriptors_there_are_areas_and_no_frames() {
     in_own_process(|| {
         for_both_guards(|space| {
-            let done = limited(libc::RLIMIT_NOFILE, 0, || exercise(space));
+            let done = limited(Resource::Nofile, 0, || exercise(space));
             assert!(done.worked > 20);
             assert!(done.refusals.iter().all(|refusal| refusal.code == libc::EMFILE), "{:?}", done.refusals);
             finish(space, done.owed);
@@ -38,12 +27,12 @@ fn without_descriptors_a_space_is_opened_and_purged() {
     in_own_process(|| {
         everywhere(|space| {
             exercise(space).owed.give(space);
-            let done = limited(libc::RLIMIT_NOFILE, 0, || exercise(space));
+            let done = limited(Resource::Nofile, 0, || exercise(space));
             assert!(done.refusals.is_empty(), "{:?}", done.refusals);
             finish(space, done.owed);
         });
         for (guards, config) in Guards::all().flat_map(|guards| configs().map(|config| (guards, config))) {
-            match limited(libc::RLIMIT_NOFILE, 0, || open(Options::new().guards(guards), config)) {
+            match limited(Resource::Nofile, 0, || open(Options::new().guards(guards), config)) {
                 Ok(space) => finish(&space, Owed::default()),
                 // A means that is a descriptor itself.
                 Err(OpenError::Reserve(ReserveError::Unsupported { code: libc::EMFILE, .. })) => {}
@@ -51,7 +40,7 @@ fn without_descriptors_a_space_is_opened_and_purged() {
             }
         }
         let insisting = options(Guards::Mprotect, BatchAdvise::Pidfd);
-        let refused = limited(libc::RLIMIT_NOFILE, 0, || vmalloc_linux::Linux::reserve(insisting));
+        let refused = limited(Resource::Nofile, 0, || vmalloc_linux::Linux::reserve(insisting));
         assert!(matches!(refused, Err(ReserveError::Unsupported { code: libc::EMFILE, .. })), "{refused:?}");
     });
 }
@@ -62,10 +51,10 @@ fn where_addresses_are_short_everything_works_or_says_so() {
         let used = status_bytes("VmSize:");
         // Not even the smallest span; a small one without frames; enough.
         let refused =
-            limited(libc::RLIMIT_AS, used + (10 << 20), || open(Options::new(), Config::default()).err());
+            limited(Resource::As, used + (10 << 20), || open(Options::new(), Config::default()).err());
         assert!(refused.unwrap().to_string().contains("RLIMIT_AS"));
         for more in [160 << 20, 512 << 20] {
-            limited(libc::RLIMIT_AS, used + more, || {
+            limited(Resource::As, used + more, || {
                 for config in configs() {
                     let space = open(Options::new(), config).unwrap();
                     let done = exercise(&space);
@@ -84,7 +73,7 @@ fn where_addresses_are_short_everything_works_or_says_so() {
             });
         }
         for_both_guards(|space| {
-            let done = limited(libc::RLIMIT_AS, status_bytes("VmSize:"), || exercise(space));
+            let done = limited(Resource::As, status_bytes("VmSize:"), || exercise(space));
             assert!(done.worked > 20);
             finish(space, done.owed);
         });
@@ -105,7 +94,7 @@ fn where_data_is_short_everything_works_or_says_so() {
     in_own_process(|| {
         for more in [0, 4 << 20, 16 << 20, 64 << 20] {
             for_both_guards(|space| {
-                let done = limited(libc::RLIMIT_DATA, status_bytes("VmData:") + more, || exercise(space));
+                let done = limited(Resource::Data, status_bytes("VmData:") + more, || exercise(space));
                 assert!(
                     done.refusals.iter().all(|refusal| refusal.fault == PlatformFault::OutOfMemory),
                     "{:?}",

@@ -3,6 +3,7 @@
 use super::exercise::exercise;
 use super::{finish, for_both_guards};
 use crate::common::in_own_process;
+use crate::common::process::Thread;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -25,14 +26,12 @@ fn handle(flags: libc::c_int) {
 
 /// Runs `act` in this thread, which gets signals all the while, as fast as they can be sent.
 fn pestered(act: impl FnOnce()) {
-    // SAFETY: no conditions.
-    let target = unsafe { libc::pthread_self() };
+    let target = Thread::current();
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
             while !is_over.load(Ordering::SeqCst) {
-                // SAFETY: the thread waits for this one, so it is there.
-                assert_eq!(unsafe { libc::pthread_kill(target, libc::SIGUSR1) }, 0);
+                target.interrupt();
                 thread::sleep(Duration::from_micros(20));
             }
         });

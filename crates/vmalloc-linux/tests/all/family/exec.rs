@@ -3,7 +3,7 @@
 use super::*;
 use vmalloc::{Protection, Request};
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "x86"))]
 #[test]
 fn code_runs_once_it_is_sealed() {
     /// mov eax, 42; ret

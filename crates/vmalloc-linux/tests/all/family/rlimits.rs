@@ -1,24 +1,16 @@
 //! Limits on memory, reached for real: each in a process of its own.
 
 use super::*;
-use crate::common::{in_own_process, status_bytes};
+use crate::common::{in_own_process, process, status_bytes};
+use rustix::process::Resource;
 use vmalloc::{AreaError, FrameSupply, Protection, Request};
 
 const MIB: usize = 1 << 20;
 
 /// Runs `act` with at most `more` bytes above what is in use.
-fn limited<R>(resource: libc::__rlimit_resource_t, more: usize, act: impl FnOnce() -> R) -> R {
-    let used = status_bytes(if resource == libc::RLIMIT_AS { "VmSize:" } else { "VmData:" });
-    let mut old = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: room for a limit; then valid limits, in a process made for them.
-    unsafe {
-        assert_eq!(libc::getrlimit(resource, &mut old), 0);
-        let new = libc::rlimit { rlim_cur: (used + more) as u64, ..old };
-        assert_eq!(libc::setrlimit(resource, &new), 0);
-        let result = act();
-        assert_eq!(libc::setrlimit(resource, &old), 0);
-        result
-    }
+fn limited<R>(resource: Resource, more: usize, act: impl FnOnce() -> R) -> R {
+    let used = status_bytes(if resource == Resource::As { "VmSize:" } else { "VmData:" });
+    process::limited(resource, used + more, act)
 }
 
 /// Mapping frames needs as many addresses as they have, for a moment.
@@ -31,7 +23,7 @@ fn without_addresses_frames_are_not_mapped_and_nothing_is_lost() {
             let small = space.raw().map(&frames[..2], Protection::ReadWrite, None).unwrap();
             fill_from(small, 2, 1);
             let shown = space.raw().alloc_shared(&Request::new(8 * MIB)).unwrap();
-            limited(libc::RLIMIT_AS, MIB, || {
+            limited(Resource::As, MIB, || {
                 unbacked(space.raw().map(&frames, Protection::ReadWrite, None), PlatformFault::OutOfMemory);
                 unbacked(space.raw().alloc_shared(&Request::new(16 * MIB)), PlatformFault::OutOfMemory);
                 let refused = space.raw().map_shared(shown, 8 * MIB, Protection::ReadWrite, None);
@@ -68,7 +60,7 @@ fn without_memory_areas_do_not_grow_and_nothing_is_lost() {
             let area = space.raw().alloc(&vmalloc::Request::new(4 * MIB).zeroed()).unwrap();
             let blocked = space.raw().alloc(&vmalloc::Request::new(4 * MIB).zeroed()).unwrap();
             [area, blocked].iter().for_each(|addr| fill_from(*addr, 1024, 1));
-            limited(libc::RLIMIT_DATA, 128 * MIB, || {
+            limited(Resource::Data, 128 * MIB, || {
                 for addr in [area, blocked] {
                     // SAFETY: the test owns the area.
                     let refused = unsafe { space.raw().realloc(addr, &vmalloc::Request::new(700 * MIB)) };
@@ -101,7 +93,7 @@ fn what_can_not_be_purged_for_want_of_memory_is_purged_later() {
             let frames = take(space, FRAMES / 2);
             let addr = space.raw().map(&frames, Protection::ReadWrite, None).unwrap();
             fill_from(addr, 9, 1);
-            limited(libc::RLIMIT_DATA, 4 * MIB, || {
+            limited(Resource::Data, 4 * MIB, || {
                 vunmap(space, addr);
                 let purged = space.purge();
                 eprintln!("{purged:?}");
@@ -127,7 +119,7 @@ fn what_is_cached_makes_room_for_what_grows() {
             (0..200).map(|_| space.raw().alloc(&vmalloc::Request::new(MIB)).unwrap()).collect();
         kept.iter().for_each(|memory| free(&space, *memory));
         assert_eq!(space.stats().cached_areas, 200);
-        limited(libc::RLIMIT_DATA, 32 * MIB, || {
+        limited(Resource::Data, 32 * MIB, || {
             // SAFETY: the test owns the area.
             let grown = unsafe { space.raw().realloc(area, &vmalloc::Request::new(150 * MIB)) }.unwrap();
             free(&space, grown);

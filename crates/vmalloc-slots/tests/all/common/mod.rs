@@ -16,9 +16,10 @@ pub fn spaces() -> Vec<Arc<Space<Linux>>> {
     Guards::all().filter_map(|kind| space(vmalloc_linux::Options::new().guards(kind))).collect()
 }
 
-/// Returns a space with these options, or `None` where this kernel lacks their means.
+/// Returns a space with these options, or `None` where this kernel lacks their means. No huge page
+/// comes by itself, so that what is resident can be counted.
 pub fn space(options: vmalloc_linux::Options) -> Option<Arc<Space<Linux>>> {
-    match open(options, Config::default()) {
+    match open(options.without_huge_pages(), Config::default()) {
         Ok(space) => Some(space),
         Err(OpenError::Reserve(error @ ReserveError::Unsupported { means, .. })) => {
             not_run(means, error);
@@ -29,7 +30,8 @@ pub fn space(options: vmalloc_linux::Options) -> Option<Arc<Space<Linux>>> {
 }
 
 pub fn pool(options: Options) -> Arc<Pool> {
-    let space = open(vmalloc_linux::Options::new().max_bytes(1 << 44), Config::default()).unwrap();
+    let options = vmalloc_linux::Options::new().max_bytes(1 << (usize::BITS / 2 + 12)).without_huge_pages();
+    let space = open(options, Config::default()).unwrap();
     Arc::new(Slots::new(space, options).unwrap())
 }
 
