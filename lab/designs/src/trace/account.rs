@@ -29,6 +29,8 @@ pub struct Account {
     pub first_damages: Vec<Damage>,
     /// Events that the tracer says it lost.
     pub lost: u64,
+    /// Address spaces that the calls of programs are of, as far as the trace tells. Replays have one.
+    pub spaces: u64,
 }
 
 /// A line without an event.
