@@ -182,7 +182,7 @@ pub(crate) struct MapOptions {
     /// Write the picture to this file, as SVG that zooms and tells what is under the pointer
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
-    /// Fail if a line is damaged, has a word that is not known, or repeats or overlaps an earlier one
+    /// Fail if a line is damaged, has an unknown word, or repeats or overlaps an earlier one
     #[arg(long)]
     pub(crate) strict: bool,
 }

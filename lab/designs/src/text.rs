@@ -1,7 +1,7 @@
 //! Texts as people pass them on: quoted in a mail, numbered by grep, cut out of a log.
 //!
-//! What such a text has before each line is its [`Margin`]. A reader looks at the beginning, reads
-//! it under each margin in turn, and goes on with the one under which it understands most.
+//! The characters that such a text has before each line are its [`Margin`]. A reader looks at the
+//! beginning, reads it under each margin in turn, and uses the one that explains most lines.
 
 use std::io::{self, BufRead, Cursor, Read};
 
@@ -48,7 +48,7 @@ impl BufRead for Failed {
     fn consume(&mut self, _: usize) {}
 }
 
-/// What a text has before each line. A line without it is read as it is.
+/// The characters that a text has before each line. A line without them is read as it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Margin {
     Nothing,

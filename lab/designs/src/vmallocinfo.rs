@@ -57,7 +57,7 @@ pub struct Remark {
     pub reason: Fault,
 }
 
-/// What is wrong with a line.
+/// The fault of a line.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Fault {
     /// It is not one of the file's.

@@ -92,7 +92,7 @@ impl<'a> Summary<'a> {
     }
 }
 
-/// Says on stderr which lines of a file are not as they should be, and returns true if there are any.
+/// Says on stderr which lines of a file are not as they should be; returns true if there are any.
 pub(crate) fn remarked(info: &Vmallocinfo) -> bool {
     let mut any = false;
     for (remarks, what) in [(&info.damaged, "skipped"), (&info.doubtful, "in doubt")] {

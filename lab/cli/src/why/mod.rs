@@ -1,4 +1,4 @@
-//! `vmalloc why`: why a kernel refused an allocation: what was asked for, and what its windows had.
+//! `vmalloc why`: the sizes that a kernel refused, beside the holes and callers of its windows.
 //!
 //! ```text
 //!   vmallocinfo, log ──lab──► areas, refused sizes, windows ──report──► text, JSON

@@ -1,4 +1,4 @@
-//! What was refused, beside what was free.
+//! The refused sizes beside the holes of each window.
 
 use crate::map::summary::{Named, Window, hidden, table, top_callers};
 use serde::Serialize;

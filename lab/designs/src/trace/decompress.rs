@@ -49,8 +49,8 @@ impl Compression {
     }
 }
 
-/// Opens a source and decompresses it. What begins with the mark of UTF-8 or of UTF-16 becomes UTF-8
-/// without a mark; all other bytes stay as they are.
+/// Opens a source and decompresses it. A text with the byte order mark of UTF-8 or UTF-16 becomes
+/// UTF-8 without a mark. All other bytes stay as they are.
 ///
 /// # Errors
 /// When its first bytes can't be read.

@@ -66,7 +66,7 @@ fn text_format(text: &str, margin: Margin) -> (u64, Format) {
     if kernel >= program { (kernel, Format::Ftrace) } else { (program, Format::Strace) }
 }
 
-/// What an event speaks for a format.
+/// The likeness that one event gives.
 const EVENT: u64 = 1000;
 
 /// How much a line speaks for a format. Empty lines and comments speak for none.

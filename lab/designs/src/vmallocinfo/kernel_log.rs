@@ -1,13 +1,13 @@
-//! What a kernel's log says about allocations that found no room.
+//! A kernel's log: allocations that found no room, and windows.
 //!
 //! ```text
-//! [    0.000000]     vmalloc : 0xf0800000 - 0xff800000   ( 240 MB)                             a window, at boot
-//! [   13.998495] vmap allocation for size 430080 failed: use vmalloc=<size> to increase size  a refusal
-//! [   13.998495] vmalloc_node_range for size 8192 failed: Address range restricted to 0xbf000000 - 0xbfe00000
+//!     vmalloc : 0xf0800000 - 0xff800000   ( 240 MB)                             at boot
+//! vmap allocation for size 430080 failed: use vmalloc=<size> to increase size
+//! … for size 8192 failed: Address range restricted to 0xbf000000 - 0xbfe00000   newer kernels
 //! ```
 //!
-//! The size includes the guard page. Only newer kernels tell the window with the refusal; 32-bit ones
-//! print their windows at boot.
+//! The size includes the guard page. Only newer kernels name the window with the refusal; 32-bit
+//! ones print their windows at boot.
 
 use super::{Vmallocinfo, read_lines};
 use std::collections::BTreeMap;

@@ -22,7 +22,7 @@ const KINDS: [&str; 16] = [
     "uninitialized",
 ];
 
-/// Reads `text`, and tells the first of its words that is not known; what is wrong with it otherwise.
+/// Reads `text`. Returns the area and the first word that is not known, or the fault.
 pub(super) fn parse(line: u64, text: &str) -> Result<(Entry, Option<String>), &'static str> {
     let mut words = text.split_ascii_whitespace();
     let range = words.next().ok_or("it is empty")?;
@@ -54,7 +54,7 @@ fn address(word: &str) -> Option<u64> {
     digits.bytes().all(|byte| byte.is_ascii_hexdigit()).then(|| u64::from_str_radix(digits, 16).ok())?
 }
 
-/// Whether a word is one that kernels print.
+/// The two sorts of words: those that kernels print, and others.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Word {
     Known,

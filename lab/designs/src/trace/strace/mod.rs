@@ -16,8 +16,8 @@
 //!   half is printed: `munmap` is an event at its first half, all others, whose results are needed, at their second. The
 //!   other half is a known line.
 //! - Exits, signals, notes of strace and other calls are known lines.
-//! - Addresses of several processes may be in one log, each in a space of its own. They are counted ([`spaces`]) and not
-//!   told apart.
+//! - A log may have the calls of several processes, each in a space of its own. The spaces are
+//!   counted ([`spaces`]), and their addresses are not told apart.
 
 mod call;
 mod prefix;
