@@ -4,6 +4,7 @@ use super::bitmaps::Look;
 use super::*;
 use crate::error::NoSpace;
 use crate::fit::{Fit, Policy};
+use alloc::string::ToString;
 use std::vec;
 use std::vec::Vec;
 
