@@ -77,7 +77,7 @@ impl TryFrom<core::ops::Range<u64>> for PageRange {
 
 /// The refusal of an allocation for want of address space, with its figures, in pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-#[error("no {pages} free pages aligned to {align} within {within:?}; the largest free range has {largest}")]
+#[error("no {pages} free pages aligned to {align} within {within:?}; largest range anywhere: {largest}")]
 pub struct NoSpace {
     /// Pages asked for, guard included.
     pub pages: u64,
@@ -94,7 +94,7 @@ pub struct NoSpace {
 /// in pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error(
-    "no memory behind {pages} pages aligned to {align} within {within:?} (the largest free range has {largest}): {cause}"
+    "no memory behind {pages} pages aligned to {align} within {within:?} (largest range anywhere: {largest}): {cause}"
 )]
 pub struct Unbacked {
     /// Pages asked for, guard included.
@@ -214,7 +214,7 @@ pub enum AllocError {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error(
     "no base aligned to {align} from which {areas} areas of {pages} pages in all, {extent} from end to end, are free within \
-     {within:?}; the largest free range has {largest}"
+     {within:?}; largest range anywhere: {largest}"
 )]
 pub struct NoCongruentSpace {
     /// Areas asked for.

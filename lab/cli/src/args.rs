@@ -51,6 +51,8 @@ pub(crate) enum Command {
     Replay(ReplayOptions),
     /// Draw the areas of a kernel's /proc/vmallocinfo, on the terminal and as SVG
     Map(MapOptions),
+    /// Tell why a kernel refused an allocation: the largest hole of its windows, and who fills them
+    Why(WhyOptions),
     /// Measure all designs of the lab side by side, and write one page with plots and maps
     Report(ReportOptions),
 }
@@ -180,9 +182,28 @@ pub(crate) struct MapOptions {
     /// Write the picture to this file, as SVG that zooms and tells what is under the pointer
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
-    /// Fail if a line is damaged
+    /// Fail if a line is damaged, has an unknown word, or repeats or overlaps an earlier one
     #[arg(long)]
     pub(crate) strict: bool,
+}
+
+/// Options of `vmalloc why`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+The log has the line 'vmap allocation for size N failed'; with the lines 'vmalloc : 0x… - 0x…' of the boot it
+tells the windows, too. Both may be in one file.
+
+Exit codes: 0 the windows are told, 1 the addresses are hidden, 2 bad usage, or a file without areas or refusals.")]
+pub(crate) struct WhyOptions {
+    /// A copy of /proc/vmallocinfo, compressed or not, or that itself; - is stdin
+    #[arg(value_name = "VMALLOCINFO")]
+    pub(crate) listing: PathBuf,
+    /// The kernel's log (dmesg), compressed or not
+    #[arg(value_name = "LOG")]
+    pub(crate) log: Option<PathBuf>,
+    /// The size that was refused, instead of those in the log
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) bytes: Option<u64>,
 }
 
 /// Options of `vmalloc report`.
@@ -234,8 +255,8 @@ impl Replayed {
 /// Options of `vmalloc replay`.
 #[derive(Args, Debug)]
 pub(crate) struct ReplayOptions {
-    /// Traces, compressed or not: text of Linux's tracepoints, text of strace, or the compact
-    /// format; '-' is standard input
+    /// Traces, compressed or not: text of Linux's tracepoints, text of strace (of one process), or
+    /// the compact format; quoted and numbered lines are read as well; '-' is standard input
     #[arg(value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     /// A design to replay on, or 'all'; may be repeated [default: vmalloc]

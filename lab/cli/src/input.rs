@@ -21,3 +21,8 @@ pub(crate) fn open_text(path: &Path) -> Result<Box<dyn BufRead>, Failure> {
 pub(crate) fn unreadable(path: &Path, error: &io::Error) -> Failure {
     Failure::new(format!("can't read {}: {error}", path.display()))
 }
+
+/// How messages call `path`.
+pub(crate) fn name(path: &Path) -> String {
+    if path == Path::new("-") { "stdin".into() } else { path.display().to_string() }
+}

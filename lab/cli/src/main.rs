@@ -11,6 +11,7 @@
 //!  replay/      `vmalloc replay`: traces, read and replayed on designs of the lab
 //!  reproduce/   `vmalloc reproduce`: Linux's published results, measured again
 //!  map/         `vmalloc map`: a kernel's areas as a picture
+//!  why/         `vmalloc why`: a refused allocation beside a kernel's areas
 //!  report/      `vmalloc report`: the lab's designs side by side, as a page
 //!
 //!  explain/     `vmalloc explain`: an address of another process, or of a core dump
@@ -41,6 +42,7 @@ mod report;
 mod reproduce;
 mod test;
 mod top;
+mod why;
 mod worker_threads;
 
 use args::{Arguments, Command, Parsed};
@@ -66,6 +68,7 @@ fn run() -> Result<Exit, Failure> {
         Some(Command::Reproduce(options)) => reproduce::run(&options, json),
         Some(Command::Replay(options)) => replay::run(&options, json),
         Some(Command::Map(options)) => map::run(&options, json),
+        Some(Command::Why(options)) => why::run(&options, json),
         Some(Command::Report(options)) => report::run(&options, json),
         Some(Command::Explain(options)) => explain::run(&options, json),
         Some(Command::Top(options)) => top::run(&options, json),

@@ -42,6 +42,7 @@ pub mod reproduce;
 pub mod rng;
 pub mod stats;
 pub mod table;
+mod text;
 pub mod times;
 pub mod trace;
 pub mod units;

@@ -9,9 +9,14 @@
 //! hashed, each to a number of its own, and tell nothing any more; sizes and callers stay true.
 //! Which it is, only the whole file tells: see [`Addresses`].
 
+mod compare;
+mod kernel_log;
 mod line;
 
+pub use kernel_log::KernelLog;
+
 use crate::picture::{Area, Class, Strip};
+use crate::text::{self, Margin};
 use serde::Serialize;
 use std::io::{self, BufRead, Read};
 
@@ -44,18 +49,41 @@ pub struct Entry {
 
 /// A line that is not as it should be.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Damaged {
+pub struct Remark {
     /// Its number.
     pub line: u64,
     /// The fault.
-    pub reason: &'static str,
+    #[serde(serialize_with = "in_words")]
+    pub reason: Fault,
+}
+
+/// The fault of a line.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Fault {
+    /// It is not one of the file's.
+    #[error("{0}")]
+    Unreadable(&'static str),
+    /// It has a word that is no kind of area, and nothing else.
+    #[error("the word '{0}' is not known")]
+    Unknown(String),
+    /// It is the same as an earlier one.
+    #[error("it repeats line {0}")]
+    Repeats(u64),
+    /// It has addresses of an earlier one.
+    #[error("it overlaps line {0}")]
+    Overlaps(u64),
+}
+
+fn in_words<S: serde::Serializer>(reason: &Fault, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(reason)
 }
 
 /// The nature of the addresses of a file.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Addresses {
     /// Addresses.
+    #[default]
     Real,
     /// Numbers that stand for addresses: an end is not behind its start by the size of the area.
     Hashed,
@@ -64,14 +92,16 @@ pub enum Addresses {
 }
 
 /// A file.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Vmallocinfo {
     /// Its lines, all of them: those with areas, damaged ones and empty ones.
     pub lines: u64,
     /// The areas, as they come.
     pub entries: Vec<Entry>,
     /// Lines that were skipped.
-    pub damaged: Vec<Damaged>,
+    pub damaged: Vec<Remark>,
+    /// Lines that are areas, and not quite as they should be.
+    pub doubtful: Vec<Remark>,
     /// The nature of the addresses.
     pub addresses: Addresses,
 }
@@ -81,25 +111,26 @@ impl Vmallocinfo {
     ///
     /// # Errors
     /// When reading fails. No text is an error.
-    pub fn read(mut text: impl BufRead) -> io::Result<Self> {
-        let mut info =
-            Self { lines: 0, entries: Vec::new(), damaged: Vec::new(), addresses: Addresses::Real };
-        let mut buffer = Vec::new();
-        while next_line(&mut text, &mut buffer)? {
-            info.lines += 1;
-            info.take(&String::from_utf8_lossy(&buffer));
-        }
+    pub fn read(text: impl BufRead) -> io::Result<Self> {
+        let mut info = Self::default();
+        read_lines(text, |line| info.take(line))?;
         info.judge();
         Ok(info)
     }
 
     fn take(&mut self, text: &str) {
+        self.lines += 1;
         if text.trim().is_empty() {
             return;
         }
-        match line::parse(self.lines, text) {
-            Ok(entry) => self.entries.push(entry),
-            Err(reason) => self.damaged.push(Damaged { line: self.lines, reason }),
+        let line = self.lines;
+        match line::parse(line, text) {
+            Ok((entry, unknown)) => {
+                self.entries.push(entry);
+                let reason = unknown.map(Fault::Unknown);
+                self.doubtful.extend(reason.map(|reason| Remark { line, reason }));
+            }
+            Err(reason) => self.damaged.push(Remark { line, reason: Fault::Unreadable(reason) }),
         }
     }
 
@@ -116,10 +147,15 @@ impl Vmallocinfo {
         };
         if self.addresses == Addresses::Real {
             let wrong = self.entries.extract_if(.., |entry| !entry.is_sound());
-            let reason = "the size is not that of the range";
-            self.damaged.extend(wrong.map(|entry| Damaged { line: entry.line, reason }));
-            self.damaged.sort_by_key(|damaged| damaged.line);
+            let remark = |entry: Entry| {
+                let reason = Fault::Unreadable("the size is not that of the range");
+                Remark { line: entry.line, reason }
+            };
+            self.damaged.extend(wrong.map(remark));
         }
+        self.compare();
+        self.damaged.sort_by_key(|remark| remark.line);
+        self.doubtful.sort_by_key(|remark| remark.line);
     }
 
     /// Bytes of a page: the size that explains most of the lines that tell their pages.
@@ -145,6 +181,21 @@ impl Vmallocinfo {
             .filter_map(|(name, areas)| Strip::around(name, areas))
             .collect()
     }
+}
+
+/// Gives each line of a text, without the margin that most of them have, to `take`.
+fn read_lines<'a>(text: impl BufRead + 'a, mut take: impl FnMut(&str)) -> io::Result<()> {
+    let (head, mut text) = text::peek(Box::new(text))?;
+    let head = String::from_utf8_lossy(&head);
+    let areas = |margin: Margin| {
+        head.lines().filter(|line| line::parse(0, margin.strip(line)).is_ok()).count() as u64
+    };
+    let margin = Margin::best(areas);
+    let mut buffer = Vec::new();
+    while next_line(&mut text, &mut buffer)? {
+        take(margin.strip(&String::from_utf8_lossy(&buffer)));
+    }
+    Ok(())
 }
 
 /// Fills `buffer` with the next line, or with its beginning if it is far too long; whether there

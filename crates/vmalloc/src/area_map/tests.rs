@@ -4,6 +4,7 @@ use super::bitmaps::Look;
 use super::*;
 use crate::error::NoSpace;
 use crate::fit::{Fit, Policy};
+use alloc::string::ToString;
 use std::vec;
 use std::vec::Vec;
 
@@ -51,6 +52,9 @@ fn a_refusal_carries_its_figures_and_changes_nothing() {
     map.alloc_at(span(40, 50)).unwrap();
     let refusal = NoSpace { pages: 51, align: 1, within: span(0, 100), largest: 50 };
     assert_eq!(map.alloc(&fit(51, 1)), Err(AllocError::NoSpace(refusal)));
+    // The figure is of the whole space: the limits may exclude it.
+    let limited = map.alloc(&fit(6, 1).within(45, 55)).unwrap_err().to_string();
+    assert_eq!(limited, "no 6 free pages aligned to 1 within 0x2d..0x37; largest range anywhere: 50");
     let refusal = NoSpace { pages: 1, align: 1 << 63, within: span(0, 100), largest: 50 };
     map.alloc_at(span(0, 1)).unwrap();
     assert_eq!(map.alloc(&fit(1, 1 << 63)), Err(AllocError::NoSpace(NoSpace { largest: 50, ..refusal })));

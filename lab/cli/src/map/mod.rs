@@ -5,15 +5,15 @@
 //!                        └──► strips ──lab──► letters, SVG
 //! ```
 
-mod summary;
+pub(crate) mod summary;
 
 use crate::args::MapOptions;
 use crate::error::{Exit, Failure};
-use crate::output::unwritten;
-use crate::{input, output};
+use crate::input::{self, name};
+use crate::output::{self, unwritten};
 use std::io::IsTerminal;
 use std::path::Path;
-use summary::Summary;
+use summary::{Summary, remarked};
 use vmalloc_lab::picture::svg::{self, Place};
 use vmalloc_lab::picture::terminal::{self, Colours};
 use vmalloc_lab::vmallocinfo::{Addresses, Vmallocinfo};
@@ -39,10 +39,6 @@ pub(crate) fn run(options: &MapOptions, json: bool) -> Result<Exit, Failure> {
     output::tell("map", &summary, &text(&info, &summary), json).map(|()| exit)
 }
 
-fn name(path: &Path) -> String {
-    if path == Path::new("-") { "stdin".into() } else { path.display().to_string() }
-}
-
 /// Says on stderr what is wrong with the file, and ends accordingly.
 fn complain(info: &Vmallocinfo, summary: &Summary<'_>, options: &MapOptions) -> Exit {
     let mut exit = Exit::Success;
@@ -50,13 +46,8 @@ fn complain(info: &Vmallocinfo, summary: &Summary<'_>, options: &MapOptions) -> 
         output::note(reason);
         exit = Exit::Failed;
     }
-    if let Some(first) = info.damaged.first() {
-        let (count, line, reason) = (info.damaged.len(), first.line, first.reason);
-        let lines = if count == 1 { "line" } else { "lines" };
-        output::note(&format!("{count} damaged {lines} skipped; first line {line}: {reason}"));
-        if options.strict {
-            exit = Exit::Failed;
-        }
+    if remarked(info) && options.strict {
+        exit = Exit::Failed;
     }
     exit
 }

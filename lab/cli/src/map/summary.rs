@@ -1,5 +1,6 @@
 //! The areas in numbers.
 
+use crate::output;
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -7,7 +8,7 @@ use std::fmt;
 use vmalloc_lab::picture::{Strip, Total, printable};
 use vmalloc_lab::table::aligned;
 use vmalloc_lab::units::{counted, human_bytes};
-use vmalloc_lab::vmallocinfo::{Addresses, Damaged, Vmallocinfo};
+use vmalloc_lab::vmallocinfo::{Addresses, Entry, Remark, Vmallocinfo};
 
 /// Callers that are told.
 const TOP_CALLERS: usize = 10;
@@ -34,11 +35,13 @@ pub(super) struct Summary<'a> {
     /// By bytes, most first: the first few.
     callers: Vec<Named<'a>>,
     windows: Vec<Window>,
-    damaged: &'a [Damaged],
+    damaged: &'a [Remark],
+    doubtful: &'a [Remark],
 }
 
+/// Sums of areas with one name.
 #[derive(Serialize)]
-struct Named<'a> {
+pub(crate) struct Named<'a> {
     name: &'a str,
     #[serde(flatten)]
     total: Total,
@@ -46,20 +49,21 @@ struct Named<'a> {
 
 /// A window of addresses.
 #[derive(Serialize)]
-struct Window {
+pub(crate) struct Window {
     name: String,
     start: String,
     end: String,
     areas: usize,
     bytes: u64,
-    largest_hole: Option<Hole>,
+    pub(crate) free_bytes: u64,
+    pub(crate) largest_hole: Option<Hole>,
 }
 
 /// Free addresses between two areas.
 #[derive(Serialize)]
-struct Hole {
+pub(crate) struct Hole {
     start: String,
-    bytes: u64,
+    pub(crate) bytes: u64,
 }
 
 impl<'a> Summary<'a> {
@@ -67,9 +71,6 @@ impl<'a> Summary<'a> {
     pub(super) fn new(info: &'a Vmallocinfo) -> Self {
         let entries = &info.entries;
         let kinds = totals(entries.iter().map(|entry| (entry.kind.as_str(), entry.bytes)));
-        let mut callers =
-            totals(entries.iter().filter_map(|entry| Some((entry.caller.as_deref()?, entry.bytes))));
-        callers.truncate(TOP_CALLERS);
         Self {
             addresses: info.addresses,
             hidden: hidden(info.addresses),
@@ -78,9 +79,10 @@ impl<'a> Summary<'a> {
             bytes: entries.iter().fold(0, |sum, entry| sum.saturating_add(entry.bytes)),
             page_bytes: info.page_bytes(),
             kinds,
-            callers,
+            callers: top_callers(entries),
             windows: info.strips().iter().map(Window::new).collect(),
             damaged: &info.damaged,
+            doubtful: &info.doubtful,
         }
     }
 
@@ -90,12 +92,33 @@ impl<'a> Summary<'a> {
     }
 }
 
-fn hidden(addresses: Addresses) -> Option<&'static str> {
+/// Says on stderr which lines of a file are not as they should be; returns true if there are any.
+pub(crate) fn remarked(info: &Vmallocinfo) -> bool {
+    let mut any = false;
+    for (remarks, what) in [(&info.damaged, "skipped"), (&info.doubtful, "in doubt")] {
+        let Some(Remark { line, reason }) = remarks.first() else { continue };
+        let (count, lines) = (remarks.len(), if remarks.len() == 1 { "line" } else { "lines" });
+        output::note(&format!("{count} {lines} {what}; first line {line}: {reason}"));
+        any = true;
+    }
+    any
+}
+
+/// Returns why there is no map.
+pub(crate) fn hidden(addresses: Addresses) -> Option<&'static str> {
     match addresses {
         Addresses::Real => None,
         Addresses::Hashed => Some(HASHED),
         Addresses::Zero => Some(ZERO),
     }
+}
+
+/// Returns the callers of most bytes.
+pub(crate) fn top_callers<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Vec<Named<'a>> {
+    let named = |entry: &'a Entry| Some((entry.caller.as_deref()?, entry.bytes));
+    let mut callers = totals(entries.into_iter().filter_map(named));
+    callers.truncate(TOP_CALLERS);
+    callers
 }
 
 /// Sums by name, most bytes first.
@@ -112,17 +135,30 @@ fn totals<'a>(items: impl Iterator<Item = (&'a str, u64)>) -> Vec<Named<'a>> {
 }
 
 impl Window {
-    fn new(strip: &Strip) -> Self {
-        let gaps = strip.parts().into_iter().filter(|part| part.area.is_none());
-        let largest = gaps.max_by_key(|gap| gap.end - gap.start);
+    pub(crate) fn new(strip: &Strip) -> Self {
+        let parts = strip.parts();
+        let gaps = || parts.iter().filter(|part| part.area.is_none());
+        let largest = gaps().max_by_key(|gap| gap.end - gap.start);
         Self {
             name: strip.name.clone(),
             start: format!("{:#x}", strip.start),
             end: format!("{:#x}", strip.end),
             areas: strip.areas.len(),
             bytes: strip.areas.iter().map(vmalloc_lab::picture::Area::bytes).sum(),
+            free_bytes: gaps().map(|gap| gap.end - gap.start).sum(),
             largest_hole: largest
                 .map(|gap| Hole { start: format!("{:#x}", gap.start), bytes: gap.end - gap.start }),
+        }
+    }
+}
+
+impl fmt::Display for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}-{}: ", self.name, self.start, self.end)?;
+        write!(f, "{}, {}", counted(self.areas as u64, "area"), human_bytes(self.bytes))?;
+        match &self.largest_hole {
+            Some(hole) => write!(f, "; largest hole {} at {}", human_bytes(hole.bytes), hole.start),
+            None => write!(f, "; no hole"),
         }
     }
 }
@@ -131,19 +167,15 @@ impl fmt::Display for Summary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}, {}", counted(self.areas, "area"), human_bytes(self.bytes))?;
         for window in &self.windows {
-            write!(f, "  {} {}-{}: ", window.name, window.start, window.end)?;
-            write!(f, "{}, {}", counted(window.areas as u64, "area"), human_bytes(window.bytes))?;
-            match &window.largest_hole {
-                Some(hole) => writeln!(f, "; largest hole {} at {}", human_bytes(hole.bytes), hole.start)?,
-                None => writeln!(f, "; no hole")?,
-            }
+            writeln!(f, "  {window}")?;
         }
         table(f, "By kind", &self.kinds)?;
         table(f, "Top callers", &self.callers)
     }
 }
 
-fn table(f: &mut fmt::Formatter<'_>, title: &str, rows: &[Named<'_>]) -> fmt::Result {
+/// Writes sums of areas under a title.
+pub(crate) fn table(f: &mut fmt::Formatter<'_>, title: &str, rows: &[Named<'_>]) -> fmt::Result {
     let row = |Named { name, total }: &Named<'_>| {
         vec![human_bytes(total.bytes), counted(total.count, "area"), printable(name)]
     };

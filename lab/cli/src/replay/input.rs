@@ -3,6 +3,7 @@
 use super::Stop;
 use super::plan::{OnDamage, Plan};
 use crate::error::Failure;
+use crate::output;
 use crate::progress::watched;
 use serde::Serialize;
 use std::fmt;
@@ -90,6 +91,7 @@ impl Input {
             }
         }?;
         read.read_seconds = seconds(start.elapsed());
+        self.judge(&read.lines)?;
         Ok(read)
     }
 
@@ -116,6 +118,21 @@ impl Input {
             lines: reader.account().clone(),
             read_seconds: 0.0,
         })
+    }
+
+    /// Refuses a trace without events, and says what a replay of it will not show.
+    fn judge(&self, lines: &Account) -> Result<(), Failure> {
+        let Account { events, total, damaged, spaces, .. } = *lines;
+        if events == 0 {
+            return Err(self.complain(format!("has no event: of {total} lines {damaged} can't be read")));
+        }
+        if spaces > 1 {
+            output::note(&format!(
+                "{self} has the calls of {spaces} address spaces, of processes or of programs one after the other; \
+                 they are replayed in one, where one's mapping replaces another's and an exit frees nothing"
+            ));
+        }
+        Ok(())
     }
 
     fn make(

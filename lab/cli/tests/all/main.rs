@@ -11,3 +11,4 @@ mod replay;
 mod report;
 mod reproduce;
 mod usage;
+mod why;

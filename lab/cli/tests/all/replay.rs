@@ -1,11 +1,9 @@
 //! `vmalloc replay`: what it reads, refuses, prints and writes. How fast anything is, no test says.
 
-use crate::common::{json, run, text, vmalloc};
+use crate::common::{json, piped, run, text, vmalloc};
 use serde_json::Value;
-use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
 /// A trace that the lab has.
 fn data(name: &str) -> String {
@@ -233,13 +231,59 @@ fn the_input_is_never_written_and_a_link_stays_one() {
 
 #[test]
 fn standard_input_is_read() {
-    let mut child =
-        vmalloc("replay --json -").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the program");
-    let bytes = std::fs::read(data("la57.txt.xz")).expect("there");
-    child.stdin.take().expect("a pipe").write_all(&bytes).expect("somebody reads");
-    let output = child.wait_with_output().expect("it ends");
+    let output = piped("replay --json -", std::fs::read(data("la57.txt.xz")).expect("there"));
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!((&report["inputs"][0]["name"], output.status.code()), (&"standard input".into(), Some(0)));
+}
+
+/// Runs `replay -` with `--json`, and returns the account of the lines, stderr, and the exit code.
+fn account(line: &str, input: impl AsRef<[u8]>) -> (Value, String, Option<i32>) {
+    let output = piped(&format!("replay --json {line} -"), input);
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let stderr = String::from_utf8(output.stderr).expect("text");
+    (report["inputs"][0]["lines"].clone(), stderr, output.status.code())
+}
+
+const CALLS: &str = "1795256477.579630 mmap(NULL, 139264, PROT_READ, MAP_PRIVATE|MAP_ANONYMOUS, -1, 0) = 0x7f0000000000\n\
+                     1795256477.579730 munmap(0x7f0000000000, 139264) = 0\n";
+
+#[test]
+fn quoted_and_numbered_traces_are_read_in_every_encoding() {
+    let utf_16 = |order: fn(u16) -> [u8; 2]| -> Vec<u8> {
+        format!("\u{feff}{CALLS}").encode_utf16().flat_map(order).collect()
+    };
+    let mut inputs =
+        vec![utf_16(u16::to_le_bytes), utf_16(u16::to_be_bytes), format!("\u{feff}{CALLS}").into()];
+    for margin in ["> ", "> > ", "# ", "12:", "[    1.200000] "] {
+        inputs.push(CALLS.lines().map(|line| format!("{margin}{line}\n")).collect::<String>().into());
+    }
+    for input in inputs {
+        let (lines, stderr, code) = account("--strict", &input);
+        let told = [&lines["events"], &lines["total"]].map(Value::as_u64);
+        assert_eq!((told, code), ([Some(2); 2], Some(0)), "{}: {stderr}", String::from_utf8_lossy(&input));
+    }
+}
+
+#[test]
+fn a_quoted_call_among_others_is_no_frame_of_a_stack() {
+    let frame = " > /usr/lib/libc.so.6(mmap64+0x1) [0x1]\n";
+    let (lines, _, code) = account("", format!("{CALLS}{frame}> {CALLS}"));
+    assert_eq!(
+        [&lines["events"], &lines["other"], &lines["damaged"]].map(Value::as_u64),
+        [4, 1, 0].map(Some)
+    );
+    assert_eq!(code, Some(0));
+}
+
+#[test]
+fn processes_that_share_one_space_in_a_replay_are_told() {
+    let fork = format!("7 {CALLS}7 clone(child_stack=NULL, flags=SIGCHLD) = 8\n8 {CALLS}");
+    let thread = fork.replace("=SIGCHLD", "=CLONE_VM|CLONE_THREAD");
+    for (input, spaces) in [(fork, 2), (thread, 1)] {
+        let (lines, stderr, code) = account("", input);
+        assert_eq!((lines["spaces"].as_u64(), code), (Some(spaces), Some(0)));
+        assert_eq!(stderr.contains("the calls of 2 address spaces"), spaces == 2, "{stderr}");
+    }
 }
 
 #[test]
@@ -255,12 +299,15 @@ fn a_made_up_trace_is_replayed() {
 #[test]
 fn bad_usage_and_files_that_are_no_traces_are_one_line() {
     let (empty, text) = (Scratch::new("empty", b""), Scratch::new("text", b"once upon a time\n"));
-    let (empty, text, short) = (empty.path(), text.path(), data("short.txt"));
+    let eventless = Scratch::new("eventless", b"7 exit_group(0) = ?\nwhat\n");
+    let (empty, text, short, eventless) = (empty.path(), text.path(), data("short.txt"), eventless.path());
     for (line, reason) in [
         ("replay".to_owned(), "a trace is needed"),
         ("replay /nowhere/at/all".to_owned(), "/nowhere/at/all can't be read"),
         ("replay /".to_owned(), "can't be read"),
         (format!("replay {empty}"), "is empty"),
+        (format!("replay {eventless}"), "has no event: of 2 lines 1 can't be read"),
+        (format!("replay {eventless} --write /dev/null"), "has no event"),
         (format!("replay {text}"), "it begins with 'once upon a time'"),
         (format!("replay {}", data("vmallocinfo.txt")), "a listing from /proc/vmallocinfo"),
         (format!("replay --design slab {short}"), "no design is named 'slab'; there are "),

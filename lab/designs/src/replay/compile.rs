@@ -29,10 +29,20 @@ pub enum Purges {
     Trace,
 }
 
-/// A trace of more areas than can be numbered.
+/// Windows that do not overlap. Linux has two or three. Each is a design of its own: with 128 CPUs
+/// half a megabyte, and time in every drain, for a line of the trace.
+const MOST_WINDOWS: usize = 16;
+
+/// A trace that would take more than its length explains.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("a trace of more than {} areas", u32::MAX)]
-pub struct TooLong;
+pub enum TooMuch {
+    /// It has more areas than can be numbered.
+    #[error("a trace of more than {} areas", u32::MAX)]
+    Areas,
+    /// Its areas lie in more windows than any kernel has.
+    #[error("a trace of more than {MOST_WINDOWS} windows, each of which is replayed on its own")]
+    Windows,
+}
 
 /// Compiles a trace, event by event.
 #[derive(Debug, Default)]
@@ -86,8 +96,8 @@ impl Compiler {
     /// Compiles the next event.
     ///
     /// # Errors
-    /// [`TooLong`].
-    pub fn push(&mut self, event: &Event) -> Result<(), TooLong> {
+    /// [`TooMuch`].
+    pub fn push(&mut self, event: &Event) -> Result<(), TooMuch> {
         let cpu = event.cpu % MOST_CPUS;
         self.cpu = self.cpu.max(cpu);
         self.tally.events += 1;
@@ -118,13 +128,16 @@ impl Compiler {
         }
     }
 
-    fn fate(&mut self, event: &Event, cpu: u16) -> Result<Disposition, TooLong> {
+    fn fate(&mut self, event: &Event, cpu: u16) -> Result<Disposition, TooMuch> {
         match event.kind {
             Kind::Alloc { start, pages, align, within } => {
                 self.free_missed(cpu, &(start..start + pages));
                 self.alloc(cpu, start..start + pages, align, within)?;
                 if let Some(within) = within {
                     self.placed.see(within, &self.live);
+                    if self.placed.windows() > MOST_WINDOWS {
+                        return Err(TooMuch::Windows);
+                    }
                 }
             }
             Kind::Free { start } => return Ok(self.free_at(cpu, start)),
@@ -184,14 +197,14 @@ impl Compiler {
         }
     }
 
-    fn map(&mut self, cpu: u16, pages: Range<u64>) -> Result<(), TooLong> {
+    fn map(&mut self, cpu: u16, pages: Range<u64>) -> Result<(), TooMuch> {
         self.cut(cpu, pages.clone())?;
         self.alloc(cpu, pages, 1, None)
     }
 
     /// Takes these pages from all areas; how many had some of them. What is left of those is
     /// allocated again.
-    fn cut(&mut self, cpu: u16, pages: Range<u64>) -> Result<u64, TooLong> {
+    fn cut(&mut self, cpu: u16, pages: Range<u64>) -> Result<u64, TooMuch> {
         let mut areas = Vec::new();
         while let Some(area) = self.live.take_in(&pages) {
             self.free(cpu, area);
@@ -208,7 +221,7 @@ impl Compiler {
         Ok(areas.len() as u64)
     }
 
-    fn move_break(&mut self, cpu: u16, task: u32, end: u64) -> Result<Disposition, TooLong> {
+    fn move_break(&mut self, cpu: u16, task: u32, end: u64) -> Result<Disposition, TooMuch> {
         match self.breaks.insert(task, end) {
             None => {
                 self.tally.unmatched.break_unknown += 1;
@@ -228,9 +241,9 @@ impl Compiler {
         pages: Range<u64>,
         align: u64,
         within: Option<PageRange>,
-    ) -> Result<(), TooLong> {
+    ) -> Result<(), TooMuch> {
         let slot = self.slots;
-        self.slots = slot.checked_add(1).ok_or(TooLong)?;
+        self.slots = slot.checked_add(1).ok_or(TooMuch::Areas)?;
         let count = pages.end - pages.start;
         let shape = self.shapes.number(count, align, within);
         self.live.put(Area { start: pages.start, end: pages.end, slot, shape });

@@ -52,7 +52,7 @@ mod stage;
 mod tally;
 mod threads;
 
-pub use compile::{Compiler, Purges, TooLong};
+pub use compile::{Compiler, Purges, TooMuch};
 pub use measure::Latency;
 pub use outcome::{Hits, Outcome, Sample, WindowOutcome};
 pub use script::Script;

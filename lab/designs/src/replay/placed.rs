@@ -24,6 +24,11 @@ impl Placed {
         window.peak_span = window.peak_span.max(live.span(&window.range));
     }
 
+    /// Returns how many windows there are so far.
+    pub(super) fn windows(&self) -> usize {
+        self.0.len()
+    }
+
     fn add(&mut self, within: PageRange) -> usize {
         let mut new = Window { range: within, peak_span: 0 };
         self.0.retain(|old| {

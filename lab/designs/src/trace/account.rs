@@ -29,6 +29,9 @@ pub struct Account {
     pub first_damages: Vec<Damage>,
     /// Events that the tracer says it lost.
     pub lost: u64,
+    /// Address spaces that the calls of programs belong to, as far as the trace tells. A replay
+    /// has one.
+    pub spaces: u64,
 }
 
 /// A line without an event.

@@ -1,4 +1,4 @@
-//! Compressed traces, told by their first bytes.
+//! Compressed traces, told by their first bytes; and UTF-16, told by its mark.
 //!
 //! ```text
 //!   fd 37 7a 58 5a 00   xz, any number of streams one behind the other
@@ -10,6 +10,7 @@
 //! 192 MiB of memory are refused: the strongest preset of xz needs 65 MiB, and zstd frames with
 //! windows above 128 MiB are made only where both sides agree.
 
+use encoding_rs_io::DecodeReaderBytesBuilder;
 use flate2::bufread::MultiGzDecoder;
 use lzma_rust2::XzReader;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
@@ -48,7 +49,8 @@ impl Compression {
     }
 }
 
-/// Opens a source and decompresses it.
+/// Opens a source and decompresses it. A text with the byte order mark of UTF-8 or UTF-16 becomes
+/// UTF-8 without a mark. All other bytes stay as they are.
 ///
 /// # Errors
 /// When its first bytes can't be read.
@@ -59,12 +61,13 @@ pub fn open<'a>(mut source: impl Read + 'a) -> io::Result<(Compression, Box<dyn 
     let compression = Compression::of(&head);
     let source = BufReader::with_capacity(BUFFER, Cursor::new(head).chain(source));
     let plain: Box<dyn Read + 'a> = match compression {
-        Compression::Plain => return Ok((compression, Box::new(source))),
+        Compression::Plain => Box::new(source),
         Compression::Xz => Box::new(XzReader::new_mem_limit(source, true, XZ_KIB)),
         Compression::Gzip => Box::new(MultiGzDecoder::new(source)),
         Compression::Zstd => Box::new(Zstd::new(source)),
     };
-    Ok((compression, Box::new(BufReader::with_capacity(BUFFER, plain))))
+    let text = DecodeReaderBytesBuilder::new().utf8_passthru(true).strip_bom(true).build(plain);
+    Ok((compression, Box::new(BufReader::with_capacity(BUFFER, text))))
 }
 
 /// Frames of zstd, one behind the other.

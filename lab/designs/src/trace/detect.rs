@@ -5,6 +5,7 @@ use super::compact::{MAGIC, NAME};
 use super::reader::OpenError;
 use super::strace::Strace;
 use super::{Event, Reason, ftrace};
+use crate::text::Margin;
 use serde::Serialize;
 use strum::IntoStaticStr;
 
@@ -28,38 +29,50 @@ impl Format {
         self.into()
     }
 
-    /// The format of what begins with `head`, which is not cut in the middle of its first line.
-    pub(super) fn of(head: &[u8]) -> Result<Self, OpenError> {
+    /// The format of what begins with `head`, which is not cut in the middle of its first line, and
+    /// what each of its lines has before it.
+    pub(super) fn of(head: &[u8]) -> Result<(Self, Margin), OpenError> {
         if head.is_empty() {
             return Err(OpenError::Empty);
         }
         if head.starts_with(MAGIC) {
-            return Ok(Self::Compact);
+            return Ok((Self::Compact, Margin::Nothing));
         }
         if let Some(kind) = foreign(head) {
             return Err(OpenError::Foreign(kind));
         }
         let text = String::from_utf8_lossy(head);
-        let (mut kernel, mut program) = (0, 0);
-        let mut strace = Strace::default();
-        for line in text.lines() {
-            kernel += likeness(&ftrace::line(line));
-            program += likeness(&strace.line(line));
-        }
-        match (kernel, program) {
+        let margin = Margin::best(|margin| text_format(&text, margin).0);
+        let (likeness, format) = text_format(&text, margin);
+        match likeness {
+            EVENT.. => Ok((format, margin)),
+            _ if let Some(kind) = foreign_text(&text) => Err(OpenError::Foreign(kind)),
             // A trace of the kernel that has its header and nothing else is one.
-            (0, 0) if text.starts_with("# tracer: ") => Ok(Self::Ftrace),
-            (0, 0) => Err(unknown(&text)),
-            _ if kernel >= program => Ok(Self::Ftrace),
-            _ => Ok(Self::Strace),
+            0 if text.starts_with("# tracer: ") => Ok((Self::Ftrace, Margin::Nothing)),
+            0 => Err(unknown(&text)),
+            _ => Ok((format, margin)),
         }
     }
 }
 
+/// Returns the format that a text is most like, and how much.
+fn text_format(text: &str, margin: Margin) -> (u64, Format) {
+    let (mut kernel, mut program) = (0, 0);
+    let mut strace = Strace::default();
+    for line in text.lines().map(|line| margin.strip(line)) {
+        kernel += likeness(&ftrace::line(line));
+        program += likeness(&strace.line(line));
+    }
+    if kernel >= program { (kernel, Format::Ftrace) } else { (program, Format::Strace) }
+}
+
+/// The likeness that one event gives.
+const EVENT: u64 = 1000;
+
 /// How much a line speaks for a format. Empty lines and comments speak for none.
 fn likeness(line: &Result<Result<Event, Known>, Reason>) -> u64 {
     match line {
-        Ok(Ok(_)) => 1000,
+        Ok(Ok(_)) => EVENT,
         Ok(Err(Known::Other | Known::Lost(_))) => 2,
         _ => 0,
     }
@@ -78,10 +91,13 @@ fn foreign(head: &[u8]) -> Option<&'static str> {
     }
     let first = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
     let first = std::str::from_utf8(first).ok()?;
-    if is_vmallocinfo(first) {
-        return Some("a listing from /proc/vmallocinfo: areas of one moment, not events over time");
+    if Margin::any(first, is_vmallocinfo) {
+        return Some(
+            "a listing from /proc/vmallocinfo: areas of one moment, not events over time; 'vmalloc map' draws it",
+        );
     }
-    is_maps(first).then_some("a listing from /proc/*/maps: mappings of one moment, not events over time")
+    Margin::any(first, is_maps)
+        .then_some("a listing from /proc/*/maps: mappings of one moment, not events over time")
 }
 
 /// `0xffffc90000000000-0xffffc90000005000   20480 function+0x1/0x2 …`.
@@ -99,6 +115,35 @@ fn is_maps(line: &str) -> bool {
     let range = words.next().and_then(|word| word.split_once('-'));
     let rights = words.next().is_some_and(|word| word.len() == 4 && word.ends_with(['p', 's']));
     range.is_some_and(|(start, end)| hex(start) && hex(end)) && rights
+}
+
+/// Texts of the kernel without an event that is read.
+fn foreign_text(text: &str) -> Option<&'static str> {
+    let has = |is: fn(&str) -> bool| text.lines().any(is);
+    match () {
+        () if has(|line| line.contains(" vmalloc:") || line.contains(" percpu:")) => Some(
+            "the output of 'perf script', which is not read; 'trace-cmd record -e vmalloc' records the same events",
+        ),
+        () if has(is_latency) => Some(
+            "ftrace's latency format, which dumps in a kernel log have too; \
+             'echo 0 > /sys/kernel/tracing/options/latency-format' ends it",
+        ),
+        () if has(|line| line.contains("vmap allocation for size")) => {
+            Some("a kernel log with failed allocations, not events; 'vmalloc why' explains them")
+        }
+        () if has(|line| Margin::Time.strip(line) != line) => Some("a kernel log (dmesg), not events"),
+        () => None,
+    }
+}
+
+/// `# nop latency trace v1.1.5`, or `bash-157  1d..1. 9992079us+: alloc_vmap_area: …`.
+fn is_latency(line: &str) -> bool {
+    let is_time = |head: &str| {
+        let time = head.trim_end_matches([' ', '!', '+', '#', '*', '@', '$']);
+        time.strip_suffix("us").is_some_and(|time| time.ends_with(|c: char| c.is_ascii_digit()))
+    };
+    line.starts_with('#') && line.contains(" latency trace v")
+        || line.split_once(": ").is_some_and(|(head, _)| is_time(head))
 }
 
 fn unknown(text: &str) -> OpenError {
@@ -121,7 +166,25 @@ mod tests {
             ("damage\n1 brk(NULL) = 0x1000\n", Format::Strace),
             ("brk(NULL) = 0x1000", Format::Strace),
         ] {
-            assert_eq!(Format::of(head.as_bytes()).expect(head), format, "{head}");
+            let found = Format::of(head.as_bytes()).expect(head);
+            assert_eq!(found, (format, Margin::Nothing), "{head}");
+        }
+    }
+
+    #[test]
+    fn a_margin_of_all_lines_is_told_from_times_and_threads() {
+        let call = "brk(NULL) = 0x1000";
+        for (line, margin) in [
+            ("> > 17:12:01 CALL", Margin::Quote),
+            ("# 6517  1795256477.536862 CALL", Margin::Comment),
+            ("4:17:12:01 CALL", Margin::Number),
+            ("17:12:01 CALL", Margin::Nothing),
+            ("[    9.992079] CALL", Margin::Time),
+            ("[pid  6517] CALL", Margin::Nothing),
+        ] {
+            let head = format!("On Tuesday somebody wrote:\n{}\n", line.replace("CALL", call));
+            let found = Format::of(head.as_bytes()).expect(line);
+            assert_eq!(found, (Format::Strace, margin), "{line}");
         }
     }
 
@@ -134,6 +197,12 @@ mod tests {
             ("PERFILE2", "perf"),
             ("0x00000000e39d69e2-0x0000000090e6f64c   20480 irq_init+0xf4/0x130 vmap\n", "/proc/vmallocinfo"),
             ("7fb4e6b7b000-7fb4e6b87000 r-xp 00000000 00:00 0 [heap]\n", "/proc/*/maps"),
+            ("> 7fb4e6b7b000-7fb4e6b87000 r-xp 00000000 00:00 0 [heap]\n", "/proc/*/maps"),
+            ("  bash   157 [001]     9.992079: vmalloc:alloc_vmap_area: va_start: 1 size=1\n", "perf script"),
+            ("# tracer: nop\n#\n# nop latency trace v1.1.5 on 6.12\n", "latency format"),
+            ("[    1.5] bash-157       1d..1. 9992079us+: alloc_vmap_area: va_start: 1\n", "latency format"),
+            ("[    1.5] vmap allocation for size 4096 failed: use vmalloc=<size>\n", "'vmalloc why'"),
+            ("[    0.000000] Linux version 6.12\n", "dmesg"),
             ("once upon a time", "'once upon a time'"),
             ("\n\n", "no format"),
         ] {

@@ -8,10 +8,8 @@ use super::event::Event;
 use super::ftrace;
 use super::lines::Lines;
 use super::strace::Strace;
-use std::io::{self, BufRead, Cursor, Read};
-
-/// Bytes in which the format is looked for.
-const HEAD: u64 = 64 << 10;
+use crate::text::{self, Margin, Source};
+use std::io::{self, Read};
 
 /// Why a source is not read at all.
 #[derive(Debug, thiserror::Error)]
@@ -30,12 +28,11 @@ pub enum OpenError {
     Unknown(String),
 }
 
-type Source<'a> = Box<dyn BufRead + 'a>;
-
 /// A trace. As an iterator it gives its events, and damage between them.
 pub struct Reader<'a> {
     compression: Compression,
     format: Format,
+    margin: Margin,
     account: Account,
     body: Body<'a>,
 }
@@ -52,26 +49,15 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// [`OpenError`] when nothing can be read, or it is not a trace.
     pub fn open(source: impl Read + 'a) -> Result<Self, OpenError> {
-        let (compression, mut source) = decompress::open(source)?;
-        let mut head = Vec::new();
-        // An error ends the head only; it is met again behind it, where it is counted.
-        let read = source.by_ref().take(HEAD).read_to_end(&mut head);
-        if let Err(error) = &read
-            && head.is_empty()
-        {
-            return Err(io::Error::new(error.kind(), error.to_string()).into());
-        }
-        let format = Format::of(whole_lines(&head))?;
-        let source: Source<'a> = match read {
-            Ok(_) => Box::new(Cursor::new(head).chain(source)),
-            Err(error) => Box::new(Cursor::new(head).chain(Failed(Some(error)))),
-        };
+        let (compression, source) = decompress::open(source)?;
+        let (head, source) = text::peek(source)?;
+        let (format, margin) = Format::of(&head)?;
         let body = match format {
             Format::Compact => Body::Compact(Blocks::new(source)),
             Format::Ftrace => Body::Ftrace(Lines::new(source)),
             Format::Strace => Body::Strace(Lines::new(source), Strace::default()),
         };
-        Ok(Self { compression, format, account: Account::default(), body })
+        Ok(Self { compression, format, margin, account: Account::default(), body })
     }
 
     /// How it was compressed.
@@ -93,20 +79,11 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The head without the line that it cuts.
-fn whole_lines(head: &[u8]) -> &[u8] {
-    let cut = head.len() as u64 == HEAD;
-    match head.iter().rposition(|&byte| byte == b'\n') {
-        Some(end) if cut => &head[..=end],
-        _ => head,
-    }
-}
-
 impl Iterator for Reader<'_> {
     type Item = Result<Event, Damage>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let account = &mut self.account;
+        let (account, margin) = (&mut self.account, self.margin);
         match &mut self.body {
             Body::Compact(blocks) => {
                 let event = blocks.next()?;
@@ -116,8 +93,12 @@ impl Iterator for Reader<'_> {
                 }
                 Some(event)
             }
-            Body::Ftrace(lines) => next_of(lines, account, ftrace::line),
-            Body::Strace(lines, strace) => next_of(lines, account, |line| strace.line(line)),
+            Body::Ftrace(lines) => next_of(lines, account, |line| ftrace::line(margin.strip(line))),
+            Body::Strace(lines, strace) => {
+                let event = next_of(lines, account, |line| strace.line(margin.strip(line)));
+                account.spaces = strace.spaces();
+                event
+            }
         }
     }
 }
@@ -144,26 +125,10 @@ fn next_of(
     }
 }
 
-/// A source that fails.
-struct Failed(Option<io::Error>);
-
-impl Read for Failed {
-    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
-        self.0.take().map_or(Ok(0), Err)
-    }
-}
-
-impl BufRead for Failed {
-    fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        self.0.take().map_or(Ok(&[]), Err)
-    }
-
-    fn consume(&mut self, _: usize) {}
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::Failed;
 
     const FREE: &str =
         "  a-1 [000] ..... 1.0: free_vmap_area_noflush: va_start=0x1000 nr_lazy=7 nr_lazy_max=1\n";
@@ -185,6 +150,7 @@ mod tests {
             damaged: 1,
             first_damages: vec![damage],
             lost: 5,
+            spaces: 0,
         };
         assert_eq!(reader.account(), &expected);
         assert!(reader.account().adds_up());

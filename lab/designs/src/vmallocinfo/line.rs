@@ -22,8 +22,8 @@ const KINDS: [&str; 16] = [
     "uninitialized",
 ];
 
-/// Reads `text`; what is wrong with it otherwise.
-pub(super) fn parse(line: u64, text: &str) -> Result<Entry, &'static str> {
+/// Reads `text`. Returns the area and the first word that is not known, or the fault.
+pub(super) fn parse(line: u64, text: &str) -> Result<(Entry, Option<String>), &'static str> {
     let mut words = text.split_ascii_whitespace();
     let range = words.next().ok_or("it is empty")?;
     let (start, end) = range.split_once('-').ok_or("it has no range")?;
@@ -31,13 +31,16 @@ pub(super) fn parse(line: u64, text: &str) -> Result<Entry, &'static str> {
     let end = address(end).ok_or("it has no end address")?;
     let bytes = words.next().and_then(|word| word.parse().ok()).ok_or("it has no size")?;
     let mut entry = Entry { line, start, end, bytes, caller: None, kind: String::new(), pages: None };
+    let mut unknown = None;
     for (index, word) in words.enumerate() {
-        entry.word(index, word)?;
+        if entry.word(index, word)? == Word::Unknown {
+            unknown.get_or_insert_with(|| word.to_owned());
+        }
     }
     if entry.kind.is_empty() {
         entry.kind.push_str("unknown");
     }
-    Ok(entry)
+    Ok((entry, unknown))
 }
 
 /// `0x` and up to 16 digits. Before the kernel has random numbers it prints a word instead, which
@@ -51,18 +54,23 @@ fn address(word: &str) -> Option<u64> {
     digits.bytes().all(|byte| byte.is_ascii_hexdigit()).then(|| u64::from_str_radix(digits, 16).ok())?
 }
 
+/// The two sorts of words: those that kernels print, and others.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Word {
+    Known,
+    Unknown,
+}
+
 impl Entry {
-    /// Takes the word of this place behind the size.
-    fn word(&mut self, index: usize, word: &str) -> Result<(), &'static str> {
+    /// Takes the word of this place behind the size. A word that is not known is part of the kind:
+    /// vendors have kinds of their own.
+    fn word(&mut self, index: usize, word: &str) -> Result<Word, &'static str> {
         if let Some((key, value)) = word.split_once('=') {
             if key == "pages" {
                 self.pages = Some(value.parse().map_err(|_| "its number of pages is none")?);
             }
         } else if KINDS.contains(&word) {
-            if !self.kind.is_empty() {
-                self.kind.push(' ');
-            }
-            self.kind.push_str(word);
+            self.add_kind(word);
         } else if index == 0 {
             // How our own listing says that there is none.
             self.caller = (word != "-").then(|| word.to_owned());
@@ -71,8 +79,16 @@ impl Entry {
             caller.push(' ');
             caller.push_str(word);
         } else {
-            return Err("it has a word too many");
+            self.add_kind(word);
+            return Ok(Word::Unknown);
         }
-        Ok(())
+        Ok(Word::Known)
+    }
+
+    fn add_kind(&mut self, word: &str) {
+        if !self.kind.is_empty() {
+            self.kind.push(' ');
+        }
+        self.kind.push_str(word);
     }
 }

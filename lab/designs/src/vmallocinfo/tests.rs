@@ -67,27 +67,74 @@ fn windows_are_strips_of_their_own() {
     assert_eq!(areas, info.entries.len());
 }
 
+/// The remarks in words.
+fn told(remarks: &[Remark]) -> Vec<(u64, String)> {
+    remarks.iter().map(|remark| (remark.line, remark.reason.to_string())).collect()
+}
+
 #[test]
 fn damaged_lines_are_told_by_number_and_skipped() {
     let good = "0xffffc90000020000-0xffffc90000025000 20480 f+0x1/0x2 pages=4 vmalloc";
     let text = format!(
-        "{good}\nnonsense\n{good}\n0xffffc90000020000-0xffffc90000026000 20480 f\n0xffffc90000020000-0x 3\n\
-         +0x1-0x2 3\n0x1-0x2 many\n{good} pages=x\n{good} more words\n0x1ffffc90000020000-0x2 1 f\n"
+        "{good}\nnonsense\n{}\n0xffffc90000020000-0xffffc90000026000 20480 f\n0xffffc90000020000-0x 3\n\
+         +0x1-0x2 3\n0x1-0x2 many\n{good} pages=x\n{good}\n0x1ffffc90000020000-0x2 1 f\n",
+        good.replace("c900", "c901"),
     );
-    let told: Vec<_> = read(&text).damaged.iter().map(|it| (it.line, it.reason)).collect();
-    assert_eq!(
-        told,
-        [
-            (2, "it has no range"),
-            (4, "the size is not that of the range"),
-            (5, "it has no end address"),
-            (6, "it begins with no address"),
-            (7, "it has no size"),
-            (8, "its number of pages is none"),
-            (9, "it has a word too many"),
-            (10, "it begins with no address"),
-        ]
+    let info = read(&text);
+    let expected = [
+        (2, "it has no range"),
+        (4, "the size is not that of the range"),
+        (5, "it has no end address"),
+        (6, "it begins with no address"),
+        (7, "it has no size"),
+        (8, "its number of pages is none"),
+        (9, "it repeats line 1"),
+        (10, "it begins with no address"),
+    ];
+    assert_eq!(told(&info.damaged), expected.map(|(line, reason)| (line, reason.to_owned())));
+    assert_eq!((info.entries.len(), info.doubtful.len()), (2, 0));
+}
+
+/// Each range and size is valid, so the area counts.
+#[test]
+fn unknown_words_are_part_of_the_kind() {
+    let info = read(
+        "0xc0000000-0xc7a00000 127926272 map_lowmem+0x0/0x240 phys=80000000 lowmem\n\
+         0xc7c00000-0xc7c02000 8192 of_iomap+0x28/0x34 phys=f9000000 ioremap sealed # mine\n",
     );
+    let kinds: Vec<_> = info.entries.iter().map(|entry| &*entry.kind).collect();
+    assert_eq!((kinds, info.damaged.len()), (vec!["lowmem", "ioremap sealed # mine"], 0));
+    let words = ["the word 'lowmem' is not known", "the word 'sealed' is not known"];
+    assert_eq!(told(&info.doubtful), [(1, words[0].to_owned()), (2, words[1].to_owned())]);
+    assert_eq!((info.entries[0].class(), info.entries[1].class()), (Class::Other, Class::Ioremap));
+}
+
+#[test]
+fn a_line_that_repeats_or_overlaps_an_earlier_one_is_told() {
+    for text in [REAL, HASHED] {
+        let (once, twice) = (read(text), read(&text.repeat(2)));
+        assert_eq!((&twice.entries, twice.damaged.len()), (&once.entries, once.entries.len()));
+        assert_eq!(twice.damaged[0].reason, Fault::Repeats(1));
+    }
+    let info = read(
+        "0x9000-0xa000 4096 a vmap\n0x1000-0x8000 28672 b vmap\n0x2000-0x3000 4096 c vmap\n\
+         0x7000-0x9000 8192 d vmap\n0x2000-0x3000 4096 c vmap lowmem\n0x2000-0x3000 4096 c vmap\n",
+    );
+    let overlaps = |line| format!("it overlaps line {line}");
+    assert_eq!(told(&info.doubtful)[..2], [(3, overlaps(2)), (4, overlaps(2))]);
+    assert_eq!((info.entries.len(), told(&info.damaged)), (5, vec![(6, "it repeats line 3".to_owned())]));
+}
+
+#[test]
+fn a_margin_is_no_part_of_a_line() {
+    let quoted = |margin: &dyn Fn(usize) -> String| -> String {
+        REAL.lines().enumerate().map(|(index, line)| format!("{}{line}\n", margin(index))).collect()
+    };
+    let margins: [&dyn Fn(usize) -> String; 4] =
+        [&|_| "> ".into(), &|_| "# ".into(), &|line| format!("{}:", line + 1), &|_| "[   12.345678] ".into()];
+    for margin in margins {
+        assert_eq!(read(&quoted(margin)), read(REAL), "{}", margin(0));
+    }
 }
 
 #[test]

@@ -5,8 +5,9 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use std::io::Read;
 use std::sync::atomic::AtomicU64;
+use vmalloc::PageRange;
 use vmalloc_lab::designs::Name;
-use vmalloc_lab::replay::{Compiler, Mode, Outcome, Purges, Script, Tally, replay};
+use vmalloc_lab::replay::{Compiler, Mode, Outcome, Purges, Script, Tally, TooMuch, replay};
 use vmalloc_lab::trace::compact::Writer;
 use vmalloc_lab::trace::{
     Account, Compression, Damage, Event, Format, Kind, OpenError, Place, Reader, Reason,
@@ -27,12 +28,16 @@ fn events(bytes: &[u8]) -> (Vec<Event>, Account) {
     (events, reader.account().clone())
 }
 
-fn script(events: &[Event], purges: Purges) -> Script {
+fn compiled(events: &[Event], purges: Purges) -> Result<Script, TooMuch> {
     let mut compiler = Compiler::new(purges);
-    events.iter().for_each(|event| compiler.push(event).expect("short"));
+    events.iter().try_for_each(|event| compiler.push(event))?;
     let script = compiler.finish();
     assert!(script.tally().adds_up());
-    script
+    Ok(script)
+}
+
+fn script(events: &[Event], purges: Purges) -> Script {
+    compiled(events, purges).expect("short")
 }
 
 fn played(script: &Script, design: Name, mode: Mode) -> Outcome {
@@ -164,6 +169,59 @@ fn listings_are_no_traces_and_the_message_says_so() {
     assert!(error.to_string().contains("/proc/vmallocinfo"), "{error}");
 }
 
+/// The most bytes of memory that this process ever had.
+fn peak_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a line of it");
+    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
+}
+
+/// One line took 22 GiB, and the machine's last memory.
+#[test]
+fn numbers_of_a_trace_take_no_memory() {
+    vmalloc_harness::in_own_process(|| {
+        let limit = rustix::process::Rlimit { current: Some(2 << 30), maximum: Some(2 << 30) };
+        rustix::process::setrlimit(rustix::process::Resource::As, limit).expect("a lower limit");
+        let before = peak_bytes();
+        let map = |bytes: u64, at: u64| {
+            format!("1 mmap(NULL, {bytes}, PROT_NONE, MAP_PRIVATE|MAP_ANONYMOUS, -1, 0) = {at:#x}\n")
+        };
+        let heap =
+            "1 brk(NULL) = 0x1000\n1 brk(0x7ffffffffffff000) = 0x7ffffffffffff000\n1 brk(0x2000) = 0x2000\n";
+        let whole = "  a-4294967295 [4294967295] ..... 1.0: alloc_vmap_area: va_start: 4096 size=9223372036854771712 \
+                     align=9223372036854775808 vstart=0x1000 vend=0xffffffffffffffff failed=0\n";
+        for text in [
+            map((1 << 63) - 4096, 0x1000),
+            map(1 << 54, 0x1000) + &map(1 << 54, 0x100_0000_0000_0000),
+            heap.to_owned(),
+            whole.to_owned(),
+        ] {
+            let (events, _) = events(text.as_bytes());
+            for &design in Name::ALL {
+                played(&script(&events, Purges::Own), design, Mode::OneThread);
+                let took = (peak_bytes() - before) >> 20;
+                assert!(took < 256, "{took} MiB for {design:?} and {text}");
+            }
+        }
+    });
+}
+
+/// A hundred of them took a minute of the design `nodes`.
+#[test]
+fn a_trace_of_more_windows_than_kernels_have_is_refused() {
+    let area = |number: u64| {
+        let start = number << 30;
+        let within = PageRange::new(start, start + 100);
+        let kind = Kind::Alloc { start, pages: 1, align: 1, within };
+        Event { time_ns: None, cpu: 127, task: 1, kind }
+    };
+    let areas: Vec<_> = (1..=17).map(area).collect();
+    assert_eq!(compiled(&areas, Purges::Own).err(), Some(TooMuch::Windows));
+    for &design in Name::ALL {
+        played(&script(&areas[..16], Purges::Own), design, Mode::OneThread);
+    }
+}
+
 /// Lines of a trace with some of them changed.
 fn mangled(text: &[u8], changes: &[(usize, u8, u8)]) -> Vec<u8> {
     let mut bytes = text.to_vec();
@@ -200,7 +258,9 @@ fn check(bytes: &[u8]) -> Result<(), TestCaseError> {
         let lines = bytes.split_inclusive(|&byte| byte == b'\n').count() as u64;
         prop_assert_eq!(account.total, lines);
     }
-    played(&script(&found, Purges::Trace), Name::Vmalloc, Mode::OneThread);
+    if let Ok(script) = compiled(&found, Purges::Trace) {
+        played(&script, Name::Vmalloc, Mode::OneThread);
+    }
     Ok(())
 }
 

@@ -30,8 +30,8 @@ pub fn space(options: vmalloc_linux::Options) -> Option<Arc<Space<Linux>>> {
 }
 
 pub fn pool(options: Options) -> Arc<Pool> {
-    let options = vmalloc_linux::Options::new().max_bytes(1 << (usize::BITS / 2 + 12)).without_huge_pages();
-    let space = open(options, Config::default()).unwrap();
+    let addresses = vmalloc_linux::Options::new().max_bytes(1 << (usize::BITS / 2 + 12)).without_huge_pages();
+    let space = open(addresses, Config::default()).unwrap();
     Arc::new(Slots::new(space, options).unwrap())
 }
 

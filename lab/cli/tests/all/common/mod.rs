@@ -1,7 +1,8 @@
 //! Running the program.
 
 use serde_json::Value;
-use std::process::{Command, Output};
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
 
 /// The program, to be run with the words of `line`.
 pub(crate) fn vmalloc(line: &str) -> Command {
@@ -13,6 +14,15 @@ pub(crate) fn vmalloc(line: &str) -> Command {
 /// Runs the program with the words of `line`.
 pub(crate) fn run(line: &str) -> Output {
     vmalloc(line).output().expect("the program was built")
+}
+
+/// Runs the program on `input` as stdin.
+pub(crate) fn piped(line: &str, input: impl AsRef<[u8]>) -> Output {
+    let mut command = vmalloc(line);
+    let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the program");
+    child.stdin.take().expect("a pipe").write_all(input.as_ref()).expect("a reader");
+    child.wait_with_output().expect("an end")
 }
 
 /// Runs the program, which must succeed, and returns its text.

@@ -16,14 +16,18 @@
 //!   half is printed: `munmap` is an event at its first half, all others, whose results are needed, at their second. The
 //!   other half is a known line.
 //! - Exits, signals, notes of strace and other calls are known lines.
+//! - A log may have the calls of several processes, each in a space of its own. The spaces are
+//!   counted ([`spaces`]), and their addresses are not told apart.
 
 mod call;
 mod prefix;
+mod spaces;
 
 use super::account::{Known, Reason};
 use super::event::{Event, Kind};
 use call::Call;
 use prefix::Prefix;
+use spaces::Spaces;
 use std::collections::HashMap;
 
 /// Calls whose second half is waited for, and tasks that are told apart by number, at most: threads
@@ -37,6 +41,7 @@ pub(super) struct Strace {
     halves: HashMap<u32, Half>,
     /// The tasks in order of appearance.
     cpus: HashMap<u32, u32>,
+    spaces: Spaces,
 }
 
 #[derive(Debug)]
@@ -60,15 +65,26 @@ impl Strace {
             return Ok(Err(Known::Header));
         }
         let (prefix, rest) = Prefix::split(line);
+        let task = prefix.task;
         let kind = match form(rest).ok_or(Reason::Strange)? {
             Form::Other => None,
-            Form::Whole { name, arguments, result } => call::kind(&Call { name, arguments, result })?,
-            Form::First { name, arguments } => self.first(prefix.task, name, arguments)?,
-            Form::Second { name, rest } => self.second(prefix.task, name, rest)?,
+            Form::Whole { name, arguments, result } => self.call(task, &Call { name, arguments, result })?,
+            Form::First { name, arguments } => self.first(task, name, arguments)?,
+            Form::Second { name, rest } => self.second(task, name, rest)?,
         };
         let Some(kind) = kind else { return Ok(Err(Known::Other)) };
-        let cpu = self.cpu(prefix.task);
-        Ok(Ok(Event { time_ns: prefix.time_ns, cpu, task: prefix.task, kind }))
+        self.spaces.event(task, kind);
+        Ok(Ok(Event { time_ns: prefix.time_ns, cpu: self.cpu(task), task, kind }))
+    }
+
+    /// Returns how many address spaces the calls so far are of.
+    pub(super) fn spaces(&self) -> u64 {
+        self.spaces.count()
+    }
+
+    fn call(&mut self, task: u32, call: &Call<'_>) -> Result<Option<Kind>, Reason> {
+        self.spaces.call(task, call);
+        call::kind(call)
     }
 
     fn cpu(&mut self, task: u32) -> u32 {
@@ -88,17 +104,24 @@ impl Strace {
     }
 
     fn second(&mut self, task: u32, name: &str, rest: &str) -> Result<Option<Kind>, Reason> {
-        if !call::is_known(name) {
+        if !is_read(name) {
             return Ok(None);
         }
-        let half = self.halves.remove(&task).filter(|half| half.name == name).ok_or(Reason::Orphan)?;
+        let Some(half) = self.halves.remove(&task).filter(|half| half.name == name) else {
+            return if call::is_known(name) { Err(Reason::Orphan) } else { Ok(None) };
+        };
         let (arguments, result) = split_result(rest).ok_or(Reason::Field("result"))?;
         if name == "munmap" {
             return Ok(None);
         }
         let arguments = half.arguments + arguments;
-        call::kind(&Call { name, arguments: &arguments, result })
+        self.call(task, &Call { name, arguments: &arguments, result })
     }
+}
+
+/// Returns true if the arguments and the result of a call matter.
+fn is_read(name: &str) -> bool {
+    call::is_known(name) || spaces::is_known(name)
 }
 
 fn form(line: &str) -> Option<Form<'_>> {
@@ -116,11 +139,12 @@ fn form(line: &str) -> Option<Form<'_>> {
     if let Some(arguments) = rest.trim_end().strip_suffix("<unfinished ...>") {
         return Some(Form::First { name, arguments: arguments.trim_end() });
     }
-    if !call::is_known(name) {
-        return Some(Form::Other);
+    match split_result(rest) {
+        _ if !is_read(name) => Some(Form::Other),
+        Some((arguments, result)) => Some(Form::Whole { name, arguments, result }),
+        // `clone(child_stack=NULL, flags=…strace: Process 7 attached`: the second half is whole.
+        None => spaces::is_known(name).then_some(Form::First { name, arguments: rest }),
     }
-    let (arguments, result) = split_result(rest)?;
-    Some(Form::Whole { name, arguments, result })
 }
 
 /// Splits `arguments) = result`.
@@ -139,8 +163,16 @@ fn is_note(line: &str) -> bool {
         || line.strip_prefix("Process ").is_some_and(|rest| {
             [" attached", " detached", " resumed", " suspended"].iter().any(|what| rest.contains(what))
         })
-        // Frames of a stack, with `-k`.
-        || line.starts_with("> ")
+        || is_frame(line)
+}
+
+/// `> /usr/lib/libc.so.6(mmap64+0x1) [0x1]`: a frame of a stack, with `-k`. Without the mark if the
+/// text is quoted, whose mark is the same.
+fn is_frame(line: &str) -> bool {
+    let address = line.trim_end().strip_suffix(']').and_then(|line| line.rsplit_once(" [0x"));
+    address.is_some_and(|(place, digits)| {
+        place.ends_with(')') && !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_hexdigit())
+    })
 }
 
 #[cfg(test)]

@@ -88,6 +88,7 @@ fn lines_of_other_kinds_are_recognized() {
         "7 exit_group(0) = ?",
         "7 munmap(0x1000, 4096) = ?",
         " > /usr/lib/libc.so.6(mmap64+0x1) [0x1]",
+        " > /usr/bin/true() [0x11fe]",
     ] {
         assert_eq!(Strace::default().line(line), Ok(Err(Known::Other)), "{line}");
     }
@@ -98,6 +99,7 @@ fn lines_of_other_kinds_are_recognized() {
 fn damage_names_the_wrong_field() {
     for (line, reason) in [
         ("hello", Reason::Strange),
+        ("> munmap(0x7f0000000000, 139264) = 0", Reason::Strange),
         ("7 mmap", Reason::Strange),
         ("7 mmap(NULL, 4096", Reason::Strange),
         ("7 mmap(NULL, 4096) = 0x1000", Reason::Field("offset")),

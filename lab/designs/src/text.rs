@@ -1,0 +1,135 @@
+//! Texts as people pass them on: quoted in a mail, numbered by grep, cut out of a log.
+//!
+//! The characters that such a text has before each line are its [`Margin`]. A reader looks at the
+//! beginning, reads it under each margin in turn, and uses the one that explains most lines.
+
+use std::io::{self, BufRead, Cursor, Read};
+
+/// Bytes of the beginning.
+const HEAD: u64 = 64 << 10;
+
+/// A text that is being read.
+pub(crate) type Source<'a> = Box<dyn BufRead + 'a>;
+
+/// Reads the beginning of a text; returns it, and the whole text.
+///
+/// # Errors
+/// When nothing at all can be read. A later error is met again where it was.
+pub(crate) fn peek(mut source: Source<'_>) -> io::Result<(Vec<u8>, Source<'_>)> {
+    let mut head = Vec::new();
+    let whole: Source<'_> = match source.by_ref().take(HEAD).read_to_end(&mut head) {
+        Ok(_) => Box::new(Cursor::new(head.clone()).chain(source)),
+        Err(error) if head.is_empty() => return Err(error),
+        Err(error) => Box::new(Cursor::new(head.clone()).chain(Failed(Some(error)))),
+    };
+    // The line that the end of the beginning cuts is none.
+    if head.len() as u64 == HEAD
+        && let Some(end) = head.iter().rposition(|&byte| byte == b'\n')
+    {
+        head.truncate(end + 1);
+    }
+    Ok((head, whole))
+}
+
+/// A source that fails.
+pub(crate) struct Failed(pub(crate) Option<io::Error>);
+
+impl Read for Failed {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        self.0.take().map_or(Ok(0), Err)
+    }
+}
+
+impl BufRead for Failed {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.0.take().map_or(Ok(&[]), Err)
+    }
+
+    fn consume(&mut self, _: usize) {}
+}
+
+/// The characters that a text has before each line. A line without them is read as it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Margin {
+    Nothing,
+    /// `> `, or `>> `, or `> > `: quoted.
+    Quote,
+    /// `# `.
+    Comment,
+    /// `12:` or `12<tab>`: numbered.
+    Number,
+    /// `[   12.345678] `: from a kernel's log.
+    Time,
+}
+
+impl Margin {
+    const ALL: [Self; 5] = [Self::Nothing, Self::Quote, Self::Comment, Self::Number, Self::Time];
+
+    /// Returns the margin with the highest score; of equal ones the first.
+    pub(crate) fn best(score: impl Fn(Self) -> u64) -> Self {
+        // Of equal ones the last is the greatest.
+        Self::ALL.into_iter().rev().max_by_key(|&margin| score(margin)).unwrap_or(Self::Nothing)
+    }
+
+    /// Returns true if `is` holds for the line under any margin.
+    pub(crate) fn any(line: &str, is: impl Fn(&str) -> bool) -> bool {
+        Self::ALL.iter().any(|margin| is(margin.strip(line)))
+    }
+
+    /// Returns the line without its margin.
+    pub(crate) fn strip(self, line: &str) -> &str {
+        self.behind(line).unwrap_or(line)
+    }
+
+    fn behind(self, line: &str) -> Option<&str> {
+        let begin = line.trim_start();
+        match self {
+            Self::Nothing => None,
+            Self::Quote => begin.starts_with('>').then(|| begin.trim_start_matches(['>', ' '])),
+            Self::Comment => begin.strip_prefix('#').map(|rest| rest.strip_prefix(' ').unwrap_or(rest)),
+            Self::Number => {
+                let rest = begin.trim_start_matches(|c: char| c.is_ascii_digit());
+                rest.strip_prefix([':', '\t']).filter(|_| rest.len() < begin.len())
+            }
+            Self::Time => {
+                let (time, rest) = begin.strip_prefix('[')?.split_once("] ")?;
+                let (whole, part) = time.trim_start().split_once('.')?;
+                let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+                (digits(whole) && digits(part)).then_some(rest)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_margin_is_stripped_where_a_line_has_it() {
+        for (margin, line, rest) in [
+            (Margin::Nothing, "> x", "> x"),
+            (Margin::Quote, "> x", "x"),
+            (Margin::Quote, " >> > x > y", "x > y"),
+            (Margin::Quote, "x", "x"),
+            (Margin::Comment, "# x", "x"),
+            (Margin::Comment, "#x", "x"),
+            (Margin::Comment, "# # x", "# x"),
+            (Margin::Number, "12:x", "x"),
+            (Margin::Number, "    12\t  x", "  x"),
+            (Margin::Number, ":x", ":x"),
+            (Margin::Number, "12 x", "12 x"),
+            (Margin::Time, "[    1.25] x", "x"),
+            (Margin::Time, "[pid 7] x", "[pid 7] x"),
+            (Margin::Time, "[.] x", "[.] x"),
+        ] {
+            assert_eq!(margin.strip(line), rest, "{margin:?}: {line}");
+        }
+    }
+
+    #[test]
+    fn the_first_of_equally_good_margins_is_taken() {
+        assert_eq!(Margin::best(|_| 7), Margin::Nothing);
+        assert_eq!(Margin::best(|margin| (margin == Margin::Number).into()), Margin::Number);
+    }
+}
