@@ -417,12 +417,13 @@ const char *vmalloc_version_text(void);
 typedef struct vmalloc_options {
     /* `sizeof(vmalloc_options)`: `VMALLOC_OPTIONS_INIT` sets it. */
     size_t size;
-    /* Addresses to reserve, in bytes: 64 TiB by default. Where that is refused, a half, a quarter
-       ... of it. */
+    /* Addresses to reserve, in bytes: by default a 256th of those that are left, up to 1 TiB.
+       Where that is refused, a half, a quarter ... of it. */
     size_t max_bytes;
     /* The least addresses to reserve: 16 MiB by default. */
     size_t min_bytes;
-    /* Addresses for pages that can be mapped several times: 64 GiB by default. */
+    /* Addresses for pages that can be mapped several times: by default a 1024th of those that are
+       left, up to 64 GiB. */
     size_t frame_bytes;
     /* Memory of unmapped areas that is kept for new ones, with userfault guards: 64 MiB by
        default. */
