@@ -36,7 +36,7 @@ pub struct vmalloc_area {
     pub size: usize,
     /// The address of its first byte.
     pub addr: usize,
-    /// Bytes asked for, as far as that was noted, or those of its pages.
+    /// The bytes of its pages.
     pub bytes: usize,
     /// Its pages, without the guard.
     pub pages: u64,

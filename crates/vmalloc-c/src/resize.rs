@@ -25,7 +25,8 @@ pub unsafe extern "C" fn vmalloc_realloc(
 }
 
 /// Makes memory of `vmalloc_alloc` meet a request: its size and alignment. With `VMALLOC_ZERO` new
-/// bytes are zero. Tag and guard stay. See `vmalloc_realloc`.
+/// pages are zero: those behind the old `vmalloc_usable_size`. Tag and guard stay. See
+/// `vmalloc_realloc`.
 ///
 /// # Safety
 /// That of `vmalloc_realloc`.

@@ -14,6 +14,8 @@ pub enum Layer {
     Map,
     /// `Space`: everything but real memory.
     Space,
+    /// The same, asked for sizes that are not whole pages.
+    OddSpace,
     /// The blocks of a space: slots for short mappings.
     Blocks,
 }
@@ -122,7 +124,7 @@ const HOLES: Setup = Setup::Holes { holes: 15_000 };
 
 /// Every workload, in the order of the tables.
 pub const ALL: &[Workload] = &{
-    use Layer::{Blocks, Map, Space};
+    use Layer::{Blocks, Map, OddSpace, Space};
     [
         on(
             Map,
@@ -186,6 +188,21 @@ pub const ALL: &[Workload] = &{
             large: true,
             ..on(Space, "W5-10M", steady(10_000_000, 10_000_000, PLAIN), "the same, 10,000,000 live")
         },
+        Workload {
+            guard: true,
+            ..on(
+                OddSpace,
+                "W1-odd",
+                (Setup::Empty, Cycle::Bounce(fixed(3))),
+                "11,051 bytes in 3 pages and a guard page, empty space",
+            )
+        },
+        on(
+            OddSpace,
+            "W5-odd",
+            steady(100_000, 400_000, PLAIN),
+            "100,000 live areas of 1…64 pages less 1,237 bytes, replaced at random",
+        ),
         on(Space, "W6", (Setup::Empty, Cycle::Bounce(ALIGNED)), "1…10 pages, alignment 2^0…2^9, empty space"),
         on(Space, "W6b", steady(10_000, 20_000, ALIGNED), "the same among 10,000 live, replaced at random"),
         on(Map, "W7-start", find(Cycle::FindStart), "find by first page, 100,000 live"),

@@ -30,9 +30,9 @@ pub(crate) fn overcommit_is_strict() -> bool {
 /// Returns the bytes of addresses that the processor and the kernel give a program.
 pub(crate) fn machine_bytes() -> u64 {
     // SAFETY: it reads a word that the kernel has written at the start.
-    let highest = unsafe { libc::getauxval(libc::AT_EXECFN) };
+    let highest = unsafe { libc::getauxval(libc::AT_EXECFN) } as usize;
     // The name of the program lies at the end of the first stack, just below the last address.
-    if highest == 0 { 1 << (usize::BITS - 1) } else { (u64::from(highest) + 1).next_power_of_two() }
+    if highest == 0 { 1 << (usize::BITS - 1) } else { (highest as u64 + 1).next_power_of_two() }
 }
 
 /// Returns `vm.max_map_count`: how many mappings a program may have.

@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn flat_arrays_answer_as_chunks_do() {
         for mut chunks in [Chunks::<AtomicU64, SIZE>::default(), Chunks::flat(Lent::leaked(3 * SIZE))] {
-            let is_flat = chunks.flat.len() != 0;
+            let is_flat = !chunks.flat.is_empty();
             let (far, beyond) = (SIZE * TABLE, SIZE * FAR);
             let reached = [0, 5, 23, 24, far - 1, far, far + SIZE, beyond - 1, beyond, 3 * beyond];
             assert!(is_flat || chunks.get(0).is_none(), "nothing is there yet");

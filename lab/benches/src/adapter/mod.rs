@@ -35,6 +35,12 @@ pub fn each(workload: &Workload, visitor: &mut impl Visitor) {
             return visitor.visit::<Noop>();
         }
         Layer::Map => visitor.visit::<Map>(),
+        // The others round as the caller does.
+        Layer::OddSpace => {
+            visitor.visit::<OurSpace<true, Caller<FutexLock, FirstCpu>, true>>();
+            visitor.visit::<OurSpace<false, Caller<FutexLock, FirstCpu>, true>>();
+            return visitor.visit::<Noop>();
+        }
         Layer::Space => {
             visitor.visit::<OurSpace<true, Caller<FutexLock, FirstCpu>>>();
             visitor.visit::<OurSpace<false, Caller<FutexLock, FirstCpu>>>();

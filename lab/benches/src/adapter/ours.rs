@@ -44,10 +44,14 @@ impl Ranges for Map {
 }
 
 /// The whole space: locks, reuse of areas that kept their pages if `RETAIN` (as many as is the
-/// default), or else lazy free and purge, by the callers or a thread.
-pub struct OurSpace<const RETAIN: bool, H>(H);
+/// default), or else lazy free and purge, by the callers or a thread. If `ODD`, a request is some
+/// bytes smaller than its pages.
+pub struct OurSpace<const RETAIN: bool, H, const ODD: bool = false>(H);
 
-impl<const RETAIN: bool, H: House> Ranges for OurSpace<RETAIN, H> {
+/// Bytes that a request of an odd size lacks to whole pages.
+const LACKING: u64 = 1237;
+
+impl<const RETAIN: bool, H: House, const ODD: bool> Ranges for OurSpace<RETAIN, H, ODD> {
     type Handle = usize;
     const NAME: &'static str = if RETAIN { H::NAMES[0] } else { H::NAMES[1] };
     const ALIGNS: bool = true;
@@ -61,7 +65,8 @@ impl<const RETAIN: bool, H: House> Ranges for OurSpace<RETAIN, H> {
 
     #[inline]
     fn allocate(&mut self, pages: u64, align: u64) -> usize {
-        let request = Request::new((pages << PAGE_SHIFT) as usize).align((align << PAGE_SHIFT) as usize);
+        let bytes = (pages << PAGE_SHIFT) - if ODD { LACKING } else { 0 };
+        let request = Request::new(bytes as usize).align((align << PAGE_SHIFT) as usize);
         self.0.raw().alloc(&request).expect("space for every workload")
     }
 

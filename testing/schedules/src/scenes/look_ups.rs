@@ -42,14 +42,17 @@ pub fn seqlock_read_is_consistent() {
     world.finish();
 }
 
-/// Checks that all of `info` is of one of the areas that [`kinds_of_areas`] makes.
+/// Checks that all of `info` is of one of the areas that the scenes below make. None of one page
+/// has neither a tag nor a guard of its own.
 fn assert_of_one_area(info: AreaInfo) {
     let seen = (info.bytes, info.pages, info.guard, info.tag);
     let known = [
         (World::PAGE, 1, false, None),
-        (World::PAGE - 96, 1, true, None),
-        (World::PAGE - 8, 1, true, Some("odd".into())),
+        (World::PAGE, 1, true, Some("even".into())),
+        (World::PAGE, 1, true, Some("odd".into())),
         (2 * World::PAGE, 2, true, None),
+        (World::PAGE, 1, true, Some("grows".into())),
+        (2 * World::PAGE, 2, true, Some("grows".into())),
     ];
     assert!(known.contains(&seen), "a mixture: {info:?}");
 }
@@ -59,9 +62,9 @@ fn kinds_of_areas(world: &World) {
     let page = World::PAGE;
     let requests = [
         Request::new(page).without_guard(),
-        Request::new(page - 96),
+        Request::new(page).tag("even"),
         Request::new(2 * page),
-        Request::new(page - 8).tag("odd"),
+        Request::new(page).tag("odd"),
     ];
     for request in requests {
         let addr = world.raw().alloc(&request).expect("there is room");
@@ -93,7 +96,9 @@ pub fn found_with_its_own_annotation_when_reused() {
     let world = World::new(8, Config::default().cache_bytes(8 * World::PAGE).nodes(1));
     let reuse: fn(&World) = |world| {
         let page = World::PAGE;
-        for request in [Request::new(page - 8).tag("odd"), Request::new(page - 96), Request::new(2 * page)] {
+        for request in
+            [Request::new(page).tag("odd"), Request::new(page).tag("even"), Request::new(2 * page)]
+        {
             let addr = world.raw().alloc(&request).expect("there is room");
             assert!(world.free(addr));
         }
@@ -107,8 +112,8 @@ pub fn found_while_it_is_resized() {
     let world = World::new(8, Config::default().unmap_on_free().nodes(1));
     world.run([
         |world| {
-            let mut addr = world.raw().alloc(&Request::new(World::PAGE - 96)).expect("there is room");
-            for bytes in [2 * World::PAGE, World::PAGE - 96] {
+            let mut addr = world.raw().alloc(&Request::new(World::PAGE).tag("grows")).expect("there is room");
+            for bytes in [2 * World::PAGE, World::PAGE] {
                 // SAFETY: the area is this thread's.
                 addr = unsafe { world.raw().realloc(addr, &vmalloc::Request::new(bytes)) }
                     .expect("there is room");
