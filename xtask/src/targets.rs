@@ -83,7 +83,10 @@ pub(crate) fn run(words: Words) -> Result<()> {
     let (target, why) = REFUSED;
     match is_there(target)? {
         true => refused(target, why),
-        false => Ok(not_run(target)),
+        false => {
+            not_run(target);
+            Ok(())
+        }
     }
 }
 

@@ -620,7 +620,8 @@ void *vmalloc_realloc(struct vmalloc_space *space,
 
 /*
  * Makes memory of `vmalloc_alloc` meet a request: its size and alignment. With `VMALLOC_ZERO` new
- * bytes are zero. Tag and guard stay. See `vmalloc_realloc`.
+ * pages are zero: those behind the old `vmalloc_usable_size`. Tag and guard stay. See
+ * `vmalloc_realloc`.
  * Requires: That of `vmalloc_realloc`.
  */
 void *vmalloc_realloc_with(struct vmalloc_space *space,
@@ -686,7 +687,7 @@ typedef struct vmalloc_area {
     size_t size;
     /* The address of its first byte. */
     size_t addr;
-    /* Bytes asked for, as far as that was noted, or those of its pages. */
+    /* The bytes of its pages. */
     size_t bytes;
     /* Its pages, without the guard. */
     uint64_t pages;

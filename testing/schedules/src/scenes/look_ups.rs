@@ -96,8 +96,7 @@ pub fn found_with_its_own_annotation_when_reused() {
     let world = World::new(8, Config::default().cache_bytes(8 * World::PAGE).nodes(1));
     let reuse: fn(&World) = |world| {
         let page = World::PAGE;
-        for request in
-            [Request::new(page).tag("odd"), Request::new(page).tag("even"), Request::new(2 * page)]
+        for request in [Request::new(page).tag("odd"), Request::new(page).tag("even"), Request::new(2 * page)]
         {
             let addr = world.raw().alloc(&request).expect("there is room");
             assert!(world.free(addr));
