@@ -116,7 +116,7 @@ impl Leaves<'_, '_> {
         let [far, near, leaves, first, chunks, beyond] = self.outline.chunks;
         let number = index / leaves;
         let place = match number / chunks {
-            0 if number < first => nth(self.pointer(at(array, near)?)?, number, 8)?,
+            0 if number < first => nth(at(array, near)?, number, 8)?,
             0 => nth(self.pointer(at(array, far)?)?, number, 8)?,
             table if table < chunks => {
                 let tables = self.pointer(at(array, beyond)?)?;

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   flat   │ record│ record│ record│ …          the first records in one piece, where a platform lends that
-//!   near   │ chunk │ chunk │   –   │ …          the first chunks: one look at a table that is made when it is needed
-//!   far    │ chunk │   –   │ chunk │ …          the next ones: a larger table
+//!   near   │ chunk │ chunk │   –   │ …          the first chunks: one look at a table
+//!   far    │ chunk │   –   │ chunk │ …          the next ones: one look at a table that is made when it is needed
 //!   beyond │ table │   –   │ …                  all others: tables as large as the far one
 //!              └─► │ chunk │   –   │ …
 //! ```
@@ -38,7 +38,7 @@ type Beyond<T, const SIZE: usize> = [OnceBox<Table<T, SIZE, FAR>>; FAR];
 pub(crate) struct Chunks<T, const SIZE: usize> {
     far: OnceBox<Table<T, SIZE, FAR>>,
     beyond: OnceBox<Beyond<T, SIZE>>,
-    near: OnceBox<Table<T, SIZE, TABLE>>,
+    near: Table<T, SIZE, TABLE>,
     /// The records of the first chunks, or none. They stand in for those of `near`.
     flat: Lent<T>,
     /// The end of those that are in use. One thread at a time writes it.
@@ -50,7 +50,7 @@ impl<T: Record, const SIZE: usize> Default for Chunks<T, SIZE> {
         Self {
             far: OnceBox::new(),
             beyond: OnceBox::new(),
-            near: OnceBox::new(),
+            near: [const { OnceBox::new() }; TABLE],
             flat: Lent::default(),
             flat_end: Long::new(0),
         }
@@ -102,7 +102,7 @@ impl<T: Record, const SIZE: usize> Chunks<T, SIZE> {
     /// Returns what [`near`](Self::near) does where no records lie in one piece.
     #[inline(always)]
     pub(crate) fn near_chunk(&self, index: usize) -> Option<&T> {
-        Some(&self.near.get()?.get(index / SIZE)?.get()?[index % SIZE])
+        Some(&self.near.get(index / SIZE)?.get()?[index % SIZE])
     }
 
     /// Returns the record at `index`, if its chunk is there. O(1).
@@ -112,7 +112,7 @@ impl<T: Record, const SIZE: usize> Chunks<T, SIZE> {
             return Some(record);
         }
         let chunk = match index / SIZE {
-            chunk @ ..TABLE => &self.near.get()?[chunk],
+            chunk @ ..TABLE => &self.near[chunk],
             chunk @ ..FAR => &self.far.get()?[chunk],
             chunk => &self.beyond.get()?.get(chunk / FAR)?.get()?[chunk % FAR],
         };
@@ -128,7 +128,7 @@ impl<T: Record, const SIZE: usize> Chunks<T, SIZE> {
             return Ok(());
         }
         let place = match index / SIZE {
-            chunk @ ..TABLE => &self.near.get_or_try_init(array)?[chunk],
+            chunk @ ..TABLE => &self.near[chunk],
             chunk @ ..FAR => &self.far.get_or_try_init(array)?[chunk],
             chunk => {
                 let beyond = self.beyond.get_or_try_init(array)?;
@@ -140,12 +140,11 @@ impl<T: Record, const SIZE: usize> Chunks<T, SIZE> {
 
     /// Returns the bytes of the array and its chunks.
     pub(crate) fn bytes(&self) -> usize {
-        let (near, beyond) = (self.near.get(), self.beyond.get());
+        let beyond = self.beyond.get();
         let far = || self.far.get().into_iter().chain(beyond.into_iter().flatten().filter_map(OnceBox::get));
-        let chunks = far().flatten().chain(near.into_iter().flatten());
+        let chunks = far().flatten().chain(&self.near);
         let chunks = chunks.filter(|chunk| chunk.get().is_some()).count() * size_of::<[T; SIZE]>();
-        let tables = near.map_or(0, size_of_val) + beyond.map_or(0, size_of_val);
-        let tables = tables + far().map(size_of_val).sum::<usize>();
+        let tables = beyond.map_or(0, size_of_val) + far().map(size_of_val).sum::<usize>();
         size_of_val(self) + tables + chunks + self.flat_end.get() as usize * size_of::<T>()
     }
 }
