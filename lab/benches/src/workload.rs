@@ -14,7 +14,7 @@ pub enum Layer {
     Map,
     /// `Space`: everything but real memory.
     Space,
-    /// The same, asked for sizes that are not whole pages.
+    /// `Space`, asked for sizes that are not whole pages.
     OddSpace,
     /// The blocks of a space: slots for short mappings.
     Blocks,
