@@ -50,11 +50,9 @@ pub struct Place {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Position {
-    /// So many bytes from its start, within what was asked for.
+    /// So many bytes from its start.
     Inside(u64),
-    /// So many bytes behind the end of what was asked for, in its last page.
-    Slack(u64),
-    /// So many bytes behind the end of what was asked for, in the guard page.
+    /// So many bytes behind its end, in the guard page.
     Guard(u64),
 }
 
@@ -128,10 +126,6 @@ impl Snapshot<'_> {
 }
 
 fn position(segment: &Segment, addr: u64) -> Position {
-    let (offset, guard) = (addr - segment.addr, segment.end - segment.guard_bytes);
-    match offset.checked_sub(segment.bytes) {
-        None => Position::Inside(offset),
-        Some(behind) if addr < guard => Position::Slack(behind),
-        Some(behind) => Position::Guard(behind),
-    }
+    let offset = addr - segment.addr;
+    offset.checked_sub(segment.bytes).map_or(Position::Inside(offset), Position::Guard)
 }

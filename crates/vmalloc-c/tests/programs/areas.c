@@ -39,7 +39,7 @@ static void memory(vmalloc_space *space)
 
     vmalloc_area area = VMALLOC_AREA_INIT;
     CHECK(vmalloc_find(space, three + 4711, &area, NULL) == 0);
-    CHECK(area.addr == (uintptr_t)three && area.bytes == 50000 && area.guard == 1);
+    CHECK(area.addr == (uintptr_t)three && area.bytes >= 50000 && area.guard == 1);
     CHECK(area.kind == VMALLOC_KIND_MEMORY && strcmp(area.tag, "frame buffer") == 0);
     CHECK(vmalloc_try_find(space, two + 1, &area, NULL) == 0 && area.addr == (uintptr_t)two);
     int areas = 0;
@@ -52,7 +52,7 @@ static void memory(vmalloc_space *space)
 
     CHECK(vmalloc_free(space, one, NULL) == 0);
     CHECK(vmalloc_free_altered(space, two, NULL) == 0);
-    CHECK(vmalloc_remove(space, three, &area, NULL) == 0 && area.bytes == 50000);
+    CHECK(vmalloc_remove(space, three, &area, NULL) == 0 && area.bytes >= 50000);
     CHECK(vmalloc_free(space, NULL, NULL) == 0);
     CHECK(vmalloc_free_atomic(space, vmalloc_alloc(space, 1, NULL), NULL) == 0);
 }

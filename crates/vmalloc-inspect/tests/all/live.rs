@@ -21,13 +21,13 @@ fn areas_guards_and_free_ranges_are_told() {
     let found = place(&target, rows + 500);
     assert!(found.is_settled && found.is_whole);
     assert_eq!((found.segment.state, tag(&found)), (AreaState::Busy, Some("rows")));
-    assert_eq!((found.segment.addr, found.segment.bytes), (rows, 100_000));
+    assert_eq!((found.segment.addr, found.segment.bytes), (rows, 102_400));
     assert_eq!(found.position, Position::Inside(500));
     let residency = found.residency.expect("the system tells");
     assert_eq!((residency.resident, residency.pages), (25, 25), "all of it was written");
-    assert_eq!(place(&target, rows + 100_001).position, Position::Slack(1));
+    assert_eq!(place(&target, rows + 100_001).position, Position::Inside(100_001));
     let guard = place(&target, rows + 25 * 4096 + 3);
-    assert_eq!((guard.position, tag(&guard)), (Position::Guard(25 * 4096 + 3 - 100_000), Some("rows")));
+    assert_eq!((guard.position, tag(&guard)), (Position::Guard(3), Some("rows")));
     let plain = place(&target, subject.addr("plain"));
     assert_eq!((plain.segment.bytes, tag(&plain), plain.segment.guard_bytes), (12_288, None, 4096));
     let dense = place(&target, subject.addr("dense"));
@@ -52,7 +52,7 @@ fn freed_areas_are_told_by_where_they_wait() {
     let tally = target.spaces().expect("a space")[0].snapshot().expect("it is read").tally();
     assert_eq!((tally.busy.areas, tally.cached.areas, tally.between.areas), (7, 2, 0));
     let tags: Vec<_> = tally.tags.iter().map(|tag| (tag.tag.as_deref(), tag.areas, tag.bytes)).collect();
-    assert_eq!(tags[0], (Some("rows"), 1, 100_000));
+    assert_eq!(tags[0], (Some("rows"), 1, 102_400));
     assert!(tags.contains(&(Some("columns"), 3, 3 * 8192)) && tags.contains(&(None, 1, 12_288)), "{tags:?}");
     let all = tally.busy.bytes + tally.cached.bytes + tally.pooled.bytes + tally.free.bytes;
     assert_eq!(all, tally.span[1] - tally.span[0], "every page has one state");

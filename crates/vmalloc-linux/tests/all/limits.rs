@@ -201,14 +201,14 @@ fn windows_stop_before_the_limit_on_mappings() {
 /// Five mappings: moved twice, and a part of it can't be written. Each page has a value of its own.
 fn map_in_several(linux: &Linux, range: PageRange) {
     let part = |first, len| PageRange::from_len(range.start() + first, len).unwrap();
-    let begin = pages(linux, 1 << 19, 3);
+    let begin = pages(linux, 1 << 19, 5);
     map(linux, begin);
     fill(linux, begin, 0);
     // SAFETY: the test owns all of them.
     unsafe {
-        linux.relocate(begin, part(0, 3)).unwrap();
+        linux.relocate(begin, part(0, 5)).unwrap();
         linux.do_unmap(&[begin]).unwrap();
-        map(linux, part(3, 9));
+        map(linux, part(5, 7));
         for page in (0..12).filter(|page| *page != 4) {
             fill(linux, part(page, 1), page as u8 + 1);
         }

@@ -25,7 +25,8 @@ fn heap() -> LargeHeap {
 
 /// Returns such a heap with pages of `page` bytes.
 fn heap_of(page: usize) -> LargeHeap {
-    let options = Options::new().max_bytes(1 << 30).without_drain_thread().frame_bytes(0);
+    let most = 1 << if usize::BITS < 64 { 30 } else { 34 };
+    let options = Options::new().max_bytes(most).without_drain_thread().frame_bytes(0);
     let config = LargeHeap::config(128 << 20).guard(false);
     let heap = LargeHeap::open(options.page_bytes(page), config, Pace::new(0)).unwrap();
     assert_eq!(heap.space().geometry().page_bytes(), page);

@@ -37,14 +37,11 @@ fn sentence(place: &Place) -> String {
     match (segment.state, place.position) {
         (AreaState::Free, _) => beside(place),
         (AreaState::Busy, Position::Inside(byte)) => format!("byte {byte} of {}", area(segment)),
-        (AreaState::Busy, Position::Slack(bytes)) => {
-            format!("{} behind the end of {}, in its last page: an overrun", plural(bytes), area(segment))
-        }
         (AreaState::Busy, Position::Guard(bytes)) => {
             format!("{} behind the end of {}, in its guard page: an overrun", plural(bytes), area(segment))
         }
         (AreaState::Busy, _) => format!("in {}", area(segment)),
-        (state, Position::Inside(byte) | Position::Slack(byte)) => {
+        (state, Position::Inside(byte)) => {
             format!("byte {byte} of an area that is {state}: a use after free")
         }
         (state, _) => format!("in the guard page of an area that is {state}"),
