@@ -620,7 +620,7 @@ void *vmalloc_realloc(struct vmalloc_space *space,
 
 /*
  * Makes memory of `vmalloc_alloc` meet a request: its size and alignment. With `VMALLOC_ZERO` new
- * pages are zero: those behind the old `vmalloc_usable_size`. Tag and guard stay. See
+ * bytes are zero, if that flag was in each call for this memory. Tag and guard stay. See
  * `vmalloc_realloc`.
  * Requires: That of `vmalloc_realloc`.
  */

@@ -25,7 +25,7 @@ pub unsafe extern "C" fn vmalloc_realloc(
 }
 
 /// Makes memory of `vmalloc_alloc` meet a request: its size and alignment. With `VMALLOC_ZERO` new
-/// pages are zero: those behind the old `vmalloc_usable_size`. Tag and guard stay. See
+/// bytes are zero, if that flag was in each call for this memory. Tag and guard stay. See
 /// `vmalloc_realloc`.
 ///
 /// # Safety

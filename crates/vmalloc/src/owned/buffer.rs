@@ -122,18 +122,14 @@ impl<S: SpaceRef<Platform: DirectMemory>, C: Content> Buffer<S, C> {
             // SAFETY: this owns the area, and nothing uses the bytes behind, for `self` is borrowed
             // exclusively.
             unsafe { self.area.raw().shrink_in_place(self.addr(), bytes) }?;
-            self.cut(bytes);
+            // Those behind them may become its own again, as zeros.
+            self.bytes = self.bytes.min(self.usable_size());
+            if C::ZEROED {
+                self[bytes..].fill(0);
+            }
+            self.bytes = bytes;
         }
         Ok(())
-    }
-
-    /// Lets the buffer have fewer bytes. Those behind them may become its own again, as zeros.
-    fn cut(&mut self, bytes: usize) {
-        self.bytes = self.bytes.min(self.usable_size());
-        if C::ZEROED {
-            self[bytes..].fill(0);
-        }
-        self.bytes = bytes;
     }
 
     /// Gives the memory up without freeing it. Returns its address and its layout.
@@ -169,9 +165,6 @@ impl<S: SpaceRef<Platform: DirectMemory + Relocate>, C: Content> Buffer<S, C> {
         // exclusively.
         let addr = unsafe { self.area.raw().realloc(self.addr(), &request) }?;
         self.area.moved_to(addr);
-        if bytes < self.bytes {
-            self.cut(bytes);
-        }
         self.bytes = bytes;
         Ok(())
     }

@@ -32,9 +32,9 @@ impl<P: DirectMemory + Relocate> Raw<'_, P> {
     /// that it no longer needs are given back at once, but for as many as that setting allows. Its
     /// tag and its guard stay.
     ///
-    /// An area consists of whole pages. So new zeros begin behind the old
-    /// [`usable_size`](Space::usable_size), and a caller that wrote beyond the size it asks for
-    /// finds that again when it grows.
+    /// An area consists of whole pages, and the bytes asked for are not noted. A caller that grows
+    /// an area by zeros asks for zeros in each call for it, from its allocation on, and writes no
+    /// more than it asked for.
     ///
     /// O(log n) and one call of the platform in place; a move costs what the platform's does. Waits
     /// for a purge under way when it shrinks.
@@ -63,8 +63,8 @@ impl<P: DirectMemory + Relocate> Raw<'_, P> {
         } else {
             self.move_area(old, &info, &checked)?
         };
-        if !self.geometry.maps_zeroed && request.content == Content::Zeros {
-            self.zero_new(new_addr, &info);
+        if request.content == Content::Zeros {
+            self.zero_behind(new_addr, &info, request.bytes());
         }
         Ok(new_addr)
     }
@@ -142,15 +142,6 @@ impl<P: Platform> Space<P> {
 
     fn check_resize(&self, info: &AreaInfo, request: &Request) -> Result<Checked, AllocError> {
         self.check(&if info.guard { *request } else { request.without_guard() })
-    }
-
-    /// Zeroes the pages that the area at `addr` has gained.
-    fn zero_new(&self, addr: usize, info: &AreaInfo) {
-        let now = self.find(addr).map(|area| self.pages_of(&area));
-        if let Some(new) = now.and_then(|now| PageRange::new(now.start() + info.pages, now.end())) {
-            // SAFETY: the area is the caller's, and these pages were mapped for it just now.
-            unsafe { self.platform.zero(new) };
-        }
     }
 
     /// Gives back the pages that `old` has and the request does not need.
@@ -235,6 +226,21 @@ impl<P: Platform> Space<P> {
 }
 
 impl<P: DirectMemory + Relocate> Space<P> {
+    /// Zeroes what is behind `bytes` bytes of the area at `addr`, which was this one: the caller
+    /// may have written there, and new pages may hold anything.
+    fn zero_behind(&self, addr: usize, info: &AreaInfo, bytes: usize) {
+        let Some(now) = self.find(addr).map(|area| self.pages_of(&area)) else { return };
+        let end = if self.geometry.maps_zeroed { now.end().min(now.start() + info.pages) } else { now.end() };
+        let cut = bytes.min(info.bytes).min(self.bytes(now.len()));
+        let whole = cut.next_multiple_of(1 << self.shift());
+        // SAFETY: the area is the caller's, and mapped (`DirectMemory`).
+        unsafe { core::ptr::with_exposed_provenance_mut::<u8>(addr + cut).write_bytes(0, whole - cut) };
+        if let Some(rest) = PageRange::new(now.start() + (whole >> self.shift()) as u64, end) {
+            // SAFETY: as above.
+            unsafe { self.platform.zero(rest) };
+        }
+    }
+
     /// Moves the area to a larger one, or to one that is aligned.
     fn move_area(&self, old: PageRange, info: &AreaInfo, checked: &Checked) -> Result<usize, AreaError> {
         let new = self.claim_with_room(checked)?;

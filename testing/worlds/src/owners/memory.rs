@@ -86,6 +86,8 @@ impl Pages {
 struct Raw {
     space: Sp,
     pages: Pages,
+    /// True if zeros were asked for in each call.
+    has_zeros: bool,
 }
 
 pub(crate) fn raw(world: &World, dice: &mut Dice) -> Option<Box<dyn Owner>> {
@@ -105,18 +107,21 @@ pub(crate) fn raw(world: &World, dice: &mut Dice) -> Option<Box<dyn Owner>> {
     // Shared memory is never resized or discarded.
     match is_shared {
         true => Some(Box::new(Shared { space: world.space.clone(), pages, process: std::process::id() })),
-        false => Some(Box::new(Raw { space: world.space.clone(), pages })),
+        false => Some(Box::new(Raw { space: world.space.clone(), pages, has_zeros: is_zero })),
     }
 }
 
 impl Raw {
     fn realloc(&mut self, dice: &mut Dice) {
-        let (bytes, is_zero, old) = (dice.size(), dice.one_in(2), self.pages.bytes);
+        let (bytes, is_zero) = (dice.size(), dice.one_in(2));
+        let usable = self.space.usable_size(self.pages.addr).expect("the area is busy");
+        let old = if self.has_zeros { self.pages.bytes } else { usable };
         let request = if is_zero { Request::new(bytes).zeroed() } else { Request::new(bytes) };
         // SAFETY: the area is this owner's.
         match made(unsafe { self.space.raw().realloc(self.pages.addr, &request) }) {
             Some(addr) => {
                 self.pages.moved(addr, bytes);
+                self.has_zeros &= is_zero;
                 if is_zero && bytes > old {
                     self.pages.check_zeros(old);
                 }
