@@ -153,7 +153,10 @@ impl Raw {
             if bytes < old { raw.shrink_in_place(addr, bytes) } else { raw.grow_in_place(addr, bytes) }
         };
         match made(resized) {
-            Some(()) => self.pages.moved(addr, bytes),
+            Some(()) => {
+                self.has_zeros = false;
+                self.pages.moved(addr, bytes);
+            }
             None => self.pages.check(),
         }
     }
