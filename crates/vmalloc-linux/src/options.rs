@@ -239,17 +239,20 @@ impl Left {
     fn default_bytes(self, page_bytes: usize) -> usize {
         let few = (self.machine / LARGER_PART).min(FEW_BYTES);
         let part = (self.machine / DEFAULT_PART).max(few).min(DEFAULT_BYTES);
-        whole_pages(part.min(self.limit / PART_OF_LIMIT), page_bytes)
+        rounded(part.min(self.limit / PART_OF_LIMIT), page_bytes)
     }
 
     fn default_frame_bytes(self, page_bytes: usize) -> usize {
         let part = (self.machine / DEFAULT_FRAME_PART).clamp(FRAME_MINIMUM_BYTES as u64, DEFAULT_FRAME_BYTES);
-        whole_pages(part, page_bytes)
+        rounded(part, page_bytes)
     }
 }
 
-fn whole_pages(bytes: u64, page_bytes: usize) -> usize {
-    bytes as usize / page_bytes * page_bytes
+/// Returns up to a 64th less than `bytes`: a multiple of a large power of two. The kernel aligns
+/// such mappings for huge pages.
+fn rounded(bytes: u64, page_bytes: usize) -> usize {
+    let unit = (1 << bytes.checked_ilog2().unwrap_or(0).saturating_sub(6)).max(page_bytes as u64);
+    (bytes / unit * unit) as usize
 }
 
 fn check_size(bytes: usize, page_bytes: usize) -> Result<(), ReserveError> {
@@ -305,6 +308,8 @@ mod tests {
     #[test]
     #[cfg(target_pointer_width = "64")]
     fn default_sizes_leave_addresses() {
+        let odd = Left { machine: (1 << 47) - (77 << 20), ..LEFT }.default_bytes(PAGE);
+        assert!(odd.is_multiple_of(1 << 30) && odd > (1 << 39) - (1 << 33), "{odd:#x} is not aligned");
         let mut left = LEFT;
         assert_eq!(left.default_bytes(PAGE), 1 << 39);
         for _ in 0..1000 {
