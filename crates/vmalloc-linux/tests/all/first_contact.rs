@@ -87,6 +87,23 @@ fn odd_sizes_cost_what_whole_pages_do() {
     again.iter().for_each(|addr| unsafe { space.raw().free(*addr) }.expect("it is busy"));
 }
 
+/// A zeroed buffer that grows in steps uses the room that it has, and touches none of it.
+#[test]
+fn a_zeroed_buffer_grows_without_a_touch_of_its_room() {
+    in_own_process(|| {
+        let space = space(Options::new().without_drain_thread());
+        let mut buffer = space.zeroed_buffer(64 << 20).expect("room");
+        buffer.resize(65 << 20).expect("room");
+        let (addr, faults) = (buffer.addr(), page_faults());
+        for step in 1..=100 {
+            buffer.resize((65 << 20) + step * PAGE).expect("room");
+        }
+        let faults = page_faults() - faults;
+        assert_eq!(buffer.addr(), addr, "it has room");
+        assert!(faults < 100, "{faults} page faults for 100 pages that nobody has touched");
+    });
+}
+
 /// A purge works on ranges, however many pages they have.
 #[test]
 fn a_purge_of_a_huge_range_takes_no_memory_for_its_pages() {

@@ -163,7 +163,7 @@ impl<S: SpaceRef<Platform: DirectMemory + Relocate>, C: Content> Buffer<S, C> {
         let request = if C::ZEROED { request.zeroed() } else { request };
         // SAFETY: this owns the area, and nothing uses the old address: `self` is borrowed
         // exclusively.
-        let addr = unsafe { self.area.raw().realloc(self.addr(), &request) }?;
+        let addr = unsafe { self.area.raw().realloc_written(self.addr(), &request, self.bytes) }?;
         self.area.moved_to(addr);
         self.bytes = bytes;
         Ok(())

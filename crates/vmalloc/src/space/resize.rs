@@ -47,6 +47,21 @@ impl<P: DirectMemory + Relocate> Raw<'_, P> {
     /// metadata for it run out; nothing is changed.
     #[doc(alias = "vrealloc")]
     pub unsafe fn realloc(&self, addr: usize, request: &Request) -> Result<usize, AreaError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.realloc_written(addr, request, usize::MAX) }
+    }
+
+    /// Does what [`realloc`](Self::realloc) does for an area of which all but the first `written`
+    /// bytes are zeros.
+    ///
+    /// # Safety
+    /// That of `realloc`.
+    pub(crate) unsafe fn realloc_written(
+        &self,
+        addr: usize,
+        request: &Request,
+        written: usize,
+    ) -> Result<usize, AreaError> {
         let info = self.resizable(addr)?;
         let checked = self.check_resize(&info, request)?;
         let page = (addr >> self.shift()) as u64;
@@ -64,7 +79,7 @@ impl<P: DirectMemory + Relocate> Raw<'_, P> {
             self.move_area(old, &info, &checked)?
         };
         if request.content == Content::Zeros {
-            self.zero_behind(new_addr, &info, request.bytes());
+            self.zero_behind(new_addr, &info, request.bytes(), written);
         }
         Ok(new_addr)
     }
@@ -226,19 +241,18 @@ impl<P: Platform> Space<P> {
 }
 
 impl<P: DirectMemory + Relocate> Space<P> {
-    /// Zeroes what is behind `bytes` bytes of the area at `addr`, which was this one: the caller
-    /// may have written there, and new pages may hold anything.
-    fn zero_behind(&self, addr: usize, info: &AreaInfo, bytes: usize) {
-        let Some(now) = self.find(addr).map(|area| self.pages_of(&area)) else { return };
-        let end = if self.geometry.maps_zeroed { now.end().min(now.start() + info.pages) } else { now.end() };
-        let cut = bytes.min(info.bytes).min(self.bytes(now.len()));
-        let whole = cut.next_multiple_of(1 << self.shift());
-        // SAFETY: the area is the caller's, and mapped (`DirectMemory`).
-        unsafe { core::ptr::with_exposed_provenance_mut::<u8>(addr + cut).write_bytes(0, whole - cut) };
-        if let Some(rest) = PageRange::new(now.start() + (whole >> self.shift()) as u64, end) {
-            // SAFETY: as above.
-            unsafe { self.platform.zero(rest) };
-        }
+    /// Zeroes what is behind `bytes` bytes of the area at `addr`, which was this one: as far as the
+    /// caller has written, and where new pages may hold anything.
+    fn zero_behind(&self, addr: usize, info: &AreaInfo, bytes: usize, written: usize) {
+        let now = self.find(addr).map_or(0, |area| area.bytes);
+        let fresh = if self.geometry.maps_zeroed { now } else { info.bytes.min(now) };
+        let clear = |from: usize, end: usize| {
+            let start = core::ptr::with_exposed_provenance_mut::<u8>(addr + from);
+            // SAFETY: the area is the caller's, mapped, and that large (`DirectMemory`).
+            unsafe { start.write_bytes(0, end.saturating_sub(from)) };
+        };
+        clear(bytes, written.min(info.bytes).min(now));
+        clear(fresh, now);
     }
 
     /// Moves the area to a larger one, or to one that is aligned.

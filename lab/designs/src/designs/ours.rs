@@ -193,7 +193,9 @@ unsafe impl Platform for Addresses {
 
     fn lend_records(&self, bytes: usize) -> Option<NonNull<u8>> {
         let records = MmapRaw::from(MmapOptions::new().len(bytes).map_anon().ok()?);
-        NonNull::new(self.records.get_or_init(|| records).as_mut_ptr())
+        // They are lent once.
+        self.records.set(records).ok()?;
+        NonNull::new(self.records.get()?.as_mut_ptr())
     }
 
     #[inline]
