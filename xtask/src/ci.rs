@@ -13,9 +13,10 @@ const LIMIT_S: u64 = 45 * 60;
 const SHUTTLE: &str = "--cfg shuttle";
 const LOOM: &str = "--cfg loom";
 /// The crates with models of weak memory.
-const MODELS: &str = "-p vmalloc -p vmalloc-linux -p vmalloc-stacks -p vmalloc-slots -p vmalloc-malloc";
-/// The libraries that tests preload.
-const LIBRARIES: &str = "-p vmalloc-preload -p vmalloc-interpose";
+const MODELS: &str =
+    "-p vmalloc-map -p vmalloc -p vmalloc-linux -p vmalloc-stacks -p vmalloc-slots -p vmalloc-malloc";
+/// The library that tests preload.
+const LIBRARIES: &str = "-p vmalloc-preload";
 /// Rows that are counted in seconds, and fall with the usual mistakes: fits, a space, look-ups, C.
 const ROWS: &str = "FS-10k FS-holes-1 FS-align FS-align-worst W1 W5-10k W6 W7-start C-over-Rust";
 

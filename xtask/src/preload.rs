@@ -1,7 +1,6 @@
-//! `cargo xtask preload`: programs of others under `libvmalloc_malloc.so`, or `libvmalloc_mmap.so`.
+//! `cargo xtask preload`: programs of others under `libvmalloc_malloc.so`.
 
 mod bench;
-mod maps;
 mod measure;
 mod programs;
 mod python;
@@ -20,12 +19,10 @@ Run programs of others under a preload library, and compare with runs without it
 
 Each program runs without the library, with it at a threshold of 4,096 bytes, and with it as it is by default. A
 difference is a failure. Programs that are not installed are told. With --bench, what the loads cost under glibc,
-this library, jemalloc, mimalloc and tcmalloc is measured instead: medians, in one run. With --mmap the library is
-libvmalloc_mmap.so, beside the kernel's own mappings.
+this library, jemalloc, mimalloc and tcmalloc is measured instead: medians, in one run.
 
   --quick      A part of the suites, in about a minute
   --bench      Measure instead
-  --mmap       The library that serves mmap
   --rounds N   Rounds of a measurement
   --only NAME  Only what has this in its name";
 
@@ -35,8 +32,6 @@ pub(crate) struct Args {
     quick: bool,
     /// Measure instead
     bench: bool,
-    /// The library that serves mmap
-    mmap: bool,
     /// Rounds of a measurement
     rounds: usize,
     /// Only what has this in its name
@@ -48,7 +43,6 @@ impl Args {
         let args = Self {
             quick: words.has("--quick"),
             bench: words.has("--bench"),
-            mmap: words.has("--mmap"),
             rounds: words.value("--rounds", 5)?,
             only: words.value("--only", String::new())?,
         };
@@ -59,14 +53,6 @@ impl Args {
 
 pub(crate) fn run(words: Words) -> Result<()> {
     let args = &Args::of(words)?;
-    if args.mmap {
-        let library = build("vmalloc-interpose", "libvmalloc_mmap.so")?;
-        return if args.bench {
-            maps::bench(&library, args)
-        } else {
-            suites::run(&library, args, &maps::RUNS)
-        };
-    }
     let library = build("vmalloc-preload", "libvmalloc_malloc.so")?;
     if args.bench { bench::run(&library, args) } else { suites::run(&library, args, &suites::RUNS) }
 }

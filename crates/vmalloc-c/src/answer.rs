@@ -102,6 +102,18 @@ impl From<vmalloc::Contended> for Refusal {
     }
 }
 
+impl From<vmalloc::FitError> for Refusal {
+    fn from(error: vmalloc::FitError) -> Self {
+        Self::Alloc(error.into())
+    }
+}
+
+impl From<vmalloc::NoArea> for Refusal {
+    fn from(error: vmalloc::NoArea) -> Self {
+        Self::Free(error.into())
+    }
+}
+
 impl From<RequestError> for Refusal {
     fn from(error: RequestError) -> Self {
         Self::Alloc(error.into())

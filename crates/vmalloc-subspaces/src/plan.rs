@@ -65,7 +65,7 @@ impl<L> Plan<L> {
             PagePlacement::At(range) => self.map.alloc_at(*range).map(|()| *range),
             PagePlacement::Fit(fit) => self.map.alloc(fit),
         };
-        result.map_err(|error| self.named(error))
+        result.map_err(|error| self.named(error.into()))
     }
 
     /// Returns `error` with the name of the sibling in the way.

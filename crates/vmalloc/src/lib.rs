@@ -56,44 +56,36 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-mod addr;
-pub mod area_map;
 mod areas;
 mod cache;
 mod error;
-mod fit;
 pub mod owned;
-mod page_set;
 mod platform;
 mod purge;
-mod shared;
 pub mod short_map;
 pub mod space;
-#[cfg(not(shuttle))]
-mod sync;
-#[cfg(shuttle)]
-pub mod sync;
 #[cfg(test)]
 mod tests;
 
-pub use addr::PageRange;
-pub use area_map::AreaMap;
 pub use areas::{AreaInfo, Contended, Kind, Tag};
-pub use error::{
-    AllocError, AreaError, CongruentError, FreeError, NoCongruentSpace, NoSpace, PercpuError,
-    PercpuFreeError, RequestError, SpaceError, Unbacked,
-};
-pub use fit::{Fit, Policy};
+pub use error::{AllocError, AreaError, FreeError, PercpuError, PercpuFreeError, SpaceError, Unbacked};
 #[cfg(feature = "allocator-api2")]
 pub use owned::SpaceAllocator;
 pub use owned::{
     Area, Buffer, Code, CodeBuffer, CongruentAreas, Frames, Mapping, PagedArea, ReadOnlyMapping, Reservation,
     ShortMapping, SpaceRef, SparseArea, Stale, Zeroed,
 };
-pub use page_set::PageSet;
 pub use platform::{
     DirectMemory, Discard, DrainReason, Evict, Frame, FrameRun, FrameSupply, Geometry, MapFrames, Origin,
     Platform, PlatformError, PlatformFault, Protect, Protection, ReadNofault, Relocate, Translate,
 };
 pub use purge::DrainStatus;
 pub use space::{Config, NodeStats, Notifier, NotifierError, Raw, Request, Space, Stats};
+#[doc(inline)]
+pub use vmalloc_map::{
+    self as area_map, AreaMap, CongruentError, Fit, FitError, NoArea, NoCongruentSpace, NoSpace, PageRange,
+    PageSet, Policy, RequestError,
+};
+
+#[doc(hidden)]
+pub use vmalloc_map::sync;

@@ -1,6 +1,6 @@
 //! A request whose every constraint can be read: what the models understand of [`Fit`].
 
-use vmalloc::{Fit, PageRange, Policy};
+use vmalloc_map::{Fit, PageRange, Policy};
 
 /// A request for address space, in pages. The same as a [`Fit`], but open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

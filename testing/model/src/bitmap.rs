@@ -3,8 +3,8 @@
 use crate::ask::Ask;
 use crate::map::Map;
 use crate::op::Resize;
-use vmalloc::area_map::{ResizeError, Segment, State, Violation};
-use vmalloc::{AllocError, FreeError, NoSpace, PageRange, Policy, RequestError};
+use vmalloc_map::{FitError, NoArea, NoSpace, PageRange, Policy, RequestError};
+use vmalloc_map::{ResizeError, Segment, State, Violation};
 
 /// An area map for small spans: for each page, the state and number of the area it belongs to.
 ///
@@ -80,24 +80,16 @@ impl BitMap {
             .collect()
     }
 
-    fn start_of(&self, page: u64, wanted: State, otherwise: FreeError) -> Result<Segment, FreeError> {
+    fn start_of(&self, page: u64, wanted: State, otherwise: NoArea) -> Result<Segment, NoArea> {
         match self.run_at(page) {
-            None | Some(Segment { state: State::Free, .. }) => Err(FreeError::NotAnArea { page }),
-            Some(run) if run.range.start() < page => {
-                Err(FreeError::Interior { page, start: run.range.start() })
-            }
+            None | Some(Segment { state: State::Free, .. }) => Err(NoArea::Nothing { page }),
+            Some(run) if run.range.start() < page => Err(NoArea::Interior { page, start: run.range.start() }),
             Some(run) if run.state == wanted => Ok(run),
             Some(_) => Err(otherwise),
         }
     }
 
-    fn repaint(
-        &mut self,
-        page: u64,
-        from: State,
-        otherwise: FreeError,
-        to: State,
-    ) -> Result<PageRange, FreeError> {
+    fn repaint(&mut self, page: u64, from: State, otherwise: NoArea, to: State) -> Result<PageRange, NoArea> {
         let range = self.start_of(page, from, otherwise)?.range;
         self.areas += 1;
         let cell = match to {
@@ -115,7 +107,7 @@ impl Map for BitMap {
         self.span
     }
 
-    fn alloc(&mut self, ask: &Ask) -> Result<PageRange, AllocError> {
+    fn alloc(&mut self, ask: &Ask) -> Result<PageRange, FitError> {
         let within = ask.limits.unwrap_or(self.span);
         if within.start() < self.span.start() || within.end() > self.span.end() {
             return Err(RequestError::OutsideSpace { asked: within, space: self.span }.into());
@@ -136,39 +128,38 @@ impl Map for BitMap {
         Ok(range)
     }
 
-    fn alloc_at(&mut self, range: PageRange) -> Result<(), AllocError> {
+    fn alloc_at(&mut self, range: PageRange) -> Result<(), FitError> {
         if range.start() < self.span.start() || range.end() > self.span.end() {
             return Err(RequestError::OutsideSpace { asked: range, space: self.span }.into());
         }
         let taken = (range.start()..range.end()).find(|&page| self.cell(page) != Some(Cell::Free));
         if let Some(by) = taken.and_then(|page| self.run_at(page)) {
-            return Err(AllocError::Occupied { asked: range, by: by.range });
+            return Err(FitError::Occupied { asked: range, by: by.range });
         }
         self.areas += 1;
         self.paint(range, Cell::Busy(self.areas));
         Ok(())
     }
 
-    fn free(&mut self, page: u64) -> Result<PageRange, FreeError> {
-        self.repaint(page, State::Busy, FreeError::AlreadyFreed { page }, State::Free)
+    fn free(&mut self, page: u64) -> Result<PageRange, NoArea> {
+        self.repaint(page, State::Busy, NoArea::Retired { page }, State::Free)
     }
 
-    fn retire(&mut self, page: u64) -> Result<PageRange, FreeError> {
-        self.repaint(page, State::Busy, FreeError::AlreadyFreed { page }, State::Retired)
+    fn retire(&mut self, page: u64) -> Result<PageRange, NoArea> {
+        self.repaint(page, State::Busy, NoArea::Retired { page }, State::Retired)
     }
 
-    fn revive(&mut self, page: u64) -> Result<PageRange, FreeError> {
-        self.repaint(page, State::Retired, FreeError::WrongKind { page }, State::Busy)
+    fn revive(&mut self, page: u64) -> Result<PageRange, NoArea> {
+        self.repaint(page, State::Retired, NoArea::Busy { page }, State::Busy)
     }
 
-    fn release(&mut self, page: u64) -> Result<PageRange, FreeError> {
-        self.repaint(page, State::Retired, FreeError::WrongKind { page }, State::Free)
+    fn release(&mut self, page: u64) -> Result<PageRange, NoArea> {
+        self.repaint(page, State::Retired, NoArea::Busy { page }, State::Free)
     }
 
     fn resize(&mut self, change: Resize) -> Result<PageRange, ResizeError> {
-        let area_at = |map: &Self, page| {
-            map.start_of(page, State::Busy, FreeError::AlreadyFreed { page }).map(|run| run.range)
-        };
+        let area_at =
+            |map: &Self, page| map.start_of(page, State::Busy, NoArea::Retired { page }).map(|run| run.range);
         match change {
             Resize::Split { start, at } => {
                 let area = area_at(self, start)?;

@@ -1,7 +1,7 @@
 //! The reference for congruent areas: every base, from the top.
 
 use crate::naive::NaiveMap;
-use vmalloc::PageRange;
+use vmalloc_map::PageRange;
 
 /// Returns the highest multiple of `align` from which each part is free in `model` and inside
 /// `within`. For spans small enough to try every base.

@@ -8,8 +8,8 @@ use crate::ask::Ask;
 use crate::op::{Op, Place, Spot};
 use crate::profile::Profile;
 use crate::source::Source;
-use vmalloc::area_map::State;
-use vmalloc::{PageRange, Policy};
+use vmalloc_map::State;
+use vmalloc_map::{PageRange, Policy};
 
 /// Makes one operation after another.
 #[derive(Clone, Debug)]

@@ -2,8 +2,8 @@
 
 use crate::ask::Ask;
 use crate::op::Resize;
-use vmalloc::area_map::{AreaMap, ResizeError, Segment, Violation};
-use vmalloc::{AllocError, FreeError, PageRange};
+use vmalloc_map::{AreaMap, ResizeError, Segment, Violation};
+use vmalloc_map::{FitError, NoArea, PageRange};
 
 /// An ordered set of free ranges and areas over one span of pages.
 ///
@@ -16,37 +16,37 @@ pub trait Map {
     ///
     /// # Errors
     /// `Request` when the limits leave the span, `NoSpace` when nothing fits.
-    fn alloc(&mut self, ask: &Ask) -> Result<PageRange, AllocError>;
+    fn alloc(&mut self, ask: &Ask) -> Result<PageRange, FitError>;
 
     /// Allocates exactly these pages.
     ///
     /// # Errors
     /// `Request` when they leave the span, `Occupied` with the lowest area in the way.
-    fn alloc_at(&mut self, range: PageRange) -> Result<(), AllocError>;
+    fn alloc_at(&mut self, range: PageRange) -> Result<(), FitError>;
 
     /// Frees a busy area, and merges it with free neighbours.
     ///
     /// # Errors
     /// Unless a busy area starts at `start`.
-    fn free(&mut self, start: u64) -> Result<PageRange, FreeError>;
+    fn free(&mut self, start: u64) -> Result<PageRange, NoArea>;
 
     /// Retires a busy area.
     ///
     /// # Errors
     /// Unless a busy area starts at `start`.
-    fn retire(&mut self, start: u64) -> Result<PageRange, FreeError>;
+    fn retire(&mut self, start: u64) -> Result<PageRange, NoArea>;
 
     /// Makes a retired area busy.
     ///
     /// # Errors
     /// Unless a retired area starts at `start`.
-    fn revive(&mut self, start: u64) -> Result<PageRange, FreeError>;
+    fn revive(&mut self, start: u64) -> Result<PageRange, NoArea>;
 
     /// Frees a retired area, and merges it with free neighbours.
     ///
     /// # Errors
     /// Unless a retired area starts at `start`.
-    fn release(&mut self, start: u64) -> Result<PageRange, FreeError>;
+    fn release(&mut self, start: u64) -> Result<PageRange, NoArea>;
 
     /// Changes a busy area where it is, or the span.
     ///
@@ -89,27 +89,27 @@ impl Map for AreaMap<'_> {
         self.span()
     }
 
-    fn alloc(&mut self, ask: &Ask) -> Result<PageRange, AllocError> {
+    fn alloc(&mut self, ask: &Ask) -> Result<PageRange, FitError> {
         self.alloc(&ask.fit())
     }
 
-    fn alloc_at(&mut self, range: PageRange) -> Result<(), AllocError> {
+    fn alloc_at(&mut self, range: PageRange) -> Result<(), FitError> {
         self.alloc_at(range)
     }
 
-    fn free(&mut self, start: u64) -> Result<PageRange, FreeError> {
+    fn free(&mut self, start: u64) -> Result<PageRange, NoArea> {
         self.free(start)
     }
 
-    fn retire(&mut self, start: u64) -> Result<PageRange, FreeError> {
+    fn retire(&mut self, start: u64) -> Result<PageRange, NoArea> {
         self.retire(start)
     }
 
-    fn revive(&mut self, start: u64) -> Result<PageRange, FreeError> {
+    fn revive(&mut self, start: u64) -> Result<PageRange, NoArea> {
         self.revive(start)
     }
 
-    fn release(&mut self, start: u64) -> Result<PageRange, FreeError> {
+    fn release(&mut self, start: u64) -> Result<PageRange, NoArea> {
         self.release(start)
     }
 

@@ -2,18 +2,18 @@
 
 use crate::ask::Ask;
 use thiserror::Error;
-use vmalloc::area_map::{ResizeError, Segment, Violation};
-use vmalloc::{AllocError, CongruentError, FreeError, PageRange};
+use vmalloc_map::{CongruentError, FitError, NoArea, PageRange};
+use vmalloc_map::{ResizeError, Segment, Violation};
 
 /// The answer of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
     /// Of a placement.
-    Alloc(Result<PageRange, AllocError>),
+    Alloc(Result<PageRange, FitError>),
     /// Of an exact claim.
-    AllocAt(Result<(), AllocError>),
+    AllocAt(Result<(), FitError>),
     /// Of a free, retirement, revival or release.
-    Change(Result<PageRange, FreeError>),
+    Change(Result<PageRange, NoArea>),
     /// Of a change in place.
     Resize(Result<PageRange, ResizeError>),
     /// Of a lookup.

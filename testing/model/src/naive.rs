@@ -7,8 +7,8 @@
 use crate::ask::Ask;
 use crate::map::Map;
 use crate::op::Resize;
-use vmalloc::area_map::{ResizeError, Segment, State, Violation};
-use vmalloc::{AllocError, FreeError, NoSpace, PageRange, Policy, RequestError};
+use vmalloc_map::{FitError, NoArea, NoSpace, PageRange, Policy, RequestError};
+use vmalloc_map::{ResizeError, Segment, State, Violation};
 
 /// The area map, obviously.
 ///
@@ -35,7 +35,7 @@ impl NaiveMap {
     ///
     /// # Errors
     /// Those of [`Map::alloc`].
-    pub fn place(&self, ask: &Ask) -> Result<PageRange, AllocError> {
+    pub fn place(&self, ask: &Ask) -> Result<PageRange, FitError> {
         let within = ask.limits.unwrap_or(self.span);
         self.check_inside(within)?;
         let start_in = if ask.policy == Policy::Highest { highest_in } else { lowest_in };
@@ -80,29 +80,29 @@ impl NaiveMap {
     }
 
     /// Returns the segment in use that starts at `page`.
-    fn used_at(&self, page: u64) -> Result<usize, FreeError> {
-        let index = self.position(page).ok_or(FreeError::NotAnArea { page })?;
+    fn used_at(&self, page: u64) -> Result<usize, NoArea> {
+        let index = self.position(page).ok_or(NoArea::Nothing { page })?;
         let Segment { range, state } = self.segments[index];
         match state {
-            State::Free => Err(FreeError::NotAnArea { page }),
-            _ if range.start() != page => Err(FreeError::Interior { page, start: range.start() }),
+            State::Free => Err(NoArea::Nothing { page }),
+            _ if range.start() != page => Err(NoArea::Interior { page, start: range.start() }),
             _ => Ok(index),
         }
     }
 
-    fn busy_at(&self, page: u64) -> Result<usize, FreeError> {
+    fn busy_at(&self, page: u64) -> Result<usize, NoArea> {
         let index = self.used_at(page)?;
         match self.segments[index].state {
             State::Busy => Ok(index),
-            _ => Err(FreeError::AlreadyFreed { page }),
+            _ => Err(NoArea::Retired { page }),
         }
     }
 
-    fn retired_at(&self, page: u64) -> Result<usize, FreeError> {
+    fn retired_at(&self, page: u64) -> Result<usize, NoArea> {
         let index = self.used_at(page)?;
         match self.segments[index].state {
             State::Retired => Ok(index),
-            _ => Err(FreeError::WrongKind { page }),
+            _ => Err(NoArea::Busy { page }),
         }
     }
 
@@ -277,40 +277,40 @@ impl Map for NaiveMap {
         self.span
     }
 
-    fn alloc(&mut self, ask: &Ask) -> Result<PageRange, AllocError> {
+    fn alloc(&mut self, ask: &Ask) -> Result<PageRange, FitError> {
         let range = self.place(ask)?;
         self.alloc_at(range)?;
         Ok(range)
     }
 
-    fn alloc_at(&mut self, range: PageRange) -> Result<(), AllocError> {
+    fn alloc_at(&mut self, range: PageRange) -> Result<(), FitError> {
         self.check_inside(range)?;
         let in_the_way =
             |segment: &&Segment| segment.state != State::Free && segment.range.intersection(&range).is_some();
         if let Some(segment) = self.segments.iter().find(in_the_way) {
-            return Err(AllocError::Occupied { asked: range, by: segment.range });
+            return Err(FitError::Occupied { asked: range, by: segment.range });
         }
         let index = self.position(range.start()).expect("inside the span");
         self.cut(index, range);
         Ok(())
     }
 
-    fn free(&mut self, start: u64) -> Result<PageRange, FreeError> {
+    fn free(&mut self, start: u64) -> Result<PageRange, NoArea> {
         let index = self.busy_at(start)?;
         Ok(self.set_free(index))
     }
 
-    fn retire(&mut self, start: u64) -> Result<PageRange, FreeError> {
+    fn retire(&mut self, start: u64) -> Result<PageRange, NoArea> {
         let index = self.busy_at(start)?;
         Ok(self.set(index, State::Retired))
     }
 
-    fn revive(&mut self, start: u64) -> Result<PageRange, FreeError> {
+    fn revive(&mut self, start: u64) -> Result<PageRange, NoArea> {
         let index = self.retired_at(start)?;
         Ok(self.set(index, State::Busy))
     }
 
-    fn release(&mut self, start: u64) -> Result<PageRange, FreeError> {
+    fn release(&mut self, start: u64) -> Result<PageRange, NoArea> {
         let index = self.retired_at(start)?;
         Ok(self.set_free(index))
     }

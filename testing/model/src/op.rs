@@ -3,8 +3,8 @@
 use crate::ask::Ask;
 use crate::map::Map;
 use crate::naive::NaiveMap;
-use vmalloc::PageRange;
-use vmalloc::area_map::{Segment, State};
+use vmalloc_map::PageRange;
+use vmalloc_map::{Segment, State};
 
 /// One step of a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,6 +1,6 @@
 //! Kinds of load: what is asked for, how often, and in what space.
 
-use vmalloc::PageRange;
+use vmalloc_map::PageRange;
 
 /// Sizes from `2^low` to `2^(high + 1) - 1` pages, each order of magnitude as likely.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

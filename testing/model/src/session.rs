@@ -7,8 +7,8 @@ use crate::mismatch::{Mismatch, Outcome};
 use crate::naive::NaiveMap;
 use crate::op::{Op, Place, Resize};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use vmalloc::area_map::{ResizeError, Segment, State};
-use vmalloc::{AllocError, AreaMap, CongruentError, PageRange, Policy};
+use vmalloc_map::{AreaMap, CongruentError, FitError, PageRange, Policy};
+use vmalloc_map::{ResizeError, Segment, State};
 
 /// How much an implementation promises of placement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -28,7 +28,7 @@ pub enum MetadataLimit {
     /// Never.
     #[default]
     None,
-    /// [`AllocError::Metadata`] is a fair answer to a claim that is not wrong in itself, and
+    /// [`FitError::Metadata`] is a fair answer to a claim that is not wrong in itself, and
     /// changes nothing.
     MayRunOut,
 }
@@ -57,8 +57,8 @@ impl Default for Checks {
             metadata: MetadataLimit::None,
             walk_below: 200,
             walk_every: 64,
-            // Records come in pieces: one of 16 KiB for leaves here and there each, and what tree
-            // and directory take in advance.
+            // Records come in pieces: one of 16 KiB for leaves here and there each, and what the
+            // tree takes in advance.
             slack_bytes: 48 << 10,
             slack_per_segment: 1 << 10,
         }
@@ -225,8 +225,8 @@ impl<M: Map> Session<M> {
     fn change(
         &mut self,
         place: Place,
-        on_map: fn(&mut M, u64) -> Result<PageRange, vmalloc::FreeError>,
-        on_model: fn(&mut NaiveMap, u64) -> Result<PageRange, vmalloc::FreeError>,
+        on_map: fn(&mut M, u64) -> Result<PageRange, vmalloc_map::NoArea>,
+        on_model: fn(&mut NaiveMap, u64) -> Result<PageRange, vmalloc_map::NoArea>,
     ) -> Result<u64, Mismatch> {
         let page = place.page(&self.model);
         let got = on_map(&mut self.map, page);
@@ -236,19 +236,19 @@ impl<M: Map> Session<M> {
     }
 
     /// Returns whether `got` is a fair answer where the model's is `refusal`, though another one.
-    fn is_excused(&self, got: Option<AllocError>, refusal: AllocError) -> bool {
-        self.out_of_metadata(got) && matches!(refusal, AllocError::NoSpace(_))
+    fn is_excused(&self, got: Option<FitError>, refusal: FitError) -> bool {
+        self.out_of_metadata(got) && matches!(refusal, FitError::NoSpace(_))
     }
 
-    fn out_of_metadata(&self, got: Option<AllocError>) -> bool {
-        got == Some(AllocError::Metadata) && self.checks.metadata == MetadataLimit::MayRunOut
+    fn out_of_metadata(&self, got: Option<FitError>) -> bool {
+        got == Some(FitError::Metadata) && self.checks.metadata == MetadataLimit::MayRunOut
     }
 
-    const fn count_claim(&mut self, error: Option<AllocError>) {
+    const fn count_claim(&mut self, error: Option<FitError>) {
         match error {
             None => self.tally.granted += 1,
-            Some(AllocError::NoSpace(_)) => self.tally.no_space += 1,
-            Some(AllocError::Metadata) => self.tally.no_metadata += 1,
+            Some(FitError::NoSpace(_)) => self.tally.no_space += 1,
+            Some(FitError::Metadata) => self.tally.no_metadata += 1,
             Some(_) => self.tally.refused += 1,
         }
     }

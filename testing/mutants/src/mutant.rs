@@ -9,12 +9,15 @@ use std::fs;
 use std::ops::Range;
 use std::path::Path;
 
-/// The sources of the core, from the root of the tree.
-pub(crate) const CORE: &str = "crates/vmalloc/src";
+/// The sources of the map and of the core, from the root of the tree, with the first part of the
+/// names of their files.
+pub(crate) const CORE: [(&str, &str); 2] = [("map/", "crates/vmalloc-map/src/"), ("", "crates/vmalloc/src/")];
 /// The modules whose sites are drawn.
-const MODULES: [&str; 6] = ["area_map", "areas", "cache", "purge", "short_map", "space"];
+const MODULES: [&str; 6] = ["map", "areas", "cache", "purge", "short_map", "space"];
 /// Files of tests and of checks.
 const TESTS: [&str; 6] = ["tests", "models", "verify", "verify_space", "tree_check", "block_check"];
+/// Files of the map that build values, hold records, or stand for atomics.
+const VALUES: [&str; 8] = ["addr", "error", "fit", "lib", "page_set", "shared", "sync", "map/sync"];
 /// The most sites that are drawn of a function.
 const A_FUNCTION: usize = 2;
 
@@ -78,24 +81,33 @@ impl Source {
 pub(crate) fn sources(root: &Path) -> Result<Vec<Source>, Failure> {
     let mut files = Vec::new();
     for module in MODULES {
-        list(&root.join(CORE), module, &mut files)?;
+        list(root, module, &mut files)?;
     }
     files.sort();
     let read = |file: String| {
-        let text = fs::read_to_string(root.join(CORE).join(&file))?;
+        let text = fs::read_to_string(root.join(path(&file)))?;
         let found = syntax::read(&file, &text).map_err(|error| format!("{file}: {error}"))?;
         Ok(Source { file, text, found })
     };
     files.into_iter().map(read).collect()
 }
 
-fn list(core: &Path, folder: &str, files: &mut Vec<String>) -> Result<(), Failure> {
-    for entry in fs::read_dir(core.join(folder))? {
+/// Returns the path of a file, from the root of the tree.
+pub(crate) fn path(file: &str) -> String {
+    let of = |(name, folder): (&str, &str)| Some(format!("{folder}{}", file.strip_prefix(name)?));
+    CORE.into_iter().find_map(of).unwrap_or_default()
+}
+
+fn list(root: &Path, folder: &str, files: &mut Vec<String>) -> Result<(), Failure> {
+    for entry in fs::read_dir(root.join(path(&format!("{folder}/"))))? {
         let name = entry?.file_name().into_string().unwrap_or_default();
         let file = format!("{folder}/{name}");
+        let is_value = |stem: &str| folder == "map" && VALUES.contains(&stem);
         match name.strip_suffix(".rs") {
-            Some(stem) if !TESTS.contains(&stem) => files.push(file),
-            None if core.join(&file).is_dir() => list(core, &file, files)?,
+            Some(stem) if !TESTS.contains(&stem) && !is_value(stem) => files.push(file),
+            None if !VALUES.contains(&file.as_str()) && root.join(path(&file)).is_dir() => {
+                list(root, &file, files)?;
+            }
             _ => {}
         }
     }

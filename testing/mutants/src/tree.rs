@@ -1,7 +1,7 @@
 //! The copy of the workspace in which the core has its switches.
 
 use crate::Failure;
-use crate::mutant::{CORE, Mutant, Source};
+use crate::mutant::{CORE, Mutant, Source, path};
 use crate::switch::{Edit, switch};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -34,14 +34,11 @@ pub(crate) fn copy(
         let name = |number: u32| &mutants[number as usize - 1].name;
         let switched = switch(&source.text, &edits)
             .map_err(|(one, other)| format!("{} and {} overlap", name(one), name(other)))?;
-        let path = format!("{CORE}/{}", source.file);
+        let path = path(&source.file);
         texts.insert(path.clone(), switched.text);
         places.insert(path, switched.places);
     }
-    let lib = format!("{CORE}/lib.rs");
-    let text = fs::read_to_string(root.join(&lib))?;
-    texts.insert(lib, text.replacen("\nmod addr;\n", "\nmod addr;\nmod mutant;\n", 1));
-    texts.insert(format!("{CORE}/mutant.rs"), SWITCH.to_owned());
+    texts.extend(switches(root)?);
     let mut files: BTreeSet<String> = files(root)?;
     files.extend(texts.keys().cloned());
     for file in &files {
@@ -52,6 +49,18 @@ pub(crate) fn copy(
     }
     remove_others(tree, tree, &files)?;
     Ok(places)
+}
+
+/// Returns the module of the switch for each crate, and the root that has it.
+fn switches(root: &Path) -> Result<Vec<(String, String)>, Failure> {
+    let mut texts = Vec::new();
+    for (_, folder) in CORE {
+        let lib = format!("{folder}lib.rs");
+        let text = fs::read_to_string(root.join(&lib))?;
+        texts.push((lib, text.replacen("\nmod error;\n", "\nmod error;\nmod mutant;\n", 1)));
+        texts.push((format!("{folder}mutant.rs"), SWITCH.to_owned()));
+    }
+    Ok(texts)
 }
 
 /// Lists the files that git has, or would add.

@@ -63,6 +63,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
         size::check(package, &mut found);
         page_size::check(package, &mut found);
     }
+    size::check_core(&packages, &mut found);
     // A workspace of its own, and a product all the same.
     page_size::check(&source::package(Path::new(page_size::PYTHON))?, &mut found);
     glossary::check(&mut found)?;

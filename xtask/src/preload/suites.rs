@@ -26,11 +26,7 @@ pub(super) fn run(library: &Path, args: &Args, runs: &[Run<'_>]) -> Result<()> {
     if !modules.is_empty() {
         differences += compare_python(library, &modules, runs)?;
     }
-    let packages: &[_] = match (args.mmap, args.quick) {
-        (true, _) => &[],
-        (false, true) => &["mimalloc"],
-        (false, false) => &["mimalloc", "glibc", "redis", "sqlite3"],
-    };
+    let packages: &[_] = if args.quick { &["mimalloc"] } else { &["mimalloc", "glibc", "redis", "sqlite3"] };
     for package in packages.iter().filter(|package| format!("tests of {package}").contains(&args.only)) {
         differences += compare_tests(package, library)?;
     }

@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use core::ops::Deref;
 
 use ax_memory_addr::AddrRange;
-use vmalloc::{AreaMap, Fit, PageRange};
+use vmalloc_map::{AreaMap, Fit, PageRange};
 
 use crate::{MappingBackend, MappingResult, MemoryArea};
 
@@ -68,7 +68,7 @@ impl Busy {
     fn take(&mut self, start: u64, end: u64) -> bool {
         self.refine(start | end);
         match self.map.alloc_at(self.units(start, end)) {
-            Err(vmalloc::AllocError::Metadata) => panic!("out of memory"),
+            Err(vmalloc_map::FitError::Metadata) => panic!("out of memory"),
             taken => taken.is_ok(),
         }
     }
@@ -84,7 +84,7 @@ impl Busy {
         if !first.is_multiple_of(self.unit) {
             let last = first.checked_add(bytes - 1)? / self.unit;
             let here = self.map.segment(first / self.unit)?;
-            if here.state == vmalloc::area_map::State::Free && last < here.range.end() {
+            if here.state == vmalloc_map::State::Free && last < here.range.end() {
                 return Some(from);
             }
         }

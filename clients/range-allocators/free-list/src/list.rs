@@ -5,8 +5,8 @@
 
 use alloc::boxed::Box;
 use smallvec::SmallVec;
-use vmalloc::area_map::State;
-use vmalloc::{AreaMap, Fit};
+use vmalloc_map::State;
+use vmalloc_map::{AreaMap, Fit};
 
 use crate::{PAGE_SIZE, PageLayout, PageRange};
 
@@ -21,20 +21,20 @@ pub(crate) enum List<const N: usize> {
 }
 
 /// Returns the pages of a range of bytes.
-fn pages(range: PageRange) -> vmalloc::PageRange {
+fn pages(range: PageRange) -> vmalloc_map::PageRange {
     let (start, end) = (range.start() / PAGE_SIZE, range.end() / PAGE_SIZE);
-    vmalloc::PageRange::new(start as u64, end as u64).expect("a page range is not empty")
+    vmalloc_map::PageRange::new(start as u64, end as u64).expect("a page range is not empty")
 }
 
 /// Returns the bytes of a range of pages.
-pub(crate) fn bytes(range: vmalloc::PageRange) -> PageRange {
+pub(crate) fn bytes(range: vmalloc_map::PageRange) -> PageRange {
     PageRange::new(range.start() as usize * PAGE_SIZE, range.end() as usize * PAGE_SIZE)
         .expect("the map has whole pages below the top")
 }
 
 /// Returns the map with exactly these free ranges, or `None` without memory for it.
 fn map_of(ranges: &[PageRange]) -> Option<Box<AreaMap<'static>>> {
-    let all = vmalloc::PageRange::new(0, PAGES)?;
+    let all = vmalloc_map::PageRange::new(0, PAGES)?;
     let mut map = AreaMap::new(all).ok()?;
     map.alloc_at(all).ok()?;
     ranges.iter().try_for_each(|range| map.free_part(pages(*range))).ok()?;
@@ -84,7 +84,7 @@ pub(crate) fn add(map: &mut AreaMap<'static>, range: PageRange) -> Option<()> {
     let mut page = range.start();
     while page < range.end() {
         let end = map.find(page)?.end().min(range.end());
-        map.free_part(vmalloc::PageRange::new(page, end)?).expect("out of memory");
+        map.free_part(vmalloc_map::PageRange::new(page, end)?).expect("out of memory");
         page = end;
     }
     Some(())

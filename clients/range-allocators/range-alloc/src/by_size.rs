@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use vmalloc::PageRange;
+use vmalloc_map::PageRange;
 
 /// Sizes below this have a set each: as many as a word has bits.
 const SMALL: u64 = u64::BITS as u64;

@@ -6,8 +6,8 @@ use std::fmt::Debug;
 use std::ops::{Add, Range};
 
 use crate::by_size::BySize;
-use vmalloc::area_map::State;
-use vmalloc::{AreaMap, PageRange};
+use vmalloc_map::State;
+use vmalloc_map::{AreaMap, PageRange};
 
 /// An integer of at most 64 bits: what a range is made of.
 ///

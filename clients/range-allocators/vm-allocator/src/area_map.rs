@@ -5,7 +5,7 @@
 
 use std::cmp::Ordering;
 
-use vmalloc::{AllocError, AreaMap, Fit, PageRange, Policy};
+use vmalloc_map::{FitError, AreaMap, Fit, PageRange, Policy};
 
 use crate::{AllocPolicy, Constraint, Error, RangeInclusive, Result};
 
@@ -122,9 +122,9 @@ impl IntervalTree {
 }
 
 /// Returns the original's word for a refusal.
-fn why(refused: AllocError) -> Error {
+fn why(refused: FitError) -> Error {
     match refused {
-        AllocError::Metadata => panic!("out of memory"),
+        FitError::Metadata => panic!("out of memory"),
         _ => Error::ResourceNotAvailable,
     }
 }

@@ -274,8 +274,8 @@ impl Facts {
 
     fn resize(self, error: &ResizeError) -> Self {
         match error {
-            ResizeError::Alloc(error) => self.alloc(error),
-            ResizeError::Area(error) => self.free(error),
+            ResizeError::Alloc(error) => self.alloc(&(*error).into()),
+            ResizeError::Area(error) => self.free(&(*error).into()),
             ResizeError::NotAPart { asked, area } => self.code(VMALLOC_E_BEYOND).range(*asked).other(*area),
             ResizeError::NotInside { at, area } => self.code(VMALLOC_E_BEYOND).address(*at).other(*area),
             ResizeError::WrongSize { pages, area } => {

@@ -5,13 +5,13 @@
 //! which areas with annotations start. So a free where there are none needs no table.
 
 use super::{Kind, Tag};
-use crate::addr::PageRange;
-use crate::area_map::ANNOTATION_PAGES;
+use crate::PageRange;
 use crate::cache::{Padded, places};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use hashbrown::HashMap;
 use lock_api::{Mutex, MutexGuard, RawMutex};
+use vmalloc_map::parts::ANNOTATION_PAGES;
 
 /// The facts of an area that are not in the map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

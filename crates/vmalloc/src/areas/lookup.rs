@@ -1,11 +1,11 @@
 //! From an address to its area.
 
 use super::{Annotation, Areas, Kind, Tag};
-use crate::addr::PageRange;
-use crate::area_map::Look;
+use crate::PageRange;
 use crate::sync::size;
 use core::fmt;
 use lock_api::RawMutex;
+use vmalloc_map::parts::Look;
 
 /// The facts of a busy area.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,9 +1,10 @@
 //! The area map under its lock: the state that all nodes share.
 
 use super::Areas;
-use crate::area_map::{AreaMap, Bitmaps};
 use core::ops::{Deref, DerefMut};
 use lock_api::{MutexGuard, RawMutex};
+use vmalloc_map::AreaMap;
+use vmalloc_map::parts::Bitmaps;
 
 /// The area map, held. A thread that reads the bitmaps meanwhile without it can tell that they may
 /// be changing.

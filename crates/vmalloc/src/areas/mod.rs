@@ -37,13 +37,14 @@ pub(crate) use map::HeldMap;
 pub(crate) use states::{Disposition, Retired};
 pub use tag::Tag;
 
-use crate::area_map::{AreaMap, Bitmaps, Leaf};
+use crate::SpaceError;
 use crate::cache::Padded;
-use crate::error::SpaceError;
 use crate::platform::Geometry;
-use crate::shared::{Lent, Shared};
 use annotations::Annotations;
 use lock_api::{Mutex, RawMutex};
+use vmalloc_map::AreaMap;
+use vmalloc_map::parts::{Bitmaps, Leaf};
+use vmalloc_map::parts::{Lent, Shared};
 
 /// The areas of a space.
 pub(crate) struct Areas<L> {

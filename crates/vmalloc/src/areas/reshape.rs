@@ -5,10 +5,10 @@
 
 use super::annotations::remove;
 use super::{Annotation, AreaInfo, Areas, HeldMap, Table};
-use crate::addr::PageRange;
-use crate::area_map::Leaf;
-use crate::error::{AllocError, FreeError};
+use crate::PageRange;
+use crate::{AllocError, FreeError};
 use lock_api::{MutexGuard, RawMutex};
+use vmalloc_map::parts::Leaf;
 
 impl<L: RawMutex> Areas<L> {
     /// Returns the annotation of the area that this tells of.
@@ -81,7 +81,8 @@ impl<L: RawMutex> Areas<L> {
         map.revive(area.start())?;
         cut_back(&mut map, area, part)?;
         // Not busy before it is handed out.
-        map.retire(part.start()).map(|_| ())
+        map.retire(part.start())?;
+        Ok(())
     }
 }
 
@@ -101,14 +102,17 @@ fn replace<L: RawMutex>(
         map.alloc_at(tail).map(|()| Some(tail))
     });
     match result {
-        Ok(Some(tail)) => map.retire(tail.start()).map(|_| Ok(())),
+        Ok(Some(tail)) => {
+            map.retire(tail.start())?;
+            Ok(Ok(()))
+        }
         Ok(None) => Ok(Ok(())),
         Err(refused) => {
             // It may have been entered before its tail was refused.
             let _ = map.free(new.start());
             // The records of `old` have just been given back, so it fits again.
             match map.alloc_at(old) {
-                Ok(()) => Ok(Err(refused)),
+                Ok(()) => Ok(Err(refused.into())),
                 Err(_) => Err(FreeError::NotAnArea { page: old.start() }),
             }
         }

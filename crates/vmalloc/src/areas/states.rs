@@ -9,11 +9,11 @@
 
 use super::annotations::remove;
 use super::{Annotation, Areas, FreedBy, HeldMap, Kind, Table};
-use crate::addr::PageRange;
-use crate::area_map::Leaf;
-use crate::error::FreeError;
+use crate::FreeError;
+use crate::PageRange;
 use crate::sync::{Mutant, is};
 use lock_api::{MutexGuard, RawMutex};
+use vmalloc_map::parts::Leaf;
 
 /// The fate of the memory of a freed area.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -147,13 +147,17 @@ impl<L: RawMutex> Areas<L> {
         {
             map.leaf(page).annotations_left(page);
         }
-        map.release(page).map(|_| ())
+        map.release(page)?;
+        Ok(())
     }
 
     /// Releases claimed or retired areas.
     pub(crate) fn release(&self, areas: &[PageRange]) -> Result<(), FreeError> {
         let mut map = self.map();
-        areas.iter().try_for_each(|area| map.release(area.start()).map(|_| ()))
+        for area in areas {
+            map.release(area.start())?;
+        }
+        Ok(())
     }
 
     /// Removes the annotation of an area that is busy no more, and is in no list yet.
@@ -181,5 +185,5 @@ fn retire_by_map<L: RawMutex>(
     if !right_kind && map.find(page).is_some_and(|area| area.start() == page) {
         return Err(FreeError::WrongKind { page });
     }
-    map.retire(page)
+    Ok(map.retire(page)?)
 }

@@ -17,7 +17,7 @@
 
 use super::budget::Growth;
 use super::stacks::Fraction;
-use crate::addr::PageRange;
+use crate::PageRange;
 use alloc::vec::Vec;
 use core::mem::offset_of;
 

@@ -38,7 +38,7 @@ pub(crate) use node::{Lazy, Node, clear, has_room};
 use stacks::TWICE;
 pub(crate) use stacks::{Cursor, EvictOrder, Fraction, MAX_PAGES, SMALL, SizeStacks};
 
-use crate::addr::PageRange;
+use crate::PageRange;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use lock_api::{Mutex, MutexGuard, RawMutex};

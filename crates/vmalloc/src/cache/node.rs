@@ -1,7 +1,7 @@
 //! A node: what one CPU, or a few, free and take without meeting the others.
 
 use super::stacks::SizeStacks;
-use crate::addr::PageRange;
+use crate::PageRange;
 use alloc::vec::Vec;
 
 /// The most areas that a look at another node brings along.

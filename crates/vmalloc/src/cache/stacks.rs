@@ -15,7 +15,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::addr::PageRange;
+use crate::PageRange;
 use alloc::vec::Vec;
 use core::mem::offset_of;
 

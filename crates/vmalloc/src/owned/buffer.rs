@@ -1,9 +1,9 @@
 //! Memory as bytes, which says in its type whether it began as zeros.
 
 use super::handle::{Area, SpaceRef};
-use crate::error::{AllocError, AreaError};
 use crate::platform::{DirectMemory, Relocate};
 use crate::space::{Request, Space};
+use crate::{AllocError, AreaError};
 use core::alloc::Layout;
 use core::fmt;
 use core::marker::PhantomData;

@@ -1,9 +1,9 @@
 //! Memory for code: writable, or executable.
 
 use super::handle::{Ends, Owned, SpaceRef, sealed::Sealed};
-use crate::error::{AllocError, AreaError, FreeError};
 use crate::platform::{DirectMemory, Protect, Protection};
 use crate::space::{Request, Space};
+use crate::{AllocError, AreaError, FreeError};
 use core::ops::{Deref, DerefMut};
 
 /// Memory for code: see [`CodeBuffer`] and [`Code`].

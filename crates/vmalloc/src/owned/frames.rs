@@ -1,10 +1,10 @@
 //! Frames of the supply, and mappings of them.
 
 use super::handle::{Ends, Owned, SpaceRef, sealed::Sealed};
-use crate::error::{AllocError, FreeError, RequestError};
 use crate::platform::{DirectMemory, Frame, FrameSupply, MapFrames, Protection};
 use crate::purge::FrameShare;
 use crate::space::Space;
+use crate::{AllocError, FreeError, RequestError};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;

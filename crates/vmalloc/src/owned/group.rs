@@ -1,9 +1,9 @@
 //! Areas at fixed distances from one base, for per-CPU memory.
 
 use super::handle::{Ends, Owned, SpaceRef, sealed::Sealed};
-use crate::error::{CongruentError, FreeError, PercpuError, PercpuFreeError};
 use crate::platform::Platform;
 use crate::space::Space;
+use crate::{CongruentError, FreeError, PercpuError, PercpuFreeError};
 use alloc::vec::Vec;
 
 /// The offsets and sizes of a group: see [`CongruentAreas`].

@@ -1,9 +1,9 @@
 //! The owner of one area, whatever its kind.
 
-use crate::addr::PageRange;
-use crate::error::{AllocError, AreaError, FreeError, RequestError};
+use crate::PageRange;
 use crate::platform::Platform;
 use crate::space::{Raw, Request, Space};
+use crate::{AllocError, AreaError, FreeError, RequestError};
 use core::fmt;
 use core::mem::ManuallyDrop;
 use core::ops::Range;

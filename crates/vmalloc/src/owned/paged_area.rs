@@ -1,11 +1,11 @@
 //! Addresses of which the owner decides where memory is.
 
 use super::handle::{Ends, Owned, SpaceRef, sealed::Sealed};
-use crate::addr::PageRange;
-use crate::error::{AllocError, AreaError, FreeError};
-use crate::page_set::PageSet;
+use crate::PageRange;
+use crate::PageSet;
 use crate::platform::{Discard, Platform};
 use crate::space::{Request, Space};
+use crate::{AllocError, AreaError, FreeError};
 use core::ops::Range;
 
 /// The pages of an area that have memory: see [`PagedArea`].
@@ -60,7 +60,7 @@ impl<S: SpaceRef> PagedArea<S> {
             Err(error) => {
                 // SAFETY: the area was reserved above, and no caller has seen it.
                 let freed = unsafe { space.raw().unreserve(addr) };
-                freed.map_or(Err(AllocError::Metadata), |()| Err(error))
+                freed.map_or(Err(AllocError::Metadata), |()| Err(error.into()))
             }
         }
     }

@@ -2,10 +2,10 @@
 
 use super::frames::Frames;
 use super::handle::{Ends, Owned, SpaceRef, sealed::Sealed};
-use crate::error::{AllocError, AreaError, FreeError};
 use crate::platform::{MapFrames, Protection};
 use crate::purge::FrameShare;
 use crate::space::{Request, Space};
+use crate::{AllocError, AreaError, FreeError};
 use alloc::vec::Vec;
 
 /// Frames somewhere in an area: see [`SparseArea`].

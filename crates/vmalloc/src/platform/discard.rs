@@ -1,7 +1,7 @@
 //! The power to make memory read as zero again.
 
 use super::{Platform, PlatformError};
-use crate::addr::PageRange;
+use crate::PageRange;
 
 /// A platform that can drop the memory behind mapped pages, and tell which of them were used.
 ///

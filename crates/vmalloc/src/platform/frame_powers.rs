@@ -1,7 +1,7 @@
 //! Frames: pages of memory that can be mapped at several addresses at once.
 
 use super::{Platform, PlatformError, PlatformFault, Protection};
-use crate::addr::PageRange;
+use crate::PageRange;
 use alloc::vec::Vec;
 
 /// A page of memory that can be mapped at several addresses at once, by its number on its platform.

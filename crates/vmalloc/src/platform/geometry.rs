@@ -1,6 +1,6 @@
 //! The constants of a machine.
 
-use crate::addr::PageRange;
+use crate::PageRange;
 
 /// The constants of a machine, which a [`Platform`](super::Platform) returns once.
 ///

@@ -41,7 +41,7 @@ pub use error::{PlatformError, PlatformFault};
 pub use frame_powers::{Frame, FrameRun, FrameSupply, MapFrames, Origin};
 pub use geometry::Geometry;
 
-use crate::addr::PageRange;
+use crate::PageRange;
 use core::fmt;
 use core::ptr::NonNull;
 

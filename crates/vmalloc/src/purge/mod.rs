@@ -45,7 +45,7 @@ pub use plan::DrainStatus;
 pub(crate) use plan::{Done, PurgePlan};
 pub(crate) use refused::{Refused, Unmapper, meets};
 
-use crate::addr::PageRange;
+use crate::PageRange;
 use crate::cache::{Lazy, clear};
 use crate::short_map::Taken;
 use crate::sync::{AtomicU64, size};

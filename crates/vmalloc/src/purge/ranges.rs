@@ -1,6 +1,6 @@
 //! Many areas as ascending ranges with neighbours joined, as a platform is asked to unmap them.
 
-use crate::addr::PageRange;
+use crate::PageRange;
 use alloc::vec::Vec;
 
 /// Ranges as words, which are sorted in half the time: the first page, counted from the start of

@@ -34,7 +34,7 @@
 
 use super::ranges::Keys;
 use super::{BATCH, Counts, Done, PurgePlan, Purger};
-use crate::addr::PageRange;
+use crate::PageRange;
 use crate::cache::{Lazy, LazyPages};
 use crate::platform::{Platform, PlatformError};
 use crate::short_map::{Parted, Taken};

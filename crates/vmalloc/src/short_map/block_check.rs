@@ -1,9 +1,9 @@
 //! The invariants of blocks, checked.
 
 use super::{Block, BlockState, Run, ShortMaps, Window};
-use crate::area_map::Violation;
 use alloc::vec::Vec;
 use lock_api::RawMutex;
+use vmalloc_map::Violation;
 
 impl<L: RawMutex> ShortMaps<L> {
     /// Checks SPACE-3 and BLOCK-1 to BLOCK-3, for a space at rest with `areas` areas that are

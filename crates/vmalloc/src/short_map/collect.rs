@@ -1,7 +1,7 @@
 //! Blocks in a purge: taking what is to be flushed, and putting it back clean.
 
 use super::{AtomicWindow, Block, BlockState, List, QueueState, Run, ShortMaps};
-use crate::addr::PageRange;
+use crate::PageRange;
 use crate::cache::{Fraction, LazyPages, Padded, Trigger, clear};
 use crate::platform::{Platform, PlatformError};
 use crate::sync::{Mutant, is};

@@ -4,9 +4,9 @@ use super::{
     AtomicWindow, Block, BlockState, Kept, Key, MOST_KEPT, Queue, ShortMaps, SlotState, Window, order_of,
     slots_for,
 };
-use crate::addr::PageRange;
+use crate::FreeError;
+use crate::PageRange;
 use crate::cache::{LazyPages, Trigger};
-use crate::error::FreeError;
 use crate::platform::Platform;
 use crate::sync::{Mutant, is};
 use lock_api::RawMutex;

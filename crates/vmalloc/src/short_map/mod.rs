@@ -78,8 +78,7 @@ pub(crate) use handout::{Given, Opened};
 pub(crate) use lifecycle::Recycling;
 pub(crate) use slots::{Block, MAX_SLOTS, SlotState};
 
-use crate::addr::PageRange;
-use crate::area_map::{Chunks, OutOfMemory};
+use crate::PageRange;
 use crate::areas::{Annotation, Kind};
 use crate::cache::Padded;
 use crate::sync::size;
@@ -90,6 +89,7 @@ use linear::Linear;
 use lists::{List, Lists};
 use lock_api::{Mutex, RawMutex};
 use slots::{BlockState, Run};
+use vmalloc_map::parts::{Chunks, OutOfMemory};
 use windows::{AtomicWindow, ORDERS, Queue, QueueState, Window};
 
 /// The most pages of a request that blocks serve: one word of bits in the original.

@@ -3,13 +3,13 @@
 use super::claim::ROUNDS;
 use super::request::{Checked, Content, PageSize};
 use super::{Raw, Request, Space};
-use crate::addr::PageRange;
+use crate::Fit;
+use crate::PageRange;
 use crate::areas::{Annotation, Blocking, Kind};
 use crate::cache::SizeStacks;
-use crate::error::{AllocError, RequestError, Unbacked};
-use crate::fit::Fit;
 use crate::platform::{Platform, PlatformError, Protection};
 use crate::purge::PurgePlan;
+use crate::{AllocError, RequestError, Unbacked};
 
 /// The memory behind an area's pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

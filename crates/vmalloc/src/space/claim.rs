@@ -2,15 +2,16 @@
 
 use super::Space;
 use super::request::Checked;
-use crate::addr::PageRange;
-use crate::area_map::{AreaMap, LEAF_SHIFT};
+use crate::PageRange;
 use crate::areas::Blocking;
 use crate::cache::Node;
-use crate::error::{AllocError, RequestError};
-use crate::fit::{Fit, Policy};
 use crate::platform::{Platform, PlatformError};
 use crate::purge::PurgePlan;
 use crate::sync::{Mutant, is, size};
+use crate::{AllocError, RequestError};
+use crate::{Fit, Policy};
+use vmalloc_map::AreaMap;
+use vmalloc_map::parts::LEAF_SHIFT;
 
 /// Pages that a node takes from the map in one go, for areas of one size: a sixteenth of a leaf at
 /// least stays for others, and a node holds less without need than it frees before a drain.
@@ -195,7 +196,7 @@ impl<P: Platform> Space<P> {
         let Ok(chunk) = map.alloc(&chunk) else { return Ok(area) };
         self.sure(map.free(area.start()).and_then(|_| map.free(chunk.start())));
         node.private_chunk = Some(chunk);
-        map.alloc(&fit.within(chunk.start(), chunk.end()))
+        Ok(map.alloc(&fit.within(chunk.start(), chunk.end()))?)
     }
 
     /// Does what needs something of the platform. Where the platform is short of that, everything

@@ -12,11 +12,11 @@
 //! of them, where the platform has such a call.
 
 use super::{Raw, Space};
-use crate::addr::PageRange;
+use crate::PageRange;
 use crate::areas::Kind;
-use crate::error::{AllocError, AreaError, FreeError, RequestError};
 use crate::platform::{Discard, Platform, Protection};
 use crate::purge::PurgePlan;
+use crate::{AllocError, AreaError, FreeError, RequestError};
 use alloc::vec::Vec;
 use core::ops::Range;
 

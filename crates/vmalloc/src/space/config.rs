@@ -1,8 +1,8 @@
 //! The settings of a space.
 
+use crate::Policy;
+use crate::SpaceError;
 use crate::cache::Limits;
-use crate::error::SpaceError;
-use crate::fit::Policy;
 use crate::platform::Geometry;
 use crate::short_map::{MAX_SLOTS, MOST_PAGES};
 

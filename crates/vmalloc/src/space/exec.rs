@@ -3,8 +3,8 @@
 use super::alloc::Backing;
 use super::{Raw, Request};
 use crate::areas::{Blocking, Kind};
-use crate::error::{AllocError, AreaError, FreeError};
 use crate::platform::{Protect, Protection};
+use crate::{AllocError, AreaError, FreeError};
 
 impl<P: Protect> Raw<'_, P> {
     /// Allocates zeroed memory that is writable at first, and executable once

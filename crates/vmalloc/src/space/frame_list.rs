@@ -6,10 +6,10 @@
 //! of scattered frames is told by its first dozens.
 
 use super::{Raw, Space};
-use crate::addr::PageRange;
+use crate::PageRange;
 use crate::areas::{Kind, Tag};
-use crate::error::{AllocError, RequestError};
 use crate::platform::{Frame, FrameRun, MapFrames, Origin, PlatformError, Protection};
+use crate::{AllocError, RequestError};
 use alloc::vec::Vec;
 use wide::u64x2;
 

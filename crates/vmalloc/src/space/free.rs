@@ -2,10 +2,10 @@
 
 use super::claim::ROUNDS;
 use super::{Raw, Space};
-use crate::addr::PageRange;
+use crate::FreeError;
+use crate::PageRange;
 use crate::areas::{Annotation, AreaInfo, Disposition, FreedBy, Kind, Retired, Tag};
 use crate::cache::{Lazy, Node, Put, SizeStacks, Trigger, has_room};
-use crate::error::FreeError;
 use crate::platform::{DrainReason, Platform};
 use crate::purge::PurgePlan;
 use lock_api::MutexGuard;

@@ -1,14 +1,14 @@
 //! Freeing where nothing may be waited for.
 
 use super::{Raw, Space};
-use crate::addr::PageRange;
-use crate::area_map::State;
+use crate::FreeError;
+use crate::PageRange;
 use crate::areas::FreedBy;
 use crate::cache::has_room;
-use crate::error::FreeError;
 use crate::platform::{DirectMemory, DrainReason, Platform};
 use crate::purge::Purger;
 use crate::sync::word_at;
+use vmalloc_map::State;
 
 impl<P: DirectMemory> Raw<'_, P> {
     /// Frees memory as [`free`](Self::free) does, but never waits, takes no memory, and creates

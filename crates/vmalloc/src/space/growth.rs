@@ -31,9 +31,9 @@
 
 use super::Space;
 use super::free::HeldNode;
-use crate::addr::PageRange;
+use crate::Fit;
+use crate::PageRange;
 use crate::cache::{Growth, Node, has_room};
-use crate::fit::Fit;
 use crate::platform::Platform;
 
 /// An area that is more than this part of what is in use or cached is a large step: what waits for

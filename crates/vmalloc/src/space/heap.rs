@@ -1,8 +1,8 @@
 //! Memory of any size: small pieces from the heap, large ones from the space.
 
 use super::{Raw, Request};
-use crate::error::{AllocError, FreeError, RequestError};
 use crate::platform::DirectMemory;
+use crate::{AllocError, FreeError, RequestError};
 use core::alloc::Layout;
 use core::ptr::NonNull;
 

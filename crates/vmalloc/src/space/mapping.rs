@@ -4,13 +4,13 @@ use super::alloc::{Backing, payload};
 use super::frame_list::FrameList;
 use super::request::Checked;
 use super::{Raw, Request, Space};
-use crate::addr::PageRange;
+use crate::Fit;
+use crate::PageRange;
 use crate::areas::{Annotation, FreedBy, Kind, Tag};
-use crate::error::{AllocError, AreaError, FreeError, RequestError};
-use crate::fit::Fit;
 use crate::platform::{Frame, FrameSupply, MapFrames, Origin, Platform, PlatformError, Protection};
 use crate::purge::{FrameShare, PurgePlan};
 use crate::short_map::MOST_PAGES;
+use crate::{AllocError, AreaError, FreeError, RequestError};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 

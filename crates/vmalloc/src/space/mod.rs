@@ -60,19 +60,19 @@ pub use request::Request;
 pub use stats::{NodeStats, Stats};
 pub use walk::{Areas as AreasIter, Cached, CachedAreas, Segments, Vmallocinfo};
 
-use crate::addr::PageRange;
-use crate::area_map::{Bitmaps, Leaf};
+use crate::PageRange;
 use crate::areas::{AreaInfo, Areas, Contended};
 use crate::cache::{Cache, Padded};
-use crate::error::{FreeError, SpaceError};
 use crate::platform::{Geometry, Platform};
 use crate::purge::{Counts, Deferred, FrameSets, Purger};
-use crate::shared::Lent;
 use crate::short_map::ShortMaps;
+use crate::{FreeError, SpaceError};
 use claim::PAGES_APART;
 use core::fmt;
 use lock_api::Mutex;
 use pressure::{Need, Notifiers};
+use vmalloc_map::parts::Lent;
+use vmalloc_map::parts::{Bitmaps, Leaf};
 
 /// One span of addresses on a platform's memory, from which guarded areas of any size are handed
 /// out. Any thread may call any method.

@@ -18,8 +18,7 @@
 //! the space itself does where it reads without a lock.
 
 use super::Space;
-use crate::addr::PageRange;
-use crate::area_map::{Bitmaps, Leaf};
+use crate::PageRange;
 use crate::areas::{Annotation, Kind, Table, Tag};
 use crate::cache::{Large, Lazy, MAX_PAGES, Node, SizeStacks, places};
 use crate::platform::Platform;
@@ -29,6 +28,7 @@ use alloc::vec::Vec;
 use core::mem::offset_of;
 use core::ptr::from_ref;
 use once_cell::race::OnceBox;
+use vmalloc_map::parts::{Bitmaps, Leaf};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Where the records of a space lie, and how they are laid out. All are addresses in the process of
@@ -121,7 +121,7 @@ impl Specimens {
             let annotation = Annotation { kind: Kind::Vmalloc, guard_pages: 0, tag };
             table.insert(Outline::SPECIMEN_KEY + nth, annotation);
         }
-        crate::shared::try_box(Self { list, table }).ok()
+        vmalloc_map::parts::try_box(Self { list, table }).ok()
     }
 
     /// Returns the facts of the list.

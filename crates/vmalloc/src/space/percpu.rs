@@ -15,12 +15,12 @@
 //! is not lost to it. Of two threads that free the same group, one gets an error.
 
 use super::{Raw, Space};
-use crate::addr::PageRange;
+use crate::PageRange;
 use crate::areas::{Annotation, Kind};
 use crate::cache::Trigger;
-use crate::error::{CongruentError, FreeError, PercpuError, PercpuFreeError};
 use crate::platform::Platform;
 use crate::purge::PurgePlan;
+use crate::{CongruentError, FreeError, PercpuError, PercpuFreeError};
 use ::alloc::vec::Vec;
 
 /// Offsets and sizes in bytes, of which each may still be wrong.
@@ -251,7 +251,7 @@ impl<P: Platform> Space<P> {
             // If there is none, retiring it tells why.
             _ => {}
         }
-        map.retire(page).map(|_| ()).map_err(|cause| PercpuFreeError::Area { index, cause })
+        map.retire(page).map(|_| ()).map_err(|cause| PercpuFreeError::Area { index, cause: cause.into() })
     }
 
     /// Puts the areas before `end` back in use, which were just retired.

@@ -1,14 +1,14 @@
 //! Purging: the steps, in their order. The sets and the protocol are in [`purge`](crate::purge).
 
 use super::Space;
-use crate::addr::PageRange;
-use crate::area_map::Leaf;
+use crate::PageRange;
 use crate::cache::{Cursor, EvictOrder, Fraction, SizeStacks};
 use crate::platform::{Platform, PlatformError, PlatformFault};
 use crate::purge::{BATCH, Done, DrainStatus, PurgePlan, Purger, Unmapper};
 use crate::sync::{Mutant, is};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
+use vmalloc_map::parts::Leaf;
 
 /// So many returned short mappings of owned frames may wait for a flush of all slots.
 const MOST_RETURNED: usize = 1024;

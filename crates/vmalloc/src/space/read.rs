@@ -1,7 +1,7 @@
 //! Reading memory that may not be mapped: for crash dumps and debuggers.
 
 use super::Space;
-use crate::addr::PageRange;
+use crate::PageRange;
 use crate::areas::{AreaInfo, Kind};
 use crate::platform::{ReadNofault, Translate};
 

@@ -1,9 +1,9 @@
 //! A request in bytes, as callers make it, and its check against the machine's pages.
 
-use crate::addr::PageRange;
+use crate::PageRange;
+use crate::RequestError;
 use crate::areas::{Annotation, Blocking, Kind, Tag};
-use crate::error::RequestError;
-use crate::fit::{Fit, Policy};
+use crate::{Fit, Policy};
 use core::alloc::Layout;
 
 /// A request for memory or addresses, in bytes.

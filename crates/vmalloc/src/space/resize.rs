@@ -9,13 +9,13 @@
 use super::alloc::{Backing, payload};
 use super::request::{Checked, Content};
 use super::{Raw, Request, Space};
-use crate::addr::PageRange;
-use crate::area_map::State;
+use crate::Fit;
+use crate::PageRange;
 use crate::areas::{AreaInfo, Disposition, FreedBy, Kind};
-use crate::error::{AllocError, AreaError, FreeError};
-use crate::fit::Fit;
 use crate::platform::{DirectMemory, Platform, PlatformError, Protection, Relocate};
 use crate::purge::{PurgePlan, Purger};
+use crate::{AllocError, AreaError, FreeError};
+use vmalloc_map::State;
 
 /// From this size on, 4 MiB in pages of 4 KiB, an area that grows gets room to grow again, where
 /// areas are cached: elsewhere guards are to be right behind them.

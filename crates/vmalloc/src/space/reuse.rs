@@ -4,11 +4,11 @@
 use super::Space;
 use super::alloc::{Backing, payload};
 use super::free::refuse;
-use crate::addr::PageRange;
+use crate::PageRange;
 use crate::cache::{Node, SizeStacks};
-use crate::fit::{Fit, Policy};
 use crate::platform::{Platform, Protection};
 use crate::sync::{Mutant, is};
+use crate::{Fit, Policy};
 
 impl<P: Platform> Space<P> {
     /// Allocates in the common case: nothing special, and an area of the size waits in this CPU's

@@ -3,12 +3,12 @@
 use super::alloc::Backing;
 use super::frame_list::FrameList;
 use super::{Raw, Space};
-use crate::addr::PageRange;
+use crate::Fit;
+use crate::PageRange;
 use crate::areas::{FreedBy, Kind};
-use crate::error::{AllocError, FreeError, RequestError};
-use crate::fit::Fit;
 use crate::platform::{Frame, MapFrames, Origin, Platform, PlatformError, Protection};
 use crate::short_map::{BLOCK, Block, Given, MOST_PAGES, Opened, Recycling, SlotState, is_served};
+use crate::{AllocError, FreeError, RequestError};
 
 impl<P: MapFrames> Raw<'_, P> {
     /// Maps `frames` of the supply for a short while, readable and writable. Returns the address of

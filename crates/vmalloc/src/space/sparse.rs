@@ -3,11 +3,11 @@
 use super::alloc::Backing;
 use super::frame_list::FrameList;
 use super::{Raw, Request, Space};
-use crate::addr::PageRange;
+use crate::PageRange;
 use crate::areas::{FreedBy, Kind};
-use crate::error::{AllocError, AreaError, FreeError, RequestError};
 use crate::platform::{Frame, MapFrames, Origin, Platform, PlatformError, Protection};
 use crate::purge::meets;
+use crate::{AllocError, AreaError, FreeError, RequestError};
 
 impl<P: Platform> Raw<'_, P> {
     /// Allocates addresses into which frames can be mapped later, at any page. Returns the first.

@@ -12,10 +12,10 @@
 
 use super::Space;
 use super::free::{Freed, HeldNode};
-use crate::addr::PageRange;
+use crate::FreeError;
+use crate::PageRange;
 use crate::areas::Annotation;
 use crate::cache::SizeStacks;
-use crate::error::FreeError;
 use crate::platform::{DrainReason, Platform};
 use crate::purge::{FrameShare, PurgePlan};
 use core::sync::atomic::Ordering::Relaxed;

@@ -1,11 +1,11 @@
 //! Checks of a whole space.
 
 use super::Space;
-use crate::area_map::{State, Violation};
 use crate::areas::Kind;
 use crate::cache::Lazy;
 use crate::platform::Platform;
 use alloc::vec::Vec;
+use vmalloc_map::{State, Violation};
 
 impl<P: Platform> Space<P> {
     /// Checks every invariant, and that the counts agree with the map: SPACE-1 (areas that wait

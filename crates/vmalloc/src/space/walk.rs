@@ -4,12 +4,12 @@
 //! go meanwhile may or may not be seen.
 
 use super::Space;
-use crate::addr::PageRange;
-use crate::area_map::{Segment, State};
+use crate::PageRange;
 use crate::areas::AreaInfo;
 use crate::cache::{MAX_PAGES, Node};
 use crate::platform::Platform;
 use core::fmt;
+use vmalloc_map::{Segment, State};
 
 /// Steps under one hold of a lock.
 const STEP: usize = 32;

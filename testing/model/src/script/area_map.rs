@@ -1,7 +1,7 @@
 //! The area map against the reference.
 
 use crate::{Bytes, Checks, Generator, MetadataLimit, Profile, Session, Source};
-use vmalloc::{AreaMap, PageRange};
+use vmalloc_map::{AreaMap, PageRange};
 
 /// Spans in which the reference for congruent areas is quick enough: it tries every base.
 const CONGRUENT_PAGES: u64 = 2000;

@@ -1,7 +1,7 @@
 //! A set of pages, kept as disjoint ranges that do not touch.
 
 use std::collections::BTreeMap;
-use vmalloc::PageRange;
+use vmalloc_map::PageRange;
 
 /// Start to end of each range.
 #[derive(Clone, Debug, Default)]

@@ -5,7 +5,7 @@
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use vmalloc::{AllocError, AreaMap, Fit, PageRange};
+use vmalloc_map::{AreaMap, Fit, FitError, PageRange};
 use vmalloc_model::{Ask, Checks, Generator, Op, Place, Profile, Runner, Seeded, Session, Words, env, run};
 
 fn agrees(profile: Profile, seed: u64, count: usize) {
@@ -94,7 +94,7 @@ fn a_map_to_the_end_of_all_numbers() {
         let pages: Vec<_> = (0..len).map(|_| map.alloc(&fit(1)).expect("room for each")).collect();
         assert_eq!(pages.last(), Some(&last));
         for pages in [1, 2, len + 1, u64::MAX] {
-            assert!(matches!(map.alloc(&fit(pages)), Err(AllocError::NoSpace(_))), "{pages} of a full map");
+            assert!(matches!(map.alloc(&fit(pages)), Err(FitError::NoSpace(_))), "{pages} of a full map");
         }
         map.verify().expect("an intact map");
         assert_eq!(map.find(u64::MAX), None);

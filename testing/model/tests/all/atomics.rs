@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// The crates whose atomics the table has.
 const PRODUCTS: [&str; 11] = [
+    "vmalloc-map",
     "vmalloc",
     "vmalloc-subspaces",
     "vmalloc-slots",
@@ -14,7 +15,6 @@ const PRODUCTS: [&str; 11] = [
     "vmalloc-malloc",
     "vmalloc-preload",
     "vmalloc-preload-base",
-    "vmalloc-interpose",
     "vmalloc-x86_64",
     "vmalloc-c",
 ];

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use vmalloc::area_map::Segment;
-use vmalloc::{AreaMap, CongruentError, Fit, PageRange, RequestError};
+use vmalloc_map::Segment;
+use vmalloc_map::{AreaMap, CongruentError, Fit, PageRange, RequestError};
 use vmalloc_model::{Checks, Generator, Map, NaiveMap, Profile, Seeded, Session, Source, env, highest_base};
 
 /// Offsets and sizes of parts that don't overlap, in any order.
@@ -99,7 +99,7 @@ proptest! {
         let model = session.model().clone();
         let mut map = AreaMap::new(profile.span()).expect("the heap has room");
         for segment in model.segments() {
-            if segment.state != vmalloc::area_map::State::Free {
+            if segment.state != vmalloc_map::State::Free {
                 map.alloc_at(segment.range).expect("free so far");
             }
         }
@@ -212,7 +212,7 @@ fn nothing_is_lost_when_memory_for_records_runs_out_in_the_middle() {
         }
         map.verify().expect("intact");
         let areas: Vec<_> = segments(&map).into_iter().filter(|area| !before.contains(area)).collect();
-        for area in areas.iter().filter(|area| area.state == vmalloc::area_map::State::Busy) {
+        for area in areas.iter().filter(|area| area.state == vmalloc_map::State::Busy) {
             map.free(area.range.start()).expect("busy");
         }
         assert_eq!(segments(&map), before);

@@ -1,7 +1,7 @@
 //! The area map in memory that the caller lent: the same answers, and a clean refusal when it is
 //! used up.
 
-use vmalloc::{AllocError, AreaMap, PageRange};
+use vmalloc_map::{AreaMap, FitError, PageRange};
 use vmalloc_model::{Checks, Generator, MetadataLimit, Profile, Seeded, Session, Tally, env};
 
 /// Runs `profile` in `buffer`; every refusal is compared with the model, which did not change
@@ -15,7 +15,7 @@ fn agrees(
 ) -> Option<Tally> {
     let map = match AreaMap::in_buffer(profile.span(), buffer) {
         Ok(map) => map,
-        Err(AllocError::Metadata) => return None,
+        Err(FitError::Metadata) => return None,
         Err(error) => panic!("{error}"),
     };
     let mut session = Session::new(map, Checks { metadata, ..Checks::default() });
@@ -63,7 +63,7 @@ fn a_buffer_too_small_for_anything_is_a_typed_error() {
     for bytes in 0..64 {
         match AreaMap::in_buffer(span, &mut vec![0; bytes]) {
             Ok(map) => assert!(map.is_whole()),
-            Err(error) => assert_eq!(error, AllocError::Metadata),
+            Err(error) => assert_eq!(error, FitError::Metadata),
         }
     }
 }

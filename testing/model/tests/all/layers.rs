@@ -1,6 +1,6 @@
-//! Dependencies point one way: the core on nothing of ours, sub-spaces and slots on the core,
-//! platforms on the core and sub-spaces, what stands on a platform on these, test tools on
-//! everything and nothing on them.
+//! Dependencies point one way: the map on nothing of ours, the core on the map, sub-spaces and
+//! slots on the core, platforms on the core and sub-spaces, what stands on a platform on these,
+//! test tools on everything and nothing on them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -31,10 +31,8 @@ const ON_LINUX: [&str; 3] = ["vmalloc-inspect", "vmalloc-stacks", "vmalloc-mallo
 const PRELOAD_BASE: &str = "vmalloc-preload-base";
 
 /// The libraries to preload, which stand on these, and what they depend on.
-const PRELOAD: [(&str, &[&str]); 2] = [
-    ("vmalloc-preload", &["vmalloc-malloc", "vmalloc-linux", PRELOAD_BASE]),
-    ("vmalloc-interpose", &["vmalloc", "vmalloc-linux", PRELOAD_BASE]),
-];
+const PRELOAD: [(&str, &[&str]); 1] =
+    [("vmalloc-preload", &["vmalloc-malloc", "vmalloc-linux", PRELOAD_BASE])];
 
 /// Interfaces for other languages: they stand on all products for Linux, and no product on them.
 const INTERFACES: [&str; 1] = ["vmalloc-c"];
@@ -73,8 +71,9 @@ fn package((key, value): (&String, &toml::Value)) -> String {
 }
 
 #[test]
-fn the_core_depends_on_nothing_of_ours() {
-    assert_eq!(dependencies()["vmalloc"], [""; 0]);
+fn the_map_depends_on_nothing_of_ours_and_the_core_on_the_map() {
+    assert_eq!(dependencies()["vmalloc-map"], [""; 0]);
+    assert_eq!(dependencies()["vmalloc"], ["vmalloc-map"]);
 }
 
 #[test]
@@ -93,7 +92,7 @@ fn a_platform_depends_on_the_core_and_sub_spaces_alone() {
         let preload = PRELOAD.map(|(name, _)| name);
         let above = [&TOOLS[..], &ON_LINUX[..], &INTERFACES[..], &preload[..], &[PRELOAD_BASE]];
         let is_above = above.concat().contains(&name.as_str());
-        if name.starts_with("vmalloc-") && !is_above {
+        if name.starts_with("vmalloc-") && name != "vmalloc-map" && !is_above {
             let is_below = |link: &String| ["vmalloc", "vmalloc-subspaces"].contains(&link.as_str());
             assert!(links.iter().all(is_below), "{name} depends on {links:?}");
         }
@@ -140,5 +139,5 @@ fn only_tools_depend_on_tools() {
 
 #[test]
 fn the_test_sees_dependencies() {
-    assert_eq!(dependencies()["vmalloc-model"], ["vmalloc", "vmalloc-harness"]);
+    assert_eq!(dependencies()["vmalloc-model"], ["vmalloc", "vmalloc-harness", "vmalloc-map"]);
 }

@@ -1,8 +1,8 @@
 //! What a map is beside its placement: copied, compared, printed, written out, extended, and its
 //! quarantine.
 
-use vmalloc::area_map::{Quarantined, ResizeError, State};
-use vmalloc::{AllocError, AreaMap, Fit, FreeError, PageRange};
+use vmalloc_map::{AreaMap, Fit, FitError, NoArea, PageRange};
+use vmalloc_map::{Quarantined, ResizeError, State};
 use vmalloc_model::{Checks, Generator, Op, Place, Profile, Seeded, Session, Source, env, run};
 
 fn range(start: u64, end: u64) -> PageRange {
@@ -108,9 +108,9 @@ fn pages_in_quarantine_come_back_for_their_token_alone() {
     map.alloc(&Fit::new(50)).expect("room");
     let token = map.quarantine(0).expect("busy");
     assert_eq!((token.area(), map.find(0)), (range(0, 50), None));
-    assert_eq!(map.free(0), Err(FreeError::AlreadyFreed { page: 0 }));
-    assert_eq!(map.quarantine(0), Err(FreeError::AlreadyFreed { page: 0 }));
-    assert!(matches!(map.alloc(&Fit::new(1)), Err(AllocError::NoSpace(_))));
+    assert_eq!(map.free(0), Err(NoArea::Retired { page: 0 }));
+    assert_eq!(map.quarantine(0), Err(NoArea::Retired { page: 0 }));
+    assert!(matches!(map.alloc(&Fit::new(1)), Err(FitError::NoSpace(_))));
     assert_eq!(map.reuse_quarantined(token), Ok(range(0, 50)));
     assert_eq!(map.find(49), Some(range(0, 50)));
     let token = map.quarantine(0).expect("busy again");
@@ -118,7 +118,7 @@ fn pages_in_quarantine_come_back_for_their_token_alone() {
     let mut other = AreaMap::new(range(0, 50)).expect("room");
     other.alloc(&Fit::new(20)).expect("room");
     let foreign = other.quarantine(0).expect("busy");
-    assert_eq!(map.free_quarantined(foreign), Err(FreeError::NotAnArea { page: 0 }));
+    assert_eq!(map.free_quarantined(foreign), Err(NoArea::Nothing { page: 0 }));
     assert_eq!(map.free_quarantined(token), Ok(range(0, 50)));
     assert!(map.is_whole());
 }
@@ -137,10 +137,10 @@ fn a_quarantine_token_of_another_map_is_refused_though_an_equal_area_is_in_quara
     for end in ends {
         let (mut map, token) = map_in_quarantine();
         let (_, foreign) = map_in_quarantine();
-        assert_eq!(end(&mut map, foreign), Err(FreeError::NotAnArea { page: 0 }), "its map is gone");
+        assert_eq!(end(&mut map, foreign), Err(NoArea::Nothing { page: 0 }), "its map is gone");
         let (mut other, foreign) = map_in_quarantine();
-        assert_eq!(end(&mut map, foreign), Err(FreeError::NotAnArea { page: 0 }));
-        assert_eq!(end(&mut other, token), Err(FreeError::NotAnArea { page: 0 }), "nor the other way");
+        assert_eq!(end(&mut map, foreign), Err(NoArea::Nothing { page: 0 }));
+        assert_eq!(end(&mut other, token), Err(NoArea::Nothing { page: 0 }), "nor the other way");
         assert_eq!((map.free_pages(), map.find(0)), (40, None), "nothing is changed");
 
         // Maps that change places keep their tokens, and so does one that moves.
@@ -158,8 +158,8 @@ fn a_copy_of_a_map_takes_no_quarantine_token_of_the_original() {
     let read: AreaMap<'_> = serde_json::from_str(&text).expect("it can be read");
     for mut copy in [map.clone(), map.try_clone().expect("room"), read] {
         let page = token.area().start();
-        assert_eq!(copy.free_quarantined(token), Err(FreeError::NotAnArea { page }));
-        assert_eq!(copy.release(0), Err(FreeError::WrongKind { page: 0 }));
+        assert_eq!(copy.free_quarantined(token), Err(NoArea::Nothing { page }));
+        assert_eq!(copy.release(0), Err(NoArea::Busy { page: 0 }));
         assert_eq!(copy.alloc(&Fit::new(41)).ok(), None, "the pages stay out of use");
         map = copy.clone();
         map.alloc_at(range(10, 20)).expect("free");
@@ -201,7 +201,7 @@ fn nothing_but_its_token_ends_a_quarantine() {
     for drop in [std::mem::drop, std::mem::forget] {
         let (mut map, token) = map_in_quarantine();
         drop(token);
-        assert_eq!((map.release(0), map.free_pages()), (Err(FreeError::WrongKind { page: 0 }), 40));
+        assert_eq!((map.release(0), map.free_pages()), (Err(NoArea::Busy { page: 0 }), 40));
     }
 }
 
@@ -261,7 +261,7 @@ fn changes_in_place_that_lack_memory_change_nothing() {
             match map.free_part(range(n << 12, (n << 12) + 700)) {
                 Ok(()) => map.verify().expect("intact"),
                 Err(error) => {
-                    assert_eq!(error, ResizeError::Alloc(AllocError::Metadata));
+                    assert_eq!(error, ResizeError::Alloc(FitError::Metadata));
                     map.verify().expect("intact");
                     assert_eq!(map, before);
                     refused += 1;

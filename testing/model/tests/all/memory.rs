@@ -1,7 +1,7 @@
 //! What the records of the area map take: bounded by the areas, whatever the span and wherever they
 //! lie.
 
-use vmalloc::{AreaMap, Fit, PageRange};
+use vmalloc_map::{AreaMap, Fit, PageRange};
 use vmalloc_model::{Seeded, Source, env};
 
 /// 64 TiB of pages of 4 KiB.

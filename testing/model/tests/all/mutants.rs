@@ -1,7 +1,7 @@
 //! The runner catches mistakes: each mutant is the reference with one bug put in.
 
-use vmalloc::area_map::{ResizeError, Segment, State, Violation};
-use vmalloc::{AllocError, FreeError, NoSpace, PageRange, Policy};
+use vmalloc_map::{FitError, NoArea, NoSpace, PageRange, Policy};
+use vmalloc_map::{ResizeError, Segment, State, Violation};
 use vmalloc_model::{
     Ask, Checks, Failure, Map, Mismatch, NaiveMap, Outcome, Placement, Profile, Resize, Runner,
 };
@@ -47,7 +47,7 @@ impl Mutant {
         Self { inner: NaiveMap::new(span), bug, seam: None, calls: 0 }
     }
 
-    fn misplace(&mut self, ask: &Ask) -> Result<PageRange, AllocError> {
+    fn misplace(&mut self, ask: &Ask) -> Result<PageRange, FitError> {
         let lowest = self.inner.alloc(ask)?;
         let next = PageRange::new(lowest.start() + ask.align, lowest.end() + ask.align);
         let Some(next) = next.filter(|next| ask.is_met_by(*next)) else { return Ok(lowest) };
@@ -59,16 +59,16 @@ impl Mutant {
         Ok(taken)
     }
 
-    fn ask_for_too_much(&mut self, ask: &Ask) -> Result<PageRange, AllocError> {
+    fn ask_for_too_much(&mut self, ask: &Ask) -> Result<PageRange, FitError> {
         let padded = Ask { pages: ask.pages.saturating_add(ask.align - 1), no_cross: 0, ..*ask };
         self.inner.place(&padded)?;
         self.inner.alloc(ask)
     }
 
-    fn with_wrong_largest(&mut self, ask: &Ask) -> Result<PageRange, AllocError> {
+    fn with_wrong_largest(&mut self, ask: &Ask) -> Result<PageRange, FitError> {
         let largest = self.inner.free_pages();
         self.inner.alloc(ask).map_err(|error| match error {
-            AllocError::NoSpace(figures) => NoSpace { largest, ..figures }.into(),
+            FitError::NoSpace(figures) => NoSpace { largest, ..figures }.into(),
             other => other,
         })
     }
@@ -79,7 +79,7 @@ impl Map for Mutant {
         self.inner.span()
     }
 
-    fn alloc(&mut self, ask: &Ask) -> Result<PageRange, AllocError> {
+    fn alloc(&mut self, ask: &Ask) -> Result<PageRange, FitError> {
         self.calls += 1;
         match self.bug {
             Bug::Misplaces if ask.policy == Policy::Lowest => self.misplace(ask),
@@ -92,36 +92,32 @@ impl Map for Mutant {
         }
     }
 
-    fn alloc_at(&mut self, range: PageRange) -> Result<(), AllocError> {
+    fn alloc_at(&mut self, range: PageRange) -> Result<(), FitError> {
         self.inner.alloc_at(range).map_err(|error| match (self.bug, error) {
-            (Bug::WrongOccupied, AllocError::Occupied { asked, .. }) => {
-                AllocError::Occupied { asked, by: asked }
-            }
+            (Bug::WrongOccupied, FitError::Occupied { asked, .. }) => FitError::Occupied { asked, by: asked },
             _ => error,
         })
     }
 
-    fn free(&mut self, start: u64) -> Result<PageRange, FreeError> {
+    fn free(&mut self, start: u64) -> Result<PageRange, NoArea> {
         let result = self.inner.free(start);
         self.seam = result.ok().map(|range| range.end());
         match (self.bug, result) {
-            (Bug::WrongFreeError, Err(FreeError::Interior { page, .. })) => {
-                Err(FreeError::NotAnArea { page })
-            }
-            (Bug::DoubleFree, Err(FreeError::AlreadyFreed { .. })) => self.inner.release(start),
+            (Bug::WrongFreeError, Err(NoArea::Interior { page, .. })) => Err(NoArea::Nothing { page }),
+            (Bug::DoubleFree, Err(NoArea::Retired { .. })) => self.inner.release(start),
             (_, result) => result,
         }
     }
 
-    fn retire(&mut self, start: u64) -> Result<PageRange, FreeError> {
+    fn retire(&mut self, start: u64) -> Result<PageRange, NoArea> {
         self.inner.retire(start)
     }
 
-    fn revive(&mut self, start: u64) -> Result<PageRange, FreeError> {
+    fn revive(&mut self, start: u64) -> Result<PageRange, NoArea> {
         self.inner.revive(start)
     }
 
-    fn release(&mut self, start: u64) -> Result<PageRange, FreeError> {
+    fn release(&mut self, start: u64) -> Result<PageRange, NoArea> {
         self.inner.release(start)
     }
 

@@ -1,6 +1,6 @@
 //! A set of pages against a list of booleans, with ranges in part or wholly outside its span.
 
-use vmalloc::{AllocError, PageRange, PageSet, RequestError};
+use vmalloc_map::{FitError, PageRange, PageSet, RequestError};
 use vmalloc_model::{Seeded, Source, env};
 
 const SPAN: (u64, u64) = (100, 200);
@@ -30,7 +30,7 @@ impl Pair {
             self.model[asked.start() as usize..asked.end() as usize].fill(true);
         } else {
             let expected = RequestError::OutsideSpace { asked, space: span };
-            assert_eq!(inserted, Err(AllocError::Request(expected)), "{asked:?}");
+            assert_eq!(inserted, Err(FitError::Request(expected)), "{asked:?}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! The scenarios of the page allocator of `axallocator` 0.2.0 (taken under its Apache-2.0 licence).
 
-use vmalloc::{AreaMap, Fit, PageRange};
+use vmalloc_map::{AreaMap, Fit, PageRange};
 
 /// Pages of 1 GiB, and the first page of the larger span.
 const GIB: u64 = 1 << 18;

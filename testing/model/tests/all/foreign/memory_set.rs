@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use vmalloc::{AllocError, AreaMap, Fit, PageRange};
+use vmalloc_map::{AreaMap, Fit, FitError, PageRange};
 
 const MAX: u64 = 0x10000;
 
@@ -28,7 +28,7 @@ impl Set {
         set
     }
 
-    fn map(&mut self, start: u64, len: u64, flags: u8) -> Result<(), AllocError> {
+    fn map(&mut self, start: u64, len: u64, flags: u8) -> Result<(), FitError> {
         self.map.alloc_at(PageRange::from_len(start, len).expect("not empty"))?;
         self.flags.insert(start, flags);
         Ok(())
@@ -89,7 +89,7 @@ fn areas_are_mapped_over_others_and_unmapped() {
     (0x1000..MAX).step_by(0x2000).for_each(|start| set.map(start, 0x1000, 2).expect("free"));
     assert_eq!((set.areas().count(), set.map.free_pages()), (16, 0));
     assert_eq!(set.find(0x4100), Some((0x4000..0x5000, 1)));
-    assert!(matches!(set.map(0x4000, 0x4000, 3), Err(AllocError::Occupied { .. })));
+    assert!(matches!(set.map(0x4000, 0x4000, 3), Err(FitError::Occupied { .. })));
     set.unmap(0x4000, 0x4000);
     set.map(0x4000, 0x4000, 3).expect("free now");
     assert_eq!((set.areas().count(), set.find(0x4100)), (13, Some((0x4000..0x8000, 3))));

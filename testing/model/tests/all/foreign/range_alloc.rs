@@ -5,8 +5,8 @@
 #![allow(clippy::single_range_in_vec_init, reason = "lists of ranges are what is compared")]
 
 use std::ops::Range;
-use vmalloc::area_map::State;
-use vmalloc::{AreaMap, Fit, PageRange, Policy};
+use vmalloc_map::State;
+use vmalloc_map::{AreaMap, Fit, PageRange, Policy};
 
 struct Ranges(AreaMap<'static>);
 

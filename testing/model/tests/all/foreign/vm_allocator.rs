@@ -3,7 +3,7 @@
 //!
 //! Its ranges are inclusive, its policies the first, the last or an exact match.
 
-use vmalloc::{AreaMap, Fit, PageRange, Policy};
+use vmalloc_map::{AreaMap, Fit, PageRange, Policy};
 
 #[derive(Clone, Copy)]
 enum Match {

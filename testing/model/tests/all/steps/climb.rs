@@ -2,7 +2,7 @@
 
 use super::reference::{Request, walk};
 use super::{DENSE, limit};
-use vmalloc::{AreaMap, PageRange};
+use vmalloc_map::{AreaMap, PageRange};
 use vmalloc_model::{Seeded, Source, env};
 
 /// Pages of the space: 80 leaves, so three levels when all are in use.

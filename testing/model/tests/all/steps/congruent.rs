@@ -2,7 +2,7 @@
 //! holes, and none for each page.
 
 use super::DENSE;
-use vmalloc::{AreaMap, CongruentError, PageRange};
+use vmalloc_map::{AreaMap, CongruentError, PageRange};
 
 /// Steps of one search below a limit: two leaves, and up and down.
 fn limit_of_search(height: u32) -> u64 {

@@ -1,20 +1,20 @@
 //! What the steps do not show: now and then an allocation needs memory for records.
 //!
 //! Leaves lie in pieces that never move: one more takes the same time however many there are, once
-//! in so many leaves. Nodes of the tree and of the directory lie in arrays, and the allocation for
-//! which one of these grows copies it: work that is linear in the number of leaves. It is
-//! logarithmic only on average, as arrays grow by an eighth of what they are.
+//! in so many leaves. Nodes of the tree lie in an array, and the allocation for which it grows
+//! copies it: work that is linear in the number of leaves. It is logarithmic only on average, as
+//! the array grows by an eighth of what it is.
 
 use super::leaves;
 use super::reference::Request;
-use vmalloc::{AreaMap, PageRange};
+use vmalloc_map::{AreaMap, PageRange};
 
-/// Leaves in a piece, as in `area_map/bitmaps.rs`.
+/// Leaves in a piece, as in `vmalloc-map/src/bitmaps.rs`.
 const LEAVES_OF_A_PIECE: usize = 128;
 /// Bytes of a piece: 128 for a leaf.
 const PIECE: usize = LEAVES_OF_A_PIECE * 128;
-/// Arrays that are copied when they grow: nodes of the tree and of the directory.
-const ARRAYS: u32 = 2;
+/// Arrays that are copied when they grow: the nodes of the tree.
+const ARRAYS: u32 = 1;
 /// Growing by an eighth takes six times to double.
 const GROWTHS_OF_A_DOUBLING: u32 = 6;
 

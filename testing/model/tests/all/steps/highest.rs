@@ -4,7 +4,7 @@
 use super::holes::{Build, Holes, family};
 use super::reference::Request;
 use super::{DENSE, every_request};
-use vmalloc::{AreaMap, PageRange, Policy};
+use vmalloc_map::{AreaMap, PageRange, Policy};
 use vmalloc_model::Ask;
 
 /// Returns the most steps without limits.

@@ -1,6 +1,6 @@
 //! States made to be searched badly: many holes, hardly any of which takes an aligned request.
 
-use vmalloc::{AreaMap, PageRange};
+use vmalloc_map::{AreaMap, PageRange};
 use vmalloc_model::{Seeded, Source};
 
 /// The first page of every span: a multiple of every alignment.

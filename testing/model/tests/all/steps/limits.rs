@@ -3,7 +3,7 @@
 use super::holes::{Build, Holes, family};
 use super::reference::Request;
 use super::{DENSE, every_request, leaves, limit};
-use vmalloc::{AreaMap, PageRange};
+use vmalloc_map::{AreaMap, PageRange};
 use vmalloc_model::Ask;
 
 /// Returns the most steps with a lower limit. It adds the leaf it lies in (at most 13 steps: that

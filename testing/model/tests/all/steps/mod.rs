@@ -30,11 +30,11 @@ mod reference;
 use holes::{Build, Holes};
 use reference::{Request, Walk};
 use std::collections::BTreeSet;
-use vmalloc::area_map::Violation;
-use vmalloc::{AllocError, AreaMap};
+use vmalloc_map::Violation;
+use vmalloc_map::{AreaMap, FitError};
 use vmalloc_model::{Map, NaiveMap};
 
-/// Up to this many free ranges of a leaf are looked at one by one, as in `area_map/scan.rs`.
+/// Up to this many free ranges of a leaf are looked at one by one, as in `vmalloc-map/src/scan.rs`.
 const DENSE: u64 = 16;
 /// The largest alignment that rooms know: 2^13 pages. The promise is for 2^9, 2 MiB.
 const MAX_ORDER: u32 = 13;
@@ -56,8 +56,8 @@ fn height_limit(leaves: usize) -> u32 {
 }
 
 /// Returns the height limit of a tree from which leaves were removed. Neighbours that lost a child
-/// hold seven together (invariant TREE-3 in `area_map/tree/mod.rs`), three and a half each; two
-/// each leaves room for those that have lost none.
+/// hold seven together (invariant TREE-3 in `vmalloc-map/src/tree/mod.rs`), three and a half each;
+/// two each leaves room for those that have lost none.
 fn height_limit_of_thinned(leaves: usize) -> u32 {
     leaves.ilog2() + 1
 }
@@ -115,7 +115,7 @@ fn measure(
                 *most = steps.max(*most);
                 assert_eq!(map.free(range.start()), Ok(range), "{name}");
             }
-            Err(AllocError::NoSpace(_)) => {
+            Err(FitError::NoSpace(_)) => {
                 assert!(steps <= LIMIT_OF_FAILURE, "{name}: {steps} steps to refuse {request:?}");
                 worst.failed = worst.failed.max(steps);
             }

@@ -1,6 +1,6 @@
 //! What a walk over the free ranges finds, and how many ranges it tries.
 
-use vmalloc::{Fit, PageRange};
+use vmalloc_map::{Fit, PageRange};
 use vmalloc_model::Ask;
 
 /// So many pages, aligned to `2^order` pages.

@@ -1,0 +1,364 @@
+//! A request for address space: put together freely, checked by the map, trusted by its searches.
+
+use crate::PageRange;
+use crate::RequestError;
+
+/// Where in the free space a request is placed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum Policy {
+    /// The lowest address that fits: exact first fit, O(log n). The default.
+    #[default]
+    Lowest,
+    /// The highest address that fits: exact, O(log n). For a space that is shared with a user that
+    /// grows upwards.
+    Highest,
+    /// The smallest free range that fits, the lowest of equals. O(free ranges that are large
+    /// enough).
+    Best,
+    /// The lowest fit above a random page, wrapping around once; the seed chooses the page. O(log
+    /// n).
+    Random {
+        /// Entropy for this one placement.
+        seed: u64,
+    },
+}
+
+/// A request for address space, in pages.
+///
+/// The setters take anything, in any order; the map checks the whole when it is asked for a place.
+/// The constraints are those of `vmem_xalloc` (Bonwick and Adams, 2001): limits, alignment, phase,
+/// and a boundary that must not be crossed.
+///
+/// ```
+/// use vmalloc_map::{FitError, AreaMap, Fit, PageRange, RequestError};
+///
+/// let mut map = AreaMap::new(PageRange::new(1, 100).unwrap())?;
+/// assert_eq!(map.alloc(&Fit::new(5).align(8).phase(3))?.start(), 3);
+/// assert_eq!(map.alloc(&Fit::new(5).multiple_of(12))?.start(), 12);
+/// let refused = map.alloc(&Fit::new(5).align(6));
+/// assert_eq!(refused, Err(FitError::Request(RequestError::AlignNotPowerOfTwo { align: 6 })));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub struct Fit {
+    pages: u64,
+    align: u64,
+    /// The first page is congruent to this modulo the alignment.
+    phase: u64,
+    /// No multiple of this lies strictly inside the result.
+    no_cross: Option<u64>,
+    within: Option<(u64, u64)>,
+    policy: Policy,
+    /// True if any number will do as alignment.
+    is_multiple: bool,
+    /// False if the request is valid and says no more than a size and a power of two, for the
+    /// lowest place.
+    is_special: bool,
+}
+
+impl Fit {
+    /// Asks for `pages` pages at any page.
+    #[inline]
+    pub const fn new(pages: u64) -> Self {
+        Self {
+            pages,
+            align: 1,
+            phase: 0,
+            no_cross: None,
+            within: None,
+            policy: Policy::Lowest,
+            is_multiple: false,
+            is_special: pages == 0,
+        }
+    }
+
+    /// Asks for `pages` pages, not 0, at a multiple of `2^order`.
+    #[inline]
+    #[doc(hidden)]
+    pub const fn plain(pages: u64, order: u32) -> Self {
+        Self::new(pages).align(1 << order)
+    }
+
+    /// Asks for a start at a multiple of `align` pages, a power of two.
+    #[inline]
+    pub const fn align(mut self, align: u64) -> Self {
+        self.is_special |= !align.is_power_of_two();
+        (self.align, self.is_multiple) = (align, false);
+        self
+    }
+
+    /// Asks for a start at a multiple of `pages` pages, which may be any number but 0.
+    ///
+    /// Placement is exact, but takes O(free ranges) where the number is not a power of two.
+    #[inline]
+    pub const fn multiple_of(mut self, pages: u64) -> Self {
+        self.is_special |= !pages.is_power_of_two();
+        (self.align, self.is_multiple) = (pages, true);
+        self
+    }
+
+    /// Asks for a start `phase` pages after a multiple of the alignment, which is larger.
+    #[inline]
+    pub const fn phase(mut self, phase: u64) -> Self {
+        (self.phase, self.is_special) = (phase, true);
+        self
+    }
+
+    /// Asks for pages with no multiple of `boundary` strictly inside, a power of two not below the
+    /// size.
+    #[inline]
+    pub const fn no_cross(mut self, boundary: u64) -> Self {
+        (self.no_cross, self.is_special) = (Some(boundary), true);
+        self
+    }
+
+    /// Asks for pages inside `[start, end)`.
+    #[inline]
+    pub const fn within(mut self, start: u64, end: u64) -> Self {
+        (self.within, self.is_special) = (Some((start, end)), true);
+        self
+    }
+
+    /// Asks for a place by `policy` instead of the lowest.
+    #[inline]
+    pub const fn policy(mut self, policy: Policy) -> Self {
+        self.is_special |= !matches!(policy, Policy::Lowest);
+        self.policy = policy;
+        self
+    }
+
+    /// Returns how many pages are asked for.
+    #[inline]
+    #[must_use]
+    pub const fn pages(&self) -> u64 {
+        self.pages
+    }
+
+    /// Returns the alignment in pages.
+    #[inline]
+    #[must_use]
+    pub const fn alignment(&self) -> u64 {
+        self.align
+    }
+
+    /// Returns the limits, if any were set and they hold a page.
+    #[inline]
+    #[must_use]
+    pub const fn limits(&self) -> Option<PageRange> {
+        match self.within {
+            Some((start, end)) => PageRange::new(start, end),
+            None => None,
+        }
+    }
+
+    /// Returns the placement.
+    #[inline]
+    #[must_use]
+    pub const fn placement(&self) -> Policy {
+        self.policy
+    }
+
+    /// Checks the request for a map of `span`, and returns the pages in which to look.
+    #[inline]
+    pub(crate) fn check(&self, span: PageRange) -> Result<PageRange, RequestError> {
+        if self.is_special { self.check_all(span) } else { Ok(span) }
+    }
+
+    #[inline(never)]
+    fn check_all(&self, span: PageRange) -> Result<PageRange, RequestError> {
+        let Self { pages, align, phase, .. } = *self;
+        if pages == 0 {
+            return Err(RequestError::ZeroSize);
+        }
+        if align == 0 || !(self.is_multiple || align.is_power_of_two()) {
+            return Err(RequestError::AlignNotPowerOfTwo { align });
+        }
+        if phase >= align {
+            return Err(RequestError::PhaseTooLarge { phase, align });
+        }
+        if let Some(boundary) = self.no_cross.filter(|it| !it.is_power_of_two() || *it < pages) {
+            return Err(RequestError::BadBoundary { boundary, pages });
+        }
+        let Some((start, end)) = self.within else { return Ok(span) };
+        PageRange::new(start, end).ok_or(RequestError::LimitsReversed { start, end })?.inside(span)
+    }
+
+    /// Returns log2 of the alignment that a search may ask summaries for: they know no phase and no
+    /// odd number, but the power of two that divides both.
+    #[inline]
+    pub(crate) const fn order_for_summaries(&self) -> u32 {
+        (self.align | self.phase).trailing_zeros()
+    }
+
+    /// Returns log2 of the alignment, if size and alignment say everything.
+    #[inline]
+    pub(crate) const fn plain_order(&self) -> Option<u32> {
+        let is_plain = self.phase == 0 && self.no_cross.is_none() && self.align.is_power_of_two();
+        if is_plain { Some(self.align.trailing_zeros()) } else { None }
+    }
+
+    /// Returns log2 of the alignment, if size and alignment say everything and the lowest place
+    /// anywhere is asked for.
+    #[inline]
+    #[doc(hidden)]
+    pub const fn lowest_order(&self) -> Option<u32> {
+        if self.is_special { None } else { Some(self.align.trailing_zeros()) }
+    }
+
+    /// Returns true if size and alignment say everything, and the highest place anywhere is asked
+    /// for.
+    #[doc(hidden)]
+    pub const fn is_highest_anywhere(&self) -> bool {
+        matches!((self.within, self.policy), (None, Policy::Highest)) && self.plain_order().is_some()
+    }
+
+    /// Returns the lowest start at or above page `lower` in the free pages `range`.
+    #[inline]
+    pub(crate) fn lowest_from(&self, lower: u64, range: PageRange) -> Option<u64> {
+        let range = PageRange::new(range.start().max(lower), range.end())?;
+        self.lowest_in(range)
+    }
+
+    /// Returns the lowest start in the free pages `range` that satisfies everything but the limits.
+    #[inline]
+    fn lowest_in(&self, range: PageRange) -> Option<u64> {
+        let mut start = range.start().checked_add(self.distance(self.phase, range.start()))?;
+        if let Some(boundary) = self.no_cross {
+            start = self.past_boundary(start, boundary)?;
+        }
+        if start < range.end() && range.end() - start >= self.pages { Some(start) } else { None }
+    }
+
+    /// Returns the highest start in the free pages `range` with all pages below page `upper`.
+    pub(crate) fn highest_below(&self, upper: u64, range: PageRange) -> Option<u64> {
+        let range = PageRange::new(range.start(), range.end().min(upper))?;
+        self.highest_in(range)
+    }
+
+    /// Returns the highest start in the free pages `range` that satisfies everything but the
+    /// limits.
+    fn highest_in(&self, range: PageRange) -> Option<u64> {
+        let last = range.end().checked_sub(self.pages)?;
+        let mut start = last.checked_sub(self.distance(last, self.phase))?;
+        if let Some(boundary) = self.no_cross {
+            start = self.before_boundary(start, boundary)?;
+        }
+        if start >= range.start() { Some(start) } else { None }
+    }
+
+    /// Returns `a - b`, modulo the alignment.
+    #[inline]
+    const fn distance(&self, a: u64, b: u64) -> u64 {
+        if !self.is_multiple {
+            return a.wrapping_sub(b) & (self.align - 1);
+        }
+        let (a, b) = (a % self.align, b % self.align);
+        if a >= b { a - b } else { self.align - (b - a) }
+    }
+
+    /// Returns `start`, or the first congruent page behind it from which no boundary is crossed.
+    ///
+    /// With x = `start` modulo the boundary, a boundary is crossed if x is larger than the boundary
+    /// less the size. After k steps of the alignment it is not, if that many are what is missing,
+    /// modulo the boundary.
+    fn past_boundary(&self, start: u64, boundary: u64) -> Option<u64> {
+        let (at, free) = (start & (boundary - 1), boundary - self.pages);
+        if at <= free {
+            return Some(start);
+        }
+        let steps = first_multiple(self.align % boundary, boundary, boundary - at, boundary - at + free)?;
+        start.checked_add(steps.checked_mul(self.align)?)
+    }
+
+    /// Returns `start`, or the last congruent page before it from which no boundary is crossed.
+    fn before_boundary(&self, start: u64, boundary: u64) -> Option<u64> {
+        let (at, free) = (start & (boundary - 1), boundary - self.pages);
+        if at <= free {
+            return Some(start);
+        }
+        let steps = first_multiple(self.align % boundary, boundary, at - free, at)?;
+        start.checked_sub(steps.checked_mul(self.align)?)
+    }
+}
+
+/// Returns the lowest k for which k × `a` modulo `m` lies between `low` and `high`; `a` is below
+/// `m`, and 0 < `low` ≤ `high` < `m`.
+///
+/// Where no multiple of `a` lies between the two, k × `a` has to pass `m` some times first. How
+/// often is the same question, modulo `a`: so this ends as Euclid's algorithm does, in O(log m).
+fn first_multiple(a: u64, m: u64, low: u64, high: u64) -> Option<u64> {
+    if a == 0 {
+        return None;
+    }
+    let k = low.div_ceil(a);
+    if k * a <= high {
+        return Some(k);
+    }
+    let rounds = first_multiple(m % a, a, a - high % a, a - low % a)?;
+    let passed = u128::from(low) + u128::from(m) * u128::from(rounds);
+    u64::try_from(passed.div_ceil(u128::from(a))).ok()
+}
+
+impl PageRange {
+    /// Returns the range if all of it lies inside `space`.
+    #[inline]
+    pub(crate) fn inside(self, space: Self) -> Result<Self, RequestError> {
+        if space.covers(&self) { Ok(self) } else { Err(RequestError::OutsideSpace { asked: self, space }) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Compares both ends with trying every page.
+    fn compare(fit: Fit, meets: impl Fn(u64) -> bool) {
+        let step = if cfg!(miri) { 17 } else { 1 };
+        for start in (0..40).step_by(step) {
+            for end in (start + 1..start + 40).step_by(step) {
+                let range = PageRange::new(start, end).unwrap();
+                let fits = |s: &u64| s + fit.pages() <= end && meets(*s);
+                assert_eq!(fit.lowest_in(range), (start..end).find(fits), "{fit:?} in {range:?}");
+                assert_eq!(fit.highest_in(range), (start..end).rfind(fits), "{fit:?} in {range:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn lowest_and_highest_agree_with_trying_every_page() {
+        for pages in (1..=6).step_by(if cfg!(miri) { 4 } else { 1 }) {
+            for align in [1, 2, 3, 4, 5, 6, 7, 8, 12, 16] {
+                for phase in 0..align {
+                    let fit = Fit::new(pages).multiple_of(align).phase(phase);
+                    let fit = if align.is_power_of_two() { fit.align(align) } else { fit };
+                    compare(fit, |start| start % align == phase);
+                    for boundary in [8, 16] {
+                        let inside = |start| start / boundary == (start + pages - 1) / boundary;
+                        compare(fit.no_cross(boundary), |start| start % align == phase && inside(start));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn bad_requests_are_typed_errors() {
+        let check = |fit: Fit| fit.check(PageRange::of(0, 100)).map(|_| ());
+        assert_eq!(check(Fit::new(0)), Err(RequestError::ZeroSize));
+        let fit = Fit::new(4);
+        for align in [0, 3, u64::MAX] {
+            assert_eq!(check(fit.align(align)), Err(RequestError::AlignNotPowerOfTwo { align }));
+            assert_eq!(check(fit.multiple_of(align)).is_ok(), align != 0);
+        }
+        assert!(check(fit.align(1 << 63)).is_ok(), "a power of two, however large, is a valid question");
+        assert_eq!(check(fit.within(9, 9)), Err(RequestError::LimitsReversed { start: 9, end: 9 }));
+        assert_eq!(check(fit.phase(1)), Err(RequestError::PhaseTooLarge { phase: 1, align: 1 }));
+        assert_eq!(check(fit.phase(1).align(2)), Ok(()), "in any order");
+        assert_eq!(check(fit.no_cross(2)), Err(RequestError::BadBoundary { boundary: 2, pages: 4 }));
+        assert_eq!(check(fit.no_cross(12)), Err(RequestError::BadBoundary { boundary: 12, pages: 4 }));
+        assert_eq!(check(fit.align(3).align(4)), Ok(()), "the last setting counts");
+        assert!(check(fit.within(9, 101)).is_err());
+    }
+}

@@ -1,0 +1,174 @@
+//! Placement: where a request goes.
+//!
+//! Every search visits leaves whose summary says yes, and the free ranges that start in them, in
+//! address order. For a plain request (size and an alignment up to 2^13 pages) a yes is exact: the
+//! first leaf visited holds the answer. A phase, a boundary, or a larger alignment makes it a
+//! superset, and ranges are tried one by one.
+//!
+//! A lower limit may lie inside a free range; that one range is tried first, clipped. An upper
+//! limit needs no search: what fits lowest and does not fit below the limit leaves nothing else
+//! that could.
+//!
+//! [`highest`](super::highest) is the mirror of the search for the lowest place.
+
+use super::bitmap::LEAF_PAGES;
+use super::summary::Query;
+use super::{AreaMap, State};
+use crate::PageRange;
+use crate::{Fit, Policy};
+use crate::{FitError, NoSpace, RequestError};
+
+/// A free range that takes the request, and where in it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    /// The leaf that the range starts in.
+    pub(super) leaf: u32,
+    pub(super) range: PageRange,
+    /// The first page for the request.
+    pub(super) start: u64,
+}
+
+impl AreaMap<'_> {
+    /// Returns the pages that [`alloc`](Self::alloc) would hand out for `fit`, and takes none. Cost
+    /// as there.
+    ///
+    /// ```
+    /// use vmalloc_map::{AreaMap, Fit, PageRange};
+    ///
+    /// let mut map = AreaMap::new(PageRange::new(0, 100).unwrap())?;
+    /// map.alloc(&Fit::new(5))?;
+    /// let fit = Fit::new(3).align(4);
+    /// assert_eq!(map.place_for(&fit)?.start(), 8);
+    /// assert_eq!(map.alloc(&fit)?.start(), 8);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`FitError::NoSpace`], [`FitError::Request`] for limits outside the span.
+    pub fn place_for(&self, fit: &Fit) -> Result<PageRange, FitError> {
+        self.steps.reset();
+        let place = self.place(fit)?;
+        Ok(PageRange::of(place.start, place.start + fit.pages()))
+    }
+
+    /// Finds the place for `fit`.
+    #[inline]
+    pub(super) fn place(&self, fit: &Fit) -> Result<Place, FitError> {
+        let within = fit.check(self.span())?;
+        let place = match fit.placement() {
+            Policy::Lowest => self.lowest(fit, within),
+            Policy::Highest => self.highest(fit, within),
+            Policy::Best => self.best(fit, within),
+            Policy::Random { seed } => self.random(fit, within, seed),
+        };
+        match place {
+            Some(place) => Ok(place),
+            None => Err(self.no_space(fit, within)),
+        }
+    }
+
+    #[cold]
+    fn no_space(&self, fit: &Fit, within: PageRange) -> FitError {
+        NoSpace { pages: fit.pages(), align: fit.alignment(), within, largest: self.largest_free() }.into()
+    }
+
+    #[inline]
+    fn lowest(&self, fit: &Fit, within: PageRange) -> Option<Place> {
+        // Each candidate starts behind the one before: when the first passes the upper limit, all
+        // do.
+        self.candidates(fit, within).next().filter(|place| place.start + fit.pages() <= within.end())
+    }
+
+    fn best(&self, fit: &Fit, within: PageRange) -> Option<Place> {
+        let mut best: Option<Place> = None;
+        for place in self.candidates(fit, within) {
+            if place.start + fit.pages() > within.end() {
+                break;
+            }
+            if best.is_none_or(|best| place.range.len() < best.range.len()) {
+                best = Some(place);
+            }
+            if place.range.len() == fit.pages() {
+                break;
+            }
+        }
+        best
+    }
+
+    fn random(&self, fit: &Fit, within: PageRange, seed: u64) -> Option<Place> {
+        let from = within.start() + seed % within.len();
+        let upper = PageRange::of(from, within.end());
+        self.lowest(fit, upper).or_else(|| self.lowest(fit, within))
+    }
+
+    /// Returns the free ranges that take `fit` at or above the lower limit, in address order, up to
+    /// the upper limit.
+    #[inline]
+    fn candidates(&self, fit: &Fit, within: PageRange) -> Candidates<'_> {
+        let query = Query::new(fit.pages(), fit.order_for_summaries());
+        if within.start() == self.span().start() {
+            let leaf = self.tree.first(&query, &self.steps).unwrap_or(0);
+            return Candidates { map: self, fit: *fit, query, within, leaf, bit: 0 };
+        }
+        let (leaf, bit) = self.locate(within.start()).unwrap_or((0, 0));
+        Candidates { map: self, fit: *fit, query, within, leaf, bit }
+    }
+}
+
+struct Candidates<'a> {
+    map: &'a AreaMap<'a>,
+    fit: Fit,
+    query: Query,
+    within: PageRange,
+    /// The leaf to look at; 0 at the end.
+    leaf: u32,
+    /// From where in it.
+    bit: u32,
+}
+
+impl Iterator for Candidates<'_> {
+    type Item = Place;
+
+    #[inline]
+    fn next(&mut self) -> Option<Place> {
+        while self.leaf != 0 {
+            let lower = self.within.start();
+            if let Some(place) = self.map.first_in_leaf(self.leaf, self.bit, lower, &self.fit) {
+                // Behind the whole range: it may have matched from within.
+                let base = self.map.bitmaps.leaf(self.leaf).base();
+                self.bit = (place.range.end() - base).min(u64::from(LEAF_PAGES)) as u32;
+                return Some(place);
+            }
+            let next =
+                self.map.tree.next(self.map.bitmaps.leaf(self.leaf).up.get(), &self.query, &self.map.steps);
+            self.leaf = next.unwrap_or(0);
+            self.bit = 0;
+            if self.map.bitmaps.leaf(self.leaf).base() >= self.within.end() {
+                self.leaf = 0;
+            }
+        }
+        None
+    }
+}
+
+impl AreaMap<'_> {
+    /// Returns the free range that holds all of `range`, or the lowest area in its way.
+    pub(super) fn place_at(&self, range: PageRange) -> Result<Place, FitError> {
+        let range = range.inside(self.span())?;
+        let first = self.segment(range.start());
+        match first {
+            Some(free) if free.state == State::Free && free.range.covers(&range) => {
+                let leaf = self.leaf_of(free.range.start());
+                Ok(Place { leaf, range: free.range, start: range.start() })
+            }
+            Some(area) if area.state != State::Free => {
+                Err(FitError::Occupied { asked: range, by: area.range })
+            }
+            // The free range ends too early: by MAP-2 an area follows.
+            _ => match first.and_then(|first| self.segment(first.range.end())) {
+                Some(area) => Err(FitError::Occupied { asked: range, by: area.range }),
+                None => Err(RequestError::OutsideSpace { asked: range, space: self.span() }.into()),
+            },
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Atomics, and hooks for the exploration of schedules: no other module knows of one.
+//!
+//! In every ordinary build the atomics are the core's own, [`size`] is its first argument (its
+//! second under Miri) and [`is`] is `false`: none of it leaves an instruction. Under
+//! `--cfg shuttle` the scheduler may let another thread run at each operation on an atomic. Batches
+//! are small then, so that few areas make many. A protocol can be broken on purpose, to show that
+//! the scenarios of `vmalloc-schedules` notice it. Under `--cfg loom` the
+//! atomics are those of a checker of weak memory, for the `models` beside the code that they check:
+//!
+//! ```sh
+//! RUSTFLAGS="--cfg loom" cargo test -p vmalloc --lib models --target-dir target/loom
+//! ```
+
+#[cfg(not(target_has_atomic = "64"))]
+compile_error!("vmalloc needs atomics of 64 bits with compare-and-swap, which this target lacks");
+
+#[cfg(shuttle)]
+mod explored;
+#[cfg(loom)]
+pub mod modelled;
+#[cfg(not(any(shuttle, loom)))]
+mod plain;
+#[cfg(not(loom))]
+mod word;
+
+#[cfg(shuttle)]
+pub use explored::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence, size, unlocked};
+#[cfg(shuttle)]
+pub use explored::{Grain, explore, is, point, unlocks};
+#[cfg(loom)]
+pub use modelled::*;
+#[cfg(not(any(shuttle, loom)))]
+pub use plain::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence, is, size, unlocked};
+#[cfg(not(loom))]
+pub use word::{set_word_at, word_at};
+
+/// A protocol broken on purpose.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(not(shuttle), allow(dead_code, unreachable_pub))]
+pub enum Mutant {
+    /// Lazy pages are counted off when a purge takes them, not when it gives them back.
+    EarlyCount,
+    /// An allocation that needs addresses does not wait for the purge under way.
+    NoWait,
+    /// Addresses are taken for later while others are in need.
+    Hoard,
+    /// A busy bit is flipped by a load and a store.
+    SplitFlip,
+    /// A purge takes a node's lists without its lock.
+    UnlockedTake,
+    /// The holder of the map does not mark the bitmaps as changing.
+    NoVersion,
+    /// An area becomes busy before its annotation is in its table.
+    LateNote,
+    /// A fork takes the map before what comes before it.
+    ForkOutOfOrder,
+    /// A child of a fork counts threads that it lacks as in need, and inside notifiers.
+    ForkInNeed,
+    /// A child of a fork leaves everything as other threads had it.
+    ForkAsItIs,
+    /// Slots are returned by a load and a store.
+    SplitReturn,
+    /// Slots that are held are counted off by a load and a store.
+    SplitHeld,
+    /// A flush makes all dirty slots of a block clean, those too that were returned meanwhile.
+    EagerClean,
+    /// The thread that returns the last slots of a block does not look which state it has.
+    SpendAnywhere,
+}
