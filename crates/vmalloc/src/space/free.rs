@@ -9,6 +9,7 @@ use crate::cache::{Lazy, Node, Put, SizeStacks, Trigger, has_room};
 use crate::platform::{DrainReason, Platform};
 use crate::purge::PurgePlan;
 use lock_api::MutexGuard;
+use vmalloc_map::parts::Look;
 
 /// An area that was freed.
 #[derive(Clone, Copy)]
@@ -264,11 +265,17 @@ impl<P: Platform> Space<P> {
     /// areas that would start a drain alone are looked at: of others the difference is not
     /// worth a look.
     fn memory_behind(&self, page: u64, by: FreedBy) -> u64 {
-        if !matches!(by, FreedBy::Free | FreedBy::Unreserve) {
+        let threshold = self.cache.lazy.threshold();
+        // Most areas are short: a look without locks tells that.
+        let is_short = match self.areas.bitmaps.look(page) {
+            Ok(Look::Plain(area) | Look::Annotated(area)) => area.len() <= threshold,
+            _ => false,
+        };
+        if is_short || !matches!(by, FreedBy::Free | FreedBy::Unreserve) {
             return u64::MAX;
         }
         match self.find(self.addr(page)) {
-            Some(area) if area.pages > self.cache.lazy.threshold() && area.kind.freed() == by => {
+            Some(area) if area.pages > threshold && area.kind.freed() == by => {
                 // SAFETY: the owner of the area frees it.
                 unsafe { self.platform.resident(self.pages_of(&area)) }
             }
