@@ -1,9 +1,9 @@
-//! What is counted and repeats: `cargo xtask instructions` and `cargo xtask policy` drive it.
+//! Counts that repeat: `cargo xtask instructions` and `cargo xtask policy` drive it.
 //!
 //! It plays one workload with its measured windows marked for Callgrind, or the loads of the
-//! caching policy, which count by themselves. Each window is labelled with a client request: `loop` is the measured loop over an allocator
-//! that does nothing, `run` the same loop over the real one. For the single worst call the windows
-//! are `empty`, and one per alignment.
+//! caching policy, which count by themselves. Each window is labelled with a client request: `loop`
+//! is the measured loop over an allocator that does nothing, `run` the same loop over the real one.
+//! For the single worst call the windows are `empty`, and one per alignment.
 
 use clap::Parser;
 use std::process::ExitCode;

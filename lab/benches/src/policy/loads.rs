@@ -10,7 +10,7 @@ pub struct Load {
     pub name: &'static str,
     /// The CPUs that take part.
     pub(super) cpus: usize,
-    /// Whether new memory costs much, as on Linux; in kernels it costs little.
+    /// True if new memory costs much, as on Linux; in kernels it costs little.
     pub(super) is_dear: bool,
     pub(super) play: fn(&mut Stage),
 }

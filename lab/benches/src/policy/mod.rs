@@ -26,7 +26,7 @@ pub const DRAIN_RATES: [u64; 2] = [20_000, 200_000];
 pub struct Row {
     /// The load, the calls between two drains, and whether areas have guard pages.
     pub row: String,
-    /// Pages that were mapped anew, for each pair of an allocation and a free.
+    /// Pages that were mapped and had no memory before, for each pair of an allocation and a free.
     pub fresh: f64,
     /// The most pages with memory, over the most in use.
     pub memory: f64,
