@@ -4,10 +4,11 @@ mod budget;
 mod dumps;
 mod kernel;
 
+use crate::counts;
 use crate::words::Words;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 pub(crate) const HELP: &str = "\
@@ -31,7 +32,7 @@ subtraction of the loop is good to about 3 instructions, as compilers schedule t
   --allocator NAME  Whom to count: the start of a name in the tables of the `ranges` benchmark.
   --turns N         Turns of the measured loop.
   --check           Compare the counts with docs/instructions.toml (of a kernel with docs/kernel-instructions.toml), and fail where one differs by more than 3 %. Without names all rows are counted, the large ones as well.
-  --bless           Write the counts there.
+  --bless           Lower the rows there to the counts, and add those that are missing.
   --kernel          Count what a whole vmalloc takes in a kernel instead, beside Linux's: in QEMU, page tables and purges included.
   ROW…              Workloads to count; all but the large ones (FS-10M) when none is named.";
 
@@ -48,7 +49,7 @@ pub(crate) struct Args {
     /// Compare the counts with docs/instructions.toml (of a kernel with docs/kernel-instructions.toml), and fail where
     /// one differs by more than 3 %. Without names all rows are counted, the large ones as well.
     check: bool,
-    /// Write the counts there.
+    /// Lower the rows there to the counts, and add those that are missing.
     bless: bool,
     /// Count what a whole vmalloc takes in a kernel instead, beside Linux's: in QEMU, page tables and purges included.
     kernel: bool,
@@ -68,7 +69,7 @@ impl Args {
     }
 }
 
-/// A workload as the instr binary lists it.
+/// A workload as the program that counts lists it.
 struct Workload {
     name: String,
     pairs_per_turn: u64,
@@ -83,10 +84,14 @@ pub(crate) fn run(words: Words) -> Result<()> {
         return finish(args, budget::KERNEL, counts);
     }
     check_valgrind()?;
-    let program = build()?;
+    let program = counts::build()?;
     let mut values = serde_json::Map::new();
     let mut counts = BTreeMap::new();
-    for workload in selected(&list(&program)?, args)? {
+    let workloads = list(&program)?;
+    if args.check {
+        budget::has_rows(budget::CALLGRIND, workloads.iter().map(|workload| workload.name.as_str()))?;
+    }
+    for workload in selected(&workloads, args)? {
         let value = count(&program, workload, args)?;
         counts.insert(workload.name.clone(), value);
         if args.json {
@@ -118,29 +123,9 @@ fn check_valgrind() -> Result<()> {
     }
 }
 
-/// Builds the instr binary; cargo says where it is.
-fn build() -> Result<PathBuf> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
-        .args(["build", "--quiet", "--release", "--package", "vmalloc-bench", "--bin", "instr"])
-        .args(["--message-format", "json-render-diagnostics"])
-        .stderr(Stdio::inherit())
-        .output()
-        .context("can't run cargo")?;
-    if !output.status.success() {
-        bail!("can't build the instr binary");
-    }
-    let messages = String::from_utf8_lossy(&output.stdout);
-    let executable = |line: &str| {
-        let message: serde_json::Value = serde_json::from_str(line).ok()?;
-        message.get("executable")?.as_str().map(PathBuf::from)
-    };
-    messages.lines().filter_map(executable).next_back().context("cargo told of no instr binary")
-}
-
 fn list(program: &Path) -> Result<Vec<Workload>> {
     let output = Command::new(program).arg("--list").output();
-    let output = output.context("can't run instr")?;
+    let output = output.context("can't run the program that counts")?;
     let listed = String::from_utf8_lossy(&output.stdout);
     let parse = |line: &str| {
         let [name, pairs, large] = line.split('\t').collect::<Vec<_>>().try_into().ok()?;

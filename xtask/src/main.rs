@@ -3,14 +3,17 @@
 mod c_library;
 mod ci;
 mod clients;
+mod counts;
 mod instructions;
 mod kernel;
 mod kernels;
 mod miri;
 mod nightly;
+mod policy;
 mod preload;
 mod python;
 mod qemu;
+mod ratchet;
 mod results;
 mod sanitize;
 mod soak;
@@ -37,7 +40,7 @@ const fn chore(name: &'static str, help: &'static str, run: fn(Words) -> Result<
     Chore { name, help, run }
 }
 
-const CHORES: [Chore; 14] = [
+const CHORES: [Chore; 16] = [
     chore("ci", ci::HELP, ci::run),
     chore("nightly", nightly::HELP, nightly::run),
     chore("c-library", c_library::HELP, c_library::run),
@@ -45,9 +48,11 @@ const CHORES: [Chore; 14] = [
     chore("instructions", instructions::HELP, instructions::run),
     chore("kernels", kernels::HELP, kernels::run),
     chore("miri", miri::HELP, miri::run),
+    chore("policy", policy::HELP, policy::run),
     chore("preload", preload::HELP, preload::run),
     chore("python", python::HELP, python::run),
     chore("qemu", qemu::HELP, qemu::run),
+    chore("ratchet", ratchet::HELP, ratchet::run),
     chore("results", results::HELP, results::run),
     chore("sanitize", sanitize::HELP, sanitize::run),
     chore("soak", soak::HELP, soak::run),

@@ -70,6 +70,10 @@ pub(crate) fn all(seed: u64) -> Vec<Step> {
             .after("packages"),
         xtask("huge pages in QEMU", "kernels --append transparent_hugepage=always slots").after("packages"),
         xtask("instructions", "instructions --check").after("packages"),
+        step(
+            "memory of steady loads and arrays",
+            "cargo run --quiet --release -p vmalloc-bench --features buffers --bin memory -- steady arrays",
+        ),
         xtask("instructions in a kernel", "instructions --kernel --check"),
         xtask("programs under the malloc library", "preload").after("packages"),
         xtask("Python package", "python").after("packages"),

@@ -20,13 +20,13 @@
 //! is counted: an area is freed and reused by an atomic operation on a word beside its address, and
 //! neighbours share cache lines of these words. There is no time, so nothing ages.
 
-use crate::adapter::{CpuHint, Drains, NullPlatform};
+use crate::adapter::NullPlatform;
+use crate::played::{self, Later, Played};
 use crate::recorded_lock::{self, RecordedLock};
 use crate::scene::{LIVE_AREAS, Scene};
 use serde::Serialize;
-use std::cell::Cell;
 use std::collections::HashMap;
-use vmalloc::{Config, DrainReason, Space};
+use vmalloc::{Config, Space};
 use vmalloc_lab::rng::Rng;
 
 /// CPUs of the machine that is played.
@@ -117,38 +117,6 @@ fn play(scene: Scene, mode: Mode, config: Config, limits: &Limits) -> Row {
     Row { scene, mode, nodes, own_node, other_nodes, map, purger, notes, rest, waited_percent, drain }
 }
 
-thread_local! {
-    static CPU: Cell<usize> = const { Cell::new(0) };
-    static DRAIN_IS_DUE: Cell<bool> = const { Cell::new(false) };
-}
-
-/// The CPU whose turn it is.
-#[derive(Clone, Copy, Debug)]
-struct Played;
-
-impl CpuHint for Played {
-    fn cpu(&self) -> usize {
-        CPU.get()
-    }
-
-    fn cpus(&self) -> usize {
-        CPUS
-    }
-}
-
-/// A thread that drains when it comes to its turn.
-#[derive(Clone, Copy, Debug)]
-struct Later;
-
-impl Drains for Later {
-    fn drain_later(&self, due: DrainReason) -> bool {
-        if due == DrainReason::Threshold {
-            DRAIN_IS_DUE.set(true);
-        }
-        true
-    }
-}
-
 /// The purpose of a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Lock {
@@ -203,9 +171,8 @@ impl Stage {
     fn new(scene: Scene, config: Config) -> Self {
         let nodes = config.nodes;
         recorded_lock::restart();
-        DRAIN_IS_DUE.set(false);
-        CPU.set(0);
-        let platform = NullPlatform::new(Played, Later);
+        played::restart();
+        let platform = NullPlatform::new(Played(CPUS), Later);
         let space = Space::new(platform, config).expect("metadata for an empty space");
         space.quiesce();
         // SAFETY: this thread has just called `quiesce`.
@@ -232,7 +199,7 @@ impl Stage {
         let each = if self.scene == Scene::W1 { 1 } else { LIVE_AREAS / CPUS };
         for _ in 0..each {
             for cpu in 0..CPUS {
-                CPU.set(cpu);
+                played::turn_to(cpu);
                 let area = self.allocate();
                 self.live[cpu].push(area);
             }
@@ -250,7 +217,7 @@ impl Stage {
     fn step(&mut self) {
         recorded_lock::take(&mut self.taken);
         self.first.clear();
-        if DRAIN_IS_DUE.replace(false) {
+        if played::take_drain() {
             let _ = self.space.drain().expect("this platform refuses nothing");
             self.note(DRAINER);
         }
@@ -266,7 +233,7 @@ impl Stage {
 
     /// Frees a random area of the CPU's, or allocates another in its place.
     fn call(&mut self, cpu: usize) {
-        CPU.set(cpu);
+        played::turn_to(cpu);
         if let Some(slot) = self.empty[cpu].take() {
             self.live[cpu][slot] = self.allocate();
             return;
@@ -322,7 +289,7 @@ mod tests {
             recorded_lock::take(&mut taken);
             taken.into_iter().map(|number| lock_of(number, 4)).collect::<Vec<_>>()
         };
-        CPU.set(2);
+        played::turn_to(2);
         let first = taken(&|stage| {
             stage.allocate();
         });

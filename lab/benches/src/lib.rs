@@ -13,6 +13,8 @@
 //! | [`pairs`] | single pairs: the tail of their distribution |
 //! | `mappings` | pages that are there already, and areas that grow: against what the kernel and the C library offer |
 //! | [`contention`] | 128 CPUs played by one thread: which locks they take, and which CPUs would wait |
+//! | [`policy`] | pages, calls and addresses that the caching policy takes, for twelve loads |
+//! | [`played`] | CPUs and a drain thread that one thread plays |
 //! | [`counting_lock`], [`recorded_lock`] | a lock that counts its waits, and one that notes its takers |
 //! | [`c_calls`] | calls of the C library beside those of Rust |
 //! | `rseq` | restartable sequences in place of a node's lock |
@@ -22,7 +24,7 @@
 //! | [`rounds`], [`scene`] | windows of those that are compared, in turn; what many CPUs do with one space |
 //! | [`heap`], [`output`] | the small tools |
 //!
-//! The binaries `ranges`, `instr`, `threads`, `pairs`, `contention`, `mappings`, `memory`,
+//! The binaries `ranges`, `counts`, `threads`, `pairs`, `contention`, `mappings`, `memory`,
 //! `buffers` and `rseq` only parse arguments and print.
 
 pub mod adapter;
@@ -42,6 +44,8 @@ pub mod memory;
 pub mod output;
 pub mod pairs;
 pub mod pinning;
+pub mod played;
+pub mod policy;
 pub mod ranges;
 pub mod recorded_lock;
 pub mod relay;

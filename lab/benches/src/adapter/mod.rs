@@ -12,7 +12,7 @@ pub use baseline::{BTreeAreas, BTreeBest, BTreeFirst};
 pub use blocks::Blocks;
 pub use house::{Caller, Drained, House, SpaceLock};
 pub use noop::Noop;
-pub use null::{ByCallers, CpuHint, Drains, FirstCpu, NullPlatform, PAGE_SHIFT, RealCpu};
+pub use null::{ByCallers, CpuHint, Drains, FirstCpu, NullPlatform, PAGE_SHIFT, Pages, RealCpu};
 pub use ours::{Map, OurSpace};
 pub use peers::{Buddy, FreeListPages, Offset, RangeAlloc, VmAllocator};
 

@@ -84,11 +84,38 @@ impl Drains for ByCallers {
     }
 }
 
+/// Stands for the page tables of a platform.
+pub trait Pages: Sync {
+    /// Says what new memory costs here.
+    fn priced(&self, geometry: Geometry) -> Geometry;
+    /// Sees what [`Platform::map`] maps.
+    fn map(&self, range: PageRange);
+    /// Sees what [`Platform::unmap`] unmaps.
+    fn unmap(&self, ranges: &[PageRange]);
+}
+
+/// No page tables: mapping is free.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unmapped;
+
+impl Pages for Unmapped {
+    fn priced(&self, geometry: Geometry) -> Geometry {
+        geometry
+    }
+
+    #[inline]
+    fn map(&self, _range: PageRange) {}
+
+    #[inline]
+    fn unmap(&self, _ranges: &[PageRange]) {}
+}
+
 /// A platform with locks of the type `L` and no memory.
 #[derive(Debug)]
-pub struct NullPlatform<L, C = FirstCpu, D = ByCallers> {
+pub struct NullPlatform<L, C = FirstCpu, D = ByCallers, T = Unmapped> {
     cpu: C,
     drains: D,
+    pages: T,
     records: OnceLock<MmapRaw>,
     lock: PhantomData<fn() -> L>,
 }
@@ -96,21 +123,33 @@ pub struct NullPlatform<L, C = FirstCpu, D = ByCallers> {
 impl<L, C, D> NullPlatform<L, C, D> {
     /// One whose CPUs and drains are these.
     pub const fn new(cpu: C, drains: D) -> Self {
-        Self { cpu, drains, records: OnceLock::new(), lock: PhantomData }
+        Self::with_pages(cpu, drains, Unmapped)
+    }
+}
+
+impl<L, C, D, T> NullPlatform<L, C, D, T> {
+    /// One whose CPUs, drains and page tables are these.
+    pub const fn with_pages(cpu: C, drains: D, pages: T) -> Self {
+        Self { cpu, drains, pages, records: OnceLock::new(), lock: PhantomData }
+    }
+
+    /// Returns its page tables.
+    pub const fn pages(&self) -> &T {
+        &self.pages
     }
 }
 
 // SAFETY: the span is constant and nothing else uses it, for nothing is ever mapped there; no byte
 // of it is promised to be memory (`DirectMemory` is not implemented); the lock excludes, as its own
 // trait promises.
-unsafe impl<L: RawMutex, C: CpuHint, D: Drains> Platform for NullPlatform<L, C, D> {
+unsafe impl<L: RawMutex, C: CpuHint, D: Drains, T: Pages> Platform for NullPlatform<L, C, D, T> {
     type RawLock = L;
     type PurgeLock = L;
 
     const PAGE_SHIFT: Option<u32> = Some(PAGE_SHIFT);
 
     fn geometry(&self) -> Geometry {
-        Geometry::new(span(), PAGE_SHIFT, self.cpu.cpus())
+        self.pages.priced(Geometry::new(span(), PAGE_SHIFT, self.cpu.cpus()))
     }
 
     fn lend_records(&self, bytes: usize) -> Option<NonNull<u8>> {
@@ -125,11 +164,13 @@ unsafe impl<L: RawMutex, C: CpuHint, D: Drains> Platform for NullPlatform<L, C, 
         self.cpu.cpu()
     }
 
-    unsafe fn map(&self, _range: PageRange, _protection: Protection) -> Result<(), PlatformError> {
+    unsafe fn map(&self, range: PageRange, _protection: Protection) -> Result<(), PlatformError> {
+        self.pages.map(range);
         Ok(())
     }
 
-    unsafe fn unmap(&self, _ranges: &[PageRange]) -> Result<(), PlatformError> {
+    unsafe fn unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
+        self.pages.unmap(ranges);
         Ok(())
     }
 
@@ -157,7 +198,7 @@ unsafe impl<L: RawMutex, C: CpuHint, D: Drains> Platform for NullPlatform<L, C, 
 static NEXT_FRAME: AtomicU64 = AtomicU64::new(0);
 
 // SAFETY: no number is handed out twice, and no page leads to memory.
-unsafe impl<L: RawMutex, C: CpuHint, D: Drains> FrameSupply for NullPlatform<L, C, D> {
+unsafe impl<L: RawMutex, C: CpuHint, D: Drains, T: Pages> FrameSupply for NullPlatform<L, C, D, T> {
     fn take_frames(&self, frames: &mut [Frame]) -> Result<(), PlatformError> {
         let first = self.take_run(frames.len() as u64, 1)?;
         frames.iter_mut().zip(0..).for_each(|(frame, nth)| *frame = first.plus(nth));
@@ -178,7 +219,7 @@ unsafe impl<L: RawMutex, C: CpuHint, D: Drains> FrameSupply for NullPlatform<L, 
 }
 
 // SAFETY: see `FrameSupply`.
-unsafe impl<L: RawMutex, C: CpuHint, D: Drains> MapFrames for NullPlatform<L, C, D> {
+unsafe impl<L: RawMutex, C: CpuHint, D: Drains, T: Pages> MapFrames for NullPlatform<L, C, D, T> {
     unsafe fn map_frames(
         &self,
         _range: PageRange,

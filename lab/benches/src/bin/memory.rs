@@ -16,7 +16,7 @@ use vmalloc_lab::table::{figure, table};
 /// described in docs/memory.md.
 #[derive(Parser)]
 struct Args {
-    /// Only these groups: sizes, arrays, growth, pages, slots, stacks, traps.
+    /// Only these groups: sizes, steady, arrays, growth, pages, slots, stacks, traps.
     groups: Vec<String>,
     /// Print a list of objects instead of tables.
     #[arg(long)]
@@ -24,12 +24,9 @@ struct Args {
     /// Three short rounds: a look, not a measurement.
     #[arg(long)]
     quick: bool,
-    /// Play the arrays with the one allocator of this name, and print the figures.
-    #[arg(long, hide = true, value_name = "NAME")]
-    arrays_of: Option<String>,
-    /// How many arrays that replaces.
-    #[arg(long, hide = true, default_value_t = 1500)]
-    replaced: usize,
+    /// Play one load with one allocator, and print the figures: their names, and two sizes.
+    #[arg(long, hide = true, num_args = 4)]
+    alone: Option<Vec<String>>,
     /// Rounds.
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
@@ -47,15 +44,23 @@ impl Args {
 }
 
 fn print_table(group: &Group, rows: &[Row]) -> io::Result<()> {
-    let head = [group.name, "design", "figure", "unit"];
-    let line = |row: &Row| vec![row.load.clone(), row.design.clone(), figure(row.value), row.unit.to_owned()];
-    output::line(&format_args!("{}\n", table("llrl", &head, rows.iter().map(line).collect())))
+    let head = [group.name, "design", "figure", "unit", "must"];
+    let must = |row: &Row| match row.must {
+        Some(must) if row.value <= must => format!("≤ {must}"),
+        Some(must) => format!("≤ {must}: MISSED"),
+        None => String::new(),
+    };
+    let line = |row: &Row| {
+        vec![row.load.clone(), row.design.clone(), figure(row.value), row.unit.to_owned(), must(row)]
+    };
+    output::line(&format_args!("{}\n", table("llrll", &head, rows.iter().map(line).collect())))
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    if let Some(name) = &args.arrays_of {
-        let figures = memory::arrays::alone(name, args.replaced);
+    if let Some([load, allocator, sizes @ ..]) = args.alone.as_deref() {
+        let [size, replaced] = [0, 1].map(|nth| sizes[nth].parse().unwrap_or(0));
+        let figures = memory::alone::play(load, allocator, size, replaced);
         return output::end(output::line(&serde_json::json!(figures)));
     }
     let groups: Vec<&Group> = GROUPS.iter().filter(|group| args.wants(group)).collect();

@@ -1,10 +1,9 @@
 //! Arrays of some MiB that come and go, and one that grows.
 
 use super::Row;
-use crate::buffers::{Buffers, PAGE_BYTES, Visitor, each, touch};
+use super::alone::{self, Load, kib, minor_faults};
+use crate::buffers::{Buffers, PAGE_BYTES, touch};
 use crate::rounds::{Limits, cpu_ns};
-use std::fs;
-use std::process::Command;
 use std::ptr::NonNull;
 use vmalloc::{Config, Request, Space};
 use vmalloc_lab::rng::Rng;
@@ -20,81 +19,75 @@ const LARGEST: u64 = 12;
 /// From this size on NumPy advises the kernel to use huge pages.
 const ADVISED_BYTES: usize = 4 << 20;
 
-/// Plays all allocators: arrays of random sizes are replaced, each advised and written to. Each has
-/// a process of its own, since huge pages are counted by process.
+/// The most page faults of all arrays, and the most memory over the most that was live, that ours
+/// must take.
+const MOST_FAULTS: f64 = 20_000.0;
+const MOST_PEAK: f64 = 1.33;
+
+/// Plays all allocators: arrays of random sizes are replaced, each advised and written to.
 pub fn run(limits: &Limits) -> Vec<Row> {
     let replaced = if limits.rounds < 5 { REPLACED / 10 } else { REPLACED };
-    let mut names = Names(Vec::new());
-    each(&mut names);
-    names.0.into_iter().filter_map(|name| in_child(name, replaced)).flatten().collect()
+    alone::run::<Arrays>(LIVE, replaced)
 }
 
-struct Names(Vec<&'static str>);
-
-impl Visitor for Names {
-    fn visit<B: Buffers + 'static>(&mut self) {
-        self.0.push(B::NAME);
-    }
-}
-
-/// Returns the rows of one allocator, from a process that does nothing else.
-fn in_child(name: &str, replaced: usize) -> Option<Vec<Row>> {
-    let mut child = Command::new(std::env::current_exe().ok()?);
-    let output = child.args(["--arrays-of", name, "--replaced", &replaced.to_string()]).output().ok()?;
-    let rows: Vec<(String, f64)> = serde_json::from_slice(&output.stdout).ok()?;
-    let load = format!("{LIVE} arrays, {replaced} replaced");
-    let unit = |name: &str| UNITS.into_iter().find(|unit| *unit == name);
-    Some(rows.iter().filter_map(|(it, value)| Some(Row::new(&load, name, *value, unit(it)?))).collect())
-}
-
-/// The figures of one allocator.
-const UNITS: [&str; 3] = ["µs an array", "MiB in huge pages", "page faults"];
-
-/// Plays the allocator of this name. Returns each figure with its unit; nothing if there is none.
-pub fn alone(name: &str, replaced: usize) -> Vec<(&'static str, f64)> {
-    let mut play = Play { name, replaced, figures: Vec::new() };
-    each(&mut play);
-    play.figures
-}
-
-struct Play<'a> {
-    name: &'a str,
+/// So many live arrays, of which so many are replaced.
+pub(super) struct Arrays {
+    live: usize,
     replaced: usize,
-    figures: Vec<(&'static str, f64)>,
 }
 
-impl Visitor for Play<'_> {
-    fn visit<B: Buffers + 'static>(&mut self) {
-        if B::NAME != self.name {
-            return;
-        }
-        let (faults, huge) = (minor_faults(), huge_kib());
-        let (mut arrays, mut in_huge) = (Arrays::<B>::new(), 0);
+impl Load for Arrays {
+    const NAME: &'static str = "arrays";
+    const UNITS: &'static [&'static str] =
+        &["µs an array", "MiB in huge pages", "page faults", "peak over live"];
+
+    fn new(live: usize, replaced: usize) -> Self {
+        Self { live, replaced }
+    }
+
+    fn title(&self) -> String {
+        format!("{} arrays, {} replaced", self.live, self.replaced)
+    }
+
+    fn musts(&self) -> Vec<Option<f64>> {
+        vec![None, None, Some(MOST_FAULTS), Some(MOST_PEAK)]
+    }
+
+    fn play<B: Buffers + 'static>(&self) -> Vec<f64> {
+        let huge_kib = || kib("smaps_rollup", "AnonHugePages:");
+        let (faults, huge, resident) = (minor_faults(), huge_kib(), kib("status", "VmRSS:"));
+        let (mut set, mut in_huge) = (Set::<B>::new(self.live), 0);
         let ns = cpu_ns(|| {
-            arrays.fill();
-            arrays.replace(self.replaced);
+            set.fill(self.live);
+            set.replace(self.replaced);
             in_huge = huge_kib().saturating_sub(huge);
         });
-        drop(arrays);
+        let most = set.most as f64;
+        drop(set);
         let faults = minor_faults() - faults;
-        let values = [ns / 1e3 / (LIVE + self.replaced) as f64, in_huge as f64 / 1024.0, faults as f64];
-        self.figures = UNITS.into_iter().zip(values).collect();
+        let peak = kib("status", "VmHWM:").saturating_sub(resident) << 10;
+        let arrays = (self.live + self.replaced) as f64;
+        vec![ns / 1e3 / arrays, in_huge as f64 / 1024.0, faults as f64, peak as f64 / most]
     }
 }
 
-struct Arrays<B: Buffers> {
+/// Live arrays, their bytes, and the most that there were.
+struct Set<B: Buffers> {
     buffers: B,
     live: Vec<(NonNull<u8>, usize)>,
     rng: Rng,
+    bytes: usize,
+    most: usize,
 }
 
-impl<B: Buffers> Arrays<B> {
-    fn new() -> Self {
-        Self { buffers: B::build(), live: Vec::with_capacity(LIVE), rng: Rng::new(9) }
+impl<B: Buffers> Set<B> {
+    fn new(live: usize) -> Self {
+        let live = Vec::with_capacity(live);
+        Self { buffers: B::build(), live, rng: Rng::new(9), bytes: 0, most: 0 }
     }
 
-    fn fill(&mut self) {
-        for _ in 0..LIVE {
+    fn fill(&mut self, count: usize) {
+        for _ in 0..count {
             let array = self.make();
             self.live.push(array);
         }
@@ -102,8 +95,9 @@ impl<B: Buffers> Arrays<B> {
 
     fn replace(&mut self, times: usize) {
         for _ in 0..times {
-            let place = self.rng.below(LIVE as u64) as usize;
+            let place = self.rng.below(self.live.len() as u64) as usize;
             let (array, bytes) = self.live[place];
+            self.bytes -= bytes;
             // SAFETY: the array is live, and replaced in the set right below.
             unsafe { self.buffers.free(array, bytes) };
             self.live[place] = self.make();
@@ -122,34 +116,19 @@ impl<B: Buffers> Arrays<B> {
         }
         // SAFETY: the allocator has just handed out these bytes.
         unsafe { touch(array, bytes) };
+        self.bytes += bytes;
+        self.most = self.most.max(self.bytes);
         (array, bytes)
     }
 }
 
-impl<B: Buffers> Drop for Arrays<B> {
+impl<B: Buffers> Drop for Set<B> {
     fn drop(&mut self) {
         for &(array, bytes) in &self.live {
             // SAFETY: the set holds live arrays only, and ends here.
             unsafe { self.buffers.free(array, bytes) };
         }
     }
-}
-
-fn minor_faults() -> u64 {
-    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the kernel fills in the structure that it is given; one of zeros is valid as well.
-    let usage = unsafe {
-        libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
-        usage.assume_init()
-    };
-    usage.ru_minflt as u64
-}
-
-/// Returns the KiB of this process in huge pages; 0 where the kernel does not tell.
-fn huge_kib() -> u64 {
-    let rollup = fs::read_to_string("/proc/self/smaps_rollup").unwrap_or_default();
-    let line = rollup.lines().find_map(|line| line.strip_prefix("AnonHugePages:"));
-    line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
 /// MiB that the growing array ends with, and by how many it grows.

@@ -2,12 +2,14 @@
 //!
 //! Each module is a group of loads, which ours and its peers play in one run.
 
+pub mod alone;
 pub mod arrays;
 pub mod by_hand;
 pub mod pages;
 pub mod sizes;
 pub mod slots;
 pub mod stacks;
+pub mod steady;
 pub mod traps;
 
 use crate::rounds::Limits;
@@ -24,12 +26,20 @@ pub struct Row {
     pub value: f64,
     /// Its unit.
     pub unit: &'static str,
+    /// The most that it must be, where it has a bar.
+    pub must: Option<f64>,
 }
 
 impl Row {
     /// Returns a figure of `design` under `load`.
     pub fn new(load: impl Into<String>, design: impl Into<String>, value: f64, unit: &'static str) -> Self {
-        Self { load: load.into(), design: design.into(), value, unit }
+        Self { load: load.into(), design: design.into(), value, unit, must: None }
+    }
+
+    /// Sets the most that the figure must be.
+    #[must_use]
+    pub fn must(self, must: Option<f64>) -> Self {
+        Self { must, ..self }
     }
 }
 
@@ -43,8 +53,9 @@ pub struct Group {
 }
 
 /// All groups, in the order in which they are measured.
-pub const GROUPS: [Group; 7] = [
+pub const GROUPS: [Group; 8] = [
     Group { name: "sizes", run: sizes::run },
+    Group { name: "steady", run: steady::run },
     Group { name: "arrays", run: arrays::run },
     Group { name: "growth", run: arrays::growth },
     Group { name: "pages", run: pages::run },

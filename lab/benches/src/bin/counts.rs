@@ -1,9 +1,9 @@
-//! Runs one workload with its measured windows marked for Callgrind; `cargo xtask instructions`
-//! drives it.
+//! Counts that repeat: `cargo xtask instructions` and `cargo xtask policy` drive it.
 //!
-//! Each window is labelled with a client request: `loop` is the measured loop over an allocator
-//! that does nothing, `run` the same loop over the real one. For the single worst call the windows
-//! are `empty`, and one per alignment.
+//! It plays one workload with its measured windows marked for Callgrind, or the loads of the
+//! caching policy, which count by themselves. Each window is labelled with a client request: `loop`
+//! is the measured loop over an allocator that does nothing, `run` the same loop over the real one.
+//! For the single worst call the windows are `empty`, and one per alignment.
 
 use clap::Parser;
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ use vmalloc_bench::adapter::{self, Noop, Visitor};
 use vmalloc_bench::ranges::Ranges;
 use vmalloc_bench::stage::Stage;
 use vmalloc_bench::workload::{self, Cycle, Workload};
-use vmalloc_bench::{c_calls, callgrind};
+use vmalloc_bench::{c_calls, callgrind, output, policy};
 
 /// No set-up is cut short here: a state that depends on time would give counts that do not repeat.
 const NO_CAP: Duration = Duration::from_secs(100_000);
@@ -20,14 +20,18 @@ const NO_CAP: Duration = Duration::from_secs(100_000);
 /// Turns before the windows, so that both loops have been through their first calls.
 const WARM_ITERATIONS: usize = 100;
 
-/// Play one workload with windows for `valgrind --tool=callgrind --instr-atstart=no`.
+/// Play one workload with windows for `valgrind --tool=callgrind --instr-atstart=no`, or the loads
+/// of the caching policy.
 #[derive(Parser)]
 struct Args {
     /// List the workloads, `NAME<tab>PAIRS PER TURN<tab>WHETHER LARGE`, instead of running one.
     #[arg(long)]
     list: bool,
+    /// Count the loads of the caching policy, and print a list of objects.
+    #[arg(long)]
+    policy: bool,
     /// The workload.
-    #[arg(required_unless_present = "list")]
+    #[arg(required_unless_present_any = ["list", "policy"])]
     name: Option<String>,
     /// The allocator to measure: the start of a name in the tables of `ranges`.
     #[arg(long, default_value = "vmalloc")]
@@ -103,6 +107,9 @@ fn main() -> ExitCode {
     let args = Args::parse();
     if args.list {
         return list();
+    }
+    if args.policy {
+        return output::end(output::line(&format_args!("{:#}", serde_json::json!(policy::run()))));
     }
     let name = args.name.unwrap_or_default();
     if name == c_calls::NAME {

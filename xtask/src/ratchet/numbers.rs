@@ -1,0 +1,94 @@
+//! Numbers that may only become smaller, in files of several kinds.
+
+use anyhow::{Context, Result};
+use std::collections::BTreeMap;
+use toml::Value;
+
+/// Numbers by the names that lead to them.
+pub(super) type Numbers = BTreeMap<Vec<String>, f64>;
+
+/// The way in which a file has numbers.
+#[derive(Clone, Copy)]
+pub(super) enum Kind {
+    /// TOML: violations by crate and rule. One that is missing is 0.
+    Allowances,
+    /// TOML: counts by row. The command that counts fails if a row is missing.
+    Bars,
+    /// Rust: the last number of each of these constants.
+    Constants(&'static [&'static str]),
+}
+
+impl Kind {
+    pub(super) fn numbers(self, path: &str, text: &str) -> Result<Numbers> {
+        match self {
+            Self::Allowances | Self::Bars => {
+                let mut numbers = Numbers::new();
+                collect(
+                    &text.parse::<toml::Table>().context(path.to_owned())?.into(),
+                    &mut Vec::new(),
+                    &mut numbers,
+                );
+                Ok(numbers)
+            }
+            Self::Constants(names) => {
+                let number = |&name: &&str| Some((vec![name.to_owned()], constant(text, name)?));
+                Ok(names.iter().filter_map(number).collect())
+            }
+        }
+    }
+}
+
+/// Adds the numbers in `value`, to which `names` lead.
+fn collect(value: &Value, names: &mut Vec<String>, numbers: &mut Numbers) {
+    let mut add = |name: String, value: &Value| {
+        names.push(name);
+        collect(value, names, numbers);
+        names.pop();
+    };
+    match value {
+        Value::Table(table) => table.iter().for_each(|(name, value)| add(name.clone(), value)),
+        Value::Array(values) => {
+            values.iter().enumerate().for_each(|(nth, value)| add(nth.to_string(), value));
+        }
+        Value::Integer(number) => _ = numbers.insert(names.clone(), *number as f64),
+        Value::Float(number) => _ = numbers.insert(names.clone(), *number),
+        _ => {}
+    }
+}
+
+/// Returns the last number of a constant.
+fn constant(text: &str, name: &str) -> Option<f64> {
+    let (_, value) = text.lines().find_map(|line| {
+        let (_, rest) = line.split_once("const ")?;
+        rest.strip_prefix(name)?.strip_prefix(':')?.split_once('=')
+    })?;
+    let words = value.split(|char: char| !(char.is_ascii_digit() || "_.".contains(char)));
+    words.filter_map(|word| word.replace('_', "").parse().ok()).next_back()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_the_names_that_lead_to_them() {
+        let numbers = Kind::Bars.numbers("x", "\"W1\" = 148.0\n[\"a, b\"]\nfresh = [2, 1.5]\nword = \"3\"");
+        let name = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        let expected = [
+            (name(&["W1"]), 148.0),
+            (name(&["a, b", "fresh", "0"]), 2.0),
+            (name(&["a, b", "fresh", "1"]), 1.5),
+        ];
+        assert_eq!(numbers.ok(), Some(expected.into()));
+        assert!(Kind::Bars.numbers("x", "no toml").is_err());
+    }
+
+    #[test]
+    fn the_last_number_of_a_constant_is_its_bound() {
+        let text = "const CORE: (&str, usize) = (\"v1\", 9_000);\n    pub(super) const MARGIN: f64 = 0.03;\nconst MOSTLY: u8 = 1;";
+        assert_eq!(
+            ["CORE", "MARGIN", "MOST"].map(|name| constant(text, name)),
+            [Some(9000.0), Some(0.03), None]
+        );
+    }
+}

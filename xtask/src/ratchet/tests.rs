@@ -1,0 +1,146 @@
+use super::*;
+use std::process::Command;
+use std::{env, fs, process};
+
+const BOUNDS: [Bounds; 3] = [
+    bounds("allowance.toml", Kind::Allowances),
+    bounds("bars.toml", Kind::Bars),
+    bounds("size.rs", Kind::Constants(&["FILE"])),
+];
+
+/// A repository of its own, removed when dropped.
+struct Repository(std::path::PathBuf);
+
+impl Repository {
+    /// Returns one whose only commit allows `old` two words, a row 10, and a file 450 lines.
+    fn new(name: &str) -> Self {
+        let repository = Self(env::temp_dir().join(format!("vmalloc-ratchet-{}-{name}", process::id())));
+        fs::create_dir_all(repository.0.join("old")).expect("a folder for tests");
+        repository.git(&["init", "--quiet", "--initial-branch", "trunk"]);
+        repository.write("old/Cargo.toml", "");
+        repository.write("allowance.toml", "[old]\nwords = 2\n");
+        repository.write("bars.toml", "row = 10.0\n");
+        repository.write("size.rs", "const FILE: usize = 450;\n");
+        repository.commit();
+        repository
+    }
+
+    fn git(&self, words: &[&str]) {
+        let mut git = Command::new("git");
+        git.arg("-C")
+            .arg(&self.0)
+            .args(["-c", "user.name=Test", "-c", "user.email=test@localhost"])
+            .args(words);
+        let output = git.output().expect("git is installed");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        fs::write(self.0.join(path), text).expect("a folder that can be written");
+    }
+
+    fn commit(&self) {
+        self.git(&["add", "--all"]);
+        self.git(&["commit", "--quiet", "--allow-empty", "--message", "a commit"]);
+    }
+
+    /// Returns the complaints without the commits that they name.
+    fn complaints(&self) -> Vec<String> {
+        let complaints = complaints(&History::of(&self.0), &BOUNDS).expect("files that can be read");
+        let bare = |it: &String| it.rsplit_once(" (").map_or(it.clone(), |(what, _)| what.to_owned());
+        let mut bare: Vec<String> = complaints.iter().map(bare).collect();
+        bare.dedup();
+        bare
+    }
+
+    fn has_parent(&self) -> bool {
+        History::of(&self.0).has_parent()
+    }
+}
+
+impl Drop for Repository {
+    fn drop(&mut self) {
+        // What cannot be removed stays in the folder for temporary files: no reason to fail.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+const RISEN: &str = "allowance.toml: old, words is 3, and was 2";
+
+#[test]
+fn a_rise_is_told_before_it_is_committed_and_after() {
+    let repository = Repository::new("rise");
+    repository.write("allowance.toml", "[old]\nwords = 3\n");
+    assert_eq!(repository.complaints(), [RISEN]);
+    repository.commit();
+    assert_eq!(repository.complaints(), [RISEN]);
+    repository.write("bars.toml", "row = 10.1\n");
+    repository.write("size.rs", "const FILE: usize = 500;\n");
+    let others = ["bars.toml: row is 10.1, and was 10", "size.rs: FILE is 500, and was 450"];
+    assert!(others.iter().all(|it| repository.complaints().contains(&(*it).to_owned())));
+}
+
+#[test]
+fn a_fall_a_new_row_and_a_row_that_is_gone_are_no_rise() {
+    let repository = Repository::new("fall");
+    fs::create_dir_all(repository.0.join("new")).expect("a folder for tests");
+    repository.write("new/Cargo.toml", "");
+    repository.write("allowance.toml", "[new]\nwords = 7\n");
+    repository.write("bars.toml", "other = 99.0\n");
+    repository.write("size.rs", "const FILE: usize = 400;\n");
+    repository.commit();
+    assert_eq!(repository.complaints(), [""; 0]);
+}
+
+#[test]
+fn a_crate_that_was_allowed_nothing_gets_no_allowance() {
+    let repository = Repository::new("none");
+    repository.write("allowance.toml", "[old]\nwords = 2\nsummaries = 1\n");
+    assert_eq!(repository.complaints(), ["allowance.toml: old, summaries is 1, and was 0"]);
+}
+
+#[test]
+fn a_file_or_constant_may_not_go() {
+    let repository = Repository::new("gone");
+    fs::remove_file(repository.0.join("allowance.toml")).expect("it is there");
+    repository.write("size.rs", "");
+    repository.commit();
+    assert_eq!(repository.complaints(), ["allowance.toml: is gone", "size.rs: FILE is gone"]);
+}
+
+#[test]
+fn a_branch_of_several_commits_is_compared_with_where_it_began() {
+    let repository = Repository::new("branch");
+    repository.git(&["update-ref", "refs/remotes/origin/HEAD", "HEAD"]);
+    repository.write("allowance.toml", "[old]\nwords = 3\n");
+    repository.commit();
+    repository.commit();
+    assert_eq!(repository.complaints(), [RISEN]);
+}
+
+#[test]
+fn a_merge_that_keeps_the_higher_number_is_a_rise() {
+    let repository = Repository::new("merge");
+    repository.git(&["branch", "side"]);
+    repository.write("allowance.toml", "[old]\nwords = 1\n");
+    repository.commit();
+    repository.git(&["checkout", "--quiet", "side"]);
+    repository.commit();
+    repository.git(&["merge", "--quiet", "--no-ff", "--strategy", "ours", "trunk"]);
+    assert_eq!(repository.complaints(), ["allowance.toml: old, words is 2, and was 1"]);
+}
+
+#[test]
+fn without_a_parent_commit_it_is_not_run() {
+    let repository = Repository::new("parent");
+    assert!(!repository.has_parent(), "the first commit");
+    repository.commit();
+    assert!(repository.has_parent());
+    let clone = Repository(repository.0.with_extension("clone"));
+    let from = format!("file://{}", repository.0.display());
+    repository.git(&["clone", "--quiet", "--depth", "1", &from, &clone.0.to_string_lossy()]);
+    assert!(!clone.has_parent(), "a shallow clone");
+    assert_eq!(clone.complaints(), [""; 0]);
+    fs::remove_dir_all(clone.0.join(".git")).expect("it is there");
+    assert!(!clone.has_parent(), "a tarball");
+}
