@@ -26,8 +26,8 @@
 //! A free puts its area into the space before it raises the word, and the thread takes the word
 //! back before it drains. A free that still finds its word raised therefore asks for a drain that
 //! has not looked yet. In the same way the thread silences the bell before it looks at the words.
-//! While no thread is there, a bell that rings stays rung. A free that finds the places locked
-//! can't create the thread: it must not wait. Then the holder of the lock does, see
+//! While no thread is there, a bell that was rung stays so. A free that finds the places locked
+//! can't create the thread, for it must not wait. Then the holder of the lock does, see
 //! [`Drains::attend`].
 //!
 //! # The thread
@@ -49,10 +49,11 @@
 //!   that this drops in turn. It takes `places`, which the thread does not hold then.
 //!
 //! # Why forking is safe
-//! A fork takes `at_work` and `places` after the registry and before all hooks. So at the fork (D2)
-//! the drain thread holds no count of anything, and all is in its place. The child has no such
-//! thread: it forgets it, and the next request of any space creates one. That looks at all words,
-//! so it also drains what the parent was asked for, whatever the asking thread had yet to do.
+//! A fork takes `gate`, `at_work` and `places` after the registry and before all hooks. So at the
+//! fork (D2) the drain thread holds no count of anything, and all is in its place. The child has no
+//! such thread: it forgets it, and the next request of any space creates one. That looks at all
+//! words, so it also drains what the parent was asked for, even if the asking thread had yet to
+//! ring.
 //!
 //! # From signal handlers
 //! [`free_atomic`](vmalloc::Raw::free_atomic) leads to [`DrainThread::wake`] and to nothing
@@ -60,8 +61,8 @@
 //! interrupted thread may hold. So that is left to ordinary requests, of which the space makes one
 //! as soon as it may.
 //!
-//! Lock order: the registry of `fork`, `at_work`, `places`, the locks of the spaces, the platform's.
-//! Requests take `places` only if they are free.
+//! Lock order: the registry of `fork`, `gate`, `at_work`, `places`, the locks of the spaces, the
+//! platform's. Requests take `places` only if they are free.
 
 mod sync;
 #[cfg(not(loom))]
@@ -165,7 +166,7 @@ impl Drop for DrainThread {
     }
 }
 
-/// What a space has asked for, and the space.
+/// A space, and the drain that it has asked for.
 struct Asking {
     /// [`QUIET`], [`AGED`] or [`DUE`].
     word: AtomicU32,
@@ -181,14 +182,10 @@ impl std::fmt::Debug for Asking {
 impl Asking {
     /// Asks for a drain, and returns true if the thread is there.
     fn ask(&self, wanted: u32) -> bool {
-        let is_less = |word| word < wanted;
-        if is_less(self.word.load(Ordering::Relaxed))
-            && is_less(self.word.fetch_max(wanted, Ordering::Relaxed))
-        {
-            DRAINS.ring()
-        } else {
-            DRAINS.bell.load(Ordering::Relaxed) & THERE != 0
-        }
+        let is_asked = |word| word >= wanted;
+        let was_asked = is_asked(self.word.load(Ordering::Relaxed))
+            || is_asked(self.word.fetch_max(wanted, Ordering::Relaxed));
+        was_asked && DRAINS.is_there() || DRAINS.ring()
     }
 
     /// One round. When it returns, the space may be gone, by this very call.
@@ -262,6 +259,9 @@ pub(crate) struct Drains {
     /// [`RUNG`], and how many times a thread was created or ended: odd while one is there. The
     /// count changes under `places`.
     bell: AtomicU32,
+    /// Held by a fork, and passed by the thread before each drain: a fork waits for one drain,
+    /// however many others are due.
+    gate: Mutex<()>,
     /// Held over a drain, and over a fork.
     at_work: Mutex<()>,
     /// Also held over the thread's creation, and over a fork.
@@ -269,6 +269,11 @@ pub(crate) struct Drains {
 }
 
 impl Drains {
+    /// Returns true if a thread is there.
+    fn is_there(&self) -> bool {
+        self.bell.load(Ordering::Relaxed) & THERE != 0
+    }
+
     /// Rings the bell, and returns true if a thread is there that hears it.
     fn ring(&self) -> bool {
         // Release: pairs with the Acquire in `next`, which sees the word that was raised. It is an
@@ -288,8 +293,12 @@ impl Drains {
     #[cold]
     fn start(&self) -> bool {
         let Some(mut places) = self.places.try_lock() else { return false };
-        if self.bell.load(Ordering::Relaxed) & THERE != 0 {
+        if self.is_there() {
             return true;
+        }
+        if places.line.is_empty() {
+            // The space that rang is gone since `attend` looked.
+            return false;
         }
         if places.passing_over > 0 {
             places.passing_over -= 1;
@@ -339,13 +348,14 @@ impl Drains {
     fn run(&self, ours: u32) {
         IS_DRAIN_THREAD.with(|is| is.set(true));
         loop {
+            drop(self.gate.lock());
             // D2: all that is taken below is dropped before this.
             let at_work = self.at_work.lock();
             let mut places = self.places.lock();
             // Acquire: pairs with the Release in `ring`.
             let silence = |bell: u32| (bell | RUNG == ours).then_some(bell & !RUNG);
             if self.bell.fetch_update(Ordering::Acquire, Ordering::Relaxed, silence).is_err() {
-                return;
+                break;
             }
             let taken = places.take_due(now());
             drop(places);
@@ -358,12 +368,13 @@ impl Drains {
                 }
             }
         }
+        self.attend();
     }
 }
 
 /// Holds off drains and changes of the line, before a fork. Waits for a drain under way.
 pub(crate) fn quiesce() {
-    std::mem::forget((DRAINS.at_work.lock(), DRAINS.places.lock()));
+    std::mem::forget((DRAINS.gate.lock(), DRAINS.at_work.lock(), DRAINS.places.lock()));
 }
 
 /// Ends what [`quiesce`] began, on either side of the fork.
@@ -376,6 +387,7 @@ pub(crate) unsafe fn resume() {
     unsafe {
         DRAINS.places.force_unlock();
         DRAINS.at_work.force_unlock();
+        DRAINS.gate.force_unlock();
     }
 }
 

@@ -50,6 +50,7 @@ unsafe impl lock_api::RawMutex for Lock {
 loom::lazy_static! {
     pub(crate) static ref DRAINS: Drains = Drains {
         bell: AtomicU32::new(0),
+        gate: lock_api::Mutex::new(()),
         at_work: lock_api::Mutex::new(()),
         places: lock_api::Mutex::new(Places::NONE),
     };

@@ -12,8 +12,12 @@ pub(crate) use std::sync::atomic::AtomicU32;
 
 pub(crate) type Mutex<T> = lock_api::Mutex<FutexLock, T>;
 
-pub(crate) static DRAINS: Drains =
-    Drains { bell: AtomicU32::new(0), at_work: Mutex::new(()), places: Mutex::new(Places::NONE) };
+pub(crate) static DRAINS: Drains = Drains {
+    bell: AtomicU32::new(0),
+    gate: Mutex::new(()),
+    at_work: Mutex::new(()),
+    places: Mutex::new(Places::NONE),
+};
 
 thread_local! {
     /// True in the drain thread.
