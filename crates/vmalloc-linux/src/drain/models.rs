@@ -2,8 +2,8 @@
 //! A thread that waits for ever is a deadlock to loom.
 //!
 //! Left out once each, and found: the Release in `ring`, the Acquire in `run`, the exchange of a
-//! bell that is rung already, the count in the bell, each call of `attend` but that of a fork, and
-//! the look at an empty line in `start`.
+//! bell that is rung already, the count in the bell, each call of `attend` but that of a fork,
+//! the look at an empty line in `start`, and the way through the gate.
 
 use super::*;
 use loom::sync::{Condvar, Mutex as Locked};
@@ -226,6 +226,22 @@ fn models_of_a_fork_during_a_drain_hold() {
         // SAFETY: locked just now.
         unsafe { resume() };
         one.wait(1);
+    });
+}
+
+/// A fork waits for one drain, however many spaces are due.
+#[test]
+fn models_of_a_fork_beside_two_drains_hold() {
+    model(|| {
+        let spaces = [Model::open(), Model::open()];
+        spaces.iter().for_each(|space| space.free(DrainReason::Threshold));
+        let drained =
+            || -> u32 { spaces.iter().map(|model| model.space.areas.lock().expect("no panic")[1]).sum() };
+        let gate = DRAINS.gate.lock();
+        let before = drained();
+        let at_work = DRAINS.at_work.lock();
+        assert!(drained() - before <= 1);
+        drop((gate, at_work));
     });
 }
 

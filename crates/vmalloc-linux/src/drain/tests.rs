@@ -1,4 +1,6 @@
 use super::*;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 #[test]
 fn refusals_pass_over_more_and_more_requests() {
@@ -104,4 +106,75 @@ fn a_request_at_once_goes_before_the_one_by_age() {
     all[0].word.store(DUE, Ordering::Relaxed);
     assert_eq!(take(&mut places, &all, Duration::ZERO), Ok(0));
     assert_eq!(places.take_due(Duration::from_secs(9)).err(), Some(None), "that was drained");
+}
+
+/// A space that counts its drains. One takes until a fork waits for it, if it is to.
+#[derive(Default)]
+struct Counting {
+    begun: AtomicU32,
+    drains: AtomicU32,
+    awaits_fork: AtomicBool,
+}
+
+impl Drain for Counting {
+    fn drain(&self) -> DrainStatus {
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        while self.awaits_fork.load(Ordering::SeqCst) && !DRAINS.gate.is_locked() {
+            std::thread::yield_now();
+        }
+        self.drains.fetch_add(1, Ordering::SeqCst);
+        DrainStatus::Done
+    }
+}
+
+impl Counting {
+    fn allowed() -> (Arc<Self>, DrainThread) {
+        let (space, thread) = (Arc::new(Self::default()), DrainThread::default());
+        thread.allow(Arc::<Self>::downgrade(&space));
+        (space, thread)
+    }
+}
+
+/// Waits for a count of what the drain thread does. No test depends on how long it takes.
+fn wait_for(count: &AtomicU32, least: u32) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while count.load(Ordering::SeqCst) < least {
+        assert!(Instant::now() < deadline, "waited in vain");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_fork_waits_for_the_drain_under_way_and_the_child_does_the_next() {
+    vmalloc_harness::in_own_process(|| {
+        crate::fork::install().unwrap();
+        let ((slow, of_slow), (next, of_next)) = (Counting::allowed(), Counting::allowed());
+        slow.awaits_fork.store(true, Ordering::SeqCst);
+        assert!(of_slow.request(DrainReason::Threshold));
+        wait_for(&slow.begun, 1);
+        assert!(of_next.request(DrainReason::Threshold));
+        // SAFETY: the child runs the code below, and ends without unwinding.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let found = (slow.drains.load(Ordering::SeqCst), Arc::strong_count(&slow), DRAINS.is_there());
+            slow.awaits_fork.store(false, Ordering::SeqCst);
+            let is_right = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                assert_eq!(found, (1, 1, false));
+                assert_eq!(next.drains.load(Ordering::SeqCst), 0, "one drain was waited for");
+                assert!(!of_slow.wake(), "no thread is there to wake");
+                assert!(of_slow.request(DrainReason::Age));
+                wait_for(&next.drains, 1);
+                drop((of_slow, of_next));
+                assert!(!DRAINS.is_there());
+            }));
+            // SAFETY: no conditions.
+            unsafe { libc::_exit(i32::from(is_right.is_err())) };
+        }
+        slow.awaits_fork.store(false, Ordering::SeqCst);
+        wait_for(&next.drains, 1);
+        let mut status = 0;
+        // SAFETY: room for a status; the child is this process's.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert_eq!(status, 0);
+    });
 }

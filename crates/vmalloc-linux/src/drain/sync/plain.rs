@@ -26,14 +26,14 @@ thread_local! {
 
 /// Returns the time of the clock that sleeps go by.
 pub(crate) fn now() -> Duration {
-    let now = clock_gettime(ClockId::Monotonic);
-    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+    // It counts from the start of the system.
+    clock_gettime(ClockId::Monotonic).try_into().unwrap_or_default()
 }
 
 /// Sleeps until `bell` is woken or the time is over, if it has the value `expected`. It may also
 /// return early.
 pub(crate) fn wait(bell: &AtomicU32, expected: u32, nap: Option<Duration>) {
-    let nap = nap.map(|nap| Timespec { tv_sec: nap.as_secs() as _, tv_nsec: nap.subsec_nanos().into() });
+    let nap: Option<Timespec> = nap.and_then(|nap| nap.try_into().ok());
     // An error is another value, a signal or the end of the time: all only mean to look again.
     let _ = futex::wait(bell, Flags::PRIVATE, expected, nap.as_ref());
 }
