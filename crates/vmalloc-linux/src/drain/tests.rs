@@ -84,7 +84,7 @@ fn drains_by_age_of_all_spaces_come_in_the_same_second() {
 
 #[test]
 fn what_ages_waits_for_half_a_second_at_least_and_for_a_second_from_drain_to_drain() {
-    for ms in 0..3_000 {
+    for ms in (0..3_000).step_by(if cfg!(miri) { 250 } else { 1 }) {
         let (all, mut places) = line(1);
         let now = Duration::from_millis(ms);
         all[0].word.store(AGED, Ordering::Relaxed);
@@ -145,6 +145,7 @@ fn wait_for(count: &AtomicU32, least: u32) {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "it forks")]
 fn a_fork_waits_for_the_drain_under_way_and_the_child_does_the_next() {
     vmalloc_harness::in_own_process(|| {
         crate::fork::install().unwrap();

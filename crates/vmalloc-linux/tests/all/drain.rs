@@ -111,8 +111,7 @@ fn one_thread_drains_a_thousand_spaces() {
         let spaces: Vec<_> = std::iter::repeat_with(open).take(1_000).collect();
         let before = threads().len();
         for space in &spaces {
-            let areas: Vec<_> = (0..4).map(|_| alloc(space, 2)).collect();
-            areas.into_iter().for_each(|addr| free(space, addr));
+            free(space, alloc(space, 2));
         }
         assert_eq!((threads().len(), drain_threads().len()), (before + 1, 1));
         wait_until("all spaces are drained by age", || spaces.iter().all(|space| is_drained(space)));
@@ -216,6 +215,14 @@ fn without_the_thread_frees_purge_by_themselves() {
             off.stats().lazy_pages == 0 && drain_threads().is_empty()
         });
         assert_eq!(drain_threads().len(), 0);
+        // The thread of another space leaves this one alone.
+        free(&off, alloc(&off, 2));
+        let kept = off.stats().cached_areas;
+        assert!(kept > 0);
+        let other = lazy_space();
+        free(&other, alloc(&other, 2));
+        wait_until("the other space is drained", || is_drained(&other));
+        assert_eq!((off.stats().cached_areas, drain_threads().len()), (kept, 1));
     });
 }
 
@@ -280,9 +287,9 @@ fn a_child_forked_while_one_space_is_drained_drains_all_by_one_thread() {
         std::thread::scope(|scope| {
             scope.spawn(|| churn(&busy, &stop));
             wait_for_threads(1);
-            for round in 0..40 {
+            for round in 0..16 {
                 // What the parent was asked for by age, in most rounds not drained at the fork.
-                free(&other, alloc(&other, 1 + round % 8));
+                free(&other, alloc(&other, 1));
                 in_forked_child(|| {
                     let alone = drain_threads().is_empty();
                     // A request of either space.
