@@ -341,7 +341,7 @@ const char *vmalloc_version_text(void);
 /* Fill freed memory with zeros. */
 #define VMALLOC_OPEN_ZERO_ON_FREE 8
 
-/* Have no thread that drains in the background. */
+/* Have no thread drain the space in the background. */
 #define VMALLOC_OPEN_NO_DRAIN_THREAD 16
 
 /* Leave the memory out of core dumps. */

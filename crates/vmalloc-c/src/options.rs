@@ -15,7 +15,7 @@ pub const VMALLOC_OPEN_UNMAP_ON_FREE: u32 = 2;
 pub const VMALLOC_OPEN_TRAP_ON_FREE: u32 = 4;
 /// Fill freed memory with zeros.
 pub const VMALLOC_OPEN_ZERO_ON_FREE: u32 = 8;
-/// Have no thread that drains in the background.
+/// Have no thread drain the space in the background.
 pub const VMALLOC_OPEN_NO_DRAIN_THREAD: u32 = 16;
 /// Leave the memory out of core dumps.
 pub const VMALLOC_OPEN_DONT_DUMP: u32 = 32;

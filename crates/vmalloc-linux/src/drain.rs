@@ -1,45 +1,59 @@
-//! The drain thread: gives back in the background what frees leave behind, one thread a space.
+//! The drain thread: gives back in the background what frees leave behind, one thread for all
+//! spaces of the process.
 //!
 //! ```text
-//!            first request: thread created                 request: futex wake
-//!   NONE ───────────────────────────────────► QUIET ──────────────────────────────► DUE
-//!    ▲                                         │ ▲     taken, before the drain       │
-//!    │ in a forked child: from anywhere        │ └───────────────────────────────────┘
-//!    └───────────────                          └──────────── space dropped: from anywhere ──► STOP
+//!   a free ──► word of its space ──► bell ──► thread ──► the next space that is due ──► drained
+//!                  QUIET                        ▲                  │
+//!                  AGED: by age                 └──── none is due: it sleeps until one will be,
+//!                  DUE: at once                       or where none will be, until the bell rings
 //! ```
 //!
-//! The thread sleeps on that word. Without end while nothing is left to drain, else for a [`TICK`],
-//! so that cached memory goes by its age. It drains at its start, at each request, and at each
-//! tick. A request by age (AGED, on the same way as DUE) only lets it tick. A thread that was
-//! created for such a request begins with a tick.
+//! - The **word** of a space says what was asked for. Frees raise it; the thread takes it back just
+//!   before it drains the space, and sets it to AGED after a drain that leaves something.
+//! - The **bell** is what the thread sleeps on. A free that raised a word rings it.
+//! - The **places** are the spaces that may be drained, in the order of their turns. The thread
+//!   looks at the places one after the other. Each goes to the end of the line.
 //!
-//! No request is lost: a free puts its area into the space before it asks, and the thread takes the
-//! request before it drains. A free that still finds DUE therefore asks for a drain that has not
-//! looked yet.
+//! A drain by age is due a [`TICK`] after it was asked for, at the whole second that is nearest to
+//! that. So all spaces share one wake-up a second, and there is none once nothing is left in any.
 //!
-//! # Ownership
-//! [`Shared`] is held by the space's platform and by the thread, one count each. It knows the space
-//! weakly, and the thread holds the space only for as long as a drain. Invariants:
-//! - **D1** While the space is there and no thread holds [`Shared::worker`], that names a thread if
-//!   and only if the thread is there to be joined, and one count of `Shared` is its own.
-//! - **D2** The thread holds the space only while it holds `worker`.
+//! # What a space waits for
+//! A space that asks waits for the drain under way, and for at most one drain of each other space:
+//! a space that was drained comes behind it. A drain is one purge of what was lazy when it began. A
+//! space for which that is too slow purges by itself, at twice its threshold.
+//!
+//! # No request is lost
+//! A free puts its area into the space before it raises the word, and the thread takes the word
+//! back before it drains. A free that still finds its word raised therefore asks for a drain that
+//! has not looked yet. In the same way the thread silences the bell before it looks at the words.
+//! While no thread is there, a bell that was rung stays so. A free that finds the places locked
+//! can't create the thread, for it must not wait. Then the holder of the lock does, see
+//! [`Drains::attend`].
+//!
+//! # The thread
+//! The first request creates it. It ends with the last place: the thread that removes this place
+//! ends the drain thread, and waits for its end. If that is the drain thread itself, it detaches
+//! itself. The bell counts creations and ends, so a thread that was told to end knows, even if
+//! there is another one by then.
+//!
+//! Invariants:
+//! - **D1** While no thread holds `places`, the count of the bell is odd if and only if a thread is
+//!   there that may drain, and `thread` names it.
+//! - **D2** The thread holds spaces and words only while it holds `at_work`.
 //!
 //! # Why dropping is safe
-//! The last owner of the space drops it
-//! - in another thread: by D2 the drain thread is in no drain, and can begin none, for the weak
-//!   reference is dead. It is told to stop, and joined. Nothing it still does needs a lock.
-//! - in the drain thread, at the end of a drain during which all others dropped it. The thread must
-//!   not join itself: it detaches itself, and ends when it finds STOP. From then on it touches only
-//!   `Shared`, of which it owns a count.
+//! The last owner of a space drops it
+//! - in another thread: the drain thread is not in a drain of this space, and can begin none, for
+//!   the weak reference is dead. The drop does not wait for drains of other spaces.
+//! - in the drain thread, at the end of a drain during which all others dropped it, or by something
+//!   that this drops in turn. It takes `places`, which the thread does not hold then.
 //!
 //! # Why forking is safe
-//! The hook takes `worker` before the locks of the space, for it is registered after the space's.
-//! So at the fork (D1, D2) the thread either is there or not, no other thread is creating it, and
-//! it does not hold the space, whose count would never fall to zero in the child. The child has no
-//! such thread: it forgets it, gives back the thread's count of `Shared`, and the next request
-//! there creates one. A request that was pending is forgotten too, and the space repeats it. It
-//! lets each node tell of its next free again, and it remembers the areas that were freed where no
-//! drain could be asked for.
+//! A fork takes `gate`, `at_work` and `places` after the registry and before all hooks. So at the
+//! fork (D2) the drain thread holds no count of anything, and all is in its place. The child has no
+//! such thread: it forgets it, and the next request of any space creates one. That looks at all
+//! words, so it also drains what the parent was asked for, even if the asking thread had yet to
+//! ring.
 //!
 //! # From signal handlers
 //! [`free_atomic`](vmalloc::Raw::free_atomic) leads to [`DrainThread::wake`] and to nothing
@@ -47,71 +61,53 @@
 //! interrupted thread may hold. So that is left to ordinary requests, of which the space makes one
 //! as soon as it may.
 //!
-//! Lock order: the registry of `fork`, `worker`, the locks of the space, the platform's. Requests
-//! take `worker` only if it is free.
+//! Lock order: the registry of `fork`, `gate`, `at_work`, `places`, the locks of the spaces, the
+//! platform's. Requests take `places` only if they are free.
 
 mod sync;
+#[cfg(not(loom))]
+mod thread;
 
-use self::sync::AtomicU32;
-use self::sync::futex::{self, Timespec};
-use crate::fork::hooks::AtFork;
-use crate::os::futex::FutexLock;
-use lock_api::Mutex;
-use rustix::io::Errno;
-use std::cell::Cell;
-use std::ffi::c_void;
-use std::mem::MaybeUninit;
-use std::ptr;
+use self::sync::{AtomicU32, DRAINS, IS_DRAIN_THREAD, Mutex, Thread, now, spawn, wait, wake};
+use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 use vmalloc::{DrainReason, DrainStatus};
 
-/// The word while no thread exists. All accesses are relaxed: the locks of the space publish the
-/// areas to drain.
-const NONE: u32 = 0;
-/// The thread sleeps, or is at work and nothing was asked for since it began.
-const QUIET: u32 = 1;
+/// The word of a space while nothing was asked for since its last drain began. All accesses of
+/// words are relaxed: the locks of the space publish the areas to drain, and the bell the word.
+const QUIET: u32 = 0;
+/// Something is kept that will have to go by its age.
+const AGED: u32 = 1;
 /// A drain was asked for.
 const DUE: u32 = 2;
-/// The space is gone.
-const STOP: u32 = 3;
-/// Something is kept again that will have to go by its age.
-const AGED: u32 = 4;
+
+/// The bit of the bell that says that it was rung, and the thread has not looked since.
+const RUNG: u32 = 1;
+/// One creation or end of a thread, as the bell counts them. Its bit says that a thread is there.
+const THERE: u32 = 2;
 
 /// The time between two drains by age, of which each takes a quarter of the cached areas, but none
 /// that was needed since the one before. Half of the unused memory goes in about 3 s, 64 MiB in
-/// areas of one page in 40 s. A wake-up a second is no load to speak of, and none comes once
-/// nothing is left.
-const TICK: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
-
-/// The thread's name, for tools that list the threads of a program.
-const NAME: &std::ffi::CStr = c"vmalloc-drain";
-
-/// The thread's stack: a purge needs a few KiB of it, and the program's heap and
-/// the thread-local variables of all its libraries need some room as well. Only what is touched
-/// costs memory.
-const STACK_BYTES: usize = 256 << 10;
+/// areas of one page in 40 s. A wake-up a second is no load to speak of.
+const TICK: Duration = Duration::from_secs(1);
 
 /// After the n-th refusal in a row to create the thread, 2ⁿ requests pass before the next attempt,
 /// at most this many. Each purges by itself, which takes longer than the attempt would.
 const MOST_PASSED_OVER: u32 = 1 << 10;
 
-thread_local! {
-    /// The state that a drain thread shares with its space; null in other threads.
-    static DRAINS: Cell<*const Shared> = const { Cell::new(ptr::null()) };
-}
-
-/// Returns true if the calling thread drains a space.
+/// Returns true if the calling thread drains spaces.
 ///
 /// For a global allocator that stands on a space of [`open`](crate::open()). A drain takes its lists
 /// from the heap while the space is locked. So on this thread, as within its own calls of the
 /// space, the allocator must take memory from elsewhere.
 #[must_use]
 pub fn on_drain_thread() -> bool {
-    !DRAINS.get().is_null()
+    IS_DRAIN_THREAD.with(std::cell::Cell::get)
 }
 
-/// A space, as far as its drain thread knows it. The space stands above this file and implements
+/// A space, as far as the drain thread knows it. The space stands above this file and implements
 /// it.
 pub(crate) trait Drain: Send + Sync {
     /// Gives back in one round what frees have left behind. [`DrainStatus::More`] asks for another
@@ -119,95 +115,110 @@ pub(crate) trait Drain: Send + Sync {
     fn drain(&self) -> DrainStatus;
 }
 
-/// A space's hold on its drain thread, which may not be there yet, or never. Dropped with the
-/// space, it ends the thread.
+/// The hold of a space on the drain thread, which may not be there yet. Dropped with the space; the
+/// last one ends the thread.
 #[derive(Debug, Default)]
-pub(crate) struct DrainThread(OnceLock<Arc<Shared>>);
+pub(crate) struct DrainThread(OnceLock<Arc<Asking>>);
 
 impl DrainThread {
-    /// Allows a thread for `space`, whose platform this belongs to. It is created at the first
-    /// request.
+    /// Has the thread drain `space`, whose platform this belongs to, from its first request on.
     pub(crate) fn allow(&self, space: Weak<dyn Drain>) {
-        let worker = Mutex::new(Worker { thread: None, refusals: 0, passing_over: 0 });
+        let asking = Arc::new(Asking { word: AtomicU32::new(QUIET), space });
         // A second call changes nothing.
-        let _ = self.0.set(Arc::new(Shared { word: AtomicU32::new(NONE), worker, space }));
+        if self.0.set(Arc::clone(&asking)).is_ok() {
+            DRAINS.places.lock().line.push_back(Place { asking, due: None });
+            DRAINS.attend();
+        }
     }
 
     /// Asks for a drain, and returns true if it will come. Neither waits nor allocates, but for the
     /// creation of a thread.
     pub(crate) fn request(&self, due: DrainReason) -> bool {
-        let Some(shared) = self.0.get() else { return false };
-        if shared.word.load(Ordering::Relaxed) == NONE { shared.start(due) } else { shared.wake_for(due) }
+        let Some(asking) = self.0.get() else { return false };
+        asking.ask(if due == DrainReason::Age { AGED } else { DUE }) || DRAINS.start()
     }
 
-    /// Asks for a drain at once, and returns true if it will come: if the thread is there. One
-    /// atomic operation and at most one system call, which can't fail and so leaves `errno` alone.
+    /// Asks for a drain at once, and returns true if it will come: if the thread is there. A few
+    /// atomic operations and at most one system call, which can't fail and so leaves `errno` alone.
     /// A signal handler may do that.
     pub(crate) fn wake(&self) -> bool {
-        self.0.get().is_some_and(|shared| shared.wake_for(DrainReason::Threshold))
-    }
-
-    /// Returns the hook for forks, if a thread is allowed.
-    pub(crate) fn watch(&self) -> Option<Weak<Shared>> {
-        self.0.get().map(Arc::downgrade)
+        self.0.get().is_some_and(|asking| asking.ask(DUE))
     }
 }
 
 impl Drop for DrainThread {
     fn drop(&mut self) {
-        let Some(shared) = self.0.get() else { return };
-        if ptr::eq(DRAINS.get(), Arc::as_ptr(shared)) {
-            // SAFETY: this thread is joinable: it is joined nowhere else, for its handle is taken
-            // only here, once.
-            unsafe { libc::pthread_detach(libc::pthread_self()) };
-            return shared.word.store(STOP, Ordering::Relaxed);
+        let Some(asking) = self.0.take() else { return };
+        let removed = DRAINS.remove(&asking);
+        if let Some(thread) = removed {
+            if on_drain_thread() {
+                // It ends when it looks at the bell. Another one is not waited for either: it may
+                // wait for `at_work`, which this thread holds.
+                thread.detach();
+            } else {
+                // It sleeps, or will look at the bell. Nothing that it still does needs a lock that
+                // is held here.
+                wake(&DRAINS.bell);
+                thread.join();
+            }
         }
-        let Some(thread) = shared.worker.lock().thread.take() else { return };
-        shared.word.store(STOP, Ordering::Relaxed);
-        shared.wake();
-        // SAFETY: D1, and the handle was taken out, so this is the only join. The answer can only
-        // be success.
-        unsafe { libc::pthread_join(thread.0, ptr::null_mut()) };
+        DRAINS.attend();
     }
 }
 
-impl AtFork for Arc<Shared> {
-    /// Waits for a drain, or for the thread's creation, and holds off the next.
-    fn quiesce(&self) {
-        std::mem::forget(self.worker.lock());
-    }
-
-    unsafe fn resume(&self) {
-        // SAFETY: `force_unlock` asks that this thread holds the lock: the caller promises that it
-        // has called `quiesce`, which forgot the guard.
-        unsafe { self.worker.force_unlock() };
-    }
-
-    unsafe fn resume_in_child(&self) {
-        self.word.store(NONE, Ordering::Relaxed);
-        // SAFETY: locked by `quiesce`, whose guard is forgotten: no other reference to it is live.
-        if unsafe { &mut *self.worker.data_ptr() }.thread.take().is_some() {
-            // SAFETY: the pointer is that of a live `Arc`. By D1 one count belonged to the thread,
-            // which is not there to use or to give it back; ours remains.
-            unsafe { Arc::decrement_strong_count(Arc::as_ptr(self)) };
-        }
-        // SAFETY: as in `resume`: the caller promises that its parent has called `quiesce`.
-        unsafe { self.worker.force_unlock() };
-    }
-}
-
-/// The state that a space and its drain thread share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    /// [`NONE`], [`QUIET`], [`AGED`], [`DUE`] or [`STOP`].
+/// A space, and the drain that it has asked for.
+struct Asking {
+    /// [`QUIET`], [`AGED`] or [`DUE`].
     word: AtomicU32,
-    /// Held over a drain, over the thread's creation, and over a fork.
-    worker: Mutex<FutexLock, Worker>,
     space: Weak<dyn Drain>,
 }
 
-#[derive(Debug)]
-struct Worker {
+impl std::fmt::Debug for Asking {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Asking").field(&self.word).finish()
+    }
+}
+
+impl Asking {
+    /// Asks for a drain, and returns true if the thread is there.
+    fn ask(&self, wanted: u32) -> bool {
+        let is_asked = |word| word >= wanted;
+        let was_asked = is_asked(self.word.load(Ordering::Relaxed))
+            || is_asked(self.word.fetch_max(wanted, Ordering::Relaxed));
+        was_asked && DRAINS.is_there() || DRAINS.ring()
+    }
+
+    /// One round. When it returns, the space may be gone, by this very call.
+    fn drain(&self) {
+        let Some(space) = self.space.upgrade() else { return };
+        if space.drain() == DrainStatus::More {
+            self.word.fetch_max(AGED, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A space in the line of those that may be drained.
+struct Place {
+    asking: Arc<Asking>,
+    /// The second of the system's clock at which the next drain by age is due.
+    due: Option<u64>,
+}
+
+impl Place {
+    /// Returns the second at which the space is to be drained.
+    fn due(&mut self, now: Duration) -> Option<u64> {
+        match self.asking.word.load(Ordering::Relaxed) {
+            QUIET => None,
+            AGED => Some(*self.due.get_or_insert((now + TICK + TICK / 2).as_secs())),
+            _ => Some(0),
+        }
+    }
+}
+
+/// The spaces that may be drained, and the thread that does it.
+struct Places {
+    /// The next to look at comes first.
+    line: VecDeque<Place>,
     thread: Option<Thread>,
     /// Attempts to create the thread that failed, in a row.
     refusals: u32,
@@ -215,115 +226,27 @@ struct Worker {
     passing_over: u32,
 }
 
-/// The C library's name of a thread: a number, or a pointer (musl).
-#[derive(Debug)]
-struct Thread(libc::pthread_t);
+impl Places {
+    const NONE: Self = Self { line: VecDeque::new(), thread: None, refusals: 0, passing_over: 0 };
 
-// SAFETY: the name is only given to the C library, whose calls take it from any thread.
-unsafe impl Send for Thread {}
-
-impl Shared {
-    /// Creates the thread, unless it is being created: by another thread, or by a caller of this
-    /// one. (Creating a thread takes a little from the C library's heap. If that stands on this
-    /// space, it may free, and get here.)
-    #[cold]
-    fn start(self: &Arc<Self>, due: DrainReason) -> bool {
-        // Also held in a fork, which would not know of the new thread.
-        let Some(mut worker) = self.worker.try_lock() else { return false };
-        if worker.thread.is_some() {
-            // Created since the word was read; its first drain comes without a request, once it
-            // gets the lock.
-            return true;
-        }
-        if worker.passing_over > 0 {
-            worker.passing_over -= 1;
-            return false;
-        }
-        let Ok(thread) = spawn(Arc::clone(self)) else {
-            worker.refused();
-            return false;
-        };
-        *worker = Worker { thread: Some(thread), refusals: 0, passing_over: 0 };
-        let word = if due == DrainReason::Threshold { QUIET } else { AGED };
-        self.word.store(word, Ordering::Relaxed);
-        true
-    }
-
-    /// Asks the thread for a drain, and returns true if it will come: if the thread is there.
-    fn wake_for(&self, due: DrainReason) -> bool {
-        match (self.word.load(Ordering::Relaxed), due) {
-            (NONE | STOP, _) => false,
-            (word @ (QUIET | AGED), DrainReason::Threshold) => self.ask(word, DUE),
-            (QUIET, DrainReason::Age) => self.ask(QUIET, AGED),
-            _ => true,
-        }
-    }
-
-    fn ask(&self, found: u32, wanted: u32) -> bool {
-        match self.word.compare_exchange(found, wanted, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) => self.wake(),
-            // Another thread let it tick meanwhile, which is less than was asked for here.
-            Err(AGED) if wanted == DUE => return self.ask(AGED, DUE),
-            // Another thread was faster: the space is in use, so the word is not STOP.
-            Err(_) => {}
-        }
-        true
-    }
-
-    fn wake(&self) {
-        // Cannot fail for a valid word.
-        let _ = futex::wake(&self.word, futex::Flags::PRIVATE, 1);
-    }
-
-    /// The life of the thread.
-    fn run(&self) {
-        DRAINS.set(self);
-        // A failure costs only the name.
-        let _ = rustix::thread::set_name(NAME);
-        // Once it is free, the word says what this was created for.
-        drop(self.worker.lock());
-        let mut goes_on = self.word.load(Ordering::Relaxed) != AGED || self.wait(DrainStatus::Done);
-        while goes_on {
-            let rest = self.drain();
-            goes_on = self.wait(rest);
-        }
-    }
-
-    /// One round. When it returns, the space may be gone, by this very call.
-    fn drain(&self) -> DrainStatus {
-        let _at_work = self.worker.lock();
-        // D2: dropped before the lock.
-        let Some(space) = self.space.upgrade() else { return DrainStatus::Done };
-        space.drain()
-    }
-
-    /// Sleeps until a drain is due, by request or by age. Returns false when the thread is to end.
-    fn wait(&self, rest: DrainStatus) -> bool {
-        let mut timeout = (rest == DrainStatus::More).then_some(&TICK);
-        loop {
-            match self.word.load(Ordering::Relaxed) {
-                STOP => return false,
-                // Requests are taken back only by this thread, by the end of the space, and by a
-                // fork in the child. So an exchange that fails has found STOP, or DUE after AGED:
-                // the next look tells.
-                word @ (DUE | AGED) => {
-                    let taken = self.word.compare_exchange(word, QUIET, Ordering::Relaxed, Ordering::Relaxed);
-                    if word == DUE && taken.is_ok() {
-                        return true;
-                    }
-                    timeout = Some(&TICK);
-                    continue;
-                }
-                _ => {}
+    /// Takes the next space that is due, which comes last then. If none is due, returns the second
+    /// at which the first one will be.
+    fn take_due(&mut self, now: Duration) -> Result<Arc<Asking>, Option<u64>> {
+        let mut first = None;
+        for _ in 0..self.line.len() {
+            self.line.rotate_left(1);
+            let Some(place) = self.line.back_mut() else { break };
+            let Some(due) = place.due(now) else { continue };
+            if due <= now.as_secs() {
+                place.due = None;
+                place.asking.word.store(QUIET, Ordering::Relaxed);
+                return Ok(Arc::clone(&place.asking));
             }
-            if futex::wait(&self.word, futex::Flags::PRIVATE, QUIET, timeout) == Err(Errno::TIMEDOUT) {
-                return true;
-            }
+            first = Some(first.map_or(due, |first| due.min(first)));
         }
+        Err(first)
     }
-}
 
-impl Worker {
     fn refused(&mut self) {
         self.refusals = self.refusals.saturating_add(1);
         self.passing_over =
@@ -331,92 +254,162 @@ impl Worker {
     }
 }
 
-/// Creates the drain thread.
+/// All that the spaces of the process share for their drains.
+pub(crate) struct Drains {
+    /// [`RUNG`], and how many times a thread was created or ended: odd while one is there. The
+    /// count changes under `places`.
+    bell: AtomicU32,
+    /// Held by a fork, and passed by the thread before each drain: a fork waits for one drain,
+    /// however many others are due.
+    gate: Mutex<()>,
+    /// Held over a drain, and over a fork.
+    at_work: Mutex<()>,
+    /// Also held over the thread's creation, and over a fork.
+    places: Mutex<Places>,
+}
+
+impl Drains {
+    /// Returns true if a thread is there.
+    fn is_there(&self) -> bool {
+        self.bell.load(Ordering::Relaxed) & THERE != 0
+    }
+
+    /// Rings the bell, and returns true if a thread is there that hears it.
+    fn ring(&self) -> bool {
+        // Release: pairs with the Acquire in `next`, which sees the word that was raised. It is an
+        // exchange also where the bell is rung already: else the thread could have silenced it and
+        // not see the word.
+        let found = self.bell.fetch_or(RUNG, Ordering::Release);
+        let is_there = found & THERE != 0;
+        if is_there && found & RUNG == 0 {
+            wake(&self.bell);
+        }
+        is_there
+    }
+
+    /// Creates the thread, unless `places` are locked: by another thread, or by a caller of this
+    /// one. (Creating a thread takes a little from the C library's heap. If that stands on a space,
+    /// it may free, and get here.) Returns true if a thread is there.
+    #[cold]
+    fn start(&self) -> bool {
+        let Some(mut places) = self.places.try_lock() else { return false };
+        if self.is_there() {
+            return true;
+        }
+        if places.line.is_empty() {
+            // The space that rang is gone since `attend` looked.
+            return false;
+        }
+        if places.passing_over > 0 {
+            places.passing_over -= 1;
+            return false;
+        }
+        // It looks at the bell once `places` are free.
+        let Ok(thread) = spawn((self.bell.load(Ordering::Relaxed) | RUNG) + THERE) else {
+            places.refused();
+            return false;
+        };
+        self.bell.fetch_add(THERE, Ordering::Relaxed);
+        (places.thread, places.refusals) = (Some(thread), 0);
+        true
+    }
+
+    /// Creates the thread if it was asked for while `places` were locked. For those that had locked
+    /// them.
+    fn attend(&self) {
+        if self.bell.load(Ordering::Relaxed) & (RUNG | THERE) == RUNG {
+            self.start();
+        }
+    }
+
+    /// Takes a space out of the line. Returns the thread, if that was the last one: the thread has
+    /// to end.
+    fn remove(&self, asking: &Arc<Asking>) -> Option<Thread> {
+        let mut places = self.places.lock();
+        let at = places.line.iter().position(|place| Arc::ptr_eq(&place.asking, asking))?;
+        places.line.remove(at);
+        if !places.line.is_empty() {
+            return None;
+        }
+        // Nothing is left behind, and no space is there to ring the bell.
+        places.line = VecDeque::new();
+        self.bell.fetch_and(!RUNG, Ordering::Relaxed);
+        self.forget_thread(&mut places)
+    }
+
+    /// Tells the thread to end, or says that it has ended.
+    fn forget_thread(&self, places: &mut Places) -> Option<Thread> {
+        let thread = places.thread.take()?;
+        self.bell.fetch_add(THERE, Ordering::Relaxed);
+        Some(thread)
+    }
+
+    /// The life of the thread for which the bell has the value `ours`, with [`RUNG`].
+    fn run(&self, ours: u32) {
+        IS_DRAIN_THREAD.with(|is| is.set(true));
+        loop {
+            drop(self.gate.lock());
+            // D2: all that is taken below is dropped before this.
+            let at_work = self.at_work.lock();
+            let mut places = self.places.lock();
+            // Acquire: pairs with the Release in `ring`.
+            let silence = |bell: u32| (bell | RUNG == ours).then_some(bell & !RUNG);
+            if self.bell.fetch_update(Ordering::Acquire, Ordering::Relaxed, silence).is_err() {
+                break;
+            }
+            let taken = places.take_due(now());
+            drop(places);
+            match taken {
+                Ok(asking) => asking.drain(),
+                Err(due) => {
+                    drop(at_work);
+                    let nap = due.map(|due| Duration::from_secs(due).saturating_sub(now()));
+                    wait(&self.bell, ours & !RUNG, nap);
+                }
+            }
+        }
+        self.attend();
+    }
+}
+
+/// Holds off drains and changes of the line, before a fork. Waits for a drain under way.
+pub(crate) fn quiesce() {
+    std::mem::forget((DRAINS.gate.lock(), DRAINS.at_work.lock(), DRAINS.places.lock()));
+}
+
+/// Ends what [`quiesce`] began, on either side of the fork.
 ///
-/// By the C library, not by `std::thread`: that takes the thread's name, result and closure from
-/// the program's heap, which may stand on this space. The C library maps the stack, and takes a few
-/// hundred bytes for its table of thread-local blocks from its own heap.
-fn spawn(shared: Arc<Shared>) -> Result<Thread, Errno> {
-    let argument = Arc::into_raw(shared);
-    // No handler of the program's may run on the thread: it would find neither the stack nor the
-    // thread it expects.
-    let created = with_signals_blocked(|| create(argument));
-    if created.is_err() {
-        // SAFETY: from `into_raw` above, and no thread has taken it over.
-        drop(unsafe { Arc::from_raw(argument) });
-    }
-    created
-}
-
-fn create(argument: *const Shared) -> Result<Thread, Errno> {
-    let mut attributes = MaybeUninit::uninit();
-    let mut thread = MaybeUninit::uninit();
-    // SAFETY: both have room for the values that are written. The attributes are initialized before
-    // they are used, and destroyed once. The new thread runs `main` with the argument that it
-    // expects.
+/// # Safety
+/// This thread, or the one it was forked from, has called `quiesce`, and not this since.
+pub(crate) unsafe fn resume() {
+    // SAFETY: `force_unlock` asks that this thread holds the lock: the caller promises that it has
+    // called `quiesce`, which forgot the guards.
     unsafe {
-        answer(libc::pthread_attr_init(attributes.as_mut_ptr()))?;
-        let created =
-            answer(libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), STACK_BYTES)).and_then(|()| {
-                answer(libc::pthread_create(
-                    thread.as_mut_ptr(),
-                    attributes.as_ptr(),
-                    main,
-                    argument.cast_mut().cast::<c_void>(),
-                ))
-            });
-        libc::pthread_attr_destroy(attributes.as_mut_ptr());
-        // SAFETY: written, if the thread was created.
-        created.map(|()| Thread(thread.assume_init()))
+        DRAINS.places.force_unlock();
+        DRAINS.at_work.force_unlock();
+        DRAINS.gate.force_unlock();
     }
 }
 
-fn answer(code: libc::c_int) -> Result<(), Errno> {
-    if code == 0 { Ok(()) } else { Err(Errno::from_raw_os_error(code)) }
+/// Ends what [`quiesce`] began, in the child of the fork, which has no drain thread.
+///
+/// # Safety
+/// As for [`resume`]. This is the only thread.
+pub(crate) unsafe fn resume_in_child() {
+    // SAFETY: locked by `quiesce`, whose guard is forgotten: no other reference to it is live.
+    // Nothing is to be joined.
+    let _ = DRAINS.forget_thread(unsafe { &mut *DRAINS.places.data_ptr() });
+    // SAFETY: the caller's promise.
+    unsafe { resume() };
 }
 
-extern "C" fn main(argument: *mut c_void) -> *mut c_void {
-    // SAFETY: `spawn` made it by `into_raw`, for this thread alone.
-    unsafe { Arc::from_raw(argument.cast_const().cast::<Shared>()) }.run();
-    ptr::null_mut()
-}
-
-/// Runs `body` with all signals but SIGSYS blocked. A thread that it creates inherits that mask.
-/// (The C library keeps two others for itself.)
-fn with_signals_blocked<T>(body: impl FnOnce() -> T) -> T {
-    let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-    // SAFETY: room for a set each; the first is filled before it is read. The call can't fail with
-    // these arguments.
-    unsafe {
-        libc::sigfillset(all.as_mut_ptr());
-        // A filter (seccomp(2)) raises it. The kernel ends a process that blocks it then.
-        libc::sigdelset(all.as_mut_ptr(), libc::SIGSYS);
-        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
-    }
-    let result = body();
-    // SAFETY: `before` was filled above.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut()) };
-    result
+/// Creates the drain thread if it was asked for during a fork, in the process that forked.
+pub(crate) fn attend() {
+    DRAINS.attend();
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn refusals_pass_over_more_and_more_requests() {
-        let mut worker = Worker { thread: None, refusals: 0, passing_over: 0 };
-        let passed_over: Vec<_> = (0..40)
-            .map(|_| {
-                worker.refused();
-                worker.passing_over
-            })
-            .collect();
-        assert_eq!(passed_over[..3], [2, 4, 8]);
-        assert_eq!(passed_over[9..].iter().max(), Some(&MOST_PASSED_OVER));
-        assert_eq!(passed_over[9..].iter().min(), Some(&MOST_PASSED_OVER));
-    }
-}
+mod tests;
 
 #[cfg(all(test, loom))]
 mod models;

@@ -35,7 +35,7 @@
 //!
 //!  trap_report/     a report on a trap: the area, and who freed it when
 //!  beacon.rs        where another process finds the spaces of this one
-//!  drain.rs         the thread that drains in the background
+//!  drain.rs         the thread that drains all spaces in the background
 //!  rcu.rs           freeing after all readers have finished
 //!  fork/            hooks around fork; the locks of the process and their order
 //!

@@ -30,9 +30,9 @@ pub enum OpenError {
 /// Reserves addresses and opens a space on them, which may be used before and after `fork`, by
 /// parent and child.
 ///
-/// The first frees create the space's own drain thread. It purges lazy pages in the background once
-/// they reach the threshold, gives cached memory back by age until nothing is left, and ends with
-/// the space. See [`Options::without_drain_thread`].
+/// The first frees create the drain thread, one for all spaces of the process. It purges lazy pages
+/// in the background once they reach the threshold, gives cached memory back by age until nothing
+/// is left, and ends with the last space. See [`Options::without_drain_thread`].
 ///
 /// ```
 /// use vmalloc_linux::{Options, open};
@@ -48,11 +48,8 @@ pub enum OpenError {
 /// [`OpenError`].
 pub fn open(options: Options, config: Config) -> Result<Arc<Space<Linux>>, OpenError> {
     let space = share(Space::new(Linux::reserve(options)?, config)?)?;
-    let drain_thread = &space.platform().drain_thread;
     if options.drain_thread {
-        drain_thread.allow(Arc::<Space<Linux>>::downgrade(&space));
-        // After the space's hook: a drain under way is waited for before its locks are taken.
-        drain_thread.watch().map_or(Ok(()), register)?;
+        space.platform().drain_thread.allow(Arc::<Space<Linux>>::downgrade(&space));
     }
     Ok(space)
 }

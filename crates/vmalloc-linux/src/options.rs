@@ -185,9 +185,9 @@ impl Options {
         Self { batch_advise: Some(batch_advise), ..self }
     }
 
-    /// Creates no drain thread. For programs that may not create threads (a sandbox) or will change
-    /// their user. The freeing thread then purges, and cached areas stay until
-    /// [`Space::decay`](vmalloc::Space::decay) is called.
+    /// Keeps the space away from the drain thread, and creates none. For programs that may not
+    /// create threads (a sandbox) or will change their user. The freeing thread then purges, and
+    /// cached areas stay until [`Space::decay`](vmalloc::Space::decay) is called.
     #[must_use]
     pub fn without_drain_thread(self) -> Self {
         Self { drain_thread: false, ..self }

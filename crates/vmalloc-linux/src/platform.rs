@@ -232,8 +232,8 @@ unsafe impl Platform for Linux {
         unsafe { self.clear(range) };
     }
 
-    /// Wakes the drain thread, and creates it the first time. Only a space of
-    /// [`open`](crate::open()) has one, and only if the [`Options`](crate::Options) allow it.
+    /// Wakes the drain thread, and creates it the first time. It drains only spaces of
+    /// [`open`](crate::open()), and only if their [`Options`](crate::Options) allow it.
     fn drain_later(&self, due: DrainReason) -> bool {
         self.drain_thread.request(due)
     }

@@ -32,7 +32,7 @@ static STATE: AtomicU32 = AtomicU32::new(NONE);
 /// 0.1 ms at most: a ten-thousandth of the time.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// The stack of the thread: as that of a drain thread of a space.
+/// The stack of the thread: as that of the drain thread of spaces.
 const STACK_BYTES: usize = 256 << 10;
 
 /// Creates the thread, unless it is there.

@@ -1,5 +1,6 @@
 //! The registry of hooks that run around each fork.
 
+use crate::drain;
 use crate::fork::{LoneForks, locks};
 use crate::os::futex::{self, FutexLock};
 use lock_api::{Mutex, MutexGuard};
@@ -195,8 +196,7 @@ impl Registry {
         self.hooks.turn_to(&mut self.prepared, |hook| hook.prepare());
     }
 
-    /// Releases all locks, and holds nothing any longer. All releases come first: the last
-    /// reference may go, and a destructor may use a thing that was locked.
+    /// Releases all locks that `prepare` took.
     ///
     /// # Safety
     /// This thread, or the one it was forked from, has called `prepare`, and not this since. In the
@@ -209,6 +209,11 @@ impl Registry {
             unsafe { hook.release(side) };
             node = next.as_deref();
         }
+    }
+
+    /// Holds nothing any longer. All releases come first: the last reference may go, and a
+    /// destructor may use a thing that was locked.
+    fn unhold(&mut self) {
         self.prepared.turn_to(&mut self.hooks, |hook| hook.unhold());
     }
 }
@@ -275,7 +280,9 @@ extern "C" fn prepare() {
     if (!IS_SHARING.load(Ordering::Relaxed) && LONE.begin()) || is_prepared() {
         return;
     }
-    MutexGuard::leak(REGISTRY.lock()).prepare();
+    let registry = MutexGuard::leak(REGISTRY.lock());
+    drain::quiesce();
+    registry.prepare();
     locks::lock_all();
     FORKING.store(gettid().as_raw_nonzero().get(), Ordering::Relaxed);
 }
@@ -283,6 +290,7 @@ extern "C" fn prepare() {
 extern "C" fn parent() {
     if !LONE.end() && !is_to_come() {
         release(Side::Parent);
+        drain::attend();
     }
 }
 
@@ -307,8 +315,18 @@ fn release(side: Side) {
     // `LONE` tells of no fork without locks.
     unsafe { locks::unlock_all() };
     // SAFETY: the registry is still locked by this thread, whose guard was leaked, so no other
-    // reference to it is live. `prepare` prepared all its hooks. A child has one thread.
-    unsafe { (*REGISTRY.data_ptr()).release(side) };
+    // reference to it is live.
+    let registry = unsafe { &mut *REGISTRY.data_ptr() };
+    // SAFETY: `prepare` prepared all its hooks, and called `drain::quiesce`. A child has one
+    // thread.
+    unsafe {
+        registry.release(side);
+        match side {
+            Side::Parent => drain::resume(),
+            Side::Child => drain::resume_in_child(),
+        }
+    }
+    registry.unhold();
     // SAFETY: this thread locked it in `prepare`, and leaked the guard.
     unsafe { REGISTRY.force_unlock() };
 }
@@ -354,6 +372,7 @@ mod tests {
             registry.prepare();
             // SAFETY: prepared just now.
             unsafe { registry.release(Side::Parent) };
+            registry.unhold();
             let expected = [('p', 3), ('p', 2), ('p', 0), ('r', 0), ('r', 2), ('r', 3)];
             assert_eq!(std::mem::take(&mut *log.lock().unwrap()), expected);
         }

@@ -4,14 +4,13 @@
 //! and books are copied with it and stay right. A lock that some *other* thread held at that moment
 //! would stay locked for ever, and what it protects would be half changed. So all locks are taken
 //! before a fork and released on both sides after it. Each space and each root has a
-//! [hook](hooks::AtFork) for that, and so has each drain thread.
+//! [hook](hooks::AtFork) for that. The [drain thread](crate::drain) is one for all, and needs none.
 //!
 //! ```text
-//!   newest ──► … ──► oldest       each hook refers weakly to a space, a root or a drain thread
+//!   newest ──► … ──► oldest       each hook refers weakly to a space or a root
 //!   prepare ──────►
 //!   ◄────── release
 //!
-//!   a drain thread ─► its space
 //!   a space over a child ─► its root ─► the root that lent that root's platform ─► …
 //!        … ─► SUPPLY ─► OPENING
 //! ```
@@ -21,8 +20,9 @@
 //!
 //! # Lock order
 //! 1. the registry,
-//! 2. the locks of the hooks, newest hook first,
-//! 3. the platform's own, see [`locks`].
+//! 2. the drain of a space, and the line of spaces to drain: see [`drain`](crate::drain),
+//! 3. the locks of the hooks, newest hook first,
+//! 4. the platform's own, see [`locks`].
 //!
 //! They are released in the opposite order, the oldest hook first: while a newer hook mends its
 //! state, it may take memory from a heap that stands on an older one.

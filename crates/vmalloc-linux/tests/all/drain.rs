@@ -70,7 +70,7 @@ fn is_drained(space: &Space<Linux>) -> bool {
 }
 
 #[test]
-fn the_thread_is_created_on_first_need_and_ends_with_the_space() {
+fn the_thread_is_created_on_first_need_and_ends_with_the_last_space() {
     in_own_process(|| {
         let space = lazy_space();
         let small = alloc(&space, 3);
@@ -81,17 +81,66 @@ fn the_thread_is_created_on_first_need_and_ends_with_the_space() {
         for _ in 0..100 {
             pass_the_threshold(&space);
         }
-        assert_eq!(drain_threads().len(), 1, "one thread a space");
         let second = lazy_space();
         pass_the_threshold(&second);
-        wait_for_threads(2);
+        wait_until("the second space is drained", || second.stats().lazy_pages == 0);
+        assert_eq!(drain_threads().len(), 1, "one thread for all spaces");
         drop(second);
-        wait_for_threads(1);
+        assert_eq!(drain_threads().len(), 1, "a space is left");
         wait_until("all is drained", || is_drained(&space));
         space.verify().unwrap();
         drop(space);
         wait_for_threads(0);
+        // A later space has a thread again.
+        let space = lazy_space();
+        pass_the_threshold(&space);
+        wait_for_threads(1);
+        wait_until("the later space is drained", || space.stats().lazy_pages == 0);
+        drop(space);
+        wait_for_threads(0);
         assert!(!on_drain_thread());
+    });
+}
+
+#[test]
+fn one_thread_drains_a_thousand_spaces() {
+    in_own_process(|| {
+        // Spans of which a 32-bit process has room for as many.
+        let options = Options::new().exactly(1 << 20).frame_bytes(0);
+        let open = || open(options, Config::default().lazy_max_pages(LAZY_MAX)).unwrap();
+        let spaces: Vec<_> = std::iter::repeat_with(open).take(1_000).collect();
+        let before = threads().len();
+        for space in &spaces {
+            free(space, alloc(space, 2));
+        }
+        assert_eq!((threads().len(), drain_threads().len()), (before + 1, 1));
+        wait_until("all spaces are drained by age", || spaces.iter().all(|space| is_drained(space)));
+        assert_eq!(threads().len(), before + 1);
+        let thread = drain_threads().remove(0);
+        wait_until("the thread sleeps without end", || sleeps_without_end(&thread));
+        drop(spaces);
+        wait_for_threads(0);
+    });
+}
+
+/// How many times a thread went to sleep.
+fn sleeps(task: &std::path::Path) -> String {
+    let status = std::fs::read_to_string(task.join("status")).unwrap();
+    status.lines().find(|line| line.starts_with("voluntary_ctxt_switches")).unwrap().to_owned()
+}
+
+#[test]
+fn a_thread_with_nothing_to_drain_never_wakes() {
+    in_own_process(|| {
+        let spaces = [(); 3].map(|()| lazy_space());
+        spaces.iter().for_each(|space| pass_the_threshold(space));
+        wait_until("all is drained", || spaces.iter().all(|space| is_drained(space)));
+        let thread = drain_threads().remove(0);
+        wait_until("the thread sleeps without end", || sleeps_without_end(&thread));
+        let before = sleeps(&thread);
+        // However slow the machine is, the count stays. Ticks would raise it.
+        std::thread::sleep(Duration::from_secs(3));
+        assert_eq!(sleeps(&thread), before);
     });
 }
 
@@ -166,6 +215,14 @@ fn without_the_thread_frees_purge_by_themselves() {
             off.stats().lazy_pages == 0 && drain_threads().is_empty()
         });
         assert_eq!(drain_threads().len(), 0);
+        // The thread of another space leaves this one alone.
+        free(&off, alloc(&off, 2));
+        let kept = off.stats().cached_areas;
+        assert!(kept > 0);
+        let other = lazy_space();
+        free(&other, alloc(&other, 2));
+        wait_until("the other space is drained", || is_drained(&other));
+        assert_eq!((off.stats().cached_areas, drain_threads().len()), (kept, 1));
     });
 }
 
@@ -218,6 +275,62 @@ fn a_child_forked_during_drains_has_a_thread_of_its_own_and_may_drop_the_space()
         assert_eq!(drain_threads().len(), 1, "the parent's thread is the old one");
         wait_until("the parent has drained", || space.stats().lazy_pages == 0);
         drop(space);
+        wait_for_threads(0);
+    });
+}
+
+#[test]
+fn a_child_forked_while_one_space_is_drained_drains_all_by_one_thread() {
+    in_own_process(|| {
+        let (busy, other) = (lazy_space(), lazy_space());
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| churn(&busy, &stop));
+            wait_for_threads(1);
+            for round in 0..16 {
+                // What the parent was asked for by age, in most rounds not drained at the fork.
+                free(&other, alloc(&other, 1));
+                in_forked_child(|| {
+                    let alone = drain_threads().is_empty();
+                    // A request of either space.
+                    pass_the_threshold(if round % 2 == 0 { &busy } else { &other });
+                    wait_for_threads(1);
+                    wait_until("the child has drained", || busy.stats().lazy_pages == 0);
+                    wait_until("the other too", || other.stats().lazy_pages == 0);
+                    busy.verify().unwrap();
+                    other.verify().unwrap();
+                    let dropped = drop_in_child(&busy);
+                    let is_there = drain_threads().len() == 1;
+                    let both = drop_in_child(&other);
+                    wait_for_threads(0);
+                    alone && dropped && is_there && both
+                });
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        wait_until("the parent has drained", || busy.stats().lazy_pages == 0);
+        drop((busy, other));
+        wait_for_threads(0);
+    });
+}
+
+#[test]
+fn spaces_that_come_while_the_last_one_goes_are_drained() {
+    in_own_process(|| {
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for round in 0..200 {
+                        let space = lazy_space();
+                        pass_the_threshold(&space);
+                        if round % 4 == 0 {
+                            wait_until("it is drained", || space.stats().lazy_pages == 0);
+                        }
+                        drop(space);
+                    }
+                });
+            }
+        });
         wait_for_threads(0);
     });
 }
