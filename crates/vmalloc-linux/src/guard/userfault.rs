@@ -18,9 +18,8 @@
 //!
 //! # Opened ranges
 //! Where the stash has too few pages the range is *opened*: its registration ends while it is in
-//! use, so that its pages appear at a touch. That costs up to two mappings. At the limit on
-//! mappings a range of fewer than [`RUN_END`] pages gets the page of zeros behind each of its pages
-//! instead. Pages that are [special](crate::frames::table) are opened, too: the kernel keeps them
+//! use, so that its pages appear at a touch. That costs up to two mappings. Where those are short, a
+//! range of fewer than [`RUN_END`] pages gets the page of zeros behind each of its pages instead. Pages that are [special](crate::frames::table) are opened, too: the kernel keeps them
 //! in mappings of their own.
 //!
 //! - **U1** A page of the span that has no bit in `opened` is registered. (The bits are set before
@@ -47,7 +46,7 @@ use crate::guard::chunks::{Chunks, State};
 use crate::guard::stash::{RUN_END, Stash};
 use crate::os::batch::drop_pages;
 use crate::os::madvise::{Advice, advise};
-use crate::os::map_count::{BUDGET, SPLIT};
+use crate::os::map_count::{BUDGET, SPARE, SPLIT};
 use crate::os::reservation::{Access, Reservation};
 use crate::os::userfaultfd::{Holes, Mode, Range, Stuck, Userfaultfd};
 use crate::populate::is_full;
@@ -139,10 +138,12 @@ impl Userfault {
         if !self.grows_opened(range) && shared.fill(memory, range, cpu) {
             return Ok(());
         }
-        self.open(memory, range).or_else(|refused| {
-            let is_small = range.len() < RUN_END;
-            let zeros = is_small.then(|| shared.put_zeros(memory, range));
-            zeros.and_then(Result::ok).ok_or(refused)
+        if range.len() >= RUN_END {
+            return self.open(memory, range);
+        }
+        SPARE.take(SPLIT).and_then(|()| self.open(memory, range)).or_else(|refused| {
+            // It takes time and tables by its pages, but no mapping.
+            shared.put_zeros(memory, range).map_err(|_| refused)
         })
     }
 

@@ -123,3 +123,26 @@ fn new_areas_are_zero_after_the_program_has_closed_the_descriptor() {
         }
     });
 }
+
+/// Small areas that find no mapping work without, and leave some to large ones.
+#[test]
+fn small_areas_leave_mappings_to_large_ones() {
+    in_own_process(|| {
+        let Some(max) = map_limit() else { return };
+        let options = Options::new().without_drain_thread().stash_bytes(0);
+        let Some(space) = with_userfault(options) else { return };
+        let areas: Vec<_> = (0..max as usize / 2).map(|_| alloc(&space, 2)).collect();
+        let most = max as usize / 2 + 10;
+        assert!((most / 2..most).contains(&mappings(space.platform())));
+        let large: Vec<_> = (0..20).map(|_| alloc(&space, LARGE)).collect();
+        large.iter().for_each(|addr| fill_area(*addr, LARGE, 1));
+        areas.iter().for_each(|addr| assert_area(*addr, 2, 0));
+        areas.iter().for_each(|addr| fill_area(*addr, 2, 1));
+        let last = *areas.last().unwrap();
+        traps(&space, last + 2 * PAGE, 1);
+        areas.iter().chain(&large).for_each(|addr| free(&space, *addr));
+        traps(&space, last, 3);
+        traps(&space, large[19], LARGE + 1);
+        assert_eq!(space.stats().late_frees, 0);
+    });
+}

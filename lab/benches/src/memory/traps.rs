@@ -13,7 +13,7 @@ use vmalloc_linux::{Config, Guards, Linux, Options, Request, Space, open};
 /// The size of a page of this machine.
 const PAGE_BYTES: usize = 4096;
 /// Pages of the areas that are allocated and freed in turn. All of them are touched, or an eighth.
-/// The last two are below and above the size from which on userfaultfd lets pages come at a touch.
+/// The last two are below and above the size from which on no pages go to the stash.
 const SIZES: [usize; 8] = [1, 3, 16, 64, 100, 256, 1000, 2000];
 /// Areas that live at once under the steady load, of 1 … 64 pages each.
 const LIVE: usize = 1000;
