@@ -159,8 +159,7 @@ impl Stash {
         if pages > self.budget { 0 } else { (self.kept() + pages).saturating_sub(self.budget) }
     }
 
-    /// Takes up to `most` pages of the smallest run that has `least`, of the shard of `cpu` if it
-    /// has one.
+    /// Takes up to `most` pages of the smallest run that has `least`, best from the shard of `cpu`.
     pub(crate) fn take(&self, cpu: usize, least: u64, most: u64) -> Option<Run> {
         if self.kept() < least {
             return None;

@@ -18,9 +18,10 @@
 //!
 //! # Opened ranges
 //! Where the stash has too few pages the range is *opened*: its registration ends while it is in
-//! use, so that its pages appear at a touch. That costs up to two mappings. Where those are short, a
-//! range of fewer than [`RUN_END`] pages gets the page of zeros behind each of its pages instead. Pages that are [special](crate::frames::table) are opened, too: the kernel keeps them
-//! in mappings of their own.
+//! use, so that its pages appear at a touch. That costs up to two mappings. Where mappings are
+//! short, a range of fewer than [`RUN_END`] pages gets the page of zeros behind each of its pages
+//! instead. Pages that are [special](crate::frames::table) are opened, too: the kernel keeps them in
+//! mappings of their own.
 //!
 //! - **U1** A page of the span that has no bit in `opened` is registered. (The bits are set before
 //!   a registration ends, and cleared after it is there again.)

@@ -292,8 +292,8 @@ impl Reservation {
         iovec { iov_base, iov_len: (range.len() << self.page_shift) as usize }
     }
 
-    /// Lets the parts of the span merge into one mapping whenever they are alike again. To be called
-    /// while the span is one mapping that can't be accessed.
+    /// Lets the parts of the span merge into one mapping whenever they are alike again. To be
+    /// called while the span is one mapping that can't be accessed.
     ///
     /// The kernel merges mappings that were written to only if they share their record of written
     /// pages (`anon_vma`). Parts that are split off a mapping with a record share it. But a part of

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use vmalloc::Config;
 use vmalloc_linux::{Guards, Options, open};
 
-/// What was never touched takes no memory, and an area that was filled gives its pages to the next.
+/// Areas take memory page by page until an earlier one was filled.
 #[test]
 fn areas_take_memory_as_they_are_touched_until_earlier_ones_were_filled() {
     in_own_process(|| {
@@ -99,7 +99,7 @@ fn a_dropped_page_is_in_no_later_area() {
     }
 }
 
-/// What a stale pointer writes while nothing traps is in no later area.
+/// No later area shows a stale write from the time when nothing trapped.
 #[test]
 fn new_areas_are_zero_after_the_program_has_closed_the_descriptor() {
     in_own_process(|| {
