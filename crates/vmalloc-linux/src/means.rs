@@ -15,13 +15,14 @@ pub enum Guards {
     /// Each area costs two mappings of the `vm.max_map_count` (65,530 by default) that the program
     /// may have.
     Mprotect,
-    /// By userfaultfd(2) (Linux 6.8): a page that is not there raises `SIGBUS`. They cost no
-    /// mapping, but two for each area of 4 MiB or more.
+    /// By userfaultfd(2) (Linux 6.8): a page that is not there raises `SIGBUS`. Guards cost no
+    /// mapping. An area costs two, unless it gets its pages from an earlier area below 4 MiB that
+    /// was filled and freed. Beyond half of `vm.max_map_count` areas below 4 MiB cost none.
     ///
     /// For frees that [trap at once](crate::Options::trap_frees), which cost a fifth of mmap(2) and
-    /// munmap(2) with them. Areas below 4 MiB have all their memory from the start, and new memory
-    /// has any content. A program must not drop pages of its areas by madvise(2), but by
-    /// [`Raw::discard`](vmalloc::Raw::discard): a page that was dropped traps. Nothing
+    /// munmap(2) with them where areas are filled, and about as much as those where they are not.
+    /// New memory has any content. A program must not drop pages of its areas by madvise(2), but by
+    /// [`Raw::discard`](vmalloc::Raw::discard): a page that was dropped may trap. Nothing
     /// traps any more where it closes descriptors that are not its own, until the next allocation.
     /// Strict overcommit and `RLIMIT_DATA` count the whole span.
     Userfault,

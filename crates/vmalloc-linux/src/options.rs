@@ -170,7 +170,8 @@ impl Options {
         Self { trap_frees: true, ..self }
     }
 
-    /// Sets how many bytes of memory of unmapped areas are kept for new ones, with
+    /// Sets how many bytes of memory of areas that were filled, and freed with
+    /// [`Config::trap_on_free`](vmalloc::Config::trap_on_free), are kept for new ones, with
     /// [`Guards::Userfault`]. 64 MiB by default. With 0 none is, and new memory reads as zero.
     /// Where there are no addresses for it, it is a half, a quarter … of it. What is kept decays
     /// with the drain of the space, and goes where memory is short.

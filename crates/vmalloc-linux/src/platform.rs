@@ -13,7 +13,7 @@ use crate::os::fatal::fatal;
 use crate::os::futex::FutexLock;
 use crate::os::huge_pages::HugePages;
 use crate::os::madvise::Advice;
-use crate::os::map_count::BUDGET;
+use crate::os::map_count::{BUDGET, SPARE};
 use crate::os::pagemap::{self, Pagemap};
 use crate::os::reservation::{Access, Mapping, Reservation};
 use crate::populate::Population;
@@ -186,6 +186,7 @@ unsafe impl Platform for Linux {
     unsafe fn unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
         ranges.iter().try_for_each(|range| self.check(*range))?;
         BUDGET.renew();
+        SPARE.renew();
         self.restore_all(ranges)?;
         self.unmap_plain(ranges)
     }

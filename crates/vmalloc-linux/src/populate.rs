@@ -112,9 +112,9 @@ fn decode(class: u64) -> Option<(PageRange, u64)> {
     Some((PageRange::from_len(area >> LEN_BITS, len)?, class & ((1 << COUNT_BITS) - 1)))
 }
 
-/// Returns true if memory is behind four fifths of an area: a malloc rounds requests up by no more
-/// than a quarter.
-fn is_full(memory: &Reservation, area: PageRange) -> bool {
+/// Returns true if memory is behind four fifths of an area of up to [`TOO_MANY`] pages: a malloc
+/// rounds requests up by no more than a quarter.
+pub(crate) fn is_full(memory: &Reservation, area: PageRange) -> bool {
     let run = memory.run(area);
     let mut pages = [0_u8; TOO_MANY as usize];
     // SAFETY: the answer has room for every page of an area that was noted. The kernel reads its
@@ -123,7 +123,7 @@ fn is_full(memory: &Reservation, area: PageRange) -> bool {
         let (first, answer) = (run.iov_base.expose_provenance(), pages.as_mut_ptr().expose_provenance());
         raw::call(libc::SYS_mincore, [first, run.iov_len, answer, 0, 0, 0])
     };
-    let resident = pages.iter().filter(|&&page| page & 1 != 0).count() as u64;
+    let resident = pages[..area.len() as usize].iter().filter(|&&page| page & 1 != 0).count() as u64;
     answer.is_ok() && resident * 5 >= area.len() * 4
 }
 

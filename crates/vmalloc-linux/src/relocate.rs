@@ -46,8 +46,9 @@ unsafe impl DirectMemory for Linux {}
 // SAFETY: `relocate` moves the pages themselves, so `to` holds the content that `from` held.
 unsafe impl Relocate for Linux {
     /// Moves neither areas of four pages or less, nor frame pages, nor pages of which the
-    /// protection is not known, nor ranges of more than eight mappings, nor small areas with
-    /// [`Guards::Userfault`](crate::Guards): for these it is unsupported. Protections go with the pages.
+    /// protection is not known, nor ranges of more than eight mappings, nor areas that got their
+    /// pages from the stash of [`Guards::Userfault`](crate::Guards): for these it is unsupported.
+    /// Protections go with the pages.
     unsafe fn relocate(&self, from: PageRange, to: PageRange) -> Result<(), PlatformError> {
         self.check(from)?;
         self.check(to)?;
@@ -65,7 +66,7 @@ unsafe impl Relocate for Linux {
 
 impl Linux {
     /// Returns true if the kernel moves `from` with its mapping. It would end the registration of
-    /// registered pages, which are few: these are copied.
+    /// registered pages, which are fewer than 1,024: these are copied.
     fn is_by_mapping(&self, from: PageRange) -> bool {
         match &self.guarding {
             Guarding::Userfault(userfault) => userfault.is_opened(from),

@@ -192,6 +192,10 @@ fn try_guards(
         Guards::Mprotect | Guards::Userfault => &[Advice::DontNeed],
     };
     advices.iter().try_for_each(|advice| memory.advise(page, *advice)).map_err(unsupported)?;
+    if guards != Guards::PteMarkers {
+        // Marks see to it themselves: they are written to the mapping that has them.
+        memory.join_mappings().map_err(|errno| system("mprotect of the span", errno))?;
+    }
     Ok(match guards {
         Guards::PteMarkers => {
             let markers = PteMarkers::new(memory.span(), !options.dont_dump);

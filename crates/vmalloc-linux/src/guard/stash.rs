@@ -8,8 +8,8 @@
 //!
 //! A **slot** is a range of addresses outside the span. Its pages are moved there with one call,
 //! and from there to an area with another. A request takes a slot with as many pages as it wants,
-//! or the end of a slot with more, or all of one with less. A slot with a part of its pages left is
-//! listed by what is left. It is filled again when it is empty.
+//! or the end of a slot with more. A slot with a part of its pages left is listed by what is left.
+//! It is filled again when it is empty.
 //!
 //! This file knows the slots, and moves nothing. A **run** is pages on their way: between
 //! [`Stash::take`] or [`Stash::room`] and the call that ends it, no other thread gets its pages.
@@ -153,26 +153,39 @@ impl Stash {
         self.kept.load(Ordering::Relaxed)
     }
 
-    /// Takes up to `wanted` pages, of the shard of `cpu` if it has some.
-    pub(crate) fn take(&self, cpu: usize, wanted: u64) -> Option<Run> {
-        if self.kept() == 0 {
+    /// Returns how many pages go beyond the budget with so many more; 0 where it is too small for
+    /// them altogether.
+    pub(crate) fn lacking(&self, pages: u64) -> u64 {
+        if pages > self.budget { 0 } else { (self.kept() + pages).saturating_sub(self.budget) }
+    }
+
+    /// Takes up to `most` pages of the smallest run that has `least`, best from the shard of `cpu`.
+    pub(crate) fn take(&self, cpu: usize, least: u64, most: u64) -> Option<Run> {
+        if self.kept() < least {
             return None;
         }
         let own = cpu % self.shards.len();
-        self.take_of(own, self.shards[own].lock(), wanted).or_else(|| self.take_elsewhere(own, wanted))
+        let found = self.take_of(own, self.shards[own].lock(), least, most);
+        found.or_else(|| self.take_elsewhere(own, least, most))
     }
 
     #[cold]
-    fn take_elsewhere(&self, own: usize, wanted: u64) -> Option<Run> {
+    fn take_elsewhere(&self, own: usize, least: u64, most: u64) -> Option<Run> {
         let others = (0..self.shards.len()).filter(|other| *other != own);
         // A shard that is held is passed by.
         others
             .filter_map(|id| Some((id, self.shards[id].try_lock()?)))
-            .find_map(|(id, shard)| self.take_of(id, shard, wanted))
+            .find_map(|(id, shard)| self.take_of(id, shard, least, most))
     }
 
-    fn take_of(&self, id: usize, mut shard: MutexGuard<'_, FutexLock, Shard>, wanted: u64) -> Option<Run> {
-        let (slot, first, pages) = shard.take(wanted)?;
+    fn take_of(
+        &self,
+        id: usize,
+        mut shard: MutexGuard<'_, FutexLock, Shard>,
+        least: u64,
+        most: u64,
+    ) -> Option<Run> {
+        let (slot, first, pages) = shard.take(least, most)?;
         drop(shard);
         // Relaxed: a number and nothing else.
         self.kept.fetch_sub(pages, Ordering::Relaxed);
@@ -244,12 +257,13 @@ impl Shard {
         &mut self.slots()[slot as usize]
     }
 
-    /// Takes up to `wanted` pages of a slot. Returns the slot, the first page, and how many.
-    fn take(&mut self, wanted: u64) -> Option<(u32, u64, u64)> {
-        let len = self.list_from(wanted).or_else(|| self.list_below(wanted))?;
+    /// Takes up to `most` pages of a slot that has `least`. Returns the slot, the first page, and
+    /// how many.
+    fn take(&mut self, least: u64, most: u64) -> Option<(u32, u64, u64)> {
+        let len = self.list_from(least)?;
         let id = self.pop_filled(len);
         let slot = self.slot(id);
-        let pages = wanted.min(len);
+        let pages = most.min(len);
         slot.runs += 1;
         slot.len -= pages as u16;
         let (first, left) = (u64::from(slot.first), u64::from(slot.len));
@@ -334,22 +348,10 @@ impl Shard {
         let masked = words.map(|(at, word)| (at, if at == first { word >> bit << bit } else { *word }));
         masked.filter(|(_, word)| *word != 0).map(|(at, word)| lowest(at, word)).next()
     }
-
-    /// Returns the largest number of pages below `pages` that a slot holds.
-    fn list_below(&self, pages: u64) -> Option<u64> {
-        let (last, bit) = (pages as usize / 64, pages % 64);
-        let words = self.lists.iter().enumerate().take(last + 1).rev();
-        let masked = words.map(|(at, word)| (at, if at == last { word & ((1 << bit) - 1) } else { *word }));
-        masked.filter(|(_, word)| *word != 0).map(|(at, word)| highest(at, word)).next()
-    }
 }
 
 fn lowest(at: usize, word: u64) -> u64 {
     at as u64 * 64 + u64::from(word.trailing_zeros())
-}
-
-fn highest(at: usize, word: u64) -> u64 {
-    at as u64 * 64 + 63 - u64::from(word.leading_zeros())
 }
 
 #[cfg(test)]
@@ -379,16 +381,17 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_exact_or_cut_from_a_larger_one_or_all_of_a_smaller_one() {
+    fn a_run_is_exact_or_cut_from_a_larger_one() {
         let stash = stash(1000);
         let [ten, three] = [10, 3].map(|pages| put(&stash, pages));
-        let exact = stash.take(0, 3).unwrap();
+        let exact = stash.take(0, 3, 3).unwrap();
         assert_eq!((exact.page, exact.pages), (three, 3));
-        let cut = stash.take(0, 4).unwrap();
+        let cut = stash.take(0, 4, 4).unwrap();
         assert_eq!((cut.page, cut.pages), (ten + 6, 4));
-        let rest = stash.take(0, 20).unwrap();
+        assert!(stash.take(0, 7, 7).is_none(), "six are left");
+        let rest = stash.take(0, 1, 20).unwrap();
         assert_eq!((rest.page, rest.pages, stash.kept()), (ten, 6, 0));
-        assert!(stash.take(0, 1).is_none());
+        assert!(stash.take(0, 1, 1).is_none());
         // The slot is empty, but not before the last of its runs has ended.
         stash.taken(rest);
         assert_ne!(put(&stash, 10), ten);
@@ -402,6 +405,7 @@ mod tests {
         let stash = stash(10);
         let run = stash.room(0, 7).unwrap();
         assert!(stash.room(0, 4).is_none());
+        assert_eq!([3, 4, 10, 11].map(|pages| stash.lacking(pages)), [0, 1, 7, 0]);
         stash.filled(run, 2);
         assert_eq!(stash.kept(), 2);
         let all = stash.room(0, 8).unwrap();
@@ -431,8 +435,8 @@ mod tests {
                     stash.filled(run, moved);
                 }
                 1 => {
-                    let Some(run) = stash.take(0, pages) else { continue };
-                    assert!(run.pages <= pages);
+                    let Some(run) = stash.take(0, pages / 2 + 1, pages) else { continue };
+                    assert!((pages / 2 + 1..=pages).contains(&run.pages));
                     (run.page..run.page + run.pages).for_each(|page| assert!(filled.remove(&page)));
                     held.push(run);
                 }
@@ -441,6 +445,6 @@ mod tests {
             assert_eq!(stash.kept(), filled.len() as u64);
         }
         stash.start_anew();
-        assert!(stash.kept() == 0 && stash.take(0, 1).is_none());
+        assert!(stash.kept() == 0 && stash.take(0, 1, 1).is_none());
     }
 }

@@ -1,8 +1,8 @@
 //! Guards by userfaultfd(2): a page that is not there raises `SIGBUS`, at once and everywhere.
 //!
 //! ```text
-//!   span   │ pages │g│ pages │g│   freed   │ … │  large area: opened   │g│  free …
-//!            there            missing: traps      appears at a touch      missing: traps
+//!   span   │ pages │g│ pages │g│   freed   │ … │   new area: opened   │g│  free …
+//!            there            missing: traps      appears at a touch     missing: traps
 //!              ▲ │
 //!         moved│ │moved             a page is at one address: in the span, or in the stash
 //!              │ ▼
@@ -10,16 +10,18 @@
 //! ```
 //!
 //! The whole span can be read and written, and is one mapping, registered so that the kernel raises
-//! `SIGBUS` where a page is missing. So guards, free pages and freed pages need no marks, and areas
-//! no mappings. `map` fills a range: with pages from the [stash](super::stash), which are moved,
-//! and with copies of a page of zeros for the rest. `unmap_now` moves the pages to the stash while
-//! its budget lasts, and drops them beyond. Either way nothing is left that a stale pointer could
-//! reach.
+//! `SIGBUS` where a page is missing. So guards, free pages and freed pages need no marks.
+//! `unmap_now` moves the pages of an area that was filled to the [stash](super::stash), and drops
+//! all others. Either way nothing is left that a stale pointer could reach. `map` moves pages from
+//! the stash where one run of it is enough for the whole range. So an area gets pages that it did
+//! not ask for only where an earlier one has filled as many.
 //!
 //! # Opened ranges
-//! An area of [`LARGE`] pages or more is *opened* instead: its registration ends while it is in
-//! use, so that its pages appear at a touch. That costs up to two mappings. Pages that are
-//! [special](crate::frames::table) are opened, too: the kernel keeps them in mappings of their own.
+//! Where the stash has too few pages the range is *opened*: its registration ends while it is in
+//! use, so that its pages appear at a touch. That costs up to two mappings. Where mappings are
+//! short, a range of fewer than [`RUN_END`] pages gets the page of zeros behind each of its pages
+//! instead. Pages that are [special](crate::frames::table) are opened, too: the kernel keeps them in
+//! mappings of their own.
 //!
 //! - **U1** A page of the span that has no bit in `opened` is registered. (The bits are set before
 //!   a registration ends, and cleared after it is there again.)
@@ -45,28 +47,15 @@ use crate::guard::chunks::{Chunks, State};
 use crate::guard::stash::{RUN_END, Stash};
 use crate::os::batch::drop_pages;
 use crate::os::madvise::{Advice, advise};
-use crate::os::map_count::{BUDGET, SPLIT};
-use crate::os::reservation::{Access, Mapping, Reservation};
+use crate::os::map_count::{BUDGET, SPARE, SPLIT};
+use crate::os::reservation::{Access, Reservation};
 use crate::os::userfaultfd::{Holes, Mode, Range, Stuck, Userfaultfd};
+use crate::populate::is_full;
 use libc::iovec;
 use rustix::io::Errno;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vmalloc::{Evict, PageRange, PlatformError};
-
-/// Areas from this size on are opened instead of filled.
-///
-/// It is a matter of memory, not of time: moving pages is faster than faulting at every size, even
-/// where an eighth of them is touched (`memory traps`, 1000 pages against 2000). But a filled area
-/// has all its memory at once. 4 MiB is what an area may cost that is not used.
-pub(crate) const LARGE: u64 = RUN_END;
-
-/// Pages that one call copies: few enough to stay in the first cache.
-const ZERO_PAGES: u64 = 64;
-
-/// The most runs of the stash that one range is filled with. Each costs a call, and more than two
-/// pages of copies; what is left after so many small ones is copied.
-const MOST_RUNS: usize = 4;
 
 /// Pages in a bit of `groups`.
 const GROUP_PAGES: u64 = 1 << 15;
@@ -86,8 +75,9 @@ pub(crate) struct Shared {
     /// A bit for each group of pages of which some were ever opened.
     groups: Chunks,
     stash: Option<Stash>,
-    /// Pages of zeros, all of them one page of memory.
-    zeros: Mapping,
+    /// True once the program has closed the descriptor: unmapped pages may hold what was written
+    /// while nothing trapped.
+    was_closed: AtomicBool,
     /// True while the span is there, and its registration is as it should be.
     is_ready: AtomicBool,
 }
@@ -104,7 +94,6 @@ impl Userfault {
         let fd = Userfaultfd::open().map_err(|errno| ("userfaultfd", errno))?;
         hooks::lock_always();
         let mmap = |errno| ("mmap", errno);
-        let zeros = Mapping::new((ZERO_PAGES << page_shift) as usize, Access::Read).map_err(mmap)?;
         let shared = Shared {
             span,
             page_shift,
@@ -112,7 +101,7 @@ impl Userfault {
             opened: Chunks::of_pages(span, 1).map_err(mmap)?,
             groups: Chunks::of_pages(span, GROUP_PAGES).map_err(mmap)?,
             stash: open_stash(stash_bytes, page_shift, cpus),
-            zeros,
+            was_closed: AtomicBool::new(false),
             is_ready: AtomicBool::new(true),
         };
         memory.protect(span, Access::ReadWrite).map_err(|errno| ("mprotect of the span", errno))?;
@@ -147,47 +136,29 @@ impl Userfault {
         if !shared.opened.is_closed(range) {
             self.unmap(memory, &[range])?;
         }
-        if range.len() >= LARGE || self.grows_opened(range) {
-            return self.open(range);
+        if !self.grows_opened(range) && shared.fill(memory, range, cpu) {
+            return Ok(());
         }
-        let filled = shared.fill(range, cpu).or_else(|errno| {
-            let _ = memory.advise(range, Advice::DontNeed);
-            match errno {
-                // A stale write, while nothing trapped: see `renew`.
-                Errno::EXIST => {}
-                _ => shared.renew(errno)?,
-            }
-            shared.fill(range, cpu)
-        });
-        filled.or_else(|errno| {
-            memory.advise(range, Advice::DontNeed)?;
-            match errno {
-                // It is in several mappings, as parts of the program's memory are that were locked.
-                Errno::NOENT | Errno::INVAL => self.open(range),
-                _ => Err(platform_error("UFFDIO_COPY", errno)),
-            }
+        if range.len() >= RUN_END {
+            return self.open(memory, range);
+        }
+        SPARE.take(SPLIT).and_then(|()| self.open(memory, range)).or_else(|refused| {
+            // It takes time and tables by its pages, but no mapping.
+            shared.put_zeros(memory, range).map_err(|_| refused)
         })
     }
 
     /// Gives the memory behind `range`, which stays mapped and was filled, back to the machine. Its
     /// pages are the page of zeros until they are written. Where they can't be put there the range
-    /// is opened, or filled again.
+    /// is opened.
     pub(crate) fn empty(&self, memory: &Reservation, range: PageRange) -> Result<(), PlatformError> {
-        let shared = &*self.0;
         memory.advise(range, Advice::DontNeed)?;
-        if !shared.is_ready.load(Ordering::Relaxed) {
+        if !self.0.is_ready.load(Ordering::Relaxed) {
             // Nothing is registered in this child.
             return Ok(());
         }
-        let again = |errno| {
-            shared.renew(errno)?;
-            let _ = memory.advise(range, Advice::DontNeed);
-            shared.put_zeros(range)
-        };
-        shared.put_zeros(range).or_else(again).or_else(|_| self.open(range)).or_else(|refused| {
-            memory.advise(range, Advice::DontNeed)?;
-            shared.fill_new(range).map_err(|_| refused)
-        })
+        let again = |errno| self.0.renew(errno).and_then(|()| self.0.put_zeros(memory, range));
+        self.0.put_zeros(memory, range).or_else(again).or_else(|_| self.open(memory, range))
     }
 
     /// Returns true if the page before `range` is opened: an area that grows stays of one kind, and
@@ -198,10 +169,16 @@ impl Userfault {
     }
 
     /// Lets the pages of `range`, which are missing, appear at a touch.
-    fn open(&self, range: PageRange) -> Result<(), PlatformError> {
+    fn open(&self, memory: &Reservation, range: PageRange) -> Result<(), PlatformError> {
         BUDGET.take(SPLIT)?;
         self.set_opened(range);
-        let unregister = || self.0.fd.unregister(self.0.bytes(range));
+        let unregister = || {
+            // Relaxed: nothing was written through the pointers of this thread's area before.
+            if self.0.was_closed.load(Ordering::Relaxed) {
+                let _ = memory.advise(range, Advice::DontNeed);
+            }
+            self.0.fd.unregister(self.0.bytes(range))
+        };
         let again = |errno| self.0.renew(errno).and_then(|()| unregister());
         unregister().or_else(again).map_err(|errno| {
             self.0.opened.set(range, State::Closed);
@@ -225,17 +202,9 @@ impl Userfault {
         self.0.opened.runs(range, state)
     }
 
-    /// Drops the memory behind `ranges`. What was opened is registered first, so that there is no
-    /// moment at which a dropped page could appear again.
+    /// Drops the memory behind `ranges`.
     pub(crate) fn unmap(&self, memory: &Reservation, ranges: &[PageRange]) -> Result<(), PlatformError> {
-        ranges.iter().try_for_each(|range| {
-            self.parts(*range, State::Open).try_for_each(|part| {
-                let again = |errno| self.0.renew(errno).and_then(|()| self.0.register(part));
-                self.0.register(part).or_else(again).map_err(|errno| {
-                    mapping_error(["UFFDIO_REGISTER", "UFFDIO_REGISTER (at vm.max_map_count)"], errno)
-                })
-            })
-        })?;
+        ranges.iter().try_for_each(|range| self.register_opened(*range))?;
         drop_pages(memory, ranges)?;
         ranges.iter().for_each(|range| self.0.close(*range));
         Ok(())
@@ -248,29 +217,30 @@ impl Userfault {
         range: PageRange,
         cpu: usize,
     ) -> Result<(), PlatformError> {
-        let shared = &*self.0;
-        if range.len() >= LARGE || !shared.opened.is_closed(range) {
-            return self.unmap(memory, &[range]);
-        }
-        match PageRange::new(range.start() + shared.stow(range, cpu), range.end()) {
-            Some(rest) => memory.advise(rest, Advice::DontNeed),
-            None => Ok(()),
-        }
+        self.register_opened(range)?;
+        let moved = self.0.stow(memory, range, cpu);
+        let rest = PageRange::new(range.start() + moved, range.end());
+        rest.map_or(Ok(()), |rest| memory.advise(rest, Advice::DontNeed))?;
+        self.0.close(range);
+        Ok(())
+    }
+
+    /// Registers what is opened of `range`, before its pages go: there is no moment at which one of
+    /// them could appear again.
+    fn register_opened(&self, range: PageRange) -> Result<(), PlatformError> {
+        self.parts(range, State::Open).try_for_each(|part| {
+            let again = |errno| self.0.renew(errno).and_then(|()| self.0.register(part));
+            self.0.register(part).or_else(again).map_err(|errno| {
+                mapping_error(["UFFDIO_REGISTER", "UFFDIO_REGISTER (at vm.max_map_count)"], errno)
+            })
+        })
     }
 
     /// Gives memory of the stash back. Returns whether some is left.
     pub(crate) fn evict(&self, part: Evict) -> bool {
         let Some(stash) = &self.0.stash else { return false };
         let kept = stash.kept();
-        let mut left = if part == Evict::All { kept } else { kept.div_ceil(4) };
-        // From all shards in turn, the largest runs first.
-        while left != 0
-            && let Some(run) = stash.take(left as usize, RUN_END - 1)
-        {
-            left = left.saturating_sub(run.pages);
-            self.0.drop_kept(run.page, run.pages);
-            stash.taken(run);
-        }
+        self.0.shrink(stash, if part == Evict::All { kept } else { kept.div_ceil(4) });
         stash.kept() != 0
     }
 }
@@ -303,53 +273,57 @@ impl Shared {
         self.fd.register(range, Mode::Plain)
     }
 
-    /// Puts memory behind `range`, of any content.
-    fn fill(&self, range: PageRange, cpu: usize) -> Result<(), Errno> {
-        let (mut page, mut runs) = (range.start(), 0);
-        while let Some(stash) = &self.stash
-            && runs < MOST_RUNS
-            && page != range.end()
-            && let Some(run) = stash.take(cpu, range.end() - page)
-        {
-            let (first, pages) = (run.page, run.pages);
-            let moved = self.move_pages(page, first, pages);
-            if moved < pages {
-                // They are in use by the kernel, or were dropped by the program.
-                self.drop_kept(first + moved, pages - moved);
-            }
-            stash.taken(run);
-            (page, runs) = (page + moved, runs + 1);
+    /// Puts pages of the stash behind `range`, of any content, if it has enough of them. If that
+    /// fails, nothing is behind it.
+    fn fill(&self, memory: &Reservation, range: PageRange, cpu: usize) -> bool {
+        let taken =
+            self.stash.as_ref().and_then(|stash| Some((stash, stash.take(cpu, range.len(), range.len())?)));
+        let Some((stash, run)) = taken else { return false };
+        let moved = self.move_pages(range.start(), run.page, run.pages);
+        if moved < run.pages {
+            // They are in use by the kernel, or were dropped by the program. Or `range` holds
+            // something: see `was_closed`.
+            self.drop_kept(run.page + moved, run.pages - moved);
+            let _ = memory.advise(range, Advice::DontNeed);
         }
-        PageRange::new(page, range.end()).map_or(Ok(()), |rest| self.fill_new(rest))
+        let is_filled = moved == run.pages;
+        stash.taken(run);
+        is_filled
     }
 
-    /// Puts the page of zeros behind each page of `range`, where nothing is.
-    fn put_zeros(&self, range: PageRange) -> Result<(), Errno> {
-        // SAFETY: the range is that of the caller of `discard`, and registered (U1).
+    /// Puts the page of zeros behind each page of `range`, in place of what is there.
+    fn put_zeros(&self, memory: &Reservation, range: PageRange) -> Result<(), Errno> {
+        // If this fails, the next call finds what is there.
+        let _ = memory.advise(range, Advice::DontNeed);
+        // SAFETY: the range is that of the caller of `map` or `discard`, and registered (U1).
         unsafe { self.fd.put_zeros(self.bytes(range)) }.map_err(|stuck| stuck.errno)
     }
 
-    /// Puts new memory behind `range`.
-    fn fill_new(&self, range: PageRange) -> Result<(), Errno> {
-        let zeros = self.zeros.base().addr().get() as u64;
-        let starts = (range.start()..range.end()).step_by(ZERO_PAGES as usize);
-        starts.map(|start| PageRange::from_len(start, ZERO_PAGES.min(range.end() - start))).try_for_each(
-            |part| {
-                let to = self.bytes(part.unwrap_or(range));
-                // SAFETY: the range is that of `map`'s caller and registered (U1), and there are as
-                // many zeros.
-                unsafe { self.fd.copy(to, zeros) }.map_err(|stuck| stuck.errno)
-            },
-        )
-    }
-
-    /// Moves pages of `range` to the stash, from its begin on. Returns how many.
-    fn stow(&self, range: PageRange, cpu: usize) -> u64 {
-        let Some(stash) = &self.stash else { return 0 };
+    /// Moves pages of `range` to the stash, from its begin on, if it was filled. Returns how many.
+    fn stow(&self, memory: &Reservation, range: PageRange, cpu: usize) -> u64 {
+        let Some(stash) = self.stash.as_ref().filter(|_| range.len() < RUN_END) else { return 0 };
+        // Of an opened area, one page tells: the one that a full area has.
+        let telling = PageRange::from_len(range.start() + range.len() * 4 / 5, 1);
+        if self.opened.is_open(range) && !telling.is_some_and(|page| is_full(memory, page)) {
+            return 0;
+        }
+        self.shrink(stash, stash.lacking(range.len()));
         let Some(run) = stash.room(cpu, range.len()) else { return 0 };
         let moved = self.move_pages(run.page, range.start(), range.len());
         stash.filled(run, moved);
         moved
+    }
+
+    /// Drops so many pages of the stash or some more, the smallest runs first: the others serve
+    /// more requests.
+    fn shrink(&self, stash: &Stash, mut pages: u64) {
+        while pages != 0
+            && let Some(run) = stash.take(pages as usize, 1, RUN_END)
+        {
+            pages = pages.saturating_sub(run.pages);
+            self.drop_kept(run.page, run.pages);
+            stash.taken(run);
+        }
     }
 
     /// Moves `pages` pages as far as that goes. Returns how many.
@@ -400,6 +374,7 @@ impl Shared {
             // Another thread was faster, or it was another error.
             return if matches!(errno, Errno::BADF | Errno::NOTTY) { Ok(()) } else { Err(errno) };
         }
+        self.was_closed.store(true, Ordering::Relaxed);
         self.fd.reopen()?;
         self.register_stash()?;
         self.register_again()

@@ -9,6 +9,9 @@
 //! for the cases that split. But unlocking a part of a locked area draws some, since all of it may
 //! be locked.
 //!
+//! Ranges that can do without a mapping of their own draw from a second budget first, which leaves
+//! half of the limit alone. So many small areas never keep a program from large ones.
+//!
 //! The kernel merges mappings on its own, and other parts of the program make some, so no count
 //! kept here could be exact. This one is an upper bound on the mappings made since the last count,
 //! which takes half a microsecond a mapping. With thousands of mappings left, that is nothing for
@@ -37,6 +40,8 @@ const MOST_PASSED_OVER: u32 = 5000;
 /// How many mappings may still be made before the mappings of the program are counted again.
 #[derive(Debug)]
 pub(crate) struct Budget {
+    /// The part of the limit to leave alone: one in so many.
+    part: u64,
     left: AtomicI64,
     /// Requests to refuse before the next count.
     passing_over: AtomicU32,
@@ -45,11 +50,15 @@ pub(crate) struct Budget {
 }
 
 /// The budget of this process. A child of a fork goes on with its parent's, as with its mappings.
-pub(crate) static BUDGET: Budget = Budget::new();
+pub(crate) static BUDGET: Budget = Budget::leaving(8);
+
+/// The budget of ranges that can do without.
+pub(crate) static SPARE: Budget = Budget::leaving(2);
 
 impl Budget {
-    const fn new() -> Self {
-        Self { left: AtomicI64::new(0), passing_over: AtomicU32::new(0), passed_over: AtomicU32::new(0) }
+    const fn leaving(part: u64) -> Self {
+        let (passing_over, passed_over) = (AtomicU32::new(0), AtomicU32::new(0));
+        Self { part, left: AtomicI64::new(0), passing_over, passed_over }
     }
 
     /// Draws `mappings`.
@@ -82,7 +91,7 @@ impl Budget {
         }
         // Where /proc does not tell, the kernel refuses.
         let (Some(count), Some(max)) = (limits::map_count(), limits::max_map_count()) else { return Ok(()) };
-        let left = (max - max / 8).saturating_sub(count);
+        let left = (max - max / self.part).saturating_sub(count);
         if left < GRANT.max(wanted) {
             // Mappings that were drawn in vain by many refusals must not add up.
             self.left.store(0, Ordering::Relaxed);
@@ -110,7 +119,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no /proc")]
     fn what_can_never_be_had_is_refused_by_name_and_the_rest_goes_on() {
-        let budget = Budget::new();
+        let budget = Budget::leaving(8);
         assert_eq!(budget.take(0), Ok(()));
         let Some(max) = limits::max_map_count() else { return };
         for _ in 0..3 {
@@ -127,7 +136,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no /proc")]
     fn refusals_are_remembered() {
-        let budget = Budget::new();
+        let budget = Budget::leaving(8);
         let Some(max) = limits::max_map_count() else { return };
         let counts = (0..10_000).filter(|_| {
             let counts = budget.passing_over.load(Ordering::Relaxed) == 0;

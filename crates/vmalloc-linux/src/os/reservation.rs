@@ -292,6 +292,29 @@ impl Reservation {
         iovec { iov_base, iov_len: (range.len() << self.page_shift) as usize }
     }
 
+    /// Lets the parts of the span merge into one mapping whenever they are alike again. To be
+    /// called while the span is one mapping that can't be accessed.
+    ///
+    /// The kernel merges mappings that were written to only if they share their record of written
+    /// pages (`anon_vma`). Parts that are split off a mapping with a record share it. But a part of
+    /// a mapping without one gets its own at the first write, and stays a mapping for ever. So this
+    /// writes to a page, which it drops again.
+    ///
+    /// # Errors
+    /// If the page can't be made inaccessible again.
+    pub(crate) fn join_mappings(&self) -> Result<(), Errno> {
+        let Some(page) = PageRange::from_len(self.span.start(), 1) else { return Ok(()) };
+        if self.protect(page, Access::ReadWrite).is_err() {
+            // At the limit on mappings, whose number matters less then than the span.
+            return Ok(());
+        }
+        // SAFETY: the page is this reservation's, writable, and nothing refers to it.
+        unsafe { self.run(page).iov_base.cast::<u8>().write_volatile(0) };
+        // If this fails, the byte that stays is zero.
+        let _ = self.advise(page, Advice::DontNeed);
+        self.protect(page, Access::None)
+    }
+
     /// Changes the access to `range`. Its content stays, reachable or not.
     pub(crate) fn protect(&self, range: PageRange, access: Access) -> Result<(), Errno> {
         let run = self.run(range);

@@ -159,16 +159,6 @@ impl Userfaultfd {
         unsafe { self.call(UFFDIO_UNREGISTER, &mut range) }
     }
 
-    /// Puts copies of the pages at `from` behind `to`, where nothing is.
-    ///
-    /// # Safety
-    /// The caller owns `to.len` bytes at `to`, which are registered, and may read as many at
-    /// `from`.
-    pub(crate) unsafe fn copy(&self, to: Range, from: u64) -> Result<(), Stuck> {
-        // SAFETY: the caller's promise is passed on.
-        unsafe { self.transfer(UFFDIO_COPY, DONTWAKE, to, from) }
-    }
-
     /// Moves the pages at `from` to `to`, where nothing is. It ends before a page that is missing,
     /// unless `holes` are moved, shared with another process, locked, or in use by the kernel.
     ///

@@ -1,7 +1,7 @@
 //! What an ordinary program meets first: the cost of opening, addresses left for others, odd sizes,
 //! huge ranges, small stacks.
 
-use crate::common::in_own_process;
+use crate::common::{in_own_process, page_faults};
 use libc::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -12,17 +12,6 @@ const PAGE: usize = 4096;
 
 fn space(options: Options) -> Arc<Space<Linux>> {
     open(options, Config::default()).expect("addresses for a space")
-}
-
-/// The page faults of this process so far.
-fn page_faults() -> usize {
-    let mut usage = MaybeUninit::<libc::rusage>::uninit();
-    // SAFETY: room for the answer, which is written where the call succeeds.
-    let usage = unsafe {
-        assert_eq!(libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()), 0);
-        usage.assume_init()
-    };
-    usage.ru_minflt as usize
 }
 
 /// Bytes of memory that this process has.

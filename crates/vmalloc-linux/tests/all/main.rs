@@ -38,5 +38,6 @@ mod space;
 mod strategies;
 mod tools;
 mod trap_means;
+mod trap_memory;
 mod trap_report;
 mod traps;

@@ -69,24 +69,6 @@ fn a_large_area_takes_memory_as_it_is_touched() {
 }
 
 #[test]
-fn a_purge_gives_the_memory_of_the_stash_back() {
-    in_own_process(|| {
-        let Some(space) = with_userfault(Options::new().without_drain_thread()) else { return };
-        let before = status_bytes("RssAnon");
-        let areas: Vec<_> = (0..500).map(|_| alloc(&space, 32)).collect();
-        areas.iter().for_each(|addr| free(&space, *addr));
-        assert!(status_bytes("RssAnon") > before + (40 << 20), "the stash keeps it");
-        space.decay().unwrap();
-        assert!(status_bytes("RssAnon") < before + (60 << 20), "a quarter goes");
-        space.purge().unwrap();
-        assert!(status_bytes("RssAnon") < before + (8 << 20), "all of it goes");
-        let addr = alloc(&space, 32);
-        fill_area(addr, 32, 1);
-        free(&space, addr);
-    });
-}
-
-#[test]
 fn parent_and_child_go_on_and_both_trap() {
     in_own_process(|| {
         for_each_space(|space| {
@@ -213,23 +195,6 @@ fn locked_and_shared_pages_trap_too() {
     });
 }
 
-/// A page that the program has dropped itself is missing in the stash, and in no area after it.
-#[test]
-fn a_dropped_page_is_in_no_later_area() {
-    let Some(space) = with_userfault(Options::new()) else { return };
-    for _ in 0..10 {
-        let addr = alloc(&space, 16);
-        fill_area(addr, 16, 1);
-        // SAFETY: the area is the test's, which does not touch the page again.
-        assert_eq!(unsafe { libc::madvise(byte(addr + 5 * PAGE).cast(), PAGE, libc::MADV_DONTNEED) }, 0);
-        free(&space, addr);
-        let next = alloc(&space, 16);
-        fill_area(next, 16, 2);
-        assert_area(next, 16, 2);
-        free(&space, next);
-    }
-}
-
 #[test]
 fn daemons_may_close_all_descriptors() {
     in_own_process(|| {
@@ -342,8 +307,7 @@ fn freed_memory_that_is_kept_stays_out_of_dumps_as_the_span_does() {
         let Some(space) = with_userfault(Options::new().without_drain_thread().dont_dump()) else { return };
         let assert_hidden = || {
             let (before, resident) = (dumped_bytes(), status_bytes("RssAnon"));
-            let areas: Vec<_> = (0..500).map(|_| alloc(&space, 32)).collect();
-            areas.iter().for_each(|addr| free(&space, *addr));
+            fill_stash(&space, 500, 32);
             assert!(status_bytes("RssAnon") > resident + (40 << 20), "the stash keeps it");
             assert!(dumped_bytes() < before + (8 << 20), "{before} became {}", dumped_bytes());
         };

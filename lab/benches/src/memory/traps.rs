@@ -12,9 +12,9 @@ use vmalloc_linux::{Config, Guards, Linux, Options, Request, Space, open};
 
 /// The size of a page of this machine.
 const PAGE_BYTES: usize = 4096;
-/// Pages of the areas that are allocated and freed in turn, and how many of them are touched. The
-/// last two are below and above the size from which on userfaultfd lets pages come at a touch.
-const SIZES: [(usize, usize); 7] = [(1, 1), (3, 3), (16, 16), (64, 64), (100, 100), (1000, 125), (2000, 250)];
+/// Pages of the areas that are allocated and freed in turn. All of them are touched, or an eighth.
+/// The last two are below and above the size from which on no pages go to the stash.
+const SIZES: [usize; 8] = [1, 3, 16, 64, 100, 256, 1000, 2000];
 /// Areas that live at once under the steady load, of 1 … 64 pages each.
 const LIVE: usize = 1000;
 /// `MADV_GUARD_INSTALL`.
@@ -184,7 +184,8 @@ pub fn run(limits: &Limits) -> Vec<Row> {
     let mut designs = designs();
     let names: Vec<_> = designs.iter().map(|design| design.name()).collect();
     let mut all = Vec::new();
-    for size @ (pages, touched) in SIZES {
+    let shares = |pages| [(pages, pages), (pages, pages / 8)];
+    for size @ (pages, touched) in SIZES.into_iter().flat_map(shares).filter(|(_, touched)| *touched != 0) {
         let mut players: Vec<Box<dyn FnMut(usize) + '_>> = Vec::new();
         for design in &mut designs {
             players.push(Box::new(move |count| pairs(&mut **design, size, count)));

@@ -185,6 +185,17 @@ pub fn assert_traps(linux: &Linux, range: PageRange) {
     }
 }
 
+/// The page faults of this process so far.
+pub fn page_faults() -> usize {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::uninit();
+    // SAFETY: room for the answer, which is written where the call succeeds.
+    let usage = unsafe {
+        assert_eq!(libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()), 0);
+        usage.assume_init()
+    };
+    usage.ru_minflt as usize
+}
+
 /// How many mappings the span consists of.
 pub fn mappings(linux: &Linux) -> usize {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();

@@ -56,6 +56,13 @@ pub fn assert_area(addr: usize, pages: usize, value: u8) {
     assert!((0..pages).all(|page| at(page) == value), "{pages} pages of {value}");
 }
 
+/// Allocates areas, fills them, and frees them.
+pub fn fill_stash(space: &Space<Linux>, areas: usize, pages: usize) {
+    let areas: Vec<_> = (0..areas).map(|_| alloc(space, pages)).collect();
+    areas.iter().for_each(|addr| fill_area(*addr, pages, 1));
+    areas.iter().for_each(|addr| free(space, *addr));
+}
+
 pub fn traps(space: &Space<Linux>, addr: usize, pages: usize) {
     let first = (addr / PAGE) as u64;
     let linux = space.platform();
