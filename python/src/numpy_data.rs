@@ -19,9 +19,8 @@ use vmalloc_linux::{Config, Linux, Options, Request, Space, open};
 /// pages cost more than they save.
 pub(crate) const DEFAULT_THRESHOLD: usize = 32 << 10;
 
-/// Freed memory that stays cached in blocks of up to 1 MiB, and twice as much in larger ones: as the
-/// preload library has it. Three temporaries of 64 MiB are 192.
-const CACHE_BYTES: usize = 128 << 20;
+/// Freed memory that stays cached: as with the malloc.
+const CACHE_BYTES: usize = 384 << 20;
 
 /// From this size on the kernel is asked for huge pages, as numpy's own allocator does
 /// (`NUMPY_MADVISE_HUGEPAGE`). A space aligns areas of this size for them.

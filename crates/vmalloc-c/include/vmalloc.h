@@ -428,8 +428,8 @@ typedef struct vmalloc_options {
     /* Memory of unmapped areas that is kept for new ones, with userfault guards: 64 MiB by
        default. */
     size_t stash_bytes;
-    /* Memory of freed areas that is cached for reuse. By default a twelfth of what is in use,
-       within bounds. */
+    /* Memory of freed areas that is cached for reuse. By default a third of the most that was in
+       use, within bounds. */
     size_t cache_bytes;
     /* Lazy pages that start a drain: 32 MiB for each bit of the number of CPUs by default. */
     uint64_t lazy_max_pages;

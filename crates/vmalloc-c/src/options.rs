@@ -76,8 +76,8 @@ pub struct vmalloc_options {
     /// Memory of unmapped areas that is kept for new ones, with userfault guards: 64 MiB by
     /// default.
     pub stash_bytes: usize,
-    /// Memory of freed areas that is cached for reuse. By default a twelfth of what is in use,
-    /// within bounds.
+    /// Memory of freed areas that is cached for reuse. By default a third of the most that was in
+    /// use, within bounds.
     pub cache_bytes: usize,
     /// Lazy pages that start a drain: 32 MiB for each bit of the number of CPUs by default.
     pub lazy_max_pages: u64,

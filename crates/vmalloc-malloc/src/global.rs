@@ -11,9 +11,8 @@ use vmalloc_linux::Options;
 /// The milliseconds between two decays.
 const DECAY_MS: u64 = 1000;
 
-/// The bytes of freed memory that may stay cached in blocks of up to 1 MiB, and twice as many in
-/// larger ones.
-const CACHE_BYTES: usize = 128 << 20;
+/// The bytes of freed memory that may stay cached.
+const CACHE_BYTES: usize = 384 << 20;
 
 thread_local! {
     /// True while this thread is inside a call of the heap.

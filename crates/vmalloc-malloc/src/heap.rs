@@ -54,8 +54,7 @@ pub struct LargeHeap {
 
 impl LargeHeap {
     /// Returns the settings of a space that is a malloc: up to `cache_bytes` of freed memory stay
-    /// cached in blocks of up to 1 MiB, and twice as many in larger ones, but little more than 4
-    /// MiB of what a program leaves behind as it grows.
+    /// cached, but little more than 4 MiB of what a program leaves behind as it grows.
     pub fn config(cache_bytes: usize) -> Config {
         // As many lazy pages start a purge as are cached in any case.
         let lazy_pages = (LEAST_CACHED / page_bytes()) as u64;

@@ -22,8 +22,7 @@ pub(crate) struct Settings {
     pub(crate) threshold: usize,
     /// `VMALLOC_START`: the bytes of large requests after which the space is opened.
     pub(crate) start: usize,
-    /// `VMALLOC_BUDGET`: the bytes of freed memory that stay cached in blocks of up to
-    /// 1 MiB, and twice as many in larger ones.
+    /// `VMALLOC_BUDGET`: the bytes of freed memory that stay cached.
     pub(crate) budget: usize,
     /// `VMALLOC_DECAY`: milliseconds between two decays; 0 for none.
     pub(crate) decay_ms: usize,
@@ -51,7 +50,7 @@ impl Settings {
         threshold: large_heap::DEFAULT_THRESHOLD,
         start: 1 << 20,
         // A collector frees a hundred blocks of 1 MiB at once, and asks for them again.
-        budget: 128 << 20,
+        budget: 384 << 20,
         // PostgreSQL's session has 1.0 times glibc's memory at its peak; with 250 ms 1.06, with
         // half a second 1.2.
         decay_ms: 100,

@@ -2,6 +2,7 @@
 //! areas.
 
 use super::Padded;
+use super::allowance::Allowance;
 use crate::sync::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -19,22 +20,10 @@ pub(crate) struct Budget {
     withheld: Padded<AtomicU64>,
     /// The most pages in use so far for which cached ones were given back.
     highest: Padded<AtomicU64>,
-    /// True if new memory costs more than keeping some that may not be needed.
-    is_dear: bool,
-    /// All pages.
-    total: u64,
-    /// Pages that may be cached however little is in use.
-    least: u64,
+    allowance: Allowance,
     /// Pages that a node takes at a time.
     batch: u64,
 }
-
-/// The part of the addresses in use that may be cached beyond the least: an allocator that keeps a
-/// twelfth for later spreads what is in use over no more than a twelfth of addresses more.
-const PART: u64 = 12;
-
-/// The part of the most that was in use that may be cached beside it.
-const PART_AT_PEAK: u64 = 3;
 
 /// The largest batch: 1 MiB in pages of 4 KiB.
 const MAX_BATCH: u64 = crate::sync::size(256, 2);
@@ -58,26 +47,23 @@ impl Growth {
 }
 
 impl Budget {
-    /// Returns a budget of `least` to `total` pages for `nodes` nodes. Each node takes its part in
-    /// about four batches.
-    pub(crate) fn new(least: u64, total: u64, is_dear: bool, nodes: usize) -> Self {
-        let batch = (total / nodes as u64 / 4).clamp(1, MAX_BATCH);
-        let withheld = Padded(AtomicU64::new(total - least));
+    /// Returns a budget for `nodes` nodes. Each node takes its part in about four batches.
+    pub(crate) fn new(allowance: Allowance, nodes: usize) -> Self {
+        let Allowance { least, most, .. } = allowance;
         Self {
-            free: Padded(AtomicU64::new(total)),
-            withheld,
+            free: Padded(AtomicU64::new(most)),
+            withheld: Padded(AtomicU64::new(most - least)),
             highest: Padded(AtomicU64::new(0)),
-            is_dear,
-            total,
-            least,
-            batch,
+            allowance,
+            batch: (most / nodes as u64 / 4).clamp(1, MAX_BATCH),
         }
     }
 
     /// Sets how much may be cached while `used` pages of addresses are in use.
     pub(crate) fn set_used(&self, used: u64) {
-        if self.least < self.total {
-            let withheld = self.total - (used / PART).clamp(self.least, self.total);
+        let Allowance { least, most, is_dear, .. } = self.allowance;
+        if least < most && !is_dear {
+            let withheld = most - self.allowance.cached(used);
             // Relaxed, here and below: numbers that protect nothing. Read by every node: written
             // only when it changes by something.
             if self.withheld.load(Relaxed).abs_diff(withheld) >= self.batch {
@@ -86,16 +72,17 @@ impl Budget {
         }
     }
 
-    /// Returns the growth of a space of which `kept` pages are in use or cached, `large` of them in
-    /// large areas that are cached.
-    pub(crate) fn growth(&self, kept: u64, large: u64) -> Growth {
-        let cached = self.total.saturating_sub(self.free.load(Relaxed)) + large;
+    /// Returns the growth of a space of which `kept` pages are in use or cached, and lets as many
+    /// pages be lazy as goes with that.
+    pub(crate) fn growth(&self, lazy: &LazyPages, kept: u64) -> Growth {
+        let Allowance { least, most, .. } = self.allowance;
+        let cached = most.saturating_sub(self.free());
         let (in_use, before) = (kept.saturating_sub(cached), self.highest.load(Relaxed));
         let highest = in_use.max(before);
-        let allowed = |pages: u64| (pages / PART_AT_PEAK).max(self.least);
-        let too_many = kept.saturating_sub(highest + allowed(highest));
-        let pages = if self.least < self.total { too_many.max(highest - before) } else { 0 };
-        Growth { pages, excess: cached.saturating_sub(allowed(in_use)), highest }
+        lazy.set_threshold(self.allowance.lazy(highest));
+        let too_many = kept.saturating_sub(highest + self.allowance.cached(highest));
+        let pages = if least < most { too_many.max(highest - before) } else { 0 };
+        Growth { pages, excess: cached.saturating_sub(self.allowance.cached(in_use)), highest }
     }
 
     /// Notes that cached pages were given back for growth. Some of those that are still due are up
@@ -108,19 +95,23 @@ impl Budget {
         self.batch
     }
 
-    /// Takes `pages` pages, and up to a batch if there is as much. Returns `None` if there are
+    /// Takes `pages` pages, and up to `most` if there are as many. Returns `None` if there are
     /// fewer.
-    pub(crate) fn take(&self, pages: u64) -> Option<u64> {
-        let wanted = pages.max(self.batch);
-        let withheld = if self.is_dear { 0 } else { self.withheld.load(Relaxed) };
-        let granted = |free: u64| free.saturating_sub(withheld).min(wanted);
+    pub(crate) fn take(&self, pages: u64, most: u64) -> Option<u64> {
+        let withheld = if self.allowance.is_dear { 0 } else { self.withheld.load(Relaxed) };
+        let granted = |free: u64| free.saturating_sub(withheld).min(most);
         let rest = |free: u64| (granted(free) >= pages).then(|| free - granted(free));
         self.free.fetch_update(Relaxed, Relaxed, rest).ok().map(granted)
     }
 
+    /// Returns the pages that may be cached, and are no node's credit.
+    pub(crate) fn free(&self) -> u64 {
+        self.free.load(Relaxed)
+    }
+
     /// Returns whether all but the free pages are these.
     pub(crate) fn is_spent(&self, pages: u64) -> bool {
-        self.free.load(Relaxed) + pages == self.total
+        self.free() + pages == self.allowance.most
     }
 
     /// Gives pages back.
@@ -132,11 +123,10 @@ impl Budget {
 /// Pages that are lazy, but for less than a batch in each node.
 pub(crate) struct LazyPages {
     pages: Padded<AtomicU64>,
-    /// Lazy pages that start a drain.
-    threshold: u64,
-    /// Lazy pages that make allocations drain as well.
-    limit: u64,
-    batch: u64,
+    /// Lazy pages that start a drain. The map's holder writes it.
+    threshold: AtomicU64,
+    /// The nodes keep so many parts of the threshold to themselves.
+    shares: u64,
     /// Pages of lazy areas behind which there is no memory. They are not among the lazy pages.
     absent: Padded<AtomicU64>,
     /// Absent pages that start a drain.
@@ -144,14 +134,13 @@ pub(crate) struct LazyPages {
 }
 
 impl LazyPages {
-    /// Returns a count whose threshold is `pages` pages of memory, or `most_absent` pages without.
-    /// All nodes together hold back at most a quarter of the memory.
+    /// Returns a count whose threshold is `pages` pages of memory at first, and `most_absent` pages
+    /// without. All nodes together hold back at most a quarter of the memory.
     pub(crate) fn new(pages: u64, most_absent: u64, nodes: usize) -> Self {
         Self {
             pages: Padded(AtomicU64::new(0)),
-            threshold: pages,
-            limit: pages.saturating_mul(2),
-            batch: (pages / 4 / nodes as u64).max(1),
+            threshold: AtomicU64::new(pages),
+            shares: 4 * nodes as u64,
             absent: Padded(AtomicU64::new(0)),
             most_absent,
         }
@@ -173,12 +162,20 @@ impl LazyPages {
     }
 
     pub(crate) fn threshold(&self) -> u64 {
-        self.threshold
+        self.threshold.load(Relaxed)
+    }
+
+    /// Sets the lazy pages that start a drain.
+    fn set_threshold(&self, pages: u64) {
+        // Read by every node: written only when it changes.
+        if self.threshold() != pages {
+            self.threshold.store(pages, Relaxed);
+        }
     }
 
     #[inline(always)]
     pub(crate) fn limit(&self) -> u64 {
-        self.limit
+        self.threshold().saturating_mul(2)
     }
 
     /// Adds pages without memory. Returns whether they are reason to drain now.
@@ -204,12 +201,12 @@ impl LazyPages {
 
     /// Returns whether `pages` lazy pages of memory, or those without, are reason to drain.
     pub(crate) fn is_much(&self, pages: u64) -> bool {
-        pages > self.threshold || self.absent() > self.most_absent
+        pages > self.threshold() || self.absent() > self.most_absent
     }
 
     /// Returns how many lazy pages a node keeps to itself.
     pub(crate) fn batch(&self) -> u64 {
-        self.batch
+        (self.threshold() / self.shares).max(1)
     }
 }
 

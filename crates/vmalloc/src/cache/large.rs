@@ -12,10 +12,10 @@
 //!                  └──► first area in here, aligned as asked
 //! ```
 //!
-//! The list has a budget of its own, in pages of memory. A freed area for which there is none left
+//! Their memory is drawn from the [budget](super::Budget). A freed area for which there is none left
 //! takes the place of those that have lain longest.
 
-use super::budget::Growth;
+use super::budget::{Budget, Growth};
 use super::stacks::Fraction;
 use crate::PageRange;
 use alloc::vec::Vec;
@@ -30,10 +30,8 @@ const MOST_EVICTED: usize = crate::sync::size(31, 2) as usize;
 pub(crate) struct Large {
     /// Ascending by pages.
     areas: Vec<Kept>,
-    /// Pages of memory that may be kept.
-    total: u64,
-    /// Those of them that are not in use.
-    budget: u64,
+    /// Pages of memory behind all areas.
+    memory: u64,
     /// The number of the next area.
     next: u64,
     /// The next area when areas decayed last: those with lower numbers were not needed since.
@@ -53,16 +51,13 @@ struct Kept {
 
 /// The result of keeping an area.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Put {
-    /// It is kept.
-    Kept {
-        /// True if it is the first in a long while.
-        is_first: bool,
-        /// Pages of memory behind the areas that made room for it.
-        evicted: u64,
-    },
-    /// It is not kept: the budget has no room for it.
-    Refused,
+pub(crate) struct Put {
+    /// True if the area is kept.
+    pub(crate) is_kept: bool,
+    /// True if it is the first in a long while.
+    pub(crate) is_first: bool,
+    /// Pages of memory behind the areas that made room for it.
+    pub(crate) evicted: u64,
 }
 
 /// The result of an eviction.
@@ -79,73 +74,57 @@ impl Large {
     pub(crate) const FIELDS: [usize; 3] =
         [offset_of!(Self, areas), offset_of!(Kept, area), size_of::<Kept>()];
 
-    /// Returns an empty list that keeps up to `budget` pages of memory.
-    pub(crate) fn new(budget: u64) -> Self {
-        Self { areas: Vec::new(), total: budget, budget, next: 0, decayed_at: 0, is_told: false }
+    /// Returns an empty list.
+    pub(crate) fn new() -> Self {
+        Self { areas: Vec::new(), memory: 0, next: 0, decayed_at: 0, is_told: false }
     }
 
-    /// Keeps `area` with `memory` pages of memory. Areas that have to make room for it are pushed
-    /// to `evicted`, in which there is room for `room` of them.
+    /// Keeps `area` with `memory` pages of memory, if the budget has them. Areas that have to make
+    /// room for it, those that have lain longest, are pushed to `evicted`, in which there is room
+    /// for `room` of them.
     pub(crate) fn put(
         &mut self,
+        budget: &Budget,
         area: PageRange,
         memory: u64,
         room: usize,
         evicted: &mut Vec<PageRange>,
     ) -> Put {
         let has_room = self.areas.len() < MOST && self.areas.try_reserve(1).is_ok();
-        let limit = if has_room { self.limit_for(memory, room.min(MOST_EVICTED)) } else { None };
-        let Some(limit) = limit else { return Put::Refused };
-        let evicted = self.evict_below(limit, evicted);
-        let place = self.areas.partition_point(|kept| kept.area.len() < area.len());
-        self.areas.insert(place, Kept { area, memory, number: self.next });
-        self.budget -= memory;
-        self.next += 1;
-        Put::Kept { is_first: !core::mem::replace(&mut self.is_told, true), evicted }
-    }
-
-    /// Returns the number below which areas have to go so that `memory` pages are in the budget;
-    /// `None` if these are more than `most` areas, or all are too few.
-    fn limit_for(&self, memory: u64, most: usize) -> Option<u64> {
-        let (mut budget, mut limit) = (self.budget, 0);
-        for _ in 0..=most {
-            if budget >= memory {
-                return Some(limit);
-            }
-            let rest = self.areas.iter().filter(|kept| kept.number >= limit);
-            let oldest = rest.min_by_key(|kept| kept.number)?;
-            (budget, limit) = (budget + oldest.memory, oldest.number + 1);
+        let (mut gone, mut left) = (0, room.min(MOST_EVICTED));
+        if !has_room || budget.free() + self.memory < memory {
+            return Put { is_kept: false, is_first: false, evicted: 0 };
         }
-        None
-    }
-
-    /// Evicts the areas with numbers below `limit`. Returns their pages of memory.
-    fn evict_below(&mut self, limit: u64, evicted: &mut Vec<PageRange>) -> u64 {
-        if limit == 0 {
-            return 0;
+        let mut is_kept = budget.take(memory, memory).is_some();
+        while !is_kept
+            && left != 0
+            && let Some(kept) = self.take_oldest(self.areas.len())
+        {
+            evicted.push(kept.area);
+            budget.put(kept.memory);
+            (gone, left) = (gone + kept.memory, left - 1);
+            is_kept = budget.take(memory, memory).is_some();
         }
-        let before = self.budget;
-        let Self { areas, budget, .. } = self;
-        areas.retain(|kept| {
-            let stays = kept.number >= limit;
-            if !stays {
-                *budget += kept.memory;
-                evicted.push(kept.area);
-            }
-            stays
-        });
-        self.budget - before
+        if is_kept {
+            let place = self.areas.partition_point(|kept| kept.area.len() < area.len());
+            self.areas.insert(place, Kept { area, memory, number: self.next });
+            self.memory += memory;
+            self.next += 1;
+        }
+        let is_first = is_kept && !core::mem::replace(&mut self.is_told, true);
+        Put { is_kept, is_first, evicted: gone }
     }
 
     /// Takes the smallest area of `pages` to `most` pages that starts at a multiple of `align`.
     /// O(log n) and a move of those behind it.
-    pub(crate) fn take(&mut self, pages: u64, most: u64, align: u64) -> Option<PageRange> {
+    pub(crate) fn take(&mut self, budget: &Budget, pages: u64, most: u64, align: u64) -> Option<PageRange> {
         let first = self.areas.partition_point(|kept| kept.area.len() < pages);
         let fitting = self.areas[first..].iter().take_while(|kept| kept.area.len() <= most);
         let found = fitting.enumerate().find(|(_, kept)| kept.area.start().is_multiple_of(align));
         let (place, kept) = found.map(|(index, kept)| (first + index, *kept))?;
         self.areas.remove(place);
-        self.budget += kept.memory;
+        self.memory -= kept.memory;
+        budget.put(kept.memory);
         Some(kept.area)
     }
 
@@ -159,9 +138,9 @@ impl Large {
         out: &mut Vec<PageRange>,
     ) -> Evicted {
         let due = due.unwrap_or_else(|| self.due(fraction)).min(self.areas.len());
-        let (count, before) = (due.min(most), self.budget);
+        let (count, before) = (due.min(most), self.memory);
         out.extend((0..count).map_while(|_| Some(self.take_oldest(self.areas.len())?.area)));
-        Evicted { memory: self.budget - before, due: due - count }
+        Evicted { memory: before - self.memory, due: due - count }
     }
 
     /// Moves at most `most` areas to `out` because of growth: first those of `largest` pages and
@@ -174,7 +153,7 @@ impl Large {
         most: usize,
         out: &mut Vec<PageRange>,
     ) -> u64 {
-        let before = self.budget;
+        let before = self.memory;
         for _ in 0..most {
             let small = self.areas.partition_point(|kept| kept.area.len() <= largest);
             let count = if small == 0 && growth.excess != 0 { self.areas.len() } else { small };
@@ -183,14 +162,14 @@ impl Large {
             growth.take(kept.memory);
             out.push(kept.area);
         }
-        self.budget - before
+        before - self.memory
     }
 
     /// Takes the area of the first `count` that has lain longest.
     fn take_oldest(&mut self, count: usize) -> Option<Kept> {
         let oldest = self.areas[..count].iter().enumerate().min_by_key(|(_, kept)| kept.number);
         let kept = self.areas.remove(oldest?.0);
-        self.budget += kept.memory;
+        self.memory -= kept.memory;
         Some(kept)
     }
 
@@ -223,7 +202,7 @@ impl Large {
 
     /// Returns the pages of memory behind all areas.
     pub(crate) fn memory(&self) -> u64 {
-        self.total - self.budget
+        self.memory
     }
 
     /// Returns the pages of all areas.
@@ -238,6 +217,7 @@ impl Large {
 
 #[cfg(test)]
 mod tests {
+    use super::super::allowance::Allowance;
     use super::*;
     use alloc::vec;
 
@@ -245,122 +225,148 @@ mod tests {
         PageRange::of(start, start + len)
     }
 
-    const FIRST: Put = Put::Kept { is_first: true, evicted: 0 };
-
-    fn kept(evicted: u64) -> Put {
-        Put::Kept { is_first: false, evicted }
+    /// A list, and a budget that nothing else uses.
+    struct Play {
+        large: Large,
+        budget: Budget,
     }
 
-    fn put(large: &mut Large, area: PageRange) -> (Put, Vec<PageRange>) {
-        let mut evicted = Vec::new();
-        let put = large.put(area, area.len(), 32, &mut evicted);
-        (put, evicted)
+    impl Play {
+        fn of(pages: u64) -> Self {
+            let allowance = Allowance { lazy: 1, absent: 1, least: pages, most: pages, is_dear: true };
+            Self { large: Large::new(), budget: Budget::new(allowance, 1) }
+        }
+
+        fn put(&mut self, area: PageRange) -> (Put, Vec<PageRange>) {
+            let mut evicted = Vec::new();
+            let put = self.large.put(&self.budget, area, area.len(), 32, &mut evicted);
+            (put, evicted)
+        }
+
+        fn take(&mut self, pages: u64, most: u64, align: u64) -> Option<PageRange> {
+            self.large.take(&self.budget, pages, most, align)
+        }
+
+        fn shrink(&mut self, pages: u64, excess: u64, largest: u64, most: usize) -> (u64, Vec<PageRange>) {
+            let mut out = Vec::new();
+            let mut growth = Growth { pages, excess, highest: 0 };
+            let gone = self.large.shrink(&mut growth, largest, most, &mut out);
+            self.budget.put(gone);
+            (gone, out)
+        }
+    }
+
+    const REFUSED: Put = Put { is_kept: false, is_first: false, evicted: 0 };
+    const FIRST: Put = Put { is_kept: true, is_first: true, evicted: 0 };
+
+    fn kept(evicted: u64) -> Put {
+        Put { is_kept: true, is_first: false, evicted }
     }
 
     #[test]
     fn the_smallest_area_that_fits_is_taken() {
-        let mut large = Large::new(10_000);
+        let mut play = Play::of(10_000);
         for (start, len) in [(0x1000, 400), (0x2000, 300), (0x3001, 310), (0x4000, 310)] {
-            let _ = put(&mut large, area(start, len));
+            assert!(play.put(area(start, len)).0.is_kept);
         }
-        assert_eq!(large.take(301, 309, 1), None);
-        assert_eq!(large.take(301, 376, 16), Some(area(0x4000, 310)));
-        assert_eq!(large.take(301, 376, 1), Some(area(0x3001, 310)));
-        assert_eq!(large.take(300, 375, 1), Some(area(0x2000, 300)));
-        assert_eq!(large.iter().collect::<Vec<_>>(), [area(0x1000, 400)]);
+        assert_eq!(play.take(301, 309, 1), None);
+        assert_eq!(play.take(301, 376, 16), Some(area(0x4000, 310)));
+        assert_eq!(play.take(301, 376, 1), Some(area(0x3001, 310)));
+        assert_eq!(play.take(300, 375, 1), Some(area(0x2000, 300)));
+        assert_eq!(play.large.iter().collect::<Vec<_>>(), [area(0x1000, 400)]);
+        assert_eq!(play.budget.free(), 9_600);
     }
 
     #[test]
     fn the_first_area_after_a_rest_is_told() {
-        let mut large = Large::new(1000);
-        assert_eq!(put(&mut large, area(0x1000, 500)).0, FIRST);
-        assert_eq!(put(&mut large, area(0x2000, 500)).0, kept(0));
-        assert!(!large.rest(), "something is kept");
-        assert_eq!([500, 500].map(|len| large.take(len, len, 1).is_some()), [true; 2]);
-        assert!(large.rest());
-        assert_eq!(put(&mut large, area(0x1000, 500)).0, FIRST);
+        let mut play = Play::of(1000);
+        assert_eq!(play.put(area(0x1000, 500)).0, FIRST);
+        assert_eq!(play.put(area(0x2000, 500)).0, kept(0));
+        assert!(!play.large.rest(), "something is kept");
+        assert_eq!([500, 500].map(|len| play.take(len, len, 1).is_some()), [true; 2]);
+        assert!(play.large.rest());
+        assert_eq!(play.put(area(0x1000, 500)).0, FIRST);
     }
 
     #[test]
     fn areas_that_have_lain_longest_make_room() {
-        let mut large = Large::new(1000);
-        assert_eq!(put(&mut large, area(0x1000, 500)), (FIRST, vec![]));
-        assert_eq!(put(&mut large, area(0x2000, 400)), (kept(0), vec![]));
-        assert_eq!(put(&mut large, area(0x3000, 300)), (kept(500), vec![area(0x1000, 500)]));
-        assert_eq!(put(&mut large, area(0x4000, 1001)), (Put::Refused, vec![]));
-        assert_eq!(large.put(area(0x4000, 900), 900, 1, &mut Vec::new()), Put::Refused);
-        assert_eq!((large.pages(), large.budget), (700, 300));
-        let (put, evicted) = put(&mut large, area(0x4000, 1000));
+        let mut play = Play::of(1000);
+        assert_eq!(play.put(area(0x1000, 500)), (FIRST, vec![]));
+        assert_eq!(play.put(area(0x2000, 400)), (kept(0), vec![]));
+        assert_eq!(play.put(area(0x3000, 300)), (kept(500), vec![area(0x1000, 500)]));
+        assert_eq!(play.put(area(0x4000, 1001)), (REFUSED, vec![]));
+        assert_eq!((play.large.pages(), play.budget.free()), (700, 300));
+        let (put, evicted) = play.put(area(0x4000, 1000));
         assert_eq!((put, evicted.len()), (kept(700), 2));
+    }
+
+    /// Small areas have most of the budget: what large ones have is not enough, so they stay.
+    #[test]
+    fn areas_that_would_make_too_little_room_stay() {
+        let mut play = Play::of(1000);
+        assert_eq!(play.budget.take(600, 600), Some(600));
+        assert_eq!(play.put(area(0x1000, 300)), (FIRST, vec![]));
+        assert_eq!(play.put(area(0x2000, 500)), (REFUSED, vec![]));
+        let mut evicted = Vec::new();
+        assert_eq!(play.large.put(&play.budget, area(0x3000, 350), 350, 0, &mut evicted), REFUSED);
+        assert_eq!((play.large.pages(), play.budget.free(), evicted), (300, 100, vec![]));
     }
 
     #[test]
     fn an_area_counts_by_its_memory() {
-        let mut large = Large::new(1000);
+        let mut play = Play::of(1000);
         let mut evicted = Vec::new();
         for nth in 0..10 {
             let huge = area(nth << 20, 1 << 20);
-            assert_ne!(large.put(huge, 100, 32, &mut evicted), Put::Refused);
+            assert!(play.large.put(&play.budget, huge, 100, 32, &mut evicted).is_kept);
         }
-        assert_eq!((evicted.len(), large.budget), (0, 0));
-        assert_eq!(large.take(1 << 20, 1 << 20, 1).map(|area| area.len()), Some(1 << 20));
-        assert_eq!(large.budget, 100);
-    }
-
-    fn shrink(
-        large: &mut Large,
-        pages: u64,
-        excess: u64,
-        largest: u64,
-        most: usize,
-    ) -> (u64, Vec<PageRange>) {
-        let mut out = Vec::new();
-        let gone = large.shrink(&mut Growth { pages, excess, highest: 0 }, largest, most, &mut out);
-        (gone, out)
+        assert_eq!((evicted.len(), play.budget.free()), (0, 0));
+        assert_eq!(play.take(1 << 20, 1 << 20, 1).map(|area| area.len()), Some(1 << 20));
+        assert_eq!(play.budget.free(), 100);
     }
 
     #[test]
     fn growth_takes_small_areas_that_have_lain_longest_and_no_more_than_it_needs() {
-        let mut large = Large::new(10_000);
+        let mut play = Play::of(10_000);
         let areas = [area(0x1000, 400), area(0x2000, 300), area(0x3000, 900), area(0x4000, 300)];
-        areas.iter().for_each(|area| _ = put(&mut large, *area));
-        assert_eq!(shrink(&mut large, 1, 0, 299, 32), (0, vec![]));
-        assert_eq!(shrink(&mut large, 0, 0, 400, 32), (0, vec![]), "it does not grow");
-        assert_eq!(shrink(&mut large, 401, 0, 400, 32), (700, areas[..2].to_vec()));
-        assert_eq!(shrink(&mut large, 1000, 0, 400, 32), (300, vec![areas[3]]));
-        assert_eq!((large.pages(), large.memory(), large.budget), (900, 900, 9_100));
-        assert_eq!(shrink(&mut large, 1, 0, 900, 0), (0, vec![]), "no more than the most");
+        areas.iter().for_each(|area| _ = play.put(*area));
+        assert_eq!(play.shrink(1, 0, 299, 32), (0, vec![]));
+        assert_eq!(play.shrink(0, 0, 400, 32), (0, vec![]), "it does not grow");
+        assert_eq!(play.shrink(401, 0, 400, 32), (700, areas[..2].to_vec()));
+        assert_eq!(play.shrink(1000, 0, 400, 32), (300, vec![areas[3]]));
+        assert_eq!((play.large.pages(), play.large.memory(), play.budget.free()), (900, 900, 9_100));
+        assert_eq!(play.shrink(1, 0, 900, 0), (0, vec![]), "no more than the most");
     }
 
     #[test]
     fn while_too_much_is_cached_areas_of_any_size_go_behind_the_small_ones() {
-        let mut large = Large::new(10_000);
+        let mut play = Play::of(10_000);
         let areas = [area(0x1000, 900), area(0x2000, 800), area(0x3000, 300), area(0x4000, 700)];
-        areas.iter().for_each(|area| _ = put(&mut large, *area));
-        assert_eq!(shrink(&mut large, 5000, 301, 400, 32), (1200, vec![areas[2], areas[0]]));
-        assert_eq!(shrink(&mut large, 1, 5000, 400, 32), (800, vec![areas[1]]), "no more than growth");
-        assert_eq!((large.pages(), large.memory()), (700, 700));
+        areas.iter().for_each(|area| _ = play.put(*area));
+        assert_eq!(play.shrink(5000, 301, 400, 32), (1200, vec![areas[2], areas[0]]));
+        assert_eq!(play.shrink(1, 5000, 400, 32), (800, vec![areas[1]]), "no more than growth");
+        assert_eq!((play.large.pages(), play.large.memory()), (700, 700));
     }
 
     #[test]
     fn decay_reaches_zero_and_spares_what_was_needed() {
-        let mut large = Large::new(100_000);
+        let mut play = Play::of(100_000);
         for nth in 0..8 {
-            let _ = put(&mut large, area(nth << 12, 300));
+            let _ = play.put(area(nth << 12, 300));
         }
         let mut out = Vec::new();
-        let mut evict = |due, most| large.evict(Fraction::Idle, due, most, &mut out);
+        let mut evict = |due, most| play.large.evict(Fraction::Idle, due, most, &mut out);
         assert_eq!(evict(None, 32), Evicted { memory: 0, due: 0 }, "all are new");
         assert_eq!(evict(None, 1), Evicted { memory: 300, due: 7 });
         assert_eq!(evict(Some(7), 32), Evicted { memory: 2100, due: 0 });
         assert_eq!(out.len(), 8);
         assert_eq!(out[..2], [area(0, 300), area(1 << 12, 300)]);
         for nth in 0..8 {
-            let _ = put(&mut large, area(nth << 12, 300));
+            let _ = play.put(area(nth << 12, 300));
         }
-        while large.pages() > 0 {
-            let _ = large.evict(Fraction::Quarter, None, 32, &mut out);
+        while play.large.pages() > 0 {
+            let _ = play.large.evict(Fraction::Quarter, None, 32, &mut out);
         }
-        assert!(large.rest() && large.budget == 100_000);
+        assert!(play.large.rest() && play.large.memory() == 0);
     }
 }

@@ -12,7 +12,7 @@
 //! - [`node`]: what one CPU, or a few, have. Each node has one lock.
 //! - [`stacks`]: areas by size, as Linux's nodes have them since 2024.
 //! - [`large`]: areas without a place in a node that kept their memory, one list for all CPUs.
-//! - [`limits`]: how much may wait in all.
+//! - [`allowance`]: the policy: how much may wait in all.
 //! - [`budget`]: two numbers that all nodes share in batches: pages that may be cached, and pages
 //!   that are lazy.
 //!
@@ -23,17 +23,17 @@
 //!
 //! Nothing here knows the platform or the area map.
 
+mod allowance;
 mod budget;
 mod large;
-mod limits;
 mod node;
 mod stacks;
 
-use budget::Budget;
+pub(crate) use allowance::Allowance;
+pub(crate) use budget::Budget;
 pub(crate) use budget::{Growth, LazyPages, Trigger};
 pub(crate) use large::Large;
 pub(crate) use large::Put;
-pub(crate) use limits::Limits;
 pub(crate) use node::{Lazy, Node, clear, has_room};
 use stacks::TWICE;
 pub(crate) use stacks::{Cursor, EvictOrder, Fraction, MAX_PAGES, SMALL, SizeStacks};
@@ -82,7 +82,7 @@ const LOOKED_AT: usize = 4;
 
 impl<L: RawMutex> Cache<L> {
     /// Returns `count` empty nodes; `None` when memory is short.
-    pub(crate) fn new(count: usize, limits: &Limits) -> Option<Self> {
+    pub(crate) fn new(count: usize, allowance: Allowance) -> Option<Self> {
         let mut nodes = Vec::new();
         nodes.try_reserve_exact(count).ok()?;
         for _ in 0..count {
@@ -90,10 +90,10 @@ impl<L: RawMutex> Cache<L> {
         }
         Some(Self {
             nodes: nodes.into_boxed_slice(),
-            budget: Budget::new(limits.least_cached, limits.cached, limits.is_dear, count),
-            lazy: LazyPages::new(limits.lazy, limits.absent, count),
-            large: Padded(Mutex::new(Large::new(limits.large))),
-            most_pooled: limits.pooled(),
+            budget: Budget::new(allowance, count),
+            lazy: LazyPages::new(allowance.lazy(0), allowance.absent, count),
+            large: Padded(Mutex::new(Large::new())),
+            most_pooled: allowance.pooled(),
         })
     }
 
@@ -153,7 +153,7 @@ impl<L: RawMutex> Cache<L> {
             excess => cached.make_way(excess, MAKE_WAY, TWICE, &mut lazy.remote),
         };
         growth.take(small);
-        self.budget.put(small);
+        self.budget.put(small + large);
         (lazy.remote[before..].iter().map(PageRange::len).sum(), large + small)
     }
 
@@ -178,7 +178,7 @@ impl<L: RawMutex> Cache<L> {
     #[inline(never)]
     fn extend_credit(&self, node: &mut Node, pages: u64) -> bool {
         let missing = pages - node.credit;
-        if let Some(more) = self.budget.take(missing) {
+        if let Some(more) = self.budget.take(missing, missing.max(self.budget.batch())) {
             node.credit += more;
         } else if node.may_search() {
             self.gather_credit(node, pages);
@@ -286,11 +286,11 @@ mod tests {
     /// A node that has some credit of its own looks at the next one all the same.
     #[test]
     fn credit_is_gathered_until_it_is_enough() {
-        let limits = Limits { lazy: 8, absent: 8, least_cached: 64, cached: 64, large: 64, is_dear: false };
-        let cache = Cache::<Flag>::new(4, &limits).unwrap();
+        let allowance = Allowance { lazy: 8, absent: 8, least: 64, most: 64, is_dear: false };
+        let cache = Cache::<Flag>::new(4, allowance).unwrap();
         assert!(cache.budget.batch() <= 4, "the credit of node 3 is much");
         // All of the budget is credit: most of it that of node 3.
-        while cache.budget.take(1).is_some() {}
+        while cache.budget.take(1, 64).is_some() {}
         cache.nodes[3].lock().credit = 58;
         let mut own = cache.nodes[0].lock();
         (own.credit, own.looked_at) = (6, 1);

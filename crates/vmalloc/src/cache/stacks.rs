@@ -84,8 +84,7 @@ pub(crate) enum Fraction {
     /// A quarter of each size, but none that was needed since the last decay. A remainder is owed
     /// to the next time, so that the last area goes as well.
     Quarter,
-    /// Half of those of each size that were not needed since the last decay; of small areas one in
-    /// 64, for needs vary, and small areas fit in the gaps between others.
+    /// All that were not needed since the last decay.
     Idle,
     /// Everything.
     All,
@@ -242,8 +241,7 @@ impl SizeStacks {
             }
             let stack = &mut self.stacks[size];
             // Between two batches areas may have been taken from the rest.
-            let due =
-                cursor.due.unwrap_or_else(|| stack.due(fraction, size as u64 + 1)).min(stack.count as usize);
+            let due = cursor.due.unwrap_or_else(|| stack.due(fraction)).min(stack.count as usize);
             let count = due.min(most.saturating_sub(out.len()));
             stack.evict(count, order, size as u64 + 1, out);
             if stack.count == 0 && fraction != Fraction::Idle {
@@ -351,11 +349,10 @@ impl Stack {
     }
 
     /// Returns how many areas are to go.
-    fn due(&mut self, fraction: Fraction, pages: u64) -> usize {
+    fn due(&mut self, fraction: Fraction) -> usize {
         let due = match fraction {
             Fraction::All => return self.count as usize,
-            Fraction::Idle if pages > SMALL => self.least.div_ceil(2),
-            Fraction::Idle => self.least.div_ceil(64),
+            Fraction::Idle => self.least,
             Fraction::Quarter => {
                 let quarters = self.count + u32::from(self.owed);
                 self.owed = (quarters % 4) as u8;

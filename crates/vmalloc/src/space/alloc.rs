@@ -183,7 +183,7 @@ impl<P: Platform> Space<P> {
     fn take_large(&self, checked: &Checked) -> Option<PageRange> {
         let fit = &checked.fit;
         let most = fit.pages() + self.slack_for(fit);
-        let mut found = self.cache.large.lock().take(fit.pages(), most, fit.alignment());
+        let mut found = self.cache.large.lock().take(&self.cache.budget, fit.pages(), most, fit.alignment());
         if found.is_none() && self.max_slack_percent != 0 && checked.blocking == Blocking::Allowed {
             found = self.grow(fit);
         }

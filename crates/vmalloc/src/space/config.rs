@@ -2,12 +2,16 @@
 
 use crate::Policy;
 use crate::SpaceError;
-use crate::cache::Limits;
+use crate::cache::Allowance;
 use crate::platform::Geometry;
 use crate::short_map::{MAX_SLOTS, MOST_PAGES};
 
 /// The most nodes that a space can have: where Linux stops (2024).
 pub const MAX_NODES: usize = 128;
+
+/// Bytes for each CPU that are cached by default however little is in use: twice what a node takes
+/// of the budget at a time. A program of a few megabytes is not to hold several times what it uses.
+const LEAST_CACHE_BYTES: usize = 2 << 20;
 
 /// Settings of a space. Each field has a builder of the same name.
 ///
@@ -24,20 +28,19 @@ pub struct Config {
     /// Put an unmapped guard page behind every area. Without guards a request can't ask for one.
     /// Default: yes.
     pub guard: bool,
-    /// Cache the pages of freed areas for reuse, up to this many bytes of memory, and twice as many
-    /// for areas of more than 256 pages. More than the machine has is allowed. That is fast, but a
-    /// use after free is not trapped while the area is cached. 0 = unmap on free: it traps as soon
-    /// as the purge has run. Default: 128 MiB or, from four CPUs on, 32 MiB for each, of which a
-    /// twelfth of the addresses in use is used, and at least a quarter of it. Where
-    /// [new memory costs much](crate::Geometry::max_slack_percent), all of it is used, and as much
-    /// again for large areas; elsewhere half as much for these.
+    /// Cache the pages of freed areas for reuse, up to this many bytes of memory. More than the
+    /// machine has is allowed. That is fast, but a use after free is not trapped while the area is
+    /// cached. 0 = unmap on free: it traps as soon as the purge has run. Default: 256 MiB or, from
+    /// four CPUs on, 64 MiB for each, of which as much is used as goes with what is in use: see
+    /// [`least_cache_bytes`](Self::least_cache_bytes).
     pub cache_bytes: Option<usize>,
     /// Cache so many bytes however little is in use. Between this and
     /// [`cache_bytes`](Self::cache_bytes) the cache follows what is in use, of which it is a
     /// twelfth. Where [new memory costs much](crate::Geometry::max_slack_percent), it follows the
     /// most that was in use: beyond that and a third of it, or this many bytes, new areas make
-    /// cached ones go. More than `cache_bytes` is as much. Default: `cache_bytes`, or what its own
-    /// default says.
+    /// cached ones go, and half as many lazy pages start a drain. More than `cache_bytes` is as
+    /// much. Default: `cache_bytes` where that is set, or else 8 MiB or, from four
+    /// CPUs on, 2 MiB for each.
     pub least_cache_bytes: Option<usize>,
     /// Unmap and flush each area before its free returns, so that a stale access traps at once: the
     /// dearest way, for finding mistakes and for hardening. [`cache_bytes`](Self::cache_bytes) is 0
@@ -56,8 +59,8 @@ pub struct Config {
     /// bytes asked for. 0 = only areas of the exact size. Default: what the
     /// [platform](crate::Geometry::max_slack_percent) advises.
     pub max_slack_percent: Option<u8>,
-    /// Lazy pages of memory that start a drain. 0 = 32 MiB for each bit of the number of CPUs, as
-    /// in Linux. With more than the span has, only an allocation in need starts one. Pages
+    /// Lazy pages of memory that start a drain, at most. 0 = 32 MiB for each bit of the number of
+    /// CPUs, as in Linux. With more than the span has, only an allocation in need starts one. Pages
     /// without memory start a drain when they are an eighth of the span. Default: 0.
     pub lazy_max_pages: u64,
     /// Nodes, 1 to [`MAX_NODES`]: CPUs that share none never wait for each other. 0 = one for each
@@ -164,24 +167,18 @@ impl Config {
 
     /// Returns how much may wait on a machine, of what was freed. A default for the cache becomes a
     /// setting.
-    pub(super) fn limits(&mut self, geometry: &Geometry) -> Limits {
+    pub(super) fn allowance(&mut self, geometry: &Geometry) -> Allowance {
         let pages = |bytes: usize| (bytes >> geometry.page_shift) as u64;
-        // A default follows what is in use, down to a quarter, or a half where memory is dear.
-        let least_of = match (self.cache_bytes, self.max_slack_percent) {
-            (Some(_), _) => 1,
-            (None, Some(0) | None) => 4,
-            (None, Some(_)) => 2,
-        };
-        let of_cpus = (32 << 20) * geometry.cpus.clamp(4, MAX_NODES);
-        let cached = pages(*self.cache_bytes.get_or_insert(of_cpus));
-        let (least, large) = (cached / least_of, (cached / least_of).saturating_mul(2));
-        let least_cached = self.least_cache_bytes.map_or(least, |bytes| pages(bytes).min(cached));
+        let cpus = geometry.cpus.clamp(4, MAX_NODES);
+        let usual_least = if self.cache_bytes.is_some() { usize::MAX } else { cpus * LEAST_CACHE_BYTES };
+        let most = pages(*self.cache_bytes.get_or_insert(cpus * (64 << 20)));
+        let least = pages(self.least_cache_bytes.unwrap_or(usual_least)).min(most);
         let lazy = match self.lazy_max_pages {
             0 => pages(32 << 20) * bits(geometry.cpus),
             pages => pages,
         };
         let is_dear = self.max_slack_percent.is_some_and(|percent| percent != 0);
-        Limits { lazy, absent: geometry.span.len() / 8, least_cached, cached, large, is_dear }
+        Allowance { lazy, absent: geometry.span.len() / 8, least, most, is_dear }
     }
 
     pub(super) fn checked_slots(&self) -> Result<u64, SpaceError> {

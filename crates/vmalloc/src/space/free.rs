@@ -267,10 +267,9 @@ impl<P: Platform> Space<P> {
     fn memory_behind(&self, page: u64, by: FreedBy) -> u64 {
         let threshold = self.cache.lazy.threshold();
         // Most areas are short: a look without locks tells that.
-        let is_short = match self.areas.bitmaps.look(page) {
-            Ok(Look::Plain(area) | Look::Annotated(area)) => area.len() <= threshold,
-            _ => false,
-        };
+        let seen = self.areas.bitmaps.look(page);
+        let is_short =
+            matches!(seen, Ok(Look::Plain(area) | Look::Annotated(area)) if area.len() <= threshold);
         if is_short || !matches!(by, FreedBy::Free | FreedBy::Unreserve) {
             return u64::MAX;
         }
@@ -363,11 +362,13 @@ impl<P: Platform> Space<P> {
         let remote = &mut node.lazy.remote;
         let room = remote.capacity() - remote.len();
         let lazy = remote.len();
-        let put = self.cache.large.lock().put(area, memory, room, remote);
-        let Put::Kept { is_first, evicted } = put else {
+        // The last place is for the area itself.
+        let put = self.cache.large.lock().put(&self.cache.budget, area, memory, room - 1, remote);
+        let Put { is_kept, is_first, mut evicted } = put;
+        if !is_kept {
             remote.push(area);
-            return self.count_lazy(node, area.len(), memory);
-        };
+            evicted += memory;
+        }
         let pages = remote[lazy..].iter().map(PageRange::len).sum();
         self.counts.held(remote.len() - lazy + 1);
         if pages == 0 {

@@ -52,7 +52,7 @@ impl<P: Platform> Space<P> {
         let used = self.geometry.span.len() - map.free_pages() + fit.pages();
         drop(map);
         let (kept, budget) = (used.saturating_sub(self.cache.lazy.level()), &self.cache.budget);
-        let mut growth = budget.growth(kept, self.cache.large.lock().memory());
+        let mut growth = budget.growth(&self.cache.lazy, kept);
         if growth.pages == 0 {
             return None;
         }

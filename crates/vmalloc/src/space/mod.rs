@@ -129,7 +129,7 @@ impl<P: Platform> Space<P> {
         let mut config = config.settled(&geometry)?;
         let count = config.node_count(cpus)?;
         let percent = *config.max_slack_percent.get_or_insert(geometry.max_slack_percent);
-        let limits = config.limits(&geometry);
+        let allowance = config.allowance(&geometry);
         let none = SpaceError::Metadata;
         let leaves = Bitmaps::flat_leaves(span);
         // SAFETY: the platform lends that for its life, and lives as long as the areas.
@@ -140,9 +140,9 @@ impl<P: Platform> Space<P> {
         let frees_do_more = config.trap_on_free || config.zero_on_free;
         Ok(Self {
             free_mask: mask(frees_do_more),
-            cache_mask: mask(frees_do_more || limits.cached == 0),
+            cache_mask: mask(frees_do_more || allowance.most == 0),
             guard_pages: u64::from(config.guard),
-            caches: limits.cached != 0,
+            caches: allowance.most != 0,
             max_slack_percent: u64::from(percent),
             apart_end: (span.start() + PAGES_APART * count as u64).min(span.end()),
             aligned_from: match geometry.huge_order {
@@ -150,7 +150,7 @@ impl<P: Platform> Space<P> {
                 _ => u64::MAX,
             },
             areas: Areas::new(&geometry, config.guard, count, flat)?,
-            cache: Cache::new(count, &limits).ok_or(none)?,
+            cache: Cache::new(count, allowance).ok_or(none)?,
             purger: Padded(Mutex::new(Purger::new(count).ok_or(none)?)),
             counts: Padded(Counts::default()),
             short: ShortMaps::new(span, count, config.checked_slots()?, geometry.remaps_atomically)

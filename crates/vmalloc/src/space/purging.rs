@@ -68,8 +68,8 @@ impl<P: Platform> Space<P> {
 
     /// Drains in the background: a platform calls this that was asked to
     /// [`drain later`](Platform::drain_later), or that lets areas decay by age. Above the threshold
-    /// it purges, and gives back half of the pooled areas that were not needed since the last time,
-    /// and of the cached ones where memory is cheap. Else it is [`decay`](Self::decay). Says
+    /// it purges, and gives back the pooled areas that were not needed since the last time, and the
+    /// cached ones where memory is cheap. Else it is [`decay`](Self::decay). Says
     /// whether there is a reason to come again. It may block. Allocations do not wait for it
     /// unless addresses or memory are exhausted.
     ///
@@ -293,6 +293,7 @@ impl<P: Platform> Space<P> {
             purger.batch.clear();
             let wanted = batch_of(most - count);
             let evicted = self.cache.large.lock().evict(fraction, due, wanted, &mut purger.batch);
+            self.cache.budget.put(evicted.memory);
             let areas = purger.batch.len();
             let pages: u64 = purger.batch.iter().map(PageRange::len).sum();
             self.count_taken(areas as u64, evicted.memory);

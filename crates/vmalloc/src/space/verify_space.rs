@@ -29,7 +29,7 @@ impl<P: Platform> Space<P> {
             waiting.1 += node.cached.pages() + node.pooled.pages();
         }
         let cached: u64 = nodes.iter().map(|node| node.cached.pages() + node.credit).sum();
-        if !self.cache.budget.is_spent(cached) {
+        if !self.cache.budget.is_spent(cached + large.memory()) {
             let invariant = "SPACE-4: pages of the budget are neither cached, nor credit, nor free";
             return Err(Violation { invariant, page: map.span().start() });
         }

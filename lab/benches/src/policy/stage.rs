@@ -11,6 +11,12 @@ use vmalloc::{Config, Geometry, PageRange, Request, Space};
 /// The slack that Linux advises, where new memory costs much.
 const DEAR_PERCENT: u8 = 25;
 
+/// The bounds of the cache. When the bars were set they were 128 MiB for areas of up to 256 pages
+/// and as much for larger ones, which now share; the least is what was the default then.
+const MOST_CACHED: usize = 160 << 20;
+const LEAST_DEAR: usize = 64 << 20;
+const LEAST_CHEAP: usize = 32 << 20;
+
 /// Page tables that remember which pages are mapped.
 #[derive(Debug)]
 struct Counted {
@@ -93,8 +99,9 @@ impl Stage {
         played::restart();
         let pages = Counted { is_dear: load.is_dear, tables: Mutex::default() };
         let platform = NullPlatform::with_pages(Played(load.cpus), Later, pages);
-        let space =
-            Space::new(platform, Config::default().guard(guards)).expect("metadata for an empty space");
+        let config = Config::default().guard(guards).cache_bytes(MOST_CACHED);
+        let config = config.least_cache_bytes(if load.is_dear { LEAST_DEAR } else { LEAST_CHEAP });
+        let space = Space::new(platform, config).expect("metadata for an empty space");
         let guard_pages = u64::from(guards);
         Self { space, drain_every, guard_pages, calls: 0, in_use: 0, most_in_use: 0, highest: 0 }
     }

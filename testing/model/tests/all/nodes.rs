@@ -86,7 +86,7 @@ fn pooled_and_cached_areas_decay_to_nothing_without_frees() {
 #[test]
 fn a_decay_spares_what_was_needed_since_the_last_one() {
     for pages in [5, 300] {
-        let space = space(1 << 20, Config::default());
+        let space = space(1 << 20, Config::default().cache_bytes(128 << 20));
         let mut areas: Vec<usize> = (0..60).map(|_| alloc(&space, pages)).collect();
         areas.drain(..).for_each(|addr| free(&space, addr));
         for round in 0..100 {

@@ -24,7 +24,7 @@ fn free(space: &Space<NullPlatform>, addr: usize) {
 
 #[test]
 fn segments_and_cached_areas_match_the_counts() {
-    for config in [Config::default(), Config::default().unmap_on_free()] {
+    for config in [Config::default().cache_bytes(128 << 20), Config::default().unmap_on_free()] {
         let space = space(config);
         let areas: Vec<usize> = (0..1000).map(|nth| alloc(&space, 1 + nth % 30)).collect();
         areas.iter().step_by(2).for_each(|&addr| free(&space, addr));
