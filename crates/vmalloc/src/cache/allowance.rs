@@ -42,11 +42,15 @@ impl Allowance {
         (in_use / if self.is_dear { DEAR_PART } else { PART }).clamp(self.least, self.most)
     }
 
+    /// Returns whether the cache follows what is in use.
+    pub(super) fn follows(&self) -> bool {
+        self.least < self.most
+    }
+
     /// Returns the lazy pages that start a drain beside `in_use` pages: they have memory until
     /// then.
     pub(super) fn lazy(&self, in_use: u64) -> u64 {
-        let follows = self.is_dear && self.least < self.most;
-        if follows { (self.cached(in_use) / 2).min(self.lazy) } else { self.lazy }
+        if self.is_dear && self.follows() { (self.cached(in_use) / 2).min(self.lazy) } else { self.lazy }
     }
 
     /// Returns the pages that all pools together hold at most after a purge, and as many again of

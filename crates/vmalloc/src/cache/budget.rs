@@ -22,7 +22,7 @@ pub(crate) struct Budget {
     highest: Padded<AtomicU64>,
     allowance: Allowance,
     /// Pages that a node takes at a time.
-    batch: u64,
+    pub(super) batch: u64,
 }
 
 /// The largest batch: 1 MiB in pages of 4 KiB.
@@ -61,9 +61,8 @@ impl Budget {
 
     /// Sets how much may be cached while `used` pages of addresses are in use.
     pub(crate) fn set_used(&self, used: u64) {
-        let Allowance { least, most, is_dear, .. } = self.allowance;
-        if least < most && !is_dear {
-            let withheld = most - self.allowance.cached(used);
+        if self.allowance.follows() && !self.allowance.is_dear {
+            let withheld = self.allowance.most - self.allowance.cached(used);
             // Relaxed, here and below: numbers that protect nothing. Read by every node: written
             // only when it changes by something.
             if self.withheld.load(Relaxed).abs_diff(withheld) >= self.batch {
@@ -75,13 +74,12 @@ impl Budget {
     /// Returns the growth of a space of which `kept` pages are in use or cached, and lets as many
     /// pages be lazy as goes with that.
     pub(crate) fn growth(&self, lazy: &LazyPages, kept: u64) -> Growth {
-        let Allowance { least, most, .. } = self.allowance;
-        let cached = most.saturating_sub(self.free());
+        let cached = self.allowance.most.saturating_sub(self.free());
         let (in_use, before) = (kept.saturating_sub(cached), self.highest.load(Relaxed));
         let highest = in_use.max(before);
         lazy.set_threshold(self.allowance.lazy(highest));
         let too_many = kept.saturating_sub(highest + self.allowance.cached(highest));
-        let pages = if least < most { too_many.max(highest - before) } else { 0 };
+        let pages = if self.allowance.follows() { too_many.max(highest - before) } else { 0 };
         Growth { pages, excess: cached.saturating_sub(self.allowance.cached(in_use)), highest }
     }
 
@@ -89,10 +87,6 @@ impl Budget {
     /// to the next miss.
     pub(crate) fn note_growth(&self, growth: &Growth) {
         self.highest.fetch_max(growth.highest.saturating_sub(growth.pages.min(MAX_BATCH)), Relaxed);
-    }
-
-    pub(crate) fn batch(&self) -> u64 {
-        self.batch
     }
 
     /// Takes `pages` pages, and up to `most` if there are as many. Returns `None` if there are

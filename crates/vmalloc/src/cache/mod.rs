@@ -167,7 +167,7 @@ impl<L: RawMutex> Cache<L> {
 
     /// Gives up the credit of `node` beyond a batch, so that it is not taken for cached memory.
     pub(crate) fn trim_credit(&self, node: &mut Node) {
-        let more = node.credit.saturating_sub(self.budget.batch());
+        let more = node.credit.saturating_sub(self.budget.batch);
         if more != 0 {
             node.credit -= more;
             self.budget.put(more);
@@ -178,7 +178,7 @@ impl<L: RawMutex> Cache<L> {
     #[inline(never)]
     fn extend_credit(&self, node: &mut Node, pages: u64) -> bool {
         let missing = pages - node.credit;
-        if let Some(more) = self.budget.take(missing, missing.max(self.budget.batch())) {
+        if let Some(more) = self.budget.take(missing, missing.max(self.budget.batch)) {
             node.credit += more;
         } else if node.may_search() {
             self.gather_credit(node, pages);
@@ -196,7 +196,7 @@ impl<L: RawMutex> Cache<L> {
             // Nothing is waited for: our own node is among those that are held.
             let other = &self.nodes[next.wrapping_add(step) % self.nodes.len()];
             let Some(mut other) = other.try_lock() else { continue };
-            if other.credit > 4 * self.budget.batch() {
+            if other.credit > 4 * self.budget.batch {
                 let half = other.credit / 2;
                 other.credit -= half;
                 node.credit += half;
@@ -288,7 +288,7 @@ mod tests {
     fn credit_is_gathered_until_it_is_enough() {
         let allowance = Allowance { lazy: 8, absent: 8, least: 64, most: 64, is_dear: false };
         let cache = Cache::<Flag>::new(4, allowance).unwrap();
-        assert!(cache.budget.batch() <= 4, "the credit of node 3 is much");
+        assert!(cache.budget.batch <= 4, "the credit of node 3 is much");
         // All of the budget is credit: most of it that of node 3.
         while cache.budget.take(1, 64).is_some() {}
         cache.nodes[3].lock().credit = 58;

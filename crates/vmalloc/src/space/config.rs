@@ -9,9 +9,10 @@ use crate::short_map::{MAX_SLOTS, MOST_PAGES};
 /// The most nodes that a space can have: where Linux stops (2024).
 pub const MAX_NODES: usize = 128;
 
-/// Bytes for each CPU that are cached by default however little is in use: twice what a node takes
-/// of the budget at a time. A program of a few megabytes is not to hold several times what it uses.
-const LEAST_CACHE_BYTES: usize = 2 << 20;
+/// Bytes for each CPU that are cached by default however little is in use: a burst of frees in a
+/// kernel is. Where memory is dear a quarter, twice what a node takes of the budget at a time: a
+/// program of a few megabytes is not to hold several times what it uses.
+const LEAST_CACHE_BYTES: usize = 8 << 20;
 
 /// Settings of a space. Each field has a builder of the same name.
 ///
@@ -39,8 +40,8 @@ pub struct Config {
     /// twelfth. Where [new memory costs much](crate::Geometry::max_slack_percent), it follows the
     /// most that was in use: beyond that and a third of it, or this many bytes, new areas make
     /// cached ones go, and half as many lazy pages start a drain. More than `cache_bytes` is as
-    /// much. Default: `cache_bytes` where that is set, or else 8 MiB or, from four
-    /// CPUs on, 2 MiB for each.
+    /// much. Default: `cache_bytes` where that is set, or else 32 MiB or, from
+    /// four CPUs on, 8 MiB for each, and a quarter of it where new memory costs much.
     pub least_cache_bytes: Option<usize>,
     /// Unmap and flush each area before its free returns, so that a stale access traps at once: the
     /// dearest way, for finding mistakes and for hardening. [`cache_bytes`](Self::cache_bytes) is 0
@@ -169,15 +170,16 @@ impl Config {
     /// setting.
     pub(super) fn allowance(&mut self, geometry: &Geometry) -> Allowance {
         let pages = |bytes: usize| (bytes >> geometry.page_shift) as u64;
+        let is_dear = self.max_slack_percent.is_some_and(|percent| percent != 0);
         let cpus = geometry.cpus.clamp(4, MAX_NODES);
-        let usual_least = if self.cache_bytes.is_some() { usize::MAX } else { cpus * LEAST_CACHE_BYTES };
+        let of_cpus = cpus * LEAST_CACHE_BYTES / if is_dear { 4 } else { 1 };
+        let least = self.least_cache_bytes.unwrap_or(self.cache_bytes.unwrap_or(of_cpus));
         let most = pages(*self.cache_bytes.get_or_insert(cpus * (64 << 20)));
-        let least = pages(self.least_cache_bytes.unwrap_or(usual_least)).min(most);
+        let least = pages(least).min(most);
         let lazy = match self.lazy_max_pages {
             0 => pages(32 << 20) * bits(geometry.cpus),
             pages => pages,
         };
-        let is_dear = self.max_slack_percent.is_some_and(|percent| percent != 0);
         Allowance { lazy, absent: geometry.span.len() / 8, least, most, is_dear }
     }
 

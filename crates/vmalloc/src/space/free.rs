@@ -363,8 +363,8 @@ impl<P: Platform> Space<P> {
         let room = remote.capacity() - remote.len();
         let lazy = remote.len();
         // The last place is for the area itself.
-        let put = self.cache.large.lock().put(&self.cache.budget, area, memory, room - 1, remote);
-        let Put { is_kept, is_first, mut evicted } = put;
+        let Put { is_kept, is_first, mut evicted } =
+            self.cache.large.lock().put(&self.cache.budget, area, memory, room - 1, remote);
         if !is_kept {
             remote.push(area);
             evicted += memory;
