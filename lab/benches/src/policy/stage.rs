@@ -2,11 +2,12 @@
 
 use super::Row;
 use super::loads::Load;
-use crate::adapter::{NullPlatform, PAGE_SHIFT, Pages};
-use crate::played::{self, Later, Played};
-use crate::ranges::BASE_PAGE;
+use crate::played::{self, Later};
+use crate::ranges::{BASE_PAGE, span};
 use parking_lot::{Mutex, RawMutex};
 use vmalloc::{Config, Geometry, PageRange, Request, Space};
+use vmalloc_lab::design::PAGE_SHIFT;
+use vmalloc_lab::null::{Cpus, NullPlatform, Pages};
 
 /// The slack that Linux advises, where new memory costs much.
 const DEAR_PERCENT: u8 = 25;
@@ -77,7 +78,7 @@ pub(super) struct Area {
 
 /// A space that a load plays on.
 pub(super) struct Stage {
-    space: Space<NullPlatform<RawMutex, Played, Later, Counted>>,
+    space: Space<NullPlatform<RawMutex, Cpus, Later, Counted>>,
     drain_every: u64,
     guard_pages: u64,
     /// Allocations and frees.
@@ -92,7 +93,7 @@ impl Stage {
     pub(super) fn new(load: &Load, drain_every: u64, guards: bool) -> Self {
         played::restart();
         let pages = Counted { is_dear: load.is_dear, tables: Mutex::default() };
-        let platform = NullPlatform::with_pages(Played(load.cpus), Later, pages);
+        let platform = NullPlatform::with_pages(span(), Cpus(load.cpus), Later, pages);
         let space =
             Space::new(platform, Config::default().guard(guards)).expect("metadata for an empty space");
         let guard_pages = u64::from(guards);
