@@ -3,8 +3,8 @@
 #   docs/screenshots.sh [REPORT.html]     without a file the designs are measured first, which takes some minutes
 set -eu
 cd "$(dirname "$0")/.."
-target=${CARGO_TARGET_DIR:-target}
-cargo build --quiet --release -p vmalloc-cli
+target=${CARGO_TARGET_DIR:-lab/target}
+cargo build --quiet --release --manifest-path lab/Cargo.toml -p vmalloc-cli
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 report=$scratch/report.html

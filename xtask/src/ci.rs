@@ -15,6 +15,8 @@ const LOOM: &str = "--cfg loom";
 /// The crates with models of weak memory.
 const MODELS: &str =
     "-p vmalloc-map -p vmalloc -p vmalloc-linux -p vmalloc-stacks -p vmalloc-slots -p vmalloc-malloc";
+/// A workspace of its own: what measures and compares.
+const LAB: &str = "lab";
 /// The library that tests preload.
 const LIBRARIES: &str = "-p vmalloc-preload";
 /// Rows that are counted in seconds, and fall with the usual mistakes: fits, a space, look-ups, C.
@@ -35,11 +37,13 @@ pub(crate) fn all() -> Vec<Step> {
     let models = format!("cargo test {MODELS} --lib --target-dir target/loom");
     vec![
         step("format", "cargo fmt --all --check"),
+        step("format of the lab", "cargo fmt --check").folder(LAB),
         step("format of the kernel", "cargo fmt --check").folder("testing/kernel"),
         step("format of the Python package", "cargo fmt --check").folder("python"),
         step("build of the tests", "cargo test --workspace --no-run").builds(),
         // What tests preload: cargo builds no dynamic library for a test by itself.
         step("build of the libraries", &format!("cargo build {LIBRARIES}")).after("build of the tests").builds(),
+        step("build of the lab", "cargo test --workspace --locked --no-run").folder(LAB).builds(),
         step("build of the schedules", "cargo test -p vmalloc-schedules --test all --target-dir target/schedules --no-run")
             .env("RUSTFLAGS", SHUTTLE)
             .builds(),
@@ -52,8 +56,12 @@ pub(crate) fn all() -> Vec<Step> {
             .after("build of the models"),
         // The command of README.
         step("tests", "cargo test --workspace").after("build of the libraries"),
+        step("tests of the lab", "cargo test --workspace --locked").folder(LAB).after("build of the lab"),
         step("provenance", "target/debug/xtask-source provenance").after("build of the tests"),
         step("lints", "cargo clippy --quiet --workspace --all-targets -- -D warnings").after("build of the tests"),
+        step("lints of the lab", "cargo clippy --quiet --workspace --all-targets --locked -- -D warnings")
+            .folder(LAB)
+            .after("tests of the lab"),
         step("lints of the kernel", "cargo clippy --quiet --release --locked -- -D warnings").folder("testing/kernel"),
         step("lints of explored code", "cargo clippy --quiet -p vmalloc -p vmalloc-schedules --lib --test all --target-dir target/schedules -- -D warnings")
             .env("RUSTFLAGS", SHUTTLE)
@@ -62,6 +70,10 @@ pub(crate) fn all() -> Vec<Step> {
             .env("RUSTFLAGS", LOOM)
             .after("models of weak memory"),
         step("documentation", "cargo doc --quiet --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings").after("lints"),
+        step("documentation of the lab", "cargo doc --quiet --workspace --no-deps --locked")
+            .folder(LAB)
+            .env("RUSTDOCFLAGS", "-D warnings")
+            .after("lints of the lab"),
         step("other targets", "target/debug/xtask targets").after("build of the tests"),
         step("ratchet", "target/debug/xtask ratchet").after("build of the tests"),
         step("instructions", &format!("target/debug/xtask instructions --check {ROWS}")).after("build of the tests"),

@@ -68,7 +68,6 @@ fn all(root: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in root.read_dir().with_context(unread)? {
         let entry = entry.with_context(unread)?;
-        // `published`, which clients share, is a member of ours.
         let manifest = std::fs::read_to_string(entry.path().join("Cargo.toml"));
         if manifest.is_ok_and(|text| text.contains("[workspace]")) {
             names.push(entry.file_name().to_string_lossy().into_owned());

@@ -8,7 +8,8 @@ use std::process::{Command, Stdio};
 pub(crate) fn build() -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["build", "--quiet", "--release", "--package", "vmalloc-bench", "--bin", "counts"])
+        .args(["build", "--quiet", "--release", "--manifest-path", "lab/Cargo.toml"])
+        .args(["--package", "vmalloc-bench", "--bin", "counts"])
         .args(["--message-format", "json-render-diagnostics"])
         .stderr(Stdio::inherit())
         .output()

@@ -47,6 +47,7 @@ pub(crate) fn all(seed: u64) -> Vec<Step> {
             .after("package lists"),
         step("tools", "cargo install --quiet --locked cargo-deny cargo-fuzz"),
         random(step("tests", "cargo test --workspace"), 4).after("packages"),
+        random(step("tests of the lab", "cargo test --workspace").folder("lab"), 4).after("packages"),
         random(
             step("schedules", "cargo test -p vmalloc-schedules --test all --target-dir target/schedules"),
             10,
@@ -73,7 +74,8 @@ pub(crate) fn all(seed: u64) -> Vec<Step> {
         step(
             "memory of steady loads and arrays",
             "cargo run --quiet --release -p vmalloc-bench --features buffers --bin memory -- steady arrays",
-        ),
+        )
+        .folder("lab"),
         xtask("instructions in a kernel", "instructions --kernel --check"),
         xtask("programs under the malloc library", "preload").after("packages"),
         xtask("Python package", "python").after("packages"),
@@ -86,8 +88,11 @@ pub(crate) fn all(seed: u64) -> Vec<Step> {
         step("dependencies", "cargo deny --offline check bans licenses sources").after("tools"),
         // Of a database that github.com has.
         step("advisories", "cargo deny check advisories").after("tools"),
-        step("benches with all their peers", "cargo test -p vmalloc-bench --features peers"),
-        step("driver", "cargo run --quiet --release -p vmalloc-cli -- test performance test_loop_count=2000"),
-        step("published results", "cargo run --quiet --release -p vmalloc-cli -- reproduce").after("driver"),
+        step("benches with all their peers", "cargo test -p vmalloc-bench --features peers").folder("lab"),
+        step("driver", "cargo run --quiet --release -p vmalloc-cli -- test performance test_loop_count=2000")
+            .folder("lab"),
+        step("published results", "cargo run --quiet --release -p vmalloc-cli -- reproduce")
+            .folder("lab")
+            .after("driver"),
     ]
 }

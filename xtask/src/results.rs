@@ -55,7 +55,8 @@ const SPANS_CHANGED: &str = "\nSince November 2026 the design `nodes` drains as 
 
 pub(crate) fn run(words: Words) -> Result<()> {
     let args = &Args::of(words)?;
-    output("cargo", &["build", "--quiet", "--release", "-p", "vmalloc-cli"])?;
+    let build = ["build", "--quiet", "--release", "--manifest-path", "lab/Cargo.toml", "-p", "vmalloc-cli"];
+    output("cargo", &build)?;
     let head = head()?;
     // The longest last.
     let traces =
@@ -91,7 +92,7 @@ fn head() -> Result<String> {
 fn section(title: &str, words: &[&str]) -> Result<String> {
     let words_together = words.join(" ");
     eprintln!("vmalloc {words_together}");
-    let printed = output("target/release/vmalloc", words)?;
+    let printed = output("lab/target/release/vmalloc", words)?;
     Ok(format!("\n## {title}\n\n```text\n$ vmalloc {words_together}\n{printed}```\n"))
 }
 

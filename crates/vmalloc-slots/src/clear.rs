@@ -18,8 +18,8 @@ use vmalloc::{Discard, PageRange};
 /// that has memory takes 50 ns. So a look costs what filling 32 such pages does. A page without
 /// memory costs a page fault more, 1.9 µs, but only once: it has memory from then on. Measured on
 /// Linux 6.18 with 1 to 16,384 pages:
-/// `cargo run --release -p vmalloc-bench --features buffers --bin memory -- slots`
-/// prints the three figures for this machine.
+/// `cargo run --release -p vmalloc-bench --features buffers --bin memory -- slots`, in the folder
+/// `lab`, prints the three figures for this machine.
 const UNSEEN_PAGES: u64 = 32;
 
 /// The means to clear a slot.

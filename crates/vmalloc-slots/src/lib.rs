@@ -32,7 +32,8 @@
 //! call of [`Raw::discard`](vmalloc::Raw::discard) for 64 slots, and one of
 //! [`Raw::decommit`](vmalloc::Raw::decommit) for memory beyond their heads. So the other CPUs are
 //! interrupted once or twice for 64 slots.
-//! `cargo run --release -p vmalloc-bench --features buffers --bin memory -- slots` measures it.
+//! `cargo run --release -p vmalloc-bench --features buffers --bin memory -- slots`, in the folder
+//! `lab`, measures it.
 //!
 //! # Which slot is handed out
 //! [`Slots::alloc_for`] prefers a slot that the same user freed lately, the last first. Then come

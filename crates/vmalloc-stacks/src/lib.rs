@@ -37,8 +37,9 @@
 //! that takes `-fstack-clash-protection`.
 //!
 //! # Costs
-//! `cargo run --release -p vmalloc-bench --features buffers --bin memory stacks` measures these,
-//! beside mmap(2) with a guard and beside the stacks of `corosensei`, in CPU time:
+//! `cargo run --release -p vmalloc-bench --features buffers --bin memory stacks`, in the folder
+//! `lab`, measures these, beside mmap(2) with a guard and beside the stacks of `corosensei`, in CPU
+//! time:
 //!
 //! | a stack of 64 KiB or 1 MiB, made, touched, dropped | ns |
 //! |---|---|

@@ -20,13 +20,14 @@
 //! is counted: an area is freed and reused by an atomic operation on a word beside its address, and
 //! neighbours share cache lines of these words. There is no time, so nothing ages.
 
-use crate::adapter::NullPlatform;
-use crate::played::{self, Later, Played};
+use crate::played::{self, Later};
+use crate::ranges::span;
 use crate::recorded_lock::{self, RecordedLock};
 use crate::scene::{LIVE_AREAS, Scene};
 use serde::Serialize;
 use std::collections::HashMap;
 use vmalloc::{Config, Space};
+use vmalloc_lab::null::{Cpus, NullPlatform};
 use vmalloc_lab::rng::Rng;
 
 /// CPUs of the machine that is played.
@@ -155,7 +156,7 @@ struct Sums {
 struct Stage {
     scene: Scene,
     nodes: usize,
-    space: Space<NullPlatform<RecordedLock, Played, Later>>,
+    space: Space<NullPlatform<RecordedLock, Cpus, Later>>,
     live: Vec<Vec<usize>>,
     /// The slot of the live set that is empty now, for each CPU that is about to allocate.
     empty: Vec<Option<usize>>,
@@ -172,7 +173,7 @@ impl Stage {
         let nodes = config.nodes;
         recorded_lock::restart();
         played::restart();
-        let platform = NullPlatform::new(Played(CPUS), Later);
+        let platform = NullPlatform::new(span(), Cpus(CPUS), Later);
         let space = Space::new(platform, config).expect("metadata for an empty space");
         space.quiesce();
         // SAFETY: this thread has just called `quiesce`.
@@ -274,8 +275,8 @@ impl Stage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adapter::PAGE_SHIFT;
     use vmalloc::Request;
+    use vmalloc_lab::design::PAGE_SHIFT;
 
     /// Long enough for many drains of areas that are unmapped: one in 256 steps.
     const LIMITS: Limits = Limits { warm_up: 2000, steps: 2000 };

@@ -93,7 +93,8 @@ pub fn run<R: Ranges>(workload: &Workload, limits: &Limits) -> Result<Row, TooSl
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adapter::{Caller, Drained, FirstCpu, OurSpace};
+    use crate::adapter::{Caller, Drained, OurSpace};
+    use vmalloc_lab::null::FirstCpu;
     use vmalloc_linux::FutexLock;
 
     #[test]

@@ -1,10 +1,17 @@
 //! The one trait that every range allocator is measured through.
 
+use vmalloc::PageRange;
+
 /// First page of the space that every allocator manages: 8 TiB with pages of 4 KiB.
 pub const BASE_PAGE: u64 = 1 << 31;
 
 /// Pages of that space: 8 TiB, the most whose length a 32-bit peer can express.
 pub const SPACE_PAGES: u64 = 1 << 31;
+
+/// Returns that space.
+pub(crate) fn span() -> PageRange {
+    PageRange::from_len(BASE_PAGE, SPACE_PAGES).expect("the space is not empty")
+}
 
 /// Tells an allocator before it is built how it will be used.
 #[derive(Clone, Copy, Debug)]

@@ -9,7 +9,7 @@
 //! belong to CPUs. With one thread, that thread fills its ring and empties it in turn: the same
 //! calls without another CPU.
 
-use crate::adapter::{Drained, House, RealCpu, SpaceLock};
+use crate::adapter::{Drained, House, SpaceLock};
 use crate::counting_lock::{self, CountingLock, Taken};
 use crate::scene::Scene;
 use crate::threads::{Drain, Limits, Row, Workload};
@@ -17,6 +17,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::time::Instant;
+use vmalloc_lab::null::Cpus;
 use vmalloc_lab::rng::Rng;
 use vmalloc_lab::workers;
 
@@ -33,13 +34,13 @@ const LOOKS: u32 = 64;
 pub fn run<L: SpaceLock>(scene: Scene, threads: &[usize], limits: &Limits) -> Vec<Row> {
     let mut rates = vec![Vec::new(); threads.len()];
     let stages: Vec<_> =
-        threads.iter().map(|&count| Stage::<Drained<L, RealCpu>>::new(scene, count, limits)).collect();
+        threads.iter().map(|&count| Stage::<Drained<L, Cpus>>::new(scene, count, limits)).collect();
     for _ in 0..limits.rounds {
         rates.iter_mut().zip(&stages).for_each(|(rates, stage)| rates.push(stage.play(limits).rate));
     }
     drop(stages);
     let count = |&count: &usize| {
-        let played = Stage::<Drained<CountingLock<L>, RealCpu>>::new(scene, count, limits).play(limits);
+        let played = Stage::<Drained<CountingLock<L>, Cpus>>::new(scene, count, limits).play(limits);
         (played.areas, played.taken)
     };
     let counted: Vec<_> = threads.iter().map(count).collect();
@@ -218,7 +219,7 @@ mod tests {
     fn areas_go_through_rings_and_are_all_freed() {
         for (scene, threads) in Scene::ALL.into_iter().flat_map(|scene| [1, 2, 6].map(|count| (scene, count)))
         {
-            let stage = Stage::<Drained<FutexLock, RealCpu>>::new(scene, threads, &limits());
+            let stage = Stage::<Drained<FutexLock, Cpus>>::new(scene, threads, &limits());
             let played = stage.play(&limits());
             assert!(played.areas > 0 && played.rate > 0.0, "{played:?}");
             stage.space.purge().expect("this platform refuses nothing");

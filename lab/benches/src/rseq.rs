@@ -4,8 +4,8 @@
 //!
 //! The C library registers every thread (glibc 2.35) and tells where: x86-64 alone.
 
-use crate::adapter::{ByCallers, FirstCpu, NullPlatform};
 use crate::pinning::Placement;
+use crate::ranges::span;
 use crate::rounds::{Limits, cpu_ns, pace};
 use lock_api::{GuardSend, Mutex, RawMutex};
 use serde::Serialize;
@@ -13,6 +13,7 @@ use std::cell::UnsafeCell;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vmalloc::{Config, Platform, Request, Space};
+use vmalloc_lab::null::{ByCallers, FirstCpu, NullPlatform};
 use vmalloc_lab::stats::median;
 use vmalloc_linux::{FutexLock, Options, open};
 
@@ -322,7 +323,7 @@ impl Spaces {
     #[must_use]
     pub fn new() -> Self {
         fn space<L: RawMutex>() -> Space<NullPlatform<L>> {
-            Space::new(NullPlatform::new(FirstCpu, ByCallers), Config::default()).expect("metadata")
+            Space::new(NullPlatform::new(span(), FirstCpu, ByCallers), Config::default()).expect("metadata")
         }
         Self { locked: space(), bare: space() }
     }

@@ -1,8 +1,8 @@
 //! The two scenes in which many CPUs share one space.
 
-use crate::adapter::PAGE_SHIFT;
 use serde::Serialize;
 use vmalloc::{Config, Request};
+use vmalloc_lab::design::PAGE_SHIFT;
 use vmalloc_lab::rng::Rng;
 
 /// Areas that are live in all in W5, however many share them.

@@ -5,7 +5,7 @@
 //! of threads take turns, a window each, so that whatever else the machine does hits all of them
 //! alike. Locks are counted in a pass of its own, which is not timed.
 
-use crate::adapter::{Caller, Drained, House, RealCpu, SpaceLock};
+use crate::adapter::{Caller, Drained, House, SpaceLock};
 use crate::counting_lock::{self, CountingLock, Taken};
 use crate::pinning::Placement;
 use crate::scene::{LIVE_AREAS, Scene};
@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use vmalloc::{Config, Request};
+use vmalloc_lab::null::Cpus;
 use vmalloc_lab::rng::Rng;
 use vmalloc_lab::stats::median;
 use vmalloc_lab::workers::{self, all_done};
@@ -104,11 +105,11 @@ pub fn run<L: SpaceLock>(
 ) -> Vec<Row> {
     match drain {
         Drain::Callers => {
-            contest::<Caller<L, RealCpu>, Caller<CountingLock<L>, RealCpu>>(scene, threads, limits, progress)
+            contest::<Caller<L, Cpus>, Caller<CountingLock<L>, Cpus>>(scene, threads, limits, progress)
         }
-        Drain::Thread => contest::<Drained<L, RealCpu>, Drained<CountingLock<L>, RealCpu>>(
-            scene, threads, limits, progress,
-        ),
+        Drain::Thread => {
+            contest::<Drained<L, Cpus>, Drained<CountingLock<L>, Cpus>>(scene, threads, limits, progress)
+        }
     }
     .into_iter()
     .map(|row| Row { drain, ..row })
@@ -316,7 +317,7 @@ mod tests {
             config: Config::default(),
             placement: Placement::Anywhere,
         };
-        let stage = Stage::<Drained<FutexLock, RealCpu>>::new(Scene::W5, 8, &limits);
+        let stage = Stage::<Drained<FutexLock, Cpus>>::new(Scene::W5, 8, &limits);
         for _ in 0..2 {
             let _ = stage.play(limits.window);
         }

@@ -14,6 +14,7 @@
 //! | [`designs`] | all of them, by [`Name`](designs::Name): the four generations, their purges, and ours |
 //! | [`blocks`] | short mappings out of larger blocks: before 2015, since, and ours |
 //! | [`lock`], [`cpu`] | locks that count their waits, and the CPU that runs, or is played |
+//! | [`null`] | the platform without memory, on which ours hands out addresses |
 //! | [`workload`] | the cases of Linux's test driver, and other sets of calls |
 //! | [`reproduce`] | the five published results, measured again |
 //! | [`trace`] | traces of kernels and programs, read as events, compressed or not |
@@ -35,6 +36,7 @@ pub mod design;
 pub mod designs;
 pub mod lock;
 pub mod measure;
+pub mod null;
 mod others;
 pub mod picture;
 pub mod replay;

@@ -70,13 +70,15 @@ fn stress() -> Slice {
     let command = |_, length: Duration| {
         let loops = length.as_secs().max(1) * 2000;
         let mut cargo = cargo(&["run", "--quiet", "--release", "-p", "vmalloc-cli", "--", "test", "stress"]);
-        cargo.arg(format!("test_loop_count={loops}"));
+        cargo.current_dir("lab").arg(format!("test_loop_count={loops}"));
         cargo
     };
+    let mut build = cargo(&["build", "--quiet", "--release", "-p", "vmalloc-cli"]);
+    build.current_dir("lab");
     Slice {
         name: "stress".into(),
         missing: None,
-        build: cargo(&["build", "--quiet", "--release", "-p", "vmalloc-cli"]),
+        build,
         command: Box::new(command),
         executions: |text| sum_after(text, "loops: "),
         grace: Duration::ZERO,

@@ -1,9 +1,9 @@
 //! Slots of blocks: addresses for short mappings.
 
 use super::house::House;
-use super::null::PAGE_SHIFT;
 use crate::ranges::{Plan, Ranges};
 use vmalloc::Config;
+use vmalloc_lab::design::PAGE_SHIFT;
 
 /// Slots of a block in W8.
 const SLOTS: u64 = 1024;

@@ -1,7 +1,7 @@
 //! A space that is ready for use, with its drains: by its callers, or by a thread of its own.
 
-use super::null::{ByCallers, CpuHint, Drains, NullPlatform};
 use crate::counting_lock::CountingLock;
+use crate::ranges::span;
 use lock_api::RawMutex;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 use vmalloc::{Config, DrainReason, DrainStatus, Platform, Space};
+use vmalloc_lab::null::{ByCallers, CpuHint, Drains, NullPlatform};
 use vmalloc_linux::FutexLock;
 
 /// A lock that spaces are measured with.
@@ -72,7 +73,7 @@ impl<L: SpaceLock, C: CpuHint + Default> House for Caller<L, C> {
     const NAMES: [&'static str; 2] = L::NAMES[0];
 
     fn open(config: Config) -> Self {
-        let platform = NullPlatform::new(C::default(), ByCallers);
+        let platform = NullPlatform::new(span(), C::default(), ByCallers);
         Self(Space::new(platform, config).expect("metadata for an empty space"))
     }
 }
@@ -99,7 +100,7 @@ impl<L: SpaceLock, C: CpuHint + Default + Send> House for Drained<L, C> {
 
     fn open(config: Config) -> Self {
         let bell = Bell::default();
-        let platform = NullPlatform::new(C::default(), bell.clone());
+        let platform = NullPlatform::new(span(), C::default(), bell.clone());
         let space = Arc::new(Space::new(platform, config).expect("metadata for an empty space"));
         let thread = {
             let (bell, space) = (bell.clone(), Arc::clone(&space));
@@ -190,9 +191,10 @@ impl Drains for Bell {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adapter::{FirstCpu, PAGE_SHIFT};
     use std::time::Instant;
     use vmalloc::Request;
+    use vmalloc_lab::design::PAGE_SHIFT;
+    use vmalloc_lab::null::FirstCpu;
 
     #[test]
     fn the_thread_drains_what_callers_leave_and_ends_with_the_house() {

@@ -4,7 +4,6 @@ mod baseline;
 mod blocks;
 mod house;
 mod noop;
-mod null;
 mod ours;
 mod peers;
 
@@ -12,12 +11,12 @@ pub use baseline::{BTreeAreas, BTreeBest, BTreeFirst};
 pub use blocks::Blocks;
 pub use house::{Caller, Drained, House, SpaceLock};
 pub use noop::Noop;
-pub use null::{ByCallers, CpuHint, Drains, FirstCpu, NullPlatform, PAGE_SHIFT, Pages, RealCpu};
 pub use ours::{Map, OurSpace};
 pub use peers::{Buddy, FreeListPages, Offset, RangeAlloc, VmAllocator};
 
 use crate::ranges::Ranges;
 use crate::workload::{Layer, Workload};
+use vmalloc_lab::null::FirstCpu;
 use vmalloc_linux::FutexLock;
 
 /// Something done with each adapter, whose type differs every time.

@@ -1,9 +1,9 @@
 //! This project's two layers: the area map, and the space over a platform that does nothing.
 
 use super::house::House;
-use super::null::{PAGE_SHIFT, span};
-use crate::ranges::{Plan, Ranges};
+use crate::ranges::{Plan, Ranges, span};
 use vmalloc::{AreaMap, Config, Fit, Request};
+use vmalloc_lab::design::PAGE_SHIFT;
 
 /// The area map: exact lowest fit, nothing lazy, no lock.
 pub struct Map(AreaMap<'static>);

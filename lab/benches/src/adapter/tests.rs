@@ -2,11 +2,12 @@
 //! every place.
 
 use super::{
-    BTreeAreas, BTreeBest, BTreeFirst, Blocks, Buddy, Caller, Drained, FirstCpu, FreeListPages, Map, Offset,
-    OurSpace, RangeAlloc, VmAllocator,
+    BTreeAreas, BTreeBest, BTreeFirst, Blocks, Buddy, Caller, Drained, FreeListPages, Map, Offset, OurSpace,
+    RangeAlloc, VmAllocator,
 };
 use crate::ranges::{BASE_PAGE, Plan, Ranges, SPACE_PAGES};
 use crate::workload::Shape;
+use vmalloc_lab::null::FirstCpu;
 use vmalloc_lab::rng::Rng;
 use vmalloc_linux::FutexLock;
 

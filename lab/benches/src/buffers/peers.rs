@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn versions_are_those_of_the_lock_file() {
-        let lock = include_str!("../../../../Cargo.lock");
+        let lock = include_str!("../../../Cargo.lock");
         for (name, version) in [("snmalloc-sys", Snmalloc::VERSION), ("rpmalloc-sys", Rpmalloc::VERSION)] {
             let entry = format!("name = \"{name}\"\nversion = \"{version}\"");
             assert!(lock.contains(&entry), "{entry}");

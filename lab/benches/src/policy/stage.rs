@@ -2,11 +2,12 @@
 
 use super::Row;
 use super::loads::Load;
-use crate::adapter::{NullPlatform, PAGE_SHIFT, Pages};
-use crate::played::{self, Later, Played};
-use crate::ranges::BASE_PAGE;
+use crate::played::{self, Later};
+use crate::ranges::{BASE_PAGE, span};
 use parking_lot::{Mutex, RawMutex};
 use vmalloc::{Config, Geometry, PageRange, Request, Space};
+use vmalloc_lab::design::PAGE_SHIFT;
+use vmalloc_lab::null::{Cpus, NullPlatform, Pages};
 
 /// The slack that Linux advises, where new memory costs much.
 const DEAR_PERCENT: u8 = 25;
@@ -83,7 +84,7 @@ pub(super) struct Area {
 
 /// A space that a load plays on.
 pub(super) struct Stage {
-    space: Space<NullPlatform<RawMutex, Played, Later, Counted>>,
+    space: Space<NullPlatform<RawMutex, Cpus, Later, Counted>>,
     drain_every: u64,
     guard_pages: u64,
     /// Allocations and frees.
@@ -98,7 +99,7 @@ impl Stage {
     pub(super) fn new(load: &Load, drain_every: u64, guards: bool) -> Self {
         played::restart();
         let pages = Counted { is_dear: load.is_dear, tables: Mutex::default() };
-        let platform = NullPlatform::with_pages(Played(load.cpus), Later, pages);
+        let platform = NullPlatform::with_pages(span(), Cpus(load.cpus), Later, pages);
         let config = Config::default().guard(guards).cache_bytes(MOST_CACHED);
         let config = config.least_cache_bytes(if load.is_dear { LEAST_DEAR } else { LEAST_CHEAP });
         let space = Space::new(platform, config).expect("metadata for an empty space");

@@ -1,17 +1,12 @@
 //! A4 `vmalloc`: the product, over a platform without memory.
 
-use crate::cpu;
 use crate::design::{Ask, Counts, Design, PAGE_SHIFT, Refusal, Segment, Setup, State};
 use crate::lock::{Sleep, Spin};
-use memmap2::{MmapOptions, MmapRaw};
+use crate::null::{ByCallers, Cpus, NullPlatform, Unmapped};
 use std::collections::HashSet;
-use std::fmt;
-use std::ptr::NonNull;
-use std::sync::OnceLock;
 use vmalloc::area_map::State as MapState;
 use vmalloc::{
-    AllocError, Config, CongruentError, Geometry, PageRange, PercpuError, PercpuFreeError, Platform,
-    PlatformError, Protection, Request, Space,
+    AllocError, Config, CongruentError, PageRange, PercpuError, PercpuFreeError, Platform, Request, Space,
 };
 
 /// The treatment of a freed area.
@@ -22,6 +17,9 @@ pub enum Reuse {
     /// It is reusable at once, within the default budget.
     AsItIs,
 }
+
+/// The platform with the locks of the lab.
+pub(crate) type Addresses = NullPlatform<Spin, Cpus, ByCallers, Unmapped, Sleep>;
 
 /// The product's space.
 pub struct Ours {
@@ -45,7 +43,7 @@ impl Ours {
 /// A space as every design of the lab is set up.
 pub(crate) fn space(setup: &Setup, config: Config) -> Space<Addresses> {
     let config = config.guard(false).lazy_max_pages(setup.lazy_max_pages).nodes(setup.cpus);
-    let platform = Addresses { span: setup.span, cpus: setup.cpus, records: OnceLock::new() };
+    let platform = NullPlatform::new(setup.span, Cpus(setup.cpus), ByCallers);
     Space::new(platform, config).expect("metadata for an empty space")
 }
 
@@ -78,7 +76,7 @@ impl Design for Ours {
     }
 
     fn span(&self) -> PageRange {
-        self.space.platform().span
+        self.space.platform().geometry().span
     }
 
     #[inline]
@@ -168,62 +166,6 @@ impl Design for Ours {
 
     fn verify(&self) -> Result<(), String> {
         self.space.verify().map_err(|violation| violation.to_string())
-    }
-}
-
-/// A platform with the locks of the lab and no memory.
-pub(crate) struct Addresses {
-    span: PageRange,
-    cpus: usize,
-    records: OnceLock<MmapRaw>,
-}
-
-// SAFETY: the span is constant and nothing else uses it, for nothing is ever mapped there; no byte
-// of it is promised to be memory (`DirectMemory` is not implemented); the locks exclude, as their
-// own trait promises.
-unsafe impl Platform for Addresses {
-    type RawLock = Spin;
-    type PurgeLock = Sleep;
-
-    const PAGE_SHIFT: Option<u32> = Some(PAGE_SHIFT);
-
-    fn geometry(&self) -> Geometry {
-        Geometry::new(self.span, PAGE_SHIFT, self.cpus)
-    }
-
-    fn lend_records(&self, bytes: usize) -> Option<NonNull<u8>> {
-        let records = MmapRaw::from(MmapOptions::new().len(bytes).map_anon().ok()?);
-        // They are lent once.
-        self.records.set(records).ok()?;
-        NonNull::new(self.records.get()?.as_mut_ptr())
-    }
-
-    #[inline]
-    fn cpu(&self) -> usize {
-        cpu::current(self.cpus)
-    }
-
-    unsafe fn map(&self, _range: PageRange, _protection: Protection) -> Result<(), PlatformError> {
-        Ok(())
-    }
-
-    unsafe fn unmap(&self, _ranges: &[PageRange]) -> Result<(), PlatformError> {
-        Ok(())
-    }
-
-    unsafe fn flush(&self, _ranges: &[PageRange]) -> Result<(), PlatformError> {
-        Ok(())
-    }
-
-    unsafe fn zero(&self, _range: PageRange) {}
-
-    /// Constant, so that runs can be repeated.
-    fn entropy(&self) -> u64 {
-        0x5eed
-    }
-
-    fn fatal(&self, damage: &dyn fmt::Display) -> ! {
-        panic!("{damage}")
     }
 }
 

@@ -1,7 +1,8 @@
-//! The platform of the measurements: real locks under which no memory is, so that what is left is
-//! the address part.
+//! The platform of the lab and its benches: real locks under which no memory is, so that what is
+//! left is the address part.
 
-use crate::ranges::{BASE_PAGE, SPACE_PAGES};
+use crate::cpu;
+use crate::design::PAGE_SHIFT;
 use core::fmt;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
@@ -14,14 +15,7 @@ use vmalloc::{
     Protection,
 };
 
-/// log2 of the bytes of a page.
-pub const PAGE_SHIFT: u32 = 12;
-
-pub(super) fn span() -> PageRange {
-    PageRange::from_len(BASE_PAGE, SPACE_PAGES).expect("the space is not empty")
-}
-
-/// Which CPU the platform says that a thread runs on.
+/// Names the CPU that a thread runs on.
 pub trait CpuHint: Sync {
     /// The CPU that runs this, below [`cpus`](Self::cpus).
     fn cpu(&self) -> usize;
@@ -44,33 +38,30 @@ impl CpuHint for FirstCpu {
     }
 }
 
-/// The one that it is. Asking takes about 2 ns.
+/// The CPU that [`cpu`] tells, of so many: the real one, or the one that is played.
 #[derive(Clone, Copy, Debug)]
-pub struct RealCpu {
-    cpus: usize,
-}
+pub struct Cpus(pub usize);
 
-impl Default for RealCpu {
+impl Default for Cpus {
     fn default() -> Self {
-        Self { cpus: std::thread::available_parallelism().map_or(1, usize::from) }
+        Self(cpu::count())
     }
 }
 
-impl CpuHint for RealCpu {
-    /// Where only some CPUs may be used, their numbers are folded into those that there are.
+impl CpuHint for Cpus {
     #[inline]
     fn cpu(&self) -> usize {
-        rustix::thread::sched_getcpu() % self.cpus
+        cpu::current(self.0)
     }
 
     fn cpus(&self) -> usize {
-        self.cpus
+        self.0
     }
 }
 
 /// Runs the drains that a space asks for.
 pub trait Drains: Sync {
-    /// See [`Platform::drain_later`].
+    /// Takes a request for a drain: [`Platform::drain_later`].
     fn drain_later(&self, due: DrainReason) -> bool;
 }
 
@@ -110,27 +101,28 @@ impl Pages for Unmapped {
     fn unmap(&self, _ranges: &[PageRange]) {}
 }
 
-/// A platform with locks of the type `L` and no memory.
+/// A platform with locks of the type `L`, and `P` where a purge may sleep, and no memory.
 #[derive(Debug)]
-pub struct NullPlatform<L, C = FirstCpu, D = ByCallers, T = Unmapped> {
+pub struct NullPlatform<L, C = FirstCpu, D = ByCallers, T = Unmapped, P = L> {
+    span: PageRange,
     cpu: C,
     drains: D,
     pages: T,
     records: OnceLock<MmapRaw>,
-    lock: PhantomData<fn() -> L>,
+    locks: PhantomData<fn() -> (L, P)>,
 }
 
-impl<L, C, D> NullPlatform<L, C, D> {
-    /// One whose CPUs and drains are these.
-    pub const fn new(cpu: C, drains: D) -> Self {
-        Self::with_pages(cpu, drains, Unmapped)
+impl<L, C, D, P> NullPlatform<L, C, D, Unmapped, P> {
+    /// One whose span, CPUs and drains are these.
+    pub const fn new(span: PageRange, cpu: C, drains: D) -> Self {
+        Self::with_pages(span, cpu, drains, Unmapped)
     }
 }
 
-impl<L, C, D, T> NullPlatform<L, C, D, T> {
-    /// One whose CPUs, drains and page tables are these.
-    pub const fn with_pages(cpu: C, drains: D, pages: T) -> Self {
-        Self { cpu, drains, pages, records: OnceLock::new(), lock: PhantomData }
+impl<L, C, D, T, P> NullPlatform<L, C, D, T, P> {
+    /// One whose span, CPUs, drains and page tables are these.
+    pub const fn with_pages(span: PageRange, cpu: C, drains: D, pages: T) -> Self {
+        Self { span, cpu, drains, pages, records: OnceLock::new(), locks: PhantomData }
     }
 
     /// Returns its page tables.
@@ -140,16 +132,18 @@ impl<L, C, D, T> NullPlatform<L, C, D, T> {
 }
 
 // SAFETY: the span is constant and nothing else uses it, for nothing is ever mapped there; no byte
-// of it is promised to be memory (`DirectMemory` is not implemented); the lock excludes, as its own
-// trait promises.
-unsafe impl<L: RawMutex, C: CpuHint, D: Drains, T: Pages> Platform for NullPlatform<L, C, D, T> {
+// of it is promised to be memory (`DirectMemory` is not implemented); the locks exclude, as their
+// own trait promises.
+unsafe impl<L: RawMutex, C: CpuHint, D: Drains, T: Pages, P: RawMutex> Platform
+    for NullPlatform<L, C, D, T, P>
+{
     type RawLock = L;
-    type PurgeLock = L;
+    type PurgeLock = P;
 
     const PAGE_SHIFT: Option<u32> = Some(PAGE_SHIFT);
 
     fn geometry(&self) -> Geometry {
-        self.pages.priced(Geometry::new(span(), PAGE_SHIFT, self.cpu.cpus()))
+        self.pages.priced(Geometry::new(self.span, PAGE_SHIFT, self.cpu.cpus()))
     }
 
     fn lend_records(&self, bytes: usize) -> Option<NonNull<u8>> {
