@@ -62,6 +62,15 @@ fn come_and_go(root: &Root<Machine>) {
 /// `refused` is a flush of the machine that fails, so that a sub-space may linger, and be swept, at
 /// the fork.
 pub fn forked_meanwhile(refused: u64) {
+    fork_meanwhile(refused, true);
+}
+
+/// Forks while sub-spaces come and go, and nobody uses the one that stays.
+pub fn forked_while_parts_change() {
+    fork_meanwhile(u64::MAX, false);
+}
+
+fn fork_meanwhile(refused: u64, is_used: bool) {
     let root = root(3 * PAGES);
     // Not dropped where an assertion fails: that would ask the scheduler for more.
     let stays = ManuallyDrop::new(Arc::new(stays(&root)));
@@ -70,8 +79,10 @@ pub fn forked_meanwhile(refused: u64) {
         let root = root.clone();
         thread::spawn(move || come_and_go(&root));
     }
-    let other = Arc::clone(&stays);
-    thread::spawn(move || use_it(&other));
+    if is_used {
+        let other = Arc::clone(&stays);
+        thread::spawn(move || use_it(&other));
+    }
     point();
     // As the hooks do: the spaces, and then what they stand on.
     stays.quiesce();

@@ -141,5 +141,5 @@ fn fork_without_repair_is_caught() {
     let plan = Plan::fixed(SCHEDULES);
     catches(plan, Mutant::ForkAsItIs, "holds in the child", forks::forked_meanwhile);
     catches(plan, Mutant::ForkAsItIs, "holds in the child", || blocks::forked_meanwhile(Slots::Kept));
-    catches(plan.fine(), Mutant::ForkAsItIs, "nobody here is at it", || roots::forked_meanwhile(1000));
+    catches(plan.fine(), Mutant::ForkAsItIs, "nobody here is at it", roots::forked_while_parts_change);
 }
