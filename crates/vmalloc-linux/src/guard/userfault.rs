@@ -264,9 +264,8 @@ impl Userfault {
         let kept = stash.kept();
         let mut left = if part == Evict::All { kept } else { kept.div_ceil(4) };
         // From all shards in turn, the largest runs first.
-        while left != 0
-            && let Some(run) = stash.take(left as usize, RUN_END - 1)
-        {
+        while left != 0 {
+            let Some(run) = stash.take(left as usize, RUN_END - 1) else { break };
             left = left.saturating_sub(run.pages);
             self.0.drop_kept(run.page, run.pages);
             stash.taken(run);
@@ -306,11 +305,9 @@ impl Shared {
     /// Puts memory behind `range`, of any content.
     fn fill(&self, range: PageRange, cpu: usize) -> Result<(), Errno> {
         let (mut page, mut runs) = (range.start(), 0);
-        while let Some(stash) = &self.stash
-            && runs < MOST_RUNS
-            && page != range.end()
-            && let Some(run) = stash.take(cpu, range.end() - page)
-        {
+        while runs < MOST_RUNS && page != range.end() {
+            let Some(stash) = &self.stash else { break };
+            let Some(run) = stash.take(cpu, range.end() - page) else { break };
             let (first, pages) = (run.page, run.pages);
             let moved = self.move_pages(page, first, pages);
             if moved < pages {

@@ -142,7 +142,7 @@ impl Large {
     pub(crate) fn take(&mut self, pages: u64, most: u64, align: u64) -> Option<PageRange> {
         let first = self.areas.partition_point(|kept| kept.area.len() < pages);
         let fitting = self.areas[first..].iter().take_while(|kept| kept.area.len() <= most);
-        let found = fitting.enumerate().find(|(_, kept)| kept.area.start().is_multiple_of(align));
+        let found = fitting.enumerate().find(|(_, kept)| kept.area.start() % align == 0);
         let (place, kept) = found.map(|(index, kept)| (first + index, *kept))?;
         self.areas.remove(place);
         self.budget += kept.memory;
