@@ -45,7 +45,7 @@ pub(crate) fn all(seed: u64) -> Vec<Step> {
         step("package lists", "apt-get update -qq"),
         step("packages", &format!("apt-get install -qq -y --no-install-recommends {PACKAGES}"))
             .after("package lists"),
-        step("tools", "cargo install --quiet --locked cargo-deny cargo-fuzz cargo-semver-checks"),
+        step("tools", "cargo install --quiet --locked cargo-deny cargo-fuzz"),
         random(step("tests", "cargo test --workspace"), 4).after("packages"),
         random(
             step("schedules", "cargo test -p vmalloc-schedules --test all --target-dir target/schedules"),
@@ -77,7 +77,7 @@ pub(crate) fn all(seed: u64) -> Vec<Step> {
         xtask("instructions in a kernel", "instructions --kernel --check"),
         xtask("programs under the malloc library", "preload").after("packages"),
         xtask("Python package", "python").after("packages"),
-        xtask("packages that would be published", "package").after("tools"),
+        xtask("packages that would be published", "package"),
         step("C library", "make -C crates/vmalloc-c install PREFIX=../../target/c-library").after("packages"),
         // The path is that of a program that make starts in its folder.
         step("C examples", "make -C crates/vmalloc-c/examples BUILD=../../../target/c-examples check")

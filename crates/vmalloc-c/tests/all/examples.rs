@@ -62,7 +62,8 @@ fn examples_build_against_an_installed_library_and_run() {
         let build = folder(kind[0].trim_start_matches("BUILD="));
         let mut make = Command::new("make");
         make.current_dir(Path::new(CRATE).join("examples"));
-        make.env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")).env("CFLAGS", "-O2 -Wall -Wextra -Werror");
+        make.arg(format!("PKG_CONFIG_PATH={}", prefix.join("lib/pkgconfig").display()))
+            .env("CFLAGS", "-O2 -Wall -Wextra -Werror");
         make.args(&kind[1..]).arg(format!("BUILD={}", build.display())).arg("check");
         let said = run(&mut make);
         for line in [
