@@ -79,10 +79,8 @@ fn space() -> Option<&'static Space<Linux>> {
 /// Returns a new block of `bytes` bytes, or null.
 fn alloc(threshold: usize, bytes: usize, zeroed: bool) -> *mut c_void {
     let request = if zeroed { Request::new(bytes).zeroed() } else { Request::new(bytes) };
-    if bytes >= threshold
-        && let Some(space) = space()
-        && let Ok(addr) = space.raw().alloc(&request)
-    {
+    let space = if bytes >= threshold { space() } else { None };
+    if let Some(addr) = space.and_then(|space| space.raw().alloc(&request).ok()) {
         if bytes >= HUGE_FROM {
             advise_huge(addr, bytes);
         }

@@ -75,6 +75,7 @@ pub(crate) fn all() -> Vec<Step> {
             .env("RUSTDOCFLAGS", "-D warnings")
             .after("lints of the lab"),
         step("other targets", "target/debug/xtask targets").after("build of the tests"),
+        step("least Rust", "target/debug/xtask msrv").after("build of the tests"),
         step("ratchet", "target/debug/xtask ratchet").after("build of the tests"),
         step("instructions", &format!("target/debug/xtask instructions --check {ROWS}")).after("build of the tests"),
         // One program counts both.

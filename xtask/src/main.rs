@@ -1,6 +1,5 @@
 //! Chores of this repository, run as `cargo xtask <chore>`.
 
-mod c_library;
 mod ci;
 mod clients;
 mod counts;
@@ -8,7 +7,10 @@ mod instructions;
 mod kernel;
 mod kernels;
 mod miri;
+mod msrv;
 mod nightly;
+mod package;
+mod packages;
 mod policy;
 mod preload;
 mod python;
@@ -40,14 +42,15 @@ const fn chore(name: &'static str, help: &'static str, run: fn(Words) -> Result<
     Chore { name, help, run }
 }
 
-const CHORES: [Chore; 16] = [
+const CHORES: [Chore; 17] = [
     chore("ci", ci::HELP, ci::run),
     chore("nightly", nightly::HELP, nightly::run),
-    chore("c-library", c_library::HELP, c_library::run),
     chore("clients", clients::HELP, clients::run),
     chore("instructions", instructions::HELP, instructions::run),
     chore("kernels", kernels::HELP, kernels::run),
     chore("miri", miri::HELP, miri::run),
+    chore("msrv", msrv::HELP, msrv::run),
+    chore("package", package::HELP, package::run),
     chore("policy", policy::HELP, policy::run),
     chore("preload", preload::HELP, preload::run),
     chore("python", python::HELP, python::run),

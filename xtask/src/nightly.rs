@@ -79,7 +79,8 @@ pub(crate) fn all(seed: u64) -> Vec<Step> {
         xtask("instructions in a kernel", "instructions --kernel --check"),
         xtask("programs under the malloc library", "preload").after("packages"),
         xtask("Python package", "python").after("packages"),
-        xtask("C library", "c-library --prefix target/c-library"),
+        xtask("packages that would be published", "package"),
+        step("C library", "make -C crates/vmalloc-c install PREFIX=../../target/c-library").after("packages"),
         // The path is that of a program that make starts in its folder.
         step("C examples", "make -C crates/vmalloc-c/examples BUILD=../../../target/c-examples check")
             .env("PKG_CONFIG_PATH", "../../../target/c-library/lib/pkgconfig")

@@ -1,7 +1,8 @@
 //! `cargo xtask python`: builds the Python package and runs its tests, in an environment of its own.
 
 use crate::words::Words;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -39,19 +40,38 @@ pub(crate) fn run(words: Words) -> Result<()> {
         vmalloc_harness::not_run("Python package", reason);
         return Ok(());
     }
-    let maturin = Command::new(venv.join("bin/maturin"))
-        .args(["develop", "--quiet", "--release", "--manifest-path"])
-        .arg(root.join("python/Cargo.toml"))
-        .env("VIRTUAL_ENV", &venv)
-        .env("CARGO_TARGET_DIR", root.join("target/python"))
-        .status();
-    succeeded("maturin", maturin)?;
+    install(&root, &venv)?;
     if args.build {
         return Ok(());
     }
     let tests =
         Command::new(python_of(&venv)).args(["-m", "pytest", "-q"]).arg(root.join("python/tests")).status();
     succeeded("pytest", tests)
+}
+
+/// Builds a wheel, as it would be published, and installs that.
+fn install(root: &Path, venv: &Path) -> Result<()> {
+    let target = root.join("target/python");
+    let wheels = target.join("wheels");
+    if wheels.exists() {
+        fs::remove_dir_all(&wheels)?;
+    }
+    let maturin = Command::new(venv.join("bin/maturin"))
+        .args(["build", "--quiet", "--release", "--locked", "--manifest-path"])
+        .arg(root.join("python/Cargo.toml"))
+        .arg("--out")
+        .arg(&wheels)
+        .arg("--interpreter")
+        .arg(python_of(venv))
+        .env("CARGO_TARGET_DIR", &target)
+        .status();
+    succeeded("maturin", maturin)?;
+    let wheel = fs::read_dir(&wheels)?.next().context("maturin left no wheel")??.path();
+    let pip = Command::new(python_of(venv))
+        .args(["-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--force-reinstall"])
+        .arg(wheel)
+        .status();
+    succeeded("pip", pip)
 }
 
 fn python_of(venv: &Path) -> PathBuf {

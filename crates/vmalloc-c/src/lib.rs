@@ -2,8 +2,8 @@
 //! address map, behind opaque handles, with the prefix `vmalloc_`.
 //!
 //! The header is `include/vmalloc.h`. `cargo xtask header --bless` makes it of this source, and
-//! `cargo xtask c-library --prefix DIR` installs library, header and `vmalloc.pc`. So the comments
-//! here speak of pointers and `errno`, and are those of the header.
+//! `make install PREFIX=DIR` installs library, header and packages. So the comments here speak of
+//! pointers and `errno`, and are those of the header.
 //!
 //! # The plan
 //! - **Handles.** Each type of Rust that owns something is an opaque handle, which one call makes

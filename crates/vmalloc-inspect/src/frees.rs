@@ -46,7 +46,7 @@ pub(crate) fn find(
     let all = memory.bytes(ring, count * size)?;
     let record = |nth: u64| all.get((nth % count * size) as usize..);
     let is_it = |record: &&[u8]| {
-        let is_whole = word(record, version) != 0 && word(record, version).is_multiple_of(2);
+        let is_whole = word(record, version) != 0 && word(record, version) % 2 == 0;
         is_whole && addr.wrapping_sub(word(record, start)) < word(record, bytes)
     };
     let newest_first = (written.saturating_sub(count)..written).rev();
@@ -74,5 +74,5 @@ fn tag_at(record: &[u8], place: u64) -> Option<String> {
     let len = usize::from(byte(record, place)).checked_sub(1)?;
     let from = usize::try_from(place).ok()?.checked_add(1)?;
     let text = record.get(from..)?.get(..len)?;
-    str::from_utf8(text).ok().map(str::to_owned)
+    std::str::from_utf8(text).ok().map(str::to_owned)
 }

@@ -63,3 +63,8 @@ pub use process::{Counters, Process};
 pub use snapshot::{AreaState, Segment, Snapshot};
 pub use tally::{Sum, Tagged, Tally};
 pub use target::{SpaceView, Target};
+
+/// The example of the README, compiled and run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

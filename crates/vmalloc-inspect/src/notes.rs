@@ -73,7 +73,7 @@ fn note(entry: &[u8], outline: &Outline, some: u8) -> (u64, Note) {
 fn tag_at(entry: &[u8], len: u64, bytes: u64) -> Option<String> {
     let from = usize::try_from(bytes).ok()?;
     let text = entry.get(from..)?.get(..usize::from(byte(entry, len)))?;
-    str::from_utf8(text).ok().map(str::to_owned)
+    std::str::from_utf8(text).ok().map(str::to_owned)
 }
 
 impl Note {

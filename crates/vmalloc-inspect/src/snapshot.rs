@@ -185,7 +185,7 @@ fn settled_walk<'s>(
         let before = memory.word_now(version)?;
         let found = walk(&memory, outline);
         let after = memory.word_now(version)?;
-        let is_settled = before == after && before.is_multiple_of(2);
+        let is_settled = before == after && before % 2 == 0;
         // A map that rests is not read again: what is wrong with it stays wrong.
         if is_settled {
             return found.map(|found| (memory, found, after, true));

@@ -41,7 +41,7 @@ pub(crate) fn walk(memory: &Memory<'_>, outline: &Outline) -> Result<Walk, Inspe
     for _ in 0..MOST_LEAVES {
         let page = word(&leaf, outline.leaf[3]).wrapping_sub(1);
         // Upwards: so the walk ends.
-        if page < floor || page >= end || !page.is_multiple_of(LEAF_PAGES) {
+        if page < floor || page >= end || page % LEAF_PAGES != 0 {
             return Err(InspectError::damaged("a leaf lies where none can follow"));
         }
         starts(&leaf, page, outline, &mut walk.starts);
@@ -87,10 +87,11 @@ impl Leaves<'_, '_> {
     /// there was no memory for that, the first sparse one.
     fn first(&self, base: u64) -> Result<Vec<u8>, InspectError> {
         for number in [1, SPARSE] {
-            if let Ok(Some(leaf)) = self.get(number)
-                && word(&leaf, self.outline.leaf[3]) == base.wrapping_add(1)
-            {
-                return Ok(leaf);
+            match self.get(number) {
+                Ok(Some(leaf)) if word(&leaf, self.outline.leaf[3]) == base.wrapping_add(1) => {
+                    return Ok(leaf);
+                }
+                _ => {}
             }
         }
         Err(InspectError::damaged("its first leaf is not there"))

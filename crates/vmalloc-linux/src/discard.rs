@@ -45,10 +45,8 @@ unsafe impl Discard for Linux {
                 found(run);
             }
         });
-        if scanned.is_err()
-            && let Some(rest) = PageRange::new(told, range.end())
-        {
-            found(rest);
+        if scanned.is_err() {
+            PageRange::new(told, range.end()).into_iter().for_each(found);
         }
     }
 }

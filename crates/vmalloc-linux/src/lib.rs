@@ -127,8 +127,7 @@ pub use os::futex::FutexLock;
 pub use page_size::page_bytes;
 pub use platform::Linux;
 
-/// The examples of the README and of the table of Linux's names, compiled and run as tests.
+/// The example of the README, compiled and run as a test.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-#[doc = include_str!("../../../docs/linux-names.md")]
-struct Documents;
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -260,7 +260,7 @@ fn check_size(bytes: usize, page_bytes: usize) -> Result<(), ReserveError> {
     if bytes == 0 {
         return Err(ReserveError::ZeroSize);
     }
-    if !bytes.is_multiple_of(page_bytes) {
+    if bytes % page_bytes != 0 {
         return Err(ReserveError::NotPageMultiple { bytes, page_bytes });
     }
     if isize::try_from(bytes).is_err() {

@@ -319,7 +319,7 @@ impl Shared {
     /// Returns the error for a free of `addr`, inside the area at `start`.
     fn interior(&self, addr: usize, start: usize) -> FreeError {
         let page = self.page(addr);
-        if addr.is_multiple_of(1 << self.space.geometry().page_shift) {
+        if addr % (1 << self.space.geometry().page_shift) == 0 {
             FreeError::Interior { page, start: self.page(start) }
         } else {
             FreeError::Unaligned { addr }

@@ -39,7 +39,7 @@ pub(crate) fn color(base: usize, room: usize) -> usize {
 #[inline]
 pub(crate) fn is_color(base: usize, color: usize) -> bool {
     let number = color / LINE;
-    color.is_multiple_of(LINE) && number == lines(base) & ((number + 1).next_power_of_two() - 1)
+    color % LINE == 0 && number == lines(base) & ((number + 1).next_power_of_two() - 1)
 }
 
 /// Returns the number from which the colors of blocks in the area at `base` are: its lowest bits,

@@ -107,7 +107,7 @@ impl Gate {
     /// counter begins again after 2^32.
     #[must_use]
     pub fn calls(&self) -> usize {
-        let entered = |counter: usize| counter.wrapping_sub(inside(counter).cast_unsigned()) >> HALF;
+        let entered = |counter: usize| counter.wrapping_sub(inside(counter) as usize) >> HALF;
         // Relaxed: a number and nothing else.
         self.inside.iter().map(|counter| entered(counter.load(Ordering::Relaxed))).sum()
     }
@@ -135,7 +135,7 @@ impl Default for Gate {
 
 /// Returns the lower half of a counter.
 fn inside(counter: usize) -> isize {
-    (counter << HALF).cast_signed() >> HALF
+    (counter << HALF) as isize >> HALF
 }
 
 /// Orders a write of this thread before its next read. SeqCst alone does that, but loom takes

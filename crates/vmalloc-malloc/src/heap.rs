@@ -248,9 +248,7 @@ impl LargeHeap {
             Some(area) if area.addr != base => {
                 Err(FreeError::Interior { page: self.page(addr), start: self.page(area.addr) })
             }
-            Some(area) if addr.is_multiple_of(LINE) && self.bytes_of(area.pages) >= MOVE_PAGES_FROM => {
-                Ok(base)
-            }
+            Some(area) if addr % LINE == 0 && self.bytes_of(area.pages) >= MOVE_PAGES_FROM => Ok(base),
             Some(_) => Err(FreeError::Unaligned { addr }),
             None => Err(FreeError::NotAnArea { page: self.page(addr) }),
         }

@@ -41,3 +41,8 @@ pub use global::LargeAlloc;
 pub use heap::{DEFAULT_THRESHOLD, LargeHeap};
 pub use pace::Pace;
 pub use split::SplitAllocator;
+
+/// The example of the README, compiled and run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

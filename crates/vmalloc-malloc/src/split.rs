@@ -164,12 +164,8 @@ where
         large: impl FnOnce(&SpaceAllocator<S>) -> Result<NonNull<[u8]>, AllocError>,
         inner: impl FnOnce(&A) -> Result<NonNull<[u8]>, AllocError>,
     ) -> Result<NonNull<[u8]>, AllocError> {
-        if layout.size() >= self.threshold
-            && let Ok(block) = large(&self.large)
-        {
-            return Ok(block);
-        }
-        inner(&self.inner)
+        let from_space = if layout.size() >= self.threshold { large(&self.large) } else { Err(AllocError) };
+        from_space.or_else(|_| inner(&self.inner))
     }
 
     fn is_large(&self, block: NonNull<u8>, layout: Layout) -> bool {

@@ -16,14 +16,13 @@ mod places;
 
 use super::bitmap::{LEAF_SHIFT, WORDS};
 use super::cell::Long;
-use super::chunks::Chunks;
+use super::chunks::{Chunks, cold_path};
 use super::leaf::Leaf;
 use super::marks::AnnotationMarks;
 use super::metadata::{OutOfMemory, carve};
 use super::version::Version;
 use crate::PageRange;
 use crate::shared::{Lent, Shared, place, try_box};
-use core::hint::cold_path;
 use once_cell::race::OnceBox;
 use zerocopy::FromBytes;
 

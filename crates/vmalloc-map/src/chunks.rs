@@ -14,7 +14,6 @@ use crate::shared::Lent;
 use crate::sync::size;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::hint::cold_path;
 use core::mem::offset_of;
 use once_cell::race::OnceBox;
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
@@ -23,6 +22,11 @@ use zerocopy::{FromBytes, FromZeros, IntoBytes};
 pub trait Record: FromBytes + IntoBytes + Send + Sync + 'static {}
 
 impl<T: FromBytes + IntoBytes + Send + Sync + 'static> Record for T {}
+
+/// Tells the compiler that this path is seldom taken. `core::hint::cold_path` needs Rust 1.95.
+#[cold]
+#[inline]
+pub(crate) const fn cold_path() {}
 
 /// Chunks in a table. The first 1024 are found in one step: 131,072 leaves, that is 128 GiB of
 /// small areas in pages of 4 KiB, for 8 KiB of table.

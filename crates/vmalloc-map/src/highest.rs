@@ -46,9 +46,8 @@ impl AreaMap<'_> {
 
     /// Returns the last free range of `leaf` that takes `fit` below page `upper`.
     fn last_in_leaf(&self, leaf: u32, record: &Leaf, upper: u64, fit: &Fit) -> Option<Place> {
-        if record.free_ranges() > DENSE
-            && let Some(order) = fit.plain_order()
-        {
+        let dense_order = if record.free_ranges() > DENSE { fit.plain_order() } else { None };
+        if let Some(order) = dense_order {
             return self.last_in_dense_leaf(leaf, record, upper, fit, order);
         }
         for word in (0..WORDS).rev() {

@@ -211,9 +211,9 @@ impl AreaMap<'_> {
                 lanes = lanes.max(Lanes::of(record.page(from), u64::from(to - from)));
             }
         };
-        if taken.open_end > LEAF_PAGES
-            && let Some(last) = record.last_start().filter(|&last| !record.is_used(last))
-        {
+        let leaves = taken.open_end > LEAF_PAGES;
+        let last = if leaves { record.last_start().filter(|&last| !record.is_used(last)) } else { None };
+        if let Some(last) = last {
             if taken.open_end - last >= HIDES_LEAF {
                 return Summary::of(record.page(last), self.bitmaps.first_start_behind(record));
             }
@@ -232,9 +232,8 @@ impl AreaMap<'_> {
     #[inline(never)]
     pub(super) fn first_in_leaf(&self, leaf: u32, from: u32, lower: u64, fit: &Fit) -> Option<Place> {
         let record = self.bitmaps.leaf(leaf);
-        if record.free_ranges() > DENSE
-            && let Some(order) = fit.plain_order()
-        {
+        let dense_order = if record.free_ranges() > DENSE { fit.plain_order() } else { None };
+        if let Some(order) = dense_order {
             return self.first_in_dense_leaf(leaf, from, lower, fit, order);
         }
         let mut free = record.free_word((from as usize / 64) & (WORDS - 1)) & (u64::MAX << (from % 64));

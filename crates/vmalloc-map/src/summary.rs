@@ -34,7 +34,7 @@
 
 use super::bitmap::LEAF_PAGES;
 use bytemuck::{Pod, Zeroable};
-use wide::i16x8;
+use wide::{CmpEq, i16x8};
 
 /// Lanes in a summary: two 128-bit vectors.
 pub(crate) const LANES: usize = 16;
@@ -140,7 +140,7 @@ impl Lanes {
 
     #[inline]
     pub(super) fn equals(self, other: Self) -> bool {
-        (self.0[0].simd_eq(other.0[0]) & self.0[1].simd_eq(other.0[1])).all()
+        (self.0[0].cmp_eq(other.0[0]) & self.0[1].cmp_eq(other.0[1])).all()
     }
 
     /// Returns these lanes with an excess that is larger by `more`.

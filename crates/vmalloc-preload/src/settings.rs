@@ -79,9 +79,8 @@ impl Settings {
         while let Some(entry) = unsafe { environment.read().as_ref() } {
             // SAFETY: as above.
             let entry = unsafe { CStr::from_ptr(entry) }.to_bytes();
-            if let Some(ours) = entry.strip_prefix(b"VMALLOC_")
-                && let Some(at) = ours.iter().position(|&byte| byte == b'=')
-            {
+            let ours = entry.strip_prefix(b"VMALLOC_").unwrap_or_default();
+            if let Some(at) = ours.iter().position(|&byte| byte == b'=') {
                 settings.read_one(&ours[..at], &ours[at + 1..]);
             }
             settings.tunes_glibc |= tunes_glibc(entry);

@@ -213,9 +213,7 @@ fn open() -> Result<LargeHeap, Box<dyn std::error::Error>> {
 
 /// Gives back what is cached, and the reservation but for `least` bytes and what is in use.
 pub(crate) fn shrink(least: usize) {
-    if let Some(heap) = enter()
-        && least < heap.reservation().1
-    {
+    if let Some(heap) = enter().filter(|heap| least < heap.reservation().1) {
         heap.shrink(least, |bytes| BOUNDS.shrink(bytes));
     }
 }

@@ -28,9 +28,9 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
     /// As [`flush`](Self::flush); slots that can't be given back stay.
     pub fn trim(&self, keep: usize) -> Result<(), AreaError> {
         let mut done = self.flush();
-        while self.free.len() > keep
-            && let Some(index) = self.free.remove_lowest().or_else(|| self.free.take_any_parked())
-        {
+        while self.free.len() > keep {
+            let lowest = self.free.remove_lowest().or_else(|| self.free.take_any_parked());
+            let Some(index) = lowest else { break };
             // If that is refused, the slot is not free any more, and is not tried again here.
             done = done.and(self.vacate(index));
         }
@@ -84,9 +84,8 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
             Err(error) => return (0, Err(error)),
         };
         let mut next = self.next_waiting.load(Relaxed);
-        while batch.slots.len() < most
-            && let Some(index) = self.waiting.remove_from(next)
-        {
+        while batch.slots.len() < most {
+            let Some(index) = self.waiting.remove_from(next) else { break };
             batch.slots.push((index, self.records.get(index)));
             next = index + 1;
         }
@@ -94,9 +93,7 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
         let tried = batch.slots.len();
         let room = self.options.warm_slots.saturating_sub(self.free.len());
         let mut done = Ok(());
-        while batch.slots.len() > room
-            && let Some((index, _)) = batch.slots.pop()
-        {
+        for (index, _) in batch.slots.drain(room.min(tried)..).rev() {
             done = done.and(self.vacate(index));
         }
         let reset = if batch.slots.is_empty() { Ok(()) } else { self.reset(&mut batch) };

@@ -119,3 +119,8 @@ pub use options::{BeyondHead, Options};
 pub use pool::Slots;
 pub use slot::{Slot, SlotsRef};
 pub use stats::Stats;
+
+/// The example of the README, compiled and run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

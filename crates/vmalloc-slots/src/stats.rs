@@ -87,7 +87,7 @@ impl Counts {
 
     /// Counts a slot that begins to wait. Returns whether it is the last of so many that do.
     pub(crate) fn arrive(&self, batch: u64) -> bool {
-        (self.arrived.fetch_add(1, Relaxed) + 1).is_multiple_of(batch)
+        (self.arrived.fetch_add(1, Relaxed) + 1) % batch == 0
     }
 
     /// Counts pages off of a slot that has been reset by a batch.

@@ -128,3 +128,8 @@ pub use overflow::{AltStack, AltStackError, Overflow, report_overflows, report_o
 pub use settings::Settings;
 pub use stack::Stack;
 pub use stacks::Stacks;
+
+/// The example of the README, compiled and run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -90,3 +90,8 @@ pub use fork::WeakRoot;
 pub use placement::Placement;
 pub use root::{Divisible, LIMIT_BYTES, Root};
 pub use subspace::{Protected, Subspace, Writable};
+
+/// The example of the README, compiled and run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

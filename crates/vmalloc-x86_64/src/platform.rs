@@ -236,10 +236,8 @@ unsafe impl<M: Machine> Relocate for X86<M> {
         let mut page = to.start();
         self.visit(from, |slot| {
             let entry = slot.get();
-            if entry.has(Bits::PRESENT)
-                && let Some(one) = PageRange::from_len(page, 1)
-            {
-                self.visit(one, |slot| slot.set(entry));
+            if entry.has(Bits::PRESENT) {
+                self.visit(PageRange::of(page, page + 1), |slot| slot.set(entry));
                 slot.set(Entry::NONE);
             }
             page += 1;

@@ -77,9 +77,9 @@ impl<'a> Run<'a> {
         let put = |(cell, &frame): (&AtomicU64, &Frame)| {
             Slot { cell, order: self.order }.set(Entry::new(frame, bits));
         };
-        let (chunks, rest) = self.cells.as_chunks::<AT_ONCE>();
-        let (frame_chunks, frame_rest) = frames.as_chunks();
-        for (chunk, frames) in chunks.iter().zip(frame_chunks as &[[Frame; AT_ONCE]]) {
+        let (chunks, frame_chunks) = (self.cells.chunks_exact(AT_ONCE), frames.chunks_exact(AT_ONCE));
+        let (rest, frame_rest) = (chunks.remainder(), frame_chunks.remainder());
+        for (chunk, frames) in chunks.zip(frame_chunks) {
             chunk.iter().zip(frames).for_each(put);
         }
         rest.iter().zip(frame_rest).for_each(put);
@@ -93,8 +93,9 @@ impl<'a> Run<'a> {
             Slot { cell, order: self.order }.set(entry);
             entry = entry.plus(1);
         };
-        let (chunks, rest) = self.cells.as_chunks::<AT_ONCE>();
-        chunks.iter().for_each(|chunk| chunk.iter().for_each(&mut put));
+        let chunks = self.cells.chunks_exact(AT_ONCE);
+        let rest = chunks.remainder();
+        chunks.for_each(|chunk| chunk.iter().for_each(&mut put));
         rest.iter().for_each(put);
     }
 
@@ -160,10 +161,9 @@ impl<'m, M: Machine> Walk<'m, M> {
     #[inline]
     pub(crate) fn slot(&mut self, page: u64) -> Result<Slot<'m>, NoTable> {
         let number = page >> order_of(Self::LEVEL + 1);
-        if let Some((at, table)) = self.at
-            && at == number
-        {
-            return Ok(slot(table, page, Self::LEVEL));
+        match self.at {
+            Some((at, table)) if at == number => return Ok(slot(table, page, Self::LEVEL)),
+            _ => {}
         }
         match self.tables.reach(page, Self::LEVEL)? {
             Place::Leaf(slot) => Ok(slot),

@@ -44,3 +44,11 @@ pub use clauses::Contents;
 pub use kit::{Conformance, check};
 pub use report::{Breaches, Failure, Report};
 pub use vmalloc_programs::{Below, Blind, Call, Direct, Faulty, Look, Narrow, Nofault, Seen};
+
+/// The examples of pages of the repository, compiled and run as tests: here, since no published
+/// crate can name files outside of its package.
+#[cfg(doctest)]
+#[doc = include_str!("../../../crates/vmalloc/README.md")]
+#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../../../docs/linux-names.md")]
+struct Documents;

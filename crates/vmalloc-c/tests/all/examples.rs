@@ -1,29 +1,54 @@
-//! The examples, built by their Makefile, and run. `cargo xtask c-library` installs the library for
-//! them in CI; here they get that of this build.
+//! The examples, built against the library that the Makefile of the crate installs, and run: by
+//! their own Makefile with pkg-config, and by CMake.
 
 use crate::common::{CRATE, built, has};
 use std::fs;
-use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Puts the libraries of this build, the header and a package below a folder of the test's own, as
-/// an installation does.
-fn install(prefix: &Path) {
-    let (lib, include) = (prefix.join("lib"), Path::new(CRATE).join("include"));
-    fs::create_dir_all(lib.join("pkgconfig")).expect("a folder can be made");
-    let names = [("c.so", "libvmalloc.so"), ("c.so", "libvmalloc.so.0"), ("c.a", "libvmalloc.a")];
-    for (library, name) in names {
-        let _ = fs::remove_file(lib.join(name));
-        symlink(built(&format!("libvmalloc_{library}")), lib.join(name)).expect("a link can be made");
+/// Runs a command. Returns what it printed.
+fn run(command: &mut Command) -> String {
+    let output = command.output().expect("it can be started");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{command:?}: {said}{}", String::from_utf8_lossy(&output.stderr));
+    said
+}
+
+/// Returns an empty folder.
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).expect("a folder can be made");
+    folder
+}
+
+/// Has the Makefile install the libraries of this build below an empty folder, or uninstall them.
+fn make(target: &str, words: &[String]) {
+    let library = built("libvmalloc_c.so");
+    let mut make = Command::new("make");
+    // The library is not to be built, however old it is.
+    make.arg("-C").arg(CRATE).arg(target).arg("--old-file").arg(&library).args(words);
+    make.arg(format!("BUILT={}", library.parent().expect("it lies in a folder").display()));
+    run(&mut make);
+}
+
+fn install(name: &str) -> PathBuf {
+    let prefix = folder(name);
+    make("install", &[format!("PREFIX={}", prefix.display())]);
+    prefix
+}
+
+/// Returns the files below a folder, links among them.
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).expect("it can be read") {
+        let entry = entry.expect("it can be read");
+        match entry.file_type().expect("it has a type").is_dir() {
+            true => files.append(&mut files_below(&entry.path())),
+            false => files.push(entry.path()),
+        }
     }
-    let package = format!(
-        "libdir={}\n\nName: vmalloc\nDescription: of this build\nVersion: 0\nCflags: -I{}\n\
-         Libs: -L${{libdir}} -lvmalloc\nLibs.private: -lgcc_s -lutil -lrt -lpthread -lm -ldl -lc\n",
-        lib.display(),
-        include.display()
-    );
-    fs::write(lib.join("pkgconfig/vmalloc.pc"), package).expect("it can be written");
+    files
 }
 
 #[test]
@@ -32,18 +57,15 @@ fn examples_build_against_an_installed_library_and_run() {
     if !has(name, "make") || !has(name, "pkg-config") {
         return;
     }
-    let prefix = Path::new(env!("CARGO_TARGET_TMPDIR")).join("prefix");
-    install(&prefix);
+    let prefix = install("prefix");
     for kind in [&["BUILD=shared"][..], &["BUILD=static", "STATIC=1"]] {
-        let build = Path::new(env!("CARGO_TARGET_TMPDIR")).join(kind[0].trim_start_matches("BUILD="));
-        fs::create_dir_all(&build).expect("a folder can be made");
+        let build = folder(kind[0].trim_start_matches("BUILD="));
         let mut make = Command::new("make");
-        make.current_dir(Path::new(CRATE).join("examples")).arg("--always-make");
-        make.env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")).env("CFLAGS", "-O2 -Wall -Wextra -Werror");
+        make.current_dir(Path::new(CRATE).join("examples"));
+        make.arg(format!("PKG_CONFIG_PATH={}", prefix.join("lib/pkgconfig").display()))
+            .env("CFLAGS", "-O2 -Wall -Wextra -Werror");
         make.args(&kind[1..]).arg(format!("BUILD={}", build.display())).arg("check");
-        let output = make.output().expect("make can be started");
-        let said = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+        let said = run(&mut make);
         for line in [
             "hello, in the area of frame buffer",
             "freed already",
@@ -54,4 +76,45 @@ fn examples_build_against_an_installed_library_and_run() {
             assert!(said.contains(line), "{line:?} is not in\n{said}");
         }
     }
+}
+
+#[test]
+fn cmake_finds_an_installed_library_by_its_package() {
+    let name = "cmake_finds_an_installed_library_by_its_package";
+    if !has(name, "make") || !has(name, "cmake") {
+        return;
+    }
+    let (prefix, build) = (install("cmake-prefix"), folder("cmake-build"));
+    let define = |name: &str, value: &Path| format!("-D{name}={}", value.display());
+    let mut cmake = Command::new("cmake");
+    cmake.arg("-S").arg(Path::new(CRATE).join("tests/programs/cmake")).arg("-B").arg(&build);
+    cmake.arg(define("CMAKE_PREFIX_PATH", &prefix));
+    cmake.arg(define("EXAMPLE", &Path::new(CRATE).join("examples/buffer.c")));
+    run(&mut cmake);
+    run(Command::new("cmake").arg("--build").arg(&build));
+    for program in ["buffer_vmalloc", "buffer_static"] {
+        assert!(run(&mut Command::new(build.join(program))).contains("hello, in the area of frame buffer"));
+    }
+}
+
+#[test]
+fn uninstall_removes_what_install_put_below_the_folder_of_a_packager() {
+    let name = "uninstall_removes_what_install_put_below_the_folder_of_a_packager";
+    if !has(name, "make") {
+        return;
+    }
+    let stage = folder("stage");
+    let words = [
+        format!("DESTDIR={}", stage.display()),
+        "PREFIX=/usr".to_owned(),
+        "LIBDIR=/usr/lib/of-a-machine".to_owned(),
+    ];
+    make("install", &words);
+    let package =
+        fs::read_to_string(stage.join("usr/lib/of-a-machine/pkgconfig/vmalloc.pc")).expect("it is there");
+    assert!(package.contains("libdir=/usr/lib/of-a-machine\n") && package.contains("-lgcc_s"), "{package}");
+    assert!(!package.contains('@') && !package.contains("stage"), "{package}");
+    assert_eq!(files_below(&stage).len(), 9);
+    make("uninstall", &words);
+    assert_eq!(files_below(&stage), Vec::<PathBuf>::new());
 }

@@ -29,7 +29,7 @@ impl Source for Damaged {
         for (byte, addr) in buffer[..read].iter_mut().zip(addr..) {
             // The beacon is found all the same: its magic and its own address stay.
             let stays = is_beacon && addr % 4096 < 32;
-            if !stays && mix(addr ^ self.seed).is_multiple_of(self.one_of) {
+            if !stays && mix(addr ^ self.seed) % self.one_of == 0 {
                 *byte ^= self.mask;
             }
         }
@@ -56,7 +56,7 @@ fn space() -> &'static Arc<Space<Linux>> {
         let space = open(Options::new().without_drain_thread(), Config::default()).expect("a space");
         let make = |nth: usize| {
             let request = Request::new(1 + nth * 700);
-            let request = if nth.is_multiple_of(3) { request.tag("some tag") } else { request };
+            let request = if nth % 3 == 0 { request.tag("some tag") } else { request };
             space.raw().alloc(&request).expect("an area")
         };
         let areas: Vec<_> = (0..300).map(make).collect();

@@ -261,7 +261,7 @@ impl<S: SpaceRef<Platform = Linux>> GatherArea<S> {
         }
         let own: ops::Range<usize> = self.addr()..self.addr() + self.pages() * self.page_bytes();
         from.iter().try_for_each(|&addr| match addr {
-            _ if !addr.is_multiple_of(self.page_bytes()) || addr == 0 => Err(GatherError::Unaligned { addr }),
+            _ if addr % self.page_bytes() != 0 || addr == 0 => Err(GatherError::Unaligned { addr }),
             _ if own.contains(&addr) => Err(GatherError::Inside { addr }),
             _ => Ok(()),
         })

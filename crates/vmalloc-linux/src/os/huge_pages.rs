@@ -60,9 +60,10 @@ impl HugePages {
     /// dropping pages also drops an empty page table.
     #[inline]
     pub(crate) fn admit(&self, memory: &Reservation, range: PageRange) {
-        if range.len() >= FEWEST
-            && let Some(parts) = self.parts(memory, range)
-        {
+        if range.len() < FEWEST {
+            return;
+        }
+        if let Some(parts) = self.parts(memory, range) {
             // Without it base pages come, and nothing else.
             let _ = memory.advise(parts, Advice::DontNeed);
         }

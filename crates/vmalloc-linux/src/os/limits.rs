@@ -80,7 +80,7 @@ fn read_number(path: &CStr) -> Option<u64> {
     let file = open(path)?;
     let length = rustix::io::read(&file, &mut text).ok()?;
     let digits = text[..length].split(|byte| !byte.is_ascii_digit()).next()?;
-    str::from_utf8(digits).ok()?.parse().ok()
+    std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
 fn count_lines(path: &CStr) -> Option<u64> {

@@ -24,7 +24,7 @@ pub(crate) unsafe fn call(number: c_long, arguments: [usize; 6]) -> Result<usize
     let answer = unsafe { ask(number, arguments) };
     match i32::try_from(answer) {
         Ok(answer @ LAST_ERROR..=-1) => Err(Errno::from_raw_os_error(-answer)),
-        _ => Ok(answer.cast_unsigned()),
+        _ => Ok(answer as usize),
     }
 }
 

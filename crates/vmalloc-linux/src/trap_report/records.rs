@@ -106,7 +106,7 @@ impl Record {
         let begin = |even| {
             self.version.compare_exchange(even, even + 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
         };
-        if !version.is_multiple_of(2) || !begin(version) {
+        if version % 2 != 0 || !begin(version) {
             return;
         }
         // Release: a reader that sees one of the new words sees the odd version, too.
@@ -138,7 +138,7 @@ impl Record {
         };
         // Acquire: pairs with the fence of a writer.
         fence(Ordering::Acquire);
-        let is_whole = version.is_multiple_of(2) && version == get(&self.version);
+        let is_whole = version % 2 == 0 && version == get(&self.version);
         (is_whole && addr.wrapping_sub(start) < bytes).then_some(freed)
     }
 }

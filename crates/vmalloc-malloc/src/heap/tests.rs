@@ -63,7 +63,7 @@ impl Filled {
     }
 
     fn fill(self, heap: &LargeHeap) -> Self {
-        assert!(self.addr.is_multiple_of(self.align.max(16)));
+        assert!(self.addr % self.align.max(16) == 0);
         let (usable, area) = (heap.usable_size(self.addr).unwrap(), heap.space().find(self.addr).unwrap());
         assert!(usable >= self.bytes && self.addr + usable == area.addr + heap.bytes_of(area.pages));
         let start = ptr::with_exposed_provenance_mut::<u8>(self.addr);

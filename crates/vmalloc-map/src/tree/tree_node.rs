@@ -3,7 +3,7 @@
 use crate::metadata::Linked;
 use crate::summary::{Lanes, Query, Summary, hides};
 use bytemuck::{Pod, Zeroable};
-use wide::{i8x16, i16x8};
+use wide::{CmpEq, i8x16, i16x8};
 
 const FAN_SHIFT: u32 = 4;
 /// Children of a node. Eight take as many instructions, but a tenth more time and memory: the
@@ -56,7 +56,7 @@ pub(super) fn slot_of(up: u32) -> usize {
 #[inline]
 pub(super) fn same(a: i16x8, b: i16x8) -> bool {
     let (a, b): (i8x16, i8x16) = (bytemuck::cast(a), bytemuck::cast(b));
-    a.simd_eq(b).all()
+    a.cmp_eq(b).all()
 }
 
 impl Node {

@@ -81,19 +81,25 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
     // SAFETY: the kernel calls this with both, as SA_SIGINFO asks for.
     let (addr, code, sp) = unsafe { ((*info).si_addr() as usize, (*info).si_code, sp::of(context)) };
     // Signals that a program sends have codes up to 0, and no address.
-    if code > 0
-        && let Some(overflow) = find(addr, sp)
-        // Acquire: pairs with the Release in `install`.
-        && let report = REPORT.load(Ordering::Acquire)
-        && !report.is_null()
-    {
-        // SAFETY: `install` stored a function of this type.
-        let report = unsafe { mem::transmute::<*mut (), fn(&Overflow)>(report) };
-        let errno = io::Error::last_os_error().raw_os_error();
-        report(&overflow);
-        set_errno(errno);
+    let overflow = if code > 0 { find(addr, sp) } else { None };
+    if let Some(overflow) = overflow {
+        tell(&overflow);
     }
     go_on(signal, info, context);
+}
+
+/// Calls the function that reports overflows, if there is one. It may change no errno.
+fn tell(overflow: &Overflow) {
+    // Acquire: pairs with the Release in `install`.
+    let report = REPORT.load(Ordering::Acquire);
+    if report.is_null() {
+        return;
+    }
+    // SAFETY: `install` stored a function of this type.
+    let report = unsafe { mem::transmute::<*mut (), fn(&Overflow)>(report) };
+    let errno = io::Error::last_os_error().raw_os_error();
+    report(overflow);
+    set_errno(errno);
 }
 
 fn set_errno(errno: Option<c_int>) {

@@ -120,11 +120,10 @@ impl<L: RawMutex> Areas<L> {
                 retire_by_map(map, page, annotation.kind.freed() == by)?
             }
         };
-        if remove(&mut table, page)
+        if remove(&mut table, page) {
             // Without a home it took the map.
-            && let Some(leaf) = home.or_else(|| held.as_ref().map(|map| map.leaf(page)))
-        {
-            leaf.annotations_left(page);
+            let leaf = home.or_else(|| held.as_ref().map(|map| map.leaf(page)));
+            leaf.into_iter().for_each(|leaf| leaf.annotations_left(page));
         }
         // Only areas with the usual guard are cached: every area of a size can then stand in for
         // every other.
@@ -142,9 +141,7 @@ impl<L: RawMutex> Areas<L> {
         let mut table = (!annotation.is_plain(self.guard)).then(|| self.annotations.lock(page));
         let mut map = self.map();
         map.retire(page)?;
-        if let Some(table) = &mut table
-            && remove(table, page)
-        {
+        if table.as_mut().is_some_and(|table| remove(table, page)) {
             map.leaf(page).annotations_left(page);
         }
         map.release(page)?;

@@ -96,10 +96,8 @@ impl Large {
             return Put { is_kept: false, is_first: false, evicted: 0 };
         }
         let mut is_kept = budget.take(memory, memory).is_some();
-        while !is_kept
-            && left != 0
-            && let Some(kept) = self.take_oldest(self.areas.len())
-        {
+        while !is_kept && left != 0 {
+            let Some(kept) = self.take_oldest(self.areas.len()) else { break };
             evicted.push(kept.area);
             budget.put(kept.memory);
             (gone, left) = (gone + kept.memory, left - 1);
@@ -120,7 +118,7 @@ impl Large {
     pub(crate) fn take(&mut self, budget: &Budget, pages: u64, most: u64, align: u64) -> Option<PageRange> {
         let first = self.areas.partition_point(|kept| kept.area.len() < pages);
         let fitting = self.areas[first..].iter().take_while(|kept| kept.area.len() <= most);
-        let found = fitting.enumerate().find(|(_, kept)| kept.area.start().is_multiple_of(align));
+        let found = fitting.enumerate().find(|(_, kept)| kept.area.start() % align == 0);
         let (place, kept) = found.map(|(index, kept)| (first + index, *kept))?;
         self.areas.remove(place);
         self.memory -= kept.memory;

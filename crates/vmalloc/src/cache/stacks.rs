@@ -383,7 +383,7 @@ impl Stack {
         let (first, start) = idle.windows(count).enumerate().find_map(|(first, run)| {
             let is_run = |up: u64, down: u64| run.windows(2).all(|two| two[0] + up == two[1] + down);
             let start = run[0].min(run[count - 1]);
-            let fits = start.is_multiple_of(align) && (is_run(pages, 0) || is_run(0, pages));
+            let fits = start % align == 0 && (is_run(pages, 0) || is_run(0, pages));
             fits.then_some((first, start))
         })?;
         self.starts.copy_within(first + count..self.count as usize, first);

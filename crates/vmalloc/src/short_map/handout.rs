@@ -140,9 +140,7 @@ impl<L: RawMutex> ShortMaps<L> {
         page: u64,
         pages: u64,
     ) -> Result<Trigger, FreeError> {
-        if let Some(slots) = slots_for(pages)
-            && block.give_run(page, pages)
-        {
+        if let Some(slots) = slots_for(pages).filter(|_| block.give_run(page, pages)) {
             return Ok(self.given(lazy, block, page, slots));
         }
         match block.slot(page) {

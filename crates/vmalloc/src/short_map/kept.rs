@@ -96,7 +96,7 @@ impl KeptRuns {
         if self.runs[spare].key != Key::default() {
             return core::mem::replace(&mut self.runs[place], run).page;
         }
-        let is_turn = there.pages() == run.key.pages() && self.returned.is_multiple_of(EACH);
+        let is_turn = there.pages() == run.key.pages() && self.returned % EACH == 0;
         self.runs[spare] = if is_turn { core::mem::replace(&mut self.runs[place], run) } else { run };
         0
     }

@@ -142,19 +142,17 @@ impl<P: Platform> Space<P> {
         let may_have_memory = self.may_reuse_memory(wish, checked);
         if is_poolable && SizeStacks::takes(fit.pages()) {
             let is_base = may_have_memory && checked.size == PageSize::Base;
-            let found = if let Some(node) = request.node {
-                self.take_from_node(node, fit, may_have_memory)
-            } else if is_base && let Some(area) = self.take_cached(fit) {
-                Some((area, Backing::Cached))
-            } else {
-                self.take_pooled(fit, is_base)
+            let found = match request.node {
+                Some(node) => self.take_from_node(node, fit, may_have_memory),
+                None => self.take_from_own(fit, is_base),
             };
             if let Some(found) = found {
                 return Ok(found);
             }
         }
         let may_be_large = is_poolable && may_have_memory && request.node.is_none();
-        if may_be_large && let Some(area) = self.take_large(checked) {
+        let large = if may_be_large { self.take_large(checked) } else { None };
+        if let Some(area) = large {
             return Ok((area, Backing::Cached));
         }
         let area = match checked.blocking {
@@ -167,11 +165,22 @@ impl<P: Platform> Space<P> {
         Ok((area, Backing::None))
     }
 
+    /// Takes an area that waits in a node of this CPU, or in a pool.
+    #[inline]
+    fn take_from_own(&self, fit: &Fit, is_base: bool) -> Option<(PageRange, Backing)> {
+        let cached = if is_base { self.take_cached(fit) } else { None };
+        match cached {
+            Some(area) => Some((area, Backing::Cached)),
+            None => self.take_pooled(fit, is_base),
+        }
+    }
+
     /// Takes an area that waits in the node that the caller chose.
     #[cold]
     fn take_from_node(&self, node: usize, fit: &Fit, may_have_memory: bool) -> Option<(PageRange, Backing)> {
         let mut node = self.cache.nodes[node].lock();
-        if may_have_memory && let Some(area) = self.take_cached_of(&mut node, fit) {
+        let cached = if may_have_memory { self.take_cached_of(&mut node, fit) } else { None };
+        if let Some(area) = cached {
             return Some((area, Backing::Cached));
         }
         let start = node.pooled.take(fit.pages(), fit.alignment())?;

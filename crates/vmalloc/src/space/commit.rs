@@ -161,10 +161,8 @@ impl<P: Platform> Space<P> {
             all.push(asked);
         }
         all.sort_unstable_by_key(PageRange::start);
-        if let Some([first, second]) =
-            all.array_windows().find(|[first, second]| first.end() > second.start())
-        {
-            return Err(AreaError::Overlap { first: *first, second: *second });
+        if let Some(two) = all.windows(2).find(|two| two[0].end() > two[1].start()) {
+            return Err(AreaError::Overlap { first: two[0], second: two[1] });
         }
         all.dedup_by(|next, range| {
             let joins = range.end() == next.start();

@@ -60,21 +60,21 @@ impl FrameList<'_> {
 fn chunks_in_run<const N: usize>(frames: &[Frame], first: u64) -> usize {
     let pair = |nth: usize| u64x2::new([0, 1].map(|odd| first.wrapping_add(2 * nth as u64 + odd)));
     let mut wanted: [u64x2; SMALL / 2] = core::array::from_fn(pair);
-    let is_run = |(nth, chunk): &(usize, &[Frame; N])| {
+    let is_run = |(nth, chunk): &(usize, &[Frame])| {
         // Most that are no run don't begin as one: then they are not looked through.
         if chunk[0].0 != first.wrapping_add((nth * N) as u64) {
             return false;
         }
         let mut differing = u64x2::ZERO;
-        for part in chunk.as_chunks::<SMALL>().0 {
-            for (wanted, [one, other]) in wanted.iter_mut().zip(part.as_chunks::<2>().0) {
-                differing |= u64x2::new([one.0, other.0]) ^ *wanted;
+        for part in chunk.chunks_exact(SMALL) {
+            for (wanted, pair) in wanted.iter_mut().zip(part.chunks_exact(2)) {
+                differing |= u64x2::new([pair[0].0, pair[1].0]) ^ *wanted;
                 *wanted += u64x2::splat(SMALL as u64);
             }
         }
         differing.to_array() == [0, 0]
     };
-    frames.as_chunks::<N>().0.iter().enumerate().take_while(is_run).count() * N
+    frames.chunks_exact(N).enumerate().take_while(is_run).count() * N
 }
 
 /// Returns how many of the first of `frames` follow each other.
@@ -142,10 +142,11 @@ impl<P: MapFrames> Space<P> {
     #[inline]
     pub(super) fn with_runs<T>(&self, frames: &[Frame], act: impl FnOnce(FrameList<'_>) -> T) -> T {
         let is_long = self.geometry.maps_runs && frames.len() >= RUNS_FROM;
-        if is_long && let Some(runs) = runs_of(frames) {
-            return act(FrameList::Runs(&runs));
+        let runs = if is_long { runs_of(frames) } else { None };
+        match runs {
+            Some(runs) => act(FrameList::Runs(&runs)),
+            None => act(FrameList::Frames(frames)),
         }
-        act(FrameList::Frames(frames))
     }
 
     /// Checks that all frames are of the origin `wanted`.

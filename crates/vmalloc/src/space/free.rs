@@ -190,9 +190,8 @@ impl<P: Platform> Space<P> {
         if self.config.zero_on_free {
             return self.free_slow(page, FreedBy::Free);
         }
-        if let Some(leaf) = self.areas.bitmaps.sure_home(page)
-            && !leaf.may_be_annotated(page)
-        {
+        let home = self.areas.bitmaps.sure_home(page);
+        if let Some(leaf) = home.filter(|leaf| !leaf.may_be_annotated(page)) {
             let (id, node) = self.node_with_room(page)?;
             if let Some(area) = self.areas.bitmaps.retire(leaf, page) {
                 let freed = self.plain_freed(area, leaf.owner_node());

@@ -350,9 +350,7 @@ impl<P: MapFrames> Space<P> {
     /// # Safety
     /// The caller owns the area.
     pub(super) unsafe fn hint_unused(&self, addr: usize, by: FreedBy) {
-        if let Ok(area) = self.area_starting(addr)
-            && area.kind.freed() == by
-        {
+        if let Some(area) = self.area_starting(addr).ok().filter(|area| area.kind.freed() == by) {
             // SAFETY: by the caller's promise the area is the caller's, and areas of such kinds are
             // mapped by frames.
             unsafe { self.platform.discard_hint(self.pages_of(&area)) };

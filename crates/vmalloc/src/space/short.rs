@@ -65,9 +65,8 @@ impl<P: MapFrames> Raw<'_, P> {
             // SAFETY: the mapping is the caller's, and made of frames.
             unsafe { self.platform.discard_hint(PageRange::of(page, page + pages)) };
             let (cpus, lazy) = (&self.platform, &self.cache.lazy);
-            if let Some(Frame(frame)) = first
-                && let Some(trigger) = self.short.keep_run(cpus, lazy, page, frame, pages)
-            {
+            let keep = |Frame(frame)| self.short.keep_run(cpus, lazy, page, frame, pages);
+            if let Some(trigger) = first.and_then(keep) {
                 self.trigger_drain(trigger);
                 return Ok(());
             }

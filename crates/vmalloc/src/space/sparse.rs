@@ -38,9 +38,7 @@ impl<P: MapFrames> Raw<'_, P> {
     #[doc(alias = "free_vm_area")]
     pub unsafe fn free_sparse(&self, addr: usize) -> Result<(), FreeError> {
         let page = self.page(addr)?;
-        if let Ok(area) = self.area_starting(addr)
-            && area.kind == Kind::Sparse
-        {
+        if let Some(area) = self.area_starting(addr).ok().filter(|area| area.kind == Kind::Sparse) {
             // SAFETY: the caller owns the area.
             unsafe { self.hint_unused_frames(self.pages_of(&area)) };
         }
@@ -112,9 +110,7 @@ impl<P: MapFrames> Space<P> {
     /// The caller owns the pages, and nothing uses them.
     unsafe fn hint_unused_frames(&self, range: PageRange) {
         let mut rest = Some(range);
-        while let Some(left) = rest
-            && let Some(start) = self.platform.first_mapped(left)
-        {
+        while let Some(start) = rest.and_then(|left| self.platform.first_mapped(left)) {
             let is_empty = |page: &u64| self.platform.frame_at(*page).is_none();
             let end = (start..range.end()).find(is_empty).unwrap_or(range.end());
             // SAFETY: the caller owns the pages, and frames are mapped there.

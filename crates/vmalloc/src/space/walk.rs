@@ -185,9 +185,8 @@ impl<P: Platform> Iterator for Areas<'_, P> {
         while space.geometry.span.contains(self.page) {
             let Some(area) = self.step() else { continue };
             // Another area may be there now, or none. One that began before was told already.
-            if let Some(info) = space.find(space.addr(area.start()))
-                && info.addr >= space.addr(area.start())
-            {
+            let start = space.addr(area.start());
+            if let Some(info) = space.find(start).filter(|info| info.addr >= start) {
                 self.page = space.pages_of(&info).end() + u64::from(info.guard);
                 return Some(info);
             }

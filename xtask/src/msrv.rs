@@ -1,0 +1,56 @@
+//! `cargo xtask msrv`: the crates build with the least Rust that they name.
+
+use crate::packages;
+use crate::words::Words;
+use anyhow::{Context, Result, ensure};
+use std::process::{Command, Stdio};
+
+pub(crate) const HELP: &str = "\
+Check that the crates and the Python package build with the least Rust that they name, with all their features
+
+It installs that toolchain by rustup where it is missing. Where it can't, this is on the list of what was not run. Tests and
+the tools of the repository may need a newer Rust.";
+
+pub(crate) fn run(words: Words) -> Result<()> {
+    words.end()?;
+    let packages = packages::all()?;
+    let version = packages.first().context("there are no crates")?.rust_version.as_str();
+    for package in &packages {
+        ensure!(
+            package.rust_version == version,
+            "{} does not name Rust {version} as the others do",
+            package.name
+        );
+    }
+    if !has(version) && !install(version) {
+        let reason = format!("there is no toolchain {version}, and rustup could not install it");
+        vmalloc_harness::not_run("the least Rust", reason);
+        return Ok(());
+    }
+    let names: Vec<_> = packages.iter().flat_map(|package| ["-p", &package.name]).collect();
+    check(version, &names)?;
+    check(version, &["--manifest-path", "python/Cargo.toml"])?;
+    println!("all build with Rust {version}");
+    Ok(())
+}
+
+fn check(version: &str, packages: &[&str]) -> Result<()> {
+    let mut cargo = Command::new("cargo");
+    cargo.arg(format!("+{version}")).args(["check", "--quiet", "--locked", "--lib", "--all-features"]);
+    let status =
+        cargo.args(["--target-dir", "target/msrv"]).args(packages).status().context("can't run cargo")?;
+    ensure!(status.success(), "they do not build with Rust {version}: {}", packages.join(" "));
+    Ok(())
+}
+
+fn has(version: &str) -> bool {
+    succeeds(Command::new("cargo").arg(format!("+{version}")).arg("--version"))
+}
+
+fn install(version: &str) -> bool {
+    succeeds(Command::new("rustup").args(["toolchain", "install", version, "--profile", "minimal"]))
+}
+
+fn succeeds(command: &mut Command) -> bool {
+    command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+}

@@ -1,0 +1,153 @@
+//! `cargo xtask package`: the packages that would be published, built and tested without the
+//! repository around them.
+
+use crate::packages::{self, Package};
+use crate::words::Words;
+use anyhow::{Context, Result, ensure};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+pub(crate) const HELP: &str = "\
+Pack the crates that are published, and build and test them from their packages
+
+Everything lies below target/package:
+
+  crates/     the packages, unpacked, in a workspace of nothing else: built as a program that depends on them has them built
+  workspace/  the workspace, in which the packages stand in for their folders, without documents: their tests are run there,
+              for packages have no dependencies on the testing crates
+
+cargo-semver-checks compares them with the last version that git has a tag for, if there is one.
+
+  --build  Build them, and run no tests.";
+
+/// Below it everything lies.
+const ROOT: &str = "target/package";
+/// What tests need besides the packages: the manifests of the workspace, and what these name.
+const WORKSPACE: [&str; 7] =
+    ["Cargo.toml", "Cargo.lock", "clients/published", "crates", "lab", "testing", "xtask"];
+/// What cargo says of a package that lacks a text that registries show, and of other doubts.
+const DOUBT: &str = "warning:";
+
+pub(crate) fn run(mut words: Words) -> Result<()> {
+    let only_build = words.has("--build");
+    words.end()?;
+    let mut published = packages::all()?;
+    published.retain(|package| package.is_published);
+    let root = std::path::absolute(ROOT)?;
+    pack(&published, &root)?;
+    build(&published, &root)?;
+    compare(&published)?;
+    if only_build { Ok(()) } else { test(&published, &root) }
+}
+
+fn names(published: &[Package]) -> impl Iterator<Item = &str> {
+    published.iter().flat_map(|package| ["-p", &package.name])
+}
+
+/// Packs the crates, each against the packages of the others, and unpacks them.
+fn pack(published: &[Package], root: &Path) -> Result<()> {
+    let mut cargo = Command::new("cargo");
+    cargo.args(["package", "--allow-dirty", "--no-verify", "--target-dir"]).arg(root).args(names(published));
+    let output = cargo.output().context("can't run cargo")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success() && !said.contains(DOUBT), "cargo package: {said}");
+    let crates = empty(&root.join("crates"))?;
+    for package in published {
+        let file = root.join("package").join(format!("{}-{}.crate", package.name, package.version));
+        unpack(&file, package, &crates)?;
+        for wanted in ["README.md", "LICENSE-APACHE", "LICENSE-MIT"] {
+            let folder = crates.join(&package.name);
+            ensure!(folder.join(wanted).is_file(), "the package of {} has no {wanted}", package.name);
+        }
+    }
+    Ok(())
+}
+
+/// Unpacks a package into a folder of its name.
+fn unpack(file: &Path, package: &Package, into: &Path) -> Result<()> {
+    finish(Command::new("tar").arg("-xzf").arg(file).arg("-C").arg(into))?;
+    let (from, to) = (format!("{}-{}", package.name, package.version), into.join(&package.name));
+    fs::rename(into.join(&from), &to).with_context(|| format!("{} has no folder {from}", file.display()))
+}
+
+/// Builds the packages where nothing else is: without features, and with all.
+fn build(published: &[Package], root: &Path) -> Result<()> {
+    let crates = root.join("crates");
+    let patches = published.iter().map(|package| format!("{0} = {{ path = \"{0}\" }}\n", package.name));
+    let manifest = format!(
+        "[workspace]\nresolver = \"3\"\nmembers = [\"*\"]\n\n[patch.crates-io]\n{}",
+        patches.collect::<String>()
+    );
+    fs::write(crates.join("Cargo.toml"), manifest).context("can't write the manifest")?;
+    // So that the versions of dependencies are those that are tested.
+    fs::copy("Cargo.lock", crates.join("Cargo.lock")).context("can't copy Cargo.lock")?;
+    for features in [&[][..], &["--all-features"]] {
+        let mut cargo = Command::new("cargo");
+        cargo.current_dir(&crates).args(["build", "--quiet", "--lib"]).args(features).args(names(published));
+        finish(cargo.arg("--target-dir").arg(root.join("build")))?;
+    }
+    println!("{} packages build", published.len());
+    Ok(())
+}
+
+/// Compares the API with that of the last version that has a tag.
+fn compare(published: &[Package]) -> Result<()> {
+    let words = ["describe", "--tags", "--abbrev=0", "--match", "v[0-9]*", "HEAD^"];
+    let output = Command::new("git").args(words).output().context("can't run git")?;
+    if !output.status.success() {
+        println!("no version has a tag yet, which the API could be compared with");
+        return Ok(());
+    }
+    let tag = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    let mut tool = Command::new("cargo");
+    let is_there =
+        tool.args(["semver-checks", "--version"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if !is_there.is_ok_and(|status| status.success()) {
+        vmalloc_harness::not_run(
+            "comparison of the API with the last version",
+            "cargo-semver-checks is not installed",
+        );
+        return Ok(());
+    }
+    finish(Command::new("cargo").args(["semver-checks", "--baseline-rev", &tag]).args(names(published)))
+}
+
+/// Runs the tests that the packages hold.
+fn test(published: &[Package], root: &Path) -> Result<()> {
+    let workspace = empty(&root.join("workspace"))?;
+    let listed = Command::new("git").arg("ls-files").args(WORKSPACE).output().context("can't run git")?;
+    ensure!(listed.status.success(), "git ls-files: {}", String::from_utf8_lossy(&listed.stderr));
+    for file in String::from_utf8_lossy(&listed.stdout).lines() {
+        let to = workspace.join(file);
+        fs::create_dir_all(to.parent().unwrap_or(&workspace))?;
+        fs::copy(file, &to).with_context(|| format!("can't copy {file}"))?;
+    }
+    let crates = workspace.join("crates");
+    for package in published {
+        let folder = crates.join(&package.name);
+        fs::remove_dir_all(&folder)?;
+        let file = root.join("package").join(format!("{}-{}.crate", package.name, package.version));
+        unpack(&file, package, &crates)?;
+        // The manifest as it was written, with the testing crates among its dependencies.
+        fs::rename(folder.join("Cargo.toml.orig"), folder.join("Cargo.toml"))?;
+    }
+    let mut cargo = Command::new("cargo");
+    cargo.current_dir(&workspace).args(["test", "--quiet"]).args(names(published));
+    finish(cargo.arg("--target-dir").arg(root.join("tests")))
+}
+
+/// Returns a folder, emptied.
+fn empty(folder: &Path) -> Result<PathBuf> {
+    if folder.exists() {
+        fs::remove_dir_all(folder).with_context(|| format!("can't remove {}", folder.display()))?;
+    }
+    fs::create_dir_all(folder).with_context(|| format!("can't make {}", folder.display()))?;
+    Ok(folder.to_owned())
+}
+
+fn finish(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("can't run {command:?}"))?;
+    ensure!(status.success(), "{command:?} ended with {status}");
+    Ok(())
+}
