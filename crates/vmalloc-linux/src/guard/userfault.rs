@@ -317,9 +317,8 @@ impl Shared {
     /// Drops so many pages of the stash or some more, the smallest runs first: the others serve
     /// more requests.
     fn shrink(&self, stash: &Stash, mut pages: u64) {
-        while pages != 0
-            && let Some(run) = stash.take(pages as usize, 1, RUN_END)
-        {
+        while pages != 0 {
+            let Some(run) = stash.take(pages as usize, 1, RUN_END) else { break };
             pages = pages.saturating_sub(run.pages);
             self.drop_kept(run.page, run.pages);
             stash.taken(run);

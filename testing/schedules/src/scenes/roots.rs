@@ -65,7 +65,7 @@ pub fn forked_meanwhile(refused: u64) {
     fork_meanwhile(refused, true);
 }
 
-/// Forks while sub-spaces come and go, and nobody uses the one that stays.
+/// Forks while sub-spaces come and go, and no thread uses the one that stays.
 pub fn forked_while_parts_change() {
     fork_meanwhile(u64::MAX, false);
 }
