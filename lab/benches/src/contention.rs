@@ -27,8 +27,8 @@ use crate::scene::{LIVE_AREAS, Scene};
 use serde::Serialize;
 use std::collections::HashMap;
 use vmalloc::{Config, Space};
-use vmalloc_lab::null::{Cpus, NullPlatform};
-use vmalloc_lab::rng::Rng;
+use vmalloc_kit::null::{Cpus, NullPlatform};
+use vmalloc_kit::rng::Rng;
 
 /// CPUs of the machine that is played.
 pub const CPUS: usize = 128;
@@ -276,7 +276,7 @@ impl Stage {
 mod tests {
     use super::*;
     use vmalloc::Request;
-    use vmalloc_lab::design::PAGE_SHIFT;
+    use vmalloc_kit::null::PAGE_SHIFT;
 
     /// Long enough for many drains of areas that are unmapped: one in 256 steps.
     const LIMITS: Limits = Limits { warm_up: 2000, steps: 2000 };

@@ -11,8 +11,8 @@ use crate::stage::{Readiness, Stage};
 use crate::workload::{Cycle, Workload};
 use serde::Serialize;
 use std::time::Duration;
-use vmalloc_lab::clock::{tick, ticks_per_ns};
-use vmalloc_lab::stats::median;
+use vmalloc_kit::clock::{tick, ticks_per_ns};
+use vmalloc_kit::stats::median;
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug)]

@@ -14,7 +14,7 @@ use crate::stage::{Stage, TooSlow};
 use crate::workload::{Cycle, Layer, Setup, Shape, Workload};
 use serde::Serialize;
 use std::time::Duration;
-use vmalloc_lab::stats::median;
+use vmalloc_kit::stats::median;
 
 /// The workloads: mixed sizes, and one page.
 pub const WORKLOADS: [Workload; 2] = [
@@ -94,7 +94,7 @@ pub fn run<R: Ranges>(workload: &Workload, limits: &Limits) -> Result<Row, TooSl
 mod tests {
     use super::*;
     use crate::adapter::{Caller, Drained, OurSpace};
-    use vmalloc_lab::null::FirstCpu;
+    use vmalloc_kit::null::FirstCpu;
     use vmalloc_linux::FutexLock;
 
     #[test]

@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 use vmalloc::DrainReason;
-use vmalloc_lab::cpu;
-use vmalloc_lab::null::Drains;
+use vmalloc_kit::cpu;
+use vmalloc_kit::null::Drains;
 
 thread_local! {
     static DRAIN_IS_DUE: Cell<bool> = const { Cell::new(false) };

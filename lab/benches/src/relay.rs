@@ -17,9 +17,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::time::Instant;
-use vmalloc_lab::null::Cpus;
-use vmalloc_lab::rng::Rng;
-use vmalloc_lab::workers;
+use vmalloc_kit::null::Cpus;
+use vmalloc_kit::rng::Rng;
+use vmalloc_kit::workers;
 
 /// Areas in a ring at most: what a queue between two threads usually holds.
 const RING: usize = 256;

@@ -4,8 +4,8 @@
 //! compared.
 
 use std::time::Duration;
-use vmalloc_lab::clock::cpu_time;
-use vmalloc_lab::stats::median;
+use vmalloc_kit::clock::cpu_time;
+use vmalloc_kit::stats::median;
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug)]

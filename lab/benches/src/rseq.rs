@@ -13,8 +13,8 @@ use std::cell::UnsafeCell;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vmalloc::{Config, Platform, Request, Space};
-use vmalloc_lab::null::{ByCallers, FirstCpu, NullPlatform};
-use vmalloc_lab::stats::median;
+use vmalloc_kit::null::{ByCallers, FirstCpu, NullPlatform};
+use vmalloc_kit::stats::median;
 use vmalloc_linux::{FutexLock, Options, open};
 
 /// Nodes: a power of two, and no less than the CPUs of machines that this is for.

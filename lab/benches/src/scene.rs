@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 use vmalloc::{Config, Request};
-use vmalloc_lab::design::PAGE_SHIFT;
-use vmalloc_lab::rng::Rng;
+use vmalloc_kit::null::PAGE_SHIFT;
+use vmalloc_kit::rng::Rng;
 
 /// Areas that are live in all in W5, however many share them.
 pub const LIVE_AREAS: usize = 100_000;

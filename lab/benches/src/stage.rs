@@ -9,9 +9,9 @@ use crate::ranges::{BASE_PAGE, Plan, Ranges};
 use crate::workload::{Cycle, Setup, Shape, Step, Workload};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
-use vmalloc_lab::clock::{tick, ticks_per_ns};
-use vmalloc_lab::rng::Rng;
-use vmalloc_lab::times::Times;
+use vmalloc_kit::clock::{tick, ticks_per_ns};
+use vmalloc_kit::rng::Rng;
+use vmalloc_kit::times::Times;
 
 /// The seed of every stage: all allocators see the same requests.
 const SEED: u64 = 0x766d_616c_6c6f_6301;

@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use vmalloc::{Config, Request};
-use vmalloc_lab::null::Cpus;
-use vmalloc_lab::rng::Rng;
-use vmalloc_lab::stats::median;
-use vmalloc_lab::workers::{self, all_done};
+use vmalloc_kit::null::Cpus;
+use vmalloc_kit::rng::Rng;
+use vmalloc_kit::stats::median;
+use vmalloc_kit::workers::{self, all_done};
 
 /// Replacements for each area before anything is measured.
 const CHURN: usize = 2;

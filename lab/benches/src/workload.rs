@@ -5,7 +5,7 @@
 //! measure the space with its locks, pools and lazy purge, over a platform that does nothing; `W8`
 //! its blocks of short mappings.
 
-use vmalloc_lab::rng::Rng;
+use vmalloc_kit::rng::Rng;
 
 /// Which of our layers a workload runs on; peers have only one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -3,8 +3,7 @@
 use serde::Serialize;
 use vmalloc::PageRange;
 
-/// log2 of the bytes of a page, wherever the lab has to turn pages into bytes.
-pub const PAGE_SHIFT: u32 = 12;
+pub use vmalloc_kit::null::PAGE_SHIFT;
 
 /// The set-up of a design: one for all that are compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -30,26 +30,20 @@
 //! ([`Setup`]), so that what differs is the design.
 
 pub mod blocks;
-pub mod clock;
-pub mod cpu;
 pub mod design;
 pub mod designs;
 pub mod lock;
 pub mod measure;
-pub mod null;
 mod others;
 pub mod picture;
 pub mod replay;
 pub mod reproduce;
-pub mod rng;
-pub mod stats;
-pub mod table;
 mod text;
-pub mod times;
 pub mod trace;
 pub mod units;
 pub mod vmallocinfo;
-pub mod workers;
 pub mod workload;
+
+pub use vmalloc_kit::{clock, cpu, null, rng, stats, table, times, workers};
 
 pub use design::{Ask, Counts, Design, Refusal, Segment, Setup, State};

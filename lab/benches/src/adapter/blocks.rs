@@ -3,7 +3,7 @@
 use super::house::House;
 use crate::ranges::{Plan, Ranges};
 use vmalloc::Config;
-use vmalloc_lab::design::PAGE_SHIFT;
+use vmalloc_kit::null::PAGE_SHIFT;
 
 /// Slots of a block in W8.
 const SLOTS: u64 = 1024;

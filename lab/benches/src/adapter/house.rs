@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 use vmalloc::{Config, DrainReason, DrainStatus, Platform, Space};
-use vmalloc_lab::null::{ByCallers, CpuHint, Drains, NullPlatform};
+use vmalloc_kit::null::{ByCallers, CpuHint, Drains, NullPlatform};
 use vmalloc_linux::FutexLock;
 
 /// A lock that spaces are measured with.
@@ -193,8 +193,8 @@ mod tests {
     use super::*;
     use std::time::Instant;
     use vmalloc::Request;
-    use vmalloc_lab::design::PAGE_SHIFT;
-    use vmalloc_lab::null::FirstCpu;
+    use vmalloc_kit::null::FirstCpu;
+    use vmalloc_kit::null::PAGE_SHIFT;
 
     #[test]
     fn the_thread_drains_what_callers_leave_and_ends_with_the_house() {

@@ -16,7 +16,7 @@ pub use peers::{Buddy, FreeListPages, Offset, RangeAlloc, VmAllocator};
 
 use crate::ranges::Ranges;
 use crate::workload::{Layer, Workload};
-use vmalloc_lab::null::FirstCpu;
+use vmalloc_kit::null::FirstCpu;
 use vmalloc_linux::FutexLock;
 
 /// Something done with each adapter, whose type differs every time.

@@ -3,7 +3,7 @@
 use super::house::House;
 use crate::ranges::{Plan, Ranges, span};
 use vmalloc::{AreaMap, Config, Fit, Request};
-use vmalloc_lab::design::PAGE_SHIFT;
+use vmalloc_kit::null::PAGE_SHIFT;
 
 /// The area map: exact lowest fit, nothing lazy, no lock.
 pub struct Map(AreaMap<'static>);

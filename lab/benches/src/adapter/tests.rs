@@ -7,8 +7,8 @@ use super::{
 };
 use crate::ranges::{BASE_PAGE, Plan, Ranges, SPACE_PAGES};
 use crate::workload::Shape;
-use vmalloc_lab::null::FirstCpu;
-use vmalloc_lab::rng::Rng;
+use vmalloc_kit::null::FirstCpu;
+use vmalloc_kit::rng::Rng;
 use vmalloc_linux::FutexLock;
 
 const AREAS: usize = 200;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use vmalloc_bench::buffers::{self, Buffers, Row, SCENES, Visitor};
 use vmalloc_bench::output;
 use vmalloc_bench::rounds::Limits;
-use vmalloc_lab::table::{figure, table};
+use vmalloc_kit::table::{figure, table};
 
 /// Measure allocators of large buffers side by side
 ///

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use vmalloc_bench::contention::{self, CPUS, Limits, Mode, Row};
 use vmalloc_bench::output;
 use vmalloc_bench::scene::Scene;
-use vmalloc_lab::table::table;
+use vmalloc_kit::table::table;
 
 /// Count which CPUs would wait for which on a machine with 128 CPUs, by the number of nodes
 ///

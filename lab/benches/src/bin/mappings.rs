@@ -7,7 +7,7 @@ use std::time::Duration;
 use vmalloc_bench::mappings::{brief, crowd, growth, moves};
 use vmalloc_bench::output;
 use vmalloc_bench::rounds::Limits;
-use vmalloc_lab::table::{figure, table};
+use vmalloc_kit::table::{figure, table};
 
 /// Measure mappings of pages that are there already, and areas that grow
 ///

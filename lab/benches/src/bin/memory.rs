@@ -8,7 +8,7 @@ use std::time::Duration;
 use vmalloc_bench::memory::{self, GROUPS, Group, Row};
 use vmalloc_bench::output;
 use vmalloc_bench::rounds::Limits;
-use vmalloc_lab::table::{figure, table};
+use vmalloc_kit::table::{figure, table};
 
 /// Measure memory as large programs use it: big areas, pools of pages, slots, stacks
 ///

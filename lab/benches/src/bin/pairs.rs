@@ -9,7 +9,7 @@ use vmalloc_bench::output;
 use vmalloc_bench::pairs::{self, Limits, Row, WORKLOADS};
 use vmalloc_bench::ranges::Ranges;
 use vmalloc_bench::workload::Workload;
-use vmalloc_lab::table::{figure, table};
+use vmalloc_kit::table::{figure, table};
 
 /// Measure how long single pairs take, and the slowest of them
 ///

@@ -10,7 +10,7 @@ use vmalloc_bench::contest::{self, Limits, Row};
 use vmalloc_bench::heap::CountingHeap;
 use vmalloc_bench::output;
 use vmalloc_bench::workload::{self, Workload};
-use vmalloc_lab::table::{figure, table};
+use vmalloc_kit::table::{figure, table};
 
 #[global_allocator]
 static HEAP: CountingHeap = CountingHeap;

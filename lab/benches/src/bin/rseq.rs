@@ -10,7 +10,7 @@ mod measured {
     use vmalloc_bench::rounds::Limits;
     use vmalloc_bench::rseq::{self, Area, Bare, Locked, Restartable, Spaces, Way};
     use vmalloc_bench::{callgrind, output};
-    use vmalloc_lab::table::{figure, table};
+    use vmalloc_kit::table::{figure, table};
 
     /// Measure what restartable sequences would save of a pair
     ///

@@ -11,7 +11,7 @@ use vmalloc_bench::pinning::{self, Placement};
 use vmalloc_bench::scene::Scene;
 use vmalloc_bench::threads::{self, Drain, Limits, Row, Workload};
 use vmalloc_bench::{output, relay};
-use vmalloc_lab::table::{figure, table};
+use vmalloc_kit::table::{figure, table};
 use vmalloc_linux::FutexLock;
 
 /// Measure one space under many threads

@@ -5,8 +5,8 @@ use crate::rounds::{Limits, medians};
 use serde::Serialize;
 use std::ptr::NonNull;
 use std::time::Duration;
-use vmalloc_lab::clock::cpu_time;
-use vmalloc_lab::rng::Rng;
+use vmalloc_kit::clock::cpu_time;
+use vmalloc_kit::rng::Rng;
 
 /// A use of buffers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

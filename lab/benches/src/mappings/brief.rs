@@ -7,7 +7,7 @@ use crate::rounds::{Limits, medians};
 use serde::Serialize;
 use std::sync::Arc;
 use vmalloc::{Frame, FrameSupply, Protection, Space};
-use vmalloc_lab::rng::Rng;
+use vmalloc_kit::rng::Rng;
 use vmalloc_linux::Linux;
 
 /// Pages of the pool: more than caches hold.

@@ -8,8 +8,8 @@ mod ours;
 
 use super::PAGE_BYTES;
 use serde::Serialize;
-use vmalloc_lab::clock::{tick, ticks_per_ns};
-use vmalloc_lab::stats::median;
+use vmalloc_kit::clock::{tick, ticks_per_ns};
+use vmalloc_kit::stats::median;
 
 /// Pages at the begin.
 const FIRST: usize = 256;

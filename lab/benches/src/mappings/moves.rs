@@ -7,7 +7,7 @@ use crate::rounds::{Limits, medians};
 use serde::Serialize;
 use std::sync::Arc;
 use vmalloc::{Buffer, Request, Space, Zeroed};
-use vmalloc_lab::rng::Rng;
+use vmalloc_kit::rng::Rng;
 use vmalloc_linux::Linux;
 use vmalloc_linux::gather::GatherArea;
 

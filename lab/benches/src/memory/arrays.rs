@@ -6,8 +6,8 @@ use crate::buffers::{Buffers, PAGE_BYTES, touch};
 use crate::rounds::{Limits, cpu_ns};
 use std::ptr::NonNull;
 use vmalloc::{Config, Request, Space};
-use vmalloc_lab::rng::Rng;
-use vmalloc_lab::stats::median;
+use vmalloc_kit::rng::Rng;
+use vmalloc_kit::stats::median;
 use vmalloc_linux::{Linux, Options, open};
 
 /// Arrays that are live at a time, and how often one is replaced.

@@ -11,8 +11,8 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 use vmalloc::{Config, Request, Space};
-use vmalloc_lab::rng::Rng;
-use vmalloc_lab::stats::median;
+use vmalloc_kit::rng::Rng;
+use vmalloc_kit::stats::median;
 use vmalloc_linux::{Linux, open};
 
 const PAGE: usize = by_hand::PAGE;

@@ -3,7 +3,7 @@
 use super::Row;
 use crate::buffers::{Buffers, Ours, PAGE_BYTES, Visitor, each, touch};
 use crate::rounds::{Limits, cpu_ns, medians};
-use vmalloc_lab::stats::median;
+use vmalloc_kit::stats::median;
 
 /// Pages of the areas. The first ones are around 256 pages, from which on an area is in no node.
 const PAGES: [usize; 9] = [3, 16, 100, 255, 256, 257, 1024, 4096, 16_384];

@@ -6,7 +6,7 @@ use corosensei::stack::{DefaultStack, Stack as _};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 use std::ffi::c_void;
 use std::ptr::{null_mut, with_exposed_provenance_mut};
-use vmalloc_lab::stats::median;
+use vmalloc_kit::stats::median;
 use vmalloc_stacks::{Settings, Stack, Stacks};
 
 /// Sizes, and how tables name them.

@@ -5,7 +5,7 @@ use super::alone::{self, Load, kib, minor_faults};
 use crate::buffers::{Buffers, PAGE_BYTES, touch};
 use crate::rounds::Limits;
 use std::ptr::NonNull;
-use vmalloc_lab::rng::Rng;
+use vmalloc_kit::rng::Rng;
 
 /// Live areas, and the most that resident over live memory and the faults of a pair must be.
 const SIZES: [(usize, [f64; 2]); 4] =

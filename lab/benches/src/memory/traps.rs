@@ -7,7 +7,7 @@ use super::Row;
 use crate::rounds::{Limits, medians};
 use std::ptr::null_mut;
 use std::sync::Arc;
-use vmalloc_lab::rng::Rng;
+use vmalloc_kit::rng::Rng;
 use vmalloc_linux::{Config, Guards, Linux, Options, Request, Space, open};
 
 /// The size of a page of this machine.

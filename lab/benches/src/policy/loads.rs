@@ -1,7 +1,7 @@
 //! The loads.
 
 use super::stage::{Area, Stage};
-use vmalloc_lab::rng::Rng;
+use vmalloc_kit::rng::Rng;
 
 /// A use of a space.
 #[derive(Clone, Copy, Debug)]

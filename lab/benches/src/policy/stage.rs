@@ -6,8 +6,8 @@ use crate::played::{self, Later};
 use crate::ranges::{BASE_PAGE, span};
 use parking_lot::{Mutex, RawMutex};
 use vmalloc::{Config, Geometry, PageRange, Request, Space};
-use vmalloc_lab::design::PAGE_SHIFT;
-use vmalloc_lab::null::{Cpus, NullPlatform, Pages};
+use vmalloc_kit::null::PAGE_SHIFT;
+use vmalloc_kit::null::{Cpus, NullPlatform, Pages};
 
 /// The slack that Linux advises, where new memory costs much.
 const DEAR_PERCENT: u8 = 25;

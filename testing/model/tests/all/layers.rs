@@ -8,12 +8,13 @@ use std::path::Path;
 use toml::Table;
 
 /// Crates that test, measure or show: never part of what is shipped as a library.
-const TOOLS: [&str; 13] = [
+const TOOLS: [&str; 14] = [
     "vmalloc-model",
     "vmalloc-programs",
     "vmalloc-conformance",
     "vmalloc-fuzz",
     "vmalloc-harness",
+    "vmalloc-kit",
     "vmalloc-lab",
     "vmalloc-mutants",
     "vmalloc-schedules",

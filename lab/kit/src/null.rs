@@ -2,7 +2,6 @@
 //! left is the address part.
 
 use crate::cpu;
-use crate::design::PAGE_SHIFT;
 use core::fmt;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
@@ -14,6 +13,9 @@ use vmalloc::{
     DrainReason, Frame, FrameSupply, Geometry, MapFrames, Origin, PageRange, Platform, PlatformError,
     Protection,
 };
+
+/// log2 of the bytes of a page, wherever the lab has to turn pages into bytes.
+pub const PAGE_SHIFT: u32 = 12;
 
 /// Names the CPU that a thread runs on.
 pub trait CpuHint: Sync {

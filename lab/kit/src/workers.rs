@@ -15,7 +15,7 @@ pub const STACK_BYTES: usize = 256 << 10;
 #[derive(Debug, thiserror::Error)]
 #[error("can't start thread {number} of {all}: {error}")]
 pub struct NotStarted {
-    /// Which one, from 1.
+    /// Its number, from 1.
     pub number: usize,
     /// How many there should be.
     pub all: usize,
