@@ -87,8 +87,17 @@ pub(crate) fn all(seed: u64) -> Vec<Step> {
             .after("C library"),
         xtask("clients", "clients").after("packages"),
         step("dependencies", "cargo deny --offline check bans licenses sources").after("tools"),
+        step(
+            "dependencies of the lab",
+            "cargo deny --offline check --config ../deny.toml bans licenses sources",
+        )
+        .folder("lab")
+        .after("tools"),
         // Of a database that github.com has.
         step("advisories", "cargo deny check advisories").after("tools"),
+        step("advisories of the lab", "cargo deny check --config ../deny.toml advisories")
+            .folder("lab")
+            .after("tools"),
         step("benches with all their peers", "cargo test -p vmalloc-bench --features peers").folder("lab"),
         step("driver", "cargo run --quiet --release -p vmalloc-cli -- test performance test_loop_count=2000")
             .folder("lab"),
