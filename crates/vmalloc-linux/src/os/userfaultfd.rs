@@ -21,7 +21,7 @@ const FEATURE_SIGBUS: u64 = 1 << 7;
 /// Pages can be moved (Linux 6.8).
 const FEATURE_MOVE: u64 = 1 << 16;
 
-/// `UFFDIO_COPY_MODE_DONTWAKE` and `UFFDIO_MOVE_MODE_DONTWAKE`: no thread waits for a page.
+/// `UFFDIO_MOVE_MODE_DONTWAKE`: no thread waits for a page.
 const DONTWAKE: u64 = 1;
 
 /// `UFFDIO_MOVE_MODE_ALLOW_SRC_HOLES`.
@@ -40,7 +40,6 @@ const UFFDIO_API: u32 = request::<Api>(0x3f);
 const UFFDIO_REGISTER: u32 = request::<Register>(0);
 /// It reads its argument only.
 const UFFDIO_UNREGISTER: u32 = 2 << 30 | (request::<Range>(1) & !(3 << 30));
-const UFFDIO_COPY: u32 = request::<Transfer>(3);
 const UFFDIO_ZEROPAGE: u32 = request::<Zeros>(4);
 const UFFDIO_MOVE: u32 = request::<Transfer>(5);
 
@@ -249,7 +248,6 @@ const _: () = assert!(
     UFFDIO_API == 0xc018_aa3f
         && UFFDIO_REGISTER == 0xc020_aa00
         && UFFDIO_UNREGISTER == 0x8010_aa01
-        && UFFDIO_COPY == 0xc028_aa03
         && UFFDIO_ZEROPAGE == 0xc020_aa04
         && UFFDIO_MOVE == 0xc028_aa05
 );
