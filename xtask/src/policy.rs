@@ -21,7 +21,7 @@ says that it was (a bar that is missed), and else `!`, and the command fails.
 
   --bless  Lower the file to what was counted, and add the rows that it lacks. Nothing is raised.";
 
-/// What is counted of each load, as the program and the budget name it.
+/// The counts of each load, as the program and the budget name them.
 const MEASURES: [&str; 4] = ["fresh", "memory", "span", "calls"];
 
 /// The counts of a row, in the order of [`MEASURES`].

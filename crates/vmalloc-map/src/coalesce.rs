@@ -68,7 +68,7 @@ impl AreaMap<'_> {
     /// Hands the retired area that starts at `start` out again. O(1).
     ///
     /// # Errors
-    /// [`NoArea`]; `WrongKind` when it is busy, or the map has areas in quarantine: only a token
+    /// [`NoArea`]; `Busy` when it is busy, or the map has areas in quarantine: only a token
     /// ends that. Nothing is changed.
     #[doc(hidden)]
     #[inline]
@@ -82,7 +82,7 @@ impl AreaMap<'_> {
     /// Frees the retired area that starts at `start`. O(log n), and coalesced at once.
     ///
     /// # Errors
-    /// [`NoArea`]; `WrongKind` when it is busy, or the map has areas in quarantine: only a token
+    /// [`NoArea`]; `Busy` when it is busy, or the map has areas in quarantine: only a token
     /// ends that. Nothing is changed.
     #[doc(hidden)]
     #[inline]

@@ -12,7 +12,8 @@ pub enum RequestError {
     #[error("the size is zero")]
     ZeroSize,
     /// The size, rounded up to pages and with its guard, is more than `isize::MAX` bytes: no object
-    /// is as large, and no slice could cover it (the rule of [`Layout`](core::alloc::Layout)).
+    /// is as large, and no slice could cover it (the rule of [`Layout`](core::alloc::Layout)). A
+    /// space of `vmalloc` says so.
     #[error("a size of {bytes} bytes is not representable")]
     SizeOverflow {
         /// The size asked for, in bytes.
@@ -40,7 +41,7 @@ pub enum RequestError {
         /// The size, in pages.
         pages: u64,
     },
-    /// The node does not exist.
+    /// The node does not exist. A map has none: a space of `vmalloc` says so.
     #[error("there is no node {node}: there are {nodes}")]
     NoSuchNode {
         /// The node asked for.

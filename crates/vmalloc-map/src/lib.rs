@@ -133,6 +133,7 @@ pub mod parts {
     pub use crate::leaf::{ANNOTATION_PAGES, Leaf};
     pub use crate::shared::{Lent, OutOfMemory, Shared, try_box};
 }
+
 #[cfg(test)]
 mod tests;
 

@@ -117,7 +117,7 @@ impl Budget {
 /// Pages that are lazy, but for less than a batch in each node.
 pub(crate) struct LazyPages {
     pages: Padded<AtomicU64>,
-    /// Lazy pages that start a drain. The map's holder writes it.
+    /// Lazy pages that start a drain. A thread that grows the space writes it.
     threshold: AtomicU64,
     /// The nodes keep so many parts of the threshold to themselves.
     shares: u64,
