@@ -13,9 +13,9 @@ use vmalloc_kit::null::{Cpus, NullPlatform, Pages};
 const DEAR_PERCENT: u8 = 25;
 
 /// The bounds of the cache. When the bars were set they were 128 MiB for areas of up to 256 pages
-/// and as much for larger ones, which now share. With 128 MiB for both, phases and
-/// growing buffers take more new pages than their bars allow, with 256 MiB large
-/// areas spread farther. The least is what was the default then.
+/// and as much for larger ones, which now share. With 128 MiB for both, phases and growing buffers
+/// take more new pages than their bars allow; with 256 MiB large areas spread farther. The least is
+/// what was the default then.
 const MOST_CACHED: usize = 160 << 20;
 const LEAST_DEAR: usize = 64 << 20;
 const LEAST_CHEAP: usize = 32 << 20;
