@@ -81,7 +81,7 @@ impl AreaMap<'_> {
             return Err(ResizeError::NotInside { at, area });
         }
         let (left, right) = (PageRange::of(start, at), PageRange::of(at, area.end()));
-        self.isolate(area, right)?;
+        self.isolate(area, right, Leaf::start_busy)?;
         Ok((left, right))
     }
 
@@ -111,7 +111,7 @@ impl AreaMap<'_> {
         if !area.covers(&range) {
             return Err(ResizeError::NotAPart { asked: range, area });
         }
-        self.isolate(area, range)?;
+        self.isolate(area, range, Leaf::start_busy)?;
         self.free(range.start())?;
         Ok(())
     }
@@ -203,9 +203,14 @@ impl AreaMap<'_> {
         Ok(PageRange::of(start, self.bitmaps.end_of(self.bitmaps.leaf(leaf), bit)))
     }
 
-    /// Makes `part` of the busy area `area` a busy area of its own, and so what is left on either
-    /// side.
-    pub(super) fn isolate(&mut self, area: PageRange, part: PageRange) -> Result<(), OutOfMemory> {
+    /// Makes `part` of the area `area` an area of its own, and so what is left on either side.
+    /// `start` starts an area in the state that `area` has.
+    pub(super) fn isolate(
+        &mut self,
+        area: PageRange,
+        part: PageRange,
+        start: fn(&Leaf, u32),
+    ) -> Result<(), OutOfMemory> {
         let (cuts_front, cuts_back) = (part.start() > area.start(), part.end() < area.end());
         if !cuts_front && !cuts_back {
             return Ok(());
@@ -214,33 +219,26 @@ impl AreaMap<'_> {
         let front = if cuts_front { self.leaf_for(part.start(), home)? } else { home };
         if cuts_back {
             let back = self.leaf_for(part.end(), front).inspect_err(|_| self.drop_if_empty(front))?;
-            self.bitmaps.leaf(back).start_busy(Leaf::bit(part.end()));
+            start(self.bitmaps.leaf(back), Leaf::bit(part.end()));
         }
         if cuts_front {
-            self.bitmaps.leaf(front).start_busy(Leaf::bit(part.start()));
+            start(self.bitmaps.leaf(front), Leaf::bit(part.start()));
         }
         self.areas += u64::from(cuts_front) + u64::from(cuts_back);
         Ok(())
     }
 
-    /// Joins retired areas of `each` pages that lie side by side to one of `pages` pages, which it
-    /// returns. What is left of the last stays a retired area; it becomes a part of the new one
-    /// where there is no memory for that.
+    /// Makes `part` of the retired area `area` an area of its own, and so what is left on either
+    /// side. Returns false, and changes nothing, where memory is short. O(log n).
     #[doc(hidden)]
-    pub fn join_retired(&mut self, areas: PageRange, each: u64, pages: u64) -> PageRange {
-        let (last, end) = (areas.end() - each, areas.start() + pages);
-        let home = self.leaf_of(last);
-        let cut = if end == areas.end() { Err(OutOfMemory) } else { self.leaf_for(end, home) };
-        if let Ok(leaf) = cut {
-            self.bitmaps.leaf(leaf).start_retired(Leaf::bit(end));
-            self.areas += 1;
-        }
-        (1..areas.len() / each).for_each(|nth| self.join_area(areas.start() + nth * each));
-        PageRange::of(areas.start(), if cut.is_ok() { end } else { areas.end() })
+    #[must_use]
+    pub fn cut_retired(&mut self, area: PageRange, part: PageRange) -> bool {
+        self.isolate(area, part, Leaf::start_retired).is_ok()
     }
 
-    /// Joins the area that starts at `page`, busy or retired, to the one before it.
-    fn join_area(&mut self, page: u64) {
+    /// Joins the area that starts at `page`, busy or retired, to the one before it. O(log n).
+    #[doc(hidden)]
+    pub fn join_area(&mut self, page: u64) {
         let leaf = self.leaf_of(page);
         self.bitmaps.leaf(leaf).join_area(Leaf::bit(page));
         self.areas -= 1;

@@ -255,11 +255,11 @@ fn a_place_that_is_looked_up_is_the_place_that_is_taken() {
     assert!(map == before, "a look takes nothing");
 }
 
-/// Retires three areas of 100 pages, the last of which starts a leaf or two further on, and joins
-/// them.
+/// Retires three areas of 100 pages, which start in one leaf or in several, joins them, and cuts the
+/// area in three.
 #[test]
-fn retired_areas_are_joined_and_the_last_is_cut() {
-    for (pages, rest) in [(300, None), (201, Some(99)), (299, Some(1)), (220, Some(80))] {
+fn retired_areas_are_joined_and_cut() {
+    for (from, to) in [(0, 300), (0, 201), (1, 300), (1, 299), (100, 220), (299, 300)] {
         for first in [1, 56, 100, 156, 212, 256] {
             let mut map = AreaMap::new(span(1, 2000)).unwrap();
             let areas = [0, 100, 200].map(|page| span(first + page, first + page + 100));
@@ -267,26 +267,32 @@ fn retired_areas_are_joined_and_the_last_is_cut() {
                 map.alloc_at(area).unwrap();
                 map.retire(area.start()).unwrap();
             }
-            let joined = map.join_retired(span(first, first + 300), 100, pages);
-            assert_eq!(joined, span(first, first + pages));
+            map.join_area(first + 200);
+            map.join_area(first + 100);
+            let joined = span(first, first + 300);
             map.verify().unwrap();
             let retired = |range| Segment { range, state: State::Retired };
-            let rest = rest.map(|rest| retired(span(first + 300 - rest, first + 300)));
-            assert_eq!(map.segment(first + 150), Some(retired(joined)));
-            assert_eq!(map.segment(first + 299), rest.or(Some(retired(joined))));
-            assert_eq!(map.idle_areas(), 1 + u64::from(rest.is_some()));
-            assert_eq!(map.retired(first + 100), None, "it starts no more");
-            assert_eq!(map.release(first), Ok(joined));
-            rest.into_iter().for_each(|rest| assert_eq!(map.release(rest.range.start()), Ok(rest.range)));
+            assert_eq!(map.segment(first + 299), Some(retired(joined)));
+            assert_eq!((map.idle_areas(), map.retired(first + 100)), (1, None), "it starts no more");
+            let part = span(first + from, first + to);
+            assert!(map.cut_retired(joined, part));
+            map.verify().unwrap();
+            let rests = [(first, part.start()), (part.end(), first + 300)];
+            let rests: Vec<_> = rests.into_iter().filter_map(|(start, end)| PageRange::new(start, end)).collect();
+            assert_eq!(map.idle_areas(), 1 + rests.len() as u64);
+            for range in rests.iter().chain([&part]) {
+                assert_eq!(map.segment(range.end() - 1), Some(retired(*range)));
+                assert_eq!(map.release(range.start()), Ok(*range));
+            }
             map.verify().unwrap();
             assert!(map.is_whole());
         }
     }
 }
 
-/// Where there is no memory for the cut, the joined area keeps all pages.
+/// Where there is no memory for a leaf, nothing is cut; a join needs none.
 #[test]
-fn a_join_needs_no_memory() {
+fn a_cut_without_memory_changes_nothing() {
     let mut memory = vec![0u8; 16 << 10];
     let mut map = AreaMap::in_buffer(span(0, 1 << 30), &mut memory).unwrap();
     let areas = [span(100, 700), span(700, 1300), span(2000, 2060), span(2060, 2120)];
@@ -297,8 +303,12 @@ fn a_join_needs_no_memory() {
     }
     areas.iter().for_each(|area| assert_eq!(map.retire(area.start()), Ok(*area)));
     let free = map.free_pages();
-    assert_eq!(map.join_retired(span(100, 1300), 600, 1000), span(100, 1300), "1100 has no leaf");
-    assert_eq!(map.join_retired(span(2000, 2120), 60, 90), span(2000, 2090), "2090 has one");
+    map.join_area(700);
+    map.join_area(2060);
+    // What the second of the areas had may serve one more leaf, not two.
+    assert!(!map.cut_retired(span(100, 1300), span(500, 900)), "neither 500 nor 900 has a leaf");
+    assert_eq!(map.retired(100), Some(span(100, 1300)));
+    assert!(map.cut_retired(span(2000, 2120), span(2000, 2040)), "2040 has one");
     assert_eq!((map.free_pages(), map.idle_areas()), (free, 3));
     map.verify().unwrap();
 }

@@ -1,6 +1,8 @@
 //! The area map under its lock: the state that all nodes share.
 
 use super::Areas;
+use crate::PageRange;
+use crate::cache::Borders;
 use core::ops::{Deref, DerefMut};
 use lock_api::{MutexGuard, RawMutex};
 use vmalloc_map::AreaMap;
@@ -22,6 +24,16 @@ impl<L: RawMutex> Areas<L> {
     /// Locks the map unless it is held.
     pub(crate) fn try_map(&self) -> Option<HeldMap<'_, L>> {
         self.map.0.try_lock().map(|map| HeldMap::of(map, &self.bitmaps))
+    }
+}
+
+impl<L: RawMutex> Borders for Areas<L> {
+    fn cut(&self, whole: PageRange, part: PageRange) -> bool {
+        self.map().cut_retired(whole, part)
+    }
+
+    fn join(&self, page: u64) {
+        self.map().join_area(page);
     }
 }
 

@@ -42,7 +42,6 @@ impl Growth {
     /// Takes off what was given back.
     pub(crate) fn take(&mut self, pages: u64) {
         self.pages = self.pages.saturating_sub(pages);
-        self.excess = self.excess.saturating_sub(pages);
     }
 }
 

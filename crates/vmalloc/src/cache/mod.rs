@@ -11,7 +11,7 @@
 //!
 //! - [`node`]: what one CPU, or a few, have. Each node has one lock.
 //! - [`stacks`]: areas by size, as Linux's nodes have them since 2024.
-//! - [`large`]: areas without a place in a node that kept their memory, one list for all CPUs.
+//! - [`stock`]: areas without a place in a node that kept their memory, one list for all CPUs.
 //! - [`allowance`]: the policy: how much may wait in all.
 //! - [`budget`]: two numbers that all nodes share in batches: pages that may be cached, and pages
 //!   that are lazy.
@@ -25,18 +25,16 @@
 
 mod allowance;
 mod budget;
-mod large;
 mod node;
 mod stacks;
+mod stock;
 
 pub(crate) use allowance::Allowance;
 pub(crate) use budget::Budget;
 pub(crate) use budget::{Growth, LazyPages, Trigger};
-pub(crate) use large::Large;
-pub(crate) use large::Put;
 pub(crate) use node::{Lazy, Node, clear, has_room};
-use stacks::TWICE;
-pub(crate) use stacks::{Cursor, EvictOrder, Fraction, MAX_PAGES, SMALL, SizeStacks};
+pub(crate) use stacks::{Cursor, Fraction, MAX_PAGES, SMALL, SizeStacks, TWICE};
+pub(crate) use stock::{Borders, Put, Stock, Wanted};
 
 use crate::PageRange;
 use alloc::boxed::Box;
@@ -69,14 +67,14 @@ pub(crate) struct Cache<L> {
     pub(crate) budget: Budget,
     pub(crate) lazy: LazyPages,
     /// Areas that kept their memory and have no place in a node. Locked after a node.
-    pub(crate) large: Padded<Mutex<L, Large>>,
+    pub(crate) stock: Padded<Mutex<L, Stock>>,
     /// Pages that the pools of all nodes may hold after a purge together, and as many of small
     /// areas.
     most_pooled: u64,
 }
 
-/// Areas that make way for one at most.
-const MAKE_WAY: usize = 16;
+/// Areas that a node moves to the stock at a time.
+const MOVED: usize = 16;
 /// Nodes that are looked at in turn for credit that they do not use.
 const LOOKED_AT: usize = 4;
 
@@ -92,7 +90,7 @@ impl<L: RawMutex> Cache<L> {
             nodes: nodes.into_boxed_slice(),
             budget: Budget::new(allowance, count),
             lazy: LazyPages::new(allowance.lazy(0), allowance.absent, count),
-            large: Padded(Mutex::new(Large::new())),
+            stock: Padded(Mutex::new(Stock::new())),
             most_pooled: allowance.pooled(),
         })
     }
@@ -137,24 +135,32 @@ impl<L: RawMutex> Cache<L> {
         kept
     }
 
-    /// Makes cached areas lazy because of growth: large ones of up to `largest` pages, and areas of
-    /// `node` that were not needed lately. While too much is cached, others go as well, the longest
-    /// unused first. Returns their pages, and those with memory.
+    /// Moves cached areas of `node` that it did not need lately to the stock, until they have
+    /// `pages` pages; it looks at `sizes` sizes. What the stock has no place for is lazy
+    /// then. Returns how many pages were moved, and how many of them are lazy.
     #[cold]
-    pub(crate) fn shrink(&self, node: &mut Node, growth: &mut Growth, largest: u64) -> (u64, u64) {
-        let Node { cached, lazy, .. } = node;
-        if lazy.remote.try_reserve(2 * MAKE_WAY).is_err() {
+    pub(crate) fn stock_idle(
+        &self,
+        node: &mut Node,
+        pages: u64,
+        sizes: u64,
+        borders: Option<&impl Borders>,
+    ) -> (u64, u64) {
+        if node.lazy.remote.try_reserve(MOVED).is_err() {
             return (0, 0);
         }
-        let before = lazy.remote.len();
-        let large = self.large.lock().shrink(growth, largest, MAKE_WAY, &mut lazy.remote);
-        let small = match growth.pages.min(growth.excess) {
-            0 => cached.make_way(growth.pages, MAKE_WAY, 1, &mut lazy.remote),
-            excess => cached.make_way(excess, MAKE_WAY, TWICE, &mut lazy.remote),
-        };
-        growth.take(small);
-        self.budget.put(small + large);
-        (lazy.remote[before..].iter().map(PageRange::len).sum(), large + small)
+        let before = node.lazy.remote.len();
+        let Node { cached, lazy, .. } = node;
+        let moved = cached.make_way(pages, MOVED, sizes, &mut lazy.remote);
+        let (remote, mut stock) = (&mut lazy.remote, self.stock.lock());
+        while remote.len() > before && stock.has_room() {
+            let area = remote.pop();
+            area.into_iter().for_each(|area| _ = stock.enter(area, area.len(), borders));
+        }
+        drop(stock);
+        let lazy = remote[before..].iter().map(PageRange::len).sum();
+        self.budget.put(lazy);
+        (moved, lazy)
     }
 
     /// Returns the node other than `own`, which is node `id`, that had something the last time, or
@@ -230,7 +236,7 @@ impl<L: RawMutex> Cache<L> {
     /// knows of what waits there.
     pub(crate) fn forget_all(&self) {
         self.each().for_each(|mut node| self.forget(&mut node));
-        self.large.lock().forget();
+        self.stock.lock().forget();
     }
 
     fn forget(&self, node: &mut Node) {
@@ -263,7 +269,7 @@ impl<L: RawMutex> Cache<L> {
     /// Locks all nodes, for a fork.
     pub(crate) fn lock_all(&self) {
         self.nodes.iter().for_each(|node| core::mem::forget(node.lock()));
-        core::mem::forget(self.large.lock());
+        core::mem::forget(self.stock.lock());
     }
 
     /// Releases all nodes.
@@ -272,7 +278,7 @@ impl<L: RawMutex> Cache<L> {
     /// The calling thread, or the one it was forked from, has called `lock_all`.
     pub(crate) unsafe fn unlock_all(&self) {
         // SAFETY: by the caller's promise it is held.
-        unsafe { self.large.force_unlock() };
+        unsafe { self.stock.force_unlock() };
         // SAFETY: by the caller's promise they are held.
         self.nodes.iter().for_each(|node| unsafe { node.force_unlock() });
     }

@@ -38,8 +38,6 @@ const WORDS: usize = MAX_PAGES.div_ceil(64) as usize;
 /// | the least aligned of 64 | 17 |
 /// | no pool | 13 |
 const LOOKED_AT: usize = 32;
-/// The most areas that are taken together because they lie side by side.
-const MOST_ADJACENT: u64 = 16;
 
 /// Areas by their size.
 #[derive(Default)]
@@ -58,8 +56,7 @@ struct Stack {
     /// while the bit of this size is not set.
     starts: Vec<u64>,
     count: u32,
-    /// The fewest that there were since the last decay, or since growth passed by later: so many
-    /// were not needed.
+    /// The fewest that there were since areas were last evicted: so many were not needed.
     least: u32,
     /// Quarters of areas that past decays have left undone.
     owed: u8,
@@ -67,16 +64,6 @@ struct Stack {
 
 /// The room that a stack begins with, and the least that it grows by.
 const ROOM: usize = 8;
-
-/// The order in which areas are evicted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum EvictOrder {
-    /// Those that have lain longest go first: for areas with memory, of which the others may still
-    /// be in a CPU's cache. The areas that stay are moved.
-    Oldest,
-    /// Those that were freed last go first: where it makes no difference.
-    Newest,
-}
 
 /// The fraction of the areas that is evicted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -220,17 +207,11 @@ impl SizeStacks {
         Some(word * 64 + bits.trailing_zeros() as usize)
     }
 
-    /// Returns false if there are no areas, but perhaps true as well. O(1).
-    pub(crate) fn has_sizes(&self) -> bool {
-        self.next_size(0).is_some()
-    }
-
-    /// Moves areas to `out` until that holds `most`. `cursor` says where to begin, and then where
-    /// to go on. Returns false at the end of all sizes.
+    /// Moves areas to `out`, those that have lain longest first, until that holds `most`. `cursor`
+    /// says where to begin, and then where to go on. Returns false at the end of all sizes.
     pub(crate) fn evict(
         &mut self,
         fraction: Fraction,
-        order: EvictOrder,
         cursor: &mut Cursor,
         most: usize,
         out: &mut Vec<PageRange>,
@@ -243,7 +224,7 @@ impl SizeStacks {
             // Between two batches areas may have been taken from the rest.
             let due = cursor.due.unwrap_or_else(|| stack.due(fraction)).min(stack.count as usize);
             let count = due.min(most.saturating_sub(out.len()));
-            stack.evict(count, order, size as u64 + 1, out);
+            stack.evict(count, size as u64 + 1, out);
             if stack.count == 0 && fraction != Fraction::Idle {
                 stack.starts = Vec::new();
                 self.some[size / 64 % WORDS] &= !(1 << (size % 64));
@@ -273,7 +254,7 @@ impl SizeStacks {
             let (stack, each) = (&mut self.stacks[size], size as u64 + 1);
             let (idle, wanted) = (stack.least, (pages - freed).div_ceil(each));
             let count = wanted.min(idle.into()).min(room as u64) as u32;
-            stack.evict(count as usize, EvictOrder::Oldest, each, out);
+            stack.evict(count as usize, each, out);
             stack.least = idle - count;
             freed += u64::from(count) * each;
             self.hand = size;
@@ -283,22 +264,6 @@ impl SizeStacks {
             }
         }
         freed
-    }
-
-    /// Takes areas of one size, not needed lately, that lie side by side, start at a multiple of
-    /// `align` and have `pages` pages together, or somewhat more. Returns them and their size.
-    /// O(sizes): of each it looks at a few areas, those that have lain longest.
-    pub(crate) fn take_adjacent(&mut self, pages: u64, align: u64) -> Option<(PageRange, u64)> {
-        let mut size = (pages.div_ceil(MOST_ADJACENT) - 1) as usize;
-        loop {
-            size = self.next_size(size).filter(|&size| (size as u64) < pages - 1)?;
-            let each = size as u64 + 1;
-            let count = pages.div_ceil(each);
-            if let Some(start) = self.stacks[size].take_adjacent(count as usize, each, align) {
-                return Some((PageRange::of(start, start + count * each), each));
-            }
-            size += 1;
-        }
     }
 
     /// Returns how many areas of exactly `pages` pages there are.
@@ -364,32 +329,11 @@ impl Stack {
     }
 
     /// Moves `count` areas of `pages` pages to `out`.
-    fn evict(&mut self, count: usize, order: EvictOrder, pages: u64, out: &mut Vec<PageRange>) {
-        let all = self.count as usize;
-        let from = match order {
-            EvictOrder::Oldest => 0,
-            EvictOrder::Newest => all - count,
-        };
-        out.extend(self.starts[from..from + count].iter().map(|&start| PageRange::of(start, start + pages)));
-        self.starts.copy_within(from + count..all, from);
+    fn evict(&mut self, count: usize, pages: u64, out: &mut Vec<PageRange>) {
+        out.extend(self.starts[..count].iter().map(|&start| PageRange::of(start, start + pages)));
+        self.starts.copy_within(count..self.count as usize, 0);
         self.count -= count as u32;
         self.least = self.least.min(self.count);
-    }
-
-    /// Takes `count` areas of `pages` pages, freed one after the other, that lie side by side.
-    /// Returns where they start.
-    fn take_adjacent(&mut self, count: usize, pages: u64, align: u64) -> Option<u64> {
-        let idle = &self.starts[..LOOKED_AT.min(self.least as usize)];
-        let (first, start) = idle.windows(count).enumerate().find_map(|(first, run)| {
-            let is_run = |up: u64, down: u64| run.windows(2).all(|two| two[0] + up == two[1] + down);
-            let start = run[0].min(run[count - 1]);
-            let fits = start % align == 0 && (is_run(pages, 0) || is_run(0, pages));
-            fits.then_some((first, start))
-        })?;
-        self.starts.copy_within(first + count..self.count as usize, first);
-        self.count -= count as u32;
-        self.least -= count as u32;
-        Some(start)
     }
 
     /// Takes the least aligned area that fits. The others are left to requests that need them,

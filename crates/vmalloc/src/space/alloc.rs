@@ -5,8 +5,8 @@ use super::request::{Checked, Content, PageSize};
 use super::{Raw, Request, Space};
 use crate::Fit;
 use crate::PageRange;
-use crate::areas::{Annotation, Blocking, Kind};
-use crate::cache::SizeStacks;
+use crate::areas::{Annotation, Areas, Blocking, Kind};
+use crate::cache::{SizeStacks, Wanted};
 use crate::platform::{Platform, PlatformError, Protection};
 use crate::purge::PurgePlan;
 use crate::{AllocError, RequestError, Unbacked};
@@ -138,22 +138,14 @@ impl<P: Platform> Space<P> {
         wish: Backing,
     ) -> Result<(PageRange, Backing), AllocError> {
         let fit = &checked.fit;
-        let is_poolable = fit.lowest_order().is_some() || self.grows_down(fit);
-        let may_have_memory = self.may_reuse_memory(wish, checked);
-        if is_poolable && SizeStacks::takes(fit.pages()) {
-            let is_base = may_have_memory && checked.size == PageSize::Base;
-            let found = match request.node {
-                Some(node) => self.take_from_node(node, fit, may_have_memory),
-                None => self.take_from_own(fit, is_base),
-            };
-            if let Some(found) = found {
-                return Ok(found);
-            }
-        }
-        let may_be_large = is_poolable && may_have_memory && request.node.is_none();
-        let large = if may_be_large { self.take_large(checked) } else { None };
-        if let Some(area) = large {
-            return Ok((area, Backing::Cached));
+        let may_wait = fit.lowest_order().is_some() || self.grows_down(fit);
+        let found = match request.node {
+            _ if !may_wait => None,
+            Some(node) => self.take_from_node(node, fit, self.may_reuse_memory(wish, checked)),
+            None => self.take_waiting(checked, wish),
+        };
+        if let Some(found) = found {
+            return Ok(found);
         }
         let area = match checked.blocking {
             Blocking::Allowed => self.claim(checked.fit),
@@ -165,19 +157,34 @@ impl<P: Platform> Space<P> {
         Ok((area, Backing::None))
     }
 
-    /// Takes an area that waits in a node of this CPU, or in a pool.
+    /// Takes an area that waits: one with memory, of this CPU's node or of the stock, else one that
+    /// is in a pool; where the space would grow, also memory that nodes did not need.
     #[inline]
-    fn take_from_own(&self, fit: &Fit, is_base: bool) -> Option<(PageRange, Backing)> {
-        let cached = if is_base { self.take_cached(fit) } else { None };
-        match cached {
-            Some(area) => Some((area, Backing::Cached)),
-            None => self.take_pooled(fit, is_base),
+    fn take_waiting(&self, checked: &Checked, wish: Backing) -> Option<(PageRange, Backing)> {
+        let fit = &checked.fit;
+        let (is_small, has_memory) = (SizeStacks::takes(fit.pages()), self.may_reuse_memory(wish, checked));
+        let is_base = has_memory && checked.size == PageSize::Base;
+        let cached = if is_small && is_base { self.take_cached(fit) } else { None };
+        let most = fit.pages() + self.slack_for(fit);
+        let wanted = Wanted { pages: fit.pages(), most, align: fit.alignment() };
+        let stocked = || if has_memory { self.take_stocked(checked, &wanted) } else { None };
+        if let Some(area) = cached.or_else(stocked) {
+            return Some((area, Backing::Cached));
+        }
+        let pooled = if is_small { self.take_pooled(fit, is_base) } else { None };
+        let may_grow = has_memory && self.max_slack_percent != 0 && checked.blocking == Blocking::Allowed;
+        match pooled {
+            None if may_grow => self.grow(fit, &wanted).map(|area| (area, Backing::Cached)),
+            pooled => pooled,
         }
     }
 
     /// Takes an area that waits in the node that the caller chose.
     #[cold]
     fn take_from_node(&self, node: usize, fit: &Fit, may_have_memory: bool) -> Option<(PageRange, Backing)> {
+        if !SizeStacks::takes(fit.pages()) {
+            return None;
+        }
         let mut node = self.cache.nodes[node].lock();
         let cached = if may_have_memory { self.take_cached_of(&mut node, fit) } else { None };
         if let Some(area) = cached {
@@ -187,21 +194,20 @@ impl<P: Platform> Space<P> {
         Some((PageRange::of(start, start + fit.pages()), Backing::None))
     }
 
-    /// Takes an area that kept its memory and waits in no node, of which up to the configured part
-    /// is not needed; else one that is joined because the space grows.
-    fn take_large(&self, checked: &Checked) -> Option<PageRange> {
-        let fit = &checked.fit;
-        let most = fit.pages() + self.slack_for(fit);
-        let mut found = self.cache.large.lock().take(&self.cache.budget, fit.pages(), most, fit.alignment());
-        if found.is_none() && self.max_slack_percent != 0 && checked.blocking == Blocking::Allowed {
-            found = self.grow(fit);
-        }
-        let area = found?;
+    /// Takes memory of the stock.
+    fn take_stocked(&self, checked: &Checked, wanted: &Wanted) -> Option<PageRange> {
+        let area = self.cache.stock.lock().take(&self.cache.budget, wanted, self.borders())?;
         if checked.size == PageSize::Huge {
             // SAFETY: the area was just taken for this caller alone, and is mapped.
             unsafe { self.platform.make_huge(payload(area, checked.guard_pages)) };
         }
         Some(area)
+    }
+
+    /// Returns the means to cut and join areas that wait, where no area has a guard page.
+    #[inline]
+    pub(super) fn borders(&self) -> Option<&Areas<P::RawLock>> {
+        (self.guard_pages == 0).then_some(&self.areas)
     }
 
     /// Returns whether a cached area may serve a request. Only areas with the usual guard are

@@ -118,10 +118,12 @@ impl<P: Platform> Space<P> {
     }
 
     fn is_anything_kept(&self) -> bool {
-        // In this order: growth moves large areas to nodes, and nothing moves back.
+        // In this order, in which areas move on: growth moves cached ones to the stock, and from
+        // there to the lazy ones.
         self.deferred.areas() != 0
-            || self.cache.large.lock().iter().len() != 0
             || self.cache.each().any(|node| !node.is_empty())
+            || self.cache.stock.lock().iter().len() != 0
+            || self.cache.each().any(|node| !node.lazy.is_empty())
     }
 
     /// Claims an area of the map: it is the caller's, but not busy before it is

@@ -340,7 +340,7 @@ impl<P: Platform> Space<P> {
             return Ok(());
         }
         if may_cache && !fits {
-            self.put_large(node, area, memory);
+            self.put_stocked(node, area, memory);
             return Ok(());
         }
         let Lazy { own, remote, .. } = &mut node.lazy;
@@ -357,13 +357,13 @@ impl<P: Platform> Space<P> {
     /// Caches an area for which no node has a place, or makes it lazy. Those that it takes the
     /// place of are lazy then.
     #[inline(never)]
-    fn put_large(&self, mut node: HeldNode<'_, P>, area: PageRange, memory: u64) {
+    fn put_stocked(&self, mut node: HeldNode<'_, P>, area: PageRange, memory: u64) {
         let remote = &mut node.lazy.remote;
         let room = remote.capacity() - remote.len();
         let lazy = remote.len();
         // The last place is for the area itself.
         let Put { is_kept, is_first, mut evicted } =
-            self.cache.large.lock().put(&self.cache.budget, area, memory, room - 1, remote);
+            self.cache.stock.lock().put(&self.cache.budget, area, memory, room - 1, remote, self.borders());
         if !is_kept {
             remote.push(area);
             evicted += memory;

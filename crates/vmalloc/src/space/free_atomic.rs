@@ -105,7 +105,7 @@ impl<P: Platform> Space<P> {
         self.deferred.set_counts(areas, pages);
         let listed = self.purger.lock().iter().count() as u64 + areas;
         let nodes = self.cache.each().map(|node| node.areas()).sum::<u64>()
-            + self.cache.large.lock().iter().len() as u64;
+            + self.cache.stock.lock().iter().len() as u64;
         if self.areas.map().idle_areas() != listed + nodes {
             self.find_retired();
         }

@@ -20,7 +20,7 @@
 use super::Space;
 use crate::PageRange;
 use crate::areas::{Annotation, Kind, Table, Tag};
-use crate::cache::{Large, Lazy, MAX_PAGES, Node, SizeStacks, places};
+use crate::cache::{Lazy, MAX_PAGES, Node, SizeStacks, Stock, places};
 use crate::platform::Platform;
 use crate::purge::{Purger, Refused};
 use alloc::boxed::Box;
@@ -193,8 +193,8 @@ impl<P: Platform> Space<P> {
     }
 
     fn large_places(&self) -> [usize; 3] {
-        let [areas, area, size] = Large::FIELDS;
-        [self.cache.large.data_ptr().addr() + areas, area, size]
+        let [areas, area, size] = Stock::FIELDS;
+        [self.cache.stock.data_ptr().addr() + areas, area, size]
     }
 
     fn purge_places(&self) -> [usize; 5] {

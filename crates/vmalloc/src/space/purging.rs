@@ -2,7 +2,7 @@
 
 use super::Space;
 use crate::PageRange;
-use crate::cache::{Cursor, EvictOrder, Fraction, SizeStacks};
+use crate::cache::{Cursor, Fraction, SizeStacks};
 use crate::platform::{Platform, PlatformError, PlatformFault};
 use crate::purge::{BATCH, Done, DrainStatus, PurgePlan, Purger, Unmapper};
 use crate::sync::{Mutant, is};
@@ -84,7 +84,7 @@ impl<P: Platform> Space<P> {
         // another drain.
         let _in_need = self.need.enter();
         let busy = self.cache.each().filter_map(|mut node| (!self.cache.rest(&mut node)).then_some(()));
-        let is_idle = busy.count() == 0 && self.cache.large.lock().rest();
+        let is_idle = busy.count() == 0 && self.cache.stock.lock().rest();
         let is_empty = is_idle && self.short.are_at_rest() && !done.keeps_memory;
         let is_done = is_empty && !self.counts.is_anything_refused();
         Ok(if is_done { DrainStatus::Done } else { DrainStatus::More })
@@ -95,7 +95,7 @@ impl<P: Platform> Space<P> {
     #[must_use]
     pub fn shrinkable(&self) -> u64 {
         let kept: u64 = self.cache.each().map(|node| node.cached.areas() + node.pooled.areas()).sum();
-        kept + self.cache.large.lock().iter().len() as u64 + self.short.counts().ready
+        kept + self.cache.stock.lock().iter().len() as u64 + self.short.counts().ready
     }
 
     /// Gives back up to `areas` areas that are kept for reuse, those with memory first. Returns how
@@ -197,7 +197,7 @@ impl<P: Platform> Space<P> {
         // Before the lazy sets: other threads may make cached areas lazy, and never the reverse.
         if let Some(fraction) = plan.cached {
             done.evicted += self.take_cached_areas(purger, fraction, plan.most);
-            done.evicted += self.take_large_areas(purger, fraction, plan.most - done.evicted);
+            done.evicted += self.take_stock(purger, fraction, plan.most - done.evicted);
         }
         self.take(purger);
         self.take_deferred(purger);
@@ -273,7 +273,7 @@ impl<P: Platform> Space<P> {
                 batch.clear();
                 let mut node = node.lock();
                 let wanted = batch_of(most - count);
-                more = node.cached.evict(fraction, EvictOrder::Oldest, &mut cursor, wanted, batch);
+                more = node.cached.evict(fraction, &mut cursor, wanted, batch);
                 let pages = batch.iter().map(PageRange::len).sum();
                 node.credit += pages;
                 self.count_taken(batch.len() as u64, pages);
@@ -286,21 +286,25 @@ impl<P: Platform> Space<P> {
         count
     }
 
-    /// Takes a fraction of the large cached areas, `most` at most. Returns how many.
-    fn take_large_areas(&self, purger: &mut Purger, fraction: Fraction, most: u64) -> u64 {
+    /// Takes a fraction of the stock, `most` areas at most. Returns how many.
+    fn take_stock(&self, purger: &mut Purger, fraction: Fraction, most: u64) -> u64 {
         let (mut due, mut count) = (None, 0);
         while count < most && due != Some(0) && purger.has_room() {
             purger.batch.clear();
             let wanted = batch_of(most - count);
-            let evicted = self.cache.large.lock().evict(fraction, due, wanted, &mut purger.batch);
-            self.cache.budget.put(evicted.memory);
+            let mut stock = self.cache.stock.lock();
+            let left = due.unwrap_or_else(|| stock.due(fraction));
+            let memory = stock.evict(left, wanted, &mut purger.batch, self.borders());
+            self.cache.budget.put(memory);
             let areas = purger.batch.len();
             let pages: u64 = purger.batch.iter().map(PageRange::len).sum();
-            self.count_taken(areas as u64, evicted.memory);
-            self.cache.lazy.add_absent(pages - evicted.memory);
-            purger.enter_batch(pages - evicted.memory);
+            self.count_taken(areas as u64, memory);
+            drop(stock);
+            self.cache.lazy.add_absent(pages - memory);
+            purger.enter_batch(pages - memory);
             self.counts.held(areas);
-            (due, count) = (Some(evicted.due), count + areas as u64);
+            count += areas as u64;
+            due = Some(if areas == 0 { 0 } else { left.saturating_sub(pages) });
         }
         count
     }
@@ -320,8 +324,8 @@ impl<P: Platform> Space<P> {
             let (mut cursor, mut more) = (Cursor::default(), true);
             while more && given < most {
                 batch.clear();
-                let (wanted, order) = (batch_of(most - given), EvictOrder::Newest);
-                more = node.lock().pooled.evict(fraction, order, &mut cursor, wanted, batch);
+                let wanted = batch_of(most - given);
+                more = node.lock().pooled.evict(fraction, &mut cursor, wanted, batch);
                 given += self.release(batch);
             }
         }

@@ -98,12 +98,12 @@ impl<P: Platform> Space<P> {
             stats.pooled_pages += node.pooled.pages();
             stats.metadata_bytes += node.bytes() as u64;
         }
-        let large = self.cache.large.lock();
-        (stats.large_areas, stats.large_pages) = (large.iter().len() as u64, large.pages());
+        let stock = self.cache.stock.lock();
+        (stats.large_areas, stats.large_pages) = (stock.iter().len() as u64, stock.pages());
         stats.cached_areas += stats.large_areas;
         stats.cached_pages += stats.large_pages;
-        stats.metadata_bytes += large.bytes() as u64;
-        drop(large);
+        stats.metadata_bytes += stock.bytes() as u64;
+        drop(stock);
         let blocks = self.short.counts();
         stats.lazy_areas += blocks.spent;
         stats.pooled_areas += blocks.ready;

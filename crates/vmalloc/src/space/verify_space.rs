@@ -17,7 +17,7 @@ impl<P: Platform> Space<P> {
     pub fn verify(&self) -> Result<(), Violation> {
         let purger = self.purger.lock();
         let nodes: Vec<_> = self.cache.each().collect();
-        let large = self.cache.large.lock();
+        let stock = self.cache.stock.lock();
         let tables: Vec<_> = self.areas.tables().collect();
         let map = self.areas.map();
         map.verify()?;
@@ -29,11 +29,11 @@ impl<P: Platform> Space<P> {
             waiting.1 += node.cached.pages() + node.pooled.pages();
         }
         let cached: u64 = nodes.iter().map(|node| node.cached.pages() + node.credit).sum();
-        if !self.cache.budget.is_spent(cached + large.memory()) {
+        if !self.cache.budget.is_spent(cached + stock.memory()) {
             let invariant = "SPACE-4: pages of the budget are neither cached, nor credit, nor free";
             return Err(Violation { invariant, page: map.span().start() });
         }
-        waiting = (waiting.0 + large.iter().len() as u64, waiting.1 + large.pages());
+        waiting = (waiting.0 + stock.iter().len() as u64, waiting.1 + stock.pages());
         let lazy = nodes.iter().flat_map(|node| Lazy::iter(&node.lazy)).chain(purger.iter());
         let pages: u64 = lazy.map(|area| area.len()).sum();
         waiting = (waiting.0 + purger.iter().count() as u64, waiting.1 + pages);

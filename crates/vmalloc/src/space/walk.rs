@@ -115,7 +115,7 @@ impl<P: Platform> Iterator for CachedAreas<'_, P> {
             let cache = &self.space.cache;
             let Some(node) = cache.nodes.get(self.node) else {
                 // Behind the last node: areas too large for one.
-                self.few.fill(cache.large.lock().iter().skip(self.seen));
+                self.few.fill(cache.stock.lock().iter().skip(self.seen));
                 self.few.items[0]?;
                 continue;
             };

@@ -11,7 +11,7 @@ fn evict(pools: &mut SizeStacks, fraction: Fraction, most: usize) -> Vec<PageRan
     let (mut all, mut cursor) = (Vec::new(), Cursor::default());
     loop {
         let mut batch = Vec::new();
-        let more = pools.evict(fraction, EvictOrder::Oldest, &mut cursor, most, &mut batch);
+        let more = pools.evict(fraction, &mut cursor, most, &mut batch);
         assert!(batch.len() <= most);
         all.extend(batch);
         if !more {
@@ -136,10 +136,10 @@ fn eviction_ends_when_areas_are_taken_meanwhile() {
         // Idle are those that were there at the decay before.
         let _ = evict(&mut kept, Fraction::Idle, 100);
         let (mut cursor, mut batch) = (Cursor::default(), Vec::new());
-        assert!(kept.evict(fraction, EvictOrder::Oldest, &mut cursor, 2, &mut batch));
+        assert!(kept.evict(fraction, &mut cursor, 2, &mut batch));
         while kept.take(20, 1).is_some() {}
         batch.clear();
-        assert!(!kept.evict(fraction, EvictOrder::Oldest, &mut cursor, 2, &mut batch), "{fraction:?}");
+        assert!(!kept.evict(fraction, &mut cursor, 2, &mut batch), "{fraction:?}");
         assert!(batch.is_empty());
     }
 }
@@ -194,49 +194,4 @@ fn areas_age_while_the_hand_goes_over_all_sizes() {
     let sizes = [(); 6].map(|()| age(&mut kept, &mut out));
     assert_eq!(sizes, [120, 120, 120, 40, 90, 90], "all of the size that nobody needs, then the other");
     assert_eq!(kept.make_way(1000, 2, 1, &mut out), 60, "no more than was asked for");
-}
-
-/// Keeps areas of 10 pages at these places, which growth has passed by once.
-fn idle(places: &[u64]) -> SizeStacks {
-    let mut kept = SizeStacks::default();
-    places.iter().for_each(|&place| assert!(kept.put(area(place, 10))));
-    assert_eq!(kept.make_way(1, 1, 1, &mut Vec::new()), 0, "they have just come");
-    kept
-}
-
-#[test]
-fn areas_side_by_side_are_taken_together() {
-    // Freed in the order of their addresses, or the other way around.
-    for places in [[5, 100, 110, 120, 130], [5, 130, 120, 110, 100]] {
-        let mut kept = idle(&places);
-        assert_eq!(kept.take_adjacent(41, 1), None);
-        let (all, each) = kept.take_adjacent(25, 1).unwrap();
-        assert_eq!((all, each), (area(places[1].min(places[3]), 30), 10));
-        assert_eq!(kept.of_size(9).collect::<Vec<_>>(), [area(5, 10), area(places[4], 10)]);
-        assert_eq!(kept.take_adjacent(20, 1), None);
-        assert_eq!((kept.take(10, 1), kept.take(10, 1), kept.take(10, 1)), (Some(places[4]), Some(5), None));
-    }
-}
-
-#[test]
-fn areas_that_are_needed_apart_or_not_aligned_are_not_taken_together() {
-    assert_eq!(idle(&[100, 110, 130, 140]).take_adjacent(21, 1), None, "there is a gap");
-    assert_eq!(idle(&[100, 110, 100 + 20 * 10]).take_adjacent(11, 8), None, "not aligned");
-    assert_eq!(idle(&[100, 110, 120, 130]).take_adjacent(11, 8).unwrap().0, area(120, 20));
-    assert_eq!(idle(&[100, 110]).take_adjacent(10, 1), None, "one alone is enough");
-    let mut kept = SizeStacks::default();
-    assert_eq!(kept.take_adjacent(1, 1), None, "nothing is smaller");
-    [100, 110].iter().for_each(|&place| assert!(kept.put(area(place, 10))));
-    assert_eq!(kept.take_adjacent(11, 1), None, "they have just come");
-    let mut kept = idle(&[100, 110]);
-    let taken = kept.take(10, 1).unwrap();
-    assert!(kept.put(area(taken, 10)));
-    assert_eq!(kept.take_adjacent(11, 1), None, "one was needed since");
-}
-
-#[test]
-fn few_areas_are_taken_together() {
-    let places: Vec<u64> = (0..40).map(|nth| 100 + nth * 10).collect();
-    assert_eq!(idle(&places).take_adjacent(161, 1), None);
-    assert_eq!(idle(&places).take_adjacent(160, 1).unwrap().0, area(100, 160));
 }

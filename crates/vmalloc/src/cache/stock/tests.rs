@@ -1,0 +1,259 @@
+use super::super::allowance::Allowance;
+use super::*;
+use alloc::vec;
+use core::cell::{Cell, RefCell};
+
+fn area(start: u64, len: u64) -> PageRange {
+    PageRange::of(start, start + len)
+}
+
+/// Notes what is cut and joined, and refuses a cut where memory is short.
+#[derive(Default)]
+struct Noted {
+    cuts: RefCell<Vec<[PageRange; 2]>>,
+    joins: RefCell<Vec<u64>>,
+    is_short: Cell<bool>,
+}
+
+impl Borders for Noted {
+    fn cut(&self, whole: PageRange, part: PageRange) -> bool {
+        assert!(whole.covers(&part) && whole != part, "{part:?} of {whole:?}");
+        self.cuts.borrow_mut().push([whole, part]);
+        !self.is_short.get()
+    }
+
+    fn join(&self, page: u64) {
+        self.joins.borrow_mut().push(page);
+    }
+}
+
+/// A stock, and a budget that nothing else uses.
+struct Play {
+    stock: Stock,
+    budget: Budget,
+    borders: Option<Noted>,
+}
+
+impl Play {
+    /// Areas that stay as they are, as those with guard pages do.
+    fn whole(pages: u64) -> Self {
+        let allowance = Allowance { lazy: 1, absent: 1, least: pages, most: pages, is_dear: true };
+        Self { stock: Stock::new(), budget: Budget::new(allowance, 1), borders: None }
+    }
+
+    /// Areas that are cut and joined.
+    fn joining(pages: u64) -> Self {
+        Self { borders: Some(Noted::default()), ..Self::whole(pages) }
+    }
+
+    fn put(&mut self, area: PageRange) -> (Put, Vec<PageRange>) {
+        let mut evicted = Vec::new();
+        let borders = self.borders.as_ref();
+        let put = self.stock.put(&self.budget, area, area.len(), 32, &mut evicted, borders);
+        (put, evicted)
+    }
+
+    fn take(&mut self, pages: u64, most: u64, align: u64) -> Option<PageRange> {
+        self.stock.take(&self.budget, &Wanted { pages, most, align }, self.borders.as_ref())
+    }
+
+    fn evict(&mut self, pages: u64, most: usize) -> (u64, Vec<PageRange>) {
+        let mut out = Vec::new();
+        let gone = self.stock.evict(pages, most, &mut out, self.borders.as_ref());
+        self.budget.put(gone);
+        (gone, out)
+    }
+
+    fn areas(&self) -> Vec<PageRange> {
+        self.stock.iter().collect()
+    }
+
+    /// Checks that the sums are those of the areas, and that the budget has the rest.
+    fn check(&self, most: u64) {
+        let pages: u64 = self.stock.iter().map(|area| area.len()).sum();
+        assert_eq!((self.stock.pages(), self.stock.memory()), (pages, most - self.budget.free()));
+        let areas = self.areas();
+        let are_apart = |two: &[PageRange]| match self.borders {
+            None => two[0].end() <= two[1].start(),
+            Some(_) => two[0].end() < two[1].start(),
+        };
+        assert!(areas.windows(2).all(are_apart), "{areas:?}");
+    }
+}
+
+const REFUSED: Put = Put { is_kept: false, is_first: false, evicted: 0 };
+const FIRST: Put = Put { is_kept: true, is_first: true, evicted: 0 };
+
+fn kept(evicted: u64) -> Put {
+    Put { is_kept: true, is_first: false, evicted }
+}
+
+#[test]
+fn the_smallest_whole_area_that_fits_is_taken() {
+    let mut play = Play::whole(10_000);
+    for (start, len) in [(0x1000, 400), (0x2000, 300), (0x3001, 310), (0x4000, 310)] {
+        assert!(play.put(area(start, len)).0.is_kept);
+    }
+    assert_eq!(play.take(301, 309, 1), None);
+    assert_eq!(play.take(301, 376, 16), Some(area(0x4000, 310)));
+    assert_eq!(play.take(301, 376, 1), Some(area(0x3001, 310)));
+    assert_eq!(play.take(300, 375, 1), Some(area(0x2000, 300)));
+    assert_eq!(play.areas(), [area(0x1000, 400)]);
+    play.check(10_000);
+}
+
+#[test]
+fn areas_side_by_side_become_one_and_a_part_of_it_is_taken() {
+    let mut play = Play::joining(10_000);
+    for (start, len) in [(100, 10), (120, 7), (137, 8), (127, 10)] {
+        assert!(play.put(area(start, len)).0.is_kept);
+    }
+    assert_eq!(play.areas(), [area(100, 10), area(120, 25)]);
+    assert_eq!(play.take(19, 19, 1), Some(area(120, 19)));
+    assert_eq!(play.areas(), [area(100, 10), area(139, 6)]);
+    assert_eq!(play.take(6, 6, 1), Some(area(100, 6)), "the lowest place");
+    assert_eq!(play.take(6, 6, 1), Some(area(139, 6)));
+    assert_eq!(play.take(5, 5, 1), None);
+    play.check(10_000);
+    let borders = play.borders.unwrap();
+    // 127 joins what is behind it, then what is before.
+    assert_eq!(*borders.joins.borrow(), [137, 127]);
+    let cuts = [[area(120, 25), area(120, 19)], [area(100, 10), area(100, 6)]];
+    assert_eq!(*borders.cuts.borrow(), cuts, "a whole area is not cut");
+}
+
+#[test]
+fn an_aligned_part_leaves_a_rest_on_either_side() {
+    let mut play = Play::joining(10_000);
+    assert!(play.put(area(100, 100)).0.is_kept);
+    assert_eq!(play.take(20, 20, 64), Some(area(128, 20)));
+    assert_eq!(play.areas(), [area(100, 28), area(148, 52)]);
+    assert_eq!(play.take(20, 20, 64), None);
+    play.check(10_000);
+    assert!(play.put(area(128, 20)).0.is_kept);
+    assert_eq!(play.areas(), [area(100, 100)]);
+    play.check(10_000);
+}
+
+#[test]
+fn without_memory_for_a_cut_nothing_is_lost() {
+    let mut play = Play::joining(10_000);
+    assert!(play.put(area(100, 100)).0.is_kept);
+    play.borders.as_ref().unwrap().is_short.set(true);
+    assert_eq!(play.take(20, 25, 1), None);
+    assert_eq!(play.areas(), [area(100, 100)]);
+    play.check(10_000);
+    assert_eq!(play.evict(30, 32), (100, vec![area(100, 100)]), "all of it goes");
+    play.check(10_000);
+}
+
+#[test]
+fn the_first_area_after_a_rest_is_told() {
+    let mut play = Play::whole(1000);
+    assert_eq!(play.put(area(0x1000, 500)).0, FIRST);
+    assert_eq!(play.put(area(0x2000, 500)).0, kept(0));
+    assert!(!play.stock.rest(), "something is kept");
+    assert_eq!([500, 500].map(|len| play.take(len, len, 1).is_some()), [true; 2]);
+    assert!(play.stock.rest());
+    assert_eq!(play.put(area(0x1000, 500)).0, FIRST);
+}
+
+#[test]
+fn memory_that_has_lain_longest_makes_room() {
+    let mut play = Play::whole(1000);
+    assert_eq!(play.put(area(0x1000, 500)), (FIRST, vec![]));
+    assert_eq!(play.put(area(0x2000, 400)), (kept(0), vec![]));
+    assert_eq!(play.put(area(0x3000, 300)), (kept(500), vec![area(0x1000, 500)]));
+    assert_eq!(play.put(area(0x4000, 1001)), (REFUSED, vec![]));
+    let (put, evicted) = play.put(area(0x4000, 1000));
+    assert_eq!((put, evicted.len()), (kept(700), 2));
+    play.check(1000);
+    let mut play = Play::joining(1000);
+    assert_eq!(play.put(area(0x1000, 500)), (FIRST, vec![]));
+    assert_eq!(play.put(area(0x2000, 400)), (kept(0), vec![]));
+    assert_eq!(play.put(area(0x3000, 300)), (kept(200), vec![area(0x1000, 200)]), "no more than is due");
+    play.check(1000);
+}
+
+/// Small areas have most of the budget: what the stock has is not enough, so it stays.
+#[test]
+fn areas_that_would_make_too_little_room_stay() {
+    let mut play = Play::whole(1000);
+    assert_eq!(play.budget.take(600, 600), Some(600));
+    assert_eq!(play.put(area(0x1000, 300)), (FIRST, vec![]));
+    assert_eq!(play.put(area(0x2000, 500)), (REFUSED, vec![]));
+    let mut evicted = Vec::new();
+    let none = None::<&Noted>;
+    assert_eq!(play.stock.put(&play.budget, area(0x3000, 350), 350, 0, &mut evicted, none), REFUSED);
+    assert_eq!((play.stock.pages(), play.budget.free(), evicted), (300, 100, vec![]));
+}
+
+/// Parts of an area that has little memory share it, and together have all of it.
+#[test]
+fn an_area_counts_by_its_memory() {
+    let mut play = Play::joining(1000);
+    let mut evicted = Vec::new();
+    for nth in 0..10 {
+        let huge = area(nth << 21, 1 << 20);
+        let borders = play.borders.as_ref();
+        assert!(play.stock.put(&play.budget, huge, 100, 32, &mut evicted, borders).is_kept);
+    }
+    assert_eq!((evicted.len(), play.budget.free()), (0, 0));
+    assert_eq!(play.take(1 << 19, 1 << 20, 1), Some(area(0, 1 << 19)));
+    assert_eq!(play.budget.free(), 50);
+    assert_eq!(play.take(1 << 19, 1 << 20, 1), Some(area(1 << 19, 1 << 19)));
+    assert_eq!((play.budget.free(), play.stock.memory()), (100, 900));
+    let none = area(1 << 30, 4096);
+    assert!(play.stock.put(&play.budget, none, 0, 32, &mut evicted, play.borders.as_ref()).is_kept);
+    let gone = play.evict(u64::MAX, 32);
+    assert_eq!((gone.0, gone.1.len(), play.budget.free()), (900, 10, 1000), "also what has no memory");
+    assert!(play.stock.rest());
+}
+
+#[test]
+fn a_joined_area_has_lain_as_long_as_its_larger_part() {
+    let mut play = Play::joining(10_000);
+    for (start, len) in [(1000, 300), (2000, 200), (2200, 50), (1300, 10)] {
+        assert!(play.put(area(start, len)).0.is_kept);
+    }
+    assert_eq!(play.evict(310, 32), (310, vec![area(1000, 310)]));
+    assert!(play.put(area(3000, 100)).0.is_kept);
+    assert!(play.put(area(1900, 100)).0.is_kept, "joins what is older and larger");
+    assert_eq!(play.evict(350, 32), (350, vec![area(1900, 350)]));
+    assert_eq!(play.areas(), [area(3000, 100)]);
+}
+
+#[test]
+fn no_more_areas_are_evicted_than_asked_for() {
+    let mut play = Play::whole(10_000);
+    let areas = [area(0x1000, 400), area(0x2000, 300), area(0x3000, 900), area(0x4000, 300)];
+    areas.iter().for_each(|area| _ = play.put(*area));
+    assert_eq!(play.evict(0, 32), (0, vec![]));
+    assert_eq!(play.evict(1000, 1), (400, vec![areas[0]]));
+    assert_eq!(play.evict(301, 32), (1200, vec![areas[1], areas[2]]));
+    assert_eq!(play.evict(1, 0), (0, vec![]));
+    play.check(10_000);
+}
+
+#[test]
+fn decay_reaches_zero_and_spares_what_was_needed() {
+    for mut play in [Play::whole(100_000), Play::joining(100_000)] {
+        let fill = |play: &mut Play| (0..8).for_each(|nth| _ = play.put(area(nth << 12, 300)));
+        fill(&mut play);
+        assert_eq!(play.stock.due(Fraction::Idle), 0, "all are new");
+        assert_eq!(play.take(300, 300, 1), Some(area(0, 300)));
+        assert!(play.put(area(0, 300)).0.is_kept);
+        assert_eq!(play.stock.due(Fraction::Idle), 2100, "one was needed");
+        assert_eq!(play.evict(2100, 32).0, 2100);
+        assert_eq!(play.areas(), [area(0, 300)], "the one freed last");
+        fill(&mut play);
+        let mut decays = 0;
+        while play.stock.pages() > 0 {
+            let due = play.stock.due(Fraction::Quarter);
+            let _ = play.evict(due, 32);
+            decays += 1;
+        }
+        assert!((5..40).contains(&decays), "{decays}");
+        assert!(play.stock.rest() && play.stock.memory() == 0);
+    }
+}
