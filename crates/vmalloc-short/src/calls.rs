@@ -9,7 +9,7 @@ use alloc::sync::Arc;
 use core::fmt;
 use vmalloc::{
     AllocError, Frame, FrameSupply, FreeError, Kind, MapFrames, Origin, PageRange, Platform, PlatformError,
-    Protection, Request, SpaceRef, Tag, Tenant, Unbacked,
+    Protection, Request, SpaceRef, Tag, Tenant, TenantCounts, Unbacked,
 };
 
 /// The tag of blocks, and of areas for more pages than blocks serve.
@@ -72,6 +72,12 @@ impl<S: SpaceRef> ShortMaps<S> {
             Some(blocks) => Ok(Self { space, blocks }),
             None => Self::new(space, Options::new()),
         }
+    }
+
+    /// Returns the counts: the areas are blocks.
+    #[must_use]
+    pub fn counts(&self) -> TenantCounts {
+        self.blocks.counts()
     }
 
     /// Returns the reference to the space.
@@ -312,7 +318,7 @@ impl<S: SpaceRef> ShortMaps<S> {
             Recycling::Done => true,
             Recycling::Flush(worth) => {
                 let flushed = self.space.flush_if_idle();
-                let most = self.blocks.counts().spare_areas.saturating_sub(worth);
+                let most = self.counts().spare_areas.saturating_sub(worth);
                 // SAFETY: these are areas of blocks, which are none any more, and were all clean.
                 self.blocks.release_ready(most, |area| unsafe { self.space.release_for_tenant(area) });
                 flushed
@@ -396,6 +402,6 @@ impl<S: SpaceRef> ShortMaps<S> {
 
 impl<S: SpaceRef> fmt::Debug for ShortMaps<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ShortMaps").field("blocks", &self.blocks.counts()).finish_non_exhaustive()
+        f.debug_struct("ShortMaps").field("blocks", &self.counts()).finish_non_exhaustive()
     }
 }

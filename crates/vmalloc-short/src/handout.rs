@@ -39,12 +39,7 @@ impl<L: RawMutex> Blocks<L> {
     }
 
     /// Takes slots of this CPU's window for an order of requests, or opens the next window.
-    pub(crate) fn take_opened<P: Platform>(
-        &self,
-        platform: &P,
-        tally: &mut Tally<'_>,
-        pages: u64,
-    ) -> Opened {
+    pub(crate) fn take_opened<P: Platform>(&self, platform: &P, tally: &mut Tally<'_>, pages: u64) -> Opened {
         let order = order_of(pages);
         let queue = self.queue(platform);
         let state = queue.state.lock();

@@ -5,7 +5,9 @@ use super::is_served;
 use core::fmt;
 use core::sync::atomic::AtomicU8;
 use stable_deref_trait::{CloneStableDeref, StableDeref};
-use vmalloc::{AllocError, DirectMemory, Frames, MapFrames, Mapping, Origin, Platform, Share, Space, SpaceRef};
+use vmalloc::{
+    AllocError, DirectMemory, Frames, MapFrames, Mapping, Origin, Platform, Share, Space, SpaceRef,
+};
 
 /// A reference that always leads to the same short mappings: `&ShortMaps<S>`, `Arc<ShortMaps<S>>`
 /// and others that are [`StableDeref`].

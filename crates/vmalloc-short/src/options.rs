@@ -1,8 +1,8 @@
 //! Settings.
 
+use super::MOST_PAGES;
 use super::error::ShortError;
 use super::slots::MAX_SLOTS;
-use super::MOST_PAGES;
 
 /// Settings of short mappings. Each field has a builder of the same name.
 #[derive(Clone, Copy, Debug, Default)]

@@ -70,8 +70,13 @@ impl PurgePlan {
         ..Self::MAKE_ROOM
     };
     /// Until no freed memory is left, and no stale translation of it.
-    pub(crate) const UNMAP: Self =
-        Self { cached: Some(Fraction::All), pooled: None, insists: true, sweep: Sweep::Everything, ..Self::MAKE_ROOM };
+    pub(crate) const UNMAP: Self = Self {
+        cached: Some(Fraction::All),
+        pooled: None,
+        insists: true,
+        sweep: Sweep::Everything,
+        ..Self::MAKE_ROOM
+    };
     /// Everything, to the map.
     pub(crate) const ALL: Self = Self::at_most(u64::MAX);
 

@@ -181,12 +181,7 @@ pub(super) struct Sifted {
 impl Parts {
     /// Enters a part of the area at page `area`, of which `lazy_pages` are counted as lazy, with
     /// its ranges in address order. Returns false, and enters nothing, when memory is short.
-    pub fn add(
-        &mut self,
-        area: u64,
-        lazy_pages: u64,
-        ranges: impl IntoIterator<Item = PageRange>,
-    ) -> bool {
+    pub fn add(&mut self, area: u64, lazy_pages: u64, ranges: impl IntoIterator<Item = PageRange>) -> bool {
         let before = self.ranges.len();
         let fits = self.parts.try_reserve(1).is_ok()
             && ranges.into_iter().all(|range| self.add_range(before, range));
@@ -224,11 +219,7 @@ impl Parts {
     }
 
     /// Calls `act` for each part, with its tenant and its ranges, and forgets all.
-    pub(crate) fn take(
-        &mut self,
-        tenants: &Tenants,
-        mut act: impl FnMut(&dyn Tenant, &Part, &[PageRange]),
-    ) {
+    pub(crate) fn take(&mut self, tenants: &Tenants, mut act: impl FnMut(&dyn Tenant, &Part, &[PageRange])) {
         let mut ranges = &self.ranges[..];
         for part in &self.parts {
             let own;

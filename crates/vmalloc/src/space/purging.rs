@@ -193,7 +193,8 @@ impl<P: Platform> Space<P> {
         // First the shares in frame sets, then the areas: their lists had them before.
         let waiting = self.frame_sets.lock().waiting();
         // Where nothing decays, frames of returned parts would wait for ever.
-        let plan = if waiting[1] > MOST_RETURNED { PurgePlan { sweep: Sweep::Everything, ..plan } } else { plan };
+        let plan =
+            if waiting[1] > MOST_RETURNED { PurgePlan { sweep: Sweep::Everything, ..plan } } else { plan };
         self.deferred.see();
         // Before the lazy sets: other threads may make cached areas lazy, and never the reverse.
         if let Some(fraction) = plan.cached {
@@ -230,9 +231,8 @@ impl<P: Platform> Space<P> {
     /// frames back that nothing shows any more.
     fn settle_frames(&self, [released, returned]: [usize; 2], purger: &Purger, plan: PurgePlan) {
         // A part that stays mapped may show frames of any that was returned.
-        let is_swept = plan.sweep == Sweep::Everything
-            && purger.refused.parts.is_empty()
-            && !purger.parts.is_short();
+        let is_swept =
+            plan.sweep == Sweep::Everything && purger.refused.parts.is_empty() && !purger.parts.is_short();
         for nth in 0..released + if is_swept { returned } else { 0 } {
             let mut sets = self.frame_sets.lock();
             let set = match nth < released {

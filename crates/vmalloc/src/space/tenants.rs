@@ -4,11 +4,11 @@ use super::Space;
 use super::alloc::Backing;
 use super::mapping::annotation;
 use crate::PageRange;
-use crate::{AllocError, Fit};
 use crate::areas::{Kind, Tag};
 use crate::cache::Fraction;
 use crate::platform::Platform;
 use crate::purge::{Tally, Tenant};
+use crate::{AllocError, Fit};
 use alloc::sync::Arc;
 
 impl<P: Platform> Space<P> {
