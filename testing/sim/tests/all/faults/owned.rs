@@ -63,7 +63,12 @@ fn group(space: &Space<Sim>) -> Result<(), PercpuError> {
 fn owned_types_lose_nothing_whatever_fails() {
     for (config, settings) in configs() {
         let scene = Scene::empty(settings);
-        let begin = move || (scene.build().0, ());
+        let begin = move || {
+            let space = scene.build().0;
+            // Its records would be made by the operation.
+            let _ = short(&space);
+            (space, ())
+        };
         table(
             config,
             [
