@@ -13,7 +13,7 @@ use vmalloc::{
 };
 
 /// The tag of blocks, and of areas for more pages than blocks serve.
-const TAG: &str = "vm_map_ram";
+pub const TAG: &str = "vm_map_ram";
 
 /// The lock that a space has.
 type Lock<S> = <<S as SpaceRef>::Platform as Platform>::RawLock;

@@ -96,7 +96,7 @@ mod tests;
 mod windows;
 
 pub use blocks::MOST_PAGES;
-pub use calls::ShortMaps;
+pub use calls::{ShortMaps, TAG};
 pub use error::ShortError;
 pub use mapping::{ShortMapping, ShortMapsRef};
 pub use options::Options;

@@ -35,7 +35,7 @@ pub(crate) fn short<P: Platform>(space: &Space<P>) -> ShortMaps<&Space<P>> {
 
 /// Returns whether an area is a block, or was made because blocks do not serve so many pages.
 pub(crate) fn is_short(area: &AreaInfo) -> bool {
-    area.kind == Kind::Tenant || area.tag.as_deref() == Some("vm_map_ram")
+    area.kind == Kind::Tenant || area.tag.as_deref() == Some(vmalloc_short::TAG)
 }
 
 /// A program in play.
