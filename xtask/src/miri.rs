@@ -61,6 +61,11 @@ const UNITS: [Part; 3] = [
         flags: "-Zmiri-permissive-provenance",
     },
     Part {
+        what: "unit tests of short mappings",
+        words: &["-p", "vmalloc-short", "--lib"],
+        flags: "-Zmiri-permissive-provenance",
+    },
+    Part {
         what: "unit tests of the Linux platform",
         words: &["-p", "vmalloc-linux", "--lib"],
         flags: "-Zmiri-permissive-provenance",

@@ -6,8 +6,8 @@ use vmalloc::sync::{Mutant, is};
 use vmalloc::{PageRange, Part, Parts, Sweep, Tally};
 
 impl<L: RawMutex> Blocks<L> {
-    /// Enters all of the blocks that is to be flushed. With `Sweep::Everything` no window stays open,
-    /// and every slot that may be mapped and is not live goes.
+    /// Enters all of the blocks that is to be flushed. With `Sweep::Everything` no window stays
+    /// open, and every slot that may be mapped and is not live goes.
     pub(crate) fn collect_blocks(&self, sweep: Sweep, parts: &mut Parts, tally: &mut Tally<'_>) {
         if self.lists.lock().all.is_empty() {
             return;

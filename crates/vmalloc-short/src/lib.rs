@@ -23,8 +23,8 @@
 //! - [`windows`]: a CPU's queue, from which it takes slots. [`kept`]: runs that it keeps mapped.
 //! - [`lists`]: blocks that can be opened, for all CPUs.
 //! - [`handout`]: what every mapping does. [`lifecycle`]: from one window to the next.
-//! - [`tenant`]: what the space asks for. [`collect`]: blocks in a purge. [`repair`]: blocks after a
-//!   fork. [`check`]: the invariants.
+//! - [`tenant`]: the answers to the space. [`collect`]: blocks in a purge. [`repair`]: blocks after
+//!   a fork. [`check`]: the invariants.
 //! - [`linear`]: frames that are mapped already.
 //!
 //! # Terms

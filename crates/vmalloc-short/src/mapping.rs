@@ -43,7 +43,7 @@ pub struct ShortMapping<M: ShortMapsRef> {
     shown: Shown<M::Space>,
 }
 
-/// What shows the frames.
+/// The pages or the area that shows the frames.
 enum Shown<S: SpaceRef<Platform: MapFrames>> {
     /// So many slots of a block, or pages of the linear map, from an address on. The share is
     /// `None` once it is ended.

@@ -4,9 +4,9 @@
 //! A set has a share for its handle, and one for each area that shows it. When an area is freed,
 //! its share is *released*. A purge counts the released shares before it takes the freed areas. It
 //! ends so many when these are flushed, but for those of areas that the platform refuses, and for
-//! those of parts of tenants where it [leaves](super::Sweep::Due) returned parts mapped. The frames
-//! go back with the last share. An area is on a list before its share is released, so the flush covers
-//! it.
+//! those of parts of tenants where it [leaves](super::Sweep::Due) returned parts mapped. The
+//! frames go back with the last share. An area is on a list before its share is released, so the
+//! flush covers it.
 
 use crate::platform::Frame;
 use alloc::boxed::Box;

@@ -1,5 +1,5 @@
-//! Unmapping what a purge has taken; and areas, parts of tenants and pages that the platform refuses
-//! to unmap or to flush.
+//! Unmapping what a purge has taken; and areas, parts of tenants and pages that the platform
+//! refuses to unmap or to flush.
 //!
 //! One page can make the platform refuse a whole set: on Linux one that is locked in memory. It
 //! must not keep the other areas of the set back, nor those of later sets.
@@ -24,8 +24,8 @@
 //! - **REFUSED-3** A *pending* range is a part of an area in use that was refused, or of an area
 //!   that was cut off from one. An area that meets a pending range is not given back before that
 //!   range was unmapped; else the range would be unmapped when another owner has it.
-//! - **REFUSED-4** A part of a tenant that is refused stays in its purge: to its tenant it is one that
-//!   was collected, and what lives beside it in its area stays.
+//! - **REFUSED-4** A part of a tenant that is refused stays in its purge: to its tenant it is one
+//!   that was collected, and what lives beside it in its area stays.
 //!
 //! # Cost
 //! To find k refused areas among n takes about 2 k log n calls. To try k refused ones again takes

@@ -52,7 +52,7 @@ pub trait Tenant: Any + Send + Sync {
     fn put_off(&self, part: &Part);
 
     /// Gives up to `most` [spare](TenantCounts::spare_areas) areas to `release`, each after the
-    /// tenant has forgotten it.
+    /// tenant has forgotten it; but none that has to be flushed before.
     fn spare(&self, most: u64, release: &mut dyn FnMut(PageRange));
 
     /// Returns the counts.
@@ -92,10 +92,10 @@ pub trait Tenant: Any + Send + Sync {
 /// How much a purge takes of a tenant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sweep {
-    /// What has to be flushed before it can be used again.
+    /// Parts that have to be flushed before they can be used again.
     Due,
-    /// All that is not handed out and may still be mapped: afterwards no CPU reaches anything that
-    /// was returned before.
+    /// All parts that are not handed out and may still be mapped: afterwards no CPU reaches
+    /// anything that was returned before.
     Everything,
 }
 
@@ -108,9 +108,10 @@ pub struct TenantCounts {
     pub made: u64,
     /// Areas given back to the map so far.
     pub freed: u64,
-    /// Areas that are lazy as a whole: nothing of them is handed out, and a purge has to flush them.
+    /// Areas that are lazy as a whole: nothing of them is handed out, and a purge has to flush
+    /// them.
     pub lazy_areas: u64,
-    /// Areas of which nothing is handed out, and nothing has to be flushed.
+    /// Areas that are not lazy, and of which nothing is handed out.
     pub spare_areas: u64,
     /// Pages of these.
     pub spare_pages: u64,

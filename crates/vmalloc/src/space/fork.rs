@@ -65,8 +65,8 @@ impl<P: Platform> Space<P> {
         }
     }
 
-    /// Ends what threads of the parent were doing with areas of tenants. An area that was being made
-    /// or given back is given back.
+    /// Ends what threads of the parent were doing with areas of tenants. An area that was being
+    /// made or given back is given back.
     fn repair_tenants(&self) {
         let mut purger = self.purger.lock();
         let super::Purger { parts, refused, .. } = &mut *purger;

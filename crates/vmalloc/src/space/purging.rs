@@ -32,9 +32,10 @@ impl<P: Platform> Space<P> {
     /// The platform's, if it refuses some areas. All others are given back all the same. The
     /// refused ones stay lazy, are counted in
     /// [`Stats::refused_areas`](super::Stats::refused_areas), and every later purge tries them
-    /// again. So it is for parts of areas in use, and for parts of [tenants](crate::Tenant): this is
-    /// an error as long as `refused_areas`, `refused_parts` or `pending_ranges` is not 0. It is one
-    /// as well where there is no memory to note the parts that are to be unmapped.
+    /// again. So it is for parts of areas in use, and for parts of areas of
+    /// [tenants](crate::Tenant): this is an error as long as `refused_areas`, `refused_parts` or
+    /// `pending_ranges` is not 0. It is one as well where there is no memory to note the parts that
+    /// are to be unmapped.
     pub fn purge(&self) -> Result<(), PlatformError> {
         self.purge_with(PurgePlan::ALL)?.complete()
     }

@@ -9,8 +9,8 @@ use vmalloc_map::{State, Violation};
 
 impl<P: Platform> Space<P> {
     /// Checks every invariant, and that the counts agree with the map: SPACE-1 (areas that wait
-    /// somewhere), SPACE-2 (annotations), SPACE-3 (areas of tenants), SPACE-4 (the budget of cached pages).
-    /// O(n), with all locks held: for tests, while no thread is between two of them.
+    /// somewhere), SPACE-2 (annotations), SPACE-3 (areas of tenants), SPACE-4 (the budget of cached
+    /// pages). O(n), with all locks held: for tests, while no thread is between two of them.
     ///
     /// # Errors
     /// The first [`Violation`] found.

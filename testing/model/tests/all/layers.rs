@@ -1,6 +1,6 @@
 //! Dependencies point one way: the map on nothing of ours, the core on the map, sub-spaces, short
-//! mappings and slots on the core, platforms on the core and sub-spaces, what stands on a platform on these,
-//! test tools on everything and nothing on them.
+//! mappings and slots on the core, platforms on the core and sub-spaces, what stands on a platform
+//! on these, test tools on everything and nothing on them.
 
 use std::collections::BTreeMap;
 use std::fs;
