@@ -7,9 +7,10 @@ use super::slots::SlotState;
 use super::{Block, Blocks, MOST_PAGES, Options, is_served};
 use alloc::sync::Arc;
 use core::fmt;
+use vmalloc::tenant::{Tenant, TenantCounts};
 use vmalloc::{
     AllocError, Frame, FrameSupply, FreeError, Kind, MapFrames, Origin, PageRange, Platform, PlatformError,
-    Protection, Request, SpaceRef, Tag, Tenant, TenantCounts, Unbacked,
+    Protection, Request, SpaceRef, Tag, Unbacked,
 };
 
 /// The tag of blocks, and of areas for more pages than blocks serve.

@@ -2,8 +2,9 @@
 
 use super::{AtomicWindow, Block, BlockState, Blocks, List, Padded, QueueState, Run};
 use lock_api::RawMutex;
+use vmalloc::PageRange;
 use vmalloc::sync::{Mutant, is};
-use vmalloc::{PageRange, Part, Parts, Sweep, Tally};
+use vmalloc::tenant::{Part, Parts, Sweep, Tally};
 
 impl<L: RawMutex> Blocks<L> {
     /// Enters all of the blocks that is to be flushed. With `Sweep::Everything` no window stays

@@ -6,7 +6,8 @@ use super::{
 };
 use lock_api::RawMutex;
 use vmalloc::sync::{Mutant, is};
-use vmalloc::{FreeError, PageRange, Platform, Tally};
+use vmalloc::tenant::Tally;
+use vmalloc::{FreeError, PageRange, Platform};
 
 /// The answer of [`Blocks::take_opened`].
 pub(crate) enum Opened {

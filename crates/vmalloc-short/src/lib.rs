@@ -16,7 +16,7 @@
 //!
 //! [`ShortMaps`] are the short mappings of one space, [`ShortMapping`] owns one. A purge of the
 //! space flushes returned slots together with everything else that waits: the blocks are a
-//! [tenant](vmalloc::Tenant) of the space.
+//! [tenant](vmalloc::tenant) of the space.
 //!
 //! - [`calls`]: the calls. [`mapping`]: the owner of a mapping. [`options`], [`error`].
 //! - [`blocks`]: all blocks of a space. [`slots`]: a block's record, a byte for each slot.

@@ -3,8 +3,8 @@
 use super::{Block, BlockState, Blocks, Lists, MOST_PAGES, Window};
 use core::ops::Range;
 use lock_api::{MutexGuard, RawMutex};
-use vmalloc::Tally;
 use vmalloc::sync::size;
+use vmalloc::tenant::Tally;
 
 /// As many dirty blocks are always worth a flush.
 const FEW: u64 = size(16, 2);

@@ -2,7 +2,7 @@
 
 use super::{Block, BlockState, Blocks, List, Run, SlotState};
 use lock_api::RawMutex;
-use vmalloc::{Part, Tally};
+use vmalloc::tenant::{Part, Tally};
 
 impl<L: RawMutex> Blocks<L> {
     /// Makes a block, of which nothing is known to be unmapped, ready for the next purge.

@@ -4,8 +4,9 @@ use super::Blocks;
 use alloc::sync::Arc;
 use core::any::Any;
 use lock_api::RawMutex;
+use vmalloc::PageRange;
 use vmalloc::area_map::Violation;
-use vmalloc::{PageRange, Part, Parts, Sweep, Tally, Tenant, TenantCounts};
+use vmalloc::tenant::{Part, Parts, Sweep, Tally, Tenant, TenantCounts};
 
 impl<L: RawMutex + Send + Sync + 'static> Tenant for Blocks<L> {
     fn collect(&self, sweep: Sweep, parts: &mut Parts, tally: &mut Tally<'_>) {

@@ -78,7 +78,7 @@ pub use platform::{
     DirectMemory, Discard, DrainReason, Evict, Frame, FrameRun, FrameSupply, Geometry, MapFrames, Origin,
     Platform, PlatformError, PlatformFault, Protect, Protection, ReadNofault, Relocate, Translate,
 };
-pub use purge::{DrainStatus, Part, Parts, Sweep, Tally, Tenant, TenantCounts};
+pub use purge::{DrainStatus, tenant};
 pub use space::{Config, NodeStats, Notifier, NotifierError, Raw, Request, Space, Stats};
 #[doc(inline)]
 pub use vmalloc_map::{

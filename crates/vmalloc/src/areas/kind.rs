@@ -24,7 +24,7 @@ pub enum Kind {
     Sparse,
     /// One of a group of [congruent areas](crate::Raw::alloc_congruent).
     Percpu,
-    /// An area of which a [tenant](crate::Tenant) hands out parts. Its tag says what they are.
+    /// An area of which a [tenant](crate::tenant) hands out parts. Its tag says what they are.
     Tenant,
 }
 

@@ -132,7 +132,7 @@ impl<S: SpaceRef> Share<S> {
         Self { space, share: Some(share) }
     }
 
-    /// Ends the share once everything is flushed that [tenants](crate::Tenant) of the space got back
+    /// Ends the share once everything is flushed that [tenants](crate::tenant) of the space got back
     /// before.
     pub fn end_after_sweep(mut self) {
         if let Some(share) = self.share.take() {

@@ -39,15 +39,14 @@ mod frame_sets;
 mod plan;
 mod ranges;
 mod refused;
-mod tenant;
+pub mod tenant;
 
 pub(crate) use deferred::Deferred;
 pub(crate) use frame_sets::{FrameSets, FrameShare};
 pub use plan::DrainStatus;
 pub(crate) use plan::{Done, PurgePlan};
 pub(crate) use refused::{Refused, Unmapper, meets};
-pub(crate) use tenant::Tenants;
-pub use tenant::{Part, Parts, Sweep, Tally, Tenant, TenantCounts};
+pub(crate) use tenant::{Parts, Sweep, Tenants};
 
 use crate::PageRange;
 use crate::cache::{Lazy, clear};

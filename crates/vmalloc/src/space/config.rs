@@ -44,7 +44,7 @@ pub struct Config {
     pub least_cache_bytes: Option<usize>,
     /// Unmap and flush each area before its free returns, so that a stale access traps at once: the
     /// dearest way, for finding mistakes and for hardening. [`cache_bytes`](Self::cache_bytes) is 0
-    /// then. [`Raw::free_atomic`](crate::Raw::free_atomic) and [tenants](crate::Tenant) stay lazy. So does an
+    /// then. [`Raw::free_atomic`](crate::Raw::free_atomic) and [tenants](crate::tenant) stay lazy. So does an
     /// area that the platform fails to unmap at once ([`Stats::late_frees`](crate::Stats)).
     /// [`Space::new`](crate::Space::new) refuses it where the platform
     /// [can't do that](crate::Geometry::unmaps_now). Default: no.

@@ -18,7 +18,7 @@
 //!    lock that is held over calls of the platform.
 //! 2. A [node](crate::cache): what its CPUs free and take. Two are held together only for
 //!    [`verify_space`](Space::verify) and forks, in order. Then the list of large cached areas.
-//! 3. The locks of a [tenant](crate::Tenant).
+//! 3. The locks of a [tenant](crate::tenant).
 //! 4. A table of [annotations](crate::areas).
 //! 5. The notifiers; the [frame sets](crate::purge).
 //! 6. The [area map](crate::areas).

@@ -33,7 +33,7 @@ impl<P: Platform> Space<P> {
     /// refused ones stay lazy, are counted in
     /// [`Stats::refused_areas`](super::Stats::refused_areas), and every later purge tries them
     /// again. So it is for parts of areas in use, and for parts of areas of
-    /// [tenants](crate::Tenant): this is an error as long as `refused_areas`, `refused_parts` or
+    /// [tenants](crate::tenant): this is an error as long as `refused_areas`, `refused_parts` or
     /// `pending_ranges` is not 0. It is one as well where there is no memory to note the parts that
     /// are to be unmapped.
     pub fn purge(&self) -> Result<(), PlatformError> {
@@ -44,9 +44,9 @@ impl<P: Platform> Space<P> {
     /// no CPU holds a translation for anything freed before the call. Its addresses may wait in
     /// pools. Cost as [`purge`](Self::purge).
     ///
-    /// One exception: where mapping [replaces](crate::Geometry::remaps_atomically) what was there,
-    /// a part of a tenant that another thread was handed, and has not mapped yet, shows what was there
-    /// until it maps it. Nothing uses it before that.
+    /// One exception: where mapping [replaces](crate::Geometry::remaps_atomically) what was there, a
+    /// part of a tenant that another thread was handed, and has not mapped yet, shows what was
+    /// there until it maps it. Nothing uses it before that.
     ///
     /// # Errors
     /// The platform's, as for [`purge`](Self::purge): some CPU may hold a translation for an area
@@ -158,7 +158,7 @@ impl<P: Platform> Space<P> {
         if self.max_slack_percent == 0 { PurgePlan::MAKE_ROOM } else { PurgePlan::KEEP_MEMORY }
     }
 
-    /// Unmaps and flushes what is lazy and what [tenants](crate::Tenant) have to have flushed, unless
+    /// Unmaps and flushes what is lazy and what [tenants](crate::tenant) have to have flushed, unless
     /// another thread is at it. Returns whether that worked.
     pub fn flush_if_idle(&self) -> bool {
         let purger = self.purger.try_lock();

@@ -23,7 +23,7 @@ pub struct Stats {
     pub refused_areas: u64,
     /// Pages of these.
     pub refused_pages: u64,
-    /// Parts of areas of [tenants](crate::Tenant) that the platform has refused to unmap or to
+    /// Parts of areas of [tenants](crate::tenant) that the platform has refused to unmap or to
     /// flush. Areas of which nothing is in use are lazy, and among the refused areas, too.
     pub refused_parts: u64,
     /// Parts of areas in use that the platform has refused to unmap or to flush. Every later purge
@@ -56,7 +56,7 @@ pub struct Stats {
     /// The most areas that a purge moved or gave back under one hold of a lock that allocations and
     /// frees take.
     pub longest_hold_areas: u64,
-    /// Areas of [tenants](crate::Tenant) that there are: busy, lazy or pooled areas.
+    /// Areas of [tenants](crate::tenant) that there are: busy, lazy or pooled areas.
     pub tenant_areas: u64,
     /// Areas that tenants have made so far.
     pub tenant_areas_made: u64,

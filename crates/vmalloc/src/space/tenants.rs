@@ -1,4 +1,4 @@
-//! The calls of a space that its tenants make: see [`purge::Tenant`](crate::Tenant).
+//! The calls of a space that its tenants make: see [`tenant`](crate::tenant).
 
 use super::Space;
 use super::alloc::Backing;
@@ -7,7 +7,7 @@ use crate::PageRange;
 use crate::areas::{Kind, Tag};
 use crate::cache::Fraction;
 use crate::platform::Platform;
-use crate::purge::{Tally, Tenant};
+use crate::purge::tenant::{Tally, Tenant};
 use crate::{AllocError, Fit};
 use alloc::sync::Arc;
 
