@@ -54,7 +54,7 @@ struct Part {
 }
 
 /// Each runs once. Addresses become pointers again in the core, so provenance is exposed.
-const UNITS: [Part; 3] = [
+const UNITS: [Part; 4] = [
     Part {
         what: "unit tests of the core",
         words: &["-p", "vmalloc", "--lib"],

@@ -392,7 +392,10 @@ impl<S: SpaceRef> ShortMaps<S> {
     fn own_area(&self, addr: usize, pages: u64) -> Result<Option<Kind>, FreeError> {
         let page = self.page(addr);
         match self.space.find(addr).filter(|area| area.addr == addr) {
-            Some(area) if area.tag != Some(Tag::new(TAG)) => Err(FreeError::WrongKind { page }),
+            // A block of others has the tag as well.
+            Some(area) if area.kind == Kind::Tenant || area.tag != Some(Tag::new(TAG)) => {
+                Err(FreeError::WrongKind { page })
+            }
             Some(area) if area.pages != pages => {
                 Err(FreeError::WrongCount { page, mapped: area.pages, given: pages })
             }
