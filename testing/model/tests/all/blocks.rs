@@ -22,9 +22,9 @@ fn short(space: &Space<NullPlatform>) -> ShortMaps<&Space<NullPlatform>> {
 }
 
 fn pair(space: &Space<NullPlatform>, pages: u64) {
-    let addr = short(&space).reserve(pages).unwrap();
+    let addr = short(space).reserve(pages).unwrap();
     // SAFETY: nothing uses the addresses any more.
-    unsafe { short(&space).unreserve(addr, pages) }.unwrap();
+    unsafe { short(space).unreserve(addr, pages) }.unwrap();
 }
 
 /// Blocks made and freed.

@@ -9,6 +9,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use vmalloc::{Frames, Mapping, Protection, ReadOnlyMapping, Request, SparseArea};
 use vmalloc_short::{ShortMapping, ShortMaps};
 
+/// A short mapping.
+type Short = ShortMapping<Arc<ShortMaps<Sp>>>;
+
 /// Frames with what each begins with, in the order of `frames`, and what shows them. A way to show
 /// them keeps the order that they had when it was made.
 struct Shown {
@@ -16,7 +19,7 @@ struct Shown {
     held: Vec<u8>,
     mappings: Vec<(Mapping<Sp>, Vec<usize>)>,
     read_only: Vec<(ReadOnlyMapping<Sp>, Vec<usize>)>,
-    short: Vec<(ShortMapping<Arc<ShortMaps<Sp>>>, Vec<usize>)>,
+    short: Vec<(Short, Vec<usize>)>,
     sparse: SparseArea<Sp>,
     pieces: Vec<(usize, Vec<usize>)>,
     /// The number of the frame at each place, which `held` goes by.

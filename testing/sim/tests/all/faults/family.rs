@@ -42,7 +42,7 @@ pub(crate) fn begin<P: Machined>(space: Space<P>) -> (Space<P>, Family) {
 pub(crate) fn release<P: Machined>(space: &Space<P>, family: Family) {
     for &(addr, count) in &family.slots {
         // SAFETY: nothing is used any more: here and below.
-        unsafe { short(&space).unmap(addr, count) }.expect("it is mapped");
+        unsafe { short(space).unmap(addr, count) }.expect("it is mapped");
     }
     for area in space.areas() {
         let freed = match area.kind {
@@ -130,7 +130,7 @@ where
         .meets([MAP_FRAMES, Step::Heap]),
         make::<G, _>("vmap_pfn", scene, move |space, _| space.raw().map_device(&devices, RW, None))
             .meets([MAP_FRAMES]),
-        make::<G, _>("vm_map_ram of 70", scene, |space, own| short(&space).map(&own.frames))
+        make::<G, _>("vm_map_ram of 70", scene, |space, own| short(space).map(&own.frames))
             .meets([MAP_FRAMES]),
         make::<G, _>("vmalloc_exec", scene, move |space, _| space.raw().alloc_exec(&two()))
             .meets([map, Step::Heap]),
@@ -146,7 +146,7 @@ where
     G::On: 'static,
 {
     let operation = move |space: &Space<G::On>, family: &mut Family| {
-        short(&space).map(&family.frames[..count]).map(|addr| family.slots.push((addr, count)))
+        short(space).map(&family.frames[..count]).map(|addr| family.slots.push((addr, count)))
     };
     Case::new(name, move || begin(G::space(scene)), operation, release)
 }
@@ -237,7 +237,7 @@ where
         }
         while let Some((addr, count)) = own.slots.pop() {
             // SAFETY: nothing uses it any more.
-            unsafe { short(&space).unmap(addr, count) }.expect("it is mapped");
+            unsafe { short(space).unmap(addr, count) }.expect("it is mapped");
         }
     };
     vec![

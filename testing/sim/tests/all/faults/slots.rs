@@ -24,7 +24,7 @@ fn taken(scene: Scene) -> (Space<Sim>, Vec<usize>) {
 
 fn alloc(space: &Space<Sim>, slots: &mut Vec<usize>) -> Result<(), AllocError> {
     while slots.len() < COUNT {
-        slots.push(short(&space).reserve(8)?);
+        slots.push(short(space).reserve(8)?);
     }
     Ok(())
 }
@@ -33,7 +33,7 @@ fn free(space: &Space<Sim>, slots: &mut Vec<usize>) -> Result<(), PlatformError>
     Sim::run_on(1);
     while let Some(addr) = slots.pop() {
         // SAFETY: nothing uses the addresses any more.
-        unsafe { short(&space).unreserve(addr, 8) }.expect("it was handed out");
+        unsafe { short(space).unreserve(addr, 8) }.expect("it was handed out");
     }
     Sim::run_on(0);
     space.purge()
@@ -41,9 +41,7 @@ fn free(space: &Space<Sim>, slots: &mut Vec<usize>) -> Result<(), PlatformError>
 
 fn release(space: &Space<Sim>, slots: Vec<usize>) {
     // SAFETY: nothing uses the addresses any more.
-    slots
-        .into_iter()
-        .for_each(|addr| unsafe { short(&space).unreserve(addr, 8) }.expect("it was handed out"));
+    slots.into_iter().for_each(|addr| unsafe { short(space).unreserve(addr, 8) }.expect("it was handed out"));
 }
 
 fn scene(config: Config, machine: Machine) -> Scene {

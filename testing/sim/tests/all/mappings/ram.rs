@@ -16,7 +16,7 @@ fn up_to_64_pages_get_slots_and_more_an_area_of_their_own() {
     with_blocks(|space| {
         let frames = take(space, 100);
         for count in COUNTS.into_iter().chain([100]) {
-            let addr = short(&space).map(&frames[..count]).expect("room");
+            let addr = short(space).map(&frames[..count]).expect("room");
             fill(space, addr, count);
             let in_linear_map = space.geometry().linear_map.is_some() && count == 1;
             let expected = if count <= 64 { Kind::Tenant } else { Kind::Vmap };
@@ -32,7 +32,7 @@ fn up_to_64_pages_get_slots_and_more_an_area_of_their_own() {
 fn blocks_come_back_when_memory_needs_their_addresses() {
     with_blocks_in(256, |space| {
         let frames = take(space, 2);
-        let mapped: Vec<usize> = std::iter::from_fn(|| short(&space).map(&frames).ok()).collect();
+        let mapped: Vec<usize> = std::iter::from_fn(|| short(space).map(&frames).ok()).collect();
         assert!(mapped.len() >= 32, "{} mappings", mapped.len());
         mapped.iter().for_each(|&addr| unmap_ram(space, addr, 2));
         let request = vmalloc::Request::new(255 * PAGE);
@@ -91,11 +91,11 @@ fn mappings_of_one_frame_agree_in_length_or_are_ordinary() {
 fn map_short_flushes_and_retries_when_mappings_run_out() {
     with_blocks(|space| {
         let frames = take(space, 2);
-        let first = short(&space).map(&frames).expect("room");
+        let first = short(space).map(&frames).expect("room");
         fill(space, first, 2);
         unmap_ram(space, first, 2);
         space.platform().fail_nth(Point::MapFrames, 1);
-        let second = short(&space).map(&frames).expect("the second try is not made to fail");
+        let second = short(space).map(&frames).expect("the second try is not made to fail");
         fill(space, second, 2);
         unmap_ram(space, second, 2);
         give(space, &frames);

@@ -196,7 +196,7 @@ pub(crate) fn free<P: Platform>(space: &Space<P>, addr: usize) {
 
 pub(crate) fn unmap_ram(space: &Space<Sim>, addr: usize, count: usize) {
     // SAFETY: nothing uses it any more.
-    unsafe { short(&space).unmap(addr, count) }.expect("it is mapped");
+    unsafe { short(space).unmap(addr, count) }.expect("it is mapped");
 }
 
 pub(crate) fn free_sparse(space: &Space<Sim>, addr: usize) {

@@ -138,7 +138,7 @@ fn free_sparse(space: &Space<Sim>, addr: usize) {
 /// live ones.
 fn map_slots(space: &Space<Sim>, frames: &[Frame]) -> Vec<usize> {
     let map = |_| {
-        let addr = short(&space).map(frames).expect("room");
+        let addr = short(space).map(frames).expect("room");
         touch(space, addr, frames.len());
         addr
     };
@@ -147,7 +147,7 @@ fn map_slots(space: &Space<Sim>, frames: &[Frame]) -> Vec<usize> {
 
 fn unmap(space: &Space<Sim>, addr: usize, frames: &[Frame]) {
     // SAFETY: nothing uses the mapping any more.
-    unsafe { short(&space).unmap(addr, frames.len()) }.expect("it is mapped");
+    unsafe { short(space).unmap(addr, frames.len()) }.expect("it is mapped");
 }
 
 #[test]
