@@ -1,7 +1,7 @@
 //! The calls: short mappings made and ended, and the areas of blocks.
 
 use super::error::ShortError;
-use super::handout::{Given, Opened};
+use super::handout::Given;
 use super::lifecycle::Recycling;
 use super::slots::SlotState;
 use super::{Block, Blocks, MOST_PAGES, Options, is_served};
@@ -289,10 +289,9 @@ impl<S: SpaceRef> ShortMaps<S> {
         let mut may_recycle = true;
         loop {
             match self.space.tally(|tally| blocks.take_opened(platform, tally, pages)) {
-                Opened::Slots(page) => return Ok(self.addr(page)),
-                Opened::Retry => {}
-                Opened::Empty if core::mem::take(&mut may_recycle) && self.recycle_slots() => {}
-                Opened::Empty => return self.take_new_block(pages),
+                Some(page) => return Ok(self.addr(page)),
+                None if core::mem::take(&mut may_recycle) && self.recycle_slots() => {}
+                None => return self.take_new_block(pages),
             }
         }
     }

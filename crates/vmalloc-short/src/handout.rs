@@ -9,16 +9,6 @@ use vmalloc::sync::{Mutant, is};
 use vmalloc::tenant::Tally;
 use vmalloc::{FreeError, PageRange, Platform};
 
-/// The answer of [`Blocks::take_opened`].
-pub(crate) enum Opened {
-    /// Slots were taken: their first page.
-    Slots(u64),
-    /// A window was opened: try again.
-    Retry,
-    /// No block has clean slots.
-    Empty,
-}
-
 impl<L: RawMutex> Blocks<L> {
     /// Takes slots for `pages` pages from this CPU's window, if it is not used up. Returns their
     /// first page, or 0.
@@ -39,28 +29,31 @@ impl<L: RawMutex> Blocks<L> {
         start
     }
 
-    /// Takes slots of this CPU's window for an order of requests, or opens the next window.
-    pub(crate) fn take_opened<P: Platform>(&self, platform: &P, tally: &mut Tally<'_>, pages: u64) -> Opened {
+    /// Takes slots for `pages` pages from this CPU's window, or from the next ones that it opens.
+    /// Returns their first page; `None` if no block has clean slots.
+    pub(crate) fn take_opened<P: Platform>(
+        &self,
+        platform: &P,
+        tally: &mut Tally<'_>,
+        pages: u64,
+    ) -> Option<u64> {
         let order = order_of(pages);
         let queue = self.queue(platform);
-        let state = queue.state.lock();
-        // Other CPUs exchange the word as well, so it may take more than one try.
+        // Held to the end: a purge that has had the queue finds no open block without a window in
+        // it.
+        let _state = queue.state.lock();
         let window = &queue.windows[order];
-        let taken = core::iter::from_fn(|| (window.window().len() > 0).then(|| window.take(order)));
-        if let Some(start) = { taken }.flatten().next() {
-            self.mark_taken(platform, start, pages);
-            return Opened::Slots(start);
-        }
-        let opened = match self.open_next(queue, order) {
-            Some(before) => {
-                self.close(tally, before);
-                Opened::Retry
+        loop {
+            // Other CPUs exchange the word as well, so it may take more than one try.
+            while window.window().len() > 0 {
+                if let Some(start) = window.take(order) {
+                    self.mark_taken(platform, start, pages);
+                    return Some(start);
+                }
             }
-            None => Opened::Empty,
-        };
-        // Only now: a purge that has had the queue finds no open block without a window in it.
-        drop(state);
-        opened
+            let before = self.open_next(queue, order)?;
+            self.close(tally, before);
+        }
     }
 
     /// Takes slots for `pages` pages from `window`, that of a new block, and puts the rest of it

@@ -27,7 +27,6 @@ impl<L: RawMutex + Send + Sync + 'static> Tenant for Blocks<L> {
 
     fn counts(&self) -> TenantCounts {
         let lists = self.lists.lock();
-        let records = self.records.bytes() + size_of_val(&*self.queues) + self.linear.bytes();
         TenantCounts {
             areas: lists.all.len() as u64,
             made: lists.made,
@@ -35,8 +34,11 @@ impl<L: RawMutex + Send + Sync + 'static> Tenant for Blocks<L> {
             lazy_areas: lists.spent,
             spare_areas: lists.ready.len(),
             spare_pages: lists.ready.len() * self.slots(),
-            metadata_bytes: records as u64,
         }
+    }
+
+    fn metadata_bytes(&self) -> u64 {
+        (self.records.bytes() + size_of_val(&*self.queues) + self.linear.bytes()) as u64
     }
 
     fn has(&self, page: u64) -> bool {

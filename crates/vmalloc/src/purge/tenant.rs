@@ -55,8 +55,11 @@ pub trait Tenant: Any + Send + Sync {
     /// tenant has forgotten it; but none that has to be flushed before.
     fn spare(&self, most: u64, release: &mut dyn FnMut(PageRange));
 
-    /// Returns the counts.
+    /// Returns the counts. O(1): every purge asks.
     fn counts(&self) -> TenantCounts;
+
+    /// Returns the bytes of metadata.
+    fn metadata_bytes(&self) -> u64;
 
     /// Returns whether an area of this tenant begins at `page`.
     fn has(&self, page: u64) -> bool;
@@ -115,23 +118,22 @@ pub struct TenantCounts {
     pub spare_areas: u64,
     /// Pages of these.
     pub spare_pages: u64,
-    /// Bytes of metadata.
-    pub metadata_bytes: u64,
 }
 
 /// The pages that a tenant makes lazy during a call. When the call has ended, the space has them
 /// drained if they are too many.
 pub struct Tally<'a> {
     lazy: &'a LazyPages,
-    trigger: Trigger,
+    /// `None` if nothing was counted.
+    trigger: Option<Trigger>,
 }
 
 impl<'a> Tally<'a> {
     pub(crate) fn new(lazy: &'a LazyPages) -> Self {
-        Self { lazy, trigger: Trigger::NONE }
+        Self { lazy, trigger: None }
     }
 
-    pub(crate) fn trigger(self) -> Trigger {
+    pub(crate) fn trigger(self) -> Option<Trigger> {
         self.trigger
     }
 
@@ -140,7 +142,8 @@ impl<'a> Tally<'a> {
     /// find it.
     pub fn add(&mut self, pages: u64, is_first: bool) {
         let total = if pages == 0 { 0 } else { self.lazy.add(pages) };
-        self.trigger = self.trigger.and(Trigger { total, added: pages, is_first });
+        let trigger = Trigger { total, added: pages, is_first };
+        self.trigger = Some(self.trigger.map_or(trigger, |before| before.and(trigger)));
     }
 }
 
@@ -335,7 +338,6 @@ impl Tenants {
             lazy_areas: sum.lazy_areas + one.lazy_areas,
             spare_areas: sum.spare_areas + one.spare_areas,
             spare_pages: sum.spare_pages + one.spare_pages,
-            metadata_bytes: sum.metadata_bytes + one.metadata_bytes,
         })
     }
 }

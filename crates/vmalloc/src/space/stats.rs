@@ -110,7 +110,7 @@ impl<P: Platform> Space<P> {
         stats.pooled_pages += tenants.spare_pages;
         (stats.tenant_areas, stats.tenant_areas_made) = (tenants.areas, tenants.made);
         stats.tenant_areas_freed = tenants.freed;
-        stats.metadata_bytes += tenants.metadata_bytes;
+        stats.metadata_bytes += self.tenants.iter().map(|tenant| tenant.metadata_bytes()).sum::<u64>();
         let kept = self.areas.table_bytes() + self.frame_sets.lock().bytes();
         let map = self.areas.map();
         stats.free_pages = map.free_pages();

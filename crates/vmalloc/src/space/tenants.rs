@@ -63,7 +63,9 @@ impl<P: Platform> Space<P> {
     pub fn tally<T>(&self, act: impl FnOnce(&mut Tally<'_>) -> T) -> T {
         let mut tally = Tally::new(&self.cache.lazy);
         let result = act(&mut tally);
-        self.trigger_drain(tally.trigger());
+        if let Some(trigger) = tally.trigger() {
+            self.trigger_drain(trigger);
+        }
         result
     }
 
