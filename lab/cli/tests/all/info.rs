@@ -30,7 +30,7 @@ fn the_areas_the_counts_and_the_choices_are_printed() {
         "Statistics:",
         "  freed, pooled ",
         "  metadata ",
-        "  blocks               1, 1 made, 0 given up",
+        "  areas of tenants     1, 1 made, 0 given up",
         "  frames ",
         "Nodes:",
         "Platform:",
