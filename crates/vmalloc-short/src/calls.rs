@@ -69,10 +69,13 @@ impl<S: SpaceRef> ShortMaps<S> {
     /// # Errors
     /// [`ShortError::Metadata`] when memory is short; nothing is changed.
     pub fn of(space: S) -> Result<Self, ShortError> {
-        match space.tenant() {
-            Some(blocks) => Ok(Self { space, blocks }),
-            None => Self::new(space, Options::new()),
+        if let Some(blocks) = space.tenant() {
+            return Ok(Self { space, blocks });
         }
+        let Self { space, blocks } = Self::new(space, Options::new())?;
+        // Those of another thread may be the first.
+        let blocks = space.tenant().unwrap_or(blocks);
+        Ok(Self { space, blocks })
     }
 
     /// Returns the counts: the areas are blocks.

@@ -62,8 +62,7 @@ impl<P: Platform> Space<P> {
             areas += 1;
         }
         if areas != self.tenants.counts().areas {
-            let invariant = "SPACE-3: a tenant has an area that is not in use";
-            return Err(Violation { invariant, page: self.geometry.span.start() });
+            return Err(Violation { invariant: "SPACE-3: a tenant's area is not in use", page: 0 });
         }
         self.tenants.iter().try_for_each(|tenant| tenant.verify())
     }

@@ -300,6 +300,17 @@ pub fn unmapped_twice(slots: Slots) {
     world.finish();
 }
 
+/// Two threads look for the short mappings of a space that has none yet: both find the first.
+pub fn found_by_two(_: Slots) {
+    let world = World::new(64, World::tight());
+    let found = world.run([|world| world.short().reserve(1), |world| world.short().reserve(2)]);
+    for (addr, pages) in found.into_iter().zip(1..) {
+        // SAFETY: nothing uses the addresses any more.
+        unsafe { world.short().unreserve(addr.expect("room"), pages) }.expect("of the same blocks");
+    }
+    world.finish();
+}
+
 /// A fork holds everything for a while, and mappings go on afterwards.
 pub fn fork_meets_blocks(slots: Slots) {
     let world = world(slots);
