@@ -13,8 +13,7 @@ const LIMIT_S: u64 = 45 * 60;
 const SHUTTLE: &str = "--cfg shuttle";
 const LOOM: &str = "--cfg loom";
 /// The crates with models of weak memory.
-const MODELS: &str =
-    "-p vmalloc-map -p vmalloc -p vmalloc-linux -p vmalloc-stacks -p vmalloc-slots -p vmalloc-malloc";
+const MODELS: &str = "-p vmalloc-map -p vmalloc -p vmalloc-short -p vmalloc-linux -p vmalloc-stacks -p vmalloc-slots -p vmalloc-malloc";
 /// A workspace of its own: what measures and compares.
 const LAB: &str = "lab";
 /// The library that tests preload.

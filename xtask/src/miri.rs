@@ -54,10 +54,15 @@ struct Part {
 }
 
 /// Each runs once. Addresses become pointers again in the core, so provenance is exposed.
-const UNITS: [Part; 3] = [
+const UNITS: [Part; 4] = [
     Part {
         what: "unit tests of the core",
         words: &["-p", "vmalloc", "--lib"],
+        flags: "-Zmiri-permissive-provenance",
+    },
+    Part {
+        what: "unit tests of short mappings",
+        words: &["-p", "vmalloc-short", "--lib"],
         flags: "-Zmiri-permissive-provenance",
     },
     Part {

@@ -35,7 +35,8 @@ const PACKAGES: &str = "abigail-tools apt-utils binutils clang cmake dpkg-dev g+
     nodejs pkg-config postgresql python3 python3-venv qemu-system-x86 redis-server sqlite3 tcl valgrind xz-utils";
 
 /// The crates that run on each kind of Linux, whose targets `cargo xtask targets` has added.
-const ON_LINUX: &str = "-p vmalloc -p vmalloc-linux -p vmalloc-stacks -p vmalloc-slots -p vmalloc-malloc";
+const ON_LINUX: &str =
+    "-p vmalloc -p vmalloc-short -p vmalloc-linux -p vmalloc-stacks -p vmalloc-slots -p vmalloc-malloc";
 
 pub(crate) fn all(seed: u64) -> Vec<Step> {
     let random = |step: Step, effort: usize| step.env("VMALLOC_SEED", seed).env("VMALLOC_EFFORT", effort);

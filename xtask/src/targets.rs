@@ -34,10 +34,20 @@ impl Args {
 type Checked = &'static [&'static str];
 
 /// The core, and what needs no more than a platform: a heap, and no operating system.
-const PORTABLE: Checked = &["-p", "vmalloc-subspaces", "-p", "vmalloc-slots"];
+const PORTABLE: Checked = &["-p", "vmalloc-subspaces", "-p", "vmalloc-short", "-p", "vmalloc-slots"];
 /// `cargo xtask nightly` compiles and runs the tests of two of these.
-const LINUX: Checked =
-    &["-p", "vmalloc-subspaces", "-p", "vmalloc-slots", "-p", "vmalloc-stacks", "-p", "vmalloc-malloc"];
+const LINUX: Checked = &[
+    "-p",
+    "vmalloc-subspaces",
+    "-p",
+    "vmalloc-short",
+    "-p",
+    "vmalloc-slots",
+    "-p",
+    "vmalloc-stacks",
+    "-p",
+    "vmalloc-malloc",
+];
 const BARE: [&str; 3] = ["x86_64-unknown-none", "aarch64-unknown-none", "riscv64gc-unknown-none-elf"];
 
 const HOSTED: [(&str, Checked); 9] = [

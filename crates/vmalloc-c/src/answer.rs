@@ -90,6 +90,15 @@ from! {
     io::Error => Io,
 }
 
+impl From<vmalloc_short::ShortError> for Refusal {
+    fn from(error: vmalloc_short::ShortError) -> Self {
+        match error {
+            vmalloc_short::ShortError::BadBlock { slots } => Argument::Count(slots as usize).into(),
+            _ => Self::Metadata,
+        }
+    }
+}
+
 impl From<vmalloc::NotifierError> for Refusal {
     fn from(_: vmalloc::NotifierError) -> Self {
         Self::Metadata

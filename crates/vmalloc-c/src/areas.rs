@@ -20,7 +20,7 @@ pub unsafe extern "C" fn vmalloc_alloc(
     detail: *mut vmalloc_error,
 ) -> *mut c_void {
     // SAFETY: the conditions of every call.
-    if let Some(vmalloc_space(Of::Whole(it))) = unsafe { space.as_ref() } {
+    if let Some(vmalloc_space(Of::Whole(it), _)) = unsafe { space.as_ref() } {
         let addr = it.raw().alloc_from_node(bytes, 1);
         if addr != 0 {
             return std::ptr::with_exposed_provenance_mut(addr);
@@ -100,7 +100,7 @@ pub unsafe extern "C" fn vmalloc_free(
     detail: *mut vmalloc_error,
 ) -> c_int {
     // SAFETY: the conditions of every call.
-    if let Some(vmalloc_space(Of::Whole(it))) = unsafe { space.as_ref() } {
+    if let Some(vmalloc_space(Of::Whole(it), _)) = unsafe { space.as_ref() } {
         // SAFETY: the caller owns the memory, and uses it no more.
         if unsafe { it.raw().free_to_node(memory.addr()) } {
             return 0;

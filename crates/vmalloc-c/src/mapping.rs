@@ -6,7 +6,9 @@ use crate::frames::vmalloc_frames;
 use crate::input;
 use crate::space::{Of, Part, Whole, make_on};
 use libc::c_void;
-use vmalloc_linux::{Mapping, ReadOnlyMapping, ShortMapping, SpaceRef};
+use std::sync::Arc;
+use vmalloc_linux::{Mapping, ReadOnlyMapping, SpaceRef};
+use vmalloc_short::{ShortMapping, ShortMaps};
 
 /// Map the frames for reading alone.
 pub const VMALLOC_MAP_READ_ONLY: u32 = 1;
@@ -26,7 +28,7 @@ pub struct vmalloc_mapping {
 enum Any<S: SpaceRef<Platform: vmalloc_linux::MapFrames>> {
     Writable(Mapping<S>),
     ReadOnly(ReadOnlyMapping<S>),
-    Short(ShortMapping<S>),
+    Short(ShortMapping<Box<ShortMaps<S>>>),
 }
 
 /// Maps all frames, in their order, to consecutive pages. Without flags the mapping is writable and
@@ -50,7 +52,10 @@ pub unsafe extern "C" fn vmalloc_mapping_new(
             let any = match flags {
                 0 => Any::Writable(Mapping::new(it)?),
                 VMALLOC_MAP_READ_ONLY => Any::ReadOnly(ReadOnlyMapping::new(it)?),
-                VMALLOC_MAP_SHORT => Any::Short(ShortMapping::new(it)?),
+                VMALLOC_MAP_SHORT => {
+                    let short = ShortMaps::of(Arc::clone(it.space()))?;
+                    Any::Short(ShortMapping::new(Box::new(short), it)?)
+                }
                 both => return Err(answer::Argument::Flags(both).into()),
             };
             addr = match &any {

@@ -201,6 +201,11 @@ impl vmalloc_options {
         self.config()
     }
 
+    /// Returns the settings of short mappings.
+    pub(crate) fn short(&self) -> vmalloc_short::Options {
+        vmalloc_short::Options::new().block_slots(self.block_slots)
+    }
+
     fn config(&self) -> Result<Config, Refusal> {
         let flags = input::flags(self.flags, OPEN_FLAGS)?;
         let is_set = |flag| flags & flag != 0;
@@ -213,8 +218,7 @@ impl vmalloc_options {
             .zero_on_free(is_set(VMALLOC_OPEN_ZERO_ON_FREE))
             .lazy_max_pages(self.lazy_max_pages)
             .nodes(self.nodes)
-            .policy(policy(self.policy, self.seed)?)
-            .block_slots(self.block_slots);
+            .policy(policy(self.policy, self.seed)?);
         if is_set(VMALLOC_OPEN_UNMAP_ON_FREE) {
             if self.cache_bytes != 0 {
                 return Err(Argument::Flags(flags).into());

@@ -74,7 +74,7 @@ pub unsafe extern "C" fn vmalloc_map_short(
     let map = || {
         // SAFETY: the conditions of every call.
         let (space, frames) = unsafe { (given(space)?, frames(numbers, count)?) };
-        on!(&space.0, it => Ok(it.raw().map_short(frames)?))
+        on!(&space.1, it => Ok(it.map(frames)?))
     };
     // SAFETY: the conditions of every call.
     unsafe { answer::address(map(), detail) }
@@ -93,7 +93,7 @@ pub unsafe extern "C" fn vmalloc_unmap_short(
 ) -> c_int {
     let unmap = |space: &vmalloc_space| {
         // SAFETY: the caller's condition.
-        on!(&space.0, it => Ok(unsafe { it.raw().unmap_short(addr.addr(), count) }?))
+        on!(&space.1, it => Ok(unsafe { it.unmap(addr.addr(), count) }?))
     };
     // SAFETY: the conditions of every call.
     unsafe { answer::code(given(space).and_then(unmap), detail) }

@@ -139,7 +139,7 @@ pub unsafe extern "C" fn vmalloc_subspace_open(
             config = config.limit_bytes(given.limit_bytes);
         }
         let space = vmalloc_linux::share(root.0.subspace(name, self::placement(&given)?, config)?)?;
-        Ok(vmalloc_space(Of::Part(space)))
+        vmalloc_space::new(Of::Part(space), options.short())
     };
     // SAFETY: the conditions of every call.
     unsafe { answer::handle(open(), detail) }

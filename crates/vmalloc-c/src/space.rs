@@ -8,6 +8,7 @@ use crate::tsan;
 use libc::{c_int, c_void};
 use std::sync::Arc;
 use vmalloc_linux::{Linux, Space};
+use vmalloc_short::ShortMaps;
 use vmalloc_subspaces::Subspace;
 
 /// A space over a whole reservation.
@@ -16,7 +17,7 @@ pub(crate) type Whole = Arc<Space<Linux>>;
 pub(crate) type Part = Arc<Space<Subspace<Linux>>>;
 
 /// A space: memory and addresses are allocated from it. Any thread may use it.
-pub struct vmalloc_space(pub(crate) Of<Whole, Part>);
+pub struct vmalloc_space(pub(crate) Of<Whole, Part>, pub(crate) Of<ShortMaps<Whole>, ShortMaps<Part>>);
 
 /// Something of a whole reservation, or of a part of one.
 #[derive(Debug)]
@@ -51,6 +52,14 @@ macro_rules! make_on {
 
 pub(crate) use {make_on, on};
 
+impl vmalloc_space {
+    /// Returns the handle of a space, with its short mappings.
+    pub(crate) fn new(space: Of<Whole, Part>, short: vmalloc_short::Options) -> Result<Self, Refusal> {
+        let short = make_on!(&space, it => ShortMaps::new(Arc::clone(it), short)?);
+        Ok(Self(space, short))
+    }
+}
+
 /// Reserves addresses and opens a space on them. `options` may be `NULL`: all defaults. Memory is
 /// taken from the system as areas need it. A thread of the space's own drains in the background,
 /// unless the options forbid it. The space may be used before and after `fork`, by parent and
@@ -65,10 +74,13 @@ pub unsafe extern "C" fn vmalloc_open(
 ) -> *mut vmalloc_space {
     let open = || {
         // SAFETY: the conditions of every call.
-        let (options, config) = unsafe { input::read_or_default(options)?.split() }?;
+        let given = unsafe { input::read_or_default(options) }?;
+        // SAFETY: the conditions of every call.
+        let (options, config) = unsafe { given.split() }?;
         let space = vmalloc_linux::open(options, config)?;
         let is_ordered = tsan::is_there();
-        Ok(vmalloc_space(if is_ordered { Of::Ordered(space) } else { Of::Whole(space) }))
+        let space = if is_ordered { Of::Ordered(space) } else { Of::Whole(space) };
+        vmalloc_space::new(space, given.short())
     };
     // SAFETY: the conditions of every call.
     unsafe { answer::handle(open(), detail) }

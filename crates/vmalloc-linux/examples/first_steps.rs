@@ -4,7 +4,7 @@
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 use std::sync::atomic::Ordering::Relaxed;
-use vmalloc_linux::{Config, Mapping, Options, ShortMapping, open};
+use vmalloc_linux::{Config, Mapping, Options, open};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let space = open(Options::new(), Config::default())?;
@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{inside:#x} is in {:?}", space.find(inside).ok_or("no area")?);
 
     let frames = space.frames(4)?;
-    let (one, two) = (Mapping::new(&frames)?, ShortMapping::new(&frames)?);
+    let (one, two) = (Mapping::new(&frames)?, Mapping::new(&frames)?);
     one.bytes()[100].store(7, Relaxed);
     println!("{:#x} shows {} as well", two.addr(), two.bytes()[100].load(Relaxed));
 

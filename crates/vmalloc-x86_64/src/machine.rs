@@ -13,7 +13,7 @@ pub const MAX_CPUS: usize = 256;
 ///   thread stays on it.
 /// - They nest: only the outermost `on` turns interrupts on, and only if they were on before the
 ///   outermost `off`.
-pub unsafe trait Interrupts {
+pub unsafe trait Interrupts: 'static {
     /// Turns interrupts off.
     fn off();
     /// Undoes one `off`.

@@ -59,12 +59,6 @@ pub enum SpaceError {
         /// How many were asked for.
         nodes: usize,
     },
-    /// Blocks can't have so many slots.
-    #[error("{slots} slots of a block are not a power of two from 64 to 1024")]
-    BadBlock {
-        /// How many were asked for.
-        slots: u64,
-    },
     /// The platform can't unmap at once, which frees that trap need.
     #[error("frees can't trap at once on this platform")]
     NoTraps,

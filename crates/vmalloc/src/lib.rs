@@ -62,7 +62,6 @@ mod error;
 pub mod owned;
 mod platform;
 mod purge;
-pub mod short_map;
 pub mod space;
 #[cfg(test)]
 mod tests;
@@ -73,13 +72,13 @@ pub use error::{AllocError, AreaError, FreeError, PercpuError, PercpuFreeError, 
 pub use owned::SpaceAllocator;
 pub use owned::{
     Area, Buffer, Code, CodeBuffer, CongruentAreas, Frames, Mapping, PagedArea, ReadOnlyMapping, Reservation,
-    ShortMapping, SpaceRef, SparseArea, Stale, Zeroed,
+    Share, SpaceRef, SparseArea, Stale, Zeroed,
 };
 pub use platform::{
     DirectMemory, Discard, DrainReason, Evict, Frame, FrameRun, FrameSupply, Geometry, MapFrames, Origin,
     Platform, PlatformError, PlatformFault, Protect, Protection, ReadNofault, Relocate, Translate,
 };
-pub use purge::DrainStatus;
+pub use purge::{DrainStatus, tenant};
 pub use space::{Config, NodeStats, Notifier, NotifierError, Raw, Request, Space, Stats};
 #[doc(inline)]
 pub use vmalloc_map::{

@@ -39,7 +39,7 @@ unsafe impl<const SHIFT: u32> Platform for Machine<SHIFT> {
     const PAGE_SHIFT: Option<u32> = Some(SHIFT);
 
     fn geometry(&self) -> Geometry {
-        Geometry::new(PageRange::of(0x100, 0x200), 12, 1).maps_zeroed(false).remaps_atomically(true)
+        Geometry::new(PageRange::of(0x100, 0x200), 12, 1).maps_zeroed(false)
     }
 
     fn cpu(&self) -> usize {
@@ -72,27 +72,6 @@ unsafe impl<const SHIFT: u32> Platform for Machine<SHIFT> {
     fn fatal(&self, damage: &dyn fmt::Display) -> ! {
         panic!("{damage}")
     }
-}
-
-/// A fork leaves two threads behind: one has taken slots out of a window and not marked them, the
-/// other has marked slots as returned and not counted them off. The child repairs both.
-#[test]
-fn slots_are_repaired_in_the_child_of_a_fork() {
-    let space = Space::new(Machine::<12>::default(), Config::default()).unwrap();
-    let kept = space.raw().reserve_short(3).unwrap();
-    let returned = space.raw().reserve_short(3).unwrap();
-    space.quiesce();
-    let page = (returned >> 12) as u64;
-    assert!(space.short.get(page).unwrap().give_run(page, 3), "returned, and never counted off");
-    space.short.queues[0].0.windows[2].take(2).expect("taken, and never marked");
-    // SAFETY: this is the only thread, and it has just called `quiesce`.
-    unsafe { space.resume_in_child() };
-    space.verify().unwrap();
-    // SAFETY: nothing uses the addresses any more.
-    unsafe { space.raw().unreserve_short(kept, 3) }.unwrap();
-    space.purge().unwrap();
-    let stats = space.stats();
-    assert_eq!((stats.blocks, stats.largest_free_pages), (0, stats.span_pages));
 }
 
 /// A fork leaves a thread behind that has taken an area out of use, and entered it in no list yet.

@@ -11,6 +11,7 @@ use vmalloc::space::MAX_NODES;
 use vmalloc::{Config, NodeStats, Platform, Space, Stats};
 use vmalloc_linux::rcu::Grace;
 use vmalloc_linux::{Guards, Linux, OpenError, Options, open};
+use vmalloc_short::ShortMaps;
 
 /// The treatment of freed areas.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum, Serialize)]
@@ -82,6 +83,8 @@ pub(crate) enum Scarce {
 pub(crate) struct Machine {
     /// The space.
     pub(crate) space: Arc<Space<Linux>>,
+    /// Its short mappings.
+    pub(crate) short: ShortMaps<Arc<Space<Linux>>>,
     /// Its deferred frees.
     pub(crate) grace: Grace,
     /// Its frames on loan.
@@ -108,7 +111,9 @@ impl Machine {
         let space = open(reservation, config).map_err(|error| refused(&error))?;
         let page_bytes = 1usize << space.geometry().page_shift;
         let lazy_max_pages = lazy_max_pages(space.geometry().cpus, page_bytes);
-        Ok(Self { grace: Grace::new(&space), space, lender: Lender::default(), page_bytes, lazy_max_pages })
+        let short = ShortMaps::of(Arc::clone(&space)).map_err(|error| Failure::new(error.to_string()))?;
+        let (grace, lender) = (Grace::new(&space), Lender::default());
+        Ok(Self { space, short, grace, lender, page_bytes, lazy_max_pages })
     }
 
     /// The most areas that a case may hold in each of `workers`, when some case wants to hold more.
@@ -280,9 +285,9 @@ struct StatsFields {
     purges: u64,
     purged_areas: u64,
     longest_hold_areas: u64,
-    blocks: u64,
-    blocks_made: u64,
-    blocks_freed: u64,
+    tenant_areas: u64,
+    tenant_areas_made: u64,
+    tenant_areas_freed: u64,
     metadata_bytes: u64,
 }
 

@@ -136,7 +136,7 @@ impl<L, C, D, T, P> NullPlatform<L, C, D, T, P> {
 // SAFETY: the span is constant and nothing else uses it, for nothing is ever mapped there; no byte
 // of it is promised to be memory (`DirectMemory` is not implemented); the locks exclude, as their
 // own trait promises.
-unsafe impl<L: RawMutex, C: CpuHint, D: Drains, T: Pages, P: RawMutex> Platform
+unsafe impl<L: RawMutex + Send + Sync + 'static, C: CpuHint, D: Drains, T: Pages, P: RawMutex> Platform
     for NullPlatform<L, C, D, T, P>
 {
     type RawLock = L;
@@ -194,7 +194,9 @@ unsafe impl<L: RawMutex, C: CpuHint, D: Drains, T: Pages, P: RawMutex> Platform
 static NEXT_FRAME: AtomicU64 = AtomicU64::new(0);
 
 // SAFETY: no number is handed out twice, and no page leads to memory.
-unsafe impl<L: RawMutex, C: CpuHint, D: Drains, T: Pages> FrameSupply for NullPlatform<L, C, D, T> {
+unsafe impl<L: RawMutex + Send + Sync + 'static, C: CpuHint, D: Drains, T: Pages> FrameSupply
+    for NullPlatform<L, C, D, T>
+{
     fn take_frames(&self, frames: &mut [Frame]) -> Result<(), PlatformError> {
         let first = self.take_run(frames.len() as u64, 1)?;
         frames.iter_mut().zip(0..).for_each(|(frame, nth)| *frame = first.plus(nth));
@@ -215,7 +217,9 @@ unsafe impl<L: RawMutex, C: CpuHint, D: Drains, T: Pages> FrameSupply for NullPl
 }
 
 // SAFETY: see `FrameSupply`.
-unsafe impl<L: RawMutex, C: CpuHint, D: Drains, T: Pages> MapFrames for NullPlatform<L, C, D, T> {
+unsafe impl<L: RawMutex + Send + Sync + 'static, C: CpuHint, D: Drains, T: Pages> MapFrames
+    for NullPlatform<L, C, D, T>
+{
     unsafe fn map_frames(
         &self,
         _range: PageRange,

@@ -16,6 +16,7 @@ use lock_api::Mutex;
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use vmalloc::{AllocError, Frame, FrameSupply, Kind, Request};
+use vmalloc_short::ShortMaps;
 use vmalloc_x86_64::IrqLock;
 
 /// The environment of a case.
@@ -316,9 +317,10 @@ fn pcpu(context: &mut Context) -> Result<End, Failure> {
 fn vm_map_ram(context: &mut Context) -> Result<End, Failure> {
     let mut frames = [Frame(0)];
     context.space.platform().take_frames(&mut frames)?;
+    let short = ShortMaps::of(context.space)?;
     let mut outcome = Ok(End::Done);
     for _ in 0..context.loops {
-        if let Err(failure) = map_and_unmap(context.space, &frames) {
+        if let Err(failure) = map_and_unmap(&short, &frames) {
             outcome = Err(failure);
             break;
         }
@@ -328,10 +330,10 @@ fn vm_map_ram(context: &mut Context) -> Result<End, Failure> {
     outcome
 }
 
-fn map_and_unmap(space: &Space, frames: &[Frame]) -> Outcome {
-    let addr = space.raw().map_short(frames)?;
+fn map_and_unmap(short: &ShortMaps<&Space>, frames: &[Frame]) -> Outcome {
+    let addr = short.map(frames)?;
     touch(addr);
     ensure!(access::read(addr) == Ok(1), "it does not hold what was written");
     // SAFETY: nothing uses it any more.
-    Ok(unsafe { space.raw().unmap_short(addr, frames.len()) }?)
+    Ok(unsafe { short.unmap(addr, frames.len()) }?)
 }

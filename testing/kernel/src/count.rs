@@ -13,6 +13,7 @@ use crate::world::{Failure, Outcome, World, free, pages};
 use alloc::format;
 use core::arch::asm;
 use vmalloc::Frame;
+use vmalloc_short::ShortMaps;
 
 /// Pairs of a row: with a page each they pass the threshold of lazy pages once, so that a drain is
 /// in it.
@@ -58,7 +59,7 @@ pub(crate) fn run(world: &World, rows: &Rows<'_>) -> Outcome {
         let (scattered, consecutive) =
             (BorrowedFrames::scattered(world, count)?, BorrowedFrames::consecutive(world, count)?);
         for (name, borrowed) in [("scattered", scattered), ("consecutive", consecutive)] {
-            row(&format!("{name}/vm_map_ram/{count}"), &|| map_and_unmap(world.space, &borrowed.frames))?;
+            row(&format!("{name}/vm_map_ram/{count}"), &|| map_and_unmap(&world.short, &borrowed.frames))?;
             world.space.purge()?;
         }
     }
@@ -93,8 +94,8 @@ fn alloc_and_free(space: &Space, count: usize) -> Outcome {
     free(space, pages(space, count)?)
 }
 
-fn map_and_unmap(space: &Space, frames: &[Frame]) -> Outcome {
-    let addr = space.raw().map_short(frames)?;
+fn map_and_unmap(short: &ShortMaps<&Space>, frames: &[Frame]) -> Outcome {
+    let addr = short.map(frames)?;
     // SAFETY: nothing uses it.
-    Ok(unsafe { space.raw().unmap_short(addr, frames.len()) }?)
+    Ok(unsafe { short.unmap(addr, frames.len()) }?)
 }

@@ -6,6 +6,7 @@ use crate::walk;
 use alloc::string::{String, ToString};
 use core::fmt::Display;
 use vmalloc::{AllocError, Config};
+use vmalloc_short::ShortMaps;
 
 /// Why a check failed, in words.
 pub(crate) struct Failure(pub(crate) String);
@@ -39,6 +40,8 @@ pub(crate) struct World {
     pub(crate) kernel: &'static Kernel,
     /// Freed memory is unmapped by the next purge.
     pub(crate) space: &'static Space,
+    /// Its short mappings.
+    pub(crate) short: ShortMaps<&'static Space>,
     /// Freed memory is kept for reuse: as spaces are by default.
     pub(crate) caching: &'static Space,
     /// With so few addresses that they run out.
@@ -51,9 +54,11 @@ impl World {
     pub(crate) fn new(kernel: &'static Kernel) -> Self {
         let free_at_first = kernel.supply.free() + walk::tables();
         let config = Config::default();
+        let space = new_space(kernel, 0, SPAN_PAGES, config.unmap_on_free());
         Self {
             kernel,
-            space: new_space(kernel, 0, SPAN_PAGES, config.unmap_on_free()),
+            space,
+            short: ShortMaps::of(space).expect("memory for their records"),
             caching: new_space(kernel, 1, SPAN_PAGES, config),
             small: new_space(kernel, 2, FEW_PAGES, config.unmap_on_free()),
             free_at_first,

@@ -70,8 +70,15 @@ impl Args {
 /// So much of a change is printed.
 const SHORT: usize = 60;
 
-const PACKAGES: [&str; 6] =
-    ["vmalloc-map", "vmalloc", "vmalloc-model", "vmalloc-sim", "vmalloc-programs", "vmalloc-conformance"];
+const PACKAGES: [&str; 7] = [
+    "vmalloc-map",
+    "vmalloc",
+    "vmalloc-short",
+    "vmalloc-model",
+    "vmalloc-sim",
+    "vmalloc-programs",
+    "vmalloc-conformance",
+];
 
 fn main() -> ExitCode {
     match run(&Args::parse()) {

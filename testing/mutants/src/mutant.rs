@@ -9,13 +9,17 @@ use std::fs;
 use std::ops::Range;
 use std::path::Path;
 
-/// The sources of the map and of the core, from the root of the tree, with the first part of the
-/// names of their files.
-pub(crate) const CORE: [(&str, &str); 2] = [("map/", "crates/vmalloc-map/src/"), ("", "crates/vmalloc/src/")];
+/// The sources of the map, of short mappings and of the core, from the root of the tree, with the
+/// first part of the names of their files.
+pub(crate) const CORE: [(&str, &str); 3] = [
+    ("map/", "crates/vmalloc-map/src/"),
+    ("short/", "crates/vmalloc-short/src/"),
+    ("", "crates/vmalloc/src/"),
+];
 /// The modules whose sites are drawn.
-const MODULES: [&str; 6] = ["map", "areas", "cache", "purge", "short_map", "space"];
+const MODULES: [&str; 6] = ["map", "areas", "cache", "purge", "short", "space"];
 /// Files of tests and of checks.
-const TESTS: [&str; 6] = ["tests", "models", "verify", "verify_space", "tree_check", "block_check"];
+const TESTS: [&str; 6] = ["tests", "models", "verify", "verify_space", "tree_check", "check"];
 /// Files of the map that build values, hold records, or stand for atomics.
 const VALUES: [&str; 8] = ["addr", "error", "fit", "lib", "page_set", "shared", "sync", "map/sync"];
 /// The most sites that are drawn of a function.

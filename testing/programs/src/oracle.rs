@@ -104,6 +104,13 @@ pub(crate) fn facts(area: &AreaInfo) -> Facts {
     (area.addr, area.bytes, area.pages, area.guard, area.kind, area.tag)
 }
 
+impl Area {
+    /// Returns whether it is of this kind, and has more pages than blocks of short mappings serve.
+    pub(crate) fn is_beyond_blocks(&self, what: What) -> bool {
+        self.what == what && self.pages.len() as u64 > vmalloc_short::MOST_PAGES
+    }
+}
+
 /// Everything that the player has.
 #[derive(Debug)]
 pub(crate) struct Oracle {

@@ -7,8 +7,9 @@ use crate::oracle::{Area, Oracle, Shown, What, facts};
 use crate::wish::Place;
 use std::collections::VecDeque;
 use std::fmt::Display;
-use vmalloc::{Frame, Kind, PageRange, Platform, PlatformError, Protection, Space};
+use vmalloc::{AreaInfo, Frame, Kind, PageRange, Platform, PlatformError, Protection, Space};
 use vmalloc_model::Source;
+use vmalloc_short::{Options, ShortMaps};
 
 /// Steps that a failure tells of.
 const TOLD: usize = 16;
@@ -25,6 +26,16 @@ pub(crate) struct Cast<'a, P: Platform> {
     pub(crate) most: u64,
     /// Calls may fail.
     pub(crate) fails: bool,
+}
+
+/// Returns the short mappings of the space that is played on.
+pub(crate) fn short<P: Platform>(space: &Space<P>) -> ShortMaps<&Space<P>> {
+    ShortMaps::of(space).expect("they were made before")
+}
+
+/// Returns whether an area is a block, or was made because blocks do not serve so many pages.
+pub(crate) fn is_short(area: &AreaInfo) -> bool {
+    area.kind == Kind::Tenant || area.tag.as_deref() == Some(vmalloc_short::TAG)
 }
 
 /// A program in play.
@@ -44,6 +55,8 @@ pub(crate) struct Player<'a, P: Platform> {
 impl<'a, P: Platform> Player<'a, P> {
     pub(crate) fn new(space: Space<P>, cast: &'a Cast<'a, P>, source: &'a mut dyn Source) -> Self {
         let (geometry, config) = (*space.geometry(), *space.config());
+        let slots = [0, 0, 0, 64, 64, 128, 1024][source.below(7) as usize];
+        ShortMaps::new(&space, Options::new().block_slots(slots)).expect("memory for their records");
         let place = Place {
             span: geometry.span,
             shift: geometry.page_shift,
@@ -109,7 +122,7 @@ impl<'a, P: Platform> Player<'a, P> {
         assert_eq!(purged, Ok(()), "nothing fails any more");
         self.check_all();
         let stats = self.space.stats();
-        let waiting = (stats.lazy_areas, stats.cached_areas, stats.pooled_areas, stats.blocks);
+        let waiting = (stats.lazy_areas, stats.cached_areas, stats.pooled_areas, stats.tenant_areas);
         assert_eq!(waiting, (0, 0, 0, 0), "{stats:?}");
         assert_eq!((stats.refused_areas, stats.pending_ranges), (0, 0), "{stats:?}");
         assert_eq!((stats.busy_areas, stats.largest_free_pages), (0, stats.span_pages), "{stats:?}");
@@ -245,7 +258,7 @@ impl<'a, P: Platform> Player<'a, P> {
     /// Returns whether the platform has refused something.
     pub(crate) fn waits_for_unmap(&self) -> bool {
         let stats = self.space.stats();
-        stats.pending_ranges + stats.refused_areas + stats.refused_blocks > 0
+        stats.pending_ranges + stats.refused_areas + stats.refused_parts > 0
     }
 
     fn outline(&self, nth: usize) -> String {
@@ -296,10 +309,10 @@ impl<'a, P: Platform> Player<'a, P> {
     pub(crate) fn taken(&self) -> Vec<PageRange> {
         let areas = self.oracle.areas.iter();
         let own = areas.filter(|area| self.oracle.is_inside(area) && area.what.kind().is_some());
-        let blocks = self.space.areas().filter(|area| matches!(area.kind, Kind::Block | Kind::ShortMap));
+        let blocks = self.space.areas().filter(is_short);
         let blocks = blocks.map(|area| {
-            PageRange::from_len((area.addr >> self.place.shift) as u64, area.pages)
-                .expect("a block has pages")
+            let pages = area.pages + u64::from(area.guard);
+            PageRange::from_len((area.addr >> self.place.shift) as u64, pages).expect("a block has pages")
         });
         let mut all: Vec<_> = own.map(|area| self.oracle.range(area)).chain(blocks).collect();
         all.sort_unstable_by_key(PageRange::start);
@@ -328,7 +341,7 @@ impl<'a, P: Platform> Player<'a, P> {
         let own = areas.fold((0, 0), |(areas, pages), area| {
             (areas + 1, pages + area.pages.len() as u64 + u64::from(area.guard))
         });
-        let shorts = if stats.blocks > 0 || self.has_shorts() { self.block_counts() } else { (0, 0) };
+        let shorts = if stats.tenant_areas > 0 || self.has_shorts() { self.block_counts() } else { (0, 0) };
         // Blocks count as areas until they wait for a flush or for their release.
         let is_right = |got: u64, own: u64, block: u64| (own..=own + block).contains(&got);
         let right =
@@ -341,8 +354,8 @@ impl<'a, P: Platform> Player<'a, P> {
     }
 
     fn block_counts(&self) -> (u64, u64) {
-        let areas = self.space.areas().filter(|area| matches!(area.kind, Kind::Block | Kind::ShortMap));
-        areas.fold((0, 0), |(areas, pages), area| (areas + 1, pages + area.pages))
+        let areas = self.space.areas().filter(is_short);
+        areas.fold((0, 0), |(areas, pages), area| (areas + 1, pages + area.pages + u64::from(area.guard)))
     }
 
     /// Checks every invariant, and that the machine has found no misuse.
@@ -355,9 +368,8 @@ impl<'a, P: Platform> Player<'a, P> {
 
     /// Compares walks over the whole space with the oracle.
     pub(crate) fn check_walks(&self) {
-        let is_own = |kind: Kind| !matches!(kind, Kind::Block | Kind::ShortMap);
-        let found: Vec<_> =
-            self.space.areas().filter(|area| is_own(area.kind)).map(|area| facts(&area)).collect();
+        let own = self.space.areas().filter(|area| !is_short(area));
+        let found: Vec<_> = own.map(|area| facts(&area)).collect();
         let mut want: Vec<_> = self.oracle.areas.iter().filter_map(|area| self.oracle.info(area)).collect();
         want.sort_unstable_by_key(|area| area.0);
         assert_eq!(found, want);

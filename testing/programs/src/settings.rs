@@ -28,8 +28,5 @@ pub fn random_config(source: &mut dyn Source, geometry: &Geometry) -> Config {
     if pick(&[0, 0, 1]) == 1 {
         config = config.policy([Policy::Best, Policy::Highest, Policy::Random { seed: 5 }][pick(&[0, 1, 2])]);
     }
-    if pick(&[0, 1]) == 1 {
-        config = config.block_slots(64 << pick(&[0, 0, 1, 4]));
-    }
     config
 }

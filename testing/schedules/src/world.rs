@@ -7,6 +7,7 @@ use shuttle::thread;
 use std::ops::Deref;
 use std::sync::Arc;
 use vmalloc::{AllocError, Config, Frame, FrameSupply, FreeError, PageRange, Request, Space};
+use vmalloc_short::ShortMaps;
 use vmalloc_sim::{Options, Sim};
 
 /// Returns the CPU that the calling thread is on: one for each thread, in the order in which they
@@ -124,11 +125,16 @@ impl World {
         unsafe { self.raw().free(addr) }.is_ok()
     }
 
+    /// Returns the short mappings.
+    pub fn short(&self) -> ShortMaps<&Space<Machine>> {
+        ShortMaps::of(&*self.0).expect("memory for their records")
+    }
+
     /// Maps `pages` frames of its own for a short while, and writes to each.
     pub fn map_ram(&self, pages: u64) -> Mapping {
         let mut frames = vec![Frame(0); pages as usize];
         self.platform().take_frames(&mut frames).expect("there are many");
-        let addr = self.raw().map_short(&frames).unwrap_or_else(|error| panic!("no {pages} slots: {error}"));
+        let addr = self.short().map(&frames).unwrap_or_else(|error| panic!("no {pages} slots: {error}"));
         let first = (addr / Self::PAGE) as u64;
         for page in first..first + pages {
             self.sim().write(here(), page, tag(page, pages)).expect("it is mapped");
@@ -150,7 +156,7 @@ impl World {
     /// Ends a short mapping, if it is one.
     pub fn try_unmap_ram(&self, mapping: &Mapping) -> bool {
         // SAFETY: nothing is behind the addresses of a simulated machine.
-        unsafe { self.raw().unmap_short(mapping.addr, mapping.frames.len()) }.is_ok()
+        unsafe { self.short().unmap(mapping.addr, mapping.frames.len()) }.is_ok()
     }
 
     /// Goes on as the child of a fork: of all threads only this one is left, with everything as the
@@ -193,7 +199,7 @@ impl World {
         assert_eq!((stats.free_pages, stats.largest_free_pages), (pages, pages), "one free range");
         assert_eq!((stats.lazy_pages, stats.lazy_areas), (0, 0), "the counts return to zero");
         assert_eq!(self.shrinkable(), 0);
-        assert_eq!(stats.blocks, 0, "every block is given back");
+        assert_eq!(stats.tenant_areas, 0, "every block is given back");
         assert_eq!((self.sim().check_end(), self.sim().taken_frames()), (vec![], vec![]));
     }
 }

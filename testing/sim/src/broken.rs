@@ -33,7 +33,7 @@ pub struct Broken<L = parking_lot::RawMutex> {
     late: Mutex<Vec<Vec<PageRange>>>,
 }
 
-impl<L: RawMutex> Broken<L> {
+impl<L: RawMutex + Send + Sync + 'static> Broken<L> {
     /// Returns `inner` with a caller that makes this mistake.
     pub fn new(inner: Sim<L>, mistake: Mistake) -> Self {
         Self { inner, mistake, late: Mutex::default() }
@@ -58,7 +58,7 @@ impl<L: RawMutex> Broken<L> {
 // SAFETY: the promises that are not kept are those of the flush. Nothing is reachable through the
 // span all the same, and this type is no `DirectMemory`. The lock excludes as `Sim`'s does.
 #[allow(unsafe_code)]
-unsafe impl<L: RawMutex> Platform for Broken<L> {
+unsafe impl<L: RawMutex + Send + Sync + 'static> Platform for Broken<L> {
     type RawLock = L;
     type PurgeLock = L;
 
@@ -112,7 +112,7 @@ unsafe impl<L: RawMutex> Platform for Broken<L> {
 
 // SAFETY: the simulator's promises, but for pages that are not discarded: that endangers no memory.
 #[allow(unsafe_code)]
-unsafe impl<L: RawMutex> FrameSupply for Broken<L> {
+unsafe impl<L: RawMutex + Send + Sync + 'static> FrameSupply for Broken<L> {
     fn take_frames(&self, frames: &mut [Frame]) -> Result<(), PlatformError> {
         self.inner.take_frames(frames)
     }
@@ -133,7 +133,7 @@ unsafe impl<L: RawMutex> FrameSupply for Broken<L> {
 
 // SAFETY: see `FrameSupply`.
 #[allow(unsafe_code)]
-unsafe impl<L: RawMutex> MapFrames for Broken<L> {
+unsafe impl<L: RawMutex + Send + Sync + 'static> MapFrames for Broken<L> {
     unsafe fn map_frames(
         &self,
         range: PageRange,

@@ -42,7 +42,7 @@ impl Direct {
     }
 }
 
-impl<L: RawMutex> Direct<L> {
+impl<L: RawMutex + Send + Sync + 'static> Direct<L> {
     /// Makes the machine, with this lock for the space above it.
     pub fn new_with(pages: u64, choose: impl FnOnce(Options) -> Options) -> Self {
         let bytes = (pages as usize) << Sim::PAGE_SHIFT;
@@ -108,7 +108,7 @@ impl<L> Drop for Direct<L> {
 // reached still, which its users must not: nothing else ever gets the block. The lock excludes as
 // the caller's choice of `L` does.
 #[allow(unsafe_code)]
-unsafe impl<L: RawMutex> Platform for Direct<L> {
+unsafe impl<L: RawMutex + Send + Sync + 'static> Platform for Direct<L> {
     type RawLock = L;
     type PurgeLock = L;
 
@@ -179,11 +179,11 @@ unsafe impl<L: RawMutex> Platform for Direct<L> {
 // SAFETY: the span is a block of ordinary memory at its own addresses, with its provenance exposed,
 // and null is in no block.
 #[allow(unsafe_code)]
-unsafe impl<L: RawMutex> DirectMemory for Direct<L> {}
+unsafe impl<L: RawMutex + Send + Sync + 'static> DirectMemory for Direct<L> {}
 
 // SAFETY: see `relocate`; what it moves shows what it held.
 #[allow(unsafe_code)]
-unsafe impl<L: RawMutex> Relocate for Direct<L> {
+unsafe impl<L: RawMutex + Send + Sync + 'static> Relocate for Direct<L> {
     unsafe fn relocate(&self, from: PageRange, to: PageRange) -> Result<(), PlatformError> {
         let cpu = self.sim.here();
         self.sim.step(|machine| machine.relocate(cpu, from, to))?;
@@ -199,7 +199,7 @@ unsafe impl<L: RawMutex> Relocate for Direct<L> {
 
 // SAFETY: the simulator's promise; accesses that it does not see can't be kept from anything.
 #[allow(unsafe_code)]
-unsafe impl<L: RawMutex> Protect for Direct<L> {
+unsafe impl<L: RawMutex + Send + Sync + 'static> Protect for Direct<L> {
     unsafe fn protect(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
         // SAFETY: the caller's promise is passed on.
         unsafe { self.sim.protect(range, protection) }
@@ -208,7 +208,7 @@ unsafe impl<L: RawMutex> Protect for Direct<L> {
 
 // SAFETY: see `zero`.
 #[allow(unsafe_code)]
-unsafe impl<L: RawMutex> Discard for Direct<L> {
+unsafe impl<L: RawMutex + Send + Sync + 'static> Discard for Direct<L> {
     unsafe fn discard(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
         // SAFETY: the caller's promise is passed on; by it nothing needs what the pages hold.
         unsafe {
@@ -220,7 +220,7 @@ unsafe impl<L: RawMutex> Discard for Direct<L> {
 }
 
 /// The bytes of the block, where the simulator has a page.
-impl<L: RawMutex> ReadNofault for Direct<L> {
+impl<L: RawMutex + Send + Sync + 'static> ReadNofault for Direct<L> {
     fn read_nofault(&self, addr: usize, to: &mut [u8]) -> usize {
         let readable = self.sim.read_nofault(addr, to);
         for (offset, byte) in to[..readable].iter_mut().enumerate() {
@@ -235,7 +235,7 @@ impl<L: RawMutex> ReadNofault for Direct<L> {
     }
 }
 
-impl<L: RawMutex> Translate for Direct<L> {
+impl<L: RawMutex + Send + Sync + 'static> Translate for Direct<L> {
     fn physical_page(&self, page: u64) -> Option<u64> {
         self.sim.physical_page(page)
     }

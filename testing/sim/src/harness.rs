@@ -66,13 +66,13 @@ const MOST: u64 = 10_000;
 /// A platform with a simulated machine in it.
 pub trait Simulated: Platform {
     /// The lock of the space above it.
-    type Lock: RawMutex;
+    type Lock: RawMutex + Send + Sync + 'static;
 
     /// Returns the machine.
     fn machine(&self) -> &Sim<Self::Lock>;
 }
 
-impl<L: RawMutex> Simulated for Sim<L> {
+impl<L: RawMutex + Send + Sync + 'static> Simulated for Sim<L> {
     type Lock = L;
 
     fn machine(&self) -> &Self {
@@ -80,7 +80,7 @@ impl<L: RawMutex> Simulated for Sim<L> {
     }
 }
 
-impl<L: RawMutex> Simulated for Direct<L> {
+impl<L: RawMutex + Send + Sync + 'static> Simulated for Direct<L> {
     type Lock = L;
 
     fn machine(&self) -> &Sim<L> {
@@ -167,14 +167,22 @@ impl fmt::Display for Pair {
 impl Injection {
     /// Runs `act` with the steps of `sim`, or of the heap, failing; how many have. Nothing fails
     /// afterwards.
-    pub fn during<L: RawMutex, R>(self, sim: &Sim<L>, act: impl FnOnce() -> R) -> (R, u64) {
+    pub fn during<L: RawMutex + Send + Sync + 'static, R>(
+        self,
+        sim: &Sim<L>,
+        act: impl FnOnce() -> R,
+    ) -> (R, u64) {
         let done = self.during_another(sim, act);
         sim.heal();
         done
     }
 
     /// Walks inside of another walk: the machine stays as it is afterwards.
-    fn during_another<L: RawMutex, R>(self, sim: &Sim<L>, act: impl FnOnce() -> R) -> (R, u64) {
+    fn during_another<L: RawMutex + Send + Sync + 'static, R>(
+        self,
+        sim: &Sim<L>,
+        act: impl FnOnce() -> R,
+    ) -> (R, u64) {
         match self.step {
             Step::Heap => self.on_heap(act),
             Step::Machine(point) => {
@@ -379,19 +387,19 @@ pub fn check<P: Simulated>(space: &Space<P>) {
     assert_eq!((sim.audit(), sim.faults()), (vec![], vec![]));
 }
 
-/// Compares the counts with a walk. Blocks are areas as long as they are there; those that wait for
-/// a flush or for their release are counted as lazy or pooled.
+/// Compares the counts with a walk. Tenants' areas are busy as long as they are there; those that
+/// wait for a flush or for their release are counted as lazy or pooled.
 fn check_areas<P: Simulated>(space: &Space<P>, stats: &Stats) {
     let (mut all, mut others) = ((0, 0), (0, 0));
     for area in space.areas() {
         let pages = area.pages + u64::from(area.guard);
-        let own = if area.kind == Kind::Block { (0, 0) } else { (1, pages) };
+        let own = if area.kind == Kind::Tenant { (0, 0) } else { (1, pages) };
         all = (all.0 + 1, all.1 + pages);
         others = (others.0 + own.0, others.1 + own.1);
     }
     let counted = (stats.busy_areas, stats.busy_pages);
     let is_right = (others.0..=all.0).contains(&counted.0) && (others.1..=all.1).contains(&counted.1);
-    assert!(is_right, "areas and pages found by a walk: {all:?}, without blocks {others:?}: {stats:?}");
+    assert!(is_right, "areas and pages found by a walk: {all:?}, without tenants {others:?}: {stats:?}");
 }
 
 /// Checks that a space with no areas is, after a purge, what it was when it was made.

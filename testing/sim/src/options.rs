@@ -233,7 +233,7 @@ impl Options {
     }
 
     /// Returns the machine, with this lock for the space above it.
-    pub fn build_with<L: RawMutex>(self) -> Sim<L> {
+    pub fn build_with<L: RawMutex + Send + Sync + 'static>(self) -> Sim<L> {
         Sim::with(self)
     }
 }

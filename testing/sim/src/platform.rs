@@ -13,7 +13,7 @@ use vmalloc::{
 // which endanger no memory in danger, and this type is no `DirectMemory`. The lock excludes as the
 // caller's choice of `L` does.
 #[allow(unsafe_code)]
-unsafe impl<L: RawMutex> Platform for Sim<L> {
+unsafe impl<L: RawMutex + Send + Sync + 'static> Platform for Sim<L> {
     type RawLock = L;
     type PurgeLock = L;
 
@@ -68,7 +68,7 @@ unsafe impl<L: RawMutex> Platform for Sim<L> {
     }
 }
 
-impl<L: RawMutex> Translate for Sim<L> {
+impl<L: RawMutex + Send + Sync + 'static> Translate for Sim<L> {
     fn physical_page(&self, page: u64) -> Option<u64> {
         self.step(|machine| machine.frame(page))
     }
@@ -77,7 +77,7 @@ impl<L: RawMutex> Translate for Sim<L> {
 // that all pages that lead to it show. The linear map is constant, and a frame of the supply can be
 // used there as long as it is taken.
 #[allow(unsafe_code)]
-unsafe impl<L: RawMutex> FrameSupply for Sim<L> {
+unsafe impl<L: RawMutex + Send + Sync + 'static> FrameSupply for Sim<L> {
     fn take_frames(&self, frames: &mut [Frame]) -> Result<(), PlatformError> {
         self.step(|machine| machine.take_frames(frames))
     }
@@ -97,7 +97,7 @@ unsafe impl<L: RawMutex> FrameSupply for Sim<L> {
 
 // SAFETY: see `FrameSupply`.
 #[allow(unsafe_code)]
-unsafe impl<L: RawMutex> MapFrames for Sim<L> {
+unsafe impl<L: RawMutex + Send + Sync + 'static> MapFrames for Sim<L> {
     unsafe fn map_frames(
         &self,
         range: PageRange,
@@ -125,7 +125,7 @@ unsafe impl<L: RawMutex> MapFrames for Sim<L> {
 // SAFETY: every entry of the page table and of the TLBs has its protection, which `read` and
 // `write` keep.
 #[allow(unsafe_code)]
-unsafe impl<L: RawMutex> Protect for Sim<L> {
+unsafe impl<L: RawMutex + Send + Sync + 'static> Protect for Sim<L> {
     unsafe fn protect(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
         let cpu = self.here();
         self.step(|machine| machine.protect(cpu, range, protection))
@@ -134,7 +134,7 @@ unsafe impl<L: RawMutex> Protect for Sim<L> {
 
 // SAFETY: each page's word is zero then, on every CPU; every page is reported as used.
 #[allow(unsafe_code)]
-unsafe impl<L: RawMutex> Discard for Sim<L> {
+unsafe impl<L: RawMutex + Send + Sync + 'static> Discard for Sim<L> {
     unsafe fn discard(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
         let cpu = self.here();
         self.step(|machine| machine.discard(cpu, ranges))
@@ -142,7 +142,7 @@ unsafe impl<L: RawMutex> Discard for Sim<L> {
 }
 
 /// A page has one word, and all its bytes are that word's, lowest first, over and over.
-impl<L: RawMutex> ReadNofault for Sim<L> {
+impl<L: RawMutex + Send + Sync + 'static> ReadNofault for Sim<L> {
     fn read_nofault(&self, addr: usize, to: &mut [u8]) -> usize {
         let (cpu, mut copied) = (self.here(), 0);
         while copied < to.len() {

@@ -44,7 +44,7 @@ impl Sim {
     }
 }
 
-impl<L: RawMutex> Sim<L> {
+impl<L: RawMutex + Send + Sync + 'static> Sim<L> {
     pub(crate) fn with(options: Options) -> Self {
         Self {
             span: options.span,

@@ -9,6 +9,7 @@ use std::time::Duration;
 use vmalloc::{Config, Policy, ReadNofault, Space};
 use vmalloc_linux::rcu::Grace;
 use vmalloc_linux::{BatchAdvise, Guards, Linux, Options, open};
+use vmalloc_short::ShortMaps;
 
 pub(crate) type Sp = Arc<Space<Linux>>;
 
@@ -21,6 +22,7 @@ const REMEMBERED: usize = 20_000;
 /// A space, and what its owners share.
 pub(crate) struct World {
     pub(crate) space: Sp,
+    pub(crate) short: Arc<ShortMaps<Sp>>,
     pub(crate) has_frames: bool,
     grace: Grace,
     freed: Mutex<Vec<(usize, usize)>>,
@@ -200,9 +202,6 @@ pub(crate) fn config(dice: &mut Dice) -> Config {
     if dice.one_in(3) {
         config = config.policy(dice.pick(&[Policy::Lowest, Policy::Highest, Policy::Random { seed: 3 }]));
     }
-    if dice.one_in(3) {
-        config = config.block_slots(64 << dice.below(5));
-    }
     config
 }
 
@@ -222,7 +221,10 @@ pub(crate) fn run(dice: &mut Dice, time: Duration, forks: Forks) -> u64 {
     let Some((space, has_frames)) = open_space(dice) else { return 0 };
     let (grace, freed) = (Grace::new(&space), Mutex::default());
     let has_frames = has_frames && space.geometry().linear_map.is_some();
-    let world = World { space, has_frames, grace, freed, process: std::process::id() };
+    let blocks =
+        vmalloc_short::Options::new().block_slots(if dice.one_in(3) { 64 << dice.below(5) } else { 0 });
+    let short = Arc::new(sure(ShortMaps::new(space.clone(), blocks), "short mappings"));
+    let world = World { space, short, has_frames, grace, freed, process: std::process::id() };
     let made = live(&world, dice, time, forks);
     sure(world.grace.settle(), "settling");
     check_whole(&world.space);

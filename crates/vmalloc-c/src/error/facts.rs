@@ -291,7 +291,6 @@ impl Facts {
                 .code(VMALLOC_E_NODE)
                 .requested(*nodes as u64)
                 .limit(vmalloc_linux::space::MAX_NODES as u64),
-            SpaceError::BadBlock { slots } => self.code(VMALLOC_E_COUNT).requested(*slots),
             SpaceError::NoTraps => self.code(VMALLOC_E_UNSUPPORTED),
             SpaceError::Metadata => self.code(VMALLOC_E_METADATA),
             _ => self.code(VMALLOC_E_OUTSIDE),

@@ -6,8 +6,9 @@ use std::thread;
 use vmalloc_linux::vmalloc::{AllocError, AreaError, PercpuError};
 use vmalloc_linux::{
     Area, Buffer, CodeBuffer, Config, CongruentAreas, Frames, Linux, Mapping, Options, Protection,
-    ReadOnlyMapping, Request, Reservation, ShortMapping, Space, SparseArea, Stale, Tag, Zeroed, open,
+    ReadOnlyMapping, Request, Reservation, Space, SparseArea, Stale, Tag, Zeroed, open,
 };
+use vmalloc_short::{ShortMapping, ShortMaps};
 
 const PAGE: usize = 4096;
 
@@ -85,8 +86,9 @@ fn frames_go_back_when_they_and_all_their_mappings_are_gone_and_flushed() {
     let mut frames = Frames::new(space.clone(), 64).unwrap();
     frames.swap(0, 63);
     assert!(space.frames(1).is_err(), "the supply is empty");
+    let short = ShortMaps::of(space.clone()).unwrap();
     let one = Mapping::new(&frames).unwrap();
-    let (two, three) = (ShortMapping::new(&frames).unwrap(), ReadOnlyMapping::new(&frames).unwrap());
+    let (two, three) = (ShortMapping::new(&short, &frames).unwrap(), ReadOnlyMapping::new(&frames).unwrap());
     drop(frames);
     one.bytes()[5 * PAGE + 3].store(77, Relaxed);
     let mut read = [0; 2];
@@ -109,7 +111,8 @@ fn frames_are_consecutive_where_asked() {
     assert!(frames[0].0.is_multiple_of(4) && frames.windows(2).all(|pair| pair[1] == pair[0].plus(1)));
     assert!(Frames::consecutive(&*space, 8, 3).is_err() && Frames::consecutive(&*space, 0, 1).is_err());
     assert!(space.frames(0).is_err());
-    let mapping = ShortMapping::new(&frames).unwrap();
+    let short = ShortMaps::of(&*space).unwrap();
+    let mapping = ShortMapping::new(&short, &frames).unwrap();
     mapping.bytes()[0].store(1, Relaxed);
     drop((mapping, frames));
     assert_nothing_left(&space);

@@ -24,10 +24,8 @@ pub enum Kind {
     Sparse,
     /// One of a group of [congruent areas](crate::Raw::alloc_congruent).
     Percpu,
-    /// A block of short mappings ([`short_map`](crate::short_map)).
-    Block,
-    /// A short mapping too large for a block ([`Raw::map_short`](crate::Raw::map_short)).
-    ShortMap,
+    /// An area of which a [tenant](crate::tenant) hands out parts. Its tag says what they are.
+    Tenant,
 }
 
 /// The call that frees an area.
@@ -36,11 +34,10 @@ pub(crate) enum FreedBy {
     Free,
     Unreserve,
     Unmap,
-    UnmapShort,
     FreeSparse,
     FreeCongruent,
-    /// None: the purge does.
-    Purge,
+    /// None: its tenant does.
+    Tenant,
 }
 
 impl Kind {
@@ -50,10 +47,9 @@ impl Kind {
             Self::Vmalloc | Self::Shared | Self::Exec => FreedBy::Free,
             Self::Reserved => FreedBy::Unreserve,
             Self::Vmap | Self::IoMap => FreedBy::Unmap,
-            Self::ShortMap => FreedBy::UnmapShort,
             Self::Sparse => FreedBy::FreeSparse,
             Self::Percpu => FreedBy::FreeCongruent,
-            Self::Block => FreedBy::Purge,
+            Self::Tenant => FreedBy::Tenant,
         }
     }
 
@@ -79,8 +75,7 @@ impl fmt::Display for Kind {
             Self::Exec => "vmalloc exec",
             Self::Sparse => "sparse",
             Self::Percpu => "percpu",
-            Self::Block => "vm_map_ram block",
-            Self::ShortMap => "vm_map_ram",
+            Self::Tenant => "tenant",
         })
     }
 }

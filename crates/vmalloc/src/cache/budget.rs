@@ -216,9 +216,6 @@ pub(crate) struct Trigger {
 }
 
 impl Trigger {
-    /// Nothing to act on.
-    pub(crate) const NONE: Self = Self { total: 0, added: 0, is_first: false };
-
     /// Returns one trigger for two.
     pub(crate) fn and(self, other: Self) -> Self {
         Self {

@@ -8,7 +8,6 @@ use crate::{AllocError, FreeError, RequestError};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
-use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use stable_deref_trait::CloneStableDeref;
 
@@ -17,9 +16,16 @@ use stable_deref_trait::CloneStableDeref;
 ///
 /// See [`owned`](super) for an example.
 pub struct Frames<S: SpaceRef> {
-    space: S,
     frames: Box<[Frame]>,
-    share: ManuallyDrop<FrameShare>,
+    share: Share<S>,
+}
+
+/// A share in [`Frames`]: they stay taken as long as it lives.
+#[must_use = "the frames may go back without it"]
+pub struct Share<S: SpaceRef> {
+    space: S,
+    /// `None` once it is ended.
+    share: Option<FrameShare>,
 }
 
 impl<P: FrameSupply> Space<P> {
@@ -78,7 +84,7 @@ impl<S: SpaceRef<Platform: FrameSupply>> Frames<S> {
             space.end_share(share);
             return Err(AllocError::Metadata);
         }
-        Ok(Self { space, frames: copy.into_boxed_slice(), share: ManuallyDrop::new(share) })
+        Ok(Self { frames: copy.into_boxed_slice(), share: Share::of(space, share) })
     }
 
     /// Owns frames that were taken from the supply by hand.
@@ -102,11 +108,36 @@ impl<S: SpaceRef> Frames<S> {
 
     /// Returns the reference to the space.
     pub fn space(&self) -> &S {
-        &self.space
+        &self.share.space
     }
 
     pub(super) fn share_again(&self) -> Result<FrameShare, AllocError> {
-        self.space.share_again(&self.share).ok_or(AllocError::Metadata)
+        let again = self.share.share.as_ref().and_then(|share| self.share.space.share_again(share));
+        again.ok_or(AllocError::Metadata)
+    }
+}
+
+impl<S: SpaceRef + CloneStableDeref> Frames<S> {
+    /// Returns one more share, for a mapping that is not a [`Mapping`].
+    ///
+    /// # Errors
+    /// [`AllocError::Metadata`]; nothing is changed.
+    pub fn share(&self) -> Result<Share<S>, AllocError> {
+        Ok(Share::of(self.share.space.clone(), self.share_again()?))
+    }
+}
+
+impl<S: SpaceRef> Share<S> {
+    fn of(space: S, share: FrameShare) -> Self {
+        Self { space, share: Some(share) }
+    }
+
+    /// Ends the share once everything is flushed that [tenants](crate::tenant) of the space got back
+    /// before.
+    pub fn end_after_sweep(mut self) {
+        if let Some(share) = self.share.take() {
+            self.space.release_returned(share);
+        }
     }
 }
 
@@ -118,11 +149,17 @@ impl<S: SpaceRef> core::ops::Deref for Frames<S> {
     }
 }
 
-impl<S: SpaceRef> Drop for Frames<S> {
+impl<S: SpaceRef> Drop for Share<S> {
     fn drop(&mut self) {
-        // SAFETY: it is taken once, here.
-        let share = unsafe { ManuallyDrop::take(&mut self.share) };
-        self.space.end_share(share);
+        if let Some(share) = self.share.take() {
+            self.space.end_share(share);
+        }
+    }
+}
+
+impl<S: SpaceRef> fmt::Debug for Share<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Share").field(&self.share).finish()
     }
 }
 
@@ -171,7 +208,7 @@ impl<S: SpaceRef<Platform: MapFrames> + CloneStableDeref, const W: bool> Owned<S
     /// [`AllocError`]; nothing is lost or changed.
     pub fn new(frames: &Frames<S>) -> Result<Self, AllocError> {
         let protection = if W { Protection::ReadWrite } else { Protection::Read };
-        let (space, share) = (frames.space.clone(), frames.share_again()?);
+        let (space, share) = (frames.space().clone(), frames.share_again()?);
         let addr = match space.raw().map(frames, protection, None) {
             Ok(addr) => addr,
             Err(error) => {
@@ -236,60 +273,4 @@ unsafe fn atomics<'a>(addr: usize, bytes: usize) -> &'a [AtomicU8] {
     let start = core::ptr::with_exposed_provenance::<AtomicU8>(addr);
     // SAFETY: the caller's promise; an atomic byte has the layout of a byte.
     unsafe { core::slice::from_raw_parts(start, bytes) }
-}
-
-/// Frames behind a short mapping: see [`ShortMapping`].
-#[derive(Debug)]
-pub struct ShortlyMapped {
-    pages: usize,
-    share: Option<FrameShare>,
-}
-
-impl Sealed for ShortlyMapped {}
-
-// SAFETY: mappings of `Raw::map_short` end by `Raw::unmap_short`.
-unsafe impl<P: MapFrames> Ends<P> for ShortlyMapped {
-    unsafe fn end(&mut self, space: &Space<P>, addr: usize) -> Result<(), FreeError> {
-        // SAFETY: the caller owns it.
-        let ended = unsafe { space.raw().unmap_short(addr, self.pages) };
-        if let Some(share) = self.share.take() {
-            space.release_short_share(share, addr, self.pages);
-        }
-        ended
-    }
-}
-
-/// An address that shows [`Frames`] for a short while, readable and writable, without a guard page.
-/// It keeps the frames alive.
-pub type ShortMapping<S> = Owned<S, ShortlyMapped>;
-
-impl<S: SpaceRef<Platform: MapFrames> + CloneStableDeref> ShortMapping<S> {
-    /// Maps all frames, in their order. Cost as [`Raw::map_short`](crate::Raw::map_short).
-    ///
-    /// # Errors
-    /// [`AllocError`]; nothing is lost or changed.
-    pub fn new(frames: &Frames<S>) -> Result<Self, AllocError> {
-        let (space, share) = (frames.space.clone(), frames.share_again()?);
-        match space.raw().map_short(frames) {
-            Ok(addr) => {
-                let kind = ShortlyMapped { pages: frames.len(), share: Some(share) };
-                Ok(Self::own(space, addr, kind))
-            }
-            Err(error) => {
-                space.end_share(share);
-                Err(error)
-            }
-        }
-    }
-}
-
-impl<S: SpaceRef<Platform: MapFrames + DirectMemory>> ShortMapping<S> {
-    /// Returns the bytes. Other mappings may show them too, so each is atomic.
-    #[must_use]
-    pub fn bytes(&self) -> &[AtomicU8] {
-        let bytes = self.kind.pages << self.space().geometry().page_shift;
-        // SAFETY: the frames are mapped, readable and writable, for as long as this lives
-        // (`DirectMemory`). Safe code accesses them by atomics only.
-        unsafe { atomics(self.addr(), bytes) }
-    }
 }

@@ -7,7 +7,6 @@
 //! | [`Reservation`] | addresses alone | [`Reservation::new`] |
 //! | [`Frames`] | frames of the supply | [`Space::frames`](crate::Space::frames), [`Frames::new`] |
 //! | [`Mapping`], [`ReadOnlyMapping`] | an address for frames | [`Mapping::new`], [`ReadOnlyMapping::new`] |
-//! | [`ShortMapping`] | an address for frames, for a short while | [`ShortMapping::new`] |
 //! | [`CodeBuffer`], [`Code`] | memory for code: writable, or executable | [`CodeBuffer::new`] |
 //! | [`PagedArea`] | addresses, with memory where it is asked for | [`PagedArea::new`] |
 //! | [`SparseArea`] | addresses for frames, page by page | [`SparseArea::new`] |
@@ -21,12 +20,12 @@
 //! An example maps pages at two addresses, and finds an area by an address inside:
 //! ```
 //! use core::sync::atomic::Ordering::Relaxed;
-//! use vmalloc::{DirectMemory, Mapping, MapFrames, ShortMapping, Space};
+//! use vmalloc::{DirectMemory, Mapping, MapFrames, Space};
 //!
 //! fn twice<P: DirectMemory + MapFrames>(space: &Space<P>) -> Result<(), Box<dyn std::error::Error>> {
 //!     let frames = space.frames(4)?;
 //!     let one = Mapping::new(&frames)?;
-//!     let two = ShortMapping::new(&frames)?;
+//!     let two = Mapping::new(&frames)?;
 //!     one.bytes()[0].store(7, Relaxed);
 //!     assert_eq!(two.bytes()[0].load(Relaxed), 7);
 //!     assert_eq!(space.find(one.addr() + 5000).map(|area| area.addr), Some(one.addr()));
@@ -48,7 +47,7 @@ mod sparse_area;
 pub use allocator::SpaceAllocator;
 pub use buffer::{Buffer, Content, Stale, Zeroed};
 pub use code::{Code, CodeBuffer};
-pub use frames::{Frames, Mapping, ReadOnlyMapping, ShortMapping};
+pub use frames::{Frames, Mapping, ReadOnlyMapping, Share};
 pub use group::CongruentAreas;
 pub use handle::{Area, Owned, Reservation, SpaceRef};
 pub use paged_area::PagedArea;

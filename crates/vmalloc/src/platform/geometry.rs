@@ -36,7 +36,7 @@ pub struct Geometry {
     /// [`zero`](super::Platform::zero), and so to requests of zeros. Default: yes.
     pub maps_zeroed: bool,
     /// True if mapping over mapped pages replaces the old mapping on every CPU before the call
-    /// returns. If so, [block](crate::short_map) slots can be mapped again without a flush.
+    /// returns. If so, a [tenant](crate::tenant) may map returned parts again without a flush.
     /// Default: no.
     pub remaps_atomically: bool,
     /// True if [`map_runs`](super::MapFrames::map_runs) does better than

@@ -99,7 +99,7 @@ pub enum Evict {
 pub unsafe trait Platform: Sync {
     /// The lock that protects the allocator's state. It is held for a bounded number of areas,
     /// never over a call of the platform. On bare metal it also keeps interrupts off.
-    type RawLock: lock_api::RawMutex;
+    type RawLock: lock_api::RawMutex + Send + Sync + 'static;
 
     /// The lock that one purge holds from its beginning to its end, [`unmap`](Self::unmap) and
     /// [`flush`](Self::flush) included. An allocation that runs out of addresses waits for it. On

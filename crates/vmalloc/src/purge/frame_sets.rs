@@ -4,9 +4,9 @@
 //! A set has a share for its handle, and one for each area that shows it. When an area is freed,
 //! its share is *released*. A purge counts the released shares before it takes the freed areas. It
 //! ends so many when these are flushed, but for those of areas that the platform refuses, and for
-//! those of short mappings where it [leaves](PurgePlan::sweep) returned slots mapped. The frames go
-//! back with the last share. An area is on a list before its share is released, so the flush covers
-//! it.
+//! those of parts of tenants where it [leaves](super::Sweep::Due) returned parts mapped. The
+//! frames go back with the last share. An area is on a list before its share is released, so the
+//! flush covers it.
 
 use crate::platform::Frame;
 use alloc::boxed::Box;
@@ -47,7 +47,7 @@ pub(crate) struct Sets<P> {
     /// Shares of areas that were freed and may not be flushed yet, each with the first page of its
     /// area. Has room for all shares.
     released: VecDeque<(FrameShare, u64)>,
-    /// Shares of short mappings that were returned and may not be flushed yet. Has room for all.
+    /// Shares of parts of tenants that were returned and may not be flushed yet. Has room for all.
     returned: VecDeque<FrameShare>,
     /// Shares without an area.
     handles: usize,
@@ -170,12 +170,12 @@ impl<P> Sets<P> {
         self.released.push_back((share, page));
     }
 
-    /// Lets a purge end the share of a short mapping that flushes all returned slots.
+    /// Lets a purge end the share of a part of a tenant that flushes all returned parts.
     pub(crate) fn release_returned(&mut self, share: FrameShare) {
         self.returned.push_back(share);
     }
 
-    /// Returns how many shares wait for a flush: those of areas, and of short mappings.
+    /// Returns how many shares wait for a flush: those of areas, and of parts of tenants.
     pub(crate) fn waiting(&self) -> [usize; 2] {
         [self.released.len(), self.returned.len()]
     }
@@ -191,8 +191,7 @@ impl<P> Sets<P> {
         self.end(share)
     }
 
-    /// Ends the share of the short mapping that was returned first. Returns the set, if that was
-    /// its last.
+    /// Ends the share of the part that was returned first. Returns the set, if that was its last.
     pub(crate) fn settle_returned(&mut self) -> Option<FrameSet<P>> {
         let share = self.returned.pop_front()?;
         self.end(share)

@@ -31,23 +31,25 @@
 //!
 //! - [`plan`]: how much a purge does. [`ranges`]: from areas to ranges. [`refused`]: areas that
 //!   the platform refuses. [`deferred`]: frees where nothing may be waited for. [`frame_sets`]:
-//!   frames that go back to their supply after a flush.
+//!   frames that go back to their supply after a flush. [`tenant`]: owners of areas that hand out
+//!   parts of them.
 
 mod deferred;
 mod frame_sets;
 mod plan;
 mod ranges;
 mod refused;
+pub mod tenant;
 
 pub(crate) use deferred::Deferred;
 pub(crate) use frame_sets::{FrameSets, FrameShare};
 pub use plan::DrainStatus;
 pub(crate) use plan::{Done, PurgePlan};
 pub(crate) use refused::{Refused, Unmapper, meets};
+pub(crate) use tenant::{Parts, Sweep, Tenants};
 
 use crate::PageRange;
 use crate::cache::{Lazy, clear};
-use crate::short_map::Taken;
 use crate::sync::{AtomicU64, size};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
@@ -63,9 +65,9 @@ pub(crate) struct Purger {
     pub(crate) taken: Vec<Lazy>,
     /// Pages of areas in use that the platform refused to unmap or to flush.
     pub(crate) pending: Vec<PageRange>,
-    /// The blocks that were taken.
-    pub(crate) blocks: Taken,
-    /// Areas and blocks that the platform refuses.
+    /// The parts of tenants that were collected.
+    pub(crate) parts: Parts,
+    /// Areas and parts that the platform refuses.
     pub(crate) refused: Refused,
     /// Memory for the ranges to unmap, and for sorting them.
     ranges: Vec<PageRange>,
@@ -85,12 +87,12 @@ pub(crate) struct Counts {
     longest_hold: AtomicU64,
     /// Areas that the purger has.
     pub(crate) taken_areas: AtomicU64,
-    /// Areas among them that the platform refused, and spent blocks.
+    /// Areas among them that the platform refused, and lazy areas of tenants.
     pub(crate) refused_areas: AtomicU64,
     /// Pages of these. They start no purge, so the space's count of lazy pages is without them.
     pub(crate) refused_pages: AtomicU64,
-    /// Blocks that the platform refused, spent or not.
-    pub(crate) refused_blocks: AtomicU64,
+    /// Parts of tenants that the platform refused.
+    pub(crate) refused_parts: AtomicU64,
     /// Ranges of areas in use that have still to be unmapped.
     pub(crate) pending: AtomicU64,
     /// Frees that were to trap at once and became lazy.
@@ -112,7 +114,7 @@ impl Counts {
     /// Returns whether the platform has refused something that was freed, and not relented since.
     pub(crate) fn is_anything_refused(&self) -> bool {
         // Relaxed: a hint; a purge under way may change it at any time.
-        let refused = [&self.refused_areas, &self.refused_blocks, &self.pending];
+        let refused = [&self.refused_areas, &self.refused_parts, &self.pending];
         refused.iter().any(|count| count.load(Relaxed) != 0)
     }
 
@@ -136,7 +138,7 @@ impl Purger {
         Some(Self {
             taken,
             pending: Vec::new(),
-            blocks: Taken::default(),
+            parts: Parts::default(),
             refused: Refused::new()?,
             ranges: Vec::new(),
             keys: Vec::new(),
@@ -168,7 +170,7 @@ impl Purger {
 
     /// Returns whether there is nothing to unmap, but what was refused before.
     pub(crate) fn is_empty(&self) -> bool {
-        self.taken.iter().all(Lazy::is_empty) && self.blocks.is_empty()
+        self.taken.iter().all(Lazy::is_empty) && self.parts.is_empty()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &PageRange> {

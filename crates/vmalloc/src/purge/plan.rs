@@ -1,5 +1,6 @@
 //! How much a purge does, and what it has done.
 
+use super::tenant::Sweep;
 use crate::cache::Fraction;
 use crate::platform::{Evict, PlatformError};
 
@@ -16,8 +17,8 @@ pub(crate) struct PurgePlan {
     pub(crate) refill: bool,
     /// True if each area that was refused before is tried again by itself, however many there are.
     pub(crate) insists: bool,
-    /// True if blocks leave their queues, and only live slots stay mapped in them.
-    pub(crate) sweep: bool,
+    /// How much is taken of tenants.
+    pub(crate) sweep: Sweep,
 }
 
 /// The result of a purge.
@@ -54,23 +55,28 @@ impl PurgePlan {
         most: u64::MAX,
         refill: true,
         insists: false,
-        sweep: false,
+        sweep: Sweep::Due,
     };
     /// Lazy pages have passed the threshold, and memory is dear: idle areas that have some make way
     /// only for others, within the budget.
     pub(crate) const KEEP_MEMORY: Self = Self { cached: None, ..Self::MAKE_ROOM };
-    /// Lazy areas only, for the sake of blocks.
+    /// Lazy areas only, for the sake of a tenant.
     pub(crate) const FLUSH: Self = Self { cached: None, pooled: None, ..Self::MAKE_ROOM };
     /// By age: a quarter of everything.
     pub(crate) const DECAY: Self = Self {
         cached: Some(Fraction::Quarter),
         pooled: Some(Fraction::Quarter),
-        sweep: true,
+        sweep: Sweep::Everything,
         ..Self::MAKE_ROOM
     };
     /// Until no freed memory is left, and no stale translation of it.
-    pub(crate) const UNMAP: Self =
-        Self { cached: Some(Fraction::All), pooled: None, insists: true, sweep: true, ..Self::MAKE_ROOM };
+    pub(crate) const UNMAP: Self = Self {
+        cached: Some(Fraction::All),
+        pooled: None,
+        insists: true,
+        sweep: Sweep::Everything,
+        ..Self::MAKE_ROOM
+    };
     /// Everything, to the map.
     pub(crate) const ALL: Self = Self::at_most(u64::MAX);
 
@@ -91,7 +97,7 @@ impl PurgePlan {
             most,
             refill: false,
             insists: true,
-            sweep: true,
+            sweep: Sweep::Everything,
         }
     }
 }

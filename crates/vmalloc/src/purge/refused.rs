@@ -1,5 +1,5 @@
-//! Unmapping what a purge has taken; and areas, blocks and pages that the platform refuses to unmap
-//! or to flush.
+//! Unmapping what a purge has taken; and areas, parts of tenants and pages that the platform
+//! refuses to unmap or to flush.
 //!
 //! One page can make the platform refuse a whole set: on Linux one that is locked in memory. It
 //! must not keep the other areas of the set back, nor those of later sets.
@@ -24,8 +24,8 @@
 //! - **REFUSED-3** A *pending* range is a part of an area in use that was refused, or of an area
 //!   that was cut off from one. An area that meets a pending range is not given back before that
 //!   range was unmapped; else the range would be unmapped when another owner has it.
-//! - **REFUSED-4** A block that is refused stays in its purge: it has no windows, and its live
-//!   slots stay.
+//! - **REFUSED-4** A part of a tenant that is refused stays in its purge: to its tenant it is one
+//!   that was collected, and what lives beside it in its area stays.
 //!
 //! # Cost
 //! To find k refused areas among n takes about 2 k log n calls. To try k refused ones again takes
@@ -33,11 +33,11 @@
 //! an allocation may need it. A purge that starts by itself tries [`BATCH`] of them in turn.
 
 use super::ranges::Keys;
+use super::tenant::{Parts, Sifted};
 use super::{BATCH, Counts, Done, PurgePlan, Purger};
 use crate::PageRange;
 use crate::cache::{Lazy, LazyPages};
 use crate::platform::{Platform, PlatformError};
-use crate::short_map::{Parted, Taken};
 use alloc::vec::Vec;
 use core::mem::offset_of;
 use core::ops::Range;
@@ -46,10 +46,10 @@ use core::sync::atomic::Ordering::Relaxed;
 /// Refused areas that a space can set aside without memory.
 const ROOM: usize = 32;
 
-/// The areas and blocks that the platform has refused by themselves.
+/// The areas and parts of tenants that the platform has refused by themselves.
 pub(crate) struct Refused {
     areas: Vec<PageRange>,
-    pub(crate) blocks: Taken,
+    pub(crate) parts: Parts,
     /// Where a purge that starts by itself goes on to try areas.
     next: usize,
 }
@@ -62,11 +62,11 @@ impl Refused {
     pub(super) fn new() -> Option<Self> {
         let mut areas = Vec::new();
         areas.try_reserve_exact(ROOM).ok()?;
-        Some(Self { areas, blocks: Taken::default(), next: 0 })
+        Some(Self { areas, parts: Parts::default(), next: 0 })
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.areas.is_empty() && self.blocks.is_empty()
+        self.areas.is_empty() && self.parts.is_empty()
     }
 
     pub(crate) fn areas(&self) -> impl Iterator<Item = &PageRange> {
@@ -100,9 +100,8 @@ pub(crate) struct Unmapper<'a, P> {
     pub(crate) platform: &'a P,
     pub(crate) counts: &'a Counts,
     pub(crate) lazy: &'a LazyPages,
-    /// The first page of the span, and the slots of a block.
+    /// The first page of the span.
     pub(crate) base: u64,
-    pub(crate) slots: u64,
 }
 
 impl<P: Platform> Unmapper<'_, P> {
@@ -141,8 +140,8 @@ impl Purger {
         means: &Unmapper<'_, P>,
         done: &mut Done,
     ) -> Result<(), PlatformError> {
-        let Self { taken, ranges, keys, blocks, .. } = self;
-        let areas = || taken.iter().flat_map(Lazy::iter).chain(&blocks.runs);
+        let Self { taken, ranges, keys, parts, .. } = self;
+        let areas = || taken.iter().flat_map(Lazy::iter).chain(parts.ranges());
         let unmapped = match Keys::new(means.base, keys).coalesce(areas(), ranges) {
             Some(()) => means.unmap_and_flush(ranges),
             // One by one it takes no memory.
@@ -169,29 +168,29 @@ impl Purger {
             means.move_to_refused(count as u64, pages);
             refused.areas.extend(list.drain(..count));
         }
-        self.sift_blocks(means, done)
+        self.sift_parts(means, done)
     }
 
-    /// Unmaps the blocks that were taken: in one call, else block by block.
-    fn sift_blocks<P: Platform>(
+    /// Unmaps the parts of tenants that were taken: in one call, else part by part.
+    fn sift_parts<P: Platform>(
         &mut self,
         means: &Unmapper<'_, P>,
         done: &mut Done,
     ) -> Result<(), PlatformError> {
-        let Self { blocks, refused, ranges, keys, .. } = self;
-        if blocks.is_empty() {
+        let Self { parts, refused, ranges, keys, .. } = self;
+        if parts.is_empty() {
             return Ok(());
         }
-        let joined = Keys::new(means.base, keys).coalesce(blocks.runs.iter(), ranges);
+        let joined = Keys::new(means.base, keys).coalesce(parts.ranges().iter(), ranges);
         if joined.is_some() && means.unmap_and_flush(ranges).is_ok() {
             return Ok(());
         }
         let unmap = |ranges: &[PageRange]| means.unmap_and_flush(ranges);
-        let Parted { refusal, is_complete, spent } =
-            blocks.part(&mut refused.blocks, unmap, |unmapped| unmapped.is_err());
+        let Sifted { refusal, is_complete, lazy } =
+            parts.sift(&mut refused.parts, unmap, |unmapped| unmapped.is_err());
         done.refusal = refusal.or(done.refusal);
-        means.move_to_refused(spent, spent * means.slots);
-        means.counts.refused_blocks.store(refused.blocks.len(), Relaxed);
+        means.move_to_refused(lazy.0, lazy.1);
+        means.counts.refused_parts.store(refused.parts.len(), Relaxed);
         if is_complete { Ok(()) } else { done.complete() }
     }
 
@@ -205,16 +204,16 @@ impl Purger {
         done: &mut Done,
         give: impl FnOnce(&[PageRange], &mut Vec<PageRange>) -> u64,
     ) {
-        let Self { refused, pending, batch, blocks, .. } = self;
-        // Blocks that are unmapped now go the way of all that was taken.
+        let Self { refused, pending, batch, parts, .. } = self;
+        // Parts that are unmapped now go the way of all that was taken.
         let unmap = |ranges: &[PageRange]| means.unmap_and_flush(ranges);
-        let parted = refused.blocks.part(blocks, unmap, |unmapped| unmapped.is_ok());
-        means.move_from_refused(parted.spent, parted.spent * means.slots);
-        means.counts.refused_blocks.store(refused.blocks.len(), Relaxed);
+        let sifted = refused.parts.sift(parts, unmap, |unmapped| unmapped.is_ok());
+        means.move_from_refused(sifted.lazy.0, sifted.lazy.1);
+        means.counts.refused_parts.store(refused.parts.len(), Relaxed);
         refused.areas.sort_unstable_by_key(PageRange::start);
         let is_any = !refused.areas.is_empty();
         let at_once = if is_any { means.unmap_and_flush(&refused.areas) } else { Ok(()) };
-        done.refusal = at_once.err().or(parted.refusal).or(done.refusal);
+        done.refusal = at_once.err().or(sifted.refusal).or(done.refusal);
         let mut gone = 0..refused.areas.len();
         if at_once.is_err() || !pending.is_empty() {
             gone = refused.turn(plan);

@@ -4,7 +4,6 @@ use crate::Policy;
 use crate::SpaceError;
 use crate::cache::Allowance;
 use crate::platform::Geometry;
-use crate::short_map::{MAX_SLOTS, MOST_PAGES};
 
 /// The most nodes that a space can have: where Linux stops (2024).
 pub const MAX_NODES: usize = 128;
@@ -45,7 +44,7 @@ pub struct Config {
     pub least_cache_bytes: Option<usize>,
     /// Unmap and flush each area before its free returns, so that a stale access traps at once: the
     /// dearest way, for finding mistakes and for hardening. [`cache_bytes`](Self::cache_bytes) is 0
-    /// then. [`Raw::free_atomic`](crate::Raw::free_atomic) and short mappings stay lazy. So does an
+    /// then. [`Raw::free_atomic`](crate::Raw::free_atomic) and [tenants](crate::tenant) stay lazy. So does an
     /// area that the platform fails to unmap at once ([`Stats::late_frees`](crate::Stats)).
     /// [`Space::new`](crate::Space::new) refuses it where the platform
     /// [can't do that](crate::Geometry::unmaps_now). Default: no.
@@ -69,9 +68,6 @@ pub struct Config {
     pub nodes: usize,
     /// Where areas are placed. Default: lowest first.
     pub policy: Policy,
-    /// Slots of a block, a power of two from 64 to 1024. 0 = 1024, and fewer where the span is
-    /// small. Default: 0.
-    pub block_slots: u64,
 }
 
 impl Default for Config {
@@ -86,7 +82,6 @@ impl Default for Config {
             lazy_max_pages: 0,
             nodes: 0,
             policy: Policy::Lowest,
-            block_slots: 0,
         }
     }
 }
@@ -151,12 +146,6 @@ impl Config {
         self
     }
 
-    /// Sets [`block_slots`](Self::block_slots).
-    pub const fn block_slots(mut self, slots: u64) -> Self {
-        self.block_slots = slots;
-        self
-    }
-
     /// Returns the settings as they take effect on a machine.
     pub(super) fn settled(self, geometry: &Geometry) -> Result<Self, SpaceError> {
         match self.trap_on_free {
@@ -181,14 +170,6 @@ impl Config {
             pages => pages,
         };
         Allowance { lazy, absent: geometry.span.len() / 8, least, most, is_dear }
-    }
-
-    pub(super) fn checked_slots(&self) -> Result<u64, SpaceError> {
-        let slots = self.block_slots;
-        if slots == 0 || slots.is_power_of_two() && (MOST_PAGES..=MAX_SLOTS as u64).contains(&slots) {
-            return Ok(slots);
-        }
-        Err(SpaceError::BadBlock { slots })
     }
 
     /// Returns how many nodes there are on a machine with `cpus` CPUs.

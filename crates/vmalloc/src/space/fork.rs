@@ -1,9 +1,9 @@
 //! Forks: all locks held over one, and a child that ends what other threads were in the middle of.
 
 use super::Space;
+use crate::PageRange;
 use crate::areas::Kind;
 use crate::platform::Platform;
-use crate::short_map::BLOCK;
 use crate::sync::{Mutant, is};
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -19,7 +19,7 @@ impl<P: Platform> Space<P> {
         }
         core::mem::forget(self.purger.lock());
         self.cache.lock_all();
-        self.short.lock_all();
+        self.tenants.iter().for_each(|tenant| tenant.lock());
         self.areas.lock_tables();
         self.notifiers.lock_all();
         self.frame_sets.lock_all();
@@ -43,7 +43,7 @@ impl<P: Platform> Space<P> {
                 self.notifiers.start_anew();
             }
             self.repair_retired();
-            self.repair_blocks();
+            self.repair_tenants();
             self.cache.forget_all();
         }
     }
@@ -59,34 +59,37 @@ impl<P: Platform> Space<P> {
             self.areas.unlock_all();
             self.frame_sets.unlock_all();
             self.notifiers.unlock_all();
-            self.short.unlock_all();
+            self.tenants.iter().for_each(|tenant| tenant.unlock());
             self.cache.unlock_all();
             self.purger.force_unlock();
         }
     }
 
-    /// Ends what threads of the parent were doing with blocks. A block that was being made or
-    /// released is released.
-    fn repair_blocks(&self) {
+    /// Ends what threads of the parent were doing with areas of tenants. An area that was being
+    /// made or given back is given back.
+    fn repair_tenants(&self) {
         let mut purger = self.purger.lock();
-        let super::Purger { blocks, refused, .. } = &mut *purger;
-        let spent = self.short.repair_purge(blocks, &mut refused.blocks);
-        self.unmapper().move_from_refused(spent, spent * self.short.slots());
-        self.counts.refused_blocks.store(0, Relaxed);
-        drop(purger);
-        while let Some(first) = self.unfinished_block() {
-            self.give_up(self.short.range(first), BLOCK);
+        let super::Purger { parts, refused, .. } = &mut *purger;
+        let (areas, pages) = refused.parts.lazy();
+        self.unmapper().move_from_refused(areas, pages);
+        for parts in [parts, &mut refused.parts] {
+            parts.take(&self.tenants, |tenant, part, _| tenant.put_off(part));
         }
-        let trigger = self.short.repair(&self.cache.lazy);
-        self.trigger_drain(trigger);
+        self.counts.refused_parts.store(0, Relaxed);
+        drop(purger);
+        while let Some(area) = self.unfinished_area() {
+            self.give_up_tenants(area);
+        }
+        self.tally(|tally| self.tenants.iter().for_each(|tenant| tenant.repair(tally)));
     }
 
-    /// Returns an area that is annotated as a block and is none.
-    fn unfinished_block(&self) -> Option<u64> {
-        let mut tables = self.areas.tables();
-        tables.find_map(|table| {
-            let blocks = table.iter().filter(|(_, annotation)| annotation.kind == Kind::Block);
-            blocks.map(|(&page, _)| page).find(|&page| self.short.is_unfinished(page))
-        })
+    /// Returns an area that is annotated as a tenant's, and is none's.
+    fn unfinished_area(&self) -> Option<PageRange> {
+        let has = |page: u64| self.tenants.iter().any(|tenant| tenant.has(page));
+        let page = self.areas.tables().find_map(|table| {
+            let areas = table.iter().filter(|(_, annotation)| annotation.kind == Kind::Tenant);
+            areas.map(|(&page, _)| page).find(|&page| !has(page))
+        })?;
+        self.areas.map().find(page)
     }
 }

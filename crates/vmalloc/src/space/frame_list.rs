@@ -13,9 +13,8 @@ use crate::{AllocError, RequestError};
 use alloc::vec::Vec;
 use wide::u64x2;
 
-/// Frames of a list that is looked through: more than blocks serve, so that short mappings, which
-/// are made often, never are.
-const RUNS_FROM: usize = 2 * crate::short_map::MOST_PAGES as usize;
+/// Frames of a list that is looked through: in a shorter one runs save little.
+const RUNS_FROM: usize = crate::sync::size(128, 8) as usize;
 /// Frames that a run has on average for runs to be worth while.
 const MEAN_RUN: usize = 8;
 /// Frames that are compared at a time, without a branch for each: as many as registers hold, and

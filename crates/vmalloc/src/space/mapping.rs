@@ -9,7 +9,6 @@ use crate::PageRange;
 use crate::areas::{Annotation, FreedBy, Kind, Tag};
 use crate::platform::{Frame, FrameSupply, MapFrames, Origin, Platform, PlatformError, Protection};
 use crate::purge::{FrameShare, PurgePlan};
-use crate::short_map::MOST_PAGES;
 use crate::{AllocError, AreaError, FreeError, RequestError};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -221,17 +220,9 @@ impl<P: Platform> Space<P> {
         self.frame_sets.lock().release(share, (addr >> self.shift()) as u64);
     }
 
-    /// Ends the share of a short mapping of `pages` pages that was returned, or lets a purge do it.
-    pub(crate) fn release_short_share(&self, share: FrameShare, addr: usize, pages: usize) {
-        let page = (addr >> self.shift()) as u64;
-        if self.geometry.linear_map.is_some_and(|linear| linear.contains(page)) {
-            // These pages stay mapped, for every owner of the frames.
-            self.end_share(share);
-        } else if pages as u64 > MOST_PAGES {
-            self.release_share(share, addr);
-        } else {
-            self.frame_sets.lock().release_returned(share);
-        }
+    /// Lets a purge end a share, once all parts are flushed that tenants got back before.
+    pub(crate) fn release_returned(&self, share: FrameShare) {
+        self.frame_sets.lock().release_returned(share);
     }
 }
 

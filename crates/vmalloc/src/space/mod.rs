@@ -18,11 +18,10 @@
 //!    lock that is held over calls of the platform.
 //! 2. A [node](crate::cache): what its CPUs free and take. Two are held together only for
 //!    [`verify_space`](Space::verify) and forks, in order. Then the list of large cached areas.
-//! 3. A queue of [short mappings](crate::short_map), or none.
-//! 4. The lists of all blocks, under which nothing is locked. With a queue or without.
-//! 5. A table of [annotations](crate::areas).
-//! 6. The notifiers; the [frame sets](crate::purge).
-//! 7. The [area map](crate::areas).
+//! 3. The locks of a [tenant](crate::tenant).
+//! 4. A table of [annotations](crate::areas).
+//! 5. The notifiers; the [frame sets](crate::purge).
+//! 6. The [area map](crate::areas).
 
 mod alloc;
 mod claim;
@@ -45,9 +44,9 @@ mod read;
 mod request;
 mod resize;
 mod reuse;
-mod short;
 mod sparse;
 mod stats;
+mod tenants;
 mod trap;
 mod verify_space;
 mod walk;
@@ -64,8 +63,7 @@ use crate::PageRange;
 use crate::areas::{AreaInfo, Areas, Contended};
 use crate::cache::{Cache, Padded};
 use crate::platform::{Geometry, Platform};
-use crate::purge::{Counts, Deferred, FrameSets, Purger};
-use crate::short_map::ShortMaps;
+use crate::purge::{Counts, Deferred, FrameSets, Purger, Tenants};
 use crate::{FreeError, SpaceError};
 use claim::PAGES_APART;
 use core::fmt;
@@ -105,7 +103,7 @@ pub struct Space<P: Platform> {
     cache: Cache<P::RawLock>,
     purger: Padded<Mutex<P::PurgeLock, Purger>>,
     counts: Padded<Counts>,
-    pub(crate) short: ShortMaps<P::RawLock>,
+    tenants: Tenants,
     frame_sets: Padded<FrameSets<P, P::RawLock>>,
     deferred: Padded<Deferred>,
     /// Allocations that wait for addresses to be given back.
@@ -153,8 +151,7 @@ impl<P: Platform> Space<P> {
             cache: Cache::new(count, allowance).ok_or(none)?,
             purger: Padded(Mutex::new(Purger::new(count).ok_or(none)?)),
             counts: Padded(Counts::default()),
-            short: ShortMaps::new(span, count, config.checked_slots()?, geometry.remaps_atomically)
-                .ok_or(none)?,
+            tenants: Tenants::default(),
             frame_sets: Padded(FrameSets::new()),
             deferred: Padded(Deferred::default()),
             need: Padded(Need::default()),

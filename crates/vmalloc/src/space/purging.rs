@@ -4,21 +4,21 @@ use super::Space;
 use crate::PageRange;
 use crate::cache::{Cursor, Fraction, SizeStacks};
 use crate::platform::{Platform, PlatformError, PlatformFault};
-use crate::purge::{BATCH, Done, DrainStatus, PurgePlan, Purger, Unmapper};
+use crate::purge::{BATCH, Done, DrainStatus, PurgePlan, Purger, Sweep, Unmapper};
 use crate::sync::{Mutant, is};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 use vmalloc_map::parts::Leaf;
 
-/// So many returned short mappings of owned frames may wait for a flush of all slots.
+/// So many returned parts of tenants that show owned frames may wait for a flush of them all.
 const MOST_RETURNED: usize = 1024;
 
 /// So many times the limit of lazy pages are far too many.
 const FAR_BEHIND: u64 = 2;
 
-/// The reason why a block could not be noted that was to be unmapped.
+/// The reason why a part of a tenant could not be noted that was to be unmapped.
 const NO_MEMORY: PlatformError =
-    PlatformError { call: "the list of blocks to unmap", fault: PlatformFault::OutOfMemory, code: 0 };
+    PlatformError { call: "the list of parts to unmap", fault: PlatformFault::OutOfMemory, code: 0 };
 
 impl<P: Platform> Space<P> {
     /// Gives back everything that is lazy, cached or pooled, and waits for a purge under way. After
@@ -32,9 +32,10 @@ impl<P: Platform> Space<P> {
     /// The platform's, if it refuses some areas. All others are given back all the same. The
     /// refused ones stay lazy, are counted in
     /// [`Stats::refused_areas`](super::Stats::refused_areas), and every later purge tries them
-    /// again. So it is for parts of areas in use, and for short mappings: this is an error as long
-    /// as `refused_areas`, `refused_blocks` or `pending_ranges` is not 0. It is one as well where
-    /// there is no memory to note the short mappings that are to be unmapped.
+    /// again. So it is for parts of areas in use, and for parts of areas of
+    /// [tenants](crate::tenant): this is an error as long as `refused_areas`, `refused_parts` or
+    /// `pending_ranges` is not 0. It is one as well where there is no memory to note the parts that
+    /// are to be unmapped.
     pub fn purge(&self) -> Result<(), PlatformError> {
         self.purge_with(PurgePlan::ALL)?.complete()
     }
@@ -43,9 +44,9 @@ impl<P: Platform> Space<P> {
     /// no CPU holds a translation for anything freed before the call. Its addresses may wait in
     /// pools. Cost as [`purge`](Self::purge).
     ///
-    /// One exception: where mapping [replaces](crate::Geometry::remaps_atomically) what was there,
-    /// slots that another thread has taken for a short mapping, and not mapped yet, show what was
-    /// there until it maps them. Nothing uses them before that.
+    /// One exception: where mapping [replaces](crate::Geometry::remaps_atomically) what was there, a
+    /// part of a tenant that another thread was handed, and has not mapped yet, shows what was
+    /// there until it maps it. Nothing uses it before that.
     ///
     /// # Errors
     /// The platform's, as for [`purge`](Self::purge): some CPU may hold a translation for an area
@@ -85,7 +86,8 @@ impl<P: Platform> Space<P> {
         let _in_need = self.need.enter();
         let busy = self.cache.each().filter_map(|mut node| (!self.cache.rest(&mut node)).then_some(()));
         let is_idle = busy.count() == 0 && self.cache.stock.lock().rest();
-        let is_empty = is_idle && self.short.are_at_rest() && !done.keeps_memory;
+        let tenants = self.tenants.counts();
+        let is_empty = is_idle && tenants.lazy_areas + tenants.spare_areas == 0 && !done.keeps_memory;
         let is_done = is_empty && !self.counts.is_anything_refused();
         Ok(if is_done { DrainStatus::Done } else { DrainStatus::More })
     }
@@ -95,7 +97,7 @@ impl<P: Platform> Space<P> {
     #[must_use]
     pub fn shrinkable(&self) -> u64 {
         let kept: u64 = self.cache.each().map(|node| node.cached.areas() + node.pooled.areas()).sum();
-        kept + self.cache.stock.lock().iter().len() as u64 + self.short.counts().ready
+        kept + self.cache.stock.lock().iter().len() as u64 + self.tenants.counts().spare_areas
     }
 
     /// Gives back up to `areas` areas that are kept for reuse, those with memory first. Returns how
@@ -156,8 +158,9 @@ impl<P: Platform> Space<P> {
         if self.max_slack_percent == 0 { PurgePlan::MAKE_ROOM } else { PurgePlan::KEEP_MEMORY }
     }
 
-    /// Purges for the sake of blocks, unless another thread is at it. Returns whether that worked.
-    pub(super) fn flush_if_idle(&self) -> bool {
+    /// Unmaps and flushes what is lazy and what [tenants](crate::tenant) have to have flushed, unless
+    /// another thread is at it. Returns whether that worked.
+    pub fn flush_if_idle(&self) -> bool {
         let purger = self.purger.try_lock();
         purger.is_some_and(|mut purger| self.run(&mut purger, PurgePlan::FLUSH).is_ok())
     }
@@ -169,7 +172,6 @@ impl<P: Platform> Space<P> {
             counts: &self.counts,
             lazy: &self.cache.lazy,
             base: self.geometry.span.start(),
-            slots: self.short.slots(),
         }
     }
 
@@ -191,8 +193,9 @@ impl<P: Platform> Space<P> {
         }
         // First the shares in frame sets, then the areas: their lists had them before.
         let waiting = self.frame_sets.lock().waiting();
-        // Where nothing decays, frames of short mappings would wait for ever.
-        let plan = PurgePlan { sweep: plan.sweep || waiting[1] > MOST_RETURNED, ..plan };
+        // Where nothing decays, frames of returned parts would wait for ever.
+        let plan =
+            if waiting[1] > MOST_RETURNED { PurgePlan { sweep: Sweep::Everything, ..plan } } else { plan };
         self.deferred.see();
         // Before the lazy sets: other threads may make cached areas lazy, and never the reverse.
         if let Some(fraction) = plan.cached {
@@ -201,10 +204,8 @@ impl<P: Platform> Space<P> {
         }
         self.take(purger);
         self.take_deferred(purger);
-        let lazy = &self.cache.lazy;
-        let trigger = self.short.take_blocks(&self.platform, lazy, &mut purger.blocks, plan.sweep);
-        self.trigger_drain(trigger);
-        if plan.insists && purger.blocks.is_short() {
+        self.tally(|tally| purger.parts.collect(&self.tenants, plan.sweep, tally));
+        if plan.insists && purger.parts.is_short() {
             done.refusal = done.refusal.or(Some(NO_MEMORY));
         }
         let is_some = !purger.is_empty();
@@ -222,17 +223,17 @@ impl<P: Platform> Space<P> {
             self.counts.list_bytes.store(purger.bytes() as u64, Relaxed);
         }
         self.settle_frames(waiting, purger, plan);
-        let part = self.short.ready_part(plan.pooled).min(plan.most - done.evicted);
-        let blocks = self.release_blocks(part);
+        let spared = self.release_spare(plan.pooled, plan.most - done.evicted);
         let keeps_memory = plan.memory().is_some_and(|part| self.platform.evict_memory(part));
-        Ok(Done { given: done.given + blocks, evicted: done.evicted + blocks, keeps_memory, ..done })
+        Ok(Done { given: done.given + spared, evicted: done.evicted + spared, keeps_memory, ..done })
     }
 
-    /// Ends those of the first shares of areas and of short mappings that were flushed, and gives
+    /// Ends those of the first shares of areas and of parts of tenants that were flushed, and gives
     /// frames back that nothing shows any more.
     fn settle_frames(&self, [released, returned]: [usize; 2], purger: &Purger, plan: PurgePlan) {
-        // A block that stays mapped may show frames of any short mapping.
-        let is_swept = plan.sweep && purger.refused.blocks.is_empty() && !purger.blocks.is_short();
+        // A part that stays mapped may show frames of any that was returned.
+        let is_swept =
+            plan.sweep == Sweep::Everything && purger.refused.parts.is_empty() && !purger.parts.is_short();
         for nth in 0..released + if is_swept { returned } else { 0 } {
             let mut sets = self.frame_sets.lock();
             let set = match nth < released {
@@ -334,10 +335,14 @@ impl<P: Platform> Space<P> {
 
     /// Gives flushed areas to pools or to the map (step 5). Returns how many went to the map.
     fn give_back(&self, purger: &mut Purger, plan: PurgePlan) -> u64 {
-        let Purger { taken, batch, blocks, .. } = purger;
+        let Purger { taken, batch, parts, .. } = purger;
         let (mut given, mut purged, mut room) = (0, 0, self.room_for(plan));
-        let trigger = self.short.put_blocks(&self.cache.lazy, blocks);
-        self.trigger_drain(trigger);
+        self.tally(|tally| {
+            parts.take(&self.tenants, |tenant, part, ranges| {
+                self.cache.lazy.sub(part.lazy_pages);
+                tenant.flushed(part, ranges, tally);
+            });
+        });
         for (id, taken) in taken.iter_mut().enumerate() {
             purged += taken.areas();
             for areas in taken.own.chunks(BATCH) {

@@ -29,9 +29,11 @@ impl<P: ReadNofault> Space<P> {
         let pages = self.pages_of(area);
         match area.kind {
             kind if !kind.is_memory() => 0,
-            Kind::Block => {
-                let ranges = self.short.live_ranges(pages.start());
-                ranges.map(|range| self.read_range(range, addr, to)).sum()
+            Kind::Tenant => {
+                let mut copied = 0;
+                let mut read = |range| copied += self.read_range(range, addr, to);
+                self.tenants.iter().for_each(|tenant| tenant.live(pages, &mut read));
+                copied
             }
             _ => self.read_range(pages, addr, to),
         }

@@ -23,9 +23,9 @@ pub struct Stats {
     pub refused_areas: u64,
     /// Pages of these.
     pub refused_pages: u64,
-    /// Blocks of short mappings that the platform has refused to unmap or to flush something of.
-    /// Those of which nothing is in use are lazy, and among the refused areas, too.
-    pub refused_blocks: u64,
+    /// Parts of areas of [tenants](crate::tenant) that the platform has refused to unmap or to
+    /// flush. Areas of which nothing is in use are lazy, and among the refused areas, too.
+    pub refused_parts: u64,
     /// Parts of areas in use that the platform has refused to unmap or to flush. Every later purge
     /// tries them again.
     pub pending_ranges: u64,
@@ -56,12 +56,12 @@ pub struct Stats {
     /// The most areas that a purge moved or gave back under one hold of a lock that allocations and
     /// frees take.
     pub longest_hold_areas: u64,
-    /// Blocks of short mappings that there are: busy, lazy or pooled areas.
-    pub blocks: u64,
-    /// Blocks made so far.
-    pub blocks_made: u64,
-    /// Blocks given up so far: when their addresses went back to the map.
-    pub blocks_freed: u64,
+    /// Areas of [tenants](crate::tenant) that there are: busy, lazy or pooled areas.
+    pub tenant_areas: u64,
+    /// Areas that tenants have made so far.
+    pub tenant_areas_made: u64,
+    /// Areas that tenants have given up so far: when their addresses went back to the map.
+    pub tenant_areas_freed: u64,
     /// Bytes of metadata.
     pub metadata_bytes: u64,
 }
@@ -104,13 +104,14 @@ impl<P: Platform> Space<P> {
         stats.cached_pages += stats.large_pages;
         stats.metadata_bytes += stock.bytes() as u64;
         drop(stock);
-        let blocks = self.short.counts();
-        stats.lazy_areas += blocks.spent;
-        stats.pooled_areas += blocks.ready;
-        stats.pooled_pages += blocks.ready * self.short.slots();
-        (stats.blocks, stats.blocks_made) = (blocks.blocks, blocks.made);
-        stats.blocks_freed = blocks.freed;
-        let kept = self.short.bytes() + self.areas.table_bytes() + self.frame_sets.lock().bytes();
+        let tenants = self.tenants.counts();
+        stats.lazy_areas += tenants.lazy_areas;
+        stats.pooled_areas += tenants.spare_areas;
+        stats.pooled_pages += tenants.spare_pages;
+        (stats.tenant_areas, stats.tenant_areas_made) = (tenants.areas, tenants.made);
+        stats.tenant_areas_freed = tenants.freed;
+        stats.metadata_bytes += self.tenants.iter().map(|tenant| tenant.metadata_bytes()).sum::<u64>();
+        let kept = self.areas.table_bytes() + self.frame_sets.lock().bytes();
         let map = self.areas.map();
         stats.free_pages = map.free_pages();
         stats.largest_free_pages = map.largest_free();
@@ -137,7 +138,7 @@ impl<P: Platform> Space<P> {
                 + self.deferred.pages(),
             refused_areas: counts.refused_areas.load(Relaxed),
             refused_pages,
-            refused_blocks: counts.refused_blocks.load(Relaxed),
+            refused_parts: counts.refused_parts.load(Relaxed),
             pending_ranges: counts.pending.load(Relaxed),
             late_frees: counts.late_frees.load(Relaxed),
             purges: counts.purges.load(Relaxed),

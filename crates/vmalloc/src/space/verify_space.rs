@@ -9,8 +9,8 @@ use vmalloc_map::{State, Violation};
 
 impl<P: Platform> Space<P> {
     /// Checks every invariant, and that the counts agree with the map: SPACE-1 (areas that wait
-    /// somewhere), SPACE-2 (annotations), SPACE-3 (blocks), SPACE-4 (the budget of cached pages).
-    /// O(n), with all locks held: for tests, while no thread is between two of them.
+    /// somewhere), SPACE-2 (annotations), SPACE-3 (areas of tenants), SPACE-4 (the budget of cached
+    /// pages). O(n), with all locks held: for tests, while no thread is between two of them.
     ///
     /// # Errors
     /// The first [`Violation`] found.
@@ -53,7 +53,17 @@ impl<P: Platform> Space<P> {
             }
         }
         drop(map);
-        let annotated = tables.iter().flat_map(|table| table.values());
-        self.short.verify(annotated.filter(|known| known.kind == Kind::Block).count())
+        let annotated = tables.iter().flat_map(|table| table.iter());
+        let mut areas = 0;
+        for (&page, _) in annotated.filter(|(_, known)| known.kind == Kind::Tenant) {
+            if !self.tenants.iter().any(|tenant| tenant.has(page)) {
+                return Err(Violation { invariant: "SPACE-3: an area of a tenant that no tenant has", page });
+            }
+            areas += 1;
+        }
+        if areas != self.tenants.counts().areas {
+            return Err(Violation { invariant: "SPACE-3: a tenant's area is not in use", page: 0 });
+        }
+        self.tenants.iter().try_for_each(|tenant| tenant.verify())
     }
 }

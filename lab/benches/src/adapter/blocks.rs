@@ -2,14 +2,31 @@
 
 use super::house::House;
 use crate::ranges::{Plan, Ranges};
-use vmalloc::Config;
+use stable_deref_trait::StableDeref;
+use std::ops::Deref;
+use vmalloc::{Config, Space};
 use vmalloc_kit::null::PAGE_SHIFT;
+use vmalloc_short::{Options, ShortMaps};
 
 /// Slots of a block in W8.
 const SLOTS: u64 = 1024;
 
+/// A house at a fixed place.
+struct Lot<H>(Box<H>);
+
+impl<H: House> Deref for Lot<H> {
+    type Target = Space<H::Platform>;
+    #[inline(always)]
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+// SAFETY: the space is in the house, or behind a pointer of it, and the house stays in its box.
+unsafe impl<H: House> StableDeref for Lot<H> {}
+
 /// `block_alloc` and `block_free`, drained as the space is.
-pub struct Blocks<H>(H);
+pub struct Blocks<H: House>(ShortMaps<Lot<H>>);
 
 impl<H: House> Ranges for Blocks<H> {
     /// With its pages, which the caller has to know.
@@ -18,18 +35,19 @@ impl<H: House> Ranges for Blocks<H> {
     const ALIGNS: bool = false;
 
     fn build(_plan: &Plan) -> Self {
-        Self(H::open(Config::default().block_slots(SLOTS)))
+        let lot = Lot(Box::new(H::open(Config::default())));
+        Self(ShortMaps::new(lot, Options::new().block_slots(SLOTS)).expect("memory for their records"))
     }
 
     #[inline]
     fn allocate(&mut self, pages: u64, _align: u64) -> (usize, u64) {
-        (self.0.raw().reserve_short(pages).expect("space for every workload"), pages)
+        (self.0.reserve(pages).expect("space for every workload"), pages)
     }
 
     #[inline]
     fn free(&mut self, (addr, pages): (usize, u64)) {
         // SAFETY: nothing uses the addresses any more.
-        unsafe { self.0.raw().unreserve_short(addr, pages) }.expect("a live mapping");
+        unsafe { self.0.unreserve(addr, pages) }.expect("a live mapping");
     }
 
     fn start((addr, _): (usize, u64)) -> u64 {
@@ -37,10 +55,10 @@ impl<H: House> Ranges for Blocks<H> {
     }
 
     fn settle(&mut self) {
-        self.0.purge().expect("this platform refuses nothing");
+        self.0.space().purge().expect("this platform refuses nothing");
     }
 
     fn own_metadata_bytes(&self) -> Option<usize> {
-        Some(self.0.stats().metadata_bytes as usize)
+        Some(self.0.space().stats().metadata_bytes as usize)
     }
 }

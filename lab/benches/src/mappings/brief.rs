@@ -9,6 +9,7 @@ use std::sync::Arc;
 use vmalloc::{Frame, FrameSupply, Protection, Space};
 use vmalloc_kit::rng::Rng;
 use vmalloc_linux::Linux;
+use vmalloc_short::ShortMaps;
 
 /// Pages of the pool: more than caches hold.
 const POOL: u64 = 1 << 14;
@@ -54,6 +55,7 @@ pub struct Row {
 /// Pages in the supply of a space, and as many in a file.
 struct Pool {
     space: Arc<Space<Linux>>,
+    short: ShortMaps<Arc<Space<Linux>>>,
     first: Frame,
     /// The page where the machine has the first frame.
     linear: u64,
@@ -115,8 +117,14 @@ impl Pool {
         let space = space();
         let first = space.platform().take_run(POOL, 1).expect("frames for the pool");
         let linear = space.geometry().linear_map.expect("a supply has them all mapped");
-        let pool =
-            Self { space, first, linear: linear.start() + first.0, shared: Shared::new(POOL as usize) };
+        let short = ShortMaps::of(Arc::clone(&space)).expect("memory for their records");
+        let pool = Self {
+            space,
+            short,
+            first,
+            linear: linear.start() + first.0,
+            shared: Shared::new(POOL as usize),
+        };
         // They have memory before anything is measured.
         // SAFETY: the frames were taken just now, and are always mapped there.
         unsafe { touch(pool.linear as usize * PAGE_BYTES, POOL as usize) };
@@ -124,11 +132,11 @@ impl Pool {
     }
 
     fn vm_map_ram(&self, list: &[Frame]) {
-        let addr = self.space.raw().map_short(list).expect("a short mapping");
+        let addr = self.short.map(list).expect("a short mapping");
         // SAFETY: the frames are the pool's, which one thread uses; the mapping ends here, once.
         unsafe {
             touch(addr, list.len());
-            self.space.raw().unmap_short(addr, list.len())
+            self.short.unmap(addr, list.len())
         }
         .expect("what was mapped");
     }

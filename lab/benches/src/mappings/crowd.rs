@@ -6,6 +6,7 @@ use super::space;
 use serde::Serialize;
 use vmalloc::{Frame, FrameSupply, Space};
 use vmalloc_linux::Linux;
+use vmalloc_short::ShortMaps;
 
 /// Pages of a mapping.
 const PAGES: usize = 4;
@@ -34,13 +35,14 @@ pub struct Row {
 /// When there are no frames.
 pub fn run(wanted: usize, runs: usize) -> Row {
     let space = space();
+    let short = ShortMaps::of(&*space).expect("memory for their records");
     let mut frames = vec![Frame::default(); wanted * PAGES];
     space.platform().take_frames(&mut frames).expect("frames, of which none is touched");
     let before = kernel_mappings();
     let mut live = Vec::new();
     let mut refusal = None;
     for index in 0..wanted {
-        match space.raw().map_short(&list(&frames, wanted, index, runs)) {
+        match short.map(&list(&frames, wanted, index, runs)) {
             Ok(addr) => live.push(addr),
             Err(error) => {
                 refusal = Some(error.to_string());
@@ -50,7 +52,7 @@ pub fn run(wanted: usize, runs: usize) -> Row {
     }
     let kernel = kernel_mappings().saturating_sub(before);
     let count = live.len();
-    end(&space, live);
+    end(&short, live);
     let left = kernel_mappings() as isize - before as isize;
     // SAFETY: they were taken above; nothing shows them any more.
     unsafe { space.platform().give_frames(&frames) };
@@ -65,10 +67,11 @@ fn list(frames: &[Frame], wanted: usize, index: usize, runs: usize) -> Vec<Frame
     (0..runs).rev().flat_map(|nth| &frames[nth * part + index * run..][..run]).copied().collect()
 }
 
-fn end(space: &Space<Linux>, live: Vec<usize>) {
+fn end(short: &ShortMaps<&Space<Linux>>, live: Vec<usize>) {
+    let space = short.space();
     for addr in live {
         // SAFETY: the mapping is this function's, and nothing uses it.
-        unsafe { space.raw().unmap_short(addr, PAGES) }.expect("a live mapping");
+        unsafe { short.unmap(addr, PAGES) }.expect("a live mapping");
     }
     space.purge().expect("nothing that can't be unmapped");
     space.verify().expect("a space that is whole");

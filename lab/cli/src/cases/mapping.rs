@@ -49,7 +49,7 @@ struct Mapping<'a> {
 
 impl<'a> Mapping<'a> {
     fn new(machine: &'a Machine, frames: &'a [Frame]) -> Result<Self, AllocError> {
-        machine.space.raw().map_short(frames).map(|addr| Self { machine, frames, addr })
+        machine.short.map(frames).map(|addr| Self { machine, frames, addr })
     }
 
     /// Writes the first byte of each page: the mark, and the place of the page.
@@ -88,7 +88,7 @@ impl<'a> Mapping<'a> {
 
     fn unmap(&self) -> Result<(), FreeError> {
         // SAFETY: nothing but `self` uses the mapping, and it is called by what ends `self`.
-        unsafe { self.machine.space.raw().unmap_short(self.addr, self.frames.len()) }
+        unsafe { self.machine.short.unmap(self.addr, self.frames.len()) }
     }
 }
 

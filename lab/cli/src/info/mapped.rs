@@ -49,7 +49,7 @@ impl<'m> Areas<'m> {
         let write = Protection::ReadWrite;
         let request = |pages: usize, tag| Request::new(pages * page_bytes).tag(tag);
         let list = space.raw().map(&frames, write, Some("page_list")).map_err(refused)?;
-        let brief = space.raw().map_short(&frames).map_err(refused)?;
+        let brief = machine.short.map(&frames).map_err(refused)?;
         let user = space.raw().alloc_shared(&request(16, "shared_buffer")).map_err(refused)?;
         let shown = space.raw().map_shared(user, 4 * page_bytes, Protection::Read, Some("shown_again"));
         let sparse = space.raw().alloc_sparse(&request(1024, "sparse_file")).map_err(refused)?;
@@ -72,7 +72,7 @@ impl<'m> Areas<'m> {
                 space.raw().free_sparse(self.sparse),
                 space.raw().unmap(self.user[1]),
                 space.raw().free(self.user[0]),
-                space.raw().unmap_short(self.brief, FRAMES),
+                self.machine.short.unmap(self.brief, FRAMES),
                 space.raw().unmap(self.list),
             ]
         };

@@ -84,8 +84,11 @@ impl Report {
             ("areas purged", stats.purged_areas.to_string()),
             ("longest hold", format!("{} areas", stats.longest_hold_areas)),
             (
-                "blocks",
-                format!("{}, {} made, {} given up", stats.blocks, stats.blocks_made, stats.blocks_freed),
+                "areas of tenants",
+                format!(
+                    "{}, {} made, {} given up",
+                    stats.tenant_areas, stats.tenant_areas_made, stats.tenant_areas_freed
+                ),
             ),
             ("metadata", human_bytes(stats.metadata_bytes)),
         ]

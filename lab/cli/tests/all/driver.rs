@@ -172,9 +172,9 @@ fn stress_runs_every_case() {
         assert_eq!(names(worker).len(), CASES.len());
     }
     let purged = &report["stats"]["purged"];
-    assert_eq!((&purged["blocks"], &purged["busy_areas"]), (&0.into(), &0.into()), "{purged}");
-    assert!(purged["blocks_made"].as_u64() > Some(0), "frames in another order are mapped: {purged}");
-    assert_eq!(purged["blocks_made"], purged["blocks_freed"], "{purged}");
+    assert_eq!((&purged["tenant_areas"], &purged["busy_areas"]), (&0.into(), &0.into()), "{purged}");
+    assert!(purged["tenant_areas_made"].as_u64() > Some(0), "frames in another order are mapped: {purged}");
+    assert_eq!(purged["tenant_areas_made"], purged["tenant_areas_freed"], "{purged}");
 }
 
 /// Few groups would not show how long the search for the place of one takes among many; so loops
@@ -197,7 +197,7 @@ fn frames_are_mapped_in_any_number() {
             let line = format!("test --json --strategy {strategy} vm_map_ram_test test_loop_count=200");
             let (report, code) = json(&format!("{line} nr_threads=3 nr_pages={pages}"));
             assert_eq!((code, &report["ok"]), (Some(0), &true.into()), "{report}");
-            let made = report["stats"]["after"]["blocks_made"].as_u64().expect("a count");
+            let made = report["stats"]["after"]["tenant_areas_made"].as_u64().expect("a count");
             assert_eq!(made > 0, (2..=64).contains(&pages), "{pages} pages: {made} blocks");
         }
     }

@@ -17,7 +17,7 @@ const TAGS: [&str; 11] = [
 ];
 /// Every kind of area that this machine can have: it has no device.
 const KINDS: [&str; 8] =
-    ["percpu", "reserved", "sparse", "vm_map_ram block", "vmalloc", "vmalloc exec", "vmalloc user", "vmap"];
+    ["percpu", "reserved", "sparse", "tenant", "vmalloc", "vmalloc exec", "vmalloc user", "vmap"];
 
 #[test]
 fn the_areas_the_counts_and_the_choices_are_printed() {
@@ -30,7 +30,7 @@ fn the_areas_the_counts_and_the_choices_are_printed() {
         "Statistics:",
         "  freed, pooled ",
         "  metadata ",
-        "  blocks               1, 1 made, 0 given up",
+        "  areas of tenants     1, 1 made, 0 given up",
         "  frames ",
         "Nodes:",
         "Platform:",
@@ -62,7 +62,7 @@ fn json_has_the_same_areas_and_counts() {
         }
         let stats = &report["stats"];
         assert_eq!(stats["busy_areas"], areas.len());
-        assert_eq!((&stats["blocks"], &stats["blocks_made"]), (&1.into(), &1.into()));
+        assert_eq!((&stats["tenant_areas"], &stats["tenant_areas_made"]), (&1.into(), &1.into()));
         // Lazy areas are drained in the background, perhaps already; cached areas have not aged
         // yet.
         assert_eq!(stats["cached_areas"], cached);

@@ -4,13 +4,15 @@ use super::Blocks;
 use crate::design::{PAGE_SHIFT, Refusal, Setup};
 use crate::designs::{self, Addresses};
 use vmalloc::{AllocError, Config, Space};
+use vmalloc_short::{Options, ShortMaps};
 
-/// The product's space, for its blocks.
-pub(super) struct Ours(Space<Addresses>);
+/// The product's short mappings, for their blocks.
+pub(super) struct Ours(ShortMaps<Box<Space<Addresses>>>);
 
 impl Ours {
     pub(super) fn new(setup: &Setup, slots: u64) -> Self {
-        Self(designs::space(setup, Config::default().block_slots(slots)))
+        let space = Box::new(designs::space(setup, Config::default()));
+        Self(ShortMaps::new(space, Options::new().block_slots(slots)).expect("memory for their records"))
     }
 }
 
@@ -19,7 +21,7 @@ impl Blocks for Ours {
         if pages > super::MAX_PAGES {
             return Err(Refusal::Bad);
         }
-        match self.0.raw().reserve_short(pages) {
+        match self.0.reserve(pages) {
             Ok(addr) => Ok(addr as u64 >> PAGE_SHIFT),
             Err(AllocError::Request(_)) => Err(Refusal::Bad),
             Err(_) => Err(Refusal::NoSpace),
@@ -28,12 +30,11 @@ impl Blocks for Ours {
 
     fn unmap(&self, start: u64, pages: u64) -> Result<(), Refusal> {
         // SAFETY: nothing uses the addresses any more.
-        unsafe { self.0.raw().unreserve_short((start << PAGE_SHIFT) as usize, pages) }
-            .map_err(|_| Refusal::NotAnArea)
+        unsafe { self.0.unreserve((start << PAGE_SHIFT) as usize, pages) }.map_err(|_| Refusal::NotAnArea)
     }
 
     fn counts(&self) -> (u64, u64) {
-        let stats = self.0.stats();
-        (stats.blocks_made, stats.blocks_freed)
+        let counts = self.0.counts();
+        (counts.made, counts.freed)
     }
 }

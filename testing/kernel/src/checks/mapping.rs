@@ -64,22 +64,22 @@ fn check_leads_to(addr: usize, frames: &[Frame]) -> Outcome {
 pub(super) fn ram(world: &World) -> Outcome {
     for count in [1, 2, 16, 64, 65, 200] {
         let borrowed = BorrowedFrames::scattered(world, count)?;
-        let addr = world.space.raw().map_short(&borrowed.frames)?;
+        let addr = world.short.map(&borrowed.frames)?;
         check_leads_to(addr, &borrowed.frames)?;
         // SAFETY: nothing uses it any more.
-        unsafe { world.space.raw().unmap_short(addr, count) }?;
+        unsafe { world.short.unmap(addr, count) }?;
         world.space.purge()?;
         if count > 1 {
             expect_nothing(addr)?;
         }
     }
     let borrowed = BorrowedFrames::consecutive(world, 16)?;
-    let addr = world.space.raw().map_short(&borrowed.frames)?;
+    let addr = world.short.map(&borrowed.frames)?;
     let there = DIRECT_MAP + ((borrowed.frames[0].0 as usize) << 12);
     ensure!(addr == there, "consecutive frames are at {addr:#x}, not at {there:#x}, where they always are");
     check_leads_to(addr, &borrowed.frames)?;
     // SAFETY: nothing uses it any more.
-    Ok(unsafe { world.space.raw().unmap_short(addr, 16) }?)
+    Ok(unsafe { world.short.unmap(addr, 16) }?)
 }
 
 /// A list with two runs of 2 MiB in it, all of it and then without a page.
@@ -118,7 +118,7 @@ pub(super) fn large(world: &World) -> Outcome {
 pub(super) fn ram_on_another(world: &World) -> Outcome {
     for round in 0..20 {
         let borrowed = BorrowedFrames::scattered(world, 8)?;
-        let addr = world.space.raw().map_short(&borrowed.frames)?;
+        let addr = world.short.map(&borrowed.frames)?;
         check_leads_to(addr, &borrowed.frames)?;
         let is_right = AtomicBool::new(false);
         workers::on(world.kernel, 1 + round % (world.cpus() - 1), || {
@@ -127,7 +127,7 @@ pub(super) fn ram_on_another(world: &World) -> Outcome {
                 access::read(at) == Ok(stamp(at, 3))
             });
             // SAFETY: nothing uses it any more.
-            let ended = unsafe { world.space.raw().unmap_short(addr, 8) };
+            let ended = unsafe { world.short.unmap(addr, 8) };
             is_right.store(reads && ended.is_ok(), Ordering::SeqCst);
         });
         ensure!(is_right.load(Ordering::SeqCst), "another CPU read something else, or could not unmap");

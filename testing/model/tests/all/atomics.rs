@@ -5,10 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The crates whose atomics the table has.
-const PRODUCTS: [&str; 11] = [
+const PRODUCTS: [&str; 12] = [
     "vmalloc-map",
     "vmalloc",
     "vmalloc-subspaces",
+    "vmalloc-short",
     "vmalloc-slots",
     "vmalloc-linux",
     "vmalloc-stacks",

@@ -1,7 +1,8 @@
 //! Blocks of short mappings: how many are needed, and how mappings end.
 
-use vmalloc::{AllocError, Config, FreeError, PageRange, RequestError, Space, SpaceError};
+use vmalloc::{AllocError, Config, FreeError, PageRange, RequestError, Space};
 use vmalloc_model::space::NullPlatform;
+use vmalloc_short::{Options, ShortError, ShortMaps};
 
 const PAGE: usize = 1 << NullPlatform::PAGE_SHIFT;
 
@@ -11,19 +12,25 @@ fn space(slots: u64) -> Space<NullPlatform> {
 
 fn space_of(pages: u64, slots: u64) -> Space<NullPlatform> {
     let platform = NullPlatform::new(PageRange::from_len(0x1000, pages).unwrap(), 2);
-    Space::new(platform, Config::default().block_slots(slots)).unwrap()
+    let space = Space::new(platform, Config::default()).unwrap();
+    ShortMaps::new(&space, Options::new().block_slots(slots)).unwrap();
+    space
+}
+
+fn short(space: &Space<NullPlatform>) -> ShortMaps<&Space<NullPlatform>> {
+    ShortMaps::of(space).unwrap()
 }
 
 fn pair(space: &Space<NullPlatform>, pages: u64) {
-    let addr = space.raw().reserve_short(pages).unwrap();
+    let addr = short(space).reserve(pages).unwrap();
     // SAFETY: nothing uses the addresses any more.
-    unsafe { space.raw().unreserve_short(addr, pages) }.unwrap();
+    unsafe { short(space).unreserve(addr, pages) }.unwrap();
 }
 
 /// Blocks made and freed.
 fn counts(space: &Space<NullPlatform>) -> (u64, u64) {
     let stats = space.stats();
-    (stats.blocks_made, stats.blocks_freed)
+    (stats.tenant_areas_made, stats.tenant_areas_freed)
 }
 
 /// 1,000 times one mapping of 16 pages, then as many of 8 as leave room for one more.
@@ -73,7 +80,7 @@ fn finish(space: &Space<NullPlatform>) {
     space.purge().unwrap();
     space.verify().unwrap();
     let stats = space.stats();
-    assert_eq!((stats.blocks, stats.busy_areas, stats.lazy_pages), (0, 0, 0));
+    assert_eq!((stats.tenant_areas, stats.busy_areas, stats.lazy_pages), (0, 0, 0));
     assert_eq!(stats.largest_free_pages, stats.span_pages);
     assert_eq!(space.platform().mapped_pages(), 0);
 }
@@ -94,13 +101,13 @@ fn one_long_lived_page_a_block(live: u64) -> u64 {
     let space = space_of(1 << 24, 1024);
     let mut held = Vec::new();
     for _ in 0..live {
-        held.push(space.raw().reserve_short(1).unwrap());
+        held.push(short(&space).reserve(1).unwrap());
         [1; 7].into_iter().chain([8; 127]).for_each(|pages| pair(&space, pages));
     }
     space.verify().unwrap();
-    let pages = space.stats().blocks * 1024;
+    let pages = space.stats().tenant_areas * 1024;
     // SAFETY: nothing uses the addresses any more.
-    held.iter().for_each(|&addr| unsafe { space.raw().unreserve_short(addr, 1) }.unwrap());
+    held.iter().for_each(|&addr| unsafe { short(&space).unreserve(addr, 1) }.unwrap());
     finish(&space);
     pages
 }
@@ -115,26 +122,26 @@ fn a_long_lived_mapping_pins_itself_and_not_a_block() {
 #[test]
 fn short_mapping_ends_once_with_its_page_count() {
     let space = space(1024);
-    let addr = space.raw().reserve_short(3).unwrap();
+    let addr = short(&space).reserve(3).unwrap();
     let page = (addr / PAGE) as u64;
     let wrong = |given| Err(FreeError::WrongCount { page, mapped: 3, given });
     for given in [0, 1, 2, 4, 64] {
         // SAFETY: nothing uses the addresses any more.
-        assert_eq!(unsafe { space.raw().unreserve_short(addr, given) }, wrong(given));
+        assert_eq!(unsafe { short(&space).unreserve(addr, given) }, wrong(given));
     }
     // SAFETY: nothing uses the addresses any more.
-    let unaligned = unsafe { space.raw().unreserve_short(addr + 1, 3) };
+    let unaligned = unsafe { short(&space).unreserve(addr + 1, 3) };
     assert_eq!(unaligned, Err(FreeError::Unaligned { addr: addr + 1 }));
     // SAFETY: nothing uses the addresses any more.
-    let unknown = unsafe { space.raw().unreserve_short(addr + PAGE, 3) };
+    let unknown = unsafe { short(&space).unreserve(addr + PAGE, 3) };
     assert_eq!(unknown, Err(FreeError::NotAnArea { page: page + 1 }));
     // SAFETY: nothing uses the addresses any more.
-    assert_eq!(unsafe { space.raw().unreserve_short(PAGE, 3) }, Err(FreeError::NotAnArea { page: 1 }));
+    assert_eq!(unsafe { short(&space).unreserve(PAGE, 3) }, Err(FreeError::NotAnArea { page: 1 }));
     // SAFETY: nothing uses the addresses any more.
-    unsafe { space.raw().unreserve_short(addr, 3) }.unwrap();
+    unsafe { short(&space).unreserve(addr, 3) }.unwrap();
     // SAFETY: nothing uses the addresses any more.
-    assert_eq!(unsafe { space.raw().unreserve_short(addr, 3) }, Err(FreeError::AlreadyFreed { page }));
-    let refused = space.raw().reserve_short(0).unwrap_err();
+    assert_eq!(unsafe { short(&space).unreserve(addr, 3) }, Err(FreeError::AlreadyFreed { page }));
+    let refused = short(&space).reserve(0).unwrap_err();
     assert_eq!(refused, AllocError::Request(RequestError::ZeroSize));
     finish(&space);
 }
@@ -142,19 +149,19 @@ fn short_mapping_ends_once_with_its_page_count() {
 #[test]
 fn large_short_mappings_get_an_area() {
     let space = space(1024);
-    let (small, large) = (space.raw().reserve_short(64).unwrap(), space.raw().reserve_short(65).unwrap());
+    let (small, large) = (short(&space).reserve(64).unwrap(), short(&space).reserve(65).unwrap());
     let page = (large / PAGE) as u64;
-    assert_eq!(space.stats().blocks, 1);
+    assert_eq!(space.stats().tenant_areas, 1);
     // SAFETY: nothing uses the addresses.
-    let refused = unsafe { space.raw().unreserve_short(large, 64) };
+    let refused = unsafe { short(&space).unreserve(large, 64) };
     assert_eq!(refused, Err(FreeError::WrongCount { page, mapped: 65, given: 64 }));
     // SAFETY: nothing uses the addresses.
-    let refused = unsafe { space.raw().unreserve_short(large, 66) };
+    let refused = unsafe { short(&space).unreserve(large, 66) };
     assert_eq!(refused, Err(FreeError::WrongCount { page, mapped: 65, given: 66 }));
     // SAFETY: nothing uses the addresses any more.
-    unsafe { space.raw().unreserve_short(large, 65) }.unwrap();
+    unsafe { short(&space).unreserve(large, 65) }.unwrap();
     // SAFETY: nothing uses the addresses any more.
-    unsafe { space.raw().unreserve_short(small, 64) }.unwrap();
+    unsafe { short(&space).unreserve(small, 64) }.unwrap();
     finish(&space);
 }
 
@@ -162,8 +169,9 @@ fn large_short_mappings_get_an_area() {
 fn blocks_of_a_wrong_size_are_refused() {
     for slots in [1, 32, 100, 1000, 2048] {
         let platform = NullPlatform::new(PageRange::from_len(0x1000, 1 << 20).unwrap(), 1);
-        let refused = Space::new(platform, Config::default().block_slots(slots)).map(|_| ());
-        assert_eq!(refused.unwrap_err(), SpaceError::BadBlock { slots });
+        let space = Space::new(platform, Config::default()).unwrap();
+        let refused = ShortMaps::new(&space, Options::new().block_slots(slots)).map(|_| ());
+        assert_eq!(refused.unwrap_err(), ShortError::BadBlock { slots });
     }
 }
 
@@ -171,12 +179,12 @@ fn blocks_of_a_wrong_size_are_refused() {
 fn a_small_span_has_small_blocks_and_uses_all_of_it() {
     let space = space_of(1 << 12, 0);
     let mut held = Vec::new();
-    while let Ok(addr) = space.raw().reserve_short(64) {
+    while let Ok(addr) = short(&space).reserve(64) {
         held.push(addr);
     }
     // 128 slots a block, aligned, in 4096 pages.
     assert_eq!(held.len(), 32 * 2);
     // SAFETY: nothing uses the addresses any more.
-    held.iter().for_each(|&addr| unsafe { space.raw().unreserve_short(addr, 64) }.unwrap());
+    held.iter().for_each(|&addr| unsafe { short(&space).unreserve(addr, 64) }.unwrap());
     finish(&space);
 }

@@ -1,6 +1,6 @@
-//! Dependencies point one way: the map on nothing of ours, the core on the map, sub-spaces and
-//! slots on the core, platforms on the core and sub-spaces, what stands on a platform on these,
-//! test tools on everything and nothing on them.
+//! Dependencies point one way: the map on nothing of ours, the core on the map, sub-spaces, short
+//! mappings and slots on the core, platforms on the core and sub-spaces, what stands on a platform
+//! on these, test tools on everything and nothing on them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -83,7 +83,8 @@ fn sub_spaces_depend_on_the_core_alone() {
 }
 
 #[test]
-fn slots_depend_on_the_core_alone() {
+fn short_mappings_and_slots_depend_on_the_core_alone() {
+    assert_eq!(dependencies()["vmalloc-short"], ["vmalloc"]);
     assert_eq!(dependencies()["vmalloc-slots"], ["vmalloc"]);
 }
 
@@ -122,7 +123,7 @@ fn the_libraries_to_preload_stand_on_their_common_part_and_it_on_linux_alone() {
 
 #[test]
 fn an_interface_stands_on_the_products_for_linux() {
-    let products = ["vmalloc-linux", "vmalloc-slots", "vmalloc-stacks", "vmalloc-subspaces"];
+    let products = ["vmalloc-linux", "vmalloc-short", "vmalloc-slots", "vmalloc-stacks", "vmalloc-subspaces"];
     assert_eq!(dependencies()["vmalloc-c"], products);
     for (name, links) in dependencies() {
         let uses = links.iter().any(|link| INTERFACES.contains(&link.as_str()));

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use syn::visit::{self, Visit};
 
 /// The modules of the core, lowest first.
-const FLOORS: [&str; 8] = ["platform", "error", "cache", "areas", "short_map", "purge", "space", "owned"];
+const FLOORS: [&str; 7] = ["platform", "error", "cache", "areas", "purge", "space", "owned"];
 
 /// A module, by its path in the crate.
 type Module = Vec<String>;

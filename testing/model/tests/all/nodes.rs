@@ -8,6 +8,7 @@ use vmalloc::{
     SpaceError, Stats,
 };
 use vmalloc_model::space::{Call, NullPlatform};
+use vmalloc_short::ShortMaps;
 
 const PAGE: usize = 1 << NullPlatform::PAGE_SHIFT;
 
@@ -425,7 +426,7 @@ fn remove_ends_areas_of_every_kind() {
     let space = space(1 << 16, Config::default());
     let plain = space.raw().alloc(&Request::new(10).tag("a tag")).unwrap();
     let reserved = space.raw().reserve(&Request::new(3 * PAGE)).unwrap();
-    let slot = space.raw().reserve_short(1).unwrap();
+    let slot = ShortMaps::of(&space).unwrap().reserve(1).unwrap();
     // SAFETY: nothing is behind this platform's addresses.
     let remove = |addr| unsafe { space.raw().remove(addr) };
     let page = |addr: usize| (addr / PAGE) as u64;
@@ -438,7 +439,7 @@ fn remove_ends_areas_of_every_kind() {
     assert_eq!(remove(reserved).map(|info| info.pages), Ok(3));
     assert!(remove(plain).is_err());
     // SAFETY: nothing uses the addresses any more.
-    unsafe { space.raw().unreserve_short(slot, 1) }.unwrap();
+    unsafe { ShortMaps::of(&space).unwrap().unreserve(slot, 1) }.unwrap();
     space.purge().unwrap();
     assert!(is_whole(&space.stats()));
 }

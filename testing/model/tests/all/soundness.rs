@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Where values are built or page numbers are computed: the page has a reason for each whole.
-const GROUPS: [&str; 9] = [
+const GROUPS: [&str; 10] = [
     "vmalloc-map/src",
     "vmalloc/src/platform/geometry.rs",
     "vmalloc/src/space/request.rs",
     "vmalloc/src/space/config.rs",
     "vmalloc-subspaces/src/config.rs",
     "vmalloc-subspaces/src/placement.rs",
+    "vmalloc-short/src/options.rs",
     "vmalloc-slots/src/options.rs",
     "vmalloc-linux/src/options.rs",
     "vmalloc-stacks/src/settings.rs",
@@ -52,6 +53,7 @@ fn every_public_function_is_in_the_page_on_soundness() {
         "vmalloc-map",
         "vmalloc",
         "vmalloc-subspaces",
+        "vmalloc-short",
         "vmalloc-slots",
         "vmalloc-linux",
         "vmalloc-stacks",

@@ -1,11 +1,8 @@
 //! The ends of areas.
 
 use crate::oracle::{Area, Shown, What, facts};
-use crate::player::Player;
+use crate::player::{Player, short};
 use vmalloc::{DirectMemory, Frame, FreeError, MapFrames, Platform, Space};
-
-/// Short mappings of more pages have an area of their own.
-const MOST_SLOTS: usize = 64;
 
 /// Ends mappings, and gives frames back.
 pub(crate) struct End<P: Platform> {
@@ -41,7 +38,7 @@ impl<P: Platform> End<P> {
             unsafe {
                 match area.what {
                     What::Mapping(_) => space.raw().unmap(area.addr),
-                    What::Short => space.raw().unmap_short(area.addr, area.pages.len()),
+                    What::Short => short(space).unmap(area.addr, area.pages.len()),
                     _ => space.raw().free_sparse(area.addr),
                 }
             }
@@ -91,7 +88,7 @@ impl<P: Platform> Player<'_, P> {
         // SAFETY: the player owns the area, and nothing uses it any more: here and below.
         unsafe {
             match area.what {
-                What::Slots => raw.unreserve_short(addr, area.pages.len() as u64),
+                What::Slots => short(&self.space).unreserve(addr, area.pages.len() as u64),
                 What::Short => (self.cast.end.unmap)(&self.space, area),
                 _ if way == 0 => {
                     let info = self.oracle.info(area);
@@ -110,7 +107,7 @@ impl<P: Platform> Player<'_, P> {
     fn gone(&mut self, area: &Area, is_untold: bool) {
         self.oracle.note_freed_area(area);
         let may_lead = match area.what {
-            What::Short => area.pages.len() > MOST_SLOTS && self.oracle.is_inside(area),
+            What::Short => area.is_beyond_blocks(What::Short) && self.oracle.is_inside(area),
             What::Mapping(_) => is_untold,
             _ => true,
         };

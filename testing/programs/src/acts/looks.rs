@@ -1,7 +1,7 @@
 //! Writes, and looks of every kind.
 
 use crate::oracle::{Shown, What, facts};
-use crate::player::Player;
+use crate::player::{Player, is_short};
 use vmalloc::{Kind, Platform, ReadNofault, Translate};
 
 pub(super) fn write<P: Platform>(player: &mut Player<'_, P>) {
@@ -43,12 +43,12 @@ pub(super) fn find<P: Platform>(player: &mut Player<'_, P>) {
     let (found, page) = (player.space.find(addr), (addr >> player.place.shift) as u64);
     assert_eq!(player.space.contains(addr), player.place.span.contains(page));
     assert_eq!(player.space.try_find(addr), Ok(found), "no lock is held");
-    let own = found.filter(|area| !matches!(area.kind, Kind::Block | Kind::ShortMap));
+    let own = found.filter(|area| !is_short(area));
     let holder = player.oracle.holder(page);
     let want = holder.and_then(|area| player.oracle.info(area));
     assert_eq!(own.map(|area| facts(&area)), want, "{addr:#x}");
-    let is_short = holder.is_some_and(|area| area.what.kind().is_none());
-    assert!(!is_short || found.is_some(), "{addr:#x} is in no block");
+    let in_block = holder.is_some_and(|area| area.what.kind().is_none());
+    assert!(!in_block || found.is_some(), "{addr:#x} is in no block");
     if player.source.chance(32) {
         player.check_walks();
         let lines = player.space.vmallocinfo().to_string().lines().count();
@@ -114,7 +114,7 @@ pub(super) fn translate<P: Translate>(player: &mut Player<'_, P>) {
     if player.place.span.contains(page) && !is_slot && player.oracle.shown(page).is_nothing() {
         let is_excused = player.is_shaky && player.waits_for_unmap();
         // Slots that were returned to a block may be mapped still.
-        let in_block = player.space.find(addr).is_some_and(|area| area.kind == Kind::Block);
+        let in_block = player.space.find(addr).is_some_and(|area| area.kind == Kind::Tenant);
         assert!(found.is_none() || in_block || is_excused, "{addr:#x} has the page {found:x?}");
     }
 }

@@ -3,7 +3,7 @@
 use super::commit;
 use super::looks::any_addr;
 use crate::oracle::{Area, What};
-use crate::player::Player;
+use crate::player::{Player, short};
 use vmalloc::{
     AllocError, AreaError, Frame, FreeError, Kind, MapFrames, Origin, Platform, Protection, RequestError,
     Stats,
@@ -28,8 +28,12 @@ impl Call {
     fn is_for(self, area: &Area) -> bool {
         match self {
             Self::Free | Self::FreeAltered => area.what.is_freed(),
-            Self::Unreserve => area.what == What::Reserved,
-            Self::Remove => !matches!(area.what, What::Percpu(_) | What::Short | What::Slots),
+            Self::Unreserve => area.what == What::Reserved || area.is_beyond_blocks(What::Slots),
+            Self::Remove => match area.what {
+                What::Percpu(_) => false,
+                What::Short | What::Slots => area.is_beyond_blocks(area.what),
+                _ => true,
+            },
             Self::Grow | Self::Shrink => area.what == What::Memory,
         }
     }
@@ -70,8 +74,8 @@ fn misuse_addr<P: Platform>(player: &mut Player<'_, P>) {
 
 /// Returns the counts that an error does not change.
 fn counts(stats: Stats) -> [u64; 6] {
-    let Stats { busy_areas, busy_pages, lazy_areas, free_pages, cached_areas, blocks, .. } = stats;
-    [busy_areas, busy_pages, lazy_areas, free_pages, cached_areas, blocks]
+    let Stats { busy_areas, busy_pages, lazy_areas, free_pages, cached_areas, tenant_areas, .. } = stats;
+    [busy_areas, busy_pages, lazy_areas, free_pages, cached_areas, tenant_areas]
 }
 
 fn cause(result: Result<(), AreaError>) -> Result<(), FreeError> {
@@ -129,7 +133,7 @@ impl FrameCall {
     /// Returns whether it may be made for an area, at its start or, for some, inside it.
     fn is_for(self, area: &Area) -> bool {
         match self {
-            Self::Unmap => matches!(area.what, What::Mapping(_)),
+            Self::Unmap => matches!(area.what, What::Mapping(_)) || area.is_beyond_blocks(What::Short),
             Self::FreeSparse => area.what == What::Sparse,
             Self::MapShared => area.what == What::Shared,
             Self::MapPages | Self::UnmapPages => area.what.takes_pages(),
@@ -191,7 +195,7 @@ pub(super) fn misuse_frames<P: MapFrames>(player: &mut Player<'_, P>) {
 pub(super) fn map_foreign<P: MapFrames>(player: &mut Player<'_, P>, frame: Option<Frame>) {
     let (raw, rw) = (player.space.raw(), Protection::ReadWrite);
     let none = Err(RequestError::ZeroSize.into());
-    assert_eq!((raw.map(&[], rw, None), raw.map_short(&[])), (none, none));
+    assert_eq!((raw.map(&[], rw, None), short(&player.space).map(&[])), (none, none));
     let Some(foreign) = frame else { return };
     let origin = player.space.platform().origin(foreign);
     if origin == Origin::Supply {
@@ -201,7 +205,7 @@ pub(super) fn map_foreign<P: MapFrames>(player: &mut Player<'_, P>, frame: Optio
     let mut frames = player.oracle.mine.iter().take(2).copied().collect::<Vec<_>>();
     frames.push(foreign);
     let wrong = AllocError::BadFrame { frame: foreign.0, origin };
-    assert_eq!((raw.map(&frames, rw, None), raw.map_short(&frames)), (Err(wrong), Err(wrong)));
+    assert_eq!((raw.map(&frames, rw, None), short(&player.space).map(&frames)), (Err(wrong), Err(wrong)));
     let device = raw.map_device(&[foreign, frames[0]], rw, None);
     assert!(matches!(device, Err(AllocError::BadFrame { .. })), "{device:?}");
     let sparse = player.oracle.areas.iter().find(|area| area.what.kind() == Some(Kind::Sparse));

@@ -35,7 +35,7 @@ fn flushed<P: Platform>(player: &mut Player<'_, P>, is_purge: bool) {
         player.check_freed(range);
     }
     let stats = player.space.stats();
-    let refused = (stats.refused_areas, stats.refused_pages, stats.refused_blocks, stats.pending_ranges);
+    let refused = (stats.refused_areas, stats.refused_pages, stats.refused_parts, stats.pending_ranges);
     assert_eq!(refused, (0, 0, 0, 0), "{stats:?}");
     assert_eq!(stats.cached_areas, 0, "{stats:?}");
     if is_purge {

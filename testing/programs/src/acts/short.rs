@@ -3,14 +3,14 @@
 use super::frames::some;
 use super::makes::{mapped, refused_mapping};
 use crate::oracle::{Shown, What};
-use crate::player::{Player, area};
+use crate::player::{Player, area, short};
 use vmalloc::{FreeError, MapFrames, Platform, Protection};
 
 pub(super) fn map<P: MapFrames>(player: &mut Player<'_, P>) {
     let most = [9, 9, 9, 9, 9, 9, 64, 80][player.below(8)];
     let Some(frames) = some(player, most) else { return };
     let before = player.failed();
-    let made = player.space.raw().map_short(&frames);
+    let made = short(&player.space).map(&frames);
     let Some(nth) = mapped(player, What::Short, &frames, Protection::ReadWrite, made, before) else { return };
     player.write_some(nth);
     misuse(player, nth);
@@ -22,14 +22,14 @@ fn misuse<P: MapFrames>(player: &mut Player<'_, P>, nth: usize) {
     let (addr, count) = (player.oracle.areas[nth].addr, player.oracle.areas[nth].pages.len());
     for wrong in [count + 1, count - 1, count + 128] {
         // SAFETY: it is refused.
-        let refused = unsafe { player.space.raw().unmap_short(addr, wrong) };
+        let refused = unsafe { short(&player.space).unmap(addr, wrong) };
         assert!(matches!(refused, Err(FreeError::WrongCount { .. })), "{wrong} pages: {refused:?}");
     }
     let (inside, rest) = (addr + player.page_bytes(), count - 1);
     // In the linear map other mappings may begin there.
     if player.oracle.is_inside(&player.oracle.areas[nth]) && rest > 0 {
         // SAFETY: it is refused.
-        let refused = unsafe { player.space.raw().unmap_short(inside, rest) };
+        let refused = unsafe { short(&player.space).unmap(inside, rest) };
         assert!(refused.is_err(), "{rest} pages at {inside:#x} of a mapping at {addr:#x}");
     }
 }
@@ -37,7 +37,7 @@ fn misuse<P: MapFrames>(player: &mut Player<'_, P>, nth: usize) {
 pub(super) fn reserve<P: Platform>(player: &mut Player<'_, P>) {
     let most = [8, 64, 80][player.below(3)];
     let (pages, before) = (1 + player.below(most), player.failed());
-    let made = player.space.raw().reserve_short(pages as u64);
+    let made = short(&player.space).reserve(pages as u64);
     player.tell(format_args!("{pages} slots: {made:x?}"));
     match made {
         Ok(addr) => {

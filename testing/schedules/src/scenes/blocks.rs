@@ -34,7 +34,10 @@ fn world_of(pages: u64, slots: Slots) -> World {
         Slots::Kept => options.discard(Discard::Keeps),
         Slots::Replaced => options.discard(Discard::Keeps).remaps_atomically(),
     };
-    World::on(options, World::tight().lazy_max_pages(100).block_slots(0), Flushes::Done)
+    let world = World::on(options, World::tight().lazy_max_pages(100), Flushes::Done);
+    // Before there are threads.
+    let _ = world.short();
+    world
 }
 
 /// Maps `PAGES` pages and ends that, a few times.
@@ -156,7 +159,7 @@ pub fn last_slots_of_two(slots: Slots) {
     with_mappings(&world, [vec![one], vec![other]], [unmap_all; 2]);
     let stats = world.stats();
     assert!(
-        stats.blocks == 0 || stats.busy_pages == 0 || slots == Slots::Replaced,
+        stats.tenant_areas == 0 || stats.busy_pages == 0 || slots == Slots::Replaced,
         "the block is spent: {stats:?}"
     );
     world.finish();
@@ -223,7 +226,7 @@ fn flush_marked(
 /// Returns whether a thread has taken the slot.
 fn is_taken(world: &World, page: u64) -> bool {
     // SAFETY: no mapping of these scenes has three pages, so this ends none.
-    let answer = unsafe { world.raw().unmap_short(page as usize * World::PAGE, 3) };
+    let answer = unsafe { world.short().unmap(page as usize * World::PAGE, 3) };
     matches!(answer, Err(FreeError::WrongCount { .. }))
 }
 
@@ -280,13 +283,13 @@ pub fn unmapped_twice(slots: Slots) {
     let mut frames = vec![vmalloc::Frame(0); 2];
     world.platform().take_frames(&mut frames).expect("there are many");
     // Without frames: those would be discarded twice, which their owner answers for.
-    let addr = world.raw().reserve_short(2).expect("room");
+    let addr = world.short().reserve(2).expect("room");
     let ended = Arc::new(AtomicUsize::new(0));
     let threads = [ended.clone(), ended.clone()].map(|ended| {
         let world = world.clone();
         shuttle::thread::spawn(move || {
             // SAFETY: nothing uses the addresses any more.
-            ended.fetch_add(usize::from(unsafe { world.raw().unreserve_short(addr, 2) }.is_ok()), Relaxed);
+            ended.fetch_add(usize::from(unsafe { world.short().unreserve(addr, 2) }.is_ok()), Relaxed);
         })
     });
     threads.into_iter().for_each(|thread| thread.join().expect("the thread ends"));
@@ -294,6 +297,17 @@ pub fn unmapped_twice(slots: Slots) {
     world.unmap_ram(beside);
     // SAFETY: they were never mapped.
     unsafe { world.platform().give_frames(&frames) };
+    world.finish();
+}
+
+/// Two threads look for the short mappings of a space that has none yet: both find the first.
+pub fn found_by_two(_: Slots) {
+    let world = World::new(64, World::tight());
+    let found = world.run([|world| world.short().reserve(1), |world| world.short().reserve(2)]);
+    for (addr, pages) in found.into_iter().zip(1..) {
+        // SAFETY: nothing uses the addresses any more.
+        unsafe { world.short().unreserve(addr.expect("room"), pages) }.expect("of the same blocks");
+    }
     world.finish();
 }
 
@@ -335,7 +349,7 @@ pub fn forked_meanwhile(slots: Slots) {
         // Each of the others has a mapping, and a block that is noted nowhere yet.
         let stats = world.stats();
         assert!(
-            stats.blocks <= 2 && stats.busy_pages <= 2 * 2 * 8,
+            stats.tenant_areas <= 2 && stats.busy_pages <= 2 * 2 * 8,
             "more than others have is gone: {stats:?}"
         );
     });

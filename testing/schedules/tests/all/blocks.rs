@@ -48,6 +48,7 @@ holds!(
     flushed_while_mapping,
     flushed_while_the_window_moves_on,
     unmapped_twice,
+    found_by_two,
     fork_meets_blocks,
     forked_meanwhile,
     slots_run_out

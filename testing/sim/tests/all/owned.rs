@@ -1,10 +1,12 @@
 //! Safe code with owned types: frames stay taken while anything shows them, and no page is touched
 //! that is not there.
 
+use crate::{set_block_slots, short};
 use vmalloc::{
-    AreaError, Config, Frame, FrameSupply, Mapping, PageRange, PagedArea, Protection, Request, ShortMapping,
-    Space, SparseArea,
+    AreaError, Config, Frame, FrameSupply, Mapping, PageRange, PagedArea, Protection, Request, Space,
+    SparseArea,
 };
+use vmalloc_short::ShortMapping;
 use vmalloc_sim::{Direct, Discard, Options, Point, Sim, TlbVisibility};
 use vmalloc_subspaces::{Placement, Root};
 
@@ -93,10 +95,12 @@ fn a_sparse_area_refuses_pages_of_another_owner() {
 /// A purge that leaves returned slots mapped leaves their frames taken.
 #[test]
 fn frames_of_a_short_mapping_wait_for_the_flush_of_its_slots() {
-    let config = Config::default().unmap_on_free().block_slots(64).lazy_max_pages(8);
+    let config = Config::default().unmap_on_free().lazy_max_pages(8);
     let space = space(config);
+    set_block_slots(&space, 64);
     let frames = space.frames(2).expect("there are many");
-    let mapping = ShortMapping::new(&frames).expect("room");
+    let short = short(&space);
+    let mapping = ShortMapping::new(&short, &frames).expect("room");
     let page = (mapping.addr() / PAGE) as u64;
     let slots = PageRange::from_len(page, 2).expect("two");
     (0..2).for_each(|cpu| space.platform().prefetch(cpu, slots));
@@ -116,9 +120,11 @@ fn frames_of_a_short_mapping_wait_for_the_flush_of_its_slots() {
 /// A refused block may show the frames of any short mapping that was returned.
 #[test]
 fn frames_of_a_short_mapping_wait_for_a_block_that_is_refused() {
-    let space = space(Config::default().unmap_on_free().block_slots(64));
+    let space = space(Config::default().unmap_on_free());
+    set_block_slots(&space, 64);
     let frames = space.frames(2).expect("there are many");
-    let mapping = ShortMapping::new(&frames).expect("room");
+    let short = short(&space);
+    let mapping = ShortMapping::new(&short, &frames).expect("room");
     let slots = PageRange::from_len((mapping.addr() / PAGE) as u64, 2).expect("two");
     drop((mapping, frames));
     stay_taken_while_refused(&space, slots, 2);
@@ -130,7 +136,8 @@ fn frames_of_a_long_short_mapping_wait_for_an_area_that_is_refused() {
     let space = space(Config::default().unmap_on_free());
     let mut frames = space.frames(65).expect("there are many");
     frames.swap(0, 64);
-    let mapping = ShortMapping::new(&frames).expect("room");
+    let short = short(&space);
+    let mapping = ShortMapping::new(&short, &frames).expect("room");
     let mapped = PageRange::from_len((mapping.addr() / PAGE) as u64, 65).expect("not empty");
     drop((mapping, frames));
     stay_taken_while_refused(&space, mapped, 65);
@@ -139,10 +146,11 @@ fn frames_of_a_long_short_mapping_wait_for_an_area_that_is_refused() {
 /// Where nothing decays, a purge because much is lazy flushes returned slots now and then.
 #[test]
 fn frames_of_short_mappings_do_not_wait_for_ever() {
-    let space = space(Config::default().unmap_on_free().block_slots(64).lazy_max_pages(8));
+    let space = space(Config::default().unmap_on_free().lazy_max_pages(8));
+    set_block_slots(&space, 64);
     for _ in 0..3_000 {
         let frames = space.frames(1).expect("there are many");
-        drop(ShortMapping::new(&frames).expect("room"));
+        drop(ShortMapping::new(&short(&space), &frames).expect("room"));
         drop(frames);
         free(&space, space.raw().alloc(&pages(40)).expect("room"));
     }
@@ -204,9 +212,9 @@ fn short_mappings_go_on_beyond_a_tebibyte_of_areas() {
     space.platform().take_frames(&mut frames).expect("there are many");
     // All of the span's second half, where the first blocks lie, but for its end.
     let sparse = space.raw().alloc_sparse(&Request::new(31 << 40)).expect("room");
-    let short = space.raw().map_short(&frames).expect("there is room behind");
+    let addr = short(&space).map(&frames).expect("there is room behind");
     // SAFETY: nothing uses the mapping.
-    unsafe { space.raw().unmap_short(short, 2) }.expect("it is mapped");
+    unsafe { short(&space).unmap(addr, 2) }.expect("it is mapped");
     // SAFETY: nothing is mapped there.
     unsafe { space.raw().free_sparse(sparse) }.expect("it is busy");
     space.purge().expect("no fault was asked for");

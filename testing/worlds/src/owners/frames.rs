@@ -3,9 +3,14 @@
 use super::{Owner, made, request};
 use crate::dice::Dice;
 use crate::world::{PAGE, Sp, World};
+use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::Relaxed;
-use vmalloc::{Frames, Mapping, Protection, ReadOnlyMapping, Request, ShortMapping, SparseArea};
+use vmalloc::{Frames, Mapping, Protection, ReadOnlyMapping, Request, SparseArea};
+use vmalloc_short::{ShortMapping, ShortMaps};
+
+/// A short mapping.
+type Short = ShortMapping<Arc<ShortMaps<Sp>>>;
 
 /// Frames with what each begins with, in the order of `frames`, and what shows them. A way to show
 /// them keeps the order that they had when it was made.
@@ -14,7 +19,7 @@ struct Shown {
     held: Vec<u8>,
     mappings: Vec<(Mapping<Sp>, Vec<usize>)>,
     read_only: Vec<(ReadOnlyMapping<Sp>, Vec<usize>)>,
-    short: Vec<(ShortMapping<Sp>, Vec<usize>)>,
+    short: Vec<(Short, Vec<usize>)>,
     sparse: SparseArea<Sp>,
     pieces: Vec<(usize, Vec<usize>)>,
     /// The number of the frame at each place, which `held` goes by.
@@ -126,7 +131,7 @@ impl Owner for Shown {
         }
     }
 
-    fn change(&mut self, _: &World, dice: &mut Dice) {
+    fn change(&mut self, world: &World, dice: &mut Dice) {
         let count = self.frames.len();
         for _ in 0..dice.below(4) {
             let (one, other) = (dice.below(count), dice.below(count));
@@ -137,7 +142,10 @@ impl Owner for Shown {
         match dice.below(8) {
             0 => self.mappings.extend(made(Mapping::new(&self.frames)).map(|it| (it, order))),
             1 => self.read_only.extend(made(ReadOnlyMapping::new(&self.frames)).map(|it| (it, order))),
-            2 | 3 => self.short.extend(made(ShortMapping::new(&self.frames)).map(|it| (it, order))),
+            2 | 3 => {
+                let mapping = made(ShortMapping::new(world.short.clone(), &self.frames));
+                self.short.extend(mapping.map(|it| (it, order)));
+            }
             4 => self.map_piece(dice),
             5 => self.unmap_piece(dice),
             6 => self.short.clear(),

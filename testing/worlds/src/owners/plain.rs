@@ -3,13 +3,15 @@
 use super::{Owner, made, request, sure};
 use crate::dice::Dice;
 use crate::world::{PAGE, Sp, World};
+use std::sync::Arc;
 use vmalloc::{CongruentAreas, Kind, ReadNofault, Reservation};
+use vmalloc_short::ShortMaps;
 
 /// Addresses of one of three kinds.
 enum Addresses {
     Reserved(Reservation<Sp>, usize),
     Congruent(CongruentAreas<Sp>, usize),
-    Short(Sp, usize, u64),
+    Short(Arc<ShortMaps<Sp>>, usize, u64),
 }
 
 pub(crate) fn addresses(world: &World, dice: &mut Dice) -> Option<Box<dyn Owner>> {
@@ -29,7 +31,7 @@ pub(crate) fn addresses(world: &World, dice: &mut Dice) -> Option<Box<dyn Owner>
         }
         _ => {
             let pages = 1 + dice.below(64) as u64;
-            Addresses::Short(space.clone(), made(space.raw().reserve_short(pages))?, pages)
+            Addresses::Short(world.short.clone(), made(world.short.reserve(pages))?, pages)
         }
     };
     Some(Box::new(made))
@@ -47,7 +49,7 @@ impl Owner for Addresses {
                 let kind = |nth| areas.space().find(areas.area(nth)?).map(|area| area.kind);
                 assert!((0..*count).all(|nth| kind(nth) == Some(Kind::Percpu)), "an area of a group is gone");
             }
-            Self::Short(space, addr, _) => assert!(space.contains(*addr)),
+            Self::Short(short, addr, _) => assert!(short.space().contains(*addr)),
         }
     }
 
@@ -62,9 +64,9 @@ impl Owner for Addresses {
                 // SAFETY: the area was this owner's, and nothing uses it.
                 sure(unsafe { space.raw().unreserve(area.leak()) }, "the end of a reservation");
             }
-            Self::Short(space, addr, pages) => {
+            Self::Short(short, addr, pages) => {
                 // SAFETY: the addresses are this owner's, and nothing uses them.
-                sure(unsafe { space.raw().unreserve_short(addr, pages) }, "the end of short addresses");
+                sure(unsafe { short.unreserve(addr, pages) }, "the end of short addresses");
             }
             others => drop(others),
         }

@@ -6,6 +6,7 @@ use vmalloc::{
     AllocError, AreaError, Frame, FrameSupply, Platform, PlatformError, Protection, Request, Space, Stats,
 };
 use vmalloc_linux::Linux;
+use vmalloc_short::ShortMaps;
 
 /// Pages of the areas that are in use at once.
 const SIZES: [usize; 9] = [1, 2, 5, 17, 64, 300, 3, 1, 2500];
@@ -95,8 +96,8 @@ fn areas(space: &Space<Linux>, done: &mut Done, round: usize) {
         unsafe { space.raw().free(addr) }.unwrap();
     }
     let purged = space.purge();
-    let Stats { refused_areas, refused_blocks, pending_ranges, .. } = space.stats();
-    assert_eq!(purged.is_err(), refused_areas + refused_blocks + pending_ranges > 0, "{purged:?}");
+    let Stats { refused_areas, refused_parts, pending_ranges, .. } = space.stats();
+    assert_eq!(purged.is_err(), refused_areas + refused_parts + pending_ranges > 0, "{purged:?}");
     done.note(purged);
 }
 
@@ -112,11 +113,11 @@ fn frames(space: &Space<Linux>, done: &mut Done) {
         // SAFETY: nothing uses the mapping any more.
         unsafe { space.raw().unmap(addr) }.unwrap();
     }
-    if let Some(addr) = done.note(space.raw().map_short(&scattered)) {
+    if let Some(addr) = done.note(ShortMaps::of(space).unwrap().map(&scattered)) {
         fill(addr, 3);
         assert_filled(addr, 3);
         // SAFETY: as above.
-        unsafe { space.raw().unmap_short(addr, 3) }.unwrap();
+        unsafe { ShortMaps::of(space).unwrap().unmap(addr, 3) }.unwrap();
     }
     let flushed = space.flush();
     if flushed.is_ok() {

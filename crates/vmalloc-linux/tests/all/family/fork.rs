@@ -20,7 +20,7 @@ impl Scene {
         let frames = take_scattered(space, 20);
         let plain = space.raw().alloc(&vmalloc::Request::new(5 * PAGE).zeroed()).unwrap();
         let vmap = space.raw().map(&frames[..10], Protection::ReadWrite, None).unwrap();
-        let ram = space.raw().map_short(&frames[10..18]).unwrap();
+        let ram = short(space).map(&frames[10..18]).unwrap();
         let user = space.raw().alloc_shared(&Request::new(4 * PAGE)).unwrap();
         let shown = space.raw().map_shared(user, 4 * PAGE, Protection::ReadWrite, None).unwrap();
         let sparse = space.raw().alloc_sparse(&Request::new(9 * PAGE)).unwrap();

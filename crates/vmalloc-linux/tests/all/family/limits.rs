@@ -53,7 +53,7 @@ fn to_the_limit(
             space.verify().unwrap();
             assert!(addrs.iter().step_by(97).all(|addr| get(*addr) == 5 && get(addr + PAGE) == 6));
             // Whatever needs no mapping goes on, too, and what is freed can be had again.
-            let linear = space.raw().map_short(&frames[..1]).unwrap();
+            let linear = short(space).map(&frames[..1]).unwrap();
             unmap_ram(space, linear, 1);
             let (half, rest) = addrs.split_at(addrs.len() / 2);
             half.iter().for_each(|addr| unmap(space, *addr, 2));
@@ -71,7 +71,7 @@ fn to_the_limit(
 #[test]
 fn short_mappings_of_scattered_frames_stop_before_the_limit() {
     in_own_process(|| {
-        to_the_limit(|space, frames| space.raw().map_short(frames), unmap_ram);
+        to_the_limit(|space, frames| short(space).map(frames), unmap_ram);
     });
 }
 
@@ -94,7 +94,7 @@ fn a_mapping_of_too_many_pieces_leaves_nothing_behind() {
             let frames: Vec<_> = two.iter().copied().cycle().take(max).collect();
             let before = crate::common::mappings(space.platform());
             unbacked(space.raw().map(&frames, Protection::ReadWrite, None), PlatformFault::MapLimit);
-            unbacked(space.raw().map_short(&frames), PlatformFault::MapLimit);
+            unbacked(short(space).map(&frames), PlatformFault::MapLimit);
             assert!(crate::common::mappings(space.platform()) <= before + OPEN_CHUNKS);
             let some = space.raw().map(&frames[..max / 2], Protection::ReadWrite, None).unwrap();
             assert_program_goes_on();
@@ -120,7 +120,7 @@ fn a_hundred_thousand_short_mappings_live_at_once() {
                 let before = crate::common::mappings(space.platform());
                 // Every second run, the last one first.
                 let runs: Vec<_> = frames.chunks(len).rev().step_by(2).collect();
-                let addrs: Vec<_> = runs.iter().map(|run| space.raw().map_short(run).unwrap()).collect();
+                let addrs: Vec<_> = runs.iter().map(|run| short(&space).map(run).unwrap()).collect();
                 addrs
                     .iter()
                     .zip(0..)
@@ -148,7 +148,7 @@ fn an_area_moves_or_stays_whole_at_the_limit() {
             let area = space.raw().alloc(&Request::new(5 * PAGE)).unwrap();
             let neighbour = space.raw().alloc(&Request::new(PAGE)).unwrap();
             fill_from(area, 5, 1);
-            let addrs = map_all(max, || space.raw().map_short(&frames));
+            let addrs = map_all(max, || short(space).map(&frames));
             // SAFETY: the test owns the area.
             let moved = unsafe { space.raw().realloc(area, &vmalloc::Request::new(9 * PAGE)) };
             let area = moved.unwrap_or(area);

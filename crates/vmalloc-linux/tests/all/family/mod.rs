@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use vmalloc::{AllocError, Config, Frame, FrameSupply, Platform, PlatformFault, Space, Unbacked};
 use vmalloc_harness::env;
 use vmalloc_linux::{Guards, Linux, Options, open};
+use vmalloc_short::ShortMaps;
 
 const PAGE: usize = 4096;
 const SPAN: usize = 1 << 30;
@@ -142,9 +143,14 @@ fn vunmap(space: &Space<Linux>, addr: usize) {
     unsafe { space.raw().unmap(addr) }.unwrap();
 }
 
+/// Returns the short mappings of a space.
+fn short<P: Platform>(space: &Space<P>) -> ShortMaps<&Space<P>> {
+    ShortMaps::of(space).unwrap()
+}
+
 fn unmap_ram(space: &Space<Linux>, addr: usize, count: usize) {
     // SAFETY: as above.
-    unsafe { space.raw().unmap_short(addr, count) }.unwrap();
+    unsafe { short(space).unmap(addr, count) }.unwrap();
 }
 
 fn free(space: &Space<Linux>, addr: usize) {

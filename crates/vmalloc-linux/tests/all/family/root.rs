@@ -26,7 +26,7 @@ fn a_limit_holds_for_every_kind() {
             other => panic!("{other}"),
         };
         of_limit(space.raw().map(&frames, Protection::ReadWrite, None).unwrap_err());
-        of_limit(space.raw().map_short(&frames).unwrap_err());
+        of_limit(short(&space).map(&frames).unwrap_err());
         of_limit(space.raw().alloc_shared(&Request::new(300 * PAGE)).unwrap_err());
         of_limit(space.raw().alloc_exec(&Request::new(300 * PAGE)).unwrap_err());
         let addr = space.raw().map(&frames[..200], Protection::ReadWrite, None).unwrap();

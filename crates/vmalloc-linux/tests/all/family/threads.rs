@@ -21,7 +21,7 @@ fn another_thread_may_end_a_mapping() {
                 let len = 2 + round % 39;
                 let frames = &frames[..len];
                 let addr = match len % 2 {
-                    0 => space.raw().map_short(frames),
+                    0 => short(space).map(frames),
                     _ => space.raw().map(frames, Protection::ReadWrite, None),
                 };
                 send.send((addr.unwrap(), len)).unwrap();
@@ -41,7 +41,7 @@ fn hammer(space: &Space<Linux>, thread: u8) {
         let (part, value) = (&frames[..len], thread ^ round as u8);
         let addr = match round % 3 {
             0 => space.raw().map(part, Protection::ReadWrite, None).unwrap(),
-            _ => space.raw().map_short(part).unwrap(),
+            _ => short(space).map(part).unwrap(),
         };
         fill_from(addr, len, value);
         for (frame, nth) in part.iter().zip(0..) {

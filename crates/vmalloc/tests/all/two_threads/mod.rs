@@ -11,6 +11,7 @@ use plain::{CPUS, PAGE, Plain, run_on};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use vmalloc::{Config, Frame, FreeError, Platform, Space};
+use vmalloc_short::{Options, ShortMaps};
 
 /// Operations of each thread: enough for some purges.
 const TURNS: usize = if cfg!(miri) { 6 } else { 4000 };
@@ -39,6 +40,12 @@ impl Table {
     fn new(replaces: bool, config: Config) -> Self {
         let space = Space::new(Plain::new(replaces), config).expect("an empty space");
         Self { space, passed: AtomicUsize::new(0) }
+    }
+
+    /// Makes blocks of a few slots for short mappings.
+    fn with_blocks(self) -> Self {
+        ShortMaps::new(&self.space, Options::new().block_slots(SLOTS)).expect("memory for the records");
+        self
     }
 
     /// Runs `turn` again and again on every CPU at once, and checks what is left.
@@ -104,12 +111,13 @@ impl Table {
 
     /// Maps frames for a moment.
     fn map(&self, frames: &[Frame]) {
-        let addr = self.space.raw().map_short(frames).expect("there is room");
+        let short = ShortMaps::of(&self.space).expect("they are there");
+        let addr = short.map(frames).expect("there is room");
         for (nth, &frame) in frames.iter().enumerate() {
             assert_eq!(self.space.platform().read(addr + nth * PAGE), Some(frame));
         }
         // SAFETY: the mapping is this thread's, and ends here.
-        unsafe { self.space.raw().unmap_short(addr, frames.len()) }.expect("it is mapped");
+        unsafe { short.unmap(addr, frames.len()) }.expect("it is mapped");
     }
 }
 
@@ -166,12 +174,12 @@ fn mappings(table: &Table, dice: &mut Dice) {
 
 #[test]
 fn short_mappings_show_the_frames_mapped_last() {
-    Table::new(false, tight().block_slots(SLOTS)).play(mappings);
+    Table::new(false, tight()).with_blocks().play(mappings);
 }
 
 #[test]
 fn replaced_short_mappings_are_ordered() {
-    Table::new(true, tight().block_slots(SLOTS)).play(mappings);
+    Table::new(true, tight()).with_blocks().play(mappings);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::scene::{Machine, PAGE, Scene, configs};
 use super::table;
+use crate::{set_block_slots, short};
 use std::fmt::Debug;
 use vmalloc::{AreaError, Config, Frame, FrameRun, Kind, MapFrames, Protect, Protection, Request, Space};
 use vmalloc_sim::harness::{Case, Simulated, Step};
@@ -31,6 +32,7 @@ impl<P: Simulated + MapFrames + Protect> Machined for P {}
 
 /// Returns a space with frames for its user.
 pub(crate) fn begin<P: Machined>(space: Space<P>) -> (Space<P>, Family) {
+    set_block_slots(&space, 64);
     let mut frames = vec![Frame(0); LARGE];
     space.platform().take_frames(&mut frames).expect("there are many");
     (space, Family { frames, slots: Vec::with_capacity(8), areas: Vec::with_capacity(8) })
@@ -40,7 +42,7 @@ pub(crate) fn begin<P: Machined>(space: Space<P>) -> (Space<P>, Family) {
 pub(crate) fn release<P: Machined>(space: &Space<P>, family: Family) {
     for &(addr, count) in &family.slots {
         // SAFETY: nothing is used any more: here and below.
-        unsafe { space.raw().unmap_short(addr, count) }.expect("it is mapped");
+        unsafe { short(space).unmap(addr, count) }.expect("it is mapped");
     }
     for area in space.areas() {
         let freed = match area.kind {
@@ -48,8 +50,6 @@ pub(crate) fn release<P: Machined>(space: &Space<P>, family: Family) {
             Kind::Vmalloc | Kind::Shared | Kind::Exec => unsafe { space.raw().free(area.addr) },
             // SAFETY: as above.
             Kind::Vmap | Kind::IoMap => unsafe { space.raw().unmap(area.addr) },
-            // SAFETY: as above.
-            Kind::ShortMap => unsafe { space.raw().unmap_short(area.addr, area.pages as usize) },
             // SAFETY: as above.
             Kind::Sparse => unsafe { space.raw().free_sparse(area.addr) },
             // SAFETY: nothing uses the addresses any more.
@@ -130,23 +130,23 @@ where
         .meets([MAP_FRAMES, Step::Heap]),
         make::<G, _>("vmap_pfn", scene, move |space, _| space.raw().map_device(&devices, RW, None))
             .meets([MAP_FRAMES]),
-        make::<G, _>("vm_map_ram of 70", scene, |space, own| space.raw().map_short(&own.frames))
+        make::<G, _>("vm_map_ram of 70", scene, |space, own| short(space).map(&own.frames))
             .meets([MAP_FRAMES]),
         make::<G, _>("vmalloc_exec", scene, move |space, _| space.raw().alloc_exec(&two()))
             .meets([map, Step::Heap]),
         make::<G, _>("sparse", scene, move |space, _| space.raw().alloc_sparse(&two())).meets([Step::Heap]),
-        short::<G>("vm_map_ram", scene, 5).meets([MAP_FRAMES, Step::Heap]),
-        short::<G>("vm_map_ram of 64", scene, 64).meets([MAP_FRAMES]),
+        in_block::<G>("vm_map_ram", scene, 5).meets([MAP_FRAMES, Step::Heap]),
+        in_block::<G>("vm_map_ram of 64", scene, 64).meets([MAP_FRAMES]),
     ]
 }
 
 /// Returns a short mapping in a block.
-fn short<G: Ground>(name: &'static str, scene: Scene, count: usize) -> Case
+fn in_block<G: Ground>(name: &'static str, scene: Scene, count: usize) -> Case
 where
     G::On: 'static,
 {
     let operation = move |space: &Space<G::On>, family: &mut Family| {
-        space.raw().map_short(&family.frames[..count]).map(|addr| family.slots.push((addr, count)))
+        short(space).map(&family.frames[..count]).map(|addr| family.slots.push((addr, count)))
     };
     Case::new(name, move || begin(G::space(scene)), operation, release)
 }
@@ -184,7 +184,7 @@ fn furnished<P: Machined>((space, mut own): (Space<P>, Family)) -> (Space<P>, Fa
     ]);
     // SAFETY: the pages are the test's.
     unsafe { space.raw().map_pages(own.areas[SPARSE], &own.frames[4..7], RW) }.expect("room");
-    own.slots.extend([3, 2].map(|count| (space.raw().map_short(&own.frames[..count]).expect("room"), count)));
+    own.slots.extend([3, 2].map(|count| (short(&space).map(&own.frames[..count]).expect("room"), count)));
     let span = space.geometry().span;
     (0..3).for_each(|cpu| space.platform().machine().prefetch(cpu, span));
     (space, own)
@@ -237,7 +237,7 @@ where
         }
         while let Some((addr, count)) = own.slots.pop() {
             // SAFETY: nothing uses it any more.
-            unsafe { space.raw().unmap_short(addr, count) }.expect("it is mapped");
+            unsafe { short(space).unmap(addr, count) }.expect("it is mapped");
         }
     };
     vec![
@@ -284,9 +284,7 @@ fn free<P: Machined>(space: &Space<P>, addr: usize) {
 /// Returns every configuration on every machine on which blocks hold their invariants.
 fn grounds() -> impl Iterator<Item = (&'static str, Scene)> {
     Machine::ALL.into_iter().flat_map(|machine| {
-        configs()
-            .into_iter()
-            .map(move |(name, config)| (name, Scene::empty(config.block_slots(64)).on(machine)))
+        configs().into_iter().map(move |(name, config)| (name, Scene::empty(config).on(machine)))
     })
 }
 

@@ -2,10 +2,12 @@
 
 use super::scene::{PAGE, Scene, configs};
 use super::table;
+use crate::short;
 use vmalloc::{
     AllocError, Area, AreaError, Config, CongruentAreas, Frames, Mapping, PercpuError, Protection,
-    ReadOnlyMapping, Request, Reservation, ShortMapping, Space, SparseArea, Translate,
+    ReadOnlyMapping, Request, Reservation, Space, SparseArea, Translate,
 };
+use vmalloc_short::ShortMapping;
 use vmalloc_sim::Sim;
 use vmalloc_sim::harness::{Case, Step};
 use vmalloc_sim::heap::{self, Shortage};
@@ -16,13 +18,13 @@ fn settled<E>(space: &Space<Sim>, result: Result<(), E>) -> Result<(), E> {
 }
 
 fn mappings(space: &Space<Sim>) -> Result<(), AllocError> {
-    let frames = Frames::new(space, 5)?;
-    let (one, two) = (Mapping::new(&frames)?, ShortMapping::new(&frames)?);
+    let (frames, short) = (Frames::new(space, 5)?, short(space));
+    let (one, two) = (Mapping::new(&frames)?, ShortMapping::new(&short, &frames)?);
     let three = ReadOnlyMapping::new(&frames)?;
     drop(frames);
     drop((one, three));
     let frames = Frames::consecutive(space, 3, 2)?;
-    let other = ShortMapping::new(&frames)?;
+    let other = ShortMapping::new(&short, &frames)?;
     drop((two, frames, other));
     Ok(())
 }
@@ -61,7 +63,12 @@ fn group(space: &Space<Sim>) -> Result<(), PercpuError> {
 fn owned_types_lose_nothing_whatever_fails() {
     for (config, settings) in configs() {
         let scene = Scene::empty(settings);
-        let begin = move || (scene.build().0, ());
+        let begin = move || {
+            let space = scene.build().0;
+            // Its records would be made by the operation.
+            let _ = short(&space);
+            (space, ())
+        };
         table(
             config,
             [
@@ -86,9 +93,9 @@ fn a_flush_without_memory_is_an_error_or_flushes_everything() {
     let mut errors = 0;
     for nth in 1.. {
         let (space, _) = Scene::empty(Config::default()).build();
-        let frames = Frames::new(&space, 3).expect("there are frames");
+        let (frames, short) = (Frames::new(&space, 3).expect("there are frames"), short(&space));
         // More than one block, with slots in use in between.
-        let mappings: Vec<_> = (0..60).map(|_| ShortMapping::new(&frames).expect("room")).collect();
+        let mappings: Vec<_> = (0..60).map(|_| ShortMapping::new(&short, &frames).expect("room")).collect();
         let (kept, ended): (Vec<_>, Vec<_>) =
             mappings.into_iter().enumerate().partition(|(nth, _)| nth % 7 == 0);
         let ended: Vec<u64> = ended.into_iter().map(|(_, mapping)| (mapping.addr() / PAGE) as u64).collect();

@@ -2,6 +2,7 @@
 
 use super::scene::{Machine, Scene, configs};
 use super::table;
+use crate::{set_block_slots, short};
 use vmalloc::{AllocError, Config, PlatformError, Space};
 use vmalloc_sim::harness::{Case, Step};
 use vmalloc_sim::{Point, Sim};
@@ -10,7 +11,9 @@ use vmalloc_sim::{Point, Sim};
 const COUNT: usize = 20;
 
 fn empty(scene: Scene) -> (Space<Sim>, Vec<usize>) {
-    (scene.build().0, Vec::with_capacity(COUNT))
+    let space = scene.build().0;
+    set_block_slots(&space, 64);
+    (space, Vec::with_capacity(COUNT))
 }
 
 fn taken(scene: Scene) -> (Space<Sim>, Vec<usize>) {
@@ -21,7 +24,7 @@ fn taken(scene: Scene) -> (Space<Sim>, Vec<usize>) {
 
 fn alloc(space: &Space<Sim>, slots: &mut Vec<usize>) -> Result<(), AllocError> {
     while slots.len() < COUNT {
-        slots.push(space.raw().reserve_short(8)?);
+        slots.push(short(space).reserve(8)?);
     }
     Ok(())
 }
@@ -30,7 +33,7 @@ fn free(space: &Space<Sim>, slots: &mut Vec<usize>) -> Result<(), PlatformError>
     Sim::run_on(1);
     while let Some(addr) = slots.pop() {
         // SAFETY: nothing uses the addresses any more.
-        unsafe { space.raw().unreserve_short(addr, 8) }.expect("it was handed out");
+        unsafe { short(space).unreserve(addr, 8) }.expect("it was handed out");
     }
     Sim::run_on(0);
     space.purge()
@@ -38,13 +41,11 @@ fn free(space: &Space<Sim>, slots: &mut Vec<usize>) -> Result<(), PlatformError>
 
 fn release(space: &Space<Sim>, slots: Vec<usize>) {
     // SAFETY: nothing uses the addresses any more.
-    slots
-        .into_iter()
-        .for_each(|addr| unsafe { space.raw().unreserve_short(addr, 8) }.expect("it was handed out"));
+    slots.into_iter().for_each(|addr| unsafe { short(space).unreserve(addr, 8) }.expect("it was handed out"));
 }
 
 fn scene(config: Config, machine: Machine) -> Scene {
-    Scene::empty(config.block_slots(64)).on(machine)
+    Scene::empty(config).on(machine)
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use crate::mappings::support::{
     PAGE, PAGES, devices, finish, free, free_sparse, give, plain, space, take, unmap_ram, vunmap,
 };
+use crate::short;
 use vmalloc::{Config, Kind, Protection, Request};
 
 const RW: Protection = Protection::ReadWrite;
@@ -32,18 +33,18 @@ fn every_kind_has_its_line_in_address_order() {
     let tags = ["memory", "addresses", "code", "shared", "holes", "frames", "registers", "-"];
     let kinds = ["vmalloc", "reserved", "vmalloc exec", "vmalloc user", "sparse", "vmap", "ioremap", "vmap"];
     let shown = space.raw().map_shared(addrs[3], 2 * PAGE, RW, Some("shown")).expect("room");
-    let [slot, large] = [1, 70].map(|count| space.raw().map_short(&frames[..count]).expect("room"));
+    let [slot, large] = [1, 70].map(|count| short(&space).map(&frames[..count]).expect("room"));
     let base = space.raw().alloc_congruent(&[0, 4 * PAGE], &[PAGE, 2 * PAGE], PAGE).expect("room");
     let block = space.find(slot).expect("a block");
-    assert_eq!(block.kind, Kind::Block);
+    assert_eq!(block.kind, Kind::Tenant);
     let mut lines: Vec<(usize, String)> = addrs
         .into_iter()
         .zip(tags.into_iter().zip(kinds))
         .map(|(addr, (tag, kind))| (addr, line(addr, 3, 1, tag, kind)))
         .chain([
             (shown, line(shown, 2, 1, "shown", "vmap")),
-            (large, line(large, 70, 0, "-", "vm_map_ram")),
-            (block.addr, line(block.addr, block.pages as usize, 0, "-", "vm_map_ram block")),
+            (large, line(large, 70, 1, "vm_map_ram", "vmap")),
+            (block.addr, line(block.addr, block.pages as usize, 0, "vm_map_ram", "tenant")),
             (base, line(base, 1, 0, "-", "percpu")),
             (base + 4 * PAGE, line(base + 4 * PAGE, 2, 0, "-", "percpu")),
         ])

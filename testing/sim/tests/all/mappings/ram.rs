@@ -4,6 +4,7 @@ use crate::mappings::support::{
     PAGE, START, fill, finish, give, kind, machines, page, plain, shows, space, take, take_run, unmap_ram,
     with_blocks, with_blocks_in,
 };
+use crate::short;
 use vmalloc::{Config, Frame, FrameSupply, Kind, MapFrames, Protection, Space};
 use vmalloc_sim::{Point, Sim};
 
@@ -15,10 +16,10 @@ fn up_to_64_pages_get_slots_and_more_an_area_of_their_own() {
     with_blocks(|space| {
         let frames = take(space, 100);
         for count in COUNTS.into_iter().chain([100]) {
-            let addr = space.raw().map_short(&frames[..count]).expect("room");
+            let addr = short(space).map(&frames[..count]).expect("room");
             fill(space, addr, count);
             let in_linear_map = space.geometry().linear_map.is_some() && count == 1;
-            let expected = if count <= 64 { Kind::Block } else { Kind::ShortMap };
+            let expected = if count <= 64 { Kind::Tenant } else { Kind::Vmap };
             assert_eq!(kind(space, addr), Some(expected).filter(|_| !in_linear_map));
             unmap_ram(space, addr, count);
         }
@@ -31,7 +32,7 @@ fn up_to_64_pages_get_slots_and_more_an_area_of_their_own() {
 fn blocks_come_back_when_memory_needs_their_addresses() {
     with_blocks_in(256, |space| {
         let frames = take(space, 2);
-        let mapped: Vec<usize> = std::iter::from_fn(|| space.raw().map_short(&frames).ok()).collect();
+        let mapped: Vec<usize> = std::iter::from_fn(|| short(space).map(&frames).ok()).collect();
         assert!(mapped.len() >= 32, "{} mappings", mapped.len());
         mapped.iter().for_each(|&addr| unmap_ram(space, addr, 2));
         let request = vmalloc::Request::new(255 * PAGE);
@@ -53,7 +54,7 @@ fn consecutive_frames_use_the_linear_map() {
     let (frames, linear) = (take_run(&space, 100), space.geometry().linear_map.expect("it has one"));
     for count in [1, 7, 64, 100] {
         let before = space.platform().counts();
-        let addr = space.raw().map_short(&frames[..count]).expect("they are there");
+        let addr = short(&space).map(&frames[..count]).expect("they are there");
         assert_eq!(page(addr), linear.start() + frames[0].0);
         let words = fill(&space, addr, count);
         Sim::run_on(1);
@@ -71,15 +72,15 @@ fn consecutive_frames_use_the_linear_map() {
 fn mappings_of_one_frame_agree_in_length_or_are_ordinary() {
     let space = linear_space();
     let frames = take_run(&space, 4);
-    let [first, second] = [0; 2].map(|_| space.raw().map_short(&frames).expect("there"));
-    let other = space.raw().map_short(&frames[..3]).expect("room");
-    assert_eq!((second, kind(&space, other)), (first, Some(Kind::Block)));
+    let [first, second] = [0; 2].map(|_| short(&space).map(&frames).expect("there"));
+    let other = short(&space).map(&frames[..3]).expect("room");
+    assert_eq!((second, kind(&space, other)), (first, Some(Kind::Tenant)));
     let words = fill(&space, first, 4);
     shows(&space, other, &words[..3]);
     unmap_ram(&space, other, 3);
     unmap_ram(&space, first, 4);
     unmap_ram(&space, second, 4);
-    let other = space.raw().map_short(&frames[..3]).expect("there");
+    let other = short(&space).map(&frames[..3]).expect("there");
     assert_eq!(other, first, "no other mapping begins at this frame");
     unmap_ram(&space, other, 3);
     give(&space, &frames);
@@ -90,11 +91,11 @@ fn mappings_of_one_frame_agree_in_length_or_are_ordinary() {
 fn map_short_flushes_and_retries_when_mappings_run_out() {
     with_blocks(|space| {
         let frames = take(space, 2);
-        let first = space.raw().map_short(&frames).expect("room");
+        let first = short(space).map(&frames).expect("room");
         fill(space, first, 2);
         unmap_ram(space, first, 2);
         space.platform().fail_nth(Point::MapFrames, 1);
-        let second = space.raw().map_short(&frames).expect("the second try is not made to fail");
+        let second = short(space).map(&frames).expect("the second try is not made to fail");
         fill(space, second, 2);
         unmap_ram(space, second, 2);
         give(space, &frames);
@@ -111,7 +112,7 @@ fn addresses_without_frames_are_the_callers_to_map() {
         }
         let frames = take(&space, 4);
         for round in 0..80 {
-            let addr = space.raw().reserve_short(4).expect("room");
+            let addr = short(&space).reserve(4).expect("room");
             let range = crate::mappings::support::pages(addr, 4);
             // SAFETY: the slots were just obtained, and the frames taken.
             unsafe { space.platform().map_frames(range, &frames, Protection::ReadWrite) }.expect("room");
@@ -120,7 +121,7 @@ fn addresses_without_frames_are_the_callers_to_map() {
             unsafe { space.platform().discard_hint(range) };
             Sim::run_on(round);
             // SAFETY: nothing uses the addresses any more.
-            unsafe { space.raw().unreserve_short(addr, 4) }.expect("it was handed out");
+            unsafe { short(&space).unreserve(addr, 4) }.expect("it was handed out");
         }
         give(&space, &frames);
         finish(&space);
@@ -132,7 +133,7 @@ fn a_mapping_of_the_whole_supply_is_possible() {
     let space = space(plain(1024, 2).frames(300), Config::default());
     let mut frames = vec![Frame(0); 300];
     space.platform().take_frames(&mut frames).expect("all");
-    let addr = space.raw().map_short(&frames).expect("room");
+    let addr = short(&space).map(&frames).expect("room");
     fill(&space, addr, 300);
     unmap_ram(&space, addr, 300);
     space.purge().expect("nothing fails");

@@ -2,20 +2,23 @@
 //! without a flush, but not to others.
 
 use crate::mappings::support::{PAGES, fill, finish, free, give, plain, space, take, unmap_ram};
+use crate::{set_block_slots, short};
 use vmalloc::{Config, Request, Space};
 use vmalloc_sim::Sim;
 
 const PAGE: usize = crate::mappings::support::PAGE;
 
 fn replacing(pages: u64, config: Config) -> Space<Sim> {
-    space(plain(pages, 2).remaps_atomically(), config.block_slots(64))
+    let space = space(plain(pages, 2).remaps_atomically(), config);
+    set_block_slots(&space, 64);
+    space
 }
 
 #[test]
 fn returned_block_is_clean_after_a_purge() {
     let space = replacing(PAGES, Config::default());
     let frames = take(&space, 2);
-    let addr = space.raw().map_short(&frames).expect("room");
+    let addr = short(&space).map(&frames).expect("room");
     fill(&space, addr, 2);
     unmap_ram(&space, addr, 2);
     give(&space, &frames);
@@ -27,9 +30,9 @@ fn slots_returned_after_a_purge_are_flushed_before_reuse() {
     let space = replacing(128, Config::default());
     let frames = take(&space, 64);
     // All slots of a block, so that its window is used up.
-    let addr = space.raw().map_short(&frames).expect("room");
+    let addr = short(&space).map(&frames).expect("room");
     fill(&space, addr, 64);
-    let other = space.raw().map_short(&frames).expect("room");
+    let other = short(&space).map(&frames).expect("room");
     space.purge().expect("nothing fails");
     unmap_ram(&space, addr, 64);
     space.purge().expect("nothing fails");
@@ -46,8 +49,8 @@ fn slots_returned_after_a_purge_are_flushed_before_reuse() {
 fn small_purge_releases_no_unflushed_block() {
     let space = replacing(PAGES, Config::default().unmap_on_free().lazy_max_pages(1));
     let frames = take(&space, 64);
-    let addr = space.raw().map_short(&frames).expect("room");
-    let other = space.raw().map_short(&frames[..2]).expect("room");
+    let addr = short(&space).map(&frames).expect("room");
+    let other = short(&space).map(&frames[..2]).expect("room");
     fill(&space, addr, 64);
     space.purge().expect("nothing fails");
     unmap_ram(&space, addr, 64);
@@ -68,10 +71,11 @@ fn small_purge_releases_no_unflushed_block() {
 
 #[test]
 fn clean_slots_without_a_flush_are_flushed_on_request() {
-    let space = space(plain(1 << 15, 2).remaps_atomically(), Config::default().block_slots(1024));
+    let space = space(plain(1 << 15, 2).remaps_atomically(), Config::default());
+    set_block_slots(&space, 1024);
     let frames = take(&space, 64);
     // Twelve blocks full.
-    let mapped: Vec<usize> = (0..12 * 16).map(|_| space.raw().map_short(&frames).expect("room")).collect();
+    let mapped: Vec<usize> = (0..12 * 16).map(|_| short(&space).map(&frames).expect("room")).collect();
     space.purge().expect("nothing fails");
     let (kept, gone): (Vec<_>, Vec<_>) = mapped.into_iter().enumerate().partition(|(nth, _)| nth % 16 == 0);
     gone.iter().for_each(|&(_, addr)| {
@@ -79,7 +83,7 @@ fn clean_slots_without_a_flush_are_flushed_on_request() {
         unmap_ram(&space, addr, 64);
     });
     // There is no window: what was returned is made clean.
-    let next = space.raw().map_short(&frames).expect("room");
+    let next = short(&space).map(&frames).expect("room");
     space.flush().expect("nothing fails");
     let gone = gone.into_iter().map(|(_, addr)| addr).filter(|&addr| addr != next);
     gone.for_each(|addr| crate::mappings::support::forgotten(&space, addr, 64));

@@ -1,5 +1,6 @@
 //! Machines of every kind, and what tests do with them.
 
+use crate::{set_block_slots, short};
 use std::fmt;
 use vmalloc::{Config, Frame, FrameSupply, Kind, PageRange, Platform, Space, Stats};
 use vmalloc_sim::harness::{Simulated, check, check_whole};
@@ -37,10 +38,10 @@ pub(crate) fn machines(pages: u64) -> Vec<Options> {
     (0..32).map(with).collect()
 }
 
-/// Settings with which a freed area becomes lazy, or is cached; blocks are used in every way.
-fn configs() -> [Config; 4] {
+/// Settings with which a freed area becomes lazy, or is cached, and the slots of blocks.
+fn configs() -> [(Config, u64); 4] {
     let unmapping = Config::default().unmap_on_free();
-    [Config::default(), unmapping, unmapping.lazy_max_pages(1).block_slots(64), unmapping.block_slots(64)]
+    [(Config::default(), 0), (unmapping, 0), (unmapping.lazy_max_pages(1), 64), (unmapping, 64)]
 }
 
 /// Returns a space on `options`, used from CPU 0.
@@ -57,9 +58,10 @@ pub(crate) fn everywhere(test: impl Fn(&Space<Sim>)) {
 /// Runs `test` on every machine, in so many pages.
 pub(crate) fn everywhere_in(pages: u64, test: impl Fn(&Space<Sim>)) {
     for options in machines(pages) {
-        for config in configs() {
-            let _context = Context((&options, &config));
+        for (config, slots) in configs() {
+            let _context = Context((&options, &config, slots));
             let space = space(options.clone(), config);
+            set_block_slots(&space, slots);
             test(&space);
             finish(&space);
         }
@@ -97,7 +99,7 @@ impl<T: fmt::Debug> Drop for Context<T> {
 pub(crate) fn finish<P: Simulated>(space: &Space<P>) {
     Sim::run_on(0);
     check_whole(space);
-    assert_eq!(space.stats().blocks, 0, "every block is given back");
+    assert_eq!(space.stats().tenant_areas, 0, "every block is given back");
 }
 
 /// Returns frames of the caller's, on machines with a linear map in an order in which they don't
@@ -194,7 +196,7 @@ pub(crate) fn free<P: Platform>(space: &Space<P>, addr: usize) {
 
 pub(crate) fn unmap_ram(space: &Space<Sim>, addr: usize, count: usize) {
     // SAFETY: nothing uses it any more.
-    unsafe { space.raw().unmap_short(addr, count) }.expect("it is mapped");
+    unsafe { short(space).unmap(addr, count) }.expect("it is mapped");
 }
 
 pub(crate) fn free_sparse(space: &Space<Sim>, addr: usize) {

@@ -1,6 +1,7 @@
 //! Frames behind areas, sparse areas and blocks.
 
 use super::{CALLS, PAGE, alloc, check, finish, free, lazy, range, refuse, space, touch};
+use crate::short;
 use vmalloc::{AreaError, Config, Frame, FrameSupply, Protection, Request, Space};
 use vmalloc_sim::{Point, Sim};
 
@@ -137,7 +138,7 @@ fn free_sparse(space: &Space<Sim>, addr: usize) {
 /// live ones.
 fn map_slots(space: &Space<Sim>, frames: &[Frame]) -> Vec<usize> {
     let map = |_| {
-        let addr = space.raw().map_short(frames).expect("room");
+        let addr = short(space).map(frames).expect("room");
         touch(space, addr, frames.len());
         addr
     };
@@ -146,7 +147,7 @@ fn map_slots(space: &Space<Sim>, frames: &[Frame]) -> Vec<usize> {
 
 fn unmap(space: &Space<Sim>, addr: usize, frames: &[Frame]) {
     // SAFETY: nothing uses the mapping any more.
-    unsafe { space.raw().unmap_short(addr, frames.len()) }.expect("it is mapped");
+    unsafe { short(space).unmap(addr, frames.len()) }.expect("it is mapped");
 }
 
 #[test]
@@ -164,13 +165,13 @@ fn refused_slots_keep_their_block_back_and_no_other() {
         let live = of_first[0];
         slots.iter().filter(|addr| **addr != live).for_each(|addr| unmap(&space, *addr, &frames));
         assert!(space.purge().is_err());
-        assert_eq!((space.stats().blocks, space.stats().refused_areas), (1, 0));
+        assert_eq!((space.stats().tenant_areas, space.stats().refused_areas), (1, 0));
         check(&space);
         let again = map_slots(&space, &frames);
         assert!(!again.iter().any(in_first), "its slots were not flushed");
         again.iter().for_each(|addr| unmap(&space, *addr, &frames));
         assert!(space.purge().is_err());
-        assert_eq!(space.stats().blocks, 1);
+        assert_eq!(space.stats().tenant_areas, 1);
         unmap(&space, live, &frames);
         give(&space, &frames);
         finish(&space);
@@ -196,7 +197,7 @@ fn a_spent_block_that_is_refused_is_counted_and_comes_back() {
         }
         give(&space, &frames);
         finish(&space);
-        assert_eq!(space.stats().blocks, 0);
+        assert_eq!(space.stats().tenant_areas, 0);
     }
 }
 

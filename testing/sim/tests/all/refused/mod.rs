@@ -5,6 +5,7 @@ mod areas;
 mod frames;
 mod tails;
 
+use crate::set_block_slots;
 use vmalloc::{Config, PageRange, Platform, Request, Space};
 use vmalloc_sim::harness::{Simulated, check, check_whole};
 use vmalloc_sim::{Discard, Options, Point, Sim};
@@ -17,7 +18,9 @@ const CALLS: [Point; 2] = [Point::Unmap, Point::Flush];
 fn space(pages: u64, config: Config) -> Space<Sim> {
     Sim::run_on(0);
     let span = PageRange::from_len(0x1000, pages).expect("not empty");
-    Space::new(options(Options::new(span), pages).build(), config).expect("an empty space")
+    let space = Space::new(options(Options::new(span), pages).build(), config).expect("an empty space");
+    set_block_slots(&space, 64);
+    space
 }
 
 fn options(options: Options, pages: u64) -> Options {
@@ -26,7 +29,7 @@ fn options(options: Options, pages: u64) -> Options {
 
 /// A freed area becomes lazy at once, and is purged when it is asked for.
 fn lazy() -> Config {
-    Config::default().unmap_on_free().block_slots(64)
+    Config::default().unmap_on_free()
 }
 
 fn alloc<P: Simulated>(space: &Space<P>, pages: usize) -> usize {
@@ -74,5 +77,5 @@ fn finish<P: Simulated>(space: &Space<P>) {
     check_whole(space);
     let stats = space.stats();
     assert_eq!((stats.refused_areas, stats.refused_pages), (0, 0));
-    assert_eq!((stats.refused_blocks, stats.pending_ranges), (0, 0), "{stats:?}");
+    assert_eq!((stats.refused_parts, stats.pending_ranges), (0, 0), "{stats:?}");
 }

@@ -1,11 +1,10 @@
 //! The life of a block: from a new one to windows, from windows to a flush, and to windows again.
 
-use super::{Block, BlockState, Lists, MOST_PAGES, ShortMaps, Window};
-use crate::cache::{LazyPages, Trigger};
-use crate::platform::Platform;
-use crate::sync::size;
+use super::{Block, BlockState, Blocks, Lists, MOST_PAGES, Window};
 use core::ops::Range;
 use lock_api::{MutexGuard, RawMutex};
+use vmalloc::sync::size;
+use vmalloc::tenant::Tally;
 
 /// As many dirty blocks are always worth a flush.
 const FEW: u64 = size(16, 2);
@@ -15,14 +14,14 @@ pub(crate) enum Recycling {
     /// A new block is better.
     None,
     /// It was done, without a flush.
-    Done(Trigger),
+    Done,
     /// A flush makes so many blocks clean, as are worth one.
     Flush(u64),
 }
 
-impl<L: RawMutex> ShortMaps<L> {
+impl<L: RawMutex> Blocks<L> {
     /// Opens a window for requests of an order in a block that is on a list.
-    pub(super) fn open_part(&self, order: usize) -> Option<Window> {
+    pub(crate) fn open_part(&self, order: usize) -> Option<Window> {
         let mut lists = self.lists.lock();
         let part = if lists.is_swept { None } else { lists.pop_part(order, self) };
         let (range, block) = match part {
@@ -49,7 +48,7 @@ impl<L: RawMutex> ShortMaps<L> {
 
     /// Opens the next window in the block of `before`, which is used up. So a block is read once
     /// from end to end, not once for each window.
-    pub(super) fn advance(&self, before: Window, order: usize) -> Option<Window> {
+    pub(crate) fn advance(&self, before: Window, order: usize) -> Option<Window> {
         if before.len() != 0 || !before.is_some() {
             return None;
         }
@@ -90,35 +89,32 @@ impl<L: RawMutex> ShortMaps<L> {
     }
 
     /// Ends a window, and puts its block where it belongs now.
-    pub(super) fn close<P: Platform>(&self, platform: &P, lazy: &LazyPages, window: Window) -> Trigger {
-        if !window.is_some() {
-            return Trigger::NONE;
-        }
-        let Some(block) = self.get(window.end - 1) else { platform.fatal(&"a window without its block") };
+    pub(crate) fn close(&self, tally: &mut Tally<'_>, window: Window) {
+        let block = if window.is_some() { self.get(window.end - 1) } else { None };
+        let Some(block) = block else { return };
         block.clear(window.next..window.end);
         let lists = self.lists.lock();
         block.set_clean(block.clean() + window.len());
         block.set_stale(true);
         block.give(window.len());
-        self.settle(lists, lazy, block, self.first(window.end - 1))
+        self.settle(lists, tally, block, self.first(window.end - 1));
     }
 
     /// Puts a block without windows where it belongs.
-    pub(super) fn settle(
+    pub(crate) fn settle(
         &self,
         mut lists: MutexGuard<'_, L, Lists>,
-        lazy: &LazyPages,
+        tally: &mut Tally<'_>,
         block: &Block,
         first: u64,
-    ) -> Trigger {
+    ) {
         let (clean, slots) = (block.clean(), self.slots());
         if block.held() == 0 && clean < slots {
-            return self.spend(lists, lazy, block, first);
+            return self.spend(lists, tally, block, first);
         }
         if clean == slots {
             block.set_state(BlockState::Ready);
-            lists.ready.push(first, block);
-            return Trigger::NONE;
+            return lists.ready.push(first, block);
         }
         let has_clean = (clean > 0).then(|| self.range(first).into());
         match has_clean.and_then(|range| block.clean_range(range, MOST_PAGES)) {
@@ -128,33 +124,32 @@ impl<L: RawMutex> ShortMaps<L> {
             }
             None => block.set_state(BlockState::Closed),
         }
-        Trigger::NONE
     }
 
     /// Puts a block of which nothing is held any more where it belongs.
-    pub(super) fn spend(
+    pub(crate) fn spend(
         &self,
         mut lists: MutexGuard<'_, L, Lists>,
-        lazy: &LazyPages,
+        tally: &mut Tally<'_>,
         block: &Block,
         first: u64,
-    ) -> Trigger {
+    ) {
         let slots = self.slots();
         if self.remaps_atomically {
             block.set_clean(slots);
             block.set_stale(true);
             block.set_state(BlockState::Ready);
             lists.ready.push(first, block);
-            return Trigger { total: 0, added: 0, is_first: lists.ready.len() == 1 };
+            return tally.add(0, lists.ready.len() == 1);
         }
         block.set_state(BlockState::Spent);
         lists.spent += 1;
         // Added before a purge can take what it counts: the lists are held.
-        Trigger { total: lazy.add(slots), added: slots, is_first: lists.spent == 1 }
+        tally.add(slots, lists.spent == 1);
     }
 
     /// Decides whether returned slots are so many that recycling them is better than a new block.
-    pub(crate) fn recycle(&self, lazy: &LazyPages) -> Recycling {
+    pub(crate) fn recycle(&self, tally: &mut Tally<'_>) -> Recycling {
         let mut lists = self.lists.lock();
         lists.unseen += 1;
         // Where there are many, they are looked through once for each thirty-second that comes.
@@ -172,7 +167,10 @@ impl<L: RawMutex> ShortMaps<L> {
         self.lists.lock().worth = worth;
         match dirty < worth * self.slots() {
             true => Recycling::None,
-            false if self.remaps_atomically => Recycling::Done(self.clean_replaceable(lazy)),
+            false if self.remaps_atomically => {
+                self.clean_replaceable(tally);
+                Recycling::Done
+            }
             false => Recycling::Flush(worth),
         }
     }
@@ -191,22 +189,20 @@ impl<L: RawMutex> ShortMaps<L> {
     }
 
     /// Makes all dirty slots clean, where mapping replaces what was there.
-    fn clean_replaceable(&self, lazy: &LazyPages) -> Trigger {
-        let mut trigger = Trigger::NONE;
+    fn clean_replaceable(&self, tally: &mut Tally<'_>) {
         self.each_block(|lists, first, block| {
             let is_dirty = block.held() + block.clean() < self.slots();
             if block.state() == BlockState::Closed && is_dirty && !lists.is_swept {
                 block.set_stale(true);
                 block.set_clean(block.clean() + block.clear_dirty(self.range(first).into()));
-                trigger = trigger.and(self.settle(lists, lazy, block, first));
+                self.settle(lists, tally, block, first);
             }
         });
-        trigger
     }
 
     /// Calls `act` for every block, with the lists locked again each time. Blocks made meanwhile
     /// are not among them.
-    pub(super) fn each_block(&self, mut act: impl FnMut(MutexGuard<'_, L, Lists>, u64, &Block)) {
+    pub(crate) fn each_block(&self, mut act: impl FnMut(MutexGuard<'_, L, Lists>, u64, &Block)) {
         let mut index = self.lists.lock().all.len();
         // Downwards: a block that leaves is replaced by one from further up.
         while index > 0 {

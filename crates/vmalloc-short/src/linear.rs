@@ -4,12 +4,11 @@
 //! All mappings of one frame have the same number: a request for another number gets an ordinary
 //! mapping.
 
-use crate::platform::Frame;
-use crate::sync::AtomicU64;
 use core::sync::atomic::Ordering;
 use once_cell::race::OnceBox;
-use vmalloc_map::parts::Chunks;
-use vmalloc_map::parts::try_box;
+use vmalloc::Frame;
+use vmalloc::area_map::parts::{Chunks, try_box};
+use vmalloc::sync::AtomicU64;
 
 /// Frames of a piece of the table: a page of words.
 const PIECE: usize = 512;

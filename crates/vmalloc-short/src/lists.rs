@@ -1,6 +1,6 @@
 //! The lists of blocks that all queues share.
 
-use super::ShortMaps;
+use super::Blocks;
 use super::slots::Block;
 use super::windows::ORDERS;
 use alloc::vec::Vec;
@@ -48,7 +48,7 @@ impl List {
 
     pub(crate) fn pop<'b, L: lock_api::RawMutex>(
         &mut self,
-        blocks: &'b ShortMaps<L>,
+        blocks: &'b Blocks<L>,
     ) -> Option<(u64, &'b Block)> {
         let first = self.head;
         let block = if first == 0 { None } else { blocks.get(first) }?;
@@ -76,7 +76,7 @@ impl Lists {
     }
 
     /// Forgets a block.
-    pub(crate) fn leave<L: lock_api::RawMutex>(&mut self, block: &Block, blocks: &ShortMaps<L>) {
+    pub(crate) fn leave<L: lock_api::RawMutex>(&mut self, block: &Block, blocks: &Blocks<L>) {
         let index = block.index.load(Relaxed) as usize;
         self.all.swap_remove(index);
         if let Some(moved) = self.all.get(index).and_then(|&first| blocks.get(first)) {
@@ -93,7 +93,7 @@ impl Lists {
     pub(crate) fn pop_part<'b, L: lock_api::RawMutex>(
         &mut self,
         order: usize,
-        blocks: &'b ShortMaps<L>,
+        blocks: &'b Blocks<L>,
     ) -> Option<(u64, &'b Block)> {
         self.part[order..].iter_mut().find_map(|list| list.pop(blocks))
     }

@@ -2,12 +2,12 @@
 //! watches: a thread that maps or unmaps a page must come after every thread that did so before.
 
 use super::{AtomicWindow, Block, Window};
-use crate::sync::Mutant;
-use crate::sync::modelled::{fails_with, holds, needs};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 use std::boxed::Box;
+use vmalloc::sync::Mutant;
+use vmalloc::sync::modelled::{fails_with, holds, needs};
 use zerocopy::FromZeros;
 
 /// Slots of the block, whose pages are their numbers and so many more.

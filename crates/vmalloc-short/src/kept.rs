@@ -11,7 +11,7 @@
 //! "scattered, others"). One return in [`EACH`] takes a place from another run all the same, so
 //! that the places follow what is mapped again.
 
-use crate::sync::size;
+use vmalloc::sync::size;
 
 /// Places of a CPU.
 const PLACES: usize = size(64, 4) as usize;

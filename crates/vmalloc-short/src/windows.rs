@@ -2,9 +2,9 @@
 
 use super::kept::KeptRuns;
 use super::{MAX_SLOTS, MOST_PAGES};
-use crate::sync::AtomicU64;
 use core::sync::atomic::Ordering;
 use lock_api::{Mutex, RawMutex};
+use vmalloc::sync::AtomicU64;
 
 /// A range of slots that one queue may hand out, from `next` on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -1,22 +1,16 @@
 //! Blocks in a child of a fork: ending what threads of the parent were in the middle of.
 
-use super::{Block, BlockState, List, Run, ShortMaps, SlotState, Taken};
-use crate::cache::{LazyPages, Trigger};
+use super::{Block, BlockState, Blocks, List, Run, SlotState};
 use lock_api::RawMutex;
+use vmalloc::tenant::{Part, Tally};
 
-impl<L: RawMutex> ShortMaps<L> {
-    /// Puts back the blocks of a purge that no thread will end. Returns how many of the refused
-    /// ones are spent.
-    pub(crate) fn repair_purge(&self, taken: &mut Taken, refused: &mut Taken) -> u64 {
-        self.put_off(taken);
-        self.put_off(refused)
-    }
-
-    /// Returns whether `page` is noted as a block's first page, and is none: another thread was
-    /// making or releasing that block.
-    pub(crate) fn is_unfinished(&self, page: u64) -> bool {
-        let lists = self.lists.lock();
-        self.get(page).is_none_or(|block| !lists.has(page, block))
+impl<L: RawMutex> Blocks<L> {
+    /// Makes a block, of which nothing is known to be unmapped, ready for the next purge.
+    pub(crate) fn put_back(&self, part: &Part) {
+        if let Some(block) = self.get(part.area) {
+            let is_spent = part.lazy_pages != 0;
+            block.set_state(if is_spent { BlockState::Spent } else { BlockState::Closed });
+        }
     }
 
     /// Ends what threads of the parent were doing with blocks, without locks or between two of
@@ -25,12 +19,11 @@ impl<L: RawMutex> ShortMaps<L> {
     /// Slots taken out of a window and not marked yet become dirty. Slots marked as returned are
     /// not held. Runs that were kept and are in no queue become dirty. Then every block goes to the
     /// list that it belongs on.
-    pub(crate) fn repair(&self, lazy: &LazyPages) -> Trigger {
+    pub(crate) fn repair_blocks(&self, tally: &mut Tally<'_>) {
         let mut lists = self.lists.lock();
         lists.ready = List::default();
         lists.part = Default::default();
         drop(lists);
-        let mut trigger = Trigger::NONE;
         self.each_block(|mut lists, first, block| {
             if block.state() == BlockState::Spent {
                 return;
@@ -44,10 +37,9 @@ impl<L: RawMutex> ShortMaps<L> {
                 _ if is_open => block.set_state(BlockState::Open),
                 // The next purge sees to it.
                 0 => block.set_state(BlockState::Closed),
-                _ => trigger = trigger.and(self.settle(lists, lazy, block, first)),
+                _ => self.settle(lists, tally, block, first),
             }
         });
-        trigger
     }
 
     /// Corrects what is known of the slots of a block that has some in use. Returns whether a queue

@@ -1,27 +1,15 @@
 //! Handing slots out and taking them back: what every short mapping does.
 
 use super::{
-    AtomicWindow, Block, BlockState, Kept, Key, MOST_KEPT, Queue, ShortMaps, SlotState, Window, order_of,
+    AtomicWindow, Block, BlockState, Blocks, Kept, Key, MOST_KEPT, Queue, SlotState, Window, order_of,
     slots_for,
 };
-use crate::FreeError;
-use crate::PageRange;
-use crate::cache::{LazyPages, Trigger};
-use crate::platform::Platform;
-use crate::sync::{Mutant, is};
 use lock_api::RawMutex;
+use vmalloc::sync::{Mutant, is};
+use vmalloc::tenant::Tally;
+use vmalloc::{FreeError, PageRange, Platform};
 
-/// The answer of [`ShortMaps::take_opened`].
-pub(crate) enum Opened {
-    /// Slots were taken: their first page.
-    Slots(u64),
-    /// A window was opened: try again. The drain may have to be triggered.
-    Retry(Trigger),
-    /// No block has clean slots.
-    Empty,
-}
-
-impl<L: RawMutex> ShortMaps<L> {
+impl<L: RawMutex> Blocks<L> {
     /// Takes slots for `pages` pages from this CPU's window, if it is not used up. Returns their
     /// first page, or 0.
     #[inline(never)]
@@ -41,25 +29,31 @@ impl<L: RawMutex> ShortMaps<L> {
         start
     }
 
-    /// Takes slots of this CPU's window for an order of requests, or opens the next window.
-    pub(crate) fn take_opened<P: Platform>(&self, platform: &P, lazy: &LazyPages, pages: u64) -> Opened {
+    /// Takes slots for `pages` pages from this CPU's window, or from the next ones that it opens.
+    /// Returns their first page; `None` if no block has clean slots.
+    pub(crate) fn take_opened<P: Platform>(
+        &self,
+        platform: &P,
+        tally: &mut Tally<'_>,
+        pages: u64,
+    ) -> Option<u64> {
         let order = order_of(pages);
         let queue = self.queue(platform);
-        let state = queue.state.lock();
-        // Other CPUs exchange the word as well, so it may take more than one try.
+        // Held to the end: a purge that has had the queue finds no open block without a window in
+        // it.
+        let _state = queue.state.lock();
         let window = &queue.windows[order];
-        let taken = core::iter::from_fn(|| (window.window().len() > 0).then(|| window.take(order)));
-        if let Some(start) = { taken }.flatten().next() {
-            self.mark_taken(platform, start, pages);
-            return Opened::Slots(start);
+        loop {
+            // Other CPUs exchange the word as well, so it may take more than one try.
+            while window.window().len() > 0 {
+                if let Some(start) = window.take(order) {
+                    self.mark_taken(platform, start, pages);
+                    return Some(start);
+                }
+            }
+            let before = self.open_next(queue, order)?;
+            self.close(tally, before);
         }
-        let opened = match self.open_next(queue, order) {
-            Some(before) => Opened::Retry(self.close(platform, lazy, before)),
-            None => Opened::Empty,
-        };
-        // Only now: a purge that has had the queue finds no open block without a window in it.
-        drop(state);
-        opened
     }
 
     /// Takes slots for `pages` pages from `window`, that of a new block, and puts the rest of it
@@ -67,10 +61,10 @@ impl<L: RawMutex> ShortMaps<L> {
     pub(crate) fn take_new<P: Platform>(
         &self,
         platform: &P,
-        lazy: &LazyPages,
+        tally: &mut Tally<'_>,
         mut window: Window,
         pages: u64,
-    ) -> (u64, Trigger) {
+    ) -> u64 {
         let order = order_of(pages);
         let start = window.next;
         window.next += 1 << order;
@@ -79,9 +73,9 @@ impl<L: RawMutex> ShortMaps<L> {
         let state = queue.state.lock();
         let before = queue.windows[order].close();
         queue.windows[order].open(window);
-        let trigger = self.close(platform, lazy, before);
+        self.close(tally, before);
         drop(state);
-        (start, trigger)
+        start
     }
 
     fn queue<P: Platform>(&self, platform: &P) -> &Queue<L> {
@@ -109,7 +103,7 @@ impl<L: RawMutex> ShortMaps<L> {
     }
 
     /// Returns the live slots of `pages` pages at `page`, if the block is one of the first. Says
-    /// whether it did, and whether a drain is to be triggered.
+    /// whether it did.
     #[inline(always)]
     pub(crate) fn give_near(&self, page: u64, pages: u64) -> Given<'_> {
         let Some(block) = self.near(page) else { return Given::Not };
@@ -119,14 +113,13 @@ impl<L: RawMutex> ShortMaps<L> {
 
     /// Notes that nothing of `block`, in which `page` is, is held any more.
     #[inline(never)]
-    pub(crate) fn emptied(&self, lazy: &LazyPages, block: &Block, page: u64) -> Trigger {
+    pub(crate) fn emptied(&self, tally: &mut Tally<'_>, block: &Block, page: u64) {
         // If it is elsewhere, the purge under way or the next one sees to it.
         let lists = self.lists.lock();
         let is_closed = block.state() == BlockState::Closed || is(Mutant::SpendAnywhere);
         if is_closed && block.held() == 0 {
-            return self.spend(lists, lazy, block, self.first(page));
+            self.spend(lists, tally, block, self.first(page));
         }
-        Trigger::NONE
     }
 
     /// Returns the live slots of `pages` pages at `page`, which is in a block.
@@ -135,13 +128,14 @@ impl<L: RawMutex> ShortMaps<L> {
     /// [`FreeError`] when no `pages` pages are mapped there; nothing is changed.
     pub(crate) fn give_slow(
         &self,
-        lazy: &LazyPages,
+        tally: &mut Tally<'_>,
         block: &Block,
         page: u64,
         pages: u64,
-    ) -> Result<Trigger, FreeError> {
+    ) -> Result<(), FreeError> {
         if let Some(slots) = slots_for(pages).filter(|_| block.give_run(page, pages)) {
-            return Ok(self.given(lazy, block, page, slots));
+            self.given(tally, block, page, slots);
+            return Ok(());
         }
         match block.slot(page) {
             SlotState::Clean | SlotState::Reserved { .. } => Err(FreeError::NotAnArea { page }),
@@ -151,9 +145,11 @@ impl<L: RawMutex> ShortMaps<L> {
     }
 
     /// Counts slots off that were held.
-    fn given(&self, lazy: &LazyPages, block: &Block, page: u64, slots: u64) -> Trigger {
+    fn given(&self, tally: &mut Tally<'_>, block: &Block, page: u64, slots: u64) {
         let is_last = block.give(slots) == slots;
-        if is_last { self.emptied(lazy, block, page) } else { Trigger::NONE }
+        if is_last {
+            self.emptied(tally, block, page);
+        }
     }
 
     /// Returns the record of the block in use that `page` is in.
@@ -176,34 +172,37 @@ impl<L: RawMutex> ShortMaps<L> {
         block.revive_run(run.page, pages).then(|| core::mem::take(run).page)
     }
 
-    /// Keeps a live run mapped, perhaps in the place of another. Returns `None` if there is no such
+    /// Keeps a live run mapped, perhaps in the place of another. Returns false if there is no such
     /// run.
     pub(crate) fn keep_run<P: Platform>(
         &self,
         platform: &P,
-        lazy: &LazyPages,
+        tally: &mut Tally<'_>,
         page: u64,
         frame: u64,
         pages: u64,
-    ) -> Option<Trigger> {
-        self.get(page).filter(|block| block.keep_run(page, pages))?;
+    ) -> bool {
+        if !self.get(page).is_some_and(|block| block.keep_run(page, pages)) {
+            return false;
+        }
         let mut queue = self.queues.get(platform.cpu()).and_then(|queue| queue.0.state.try_lock());
         let other = match &mut queue {
             Some(queue) => queue.kept.put(Kept { key: Key::new(frame, pages), page }),
             None => page,
         };
         // With the queue held: a purge finds each kept run that was returned before in a queue.
-        Some(self.drop_kept_run(lazy, other))
+        self.drop_kept_run(tally, other);
+        true
     }
 
     /// Returns the slots of the run at `page` if it is kept.
-    pub(crate) fn drop_kept_run(&self, lazy: &LazyPages, page: u64) -> Trigger {
+    pub(crate) fn drop_kept_run(&self, tally: &mut Tally<'_>, page: u64) {
         let block = if page == 0 { None } else { self.get(page) };
         match block.map(|block| (block, block.slot(page))) {
             Some((block, SlotState::Kept { pages })) if block.drop_run(page, pages) => {
-                self.given(lazy, block, page, 1 << order_of(pages))
+                self.given(tally, block, page, 1 << order_of(pages));
             }
-            _ => Trigger::NONE,
+            _ => {}
         }
     }
 
@@ -218,13 +217,13 @@ impl<L: RawMutex> ShortMaps<L> {
     }
 
     /// Returns all windows that are open, used up or not. The caller holds the queues.
-    pub(super) fn open_windows(&self) -> impl Iterator<Item = Window> + '_ {
+    pub(crate) fn open_windows(&self) -> impl Iterator<Item = Window> + '_ {
         let queues = self.queues.iter().flat_map(|queue| queue.0.windows.iter());
         queues.map(AtomicWindow::window).filter(Window::is_some)
     }
 }
 
-/// The answer of [`ShortMaps::give_near`].
+/// The answer of [`Blocks::give_near`].
 pub(crate) enum Given<'a> {
     /// Nothing was returned.
     Not,

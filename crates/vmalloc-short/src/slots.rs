@@ -1,9 +1,9 @@
 //! The record of one block.
 
 use super::slots_for;
-use crate::sync::{AtomicU8, AtomicU64, Mutant, is, size};
 use core::ops::Range;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use vmalloc::sync::{AtomicU8, AtomicU64, Mutant, is, size};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// The most slots of a block.
@@ -86,9 +86,9 @@ pub(crate) struct Block {
     /// A [`BlockState`] by its number.
     state: AtomicU64,
     /// The first page of the block behind this one on its list.
-    pub(super) next: AtomicU64,
+    pub(crate) next: AtomicU64,
     /// Its place among all blocks.
-    pub(super) index: AtomicU64,
+    pub(crate) index: AtomicU64,
     /// Not 0 if pages may be mapped that are not live: where mapping replaces what was there.
     stale: AtomicU64,
 }
