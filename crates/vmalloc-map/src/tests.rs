@@ -255,8 +255,8 @@ fn a_place_that_is_looked_up_is_the_place_that_is_taken() {
     assert!(map == before, "a look takes nothing");
 }
 
-/// Retires three areas of 100 pages, which start in one leaf or in several, joins them, and cuts the
-/// area in three.
+/// Retires three areas of 100 pages, which start in one leaf or in several, joins them, and cuts
+/// the area in three.
 #[test]
 fn retired_areas_are_joined_and_cut() {
     for (from, to) in [(0, 300), (0, 201), (1, 300), (1, 299), (100, 220), (299, 300)] {

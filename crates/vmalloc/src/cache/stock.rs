@@ -1,8 +1,8 @@
-//! The stock: freed areas that kept their memory and wait in no node, one list for all CPUs.
+//! The stock: freed areas that kept their memory and wait in no node. One list serves all CPUs.
 //!
 //! Areas come here that are too large for a node or lie in leaves that are not dense, and small ones
-//! that a node did not need while the space [grew](crate::Space). They are few, and what their
-//! owners do with them takes far longer than a lock.
+//! that a node did not need while the space grew. They are few, and what their owners do with them
+//! takes far longer than a lock.
 //!
 //! Areas that lie side by side become one, and a request takes the part that it needs of the
 //! smallest area that holds it. What is evicted is a part as well, of the area that has lain
@@ -175,7 +175,7 @@ impl Stock {
         !core::mem::replace(&mut self.is_told, true)
     }
 
-    /// Takes the smallest area or part of one that serves a request, the lowest of equals. O(areas).
+    /// Takes the smallest area or part that serves a request, the lowest of equals. O(areas).
     pub(crate) fn take(
         &mut self,
         budget: &Budget,
