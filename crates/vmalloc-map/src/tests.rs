@@ -278,7 +278,8 @@ fn retired_areas_are_joined_and_cut() {
             assert!(map.cut_retired(joined, part));
             map.verify().unwrap();
             let rests = [(first, part.start()), (part.end(), first + 300)];
-            let rests: Vec<_> = rests.into_iter().filter_map(|(start, end)| PageRange::new(start, end)).collect();
+            let rests: Vec<_> =
+                rests.into_iter().filter_map(|(start, end)| PageRange::new(start, end)).collect();
             assert_eq!(map.idle_areas(), 1 + rests.len() as u64);
             for range in rests.iter().chain([&part]) {
                 assert_eq!(map.segment(range.end() - 1), Some(retired(*range)));

@@ -176,10 +176,7 @@ mod tests {
     fn a_count_above_its_bar_fails_unless_it_was_so_before() {
         let complaints = |counts| budget().complaints(&rows(counts));
         assert_eq!(complaints([10.0, 1.05, 1.0, 0.0]), [""; 0]);
-        assert_eq!(
-            complaints([10.1, 1.0, 1.0, 1.0]),
-            ["a, 1, guards: fresh is 10.1; its bar is 5"]
-        );
+        assert_eq!(complaints([10.1, 1.0, 1.0, 1.0]), ["a, 1, guards: fresh is 10.1; its bar is 5"]);
         assert_eq!(complaints([4.0, 1.0, 1.0, 1.06]).len(), 1);
         assert_eq!(complaints([f64::NAN; 4]).len(), 4);
         let verdict = |count| budget().judge("a, 1, guards", 0, count).0;

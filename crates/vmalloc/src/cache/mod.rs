@@ -90,7 +90,7 @@ impl<L: RawMutex> Cache<L> {
             nodes: nodes.into_boxed_slice(),
             budget: Budget::new(allowance, count),
             lazy: LazyPages::new(allowance.lazy(0), allowance.absent, count),
-            stock: Padded(Mutex::new(Stock::new())),
+            stock: Padded(Mutex::default()),
             most_pooled: allowance.pooled(),
         })
     }

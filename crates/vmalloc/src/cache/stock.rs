@@ -1,8 +1,8 @@
 //! The stock: freed areas that kept their memory and wait in no node. One list serves all CPUs.
 //!
-//! Areas come here that are too large for a node or lie in leaves that are not dense, and small ones
-//! that a node did not need while the space grew. They are few, and what their owners do with them
-//! takes far longer than a lock.
+//! Areas come here that are too large for a node or lie in leaves that are not dense, and small
+//! ones that a node did not need while the space grew. They are few, and what their owners do with
+//! them takes far longer than a lock.
 //!
 //! Areas that lie side by side become one, and a request takes the part that it needs of the
 //! smallest area that holds it. What is evicted is a part as well, of the area that has lain
@@ -36,6 +36,7 @@ const MOST: usize = 1024;
 const MOST_EVICTED: usize = crate::sync::size(31, 2) as usize;
 
 /// Areas that kept their memory and wait in no node.
+#[derive(Default)]
 pub(crate) struct Stock {
     /// Ascending by address.
     areas: Vec<Kept>,
@@ -81,7 +82,7 @@ pub(crate) struct Wanted {
 }
 
 /// The result of keeping an area.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Put {
     /// True if the area is kept.
     pub(crate) is_kept: bool,
@@ -108,11 +109,6 @@ impl Stock {
     pub(crate) const FIELDS: [usize; 3] =
         [offset_of!(Self, areas), offset_of!(Kept, area), size_of::<Kept>()];
 
-    /// Returns an empty stock.
-    pub(crate) fn new() -> Self {
-        Self { areas: Vec::new(), pages: 0, memory: 0, least: 0, next: 0, is_told: false }
-    }
-
     /// Keeps `area` with `memory` pages of memory, if the budget has them. What has to make room
     /// for it is pushed to `evicted`, in which there is room for `room` areas.
     pub(crate) fn put(
@@ -124,7 +120,7 @@ impl Stock {
         evicted: &mut Vec<PageRange>,
         borders: Option<&impl Borders>,
     ) -> Put {
-        let mut put = Put { is_kept: false, is_first: false, evicted: 0 };
+        let mut put = Put::default();
         if !self.has_room() || budget.free() + self.memory < memory {
             return put;
         }
@@ -144,7 +140,7 @@ impl Stock {
         put
     }
 
-    /// Returns whether one more area can be entered.
+    /// Returns whether there is room for one more area, or for what a cut leaves.
     pub(crate) fn has_room(&mut self) -> bool {
         self.areas.len() < MOST && self.areas.try_reserve(1).is_ok()
     }
@@ -182,7 +178,7 @@ impl Stock {
         wanted: &Wanted,
         borders: Option<&impl Borders>,
     ) -> Option<PageRange> {
-        let borders = borders.filter(|_| self.may_cut());
+        let borders = borders.filter(|_| self.has_room());
         let part_of = |kept: &Kept| wanted.part_of(kept.area, borders.is_some());
         let parts = self.areas.iter().enumerate().filter_map(|(place, kept)| Some((place, part_of(kept)?)));
         let (place, part) = parts.min_by_key(|(_, part)| part.len())?;
@@ -223,7 +219,7 @@ impl Stock {
 
     /// Takes the area that has lain longest: of a larger one as many pages as are due, at its end.
     fn take_oldest(&mut self, pages: u64, borders: Option<&impl Borders>) -> Option<(PageRange, u64)> {
-        let borders = borders.filter(|_| self.may_cut());
+        let borders = borders.filter(|_| self.has_room());
         let oldest = self.areas.iter().enumerate().min_by_key(|(_, kept)| kept.number);
         let (place, Kept { area, memory, .. }) = oldest.map(|(place, kept)| (place, *kept))?;
         let is_cut = borders.is_some() && pages < area.len() && memory == area.len();
@@ -232,11 +228,6 @@ impl Stock {
             // Without memory for the cut all of it goes.
             self.take_part(place, area, borders)
         })
-    }
-
-    /// Returns whether there is room for what a cut leaves.
-    fn may_cut(&mut self) -> bool {
-        self.areas.len() + 1 < MOST && self.areas.try_reserve(1).is_ok()
     }
 
     /// Takes a part of the area at `place`. Returns it and its pages of memory; `None`, and nothing
@@ -311,4 +302,3 @@ impl Kept {
         share as u64
     }
 }
-

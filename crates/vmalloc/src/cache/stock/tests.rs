@@ -38,7 +38,7 @@ impl Play {
     /// Areas that stay as they are, as those with guard pages do.
     fn whole(pages: u64) -> Self {
         let allowance = Allowance { lazy: 1, absent: 1, least: pages, most: pages, is_dear: true };
-        Self { stock: Stock::new(), budget: Budget::new(allowance, 1), borders: None }
+        Self { stock: Stock::default(), budget: Budget::new(allowance, 1), borders: None }
     }
 
     /// Areas that are cut and joined.
