@@ -322,7 +322,7 @@ impl Spaces {
     /// When there is no memory for their metadata.
     #[must_use]
     pub fn new() -> Self {
-        fn space<L: RawMutex>() -> Space<NullPlatform<L>> {
+        fn space<L: RawMutex + Send + Sync + 'static>() -> Space<NullPlatform<L>> {
             Space::new(NullPlatform::new(span(), FirstCpu, ByCallers), Config::default()).expect("metadata")
         }
         Self { locked: space(), bare: space() }
