@@ -308,7 +308,8 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Parsed,
     }
 }
 
-/// Answers a line without a command: with the help on stderr, or an object with the names of the commands.
+/// Answers a line without a command: with the help on stderr, or an object with the names of the
+/// commands.
 pub(crate) fn overview(json: bool) -> Result<(), Failure> {
     let mut command = Arguments::command();
     if !json {
@@ -322,13 +323,14 @@ pub(crate) fn overview(json: bool) -> Result<(), Failure> {
     }))
 }
 
-/// The complaint without its advice, which takes many lines: the help of the command that was named has more.
+/// The complaint without its advice, which takes many lines: the help of the command that was named
+/// has more.
 fn one_line(error: &clap::Error, named: Option<&str>) -> Failure {
     let text = error.to_string();
     let mut lines = text.lines().map(str::trim);
     let mut line = lines.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
     if line.ends_with(':') {
-        // What is missing, a line each.
+        // A line for each argument that is missing.
         let missing: Vec<_> = lines.take_while(|line| !line.is_empty()).collect();
         line = format!("{line} {}", missing.join(" "));
     }

@@ -14,13 +14,13 @@
 //! ```
 //! Neither takes a lock as a rule.
 //!
-//! - [`slots`]: a block's record, a byte for each slot.
-//! - [`windows`]: a CPU's queue, from which it takes slots. [`kept`]: runs that it keeps mapped.
-//! - [`lists`]: blocks that can be opened, for all CPUs.
-//! - [`handout`]: what every mapping does. [`lifecycle`]: from one window to the next.
-//!   [`collect`]: blocks in a purge. [`repair`]: blocks after a fork. [`block_check`]: the
+//! - `slots`: a block's record, a byte for each slot.
+//! - `windows`: a CPU's queue, from which it takes slots. `kept`: runs that it keeps mapped.
+//! - `lists`: blocks that can be opened, for all CPUs.
+//! - `handout`: what every mapping does. `lifecycle`: from one window to the next.
+//!   `collect`: blocks in a purge. `repair`: blocks after a fork. `block_check`: the
 //!   invariants.
-//! - [`linear`]: frames that are mapped already.
+//! - `linear`: frames that are mapped already.
 //!
 //! # Terms
 //! - A **window** is a range of slots that one queue may hand out, from its start. A queue has one
@@ -41,9 +41,9 @@
 //!   | `n \| DIRTY` | such a run, returned for good |
 //!
 //! - **BLOCK-2** `held` = slots that are live or in a window. The thread that brings it to 0 moves
-//!   the block to the [lists](Lists).
+//!   the block to the lists.
 //! - **BLOCK-3** `clean` = clean slots. A slot that is neither held nor clean is dirty.
-//! - **BLOCK-4** The [state](BlockState) of a block changes only with the lists locked.
+//! - **BLOCK-4** The state of a block changes only with the lists locked.
 //!
 //! ```text
 //!             all slots a window                    window used up                held = 0

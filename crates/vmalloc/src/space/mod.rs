@@ -14,15 +14,15 @@
 //! # Locks
 //! In the order in which they are taken; each is passed on to nothing that could take one before
 //! it.
-//! 1. The [purger](crate::purge): one purge at a time, and the areas that it has taken. The only
+//! 1. The purger: one purge at a time, and the areas that it has taken. The only
 //!    lock that is held over calls of the platform.
-//! 2. A [node](crate::cache): what its CPUs free and take. Two are held together only for
+//! 2. A node: what its CPUs free and take. Two are held together only for
 //!    [`verify_space`](Space::verify) and forks, in order. Then the list of large cached areas.
-//! 3. A queue of [short mappings](crate::short_map), or none.
+//! 3. A queue of short mappings, or none.
 //! 4. The lists of all blocks, under which nothing is locked. With a queue or without.
-//! 5. A table of [annotations](crate::areas).
-//! 6. The notifiers; the [frame sets](crate::purge).
-//! 7. The [area map](crate::areas).
+//! 5. A table of annotations.
+//! 6. The notifiers; the frame sets.
+//! 7. The area map.
 
 mod alloc;
 mod claim;

@@ -4,7 +4,8 @@ use std::fmt::Write;
 use vmalloc_inspect::{AreaState, Explanation, Freed, Neighbour, Place, Position, Segment};
 use vmalloc_lab::units::human_bytes;
 
-/// Returns the answer as lines, those of what is not known among them: `recorded` frees were recorded, if any were.
+/// Returns the answer as lines, some of which say why a fact is not known: `recorded` frees were
+/// recorded, if any were.
 pub(super) fn story(explanation: &Explanation, recorded: Option<u64>) -> String {
     let addr = explanation.addr;
     let mut text = match &explanation.place {

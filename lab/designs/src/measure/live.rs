@@ -23,8 +23,8 @@ const WARM_UP_PART: u32 = 2;
 /// The time of a point is cut into so many, of which the median is told: what else runs on the
 /// machine disturbs some of them.
 pub const WINDOWS: u32 = 5;
-/// How often the clock's own time is taken. The least counts: what else runs makes the others longer, and too
-/// much taken off leaves nothing of a short call.
+/// How often the clock's own time is taken. The least counts: what else runs makes the others
+/// longer, and too much taken off leaves nothing of a short call.
 const CLOCK_RUNS: usize = 16;
 /// Nanoseconds of the least batch that is told: the clock counts no less.
 const LEAST_NS: f64 = 1.0;
