@@ -39,8 +39,8 @@ pub(super) fn run<L: Load>(size: usize, replaced: usize) -> Vec<Row> {
     names.0.into_iter().filter_map(|name| in_child::<L>(name, name, None, size, replaced)).flatten().collect()
 }
 
-/// glibc's malloc told to keep what is freed: by default it maps blocks above a threshold, and unmaps
-/// them when they are freed.
+/// glibc's malloc told to keep what is freed: by default it maps blocks above a threshold, and
+/// unmaps them when they are freed.
 const TUNED: (&str, &str) =
     ("GLIBC_TUNABLES", "glibc.malloc.mmap_threshold=4294967296:glibc.malloc.trim_threshold=4294967296");
 

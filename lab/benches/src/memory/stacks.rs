@@ -99,9 +99,9 @@ impl Drop for Mapped {
     }
 }
 
-/// Stacks of so many bytes that wait in a queue between their uses, as a library that pools them by
-/// hand has them: with a guard mark in place of a mapping for the guard page (Linux 6.13). They keep
-/// all their memory.
+/// Stacks of so many bytes that wait in a queue between their uses, as a library that pools them
+/// by hand has them: with a guard mark in place of a mapping for the guard page (Linux 6.13). They
+/// keep all their memory.
 struct Queued {
     bytes: usize,
     waiting: &'static ArrayQueue<Mapped>,
