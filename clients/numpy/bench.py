@@ -56,10 +56,10 @@ def case(name, expression, arrays, mib, rounds):
     count = mib * MIB // 8
     a, b = np.full(count, 1.5), np.full(count, 2.5)
     out = [np.empty(count) for _ in range(arrays)]
-    with vmalloc.numpy():
+    with vmalloc.use_for_numpy():
         assert vmalloc.is_managed(a + b)
     def ours(repeats):
-        with vmalloc.numpy():
+        with vmalloc.use_for_numpy():
             return measured(lambda: expression(a, b, None), repeats)
 
     ways = [

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import vmalloc
 
-_block = vmalloc.numpy(threshold=int(os.environ.get("VMALLOC_CLIENT_THRESHOLD", "1")))
+_block = vmalloc.use_for_numpy(threshold=int(os.environ.get("VMALLOC_CLIENT_THRESHOLD", "1")))
 _counts = {"managed": 0, "unmanaged": 0, "most_areas": 0, "most_bytes": 0}
 
 

@@ -1,24 +1,40 @@
 //! Spaces and areas as objects of Python.
 
-use pyo3::exceptions::{PyBufferError, PyMemoryError, PyOSError, PyValueError};
+use pyo3::exceptions::{PyBufferError, PyMemoryError, PyOSError, PyOverflowError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyTuple};
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use vmalloc_linux::{Buffer, Config, Linux, Options, Request, Space as LinuxSpace, Zeroed, open, page_bytes};
+use vmalloc_linux::{
+    AllocError, AreaError, Buffer, Config, Linux, Options, Request, Space as LinuxSpace, Zeroed, open,
+    page_bytes,
+};
 
-/// A span of addresses, from which areas are allocated.
+/// A span of `size` bytes of addresses, from which areas are allocated: as many as suit the machine, if none is given.
 #[pyclass(module = "vmalloc", frozen)]
 pub(crate) struct Space(Arc<LinuxSpace<Linux>>);
 
-/// Memory of its own, with a guard page behind it. It is given back with its last reader.
+/// Memory of zeros that any reader of buffers can use, with a guard page behind it.
 ///
-/// Threads may use it at once, where the interpreter has no lock of its own. So it is frozen, which
-/// needs no borrow, and its state has a lock. Nothing of Python is called under that: a destructor
-/// that the interpreter runs there might ask for it again.
+/// It is freed by free(), by the end of its with block, or with its last reader. len() is its size in bytes.
+// Threads may use it at once, where the interpreter has no lock of its own. So it is frozen, which needs no
+// borrow, and its state has a lock. Nothing of Python is called under that: a destructor that the interpreter
+// runs there might ask for it again.
 #[pyclass(module = "vmalloc", frozen)]
 pub(crate) struct Area(Mutex<State>);
+
+/// What a space knows of the area at an address.
+#[pyclass(module = "vmalloc", frozen, get_all, eq, hash)]
+#[derive(PartialEq, Eq, Hash)]
+pub(crate) struct AreaInfo {
+    /// The address of its first byte.
+    address: usize,
+    /// Its size in bytes: whole pages, without the guard page.
+    size: usize,
+    /// The tag that it was allocated with, or None.
+    tag: Option<String>,
+}
 
 /// The state of an area.
 struct State {
@@ -30,15 +46,32 @@ struct State {
 
 type Memory = Buffer<Arc<LinuxSpace<Linux>>, Zeroed>;
 
+/// A number that Python gave, below 2^64. A negative or larger one is a `ValueError`.
+pub(crate) struct Count(pub(crate) usize);
+
+impl FromPyObject<'_, '_> for Count {
+    type Error = PyErr;
+
+    fn extract(number: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
+        number.extract().map(Self).map_err(|error| {
+            if error.is_instance_of::<PyOverflowError>(number.py()) {
+                PyValueError::new_err(format!("{} is not from 0 to {}", *number, usize::MAX))
+            } else {
+                error
+            }
+        })
+    }
+}
+
 #[pymethods]
 impl Space {
     #[new]
-    #[pyo3(signature = (bytes=None))]
-    fn new(bytes: Option<usize>) -> PyResult<Self> {
-        let options = match bytes {
+    #[pyo3(signature = (size=None))]
+    fn new(size: Option<Count>) -> PyResult<Self> {
+        let options = match size {
             None => Options::new(),
-            Some(0) => return Err(PyValueError::new_err("a space has one byte at least")),
-            Some(bytes) => {
+            Some(Count(0)) => return Err(PyValueError::new_err("a space has one byte at least")),
+            Some(Count(bytes)) => {
                 let whole = bytes.checked_next_multiple_of(page_bytes());
                 Options::new().exactly(whole.ok_or(PyValueError::new_err("more bytes than there are"))?)
             }
@@ -47,19 +80,22 @@ impl Space {
         space.map(Self).map_err(|error| PyOSError::new_err(error.to_string()))
     }
 
-    /// Returns a new area of `n` zeros.
-    #[pyo3(signature = (n, tag=None))]
-    fn alloc(&self, py: Python<'_>, n: usize, tag: Option<&str>) -> PyResult<Area> {
-        if n == 0 || isize::try_from(n).is_err() {
-            return Err(PyValueError::new_err(
-                "an area has one byte at least, and no more than can be counted",
-            ));
-        }
-        let request = Request::new(n).zeroed();
-        let request = tag.map_or(request, |tag| Request::new(n).zeroed().tag(tag));
+    /// Returns a new area of `size` zeros.
+    ///
+    /// Its address is a multiple of `align`, a power of two. find() returns the `tag`, of which 31 bytes are kept.
+    #[pyo3(signature = (size, *, align=Count(1), tag=None), text_signature = "($self, size, *, align=1, tag=None)")]
+    fn alloc(&self, py: Python<'_>, size: Count, align: Count, tag: Option<&str>) -> PyResult<Area> {
+        let request = Request::new(size.0).align(align.0).zeroed();
+        let request = tag.map_or(request, |tag| request.tag(tag));
         let made = py.detach(|| Buffer::new(Arc::clone(&self.0), &request));
-        let buffer = made.map_err(|error| PyMemoryError::new_err(error.to_string()))?;
+        let buffer = made.map_err(|error| refusal(&error))?;
         Ok(Area(Mutex::new(State { buffer: Some(buffer), exports: 0 })))
+    }
+
+    /// Returns what is known of the area that holds `address`, at its start or inside; None if there is none.
+    fn find(&self, address: Count) -> Option<AreaInfo> {
+        let info = self.0.find(address.0)?;
+        Some(AreaInfo { address: info.addr, size: info.bytes, tag: info.tag.map(|tag| tag.to_string()) })
     }
 
     /// Gives everything that was freed back to the system.
@@ -67,9 +103,39 @@ impl Space {
         py.detach(|| self.0.purge()).map(drop).map_err(|error| PyOSError::new_err(error.to_string()))
     }
 
-    /// Returns counts, in bytes unless the name says otherwise.
+    /// Returns counts by name, in bytes where the name says so.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         counts(py, &self.0)
+    }
+
+    fn __repr__(&self) -> String {
+        let (stats, shift) = (self.0.stats(), self.0.geometry().page_shift);
+        format!("<vmalloc.Space of {} bytes, areas in use: {}>", stats.span_pages << shift, stats.busy_areas)
+    }
+}
+
+/// Returns the exception for an allocation that failed, with figures in bytes.
+fn refusal(error: &AllocError) -> PyErr {
+    let bytes = |pages: u64| pages.saturating_mul(page_bytes() as u64);
+    match error {
+        AllocError::Request(error) => PyValueError::new_err(error.to_string()),
+        AllocError::NoSpace(it) => PyMemoryError::new_err(format!(
+            "no {} free bytes in the space, guard page included; the largest free range has {}",
+            bytes(it.pages),
+            bytes(it.largest)
+        )),
+        AllocError::Unbacked(it) => {
+            PyMemoryError::new_err(format!("no memory for {} bytes: {}", bytes(it.pages), it.cause))
+        }
+        _ => PyMemoryError::new_err(error.to_string()),
+    }
+}
+
+#[pymethods]
+impl AreaInfo {
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let tag = (&self.tag).into_pyobject(py)?.repr()?;
+        Ok(format!("vmalloc.AreaInfo(address={:#x}, size={}, tag={tag})", self.address, self.size))
     }
 }
 
@@ -110,14 +176,8 @@ impl Area {
     /// Takes the memory out, if no view of it is there.
     fn take(&self) -> PyResult<Memory> {
         let mut state = self.state();
-        match (state.exports, state.buffer.take()) {
-            (0, Some(memory)) => Ok(memory),
-            (_, None) => Err(PyValueError::new_err(FREED)),
-            (views, memory) => {
-                state.buffer = memory;
-                Err(PyBufferError::new_err(format!("{views} views of the area are there")))
-            }
-        }
+        state.unseen()?;
+        state.buffer.take().ok_or_else(|| PyValueError::new_err(FREED))
     }
 
     /// Counts a view, and returns the memory that it shows: it stays until [`end_view`](Self::end_view).
@@ -131,6 +191,20 @@ impl Area {
 
     fn end_view(&self) {
         self.state().exports -= 1;
+    }
+}
+
+impl State {
+    /// Returns the memory, if it is there and no view of it is.
+    fn unseen(&mut self) -> PyResult<&mut Memory> {
+        match (&mut self.buffer, self.exports) {
+            (None, _) => Err(PyValueError::new_err(FREED)),
+            (Some(memory), 0) => Ok(memory),
+            (Some(_), 1) => Err(PyBufferError::new_err("a view of the area is still there")),
+            (Some(_), views) => {
+                Err(PyBufferError::new_err(format!("{views} views of the area are still there")))
+            }
+        }
     }
 }
 
@@ -148,11 +222,43 @@ impl Area {
         self.ask(|memory| memory.len())
     }
 
-    /// Gives it back now: a `BufferError` while a view of it is there.
+    /// Makes it larger or smaller: BufferError while a view of it is there.
+    ///
+    /// It may move to another address. Its content stays, new bytes are zeros.
+    fn resize(&self, py: Python<'_>, size: Count) -> PyResult<()> {
+        // The lock is let go before the thread attaches again: the thread that waits for it may be attached.
+        py.detach(|| {
+            let mut state = self.state();
+            let memory = state.unseen()?;
+            memory.resize(size.0).map_err(|error| match error {
+                AreaError::Alloc(error) => refusal(&error),
+                error => PyOSError::new_err(error.to_string()),
+            })
+        })
+    }
+
+    /// Frees it now: BufferError while a view of it is there.
     fn free(&self, py: Python<'_>) -> PyResult<()> {
         let memory = self.take()?;
         py.detach(|| drop(memory));
         Ok(())
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        slf.get().ask(|_| ())?;
+        Ok(slf)
+    }
+
+    /// Frees it, if that was not done in the block.
+    #[pyo3(signature = (*_error))]
+    fn __exit__(&self, py: Python<'_>, _error: &Bound<'_, PyTuple>) -> PyResult<()> {
+        if self.state().buffer.is_some() { self.free(py) } else { Ok(()) }
+    }
+
+    fn __repr__(&self) -> String {
+        self.state().buffer.as_ref().map_or("<vmalloc.Area, freed>".to_owned(), |memory| {
+            format!("<vmalloc.Area at {:#x}, {} bytes>", memory.addr(), memory.len())
+        })
     }
 
     /// # Safety

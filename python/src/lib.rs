@@ -15,6 +15,7 @@ use pyo3::prelude::*;
 fn _vmalloc(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<buffers::Space>()?;
     module.add_class::<buffers::Area>()?;
+    module.add_class::<buffers::AreaInfo>()?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("DEFAULT_THRESHOLD", numpy_data::DEFAULT_THRESHOLD)?;
     module.add_function(wrap_pyfunction!(numpy_data::numpy_handler, module)?)?;

@@ -5,7 +5,7 @@
 //! and the space stays for as long as the process. A block is told by its address: those in the span
 //! are areas, all others are of `malloc`. No block has a header, and no list is kept.
 
-use crate::buffers::counts;
+use crate::buffers::{Count, counts};
 use pyo3::exceptions::{PyImportError, PyOSError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -162,7 +162,7 @@ unsafe extern "C" fn free(_: *mut c_void, block: *mut c_void, _: usize) {
 
 /// Returns a handler for `set_numpy_handler`, and makes the space if there is none yet.
 #[pyfunction]
-pub(crate) fn numpy_handler(py: Python<'_>, threshold: usize) -> PyResult<Py<PyAny>> {
+pub(crate) fn numpy_handler(py: Python<'_>, threshold: Count) -> PyResult<Py<PyAny>> {
     if SPACE.get().is_none() {
         let made = py.detach(|| {
             open(
@@ -174,7 +174,7 @@ pub(crate) fn numpy_handler(py: Python<'_>, threshold: usize) -> PyResult<Py<PyA
         // Of two threads the first wins; the space of the other ends here.
         let _ = SPACE.set(space);
     }
-    let handler = Box::into_raw(Box::new(Handler::new(threshold)));
+    let handler = Box::into_raw(Box::new(Handler::new(threshold.0)));
     // SAFETY: the handler lives until the capsule's destructor; the name is a static C string.
     let capsule = unsafe { ffi::PyCapsule_New(handler.cast(), CAPSULE.as_ptr(), Some(drop_handler)) };
     if capsule.is_null() {
@@ -232,7 +232,7 @@ pub(crate) fn is_managed_address(addr: usize) -> bool {
     space().is_some_and(|space| space.contains(addr))
 }
 
-/// Returns the counts of the space of numpy's data; `None` before it was used first.
+/// Returns counts of the space of numpy's data, as Space.stats() does; None before its first use.
 #[pyfunction]
 pub(crate) fn numpy_stats(py: Python<'_>) -> PyResult<Option<Bound<'_, PyDict>>> {
     space().map(|space| counts(py, space)).transpose()

@@ -6,10 +6,10 @@ from . import _vmalloc
 
 # The blocks that the context is in, each with numpy's handler before it. numpy keeps its handler in the
 # context as well: one object may be in blocks of several tasks or threads at once.
-_blocks = contextvars.ContextVar("vmalloc.numpy", default=())
+_blocks = contextvars.ContextVar("vmalloc.use_for_numpy", default=())
 
 
-class numpy:
+class use_for_numpy:
     """Has arrays that are made in a ``with`` block keep their data in a space of vmalloc.
 
     It holds for the calling context (``contextvars``), as numpy's own setting does, and ends in that context.
@@ -43,6 +43,9 @@ class numpy:
             blocks[nth] = (blocks[nth][0], before)
         _blocks.set(tuple(blocks))
         return False
+
+
+use_for_numpy.__module__ = "vmalloc"
 
 
 def is_managed(array):

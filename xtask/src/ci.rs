@@ -68,7 +68,9 @@ pub(crate) fn all() -> Vec<Step> {
         step("lints of modelled code", &format!("cargo clippy --quiet {MODELS} --all-targets --target-dir target/loom -- -D warnings"))
             .env("RUSTFLAGS", LOOM)
             .after("models of weak memory"),
-        step("documentation", "cargo doc --quiet --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings").after("lints"),
+        step("documentation", "cargo doc --quiet --workspace --no-deps --all-features")
+            .env("RUSTDOCFLAGS", "-D warnings")
+            .after("lints"),
         step("documentation of the lab", "cargo doc --quiet --workspace --no-deps --locked")
             .folder(LAB)
             .env("RUSTDOCFLAGS", "-D warnings")

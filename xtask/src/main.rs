@@ -3,6 +3,7 @@
 mod ci;
 mod clients;
 mod counts;
+mod figures;
 mod instructions;
 mod kernel;
 mod kernels;
@@ -42,10 +43,11 @@ const fn chore(name: &'static str, help: &'static str, run: fn(Words) -> Result<
     Chore { name, help, run }
 }
 
-const CHORES: [Chore; 17] = [
+const CHORES: [Chore; 18] = [
     chore("ci", ci::HELP, ci::run),
     chore("nightly", nightly::HELP, nightly::run),
     chore("clients", clients::HELP, clients::run),
+    chore("figures", figures::HELP, figures::run),
     chore("instructions", instructions::HELP, instructions::run),
     chore("kernels", kernels::HELP, kernels::run),
     chore("miri", miri::HELP, miri::run),

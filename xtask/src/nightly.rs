@@ -72,6 +72,7 @@ pub(crate) fn all(seed: u64) -> Vec<Step> {
             .after("packages"),
         xtask("huge pages in QEMU", "kernels --append transparent_hugepage=always slots").after("packages"),
         xtask("instructions", "instructions --check").after("packages"),
+        xtask("times that README tells", "figures").after("packages"),
         step(
             "memory of steady loads and arrays",
             "cargo run --quiet --release -p vmalloc-bench --features buffers --bin memory -- steady arrays",

@@ -10,20 +10,6 @@
 //! # Ok::<(), vmalloc_inspect::InspectError>(())
 //! ```
 //!
-//! ```text
-//!  process.rs    a live process: its memory, mappings, faults      dump.rs   a core dump
-//!       └──────────────┬───────────────────────────────────────────────┘
-//!                  memory.rs     bytes and words, each page read once, all of it bounded
-//!                      │
-//!                  target.rs     the beacon, and the outlines it leads to
-//!                      │
-//!       containers.rs  │         lists and tables, whose layouts specimens tell
-//!                      ▼
-//!    walk.rs  segments     waiting.rs  cached, pooled, lazy     notes.rs  annotations     frees.rs  who freed
-//!                      └───────────────────┬────────────────────────┘
-//!                                     snapshot.rs ──► explain.rs  one address;   tally.rs  areas by tag
-//! ```
-//!
 //! # What holds
 //! - Nothing in the other process is changed, stopped or waited for. It is read through
 //!   `/proc/PID/mem`, which takes the right to trace it.
@@ -39,6 +25,20 @@
 //! - The program that looks is of the same version of the layouts, and of the same kind of machine:
 //!   64 bits, least byte first.
 #![forbid(unsafe_code)]
+
+// The files:
+//
+//  process.rs    a live process: its memory, mappings, faults      dump.rs   a core dump
+//       └──────────────┬───────────────────────────────────────────────┘
+//                  memory.rs     bytes and words, each page read once, all of it bounded
+//                      │
+//                  target.rs     the beacon, and the outlines it leads to
+//                      │
+//       containers.rs  │         lists and tables, whose layouts specimens tell
+//                      ▼
+//    walk.rs  segments   waiting.rs  cached, pooled, lazy   notes.rs  annotations   frees.rs
+//                      └───────────────────┬────────────────────────┘
+//                                     snapshot.rs ──► explain.rs  one address;   tally.rs  areas by tag
 
 mod containers;
 mod dump;

@@ -12,36 +12,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+#![doc = include_str!("recipes.md")]
+//!
 //! # Features
+//! - `allocator-api2`: `SpaceAllocator`, for collections on a space.
 //! - `trap-backtrace`: [reports on traps](trap_report) show where the area was freed.
-//!
-//! # The files
-//! ```text
-//!  open.rs          a whole allocator in one call, `open`; roots and spaces that survive forks
-//!  reserve.rs       options and limits ──► one reservation, and the means that this kernel has
-//!  options.rs       what may be asked for
-//!  means.rs         guards, batches
-//!  error.rs         errors of a reservation
-//!
-//!  platform.rs      the `vmalloc` traits ──┬─► guard/         pages that trap: marks, mprotect
-//!                                          ├─► frames/        pages at several addresses
-//!                                          └─► page_kinds.rs  special pages made plain again
-//!  populate.rs      memory behind new areas at once, where the program fills them
-//!  shrink.rs        chunks closed again, and the end of a span given back
-//!  relocate.rs      pages moved to other addresses
-//!  gather/          pages given up by their owner, moved behind consecutive addresses
-//!  discard.rs       memory that reads as zero again
-//!  read_nofault.rs  reading addresses that may lead nowhere
-//!
-//!  trap_report/     a report on a trap: the area, and who freed it when
-//!  beacon.rs        where another process finds the spaces of this one
-//!  drain.rs         the thread that drains all spaces in the background
-//!  rcu.rs           freeing after all readers have finished
-//!  fork/            hooks around fork; the locks of the process and their order
-//!
-//!  os/              the system: reservation, madvise, batch, huge_pages, map_count, limits,
-//!                   cpu, futex, pagemap, own_descriptor, fatal; raw: calls of the kernel itself
-//! ```
 //!
 //! # What holds
 //! - No call here allocates from the heap after [`Linux::reserve`] (nor in it, on the way to
@@ -91,6 +66,34 @@
 //! - Near `RLIMIT_AS`, mapping frames needs as many bytes of addresses as they have for the moment
 //!   of the call.
 
+// The files:
+//
+//  open.rs          a whole allocator in one call, `open`; roots and spaces that survive forks
+//  reserve.rs       options and limits ──► one reservation, and the means that this kernel has
+//  options.rs       what may be asked for
+//  means.rs         guards, batches
+//  error.rs         errors of a reservation
+//
+//  platform.rs      the `vmalloc` traits ──┬─► guard/         pages that trap: marks, mprotect
+//                                          ├─► frames/        pages at several addresses
+//                                          └─► page_kinds.rs  special pages made plain again
+//  populate.rs      memory behind new areas at once, where the program fills them
+//  shrink.rs        chunks closed again, and the end of a span given back
+//  relocate.rs      pages moved to other addresses
+//  gather/          pages given up by their owner, moved behind consecutive addresses
+//  ring.rs          a ring buffer: pages mapped twice
+//  discard.rs       memory that reads as zero again
+//  read_nofault.rs  reading addresses that may lead nowhere
+//
+//  trap_report/     a report on a trap: the area, and who freed it when
+//  beacon.rs        where another process finds the spaces of this one
+//  drain.rs         the thread that drains all spaces in the background
+//  rcu.rs           freeing after all readers have finished
+//  fork/            hooks around fork; the locks of the process and their order
+//
+//  os/              the system: reservation, madvise, batch, huge_pages, map_count, limits,
+//                   cpu, futex, pagemap, own_descriptor, fatal; raw: calls of the kernel itself
+
 pub mod beacon;
 mod discard;
 mod drain;
@@ -111,10 +114,11 @@ pub mod rcu;
 mod read_nofault;
 mod relocate;
 mod reserve;
+mod ring;
 mod shrink;
 pub mod trap_report;
 
-/// The core, whole. For its `SpaceAllocator` or serde, also depend on `vmalloc` with that feature.
+// The core, whole. A doc comment here would stand before that of each of its items.
 pub use vmalloc::{self, *};
 
 pub use drain::on_drain_thread;
@@ -126,6 +130,7 @@ pub use options::Options;
 pub use os::futex::FutexLock;
 pub use page_size::page_bytes;
 pub use platform::Linux;
+pub use ring::Ring;
 
 /// The example of the README, compiled and run as a test.
 #[cfg(doctest)]

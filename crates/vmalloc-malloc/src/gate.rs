@@ -30,7 +30,7 @@ const COUNTER_BITS: u32 = 4;
 const HALF: u32 = usize::BITS / 2;
 const ENTERED: usize = 1 << HALF;
 
-/// The gate. See [the module](self).
+/// The gate. See the module.
 #[derive(Debug)]
 pub struct Gate {
     /// How many threads keep it closed.

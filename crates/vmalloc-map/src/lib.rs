@@ -34,21 +34,6 @@
 //!            └───────────────── Tree of Summaries ───────────────────────────┘  lowest fit, O(log n)
 //! ```
 //!
-//! - [`metadata`], [`chunks`]: where records live: on the heap, or in memory that a caller lends.
-//! - [`leaf`]: the bits, and what can be read off one leaf. [`bitmaps`]: all leaves, for readers
-//!   without the map.
-//! - [`scan`]: the free ranges of a leaf, one by one or, where there are many, all at once
-//!   ([`runs`]).
-//! - [`summary`]: what a set of free ranges can take, for every alignment at once.
-//! - [`tree`]: summaries of all leaves under a wide tree.
-//! - [`map`]: the map's parts. [`fit`]: requests. [`error`]: refusals. [`sync`]: atomics, and hooks
-//!   for explored schedules.
-//! - [`search`], [`highest`]: placement. [`congruent`]: that of several areas at once.
-//! - [`place`], [`coalesce`]: allocation and freeing. [`cut`]: areas cut and grown where they are,
-//!   and the span.
-//! - [`quarantine`]: areas whose pages come back for a token. [`traits`]: printed, cloned,
-//!   compared, written. [`verify`]: the invariants below, checked.
-//!
 //! # Invariants
 //! - **MAP-1** A segment starts at the first page of the span.
 //! - **MAP-2** No free range is followed by a free range: freeing coalesces at once.
@@ -83,6 +68,23 @@
 extern crate alloc;
 #[cfg(test)]
 extern crate std;
+
+// The files:
+//
+// - `metadata`, `chunks`: where records live: on the heap, or in memory that a caller lends.
+// - `leaf`: the bits, and what can be read off one leaf. `bitmaps`: all leaves, for readers
+//   without the map.
+// - `scan`: the free ranges of a leaf, one by one or, where there are many, all at once
+//   (`runs`).
+// - `summary`: what a set of free ranges can take, for every alignment at once.
+// - `tree`: summaries of all leaves under a wide tree.
+// - `map`: the map's parts. `fit`: requests. `error`: refusals. `sync`: atomics, and hooks
+//   for explored schedules.
+// - `search`, `highest`: placement. `congruent`: that of several areas at once.
+// - `place`, `coalesce`: allocation and freeing. `cut`: areas cut and grown where they are,
+//   and the span.
+// - `quarantine`: areas whose pages come back for a token. `traits`: printed, cloned,
+//   compared, written. `verify`: the invariants below, checked.
 
 mod addr;
 mod bitmap;

@@ -18,15 +18,6 @@
 //! space flushes returned slots together with everything else that waits: the blocks are a
 //! [tenant](vmalloc::tenant) of the space.
 //!
-//! - [`calls`]: the calls. [`mapping`]: the owner of a mapping. [`options`], [`error`].
-//! - [`blocks`]: all blocks of a space. [`slots`]: a block's record, a byte for each slot.
-//! - [`windows`]: a CPU's queue, from which it takes slots. [`kept`]: runs that it keeps mapped.
-//! - [`lists`]: blocks that can be opened, for all CPUs.
-//! - [`handout`]: what every mapping does. [`lifecycle`]: from one window to the next.
-//! - [`tenant`]: the answers to the space. [`collect`]: blocks in a purge. [`repair`]: blocks after
-//!   a fork. [`check`]: the invariants.
-//! - [`linear`]: frames that are mapped already.
-//!
 //! # Terms
 //! - A **window** is a range of slots that one queue may hand out, from its start. A queue has one
 //!   for each order.
@@ -46,9 +37,9 @@
 //!   | `n \| DIRTY` | such a run, returned for good |
 //!
 //! - **BLOCK-2** `held` = slots that are live or in a window. The thread that brings it to 0 moves
-//!   the block to the [lists](Lists).
+//!   the block to the lists.
 //! - **BLOCK-3** `clean` = clean slots. A slot that is neither held nor clean is dirty.
-//! - **BLOCK-4** The [state](BlockState) of a block changes only with the lists locked.
+//! - **BLOCK-4** The state of a block changes only with the lists locked.
 //!
 //! ```text
 //!             all slots a window                    window used up                held = 0
@@ -68,6 +59,15 @@
 //! # Locks
 //! A queue, or none; then the lists of all blocks, with a queue or without. Nothing is locked under
 //! the lists, and the space is called under neither.
+// Modules:
+// - `calls`: the calls. `mapping`: the owner of a mapping. `options`, `error`.
+// - `blocks`: all blocks of a space. `slots`: a block's record, a byte for each slot.
+// - `windows`: a CPU's queue, from which it takes slots. `kept`: runs that it keeps mapped.
+// - `lists`: blocks that can be opened, for all CPUs.
+// - `handout`: what every mapping does. `lifecycle`: from one window to the next.
+// - `tenant`: the answers to the space. `collect`: blocks in a purge. `repair`: blocks after
+//   a fork. `check`: the invariants.
+// - `linear`: frames that are mapped already.
 #![no_std]
 
 extern crate alloc;

@@ -5,6 +5,24 @@
 //! stores of columns do the like. By `mmap` and `munmap` such a memory costs two system calls, a
 //! page fault for each page, and an interrupt of the other CPUs, each time.
 //!
+//! ```
+//! use vmalloc::Config;
+//! use vmalloc_slots::{Dirty, Options, Slots};
+//!
+//! let space = vmalloc_linux::open(vmalloc_linux::Options::new(), Config::default())?;
+//! let options = Options::new(4 << 20).head_bytes(64 << 10).guard_after_bytes(2 << 20);
+//! let slots = Slots::new(&*space, options)?;
+//! let mut slot = slots.alloc()?; // 64 KiB of zeros, in addresses for 4 MiB
+//! slot.grow(1 << 20)?;
+//! // SAFETY: the page is committed, and no other thread uses the slot. Only its first byte was
+//! // written, and it is not used any more.
+//! unsafe {
+//!     slot.as_ptr().write(7);
+//!     slot.free(Dirty::Below(1)); // zeros again, for the next owner
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! ```text
 //!   a slot      │ guard before │ head   │ grown          │ addresses only          │ guard after │
 //!               │  traps       │ memory │ memory         │  traps                  │  traps      │
@@ -39,12 +57,12 @@
 //! [`Slots::alloc_for`] prefers a slot that the same user freed lately, the last first. Then come
 //! the slot that is parked on this CPU, and others that this CPU freed lately, then the lowest free
 //! one, then one that is parked on another CPU, then a new one, and last those that wait. What was
-//! freed lately is remembered for 7 slots a user or CPU, in [`recent`].
+//! freed lately is remembered for 7 slots a user or CPU, in `recent`.
 //!
 //! # Invariants
 //! - **SLOT-1** A slot is in one of the sets *vacant*, *free*, *waiting*, or has one owner: a
 //!   [`Slot`], or a call that is at work on it. The thread that removes a slot from a set owns it.
-//!   A free slot may be *parked* on a CPU, see [`free_set`].
+//!   A free slot may be *parked* on a CPU, see `free_set`.
 //! - **SLOT-2** Of the area of a slot exactly the first `committed` pages behind the guard are
 //!   committed. If a decommit was refused, pages behind them are still memory, and the slot waits.
 //! - **SLOT-3** Everything committed of a free slot reads as zero.
@@ -73,24 +91,6 @@
 //! # Failures
 //! A new slot whose head can't be committed is given back to the space. A slot that can't be reset,
 //! or given back, goes on waiting. So nothing is lost, and everything is tried again.
-//!
-//! ```
-//! use vmalloc_slots::{Dirty, Options, Slots};
-//! # use vmalloc::{Config, DirectMemory, Discard, Space};
-//! # fn example<P: DirectMemory + Discard>(space: &Space<P>) -> Result<(), Box<dyn std::error::Error>> {
-//! let options = Options::new(4 << 20).head_bytes(64 << 10).guard_after_bytes(2 << 20);
-//! let slots = Slots::new(space, options)?;
-//! let mut slot = slots.alloc()?;
-//! slot.grow(1 << 20)?;
-//! // SAFETY: the page is committed, and no other thread uses the slot. Only its first byte was
-//! // written, and it is not used any more.
-//! unsafe {
-//!     slot.as_ptr().write(7);
-//!     slot.free(Dirty::Below(1));
-//! }
-//! # Ok(())
-//! # }
-//! ```
 #![no_std]
 
 extern crate alloc;

@@ -15,15 +15,6 @@
 //! has a span of its own and records which of its pages are mapped. So a space needs to know
 //! nothing of all this, and a sub-space can be divided again.
 //!
-//! | file | subject |
-//! |---|---|
-//! | `root.rs` | [`Root`]: sub-spaces made, listed, and their ranges reclaimed |
-//! | `subspace.rs` | [`Subspace`]: a part of a platform, as a platform |
-//! | `plan.rs` | which sub-space has which range, under which name |
-//! | `placement.rs` | [`Placement`]: where a sub-space is put |
-//! | `mapped_set.rs` | the mapped pages of a sub-space, and their limit |
-//! | `fork.rs` | locks held around a fork, and repairs in its child |
-//!
 //! # Invariants
 //! - **SUB-1** The ranges of sub-spaces are disjoint and inside the span: they are busy areas of
 //!   one area map.
@@ -72,6 +63,17 @@
 extern crate alloc;
 #[cfg(test)]
 extern crate std;
+
+// The files:
+//
+// | file | subject |
+// |---|---|
+// | `root.rs` | `Root`: sub-spaces made, listed, and their ranges reclaimed |
+// | `subspace.rs` | `Subspace`: a part of a platform, as a platform |
+// | `plan.rs` | which sub-space has which range, under which name |
+// | `placement.rs` | `Placement`: where a sub-space is put |
+// | `mapped_set.rs` | the mapped pages of a sub-space, and their limit |
+// | `fork.rs` | locks held around a fork, and repairs in its child |
 
 mod config;
 mod counted;

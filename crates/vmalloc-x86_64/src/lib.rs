@@ -53,7 +53,8 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-/// The core, whole: a kernel needs no other dependency.
+// The core, whole: a kernel needs no other dependency. A doc comment here would stand before that
+// of each of its items.
 pub use vmalloc::{self, *};
 
 pub use lock::{IrqLock, OpenLock};

@@ -296,20 +296,25 @@ pub(crate) enum Parsed {
 /// Reads the command line.
 pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Parsed, Failure> {
     let command = Arguments::command().mut_subcommand("test", |test| test.after_help(help::after_help()));
+    let words: Vec<_> = words.into_iter().collect();
+    let named = words.iter().skip(1).find(|word| !word.to_string_lossy().starts_with('-')).cloned();
+    let named = named.and_then(|word| Some(command.find_subcommand(word)?.get_name().to_owned()));
     match command.try_get_matches_from(words).and_then(|matches| Arguments::from_arg_matches(&matches)) {
         Ok(arguments) => Ok(Parsed::Run(arguments)),
         Err(error) => match error.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Ok(Parsed::Show(error.to_string())),
-            _ => Err(one_line(&error)),
+            _ => Err(one_line(&error, named.as_deref())),
         },
     }
 }
 
-/// Writes what the program is: its help, or an object with the names of its commands.
+/// Answers a line without a command: with the help on stderr, or an object with the names of the
+/// commands.
 pub(crate) fn overview(json: bool) -> Result<(), Failure> {
     let mut command = Arguments::command();
     if !json {
-        return output::text(&command.render_help().to_string());
+        output::aside(&command.render_help().to_string());
+        return Ok(());
     }
     let commands: Vec<_> = command.get_subcommands().map(clap::Command::get_name).collect();
     output::json(&serde_json::json!({
@@ -318,11 +323,19 @@ pub(crate) fn overview(json: bool) -> Result<(), Failure> {
     }))
 }
 
-/// The complaint without its advice, which takes many lines.
-fn one_line(error: &clap::Error) -> Failure {
+/// The complaint without its advice, which takes many lines: the help of the command that was named
+/// has more.
+fn one_line(error: &clap::Error, named: Option<&str>) -> Failure {
     let text = error.to_string();
-    let line = text.lines().next().unwrap_or_default();
-    Failure::new(format!("{}; see 'vmalloc --help'", line.trim_start_matches("error: ").trim_end()))
+    let mut lines = text.lines().map(str::trim);
+    let mut line = lines.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+    if line.ends_with(':') {
+        // A line for each argument that is missing.
+        let missing: Vec<_> = lines.take_while(|line| !line.is_empty()).collect();
+        line = format!("{line} {}", missing.join(" "));
+    }
+    let help = named.map_or("vmalloc --help".to_owned(), |name| format!("vmalloc {name} --help"));
+    Failure::new(format!("{line}; see '{help}'"))
 }
 
 #[cfg(test)]

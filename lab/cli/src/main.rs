@@ -62,7 +62,7 @@ fn run() -> Result<Exit, Failure> {
     };
     let Arguments { json, command } = arguments;
     match command {
-        None => args::overview(json).map(|()| Exit::Success),
+        None => args::overview(json).map(|()| Exit::Usage),
         Some(Command::Test(options)) => test::run(&options, json),
         Some(Command::Latency(options)) => latency::run(&options, json),
         Some(Command::Reproduce(options)) => reproduce::run(&options, json),

@@ -68,6 +68,11 @@ pub(crate) fn unwritten(path: &Path, error: impl Display) -> Failure {
     Failure::new(format!("can't write {}: {error}", path.display()))
 }
 
+/// Writes `text` to stderr; a failure to write it is ignored.
+pub(crate) fn aside(text: &str) {
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
 /// Writes `line` to stderr; a failure to write it is ignored.
 pub(crate) fn note(line: &str) {
     let _ = writeln!(std::io::stderr(), "vmalloc: {line}");

@@ -98,6 +98,36 @@ fn cmake_finds_an_installed_library_by_its_package() {
 }
 
 #[test]
+fn pages_for_man_have_all_that_the_documents_have() {
+    let name = "pages_for_man_have_all_that_the_documents_have";
+    if !has(name, "make") || !has(name, "awk") {
+        return;
+    }
+    let pages = install("man-prefix").join("share/man");
+    for (page, words) in [
+        ("man7/vmalloc.7", ["vmalloc \\- vmalloc from C", ".SH INSTALL", "find_package(vmalloc"]),
+        (
+            "man3/vmalloc_alloc.3",
+            [
+                "\\fBWalks.\\fR",
+                "request.align = 1 << 16;",
+                ".TP\n\\fBvmalloc_alloc_shared\\fR\nended by \\fBvmalloc_free\\fR; memory that can be shown again\n",
+            ],
+        ),
+        (
+            "man3/vmalloc_error.3",
+            [".SH VERSIONS", "printf(\"%s\\en\", text);", ".TP\n\\fBEDQUOT\\fR\nthe limit of a sub-space\n"],
+        ),
+    ] {
+        let text = fs::read_to_string(pages.join(page)).expect("it is installed");
+        for word in words {
+            assert!(text.contains(word), "{page} has no {word:?}:\n{text}");
+        }
+        assert!(!text.contains("](") && !text.contains('`') && !text.contains("\n|"), "{page}:\n{text}");
+    }
+}
+
+#[test]
 fn uninstall_removes_what_install_put_below_the_folder_of_a_packager() {
     let name = "uninstall_removes_what_install_put_below_the_folder_of_a_packager";
     if !has(name, "make") {
@@ -114,7 +144,7 @@ fn uninstall_removes_what_install_put_below_the_folder_of_a_packager() {
         fs::read_to_string(stage.join("usr/lib/of-a-machine/pkgconfig/vmalloc.pc")).expect("it is there");
     assert!(package.contains("libdir=/usr/lib/of-a-machine\n") && package.contains("-lgcc_s"), "{package}");
     assert!(!package.contains('@') && !package.contains("stage"), "{package}");
-    assert_eq!(files_below(&stage).len(), 9);
+    assert_eq!(files_below(&stage).len(), 12);
     make("uninstall", &words);
     assert_eq!(files_below(&stage), Vec::<PathBuf>::new());
 }

@@ -4,7 +4,7 @@
 //! and books are copied with it and stay right. A lock that some *other* thread held at that moment
 //! would stay locked for ever, and what it protects would be half changed. So all locks are taken
 //! before a fork and released on both sides after it. Each space and each root has a
-//! [hook](hooks::AtFork) for that. The [drain thread](crate::drain) is one for all, and needs none.
+//! hook for that. The drain thread is one for all, and needs none.
 //!
 //! ```text
 //!   newest ──► … ──► oldest       each hook refers weakly to a space or a root
@@ -20,9 +20,9 @@
 //!
 //! # Lock order
 //! 1. the registry,
-//! 2. the drain of a space, and the line of spaces to drain: see [`drain`](crate::drain),
+//! 2. the drain of a space, and the line of spaces to drain: see `drain`,
 //! 3. the locks of the hooks, newest hook first,
-//! 4. the platform's own, see [`locks`].
+//! 4. the platform's own, see `locks`.
 //!
 //! They are released in the opposite order, the oldest hook first: while a newer hook mends its
 //! state, it may take memory from a heap that stands on an older one.
@@ -33,7 +33,7 @@
 //!
 //! # Calls that a fork interrupts
 //! Each kind of hook says for its own state what the child does about it: `Space::resume_in_child`,
-//! [`vmalloc_subspaces`], [`drain`](crate::drain).
+//! [`vmalloc_subspaces`], `drain`.
 //!
 //! The platform has no state between its calls. So it does no harm if another thread was in the
 //! middle of a `map` or `unmap`, but that call is not finished in the child either. The fork waits

@@ -32,6 +32,7 @@ mod owned;
 mod populate;
 mod programs;
 mod relocate;
+mod ring;
 mod root;
 mod signals;
 mod space;

@@ -8,7 +8,7 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 use stable_deref_trait::CloneStableDeref;
 
-/// A space as an [`Allocator`], for collections whose memory is large: the unit is a page, and a
+/// A space as an `Allocator`, for collections whose memory is large: the unit is a page, and a
 /// guard page behind it.
 ///
 /// ```

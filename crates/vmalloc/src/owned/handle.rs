@@ -10,7 +10,7 @@ use core::ops::Range;
 use stable_deref_trait::StableDeref;
 
 /// A reference that always leads to the same space: `&Space<P>`, `Arc<Space<P>>`, `Box<Space<P>>`
-/// and others that are [`StableDeref`].
+/// and others that are `StableDeref`.
 pub trait SpaceRef: StableDeref<Target = Space<Self::Platform>> {
     /// The platform of the space.
     type Platform: Platform;

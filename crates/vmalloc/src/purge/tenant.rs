@@ -88,7 +88,7 @@ pub trait Tenant: Any + Send + Sync {
     fn verify(&self) -> Result<(), Violation>;
 
     /// Returns the tenant as a value of any type, to find one of a known type among all
-    /// [tenants](crate::Space::tenants).
+    /// tenants.
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }
 

@@ -14,14 +14,14 @@
 //! # Locks
 //! In the order in which they are taken; each is passed on to nothing that could take one before
 //! it.
-//! 1. The [purger](crate::purge): one purge at a time, and the areas that it has taken. The only
+//! 1. The purger: one purge at a time, and the areas that it has taken. The only
 //!    lock that is held over calls of the platform.
-//! 2. A [node](crate::cache): what its CPUs free and take. Two are held together only for
-//!    [`verify_space`](Space::verify) and forks, in order. Then the list of large cached areas.
+//! 2. A node: what its CPUs free and take. Two are held together only for
+//!    [`verify_space`](Space::verify) and forks, in order. Then the stock.
 //! 3. The locks of a [tenant](crate::tenant).
-//! 4. A table of [annotations](crate::areas).
-//! 5. The notifiers; the [frame sets](crate::purge).
-//! 6. The [area map](crate::areas).
+//! 4. A table of annotations.
+//! 5. The notifiers; the frame sets.
+//! 6. The area map.
 
 mod alloc;
 mod claim;

@@ -3,8 +3,9 @@
 
 use super::Row;
 use super::arrays::Arrays;
+use super::sizes::Bounce;
 use super::steady::Steady;
-use crate::buffers::{Buffers, Visitor, each};
+use crate::buffers::{Buffers, Glibc, Visitor, each};
 use std::fs;
 use std::process::Command;
 
@@ -35,7 +36,17 @@ const OURS: &str = "vmalloc, caching";
 pub(super) fn run<L: Load>(size: usize, replaced: usize) -> Vec<Row> {
     let mut names = Names(Vec::new());
     each(&mut names);
-    names.0.into_iter().filter_map(|name| in_child::<L>(name, size, replaced)).flatten().collect()
+    names.0.into_iter().filter_map(|name| in_child::<L>(name, name, None, size, replaced)).flatten().collect()
+}
+
+/// glibc's malloc told to keep what is freed: by default it maps blocks above a threshold, and
+/// unmaps them when they are freed.
+const TUNED: (&str, &str) =
+    ("GLIBC_TUNABLES", "glibc.malloc.mmap_threshold=4294967296:glibc.malloc.trim_threshold=4294967296");
+
+/// Returns the rows of glibc's malloc with thresholds above every size.
+pub(super) fn run_tuned<L: Load>(size: usize, replaced: usize) -> Vec<Row> {
+    in_child::<L>("libc aligned_alloc, tuned", Glibc::NAME, Some(TUNED), size, replaced).unwrap_or_default()
 }
 
 struct Names(Vec<&'static str>);
@@ -46,10 +57,17 @@ impl Visitor for Names {
     }
 }
 
-fn in_child<L: Load>(name: &str, size: usize, replaced: usize) -> Option<Vec<Row>> {
+/// Plays a load with one allocator in a process of its own, with a variable of its environment.
+fn in_child<L: Load>(
+    name: &str,
+    allocator: &str,
+    variable: Option<(&str, &str)>,
+    size: usize,
+    replaced: usize,
+) -> Option<Vec<Row>> {
     let mut child = Command::new(std::env::current_exe().ok()?);
     let sizes = [size, replaced].map(|number| number.to_string());
-    let output = child.args(["--alone", L::NAME, name]).args(&sizes).output().ok()?;
+    let output = child.args(["--alone", L::NAME, allocator]).args(&sizes).envs(variable).output().ok()?;
     let figures: Vec<f64> = serde_json::from_slice(&output.stdout).ok()?;
     let load = L::new(size, replaced);
     let row = |((&unit, value), must): ((&&'static str, f64), Option<f64>)| {
@@ -65,6 +83,7 @@ pub fn play(load: &str, allocator: &str, size: usize, replaced: usize) -> Vec<f6
     match load {
         Arrays::NAME => play_with(&Arrays::new(size, replaced), allocator),
         Steady::NAME => play_with(&Steady::new(size, replaced), allocator),
+        Bounce::NAME => play_with(&Bounce::new(size, replaced), allocator),
         _ => Vec::new(),
     }
 }

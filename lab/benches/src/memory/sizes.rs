@@ -1,18 +1,27 @@
 //! Areas of all sizes: allocated, touched, freed; and arrays that come and go.
 
 use super::Row;
+use super::alone::{self, Load};
 use crate::buffers::{Buffers, Ours, PAGE_BYTES, Visitor, each, touch};
 use crate::rounds::{Limits, cpu_ns, medians};
+use std::time::Duration;
 use vmalloc_kit::stats::median;
 
 /// Pages of the areas. The first ones are around 256 pages, from which on an area is in no node.
 const PAGES: [usize; 9] = [3, 16, 100, 255, 256, 257, 1024, 4096, 16_384];
 
+/// A window of an allocator that is alone.
+const WINDOW: Duration = Duration::from_millis(60);
+
 /// Measures the group.
 pub fn run(limits: &Limits) -> Vec<Row> {
     PAGES
         .into_iter()
-        .flat_map(|pages| bounce_all(pages, limits))
+        .flat_map(|pages| {
+            let mut rows = bounce_all(pages, limits);
+            rows.extend(alone::run_tuned::<Bounce>(pages, limits.rounds));
+            rows
+        })
         .chain(cliffs(limits, Between::Purge))
         .chain(cliffs(limits, Between::Nothing))
         .collect()
@@ -70,10 +79,45 @@ fn cliffs(limits: &Limits, between: Between) -> [Row; 2] {
 fn bounce_all(pages: usize, limits: &Limits) -> Vec<Row> {
     let mut enter = Enter { bytes: pages * PAGE_BYTES, names: Vec::new(), players: Vec::new() };
     each(&mut enter);
-    let load = format!("{} KiB", (pages * PAGE_BYTES) >> 10);
+    let load = load(pages);
     let medians = medians(&mut enter.players, limits);
     let row = |(name, ns): (&'static str, f64)| Row::new(load.clone(), name, ns / 1e3, "µs");
     enter.names.into_iter().zip(medians).map(row).collect()
+}
+
+fn load(pages: usize) -> String {
+    format!("{} KiB", (pages * PAGE_BYTES) >> 10)
+}
+
+/// One size, by one allocator in a process of its own, in so many rounds.
+pub(super) struct Bounce {
+    pages: usize,
+    rounds: usize,
+}
+
+impl Load for Bounce {
+    const NAME: &'static str = "bounce";
+    const UNITS: &'static [&'static str] = &["µs"];
+
+    fn new(pages: usize, rounds: usize) -> Self {
+        Self { pages, rounds }
+    }
+
+    fn title(&self) -> String {
+        load(self.pages)
+    }
+
+    fn musts(&self) -> Vec<Option<f64>> {
+        vec![None]
+    }
+
+    fn play<B: Buffers + 'static>(&self) -> Vec<f64> {
+        let (mut buffers, bytes) = (B::build(), self.pages * PAGE_BYTES);
+        let play = |iterations: usize| bounce(&mut buffers, bytes, iterations);
+        let limits = Limits { rounds: self.rounds, window: WINDOW };
+        let times = medians(&mut [Box::new(play) as Box<dyn FnMut(usize)>], &limits);
+        vec![times[0] / 1e3]
+    }
 }
 
 struct Enter {

@@ -3,6 +3,7 @@
 use super::Row;
 use crate::rounds::{Limits, cpu_ns, medians, pace};
 use corosensei::stack::{DefaultStack, Stack as _};
+use crossbeam_queue::ArrayQueue;
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 use std::ffi::c_void;
 use std::ptr::{null_mut, with_exposed_provenance_mut};
@@ -14,6 +15,8 @@ const SIZES: [(usize, &str); 2] = [(64 << 10, "64 KiB"), (1 << 20, "1 MiB")];
 /// Stacks that are in use together, in the loads that have several.
 const TOGETHER: usize = 500;
 const PAGE_BYTES: usize = 4096;
+/// `MADV_GUARD_INSTALL` in `linux/mman.h`.
+const GUARD_INSTALL: i32 = 102;
 /// Live stacks: as many as wanted, and in a quick look.
 const LIVE: usize = 1_000_000;
 const LIVE_QUICKLY: usize = 50_000;
@@ -66,6 +69,9 @@ struct Mapped {
     bytes: usize,
 }
 
+// SAFETY: any thread may use and unmap the mapping.
+unsafe impl Send for Mapped {}
+
 impl Design for Mmap {
     type Stack = Mapped;
     const NAME: &'static str = "mmap, guard, munmap";
@@ -90,6 +96,70 @@ impl Drop for Mapped {
     fn drop(&mut self) {
         // SAFETY: the mapping is this stack's, and nothing uses it.
         unsafe { munmap(self.base, self.bytes) }.expect("a mapping to unmap");
+    }
+}
+
+/// Stacks of so many bytes that wait in a queue between their uses, as a library that pools them
+/// by hand has them: with a guard mark in place of a mapping for the guard page (Linux 6.13). They
+/// keep all their memory.
+struct Queued {
+    bytes: usize,
+    waiting: &'static ArrayQueue<Mapped>,
+}
+
+/// A stack of a queue, to which it goes back.
+struct Pooled {
+    stack: Option<Mapped>,
+    home: &'static ArrayQueue<Mapped>,
+}
+
+impl Queued {
+    fn new(bytes: usize) -> Self {
+        // Stacks refer to it without a count. It stays, and is empty in the end.
+        Self { bytes, waiting: Box::leak(Box::new(ArrayQueue::new(2 * TOGETHER))) }
+    }
+
+    fn map(&self) -> Option<Mapped> {
+        let bytes = self.bytes + PAGE_BYTES;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a fresh mapping, at an address that the kernel chooses.
+        let base = unsafe { mmap_anonymous(null_mut(), bytes, access, MapFlags::PRIVATE) }.ok()?;
+        let stack = Mapped { base, bytes };
+        // SAFETY: the first page of the mapping just made, which nothing uses.
+        let refused = unsafe { libc::madvise(base, PAGE_BYTES, GUARD_INSTALL) };
+        (refused == 0).then_some(stack)
+    }
+}
+
+impl Drop for Queued {
+    fn drop(&mut self) {
+        while self.waiting.pop().is_some() {}
+    }
+}
+
+impl Design for Queued {
+    type Stack = Pooled;
+    const NAME: &'static str = "ArrayQueue, guard mark";
+
+    #[inline]
+    fn make(&self) -> Option<Pooled> {
+        let stack = self.waiting.pop().or_else(|| self.map())?;
+        Some(Pooled { stack: Some(stack), home: self.waiting })
+    }
+
+    #[inline]
+    fn top(stack: &Pooled) -> usize {
+        stack.stack.as_ref().map_or(0, Mmap::top)
+    }
+}
+
+impl Drop for Pooled {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(stack) = self.stack.take() {
+            // One for which the queue has no room ends here.
+            drop(self.home.push(stack));
+        }
     }
 }
 
@@ -177,12 +247,16 @@ fn name(size: &str, load: Load) -> String {
 }
 
 fn contest(stacks: &Stacks, bytes: usize, name: &str, load: Load, limits: &Limits) -> Vec<Row> {
-    let (mmap, corosensei) = (Mmap(bytes), Corosensei(bytes));
-    let mut players: [(&str, Player<'_>); 3] = [
+    let (mmap, corosensei, queued) = (Mmap(bytes), Corosensei(bytes), Queued::new(bytes));
+    let mut players: Vec<(&str, Player<'_>)> = vec![
         (Stacks::NAME, Box::new(|batches| play(stacks, load, batches))),
         (Mmap::NAME, Box::new(|batches| play(&mmap, load, batches))),
         (Corosensei::NAME, Box::new(|batches| play(&corosensei, load, batches))),
     ];
+    // Kernels before 6.13 have no guard marks.
+    if queued.make().is_some() {
+        players.push((Queued::NAME, Box::new(|batches| play(&queued, load, batches))));
+    }
     let batches: Vec<_> = players.iter_mut().map(|(_, play)| pace(limits.window, play)).collect();
     let mut rounds = vec![Vec::new(); players.len()];
     for _ in 0..limits.rounds {

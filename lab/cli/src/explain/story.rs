@@ -4,8 +4,9 @@ use std::fmt::Write;
 use vmalloc_inspect::{AreaState, Explanation, Freed, Neighbour, Place, Position, Segment};
 use vmalloc_lab::units::human_bytes;
 
-/// Returns the answer as lines.
-pub(super) fn story(explanation: &Explanation) -> String {
+/// Returns the answer as lines, some of which say why a fact is not known: `recorded` frees were
+/// recorded, if any were.
+pub(super) fn story(explanation: &Explanation, recorded: Option<u64>) -> String {
     let addr = explanation.addr;
     let mut text = match &explanation.place {
         Some(place) => format!("{addr:#x}: {}\n", sentence(place)),
@@ -18,14 +19,25 @@ pub(super) fn story(explanation: &Explanation) -> String {
     if let Some(place) = &explanation.place {
         facts(place, &mut fact);
     }
-    if let Some(freed) = &explanation.freed {
-        fact("freed", freed_by(freed));
+    let is_in_use = explanation.place.as_ref().is_none_or(|place| place.segment.state == AreaState::Busy);
+    match &explanation.freed {
+        Some(freed) => fact("freed", freed_by(freed)),
+        None if is_in_use => {}
+        None => fact("freed", unrecorded(recorded).into()),
     }
     if let Some(mapping) = &explanation.mapping {
         let name = mapping.name.as_deref().unwrap_or("(no name)");
         fact("mapping", format!("{:#x}-{:#x} {} {name}", mapping.start, mapping.end, mapping.rights));
     }
     text
+}
+
+/// Says why it is not told who freed an address that is not in use.
+fn unrecorded(recorded: Option<u64>) -> &'static str {
+    match recorded {
+        None => "not known: the process records no frees (trap_report::install and Config::trap_on_free do)",
+        Some(_) => "not known: it is not among the frees that were recorded last",
+    }
 }
 
 fn counted(spaces: usize) -> String {
@@ -75,12 +87,15 @@ fn area(segment: &Segment) -> String {
 fn facts(place: &Place, fact: &mut impl FnMut(&str, String)) {
     let segment = &place.segment;
     fact("segment", format!("{}, {}", range(segment), segment.state));
-    if let Some(kind) = &segment.kind {
+    // The plain one is no news.
+    if let Some(kind) = segment.kind.as_ref().filter(|kind| *kind != "vmalloc") {
         fact("kind", kind.clone());
     }
     if let Some(found) = place.residency {
         let swapped = if found.swapped == 0 { String::new() } else { format!(", {} in swap", found.swapped) };
         fact("memory", format!("{} of {} pages{swapped}", found.resident, found.pages));
+    } else if segment.state != AreaState::Free {
+        fact("memory", "not known: /proc/PID/pagemap can't be read".into());
     }
     for (name, neighbour) in [("before", &place.before), ("behind", &place.behind)] {
         if let Some(Neighbour { segment, distance, .. }) = neighbour {

@@ -77,10 +77,14 @@ fn seconds(time: std::time::Duration) -> String {
     format!("{} s", units::digits(time.as_secs_f64()))
 }
 
-/// Says why a design's line ends early, if it does.
+/// Says which points a design's line lacks, and why it ends early, if it does.
 fn stopped(design: &DesignData) -> Markup {
     let at = design.live.points.last().map_or(0, |point| point.live);
+    let unmeasured: Vec<_> = design.live.unmeasured.iter().map(|&live| counted(live, "area")).collect();
     html! {
+        @if !unmeasured.is_empty() {
+            " " strong { (design.name) } " has no point at " (unmeasured.join(", ")) ": its time was the clock's own."
+        }
         @if let Some(reason) = &design.live.stopped {
             " " strong { (design.name) } " stops at " (counted(at, "area")) ": " (reason) "."
         }

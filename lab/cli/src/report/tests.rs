@@ -42,6 +42,7 @@ fn data(count: usize) -> Data {
         if place == 0 {
             live.points.pop();
             live.stopped = Some("only 3 areas <could> be allocated".into());
+            live.unmeasured = vec![10, 1000];
         }
         let (latency, fragmentation) = (latency.clone(), fragmentation.clone());
         DesignData {
@@ -142,6 +143,7 @@ fn findings_name_the_extremes_and_the_designs_that_stopped() {
     assert!(findings::latency(&data.designs).ends_with(" in all designs"));
     assert!(findings::text(&data).lines().count() == 6);
     let page = page::page(&data);
+    assert!(page.contains("has no point at 10 areas, 1,000 areas: its time was the clock"), "no points");
     assert!(page.contains("stops at 1,000 areas: only 3 areas &lt;could&gt; be allocated."));
 }
 

@@ -4,7 +4,7 @@ use serde::Serialize;
 use std::fmt::Write;
 use std::time::Instant;
 use vmalloc_inspect::{Counters, Sum, Tagged, Tally};
-use vmalloc_lab::units::human_bytes;
+use vmalloc_lab::units::{counted, human_bytes};
 
 /// A process at one moment.
 pub(super) struct Picture {
@@ -96,15 +96,24 @@ impl Picture {
 
 fn write_rates(text: &mut String, rates: &Rates) {
     let Rates { growth, minor_faults, major_faults, map_changes, purges, purged_areas, .. } = rates;
-    let known = |rate: Option<f64>| rate.map_or("-".to_owned(), |rate| format!("{rate:.0}"));
-    let (allocations, frees) = (known(rates.allocations), known(rates.frees));
+    let calls = match (rates.allocations, rates.frees) {
+        (Some(allocations), Some(frees)) => format!("{allocations:.0} allocations, {frees:.0} frees, "),
+        _ => String::new(),
+    };
     // Writing to a string can't fail.
     let _ = writeln!(
         text,
-        "a second: {allocations} allocations, {frees} frees, {growth:+.0} areas in use; {minor_faults:.0} minor \
+        "a second: {calls}{growth:+.0} areas in use; {minor_faults:.0} minor \
          and {major_faults:.0} major faults; {map_changes:.0} changes of the map, {purges:.1} purges of \
          {purged_areas:.0} areas"
     );
+    if rates.frees.is_none() {
+        let _ = writeln!(
+            text,
+            "  allocations and frees are not counted: the process records no frees (trap_report::install and \
+             Config::trap_on_free do)"
+        );
+    }
 }
 
 fn write_space(text: &mut String, space: &Tally, lines: usize) {
@@ -120,9 +129,9 @@ fn write_space(text: &mut String, space: &Tally, lines: usize) {
     ));
     let sum = |name: &str, Sum { areas, bytes, .. }: Sum| {
         format!(
-            "  {name:<10} {:>10} in {areas} {}",
+            "  {name:<10} {:>10} in {}",
             human_bytes(bytes),
-            if name == "free" { "ranges" } else { "areas" }
+            counted(areas, if name == "free" { "range" } else { "area" })
         )
     };
     let states = [
@@ -144,7 +153,7 @@ fn write_space(text: &mut String, space: &Tally, lines: usize) {
         line(format!("  {:>10} {areas:>8}  {}{kind}", human_bytes(*bytes), tag.as_deref().unwrap_or("-")));
     }
     if space.tags.len() > lines {
-        line(format!("  and {} more tags", space.tags.len() - lines));
+        line(format!("  and {}", counted((space.tags.len() - lines) as u64, "more tag")));
     }
     if !space.is_settled || !space.is_whole {
         line("  the space was changing while it was read: numbers may not add up".into());
@@ -176,12 +185,25 @@ mod tests {
     }
 
     #[test]
-    fn what_a_process_does_not_record_is_a_dash() {
+    fn counts_that_a_process_does_not_record_are_told_with_the_reason() {
         let start = Instant::now();
         let now = picture(start, 1000, 30, None);
         let rates = now.since(&picture(start, 0, 20, None));
         assert_eq!((rates.frees, rates.allocations), (None, None));
         let text = now.text(Some(&rates), 5);
-        assert!(text.contains("a second: - allocations, - frees, +10 areas in use;"), "{text}");
+        assert!(text.contains("a second: +10 areas in use;"), "{text}");
+        assert!(
+            text.contains("allocations and frees are not counted: the process records no frees"),
+            "{text}"
+        );
+        let recorded = now.text(Some(&Rates { frees: Some(7.0), allocations: Some(17.0), ..rates }), 5);
+        assert!(recorded.contains("a second: 17 allocations, 7 frees, +10 areas in use;"), "{recorded}");
+        assert!(!recorded.contains("not counted"), "{recorded}");
+    }
+
+    #[test]
+    fn one_area_is_told_in_the_singular() {
+        let text = picture(Instant::now(), 0, 1, None).text(None, 5);
+        assert!(text.contains(" in 1 area\n") && text.contains(" in 0 ranges\n"), "{text}");
     }
 }

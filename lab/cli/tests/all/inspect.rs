@@ -44,7 +44,10 @@ fn a_live_process_is_told_of_and_goes_on() {
     let (told, code) = json(&format!("explain --json {pid} {start}"));
     assert_eq!((code, told["place"]["span"][0].as_u64()), (Some(0), Some(start)));
     let end = report["spaces"][0]["span"][1].as_u64().expect("a span");
-    assert!(text(&format!("explain {pid} {:#x}", end - 1)).contains("free: in no area"));
+    let free = text(&format!("explain {pid} {:#x}", end - 1));
+    assert!(free.contains("free: in no area"), "{free}");
+    assert!(free.contains("freed     not known: the process records no frees"), "{free}");
+    assert_eq!(told["recorded_frees"], serde_json::Value::Null);
     let outside = run(&format!("explain {pid} 0x10"));
     assert_eq!(outside.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&outside.stdout).contains("in no space; 1 space was looked at"));

@@ -294,6 +294,12 @@ fn a_made_up_trace_is_replayed() {
         (code, &input["events"]["replayed"], &input["calls"]),
         (Some(0), &30_000.into(), &30_000.into())
     );
+    // Whatever its length, areas are freed and their memory becomes others'.
+    for events in [20, 1000, 20_000] {
+        let text = text(&format!("replay --synthetic {events}"));
+        let frees = (events - events / 4u64).div_ceil(2);
+        assert!(text.contains(&format!("{} allocations, {frees} frees", events - frees)), "{text}");
+    }
 }
 
 #[test]

@@ -3,13 +3,16 @@
 use crate::common::{json, run, text, vmalloc};
 
 #[test]
-fn without_arguments_help_fits_one_screen() {
-    let text = text("");
+fn without_a_command_help_fits_one_screen_and_is_bad_usage() {
+    let output = run("");
+    assert_eq!((output.status.code(), output.stdout.is_empty()), (Some(2), true));
+    let text = String::from_utf8(output.stderr).expect("text");
     assert!(text.lines().count() <= 24, "{text}");
     for word in ["Usage: vmalloc", "test ", "info ", "latency ", "Examples", "--json"] {
         assert!(text.contains(word), "{word}");
     }
-    assert_eq!(json("--json").0["name"], "vmalloc");
+    let (overview, code) = json("--json");
+    assert_eq!((&overview["name"], code), (&"vmalloc".into(), Some(2)));
 }
 
 #[test]
@@ -36,6 +39,10 @@ fn the_table_of_cases_is_listed() {
 fn bad_usage_is_one_line_and_exit_code_2() {
     for (line, reason) in [
         ("frobnicate", "frobnicate"),
+        ("frobnicate", "; see 'vmalloc --help'"),
+        ("explain 1 zzz", "; see 'vmalloc explain --help'"),
+        ("top zzz", "; see 'vmalloc top --help'"),
+        ("explain", "<CORE|PID> <ADDRESS>; see 'vmalloc explain --help'"),
         ("--frobnicate", "--frobnicate"),
         ("info extra", "extra"),
         ("test --strategy hoard", "hoard"),
@@ -98,7 +105,8 @@ fn a_refusal_is_json_where_json_was_asked_for() {
 
 #[test]
 fn a_closed_pipe_is_told_in_one_line() {
-    for line in ["", "--help", "info", "info --json", "test --list", "test run_test_mask=1 test_loop_count=1"]
+    for line in
+        ["--json", "--help", "info", "info --json", "test --list", "test run_test_mask=1 test_loop_count=1"]
     {
         // Closed before the program starts, or it could be done writing first.
         let (reader, writer) = std::io::pipe().expect("a pipe");

@@ -23,6 +23,11 @@ const WARM_UP_PART: u32 = 2;
 /// The time of a point is cut into so many, of which the median is told: what else runs on the
 /// machine disturbs some of them.
 pub const WINDOWS: u32 = 5;
+/// How often the clock's own time is taken. The least counts: what else runs makes the others
+/// longer, and too much taken off leaves nothing of a short call.
+const CLOCK_RUNS: usize = 16;
+/// Nanoseconds of the least batch that is told: the clock counts no less.
+const LEAST_NS: f64 = 1.0;
 /// Memory that an area takes in the most wasteful design, with room to spare.
 const BYTES_PER_AREA: u64 = 512;
 
@@ -31,6 +36,8 @@ const BYTES_PER_AREA: u64 = 512;
 pub struct Curve {
     /// From few live areas to many.
     pub points: Vec<Point>,
+    /// Live areas at which no more than the clock's own time was measured: no points.
+    pub unmeasured: Vec<u64>,
     /// Why the line ends before the most live areas, if it does.
     pub stopped: Option<String>,
 }
@@ -60,13 +67,17 @@ impl Point {
 #[must_use]
 pub fn measure(name: Name, budget: &Budget) -> Curve {
     let mut set = LiveSet::new(name.build(&Setup::of_this_machine()));
-    let mut curve = Curve { points: Vec::new(), stopped: None };
+    let mut curve = Curve { points: Vec::new(), unmeasured: Vec::new(), stopped: None };
     let clock = clock_ns();
     let mut live = 10;
     while live <= budget.live_max {
-        if let Err(reason) = set.point(live, budget, clock).map(|point| curve.points.push(point)) {
-            curve.stopped = Some(reason);
-            break;
+        match set.point(live, budget, clock) {
+            Ok(Some(point)) => curve.points.push(point),
+            Ok(None) => curve.unmeasured.push(live),
+            Err(reason) => {
+                curve.stopped = Some(reason);
+                break;
+            }
         }
         live *= 10;
     }
@@ -75,13 +86,16 @@ pub fn measure(name: Name, budget: &Budget) -> Curve {
 
 /// Measures the time of reading the clock.
 fn clock_ns() -> f64 {
-    const TIMES: u32 = 10_000;
-    let start = Instant::now();
-    let mut last = start;
-    for _ in 0..TIMES {
-        last = std::hint::black_box(Instant::now());
-    }
-    (last - start).as_nanos() as f64 / f64::from(TIMES)
+    const TIMES: u32 = 1000;
+    let run = || {
+        let start = Instant::now();
+        let mut last = start;
+        for _ in 0..TIMES {
+            last = std::hint::black_box(Instant::now());
+        }
+        (last - start).as_nanos() as f64 / f64::from(TIMES)
+    };
+    (0..CLOCK_RUNS).map(|_| run()).fold(f64::INFINITY, f64::min)
 }
 
 struct LiveSet {
@@ -107,17 +121,16 @@ impl LiveSet {
         }
     }
 
-    fn point(&mut self, live: u64, budget: &Budget, clock: f64) -> Result<Point, String> {
+    /// Measures with so many areas live. Returns `None` if that is less than the clock can tell.
+    fn point(&mut self, live: u64, budget: &Budget, clock: f64) -> Result<Option<Point>, String> {
         self.fill(live, budget.fill)?;
         self.replace(budget.point / WARM_UP_PART).map_err(refused)?;
         let windows: Result<Vec<_>, _> = (0..WINDOWS).map(|_| self.replace(budget.point / WINDOWS)).collect();
         let mut windows = windows.map_err(refused)?;
         windows.sort_by_key(|window| window.pair());
-        let times = &windows[windows.len() / 2];
-        let (pairs, batches) = (times.pairs as f64, times.batches as f64);
-        let each = |time: Duration| ((time.as_nanos() as f64 - batches * clock) / pairs).max(0.1);
-        self.alloc_ns = each(times.alloc);
-        Ok(Point { live, alloc_ns: self.alloc_ns, free_ns: each(times.free), pairs: times.pairs })
+        let point = windows[windows.len() / 2].point(live, clock);
+        self.alloc_ns = point.map_or(self.alloc_ns, |point| point.alloc_ns);
+        Ok(point)
     }
 
     /// Allocates until so many areas are live.
@@ -189,6 +202,16 @@ struct Times {
 }
 
 impl Times {
+    /// Returns the average of a call, without the clock's own time; `None` if that was all.
+    fn point(&self, live: u64, clock: f64) -> Option<Point> {
+        let (pairs, batches) = (self.pairs as f64, self.batches as f64);
+        let each = |time: Duration| {
+            let left = time.as_nanos() as f64 - batches * clock;
+            (left >= batches * LEAST_NS).then_some(left / pairs)
+        };
+        Some(Point { live, alloc_ns: each(self.alloc)?, free_ns: each(self.free)?, pairs: self.pairs })
+    }
+
     /// Returns the time of a pair in picoseconds, so that short ones differ too.
     fn pair(&self) -> u128 {
         (self.alloc + self.free).as_nanos() * 1000 / u128::from(self.pairs.max(1))
@@ -217,14 +240,36 @@ mod tests {
         let budget = Budget { live_max: 1000, point: Duration::from_millis(1), ..Budget::QUICK };
         for &name in Name::ALL {
             let curve = measure(name, &budget);
-            let live: Vec<_> = curve.points.iter().map(|point| point.live).collect();
+            let mut live: Vec<_> = curve.points.iter().map(|point| point.live).collect();
+            live.extend(&curve.unmeasured);
+            live.sort_unstable();
             assert_eq!((live, curve.stopped), (vec![10, 100, 1000], None), "{}", name.as_str());
-            assert!(curve.points.iter().all(|point| point.pairs > 0 && point.pair_ns() > 0.0));
+            assert!(
+                curve
+                    .points
+                    .iter()
+                    .all(|point| point.pairs > 0 && point.pair_ns() >= 1.0 / MOST_BATCH as f64)
+            );
         }
         let curve = measure(Name::Vmalloc, &Budget { fill: Duration::ZERO, ..budget });
         assert_eq!(
             (curve.points, curve.stopped.as_deref()),
             (vec![], Some("only 1 area could be allocated in 0 s"))
         );
+    }
+
+    #[test]
+    fn a_time_that_is_the_clock_s_own_is_no_point() {
+        let times = |alloc, free| Times {
+            alloc: Duration::from_nanos(alloc),
+            free: Duration::from_nanos(free),
+            pairs: 200,
+            batches: 100,
+        };
+        let point = times(4000, 3000).point(10, 20.0).expect("10 and 5 ns a call are left");
+        assert_eq!((point.alloc_ns, point.free_ns, point.pairs), (10.0, 5.0, 200));
+        for (alloc, free) in [(1900, 3000), (4000, 2000), (4000, 2099)] {
+            assert_eq!(times(alloc, free).point(10, 20.0), None, "{alloc} {free}");
+        }
     }
 }

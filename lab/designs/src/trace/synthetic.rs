@@ -1,5 +1,7 @@
 //! A made-up trace of any length: a set of areas of random sizes that is kept at one size.
 //!
+//! The set grows in the first quarter of the trace, or to 20,000 areas: the rest replaces them.
+//!
 //! Half of the areas have one page to four, as most areas of kernels do; the others up to 64. While
 //! the set grows every event allocates; later a free of a random area and an allocation take turns.
 //! Each pair moves on to the next of four CPUs, so that areas are freed elsewhere than where they
@@ -8,8 +10,10 @@
 use super::event::{Event, Kind};
 use crate::rng::Rng;
 
-/// Areas of the set.
-const LIVE: usize = 20_000;
+/// The most areas of the set.
+const LIVE: u64 = 20_000;
+/// The set has so many areas for each event of the trace: one in four.
+const EVENTS_PER_AREA: u64 = 4;
 /// CPUs that take turns.
 const CPUS: u32 = 4;
 /// Nanoseconds from one event to the next.
@@ -40,7 +44,7 @@ impl Synthetic {
         if let Some(slot) = self.hole.take() {
             return self.alloc(slot);
         }
-        if self.live < LIVE as u64 {
+        if self.live < (self.all / EVENTS_PER_AREA).clamp(1, LIVE) {
             self.live += 1;
             return self.alloc(self.live - 1);
         }

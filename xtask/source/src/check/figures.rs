@@ -1,4 +1,5 @@
-//! Instructions that the documents tell are those of the rows that `cargo xtask instructions` holds.
+//! Instructions that the documents tell are those of the rows that `cargo xtask instructions` holds,
+//! and README tells no time that `cargo xtask figures` would not compare.
 
 use super::{Error, Violation};
 use std::collections::BTreeMap;
@@ -6,13 +7,33 @@ use std::fs;
 use std::path::Path;
 
 const PATH: &str = "docs/figures.toml";
+const README: &str = "README.md";
 const ROWS: [&str; 2] = ["docs/instructions.toml", "docs/kernel-instructions.toml"];
 
 /// The lines that tell counts.
 #[derive(serde::Deserialize)]
 struct Figures {
     line: Vec<Line>,
+    time: Vec<Time>,
+    command: BTreeMap<String, Command>,
 }
+
+/// A line of a document that tells times: how it begins, and the command that prints them.
+#[derive(serde::Deserialize)]
+struct Time {
+    file: String,
+    begins: String,
+    command: String,
+}
+
+/// A command that prints times.
+#[derive(serde::Deserialize)]
+struct Command {
+    words: String,
+}
+
+/// The table of README whose rows are all compared.
+const TABLE: &str = "| | vmalloc | instead |";
 
 /// A line of a document: how it begins, or its table; and the rows that its numbers are.
 #[derive(serde::Deserialize)]
@@ -31,6 +52,10 @@ pub(super) fn check(found: &mut Vec<Violation>) -> Result<(), Error> {
         counts.append(&mut parse(path)?);
     }
     let figures: Figures = parse(PATH)?;
+    let readme = fs::read_to_string(README).map_err(|cause| Error::Read { path: README.into(), cause })?;
+    for what in figures.gaps(&readme) {
+        found.push(Violation { rule: "figures", package: "docs".into(), place: README.into(), what });
+    }
     for line in figures.line {
         let path = Path::new(&line.file);
         let text = fs::read_to_string(path).map_err(|cause| Error::Read { path: path.into(), cause })?;
@@ -45,6 +70,28 @@ pub(super) fn check(found: &mut Vec<Violation>) -> Result<(), Error> {
 fn parse<T: serde::de::DeserializeOwned>(path: &str) -> Result<T, Error> {
     let text = fs::read_to_string(path).map_err(|cause| Error::Read { path: path.into(), cause })?;
     toml::from_str(&text).map_err(|cause| Error::Figures { path: path.into(), cause })
+}
+
+impl Figures {
+    /// Returns complaints about rows of README that no command compares, and about commands that it
+    /// does not name.
+    fn gaps(&self, readme: &str) -> Vec<String> {
+        let rows = readme.lines().skip_while(|line| !line.starts_with(TABLE)).skip(2);
+        let rows = rows.take_while(|line| line.starts_with('|'));
+        let begins: Vec<_> =
+            self.line.iter().map(|it| &it.begins).chain(self.time.iter().map(|it| &it.begins)).collect();
+        let is_compared =
+            |row: &&str| begins.iter().any(|begins| !begins.is_empty() && row.starts_with(begins.as_str()));
+        let mut gaps: Vec<_> =
+            rows.filter(|row| !is_compared(row)).map(|row| format!("nothing compares {row}")).collect();
+        for time in self.time.iter().filter(|time| time.file == README) {
+            match self.command.get(&time.command) {
+                Some(command) if readme.contains(&command.words) => {}
+                _ => gaps.push(format!("it does not name the command of {:?}", time.begins)),
+            }
+        }
+        gaps
+    }
 }
 
 impl Line {
@@ -76,6 +123,17 @@ impl Line {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_that_nothing_compares_are_found() {
+        let text = "[[line]]\nfile = \"README.md\"\nbegins = \"| a |\"\nrows = []\n\
+            [[time]]\nfile = \"README.md\"\nbegins = \"| b |\"\ncommand = \"c\"\n[command.c]\nwords = \"run c\"\n";
+        let figures: Figures = toml::from_str(text).expect("TOML");
+        let readme = |row: &str| format!("{TABLE}\n|---|\n| a | 1 |\n| b | 2 |\n{row}\n\n| other |\n");
+        assert_eq!(figures.gaps(&readme("`run c`")), Vec::<String>::new());
+        assert_eq!(figures.gaps(&readme("| c | 3 |\n`run c`")), ["nothing compares | c | 3 |"]);
+        assert_eq!(figures.gaps(&readme("")).len(), 1);
+    }
 
     #[test]
     fn numbers_are_compared_with_their_rows() {

@@ -57,6 +57,24 @@ struct Summaries<'a> {
 }
 
 impl Visit<'_> for Summaries<'_> {
+    fn visit_item_use(&mut self, item: &syn::ItemUse) {
+        let is_public = matches!(item.vis, syn::Visibility::Public(_));
+        let text = item
+            .attrs
+            .iter()
+            .find(|it| matches!(&it.meta, syn::Meta::NameValue(it) if it.path.is_ident("doc")));
+        if let Some(text) = text.filter(|_| is_public) {
+            self.found.push(Violation {
+                rule: "re-exports",
+                package: self.package.folder.clone(),
+                place: self.file.at(text.span().start().line),
+                what: "a doc comment of a `pub use` stands before the summary of each item that it shows"
+                    .into(),
+            });
+        }
+        visit::visit_item_use(self, item);
+    }
+
     fn visit_attribute(&mut self, attribute: &syn::Attribute) {
         let line = attribute.span().start().line;
         if !attribute.path().is_ident("doc") {
@@ -131,7 +149,20 @@ fn home_made(comment: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::lines::Lines;
     use super::*;
+
+    #[test]
+    fn doc_comments_of_public_re_exports_are_found() {
+        let text = "pub mod a {\n    /// All of it.\n    pub use b::*;\n    /// Not shown.\n    use c::*;\n    #[doc(inline)]\n    pub use d::*;\n}\n";
+        let syntax = syn::parse_file(text).expect("Rust");
+        let file = File { path: "lib.rs".into(), text: text.into(), syntax, lines: Lines::of(text) };
+        let package = Package { folder: String::new(), files: vec![file] };
+        let mut found = Vec::new();
+        check(&package, &mut found);
+        let places: Vec<_> = found.iter().map(|it| (it.rule, it.place.as_str())).collect();
+        assert_eq!(places, [("re-exports", "lib.rs:2")]);
+    }
 
     #[test]
     fn home_made_words_are_found_whole() {

@@ -1,0 +1,88 @@
+//! Ring buffers: bytes over the end, sizes, and the memory that comes back.
+
+use std::sync::Arc;
+use std::thread;
+use vmalloc::{AllocError, AreaError, Config, Space};
+use vmalloc_linux::{Linux, Options, Ring, open, page_bytes};
+
+fn space(frame_bytes: usize) -> Arc<Space<Linux>> {
+    open(Options::new().exactly(1 << 26).frame_bytes(frame_bytes), Config::default()).expect("a space")
+}
+
+#[test]
+fn each_byte_is_at_two_addresses() {
+    let mut ring = Ring::new(space(1 << 20), 5 * page_bytes()).expect("a ring");
+    let len = ring.len();
+    for at in [0, 1, len - 1, len, 3 * len + 7, usize::MAX] {
+        let content: Vec<u8> = (0..len).map(|nth| (nth + at % 251) as u8).collect();
+        ring.bytes_mut(at, len).expect("all of it").copy_from_slice(&content);
+        for cut in [0, 1, page_bytes(), len - 1] {
+            let shown = ring.bytes(at % len + cut, len - cut).expect("the rest");
+            assert_eq!(shown, &content[cut..], "{at} {cut}");
+        }
+        let first = ring.bytes(0, 1).expect("the first")[0];
+        // SAFETY: of the ring, which is borrowed by nothing.
+        assert_eq!(unsafe { ring.as_ptr().add(len).read() }, first);
+    }
+}
+
+#[test]
+fn a_byte_is_read_as_it_was_written_last_at_its_other_address() {
+    // The compiler must not keep a byte that it has written through one address, or read through
+    // the other, for what is there now.
+    let mut ring = Ring::new(space(1 << 20), page_bytes()).expect("a ring");
+    let len = ring.len();
+    let mut sum = 0_u64;
+    for round in 0..1000 {
+        ring.bytes_mut(0, 1).expect("the first")[0] = round as u8;
+        let over = ring.bytes(len - 1, 2).expect("the last and the first")[1];
+        assert_eq!(over, round as u8);
+        ring.bytes_mut(len - 1, 2).expect("the last and the first")[1] = !(round as u8);
+        sum += u64::from(ring.bytes(0, 1).expect("the first")[0]);
+    }
+    assert_eq!(sum, (0..1000).map(|round| u64::from(!(round as u8))).sum());
+}
+
+#[test]
+fn more_bytes_than_a_ring_has_are_refused() {
+    let mut ring = Ring::new(space(1 << 20), 1).expect("a ring");
+    assert_eq!(ring.len(), page_bytes());
+    let len = ring.len();
+    assert_eq!(ring.bytes(0, len + 1), None);
+    assert_eq!(ring.bytes_mut(7, usize::MAX), None);
+    assert_eq!(ring.bytes(len, 0), Some(&[][..]));
+}
+
+#[test]
+fn a_ring_gives_its_frames_and_addresses_back() {
+    let space = space(1 << 20);
+    for _ in 0..3 {
+        let ring = Ring::new(Arc::clone(&space), 1 << 20).expect("all frames");
+        let refused = Ring::new(Arc::clone(&space), 1 << 20).expect_err("none is left");
+        assert!(matches!(refused, AreaError::Alloc(AllocError::Unbacked(_))), "{refused}");
+        assert_eq!(space.stats().busy_areas, 1);
+        drop(ring);
+    }
+    space.purge().expect("it is unmapped");
+    assert_eq!((space.stats().busy_areas, space.verify()), (0, Ok(())));
+}
+
+#[test]
+fn absurd_sizes_are_refused_and_change_nothing() {
+    let space = space(1 << 20);
+    for bytes in [0, usize::MAX, usize::MAX / 2, 1 << 40] {
+        assert!(Ring::new(&*space, bytes).is_err(), "{bytes}");
+    }
+    assert_eq!(space.stats().busy_areas, 0);
+}
+
+#[test]
+fn a_ring_goes_to_another_thread() {
+    let mut ring = Ring::new(space(1 << 20), 1 << 16).expect("a ring");
+    let end = ring.len() - 2;
+    let ring = thread::spawn(move || {
+        ring.bytes_mut(end, 4).expect("four").copy_from_slice(b"ring");
+        ring
+    });
+    assert_eq!(ring.join().expect("no panic").bytes(end, 4), Some(&b"ring"[..]));
+}
