@@ -79,17 +79,64 @@ impl Geometry {
         }
     }
 
-    setters! {
-        span: PageRange;
-        huge_order: Option<u32>;
-        huge_at_touch: bool;
-        maps_zeroed: bool;
-        remaps_atomically: bool;
-        maps_runs: bool;
-        max_slack_percent: u8;
-        reset_zero_pages: u64;
-        unmaps_now: bool;
-        linear_map: Option<PageRange>;
+    /// Sets [`span`](Self::span).
+    pub const fn span(mut self, span: PageRange) -> Self {
+        self.span = span;
+        self
+    }
+
+    /// Sets [`huge_order`](Self::huge_order).
+    pub const fn huge_order(mut self, order: Option<u32>) -> Self {
+        self.huge_order = order;
+        self
+    }
+
+    /// Sets [`huge_at_touch`](Self::huge_at_touch).
+    pub const fn huge_at_touch(mut self, at_touch: bool) -> Self {
+        self.huge_at_touch = at_touch;
+        self
+    }
+
+    /// Sets [`maps_zeroed`](Self::maps_zeroed).
+    pub const fn maps_zeroed(mut self, zeroed: bool) -> Self {
+        self.maps_zeroed = zeroed;
+        self
+    }
+
+    /// Sets [`remaps_atomically`](Self::remaps_atomically).
+    pub const fn remaps_atomically(mut self, atomically: bool) -> Self {
+        self.remaps_atomically = atomically;
+        self
+    }
+
+    /// Sets [`maps_runs`](Self::maps_runs).
+    pub const fn maps_runs(mut self, runs: bool) -> Self {
+        self.maps_runs = runs;
+        self
+    }
+
+    /// Sets [`max_slack_percent`](Self::max_slack_percent).
+    pub const fn max_slack_percent(mut self, percent: u8) -> Self {
+        self.max_slack_percent = percent;
+        self
+    }
+
+    /// Sets [`reset_zero_pages`](Self::reset_zero_pages).
+    pub const fn reset_zero_pages(mut self, pages: u64) -> Self {
+        self.reset_zero_pages = pages;
+        self
+    }
+
+    /// Sets [`unmaps_now`](Self::unmaps_now).
+    pub const fn unmaps_now(mut self, now: bool) -> Self {
+        self.unmaps_now = now;
+        self
+    }
+
+    /// Sets [`linear_map`](Self::linear_map).
+    pub const fn linear_map(mut self, pages: Option<PageRange>) -> Self {
+        self.linear_map = pages;
+        self
     }
 
     /// Returns the size of a page in bytes.

@@ -39,8 +39,6 @@ fn public_functions(text: &str) -> impl Iterator<Item = (&str, bool)> {
         let modifiers: Vec<&str> = before.split_whitespace().collect();
         let is_function = modifiers.iter().all(|word| ["const", "unsafe", "extern", "\"C\""].contains(word));
         let name = after.split(['(', '<']).next()?;
-        // One in a macro has the names of its uses: fields that a builder sets.
-        let is_function = is_function && !name.starts_with('$');
         is_function.then_some((name, modifiers.contains(&"unsafe")))
     })
 }
