@@ -65,15 +65,16 @@ impl From<AreaInfo> for vmalloc_area {
             addr: area.addr,
             bytes: area.bytes,
             pages: area.pages,
-            kind: number(area.kind),
+            kind: number(&area),
             guard: area.guard.into(),
             tag,
         }
     }
 }
 
-fn number(kind: Kind) -> u32 {
-    match kind {
+fn number(area: &AreaInfo) -> u32 {
+    match area.kind {
+        Kind::Reserved if area.tag.as_deref() == Some(vmalloc_percpu::TAG) => VMALLOC_KIND_CONGRUENT,
         Kind::Vmalloc => VMALLOC_KIND_MEMORY,
         Kind::Reserved => VMALLOC_KIND_RESERVED,
         Kind::Vmap => VMALLOC_KIND_MAPPING,
@@ -81,7 +82,6 @@ fn number(kind: Kind) -> u32 {
         Kind::Shared => VMALLOC_KIND_SHARED,
         Kind::Exec => VMALLOC_KIND_EXEC,
         Kind::Sparse => VMALLOC_KIND_SPARSE,
-        Kind::Percpu => VMALLOC_KIND_CONGRUENT,
         Kind::Block => VMALLOC_KIND_BLOCK,
         Kind::ShortMap => VMALLOC_KIND_SHORT,
         _ => 0,

@@ -23,7 +23,7 @@ pub(crate) struct Notes {
 }
 
 /// The kinds, by their codes.
-const KINDS: [Kind; 10] = [
+const KINDS: [Kind; 9] = [
     Kind::Vmalloc,
     Kind::Reserved,
     Kind::Vmap,
@@ -31,7 +31,6 @@ const KINDS: [Kind; 10] = [
     Kind::Shared,
     Kind::Exec,
     Kind::Sparse,
-    Kind::Percpu,
     Kind::Block,
     Kind::ShortMap,
 ];

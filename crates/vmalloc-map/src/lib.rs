@@ -43,7 +43,7 @@
 //! - [`tree`]: summaries of all leaves under a wide tree.
 //! - [`map`]: the map's parts. [`fit`]: requests. [`error`]: refusals. [`sync`]: atomics, and hooks
 //!   for explored schedules.
-//! - [`search`], [`highest`]: placement. [`congruent`]: that of several areas at once.
+//! - [`search`], [`highest`]: placement.
 //! - [`place`], [`coalesce`]: allocation and freeing. [`cut`]: areas cut and grown where they are,
 //!   and the span.
 //! - [`quarantine`]: areas whose pages come back for a token. [`traits`]: printed, cloned,
@@ -90,7 +90,6 @@ mod bitmaps;
 mod cell;
 mod chunks;
 mod coalesce;
-mod congruent;
 mod cut;
 mod error;
 mod fit;
@@ -116,7 +115,7 @@ mod version;
 
 pub use addr::PageRange;
 pub use cut::ResizeError;
-pub use error::{CongruentError, FitError, NoArea, NoCongruentSpace, NoSpace, RequestError};
+pub use error::{FitError, NoArea, NoSpace, RequestError};
 pub use fit::{Fit, Policy};
 pub use map::{AreaMap, Segment, State};
 pub use page_set::PageSet;

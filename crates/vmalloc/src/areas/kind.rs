@@ -22,8 +22,6 @@ pub enum Kind {
     /// Addresses in which the caller maps frames page by page
     /// ([`Raw::alloc_sparse`](crate::Raw::alloc_sparse)).
     Sparse,
-    /// One of a group of [congruent areas](crate::Raw::alloc_congruent).
-    Percpu,
     /// A block of short mappings ([`short_map`](crate::short_map)).
     Block,
     /// A short mapping too large for a block ([`Raw::map_short`](crate::Raw::map_short)).
@@ -38,7 +36,6 @@ pub(crate) enum FreedBy {
     Unmap,
     UnmapShort,
     FreeSparse,
-    FreeCongruent,
     /// None: the purge does.
     Purge,
 }
@@ -52,7 +49,6 @@ impl Kind {
             Self::Vmap | Self::IoMap => FreedBy::Unmap,
             Self::ShortMap => FreedBy::UnmapShort,
             Self::Sparse => FreedBy::FreeSparse,
-            Self::Percpu => FreedBy::FreeCongruent,
             Self::Block => FreedBy::Purge,
         }
     }
@@ -60,11 +56,6 @@ impl Kind {
     /// Returns whether areas of this kind may show frames that the space took for them.
     pub(crate) fn may_show_frames(self) -> bool {
         matches!(self, Self::Shared | Self::Vmap)
-    }
-
-    /// Returns whether reading it has no effect but reading.
-    pub(crate) fn is_memory(self) -> bool {
-        !matches!(self, Self::IoMap | Self::Reserved)
     }
 }
 
@@ -78,7 +69,6 @@ impl fmt::Display for Kind {
             Self::Shared => "vmalloc user",
             Self::Exec => "vmalloc exec",
             Self::Sparse => "sparse",
-            Self::Percpu => "percpu",
             Self::Block => "vm_map_ram block",
             Self::ShortMap => "vm_map_ram",
         })

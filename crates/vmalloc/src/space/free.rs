@@ -108,9 +108,7 @@ impl<P: Platform> Raw<'_, P> {
         let page = self.page(addr)?;
         let info = self.area_starting(addr)?;
         match info.kind.freed() {
-            FreedBy::UnmapShort | FreedBy::FreeCongruent | FreedBy::Purge => {
-                Err(FreeError::WrongKind { page })
-            }
+            FreedBy::UnmapShort | FreedBy::Purge => Err(FreeError::WrongKind { page }),
             by => self.free_slow(page, by).map(|()| info),
         }
     }

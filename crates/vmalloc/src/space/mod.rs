@@ -37,7 +37,6 @@ mod growth;
 mod heap;
 mod mapping;
 pub(crate) mod outline;
-mod percpu;
 mod pressure;
 mod purging;
 mod raw;

@@ -19,7 +19,6 @@ use core::ops::Deref;
 /// | [`map`](Self::map), [`map_device`](Self::map_device), [`map_shared`](Self::map_shared) | [`unmap`](Self::unmap) | given frames |
 /// | [`map_short`](Self::map_short) | [`unmap_short`](Self::unmap_short) | given frames, for a short while |
 /// | [`alloc_sparse`](Self::alloc_sparse) | [`free_sparse`](Self::free_sparse) | addresses for frames, page by page |
-/// | [`alloc_congruent`](Self::alloc_congruent) | [`free_congruent`](Self::free_congruent) | addresses for per-CPU memory |
 ///
 /// ```
 /// # use vmalloc::{DirectMemory, Request, Space};

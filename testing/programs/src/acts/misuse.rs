@@ -28,8 +28,8 @@ impl Call {
     fn is_for(self, area: &Area) -> bool {
         match self {
             Self::Free | Self::FreeAltered => area.what.is_freed(),
-            Self::Unreserve => area.what == What::Reserved,
-            Self::Remove => !matches!(area.what, What::Percpu(_) | What::Short | What::Slots),
+            Self::Unreserve => matches!(area.what, What::Reserved | What::Percpu(_)),
+            Self::Remove => !matches!(area.what, What::Short | What::Slots),
             Self::Grow | Self::Shrink => area.what == What::Memory,
         }
     }
@@ -108,7 +108,7 @@ fn misuse_group<P: Platform>(player: &mut Player<'_, P>) {
     let last = group.sizes.len() - 1;
     group.sizes[last] += player.page_bytes();
     // SAFETY: it is refused.
-    let refused = unsafe { player.space.raw().free_congruent(base, &group.offsets, &group.sizes) };
+    let refused = unsafe { vmalloc_percpu::free(&player.space, base, &group.offsets, &group.sizes) };
     assert!(refused.is_err(), "another group was freed: {group:x?}");
     player.check_area(nth);
 }
