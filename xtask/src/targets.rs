@@ -34,7 +34,8 @@ impl Args {
 type Checked = &'static [&'static str];
 
 /// The core, and what needs no more than a platform: a heap, and no operating system.
-const PORTABLE: Checked = &["-p", "vmalloc-subspaces", "-p", "vmalloc-short", "-p", "vmalloc-slots"];
+const PORTABLE: Checked =
+    &["-p", "vmalloc-subspaces", "-p", "vmalloc-short", "-p", "vmalloc-slots", "-p", "vmalloc-percpu"];
 /// `cargo xtask nightly` compiles and runs the tests of two of these.
 const LINUX: Checked = &[
     "-p",

@@ -8,10 +8,8 @@ use libc::{c_int, c_void};
 use std::io;
 use vmalloc_linux::area_map::{ResizeError, Violation};
 use vmalloc_linux::fork::RegisterError;
-use vmalloc_linux::{
-    AllocError, AreaError, CongruentError, FreeError, PercpuError, PercpuFreeError, PlatformError,
-    RequestError, vmalloc,
-};
+use vmalloc_linux::{AllocError, AreaError, FreeError, PlatformError, RequestError, vmalloc};
+use vmalloc_percpu::{CongruentError, CongruentFreeError};
 
 /// An argument that is wrong whatever the state.
 #[derive(Clone, Copy, Debug)]
@@ -37,8 +35,7 @@ pub(crate) enum Refusal {
     Area(AreaError),
     Free(FreeError),
     Congruent(CongruentError),
-    Percpu(PercpuError),
-    PercpuFree(PercpuFreeError),
+    CongruentFree(CongruentFreeError),
     Platform(PlatformError),
     Resize(ResizeError),
     Open(vmalloc_linux::OpenError),
@@ -74,8 +71,7 @@ from! {
     AreaError => Area,
     FreeError => Free,
     CongruentError => Congruent,
-    PercpuError => Percpu,
-    PercpuFreeError => PercpuFree,
+    CongruentFreeError => CongruentFree,
     PlatformError => Platform,
     ResizeError => Resize,
     vmalloc_linux::OpenError => Open,

@@ -76,6 +76,7 @@ fn number(area: &AreaInfo) -> u32 {
     match area.kind {
         Kind::Tenant => VMALLOC_KIND_BLOCK,
         _ if area.tag.as_deref() == Some(vmalloc_short::TAG) => VMALLOC_KIND_SHORT,
+        Kind::Reserved if area.tag.as_deref() == Some(vmalloc_percpu::TAG) => VMALLOC_KIND_CONGRUENT,
         Kind::Vmalloc => VMALLOC_KIND_MEMORY,
         Kind::Reserved => VMALLOC_KIND_RESERVED,
         Kind::Vmap => VMALLOC_KIND_MAPPING,
@@ -83,7 +84,6 @@ fn number(area: &AreaInfo) -> u32 {
         Kind::Shared => VMALLOC_KIND_SHARED,
         Kind::Exec => VMALLOC_KIND_EXEC,
         Kind::Sparse => VMALLOC_KIND_SPARSE,
-        Kind::Percpu => VMALLOC_KIND_CONGRUENT,
         _ => 0,
     }
 }

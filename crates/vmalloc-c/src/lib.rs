@@ -42,7 +42,7 @@
 //! | `read`, `physical_page` | `vmalloc_read`, `vmalloc_physical_page` | |
 //! | `commit`, `decommit`, `discard`, `reset`; `PagedArea` | by ranges | the owned type: the caller counts |
 //! | `Frames`, `Mapping`, `ReadOnlyMapping`, `ShortMapping` | `vmalloc_frames`, `vmalloc_mapping` | |
-//! | `Raw::map`, `map_shared`, `alloc_sparse`, `alloc_congruent` | of that name | `map_device`, `map_runs`: for kernels |
+//! | `Raw::map`, `map_shared`, `alloc_sparse`; `vmalloc_percpu` | of that name; `vmalloc_alloc_congruent` | `map_device`, `map_runs`: for kernels |
 //! | `ShortMaps::map`, `unmap` | `vmalloc_map_short`, `vmalloc_unmap_short` | `reserve`: for kernels |
 //! | `Notifier` | `vmalloc_notifier`, a callback | |
 //! | `Root`, `Subspace` | `vmalloc_root`, and a `vmalloc_space` | protected sub-spaces and nested roots: each is another type of space |

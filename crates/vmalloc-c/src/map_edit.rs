@@ -155,7 +155,7 @@ pub unsafe extern "C" fn vmalloc_map_alloc_congruent(
             return Err(answer::Argument::Null.into());
         }
         // SAFETY: the conditions of every call.
-        unsafe { tell(base, map.alloc_congruent(offsets, sizes, align, None)?) }
+        unsafe { tell(base, vmalloc_percpu::alloc_in_map(map, offsets, sizes, align, None)?) }
     };
     // SAFETY: the conditions of every call.
     unsafe { answer::code_in_units(alloc(), detail) }

@@ -28,7 +28,7 @@ pub unsafe extern "C" fn vmalloc_alloc_congruent(
         if base.is_null() {
             return Err(answer::Argument::Null.into());
         }
-        let found = on!(&space.0, it => it.raw().alloc_congruent(offsets, sizes, align))?;
+        let found = on!(&space.0, it => vmalloc_percpu::alloc(it, offsets, sizes, align))?;
         // SAFETY: the conditions of every call.
         unsafe { base.write(std::ptr::with_exposed_provenance_mut(found)) };
         Ok(())
@@ -55,7 +55,7 @@ pub unsafe extern "C" fn vmalloc_free_congruent(
         // SAFETY: the conditions of every call.
         let (space, [offsets, sizes]) = unsafe { (given(space)?, lists(offsets, sizes, count)?) };
         // SAFETY: the caller's condition.
-        on!(&space.0, it => Ok(unsafe { it.raw().free_congruent(base.addr(), offsets, sizes) }?))
+        on!(&space.0, it => Ok(unsafe { vmalloc_percpu::free(it, base.addr(), offsets, sizes) }?))
     };
     // SAFETY: the conditions of every call.
     unsafe { answer::code(free(), detail) }

@@ -23,7 +23,7 @@ pub(crate) struct Notes {
 }
 
 /// The kinds, by their codes.
-const KINDS: [Kind; 9] = [
+const KINDS: [Kind; 8] = [
     Kind::Vmalloc,
     Kind::Reserved,
     Kind::Vmap,
@@ -31,7 +31,6 @@ const KINDS: [Kind; 9] = [
     Kind::Shared,
     Kind::Exec,
     Kind::Sparse,
-    Kind::Percpu,
     Kind::Tenant,
 ];
 

@@ -92,7 +92,6 @@ mod bitmaps;
 mod cell;
 mod chunks;
 mod coalesce;
-mod congruent;
 mod cut;
 mod error;
 mod fit;
@@ -118,7 +117,7 @@ mod version;
 
 pub use addr::PageRange;
 pub use cut::ResizeError;
-pub use error::{CongruentError, FitError, NoArea, NoCongruentSpace, NoSpace, RequestError};
+pub use error::{FitError, NoArea, NoSpace, RequestError};
 pub use fit::{Fit, Policy};
 pub use map::{AreaMap, Segment, State};
 pub use page_set::PageSet;

@@ -4,7 +4,7 @@ use crate::PageRange;
 use crate::platform::{Geometry, Origin, PlatformError};
 use thiserror::Error;
 use vmalloc_map::parts::OutOfMemory;
-use vmalloc_map::{CongruentError, FitError, NoArea, NoSpace, RequestError};
+use vmalloc_map::{FitError, NoArea, NoSpace, RequestError};
 
 /// The refusal of an allocation that found addresses but no memory behind them, with its figures,
 /// in pages.
@@ -265,55 +265,4 @@ impl From<RequestError> for AreaError {
     fn from(error: RequestError) -> Self {
         Self::Alloc(error.into())
     }
-}
-
-/// Why a group of areas for per-CPU memory can't be had. Nothing was changed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-#[non_exhaustive]
-pub enum PercpuError {
-    /// An offset is not a multiple of the page size.
-    #[error("offset {offset:#x} of area {index} is not at a page boundary")]
-    OffsetNotPages {
-        /// The index of the area in the group.
-        index: usize,
-        /// Its offset in bytes.
-        offset: usize,
-    },
-    /// The alignment is less than a page.
-    #[error("an alignment of {align} bytes is less than a page")]
-    AlignNotPages {
-        /// The alignment asked for, in bytes.
-        align: usize,
-    },
-    /// The areas don't go together, or don't go in. Figures are in pages.
-    #[error(transparent)]
-    Congruent(#[from] CongruentError),
-}
-
-/// Why a group of areas for per-CPU memory can't be freed. Nothing was changed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-#[non_exhaustive]
-pub enum PercpuFreeError {
-    /// No such group can have been made.
-    #[error(transparent)]
-    Request(#[from] PercpuError),
-    /// No area of this kind starts where one should.
-    #[error("area {index} of the group: {cause}")]
-    Area {
-        /// Which.
-        index: usize,
-        /// The reason why it is no area of the group.
-        #[source]
-        cause: FreeError,
-    },
-    /// An area has another size.
-    #[error("area {index} of the group is {area:?}, not {asked:?}")]
-    Size {
-        /// Which.
-        index: usize,
-        /// The pages that it should have.
-        asked: PageRange,
-        /// The pages that it has.
-        area: PageRange,
-    },
 }

@@ -67,12 +67,12 @@ pub mod space;
 mod tests;
 
 pub use areas::{AreaInfo, Contended, Kind, Tag};
-pub use error::{AllocError, AreaError, FreeError, PercpuError, PercpuFreeError, SpaceError, Unbacked};
+pub use error::{AllocError, AreaError, FreeError, SpaceError, Unbacked};
 #[cfg(feature = "allocator-api2")]
 pub use owned::SpaceAllocator;
 pub use owned::{
-    Area, Buffer, Code, CodeBuffer, CongruentAreas, Frames, Mapping, PagedArea, ReadOnlyMapping, Reservation,
-    Share, SpaceRef, SparseArea, Stale, Zeroed,
+    Area, Buffer, Code, CodeBuffer, Frames, Mapping, PagedArea, ReadOnlyMapping, Reservation, Share,
+    SpaceRef, SparseArea, Stale, Zeroed,
 };
 pub use platform::{
     DirectMemory, Discard, DrainReason, Evict, Frame, FrameRun, FrameSupply, Geometry, MapFrames, Origin,
@@ -82,8 +82,7 @@ pub use purge::{DrainStatus, tenant};
 pub use space::{Config, NodeStats, Notifier, NotifierError, Raw, Request, Space, Stats};
 #[doc(inline)]
 pub use vmalloc_map::{
-    self as area_map, AreaMap, CongruentError, Fit, FitError, NoArea, NoCongruentSpace, NoSpace, PageRange,
-    PageSet, Policy, RequestError,
+    self as area_map, AreaMap, Fit, FitError, NoArea, NoSpace, PageRange, PageSet, Policy, RequestError,
 };
 
 #[doc(hidden)]

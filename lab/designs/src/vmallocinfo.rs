@@ -19,6 +19,7 @@ use crate::picture::{Area, Class, Strip};
 use crate::text::{self, Margin};
 use serde::Serialize;
 use std::io::{self, BufRead, Read};
+use vmalloc_percpu::TAG;
 
 /// The longest line that is read: a symbol has 512 characters at most, and a machine 1024 nodes.
 const MOST_LINE_BYTES: u64 = 64 << 10;
@@ -225,7 +226,8 @@ impl Entry {
     #[must_use]
     pub fn class(&self) -> Class {
         let has = |word| self.kind.split(' ').any(|it| it == word);
-        let percpu = self.caller.as_ref().is_some_and(|caller| caller.starts_with("pcpu_get_vm_areas"));
+        let is_percpu = |caller: &String| caller.starts_with("pcpu_get_vm_areas") || caller == TAG;
+        let percpu = self.caller.as_ref().is_some_and(is_percpu);
         match () {
             () if has("unpurged") => Class::Lazy,
             () if percpu || has("percpu") => Class::Percpu,

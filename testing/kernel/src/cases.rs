@@ -16,6 +16,7 @@ use lock_api::Mutex;
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use vmalloc::{AllocError, Frame, FrameSupply, Kind, Request};
+use vmalloc_percpu::TAG;
 use vmalloc_short::ShortMaps;
 use vmalloc_x86_64::IrqLock;
 
@@ -300,15 +301,15 @@ fn pcpu(context: &mut Context) -> Result<End, Failure> {
     for _ in 0..count {
         let bytes = 1 + context.below(PAGE as u64 / 4) as usize;
         let align = (2usize << context.below(12)).max(PAGE);
-        let base = context.space.raw().alloc_congruent(offsets, &[bytes; cpu::MAX][..cpus], align)?;
+        let base = vmalloc_percpu::alloc(context.space, offsets, &[bytes; cpu::MAX][..cpus], align)?;
         groups.push((base, bytes));
         ensure!(base.is_multiple_of(align), "{base:#x} is not a multiple of {align:#x}");
     }
     let last = groups.last().and_then(|(base, _)| context.space.find(base + offsets[cpus - 1]));
-    ensure!(last.is_some_and(|area| area.kind == Kind::Percpu), "{last:?} is no percpu area");
+    ensure!(last.is_some_and(|area| area.tag.as_deref() == Some(TAG)), "{last:?} is no percpu area");
     for (base, bytes) in groups {
         // SAFETY: nothing uses the addresses any more.
-        unsafe { context.space.raw().free_congruent(base, offsets, &[bytes; cpu::MAX][..cpus]) }?;
+        unsafe { vmalloc_percpu::free(context.space, base, offsets, &[bytes; cpu::MAX][..cpus]) }?;
     }
     Ok(End::Done)
 }

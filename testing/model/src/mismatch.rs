@@ -2,8 +2,9 @@
 
 use crate::ask::Ask;
 use thiserror::Error;
-use vmalloc_map::{CongruentError, FitError, NoArea, PageRange};
+use vmalloc_map::{FitError, NoArea, PageRange};
 use vmalloc_map::{ResizeError, Segment, Violation};
+use vmalloc_percpu::CongruentError;
 
 /// The answer of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,8 +7,9 @@ use crate::mismatch::{Mismatch, Outcome};
 use crate::naive::NaiveMap;
 use crate::op::{Op, Place, Resize};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use vmalloc_map::{AreaMap, CongruentError, FitError, PageRange, Policy};
+use vmalloc_map::{AreaMap, FitError, PageRange, Policy};
 use vmalloc_map::{ResizeError, Segment, State};
+use vmalloc_percpu::{CongruentError, alloc_in_map};
 
 /// How much an implementation promises of placement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -343,7 +344,7 @@ impl Session<AreaMap<'_>> {
             self.tally.steps += 1;
             let limits = within.unwrap_or(self.model.span());
             let want = highest_base(&self.model, offsets, sizes, align, limits);
-            let got = self.map.alloc_congruent(offsets, sizes, align, within);
+            let got = alloc_in_map(&mut self.map, offsets, sizes, align, within);
             if got == Err(CongruentError::Metadata) && self.checks.metadata == MetadataLimit::MayRunOut {
                 return self.compare(limits.start());
             }

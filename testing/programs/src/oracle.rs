@@ -29,6 +29,15 @@ impl Shown {
         self == Self::Nothing
     }
 
+    /// Returns whether it is a page of its own.
+    pub(crate) fn is_own(self) -> bool {
+        matches!(self, Self::Any | Self::Word(_))
+    }
+
+    pub(crate) fn is_frame(self) -> bool {
+        matches!(self, Self::Frame(_))
+    }
+
     pub(crate) fn is_something(self) -> bool {
         !self.is_nothing()
     }
@@ -59,10 +68,9 @@ impl What {
             Self::Memory => Kind::Vmalloc,
             Self::Exec => Kind::Exec,
             Self::Shared => Kind::Shared,
-            Self::Reserved => Kind::Reserved,
+            Self::Reserved | Self::Percpu(_) => Kind::Reserved,
             Self::Sparse => Kind::Sparse,
             Self::Mapping(kind) => kind,
-            Self::Percpu(_) => Kind::Percpu,
             Self::Short | Self::Slots => return None,
         })
     }
@@ -72,9 +80,9 @@ impl What {
         matches!(self, Self::Memory | Self::Exec | Self::Shared)
     }
 
-    /// Returns whether frames are mapped in it page by page.
+    /// Returns whether frames and memory of its own may be in it, page by page.
     pub(crate) fn takes_pages(self) -> bool {
-        matches!(self, Self::Sparse | Self::Percpu(_))
+        matches!(self, Self::Reserved | Self::Sparse | Self::Percpu(_))
     }
 }
 

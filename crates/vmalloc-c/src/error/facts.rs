@@ -5,9 +5,10 @@ use crate::answer::{Argument, Refusal, Unit};
 use crate::code::*;
 use vmalloc_linux::area_map::ResizeError;
 use vmalloc_linux::{
-    AllocError, AreaError, CongruentError, FreeError, OpenError, PageRange, PercpuError, PercpuFreeError,
-    PlatformError, PlatformFault, RequestError, ReserveError, SpaceError,
+    AllocError, AreaError, FreeError, OpenError, PageRange, PlatformError, PlatformFault, RequestError,
+    ReserveError, SpaceError,
 };
+use vmalloc_percpu::{CongruentError, CongruentFreeError};
 use vmalloc_slots::{GrowError, SlotsError};
 use vmalloc_stacks::{AltStackError, StackError};
 use vmalloc_subspaces::{LIMIT_BYTES, SubspaceError};
@@ -27,8 +28,7 @@ impl Facts {
             Refusal::Area(error) => new.area(error),
             Refusal::Free(error) => new.free(error),
             Refusal::Congruent(error) => new.congruent(error),
-            Refusal::Percpu(error) => new.percpu(error),
-            Refusal::PercpuFree(error) => new.percpu_free(error),
+            Refusal::CongruentFree(error) => new.congruent_free(error),
             Refusal::Platform(error) => new.platform(error),
             Refusal::Resize(error) => new.resize(error),
             Refusal::Open(error) => new.open(error),
@@ -236,12 +236,17 @@ impl Facts {
             CongruentError::LengthsDiffer { offsets, sizes } => {
                 self.code(VMALLOC_E_COUNT).requested(*offsets as u64).limit(*sizes as u64)
             }
+            CongruentError::OffsetNotPages { index, offset } => {
+                self.code(VMALLOC_E_NOT_PAGES).index(*index).requested(*offset)
+            }
             CongruentError::ZeroSize { index } => self.code(VMALLOC_E_ZERO_SIZE).index(*index),
             CongruentError::Overflow { index } => self.code(VMALLOC_E_SIZE_OVERFLOW).index(*index),
             CongruentError::Overlap { first, second } => {
                 self.code(VMALLOC_E_OVERLAP).index(*first).requested(*second as u64)
             }
-            CongruentError::AlignNotPowerOfTwo { align } => self.code(VMALLOC_E_ALIGN).align(*align),
+            CongruentError::AlignNotPowerOfTwo { align } | CongruentError::AlignNotPages { align } => {
+                self.code(VMALLOC_E_ALIGN).align(*align)
+            }
             CongruentError::Request(error) => self.request(error),
             CongruentError::NoSpace(it) => {
                 self.code(VMALLOC_E_NO_SPACE).room(it.pages, it.align, it.within, it.largest)
@@ -250,22 +255,11 @@ impl Facts {
         }
     }
 
-    fn percpu(self, error: &PercpuError) -> Self {
+    fn congruent_free(self, error: &CongruentFreeError) -> Self {
         match error {
-            PercpuError::OffsetNotPages { index, offset } => {
-                self.code(VMALLOC_E_NOT_PAGES).index(*index).requested(*offset as u64)
-            }
-            PercpuError::AlignNotPages { align } => self.code(VMALLOC_E_ALIGN).align(*align as u64),
-            PercpuError::Congruent(error) => self.congruent(error),
-            _ => self.code(VMALLOC_E_VALUE),
-        }
-    }
-
-    fn percpu_free(self, error: &PercpuFreeError) -> Self {
-        match error {
-            PercpuFreeError::Request(error) => self.percpu(error),
-            PercpuFreeError::Area { index, cause } => self.free(cause).index(*index),
-            PercpuFreeError::Size { index, asked, area } => {
+            CongruentFreeError::Request(error) => self.congruent(error),
+            CongruentFreeError::Area { index, cause } => self.free(cause).index(*index),
+            CongruentFreeError::Size { index, asked, area } => {
                 self.code(VMALLOC_E_WRONG_SIZE).index(*index).range(*asked).other(*area)
             }
             _ => self.code(VMALLOC_E_VALUE),

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
-use vmalloc_linux::vmalloc::{AllocError, AreaError, PercpuError};
+use vmalloc_linux::vmalloc::{AllocError, AreaError};
 use vmalloc_linux::{
-    Area, Buffer, CodeBuffer, Config, CongruentAreas, Frames, Linux, Mapping, Options, Protection,
-    ReadOnlyMapping, Request, Reservation, Space, SparseArea, Stale, Tag, Zeroed, open,
+    Area, Buffer, CodeBuffer, Config, Frames, Linux, Mapping, Options, Protection, ReadOnlyMapping, Request,
+    Reservation, Space, SparseArea, Stale, Tag, Zeroed, open,
 };
 use vmalloc_short::{ShortMapping, ShortMaps};
 
@@ -153,18 +153,6 @@ fn code_is_writable_or_sealed() {
     let mut buffer = unsafe { code.unseal() }.unwrap();
     buffer[0] = 0xc3;
     drop(buffer.seal().unwrap());
-    assert_nothing_left(&space);
-}
-
-#[test]
-fn congruent_areas_end_together() {
-    let space = space();
-    let group = CongruentAreas::new(&*space, &[0, 8 * PAGE], &[PAGE, 3 * PAGE], PAGE).unwrap();
-    assert_eq!(group.area(1), Some(group.addr() + 8 * PAGE));
-    assert_eq!((group.area(2), space.stats().busy_areas), (None, 2));
-    let wrong = CongruentAreas::new(&*space, &[1], &[PAGE], PAGE).map(|_| ());
-    assert!(matches!(wrong, Err(PercpuError::OffsetNotPages { .. })));
-    drop(group);
     assert_nothing_left(&space);
 }
 

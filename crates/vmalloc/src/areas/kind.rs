@@ -22,8 +22,6 @@ pub enum Kind {
     /// Addresses in which the caller maps frames page by page
     /// ([`Raw::alloc_sparse`](crate::Raw::alloc_sparse)).
     Sparse,
-    /// One of a group of [congruent areas](crate::Raw::alloc_congruent).
-    Percpu,
     /// An area of which a [tenant](crate::tenant) hands out parts. Its tag says what they are.
     Tenant,
 }
@@ -35,7 +33,6 @@ pub(crate) enum FreedBy {
     Unreserve,
     Unmap,
     FreeSparse,
-    FreeCongruent,
     /// None: its tenant does.
     Tenant,
 }
@@ -48,7 +45,6 @@ impl Kind {
             Self::Reserved => FreedBy::Unreserve,
             Self::Vmap | Self::IoMap => FreedBy::Unmap,
             Self::Sparse => FreedBy::FreeSparse,
-            Self::Percpu => FreedBy::FreeCongruent,
             Self::Tenant => FreedBy::Tenant,
         }
     }
@@ -56,11 +52,6 @@ impl Kind {
     /// Returns whether areas of this kind may show frames that the space took for them.
     pub(crate) fn may_show_frames(self) -> bool {
         matches!(self, Self::Shared | Self::Vmap)
-    }
-
-    /// Returns whether reading it has no effect but reading.
-    pub(crate) fn is_memory(self) -> bool {
-        !matches!(self, Self::IoMap | Self::Reserved)
     }
 }
 
@@ -74,7 +65,6 @@ impl fmt::Display for Kind {
             Self::Shared => "vmalloc user",
             Self::Exec => "vmalloc exec",
             Self::Sparse => "sparse",
-            Self::Percpu => "percpu",
             Self::Tenant => "tenant",
         })
     }

@@ -157,13 +157,6 @@ impl<L: RawMutex> Areas<L> {
         Ok(())
     }
 
-    /// Removes the annotation of an area that is busy no more, and is in no list yet.
-    pub(crate) fn forget_annotation(&self, page: u64) {
-        if remove(&mut self.annotations.lock(page), page) {
-            self.with_leaf(page, |leaf| leaf.annotations_left(page));
-        }
-    }
-
     /// Does something with the leaf in which the area at `page` starts.
     pub(crate) fn with_leaf<T>(&self, page: u64, change: impl FnOnce(&Leaf) -> T) -> T {
         match self.bitmaps.sure_home(page) {

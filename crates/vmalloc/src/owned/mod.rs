@@ -10,7 +10,6 @@
 //! | [`CodeBuffer`], [`Code`] | memory for code: writable, or executable | [`CodeBuffer::new`] |
 //! | [`PagedArea`] | addresses, with memory where it is asked for | [`PagedArea::new`] |
 //! | [`SparseArea`] | addresses for frames, page by page | [`SparseArea::new`] |
-//! | [`CongruentAreas`] | areas at fixed distances | [`CongruentAreas::new`] |
 //!
 //! Each holds its space by a [`SpaceRef`]: a reference `&Space<P>`, or an `Arc<Space<P>>`, with
 //! which it can live as long as it likes and go to other threads. Each can be leaked into an
@@ -38,7 +37,6 @@ mod allocator;
 mod buffer;
 mod code;
 mod frames;
-mod group;
 mod handle;
 mod paged_area;
 mod sparse_area;
@@ -48,7 +46,6 @@ pub use allocator::SpaceAllocator;
 pub use buffer::{Buffer, Content, Stale, Zeroed};
 pub use code::{Code, CodeBuffer};
 pub use frames::{Frames, Mapping, ReadOnlyMapping, Share};
-pub use group::CongruentAreas;
 pub use handle::{Area, Owned, Reservation, SpaceRef};
 pub use paged_area::PagedArea;
 pub use sparse_area::SparseArea;

@@ -9,7 +9,7 @@ use crate::platform::{Platform, PlatformError};
 use crate::purge::PurgePlan;
 use crate::sync::{Mutant, is, size};
 use crate::{AllocError, RequestError};
-use crate::{Fit, Policy};
+use crate::{Fit, FitError, Policy};
 use vmalloc_map::AreaMap;
 use vmalloc_map::parts::LEAF_SHIFT;
 
@@ -74,10 +74,21 @@ impl<P: Platform> Space<P> {
         }
     }
 
+    /// Returns the pages that are free for `fit` now, and takes none. Areas that wait for a purge
+    /// or are pooled are not free. Cost as [`AreaMap::place_for`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn place_for(&self, fit: &Fit) -> Result<PageRange, FitError> {
+        self.areas.map().place_for(fit)
+    }
+
     /// Purges, and then asks the notifiers for room for `pages` pages, for as long as either brings
-    /// anything and `retry` has no result.
+    /// anything and `retry` has no result: what an allocation in need does. For allocators on top
+    /// of a space. Purges are locked out during some of the calls of `retry`, so it may look
+    /// ([`place_for`](Self::place_for), [`find`](Self::find)), and neither allocate nor free.
     #[cold]
-    pub(super) fn until_room<T>(&self, pages: u64, mut retry: impl FnMut() -> Option<T>) -> Option<T> {
+    pub fn until_room<T>(&self, pages: u64, mut retry: impl FnMut() -> Option<T>) -> Option<T> {
         let _in_need = self.need.enter();
         let mut result = self.after_purges(&mut retry);
         for _ in 0..ROUNDS {

@@ -108,7 +108,7 @@ impl<P: Platform> Raw<'_, P> {
         let page = self.page(addr)?;
         let info = self.area_starting(addr)?;
         match info.kind.freed() {
-            FreedBy::FreeCongruent | FreedBy::Tenant => Err(FreeError::WrongKind { page }),
+            FreedBy::Tenant => Err(FreeError::WrongKind { page }),
             by => self.free_slow(page, by).map(|()| info),
         }
     }

@@ -36,7 +36,6 @@ mod growth;
 mod heap;
 mod mapping;
 pub(crate) mod outline;
-mod percpu;
 mod pressure;
 mod purging;
 mod raw;

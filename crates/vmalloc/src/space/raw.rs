@@ -18,7 +18,6 @@ use core::ops::Deref;
 /// | [`reserve`](Self::reserve) | [`unreserve`](Self::unreserve) | addresses alone |
 /// | [`map`](Self::map), [`map_device`](Self::map_device), [`map_shared`](Self::map_shared) | [`unmap`](Self::unmap) | given frames |
 /// | [`alloc_sparse`](Self::alloc_sparse) | [`free_sparse`](Self::free_sparse) | addresses for frames, page by page |
-/// | [`alloc_congruent`](Self::alloc_congruent) | [`free_congruent`](Self::free_congruent) | addresses for per-CPU memory |
 ///
 /// ```
 /// # use vmalloc::{DirectMemory, Request, Space};

@@ -28,7 +28,8 @@ impl<P: ReadNofault> Space<P> {
     fn read_area(&self, area: &AreaInfo, addr: usize, to: &mut [u8]) -> usize {
         let pages = self.pages_of(area);
         match area.kind {
-            kind if !kind.is_memory() => 0,
+            // To read registers may do more than read.
+            Kind::IoMap => 0,
             Kind::Tenant => {
                 let mut copied = 0;
                 let mut read = |range| copied += self.read_range(range, addr, to);
@@ -65,7 +66,7 @@ impl<P: Translate> Space<P> {
     pub fn physical_page(&self, addr: usize) -> Option<u64> {
         let area = self.find(addr)?;
         let page = (addr >> self.shift()) as u64;
-        let is_mapped = area.kind.is_memory() && self.pages_of(&area).contains(page);
+        let is_mapped = area.kind != Kind::IoMap && self.pages_of(&area).contains(page);
         if is_mapped { self.platform.physical_page(page) } else { None }
     }
 }

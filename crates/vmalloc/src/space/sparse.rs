@@ -45,11 +45,11 @@ impl<P: MapFrames> Raw<'_, P> {
         self.free_slow(page, FreedBy::FreeSparse)
     }
 
-    /// Maps frames of the supply into a sparse area, or one of a group of [congruent
-    /// ones](Self::alloc_congruent), from `addr` on, where nothing is mapped yet. O(frames).
+    /// Maps frames of the supply into a sparse or reserved area, from `addr` on, where nothing is
+    /// mapped yet. O(frames).
     ///
     /// # Safety
-    /// No other thread maps, unmaps or frees these pages meanwhile.
+    /// None of the pages is committed, and no other thread maps, unmaps or frees them meanwhile.
     ///
     /// # Errors
     /// [`AreaError`]; nothing is changed.
@@ -73,8 +73,9 @@ impl<P: MapFrames> Raw<'_, P> {
         self.with_runs(frames, map).map_err(AreaError::Platform)
     }
 
-    /// Unmaps `pages` pages of a sparse area, from `addr` on, all of which are mapped. On return no
-    /// CPU reaches the frames through them. Waits for a purge under way. O(pages), and a flush.
+    /// Unmaps `pages` pages of a sparse or reserved area, from `addr` on, all of which show frames.
+    /// On return no CPU reaches the frames through them. Waits for a purge under way.
+    /// O(pages), and a flush.
     ///
     /// # Safety
     /// Nothing uses the frames through these pages any more, and no other thread maps, unmaps or
@@ -130,7 +131,7 @@ impl<P: Platform> Space<P> {
         })?;
         let area = self.find(addr).ok_or(FreeError::NotAnArea { page })?;
         let pages = self.pages_of(&area);
-        if !matches!(area.kind, Kind::Sparse | Kind::Percpu) {
+        if !matches!(area.kind, Kind::Sparse | Kind::Reserved) {
             return Err(FreeError::WrongKind { page: pages.start() }.into());
         }
         if pages.covers(&asked) { Ok(asked) } else { Err(AreaError::Beyond { asked, pages }) }

@@ -2,7 +2,7 @@
 
 use super::{Context, Refusal};
 use crate::machine::Machine;
-use vmalloc::{Kind, PercpuError, PercpuFreeError};
+use vmalloc_percpu::{CongruentError, CongruentFreeError, TAG};
 
 /// Groups of a run, as in Linux.
 const GROUPS: u64 = 35_000;
@@ -53,10 +53,10 @@ impl<'m> Group<'m> {
         offsets: &'m [usize],
         bytes: usize,
         align: usize,
-    ) -> Result<Self, PercpuError> {
+    ) -> Result<Self, CongruentError> {
         // Areas are whole pages, and begin at one.
         let align = align.max(machine.page_bytes);
-        let base = machine.space.raw().alloc_congruent(offsets, &sizes(offsets, bytes), align)?;
+        let base = vmalloc_percpu::alloc(&machine.space, offsets, &sizes(offsets, bytes), align)?;
         Ok(Self { machine, offsets, bytes, base })
     }
 
@@ -66,7 +66,7 @@ impl<'m> Group<'m> {
         for (cpu, addr) in addrs.enumerate() {
             let found = self.machine.space.find(addr);
             let right = found.is_some_and(|area| {
-                (area.addr, area.pages, area.kind) == (addr, 1, Kind::Percpu) && !area.guard
+                (area.addr, area.pages, area.tag.as_deref()) == (addr, 1, Some(TAG)) && !area.guard
             });
             if !right || !addr.is_multiple_of(align) {
                 return Err(Refusal::Failed(format!(
@@ -77,16 +77,21 @@ impl<'m> Group<'m> {
         Ok(())
     }
 
-    fn free(self) -> Result<(), PercpuFreeError> {
+    fn free(self) -> Result<(), CongruentFreeError> {
         let result = self.give_back();
         core::mem::forget(self);
         result
     }
 
-    fn give_back(&self) -> Result<(), PercpuFreeError> {
+    fn give_back(&self) -> Result<(), CongruentFreeError> {
         // SAFETY: nothing uses the addresses any more.
         unsafe {
-            self.machine.space.raw().free_congruent(self.base, self.offsets, &sizes(self.offsets, self.bytes))
+            vmalloc_percpu::free(
+                &self.machine.space,
+                self.base,
+                self.offsets,
+                &sizes(self.offsets, self.bytes),
+            )
         }
     }
 }

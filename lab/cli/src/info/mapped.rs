@@ -56,7 +56,7 @@ impl<'m> Areas<'m> {
         // SAFETY: the area has just been made, and nothing else knows it.
         unsafe { space.raw().map_pages(sparse + 7 * page_bytes, &frames, write) }.map_err(refused)?;
         let offsets: Vec<_> = (0..space.geometry().cpus).map(|cpu| cpu * 16 * page_bytes).collect();
-        let percpu = space.raw().alloc_congruent(&offsets, &vec![page_bytes; offsets.len()], page_bytes);
+        let percpu = vmalloc_percpu::alloc(space, &offsets, &vec![page_bytes; offsets.len()], page_bytes);
         let (user, percpu) = ([user, shown.map_err(refused)?], percpu.map_err(refused)?);
         Ok(Self { machine, borrowed, list, brief, user, sparse, percpu, offsets })
     }
@@ -65,7 +65,7 @@ impl<'m> Areas<'m> {
         let space = &self.machine.space;
         let sizes = vec![self.machine.page_bytes; self.offsets.len()];
         // SAFETY: nothing uses the addresses any more.
-        unsafe { space.raw().free_congruent(self.percpu, &self.offsets, &sizes) }.map_err(refused)?;
+        unsafe { vmalloc_percpu::free(space, self.percpu, &self.offsets, &sizes) }.map_err(refused)?;
         // SAFETY: the session made all of these, and nothing has used them.
         let ended = unsafe {
             [

@@ -5,9 +5,8 @@ use crate::lock::{Sleep, Spin};
 use crate::null::{ByCallers, Cpus, NullPlatform, Unmapped};
 use std::collections::HashSet;
 use vmalloc::area_map::State as MapState;
-use vmalloc::{
-    AllocError, Config, CongruentError, PageRange, PercpuError, PercpuFreeError, Platform, Request, Space,
-};
+use vmalloc::{AllocError, Config, PageRange, Platform, Request, Space};
+use vmalloc_percpu::{CongruentError, CongruentFreeError};
 
 /// The treatment of a freed area.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -95,20 +94,20 @@ impl Design for Ours {
     }
 
     fn alloc_congruent(&self, offsets: &[u64], sizes: &[u64], align: u64) -> Result<u64, Refusal> {
-        match self.space.raw().alloc_congruent(&bytes(offsets), &bytes(sizes), addr(align)) {
+        match vmalloc_percpu::alloc(&self.space, &bytes(offsets), &bytes(sizes), addr(align)) {
             Ok(base) => Ok(page(base)),
-            Err(PercpuError::Congruent(CongruentError::NoSpace(_) | CongruentError::Metadata)) => {
-                Err(Refusal::NoSpace)
-            }
+            Err(CongruentError::NoSpace(_) | CongruentError::Metadata) => Err(Refusal::NoSpace),
             Err(_) => Err(Refusal::Bad),
         }
     }
 
     fn free_congruent(&self, base: u64, offsets: &[u64], sizes: &[u64]) -> Result<(), Refusal> {
         // SAFETY: nothing uses the addresses any more.
-        match unsafe { self.space.raw().free_congruent(addr(base), &bytes(offsets), &bytes(sizes)) } {
+        match unsafe { vmalloc_percpu::free(&self.space, addr(base), &bytes(offsets), &bytes(sizes)) } {
             Ok(()) => Ok(()),
-            Err(PercpuFreeError::Request(_)) => Err(Refusal::Bad),
+            // Parts that overlap are no group that is there.
+            Err(CongruentFreeError::Request(CongruentError::Overlap { .. })) => Err(Refusal::NotAnArea),
+            Err(CongruentFreeError::Request(_)) => Err(Refusal::Bad),
             Err(_) => Err(Refusal::NotAnArea),
         }
     }

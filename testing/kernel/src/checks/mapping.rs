@@ -9,7 +9,8 @@ use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
-use vmalloc::{Frame, FrameSupply, Kind, Protection, Request};
+use vmalloc::{Frame, FrameSupply, Protection, Request};
+use vmalloc_percpu::TAG;
 
 /// Frames that go back by themselves.
 pub(crate) struct BorrowedFrames<'w> {
@@ -145,14 +146,14 @@ pub(super) fn percpu(world: &World) -> Outcome {
     let (mut bases, mut pages) = (Vec::new(), BTreeSet::new());
     for group in 0..GROUPS {
         let sizes = vec![1 + group * 100; cpus];
-        let base = world.space.raw().alloc_congruent(&offsets, &sizes, PAGE << (group % 4))?;
+        let base = vmalloc_percpu::alloc(&world.space, &offsets, &sizes, PAGE << (group % 4))?;
         bases.push((base, sizes));
         ensure!(base.is_multiple_of(PAGE << (group % 4)), "{base:#x} is not aligned");
         for (offset, size) in offsets.iter().zip(&bases[group].1) {
             let area = world.space.find(base + offset);
             let right = area.is_some_and(|area| {
                 area.addr == base + offset
-                    && area.kind == Kind::Percpu
+                    && area.tag.as_deref() == Some(TAG)
                     && area.pages == size.div_ceil(PAGE) as u64
             });
             ensure!(right, "{area:?} at {base:#x} + {offset:#x}");
@@ -164,7 +165,7 @@ pub(super) fn percpu(world: &World) -> Outcome {
     }
     for (base, sizes) in bases {
         // SAFETY: nothing uses the addresses any more.
-        unsafe { world.space.raw().free_congruent(base, &offsets, &sizes) }?;
+        unsafe { vmalloc_percpu::free(&world.space, base, &offsets, &sizes) }?;
     }
     Ok(())
 }

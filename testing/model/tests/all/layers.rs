@@ -1,5 +1,5 @@
 //! Dependencies point one way: the map on nothing of ours, the core on the map, sub-spaces, short
-//! mappings and slots on the core, platforms on the core and sub-spaces, what stands on a platform
+//! mappings, slots and per-CPU areas on the core, platforms on the core and sub-spaces, what stands on a platform
 //! on these, test tools on everything and nothing on them.
 
 use std::collections::BTreeMap;
@@ -89,6 +89,11 @@ fn short_mappings_and_slots_depend_on_the_core_alone() {
 }
 
 #[test]
+fn per_cpu_areas_depend_on_the_core_alone() {
+    assert_eq!(dependencies()["vmalloc-percpu"], ["vmalloc"]);
+}
+
+#[test]
 fn a_platform_depends_on_the_core_and_sub_spaces_alone() {
     for (name, links) in dependencies() {
         let preload = PRELOAD.map(|(name, _)| name);
@@ -123,7 +128,14 @@ fn the_libraries_to_preload_stand_on_their_common_part_and_it_on_linux_alone() {
 
 #[test]
 fn an_interface_stands_on_the_products_for_linux() {
-    let products = ["vmalloc-linux", "vmalloc-short", "vmalloc-slots", "vmalloc-stacks", "vmalloc-subspaces"];
+    let products = [
+        "vmalloc-linux",
+        "vmalloc-percpu",
+        "vmalloc-short",
+        "vmalloc-slots",
+        "vmalloc-stacks",
+        "vmalloc-subspaces",
+    ];
     assert_eq!(dependencies()["vmalloc-c"], products);
     for (name, links) in dependencies() {
         let uses = links.iter().any(|link| INTERFACES.contains(&link.as_str()));
@@ -141,5 +153,8 @@ fn only_tools_depend_on_tools() {
 
 #[test]
 fn the_test_sees_dependencies() {
-    assert_eq!(dependencies()["vmalloc-model"], ["vmalloc", "vmalloc-harness", "vmalloc-map"]);
+    assert_eq!(
+        dependencies()["vmalloc-model"],
+        ["vmalloc", "vmalloc-harness", "vmalloc-map", "vmalloc-percpu"]
+    );
 }

@@ -3,7 +3,6 @@
 mod area_map;
 mod atomics;
 mod blocks;
-mod congruent;
 mod foreign;
 mod in_buffer;
 mod layers;

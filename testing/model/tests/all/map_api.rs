@@ -185,7 +185,9 @@ fn nothing_but_its_token_ends_a_quarantine() {
         ("quarantine", |map| map.quarantine(0).is_ok()),
         ("alloc_at", |map| map.alloc_at(range(0, 10)).is_ok()),
         ("release inside", |map| map.release(5).is_ok()),
-        ("alloc_congruent", |map| map.alloc_congruent(&[0], &[1], 1, PageRange::new(0, 20)).is_ok()),
+        ("alloc_congruent", |map| {
+            vmalloc_percpu::alloc_in_map(map, &[0], &[1], 1, PageRange::new(0, 20)).is_ok()
+        }),
     ];
     for (name, end) in ends {
         let before = map.clone();

@@ -60,7 +60,7 @@ fn set<P: Platform>(player: &mut Player<'_, P>, parts: &[Part], shown: Shown) {
 }
 
 fn is_reserved(area: &Area) -> bool {
-    area.what == What::Reserved
+    matches!(area.what, What::Reserved | What::Percpu(_))
 }
 
 pub(super) fn commit<P: Platform>(player: &mut Player<'_, P>) {
@@ -102,8 +102,8 @@ pub(super) fn decommit<P: Platform>(player: &mut Player<'_, P>) {
 }
 
 pub(super) fn discard<P: Discard>(player: &mut Player<'_, P>) {
-    let is_memory = |area: &Area| matches!(area.what, What::Reserved | What::Memory);
-    let parts = parts(player, is_memory, Shown::is_something);
+    let is_memory = |area: &Area| matches!(area.what, What::Reserved | What::Percpu(_) | What::Memory);
+    let parts = parts(player, is_memory, Shown::is_own);
     let (ranges, before, resets) = (addrs(player, &parts), player.failed(), player.source.chance(128));
     let raw = player.space.raw();
     // SAFETY: the player owns the areas, and does not need what the pages hold.

@@ -120,7 +120,7 @@ impl<P: Platform> Player<'_, P> {
     fn free_group(&mut self, area: Area, base: usize) {
         let group = self.oracle.groups.remove(&base).expect("it was made");
         // SAFETY: the player owns the group, and nothing uses it any more.
-        let freed = unsafe { self.space.raw().free_congruent(base, &group.offsets, &group.sizes) };
+        let freed = unsafe { vmalloc_percpu::free(&self.space, base, &group.offsets, &group.sizes) };
         self.tell(format_args!("a group at {base:#x}: {freed:?}"));
         freed.unwrap_or_else(|error| panic!("{error}: {group:x?}"));
         let all = std::mem::take(&mut self.oracle.areas);

@@ -89,8 +89,6 @@ fn check_read<P: Platform>(player: &Player<'_, P>, at: usize, bytes: &[u8]) -> O
     let holder = player.oracle.holder(page);
     let is_memory = holder.is_some_and(|area| area.what != What::Mapping(Kind::IoMap));
     let shown = match holder {
-        // Reserved addresses are not read, be there memory or not.
-        Some(area) if area.what == What::Reserved => Shown::Nothing,
         // What slots lead to is their owner's business.
         Some(area) if area.what == What::Slots => return None,
         _ if is_memory && player.place.span.contains(page) => player.oracle.shown(page),

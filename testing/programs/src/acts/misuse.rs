@@ -28,9 +28,10 @@ impl Call {
     fn is_for(self, area: &Area) -> bool {
         match self {
             Self::Free | Self::FreeAltered => area.what.is_freed(),
-            Self::Unreserve => area.what == What::Reserved || area.is_beyond_blocks(What::Slots),
+            Self::Unreserve => {
+                matches!(area.what, What::Reserved | What::Percpu(_)) || area.is_beyond_blocks(What::Slots)
+            }
             Self::Remove => match area.what {
-                What::Percpu(_) => false,
                 What::Short | What::Slots => area.is_beyond_blocks(area.what),
                 _ => true,
             },
@@ -112,7 +113,7 @@ fn misuse_group<P: Platform>(player: &mut Player<'_, P>) {
     let last = group.sizes.len() - 1;
     group.sizes[last] += player.page_bytes();
     // SAFETY: it is refused.
-    let refused = unsafe { player.space.raw().free_congruent(base, &group.offsets, &group.sizes) };
+    let refused = unsafe { vmalloc_percpu::free(&player.space, base, &group.offsets, &group.sizes) };
     assert!(refused.is_err(), "another group was freed: {group:x?}");
     player.check_area(nth);
 }

@@ -1,9 +1,10 @@
 //! Areas in which frames are mapped page by page: sparse ones, and groups for per-CPU memory.
 
 use super::frames::some;
-use crate::oracle::{Group, Shown, What, facts};
+use crate::oracle::{Area, Group, Shown, What, facts};
 use crate::player::{Player, area};
-use vmalloc::{AreaError, CongruentError, MapFrames, PercpuError, Platform, Protection};
+use vmalloc::{AreaError, MapFrames, Platform, Protection};
+use vmalloc_percpu::{CongruentError, TAG};
 
 /// Makes a group of one to three areas at the same distances from one base.
 pub(super) fn alloc_group<P: Platform>(player: &mut Player<'_, P>) {
@@ -19,7 +20,7 @@ pub(super) fn alloc_group<P: Platform>(player: &mut Player<'_, P>) {
         group.sizes[0] = 0;
     }
     let (align, before) = (page << player.below(4), player.failed());
-    let made = player.space.raw().alloc_congruent(&group.offsets, &group.sizes, align);
+    let made = vmalloc_percpu::alloc(&player.space, &group.offsets, &group.sizes, align);
     player.tell(format_args!("{group:x?}, align {align:#x}: {made:x?}"));
     match made {
         Ok(base) => {
@@ -27,7 +28,7 @@ pub(super) fn alloc_group<P: Platform>(player: &mut Player<'_, P>) {
             for (offset, bytes) in group.offsets.iter().zip(&group.sizes) {
                 let pages = vec![Shown::Nothing; bytes.div_ceil(page)];
                 let unit = area(What::Percpu(base), base + offset, pages);
-                player.oracle.enter(unit);
+                player.oracle.enter(Area { tag: Some(TAG), ..unit });
                 let unit = player.oracle.areas.last().expect("it was just entered");
                 let found = player.space.find(unit.addr).map(|found| facts(&found));
                 assert_eq!(found, player.oracle.info(unit));
@@ -35,9 +36,9 @@ pub(super) fn alloc_group<P: Platform>(player: &mut Player<'_, P>) {
             }
             player.oracle.groups.insert(base, group);
         }
-        Err(PercpuError::Congruent(CongruentError::ZeroSize { index: 0 })) => assert_eq!(group.sizes[0], 0),
+        Err(CongruentError::ZeroSize { index: 0 }) => assert_eq!(group.sizes[0], 0),
         // Whether there is a place, tests of the area map ask.
-        Err(PercpuError::Congruent(CongruentError::NoSpace(figures))) => {
+        Err(CongruentError::NoSpace(figures)) => {
             let alone = group.sizes.len() == 1 && !player.is_shaky && player.failed() == before;
             let within = player.place.span;
             assert!(!alone || !player.has_room(figures.pages, figures.align, within), "there is room");
@@ -59,7 +60,12 @@ pub(super) fn map<P: MapFrames>(player: &mut Player<'_, P>) {
     let Some(mut frames) = some(player, count) else { return };
     frames.truncate(count);
     let (addr, end) = (player.oracle.areas[nth].addr + start * player.page_bytes(), start + frames.len());
-    let is_free = player.oracle.areas[nth].pages[start..end].iter().all(|shown| shown.is_nothing());
+    let pages = &player.oracle.areas[nth].pages[start..end];
+    if pages.iter().any(|shown| shown.is_own()) {
+        // The player promises that nothing is committed there.
+        return;
+    }
+    let is_free = pages.iter().all(|shown| shown.is_nothing());
     let before = player.failed();
     // SAFETY: the pages are the player's.
     let mapped = unsafe { player.space.raw().map_pages(addr, &frames, Protection::ReadWrite) };
@@ -82,8 +88,8 @@ pub(super) fn unmap<P: MapFrames>(player: &mut Player<'_, P>) {
     let Some((nth, from, count)) = place(player, usize::MAX) else { return };
     let pages = &player.oracle.areas[nth].pages[from..];
     // Mapped pages, for the most part.
-    let first = pages.iter().position(|shown| shown.is_something()).unwrap_or(0);
-    let run = pages[first..].iter().take(count).take_while(|shown| shown.is_something()).count();
+    let first = pages.iter().position(|shown| shown.is_frame()).unwrap_or(0);
+    let run = pages[first..].iter().take(count).take_while(|shown| shown.is_frame()).count();
     let (start, end) = (from + first, from + first + run.max(1));
     let addr = player.oracle.areas[nth].addr + start * player.page_bytes();
     let before = player.failed();

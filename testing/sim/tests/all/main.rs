@@ -6,7 +6,6 @@ mod growth;
 mod mappings;
 mod metadata;
 mod owned;
-mod percpu;
 mod protocols;
 mod refused;
 mod root;

@@ -4,7 +4,8 @@ use super::{Owner, made, request, sure};
 use crate::dice::Dice;
 use crate::world::{PAGE, Sp, World};
 use std::sync::Arc;
-use vmalloc::{CongruentAreas, Kind, ReadNofault, Reservation};
+use vmalloc::{ReadNofault, Reservation, Tag};
+use vmalloc_percpu::{CongruentAreas, TAG};
 use vmalloc_short::ShortMaps;
 
 /// Addresses of one of three kinds.
@@ -46,8 +47,8 @@ impl Owner for Addresses {
                 assert_eq!(area.space().platform().read_nofault(last, &mut byte), 0, "{last:#x} is memory");
             }
             Self::Congruent(areas, count) => {
-                let kind = |nth| areas.space().find(areas.area(nth)?).map(|area| area.kind);
-                assert!((0..*count).all(|nth| kind(nth) == Some(Kind::Percpu)), "an area of a group is gone");
+                let tag = |nth| areas.space().find(areas.area(nth)?)?.tag;
+                assert!((0..*count).all(|nth| tag(nth) == Some(Tag::new(TAG))), "an area of a group is gone");
             }
             Self::Short(short, addr, _) => assert!(short.space().contains(*addr)),
         }

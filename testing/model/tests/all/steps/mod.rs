@@ -20,7 +20,6 @@
 //! holes takes up to 100,000 steps in the same states.
 
 mod climb;
-mod congruent;
 mod growth;
 mod highest;
 mod holes;

@@ -54,11 +54,6 @@ pub(crate) fn release<P: Machined>(space: &Space<P>, family: Family) {
             Kind::Sparse => unsafe { space.raw().free_sparse(area.addr) },
             // SAFETY: nothing uses the addresses any more.
             Kind::Reserved => unsafe { space.raw().unreserve(area.addr) },
-            Kind::Percpu => {
-                // SAFETY: nothing uses the addresses any more.
-                unsafe { space.raw().free_congruent(area.addr, &[0], &[area.bytes]) }.expect("it is busy");
-                Ok(())
-            }
             _ => Ok(()),
         };
         freed.expect("it is busy");
@@ -180,7 +175,7 @@ fn furnished<P: Machined>((space, mut own): (Space<P>, Family)) -> (Space<P>, Fa
         space.raw().alloc_exec(&request).expect("room"),
         space.raw().alloc_sparse(&request).expect("room"),
         space.raw().map(&own.frames[..4], RW, None).expect("room"),
-        space.raw().alloc_congruent(&[0], &[4 * PAGE], PAGE).expect("room"),
+        vmalloc_percpu::alloc(&space, &[0], &[4 * PAGE], PAGE).expect("room"),
     ]);
     // SAFETY: the pages are the test's.
     unsafe { space.raw().map_pages(own.areas[SPARSE], &own.frames[4..7], RW) }.expect("room");
@@ -230,7 +225,7 @@ where
             // SAFETY: nothing uses it any more.
             unsafe { space.raw().unmap(vmap) }.expect("it is busy");
             // SAFETY: nothing uses the addresses any more.
-            unsafe { space.raw().free_congruent(percpu, &[0], &[4 * PAGE]) }.expect("it is busy");
+            unsafe { vmalloc_percpu::free(space, percpu, &[0], &[4 * PAGE]) }.expect("it is busy");
             for which in [SHOWN, USER, EXEC, SPARSE] {
                 free(space, own.areas[which]);
             }
@@ -260,7 +255,7 @@ fn family_ends<P: Machined>(space: &Space<P>) -> (usize, usize) {
     for area in space.areas() {
         match area.kind {
             Kind::Vmap if area.pages == 4 => found.0 = area.addr,
-            Kind::Percpu => found.1 = area.addr,
+            Kind::Reserved => found.1 = area.addr,
             _ => {}
         }
     }

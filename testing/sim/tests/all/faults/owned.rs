@@ -4,9 +4,10 @@ use super::scene::{PAGE, Scene, configs};
 use super::table;
 use crate::short;
 use vmalloc::{
-    AllocError, Area, AreaError, Config, CongruentAreas, Frames, Mapping, PercpuError, Protection,
-    ReadOnlyMapping, Request, Reservation, Space, SparseArea, Translate,
+    AllocError, Area, AreaError, Config, Frames, Mapping, Protection, ReadOnlyMapping, Request, Reservation,
+    Space, SparseArea, Translate,
 };
+use vmalloc_percpu::{CongruentAreas, CongruentError};
 use vmalloc_short::ShortMapping;
 use vmalloc_sim::Sim;
 use vmalloc_sim::harness::{Case, Step};
@@ -53,7 +54,7 @@ fn areas(space: &Space<Sim>) -> Result<(), AreaError> {
     Ok(())
 }
 
-fn group(space: &Space<Sim>) -> Result<(), PercpuError> {
+fn group(space: &Space<Sim>) -> Result<(), CongruentError> {
     let group = CongruentAreas::new(space, &[0, 8 * PAGE], &[2 * PAGE, PAGE], PAGE)?;
     assert!(group.area(1).is_some_and(|addr| space.find(addr).is_some()));
     Ok(())

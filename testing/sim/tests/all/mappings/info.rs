@@ -34,7 +34,7 @@ fn every_kind_has_its_line_in_address_order() {
     let kinds = ["vmalloc", "reserved", "vmalloc exec", "vmalloc user", "sparse", "vmap", "ioremap", "vmap"];
     let shown = space.raw().map_shared(addrs[3], 2 * PAGE, RW, Some("shown")).expect("room");
     let [slot, large] = [1, 70].map(|count| short(&space).map(&frames[..count]).expect("room"));
-    let base = space.raw().alloc_congruent(&[0, 4 * PAGE], &[PAGE, 2 * PAGE], PAGE).expect("room");
+    let base = vmalloc_percpu::alloc(&space, &[0, 4 * PAGE], &[PAGE, 2 * PAGE], PAGE).expect("room");
     let block = space.find(slot).expect("a block");
     assert_eq!(block.kind, Kind::Tenant);
     let mut lines: Vec<(usize, String)> = addrs
@@ -45,8 +45,8 @@ fn every_kind_has_its_line_in_address_order() {
             (shown, line(shown, 2, 1, "shown", "vmap")),
             (large, line(large, 70, 1, "vm_map_ram", "vmap")),
             (block.addr, line(block.addr, block.pages as usize, 0, "vm_map_ram", "tenant")),
-            (base, line(base, 1, 0, "-", "percpu")),
-            (base + 4 * PAGE, line(base + 4 * PAGE, 2, 0, "-", "percpu")),
+            (base, line(base, 1, 0, "percpu", "reserved")),
+            (base + 4 * PAGE, line(base + 4 * PAGE, 2, 0, "percpu", "reserved")),
         ])
         .collect();
     lines.sort();
@@ -61,7 +61,7 @@ fn every_kind_has_its_line_in_address_order() {
     unsafe { space.raw().unreserve(addrs[1]) }.expect("reserved");
     free_sparse(&space, addrs[4]);
     // SAFETY: nothing uses the addresses any more.
-    unsafe { space.raw().free_congruent(base, &[0, 4 * PAGE], &[PAGE, 2 * PAGE]) }.expect("made");
+    unsafe { vmalloc_percpu::free(&space, base, &[0, 4 * PAGE], &[PAGE, 2 * PAGE]) }.expect("made");
     space.purge().expect("nothing fails");
     assert_eq!(space.vmallocinfo().to_string(), "");
     give(&space, &frames);

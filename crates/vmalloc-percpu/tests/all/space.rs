@@ -1,10 +1,8 @@
 //! Groups of congruent areas: all or none, from the top, and flushed before reuse.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use vmalloc::{
-    Config, CongruentError, FreeError, Kind, Notifier, PageRange, PercpuError, PercpuFreeError, Request,
-    Space,
-};
+use vmalloc::{Config, FreeError, Kind, Notifier, PageRange, Request, Space};
+use vmalloc_percpu::{CongruentError, CongruentFreeError, TAG, alloc, free};
 use vmalloc_sim::heap::{self, Shortage};
 use vmalloc_sim::{Options, Sim};
 
@@ -30,18 +28,18 @@ fn group_comes_from_the_top_without_guards() {
     let space = space(Config::default());
     let below = space.raw().alloc(&Request::new(PAGE)).expect("room");
     let (offsets, sizes) = ([0x40 * PAGE, 0], [3 * PAGE - 100, 2 * PAGE]);
-    let base = space.raw().alloc_congruent(&offsets, &sizes, 16 * PAGE).expect("room");
+    let base = alloc(&space, &offsets, &sizes, 16 * PAGE).expect("room");
     assert_eq!(base, 0x4b0 * PAGE);
     for (offset, pages) in offsets.into_iter().zip([3, 2]) {
         let info = space.find(base + offset + PAGE).expect("an area");
         assert_eq!((info.addr, info.bytes, info.pages), (base + offset, pages as usize * PAGE, pages));
-        assert_eq!((info.kind, info.guard), (Kind::Percpu, false));
+        assert_eq!((info.kind, info.guard, info.tag.as_deref()), (Kind::Reserved, false, Some(TAG)));
     }
     assert_eq!(space.vmallocinfo().to_string().matches("percpu").count(), 2);
     assert_eq!((space.stats().busy_areas, space.stats().busy_pages), (3, 7));
     space.verify().expect("every invariant holds");
     // SAFETY: nothing uses the addresses any more.
-    unsafe { space.raw().free_congruent(base, &offsets, &sizes) }.expect("it was made");
+    unsafe { free(&space, base, &offsets, &sizes) }.expect("it was made");
     assert_eq!(space.stats().busy_areas, 1);
     // SAFETY: nothing uses the area.
     unsafe { space.raw().free(below) }.expect("busy");
@@ -52,21 +50,21 @@ fn group_comes_from_the_top_without_guards() {
 fn wrong_group_is_refused_whole() {
     let space = space(Config::default());
     let (offsets, sizes) = ([0, 8 * PAGE, 16 * PAGE], [4 * PAGE, 4 * PAGE, 2 * PAGE]);
-    let base = space.raw().alloc_congruent(&offsets, &sizes, PAGE).expect("room");
+    let base = alloc(&space, &offsets, &sizes, PAGE).expect("room");
     let other = space.raw().reserve(&Request::new(PAGE)).expect("room");
     let page = (base / PAGE) as u64;
     let before = space.vmallocinfo().to_string();
     let refused = |base: usize, offsets: &[usize], sizes: &[usize]| {
         // SAFETY: nothing uses the addresses any more.
-        let error = unsafe { space.raw().free_congruent(base, offsets, sizes) }.expect_err("no such group");
+        let error = unsafe { free(&space, base, offsets, sizes) }.expect_err("no such group");
         assert_eq!(space.vmallocinfo().to_string(), before, "{error}");
         space.verify().expect("every invariant holds");
         error
     };
     let range = |start, len| PageRange::from_len(page + start, len).expect("not empty");
-    let size = PercpuFreeError::Size { index: 2, asked: range(16, 3), area: range(16, 2) };
+    let size = CongruentFreeError::Size { index: 2, asked: range(16, 3), area: range(16, 2) };
     assert_eq!(refused(base, &offsets, &[4 * PAGE, 4 * PAGE, 3 * PAGE]), size);
-    let area = |index, cause| PercpuFreeError::Area { index, cause };
+    let area = |index, cause| CongruentFreeError::Area { index, cause };
     assert_eq!(
         refused(base, &[0, 8 * PAGE, 17 * PAGE], &sizes),
         area(2, FreeError::Interior { page: page + 17, start: page + 16 })
@@ -75,24 +73,23 @@ fn wrong_group_is_refused_whole() {
         refused(base, &[0, 8 * PAGE, 20 * PAGE], &sizes),
         area(2, FreeError::NotAnArea { page: page + 20 })
     );
-    assert_eq!(refused(base, &[0, 0], &[4 * PAGE; 2]), area(1, FreeError::AlreadyFreed { page }));
+    let overlap = CongruentError::Overlap { first: 0, second: 1 };
+    assert_eq!(refused(base, &[0, 0], &[4 * PAGE; 2]), overlap.into());
     assert_eq!(refused(base + 1, &[0], &[PAGE]), area(0, FreeError::Unaligned { addr: base + 1 }));
     let foreign = FreeError::WrongKind { page: (other / PAGE) as u64 };
     assert_eq!(refused(other, &[0], &[PAGE]), area(0, foreign));
     assert_eq!(
         refused(base, &[0], &[]),
-        PercpuFreeError::Request(CongruentError::LengthsDiffer { offsets: 1, sizes: 0 }.into())
+        CongruentFreeError::Request(CongruentError::LengthsDiffer { offsets: 1, sizes: 0 }.into())
     );
-    // SAFETY: nothing uses the addresses any more.
-    assert_eq!(unsafe { space.raw().unreserve(base) }, Err(FreeError::WrongKind { page }));
     // SAFETY: nothing is there.
     assert_eq!(unsafe { space.raw().free(base) }, Err(FreeError::WrongKind { page }));
 
     // SAFETY: nothing uses the addresses any more.
-    unsafe { space.raw().free_congruent(base, &offsets, &sizes) }.expect("it is whole");
+    unsafe { free(&space, base, &offsets, &sizes) }.expect("it is whole");
     // SAFETY: nothing uses the addresses any more.
-    let again = unsafe { space.raw().free_congruent(base, &offsets, &sizes) };
-    assert_eq!(again, Err(area(0, FreeError::AlreadyFreed { page })));
+    let again = unsafe { free(&space, base, &offsets, &sizes) };
+    assert_eq!(again, Err(area(0, FreeError::NotAnArea { page })));
     // SAFETY: nothing uses the addresses any more.
     unsafe { space.raw().unreserve(other) }.expect("busy");
     finish(&space);
@@ -101,13 +98,13 @@ fn wrong_group_is_refused_whole() {
 #[test]
 fn wrong_requests_are_typed_errors() {
     let space = space(Config::default());
-    let refused = |offsets: &[usize], sizes: &[usize], align, want: PercpuError| {
-        assert_eq!(space.raw().alloc_congruent(offsets, sizes, align), Err(want));
+    let refused = |offsets: &[usize], sizes: &[usize], align, want: CongruentError| {
+        assert_eq!(alloc(&space, offsets, sizes, align), Err(want));
         assert_eq!(space.stats().busy_areas, 0);
     };
     refused(&[], &[], PAGE, CongruentError::NoAreas.into());
     refused(&[0], &[1, 1], PAGE, CongruentError::LengthsDiffer { offsets: 1, sizes: 2 }.into());
-    refused(&[0, 100], &[1, 1], PAGE, PercpuError::OffsetNotPages { index: 1, offset: 100 });
+    refused(&[0, 100], &[1, 1], PAGE, CongruentError::OffsetNotPages { index: 1, offset: 100 });
     refused(&[0], &[0], PAGE, CongruentError::ZeroSize { index: 0 }.into());
     refused(&[0, 0], &[1, 1], PAGE, CongruentError::Overlap { first: 0, second: 1 }.into());
     refused(&[0, PAGE], &[PAGE + 1, 1], PAGE, CongruentError::Overlap { first: 0, second: 1 }.into());
@@ -118,9 +115,9 @@ fn wrong_requests_are_typed_errors() {
     for align in [0, 3, PAGE + 1] {
         refused(&[0], &[1], align, CongruentError::AlignNotPowerOfTwo { align: align as u64 }.into());
     }
-    refused(&[0], &[1], PAGE / 2, PercpuError::AlignNotPages { align: PAGE / 2 });
-    let error = space.raw().alloc_congruent(&[0, 0x300 * PAGE], &[PAGE, 0x101 * PAGE], PAGE).unwrap_err();
-    let PercpuError::Congruent(CongruentError::NoSpace(facts)) = error else { panic!("{error}") };
+    refused(&[0], &[1], PAGE / 2, CongruentError::AlignNotPages { align: PAGE as u64 / 2 });
+    let error = alloc(&space, &[0, 0x300 * PAGE], &[PAGE, 0x101 * PAGE], PAGE).unwrap_err();
+    let CongruentError::NoSpace(facts) = error else { panic!("{error}") };
     assert_eq!((facts.areas, facts.pages, facts.extent, facts.largest), (2, 0x102, 0x401, 0x400));
 }
 
@@ -147,18 +144,18 @@ fn a_group_in_need_purges_and_asks_the_notifiers() {
     let addr = space.raw().alloc(&Request::new(size)).expect("all of the space");
     // SAFETY: nothing uses the area.
     unsafe { space.raw().free(addr) }.expect("busy");
-    let base = space.raw().alloc_congruent(&[0], &[0x400 * PAGE], PAGE).expect("a purge makes room");
+    let base = alloc(&space, &[0], &[0x400 * PAGE], PAGE).expect("a purge makes room");
     // SAFETY: nothing uses the addresses any more.
-    unsafe { space.raw().free_congruent(base, &[0], &[0x400 * PAGE]) }.expect("it was made");
+    unsafe { free(&space, base, &[0], &[0x400 * PAGE]) }.expect("it was made");
 
     let addr = space.raw().alloc(&Request::new(size)).expect("all of the space");
     let hoard = Hoard { space: Arc::downgrade(&space), addr: Mutex::new(Some(addr)) };
     let notifier: Arc<dyn Notifier> = Arc::new(hoard);
     space.register_notifier(&notifier).unwrap();
-    let base = space.raw().alloc_congruent(&[0], &[0x400 * PAGE], PAGE).expect("the notifier makes room");
-    assert!(space.raw().alloc_congruent(&[0], &[PAGE], PAGE).is_err());
+    let base = alloc(&space, &[0], &[0x400 * PAGE], PAGE).expect("the notifier makes room");
+    assert!(alloc(&space, &[0], &[PAGE], PAGE).is_err());
     // SAFETY: nothing uses the addresses any more.
-    unsafe { space.raw().free_congruent(base, &[0], &[0x400 * PAGE]) }.expect("it was made");
+    unsafe { free(&space, base, &[0], &[0x400 * PAGE]) }.expect("it was made");
     finish(&space);
 }
 
@@ -169,13 +166,13 @@ fn a_heap_that_fails_at_any_request_loses_nothing() {
     let mut refused = 0;
     for nth in 1.. {
         let space = space(Config::default());
-        let ask = || space.raw().alloc_congruent(&offsets, &sizes, PAGE);
+        let ask = || alloc(&space, &offsets, &sizes, PAGE);
         let (result, demand) = heap::short_of(Shortage::Nth(nth), ask);
         space.verify().expect("every invariant holds");
         match result {
             Ok(base) => {
                 // SAFETY: nothing uses the addresses any more.
-                let free = || unsafe { space.raw().free_congruent(base, &offsets, &sizes) };
+                let free = || unsafe { free(&space, base, &offsets, &sizes) };
                 heap::short_of(Shortage::From(1), free).0.expect("a free needs no memory");
             }
             Err(error) => {
@@ -197,11 +194,10 @@ fn concurrent_free_of_a_group_succeeds_once() {
     let (offsets, sizes) = ([0, 8 * PAGE, 16 * PAGE], [4 * PAGE; 3]);
     let space = space(Config::default());
     for _ in 0..200 {
-        let base = space.raw().alloc_congruent(&offsets, &sizes, PAGE).expect("room");
+        let base = alloc(&space, &offsets, &sizes, PAGE).expect("room");
         let freed = std::thread::scope(|scope| {
             // SAFETY: nothing uses the addresses any more.
-            let free =
-                |_| scope.spawn(|| unsafe { space.raw().free_congruent(base, &offsets, &sizes) }.is_ok());
+            let free = |_| scope.spawn(|| unsafe { free(&space, base, &offsets, &sizes) }.is_ok());
             let threads: Vec<_> = (0..3).map(free).collect();
             threads.into_iter().filter_map(|thread| thread.join().ok()).filter(|&freed| freed).count()
         });
@@ -214,9 +210,9 @@ fn concurrent_free_of_a_group_succeeds_once() {
 fn a_group_that_is_freed_where_frees_trap_at_once_traps_at_once() {
     let space = space(Config::default().trap_on_free(true));
     let (offsets, sizes) = ([0x40 * PAGE, 0], [3 * PAGE, 2 * PAGE]);
-    let base = space.raw().alloc_congruent(&offsets, &sizes, PAGE).expect("room");
+    let base = alloc(&space, &offsets, &sizes, PAGE).expect("room");
     // SAFETY: nothing uses the addresses any more.
-    unsafe { space.raw().free_congruent(base, &offsets, &sizes) }.expect("it was made");
+    unsafe { free(&space, base, &offsets, &sizes) }.expect("it was made");
     assert_eq!((space.stats().busy_areas, space.stats().lazy_areas), (0, 0));
     finish(&space);
 }

@@ -2,9 +2,10 @@
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use vmalloc_map::Segment;
-use vmalloc_map::{AreaMap, CongruentError, Fit, PageRange, RequestError};
+use vmalloc::area_map::{Segment, State};
+use vmalloc::{AreaMap, Fit, PageRange, RequestError};
 use vmalloc_model::{Checks, Generator, Map, NaiveMap, Profile, Seeded, Session, Source, env, highest_base};
+use vmalloc_percpu::{CongruentError, alloc_in_map};
 
 /// Offsets and sizes of parts that don't overlap, in any order.
 #[derive(Clone, Debug)]
@@ -32,7 +33,7 @@ fn parts(gaps: &[(u64, u64)], order: u64, align: u64, within: Option<PageRange>)
 }
 
 fn alloc(map: &mut AreaMap<'_>, parts: &Parts) -> Result<u64, CongruentError> {
-    map.alloc_congruent(&parts.offsets, &parts.sizes, parts.align, parts.within)
+    alloc_in_map(map, &parts.offsets, &parts.sizes, parts.align, parts.within)
 }
 
 fn segments(map: &AreaMap<'_>) -> Vec<Segment> {
@@ -99,7 +100,7 @@ proptest! {
         let model = session.model().clone();
         let mut map = AreaMap::new(profile.span()).expect("the heap has room");
         for segment in model.segments() {
-            if segment.state != vmalloc_map::State::Free {
+            if segment.state != State::Free {
                 map.alloc_at(segment.range).expect("free so far");
             }
         }
@@ -141,7 +142,7 @@ fn wrong_requests_are_typed_errors_and_change_nothing() {
     let span = PageRange::new(1000, 2000).expect("not empty");
     let mut map = AreaMap::new(span).expect("room");
     let mut refused = |offsets: &[u64], sizes: &[u64], align, want: CongruentError| {
-        assert_eq!(map.alloc_congruent(offsets, sizes, align, None), Err(want));
+        assert_eq!(alloc_in_map(&mut map, offsets, sizes, align, None), Err(want));
         assert!(map.is_whole());
     };
     refused(&[], &[], 1, NoAreas);
@@ -155,8 +156,8 @@ fn wrong_requests_are_typed_errors_and_change_nothing() {
     }
     let outside = PageRange::new(500, 1500).expect("not empty");
     let error = RequestError::OutsideSpace { asked: outside, space: span };
-    assert_eq!(map.alloc_congruent(&[0], &[1], 1, Some(outside)), Err(error.into()));
-    let error = map.alloc_congruent(&[0, 3000], &[1, 2], 4, None).unwrap_err();
+    assert_eq!(alloc_in_map(&mut map, &[0], &[1], 1, Some(outside)), Err(error.into()));
+    let error = alloc_in_map(&mut map, &[0, 3000], &[1, 2], 4, None).unwrap_err();
     let CongruentError::NoSpace(facts) = error else { panic!("{error}") };
     assert_eq!((facts.areas, facts.pages, facts.extent, facts.align, facts.largest), (2, 3, 3002, 4, 1000));
 }
@@ -166,24 +167,24 @@ fn a_base_below_the_span_serves_parts_inside_it() {
     let span = PageRange::new(1000, 1010).expect("not empty");
     let mut map = AreaMap::new(span).expect("room");
     // Multiples of 512: from 512 on, only offsets of 488 to 497 are inside.
-    assert_eq!(map.alloc_congruent(&[490, 488], &[2, 1], 512, None), Ok(512));
+    assert_eq!(alloc_in_map(&mut map, &[490, 488], &[2, 1], 512, None), Ok(512));
     assert_eq!(map.find(1003), PageRange::new(1002, 1004));
-    assert_eq!(map.alloc_congruent(&[1009], &[1], 1 << 63, None), Ok(0));
-    assert!(map.alloc_congruent(&[1020], &[1], 1, None).is_err(), "no base is below zero");
+    assert_eq!(alloc_in_map(&mut map, &[1009], &[1], 1 << 63, None), Ok(0));
+    assert!(alloc_in_map(&mut map, &[1020], &[1], 1, None).is_err(), "no base is below zero");
 }
 
 #[test]
 fn neighbours_are_no_overlap_in_any_order() {
     for offsets in [[0, 4, 8], [8, 0, 4], [4, 8, 0], [8, 4, 0]] {
         let mut map = AreaMap::new(PageRange::new(0x1000, 0x2000).unwrap()).unwrap();
-        assert!(map.alloc_congruent(&offsets, &[4; 3], 1, None).is_ok(), "{offsets:?}");
+        assert!(alloc_in_map(&mut map, &offsets, &[4; 3], 1, None).is_ok(), "{offsets:?}");
     }
 }
 
 #[test]
 fn neighbours_are_areas_of_their_own() {
     let mut map = AreaMap::new(PageRange::new(0, 100).expect("not empty")).expect("room");
-    assert_eq!(map.alloc_congruent(&[4, 0], &[3, 4], 1, None), Ok(93));
+    assert_eq!(alloc_in_map(&mut map, &[4, 0], &[3, 4], 1, None), Ok(93));
     assert_eq!((map.find(96), map.find(97)), (PageRange::new(93, 97), PageRange::new(97, 100)));
 }
 
@@ -199,7 +200,7 @@ fn nothing_is_lost_when_memory_for_records_runs_out_in_the_middle() {
         let before = segments(&map);
         loop {
             let before = segments(&map);
-            match map.alloc_congruent(&offsets, &[3; 12], 1, None) {
+            match alloc_in_map(&mut map, &offsets, &[3; 12], 1, None) {
                 Ok(_) => made += 1,
                 Err(error) => {
                     assert_eq!(error, CongruentError::Metadata);
@@ -212,7 +213,7 @@ fn nothing_is_lost_when_memory_for_records_runs_out_in_the_middle() {
         }
         map.verify().expect("intact");
         let areas: Vec<_> = segments(&map).into_iter().filter(|area| !before.contains(area)).collect();
-        for area in areas.iter().filter(|area| area.state == vmalloc_map::State::Busy) {
+        for area in areas.iter().filter(|area| area.state == State::Busy) {
             map.free(area.range.start()).expect("busy");
         }
         assert_eq!(segments(&map), before);
@@ -227,5 +228,5 @@ fn retired_areas_are_in_the_way() {
     let mut map = AreaMap::new(span).expect("room");
     map.alloc_at(PageRange::new(45, 50).expect("not empty")).expect("free");
     map.retire(45).expect("busy");
-    assert_eq!(map.alloc_congruent(&[0, 2], &[1, 1], 1, None), Ok(42));
+    assert_eq!(alloc_in_map(&mut map, &[0, 2], &[1, 1], 1, None), Ok(42));
 }
