@@ -302,10 +302,10 @@ impl<S: SpaceRef> ShortMaps<S> {
     /// Takes slots from a new block.
     fn take_new_block(&self, pages: u64) -> Result<usize, AllocError> {
         let slots = self.blocks.slots();
-        let area = self.space.claim_for_tenant(slots, slots, Tag::new(TAG))?;
+        let area = self.space.raw().claim_for_tenant(slots, slots, Tag::new(TAG))?;
         let Some(window) = self.blocks.enter(area.start(), pages) else {
             // SAFETY: it was just claimed, and is no block.
-            unsafe { self.space.release_for_tenant(area) };
+            unsafe { self.space.raw().release_for_tenant(area) };
             return Err(AllocError::Metadata);
         };
         let (blocks, platform) = (&self.blocks, self.space.platform());
@@ -323,7 +323,7 @@ impl<S: SpaceRef> ShortMaps<S> {
                 let flushed = self.space.flush_if_idle();
                 let most = self.counts().spare_areas.saturating_sub(worth);
                 // SAFETY: these are areas of blocks, which are none any more, and were all clean.
-                self.blocks.release_ready(most, |area| unsafe { self.space.release_for_tenant(area) });
+                self.blocks.release_ready(most, |area| unsafe { self.space.raw().release_for_tenant(area) });
                 flushed
             }
         }

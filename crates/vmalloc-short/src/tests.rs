@@ -37,7 +37,7 @@ fn an_area_without_its_block_is_given_back_in_the_child_of_a_fork() {
     let space = Space::new(vmalloc_sim::Options::new(span).build(), Config::default()).unwrap();
     let short = ShortMaps::new(&space, Options::new().block_slots(64)).unwrap();
     let kept = short.reserve(1).unwrap();
-    space.claim_for_tenant(64, 64, "vm_map_ram".into()).unwrap();
+    space.raw().claim_for_tenant(64, 64, "vm_map_ram".into()).unwrap();
     assert_eq!(space.stats().busy_pages, 128);
     space.quiesce();
     // SAFETY: this is the only thread, and it has just called `quiesce`.

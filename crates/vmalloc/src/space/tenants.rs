@@ -1,8 +1,8 @@
 //! The calls of a space that its tenants make: see [`tenant`](crate::tenant).
 
-use super::Space;
 use super::alloc::Backing;
 use super::mapping::annotation;
+use super::{Raw, Space};
 use crate::PageRange;
 use crate::areas::{Kind, Tag};
 use crate::cache::Fraction;
@@ -11,34 +11,10 @@ use crate::purge::tenant::{Tally, Tenant};
 use crate::{AllocError, Fit};
 use alloc::sync::Arc;
 
-impl<P: Platform> Space<P> {
-    /// Adds a tenant, which stays for the life of the space. Waits for a purge under way.
-    ///
-    /// # Safety
-    /// The tenant is added to no other space, and once.
-    /// - The areas that it [has](Tenant::has), [collects](Tenant::collect) parts of and
-    ///   [spares](Tenant::spare) are of [`claim_for_tenant`](Self::claim_for_tenant) of this space,
-    ///   and no other tenant's.
-    /// - What it collects nothing uses until it is [flushed](Tenant::flushed). What it spares
-    ///   nothing uses, and it is flushed or was never mapped.
-    ///
-    /// # Errors
-    /// [`AllocError::Metadata`]; nothing is changed.
-    pub unsafe fn add_tenant(&self, tenant: Arc<dyn Tenant>) -> Result<(), AllocError> {
-        // A fork holds the purger: all tenants that it locks are unlocked after it.
-        let _purger = self.purger.lock();
-        if self.tenants.add(tenant) { Ok(()) } else { Err(AllocError::Metadata) }
-    }
-
-    /// Returns the first tenant of the type `T`.
-    #[must_use]
-    pub fn tenant<T: Tenant>(&self) -> Option<Arc<T>> {
-        self.tenants.iter().find_map(|tenant| tenant.clone().into_any().downcast().ok())
-    }
-
+impl<P: Platform> Raw<'_, P> {
     /// Claims an area of `pages` pages for a tenant, at a multiple of `align` pages and without a
     /// guard page. Nothing is mapped there. `tag` says what its parts are. Cost as
-    /// [`Raw::reserve`](crate::Raw::reserve).
+    /// [`Raw::reserve`](Self::reserve).
     ///
     /// # Errors
     /// [`AllocError`]; nothing is lost or changed.
@@ -55,6 +31,32 @@ impl<P: Platform> Space<P> {
     /// have any more. Nothing uses its pages, and they are flushed, or were never mapped.
     pub unsafe fn release_for_tenant(&self, area: PageRange) {
         self.give_up_tenants(area);
+    }
+}
+
+impl<P: Platform> Space<P> {
+    /// Adds a tenant, which stays for the life of the space. Waits for a purge under way.
+    ///
+    /// # Safety
+    /// The tenant is added to no other space, and once.
+    /// - The areas that it [has](Tenant::has), [collects](Tenant::collect) parts of and
+    ///   [spares](Tenant::spare) are of [`claim_for_tenant`](Raw::claim_for_tenant) of this space,
+    ///   and no other tenant's.
+    /// - What it collects nothing uses until it is [flushed](Tenant::flushed). What it spares
+    ///   nothing uses, and it is flushed or was never mapped.
+    ///
+    /// # Errors
+    /// [`AllocError::Metadata`]; nothing is changed.
+    pub unsafe fn add_tenant(&self, tenant: Arc<dyn Tenant>) -> Result<(), AllocError> {
+        // A fork holds the purger: all tenants that it locks are unlocked after it.
+        let _purger = self.purger.lock();
+        if self.tenants.add(tenant) { Ok(()) } else { Err(AllocError::Metadata) }
+    }
+
+    /// Returns the first tenant of the type `T`.
+    #[must_use]
+    pub fn tenant<T: Tenant>(&self) -> Option<Arc<T>> {
+        self.tenants.iter().find_map(|tenant| tenant.clone().into_any().downcast().ok())
     }
 
     /// Lets a tenant count areas that wait for a purge, and has them drained then if they are too

@@ -1,5 +1,5 @@
 //! Dependencies point one way: the map on nothing of ours, the core on the map, sub-spaces, short
-//! mappings, slots and per-CPU areas on the core, platforms on the core and sub-spaces, what stands on a platform
+//! mappings, slots and per-CPU areas on the core, platforms on the core and sub-spaces, what stands
 //! on these, test tools on everything and nothing on them.
 
 use std::collections::BTreeMap;

@@ -237,8 +237,8 @@ fn growth_is_counted_once() {
     assert!(stats.cached_pages < before && before - stats.cached_pages <= grown, "{before}: {stats:?}");
 }
 
-/// Large areas of sizes that a program has left behind serve other sizes, or are given back while the
-/// space grows; and only then.
+/// Large areas of sizes that a program has left behind serve other sizes, or are given back while
+/// the space grows; and only then.
 #[test]
 fn memory_of_large_sizes_that_are_left_behind_serves_others() {
     let space = space(1, dear(1 << 20));
