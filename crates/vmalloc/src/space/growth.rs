@@ -57,11 +57,7 @@ impl<P: Platform> Space<P> {
         let found = self.cache.stock.lock().take(budget, wanted, self.borders());
         growth.take(found.map_or(0, |area| area.len()));
         for _ in 0..looks {
-            let evicted = self.evict_stock(growth.pages);
-            growth.take(evicted);
-            if evicted == 0 {
-                break;
-            }
+            growth.take(self.evict_stock(growth.pages));
         }
         budget.note_growth(&growth);
         found
