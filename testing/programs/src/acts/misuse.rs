@@ -137,7 +137,9 @@ impl FrameCall {
             Self::Unmap => matches!(area.what, What::Mapping(_)) || area.is_beyond_blocks(What::Short),
             Self::FreeSparse => area.what == What::Sparse,
             Self::MapShared => area.what == What::Shared,
-            Self::MapPages | Self::UnmapPages => area.what.takes_pages(),
+            Self::MapPages | Self::UnmapPages => {
+                area.what.takes_pages() || area.is_beyond_blocks(What::Slots)
+            }
         }
     }
 
