@@ -80,7 +80,7 @@ fn wrong_group_is_refused_whole() {
     assert_eq!(refused(other, &[0], &[PAGE]), area(0, foreign));
     assert_eq!(
         refused(base, &[0], &[]),
-        CongruentFreeError::Request(CongruentError::LengthsDiffer { offsets: 1, sizes: 0 }.into())
+        CongruentFreeError::Request(CongruentError::LengthsDiffer { offsets: 1, sizes: 0 })
     );
     // SAFETY: nothing is there.
     assert_eq!(unsafe { space.raw().free(base) }, Err(FreeError::WrongKind { page }));
@@ -102,18 +102,18 @@ fn wrong_requests_are_typed_errors() {
         assert_eq!(alloc(&space, offsets, sizes, align), Err(want));
         assert_eq!(space.stats().busy_areas, 0);
     };
-    refused(&[], &[], PAGE, CongruentError::NoAreas.into());
-    refused(&[0], &[1, 1], PAGE, CongruentError::LengthsDiffer { offsets: 1, sizes: 2 }.into());
+    refused(&[], &[], PAGE, CongruentError::NoAreas);
+    refused(&[0], &[1, 1], PAGE, CongruentError::LengthsDiffer { offsets: 1, sizes: 2 });
     refused(&[0, 100], &[1, 1], PAGE, CongruentError::OffsetNotPages { index: 1, offset: 100 });
-    refused(&[0], &[0], PAGE, CongruentError::ZeroSize { index: 0 }.into());
-    refused(&[0, 0], &[1, 1], PAGE, CongruentError::Overlap { first: 0, second: 1 }.into());
-    refused(&[0, PAGE], &[PAGE + 1, 1], PAGE, CongruentError::Overlap { first: 0, second: 1 }.into());
+    refused(&[0], &[0], PAGE, CongruentError::ZeroSize { index: 0 });
+    refused(&[0, 0], &[1, 1], PAGE, CongruentError::Overlap { first: 0, second: 1 });
+    refused(&[0, PAGE], &[PAGE + 1, 1], PAGE, CongruentError::Overlap { first: 0, second: 1 });
     for size in [usize::MAX, isize::MAX as usize + 1] {
-        refused(&[PAGE], &[size], PAGE, CongruentError::Overflow { index: 0 }.into());
+        refused(&[PAGE], &[size], PAGE, CongruentError::Overflow { index: 0 });
     }
-    refused(&[usize::MAX & !(PAGE - 1)], &[PAGE], PAGE, CongruentError::Overflow { index: 0 }.into());
+    refused(&[usize::MAX & !(PAGE - 1)], &[PAGE], PAGE, CongruentError::Overflow { index: 0 });
     for align in [0, 3, PAGE + 1] {
-        refused(&[0], &[1], align, CongruentError::AlignNotPowerOfTwo { align: align as u64 }.into());
+        refused(&[0], &[1], align, CongruentError::AlignNotPowerOfTwo { align: align as u64 });
     }
     refused(&[0], &[1], PAGE / 2, CongruentError::AlignNotPages { align: PAGE as u64 / 2 });
     let error = alloc(&space, &[0, 0x300 * PAGE], &[PAGE, 0x101 * PAGE], PAGE).unwrap_err();
@@ -176,7 +176,7 @@ fn a_heap_that_fails_at_any_request_loses_nothing() {
                 heap::short_of(Shortage::From(1), free).0.expect("a free needs no memory");
             }
             Err(error) => {
-                assert_eq!(error, CongruentError::Metadata.into());
+                assert_eq!(error, CongruentError::Metadata);
                 assert_eq!(space.stats().busy_areas, 0, "request {nth}");
                 refused += 1;
             }
