@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use lock_api::Mutex;
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
-use vmalloc::{AllocError, Frame, FrameSupply, Kind, Request};
+use vmalloc::{AllocError, Frame, FrameSupply, Request};
 use vmalloc_percpu::TAG;
 use vmalloc_short::ShortMaps;
 use vmalloc_x86_64::IrqLock;
