@@ -167,7 +167,9 @@ impl<P: Platform> Space<P> {
         let cached = if is_small && is_base { self.take_cached(fit) } else { None };
         let most = fit.pages() + self.slack_for(fit);
         let wanted = Wanted { pages: fit.pages(), most, align: fit.alignment() };
-        let stocked = || if has_memory { self.take_stocked(checked, &wanted) } else { None };
+        // Where new memory is cheap, a lock of all CPUs is not worth it for a small area.
+        let may_stock = has_memory && (!is_small || self.max_slack_percent != 0);
+        let stocked = || if may_stock { self.take_stocked(checked, &wanted) } else { None };
         if let Some(area) = cached.or_else(stocked) {
             return Some((area, Backing::Cached));
         }
@@ -197,6 +199,9 @@ impl<P: Platform> Space<P> {
     /// Takes memory of the stock.
     fn take_stocked(&self, checked: &Checked, wanted: &Wanted) -> Option<PageRange> {
         let area = self.cache.stock.lock().take(&self.cache.budget, wanted, self.borders())?;
+        if SizeStacks::takes(area.len()) {
+            self.bring_home(&area, self.platform.cpu() % self.cache.nodes.len());
+        }
         if checked.size == PageSize::Huge {
             // SAFETY: the area was just taken for this caller alone, and is mapped.
             unsafe { self.platform.make_huge(payload(area, checked.guard_pages)) };

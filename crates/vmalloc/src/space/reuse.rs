@@ -136,7 +136,7 @@ impl<P: Platform> Space<P> {
 
     /// Makes node `id` the owner of the leaf of an area that it took from another: freed areas go
     /// to the owner, and so to the CPU that needed one.
-    fn bring_home(&self, area: &PageRange, id: usize) {
+    pub(super) fn bring_home(&self, area: &PageRange, id: usize) {
         self.areas.map().leaf(area.start()).set_owner_node(id);
     }
 

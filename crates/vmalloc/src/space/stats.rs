@@ -36,7 +36,8 @@ pub struct Stats {
     pub cached_areas: u64,
     /// Pages of areas freed that keep their pages.
     pub cached_pages: u64,
-    /// Areas among the cached ones that wait in no node: large ones.
+    /// Areas among the cached ones that wait in no node: large ones, and small ones that nodes did
+    /// not need while the space grew. Without guard pages areas side by side count as one.
     pub large_areas: u64,
     /// Pages of these.
     pub large_pages: u64,

@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-use vmalloc::{Config, PageRange, Request, Space};
+use vmalloc::{Config, FreeError, PageRange, Request, Space, Stats};
 use vmalloc_model::{Seeded, Source, env};
 use vmalloc_sim::harness::{check, check_whole};
 use vmalloc_sim::{Options, Sim};
@@ -68,6 +68,39 @@ fn what_serves_an_area_pays_for_its_growth() {
     assert_eq!((space.stats().cached_pages, space.platform().taken_frames().len()), (0, taken));
     check(&space);
     parts.iter().for_each(|&addr| free(&space, addr));
+    check(&space);
+}
+
+/// An area that was joined with others when it was freed says that it was freed already, as every
+/// other does; so does each page in it.
+#[test]
+fn an_area_that_was_joined_is_told_as_freed() {
+    let space = space(16 << 20, false);
+    let areas: Vec<usize> = (0..3).map(|_| alloc(&space, 400)).collect();
+    areas.iter().for_each(|&addr| free(&space, addr));
+    assert_eq!(space.stats().large_areas, 1, "all three are one");
+    for addr in [areas[0], areas[1], areas[2], areas[2] + (7 << SHIFT)] {
+        // SAFETY: the free is refused.
+        let refused = unsafe { space.raw().free(addr) };
+        assert_eq!(refused, Err(FreeError::AlreadyFreed { page: (addr >> SHIFT) as u64 }));
+    }
+    check(&space);
+}
+
+/// Small areas that are cut out of a large one are freed to a node, as those of new addresses are:
+/// also where the leaf in which they lie was made by the cut.
+#[test]
+fn small_areas_that_were_cut_out_of_a_large_one_go_to_a_node() {
+    let space = space(16 << 20, false);
+    let large = alloc(&space, 3000);
+    free(&space, large);
+    let small: Vec<usize> = (0..40).map(|_| alloc(&space, 50)).collect();
+    assert!(small.iter().all(|addr| (large..large + (3000 << SHIFT)).contains(addr)));
+    let before = space.stats();
+    small.iter().for_each(|&addr| free(&space, addr));
+    let after = space.stats();
+    let in_nodes = |stats: &Stats| stats.cached_areas - stats.large_areas;
+    assert_eq!(in_nodes(&after) - in_nodes(&before), 40, "{after:?}");
     check(&space);
 }
 

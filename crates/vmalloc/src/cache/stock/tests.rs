@@ -203,7 +203,7 @@ fn an_area_counts_by_its_memory() {
     assert_eq!(play.budget.free(), 50);
     assert_eq!(play.take(1 << 19, 1 << 20, 1), Some(area(1 << 19, 1 << 19)));
     assert_eq!((play.budget.free(), play.stock.memory()), (100, 900));
-    let none = area(1 << 30, 4096);
+    let none = area(1 << 30, 4000);
     assert!(play.stock.put(&play.budget, none, 0, 32, &mut evicted, play.borders.as_ref()).is_kept);
     let gone = play.evict(u64::MAX, 32);
     assert_eq!((gone.0, gone.1.len(), play.budget.free()), (900, 10, 1000), "also what has no memory");
