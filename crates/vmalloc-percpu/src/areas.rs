@@ -3,7 +3,9 @@
 use crate::error::{CongruentError, CongruentFreeError};
 use crate::parts::{Lists, Parts};
 use heap::vec::Vec;
-use vmalloc::{AllocError, Fit, FreeError, Kind, PageRange, Platform, Request, Reservation, Space, SpaceRef};
+use vmalloc::{
+    AllocError, Fit, FreeError, Kind, PageRange, Platform, Request, Reservation, Space, SpaceRef, Tag,
+};
 
 /// The tag of the areas, for reports.
 pub const TAG: &str = "percpu";
@@ -83,7 +85,8 @@ fn claim<S: SpaceRef + Clone>(
     for part in parts.at(base) {
         let [start, end, bytes] =
             [part.start(), part.end(), part.len()].map(|pages| (pages << shift) as usize);
-        let request = Request::new(bytes).without_guard().within(start, end).no_block().tag(TAG);
+        let request =
+            Request::new(bytes).without_guard().within(start, end).no_block().tag(const { Tag::new(TAG) });
         match Reservation::new(space.clone(), &request) {
             Ok(area) => areas.push(area),
             Err(AllocError::NoSpace(_)) => return Ok(None),
@@ -162,7 +165,7 @@ fn check_made<P: Platform>(
     if start != page {
         return refuse(FreeError::Interior { page, start });
     }
-    if info.kind != Kind::Reserved || info.tag.as_deref() != Some(TAG) {
+    if info.kind != Kind::Reserved || info.tag != Some(const { Tag::new(TAG) }) {
         return refuse(FreeError::WrongKind { page });
     }
     match PageRange::from_len(start, info.pages) {

@@ -4,6 +4,7 @@ use crate::SubspaceState;
 use crate::counted::Counted;
 use crate::mapped_set::{Charge, MappedSet};
 use crate::root::{Divisible, Shared};
+use alloc::vec::Vec;
 use core::fmt;
 use core::marker::PhantomData;
 use lock_api::Mutex;
@@ -246,6 +247,14 @@ unsafe impl<P: Divisible + MapFrames> MapFrames for Subspace<P> {
         let protection = self.protection(protection);
         // SAFETY: the caller's promise is passed on.
         self.charged(range, || unsafe { self.parent().map_runs(range, runs, protection) })
+    }
+
+    fn runs_of(&self, frames: &[Frame]) -> Option<Vec<FrameRun>> {
+        self.parent().runs_of(frames)
+    }
+
+    fn order_of(&self, runs: &[FrameRun]) -> u32 {
+        self.parent().order_of(runs)
     }
 
     unsafe fn discard_hint(&self, range: PageRange) {

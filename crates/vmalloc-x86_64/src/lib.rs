@@ -35,6 +35,7 @@
 //! for a page or a table at a time.
 #![no_std]
 
+extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
@@ -45,6 +46,7 @@ mod machine;
 #[cfg(test)]
 mod machine_tests;
 mod platform;
+mod run_search;
 #[cfg(test)]
 mod run_tests;
 mod runs;

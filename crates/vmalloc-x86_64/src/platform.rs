@@ -9,8 +9,10 @@
 use crate::entry::{BATCH, Bits, Entry, PAGE_SHIFT, TABLE_SHIFT, allows, out_of_memory};
 use crate::lock::{IrqLock, OpenLock};
 use crate::machine::{MAX_CPUS, Machine, pinned};
+use crate::run_search::{fills, runs_of};
 use crate::shootdown::{Lost, Shootdown};
 use crate::tables::{NoTable, Tables};
+use alloc::vec::Vec;
 use core::fmt;
 use vmalloc::{
     DirectMemory, DrainReason, Frame, FrameRun, FrameSupply, Geometry, MapFrames, Origin, PageRange,
@@ -146,7 +148,6 @@ unsafe impl<M: Machine> Platform for X86<M> {
         Geometry::new(self.span, PAGE_SHIFT, self.machine.cpus())
             .huge_order(Some(TABLE_SHIFT))
             .maps_zeroed(false)
-            .maps_runs(true)
             .linear_map(PageRange::from_len(linear, self.machine.frames()))
     }
 
@@ -297,6 +298,14 @@ unsafe impl<M: Machine> MapFrames for X86<M> {
         protection: Protection,
     ) -> Result<(), PlatformError> {
         self.put_runs(range, runs, Bits::PRESENT | allows(protection))
+    }
+
+    fn runs_of(&self, frames: &[Frame]) -> Option<Vec<FrameRun>> {
+        runs_of(frames)
+    }
+
+    fn order_of(&self, runs: &[FrameRun]) -> u32 {
+        if fills(runs, TABLE_SHIFT) { TABLE_SHIFT } else { 0 }
     }
 
     unsafe fn discard_hint(&self, range: PageRange) {

@@ -322,6 +322,14 @@ unsafe impl<P: MapFrames> MapFrames for Faulty<P> {
         unsafe { self.inner.map_runs(range, runs, protection) }
     }
 
+    fn runs_of(&self, frames: &[Frame]) -> Option<Vec<FrameRun>> {
+        self.inner.runs_of(frames)
+    }
+
+    fn order_of(&self, runs: &[FrameRun]) -> u32 {
+        self.inner.order_of(runs)
+    }
+
     unsafe fn discard_hint(&self, range: PageRange) {
         // SAFETY: the caller's promises are those asked for.
         unsafe { self.inner.discard_hint(range) };

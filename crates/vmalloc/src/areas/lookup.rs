@@ -147,6 +147,8 @@ impl<L: RawMutex> Areas<L> {
     /// Returns what the bitmaps tell of `page` without a lock, if they do.
     #[inline(never)]
     fn look(&self, page: u64) -> Option<Look> {
+        // Where there is no leaf, another look finds none either.
+        self.bitmaps.sure_home(page)?;
         (0..LOOKS).find_map(|_| self.bitmaps.look(page).ok())
     }
 }

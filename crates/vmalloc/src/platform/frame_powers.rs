@@ -89,7 +89,8 @@ pub unsafe trait FrameSupply: Platform {
 /// # Safety
 /// After [`map_frames`](Self::map_frames) has returned `Ok`, page `i` of the range leads to frame
 /// `i`, until the range is unmapped or, where that is allowed, mapped again. Two pages that lead to
-/// one frame show the same bytes.
+/// one frame show the same bytes. What [`runs_of`](Self::runs_of) returns are the frames of the
+/// list, in its order.
 pub unsafe trait MapFrames: FrameSupply {
     /// Puts `frames`, as many as `range` has pages, behind `range`.
     ///
@@ -111,9 +112,7 @@ pub unsafe trait MapFrames: FrameSupply {
     ) -> Result<(), PlatformError>;
 
     /// Puts the frames of `runs`, in their order and as many as `range` has pages, behind `range`.
-    /// No run is empty. A platform that does better with runs than with single frames says so by
-    /// [`Geometry::maps_runs`](super::Geometry::maps_runs). The default writes a list of them for
-    /// [`map_frames`](Self::map_frames).
+    /// No run is empty. The default writes a list of them for [`map_frames`](Self::map_frames).
     ///
     /// # Safety
     /// As for [`map_frames`](Self::map_frames).
@@ -132,6 +131,24 @@ pub unsafe trait MapFrames: FrameSupply {
         frames.extend(runs.iter().flat_map(|run| run.frames()));
         // SAFETY: the caller's promises are those asked for.
         unsafe { self.map_frames(range, &frames, protection) }
+    }
+
+    /// Returns the runs that `frames` are made of, where [`map_runs`](Self::map_runs) does better
+    /// with them than [`map_frames`](Self::map_frames) with the list. The default is for platforms
+    /// that map each frame for itself.
+    #[inline]
+    fn runs_of(&self, frames: &[Frame]) -> Option<Vec<FrameRun>> {
+        let _ = frames;
+        None
+    }
+
+    /// Returns log2 of the pages at a multiple of which an area that shows `runs` should begin: for
+    /// platforms that map a run by huge pages where it fills some. An area begins anywhere where
+    /// there is no such place. Default: 0, for anywhere.
+    #[inline]
+    fn order_of(&self, runs: &[FrameRun]) -> u32 {
+        let _ = runs;
+        0
     }
 
     /// Hints that `range` is no longer accessed. The platform may unmap it now. The allocator still

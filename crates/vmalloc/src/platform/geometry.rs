@@ -39,10 +39,6 @@ pub struct Geometry {
     /// returns. If so, a [tenant](crate::tenant) may map returned parts again without a flush.
     /// Default: no.
     pub remaps_atomically: bool,
-    /// True if [`map_runs`](super::MapFrames::map_runs) does better than
-    /// [`map_frames`](super::MapFrames::map_frames). The allocator then looks for runs in long
-    /// lists of frames, and begins an area at a huge page where a run can fill one. Default: no.
-    pub maps_runs: bool,
     /// How much larger than a request, in percent of the request, a cached area may be that serves
     /// it. It is worth something where new memory costs much, as page faults do. Then the allocator
     /// also looks for cached areas of other nodes. Default: 0. See
@@ -70,7 +66,6 @@ impl Geometry {
             huge_order: None,
             maps_zeroed: true,
             remaps_atomically: false,
-            maps_runs: false,
             max_slack_percent: 0,
             unmaps_now: false,
             linear_map: None,
@@ -106,12 +101,6 @@ impl Geometry {
     /// Sets [`remaps_atomically`](Self::remaps_atomically).
     pub const fn remaps_atomically(mut self, atomically: bool) -> Self {
         self.remaps_atomically = atomically;
-        self
-    }
-
-    /// Sets [`maps_runs`](Self::maps_runs).
-    pub const fn maps_runs(mut self, runs: bool) -> Self {
-        self.maps_runs = runs;
         self
     }
 

@@ -23,8 +23,8 @@ impl<P: MapFrames> Raw<'_, P> {
     /// a guard page behind it. Returns its address. A frame may be among them twice, and mapped
     /// elsewhere too: then both show the same bytes. The frames stay the caller's, and have to stay
     /// taken until the area is [unmapped](Self::unmap). O(log n + frames), one call of the
-    /// platform. Where the machine [maps runs](crate::Geometry::maps_runs), frames that follow each
-    /// other take less, and huge pages where they fill any.
+    /// platform. Where the machine [finds runs](MapFrames::runs_of), frames that follow each other
+    /// take less, and huge pages where they fill any.
     ///
     /// # Errors
     /// [`AllocError`]; nothing is lost or changed. [`BadFrame`](AllocError::BadFrame) for one that
