@@ -137,7 +137,7 @@ pub enum NoArea {
         /// Where its area starts.
         start: u64,
     },
-    /// The page is in a retired area: one that was freed before.
+    /// The area is retired: it was freed before.
     #[error("the area at page {page:#x} was freed already")]
     Retired {
         /// The page given.

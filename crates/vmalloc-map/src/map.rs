@@ -301,11 +301,9 @@ impl<'m> AreaMap<'m> {
     #[cold]
     fn why_no_area(&self, page: u64) -> NoArea {
         match self.segment(page) {
-            Some(segment) if segment.state == State::Busy => {
+            Some(segment) if segment.state != State::Free => {
                 NoArea::Interior { page, start: segment.range.start() }
             }
-            // An area that was freed there may have been joined with others.
-            Some(segment) if segment.state == State::Retired => NoArea::Retired { page },
             _ => NoArea::Nothing { page },
         }
     }

@@ -119,9 +119,8 @@ pub fn alloc<P: Platform>(
 /// Nothing uses the areas any more, nor what is mapped there: their owner calls this, once.
 ///
 /// # Errors
-/// [`CongruentFreeError`] when one of the areas is not what it should be; nothing is changed. Where
-/// memory to remember an area is short ([`FreeError::NoMemory`]), those before it are freed, and
-/// the caller still owns it and those behind it.
+/// [`CongruentFreeError`] when one of the areas is not what it should be, or memory is short;
+/// nothing is changed.
 #[doc(alias = "pcpu_free_vm_areas")]
 pub unsafe fn free<P: Platform>(
     space: &Space<P>,
@@ -142,15 +141,12 @@ pub unsafe fn free<P: Platform>(
     for index in 0..parts.len() {
         check_made(space, index, parts.part(base, index).ok_or(CongruentError::Overflow { index })?)?;
     }
-    for (index, part) in parts.at(base).enumerate() {
-        // SAFETY: by the caller's promise the area is the caller's, and nothing uses it any more.
-        let freed = unsafe { space.raw().unreserve((part.start() << shift) as usize) };
-        freed.map_err(|cause| CongruentFreeError::Area { index, cause })?;
-    }
-    Ok(())
+    // SAFETY: by the caller's promise the areas are the caller's, and nothing uses them any more.
+    let freed = unsafe { space.raw().unreserve_all(parts.at(base)) };
+    freed.map_err(|(index, cause)| CongruentFreeError::Area { index, cause })
 }
 
-/// Checks that `asked` is an area that was made as one of a group.
+/// Checks that the area at `asked`, if there is one, was made as one of a group.
 fn check_made<P: Platform>(
     space: &Space<P>,
     index: usize,
@@ -158,9 +154,8 @@ fn check_made<P: Platform>(
 ) -> Result<(), CongruentFreeError> {
     let (page, shift) = (asked.start(), space.geometry().page_shift);
     let refuse = |cause| Err(CongruentFreeError::Area { index, cause });
-    let Some(info) = space.find((page << shift) as usize) else {
-        return refuse(FreeError::NotAnArea { page });
-    };
+    // The free itself tells why there is none.
+    let Some(info) = space.find((page << shift) as usize) else { return Ok(()) };
     let start = (info.addr >> shift) as u64;
     if start != page {
         return refuse(FreeError::Interior { page, start });

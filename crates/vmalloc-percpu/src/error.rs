@@ -91,8 +91,7 @@ pub enum CongruentError {
     Metadata,
 }
 
-/// Why congruent areas can't be freed. Nothing was changed, but for what [`free`](crate::free) says
-/// of memory that is short.
+/// Why congruent areas can't be freed. Nothing was changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum CongruentFreeError {

@@ -129,7 +129,7 @@ impl<'a> Parts<'a> {
     }
 
     /// Returns the parts at page `base`, up to the first that no pages reach.
-    pub(crate) fn at(&self, base: u64) -> impl Iterator<Item = PageRange> + '_ {
+    pub(crate) fn at(&self, base: u64) -> impl Iterator<Item = PageRange> + Clone + '_ {
         (0..self.len()).map_while(move |index| self.part(base, index))
     }
 

@@ -89,7 +89,7 @@ fn wrong_group_is_refused_whole() {
     unsafe { free(&space, base, &offsets, &sizes) }.expect("it is whole");
     // SAFETY: nothing uses the addresses any more.
     let again = unsafe { free(&space, base, &offsets, &sizes) };
-    assert_eq!(again, Err(area(0, FreeError::NotAnArea { page })));
+    assert_eq!(again, Err(area(0, FreeError::AlreadyFreed { page })));
     // SAFETY: nothing uses the addresses any more.
     unsafe { space.raw().unreserve(other) }.expect("busy");
     finish(&space);

@@ -1,12 +1,12 @@
 //! The area map under its lock: the state that all nodes share.
 
 use super::Areas;
-use crate::PageRange;
 use crate::cache::Borders;
+use crate::{FreeError, PageRange};
 use core::ops::{Deref, DerefMut};
 use lock_api::{MutexGuard, RawMutex};
-use vmalloc_map::AreaMap;
 use vmalloc_map::parts::Bitmaps;
+use vmalloc_map::{AreaMap, NoArea, State};
 
 /// The area map, held. A thread that reads the bitmaps meanwhile without it can tell that they may
 /// be changing.
@@ -41,6 +41,25 @@ impl<'a, L: RawMutex> HeldMap<'a, L> {
     fn of(map: MutexGuard<'a, L, AreaMap<'static>>, bitmaps: &'a Bitmaps<'static>) -> Self {
         bitmaps.begin_change();
         Self { map, bitmaps }
+    }
+}
+
+impl<L: RawMutex> HeldMap<'_, L> {
+    /// Takes the busy area that starts at `page` out of use if it `is_right`, or tells why there is
+    /// none. An area that was freed there may have been joined with others since.
+    pub(crate) fn retire_area(
+        &mut self,
+        page: u64,
+        is_right: impl FnOnce(PageRange) -> bool,
+    ) -> Result<PageRange, FreeError> {
+        if self.find(page).is_some_and(|area| area.start() == page && !is_right(area)) {
+            return Err(FreeError::WrongKind { page });
+        }
+        let is_freed = |map: &Self| map.segment(page).is_some_and(|found| found.state == State::Retired);
+        self.map.retire(page).map_err(|error| match error {
+            NoArea::Interior { .. } if is_freed(self) => FreeError::AlreadyFreed { page },
+            error => error.into(),
+        })
     }
 }
 

@@ -117,7 +117,7 @@ impl<L: RawMutex> Areas<L> {
             Some(leaf) => self.bitmaps.retire(leaf, page).ok_or(FreeError::AlreadyFreed { page })?,
             None => {
                 let map = held.insert(map().ok_or(FreeError::Contended { page })?);
-                retire_by_map(map, page, annotation.kind.freed() == by)?
+                map.retire_area(page, |_| annotation.kind.freed() == by)?
             }
         };
         if remove(&mut table, page) {
@@ -157,6 +157,13 @@ impl<L: RawMutex> Areas<L> {
         Ok(())
     }
 
+    /// Removes the annotation of an area that is busy no more, and is in no list yet.
+    pub(crate) fn forget_annotation(&self, page: u64) {
+        if remove(&mut self.annotations.lock(page), page) {
+            self.with_leaf(page, |leaf| leaf.annotations_left(page));
+        }
+    }
+
     /// Does something with the leaf in which the area at `page` starts.
     pub(crate) fn with_leaf<T>(&self, page: u64, change: impl FnOnce(&Leaf) -> T) -> T {
         match self.bitmaps.sure_home(page) {
@@ -164,16 +171,4 @@ impl<L: RawMutex> Areas<L> {
             None => change(self.map().leaf(page)),
         }
     }
-}
-
-/// Takes an area out of use whose leaf is sparse, or tells why there is none.
-fn retire_by_map<L: RawMutex>(
-    map: &mut HeldMap<'_, L>,
-    page: u64,
-    right_kind: bool,
-) -> Result<PageRange, FreeError> {
-    if !right_kind && map.find(page).is_some_and(|area| area.start() == page) {
-        return Err(FreeError::WrongKind { page });
-    }
-    Ok(map.retire(page)?)
 }

@@ -217,7 +217,7 @@ impl Stock {
         due
     }
 
-    /// Takes the area that has lain longest: of a larger one as many pages as are due, at its start.
+    /// Takes the area that has lain longest: of a larger one the first pages, as many as are due.
     fn take_oldest(&mut self, pages: u64, borders: Option<&impl Borders>) -> Option<(PageRange, u64)> {
         let borders = borders.filter(|_| self.has_room());
         let oldest = self.areas.iter().enumerate().min_by_key(|(_, kept)| kept.number);

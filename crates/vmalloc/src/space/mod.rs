@@ -31,6 +31,7 @@ mod exec;
 mod fork;
 mod frame_list;
 mod free;
+mod free_all;
 mod free_atomic;
 mod growth;
 mod heap;
