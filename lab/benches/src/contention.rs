@@ -86,7 +86,7 @@ pub struct Row {
     pub purger: f64,
     /// Of tables of notes.
     pub notes: f64,
-    /// Of blocks of short mappings, of frames that are shown twice, of notifiers: of none here.
+    /// Of the stock, of frames that are shown twice, of notifiers: of none here.
     pub rest: f64,
     /// How many hundredths of all these would have had to wait.
     pub waited_percent: f64,
@@ -131,13 +131,13 @@ enum Lock {
 /// Returns the purpose of a lock by its number, in a space with so many nodes.
 fn lock_of(number: u32, nodes: usize) -> Lock {
     // In the order of the space's documentation, which is that of `quiesce`. Behind the nodes is
-    // the list of large areas. Blocks have a queue for each node, and a list.
+    // the stock.
     match number as usize {
         0 => Lock::Purger,
         node if node <= nodes => Lock::Node(node - 1),
-        queue if queue <= 2 * nodes + 2 => Lock::Rest,
-        table if table <= 3 * nodes + 2 => Lock::Notes,
-        map if map == 3 * nodes + 5 => Lock::Map,
+        stock if stock == nodes + 1 => Lock::Rest,
+        table if table <= 2 * nodes + 1 => Lock::Notes,
+        map if map == 2 * nodes + 4 => Lock::Map,
         // Notifiers, frames; and that of the callers of notifiers: it is not held in forks.
         _ => Lock::Rest,
     }
@@ -180,7 +180,7 @@ impl Stage {
         unsafe { space.resume() };
         let mut taken = Vec::new();
         recorded_lock::take(&mut taken);
-        assert_eq!(taken.len(), 3 * nodes + 6, "a lock more than this module knows of");
+        assert_eq!(taken.len(), 2 * nodes + 5, "a lock more than this module knows of");
         Self {
             scene,
             nodes,

@@ -146,7 +146,7 @@ pub(super) fn percpu(world: &World) -> Outcome {
     let (mut bases, mut pages) = (Vec::new(), BTreeSet::new());
     for group in 0..GROUPS {
         let sizes = vec![1 + group * 100; cpus];
-        let base = vmalloc_percpu::alloc(&world.space, &offsets, &sizes, PAGE << (group % 4))?;
+        let base = vmalloc_percpu::alloc(world.space, &offsets, &sizes, PAGE << (group % 4))?;
         bases.push((base, sizes));
         ensure!(base.is_multiple_of(PAGE << (group % 4)), "{base:#x} is not aligned");
         for (offset, size) in offsets.iter().zip(&bases[group].1) {
@@ -165,7 +165,7 @@ pub(super) fn percpu(world: &World) -> Outcome {
     }
     for (base, sizes) in bases {
         // SAFETY: nothing uses the addresses any more.
-        unsafe { vmalloc_percpu::free(&world.space, base, &offsets, &sizes) }?;
+        unsafe { vmalloc_percpu::free(world.space, base, &offsets, &sizes) }?;
     }
     Ok(())
 }
