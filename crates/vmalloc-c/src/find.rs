@@ -19,7 +19,7 @@ pub const VMALLOC_KIND_DEVICE: u32 = 4;
 pub const VMALLOC_KIND_SHARED: u32 = 5;
 /// Memory for code.
 pub const VMALLOC_KIND_EXEC: u32 = 6;
-/// Addresses into which frames are mapped page by page.
+/// No area is told to be of this kind any more: those of `vmalloc_alloc_sparse` are reserved ones.
 pub const VMALLOC_KIND_SPARSE: u32 = 7;
 /// One of a group of congruent areas.
 pub const VMALLOC_KIND_CONGRUENT: u32 = 8;
@@ -83,7 +83,6 @@ fn number(area: &AreaInfo) -> u32 {
         Kind::IoMap => VMALLOC_KIND_DEVICE,
         Kind::Shared => VMALLOC_KIND_SHARED,
         Kind::Exec => VMALLOC_KIND_EXEC,
-        Kind::Sparse => VMALLOC_KIND_SPARSE,
         _ => 0,
     }
 }

@@ -42,7 +42,7 @@
 //! | `read`, `physical_page` | `vmalloc_read`, `vmalloc_physical_page` | |
 //! | `commit`, `decommit`, `discard`, `reset`; `PagedArea` | by ranges | the owned type: the caller counts |
 //! | `Frames`, `Mapping`, `ReadOnlyMapping`, `ShortMapping` | `vmalloc_frames`, `vmalloc_mapping` | |
-//! | `Raw::map`, `map_shared`, `alloc_sparse`; `vmalloc_percpu` | of that name; `vmalloc_alloc_congruent` | `map_device`, `map_runs`: for kernels |
+//! | `Raw::map`, `map_shared`, `map_pages`; `vmalloc_percpu` | of that name; `vmalloc_alloc_congruent` | `map_device`, `map_runs`: for kernels |
 //! | `ShortMaps::map`, `unmap` | `vmalloc_map_short`, `vmalloc_unmap_short` | `reserve`: for kernels |
 //! | `Notifier` | `vmalloc_notifier`, a callback | |
 //! | `Root`, `Subspace` | `vmalloc_root`, and a `vmalloc_space` | protected sub-spaces and nested roots: each is another type of space |
@@ -50,7 +50,7 @@
 //! | `Stacks`, `Stack`, `Growable`, `AltStack` | of that name | `report_overflows_to`: its function takes a type of Rust |
 //! | `AreaMap`, `Fit` | `vmalloc_map` | quarantine: its token can't be kept honest in C; serde |
 //! | `trap_report` | `vmalloc_watch` | |
-//! | `Buffer`, `Area`, `SparseArea`, `CodeBuffer`, `SpaceAllocator` | | owners: C has none |
+//! | `Buffer`, `Area`, `CodeBuffer`, `SpaceAllocator` | | owners: C has none |
 //! | `rcu` | | its guards belong to a scope; C programs have liburcu |
 //! | `Space::new`, `Platform` and its powers | | a platform is written in Rust |
 //! | `quiesce`, `resume` | | the hooks around `fork` call them |

@@ -1,4 +1,4 @@
-//! Areas into which frames are mapped page by page.
+//! Frames in reserved areas, page by page.
 
 use crate::answer::{self, given};
 use crate::error::vmalloc_error;
@@ -8,8 +8,8 @@ use crate::raw_map;
 use crate::space::{on, vmalloc_space};
 use libc::{c_int, c_void};
 
-/// Allocates addresses into which frames can be mapped later, at any page. `vmalloc_free_sparse`
-/// frees them.
+/// Reserves addresses, as `vmalloc_reserve` does. `vmalloc_free_sparse` or `vmalloc_unreserve` frees
+/// them.
 ///
 /// # Safety
 /// The conditions of every call.
@@ -22,13 +22,14 @@ pub unsafe extern "C" fn vmalloc_alloc_sparse(
     let alloc = || {
         // SAFETY: the conditions of every call.
         let (space, request) = unsafe { (given(space)?, options::request(request)?) };
-        on!(&space.0, it => Ok(it.raw().alloc_sparse(&request)?))
+        on!(&space.0, it => Ok(it.raw().reserve(&request)?))
     };
     // SAFETY: the conditions of every call.
     unsafe { answer::address(alloc(), detail) }
 }
 
-/// Frees an area of `vmalloc_alloc_sparse`, and unmaps all of it. The frames stay their owner's.
+/// Frees an area of `vmalloc_alloc_sparse` or `vmalloc_reserve`, as `vmalloc_unreserve` does. The
+/// frames that are mapped there stay their owner's.
 ///
 /// # Safety
 /// The area is the caller's, who uses nothing any more that is mapped there.
@@ -39,13 +40,13 @@ pub unsafe extern "C" fn vmalloc_free_sparse(
     detail: *mut vmalloc_error,
 ) -> c_int {
     // SAFETY: the caller's condition.
-    let free = |space: &vmalloc_space| on!(&space.0, it => Ok(unsafe { it.raw().free_sparse(addr.addr()) }?));
+    let free = |space: &vmalloc_space| on!(&space.0, it => Ok(unsafe { it.raw().unreserve(addr.addr()) }?));
     // SAFETY: the conditions of every call.
     unsafe { answer::code(given(space).and_then(free), detail) }
 }
 
-/// Maps frames by their numbers into a sparse or congruent area, from `addr` on, where nothing is
-/// mapped yet.
+/// Maps frames by their numbers into a reserved, sparse or congruent area, from `addr` on, where
+/// nothing is mapped or committed yet.
 ///
 /// # Safety
 /// The frames stay taken until they are unmapped. No other thread maps, unmaps or frees these pages
@@ -70,8 +71,8 @@ pub unsafe extern "C" fn vmalloc_map_pages(
     unsafe { answer::code(map(), detail) }
 }
 
-/// Unmaps `pages` pages of a sparse or congruent area, from `addr` on, all of which are mapped. On
-/// return no CPU reaches the frames through them.
+/// Unmaps `pages` pages of a reserved, sparse or congruent area, from `addr` on, all of which show
+/// frames. On return no CPU reaches the frames through them.
 ///
 /// # Safety
 /// The program uses the frames through these pages no more. No other thread maps, unmaps or frees

@@ -23,16 +23,8 @@ pub(crate) struct Notes {
 }
 
 /// The kinds, by their codes.
-const KINDS: [Kind; 8] = [
-    Kind::Vmalloc,
-    Kind::Reserved,
-    Kind::Vmap,
-    Kind::IoMap,
-    Kind::Shared,
-    Kind::Exec,
-    Kind::Sparse,
-    Kind::Tenant,
-];
+const KINDS: [Kind; 7] =
+    [Kind::Vmalloc, Kind::Reserved, Kind::Vmap, Kind::IoMap, Kind::Shared, Kind::Exec, Kind::Tenant];
 
 /// Reads all tables of annotations.
 pub(crate) fn read(memory: &Memory<'_>, outline: &Outline) -> Notes {

@@ -8,7 +8,7 @@
 use core::fmt;
 use core::sync::atomic::{Ordering::SeqCst, compiler_fence};
 use stable_deref_trait::CloneStableDeref;
-use vmalloc::{AllocError, AreaError, Frames, Protection, Request, RequestError, SpaceRef, SparseArea};
+use vmalloc::{AllocError, AreaError, Frames, PagedArea, Protection, Request, RequestError, SpaceRef};
 
 use crate::Linux;
 
@@ -33,7 +33,7 @@ use crate::Linux;
 /// `fork`, parent and child share the bytes: the caller of `fork` sees to it that only one of them
 /// uses the ring.
 pub struct Ring<S: SpaceRef<Platform = Linux>> {
-    area: SparseArea<S>,
+    area: PagedArea<S>,
     len: usize,
 }
 
@@ -50,7 +50,7 @@ impl<S: SpaceRef<Platform = Linux> + CloneStableDeref> Ring<S> {
         let too_many = AllocError::Request(RequestError::SizeOverflow { bytes });
         let len = bytes.checked_next_multiple_of(page_bytes).ok_or(too_many)?;
         let twice = len.checked_mul(2).ok_or(too_many)?;
-        let mut area = SparseArea::new(space.clone(), &Request::new(twice).tag("ring"))?;
+        let mut area = PagedArea::new(space.clone(), &Request::new(twice).tag("ring"))?;
         let frames = Frames::new(space, len / page_bytes)?;
         for offset in [0, len] {
             area.map(offset, &frames, Protection::ReadWrite)?;

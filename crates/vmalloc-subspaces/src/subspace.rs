@@ -265,10 +265,6 @@ unsafe impl<P: Divisible + MapFrames> MapFrames for Subspace<P> {
     fn frame_at(&self, page: u64) -> Option<Frame> {
         self.parent().frame_at(page)
     }
-
-    fn first_mapped(&self, range: PageRange) -> Option<u64> {
-        self.parent().first_mapped(range)
-    }
 }
 
 // SAFETY: the platform below protects the pages, and answers for it.

@@ -216,25 +216,6 @@ impl<M: Machine> X86<M> {
         })
     }
 
-    /// Returns the first page of `range` whose entry `is_wanted`. Pages may be other owners':
-    /// interrupts are off for a table at a time (X4). Parts without a table are passed over.
-    pub(crate) fn first(&self, range: PageRange, is_wanted: impl Fn(Entry) -> bool) -> Option<u64> {
-        let mut page = range.start();
-        while page < range.end() {
-            let (found, next) = pinned::<M, _>(|| {
-                let (part, next) = self.tables().part_from(page, range);
-                let mut slots = part.into_iter().flat_map(|(run, part)| run.slots().zip(part.start()..));
-                let found = slots.find(|(slot, _)| is_wanted(slot.get()));
-                (found.map(|(_, page)| page), next)
-            });
-            if found.is_some() {
-                return found;
-            }
-            page = next;
-        }
-        None
-    }
-
     /// Splits every leaf in `range` down to base pages.
     pub(crate) fn split_all(&self, range: PageRange) -> Result<(), PlatformError> {
         loop {

@@ -316,10 +316,6 @@ unsafe impl<M: Machine> MapFrames for X86<M> {
         let (entry, inside) = self.entry(page)?;
         (!entry.has(Bits::OWNED)).then(|| entry.frame().plus(inside))
     }
-
-    fn first_mapped(&self, range: PageRange) -> Option<u64> {
-        self.first(range, |entry| entry.has(Bits::PRESENT) && !entry.has(Bits::OWNED))
-    }
 }
 
 // SAFETY: entries say which accesses are allowed, and every CPU has forgotten the old ones on

@@ -72,7 +72,7 @@ pub use error::{AllocError, AreaError, FreeError, SpaceError, Unbacked};
 pub use owned::SpaceAllocator;
 pub use owned::{
     Area, Buffer, Code, CodeBuffer, Frames, Mapping, PagedArea, ReadOnlyMapping, Reservation, Share,
-    SpaceRef, SparseArea, Stale, Zeroed,
+    SpaceRef, Stale, Zeroed,
 };
 pub use platform::{
     DirectMemory, Discard, DrainReason, Evict, Frame, FrameRun, FrameSupply, Geometry, MapFrames, Origin,

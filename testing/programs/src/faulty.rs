@@ -338,10 +338,6 @@ unsafe impl<P: MapFrames> MapFrames for Faulty<P> {
     fn frame_at(&self, page: u64) -> Option<Frame> {
         self.inner.frame_at(page)
     }
-
-    fn first_mapped(&self, range: PageRange) -> Option<u64> {
-        self.inner.first_mapped(range)
-    }
 }
 
 impl<P: ReadNofault> ReadNofault for Faulty<P> {

@@ -50,7 +50,6 @@ pub(crate) enum What {
     Exec,
     Shared,
     Reserved,
-    Sparse,
     /// Frames of the player's, those of a device, or those of shared memory.
     Mapping(Kind),
     /// A short mapping.
@@ -69,7 +68,6 @@ impl What {
             Self::Exec => Kind::Exec,
             Self::Shared => Kind::Shared,
             Self::Reserved | Self::Percpu(_) => Kind::Reserved,
-            Self::Sparse => Kind::Sparse,
             Self::Mapping(kind) => kind,
             Self::Short | Self::Slots => return None,
         })
@@ -82,7 +80,7 @@ impl What {
 
     /// Returns whether frames and memory of its own may be in it, page by page.
     pub(crate) fn takes_pages(self) -> bool {
-        matches!(self, Self::Reserved | Self::Sparse | Self::Percpu(_))
+        matches!(self, Self::Reserved | Self::Percpu(_))
     }
 }
 

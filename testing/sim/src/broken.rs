@@ -156,8 +156,4 @@ unsafe impl<L: RawMutex + Send + Sync + 'static> MapFrames for Broken<L> {
     fn frame_at(&self, page: u64) -> Option<Frame> {
         self.inner.frame_at(page)
     }
-
-    fn first_mapped(&self, range: PageRange) -> Option<u64> {
-        self.inner.first_mapped(range)
-    }
 }

@@ -116,10 +116,6 @@ unsafe impl<L: RawMutex + Send + Sync + 'static> MapFrames for Sim<L> {
     fn frame_at(&self, page: u64) -> Option<Frame> {
         self.step(|machine| machine.frame_at(page))
     }
-
-    fn first_mapped(&self, range: PageRange) -> Option<u64> {
-        self.step(|machine| machine.first_shared(range))
-    }
 }
 
 // SAFETY: every entry of the page table and of the TLBs has its protection, which `read` and

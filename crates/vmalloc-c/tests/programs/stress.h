@@ -317,7 +317,7 @@ static inline void misuse_memory(struct life *life, struct thing *thing)
     } else {
         REFUSED(vmalloc_free(life->space, memory, detail), EPERM, VMALLOC_E_WRONG_KIND);
     }
-    REFUSED(vmalloc_free_sparse(life->space, memory, detail), EPERM, VMALLOC_E_WRONG_KIND);
+    REFUSED(vmalloc_unmap_short(life->space, memory, 1, detail), EPERM, VMALLOC_E_WRONG_KIND);
     REFUSED(vmalloc_free(life->space, memory + 8, detail), EINVAL, VMALLOC_E_UNALIGNED);
     if (thing->bytes > page())
         REFUSED(vmalloc_free(life->space, memory + page(), detail), EINVAL, VMALLOC_E_INTERIOR);

@@ -101,10 +101,6 @@ unsafe impl MapFrames for Linux {
     fn frame_at(&self, page: u64) -> Option<Frame> {
         self.table.get(page).frame()
     }
-
-    fn first_mapped(&self, range: PageRange) -> Option<u64> {
-        self.table.first_frame_page(range)
-    }
 }
 
 impl Linux {

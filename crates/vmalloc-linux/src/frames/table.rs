@@ -283,14 +283,6 @@ impl Table {
         })
     }
 
-    /// Returns the first page of `range` that is a frame page. Chunks without special pages are
-    /// skipped, 64 at a time.
-    pub(crate) fn first_frame_page(&self, range: PageRange) -> Option<u64> {
-        let range = range.intersection(&self.span)?;
-        let mut special = self.special.runs(range, State::Open).flat_map(|run| self.entries(run));
-        special.find(|(_, entry)| entry.frame().is_some()).map(|(page, _)| page)
-    }
-
     /// Notes that `range` has no special page. Its whole chunks are plain from then on.
     pub(crate) fn forget(&self, range: PageRange) {
         if let Some(chunks) = self.special.round_in(range) {
@@ -413,16 +405,6 @@ mod tests {
         table.update(last, |_, old| old.unsure());
         assert_eq!(table.hulls(table.span).collect::<Vec<_>>(), [over, last]);
         assert_eq!(table.hulls(pages(CHUNK_PAGES, 9)).collect::<Vec<_>>(), [pages(CHUNK_PAGES, 1)]);
-        let late = PageRange::new(over.start() + 1, table.span.end()).unwrap();
-        assert_eq!(
-            (table.first_frame_page(table.span), table.first_frame_page(late)),
-            (Some(over.start()), Some(late.start()))
-        );
-        assert_eq!(
-            table.first_frame_page(pages(CHUNK_PAGES + 1, 19 * CHUNK_PAGES)),
-            None,
-            "marked, and no frame page"
-        );
         table.update(over, |_, _| Entry::PLAIN);
         table.forget(pages(0, 2 * CHUNK_PAGES - 1));
         assert!(table.is_plain(pages(0, CHUNK_PAGES)) && !table.is_plain(pages(CHUNK_PAGES, 1)));

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use vmalloc_linux::vmalloc::{AllocError, AreaError};
 use vmalloc_linux::{
-    Area, Buffer, CodeBuffer, Config, Frames, Linux, Mapping, Options, Protection, ReadOnlyMapping, Request,
-    Reservation, Space, SparseArea, Stale, Tag, Zeroed, open,
+    Area, Buffer, CodeBuffer, Config, Frames, Linux, Mapping, Options, PagedArea, Protection,
+    ReadOnlyMapping, Request, Reservation, Space, Stale, Tag, Zeroed, open,
 };
 use vmalloc_short::{ShortMapping, ShortMaps};
 
@@ -119,14 +119,18 @@ fn frames_are_consecutive_where_asked() {
 }
 
 #[test]
-fn a_sparse_area_keeps_the_frames_that_are_mapped_in_it() {
+fn a_paged_area_keeps_the_frames_that_are_mapped_in_it() {
     let space = space();
-    let mut sparse = SparseArea::new(space.clone(), &Request::new(1000 * PAGE)).unwrap();
+    let mut sparse = PagedArea::new(space.clone(), &Request::new(1000 * PAGE)).unwrap();
     let frames = Frames::new(space.clone(), 3).unwrap();
     let addr = sparse.map(500 * PAGE, &frames, Protection::ReadWrite).unwrap();
     assert!(sparse.map(501 * PAGE, &frames, Protection::ReadWrite).is_err(), "mapped already");
     sparse.map(0, &frames, Protection::Read).unwrap();
     drop(frames);
+    sparse.commit(10 * PAGE..12 * PAGE).unwrap();
+    let own = std::ptr::with_exposed_provenance_mut::<u8>(sparse.addr() + 11 * PAGE);
+    // SAFETY: the page is committed, and this test's.
+    assert_eq!(unsafe { own.read() }, 0);
     assert!(space.frames(62).is_err(), "three are shown");
     let bytes = std::ptr::with_exposed_provenance_mut::<u8>(addr);
     // SAFETY: the page is mapped, and this test's.

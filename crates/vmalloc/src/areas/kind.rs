@@ -9,7 +9,8 @@ use core::fmt;
 pub enum Kind {
     /// Memory of its own.
     Vmalloc,
-    /// Addresses only.
+    /// Addresses, with memory or frames of the caller's where it puts some
+    /// ([`Raw::reserve`](crate::Raw::reserve)).
     Reserved,
     /// Frames of the caller's ([`Raw::map`](crate::Raw::map)).
     Vmap,
@@ -19,9 +20,6 @@ pub enum Kind {
     Shared,
     /// Memory that can be made executable ([`Raw::alloc_exec`](crate::Raw::alloc_exec)).
     Exec,
-    /// Addresses in which the caller maps frames page by page
-    /// ([`Raw::alloc_sparse`](crate::Raw::alloc_sparse)).
-    Sparse,
     /// An area of which a [tenant](crate::tenant) hands out parts. Its tag says what they are.
     Tenant,
 }
@@ -32,7 +30,6 @@ pub(crate) enum FreedBy {
     Free,
     Unreserve,
     Unmap,
-    FreeSparse,
     /// None: its tenant does.
     Tenant,
 }
@@ -44,7 +41,6 @@ impl Kind {
             Self::Vmalloc | Self::Shared | Self::Exec => FreedBy::Free,
             Self::Reserved => FreedBy::Unreserve,
             Self::Vmap | Self::IoMap => FreedBy::Unmap,
-            Self::Sparse => FreedBy::FreeSparse,
             Self::Tenant => FreedBy::Tenant,
         }
     }
@@ -64,7 +60,6 @@ impl fmt::Display for Kind {
             Self::IoMap => "ioremap",
             Self::Shared => "vmalloc user",
             Self::Exec => "vmalloc exec",
-            Self::Sparse => "sparse",
             Self::Tenant => "tenant",
         })
     }

@@ -8,8 +8,7 @@
 //! | [`Frames`] | frames of the supply | [`Space::frames`](crate::Space::frames), [`Frames::new`] |
 //! | [`Mapping`], [`ReadOnlyMapping`] | an address for frames | [`Mapping::new`], [`ReadOnlyMapping::new`] |
 //! | [`CodeBuffer`], [`Code`] | memory for code: writable, or executable | [`CodeBuffer::new`] |
-//! | [`PagedArea`] | addresses, with memory where it is asked for | [`PagedArea::new`] |
-//! | [`SparseArea`] | addresses for frames, page by page | [`SparseArea::new`] |
+//! | [`PagedArea`] | addresses, with memory or frames where it is asked for | [`PagedArea::new`] |
 //!
 //! Each holds its space by a [`SpaceRef`]: a reference `&Space<P>`, or an `Arc<Space<P>>`, with
 //! which it can live as long as it likes and go to other threads. Each can be leaked into an
@@ -39,7 +38,6 @@ mod code;
 mod frames;
 mod handle;
 mod paged_area;
-mod sparse_area;
 
 #[cfg(feature = "allocator-api2")]
 pub use allocator::SpaceAllocator;
@@ -48,4 +46,3 @@ pub use code::{Code, CodeBuffer};
 pub use frames::{Frames, Mapping, ReadOnlyMapping, Share};
 pub use handle::{Area, Owned, Reservation, SpaceRef};
 pub use paged_area::PagedArea;
-pub use sparse_area::SparseArea;

@@ -1,18 +1,31 @@
-//! Addresses of which the owner decides where memory is.
+//! Addresses of which the owner decides where memory or frames are.
 
+use super::frames::Frames;
 use super::handle::{Ends, Owned, SpaceRef, sealed::Sealed};
 use crate::PageRange;
 use crate::PageSet;
-use crate::platform::{Discard, Platform};
+use crate::platform::{Discard, MapFrames, Platform, Protection};
+use crate::purge::FrameShare;
 use crate::space::{Request, Space};
 use crate::{AllocError, AreaError, FreeError};
+use alloc::vec::Vec;
 use core::ops::Range;
 
-/// The pages of an area that have memory: see [`PagedArea`].
+/// The use of the pages of an area: see [`PagedArea`].
 #[derive(Debug)]
 pub struct Paged {
-    committed: PageSet,
+    /// Pages with memory or a frame behind them.
+    used: PageSet,
+    /// Those with frames, in address order.
+    mapped: Vec<Piece>,
     bytes: usize,
+}
+
+/// Frames that were mapped in one call.
+#[derive(Debug)]
+struct Piece {
+    pages: PageRange,
+    share: FrameShare,
 }
 
 impl Sealed for Paged {}
@@ -21,13 +34,16 @@ impl Sealed for Paged {}
 unsafe impl<P: Platform> Ends<P> for Paged {
     unsafe fn end(&mut self, space: &Space<P>, addr: usize) -> Result<(), FreeError> {
         // SAFETY: the caller owns it.
-        unsafe { space.raw().unreserve(addr) }
+        let ended = unsafe { space.raw().unreserve(addr) };
+        self.mapped.drain(..).for_each(|piece| space.release_share(piece.share, addr));
+        ended
     }
 }
 
-/// Owned addresses, parts of which have memory: a heap that grows, a pool of pages, a table with
-/// holes. It knows which parts are *committed*, and refuses what makes no sense. A touch of the
-/// others traps.
+/// Owned addresses, parts of which have memory, or show [`Frames`]: a heap that grows, a pool of
+/// pages, a table with holes, a file of frames. It knows which parts are *committed* and which
+/// *mapped*, refuses what makes no sense, and keeps the frames alive that are mapped in it. A touch
+/// of the other parts traps.
 ///
 /// Ranges are in bytes from the start of the area, of whole pages. For many ranges in one call, of
 /// many areas, or from many threads, see [`Raw::commit`](crate::Raw::commit).
@@ -56,7 +72,7 @@ impl<S: SpaceRef> PagedArea<S> {
         let pages = |addr: usize| (addr >> space.geometry().page_shift) as u64;
         let span = PageRange::of(pages(addr), pages(addr + bytes));
         match PageSet::new(span) {
-            Ok(committed) => Ok(Self::own(space, addr, Paged { committed, bytes })),
+            Ok(used) => Ok(Self::own(space, addr, Paged { used, mapped: Vec::new(), bytes })),
             Err(error) => {
                 // SAFETY: the area was reserved above, and no caller has seen it.
                 let freed = unsafe { space.raw().unreserve(addr) };
@@ -71,30 +87,27 @@ impl<S: SpaceRef> PagedArea<S> {
         self.kind.bytes
     }
 
-    /// Returns how many bytes have memory.
+    /// Returns how many bytes have memory of their own.
     #[must_use]
     pub fn committed_bytes(&self) -> usize {
-        (self.kind.committed.len() << self.space().geometry().page_shift) as usize
+        let mapped: u64 = self.kind.mapped.iter().map(|piece| piece.pages.len()).sum();
+        ((self.kind.used.len() - mapped) << self.space().geometry().page_shift) as usize
     }
 
     /// Puts memory behind `range`, which reads as zero.
     ///
     /// # Errors
     /// [`AreaError`]: the range is empty, not of whole pages, not inside the area, or a page of it
-    /// is committed ([`AreaError::Mapped`]); or memory is short. Nothing is changed.
+    /// is committed or mapped ([`AreaError::Mapped`]); or memory is short. Nothing is changed.
     pub fn commit(&mut self, range: Range<usize>) -> Result<(), AreaError> {
-        let pages = self.pages_inside(self.bytes(), &range)?;
-        if let Some(page) = self.kind.committed.first(pages, true) {
-            return Err(AreaError::Mapped { page });
-        }
-        let addrs = self.addrs(&range);
-        let entered = self.kind.committed.insert(pages).map_err(AreaError::from);
+        let (pages, addrs) = (self.unused_pages(&range)?, self.addrs(&range));
+        let entered = self.kind.used.insert(pages).map_err(AreaError::from);
         let committed = entered.and_then(|()| {
-            // SAFETY: this owns the area, is borrowed exclusively, and nothing is committed there.
+            // SAFETY: this owns the area, is borrowed exclusively, and nothing is behind the pages.
             unsafe { self.raw().commit(&[addrs]) }
         });
         if committed.is_err() {
-            self.kind.committed.remove(pages);
+            self.kind.used.remove(pages);
         }
         committed
     }
@@ -108,27 +121,108 @@ impl<S: SpaceRef> PagedArea<S> {
     /// left of their memory.
     pub fn decommit(&mut self, range: Range<usize>) -> Result<(), AreaError> {
         let pages = self.committed_pages(&range)?;
-        self.kind.committed.split_at_edges(pages)?;
+        self.kind.used.split_at_edges(pages)?;
         // SAFETY: this owns the area and is borrowed exclusively: nothing uses the pages.
         let decommitted = unsafe { self.raw().decommit(&[self.addrs(&range)]) };
         // What the platform refuses may be gone at any time: safe code must not reach it.
         if matches!(decommitted, Ok(()) | Err(AreaError::Platform(_))) {
-            self.kind.committed.remove(pages);
+            self.kind.used.remove(pages);
         }
         decommitted
+    }
+
+    /// Returns the pages of a range in which nothing is.
+    fn unused_pages(&self, range: &Range<usize>) -> Result<PageRange, AreaError> {
+        let pages = self.pages_inside(self.bytes(), range)?;
+        match self.kind.used.first(pages, true) {
+            Some(page) => Err(AreaError::Mapped { page }),
+            None => Ok(pages),
+        }
     }
 
     /// Returns the pages of a range that is committed as a whole.
     fn committed_pages(&self, range: &Range<usize>) -> Result<PageRange, AreaError> {
         let pages = self.pages_inside(self.bytes(), range)?;
-        match self.kind.committed.first(pages, false) {
+        let mapped = self.kind.mapped[self.piece_from(pages.start())..].first();
+        let mapped = mapped.and_then(|piece| piece.pages.intersection(&pages));
+        match self.kind.used.first(pages, false).or(mapped.map(|pages| pages.start())) {
             Some(page) => Err(AreaError::NotMapped { page }),
             None => Ok(pages),
         }
     }
 
+    /// Returns the place of the first piece that ends behind `page`.
+    fn piece_from(&self, page: u64) -> usize {
+        self.kind.mapped.partition_point(|piece| piece.pages.end() <= page)
+    }
+
     fn addrs(&self, range: &Range<usize>) -> Range<usize> {
         self.addr().saturating_add(range.start)..self.addr().saturating_add(range.end)
+    }
+}
+
+impl<S: SpaceRef<Platform: MapFrames>> PagedArea<S> {
+    /// Maps all `frames` from `offset` bytes on, where nothing is yet. Returns their address.
+    ///
+    /// # Errors
+    /// [`AreaError`], among them [`AreaError::Beyond`] where the area has no such pages, and
+    /// [`AreaError::ForeignFrames`] for frames of another space; nothing is changed.
+    pub fn map(
+        &mut self,
+        offset: usize,
+        frames: &Frames<S>,
+        protection: Protection,
+    ) -> Result<usize, AreaError> {
+        if !core::ptr::eq::<Space<_>>(&**self.space(), &**frames.space()) {
+            return Err(AreaError::ForeignFrames);
+        }
+        let shift = self.space().geometry().page_shift;
+        let pages = self.unused_pages(&(offset..offset.saturating_add(frames.len() << shift)))?;
+        self.kind.mapped.try_reserve(1).map_err(|_| AllocError::Metadata)?;
+        let (addr, share) = (self.addr() + offset, frames.share_again()?);
+        let entered = self.kind.used.insert(pages).map_err(AreaError::from);
+        let mapped = entered.and_then(|()| {
+            // SAFETY: this owns the area, is borrowed exclusively, and nothing is behind the pages.
+            unsafe { self.raw().map_pages(addr, frames, protection) }
+        });
+        if let Err(error) = mapped {
+            self.kind.used.remove(pages);
+            self.space().end_share(share);
+            return Err(error);
+        }
+        let place = self.piece_from(pages.start());
+        self.kind.mapped.insert(place, Piece { pages, share });
+        Ok(addr)
+    }
+
+    /// Unmaps the frames that were mapped from `offset` bytes on. On return no CPU reaches them
+    /// through this area.
+    ///
+    /// # Safety
+    /// Nothing uses them through this area any more.
+    ///
+    /// # Errors
+    /// [`AreaError`]: see [`Raw::unmap_pages`](crate::Raw::unmap_pages).
+    pub unsafe fn unmap(&mut self, offset: usize) -> Result<(), AreaError> {
+        let addr = self.addr().saturating_add(offset);
+        let page = (addr >> self.space().geometry().page_shift) as u64;
+        let place = self.piece_from(page);
+        let pages = match self.kind.mapped.get(place) {
+            Some(piece) if self.page_addr(piece.pages.start()) == addr => piece.pages,
+            _ => return Err(AreaError::NotMapped { page }),
+        };
+        self.kind.used.split_at_edges(pages)?;
+        // SAFETY: this owns the area, and is borrowed exclusively; the caller uses the pages no
+        // more.
+        unsafe { self.raw().unmap_pages(addr, pages.len()) }?;
+        self.kind.used.remove(pages);
+        let piece = self.kind.mapped.remove(place);
+        self.space().end_share(piece.share);
+        Ok(())
+    }
+
+    fn page_addr(&self, page: u64) -> usize {
+        (page << self.space().geometry().page_shift) as usize
     }
 }
 

@@ -163,10 +163,4 @@ pub unsafe trait MapFrames: FrameSupply {
     /// Returns the frame behind `page`, if [`map_frames`](Self::map_frames) has put one there and
     /// nothing has taken it away.
     fn frame_at(&self, page: u64) -> Option<Frame>;
-
-    /// Returns the first page of `range` that leads to a frame. A range may be terabytes, nearly
-    /// all of it empty, so a platform should skip empty parts. The default asks for each page.
-    fn first_mapped(&self, range: PageRange) -> Option<u64> {
-        (range.start()..range.end()).find(|&page| self.frame_at(page).is_some())
-    }
 }

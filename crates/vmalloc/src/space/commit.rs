@@ -1,21 +1,24 @@
-//! Memory behind parts of reserved areas, at addresses that the caller chooses: buffer pools, wasm
-//! memories, heaps of JIT compilers.
+//! Memory, or frames of the caller's, behind parts of reserved areas, at addresses that the caller
+//! chooses: buffer pools, wasm memories, heaps of JIT compilers, per-CPU memory.
 //!
 //! ```text
 //!                 commit                     decommit
 //!   addresses ──────────────► memory ──────────────────► addresses      a touch traps again
 //!   (reserve)                 │    ▲
-//!                             └────┘ discard, reset                     reads as zero, stays committed
+//!       │                     └────┘ discard, reset                     reads as zero, stays committed
+//!       │        map_pages                 unmap_pages
+//!       └───────────────────► frames ──────────────────► addresses
 //! ```
 //!
 //! Each call takes many ranges, also of different areas, and makes one call of the platform for all
 //! of them, where the platform has such a call.
 
+use super::frame_list::FrameList;
 use super::{Raw, Space};
 use crate::PageRange;
 use crate::areas::Kind;
-use crate::platform::{Discard, Platform, Protection};
-use crate::purge::PurgePlan;
+use crate::platform::{Discard, Frame, MapFrames, Origin, Platform, PlatformError, Protection};
+use crate::purge::{PurgePlan, meets};
 use crate::{AllocError, AreaError, FreeError, RequestError};
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -70,6 +73,62 @@ impl<P: Platform> Raw<'_, P> {
     pub unsafe fn decommit(&self, ranges: &[Range<usize>]) -> Result<(), AreaError> {
         let ranges = self.ranges_of(ranges, |kind| kind == Kind::Reserved)?;
         self.unmap_parts(&ranges)
+    }
+}
+
+impl<P: MapFrames> Raw<'_, P> {
+    /// Maps frames of the supply into an area of [`reserve`](Self::reserve), from `addr` on, where nothing is
+    /// mapped yet. O(frames).
+    ///
+    /// # Safety
+    /// None of the pages is committed, and no other thread maps, unmaps or frees them meanwhile.
+    ///
+    /// # Errors
+    /// [`AreaError`]; nothing is changed.
+    #[doc(alias = "vm_area_map_pages")]
+    pub unsafe fn map_pages(
+        &self,
+        addr: usize,
+        frames: &[Frame],
+        protection: Protection,
+    ) -> Result<(), AreaError> {
+        let range = self.reserved_pages(addr, frames.len() as u64)?;
+        self.finish_pending(&[range])?;
+        self.check_frames(frames, Origin::Supply)?;
+        let mut pages = range.start()..range.end();
+        if let Some(page) = pages.find(|&page| self.platform.frame_at(page).is_some()) {
+            return Err(AreaError::Mapped { page });
+        }
+        // SAFETY: the pages are in an area of the caller's, and not mapped; the frames were
+        // checked.
+        let map = |list: FrameList<'_>| unsafe { self.map_or_purge(range, list, protection) };
+        self.with_runs(frames, map).map_err(AreaError::Platform)
+    }
+
+    /// Unmaps `pages` pages of an area of [`reserve`](Self::reserve), from `addr` on, all of which
+    /// show frames. On return no CPU reaches the frames through them. Waits for a purge under way.
+    /// O(pages), and a flush.
+    ///
+    /// # Safety
+    /// Nothing uses the frames through these pages any more, and no other thread maps, unmaps or
+    /// frees them meanwhile.
+    ///
+    /// # Errors
+    /// [`AreaError`]; nothing is changed, unless the platform refused: then the next purge unmaps
+    /// the pages, or this when it is called again, and nothing is mapped there before.
+    #[doc(alias = "vm_area_unmap_pages")]
+    pub unsafe fn unmap_pages(&self, addr: usize, pages: u64) -> Result<(), AreaError> {
+        let range = self.reserved_pages(addr, pages)?;
+        // Pages that were refused before may be those that are asked for again.
+        let is_pending = self.is_pending(range);
+        self.finish_pending(&[range])?;
+        let is_mapped = |page: &u64| self.platform.frame_at(*page).is_some();
+        match (range.start()..range.end()).find(|page| !is_mapped(page)) {
+            Some(page) if !is_pending => return Err(AreaError::NotMapped { page }),
+            _ if !(range.start()..range.end()).any(|page| is_mapped(&page)) => return Ok(()),
+            _ => {}
+        }
+        self.unmap_parts(&[range])
     }
 }
 
@@ -197,6 +256,15 @@ impl<P: Platform> Space<P> {
         if pages.covers(&asked) { Ok(pages) } else { Err(AreaError::Beyond { asked, pages }) }
     }
 
+    /// Returns `pages` pages from `addr` on, which lie in a reserved area.
+    fn reserved_pages(&self, addr: usize, pages: u64) -> Result<PageRange, AreaError> {
+        let asked = PageRange::from_len(self.page(addr)?, pages).ok_or(match pages {
+            0 => RequestError::ZeroSize,
+            _ => RequestError::SizeOverflow { bytes: self.bytes(pages) },
+        })?;
+        self.area_around(asked, |kind| kind == Kind::Reserved).map(|_| asked)
+    }
+
     /// Unmaps and flushes parts of areas in use, which are disjoint and ascending.
     fn unmap_parts(&self, ranges: &[PageRange]) -> Result<(), AreaError> {
         if ranges.is_empty() {
@@ -207,5 +275,22 @@ impl<P: Platform> Space<P> {
         purger.pending.try_reserve(ranges.len()).map_err(|_| AllocError::Metadata)?;
         // The caller owns the pages.
         purger.unmap_or_remember(&self.unmapper(), ranges).map_err(AreaError::Platform)
+    }
+
+    /// Makes sure that no page of `ranges`, which are disjoint and ascending, has still to be
+    /// unmapped, before pages are mapped there.
+    pub(super) fn finish_pending(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
+        if !self.counts.is_anything_pending() {
+            return Ok(());
+        }
+        let meets = |pending: &PageRange| meets(ranges, pending);
+        let refusal = self.purger.lock().finish_pending(&self.unmapper(), meets);
+        refusal.map_or(Ok(()), Err)
+    }
+
+    /// Returns whether a page of `range` has still to be unmapped.
+    fn is_pending(&self, range: PageRange) -> bool {
+        self.counts.is_anything_pending()
+            && self.purger.lock().pending.iter().any(|it| it.intersection(&range).is_some())
     }
 }

@@ -44,7 +44,6 @@ mod read;
 mod request;
 mod resize;
 mod reuse;
-mod sparse;
 mod stats;
 mod tenants;
 mod trap;

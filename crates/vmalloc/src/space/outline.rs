@@ -88,7 +88,7 @@ pub struct Outline {
 
 impl Outline {
     /// The version of the layouts that this one has. A reader reads outlines of its own version.
-    pub const VERSION: u64 = 6;
+    pub const VERSION: u64 = 7;
     /// The tag of the first entry of the specimen of a table; the other entries have none.
     pub const SPECIMEN_TAG: &str = "a specimen of a tag";
     /// How many entries the specimen has: other numbers than its room or the room that is left.

@@ -15,9 +15,8 @@ use core::ops::Deref;
 /// | makes | ends | what |
 /// |---|---|---|
 /// | [`alloc`](Self::alloc), [`alloc_shared`](Self::alloc_shared), [`alloc_exec`](Self::alloc_exec) | [`free`](Self::free) | memory |
-/// | [`reserve`](Self::reserve) | [`unreserve`](Self::unreserve) | addresses alone |
+/// | [`reserve`](Self::reserve) | [`unreserve`](Self::unreserve) | addresses, for memory or frames page by page |
 /// | [`map`](Self::map), [`map_device`](Self::map_device), [`map_shared`](Self::map_shared) | [`unmap`](Self::unmap) | given frames |
-/// | [`alloc_sparse`](Self::alloc_sparse) | [`free_sparse`](Self::free_sparse) | addresses for frames, page by page |
 ///
 /// ```
 /// # use vmalloc::{DirectMemory, Request, Space};

@@ -52,7 +52,7 @@ impl<'m> Areas<'m> {
         let brief = machine.short.map(&frames).map_err(refused)?;
         let user = space.raw().alloc_shared(&request(16, "shared_buffer")).map_err(refused)?;
         let shown = space.raw().map_shared(user, 4 * page_bytes, Protection::Read, Some("shown_again"));
-        let sparse = space.raw().alloc_sparse(&request(1024, "sparse_file")).map_err(refused)?;
+        let sparse = space.raw().reserve(&request(1024, "sparse_file")).map_err(refused)?;
         // SAFETY: the area has just been made, and nothing else knows it.
         unsafe { space.raw().map_pages(sparse + 7 * page_bytes, &frames, write) }.map_err(refused)?;
         let offsets: Vec<_> = (0..space.geometry().cpus).map(|cpu| cpu * 16 * page_bytes).collect();
@@ -69,7 +69,7 @@ impl<'m> Areas<'m> {
         // SAFETY: the session made all of these, and nothing has used them.
         let ended = unsafe {
             [
-                space.raw().free_sparse(self.sparse),
+                space.raw().unreserve(self.sparse),
                 space.raw().unmap(self.user[1]),
                 space.raw().free(self.user[0]),
                 self.machine.short.unmap(self.brief, FRAMES),

@@ -100,7 +100,6 @@ fn mistakes_with_frames_and_tlbs_are_caught() {
         (Mistake::WildFrames, "origin()"),
         (Mistake::FramesReversed, "map_frames(): page i"),
         (Mistake::FrameAtOff, "frame_at()"),
-        (Mistake::NothingMapped, "frame_at()"),
         (Mistake::DiscardTooMuch, "discard_hint()"),
         (Mistake::LinearOff, "Geometry::linear_map"),
         (Mistake::RemapNothing, "Geometry::remaps_atomically"),

@@ -100,7 +100,7 @@ pub(super) fn large(world: &World) -> Outcome {
     for page in [0, LARGE, 2 * LARGE] {
         expect_nothing(addr + page * PAGE)?;
     }
-    let addr = space.raw().alloc_sparse(&Request::new(2 * LARGE * PAGE).align(LARGE * PAGE))?;
+    let addr = space.raw().reserve(&Request::new(2 * LARGE * PAGE).align(LARGE * PAGE))?;
     // SAFETY: this check alone maps there.
     unsafe { space.raw().map_pages(addr, &frames[..LARGE], Protection::ReadWrite) }?;
     let leaf = walk::leaf(addr);
@@ -112,7 +112,7 @@ pub(super) fn large(world: &World) -> Outcome {
     check_leads_to(addr, &frames[..9])?;
     check_leads_to(addr + 10 * PAGE, &frames[10..LARGE])?;
     // SAFETY: as above.
-    Ok(unsafe { space.raw().free_sparse(addr) }?)
+    Ok(unsafe { space.raw().unreserve(addr) }?)
 }
 
 /// Mapped here, used and unmapped there.

@@ -39,7 +39,7 @@ impl<P: Platform> End<P> {
                 match area.what {
                     What::Mapping(_) => space.raw().unmap(area.addr),
                     What::Short => short(space).unmap(area.addr, area.pages.len()),
-                    _ => space.raw().free_sparse(area.addr),
+                    _ => space.raw().unreserve(area.addr),
                 }
             }
         };

@@ -23,10 +23,6 @@ pub(super) fn reserve<P: Platform>(player: &mut Player<'_, P>) {
     }
 }
 
-pub(super) fn alloc_sparse<P: Platform>(player: &mut Player<'_, P>) {
-    request(player, What::Sparse, |raw, request| raw.alloc_sparse(request));
-}
-
 pub(super) fn alloc_exec<P: Protect>(player: &mut Player<'_, P>) {
     request(player, What::Exec, |raw, request| raw.alloc_exec(request));
 }

@@ -5,8 +5,7 @@ use super::looks::any_addr;
 use crate::oracle::{Area, What};
 use crate::player::{Player, short};
 use vmalloc::{
-    AllocError, AreaError, Frame, FreeError, Kind, MapFrames, Origin, Platform, Protection, RequestError,
-    Stats,
+    AllocError, AreaError, Frame, FreeError, MapFrames, Origin, Platform, Protection, RequestError, Stats,
 };
 
 /// A call that ends an area, or changes its size.
@@ -122,20 +121,18 @@ fn misuse_group<P: Platform>(player: &mut Player<'_, P>) {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum FrameCall {
     Unmap,
-    FreeSparse,
     MapShared,
     MapPages,
     UnmapPages,
 }
 
 impl FrameCall {
-    const ALL: [Self; 5] = [Self::Unmap, Self::FreeSparse, Self::MapShared, Self::MapPages, Self::UnmapPages];
+    const ALL: [Self; 4] = [Self::Unmap, Self::MapShared, Self::MapPages, Self::UnmapPages];
 
     /// Returns whether it may be made for an area, at its start or, for some, inside it.
     fn is_for(self, area: &Area) -> bool {
         match self {
             Self::Unmap => matches!(area.what, What::Mapping(_)) || area.is_beyond_blocks(What::Short),
-            Self::FreeSparse => area.what == What::Sparse,
             Self::MapShared => area.what == What::Shared,
             Self::MapPages | Self::UnmapPages => {
                 area.what.takes_pages() || area.is_beyond_blocks(What::Slots)
@@ -155,7 +152,6 @@ impl FrameCall {
         unsafe {
             match self {
                 Self::Unmap => raw.unmap(addr).map_err(AreaError::from),
-                Self::FreeSparse => raw.free_sparse(addr).map_err(AreaError::from),
                 Self::MapShared => raw.map_shared(addr, 1, rw, None).map(drop),
                 Self::MapPages => raw.map_pages(addr, frames, rw),
                 Self::UnmapPages => raw.unmap_pages(addr, frames.len() as u64),
@@ -168,7 +164,7 @@ pub(super) fn misuse_frames<P: MapFrames>(player: &mut Player<'_, P>) {
     let Some(frame) = player.oracle.mine.first().copied() else { return };
     let foreign = [Frame(u64::MAX >> 8), Frame(u64::MAX)][player.below(2)];
     map_foreign(player, Some(foreign));
-    let (addr, call) = (any_addr(player), FrameCall::ALL[player.below(5)]);
+    let (addr, call) = (any_addr(player), FrameCall::ALL[player.below(FrameCall::ALL.len())]);
     let page = (addr >> player.place.shift) as u64;
     if player.oracle.holder(page).is_some_and(|area| call.is_for(area)) {
         return;
@@ -177,8 +173,7 @@ pub(super) fn misuse_frames<P: MapFrames>(player: &mut Player<'_, P>) {
     let refused = call.make(player, addr, &[frame]);
     player.tell(format_args!("{call:?} {addr:#x}: {refused:?}"));
     assert_eq!(counts(player.space.stats()), counts(before));
-    let (found, is_start) =
-        (player.space.find(addr), matches!(call, FrameCall::Unmap | FrameCall::FreeSparse));
+    let (found, is_start) = (player.space.find(addr), call == FrameCall::Unmap);
     match refused {
         Err(AreaError::Area(error)) if is_start => assert!(is_right(player, addr, error), "{error}"),
         Err(AreaError::Area(error)) => {
@@ -211,8 +206,9 @@ pub(super) fn map_foreign<P: MapFrames>(player: &mut Player<'_, P>, frame: Optio
     assert_eq!((raw.map(&frames, rw, None), short(&player.space).map(&frames)), (Err(wrong), Err(wrong)));
     let device = raw.map_device(&[foreign, frames[0]], rw, None);
     assert!(matches!(device, Err(AllocError::BadFrame { .. })), "{device:?}");
-    let sparse = player.oracle.areas.iter().find(|area| area.what.kind() == Some(Kind::Sparse));
-    if let Some(area) = sparse.filter(|area| area.pages.len() >= frames.len()) {
+    let takes = |area: &&Area| area.what.takes_pages() && area.pages.iter().all(|shown| shown.is_nothing());
+    let reserved = player.oracle.areas.iter().find(takes);
+    if let Some(area) = reserved.filter(|area| area.pages.len() >= frames.len()) {
         // SAFETY: it is refused.
         let mapped = unsafe { raw.map_pages(area.addr, &frames, rw) };
         assert_eq!(mapped, Err(AreaError::Alloc(wrong)));

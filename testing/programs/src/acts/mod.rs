@@ -48,8 +48,7 @@ pub(crate) fn base<P: Platform>() -> Vec<Act<P>> {
     vec![
         makes("alloc", 28, makes::alloc),
         makes("alloc from a node", 3, makes::alloc_from_node),
-        makes("reserve", 9, makes::reserve),
-        makes("alloc a sparse area", 4, makes::alloc_sparse),
+        makes("reserve", 13, makes::reserve),
         makes("alloc a group", 3, pages::alloc_group),
         makes("reserve slots", 3, short::reserve),
         act("free", 20, |player| player.free_any()),

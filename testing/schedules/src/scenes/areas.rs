@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use vmalloc::sync::point;
-use vmalloc::{Config, Frames, Protection, Request, Space, SparseArea};
+use vmalloc::{Config, Frames, PagedArea, Protection, Request, Space};
 
 /// Three CPUs take and free small areas of their own, with little room and frequent purges.
 pub fn small_areas(flushes: Flushes) {
@@ -170,7 +170,7 @@ pub fn frames_stay_inside_their_area() {
         |world| {
             let space: &Space<Machine> = world;
             let frames = Frames::new(space, 1).expect("there are many");
-            let mut area = SparseArea::new(space, &Request::new(World::PAGE)).expect("there is room");
+            let mut area = PagedArea::new(space, &Request::new(World::PAGE)).expect("there is room");
             let start = World::start() as usize * World::PAGE;
             for page in 0..12 {
                 let offset = (start + page * World::PAGE).wrapping_sub(area.addr());
@@ -181,7 +181,7 @@ pub fn frames_stay_inside_their_area() {
         |world| {
             for _ in 0..2 {
                 let space: &Space<Machine> = world;
-                drop(SparseArea::new(space, &Request::new(World::PAGE)).expect("there is room"));
+                drop(PagedArea::new(space, &Request::new(World::PAGE)).expect("there is room"));
                 let addr = world.take(2);
                 world.give(addr, 2);
                 world.purge().expect("no fault was asked for");

@@ -53,11 +53,6 @@ impl Machine {
         self.page_table.get(page).filter(Entry::is_shared).map(|entry| Frame(entry.frame))
     }
 
-    /// Returns the first page of `range` behind which `map_frames` put a frame.
-    pub(crate) fn first_shared(&self, range: PageRange) -> Option<u64> {
-        self.page_table.entries_in(range).find(|(_, entry)| entry.is_shared()).map(|(page, _)| page)
-    }
-
     fn is_shared(&self, page: u64) -> bool {
         self.page_table.get(page).is_some_and(|entry| entry.is_shared())
     }

@@ -4,7 +4,6 @@
 use crate::{set_block_slots, short};
 use vmalloc::{
     AreaError, Config, Frame, FrameSupply, Mapping, PageRange, PagedArea, Protection, Request, Space,
-    SparseArea,
 };
 use vmalloc_short::ShortMapping;
 use vmalloc_sim::{Direct, Discard, Options, Point, Sim, TlbVisibility};
@@ -43,7 +42,7 @@ fn stay_taken_while_refused(space: &Space<Sim>, pages: PageRange, count: usize) 
 
 /// Where two spaces have one supply, the frames of one must not end in the books of the other.
 #[test]
-fn a_sparse_area_refuses_frames_of_another_space() {
+fn a_paged_area_refuses_frames_of_another_space() {
     let root = Root::new(sim(1 << 12)).expect("an empty root");
     let at = |name| root.subspace(name, Placement::lowest(1 << 20), Default::default()).expect("room");
     let (one, other) = (at("one"), at("other"));
@@ -51,7 +50,7 @@ fn a_sparse_area_refuses_frames_of_another_space() {
     let mapping = Mapping::new(&frames).expect("room");
     let others = other.frames(1).expect("there are many");
     for _ in 0..2 {
-        let mut area = SparseArea::new(&one, &pages(4)).expect("room");
+        let mut area = PagedArea::new(&one, &pages(4)).expect("room");
         let refused = area.map(0, &others, Protection::ReadWrite);
         assert_eq!(refused, Err(AreaError::ForeignFrames));
         assert!(area.map(PAGE, &frames, Protection::ReadWrite).is_ok());
@@ -63,11 +62,11 @@ fn a_sparse_area_refuses_frames_of_another_space() {
 }
 
 #[test]
-fn a_sparse_area_refuses_pages_of_another_owner() {
+fn a_paged_area_refuses_pages_of_another_owner() {
     let space = space(Config::default());
     let frames = space.frames(2).expect("there are many");
-    let areas = [0; 3].map(|_| SparseArea::new(&space, &pages(4)).expect("room"));
-    let addrs = areas.each_ref().map(SparseArea::addr);
+    let areas = [0; 3].map(|_| PagedArea::new(&space, &pages(4)).expect("room"));
+    let addrs = areas.each_ref().map(PagedArea::addr);
     for mut area in areas {
         let addr = area.addr();
         for other in addrs.into_iter().filter(|other| *other > addr) {
@@ -160,10 +159,10 @@ fn frames_of_short_mappings_do_not_wait_for_ever() {
 
 /// A refused area shows the frames that were mapped in it.
 #[test]
-fn frames_of_a_sparse_area_wait_for_an_area_that_is_refused() {
+fn frames_of_a_paged_area_wait_for_an_area_that_is_refused() {
     let space = space(Config::default().unmap_on_free());
     let frames = space.frames(2).expect("there are many");
-    let mut area = SparseArea::new(&space, &pages(8)).expect("room");
+    let mut area = PagedArea::new(&space, &pages(8)).expect("room");
     let addr = area.map(3 * PAGE, &frames, Protection::ReadWrite).expect("nothing is there");
     drop((area, frames));
     let mapped = PageRange::from_len((addr / PAGE) as u64, 2).expect("two");
@@ -183,6 +182,39 @@ fn a_sub_space_that_goes_gives_all_frames_back() {
     assert_eq!(root.platform().taken_frames().len(), 8);
     drop(space);
     assert!(root.platform().taken_frames().is_empty());
+}
+
+/// Memory and frames lie side by side in one area, and none is taken for the other.
+#[test]
+fn a_paged_area_has_memory_and_frames() {
+    let space = space(Config::default().unmap_on_free());
+    let frames = space.frames(2).expect("there are many");
+    let mut area = PagedArea::new(&space, &pages(16)).expect("room");
+    let page = (area.addr() / PAGE) as u64;
+    area.commit(0..4 * PAGE).expect("nothing is there");
+    area.map(6 * PAGE, &frames, Protection::ReadWrite).expect("nothing is there");
+    area.map(4 * PAGE, &frames, Protection::ReadWrite).expect("nothing is there");
+    assert_eq!((area.committed_bytes(), area.bytes()), (4 * PAGE, 16 * PAGE));
+    let over_memory = area.map(3 * PAGE, &frames, Protection::Read);
+    assert_eq!(over_memory, Err(AreaError::Mapped { page: page + 3 }));
+    assert_eq!(area.commit(7 * PAGE..9 * PAGE), Err(AreaError::Mapped { page: page + 7 }));
+    for range in [3 * PAGE..5 * PAGE, 4 * PAGE..5 * PAGE, 5 * PAGE..8 * PAGE] {
+        let first = page + (range.start / PAGE).max(4) as u64;
+        let refused = Err(AreaError::NotMapped { page: first });
+        assert_eq!((area.decommit(range.clone()), area.reset(range)), (refused, refused));
+    }
+    area.decommit(2 * PAGE..4 * PAGE).expect("it is committed");
+    // SAFETY: nothing uses the pages.
+    unsafe { area.unmap(4 * PAGE) }.expect("frames are there");
+    // SAFETY: nothing uses the pages.
+    assert_eq!(unsafe { area.unmap(5 * PAGE) }, Err(AreaError::NotMapped { page: page + 5 }));
+    // SAFETY: nothing uses the pages.
+    assert_eq!(unsafe { area.unmap(7 * PAGE) }, Err(AreaError::NotMapped { page: page + 7 }));
+    area.commit(2 * PAGE..6 * PAGE).expect("nothing is there any more");
+    assert_eq!(area.committed_bytes(), 6 * PAGE);
+    drop((area, frames));
+    space.purge().expect("no fault was asked for");
+    assert!(space.platform().taken_frames().is_empty());
 }
 
 /// Pages that the machine refused to unmap may be gone at any time after that.
@@ -211,12 +243,15 @@ fn short_mappings_go_on_beyond_a_tebibyte_of_areas() {
     let mut frames = [Frame(0); 2];
     space.platform().take_frames(&mut frames).expect("there are many");
     // All of the span's second half, where the first blocks lie, but for its end.
-    let sparse = space.raw().alloc_sparse(&Request::new(31 << 40)).expect("room");
+    let span = space.geometry().span;
+    let [half, end] = [span.start() + span.len() / 2, span.end()].map(|page| page as usize * PAGE);
+    let half = Request::new(31 << 40).within(half, end);
+    let reserved = space.raw().reserve(&half).expect("room");
     let addr = short(&space).map(&frames).expect("there is room behind");
     // SAFETY: nothing uses the mapping.
     unsafe { short(&space).unmap(addr, 2) }.expect("it is mapped");
     // SAFETY: nothing is mapped there.
-    unsafe { space.raw().free_sparse(sparse) }.expect("it is busy");
+    unsafe { space.raw().unreserve(reserved) }.expect("it is busy");
     space.purge().expect("no fault was asked for");
     // SAFETY: nothing shows them any more.
     unsafe { space.platform().give_frames(&frames) };

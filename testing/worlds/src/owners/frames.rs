@@ -6,7 +6,7 @@ use crate::world::{PAGE, Sp, World};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::Relaxed;
-use vmalloc::{Frames, Mapping, Protection, ReadOnlyMapping, Request, SparseArea};
+use vmalloc::{Frames, Mapping, PagedArea, Protection, ReadOnlyMapping, Request};
 use vmalloc_short::{ShortMapping, ShortMaps};
 
 /// A short mapping.
@@ -20,7 +20,7 @@ struct Shown {
     mappings: Vec<(Mapping<Sp>, Vec<usize>)>,
     read_only: Vec<(ReadOnlyMapping<Sp>, Vec<usize>)>,
     short: Vec<(Short, Vec<usize>)>,
-    sparse: SparseArea<Sp>,
+    sparse: PagedArea<Sp>,
     pieces: Vec<(usize, Vec<usize>)>,
     /// The number of the frame at each place, which `held` goes by.
     order: Vec<usize>,
@@ -41,7 +41,7 @@ pub(crate) fn frames(world: &World, dice: &mut Dice) -> Option<Box<dyn Owner>> {
     let frames = made(frames)?;
     let area = Request::new((1 + dice.below(400)) * PAGE);
     let area = if dice.one_in(2) { request(world, dice, area.bytes()) } else { area };
-    let sparse = made(SparseArea::new(space, &area))?;
+    let sparse = made(PagedArea::new(space, &area))?;
     let first = made(Mapping::new(&frames))?;
     let mut shown = Shown {
         frames,

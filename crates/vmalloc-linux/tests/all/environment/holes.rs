@@ -95,7 +95,7 @@ fn check_mapped(space: &Space<Linux>) {
 
 /// Maps other frames behind the same pages again and again, whatever is refused.
 fn exchange_frames(space: &Space<Linux>) {
-    let Ok(area) = space.raw().alloc_sparse(&Request::new(8 * PAGE)) else { return };
+    let Ok(area) = space.raw().reserve(&Request::new(8 * PAGE)) else { return };
     let mut frames = [Frame(0); 16];
     space.platform().take_frames(&mut frames).unwrap();
     for eight in frames.chunks(8).cycle().take(6) {
@@ -105,7 +105,7 @@ fn exchange_frames(space: &Space<Linux>) {
     }
     // SAFETY: nothing uses the area any more, nor the frames once it is purged.
     unsafe {
-        space.raw().free_sparse(area).unwrap();
+        space.raw().unreserve(area).unwrap();
         if space.purge().is_ok() {
             space.platform().give_frames(&frames);
         }

@@ -23,7 +23,7 @@ impl Scene {
         let ram = short(space).map(&frames[10..18]).unwrap();
         let user = space.raw().alloc_shared(&Request::new(4 * PAGE)).unwrap();
         let shown = space.raw().map_shared(user, 4 * PAGE, Protection::ReadWrite, None).unwrap();
-        let sparse = space.raw().alloc_sparse(&Request::new(9 * PAGE)).unwrap();
+        let sparse = space.raw().reserve(&Request::new(9 * PAGE)).unwrap();
         // SAFETY: the test owns the pages.
         unsafe { space.raw().map_pages(sparse + PAGE, &frames[18..], Protection::ReadWrite) }.unwrap();
         let scene = Self { frames, plain, vmap, ram, user, shown, sparse };
@@ -45,7 +45,7 @@ impl Scene {
         [self.plain, self.user].iter().for_each(|addr| free(space, *addr));
         unmap_ram(space, self.ram, 8);
         // SAFETY: nothing uses it any more.
-        unsafe { space.raw().free_sparse(self.sparse) }.unwrap();
+        unsafe { space.raw().unreserve(self.sparse) }.unwrap();
         space.purge().unwrap();
         give(space, &self.frames);
     }

@@ -50,8 +50,6 @@ pub(crate) fn release<P: Machined>(space: &Space<P>, family: Family) {
             Kind::Vmalloc | Kind::Shared | Kind::Exec => unsafe { space.raw().free(area.addr) },
             // SAFETY: as above.
             Kind::Vmap | Kind::IoMap => unsafe { space.raw().unmap(area.addr) },
-            // SAFETY: as above.
-            Kind::Sparse => unsafe { space.raw().free_sparse(area.addr) },
             // SAFETY: nothing uses the addresses any more.
             Kind::Reserved => unsafe { space.raw().unreserve(area.addr) },
             _ => Ok(()),
@@ -129,7 +127,7 @@ where
             .meets([MAP_FRAMES]),
         make::<G, _>("vmalloc_exec", scene, move |space, _| space.raw().alloc_exec(&two()))
             .meets([map, Step::Heap]),
-        make::<G, _>("sparse", scene, move |space, _| space.raw().alloc_sparse(&two())).meets([Step::Heap]),
+        make::<G, _>("sparse", scene, move |space, _| space.raw().reserve(&two())).meets([Step::Heap]),
         in_block::<G>("vm_map_ram", scene, 5).meets([MAP_FRAMES, Step::Heap]),
         in_block::<G>("vm_map_ram of 64", scene, 64).meets([MAP_FRAMES]),
     ]
@@ -173,7 +171,7 @@ fn furnished<P: Machined>((space, mut own): (Space<P>, Family)) -> (Space<P>, Fa
         user,
         space.raw().map_shared(user, 2 * PAGE, RW, None).expect("room"),
         space.raw().alloc_exec(&request).expect("room"),
-        space.raw().alloc_sparse(&request).expect("room"),
+        space.raw().reserve(&request).expect("room"),
         space.raw().map(&own.frames[..4], RW, None).expect("room"),
         vmalloc_percpu::alloc(&space, &[0], &[4 * PAGE], PAGE).expect("room"),
     ]);
@@ -269,7 +267,7 @@ fn free<P: Machined>(space: &Space<P>, addr: usize) {
         // SAFETY: as above.
         Some(Kind::Vmap) => unsafe { space.raw().unmap(addr) },
         // SAFETY: as above.
-        Some(Kind::Sparse) => unsafe { space.raw().free_sparse(addr) },
+        Some(Kind::Reserved) => unsafe { space.raw().unreserve(addr) },
         // SAFETY: as above.
         _ => unsafe { space.raw().free(addr) },
     };

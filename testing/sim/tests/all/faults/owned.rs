@@ -4,8 +4,8 @@ use super::scene::{PAGE, Scene, configs};
 use super::table;
 use crate::short;
 use vmalloc::{
-    AllocError, Area, AreaError, Config, Frames, Mapping, Protection, ReadOnlyMapping, Request, Reservation,
-    Space, SparseArea, Translate,
+    AllocError, Area, AreaError, Config, Frames, Mapping, PagedArea, Protection, ReadOnlyMapping, Request,
+    Reservation, Space, Translate,
 };
 use vmalloc_percpu::{CongruentAreas, CongruentError};
 use vmalloc_short::ShortMapping;
@@ -30,8 +30,10 @@ fn mappings(space: &Space<Sim>) -> Result<(), AllocError> {
     Ok(())
 }
 
-fn sparse(space: &Space<Sim>) -> Result<(), AreaError> {
-    let mut area = SparseArea::new(space, &Request::new(20 * PAGE).tag("sparse"))?;
+fn paged(space: &Space<Sim>) -> Result<(), AreaError> {
+    let mut area = PagedArea::new(space, &Request::new(20 * PAGE).tag("paged"))?;
+    area.commit(12 * PAGE..20 * PAGE)?;
+    area.decommit(14 * PAGE..16 * PAGE)?;
     let frames = Frames::new(space, 2)?;
     area.map(3 * PAGE, &frames, Protection::ReadWrite)?;
     area.map(9 * PAGE, &frames, Protection::Read)?;
@@ -80,7 +82,7 @@ fn owned_types_lose_nothing_whatever_fails() {
                     |_, ()| (),
                 )
                 .meets([Step::Heap]),
-                Case::new("SparseArea", begin, |space, ()| settled(space, sparse(space)), |_, ()| ()),
+                Case::new("PagedArea", begin, |space, ()| settled(space, paged(space)), |_, ()| ()),
                 Case::new("Area, Reservation", begin, |space, ()| areas(space), |_, ()| ()),
                 Case::new("CongruentAreas", begin, |space, ()| group(space), |_, ()| ()),
             ],

@@ -1,7 +1,7 @@
 //! The text of all areas.
 
 use crate::mappings::support::{
-    PAGE, PAGES, devices, finish, free, free_sparse, give, plain, space, take, unmap_ram, vunmap,
+    PAGE, PAGES, devices, finish, free, give, plain, space, take, unmap_ram, unreserve, vunmap,
 };
 use crate::short;
 use vmalloc::{Config, Kind, Protection, Request};
@@ -24,14 +24,15 @@ fn every_kind_has_its_line_in_address_order() {
         space.raw().reserve(&request("addresses")),
         space.raw().alloc_exec(&request("code")),
         space.raw().alloc_shared(&request("shared")),
-        space.raw().alloc_sparse(&request("holes")),
+        space.raw().reserve(&request("holes")),
         space.raw().map(&frames[..3], RW, Some("frames")),
         space.raw().map_device(&devices(3), RW, Some("registers")),
         space.raw().map(&frames[..3], RW, None),
     ]
     .map(|addr| addr.expect("room"));
     let tags = ["memory", "addresses", "code", "shared", "holes", "frames", "registers", "-"];
-    let kinds = ["vmalloc", "reserved", "vmalloc exec", "vmalloc user", "sparse", "vmap", "ioremap", "vmap"];
+    let kinds =
+        ["vmalloc", "reserved", "vmalloc exec", "vmalloc user", "reserved", "vmap", "ioremap", "vmap"];
     let shown = space.raw().map_shared(addrs[3], 2 * PAGE, RW, Some("shown")).expect("room");
     let [slot, large] = [1, 70].map(|count| short(&space).map(&frames[..count]).expect("room"));
     let base = vmalloc_percpu::alloc(&space, &[0, 4 * PAGE], &[PAGE, 2 * PAGE], PAGE).expect("room");
@@ -59,7 +60,7 @@ fn every_kind_has_its_line_in_address_order() {
     [addrs[0], addrs[2], addrs[3]].into_iter().for_each(|addr| free(&space, addr));
     // SAFETY: nothing uses the addresses any more.
     unsafe { space.raw().unreserve(addrs[1]) }.expect("reserved");
-    free_sparse(&space, addrs[4]);
+    unreserve(&space, addrs[4]);
     // SAFETY: nothing uses the addresses any more.
     unsafe { vmalloc_percpu::free(&space, base, &[0, 4 * PAGE], &[PAGE, 2 * PAGE]) }.expect("made");
     space.purge().expect("nothing fails");

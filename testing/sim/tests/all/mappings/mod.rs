@@ -8,7 +8,7 @@ mod ram;
 mod realloc;
 mod replacing;
 mod requests;
-mod sparse;
+mod reserved;
 mod support;
 mod user;
 mod vmap;

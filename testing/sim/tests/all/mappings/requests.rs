@@ -69,12 +69,11 @@ fn base_pages_serve_when_huge_pages_run_out() {
 
 type Call = fn(&Space<Sim>, &Request) -> Result<usize, AllocError>;
 
-const CALLS: [(&str, Call); 5] = [
+const CALLS: [(&str, Call); 4] = [
     ("alloc", |space, request| space.raw().alloc(request)),
     ("reserve", |space, request| space.raw().reserve(request)),
     ("alloc_shared", |space, request| space.raw().alloc_shared(request)),
     ("alloc_exec", |space, request| space.raw().alloc_exec(request)),
-    ("alloc_sparse", |space, request| space.raw().alloc_sparse(request)),
 ];
 
 /// All addresses are lazy, and the request does not wait for a purge.
@@ -93,7 +92,6 @@ fn refuses_to_wait(name: &str, call: Call) {
     match kind(&space, addr) {
         // SAFETY: nothing uses the addresses any more.
         Some(Kind::Reserved) => unsafe { space.raw().unreserve(addr) }.expect("reserved"),
-        Some(Kind::Sparse) => crate::mappings::support::free_sparse(&space, addr),
         _ => free(&space, addr),
     }
     finish(&space);
@@ -119,7 +117,6 @@ fn no_block_requests_use_all_free_room() {
         match area.kind {
             // SAFETY: nothing uses the addresses any more.
             Kind::Reserved => unsafe { space.raw().unreserve(addr) }.expect("reserved"),
-            Kind::Sparse => crate::mappings::support::free_sparse(&space, addr),
             _ => {
                 space.platform().prefetch(1, pages(addr, 3));
                 free(&space, addr);

@@ -199,9 +199,9 @@ pub(crate) fn unmap_ram(space: &Space<Sim>, addr: usize, count: usize) {
     unsafe { short(space).unmap(addr, count) }.expect("it is mapped");
 }
 
-pub(crate) fn free_sparse(space: &Space<Sim>, addr: usize) {
+pub(crate) fn unreserve(space: &Space<Sim>, addr: usize) {
     // SAFETY: nothing uses it any more.
-    unsafe { space.raw().free_sparse(addr) }.expect("it is busy");
+    unsafe { space.raw().unreserve(addr) }.expect("it is busy");
 }
 
 /// Returns the kind of the area at `addr`.

