@@ -669,7 +669,7 @@ int vmalloc_shrink_in_place(struct vmalloc_space *space,
 /* Memory for code. */
 #define VMALLOC_KIND_EXEC 6
 
-/* Addresses into which frames are mapped page by page. */
+/* No area is told to be of this kind any more: those of `vmalloc_alloc_sparse` are reserved ones. */
 #define VMALLOC_KIND_SPARSE 7
 
 /* One of a group of congruent areas. */
@@ -1149,7 +1149,7 @@ void *vmalloc_map_shared(struct vmalloc_space *space,
 /* ---- Areas into which frames are mapped page by page ---- */
 
 /*
- * Allocates addresses into which frames can be mapped later, at any page. `vmalloc_free_sparse`
+ * Reserves addresses, as `vmalloc_reserve` does. `vmalloc_free_sparse` or `vmalloc_unreserve`
  * frees them.
  */
 void *vmalloc_alloc_sparse(struct vmalloc_space *space,
@@ -1157,14 +1157,15 @@ void *vmalloc_alloc_sparse(struct vmalloc_space *space,
                            struct vmalloc_error *detail);
 
 /*
- * Frees an area of `vmalloc_alloc_sparse`, and unmaps all of it. The frames stay their owner's.
+ * Frees an area of `vmalloc_alloc_sparse` or `vmalloc_reserve`, as `vmalloc_unreserve` does. The
+ * frames that are mapped there stay their owner's.
  * Requires: The area is the caller's, who uses nothing any more that is mapped there.
  */
 int vmalloc_free_sparse(struct vmalloc_space *space, void *addr, struct vmalloc_error *detail);
 
 /*
- * Maps frames by their numbers into a sparse or congruent area, from `addr` on, where nothing is
- * mapped yet.
+ * Maps frames by their numbers into a reserved, sparse or congruent area, from `addr` on, where
+ * nothing is mapped or committed yet.
  * Requires: The frames stay taken until they are unmapped. No other thread maps, unmaps or frees
  * these pages meanwhile.
  */
@@ -1176,8 +1177,8 @@ int vmalloc_map_pages(struct vmalloc_space *space,
                       struct vmalloc_error *detail);
 
 /*
- * Unmaps `pages` pages of a sparse or congruent area, from `addr` on, all of which are mapped. On
- * return no CPU reaches the frames through them.
+ * Unmaps `pages` pages of a reserved, sparse or congruent area, from `addr` on, all of which show
+ * frames. On return no CPU reaches the frames through them.
  * Requires: The program uses the frames through these pages no more. No other thread maps, unmaps
  * or frees them meanwhile.
  */

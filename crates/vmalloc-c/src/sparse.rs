@@ -8,8 +8,8 @@ use crate::raw_map;
 use crate::space::{on, vmalloc_space};
 use libc::{c_int, c_void};
 
-/// Reserves addresses, as `vmalloc_reserve` does. `vmalloc_free_sparse` or `vmalloc_unreserve` frees
-/// them.
+/// Reserves addresses, as `vmalloc_reserve` does. `vmalloc_free_sparse` or `vmalloc_unreserve`
+/// frees them.
 ///
 /// # Safety
 /// The conditions of every call.

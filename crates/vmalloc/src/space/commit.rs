@@ -63,8 +63,9 @@ impl<P: Platform> Raw<'_, P> {
     /// on every CPU. One unmap and one flush for all of them; waits for a purge under way.
     ///
     /// # Safety
-    /// The caller owns the areas, nothing uses the pages any more, and no other thread commits or
-    /// decommits them meanwhile.
+    /// The caller owns the areas, nothing uses the pages any more, none shows frames
+    /// ([`unmap_pages`](Self::unmap_pages) is for those), and no other thread commits or decommits
+    /// them meanwhile.
     ///
     /// # Errors
     /// [`AreaError`] for ranges as in [`commit`](Self::commit): nothing is changed. If the platform
@@ -93,8 +94,8 @@ impl<P: MapFrames> Raw<'_, P> {
         protection: Protection,
     ) -> Result<(), AreaError> {
         let range = self.reserved_pages(addr, frames.len() as u64)?;
-        self.finish_pending(&[range])?;
         self.check_frames(frames, Origin::Supply)?;
+        self.finish_pending(&[range])?;
         let mut pages = range.start()..range.end();
         if let Some(page) = pages.find(|&page| self.platform.frame_at(page).is_some()) {
             return Err(AreaError::Mapped { page });

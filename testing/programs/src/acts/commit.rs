@@ -88,7 +88,7 @@ pub(super) fn commit<P: Platform>(player: &mut Player<'_, P>) {
 pub(super) fn decommit<P: Platform>(player: &mut Player<'_, P>) {
     // Those that are committed, for the most part.
     let all = player.source.chance(64);
-    let parts = parts(player, is_reserved, |shown| all || shown.is_something());
+    let parts = parts(player, is_reserved, |shown| shown.is_own() || all && shown.is_nothing());
     let (ranges, before) = (addrs(player, &parts), player.failed());
     // SAFETY: the player owns the areas, and nothing uses the pages any more.
     let decommitted = unsafe { player.space.raw().decommit(&ranges) };
