@@ -37,10 +37,6 @@ impl Shown {
     pub(crate) fn is_frame(self) -> bool {
         matches!(self, Self::Frame(_))
     }
-
-    pub(crate) fn is_something(self) -> bool {
-        !self.is_nothing()
-    }
 }
 
 /// The purpose of an area, and so the call that ends it.
