@@ -57,11 +57,10 @@ impl Reader<'_, '_> {
     fn node(&mut self, node: u64) -> Read {
         let [first, _, size, place] = self.outline.nodes;
         let node = at(nth(first, node, size)?, place)?;
-        let [cached, pooled, own, remote] = self.outline.node;
+        let [cached, pooled, lazy] = self.outline.node;
         self.stacks(at(node, cached)?, AreaState::Cached)?;
         self.stacks(at(node, pooled)?, AreaState::Pooled)?;
-        self.ranges(at(node, own)?, AreaState::Lazy)?;
-        self.ranges(at(node, remote)?, AreaState::Lazy)
+        self.ranges(at(node, lazy)?, AreaState::Lazy)
     }
 
     /// Reads areas by their sizes.
@@ -108,13 +107,12 @@ impl Reader<'_, '_> {
     }
 
     fn purge(&mut self) -> Read {
-        let [taken, size, own, remote, refused] = self.outline.purge;
+        let [taken, size, areas, refused] = self.outline.purge;
         // One more than there are nodes.
         let taken = self.lists.read(self.memory, taken, self.outline.nodes[1] + 1)?;
         for nth_node in 0..taken.len {
-            let lists = nth(taken.first, nth_node, size)?;
-            self.ranges(at(lists, own)?, AreaState::Purging)?;
-            self.ranges(at(lists, remote)?, AreaState::Purging)?;
+            let set = nth(taken.first, nth_node, size)?;
+            self.ranges(at(set, areas)?, AreaState::Purging)?;
         }
         self.ranges(refused, AreaState::Refused)
     }

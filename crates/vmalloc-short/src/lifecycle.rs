@@ -140,12 +140,12 @@ impl<L: RawMutex> Blocks<L> {
             block.set_stale(true);
             block.set_state(BlockState::Ready);
             lists.ready.push(first, block);
-            return tally.add(0, lists.ready.len() == 1);
+            return tally.add(0);
         }
         block.set_state(BlockState::Spent);
         lists.spent += 1;
         // Added before a purge can take what it counts: the lists are held.
-        tally.add(slots, lists.spent == 1);
+        tally.add(slots);
     }
 
     /// Decides whether returned slots are so many that recycling them is better than a new block.

@@ -139,10 +139,10 @@ impl LazyPages {
         }
     }
 
-    /// Adds pages. Returns how many there are then.
-    pub(crate) fn add(&self, pages: u64) -> u64 {
+    /// Adds pages.
+    pub(crate) fn add(&self, pages: u64) {
         // Relaxed: a number that starts work, and protects nothing.
-        self.pages.fetch_add(pages, Relaxed) + pages
+        self.pages.fetch_add(pages, Relaxed);
     }
 
     pub(crate) fn sub(&self, pages: u64) {
@@ -179,7 +179,7 @@ impl LazyPages {
 
     /// Counts pages without memory as if they had some.
     pub(crate) fn fill_absent(&self, pages: u64) {
-        let _ = self.add(pages);
+        self.add(pages);
         self.sub_absent(pages);
     }
 
@@ -192,36 +192,13 @@ impl LazyPages {
         self.absent.load(Relaxed)
     }
 
-    /// Returns whether `pages` lazy pages of memory, or those without, are reason to drain.
-    pub(crate) fn is_much(&self, pages: u64) -> bool {
-        pages > self.threshold() || self.absent() > self.most_absent
+    /// Returns whether the lazy pages of memory, or those without, are reason to drain.
+    pub(crate) fn is_much(&self) -> bool {
+        self.level() > self.threshold() || self.absent() > self.most_absent
     }
 
     /// Returns how many lazy pages a node keeps to itself.
     pub(crate) fn batch(&self) -> u64 {
         (self.threshold() / self.shares).max(1)
-    }
-}
-
-/// The effect of a call on the number of lazy pages. The space acts on it when no lock is held.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[must_use = "the drain has to be triggered"]
-pub(crate) struct Trigger {
-    /// Lazy pages that there are now.
-    pub(crate) total: u64,
-    /// How many of them are new.
-    pub(crate) added: u64,
-    /// True if the node had nothing lazy before, and has now.
-    pub(crate) is_first: bool,
-}
-
-impl Trigger {
-    /// Returns one trigger for two.
-    pub(crate) fn and(self, other: Self) -> Self {
-        Self {
-            total: self.total.max(other.total),
-            added: self.added.max(other.added),
-            is_first: self.is_first | other.is_first,
-        }
     }
 }

@@ -31,8 +31,8 @@ mod stock;
 
 pub(crate) use allowance::Allowance;
 pub(crate) use budget::Budget;
-pub(crate) use budget::{Growth, LazyPages, Trigger};
-pub(crate) use node::{Lazy, Node, clear, has_room};
+pub(crate) use budget::{Growth, LazyPages};
+pub(crate) use node::{Lazy, Node, clear};
 pub(crate) use stacks::{Cursor, Fraction, MAX_PAGES, SMALL, SizeStacks, TWICE};
 pub(crate) use stock::{Borders, Put, Stock, Wanted};
 
@@ -146,19 +146,20 @@ impl<L: RawMutex> Cache<L> {
         sizes: u64,
         borders: Option<&impl Borders>,
     ) -> (u64, u64) {
-        if node.lazy.remote.try_reserve(MOVED).is_err() {
+        let Node { cached, lazy: Lazy { areas, .. }, .. } = node;
+        if areas.try_reserve(MOVED).is_err() {
             return (0, 0);
         }
-        let before = node.lazy.remote.len();
-        let Node { cached, lazy, .. } = node;
-        let moved = cached.make_way(pages, MOVED, sizes, &mut lazy.remote);
-        let (remote, mut stock) = (&mut lazy.remote, self.stock.lock());
-        while remote.len() > before && stock.has_room() {
-            let area = remote.pop();
-            area.into_iter().for_each(|area| _ = stock.enter(area, area.len(), borders));
+        let before = areas.len();
+        let moved = cached.make_way(pages, MOVED, sizes, areas);
+        let mut stock = self.stock.lock();
+        while areas.len() > before && stock.has_room() {
+            let area = areas.pop();
+            area.into_iter().for_each(|area| stock.enter(area, area.len(), borders));
         }
         drop(stock);
-        let lazy = remote[before..].iter().map(PageRange::len).sum();
+        let lazy = areas[before..].iter().map(PageRange::len).sum();
+        node.count_lazy(lazy, lazy);
         self.budget.put(lazy);
         (moved, lazy)
     }
@@ -213,35 +214,33 @@ impl<L: RawMutex> Cache<L> {
         }
     }
 
-    /// Adds a node's lazy pages to the number that all share.
+    /// Adds a node's lazy pages to the number that all share. Returns how many.
     #[inline(never)]
-    pub(crate) fn publish(&self, mut node: MutexGuard<'_, L, Node>) -> Trigger {
-        let added = core::mem::take(&mut node.unpublished);
-        let is_first = core::mem::replace(&mut node.publish_at, self.lazy.batch()) == 0;
-        // Added before a purge can take what it counts.
-        Trigger { total: self.lazy.add(added), added, is_first }
+    pub(crate) fn publish(&self, mut node: MutexGuard<'_, L, Node>) -> u64 {
+        let added = node.take_unpublished(self.lazy.batch());
+        // Before the node is free: a purge can not take what is not counted.
+        self.lazy.add(added);
+        added
     }
 
-    /// Lets a node in which nothing waits tell the platform of the next free. Returns whether
-    /// nothing does.
-    pub(crate) fn rest(&self, node: &mut Node) -> bool {
-        let is_idle = node.is_empty();
-        if is_idle {
-            self.forget(node);
+    /// Returns whether nothing waits in the nodes and the stock. The next free in an empty node
+    /// takes the slow way then, where the platform is told.
+    pub(crate) fn rest(&self) -> bool {
+        let mut is_idle = true;
+        for mut node in self.each() {
+            if node.is_empty() {
+                self.budget.put(node.rest());
+            } else {
+                is_idle = false;
+            }
         }
-        is_idle
+        is_idle && self.stock.lock().iter().len() == 0
     }
 
-    /// Lets each node tell the platform of its next free: in the child of a fork, where no drain
+    /// Has the next free in each node take the slow way: in the child of a fork, where no drain
     /// knows of what waits there.
-    pub(crate) fn forget_all(&self) {
-        self.each().for_each(|mut node| self.forget(&mut node));
-        self.stock.lock().forget();
-    }
-
-    fn forget(&self, node: &mut Node) {
-        node.publish_at = 0;
-        self.budget.put(core::mem::take(&mut node.credit));
+    pub(crate) fn rest_all(&self) {
+        self.each().for_each(|mut node| self.budget.put(node.rest()));
     }
 
     /// Puts areas into the pool of node `id`, up to `room` pages. Those that do not go in are in

@@ -1,6 +1,6 @@
 //! A node: what one CPU, or a few, free and take without meeting the others.
 
-use super::stacks::SizeStacks;
+use super::stacks::{Cursor, Fraction, SizeStacks};
 use crate::PageRange;
 use alloc::vec::Vec;
 
@@ -17,13 +17,11 @@ pub(crate) struct Node {
     /// Areas freed here, to be unmapped.
     pub(crate) lazy: Lazy,
     /// Pages of these that the shared count does not know of yet.
-    pub(crate) unpublished: u64,
-    /// Unpublished pages at which they are published; 0 while the platform does not know that
-    /// something waits here.
-    pub(crate) publish_at: u64,
-    /// Pages that may be cached here, of the budget that all nodes share; 0 while the platform does
-    /// not know that something waits here.
-    pub(crate) credit: u64,
+    unpublished: u64,
+    /// Unpublished pages at which they are published; 0 while the node [rests](Self::rest).
+    publish_at: u64,
+    /// Pages that may be cached here, of the budget that all nodes share; 0 while the node rests.
+    pub(super) credit: u64,
     /// The leaf that this node got when it would have had to share another's.
     pub(crate) private_chunk: Option<PageRange>,
     /// The node that was looked at last for memory of a size that this one has none of.
@@ -36,14 +34,11 @@ pub(crate) struct Node {
     pause: u8,
 }
 
-/// Areas freed on one node and not unmapped yet.
+/// Freed areas that are not unmapped yet, of any owner node.
 #[derive(Default)]
 pub(crate) struct Lazy {
-    /// Areas that this node owns.
-    pub(crate) own: Vec<PageRange>,
-    /// Areas that other nodes own, or that are too large for any pool.
-    pub(crate) remote: Vec<PageRange>,
-    /// Pages of all these behind which there is no memory.
+    pub(crate) areas: Vec<PageRange>,
+    /// Pages of these behind which there is no memory.
     pub(crate) absent: u64,
 }
 
@@ -119,9 +114,105 @@ impl Node {
         }
     }
 
+    /// Makes an area lazy, for which there is [room](Lazy::has_room). `memory` of its pages have
+    /// memory behind them.
+    #[inline]
+    pub(crate) fn enter_lazy(&mut self, area: PageRange, memory: u64) {
+        self.lazy.areas.push(area);
+        self.count_lazy(area.len(), memory);
+    }
+
+    /// Counts pages that became lazy here.
+    pub(crate) fn count_lazy(&mut self, pages: u64, memory: u64) {
+        self.unpublished += memory;
+        self.lazy.absent += pages - memory;
+    }
+
+    /// Returns whether `pages` more lazy pages are to be published, or their area has no room.
+    #[inline(always)]
+    pub(crate) fn is_lazy_special(&self, pages: u64) -> bool {
+        // `pages` may be of an address that is not of this space.
+        self.unpublished.wrapping_add(pages) >= self.publish_at || !self.lazy.has_much_room()
+    }
+
+    /// Returns whether lazy pages are to be published.
+    #[inline]
+    pub(crate) fn is_publishing(&self) -> bool {
+        self.unpublished >= self.publish_at
+    }
+
+    /// Has the lazy pages published in any case.
+    pub(crate) fn publish_next(&mut self) {
+        self.publish_at = 0;
+    }
+
+    /// Returns lazy pages that the shared count does not know of yet.
+    pub(crate) fn unpublished(&self) -> u64 {
+        self.unpublished
+    }
+
+    /// Takes the lazy pages that are to be published. The next ones are when they are `next`.
+    pub(super) fn take_unpublished(&mut self, next: u64) -> u64 {
+        self.publish_at = next;
+        core::mem::take(&mut self.unpublished)
+    }
+
+    /// Exchanges the lazy areas with an empty set. Returns the pages that are not published.
+    pub(crate) fn take_lazy(&mut self, taken: &mut Lazy) -> u64 {
+        core::mem::swap(&mut self.lazy, taken);
+        core::mem::take(&mut self.unpublished)
+    }
+
+    /// Keeps the memory of an area freed in the common case: `retire` takes it out of use. Returns
+    /// false, and changes nothing, where there is no place or no credit, or `retire` fails.
+    #[inline(always)]
+    pub(crate) fn keep_here(&mut self, start: u64, size: u64, retire: impl FnOnce() -> bool) -> bool {
+        let Some(slot) = self.cached.slot(size) else { return false };
+        if self.credit <= size || !retire() {
+            return false;
+        }
+        slot.fill(start);
+        self.credit -= size + 1;
+        true
+    }
+
+    /// Takes the first page of a cached area of `size` + 1 pages at a multiple of `align`.
+    #[inline(always)]
+    pub(crate) fn reuse(&mut self, size: usize, align: u64) -> Option<u64> {
+        let start = self.cached.take_at(size, align)?;
+        self.credit += size as u64 + 1;
+        Some(start)
+    }
+
+    /// Moves a fraction of the cached areas to `out`, as [`SizeStacks::evict`] does. Their pages
+    /// are credit then.
+    pub(crate) fn evict_cached(
+        &mut self,
+        fraction: Fraction,
+        cursor: &mut Cursor,
+        most: usize,
+        out: &mut Vec<PageRange>,
+    ) -> bool {
+        let is_more = self.cached.evict(fraction, cursor, most, out);
+        self.credit += out.iter().map(PageRange::len).sum::<u64>();
+        is_more
+    }
+
+    /// Returns the pages of the budget that this node has: cached ones, and credit.
+    pub(crate) fn budget(&self) -> u64 {
+        self.cached.pages() + self.credit
+    }
+
+    /// Has the next free here take the slow way, where the platform is told. Returns the credit,
+    /// which the node has no longer.
+    pub(super) fn rest(&mut self) -> u64 {
+        self.publish_at = 0;
+        core::mem::take(&mut self.credit)
+    }
+
     /// Returns how many areas are in its lists.
     pub(crate) fn areas(&self) -> u64 {
-        self.cached.areas() + self.pooled.areas() + self.lazy.areas()
+        self.cached.areas() + self.pooled.areas() + self.lazy.areas.len() as u64
     }
 
     /// Returns whether nothing waits in it.
@@ -134,44 +225,53 @@ impl Node {
     }
 }
 
-/// Remote frees that a node can take without memory: an area can be freed where there may be none.
-const REMOTE: usize = 32;
+/// Areas for which a list has room where memory is short, and for which frees that are not to wait
+/// find room in any case.
+const SPARE: usize = 32;
 
 impl Lazy {
     /// Returns an empty set; `None` when memory is short.
     pub(crate) fn new() -> Option<Self> {
-        let mut remote = Vec::new();
-        remote.try_reserve_exact(REMOTE).ok()?;
-        Some(Self { own: Vec::new(), remote, absent: 0 })
+        let mut areas = Vec::new();
+        areas.try_reserve_exact(SPARE).ok()?;
+        Some(Self { areas, absent: 0 })
+    }
+
+    /// Makes sure that the next area has room. Returns whether it has.
+    #[inline]
+    #[must_use]
+    pub(crate) fn has_room(&mut self) -> bool {
+        self.has_much_room() || self.areas.try_reserve(SPARE + 1).is_ok() || !self.is_full()
+    }
+
+    /// Returns whether there is room for one area and for those of frees that are not to wait.
+    #[inline(always)]
+    fn has_much_room(&self) -> bool {
+        self.areas.capacity() - self.areas.len() > SPARE
+    }
+
+    /// Returns whether one more area would take memory.
+    pub(crate) fn is_full(&self) -> bool {
+        self.areas.len() == self.areas.capacity()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.own.is_empty() && self.remote.is_empty()
-    }
-
-    pub(crate) fn areas(&self) -> u64 {
-        (self.own.len() + self.remote.len()) as u64
-    }
-
-    /// Returns all areas.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &PageRange> {
-        self.own.iter().chain(&self.remote)
+        self.areas.is_empty()
     }
 
     /// Empties it, and keeps memory for as many the next time.
     pub(crate) fn clear(&mut self) {
         self.absent = 0;
-        clear(&mut self.own);
-        let small = if is_too_large(&self.remote) { Self::new() } else { None };
-        self.remote.clear();
+        let small = if is_too_large(&self.areas) { Self::new() } else { None };
+        self.areas.clear();
         // Without memory for less it keeps what it has.
         if let Some(small) = small {
-            self.remote = small.remote;
+            self.areas = small.areas;
         }
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        (self.own.capacity() + self.remote.capacity()) * size_of::<PageRange>()
+        self.areas.capacity() * size_of::<PageRange>()
     }
 }
 
@@ -190,13 +290,6 @@ fn is_too_large<T>(list: &Vec<T>) -> bool {
 
 /// The room that lists keep in any case: a page or two.
 const LIST: usize = 256;
-
-/// Makes sure that the next push succeeds. Returns whether it does.
-#[inline(always)]
-#[must_use]
-pub(crate) fn has_room(list: &mut Vec<PageRange>) -> bool {
-    list.len() < list.capacity() || list.try_reserve(1).is_ok()
-}
 
 #[cfg(test)]
 mod tests {

@@ -161,12 +161,6 @@ impl SizeStacks {
         grown
     }
 
-    /// Takes an area of `size` + 1 pages, if there is such a size.
-    #[inline(always)]
-    pub(crate) fn pop(&mut self, size: usize) -> Option<u64> {
-        self.stacks.get_mut(size)?.pop()
-    }
-
     /// Takes an area of exactly `pages` pages that starts at a multiple of `align` pages.
     #[inline]
     pub(crate) fn take(&mut self, pages: u64, align: u64) -> Option<u64> {

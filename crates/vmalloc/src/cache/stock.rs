@@ -48,8 +48,6 @@ pub(crate) struct Stock {
     least: u64,
     /// The number of the next area.
     next: u64,
-    /// True if the platform was asked to let them decay.
-    is_told: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -86,8 +84,6 @@ pub(crate) struct Wanted {
 pub(crate) struct Put {
     /// True if the area is kept.
     pub(crate) is_kept: bool,
-    /// True if it is the first in a long while.
-    pub(crate) is_first: bool,
     /// Pages of memory behind the areas that made room for it.
     pub(crate) evicted: u64,
 }
@@ -135,7 +131,7 @@ impl Stock {
             put.is_kept = budget.take(memory, memory).is_some();
         }
         if put.is_kept {
-            put.is_first = self.enter(area, memory, borders);
+            self.enter(area, memory, borders);
         }
         put
     }
@@ -146,8 +142,7 @@ impl Stock {
     }
 
     /// Enters an area, for which there is room and whose memory the budget has given already.
-    /// Returns whether it is the first in a long while.
-    pub(crate) fn enter(&mut self, area: PageRange, memory: u64, borders: Option<&impl Borders>) -> bool {
+    pub(crate) fn enter(&mut self, area: PageRange, memory: u64, borders: Option<&impl Borders>) {
         let mut place = self.areas.partition_point(|kept| kept.area.start() < area.start());
         let mut kept = Kept { area, memory, number: self.next };
         if let Some(borders) = borders {
@@ -168,7 +163,6 @@ impl Stock {
         self.pages += area.len();
         self.memory += memory;
         self.next += 1;
-        !core::mem::replace(&mut self.is_told, true)
     }
 
     /// Takes the smallest area or part that serves a request, the lowest of equals. O(areas).
@@ -255,17 +249,6 @@ impl Stock {
         self.pages -= part.len();
         self.least = self.least.min(self.pages);
         Some((part, memory))
-    }
-
-    /// Returns whether nothing is kept. If so, the next area is told to the platform again.
-    pub(crate) fn rest(&mut self) -> bool {
-        self.is_told &= !self.areas.is_empty();
-        self.areas.is_empty()
-    }
-
-    /// Lets the next area be told to the platform.
-    pub(crate) fn forget(&mut self) {
-        self.is_told = false;
     }
 
     /// Returns all areas, ascending by address.

@@ -148,14 +148,14 @@ impl Purger {
     }
 
     /// Returns the list for areas that no node's lazy set had.
-    pub(crate) fn remote(&mut self) -> &mut Vec<PageRange> {
+    pub(crate) fn list(&mut self) -> &mut Vec<PageRange> {
         let last = self.taken.len() - 1;
-        &mut self.taken[last].remote
+        &mut self.taken[last].areas
     }
 
     /// Returns whether that list has room for a batch, and notes if it has none.
     pub(crate) fn has_room(&mut self) -> bool {
-        let has_room = self.remote().try_reserve(BATCH).is_ok();
+        let has_room = self.list().try_reserve(BATCH).is_ok();
         self.is_short |= !has_room;
         has_room
     }
@@ -165,7 +165,7 @@ impl Purger {
     pub(crate) fn enter_batch(&mut self, absent: u64) {
         let last = self.taken.len() - 1;
         self.taken[last].absent += absent;
-        self.taken[last].remote.extend_from_slice(&self.batch);
+        self.taken[last].areas.extend_from_slice(&self.batch);
     }
 
     /// Returns whether there is nothing to unmap, but what was refused before.
@@ -174,7 +174,7 @@ impl Purger {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &PageRange> {
-        self.taken.iter().flat_map(Lazy::iter).chain(self.refused.areas())
+        self.taken.iter().flat_map(|lazy| &lazy.areas).chain(self.refused.areas())
     }
 
     /// Lets go of memory that one purge needed.

@@ -123,7 +123,7 @@ impl<P: Platform> Unmapper<'_, P> {
     }
 
     pub(crate) fn move_from_refused(&self, areas: u64, pages: u64) {
-        let _ = self.lazy.add(pages);
+        self.lazy.add(pages);
         self.counts.refused_areas.fetch_sub(areas, Relaxed);
         self.counts.refused_pages.fetch_sub(pages, Relaxed);
     }
@@ -141,7 +141,7 @@ impl Purger {
         done: &mut Done,
     ) -> Result<(), PlatformError> {
         let Self { taken, ranges, keys, parts, .. } = self;
-        let areas = || taken.iter().flat_map(Lazy::iter).chain(parts.ranges());
+        let areas = || taken.iter().flat_map(|lazy| &lazy.areas).chain(parts.ranges());
         let unmapped = match Keys::new(means.base, keys).coalesce(areas(), ranges) {
             Some(()) => means.unmap_and_flush(ranges),
             // One by one it takes no memory.
@@ -159,7 +159,7 @@ impl Purger {
         for lazy in taken.iter_mut() {
             means.lazy.fill_absent(core::mem::take(&mut lazy.absent));
         }
-        for list in taken.iter_mut().flat_map(|lazy| [&mut lazy.own, &mut lazy.remote]) {
+        for Lazy { areas: list, .. } in taken.iter_mut() {
             let count = sift_areas(means, list, pending, &mut done.refusal);
             if refused.areas.try_reserve(count).is_err() {
                 return done.complete();

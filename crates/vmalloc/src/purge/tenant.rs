@@ -24,7 +24,7 @@
 //! calls the space only while it holds none, and from within its methods never.
 
 use crate::PageRange;
-use crate::cache::{LazyPages, Trigger, clear};
+use crate::cache::{LazyPages, clear};
 use crate::platform::PlatformError;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -124,26 +124,25 @@ pub struct TenantCounts {
 /// drained if they are too many.
 pub struct Tally<'a> {
     lazy: &'a LazyPages,
-    /// `None` if nothing was counted.
-    trigger: Option<Trigger>,
+    /// The most pages of one area; `None` if nothing was counted.
+    most: Option<u64>,
 }
 
 impl<'a> Tally<'a> {
     pub(crate) fn new(lazy: &'a LazyPages) -> Self {
-        Self { lazy, trigger: None }
+        Self { lazy, most: None }
     }
 
-    pub(crate) fn trigger(self) -> Option<Trigger> {
-        self.trigger
+    /// Returns the most pages of an area that was counted; `None` if none was.
+    pub(crate) fn most(&self) -> Option<u64> {
+        self.most
     }
 
-    /// Counts an area whose `pages` pages are lazy from now on, or 0 for one that is spare. It is
-    /// the `is_first` if none waited before. The caller holds the lock under which a purge would
-    /// find it.
-    pub fn add(&mut self, pages: u64, is_first: bool) {
-        let total = if pages == 0 { 0 } else { self.lazy.add(pages) };
-        let trigger = Trigger { total, added: pages, is_first };
-        self.trigger = Some(self.trigger.map_or(trigger, |before| before.and(trigger)));
+    /// Counts an area whose `pages` pages are lazy from now on, or 0 for one that is spare. The
+    /// caller holds the lock under which a purge would find it.
+    pub fn add(&mut self, pages: u64) {
+        self.lazy.add(pages);
+        self.most = self.most.max(Some(pages));
     }
 }
 

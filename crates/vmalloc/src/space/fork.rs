@@ -44,7 +44,8 @@ impl<P: Platform> Space<P> {
             }
             self.repair_retired();
             self.repair_tenants();
-            self.cache.forget_all();
+            self.cache.rest_all();
+            self.told.store(0, Relaxed);
         }
     }
 

@@ -5,9 +5,10 @@ use super::{Raw, Space};
 use crate::FreeError;
 use crate::PageRange;
 use crate::areas::{Annotation, AreaInfo, Disposition, FreedBy, Kind, Retired, Tag};
-use crate::cache::{Lazy, Node, Put, SizeStacks, Trigger, has_room};
+use crate::cache::{Node, Put, SizeStacks};
 use crate::platform::{DrainReason, Platform};
 use crate::purge::PurgePlan;
+use core::sync::atomic::Ordering::Relaxed;
 use lock_api::MutexGuard;
 use vmalloc_map::parts::Look;
 
@@ -143,13 +144,9 @@ impl<P: Platform> Space<P> {
         // If no area starts at `page`, this length is garbage; `retire_start` below then fails and
         // it is not used.
         let Some(size) = bitmaps.size_near(leaf, page) else { return refuse(node) };
-        let this = &mut *node;
-        let Some(slot) = this.cached.slot(size) else { return refuse(node) };
-        if this.credit <= size || !bitmaps.retire_start(leaf, page) {
+        if !node.keep_here(page, size, || bitmaps.retire_start(leaf, page)) {
             return refuse(node);
         }
-        slot.fill(page);
-        this.credit -= size + 1;
         drop(node);
         true
     }
@@ -164,19 +161,14 @@ impl<P: Platform> Space<P> {
         if addr & self.free_mask != 0 || leaf.may_be_annotated(page) {
             return false;
         }
-        let id = self.platform.cpu();
-        let Some(mut node) = self.cache.try_lock(id) else { return false };
+        let Some(mut node) = self.cache.try_lock(self.platform.cpu()) else { return false };
         let Some(size) = bitmaps.size_near(leaf, page) else { return refuse(node) };
-        let (this, pages) = (&mut *node, size.wrapping_add(1));
-        // `pages` is of an address that may not be of this space, until its start is retired.
-        let (own, lazy) = (&mut this.lazy.own, this.unpublished.wrapping_add(pages));
-        let fits = own.len() < own.capacity() && lazy < this.publish_at;
-        let is_own = leaf.is_owned_by(id) && SizeStacks::takes(pages);
-        if !fits || !is_own || !bitmaps.retire_start(leaf, page) {
+        // Of an address that may not be of this space, until its start is retired.
+        let pages = size.wrapping_add(1);
+        if node.is_lazy_special(pages) || !bitmaps.retire_start(leaf, page) {
             return refuse(node);
         }
-        this.unpublished = lazy;
-        own.push(PageRange::of(page, page + pages));
+        node.enter_lazy(PageRange::of(page, page + pages), pages);
         drop(node);
         true
     }
@@ -190,10 +182,10 @@ impl<P: Platform> Space<P> {
         }
         let home = self.areas.bitmaps.sure_home(page);
         if let Some(leaf) = home.filter(|leaf| !leaf.may_be_annotated(page)) {
-            let (id, node) = self.node_with_room(page)?;
+            let node = self.node_with_room(page)?;
             if let Some(area) = self.areas.bitmaps.retire(leaf, page) {
                 let freed = self.plain_freed(area, leaf.owner_node());
-                let put = self.put_freed(id, node, freed, Disposition::MayCache);
+                let put = self.put_freed(node, freed, Disposition::MayCache);
                 return put.inspect_err(|_| self.not_freed(area, self.areas.plain(), None));
             }
         }
@@ -236,7 +228,7 @@ impl<P: Platform> Space<P> {
             disposition = self.clear_freed(self.addr(page));
         }
         let memory = if self.config.trap_on_free { u64::MAX } else { self.memory_behind(page, by) };
-        let (id, node) = self.node_with_room(page)?;
+        let node = self.node_with_room(page)?;
         let table = self.areas.table(page);
         let mut retired = self.areas.retire(table, page, by, || Some(self.areas.map()))?;
         if disposition == Disposition::MustUnmap {
@@ -247,7 +239,7 @@ impl<P: Platform> Space<P> {
         let share = if may_show { self.frame_sets.lock().leave(page) } else { None };
         let Annotation { guard_pages, tag, .. } = annotation;
         let freed = Freed { area, memory: memory.min(area.len()), owner_node, guard_pages, tag };
-        if let Err(error) = self.put_freed(id, node, freed, disposition) {
+        if let Err(error) = self.put_freed(node, freed, disposition) {
             self.not_freed(area, annotation, share);
             return Err(error);
         }
@@ -282,9 +274,9 @@ impl<P: Platform> Space<P> {
     /// Locks this CPU's node, with room for one more area to be unmapped: a freed area has to be
     /// remembered until then. Where memory for that is short, a purge makes room.
     #[inline]
-    pub(super) fn node_with_room(&self, page: u64) -> Result<(usize, HeldNode<'_, P>), FreeError> {
-        let (id, mut node) = self.cache.lock(self.platform.cpu());
-        if has_room(&mut node.lazy.remote) { Ok((id, node)) } else { self.node_after_purge(page, node) }
+    pub(super) fn node_with_room(&self, page: u64) -> Result<HeldNode<'_, P>, FreeError> {
+        let (_, mut node) = self.cache.lock(self.platform.cpu());
+        if node.lazy.has_room() { Ok(node) } else { self.node_after_purge(page, node) }
     }
 
     #[cold]
@@ -293,14 +285,14 @@ impl<P: Platform> Space<P> {
         &'a self,
         page: u64,
         node: HeldNode<'a, P>,
-    ) -> Result<(usize, HeldNode<'a, P>), FreeError> {
+    ) -> Result<HeldNode<'a, P>, FreeError> {
         drop(node);
         // Other threads may take the room that it makes.
         for _ in 0..ROUNDS {
             self.purge_with(PurgePlan::ALL).map_err(|_| FreeError::NoMemory { page })?;
-            let (id, mut node) = self.cache.lock(self.platform.cpu());
-            if has_room(&mut node.lazy.remote) {
-                return Ok((id, node));
+            let (_, mut node) = self.cache.lock(self.platform.cpu());
+            if node.lazy.has_room() {
+                return Ok(node);
             }
         }
         Err(FreeError::NoMemory { page })
@@ -317,7 +309,6 @@ impl<P: Platform> Space<P> {
     #[inline]
     fn put_freed(
         &self,
-        id: usize,
         mut node: HeldNode<'_, P>,
         freed: Freed,
         disposition: Disposition,
@@ -329,26 +320,16 @@ impl<P: Platform> Space<P> {
         let Freed { area, memory, owner_node, .. } = freed;
         let fits = owner_node.is_some() && SizeStacks::takes(area.len());
         let may_cache = disposition == Disposition::MayCache && self.caches;
-        let is_first = node.credit == 0;
         if may_cache && fits && self.cache.keep(&mut node, area) {
             drop(node);
-            if is_first {
-                self.platform.drain_later(DrainReason::Age);
-            }
-            return Ok(());
-        }
-        if may_cache && !fits {
+            self.tell();
+        } else if may_cache && !fits {
             self.put_stocked(node, area, memory);
-            return Ok(());
-        }
-        let Lazy { own, remote, .. } = &mut node.lazy;
-        let is_own = owner_node == Some(id) && fits && has_room(own);
-        if is_own {
-            own.push(area);
         } else {
-            remote.push(area);
+            node.lazy.areas.push(area);
+            self.count_lazy(&mut node, area.len(), memory);
+            self.publish_if_due(node);
         }
-        self.count_lazy(node, area.len(), memory);
         Ok(())
     }
 
@@ -356,48 +337,70 @@ impl<P: Platform> Space<P> {
     /// place of are lazy then.
     #[inline(never)]
     fn put_stocked(&self, mut node: HeldNode<'_, P>, area: PageRange, memory: u64) {
-        let remote = &mut node.lazy.remote;
-        let room = remote.capacity() - remote.len();
-        let lazy = remote.len();
+        let areas = &mut node.lazy.areas;
+        let (room, before) = (areas.capacity() - areas.len(), areas.len());
         // The last place is for the area itself.
-        let Put { is_kept, is_first, mut evicted } =
-            self.cache.stock.lock().put(&self.cache.budget, area, memory, room - 1, remote, self.borders());
+        let Put { is_kept, mut evicted } =
+            self.cache.stock.lock().put(&self.cache.budget, area, memory, room - 1, areas, self.borders());
         if !is_kept {
-            remote.push(area);
+            areas.push(area);
             evicted += memory;
         }
-        let pages = remote[lazy..].iter().map(PageRange::len).sum();
-        self.counts.held(remote.len() - lazy + 1);
-        if pages == 0 {
-            drop(node);
-        } else {
-            self.count_lazy(node, pages, evicted);
+        let pages = areas[before..].iter().map(PageRange::len).sum();
+        self.counts.held(areas.len() - before + 1);
+        if pages != 0 {
+            self.count_lazy(&mut node, pages, evicted);
         }
-        if is_first {
-            self.platform.drain_later(DrainReason::Age);
-        }
+        self.publish_if_due(node);
     }
 
-    /// Counts pages that became lazy in `node`, and triggers the drain where they are too many.
+    /// Counts pages that became lazy in `node`, and of which `memory` have memory.
     #[inline]
-    pub(super) fn count_lazy(&self, mut node: HeldNode<'_, P>, pages: u64, memory: u64) {
-        node.unpublished += memory;
-        let absent = pages - memory;
-        node.lazy.absent += absent;
-        let is_wide = absent != 0 && self.cache.lazy.add_absent(absent);
-        if is_wide || node.unpublished >= node.publish_at {
-            let trigger = self.cache.publish(node);
-            self.trigger_drain(trigger);
+    pub(super) fn count_lazy(&self, node: &mut Node, pages: u64, memory: u64) {
+        node.count_lazy(pages, memory);
+        if pages != memory && self.cache.lazy.add_absent(pages - memory) {
+            node.publish_next();
         }
     }
 
-    /// Has lazy pages drained if they are too many, or the first ones. No lock is held.
-    pub(super) fn trigger_drain(&self, trigger: Trigger) {
+    /// Unlocks a node in which something waits. If its lazy pages are many, or the platform knows
+    /// of nothing, they are published, and the drain is triggered.
+    #[inline]
+    pub(super) fn publish_if_due(&self, node: HeldNode<'_, P>) {
+        if node.is_publishing() {
+            self.publish(node);
+        } else {
+            drop(node);
+            self.tell();
+        }
+    }
+
+    /// Publishes the lazy pages of a node, and triggers the drain where they are too many.
+    pub(super) fn publish(&self, node: HeldNode<'_, P>) {
+        let added = self.cache.publish(node);
+        self.trigger_drain(added);
+    }
+
+    /// Has the platform drain by age, unless it was asked since the last drain. No lock is held.
+    #[inline]
+    pub(super) fn tell(&self) {
+        // Relaxed: a drain forgets that it was asked before it looks at each node and tenant under
+        // its lock. What it does not see there was put there behind it, and its thread sees that
+        // the drain forgot.
+        if self.told.load(Relaxed) == 0 && self.platform.drain_later(DrainReason::Age) {
+            self.told.store(1, Relaxed);
+        }
+    }
+
+    /// Has lazy pages drained if they are too many, or the first ones. The caller has added `added`
+    /// of them. No lock is held.
+    pub(super) fn trigger_drain(&self, added: u64) {
         if self.deferred.is_unseen() {
             self.drain_deferred();
         }
-        let (lazy, Trigger { total, added, is_first }) = (&self.cache.lazy, trigger);
-        if lazy.is_much(total) {
+        let lazy = &self.cache.lazy;
+        let total = lazy.level();
+        if lazy.is_much() {
             // Within bounds the drain does it. Beyond, freeing is put before everything else. But
             // one huge area is no sign that the drain falls behind, and the caller does not wait
             // for its purge.
@@ -405,8 +408,8 @@ impl<P: Platform> Space<P> {
             if !is_promised || (total > lazy.limit() && added <= lazy.threshold()) {
                 self.purge_if_idle();
             }
-        } else if is_first {
-            self.platform.drain_later(DrainReason::Age);
+        } else {
+            self.tell();
         }
     }
 
@@ -414,9 +417,9 @@ impl<P: Platform> Space<P> {
     /// is no memory to remember it.
     pub(super) fn discard(&self, area: PageRange) -> bool {
         let Some(leaf) = self.areas.bitmaps.sure_home(area.start()) else { return false };
-        let Ok((id, node)) = self.node_with_room(area.start()) else { return false };
+        let Ok(node) = self.node_with_room(area.start()) else { return false };
         let freed = self.plain_freed(area, leaf.owner_node());
-        self.put_freed(id, node, freed, Disposition::MayCache).is_ok()
+        self.put_freed(node, freed, Disposition::MayCache).is_ok()
     }
 }
 

@@ -2,7 +2,6 @@
 
 use super::{Raw, Space};
 use crate::areas::Kind;
-use crate::cache::Trigger;
 use crate::platform::Platform;
 use crate::purge::PurgePlan;
 use crate::{FreeError, PageRange};
@@ -24,7 +23,7 @@ impl<P: Platform> Raw<'_, P> {
         let (mut purger, count) = (self.purger.lock(), areas.clone().count());
         let Some(first) = areas.clone().next() else { return Ok(()) };
         let no_memory = FreeError::NoMemory { page: first.start() };
-        purger.remote().try_reserve(count).map_err(|_| (0, no_memory))?;
+        purger.list().try_reserve(count).map_err(|_| (0, no_memory))?;
         for (index, area) in areas.clone().enumerate() {
             if let Err(cause) = self.retire_reserved(area) {
                 let mut map = self.areas.map();
@@ -35,12 +34,12 @@ impl<P: Platform> Raw<'_, P> {
         let mut pages = 0;
         for area in areas {
             self.areas.forget_annotation(area.start());
-            purger.remote().push(area);
+            purger.list().push(area);
             pages += area.len();
         }
-        let total = self.count_taken(count as u64, pages);
+        self.count_taken(count as u64, pages);
         drop(purger);
-        self.trigger_drain(Trigger { total, added: pages, is_first: total == pages });
+        self.trigger_drain(pages);
         if self.config.trap_on_free {
             // A refusal stays with the purger, as after any free.
             let _ = self.purge_with(PurgePlan::FLUSH);

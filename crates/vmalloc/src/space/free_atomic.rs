@@ -4,7 +4,6 @@ use super::{Raw, Space};
 use crate::FreeError;
 use crate::PageRange;
 use crate::areas::FreedBy;
-use crate::cache::has_room;
 use crate::platform::{DirectMemory, DrainReason, Platform};
 use crate::purge::Purger;
 use crate::sync::word_at;
@@ -71,7 +70,7 @@ impl<P: Platform> Space<P> {
         if self.deferred.last() == 0 {
             return;
         }
-        let remote = purger.remote();
+        let list = purger.list();
         let mut addr = self.deferred.take();
         while addr != 0 {
             let page = (addr >> self.shift()) as u64;
@@ -82,8 +81,8 @@ impl<P: Platform> Space<P> {
             let Some(area) = self.areas.map().retired(page) else {
                 self.platform.fatal(&"a deferred area is gone")
             };
-            if has_room(remote) {
-                remote.push(area);
+            if list.try_reserve(1).is_ok() {
+                list.push(area);
                 self.deferred.count_off(area.len());
                 self.count_taken(1, area.len());
             } else {
@@ -119,9 +118,8 @@ impl<P: Platform> Space<P> {
         });
         for lost in self.segments().filter(|segment| segment.state == State::Retired) {
             let mut node = self.cache.nodes[0].lock();
-            if has_room(&mut node.lazy.remote) {
-                node.lazy.remote.push(lost.range);
-                node.unpublished += lost.range.len();
+            if node.lazy.has_room() {
+                node.enter_lazy(lost.range, lost.range.len());
             }
         }
         self.each_listed(|area| {
@@ -133,7 +131,7 @@ impl<P: Platform> Space<P> {
     /// Calls `act` for all areas that wait in a list.
     fn each_listed(&self, mut act: impl FnMut(PageRange)) {
         self.purger.lock().iter().copied().for_each(&mut act);
-        self.cache.each().for_each(|node| node.lazy.iter().copied().for_each(&mut act));
+        self.cache.each().for_each(|node| node.lazy.areas.iter().copied().for_each(&mut act));
         self.cached().for_each(|(area, _)| act(area));
         self.each_deferred(act);
     }
@@ -155,7 +153,7 @@ impl<P: Platform> Space<P> {
         let mut nodes = self.cache.nodes.iter();
         let mut node = nodes.find_map(|node| node.try_lock()).ok_or(contended)?;
         let table = self.areas.try_table(page).ok_or(contended)?;
-        if node.lazy.remote.len() == node.lazy.remote.capacity() {
+        if node.lazy.is_full() {
             let found = self.areas.try_map().ok_or(contended)?.find(page);
             if found.is_some_and(|area| area.start() == page) {
                 return Err(contended);
@@ -163,8 +161,7 @@ impl<P: Platform> Space<P> {
         }
         let mut sets = self.frame_sets.try_lock().ok_or(contended)?;
         let retired = self.areas.retire(table, page, FreedBy::Free, || self.areas.try_map())?;
-        node.lazy.remote.push(retired.area);
-        node.unpublished += retired.area.len();
+        node.enter_lazy(retired.area, retired.area.len());
         if let Some(share) = sets.leave(page) {
             sets.release(share, page);
         }

@@ -24,7 +24,6 @@
 //! many pages went as come, or it has looked 16 times. Addresses in pools count as in use.
 
 use super::Space;
-use super::free::HeldNode;
 use crate::Fit;
 use crate::PageRange;
 use crate::cache::{Growth, TWICE, Wanted};
@@ -77,7 +76,7 @@ impl<P: Platform> Space<P> {
             let (more, lazy) = self.cache.stock_idle(&mut node, growth.pages - moved, sizes, self.borders());
             moved += more;
             if lazy != 0 {
-                self.count_evicted(node, lazy, lazy);
+                self.publish(node);
             }
         }
     }
@@ -85,25 +84,20 @@ impl<P: Platform> Space<P> {
     /// Makes memory of the stock lazy that has lain longest, up to `due` pages. Returns how many.
     fn evict_stock(&self, due: u64) -> u64 {
         let (_, mut node) = self.cache.lock(self.platform.cpu());
-        let remote = &mut node.lazy.remote;
-        if due == 0 || remote.try_reserve(EVICTED).is_err() {
+        let areas = &mut node.lazy.areas;
+        if due == 0 || areas.try_reserve(EVICTED).is_err() {
             return 0;
         }
-        let before = remote.len();
-        let memory = self.cache.stock.lock().evict(due, EVICTED, remote, self.borders());
+        let before = areas.len();
+        let memory = self.cache.stock.lock().evict(due, EVICTED, areas, self.borders());
         self.cache.budget.put(memory);
-        let pages: u64 = remote[before..].iter().map(PageRange::len).sum();
-        self.counts.held(remote.len() - before);
+        let pages: u64 = areas[before..].iter().map(PageRange::len).sum();
+        self.counts.held(areas.len() - before);
         if pages != 0 {
-            self.count_evicted(node, pages, memory);
+            self.count_lazy(&mut node, pages, memory);
+            // At once: what is lazy counts neither as in use nor as cached.
+            self.publish(node);
         }
         pages
-    }
-
-    /// Counts pages that became lazy because of growth, at once: what is lazy counts neither as in
-    /// use nor as cached.
-    fn count_evicted(&self, mut node: HeldNode<'_, P>, pages: u64, memory: u64) {
-        node.publish_at = node.publish_at.min(1);
-        self.count_lazy(node, pages, memory);
     }
 }

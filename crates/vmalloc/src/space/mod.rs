@@ -63,6 +63,7 @@ use crate::areas::{AreaInfo, Areas, Contended};
 use crate::cache::{Cache, Padded};
 use crate::platform::{Geometry, Platform};
 use crate::purge::{Counts, Deferred, FrameSets, Purger, Tenants};
+use crate::sync::AtomicU8;
 use crate::{FreeError, SpaceError};
 use claim::PAGES_APART;
 use core::fmt;
@@ -105,6 +106,8 @@ pub struct Space<P: Platform> {
     tenants: Tenants,
     frame_sets: Padded<FrameSets<P, P::RawLock>>,
     deferred: Padded<Deferred>,
+    /// 1 if the platform was asked for a drain by age, and has promised it, since the last one.
+    told: Padded<AtomicU8>,
     /// Allocations that wait for addresses to be given back.
     need: Padded<Need>,
     notifiers: Notifiers<P::RawLock>,
@@ -153,6 +156,7 @@ impl<P: Platform> Space<P> {
             tenants: Tenants::default(),
             frame_sets: Padded(FrameSets::new()),
             deferred: Padded(Deferred::default()),
+            told: Padded(AtomicU8::new(0)),
             need: Padded(Need::default()),
             notifiers: Notifiers::new(),
             geometry,

@@ -58,8 +58,8 @@ pub struct Outline {
     /// Records behind locks: the first, how many, bytes from each to the next, the place in each.
     pub nodes: [u64; 4],
     pub tables: [u64; 4],
-    /// Places in a node: cached, pooled, and the lists of lazy areas, own and remote.
-    pub node: [u64; 4],
+    /// Places in a node: cached, pooled, and the list of lazy areas.
+    pub node: [u64; 3],
     /// The place of the list of stacks; in a stack, of the starts and their count; its size.
     pub stacks: [u64; 4],
     /// Stacks in a list, at most.
@@ -67,8 +67,8 @@ pub struct Outline {
     /// Large areas: the list, the place of an area in an entry, the size of an entry.
     pub large: [u64; 3],
     /// The purge: the list of what each node gave and of one more set, its size of an entry, the
-    /// places of two lists in an entry, and the list of refused areas.
-    pub purge: [u64; 5],
+    /// place of the list in an entry, and the list of refused areas.
+    pub purge: [u64; 4],
     /// The word with the address of the last area freed by `free_atomic`, which has in its first
     /// word that of the one before.
     pub deferred: u64,
@@ -88,7 +88,7 @@ pub struct Outline {
 
 impl Outline {
     /// The version of the layouts that this one has. A reader reads outlines of its own version.
-    pub const VERSION: u64 = 7;
+    pub const VERSION: u64 = 8;
     /// The tag of the first entry of the specimen of a table; the other entries have none.
     pub const SPECIMEN_TAG: &str = "a specimen of a tag";
     /// How many entries the specimen has: other numbers than its room or the room that is left.
@@ -178,7 +178,7 @@ impl<P: Platform> Space<P> {
             range: PageRange::FIELDS.map(|word| word as u64),
             nodes: words(places(&self.cache.nodes)),
             tables: words(self.areas.table_places()),
-            node: words(NODE),
+            node: NODE.map(|word| word as u64),
             stacks: words(SizeStacks::FIELDS),
             sizes: MAX_PAGES,
             large: self.large_places().map(|word| word as u64),
@@ -197,22 +197,17 @@ impl<P: Platform> Space<P> {
         [self.cache.stock.data_ptr().addr() + areas, area, size]
     }
 
-    fn purge_places(&self) -> [usize; 5] {
+    fn purge_places(&self) -> [usize; 4] {
         let purger = self.purger.data_ptr().addr();
         [
             purger + offset_of!(Purger, taken),
             size_of::<Lazy>(),
-            offset_of!(Lazy, own),
-            offset_of!(Lazy, remote),
+            offset_of!(Lazy, areas),
             purger + offset_of!(Purger, refused) + Refused::AREAS,
         ]
     }
 }
 
 /// The places of what waits in a node.
-const NODE: [usize; 4] = [
-    offset_of!(Node, cached),
-    offset_of!(Node, pooled),
-    offset_of!(Node, lazy) + offset_of!(Lazy, own),
-    offset_of!(Node, lazy) + offset_of!(Lazy, remote),
-];
+const NODE: [usize; 3] =
+    [offset_of!(Node, cached), offset_of!(Node, pooled), offset_of!(Node, lazy) + offset_of!(Lazy, areas)];

@@ -79,16 +79,20 @@ impl<P: Platform> Space<P> {
     /// else is purged before them. Otherwise areas that are refused are a reason to come again, and
     /// no error.
     pub fn drain(&self) -> Result<DrainStatus, PlatformError> {
-        let is_much = self.cache.lazy.is_much(self.cache.lazy.level());
+        let is_much = self.cache.lazy.is_much();
         let done = self.purge_with(if is_much { self.make_room() } else { PurgePlan::DECAY })?;
         // Else areas could be brought to a node that was passed already, and none would ask for
         // another drain.
         let _in_need = self.need.enter();
-        let busy = self.cache.each().filter_map(|mut node| (!self.cache.rest(&mut node)).then_some(()));
-        let is_idle = busy.count() == 0 && self.cache.stock.lock().rest();
+        // Before the look: a free that the look misses, behind it under the same lock, tells again.
+        let was_told = self.told.swap(0, Relaxed);
+        let is_idle = self.cache.rest();
         let tenants = self.tenants.counts();
         let is_empty = is_idle && tenants.lazy_areas + tenants.spare_areas == 0 && !done.keeps_memory;
         let is_done = is_empty && !self.counts.is_anything_refused();
+        if !is_done && was_told != 0 {
+            self.told.store(1, Relaxed);
+        }
         Ok(if is_done { DrainStatus::Done } else { DrainStatus::More })
     }
 
@@ -182,7 +186,7 @@ impl<P: Platform> Space<P> {
         if !purger.refused.is_empty() {
             let mut room = self.room_for(plan);
             let give = |areas: &[PageRange], rest: &mut Vec<PageRange>| {
-                self.give_remote(areas, &mut 0, &mut room, rest)
+                self.give_areas(areas, &mut 0, &mut room, rest)
             };
             purger.retry(&means, plan, &mut done, give);
         }
@@ -252,11 +256,10 @@ impl<P: Platform> Space<P> {
         for (node, taken) in self.cache.nodes.iter().zip(&mut purger.taken) {
             let mut node = crate::sync::unlocked(Mutant::UnlockedTake, || node.lock());
             if !node.lazy.is_empty() {
-                core::mem::swap(&mut node.lazy, taken);
-                let unpublished = core::mem::take(&mut node.unpublished);
-                self.count_taken(taken.areas(), unpublished);
+                let unpublished = node.take_lazy(taken);
+                self.count_taken(taken.areas.len() as u64, unpublished);
                 if is(Mutant::EarlyCount) {
-                    self.cache.lazy.sub(taken.iter().map(PageRange::len).sum());
+                    self.cache.lazy.sub(taken.areas.iter().map(PageRange::len).sum());
                 }
             }
         }
@@ -274,9 +277,8 @@ impl<P: Platform> Space<P> {
                 batch.clear();
                 let mut node = node.lock();
                 let wanted = batch_of(most - count);
-                more = node.cached.evict(fraction, &mut cursor, wanted, batch);
+                more = node.evict_cached(fraction, &mut cursor, wanted, batch);
                 let pages = batch.iter().map(PageRange::len).sum();
-                node.credit += pages;
                 self.count_taken(batch.len() as u64, pages);
                 drop(node);
                 count += batch.len() as u64;
@@ -310,10 +312,10 @@ impl<P: Platform> Space<P> {
         count
     }
 
-    /// Counts areas that go to the purger. Returns how many pages are lazy now.
-    pub(super) fn count_taken(&self, areas: u64, pages: u64) -> u64 {
+    /// Counts areas that go to the purger, and pages of theirs that were not counted as lazy yet.
+    pub(super) fn count_taken(&self, areas: u64, pages: u64) {
         self.counts.taken_areas.fetch_add(areas, Relaxed);
-        self.cache.lazy.add(pages)
+        self.cache.lazy.add(pages);
     }
 
     /// Gives a fraction of the pools to the map, `most` areas at most (step 4). Returns how many.
@@ -343,13 +345,9 @@ impl<P: Platform> Space<P> {
                 tenant.flushed(part, ranges, tally);
             });
         });
-        for (id, taken) in taken.iter_mut().enumerate() {
-            purged += taken.areas();
-            for areas in taken.own.chunks(BATCH) {
-                given += if room != 0 { self.pool(id, areas, &mut room, batch) } else { self.release(areas) };
-                self.count_given(areas, &mut taken.absent);
-            }
-            given += self.give_remote(&taken.remote, &mut taken.absent, &mut room, batch);
+        for taken in taken {
+            purged += taken.areas.len() as u64;
+            given += self.give_areas(&taken.areas, &mut taken.absent, &mut room, batch);
             taken.clear();
         }
         self.counts.purged_areas.fetch_add(purged, Relaxed);
@@ -363,7 +361,7 @@ impl<P: Platform> Space<P> {
 
     /// Gives areas of any node back, up to `room` pages of them to pools. Returns how many went to
     /// the map.
-    fn give_remote(
+    fn give_areas(
         &self,
         areas: &[PageRange],
         absent: &mut u64,
@@ -395,25 +393,26 @@ impl<P: Platform> Space<P> {
         self.counts.taken_areas.fetch_sub(areas.len() as u64, Relaxed);
     }
 
-    /// Puts areas into the pool of a node; those that do not go in go to the map.
-    fn pool(&self, id: usize, areas: &[PageRange], room: &mut u64, rest: &mut Vec<PageRange>) -> u64 {
-        self.cache.pool(id, areas, room, rest);
-        self.counts.held(areas.len());
-        self.release(rest)
-    }
-
-    /// Puts areas into the pools of their owner nodes.
-    fn return_to_owners(&self, areas: &[PageRange], room: &mut u64, rest: &mut Vec<PageRange>) -> u64 {
+    /// Puts areas into the pools of their owner nodes. Those that do not go in go to the map.
+    fn return_to_owners(&self, mut areas: &[PageRange], room: &mut u64, rest: &mut Vec<PageRange>) -> u64 {
         let owner_node = |area: &PageRange| {
             let home = self.areas.bitmaps.sure_home(area.start());
             let home = home.filter(|_| SizeStacks::takes(area.len()));
             home.and_then(Leaf::owner_node).map(|owner| owner % self.cache.nodes.len())
         };
         let mut given = 0;
-        for areas in areas.chunk_by(|a, b| owner_node(a) == owner_node(b)) {
-            given += match areas.first().and_then(owner_node) {
-                Some(id) => self.pool(id, areas, room, rest),
-                None => self.release(areas),
+        while let Some((first, others)) = areas.split_first() {
+            let owner = owner_node(first);
+            let more = others.iter().take_while(|area| owner_node(area) == owner).count();
+            let of_owner;
+            (of_owner, areas) = areas.split_at(1 + more);
+            given += match owner {
+                Some(id) => {
+                    self.cache.pool(id, of_owner, room, rest);
+                    self.counts.held(of_owner.len());
+                    self.release(rest)
+                }
+                None => self.release(of_owner),
             };
         }
         given

@@ -164,7 +164,7 @@ impl<P: Platform> Space<P> {
         let new = PageRange::of(old.start(), old.start() + checked.fit.pages());
         let Some(tail) = PageRange::new(new.end(), old.end()) else { return Ok(()) };
         let mut purger = self.purger.lock();
-        purger.remote().try_reserve(1).map_err(|_| AllocError::Metadata)?;
+        purger.list().try_reserve(1).map_err(|_| AllocError::Metadata)?;
         purger.pending.try_reserve(1).map_err(|_| AllocError::Metadata)?;
         self.sure(self.areas.reshape(old, new, self.areas.annotation_of(info)))?;
         self.give_tail(&mut purger, tail, checked.guard_pages);
@@ -179,7 +179,7 @@ impl<P: Platform> Space<P> {
         if purger.unmap_or_remember(&self.unmapper(), &[gone]).is_ok() {
             self.release(&[tail]);
         } else {
-            purger.remote().push(tail);
+            purger.list().push(tail);
             self.count_taken(1, tail.len());
         }
     }

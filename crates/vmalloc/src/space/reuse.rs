@@ -28,9 +28,7 @@ impl<P: Platform> Space<P> {
         }
         let size = self.size_of(bytes);
         let Some(mut node) = self.cache.try_lock(self.platform.cpu()) else { return 0 };
-        let this = &mut *node;
-        let Some(start) = this.cached.pop(size) else { return usize::from(refuse(node)) };
-        this.credit += size as u64 + 1;
+        let Some(start) = node.reuse(size, 1) else { return usize::from(refuse(node)) };
         self.revive(start);
         drop(node);
         self.addr(start)
@@ -48,9 +46,7 @@ impl<P: Platform> Space<P> {
             return self.reuse_addresses(size, align);
         }
         let Some(mut node) = self.cache.try_lock(self.platform.cpu()) else { return 0 };
-        let this = &mut *node;
-        let Some(start) = this.cached.take_at(size, align) else { return usize::from(refuse(node)) };
-        this.credit += size as u64 + 1;
+        let Some(start) = node.reuse(size, align) else { return usize::from(refuse(node)) };
         self.revive(start);
         drop(node);
         self.addr(start)

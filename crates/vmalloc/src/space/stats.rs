@@ -91,8 +91,8 @@ impl<P: Platform> Space<P> {
     pub fn stats(&self) -> Stats {
         let mut stats = self.purge_stats();
         for node in self.cache.each() {
-            stats.lazy_areas += node.lazy.areas();
-            stats.lazy_pages += node.unpublished;
+            stats.lazy_areas += node.lazy.areas.len() as u64;
+            stats.lazy_pages += node.unpublished();
             stats.cached_areas += node.cached.areas();
             stats.cached_pages += node.cached.pages();
             stats.pooled_areas += node.pooled.areas();
@@ -153,7 +153,7 @@ impl<P: Platform> Space<P> {
     /// Returns the counts of each node.
     pub fn node_stats(&self) -> impl ExactSizeIterator<Item = NodeStats> {
         self.cache.each().map(|node| NodeStats {
-            lazy_areas: node.lazy.areas(),
+            lazy_areas: node.lazy.areas.len() as u64,
             cached_areas: node.cached.areas(),
             cached_pages: node.cached.pages(),
             pooled_areas: node.pooled.areas(),

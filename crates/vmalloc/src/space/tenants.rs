@@ -65,8 +65,8 @@ impl<P: Platform> Space<P> {
     pub fn tally<T>(&self, act: impl FnOnce(&mut Tally<'_>) -> T) -> T {
         let mut tally = Tally::new(&self.cache.lazy);
         let result = act(&mut tally);
-        if let Some(trigger) = tally.trigger() {
-            self.trigger_drain(trigger);
+        if let Some(most) = tally.most() {
+            self.trigger_drain(most);
         }
         result
     }

@@ -16,7 +16,7 @@ use crate::FreeError;
 use crate::PageRange;
 use crate::areas::Annotation;
 use crate::cache::SizeStacks;
-use crate::platform::{DrainReason, Platform};
+use crate::platform::Platform;
 use crate::purge::{FrameShare, PurgePlan};
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -27,17 +27,12 @@ impl<P: Platform> Space<P> {
     #[inline(never)]
     pub(super) fn unmap_freed(
         &self,
-        mut node: HeldNode<'_, P>,
+        node: HeldNode<'_, P>,
         freed: &Freed,
         is_clear: bool,
     ) -> Result<(), FreeError> {
         let area = freed.area;
-        // Its addresses will wait in a pool, and its memory perhaps with the platform.
-        let is_first = core::mem::replace(&mut node.publish_at, self.cache.lazy.batch()) == 0;
         drop(node);
-        if is_first {
-            self.platform.drain_later(DrainReason::Age);
-        }
         // An area is not its guard alone.
         let pages = PageRange::of(area.start(), area.end() - freed.guard_pages);
         // REFUSED-3: where a part of an area was refused before, the purge says when it is gone.
@@ -45,6 +40,8 @@ impl<P: Platform> Space<P> {
         // SAFETY: the area was retired by this caller, and is in no list: it has no other owner.
         if may_unmap && unsafe { self.platform.unmap_now(pages, freed.tag.as_deref()) }.is_ok() {
             self.give_unmapped(area, freed.owner_node);
+            // Its addresses wait in a pool, and its memory perhaps with the platform.
+            self.tell();
             return Ok(());
         }
         if is_clear {
@@ -71,9 +68,9 @@ impl<P: Platform> Space<P> {
     /// nothing is changed.
     #[cold]
     fn make_lazy(&self, area: PageRange) -> Result<(), FreeError> {
-        let (_, mut node) = self.node_with_room(area.start())?;
-        node.lazy.remote.push(area);
-        self.count_lazy(node, area.len(), area.len());
+        let mut node = self.node_with_room(area.start())?;
+        node.enter_lazy(area, area.len());
+        self.publish_if_due(node);
         Ok(())
     }
 

@@ -2,7 +2,6 @@
 
 use super::Space;
 use crate::areas::Kind;
-use crate::cache::Lazy;
 use crate::platform::Platform;
 use alloc::vec::Vec;
 use vmalloc_map::{State, Violation};
@@ -28,13 +27,13 @@ impl<P: Platform> Space<P> {
             waiting.0 += node.areas();
             waiting.1 += node.cached.pages() + node.pooled.pages();
         }
-        let cached: u64 = nodes.iter().map(|node| node.cached.pages() + node.credit).sum();
+        let cached: u64 = nodes.iter().map(|node| node.budget()).sum();
         if !self.cache.budget.is_spent(cached + stock.memory()) {
             let invariant = "SPACE-4: pages of the budget are neither cached, nor credit, nor free";
             return Err(Violation { invariant, page: map.span().start() });
         }
         waiting = (waiting.0 + stock.iter().len() as u64, waiting.1 + stock.pages());
-        let lazy = nodes.iter().flat_map(|node| Lazy::iter(&node.lazy)).chain(purger.iter());
+        let lazy = nodes.iter().flat_map(|node| &node.lazy.areas).chain(purger.iter());
         let pages: u64 = lazy.map(|area| area.len()).sum();
         waiting = (waiting.0 + purger.iter().count() as u64, waiting.1 + pages);
         if retired != waiting {

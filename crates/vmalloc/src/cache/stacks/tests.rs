@@ -165,7 +165,7 @@ fn sizes_left_behind_make_way_and_those_in_use_stay() {
     assert_eq!(kept.make_way(70, 16, TWICE, &mut out), 90, "the first round only looks, the next takes");
     assert_eq!(out, [area(1000, 30), area(2000, 30), area(3000, 30)], "those that have lain longest");
     for _ in 0..7 {
-        assert!(kept.pop(29).is_some());
+        assert!(kept.take(30, 1).is_some());
     }
     (0..7).for_each(|nth| assert!(kept.put(area(90_000 + nth * 100, 30))));
     out.clear();
@@ -186,7 +186,7 @@ fn areas_age_while_the_hand_goes_over_all_sizes() {
     assert_eq!(SizeStacks::default().make_way(5, 16, 1, &mut out), 0, "nothing is there");
     assert_eq!([age(&mut kept, &mut out), age(&mut kept, &mut out)], [0, 0], "each size is looked at first");
     for _ in 0..9 {
-        assert!(kept.pop(29).is_some());
+        assert!(kept.take(30, 1).is_some());
     }
     (0..9).for_each(|nth| assert!(kept.put(area(90_000 + nth * 100, 30))));
     assert_eq!(age(&mut kept, &mut out), 30, "one that was not taken meanwhile");

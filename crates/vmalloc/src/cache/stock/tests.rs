@@ -81,11 +81,10 @@ impl Play {
     }
 }
 
-const REFUSED: Put = Put { is_kept: false, is_first: false, evicted: 0 };
-const FIRST: Put = Put { is_kept: true, is_first: true, evicted: 0 };
+const REFUSED: Put = Put { is_kept: false, evicted: 0 };
 
 fn kept(evicted: u64) -> Put {
-    Put { is_kept: true, is_first: false, evicted }
+    Put { is_kept: true, evicted }
 }
 
 #[test]
@@ -148,20 +147,9 @@ fn without_memory_for_a_cut_nothing_is_lost() {
 }
 
 #[test]
-fn the_first_area_after_a_rest_is_told() {
-    let mut play = Play::whole(1000);
-    assert_eq!(play.put(area(0x1000, 500)).0, FIRST);
-    assert_eq!(play.put(area(0x2000, 500)).0, kept(0));
-    assert!(!play.stock.rest(), "something is kept");
-    assert_eq!([500, 500].map(|len| play.take(len, len, 1).is_some()), [true; 2]);
-    assert!(play.stock.rest());
-    assert_eq!(play.put(area(0x1000, 500)).0, FIRST);
-}
-
-#[test]
 fn memory_that_has_lain_longest_makes_room() {
     let mut play = Play::whole(1000);
-    assert_eq!(play.put(area(0x1000, 500)), (FIRST, vec![]));
+    assert_eq!(play.put(area(0x1000, 500)), (kept(0), vec![]));
     assert_eq!(play.put(area(0x2000, 400)), (kept(0), vec![]));
     assert_eq!(play.put(area(0x3000, 300)), (kept(500), vec![area(0x1000, 500)]));
     assert_eq!(play.put(area(0x4000, 1001)), (REFUSED, vec![]));
@@ -169,7 +157,7 @@ fn memory_that_has_lain_longest_makes_room() {
     assert_eq!((put, evicted.len()), (kept(700), 2));
     play.check(1000);
     let mut play = Play::joining(1000);
-    assert_eq!(play.put(area(0x1000, 500)), (FIRST, vec![]));
+    assert_eq!(play.put(area(0x1000, 500)), (kept(0), vec![]));
     assert_eq!(play.put(area(0x2000, 400)), (kept(0), vec![]));
     assert_eq!(play.put(area(0x3000, 300)), (kept(200), vec![area(0x1000, 200)]), "no more than is due");
     play.check(1000);
@@ -180,7 +168,7 @@ fn memory_that_has_lain_longest_makes_room() {
 fn areas_that_would_make_too_little_room_stay() {
     let mut play = Play::whole(1000);
     assert_eq!(play.budget.take(600, 600), Some(600));
-    assert_eq!(play.put(area(0x1000, 300)), (FIRST, vec![]));
+    assert_eq!(play.put(area(0x1000, 300)), (kept(0), vec![]));
     assert_eq!(play.put(area(0x2000, 500)), (REFUSED, vec![]));
     let mut evicted = Vec::new();
     let none = None::<&Noted>;
@@ -207,7 +195,7 @@ fn an_area_counts_by_its_memory() {
     assert!(play.stock.put(&play.budget, none, 0, 32, &mut evicted, play.borders.as_ref()).is_kept);
     let gone = play.evict(u64::MAX, 32);
     assert_eq!((gone.0, gone.1.len(), play.budget.free()), (900, 10, 1000), "also what has no memory");
-    assert!(play.stock.rest());
+    assert!(play.areas().is_empty());
 }
 
 #[test]
@@ -254,6 +242,6 @@ fn decay_reaches_zero_and_spares_what_was_needed() {
             decays += 1;
         }
         assert!((5..40).contains(&decays), "{decays}");
-        assert!(play.stock.rest() && play.stock.memory() == 0);
+        assert!(play.areas().is_empty() && play.stock.memory() == 0);
     }
 }
