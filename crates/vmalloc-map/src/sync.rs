@@ -46,8 +46,10 @@ pub enum Mutant {
     Hoard,
     /// A busy bit is flipped by a load and a store.
     SplitFlip,
-    /// A purge takes a node's lists without its lock.
+    /// A purge takes what the stock has without its lock.
     UnlockedTake,
+    /// A drain forgets that it was asked for after its look at the nodes, not before.
+    LateForget,
     /// The holder of the map does not mark the bitmaps as changing.
     NoVersion,
     /// An area becomes busy before its annotation is in its table.

@@ -38,7 +38,8 @@
 //! | no allocation waits for the purge under way | `Mutant::NoWait` | `a_missing_wait_for_the_purge_is_caught`, `lazy_pages_without_bound_are_caught` |
 //! | runs are taken while others are in need | `Mutant::Hoard` | `pooling_while_an_allocation_is_in_need_is_caught` |
 //! | a busy bit is flipped by a load and a store | `Mutant::SplitFlip` | `busy_bit_flipped_in_two_steps_is_caught` |
-//! | a node's lists are taken without its lock | `Mutant::UnlockedTake` | `a_list_taken_without_its_lock_is_caught` |
+//! | a purge takes from the stock without its lock | `Mutant::UnlockedTake` | `a_stock_taken_without_its_lock_is_caught` |
+//! | a drain forgets that it was asked for after its look | `Mutant::LateForget` | `a_drain_that_forgets_late_is_caught` |
 //! | the version of the bitmaps stays | `Mutant::NoVersion` | `map_write_without_version_is_caught` |
 //! | an area becomes busy before its annotation is there | `Mutant::LateNote` | `area_busy_before_its_annotation_is_caught` |
 //! | a child of a fork still counts others as in need | `Mutant::ForkInNeed` | `needs_kept_over_a_fork_are_caught` |

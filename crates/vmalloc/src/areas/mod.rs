@@ -5,7 +5,7 @@
 //! - [`annotations`]: everything else that is known of an area (a caller's tag, bytes less than
 //!   whole pages, a missing guard, another kind than [`Kind::Vmalloc`]). Plain areas have no
 //!   annotation.
-//! - [`states`]: claimed, busy, retired. [`reshape`]: another range for a busy area.
+//! - [`states`]: claimed, busy, retired.
 //! - [`lookup`]: from an address to its area, mostly without a lock.
 //! - [`kind`]: what areas are for. [`tag`]: names that callers give them.
 //!
@@ -24,7 +24,6 @@ pub(crate) mod annotations;
 mod kind;
 mod lookup;
 mod map;
-mod reshape;
 mod states;
 mod tag;
 

@@ -9,9 +9,9 @@
 
 use super::annotations::remove;
 use super::{Annotation, Areas, FreedBy, HeldMap, Kind, Table};
-use crate::FreeError;
 use crate::PageRange;
 use crate::sync::{Mutant, is};
+use crate::{FitError, FreeError};
 use lock_api::{MutexGuard, RawMutex};
 use vmalloc_map::parts::Leaf;
 
@@ -154,6 +154,15 @@ impl<L: RawMutex> Areas<L> {
         for area in areas {
             map.release(area.start())?;
         }
+        Ok(())
+    }
+
+    /// Claims the pages behind a busy area, which grows by them when they are
+    /// [joined](crate::cache::Borders::join) to it.
+    pub(crate) fn claim_behind(&self, pages: PageRange) -> Result<(), FitError> {
+        let mut map = self.map();
+        map.alloc_at(pages)?;
+        map.leaf(pages.start()).withhold(pages.start());
         Ok(())
     }
 

@@ -348,9 +348,11 @@ impl<P: Platform> Space<P> {
         }
         let pages = areas[before..].iter().map(PageRange::len).sum();
         self.counts.held(areas.len() - before + 1);
-        if pages != 0 {
-            self.count_lazy(&mut node, pages, evicted);
+        if pages == 0 {
+            drop(node);
+            return self.tell();
         }
+        self.count_lazy(&mut node, pages, evicted);
         self.publish_if_due(node);
     }
 

@@ -63,7 +63,7 @@ use crate::areas::{AreaInfo, Areas, Contended};
 use crate::cache::{Cache, Padded};
 use crate::platform::{Geometry, Platform};
 use crate::purge::{Counts, Deferred, FrameSets, Purger, Tenants};
-use crate::sync::AtomicU8;
+use crate::sync::AtomicU64;
 use crate::{FreeError, SpaceError};
 use claim::PAGES_APART;
 use core::fmt;
@@ -107,7 +107,7 @@ pub struct Space<P: Platform> {
     frame_sets: Padded<FrameSets<P, P::RawLock>>,
     deferred: Padded<Deferred>,
     /// 1 if the platform was asked for a drain by age, and has promised it, since the last one.
-    told: Padded<AtomicU8>,
+    told: Padded<AtomicU64>,
     /// Allocations that wait for addresses to be given back.
     need: Padded<Need>,
     notifiers: Notifiers<P::RawLock>,
@@ -156,7 +156,7 @@ impl<P: Platform> Space<P> {
             tenants: Tenants::default(),
             frame_sets: Padded(FrameSets::new()),
             deferred: Padded(Deferred::default()),
-            told: Padded(AtomicU8::new(0)),
+            told: Padded(AtomicU64::new(0)),
             need: Padded(Need::default()),
             notifiers: Notifiers::new(),
             geometry,

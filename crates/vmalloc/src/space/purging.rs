@@ -5,7 +5,7 @@ use crate::PageRange;
 use crate::cache::{Cursor, Fraction, SizeStacks};
 use crate::platform::{Platform, PlatformError, PlatformFault};
 use crate::purge::{BATCH, Done, DrainStatus, PurgePlan, Purger, Sweep, Unmapper};
-use crate::sync::{Mutant, is};
+use crate::sync::{Mutant, is, unlocked};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 use vmalloc_map::parts::Leaf;
@@ -85,11 +85,14 @@ impl<P: Platform> Space<P> {
         // another drain.
         let _in_need = self.need.enter();
         // Before the look: a free that the look misses, behind it under the same lock, tells again.
-        let was_told = self.told.swap(0, Relaxed);
+        let mut was_told = if is(Mutant::LateForget) { 0 } else { self.told.swap(0, Relaxed) };
         let is_idle = self.cache.rest();
         let tenants = self.tenants.counts();
         let is_empty = is_idle && tenants.lazy_areas + tenants.spare_areas == 0 && !done.keeps_memory;
         let is_done = is_empty && !self.counts.is_anything_refused();
+        if is(Mutant::LateForget) {
+            was_told = self.told.swap(0, Relaxed);
+        }
         if !is_done && was_told != 0 {
             self.told.store(1, Relaxed);
         }
@@ -254,7 +257,7 @@ impl<P: Platform> Space<P> {
     /// Takes the lazy sets of all nodes (step 2).
     fn take(&self, purger: &mut Purger) {
         for (node, taken) in self.cache.nodes.iter().zip(&mut purger.taken) {
-            let mut node = crate::sync::unlocked(Mutant::UnlockedTake, || node.lock());
+            let mut node = node.lock();
             if !node.lazy.is_empty() {
                 let unpublished = node.take_lazy(taken);
                 self.count_taken(taken.areas.len() as u64, unpublished);
@@ -295,7 +298,7 @@ impl<P: Platform> Space<P> {
         while count < most && due != Some(0) && purger.has_room() {
             purger.batch.clear();
             let wanted = batch_of(most - count);
-            let mut stock = self.cache.stock.lock();
+            let mut stock = unlocked(Mutant::UnlockedTake, || self.cache.stock.lock());
             let left = due.unwrap_or_else(|| stock.due(fraction));
             let memory = stock.evict(left, wanted, &mut purger.batch, self.borders());
             self.cache.budget.put(memory);

@@ -12,9 +12,10 @@ use super::{Raw, Request, Space};
 use crate::Fit;
 use crate::PageRange;
 use crate::areas::{AreaInfo, Disposition, FreedBy, Kind};
+use crate::cache::Borders;
 use crate::platform::{DirectMemory, Platform, PlatformError, Protection, Relocate};
 use crate::purge::{PurgePlan, Purger};
-use crate::{AllocError, AreaError, FreeError};
+use crate::{AllocError, AreaError, FitError, FreeError};
 use vmalloc_map::State;
 
 /// From this size on, 4 MiB in pages of 4 KiB, an area that grows gets room to grow again, where
@@ -70,10 +71,10 @@ impl<P: DirectMemory + Relocate> Raw<'_, P> {
         let new_addr = if stays && checked.fit.pages() <= old.len() {
             // As many more pages may have been given for this size.
             if old.len() > checked.fit.pages() + self.slack_for(&checked.fit) {
-                self.shrink_area(old, &info, &checked)?;
+                self.shrink_area(old, &checked)?;
             }
             addr
-        } else if stays && self.grow_with_room(old, &info, &checked)? {
+        } else if stays && self.grow_with_room(old, &checked)? {
             addr
         } else {
             self.move_area(old, &info, &checked)?
@@ -107,10 +108,10 @@ impl<P: Platform> Raw<'_, P> {
         }
         // Areas that wait for reuse behind it give way.
         let pages = checked.fit.pages();
-        let is_grown = self.grow_area(old, &info, &checked, pages)?
+        let is_grown = self.grow_area(old, &checked, pages)?
             || self.is_idle(old.end(), asked.end())
                 && self.purge_with(PurgePlan::ALL).is_ok()
-                && self.grow_area(old, &info, &checked, pages)?;
+                && self.grow_area(old, &checked, pages)?;
         if is_grown {
             return Ok(());
         }
@@ -135,7 +136,7 @@ impl<P: Platform> Raw<'_, P> {
             let asked = PageRange::of(page, page + checked.fit.pages());
             return Err(AreaError::Beyond { asked, pages: self.pages_of(&info) });
         }
-        self.shrink_area(old, &info, &checked)
+        self.shrink_area(old, &checked)
     }
 }
 
@@ -160,13 +161,15 @@ impl<P: Platform> Space<P> {
     }
 
     /// Gives back the pages that `old` has and the request does not need.
-    fn shrink_area(&self, old: PageRange, info: &AreaInfo, checked: &Checked) -> Result<(), AreaError> {
-        let new = PageRange::of(old.start(), old.start() + checked.fit.pages());
-        let Some(tail) = PageRange::new(new.end(), old.end()) else { return Ok(()) };
+    fn shrink_area(&self, old: PageRange, checked: &Checked) -> Result<(), AreaError> {
+        let end = old.start() + checked.fit.pages();
+        let Some(tail) = PageRange::new(end, old.end()) else { return Ok(()) };
         let mut purger = self.purger.lock();
         purger.list().try_reserve(1).map_err(|_| AllocError::Metadata)?;
         purger.pending.try_reserve(1).map_err(|_| AllocError::Metadata)?;
-        self.sure(self.areas.reshape(old, new, self.areas.annotation_of(info)))?;
+        if !self.areas.cut(old, tail) {
+            return Err(AllocError::Metadata.into());
+        }
         self.give_tail(&mut purger, tail, checked.guard_pages);
         Ok(())
     }
@@ -186,44 +189,39 @@ impl<P: Platform> Space<P> {
 
     /// Grows `old`, a large area by an eighth more than was asked for: so that it has room the next
     /// time. Returns whether the addresses behind it were free.
-    fn grow_with_room(&self, old: PageRange, info: &AreaInfo, checked: &Checked) -> Result<bool, AreaError> {
+    fn grow_with_room(&self, old: PageRange, checked: &Checked) -> Result<bool, AreaError> {
         let pages = checked.fit.pages();
         let may_slack = self.caches && self.max_slack_percent >= ROOM_PERCENT;
         let may_have_room = pages >= ROOMY_PAGES && may_slack;
         let roomy = pages + pages * ROOM_PERCENT / 100;
         // Without addresses or memory for the room, the size asked for may be had.
-        if may_have_room && self.grow_area(old, info, checked, roomy) == Ok(true) {
+        if may_have_room && self.grow_area(old, checked, roomy) == Ok(true) {
             return Ok(true);
         }
-        self.grow_area(old, info, checked, pages)
+        self.grow_area(old, checked, pages)
     }
 
     /// Grows `old` to `pages` pages if the addresses behind it are free. Returns whether they were.
-    fn grow_area(
-        &self,
-        old: PageRange,
-        info: &AreaInfo,
-        checked: &Checked,
-        pages: u64,
-    ) -> Result<bool, AreaError> {
+    fn grow_area(&self, old: PageRange, checked: &Checked, pages: u64) -> Result<bool, AreaError> {
         let new = PageRange::of(old.start(), old.start() + pages);
         if !self.geometry.span.covers(&new) || self.finish_pending(&[new]).is_err() {
             return Ok(false);
         }
-        match self.sure(self.areas.reshape(old, new, self.areas.annotation_of(info))) {
+        let (behind, guard) = (PageRange::of(old.end(), new.end()), checked.guard_pages);
+        match self.areas.claim_behind(behind) {
             Ok(()) => {}
-            Err(AllocError::Metadata) => return Err(AllocError::Metadata.into()),
+            Err(FitError::Metadata) => return Err(AllocError::Metadata.into()),
             Err(_) => return Ok(false),
         }
-        let guard = checked.guard_pages;
         let more = PageRange::of(old.end() - guard, new.end() - guard);
-        // SAFETY: the pages are the area's, which is the caller's, and were not mapped: the last
-        // guard page, and free ones.
+        // SAFETY: the pages are the caller's, and were not mapped: the guard page of its area, and
+        // pages just claimed.
         let map = || unsafe { self.platform.map(more, Protection::ReadWrite) };
         if let Err(cause) = self.or_after_purge(checked, map) {
-            self.sure(self.areas.unreshape(new, old, self.areas.annotation_of(info)));
+            self.release(&[behind]);
             return Err(self.unbacked(&checked.fit, cause).into());
         }
+        self.areas.join(behind.start());
         Ok(true)
     }
 
@@ -232,11 +230,13 @@ impl<P: Platform> Space<P> {
     fn claim_with_room(&self, checked: &Checked) -> Result<PageRange, AllocError> {
         let pages = checked.fit.pages();
         let roomy = Fit::new(pages.saturating_mul(2)).align(checked.fit.alignment());
-        let roomy = self.try_claim(&roomy).ok();
-        let Some(area) = roomy else { return self.claim(checked.fit) };
-        let part = PageRange::of(area.start(), area.start() + pages);
-        self.sure(self.areas.trim(area, part));
-        Ok(part)
+        let claim_start = |place: PageRange| {
+            let start = checked.fit.within(place.start(), place.start() + pages);
+            self.try_claim(&start).ok()
+        };
+        // Another thread may be quicker.
+        let claimed = self.place_for(&roomy).ok().and_then(claim_start);
+        claimed.map_or_else(|| self.claim(checked.fit), Ok)
     }
 }
 

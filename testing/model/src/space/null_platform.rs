@@ -42,8 +42,8 @@ pub struct NullPlatform {
     span: PageRange,
     cpus: usize,
     cpu: AtomicUsize,
-    /// Drains asked for, where they are promised.
-    asked: Option<AtomicUsize>,
+    /// Drains asked for at once and by age, where they are promised.
+    asked: Option<[AtomicUsize; 2]>,
     state: Mutex<State>,
 }
 
@@ -81,14 +81,25 @@ impl NullPlatform {
     /// `Space::drain`.
     #[must_use]
     pub fn promise_drains(mut self) -> Self {
-        self.asked = Some(AtomicUsize::new(0));
+        self.asked = Some(Default::default());
         self
     }
 
     /// Returns how many drains were asked for at once.
     pub fn drains_asked(&self) -> usize {
+        self.asked(DrainReason::Threshold)
+    }
+
+    /// Returns how many drains were asked for by age.
+    pub fn drains_by_age(&self) -> usize {
+        self.asked(DrainReason::Age)
+    }
+
+    fn asked(&self, due: DrainReason) -> usize {
         // Relaxed: a count for tests, which read it on the thread that made it.
-        self.asked.as_ref().map_or(0, |asked| asked.load(Ordering::Relaxed))
+        self.asked
+            .as_ref()
+            .map_or(0, |asked| asked[usize::from(due == DrainReason::Age)].load(Ordering::Relaxed))
     }
 
     /// Makes the `nth` call of this kind from now on fail, once; 1 is the next.
@@ -250,8 +261,8 @@ unsafe impl Platform for NullPlatform {
     }
 
     fn drain_later(&self, due: DrainReason) -> bool {
-        if let Some(asked) = self.asked.as_ref().filter(|_| due == DrainReason::Threshold) {
-            asked.fetch_add(1, Ordering::Relaxed);
+        if let Some(asked) = &self.asked {
+            asked[usize::from(due == DrainReason::Age)].fetch_add(1, Ordering::Relaxed);
         }
         self.asked.is_some()
     }

@@ -201,6 +201,29 @@ fn callers_purge_at_twice_the_threshold_without_a_drain() {
     assert!(is_whole(&space.stats()));
 }
 
+/// The platform is told of the first area that waits, and again after a drain that left nothing.
+#[test]
+fn one_drain_by_age_is_asked_for_at_a_time() {
+    for config in [Config::default(), Config::default().unmap_on_free()] {
+        let space = Space::new(platform(1 << 16, 2).promise_drains(), bare(config)).unwrap();
+        let asked = |frees: &[usize]| {
+            let before = space.platform().drains_by_age();
+            for &pages in frees {
+                let addr = alloc(&space, pages);
+                free(&space, addr);
+            }
+            space.platform().drains_by_age() - before
+        };
+        // Areas with and without a place in a node.
+        assert_eq!((asked(&[1, 300, 2]), asked(&[3, 301])), (1, 0));
+        let rounds = (0..40).take_while(|_| space.drain() == Ok(DrainStatus::More));
+        assert!(rounds.count() < 40, "repeated, a drain reaches zero");
+        assert_eq!((asked(&[300]), asked(&[1])), (1, 0));
+        assert_eq!(space.drain(), Ok(DrainStatus::More));
+        assert_eq!(asked(&[1]), 0, "the drain that left something comes again");
+    }
+}
+
 #[test]
 fn a_failing_flush_keeps_everything_until_it_works() {
     let space = space(1 << 12, Config::default().unmap_on_free());

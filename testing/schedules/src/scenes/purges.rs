@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use vmalloc::Config;
-use vmalloc::DrainStatus;
 use vmalloc::sync::point;
+use vmalloc::{DrainReason, DrainStatus, Platform};
 use vmalloc_sim::Point;
 use vmalloc_sim::TlbVisibility;
 
@@ -112,6 +112,34 @@ pub fn drained_in_the_background() {
             point();
         }
     }]);
+    world.finish();
+}
+
+/// Drains whenever that was asked for, again as long as something is left. Returns whether it was
+/// asked for.
+fn drain_if_due(world: &World) -> bool {
+    let is_due = world.platform().take_due();
+    if is_due && world.drain().expect("no fault was asked for") == DrainStatus::More {
+        let _ = world.platform().drain_later(DrainReason::Age);
+    }
+    is_due
+}
+
+/// Frees tell the platform of what waits. When all that it was told of is drained, nothing is left.
+pub fn drained_when_told() {
+    let config = Config::default().cache_bytes(4 * World::PAGE).guard(false).lazy_max_pages(4);
+    let world = World::drained(World::options(20), config, Flushes::Done, true);
+    world.run([come_and_go::<2>, come_and_go::<3>, |world| {
+        for _ in 0..12 {
+            let _ = drain_if_due(world);
+            point();
+        }
+    }]);
+    let rounds = (0..40).take_while(|_| drain_if_due(&world)).count();
+    assert!(rounds < 40, "repeated, a drain reaches zero");
+    let stats = world.stats();
+    let waiting = stats.lazy_areas + stats.cached_areas + stats.pooled_areas;
+    assert_eq!(waiting, 0, "nobody is told of what waits: {stats:?}");
     world.finish();
 }
 

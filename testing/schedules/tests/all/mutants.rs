@@ -48,6 +48,12 @@ fn a_lazy_count_that_falls_early_is_caught() {
 }
 
 #[test]
+fn a_drain_that_forgets_late_is_caught() {
+    let plan = Plan::fixed(SCHEDULES);
+    catches(plan, Mutant::LateForget, "nobody is told of what waits", purges::drained_when_told);
+}
+
+#[test]
 fn a_missing_wait_for_the_purge_is_caught() {
     catches(Plan::fixed(SCHEDULES), Mutant::NoWait, "no area of 7 pages", shortage::freed_space_on_its_way);
 }
@@ -69,13 +75,10 @@ fn busy_bit_flipped_in_two_steps_is_caught() {
 }
 
 #[test]
-fn a_list_taken_without_its_lock_is_caught() {
-    catches(
-        Plan::fixed(SCHEDULES),
-        Mutant::UnlockedTake,
-        "the counts return to zero",
-        areas::purged_while_freeing,
-    );
+fn a_stock_taken_without_its_lock_is_caught() {
+    catches(Plan::fixed(SCHEDULES), Mutant::UnlockedTake, "", || {
+        look_ups::found_while_they_are_joined();
+    });
 }
 
 #[test]

@@ -49,6 +49,7 @@ holds! {
     areas::freed_twice;
     areas::lazy_pages_are_counted;
     purges::drained_in_the_background;
+    purges::drained_when_told;
     areas::threads_migrate;
     shortage::memory_runs_out;
     purges::purges_fail;
