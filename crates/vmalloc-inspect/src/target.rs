@@ -179,7 +179,7 @@ fn checked(outline: Outline) -> Result<Outline, InspectError> {
     }
     let Outline { leaf, range, node, stacks, entry, .. } = &outline;
     let places =
-        [&leaf[..], range, node, stacks, entry, &outline.chunks, &outline.large[1..], &outline.purge[1..4]];
+        [&leaf[..], range, node, stacks, entry, &outline.chunks, &outline.large[1..], &outline.purge[1..3]];
     let are_small = places.iter().all(|places| places.iter().all(|place| *place <= MOST_PLACE));
     let is_page = (12..=21).contains(&outline.page_shift) && outline.guard_pages <= 1;
     let counts = [outline.nodes[1], outline.tables[1], outline.sizes];
