@@ -1,4 +1,4 @@
-//! The table of atomics in ARCHITECTURE.md names every atomic of the products, and no other.
+//! The table of `docs/atomics.md` names every atomic of the products, and no other.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -30,14 +30,13 @@ fn root() -> PathBuf {
 
 /// Returns the rows of the table.
 fn told() -> BTreeSet<Atomic> {
-    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("it is there");
-    let section = text.split("\n## ").find(|section| section.starts_with("Atomics\n")).expect("a section");
+    let text = fs::read_to_string(root().join("docs/atomics.md")).expect("it is there");
     let row = |line: &str| {
         let mut cells =
             line.strip_prefix("| `")?.split('|').map(|cell| cell.trim().trim_matches('`').to_owned());
         Some((cells.next()?, cells.next()?))
     };
-    section.lines().filter_map(row).collect()
+    text.lines().filter_map(row).collect()
 }
 
 /// Returns the atomics that the code declares.
@@ -105,7 +104,7 @@ fn every_atomic_is_in_the_table() {
     let (told, declared) = (told(), declared());
     let missing: Vec<_> = declared.difference(&told).collect();
     let gone: Vec<_> = told.difference(&declared).collect();
-    assert!(missing.is_empty(), "not in the table of ARCHITECTURE.md: {missing:?}");
+    assert!(missing.is_empty(), "not in the table of docs/atomics.md: {missing:?}");
     assert!(gone.is_empty(), "in the table, and not in the code: {gone:?}");
 }
 

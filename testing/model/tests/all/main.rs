@@ -1,5 +1,6 @@
 //! The area map and the lists of the core against naive models, and the rules of this repository.
 
+mod architecture;
 mod area_map;
 mod atomics;
 mod blocks;
