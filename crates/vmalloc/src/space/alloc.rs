@@ -147,10 +147,7 @@ impl<P: Platform> Space<P> {
         if let Some(found) = found {
             return Ok(found);
         }
-        let area = match checked.blocking {
-            Blocking::Allowed => self.claim(checked.fit),
-            Blocking::Forbidden => self.try_claim(&checked.fit),
-        }?;
+        let area = self.claim(checked.fit, checked.blocking)?;
         if let Some(node) = request.node {
             self.areas.map().leaf(area.start()).set_owner_node(node);
         }
@@ -300,7 +297,7 @@ impl<P: Platform> Space<P> {
         let rounds = if checked.blocking == Blocking::Forbidden { 0 } else { ROUNDS };
         for _ in 0..rounds {
             let Ok(done) = self.purge_with(PurgePlan::ALL) else { break };
-            let area = self.claim(checked.fit)?;
+            let area = self.claim(checked.fit, Blocking::Allowed)?;
             self.hand_out(area, annotation, Backing::None)?;
             match self.map_memory(area, checked) {
                 Ok(()) => return Ok(area),

@@ -29,14 +29,14 @@ pub(super) const ROUNDS: usize = 8;
 const RACES: usize = 64;
 
 impl<P: Platform> Space<P> {
-    /// Claims an area of the map, not mapped yet. When there is no room for it, everything freed is
-    /// given back first.
-    pub(super) fn claim(&self, mut fit: Fit) -> Result<PageRange, AllocError> {
+    /// Claims an area of the map, not mapped yet. When there is no room for it, and the caller may
+    /// wait, everything freed is given back first.
+    pub(super) fn claim(&self, mut fit: Fit, blocking: Blocking) -> Result<PageRange, AllocError> {
         if let Policy::Random { seed } = fit.placement() {
             fit = fit.policy(Policy::Random { seed: seed ^ self.platform.entropy() });
         }
         match self.try_claim(&fit) {
-            Err(AllocError::NoSpace(mut refusal)) => {
+            Err(AllocError::NoSpace(mut refusal)) if blocking == Blocking::Allowed => {
                 let claimed = self.until_room(fit.pages(), || match self.try_claim(&fit) {
                     Err(AllocError::NoSpace(again)) => {
                         refusal = again;
@@ -50,28 +50,18 @@ impl<P: Platform> Space<P> {
         }
     }
 
-    /// Claims an area within the limits asked for, or in the upper half of the span: for an area
-    /// that is not memory of its own from the start.
-    pub(super) fn claim_checked(&self, checked: &Checked) -> Result<PageRange, AllocError> {
-        let fit = checked.fit;
-        match checked.blocking {
-            Blocking::Forbidden => self.try_claim(&fit),
-            Blocking::Allowed if fit.limits().is_some() => self.claim(fit),
-            Blocking::Allowed => self.claim_high(fit),
-        }
-    }
-
-    /// Claims an area from the middle of the span upwards. Mappings lie there, so that they are not
-    /// in the way of ordinary areas, which begin at its start.
-    pub(super) fn claim_high(&self, fit: Fit) -> Result<PageRange, AllocError> {
+    /// Claims an area that is not memory of its own from the start: if the caller may wait and asks
+    /// for no limits, from the middle of the span upwards. There it is not in the way of ordinary
+    /// areas, which begin at its start.
+    pub(super) fn claim_high(&self, fit: Fit, blocking: Blocking) -> Result<PageRange, AllocError> {
         let span = self.geometry.span;
-        let high = fit.within(span.start() + span.len() / 2, span.end());
-        match self.try_claim(&high) {
-            Err(AllocError::NoSpace(_) | AllocError::Request(RequestError::LimitsReversed { .. })) => {
-                self.claim(fit)
+        if blocking == Blocking::Allowed && fit.limits().is_none() {
+            match self.try_claim(&fit.within(span.start() + span.len() / 2, span.end())) {
+                Err(AllocError::NoSpace(_) | AllocError::Request(RequestError::LimitsReversed { .. })) => {}
+                result => return result,
             }
-            result => result,
         }
+        self.claim(fit, blocking)
     }
 
     /// Returns the pages that are free for `fit` now, and takes none. Areas that wait for a purge

@@ -2,7 +2,7 @@
 
 use super::alloc::Backing;
 use super::{Raw, Request};
-use crate::areas::{Blocking, Kind};
+use crate::areas::Kind;
 use crate::platform::{Protect, Protection};
 use crate::{AllocError, AreaError, FreeError};
 
@@ -17,10 +17,7 @@ impl<P: Protect> Raw<'_, P> {
     #[doc(alias = "execmem_alloc")]
     pub fn alloc_exec(&self, request: &Request) -> Result<usize, AllocError> {
         let checked = self.check(request)?;
-        let area = match checked.blocking {
-            Blocking::Allowed => self.claim(checked.fit),
-            Blocking::Forbidden => self.try_claim(&checked.fit),
-        }?;
+        let area = self.claim(checked.fit, checked.blocking)?;
         let annotation = checked.annotation(Kind::Exec, request.tag);
         self.hand_out(area, annotation, Backing::None)?;
         self.back_with(area, &checked, annotation, &request.zeroed())

@@ -6,7 +6,7 @@ use super::request::Checked;
 use super::{Raw, Request, Space};
 use crate::Fit;
 use crate::PageRange;
-use crate::areas::{Annotation, FreedBy, Kind, Tag};
+use crate::areas::{Annotation, Blocking, FreedBy, Kind, Tag};
 use crate::platform::{Frame, FrameSupply, MapFrames, Origin, Platform, PlatformError, Protection};
 use crate::purge::{FrameShare, PurgePlan};
 use crate::{AllocError, AreaError, FreeError, RequestError};
@@ -81,7 +81,7 @@ impl<P: MapFrames> Raw<'_, P> {
     #[doc(alias = "vmalloc_user")]
     pub fn alloc_shared(&self, request: &Request) -> Result<usize, AllocError> {
         let checked = self.check(request)?;
-        let area = self.claim_checked(&checked)?;
+        let area = self.claim_high(checked.fit, checked.blocking)?;
         let annotation = checked.annotation(Kind::Shared, request.tag);
         self.hand_out(area, annotation, Backing::None)?;
         let payload = payload(area, checked.guard_pages);
@@ -179,8 +179,8 @@ impl<P: Platform> Space<P> {
             return Err(RequestError::SizeOverflow { bytes: usize::MAX }.into());
         }
         let pages = pages + guard_pages;
-        let area = match self.claim_high(Fit::plain(pages, order)) {
-            Err(AllocError::NoSpace(_)) if order > 0 => self.claim_high(Fit::new(pages)),
+        let area = match self.claim_high(Fit::plain(pages, order), Blocking::Allowed) {
+            Err(AllocError::NoSpace(_)) if order > 0 => self.claim_high(Fit::new(pages), Blocking::Allowed),
             area => area,
         }?;
         let annotation = annotation(kind, guard_pages, tag);

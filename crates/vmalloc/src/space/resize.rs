@@ -236,7 +236,7 @@ impl<P: Platform> Space<P> {
         };
         // Another thread may be quicker.
         let claimed = self.place_for(&roomy).ok().and_then(claim_start);
-        claimed.map_or_else(|| self.claim(checked.fit), Ok)
+        claimed.map_or_else(|| self.claim(checked.fit, checked.blocking), Ok)
     }
 }
 

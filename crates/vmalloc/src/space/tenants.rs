@@ -4,7 +4,7 @@ use super::alloc::Backing;
 use super::mapping::annotation;
 use super::{Raw, Space};
 use crate::PageRange;
-use crate::areas::{Kind, Tag};
+use crate::areas::{Blocking, Kind, Tag};
 use crate::cache::Fraction;
 use crate::platform::Platform;
 use crate::purge::tenant::{Tally, Tenant};
@@ -19,7 +19,7 @@ impl<P: Platform> Raw<'_, P> {
     /// # Errors
     /// [`AllocError`]; nothing is lost or changed.
     pub fn claim_for_tenant(&self, pages: u64, align: u64, tag: Tag) -> Result<PageRange, AllocError> {
-        let area = self.claim_high(Fit::new(pages).align(align))?;
+        let area = self.claim_high(Fit::new(pages).align(align), Blocking::Allowed)?;
         self.hand_out(area, annotation(Kind::Tenant, 0, Some(tag)), Backing::None)?;
         Ok(area)
     }
