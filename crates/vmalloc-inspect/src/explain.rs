@@ -1,7 +1,7 @@
 //! One address, explained.
 
 use crate::error::InspectError;
-use crate::frees::{self, Freed};
+use crate::frees::{self, RecordedFree};
 use crate::memory::{Mapping, Memory, Residency};
 use crate::snapshot::{AreaState, Segment, Snapshot};
 use crate::target::Target;
@@ -16,7 +16,7 @@ pub struct Explanation {
     /// Its place in a space; `None` where no space that was found has it.
     pub place: Option<Place>,
     /// The newest free of an area that had it, if the process records frees.
-    pub freed: Option<Freed>,
+    pub freed: Option<RecordedFree>,
     /// The mapping that it lies in.
     pub mapping: Option<Mapping>,
     /// Spaces that were found.
@@ -84,7 +84,7 @@ impl Target<'_> {
     }
 
     /// Returns the newest record of a free of an area that had `addr`.
-    fn freed(&self, addr: u64) -> Result<Option<Freed>, InspectError> {
+    fn freed(&self, addr: u64) -> Result<Option<RecordedFree>, InspectError> {
         let (memory, clock) = (Memory::new(self.source), self.source.clock());
         for records in &self.records {
             if let Some(freed) = frees::find(&memory, records, addr, clock)? {

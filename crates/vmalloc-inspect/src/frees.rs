@@ -8,7 +8,7 @@ use vmalloc_linux::beacon::RecordPlaces;
 /// An area that was freed, as the process has recorded it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
-pub struct Freed {
+pub struct RecordedFree {
     /// Its first address.
     pub addr: u64,
     /// Its bytes, without the guard page.
@@ -34,7 +34,7 @@ pub(crate) fn find(
     records: &RecordPlaces,
     addr: u64,
     clock: Option<u64>,
-) -> Result<Option<Freed>, InspectError> {
+) -> Result<Option<RecordedFree>, InspectError> {
     let ([ring, count, size], [version, start, bytes, ..]) = (records.ring, records.places);
     if count == 0 || count > MOST[0] || size == 0 || size > MOST[1] {
         return Err(InspectError::damaged("the records of frees"));
@@ -54,11 +54,11 @@ pub(crate) fn find(
     Ok(found.map(|record| freed(record, records, clock)))
 }
 
-fn freed(record: &[u8], records: &RecordPlaces, clock: Option<u64>) -> Freed {
+fn freed(record: &[u8], records: &RecordPlaces, clock: Option<u64>) -> RecordedFree {
     let [_, addr, bytes, thread, time, tag, frames] = records.places;
     let at_milliseconds = word(record, time);
     let frames = (0..records.words[1].min(64)).map(|nth| word(record, frames.saturating_add(8 * nth)));
-    Freed {
+    RecordedFree {
         addr: word(record, addr),
         bytes: word(record, bytes),
         tag: tag_at(record, tag),

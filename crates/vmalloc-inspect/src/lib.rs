@@ -57,7 +57,7 @@ mod walk;
 pub use dump::CoreDump;
 pub use error::InspectError;
 pub use explain::{Explanation, Neighbour, Place, Position};
-pub use frees::Freed;
+pub use frees::RecordedFree;
 pub use memory::{Mapping, Residency, Source};
 pub use process::{Counters, Process};
 pub use snapshot::{AreaState, Segment, Snapshot};

@@ -114,7 +114,7 @@ impl Leaves<'_, '_> {
 
     /// Returns the address of leaf `index` of an array.
     fn in_chunks(&self, array: u64, index: u64) -> Result<u64, InspectError> {
-        let [far, near, leaves, first, chunks, beyond] = self.outline.chunks;
+        let [far, near, leaves, first, chunks, beyond] = self.outline.rows;
         let number = index / leaves;
         let place = match number / chunks {
             0 if number < first => nth(at(array, near)?, number, 8)?,

@@ -82,13 +82,13 @@ const WRITING: u64 = 1;
 
 /// A place for the outline of a space. Readers find the state first.
 #[repr(C)]
-struct Slot {
+struct BeaconSlot {
     state: AtomicU64,
     words: [AtomicU64; WORDS],
 }
 
-static ALL: [Slot; SLOTS] =
-    [const { Slot { state: AtomicU64::new(0), words: [const { AtomicU64::new(0) }; WORDS] } }; SLOTS];
+static ALL: [BeaconSlot; SLOTS] =
+    [const { BeaconSlot { state: AtomicU64::new(0), words: [const { AtomicU64::new(0) }; WORDS] } }; SLOTS];
 
 /// The address of the page; 0 = there is none yet.
 static PAGE: AtomicUsize = AtomicUsize::new(0);
@@ -105,7 +105,7 @@ impl Entry {
     fn publish(&self, outline: &Outline) {
         // Relaxed, here and below: the owner of the space alone changes it.
         let own = self.slot.load(Ordering::Relaxed).checked_sub(1);
-        let Some(nth) = own.or_else(|| ALL.iter().position(Slot::claim)) else { return };
+        let Some(nth) = own.or_else(|| ALL.iter().position(BeaconSlot::claim)) else { return };
         self.slot.store(nth + 1, Ordering::Relaxed);
         ALL[nth].write(outline);
         make_page();
@@ -121,7 +121,7 @@ impl Drop for Entry {
     }
 }
 
-impl Slot {
+impl BeaconSlot {
     fn claim(&self) -> bool {
         // Acquire: pairs with the Release of the entry that was there before.
         self.state.compare_exchange(0, WRITING, Ordering::Acquire, Ordering::Relaxed).is_ok()
@@ -158,7 +158,7 @@ fn make_page() {
         magic: Beacon::MAGIC,
         version: Beacon::VERSION,
         own: own as u64,
-        slots: [ALL.as_ptr().addr(), SLOTS, size_of::<Slot>(), offset_of!(Slot, words)]
+        slots: [ALL.as_ptr().addr(), SLOTS, size_of::<BeaconSlot>(), offset_of!(BeaconSlot, words)]
             .map(|word| word as u64),
         records: trap_report::record_places(),
     };

@@ -1,7 +1,7 @@
 //! Memory that reads as zero again, and the look at which of it was used.
 
 use crate::guard::Guarding;
-use crate::guard::chunks::State;
+use crate::guard::chunks::ChunkState;
 use crate::guard::userfault::Userfault;
 use crate::os::batch::drop_pages;
 use crate::os::madvise::Advice;
@@ -23,10 +23,10 @@ unsafe impl Discard for Linux {
         }
         match &self.guarding {
             Guarding::Userfault(userfault) => ranges.iter().try_for_each(|range| {
-                let opened = userfault.parts(*range, State::Open);
+                let opened = userfault.parts(*range, ChunkState::Open);
                 opened.for_each(|part| self.zero_opened(part));
                 userfault
-                    .parts(*range, State::Closed)
+                    .parts(*range, ChunkState::Closed)
                     .try_for_each(|part| userfault.empty(&self.memory, part))
             }),
             Guarding::PteMarkers(_) | Guarding::Mprotect(_) => drop_pages(&self.memory, ranges),
@@ -55,9 +55,9 @@ impl Linux {
     /// Makes pages read as zero where missing pages trap: those of large areas by dropping them,
     /// and those of others by writing.
     pub(crate) fn zero_registered(&self, userfault: &Userfault, range: PageRange) {
-        userfault.parts(range, State::Open).for_each(|part| self.zero_opened(part));
+        userfault.parts(range, ChunkState::Open).for_each(|part| self.zero_opened(part));
         // SAFETY: the range is mapped, and that of the caller of `zero`.
-        userfault.parts(range, State::Closed).for_each(|part| unsafe { self.clear(part) });
+        userfault.parts(range, ChunkState::Closed).for_each(|part| unsafe { self.clear(part) });
     }
 
     /// Makes opened pages read as zero. Frames keep their content where their pages are dropped.

@@ -6,7 +6,7 @@
 //!
 //! - its start, its end (the next start, of any segment), and the leaves of both, with the link
 //!   between them: no start lies in between, so no leaf does (MAP-4);
-//! - its records: they never move ([`Chunks`]), and a leaf in which an area starts is not given
+//! - its records: they never move ([`RowArray`]), and a leaf in which an area starts is not given
 //!   back.
 //!
 //! So the owner of an area can find its end without a lock, and of two threads that free it, one
@@ -16,10 +16,10 @@ mod places;
 
 use super::bitmap::{LEAF_SHIFT, WORDS};
 use super::cell::Long;
-use super::chunks::{Chunks, cold_path};
 use super::leaf::Leaf;
 use super::marks::AnnotationMarks;
 use super::metadata::{OutOfMemory, carve};
+use super::row_array::{RowArray, cold_path};
 use super::version::Version;
 use crate::PageRange;
 use crate::shared::{Lent, Shared, place, try_box};
@@ -53,16 +53,16 @@ pub struct Bitmaps<'m> {
     /// The leaf that is read where there is none.
     nowhere: Leaf,
     version: Version,
-    sparse: OnceBox<Chunks<Leaf, LEAVES>>,
+    sparse: OnceBox<RowArray<Leaf, LEAVES>>,
     lent: Option<&'m [Leaf]>,
-    dense: Chunks<Leaf, LEAVES>,
+    dense: RowArray<Leaf, LEAVES>,
 }
 
 impl<'m> Bitmaps<'m> {
     /// Bytes that bitmaps in lent memory take beside their leaves, at most.
     pub(super) const LENT_BYTES: usize = size_of::<Self>() + align_of::<Self>();
 
-    fn of(span: PageRange, lent: Option<&'m [Leaf]>, dense: Chunks<Leaf, LEAVES>) -> Self {
+    fn of(span: PageRange, lent: Option<&'m [Leaf]>, dense: RowArray<Leaf, LEAVES>) -> Self {
         let base = span.start() >> LEAF_SHIFT << LEAF_SHIFT;
         let (nowhere, version) = (Leaf::default(), Version::new());
         let (start, end) = (span.start(), Long::new(span.end()));
@@ -72,12 +72,12 @@ impl<'m> Bitmaps<'m> {
     /// Returns how many of the first leaves may lie in one piece.
     pub fn flat_leaves(span: PageRange) -> usize {
         let groups = ((span.end() - 1) >> LEAF_SHIFT) - (span.start() >> LEAF_SHIFT) + 1;
-        groups.min(Chunks::<Leaf, LEAVES>::MOST_FLAT) as usize
+        groups.min(RowArray::<Leaf, LEAVES>::MOST_FLAT) as usize
     }
 
     /// Returns bitmaps on the heap, but for those of the first leaves.
     pub(super) fn on_heap(span: PageRange, flat: Lent<Leaf>) -> Result<Shared<'m, Self>, OutOfMemory> {
-        try_box(Self::of(span, None, Chunks::flat(flat))).map(Shared::boxed)
+        try_box(Self::of(span, None, RowArray::flat(flat))).map(Shared::boxed)
     }
 
     /// Returns bitmaps of at most `count` leaves at the front of `memory`, which shrinks.
@@ -90,7 +90,7 @@ impl<'m> Bitmaps<'m> {
         let leaves = carve::<Leaf>(memory, count)?;
         leaves.fill(0);
         let leaves = <[Leaf]>::mut_from_bytes(leaves).map_err(|_| OutOfMemory)?;
-        Ok(Shared::lent(place(home, Self::of(span, Some(leaves), Chunks::default()))))
+        Ok(Shared::lent(place(home, Self::of(span, Some(leaves), RowArray::default()))))
     }
 
     #[inline(always)]
@@ -112,7 +112,7 @@ impl<'m> Bitmaps<'m> {
     #[inline(never)]
     fn leaf_slow(&self, leaf: u32) -> &Leaf {
         // Most that come here are sparse, on the heap.
-        let near = self.sparse.get().and_then(|sparse| sparse.near_chunk(leaf.wrapping_sub(SPARSE) as usize));
+        let near = self.sparse.get().and_then(|sparse| sparse.near_row(leaf.wrapping_sub(SPARSE) as usize));
         near.unwrap_or_else(|| self.leaf_anywhere(leaf))
     }
 
@@ -131,7 +131,7 @@ impl<'m> Bitmaps<'m> {
     fn reach_sparse(&self, index: usize) -> Result<(), OutOfMemory> {
         match self.lent {
             Some(leaves) => leaves.get(index).map(|_| ()).ok_or(OutOfMemory),
-            None => self.sparse.get_or_try_init(|| try_box(Chunks::default()))?.reach(index),
+            None => self.sparse.get_or_try_init(|| try_box(RowArray::default()))?.reach(index),
         }
     }
 
@@ -193,7 +193,7 @@ impl<'m> Bitmaps<'m> {
     pub(super) fn bytes(&self) -> usize {
         let lent = self.lent.map_or(0, size_of_val::<[Leaf]>);
         let own = size_of_val(self) - size_of_val(&self.dense);
-        own + lent + self.dense.bytes() + self.sparse.get().map_or(0, Chunks::bytes)
+        own + lent + self.dense.bytes() + self.sparse.get().map_or(0, RowArray::bytes)
     }
 
     /// Returns the record of the group of `page`, if it is found in one step. If an area starts
@@ -206,7 +206,7 @@ impl<'m> Bitmaps<'m> {
     /// Returns what [`home`](Self::home) does for a map without a space.
     #[inline(always)]
     pub(super) fn home_alone(&self, page: u64) -> Option<&Leaf> {
-        self.dense.near_chunk(usize::try_from(self.group(page)).ok()?)
+        self.dense.near_row(usize::try_from(self.group(page)).ok()?)
     }
 
     /// Returns what [`home`](Self::home) does, wherever the record is.

@@ -55,7 +55,7 @@ pub struct Leaf {
 const OWNER_SHIFT: u32 = 16;
 
 /// An area that became free within its leaf: bits there.
-pub(crate) struct Freed {
+pub(crate) struct Hole {
     /// The end of the area.
     pub(super) end: u32,
     /// The free range that it is now part of.
@@ -368,7 +368,7 @@ impl Leaf {
     /// Frees the area at `bit` and joins the free ranges beside it, if all that lies in this leaf
     /// and not at its first page: then no high lane changes. Else nothing is changed.
     #[inline(always)]
-    pub(super) fn free_inside(&self, bit: u32) -> Option<Freed> {
+    pub(super) fn free_inside(&self, bit: u32) -> Option<Hole> {
         let (word, mask) = at(bit);
         let starts = self.starts.get(word);
         let (behind, before) = (starts & (mask ^ mask.wrapping_neg()), starts & (mask - 1));
@@ -376,7 +376,7 @@ impl Leaf {
         let end =
             if behind != 0 { first + behind.trailing_zeros() } else { self.starts.first_from(word + 1)? };
         let prev = if before != 0 { first + before.ilog2() } else { self.starts.last_before(word)? };
-        let mut freed = Freed { end, free_start: bit, free_end: end };
+        let mut freed = Hole { end, free_start: bit, free_end: end };
         let mut counts = self.counts.get() + 1;
         if !self.is_used(end) {
             freed.free_end = self.next_start(end)?;

@@ -71,7 +71,7 @@ extern crate std;
 
 // The files:
 //
-// - `metadata`, `chunks`: where records live: on the heap, or in memory that a caller lends.
+// - `metadata`, `row_array`: where records live: on the heap, or in memory that a caller lends.
 // - `leaf`: the bits, and what can be read off one leaf. `bitmaps`: all leaves, for readers
 //   without the map.
 // - `scan`: the free ranges of a leaf, one by one or, where there are many, all at once
@@ -90,7 +90,6 @@ mod addr;
 mod bitmap;
 mod bitmaps;
 mod cell;
-mod chunks;
 mod coalesce;
 mod cut;
 mod error;
@@ -103,6 +102,7 @@ mod metadata;
 mod page_set;
 mod place;
 mod quarantine;
+mod row_array;
 mod runs;
 mod scan;
 mod search;
@@ -130,8 +130,8 @@ pub use verify::Violation;
 pub mod parts {
     pub use crate::bitmap::LEAF_SHIFT;
     pub use crate::bitmaps::{Bitmaps, Look};
-    pub use crate::chunks::Chunks;
     pub use crate::leaf::{ANNOTATION_PAGES, Leaf};
+    pub use crate::row_array::RowArray;
     pub use crate::shared::{Lent, OutOfMemory, Shared, try_box};
 }
 

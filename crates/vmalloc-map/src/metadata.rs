@@ -7,7 +7,7 @@
 //!
 //! - [`Pool`]: what only the holder of the map reads (nodes of the tree). One piece, copied
 //!   when it grows.
-//! - [`Chunks`](super::chunks::Chunks): what others read without a lock while it grows (leaves).
+//! - [`RowArray`](super::row_array::RowArray): what others read without a lock while it grows (leaves).
 
 pub(crate) use crate::shared::OutOfMemory;
 use alloc::vec::Vec;

@@ -207,7 +207,7 @@ fn a_long_rest_hides_no_range_with_a_larger_alignment() {
 /// page to its last, across leaves, and where its neighbours are.
 #[test]
 fn far_areas_are_found_without_the_map() {
-    let near = (chunks::TABLE * bitmaps::LEAVES) as u64 * u64::from(LEAF_PAGES);
+    let near = (row_array::TABLE * bitmaps::LEAVES) as u64 * u64::from(LEAF_PAGES);
     let mut map = AreaMap::new(span(0, 4 * near)).unwrap();
     // Leaves are dense where there are as many as half of the groups.
     let leaf = u64::from(LEAF_PAGES);

@@ -8,7 +8,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use lock_api::{Mutex, RawMutex};
 use vmalloc::PageRange;
-use vmalloc::area_map::parts::{Chunks, OutOfMemory};
+use vmalloc::area_map::parts::{OutOfMemory, RowArray};
 use vmalloc::sync::size;
 
 /// The most pages of a request that blocks serve: one word of bits in the original.
@@ -82,7 +82,7 @@ pub(crate) struct Blocks<L> {
     /// The block that is number 0, and how many a whole span has: numbers go round.
     origin: u64,
     total: u64,
-    pub(crate) records: Chunks<Block, 1>,
+    pub(crate) records: RowArray<Block, 1>,
 
     pub(crate) queues: Box<[Padded<Queue<L>>]>,
     pub(crate) lists: Padded<Mutex<L, Lists>>,
@@ -103,7 +103,7 @@ impl<L: RawMutex> Blocks<L> {
             shift,
             origin: middle.div_ceil(slots),
             total: span.end().div_ceil(slots) - span.start() / slots,
-            records: Chunks::default(),
+            records: RowArray::default(),
             queues: list.into_boxed_slice(),
             lists: Padded(Mutex::new(Lists::default())),
             linear: Linear::default(),
@@ -119,7 +119,7 @@ impl<L: RawMutex> Blocks<L> {
     /// Returns the record of the block that `page` is in, if it is one of the first blocks.
     #[inline(always)]
     pub(crate) fn near(&self, page: u64) -> Option<&Block> {
-        self.records.near_chunk((page >> self.shift).wrapping_sub(self.origin) as usize)
+        self.records.near_row((page >> self.shift).wrapping_sub(self.origin) as usize)
     }
 
     /// Returns the record of the block that `page` is in, if there ever was one.

@@ -7,13 +7,13 @@
 use core::sync::atomic::Ordering;
 use once_cell::race::OnceBox;
 use vmalloc::Frame;
-use vmalloc::area_map::parts::{Chunks, try_box};
+use vmalloc::area_map::parts::{RowArray, try_box};
 use vmalloc::sync::AtomicU64;
 
 /// Frames of a piece of the table: a page of words.
 const PIECE: usize = 512;
 
-type Counts = Chunks<AtomicU64, PIECE>;
+type Counts = RowArray<AtomicU64, PIECE>;
 
 /// Bits for how many mappings there are; above them their pages.
 const COUNT_BITS: u32 = 32;
@@ -69,7 +69,7 @@ impl Linear {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.counts.get().map_or(0, Chunks::bytes)
+        self.counts.get().map_or(0, RowArray::bytes)
     }
 }
 

@@ -239,8 +239,8 @@ impl Block {
     }
 
     /// Returns the runs in `range`, which begins at one (BLOCK-1).
-    pub(crate) fn runs(&self, range: Range<u64>) -> Runs<'_> {
-        Runs { block: self, range }
+    pub(crate) fn runs(&self, range: Range<u64>) -> BlockRuns<'_> {
+        BlockRuns { block: self, range }
     }
 
     /// Returns the first range of clean slots in `range` that has `enough`, or else the longest.
@@ -266,12 +266,12 @@ fn len(range: &Range<u64>) -> u64 {
 }
 
 /// The iterator of [`Block::runs`].
-pub(crate) struct Runs<'a> {
+pub(crate) struct BlockRuns<'a> {
     block: &'a Block,
     range: Range<u64>,
 }
 
-impl Iterator for Runs<'_> {
+impl Iterator for BlockRuns<'_> {
     type Item = (Range<u64>, Run);
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -5,7 +5,7 @@
 //! begins behind the last slot that was tried, so refused slots come again after all others.
 
 use crate::pool::Slots;
-use crate::record::{Pages, State};
+use crate::record::{Pages, SlotState};
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
@@ -117,7 +117,7 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
     }
 
     /// Resets slots and makes them free; if that is refused, they are the caller's still.
-    fn reset_together(&self, batch: &mut Batch, slots: &[(usize, State)]) -> Result<(), AreaError> {
+    fn reset_together(&self, batch: &mut Batch, slots: &[(usize, SlotState)]) -> Result<(), AreaError> {
         batch.discards.clear();
         batch.decommits.clear();
         for (_, state) in slots {
@@ -144,7 +144,7 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
         self.counts.batch(slots.len());
         for (index, state) in slots {
             let (discard, committed) = (Pages::default(), self.limit(state));
-            self.records.set(*index, State { discard, committed, waiting: 0, ..*state });
+            self.records.set(*index, SlotState { discard, committed, waiting: 0, ..*state });
             self.counts.unwait(state.waiting);
             self.free.insert(*index);
         }
@@ -155,7 +155,7 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
     pub(crate) fn vacate(&self, index: usize) -> Result<(), AreaError> {
         let state = self.records.get(index);
         // Before the addresses go, for a fork may come in between (SLOT-6).
-        self.records.set(index, State::default());
+        self.records.set(index, SlotState::default());
         // SAFETY: the slot is this call's (SLOT-1), and nothing uses it.
         if let Err(error) = unsafe { self.unreserve(&state) } {
             self.records.set(index, state);
@@ -171,7 +171,7 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
 
 /// Slots that are reset together, and room for the lists that this takes.
 struct Batch {
-    slots: Vec<(usize, State)>,
+    slots: Vec<(usize, SlotState)>,
     discards: Vec<Range<usize>>,
     decommits: Vec<Range<usize>>,
 }

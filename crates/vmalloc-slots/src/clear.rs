@@ -9,7 +9,7 @@
 
 use crate::dirty::Dirty;
 use crate::options::Layout;
-use crate::record::{Pages, State};
+use crate::record::{Pages, SlotState};
 use vmalloc::{Discard, PageRange};
 
 /// Pages that are filled with zeros without a look at which were used.
@@ -33,7 +33,7 @@ pub(crate) struct Clearing<'a, P> {
 
 impl<P: Discard> Clearing<'_, P> {
     /// Returns the most pages below the limit that have memory.
-    pub(crate) fn bound(&self, state: &State) -> u64 {
+    pub(crate) fn bound(&self, state: &SlotState) -> u64 {
         let (count, end) = self.dirty.extent(self.layout, self.limit);
         (state.kept + count).min(state.kept_end.max(end)).min(self.limit)
     }
@@ -44,7 +44,7 @@ impl<P: Discard> Clearing<'_, P> {
     /// # Safety
     /// The caller owns the slot, its pages below the limit are committed, nothing uses them, and
     /// all that are not zero are in `dirty` or `state.discard`.
-    pub(crate) unsafe fn run(&self, state: &mut State, allowed: u64) -> u64 {
+    pub(crate) unsafe fn run(&self, state: &mut SlotState, allowed: u64) -> u64 {
         state.kept_end = state.kept_end.min(self.limit);
         state.kept = state.kept.min(state.kept_end);
         state.discard = state.discard.below(self.limit);
@@ -71,7 +71,7 @@ impl<P: Discard> Clearing<'_, P> {
     ///
     /// # Safety
     /// As for [`run`](Self::run).
-    unsafe fn keep_some(&self, state: &mut State, all: Pages, allowed: u64) -> u64 {
+    unsafe fn keep_some(&self, state: &mut SlotState, all: Pages, allowed: u64) -> u64 {
         let (base, mut left) = (state.base, state.discard.len());
         (state.kept, state.kept_end) = (0, 0);
         let mut found = |run: PageRange| {

@@ -11,13 +11,13 @@
 
 use crate::free_set::FreeSet;
 use crate::index_set::IndexSet;
-use crate::record::{Records, State};
+use crate::record::{Records, SlotState};
 use alloc::vec::Vec;
 use loom::sync::Arc;
 use loom::thread;
 
-fn state(committed: u64) -> State {
-    State { base: 16, committed, ..State::default() }
+fn state(committed: u64) -> SlotState {
+    SlotState { base: 16, committed, ..SlotState::default() }
 }
 
 #[test]

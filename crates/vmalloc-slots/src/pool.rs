@@ -7,7 +7,7 @@ use crate::free_set::FreeSet;
 use crate::index_set::IndexSet;
 use crate::options::{BeyondHead, Layout, Options};
 use crate::recent::Recent;
-use crate::record::{Pages, Records, State};
+use crate::record::{Pages, Records, SlotState};
 use crate::slot::Slot;
 use crate::stats::{Counts, Stats};
 use crate::sync::AtomicUsize;
@@ -102,7 +102,7 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
     }
 
     /// Returns a slot that is the caller's alone, with its head committed.
-    pub(crate) fn obtain(&self, user: Option<u64>) -> Result<(usize, State), AllocError> {
+    pub(crate) fn obtain(&self, user: Option<u64>) -> Result<(usize, SlotState), AllocError> {
         let index = match self.take_free(user) {
             Some(index) => index,
             None => self.make_or_reset(user)?,
@@ -127,7 +127,13 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
     /// # Safety
     /// The caller owns the slot, of which this is the state, and nothing uses it any more. All its
     /// committed pages that are not zero are in `dirty` or `state.discard`.
-    pub(crate) unsafe fn give_up(&self, index: usize, mut state: State, dirty: Dirty<'_>, user: Option<u64>) {
+    pub(crate) unsafe fn give_up(
+        &self,
+        index: usize,
+        mut state: SlotState,
+        dirty: Dirty<'_>,
+        user: Option<u64>,
+    ) {
         let cpu = self.space.platform().cpu();
         let limit = self.limit(&state);
         let clearing = Clearing { platform: self.space.platform(), layout: &self.layout, limit, dirty };
@@ -154,7 +160,7 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
     }
 
     /// Returns how many pages of a slot stay committed when it is freed.
-    pub(crate) fn limit(&self, state: &State) -> u64 {
+    pub(crate) fn limit(&self, state: &SlotState) -> u64 {
         match self.options.beyond_head {
             BeyondHead::Decommit => state.committed.min(self.layout.head),
             BeyondHead::Commit => state.committed,
@@ -166,7 +172,7 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
     ///
     /// # Safety
     /// The caller owns the slot, and the pages are not committed.
-    pub(crate) unsafe fn commit(&self, state: &mut State, pages: Pages) -> Result<(), AreaError> {
+    pub(crate) unsafe fn commit(&self, state: &mut SlotState, pages: Pages) -> Result<(), AreaError> {
         // SAFETY: the caller's promise is passed on.
         unsafe { self.space.raw().commit(&[self.bytes(state.base, pages)]) }?;
         state.committed = pages.end;
@@ -189,7 +195,7 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
     ///
     /// # Safety
     /// The caller owns the slot, which has addresses, and nothing uses it any more.
-    pub(crate) unsafe fn unreserve(&self, state: &State) -> Result<(), FreeError> {
+    pub(crate) unsafe fn unreserve(&self, state: &SlotState) -> Result<(), FreeError> {
         let addr = self.layout.bytes(state.base - self.layout.before);
         // SAFETY: the area is the caller's, and nothing uses it any more.
         unsafe { self.space.raw().unreserve(addr) }
@@ -231,7 +237,7 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
         match self.space.raw().reserve(&request) {
             Ok(addr) => {
                 let base = (addr >> self.layout.shift) as u64 + self.layout.before;
-                self.records.set(index, State { base, ..State::default() });
+                self.records.set(index, SlotState { base, ..SlotState::default() });
                 Some(Ok(index))
             }
             Err(error) => {

@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 /// The facts about a slot, in pages. All but `base` are counted from the start of the slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct State {
+pub(crate) struct SlotState {
     /// The first page of the slot; 0 if it has no addresses.
     pub(crate) base: u64,
     /// Pages that are committed, from the start.
@@ -70,16 +70,16 @@ impl Records {
     }
 
     /// Returns the record of a slot that the caller owns.
-    pub(crate) fn get(&self, index: usize) -> State {
+    pub(crate) fn get(&self, index: usize) -> SlotState {
         let words = self.lines.get(index);
         let [base, committed, kept, kept_end, start, end, waiting] =
             core::array::from_fn(|nth| words[nth].load(Relaxed));
-        State { base, committed, kept, kept_end, discard: Pages { start, end }, waiting }
+        SlotState { base, committed, kept, kept_end, discard: Pages { start, end }, waiting }
     }
 
     /// Sets the record of a slot that the caller owns.
-    pub(crate) fn set(&self, index: usize, state: State) {
-        let State { base, committed, kept, kept_end, discard: Pages { start, end }, waiting } = state;
+    pub(crate) fn set(&self, index: usize, state: SlotState) {
+        let SlotState { base, committed, kept, kept_end, discard: Pages { start, end }, waiting } = state;
         let words = self.lines.get(index);
         let values = [base, committed, kept, kept_end, start, end, waiting];
         words.iter().zip(values).for_each(|(word, value)| word.store(value, Relaxed));
@@ -94,9 +94,12 @@ mod tests {
     fn records_are_told_apart() {
         let records = Records::new(3).unwrap();
         let discard = Pages { start: 5, end: 6 };
-        let state = State { base: 1, committed: 2, kept: 3, kept_end: 4, discard, waiting: 7 };
+        let state = SlotState { base: 1, committed: 2, kept: 3, kept_end: 4, discard, waiting: 7 };
         records.set(1, state);
-        assert_eq!([0, 1, 2].map(|index| records.get(index)), [State::default(), state, State::default()]);
+        assert_eq!(
+            [0, 1, 2].map(|index| records.get(index)),
+            [SlotState::default(), state, SlotState::default()]
+        );
     }
 
     #[test]

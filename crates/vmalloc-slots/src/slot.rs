@@ -4,7 +4,7 @@ use crate::clear::Clearing;
 use crate::dirty::Dirty;
 use crate::error::{AllocError, GrowError};
 use crate::pool::Slots;
-use crate::record::{Pages, State};
+use crate::record::{Pages, SlotState};
 use core::fmt;
 use core::mem::ManuallyDrop;
 use stable_deref_trait::StableDeref;
@@ -33,7 +33,7 @@ impl<S: SpaceRef<Platform: Discard>, R: StableDeref<Target = Slots<S>>> SlotsRef
 pub struct Slot<R: SlotsRef> {
     slots: R,
     index: usize,
-    state: State,
+    state: SlotState,
     user: Option<u64>,
 }
 

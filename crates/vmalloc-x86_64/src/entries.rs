@@ -3,7 +3,7 @@
 use crate::entry::{BATCH, Bits, ENTRIES, Entry, TABLE_SHIFT, allows, out_of_memory};
 use crate::machine::{Machine, pinned};
 use crate::platform::X86;
-use crate::tables::{NoTable, Run, Slot};
+use crate::tables::{EntryRef, EntryRun, NoTable};
 use core::convert::Infallible;
 use vmalloc::{Frame, PageRange, PlatformError, Protection};
 
@@ -21,7 +21,7 @@ impl<M: Machine> X86<M> {
     /// Returns the entries of `range`, if one table has them all. Otherwise its tables are made
     /// now.
     #[inline]
-    pub(crate) fn reach(&self, range: PageRange) -> Result<Option<Run<'_>>, PlatformError> {
+    pub(crate) fn reach(&self, range: PageRange) -> Result<Option<EntryRun<'_>>, PlatformError> {
         let run = self.tables().make_run(range).map_err(|NoTable| out_of_memory("page table"))?;
         if run.is_none() {
             self.make_tables(range)?;
@@ -35,7 +35,7 @@ impl<M: Machine> X86<M> {
     pub(crate) fn fill<const MOST: usize>(
         &self,
         range: PageRange,
-        run: Option<Run<'_>>,
+        run: Option<EntryRun<'_>>,
         bits: Bits,
     ) -> Result<(), PlatformError> {
         let mut frames = [Frame(0); MOST];
@@ -73,8 +73,8 @@ impl<M: Machine> X86<M> {
 
     /// Calls `act` for all entries of `range`, as many at a time as one table has.
     #[inline]
-    pub(crate) fn visit_runs(&self, range: PageRange, mut act: impl FnMut(Run<'_>, PageRange)) {
-        let act = |run: Run<'_>, part| {
+    pub(crate) fn visit_runs(&self, range: PageRange, mut act: impl FnMut(EntryRun<'_>, PageRange)) {
+        let act = |run: EntryRun<'_>, part| {
             act(run, part);
             Ok::<(), Infallible>(())
         };
@@ -85,7 +85,7 @@ impl<M: Machine> X86<M> {
 
     /// Calls `act` for every entry of `range`.
     #[inline]
-    pub(crate) fn visit(&self, range: PageRange, mut act: impl FnMut(&Slot<'_>)) {
+    pub(crate) fn visit(&self, range: PageRange, mut act: impl FnMut(&EntryRef<'_>)) {
         self.visit_runs(range, |run, _| run.slots().for_each(|slot| act(&slot)));
     }
 
@@ -94,7 +94,7 @@ impl<M: Machine> X86<M> {
     pub(crate) fn visit_pages(
         &self,
         range: PageRange,
-        act: &mut impl FnMut(&Slot<'_>),
+        act: &mut impl FnMut(&EntryRef<'_>),
     ) -> Result<(), PlatformError> {
         self.tables().each(range, |run, part| {
             let leaf = if run.order == 0 || part.len() == 1 << run.order { None } else { run.first() };
@@ -156,7 +156,7 @@ impl<M: Machine> X86<M> {
     /// Replaces a table by a leaf. No CPU may reach the table any more before its frame is used for
     /// something else.
     #[cold]
-    fn replace_table(&self, slot: &Slot<'_>, table: Entry, leaf: Entry, page: u64) -> bool {
+    fn replace_table(&self, slot: &EntryRef<'_>, table: Entry, leaf: Entry, page: u64) -> bool {
         slot.set(leaf);
         let range = PageRange::from_len(page, ENTRIES);
         if range.is_some_and(|range| self.shoot(&[range]).is_ok()) {

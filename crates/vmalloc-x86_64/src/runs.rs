@@ -16,7 +16,7 @@
 use crate::entry::{Bits, ENTRIES, Entry, out_of_memory};
 use crate::machine::Machine;
 use crate::platform::X86;
-use crate::tables::{NoTable, Slot, Walk};
+use crate::tables::{EntryRef, NoTable, Walk};
 use vmalloc::{Frame, FrameRun, Origin, PageRange, PlatformError};
 
 /// Tables that are detached with one shootdown.
@@ -111,7 +111,8 @@ impl<M: Machine> X86<M> {
             self.tables().below(&slot).map(|_| (slot.get(), slot))
         });
         loop {
-            let mut detached: [Option<(Entry, Slot<'_>)>; AT_ONCE] = core::array::from_fn(|_| places.next());
+            let mut detached: [Option<(Entry, EntryRef<'_>)>; AT_ONCE] =
+                core::array::from_fn(|_| places.next());
             if detached[0].is_none() {
                 return;
             }

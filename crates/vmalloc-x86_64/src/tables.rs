@@ -29,13 +29,13 @@ use vmalloc::{Frame, PageRange};
 const AT_ONCE: usize = 64;
 
 /// The place of a page's entry.
-pub(crate) struct Slot<'a> {
+pub(crate) struct EntryRef<'a> {
     cell: &'a AtomicU64,
     /// log2 of the pages it stands for.
     pub(crate) order: u32,
 }
 
-impl<'a> Slot<'a> {
+impl<'a> EntryRef<'a> {
     #[inline]
     pub(crate) fn get(&self) -> Entry {
         // Acquire: pairs with the Release in `new_table`. Entries of pages need no order: the owner
@@ -53,17 +53,17 @@ impl<'a> Slot<'a> {
 
 /// Entries of one table that follow each other, or one leaf above the lowest level.
 #[derive(Clone, Copy)]
-pub(crate) struct Run<'a> {
+pub(crate) struct EntryRun<'a> {
     cells: &'a [AtomicU64],
     /// log2 of the pages that each stands for.
     pub(crate) order: u32,
 }
 
-impl<'a> Run<'a> {
+impl<'a> EntryRun<'a> {
     /// Returns its entries, in order.
     #[inline]
-    pub(crate) fn slots(self) -> impl Iterator<Item = Slot<'a>> {
-        self.cells.iter().map(move |cell| Slot { cell, order: self.order })
+    pub(crate) fn slots(self) -> impl Iterator<Item = EntryRef<'a>> {
+        self.cells.iter().map(move |cell| EntryRef { cell, order: self.order })
     }
 
     /// Writes `frames` into its entries, of which there are as many.
@@ -75,7 +75,7 @@ impl<'a> Run<'a> {
     /// Writes `frames`, of which there may be many, as [`put`](Self::put) does.
     pub(crate) fn put_many(self, frames: &[Frame], bits: Bits) {
         let put = |(cell, &frame): (&AtomicU64, &Frame)| {
-            Slot { cell, order: self.order }.set(Entry::new(frame, bits));
+            EntryRef { cell, order: self.order }.set(Entry::new(frame, bits));
         };
         let (chunks, frame_chunks) = (self.cells.chunks_exact(AT_ONCE), frames.chunks_exact(AT_ONCE));
         let (rest, frame_rest) = (chunks.remainder(), frame_chunks.remainder());
@@ -90,7 +90,7 @@ impl<'a> Run<'a> {
     pub(crate) fn put_run(self, first: Frame, bits: Bits) {
         let mut entry = Entry::new(first, bits);
         let mut put = |cell: &'a AtomicU64| {
-            Slot { cell, order: self.order }.set(entry);
+            EntryRef { cell, order: self.order }.set(entry);
             entry = entry.plus(1);
         };
         let chunks = self.cells.chunks_exact(AT_ONCE);
@@ -107,7 +107,7 @@ impl<'a> Run<'a> {
     }
 
     /// Returns the first entry: of a leaf, the only one.
-    pub(crate) fn first(self) -> Option<Slot<'a>> {
+    pub(crate) fn first(self) -> Option<EntryRef<'a>> {
         self.slots().next()
     }
 }
@@ -132,14 +132,14 @@ fn index(page: u64, level: u32) -> usize {
 
 /// Returns the entry of `page` in a table of `level`.
 #[inline]
-fn slot(table: Table<'_>, page: u64, level: u32) -> Slot<'_> {
-    Slot { cell: &table[index(page, level)], order: order_of(level) }
+fn slot(table: Table<'_>, page: u64, level: u32) -> EntryRef<'_> {
+    EntryRef { cell: &table[index(page, level)], order: order_of(level) }
 }
 
 /// The end of a descent.
 enum Place<'a> {
     /// At a leaf above the lowest level.
-    Leaf(Slot<'a>),
+    Leaf(EntryRef<'a>),
     /// In the table of the level that was asked for.
     Table(Table<'a>),
 }
@@ -159,7 +159,7 @@ impl<'m, M: Machine> Walk<'m, M> {
 
     /// Returns the entry of the second level for `page`, or a leaf above. Missing tables are made.
     #[inline]
-    pub(crate) fn slot(&mut self, page: u64) -> Result<Slot<'m>, NoTable> {
+    pub(crate) fn slot(&mut self, page: u64) -> Result<EntryRef<'m>, NoTable> {
         let number = page >> order_of(Self::LEVEL + 1);
         match self.at {
             Some((at, table)) if at == number => return Ok(slot(table, page, Self::LEVEL)),
@@ -197,7 +197,7 @@ impl<'m, M: Machine> Tables<'m, M> {
     }
 
     /// Returns the entry of `page` at `level`, or that of a leaf above. Missing tables are made.
-    pub(crate) fn make(self, page: u64, level: u32) -> Result<Slot<'m>, NoTable> {
+    pub(crate) fn make(self, page: u64, level: u32) -> Result<EntryRef<'m>, NoTable> {
         Ok(match self.reach(page, level)? {
             Place::Leaf(slot) => slot,
             Place::Table(table) => slot(table, page, level),
@@ -207,28 +207,30 @@ impl<'m, M: Machine> Tables<'m, M> {
     /// Returns the entries of `range`, if one table of the lowest level has them all, as it has
     /// those of most short areas. A missing table is made.
     #[inline]
-    pub(crate) fn make_run(self, range: PageRange) -> Result<Option<Run<'m>>, NoTable> {
+    pub(crate) fn make_run(self, range: PageRange) -> Result<Option<EntryRun<'m>>, NoTable> {
         let start = index(range.start(), 1);
         if range.len() > ENTRIES - start as u64 {
             return Ok(None);
         }
         Ok(match self.reach(range.start(), 1)? {
             Place::Leaf(_) => None,
-            Place::Table(table) => Some(Run { cells: &table[start..start + range.len() as usize], order: 0 }),
+            Place::Table(table) => {
+                Some(EntryRun { cells: &table[start..start + range.len() as usize], order: 0 })
+            }
         })
     }
 
     /// Returns the entries below `slot`, of the second level, if it leads to a table.
     #[inline]
-    pub(crate) fn below(self, slot: &Slot<'m>) -> Option<Run<'m>> {
+    pub(crate) fn below(self, slot: &EntryRef<'m>) -> Option<EntryRun<'m>> {
         let entry = slot.get();
         let is_table = entry != Entry::NONE && !entry.is_leaf();
-        is_table.then(|| Run { cells: self.table(entry.frame()), order: 0 })
+        is_table.then(|| EntryRun { cells: self.table(entry.frame()), order: 0 })
     }
 
     /// Makes sure that a table is below `slot`, of the second level.
     #[inline]
-    pub(crate) fn make_below(self, slot: &Slot<'m>) -> Result<(), NoTable> {
+    pub(crate) fn make_below(self, slot: &EntryRef<'m>) -> Result<(), NoTable> {
         if slot.get() == Entry::NONE {
             self.new_table(slot.cell)?;
         }
@@ -278,7 +280,7 @@ impl<'m, M: Machine> Tables<'m, M> {
     /// Returns the entry of `page` or of a leaf that holds it. Without a table for it, `Err` with
     /// the order of the missing part.
     #[inline]
-    pub(crate) fn find(self, page: u64) -> Result<Slot<'m>, u32> {
+    pub(crate) fn find(self, page: u64) -> Result<EntryRef<'m>, u32> {
         match self.descend(page)? {
             Place::Leaf(slot) => Ok(slot),
             Place::Table(table) => Ok(slot(table, page, 1)),
@@ -310,7 +312,7 @@ impl<'m, M: Machine> Tables<'m, M> {
     pub(crate) fn each<E>(
         self,
         range: PageRange,
-        mut act: impl FnMut(Run<'m>, PageRange) -> Result<(), E>,
+        mut act: impl FnMut(EntryRun<'m>, PageRange) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut page = range.start();
         while page < range.end() {
@@ -326,17 +328,17 @@ impl<'m, M: Machine> Tables<'m, M> {
     /// Returns the entries of `range` from `page` on that one table has, or a leaf, with the part
     /// that they stand for; none where there is no table. And the page behind them.
     #[inline]
-    pub(crate) fn part_from(self, page: u64, range: PageRange) -> (Option<(Run<'m>, PageRange)>, u64) {
+    pub(crate) fn part_from(self, page: u64, range: PageRange) -> (Option<(EntryRun<'m>, PageRange)>, u64) {
         let (found, order) = match self.descend(page) {
             Err(order) => (None, order),
-            Ok(Place::Leaf(Slot { cell, order })) => {
-                let run = Run { cells: core::slice::from_ref(cell), order };
+            Ok(Place::Leaf(EntryRef { cell, order })) => {
+                let run = EntryRun { cells: core::slice::from_ref(cell), order };
                 (Some((run, self.part(page, order, range))), order)
             }
             Ok(Place::Table(table)) => {
                 let (part, start) = (self.part(page, TABLE_SHIFT, range), index(page, 1));
                 let cells = &table[start..start + part.len() as usize];
-                (Some((Run { cells, order: 0 }, part)), TABLE_SHIFT)
+                (Some((EntryRun { cells, order: 0 }, part)), TABLE_SHIFT)
             }
         };
         (found, ((page >> order) + 1) << order)
@@ -344,7 +346,7 @@ impl<'m, M: Machine> Tables<'m, M> {
 
     /// Makes the leaf in `slot` a table of leaves one level below, with the same pages and bits.
     #[cold]
-    pub(crate) fn split(self, slot: &Slot<'m>) -> Result<(), NoTable> {
+    pub(crate) fn split(self, slot: &EntryRef<'m>) -> Result<(), NoTable> {
         let mut frame = [Frame(0)];
         if !self.0.take_frames(&mut frame) {
             return Err(NoTable);

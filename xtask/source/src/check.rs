@@ -5,6 +5,7 @@ mod figures;
 mod glossary;
 mod language;
 mod lines;
+mod meanings;
 mod page_size;
 mod size;
 mod source;
@@ -64,6 +65,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
         page_size::check(package, &mut found);
     }
     size::check_core(&packages, &mut found);
+    meanings::check(&packages, &mut found);
     // A workspace of its own, and a product all the same.
     page_size::check(&source::package(Path::new(page_size::PYTHON))?, &mut found);
     glossary::check(&mut found)?;

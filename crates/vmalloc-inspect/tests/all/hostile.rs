@@ -121,7 +121,7 @@ fn outline() -> Outline {
     let mut outline = Outline::new_zeroed();
     (outline.version, outline.page_shift) = (Outline::VERSION, 12);
     outline.bitmaps = [MAP_END, ZEROS, ZEROS, ZEROS, LEAVES, 4];
-    outline.chunks = [0, 8, 128, 16, 16, 8 * 17];
+    outline.rows = [0, 8, 128, 16, 16, 8 * 17];
     outline.leaf = [0, 32, 64, 96, 104, LEAF_BYTES];
     outline.range = [0, 8, 16];
     outline.nodes = [ZEROS, 1, 64, 0];
@@ -254,7 +254,7 @@ fn leaves_of_all_three_levels_are_found() {
         image.put(ARRAY + 8 + 8 * 15, &[chunk, list]);
         image.put(table + 8 * (FAR - 1), &[chunk]);
         image.put(list + 8 * (FAR - 1), &[table]);
-        image.outline.chunks[4] = FAR;
+        image.outline.rows[4] = FAR;
         image.outline.bitmaps[3] = ARRAY;
         // Leaf 1 is the last of its chunk.
         image.leaf(0, 0, index + 1);

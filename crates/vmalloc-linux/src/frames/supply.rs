@@ -24,8 +24,8 @@
 //! to the highest frame that was ever taken: behind it everything is free. So at worst it costs a
 //! pass over the bits of the used part (32 KiB for a gigabyte). That pass is not repeated each
 //! time, for one result is remembered:
-//! - **S3** No run of [`State::no_run_count`] free frames with [`State::no_run_align`] is wholly
-//!   below [`State::no_run_below`].
+//! - **S3** No run of [`SupplyState::no_run_count`] free frames with
+//!   [`SupplyState::no_run_align`] is wholly below [`SupplyState::no_run_below`].
 //!
 //! It holds for larger runs and alignments as well. Frames that are given back lower the mark to
 //! where they begin.
@@ -37,7 +37,7 @@
 //! hold:
 //! - **S1** Frames that a process takes after the fork are its own. The child begins a new file,
 //!   which replaces the old one in its linear map from the highest frame on that was ever taken
-//!   ([`State::floor`]); below it takes none.
+//!   ([`SupplyState::floor`]); below it takes none.
 //! - **S2** A child gives back no frame that its parent took: those frames are forgotten, and their
 //!   memory stays the parent's.
 //!
@@ -84,13 +84,13 @@ pub(crate) struct Supply {
     free: Bitmap,
     /// Those of them that may hold memory.
     kept: Bitmap,
-    state: State,
+    state: SupplyState,
 }
 
 /// The numbers of a supply. They are changed under [`SUPPLY`] only, and atomic, since some are read
 /// without it, too. Relaxed, but for the top: the lock orders.
 #[derive(Debug, Default)]
-struct State {
+struct SupplyState {
     /// True once the file is there, and the sets can be used.
     started: AtomicBool,
     /// The count of forks that these numbers are for: another one means that this process is a
@@ -122,10 +122,10 @@ impl Supply {
         let start = linear.base().addr().get() as u64 >> page_shift;
         let range =
             PageRange::from_len(start, frames).filter(|_| frames <= FRAMES_MAX).ok_or(Errno::NOMEM)?;
-        let state = State {
+        let state = SupplyState {
             free: AtomicU64::new(frames),
             forks: AtomicU64::new(locks::generation()),
-            ..State::default()
+            ..SupplyState::default()
         };
         let (free, kept) = (Bitmap::new(frames, Begin::Full)?, Bitmap::new(frames, Begin::Empty)?);
         Ok(Self { linear, range, page_shift, free, kept, state })

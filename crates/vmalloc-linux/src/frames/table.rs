@@ -40,7 +40,7 @@
 //! only those.
 
 use crate::error::{platform_error, protect_error};
-use crate::guard::chunks::{CHUNK_PAGES, Chunks, State};
+use crate::guard::chunks::{CHUNK_PAGES, ChunkState, Chunks};
 use crate::os::reservation::{Access, Mapping};
 use crate::page_size::page_bytes;
 use rustix::io::Errno;
@@ -234,12 +234,12 @@ impl Table {
             return Ok(());
         }
         let entries = self.reserve().map_err(|errno| platform_error("mmap of a page table", errno))?;
-        for run in self.special.runs(self.special.round_out(range), State::Closed) {
+        for run in self.special.runs(self.special.round_out(range), ChunkState::Closed) {
             let (offset, len) = (run.start() - self.span.start(), run.len());
             let word = size_of::<AtomicU32>();
             // Two threads may do this for one chunk: it is the same twice.
             entries.open_part(offset as usize * word, len as usize * word).map_err(protect_error)?;
-            self.special.set(run, State::Open);
+            self.special.set(run, ChunkState::Open);
         }
         Ok(())
     }
@@ -275,7 +275,7 @@ impl Table {
     /// Returns the shortest parts of `range` that hold all its special pages, one for each run of
     /// special chunks.
     pub(crate) fn hulls(&self, range: PageRange) -> impl Iterator<Item = PageRange> {
-        self.special.runs(range, State::Open).filter_map(|run| {
+        self.special.runs(range, ChunkState::Open).filter_map(|run| {
             let mut special =
                 self.entries(run).filter(|(_, entry)| *entry != Entry::PLAIN).map(|(page, _)| page);
             let first = special.next()?;
@@ -286,7 +286,7 @@ impl Table {
     /// Notes that `range` has no special page. Its whole chunks are plain from then on.
     pub(crate) fn forget(&self, range: PageRange) {
         if let Some(chunks) = self.special.round_in(range) {
-            self.special.set(chunks, State::Closed);
+            self.special.set(chunks, ChunkState::Closed);
         }
     }
 

@@ -45,7 +45,7 @@ const WORD_CHUNKS: usize = u64::BITS as usize;
 
 /// The state of a chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum State {
+pub(crate) enum ChunkState {
     Closed,
     Open,
 }
@@ -78,20 +78,20 @@ impl Chunks {
     #[inline]
     pub(crate) fn is_open(&self, range: PageRange) -> bool {
         let (first, end) = self.chunks_touching(range);
-        self.find(first, end, State::Closed) == end
+        self.find(first, end, ChunkState::Closed) == end
     }
 
     /// Returns true if all of `range` is in closed chunks.
     #[inline]
     pub(crate) fn is_closed(&self, range: PageRange) -> bool {
         let (first, end) = self.chunks_touching(range);
-        self.find(first, end, State::Open) == end
+        self.find(first, end, ChunkState::Open) == end
     }
 
     /// Returns the maximal parts of `range` in chunks of this `state`, ascending.
-    pub(crate) fn runs(&self, range: PageRange, state: State) -> Runs<'_> {
+    pub(crate) fn runs(&self, range: PageRange, state: ChunkState) -> ChunkRuns<'_> {
         let (chunk, end) = self.chunks_touching(range);
-        Runs { states: self, range, chunk, end, state }
+        ChunkRuns { states: self, range, chunk, end, state }
     }
 
     /// Returns `range`, extended to whole chunks.
@@ -112,7 +112,7 @@ impl Chunks {
     }
 
     /// Notes the new state of whole chunks.
-    pub(crate) fn set(&self, range: PageRange, state: State) {
+    pub(crate) fn set(&self, range: PageRange, state: ChunkState) {
         let (first, end) = self.chunks_touching(range);
         debug_assert_eq!(self.pages_of(first, end), Some(range), "chunks change state as a whole");
         let mut chunk = first;
@@ -123,20 +123,20 @@ impl Chunks {
             // Release: pairs with the Acquire in `find`. A thread that sees the chunk open may
             // touch pages that are mapped in it.
             match state {
-                State::Open => self.words()[chunk / WORD_CHUNKS].fetch_or(mask, Ordering::Release),
-                State::Closed => self.words()[chunk / WORD_CHUNKS].fetch_and(!mask, Ordering::Release),
+                ChunkState::Open => self.words()[chunk / WORD_CHUNKS].fetch_or(mask, Ordering::Release),
+                ChunkState::Closed => self.words()[chunk / WORD_CHUNKS].fetch_and(!mask, Ordering::Release),
             };
             chunk += count;
         }
     }
 
     /// Returns the first chunk of `[from, end)` in this `state`, or `end`.
-    fn find(&self, from: usize, end: usize, state: State) -> usize {
+    fn find(&self, from: usize, end: usize, state: ChunkState) -> usize {
         let mut chunk = from;
         while chunk < end {
             // Acquire: pairs with the Release in `set`.
             let word = self.words()[chunk / WORD_CHUNKS].load(Ordering::Acquire);
-            let wanted = if state == State::Open { word } else { !word };
+            let wanted = if state == ChunkState::Open { word } else { !word };
             let rest = wanted >> (chunk % WORD_CHUNKS);
             if rest != 0 {
                 return end.min(chunk + rest.trailing_zeros() as usize);
@@ -170,19 +170,19 @@ impl Chunks {
 
 /// An iterator over runs of chunks in one state, by [`Chunks::runs`].
 #[derive(Debug)]
-pub(crate) struct Runs<'a> {
+pub(crate) struct ChunkRuns<'a> {
     states: &'a Chunks,
     range: PageRange,
     chunk: usize,
     end: usize,
-    state: State,
+    state: ChunkState,
 }
 
-impl Iterator for Runs<'_> {
+impl Iterator for ChunkRuns<'_> {
     type Item = PageRange;
 
     fn next(&mut self) -> Option<PageRange> {
-        let other = if self.state == State::Open { State::Closed } else { State::Open };
+        let other = if self.state == ChunkState::Open { ChunkState::Closed } else { ChunkState::Open };
         let first = self.states.find(self.chunk, self.end, self.state);
         self.chunk = self.states.find(first, self.end, other);
         self.states.pages_of(first, self.chunk)?.intersection(&self.range)
@@ -206,22 +206,22 @@ mod tests {
     #[test]
     fn everything_is_closed_at_first() {
         let states = states();
-        assert_eq!(states.runs(states.span, State::Open).count(), 0);
-        assert_eq!(states.runs(states.span, State::Closed).collect::<Vec<_>>(), [states.span]);
+        assert_eq!(states.runs(states.span, ChunkState::Open).count(), 0);
+        assert_eq!(states.runs(states.span, ChunkState::Closed).collect::<Vec<_>>(), [states.span]);
     }
 
     #[test]
     fn runs_cross_words_and_are_clipped() {
         let states = states();
-        states.set(chunks(3, 130), State::Open);
-        states.set(chunks(70, 71), State::Closed);
-        let open: Vec<_> = states.runs(states.span, State::Open).collect();
+        states.set(chunks(3, 130), ChunkState::Open);
+        states.set(chunks(70, 71), ChunkState::Closed);
+        let open: Vec<_> = states.runs(states.span, ChunkState::Open).collect();
         assert_eq!(open, [chunks(3, 70), chunks(71, 130)]);
         assert!(states.is_open(chunks(71, 130)));
         assert!(!states.is_open(chunks(69, 71)));
 
         let inside = PageRange::new(chunks(69, 70).start() + 9, chunks(71, 72).start() + 4).unwrap();
-        let clipped: Vec<_> = states.runs(inside, State::Open).collect();
+        let clipped: Vec<_> = states.runs(inside, ChunkState::Open).collect();
         let expected = [(inside.start(), chunks(69, 70).end()), (chunks(71, 72).start(), inside.end())];
         assert_eq!(clipped, expected.map(|(start, end)| PageRange::new(start, end).unwrap()));
     }

@@ -5,7 +5,7 @@
 //! question about a bit is all that later areas cost, and an area lies in one mapping, as
 //! [`userfault`](super::userfault) needs it.
 
-use crate::guard::chunks::{Chunks, State};
+use crate::guard::chunks::{ChunkState, Chunks};
 use crate::os::madvise::Advice;
 use crate::os::map_count::{BUDGET, SPLIT};
 use crate::os::reservation::Reservation;
@@ -34,7 +34,7 @@ impl Dumps {
         let chunks = self.0.round_out(range);
         // Two threads may do this for one chunk: it is the same twice.
         if BUDGET.take(SPLIT).is_ok() && memory.advise(chunks, Advice::DoDump).is_ok() {
-            self.0.set(chunks, State::Open);
+            self.0.set(chunks, ChunkState::Open);
         }
     }
 }

@@ -14,7 +14,7 @@
 //! An extent only grows, to the hull of itself and what is opened, until its chunk is closed as a
 //! whole. [`Chunks`] says which chunks have one, so that searches skip the others.
 
-use super::chunks::{CHUNK_PAGES, Chunks, State};
+use super::chunks::{CHUNK_PAGES, ChunkState, Chunks};
 use crate::os::reservation::{Access, Mapping};
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -70,7 +70,7 @@ impl Extents {
         mut act: impl FnMut(PageRange) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut joined = Joined::default();
-        for run in self.chunks.runs(range, State::Open) {
+        for run in self.chunks.runs(range, ChunkState::Open) {
             for chunk in self.chunks_of(run) {
                 let open = self.extent(chunk).and_then(|extent| extent.intersection(&range));
                 joined.add(open, &mut act)?;
@@ -130,7 +130,7 @@ impl Extents {
             // Release: pairs with the Acquire in `extent`. A thread that sees pages open may touch
             // those that are mapped there.
             self.word(chunk).store((first << 16 | end) as u32, Ordering::Release);
-            self.chunks.set(chunk, State::Open);
+            self.chunks.set(chunk, ChunkState::Open);
         }
     }
 
@@ -139,13 +139,13 @@ impl Extents {
     pub(crate) fn set_closed(&self, run: PageRange) {
         for chunk in self.chunks_of(run) {
             self.word(chunk).store(0, Ordering::Release);
-            self.chunks.set(chunk, State::Closed);
+            self.chunks.set(chunk, ChunkState::Closed);
         }
     }
 
     /// Returns the chunks of which something is open, ascending.
     pub(crate) fn open_chunks(&self) -> impl Iterator<Item = PageRange> + '_ {
-        self.chunks.runs(self.span, State::Open).flat_map(|run| self.chunks_of(run))
+        self.chunks.runs(self.span, ChunkState::Open).flat_map(|run| self.chunks_of(run))
     }
 
     /// Returns the whole chunks inside `range`.

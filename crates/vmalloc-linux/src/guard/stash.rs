@@ -72,7 +72,7 @@ const _: () = assert!(room_pages(ROOMS - 1) == RUN_END && room_index(RUN_END - 1
 /// A range of addresses for the pages of one run.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
-struct Slot {
+struct StashSlot {
     /// The next slot of its list.
     next: u32,
     /// The first page, from the start of the shard.
@@ -88,7 +88,7 @@ struct Slot {
 /// Pages on their way into a slot, or out of one.
 #[derive(Debug)]
 #[must_use = "the slot is in no list before the run ends"]
-pub(crate) struct Run {
+pub(crate) struct StashRun {
     /// The first page.
     pub(crate) page: u64,
     /// How many pages it has.
@@ -160,7 +160,7 @@ impl Stash {
     }
 
     /// Takes up to `most` pages of the smallest run that has `least`, best from the shard of `cpu`.
-    pub(crate) fn take(&self, cpu: usize, least: u64, most: u64) -> Option<Run> {
+    pub(crate) fn take(&self, cpu: usize, least: u64, most: u64) -> Option<StashRun> {
         if self.kept() < least {
             return None;
         }
@@ -170,7 +170,7 @@ impl Stash {
     }
 
     #[cold]
-    fn take_elsewhere(&self, own: usize, least: u64, most: u64) -> Option<Run> {
+    fn take_elsewhere(&self, own: usize, least: u64, most: u64) -> Option<StashRun> {
         let others = (0..self.shards.len()).filter(|other| *other != own);
         // A shard that is held is passed by.
         others
@@ -184,21 +184,21 @@ impl Stash {
         mut shard: MutexGuard<'_, FutexLock, Shard>,
         least: u64,
         most: u64,
-    ) -> Option<Run> {
+    ) -> Option<StashRun> {
         let (slot, first, pages) = shard.take(least, most)?;
         drop(shard);
         // Relaxed: a number and nothing else.
         self.kept.fetch_sub(pages, Ordering::Relaxed);
-        Some(Run { page: self.base + id as u64 * self.shard_pages + first, pages, shard: id, slot })
+        Some(StashRun { page: self.base + id as u64 * self.shard_pages + first, pages, shard: id, slot })
     }
 
     /// Ends a run of [`take`](Self::take): its pages have left the slot.
-    pub(crate) fn taken(&self, run: Run) {
+    pub(crate) fn taken(&self, run: StashRun) {
         self.shards[run.shard].lock().end_run(run.slot);
     }
 
     /// Returns an empty slot for `pages` pages, fewer than [`RUN_END`], if the budget allows it.
-    pub(crate) fn room(&self, cpu: usize, pages: u64) -> Option<Run> {
+    pub(crate) fn room(&self, cpu: usize, pages: u64) -> Option<StashRun> {
         // Relaxed: a number and nothing else.
         let kept = self.kept.fetch_add(pages, Ordering::Relaxed) + pages;
         let id = cpu % self.shards.len();
@@ -207,11 +207,11 @@ impl Stash {
             self.kept.fetch_sub(pages, Ordering::Relaxed);
             return None;
         };
-        Some(Run { page: self.base + id as u64 * self.shard_pages + first, pages, shard: id, slot })
+        Some(StashRun { page: self.base + id as u64 * self.shard_pages + first, pages, shard: id, slot })
     }
 
     /// Ends a run of [`room`](Self::room): `moved` pages are in the slot now.
-    pub(crate) fn filled(&self, run: Run, moved: u64) {
+    pub(crate) fn filled(&self, run: StashRun, moved: u64) {
         self.kept.fetch_sub(run.pages - moved, Ordering::Relaxed);
         self.shards[run.shard].lock().fill(run.slot, moved);
     }
@@ -234,7 +234,7 @@ impl Shard {
     fn new(budget: u64) -> Result<Self, Errno> {
         // As many slots as pages would do if there were no larger ones; slots of all sizes at once
         // are fewer than four times that.
-        let slots = 4 * (budget + RUN_END) as usize * size_of::<Slot>();
+        let slots = 4 * (budget + RUN_END) as usize * size_of::<StashSlot>();
         let slots = Mapping::new(slots, Access::ReadWrite)?;
         let (filled, lists) = ([NONE; RUN_END as usize], [0; RUN_END as usize / 64]);
         Ok(Self { slots, made: 0, used: 0, filled, lists, empty: [NONE; ROOMS] })
@@ -246,14 +246,14 @@ impl Shard {
         self.empty = [NONE; ROOMS];
     }
 
-    fn slots(&mut self) -> &mut [Slot] {
-        let count = self.slots.bytes() / size_of::<Slot>();
+    fn slots(&mut self) -> &mut [StashSlot] {
+        let count = self.slots.bytes() / size_of::<StashSlot>();
         // SAFETY: `new` has mapped room for so many slots, zeroed and aligned to a page, and any
         // bytes are a slot. The mapping is this shard's alone, which is borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.slots.base().as_ptr().cast(), count) }
     }
 
-    fn slot(&mut self, slot: u32) -> &mut Slot {
+    fn slot(&mut self, slot: u32) -> &mut StashSlot {
         &mut self.slots()[slot as usize]
     }
 
@@ -305,7 +305,7 @@ impl Shard {
             return None;
         }
         (self.made, self.used) = (id + 1, used);
-        *self.slot(id) = Slot { next: NONE, first, len: 0, room: room as u16, runs: 0 };
+        *self.slot(id) = StashSlot { next: NONE, first, len: 0, room: room as u16, runs: 0 };
         Some(id)
     }
 

@@ -43,7 +43,7 @@
 use crate::error::{mapping_error, platform_error};
 use crate::fork::hooks::{self, AtFork};
 use crate::fork::locks::OPENING;
-use crate::guard::chunks::{Chunks, State};
+use crate::guard::chunks::{ChunkState, Chunks};
 use crate::guard::stash::{RUN_END, Stash};
 use crate::os::batch::drop_pages;
 use crate::os::madvise::{Advice, advise};
@@ -181,15 +181,15 @@ impl Userfault {
         };
         let again = |errno| self.0.renew(errno).and_then(|()| unregister());
         unregister().or_else(again).map_err(|errno| {
-            self.0.opened.set(range, State::Closed);
+            self.0.opened.set(range, ChunkState::Closed);
             mapping_error(["UFFDIO_UNREGISTER", "UFFDIO_UNREGISTER (at vm.max_map_count)"], errno)
         })
     }
 
     /// Notes that `range` is about to lose its registration, with its mapping.
     pub(crate) fn set_opened(&self, range: PageRange) {
-        self.0.groups.set(self.0.groups.round_out(range), State::Open);
-        self.0.opened.set(range, State::Open);
+        self.0.groups.set(self.0.groups.round_out(range), ChunkState::Open);
+        self.0.opened.set(range, ChunkState::Open);
     }
 
     /// Returns true if all of `range` is opened.
@@ -198,7 +198,7 @@ impl Userfault {
     }
 
     /// Returns the parts of `range` that are opened, or those that are not.
-    pub(crate) fn parts(&self, range: PageRange, state: State) -> impl Iterator<Item = PageRange> {
+    pub(crate) fn parts(&self, range: PageRange, state: ChunkState) -> impl Iterator<Item = PageRange> {
         self.0.opened.runs(range, state)
     }
 
@@ -228,7 +228,7 @@ impl Userfault {
     /// Registers what is opened of `range`, before its pages go: there is no moment at which one of
     /// them could appear again.
     fn register_opened(&self, range: PageRange) -> Result<(), PlatformError> {
-        self.parts(range, State::Open).try_for_each(|part| {
+        self.parts(range, ChunkState::Open).try_for_each(|part| {
             let again = |errno| self.0.renew(errno).and_then(|()| self.0.register(part));
             self.0.register(part).or_else(again).map_err(|errno| {
                 mapping_error(["UFFDIO_REGISTER", "UFFDIO_REGISTER (at vm.max_map_count)"], errno)
@@ -347,16 +347,16 @@ impl Shared {
 
     /// Notes that `range` is registered.
     fn close(&self, range: PageRange) {
-        while let Some(part) = self.opened.runs(range, State::Open).next() {
-            self.opened.set(part, State::Closed);
+        while let Some(part) = self.opened.runs(range, ChunkState::Open).next() {
+            self.opened.set(part, ChunkState::Closed);
         }
     }
 
     /// Registers everything but opened ranges.
     fn register_again(&self) -> Result<(), Errno> {
         let mut start = self.span.start();
-        for group in self.groups.runs(self.span, State::Open) {
-            for part in self.opened.runs(group, State::Open) {
+        for group in self.groups.runs(self.span, ChunkState::Open) {
+            for part in self.opened.runs(group, ChunkState::Open) {
                 PageRange::new(start, part.start()).map_or(Ok(()), |before| self.register(before))?;
                 start = part.end();
             }

@@ -13,7 +13,7 @@ use vmalloc::{PageRange, PlatformError};
 /// The runs of a batch that lies on the stack (512 bytes).
 const FEW: usize = 32;
 
-type Runs = [MaybeUninit<iovec>];
+type RunRoom = [MaybeUninit<iovec>];
 
 /// Room for [`VECTOR_MAX`] runs (16 KiB), which one thread uses at a time. Another one gathers
 /// [`FEW`] runs on its stack, and so does a signal handler that has interrupted a user. A child of
@@ -33,7 +33,7 @@ impl BatchRoom {
 }
 
 /// Returns the runs that a mapping has room for.
-fn runs_in(room: &mut Mapping) -> &mut Runs {
+fn runs_in(room: &mut Mapping) -> &mut RunRoom {
     // SAFETY: the mapping is readable and writable, begins at a page, has room for so many, and is
     // borrowed exclusively for as long. What is there need not be initialized.
     unsafe { std::slice::from_raw_parts_mut(room.base().as_ptr().cast(), VECTOR_MAX) }
@@ -42,7 +42,7 @@ fn runs_in(room: &mut Mapping) -> &mut Runs {
 /// Runs of addresses, up to as many as there is room for.
 pub(crate) struct Batch<'a> {
     memory: &'a Reservation,
-    runs: &'a mut Runs,
+    runs: &'a mut RunRoom,
     len: usize,
 }
 

@@ -46,7 +46,7 @@ struct Scan {
 /// A run of bytes in the answer, `struct page_region`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Run {
+pub(crate) struct PresentRun {
     pub(crate) start: u64,
     pub(crate) end: u64,
     categories: u64,
@@ -68,8 +68,8 @@ impl Pagemap {
     ///
     /// # Errors
     /// When this kernel or sandbox does not tell. Some runs may have been found before.
-    pub(crate) fn written(&self, bytes: iovec, mut found: impl FnMut(Run)) -> Result<(), Errno> {
-        let mut answer = [Run { start: 0, end: 0, categories: 0 }; RUNS];
+    pub(crate) fn written(&self, bytes: iovec, mut found: impl FnMut(PresentRun)) -> Result<(), Errno> {
+        let mut answer = [PresentRun { start: 0, end: 0, categories: 0 }; RUNS];
         let mut scan = Scan {
             size: size_of::<Scan>() as u64,
             flags: 0,

@@ -40,14 +40,14 @@ type Held = Arc<dyn Watched>;
 /// into it. The readers carry the generation of their process, for the child of a fork does not
 /// have them.
 #[derive(Debug)]
-struct Slot {
+struct WatchSlot {
     space: AtomicPtr<Held>,
     /// A word of [`Readers`].
     readers: AtomicU64,
 }
 
-static ALL: [Slot; SLOTS] =
-    [const { Slot { space: AtomicPtr::new(ptr::null_mut()), readers: AtomicU64::new(0) } }; SLOTS];
+static ALL: [WatchSlot; SLOTS] =
+    [const { WatchSlot { space: AtomicPtr::new(ptr::null_mut()), readers: AtomicU64::new(0) } }; SLOTS];
 
 /// An error of [`watch`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
@@ -61,7 +61,7 @@ pub enum WatchError {
 /// Keeps a space watched, and alive, until it is dropped.
 #[derive(Debug)]
 #[must_use = "reports look into the space as long as this is there"]
-pub struct Watch(&'static Slot);
+pub struct Watch(&'static WatchSlot);
 
 /// Has reports look into `space`, which stays alive as long.
 ///
@@ -77,7 +77,7 @@ where
     let held: Box<Held> = Box::new(Arc::<Space<P>>::clone(space));
     let held = Box::into_raw(held);
     // Release: pairs with the load of a reader, which follows the pointer.
-    let enter = |slot: &&'static Slot| {
+    let enter = |slot: &&'static WatchSlot| {
         slot.space.compare_exchange(ptr::null_mut(), held, Ordering::Release, Ordering::Relaxed).is_ok()
     };
     ALL.iter().find(enter).map(Watch).ok_or_else(|| {
@@ -106,7 +106,7 @@ pub(super) fn with_space_of<T>(addr: usize, look: impl Fn(&dyn Watched) -> T) ->
     ALL.iter().find_map(|slot| slot.with(|space| space.contains(addr).then(|| look(space))))
 }
 
-impl Slot {
+impl WatchSlot {
     fn with<T>(&self, look: impl FnOnce(&dyn Watched) -> Option<T>) -> Option<T> {
         let mut generation = 0;
         // SeqCst: see the drop of a watch.

@@ -1,11 +1,11 @@
 //! Where the words of the bitmaps lie: for an outline of the space.
 
-use super::{Bitmaps, Chunks, LEAVES, Leaf};
+use super::{Bitmaps, LEAVES, Leaf, RowArray};
 use core::ptr::from_ref;
 
 impl Bitmaps<'_> {
     /// The places of the tables in an array of leaves, and their sizes.
-    pub const CHUNKS: [usize; 6] = Chunks::<Leaf, LEAVES>::FIELDS;
+    pub const ROW_ARRAY: [usize; 6] = RowArray::<Leaf, LEAVES>::FIELDS;
 
     /// Returns the first page of the span and of group 0.
     pub fn first_pages(&self) -> [u64; 2] {

@@ -55,7 +55,7 @@ enum Half {
 }
 
 #[derive(Default)]
-struct State {
+struct CellState {
     atomics: HashMap<u64, Rc<Modelled>>,
     /// The words that areas begin with, by address.
     words: HashMap<usize, Rc<UnsafeCell<usize>>>,
@@ -69,7 +69,7 @@ struct State {
 }
 
 std::thread_local! {
-    static STATE: RefCell<State> = RefCell::default();
+    static STATE: RefCell<CellState> = RefCell::default();
 }
 
 /// Tries all executions of `body`, with up to so many switches away from a thread that could go on.
@@ -87,7 +87,7 @@ fn run(preemptions: usize, body: fn()) {
 
 /// Asserts that the model holds.
 pub fn holds(preemptions: usize, body: fn()) {
-    STATE.with_borrow_mut(|state| *state = State { last: state.last, ..State::default() });
+    STATE.with_borrow_mut(|state| *state = CellState { last: state.last, ..CellState::default() });
     run(preemptions, body);
 }
 
@@ -180,7 +180,7 @@ macro_rules! atomic {
         #[derive(Debug, Default, FromBytes, IntoBytes)]
         #[repr(C)]
         pub struct $name {
-            /// Of an atomic in [`State`]; 0 until the first use.
+            /// Of an atomic in [`CellState`]; 0 until the first use.
             number: atomic::$number,
             /// The value at the first use.
             value: atomic::$name,

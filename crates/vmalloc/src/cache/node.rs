@@ -23,7 +23,7 @@ pub(crate) struct Node {
     /// Pages that may be cached here, of the budget that all nodes share; 0 while the node rests.
     pub(super) credit: u64,
     /// The leaf that this node got when it would have had to share another's.
-    pub(crate) private_chunk: Option<PageRange>,
+    pub(crate) own_leaf: Option<PageRange>,
     /// The node that was looked at last for memory of a size that this one has none of.
     pub(crate) looked_at: usize,
     /// How often no credit was given.
@@ -167,11 +167,11 @@ impl Node {
     /// false, and changes nothing, where there is no place or no credit, or `retire` fails.
     #[inline(always)]
     pub(crate) fn keep_here(&mut self, start: u64, size: u64, retire: impl FnOnce() -> bool) -> bool {
-        let Some(slot) = self.cached.slot(size) else { return false };
+        let Some(top) = self.cached.top(size) else { return false };
         if self.credit <= size || !retire() {
             return false;
         }
-        slot.fill(start);
+        top.fill(start);
         self.credit -= size + 1;
         true
     }

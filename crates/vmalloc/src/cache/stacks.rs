@@ -122,9 +122,9 @@ impl SizeStacks {
     #[inline(always)]
     #[must_use]
     pub(crate) fn put(&mut self, area: PageRange) -> bool {
-        match self.slot(area.len() - 1) {
-            Some(slot) => {
-                slot.fill(area.start());
+        match self.top(area.len() - 1) {
+            Some(top) => {
+                top.fill(area.start());
                 true
             }
             None => self.put_first(area),
@@ -134,10 +134,10 @@ impl SizeStacks {
     /// Returns the place for the first page of an area of `size` + 1 pages; `None` when that takes
     /// more than writing it.
     #[inline(always)]
-    pub(crate) fn slot(&mut self, size: u64) -> Option<Slot<'_>> {
+    pub(crate) fn top(&mut self, size: u64) -> Option<Top<'_>> {
         let stack = self.stacks.get_mut(size as usize)?;
         let place = stack.starts.get_mut(stack.count as usize)?;
-        Some(Slot { place, count: &mut stack.count })
+        Some(Top { place, count: &mut stack.count })
     }
 
     /// Keeps `area` where a list has to be made, or needs memory.
@@ -154,8 +154,8 @@ impl SizeStacks {
         }
         let size = area.len() as usize - 1;
         let grown = self.stacks[size].grow();
-        if let Some(slot) = self.slot(size as u64).filter(|_| grown) {
-            slot.fill(area.start());
+        if let Some(top) = self.top(size as u64).filter(|_| grown) {
+            top.fill(area.start());
             self.some[size / 64 % WORDS] |= 1 << (size % 64);
         }
         grown
@@ -272,12 +272,12 @@ impl SizeStacks {
 }
 
 /// The place for one more area.
-pub(crate) struct Slot<'a> {
+pub(crate) struct Top<'a> {
     place: &'a mut u64,
     count: &'a mut u32,
 }
 
-impl Slot<'_> {
+impl Top<'_> {
     #[inline(always)]
     pub(crate) fn fill(self, start: u64) {
         *self.place = start;

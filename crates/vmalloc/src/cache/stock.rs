@@ -39,7 +39,7 @@ const MOST_EVICTED: usize = crate::sync::size(31, 2) as usize;
 #[derive(Default)]
 pub(crate) struct Stock {
     /// Ascending by address.
-    areas: Vec<Kept>,
+    areas: Vec<Stocked>,
     /// Pages of all areas.
     pages: u64,
     /// Pages of memory behind them.
@@ -51,7 +51,7 @@ pub(crate) struct Stock {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Kept {
+struct Stocked {
     area: PageRange,
     /// Pages of memory behind it, of the budget.
     memory: u64,
@@ -103,7 +103,7 @@ impl Wanted {
 impl Stock {
     /// The places of the list and of an area in its entries, and the size of these: for an outline.
     pub(crate) const FIELDS: [usize; 3] =
-        [offset_of!(Self, areas), offset_of!(Kept, area), size_of::<Kept>()];
+        [offset_of!(Self, areas), offset_of!(Stocked, area), size_of::<Stocked>()];
 
     /// Keeps `area` with `memory` pages of memory, if the budget has them. What has to make room
     /// for it is pushed to `evicted`, in which there is room for `room` areas.
@@ -144,7 +144,7 @@ impl Stock {
     /// Enters an area, for which there is room and whose memory the budget has given already.
     pub(crate) fn enter(&mut self, area: PageRange, memory: u64, borders: Option<&impl Borders>) {
         let mut place = self.areas.partition_point(|kept| kept.area.start() < area.start());
-        let mut kept = Kept { area, memory, number: self.next };
+        let mut kept = Stocked { area, memory, number: self.next };
         if let Some(borders) = borders {
             if let Some(behind) = self.areas.get(place).filter(|it| it.area.start() == area.end()) {
                 borders.join(behind.area.start());
@@ -173,7 +173,7 @@ impl Stock {
         borders: Option<&impl Borders>,
     ) -> Option<PageRange> {
         let borders = borders.filter(|_| self.has_room());
-        let part_of = |kept: &Kept| wanted.part_of(kept.area, borders.is_some());
+        let part_of = |kept: &Stocked| wanted.part_of(kept.area, borders.is_some());
         let parts = self.areas.iter().enumerate().filter_map(|(place, kept)| Some((place, part_of(kept)?)));
         let (place, part) = parts.min_by_key(|(_, part)| part.len())?;
         let (area, memory) = self.take_part(place, part, borders)?;
@@ -215,7 +215,7 @@ impl Stock {
     fn take_oldest(&mut self, pages: u64, borders: Option<&impl Borders>) -> Option<(PageRange, u64)> {
         let borders = borders.filter(|_| self.has_room());
         let oldest = self.areas.iter().enumerate().min_by_key(|(_, kept)| kept.number);
-        let (place, Kept { area, memory, .. }) = oldest.map(|(place, kept)| (place, *kept))?;
+        let (place, Stocked { area, memory, .. }) = oldest.map(|(place, kept)| (place, *kept))?;
         let is_cut = borders.is_some() && pages < area.len() && memory == area.len();
         let end = if is_cut { area.start() + pages } else { area.end() };
         self.take_part(place, PageRange::of(area.start(), end), borders).or_else(|| {
@@ -241,7 +241,7 @@ impl Stock {
         // From the back, so that they are in order.
         let rests = [(part.end(), kept.area.end()), (kept.area.start(), part.start())];
         for area in rests.into_iter().filter_map(|(start, end)| PageRange::new(start, end)) {
-            let rest = Kept { area, memory: kept.share_of(&area), ..kept };
+            let rest = Stocked { area, memory: kept.share_of(&area), ..kept };
             memory -= rest.memory;
             self.areas.insert(place, rest);
         }
@@ -267,11 +267,11 @@ impl Stock {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.areas.capacity() * size_of::<Kept>()
+        self.areas.capacity() * size_of::<Stocked>()
     }
 }
 
-impl Kept {
+impl Stocked {
     /// Returns this and the area behind it as one, which has lain as long as the larger of both.
     fn and(&self, behind: &Self) -> Self {
         let larger = if self.area.len() < behind.area.len() { behind } else { self };

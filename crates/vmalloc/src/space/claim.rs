@@ -168,10 +168,10 @@ impl<P: Platform> Space<P> {
     ) -> Result<PageRange, AllocError> {
         let is_small =
             fit.pages() <= RUN_PAGES && fit.lowest_order().is_some_and(|order| order <= LEAF_SHIFT);
-        if let Some(chunk) = node.private_chunk.filter(|_| is_small) {
-            match map.alloc(&fit.within(chunk.start(), chunk.end())) {
+        if let Some(leaf) = node.own_leaf.filter(|_| is_small) {
+            match map.alloc(&fit.within(leaf.start(), leaf.end())) {
                 Ok(area) => return Ok(area),
-                Err(_) => node.private_chunk = None,
+                Err(_) => node.own_leaf = None,
             }
         }
         let area = map.alloc(fit)?;
@@ -194,12 +194,12 @@ impl<P: Platform> Space<P> {
         if area.start() >= self.apart_end {
             return Ok(area);
         }
-        let chunk = Fit::plain(1 << LEAF_SHIFT, LEAF_SHIFT);
-        let chunk = chunk.within(self.geometry.span.start(), self.apart_end);
-        let Ok(chunk) = map.alloc(&chunk) else { return Ok(area) };
-        self.sure(map.free(area.start()).and_then(|_| map.free(chunk.start())));
-        node.private_chunk = Some(chunk);
-        Ok(map.alloc(&fit.within(chunk.start(), chunk.end()))?)
+        let leaf = Fit::plain(1 << LEAF_SHIFT, LEAF_SHIFT);
+        let leaf = leaf.within(self.geometry.span.start(), self.apart_end);
+        let Ok(leaf) = map.alloc(&leaf) else { return Ok(area) };
+        self.sure(map.free(area.start()).and_then(|_| map.free(leaf.start())));
+        node.own_leaf = Some(leaf);
+        Ok(map.alloc(&fit.within(leaf.start(), leaf.end()))?)
     }
 
     /// Does what needs something of the platform. Where the platform is short of that, everything

@@ -14,7 +14,7 @@ use vmalloc_map::parts::Look;
 
 /// An area that was freed.
 #[derive(Clone, Copy)]
-pub(super) struct Freed {
+pub(super) struct FreedArea {
     pub(super) area: PageRange,
     /// Pages of memory behind it, or an upper bound.
     memory: u64,
@@ -238,7 +238,7 @@ impl<P: Platform> Space<P> {
         let may_show = annotation.kind.may_show_frames();
         let share = if may_show { self.frame_sets.lock().leave(page) } else { None };
         let Annotation { guard_pages, tag, .. } = annotation;
-        let freed = Freed { area, memory: memory.min(area.len()), owner_node, guard_pages, tag };
+        let freed = FreedArea { area, memory: memory.min(area.len()), owner_node, guard_pages, tag };
         if let Err(error) = self.put_freed(node, freed, disposition) {
             self.not_freed(area, annotation, share);
             return Err(error);
@@ -300,8 +300,8 @@ impl<P: Platform> Space<P> {
 
     /// Returns an area without an annotation that was freed.
     #[inline(always)]
-    fn plain_freed(&self, area: PageRange, owner_node: Option<usize>) -> Freed {
-        Freed { area, memory: area.len(), owner_node, guard_pages: self.guard_pages, tag: None }
+    fn plain_freed(&self, area: PageRange, owner_node: Option<usize>) -> FreedArea {
+        FreedArea { area, memory: area.len(), owner_node, guard_pages: self.guard_pages, tag: None }
     }
 
     /// Caches a retired area, makes it lazy, for which the node has room, or unmaps it at once. It
@@ -310,14 +310,14 @@ impl<P: Platform> Space<P> {
     fn put_freed(
         &self,
         mut node: HeldNode<'_, P>,
-        freed: Freed,
+        freed: FreedArea,
         disposition: Disposition,
     ) -> Result<(), FreeError> {
         if self.config.trap_on_free {
             let is_clear = !self.config.zero_on_free || disposition == Disposition::MayCache;
             return self.unmap_freed(node, &freed, is_clear);
         }
-        let Freed { area, memory, owner_node, .. } = freed;
+        let FreedArea { area, memory, owner_node, .. } = freed;
         let fits = owner_node.is_some() && SizeStacks::takes(area.len());
         let may_cache = disposition == Disposition::MayCache && self.caches;
         if may_cache && fits && self.cache.keep(&mut node, area) {

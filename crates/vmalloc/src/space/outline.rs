@@ -47,10 +47,10 @@ pub struct Outline {
     /// The end of the span, the version of the bitmaps, the pointer to the array of sparse leaves,
     /// the array of dense ones, and the dense leaves in one piece with their number.
     pub bitmaps: [u64; 6],
-    /// Places of tables in an array of leaves: of the far one, of the near one; leaves in a chunk,
-    /// chunks in the near table and in the far one; the place of a list of tables like the far one,
-    /// as many as that has chunks.
-    pub chunks: [u64; 6],
+    /// Places of tables in an array of leaves: of the far one, of the near one; leaves in a row,
+    /// rows in the near table and in the far one; the place of a list of tables like the far one,
+    /// as many as that has rows.
+    pub rows: [u64; 6],
     /// Places in a leaf: starts, used, busy, tag, the link to the next; its size.
     pub leaf: [u64; 6],
     /// Places in a range of pages: start, end; its size.
@@ -173,7 +173,7 @@ impl<P: Platform> Space<P> {
             guard_pages: self.guard_pages,
             first_pages: bitmaps.first_pages(),
             bitmaps: bitmaps.places().map(|word| word as u64),
-            chunks: Bitmaps::CHUNKS.map(|word| word as u64),
+            rows: Bitmaps::ROW_ARRAY.map(|word| word as u64),
             leaf: Leaf::FIELDS.map(|word| word as u64),
             range: PageRange::FIELDS.map(|word| word as u64),
             nodes: words(places(&self.cache.nodes)),

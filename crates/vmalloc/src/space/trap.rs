@@ -11,7 +11,7 @@
 //! in need does not wait for it. Its free has not returned yet.
 
 use super::Space;
-use super::free::{Freed, HeldNode};
+use super::free::{FreedArea, HeldNode};
 use crate::FreeError;
 use crate::PageRange;
 use crate::areas::Annotation;
@@ -28,7 +28,7 @@ impl<P: Platform> Space<P> {
     pub(super) fn unmap_freed(
         &self,
         node: HeldNode<'_, P>,
-        freed: &Freed,
+        freed: &FreedArea,
         is_clear: bool,
     ) -> Result<(), FreeError> {
         let area = freed.area;

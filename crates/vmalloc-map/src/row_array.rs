@@ -1,11 +1,11 @@
-//! Arrays that grow while they are read: chunks of zeroed records that never move.
+//! Arrays that grow while they are read: rows of zeroed records that never move.
 //!
 //! ```text
 //!   flat   │ record│ record│ record│ …          the first records in one piece, where a platform lends that
-//!   near   │ chunk │ chunk │   –   │ …          the first chunks: one look at a table
-//!   far    │ chunk │   –   │ chunk │ …          the next ones: one look at a table that is made when it is needed
+//!   near   │ row │ row │   –   │ …          the first rows: one look at a table
+//!   far    │ row │   –   │ row │ …          the next ones: one look at a table that is made when it is needed
 //!   beyond │ table │   –   │ …                  all others: tables as large as the far one
-//!              └─► │ chunk │   –   │ …
+//!              └─► │ row │   –   │ …
 //! ```
 
 use super::cell::Long;
@@ -28,28 +28,28 @@ impl<T: FromBytes + IntoBytes + Send + Sync + 'static> Record for T {}
 #[inline]
 pub(crate) const fn cold_path() {}
 
-/// Chunks in a table. The first 1024 are found in one step: 131,072 leaves, that is 128 GiB of
+/// Rows in a table. The first 1024 are found in one step: 131,072 leaves, that is 128 GiB of
 /// small areas in pages of 4 KiB, for 8 KiB of table.
 pub(crate) const TABLE: usize = size(1024, 16) as usize;
-/// Chunks in the far table, among them places for those of the near one: 2 TiB, for 128 KiB.
+/// Rows in the far table, among them places for those of the near one: 2 TiB, for 128 KiB.
 const FAR: usize = size(1 << 14, 64) as usize;
 
 type Table<T, const SIZE: usize, const LEN: usize> = [OnceBox<[T; SIZE]>; LEN];
-/// As many such tables: in all, 2^28 chunks.
+/// As many such tables: in all, 2^28 rows.
 type Beyond<T, const SIZE: usize> = [OnceBox<Table<T, SIZE, FAR>>; FAR];
 
-/// An array of chunks of `SIZE` records.
-pub struct Chunks<T, const SIZE: usize> {
+/// An array of rows of `SIZE` records.
+pub struct RowArray<T, const SIZE: usize> {
     far: OnceBox<Table<T, SIZE, FAR>>,
     beyond: OnceBox<Beyond<T, SIZE>>,
     near: Table<T, SIZE, TABLE>,
-    /// The records of the first chunks, or none. They stand in for those of `near`.
+    /// The records of the first rows, or none. They stand in for those of `near`.
     flat: Lent<T>,
     /// The end of those that are in use. One thread at a time writes it.
     flat_end: Long,
 }
 
-impl<T: Record, const SIZE: usize> Default for Chunks<T, SIZE> {
+impl<T: Record, const SIZE: usize> Default for RowArray<T, SIZE> {
     fn default() -> Self {
         Self {
             far: OnceBox::new(),
@@ -61,10 +61,10 @@ impl<T: Record, const SIZE: usize> Default for Chunks<T, SIZE> {
     }
 }
 
-impl<T: Record, const SIZE: usize> Chunks<T, SIZE> {
-    /// The places of the far and the near table. How many records a chunk has, and chunks the near
+impl<T: Record, const SIZE: usize> RowArray<T, SIZE> {
+    /// The places of the far and the near table. How many records a row has, and rows the near
     /// table and the far one. The place of the list of all other tables, as many as the far one has
-    /// chunks: for an outline.
+    /// rows: for an outline.
     pub const FIELDS: [usize; 6] =
         [offset_of!(Self, far), offset_of!(Self, near), SIZE, TABLE, FAR, offset_of!(Self, beyond)];
 
@@ -81,17 +81,17 @@ impl<T: Record, const SIZE: usize> Chunks<T, SIZE> {
         Self { flat, ..Self::default() }
     }
 
-    /// Returns the record at `index`, if its chunk is there and one of the first, which take fewer
+    /// Returns the record at `index`, if its row is there and one of the first, which take fewer
     /// steps. O(1).
     #[inline(always)]
     pub fn near(&self, index: usize) -> Option<&T> {
         if let Some(record) = self.flat.get(index) {
             return Some(record);
         }
-        self.near_chunk(index)
+        self.near_row(index)
     }
 
-    /// Returns the record at `index`, if its chunk is there and found in one step. For callers
+    /// Returns the record at `index`, if its row is there and found in one step. For callers
     /// whose records are likely to lie in one piece. O(1).
     #[inline(always)]
     pub fn likely_flat(&self, index: usize) -> Option<&T> {
@@ -100,30 +100,30 @@ impl<T: Record, const SIZE: usize> Chunks<T, SIZE> {
         }
         cold_path();
         let far = self.far.get().and_then(|far| far.get(index / SIZE)?.get());
-        far.map(|chunk| &chunk[index % SIZE]).or_else(|| self.near_chunk(index))
+        far.map(|row| &row[index % SIZE]).or_else(|| self.near_row(index))
     }
 
     /// Returns what [`near`](Self::near) does where no records lie in one piece.
     #[inline(always)]
-    pub fn near_chunk(&self, index: usize) -> Option<&T> {
+    pub fn near_row(&self, index: usize) -> Option<&T> {
         Some(&self.near.get(index / SIZE)?.get()?[index % SIZE])
     }
 
-    /// Returns the record at `index`, if its chunk is there. O(1).
+    /// Returns the record at `index`, if its row is there. O(1).
     #[inline(never)]
     pub fn get(&self, index: usize) -> Option<&T> {
         if let Some(record) = self.flat.get(index) {
             return Some(record);
         }
-        let chunk = match index / SIZE {
-            chunk @ ..TABLE => &self.near[chunk],
-            chunk @ ..FAR => &self.far.get()?[chunk],
-            chunk => &self.beyond.get()?.get(chunk / FAR)?.get()?[chunk % FAR],
+        let row = match index / SIZE {
+            row @ ..TABLE => &self.near[row],
+            row @ ..FAR => &self.far.get()?[row],
+            row => &self.beyond.get()?.get(row / FAR)?.get()?[row % FAR],
         };
-        Some(&chunk.get()?[index % SIZE])
+        Some(&row.get()?[index % SIZE])
     }
 
-    /// Makes sure that the chunk of `index` is there. One thread at a time calls it. Nothing is
+    /// Makes sure that the row of `index` is there. One thread at a time calls it. Nothing is
     /// changed where it fails.
     #[cold]
     pub fn reach(&self, index: usize) -> Result<(), OutOfMemory> {
@@ -132,24 +132,24 @@ impl<T: Record, const SIZE: usize> Chunks<T, SIZE> {
             return Ok(());
         }
         let place = match index / SIZE {
-            chunk @ ..TABLE => &self.near[chunk],
-            chunk @ ..FAR => &self.far.get_or_try_init(array)?[chunk],
-            chunk => {
+            row @ ..TABLE => &self.near[row],
+            row @ ..FAR => &self.far.get_or_try_init(array)?[row],
+            row => {
                 let beyond = self.beyond.get_or_try_init(array)?;
-                &beyond.get(chunk / FAR).ok_or(OutOfMemory)?.get_or_try_init(array)?[chunk % FAR]
+                &beyond.get(row / FAR).ok_or(OutOfMemory)?.get_or_try_init(array)?[row % FAR]
             }
         };
         place.get_or_try_init(|| <[T; SIZE]>::new_box_zeroed().map_err(|_| OutOfMemory)).map(|_| ())
     }
 
-    /// Returns the bytes of the array and its chunks.
+    /// Returns the bytes of the array and its rows.
     pub fn bytes(&self) -> usize {
         let beyond = self.beyond.get();
         let far = || self.far.get().into_iter().chain(beyond.into_iter().flatten().filter_map(OnceBox::get));
-        let chunks = far().flatten().chain(&self.near);
-        let chunks = chunks.filter(|chunk| chunk.get().is_some()).count() * size_of::<[T; SIZE]>();
+        let rows = far().flatten().chain(&self.near);
+        let rows = rows.filter(|row| row.get().is_some()).count() * size_of::<[T; SIZE]>();
         let tables = beyond.map_or(0, size_of_val) + far().map(size_of_val).sum::<usize>();
-        size_of_val(self) + tables + chunks + self.flat_end.get() as usize * size_of::<T>()
+        size_of_val(self) + tables + rows + self.flat_end.get() as usize * size_of::<T>()
     }
 }
 
@@ -174,34 +174,34 @@ mod tests {
     /// however it is found.
     #[test]
     fn flat_arrays_answer_as_chunks_do() {
-        for mut chunks in [Chunks::<AtomicU64, SIZE>::default(), Chunks::flat(Lent::leaked(3 * SIZE))] {
-            let is_flat = !chunks.flat.is_empty();
+        for mut rows in [RowArray::<AtomicU64, SIZE>::default(), RowArray::flat(Lent::leaked(3 * SIZE))] {
+            let is_flat = !rows.flat.is_empty();
             let (far, beyond) = (SIZE * TABLE, SIZE * FAR);
             let reached = [0, 5, 23, 24, far - 1, far, far + SIZE, beyond - 1, beyond, 3 * beyond];
-            assert!(is_flat || chunks.get(0).is_none(), "nothing is there yet");
+            assert!(is_flat || rows.get(0).is_none(), "nothing is there yet");
             for (value, &index) in (1..).zip(&reached) {
-                chunks.reach(index).unwrap();
-                chunks.get(index).unwrap().store(value, Relaxed);
+                rows.reach(index).unwrap();
+                rows.get(index).unwrap().store(value, Relaxed);
             }
             for (value, &index) in (1..).zip(&reached) {
-                let record = chunks.get(index).unwrap();
+                let record = rows.get(index).unwrap();
                 assert_eq!(record.load(Relaxed), value, "record {index}");
-                let near = chunks.near(index);
+                let near = rows.near(index);
                 assert_eq!(near.is_some(), index < far, "record {index}");
-                let likely = chunks.likely_flat(index);
+                let likely = rows.likely_flat(index);
                 assert_eq!(likely.is_some(), index < beyond, "record {index}");
                 let found = near.into_iter().chain(likely);
                 assert!(found.into_iter().all(|found| ptr::eq(found, record)), "record {index}");
             }
             assert!(
-                chunks.get(2 * far).is_none()
-                    && chunks.get(2 * beyond).is_none()
-                    && chunks.near(5 * SIZE).is_none()
+                rows.get(2 * far).is_none()
+                    && rows.get(2 * beyond).is_none()
+                    && rows.near(5 * SIZE).is_none()
             );
-            let with_records = chunks.bytes();
-            chunks.flat_end = Long::new(0);
+            let with_records = rows.bytes();
+            rows.flat_end = Long::new(0);
             let own = 24 * size_of::<AtomicU64>();
-            assert_eq!(with_records - chunks.bytes(), if is_flat { own } else { 0 });
+            assert_eq!(with_records - rows.bytes(), if is_flat { own } else { 0 });
         }
     }
 }
