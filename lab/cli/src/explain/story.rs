@@ -1,7 +1,7 @@
 //! The answer for people: one sentence, and the facts below it.
 
 use std::fmt::Write;
-use vmalloc_inspect::{AreaState, Explanation, Freed, Neighbour, Place, Position, Segment};
+use vmalloc_inspect::{AreaState, Explanation, RecordedFree, Neighbour, Place, Position, Segment};
 use vmalloc_lab::units::human_bytes;
 
 /// Returns the answer as lines, some of which say why a fact is not known: `recorded` frees were
@@ -117,8 +117,8 @@ fn range(segment: &Segment) -> String {
     format!("{:#x}-{:#x}, {}", segment.addr, segment.end, human_bytes(segment.end - segment.addr))
 }
 
-fn freed_by(freed: &Freed) -> String {
-    let Freed { addr, bytes, thread, at_milliseconds, .. } = freed;
+fn freed_by(freed: &RecordedFree) -> String {
+    let RecordedFree { addr, bytes, thread, at_milliseconds, .. } = freed;
     let when = match freed.milliseconds_ago {
         Some(ago) => format!("{ago} ms ago"),
         None => format!("at {at_milliseconds} ms of the machine's clock"),
