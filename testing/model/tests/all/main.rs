@@ -17,5 +17,6 @@ mod scripts;
 mod soundness;
 mod space;
 mod span;
+mod stats;
 mod steps;
 mod walk;
