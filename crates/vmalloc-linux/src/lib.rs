@@ -16,6 +16,7 @@
 //!
 //! # Features
 //! - `allocator-api2`: `SpaceAllocator`, for collections on a space.
+//! - `serde`: [`Stats`], [`NodeStats`], [`AreaInfo`] and area maps are written out and read back.
 //! - `trap-backtrace`: [reports on traps](trap_report) show where the area was freed.
 //!
 //! # What holds

@@ -48,7 +48,8 @@
 //!
 //! # Features
 //! - `allocator-api2`: `SpaceAllocator`, for collections on a space.
-//! - `serde`: area maps are written as span and segments, and checked when they are read.
+//! - `serde`: area maps are written as span and segments, and checked when they are read; so are
+//!   [`Stats`], [`NodeStats`] and [`AreaInfo`].
 //! - `count-steps`: `AreaMap::last_steps` tells how many tree nodes and ranges a search looked at.
 #![no_std]
 

@@ -155,13 +155,13 @@ impl Machine {
     }
 
     /// The counts of the space.
-    pub(crate) fn counts(&self) -> Counts {
-        Counts(self.space.stats())
+    pub(crate) fn counts(&self) -> Stats {
+        self.space.stats()
     }
 
     /// The counts of each node.
-    pub(crate) fn node_counts(&self) -> Vec<NodeCounts> {
-        self.space.node_stats().map(NodeCounts).collect()
+    pub(crate) fn node_counts(&self) -> Vec<NodeStats> {
+        self.space.node_stats().collect()
     }
 
     /// Gives everything freed back and checks that nothing is missing. What was found wrong, if
@@ -264,50 +264,3 @@ pub(crate) struct Facts {
     /// Lazy pages that start a drain.
     pub(crate) lazy_max_pages: u64,
 }
-
-/// The fields of [`Stats`] that JSON has: pages unless the name says otherwise.
-#[derive(Serialize)]
-#[serde(remote = "Stats")]
-struct StatsFields {
-    span_pages: u64,
-    free_pages: u64,
-    largest_free_pages: u64,
-    busy_areas: u64,
-    busy_pages: u64,
-    lazy_areas: u64,
-    lazy_pages: u64,
-    cached_areas: u64,
-    cached_pages: u64,
-    large_areas: u64,
-    large_pages: u64,
-    pooled_areas: u64,
-    pooled_pages: u64,
-    purges: u64,
-    purged_areas: u64,
-    longest_hold_areas: u64,
-    tenant_areas: u64,
-    tenant_areas_made: u64,
-    tenant_areas_freed: u64,
-    metadata_bytes: u64,
-}
-
-/// The counts of a space, for JSON.
-#[derive(Clone, Copy, Debug, Serialize)]
-#[serde(transparent)]
-pub(crate) struct Counts(#[serde(with = "StatsFields")] pub(crate) Stats);
-
-/// The fields of [`NodeStats`] that JSON has: pages unless the name says otherwise.
-#[derive(Serialize)]
-#[serde(remote = "NodeStats")]
-struct NodeStatsFields {
-    lazy_areas: u64,
-    cached_areas: u64,
-    cached_pages: u64,
-    pooled_areas: u64,
-    pooled_pages: u64,
-}
-
-/// The counts of a node, for JSON.
-#[derive(Clone, Copy, Debug, Serialize)]
-#[serde(transparent)]
-pub(crate) struct NodeCounts(#[serde(with = "NodeStatsFields")] pub(crate) NodeStats);

@@ -4,6 +4,7 @@ use core::fmt;
 
 /// The kind of an area: what it is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 #[repr(u8)]
 pub enum Kind {

@@ -8,7 +8,8 @@ use lock_api::RawMutex;
 use vmalloc_map::parts::Look;
 
 /// The facts of a busy area.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct AreaInfo {
     /// Its first address.
@@ -24,6 +25,20 @@ pub struct AreaInfo {
     pub kind: Kind,
     /// The caller's tag.
     pub tag: Option<Tag>,
+}
+
+impl fmt::Debug for AreaInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { addr, bytes, pages, guard, kind, tag } = self;
+        f.debug_struct("AreaInfo")
+            .field("addr", &format_args!("{addr:#x}"))
+            .field("bytes", bytes)
+            .field("pages", pages)
+            .field("guard", guard)
+            .field("kind", kind)
+            .field("tag", tag)
+            .finish()
+    }
 }
 
 /// The call would have to wait for a lock that is held.

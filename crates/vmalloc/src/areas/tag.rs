@@ -1,5 +1,6 @@
 //! Tags: names that callers give their areas.
 
+use alloc::string::String;
 use core::fmt;
 use core::mem::offset_of;
 use core::ops::Deref;
@@ -18,6 +19,8 @@ const LEN: usize = 31;
 /// assert_eq!(Tag::new(&"x".repeat(100)).len(), 31);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(from = "String", into = "String"))]
 pub struct Tag {
     len: u8,
     bytes: [u8; LEN],
@@ -59,9 +62,23 @@ impl From<&str> for Tag {
     }
 }
 
-impl From<&alloc::string::String> for Tag {
-    fn from(name: &alloc::string::String) -> Self {
+impl From<&String> for Tag {
+    fn from(name: &String) -> Self {
         Self::new(name)
+    }
+}
+
+#[cfg(feature = "serde")]
+impl From<String> for Tag {
+    fn from(name: String) -> Self {
+        Self::new(&name)
+    }
+}
+
+#[cfg(feature = "serde")]
+impl From<Tag> for String {
+    fn from(tag: Tag) -> Self {
+        Self::from(&*tag)
     }
 }
 

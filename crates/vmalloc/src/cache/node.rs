@@ -26,6 +26,10 @@ pub(crate) struct Node {
     pub(crate) own_leaf: Option<PageRange>,
     /// The node that was looked at last for memory of a size that this one has none of.
     pub(crate) looked_at: usize,
+    /// Areas that the map placed for it so far.
+    pub(crate) placed: u64,
+    /// The most pages that were not free then.
+    pub(crate) peak: u64,
     /// How often no credit was given.
     refusals: u16,
     /// How many looks at other nodes in a row found nothing.

@@ -138,6 +138,7 @@ impl<P: Platform> Space<P> {
         leaf.withhold(area.start());
         let used = self.geometry.span.len() - map.free_pages();
         self.cache.budget.set_used(used);
+        (node.placed, node.peak) = (node.placed + 1, node.peak.max(used));
         let others_wait = self.need.is_any() && !is(Mutant::Hoard);
         let is_small = fit.lowest_order() == Some(0) && area.len() <= RUN_PAGES;
         let more = if is_small && !others_wait {

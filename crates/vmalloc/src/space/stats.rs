@@ -2,12 +2,20 @@
 
 use super::Space;
 use crate::platform::Platform;
+use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// Counts of a space: pages unless the name says otherwise.
+/// Counts of a space. The last word of a name is the unit. `Display` writes a table for people, with
+/// sizes in bytes, and [`iter`](Self::iter) tells the names to programs.
+///
+/// Nothing counts allocations and frees, nor the allocations that found an area to reuse: each of
+/// them would pay for it. Those that found none are [`placed_areas`](Self::placed_areas).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 #[non_exhaustive]
 pub struct Stats {
+    /// Bytes of a page.
+    pub page_bytes: u64,
     /// Pages of the whole span: the sum of free, busy, lazy, cached and pooled ones.
     pub span_pages: u64,
     /// Areas handed out.
@@ -49,6 +57,10 @@ pub struct Stats {
     pub free_pages: u64,
     /// Pages of the largest free range.
     pub largest_free_pages: u64,
+    /// The most pages so far that were not free, at an allocation that the map placed.
+    pub peak_pages: u64,
+    /// Areas so far that the map placed: neither a node nor the stock had one of the size.
+    pub placed_areas: u64,
     /// Purges so far that unmapped something. Each made one unmap and one flush, or more where the
     /// platform refused an area.
     pub purges: u64,
@@ -67,8 +79,75 @@ pub struct Stats {
     pub metadata_bytes: u64,
 }
 
+/// Lists fields with their names.
+macro_rules! named {
+    ($of:expr; $($field:ident)*) => { [$((stringify!($field), $of.$field)),*] };
+}
+
+impl Stats {
+    /// Returns the bytes of a number of pages: `stats.bytes(stats.busy_pages)`.
+    #[must_use]
+    pub const fn bytes(&self, pages: u64) -> u64 {
+        pages.saturating_mul(self.page_bytes)
+    }
+
+    /// Returns each count with its name, which is that of its field. Names stay as they are; later
+    /// versions may have more.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+        let counts = named!(self; page_bytes span_pages busy_areas busy_pages lazy_areas lazy_pages
+            refused_areas refused_pages refused_parts pending_ranges late_frees cached_areas
+            cached_pages large_areas large_pages pooled_areas pooled_pages free_pages
+            largest_free_pages peak_pages placed_areas purges purged_areas longest_hold_areas
+            tenant_areas tenant_areas_made tenant_areas_freed metadata_bytes);
+        counts.into_iter()
+    }
+}
+
+impl fmt::Display for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, pages, areas) in [
+            ("span", self.span_pages, None),
+            ("free", self.free_pages, None),
+            ("largest free range", self.largest_free_pages, None),
+            ("most not free", self.peak_pages, None),
+            ("busy", self.busy_pages, Some(self.busy_areas)),
+            ("freed, lazy", self.lazy_pages, Some(self.lazy_areas)),
+            ("freed, cached", self.cached_pages, Some(self.cached_areas)),
+            ("of these, large", self.large_pages, Some(self.large_areas)),
+            ("freed, pooled", self.pooled_pages, Some(self.pooled_areas)),
+        ] {
+            write!(f, "{name:<20} {}", Size(self.bytes(pages)))?;
+            areas.map_or(Ok(()), |areas| write!(f, " in {areas} areas"))?;
+            writeln!(f)?;
+        }
+        writeln!(f, "{:<20} {}", "areas placed", self.placed_areas)?;
+        writeln!(f, "{:<20} {} of {} areas", "purges", self.purges, self.purged_areas)?;
+        writeln!(f, "{:<20} {} areas", "longest hold", self.longest_hold_areas)?;
+        let (made, freed) = (self.tenant_areas_made, self.tenant_areas_freed);
+        let tenants = self.tenant_areas;
+        writeln!(f, "{:<20} {tenants}, {made} made, {freed} given up", "areas of tenants")?;
+        writeln!(f, "{:<20} {}", "metadata", Size(self.metadata_bytes))
+    }
+}
+
+/// A number of bytes, as people read it.
+struct Size(u64);
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let power = self.0.max(1).ilog2() / 10;
+        let unit = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"][power as usize];
+        let tenths = (u128::from(self.0) * 10) >> (10 * power);
+        match (tenths / 10, tenths % 10) {
+            (whole, 0) => write!(f, "{whole} {unit}"),
+            (whole, tenth) => write!(f, "{whole}.{tenth} {unit}"),
+        }
+    }
+}
+
 /// Counts of one node: pages unless the name says otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 #[non_exhaustive]
 pub struct NodeStats {
     /// Areas freed on it and not purged yet.
@@ -97,6 +176,8 @@ impl<P: Platform> Space<P> {
             stats.cached_pages += node.cached.pages();
             stats.pooled_areas += node.pooled.areas();
             stats.pooled_pages += node.pooled.pages();
+            stats.placed_areas += node.placed;
+            stats.peak_pages = stats.peak_pages.max(node.peak);
             stats.metadata_bytes += node.bytes() as u64;
         }
         let stock = self.cache.stock.lock();
@@ -131,6 +212,7 @@ impl<P: Platform> Space<P> {
         let counts = &self.counts;
         let refused_pages = counts.refused_pages.load(Relaxed);
         Stats {
+            page_bytes: self.geometry.page_bytes() as u64,
             span_pages: self.geometry.span.len(),
             lazy_areas: counts.taken_areas.load(Relaxed) + self.deferred.areas(),
             lazy_pages: self.cache.lazy.level()

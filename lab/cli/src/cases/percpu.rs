@@ -119,7 +119,7 @@ mod tests {
         let groups: Vec<_> = [(1, 2), (1000, 4096), (1024, 64)]
             .map(|(bytes, align)| (Group::new(&machine, &offsets, bytes, align).expect("room"), align))
             .into();
-        assert_eq!(machine.counts().0.busy_areas, 3 * machine.space.geometry().cpus as u64);
+        assert_eq!(machine.counts().busy_areas, 3 * machine.space.geometry().cpus as u64);
         groups.iter().for_each(|(group, align)| group.check(*align).expect("congruent areas"));
         let wrong = groups[0].0.base + 1;
         assert!(!wrong.is_multiple_of(2) && groups[0].0.check(1 << 46).is_err(), "a check that sees nothing");

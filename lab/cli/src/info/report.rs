@@ -1,9 +1,9 @@
 //! The session as tables, or as JSON.
 
-use crate::machine::{Counts, Facts, Machine, NodeCounts, Strategy};
+use crate::machine::{Facts, Machine, Strategy};
 use serde::Serialize;
 use std::fmt::Write;
-use vmalloc::{AreaInfo, NodeStats};
+use vmalloc::{AreaInfo, NodeStats, Stats};
 use vmalloc_lab::units::human_bytes;
 
 /// The state of the space during the session.
@@ -11,8 +11,8 @@ use vmalloc_lab::units::human_bytes;
 pub(super) struct Report {
     strategy: Strategy,
     areas: Vec<AreaLine>,
-    stats: Counts,
-    nodes: Vec<NodeCounts>,
+    stats: Stats,
+    nodes: Vec<NodeStats>,
     machine: Facts,
 }
 
@@ -57,7 +57,8 @@ impl Report {
     pub(super) fn text(&self, machine: &Machine) -> String {
         let areas = "Areas (range and size with guard page, tag, pages, kind):";
         let mut text = format!("{areas}\n{}", machine.space.vmallocinfo());
-        table(&mut text, "Statistics", &self.statistics());
+        text.push_str("\nStatistics:\n");
+        self.stats.to_string().lines().for_each(|line| text.extend(["  ", line, "\n"]));
         table(&mut text, "Nodes", &self.nodes());
         table(&mut text, "Platform", &self.platform());
         text
@@ -67,38 +68,11 @@ impl Report {
         human_bytes(pages.saturating_mul(self.machine.page_bytes as u64))
     }
 
-    fn statistics(&self) -> [(&'static str, String); 13] {
-        let stats = &self.stats.0;
-        let pages = |pages| self.pages(pages);
-        let with_areas = |count, areas: u64| format!("{} in {areas} areas", pages(count));
-        [
-            ("span", pages(stats.span_pages)),
-            ("free", pages(stats.free_pages)),
-            ("largest free range", pages(stats.largest_free_pages)),
-            ("busy", with_areas(stats.busy_pages, stats.busy_areas)),
-            ("freed, lazy", with_areas(stats.lazy_pages, stats.lazy_areas)),
-            ("freed, cached", with_areas(stats.cached_pages, stats.cached_areas)),
-            ("of these, large", with_areas(stats.large_pages, stats.large_areas)),
-            ("freed, pooled", with_areas(stats.pooled_pages, stats.pooled_areas)),
-            ("purges", stats.purges.to_string()),
-            ("areas purged", stats.purged_areas.to_string()),
-            ("longest hold", format!("{} areas", stats.longest_hold_areas)),
-            (
-                "areas of tenants",
-                format!(
-                    "{}, {} made, {} given up",
-                    stats.tenant_areas, stats.tenant_areas_made, stats.tenant_areas_freed
-                ),
-            ),
-            ("metadata", human_bytes(stats.metadata_bytes)),
-        ]
-    }
-
     /// The nodes in which something waits: a large machine has many, and most are empty.
     fn nodes(&self) -> Vec<(String, String)> {
-        let busy = self.nodes.iter().enumerate().filter(|(_, node)| node.0 != NodeStats::default());
-        let line = |(id, node): (usize, &NodeCounts)| {
-            let NodeStats { lazy_areas, cached_areas, cached_pages, pooled_areas, pooled_pages, .. } = node.0;
+        let busy = self.nodes.iter().enumerate().filter(|(_, node)| **node != NodeStats::default());
+        let line = |(id, node): (usize, &NodeStats)| {
+            let NodeStats { lazy_areas, cached_areas, cached_pages, pooled_areas, pooled_pages, .. } = *node;
             let (cached, pooled) = (self.pages(cached_pages), self.pages(pooled_pages));
             let value = format!(
                 "lazy {lazy_areas} areas, cached {cached} in {cached_areas}, pooled {pooled} in {pooled_areas}"

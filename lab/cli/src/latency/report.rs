@@ -3,7 +3,7 @@
 use super::plan::{Load, Means, Measure, Plan};
 use super::worker::Record;
 use crate::error::Failure;
-use crate::machine::{Counts, Facts, Machine, MachineOptions, Strategy};
+use crate::machine::{Facts, Machine, MachineOptions, Strategy};
 use crate::output::{self, OutFile};
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
@@ -11,6 +11,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
 use std::time::{Duration, SystemTime};
+use vmalloc::Stats;
 use vmalloc_lab::table::table;
 use vmalloc_lab::times::{QUANTILES, Times};
 
@@ -36,7 +37,7 @@ pub(super) struct Report {
     /// Microseconds.
     distributions: Vec<Line>,
     /// Before what was freed is purged.
-    stats: Counts,
+    stats: Stats,
     machine: Facts,
     complaints: Vec<String>,
     pub(super) ok: bool,

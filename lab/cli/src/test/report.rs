@@ -3,10 +3,11 @@
 use super::params::Parameters;
 use super::rounds::{Memory, Sample};
 use super::worker::{CaseRecord, Record};
-use crate::machine::{Counts, Facts, Scarce, Strategy};
+use crate::machine::{Facts, Scarce, Strategy};
 use crate::output;
 use serde::Serialize;
 use std::fmt::{self, Display};
+use vmalloc::Stats;
 use vmalloc_lab::units::human_bytes;
 
 /// All of a run.
@@ -42,11 +43,11 @@ pub(super) struct Report {
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Stages {
     /// Before the run.
-    pub(super) before: Counts,
+    pub(super) before: Stats,
     /// After it: what was freed may be lazy or cached.
-    pub(super) after: Counts,
+    pub(super) after: Stats,
     /// After the purge: all is free again.
-    pub(super) purged: Counts,
+    pub(super) purged: Stats,
 }
 
 impl Report {
@@ -92,7 +93,7 @@ impl Display for Report {
             writeln!(f, "{}", self.memory)?;
         }
         if self.complaints.is_empty() {
-            let purged = &self.stats.purged.0;
+            let purged = &self.stats.purged;
             writeln!(
                 f,
                 "The space is whole again: {} pages free of {}",

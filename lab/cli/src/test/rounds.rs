@@ -10,7 +10,7 @@ use super::params::Parameters;
 use super::worker::{self, Record, Round};
 use crate::error::Failure;
 use crate::heap;
-use crate::machine::{Counts, Machine, resident_bytes};
+use crate::machine::{Machine, resident_bytes};
 use crate::progress::Wait;
 use crate::random;
 use crate::worker_threads::{self, Haul};
@@ -18,6 +18,7 @@ use serde::Serialize;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
+use vmalloc::Stats;
 use vmalloc_lab::units::human_bytes;
 
 /// The random stream that gives rounds their seeds: none of a worker's.
@@ -34,7 +35,7 @@ pub(super) struct Rounds {
     /// The faults that were found, in words.
     pub(super) complaints: Vec<String>,
     /// The space after the last round, before its purge: what was freed may be lazy or cached.
-    pub(super) after: Counts,
+    pub(super) after: Stats,
     /// The memory that the program keeps.
     pub(super) memory: Memory,
 }
@@ -137,7 +138,7 @@ impl Clock {
 impl Sample {
     fn now(machine: &Machine) -> Self {
         heap::trim();
-        Self { resident_bytes: resident_bytes(), metadata_bytes: machine.counts().0.metadata_bytes }
+        Self { resident_bytes: resident_bytes(), metadata_bytes: machine.counts().metadata_bytes }
     }
 }
 

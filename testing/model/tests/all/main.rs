@@ -18,5 +18,6 @@ mod scripts;
 mod soundness;
 mod space;
 mod span;
+mod stats;
 mod steps;
 mod walk;
