@@ -6,7 +6,7 @@
 use super::annotations::remove;
 use super::{Annotation, AreaInfo, Areas, HeldMap, Table};
 use crate::PageRange;
-use crate::{AllocError, FreeError};
+use crate::{AllocError, FitError, FreeError};
 use lock_api::{MutexGuard, RawMutex};
 use vmalloc_map::parts::Leaf;
 
@@ -17,9 +17,9 @@ impl<L: RawMutex> Areas<L> {
     }
 
     /// Locks the table of the annotation of the area at `page`, and makes room for one more.
-    fn roomy_table(&self, page: u64) -> Result<MutexGuard<'_, L, Table>, AllocError> {
+    fn roomy_table(&self, page: u64) -> Result<MutexGuard<'_, L, Table>, FitError> {
         let mut table = self.table(page);
-        table.try_reserve(1).map_err(|_| AllocError::Metadata)?;
+        table.try_reserve(1).map_err(|_| FitError::Metadata)?;
         Ok(table)
     }
 
@@ -32,6 +32,15 @@ impl<L: RawMutex> Areas<L> {
         } else if remove(table, page) {
             leaf.annotations_left(page);
         }
+    }
+
+    /// Makes the free pages of `area` a busy area with this annotation.
+    pub(crate) fn make_at(&self, area: PageRange, annotation: Annotation) -> Result<(), FitError> {
+        let mut table = self.roomy_table(area.start())?;
+        let mut map = self.map();
+        map.alloc_at(area)?;
+        self.set_annotation(&mut table, map.leaf(area.start()), area.start(), annotation);
+        Ok(())
     }
 
     /// Makes the busy area `old` the area `new`, with another annotation. The pages that are left

@@ -56,10 +56,12 @@ impl<L: RawMutex> Areas<L> {
         }
         let entered = self.annotations.enter(area, annotation, || {
             // The mark changes under the table's lock, as when the last annotation beside it goes.
-            self.with_leaf(start, |leaf| leaf.annotation_entered(start));
-            if !is(Mutant::LateNote) {
-                was_claimed = self.make_busy(start);
-            }
+            self.with_leaf(start, |leaf| {
+                leaf.annotation_entered(start);
+                if !is(Mutant::LateNote) {
+                    was_claimed = leaf.make_busy(start);
+                }
+            });
         });
         entered.then_some(was_claimed)
     }
