@@ -56,13 +56,30 @@ impl AreaMap<'_> {
     #[doc(hidden)]
     #[inline]
     pub fn retire(&mut self, start: u64) -> Result<PageRange, NoArea> {
+        // One that is refused is none.
+        self.retire_if(start, |_| true)?.ok_or(NoArea::Busy { page: start })
+    }
+
+    /// Takes the busy area that starts at `start` out of use, as [`retire`](Self::retire) does, if
+    /// it `is_right`. Returns `None` if it is not.
+    ///
+    /// # Errors
+    /// [`NoArea`]; nothing is changed.
+    #[doc(hidden)]
+    #[inline]
+    pub fn retire_if(
+        &mut self,
+        start: u64,
+        is_right: impl FnOnce(PageRange) -> bool,
+    ) -> Result<Option<PageRange>, NoArea> {
         let (leaf, bit) = self.busy_at(start)?;
         let record = self.bitmaps.leaf(leaf);
-        if !record.clear_busy(bit) {
-            // Somebody without the map was faster.
-            return Err(NoArea::Retired { page: start });
+        let area = PageRange::of(start, self.bitmaps.end_of(record, bit));
+        if !is_right(area) {
+            return Ok(None);
         }
-        Ok(PageRange::of(start, self.bitmaps.end_of(record, bit)))
+        // Another thread may be faster without the map.
+        if record.clear_busy(bit) { Ok(Some(area)) } else { Err(NoArea::Retired { page: start }) }
     }
 
     /// Hands the retired area that starts at `start` out again. O(1).

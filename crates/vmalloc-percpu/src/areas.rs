@@ -2,23 +2,25 @@
 
 use crate::error::{CongruentError, CongruentFreeError};
 use crate::parts::{Lists, Parts};
+use core::mem;
 use heap::vec::Vec;
-use vmalloc::{
-    AllocError, Fit, FreeError, Kind, PageRange, Platform, Request, Reservation, Space, SpaceRef, Tag,
-};
+use vmalloc::{Fit, FitError, FreeError, Kind, PageRange, Platform, Space, SpaceRef, Tag};
 
 /// The tag of the areas, for reports.
 pub const TAG: &str = "percpu";
 
+const AS_TAG: Tag = Tag::new(TAG);
+
 /// Owned areas at fixed distances from one base, which is their [`addr`](Self::addr): addresses,
-/// for pages that the caller maps there.
+/// for pages that the caller maps there. They are freed together, as by [`free`].
 #[derive(Debug)]
 pub struct CongruentAreas<S: SpaceRef> {
+    space: S,
     base: usize,
-    areas: Vec<Reservation<S>>,
+    areas: Vec<PageRange>,
 }
 
-impl<S: SpaceRef + Clone> CongruentAreas<S> {
+impl<S: SpaceRef> CongruentAreas<S> {
     /// Reserves one area for each of `sizes`, rounded up to pages, at `offsets` from one base, the
     /// highest multiple of `align` from which all are free. All areas are made, or none. They have
     /// no guard pages and no memory. The base itself need not lie in the space. Bytes throughout.
@@ -30,24 +32,13 @@ impl<S: SpaceRef + Clone> CongruentAreas<S> {
     /// # Errors
     /// [`CongruentError`]; nothing is lost or changed.
     pub fn new(space: S, offsets: &[usize], sizes: &[usize], align: usize) -> Result<Self, CongruentError> {
-        let geometry = space.geometry();
-        let lists = Lists::Bytes(offsets, sizes, geometry.page_shift);
-        let (parts, span, shift) = (Parts::check(lists, align as u64)?, geometry.span, geometry.page_shift);
-        loop {
-            let look = || {
-                let place = |fit: &Fit| space.place_for(fit).ok().map(|place| place.start());
-                parts.base(span, place)
-            };
-            let base = look().or_else(|| space.until_room(parts.pages(), look));
-            let base = base.ok_or_else(|| parts.no_space(span, space.stats().largest_free_pages))?;
-            if let Some(areas) = claim(&space, &parts, base)? {
-                return Ok(Self { base: (base << shift) as usize, areas });
-            }
-        }
+        let mut areas = Vec::new();
+        areas.try_reserve_exact(sizes.len()).map_err(|_| CongruentError::Metadata)?;
+        let (base, parts) = reserve(&space, offsets, sizes, align)?;
+        areas.extend(parts.at(base));
+        Ok(Self { base: (base << space.geometry().page_shift) as usize, areas, space })
     }
-}
 
-impl<S: SpaceRef> CongruentAreas<S> {
     /// Returns the base.
     #[must_use]
     pub fn addr(&self) -> usize {
@@ -57,43 +48,54 @@ impl<S: SpaceRef> CongruentAreas<S> {
     /// Returns the address of the area at `index`, if there is one.
     #[must_use]
     pub fn area(&self, index: usize) -> Option<usize> {
-        self.areas.get(index).map(Reservation::addr)
+        let area = self.areas.get(index)?;
+        Some((area.start() << self.space.geometry().page_shift) as usize)
     }
 
     /// Returns the reference to the space.
     pub fn space(&self) -> &S {
-        self.areas[0].space()
+        &self.space
     }
 
     /// Gives the areas up without freeing them, which [`free`] does. Returns the base.
     #[must_use = "the areas are lost without their base"]
-    pub fn leak(self) -> usize {
-        self.areas.into_iter().for_each(|area| _ = area.leak());
+    pub fn leak(mut self) -> usize {
+        self.areas = Vec::new();
         self.base
     }
 }
 
-/// Reserves `parts` at page `base`. Returns `None`, with nothing reserved, where another thread was
-/// quicker.
-fn claim<S: SpaceRef + Clone>(
-    space: &S,
-    parts: &Parts<'_>,
-    base: u64,
-) -> Result<Option<Vec<Reservation<S>>>, CongruentError> {
-    let (mut areas, shift) = (Vec::new(), space.geometry().page_shift);
-    areas.try_reserve_exact(parts.len()).map_err(|_| CongruentError::Metadata)?;
-    for part in parts.at(base) {
-        let [start, end, bytes] =
-            [part.start(), part.end(), part.len()].map(|pages| (pages << shift) as usize);
-        let request =
-            Request::new(bytes).without_guard().within(start, end).no_block().tag(const { Tag::new(TAG) });
-        match Reservation::new(space.clone(), &request) {
-            Ok(area) => areas.push(area),
-            Err(AllocError::NoSpace(_)) => return Ok(None),
-            Err(_) => return Err(CongruentError::Metadata),
+impl<S: SpaceRef> Drop for CongruentAreas<S> {
+    fn drop(&mut self) {
+        let areas = mem::take(&mut self.areas);
+        // SAFETY: this owned the areas, and is gone.
+        if let Err((_, error)) = unsafe { self.space.raw().unreserve_all(areas.iter().copied(), AS_TAG) } {
+            self.space.platform().fatal(&error);
         }
     }
-    Ok(Some(areas))
+}
+
+/// Reserves congruent areas. Returns their base, in pages, and what was asked for.
+fn reserve<'a, P: Platform>(
+    space: &Space<P>,
+    offsets: &'a [usize],
+    sizes: &'a [usize],
+    align: usize,
+) -> Result<(u64, Parts<'a>), CongruentError> {
+    let geometry = space.geometry();
+    let (lists, span) = (Lists::Bytes(offsets, sizes, geometry.page_shift), geometry.span);
+    let parts = Parts::check(lists, align as u64)?;
+    loop {
+        let look = || parts.base(span, |fit: &Fit| space.place_for(fit).ok().map(|place| place.start()));
+        let base = look().or_else(|| space.until_room(parts.pages(), look));
+        let base = base.ok_or_else(|| parts.no_space(span, space.stats().largest_free_pages))?;
+        match space.raw().reserve_all(parts.at(base), AS_TAG) {
+            Ok(()) => return Ok((base, parts)),
+            Err(FitError::Metadata) => return Err(CongruentError::Metadata),
+            // Another thread was quicker.
+            Err(_) => {}
+        }
+    }
 }
 
 /// Reserves congruent areas as [`CongruentAreas::new`] does, for callers that keep addresses.
@@ -108,7 +110,8 @@ pub fn alloc<P: Platform>(
     sizes: &[usize],
     align: usize,
 ) -> Result<usize, CongruentError> {
-    CongruentAreas::new(space, offsets, sizes, align).map(CongruentAreas::leak)
+    let (base, _) = reserve(space, offsets, sizes, align)?;
+    Ok((base << space.geometry().page_shift) as usize)
 }
 
 /// Frees the areas for which [`alloc`] returned `base`, with the same offsets and sizes, in any
@@ -138,33 +141,30 @@ pub unsafe fn free<P: Platform>(
         return Err(CongruentFreeError::Area { index: 0, cause });
     }
     let base = (base >> shift) as u64;
-    for index in 0..parts.len() {
-        check_made(space, index, parts.part(base, index).ok_or(CongruentError::Overflow { index })?)?;
-    }
+    parts.check_at(base)?;
     // SAFETY: by the caller's promise the areas are the caller's, and nothing uses them any more.
-    let freed = unsafe { space.raw().unreserve_all(parts.at(base)) };
-    freed.map_err(|(index, cause)| CongruentFreeError::Area { index, cause })
+    let freed = unsafe { space.raw().unreserve_all(parts.at(base), AS_TAG) };
+    freed.map_err(|(index, cause)| not_freed(space, &parts, base, index, cause))
 }
 
-/// Checks that the area at `asked`, if there is one, was made as one of a group.
-fn check_made<P: Platform>(
+/// Tells why the area at `index` was refused.
+#[cold]
+fn not_freed<P: Platform>(
     space: &Space<P>,
+    parts: &Parts<'_>,
+    base: u64,
     index: usize,
-    asked: PageRange,
-) -> Result<(), CongruentFreeError> {
-    let (page, shift) = (asked.start(), space.geometry().page_shift);
-    let refuse = |cause| Err(CongruentFreeError::Area { index, cause });
-    // The free itself tells why there is none.
-    let Some(info) = space.find((page << shift) as usize) else { return Ok(()) };
-    let start = (info.addr >> shift) as u64;
-    if start != page {
-        return refuse(FreeError::Interior { page, start });
-    }
-    if info.kind != Kind::Reserved || info.tag != Some(const { Tag::new(TAG) }) {
-        return refuse(FreeError::WrongKind { page });
-    }
-    match PageRange::from_len(start, info.pages) {
-        Some(area) if area != asked => Err(CongruentFreeError::Size { index, asked, area }),
-        _ => Ok(()),
+    cause: FreeError,
+) -> CongruentFreeError {
+    let shift = space.geometry().page_shift;
+    let asked = parts.part(base, index);
+    let found = asked.and_then(|asked| space.find((asked.start() << shift) as usize));
+    let made = found.filter(|info| info.kind == Kind::Reserved && info.tag == Some(AS_TAG));
+    let area = made.and_then(|info| PageRange::from_len((info.addr >> shift) as u64, info.pages));
+    match (cause, asked, area) {
+        (FreeError::WrongKind { .. }, Some(asked), Some(area)) if asked != area => {
+            CongruentFreeError::Size { index, asked, area }
+        }
+        _ => CongruentFreeError::Area { index, cause },
     }
 }

@@ -128,6 +128,14 @@ impl<'a> Parts<'a> {
         PageRange::from_len(base.checked_add(self.offset(index))?, self.size(index))
     }
 
+    /// Checks that all parts are pages at page `base`.
+    pub(crate) fn check_at(&self, base: u64) -> Result<(), CongruentError> {
+        match base.checked_add(self.extent) {
+            Some(_) => Ok(()),
+            None => Err(CongruentError::Overflow { index: self.at(base).count() }),
+        }
+    }
+
     /// Returns the parts at page `base`, up to the first that no pages reach.
     pub(crate) fn at(&self, base: u64) -> impl Iterator<Item = PageRange> + Clone + '_ {
         (0..self.len()).map_while(move |index| self.part(base, index))

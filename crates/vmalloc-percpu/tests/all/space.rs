@@ -1,7 +1,7 @@
 //! Groups of congruent areas: all or none, from the top, and flushed before reuse.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use vmalloc::{Config, FreeError, Kind, Notifier, PageRange, Request, Space};
+use vmalloc::{Config, FitError, FreeError, Kind, Notifier, PageRange, Request, Space};
 use vmalloc_percpu::{CongruentError, CongruentFreeError, TAG, alloc, free};
 use vmalloc_sim::heap::{self, Shortage};
 use vmalloc_sim::{Options, Sim};
@@ -187,6 +187,24 @@ fn a_heap_that_fails_at_any_request_loses_nothing() {
         }
     }
     assert!(refused >= 3, "only {refused} requests mattered");
+}
+
+#[test]
+fn group_at_taken_pages_is_refused_whole() {
+    let space = space(Config::default());
+    let [first, second] = [0x200, 0x300].map(|page| PageRange::from_len(page, 4).expect("not empty"));
+    space.raw().reserve_all([second].into_iter(), "other").expect("free");
+    let refused = space.raw().reserve_all([first, second].into_iter(), TAG);
+    assert_eq!(refused, Err(FitError::Occupied { asked: second, by: second }));
+    let outside = PageRange::from_len(SPAN.1 - 1, 2).expect("not empty");
+    assert!(space.raw().reserve_all([first, outside].into_iter(), TAG).is_err());
+    assert_eq!((space.stats().busy_areas, space.find(0x200 * PAGE)), (1, None));
+    // SAFETY: nothing uses the addresses any more.
+    let free = |areas: &[PageRange], tag| unsafe { space.raw().unreserve_all(areas.iter().copied(), tag) };
+    assert_eq!(free(&[second], TAG), Err((0, FreeError::WrongKind { page: 0x300 })));
+    assert_eq!(free(&[second, first], "other"), Err((1, FreeError::NotAnArea { page: 0x200 })));
+    assert_eq!((free(&[], TAG), free(&[second], "other")), (Ok(()), Ok(())));
+    finish(&space);
 }
 
 #[test]

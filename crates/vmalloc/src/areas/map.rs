@@ -52,14 +52,12 @@ impl<L: RawMutex> HeldMap<'_, L> {
         page: u64,
         is_right: impl FnOnce(PageRange) -> bool,
     ) -> Result<PageRange, FreeError> {
-        if self.find(page).is_some_and(|area| area.start() == page && !is_right(area)) {
-            return Err(FreeError::WrongKind { page });
-        }
         let is_freed = |map: &Self| map.segment(page).is_some_and(|found| found.state == State::Retired);
-        self.map.retire(page).map_err(|error| match error {
-            NoArea::Interior { .. } if is_freed(self) => FreeError::AlreadyFreed { page },
-            error => error.into(),
-        })
+        match self.map.retire_if(page, is_right) {
+            Ok(area) => area.ok_or(FreeError::WrongKind { page }),
+            Err(NoArea::Interior { .. }) if is_freed(self) => Err(FreeError::AlreadyFreed { page }),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 

@@ -56,10 +56,12 @@ impl<L: RawMutex> Areas<L> {
         }
         let entered = self.annotations.enter(area, annotation, || {
             // The mark changes under the table's lock, as when the last annotation beside it goes.
-            self.with_leaf(start, |leaf| leaf.annotation_entered(start));
-            if !is(Mutant::LateNote) {
-                was_claimed = self.make_busy(start);
-            }
+            self.with_leaf(start, |leaf| {
+                leaf.annotation_entered(start);
+                if !is(Mutant::LateNote) {
+                    was_claimed = leaf.make_busy(start);
+                }
+            });
         });
         entered.then_some(was_claimed)
     }
@@ -154,6 +156,17 @@ impl<L: RawMutex> Areas<L> {
         for area in areas {
             map.release(area.start())?;
         }
+        Ok(())
+    }
+
+    /// Makes the free pages of `area` a busy area with this annotation, which is not plain.
+    pub(crate) fn make_at(&self, area: PageRange, annotation: Annotation) -> Result<(), FitError> {
+        let mut table = self.table(area.start());
+        table.try_reserve(1).map_err(|_| FitError::Metadata)?;
+        let mut map = self.map();
+        map.alloc_at(area)?;
+        table.insert(area.start(), annotation);
+        map.leaf(area.start()).annotation_entered(area.start());
         Ok(())
     }
 

@@ -4,7 +4,7 @@ use super::scene::{Areas, PAGE, Scene, configs, free};
 use super::table;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex};
-use vmalloc::{AllocError, Config, Notifier, Policy, Request, Space};
+use vmalloc::{AllocError, Config, FitError, Notifier, PageRange, Policy, Request, Space};
 use vmalloc_sim::harness::{Case, Step, free_all};
 use vmalloc_sim::{Point, Sim};
 
@@ -90,9 +90,23 @@ fn reserve() {
             Case::new(name, move || scene.build(), operation, |space, _| free_all(space))
         };
         let (request, full) = (Request::new(3 * PAGE), Scene::full(settings.lazy_max_pages(1 << 20)));
+        let reserve_all = |space: &Space<Sim>, areas: &mut Areas| {
+            let first = space.geometry().span.end() - 40;
+            let group = [first, first + 20].map(|page| PageRange::from_len(page, 3).expect("not empty"));
+            space.raw().reserve_all(group.into_iter(), "group")?;
+            areas.extend(group.map(|area| area.start() as usize * PAGE));
+            Ok::<(), FitError>(())
+        };
+        let group = Case::new(
+            "reserve_all",
+            move || Scene::empty(settings).build(),
+            reserve_all,
+            |space, _| free_all(space),
+        );
         table(
             config,
             [
+                group.meets([Step::Heap]),
                 reserve_in(Scene::empty(settings), "reserve", request).meets([Step::Heap]),
                 reserve_in(Scene::empty(settings), "reserve 300 pages", Request::new(300 * PAGE))
                     .meets([Step::Heap]),

@@ -1,0 +1,89 @@
+//! Groups of reserved areas at chosen pages, which are made and freed together: all, or none.
+
+use super::{Raw, Space};
+use crate::areas::{Annotation, Kind, Tag};
+use crate::platform::Platform;
+use crate::purge::PurgePlan;
+use crate::{FitError, FreeError, PageRange};
+
+impl<P: Platform> Raw<'_, P> {
+    /// Reserves exactly the pages of each of `areas`, with a tag: all of them, or none. The areas
+    /// have no guard page and no memory. Nothing is purged for them. O(log n) for each.
+    ///
+    /// # Errors
+    /// [`FitError`] of the first that can't be had; nothing is changed.
+    pub fn reserve_all(
+        &self,
+        areas: impl Iterator<Item = PageRange> + Clone,
+        tag: impl Into<Tag>,
+    ) -> Result<(), FitError> {
+        let annotation = Annotation { kind: Kind::Reserved, guard_pages: 0, tag: Some(tag.into()) };
+        for (index, area) in areas.clone().enumerate() {
+            if let Err(cause) = self.areas.make_at(area, annotation) {
+                areas.take(index).for_each(|area| self.give_up(area, annotation));
+                return Err(cause);
+            }
+        }
+        self.cache.budget.set_used(self.geometry.span.len() - self.areas.map().free_pages());
+        Ok(())
+    }
+
+    /// Frees the areas of a group as [`unreserve`](Self::unreserve) does: all of them, or none.
+    /// Each is named by all of its pages, has this tag and no guard page. Waits for a purge under
+    /// way. O(areas).
+    ///
+    /// # Safety
+    /// As for [`unreserve`](Self::unreserve), for each of them.
+    ///
+    /// # Errors
+    /// The place of the first that can't be freed, and why; nothing is changed. An area of another
+    /// size or with another tag is of the [wrong kind](FreeError::WrongKind).
+    pub unsafe fn unreserve_all(
+        &self,
+        areas: impl Iterator<Item = PageRange> + Clone,
+        tag: impl Into<Tag>,
+    ) -> Result<(), (usize, FreeError)> {
+        let (mut purger, tag, mut pages) = (self.purger.lock(), tag.into(), 0);
+        for (index, area) in areas.clone().enumerate() {
+            let has_room = purger.list().try_reserve(index + 1).is_ok();
+            if let Err(cause) = self.retire_reserved(area, tag, has_room) {
+                let mut map = self.areas.map();
+                areas.take(index).for_each(|area| _ = self.sure(map.revive(area.start())));
+                return Err((index, cause));
+            }
+            pages += area.len();
+        }
+        if pages == 0 {
+            return Ok(());
+        }
+        let lazy = purger.list().len();
+        for area in areas {
+            self.areas.forget_annotation(area.start());
+            purger.list().push(area);
+        }
+        let count = purger.list().len() - lazy;
+        self.count_taken(count as u64, pages);
+        drop(purger);
+        self.trigger_drain(pages);
+        if self.config.trap_on_free {
+            // A refusal stays with the purger, as after any free.
+            let _ = self.purge_with(PurgePlan::FLUSH);
+        }
+        Ok(())
+    }
+}
+
+impl<P: Platform> Space<P> {
+    /// Takes a reserved area of exactly these pages, with this tag, out of use, if it can be
+    /// remembered. It keeps its annotation so far.
+    fn retire_reserved(&self, area: PageRange, tag: Tag, has_room: bool) -> Result<(), FreeError> {
+        let page = area.start();
+        if !has_room {
+            return Err(FreeError::NoMemory { page });
+        }
+        let table = self.areas.table(page);
+        let of_group = |known: &Annotation| known.kind == Kind::Reserved && known.tag == Some(tag);
+        let is_right = table.get(&page).is_some_and(of_group);
+        self.areas.map().retire_area(page, |found| is_right && found == area).map(|_| ())
+    }
+}
