@@ -2,7 +2,7 @@
 
 use shuttle::current::TaskId;
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Schedule, Scheduler, Task};
-use shuttle::{Config, FailurePersistence, Runner};
+use shuttle::{FailurePersistence, Runner, SpaceOptions};
 use std::any::Any;
 use std::cell::Cell;
 use std::io::Write;
@@ -83,7 +83,7 @@ impl Plan {
         let scenario = Arc::new(scenario);
         let run = |scheduler: Box<dyn Scheduler + Send>| {
             let scheduler = Forking(scheduler);
-            let mut config = Config::new();
+            let mut config = SpaceOptions::new();
             config.stack_size = STACK;
             config.failure_persistence = persistence.clone();
             config.ungraceful_shutdown_config.immediately_return_on_panic = true;

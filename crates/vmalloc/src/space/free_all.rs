@@ -41,7 +41,7 @@ impl<P: Platform> Raw<'_, P> {
         let total = self.count_taken(count as u64, pages);
         drop(purger);
         self.trigger_drain(Trigger { total, added: pages, is_first: total == pages });
-        if self.config.trap_on_free {
+        if self.options.trap_on_free {
             // A refusal stays with the purger, as after any free.
             let _ = self.purge_with(PurgePlan::FLUSH);
         }
