@@ -7,8 +7,8 @@ use pyo3::types::{PyDict, PyTuple};
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vmalloc_linux::{
-    AllocError, AreaError, Buffer, Config, Linux, Options, Request, Space as LinuxSpace, Zeroed, open,
-    page_bytes,
+    AllocError, AreaError, Buffer, Linux, LinuxOptions, Request, Space as LinuxSpace, SpaceOptions, Zeroed,
+    open, page_bytes,
 };
 
 /// A span of `size` bytes of addresses, from which areas are allocated: as many as suit the machine, if none is given.
@@ -69,14 +69,14 @@ impl Space {
     #[pyo3(signature = (size=None))]
     fn new(size: Option<Count>) -> PyResult<Self> {
         let options = match size {
-            None => Options::new(),
+            None => LinuxOptions::new(),
             Some(Count(0)) => return Err(PyValueError::new_err("a space has one byte at least")),
             Some(Count(bytes)) => {
                 let whole = bytes.checked_next_multiple_of(page_bytes());
-                Options::new().exactly(whole.ok_or(PyValueError::new_err("more bytes than there are"))?)
+                LinuxOptions::new().exactly(whole.ok_or(PyValueError::new_err("more bytes than there are"))?)
             }
         };
-        let space = open(options.frame_bytes(0), Config::default());
+        let space = open(options.frame_bytes(0), SpaceOptions::default());
         space.map(Self).map_err(|error| PyOSError::new_err(error.to_string()))
     }
 

@@ -13,7 +13,7 @@ use pyo3::types::PyDict;
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
 use std::sync::{Arc, LazyLock, OnceLock};
-use vmalloc_linux::{Config, Linux, Options, Request, Space, open};
+use vmalloc_linux::{Linux, LinuxOptions, Request, Space, SpaceOptions, open};
 
 /// From this size on a block is an area, if a handler names no other: below it guard pages and whole
 /// pages cost more than they save.
@@ -166,8 +166,8 @@ pub(crate) fn numpy_handler(py: Python<'_>, threshold: Count) -> PyResult<Py<PyA
     if SPACE.get().is_none() {
         let made = py.detach(|| {
             open(
-                Options::new().frame_bytes(0).populate().name(c"vmalloc numpy"),
-                Config::default().cache_bytes(CACHE_BYTES),
+                LinuxOptions::new().frame_bytes(0).populate().name(c"vmalloc numpy"),
+                SpaceOptions::default().cache_bytes(CACHE_BYTES),
             )
         });
         let space = made.map_err(|error| PyOSError::new_err(error.to_string()))?;

@@ -7,7 +7,9 @@ use std::ffi::c_void;
 use std::ops::Range;
 use std::sync::Arc;
 use thiserror::Error;
-use vmalloc_linux::{AllocError, AreaError, Config, Linux, OpenError, Options, Request, Space, open};
+use vmalloc_linux::{
+    AllocError, AreaError, Linux, LinuxOptions, OpenError, Request, Space, SpaceOptions, open,
+};
 
 /// Why a way could not do its work.
 #[derive(Debug, Error)]
@@ -76,7 +78,7 @@ impl OnVmalloc {
     /// # Errors
     /// [`WayError`]: there are no addresses for it.
     pub fn new(pages: usize, evicted: Evicted) -> Result<Self, WayError> {
-        let space = open(Options::new(), Config::default())?;
+        let space = open(LinuxOptions::new(), SpaceOptions::default())?;
         let addr = space.raw().reserve(&Request::new(pages * PAGE).tag("buffer pool"))?;
         if evicted == Evicted::ReadAsZero {
             let all = addr..addr + pages * PAGE;

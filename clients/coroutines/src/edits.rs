@@ -45,7 +45,7 @@ const GENERATOR_POOL: &str = r#"
 static POOL: std::sync::LazyLock<vmalloc_stacks::Stacks> = std::sync::LazyLock::new(|| {
     let bytes = crate::DEFAULT_STACK_SIZE * std::mem::size_of::<usize>();
     // A stack of generator's is touched at both ends, so it keeps all of its memory.
-    let settings = vmalloc_stacks::Settings::new().stack_bytes(bytes).keep_bytes(bytes);
+    let settings = vmalloc_stacks::StacksOptions::new().stack_bytes(bytes).keep_bytes(bytes);
     vmalloc_stacks::Stacks::open(&settings.name("generators")).expect("no addresses for stacks")
 });
 
@@ -55,7 +55,7 @@ const _: () = assert!(std::mem::size_of::<vmalloc_stacks::Stack>() <= OWNER_BYTE
 
 const GENERATOR_ALLOC: &str = "
     // `size` counts a guard, which the pool has of its own, and a page for what is above the top.
-    let stack = POOL.stack_of(size - page_size()).map_err(io::Error::other)?;
+    let stack = POOL.request().bytes(size - page_size()).stack().map_err(io::Error::other)?;
     let top = std::ptr::with_exposed_provenance_mut::<u8>(stack.top()).sub(OWNER_BYTES);
     let bottom = std::ptr::with_exposed_provenance_mut::<c_void>(stack.guard().start);
     top.cast::<vmalloc_stacks::Stack>().write(stack);
@@ -74,12 +74,12 @@ pub struct DefaultStack {
 }
 
 static POOL: std::sync::LazyLock<vmalloc_stacks::Stacks> = std::sync::LazyLock::new(|| {
-    vmalloc_stacks::Stacks::open(&vmalloc_stacks::Settings::new()).expect("no addresses for stacks")
+    vmalloc_stacks::Stacks::open(&vmalloc_stacks::StacksOptions::new()).expect("no addresses for stacks")
 });
 "#;
 
 const COROSENSEI_ALLOC: &str = "
-    let stack = POOL.stack_of(size.max(MIN_STACK_SIZE)).map_err(Error::other)?;
+    let stack = POOL.request().bytes(size.max(MIN_STACK_SIZE)).stack().map_err(Error::other)?;
     let bytes = stack.size();
     let registration = ValgrindStackRegistration::new(stack.bottom() as *mut u8, bytes);
     Ok(Self { stack, valgrind: ManuallyDrop::new(registration) })";

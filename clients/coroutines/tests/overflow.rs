@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
-use vmalloc_stacks::{Settings, Stacks, report_overflows};
+use vmalloc_stacks::{Stacks, StacksOptions, report_overflows};
 
 const CHILD: &str = "COROUTINES_OVERFLOW";
 
@@ -20,7 +20,7 @@ fn recurse(depth: u64) -> u64 {
 fn an_overflow_of_a_coroutine_ends_the_program_with_a_report() {
     if std::env::var_os(CHILD).is_some() {
         report_overflows().unwrap();
-        let stacks = Stacks::open(&Settings::new().stack_bytes(64 << 10).name("coroutines")).unwrap();
+        let stacks = Stacks::open(&StacksOptions::new().stack_bytes(64 << 10).name("coroutines")).unwrap();
         let below = stacks.stack().unwrap();
         let mut coroutine =
             Coroutine::with_stack(stacks.stack().unwrap(), |_: &Yielder<(), ()>, ()| recurse(0));

@@ -56,7 +56,7 @@ impl SlotMemory {
         self.slot.as_mut().expect("only dropping takes it")
     }
 
-    fn set_size(&mut self, size: Pages) -> Result<(), vmalloc_slots::GrowError> {
+    fn set_size(&mut self, size: Pages) -> Result<(), vmalloc_slots::SlotError> {
         self.slot_mut().grow(size.bytes().0)?;
         self.size = size;
         self.used = self.used.max(size);

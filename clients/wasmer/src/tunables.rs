@@ -3,9 +3,9 @@
 use crate::memory::{Pool, SlotMemory};
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
-use vmalloc::{Config, Space};
+use vmalloc::{Space, SpaceOptions};
 use vmalloc_linux::{Linux, OpenError, open};
-use vmalloc_slots::{Options, Slots};
+use vmalloc_slots::{Slots, SlotsOptions};
 use wasmer::sys::{BaseTunables, Tunables};
 use wasmer::{MemoryError, MemoryType, Pages, TableType};
 use wasmer_types::{MemoryStyle, TableStyle};
@@ -18,7 +18,7 @@ const POOLS: usize = 64;
 #[derive(Debug)]
 pub struct Pools {
     space: Arc<Space<Linux>>,
-    template: Options,
+    template: SlotsOptions,
     /// Filled from the start, never changed: a look writes nothing that threads share.
     made: [OnceLock<(Pages, Pool)>; POOLS],
 }
@@ -29,12 +29,12 @@ impl Pools {
     /// # Errors
     /// [`OpenError`].
     pub fn open() -> Result<Self, OpenError> {
-        let space = open(vmalloc_linux::Options::new().max_bytes(1 << 46), Config::default())?;
-        Ok(Self::on(space, Options::new(0)))
+        let space = open(vmalloc_linux::LinuxOptions::new().max_bytes(1 << 46), SpaceOptions::default())?;
+        Ok(Self::on(space, SlotsOptions::new(0)))
     }
 
     /// Returns pools on a space. Of the options all but the sizes of slots count, for each pool.
-    pub fn on(space: Arc<Space<Linux>>, template: Options) -> Self {
+    pub fn on(space: Arc<Space<Linux>>, template: SlotsOptions) -> Self {
         Self { space, template, made: [const { OnceLock::new() }; POOLS] }
     }
 

@@ -1,9 +1,9 @@
 //! Linear memories in slots behave as wasmer's own.
 
 use std::sync::Arc;
-use vmalloc::Config;
+use vmalloc::SpaceOptions;
 use vmalloc_client_wasmer::{Pools, SlotTunables, store};
-use vmalloc_slots::Options;
+use vmalloc_slots::SlotsOptions;
 use wasmer::sys::{EngineBuilder, Singlepass, Tunables};
 use wasmer::{
     Engine, Instance, Memory, MemoryError, MemoryType, Module, Pages, Store, TypedFunction, imports,
@@ -21,9 +21,10 @@ const ALL: &str = r#"(module
     (func (export "store") (param i32 i32) (i32.store (local.get 0) (local.get 1)))
     (func (export "fill") (param i32) (memory.fill (i32.const 0) (local.get 0) (i32.mul (memory.size) (i32.const 65536)))))"#;
 
-fn own(options: Options) -> (Arc<Pools>, Store) {
+fn own(options: SlotsOptions) -> (Arc<Pools>, Store) {
     let space =
-        vmalloc_linux::open(vmalloc_linux::Options::new().max_bytes(1 << 43), Config::default()).unwrap();
+        vmalloc_linux::open(vmalloc_linux::LinuxOptions::new().max_bytes(1 << 43), SpaceOptions::default())
+            .unwrap();
     let pools = Arc::new(Pools::on(space, options));
     let mut engine = EngineBuilder::new(Singlepass::default()).engine();
     engine.set_tunables(SlotTunables::on(pools.clone()));
@@ -127,7 +128,7 @@ fn accesses_out_of_bounds_are_traps_of_wasm_everywhere_in_slot_and_guard() {
 
 #[test]
 fn a_reused_memory_is_zero_and_as_small_as_its_module_says() {
-    let (pools, store) = own(Options::new(0));
+    let (pools, store) = own(SlotsOptions::new(0));
     for minimum in [1, 4, 16, 40] {
         let module = module(&store, minimum, Some(100));
         for round in 0..100 {
@@ -206,7 +207,7 @@ fn bytes_of(memory: &mut VMMemory) -> &mut [u8] {
 
 #[test]
 fn a_copy_has_the_content_and_goes_its_own_way() {
-    let (pools, _) = own(Options::new(0));
+    let (pools, _) = own(SlotsOptions::new(0));
     let mut memory = host_memory(&SlotTunables::on(pools), 2);
     bytes_of(&mut memory).fill(7);
     memory.0.grow(Pages(1)).unwrap();
@@ -224,7 +225,7 @@ fn a_copy_has_the_content_and_goes_its_own_way() {
 
 #[test]
 fn host_memories_grow_and_reset() {
-    let (pools, mut store) = own(Options::new(0));
+    let (pools, mut store) = own(SlotsOptions::new(0));
     let memory = Memory::new(&mut store, MemoryType::new(2, Some(10), false)).unwrap();
     assert_eq!(pools.all().count(), 1, "the memory is wasmer's own");
     memory.view(&store).write(PAGE as u64, b"text").unwrap();
@@ -243,7 +244,7 @@ fn host_memories_grow_and_reset() {
 
 #[test]
 fn without_addresses_an_instance_is_refused_and_nothing_is_lost() {
-    let (_, store) = own(Options::new(0).max_slots(3));
+    let (_, store) = own(SlotsOptions::new(0).max_slots(3));
     let module = module(&store, 1, None);
     for _ in 0..10 {
         let guests: Vec<_> = (0..3).map(|_| Guest::new(store.engine(), &module)).collect();

@@ -15,7 +15,7 @@ pub use memories::{Memories, Pool};
 pub use stacks::Stacks;
 
 use std::sync::{Arc, LazyLock};
-use vmalloc_stacks::OpenError;
+use vmalloc_stacks::StackError;
 use wasmtime::{Config, InstanceAllocationStrategy};
 
 /// The default `async_stack_size`.
@@ -24,9 +24,9 @@ const STACK_BYTES: usize = 2 << 20;
 /// Makes a config take memories and async stacks from vmalloc. All configs of the program share both.
 ///
 /// # Errors
-/// [`OpenError`]: there were no addresses, when this was first called.
-pub fn install(config: &mut Config) -> Result<(), &'static OpenError> {
-    static MAKERS: LazyLock<Result<(Arc<Memories>, Arc<Stacks>), OpenError>> =
+/// [`StackError`]: there were no addresses, when this was first called.
+pub fn install(config: &mut Config) -> Result<(), &'static StackError> {
+    static MAKERS: LazyLock<Result<(Arc<Memories>, Arc<Stacks>), StackError>> =
         LazyLock::new(|| Ok((Arc::new(Memories::open()?), Arc::new(Stacks::open(STACK_BYTES)?))));
     let (memories, stacks) = MAKERS.as_ref()?;
     // The pooling allocator asks no host for memory, and the images of wasmtime's own memories are mappings of files.

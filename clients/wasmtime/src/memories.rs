@@ -14,9 +14,9 @@ use rustix::mm::{MprotectFlags, mprotect};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
-use vmalloc::{Config, Space};
+use vmalloc::{Space, SpaceOptions};
 use vmalloc_linux::{Linux, OpenError, open};
-use vmalloc_slots::{BeyondHead, Dirty, Options, Slot, Slots};
+use vmalloc_slots::{BeyondHead, Dirty, Slot, Slots, SlotsOptions};
 use wasmtime::{Error, LinearMemory, MemoryCreator, MemoryType};
 
 /// The slots of one kind of memory.
@@ -78,7 +78,7 @@ impl Habit {
 #[derive(Debug)]
 pub struct Memories {
     space: Arc<Space<Linux>>,
-    template: Options,
+    template: SlotsOptions,
     /// Filled from the start, never changed: a look writes nothing that threads share.
     pools: [OnceLock<Arc<Pools>>; POOLS],
 }
@@ -89,12 +89,12 @@ impl Memories {
     /// # Errors
     /// [`OpenError`].
     pub fn open() -> Result<Self, OpenError> {
-        let space = open(vmalloc_linux::Options::new().max_bytes(1 << 46), Config::default())?;
-        Ok(Self::on(space, Options::new(MOST_BYTES).warm_slots(WARM_SLOTS)))
+        let space = open(vmalloc_linux::LinuxOptions::new().max_bytes(1 << 46), SpaceOptions::default())?;
+        Ok(Self::on(space, SlotsOptions::new(MOST_BYTES).warm_slots(WARM_SLOTS)))
     }
 
     /// Returns a maker on a space. Of the options all but the sizes of slots count, for each pool.
-    pub fn on(space: Arc<Space<Linux>>, template: Options) -> Self {
+    pub fn on(space: Arc<Space<Linux>>, template: SlotsOptions) -> Self {
         Self { space, template, pools: [const { OnceLock::new() }; POOLS] }
     }
 

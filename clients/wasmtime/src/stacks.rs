@@ -2,7 +2,7 @@
 
 use rustix::mm::{Advice, madvise};
 use std::ops::Range;
-use vmalloc_stacks::{OpenError, Settings, Stack};
+use vmalloc_stacks::{Stack, StackError, StacksOptions};
 use wasmtime::{Error, StackCreator, StackMemory};
 
 /// A maker of stacks, for [`wasmtime::Config::with_host_stack`].
@@ -13,9 +13,9 @@ impl Stacks {
     /// Opens a pool for stacks of `stack_bytes`, the `async_stack_size` of the config. Others are made as well, at more cost.
     ///
     /// # Errors
-    /// [`OpenError`].
-    pub fn open(stack_bytes: usize) -> Result<Self, OpenError> {
-        let settings = Settings::new().stack_bytes(stack_bytes).name("wasmtime");
+    /// [`StackError`].
+    pub fn open(stack_bytes: usize) -> Result<Self, StackError> {
+        let settings = StacksOptions::new().stack_bytes(stack_bytes).name("wasmtime");
         Ok(Self(vmalloc_stacks::Stacks::open(&settings)?))
     }
 
@@ -28,7 +28,7 @@ impl Stacks {
 // SAFETY: each stack is its own, and has an unmapped page below its bottom.
 unsafe impl StackCreator for Stacks {
     fn new_stack(&self, size: usize, zeroed: bool) -> Result<Box<dyn StackMemory>, Error> {
-        let stack = self.0.stack_of(size)?;
+        let stack = self.0.request().bytes(size).stack()?;
         if zeroed {
             // SAFETY: all of the stack's pages are this function's, and nothing needs their content.
             unsafe { madvise(stack.bottom() as *mut _, stack.size(), Advice::LinuxDontNeed) }?;

@@ -1,10 +1,10 @@
 //! Linear memories in slots behave as wasmtime's own.
 
 use std::sync::Arc;
-use vmalloc::{Config as SpaceConfig, Space};
+use vmalloc::{Space, SpaceOptions};
 use vmalloc_client_wasmtime::{Memories, install};
 use vmalloc_linux::{Linux, open};
-use vmalloc_slots::Options;
+use vmalloc_slots::SlotsOptions;
 use wasmtime::{Config, Engine, Instance, Memory, Module, Store, Trap, TypedFunc};
 
 const PAGE: usize = 64 << 10;
@@ -24,9 +24,9 @@ fn engine() -> Engine {
 }
 
 /// Returns a maker with a space of its own, and an engine that uses it.
-fn own(options: Options, tune: impl FnOnce(&mut Config)) -> (Arc<Memories>, Engine) {
+fn own(options: SlotsOptions, tune: impl FnOnce(&mut Config)) -> (Arc<Memories>, Engine) {
     let space: Arc<Space<Linux>> =
-        open(vmalloc_linux::Options::new().max_bytes(1 << 43), SpaceConfig::default()).unwrap();
+        open(vmalloc_linux::LinuxOptions::new().max_bytes(1 << 43), SpaceOptions::default()).unwrap();
     let memories = Arc::new(Memories::on(space, options));
     let mut config = Config::new();
     config.memory_init_cow(false).with_host_memory(memories.clone());
@@ -142,7 +142,7 @@ fn accesses_out_of_bounds_are_traps_of_wasm_everywhere_in_slot_and_guard() {
 
 #[test]
 fn a_reused_memory_is_zero_and_as_small_as_its_module_says() {
-    let (memories, engine) = own(Options::new(4 << 30), |_| {});
+    let (memories, engine) = own(SlotsOptions::new(4 << 30), |_| {});
     for minimum in [1, 4, 16, 40] {
         let module = module(&engine, minimum, Some(100));
         for round in 0..200 {
@@ -163,7 +163,7 @@ fn a_reused_memory_is_zero_and_as_small_as_its_module_says() {
 
 #[test]
 fn memories_that_grow_each_time_keep_the_pages_and_trap_at_their_size() {
-    let (memories, engine) = own(Options::new(4 << 30), |_| {});
+    let (memories, engine) = own(SlotsOptions::new(4 << 30), |_| {});
     let module = module(&engine, 1, Some(100));
     let mut faults = 0;
     for round in 0..40 {
@@ -191,7 +191,7 @@ fn memories_that_grow_each_time_keep_the_pages_and_trap_at_their_size() {
 
 #[test]
 fn memories_that_grow_now_and_then_are_zero_and_trap_at_their_size() {
-    let (memories, engine) = own(Options::new(4 << 30), |_| {});
+    let (memories, engine) = own(SlotsOptions::new(4 << 30), |_| {});
     let module = module(&engine, 2, Some(100));
     let (mut alive, mut random) = (Vec::new(), 1_u32);
     for round in 0..600 {
@@ -256,7 +256,7 @@ fn thousands_of_instances_live_at_once_and_share_nothing() {
 
 #[test]
 fn a_memory_outlives_the_engine_s_and_the_config_s_handles_of_the_maker() {
-    let (memories, engine) = own(Options::new(4 << 30), |_| {});
+    let (memories, engine) = own(SlotsOptions::new(4 << 30), |_| {});
     let module = module(&engine, 1, None);
     drop(memories);
     let mut guest = Guest::new(&module);
@@ -292,7 +292,7 @@ fn threads_make_use_and_drop_memories_of_one_engine_and_of_each_other() {
 
 #[test]
 fn small_reservations_with_checked_bounds_grow_in_place_as_well() {
-    let (_, engine) = own(Options::new(4 << 30), |config| {
+    let (_, engine) = own(SlotsOptions::new(4 << 30), |config| {
         config.memory_reservation(PAGE as u64).memory_guard_size(PAGE as u64);
     });
     let mut guest = Guest::new(&module(&engine, 1, None));
@@ -305,7 +305,7 @@ fn small_reservations_with_checked_bounds_grow_in_place_as_well() {
 
 #[test]
 fn memories_of_many_sizes_come_from_slots_in_few_pools() {
-    let (memories, engine) = own(Options::new(4 << 30), |_| {});
+    let (memories, engine) = own(SlotsOptions::new(4 << 30), |_| {});
     let guests: Vec<_> = (0..70)
         .map(|pages| {
             let mut guest = Guest::new(&module(&engine, pages, None));
@@ -323,7 +323,7 @@ fn memories_of_many_sizes_come_from_slots_in_few_pools() {
 
 #[test]
 fn without_addresses_an_instance_is_refused_and_nothing_is_lost() {
-    let (_, engine) = own(Options::new(4 << 30).max_slots(3), |_| {});
+    let (_, engine) = own(SlotsOptions::new(4 << 30).max_slots(3), |_| {});
     let module = module(&engine, 1, None);
     for _ in 0..10 {
         let guests: Vec<_> = (0..3).map(|_| Guest::new(&module)).collect();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use vmalloc_client_wasmtime::{Stacks, install};
-use vmalloc_stacks::Settings;
+use vmalloc_stacks::StacksOptions;
 use wasmtime::{
     Caller, Config, Engine, Instance, Linker, Module, StackCreator, StackMemory, Store, Trap, TypedFunc,
 };
@@ -100,7 +100,7 @@ fn hundreds_of_calls_wait_at_once_each_on_its_own_stack() {
 #[test]
 fn a_call_that_is_dropped_while_it_waits_gives_its_stack_back() {
     let pool =
-        vmalloc_stacks::Stacks::open(&Settings::new().stack_bytes(2 << 20).span_bytes(1 << 32)).unwrap();
+        vmalloc_stacks::Stacks::open(&StacksOptions::new().stack_bytes(2 << 20).span_bytes(1 << 32)).unwrap();
     let mut config = Config::new();
     install(&mut config).unwrap();
     config.with_host_stack(Arc::new(Stacks::on(pool.clone())));

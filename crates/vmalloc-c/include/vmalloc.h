@@ -1274,7 +1274,7 @@ typedef struct vmalloc_placement {
     size_t bytes;
     /* The alignment in bytes, a power of two, or 0. */
     size_t align;
-    /* The first address, with `VMALLOC_PLACE_AT`. */
+    /* The first address, of a page, with `VMALLOC_PLACE_AT`. */
     size_t start;
     /* The most memory that may be mapped at once, cached memory included. 0 is no limit. */
     size_t limit_bytes;
@@ -1617,8 +1617,7 @@ void vmalloc_alt_stack_free(struct vmalloc_alt_stack *stack);
 
 /*
  * Makes a stack that begins with `first` bytes of memory and can grow to `most`. With `first` 0 it
- * has none before the first `vmalloc_growable_grow`. `name` may be `NULL`, and is for stacks with
- * memory.
+ * has none before the first `vmalloc_growable_grow`. `name` may be `NULL`.
  */
 struct vmalloc_growable *vmalloc_growable_new(struct vmalloc_stacks *stacks,
                                               size_t first,

@@ -11,8 +11,7 @@ use libc::{c_char, c_int, c_void};
 pub struct vmalloc_growable(Growable);
 
 /// Makes a stack that begins with `first` bytes of memory and can grow to `most`. With `first` 0 it
-/// has none before the first `vmalloc_growable_grow`. `name` may be `NULL`, and is for stacks with
-/// memory.
+/// has none before the first `vmalloc_growable_grow`. `name` may be `NULL`.
 ///
 /// # Safety
 /// The conditions of every call.
@@ -27,12 +26,8 @@ pub unsafe extern "C" fn vmalloc_growable_new(
     let make = || {
         // SAFETY: the conditions of every call.
         let (pool, name) = unsafe { (&given(stacks)?.0, input::name(name)?) };
-        Ok(vmalloc_growable(match (name, first) {
-            (None, 0) => pool.reserved(most)?,
-            (Some(_), 0) => return Err(Argument::Name.into()),
-            (None, first) => pool.growable(first, most)?,
-            (Some(name), first) => pool.growable_named(name, first, most)?,
-        }))
+        let request = pool.request().bytes(first);
+        Ok(vmalloc_growable(name.map_or(request, |name| request.name(name)).growable(most)?))
     };
     // SAFETY: the conditions of every call.
     unsafe { answer::handle(make(), detail) }

@@ -33,7 +33,7 @@
 //! # What C gets of each family of the Rust API
 //! | Rust | C | left out, and why |
 //! |---|---|---|
-//! | `open`, `Options`, `Config` | `vmalloc_open` | |
+//! | `open`, `LinuxOptions`, `SpaceOptions` | `vmalloc_open` | |
 //! | `Raw::alloc` … `free`, `free_altered`, `free_atomic`, `realloc`, `grow_in_place` | `vmalloc_alloc` … `vmalloc_shrink_in_place` | batches: Rust has none |
 //! | `alloc_or_heap`, `reserve`, `alloc_exec`, `protect`, `remove` | of that name | |
 //! | `find`, `try_find`, `usable_size`, `areas_from`, `vmallocinfo` | `vmalloc_find` …, by callback | |

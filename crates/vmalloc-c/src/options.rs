@@ -5,7 +5,7 @@ use crate::input::{self, Versioned};
 use crate::names;
 use libc::c_char;
 use std::ffi::CStr;
-use vmalloc_linux::{BatchAdvise, Config, Guards, Options, Policy, Request, Tag};
+use vmalloc_linux::{BatchAdvise, Guards, LinuxOptions, Policy, Request, SpaceOptions, Tag};
 
 /// Leave guard pages out, in the whole space.
 pub const VMALLOC_OPEN_NO_GUARDS: u32 = 1;
@@ -119,9 +119,9 @@ impl vmalloc_options {
     ///
     /// # Safety
     /// The name is null, or ends with a zero byte.
-    pub(crate) unsafe fn split(&self) -> Result<(Options, Config), Refusal> {
-        let config = self.config()?;
-        let mut options = Options::new();
+    pub(crate) unsafe fn split(&self) -> Result<(LinuxOptions, SpaceOptions), Refusal> {
+        let space = self.space()?;
+        let mut options = LinuxOptions::new();
         if self.max_bytes != 0 {
             options = options.max_bytes(self.max_bytes);
         }
@@ -144,10 +144,10 @@ impl vmalloc_options {
             // SAFETY: the caller's condition.
             options = options.name(names::lasting(unsafe { CStr::from_ptr(self.name) }));
         }
-        Ok((self.flagged(options)?, config))
+        Ok((self.flagged(options)?, space))
     }
 
-    fn flagged(&self, mut options: Options) -> Result<Options, Refusal> {
+    fn flagged(&self, mut options: LinuxOptions) -> Result<LinuxOptions, Refusal> {
         let is_set = |flag| self.flags & flag != 0;
         if is_set(VMALLOC_OPEN_TRAP_ON_FREE) {
             options = options.trap_frees();
@@ -191,28 +191,28 @@ impl vmalloc_options {
     }
 
     /// Returns the settings of a sub-space. Those of a reservation have to be left out.
-    pub(crate) fn of_subspace(&self) -> Result<Config, Refusal> {
+    pub(crate) fn of_subspace(&self) -> Result<SpaceOptions, Refusal> {
         let sizes = [self.max_bytes, self.min_bytes, self.frame_bytes, self.stash_bytes];
         let choices = self.guards | self.advise;
         if sizes.iter().any(|&bytes| bytes != 0) || choices != 0 || !self.name.is_null() {
             return Err(Argument::Value(choices).into());
         }
         input::flags(self.flags, OPEN_FLAGS & !RESERVATION_FLAGS)?;
-        self.config()
+        self.space()
     }
 
     /// Returns the settings of short mappings.
-    pub(crate) fn short(&self) -> vmalloc_short::Options {
-        vmalloc_short::Options::new().block_slots(self.block_slots)
+    pub(crate) fn short(&self) -> vmalloc_short::ShortMapsOptions {
+        vmalloc_short::ShortMapsOptions::new().block_slots(self.block_slots)
     }
 
-    fn config(&self) -> Result<Config, Refusal> {
+    fn space(&self) -> Result<SpaceOptions, Refusal> {
         let flags = input::flags(self.flags, OPEN_FLAGS)?;
         let is_set = |flag| flags & flag != 0;
         if self.reserved != 0 {
             return Err(Argument::Value(self.reserved).into());
         }
-        let mut config = Config::default()
+        let mut options = SpaceOptions::default()
             .guard(!is_set(VMALLOC_OPEN_NO_GUARDS))
             .trap_on_free(is_set(VMALLOC_OPEN_TRAP_ON_FREE))
             .zero_on_free(is_set(VMALLOC_OPEN_ZERO_ON_FREE))
@@ -223,17 +223,17 @@ impl vmalloc_options {
             if self.cache_bytes != 0 {
                 return Err(Argument::Flags(flags).into());
             }
-            config = config.unmap_on_free();
+            options = options.unmap_on_free();
         } else if self.cache_bytes != 0 {
-            config = config.cache_bytes(self.cache_bytes);
+            options = options.cache_bytes(self.cache_bytes);
         }
         if self.least_cache_bytes != 0 {
-            config = config.least_cache_bytes(self.least_cache_bytes);
+            options = options.least_cache_bytes(self.least_cache_bytes);
         }
         match (self.max_slack_percent, is_set(VMALLOC_OPEN_NO_SLACK)) {
-            (0, false) => Ok(config),
-            (0, true) => Ok(config.max_slack_percent(0)),
-            (1..=100, false) => Ok(config.max_slack_percent(self.max_slack_percent as u8)),
+            (0, false) => Ok(options),
+            (0, true) => Ok(options.max_slack_percent(0)),
+            (1..=100, false) => Ok(options.max_slack_percent(self.max_slack_percent as u8)),
             (1..=100, true) => Err(Argument::Flags(flags).into()),
             (other, _) => Err(Argument::Value(other).into()),
         }

@@ -8,8 +8,8 @@ use crate::options::vmalloc_options;
 use crate::space::{Of, vmalloc_space};
 use libc::{c_char, c_int, c_void};
 use std::ffi::CStr;
-use vmalloc_linux::{Linux, OpenError, PageRange};
-use vmalloc_subspaces::{Placement, Root, SubspaceConfig, SubspaceInfo, SubspaceState};
+use vmalloc_linux::{Linux, OpenError, PageRange, Policy, Request};
+use vmalloc_subspaces::{Root, SubspaceInfo, SubspaceOptions, SubspaceState};
 
 /// A reservation that is divided among sub-spaces.
 pub struct vmalloc_root(Root<Linux>);
@@ -29,7 +29,7 @@ pub struct vmalloc_placement {
     pub bytes: usize,
     /// The alignment in bytes, a power of two, or 0.
     pub align: usize,
-    /// The first address, with `VMALLOC_PLACE_AT`.
+    /// The first address, of a page, with `VMALLOC_PLACE_AT`.
     pub start: usize,
     /// The most memory that may be mapped at once, cached memory included. 0 is no limit.
     pub limit_bytes: usize,
@@ -134,33 +134,34 @@ pub unsafe extern "C" fn vmalloc_subspace_open(
         // SAFETY: it is a string, as was seen above.
         let name = names::lasting(unsafe { CStr::from_ptr(name) });
         let name = name.to_str().map_err(|_| Argument::Name)?;
-        let mut config = SubspaceConfig::default().config(options.of_subspace()?);
+        let mut space = SubspaceOptions::default().space(options.of_subspace()?);
         if given.limit_bytes != 0 {
-            config = config.limit_bytes(given.limit_bytes);
+            space = space.limit_bytes(given.limit_bytes);
         }
-        let space = vmalloc_linux::share(root.0.subspace(name, self::placement(&given)?, config)?)?;
+        let space = vmalloc_linux::share(root.0.subspace(name, &request(&given)?, space)?)?;
         vmalloc_space::new(Of::Part(space), options.short())
     };
     // SAFETY: the conditions of every call.
     unsafe { answer::handle(open(), detail) }
 }
 
-fn placement(given: &vmalloc_placement) -> Result<Placement, Refusal> {
+fn request(given: &vmalloc_placement) -> Result<Request, Refusal> {
     if given.reserved != 0 {
         return Err(Argument::Value(given.reserved).into());
     }
-    let placement = match input::flags(given.flags, VMALLOC_PLACE_HIGHEST | VMALLOC_PLACE_AT)? {
+    let request = Request::new(given.bytes);
+    let request = match input::flags(given.flags, VMALLOC_PLACE_HIGHEST | VMALLOC_PLACE_AT)? {
         VMALLOC_PLACE_AT if given.align == 0 => {
             let end = given.start.checked_add(given.bytes);
             let end = end.ok_or(vmalloc_linux::RequestError::SizeOverflow { bytes: given.bytes })?;
-            return Ok(Placement::at(given.start, end));
+            return Ok(request.within(given.start, end));
         }
         _ if given.start != 0 => return Err(Argument::Flags(given.flags).into()),
-        0 => Placement::lowest(given.bytes),
-        VMALLOC_PLACE_HIGHEST => Placement::highest(given.bytes),
+        0 => request,
+        VMALLOC_PLACE_HIGHEST => request.policy(Policy::Highest),
         both => return Err(Argument::Flags(both).into()),
     };
-    Ok(if given.align == 0 { placement } else { placement.align(given.align) })
+    Ok(if given.align == 0 { request } else { request.align(given.align) })
 }
 
 /// Tells the addresses of a root. Either may be `NULL`.

@@ -4,7 +4,7 @@ use crate::answer::{self, Argument, Refusal, given};
 use crate::error::vmalloc_error;
 use crate::input::{self, Versioned};
 use crate::space::{Of, Part, Whole, make_on, on, vmalloc_space};
-use ::vmalloc_slots::{BeyondHead, Dirty, Options, Slot, Slots, Stats};
+use ::vmalloc_slots::{BeyondHead, Dirty, Slot, Slots, SlotsOptions, Stats};
 use libc::{c_int, c_void};
 use std::ops::Range;
 use std::sync::Arc;
@@ -67,13 +67,13 @@ unsafe impl Versioned for vmalloc_slots_options {
 const _: () = assert!(size_of::<vmalloc_slots_options>() == 11 * 8 + 2 * 4);
 
 impl vmalloc_slots_options {
-    fn options(&self) -> Result<Options, Refusal> {
+    fn options(&self) -> Result<SlotsOptions, Refusal> {
         let flags = input::flags(self.flags, 15)?;
         if self.reserved != 0 {
             return Err(Argument::Value(self.reserved).into());
         }
         let is_set = |flag| flags & flag != 0;
-        let new = Options::new(self.slot_bytes);
+        let new = SlotsOptions::new(self.slot_bytes);
         // A value, zero by a flag, or the default.
         let choose = |value: usize, none: u32, default: usize| match (value, is_set(none)) {
             (0, true) => Ok(0),

@@ -54,7 +54,10 @@ pub(crate) use {make_on, on};
 
 impl vmalloc_space {
     /// Returns the handle of a space, with its short mappings.
-    pub(crate) fn new(space: Of<Whole, Part>, short: vmalloc_short::Options) -> Result<Self, Refusal> {
+    pub(crate) fn new(
+        space: Of<Whole, Part>,
+        short: vmalloc_short::ShortMapsOptions,
+    ) -> Result<Self, Refusal> {
         let short = make_on!(&space, it => ShortMaps::new(Arc::clone(it), short)?);
         Ok(Self(space, short))
     }
@@ -76,8 +79,8 @@ pub unsafe extern "C" fn vmalloc_open(
         // SAFETY: the conditions of every call.
         let given = unsafe { input::read_or_default(options) }?;
         // SAFETY: the conditions of every call.
-        let (options, config) = unsafe { given.split() }?;
-        let space = vmalloc_linux::open(options, config)?;
+        let (linux, space) = unsafe { given.split() }?;
+        let space = vmalloc_linux::open(linux, space)?;
         let is_ordered = tsan::is_there();
         let space = if is_ordered { Of::Ordered(space) } else { Of::Whole(space) };
         vmalloc_space::new(space, given.short())

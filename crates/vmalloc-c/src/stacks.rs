@@ -4,7 +4,7 @@ use crate::answer::{self, Argument, Refusal, given};
 use crate::error::vmalloc_error;
 use crate::input::{self, Versioned};
 use crate::stats::vmalloc_stats;
-use ::vmalloc_stacks::{AltStack, Settings, Stack, Stacks};
+use ::vmalloc_stacks::{AltStack, Stack, Stacks, StacksOptions};
 use libc::{c_char, c_int, c_void};
 use std::mem::{ManuallyDrop, MaybeUninit};
 
@@ -76,13 +76,13 @@ impl vmalloc_stacks_options {
     ///
     /// # Safety
     /// The name is null, or ends with a zero byte.
-    unsafe fn settings(&self) -> Result<Settings, Refusal> {
+    unsafe fn settings(&self) -> Result<StacksOptions, Refusal> {
         let known = VMALLOC_STACKS_NO_THREADS | VMALLOC_STACKS_KEEP_NOTHING;
         let flags = input::flags(self.flags, known)?;
         if self.reserved != 0 {
             return Err(Argument::Value(self.reserved).into());
         }
-        let mut settings = Settings::new();
+        let mut settings = StacksOptions::new();
         if self.stack_bytes != 0 {
             settings = settings.stack_bytes(self.stack_bytes);
         }
@@ -162,11 +162,12 @@ pub unsafe extern "C" fn vmalloc_stack_make(
             return Err(Argument::Null.into());
         }
         let made = match (name, bytes) {
-            (None, 0) => pool.stack()?,
-            (None, bytes) => pool.stack_of(bytes)?,
-            (Some(name), 0) => pool.named(name, pool.stack_bytes())?,
-            (Some(name), bytes) => pool.named(name, bytes)?,
+            (None, 0) => pool.stack(),
+            (None, bytes) => pool.request().bytes(bytes).stack(),
+            (Some(name), 0) => pool.request().name(name).stack(),
+            (Some(name), bytes) => pool.request().name(name).bytes(bytes).stack(),
         };
+        let made = made?;
         // SAFETY: the conditions of every call.
         unsafe { stack.write(handed_out(made)) };
         Ok(())

@@ -4,10 +4,10 @@
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 use std::sync::atomic::Ordering::Relaxed;
-use vmalloc_linux::{Config, Mapping, Options, open};
+use vmalloc_linux::{LinuxOptions, Mapping, SpaceOptions, open};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let space = open(Options::new(), Config::default())?;
+    let space = open(LinuxOptions::new(), SpaceOptions::default())?;
     let mut buffer = space.zeroed_buffer(10_000)?;
     buffer[9_999] = 1;
     println!("10,000 bytes at {:#x}", buffer.addr());

@@ -15,7 +15,7 @@ use std::ffi::c_void;
 use std::io::Write;
 use std::time::Instant;
 use vmalloc::{Frame, FrameSupply, MapFrames, PageRange, Platform, PlatformError, Protection};
-use vmalloc_linux::{Linux, Options};
+use vmalloc_linux::{Linux, LinuxOptions};
 
 const ROUNDS: usize = 1001;
 const SIZES: [u64; 3] = [1, 4, 16];
@@ -53,7 +53,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 impl Bench {
     fn new() -> Result<Self, Box<dyn std::error::Error>> {
-        let linux = Linux::reserve(Options::new().exactly(1 << 30).without_drain_thread())?;
+        let linux = Linux::reserve(LinuxOptions::new().exactly(1 << 30).without_drain_thread())?;
         let pool = linux.take_run(POOL, 1)?;
         let linear = linux.geometry().linear_map.ok_or("no linear map")?.start();
         if pool != Frame(0) {

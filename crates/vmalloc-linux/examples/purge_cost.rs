@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use vmalloc::{PageRange, Platform, PlatformError, Protection};
-use vmalloc_linux::{BatchAdvise, Guards, Linux, Options, ReserveError};
+use vmalloc_linux::{BatchAdvise, Guards, Linux, LinuxOptions, ReserveError};
 
 const RANGES: u64 = 1024;
 const PAGES: u64 = 4;
@@ -67,7 +67,7 @@ fn measure_all() -> Result<Vec<Line>, Box<dyn std::error::Error>> {
     let mut lines = Vec::new();
     for guards in Guards::all() {
         for vectors in BatchAdvise::all() {
-            let options = Options::new().exactly(1 << 30).guards(guards).batch_advise(vectors);
+            let options = LinuxOptions::new().exactly(1 << 30).guards(guards).batch_advise(vectors);
             match Linux::reserve(options) {
                 Ok(linux) => {
                     for calls in [Calls::One, Calls::OneForEach] {

@@ -14,7 +14,7 @@
 //! Read-only private pages of no file are rare, so a reader looks at the first words of each of
 //! those. It needs no symbols and no names of mappings: stripped programs, libraries opened late
 //! and core dumps are all read in one way. The page is in core dumps, whatever the span is
-//! ([`Options::dont_dump`](crate::Options::dont_dump)).
+//! ([`LinuxOptions::dont_dump`](crate::LinuxOptions::dont_dump)).
 //!
 //! [`share`](crate::share) enters an [`Outline`] of the space, and the end of its platform takes it
 //! out. That costs a mapping for the process and 700 bytes for each space; no other call knows of

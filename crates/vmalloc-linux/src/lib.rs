@@ -4,9 +4,9 @@
 //! [`Space::zeroed_buffer`] returns owned memory.
 //!
 //! ```
-//! use vmalloc_linux::{Config, Options, open};
+//! use vmalloc_linux::{LinuxOptions, SpaceOptions, open};
 //!
-//! let space = open(Options::new(), Config::default())?;
+//! let space = open(LinuxOptions::new(), SpaceOptions::default())?;
 //! let mut buffer = space.zeroed_buffer(1 << 20)?;
 //! buffer[0] = 1;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -27,7 +27,7 @@
 //! - A page of the span can be touched if and only if it is in a mapped range. Guard pages, free
 //!   pages and pages freed and purged raise `SIGSEGV`, or `SIGBUS` with [`Guards::Userfault`];
 //!   system calls that are given their address fail with `EFAULT`. With
-//!   [`Config::trap_on_free`](vmalloc::Config::trap_on_free) they do when the free has returned.
+//!   [`SpaceOptions::trap_on_free`](vmalloc::SpaceOptions::trap_on_free) they do when the free has returned.
 //! - A scattered purge costs one interrupt of the other CPUs for each 1024 ranges, not one a range.
 //!   Its price is a gap: between the two calls of a batch a use-after-free reads zeros (or writes
 //!   to a page that is then dropped) instead of trapping.
@@ -127,7 +127,7 @@ pub use error::ReserveError;
 pub use guard::chunks::CHUNK_PAGES;
 pub use means::{BatchAdvise, Guards};
 pub use open::{OpenError, open, open_root, share};
-pub use options::Options;
+pub use options::LinuxOptions;
 pub use os::futex::FutexLock;
 pub use page_size::page_bytes;
 pub use platform::Linux;

@@ -5,15 +5,15 @@ use crate::beacon;
 use crate::drain::Drain;
 use crate::error::ReserveError;
 use crate::fork::{OnFutexes, RegisterError, register};
-use crate::options::Options;
+use crate::options::LinuxOptions;
 use crate::platform::Linux;
 use std::sync::Arc;
 use thiserror::Error;
-use vmalloc::{Config, DrainStatus, Space, SpaceError};
+use vmalloc::{DrainStatus, Space, SpaceError, SpaceOptions};
 use vmalloc_subspaces::Root;
 
 /// An error of [`open`], [`open_root`] or [`share`]. Nothing is left behind.
-#[derive(Debug, Error)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum OpenError {
     /// The addresses could not be reserved.
@@ -32,12 +32,12 @@ pub enum OpenError {
 ///
 /// The first frees create the drain thread, one for all spaces of the process. It purges lazy pages
 /// in the background once they reach the threshold, gives cached memory back by age until nothing
-/// is left, and ends with the last space. See [`Options::without_drain_thread`].
+/// is left, and ends with the last space. See [`LinuxOptions::without_drain_thread`].
 ///
 /// ```
-/// use vmalloc_linux::{Options, open};
+/// use vmalloc_linux::{LinuxOptions, open};
 ///
-/// let space = open(Options::new(), vmalloc::Config::default())?;
+/// let space = open(LinuxOptions::new(), vmalloc::SpaceOptions::default())?;
 /// let mut buffer = space.zeroed_buffer(100_000)?;
 /// buffer[99_999] = 1;
 /// assert_eq!(buffer.iter().map(|&byte| u32::from(byte)).sum::<u32>(), 1);
@@ -46,9 +46,9 @@ pub enum OpenError {
 ///
 /// # Errors
 /// [`OpenError`].
-pub fn open(options: Options, config: Config) -> Result<Arc<Space<Linux>>, OpenError> {
-    let space = share(Space::new(Linux::reserve(options)?, config)?)?;
-    if options.drain_thread {
+pub fn open(linux: LinuxOptions, space: SpaceOptions) -> Result<Arc<Space<Linux>>, OpenError> {
+    let space = share(Space::new(Linux::reserve(linux)?, space)?)?;
+    if linux.drain_thread {
         space.platform().drain_thread.allow(Arc::<Space<Linux>>::downgrade(&space));
     }
     Ok(space)
@@ -61,13 +61,14 @@ pub fn open(options: Options, config: Config) -> Result<Arc<Space<Linux>>, OpenE
 /// [`share`].
 ///
 /// ```
-/// use vmalloc_subspaces::{SubspaceConfig, Placement};
-/// use vmalloc_linux::{Linux, Options, open_root, share};
+/// use vmalloc_linux::{Linux, LinuxOptions, Policy, Request, open_root, share};
+/// use vmalloc_subspaces::SubspaceOptions;
 ///
-/// let root = open_root(Linux::reserve(Options::new())?)?;
-/// let modules = share(root.subspace("modules", Placement::highest(16 << 20), SubspaceConfig::default())?)?;
-/// let nested = open_root(root.divide("jit", Placement::lowest(1 << 30), None)?)?;
-/// let code = share(nested.subspace("code", Placement::lowest(1 << 20), SubspaceConfig::default())?)?;
+/// let root = open_root(Linux::reserve(LinuxOptions::new())?)?;
+/// let (high, plain) = (Request::new(16 << 20).policy(Policy::Highest), SubspaceOptions::default());
+/// let modules = share(root.subspace("modules", &high, plain)?)?;
+/// let nested = open_root(root.divide("jit", &Request::new(1 << 30), None)?)?;
+/// let code = share(nested.subspace("code", &Request::new(1 << 20), plain)?)?;
 /// assert!(modules.buffer(4096).is_ok() && code.buffer(4096).is_ok());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

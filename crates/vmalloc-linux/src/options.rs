@@ -37,7 +37,7 @@ const DEFAULT_STASH_BYTES: usize = 64 << 20;
 /// A size to reserve, and the means to use. The default is a 256th of the addresses left, 512 GiB
 /// on most machines, and the best means that the kernel has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Options {
+pub struct LinuxOptions {
     max_bytes: Option<usize>,
     min_bytes: usize,
     frame_bytes: Option<usize>,
@@ -53,7 +53,7 @@ pub struct Options {
     pub(crate) name: Option<&'static CStr>,
 }
 
-impl Default for Options {
+impl Default for LinuxOptions {
     fn default() -> Self {
         Self {
             max_bytes: None,
@@ -73,7 +73,7 @@ impl Default for Options {
     }
 }
 
-impl Options {
+impl LinuxOptions {
     /// The default options.
     #[must_use]
     pub fn new() -> Self {
@@ -162,7 +162,7 @@ impl Options {
     }
 
     /// Asks for the guards with which frees that trap at once
-    /// ([`Config::trap_on_free`](vmalloc::Config::trap_on_free)) cost least:
+    /// ([`SpaceOptions::trap_on_free`](vmalloc::SpaceOptions::trap_on_free)) cost least:
     /// [`Guards::Userfault`], or where the kernel lacks that, those that would be chosen anyway. A
     /// free traps at once with all of them. [`guards`](Self::guards) goes before it.
     #[must_use]
@@ -171,7 +171,7 @@ impl Options {
     }
 
     /// Sets how many bytes of memory of areas that were filled, and freed with
-    /// [`Config::trap_on_free`](vmalloc::Config::trap_on_free), are kept for new ones, with
+    /// [`SpaceOptions::trap_on_free`](vmalloc::SpaceOptions::trap_on_free), are kept for new ones, with
     /// [`Guards::Userfault`]. 64 MiB by default. With 0 none is, and new memory reads as zero.
     /// Where there are no addresses for it, it is a half, a quarter … of it. What is kept decays
     /// with the drain of the space, and goes where memory is short.
@@ -324,14 +324,14 @@ mod tests {
 
     #[test]
     fn sizes_halve_down_to_the_minimum() {
-        let sizes = Options::new().max_bytes(10 * PAGE).min_bytes(2 * PAGE).sizes(PAGE, LEFT);
+        let sizes = LinuxOptions::new().max_bytes(10 * PAGE).min_bytes(2 * PAGE).sizes(PAGE, LEFT);
         let pages: Vec<_> = sizes.into_iter().flatten().map(|bytes| bytes / PAGE).collect();
         assert_eq!(pages, [10, 5, 2]);
     }
 
     #[test]
     fn a_cap_never_hides_the_minimum() {
-        let sizes = Options::new().max_bytes(16 * PAGE).min_bytes(4 * PAGE).sizes(PAGE, LEFT);
+        let sizes = LinuxOptions::new().max_bytes(16 * PAGE).min_bytes(4 * PAGE).sizes(PAGE, LEFT);
         let capped = |cap| sizes.map(|sizes| sizes.capped(cap).collect::<Vec<_>>());
         assert_eq!(capped(9 * PAGE), Ok(vec![8 * PAGE, 4 * PAGE]));
         assert_eq!(capped(PAGE), Ok(vec![4 * PAGE]));
@@ -340,22 +340,22 @@ mod tests {
 
     #[test]
     fn an_exact_size_is_tried_once() {
-        let sizes = Options::new().exactly(3 * PAGE).sizes(PAGE, LEFT);
+        let sizes = LinuxOptions::new().exactly(3 * PAGE).sizes(PAGE, LEFT);
         assert_eq!(sizes.map(Iterator::collect::<Vec<_>>), Ok(vec![3 * PAGE]));
     }
 
     #[test]
     fn wrong_sizes_are_told_apart() {
-        let refusal = |options: Options| options.sizes(PAGE, LEFT).map(|_| ());
-        assert_eq!(refusal(Options::new().exactly(0)), Err(ReserveError::ZeroSize));
+        let refusal = |options: LinuxOptions| options.sizes(PAGE, LEFT).map(|_| ());
+        assert_eq!(refusal(LinuxOptions::new().exactly(0)), Err(ReserveError::ZeroSize));
         let bytes = PAGE + 1;
         let page_bytes = PAGE;
         let wrong = ReserveError::NotPageMultiple { bytes, page_bytes };
-        assert_eq!(refusal(Options::new().exactly(bytes)), Err(wrong));
+        assert_eq!(refusal(LinuxOptions::new().exactly(bytes)), Err(wrong));
         let bytes = usize::MAX - PAGE + 1;
-        assert_eq!(refusal(Options::new().exactly(bytes)), Err(ReserveError::TooLarge { bytes }));
+        assert_eq!(refusal(LinuxOptions::new().exactly(bytes)), Err(ReserveError::TooLarge { bytes }));
         let (minimum, size) = (2 * PAGE, PAGE);
         let above = ReserveError::MinimumAboveSize { minimum, size };
-        assert_eq!(refusal(Options::new().max_bytes(size).min_bytes(minimum)), Err(above));
+        assert_eq!(refusal(LinuxOptions::new().max_bytes(size).min_bytes(minimum)), Err(above));
     }
 }

@@ -234,7 +234,7 @@ unsafe impl Platform for Linux {
     }
 
     /// Wakes the drain thread, and creates it the first time. It drains only spaces of
-    /// [`open`](crate::open()), and only if their [`Options`](crate::Options) allow it.
+    /// [`open`](crate::open()), and only if their [`LinuxOptions`](crate::LinuxOptions) allow it.
     fn drain_later(&self, due: DrainReason) -> bool {
         self.drain_thread.request(due)
     }

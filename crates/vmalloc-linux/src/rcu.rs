@@ -132,9 +132,9 @@ pub enum SettleError {
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering};
 /// use vmalloc_linux::rcu::{Grace, pin};
-/// use vmalloc_linux::{Options, open};
+/// use vmalloc_linux::{LinuxOptions, open};
 ///
-/// let space = open(Options::new(), vmalloc::Config::default())?;
+/// let space = open(LinuxOptions::new(), vmalloc::SpaceOptions::default())?;
 /// let grace = Grace::new(&space);
 /// let shared = AtomicUsize::new(space.raw().alloc(&vmalloc::Request::new(4096).zeroed())?);
 ///

@@ -17,7 +17,7 @@ use crate::guard::mprotect::Mprotect;
 use crate::guard::pte::PteMarkers;
 use crate::guard::userfault::Userfault;
 use crate::means::{BatchAdvise, Guards};
-use crate::options::{Left, Options, Sizes};
+use crate::options::{Left, LinuxOptions, Sizes};
 use crate::os::batch::BatchRoom;
 use crate::os::cpu::{self, CpuHint};
 use crate::os::huge_pages::HugePages;
@@ -39,7 +39,7 @@ impl Linux {
     /// # Errors
     /// When the sizes make no sense, when the minimum can't be had, or when the kernel refuses the
     /// means asked for.
-    pub fn reserve(options: Options) -> Result<Self, ReserveError> {
+    pub fn reserve(options: LinuxOptions) -> Result<Self, ReserveError> {
         let machine = page_bytes();
         let page_bytes = options.page_bytes.unwrap_or(machine);
         let sizes = options.sizes(page_bytes, left(machine))?;
@@ -142,7 +142,11 @@ fn unlock(memory: &Reservation) {
     let _ = memory.advise(memory.span(), Advice::DontNeed);
 }
 
-fn choose_guards(memory: &Reservation, options: &Options, cpus: usize) -> Result<Guarding, ReserveError> {
+fn choose_guards(
+    memory: &Reservation,
+    options: &LinuxOptions,
+    cpus: usize,
+) -> Result<Guarding, ReserveError> {
     let probe = |guards| probe_guards(memory, guards, options, cpus);
     if let Some(guards) = options.guards {
         return probe(guards);
@@ -169,7 +173,7 @@ fn is_for_the_moment(refusal: &ReserveError) -> bool {
 fn probe_guards(
     memory: &Reservation,
     guards: Guards,
-    options: &Options,
+    options: &LinuxOptions,
     cpus: usize,
 ) -> Result<Guarding, ReserveError> {
     try_guards(memory, guards, options, cpus).or_else(|refused| {
@@ -183,7 +187,7 @@ fn probe_guards(
 fn try_guards(
     memory: &Reservation,
     guards: Guards,
-    options: &Options,
+    options: &LinuxOptions,
     cpus: usize,
 ) -> Result<Guarding, ReserveError> {
     let page = first_page(memory);

@@ -18,9 +18,9 @@ use crate::Linux;
 /// Positions count on for ever: a slice begins at `at % len`.
 ///
 /// ```
-/// use vmalloc_linux::{Config, Options, Ring, open};
+/// use vmalloc_linux::{LinuxOptions, Ring, SpaceOptions, open};
 ///
-/// let space = open(Options::new(), Config::default())?;
+/// let space = open(LinuxOptions::new(), SpaceOptions::default())?;
 /// let mut ring = Ring::new(space, 64 << 10)?;
 /// let end = ring.len() - 3;
 /// ring.bytes_mut(end, 6).ok_or("too long")?.copy_from_slice(b"abcdef");
@@ -39,7 +39,7 @@ pub struct Ring<S: SpaceRef<Platform = Linux>> {
 
 impl<S: SpaceRef<Platform = Linux> + CloneStableDeref> Ring<S> {
     /// Allocates a ring of `bytes` bytes, rounded up to whole pages. It takes as many bytes of
-    /// frames ([`Options::frame_bytes`](crate::Options::frame_bytes)), twice as many of addresses,
+    /// frames ([`LinuxOptions::frame_bytes`](crate::LinuxOptions::frame_bytes)), twice as many of addresses,
     /// and two mappings of the kernel for each run of frames.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use once_cell::race::OnceBox;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::ptr;
-use vmalloc_linux::Options;
+use vmalloc_linux::LinuxOptions;
 
 /// The milliseconds between two decays.
 const DECAY_MS: u64 = 1000;
@@ -75,8 +75,8 @@ impl<A> LargeAlloc<A> {
 /// fork meanwhile does no harm.
 #[cold]
 fn open() -> Option<LargeHeap> {
-    let options = Options::new().without_drain_thread().frame_bytes(0).populate();
-    LargeHeap::open(options, LargeHeap::config(CACHE_BYTES), Pace::new(DECAY_MS)).ok()
+    let options = LinuxOptions::new().without_drain_thread().frame_bytes(0).populate();
+    LargeHeap::open(options, LargeHeap::space_options(CACHE_BYTES), Pace::new(DECAY_MS)).ok()
 }
 
 /// Runs `body`, whose own allocations are left to the inner allocator.

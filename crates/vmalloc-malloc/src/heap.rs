@@ -7,8 +7,8 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use vmalloc_linux::{
-    CHUNK_PAGES, Config, FreeError, Kind, Linux, OpenError, Options, PageRange, Request, Space, open,
-    page_bytes,
+    CHUNK_PAGES, FreeError, Kind, Linux, LinuxOptions, OpenError, PageRange, Request, Space, SpaceOptions,
+    open, page_bytes,
 };
 
 /// The size from which on memory comes from the space: eight pages. Below, a page more or less
@@ -55,11 +55,11 @@ pub struct LargeHeap {
 impl LargeHeap {
     /// Returns the settings of a space that is a malloc: up to `cache_bytes` of freed memory stay
     /// cached, but little more than 4 MiB of what a program leaves behind as it grows.
-    pub fn config(cache_bytes: usize) -> Config {
+    pub fn space_options(cache_bytes: usize) -> SpaceOptions {
         // As many lazy pages start a purge as are cached in any case.
         let lazy_pages = (LEAST_CACHED / page_bytes()) as u64;
-        let config = Config::default().lazy_max_pages(lazy_pages).max_slack_percent(SLACK_PERCENT);
-        config.cache_bytes(cache_bytes).least_cache_bytes(LEAST_CACHED)
+        let options = SpaceOptions::default().lazy_max_pages(lazy_pages).max_slack_percent(SLACK_PERCENT);
+        options.cache_bytes(cache_bytes).least_cache_bytes(LEAST_CACHED)
     }
 
     /// Reserves addresses and opens a space on them. Freed memory decays at `pace`, unless the
@@ -67,8 +67,8 @@ impl LargeHeap {
     ///
     /// # Errors
     /// [`OpenError`]; nothing is left behind.
-    pub fn open(options: Options, config: Config, pace: Pace) -> Result<Self, OpenError> {
-        let space = open(options, config)?;
+    pub fn open(linux: LinuxOptions, space: SpaceOptions, pace: Pace) -> Result<Self, OpenError> {
+        let space = open(linux, space)?;
         let is_charged = space.platform().is_charged_for_chunks();
         let (span, shift) = (space.geometry().span, space.geometry().page_shift);
         let (base, bytes) = ((span.start() << shift) as usize, (span.len() << shift) as usize);

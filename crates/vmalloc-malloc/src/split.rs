@@ -11,10 +11,10 @@ use vmalloc_linux::{DirectMemory, Relocate};
 /// rest to `A`.
 ///
 /// ```
-/// use vmalloc_linux::{Config, Options, open};
+/// use vmalloc_linux::{LinuxOptions, SpaceOptions, open};
 /// use vmalloc_malloc::SplitAllocator;
 ///
-/// let space = open(Options::new(), Config::default())?;
+/// let space = open(LinuxOptions::new(), SpaceOptions::default())?;
 /// let mut list = allocator_api2::vec::Vec::new_in(SplitAllocator::new(&*space));
 /// list.push(1_u64);
 /// assert!(!space.contains(list.as_ptr() as usize), "a small list is not");
@@ -61,9 +61,9 @@ impl<S: SpaceRef<Platform: DirectMemory + Relocate>, A> SplitAllocator<S, A> {
     /// goes back to where its address belongs. An arena in a block of `space` is no such allocator.
     ///
     /// ```compile_fail,E0133
-    /// # use vmalloc_linux::{Config, Options, open};
+    /// # use vmalloc_linux::{LinuxOptions, SpaceOptions, open};
     /// # use vmalloc_malloc::SplitAllocator;
-    /// let space = open(Options::new(), Config::default()).unwrap();
+    /// let space = open(LinuxOptions::new(), SpaceOptions::default()).unwrap();
     /// let both = SplitAllocator::over(&*space, allocator_api2::alloc::Global, 4096);
     /// ```
     pub unsafe fn over(space: S, inner: A, threshold: usize) -> Self {

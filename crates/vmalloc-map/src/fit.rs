@@ -31,7 +31,7 @@ pub enum Policy {
 /// and a boundary that must not be crossed.
 ///
 /// ```
-/// use vmalloc_map::{FitError, AreaMap, Fit, PageRange, RequestError};
+/// use vmalloc_map::{AreaMap, Fit, FitError, PageRange, RequestError};
 ///
 /// let mut map = AreaMap::new(PageRange::new(1, 100).unwrap())?;
 /// assert_eq!(map.alloc(&Fit::new(5).align(8).phase(3))?.start(), 3);

@@ -24,7 +24,7 @@ use std::cell::UnsafeCell;
 use std::ops::Deref;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
-use vmalloc_linux::{Options, page_bytes};
+use vmalloc_linux::{LinuxOptions, page_bytes};
 use vmalloc_preload_base::{SavedErrno, say};
 
 const NEW: u8 = 0;
@@ -202,13 +202,13 @@ fn open() -> Result<LargeHeap, Box<dyn std::error::Error>> {
     if most < LEAST_RESERVE.min(settings.reserve) {
         return Err("the limit on addresses (ulimit -v) leaves too few".into());
     }
-    let options = Options::new().max_bytes(most).min_bytes(LEAST_RESERVE.min(most));
+    let options = LinuxOptions::new().max_bytes(most).min_bytes(LEAST_RESERVE.min(most));
     let options = options.frame_bytes(0).name(c"vmalloc");
     let options = if settings.thread { options } else { options.without_drain_thread() };
     let options = if settings.populate { options.populate() } else { options };
-    let config = LargeHeap::config(settings.budget).guard(settings.guards).trap_on_free(settings.trap);
+    let space = LargeHeap::space_options(settings.budget).guard(settings.guards).trap_on_free(settings.trap);
     let every_ms = if settings.thread { 0 } else { settings.decay_ms as u64 };
-    Ok(LargeHeap::open(options, config, Pace::new(every_ms))?)
+    Ok(LargeHeap::open(options, space, Pace::new(every_ms))?)
 }
 
 /// Gives back what is cached, and the reservation but for `least` bytes and what is in use.

@@ -4,7 +4,7 @@ use super::error::ShortError;
 use super::handout::Given;
 use super::lifecycle::Recycling;
 use super::slots::SlotState;
-use super::{Block, Blocks, MOST_PAGES, Options, is_served};
+use super::{Block, Blocks, MOST_PAGES, ShortMapsOptions, is_served};
 use alloc::sync::Arc;
 use core::fmt;
 use vmalloc::tenant::{Tenant, TenantCounts};
@@ -26,10 +26,10 @@ type Lock<S> = <<S as SpaceRef>::Platform as Platform>::RawLock;
 /// itself.
 ///
 /// ```
-/// # use vmalloc::{FrameSupply, Frame, MapFrames, Space};
-/// # use vmalloc_short::{Options, ShortMaps};
+/// # use vmalloc::{Frame, FrameSupply, MapFrames, Space};
+/// # use vmalloc_short::{ShortMaps, ShortMapsOptions};
 /// # fn example<P: MapFrames>(space: &Space<P>) -> Result<(), Box<dyn std::error::Error>> {
-/// let short = ShortMaps::new(space, Options::new())?;
+/// let short = ShortMaps::new(space, ShortMapsOptions::new())?;
 /// let frames = space.frames(3)?;
 /// let addr = short.map(&frames)?;
 /// // SAFETY: nothing uses the mapping any more.
@@ -50,7 +50,7 @@ impl<S: SpaceRef> ShortMaps<S> {
     ///
     /// # Errors
     /// [`ShortError`]; nothing is changed.
-    pub fn new(space: S, options: Options) -> Result<Self, ShortError> {
+    pub fn new(space: S, options: ShortMapsOptions) -> Result<Self, ShortError> {
         let slots = options.checked_slots()?;
         let geometry = space.geometry();
         let (span, replaces) = (geometry.span, geometry.remaps_atomically);
@@ -72,7 +72,7 @@ impl<S: SpaceRef> ShortMaps<S> {
         if let Some(blocks) = space.tenant() {
             return Ok(Self { space, blocks });
         }
-        let Self { space, blocks } = Self::new(space, Options::new())?;
+        let Self { space, blocks } = Self::new(space, ShortMapsOptions::new())?;
         // Those of another thread may be the first.
         let blocks = space.tenant().unwrap_or(blocks);
         Ok(Self { space, blocks })

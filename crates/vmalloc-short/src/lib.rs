@@ -99,7 +99,7 @@ pub use blocks::MOST_PAGES;
 pub use calls::{ShortMaps, TAG};
 pub use error::ShortError;
 pub use mapping::{ShortMapping, ShortMapsRef};
-pub use options::Options;
+pub use options::ShortMapsOptions;
 
 use blocks::{Blocks, Padded, is_served, order_of, slots_for};
 use kept::{Kept, Key, MOST_KEPT};

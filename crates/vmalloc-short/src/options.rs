@@ -1,20 +1,20 @@
-//! Settings.
+//! Options.
 
 use super::MOST_PAGES;
 use super::error::ShortError;
 use super::slots::MAX_SLOTS;
 
-/// Settings of short mappings. Each field has a builder of the same name.
+/// Options of short mappings. Each field has a builder of the same name.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 #[must_use]
-pub struct Options {
+pub struct ShortMapsOptions {
     /// Slots of a block, a power of two from 64 to 1024. 0 = 1024, and fewer where the span is
     /// small. Default: 0.
     pub block_slots: u64,
 }
 
-impl Options {
+impl ShortMapsOptions {
     /// Returns the defaults.
     pub const fn new() -> Self {
         Self { block_slots: 0 }

@@ -1,8 +1,8 @@
 //! Repairs in the child of a fork, and several short mappings of one space.
 
-use crate::{Options, ShortMaps};
+use crate::{ShortMaps, ShortMapsOptions};
 use std::vec::Vec;
-use vmalloc::{Config, FreeError, PageRange, Space};
+use vmalloc::{FreeError, PageRange, Space, SpaceOptions};
 use vmalloc_sim::Point;
 
 /// A fork leaves two threads behind: one has taken slots out of a window and not marked them, the
@@ -11,8 +11,8 @@ use vmalloc_sim::Point;
 fn slots_are_repaired_in_the_child_of_a_fork() {
     let span = PageRange::new(0x100, 0x200).unwrap();
     let machine = vmalloc_sim::Options::new(span).remaps_atomically().build();
-    let space = Space::new(machine, Config::default()).unwrap();
-    let short = ShortMaps::new(&space, Options::new()).unwrap();
+    let space = Space::new(machine, SpaceOptions::default()).unwrap();
+    let short = ShortMaps::new(&space, ShortMapsOptions::new()).unwrap();
     let [kept, returned] = [(); 2].map(|()| short.reserve(3).unwrap());
     space.quiesce();
     let page = (returned >> space.geometry().page_shift) as u64;
@@ -34,8 +34,8 @@ fn slots_are_repaired_in_the_child_of_a_fork() {
 #[test]
 fn an_area_without_its_block_is_given_back_in_the_child_of_a_fork() {
     let span = PageRange::new(0x100, 0x400).unwrap();
-    let space = Space::new(vmalloc_sim::Options::new(span).build(), Config::default()).unwrap();
-    let short = ShortMaps::new(&space, Options::new().block_slots(64)).unwrap();
+    let space = Space::new(vmalloc_sim::Options::new(span).build(), SpaceOptions::default()).unwrap();
+    let short = ShortMaps::new(&space, ShortMapsOptions::new().block_slots(64)).unwrap();
     let kept = short.reserve(1).unwrap();
     space.raw().claim_for_tenant(64, 64, "vm_map_ram".into()).unwrap();
     assert_eq!(space.stats().busy_pages, 128);
@@ -52,7 +52,7 @@ fn an_area_without_its_block_is_given_back_in_the_child_of_a_fork() {
 #[test]
 fn short_mappings_of_a_space_are_found_again() {
     let span = PageRange::new(0x100, 0x400).unwrap();
-    let space = Space::new(vmalloc_sim::Options::new(span).build(), Config::default()).unwrap();
+    let space = Space::new(vmalloc_sim::Options::new(span).build(), SpaceOptions::default()).unwrap();
     let addr = ShortMaps::of(&space).unwrap().reserve(5).unwrap();
     // SAFETY: nothing uses the addresses any more.
     unsafe { ShortMaps::of(&space).unwrap().unreserve(addr, 5) }.unwrap();
@@ -65,8 +65,9 @@ fn short_mappings_of_a_space_are_found_again() {
 fn two_tenants_share_a_purge() {
     let span = PageRange::new(0x100, 0x400).unwrap();
     let machine = vmalloc_sim::Options::new(span).frames(16).build();
-    let space = Space::new(machine, Config::default().unmap_on_free()).unwrap();
-    let both = [64, 128].map(|slots| ShortMaps::new(&space, Options::new().block_slots(slots)).unwrap());
+    let space = Space::new(machine, SpaceOptions::default().unmap_on_free()).unwrap();
+    let both =
+        [64, 128].map(|slots| ShortMaps::new(&space, ShortMapsOptions::new().block_slots(slots)).unwrap());
     let frames = space.frames(2).unwrap();
     let map = |short: &ShortMaps<_>| {
         let addr = short.map(&frames).unwrap();

@@ -6,9 +6,9 @@
 
 use std::error::Error;
 use std::sync::Arc;
-use vmalloc::{Config, Space};
+use vmalloc::{Space, SpaceOptions};
 use vmalloc_linux::{Linux, open};
-use vmalloc_slots::{AllocError, Dirty, GrowError, Options, Slot, Slots};
+use vmalloc_slots::{Dirty, Slot, SlotError, Slots, SlotsOptions};
 
 /// Bytes in a page of WebAssembly.
 const WASM_PAGE: usize = 64 << 10;
@@ -21,7 +21,7 @@ const WASM_PAGE: usize = 64 << 10;
 unsafe trait LinearMemory: Send + Sync + 'static {
     fn byte_size(&self) -> usize;
     fn byte_capacity(&self) -> usize;
-    fn grow_to(&mut self, bytes: usize) -> Result<(), GrowError>;
+    fn grow_to(&mut self, bytes: usize) -> Result<(), SlotError>;
     fn as_ptr(&self) -> *mut u8;
 }
 
@@ -60,7 +60,7 @@ unsafe impl LinearMemory for Memory {
         self.slot().size()
     }
 
-    fn grow_to(&mut self, bytes: usize) -> Result<(), GrowError> {
+    fn grow_to(&mut self, bytes: usize) -> Result<(), SlotError> {
         self.slot.as_mut().expect("only dropping takes it").grow(bytes)?;
         self.bytes = bytes;
         Ok(())
@@ -98,7 +98,7 @@ impl MemoryCreator for Creator {
         if minimum < options.head_bytes {
             return Err(format!("{minimum} bytes are less than a head of {}", options.head_bytes));
         }
-        let slot = Slot::new(self.0.clone()).map_err(|error: AllocError| error.to_string())?;
+        let slot = Slot::new(self.0.clone()).map_err(|error: SlotError| error.to_string())?;
         let mut memory = Memory { slot: Some(slot), bytes: 0 };
         memory.grow_to(minimum).map_err(|error| error.to_string())?;
         Ok(Box::new(memory))
@@ -106,9 +106,11 @@ impl MemoryCreator for Creator {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let space = open(vmalloc_linux::Options::new(), Config::default())?;
-    let options =
-        Options::new(4 << 30).head_bytes(WASM_PAGE).guard_before_bytes(2 << 30).guard_after_bytes(2 << 30);
+    let space = open(vmalloc_linux::LinuxOptions::new(), SpaceOptions::default())?;
+    let options = SlotsOptions::new(4 << 30)
+        .head_bytes(WASM_PAGE)
+        .guard_before_bytes(2 << 30)
+        .guard_after_bytes(2 << 30);
     let pool = Arc::new(Slots::new(space, options)?);
     let creator = Creator(pool.clone());
     for round in 0..1000 {

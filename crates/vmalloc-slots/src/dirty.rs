@@ -51,13 +51,13 @@ impl Dirty<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::Options;
+    use crate::options::SlotsOptions;
     use std::vec::Vec;
     use vmalloc::{Geometry, PageRange};
 
     fn pages(dirty: Dirty<'_>) -> (Vec<(u64, u64)>, (u64, u64)) {
         let geometry = Geometry::new(PageRange::new(0x10, 0x1010).unwrap(), 12, 2);
-        let layout = Options::new(100 << 12).check(&geometry).unwrap();
+        let layout = SlotsOptions::new(100 << 12).check(&geometry).unwrap();
         let mut found = Vec::new();
         dirty.each(&layout, 50, |pages| found.push((pages.start, pages.end)));
         (found, dirty.extent(&layout, 50))

@@ -45,31 +45,17 @@ pub enum SlotsError {
     Metadata,
 }
 
-/// Why no slot can be had. Nothing was lost or changed, but waiting slots may have been reset.
+/// Why no slot can be had, or why one can't grow. Nothing was lost or changed, but waiting slots
+/// may have been reset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
-pub enum AllocError {
+pub enum SlotError {
     /// All slots are busy.
     #[error("all {slots} slots are busy")]
     Exhausted {
         /// The most slots of the pool.
         slots: usize,
     },
-    /// A new slot finds no addresses, a head finds no memory, or waiting slots can't be reset.
-    #[error(transparent)]
-    Area(#[from] AreaError),
-}
-
-impl From<vmalloc::AllocError> for AllocError {
-    fn from(error: vmalloc::AllocError) -> Self {
-        Self::Area(error.into())
-    }
-}
-
-/// Why a slot can't grow. Nothing was changed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-#[non_exhaustive]
-pub enum GrowError {
     /// The slot is not as large.
     #[error("{asked} bytes are more than the slot has: {slot}")]
     Beyond {
@@ -78,7 +64,13 @@ pub enum GrowError {
         /// Bytes of the slot.
         slot: usize,
     },
-    /// The space or the platform has no memory.
+    /// The space or the platform has no addresses or no memory, or waiting slots can't be reset.
     #[error(transparent)]
     Area(#[from] AreaError),
+}
+
+impl From<vmalloc::AllocError> for SlotError {
+    fn from(error: vmalloc::AllocError) -> Self {
+        Self::Area(error.into())
+    }
 }

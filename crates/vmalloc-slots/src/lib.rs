@@ -6,11 +6,11 @@
 //! page fault for each page, and an interrupt of the other CPUs, each time.
 //!
 //! ```
-//! use vmalloc::Config;
-//! use vmalloc_slots::{Dirty, Options, Slots};
+//! use vmalloc::SpaceOptions;
+//! use vmalloc_slots::{Dirty, Slots, SlotsOptions};
 //!
-//! let space = vmalloc_linux::open(vmalloc_linux::Options::new(), Config::default())?;
-//! let options = Options::new(4 << 20).head_bytes(64 << 10).guard_after_bytes(2 << 20);
+//! let space = vmalloc_linux::open(vmalloc_linux::LinuxOptions::new(), SpaceOptions::default())?;
+//! let options = SlotsOptions::new(4 << 20).head_bytes(64 << 10).guard_after_bytes(2 << 20);
 //! let slots = Slots::new(&*space, options)?;
 //! let mut slot = slots.alloc()?; // 64 KiB of zeros, in addresses for 4 MiB
 //! slot.grow(1 << 20)?;
@@ -46,8 +46,8 @@
 //! a page takes 50 ns, and dropping it costs 2 µs until it is there again, most of that for the
 //! page fault. If the extent may hold pages that were never used, the platform is asked
 //! which were ([`Discard::touched`](vmalloc::Discard::touched)). What is too much to keep
-//! ([`Options::keep_bytes`], [`Options::resident_bytes`]) waits, with the slot, for a batch: one
-//! call of [`Raw::discard`](vmalloc::Raw::discard) for 64 slots, and one of
+//! ([`SlotsOptions::keep_bytes`], [`SlotsOptions::resident_bytes`]) waits, with the slot, for a
+//! batch: one call of [`Raw::discard`](vmalloc::Raw::discard) for 64 slots, and one of
 //! [`Raw::decommit`](vmalloc::Raw::decommit) for memory beyond their heads. So the other CPUs are
 //! interrupted once or twice for 64 slots.
 //! `cargo run --release -p vmalloc-bench --features buffers --bin memory -- slots`, in the folder
@@ -85,7 +85,7 @@
 //! Bounds are in pages, of which the owner knows which were written. Where the kernel puts huge
 //! pages by itself (`transparent_hugepage/enabled` is `always`), the first touch of a head of 2 MiB
 //! brings all of it, and the rest stays behind a slot that was reset. So a pool with such heads
-//! belongs on a space without them (`vmalloc_linux::Options::without_huge_pages`), unless its
+//! belongs on a space without them (`vmalloc_linux::LinuxOptions::without_huge_pages`), unless its
 //! slots are used as a whole.
 //!
 //! # Failures
@@ -114,8 +114,8 @@ mod stats;
 mod sync;
 
 pub use dirty::Dirty;
-pub use error::{AllocError, GrowError, SlotsError};
-pub use options::{BeyondHead, Options};
+pub use error::{SlotError, SlotsError};
+pub use options::{BeyondHead, SlotsOptions};
 pub use pool::Slots;
 pub use slot::{Slot, SlotsRef};
 pub use stats::Stats;

@@ -18,15 +18,15 @@ pub enum BeyondHead {
 /// whole pages.
 ///
 /// ```
-/// use vmalloc_slots::Options;
+/// use vmalloc_slots::SlotsOptions;
 ///
-/// let wasm = Options::new(4 << 30).head_bytes(64 << 10).guard_after_bytes(32 << 20);
+/// let wasm = SlotsOptions::new(4 << 30).head_bytes(64 << 10).guard_after_bytes(32 << 20);
 /// assert_eq!(wasm.batch_slots, 64);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 #[must_use]
-pub struct Options {
+pub struct SlotsOptions {
     /// Bytes of a slot: how far it can grow. On Linux each slot of 64 MiB or more takes two of the
     /// mappings that the program may have (`vm.max_map_count`, 65,530 by default): some 28,000 of
     /// them are the most.
@@ -60,7 +60,7 @@ pub struct Options {
     pub beyond_head: BeyondHead,
 }
 
-impl Options {
+impl SlotsOptions {
     /// Returns the default options, for slots of `slot_bytes` bytes.
     pub const fn new(slot_bytes: usize) -> Self {
         Self {
@@ -223,13 +223,13 @@ mod tests {
     use super::*;
     use vmalloc::PageRange;
 
-    fn check(options: Options) -> Result<Layout, SlotsError> {
+    fn check(options: SlotsOptions) -> Result<Layout, SlotsError> {
         options.check(&Geometry::new(PageRange::new(0x10, 0x1010).unwrap(), 12, 2))
     }
 
     #[test]
     fn sizes_are_rounded_up_to_pages() {
-        let options = Options::new(100_000).head_bytes(5000).guard_before_bytes(0).keep_bytes(8191);
+        let options = SlotsOptions::new(100_000).head_bytes(5000).guard_before_bytes(0).keep_bytes(8191);
         let layout = check(options).unwrap();
         assert_eq!((layout.before, layout.head, layout.slot, layout.after), (0, 2, 25, 1));
         assert_eq!((layout.pages(), layout.keep, layout.bytes(3), layout.pages_of(4097)), (26, 1, 12_288, 2));
@@ -238,36 +238,36 @@ mod tests {
     #[test]
     fn large_slots_are_aligned_with_their_guards() {
         let geometry = Geometry::new(PageRange::new(0x10, 1 << 30).unwrap(), 12, 2);
-        let large = Options::new(1 << 30).guard_before_bytes(1).check(&geometry).unwrap();
+        let large = SlotsOptions::new(1 << 30).guard_before_bytes(1).check(&geometry).unwrap();
         assert_eq!((large.align, large.before, large.after), (2048, 2048, 1));
-        let bare = Options::new(1 << 30).guard_before_bytes(0).check(&geometry).unwrap();
+        let bare = SlotsOptions::new(1 << 30).guard_before_bytes(0).check(&geometry).unwrap();
         assert_eq!((bare.align, bare.before), (2048, 0));
-        let small = Options::new((64 << 20) - 12_288).check(&geometry).unwrap();
+        let small = SlotsOptions::new((64 << 20) - 12_288).check(&geometry).unwrap();
         assert_eq!((small.align, small.before), (1, 1));
     }
 
     #[test]
     fn wrong_options_are_typed_errors() {
-        assert_eq!(check(Options::new(0)), Err(SlotsError::ZeroSize));
+        assert_eq!(check(SlotsOptions::new(0)), Err(SlotsError::ZeroSize));
         let beyond = SlotsError::HeadBeyondSlot { head: 5001, slot: 5000 };
-        assert_eq!(check(Options::new(5000).head_bytes(5001)), Err(beyond));
-        assert!(check(Options::new(5000).head_bytes(0)).is_ok());
+        assert_eq!(check(SlotsOptions::new(5000).head_bytes(5001)), Err(beyond));
+        assert!(check(SlotsOptions::new(5000).head_bytes(0)).is_ok());
         for slots in [0, MOST_SLOTS + 1] {
-            assert_eq!(check(Options::new(1).max_slots(slots)), Err(SlotsError::BadCount { slots }));
+            assert_eq!(check(SlotsOptions::new(1).max_slots(slots)), Err(SlotsError::BadCount { slots }));
         }
         for slots in [0, 1025] {
-            assert_eq!(check(Options::new(1).batch_slots(slots)), Err(SlotsError::BadBatch { slots }));
+            assert_eq!(check(SlotsOptions::new(1).batch_slots(slots)), Err(SlotsError::BadBatch { slots }));
         }
     }
 
     #[test]
     fn a_slot_may_fill_the_span_with_its_guards_and_no_more() {
-        let options = Options::new(0xffe << 12).guard_before_bytes(1).guard_after_bytes(1);
+        let options = SlotsOptions::new(0xffe << 12).guard_before_bytes(1).guard_after_bytes(1);
         assert!(check(options).is_ok());
         let (slot, span) = ((0xffe << 12) + 1, 0x1000 << 12);
         let beyond = SlotsError::BeyondSpan { slot, guards: 2, span };
-        assert_eq!(check(Options { slot_bytes: slot, ..options }), Err(beyond));
-        let huge = Options::new(usize::MAX).guard_before_bytes(usize::MAX).guard_after_bytes(usize::MAX);
+        assert_eq!(check(SlotsOptions { slot_bytes: slot, ..options }), Err(beyond));
+        let huge = SlotsOptions::new(usize::MAX).guard_before_bytes(usize::MAX).guard_after_bytes(usize::MAX);
         let beyond = SlotsError::BeyondSpan { slot: usize::MAX, guards: usize::MAX, span };
         assert_eq!(check(huge), Err(beyond));
     }

@@ -2,10 +2,10 @@
 
 use crate::clear::{Clearing, pages_at};
 use crate::dirty::Dirty;
-use crate::error::{AllocError, SlotsError};
+use crate::error::{SlotError, SlotsError};
 use crate::free_set::FreeSet;
 use crate::index_set::IndexSet;
-use crate::options::{BeyondHead, Layout, Options};
+use crate::options::{BeyondHead, Layout, SlotsOptions};
 use crate::recent::Recent;
 use crate::record::{Pages, Records, SlotState};
 use crate::slot::Slot;
@@ -27,7 +27,7 @@ const USER_BUCKETS: usize = 256;
 pub struct Slots<S: SpaceRef<Platform: Discard>> {
     // Constant.
     pub(crate) space: S,
-    pub(crate) options: Options,
+    pub(crate) options: SlotsOptions,
     pub(crate) layout: Layout,
 
     /// Indices that were ever used: the first that was not.
@@ -45,11 +45,11 @@ pub struct Slots<S: SpaceRef<Platform: Discard>> {
 
 impl<S: SpaceRef<Platform: Discard>> Slots<S> {
     /// Makes a pool without slots. Each slot is reserved when it is first needed. O(1), and memory
-    /// for [`Options::max_slots`], which is not touched.
+    /// for [`SlotsOptions::max_slots`], which is not touched.
     ///
     /// # Errors
     /// [`SlotsError`]; nothing is changed.
-    pub fn new(space: S, options: Options) -> Result<Self, SlotsError> {
+    pub fn new(space: S, options: SlotsOptions) -> Result<Self, SlotsError> {
         let layout = options.check(space.geometry())?;
         let (most, cpus, none) = (options.max_slots, space.geometry().cpus, SlotsError::Metadata);
         Ok(Self {
@@ -74,23 +74,23 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
     }
 
     /// Returns the options.
-    pub fn options(&self) -> &Options {
+    pub fn options(&self) -> &SlotsOptions {
         &self.options
     }
 
     /// Allocates a slot, as [`Slot::new`] does, for as long as the pool is borrowed.
     ///
     /// # Errors
-    /// [`AllocError`]; nothing is lost.
-    pub fn alloc(&self) -> Result<Slot<&Self>, AllocError> {
+    /// [`SlotError`]; nothing is lost.
+    pub fn alloc(&self) -> Result<Slot<&Self>, SlotError> {
         Slot::new(self)
     }
 
     /// Allocates a slot for `user`, as [`Slot::new_for`] does, for as long as the pool is borrowed.
     ///
     /// # Errors
-    /// [`AllocError`]; nothing is lost.
-    pub fn alloc_for(&self, user: u64) -> Result<Slot<&Self>, AllocError> {
+    /// [`SlotError`]; nothing is lost.
+    pub fn alloc_for(&self, user: u64) -> Result<Slot<&Self>, SlotError> {
         Slot::new_for(self, user)
     }
 
@@ -102,7 +102,7 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
     }
 
     /// Returns a slot that is the caller's alone, with its head committed.
-    pub(crate) fn obtain(&self, user: Option<u64>) -> Result<(usize, SlotState), AllocError> {
+    pub(crate) fn obtain(&self, user: Option<u64>) -> Result<(usize, SlotState), SlotError> {
         let index = match self.take_free(user) {
             Some(index) => index,
             None => self.make_or_reset(user)?,
@@ -213,11 +213,11 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
 
     /// Reserves a new slot, or resets waiting ones to take one of them.
     #[cold]
-    fn make_or_reset(&self, user: Option<u64>) -> Result<usize, AllocError> {
+    fn make_or_reset(&self, user: Option<u64>) -> Result<usize, SlotError> {
         let refused = match self.make() {
             Some(Ok(index)) => return Ok(index),
             Some(Err(error)) => error.into(),
-            None => AllocError::Exhausted { slots: self.options.max_slots },
+            None => SlotError::Exhausted { slots: self.options.max_slots },
         };
         let mut index = None;
         let reset = self.reset_in_turn(|_| {
@@ -225,7 +225,7 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
             index = self.take_free(user).or_else(|| self.make().and_then(Result::ok));
             index.is_some()
         });
-        index.ok_or(reset.err().map_or(refused, AllocError::Area))
+        index.ok_or(reset.err().map_or(refused, SlotError::Area))
     }
 
     /// Reserves addresses for a slot; `None` if no index is left.

@@ -2,7 +2,7 @@
 
 use crate::clear::Clearing;
 use crate::dirty::Dirty;
-use crate::error::{AllocError, GrowError};
+use crate::error::SlotError;
 use crate::pool::Slots;
 use crate::record::{Pages, SlotState};
 use core::fmt;
@@ -43,8 +43,8 @@ impl<R: SlotsRef> Slot<R> {
     /// and a commit, or a batch.
     ///
     /// # Errors
-    /// [`AllocError`]; nothing is lost.
-    pub fn new(slots: R) -> Result<Self, AllocError> {
+    /// [`SlotError`]; nothing is lost.
+    pub fn new(slots: R) -> Result<Self, SlotError> {
         Self::obtain(slots, None)
     }
 
@@ -52,12 +52,12 @@ impl<R: SlotsRef> Slot<R> {
     /// Its memory may be in the caches still. Else as [`new`](Self::new).
     ///
     /// # Errors
-    /// [`AllocError`]; nothing is lost.
-    pub fn new_for(slots: R, user: u64) -> Result<Self, AllocError> {
+    /// [`SlotError`]; nothing is lost.
+    pub fn new_for(slots: R, user: u64) -> Result<Self, SlotError> {
         Self::obtain(slots, Some(user))
     }
 
-    fn obtain(slots: R, user: Option<u64>) -> Result<Self, AllocError> {
+    fn obtain(slots: R, user: Option<u64>) -> Result<Self, SlotError> {
         let (index, state) = slots.obtain(user)?;
         Ok(Self { slots, index, state, user })
     }
@@ -90,12 +90,12 @@ impl<R: SlotsRef> Slot<R> {
     /// shrinks by this. One call of the platform.
     ///
     /// # Errors
-    /// [`GrowError`]; nothing is changed.
-    pub fn grow(&mut self, bytes: usize) -> Result<(), GrowError> {
+    /// [`SlotError`]; nothing is changed.
+    pub fn grow(&mut self, bytes: usize) -> Result<(), SlotError> {
         let layout = &self.slots.layout;
         let pages = Pages { start: self.state.committed, end: layout.pages_of(bytes) };
         if pages.end > layout.slot {
-            return Err(GrowError::Beyond { asked: bytes, slot: self.size() });
+            return Err(SlotError::Beyond { asked: bytes, slot: self.size() });
         }
         if !pages.is_empty() {
             // SAFETY: this owns the slot, and the pages are not committed (SLOT-2).

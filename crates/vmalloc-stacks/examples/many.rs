@@ -9,7 +9,7 @@
 use std::error::Error;
 use std::fs;
 use std::time::Instant;
-use vmalloc_stacks::{Settings, Stack, StackError, Stacks};
+use vmalloc_stacks::{Stack, StackError, Stacks, StacksOptions};
 
 /// Returns how many mappings the program has.
 fn mappings() -> usize {
@@ -56,12 +56,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut words = std::env::args().skip(1);
     let count = words.next().map_or(Ok(1_000_000), |word| word.parse())?;
     let bytes = words.next().map_or(Ok(64), |word| word.parse::<usize>())? << 10;
-    let stacks = Stacks::open(&Settings::new().stack_bytes(bytes))?;
+    let stacks = Stacks::open(&StacksOptions::new().stack_bytes(bytes))?;
     println!("{} mappings before", mappings());
     match words.next().as_deref() {
         None | Some("touch") => play("touched", count, || stacks.stack().inspect(touch))?,
         Some("make") => play("made", count, || stacks.stack())?,
-        Some("reserve") => play("reserved", count, || stacks.reserved(bytes))?,
+        Some("reserve") => play("reserved", count, || stacks.request().bytes(0).growable(bytes))?,
         Some(other) => return Err(format!("{other}: neither touch nor make nor reserve").into()),
     }
     Ok(())

@@ -2,8 +2,9 @@
 
 use thiserror::Error;
 use vmalloc::{AllocError, AreaError};
+use vmalloc_linux::OpenError;
 
-/// The refusal of a stack. Nothing is lost or changed.
+/// The refusal of a pool or of a stack. Nothing is lost or changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum StackError {
@@ -40,28 +41,13 @@ pub enum StackError {
     /// Another thread grows the stack at this moment.
     #[error("another thread grows the stack at this moment")]
     Growing,
+    /// No space could be opened for the pool.
+    #[error(transparent)]
+    Open(#[from] OpenError),
     /// The pool is out of addresses or memory.
     #[error(transparent)]
     Alloc(#[from] AllocError),
     /// The pages of a growable stack could not be committed.
     #[error(transparent)]
     Commit(#[from] AreaError),
-}
-
-/// An error of [`Stacks::open`](crate::Stacks::open). Nothing is left behind.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum OpenError {
-    /// The settings are wrong: no stack could ever be made.
-    #[error(transparent)]
-    Stack(#[from] StackError),
-    /// The addresses could not be had.
-    #[error(transparent)]
-    Space(#[from] vmalloc_linux::OpenError),
-    /// The C library refused to call a handler in the children of forks.
-    #[error("pthread_atfork failed (errno {code})")]
-    Fork {
-        /// The `errno` that it returned.
-        code: i32,
-    },
 }

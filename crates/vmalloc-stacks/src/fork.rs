@@ -8,11 +8,10 @@
 //! In a process of one thread none of that is missing. That thread may be a reader itself, in the
 //! handler of a signal that forks, and is one in the child.
 
-use crate::error::OpenError;
 use crate::{decay, registry};
 use libc::c_int;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use vmalloc_linux::fork::LoneForks;
+use vmalloc_linux::fork::{LoneForks, RegisterError};
 
 /// Forks, of processes with more threads than one, between the start of the program and this
 /// process.
@@ -31,7 +30,7 @@ static IS_WATCHED: AtomicBool = AtomicBool::new(false);
 static LONE: LoneForks = LoneForks::new();
 
 /// Has the C library call the handlers around every fork from now on.
-pub(crate) fn watch() -> Result<(), OpenError> {
+pub(crate) fn watch() -> Result<(), RegisterError> {
     // SAFETY: the handlers are functions for the life of the program, and do not unwind.
     watch_once(&IS_WATCHED, || unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) })
 }
@@ -39,7 +38,7 @@ pub(crate) fn watch() -> Result<(), OpenError> {
 /// Installs handlers, unless `is_watched` says that they are there. Only then is that noted:
 /// another thread that opens a pool meanwhile installs them as well, and so does a child that has
 /// neither. Handlers that run twice do no harm.
-fn watch_once(is_watched: &AtomicBool, install: impl FnOnce() -> c_int) -> Result<(), OpenError> {
+fn watch_once(is_watched: &AtomicBool, install: impl FnOnce() -> c_int) -> Result<(), RegisterError> {
     // Relaxed, here and below: nothing else is published.
     if is_watched.load(Ordering::Relaxed) {
         return Ok(());
@@ -49,7 +48,7 @@ fn watch_once(is_watched: &AtomicBool, install: impl FnOnce() -> c_int) -> Resul
             is_watched.store(true, Ordering::Relaxed);
             Ok(())
         }
-        code => Err(OpenError::Fork { code }),
+        code => Err(RegisterError::Refused { code }),
     }
 }
 

@@ -14,7 +14,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use vmalloc::{AreaError, Platform};
+use vmalloc::{AreaError, Platform, Tag};
 
 /// The bits of the size that are set while a thread commits or decommits pages: sizes are multiples
 /// of the page, of 4 KiB or more. They tell the [generation](fork::generation) of its process. A
@@ -34,10 +34,10 @@ fn own_mark() -> usize {
 /// interrupted thread may hold.
 ///
 /// ```
-/// use vmalloc_stacks::{Settings, Stacks};
+/// use vmalloc_stacks::{Stacks, StacksOptions};
 ///
-/// let stacks = Stacks::open(&Settings::new())?;
-/// let stack = stacks.growable(16 << 10, 64 << 20)?;
+/// let stacks = Stacks::open(&StacksOptions::new())?;
+/// let stack = stacks.request().bytes(16 << 10).growable(64 << 20)?;
 /// stack.grow(1 << 20)?;
 /// assert_eq!(stack.size(), 1 << 20);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -58,29 +58,19 @@ struct Shared {
 }
 
 impl Growable {
-    pub(crate) fn new(
-        hold: &Hold,
-        name: Option<&str>,
-        first: usize,
-        most: usize,
-    ) -> Result<Self, StackError> {
-        let most = hold.shape.checked(most)?;
-        if hold.shape.checked(first)? > most {
-            return Err(StackError::BeyondMost { bytes: first, most });
-        }
-        let stack = Self::reserved(hold, name, most)?;
-        stack.grow(first)?;
-        Ok(stack)
-    }
-
-    /// Reserves the addresses of a stack that may grow to `most` bytes.
-    pub(crate) fn reserved(hold: &Hold, name: Option<&str>, most: usize) -> Result<Self, StackError> {
+    /// Reserves the addresses of a stack that may grow to `most` bytes, and commits `first` of
+    /// them.
+    pub(crate) fn new(hold: &Hold, name: Option<Tag>, first: usize, most: usize) -> Result<Self, StackError> {
         let most = hold.shape.checked(most)?;
         let request = hold.request(most, name);
         let bottom = hold.in_need(|| Ok(hold.space.raw().reserve(&request)?))?;
         let reserved = Extent { bottom, bytes: most };
         let shared = Shared { hold: hold.another(), reserved, committed: AtomicUsize::new(0) };
-        Ok(Self(Arc::new(shared)))
+        let stack = Self(Arc::new(shared));
+        if first > 0 {
+            stack.grow(first)?;
+        }
+        Ok(stack)
     }
 
     /// Returns the address behind the highest byte: where an empty stack begins.
@@ -266,7 +256,7 @@ impl fmt::Debug for Grower {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Settings, Stacks};
+    use crate::{Stacks, StacksOptions};
     use vmalloc::ReadNofault;
 
     const PAGE: usize = 4096;
@@ -289,9 +279,9 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "maps memory of the kernel's")]
     fn a_stack_that_another_thread_was_growing_at_a_fork_grows_in_the_child() {
-        let settings = Settings::new().span_bytes(1 << 30).without_threads();
+        let settings = StacksOptions::new().span_bytes(1 << 30).without_threads();
         let stacks = Stacks::open(&settings).unwrap();
-        let stack = stacks.growable(2 * PAGE, 64 * PAGE).unwrap();
+        let stack = stacks.request().bytes(2 * PAGE).growable(64 * PAGE).unwrap();
         // Another thread has committed some pages, and not yet noted it.
         let size = stack.0.claim().unwrap();
         let pages = stack.top() - 8 * PAGE..stack.top() - size;

@@ -1,9 +1,9 @@
 //! Guarded stacks for coroutines, fibers and threads: cheap to make and to drop, by the million.
 //!
 //! ```
-//! use vmalloc_stacks::{Settings, Stacks};
+//! use vmalloc_stacks::{Stacks, StacksOptions};
 //!
-//! let stacks = Stacks::open(&Settings::new().stack_bytes(64 << 10).name("requests"))?;
+//! let stacks = Stacks::open(&StacksOptions::new().stack_bytes(64 << 10).name("requests"))?;
 //! let stack = stacks.stack()?;
 //! // A context switch would start at the top. Here a word is pushed by hand.
 //! let word = (stack.top() - size_of::<usize>()) as *mut usize;
@@ -58,7 +58,7 @@
 //!
 //! A stack for which none is cached costs about 6 µs: its guard marks are taken away, and its first
 //! page is a page fault. A burst that drops more stacks than
-//! [`warm_bytes`](Settings::warm_bytes) allows pays that again, and so may want more of it.
+//! [`warm_bytes`](StacksOptions::warm_bytes) allows pays that again, and so may want more of it.
 //!
 //! # Memory of dropped stacks
 //! ```text
@@ -68,7 +68,7 @@
 //!   stack() ◄── deep ◄── warm ◄── the space's cache ◄── new addresses
 //! ```
 //!
-//! - The top [`keep_bytes`](Settings::keep_bytes) of a dropped stack stay warm. Below that, memory
+//! - The top [`keep_bytes`](StacksOptions::keep_bytes) of a dropped stack stay warm. Below that, memory
 //!   is given back.
 //! - A drop makes no system call to find out how deep a stack was used. It looks at two cache lines
 //!   of the *sentinel*, the page below the kept part, which reads as zero until it is used.
@@ -76,7 +76,7 @@
 //!   call trims them all: the other CPUs are interrupted once.
 //! - Once a second a thread trims every cached stack, also those whose sentinel was stepped over.
 //!   That is the bound: a stack which waits keeps more than its part for a second at most.
-//! - All cached stacks of a pool together keep [`warm_bytes`](Settings::warm_bytes), and 64 for each
+//! - All cached stacks of a pool together keep [`warm_bytes`](StacksOptions::warm_bytes), and 64 for each
 //!   CPU. To the space's cache each stack counts by what it keeps. It lets them go by their age. Of
 //!   stacks above 1 MiB, 1,024 are cached.
 //!
@@ -111,21 +111,23 @@ mod fork;
 mod growable;
 mod hold;
 mod magazine;
+mod options;
 mod overflow;
 mod pool;
 mod recycle;
 mod registry;
-mod settings;
+mod request;
 mod shape;
 mod shard;
 mod stack;
 mod stacks;
 mod sync;
 
-pub use error::{OpenError, StackError};
+pub use error::StackError;
 pub use growable::{Growable, Grower};
+pub use options::StacksOptions;
 pub use overflow::{AltStack, AltStackError, Overflow, report_overflows, report_overflows_to};
-pub use settings::Settings;
+pub use request::StackRequest;
 pub use stack::Stack;
 pub use stacks::Stacks;
 

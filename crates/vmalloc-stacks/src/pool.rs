@@ -1,11 +1,11 @@
 //! The pool: a space of its own, and the magazines of each CPU.
 
-use crate::error::{OpenError, StackError};
+use crate::error::StackError;
 use crate::fork;
 use crate::hold::Hold;
 use crate::magazine::CAPACITY;
+use crate::options::StacksOptions;
 use crate::registry::{self, Entry};
-use crate::settings::Settings;
 use crate::shape::{Extent, Shape};
 use crate::shard::Shard;
 use arrayvec::ArrayVec;
@@ -13,8 +13,8 @@ use std::ptr;
 use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use vmalloc::{Config, Discard, PageRange, Platform, Request, Space, Tag};
-use vmalloc_linux::{Linux, Options, page_bytes};
+use vmalloc::{Discard, PageRange, Platform, Request, Space, SpaceOptions, Tag};
+use vmalloc_linux::{Linux, LinuxOptions, OpenError, page_bytes};
 
 /// The fewest bytes of addresses that a pool takes where more are refused.
 const LEAST_SPAN_BYTES: usize = 16 << 20;
@@ -38,23 +38,23 @@ pub(crate) struct Pool {
 
 impl Pool {
     /// Opens a pool with one handle.
-    pub(crate) fn open(settings: &Settings) -> Result<Hold, OpenError> {
-        fork::watch()?;
+    pub(crate) fn open(options: &StacksOptions) -> Result<Hold, StackError> {
+        fork::watch().map_err(OpenError::from)?;
         let page_bytes = page_bytes();
-        let span_bytes = settings.span_bytes / page_bytes * page_bytes;
+        let span_bytes = options.span_bytes / page_bytes * page_bytes;
         // Before anything is reserved, and again for the addresses that there are.
-        let shape = Shape::of(settings, page_bytes, span_bytes)?;
-        let space = open_space(settings, span_bytes, shape.cache_bytes(settings.warm_bytes))?;
-        let shape = Shape::of(settings, page_bytes, space.platform().reserved_bytes())?;
+        let shape = Shape::of(options, page_bytes, span_bytes)?;
+        let space = open_space(options, span_bytes, shape.cache_bytes(options.warm_bytes))?;
+        let shape = Shape::of(options, page_bytes, space.platform().reserved_bytes())?;
         let shards = (0..space.geometry().cpus).map(|_| Shard::new()).collect();
         let entry = registry::claim();
         let hold = Hold::first(Box::new(Self {
             space,
             shape,
             shards,
-            name: settings.name,
-            has_threads: settings.has_threads,
-            align: settings.align,
+            name: options.name,
+            has_threads: options.has_threads,
+            align: options.align,
             holds: AtomicUsize::new(1),
             handles: AtomicUsize::new(1),
             entry,
@@ -71,7 +71,7 @@ impl Pool {
     }
 
     /// Returns a request for an area that stacks are made in.
-    pub(crate) fn request(&self, bytes: usize, name: Option<&str>) -> Request {
+    pub(crate) fn request(&self, bytes: usize, name: Option<Tag>) -> Request {
         let request = Request::new(bytes).align(self.align);
         name.map_or(request, |name| request.tag(name))
     }
@@ -107,16 +107,16 @@ impl Pool {
 
 /// Opens the space, whose first page is no part of any stack: below the first one lies that page.
 fn open_space(
-    settings: &Settings,
+    options: &StacksOptions,
     span_bytes: usize,
     cache_bytes: usize,
-) -> Result<Arc<Space<Linux>>, OpenError> {
-    let least = LEAST_SPAN_BYTES.max(settings.stack_bytes.saturating_mul(2)).min(span_bytes);
-    let options = Options::new().max_bytes(span_bytes).min_bytes(least).frame_bytes(0);
-    let options = if settings.has_threads { options } else { options.without_drain_thread() };
+) -> Result<Arc<Space<Linux>>, StackError> {
+    let least = LEAST_SPAN_BYTES.max(options.stack_bytes.saturating_mul(2)).min(span_bytes);
+    let linux = LinuxOptions::new().max_bytes(span_bytes).min_bytes(least).frame_bytes(0);
+    let linux = if options.has_threads { linux } else { linux.without_drain_thread() };
     // Each area has a guard, and is of the size asked for: no slack between a stack and its guard.
-    let config = Config::default().guard(true).cache_bytes(cache_bytes).max_slack_percent(0);
-    let space = vmalloc_linux::open(options, config)?;
+    let space = SpaceOptions::default().guard(true).cache_bytes(cache_bytes).max_slack_percent(0);
+    let space = vmalloc_linux::open(linux, space)?;
     let (span, shift) = (space.geometry().span, space.geometry().page_shift);
     let start = (span.start() << shift) as usize;
     // A huge page at the top of each stack would be most of its memory. One advice for the whole
@@ -129,6 +129,6 @@ fn open_space(
     let first = start..start + space.geometry().page_bytes();
     let request = Request::new(first.len()).without_guard().within(first.start, first.end);
     // Never freed: it goes with the span.
-    space.raw().reserve(&request).map_err(StackError::from)?;
+    space.raw().reserve(&request)?;
     Ok(space)
 }

@@ -17,6 +17,7 @@ use crate::magazine::{CAPACITY, Magazine};
 use crate::pool::Batch;
 use crate::shape::Extent;
 use crate::shard::Shard;
+use vmalloc::Tag;
 
 /// The way that a dropped stack goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,7 +48,7 @@ impl Hold {
     }
 
     /// Allocates a stack from the space.
-    pub(crate) fn alloc(&self, bytes: usize, name: Option<&str>) -> Result<Extent, StackError> {
+    pub(crate) fn alloc(&self, bytes: usize, name: Option<Tag>) -> Result<Extent, StackError> {
         let request = self.request(bytes, name);
         let bottom = self.in_need(|| Ok(self.space.raw().alloc(&request)?))?;
         Ok(Extent { bottom, bytes })

@@ -11,7 +11,7 @@
 //! deep. See [`Shape::is_deep`] for what this misses.
 
 use crate::error::StackError;
-use crate::settings::Settings;
+use crate::options::StacksOptions;
 use std::ptr;
 use vmalloc::PageRange;
 
@@ -44,15 +44,19 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// Checks the settings of a pool with `span_bytes` of addresses.
-    pub(crate) fn of(settings: &Settings, page_bytes: usize, span_bytes: usize) -> Result<Self, StackError> {
-        if !settings.align.is_power_of_two() || settings.align > span_bytes / 2 {
-            return Err(StackError::BadAlign { align: settings.align });
+    /// Checks the options of a pool with `span_bytes` of addresses.
+    pub(crate) fn of(
+        options: &StacksOptions,
+        page_bytes: usize,
+        span_bytes: usize,
+    ) -> Result<Self, StackError> {
+        if !options.align.is_power_of_two() || options.align > span_bytes / 2 {
+            return Err(StackError::BadAlign { align: options.align });
         }
         let most = span_bytes.saturating_sub(2 * page_bytes);
         let unchecked = Self { page_bytes, stack_bytes: 0, keep_bytes: 0, most };
-        let stack_bytes = unchecked.checked(settings.stack_bytes)?;
-        let keep_bytes = settings.keep_bytes.min(stack_bytes).next_multiple_of(page_bytes);
+        let stack_bytes = unchecked.checked(options.stack_bytes)?;
+        let keep_bytes = options.keep_bytes.min(stack_bytes).next_multiple_of(page_bytes);
         Ok(Self { stack_bytes, keep_bytes, ..unchecked })
     }
 
@@ -132,14 +136,14 @@ mod tests {
 
     const PAGE: usize = 4096;
 
-    fn shape(settings: Settings) -> Result<Shape, StackError> {
-        Shape::of(&settings, PAGE, 1 << 30)
+    fn shape(options: StacksOptions) -> Result<Shape, StackError> {
+        Shape::of(&options, PAGE, 1 << 30)
     }
 
     #[test]
     fn sizes_are_rounded_up_to_pages() {
-        let settings = Settings::new().stack_bytes(PAGE + 1).keep_bytes(1);
-        let shape = shape(settings).unwrap();
+        let options = StacksOptions::new().stack_bytes(PAGE + 1).keep_bytes(1);
+        let shape = shape(options).unwrap();
         assert_eq!((shape.stack_bytes, shape.keep_bytes), (2 * PAGE, PAGE));
         assert_eq!(shape.checked(PAGE), Ok(PAGE));
         assert_eq!(shape.checked(3 * PAGE - 1), Ok(3 * PAGE));
@@ -147,7 +151,7 @@ mod tests {
 
     #[test]
     fn wrong_sizes_are_told_apart() {
-        let shape = shape(Settings::new()).unwrap();
+        let shape = shape(StacksOptions::new()).unwrap();
         let most = (1 << 30) - 2 * PAGE;
         assert_eq!(shape.checked(most), Ok(most));
         for bytes in [0, 1, PAGE - 1] {
@@ -157,7 +161,7 @@ mod tests {
             assert_eq!(shape.checked(bytes), Err(StackError::TooLarge { bytes, most }));
         }
         for align in [0, 3, PAGE + 1, 1 << (usize::BITS - 2)] {
-            let refusal = super::Shape::of(&Settings::new().align(align), PAGE, 1 << 30).map(|_| ());
+            let refusal = super::Shape::of(&StacksOptions::new().align(align), PAGE, 1 << 30).map(|_| ());
             assert_eq!(refusal, Err(StackError::BadAlign { align }));
         }
     }
@@ -166,8 +170,8 @@ mod tests {
     fn no_mixture_of_sizes_keeps_more_than_the_budget() {
         let warm = 64 << 20;
         for (stack, keep) in [(16, 4), (256, 4), (256, 0), (3, 2), (1, 1), (4, 400)] {
-            let settings = Settings::new().stack_bytes(stack * PAGE).keep_bytes(keep * PAGE);
-            let shape = shape(settings).unwrap();
+            let options = StacksOptions::new().stack_bytes(stack * PAGE).keep_bytes(keep * PAGE);
+            let shape = shape(options).unwrap();
             let budget = shape.cache_bytes(warm);
             for pages in 1..2000 {
                 let stacks = budget / ((pages + 1) * PAGE);
@@ -180,7 +184,7 @@ mod tests {
 
     #[test]
     fn what_is_below_the_kept_part_is_given_back() {
-        let shape = shape(Settings::new().stack_bytes(16 * PAGE).keep_bytes(4 * PAGE)).unwrap();
+        let shape = shape(StacksOptions::new().stack_bytes(16 * PAGE).keep_bytes(4 * PAGE)).unwrap();
         let stack = Extent { bottom: 100 * PAGE, bytes: 16 * PAGE };
         assert_eq!(shape.below_kept(stack), PageRange::new(100, 112));
         let all = super::Shape { keep_bytes: 16 * PAGE, ..shape };

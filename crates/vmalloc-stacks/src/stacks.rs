@@ -1,11 +1,11 @@
 //! Handles of a pool.
 
-use crate::error::{OpenError, StackError};
-use crate::growable::Growable;
+use crate::error::StackError;
 use crate::hold::Hold;
+use crate::options::StacksOptions;
 use crate::pool::Pool;
 use crate::recycle::{Age, Way};
-use crate::settings::Settings;
+use crate::request::StackRequest;
 use crate::stack::Stack;
 use std::fmt;
 use std::sync::atomic::Ordering;
@@ -17,10 +17,10 @@ use vmalloc::Stats;
 /// drop them.
 ///
 /// ```
-/// use vmalloc_stacks::{Settings, Stacks};
+/// use vmalloc_stacks::{Stacks, StacksOptions};
 ///
-/// let stacks = Stacks::open(&Settings::new().stack_bytes(64 << 10))?;
-/// let (one, large) = (stacks.stack()?, stacks.stack_of(8 << 20)?);
+/// let stacks = Stacks::open(&StacksOptions::new().stack_bytes(64 << 10))?;
+/// let (one, large) = (stacks.stack()?, stacks.request().bytes(8 << 20).stack()?);
 /// assert_eq!((one.size(), large.size()), (64 << 10, 8 << 20));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -30,9 +30,9 @@ impl Stacks {
     /// Reserves addresses, and opens a pool on them.
     ///
     /// # Errors
-    /// [`OpenError`].
-    pub fn open(settings: &Settings) -> Result<Self, OpenError> {
-        Pool::open(settings).map(Self)
+    /// [`StackError`]; nothing is left behind.
+    pub fn open(options: &StacksOptions) -> Result<Self, StackError> {
+        Pool::open(options).map(Self)
     }
 
     /// Makes a stack of the pool's size. O(1), without a system call, when a dropped one waits on
@@ -55,56 +55,13 @@ impl Stacks {
         Ok(Stack::new(self.0.another(), extent, Way::Pooled))
     }
 
-    /// Makes a stack of `bytes`, rounded up to pages. The space has it, so that no call is made
-    /// when one of the size waits in its cache. Threads that do this share a count. A program with
-    /// many stacks of another size opens another pool.
-    ///
-    /// # Errors
-    /// [`StackError`]; nothing is lost or changed.
-    pub fn stack_of(&self, bytes: usize) -> Result<Stack, StackError> {
-        let bytes = self.0.shape.checked(bytes)?;
-        if bytes == self.0.shape.stack_bytes {
-            return self.stack();
-        }
-        let extent = self.0.alloc(bytes, None)?;
-        Ok(Stack::new(self.0.another(), extent, Way::Single))
+    /// Begins a request for one stack: of another size, with a name, or that can grow.
+    pub fn request(&self) -> StackRequest<'_> {
+        StackRequest::new(self)
     }
 
-    /// Makes a stack of `bytes`, rounded up to pages, with a name for reports of overflows. The
-    /// first 31 bytes of the name count. Costs as much as an area with a tag: about a microsecond.
-    ///
-    /// # Errors
-    /// [`StackError`]; nothing is lost or changed.
-    pub fn named(&self, name: &str, bytes: usize) -> Result<Stack, StackError> {
-        let bytes = self.0.shape.checked(bytes)?;
-        let extent = self.0.alloc(bytes, Some(name))?;
-        Ok(Stack::new(self.0.another(), extent, Way::Single))
-    }
-
-    /// Makes a stack that begins with `first` bytes and can grow to `most`. Both are rounded up to
-    /// pages. See [`Growable`].
-    ///
-    /// # Errors
-    /// [`StackError`]; nothing is lost or changed.
-    pub fn growable(&self, first: usize, most: usize) -> Result<Growable, StackError> {
-        Growable::new(&self.0, None, first, most)
-    }
-
-    /// Makes a [growable](Self::growable) stack with a name for reports of overflows.
-    ///
-    /// # Errors
-    /// [`StackError`]; nothing is lost or changed.
-    pub fn growable_named(&self, name: &str, first: usize, most: usize) -> Result<Growable, StackError> {
-        Growable::new(&self.0, Some(name), first, most)
-    }
-
-    /// Reserves the addresses of a stack that can grow to `most` bytes, and has no memory yet: no
-    /// byte of it can be touched before the first [`grow`](Growable::grow). No system call.
-    ///
-    /// # Errors
-    /// [`StackError`]; nothing is lost or changed.
-    pub fn reserved(&self, most: usize) -> Result<Growable, StackError> {
-        Growable::reserved(&self.0, None, most)
+    pub(crate) fn hold(&self) -> &Hold {
+        &self.0
     }
 
     /// Gives the memory below the kept part of every cached stack back now. Otherwise a thread of

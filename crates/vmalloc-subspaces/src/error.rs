@@ -33,15 +33,7 @@ pub enum SubspaceError {
         /// Its pages.
         range: PageRange,
     },
-    /// The range is empty or reversed, or does not consist of whole pages.
-    #[error("addresses {start:#x} to {end:#x} are no range of whole pages")]
-    NotPages {
-        /// The first address.
-        start: usize,
-        /// The address behind the last.
-        end: usize,
-    },
-    /// The size or alignment is wrong.
+    /// The size, the alignment or the limits are wrong.
     #[error(transparent)]
     Request(#[from] RequestError),
     /// No free range is large enough.

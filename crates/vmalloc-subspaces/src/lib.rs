@@ -71,25 +71,22 @@ extern crate std;
 // | `root.rs` | `Root`: sub-spaces made, listed, and their ranges reclaimed |
 // | `subspace.rs` | `Subspace`: a part of a platform, as a platform |
 // | `plan.rs` | which sub-space has which range, under which name |
-// | `placement.rs` | `Placement`: where a sub-space is put |
 // | `mapped_set.rs` | the mapped pages of a sub-space, and their limit |
 // | `fork.rs` | locks held around a fork, and repairs in its child |
 
-mod config;
 mod counted;
 mod error;
 mod fork;
 mod mapped_set;
-mod placement;
+mod options;
 mod plan;
 mod root;
 mod subspace;
 mod sync;
 
-pub use config::{SubspaceConfig, SubspaceInfo, SubspaceState};
 pub use error::SubspaceError;
 pub use fork::WeakRoot;
-pub use placement::Placement;
+pub use options::{SubspaceInfo, SubspaceOptions, SubspaceState};
 pub use root::{Divisible, LIMIT_BYTES, Root};
 pub use subspace::{Protected, Subspace, Writable};
 

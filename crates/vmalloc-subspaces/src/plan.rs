@@ -2,11 +2,10 @@
 
 use crate::counted::Counted;
 use crate::mapped_set::MappedSet;
-use crate::placement::PagePlacement;
 use crate::{SubspaceError, SubspaceState};
 use alloc::vec::Vec;
 use lock_api::Mutex;
-use vmalloc::{AllocError, AreaMap, PageRange, RequestError};
+use vmalloc::{AllocError, AreaMap, Fit, PageRange, RequestError};
 
 /// A sub-space, as the plan knows it.
 pub(crate) struct Entry<L> {
@@ -39,14 +38,14 @@ impl<L> Plan<L> {
     pub(crate) fn insert(
         &mut self,
         name: &'static str,
-        placement: &PagePlacement,
+        fit: &Fit,
         entry: impl FnOnce(PageRange) -> Result<Entry<L>, AllocError>,
     ) -> Result<Entry<L>, SubspaceError> {
         if let Some(other) = self.entries.iter().find(|entry| entry.name == name) {
             return Err(SubspaceError::DuplicateName { name, range: other.range });
         }
         self.entries.try_reserve(1).map_err(|_| SubspaceError::Metadata)?;
-        let range = self.alloc(placement)?;
+        let range = self.alloc(fit)?;
         match entry(range) {
             Ok(entry) => {
                 let index = self.entries.partition_point(|other| other.range.start() < range.start());
@@ -60,10 +59,13 @@ impl<L> Plan<L> {
         }
     }
 
-    fn alloc(&mut self, placement: &PagePlacement) -> Result<PageRange, SubspaceError> {
-        let result = match placement {
-            PagePlacement::At(range) => self.map.alloc_at(*range).map(|()| *range),
-            PagePlacement::Fit(fit) => self.map.alloc(fit),
+    /// Allocates a range. Where the limits leave one place alone, the map names the sibling that
+    /// has it.
+    fn alloc(&mut self, fit: &Fit) -> Result<PageRange, SubspaceError> {
+        let only = fit.limits().filter(|limits| limits.len() == fit.pages());
+        let result = match only.filter(|range| range.start() % fit.alignment() == 0) {
+            Some(range) => self.map.alloc_at(range).map(|()| range),
+            None => self.map.alloc(fit),
         };
         result.map_err(|error| self.named(error.into()))
     }

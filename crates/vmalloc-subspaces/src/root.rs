@@ -3,9 +3,9 @@
 use crate::counted::Counted;
 use crate::mapped_set::MappedSet;
 use crate::plan::{Entry, Plan};
-use crate::{Placement, Protected, Subspace, SubspaceConfig, SubspaceError, SubspaceInfo, SubspaceState};
+use crate::{Protected, Subspace, SubspaceError, SubspaceInfo, SubspaceOptions, SubspaceState};
 use lock_api::Mutex;
-use vmalloc::{AllocError, PageRange, Platform, PlatformError, Protection, Space, SpaceError};
+use vmalloc::{AllocError, PageRange, Platform, PlatformError, Protection, Request, Space, SpaceError};
 
 /// The [`PlatformError::call`] of a sub-space that would have more mapped than its limit allows.
 pub const LIMIT_BYTES: &str = "limit_bytes of the sub-space";
@@ -19,16 +19,16 @@ impl<P: Platform<RawLock: Send + Sync, PurgeLock: Send + Sync> + Send> Divisible
 /// [crate's documentation](crate).
 ///
 /// ```
-/// use vmalloc::{Config, Policy};
-/// use vmalloc_subspaces::{Divisible, Placement, Root, SubspaceConfig};
+/// use vmalloc::{Policy, Request, SpaceOptions};
+/// use vmalloc_subspaces::{Divisible, Root, SubspaceOptions};
 ///
 /// fn divide(platform: impl Divisible) -> Result<(), Box<dyn std::error::Error>> {
 ///     let root = Root::new(platform)?;
-///     let small = SubspaceConfig::default().limit_bytes(8 << 20);
-///     let modules = root.subspace("modules", Placement::highest(16 << 20), small)?;
-///     let down = SubspaceConfig::default().config(Config::default().policy(Policy::Highest));
-///     let windows = root.subspace("windows", Placement::lowest(1 << 30).align(1 << 21), down)?;
-///     let module = modules.raw().alloc(&vmalloc::Request::new(100_000))?;
+///     let small = SubspaceOptions::default().limit_bytes(8 << 20);
+///     let modules = root.subspace("modules", &Request::new(16 << 20).policy(Policy::Highest), small)?;
+///     let down = SubspaceOptions::default().space(SpaceOptions::default().policy(Policy::Highest));
+///     let windows = root.subspace("windows", &Request::new(1 << 30).align(1 << 21), down)?;
+///     let module = modules.raw().alloc(&Request::new(100_000))?;
 ///     assert!(modules.contains(module) && !windows.contains(module));
 ///     let names: Vec<_> = root.subspaces().map(|subspace| subspace.name).collect();
 ///     assert_eq!(names, ["windows", "modules"]);
@@ -66,24 +66,25 @@ impl<P: Divisible> Root<P> {
         &self.shared.platform
     }
 
-    /// Makes a space in a part of the span, which it keeps until it is dropped.
+    /// Makes a space in a part of the span, which it keeps until it is dropped. Of the request,
+    /// size, alignment, limits and policy count. Limits of just its size ask for that one place.
     ///
     /// # Errors
     /// [`SubspaceError`] names the sibling in the way; nothing is changed.
     pub fn subspace(
         &self,
         name: &'static str,
-        placement: Placement,
-        config: SubspaceConfig,
+        request: &Request,
+        options: SubspaceOptions,
     ) -> Result<Space<Subspace<P>>, SubspaceError> {
-        let space = Space::new(self.make(name, placement, config.limit_bytes)?, config.config)?;
+        let space = Space::new(self.make(name, request, options.limit_bytes)?, options.space)?;
         space.platform().set_live();
         Ok(space)
     }
 
     /// Makes a space whose memory is mapped with `protection` from the beginning. It caches
     /// nothing, since memory that cannot be written cannot be cleared. Nor is it cleared on free:
-    /// `Config::zero_on_free` does not count here.
+    /// `SpaceOptions::zero_on_free` does not count here.
     ///
     /// Memory of such a space is no [`DirectMemory`](vmalloc::DirectMemory). For code, take a
     /// [`subspace`](Self::subspace), write, and [protect](vmalloc::Protect::protect) what was
@@ -94,15 +95,15 @@ impl<P: Divisible> Root<P> {
     pub fn protected_subspace(
         &self,
         name: &'static str,
-        placement: Placement,
+        request: &Request,
         protection: Protection,
-        config: SubspaceConfig,
+        options: SubspaceOptions,
     ) -> Result<Space<Subspace<P, Protected>>, SubspaceError> {
         if !self.platform().geometry().maps_zeroed {
             return Err(SubspaceError::NotZeroed);
         }
-        let part = self.make(name, placement, config.limit_bytes)?.protected(protection);
-        let space = Space::new(part, config.config.unmap_on_free().zero_on_free(false))?;
+        let part = self.make(name, request, options.limit_bytes)?.protected(protection);
+        let space = Space::new(part, options.space.unmap_on_free().zero_on_free(false))?;
         space.platform().set_live();
         Ok(space)
     }
@@ -114,10 +115,10 @@ impl<P: Divisible> Root<P> {
     pub fn divide(
         &self,
         name: &'static str,
-        placement: Placement,
+        request: &Request,
         limit_bytes: Option<usize>,
     ) -> Result<Subspace<P>, SubspaceError> {
-        let part = self.make(name, placement, limit_bytes)?;
+        let part = self.make(name, request, limit_bytes)?;
         part.set_live();
         Ok(part)
     }
@@ -126,11 +127,11 @@ impl<P: Divisible> Root<P> {
     fn make(
         &self,
         name: &'static str,
-        placement: Placement,
+        request: &Request,
         limit_bytes: Option<usize>,
     ) -> Result<Subspace<P>, SubspaceError> {
         let shift = self.platform().geometry().page_shift;
-        let placement = placement.in_pages(shift)?;
+        let fit = request.fit(shift)?;
         self.reclaim_lingering();
         let limit = limit_bytes.map_or(u64::MAX, |bytes| (bytes >> shift) as u64);
         let entry = |range| {
@@ -138,7 +139,7 @@ impl<P: Divisible> Root<P> {
             let mapped = Counted::new(mapped).map_err(|_| AllocError::Metadata)?;
             Ok::<_, AllocError>(Entry { name, range, limit_bytes, mapped, state: SubspaceState::Changing })
         };
-        let Entry { range, mapped, .. } = self.shared.plan.lock().insert(name, &placement, entry)?;
+        let Entry { range, mapped, .. } = self.shared.plan.lock().insert(name, &fit, entry)?;
         Ok(Subspace::new(self.shared.clone(), range, mapped))
     }
 

@@ -9,7 +9,7 @@ use vmalloc::{
     DirectMemory, Frame, FrameSupply, Geometry, MapFrames, Origin, PageRange, Platform, PlatformError,
     PlatformFault, Protection, Relocate, Request,
 };
-use vmalloc_subspaces::{LIMIT_BYTES, Placement, Root, SubspaceConfig, SubspaceError};
+use vmalloc_subspaces::{LIMIT_BYTES, Root, SubspaceError, SubspaceOptions};
 
 /// A lock that panics instead of waiting.
 struct Flag(AtomicBool);
@@ -150,7 +150,9 @@ fn used(root: &Root<Machine>) -> usize {
 #[test]
 fn pages_are_counted_from_map_to_flush() {
     let root = Root::new(Machine::default()).unwrap();
-    let child = root.divide("child", Placement::at(0x120_000, 0x180_000), Some(20 << 12)).unwrap();
+    let child = root
+        .divide("child", &Request::new(0x180_000 - 0x120_000).within(0x120_000, 0x180_000), Some(20 << 12))
+        .unwrap();
     // SAFETY: no memory is behind any of it.
     unsafe {
         child.map(range(0x120, 0x130), DEFAULT).unwrap();
@@ -175,7 +177,7 @@ fn pages_are_counted_from_map_to_flush() {
 #[test]
 fn a_child_is_as_the_machine_below() {
     let root = Root::new(Machine::default()).unwrap();
-    let child = root.divide("child", Placement::lowest(64 << 12), None).unwrap();
+    let child = root.divide("child", &Request::new(64 << 12), None).unwrap();
     let machine = root.platform();
     assert_eq!(
         (child.geometry().maps_zeroed, child.geometry().remaps_atomically),
@@ -190,7 +192,7 @@ fn a_child_is_as_the_machine_below() {
 #[test]
 fn what_fails_below_is_not_counted() {
     let root = Root::new(Machine::default()).unwrap();
-    let child = root.divide("child", Placement::lowest(64 << 12), Some(20 << 12)).unwrap();
+    let child = root.divide("child", &Request::new(64 << 12), Some(20 << 12)).unwrap();
     let fail = |fails| root.platform().fails.store(fails, Ordering::Relaxed);
     // SAFETY: no memory is behind any of it.
     unsafe {
@@ -216,7 +218,7 @@ fn what_fails_below_is_not_counted() {
 #[test]
 fn memory_that_moves_needs_no_room_below_the_limit() {
     let root = Root::new(Machine::default()).unwrap();
-    let child = root.divide("child", Placement::lowest(64 << 12), Some(10 << 12)).unwrap();
+    let child = root.divide("child", &Request::new(64 << 12), Some(10 << 12)).unwrap();
     let (from, to) = (range(0x100, 0x10a), range(0x110, 0x11a));
     // SAFETY: no memory is behind any of it.
     unsafe {
@@ -230,15 +232,14 @@ fn memory_that_moves_needs_no_room_below_the_limit() {
 
 #[test]
 fn a_protected_child_maps_with_its_own_protection() {
-    let config = SubspaceConfig::default();
+    let config = SubspaceOptions::default();
     let root = Root::new(Machine::default()).unwrap();
-    let child = root.protected_subspace("text", Placement::lowest(64 << 12), Protection::ReadExecute, config);
+    let child = root.protected_subspace("text", &Request::new(64 << 12), Protection::ReadExecute, config);
     assert!(matches!(child.err(), Some(SubspaceError::NotZeroed)));
     assert_eq!((root.subspaces().count(), root.platform().taken()), (0, vec![]));
     let root = Root::new(Machine { maps_zeros: true, ..Machine::default() }).unwrap();
-    let child = root
-        .protected_subspace("text", Placement::lowest(64 << 12), Protection::ReadExecute, config)
-        .unwrap();
+    let child =
+        root.protected_subspace("text", &Request::new(64 << 12), Protection::ReadExecute, config).unwrap();
     child.raw().alloc(&Request::new(4096)).unwrap();
     assert_eq!(root.platform().taken(), [("map", range(0x100, 0x101), Protection::ReadExecute)]);
 }

@@ -313,8 +313,8 @@ fn vmap_finds_the_runs_in_a_list_and_aligns_its_area() {
     let (low, high) = (take(&platform, ENTRIES), take(&platform, ENTRIES));
     let single = platform.take_run(1, 1).expect("a frame");
     let free = platform.machine().free();
-    let config = vmalloc::Config::default().unmap_on_free();
-    let space = Space::new(platform, config).expect("metadata");
+    let options = vmalloc::SpaceOptions::default().unmap_on_free();
+    let space = Space::new(platform, options).expect("metadata");
     let runs = [high, low, FrameRun { first: single, count: 1 }];
     let list: Vec<Frame> = runs.iter().flat_map(|run| run.frames()).collect();
     for by_runs in [false, true] {

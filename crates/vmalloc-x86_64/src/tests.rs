@@ -300,8 +300,8 @@ fn spans_that_four_levels_do_not_translate_are_refused() {
 #[test]
 fn frames_that_others_take_while_an_allocation_purges_are_waited_for() {
     const BYTES: usize = 8 << PAGE_SHIFT;
-    let config = vmalloc::Config::default().unmap_on_free().nodes(1);
-    let space = Space::new(platform(200, 1 << 16), config).expect("metadata");
+    let options = vmalloc::SpaceOptions::default().unmap_on_free().nodes(1);
+    let space = Space::new(platform(200, 1 << 16), options).expect("metadata");
     let machine = space.platform().machine();
     let use_one = || {
         space.raw().alloc(&vmalloc::Request::new(BYTES)).map(|area| {
@@ -346,7 +346,7 @@ fn frames_that_others_take_while_an_allocation_purges_are_waited_for() {
 fn a_space_on_it_is_whole_again_with_every_frame_back() {
     let platform = platform(4000, 1 << 16);
     let free = platform.machine().free();
-    let space = Space::new(platform, vmalloc::Config::default().unmap_on_free()).expect("metadata");
+    let space = Space::new(platform, vmalloc::SpaceOptions::default().unmap_on_free()).expect("metadata");
     for round in 0..3 {
         let areas: Vec<usize> = (1..40)
             .map(|pages| space.raw().alloc(&vmalloc::Request::new(pages << PAGE_SHIFT)).expect("room"))

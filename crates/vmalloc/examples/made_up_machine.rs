@@ -10,8 +10,8 @@ use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use vmalloc::{
-    AreaMap, Config, DirectMemory, DrainReason, Geometry, PageRange, Platform, PlatformError, PlatformFault,
-    Protection, Relocate, Space,
+    AreaMap, DirectMemory, DrainReason, Geometry, PageRange, Platform, PlatformError, PlatformFault,
+    Protection, Relocate, Space, SpaceOptions,
 };
 
 pub(crate) const PAGE_SHIFT: u32 = 12;
@@ -190,8 +190,8 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert!(windows.find(0x812).is_some());
 
     // With a heap: the space. Kernels give memory back when it is freed, so nothing is cached.
-    let config = Config::default().unmap_on_free();
-    let space = Space::new(Machine::boot(PAGES), config)?;
+    let options = SpaceOptions::default().unmap_on_free();
+    let space = Space::new(Machine::boot(PAGES), options)?;
 
     // And then it is there.
     let addr = space.raw().alloc(&vmalloc::Request::new(5 * 4096))?;

@@ -80,7 +80,7 @@ pub use platform::{
     Platform, PlatformError, PlatformFault, Protect, Protection, ReadNofault, Relocate, Translate,
 };
 pub use purge::{DrainStatus, tenant};
-pub use space::{Config, NodeStats, Notifier, NotifierError, Raw, Request, Space, Stats};
+pub use space::{NodeStats, Notifier, NotifierError, Raw, Request, Space, SpaceOptions, Stats};
 #[doc(inline)]
 pub use vmalloc_map::{
     self as area_map, AreaMap, Fit, FitError, NoArea, NoSpace, PageRange, PageSet, Policy, RequestError,

@@ -1,6 +1,6 @@
 //! Repairs in the child of a fork, and settings of a platform, on one without memory.
 
-use crate::{Config, DrainReason, Geometry, PageRange, Platform, PlatformError};
+use crate::{DrainReason, Geometry, PageRange, Platform, PlatformError, SpaceOptions};
 use crate::{Protection, Request, Space, SpaceError};
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -78,8 +78,8 @@ unsafe impl<const SHIFT: u32> Platform for Machine<SHIFT> {
 /// Other areas are in lists. The child finds the one.
 #[test]
 fn an_area_that_was_being_freed_is_found_in_the_child_of_a_fork() {
-    for config in [Config::default(), Config::default().unmap_on_free()] {
-        let space = Space::new(Machine::<12>::default(), config).unwrap();
+    for options in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free()] {
+        let space = Space::new(Machine::<12>::default(), options).unwrap();
         let [freed, lost] = [1, 3].map(|pages| space.raw().alloc(&Request::new(pages << 12)).unwrap());
         // SAFETY: nothing uses the area any more.
         unsafe { space.raw().free(freed) }.unwrap();
@@ -99,8 +99,8 @@ fn an_area_that_was_being_freed_is_found_in_the_child_of_a_fork() {
 /// Areas that wait in the parent wait in the child of a fork as well. No drain knows of them there.
 #[test]
 fn the_child_of_a_fork_asks_for_a_drain_with_its_first_free() {
-    for config in [Config::default(), Config::default().unmap_on_free()] {
-        let space = Space::new(Machine::<12>::default(), config).unwrap();
+    for options in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free()] {
+        let space = Space::new(Machine::<12>::default(), options).unwrap();
         let areas = [(); 3].map(|()| space.raw().alloc(&Request::new(1 << 12)).unwrap());
         let asked_after_free = |nth: usize| {
             // SAFETY: nothing uses the area any more.
@@ -118,6 +118,6 @@ fn the_child_of_a_fork_asks_for_a_drain_with_its_first_free() {
 /// A wrong constant would take addresses for pages of another size.
 #[test]
 fn a_constant_that_contradicts_the_geometry_is_refused() {
-    let refused = Space::new(Machine::<14>::default(), Config::default()).err();
+    let refused = Space::new(Machine::<14>::default(), SpaceOptions::default()).err();
     assert_eq!(refused, Some(SpaceError::PageShift { page_shift: 12, constant: 14 }));
 }

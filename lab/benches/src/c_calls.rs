@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::ptr;
 use std::sync::Arc;
 use vmalloc_c::{vmalloc_alloc, vmalloc_close, vmalloc_error, vmalloc_free, vmalloc_open, vmalloc_space};
-use vmalloc_linux::{Config, Linux, Options, Request, Space, open};
+use vmalloc_linux::{Linux, LinuxOptions, Request, Space, SpaceOptions, open};
 
 /// The name of the workload: what a pair costs in C beyond a pair in Rust.
 pub const NAME: &str = "C-over-Rust";
@@ -22,7 +22,7 @@ type Free = unsafe extern "C" fn(*mut vmalloc_space, *mut c_void, *mut vmalloc_e
 
 /// Counts pairs of Rust in the window `loop`, and as many of C in the window `run`.
 pub fn count(turns: usize) {
-    let rust = open(Options::new().max_bytes(1 << 36), Config::default()).expect("a space");
+    let rust = open(LinuxOptions::new().max_bytes(1 << 36), SpaceOptions::default()).expect("a space");
     // SAFETY: no condition but null pointers, which are allowed.
     let c = unsafe { vmalloc_open(ptr::null(), ptr::null_mut()) };
     assert!(!c.is_null(), "a space");

@@ -26,7 +26,7 @@ use crate::recorded_lock::{self, RecordedLock};
 use crate::scene::{LIVE_AREAS, Scene};
 use serde::Serialize;
 use std::collections::HashMap;
-use vmalloc::{Config, Space};
+use vmalloc::{Space, SpaceOptions};
 use vmalloc_kit::null::{Cpus, NullPlatform};
 use vmalloc_kit::rng::Rng;
 
@@ -99,12 +99,12 @@ pub struct Row {
 /// # Panics
 /// When the space refuses a request, which it has room for.
 pub fn run(scene: Scene, mode: Mode, nodes: usize, limits: &Limits) -> Row {
-    let config = scene.config(Config::default().nodes(nodes));
+    let config = scene.config(SpaceOptions::default().nodes(nodes));
     play(scene, mode, if mode == Mode::Unmap { config.unmap_on_free() } else { config }, limits)
 }
 
 /// Plays `scene` on a space with these settings.
-fn play(scene: Scene, mode: Mode, config: Config, limits: &Limits) -> Row {
+fn play(scene: Scene, mode: Mode, config: SpaceOptions, limits: &Limits) -> Row {
     let nodes = config.nodes;
     let mut stage = Stage::new(scene, config);
     stage.warm_up(limits.warm_up);
@@ -169,7 +169,7 @@ struct Stage {
 }
 
 impl Stage {
-    fn new(scene: Scene, config: Config) -> Self {
+    fn new(scene: Scene, config: SpaceOptions) -> Self {
         let nodes = config.nodes;
         recorded_lock::restart();
         played::restart();
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn locks_have_the_order_of_the_documentation() {
-        let mut stage = Stage::new(Scene::W1, Config::default().nodes(4).unmap_on_free());
+        let mut stage = Stage::new(Scene::W1, SpaceOptions::default().nodes(4).unmap_on_free());
         let mut taken = |act: &dyn Fn(&mut Stage)| {
             act(&mut stage);
             let mut taken = Vec::new();
@@ -308,8 +308,12 @@ mod tests {
     #[test]
     fn with_a_node_for_each_cpu_locks_are_uncontended() {
         // Enough for each node to be granted a part of it.
-        let row =
-            play(Scene::W1, Mode::Retain, Config::default().nodes(CPUS).cache_bytes(256 << 20), &LIMITS);
+        let row = play(
+            Scene::W1,
+            Mode::Retain,
+            SpaceOptions::default().nodes(CPUS).cache_bytes(256 << 20),
+            &LIMITS,
+        );
         assert_eq!((row.own_node, row.waited_percent), (2.0, 0.0), "only the own node is touched: {row:?}");
         let row = run(Scene::W1, Mode::Unmap, CPUS, &LIMITS);
         assert!(row.waited_percent < 1.0, "{row:?}");

@@ -207,12 +207,12 @@ mod tests {
     use super::*;
     use crate::pinning::Placement;
     use std::time::Duration;
-    use vmalloc::Config;
+    use vmalloc::SpaceOptions;
     use vmalloc_linux::FutexLock;
 
     fn limits() -> Limits {
         let window = Duration::from_millis(20);
-        Limits { rounds: 1, window, config: Config::default(), placement: Placement::Anywhere }
+        Limits { rounds: 1, window, config: SpaceOptions::default(), placement: Placement::Anywhere }
     }
 
     #[test]

@@ -12,10 +12,10 @@ use serde::Serialize;
 use std::cell::UnsafeCell;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
-use vmalloc::{Config, Platform, Request, Space};
+use vmalloc::{Platform, Request, Space, SpaceOptions};
 use vmalloc_kit::null::{ByCallers, FirstCpu, NullPlatform};
 use vmalloc_kit::stats::median;
-use vmalloc_linux::{FutexLock, Options, open};
+use vmalloc_linux::{FutexLock, LinuxOptions, open};
 
 /// Nodes: a power of two, and no less than the CPUs of machines that this is for.
 pub const NODES: usize = 1024;
@@ -323,7 +323,8 @@ impl Spaces {
     #[must_use]
     pub fn new() -> Self {
         fn space<L: RawMutex + Send + Sync + 'static>() -> Space<NullPlatform<L>> {
-            Space::new(NullPlatform::new(span(), FirstCpu, ByCallers), Config::default()).expect("metadata")
+            Space::new(NullPlatform::new(span(), FirstCpu, ByCallers), SpaceOptions::default())
+                .expect("metadata")
         }
         Self { locked: space(), bare: space() }
     }
@@ -370,7 +371,7 @@ pub struct Row {
 /// When there are no addresses for a space.
 #[must_use]
 pub fn run(area: Area, limits: &Limits) -> Vec<Row> {
-    let space = open(Options::new().without_drain_thread(), Config::default()).expect("addresses");
+    let space = open(LinuxOptions::new().without_drain_thread(), SpaceOptions::default()).expect("addresses");
     let (locked, rseq, bare) = (Locked::new(area), Restartable::new(area), Bare::new(area));
     let spaces = Spaces::new();
     let mut rows = Vec::new();

@@ -1,7 +1,7 @@
 //! The two scenes in which many CPUs share one space.
 
 use serde::Serialize;
-use vmalloc::{Config, Request};
+use vmalloc::{Request, SpaceOptions};
 use vmalloc_kit::null::PAGE_SHIFT;
 use vmalloc_kit::rng::Rng;
 
@@ -34,7 +34,7 @@ impl Scene {
     }
 
     /// Returns `config` as it is in this scene.
-    pub fn config(self, config: Config) -> Config {
+    pub fn config(self, config: SpaceOptions) -> SpaceOptions {
         match self {
             Self::W1 => config,
             Self::W5 => config.guard(false),

@@ -13,7 +13,7 @@ use serde::Serialize;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use vmalloc::{Config, Request};
+use vmalloc::{Request, SpaceOptions};
 use vmalloc_kit::null::Cpus;
 use vmalloc_kit::rng::Rng;
 use vmalloc_kit::stats::median;
@@ -63,7 +63,7 @@ pub struct Limits {
     /// The wall time of a window.
     pub window: Duration,
     /// The settings of the space, but for its guards.
-    pub config: Config,
+    pub config: SpaceOptions,
     /// The CPUs that threads run on.
     pub placement: Placement,
 }
@@ -292,7 +292,7 @@ mod tests {
         let limits = Limits {
             rounds: 1,
             window: Duration::from_millis(20),
-            config: Config::default(),
+            config: SpaceOptions::default(),
             placement: Placement::Pinned,
         };
         for (scene, drain) in Scene::ALL.into_iter().flat_map(|scene| Drain::ALL.map(|drain| (scene, drain)))
@@ -314,7 +314,7 @@ mod tests {
         let limits = Limits {
             rounds: 1,
             window: Duration::from_millis(5),
-            config: Config::default(),
+            config: SpaceOptions::default(),
             placement: Placement::Anywhere,
         };
         let stage = Stage::<Drained<FutexLock, Cpus>>::new(Scene::W5, 8, &limits);

@@ -8,9 +8,9 @@ use serde::Serialize;
 use std::fmt;
 use std::sync::Arc;
 use vmalloc::space::MAX_NODES;
-use vmalloc::{Config, NodeStats, Platform, Space, Stats};
+use vmalloc::{NodeStats, Platform, Space, SpaceOptions, Stats};
 use vmalloc_linux::rcu::Grace;
-use vmalloc_linux::{Guards, Linux, OpenError, Options, open};
+use vmalloc_linux::{Guards, Linux, LinuxOptions, OpenError, open};
 use vmalloc_short::ShortMaps;
 
 /// The treatment of freed areas.
@@ -99,11 +99,11 @@ impl Machine {
     /// Reserves the default span, and opens a space on it that a thread of its own drains.
     pub(crate) fn new(options: MachineOptions) -> Result<Self, Failure> {
         let reservation = match options.guards {
-            None => Options::new(),
-            Some(GuardMeans::Markers) => Options::new().guards(Guards::PteMarkers),
-            Some(GuardMeans::Mprotect) => Options::new().guards(Guards::Mprotect),
+            None => LinuxOptions::new(),
+            Some(GuardMeans::Markers) => LinuxOptions::new().guards(Guards::PteMarkers),
+            Some(GuardMeans::Mprotect) => LinuxOptions::new().guards(Guards::Mprotect),
         };
-        let config = Config::default().nodes(options.nodes.unwrap_or(0) as usize);
+        let config = SpaceOptions::default().nodes(options.nodes.unwrap_or(0) as usize);
         let config = match options.strategy {
             Strategy::Retain => config,
             Strategy::Unmap => config.unmap_on_free(),
@@ -149,7 +149,7 @@ impl Machine {
                 .map_or(0, |frames| frames.len() as usize * self.page_bytes),
             guards: format!("{:?}", linux.guards()).to_lowercase(),
             vectors: format!("{:?}", linux.batch_advise()).to_lowercase(),
-            cache_bytes: self.space.config().cache_bytes.unwrap_or(0),
+            cache_bytes: self.space.options().cache_bytes.unwrap_or(0),
             lazy_max_pages: self.lazy_max_pages,
         }
     }

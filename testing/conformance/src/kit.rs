@@ -7,8 +7,8 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use vmalloc::{
-    Config, DirectMemory, Discard, FrameSupply, Geometry, MapFrames, Platform, Protect, ReadNofault,
-    Relocate, Space, Translate,
+    DirectMemory, Discard, FrameSupply, Geometry, MapFrames, Platform, Protect, ReadNofault, Relocate, Space,
+    SpaceOptions, Translate,
 };
 use vmalloc_model::{Seeded, env};
 use vmalloc_programs::{Below, Direct, Faulty, Look, Narrow, Program};
@@ -218,20 +218,20 @@ impl<P: Platform + 'static> Conformance<P> {
         }
     }
 
-    fn space(&self, narrow: Narrow, config: Config) -> Space<Faulty<P>> {
+    fn space(&self, narrow: Narrow, config: SpaceOptions) -> Space<Faulty<P>> {
         let platform = Faulty::new((self.make)(), Arc::clone(&self.look), narrow);
         Space::new(platform, config).unwrap_or_else(|error| panic!("no space can be made: {error}"))
     }
 }
 
 /// Returns settings of a space that make different calls of the platform.
-fn configs(geometry: &Geometry) -> impl Iterator<Item = (&'static str, Config)> + use<> {
+fn configs(geometry: &Geometry) -> impl Iterator<Item = (&'static str, SpaceOptions)> + use<> {
     let plain = [
-        ("caching", Config::default()),
-        ("unmapping on free", Config::default().unmap_on_free()),
-        ("one node, no guards", Config::default().nodes(1).guard(false)),
+        ("caching", SpaceOptions::default()),
+        ("unmapping on free", SpaceOptions::default().unmap_on_free()),
+        ("one node, no guards", SpaceOptions::default().nodes(1).guard(false)),
     ];
-    let trapping = ("trapping on free", Config::default().trap_on_free(true));
+    let trapping = ("trapping on free", SpaceOptions::default().trap_on_free(true));
     plain.into_iter().chain(geometry.unmaps_now.then_some(trapping))
 }
 

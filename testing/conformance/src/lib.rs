@@ -3,8 +3,8 @@
 //! Add this crate as a dev-dependency, and check the platform in a test:
 //!
 //! ```no_run
-//! # use vmalloc_linux::{Linux, Options};
-//! # let boot = || Linux::reserve(Options::new().exactly(64 << 20)).unwrap();
+//! # use vmalloc_linux::{Linux, LinuxOptions};
+//! # let boot = || Linux::reserve(LinuxOptions::new().exactly(64 << 20)).unwrap();
 //! // Memory at its own addresses, and nothing else:
 //! vmalloc_conformance::check(boot).unwrap();
 //!

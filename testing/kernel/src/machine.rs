@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
-use vmalloc::{Config, Frame, Origin, PageRange};
+use vmalloc::{Frame, Origin, PageRange, SpaceOptions};
 use vmalloc_x86_64::{Interrupts, Machine, X86};
 
 /// A space on this machine.
@@ -170,7 +170,12 @@ pub(crate) fn acknowledge() {
 }
 
 /// A space of `pages` pages in a part of the upper half that is the `nth` one's.
-pub(crate) fn new_space(kernel: &'static Kernel, nth: u64, pages: u64, config: Config) -> &'static Space {
+pub(crate) fn new_space(
+    kernel: &'static Kernel,
+    nth: u64,
+    pages: u64,
+    config: SpaceOptions,
+) -> &'static Space {
     const START: u64 = 0xf_ffff_c900_0000;
     const APART: u64 = 1 << 28;
     let span = PageRange::from_len(START + nth * APART, pages.min(APART)).expect("pages");

@@ -5,7 +5,7 @@ use crate::memory::PAGE;
 use crate::walk;
 use alloc::string::{String, ToString};
 use core::fmt::Display;
-use vmalloc::{AllocError, Config};
+use vmalloc::{AllocError, SpaceOptions};
 use vmalloc_short::ShortMaps;
 
 /// Why a check failed, in words.
@@ -53,7 +53,7 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new(kernel: &'static Kernel) -> Self {
         let free_at_first = kernel.supply.free() + walk::tables();
-        let config = Config::default();
+        let config = SpaceOptions::default();
         let space = new_space(kernel, 0, SPAN_PAGES, config.unmap_on_free());
         Self {
             kernel,

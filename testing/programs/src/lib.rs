@@ -18,7 +18,7 @@
 //! - **P2** A page shows the word written to it last, through any address and on any CPU. New
 //!   pages are zero where that was promised.
 //! - **P3** Guards trap, and pages that were never mapped, decommitted or unmapped. Freed pages
-//!   trap after a flush; with [`trap_on_free`](vmalloc::Config::trap_on_free), at once.
+//!   trap after a flush; with [`trap_on_free`](vmalloc::SpaceOptions::trap_on_free), at once.
 //! - **P4** A refusal is true: no free range can take the request, or a call of the platform has
 //!   failed meanwhile. A wrong call has the right error. An error changes nothing.
 //! - **P5** The counts add up, walks and look-ups agree with the oracle, and every invariant holds.

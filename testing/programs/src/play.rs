@@ -8,8 +8,8 @@ use crate::settings::random_config;
 use std::fmt;
 use std::sync::Arc;
 use vmalloc::{
-    Config, DirectMemory, Discard, Frame, Geometry, MapFrames, Platform, Protect, ReadNofault, Relocate,
-    Space, Translate,
+    DirectMemory, Discard, Frame, Geometry, MapFrames, Platform, Protect, ReadNofault, Relocate, Space,
+    SpaceOptions, Translate,
 };
 use vmalloc_harness::env;
 use vmalloc_model::{Seeded, Source};
@@ -184,7 +184,7 @@ impl<P: Platform> Program<P> {
         count: u64,
         ops: usize,
         geometry: &Geometry,
-        make: impl Fn(Config) -> Option<Space<P>>,
+        make: impl Fn(SpaceOptions) -> Option<Space<P>>,
     ) {
         let first = env::seed(seed);
         for seed in first..first + count {

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::fmt::Display;
 use vmalloc::{AreaInfo, Frame, Kind, PageRange, Platform, PlatformError, Protection, Space};
 use vmalloc_model::Source;
-use vmalloc_short::{Options, ShortMaps};
+use vmalloc_short::{ShortMaps, ShortMapsOptions};
 
 /// Steps that a failure tells of.
 const TOLD: usize = 16;
@@ -54,9 +54,9 @@ pub(crate) struct Player<'a, P: Platform> {
 
 impl<'a, P: Platform> Player<'a, P> {
     pub(crate) fn new(space: Space<P>, cast: &'a Cast<'a, P>, source: &'a mut dyn Source) -> Self {
-        let (geometry, config) = (*space.geometry(), *space.config());
+        let (geometry, config) = (*space.geometry(), *space.options());
         let slots = [0, 0, 0, 64, 64, 128, 1024][source.below(7) as usize];
-        ShortMaps::new(&space, Options::new().block_slots(slots)).expect("memory for their records");
+        ShortMaps::new(&space, ShortMapsOptions::new().block_slots(slots)).expect("memory for their records");
         let place = Place {
             span: geometry.span,
             shift: geometry.page_shift,
@@ -389,7 +389,7 @@ impl<'a, P: Platform> Player<'a, P> {
 impl<P: Platform> Drop for Player<'_, P> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("the last steps, with {:?}:", self.space.config());
+            eprintln!("the last steps, with {:?}:", self.space.options());
             self.told.iter().for_each(|told| eprintln!("  {told}"));
         }
     }

@@ -1,13 +1,13 @@
 //! Random settings of a space.
 
-use vmalloc::{Config, Geometry, Policy};
+use vmalloc::{Geometry, Policy, SpaceOptions};
 use vmalloc_model::Source;
 
 /// Returns random settings for a space on a machine. Zeros choose the default.
-pub fn random_config(source: &mut dyn Source, geometry: &Geometry) -> Config {
+pub fn random_config(source: &mut dyn Source, geometry: &Geometry) -> SpaceOptions {
     let page = geometry.page_bytes();
     let mut pick = |from: &[usize]| from[source.below(from.len() as u64) as usize];
-    let mut config = Config::default();
+    let mut config = SpaceOptions::default();
     match pick(&[0, 1, 2, 3, 4, 5]) {
         0 => {}
         1 | 2 => config = config.unmap_on_free(),

@@ -6,7 +6,7 @@ use crate::machine::{Flushes, MEMORY_PAGES, Machine, PAGE, memory_start};
 use shuttle::thread;
 use std::ops::Deref;
 use std::sync::Arc;
-use vmalloc::{AllocError, Config, Frame, FrameSupply, FreeError, PageRange, Request, Space};
+use vmalloc::{AllocError, Frame, FrameSupply, FreeError, PageRange, Request, Space, SpaceOptions};
 use vmalloc_short::ShortMaps;
 use vmalloc_sim::{Options, Sim};
 
@@ -32,7 +32,7 @@ impl World {
     pub const PAGE: usize = PAGE;
 
     /// Returns a space of `pages` pages, one CPU for each of up to four threads.
-    pub fn new(pages: u64, config: Config) -> Self {
+    pub fn new(pages: u64, config: SpaceOptions) -> Self {
         Self::on(Self::options(pages), config, Flushes::Done)
     }
 
@@ -49,12 +49,12 @@ impl World {
     }
 
     /// Returns a space on a machine with these settings, which does the flushes so.
-    pub fn on(options: Options, config: Config, flushes: Flushes) -> Self {
+    pub fn on(options: Options, config: SpaceOptions, flushes: Flushes) -> Self {
         Self::drained(options, config, flushes, false)
     }
 
     /// Makes the world on a machine that promises to drain if `drains`.
-    pub fn drained(options: Options, config: Config, flushes: Flushes, drains: bool) -> Self {
+    pub fn drained(options: Options, config: SpaceOptions, flushes: Flushes, drains: bool) -> Self {
         let sim: Sim<Lock> = options.build_with();
         let space = Space::new(Machine::new(sim, flushes, drains), config);
         Self(Arc::new(space.expect("an empty space")))
@@ -66,8 +66,8 @@ impl World {
     }
 
     /// Returns the settings of most scenarios: nothing is cached, no guards, and little is lazy.
-    pub fn tight() -> Config {
-        Config::default().unmap_on_free().guard(false).lazy_max_pages(4)
+    pub fn tight() -> SpaceOptions {
+        SpaceOptions::default().unmap_on_free().guard(false).lazy_max_pages(4)
     }
 
     /// Runs the threads, to their end. Returns what each returned.

@@ -244,12 +244,12 @@ impl<L: RawMutex + Send + Sync + 'static> Translate for Direct<L> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vmalloc::{Config, Request, Space};
+    use vmalloc::{Request, Space, SpaceOptions};
 
     #[test]
     fn mapped_memory_is_zeroed_and_unmapped_memory_poisoned() {
         let space =
-            Space::new(Direct::new(16, |options| options), Config::default().unmap_on_free()).unwrap();
+            Space::new(Direct::new(16, |options| options), SpaceOptions::default().unmap_on_free()).unwrap();
         let addr = space.raw().alloc(&Request::new(5000)).unwrap();
         let mut bytes = [1; 8193];
         assert_eq!((space.platform().read_nofault(addr, &mut bytes), &bytes[..8192]), (8192, &[0; 8192][..]));

@@ -28,13 +28,13 @@
 //! of them is a test.
 //!
 //! ```
-//! use vmalloc::{Config, PageRange, Request, Space};
+//! use vmalloc::{PageRange, Request, Space, SpaceOptions};
 //! use vmalloc_sim::harness::{Case, Step, free_all};
 //! use vmalloc_sim::{Options, Point};
 //!
 //! let setup = || {
 //!     let sim = Options::new(PageRange::new(0x100, 0x200).unwrap()).build();
-//!     (Space::new(sim, Config::default()).unwrap(), None)
+//!     (Space::new(sim, SpaceOptions::default()).unwrap(), None)
 //! };
 //! let alloc = Case::new(
 //!     "alloc",

@@ -26,11 +26,11 @@
 //! machine that forgets them.
 //!
 //! ```
-//! use vmalloc::{Config, PageRange, Request, Space};
+//! use vmalloc::{PageRange, Request, Space, SpaceOptions};
 //! use vmalloc_sim::{Fault, Options, TlbVisibility};
 //!
 //! let sim = Options::new(PageRange::new(0x100, 0x200).unwrap()).cpus(2).build();
-//! let space = Space::new(sim, Config::default().unmap_on_free())?;
+//! let space = Space::new(sim, SpaceOptions::default().unmap_on_free())?;
 //! let addr = space.raw().alloc(&Request::new(4096))?;
 //! let (sim, page) = (space.platform(), (addr >> 12) as u64);
 //! sim.write(0, page, 42)?;

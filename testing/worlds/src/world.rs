@@ -6,9 +6,9 @@ use crate::look::has_memory;
 use crate::owners::{self, Owner, sure};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use vmalloc::{Config, Policy, ReadNofault, Space};
+use vmalloc::{Policy, ReadNofault, Space, SpaceOptions};
 use vmalloc_linux::rcu::Grace;
-use vmalloc_linux::{BatchAdvise, Guards, Linux, Options, open};
+use vmalloc_linux::{BatchAdvise, Guards, Linux, LinuxOptions, open};
 use vmalloc_short::ShortMaps;
 
 pub(crate) type Sp = Arc<Space<Linux>>;
@@ -141,8 +141,8 @@ pub(crate) fn check_space_of_child(space: &Space<Linux>) {
 }
 
 /// Returns random options of a space, and whether it has frames.
-pub(crate) fn options(dice: &mut Dice) -> (Options, bool) {
-    let mut options = Options::new().max_bytes(1 << 36);
+pub(crate) fn options(dice: &mut Dice) -> (LinuxOptions, bool) {
+    let mut options = LinuxOptions::new().max_bytes(1 << 36);
     if dice.one_in(2) {
         options = options.exactly((64 << 20) << dice.below(8));
     }
@@ -176,8 +176,8 @@ pub(crate) fn options(dice: &mut Dice) -> (Options, bool) {
     (options, has_frames)
 }
 
-pub(crate) fn config(dice: &mut Dice) -> Config {
-    let mut config = Config::default().guard(!dice.one_in(3));
+pub(crate) fn config(dice: &mut Dice) -> SpaceOptions {
+    let mut config = SpaceOptions::default().guard(!dice.one_in(3));
     if dice.one_in(2) {
         config = config.cache_bytes(dice.pick(&[0, 1 << 20, 4 << 20, 64 << 20, usize::MAX]));
     }
@@ -221,8 +221,11 @@ pub(crate) fn run(dice: &mut Dice, time: Duration, forks: Forks) -> u64 {
     let Some((space, has_frames)) = open_space(dice) else { return 0 };
     let (grace, freed) = (Grace::new(&space), Mutex::default());
     let has_frames = has_frames && space.geometry().linear_map.is_some();
-    let blocks =
-        vmalloc_short::Options::new().block_slots(if dice.one_in(3) { 64 << dice.below(5) } else { 0 });
+    let blocks = vmalloc_short::ShortMapsOptions::new().block_slots(if dice.one_in(3) {
+        64 << dice.below(5)
+    } else {
+        0
+    });
     let short = Arc::new(sure(ShortMaps::new(space.clone(), blocks), "short mappings"));
     let world = World { space, short, has_frames, grace, freed, process: std::process::id() };
     let made = live(&world, dice, time, forks);

@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use vmalloc_stacks::{Settings, Stacks};
+use vmalloc_stacks::{Stacks, StacksOptions};
 
 const ROUNDS: usize = 9;
 const PAIRS: usize = 5_000;
@@ -136,7 +136,7 @@ fn live(stacks: &Stacks) {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let stacks = Stacks::open(&Settings::new().stack_bytes(BYTES).name("bench"))?;
+    let stacks = Stacks::open(&StacksOptions::new().stack_bytes(BYTES).name("bench"))?;
     println!("Made, resumed twice and dropped: medians of {ROUNDS} interleaved rounds, CPU time.\n");
     println!("| library | its mmap stacks, ns | ours, ns | gain | bar |\n|---|---|---|---|---|");
     corosensei(&stacks);

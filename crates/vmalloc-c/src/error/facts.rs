@@ -9,7 +9,7 @@ use vmalloc_linux::{
     ReserveError, SpaceError,
 };
 use vmalloc_percpu::{CongruentError, CongruentFreeError};
-use vmalloc_slots::{GrowError, SlotsError};
+use vmalloc_slots::{SlotError, SlotsError};
 use vmalloc_stacks::{AltStackError, StackError};
 use vmalloc_subspaces::{LIMIT_BYTES, SubspaceError};
 
@@ -35,9 +35,7 @@ impl Facts {
             Refusal::Subspace(error) => new.subspace(error),
             Refusal::Slots(error) => new.slots(error),
             Refusal::Slot(error) => new.slot(error),
-            Refusal::Grow(error) => new.grow(error),
             Refusal::Stack(error) | Refusal::AltStack(AltStackError::Stack(error)) => new.stack(error),
-            Refusal::OpenStacks(error) => new.open_stacks(error),
             Refusal::AltStack(AltStackError::Refused(error)) | Refusal::Io(error) => {
                 new.system("", error.raw_os_error().unwrap_or(0))
             }
@@ -339,11 +337,6 @@ impl Facts {
             SubspaceError::Overlap { asked, range, .. } => {
                 self.code(VMALLOC_E_OCCUPIED).range(*asked).other(*range)
             }
-            SubspaceError::NotPages { start, end } => {
-                let mut facts = self.code(VMALLOC_E_NOT_PAGES);
-                (facts.error.range_start, facts.error.range_end) = (*start as u64, *end as u64);
-                facts
-            }
             SubspaceError::Request(error) => self.request(error),
             SubspaceError::NoSpace(it) => {
                 self.code(VMALLOC_E_NO_SPACE).room(it.pages, it.align, it.within, it.largest)
@@ -369,22 +362,13 @@ impl Facts {
         }
     }
 
-    fn slot(self, error: &vmalloc_slots::AllocError) -> Self {
+    fn slot(self, error: &SlotError) -> Self {
         match error {
-            vmalloc_slots::AllocError::Exhausted { slots } => {
-                self.code(VMALLOC_E_EXHAUSTED).limit(*slots as u64)
-            }
-            vmalloc_slots::AllocError::Area(error) => self.area(error),
-            _ => self.code(VMALLOC_E_METADATA),
-        }
-    }
-
-    fn grow(self, error: &GrowError) -> Self {
-        match error {
-            GrowError::Beyond { asked, slot } => {
+            SlotError::Exhausted { slots } => self.code(VMALLOC_E_EXHAUSTED).limit(*slots as u64),
+            SlotError::Beyond { asked, slot } => {
                 self.code(VMALLOC_E_BEYOND).requested(*asked as u64).limit(*slot as u64)
             }
-            GrowError::Area(error) => self.area(error),
+            SlotError::Area(error) => self.area(error),
             _ => self.code(VMALLOC_E_METADATA),
         }
     }
@@ -402,17 +386,9 @@ impl Facts {
                 self.code(VMALLOC_E_BEYOND).requested(*bytes as u64).limit(*most as u64)
             }
             StackError::Growing => self.code(VMALLOC_E_GROWING),
+            StackError::Open(error) => self.open(error),
             StackError::Alloc(error) => self.alloc(error),
             StackError::Commit(error) => self.area(error),
-            _ => self.code(VMALLOC_E_SYSTEM),
-        }
-    }
-
-    fn open_stacks(self, error: &vmalloc_stacks::OpenError) -> Self {
-        match error {
-            vmalloc_stacks::OpenError::Stack(error) => self.stack(error),
-            vmalloc_stacks::OpenError::Space(error) => self.open(error),
-            vmalloc_stacks::OpenError::Fork { code } => self.system("pthread_atfork", *code),
             _ => self.code(VMALLOC_E_SYSTEM),
         }
     }

@@ -84,7 +84,7 @@ int main(void)
     placement.align = 0, placement.flags = VMALLOC_PLACE_AT, placement.start = start, placement.bytes = page();
     NO_POINTER(vmalloc_subspace_open(root, "third", &placement, NULL, detail), EEXIST, VMALLOC_E_OCCUPIED);
     placement.start = start + 1;
-    NO_POINTER(vmalloc_subspace_open(root, "third", &placement, NULL, detail), EINVAL, VMALLOC_E_NOT_PAGES);
+    NO_POINTER(vmalloc_subspace_open(root, "third", &placement, NULL, detail), EINVAL, VMALLOC_E_LIMITS);
     placement.start = page();
     NO_POINTER(vmalloc_subspace_open(root, "third", &placement, NULL, detail), ERANGE, VMALLOC_E_OUTSIDE);
     placement.start = 0, placement.flags = 3;

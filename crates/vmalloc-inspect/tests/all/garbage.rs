@@ -5,7 +5,7 @@ use proptest::test_runner::RngSeed;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use vmalloc_inspect::{InspectError, Mapping, Process, Residency, Source, Target};
-use vmalloc_linux::{Config, Linux, Options, Request, Space, beacon::Beacon, open};
+use vmalloc_linux::{Linux, LinuxOptions, Request, Space, SpaceOptions, beacon::Beacon, open};
 
 /// This process, some bytes of which read as others.
 struct Damaged {
@@ -53,7 +53,8 @@ impl Source for Damaged {
 fn space() -> &'static Arc<Space<Linux>> {
     static SPACE: OnceLock<Arc<Space<Linux>>> = OnceLock::new();
     SPACE.get_or_init(|| {
-        let space = open(Options::new().without_drain_thread(), Config::default()).expect("a space");
+        let space =
+            open(LinuxOptions::new().without_drain_thread(), SpaceOptions::default()).expect("a space");
         let make = |nth: usize| {
             let request = Request::new(1 + nth * 700);
             let request = if nth % 3 == 0 { request.tag("some tag") } else { request };

@@ -62,9 +62,9 @@
 //! they unlock. To lock is safe: the worst that comes of it is a thread that waits for ever.
 //!
 //! ```
-//! # use vmalloc_linux::{Linux, Options, open, open_root};
-//! # let space = open(Options::new(), vmalloc::Config::default()).unwrap();
-//! # let root = open_root(Linux::reserve(Options::new()).unwrap()).unwrap();
+//! # use vmalloc_linux::{Linux, LinuxOptions, open, open_root};
+//! # let space = open(LinuxOptions::new(), vmalloc::SpaceOptions::default()).unwrap();
+//! # let root = open_root(Linux::reserve(LinuxOptions::new()).unwrap()).unwrap();
 //! space.quiesce();
 //! root.quiesce();
 //! // SAFETY: this thread has just called `quiesce` of both.
@@ -74,23 +74,23 @@
 //! }
 //! ```
 //! ```compile_fail,E0133
-//! # use vmalloc_linux::{Options, open};
-//! # let space = open(Options::new(), vmalloc::Config::default()).unwrap();
+//! # use vmalloc_linux::{LinuxOptions, open};
+//! # let space = open(LinuxOptions::new(), vmalloc::SpaceOptions::default()).unwrap();
 //! space.resume();
 //! ```
 //! ```compile_fail,E0133
-//! # use vmalloc_linux::{Options, open};
-//! # let space = open(Options::new(), vmalloc::Config::default()).unwrap();
+//! # use vmalloc_linux::{LinuxOptions, open};
+//! # let space = open(LinuxOptions::new(), vmalloc::SpaceOptions::default()).unwrap();
 //! space.resume_in_child();
 //! ```
 //! ```compile_fail,E0133
-//! # use vmalloc_linux::{Linux, Options, open_root};
-//! # let root = open_root(Linux::reserve(Options::new()).unwrap()).unwrap();
+//! # use vmalloc_linux::{Linux, LinuxOptions, open_root};
+//! # let root = open_root(Linux::reserve(LinuxOptions::new()).unwrap()).unwrap();
 //! root.resume();
 //! ```
 //! ```compile_fail,E0599
-//! # use vmalloc_linux::{Options, open};
-//! # let space = open(Options::new(), vmalloc::Config::default()).unwrap();
+//! # use vmalloc_linux::{LinuxOptions, open};
+//! # let space = open(LinuxOptions::new(), vmalloc::SpaceOptions::default()).unwrap();
 //! space.prepare();
 //! ```
 //! ```compile_fail,E0603

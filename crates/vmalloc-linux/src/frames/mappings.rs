@@ -65,7 +65,7 @@ unsafe impl FrameSupply for Linux {
     }
 
     /// Returns where `frame` comes from. In a forked child, a frame that the parent took before is
-    /// the supply's as well, see [`Options::frame_bytes`](crate::Options::frame_bytes).
+    /// the supply's as well, see [`LinuxOptions::frame_bytes`](crate::LinuxOptions::frame_bytes).
     fn origin(&self, frame: Frame) -> Origin {
         self.supply.as_ref().map_or(Origin::Foreign, |supply| supply.origin(frame))
     }

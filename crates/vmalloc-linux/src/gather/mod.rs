@@ -50,9 +50,9 @@ pub struct Gathered {
 ///
 /// ```
 /// use vmalloc_linux::gather::GatherArea;
-/// use vmalloc_linux::{Config, Options, open};
+/// use vmalloc_linux::{LinuxOptions, SpaceOptions, open};
 ///
-/// let space = open(Options::new(), Config::default())?;
+/// let space = open(LinuxOptions::new(), SpaceOptions::default())?;
 /// let mut pool = GatherArea::new(space.clone(), 100)?;
 /// let mut message = GatherArea::new(space, 4)?;
 /// // …

@@ -5,7 +5,8 @@ use super::*;
 #[cfg_attr(miri, ignore = "it forks")]
 #[test]
 fn a_refusal_in_a_child_of_a_fork_asks_for_no_lock_that_another_thread_had() {
-    let space = crate::open(crate::Options::new().exactly(1 << 24), vmalloc::Config::default()).unwrap();
+    let space =
+        crate::open(crate::LinuxOptions::new().exactly(1 << 24), vmalloc::SpaceOptions::default()).unwrap();
     let grace = Grace::new(&space);
     let held = &grace.shared.refused;
     std::thread::scope(|scope| scope.spawn(|| std::mem::forget(held.lock())).join().unwrap());

@@ -2,10 +2,10 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use vmalloc_linux::{Options, open, trap_report, vmalloc::Config};
+//! use vmalloc_linux::{LinuxOptions, open, trap_report, vmalloc::SpaceOptions};
 //!
 //! trap_report::install()?;
-//! let space = open(Options::new().trap_frees(), Config::default().trap_on_free(true))?;
+//! let space = open(LinuxOptions::new().trap_frees(), SpaceOptions::default().trap_on_free(true))?;
 //! let _watch = trap_report::watch(&space)?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -20,7 +20,7 @@
 //! before whatever the program does about `SIGSEGV` and `SIGBUS` otherwise: the handlers that were
 //! there are called next. The report takes no lock and no heap, and waits for nothing.
 //!
-//! Areas are remembered that a space with [`Config::trap_on_free`](vmalloc::Config::trap_on_free)
+//! Areas are remembered that a space with [`SpaceOptions::trap_on_free`](vmalloc::SpaceOptions::trap_on_free)
 //! has freed: the last 2048 of the program. With the feature `trap-backtrace` the report shows from
 //! where each was freed: return addresses, for `addr2line` or [`look_up`].
 

@@ -173,13 +173,13 @@ impl Readers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Options, open};
-    use vmalloc::Config;
+    use crate::{LinuxOptions, open};
+    use vmalloc::SpaceOptions;
 
     #[test]
     #[cfg_attr(miri, ignore = "it forks")]
     fn a_child_of_a_fork_counts_its_own_readers_alone() {
-        let space = open(Options::new().exactly(1 << 30), Config::default()).unwrap();
+        let space = open(LinuxOptions::new().exactly(1 << 30), SpaceOptions::default()).unwrap();
         let watch = watch(&space).unwrap();
         let slot = watch.0;
         let counts_one = || slot.with(|_| Some(slot.is_read())) == Some(true) && !slot.is_read();

@@ -1,8 +1,8 @@
 //! What a program changes about its pages by system calls of its own, and what becomes of it.
 
 use crate::common::opened;
-use vmalloc::{Config, FreeError, Request, Space};
-use vmalloc_linux::{BatchAdvise, Guards, Linux, Options, open};
+use vmalloc::{FreeError, Request, Space, SpaceOptions};
+use vmalloc_linux::{BatchAdvise, Guards, Linux, LinuxOptions, open};
 
 const PAGE: usize = 4096;
 const BYTES: usize = 16 * PAGE;
@@ -26,11 +26,12 @@ fn flags_at(addr: usize) -> String {
 
 fn spaces() -> impl Iterator<Item = std::sync::Arc<Space<Linux>>> {
     // One node: wherever the thread runs, its areas have the same chunk.
-    let config = Config::default().nodes(1);
+    let config = SpaceOptions::default().nodes(1);
     let configs = [config, config.unmap_on_free()];
     configs.into_iter().flat_map(|config| {
         Guards::all().filter_map(move |guards| {
-            let options = Options::new().exactly(64 << 20).guards(guards).batch_advise(BatchAdvise::Loop);
+            let options =
+                LinuxOptions::new().exactly(64 << 20).guards(guards).batch_advise(BatchAdvise::Loop);
             opened(open(options.without_drain_thread(), config))
         })
     })

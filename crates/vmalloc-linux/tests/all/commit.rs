@@ -4,13 +4,13 @@ use crate::common::{mappings, not_run, peek};
 use std::ops::Range;
 use std::sync::Arc;
 use vmalloc_linux::vmalloc::{AllocError, AreaError, FreeError, RequestError};
-use vmalloc_linux::{Config, Guards, Linux, Options, PagedArea, Request, Space, open};
+use vmalloc_linux::{Guards, Linux, LinuxOptions, PagedArea, Request, Space, SpaceOptions, open};
 
 const PAGE: usize = 4096;
 
 fn spaces() -> impl Iterator<Item = Arc<Space<Linux>>> {
-    let kinds = [Options::new(), Options::new().guards(Guards::Mprotect)];
-    kinds.into_iter().map(|options| open(options, Config::default()).unwrap())
+    let kinds = [LinuxOptions::new(), LinuxOptions::new().guards(Guards::Mprotect)];
+    kinds.into_iter().map(|options| open(options, SpaceOptions::default()).unwrap())
 }
 
 fn pages(addr: usize, pages: Range<usize>) -> Range<usize> {
@@ -59,7 +59,7 @@ fn a_reset_clears_few_pages_and_discards_many() {
 
 #[test]
 fn wrong_ranges_are_refused_and_change_nothing() {
-    let space = open(Options::new(), Config::default()).unwrap();
+    let space = open(LinuxOptions::new(), SpaceOptions::default()).unwrap();
     let raw = space.raw();
     let addr = raw.reserve(&Request::new(8 * PAGE)).unwrap();
     let memory = raw.alloc(&Request::new(PAGE)).unwrap();
@@ -90,7 +90,7 @@ fn wrong_ranges_are_refused_and_change_nothing() {
 /// Pages of a pool go in and out one at a time, everywhere; the kernel keeps few mappings.
 #[test]
 fn single_pages_all_over_an_area_cost_no_mapping_each() {
-    let space = open(Options::new(), Config::default()).unwrap();
+    let space = open(LinuxOptions::new(), SpaceOptions::default()).unwrap();
     if space.platform().guards() == Guards::Mprotect {
         let why = "without guard marks each page costs two mappings";
         return not_run("single_pages_all_over_an_area_cost_no_mapping_each", why);

@@ -5,8 +5,8 @@ use crate::common::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
-use vmalloc::{Config, DrainReason, Platform, Request, Space};
-use vmalloc_linux::{Linux, Options, on_drain_thread, open};
+use vmalloc::{DrainReason, Platform, Request, Space, SpaceOptions};
+use vmalloc_linux::{Linux, LinuxOptions, on_drain_thread, open};
 
 const SPAN: usize = 1 << 28;
 const LAZY_MAX: u64 = 64;
@@ -14,7 +14,7 @@ const LAZY_MAX: u64 = 64;
 const LARGE: usize = 400;
 
 fn lazy_space() -> Arc<Space<Linux>> {
-    open(Options::new().exactly(SPAN), Config::default().lazy_max_pages(LAZY_MAX)).unwrap()
+    open(LinuxOptions::new().exactly(SPAN), SpaceOptions::default().lazy_max_pages(LAZY_MAX)).unwrap()
 }
 
 fn alloc(space: &Space<Linux>, pages: usize) -> usize {
@@ -106,8 +106,8 @@ fn the_thread_is_created_on_first_need_and_ends_with_the_last_space() {
 fn one_thread_drains_a_thousand_spaces() {
     in_own_process(|| {
         // Spans of which a 32-bit process has room for as many.
-        let options = Options::new().exactly(1 << 20).frame_bytes(0);
-        let open = || open(options, Config::default().lazy_max_pages(LAZY_MAX)).unwrap();
+        let options = LinuxOptions::new().exactly(1 << 20).frame_bytes(0);
+        let open = || open(options, SpaceOptions::default().lazy_max_pages(LAZY_MAX)).unwrap();
         let spaces: Vec<_> = std::iter::repeat_with(open).take(1_000).collect();
         let before = threads().len();
         for space in &spaces {
@@ -200,9 +200,9 @@ fn the_thread_takes_no_signals() {
 #[test]
 fn without_the_thread_frees_purge_by_themselves() {
     in_own_process(|| {
-        let config = Config::default().lazy_max_pages(LAZY_MAX);
-        let off = open(Options::new().exactly(SPAN).without_drain_thread(), config).unwrap();
-        let bare = Space::new(Linux::reserve(Options::new().exactly(SPAN)).unwrap(), config).unwrap();
+        let config = SpaceOptions::default().lazy_max_pages(LAZY_MAX);
+        let off = open(LinuxOptions::new().exactly(SPAN).without_drain_thread(), config).unwrap();
+        let bare = Space::new(Linux::reserve(LinuxOptions::new().exactly(SPAN)).unwrap(), config).unwrap();
         for space in [&*off, &bare] {
             assert!(!space.platform().drain_later(DrainReason::Threshold));
             for _ in 0..100 {

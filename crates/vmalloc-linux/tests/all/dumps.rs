@@ -3,8 +3,8 @@
 
 use crate::common::{in_own_process, opened};
 use std::fs;
-use vmalloc::{Config, Frame, FrameSupply, Request};
-use vmalloc_linux::{Guards, Options, open};
+use vmalloc::{Frame, FrameSupply, Request, SpaceOptions};
+use vmalloc_linux::{Guards, LinuxOptions, open};
 
 /// Returns the bytes of all mappings that are in dumps; `None` where /proc does not tell.
 fn dumped() -> Option<u64> {
@@ -28,8 +28,8 @@ fn dumps_have_what_is_in_use_with_every_kind_of_guards() {
         let mut spaces = Vec::new();
         for guards in [Guards::PteMarkers, Guards::Mprotect, Guards::Userfault] {
             let before = dumped().expect("/proc tells");
-            let options = Options::new().guards(guards).without_drain_thread();
-            let Some(space) = opened(open(options, Config::default())) else { continue };
+            let options = LinuxOptions::new().guards(guards).without_drain_thread();
+            let Some(space) = opened(open(options, SpaceOptions::default())) else { continue };
             let areas =
                 [5_000, 100_000, 20 << 20].map(|bytes| space.raw().alloc(&Request::new(bytes)).unwrap());
             let mut frames = [Frame(0)];
@@ -49,8 +49,9 @@ fn dumps_have_what_is_in_use_with_every_kind_of_guards() {
 fn a_space_may_leave_its_areas_out_of_dumps() {
     in_own_process(|| {
         for guards in [Guards::PteMarkers, Guards::Mprotect, Guards::Userfault] {
-            let options = Options::new().guards(guards).frame_bytes(0).dont_dump().without_drain_thread();
-            let Some(space) = opened(open(options, Config::default())) else { continue };
+            let options =
+                LinuxOptions::new().guards(guards).frame_bytes(0).dont_dump().without_drain_thread();
+            let Some(space) = opened(open(options, SpaceOptions::default())) else { continue };
             let before = dumped().expect("/proc tells");
             let area = space.raw().alloc(&Request::new(100 << 20)).unwrap();
             assert!(dumped().expect("/proc tells") < before + (100 << 20), "{guards:?}: {area:#x}");

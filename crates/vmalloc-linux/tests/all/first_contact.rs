@@ -5,13 +5,13 @@ use crate::common::{in_own_process, page_faults};
 use libc::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
-use vmalloc::{Config, Request, Space};
-use vmalloc_linux::{Linux, Options, open};
+use vmalloc::{Request, Space, SpaceOptions};
+use vmalloc_linux::{Linux, LinuxOptions, open};
 
 const PAGE: usize = 4096;
 
-fn space(options: Options) -> Arc<Space<Linux>> {
-    open(options, Config::default()).expect("addresses for a space")
+fn space(options: LinuxOptions) -> Arc<Space<Linux>> {
+    open(options, SpaceOptions::default()).expect("addresses for a space")
 }
 
 /// Bytes of memory that this process has.
@@ -25,9 +25,9 @@ fn resident() -> usize {
 fn an_idle_space_takes_little_memory() {
     in_own_process(|| {
         const SPACES: usize = 20;
-        drop(space(Options::new()));
+        drop(space(LinuxOptions::new()));
         let (faults, bytes) = (page_faults(), resident());
-        let spaces: Vec<_> = (0..SPACES).map(|_| space(Options::new())).collect();
+        let spaces: Vec<_> = (0..SPACES).map(|_| space(LinuxOptions::new())).collect();
         let (faults, bytes) = ((page_faults() - faults) / SPACES, (resident() - bytes) / SPACES);
         let told = spaces[0].stats().metadata_bytes as usize;
         assert!(faults <= 40, "{faults} page faults to open a space");
@@ -43,7 +43,7 @@ fn an_idle_space_takes_little_memory() {
 #[test]
 fn a_thousand_default_spaces_leave_addresses_to_the_program() {
     in_own_process(|| {
-        let spaces: Vec<_> = (0..1000).map(|_| space(Options::new())).collect();
+        let spaces: Vec<_> = (0..1000).map(|_| space(LinuxOptions::new())).collect();
         assert!(spaces[0].platform().reserved_bytes() <= 1 << 40);
         for space in [&spaces[0], &spaces[999]] {
             let buffer = space.buffer(100_000).expect("room");
@@ -59,7 +59,7 @@ fn a_thousand_default_spaces_leave_addresses_to_the_program() {
 /// An area of an odd size is a plain area: nothing is noted of it, and its size is cached.
 #[test]
 fn odd_sizes_cost_what_whole_pages_do() {
-    let space = space(Options::new().without_drain_thread());
+    let space = space(LinuxOptions::new().without_drain_thread());
     let before = space.stats().metadata_bytes;
     let areas: Vec<_> = (0..1000).map(|nth| space.buffer(5000 + nth % 3000).expect("room")).collect();
     let told: usize = space.areas().map(|area| area.bytes).sum();
@@ -80,7 +80,7 @@ fn odd_sizes_cost_what_whole_pages_do() {
 #[test]
 fn a_zeroed_buffer_grows_without_a_touch_of_its_room() {
     in_own_process(|| {
-        let space = space(Options::new().without_drain_thread());
+        let space = space(LinuxOptions::new().without_drain_thread());
         let mut buffer = space.zeroed_buffer(64 << 20).expect("room");
         buffer.resize(65 << 20).expect("room");
         let (addr, faults) = (buffer.addr(), page_faults());
@@ -96,7 +96,7 @@ fn a_zeroed_buffer_grows_without_a_touch_of_its_room() {
 /// A purge works on ranges, however many pages they have.
 #[test]
 fn a_purge_of_a_huge_range_takes_no_memory_for_its_pages() {
-    let options = Options::new().max_bytes(1 << 45).without_drain_thread();
+    let options = LinuxOptions::new().max_bytes(1 << 45).without_drain_thread();
     let space = space(options);
     for _ in 0..3 {
         let request = Request::new(space.platform().reserved_bytes() / 4);
@@ -154,7 +154,7 @@ fn stack_of(act: impl FnOnce()) -> usize {
 /// These bounds may only fall.
 #[test]
 fn calls_take_little_stack() {
-    let space = space(Options::new().without_drain_thread());
+    let space = space(LinuxOptions::new().without_drain_thread());
     let mut addr = 0;
     let request = Request::new(300 * PAGE).tag("a tag");
     let alloc = stack_of(|| addr = space.raw().alloc(&request).expect("room"));

@@ -3,7 +3,7 @@
 use crate::common::*;
 use lock_api::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use vmalloc_linux::{CHUNK_PAGES, FutexLock, Linux, Options, open};
+use vmalloc_linux::{CHUNK_PAGES, FutexLock, Linux, LinuxOptions, open};
 
 const SPAN: usize = 1 << 30;
 
@@ -120,7 +120,8 @@ extern "C" fn release_layer() {
 #[test]
 fn a_lock_of_a_layer_above_is_free_and_consistent_in_the_child() {
     in_own_process(|| {
-        let space = open(Options::new().exactly(SPAN), vmalloc::Config::default().nodes(1)).unwrap();
+        let space =
+            open(LinuxOptions::new().exactly(SPAN), vmalloc::SpaceOptions::default().nodes(1)).unwrap();
         // SAFETY: functions for the life of the program, which do not unwind.
         let installed =
             unsafe { libc::pthread_atfork(Some(hold_layer), Some(release_layer), Some(release_layer)) };
@@ -159,8 +160,11 @@ fn ten_thousand_spaces_are_forked_with_and_dropped() {
     in_own_process(|| {
         const SPACES: usize = 10_000;
         let small = || {
-            open(Options::new().exactly(16 << 12).frame_bytes(0), vmalloc::Config::default().nodes(1))
-                .unwrap()
+            open(
+                LinuxOptions::new().exactly(16 << 12).frame_bytes(0),
+                vmalloc::SpaceOptions::default().nodes(1),
+            )
+            .unwrap()
         };
         let mut spaces: Vec<_> = (0..SPACES).map(|_| small()).collect();
         for _ in 0..2 {

@@ -5,9 +5,9 @@ use crate::common::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Scope;
-use vmalloc::{Config, Platform, Protection, Request, Space};
-use vmalloc_linux::{Linux, Options, open_root, share};
-use vmalloc_subspaces::{Placement, Protected, Root, Subspace, SubspaceConfig, SubspaceError, SubspaceState};
+use vmalloc::{Platform, Policy, Protection, Request, Space, SpaceOptions};
+use vmalloc_linux::{Linux, LinuxOptions, open_root, share};
+use vmalloc_subspaces::{Protected, Root, Subspace, SubspaceError, SubspaceOptions, SubspaceState};
 
 const MIB: usize = 1 << 20;
 const PAGE: usize = 4096;
@@ -16,16 +16,16 @@ const FORKS: u64 = 50;
 type Part<P = Linux> = Arc<Space<Subspace<P>>>;
 
 /// One node, nothing cached, purges all the time: each lock is held for much of it.
-fn busy() -> SubspaceConfig {
-    SubspaceConfig::default().config(Config::default().unmap_on_free().nodes(1))
+fn busy() -> SubspaceOptions {
+    SubspaceOptions::default().space(SpaceOptions::default().unmap_on_free().nodes(1))
 }
 
 fn root() -> Root<Linux> {
-    open_root(Linux::reserve(Options::new().exactly(1 << 30)).unwrap()).unwrap()
+    open_root(Linux::reserve(LinuxOptions::new().exactly(1 << 30)).unwrap()).unwrap()
 }
 
 fn part<P: vmalloc_linux::fork::OnFutexes>(root: &Root<P>, name: &'static str, bytes: usize) -> Part<P> {
-    share(root.subspace(name, Placement::lowest(bytes), busy()).unwrap()).unwrap()
+    share(root.subspace(name, &Request::new(bytes), busy()).unwrap()).unwrap()
 }
 
 /// Takes, gives and now and then purges, `rounds` times.
@@ -87,7 +87,7 @@ fn a_child_of_a_fork_uses_sub_spaces_that_others_were_using() {
 fn a_child_of_a_fork_makes_sub_spaces_that_others_were_making_or_dropping() {
     in_own_process(|| {
         let root = root();
-        let scratch = || root.subspace("scratch", Placement::highest(16 * MIB), busy());
+        let scratch = || root.subspace("scratch", &Request::new(16 * MIB).policy(Policy::Highest), busy());
         let come_and_go = || {
             let Ok(space) = scratch() else { return };
             // It is still handed out when its space ends.
@@ -115,16 +115,16 @@ fn a_child_of_a_fork_uses_nested_roots_and_protected_children() {
     in_own_process(|| {
         let outer = root();
         let beside = part(&outer, "beside", 16 * MIB);
-        let nested = open_root(outer.divide("nested", Placement::lowest(256 * MIB), None).unwrap()).unwrap();
+        let nested = open_root(outer.divide("nested", &Request::new(256 * MIB), None).unwrap()).unwrap();
         let inner = part(&nested, "inner", 64 * MIB);
         let text: Arc<Space<Subspace<Subspace<Linux>, Protected>>> = share(
             nested
-                .protected_subspace("text", Placement::lowest(16 * MIB), Protection::ReadExecute, busy())
+                .protected_subspace("text", &Request::new(16 * MIB), Protection::ReadExecute, busy())
                 .unwrap(),
         )
         .unwrap();
         // When its space ends its memory is unmapped through both roots.
-        let scratch = || nested.subspace("scratch", Placement::highest(MIB), busy());
+        let scratch = || nested.subspace("scratch", &Request::new(MIB).policy(Policy::Highest), busy());
         let come_and_go = || {
             let Ok(space) = scratch() else { return };
             space.raw().alloc(&Request::new(PAGE)).unwrap();
@@ -209,14 +209,16 @@ fn end_of_child(body: impl FnOnce()) -> (i32, String) {
 #[test]
 fn a_child_that_asks_for_a_lock_of_a_thread_that_it_does_not_have_says_so() {
     in_own_process(|| {
-        let space = Space::new(Linux::reserve(Options::new()).unwrap(), Config::default()).unwrap();
+        let space =
+            Space::new(Linux::reserve(LinuxOptions::new()).unwrap(), SpaceOptions::default()).unwrap();
         std::thread::scope(|scope| scope.spawn(|| space.quiesce()).join().unwrap());
         let (status, text) = end_of_child(|| drop(space.buffer(PAGE)));
         assert!(libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGABRT, "{status:#x}: {text}");
         assert!(text.contains("held by another thread at a fork"), "{text}");
         // A thread of its own, later, waits as everywhere.
         let (status, text) = end_of_child(|| {
-            let own = Space::new(Linux::reserve(Options::new()).unwrap(), Config::default()).unwrap();
+            let own =
+                Space::new(Linux::reserve(LinuxOptions::new()).unwrap(), SpaceOptions::default()).unwrap();
             own.quiesce();
             std::thread::scope(|scope| {
                 scope.spawn(|| drop(own.buffer(PAGE).unwrap()));

@@ -2,9 +2,9 @@
 
 use crate::common::{guards_by_mapping, in_forked_child, in_own_process, not_run, opened};
 use std::sync::Arc;
-use vmalloc::{Buffer, Config, Request, Space, Zeroed};
+use vmalloc::{Buffer, Request, Space, SpaceOptions, Zeroed};
 use vmalloc_linux::gather::{GatherArea, GatherError, Gathered};
-use vmalloc_linux::{Guards, Linux, Options, open};
+use vmalloc_linux::{Guards, Linux, LinuxOptions, open};
 
 const PAGE: usize = 4096;
 const NO_MOVES: &str = "userfaultfd is refused, or Linux is before 6.8";
@@ -12,8 +12,8 @@ const NO_MOVES: &str = "userfaultfd is refused, or Linux is before 6.8";
 type Memory = Buffer<Arc<Space<Linux>>, Zeroed>;
 
 fn space(guards: Guards) -> Option<Arc<Space<Linux>>> {
-    let options = Options::new().exactly(1 << 30).guards(guards).without_drain_thread();
-    opened(open(options, Config::default()))
+    let options = LinuxOptions::new().exactly(1 << 30).guards(guards).without_drain_thread();
+    opened(open(options, SpaceOptions::default()))
 }
 
 /// Runs a scenario with every kind of guards that the kernel has.

@@ -5,20 +5,20 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::thread;
-use vmalloc::{Config, FreeError, Request, Space};
+use vmalloc::{FreeError, Request, Space, SpaceOptions};
 use vmalloc_linux::rcu::{DeferError, Grace, Head, SettleError, pin};
-use vmalloc_linux::{Linux, Options, open};
+use vmalloc_linux::{Linux, LinuxOptions, open};
 
 const PAGE: usize = 4096;
 
-fn space(config: Config) -> Arc<Space<Linux>> {
-    open(Options::new().exactly(1 << 30), config).expect("a gigabyte of addresses")
+fn space(config: SpaceOptions) -> Arc<Space<Linux>> {
+    open(LinuxOptions::new().exactly(1 << 30), config).expect("a gigabyte of addresses")
 }
 
 /// Both strategies: memory that is kept for reuse, and memory that traps when it was freed too
 /// early.
-fn configs() -> [Config; 2] {
-    [Config::default(), Config::default().unmap_on_free().lazy_max_pages(16)]
+fn configs() -> [SpaceOptions; 2] {
+    [SpaceOptions::default(), SpaceOptions::default().unmap_on_free().lazy_max_pages(16)]
 }
 
 fn assert_whole(space: &Space<Linux>) {
@@ -146,7 +146,7 @@ fn readers_never_see_a_freed_node() {
 
 #[test]
 fn what_cannot_be_freed_is_refused_at_once() {
-    let space = space(Config::default());
+    let space = space(SpaceOptions::default());
     let grace = Grace::new(&space);
     let area = space.raw().alloc(&vmalloc::Request::new(3 * PAGE)).unwrap();
     let reserved = space.raw().reserve(&Request::new(PAGE)).unwrap();
@@ -176,7 +176,7 @@ fn what_cannot_be_freed_is_refused_at_once() {
 
 #[test]
 fn a_free_that_comes_too_late_is_told() {
-    let space = space(Config::default());
+    let space = space(SpaceOptions::default());
     let grace = Grace::new(&space);
     let area = space.raw().alloc(&vmalloc::Request::new(PAGE)).unwrap();
     let reader = pin();
@@ -194,7 +194,7 @@ fn a_free_that_comes_too_late_is_told() {
 
 #[test]
 fn a_reader_does_not_wait_for_itself() {
-    let space = space(Config::default());
+    let space = space(SpaceOptions::default());
     let grace = Grace::new(&space);
     let reader = pin();
     assert_eq!(grace.settle(), Err(SettleError::Pinned));
@@ -204,7 +204,7 @@ fn a_reader_does_not_wait_for_itself() {
 
 #[test]
 fn what_is_pending_when_it_is_dropped_is_freed_by_others() {
-    let space = space(Config::default());
+    let space = space(SpaceOptions::default());
     let grace = Grace::new(&space);
     for value in 0..100 {
         // SAFETY: allocated for this alone.
@@ -223,7 +223,7 @@ fn what_is_pending_when_it_is_dropped_is_freed_by_others() {
 #[test]
 fn a_forked_child_does_not_wait_and_still_has_its_memory() {
     in_own_process(|| {
-        let space = space(Config::default());
+        let space = space(SpaceOptions::default());
         let grace = Grace::new(&space);
         let node = Node::alloc(&space, 3);
         let reader = pin();
@@ -274,7 +274,7 @@ fn settle_in_a_child_of_the_same_number_says_so() {
             return;
         }
         in_forked_child(|| {
-            let space = space(Config::default());
+            let space = space(SpaceOptions::default());
             let grace = Grace::new(&space);
             let (node, is_pinned, stop) =
                 (Node::alloc(&space, 1), AtomicBool::new(false), AtomicBool::new(false));

@@ -2,7 +2,7 @@
 
 use std::fs;
 use vmalloc_harness::not_run;
-use vmalloc_linux::{Config, Options, Request, open};
+use vmalloc_linux::{LinuxOptions, Request, SpaceOptions, open};
 
 const PAGE: usize = 4096;
 
@@ -14,8 +14,8 @@ fn bytes(addr: usize, len: usize) -> Vec<u8> {
 /// Where frees trap, the platform keeps memory for the next areas: none that was not cleared.
 #[test]
 fn freed_memory_is_zeroed_where_frees_trap_as_well() {
-    let options = Options::new().exactly(1 << 30).trap_frees();
-    let space = open(options, Config::default().trap_on_free(true).zero_on_free(true)).unwrap();
+    let options = LinuxOptions::new().exactly(1 << 30).trap_frees();
+    let space = open(options, SpaceOptions::default().trap_on_free(true).zero_on_free(true)).unwrap();
     let write = |range: std::ops::Range<usize>| {
         // SAFETY: the test has memory of that length there.
         unsafe { std::ptr::with_exposed_provenance_mut::<u8>(range.start).write_bytes(0x5e, range.len()) };
@@ -47,7 +47,7 @@ fn freed_memory_is_zeroed_where_frees_trap_as_well() {
 /// Small areas are cleared and cached, large ones unmapped, with and without a tag.
 #[test]
 fn freed_memory_is_zeroed_before_its_next_owner_has_it() {
-    let space = open(Options::new(), Config::default().zero_on_free(true)).unwrap();
+    let space = open(LinuxOptions::new(), SpaceOptions::default().zero_on_free(true)).unwrap();
     for pages in [1, 5, 256, 257, 1024] {
         for request in [Request::new(pages * PAGE), Request::new(pages * PAGE).tag("secret")] {
             let addr = space.raw().alloc(&request).unwrap();
@@ -77,7 +77,7 @@ fn freed_memory_is_zeroed_before_its_next_owner_has_it() {
 
 #[test]
 fn a_span_has_a_name_and_stays_out_of_dumps() {
-    let space = open(Options::new().dont_dump().name(c"vault"), Config::default()).unwrap();
+    let space = open(LinuxOptions::new().dont_dump().name(c"vault"), SpaceOptions::default()).unwrap();
     let addr = space.raw().alloc(&Request::new(PAGE)).unwrap();
     let smaps = fs::read_to_string("/proc/self/smaps").unwrap();
     let is_ours = |line: &str| {

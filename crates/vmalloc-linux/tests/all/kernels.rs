@@ -3,7 +3,7 @@
 
 use crate::common::*;
 use vmalloc::ReadNofault;
-use vmalloc_linux::{BatchAdvise, Guards, Linux, Options, ReserveError};
+use vmalloc_linux::{BatchAdvise, Guards, Linux, LinuxOptions, ReserveError};
 
 const SPAN: usize = 1 << 30;
 
@@ -97,11 +97,11 @@ fn purge_scattered(linux: &Linux) {
 fn without_process_madvise_ranges_are_purged_one_by_one() {
     in_own_process(|| {
         take_away(Lacks::ProcessMadvise);
-        let linux = Linux::reserve(Options::new()).unwrap();
+        let linux = Linux::reserve(LinuxOptions::new()).unwrap();
         assert_eq!(linux.batch_advise(), BatchAdvise::Loop);
         purge_scattered(&linux);
 
-        let insisting = Linux::reserve(Options::new().batch_advise(BatchAdvise::PidfdSelf)).unwrap_err();
+        let insisting = Linux::reserve(LinuxOptions::new().batch_advise(BatchAdvise::PidfdSelf)).unwrap_err();
         let ReserveError::Unsupported { code: libc::ENOSYS, .. } = insisting else { panic!("{insisting:?}") };
     });
 }
@@ -110,11 +110,11 @@ fn without_process_madvise_ranges_are_purged_one_by_one() {
 fn without_guard_marks_guards_are_by_mprotect() {
     in_own_process(|| {
         take_away(Lacks::GuardMarks);
-        let linux = Linux::reserve(Options::new()).unwrap();
+        let linux = Linux::reserve(LinuxOptions::new()).unwrap();
         assert_eq!(linux.guards(), Guards::Mprotect);
         purge_scattered(&linux);
 
-        let insisting = Linux::reserve(Options::new().guards(Guards::PteMarkers)).unwrap_err();
+        let insisting = Linux::reserve(LinuxOptions::new().guards(Guards::PteMarkers)).unwrap_err();
         assert_eq!(insisting.to_string(), "this kernel refuses madvise(MADV_GUARD_INSTALL) (errno 22)");
     });
 }
@@ -124,7 +124,7 @@ fn without_guard_marks_guards_are_by_mprotect() {
 fn a_space_opens_where_no_file_tells_the_auxiliary_vector() {
     in_own_process(|| {
         take_away(Lacks::AuxiliaryVector);
-        purge_scattered(&Linux::reserve(Options::new()).unwrap());
+        purge_scattered(&Linux::reserve(LinuxOptions::new()).unwrap());
     });
 }
 
@@ -160,7 +160,7 @@ fn a_program_may_close_all_descriptors() {
 #[test]
 fn without_process_vm_readv_peeking_goes_through_a_pipe() {
     in_own_process(|| {
-        let linux = Linux::reserve(Options::new()).unwrap();
+        let linux = Linux::reserve(LinuxOptions::new()).unwrap();
         let area = pages(&linux, 3, 2);
         map(&linux, area);
         fill(&linux, area, 1);

@@ -8,7 +8,7 @@ use vmalloc::{
     Frame, FrameSupply, MapFrames, PageRange, Platform, PlatformError, PlatformFault, Protect, Protection,
     ReadNofault, Relocate,
 };
-use vmalloc_linux::{BatchAdvise, CHUNK_PAGES, Guards, Linux, Options, ReserveError};
+use vmalloc_linux::{BatchAdvise, CHUNK_PAGES, Guards, Linux, LinuxOptions, ReserveError};
 
 const SPAN: usize = 1 << 34;
 
@@ -18,18 +18,18 @@ fn a_limit_on_address_space_makes_the_span_smaller_and_is_named_when_it_forbids_
         const LIMIT: u64 = 4 << 30;
         set_limit(Resource::As, LIMIT);
 
-        let linux = Linux::reserve(Options::new()).unwrap();
+        let linux = Linux::reserve(LinuxOptions::new()).unwrap();
         assert!(linux.reserved_bytes() as u64 <= LIMIT / 2);
         assert!(linux.reserved_bytes() as u64 >= LIMIT / 8);
         map(&linux, pages(&linux, 0, 4));
         drop(linux);
 
-        let exactly = Linux::reserve(Options::new().exactly(1 << 40)).unwrap_err();
+        let exactly = Linux::reserve(LinuxOptions::new().exactly(1 << 40)).unwrap_err();
         let ReserveError::AddressSpaceLimit { bytes, limit, .. } = exactly else { panic!("{exactly:?}") };
         assert_eq!((bytes, limit), (1 << 40, LIMIT));
         assert!(exactly.to_string().contains("RLIMIT_AS, which is 4294967296 bytes"), "{exactly}");
 
-        let at_least = Linux::reserve(Options::new().min_bytes(1 << 33)).unwrap_err();
+        let at_least = Linux::reserve(LinuxOptions::new().min_bytes(1 << 33)).unwrap_err();
         assert!(
             matches!(at_least, ReserveError::AddressSpaceLimit { bytes: 0x2_0000_0000, .. }),
             "{at_least:?}"
@@ -41,9 +41,9 @@ fn a_limit_on_address_space_makes_the_span_smaller_and_is_named_when_it_forbids_
 fn more_than_the_machine_has_is_refused_or_halved() {
     in_own_process(|| {
         let bytes = 1 << 60;
-        let refused = Linux::reserve(Options::new().exactly(bytes)).unwrap_err();
+        let refused = Linux::reserve(LinuxOptions::new().exactly(bytes)).unwrap_err();
         assert!(matches!(refused, ReserveError::NoRoom { bytes: 0x1000_0000_0000_0000, .. }), "{refused:?}");
-        let halved = Linux::reserve(Options::new().max_bytes(bytes)).unwrap();
+        let halved = Linux::reserve(LinuxOptions::new().max_bytes(bytes)).unwrap();
         assert!(halved.reserved_bytes() < bytes && halved.reserved_bytes().is_power_of_two());
     });
 }
@@ -363,7 +363,7 @@ fn a_limit_on_address_space_makes_the_supply_smaller_and_windows_fit_in_it() {
     in_own_process(|| {
         const LIMIT: u64 = 4 << 30;
         set_soft_limit(Resource::As, LIMIT);
-        let linux = Linux::reserve(Options::new()).unwrap();
+        let linux = Linux::reserve(LinuxOptions::new()).unwrap();
         let linear = linux.geometry().linear_map.unwrap().len() << linux.geometry().page_shift;
         assert!((LIMIT / 32..=LIMIT / 4).contains(&linear), "{linear} bytes of frames");
         let frames = scattered_frames(&linux, 50);
@@ -390,7 +390,7 @@ fn a_limit_on_address_space_makes_the_supply_smaller_and_windows_fit_in_it() {
         }
         // Too little for any supply.
         drop(linux);
-        let none = Linux::reserve(Options::new().min_bytes(1 << 20)).unwrap();
+        let none = Linux::reserve(LinuxOptions::new().min_bytes(1 << 20)).unwrap();
         assert!(none.reserved_bytes() >= 1 << 20);
     });
 }
@@ -399,7 +399,7 @@ fn a_limit_on_address_space_makes_the_supply_smaller_and_windows_fit_in_it() {
 #[test]
 fn limits_on_descriptors_and_files_refuse_frames_until_they_are_raised() {
     in_own_process(|| {
-        let linux = Linux::reserve(Options::new().exactly(1 << 28)).unwrap();
+        let linux = Linux::reserve(LinuxOptions::new().exactly(1 << 28)).unwrap();
         for (resource, fault) in
             [(Resource::Nofile, PlatformFault::Other), (Resource::Fsize, PlatformFault::OutOfMemory)]
         {

@@ -5,21 +5,24 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Barrier};
-use vmalloc::{Config, FreeError, Request, Space};
-use vmalloc_linux::{Linux, Options, open};
+use vmalloc::{FreeError, Request, Space, SpaceOptions};
+use vmalloc_linux::{Linux, LinuxOptions, open};
 
 const SPAN: usize = 1 << 30;
 const PAGE: usize = 1 << 12;
 const THREADS: usize = 8;
 
-fn space(config: Config) -> Arc<Space<Linux>> {
-    open(Options::new().exactly(SPAN), config).unwrap()
+fn space(config: SpaceOptions) -> Arc<Space<Linux>> {
+    open(LinuxOptions::new().exactly(SPAN), config).unwrap()
 }
 
 /// Retaining and not, with a node for each CPU, one for all, and more than there are CPUs.
-fn configs() -> impl Iterator<Item = Config> {
-    let modes =
-        [Config::default(), Config::default().cache_bytes(1 << 20), Config::default().unmap_on_free()];
+fn configs() -> impl Iterator<Item = SpaceOptions> {
+    let modes = [
+        SpaceOptions::default(),
+        SpaceOptions::default().cache_bytes(1 << 20),
+        SpaceOptions::default().unmap_on_free(),
+    ];
     modes.into_iter().flat_map(|config| [config, config.nodes(1), config.nodes(16)])
 }
 

@@ -4,8 +4,8 @@ use crate::common::{in_forked_child, in_own_process};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use vmalloc::{Config, Notifier, Request, Space};
-use vmalloc_linux::{Linux, Options, open};
+use vmalloc::{Notifier, Request, Space, SpaceOptions};
+use vmalloc_linux::{Linux, LinuxOptions, open};
 
 const BYTES: usize = 16 * 4096;
 
@@ -51,8 +51,8 @@ impl Drop for EndStay<'_> {
 #[test]
 fn a_fork_while_a_thread_is_inside_a_notifier_leaves_a_child_that_calls_them() {
     in_own_process(|| {
-        let options = Options::new().exactly(64 << 20).frame_bytes(0).without_drain_thread();
-        let space = open(options, Config::default()).expect("a space");
+        let options = LinuxOptions::new().exactly(64 << 20).frame_bytes(0).without_drain_thread();
+        let space = open(options, SpaceOptions::default()).expect("a space");
         let mut areas: Vec<usize> =
             std::iter::from_fn(|| space.raw().alloc(&Request::new(BYTES)).ok()).collect();
         let held = Mutex::new(areas.split_off(areas.len() - 100));

@@ -5,15 +5,15 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use vmalloc_linux::vmalloc::{AllocError, AreaError};
 use vmalloc_linux::{
-    Area, Buffer, CodeBuffer, Config, Frames, Linux, Mapping, Options, PagedArea, Protection,
-    ReadOnlyMapping, Request, Reservation, Space, Stale, Tag, Zeroed, open,
+    Area, Buffer, CodeBuffer, Frames, Linux, LinuxOptions, Mapping, PagedArea, Protection, ReadOnlyMapping,
+    Request, Reservation, Space, SpaceOptions, Stale, Tag, Zeroed, open,
 };
 use vmalloc_short::{ShortMapping, ShortMaps};
 
 const PAGE: usize = 4096;
 
 fn space() -> Arc<Space<Linux>> {
-    open(Options::new().frame_bytes(64 * PAGE), Config::default().cache_bytes(1 << 20)).unwrap()
+    open(LinuxOptions::new().frame_bytes(64 * PAGE), SpaceOptions::default().cache_bytes(1 << 20)).unwrap()
 }
 
 /// Nothing is busy, and all frames are in the supply again after a purge.

@@ -3,9 +3,9 @@
 //! `VMALLOC_SEED` and `VMALLOC_OPS` choose other programs and their length.
 
 use std::sync::Arc;
-use vmalloc::{Config, Platform, Space};
+use vmalloc::{Platform, Space, SpaceOptions};
 use vmalloc_harness::not_run;
-use vmalloc_linux::{BatchAdvise, Guards, Linux, Options, ReserveError};
+use vmalloc_linux::{BatchAdvise, Guards, Linux, LinuxOptions, ReserveError};
 use vmalloc_programs::{Below, Faulty, Narrow, Nofault, Program};
 
 const MIB: usize = 1 << 20;
@@ -16,7 +16,7 @@ fn program() -> Program<Faulty<Linux>> {
 }
 
 /// Returns a platform; `None` where the kernel lacks what it asks for.
-fn reserve(options: Options) -> Option<Faulty<Linux>> {
+fn reserve(options: LinuxOptions) -> Option<Faulty<Linux>> {
     match Linux::reserve(options) {
         Ok(linux) => Some(Faulty::new(linux, Arc::new(Nofault), Narrow::default())),
         Err(ReserveError::Unsupported { .. }) => None,
@@ -25,15 +25,15 @@ fn reserve(options: Options) -> Option<Faulty<Linux>> {
 }
 
 /// Plays some programs with random settings, on areas of up to so many pages.
-fn play(program: &Program<Faulty<Linux>>, seed: u64, count: u64, options: Options) {
+fn play(program: &Program<Faulty<Linux>>, seed: u64, count: u64, options: LinuxOptions) {
     let Some(platform) = reserve(options) else { return not_run("programs", format!("no {options:?}")) };
-    let make = |config: Config| Some(Space::new(reserve(options)?, config).expect("an empty space"));
+    let make = |config: SpaceOptions| Some(Space::new(reserve(options)?, config).expect("an empty space"));
     program.seeds(seed, count, 1_000, &platform.geometry(), make);
 }
 
 /// Options of a space of some chunks, and of one of many.
-fn sizes() -> [Options; 2] {
-    [112, 1024].map(|mib| Options::new().exactly(mib * MIB).frame_bytes(4096 * MIB))
+fn sizes() -> [LinuxOptions; 2] {
+    [112, 1024].map(|mib| LinuxOptions::new().exactly(mib * MIB).frame_bytes(4096 * MIB))
 }
 
 #[test]
@@ -41,7 +41,8 @@ fn programs_hold_with_every_strategy() {
     let [some, many] = sizes();
     for (nth, guards) in (0..).zip(Guards::all()) {
         for (other, batch) in (0..).zip(BatchAdvise::all()) {
-            let (seed, with) = (40 * nth + 10 * other, |it: Options| it.guards(guards).batch_advise(batch));
+            let (seed, with) =
+                (40 * nth + 10 * other, |it: LinuxOptions| it.guards(guards).batch_advise(batch));
             play(&program(), seed, 3, with(some));
             // Areas of so many chunks are closed when they are purged.
             play(&program().live(12).most_pages(40_000), seed + 4, 2, with(many));

@@ -3,8 +3,8 @@
 use crate::common::crowd::Crowd;
 use crate::common::*;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use vmalloc::{Config, Discard, PageRange, PlatformFault, Protection, Relocate, Request};
-use vmalloc_linux::{BatchAdvise, CHUNK_PAGES, Guards, Linux, Options, open};
+use vmalloc::{Discard, PageRange, PlatformFault, Protection, Relocate, Request, SpaceOptions};
+use vmalloc_linux::{BatchAdvise, CHUNK_PAGES, Guards, Linux, LinuxOptions, open};
 
 /// 1 GiB: many chunks, and room to close some.
 const SPAN: usize = 1 << 30;
@@ -126,8 +126,8 @@ fn a_move_that_is_refused_half_way_loses_no_content() {
     for (guards, first_armed) in
         guards_by_mapping().flat_map(|guards| [(guards, 4), (guards, 0), (guards, 7)])
     {
-        let options = Options::new().exactly(SPAN).guards(guards);
-        let Some(space) = opened(open(options, Config::default())) else { continue };
+        let options = LinuxOptions::new().exactly(SPAN).guards(guards);
+        let Some(space) = opened(open(options, SpaceOptions::default())) else { continue };
         let old = space.raw().alloc(&Request::new(8 * PAGE)).unwrap();
         let byte = |addr: usize, page: usize| {
             std::ptr::with_exposed_provenance_mut::<u8>(addr + page * PAGE + 7 * page)

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 use std::thread;
-use vmalloc::{AllocError, AreaError, Config, Space};
-use vmalloc_linux::{Linux, Options, Ring, open, page_bytes};
+use vmalloc::{AllocError, AreaError, Space, SpaceOptions};
+use vmalloc_linux::{Linux, LinuxOptions, Ring, open, page_bytes};
 
 fn space(frame_bytes: usize) -> Arc<Space<Linux>> {
-    open(Options::new().exactly(1 << 26).frame_bytes(frame_bytes), Config::default()).expect("a space")
+    open(LinuxOptions::new().exactly(1 << 26).frame_bytes(frame_bytes), SpaceOptions::default())
+        .expect("a space")
 }
 
 #[test]

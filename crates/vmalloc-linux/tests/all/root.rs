@@ -1,23 +1,24 @@
 //! Sub-spaces of real memory.
 
 use crate::common::reserve;
-use vmalloc::{AllocError, Area, Config, Policy, Protection, Request};
-use vmalloc_linux::{BatchAdvise, Guards, Linux, Options};
-use vmalloc_subspaces::{LIMIT_BYTES, Placement, Root, SubspaceConfig, SubspaceError};
+use vmalloc::{AllocError, Area, Policy, Protection, Request, SpaceOptions};
+use vmalloc_linux::{BatchAdvise, Guards, Linux, LinuxOptions};
+use vmalloc_subspaces::{LIMIT_BYTES, Root, SubspaceError, SubspaceOptions};
 
 const MIB: usize = 1 << 20;
 
 fn root() -> Root<Linux> {
-    Root::new(Linux::reserve(Options::new().exactly(256 * MIB)).unwrap()).unwrap()
+    Root::new(Linux::reserve(LinuxOptions::new().exactly(256 * MIB)).unwrap()).unwrap()
 }
 
 #[test]
 fn buffers_of_children_are_memory_and_count() {
     let root = root();
-    let down =
-        SubspaceConfig::default().config(Config::default().policy(Policy::Highest)).limit_bytes(8 * MIB);
-    let caches = root.subspace("caches", Placement::lowest(64 * MIB), SubspaceConfig::default()).unwrap();
-    let modules = root.subspace("modules", Placement::highest(32 * MIB), down).unwrap();
+    let down = SubspaceOptions::default()
+        .space(SpaceOptions::default().policy(Policy::Highest))
+        .limit_bytes(8 * MIB);
+    let caches = root.subspace("caches", &Request::new(64 * MIB), SubspaceOptions::default()).unwrap();
+    let modules = root.subspace("modules", &Request::new(32 * MIB).policy(Policy::Highest), down).unwrap();
     for _ in 0..20 {
         let mut low = caches.zeroed_buffer(MIB / 2).unwrap();
         let mut high = modules.zeroed_buffer(MIB / 2 + 5).unwrap();
@@ -32,7 +33,7 @@ fn buffers_of_children_are_memory_and_count() {
         panic!("beyond the limit")
     };
     assert_eq!(refusal.cause.call, LIMIT_BYTES);
-    let taken = root.subspace("other", Placement::lowest(200 * MIB), SubspaceConfig::default()).err();
+    let taken = root.subspace("other", &Request::new(200 * MIB), SubspaceOptions::default()).err();
     assert!(matches!(taken, Some(SubspaceError::NoSpace(_))), "{taken:?}");
 }
 
@@ -41,10 +42,10 @@ fn buffers_of_children_are_memory_and_count() {
 fn memory_that_is_mapped_for_reading_is_never_written() {
     let root = root();
     for trap in [false, true] {
-        let config = Config::default().zero_on_free(true).trap_on_free(trap);
-        let config = SubspaceConfig::default().config(config);
+        let config = SpaceOptions::default().zero_on_free(true).trap_on_free(trap);
+        let config = SubspaceOptions::default().space(config);
         let read =
-            root.protected_subspace("read", Placement::lowest(64 * MIB), Protection::Read, config).unwrap();
+            root.protected_subspace("read", &Request::new(64 * MIB), Protection::Read, config).unwrap();
         for _ in 0..50 {
             let area = Area::new(&read, &Request::new(3 * 4096).zeroed()).unwrap();
             let mut bytes = [1; 5000];
@@ -57,9 +58,9 @@ fn memory_that_is_mapped_for_reading_is_never_written() {
     let root = Root::new(linux).unwrap();
     let read = root.protected_subspace(
         "read",
-        Placement::lowest(64 * MIB),
+        &Request::new(64 * MIB),
         Protection::Read,
-        SubspaceConfig::default(),
+        SubspaceOptions::default(),
     );
     assert!(matches!(read.err(), Some(SubspaceError::NotZeroed)));
 }

@@ -5,8 +5,8 @@ use crate::common::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use vmalloc::{Config, DrainReason, FreeError, Platform, Request, Space};
-use vmalloc_linux::{Linux, Options, open};
+use vmalloc::{DrainReason, FreeError, Platform, Request, Space, SpaceOptions};
+use vmalloc_linux::{Linux, LinuxOptions, open};
 
 const PAGE: usize = 4096;
 /// Areas that handlers free in one process.
@@ -121,7 +121,7 @@ fn frees_are_drained(space: &Space<Linux>) {
 }
 
 fn new_space() -> Arc<Space<Linux>> {
-    open(Options::new().exactly(1 << 28), Config::default()).unwrap()
+    open(LinuxOptions::new().exactly(1 << 28), SpaceOptions::default()).unwrap()
 }
 
 #[test]
@@ -154,8 +154,10 @@ fn a_handler_frees_in_a_child_of_a_fork_that_left_the_drain_thread_behind() {
 #[test]
 fn a_handler_that_interrupted_the_space_itself_frees_in_the_end() {
     in_own_process(|| {
-        for config in [Config::default(), Config::default().unmap_on_free().lazy_max_pages(16).nodes(1)] {
-            let space = open(Options::new().exactly(1 << 28), config).unwrap();
+        for config in
+            [SpaceOptions::default(), SpaceOptions::default().unmap_on_free().lazy_max_pages(16).nodes(1)]
+        {
+            let space = open(LinuxOptions::new().exactly(1 << 28), config).unwrap();
             // Every second one takes locks, if they are free.
             let areas = std::array::from_fn(|index| {
                 let request = Request::new((1 + index % 3) * PAGE);

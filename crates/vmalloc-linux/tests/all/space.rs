@@ -5,15 +5,15 @@ use crate::common::*;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use vmalloc::{AllocError, Config, FreeError, PlatformFault, Space, Stats};
+use vmalloc::{AllocError, FreeError, PlatformFault, Space, SpaceOptions, Stats};
 use vmalloc::{Platform, Request};
-use vmalloc_linux::{Guards, Linux, Options, open};
+use vmalloc_linux::{Guards, Linux, LinuxOptions, open};
 
 const SPAN: usize = 1 << 30;
 
 /// Without a thread that drains: the counts are exact.
-fn space(config: Config) -> Arc<Space<Linux>> {
-    open(Options::new().exactly(SPAN).without_drain_thread(), config).unwrap()
+fn space(config: SpaceOptions) -> Arc<Space<Linux>> {
+    open(LinuxOptions::new().exactly(SPAN).without_drain_thread(), config).unwrap()
 }
 
 fn page_of(addr: usize) -> u64 {
@@ -39,7 +39,7 @@ fn assert_whole(space: &Space<Linux>) {
 
 #[test]
 fn a_cached_area_comes_back_mapped_and_zeroed_only_on_request() {
-    let space = space(Config::default());
+    let space = space(SpaceOptions::default());
     let mut first = space.buffer(8192).unwrap();
     first.fill(7);
     let addr = first.as_ptr();
@@ -58,7 +58,7 @@ fn a_cached_area_comes_back_mapped_and_zeroed_only_on_request() {
 
 #[test]
 fn frames_are_told_where_the_machine_tells_them() {
-    let space = space(Config::default());
+    let space = space(SpaceOptions::default());
     let mut buffer = space.zeroed_buffer(2 * 4096).unwrap();
     buffer[0] = 1;
     let addr = buffer.as_ptr().addr();
@@ -80,8 +80,8 @@ fn running_out_of_mappings_loses_nothing() {
         if map_limit().is_none() {
             return;
         }
-        let options = Options::new().exactly(SPAN).guards(Guards::Mprotect);
-        let space = open(options, Config::default().unmap_on_free()).unwrap();
+        let options = LinuxOptions::new().exactly(SPAN).guards(Guards::Mprotect);
+        let space = open(options, SpaceOptions::default().unmap_on_free()).unwrap();
         let mut areas = Vec::new();
         let refused = loop {
             match space.raw().alloc(&Request::new(4096)) {
@@ -108,8 +108,8 @@ fn running_out_of_mappings_loses_nothing() {
 #[test]
 fn running_out_of_memory_empties_what_is_cached_and_loses_nothing() {
     in_own_process(|| {
-        let options = Options::new().exactly(SPAN).guards(Guards::Mprotect);
-        let space = open(options, Config::default()).unwrap();
+        let options = LinuxOptions::new().exactly(SPAN).guards(Guards::Mprotect);
+        let space = open(options, SpaceOptions::default()).unwrap();
         let kept = space.raw().alloc(&Request::new(4096)).unwrap();
         free(&space, kept).unwrap();
         assert_eq!(space.stats().cached_areas, 1);
@@ -130,7 +130,7 @@ fn running_out_of_memory_empties_what_is_cached_and_loses_nothing() {
 
 #[test]
 fn threads_share_a_space_and_leave_it_whole() {
-    let space = space(Config::default().cache_bytes(1 << 20).lazy_max_pages(64));
+    let space = space(SpaceOptions::default().cache_bytes(1 << 20).lazy_max_pages(64));
     std::thread::scope(|scope| {
         for thread in 0..4u8 {
             let space = &space;
@@ -154,7 +154,7 @@ fn threads_share_a_space_and_leave_it_whole() {
 #[test]
 fn a_child_goes_on_with_its_own_copy_whatever_other_threads_were_doing() {
     in_own_process(|| {
-        let space = space(Config::default().cache_bytes(1 << 20).lazy_max_pages(16));
+        let space = space(SpaceOptions::default().cache_bytes(1 << 20).lazy_max_pages(16));
         let mut mine = space.zeroed_buffer(8192).unwrap();
         mine.fill(1);
         let stop = AtomicBool::new(false);
@@ -192,7 +192,7 @@ fn free_atomic(space: &Space<Linux>, addr: usize) -> Result<(), FreeError> {
 
 #[test]
 fn freeing_without_waiting_works_under_all_locks() {
-    for config in [Config::default(), Config::default().unmap_on_free()] {
+    for config in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free()] {
         let space = space(config);
         // Far enough from the plain ones that no leaf holds both.
         let noted = space.raw().alloc(&Request::new(5000).tag("noted")).unwrap();
@@ -215,7 +215,7 @@ fn freeing_without_waiting_works_under_all_locks() {
 
 #[test]
 fn freeing_without_waiting_from_many_threads_loses_nothing() {
-    let space = open(Options::new().exactly(SPAN), Config::default().lazy_max_pages(50)).unwrap();
+    let space = open(LinuxOptions::new().exactly(SPAN), SpaceOptions::default().lazy_max_pages(50)).unwrap();
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {

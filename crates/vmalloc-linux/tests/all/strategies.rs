@@ -93,7 +93,7 @@ fn marks_cost_no_mappings() {
 fn the_span_is_given_back() {
     in_own_process(|| {
         for_each_strategy(SPAN, |linux| {
-            let again = vmalloc_linux::Options::new()
+            let again = vmalloc_linux::LinuxOptions::new()
                 .exactly(SPAN)
                 .guards(linux.guards())
                 .batch_advise(linux.batch_advise());
@@ -125,7 +125,7 @@ fn a_present_page_has_a_frame_if_the_kernel_tells() {
 
 #[test]
 fn the_machine_is_described() {
-    let linux = Linux::reserve(vmalloc_linux::Options::new()).unwrap();
+    let linux = Linux::reserve(vmalloc_linux::LinuxOptions::new()).unwrap();
     assert_eq!(1 << linux.geometry().page_shift, rustix::param::page_size());
     assert_eq!(linux.geometry().span.len() << linux.geometry().page_shift, linux.reserved_bytes() as u64);
     assert!(linux.cpu() < linux.geometry().cpus);

@@ -2,8 +2,8 @@
 
 use crate::common::not_run;
 use std::process::Command;
-use vmalloc::Config;
-use vmalloc_linux::{Options, open};
+use vmalloc::SpaceOptions;
+use vmalloc_linux::{LinuxOptions, open};
 
 /// Set in the process that runs under a tool.
 const UNDER_TOOL: &str = "VMALLOC_UNDER_TOOL";
@@ -31,7 +31,7 @@ fn a_program_with_a_space_runs_under_valgrind() {
 /// Allocates, frees and purges, with a drain thread. It shows no frames: valgrind refuses the call
 /// of mremap(2) that shows them.
 fn use_a_space() {
-    let space = open(Options::new(), Config::default()).unwrap();
+    let space = open(LinuxOptions::new(), SpaceOptions::default()).unwrap();
     for bytes in [1, 5000, 300_000, 9 << 20] {
         let mut buffer = space.zeroed_buffer(bytes).unwrap();
         assert!(buffer.iter().all(|byte| *byte == 0));

@@ -3,7 +3,7 @@
 use crate::common::trapping::*;
 use crate::common::*;
 use vmalloc::{Platform, PlatformFault, Request};
-use vmalloc_linux::{Guards, Linux, Options, ReserveError, open};
+use vmalloc_linux::{Guards, Linux, LinuxOptions, ReserveError, open};
 
 /// From here on userfaultfd(2) fails in this process.
 fn forbid_userfaultfd() {
@@ -29,12 +29,12 @@ fn forbid_userfaultfd() {
 #[test]
 fn without_userfaultfd_frees_trap_by_other_means() {
     in_own_process(|| {
-        let before = with_userfault(Options::new().without_drain_thread());
+        let before = with_userfault(LinuxOptions::new().without_drain_thread());
         forbid_userfaultfd();
-        let insisting = Linux::reserve(Options::new().guards(Guards::Userfault));
+        let insisting = Linux::reserve(LinuxOptions::new().guards(Guards::Userfault));
         let refused = ReserveError::Unsupported { means: "userfaultfd", code: libc::EPERM };
         assert_eq!(insisting.err(), Some(refused));
-        let space = open(Options::new().trap_frees(), trapping()).unwrap();
+        let space = open(LinuxOptions::new().trap_frees(), trapping()).unwrap();
         assert_ne!(space.platform().guards(), Guards::Userfault);
         let addr = alloc(&space, 16);
         fill_area(addr, 16, 1);
@@ -57,13 +57,13 @@ fn without_userfaultfd_frees_trap_by_other_means() {
 
 #[test]
 fn trap_frees_chooses_userfaultfd_and_budgets_may_be_anything() {
-    let Ok(linux) = Linux::reserve(Options::new().trap_frees()) else { panic!("addresses") };
-    if with_userfault(Options::new()).is_some() {
+    let Ok(linux) = Linux::reserve(LinuxOptions::new().trap_frees()) else { panic!("addresses") };
+    if with_userfault(LinuxOptions::new()).is_some() {
         assert_eq!(linux.guards(), Guards::Userfault);
         assert!(!linux.geometry().maps_zeroed);
     }
     for bytes in [0, 1, PAGE, isize::MAX as usize, usize::MAX] {
-        let Some(space) = with_userfault(Options::new().stash_bytes(bytes)) else { return };
+        let Some(space) = with_userfault(LinuxOptions::new().stash_bytes(bytes)) else { return };
         assert_eq!(space.geometry().maps_zeroed, bytes < PAGE);
         for pages in [1, 2, 50] {
             let addr = alloc(&space, pages);
@@ -78,7 +78,7 @@ fn trap_frees_chooses_userfaultfd_and_budgets_may_be_anything() {
 fn at_the_limit_on_mappings_large_areas_are_refused_and_small_ones_work() {
     in_own_process(|| {
         let Some(max) = map_limit() else { return };
-        let Some(space) = with_userfault(Options::new().without_drain_thread()) else { return };
+        let Some(space) = with_userfault(LinuxOptions::new().without_drain_thread()) else { return };
         let (first, second) = (alloc(&space, LARGE), alloc(&space, 5));
         fill_area(first, LARGE, 1);
         let crowd = crowd::Crowd::gather(max);

@@ -3,8 +3,8 @@
 use crate::common::trapping::*;
 use crate::common::*;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use vmalloc::Config;
-use vmalloc_linux::{BatchAdvise, Options, open};
+use vmalloc::SpaceOptions;
+use vmalloc_linux::{BatchAdvise, LinuxOptions, open};
 
 #[test]
 fn a_stale_access_traps_when_the_free_has_returned() {
@@ -56,7 +56,7 @@ fn a_stale_access_ends_the_program() {
 #[test]
 fn a_large_area_takes_memory_as_it_is_touched() {
     in_own_process(|| {
-        let Some(space) = with_userfault(Options::new()) else { return };
+        let Some(space) = with_userfault(LinuxOptions::new()) else { return };
         let before = status_bytes("RssAnon");
         let addr = alloc(&space, 100_000);
         // SAFETY: the test has allocated the page.
@@ -198,7 +198,7 @@ fn locked_and_shared_pages_trap_too() {
 #[test]
 fn daemons_may_close_all_descriptors() {
     in_own_process(|| {
-        let Some(space) = with_userfault(Options::new().without_drain_thread()) else { return };
+        let Some(space) = with_userfault(LinuxOptions::new().without_drain_thread()) else { return };
         let (kept, large) = (alloc(&space, 4), alloc(&space, LARGE));
         fill_area(kept, 4, 1);
         fill_area(large, LARGE, 2);
@@ -227,8 +227,8 @@ fn a_closed_space_leaves_files_open_that_have_the_numbers_of_its_descriptors() {
     use std::os::fd::AsRawFd;
     in_own_process(|| {
         for vectors in [BatchAdvise::Loop, BatchAdvise::Pidfd] {
-            let options = Options::new().exactly(SPAN).without_drain_thread().batch_advise(vectors);
-            let Some(space) = opened(open(options, Config::default())) else { continue };
+            let options = LinuxOptions::new().exactly(SPAN).without_drain_thread().batch_advise(vectors);
+            let Some(space) = opened(open(options, SpaceOptions::default())) else { continue };
             let large = alloc(&space, 1024);
             // SAFETY: the area is the test's.
             unsafe { space.raw().reset(std::slice::from_ref(&(large..large + 1024 * PAGE))) }.unwrap();
@@ -267,7 +267,7 @@ fn memory_that_an_earlier_fork_handler_maps_is_left_alone_in_the_child() {
     in_own_process(|| {
         // SAFETY: the handler makes one call of the kernel.
         assert_eq!(unsafe { libc::pthread_atfork(None, None, Some(map_in_child)) }, 0);
-        let Some(space) = with_userfault(Options::new().without_drain_thread()) else { return };
+        let Some(space) = with_userfault(LinuxOptions::new().without_drain_thread()) else { return };
         let freed = alloc(&space, 20);
         fill_area(freed, 20, 1);
         free(&space, freed);
@@ -304,7 +304,9 @@ fn dumped_bytes() -> usize {
 #[test]
 fn freed_memory_that_is_kept_stays_out_of_dumps_as_the_span_does() {
     in_own_process(|| {
-        let Some(space) = with_userfault(Options::new().without_drain_thread().dont_dump()) else { return };
+        let Some(space) = with_userfault(LinuxOptions::new().without_drain_thread().dont_dump()) else {
+            return;
+        };
         let assert_hidden = || {
             let (before, resident) = (dumped_bytes(), status_bytes("RssAnon"));
             fill_stash(&space, 500, 32);

@@ -63,8 +63,11 @@ fn handlers_that_a_child_installs_once_more_do_no_harm() {
             // SAFETY: ends a child that waits for itself.
             unsafe { libc::alarm(10) };
             vmalloc_linux::fork::install().unwrap();
-            let space =
-                vmalloc_linux::open(vmalloc_linux::Options::new(), vmalloc_linux::Config::default()).unwrap();
+            let space = vmalloc_linux::open(
+                vmalloc_linux::LinuxOptions::new(),
+                vmalloc_linux::SpaceOptions::default(),
+            )
+            .unwrap();
             // With a second thread forks take locks.
             std::thread::spawn(|| std::thread::sleep(Duration::from_secs(60)));
             for _ in 0..2 {

@@ -5,10 +5,10 @@ use lock_api::{GuardSend, RawMutex};
 use std::cell::Cell;
 use std::fmt;
 use vmalloc::{
-    Config, DirectMemory, DrainReason, Frame, FrameSupply, FreeError, Geometry, MapFrames, Origin, PageRange,
-    Platform, PlatformError, Protection, Relocate, Request, Space,
+    DirectMemory, DrainReason, Frame, FrameSupply, FreeError, Geometry, MapFrames, Origin, PageRange,
+    Platform, PlatformError, Protection, Relocate, Request, Space, SpaceOptions,
 };
-use vmalloc_linux::{FutexLock, Linux, Options};
+use vmalloc_linux::{FutexLock, Linux, LinuxOptions};
 
 const PAGE: usize = 4096;
 
@@ -176,8 +176,10 @@ fn area(space: &Space<Watched>, kind: usize, far: bool) -> usize {
 
 #[test]
 fn an_atomic_free_of_any_area_waits_for_nothing_and_uses_no_heap() {
-    for config in [Config::default(), Config::default().unmap_on_free(), Config::default().nodes(1)] {
-        let linux = Linux::reserve(Options::new()).unwrap();
+    for config in
+        [SpaceOptions::default(), SpaceOptions::default().unmap_on_free(), SpaceOptions::default().nodes(1)]
+    {
+        let linux = Linux::reserve(LinuxOptions::new()).unwrap();
         let space = Space::new(Watched(linux), config).unwrap();
         let mut contended = 0;
         for round in 0..60 {
@@ -202,8 +204,8 @@ fn an_atomic_free_of_any_area_waits_for_nothing_and_uses_no_heap() {
 
 #[test]
 fn where_nobody_drains_an_allocation_purges_what_was_freed_atomically() {
-    let linux = Linux::reserve(Options::new().exactly(1 << 28)).unwrap();
-    let space = Space::new(Watched(linux), Config::default().lazy_max_pages(100)).unwrap();
+    let linux = Linux::reserve(LinuxOptions::new().exactly(1 << 28)).unwrap();
+    let space = Space::new(Watched(linux), SpaceOptions::default().lazy_max_pages(100)).unwrap();
     for _ in 0..1000 {
         let addr = space.raw().alloc(&Request::new(16 * PAGE)).unwrap();
         free_atomically(&space, addr).unwrap();

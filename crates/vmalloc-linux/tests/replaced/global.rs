@@ -10,8 +10,8 @@ use std::alloc::Layout;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use vmalloc::{Config, DrainReason, Platform, Request, Space};
-use vmalloc_linux::{Linux, Options, on_drain_thread, open};
+use vmalloc::{DrainReason, Platform, Request, Space, SpaceOptions};
+use vmalloc_linux::{Linux, LinuxOptions, on_drain_thread, open};
 
 /// From here on memory comes from the space.
 const LARGE: usize = 16 << 10;
@@ -71,8 +71,8 @@ fn use_the_heap(thread: usize) {
 #[test]
 fn a_global_allocator_may_stand_on_a_space_with_a_drain_thread() {
     in_own_process(|| {
-        let config = Config::default().cache_bytes(1 << 20).lazy_max_pages(64);
-        let space = SPACE.get_or_init(|| open(Options::new(), config).unwrap());
+        let config = SpaceOptions::default().cache_bytes(1 << 20).lazy_max_pages(64);
+        let space = SPACE.get_or_init(|| open(LinuxOptions::new(), config).unwrap());
         // Creating the thread, and asking it, leaves the program's heap alone.
         let before = allocations();
         let asked = [(); 3].map(|()| space.platform().drain_later(DrainReason::Threshold));

@@ -3,11 +3,11 @@
 use crate::common::*;
 use crate::heap::allocations;
 use vmalloc::{PageRange, Platform};
-use vmalloc_linux::{BatchAdvise, CHUNK_PAGES, Guards, Linux, Options, ReserveError};
+use vmalloc_linux::{BatchAdvise, CHUNK_PAGES, Guards, Linux, LinuxOptions, ReserveError};
 
 /// Everything a platform is asked for in its life. Returns the error where the kernel refuses it.
 fn live(guards: Guards, vectors: BatchAdvise, ranges: &mut [PageRange]) -> Option<ReserveError> {
-    let options = Options::new().max_bytes(1 << 40).guards(guards).batch_advise(vectors);
+    let options = LinuxOptions::new().max_bytes(1 << 40).guards(guards).batch_advise(vectors);
     let linux = match Linux::reserve(options) {
         Ok(linux) => linux,
         Err(error) => return Some(error),

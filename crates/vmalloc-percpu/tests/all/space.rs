@@ -1,7 +1,7 @@
 //! Groups of congruent areas: all or none, from the top, and flushed before reuse.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use vmalloc::{Config, FitError, FreeError, Kind, Notifier, PageRange, Request, Space};
+use vmalloc::{FitError, FreeError, Kind, Notifier, PageRange, Request, Space, SpaceOptions};
 use vmalloc_percpu::{CongruentError, CongruentFreeError, TAG, alloc, free};
 use vmalloc_sim::heap::{self, Shortage};
 use vmalloc_sim::{Options, Sim};
@@ -9,9 +9,9 @@ use vmalloc_sim::{Options, Sim};
 const PAGE: usize = 1 << Sim::PAGE_SHIFT;
 const SPAN: (u64, u64) = (0x100, 0x500);
 
-fn space(config: Config) -> Space<Sim> {
+fn space(options: SpaceOptions) -> Space<Sim> {
     let span = PageRange::new(SPAN.0, SPAN.1).expect("not empty");
-    Space::new(Options::new(span).build(), config).expect("an empty space")
+    Space::new(Options::new(span).build(), options).expect("an empty space")
 }
 
 /// Everything is free again, and nothing is left behind.
@@ -25,7 +25,7 @@ fn finish(space: &Space<Sim>) {
 
 #[test]
 fn group_comes_from_the_top_without_guards() {
-    let space = space(Config::default());
+    let space = space(SpaceOptions::default());
     let below = space.raw().alloc(&Request::new(PAGE)).expect("room");
     let (offsets, sizes) = ([0x40 * PAGE, 0], [3 * PAGE - 100, 2 * PAGE]);
     let base = alloc(&space, &offsets, &sizes, 16 * PAGE).expect("room");
@@ -48,7 +48,7 @@ fn group_comes_from_the_top_without_guards() {
 
 #[test]
 fn wrong_group_is_refused_whole() {
-    let space = space(Config::default());
+    let space = space(SpaceOptions::default());
     let (offsets, sizes) = ([0, 8 * PAGE, 16 * PAGE], [4 * PAGE, 4 * PAGE, 2 * PAGE]);
     let base = alloc(&space, &offsets, &sizes, PAGE).expect("room");
     let other = space.raw().reserve(&Request::new(PAGE)).expect("room");
@@ -97,7 +97,7 @@ fn wrong_group_is_refused_whole() {
 
 #[test]
 fn wrong_requests_are_typed_errors() {
-    let space = space(Config::default());
+    let space = space(SpaceOptions::default());
     let refused = |offsets: &[usize], sizes: &[usize], align, want: CongruentError| {
         assert_eq!(alloc(&space, offsets, sizes, align), Err(want));
         assert_eq!(space.stats().busy_areas, 0);
@@ -139,7 +139,7 @@ impl Notifier for Hoard {
 
 #[test]
 fn a_group_in_need_purges_and_asks_the_notifiers() {
-    let space = Arc::new(space(Config::default()));
+    let space = Arc::new(space(SpaceOptions::default()));
     let size = 0x3ff * PAGE;
     let addr = space.raw().alloc(&Request::new(size)).expect("all of the space");
     // SAFETY: nothing uses the area.
@@ -165,7 +165,7 @@ fn a_heap_that_fails_at_any_request_loses_nothing() {
     let sizes = [2 * PAGE - 8; 12];
     let mut refused = 0;
     for nth in 1.. {
-        let space = space(Config::default());
+        let space = space(SpaceOptions::default());
         let ask = || alloc(&space, &offsets, &sizes, PAGE);
         let (result, demand) = heap::short_of(Shortage::Nth(nth), ask);
         space.verify().expect("every invariant holds");
@@ -191,7 +191,7 @@ fn a_heap_that_fails_at_any_request_loses_nothing() {
 
 #[test]
 fn group_at_taken_pages_is_refused_whole() {
-    let space = space(Config::default());
+    let space = space(SpaceOptions::default());
     let [first, second] = [0x200, 0x300].map(|page| PageRange::from_len(page, 4).expect("not empty"));
     space.raw().reserve_all([second].into_iter(), "other").expect("free");
     let refused = space.raw().reserve_all([first, second].into_iter(), TAG);
@@ -210,7 +210,7 @@ fn group_at_taken_pages_is_refused_whole() {
 #[test]
 fn concurrent_free_of_a_group_succeeds_once() {
     let (offsets, sizes) = ([0, 8 * PAGE, 16 * PAGE], [4 * PAGE; 3]);
-    let space = space(Config::default());
+    let space = space(SpaceOptions::default());
     for _ in 0..200 {
         let base = alloc(&space, &offsets, &sizes, PAGE).expect("room");
         let freed = std::thread::scope(|scope| {
@@ -226,7 +226,7 @@ fn concurrent_free_of_a_group_succeeds_once() {
 
 #[test]
 fn a_group_that_is_freed_where_frees_trap_at_once_traps_at_once() {
-    let space = space(Config::default().trap_on_free(true));
+    let space = space(SpaceOptions::default().trap_on_free(true));
     let (offsets, sizes) = ([0x40 * PAGE, 0], [3 * PAGE, 2 * PAGE]);
     let base = alloc(&space, &offsets, &sizes, PAGE).expect("room");
     // SAFETY: nothing uses the addresses any more.

@@ -1,7 +1,7 @@
 //! Threads that meet: each group is its owner's alone, and nothing is lost.
 
 use std::sync::{Mutex, PoisonError};
-use vmalloc::{Config, PageRange, Space};
+use vmalloc::{PageRange, Space, SpaceOptions};
 use vmalloc_percpu::{CongruentAreas, CongruentError};
 use vmalloc_sim::{Options, Sim};
 
@@ -14,7 +14,7 @@ const SPAN: (u64, u64) = (0x100, 0x180);
 fn groups_of_threads_that_meet_share_no_page() {
     let span = PageRange::new(SPAN.0, SPAN.1).expect("not empty");
     let space: Space<Sim> =
-        Space::new(Options::new(span).build(), Config::default()).expect("an empty space");
+        Space::new(Options::new(span).build(), SpaceOptions::default()).expect("an empty space");
     let taken = Mutex::new([false; SPAN.1 as usize]);
     let mark = |group: &CongruentAreas<&Space<Sim>>, is_taken| {
         let mut all = taken.lock().unwrap_or_else(PoisonError::into_inner);

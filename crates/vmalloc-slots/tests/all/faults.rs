@@ -3,11 +3,11 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use vmalloc::{AreaError, Config, PageRange, Space};
+use vmalloc::{AreaError, PageRange, Space, SpaceOptions};
 use vmalloc_sim::harness::{Case, Step};
 use vmalloc_sim::heap::{Shortage, short_of};
 use vmalloc_sim::{Options as Machine, Point, Sim};
-use vmalloc_slots::{AllocError, Dirty, GrowError, Options, Slot, Slots};
+use vmalloc_slots::{Dirty, Slot, SlotError, Slots, SlotsOptions};
 
 const PAGE: usize = 4096;
 
@@ -33,7 +33,7 @@ impl State {
         pages.for_each(|page| assert_eq!(sim.read(0, page), Ok(0)));
     }
 
-    fn alloc(&mut self) -> Result<(), AllocError> {
+    fn alloc(&mut self) -> Result<(), SlotError> {
         let slot = Slot::new(self.pool.clone())?;
         self.check(&slot);
         self.busy.push(slot);
@@ -41,7 +41,7 @@ impl State {
     }
 
     /// Allocates slots again until as many are out.
-    fn refill(&mut self, count: usize) -> Result<(), AllocError> {
+    fn refill(&mut self, count: usize) -> Result<(), SlotError> {
         while self.busy.len() < count {
             self.alloc()?;
         }
@@ -50,9 +50,9 @@ impl State {
 }
 
 /// Returns a pool with `busy` slots out, written from start to end.
-fn setup(options: Options, busy: usize) -> (Arc<Space<Sim>>, State) {
+fn setup(options: SlotsOptions, busy: usize) -> (Arc<Space<Sim>>, State) {
     let machine = Machine::new(PageRange::new(0x100, 0x900).unwrap()).build();
-    let space = Arc::new(Space::new(machine, Config::default()).unwrap());
+    let space = Arc::new(Space::new(machine, SpaceOptions::default()).unwrap());
     let pool = Arc::new(Slots::new(space.clone(), options).unwrap());
     let mut state = State { busy: Vec::with_capacity(40), pool };
     state.refill(busy).unwrap();
@@ -63,13 +63,13 @@ fn setup(options: Options, busy: usize) -> (Arc<Space<Sim>>, State) {
     (space, state)
 }
 
-fn options() -> Options {
-    Options::new(20 * PAGE).head_bytes(4 * PAGE).batch_slots(6).keep_bytes(2 * PAGE)
+fn options() -> SlotsOptions {
+    SlotsOptions::new(20 * PAGE).head_bytes(4 * PAGE).batch_slots(6).keep_bytes(2 * PAGE)
 }
 
 fn case<E: std::fmt::Debug + 'static>(
     name: &'static str,
-    options: Options,
+    options: SlotsOptions,
     busy: usize,
     operation: impl Fn(&mut State) -> Result<(), E> + 'static,
 ) -> Case {
@@ -91,7 +91,7 @@ fn alloc() {
 
 #[test]
 fn grow() {
-    let grow = |state: &mut State| -> Result<(), GrowError> {
+    let grow = |state: &mut State| -> Result<(), SlotError> {
         state.busy[0].grow(18 * PAGE)?;
         state.busy[1].grow(20 * PAGE)
     };
@@ -111,7 +111,7 @@ fn reset() {
 
 /// Frees 13 slots, two batches and one: a refused batch is no error, and the slots read as zero
 /// when they come again.
-fn free_all(state: &mut State) -> Result<(), AllocError> {
+fn free_all(state: &mut State) -> Result<(), SlotError> {
     // SAFETY: all that was written is told.
     state.busy.drain(..).for_each(|slot| unsafe { slot.free(Dirty::Below(12 * PAGE)) });
     state.refill(13)
@@ -164,8 +164,8 @@ fn a_refused_slot_holds_up_no_other() {
 fn slots_that_can_t_be_given_back_wait_with_their_addresses() {
     const SLOTS: usize = 200;
     let machine = Machine::new(PageRange::new(0x100, 0x900).unwrap()).build();
-    let space = Arc::new(Space::new(machine, Config::default().unmap_on_free()).unwrap());
-    let pool = Arc::new(Slots::new(space.clone(), Options::new(4 * PAGE).head_bytes(PAGE)).unwrap());
+    let space = Arc::new(Space::new(machine, SpaceOptions::default().unmap_on_free()).unwrap());
+    let pool = Arc::new(Slots::new(space.clone(), SlotsOptions::new(4 * PAGE).head_bytes(PAGE)).unwrap());
     let mut state = State { busy: Vec::new(), pool };
     state.refill(SLOTS).unwrap();
     let addrs: HashSet<_> = state.busy.iter().map(Slot::addr).collect();
@@ -190,7 +190,7 @@ fn slots_that_can_t_be_given_back_wait_with_their_addresses() {
 fn pools_without_memory_are_errors() {
     use vmalloc_sim::harness::{Lasting, each};
     let machine = Machine::new(PageRange::new(0x100, 0x900).unwrap()).build();
-    let space = Space::new(machine, Config::default()).unwrap();
+    let space = Space::new(machine, SpaceOptions::default()).unwrap();
     let failed = each(Step::Heap, Lasting::Once, |injection| {
         let (made, failed) = injection.on_heap(|| Slots::new(&space, options()).map(drop));
         assert_eq!(made.is_err(), failed > 0);

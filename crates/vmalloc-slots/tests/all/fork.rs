@@ -5,10 +5,10 @@ use lock_api::{GuardNoSend, RawMutex};
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use vmalloc::{Config, PageRange, Request, Space};
+use vmalloc::{PageRange, Request, Space, SpaceOptions};
 use vmalloc_harness::in_own_process;
 use vmalloc_sim::Sim;
-use vmalloc_slots::{Dirty, Options, Slots};
+use vmalloc_slots::{Dirty, Slots, SlotsOptions};
 
 /// Runs `body` in a forked child, and checks that it ends well.
 fn in_forked_child(body: impl FnOnce() -> bool) {
@@ -32,7 +32,7 @@ fn in_forked_child(body: impl FnOnce() -> bool) {
 #[test]
 fn parent_and_child_have_slots_of_their_own() {
     in_own_process(|| {
-        let pool = pool(Options::new(1 << 30));
+        let pool = pool(SlotsOptions::new(1 << 30));
         let mut slot = pool.alloc().unwrap();
         fill(&mut slot, PAGE);
         in_forked_child(|| {
@@ -55,7 +55,7 @@ fn parent_and_child_have_slots_of_their_own() {
 fn a_fork_while_others_use_the_pool_leaves_a_working_child() {
     in_own_process(|| {
         let pool =
-            pool(Options::new(1 << 30).keep_bytes(8 << 10).batch_slots(4).warm_slots(30).max_slots(200));
+            pool(SlotsOptions::new(1 << 30).keep_bytes(8 << 10).batch_slots(4).warm_slots(30).max_slots(200));
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             for user in 0..2 {
@@ -141,8 +141,8 @@ type StoppingSpace = Space<Sim<StoppingLock>>;
 /// Returns false if `work` was over before.
 fn child_drops_the_pool(nth: usize, work: fn(&Slots<&StoppingSpace>)) -> bool {
     let machine = vmalloc_sim::Options::new(PageRange::new(0x100, 0x180).unwrap());
-    let space: StoppingSpace = Space::new(machine.build_with(), Config::default()).unwrap();
-    let pool = Slots::new(&space, Options::new(16 * PAGE).head_bytes(PAGE)).unwrap();
+    let space: StoppingSpace = Space::new(machine.build_with(), SpaceOptions::default()).unwrap();
+    let pool = Slots::new(&space, SlotsOptions::new(16 * PAGE).head_bytes(PAGE)).unwrap();
     let two = [pool.alloc().unwrap(), pool.alloc().unwrap()];
     drop(two);
     std::thread::scope(|scope| {

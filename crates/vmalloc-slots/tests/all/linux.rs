@@ -2,14 +2,14 @@
 
 use crate::common::{PAGE, fill, is_zero, peek, pool, resident, spaces};
 use std::sync::Arc;
-use vmalloc_slots::{AllocError, BeyondHead, Dirty, GrowError, Options, Slot, Slots, SlotsError};
+use vmalloc_slots::{BeyondHead, Dirty, Slot, SlotError, Slots, SlotsError, SlotsOptions};
 
 const GIB: usize = 1 << 30;
 
 #[test]
 fn guards_on_both_sides_and_all_beyond_the_committed_part_trap() {
     for space in spaces() {
-        let options = Options::new(4 * GIB).guard_before_bytes(1 << 20).guard_after_bytes(GIB);
+        let options = SlotsOptions::new(4 * GIB).guard_before_bytes(1 << 20).guard_after_bytes(GIB);
         let pool = Slots::new(space.clone(), options).unwrap();
         let slots: Vec<_> = (0..3).map(|_| pool.alloc().unwrap()).collect();
         for slot in &slots {
@@ -27,7 +27,7 @@ fn guards_on_both_sides_and_all_beyond_the_committed_part_trap() {
 #[test]
 fn a_slot_grows_in_place_to_its_size_and_no_further() {
     for space in spaces() {
-        let pool = Slots::new(space.clone(), Options::new(64 << 20)).unwrap();
+        let pool = Slots::new(space.clone(), SlotsOptions::new(64 << 20)).unwrap();
         let mut slot = pool.alloc().unwrap();
         let addr = slot.addr();
         fill(&mut slot, 64 << 10);
@@ -37,7 +37,7 @@ fn a_slot_grows_in_place_to_its_size_and_no_further() {
             assert_eq!((base, peek(&space, addr + bytes.max(100_000) - 1)), (addr, Some(0)));
             assert_eq!(peek(&space, addr + committed), None);
         }
-        let beyond = GrowError::Beyond { asked: (64 << 20) + 1, slot: 64 << 20 };
+        let beyond = SlotError::Beyond { asked: (64 << 20) + 1, slot: 64 << 20 };
         assert_eq!(slot.grow((64 << 20) + 1), Err(beyond));
         assert_eq!((peek(&space, addr), peek(&space, addr + PAGE + 1)), (Some(0xa5), Some(0xa5)));
         // It traps again beyond its head once it was reset.
@@ -52,7 +52,7 @@ fn a_slot_grows_in_place_to_its_size_and_no_further() {
 
 #[test]
 fn a_little_is_cleared_at_once_and_keeps_its_memory() {
-    let pool = pool(Options::new(4 * GIB));
+    let pool = pool(SlotsOptions::new(4 * GIB));
     let mut slot = pool.alloc().unwrap();
     let addr = slot.addr();
     fill(&mut slot, 64 << 10);
@@ -69,7 +69,7 @@ fn a_little_is_cleared_at_once_and_keeps_its_memory() {
 /// 64 pages that were written somewhere in 16 MiB are found and cleared; nothing else gets memory.
 #[test]
 fn scattered_pages_are_found_where_the_extent_is_not_known() {
-    let pool = pool(Options::new(16 << 20).head_bytes(16 << 20));
+    let pool = pool(SlotsOptions::new(16 << 20).head_bytes(16 << 20));
     for round in 0..3 {
         let slot = pool.alloc().unwrap();
         assert!(resident(&slot) <= 64 * round);
@@ -90,7 +90,7 @@ fn scattered_pages_are_found_where_the_extent_is_not_known() {
 
 #[test]
 fn much_waits_for_a_batch_of_64() {
-    let pool = pool(Options::new(GIB).head_bytes(1 << 20).keep_bytes(64 << 10));
+    let pool = pool(SlotsOptions::new(GIB).head_bytes(1 << 20).keep_bytes(64 << 10));
     let all: Vec<_> = (0..130).map(|_| pool.alloc().unwrap()).collect();
     for (freed, mut slot) in (1..).zip(all) {
         fill(&mut slot, 1 << 20);
@@ -114,7 +114,7 @@ fn much_waits_for_a_batch_of_64() {
 
 #[test]
 fn the_bytes_that_wait_are_bounded() {
-    let pool = pool(Options::new(GIB).head_bytes(8 << 20).keep_bytes(0).waiting_bytes(20 << 20));
+    let pool = pool(SlotsOptions::new(GIB).head_bytes(8 << 20).keep_bytes(0).waiting_bytes(20 << 20));
     let all: Vec<_> = (0..9).map(|_| pool.alloc().unwrap()).collect();
     for mut slot in all {
         fill(&mut slot, 8 << 20);
@@ -126,7 +126,7 @@ fn the_bytes_that_wait_are_bounded() {
 
 #[test]
 fn memory_beyond_the_head_stays_if_asked() {
-    let pool = pool(Options::new(GIB).beyond_head(BeyondHead::Commit).keep_bytes(8 << 20));
+    let pool = pool(SlotsOptions::new(GIB).beyond_head(BeyondHead::Commit).keep_bytes(8 << 20));
     let mut slot = pool.alloc().unwrap();
     slot.grow(4 << 20).unwrap();
     fill(&mut slot, 4 << 20);
@@ -139,7 +139,7 @@ fn memory_beyond_the_head_stays_if_asked() {
 #[test]
 fn a_slot_that_is_reset_reads_as_zero_and_stays_as_large() {
     for keep in [0, 1 << 20, 16 << 20] {
-        let pool = pool(Options::new(GIB).keep_bytes(keep));
+        let pool = pool(SlotsOptions::new(GIB).keep_bytes(keep));
         let mut slot = pool.alloc().unwrap();
         slot.grow(8 << 20).unwrap();
         for dirty in [Dirty::Unknown, Dirty::Below(3 << 20), Dirty::Ranges(&[0..1 << 20, 1 << 20..3 << 20])] {
@@ -154,7 +154,7 @@ fn a_slot_that_is_reset_reads_as_zero_and_stays_as_large() {
 
 #[test]
 fn the_same_user_gets_the_same_slot() {
-    let pool = pool(Options::new(GIB));
+    let pool = pool(SlotsOptions::new(GIB));
     let all: Vec<_> = (0..20).map(|user| pool.alloc_for(user).unwrap()).collect();
     let addrs: Vec<_> = all.iter().map(Slot::addr).collect();
     drop(all);
@@ -169,7 +169,7 @@ fn the_same_user_gets_the_same_slot() {
 
 #[test]
 fn slots_beyond_the_warm_ones_go_back_to_the_space() {
-    let pool = pool(Options::new(GIB).warm_slots(10).batch_slots(16));
+    let pool = pool(SlotsOptions::new(GIB).warm_slots(10).batch_slots(16));
     let all: Vec<_> = (0..60).map(|_| pool.alloc().unwrap()).collect();
     // A drain may be in the middle of its counts: a purge waits for it.
     let busy = |space: &vmalloc::Space<vmalloc_linux::Linux>| {
@@ -191,9 +191,9 @@ fn slots_beyond_the_warm_ones_go_back_to_the_space() {
 
 #[test]
 fn a_pool_is_exhausted_at_its_most_slots() {
-    let pool = pool(Options::new(GIB).max_slots(3).keep_bytes(0));
+    let pool = pool(SlotsOptions::new(GIB).max_slots(3).keep_bytes(0));
     let mut all: Vec<_> = (0..3).map(|_| pool.alloc().unwrap()).collect();
-    assert_eq!(pool.alloc().unwrap_err(), AllocError::Exhausted { slots: 3 });
+    assert_eq!(pool.alloc().unwrap_err(), SlotError::Exhausted { slots: 3 });
     fill(&mut all[1], PAGE);
     let addr = all[1].addr();
     // It waits, and is reset because it is needed.
@@ -207,13 +207,16 @@ fn a_pool_is_exhausted_at_its_most_slots() {
 fn wrong_sizes_are_typed_errors() {
     let space = spaces().remove(0);
     let refusal = |options| Slots::new(space.clone(), options).map(drop).unwrap_err();
-    assert_eq!(refusal(Options::new(0)), SlotsError::ZeroSize);
-    assert_eq!(refusal(Options::new(9).head_bytes(10)), SlotsError::HeadBeyondSlot { head: 10, slot: 9 });
-    assert!(matches!(refusal(Options::new(1 << 47)), SlotsError::BeyondSpan { .. }));
-    assert!(matches!(refusal(Options::new(9).max_slots(0)), SlotsError::BadCount { slots: 0 }));
-    assert!(matches!(refusal(Options::new(9).batch_slots(0)), SlotsError::BadBatch { slots: 0 }));
+    assert_eq!(refusal(SlotsOptions::new(0)), SlotsError::ZeroSize);
+    assert_eq!(
+        refusal(SlotsOptions::new(9).head_bytes(10)),
+        SlotsError::HeadBeyondSlot { head: 10, slot: 9 }
+    );
+    assert!(matches!(refusal(SlotsOptions::new(1 << 47)), SlotsError::BeyondSpan { .. }));
+    assert!(matches!(refusal(SlotsOptions::new(9).max_slots(0)), SlotsError::BadCount { slots: 0 }));
+    assert!(matches!(refusal(SlotsOptions::new(9).batch_slots(0)), SlotsError::BadBatch { slots: 0 }));
     // 64 GiB each: as many as the span has room for.
-    let pool = Slots::new(space.clone(), Options::new(1 << 36)).unwrap();
+    let pool = Slots::new(space.clone(), SlotsOptions::new(1 << 36)).unwrap();
     let mut all = Vec::new();
     let error = loop {
         match pool.alloc() {
@@ -223,7 +226,7 @@ fn wrong_sizes_are_typed_errors() {
     };
     // The span is smaller where other tests have taken much of the process's addresses.
     let most = space.platform().reserved_bytes() >> 36;
-    let is_full = all.len() + 1 >= most && matches!(error, AllocError::Area(_));
+    let is_full = all.len() + 1 >= most && matches!(error, SlotError::Area(_));
     assert!(is_full, "{} slots of {most}, {error}", all.len());
     all.truncate(all.len() / 2);
     assert!((0..20).all(|_| pool.alloc().is_ok()));
@@ -232,7 +235,7 @@ fn wrong_sizes_are_typed_errors() {
 /// Two threads allocate, write, and free slots that the other has allocated.
 #[test]
 fn any_thread_may_free() {
-    let pool = pool(Options::new(GIB).keep_bytes(16 << 10).batch_slots(8).warm_slots(40));
+    let pool = pool(SlotsOptions::new(GIB).keep_bytes(16 << 10).batch_slots(8).warm_slots(40));
     let (to, from) = std::sync::mpsc::sync_channel::<Slot<Arc<crate::common::Pool>>>(16);
     let theirs = pool.clone();
     let other = std::thread::spawn(move || {
@@ -269,7 +272,7 @@ fn any_thread_may_free() {
 #[test]
 fn a_slot_that_one_cpu_freed_serves_another_that_finds_none() {
     for space in spaces() {
-        let pool = Slots::new(space, Options::new(1 << 20).max_slots(3)).unwrap();
+        let pool = Slots::new(space, SlotsOptions::new(1 << 20).max_slots(3)).unwrap();
         let on_cpu = |cpu: usize, slots: usize| {
             std::thread::scope(|scope| {
                 let alone = scope.spawn(|| {

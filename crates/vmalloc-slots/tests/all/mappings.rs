@@ -3,7 +3,7 @@
 use crate::common::{PAGE, fill, is_zero, pool, space};
 use vmalloc_harness::{in_own_process, not_run};
 use vmalloc_linux::Guards;
-use vmalloc_slots::{Dirty, Options, Slot, Slots};
+use vmalloc_slots::{Dirty, Slot, Slots, SlotsOptions};
 
 fn mappings() -> usize {
     std::fs::read_to_string("/proc/self/maps").unwrap().lines().count()
@@ -14,7 +14,7 @@ fn mappings() -> usize {
 fn slots_that_went_back_leave_no_mappings() {
     in_own_process(|| {
         assert_eq!(vmalloc_linux::CHUNK_PAGES as usize * PAGE, 8 << 20);
-        let pool = pool(Options::new(4 << 30).warm_slots(0).batch_slots(16));
+        let pool = pool(SlotsOptions::new(4 << 30).warm_slots(0).batch_slots(16));
         let before = mappings();
         for _ in 0..20 {
             let all: Vec<_> = (0..64).map(|_| pool.alloc().unwrap()).collect();
@@ -36,7 +36,8 @@ fn large_slots_leave_an_eighth_of_the_mappings_to_the_program() {
             let why = format_args!("{max} mappings would take too long");
             return not_run("large_slots_leave_an_eighth_of_the_mappings_to_the_program", why);
         }
-        let mut pools = (0..2).map(|_| pool(Options::new(64 << 20).head_bytes(PAGE))).collect::<Vec<_>>();
+        let mut pools =
+            (0..2).map(|_| pool(SlotsOptions::new(64 << 20).head_bytes(PAGE))).collect::<Vec<_>>();
         let mut slots: Vec<Slot<_>> = Vec::new();
         let refused = (0..max).find_map(|nth| match Slot::new(pools[nth as usize % 2].clone()) {
             Ok(slot) => {
@@ -72,10 +73,11 @@ fn free_slots_keep_no_more_memory_than_the_bound_with_any_guards() {
         const SLOTS: u64 = 100;
         for guards in Guards::all() {
             let options =
-                vmalloc_linux::Options::new().max_bytes(1 << 36).guards(guards).without_drain_thread();
+                vmalloc_linux::LinuxOptions::new().max_bytes(1 << 36).guards(guards).without_drain_thread();
             let Some(space) = space(options.stash_bytes(0)) else { continue };
             for most in [0, 64 << 10] {
-                let options = Options::new(64 << 20).head_bytes(HEAD).keep_bytes(most).resident_bytes(most);
+                let options =
+                    SlotsOptions::new(64 << 20).head_bytes(HEAD).keep_bytes(most).resident_bytes(most);
                 let pool = Slots::new(space.clone(), options).unwrap();
                 let before = resident();
                 let all: Vec<_> = (0..SLOTS).map(|_| pool.alloc().unwrap()).collect();
@@ -111,10 +113,10 @@ fn slots_keep_no_more_than_the_bound_where_huge_pages_come_by_themselves() {
     in_own_process(|| {
         const HEAD: usize = 16 << 20;
         for guards in Guards::all() {
-            let Some(space) = space(vmalloc_linux::Options::new().guards(guards).stash_bytes(0)) else {
+            let Some(space) = space(vmalloc_linux::LinuxOptions::new().guards(guards).stash_bytes(0)) else {
                 continue;
             };
-            let options = Options::new(64 << 20).head_bytes(HEAD).keep_bytes(16 * PAGE);
+            let options = SlotsOptions::new(64 << 20).head_bytes(HEAD).keep_bytes(16 * PAGE);
             let pool = Slots::new(space, options).unwrap();
             let mut all: Vec<_> = (0..10).map(|_| pool.alloc().unwrap()).collect();
             assert!(all.iter().all(|slot| gets_no_huge_page(slot.addr())), "{guards:?}");

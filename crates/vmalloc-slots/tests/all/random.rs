@@ -5,9 +5,9 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use std::collections::BTreeSet;
 use std::ops::Range;
-use vmalloc::{Config, PageRange, Space};
+use vmalloc::{PageRange, Space, SpaceOptions};
 use vmalloc_sim::{Fault, Options as Machine, Point, Sim};
-use vmalloc_slots::{AllocError, BeyondHead, Dirty, GrowError, Options, Slot, Slots};
+use vmalloc_slots::{BeyondHead, Dirty, Slot, SlotError, Slots, SlotsOptions};
 
 const PAGE: usize = 4096;
 const CPUS: usize = 2;
@@ -56,7 +56,7 @@ impl Program<'_, '_> {
                 self.check(slot.addr(), slot.committed());
                 self.busy.push((slot, BTreeSet::new()));
             }
-            Err(AllocError::Exhausted { slots }) => assert_eq!(self.busy.len(), slots),
+            Err(SlotError::Exhausted { slots }) => assert_eq!(self.busy.len(), slots),
             Err(error) => {
                 assert!(self.may_refuse(), "{error}");
                 self.refused += 1;
@@ -79,7 +79,7 @@ impl Program<'_, '_> {
                 assert_eq!(after, before.max(bytes.next_multiple_of(PAGE)));
                 (before..after).step_by(PAGE).for_each(|at| assert_eq!(self.read(addr + at), Ok(0)));
             }
-            Err(GrowError::Beyond { asked, slot }) => assert!(asked > slot && asked == bytes),
+            Err(SlotError::Beyond { asked, slot }) => assert!(asked > slot && asked == bytes),
             Err(error) => {
                 assert!(self.may_refuse(), "{error}");
                 self.refused += 1;
@@ -170,8 +170,8 @@ enum Calls {
 }
 
 /// Plays a program of `steps` steps with these options, from `seed`. Returns how much was refused.
-fn play(machine: Machine, options: Options, calls: Calls, seed: u64, steps: usize) -> u64 {
-    let space = Space::new(machine.cpus(CPUS).build(), Config::default()).unwrap();
+fn play(machine: Machine, options: SlotsOptions, calls: Calls, seed: u64, steps: usize) -> u64 {
+    let space = Space::new(machine.cpus(CPUS).build(), SpaceOptions::default()).unwrap();
     let pool = Slots::new(&space, options).unwrap();
     let rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut program = Program { pool: &pool, rng, busy: Vec::new(), refused: 0 };
@@ -210,8 +210,8 @@ fn machine() -> Machine {
 }
 
 /// Pools of each shape: budgets that are never reached and always are, batches small and large.
-fn shapes() -> Vec<Options> {
-    let plain = Options::new(40 * PAGE).head_bytes(6 * PAGE).guard_before_bytes(2 * PAGE);
+fn shapes() -> Vec<SlotsOptions> {
+    let plain = SlotsOptions::new(40 * PAGE).head_bytes(6 * PAGE).guard_before_bytes(2 * PAGE);
     vec![
         plain,
         plain.keep_bytes(0).batch_slots(4).max_slots(12),
@@ -219,7 +219,7 @@ fn shapes() -> Vec<Options> {
         plain.beyond_head(BeyondHead::Commit).keep_bytes(35 * PAGE).max_slots(7),
         plain.head_bytes(0).guard_before_bytes(0).waiting_bytes(20 * PAGE),
         plain.warm_slots(0).batch_slots(1).guard_after_bytes(0),
-        Options::new(38 * PAGE).head_bytes(38 * PAGE).waiting_bytes(0).keep_bytes(0),
+        SlotsOptions::new(38 * PAGE).head_bytes(38 * PAGE).waiting_bytes(0).keep_bytes(0),
     ]
 }
 
@@ -262,8 +262,8 @@ fn refused_calls_lose_nothing() {
 fn a_span_that_is_too_small_lends_the_same_slots_again() {
     let seed = seed();
     let small = Machine::new(PageRange::new(0x100, 0x200).unwrap());
-    let space = Space::new(small.cpus(CPUS).build(), Config::default()).unwrap();
-    let pool = Slots::new(&space, Options::new(40 * PAGE).keep_bytes(0)).unwrap();
+    let space = Space::new(small.cpus(CPUS).build(), SpaceOptions::default()).unwrap();
+    let pool = Slots::new(&space, SlotsOptions::new(40 * PAGE).keep_bytes(0)).unwrap();
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     for _ in 0..50 {
         let mut all = Vec::new();

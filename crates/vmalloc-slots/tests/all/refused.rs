@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use vmalloc::{Config, PageRange, Space};
+use vmalloc::{PageRange, Space, SpaceOptions};
 use vmalloc_sim::{Options as Machine, Point, Sim};
-use vmalloc_slots::{Options, Slot, Slots};
+use vmalloc_slots::{Slot, Slots, SlotsOptions};
 
 const PAGE: usize = 4096;
 
@@ -13,8 +13,8 @@ type Pool = Slots<Arc<Space<Sim>>>;
 /// Returns a pool of up to `most` slots with a head of one page.
 fn pool(batch: usize, most: usize) -> Arc<Pool> {
     let machine = Machine::new(PageRange::new(0x100, 0x10000).unwrap()).frames(1 << 16).build();
-    let space = Arc::new(Space::new(machine, Config::default()).unwrap());
-    let options = Options::new(8 * PAGE).head_bytes(PAGE).batch_slots(batch).max_slots(most);
+    let space = Arc::new(Space::new(machine, SpaceOptions::default()).unwrap());
+    let options = SlotsOptions::new(8 * PAGE).head_bytes(PAGE).batch_slots(batch).max_slots(most);
     Arc::new(Slots::new(space, options).unwrap())
 }
 

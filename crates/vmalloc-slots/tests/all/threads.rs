@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
-use vmalloc::{Config, Space};
+use vmalloc::{Space, SpaceOptions};
 use vmalloc_sim::Direct;
-use vmalloc_slots::{Dirty, Options, Slot, Slots};
+use vmalloc_slots::{Dirty, Slot, Slots, SlotsOptions};
 
 const PAGE: usize = 4096;
 const ROUNDS: usize = if cfg!(miri) { 24 } else { 5000 };
@@ -36,8 +36,9 @@ fn free(slot: Slot<Arc<Pool>>, nth: usize) {
 
 #[test]
 fn slots_go_from_thread_to_thread() {
-    let space = Arc::new(Space::new(Direct::new(1 << 10, |machine| machine), Config::default()).unwrap());
-    let options = Options::new(8 * PAGE).head_bytes(3 * PAGE).keep_bytes(2 * PAGE).batch_slots(3);
+    let space =
+        Arc::new(Space::new(Direct::new(1 << 10, |machine| machine), SpaceOptions::default()).unwrap());
+    let options = SlotsOptions::new(8 * PAGE).head_bytes(3 * PAGE).keep_bytes(2 * PAGE).batch_slots(3);
     let pool = Arc::new(Slots::new(space.clone(), options.warm_slots(6)).unwrap());
     let (to, from) = sync_channel::<Slot<Arc<Pool>>>(2);
     let theirs = pool.clone();

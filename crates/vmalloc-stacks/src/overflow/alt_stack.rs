@@ -44,7 +44,7 @@ impl AltStack {
         if current()?.ss_flags & libc::SS_DISABLE == 0 {
             return Ok(Self { stack: None, of_this_thread: PhantomData });
         }
-        let stack = stacks.stack_of(BYTES)?;
+        let stack = stacks.request().bytes(BYTES).stack()?;
         let ss_sp = ptr::with_exposed_provenance_mut(stack.bottom());
         set(&libc::stack_t { ss_sp, ss_flags: 0, ss_size: stack.size() })?;
         Ok(Self { stack: Some(stack), of_this_thread: PhantomData })

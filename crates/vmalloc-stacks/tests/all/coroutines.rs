@@ -49,7 +49,7 @@ fn a_coroutine_ends_on_another_thread() {
 #[test]
 fn a_coroutine_grows_the_stack_that_it_runs_on() {
     let stacks = open(16, 4);
-    let stack = stacks.growable(8 * PAGE, 1 << 20).unwrap();
+    let stack = stacks.request().bytes(8 * PAGE).growable(1 << 20).unwrap();
     let grower = stack.grower();
     let mut coroutine = Coroutine::with_stack(stack, move |_: &Yielder<_, ()>, depth: usize| {
         assert_eq!(recurse(10), 10);
@@ -65,6 +65,6 @@ fn a_coroutine_grows_the_stack_that_it_runs_on() {
 #[should_panic(expected = "a stack with memory")]
 fn a_coroutine_on_a_stack_without_memory_is_refused() {
     let stacks = open(64, 4);
-    let stack = stacks.reserved(1 << 20).unwrap();
+    let stack = stacks.request().bytes(0).growable(1 << 20).unwrap();
     drop(Coroutine::<(), (), (), _>::with_stack(stack, |_, ()| ()));
 }

@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use std::sync::atomic::{AtomicBool, Ordering};
-use vmalloc_stacks::{Settings, Stacks};
+use vmalloc_stacks::{Stacks, StacksOptions};
 
 /// Plays what a child may do with a pool and a stack of its parent's.
 fn go_on(stacks: &Stacks, inherited: vmalloc_stacks::Stack, pages: usize, value: u8) {
@@ -20,7 +20,7 @@ fn go_on(stacks: &Stacks, inherited: vmalloc_stacks::Stack, pages: usize, value:
     drop(all);
     stacks.trim();
     stacks.clear();
-    let stack = stacks.growable(PAGE, 100 * PAGE).unwrap();
+    let stack = stacks.request().bytes(PAGE).growable(100 * PAGE).unwrap();
     stack.grow(100 * PAGE).unwrap();
 }
 
@@ -49,7 +49,7 @@ fn parent_and_child_have_stacks_of_their_own() {
 #[test]
 fn children_of_forks_while_other_threads_make_and_drop_stacks_go_on() {
     in_own_process(|| {
-        let settings = Settings::new().stack_bytes(16 * PAGE).keep_bytes(2 * PAGE).span_bytes(1 << 30);
+        let settings = StacksOptions::new().stack_bytes(16 * PAGE).keep_bytes(2 * PAGE).span_bytes(1 << 30);
         let stacks = Stacks::open(&settings).unwrap();
         let stop = AtomicBool::new(false);
         let (stacks, stop) = (&stacks, &stop);
@@ -59,8 +59,12 @@ fn children_of_forks_while_other_threads_make_and_drop_stacks_go_on() {
                 if stop.load(Ordering::Relaxed) {
                     return;
                 }
-                let stack =
-                    if round % 9 == 0 { stacks.named("one", 5 * PAGE) } else { stacks.stack() }.unwrap();
+                let stack = if round % 9 == 0 {
+                    stacks.request().name("one").bytes(5 * PAGE).stack()
+                } else {
+                    stacks.stack()
+                }
+                .unwrap();
                 use_pages(&stack, 1 + round % 5, 1);
                 own.push(stack);
                 if round % 200 == 0 {
@@ -93,7 +97,7 @@ fn children_of_forks_while_other_threads_make_and_drop_stacks_go_on() {
 #[test]
 fn a_child_opens_and_drops_pools_and_decays_them() {
     in_own_process(|| {
-        let settings = Settings::new().stack_bytes(16 * PAGE).keep_bytes(2 * PAGE).span_bytes(1 << 30);
+        let settings = StacksOptions::new().stack_bytes(16 * PAGE).keep_bytes(2 * PAGE).span_bytes(1 << 30);
         let stacks = Stacks::open(&settings).unwrap();
         // The parent's decay runs.
         drop(stacks.stack().unwrap());

@@ -3,7 +3,7 @@
 use crate::common::*;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
-use vmalloc_stacks::{Growable, Settings, Stack, Stacks};
+use vmalloc_stacks::{Growable, Stack, Stacks, StacksOptions};
 
 #[test]
 fn the_first_stack_of_a_span_has_guards_on_both_sides() {
@@ -76,7 +76,7 @@ fn aligned_stacks_are_aligned_and_guarded() {
 #[test]
 fn a_growable_stack_traps_below_what_is_committed() {
     let stacks = open(4, 2);
-    let stack = stacks.growable(2 * PAGE, 64 * PAGE).unwrap();
+    let stack = stacks.request().bytes(2 * PAGE).growable(64 * PAGE).unwrap();
     for pages in [2, 3, 40, 64] {
         stack.grow(pages * PAGE).unwrap();
         assert_eq!((stack.size(), stack.bottom()), (pages * PAGE, stack.top() - pages * PAGE));
@@ -89,7 +89,7 @@ fn a_growable_stack_traps_below_what_is_committed() {
 #[test]
 fn a_reserved_stack_traps_until_it_grows() {
     let stacks = open(4, 2);
-    let stack = stacks.reserved(8 * PAGE).unwrap();
+    let stack = stacks.request().bytes(0).growable(8 * PAGE).unwrap();
     assert_eq!((stack.size(), stack.bottom(), stack.reserve().len()), (0, stack.top(), 8 * PAGE));
     (stack.guard().start..stack.top() + PAGE).step_by(PAGE).for_each(assert_traps);
     stack.grow(3 * PAGE).unwrap();
@@ -116,9 +116,9 @@ fn make(stacks: &Stacks, random: &mut impl Rng) -> Any {
     let pages = 1 + random.next_u32() as usize % 40;
     let made = match random.next_u32() % 4 {
         0 => stacks.stack(),
-        1 => stacks.stack_of(pages * PAGE + 5),
-        2 => stacks.named("random", pages * PAGE),
-        _ => return Any::Growing(stacks.growable(PAGE, pages * PAGE).unwrap()),
+        1 => stacks.request().bytes(pages * PAGE + 5).stack(),
+        2 => stacks.request().name("random").bytes(pages * PAGE).stack(),
+        _ => return Any::Growing(stacks.request().bytes(PAGE).growable(pages * PAGE).unwrap()),
     };
     Any::Fixed(made.unwrap())
 }
@@ -158,7 +158,7 @@ fn every_stack_of_a_random_program_is_guarded_and_holds_what_its_owner_wrote() {
 
 #[test]
 fn the_default_pool_is_guarded() {
-    let stacks = Stacks::open(&Settings::new()).unwrap();
+    let stacks = Stacks::open(&StacksOptions::new()).unwrap();
     let stack = stacks.stack().unwrap();
     assert_eq!(stack.size(), 1 << 20);
     use_pages(&stack, 256, 1);

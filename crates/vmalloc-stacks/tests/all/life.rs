@@ -25,7 +25,7 @@ fn a_pool_lives_as_long_as_a_handle_or_a_stack_and_no_longer() {
             let stacks = open(16, 4);
             let other = stacks.clone();
             let all: Vec<_> = (0..200).map(|_| stacks.stack().unwrap()).collect();
-            let last = other.growable(PAGE, 4 * PAGE).unwrap();
+            let last = other.request().bytes(PAGE).growable(4 * PAGE).unwrap();
             let addr = all[0].bottom();
             drop(stacks);
             other.stack().unwrap();
@@ -90,7 +90,7 @@ fn threads_that_make_and_drop_at_once_share_no_stack() {
                 let mut own = Vec::new();
                 for round in 0..20_000_usize {
                     let stack = match round % 7 {
-                        0 => stacks.stack_of(PAGE * (1 + round % 20)),
+                        0 => stacks.request().bytes(PAGE * (1 + round % 20)).stack(),
                         _ => stacks.stack(),
                     }
                     .unwrap();
@@ -132,7 +132,7 @@ fn pools_come_and_go_while_stacks_are_dropped() {
 fn two_threads_that_grow_a_stack_commit_each_page_once() {
     let stacks = open(4, 2);
     for _ in 0..200 {
-        let stack = stacks.growable(PAGE, 64 * PAGE).unwrap();
+        let stack = stacks.request().bytes(PAGE).growable(64 * PAGE).unwrap();
         std::thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| {

@@ -62,7 +62,8 @@ mod on_x86_64 {
     fn a_named_stack_is_reported_by_its_name() {
         in_own_process(|| {
             let stacks = pool();
-            let (below, stack) = (stacks.stack().unwrap(), stacks.named("parser 7", 5 * PAGE).unwrap());
+            let (below, stack) =
+                (stacks.stack().unwrap(), stacks.request().name("parser 7").bytes(5 * PAGE).stack().unwrap());
             let (text, status) = output_of(|| {
                 report_overflows().unwrap();
                 overflow(stack.top());
@@ -101,7 +102,7 @@ mod on_x86_64 {
     fn a_growable_stack_is_reported_below_what_is_committed_and_below_its_reservation() {
         in_own_process(|| {
             let stacks = pool();
-            let stack = stacks.growable_named("growing", 2 * PAGE, 8 * PAGE).unwrap();
+            let stack = stacks.request().name("growing").bytes(2 * PAGE).growable(8 * PAGE).unwrap();
             for pages in [2, 8] {
                 stack.grow(pages * PAGE).unwrap();
                 let (text, status) = output_of(|| {

@@ -1,7 +1,7 @@
 //! Reuse: the kept part stays warm, and the rest is given back in batches.
 
 use crate::common::*;
-use vmalloc_stacks::{Settings, Stack, Stacks};
+use vmalloc_stacks::{Stack, Stacks, StacksOptions};
 
 #[test]
 fn a_dropped_stack_is_reused_with_its_memory() {
@@ -124,7 +124,10 @@ fn trimming_finds_what_the_sentinel_misses() {
 #[test]
 fn chosen_and_named_stacks_are_trimmed_too() {
     let stacks = open(16, 4);
-    let all = [stacks.stack_of(32 * PAGE).unwrap(), stacks.named("one", 16 * PAGE).unwrap()];
+    let all = [
+        stacks.request().bytes(32 * PAGE).stack().unwrap(),
+        stacks.request().name("one").bytes(16 * PAGE).stack().unwrap(),
+    ];
     all.iter().for_each(|stack| use_pages(stack, 16, 1));
     let ends = ends(&all);
     drop(all);
@@ -155,7 +158,7 @@ fn the_space_caches_as_many_stacks_as_their_kept_parts_allow() {
 
 #[test]
 fn the_background_trims_by_itself() {
-    let settings = Settings::new().stack_bytes(16 * PAGE).keep_bytes(4 * PAGE).span_bytes(1 << 30);
+    let settings = StacksOptions::new().stack_bytes(16 * PAGE).keep_bytes(4 * PAGE).span_bytes(1 << 30);
     let stacks = Stacks::open(&settings).unwrap();
     let stack = stacks.stack().unwrap();
     let (bottom, top) = (stack.bottom(), stack.top());

@@ -1,11 +1,11 @@
 //! Bad input: a typed error, and nothing is changed.
 
 use crate::common::*;
-use vmalloc_stacks::{OpenError, Settings, StackError, Stacks};
+use vmalloc_stacks::{StackError, Stacks, StacksOptions};
 
-fn refusal(settings: Settings) -> StackError {
+fn refusal(settings: StacksOptions) -> StackError {
     match Stacks::open(&settings) {
-        Err(OpenError::Stack(error)) => error,
+        Err(error) => error,
         other => panic!("{other:?}"),
     }
 }
@@ -14,10 +14,13 @@ fn refusal(settings: Settings) -> StackError {
 fn pools_of_impossible_stacks_are_refused() {
     let page_bytes = PAGE;
     for bytes in [0, 1, PAGE - 1] {
-        assert_eq!(refusal(Settings::new().stack_bytes(bytes)), StackError::TooSmall { bytes, page_bytes });
+        assert_eq!(
+            refusal(StacksOptions::new().stack_bytes(bytes)),
+            StackError::TooSmall { bytes, page_bytes }
+        );
     }
     let span = 1 << 30;
-    let settings = Settings::new().span_bytes(span);
+    let settings = StacksOptions::new().span_bytes(span);
     for bytes in [span, 2 * span, usize::MAX] {
         let most = span - 2 * PAGE;
         assert_eq!(refusal(settings.stack_bytes(bytes)), StackError::TooLarge { bytes, most });
@@ -26,7 +29,7 @@ fn pools_of_impossible_stacks_are_refused() {
         assert_eq!(refusal(settings.align(align)), StackError::BadAlign { align });
     }
     for span in [0, 1, PAGE - 1, 2 * PAGE] {
-        let error = refusal(Settings::new().span_bytes(span));
+        let error = refusal(StacksOptions::new().span_bytes(span));
         assert!(matches!(error, StackError::TooLarge { .. } | StackError::BadAlign { .. }), "{error}");
     }
 }
@@ -38,35 +41,44 @@ fn stacks_of_impossible_sizes_are_refused_and_nothing_changes() {
     let page_bytes = PAGE;
     for bytes in [0, 1, PAGE - 1] {
         let error = StackError::TooSmall { bytes, page_bytes };
-        assert_eq!(stacks.stack_of(bytes).unwrap_err(), error);
-        assert_eq!(stacks.named("small", bytes).unwrap_err(), error);
-        assert_eq!(stacks.growable(bytes, PAGE).unwrap_err(), error);
-        assert_eq!(stacks.growable(PAGE, bytes).unwrap_err(), error);
+        assert_eq!(stacks.request().bytes(bytes).stack().unwrap_err(), error);
+        assert_eq!(stacks.request().name("small").bytes(bytes).stack().unwrap_err(), error);
+        assert_eq!(stacks.request().bytes(PAGE).growable(bytes).unwrap_err(), error);
+    }
+    for bytes in [1, PAGE - 1] {
+        let error = StackError::TooSmall { bytes, page_bytes };
+        assert_eq!(stacks.request().bytes(bytes).growable(PAGE).unwrap_err(), error);
     }
     let most = (1 << 30) - 2 * PAGE;
     for bytes in [most + 1, isize::MAX as usize, usize::MAX] {
-        assert_eq!(stacks.stack_of(bytes).unwrap_err(), StackError::TooLarge { bytes, most });
-        assert_eq!(stacks.growable(PAGE, bytes).unwrap_err(), StackError::TooLarge { bytes, most });
-        assert_eq!(stacks.reserved(bytes).unwrap_err(), StackError::TooLarge { bytes, most });
+        assert_eq!(stacks.request().bytes(bytes).stack().unwrap_err(), StackError::TooLarge { bytes, most });
+        assert_eq!(
+            stacks.request().bytes(PAGE).growable(bytes).unwrap_err(),
+            StackError::TooLarge { bytes, most }
+        );
+        assert_eq!(
+            stacks.request().bytes(0).growable(bytes).unwrap_err(),
+            StackError::TooLarge { bytes, most }
+        );
     }
     let error = StackError::BeyondMost { bytes: 3 * PAGE, most: 2 * PAGE };
-    assert_eq!(stacks.growable(3 * PAGE, 2 * PAGE).unwrap_err(), error);
+    assert_eq!(stacks.request().bytes(3 * PAGE).growable(2 * PAGE).unwrap_err(), error);
     assert_eq!(stacks.stats().busy_areas, before);
 }
 
 #[test]
 fn sizes_are_rounded_up_to_pages() {
-    let stacks = Stacks::open(&Settings::new().stack_bytes(5 * PAGE + 1)).unwrap();
+    let stacks = Stacks::open(&StacksOptions::new().stack_bytes(5 * PAGE + 1)).unwrap();
     assert_eq!((stacks.stack_bytes(), stacks.stack().unwrap().size()), (6 * PAGE, 6 * PAGE));
-    assert_eq!(stacks.stack_of(PAGE).unwrap().size(), PAGE);
-    assert_eq!(stacks.stack_of(PAGE + 1).unwrap().size(), 2 * PAGE);
-    assert_eq!(stacks.growable(1 + PAGE, 3 * PAGE - 1).unwrap().reserve().len(), PAGE);
+    assert_eq!(stacks.request().bytes(PAGE).stack().unwrap().size(), PAGE);
+    assert_eq!(stacks.request().bytes(PAGE + 1).stack().unwrap().size(), 2 * PAGE);
+    assert_eq!(stacks.request().bytes(1 + PAGE).growable(3 * PAGE - 1).unwrap().reserve().len(), PAGE);
 }
 
 #[test]
 fn the_largest_stack_of_a_span_can_be_made() {
     let stacks = Stacks::open(&settings(1, 1).span_bytes(64 << 20)).unwrap();
-    let stack = stacks.stack_of((64 << 20) - 2 * PAGE).unwrap();
+    let stack = stacks.request().bytes((64 << 20) - 2 * PAGE).stack().unwrap();
     assert_guarded(stack.bottom(), stack.top());
     let Err(StackError::Alloc(_)) = stacks.stack() else { panic!("no address is left") };
     drop(stack);
@@ -76,7 +88,7 @@ fn the_largest_stack_of_a_span_can_be_made() {
 #[test]
 fn a_growable_stack_grows_and_shrinks_and_no_further() {
     let stacks = open(16, 4);
-    let mut stack = stacks.growable(PAGE, 8 * PAGE).unwrap();
+    let mut stack = stacks.request().bytes(PAGE).growable(8 * PAGE).unwrap();
     let (top, most) = (stack.top(), 8 * PAGE);
     stack.grow(3 * PAGE).unwrap();
     stack.grow(2 * PAGE).unwrap();
@@ -102,7 +114,7 @@ fn cached_stacks_are_no_reason_to_run_out_of_addresses() {
     let all: Vec<_> = std::iter::from_fn(|| stacks.stack().ok()).collect();
     assert!((20..=32).contains(&all.len()), "{}", all.len());
     drop(all);
-    let large = stacks.stack_of(30 << 20).unwrap();
+    let large = stacks.request().bytes(30 << 20).stack().unwrap();
     drop(large);
     assert_eq!(std::iter::from_fn(|| stacks.stack().ok()).take(20).count(), 20);
 }

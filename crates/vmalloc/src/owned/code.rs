@@ -37,7 +37,7 @@ unsafe impl<P: Protect, const X: bool> Ends<P> for Exec<X> {
 pub type CodeBuffer<S> = Owned<S, Exec<false>>;
 
 /// Owned memory that can be read and executed, and not written. Freed code may still run until its
-/// pages are unmapped: at once with [`Config::trap_on_free`](crate::Config::trap_on_free).
+/// pages are unmapped: at once with [`SpaceOptions::trap_on_free`](crate::SpaceOptions::trap_on_free).
 pub type Code<S> = Owned<S, Exec<true>>;
 
 impl<S: SpaceRef<Platform: Protect + DirectMemory>> CodeBuffer<S> {

@@ -18,7 +18,7 @@
 //! An example maps pages at two addresses, and finds an area by an address inside:
 //! ```
 //! use core::sync::atomic::Ordering::Relaxed;
-//! use vmalloc::{DirectMemory, Mapping, MapFrames, Space};
+//! use vmalloc::{DirectMemory, MapFrames, Mapping, Space};
 //!
 //! fn twice<P: DirectMemory + MapFrames>(space: &Space<P>) -> Result<(), Box<dyn std::error::Error>> {
 //!     let frames = space.frames(4)?;

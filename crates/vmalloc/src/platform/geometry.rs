@@ -42,13 +42,13 @@ pub struct Geometry {
     /// How much larger than a request, in percent of the request, a cached area may be that serves
     /// it. It is worth something where new memory costs much, as page faults do. Then the allocator
     /// also looks for cached areas of other nodes. Default: 0. See
-    /// [`Config::max_slack_percent`](crate::Config::max_slack_percent).
+    /// [`SpaceOptions::max_slack_percent`](crate::SpaceOptions::max_slack_percent).
     pub max_slack_percent: u8,
     /// The most used pages of a range that [`Raw::reset`](crate::Raw::reset) clears; of a range
     /// with more, the memory is given back. Default: 16.
     pub reset_zero_pages: u64,
     /// True if [`unmap_now`](super::Platform::unmap_now) works, which
-    /// [`Config::trap_on_free`](crate::Config::trap_on_free) needs. Default: no.
+    /// [`SpaceOptions::trap_on_free`](crate::SpaceOptions::trap_on_free) needs. Default: no.
     pub unmaps_now: bool,
     /// Where frame 0, 1, 2 … of the supply can be used at any time, readable and writable, outside
     /// the span. Default: nowhere.

@@ -105,7 +105,7 @@ impl<P: Platform> Space<P> {
             let nodes = self.cache.nodes.len();
             return Err(RequestError::NoSuchNode { node, nodes }.into());
         }
-        Ok(request.check(self.shift(), self.config.guard, self.config.policy)?)
+        Ok(request.check(self.shift(), self.options.guard, self.options.policy)?)
     }
 
     /// Clears an area just obtained whose memory may hold anything, if that was asked for.

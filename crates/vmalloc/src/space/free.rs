@@ -177,7 +177,7 @@ impl<P: Platform> Space<P> {
     #[inline(never)]
     fn free_any(&self, addr: usize) -> Result<(), FreeError> {
         let page = self.page(addr)?;
-        if self.config.zero_on_free {
+        if self.options.zero_on_free {
             return self.free_slow(page, FreedBy::Free);
         }
         let home = self.areas.bitmaps.sure_home(page);
@@ -224,10 +224,10 @@ impl<P: Platform> Space<P> {
         by: FreedBy,
         mut disposition: Disposition,
     ) -> Result<(), FreeError> {
-        if self.config.zero_on_free && disposition == Disposition::MayCache && by == FreedBy::Free {
+        if self.options.zero_on_free && disposition == Disposition::MayCache && by == FreedBy::Free {
             disposition = self.clear_freed(self.addr(page));
         }
-        let memory = if self.config.trap_on_free { u64::MAX } else { self.memory_behind(page, by) };
+        let memory = if self.options.trap_on_free { u64::MAX } else { self.memory_behind(page, by) };
         let node = self.node_with_room(page)?;
         let table = self.areas.table(page);
         let mut retired = self.areas.retire(table, page, by, || Some(self.areas.map()))?;
@@ -313,8 +313,8 @@ impl<P: Platform> Space<P> {
         freed: FreedArea,
         disposition: Disposition,
     ) -> Result<(), FreeError> {
-        if self.config.trap_on_free {
-            let is_clear = !self.config.zero_on_free || disposition == Disposition::MayCache;
+        if self.options.trap_on_free {
+            let is_clear = !self.options.zero_on_free || disposition == Disposition::MayCache;
             return self.unmap_freed(node, &freed, is_clear);
         }
         let FreedArea { area, memory, owner_node, .. } = freed;

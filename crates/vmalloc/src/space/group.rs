@@ -65,7 +65,7 @@ impl<P: Platform> Raw<'_, P> {
         self.count_taken(count as u64, pages);
         drop(purger);
         self.trigger_drain(pages);
-        if self.config.trap_on_free {
+        if self.options.trap_on_free {
             // A refusal stays with the purger, as after any free.
             let _ = self.purge_with(PurgePlan::FLUSH);
         }

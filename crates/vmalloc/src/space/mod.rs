@@ -26,7 +26,6 @@
 mod alloc;
 mod claim;
 mod commit;
-mod config;
 mod exec;
 mod fork;
 mod frame_list;
@@ -36,6 +35,7 @@ mod group;
 mod growth;
 mod heap;
 mod mapping;
+mod options;
 pub(crate) mod outline;
 mod pressure;
 mod purging;
@@ -50,7 +50,7 @@ mod trap;
 mod verify_space;
 mod walk;
 
-pub use config::{Config, MAX_NODES};
+pub use options::{MAX_NODES, SpaceOptions};
 pub use outline::Outline;
 pub use pressure::{Notifier, NotifierError};
 pub use raw::Raw;
@@ -81,7 +81,7 @@ use vmalloc_map::parts::{Bitmaps, Leaf};
 pub struct Space<P: Platform> {
     // Constant.
     platform: P,
-    config: Config,
+    options: SpaceOptions,
     geometry: Geometry,
     /// The bits that the address of an area does not have which may be freed in a common case: all,
     /// where every free has more to do.
@@ -92,7 +92,7 @@ pub struct Space<P: Platform> {
     guard_pages: u64,
     /// True if freed areas may keep their memory.
     caches: bool,
-    /// [`Config::max_slack_percent`], as it was decided.
+    /// [`SpaceOptions::max_slack_percent`], as it was decided.
     max_slack_percent: u64,
     /// The end of the first leaves, each of which is one node's.
     apart_end: u64,
@@ -119,17 +119,17 @@ impl<P: Platform> Space<P> {
     /// # Errors
     /// [`SpaceError`]: the span holds page 0 or ends behind the last address, a setting makes no
     /// sense, or memory for metadata is short.
-    pub fn new(platform: P, config: Config) -> Result<Self, SpaceError> {
+    pub fn new(platform: P, options: SpaceOptions) -> Result<Self, SpaceError> {
         let geometry = platform.geometry();
         let (span, shift, cpus) = (geometry.span, geometry.page_shift, geometry.cpus);
         SpaceError::check_span(&geometry)?;
         if let Some(constant) = P::PAGE_SHIFT.filter(|&constant| constant != shift) {
             return Err(SpaceError::PageShift { page_shift: shift, constant });
         }
-        let mut config = config.settled(&geometry)?;
-        let count = config.node_count(cpus)?;
-        let percent = *config.max_slack_percent.get_or_insert(geometry.max_slack_percent);
-        let allowance = config.allowance(&geometry);
+        let mut options = options.settled(&geometry)?;
+        let count = options.node_count(cpus)?;
+        let percent = *options.max_slack_percent.get_or_insert(geometry.max_slack_percent);
+        let allowance = options.allowance(&geometry);
         let none = SpaceError::Metadata;
         let leaves = Bitmaps::flat_leaves(span);
         // SAFETY: the platform lends that for its life, and lives as long as the areas.
@@ -137,11 +137,11 @@ impl<P: Platform> Space<P> {
             platform.lend_records(leaves * size_of::<Leaf>()).map(|at| unsafe { Lent::new(at, leaves) });
         let flat = flat.unwrap_or_default();
         let mask = |are_all: bool| if are_all { usize::MAX } else { (1 << shift) - 1 };
-        let frees_do_more = config.trap_on_free || config.zero_on_free;
+        let frees_do_more = options.trap_on_free || options.zero_on_free;
         Ok(Self {
             free_mask: mask(frees_do_more),
             cache_mask: mask(frees_do_more || allowance.most == 0),
-            guard_pages: u64::from(config.guard),
+            guard_pages: u64::from(options.guard),
             caches: allowance.most != 0,
             max_slack_percent: u64::from(percent),
             apart_end: (span.start() + PAGES_APART * count as u64).min(span.end()),
@@ -149,7 +149,7 @@ impl<P: Platform> Space<P> {
                 Some(order) if geometry.huge_at_touch => 2 << order,
                 _ => u64::MAX,
             },
-            areas: Areas::new(&geometry, config.guard, count, flat)?,
+            areas: Areas::new(&geometry, options.guard, count, flat)?,
             cache: Cache::new(count, allowance).ok_or(none)?,
             purger: Padded(Mutex::new(Purger::new(count).ok_or(none)?)),
             counts: Padded(Counts::default()),
@@ -161,7 +161,7 @@ impl<P: Platform> Space<P> {
             notifiers: Notifiers::new(),
             geometry,
             platform,
-            config,
+            options,
         })
     }
 
@@ -189,8 +189,8 @@ impl<P: Platform> Space<P> {
     }
 
     /// Returns the settings. The bytes to cache are as they were decided.
-    pub fn config(&self) -> &Config {
-        &self.config
+    pub fn options(&self) -> &SpaceOptions {
+        &self.options
     }
 
     /// Returns the unsafe layer, which names areas by their addresses.

@@ -178,6 +178,15 @@ impl Request {
         self
     }
 
+    /// Returns the request in pages of `1 << page_shift` bytes, without a guard page: lowest first
+    /// unless it has another policy.
+    ///
+    /// # Errors
+    /// [`RequestError`]: size, alignment or limits are wrong for pages of that size.
+    pub fn fit(&self, page_shift: u32) -> Result<Fit, RequestError> {
+        self.check(page_shift, false, Policy::Lowest).map(|checked| checked.fit)
+    }
+
     /// Returns the bytes asked for.
     #[must_use]
     pub const fn bytes(&self) -> usize {

@@ -28,7 +28,7 @@ impl<P: DirectMemory + Relocate> Raw<'_, P> {
     /// Makes the area at `addr` meet `request`: its size, and its alignment. Returns where it is
     /// now. The content is kept as far as it fits; new pages are of any content, or zeros if the
     /// request asks for them. It grows in place when the addresses behind it are free, large areas
-    /// by up to an eighth more, as far as [`Config::max_slack_percent`](crate::Config) allows;
+    /// by up to an eighth more, as far as [`SpaceOptions::max_slack_percent`](crate::SpaceOptions) allows;
     /// else its pages are moved, without copying them where the platform can do that. Pages
     /// that it no longer needs are given back at once, but for as many as that setting allows. Its
     /// tag and its guard stay.

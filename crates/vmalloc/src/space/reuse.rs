@@ -166,7 +166,7 @@ impl<P: Platform> Space<P> {
     /// highest place means it.
     #[cold]
     pub(super) fn grows_down(&self, fit: &Fit) -> bool {
-        self.config.policy == Policy::Highest && fit.is_highest_anywhere()
+        self.options.policy == Policy::Highest && fit.is_highest_anywhere()
     }
 
     /// Makes a retired area that came from a node busy.

@@ -9,7 +9,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use vmalloc::space::Cached;
-use vmalloc::{Config, DrainReason, DrainStatus, Geometry, PageRange, Platform, PlatformError};
+use vmalloc::{DrainReason, DrainStatus, Geometry, PageRange, Platform, PlatformError, SpaceOptions};
 use vmalloc::{Protection, Request, Space};
 use vmalloc_short::ShortMaps;
 
@@ -123,9 +123,9 @@ type Test = &'static Space<Machine>;
 fn space(kind: Cached) -> Test {
     let span = PageRange::new(1 << 20, 1 << 21).unwrap();
     let cache = if kind == Cached::Memory { 64 << 20 } else { 0 };
-    let config = Config::default().cache_bytes(cache).lazy_max_pages(1 << 20);
+    let options = SpaceOptions::default().cache_bytes(cache).lazy_max_pages(1 << 20);
     let space: Test =
-        Box::leak(Box::new(Space::new(Machine { span, mapped: Mutex::default() }, config).unwrap()));
+        Box::leak(Box::new(Space::new(Machine { span, mapped: Mutex::default() }, options).unwrap()));
     CPU.set(1);
     // The leaves that each node has to itself are in use.
     space.raw().reserve(&Request::new(4096 << 12)).unwrap();
@@ -226,10 +226,10 @@ fn give(space: Test, addr: usize) {
 /// Returns an empty space that caches up to so many pages, and little in any case.
 fn dear(cached: usize) -> Test {
     let span = PageRange::new(1 << 20, 1 << 21).unwrap();
-    let config = Config::default().guard(false).max_slack_percent(25).lazy_max_pages(1 << 20);
-    let config = config.cache_bytes(cached << 12).least_cache_bytes(4 << 12);
+    let options = SpaceOptions::default().guard(false).max_slack_percent(25).lazy_max_pages(1 << 20);
+    let options = options.cache_bytes(cached << 12).least_cache_bytes(4 << 12);
     CPU.set(0);
-    Box::leak(Box::new(Space::new(Machine { span, mapped: Mutex::default() }, config).unwrap()))
+    Box::leak(Box::new(Space::new(Machine { span, mapped: Mutex::default() }, options).unwrap()))
 }
 
 /// Has another CPU make cached areas lazy before each lock of a flush. Afterwards nothing is mapped
@@ -327,11 +327,11 @@ fn a_flush_unmaps_large_areas_whose_place_others_take() {
 fn an_allocation_in_need_sees_what_growth_makes_go() {
     let scene = || {
         let span = PageRange::new(1 << 20, (1 << 20) + 1024).unwrap();
-        let config = Config::default().guard(false).max_slack_percent(25).lazy_max_pages(1 << 20);
-        let config = config.cache_bytes(512 << 12).least_cache_bytes(4 << 12);
+        let options = SpaceOptions::default().guard(false).max_slack_percent(25).lazy_max_pages(1 << 20);
+        let options = options.cache_bytes(512 << 12).least_cache_bytes(4 << 12);
         CPU.set(0);
         let machine = Machine { span, mapped: Mutex::default() };
-        let space: Test = Box::leak(Box::new(Space::new(machine, config).unwrap()));
+        let space: Test = Box::leak(Box::new(Space::new(machine, options).unwrap()));
         let large = take(space, 300);
         take(space, 1024 - 300 - 8);
         (space, large)

@@ -4,9 +4,9 @@ use super::house::House;
 use crate::ranges::{Plan, Ranges};
 use stable_deref_trait::StableDeref;
 use std::ops::Deref;
-use vmalloc::{Config, Space};
+use vmalloc::{Space, SpaceOptions};
 use vmalloc_kit::null::PAGE_SHIFT;
-use vmalloc_short::{Options, ShortMaps};
+use vmalloc_short::{ShortMaps, ShortMapsOptions};
 
 /// Slots of a block in W8.
 const SLOTS: u64 = 1024;
@@ -35,8 +35,11 @@ impl<H: House> Ranges for Blocks<H> {
     const ALIGNS: bool = false;
 
     fn build(_plan: &Plan) -> Self {
-        let lot = Lot(Box::new(H::open(Config::default())));
-        Self(ShortMaps::new(lot, Options::new().block_slots(SLOTS)).expect("memory for their records"))
+        let lot = Lot(Box::new(H::open(SpaceOptions::default())));
+        Self(
+            ShortMaps::new(lot, ShortMapsOptions::new().block_slots(SLOTS))
+                .expect("memory for their records"),
+        )
     }
 
     #[inline]

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
-use vmalloc::{Config, DrainReason, DrainStatus, Platform, Space};
+use vmalloc::{DrainReason, DrainStatus, Platform, Space, SpaceOptions};
 use vmalloc_kit::null::{ByCallers, CpuHint, Drains, NullPlatform};
 use vmalloc_linux::FutexLock;
 
@@ -50,7 +50,7 @@ pub trait House: Deref<Target = Space<Self::Platform>> + Sized {
     ///
     /// # Panics
     /// When there is no memory for its metadata.
-    fn open(config: Config) -> Self;
+    fn open(config: SpaceOptions) -> Self;
 }
 
 /// Drained by its callers.
@@ -72,7 +72,7 @@ impl<L: SpaceLock, C: CpuHint + Default> House for Caller<L, C> {
     type Platform = NullPlatform<L, C>;
     const NAMES: [&'static str; 2] = L::NAMES[0];
 
-    fn open(config: Config) -> Self {
+    fn open(config: SpaceOptions) -> Self {
         let platform = NullPlatform::new(span(), C::default(), ByCallers);
         Self(Space::new(platform, config).expect("metadata for an empty space"))
     }
@@ -98,7 +98,7 @@ impl<L: SpaceLock, C: CpuHint + Default + Send> House for Drained<L, C> {
     type Platform = NullPlatform<L, C, Bell>;
     const NAMES: [&'static str; 2] = L::NAMES[1];
 
-    fn open(config: Config) -> Self {
+    fn open(config: SpaceOptions) -> Self {
         let bell = Bell::default();
         let platform = NullPlatform::new(span(), C::default(), bell.clone());
         let space = Arc::new(Space::new(platform, config).expect("metadata for an empty space"));
@@ -199,8 +199,9 @@ mod tests {
     #[test]
     fn the_thread_drains_what_callers_leave_and_ends_with_the_house() {
         const LAZY_MAX: u64 = 1000;
-        let house =
-            Drained::<FutexLock, FirstCpu>::open(Config::default().unmap_on_free().lazy_max_pages(LAZY_MAX));
+        let house = Drained::<FutexLock, FirstCpu>::open(
+            SpaceOptions::default().unmap_on_free().lazy_max_pages(LAZY_MAX),
+        );
         let request = Request::new(100 << PAGE_SHIFT);
         let deadline = Instant::now() + Duration::from_secs(50);
         while house.stats().purges == 0 {

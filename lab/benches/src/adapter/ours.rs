@@ -2,7 +2,7 @@
 
 use super::house::House;
 use crate::ranges::{Plan, Ranges, span};
-use vmalloc::{AreaMap, Config, Fit, Request};
+use vmalloc::{AreaMap, Fit, Request, SpaceOptions};
 use vmalloc_kit::null::PAGE_SHIFT;
 
 /// The area map: exact lowest fit, nothing lazy, no lock.
@@ -59,7 +59,7 @@ impl<const RETAIN: bool, H: House, const ODD: bool> Ranges for OurSpace<RETAIN, 
     const GUARDS: bool = true;
 
     fn build(plan: &Plan) -> Self {
-        let config = if RETAIN { Config::default() } else { Config::default().unmap_on_free() };
+        let config = if RETAIN { SpaceOptions::default() } else { SpaceOptions::default().unmap_on_free() };
         Self(H::open(if plan.guard { config } else { config.guard(false) }))
     }
 

@@ -5,7 +5,7 @@ use serde::Serialize;
 use std::io;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
-use vmalloc::Config;
+use vmalloc::SpaceOptions;
 use vmalloc_bench::marks::Mark;
 use vmalloc_bench::pinning::{self, Placement};
 use vmalloc_bench::scene::Scene;
@@ -110,7 +110,7 @@ impl Job {
     }
 
     fn limits(&self, args: &Args, freed: Freed) -> Limits {
-        let config = Config::default();
+        let config = SpaceOptions::default();
         let config = if freed == Freed::Unmapped { config.unmap_on_free() } else { config };
         // Many time slices of each of 64 threads on two CPUs.
         let window = Duration::from_millis(if args.quick { 20 } else { 500 });

@@ -3,8 +3,8 @@
 use super::{Buffers, PAGE_BYTES, Visitor};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use vmalloc::{Config, Space};
-use vmalloc_linux::{Linux, Options, open};
+use vmalloc::{Space, SpaceOptions};
+use vmalloc_linux::{Linux, LinuxOptions, open};
 
 /// A space with a guard page behind every buffer, that keeps freed pages mapped (as many as is
 /// its default) or unmaps them.
@@ -23,8 +23,8 @@ impl<const RETAIN: bool> Buffers for Ours<RETAIN> {
     const TRAPS: &'static str = if RETAIN { "no" } else { "after the purge" };
 
     fn build() -> Self {
-        let config = if RETAIN { Config::default() } else { Config::default().unmap_on_free() };
-        let space = open(Options::new(), config).expect("addresses for a space");
+        let config = if RETAIN { SpaceOptions::default() } else { SpaceOptions::default().unmap_on_free() };
+        let space = open(LinuxOptions::new(), config).expect("addresses for a space");
         assert_eq!(1 << space.geometry().page_shift, PAGE_BYTES, "the scenes count pages of 4 KiB");
         Self(space)
     }

@@ -15,8 +15,8 @@ pub mod moves;
 pub mod shared;
 
 use std::sync::Arc;
-use vmalloc::{Config, Space};
-use vmalloc_linux::{Linux, Options, open};
+use vmalloc::{Space, SpaceOptions};
+use vmalloc_linux::{Linux, LinuxOptions, open};
 
 /// Bytes in a page.
 pub const PAGE_BYTES: usize = 4096;
@@ -26,7 +26,7 @@ pub const PAGE_BYTES: usize = 4096;
 /// # Panics
 /// Where there are no addresses for one, or pages are not of 4 KiB.
 pub fn space() -> Arc<Space<Linux>> {
-    let space = open(Options::new(), Config::default()).expect("addresses for a space");
+    let space = open(LinuxOptions::new(), SpaceOptions::default()).expect("addresses for a space");
     assert_eq!(1 << space.geometry().page_shift, PAGE_BYTES, "pages of 4 KiB are counted");
     space
 }

@@ -5,10 +5,10 @@ use super::alone::{self, Load, kib, minor_faults};
 use crate::buffers::{Buffers, PAGE_BYTES, touch};
 use crate::rounds::{Limits, cpu_ns};
 use std::ptr::NonNull;
-use vmalloc::{Config, Request, Space};
+use vmalloc::{Request, Space, SpaceOptions};
 use vmalloc_kit::rng::Rng;
 use vmalloc_kit::stats::median;
-use vmalloc_linux::{Linux, Options, open};
+use vmalloc_linux::{Linux, LinuxOptions, open};
 
 /// Arrays that are live at a time, and how often one is replaced.
 const LIVE: usize = 50;
@@ -137,7 +137,7 @@ const GROWN: usize = 512;
 /// Measures `vrealloc` in steps of a MiB with room in front, and what the C library makes of it.
 pub fn growth(limits: &Limits) -> Vec<Row> {
     let load = format!("grown to {GROWN} MiB by 1 MiB");
-    let space = open(Options::new(), Config::default()).expect("addresses for a space");
+    let space = open(LinuxOptions::new(), SpaceOptions::default()).expect("addresses for a space");
     let players: [(&str, &dyn Fn()); 2] =
         [("vmalloc, caching", &|| grow_ours(&space)), ("libc realloc", &grow_libc)];
     let row = |(name, grow): (&'static str, &dyn Fn())| {

@@ -10,7 +10,7 @@ use libc::{PROT_NONE, PROT_READ, PROT_WRITE};
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
-use vmalloc::{Config, Request, Space};
+use vmalloc::{Request, Space, SpaceOptions};
 use vmalloc_kit::rng::Rng;
 use vmalloc_kit::stats::median;
 use vmalloc_linux::{Linux, open};
@@ -45,7 +45,8 @@ struct Ours {
 
 impl Ours {
     fn new(traps: bool) -> Self {
-        let space = open(vmalloc_linux::Options::new(), Config::default()).expect("addresses for a space");
+        let space =
+            open(vmalloc_linux::LinuxOptions::new(), SpaceOptions::default()).expect("addresses for a space");
         let addr = space.raw().reserve(&Request::new(AREA).align(TABLE)).expect("addresses for the area");
         let ours = Self { space, addr, traps };
         if !traps {

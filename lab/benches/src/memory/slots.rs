@@ -10,9 +10,9 @@ use libc::{PROT_NONE, PROT_READ, PROT_WRITE};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use vmalloc::{Config, Discard, PageRange, Platform, Space};
+use vmalloc::{Discard, PageRange, Platform, Space, SpaceOptions};
 use vmalloc_linux::{Linux, open};
-use vmalloc_slots::{Dirty, Options, Slots};
+use vmalloc_slots::{Dirty, Slots, SlotsOptions};
 
 const PAGE: usize = by_hand::PAGE;
 const ACCESS: i32 = PROT_READ | PROT_WRITE;
@@ -51,15 +51,16 @@ pub fn run(limits: &Limits) -> Vec<Row> {
 }
 
 impl Load {
-    fn options(&self) -> Options {
-        Options::new(self.slot)
+    fn options(&self) -> SlotsOptions {
+        SlotsOptions::new(self.slot)
             .head_bytes(self.head)
             .guard_before_bytes(self.guard)
             .guard_after_bytes(self.guard)
     }
 
     fn pool(&self, keep: usize) -> Pool {
-        let space = open(vmalloc_linux::Options::new(), Config::default()).expect("addresses for a space");
+        let space =
+            open(vmalloc_linux::LinuxOptions::new(), SpaceOptions::default()).expect("addresses for a space");
         Slots::new(space, self.options().keep_bytes(keep)).expect("addresses for a slot")
     }
 
@@ -178,7 +179,8 @@ fn beside_a_thread(work: &dyn Fn()) -> u64 {
 /// Measures clearing, dropping and looking, for pages that are used again: the figures behind the
 /// bound from which on a slot is looked at before it is cleared.
 fn clearing(limits: &Limits) -> Vec<Row> {
-    let space = open(vmalloc_linux::Options::new(), Config::default()).expect("addresses for a space");
+    let space =
+        open(vmalloc_linux::LinuxOptions::new(), SpaceOptions::default()).expect("addresses for a space");
     let addr = space.raw().alloc(&vmalloc::Request::new(64 << 20)).expect("memory");
     let mut rows = Vec::new();
     for pages in [1, 16, 32, 64, 256, 1024, 4096] {

@@ -8,7 +8,7 @@ use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, m
 use std::ffi::c_void;
 use std::ptr::{null_mut, with_exposed_provenance_mut};
 use vmalloc_kit::stats::median;
-use vmalloc_stacks::{Settings, Stack, Stacks};
+use vmalloc_stacks::{Stack, Stacks, StacksOptions};
 
 /// Sizes, and how tables name them.
 const SIZES: [(usize, &str); 2] = [(64 << 10, "64 KiB"), (1 << 20, "1 MiB")];
@@ -223,7 +223,7 @@ fn play<D: Design>(design: &D, load: Load, batches: usize) -> f64 {
 pub fn run(limits: &Limits) -> Vec<Row> {
     let mut rows = Vec::new();
     for (bytes, size) in SIZES {
-        let settings = Settings::new().stack_bytes(bytes);
+        let settings = StacksOptions::new().stack_bytes(bytes);
         let stacks = Stacks::open(&settings).expect("addresses for the stacks");
         for (threads, together, pages) in [(1, 1, 1), (2, 1, 1), (1, 1, 4), (1, 1, 16), (1, TOGETHER, 1)] {
             let load = Load { threads, together, pages };
@@ -274,7 +274,7 @@ fn contest(stacks: &Stacks, bytes: usize, name: &str, load: Load, limits: &Limit
 fn chosen(stacks: &Stacks, bytes: usize, size: &str, limits: &Limits) -> Row {
     let play = |count: usize| {
         for _ in 0..count {
-            touch(stacks.stack_of(bytes / 2).expect("a stack").top(), 1);
+            touch(stacks.request().bytes(bytes / 2).stack().expect("a stack").top(), 1);
         }
     };
     let times = medians(&mut [Box::new(play) as Box<dyn FnMut(usize)>], limits);
@@ -284,7 +284,7 @@ fn chosen(stacks: &Stacks, bytes: usize, size: &str, limits: &Limits) -> Row {
 /// Makes and touches as many live stacks of 64 KiB as each design can have, `count` at most.
 fn live(count: usize) -> Vec<Row> {
     let bytes = SIZES[0].0;
-    let stacks = Stacks::open(&Settings::new().stack_bytes(bytes)).expect("addresses for the stacks");
+    let stacks = Stacks::open(&StacksOptions::new().stack_bytes(bytes)).expect("addresses for the stacks");
     let ours = live_of(&stacks, count);
     let peer = live_of(&Mmap(bytes), count);
     ours.into_iter().chain(peer).collect()

@@ -8,7 +8,7 @@ use crate::rounds::{Limits, medians};
 use std::ptr::null_mut;
 use std::sync::Arc;
 use vmalloc_kit::rng::Rng;
-use vmalloc_linux::{Config, Guards, Linux, Options, Request, Space, open};
+use vmalloc_linux::{Guards, Linux, LinuxOptions, Request, Space, SpaceOptions, open};
 
 /// The size of a page of this machine.
 const PAGE_BYTES: usize = 4096;
@@ -68,7 +68,7 @@ struct Ours {
 
 impl Ours {
     /// Returns a space; `None` where the kernel lacks its means.
-    fn boxed(name: &'static str, options: Options, config: Config) -> Option<Box<dyn Traps>> {
+    fn boxed(name: &'static str, options: LinuxOptions, config: SpaceOptions) -> Option<Box<dyn Traps>> {
         let space = open(options, config).ok()?;
         Some(Box::new(Self { name, space }))
     }
@@ -91,8 +91,8 @@ impl Traps for Ours {
 
 /// Returns every design, the one to compare with first.
 fn designs() -> Vec<Box<dyn Traps>> {
-    let (trap, lazy) = (Config::default().trap_on_free(true), Config::default().unmap_on_free());
-    let with = |guards| Options::new().guards(guards);
+    let (trap, lazy) = (SpaceOptions::default().trap_on_free(true), SpaceOptions::default().unmap_on_free());
+    let with = |guards| LinuxOptions::new().guards(guards);
     let userfault = with(Guards::Userfault);
     let mmap: Option<Box<dyn Traps>> = Some(Box::new(Mmap));
     let all = [

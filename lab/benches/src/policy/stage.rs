@@ -5,7 +5,7 @@ use super::loads::Load;
 use crate::played::{self, Later};
 use crate::ranges::{BASE_PAGE, span};
 use parking_lot::{Mutex, RawMutex};
-use vmalloc::{Config, Geometry, PageRange, Request, Space};
+use vmalloc::{Geometry, PageRange, Request, Space, SpaceOptions};
 use vmalloc_kit::null::PAGE_SHIFT;
 use vmalloc_kit::null::{Cpus, NullPlatform, Pages};
 
@@ -102,7 +102,7 @@ impl Stage {
         played::restart();
         let pages = Counted { is_dear: load.is_dear, tables: Mutex::default() };
         let platform = NullPlatform::with_pages(span(), Cpus(load.cpus), Later, pages);
-        let config = Config::default().guard(guards).cache_bytes(MOST_CACHED);
+        let config = SpaceOptions::default().guard(guards).cache_bytes(MOST_CACHED);
         let config = config.least_cache_bytes(if load.is_dear { LEAST_DEAR } else { LEAST_CHEAP });
         let space = Space::new(platform, config).expect("metadata for an empty space");
         let guard_pages = u64::from(guards);

@@ -35,7 +35,9 @@ pub(super) fn story(explanation: &Explanation, recorded: Option<u64>) -> String 
 /// Says why it is not told who freed an address that is not in use.
 fn unrecorded(recorded: Option<u64>) -> &'static str {
     match recorded {
-        None => "not known: the process records no frees (trap_report::install and Config::trap_on_free do)",
+        None => {
+            "not known: the process records no frees (trap_report::install and SpaceOptions::trap_on_free do)"
+        }
         Some(_) => "not known: it is not among the frees that were recorded last",
     }
 }

@@ -3,16 +3,19 @@
 use super::Blocks;
 use crate::design::{PAGE_SHIFT, Refusal, Setup};
 use crate::designs::{self, Addresses};
-use vmalloc::{AllocError, Config, Space};
-use vmalloc_short::{Options, ShortMaps};
+use vmalloc::{AllocError, Space, SpaceOptions};
+use vmalloc_short::{ShortMaps, ShortMapsOptions};
 
 /// The product's short mappings, for their blocks.
 pub(super) struct Ours(ShortMaps<Box<Space<Addresses>>>);
 
 impl Ours {
     pub(super) fn new(setup: &Setup, slots: u64) -> Self {
-        let space = Box::new(designs::space(setup, Config::default()));
-        Self(ShortMaps::new(space, Options::new().block_slots(slots)).expect("memory for their records"))
+        let space = Box::new(designs::space(setup, SpaceOptions::default()));
+        Self(
+            ShortMaps::new(space, ShortMapsOptions::new().block_slots(slots))
+                .expect("memory for their records"),
+        )
     }
 }
 

@@ -5,7 +5,7 @@ use crate::lock::{Sleep, Spin};
 use crate::null::{ByCallers, Cpus, NullPlatform, Unmapped};
 use std::collections::HashSet;
 use vmalloc::area_map::State as MapState;
-use vmalloc::{AllocError, Config, PageRange, Platform, Request, Space};
+use vmalloc::{AllocError, PageRange, Platform, Request, Space, SpaceOptions};
 use vmalloc_percpu::{CongruentError, CongruentFreeError};
 
 /// The treatment of a freed area.
@@ -33,14 +33,14 @@ impl Ours {
     /// When memory for its metadata is short, or the set-up makes no sense.
     #[must_use]
     pub fn new(setup: &Setup, reuse: Reuse) -> Self {
-        let config = Config::default();
+        let config = SpaceOptions::default();
         let config = if reuse == Reuse::AfterFlush { config.unmap_on_free() } else { config };
         Self { space: space(setup, config), reuse }
     }
 }
 
 /// A space as every design of the lab is set up.
-pub(crate) fn space(setup: &Setup, config: Config) -> Space<Addresses> {
+pub(crate) fn space(setup: &Setup, config: SpaceOptions) -> Space<Addresses> {
     let config = config.guard(false).lazy_max_pages(setup.lazy_max_pages).nodes(setup.cpus);
     let platform = NullPlatform::new(setup.span, Cpus(setup.cpus), ByCallers);
     Space::new(platform, config).expect("metadata for an empty space")

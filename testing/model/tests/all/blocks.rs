@@ -1,8 +1,8 @@
 //! Blocks of short mappings: how many are needed, and how mappings end.
 
-use vmalloc::{AllocError, Config, FreeError, PageRange, RequestError, Space};
+use vmalloc::{AllocError, FreeError, PageRange, RequestError, Space, SpaceOptions};
 use vmalloc_model::space::NullPlatform;
-use vmalloc_short::{Options, ShortError, ShortMaps};
+use vmalloc_short::{ShortError, ShortMaps, ShortMapsOptions};
 
 const PAGE: usize = 1 << NullPlatform::PAGE_SHIFT;
 
@@ -12,8 +12,8 @@ fn space(slots: u64) -> Space<NullPlatform> {
 
 fn space_of(pages: u64, slots: u64) -> Space<NullPlatform> {
     let platform = NullPlatform::new(PageRange::from_len(0x1000, pages).unwrap(), 2);
-    let space = Space::new(platform, Config::default()).unwrap();
-    ShortMaps::new(&space, Options::new().block_slots(slots)).unwrap();
+    let space = Space::new(platform, SpaceOptions::default()).unwrap();
+    ShortMaps::new(&space, ShortMapsOptions::new().block_slots(slots)).unwrap();
     space
 }
 
@@ -169,8 +169,8 @@ fn large_short_mappings_get_an_area() {
 fn blocks_of_a_wrong_size_are_refused() {
     for slots in [1, 32, 100, 1000, 2048] {
         let platform = NullPlatform::new(PageRange::from_len(0x1000, 1 << 20).unwrap(), 1);
-        let space = Space::new(platform, Config::default()).unwrap();
-        let refused = ShortMaps::new(&space, Options::new().block_slots(slots)).map(|_| ());
+        let space = Space::new(platform, SpaceOptions::default()).unwrap();
+        let refused = ShortMaps::new(&space, ShortMapsOptions::new().block_slots(slots)).map(|_| ());
         assert_eq!(refused.unwrap_err(), ShortError::BadBlock { slots });
     }
 }

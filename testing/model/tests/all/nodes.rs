@@ -4,8 +4,8 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use vmalloc::{
-    AllocError, Config, DrainStatus, FreeError, Notifier, PageRange, Request, RequestError, Space,
-    SpaceError, Stats,
+    AllocError, DrainStatus, FreeError, Notifier, PageRange, Request, RequestError, Space, SpaceError,
+    SpaceOptions, Stats,
 };
 use vmalloc_model::space::{Call, NullPlatform};
 use vmalloc_short::ShortMaps;
@@ -17,11 +17,11 @@ fn platform(pages: u64, cpus: usize) -> NullPlatform {
 }
 
 /// Returns areas of exactly the pages asked for.
-fn bare(config: Config) -> Config {
+fn bare(config: SpaceOptions) -> SpaceOptions {
     config.guard(false)
 }
 
-fn space(pages: u64, config: Config) -> Space<NullPlatform> {
+fn space(pages: u64, config: SpaceOptions) -> Space<NullPlatform> {
     Space::new(platform(pages, 4), bare(config)).unwrap()
 }
 
@@ -45,8 +45,9 @@ fn is_whole(stats: &Stats) -> bool {
 
 #[test]
 fn the_number_of_nodes_is_checked() {
-    let nodes =
-        |count| Space::new(platform(100, 300), Config::default().nodes(count)).map(|s| s.node_stats().len());
+    let nodes = |count| {
+        Space::new(platform(100, 300), SpaceOptions::default().nodes(count)).map(|s| s.node_stats().len())
+    };
     assert_eq!(nodes(0).unwrap(), 128, "one for each CPU, as far as that goes");
     assert_eq!([nodes(1).unwrap(), nodes(128).unwrap()], [1, 128]);
     assert_eq!(nodes(129).unwrap_err(), SpaceError::TooManyNodes { nodes: 129 });
@@ -55,7 +56,7 @@ fn the_number_of_nodes_is_checked() {
 
 #[test]
 fn purged_areas_return_to_their_owner_node() {
-    let space = space(1 << 16, Config::default().unmap_on_free());
+    let space = space(1 << 16, SpaceOptions::default().unmap_on_free());
     space.platform().move_to(1);
     // As many as a node takes in one go, so that nothing waits in its pools.
     let areas: Vec<usize> = (0..200).map(|_| alloc(&space, 7)).collect();
@@ -72,7 +73,7 @@ fn purged_areas_return_to_their_owner_node() {
 
 #[test]
 fn pooled_and_cached_areas_decay_to_nothing_without_frees() {
-    for config in [Config::default(), Config::default().unmap_on_free()] {
+    for config in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free()] {
         let space = space(1 << 20, config);
         let areas: Vec<usize> = (0..1000).map(|n| alloc(&space, 1 + n % 37)).collect();
         areas.iter().for_each(|&addr| free(&space, addr));
@@ -87,7 +88,7 @@ fn pooled_and_cached_areas_decay_to_nothing_without_frees() {
 #[test]
 fn a_decay_spares_what_was_needed_since_the_last_one() {
     for pages in [5, 300] {
-        let space = space(1 << 20, Config::default().cache_bytes(128 << 20));
+        let space = space(1 << 20, SpaceOptions::default().cache_bytes(128 << 20));
         let mut areas: Vec<usize> = (0..60).map(|_| alloc(&space, pages)).collect();
         let needed = space.stats().busy_pages / 3;
         areas.drain(..).for_each(|addr| free(&space, addr));
@@ -105,7 +106,7 @@ fn a_decay_spares_what_was_needed_since_the_last_one() {
 /// The first one finds none that were there before.
 #[test]
 fn a_decay_takes_about_a_quarter() {
-    let space = space(1 << 20, Config::default());
+    let space = space(1 << 20, SpaceOptions::default());
     let areas: Vec<usize> = (0..400).map(|_| alloc(&space, 5)).collect();
     areas.iter().for_each(|&addr| free(&space, addr));
     for left in [400, 300, 225] {
@@ -116,7 +117,7 @@ fn a_decay_takes_about_a_quarter() {
 
 #[test]
 fn the_shrinker_gives_back_no_more_than_it_was_asked_for() {
-    let space = space(1 << 20, Config::default());
+    let space = space(1 << 20, SpaceOptions::default());
     let areas: Vec<usize> = (0..400).map(|n| alloc(&space, 1 + n % 5)).collect();
     areas.iter().for_each(|&addr| free(&space, addr));
     let all = space.shrinkable();
@@ -131,9 +132,10 @@ fn the_shrinker_gives_back_no_more_than_it_was_asked_for() {
 
 #[test]
 fn no_lock_is_held_for_more_than_32_areas() {
-    for config in
-        [Config::default().cache_bytes(1 << 40), Config::default().unmap_on_free().lazy_max_pages(1 << 19)]
-    {
+    for config in [
+        SpaceOptions::default().cache_bytes(1 << 40),
+        SpaceOptions::default().unmap_on_free().lazy_max_pages(1 << 19),
+    ] {
         let space = space(1 << 20, config);
         let areas: Vec<usize> = (0..200_000).map(|_| alloc(&space, 1)).collect();
         areas.iter().for_each(|&addr| free(&space, addr));
@@ -148,7 +150,7 @@ fn no_lock_is_held_for_more_than_32_areas() {
 #[test]
 fn there_is_at_most_one_flush_for_each_threshold_of_pages() {
     let lazy_max = 1000;
-    let space = space(1 << 20, Config::default().unmap_on_free().lazy_max_pages(lazy_max));
+    let space = space(1 << 20, SpaceOptions::default().unmap_on_free().lazy_max_pages(lazy_max));
     let mut live: Vec<usize> = (0..500).map(|n| alloc(&space, 1 + n % 16)).collect();
     let mut freed = 0;
     for turn in 0..20_000 {
@@ -163,7 +165,7 @@ fn there_is_at_most_one_flush_for_each_threshold_of_pages() {
 
 #[test]
 fn a_steady_set_that_is_cached_is_never_flushed() {
-    let space = space(1 << 20, Config::default());
+    let space = space(1 << 20, SpaceOptions::default());
     for turn in 0..10_000 {
         let areas = [1, 3, 16, 64].map(|pages| alloc(&space, pages));
         areas.iter().for_each(|&addr| free(&space, addr));
@@ -175,7 +177,7 @@ fn a_steady_set_that_is_cached_is_never_flushed() {
 
 #[test]
 fn nothing_freed_is_reachable_after_flush() {
-    let space = space(1 << 16, Config::default().cache_bytes(1 << 16));
+    let space = space(1 << 16, SpaceOptions::default().cache_bytes(1 << 16));
     let areas: Vec<usize> = (0..300).map(|n| alloc(&space, 1 + n % 9)).collect();
     areas.iter().for_each(|&addr| free(&space, addr));
     space.flush().unwrap();
@@ -187,7 +189,7 @@ fn nothing_freed_is_reachable_after_flush() {
 #[test]
 fn callers_purge_at_twice_the_threshold_without_a_drain() {
     let lazy_max = 200;
-    let config = bare(Config::default().unmap_on_free().lazy_max_pages(lazy_max));
+    let config = bare(SpaceOptions::default().unmap_on_free().lazy_max_pages(lazy_max));
     let space = Space::new(platform(1 << 16, 2).promise_drains(), config).unwrap();
     let mut most = 0;
     for _ in 0..10_000 {
@@ -204,7 +206,7 @@ fn callers_purge_at_twice_the_threshold_without_a_drain() {
 /// The platform is told of the first area that waits, and again after a drain that left nothing.
 #[test]
 fn one_drain_by_age_is_asked_for_at_a_time() {
-    for config in [Config::default(), Config::default().unmap_on_free()] {
+    for config in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free()] {
         let space = Space::new(platform(1 << 16, 2).promise_drains(), bare(config)).unwrap();
         let asked = |frees: &[usize]| {
             let before = space.platform().drains_by_age();
@@ -226,7 +228,7 @@ fn one_drain_by_age_is_asked_for_at_a_time() {
 
 #[test]
 fn a_failing_flush_keeps_everything_until_it_works() {
-    let space = space(1 << 12, Config::default().unmap_on_free());
+    let space = space(1 << 12, SpaceOptions::default().unmap_on_free());
     let areas: Vec<usize> = (0..100).map(|_| alloc(&space, 4)).collect();
     areas.iter().for_each(|&addr| free(&space, addr));
     space.platform().fail_all(Call::Flush);
@@ -242,7 +244,7 @@ fn a_failing_flush_keeps_everything_until_it_works() {
 
 #[test]
 fn a_flush_that_fails_once_is_repeated() {
-    let space = space(1 << 12, Config::default().unmap_on_free());
+    let space = space(1 << 12, SpaceOptions::default().unmap_on_free());
     let areas: Vec<usize> = (0..100).map(|_| alloc(&space, 4)).collect();
     areas.iter().for_each(|&addr| free(&space, addr));
     space.platform().fail_nth(Call::Flush, 1);
@@ -253,7 +255,7 @@ fn a_flush_that_fails_once_is_repeated() {
 
 #[test]
 fn thresholds_beyond_the_space_leave_the_purge_to_need() {
-    let space = space(1000, Config::default().unmap_on_free().lazy_max_pages(u64::MAX));
+    let space = space(1000, SpaceOptions::default().unmap_on_free().lazy_max_pages(u64::MAX));
     for _ in 0..10_000 {
         let addr = alloc(&space, 300);
         free(&space, addr);
@@ -264,7 +266,7 @@ fn thresholds_beyond_the_space_leave_the_purge_to_need() {
 
 #[test]
 fn try_find_answers_while_all_locks_are_held() {
-    let space = space(1 << 16, Config::default());
+    let space = space(1 << 16, SpaceOptions::default());
     let plain = alloc(&space, 3);
     let far = space.raw().alloc(&Request::new(PAGE).tag("noted").within(0x8000 << 12, 0x9000 << 12)).unwrap();
     space.quiesce();
@@ -320,7 +322,7 @@ impl Notifier for Cache {
 }
 
 fn crowded() -> Arc<Space<NullPlatform>> {
-    Arc::new(space(64, Config::default()))
+    Arc::new(space(64, SpaceOptions::default()))
 }
 
 /// Registers another notifier when it is called, and counts the calls.
@@ -394,7 +396,7 @@ fn a_notifier_may_allocate() {
 
 #[test]
 fn pooled_areas_never_make_large_requests_fail() {
-    for config in [Config::default(), Config::default().unmap_on_free()] {
+    for config in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free()] {
         let space = space(4096, config);
         for cpu in 0..4 {
             space.platform().move_to(cpu);
@@ -410,7 +412,7 @@ fn pooled_areas_never_make_large_requests_fail() {
 
 #[test]
 fn metadata_for_a_live_area_stays_within_32_bytes() {
-    for config in [Config::default(), Config::default().unmap_on_free()] {
+    for config in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free()] {
         let space = space(1 << 24, config);
         let mut live: Vec<usize> = (0..20_000).map(|n| alloc(&space, 1 + n % 64)).collect();
         for turn in 0..100_000 {
@@ -425,7 +427,7 @@ fn metadata_for_a_live_area_stays_within_32_bytes() {
 
 #[test]
 fn requests_for_a_node_use_its_pool() {
-    let space = space(1 << 16, Config::default().unmap_on_free());
+    let space = space(1 << 16, SpaceOptions::default().unmap_on_free());
     space.platform().move_to(1);
     let addr = space.raw().alloc(&Request::new(3 * PAGE).node(2)).unwrap();
     free(&space, addr);
@@ -447,7 +449,7 @@ fn requests_for_a_node_use_its_pool() {
 #[test]
 #[allow(unsafe_code)]
 fn remove_ends_areas_of_every_kind() {
-    let space = space(1 << 16, Config::default());
+    let space = space(1 << 16, SpaceOptions::default());
     let plain = space.raw().alloc(&Request::new(10).tag("a tag")).unwrap();
     let reserved = space.raw().reserve(&Request::new(3 * PAGE)).unwrap();
     let slot = ShortMaps::of(&space).unwrap().reserve(1).unwrap();

@@ -11,13 +11,13 @@ const GROUPS: [&str; 10] = [
     "vmalloc-map/src",
     "vmalloc/src/platform/geometry.rs",
     "vmalloc/src/space/request.rs",
-    "vmalloc/src/space/config.rs",
-    "vmalloc-subspaces/src/config.rs",
+    "vmalloc/src/space/options.rs",
+    "vmalloc-subspaces/src/options.rs",
     "vmalloc-subspaces/src/placement.rs",
     "vmalloc-short/src/options.rs",
     "vmalloc-slots/src/options.rs",
     "vmalloc-linux/src/options.rs",
-    "vmalloc-stacks/src/settings.rs",
+    "vmalloc-stacks/src/options.rs",
 ];
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {

@@ -1,10 +1,10 @@
 //! Spans that no space is made on.
 
-use vmalloc::{Config, PageRange, Request, Space, SpaceError};
+use vmalloc::{PageRange, Request, Space, SpaceError, SpaceOptions};
 use vmalloc_model::space::NullPlatform;
 
 fn on(start: u64, end: u64) -> Result<Space<NullPlatform>, SpaceError> {
-    Space::new(NullPlatform::new(PageRange::new(start, end).expect("not empty"), 1), Config::default())
+    Space::new(NullPlatform::new(PageRange::new(start, end).expect("not empty"), 1), SpaceOptions::default())
 }
 
 /// An area at page 0 would be a null pointer.

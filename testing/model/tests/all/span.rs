@@ -5,13 +5,13 @@
 
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
-use vmalloc::{Config, PageRange, Request, Space};
+use vmalloc::{PageRange, Request, Space, SpaceOptions};
 use vmalloc_model::space::NullPlatform;
 
 const PAGE: usize = 1 << NullPlatform::PAGE_SHIFT;
 const START: u64 = 1 << 20;
 
-fn space(cpus: usize, config: Config) -> Space<NullPlatform> {
+fn space(cpus: usize, config: SpaceOptions) -> Space<NullPlatform> {
     let span = PageRange::from_len(START, 1 << 24).unwrap();
     Space::new(NullPlatform::new(span, cpus), config.guard(false)).unwrap()
 }
@@ -35,7 +35,7 @@ struct Load {
 }
 
 impl Load {
-    fn new(cpus: usize, config: Config, areas: usize) -> Self {
+    fn new(cpus: usize, config: SpaceOptions, areas: usize) -> Self {
         let rng = SplitMix64::seed_from_u64(1);
         let mut load = Self { space: space(cpus, config), rng, cpus, live: Vec::new(), pages: 0 };
         (0..areas).for_each(|_| load.grow());
@@ -85,7 +85,7 @@ impl Load {
 /// On 1 and on 4 CPUs, cached and unmapped, the first run and a later one.
 #[test]
 fn the_span_of_a_steady_load_stops_growing() {
-    for (cpus, config) in [(1, Config::default()), (4, Config::default())]
+    for (cpus, config) in [(1, SpaceOptions::default()), (4, SpaceOptions::default())]
         .into_iter()
         .flat_map(|(cpus, config)| [(cpus, config), (cpus, config.unmap_on_free())])
     {
@@ -99,7 +99,7 @@ fn the_span_of_a_steady_load_stops_growing() {
 
 #[test]
 fn addresses_that_wait_in_one_node_serve_another() {
-    let space = space(2, Config::default().unmap_on_free());
+    let space = space(2, SpaceOptions::default().unmap_on_free());
     let areas: Vec<usize> = (0..300).map(|_| alloc(&space, 100)).collect();
     let end = areas.iter().max().unwrap() + 100 * PAGE;
     areas.iter().for_each(|&addr| free(&space, addr));
@@ -112,7 +112,7 @@ fn addresses_that_wait_in_one_node_serve_another() {
 
 #[test]
 fn pools_hold_no_more_than_one_and_a_half_thresholds() {
-    let space = space(2, Config::default().unmap_on_free().lazy_max_pages(4_000));
+    let space = space(2, SpaceOptions::default().unmap_on_free().lazy_max_pages(4_000));
     let areas: Vec<usize> = (0..200).map(|_| alloc(&space, 100)).collect();
     areas.iter().for_each(|&addr| free(&space, addr));
     space.flush().unwrap();
@@ -123,7 +123,7 @@ fn pools_hold_no_more_than_one_and_a_half_thresholds() {
 
 #[test]
 fn what_no_node_has_used_for_a_cycle_goes_back() {
-    let space = space(1, Config::default().unmap_on_free());
+    let space = space(1, SpaceOptions::default().unmap_on_free());
     let areas: Vec<usize> = (0..100).map(|_| alloc(&space, 70)).collect();
     areas.iter().for_each(|&addr| free(&space, addr));
     space.flush().unwrap();
@@ -141,7 +141,7 @@ fn what_no_node_has_used_for_a_cycle_goes_back() {
 #[test]
 fn the_cache_grows_with_what_is_in_use() {
     let cached_after = |live: usize| {
-        let space = space(4, Config::default());
+        let space = space(4, SpaceOptions::default());
         let _kept: Vec<usize> = (0..live).map(|_| alloc(&space, 100)).collect();
         let areas: Vec<usize> = (0..200).map(|_| alloc(&space, 200)).collect();
         areas.iter().for_each(|&addr| free(&space, addr));
@@ -152,8 +152,8 @@ fn the_cache_grows_with_what_is_in_use() {
 }
 
 /// Where memory is dear, with at least so much cached.
-fn dear(least_cache_bytes: usize) -> Config {
-    let config = Config::default().max_slack_percent(25).cache_bytes(256 << 20);
+fn dear(least_cache_bytes: usize) -> SpaceOptions {
+    let config = SpaceOptions::default().max_slack_percent(25).cache_bytes(256 << 20);
     config.least_cache_bytes(least_cache_bytes).lazy_max_pages(1024)
 }
 

@@ -1,13 +1,13 @@
 //! What operators see: counts as a table, by name, and as JSON.
 
-use vmalloc::{Area, AreaInfo, Config, NodeStats, PageRange, Request, Space, Stats};
+use vmalloc::{Area, AreaInfo, NodeStats, PageRange, Request, Space, SpaceOptions, Stats};
 use vmalloc_model::space::NullPlatform;
 
 const PAGE: usize = 4096;
 
-fn space(config: Config) -> Space<NullPlatform> {
+fn space(options: SpaceOptions) -> Space<NullPlatform> {
     let span = PageRange::new(1 << 12, (1 << 12) + (1 << 14)).expect("a span");
-    Space::new(NullPlatform::new(span, 1), config).expect("a space")
+    Space::new(NullPlatform::new(span, 1), options).expect("a space")
 }
 
 fn area(space: &Space<NullPlatform>, bytes: usize) -> Area<&Space<NullPlatform>> {
@@ -16,7 +16,7 @@ fn area(space: &Space<NullPlatform>, bytes: usize) -> Area<&Space<NullPlatform>>
 
 #[test]
 fn counts_have_the_names_of_their_fields() {
-    let space = space(Config::default());
+    let space = space(SpaceOptions::default());
     drop(area(&space, 100 * PAGE));
     let _area = area(&space, 1);
     let stats = space.stats();
@@ -32,7 +32,7 @@ fn counts_have_the_names_of_their_fields() {
 
 #[test]
 fn the_table_has_sizes_in_bytes() {
-    let space = space(Config::default());
+    let space = space(SpaceOptions::default());
     let _area = area(&space, (1 << 20) - PAGE);
     let stats = space.stats();
     assert_eq!(stats.bytes(stats.busy_pages), 1 << 20);
@@ -44,7 +44,7 @@ fn the_table_has_sizes_in_bytes() {
 
 #[test]
 fn the_most_pages_in_use_are_told_when_they_are_free_again() {
-    let space = space(Config::default().unmap_on_free());
+    let space = space(SpaceOptions::default().unmap_on_free());
     let many: Vec<_> = (0..4).map(|_| area(&space, 999 * PAGE)).collect();
     drop(many);
     space.purge().expect("a purge");
@@ -54,7 +54,7 @@ fn the_most_pages_in_use_are_told_when_they_are_free_again() {
 
 #[test]
 fn an_allocation_that_reuses_an_area_is_not_placed() {
-    let space = space(Config::default().cache_bytes(1 << 20));
+    let space = space(SpaceOptions::default().cache_bytes(1 << 20));
     drop(area(&space, PAGE));
     let placed = space.stats().placed_areas;
     for _ in 0..100 {
@@ -65,7 +65,7 @@ fn an_allocation_that_reuses_an_area_is_not_placed() {
 
 #[test]
 fn counts_and_areas_go_through_json() {
-    let space = space(Config::default());
+    let space = space(SpaceOptions::default());
     let area = area(&space, 5_000);
     let (stats, info) = (space.stats(), space.find(area.addr()).expect("the area"));
     let node = space.node_stats().next().expect("a node");
@@ -78,7 +78,7 @@ fn counts_and_areas_go_through_json() {
 
 #[test]
 fn an_area_is_shown_with_its_address_in_hexadecimal() {
-    let space = space(Config::default());
+    let space = space(SpaceOptions::default());
     let area = area(&space, 1);
     let shown = format!("{:?}", space.find(area.addr()));
     assert!(shown.starts_with(&format!("Some(AreaInfo {{ addr: {:#x}, ", area.addr())), "{shown}");

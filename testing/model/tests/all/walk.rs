@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vmalloc::area_map::State;
-use vmalloc::{Config, PageRange, Request, Space};
+use vmalloc::{PageRange, Request, Space, SpaceOptions};
 use vmalloc_model::space::NullPlatform;
 
 const PAGE: usize = 1 << NullPlatform::PAGE_SHIFT;
 
-fn space(config: Config) -> Space<NullPlatform> {
+fn space(config: SpaceOptions) -> Space<NullPlatform> {
     let span = PageRange::from_len(0x7_0003, 1 << 20).expect("not empty");
     Space::new(NullPlatform::new(span, 4), config).expect("an empty space")
 }
@@ -24,7 +24,7 @@ fn free(space: &Space<NullPlatform>, addr: usize) {
 
 #[test]
 fn segments_and_cached_areas_match_the_counts() {
-    for config in [Config::default().cache_bytes(128 << 20), Config::default().unmap_on_free()] {
+    for config in [SpaceOptions::default().cache_bytes(128 << 20), SpaceOptions::default().unmap_on_free()] {
         let space = space(config);
         let areas: Vec<usize> = (0..1000).map(|nth| alloc(&space, 1 + nth % 30)).collect();
         areas.iter().step_by(2).for_each(|&addr| free(&space, addr));
@@ -52,7 +52,7 @@ fn segments_and_cached_areas_match_the_counts() {
 #[test]
 fn concurrent_walk_visits_every_page_once() {
     let (space, stop) =
-        (space(Config::default().unmap_on_free().lazy_max_pages(200)), AtomicBool::new(false));
+        (space(SpaceOptions::default().unmap_on_free().lazy_max_pages(200)), AtomicBool::new(false));
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut live = std::collections::VecDeque::new();

@@ -77,7 +77,7 @@ impl<P: Platform> Player<'_, P> {
             assert!(self.end(&area, way).is_err(), "it was ended twice: {area:x?}");
         }
         self.gone(&area, way == 0);
-        let traps = self.space.config().trap_on_free && area.what.kind().is_some();
+        let traps = self.space.options().trap_on_free && area.what.kind().is_some();
         if traps && !self.is_shaky && self.space.stats().late_frees == late {
             self.check_freed(self.oracle.payload(&area));
         }

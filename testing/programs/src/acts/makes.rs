@@ -121,7 +121,7 @@ fn enter<P: Platform>(player: &mut Player<'_, P>, what: What, addr: usize, wish:
     assert_eq!(told, (addr, bytes, guard, what.kind(), wish.tag.map(Into::into)));
     // Memory that is reused may be somewhat more than was asked for.
     let pages = asked - u64::from(guard);
-    let percent = u64::from(player.space.config().max_slack_percent.unwrap_or_default());
+    let percent = u64::from(player.space.options().max_slack_percent.unwrap_or_default());
     let extra = if what == What::Memory { pages * percent / 100 } else { 0 };
     assert!((pages..=pages + extra).contains(&info.pages), "{pages} pages were asked for: {info:x?}");
     assert_eq!(player.space.usable_size(addr), Some(bytes));
@@ -140,7 +140,7 @@ fn enter<P: Platform>(player: &mut Player<'_, P>, what: What, addr: usize, wish:
 
 /// Returns what the pages of a new area show.
 fn shown<P: Platform>(player: &Player<'_, P>, what: What, wish: &Wish) -> Shown {
-    let (config, geometry) = (player.space.config(), player.space.geometry());
+    let (config, geometry) = (player.space.options(), player.space.geometry());
     match what {
         What::Exec => Shown::Word(0),
         What::Memory if wish.zeroed || config.zero_on_free && geometry.maps_zeroed => Shown::Word(0),

@@ -119,7 +119,7 @@ fn reallocated<P: DirectMemory>(player: &mut Player<'_, P>, nth: usize, to: usiz
     let kept = player.oracle.areas[nth].pages.clone();
     player.oracle.areas[nth].addr = to;
     // A large area gets room to grow again, and one that shrinks keeps as much.
-    let percent = usize::from(player.space.config().max_slack_percent.unwrap_or_default());
+    let percent = usize::from(player.space.options().max_slack_percent.unwrap_or_default());
     resized(player, nth, bytes, bytes.div_ceil(page_bytes) * percent / 100);
     let cut = old.min(bytes);
     let page = cut / page_bytes;

@@ -3,7 +3,7 @@
 //! `VMALLOC_SEED` and `VMALLOC_OPS` choose other programs and their length.
 
 use std::path::Path;
-use vmalloc::{Config, Platform, Space};
+use vmalloc::{Platform, Policy, Request, Space, SpaceOptions};
 use vmalloc_model::env;
 use vmalloc_model::script::{Script, play_random, replay};
 use vmalloc_model::space::NullPlatform;
@@ -12,12 +12,12 @@ use vmalloc_programs::machines::{
 };
 use vmalloc_programs::{NullLook, Program};
 use vmalloc_sim::Sim;
-use vmalloc_subspaces::{Placement, Root, Subspace, SubspaceConfig};
+use vmalloc_subspaces::{Root, Subspace, SubspaceOptions};
 
 /// Plays some programs with random settings.
 fn play<P: Platform>(program: &Program<P>, seed: u64, count: u64, ops: usize, make: impl Fn() -> P) {
     let geometry = make().geometry();
-    let make = |config: Config| Some(Space::new(make(), config).expect("an empty space"));
+    let make = |config: SpaceOptions| Some(Space::new(make(), config).expect("an empty space"));
     program.seeds(seed, count, ops, &geometry, make);
 }
 
@@ -55,7 +55,7 @@ fn programs_hold_on_memory() {
 
 #[test]
 fn each_call_of_a_program_may_fail() {
-    let make = || Space::new(null(1 << 12, 2), Config::default()).expect("an empty space");
+    let make = || Space::new(null(1 << 12, 2), SpaceOptions::default()).expect("an empty space");
     let failed = (1..4).map(|seed| Program::new(NullLook).frames().walk(seed, 100, make));
     assert!(failed.sum::<u64>() > 60);
 }
@@ -64,7 +64,7 @@ fn each_call_of_a_program_may_fail() {
 fn each_step_of_a_machine_may_fail() {
     for powers in [0, 0b10_1010] {
         let make =
-            || Space::new(machine(1 << 10, powers).build(), Config::default()).expect("an empty space");
+            || Space::new(machine(1 << 10, powers).build(), SpaceOptions::default()).expect("an empty space");
         let failed = (1..4).map(|seed| on_machine([]).walk(seed, 150, make)).sum::<u64>();
         assert!(failed > 60, "{failed} calls failed");
     }
@@ -77,8 +77,8 @@ fn programs_hold_on_parts_of_machines() {
         let (program, geometry) = (on_machine::<Subspace<Sim>>(devices(&sim)), sim.geometry());
         program.seeds(5000 + powers, 3, 700, &geometry, |config| {
             let root = Root::new(machine(1 << 12, powers).build()).expect("a root");
-            let config = SubspaceConfig::default().config(config);
-            Some(root.subspace("all", Placement::highest(1 << 22), config).expect("room"))
+            let config = SubspaceOptions::default().space(config);
+            Some(root.subspace("all", &Request::new(1 << 22).policy(Policy::Highest), config).expect("room"))
         });
     }
 }

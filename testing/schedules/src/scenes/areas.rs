@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use vmalloc::sync::point;
-use vmalloc::{Config, Frames, PagedArea, Protection, Request, Space};
+use vmalloc::{Frames, PagedArea, Protection, Request, Space, SpaceOptions};
 
 /// Three CPUs take and free small areas of their own, with little room and frequent purges.
 pub fn small_areas(flushes: Flushes) {
@@ -155,7 +155,7 @@ pub fn threads_migrate() {
     let options = World::options(24).current_cpu(anywhere);
     let world = World::on(
         options,
-        Config::default().cache_bytes(3 * World::PAGE).guard(false).lazy_max_pages(4),
+        SpaceOptions::default().cache_bytes(3 * World::PAGE).guard(false).lazy_max_pages(4),
         Flushes::Done,
     );
     world.run([work; 3]);

@@ -8,15 +8,16 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
-use vmalloc::Config;
 use vmalloc::Request;
+use vmalloc::SpaceOptions;
 use vmalloc::space::Notifier;
 use vmalloc::sync::point;
 
 /// A fork holds everything for a while; no thread waits for ever, and a look that may not wait does
 /// not.
 pub fn fork_meets_everything() {
-    let world = World::new(16, Config::default().cache_bytes(2 * World::PAGE).guard(false).lazy_max_pages(3));
+    let world =
+        World::new(16, SpaceOptions::default().cache_bytes(2 * World::PAGE).guard(false).lazy_max_pages(3));
     world.run([
         work,
         |world| {
@@ -38,7 +39,7 @@ pub fn fork_meets_everything() {
 
 /// Looks at the whole space take its locks in the order of a fork: none of the two waits for ever.
 pub fn a_fork_meets_looks() {
-    let world = World::new(16, Config::default().cache_bytes(2 * World::PAGE).guard(false));
+    let world = World::new(16, SpaceOptions::default().cache_bytes(2 * World::PAGE).guard(false));
     let addr = world.raw().reserve(&Request::new(World::PAGE).tag("io")).expect("there is room");
     world.run([
         |world: &World| {
@@ -60,7 +61,8 @@ pub fn a_fork_meets_looks() {
 
 /// A child of a fork goes on with what others left: it loses no more than what they own.
 pub fn forked_meanwhile() {
-    let world = World::new(24, Config::default().cache_bytes(2 * World::PAGE).guard(false).lazy_max_pages(3));
+    let world =
+        World::new(24, SpaceOptions::default().cache_bytes(2 * World::PAGE).guard(false).lazy_max_pages(3));
     let addr = world.take(2);
     for body in
         [work, free_at_once, |world: &World| world.purge().map(|_| ()).expect("no fault was asked for")]
@@ -82,7 +84,7 @@ pub fn forked_meanwhile() {
 
 /// A child of a fork goes on where others were joining areas, making them lazy, and purging.
 pub fn forked_while_areas_are_joined() {
-    let config = Config::default().guard(false).nodes(2).max_slack_percent(100);
+    let config = SpaceOptions::default().guard(false).nodes(2).max_slack_percent(100);
     let world = World::new(64, config.cache_bytes(32 * World::PAGE).least_cache_bytes(World::PAGE));
     let large = world.take(48);
     let small: Vec<usize> = (0..4).map(|_| world.take(1)).collect();

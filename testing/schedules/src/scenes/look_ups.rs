@@ -4,9 +4,9 @@ use super::come_and_go;
 use crate::world::World;
 use crate::world::here;
 use vmalloc::AreaInfo;
-use vmalloc::Config;
 use vmalloc::Kind;
 use vmalloc::Request;
+use vmalloc::SpaceOptions;
 
 /// A reader without locks sees areas as they are or were, never a mixture.
 pub fn seqlock_read_is_consistent() {
@@ -86,14 +86,14 @@ fn look_around(world: &World) {
 /// Areas with different annotations and guards follow each other at the same addresses: each is
 /// found with its own range and its own annotation.
 pub fn found_with_its_own_annotation() {
-    let world = World::new(8, Config::default().unmap_on_free().nodes(1));
+    let world = World::new(8, SpaceOptions::default().unmap_on_free().nodes(1));
     world.run([kinds_of_areas, look_around, look_around]);
     world.finish();
 }
 
 /// The annotations change while the range stays: the areas are reused with their memory.
 pub fn found_with_its_own_annotation_when_reused() {
-    let world = World::new(8, Config::default().cache_bytes(8 * World::PAGE).nodes(1));
+    let world = World::new(8, SpaceOptions::default().cache_bytes(8 * World::PAGE).nodes(1));
     let reuse: fn(&World) = |world| {
         let page = World::PAGE;
         for request in [Request::new(page).tag("odd"), Request::new(page).tag("even"), Request::new(2 * page)]
@@ -108,7 +108,7 @@ pub fn found_with_its_own_annotation_when_reused() {
 
 /// An area grows and shrinks in place: it is found with the bytes that it has.
 pub fn found_while_it_is_resized() {
-    let world = World::new(8, Config::default().unmap_on_free().nodes(1));
+    let world = World::new(8, SpaceOptions::default().unmap_on_free().nodes(1));
     world.run([
         |world| {
             let mut addr = world.raw().alloc(&Request::new(World::PAGE).tag("grows")).expect("there is room");
@@ -147,7 +147,7 @@ pub fn annotations_follow_their_areas() {
 /// Small areas are joined to a larger one while others look for areas, and while areas come, go and
 /// are purged: what is found is of one size or the other. Returns whether some were joined.
 pub fn found_while_they_are_joined() -> bool {
-    let config = Config::default().guard(false).nodes(1).max_slack_percent(100);
+    let config = SpaceOptions::default().guard(false).nodes(1).max_slack_percent(100);
     let world = World::new(64, config.cache_bytes(32 * World::PAGE).least_cache_bytes(World::PAGE));
     // A third as much may be cached, and no step is large against it.
     let large = world.take(48);

@@ -7,7 +7,7 @@ use crate::world::World;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
-use vmalloc::Config;
+use vmalloc::SpaceOptions;
 use vmalloc::sync::point;
 use vmalloc::{DrainReason, DrainStatus, Platform};
 use vmalloc_sim::Point;
@@ -15,7 +15,8 @@ use vmalloc_sim::TlbVisibility;
 
 /// All ways of giving back run against each other and against threads that allocate.
 pub fn purges_of_all_kinds() {
-    let world = World::new(24, Config::default().cache_bytes(4 * World::PAGE).guard(false).lazy_max_pages(4));
+    let world =
+        World::new(24, SpaceOptions::default().cache_bytes(4 * World::PAGE).guard(false).lazy_max_pages(4));
     world.run([work, work, |world| {
         let _ = world.drain().expect("no fault was asked for");
         world.shrink(1).expect("no fault was asked for");
@@ -28,7 +29,8 @@ pub fn purges_of_all_kinds() {
 /// Three CPUs share a budget of cached pages, look for areas with memory at each other, and a drain
 /// lets them decay.
 pub fn cached_areas_decay() {
-    let world = World::new(24, Config::default().cache_bytes(5 * World::PAGE).guard(false).lazy_max_pages(4));
+    let world =
+        World::new(24, SpaceOptions::default().cache_bytes(5 * World::PAGE).guard(false).lazy_max_pages(4));
     world.run([come_and_go::<1>, come_and_go::<2>, |world| {
         let addr = world.take(1);
         let _ = world.drain().expect("no fault was asked for");
@@ -57,7 +59,7 @@ pub fn lazy_pages_are_bounded() {
 
 /// Shrinking gives back no more than it is asked for, whatever other threads do.
 pub fn shrink_by_one() {
-    let world = World::new(16, Config::default().cache_bytes(8 * World::PAGE).guard(false));
+    let world = World::new(16, SpaceOptions::default().cache_bytes(8 * World::PAGE).guard(false));
     let shrinker: fn(&World) = |world| {
         for _ in 0..2 {
             assert!(world.shrink(1).expect("no fault was asked for") <= 1);
@@ -127,7 +129,7 @@ fn drain_if_due(world: &World) -> bool {
 
 /// Frees tell the platform of what waits. When all that it was told of is drained, nothing is left.
 pub fn drained_when_told() {
-    let config = Config::default().cache_bytes(4 * World::PAGE).guard(false).lazy_max_pages(4);
+    let config = SpaceOptions::default().cache_bytes(4 * World::PAGE).guard(false).lazy_max_pages(4);
     let world = World::drained(World::options(20), config, Flushes::Done, true);
     world.run([come_and_go::<2>, come_and_go::<3>, |world| {
         for _ in 0..12 {

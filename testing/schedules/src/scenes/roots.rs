@@ -7,9 +7,9 @@ use shuttle::thread;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use vmalloc::sync::point;
-use vmalloc::{Request, Space};
+use vmalloc::{Policy, Request, Space};
 use vmalloc_sim::Point;
-use vmalloc_subspaces::{Placement, Root, Subspace, SubspaceConfig, SubspaceError, SubspaceState};
+use vmalloc_subspaces::{Root, Subspace, SubspaceError, SubspaceOptions, SubspaceState};
 
 type Part = Space<Subspace<Machine>>;
 
@@ -24,14 +24,14 @@ fn root(pages: u64) -> Arc<Root<Machine>> {
 
 /// Returns the sub-space that one thread at a time can have.
 fn scratch(root: &Root<Machine>) -> Result<Part, SubspaceError> {
-    let placement = Placement::highest(PAGES as usize * World::PAGE);
-    root.subspace("scratch", placement, SubspaceConfig::default().config(World::tight()))
+    let request = Request::new(PAGES as usize * World::PAGE).policy(Policy::Highest);
+    root.subspace("scratch", &request, SubspaceOptions::default().space(World::tight()))
 }
 
 fn stays(root: &Root<Machine>) -> Part {
-    let placement = Placement::lowest(PAGES as usize * World::PAGE);
-    let config = SubspaceConfig::default().config(World::tight().lazy_max_pages(2));
-    root.subspace("stays", placement, config).expect("room")
+    let request = Request::new(PAGES as usize * World::PAGE);
+    let config = SubspaceOptions::default().space(World::tight().lazy_max_pages(2));
+    root.subspace("stays", &request, config).expect("room")
 }
 
 fn use_it(space: &Part) {

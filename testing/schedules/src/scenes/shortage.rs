@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use vmalloc::AllocError;
-use vmalloc::Config;
+use vmalloc::SpaceOptions;
 use vmalloc::space::Notifier;
 use vmalloc::sync::point;
 
@@ -124,8 +124,11 @@ pub fn notifier_makes_room() {
 /// Frames run out: allocations fail with an error or not at all, and nothing is lost.
 pub fn memory_runs_out() {
     let options = World::options(16).frames(3);
-    let world =
-        World::on(options, Config::default().cache_bytes(2 * World::PAGE).lazy_max_pages(4), Flushes::Done);
+    let world = World::on(
+        options,
+        SpaceOptions::default().cache_bytes(2 * World::PAGE).lazy_max_pages(4),
+        Flushes::Done,
+    );
     let worker: fn(&World) = |world| {
         for pages in [1, 2] {
             match world.try_take(pages) {

@@ -1,13 +1,13 @@
 //! What an area gains as it is made or grows, and what a space gets back as areas go: a byte, a
 //! page or an address more or less than documented is a mistake.
 
-use vmalloc::{Config, FreeError, Request, Space};
+use vmalloc::{FreeError, Request, Space, SpaceOptions};
 use vmalloc_sim::harness::{check, check_whole};
 use vmalloc_sim::{Direct, Options, Sim};
 
 const PAGE: usize = 1 << Sim::PAGE_SHIFT;
 
-fn direct(config: Config, choose: impl FnOnce(Options) -> Options) -> Space<Direct> {
+fn direct(config: SpaceOptions, choose: impl FnOnce(Options) -> Options) -> Space<Direct> {
     Sim::run_on(0);
     Space::new(Direct::new(1 << 12, |options| choose(options.cpus(1))), config).expect("a space")
 }
@@ -20,7 +20,7 @@ fn free(space: &Space<Direct>, addr: usize) {
 /// Room to grow again is for spaces that cache areas and allow that much slack.
 #[test]
 fn a_large_area_that_grows_gets_room_only_where_slack_is_allowed() {
-    let plain = Config::default().guard(false);
+    let plain = SpaceOptions::default().guard(false);
     for (config, has_room) in [
         (plain.max_slack_percent(25), true),
         (plain.max_slack_percent(0), false),
@@ -42,7 +42,7 @@ fn a_large_area_that_grows_gets_room_only_where_slack_is_allowed() {
 /// too many, an ordinary free has them purged, though few areas are lazy.
 #[test]
 fn ordinary_frees_purge_what_free_atomic_freed() {
-    let space = direct(Config::default().unmap_on_free().lazy_max_pages(64), |it| it);
+    let space = direct(SpaceOptions::default().unmap_on_free().lazy_max_pages(64), |it| it);
     let alloc = || space.raw().alloc(&Request::new(2 * PAGE)).expect("there is room");
     let areas: Vec<_> = (0..300).map(|_| alloc()).collect();
     let (few, most) = areas.split_at(5);
@@ -60,7 +60,7 @@ fn ordinary_frees_purge_what_free_atomic_freed() {
 #[test]
 fn areas_with_a_guard_and_without_one_do_not_stand_in_for_each_other() {
     let span = vmalloc::PageRange::from_len(0x1000, 1 << 12).expect("not empty");
-    for config in [Config::default(), Config::default().unmap_on_free()] {
+    for config in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free()] {
         let space = Space::new(Options::new(span).cpus(1).frames(256).build(), config).expect("a space");
         // Returns whether the page behind so many pages traps.
         let ends = |request: Request, pages: u64| {
@@ -85,7 +85,7 @@ fn areas_with_a_guard_and_without_one_do_not_stand_in_for_each_other() {
 
 #[test]
 fn pages_that_their_owner_has_altered_are_not_cached() {
-    let space = direct(Config::default(), |it| it);
+    let space = direct(SpaceOptions::default(), |it| it);
     for pages in [1, 5, 300] {
         let addr = space.raw().alloc(&Request::new(pages * PAGE)).expect("there is room");
         // SAFETY: the area is the test's, and nothing uses it any more.
@@ -98,7 +98,7 @@ fn pages_that_their_owner_has_altered_are_not_cached() {
 #[test]
 fn sets_of_frames_that_are_gone_take_no_memory() {
     let span = vmalloc::PageRange::from_len(0x1000, 1 << 10).expect("not empty");
-    let space = Space::new(Options::new(span).frames(16).build(), Config::default()).expect("a space");
+    let space = Space::new(Options::new(span).frames(16).build(), SpaceOptions::default()).expect("a space");
     let after = |sets: usize| {
         (0..sets).for_each(|_| drop(space.frames(4).expect("there are some")));
         space.stats().metadata_bytes
@@ -109,7 +109,7 @@ fn sets_of_frames_that_are_gone_take_no_memory() {
 
 #[test]
 fn an_address_inside_the_first_page_frees_nothing() {
-    for config in [Config::default(), Config::default().unmap_on_free()] {
+    for config in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free()] {
         let space = direct(config, |it| it);
         let alloc = || space.raw().alloc(&Request::new(2 * PAGE)).expect("there is room");
         // So that the common way has room for one more.
@@ -128,7 +128,7 @@ fn an_address_inside_the_first_page_frees_nothing() {
 
 #[test]
 fn metadata_of_many_areas_is_counted() {
-    let space = direct(Config::default(), |it| it);
+    let space = direct(SpaceOptions::default(), |it| it);
     let before = space.stats().metadata_bytes;
     let areas: Vec<_> = (0..1000)
         .map(|_| space.raw().reserve(&Request::new(PAGE).tag("one")).expect("there is room"))

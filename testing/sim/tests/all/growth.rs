@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-use vmalloc::{Config, FreeError, PageRange, Request, Space, Stats};
+use vmalloc::{FreeError, PageRange, Request, Space, SpaceOptions, Stats};
 use vmalloc_model::{Seeded, Source, env};
 use vmalloc_sim::harness::{check, check_whole};
 use vmalloc_sim::{Options, Sim};
@@ -11,7 +11,7 @@ const SHIFT: u32 = Sim::PAGE_SHIFT;
 
 fn space(cache_bytes: usize, guard: bool) -> Space<Sim> {
     let span = PageRange::new(0x100, 0x8000).expect("not empty");
-    let config = Config::default().guard(guard).max_slack_percent(25).cache_bytes(cache_bytes);
+    let config = SpaceOptions::default().guard(guard).max_slack_percent(25).cache_bytes(cache_bytes);
     let options = Options::new(span).cpus(2);
     Space::new(options.build(), config.least_cache_bytes(4 << SHIFT)).expect("an empty space")
 }

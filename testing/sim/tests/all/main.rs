@@ -12,7 +12,7 @@ mod root;
 mod threads;
 
 use vmalloc::{Platform, Space};
-use vmalloc_short::{Options, ShortMaps};
+use vmalloc_short::{ShortMaps, ShortMapsOptions};
 use vmalloc_sim::heap::FailingAlloc;
 
 #[global_allocator]
@@ -25,5 +25,5 @@ fn short<P: Platform>(space: &Space<P>) -> ShortMaps<&Space<P>> {
 
 /// Gives a space short mappings in blocks of so many slots.
 fn set_block_slots<P: Platform>(space: &Space<P>, slots: u64) {
-    ShortMaps::new(space, Options::new().block_slots(slots)).expect("memory for their records");
+    ShortMaps::new(space, ShortMapsOptions::new().block_slots(slots)).expect("memory for their records");
 }

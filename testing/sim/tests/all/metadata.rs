@@ -1,7 +1,7 @@
 //! The heap runs out at every single request that a space makes of it: a typed error, and nothing
 //! is lost.
 
-use vmalloc::{AllocError, Config, PageRange, Request, Space, SpaceError};
+use vmalloc::{AllocError, PageRange, Request, Space, SpaceError, SpaceOptions};
 use vmalloc_model::{Seeded, Source};
 use vmalloc_sim::heap::{self, Demand, Shortage};
 use vmalloc_sim::{Options, Sim};
@@ -15,9 +15,9 @@ fn sim() -> Sim {
 }
 
 /// Settings with which a freed area becomes lazy, is purged soon, or is cached.
-fn configs() -> [Config; 3] {
-    let unmapping = Config::default().unmap_on_free();
-    [unmapping, unmapping.lazy_max_pages(32), Config::default()]
+fn configs() -> [SpaceOptions; 3] {
+    let unmapping = SpaceOptions::default().unmap_on_free();
+    [unmapping, unmapping.lazy_max_pages(32), SpaceOptions::default()]
 }
 
 /// When the heap runs out, counted over all operations of a program, and for how long.
@@ -42,7 +42,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(config: Config, lack: Lack) -> Self {
+    fn new(config: SpaceOptions, lack: Lack) -> Self {
         let space = Space::new(sim(), config).expect("an empty space");
         Self { space, live: Vec::new(), source: Seeded::new(1), lack, demand: Demand::default(), errors: 0 }
     }
@@ -121,7 +121,7 @@ impl Bench {
 
 /// A program from its first operation to its last; what it asked for, and how many operations were
 /// refused.
-fn run(config: Config, lack: Lack) -> (Demand, u64) {
+fn run(config: SpaceOptions, lack: Lack) -> (Demand, u64) {
     let mut bench = Bench::new(config, lack);
     (0..OPS).for_each(|_| bench.step());
     bench.finish();
@@ -168,7 +168,8 @@ fn areas_are_freed_and_purged_without_any_memory() {
 
 #[test]
 fn a_space_without_memory_to_begin_with_is_a_typed_error() {
-    let begin = |sim: Sim| heap::short_of(Shortage::From(1), || Space::new(sim, Config::default()).err());
+    let begin =
+        |sim: Sim| heap::short_of(Shortage::From(1), || Space::new(sim, SpaceOptions::default()).err());
     let (error, demand) = begin(sim());
     assert!(demand.refused == 0 || error == Some(SpaceError::Metadata), "{error:?}, {demand:?}");
 }
@@ -176,7 +177,7 @@ fn a_space_without_memory_to_begin_with_is_a_typed_error() {
 /// A purge without memory for longer lists goes in several rounds.
 #[test]
 fn everything_cached_is_flushed_without_any_memory() {
-    let config = Config::default().cache_bytes(1 << 24).guard(false);
+    let config = SpaceOptions::default().cache_bytes(1 << 24).guard(false);
     let mut bench = Bench::new(config, Lack::Never);
     (0..500).for_each(|_| bench.alloc());
     while !bench.live.is_empty() {

@@ -3,11 +3,11 @@
 
 use crate::{set_block_slots, short};
 use vmalloc::{
-    AreaError, Config, Frame, FrameSupply, Mapping, PageRange, PagedArea, Protection, Request, Space,
+    AreaError, Frame, FrameSupply, Mapping, PageRange, PagedArea, Protection, Request, Space, SpaceOptions,
 };
 use vmalloc_short::ShortMapping;
 use vmalloc_sim::{Direct, Discard, Options, Point, Sim, TlbVisibility};
-use vmalloc_subspaces::{Placement, Root};
+use vmalloc_subspaces::Root;
 
 const PAGE: usize = 1 << Sim::PAGE_SHIFT;
 
@@ -17,7 +17,7 @@ fn sim(pages: u64) -> Sim {
     Options::new(span).cpus(2).frames(4096).seed(1).discard(Discard::Keeps).build()
 }
 
-fn space(config: Config) -> Space<Sim> {
+fn space(config: SpaceOptions) -> Space<Sim> {
     Space::new(sim(1 << 12), config).expect("an empty space")
 }
 
@@ -44,7 +44,7 @@ fn stay_taken_while_refused(space: &Space<Sim>, pages: PageRange, count: usize) 
 #[test]
 fn a_paged_area_refuses_frames_of_another_space() {
     let root = Root::new(sim(1 << 12)).expect("an empty root");
-    let at = |name| root.subspace(name, Placement::lowest(1 << 20), Default::default()).expect("room");
+    let at = |name| root.subspace(name, &Request::new(1 << 20), Default::default()).expect("room");
     let (one, other) = (at("one"), at("other"));
     let frames = one.frames(1).expect("there are many");
     let mapping = Mapping::new(&frames).expect("room");
@@ -63,7 +63,7 @@ fn a_paged_area_refuses_frames_of_another_space() {
 
 #[test]
 fn a_paged_area_refuses_pages_of_another_owner() {
-    let space = space(Config::default());
+    let space = space(SpaceOptions::default());
     let frames = space.frames(2).expect("there are many");
     let areas = [0; 3].map(|_| PagedArea::new(&space, &pages(4)).expect("room"));
     let addrs = areas.each_ref().map(PagedArea::addr);
@@ -94,7 +94,7 @@ fn a_paged_area_refuses_pages_of_another_owner() {
 /// A purge that leaves returned slots mapped leaves their frames taken.
 #[test]
 fn frames_of_a_short_mapping_wait_for_the_flush_of_its_slots() {
-    let config = Config::default().unmap_on_free().lazy_max_pages(8);
+    let config = SpaceOptions::default().unmap_on_free().lazy_max_pages(8);
     let space = space(config);
     set_block_slots(&space, 64);
     let frames = space.frames(2).expect("there are many");
@@ -119,7 +119,7 @@ fn frames_of_a_short_mapping_wait_for_the_flush_of_its_slots() {
 /// A refused block may show the frames of any short mapping that was returned.
 #[test]
 fn frames_of_a_short_mapping_wait_for_a_block_that_is_refused() {
-    let space = space(Config::default().unmap_on_free());
+    let space = space(SpaceOptions::default().unmap_on_free());
     set_block_slots(&space, 64);
     let frames = space.frames(2).expect("there are many");
     let short = short(&space);
@@ -132,7 +132,7 @@ fn frames_of_a_short_mapping_wait_for_a_block_that_is_refused() {
 /// A short mapping of more pages than a block serves has an area of its own.
 #[test]
 fn frames_of_a_long_short_mapping_wait_for_an_area_that_is_refused() {
-    let space = space(Config::default().unmap_on_free());
+    let space = space(SpaceOptions::default().unmap_on_free());
     let mut frames = space.frames(65).expect("there are many");
     frames.swap(0, 64);
     let short = short(&space);
@@ -145,7 +145,7 @@ fn frames_of_a_long_short_mapping_wait_for_an_area_that_is_refused() {
 /// Where nothing decays, a purge because much is lazy flushes returned slots now and then.
 #[test]
 fn frames_of_short_mappings_do_not_wait_for_ever() {
-    let space = space(Config::default().unmap_on_free().lazy_max_pages(8));
+    let space = space(SpaceOptions::default().unmap_on_free().lazy_max_pages(8));
     set_block_slots(&space, 64);
     for _ in 0..3_000 {
         let frames = space.frames(1).expect("there are many");
@@ -160,7 +160,7 @@ fn frames_of_short_mappings_do_not_wait_for_ever() {
 /// A refused area shows the frames that were mapped in it.
 #[test]
 fn frames_of_a_paged_area_wait_for_an_area_that_is_refused() {
-    let space = space(Config::default().unmap_on_free());
+    let space = space(SpaceOptions::default().unmap_on_free());
     let frames = space.frames(2).expect("there are many");
     let mut area = PagedArea::new(&space, &pages(8)).expect("room");
     let addr = area.map(3 * PAGE, &frames, Protection::ReadWrite).expect("nothing is there");
@@ -172,7 +172,7 @@ fn frames_of_a_paged_area_wait_for_an_area_that_is_refused() {
 #[test]
 fn a_sub_space_that_goes_gives_all_frames_back() {
     let root = Root::new(sim(1 << 12)).expect("an empty root");
-    let space = root.subspace("a", Placement::lowest(1 << 20), Default::default()).expect("room");
+    let space = root.subspace("a", &Request::new(1 << 20), Default::default()).expect("room");
     let frames = space.frames(4).expect("there are many");
     drop(Mapping::new(&frames).expect("room"));
     drop(frames);
@@ -187,7 +187,7 @@ fn a_sub_space_that_goes_gives_all_frames_back() {
 /// Memory and frames lie side by side in one area, and none is taken for the other.
 #[test]
 fn a_paged_area_has_memory_and_frames() {
-    let space = space(Config::default().unmap_on_free());
+    let space = space(SpaceOptions::default().unmap_on_free());
     let frames = space.frames(2).expect("there are many");
     let mut area = PagedArea::new(&space, &pages(16)).expect("room");
     let page = (area.addr() / PAGE) as u64;
@@ -220,7 +220,7 @@ fn a_paged_area_has_memory_and_frames() {
 /// Pages that the machine refused to unmap may be gone at any time after that.
 #[test]
 fn pages_whose_decommit_was_refused_are_committed_no_more() {
-    let space = space(Config::default());
+    let space = space(SpaceOptions::default());
     let mut area = PagedArea::new(&space, &pages(64)).expect("room");
     area.commit(0..8 * PAGE).expect("nothing is committed");
     let page = (area.addr() / PAGE) as u64;
@@ -239,7 +239,7 @@ fn pages_whose_decommit_was_refused_are_committed_no_more() {
 /// Blocks are found wherever they lie, on the largest spans as well.
 #[test]
 fn short_mappings_go_on_beyond_a_tebibyte_of_areas() {
-    let space = Space::new(sim(1 << 34), Config::default()).expect("an empty space");
+    let space = Space::new(sim(1 << 34), SpaceOptions::default()).expect("an empty space");
     let mut frames = [Frame(0); 2];
     space.platform().take_frames(&mut frames).expect("there are many");
     // All of the span's second half, where the first blocks lie, but for its end.
@@ -262,7 +262,7 @@ fn short_mappings_go_on_beyond_a_tebibyte_of_areas() {
 fn memory_is_cleared_on_every_way_into_the_cache() {
     Sim::run_on(0);
     let platform = Direct::new(1 << 10, |options| options.cpus(1));
-    let space = Space::new(platform, Config::default().zero_on_free(true)).expect("an empty space");
+    let space = Space::new(platform, SpaceOptions::default().zero_on_free(true)).expect("an empty space");
     let raw = space.raw();
     let alloc = |count| raw.alloc(&pages(count)).expect("room");
     // SAFETY: the addresses are of areas that the test owns.

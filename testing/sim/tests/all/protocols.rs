@@ -1,7 +1,7 @@
 //! Flush protocols that are wrong on purpose: the simulator catches each of them under a space.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use vmalloc::{Config, Frame, FrameSupply, MapFrames, PageRange, Platform, Protection, Request, Space};
+use vmalloc::{Frame, FrameSupply, MapFrames, PageRange, Platform, Protection, Request, Space, SpaceOptions};
 use vmalloc_model::{Seeded, env};
 use vmalloc_programs::{Blind, Program};
 use vmalloc_sim::{Broken, Fault, InjectedBug, Mistake, OnViolation, Options, Sim};
@@ -17,8 +17,8 @@ fn options() -> Options {
     Options::new(span()).cpus(CPUS).on_violation(OnViolation::Record)
 }
 
-fn config() -> Config {
-    Config::default().unmap_on_free()
+fn config() -> SpaceOptions {
+    SpaceOptions::default().unmap_on_free()
 }
 
 /// Returns an area of `pages` pages that every CPU has written to.

@@ -1,12 +1,11 @@
 //! Sub-spaces: each in its own range, and nothing left behind when it goes.
 
 use vmalloc::{
-    AllocError, Config, PageRange, Platform, Policy, Protection, Request, RequestError, Space, SpaceError,
+    AllocError, PageRange, Platform, Policy, Protection, Request, RequestError, Space, SpaceError,
+    SpaceOptions,
 };
 use vmalloc_sim::{Options, Point, Sim, TlbVisibility};
-use vmalloc_subspaces::{
-    LIMIT_BYTES, Placement, Root, Subspace, SubspaceConfig, SubspaceError, SubspaceState,
-};
+use vmalloc_subspaces::{LIMIT_BYTES, Root, Subspace, SubspaceError, SubspaceOptions, SubspaceState};
 
 const PAGE: usize = 1 << Sim::PAGE_SHIFT;
 
@@ -23,13 +22,18 @@ fn pages(count: usize) -> usize {
     count * PAGE
 }
 
-fn plain() -> SubspaceConfig {
-    SubspaceConfig::default()
+/// Asks for the pages `start` to `end` alone.
+fn at(start: usize, end: usize) -> Request {
+    Request::new(pages(end - start)).within(pages(start), pages(end))
+}
+
+fn plain() -> SubspaceOptions {
+    SubspaceOptions::default()
 }
 
 /// Without guards and caching: what is asked for is what is mapped.
-fn bare() -> SubspaceConfig {
-    plain().config(Config::default().unmap_on_free().guard(false))
+fn bare() -> SubspaceOptions {
+    plain().space(SpaceOptions::default().unmap_on_free().guard(false))
 }
 
 fn free<P: Platform>(space: &Space<P>, addr: usize) {
@@ -46,18 +50,18 @@ fn finish(root: &Root<Sim>) {
     assert_eq!(root.subspaces().next(), None);
     root.platform().check_end();
     let span = root.platform().geometry().span;
-    let all = Placement::at(pages(span.start() as usize), pages(span.end() as usize));
-    let all = root.subspace("all", all, plain());
+    let all = root.subspace("all", &at(span.start() as usize, span.end() as usize), plain());
     assert!(all.is_ok(), "the span is not whole again");
 }
 
 #[test]
 fn children_have_ranges_of_their_own_and_give_them_back() {
     let root = root();
-    let low = root.subspace("low", Placement::lowest(pages(0x100) - 5), plain()).expect("room");
-    let high =
-        root.subspace("high", Placement::highest(pages(0x80)).align(pages(0x100)), plain()).expect("room");
-    let exact = root.subspace("exact", Placement::at(pages(0x1800), pages(0x1900)), plain()).expect("room");
+    let low = root.subspace("low", &Request::new(pages(0x100) - 5), plain()).expect("room");
+    let high = root
+        .subspace("high", &Request::new(pages(0x80)).policy(Policy::Highest).align(pages(0x100)), plain())
+        .expect("room");
+    let exact = root.subspace("exact", &at(0x1800, 0x1900), plain()).expect("room");
     assert_eq!(low.geometry().span, range(0x1000, 0x1100));
     assert_eq!(high.geometry().span, range(0x1f00, 0x1f80));
     assert_eq!(names(&root), ["low", "exact", "high"]);
@@ -78,34 +82,36 @@ fn children_have_ranges_of_their_own_and_give_them_back() {
 #[test]
 fn conflicts_are_typed_and_change_nothing() {
     let root = root();
-    let sibling =
-        root.subspace("sibling", Placement::at(pages(0x1400), pages(0x1500)), plain()).expect("room");
+    let sibling = root.subspace("sibling", &at(0x1400, 0x1500), plain()).expect("room");
     let before: Vec<_> = root.subspaces().collect();
-    let refused = |name, placement| {
-        let error = root.subspace(name, placement, plain()).expect_err("a conflict");
+    let refused = |name, request: Request| {
+        let error = root.subspace(name, &request, plain()).expect_err("a conflict");
         assert_eq!(root.subspaces().collect::<Vec<_>>(), before, "{error}");
         error
     };
     let taken = range(0x1400, 0x1500);
-    let name = refused("sibling", Placement::lowest(PAGE));
+    let name = refused("sibling", Request::new(PAGE));
     assert_eq!(name, SubspaceError::DuplicateName { name: "sibling", range: taken });
     let asked = range(0x14ff, 0x1600);
-    let overlap = refused("other", Placement::at(pages(0x14ff), pages(0x1600)));
+    let overlap = refused("other", at(0x14ff, 0x1600));
     assert_eq!(overlap, SubspaceError::Overlap { asked, sibling: "sibling", range: taken });
     let asked = range(0x1f00, 0x2001);
-    let outside = refused("other", Placement::at(pages(0x1f00), pages(0x2001)));
+    let outside = refused("other", at(0x1f00, 0x2001));
     assert_eq!(outside, SubspaceError::Outside { asked, parent: range(0x1000, 0x2000) });
-    for (start, end) in [(pages(0x1001) + 1, pages(0x1002)), (pages(0x1002), pages(0x1002)), (PAGE, 0)] {
-        assert_eq!(refused("other", Placement::at(start, end)), SubspaceError::NotPages { start, end });
-    }
-    assert_eq!(refused("other", Placement::lowest(0)), RequestError::ZeroSize.into());
+    let no_page = refused("other", Request::new(PAGE).within(pages(0x1001) - 1, pages(0x1001) + 1));
+    assert_eq!(no_page, RequestError::LimitsReversed { start: 0x1001, end: 0x1001 }.into());
+    let part_of_a_page =
+        refused("other", Request::new(PAGE + 2).within(pages(0x1001) - 1, pages(0x1002) + 1));
+    let SubspaceError::NoSpace(facts) = part_of_a_page else { panic!() };
+    assert_eq!((facts.pages, facts.within), (2, range(0x1001, 0x1002)));
+    assert_eq!(refused("other", Request::new(0)), RequestError::ZeroSize.into());
     let align = RequestError::AlignNotPowerOfTwo { align: 3 };
-    assert_eq!(refused("other", Placement::highest(PAGE).align(3)), align.into());
-    let SubspaceError::NoSpace(facts) = refused("other", Placement::lowest(pages(0xc00))) else { panic!() };
+    assert_eq!(refused("other", Request::new(PAGE).policy(Policy::Highest).align(3)), align.into());
+    let SubspaceError::NoSpace(facts) = refused("other", Request::new(pages(0xc00))) else { panic!() };
     assert_eq!((facts.pages, facts.largest), (0xc00, 0xb00));
 
-    let bad = plain().config(Config::default().nodes(1000));
-    let error = root.subspace("other", Placement::lowest(PAGE), bad).err();
+    let bad = plain().space(SpaceOptions::default().nodes(1000));
+    let error = root.subspace("other", &Request::new(PAGE), bad).err();
     assert_eq!(error, Some(SpaceError::TooManyNodes { nodes: 1000 }.into()));
     assert_eq!(root.subspaces().collect::<Vec<_>>(), before);
     drop(sibling);
@@ -115,9 +121,8 @@ fn conflicts_are_typed_and_change_nothing() {
 #[test]
 fn limit_counts_mapped_and_cached_pages() {
     let root = root();
-    let part = root
-        .subspace("small", Placement::lowest(pages(0x400)), plain().limit_bytes(pages(10)))
-        .expect("room");
+    let part =
+        root.subspace("small", &Request::new(pages(0x400)), plain().limit_bytes(pages(10))).expect("room");
     let used = || root.subspaces().map(|part| part.used_bytes).sum::<usize>();
     let six = part.raw().alloc(&Request::new(pages(6))).expect("within the limit");
     let error = part.raw().alloc(&Request::new(pages(5))).expect_err("beyond it");
@@ -143,8 +148,7 @@ fn limit_counts_mapped_and_cached_pages() {
 #[test]
 fn maps_that_fail_are_not_counted() {
     let root = root();
-    let part =
-        root.subspace("one", Placement::lowest(pages(0x100)), bare().limit_bytes(pages(4))).expect("room");
+    let part = root.subspace("one", &Request::new(pages(0x100)), bare().limit_bytes(pages(4))).expect("room");
     for _ in 0..3 {
         root.platform().fail_nth(Point::Map, 1);
         let addr = part.raw().alloc(&Request::new(pages(4))).expect("the second try succeeds");
@@ -158,7 +162,7 @@ fn maps_that_fail_are_not_counted() {
 #[test]
 fn memory_ends_with_its_space() {
     let root = root();
-    let part = root.subspace("one", Placement::at(pages(0x1200), pages(0x1300)), plain()).expect("room");
+    let part = root.subspace("one", &at(0x1200, 0x1300), plain()).expect("room");
     let kept = part.raw().alloc(&Request::new(pages(2))).expect("room");
     let freed = part.raw().alloc(&Request::new(pages(2))).expect("room");
     let cached = part.raw().alloc(&Request::new(pages(9))).expect("room");
@@ -171,7 +175,7 @@ fn memory_ends_with_its_space() {
     drop(part);
     assert!((0..4).all(|cpu| root.platform().look(cpu, page) == TlbVisibility::Nothing));
     // The simulator panics if the same addresses come back with a stale translation.
-    let again = root.subspace("one", Placement::at(pages(0x1200), pages(0x1300)), plain()).expect("room");
+    let again = root.subspace("one", &at(0x1200, 0x1300), plain()).expect("room");
     let addr = again.raw().alloc(&Request::new(pages(0xff))).expect("all of it");
     assert_eq!(root.platform().read(3, page), Ok(0));
     free(&again, addr);
@@ -183,7 +187,7 @@ fn memory_ends_with_its_space() {
 fn refused_subspace_range_lingers() {
     for point in [Point::Unmap, Point::Flush] {
         let root = root();
-        let part = root.subspace("one", Placement::at(pages(0x1200), pages(0x1300)), plain()).expect("room");
+        let part = root.subspace("one", &at(0x1200, 0x1300), plain()).expect("room");
         part.raw().alloc(&Request::new(pages(8))).expect("room");
         root.platform().prefetch(2, range(0x1200, 0x1208));
         root.platform().fail_nth(point, 1);
@@ -192,10 +196,9 @@ fn refused_subspace_range_lingers() {
         assert_eq!((left.name, left.state, left.used_bytes), ("one", SubspaceState::Lingering, pages(8)));
         // Once more in vain.
         root.platform().fail_nth(point, 1);
-        let overlap = root.subspace("two", Placement::at(pages(0x12ff), pages(0x1400)), plain());
+        let overlap = root.subspace("two", &at(0x12ff, 0x1400), plain());
         assert!(matches!(overlap.err(), Some(SubspaceError::Overlap { sibling: "one", .. })));
-        let again =
-            root.subspace("one", Placement::at(pages(0x1200), pages(0x1300)), plain()).expect("swept");
+        let again = root.subspace("one", &at(0x1200, 0x1300), plain()).expect("swept");
         let addr = again.raw().alloc(&Request::new(pages(8))).expect("room");
         assert_eq!(root.platform().read(2, (addr / PAGE) as u64), Ok(0));
         drop(again);
@@ -206,13 +209,16 @@ fn refused_subspace_range_lingers() {
 #[test]
 fn a_child_is_divided_again() {
     let root = root();
-    let lent = root.divide("outer", Placement::highest(pages(0x200)), Some(pages(12))).expect("room");
+    let lent = root
+        .divide("outer", &Request::new(pages(0x200)).policy(Policy::Highest), Some(pages(12)))
+        .expect("room");
     let outer = Root::new(lent).expect("an empty root");
-    let left = outer.subspace("left", Placement::lowest(pages(0x40)), bare()).expect("room");
-    let right =
-        outer.subspace("right", Placement::highest(pages(0x40)), bare().limit_bytes(pages(4))).expect("room");
+    let left = outer.subspace("left", &Request::new(pages(0x40)), bare()).expect("room");
+    let right = outer
+        .subspace("right", &Request::new(pages(0x40)).policy(Policy::Highest), bare().limit_bytes(pages(4)))
+        .expect("room");
     assert_eq!(left.geometry().span, range(0x1e00, 0x1e40));
-    let beyond = outer.subspace("beyond", Placement::at(pages(0x1000), pages(0x1001)), bare()).err();
+    let beyond = outer.subspace("beyond", &at(0x1000, 0x1001), bare()).err();
     assert!(matches!(beyond, Some(SubspaceError::Outside { .. })), "{beyond:?}");
 
     left.raw().alloc(&Request::new(pages(8))).expect("within the outer limit");
@@ -232,9 +238,10 @@ fn a_child_is_divided_again() {
 #[test]
 fn each_child_has_its_direction() {
     let root = root();
-    let downwards = bare().config(Config::default().unmap_on_free().guard(false).policy(Policy::Highest));
-    let up = root.subspace("up", Placement::lowest(pages(0x100)), bare()).expect("room");
-    let down = root.subspace("down", Placement::lowest(pages(0x100)), downwards).expect("room");
+    let downwards =
+        bare().space(SpaceOptions::default().unmap_on_free().guard(false).policy(Policy::Highest));
+    let up = root.subspace("up", &Request::new(pages(0x100)), bare()).expect("room");
+    let down = root.subspace("down", &Request::new(pages(0x100)), downwards).expect("room");
     let places = |space: &Space<Subspace<Sim>>| {
         [5, 3].map(|count| space.raw().alloc(&Request::new(pages(count))).expect("room") / PAGE)
     };
@@ -249,10 +256,9 @@ fn each_child_has_its_direction() {
 fn protected_child_caches_nothing() {
     let root = root();
     let read_only = plain().limit_bytes(pages(64));
-    let part =
-        root.protected_subspace("rodata", Placement::lowest(pages(0x100)), Protection::Read, read_only);
+    let part = root.protected_subspace("rodata", &Request::new(pages(0x100)), Protection::Read, read_only);
     let part = part.expect("room");
-    assert_eq!(part.config().cache_bytes, Some(0));
+    assert_eq!(part.options().cache_bytes, Some(0));
     let addr = part.raw().alloc(&Request::new(pages(5))).expect("room");
     free(&part, addr);
     drop(part);
@@ -262,7 +268,7 @@ fn protected_child_caches_nothing() {
 #[test]
 fn the_platform_lives_until_the_last_child_is_gone() {
     let root = root();
-    let part = root.subspace("last", Placement::lowest(pages(0x100)), plain()).expect("room");
+    let part = root.subspace("last", &Request::new(pages(0x100)), plain()).expect("room");
     drop(root);
     let addr = part.raw().alloc(&Request::new(pages(5))).expect("room");
     part.platform().parent().write(0, (addr / PAGE) as u64, 1).expect("it is mapped");
@@ -280,9 +286,10 @@ fn children_come_and_go_on_many_threads() {
             scope.spawn(move || {
                 Sim::run_on(thread);
                 for round in 1..60 {
-                    let placement = if round % 2 == 0 { Placement::lowest } else { Placement::highest };
-                    let part =
-                        root.subspace(name, placement(pages(0x40 + round)), bare()).expect("room for four");
+                    let policy = if round % 2 == 0 { Policy::Lowest } else { Policy::Highest };
+                    let part = root
+                        .subspace(name, &Request::new(pages(0x40 + round)).policy(policy), bare())
+                        .expect("room for four");
                     let addrs: Vec<_> = (0..round % 8)
                         .map(|count| part.raw().alloc(&Request::new(pages(1 + count))).expect("room"))
                         .collect();

@@ -2,7 +2,7 @@
 //! past.
 
 use parking_lot::{Mutex, RawFairMutex};
-use vmalloc::{AllocError, Config, PageRange, Request, Space};
+use vmalloc::{AllocError, PageRange, Request, Space, SpaceOptions};
 use vmalloc_model::{Seeded, Source, env};
 use vmalloc_sim::{Options, Sim};
 
@@ -21,7 +21,7 @@ struct Crew {
 }
 
 impl Crew {
-    fn new(config: Config) -> Self {
+    fn new(config: SpaceOptions) -> Self {
         let span = PageRange::new(0x1000, 0x1400).expect("not empty");
         let sim = Options::new(span).cpus(CPUS).frames(700).build_with();
         Self { space: Space::new(sim, config).expect("an empty space"), pool: Mutex::default() }
@@ -98,8 +98,8 @@ impl Crew {
 
 #[test]
 fn areas_change_hands_between_cpus() {
-    let unmapping = Config::default().unmap_on_free();
-    for config in [unmapping, unmapping.lazy_max_pages(1), Config::default().cache_bytes(64 * PAGE)] {
+    let unmapping = SpaceOptions::default().unmap_on_free();
+    for config in [unmapping, unmapping.lazy_max_pages(1), SpaceOptions::default().cache_bytes(64 * PAGE)] {
         Crew::new(config).run(env::ops(5_000));
     }
 }

@@ -248,8 +248,11 @@ impl Life for World {
 /// Opens a heap of random options.
 fn open_heap(dice: &mut Dice) -> Option<LargeHeap> {
     let (options, _) = options(dice);
-    let config =
-        if dice.one_in(2) { LargeHeap::config(dice.pick(&[0, 1 << 20, 128 << 20])) } else { config(dice) };
+    let config = if dice.one_in(2) {
+        LargeHeap::space_options(dice.pick(&[0, 1 << 20, 128 << 20]))
+    } else {
+        config(dice)
+    };
     println!("  {options:?}, {config:?}");
     let heap = LargeHeap::open(options, config, Pace::new(dice.pick(&[0, 10, 1000])));
     heap.map_err(|error| println!("  refused: {error}")).ok()

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vmalloc::ReadNofault;
-use vmalloc_slots::{AllocError, BeyondHead, Dirty, GrowError, Options, Slot, Slots};
+use vmalloc_slots::{BeyondHead, Dirty, Slot, SlotError, Slots, SlotsOptions};
 
 type Pool = Arc<Slots<Sp>>;
 
@@ -136,7 +136,7 @@ impl Held {
                 self.words.resize(self.slot.committed() / PAGE, 0);
                 self.check_zeros(before / PAGE..self.words.len(), dice);
             }
-            Err(GrowError::Beyond { asked, slot }) => assert!(asked == bytes && bytes > slot && slot == size),
+            Err(SlotError::Beyond { asked, slot }) => assert!(asked == bytes && bytes > slot && slot == size),
             Err(error) => assert!(!error.to_string().is_empty()),
         }
         self.check_traps();
@@ -194,7 +194,7 @@ impl Life for World {
             0 => Slot::new(Arc::clone(&self.pool)),
             _ => Slot::new_for(Arc::clone(&self.pool), dice.below(5) as u64),
         };
-        if let Err(AllocError::Exhausted { slots }) = &slot {
+        if let Err(SlotError::Exhausted { slots }) = &slot {
             assert_eq!(*slots, self.pool.options().max_slots);
         }
         let slot = made(slot)?;
@@ -269,9 +269,9 @@ impl Life for World {
     }
 }
 
-fn options(dice: &mut Dice) -> Options {
+fn options(dice: &mut Dice) -> SlotsOptions {
     let slot = dice.pick(&[1, 64 << 10, 1 << 20, (4 << 20) - 5, 64 << 20, 4 << 30]);
-    let mut options = Options::new(slot).max_slots(dice.pick(&[1, 3, 40, 500]));
+    let mut options = SlotsOptions::new(slot).max_slots(dice.pick(&[1, 3, 40, 500]));
     if dice.one_in(2) {
         options = options.head_bytes(dice.pick(&[0, 1, 20_000, 720 << 10, 3 << 20]).min(slot));
     }

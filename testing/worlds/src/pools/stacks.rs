@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
-use vmalloc_stacks::{Growable, Settings, Stack, StackError, Stacks};
+use vmalloc_stacks::{Growable, Stack, StackError, Stacks, StacksOptions};
 
 /// The most dropped stacks that are remembered, to look at them once the pool is cleared.
 const REMEMBERED: usize = 5000;
@@ -184,11 +184,11 @@ fn memory(stacks: &Stacks, dice: &mut Dice) -> Option<Memory> {
     let first = 1 + dice.below(bytes);
     let memory = match dice.below(9) {
         0..=3 => Memory::Plain(made(stacks.stack())?),
-        4 => Memory::Plain(made(stacks.stack_of(bytes))?),
-        5 => Memory::Plain(made(stacks.named("a stack of the test", bytes))?),
-        6 => Memory::Growable(made(stacks.growable(first, bytes))?, bytes),
-        7 => Memory::Growable(made(stacks.growable_named("it grows", first, bytes))?, bytes),
-        _ => Memory::Growable(made(stacks.reserved(bytes))?, bytes),
+        4 => Memory::Plain(made(stacks.request().bytes(bytes).stack())?),
+        5 => Memory::Plain(made(stacks.request().name("a stack of the test").bytes(bytes).stack())?),
+        6 => Memory::Growable(made(stacks.request().bytes(first).growable(bytes))?, bytes),
+        7 => Memory::Growable(made(stacks.request().name("it grows").bytes(first).growable(bytes))?, bytes),
+        _ => Memory::Growable(made(stacks.request().bytes(0).growable(bytes))?, bytes),
     };
     Some(memory)
 }
@@ -260,8 +260,8 @@ impl Life for World {
     }
 }
 
-fn settings(dice: &mut Dice, has_threads: bool) -> Settings {
-    let mut settings = Settings::new().span_bytes(1 << (28 + dice.below(10)));
+fn settings(dice: &mut Dice, has_threads: bool) -> StacksOptions {
+    let mut settings = StacksOptions::new().span_bytes(1 << (28 + dice.below(10)));
     settings = settings.stack_bytes(dice.pick(&[4096, 16 << 10, 64 << 10, 200_000, 1 << 20]));
     if dice.one_in(2) {
         settings = settings.keep_bytes(dice.pick(&[0, 1, 4096, 1 << 20]));

@@ -21,7 +21,7 @@ use core::{
 use lock_api::{GuardNoSend, RawMutex};
 use spin::Once;
 use vmalloc::{
-    Config, FreeError, Geometry, PageRange, Platform, PlatformError, PlatformFault, Protection, Request,
+    SpaceOptions, FreeError, Geometry, PageRange, Platform, PlatformError, PlatformFault, Protection, Request,
     Space,
 };
 
@@ -53,7 +53,7 @@ pub(super) fn space() -> &'static Space<Tables> {
     SPACE.get().unwrap_or_else(|| {
         // No handler on this CPU may find the space half made.
         let _irq_guard = irq::disable_local();
-        let make = || Space::new(Tables::new(), Config::default().unmap_on_free());
+        let make = || Space::new(Tables::new(), SpaceOptions::default().unmap_on_free());
         SPACE.call_once(|| make().expect("the heap holds the metadata of a space"))
     })
 }

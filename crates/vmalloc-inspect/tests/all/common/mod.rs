@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::Arc;
-use vmalloc_linux::{Config, Linux, Options, Request, Space, open, trap_report};
+use vmalloc_linux::{Linux, LinuxOptions, Request, Space, SpaceOptions, open, trap_report};
 
 /// Set for the child: what it does when its space is there.
 const ROLE: &str = "VMALLOC_INSPECT_ROLE";
@@ -94,11 +94,11 @@ impl Drop for Subject {
 pub(crate) fn play() {
     let Ok(role) = std::env::var(ROLE) else { return };
     match role.as_str() {
-        "still" => still(Options::new()),
+        "still" => still(LinuxOptions::new()),
         "small" => still(small()),
         "hidden" => still(small().dont_dump()),
         "aborts" => {
-            still(Options::new());
+            still(LinuxOptions::new());
             std::process::abort();
         }
         "busy" => busy(),
@@ -117,7 +117,7 @@ fn tell(addrs: &[(&str, usize)]) {
     let _ = std::io::stdin().read(&mut [0]);
 }
 
-fn space(options: Options, config: Config) -> Arc<Space<Linux>> {
+fn space(options: LinuxOptions, config: SpaceOptions) -> Arc<Space<Linux>> {
     open(options, config).expect("a space")
 }
 
@@ -131,13 +131,13 @@ fn free(space: &Space<Linux>, addr: usize) {
 }
 
 /// A span that gcore can write: it writes all addresses that are reserved, and all frames.
-fn small() -> Options {
-    Options::new().max_bytes(256 << 20).frame_bytes(0)
+fn small() -> LinuxOptions {
+    LinuxOptions::new().max_bytes(256 << 20).frame_bytes(0)
 }
 
 /// Areas with tags, of odd sizes, without guards, freed ones, and one without a tag.
-fn still(options: Options) {
-    let space = space(options.without_drain_thread(), Config::default().nodes(1));
+fn still(options: LinuxOptions) {
+    let space = space(options.without_drain_thread(), SpaceOptions::default().nodes(1));
     let rows = alloc(&space, Request::new(100_000).tag("rows"));
     let columns: Vec<_> = (0..3).map(|_| alloc(&space, Request::new(8192).tag("columns"))).collect();
     let plain = alloc(&space, Request::new(12_288));
@@ -157,7 +157,7 @@ fn still(options: Options) {
 
 /// A space whose map changes all the time, beside an area that stays.
 fn busy() {
-    let space = space(Options::new().without_drain_thread(), Config::default().unmap_on_free());
+    let space = space(LinuxOptions::new().without_drain_thread(), SpaceOptions::default().unmap_on_free());
     let stays = alloc(&space, Request::new(40_000).tag("stays"));
     for _ in 0..2 {
         let space = Arc::clone(&space);
@@ -174,7 +174,7 @@ fn busy() {
 /// Frees that are recorded.
 fn traps() {
     trap_report::install().expect("handlers");
-    let space = space(Options::new().trap_frees(), Config::default().trap_on_free(true));
+    let space = space(LinuxOptions::new().trap_frees(), SpaceOptions::default().trap_on_free(true));
     let rows = alloc(&space, Request::new(65_536).tag("freed rows"));
     free(&space, rows);
     tell(&[("rows", rows)]);
@@ -182,8 +182,8 @@ fn traps() {
 
 /// Ten thousand areas, half of them freed again and purged, at the start and far apart.
 fn many() {
-    let options = Options::new().max_bytes(1 << (usize::BITS / 2 + 12)).without_drain_thread();
-    let space = space(options, Config::default().unmap_on_free());
+    let options = LinuxOptions::new().max_bytes(1 << (usize::BITS / 2 + 12)).without_drain_thread();
+    let space = space(options, SpaceOptions::default().unmap_on_free());
     let tags = ["even", "odd"];
     let all: Vec<_> =
         (0..10_000).map(|nth| alloc(&space, Request::new((1 + nth % 7) << 12).tag(tags[nth % 2]))).collect();

@@ -12,7 +12,7 @@ use vmalloc::{
     Frame, FrameSupply, MapFrames, PageRange, Platform, PlatformError, Protect, Protection, Space,
 };
 pub use vmalloc_harness::{in_own_process, not_run};
-use vmalloc_linux::{BatchAdvise, Guards, Linux, OpenError, Options, ReserveError};
+use vmalloc_linux::{BatchAdvise, Guards, Linux, LinuxOptions, OpenError, ReserveError};
 
 /// The platform's calls, for tests: each owns the pages it names, and nothing uses their memory
 /// after an unmap.
@@ -41,7 +41,7 @@ impl Calls for Linux {
 
 /// A platform with these means; `None` where the kernel lacks them.
 pub fn reserve(bytes: usize, guards: Guards, vectors: BatchAdvise) -> Option<Linux> {
-    match Linux::reserve(Options::new().exactly(bytes).guards(guards).batch_advise(vectors)) {
+    match Linux::reserve(LinuxOptions::new().exactly(bytes).guards(guards).batch_advise(vectors)) {
         Ok(linux) => {
             assert_eq!(
                 (linux.guards(), linux.batch_advise(), linux.reserved_bytes()),

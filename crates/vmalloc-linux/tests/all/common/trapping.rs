@@ -2,21 +2,21 @@
 
 use super::{opened, peek};
 use std::sync::Arc;
-use vmalloc::{Config, Request, Space};
-use vmalloc_linux::{Guards, Linux, Options, open};
+use vmalloc::{Request, Space, SpaceOptions};
+use vmalloc_linux::{Guards, Linux, LinuxOptions, open};
 
 pub const PAGE: usize = 4096;
 pub const SPAN: usize = 1 << 30;
 /// Pages of an area that is opened, and not filled.
 pub const LARGE: usize = 1500;
 
-pub fn trapping() -> Config {
-    Config::default().trap_on_free(true)
+pub fn trapping() -> SpaceOptions {
+    SpaceOptions::default().trap_on_free(true)
 }
 
 /// Runs `body` with a space of each kind of guards, and of none that keeps memory.
 pub fn for_each_space(body: impl Fn(&Arc<Space<Linux>>)) {
-    let options = |guards| Options::new().exactly(SPAN).guards(guards);
+    let options = |guards| LinuxOptions::new().exactly(SPAN).guards(guards);
     let all = Guards::all().map(options).chain([options(Guards::Userfault).stash_bytes(0)]);
     for options in all {
         let Some(space) = opened(open(options, trapping())) else { continue };
@@ -28,7 +28,7 @@ pub fn for_each_space(body: impl Fn(&Arc<Space<Linux>>)) {
 }
 
 /// With userfaultfd; `None` where the kernel lacks it.
-pub fn with_userfault(options: Options) -> Option<Arc<Space<Linux>>> {
+pub fn with_userfault(options: LinuxOptions) -> Option<Arc<Space<Linux>>> {
     opened(open(options.exactly(SPAN).guards(Guards::Userfault), trapping()))
 }
 

@@ -5,16 +5,16 @@ use super::sandbox::{Answer, Call, supervised};
 use crate::common::{in_own_process, not_run};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use vmalloc::{Buffer, Config, Request, Space, Zeroed};
+use vmalloc::{Buffer, Request, Space, SpaceOptions, Zeroed};
 use vmalloc_linux::gather::{GatherArea, GatherError, Gathered};
-use vmalloc_linux::{Guards, Linux, Options, open};
+use vmalloc_linux::{Guards, Linux, LinuxOptions, open};
 
 const UFFDIO_MOVE: u32 = 0xc028_aa05;
 const PAGES: usize = 5;
 
 fn space() -> Arc<Space<Linux>> {
-    let options = Options::new().exactly(1 << 30).guards(Guards::Mprotect).without_drain_thread();
-    open(options, Config::default()).unwrap()
+    let options = LinuxOptions::new().exactly(1 << 30).guards(Guards::Mprotect).without_drain_thread();
+    open(options, SpaceOptions::default()).unwrap()
 }
 
 /// Gathers pages, none of which follows the one before; `None` where the kernel moves none. Then

@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::ptr::with_exposed_provenance_mut;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use vmalloc::{Config, Frame, FrameSupply, MapFrames, PageRange, Platform, Protection, Request, Space};
+use vmalloc::{Frame, FrameSupply, MapFrames, PageRange, Platform, Protection, Request, Space, SpaceOptions};
 use vmalloc_linux::{Guards, Linux};
 
 /// The part of a hole in which another owner maps.
@@ -120,7 +120,7 @@ enum Kernel {
 }
 
 /// Exercises a space in a child, while that kernel refuses calls of that number and leaves holes.
-fn in_holes(kernel: Kernel, number: c_long, error: i32, taken: Taken, config: Config) {
+fn in_holes(kernel: Kernel, number: c_long, error: i32, taken: Taken, config: SpaceOptions) {
     for_both_guards_in(config, |space| {
         in_forked_child(|| {
             let (is_on, theirs) = (AtomicBool::new(false), RefCell::new(Vec::new()));
@@ -174,7 +174,8 @@ fn in_holes(kernel: Kernel, number: c_long, error: i32, taken: Taken, config: Co
 }
 
 fn in_all_holes(number: c_long, ways: &[Taken]) {
-    let cases = [(libc::EFAULT, Config::default()), (libc::ENOMEM, Config::default().unmap_on_free())];
+    let cases =
+        [(libc::EFAULT, SpaceOptions::default()), (libc::ENOMEM, SpaceOptions::default().unmap_on_free())];
     for (taken, kernel) in
         ways.iter().flat_map(|taken| [Kernel::LooksFirst, Kernel::RemovesFirst].map(|it| (*taken, it)))
     {
@@ -217,7 +218,7 @@ fn each_page_of_the_span_is_mapped_before_every_system_call() {
             libc::SYS_process_madvise,
             libc::SYS_ioctl,
         ];
-        for config in [Config::default(), Config::default().unmap_on_free()] {
+        for config in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free()] {
             for_both_guards_in(config, |space| {
                 let before = exercise(space);
                 let stops = Cell::new(0);
@@ -252,7 +253,7 @@ fn threads_forks_and_signals_act_between_the_steps_of_a_move() {
     in_own_process(|| {
         // SAFETY: the handler adds to a number.
         unsafe { libc::signal(libc::SIGUSR1, on_signal as *const () as libc::sighandler_t) };
-        for config in [Config::default(), Config::default().unmap_on_free()] {
+        for config in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free()] {
             for_both_guards_in(config, |space| {
                 let (stops, moving) = (Cell::new(0), OnceLock::new());
                 let answer = |_: &Call| {

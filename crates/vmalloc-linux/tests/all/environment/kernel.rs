@@ -9,8 +9,8 @@ use crate::common::in_own_process;
 use libc::{SYS_madvise, SYS_process_madvise};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
-use vmalloc::{AllocError, CodeBuffer, Config, Request, Space};
-use vmalloc_linux::{BatchAdvise, Guards, Linux, OpenError, Options, ReserveError};
+use vmalloc::{AllocError, CodeBuffer, Request, Space, SpaceOptions};
+use vmalloc_linux::{BatchAdvise, Guards, Linux, LinuxOptions, OpenError, ReserveError};
 
 const DONT_NEED: u64 = 4;
 const GUARD_INSTALL: u64 = 102;
@@ -52,7 +52,7 @@ fn advice_that_is_refused_keeps_areas_back_until_it_is_not() {
         let errors =
             [libc::EINVAL, libc::ENOMEM, libc::EAGAIN, libc::EPERM, libc::ENOSYS, libc::EIO, libc::EINTR];
         for error in errors {
-            for_both_guards_in(Config::default().unmap_on_free(), |space| {
+            for_both_guards_in(SpaceOptions::default().unmap_on_free(), |space| {
                 // Open chunks with something in them, and something freed.
                 let before = exercise(space);
                 assert!(before.refusals.is_empty());
@@ -82,7 +82,7 @@ fn advice_that_is_refused_keeps_areas_back_until_it_is_not() {
 fn a_large_area_that_can_be_neither_closed_nor_marked_traps_after_the_next_purge() {
     in_own_process(|| {
         let options = super::options(Guards::PteMarkers, BatchAdvise::Loop);
-        let Some(space) = space_with(options, Config::default().unmap_on_free()) else { return };
+        let Some(space) = space_with(options, SpaceOptions::default().unmap_on_free()) else { return };
         let space = &*space;
         let is_on = AtomicBool::new(false);
         let answer = |call: &Call| {
@@ -321,7 +321,7 @@ fn mappings_that_are_refused_are_errors_and_lose_nothing() {
     in_own_process(|| {
         for refused in [libc::SYS_mremap, libc::SYS_mmap] {
             for error in [libc::ENOMEM, libc::EPERM, libc::EAGAIN] {
-                for_both_guards_in(Config::default(), |space| {
+                for_both_guards_in(SpaceOptions::default(), |space| {
                     let before = exercise(space);
                     let is_on = AtomicBool::new(true);
                     let answer = |call: &Call| {
@@ -356,8 +356,8 @@ fn opening_finds_the_means_that_are_left_or_says_what_is_refused() {
         let opened = |refused: fn(&Call) -> bool| {
             let answer = |call: &Call| if refused(call) { Answer::Fail(libc::EPERM) } else { Answer::Go };
             supervised(&ADVISING, answer, || {
-                let options = Options::new().exactly(super::SPAN);
-                let opened = vmalloc_linux::open(options, Config::default().unmap_on_free());
+                let options = LinuxOptions::new().exactly(super::SPAN);
+                let opened = vmalloc_linux::open(options, SpaceOptions::default().unmap_on_free());
                 let refused =
                     |error: &_| matches!(error, OpenError::Reserve(ReserveError::Unsupported { .. }));
                 assert!(opened.as_ref().err().is_none_or(refused));
@@ -413,7 +413,7 @@ fn a_refusal_while_a_space_is_opened_ends_that_or_takes_nothing_away() {
         ];
         for (refused, traps) in calls.into_iter().flat_map(|call| [(call, false), (call, true)]) {
             for error in [libc::ENOMEM, libc::EPERM] {
-                let options = super::Options::new().exactly(super::SPAN).without_drain_thread();
+                let options = super::LinuxOptions::new().exactly(super::SPAN).without_drain_thread();
                 let options = if traps { options.trap_frees() } else { options };
                 for nth in 1.. {
                     let (count, is_on) = (Cell::new(0), AtomicBool::new(true));
@@ -428,7 +428,7 @@ fn a_refusal_while_a_space_is_opened_ends_that_or_takes_nothing_away() {
                         if count.get() == nth { Answer::Fail(error) } else { Answer::Go }
                     };
                     supervised(&[refused], answer, || {
-                        let opened = vmalloc_linux::open(options, Config::default().unmap_on_free());
+                        let opened = vmalloc_linux::open(options, SpaceOptions::default().unmap_on_free());
                         is_on.store(false, Ordering::SeqCst);
                         match opened {
                             Ok(space) => use_all(&space),

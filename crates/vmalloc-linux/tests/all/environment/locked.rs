@@ -7,8 +7,8 @@ use super::{PAGE, check, finish, for_both_guards, space_with};
 use crate::common::{in_forked_child, in_own_process, not_run, status_bytes};
 use libc::{SYS_madvise, SYS_munlock, SYS_process_madvise};
 use std::sync::atomic::{AtomicBool, Ordering};
-use vmalloc::{Config, FrameSupply, Platform, PlatformFault, Request, Space};
-use vmalloc_linux::{BatchAdvise, Guards, Linux, OpenError, Options};
+use vmalloc::{FrameSupply, Platform, PlatformFault, Request, Space, SpaceOptions};
+use vmalloc_linux::{BatchAdvise, Guards, Linux, LinuxOptions, OpenError};
 
 const MIB: usize = 1 << 20;
 
@@ -222,7 +222,7 @@ fn a_program_that_locks_its_memory_in_advance_can_open_a_space() {
             let owner = alloc(space, 3);
             assert_goes_on(space, owner);
         });
-        let space = vmalloc_linux::open(Options::new(), Config::default()).unwrap();
+        let space = vmalloc_linux::open(LinuxOptions::new(), SpaceOptions::default()).unwrap();
         exercise(&space).owed.give(&space);
         let grown = status_bytes("VmRSS:").saturating_sub(before);
         assert!(grown <= 200 * MIB, "{} MiB", grown / MIB);
@@ -233,8 +233,8 @@ fn a_program_that_locks_its_memory_in_advance_can_open_a_space() {
 #[test]
 fn locked_frames_give_their_memory_back() {
     in_own_process(|| {
-        let options = Options::new().exactly(super::SPAN).without_drain_thread();
-        let Some(space) = space_with(options, Config::default()) else { return };
+        let options = LinuxOptions::new().exactly(super::SPAN).without_drain_thread();
+        let Some(space) = space_with(options, SpaceOptions::default()) else { return };
         let mut frames = vec![vmalloc::Frame(0); 50_000];
         space.platform().take_frames(&mut frames).unwrap();
         if !lock_all(libc::MCL_CURRENT) {
@@ -263,7 +263,7 @@ fn a_child_of_a_program_with_locked_memory_goes_on() {
     in_own_process(|| {
         for guards in Guards::all() {
             let options = super::options(guards, BatchAdvise::Loop);
-            let Some(space) = space_with(options, Config::default().unmap_on_free()) else { continue };
+            let Some(space) = space_with(options, SpaceOptions::default().unmap_on_free()) else { continue };
             let is_on = AtomicBool::new(true);
             let answer =
                 |call: &Call| if is_on.load(Ordering::SeqCst) { without_munlock(call) } else { Answer::Go };
@@ -293,7 +293,7 @@ fn an_unprivileged_program_that_locks_in_advance_is_told() {
     in_own_process(|| {
         let spaces: Vec<_> = Guards::all()
             .filter_map(|guards| {
-                space_with(super::options(guards, BatchAdvise::PidfdSelf), Config::default())
+                space_with(super::options(guards, BatchAdvise::PidfdSelf), SpaceOptions::default())
             })
             .collect();
         let limit = libc::rlimit { rlim_cur: 1 << 20, rlim_max: 1 << 20 };
@@ -307,7 +307,7 @@ fn an_unprivileged_program_that_locks_in_advance_is_told() {
         if !lock_all(libc::MCL_FUTURE) {
             return;
         }
-        let refused = vmalloc_linux::open(Options::new(), Config::default());
+        let refused = vmalloc_linux::open(LinuxOptions::new(), SpaceOptions::default());
         assert!(matches!(refused, Err(OpenError::Reserve(_))), "{refused:?}", refused = refused.err());
         for space in spaces {
             let done = exercise(&space);

@@ -9,9 +9,9 @@ use crate::common::{in_own_process, map_limit, not_run, status_bytes};
 use std::fs;
 use std::path::{Path, PathBuf};
 use vmalloc::{
-    AllocError, Config, PageRange, PlatformError, PlatformFault, Protect, Protection, Request, Space,
+    AllocError, PageRange, PlatformError, PlatformFault, Protect, Protection, Request, Space, SpaceOptions,
 };
-use vmalloc_linux::{BatchAdvise, Guards, Linux, Options, open};
+use vmalloc_linux::{BatchAdvise, Guards, Linux, LinuxOptions, open};
 
 /// Takes `/proc` away from this process; whether that was allowed.
 fn without_proc() -> bool {
@@ -45,7 +45,7 @@ fn without_proc_everything_works() {
             return;
         }
         everywhere(|space| finish(space, Owed::default()));
-        let space = open(Options::new(), Config::default()).unwrap();
+        let space = open(LinuxOptions::new(), SpaceOptions::default()).unwrap();
         finish(&space, Owed::default());
         before.iter().for_each(|space| finish(space, Owed::default()));
     });
@@ -67,7 +67,7 @@ fn without_proc_the_limit_on_mappings_is_an_error() {
             return;
         }
         let options = options(Guards::Mprotect, BatchAdvise::PidfdSelf);
-        let Some(space) = space_with(options, Config::default().unmap_on_free()) else { return };
+        let Some(space) = space_with(options, SpaceOptions::default().unmap_on_free()) else { return };
         let mut areas = Vec::with_capacity(max as usize);
         let refused = loop {
             match space.raw().alloc(&Request::new(PAGE)) {
@@ -91,7 +91,7 @@ fn without_proc_the_limit_on_mappings_is_an_error() {
 fn at_the_limit_on_mappings_a_space_loses_nothing() {
     in_own_process(|| {
         let Some(max) = map_limit() else { return };
-        for_both_guards_in(Config::default().unmap_on_free(), |space| {
+        for_both_guards_in(SpaceOptions::default().unmap_on_free(), |space| {
             let before = exercise(space);
             let crowd = Crowd::gather(max);
             // Each refusal counts the mappings of the program, which takes long where there are so
@@ -113,7 +113,7 @@ fn at_the_limit_on_mappings_a_space_loses_nothing() {
 fn a_locked_area_waits_for_a_mapping() {
     in_own_process(|| {
         let Some(max) = map_limit() else { return };
-        for_both_guards_in(Config::default().unmap_on_free(), |space| {
+        for_both_guards_in(SpaceOptions::default().unmap_on_free(), |space| {
             let areas: Vec<_> =
                 (0..3).map(|_| space.raw().alloc(&Request::new(300 * PAGE)).unwrap()).collect();
             areas.iter().for_each(|addr| fill(*addr, 300));

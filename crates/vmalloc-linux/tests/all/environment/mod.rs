@@ -27,8 +27,8 @@ mod kernel;
 use crate::common::opened;
 use exercise::{Owed, exercise};
 use std::sync::Arc;
-use vmalloc::{Config, Space, Stats};
-use vmalloc_linux::{BatchAdvise, Guards, Linux, Options, open};
+use vmalloc::{Space, SpaceOptions, Stats};
+use vmalloc_linux::{BatchAdvise, Guards, Linux, LinuxOptions, open};
 
 const PAGE: usize = 4096;
 const SPAN: usize = 1 << 30;
@@ -38,18 +38,19 @@ const FRAMES: usize = 1 << 12;
 const LAZY_MAX: u64 = 8 << 10;
 
 /// Memory is unmapped when it is freed, or kept for reuse.
-fn configs() -> [Config; 2] {
-    [Config::default().unmap_on_free(), Config::default()].map(|config| config.lazy_max_pages(LAZY_MAX))
+fn configs() -> [SpaceOptions; 2] {
+    [SpaceOptions::default().unmap_on_free(), SpaceOptions::default()]
+        .map(|config| config.lazy_max_pages(LAZY_MAX))
 }
 
-fn options(guards: Guards, vectors: BatchAdvise) -> Options {
-    let options = Options::new().exactly(SPAN).frame_bytes(FRAMES * PAGE).without_drain_thread();
+fn options(guards: Guards, vectors: BatchAdvise) -> LinuxOptions {
+    let options = LinuxOptions::new().exactly(SPAN).frame_bytes(FRAMES * PAGE).without_drain_thread();
     // A small stash: locking all memory fills what is reserved for it.
     options.guards(guards).batch_advise(vectors).stash_bytes(16 << 20)
 }
 
 /// A space with these means; `None` where the kernel lacks them.
-fn space_with(options: Options, config: Config) -> Option<Arc<Space<Linux>>> {
+fn space_with(options: LinuxOptions, config: SpaceOptions) -> Option<Arc<Space<Linux>>> {
     opened(open(options, config))
 }
 
@@ -82,7 +83,7 @@ fn for_both_guards(scenario: impl Fn(&Arc<Space<Linux>>)) {
 }
 
 /// Runs a scenario for each way to guard, in one configuration.
-fn for_both_guards_in(config: Config, scenario: impl Fn(&Arc<Space<Linux>>)) {
+fn for_both_guards_in(config: SpaceOptions, scenario: impl Fn(&Arc<Space<Linux>>)) {
     for guards in Guards::all() {
         if let Some(space) = space_with(options(guards, BatchAdvise::PidfdSelf), config) {
             eprintln!("with {guards:?}, {:?} bytes cached", config.cache_bytes);

@@ -5,8 +5,8 @@ use super::{configs, everywhere, finish, for_both_guards, options};
 use crate::common::process::limited;
 use crate::common::{in_own_process, opened, status_bytes};
 use rustix::process::Resource;
-use vmalloc::{Config, PlatformFault};
-use vmalloc_linux::{BatchAdvise, Guards, OpenError, Options, ReserveError, open};
+use vmalloc::{PlatformFault, SpaceOptions};
+use vmalloc_linux::{BatchAdvise, Guards, LinuxOptions, OpenError, ReserveError, open};
 
 #[test]
 fn without_descriptors_there_are_areas_and_no_frames() {
@@ -32,7 +32,7 @@ fn without_descriptors_a_space_is_opened_and_purged() {
             finish(space, done.owed);
         });
         for (guards, config) in Guards::all().flat_map(|guards| configs().map(|config| (guards, config))) {
-            match limited(Resource::Nofile, 0, || open(Options::new().guards(guards), config)) {
+            match limited(Resource::Nofile, 0, || open(LinuxOptions::new().guards(guards), config)) {
                 Ok(space) => finish(&space, Owed::default()),
                 // A means that is a descriptor itself.
                 Err(OpenError::Reserve(ReserveError::Unsupported { code: libc::EMFILE, .. })) => {}
@@ -50,13 +50,14 @@ fn where_addresses_are_short_everything_works_or_says_so() {
     in_own_process(|| {
         let used = status_bytes("VmSize:");
         // Not even the smallest span; a small one without frames; enough.
-        let refused =
-            limited(Resource::As, used + (10 << 20), || open(Options::new(), Config::default()).err());
+        let refused = limited(Resource::As, used + (10 << 20), || {
+            open(LinuxOptions::new(), SpaceOptions::default()).err()
+        });
         assert!(refused.unwrap().to_string().contains("RLIMIT_AS"));
         for more in [160 << 20, 512 << 20] {
             limited(Resource::As, used + more, || {
                 for config in configs() {
-                    let space = open(Options::new(), config).unwrap();
+                    let space = open(LinuxOptions::new(), config).unwrap();
                     let done = exercise(&space);
                     assert!(done.worked > 20);
                     let mut faults = done.refusals.iter().map(|refusal| refusal.fault);

@@ -8,8 +8,8 @@ use libc::SYS_madvise;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
-use vmalloc::{Config, Request};
-use vmalloc_linux::{BatchAdvise, Guards, Options, open};
+use vmalloc::{Request, SpaceOptions};
+use vmalloc_linux::{BatchAdvise, Guards, LinuxOptions, open};
 
 /// Confines this process to the first CPU that it may use, as where all others were taken away;
 /// what it might use before.
@@ -44,7 +44,7 @@ fn one_cpu_is_enough_before_and_after() {
         });
         let before = confine();
         let spaces: Vec<_> = Guards::all()
-            .map(|guards| space_with(Options::new().guards(guards), Config::default()))
+            .map(|guards| space_with(LinuxOptions::new().guards(guards), SpaceOptions::default()))
             .collect();
         for space in spaces.iter().flatten() {
             finish(space, Owed::default());
@@ -107,7 +107,8 @@ fn threads_that_end_leave_what_they_had_to_others() {
             share(space);
             finish(space, Owed::default());
         });
-        let space = open(Options::new(), Config::default().unmap_on_free().lazy_max_pages(64)).unwrap();
+        let space =
+            open(LinuxOptions::new(), SpaceOptions::default().unmap_on_free().lazy_max_pages(64)).unwrap();
         share(&space);
         finish(&space, Owed::default());
     });
@@ -122,7 +123,9 @@ fn a_child_goes_on_with_what_its_parent_could_not_unmap() {
                 // Single calls: what they are about is in registers, which the supervisor sees in
                 // any process.
                 let options = options(guards, BatchAdvise::Loop);
-                let Some(space) = space_with(options, Config::default().unmap_on_free()) else { continue };
+                let Some(space) = space_with(options, SpaceOptions::default().unmap_on_free()) else {
+                    continue;
+                };
                 let is_on = AtomicBool::new(true);
                 let answer = |call: &Call| {
                     let refuses =

@@ -8,7 +8,7 @@ use vmalloc::{Protection, Request};
 fn code_runs_once_it_is_sealed() {
     /// mov eax, 42; ret
     const CODE: [u8; 6] = [0xb8, 42, 0, 0, 0, 0xc3];
-    in_both_modes(Config::default(), |space| {
+    in_both_modes(SpaceOptions::default(), |space| {
         for round in 0..5 {
             let addr = space.raw().alloc_exec(&Request::new(2 * PAGE).tag("jit")).unwrap();
             assert!((0..2 * PAGE).all(|byte| get(addr + byte) == 0), "round {round}");

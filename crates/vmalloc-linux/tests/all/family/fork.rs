@@ -60,7 +60,7 @@ impl Scene {
 #[test]
 fn a_child_ends_all_mappings_and_the_parent_keeps_them() {
     in_own_process(|| {
-        in_both_modes(Config::default(), |space| {
+        in_both_modes(SpaceOptions::default(), |space| {
             let scene = Scene::set(space);
             in_forked_child(|| {
                 scene.check();
@@ -84,7 +84,7 @@ fn a_child_ends_all_mappings_and_the_parent_keeps_them() {
 #[test]
 fn a_child_uses_every_kind_without_harm_to_the_parent() {
     in_own_process(|| {
-        in_both_modes(Config::default(), |space| {
+        in_both_modes(SpaceOptions::default(), |space| {
             let scene = Scene::set(space);
             for _ in 0..3 {
                 in_forked_child(|| {
@@ -110,7 +110,7 @@ fn a_child_uses_every_kind_without_harm_to_the_parent() {
 #[test]
 fn a_fork_while_others_map_leaves_a_working_child() {
     in_own_process(|| {
-        in_both_modes(Config::default().lazy_max_pages(100), |space| {
+        in_both_modes(SpaceOptions::default().lazy_max_pages(100), |space| {
             let scene = Scene::set(space);
             let stop = AtomicBool::new(false);
             std::thread::scope(|scope| {

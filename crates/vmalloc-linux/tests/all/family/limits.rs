@@ -42,7 +42,7 @@ fn to_the_limit(
     unmap: impl Fn(&Space<Linux>, usize, usize),
 ) {
     let Some(max) = map_limit().map(|max| max as usize) else { return };
-    in_both_modes(Config::default(), |space| {
+    in_both_modes(SpaceOptions::default(), |space| {
         let frames = take_scattered(space, 2);
         frames.iter().zip(5..).for_each(|(frame, value)| set(linear_addr(space, *frame), value));
         let before = crate::common::mappings(space.platform());
@@ -89,7 +89,7 @@ fn mappings_of_scattered_frames_stop_before_the_limit() {
 fn a_mapping_of_too_many_pieces_leaves_nothing_behind() {
     in_own_process(|| {
         let Some(max) = map_limit().map(|max| max as usize) else { return };
-        in_both_modes(Config::default(), |space| {
+        in_both_modes(SpaceOptions::default(), |space| {
             let two = take_scattered(space, 2);
             let frames: Vec<_> = two.iter().copied().cycle().take(max).collect();
             let before = crate::common::mappings(space.platform());
@@ -114,7 +114,7 @@ fn a_hundred_thousand_short_mappings_live_at_once() {
         for guards in Guards::all() {
             for len in [1, 4] {
                 let options = options(guards).frame_bytes(2 * COUNT * len * PAGE);
-                let Some(space) = space_with(options, Config::default()) else { continue };
+                let Some(space) = space_with(options, SpaceOptions::default()) else { continue };
                 let frames = take(&space, 2 * COUNT * len);
                 assert!(frames.is_sorted());
                 let before = crate::common::mappings(space.platform());
@@ -143,7 +143,7 @@ fn a_hundred_thousand_short_mappings_live_at_once() {
 fn an_area_moves_or_stays_whole_at_the_limit() {
     in_own_process(|| {
         let Some(max) = map_limit().map(|max| max as usize) else { return };
-        in_both_modes(Config::default(), |space| {
+        in_both_modes(SpaceOptions::default(), |space| {
             let frames = take_scattered(space, 2);
             let area = space.raw().alloc(&Request::new(5 * PAGE)).unwrap();
             let neighbour = space.raw().alloc(&Request::new(PAGE)).unwrap();

@@ -16,9 +16,9 @@ mod vmap;
 use crate::common::{StopAtEnd, opened, peek};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use vmalloc::{AllocError, Config, Frame, FrameSupply, Platform, PlatformFault, Space, Unbacked};
+use vmalloc::{AllocError, Frame, FrameSupply, Platform, PlatformFault, Space, SpaceOptions, Unbacked};
 use vmalloc_harness::env;
-use vmalloc_linux::{Guards, Linux, Options, open};
+use vmalloc_linux::{Guards, Linux, LinuxOptions, open};
 use vmalloc_short::ShortMaps;
 
 const PAGE: usize = 4096;
@@ -29,17 +29,17 @@ const FRAMES: usize = 1 << 14;
 /// Mappings that chunks which stay open may cost, however many areas there were in them.
 const OPEN_CHUNKS: usize = 32;
 
-fn options(guards: Guards) -> Options {
-    Options::new().exactly(SPAN).frame_bytes(FRAMES * PAGE).guards(guards).without_drain_thread()
+fn options(guards: Guards) -> LinuxOptions {
+    LinuxOptions::new().exactly(SPAN).frame_bytes(FRAMES * PAGE).guards(guards).without_drain_thread()
 }
 
 /// A space guarded in this way; `None` where the kernel lacks it.
-fn space_with(options: Options, config: Config) -> Option<Arc<Space<Linux>>> {
+fn space_with(options: LinuxOptions, config: SpaceOptions) -> Option<Arc<Space<Linux>>> {
     opened(open(options, config))
 }
 
 /// Runs the scenario for each way to guard, and asserts that everything is as it was afterwards.
-fn in_both_modes(config: Config, scenario: impl Fn(&Space<Linux>)) {
+fn in_both_modes(config: SpaceOptions, scenario: impl Fn(&Space<Linux>)) {
     for guards in Guards::all() {
         if let Some(space) = space_with(options(guards), config) {
             eprintln!("with {guards:?}");

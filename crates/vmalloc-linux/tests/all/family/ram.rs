@@ -5,7 +5,7 @@ use vmalloc::FrameSupply;
 
 #[test]
 fn consecutive_frames_are_mapped_already() {
-    in_both_modes(Config::default(), |space| {
+    in_both_modes(SpaceOptions::default(), |space| {
         let first = space.platform().take_run(64, 1).unwrap();
         let run: Vec<_> = (0..64).map(|nth| first.plus(nth)).collect();
         let mappings = crate::common::mappings(space.platform());

@@ -48,7 +48,7 @@ fn resident(addr: usize, pages: usize) -> usize {
 /// Large areas that grow leave room for an eighth more, and use it without a call of the system.
 #[test]
 fn a_large_area_that_grows_has_room_to_grow_again() {
-    let space = open(Options::new(), Config::default()).unwrap();
+    let space = open(LinuxOptions::new(), SpaceOptions::default()).unwrap();
     let addr = vmalloc(&space, MIB);
     number(addr, 0..4);
     assert_eq!(realloc(&space, addr, 8 * MIB), addr);
@@ -69,7 +69,7 @@ fn a_large_area_that_grows_has_room_to_grow_again() {
 /// No page is copied: the ones that are there are moved, and resident before and after.
 #[test]
 fn what_moves_is_not_copied() {
-    in_both_modes(Config::default(), |space| {
+    in_both_modes(SpaceOptions::default(), |space| {
         let addr = vmalloc(space, 16 * MIB);
         let neighbour = vmalloc(space, PAGE);
         number(addr, 7..9);
@@ -82,7 +82,7 @@ fn what_moves_is_not_copied() {
 
 #[test]
 fn from_one_mib_to_sixty_four_page_by_page() {
-    in_both_modes(Config::default().max_slack_percent(0), |space| {
+    in_both_modes(SpaceOptions::default().max_slack_percent(0), |space| {
         let (first, last) = (MIB / PAGE, 64 * MIB / PAGE);
         let mut addr = vmalloc(space, MIB);
         // In its way, so that it has to move at first.
@@ -108,7 +108,7 @@ fn from_one_mib_to_sixty_four_page_by_page() {
 fn what_shrinks_gives_its_memory_back() {
     // Other tests would change what is resident.
     in_own_process(|| {
-        in_both_modes(Config::default(), |space| {
+        in_both_modes(SpaceOptions::default(), |space| {
             let addr = vmalloc(space, 16 * MIB);
             number(addr, 0..4096);
             let before = resident_bytes();
@@ -143,7 +143,7 @@ fn resident_bytes() -> usize {
 /// Moved pages are moved again, and what they were in is memory as any other.
 #[test]
 fn areas_that_chase_each_other_keep_what_they_hold() {
-    in_both_modes(Config::default().unmap_on_free(), |space| {
+    in_both_modes(SpaceOptions::default().unmap_on_free(), |space| {
         let mut areas: Vec<(usize, usize)> = (0..6).map(|_| (vmalloc(space, PAGE), 1)).collect();
         areas.iter().for_each(|(addr, _)| number(*addr, 0..1));
         for round in 0..300 {
@@ -167,7 +167,7 @@ fn areas_that_chase_each_other_keep_what_they_hold() {
 #[test]
 fn an_area_blocked_each_time_keeps_what_it_holds_in_few_mappings() {
     for guards in Guards::all() {
-        let Some(space) = space_with(options(guards), Config::default()) else { continue };
+        let Some(space) = space_with(options(guards), SpaceOptions::default()) else { continue };
         let linux = space.platform();
         let mut left = Vec::new();
         for _ in 0..3 {

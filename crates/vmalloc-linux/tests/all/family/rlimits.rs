@@ -17,7 +17,7 @@ fn limited<R>(resource: Resource, more: usize, act: impl FnOnce() -> R) -> R {
 #[test]
 fn without_addresses_frames_are_not_mapped_and_nothing_is_lost() {
     in_own_process(|| {
-        in_both_modes(Config::default(), |space| {
+        in_both_modes(SpaceOptions::default(), |space| {
             let first = space.platform().take_run(4096, 1).unwrap();
             let frames: Vec<_> = (0..4096).map(|nth| first.plus(nth)).collect();
             let small = space.raw().map(&frames[..2], Protection::ReadWrite, None).unwrap();
@@ -52,7 +52,7 @@ fn without_addresses_frames_are_not_mapped_and_nothing_is_lost() {
 #[test]
 fn without_memory_areas_do_not_grow_and_nothing_is_lost() {
     in_own_process(|| {
-        in_both_modes(Config::default(), |space| {
+        in_both_modes(SpaceOptions::default(), |space| {
             // All of the span counts from the start.
             if space.platform().guards() == Guards::Userfault {
                 return;
@@ -89,7 +89,7 @@ fn without_memory_areas_do_not_grow_and_nothing_is_lost() {
 #[test]
 fn what_can_not_be_purged_for_want_of_memory_is_purged_later() {
     in_own_process(|| {
-        in_both_modes(Config::default(), |space| {
+        in_both_modes(SpaceOptions::default(), |space| {
             let frames = take(space, FRAMES / 2);
             let addr = space.raw().map(&frames, Protection::ReadWrite, None).unwrap();
             fill_from(addr, 9, 1);
@@ -111,7 +111,8 @@ fn what_can_not_be_purged_for_want_of_memory_is_purged_later() {
 #[test]
 fn what_is_cached_makes_room_for_what_grows() {
     in_own_process(|| {
-        let Some(space) = space_with(options(Guards::Mprotect), Config::default().cache_bytes(SPAN)) else {
+        let Some(space) = space_with(options(Guards::Mprotect), SpaceOptions::default().cache_bytes(SPAN))
+        else {
             return;
         };
         let area = space.raw().alloc(&vmalloc::Request::new(MIB)).unwrap();

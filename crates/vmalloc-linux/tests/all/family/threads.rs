@@ -6,7 +6,7 @@ use vmalloc::{Protection, Request};
 
 #[test]
 fn another_thread_may_end_a_mapping() {
-    in_both_modes(Config::default().lazy_max_pages(64), |space| {
+    in_both_modes(SpaceOptions::default().lazy_max_pages(64), |space| {
         let (send, receive) = sync_channel::<(usize, usize)>(50);
         let frames = take_scattered(space, 40);
         frames.iter().zip(1..).for_each(|(frame, value)| set(linear_addr(space, *frame), value));
@@ -72,7 +72,7 @@ fn hammer(space: &Space<Linux>, thread: u8) {
 
 #[test]
 fn four_threads_never_see_each_others_frames() {
-    for config in [Config::default(), Config::default().unmap_on_free().lazy_max_pages(128)] {
+    for config in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free().lazy_max_pages(128)] {
         in_both_modes(config, |space| {
             std::thread::scope(|scope| {
                 (0..4).for_each(|thread| _ = scope.spawn(move || hammer(space, thread * 60)));

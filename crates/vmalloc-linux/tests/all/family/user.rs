@@ -9,7 +9,7 @@ fn remap(space: &Space<Linux>, addr: usize, pages: usize) -> Result<usize, AreaE
 
 #[test]
 fn frames_run_out_with_a_typed_error_and_nothing_is_lost() {
-    in_both_modes(Config::default(), |space| {
+    in_both_modes(SpaceOptions::default(), |space| {
         let first = space.raw().alloc_shared(&Request::new(PAGE)).unwrap();
         let error =
             unbacked(space.raw().alloc_shared(&Request::new(FRAMES * PAGE)), PlatformFault::OutOfMemory);
@@ -37,7 +37,9 @@ fn frames_run_out_with_a_typed_error_and_nothing_is_lost() {
 #[test]
 fn without_a_supply_it_is_unsupported() {
     for guards in Guards::all() {
-        let Some(space) = space_with(options(guards).frame_bytes(0), Config::default()) else { continue };
+        let Some(space) = space_with(options(guards).frame_bytes(0), SpaceOptions::default()) else {
+            continue;
+        };
         unbacked(space.raw().alloc_shared(&Request::new(1)), PlatformFault::Unsupported);
         assert_whole(&space);
     }

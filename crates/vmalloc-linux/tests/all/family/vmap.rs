@@ -10,7 +10,7 @@ fn vmap(space: &Space<Linux>, frames: &[Frame]) -> usize {
 /// Rounds of mapping and unmapping leave no mapping of the kernel's behind.
 #[test]
 fn purged_areas_cost_no_mappings() {
-    in_both_modes(Config::default(), |space| {
+    in_both_modes(SpaceOptions::default(), |space| {
         let frames = take_scattered(space, 200);
         let before = crate::common::mappings(space.platform());
         for _ in 0..3 {

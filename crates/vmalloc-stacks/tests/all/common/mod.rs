@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 pub use vmalloc_harness::in_own_process;
-use vmalloc_stacks::{Settings, Stack, Stacks};
+use vmalloc_stacks::{Stack, Stacks, StacksOptions};
 
 pub const PAGE: usize = 4096;
 
@@ -14,8 +14,12 @@ pub fn open(pages: usize, keep: usize) -> Stacks {
     Stacks::open(&settings(pages, keep)).unwrap()
 }
 
-pub fn settings(pages: usize, keep: usize) -> Settings {
-    Settings::new().stack_bytes(pages * PAGE).keep_bytes(keep * PAGE).span_bytes(1 << 30).without_threads()
+pub fn settings(pages: usize, keep: usize) -> StacksOptions {
+    StacksOptions::new()
+        .stack_bytes(pages * PAGE)
+        .keep_bytes(keep * PAGE)
+        .span_bytes(1 << 30)
+        .without_threads()
 }
 
 /// Returns the byte at `addr`, or `None` when touching it traps. The kernel touches it for us: a

@@ -10,8 +10,8 @@ mod plain;
 use plain::{CPUS, PAGE, Plain, run_on};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use vmalloc::{Config, Frame, FreeError, Platform, Space};
-use vmalloc_short::{Options, ShortMaps};
+use vmalloc::{Frame, FreeError, Platform, Space, SpaceOptions};
+use vmalloc_short::{ShortMaps, ShortMapsOptions};
 
 /// Operations of each thread: enough for some purges.
 const TURNS: usize = if cfg!(miri) { 6 } else { 4000 };
@@ -37,14 +37,15 @@ struct Table {
 }
 
 impl Table {
-    fn new(replaces: bool, config: Config) -> Self {
-        let space = Space::new(Plain::new(replaces), config).expect("an empty space");
+    fn new(replaces: bool, options: SpaceOptions) -> Self {
+        let space = Space::new(Plain::new(replaces), options).expect("an empty space");
         Self { space, passed: AtomicUsize::new(0) }
     }
 
     /// Makes blocks of a few slots for short mappings.
     fn with_blocks(self) -> Self {
-        ShortMaps::new(&self.space, Options::new().block_slots(SLOTS)).expect("memory for the records");
+        ShortMaps::new(&self.space, ShortMapsOptions::new().block_slots(SLOTS))
+            .expect("memory for the records");
         self
     }
 
@@ -122,8 +123,8 @@ impl Table {
 }
 
 /// Settings under which few pages make a purge.
-fn tight() -> Config {
-    Config::default().lazy_max_pages(8).unmap_on_free()
+fn tight() -> SpaceOptions {
+    SpaceOptions::default().lazy_max_pages(8).unmap_on_free()
 }
 
 fn areas(table: &Table, dice: &mut Dice) {
@@ -146,20 +147,22 @@ fn areas_freed_remotely_are_unmapped_before_reuse() {
 
 #[test]
 fn cached_areas_are_reused_with_their_memory() {
-    Table::new(false, Config::default().cache_bytes(64 * PAGE)).play(areas);
+    Table::new(false, SpaceOptions::default().cache_bytes(64 * PAGE)).play(areas);
 }
 
 #[test]
 fn buffers_begin_zeroed_or_stale_by_type() {
-    Table::new(false, Config::default().cache_bytes(16 * PAGE).lazy_max_pages(8)).play(|table, dice| {
-        let bytes = 1 + dice.below(200) as usize;
-        let mut zeroed = table.space.zeroed_buffer(bytes).expect("there is room");
-        assert!(zeroed.iter().all(|&byte| byte == 0));
-        zeroed.fill(7);
-        let mut stale = table.space.buffer(bytes).expect("there is room");
-        stale.fill(9);
-        assert!(zeroed.iter().all(|&byte| byte == 7));
-    });
+    Table::new(false, SpaceOptions::default().cache_bytes(16 * PAGE).lazy_max_pages(8)).play(
+        |table, dice| {
+            let bytes = 1 + dice.below(200) as usize;
+            let mut zeroed = table.space.zeroed_buffer(bytes).expect("there is room");
+            assert!(zeroed.iter().all(|&byte| byte == 0));
+            zeroed.fill(7);
+            let mut stale = table.space.buffer(bytes).expect("there is room");
+            stale.fill(9);
+            assert!(zeroed.iter().all(|&byte| byte == 7));
+        },
+    );
 }
 
 /// Frames of one thread or of both, one to four of them, that do not follow each other.

@@ -4,7 +4,7 @@ use super::scene::{Areas, PAGE, Scene, configs, free};
 use super::table;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex};
-use vmalloc::{AllocError, Config, FitError, Notifier, PageRange, Policy, Request, Space};
+use vmalloc::{AllocError, FitError, Notifier, PageRange, Policy, Request, Space, SpaceOptions};
 use vmalloc_sim::harness::{Case, Step, free_all};
 use vmalloc_sim::{Point, Sim};
 
@@ -137,7 +137,7 @@ impl Notifier for Cache {
 type Cached = (Arc<dyn Notifier>, Arc<Cache>, Areas);
 
 /// Returns a space full of areas of three pages, most of which a cache holds.
-fn cached(config: Config) -> (Space<Sim>, Cached) {
+fn cached(config: SpaceOptions) -> (Space<Sim>, Cached) {
     let (space, mut areas) = Scene::empty(config).pages(48).build();
     let request = Request::new(3 * PAGE);
     while let Ok(addr) = space.raw().alloc(&request) {

@@ -4,10 +4,12 @@ use super::scene::{Machine, PAGE, Scene, configs};
 use super::table;
 use crate::{set_block_slots, short};
 use std::fmt::Debug;
-use vmalloc::{AreaError, Config, Frame, FrameRun, Kind, MapFrames, Protect, Protection, Request, Space};
+use vmalloc::{
+    AreaError, Frame, FrameRun, Kind, MapFrames, Protect, Protection, Request, Space, SpaceOptions,
+};
 use vmalloc_sim::harness::{Case, Simulated, Step};
 use vmalloc_sim::{Point, Sim};
-use vmalloc_subspaces::{Placement, Root, Subspace, SubspaceConfig};
+use vmalloc_subspaces::{Root, Subspace, SubspaceOptions};
 
 pub(crate) const RW: Protection = Protection::ReadWrite;
 pub(crate) const UNMAP: Step = Step::Machine(Point::Unmap);
@@ -83,8 +85,8 @@ impl Ground for Part {
     type On = Subspace<Sim>;
     fn space(scene: Scene) -> Space<Subspace<Sim>> {
         let root = Root::new(scene.sim()).expect("a root");
-        let config = SubspaceConfig::default().config(scene.config()).limit_bytes(1024 * PAGE);
-        root.subspace("part", Placement::lowest(2048 * PAGE), config).expect("room")
+        let config = SubspaceOptions::default().space(scene.config()).limit_bytes(1024 * PAGE);
+        root.subspace("part", &Request::new(2048 * PAGE), config).expect("room")
     }
 }
 
@@ -340,7 +342,7 @@ fn mappings_in_need() {
 
 /// Returns memory that has frames of its own, in an empty space and in one that is full of what was
 /// freed.
-fn user_rows(settings: Config, scene: Scene) -> [Case; 2] {
+fn user_rows(settings: SpaceOptions, scene: Scene) -> [Case; 2] {
     let user = |space: &Space<Sim>, _: &mut Family| space.raw().alloc_shared(&Request::new(3 * PAGE));
     let full = Scene::full(settings.lazy_max_pages(1 << 20)).pages(256);
     [

@@ -5,7 +5,7 @@ use super::table;
 use std::cell::Cell;
 use std::sync::mpsc;
 use std::time::Duration;
-use vmalloc::{Config, FreeError, PageRange, Request, Space, SpaceError};
+use vmalloc::{FreeError, PageRange, Request, Space, SpaceError, SpaceOptions};
 use vmalloc_sim::harness::{Case, Step, free_all};
 use vmalloc_sim::heap::{self, Shortage};
 use vmalloc_sim::{Broken, Mistake, Options, Point, Sim};
@@ -28,7 +28,7 @@ fn free_them(space: &Space<Sim>, areas: &mut Areas) -> Result<(), FreeError> {
 
 #[test]
 fn free() {
-    let many = |config: Config, request: Request| {
+    let many = |config: SpaceOptions, request: Request| {
         move || {
             let (space, mut areas) = Scene::empty(config).build();
             (0..80).for_each(|_| areas.push(space.raw().alloc(&request).expect("there is room")));
@@ -116,11 +116,11 @@ fn free_altered() {
 /// the area is still there, as it was, to be freed when either helps again.
 #[test]
 fn free_where_everything_fails() {
-    everything_fails(Config::default().unmap_on_free());
-    everything_fails(Config::default().trap_on_free(true));
+    everything_fails(SpaceOptions::default().unmap_on_free());
+    everything_fails(SpaceOptions::default().trap_on_free(true));
 }
 
-fn everything_fails(config: Config) {
+fn everything_fails(config: SpaceOptions) {
     let (done, is_done) = mpsc::channel();
     let thread = std::thread::spawn(move || {
         let (space, mut areas) = Scene::empty(config).build();
@@ -174,7 +174,7 @@ fn free_that_is_refused_behind_a_move_changes_nothing() {
         STAYS.set(u64::MAX);
         let span = PageRange::from_len(0x1_0000, 1 << 12).expect("not empty");
         let sim = Options::new(span).cpus(3).current_cpu(moving).build();
-        let space = Space::new(sim, Config::default().trap_on_free(true)).expect("a space");
+        let space = Space::new(sim, SpaceOptions::default().trap_on_free(true)).expect("a space");
         let (raw, request) = (space.raw(), Request::new(PAGE).tag("a tag"));
         let first = raw.alloc(&request).expect("there is room");
         let addr = if shared { raw.alloc_shared(&request) } else { raw.alloc(&request) };
@@ -217,7 +217,7 @@ fn free_that_is_refused_behind_a_move_changes_nothing() {
 /// is lazy, counted, and unmapped by the next purge.
 #[test]
 fn frees_trap_at_once_or_are_counted() {
-    let (space, _) = Scene::empty(Config::default().trap_on_free(true)).build();
+    let (space, _) = Scene::empty(SpaceOptions::default().trap_on_free(true)).build();
     let raw = space.raw();
     let requests =
         [Request::new(PAGE), Request::new(17 * PAGE).tag("a tag"), Request::new(10).without_guard()];
@@ -244,7 +244,7 @@ fn frees_trap_at_once_or_are_counted() {
 
 #[test]
 fn a_platform_that_cannot_unmap_at_once_is_refused() {
-    let sim = Broken::new(Scene::empty(Config::default()).sim(), Mistake::NeverDiscard);
-    let refused = Space::new(sim, Config::default().trap_on_free(true));
+    let sim = Broken::new(Scene::empty(SpaceOptions::default()).sim(), Mistake::NeverDiscard);
+    let refused = Space::new(sim, SpaceOptions::default().trap_on_free(true));
     assert_eq!(refused.err(), Some(SpaceError::NoTraps));
 }

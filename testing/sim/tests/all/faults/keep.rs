@@ -2,7 +2,7 @@
 
 use super::scene::{Areas, Scene, configs};
 use super::table;
-use vmalloc::{Config, PlatformError, Space};
+use vmalloc::{PlatformError, Space, SpaceOptions};
 use vmalloc_sim::harness::{Case, Step, free_all};
 use vmalloc_sim::{Point, Sim};
 
@@ -18,7 +18,7 @@ const CALLS: [(&str, Call); 6] = [
     ("shrink all", |space| space.shrink(u64::MAX).map(|_| ())),
 ];
 
-fn case(name: &'static str, call: Call, settings: Config) -> Case {
+fn case(name: &'static str, call: Call, settings: SpaceOptions) -> Case {
     let operation = move |space: &Space<Sim>, _: &mut Areas| call(space);
     let scene = Scene::used(settings);
     let case = Case::new(name, move || scene.build(), operation, |space, _| free_all(space));
@@ -35,7 +35,7 @@ fn purges() {
 /// More is lazy than is to be, as a drain finds it.
 #[test]
 fn a_drain_of_much() {
-    let settings = Config::default().unmap_on_free().lazy_max_pages(100);
+    let settings = SpaceOptions::default().unmap_on_free().lazy_max_pages(100);
     table("lazy", [case("drain of much", |space| space.drain().map(|_| ()), settings)]);
 }
 
@@ -44,7 +44,7 @@ fn a_drain_of_much() {
 #[test]
 fn a_purge_is_an_error_as_long_as_anything_is_refused() {
     for point in [Point::Unmap, Point::Flush] {
-        let (space, _) = Scene::used(Config::default().unmap_on_free()).build();
+        let (space, _) = Scene::used(SpaceOptions::default().unmap_on_free()).build();
         space.platform().fail_nth(point, 1);
         assert_eq!(space.purge(), Ok(()));
         free_all(&space);

@@ -2,14 +2,14 @@
 
 use super::scene::{PAGE, Scene};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use vmalloc::{Config, Frame, FrameSupply, PageRange, Platform, Protection, Request, Space};
+use vmalloc::{Frame, FrameSupply, PageRange, Platform, Protection, Request, Space, SpaceOptions};
 use vmalloc_sim::Sim;
 use vmalloc_sim::harness::{Case, free_all};
 
 type Operation = fn(&Space<Sim>, &mut ()) -> Result<(), ()>;
 
 fn is_caught(operation: Operation) -> bool {
-    let setup = || (Scene::empty(Config::default()).build().0, ());
+    let setup = || (Scene::empty(SpaceOptions::default()).build().0, ());
     let case = Case::new("a mistake", setup, operation, |space, ()| free_all(space));
     catch_unwind(AssertUnwindSafe(|| case.walk())).is_err()
 }

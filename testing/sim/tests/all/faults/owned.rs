@@ -4,8 +4,8 @@ use super::scene::{PAGE, Scene, configs};
 use super::table;
 use crate::short;
 use vmalloc::{
-    AllocError, Area, AreaError, Config, Frames, Mapping, PagedArea, Protection, ReadOnlyMapping, Request,
-    Reservation, Space, Translate,
+    AllocError, Area, AreaError, Frames, Mapping, PagedArea, Protection, ReadOnlyMapping, Request,
+    Reservation, Space, SpaceOptions, Translate,
 };
 use vmalloc_percpu::{CongruentAreas, CongruentError};
 use vmalloc_short::ShortMapping;
@@ -95,7 +95,7 @@ fn owned_types_lose_nothing_whatever_fails() {
 fn a_flush_without_memory_is_an_error_or_flushes_everything() {
     let mut errors = 0;
     for nth in 1.. {
-        let (space, _) = Scene::empty(Config::default()).build();
+        let (space, _) = Scene::empty(SpaceOptions::default()).build();
         let (frames, short) = (Frames::new(&space, 3).expect("there are frames"), short(&space));
         // More than one block, with slots in use in between.
         let mappings: Vec<_> = (0..60).map(|_| ShortMapping::new(&short, &frames).expect("room")).collect();

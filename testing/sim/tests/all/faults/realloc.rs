@@ -4,7 +4,7 @@ use super::scene::{Areas, PAGE, Scene, configs};
 use super::table;
 use std::alloc::Layout;
 use std::ptr::with_exposed_provenance_mut;
-use vmalloc::{AreaError, Config, Request, Space};
+use vmalloc::{AreaError, Request, Space, SpaceOptions};
 use vmalloc_sim::harness::{Case, Simulated, Step, free_all};
 use vmalloc_sim::heap::{self, Shortage};
 use vmalloc_sim::{Direct, Point};
@@ -13,7 +13,7 @@ use vmalloc_sim::{Direct, Point};
 const PAGES: usize = 270;
 
 /// Returns an area, and perhaps one behind it.
-fn setup(config: Config, has_neighbour: bool) -> (Space<Direct>, Areas) {
+fn setup(config: SpaceOptions, has_neighbour: bool) -> (Space<Direct>, Areas) {
     let (space, mut areas) = Scene::empty(config).build_direct();
     let tagged = Request::new(PAGES * PAGE).tag("grows");
     areas.push(space.raw().alloc(&tagged).expect("room"));
@@ -53,7 +53,7 @@ fn to(pages: usize) -> impl Fn(&Space<Direct>, &mut Areas) -> Result<(), AreaErr
     }
 }
 
-fn case(name: &'static str, config: Config, has_neighbour: bool, pages: usize) -> Case {
+fn case(name: &'static str, config: SpaceOptions, has_neighbour: bool, pages: usize) -> Case {
     Case::new(name, move || setup(config, has_neighbour), to(pages), |space, _| free_all(space))
 }
 
@@ -75,7 +75,7 @@ fn realloc_grows() {
 /// the new address, and nothing of the content is lost.
 #[test]
 fn realloc_that_cannot_free_the_old_area_answers_with_the_new_one() {
-    let (space, mut areas) = setup(Config::default().unmap_on_free(), true);
+    let (space, mut areas) = setup(SpaceOptions::default().unmap_on_free(), true);
     let mut others: Vec<_> =
         (0..200).map(|_| space.raw().alloc(&Request::new(PAGE)).expect("room")).collect();
     space.platform().machine().fail_from(Point::Unmap, 1);

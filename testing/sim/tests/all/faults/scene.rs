@@ -1,6 +1,6 @@
 //! Spaces to begin in.
 
-use vmalloc::{AllocError, Config, PageRange, Platform, Request, Space};
+use vmalloc::{AllocError, PageRange, Platform, Request, Space, SpaceOptions};
 use vmalloc_sim::harness::Simulated;
 use vmalloc_sim::{Direct, Discard, OnViolation, Options, Sim};
 
@@ -14,7 +14,7 @@ const CPUS: usize = 3;
 pub(crate) struct Scene {
     pages: u64,
     frames: u64,
-    config: Config,
+    config: SpaceOptions,
     fill: Fill,
     machine: Machine,
 }
@@ -45,17 +45,17 @@ pub(crate) type Areas = Vec<usize>;
 
 impl Scene {
     /// Returns an empty space.
-    pub(crate) fn empty(config: Config) -> Self {
+    pub(crate) fn empty(config: SpaceOptions) -> Self {
         Self { pages: ROOMY, frames: 2 * ROOMY, config, fill: Fill::Nothing, machine: Machine::Plain }
     }
 
     /// Returns areas of many sizes in use, and freed ones among them, on all CPUs.
-    pub(crate) fn used(config: Config) -> Self {
+    pub(crate) fn used(config: SpaceOptions) -> Self {
         Self { fill: Fill::Some, ..Self::empty(config) }
     }
 
     /// Every address, or every frame, was in use, and every other area was freed.
-    pub(crate) fn full(config: Config) -> Self {
+    pub(crate) fn full(config: SpaceOptions) -> Self {
         Self { pages: 64, fill: Fill::Everything, ..Self::empty(config) }
     }
 
@@ -90,7 +90,7 @@ impl Scene {
             .on_violation(OnViolation::Record)
     }
 
-    pub(crate) fn config(&self) -> Config {
+    pub(crate) fn config(&self) -> SpaceOptions {
         self.config
     }
 
@@ -170,12 +170,16 @@ pub(crate) fn free<P: Platform>(space: &Space<P>, addr: usize) {
 }
 
 /// Settings with which a freed area becomes lazy, is purged soon, or is cached.
-pub(crate) fn configs() -> [(&'static str, Config); 3] {
-    let unmapping = Config::default().unmap_on_free();
-    [("lazy", unmapping), ("purged at once", unmapping.lazy_max_pages(1)), ("cached", Config::default())]
+pub(crate) fn configs() -> [(&'static str, SpaceOptions); 3] {
+    let unmapping = SpaceOptions::default().unmap_on_free();
+    [
+        ("lazy", unmapping),
+        ("purged at once", unmapping.lazy_max_pages(1)),
+        ("cached", SpaceOptions::default()),
+    ]
 }
 
 /// Returns these, and one in which nothing is left for a purge.
-pub(crate) fn configs_of_frees() -> impl Iterator<Item = (&'static str, Config)> {
-    configs().into_iter().chain([("trapping", Config::default().trap_on_free(true))])
+pub(crate) fn configs_of_frees() -> impl Iterator<Item = (&'static str, SpaceOptions)> {
+    configs().into_iter().chain([("trapping", SpaceOptions::default().trap_on_free(true))])
 }

@@ -3,7 +3,7 @@
 use super::scene::{Machine, Scene, configs};
 use super::table;
 use crate::{set_block_slots, short};
-use vmalloc::{AllocError, Config, PlatformError, Space};
+use vmalloc::{AllocError, PlatformError, Space, SpaceOptions};
 use vmalloc_sim::harness::{Case, Step};
 use vmalloc_sim::{Point, Sim};
 
@@ -44,7 +44,7 @@ fn release(space: &Space<Sim>, slots: Vec<usize>) {
     slots.into_iter().for_each(|addr| unsafe { short(space).unreserve(addr, 8) }.expect("it was handed out"));
 }
 
-fn scene(config: Config, machine: Machine) -> Scene {
+fn scene(config: SpaceOptions, machine: Machine) -> Scene {
     Scene::empty(config).on(machine)
 }
 

@@ -3,18 +3,18 @@
 //! Without the heap: a space is not made without memory (see `new`).
 
 use super::scene::{PAGE, Scene, configs, touch};
-use vmalloc::{Config, Request, Space};
+use vmalloc::{Request, Space, SpaceOptions};
 use vmalloc_sim::harness::{Injection, Lasting, Step, each};
 use vmalloc_sim::{Point, Sim};
-use vmalloc_subspaces::{Placement, Root, Subspace, SubspaceConfig, SubspaceError, SubspaceState};
+use vmalloc_subspaces::{Root, Subspace, SubspaceError, SubspaceOptions, SubspaceState};
 
 type Part = Space<Subspace<Sim>>;
 
-fn part(root: &Root<Sim>, name: &'static str, settings: Config) -> Result<Part, SubspaceError> {
+fn part(root: &Root<Sim>, name: &'static str, settings: SpaceOptions) -> Result<Part, SubspaceError> {
     root.subspace(
         name,
-        Placement::at(0x1_0100 * PAGE, 0x1_0200 * PAGE),
-        SubspaceConfig::default().config(settings),
+        &Request::new(0x1_0200 * PAGE - 0x1_0100 * PAGE).within(0x1_0100 * PAGE, 0x1_0200 * PAGE),
+        SubspaceOptions::default().space(settings),
     )
 }
 
@@ -35,7 +35,7 @@ fn is_whole(root: &Root<Sim>) {
 }
 
 /// Drops a part while a step fails: its range has no owner until that is made good.
-fn drop_one(settings: Config, injection: Injection) -> bool {
+fn drop_one(settings: SpaceOptions, injection: Injection) -> bool {
     let root = Root::new(Scene::empty(settings).sim()).expect("a root");
     let space = part(&root, "first", settings).expect("room");
     use_it(&space);
@@ -50,7 +50,7 @@ fn drop_one(settings: Config, injection: Injection) -> bool {
 }
 
 /// A part is made where another lingers, while a step fails again.
-fn make_one(settings: Config, injection: Injection) -> bool {
+fn make_one(settings: SpaceOptions, injection: Injection) -> bool {
     let root = Root::new(Scene::empty(settings).sim()).expect("a root");
     let space = part(&root, "first", settings).expect("room");
     use_it(&space);

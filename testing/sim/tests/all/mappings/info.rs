@@ -4,7 +4,7 @@ use crate::mappings::support::{
     PAGE, PAGES, devices, finish, free, give, plain, space, take, unmap_ram, unreserve, vunmap,
 };
 use crate::short;
-use vmalloc::{Config, Kind, Protection, Request};
+use vmalloc::{Kind, Protection, Request, SpaceOptions};
 
 const RW: Protection = Protection::ReadWrite;
 
@@ -16,7 +16,7 @@ fn line(addr: usize, pages: usize, guards: usize, tag: &str, kind: &str) -> Stri
 
 #[test]
 fn every_kind_has_its_line_in_address_order() {
-    let space = space(plain(PAGES, 2), Config::default());
+    let space = space(plain(PAGES, 2), SpaceOptions::default());
     let frames = take(&space, 70);
     let request = |tag| Request::new(3 * PAGE - 5).tag(tag);
     let addrs = [

@@ -5,7 +5,7 @@ use crate::mappings::support::{
     with_blocks, with_blocks_in,
 };
 use crate::short;
-use vmalloc::{Config, Frame, FrameSupply, Kind, MapFrames, Protection, Space};
+use vmalloc::{Frame, FrameSupply, Kind, MapFrames, Protection, Space, SpaceOptions};
 use vmalloc_sim::{Point, Sim};
 
 /// Numbers of pages at which something changes.
@@ -45,7 +45,7 @@ fn blocks_come_back_when_memory_needs_their_addresses() {
 }
 
 fn linear_space() -> Space<Sim> {
-    space(plain(1024, 3).linear(0x10_0000), Config::default())
+    space(plain(1024, 3).linear(0x10_0000), SpaceOptions::default())
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn map_short_flushes_and_retries_when_mappings_run_out() {
 fn addresses_without_frames_are_the_callers_to_map() {
     for options in machines(1024) {
         let _context = crate::mappings::support::Context(&options);
-        let space = space(options.clone(), Config::default());
+        let space = space(options.clone(), SpaceOptions::default());
         if space.geometry().remaps_atomically {
             continue;
         }
@@ -130,7 +130,7 @@ fn addresses_without_frames_are_the_callers_to_map() {
 
 #[test]
 fn a_mapping_of_the_whole_supply_is_possible() {
-    let space = space(plain(1024, 2).frames(300), Config::default());
+    let space = space(plain(1024, 2).frames(300), SpaceOptions::default());
     let mut frames = vec![Frame(0); 300];
     space.platform().take_frames(&mut frames).expect("all");
     let addr = short(&space).map(&frames).expect("room");

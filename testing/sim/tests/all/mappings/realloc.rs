@@ -1,14 +1,14 @@
 //! Changing the size of memory, on a machine with real bytes.
 
 use crate::mappings::support::{Context, PAGE, PAGES, cpus, faults, finish, free, page, pages};
-use vmalloc::{AreaError, Config, Request, Space};
+use vmalloc::{AreaError, Request, Space, SpaceOptions};
 use vmalloc_sim::harness::check;
 use vmalloc_sim::{Direct, Discard, Options, Point, Sim};
 
 /// Too large for pools: what is behind such an area is free.
 const LARGE: usize = 300;
 
-fn direct(config: Config, choose: impl FnOnce(Options) -> Options) -> Space<Direct> {
+fn direct(config: SpaceOptions, choose: impl FnOnce(Options) -> Options) -> Space<Direct> {
     Sim::run_on(0);
     let machine =
         Direct::new(PAGES, |options| choose(options.cpus(3).huge_order(3).on_violation(Default::default())));
@@ -18,9 +18,9 @@ fn direct(config: Config, choose: impl FnOnce(Options) -> Options) -> Space<Dire
 /// Machines that move pages, and machines that don't; kept or unmapped.
 fn everywhere(test: impl Fn(&Space<Direct>)) {
     let settings = [
-        Config::default(),
-        Config::default().unmap_on_free(),
-        Config::default().unmap_on_free().guard(false),
+        SpaceOptions::default(),
+        SpaceOptions::default().unmap_on_free(),
+        SpaceOptions::default().unmap_on_free().guard(false),
     ];
     for config in settings {
         for discard in [Discard::Unmaps, Discard::Keeps] {
@@ -147,7 +147,7 @@ fn small_memory_grows_step_by_step() {
 #[test]
 fn refused_guard_faults_after_the_next_purge() {
     for point in [Point::Unmap, Point::Flush] {
-        let space = direct(Config::default().unmap_on_free(), |options| options);
+        let space = direct(SpaceOptions::default().unmap_on_free(), |options| options);
         let addr = alloc(&space, LARGE * PAGE);
         write(&space, addr, LARGE * PAGE);
         space.platform().sim().fail_nth(point, 1);
@@ -162,7 +162,7 @@ fn refused_guard_faults_after_the_next_purge() {
 #[test]
 fn memory_grows_over_a_refused_guard() {
     for point in [Point::Unmap, Point::Flush] {
-        let space = direct(Config::default().unmap_on_free(), |options| options);
+        let space = direct(SpaceOptions::default().unmap_on_free(), |options| options);
         let addr = alloc(&space, LARGE * PAGE);
         write(&space, addr, LARGE * PAGE);
         space.platform().sim().fail_nth(point, 1);
@@ -178,7 +178,7 @@ fn memory_grows_over_a_refused_guard() {
 
 #[test]
 fn cached_memory_is_evicted_for_growth() {
-    let space = direct(Config::default(), |options| options.frames(40).relocates());
+    let space = direct(SpaceOptions::default(), |options| options.frames(40).relocates());
     let [addr, freed] = [0; 2].map(|_| alloc(&space, 16 * PAGE));
     write(&space, addr, 16 * PAGE);
     free(&space, freed);

@@ -3,12 +3,12 @@
 
 use crate::mappings::support::{PAGES, fill, finish, free, give, plain, space, take, unmap_ram};
 use crate::{set_block_slots, short};
-use vmalloc::{Config, Request, Space};
+use vmalloc::{Request, Space, SpaceOptions};
 use vmalloc_sim::Sim;
 
 const PAGE: usize = crate::mappings::support::PAGE;
 
-fn replacing(pages: u64, config: Config) -> Space<Sim> {
+fn replacing(pages: u64, config: SpaceOptions) -> Space<Sim> {
     let space = space(plain(pages, 2).remaps_atomically(), config);
     set_block_slots(&space, 64);
     space
@@ -16,7 +16,7 @@ fn replacing(pages: u64, config: Config) -> Space<Sim> {
 
 #[test]
 fn returned_block_is_clean_after_a_purge() {
-    let space = replacing(PAGES, Config::default());
+    let space = replacing(PAGES, SpaceOptions::default());
     let frames = take(&space, 2);
     let addr = short(&space).map(&frames).expect("room");
     fill(&space, addr, 2);
@@ -27,7 +27,7 @@ fn returned_block_is_clean_after_a_purge() {
 
 #[test]
 fn slots_returned_after_a_purge_are_flushed_before_reuse() {
-    let space = replacing(128, Config::default());
+    let space = replacing(128, SpaceOptions::default());
     let frames = take(&space, 64);
     // All slots of a block, so that its window is used up.
     let addr = short(&space).map(&frames).expect("room");
@@ -47,7 +47,7 @@ fn slots_returned_after_a_purge_are_flushed_before_reuse() {
 
 #[test]
 fn small_purge_releases_no_unflushed_block() {
-    let space = replacing(PAGES, Config::default().unmap_on_free().lazy_max_pages(1));
+    let space = replacing(PAGES, SpaceOptions::default().unmap_on_free().lazy_max_pages(1));
     let frames = take(&space, 64);
     let addr = short(&space).map(&frames).expect("room");
     let other = short(&space).map(&frames[..2]).expect("room");
@@ -71,7 +71,7 @@ fn small_purge_releases_no_unflushed_block() {
 
 #[test]
 fn clean_slots_without_a_flush_are_flushed_on_request() {
-    let space = space(plain(1 << 15, 2).remaps_atomically(), Config::default());
+    let space = space(plain(1 << 15, 2).remaps_atomically(), SpaceOptions::default());
     set_block_slots(&space, 1024);
     let frames = take(&space, 64);
     // Twelve blocks full.

@@ -4,12 +4,12 @@ use crate::mappings::support::{
     PAGE, PAGES, everywhere, fill, finish, free, kind, page, pages, plain, shows, space,
 };
 use std::alloc::Layout;
-use vmalloc::{AllocError, Config, Kind, Request, Space};
+use vmalloc::{AllocError, Kind, Request, Space, SpaceOptions};
 use vmalloc_sim::{Direct, Point, Sim};
 
 fn direct(pages: u64) -> Space<Direct> {
     Sim::run_on(0);
-    Space::new(Direct::new(pages, |options| options.cpus(2).huge_order(3)), Config::default())
+    Space::new(Direct::new(pages, |options| options.cpus(2).huge_order(3)), SpaceOptions::default())
         .expect("a space")
 }
 
@@ -78,7 +78,7 @@ const CALLS: [(&str, Call); 4] = [
 
 /// All addresses are lazy, and the request does not wait for a purge.
 fn refuses_to_wait(name: &str, call: Call) {
-    let space = space(plain(64, 2), Config::default().unmap_on_free());
+    let space = space(plain(64, 2), SpaceOptions::default().unmap_on_free());
     let lazy = space.raw().alloc(&Request::new(60 * PAGE)).expect("room");
     fill(&space, lazy, 60);
     free(&space, lazy);
@@ -110,7 +110,7 @@ fn no_block_allocation_of_other_kinds_never_waits() {
 #[test]
 fn no_block_requests_use_all_free_room() {
     for (name, call) in CALLS {
-        let space = space(plain(PAGES, 2), Config::default());
+        let space = space(plain(PAGES, 2), SpaceOptions::default());
         let addr = call(&space, &Request::new(3 * PAGE).no_block().tag("now")).expect("room");
         let area = space.find(addr).expect("busy");
         assert_eq!((area.tag, area.pages), (Some("now".into()), 3), "{name}");

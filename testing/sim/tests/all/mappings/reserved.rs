@@ -1,7 +1,7 @@
 //! Frames in reserved areas, page by page.
 
 use crate::mappings::support::{PAGE, PAGES, fill, finish, give, plain, space, take, unreserve};
-use vmalloc::{AreaError, Config, Frame, Protection, Request, RequestError, Space};
+use vmalloc::{AreaError, Frame, Protection, Request, RequestError, Space, SpaceOptions};
 use vmalloc_sim::{Discard, Point, Sim};
 
 const RW: Protection = Protection::ReadWrite;
@@ -24,7 +24,7 @@ fn unmap(space: &Space<Sim>, addr: usize, count: u64) {
 fn pending_pages_are_unmapped_before_they_are_mapped_again() {
     for point in [Point::Unmap, Point::Flush] {
         for discard in [Discard::Unmaps, Discard::Keeps] {
-            let space = space(plain(PAGES, 3).discard(discard), Config::default());
+            let space = space(plain(PAGES, 3).discard(discard), SpaceOptions::default());
             let frames = take(&space, 4);
             let addr = reserve(&space, 6);
             map(&space, addr, &frames);
@@ -49,7 +49,7 @@ fn pending_pages_are_unmapped_before_they_are_mapped_again() {
 fn an_area_with_few_frames_is_freed_at_once() {
     const HUGE: usize = 1 << 40;
     let options = plain(2 * HUGE as u64, 2);
-    let space = space(options, Config::default());
+    let space = space(options, SpaceOptions::default());
     let frames = take(&space, 3);
     for round in 1..3 {
         let addr = reserve(&space, HUGE);
@@ -63,7 +63,7 @@ fn an_area_with_few_frames_is_freed_at_once() {
 
 #[test]
 fn pages_beyond_all_numbers_are_refused_as_such() {
-    let space = space(plain(PAGES, 1), Config::default());
+    let space = space(plain(PAGES, 1), SpaceOptions::default());
     let addr = reserve(&space, 8);
     // SAFETY: nothing is mapped there.
     let refused = |count| unsafe { space.raw().unmap_pages(addr, count) }.expect_err("not so many");

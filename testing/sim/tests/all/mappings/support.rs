@@ -2,7 +2,7 @@
 
 use crate::{set_block_slots, short};
 use std::fmt;
-use vmalloc::{Config, Frame, FrameSupply, Kind, PageRange, Platform, Space, Stats};
+use vmalloc::{Frame, FrameSupply, Kind, PageRange, Platform, Space, SpaceOptions, Stats};
 use vmalloc_sim::harness::{Simulated, check, check_whole};
 use vmalloc_sim::{Counts, Discard, Fault, Options, Sim, TlbVisibility};
 
@@ -39,13 +39,13 @@ pub(crate) fn machines(pages: u64) -> Vec<Options> {
 }
 
 /// Settings with which a freed area becomes lazy, or is cached, and the slots of blocks.
-fn configs() -> [(Config, u64); 4] {
-    let unmapping = Config::default().unmap_on_free();
-    [(Config::default(), 0), (unmapping, 0), (unmapping.lazy_max_pages(1), 64), (unmapping, 64)]
+fn configs() -> [(SpaceOptions, u64); 4] {
+    let unmapping = SpaceOptions::default().unmap_on_free();
+    [(SpaceOptions::default(), 0), (unmapping, 0), (unmapping.lazy_max_pages(1), 64), (unmapping, 64)]
 }
 
 /// Returns a space on `options`, used from CPU 0.
-pub(crate) fn space(options: Options, config: Config) -> Space<Sim> {
+pub(crate) fn space(options: Options, config: SpaceOptions) -> Space<Sim> {
     Sim::run_on(0);
     Space::new(options.build(), config).expect("an empty space")
 }

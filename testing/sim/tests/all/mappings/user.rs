@@ -3,7 +3,7 @@
 use crate::mappings::support::{
     FRAMES, PAGE, PAGES, everywhere, fill, finish, forgotten, free, plain, shows, space, vunmap,
 };
-use vmalloc::{Config, Protection, Request, Space};
+use vmalloc::{Protection, Request, Space, SpaceOptions};
 use vmalloc_sim::{Point, Sim};
 
 const RW: Protection = Protection::ReadWrite;
@@ -25,7 +25,7 @@ fn taken(space: &Space<Sim>) -> usize {
 fn frames_go_back_when_the_last_area_is_freed_and_flushed() {
     for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
         // Nothing is purged but when it is asked for.
-        for config in [Config::default(), Config::default().unmap_on_free()] {
+        for config in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free()] {
             for flush in [Space::flush, Space::purge] {
                 let space = space(plain(PAGES, 3), config);
                 let addr = user(&space, 4);
@@ -55,7 +55,7 @@ fn frames_go_back_when_the_last_area_is_freed_and_flushed() {
 #[test]
 fn frames_stay_taken_while_a_flush_fails() {
     for point in [Point::Unmap, Point::Flush] {
-        let space = space(plain(PAGES, 3), Config::default());
+        let space = space(plain(PAGES, 3), SpaceOptions::default());
         let addr = user(&space, 3);
         let shown = remap(&space, addr, 3);
         let words = fill(&space, addr, 3);
@@ -104,7 +104,7 @@ fn failed_shared_allocation_takes_no_frames() {
 
 #[test]
 fn frames_of_freed_areas_are_reused() {
-    let space = space(plain(PAGES, 2).frames(8), Config::default());
+    let space = space(plain(PAGES, 2).frames(8), SpaceOptions::default());
     let addr = user(&space, 6);
     fill(&space, addr, 6);
     free(&space, addr);
@@ -116,7 +116,7 @@ fn frames_of_freed_areas_are_reused() {
 
 #[test]
 fn cached_memory_is_evicted_for_frames() {
-    let space = space(plain(PAGES, 2).frames(8), Config::default());
+    let space = space(plain(PAGES, 2).frames(8), SpaceOptions::default());
     let memory = space.raw().alloc(&Request::new(6 * PAGE)).expect("room");
     fill(&space, memory, 6);
     free(&space, memory);

@@ -1,7 +1,7 @@
 //! Ordinary areas, and parts of them.
 
 use super::{CALLS, PAGE, alloc, calls, check, finish, free, lazy, refuse, space};
-use vmalloc::{AllocError, Config, DrainStatus, PageRange, Request};
+use vmalloc::{AllocError, DrainStatus, PageRange, Request, SpaceOptions};
 use vmalloc_sim::Point;
 
 #[test]
@@ -95,7 +95,7 @@ fn refused_areas_start_no_purge() {
 #[test]
 fn allocation_ends_where_everything_is_refused() {
     for call in CALLS {
-        for config in [lazy(), lazy().lazy_max_pages(1), Config::default()] {
+        for config in [lazy(), lazy().lazy_max_pages(1), SpaceOptions::default()] {
             let space = space(256, config);
             space.platform().fail_from(call, 1);
             let refused = (0..100_000).find_map(|_| match space.raw().alloc(&Request::new(3 * PAGE)) {
@@ -106,9 +106,9 @@ fn allocation_ends_where_everything_is_refused() {
                 Err(error) => Some(error),
             });
             // A cached area needs no flush to be had again.
-            assert_eq!(refused.is_none(), space.config().cache_bytes > Some(0));
+            assert_eq!(refused.is_none(), space.options().cache_bytes > Some(0));
             assert!(matches!(refused, None | Some(AllocError::NoSpace(_))), "{refused:?}");
-            assert!(space.config().cache_bytes > Some(0) || space.purge().is_err());
+            assert!(space.options().cache_bytes > Some(0) || space.purge().is_err());
             check(&space);
             space.platform().heal();
             let addr = alloc(&space, 200);

@@ -2,7 +2,7 @@
 
 use super::{CALLS, PAGE, alloc, check, finish, free, lazy, range, refuse, space, touch};
 use crate::short;
-use vmalloc::{AreaError, Config, Frame, FrameSupply, Protection, Request, Space};
+use vmalloc::{AreaError, Frame, FrameSupply, Protection, Request, Space, SpaceOptions};
 use vmalloc_sim::{Point, Sim};
 
 fn take(space: &Space<Sim>, count: usize) -> Vec<Frame> {
@@ -109,7 +109,7 @@ fn pages_that_are_committed_again_stay() {
 #[test]
 fn a_free_that_traps_at_once_leaves_a_pending_range_to_the_purge() {
     for call in CALLS {
-        let space = space(1 << 10, Config::default().trap_on_free(true));
+        let space = space(1 << 10, SpaceOptions::default().trap_on_free(true));
         let pending = space.raw().reserve(&Request::new(8 * PAGE)).expect("room");
         let pages = pending..pending + 8 * PAGE;
         let all = std::slice::from_ref(&pages);

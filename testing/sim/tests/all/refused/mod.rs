@@ -6,7 +6,7 @@ mod frames;
 mod tails;
 
 use crate::set_block_slots;
-use vmalloc::{Config, PageRange, Platform, Request, Space};
+use vmalloc::{PageRange, Platform, Request, Space, SpaceOptions};
 use vmalloc_sim::harness::{Simulated, check, check_whole};
 use vmalloc_sim::{Discard, Options, Point, Sim};
 
@@ -15,7 +15,7 @@ const PAGE: usize = 1 << Sim::PAGE_SHIFT;
 const CALLS: [Point; 2] = [Point::Unmap, Point::Flush];
 
 /// Returns a space of so many pages.
-fn space(pages: u64, config: Config) -> Space<Sim> {
+fn space(pages: u64, config: SpaceOptions) -> Space<Sim> {
     Sim::run_on(0);
     let span = PageRange::from_len(0x1000, pages).expect("not empty");
     let space = Space::new(options(Options::new(span), pages).build(), config).expect("an empty space");
@@ -28,8 +28,8 @@ fn options(options: Options, pages: u64) -> Options {
 }
 
 /// A freed area becomes lazy at once, and is purged when it is asked for.
-fn lazy() -> Config {
-    Config::default().unmap_on_free()
+fn lazy() -> SpaceOptions {
+    SpaceOptions::default().unmap_on_free()
 }
 
 fn alloc<P: Simulated>(space: &Space<P>, pages: usize) -> usize {

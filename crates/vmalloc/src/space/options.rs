@@ -1,4 +1,4 @@
-//! The settings of a space.
+//! The options of a space.
 
 use crate::Policy;
 use crate::SpaceError;
@@ -13,18 +13,18 @@ pub const MAX_NODES: usize = 128;
 /// program of a few megabytes is not to hold several times what it uses.
 const LEAST_CACHE_BYTES: usize = 8 << 20;
 
-/// Settings of a space. Each field has a builder of the same name.
+/// Options of a space. Each field has a builder of the same name.
 ///
 /// ```
-/// use vmalloc::Config;
+/// use vmalloc::SpaceOptions;
 ///
-/// let config = Config::default().cache_bytes(16 << 20).guard(false);
-/// assert_eq!(config.cache_bytes, Some(16 << 20));
+/// let options = SpaceOptions::default().cache_bytes(16 << 20).guard(false);
+/// assert_eq!(options.cache_bytes, Some(16 << 20));
 /// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 #[must_use]
-pub struct Config {
+pub struct SpaceOptions {
     /// Put an unmapped guard page behind every area. Without guards a request can't ask for one.
     /// Default: yes.
     pub guard: bool,
@@ -70,7 +70,7 @@ pub struct Config {
     pub policy: Policy,
 }
 
-impl Default for Config {
+impl Default for SpaceOptions {
     fn default() -> Self {
         Self {
             guard: true,
@@ -86,7 +86,7 @@ impl Default for Config {
     }
 }
 
-impl Config {
+impl SpaceOptions {
     /// Sets [`guard`](Self::guard).
     pub const fn guard(mut self, guard: bool) -> Self {
         self.guard = guard;

@@ -1,24 +1,25 @@
 //! The request for a sub-space, and the figures it reports.
 
-use vmalloc::{Config, PageRange};
+use vmalloc::{PageRange, SpaceOptions};
 
-/// The settings of a sub-space.
+/// The options of a sub-space.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
-pub struct SubspaceConfig {
-    /// The settings of its space. [`Config::policy`] is its direction. Default: those of any space.
-    pub config: Config,
+pub struct SubspaceOptions {
+    /// The options of its space. [`SpaceOptions::policy`] is its direction. Default: those of any
+    /// space.
+    pub space: SpaceOptions,
     /// The most bytes that may be mapped in it, cached ones included, rounded down to pages. Beyond
     /// it, an allocation ends as [`Unbacked`](vmalloc::Unbacked), with
     /// [`LIMIT_BYTES`](crate::LIMIT_BYTES). Default: no limit.
     pub limit_bytes: Option<usize>,
 }
 
-impl SubspaceConfig {
-    /// Sets [`config`](Self::config).
+impl SubspaceOptions {
+    /// Sets [`space`](Self::space).
     #[must_use]
-    pub fn config(mut self, config: Config) -> Self {
-        self.config = config;
+    pub fn space(mut self, options: SpaceOptions) -> Self {
+        self.space = options;
         self
     }
 

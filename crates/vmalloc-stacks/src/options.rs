@@ -1,4 +1,4 @@
-//! The settings of a pool.
+//! The options of a pool.
 
 use vmalloc::Tag;
 
@@ -16,16 +16,16 @@ const WARM_BYTES: usize = 64 << 20;
 /// program has.
 const SPAN_BYTES: usize = if usize::BITS >= 64 { 1 << 44 } else { 1 << 28 };
 
-/// The settings of a pool of stacks. Each has a setter of the same name.
+/// The options of a pool of stacks. Each has a setter of the same name.
 ///
 /// ```
-/// use vmalloc_stacks::Settings;
+/// use vmalloc_stacks::StacksOptions;
 ///
-/// let settings = Settings::new().stack_bytes(64 << 10).keep_bytes(8 << 10).name("parsers");
+/// let options = StacksOptions::new().stack_bytes(64 << 10).keep_bytes(8 << 10).name("parsers");
 /// ```
 #[derive(Clone, Copy, Debug)]
 #[must_use]
-pub struct Settings {
+pub struct StacksOptions {
     pub(crate) stack_bytes: usize,
     pub(crate) keep_bytes: usize,
     pub(crate) warm_bytes: usize,
@@ -35,7 +35,7 @@ pub struct Settings {
     pub(crate) has_threads: bool,
 }
 
-impl Default for Settings {
+impl Default for StacksOptions {
     fn default() -> Self {
         Self {
             stack_bytes: STACK_BYTES,
@@ -49,8 +49,8 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
-    /// Returns the default settings.
+impl StacksOptions {
+    /// Returns the default options.
     pub fn new() -> Self {
         Self::default()
     }
@@ -64,7 +64,7 @@ impl Settings {
     /// Sets how much of a dropped stack keeps its memory, from the top on, rounded up to pages. A
     /// stack that was used deeper gives the rest back. 0 gives everything back. Default: 16 KiB.
     ///
-    /// Smaller stacks of [`Stacks::stack_of`](crate::Stacks::stack_of) keep as much less as they
+    /// Smaller stacks of [another size](crate::StackRequest::bytes) keep as much less as they
     /// are smaller, in whole pages.
     pub fn keep_bytes(self, bytes: usize) -> Self {
         Self { keep_bytes: bytes, ..self }
