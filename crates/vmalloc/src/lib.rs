@@ -57,6 +57,9 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+#[macro_use]
+mod setters;
+
 mod areas;
 mod cache;
 mod error;

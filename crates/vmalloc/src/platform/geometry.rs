@@ -74,58 +74,33 @@ impl Geometry {
         }
     }
 
-    /// Sets [`span`](Self::span).
-    pub const fn span(mut self, span: PageRange) -> Self {
-        self.span = span;
-        self
-    }
+    setters! {
+        /// Sets [`span`](Self::span).
+        span(span: PageRange) { span = span }
 
-    /// Sets [`huge_order`](Self::huge_order).
-    pub const fn huge_order(mut self, order: Option<u32>) -> Self {
-        self.huge_order = order;
-        self
-    }
+        /// Sets [`huge_order`](Self::huge_order).
+        huge_order(order: Option<u32>) { huge_order = order }
 
-    /// Sets [`huge_at_touch`](Self::huge_at_touch).
-    pub const fn huge_at_touch(mut self, at_touch: bool) -> Self {
-        self.huge_at_touch = at_touch;
-        self
-    }
+        /// Sets [`huge_at_touch`](Self::huge_at_touch).
+        huge_at_touch(at_touch: bool) { huge_at_touch = at_touch }
 
-    /// Sets [`maps_zeroed`](Self::maps_zeroed).
-    pub const fn maps_zeroed(mut self, zeroed: bool) -> Self {
-        self.maps_zeroed = zeroed;
-        self
-    }
+        /// Sets [`maps_zeroed`](Self::maps_zeroed).
+        maps_zeroed(zeroed: bool) { maps_zeroed = zeroed }
 
-    /// Sets [`remaps_atomically`](Self::remaps_atomically).
-    pub const fn remaps_atomically(mut self, atomically: bool) -> Self {
-        self.remaps_atomically = atomically;
-        self
-    }
+        /// Sets [`remaps_atomically`](Self::remaps_atomically).
+        remaps_atomically(atomically: bool) { remaps_atomically = atomically }
 
-    /// Sets [`max_slack_percent`](Self::max_slack_percent).
-    pub const fn max_slack_percent(mut self, percent: u8) -> Self {
-        self.max_slack_percent = percent;
-        self
-    }
+        /// Sets [`max_slack_percent`](Self::max_slack_percent).
+        max_slack_percent(percent: u8) { max_slack_percent = percent }
 
-    /// Sets [`reset_zero_pages`](Self::reset_zero_pages).
-    pub const fn reset_zero_pages(mut self, pages: u64) -> Self {
-        self.reset_zero_pages = pages;
-        self
-    }
+        /// Sets [`reset_zero_pages`](Self::reset_zero_pages).
+        reset_zero_pages(pages: u64) { reset_zero_pages = pages }
 
-    /// Sets [`unmaps_now`](Self::unmaps_now).
-    pub const fn unmaps_now(mut self, now: bool) -> Self {
-        self.unmaps_now = now;
-        self
-    }
+        /// Sets [`unmaps_now`](Self::unmaps_now).
+        unmaps_now(now: bool) { unmaps_now = now }
 
-    /// Sets [`linear_map`](Self::linear_map).
-    pub const fn linear_map(mut self, pages: Option<PageRange>) -> Self {
-        self.linear_map = pages;
-        self
+        /// Sets [`linear_map`](Self::linear_map).
+        linear_map(pages: Option<PageRange>) { linear_map = pages }
     }
 
     /// Returns the size of a page in bytes.

@@ -87,63 +87,38 @@ impl Default for SpaceOptions {
 }
 
 impl SpaceOptions {
-    /// Sets [`guard`](Self::guard).
-    pub const fn guard(mut self, guard: bool) -> Self {
-        self.guard = guard;
-        self
-    }
+    setters! {
+        /// Sets [`guard`](Self::guard).
+        guard(guard: bool) { guard = guard }
 
-    /// Sets [`cache_bytes`](Self::cache_bytes).
-    pub const fn cache_bytes(mut self, bytes: usize) -> Self {
-        self.cache_bytes = Some(bytes);
-        self
-    }
+        /// Sets [`cache_bytes`](Self::cache_bytes).
+        cache_bytes(bytes: usize) { cache_bytes = Some(bytes) }
 
-    /// Sets [`least_cache_bytes`](Self::least_cache_bytes).
-    pub const fn least_cache_bytes(mut self, bytes: usize) -> Self {
-        self.least_cache_bytes = Some(bytes);
-        self
+        /// Sets [`least_cache_bytes`](Self::least_cache_bytes).
+        least_cache_bytes(bytes: usize) { least_cache_bytes = Some(bytes) }
+
+        /// Sets [`trap_on_free`](Self::trap_on_free).
+        trap_on_free(trap: bool) { trap_on_free = trap }
+
+        /// Sets [`zero_on_free`](Self::zero_on_free).
+        zero_on_free(zero: bool) { zero_on_free = zero }
+
+        /// Sets [`max_slack_percent`](Self::max_slack_percent).
+        max_slack_percent(percent: u8) { max_slack_percent = Some(percent) }
+
+        /// Sets [`lazy_max_pages`](Self::lazy_max_pages).
+        lazy_max_pages(pages: u64) { lazy_max_pages = pages }
+
+        /// Sets [`nodes`](Self::nodes).
+        nodes(count: usize) { nodes = count }
+
+        /// Sets [`policy`](Self::policy).
+        policy(policy: Policy) { policy = policy }
     }
 
     /// Unmaps freed areas at the next purge: `cache_bytes(0)`.
     pub const fn unmap_on_free(self) -> Self {
         self.cache_bytes(0)
-    }
-
-    /// Sets [`trap_on_free`](Self::trap_on_free).
-    pub const fn trap_on_free(mut self, trap: bool) -> Self {
-        self.trap_on_free = trap;
-        self
-    }
-
-    /// Sets [`zero_on_free`](Self::zero_on_free).
-    pub const fn zero_on_free(mut self, zero: bool) -> Self {
-        self.zero_on_free = zero;
-        self
-    }
-
-    /// Sets [`max_slack_percent`](Self::max_slack_percent).
-    pub const fn max_slack_percent(mut self, percent: u8) -> Self {
-        self.max_slack_percent = Some(percent);
-        self
-    }
-
-    /// Sets [`lazy_max_pages`](Self::lazy_max_pages).
-    pub const fn lazy_max_pages(mut self, pages: u64) -> Self {
-        self.lazy_max_pages = pages;
-        self
-    }
-
-    /// Sets [`nodes`](Self::nodes).
-    pub const fn nodes(mut self, count: usize) -> Self {
-        self.nodes = count;
-        self
-    }
-
-    /// Sets [`policy`](Self::policy).
-    pub const fn policy(mut self, policy: Policy) -> Self {
-        self.policy = policy;
-        self
     }
 
     /// Returns the settings as they take effect on a machine.

@@ -1,8 +1,10 @@
 //! Public items, as lines.
 
 use super::tree::{Tree, is_conditional};
+use proc_macro2::TokenStream;
 use quote::ToTokens;
 use std::collections::{BTreeMap, BTreeSet};
+use syn::parse::{Parse, ParseStream};
 use syn::{ImplItem, Item, TraitItem, UseTree, Visibility};
 
 /// Returns a line for each public item of the crate `name`.
@@ -189,6 +191,12 @@ impl Reader<'_> {
                     ImplItem::Const(member) if is_public(&member.vis) => {
                         self.line(&format!("{path}::{}", member.ident), &member.ty);
                     }
+                    ImplItem::Macro(member) if member.mac.path.is_ident("setters") => {
+                        let setters = member.mac.parse_body::<Setters>();
+                        for setter in setters.into_iter().flat_map(|setters| setters.0) {
+                            self.line(&format!("{path}::{}", setter.ident), &setter);
+                        }
+                    }
                     _ => {}
                 }
             }
@@ -198,6 +206,26 @@ impl Reader<'_> {
     fn line(&mut self, path: &str, tokens: &impl ToTokens) {
         let text = tidy(tokens);
         self.lines.insert(if text.is_empty() { path.to_owned() } else { format!("{path}: {text}") });
+    }
+}
+
+/// The methods that the core's macro `setters` makes.
+struct Setters(Vec<syn::Signature>);
+
+impl Parse for Setters {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let mut all = Vec::new();
+        while !input.is_empty() {
+            let _ = input.call(syn::Attribute::parse_outer)?;
+            let (name, arguments, fields);
+            name = input.parse::<syn::Ident>()?;
+            syn::parenthesized!(arguments in input);
+            syn::braced!(fields in input);
+            let _ = fields.parse::<TokenStream>()?;
+            let arguments = arguments.parse_terminated(syn::FnArg::parse, syn::Token![,])?;
+            all.push(syn::parse_quote!(const fn #name(mut self, #arguments) -> Self));
+        }
+        Ok(Self(all))
     }
 }
 
