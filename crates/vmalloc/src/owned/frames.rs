@@ -1,6 +1,7 @@
 //! Frames of the supply, and mappings of them.
 
 use super::handle::{Ends, Owned, SpaceRef, sealed::Sealed};
+use crate::areas::Blocking;
 use crate::platform::{DirectMemory, Frame, FrameSupply, MapFrames, Protection};
 use crate::purge::FrameShare;
 use crate::space::Space;
@@ -46,7 +47,7 @@ impl<S: SpaceRef<Platform: FrameSupply>> Frames<S> {
     /// [`AllocError`]; nothing is lost or changed.
     pub fn new(space: S, count: usize) -> Result<Self, AllocError> {
         let take = |frames: &mut [Frame]| space.platform().take_frames(frames);
-        let frames = space.take_frames(count, take)?;
+        let frames = space.take_frames(count, Blocking::Allowed, take)?;
         Self::enter(space, frames)
     }
 
@@ -66,7 +67,7 @@ impl<S: SpaceRef<Platform: FrameSupply>> Frames<S> {
             frames.iter_mut().zip(0..).for_each(|(frame, nth)| *frame = first.plus(nth));
             Ok(())
         };
-        let frames = space.take_frames(count, take)?;
+        let frames = space.take_frames(count, Blocking::Allowed, take)?;
         Self::enter(space, frames)
     }
 
@@ -112,7 +113,7 @@ impl<S: SpaceRef> Frames<S> {
     }
 
     pub(super) fn share_again(&self) -> Result<FrameShare, AllocError> {
-        let again = self.share.share.as_ref().and_then(|share| self.share.space.share_again(share));
+        let again = self.share.share.as_ref().and_then(|share| self.space().frame_sets.lock().again(share));
         again.ok_or(AllocError::Metadata)
     }
 }
@@ -136,7 +137,7 @@ impl<S: SpaceRef> Share<S> {
     /// before.
     pub fn end_after_sweep(mut self) {
         if let Some(share) = self.share.take() {
-            self.space.release_returned(share);
+            self.space.frame_sets.lock().release_returned(share);
         }
     }
 }
@@ -216,7 +217,9 @@ impl<S: SpaceRef<Platform: MapFrames> + CloneStableDeref, const W: bool> Owned<S
                 return Err(error);
             }
         };
-        if space.show(&share, addr) {
+        let page = (addr >> space.geometry().page_shift) as u64;
+        let is_shown = space.frame_sets.lock().show(&share, page);
+        if is_shown {
             space.end_share(share);
             return Ok(Self::own(space, addr, Mapped { pages: frames.len() }));
         }

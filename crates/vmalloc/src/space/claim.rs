@@ -1,7 +1,6 @@
 //! Claiming areas of the map, and finding room when there is none.
 
 use super::Space;
-use super::request::Checked;
 use crate::PageRange;
 use crate::areas::Blocking;
 use crate::cache::Node;
@@ -203,14 +202,14 @@ impl<P: Platform> Space<P> {
         Ok(map.alloc(&fit.within(leaf.start(), leaf.end()))?)
     }
 
-    /// Does what needs something of the platform. Where the platform is short of that, everything
-    /// freed is given back, and it is done once more.
+    /// Does what needs something of the platform. Where the platform is short of that, and the
+    /// caller may wait, everything freed is given back, and it is done once more.
     pub(super) fn or_after_purge(
         &self,
-        checked: &Checked,
+        blocking: Blocking,
         mut act: impl FnMut() -> Result<(), PlatformError>,
     ) -> Result<(), PlatformError> {
-        act().or_else(|error| match checked.blocking {
+        act().or_else(|error| match blocking {
             Blocking::Allowed if self.purge_with(PurgePlan::ALL).is_ok() => act(),
             _ => Err(error),
         })

@@ -16,9 +16,9 @@
 use super::frame_list::FrameList;
 use super::{Raw, Space};
 use crate::PageRange;
-use crate::areas::Kind;
+use crate::areas::{Blocking, Kind};
 use crate::platform::{Discard, Frame, MapFrames, Origin, Platform, PlatformError, Protection};
-use crate::purge::{PurgePlan, meets};
+use crate::purge::meets;
 use crate::{AllocError, AreaError, FreeError, RequestError};
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -41,11 +41,7 @@ impl<P: Platform> Raw<'_, P> {
         for (done, range) in ranges.iter().enumerate() {
             // SAFETY: the pages are the caller's, and not mapped.
             let map = || unsafe { self.platform().map(*range, Protection::ReadWrite) };
-            let mapped = map().or_else(|error| match self.purge_with(PurgePlan::ALL) {
-                Ok(_) => map(),
-                Err(_) => Err(error),
-            });
-            if let Err(error) = mapped {
+            if let Err(error) = self.or_after_purge(Blocking::Allowed, map) {
                 // Pages that can't be unmapped now are unmapped with their area, at the latest.
                 let _ = self.unmap_parts(&ranges[..done]);
                 return Err(error.into());

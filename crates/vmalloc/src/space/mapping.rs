@@ -8,7 +8,7 @@ use crate::Fit;
 use crate::PageRange;
 use crate::areas::{Annotation, Blocking, FreedBy, Kind, Tag};
 use crate::platform::{Frame, FrameSupply, MapFrames, Origin, Platform, PlatformError, Protection};
-use crate::purge::{FrameShare, PurgePlan};
+use crate::purge::FrameShare;
 use crate::{AllocError, AreaError, FreeError, RequestError};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -142,20 +142,18 @@ impl<P: FrameSupply> Space<P> {
         })
     }
 
-    /// Takes `count` frames from the supply; where that is short of them, everything freed is given
-    /// back first.
+    /// Takes `count` frames from the supply; where that is short of them, and the caller may wait,
+    /// everything freed is given back first.
     pub(crate) fn take_frames(
         &self,
         count: usize,
+        blocking: Blocking,
         take: impl Fn(&mut [Frame]) -> Result<(), PlatformError>,
     ) -> Result<Box<[Frame]>, AllocError> {
         let mut frames = Vec::new();
         frames.try_reserve_exact(count).map_err(|_| AllocError::Metadata)?;
         frames.resize(count, Frame::default());
-        let taken = match take(&mut frames) {
-            Err(_) if self.purge_with(PurgePlan::ALL).is_ok() => take(&mut frames),
-            taken => taken,
-        };
+        let taken = self.or_after_purge(blocking, || take(&mut frames));
         taken.map_err(|cause| self.unbacked(&Fit::plain(count.max(1) as u64, 0), cause))?;
         Ok(frames.into_boxed_slice())
     }
@@ -204,25 +202,10 @@ impl<P: Platform> Space<P> {
         }
     }
 
-    /// Has the area at `addr` show the frame set of `share`. Returns false when memory is short.
-    pub(crate) fn show(&self, share: &FrameShare, addr: usize) -> bool {
-        self.frame_sets.lock().show(share, (addr >> self.shift()) as u64)
-    }
-
-    /// Returns one more share in a frame set; `None` when memory is short.
-    pub(crate) fn share_again(&self, share: &FrameShare) -> Option<FrameShare> {
-        self.frame_sets.lock().again(share)
-    }
-
     /// Lets a purge end a share, once the area at `addr` is flushed, which was freed and began
     /// there.
     pub(crate) fn release_share(&self, share: FrameShare, addr: usize) {
         self.frame_sets.lock().release(share, (addr >> self.shift()) as u64);
-    }
-
-    /// Lets a purge end a share, once all parts are flushed that tenants got back before.
-    pub(crate) fn release_returned(&self, share: FrameShare) {
-        self.frame_sets.lock().release_returned(share);
     }
 }
 
@@ -230,13 +213,8 @@ impl<P: MapFrames> Space<P> {
     /// Takes frames for `payload` and maps them, zeroed.
     fn back_with_frames(&self, payload: PageRange, checked: &Checked) -> Result<(), AllocError> {
         let count = usize::try_from(payload.len()).unwrap_or(usize::MAX);
-        let mut frames = Vec::new();
-        frames.try_reserve_exact(count).map_err(|_| AllocError::Metadata)?;
-        frames.resize(count, Frame::default());
-        let unbacked = |cause| self.unbacked(&checked.fit, cause);
-        let take = || self.platform.take_frames(&mut frames);
-        self.or_after_purge(checked, take).map_err(unbacked)?;
-        let frames = frames.into_boxed_slice();
+        let take = |frames: &mut [Frame]| self.platform.take_frames(frames);
+        let frames = self.take_frames(count, checked.blocking, take)?;
         // Before anything leads to the frames, so that there is nothing to be undone that might
         // fail.
         let share = self.enter_frames(frames)?;
@@ -247,7 +225,8 @@ impl<P: MapFrames> Space<P> {
         let result = shown.ok_or(AllocError::Metadata).and_then(|frames| {
             // SAFETY: the area was just obtained for this caller alone, the frames just taken.
             let map = || unsafe { self.platform.map_frames(payload, &frames, Protection::ReadWrite) };
-            self.or_after_purge(checked, map).map_err(unbacked)
+            let mapped = self.or_after_purge(checked.blocking, map);
+            mapped.map_err(|cause| self.unbacked(&checked.fit, cause))
         });
         self.end_share(share);
         if result.is_err() {
@@ -328,11 +307,7 @@ impl<P: MapFrames> Space<P> {
         protection: Protection,
     ) -> Result<(), PlatformError> {
         // SAFETY: the caller owns the range, and the frames may be mapped.
-        let map = || unsafe { self.map_list(range, list, protection) };
-        map().or_else(|error| match self.purge_with(PurgePlan::ALL) {
-            Ok(_) => map(),
-            Err(_) => Err(error),
-        })
+        self.or_after_purge(Blocking::Allowed, || unsafe { self.map_list(range, list, protection) })
     }
 
     /// Tells the platform that nothing uses the area at `addr`, if it is one that such a call

@@ -104,7 +104,7 @@ pub struct Space<P: Platform> {
     purger: Padded<Mutex<P::PurgeLock, Purger>>,
     counts: Padded<Counts>,
     tenants: Tenants,
-    frame_sets: Padded<FrameSets<P, P::RawLock>>,
+    pub(crate) frame_sets: Padded<FrameSets<P, P::RawLock>>,
     deferred: Padded<Deferred>,
     /// 1 if the platform was asked for a drain by age, and has promised it, since the last one.
     told: Padded<AtomicU64>,

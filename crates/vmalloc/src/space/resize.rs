@@ -217,7 +217,7 @@ impl<P: Platform> Space<P> {
         // SAFETY: the pages are the caller's, and were not mapped: the guard page of its area, and
         // pages just claimed.
         let map = || unsafe { self.platform.map(more, Protection::ReadWrite) };
-        if let Err(cause) = self.or_after_purge(checked, map) {
+        if let Err(cause) = self.or_after_purge(checked.blocking, map) {
             self.release(&[behind]);
             return Err(self.unbacked(&checked.fit, cause).into());
         }
@@ -266,7 +266,7 @@ impl<P: DirectMemory + Relocate> Space<P> {
         if let Some(more) = PageRange::new(kept.end(), payload.end()) {
             // SAFETY: the area was just obtained for this caller alone.
             let map = || unsafe { self.platform.map(more, Protection::ReadWrite) };
-            if let Err(cause) = self.or_after_purge(checked, map) {
+            if let Err(cause) = self.or_after_purge(checked.blocking, map) {
                 self.give_up(new, annotation);
                 return Err(self.unbacked(&checked.fit, cause).into());
             }
@@ -298,7 +298,7 @@ impl<P: DirectMemory + Relocate> Space<P> {
     ) -> Result<Disposition, PlatformError> {
         // SAFETY: the pages were obtained for this caller alone, and are not mapped.
         let map = || unsafe { self.platform.map(to, Protection::ReadWrite) };
-        self.or_after_purge(checked, map)?;
+        self.or_after_purge(checked.blocking, map)?;
         let [source, target] =
             [from, to].map(|range| core::ptr::with_exposed_provenance_mut::<u8>(self.addr(range.start())));
         // SAFETY: both are mapped memory of this program (`DirectMemory`), of this length,
