@@ -45,6 +45,7 @@ pub(crate) use deferred::Deferred;
 pub(crate) use frame_sets::{FrameSets, FrameShare};
 pub use plan::DrainStatus;
 pub(crate) use plan::{Done, PurgePlan};
+pub(crate) use ranges::join;
 pub(crate) use refused::{Refused, Unmapper, meets};
 pub(crate) use tenant::{Parts, Sweep, Tenants};
 
@@ -69,9 +70,8 @@ pub(crate) struct Purger {
     pub(crate) parts: Parts,
     /// Areas and parts that the platform refuses.
     pub(crate) refused: Refused,
-    /// Memory for the ranges to unmap, and for sorting them.
+    /// Memory for the ranges to unmap.
     ranges: Vec<PageRange>,
-    keys: Vec<u64>,
     /// Memory for areas on the way from one lock to another; for [`BATCH`] of them.
     pub(crate) batch: Vec<PageRange>,
     /// True if the purge under way found no memory for a list of all that it was to take.
@@ -141,7 +141,6 @@ impl Purger {
             parts: Parts::default(),
             refused: Refused::new()?,
             ranges: Vec::new(),
-            keys: Vec::new(),
             batch,
             is_short: false,
         })
@@ -180,12 +179,11 @@ impl Purger {
     /// Lets go of memory that one purge needed.
     pub(crate) fn tidy(&mut self) {
         clear(&mut self.ranges);
-        clear(&mut self.keys);
     }
 
     pub(crate) fn bytes(&self) -> usize {
         let lists: usize = self.taken.iter().map(|lazy| lazy.bytes() + size_of::<Lazy>()).sum();
         let ranges = (self.ranges.capacity() + self.batch.capacity()) * size_of::<PageRange>();
-        lists + ranges + self.keys.capacity() * size_of::<u64>() + self.refused.bytes()
+        lists + ranges + self.refused.bytes()
     }
 }

@@ -32,7 +32,7 @@
 //! one call where the platform has relented. Otherwise a purge on request tries each by itself, for
 //! an allocation may need it. A purge that starts by itself tries [`BATCH`] of them in turn.
 
-use super::ranges::Keys;
+use super::ranges::coalesce;
 use super::tenant::{Parts, Sifted};
 use super::{BATCH, Counts, Done, PurgePlan, Purger};
 use crate::PageRange;
@@ -100,8 +100,6 @@ pub(crate) struct Unmapper<'a, P> {
     pub(crate) platform: &'a P,
     pub(crate) counts: &'a Counts,
     pub(crate) lazy: &'a LazyPages,
-    /// The first page of the span.
-    pub(crate) base: u64,
 }
 
 impl<P: Platform> Unmapper<'_, P> {
@@ -140,9 +138,9 @@ impl Purger {
         means: &Unmapper<'_, P>,
         done: &mut Done,
     ) -> Result<(), PlatformError> {
-        let Self { taken, ranges, keys, parts, .. } = self;
+        let Self { taken, ranges, parts, .. } = self;
         let areas = || taken.iter().flat_map(|lazy| &lazy.areas).chain(parts.ranges());
-        let unmapped = match Keys::new(means.base, keys).coalesce(areas(), ranges) {
+        let unmapped = match coalesce(areas(), ranges) {
             Some(()) => means.unmap_and_flush(ranges),
             // One by one it takes no memory.
             None => areas().try_for_each(|area| means.unmap_and_flush(&[*area])),
@@ -177,11 +175,11 @@ impl Purger {
         means: &Unmapper<'_, P>,
         done: &mut Done,
     ) -> Result<(), PlatformError> {
-        let Self { parts, refused, ranges, keys, .. } = self;
+        let Self { parts, refused, ranges, .. } = self;
         if parts.is_empty() {
             return Ok(());
         }
-        let joined = Keys::new(means.base, keys).coalesce(parts.ranges().iter(), ranges);
+        let joined = coalesce(parts.ranges().iter(), ranges);
         if joined.is_some() && means.unmap_and_flush(ranges).is_ok() {
             return Ok(());
         }

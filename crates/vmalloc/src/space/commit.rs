@@ -18,7 +18,7 @@ use super::{Raw, Space};
 use crate::PageRange;
 use crate::areas::{Blocking, Kind};
 use crate::platform::{Discard, Frame, MapFrames, Origin, Platform, PlatformError, Protection};
-use crate::purge::meets;
+use crate::purge::{join, meets};
 use crate::{AllocError, AreaError, FreeError, RequestError};
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -220,13 +220,7 @@ impl<P: Platform> Space<P> {
         if let Some(two) = all.windows(2).find(|two| two[0].end() > two[1].start()) {
             return Err(AreaError::Overlap { first: two[0], second: two[1] });
         }
-        all.dedup_by(|next, range| {
-            let joins = range.end() == next.start();
-            if joins {
-                *range = PageRange::of(range.start(), next.end());
-            }
-            joins
-        });
+        join(&mut all);
         Ok(all)
     }
 

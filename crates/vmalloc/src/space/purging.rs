@@ -174,12 +174,7 @@ impl<P: Platform> Space<P> {
 
     /// Returns the means to unmap freed areas, for a caller that holds the purger.
     pub(super) fn unmapper(&self) -> Unmapper<'_, P> {
-        Unmapper {
-            platform: &self.platform,
-            counts: &self.counts,
-            lazy: &self.cache.lazy,
-            base: self.geometry.span.start(),
-        }
+        Unmapper { platform: &self.platform, counts: &self.counts, lazy: &self.cache.lazy }
     }
 
     fn run(&self, purger: &mut Purger, plan: PurgePlan) -> Result<Done, PlatformError> {
