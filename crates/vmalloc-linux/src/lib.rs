@@ -15,7 +15,8 @@
 #![doc = include_str!("recipes.md")]
 //!
 //! # Features
-//! - `allocator-api2`: `SpaceAllocator`, for collections on a space.
+//! - `allocator-api2-02`, `-03`, `-04`: [`SpaceAllocator`] implements the trait of this version of
+//!   `allocator-api2`, for collections on a space. hashbrown takes 0.2.
 //! - `serde`: [`Stats`], [`NodeStats`], [`AreaInfo`] and area maps are written out and read back.
 //! - `trap-backtrace`: [reports on traps](trap_report) show where the area was freed.
 //!

@@ -194,15 +194,37 @@ fn tags_come_from_any_string_and_everything_can_be_printed() {
 #[test]
 fn collections_grow_on_a_space() {
     let space = space();
-    let mut list = allocator_api2::vec::Vec::new_in(space.allocator());
-    list.extend(0..100_000_u64);
-    list.shrink_to_fit();
-    assert!(list.iter().copied().eq(0..100_000));
-    assert!(space.find(list.as_ptr() as usize + 799_999).is_some());
-    list.truncate(3);
-    list.shrink_to_fit();
-    assert_eq!(list[..], [0, 1, 2]);
-    let empty: allocator_api2::vec::Vec<u8, _> = allocator_api2::vec::Vec::new_in(space.allocator());
-    drop((list, empty));
+    macro_rules! check {
+        ($version:ident) => {{
+            use vmalloc_linux::$version::vec::Vec;
+            let mut list = Vec::new_in(space.allocator().tagged("list"));
+            list.extend(0..100_000_u64);
+            list.shrink_to_fit();
+            assert!(list.iter().copied().eq(0..100_000));
+            let area = space.find(list.as_ptr() as usize + 799_999).expect("an area");
+            assert_eq!(area.tag, Some(Tag::new("list")));
+            list.truncate(3);
+            list.shrink_to_fit();
+            assert_eq!(list[..], [0, 1, 2]);
+            let empty: Vec<u8, _> = Vec::new_in(space.allocator());
+            drop((list, empty));
+            assert_nothing_left(&space);
+        }};
+    }
+    check!(allocator_api2_02);
+    check!(allocator_api2_03);
+    check!(allocator_api2_04);
+}
+
+#[test]
+fn hash_maps_grow_on_a_space() {
+    let space = space();
+    let mut map = hashbrown::HashMap::new_in(space.allocator().tagged("map"));
+    map.extend((0..10_000_u64).map(|key| (key, key * key)));
+    assert!((0..10_000).all(|key| map[&key] == key * key));
+    let first: *const u64 = &raw const map[&0];
+    let area = space.find(first.addr()).expect("an area");
+    assert_eq!(area.tag, Some(Tag::new("map")));
+    drop(map);
     assert_nothing_left(&space);
 }

@@ -31,7 +31,6 @@
 //! }
 //! ```
 
-#[cfg(feature = "allocator-api2")]
 mod allocator;
 mod buffer;
 mod code;
@@ -39,7 +38,6 @@ mod frames;
 mod handle;
 mod paged_area;
 
-#[cfg(feature = "allocator-api2")]
 pub use allocator::SpaceAllocator;
 pub use buffer::{Buffer, Content, Stale, Zeroed};
 pub use code::{Code, CodeBuffer};
