@@ -183,7 +183,8 @@ macro_rules! implement {
                 }
             }
 
-            /// Allocates from the space, if the block is large and there is room, else from the other.
+            /// Allocates from the space, if the block is large and there is room, else from the
+            /// other.
             fn take<S, A>(
                 both: &SplitAllocator<S, A>,
                 layout: Layout,

@@ -77,8 +77,8 @@ pub use allocator_api2_04;
 pub use areas::{AreaInfo, Contended, Kind, Tag};
 pub use error::{AllocError, AreaError, FreeError, SpaceError, Unbacked};
 pub use owned::{
-    Area, Buffer, Code, CodeBuffer, Frames, Mapping, PagedArea, ReadOnlyMapping, Reservation, Share,
-    SpaceAllocator, SpaceRef, Stale, Zeroed,
+    Area, Buffer, Code, CodeBuffer, Frames, Mapping, PagedArea, ProtectError, ReadOnlyMapping, Reservation,
+    Share, SpaceAllocator, SpaceRef, Stale, Zeroed,
 };
 pub use platform::{
     DirectMemory, Discard, DrainReason, Evict, Frame, FrameRun, FrameSupply, Geometry, MapFrames, Origin,

@@ -40,7 +40,7 @@ mod paged_area;
 
 pub use allocator::SpaceAllocator;
 pub use buffer::{Buffer, Content, Stale, Zeroed};
-pub use code::{Code, CodeBuffer};
+pub use code::{Code, CodeBuffer, ProtectError};
 pub use frames::{Frames, Mapping, ReadOnlyMapping, Share};
 pub use handle::{Area, Owned, Reservation, SpaceRef};
 pub use paged_area::PagedArea;
