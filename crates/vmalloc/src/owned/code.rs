@@ -48,6 +48,7 @@ pub struct ProtectError<S: SpaceRef<Platform: Protect>> {
     /// The memory.
     pub memory: Code<S>,
     /// The reason.
+    #[source]
     pub cause: AreaError,
 }
 
