@@ -1,5 +1,6 @@
 //! Errors of a reservation, and the meaning of the kernel's error numbers for the allocator.
 
+use crate::events;
 use crate::os::limits;
 use rustix::io::Errno;
 use thiserror::Error;
@@ -79,7 +80,15 @@ pub(crate) fn platform_error(call: &'static str, errno: Errno) -> PlatformError 
         Errno::NOSYS | Errno::PERM | Errno::OPNOTSUPP => PlatformFault::Unsupported,
         _ => PlatformFault::Other,
     };
-    PlatformError { call, fault, code: errno.raw_os_error() }
+    refusal(call, fault, errno)
+}
+
+/// Returns the platform error for a `call` that was refused for want of this.
+#[cold]
+pub(crate) fn refusal(call: &'static str, fault: PlatformFault, errno: Errno) -> PlatformError {
+    let error = PlatformError { call, fault, code: errno.raw_os_error() };
+    events::refusal(&error);
+    error
 }
 
 /// Returns the platform error for an mprotect(2) that failed with `errno`.
@@ -96,8 +105,7 @@ pub(crate) fn protect_error(errno: Errno) -> PlatformError {
 #[cold]
 pub(crate) fn mapping_error([call, at_limit]: [&'static str; 2], errno: Errno) -> PlatformError {
     if errno == Errno::NOMEM && limits::mappings_exhausted() {
-        let (fault, code) = (PlatformFault::MapLimit, errno.raw_os_error());
-        return PlatformError { call: at_limit, fault, code };
+        return refusal(at_limit, PlatformFault::MapLimit, errno);
     }
     platform_error(call, errno)
 }

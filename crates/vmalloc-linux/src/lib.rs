@@ -15,8 +15,12 @@
 #![doc = include_str!("recipes.md")]
 //!
 //! # Features
-//! - `allocator-api2`: `SpaceAllocator`, for collections on a space.
+//! - `allocator-api2-02`, `-03`, `-04`: [`SpaceAllocator`] implements the trait of this version of
+//!   `allocator-api2`, for collections on a space. hashbrown takes 0.2.
 //! - `serde`: [`Stats`], [`NodeStats`], [`AreaInfo`] and area maps are written out and read back.
+//! - `tracing`: events with the target `vmalloc`: `growth` (memory behind new pages), `purge`,
+//!   `refusal` (of the system). A subscriber is called in the middle of an allocation or a purge:
+//!   it must not allocate from the space itself, as it would in a program whose heap stands on it.
 //! - `trap-backtrace`: [reports on traps](trap_report) show where the area was freed.
 //!
 //! # What holds
@@ -74,6 +78,7 @@
 //  options.rs       what may be asked for
 //  means.rs         guards, batches
 //  error.rs         errors of a reservation
+//  events/          what `tracing` is told
 //
 //  platform.rs      the `vmalloc` traits ──┬─► guard/         pages that trap: marks, mprotect
 //                                          ├─► frames/        pages at several addresses
@@ -99,6 +104,7 @@ pub mod beacon;
 mod discard;
 mod drain;
 mod error;
+mod events;
 pub mod fork;
 mod frames;
 pub mod gather;

@@ -2,6 +2,7 @@
 
 use crate::beacon::Entry;
 use crate::drain::DrainThread;
+use crate::events;
 use crate::frames::supply::Supply;
 use crate::frames::table::Table;
 use crate::guard::Guarding;
@@ -76,6 +77,7 @@ impl Linux {
 
     /// Makes pages accessible that are plain, or were left special by a failure.
     fn map_plain(&self, range: PageRange) -> Result<(), PlatformError> {
+        events::growth(range, self.memory.page_shift());
         self.restore(range)?;
         self.admit_to_dumps(range);
         let cpu = self.cpu();
@@ -185,6 +187,7 @@ unsafe impl Platform for Linux {
     /// first dropped and then guarded. In between a use-after-free reads zeros instead of trapping.
     unsafe fn unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
         ranges.iter().try_for_each(|range| self.check(*range))?;
+        events::purge(ranges, self.memory.page_shift());
         BUDGET.renew();
         SPARE.renew();
         self.restore_all(ranges)?;

@@ -16,7 +16,7 @@
 //! kernel never merges them, so each move adds one. Beyond [`RUNS_MAX`] moving is unsupported, and
 //! the copy that the caller makes is in one mapping again.
 
-use crate::error::{mapping_error, platform_error};
+use crate::error::{mapping_error, refusal};
 use crate::frames::table::Entry;
 use crate::guard::Guarding;
 use crate::os::map_count::{BUDGET, SPLIT};
@@ -194,6 +194,5 @@ fn move_error(errno: Errno) -> PlatformError {
 
 #[cold]
 fn unsupported(errno: Errno) -> PlatformError {
-    let error = platform_error("moving these pages", errno);
-    PlatformError { fault: PlatformFault::Unsupported, ..error }
+    refusal("moving these pages", PlatformFault::Unsupported, errno)
 }

@@ -19,6 +19,10 @@
 //! assert!(HEAP.heap().is_some_and(|heap| heap.contains(large.as_ptr().addr())));
 //! ```
 //!
+//! # Features
+//! - `allocator-api2-02`, `-03`, `-04`: [`SplitAllocator`] implements the trait of this version of
+//!   `allocator-api2`. hashbrown takes 0.2.
+//!
 //! # What holds
 //! - Memory of a large size is whole pages of its own, in the first of which it starts at any line
 //!   of the cache. Freed, it stays cached with its pages within
@@ -40,7 +44,7 @@ pub use gate::{Gate, Inside};
 pub use global::LargeAlloc;
 pub use heap::{DEFAULT_THRESHOLD, LargeHeap};
 pub use pace::Pace;
-pub use split::SplitAllocator;
+pub use split::{GlobalHeap, SplitAllocator};
 
 /// The example of the README, compiled and run as a test.
 #[cfg(doctest)]

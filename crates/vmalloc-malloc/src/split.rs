@@ -1,21 +1,24 @@
 //! An allocator for collections.
 
 use crate::heap::DEFAULT_THRESHOLD;
-use allocator_api2::alloc::{AllocError, Allocator, Global};
-use std::alloc::Layout;
-use std::ptr::{self, NonNull};
-use vmalloc::{SpaceAllocator, owned::SpaceRef};
+use vmalloc::{SpaceAllocator, Tag, owned::SpaceRef};
 use vmalloc_linux::{DirectMemory, Relocate};
 
+/// The program's global allocator, as an `Allocator` of every version.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GlobalHeap;
+
 /// An allocator for collections that takes sizes from a threshold on from a space, and hands the
-/// rest to `A`.
+/// rest to `A`. It implements the trait of each version of `allocator-api2` that has its feature,
+/// as [`SpaceAllocator`] does.
 ///
 /// ```
+/// use vmalloc::allocator_api2_04::vec::Vec;
 /// use vmalloc_linux::{LinuxOptions, SpaceOptions, open};
 /// use vmalloc_malloc::SplitAllocator;
 ///
 /// let space = open(LinuxOptions::new(), SpaceOptions::default())?;
-/// let mut list = allocator_api2::vec::Vec::new_in(SplitAllocator::new(&*space));
+/// let mut list = Vec::new_in(SplitAllocator::new(&*space));
 /// list.push(1_u64);
 /// assert!(!space.contains(list.as_ptr() as usize), "a small list is not");
 /// list.extend(0..100_000);
@@ -23,7 +26,7 @@ use vmalloc_linux::{DirectMemory, Relocate};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-pub struct SplitAllocator<S, A = Global> {
+pub struct SplitAllocator<S, A = GlobalHeap> {
     large: SpaceAllocator<S>,
     inner: A,
     threshold: usize,
@@ -48,7 +51,7 @@ impl<S: SpaceRef<Platform: DirectMemory + Relocate>> SplitAllocator<S> {
         // addresses of a space only where its own `unsafe` code takes them there. `LargeAlloc` does
         // so in one that it has opened for itself, and those are whole areas: if `space` is that
         // one, it frees and resizes them as the global allocator would.
-        unsafe { Self::over(space, Global, DEFAULT_THRESHOLD) }
+        unsafe { Self::over(space, GlobalHeap, DEFAULT_THRESHOLD) }
     }
 }
 
@@ -64,130 +67,211 @@ impl<S: SpaceRef<Platform: DirectMemory + Relocate>, A> SplitAllocator<S, A> {
     /// # use vmalloc_linux::{LinuxOptions, SpaceOptions, open};
     /// # use vmalloc_malloc::SplitAllocator;
     /// let space = open(LinuxOptions::new(), SpaceOptions::default()).unwrap();
-    /// let both = SplitAllocator::over(&*space, allocator_api2::alloc::Global, 4096);
+    /// let both = SplitAllocator::over(&*space, vmalloc_malloc::GlobalHeap, 4096);
     /// ```
     pub unsafe fn over(space: S, inner: A, threshold: usize) -> Self {
         Self { large: SpaceAllocator::new(space), inner, threshold: threshold.max(1) }
     }
-}
 
-// SAFETY: both allocators below keep their promises, and a block goes back to the one that it came
-// from: an address is in the space or not, by the promise that `over` asks for, and an empty block
-// is always the inner allocator's. All copies lead to one space, as those of `SpaceAllocator` do,
-// and to copies of one inner allocator.
-unsafe impl<S, A> Allocator for SplitAllocator<S, A>
-where
-    S: SpaceRef<Platform: DirectMemory + Relocate>,
-    A: Allocator,
-{
-    fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        self.take(layout, |large| large.allocate(layout), |inner| inner.allocate(layout))
-    }
-
-    fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        self.take(layout, |large| large.allocate_zeroed(layout), |inner| inner.allocate_zeroed(layout))
-    }
-
-    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: the caller's promise, and the block is that allocator's.
-        unsafe {
-            match self.is_large(block, layout) {
-                true => self.large.deallocate(block, layout),
-                false => self.inner.deallocate(block, layout),
-            }
-        }
-    }
-
-    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's promise, and the block is that allocator's.
-        unsafe {
-            match (self.is_large(block, old), new.size() >= self.threshold) {
-                (true, _) => {
-                    let grown = self.large.grow(block, old, new);
-                    grown.or_else(|_| self.copy(block, old, new, self.inner.allocate(new)?))
-                }
-                (false, false) => self.inner.grow(block, old, new),
-                (false, true) => self.copy(block, old, new, self.allocate(new)?),
-            }
-        }
-    }
-
-    unsafe fn grow_zeroed(
-        &self,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-    ) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's promise, and the block is that allocator's.
-        unsafe {
-            match (self.is_large(block, old), new.size() >= self.threshold) {
-                (true, _) => {
-                    let grown = self.large.grow_zeroed(block, old, new);
-                    grown.or_else(|_| self.copy(block, old, new, self.inner.allocate_zeroed(new)?))
-                }
-                (false, false) => self.inner.grow_zeroed(block, old, new),
-                (false, true) => self.copy(block, old, new, self.allocate_zeroed(new)?),
-            }
-        }
-    }
-
-    unsafe fn shrink(
-        &self,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-    ) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's promise, and the block is that allocator's.
-        unsafe {
-            match (self.is_large(block, old), new.size() >= self.threshold) {
-                (true, true) => {
-                    let shrunk = self.large.shrink(block, old, new);
-                    // An alignment that it did not have may need another place.
-                    shrunk.or_else(|_| self.copy(block, old, new, self.inner.allocate(new)?))
-                }
-                (false, _) => self.inner.shrink(block, old, new),
-                (true, false) => self.copy(block, old, new, self.inner.allocate(new)?),
-            }
-        }
+    /// Returns it with a tag for the areas that it allocates.
+    #[must_use]
+    pub fn tagged(self, tag: impl Into<Tag>) -> Self {
+        Self { large: self.large.tagged(tag), ..self }
     }
 }
 
-impl<S, A> SplitAllocator<S, A>
-where
-    S: SpaceRef<Platform: DirectMemory + Relocate>,
-    A: Allocator,
-{
-    /// Allocates from the space, if the block is large and there is room, else from the other.
-    fn take(
-        &self,
-        layout: Layout,
-        large: impl FnOnce(&SpaceAllocator<S>) -> Result<NonNull<[u8]>, AllocError>,
-        inner: impl FnOnce(&A) -> Result<NonNull<[u8]>, AllocError>,
-    ) -> Result<NonNull<[u8]>, AllocError> {
-        let from_space = if layout.size() >= self.threshold { large(&self.large) } else { Err(AllocError) };
-        from_space.or_else(|_| inner(&self.inner))
-    }
+/// Implements the trait of a version of `allocator-api2`.
+macro_rules! implement {
+    ($feature:literal, $module:ident, $version:ident) => {
+        #[cfg(feature = $feature)]
+        mod $module {
+            use super::*;
+            use std::alloc::Layout;
+            use std::ptr::{self, NonNull};
+            use vmalloc::$version::alloc::{AllocError, Allocator, Global};
 
-    fn is_large(&self, block: NonNull<u8>, layout: Layout) -> bool {
-        layout.size() != 0 && self.large.space().contains(block.as_ptr().addr())
-    }
+            // SAFETY: both allocators below keep their promises, and a block goes back to the one
+            // that it came from: an address is in the space or not, by the promise that `over` asks
+            // for, and an empty block is always the inner allocator's. All copies lead to one
+            // space, as those of `SpaceAllocator` do, and to copies of one inner allocator.
+            unsafe impl<S, A> Allocator for SplitAllocator<S, A>
+            where
+                S: SpaceRef<Platform: DirectMemory + Relocate>,
+                A: Allocator,
+            {
+                fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+                    take(self, layout, |large| large.allocate(layout), |inner| inner.allocate(layout))
+                }
 
-    /// Copies a block to `to`, and frees it.
-    ///
-    /// # Safety
-    /// The caller owns both, of these layouts.
-    unsafe fn copy(
-        &self,
-        block: NonNull<u8>,
-        old: Layout,
-        new: Layout,
-        to: NonNull<[u8]>,
-    ) -> Result<NonNull<[u8]>, AllocError> {
-        let bytes = old.size().min(new.size());
-        // SAFETY: the caller owns both, which have as many bytes.
-        unsafe { ptr::copy_nonoverlapping(block.as_ptr(), to.cast::<u8>().as_ptr(), bytes) };
-        // SAFETY: the caller's block, of this layout.
-        unsafe { self.deallocate(block, old) };
-        Ok(to)
-    }
+                fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+                    take(
+                        self,
+                        layout,
+                        |large| large.allocate_zeroed(layout),
+                        |inner| inner.allocate_zeroed(layout),
+                    )
+                }
+
+                unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+                    // SAFETY: the caller's promise, and the block is that allocator's.
+                    unsafe {
+                        match is_large(self, block, layout) {
+                            true => self.large.deallocate(block, layout),
+                            false => self.inner.deallocate(block, layout),
+                        }
+                    }
+                }
+
+                unsafe fn grow(
+                    &self,
+                    block: NonNull<u8>,
+                    old: Layout,
+                    new: Layout,
+                ) -> Result<NonNull<[u8]>, AllocError> {
+                    // SAFETY: the caller's promise, and the block is that allocator's.
+                    unsafe {
+                        match (is_large(self, block, old), new.size() >= self.threshold) {
+                            (true, _) => {
+                                let grown = self.large.grow(block, old, new);
+                                grown.or_else(|_| copy(self, block, old, new, self.inner.allocate(new)?))
+                            }
+                            (false, false) => self.inner.grow(block, old, new),
+                            (false, true) => copy(self, block, old, new, self.allocate(new)?),
+                        }
+                    }
+                }
+
+                unsafe fn grow_zeroed(
+                    &self,
+                    block: NonNull<u8>,
+                    old: Layout,
+                    new: Layout,
+                ) -> Result<NonNull<[u8]>, AllocError> {
+                    // SAFETY: the caller's promise, and the block is that allocator's.
+                    unsafe {
+                        match (is_large(self, block, old), new.size() >= self.threshold) {
+                            (true, _) => {
+                                let grown = self.large.grow_zeroed(block, old, new);
+                                grown.or_else(|_| {
+                                    copy(self, block, old, new, self.inner.allocate_zeroed(new)?)
+                                })
+                            }
+                            (false, false) => self.inner.grow_zeroed(block, old, new),
+                            (false, true) => copy(self, block, old, new, self.allocate_zeroed(new)?),
+                        }
+                    }
+                }
+
+                unsafe fn shrink(
+                    &self,
+                    block: NonNull<u8>,
+                    old: Layout,
+                    new: Layout,
+                ) -> Result<NonNull<[u8]>, AllocError> {
+                    // SAFETY: the caller's promise, and the block is that allocator's.
+                    unsafe {
+                        match (is_large(self, block, old), new.size() >= self.threshold) {
+                            (true, true) => {
+                                let shrunk = self.large.shrink(block, old, new);
+                                // An alignment that it did not have may need another place.
+                                shrunk.or_else(|_| copy(self, block, old, new, self.inner.allocate(new)?))
+                            }
+                            (false, _) => self.inner.shrink(block, old, new),
+                            (true, false) => copy(self, block, old, new, self.inner.allocate(new)?),
+                        }
+                    }
+                }
+            }
+
+            /// Allocates from the space, if the block is large and there is room, else from the
+            /// other.
+            fn take<S, A>(
+                both: &SplitAllocator<S, A>,
+                layout: Layout,
+                large: impl FnOnce(&SpaceAllocator<S>) -> Result<NonNull<[u8]>, AllocError>,
+                inner: impl FnOnce(&A) -> Result<NonNull<[u8]>, AllocError>,
+            ) -> Result<NonNull<[u8]>, AllocError> {
+                let from_space =
+                    if layout.size() >= both.threshold { large(&both.large) } else { Err(AllocError) };
+                from_space.or_else(|_| inner(&both.inner))
+            }
+
+            fn is_large<S: SpaceRef<Platform: DirectMemory + Relocate>, A>(
+                both: &SplitAllocator<S, A>,
+                block: NonNull<u8>,
+                layout: Layout,
+            ) -> bool {
+                layout.size() != 0 && both.large.space().contains(block.as_ptr().addr())
+            }
+
+            /// Copies a block to `to`, and frees it.
+            ///
+            /// # Safety
+            /// The caller owns both, of these layouts.
+            unsafe fn copy(
+                both: &impl Allocator,
+                block: NonNull<u8>,
+                old: Layout,
+                new: Layout,
+                to: NonNull<[u8]>,
+            ) -> Result<NonNull<[u8]>, AllocError> {
+                let bytes = old.size().min(new.size());
+                // SAFETY: the caller owns both, which have as many bytes.
+                unsafe { ptr::copy_nonoverlapping(block.as_ptr(), to.cast::<u8>().as_ptr(), bytes) };
+                // SAFETY: the caller's block, of this layout.
+                unsafe { both.deallocate(block, old) };
+                Ok(to)
+            }
+
+            // SAFETY: the global allocator of that version keeps these promises, and has no state.
+            unsafe impl Allocator for GlobalHeap {
+                fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+                    Global.allocate(layout)
+                }
+
+                fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+                    Global.allocate_zeroed(layout)
+                }
+
+                unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+                    // SAFETY: the caller's promise.
+                    unsafe { Global.deallocate(block, layout) };
+                }
+
+                unsafe fn grow(
+                    &self,
+                    block: NonNull<u8>,
+                    old: Layout,
+                    new: Layout,
+                ) -> Result<NonNull<[u8]>, AllocError> {
+                    // SAFETY: the caller's promise.
+                    unsafe { Global.grow(block, old, new) }
+                }
+
+                unsafe fn grow_zeroed(
+                    &self,
+                    block: NonNull<u8>,
+                    old: Layout,
+                    new: Layout,
+                ) -> Result<NonNull<[u8]>, AllocError> {
+                    // SAFETY: the caller's promise.
+                    unsafe { Global.grow_zeroed(block, old, new) }
+                }
+
+                unsafe fn shrink(
+                    &self,
+                    block: NonNull<u8>,
+                    old: Layout,
+                    new: Layout,
+                ) -> Result<NonNull<[u8]>, AllocError> {
+                    // SAFETY: the caller's promise.
+                    unsafe { Global.shrink(block, old, new) }
+                }
+            }
+        }
+    };
 }
+
+implement!("allocator-api2-02", v02, allocator_api2_02);
+implement!("allocator-api2-03", v03, allocator_api2_03);
+implement!("allocator-api2-04", v04, allocator_api2_04);

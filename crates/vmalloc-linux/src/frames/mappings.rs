@@ -210,7 +210,7 @@ impl Linux {
         first: Frame,
         access: Access,
     ) -> Result<(), PlatformError> {
-        let source = supply.address(first).ok_or(platform_error("a frame", Errno::INVAL))?;
+        let source = supply.address(first).ok_or_else(|| platform_error("a frame", Errno::INVAL))?;
         let wanted = |page, _| Entry::frame_page(first.plus(page - pages.start()), access);
         if self.exchange(supply, pages, first, access) {
             self.table.update(pages, wanted);

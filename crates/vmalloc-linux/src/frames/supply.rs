@@ -50,7 +50,7 @@
 //! [`locks`]; frames are taken in bulk. Nothing else is taken under it. Memory is given back
 //! outside of it.
 
-use crate::error::{platform_error, protect_error};
+use crate::error::{platform_error, protect_error, refusal};
 use crate::fork::hooks;
 use crate::fork::locks::{self, SUPPLY};
 use crate::frames::bitmap::{Begin, Bitmap, Some64};
@@ -435,6 +435,5 @@ fn runs(frames: &[Frame]) -> impl Iterator<Item = (u64, u64)> {
 
 #[cold]
 fn used_up() -> PlatformError {
-    let code = Errno::NOMEM.raw_os_error();
-    PlatformError { call: "taking frames (too few are free)", fault: PlatformFault::OutOfMemory, code }
+    refusal("taking frames (too few are free)", PlatformFault::OutOfMemory, Errno::NOMEM)
 }

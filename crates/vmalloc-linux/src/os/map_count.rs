@@ -19,7 +19,7 @@
 //! something: the next 2, 4, 8 … requests are refused without one. So the counts are few, however
 //! many requests are refused.
 
-use crate::error::platform_error;
+use crate::error::refusal;
 use crate::os::limits;
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
@@ -108,8 +108,7 @@ impl Budget {
 }
 
 fn map_limit() -> PlatformError {
-    let error = platform_error("map (7/8 of vm.max_map_count are in use)", Errno::NOMEM);
-    PlatformError { fault: PlatformFault::MapLimit, ..error }
+    refusal("map (7/8 of vm.max_map_count are in use)", PlatformFault::MapLimit, Errno::NOMEM)
 }
 
 #[cfg(test)]

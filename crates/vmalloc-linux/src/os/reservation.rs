@@ -7,7 +7,7 @@
 //! - **M2** All calls are given ranges inside the span. [`Platform`](vmalloc::Platform) checks that
 //!   once, at the boundary; from there on it is only debug-asserted.
 
-use crate::error::{mapping_error, platform_error};
+use crate::error::{mapping_error, platform_error, refusal};
 use crate::os::batch::BatchRoom;
 use crate::os::madvise::{self, Advice, Sender, advise};
 use crate::os::map_count::{BUDGET, SPLIT};
@@ -373,9 +373,6 @@ pub(crate) fn unlock(run: iovec) -> Result<(), PlatformError> {
     // SAFETY: the run is mapped, and munlock(2) leaves its content.
     unsafe { munlock(run.iov_base, run.iov_len) }.map_err(|errno| match errno {
         Errno::NOMEM => mapping_error(["munlock", "munlock (at vm.max_map_count)"], errno),
-        _ => {
-            let (call, fault) = ("munlock of locked pages", PlatformFault::Locked);
-            PlatformError { call, fault, code: errno.raw_os_error() }
-        }
+        _ => refusal("munlock of locked pages", PlatformFault::Locked, errno),
     })
 }

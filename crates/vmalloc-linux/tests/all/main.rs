@@ -12,6 +12,7 @@ mod commit;
 mod drain;
 mod dumps;
 mod environment;
+mod events;
 mod family;
 #[cfg(target_pointer_width = "64")]
 mod first_contact;

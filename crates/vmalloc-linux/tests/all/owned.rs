@@ -160,6 +160,48 @@ fn code_is_writable_or_sealed() {
     assert_nothing_left(&space);
 }
 
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn sealed_code_is_called_by_its_entry() {
+    let space = space();
+    let mut buffer = CodeBuffer::new(&*space, &Request::new(PAGE)).unwrap();
+    buffer[7..11].copy_from_slice(&[0x8d, 0x47, 0x01, 0xc3]); // lea eax, [rdi + 1]; ret
+    let code = buffer.seal().unwrap();
+    // SAFETY: that function begins there, and the code outlives its calls.
+    let next = unsafe { code.entry::<extern "sysv64" fn(i32) -> i32>(7) }.unwrap();
+    assert_eq!(next(41), 42);
+    // SAFETY: nothing is called.
+    assert!(unsafe { code.entry::<extern "C" fn()>(PAGE) }.is_none(), "behind the end");
+}
+
+#[test]
+fn mappings_are_read_written_and_copied_in_bulk() {
+    let space = space();
+    let frames = space.frames(2).unwrap();
+    let (one, other) = (Mapping::new(&frames).unwrap(), ReadOnlyMapping::new(&frames).unwrap());
+    let end = 2 * PAGE;
+    assert_eq!((one.write(PAGE - 4, b"across a page"), one.write(end - 3, b"12345")), (13, 3));
+    assert_eq!((one.write(end, b"1"), one.write(usize::MAX, b"1")), (0, 0));
+    let mut text = [0; 13];
+    assert_eq!((other.read(PAGE - 4, &mut text), &text), (13, b"across a page"));
+    assert_eq!((one.read(end - 3, &mut text), &text[..3]), (3, &b"123"[..]));
+
+    let shown = |at: usize, count: usize| {
+        let mut bytes = vec![0; count];
+        assert_eq!(one.read(at, &mut bytes), count);
+        String::from_utf8(bytes).unwrap()
+    };
+    one.write(0, b"abcdef..........");
+    assert_eq!((one.copy_within(0..6, 2), shown(0, 8)), (6, "ababcdef".into()), "upwards");
+    assert_eq!((one.copy_within(2..8, 0), shown(0, 8)), (6, "abcdefef".into()), "downwards");
+    assert_eq!((one.copy_within(0..6, end - 2), shown(end - 2, 2)), (2, "ab".into()), "at the end");
+    assert_eq!((one.copy_within(end - 2..usize::MAX, 8), shown(8, 3)), (2, "ab.".into()));
+    #[allow(clippy::reversed_empty_ranges)]
+    let none =
+        [one.copy_within(5..4, 0), one.copy_within(end..end + 9, 0), one.copy_within(0..4, usize::MAX)];
+    assert_eq!(none, [0; 3]);
+}
+
 #[test]
 fn owned_areas_can_be_leaked_and_taken_back() {
     let space = space();
@@ -194,15 +236,37 @@ fn tags_come_from_any_string_and_everything_can_be_printed() {
 #[test]
 fn collections_grow_on_a_space() {
     let space = space();
-    let mut list = allocator_api2::vec::Vec::new_in(space.allocator());
-    list.extend(0..100_000_u64);
-    list.shrink_to_fit();
-    assert!(list.iter().copied().eq(0..100_000));
-    assert!(space.find(list.as_ptr() as usize + 799_999).is_some());
-    list.truncate(3);
-    list.shrink_to_fit();
-    assert_eq!(list[..], [0, 1, 2]);
-    let empty: allocator_api2::vec::Vec<u8, _> = allocator_api2::vec::Vec::new_in(space.allocator());
-    drop((list, empty));
+    macro_rules! check {
+        ($version:ident) => {{
+            use vmalloc_linux::$version::vec::Vec;
+            let mut list = Vec::new_in(space.allocator().tagged("list"));
+            list.extend(0..100_000_u64);
+            list.shrink_to_fit();
+            assert!(list.iter().copied().eq(0..100_000));
+            let area = space.find(list.as_ptr() as usize + 799_999).expect("an area");
+            assert_eq!(area.tag, Some(Tag::new("list")));
+            list.truncate(3);
+            list.shrink_to_fit();
+            assert_eq!(list[..], [0, 1, 2]);
+            let empty: Vec<u8, _> = Vec::new_in(space.allocator());
+            drop((list, empty));
+            assert_nothing_left(&space);
+        }};
+    }
+    check!(allocator_api2_02);
+    check!(allocator_api2_03);
+    check!(allocator_api2_04);
+}
+
+#[test]
+fn hash_maps_grow_on_a_space() {
+    let space = space();
+    let mut map = hashbrown::HashMap::new_in(space.allocator().tagged("map"));
+    map.extend((0..10_000_u64).map(|key| (key, key * key)));
+    assert!((0..10_000).all(|key| map[&key] == key * key));
+    let first: *const u64 = &raw const map[&0];
+    let area = space.find(first.addr()).expect("an area");
+    assert_eq!(area.tag, Some(Tag::new("map")));
+    drop(map);
     assert_nothing_left(&space);
 }

@@ -1,7 +1,8 @@
 //! Collections whose blocks cross the threshold, and the heap by address.
 
-use allocator_api2::alloc::{Allocator, Global, Layout};
-use allocator_api2::vec::Vec;
+use std::alloc::Layout;
+use vmalloc::allocator_api2_04::alloc::{Allocator, Global};
+use vmalloc::allocator_api2_04::vec::Vec;
 use vmalloc_linux::{LinuxOptions, SpaceOptions, open};
 use vmalloc_malloc::{DEFAULT_THRESHOLD, LargeHeap, Pace, SplitAllocator};
 
@@ -19,6 +20,32 @@ fn a_list_crosses_the_threshold_both_ways_and_keeps_its_content() {
     assert!(!space.contains(list.as_ptr().addr()));
     assert!(list.iter().copied().eq(0..10));
     drop(list);
+    assert_eq!(space.stats().busy_areas, 0, "nothing is lost");
+}
+
+#[test]
+fn collections_of_each_version_cross_the_threshold() {
+    let space = open(LinuxOptions::new().without_drain_thread(), SpaceOptions::default()).unwrap();
+    let both = || SplitAllocator::new(&*space).tagged("list");
+    macro_rules! check {
+        ($version:ident) => {{
+            let mut list = vmalloc::$version::vec::Vec::new_in(both());
+            list.push(0_u64);
+            assert!(!space.contains(list.as_ptr().addr()));
+            list.extend(1..100_000);
+            let area = space.find(list.as_ptr().addr()).expect("an area");
+            assert_eq!(area.tag, Some("list".into()));
+            assert!(list.iter().copied().eq(0..100_000));
+        }};
+    }
+    check!(allocator_api2_02);
+    check!(allocator_api2_03);
+    check!(allocator_api2_04);
+    let mut map = hashbrown::HashMap::new_in(both());
+    map.extend((0..10_000_u64).map(|key| (key, !key)));
+    assert!((0..10_000).all(|key| map[&key] == !key));
+    assert!(space.stats().busy_areas == 1, "the table is in the space");
+    drop(map);
     assert_eq!(space.stats().busy_areas, 0, "nothing is lost");
 }
 

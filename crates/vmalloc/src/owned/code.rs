@@ -5,6 +5,7 @@ use crate::platform::{DirectMemory, Protect, Protection};
 use crate::space::{Request, Space};
 use crate::{AllocError, AreaError, FreeError};
 use core::ops::{Deref, DerefMut};
+use thiserror::Error;
 
 /// Memory for code: see [`CodeBuffer`] and [`Code`].
 #[derive(Debug)]
@@ -29,7 +30,7 @@ unsafe impl<P: Protect, const X: bool> Ends<P> for Exec<X> {
 /// # fn example<P: DirectMemory + Protect>(space: &Space<P>) -> Result<(), Box<dyn std::error::Error>> {
 /// let mut buffer = CodeBuffer::new(space, &Request::new(4096))?;
 /// buffer[0] = 0xc3;
-/// let code = buffer.seal().map_err(|(_, error)| error)?;
+/// let code = buffer.seal().map_err(|refused| refused.cause)?;
 /// assert_eq!(code[0], 0xc3);
 /// # Ok(())
 /// # }
@@ -39,6 +40,17 @@ pub type CodeBuffer<S> = Owned<S, Exec<false>>;
 /// Owned memory that can be read and executed, and not written. Freed code may still run until its
 /// pages are unmapped: at once with [`SpaceOptions::trap_on_free`](crate::SpaceOptions::trap_on_free).
 pub type Code<S> = Owned<S, Exec<true>>;
+
+/// The refusal of the platform to change what may be done with code. It has the memory.
+#[derive(Debug, Error)]
+#[error("code can't be sealed or unsealed: {cause}")]
+pub struct ProtectError<S: SpaceRef<Platform: Protect>> {
+    /// The memory.
+    pub memory: Code<S>,
+    /// The reason.
+    #[source]
+    pub cause: AreaError,
+}
 
 impl<S: SpaceRef<Platform: Protect + DirectMemory>> CodeBuffer<S> {
     /// Allocates memory for code. Cost as [`Raw::alloc`](crate::Raw::alloc).
@@ -53,9 +65,9 @@ impl<S: SpaceRef<Platform: Protect + DirectMemory>> CodeBuffer<S> {
     /// Makes the memory executable, and no longer writable. On return that holds for every CPU.
     ///
     /// # Errors
-    /// The platform's: the memory comes back, of which some pages may not be writable any more, so
-    /// it can only be sealed again or dropped.
-    pub fn seal(self) -> Result<Code<S>, (Code<S>, AreaError)> {
+    /// The platform's, with the memory, of which some pages may not be writable any more, so it can
+    /// only be dropped, or [unsealed](Code::unseal) and sealed again.
+    pub fn seal(self) -> Result<Code<S>, ProtectError<S>> {
         self.change(Protection::ReadExecute)
     }
 }
@@ -67,25 +79,47 @@ impl<S: SpaceRef<Platform: Protect + DirectMemory>> Code<S> {
     /// No thread executes the code any more.
     ///
     /// # Errors
-    /// The platform's: the memory comes back as it was, but for some pages that are writable and
-    /// not executable.
-    pub unsafe fn unseal(self) -> Result<CodeBuffer<S>, (Self, AreaError)> {
+    /// The platform's, with the memory, which is as it was, but for some pages that are writable
+    /// and not executable.
+    pub unsafe fn unseal(self) -> Result<CodeBuffer<S>, ProtectError<S>> {
         self.change(Protection::ReadWrite)
+    }
+
+    /// Returns the function at `offset`, as a function pointer of the type `F`; `None` behind the
+    /// end. A type of another size than an address does not compile.
+    ///
+    /// ```
+    /// # use vmalloc::{Code, DirectMemory, Protect, SpaceRef};
+    /// # unsafe fn example<S: SpaceRef<Platform: Protect + DirectMemory>>(code: &Code<S>) -> Option<i32> {
+    /// // SAFETY: such a function begins there, and `code` outlives the call.
+    /// let answer = unsafe { code.entry::<extern "C" fn() -> i32>(0) }?;
+    /// Some(answer())
+    /// # }
+    /// ```
+    ///
+    /// # Safety
+    /// `F` is a type of function pointers. A function of this type, with its calling convention,
+    /// begins at `offset`. The pointer and its copies are not called once this is unsealed or
+    /// dropped.
+    #[must_use]
+    pub unsafe fn entry<F: Copy>(&self, offset: usize) -> Option<F> {
+        const { assert!(size_of::<F>() == size_of::<*const u8>(), "no function pointer") };
+        let start: *const u8 = self.get(offset)?;
+        // SAFETY: a function pointer is an address, and the caller promises that this is one of
+        // such a function.
+        Some(unsafe { core::mem::transmute_copy(&start) })
     }
 }
 
 impl<S: SpaceRef<Platform: Protect>, const X: bool> Owned<S, Exec<X>> {
     /// Changes the protection. The memory comes back readable in any case.
-    fn change<const Y: bool>(
-        self,
-        protection: Protection,
-    ) -> Result<Owned<S, Exec<Y>>, (Owned<S, Exec<true>>, AreaError)> {
+    fn change<const Y: bool>(self, protection: Protection) -> Result<Owned<S, Exec<Y>>, ProtectError<S>> {
         let (space, addr, Exec { bytes }) = self.into_parts();
         // SAFETY: this owns the area, and no reference into it is left. The owner of code answers
         // for what it executes.
         match unsafe { space.raw().protect(addr, protection) } {
             Ok(()) => Ok(Owned::own(space, addr, Exec { bytes })),
-            Err(error) => Err((Owned::own(space, addr, Exec { bytes }), error)),
+            Err(cause) => Err(ProtectError { memory: Owned::own(space, addr, Exec { bytes }), cause }),
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::{AllocError, FreeError, RequestError};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
+use core::ops::Range;
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use stable_deref_trait::CloneStableDeref;
 
@@ -242,6 +243,22 @@ impl<S: SpaceRef<Platform: MapFrames>, const W: bool> Owned<S, Mapped<W>> {
     pub fn is_empty(&self) -> bool {
         self.kind.pages == 0
     }
+
+    /// Copies bytes from `offset` on into `to`. Returns how many there were. Each byte is read by
+    /// itself: one that is written meanwhile is old or new.
+    pub fn read(&self, offset: usize, to: &mut [u8]) -> usize
+    where
+        S::Platform: DirectMemory,
+    {
+        let count = self.len().saturating_sub(offset).min(to.len());
+        for (nth, to) in to[..count].iter_mut().enumerate() {
+            let from = core::ptr::with_exposed_provenance::<AtomicU8>(self.addr() + offset + nth);
+            // SAFETY: the byte is mapped and readable, and safe code writes it by atomics only. A
+            // relaxed load of a byte only reads, so it is allowed where nothing can be written.
+            *to = unsafe { (*from).load(Relaxed) };
+        }
+        count
+    }
 }
 
 impl<S: SpaceRef<Platform: MapFrames + DirectMemory>> Mapping<S> {
@@ -252,17 +269,24 @@ impl<S: SpaceRef<Platform: MapFrames + DirectMemory>> Mapping<S> {
         // (`DirectMemory`). Safe code accesses them by atomics only.
         unsafe { atomics(self.addr(), self.len()) }
     }
-}
 
-impl<S: SpaceRef<Platform: MapFrames + DirectMemory>> ReadOnlyMapping<S> {
-    /// Copies bytes from `offset` on into `to`. Returns how many there were.
-    pub fn read(&self, offset: usize, to: &mut [u8]) -> usize {
-        let count = self.len().saturating_sub(offset).min(to.len());
-        for (nth, to) in to[..count].iter_mut().enumerate() {
-            let from = core::ptr::with_exposed_provenance::<AtomicU8>(self.addr() + offset + nth);
-            // SAFETY: the byte is mapped and readable, and safe code writes it by atomics only. A
-            // relaxed load of a byte only reads, so it is allowed where nothing can be written.
-            *to = unsafe { (*from).load(Relaxed) };
+    /// Copies `from` to the bytes from `offset` on. Returns for how many there was room. Each byte
+    /// is written by itself.
+    pub fn write(&self, offset: usize, from: &[u8]) -> usize {
+        let to = self.bytes().get(offset..).unwrap_or_default();
+        to.iter().zip(from).for_each(|(to, from)| to.store(*from, Relaxed));
+        to.len().min(from.len())
+    }
+
+    /// Copies the bytes of `from` to those from `to` on, as they were before, also where the two
+    /// overlap. Returns how many there were, with room.
+    pub fn copy_within(&self, from: Range<usize>, to: usize) -> usize {
+        let (bytes, start) = (self.bytes(), from.start);
+        let count = from.len().min(bytes.len().saturating_sub(start.max(to)));
+        let copy = |nth: usize| bytes[to + nth].store(bytes[start + nth].load(Relaxed), Relaxed);
+        match to < start {
+            true => (0..count).for_each(copy),
+            false => (0..count).rev().for_each(copy),
         }
         count
     }

@@ -31,7 +31,6 @@
 //! }
 //! ```
 
-#[cfg(feature = "allocator-api2")]
 mod allocator;
 mod buffer;
 mod code;
@@ -39,10 +38,9 @@ mod frames;
 mod handle;
 mod paged_area;
 
-#[cfg(feature = "allocator-api2")]
 pub use allocator::SpaceAllocator;
 pub use buffer::{Buffer, Content, Stale, Zeroed};
-pub use code::{Code, CodeBuffer};
+pub use code::{Code, CodeBuffer, ProtectError};
 pub use frames::{Frames, Mapping, ReadOnlyMapping, Share};
 pub use handle::{Area, Owned, Reservation, SpaceRef};
 pub use paged_area::PagedArea;

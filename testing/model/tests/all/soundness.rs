@@ -39,7 +39,8 @@ fn public_functions(text: &str) -> impl Iterator<Item = (&str, bool)> {
         let modifiers: Vec<&str> = before.split_whitespace().collect();
         let is_function = modifiers.iter().all(|word| ["const", "unsafe", "extern", "\"C\""].contains(word));
         let name = after.split(['(', '<']).next()?;
-        is_function.then_some((name, modifiers.contains(&"unsafe")))
+        // A macro makes setters, whose names stand where it is used.
+        (is_function && !name.starts_with('$')).then_some((name, modifiers.contains(&"unsafe")))
     })
 }
 

@@ -3,7 +3,8 @@
 
 use crate::{set_block_slots, short};
 use vmalloc::{
-    AreaError, Frame, FrameSupply, Mapping, PageRange, PagedArea, Protection, Request, Space, SpaceOptions,
+    AreaError, CodeBuffer, Frame, FrameSupply, Mapping, PageRange, PagedArea, Protection, Request, Space,
+    SpaceOptions,
 };
 use vmalloc_short::ShortMapping;
 use vmalloc_sim::{Direct, Discard, Options, Point, Sim, TlbVisibility};
@@ -285,4 +286,25 @@ fn memory_is_cleared_on_every_way_into_the_cache() {
     assert!(moved != again && read(moved) == 0x5e);
     let last = alloc(4);
     assert_eq!(read(last), 0, "moved");
+}
+
+/// A seal that the machine refuses gives the memory back, which can be sealed later.
+#[test]
+fn a_refused_seal_has_the_memory() {
+    Sim::run_on(0);
+    let platform = Direct::new(1 << 10, |options| options.cpus(1));
+    let space = Space::new(platform, SpaceOptions::default()).expect("an empty space");
+    let mut buffer = CodeBuffer::new(&space, &pages(1)).expect("room");
+    buffer[0] = 0xc3;
+    space.platform().sim().fail_nth(Point::Protect, 1);
+    let refused = buffer.seal().expect_err("the machine refuses");
+    let error: &dyn std::error::Error = &refused;
+    assert!(error.to_string().starts_with("code can't be sealed or unsealed: "), "{error}");
+    assert!(error.source().is_some_and(|cause| cause.is::<AreaError>()));
+    // SAFETY: nothing executes it.
+    let buffer = unsafe { refused.memory.unseal() }.expect("once");
+    let code = buffer.seal().expect("once");
+    assert_eq!(code[0], 0xc3);
+    drop(code);
+    assert_eq!(space.stats().busy_areas, 0);
 }

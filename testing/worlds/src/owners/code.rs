@@ -20,8 +20,9 @@ pub(crate) fn code(world: &World, dice: &mut Dice) -> Option<Box<dyn Owner>> {
     buffer.fill(value);
     match buffer.seal() {
         Ok(code) => Some(Box::new(Sealed { code: Some(code), value })),
-        Err((buffer, error)) => {
-            assert!(buffer.iter().all(|byte| *byte == value), "a refused seal has changed bytes: {error}");
+        Err(refused) => {
+            let same = refused.memory.iter().all(|byte| *byte == value);
+            assert!(same, "a refused seal has changed bytes: {refused}");
             None
         }
     }
@@ -38,8 +39,8 @@ impl Owner for Sealed {
         // SAFETY: no thread runs it.
         let mut buffer = match unsafe { code.unseal() } {
             Ok(buffer) => buffer,
-            Err((code, _)) => {
-                self.code = Some(code);
+            Err(refused) => {
+                self.code = Some(refused.memory);
                 return self.check();
             }
         };

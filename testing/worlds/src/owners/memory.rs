@@ -294,10 +294,10 @@ impl Owner for Bytes {
 }
 
 /// A vector in the space.
-struct List(allocator_api2::vec::Vec<u64, SpaceAllocator<Sp>>);
+struct List(vmalloc::allocator_api2_04::vec::Vec<u64, SpaceAllocator<Sp>>);
 
 pub(crate) fn list(world: &World, dice: &mut Dice) -> Option<Box<dyn Owner>> {
-    let mut list = allocator_api2::vec::Vec::new_in(SpaceAllocator::new(world.space.clone()));
+    let mut list = vmalloc::allocator_api2_04::vec::Vec::new_in(SpaceAllocator::new(world.space.clone()));
     list.try_reserve(1 + dice.below(1000)).ok()?;
     Some(Box::new(List(list)))
 }

@@ -5,12 +5,12 @@ use crate::life::{Forks, Life, live};
 use crate::owners::memory::Pages;
 use crate::owners::sure;
 use crate::world::{Sp, check_space_of_child, check_whole, config, open_space, options};
-use allocator_api2::alloc::Allocator;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use vmalloc::allocator_api2_04::alloc::Allocator;
 use vmalloc_malloc::{LargeAlloc, LargeHeap, Pace, SplitAllocator};
 
 /// The largest alignment of a block, as a power of two: 8 MiB.

@@ -77,8 +77,13 @@ impl Reader<'_> {
             if ident(item).is_some_and(|ident| ident == name) {
                 self.item(item, public, rename);
             }
-            if let Item::Use(inner) = item {
-                self.nested(&inner.tree, at.to_vec(), name, public);
+            match item {
+                // Another crate.
+                Item::Use(inner) if matches!(&inner.tree, UseTree::Name(whole) if whole.ident == name) => {
+                    self.lines.insert(format!("use {public}::{} = {name}", rename.unwrap_or(name)));
+                }
+                Item::Use(inner) => self.nested(&inner.tree, at.to_vec(), name, public),
+                _ => {}
             }
         }
     }

@@ -390,7 +390,7 @@ fn use_all(space: &std::sync::Arc<Space<Linux>>) {
         space.raw().free_altered(moved).unwrap();
     }
     let code = CodeBuffer::new(space.clone(), &Request::new(PAGE)).unwrap();
-    drop(code.seal().map_err(|(_, error)| error).unwrap());
+    drop(code.seal().unwrap());
     let shared = space.raw().alloc_shared(&Request::new(2 * PAGE)).unwrap();
     // SAFETY: as above.
     unsafe { space.raw().free(shared) }.unwrap();
