@@ -37,6 +37,7 @@ pub(crate) use stacks::{Cursor, Fraction, MAX_PAGES, SMALL, SizeStacks, TWICE};
 pub(crate) use stock::{Borders, Put, Stock, Wanted};
 
 use crate::PageRange;
+use crate::sync::size;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use lock_api::{Mutex, MutexGuard, RawMutex};
@@ -73,8 +74,11 @@ pub(crate) struct Cache<L> {
     most_pooled: u64,
 }
 
-/// Areas that a node moves to the stock at a time.
-const MOVED: usize = 16;
+/// Areas that are moved or given back under one hold of a lock that allocations and frees take
+/// (contract: at most 32).
+pub(crate) const BATCH: usize = size(32, 2) as usize;
+/// Areas that growth moves to the stock, and evicts from it, under one hold of two locks.
+pub(crate) const HALF: usize = BATCH / 2;
 /// Nodes that are looked at in turn for credit that they do not use.
 const LOOKED_AT: usize = 4;
 
@@ -147,11 +151,11 @@ impl<L: RawMutex> Cache<L> {
         borders: Option<&impl Borders>,
     ) -> (u64, u64) {
         let Node { cached, lazy: Lazy { areas, .. }, .. } = node;
-        if areas.try_reserve(MOVED).is_err() {
+        if areas.try_reserve(HALF).is_err() {
             return (0, 0);
         }
         let before = areas.len();
-        let moved = cached.make_way(pages, MOVED, sizes, areas);
+        let moved = cached.make_way(pages, HALF, sizes, areas);
         let mut stock = self.stock.lock();
         while areas.len() > before && stock.has_room() {
             let area = areas.pop();

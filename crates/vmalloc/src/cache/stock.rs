@@ -24,6 +24,7 @@
 #[cfg(test)]
 mod tests;
 
+use super::BATCH;
 use super::budget::Budget;
 use super::stacks::Fraction;
 use crate::PageRange;
@@ -32,8 +33,6 @@ use core::mem::offset_of;
 
 /// The most areas: a request looks at each, 32 KiB.
 const MOST: usize = 1024;
-/// The most areas that one free evicts (contract: at most 32 under one hold of a lock).
-const MOST_EVICTED: usize = crate::sync::size(31, 2) as usize;
 
 /// Areas that kept their memory and wait in no node.
 #[derive(Default)]
@@ -121,7 +120,7 @@ impl Stock {
             return put;
         }
         put.is_kept = budget.take(memory, memory).is_some();
-        let mut left = room.min(MOST_EVICTED);
+        let mut left = room.min(BATCH - 1);
         while !put.is_kept && left != 0 {
             let missing = memory.saturating_sub(budget.free());
             let Some((oldest, gone)) = self.take_oldest(missing.max(1), borders) else { break };

@@ -50,14 +50,10 @@ pub(crate) use refused::{Refused, Unmapper, meets};
 pub(crate) use tenant::{Parts, Sweep, Tenants};
 
 use crate::PageRange;
-use crate::cache::{Lazy, clear};
-use crate::sync::{AtomicU64, size};
+use crate::cache::{BATCH, Lazy, clear};
+use crate::sync::AtomicU64;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
-
-/// Areas moved or given back under one hold of a lock that allocations and frees take (contract: at
-/// most 32).
-pub(crate) const BATCH: usize = size(32, 2) as usize;
 
 /// The sets that the one purge under way works on.
 pub(crate) struct Purger {

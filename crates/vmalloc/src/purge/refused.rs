@@ -34,9 +34,9 @@
 
 use super::ranges::coalesce;
 use super::tenant::{Parts, Sifted};
-use super::{BATCH, Counts, Done, PurgePlan, Purger};
+use super::{Counts, Done, PurgePlan, Purger};
 use crate::PageRange;
-use crate::cache::{Lazy, LazyPages};
+use crate::cache::{BATCH, Lazy, LazyPages};
 use crate::platform::{Platform, PlatformError};
 use alloc::vec::Vec;
 use core::mem::offset_of;

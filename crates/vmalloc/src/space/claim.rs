@@ -3,7 +3,7 @@
 use super::Space;
 use crate::PageRange;
 use crate::areas::Blocking;
-use crate::cache::Node;
+use crate::cache::{BATCH, Node};
 use crate::platform::{Platform, PlatformError};
 use crate::purge::PurgePlan;
 use crate::sync::{Mutant, is, size};
@@ -16,7 +16,7 @@ use vmalloc_map::parts::LEAF_SHIFT;
 /// least stays for others, and a node holds less without need than it frees before a drain.
 const RUN_PAGES: u64 = size(64, 6);
 /// Areas of such a run: a lock may be held for so many.
-const RUN_AREAS: u64 = size(32, 2);
+const RUN_AREAS: u64 = BATCH as u64;
 /// Pages for each node near the start of the span in whose leaves no other node's areas are: six
 /// leaves, which is little for a program, and all that a program of few areas ever uses.
 pub(super) const PAGES_APART: u64 = size(6 << LEAF_SHIFT, 2);

@@ -26,11 +26,9 @@
 use super::Space;
 use crate::Fit;
 use crate::PageRange;
-use crate::cache::{Growth, TWICE, Wanted};
+use crate::cache::{Growth, HALF, TWICE, Wanted};
 use crate::platform::Platform;
 
-/// Areas that are evicted under one hold of a lock.
-const EVICTED: usize = 16;
 /// An area that is more than this part of what is in use or cached is a large step: what waits for
 /// later misses may be more than there will be. PostgreSQL's large sorts are such.
 const LARGE_STEP: u64 = 16;
@@ -85,11 +83,11 @@ impl<P: Platform> Space<P> {
     fn evict_stock(&self, due: u64) -> u64 {
         let (_, mut node) = self.cache.lock(self.platform.cpu());
         let areas = &mut node.lazy.areas;
-        if due == 0 || areas.try_reserve(EVICTED).is_err() {
+        if due == 0 || areas.try_reserve(HALF).is_err() {
             return 0;
         }
         let before = areas.len();
-        let memory = self.cache.stock.lock().evict(due, EVICTED, areas, self.borders());
+        let memory = self.cache.stock.lock().evict(due, HALF, areas, self.borders());
         self.cache.budget.put(memory);
         let pages: u64 = areas[before..].iter().map(PageRange::len).sum();
         self.counts.held(areas.len() - before);

@@ -2,9 +2,9 @@
 
 use super::Space;
 use crate::PageRange;
-use crate::cache::{Cursor, Fraction, SizeStacks};
+use crate::cache::{BATCH, Cursor, Fraction, SizeStacks};
 use crate::platform::{Platform, PlatformError, PlatformFault};
-use crate::purge::{BATCH, Done, DrainStatus, PurgePlan, Purger, Sweep, Unmapper};
+use crate::purge::{Done, DrainStatus, PurgePlan, Purger, Sweep, Unmapper};
 use crate::sync::{Mutant, is, unlocked};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
