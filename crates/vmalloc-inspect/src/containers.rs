@@ -61,7 +61,7 @@ impl TableLayout {
     /// Returns the layout that the specimen has; `None` if it is not told by that.
     pub(crate) fn find(memory: &Memory<'_>, outline: &Outline) -> Option<Self> {
         let [specimen, entries, key, entry] = outline.table;
-        let (entry_bytes, key_place) = (outline.entry[0], outline.entry[1]);
+        let (entry_bytes, key_place) = (outline.entry[2], outline.entry[3]);
         let bytes = memory.bytes(specimen, outline.containers[1]).ok()?;
         let words: Vec<_> = (0..bytes.len() as u64 / 8).map(|nth| word(&bytes, 8 * nth)).collect();
         let buckets = entries.checked_mul(8)?.div_ceil(7).checked_next_power_of_two()?;

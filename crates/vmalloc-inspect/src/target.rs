@@ -177,9 +177,18 @@ fn checked(outline: Outline) -> Result<Outline, InspectError> {
     if found != known {
         return Err(InspectError::OtherVersion { found, known });
     }
-    let Outline { leaf, range, node, stacks, entry, .. } = &outline;
-    let places =
-        [&leaf[..], range, node, stacks, entry, &outline.chunks, &outline.large[1..], &outline.purge[1..4]];
+    let Outline { leaf, range, node, stacks, entry, name, .. } = &outline;
+    let places = [
+        &leaf[..],
+        range,
+        node,
+        stacks,
+        entry,
+        name,
+        &outline.chunks,
+        &outline.large[1..],
+        &outline.purge[1..4],
+    ];
     let are_small = places.iter().all(|places| places.iter().all(|place| *place <= MOST_PLACE));
     let is_page = (12..=21).contains(&outline.page_shift) && outline.guard_pages <= 1;
     let counts = [outline.nodes[1], outline.tables[1], outline.sizes];

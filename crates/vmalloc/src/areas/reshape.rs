@@ -3,84 +3,44 @@
 //! In the area map a change of size is a free and an allocation at the same place, with the map
 //! held: other threads see one or the other.
 
-use super::annotations::remove;
-use super::{Annotation, AreaInfo, Areas, HeldMap, Table};
+use super::{Annotation, Areas, HeldMap};
 use crate::PageRange;
 use crate::{AllocError, FitError, FreeError};
-use lock_api::{MutexGuard, RawMutex};
+use lock_api::RawMutex;
 use vmalloc_map::parts::Leaf;
 
 impl<L: RawMutex> Areas<L> {
-    /// Returns the annotation of the area that this tells of.
-    pub(crate) fn annotation_of(&self, info: &AreaInfo) -> Annotation {
-        Annotation { kind: info.kind, guard_pages: u64::from(info.guard), tag: info.tag }
-    }
-
-    /// Locks the table of the annotation of the area at `page`, and makes room for one more.
-    fn roomy_table(&self, page: u64) -> Result<MutexGuard<'_, L, Table>, FitError> {
-        let mut table = self.table(page);
-        table.try_reserve(1).map_err(|_| FitError::Metadata)?;
-        Ok(table)
-    }
-
-    /// Enters `annotation` for the area at `page`, which lies in `leaf`, into its table, which has
-    /// room. If the annotation is plain, removes the one that the area has.
-    fn set_annotation(&self, table: &mut Table, leaf: &Leaf, page: u64, annotation: Annotation) {
-        if !annotation.is_plain(self.guard) {
-            table.insert(page, annotation);
-            leaf.annotation_entered(page);
-        } else if remove(table, page) {
-            leaf.annotations_left(page);
-        }
-    }
-
     /// Makes the free pages of `area` a busy area with this annotation.
-    pub(crate) fn make_at(&self, area: PageRange, annotation: Annotation) -> Result<(), FitError> {
-        let mut table = self.roomy_table(area.start())?;
+    pub(crate) fn make_at(&self, area: PageRange, annotation: &Annotation) -> Result<(), FitError> {
+        let (page, mut table) = (area.start(), self.table(area.start()));
         let mut map = self.map();
         map.alloc_at(area)?;
-        self.set_annotation(&mut table, map.leaf(area.start()), area.start(), annotation);
+        if !table.enter(page, annotation) {
+            // It was just made.
+            let _ = map.free(page);
+            return Err(FitError::Metadata);
+        }
+        map.leaf(page).annotation_entered(page);
         Ok(())
     }
 
-    /// Makes the busy area `old` the area `new`, with another annotation. The pages that are left
-    /// of a larger one are retired. The table and the map are held together, so no look-up finds
-    /// the range of one with the annotation of the other.
-    pub(crate) fn reshape(
-        &self,
-        old: PageRange,
-        new: PageRange,
-        annotation: Annotation,
-    ) -> Result<Reshaped, FreeError> {
-        let Ok(mut table) = self.roomy_table(old.start()) else {
-            return Ok(Err(AllocError::Metadata));
-        };
+    /// Makes the busy area `old` the area `new`, with the annotation that it has. The pages that
+    /// are left of a larger one are retired. No area beside it loses its annotation meanwhile, for
+    /// the table is held, so the mark is right.
+    pub(crate) fn reshape(&self, old: PageRange, new: PageRange) -> Result<Reshaped, FreeError> {
+        let _table = self.table(old.start());
         let mut map = self.map();
         let facts = Facts::of(map.leaf(old.start()), old.start());
         let result = replace(&mut map, old, new)?;
         facts.restore(map.leaf(old.start()), old.start());
-        if result.is_ok() {
-            let leaf = map.leaf(new.start());
-            self.set_annotation(&mut table, leaf, new.start(), annotation);
-        }
         Ok(result)
     }
 
-    /// Makes the busy area `new` the smaller area `old` again, with its annotation. The rest is
-    /// free, and was never mapped.
-    pub(crate) fn unreshape(
-        &self,
-        new: PageRange,
-        old: PageRange,
-        annotation: Annotation,
-    ) -> Result<(), FreeError> {
-        let mut table = self.table(old.start());
-        let mut map = self.map();
-        cut_back(&mut map, new, old)?;
-        // There is room for the annotation that was there.
-        let _ = table.try_reserve(1);
-        self.set_annotation(&mut table, map.leaf(old.start()), old.start(), annotation);
-        Ok(())
+    /// Makes the busy area `new` the smaller area `old` again. The rest is free, and was never
+    /// mapped.
+    pub(crate) fn unreshape(&self, new: PageRange, old: PageRange) -> Result<(), FreeError> {
+        let _table = self.table(old.start());
+        cut_back(&mut self.map(), new, old)
     }
 
     /// Cuts the claimed area `area` down to `part`, which starts at the same page. The rest is

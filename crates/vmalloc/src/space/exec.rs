@@ -21,7 +21,7 @@ impl<P: Protect> Raw<'_, P> {
             Blocking::Allowed => self.claim(checked.fit),
             Blocking::Forbidden => self.try_claim(&checked.fit),
         }?;
-        let annotation = checked.annotation(Kind::Exec, request.tag);
+        let annotation = checked.annotation(Kind::Exec, request.tag, request.cookie);
         self.hand_out(area, annotation, Backing::None)?;
         self.back_with(area, &checked, annotation, &request.zeroed())
     }

@@ -70,10 +70,10 @@ impl<P: DirectMemory + Relocate> Raw<'_, P> {
         let new_addr = if stays && checked.fit.pages() <= old.len() {
             // As many more pages may have been given for this size.
             if old.len() > checked.fit.pages() + self.slack_for(&checked.fit) {
-                self.shrink_area(old, &info, &checked)?;
+                self.shrink_area(old, &checked)?;
             }
             addr
-        } else if stays && self.grow_with_room(old, &info, &checked)? {
+        } else if stays && self.grow_with_room(old, &checked)? {
             addr
         } else {
             self.move_area(old, &info, &checked)?
@@ -107,10 +107,10 @@ impl<P: Platform> Raw<'_, P> {
         }
         // Areas that wait for reuse behind it give way.
         let pages = checked.fit.pages();
-        let is_grown = self.grow_area(old, &info, &checked, pages)?
+        let is_grown = self.grow_area(old, &checked, pages)?
             || self.is_idle(old.end(), asked.end())
                 && self.purge_with(PurgePlan::ALL).is_ok()
-                && self.grow_area(old, &info, &checked, pages)?;
+                && self.grow_area(old, &checked, pages)?;
         if is_grown {
             return Ok(());
         }
@@ -135,7 +135,7 @@ impl<P: Platform> Raw<'_, P> {
             let asked = PageRange::of(page, page + checked.fit.pages());
             return Err(AreaError::Beyond { asked, pages: self.pages_of(&info) });
         }
-        self.shrink_area(old, &info, &checked)
+        self.shrink_area(old, &checked)
     }
 }
 
@@ -160,13 +160,13 @@ impl<P: Platform> Space<P> {
     }
 
     /// Gives back the pages that `old` has and the request does not need.
-    fn shrink_area(&self, old: PageRange, info: &AreaInfo, checked: &Checked) -> Result<(), AreaError> {
+    fn shrink_area(&self, old: PageRange, checked: &Checked) -> Result<(), AreaError> {
         let new = PageRange::of(old.start(), old.start() + checked.fit.pages());
         let Some(tail) = PageRange::new(new.end(), old.end()) else { return Ok(()) };
         let mut purger = self.purger.lock();
         purger.remote().try_reserve(1).map_err(|_| AllocError::Metadata)?;
         purger.pending.try_reserve(1).map_err(|_| AllocError::Metadata)?;
-        self.sure(self.areas.reshape(old, new, self.areas.annotation_of(info)))?;
+        self.sure(self.areas.reshape(old, new))?;
         self.give_tail(&mut purger, tail, checked.guard_pages);
         Ok(())
     }
@@ -186,31 +186,25 @@ impl<P: Platform> Space<P> {
 
     /// Grows `old`, a large area by an eighth more than was asked for: so that it has room the next
     /// time. Returns whether the addresses behind it were free.
-    fn grow_with_room(&self, old: PageRange, info: &AreaInfo, checked: &Checked) -> Result<bool, AreaError> {
+    fn grow_with_room(&self, old: PageRange, checked: &Checked) -> Result<bool, AreaError> {
         let pages = checked.fit.pages();
         let may_slack = self.caches && self.max_slack_percent >= ROOM_PERCENT;
         let may_have_room = pages >= ROOMY_PAGES && may_slack;
         let roomy = pages + pages * ROOM_PERCENT / 100;
         // Without addresses or memory for the room, the size asked for may be had.
-        if may_have_room && self.grow_area(old, info, checked, roomy) == Ok(true) {
+        if may_have_room && self.grow_area(old, checked, roomy) == Ok(true) {
             return Ok(true);
         }
-        self.grow_area(old, info, checked, pages)
+        self.grow_area(old, checked, pages)
     }
 
     /// Grows `old` to `pages` pages if the addresses behind it are free. Returns whether they were.
-    fn grow_area(
-        &self,
-        old: PageRange,
-        info: &AreaInfo,
-        checked: &Checked,
-        pages: u64,
-    ) -> Result<bool, AreaError> {
+    fn grow_area(&self, old: PageRange, checked: &Checked, pages: u64) -> Result<bool, AreaError> {
         let new = PageRange::of(old.start(), old.start() + pages);
         if !self.geometry.span.covers(&new) || self.finish_pending(&[new]).is_err() {
             return Ok(false);
         }
-        match self.sure(self.areas.reshape(old, new, self.areas.annotation_of(info))) {
+        match self.sure(self.areas.reshape(old, new)) {
             Ok(()) => {}
             Err(AllocError::Metadata) => return Err(AllocError::Metadata.into()),
             Err(_) => return Ok(false),
@@ -221,7 +215,7 @@ impl<P: Platform> Space<P> {
         // guard page, and free ones.
         let map = || unsafe { self.platform.map(more, Protection::ReadWrite) };
         if let Err(cause) = self.or_after_purge(checked, map) {
-            self.sure(self.areas.unreshape(new, old, self.areas.annotation_of(info)));
+            self.sure(self.areas.unreshape(new, old));
             return Err(self.unbacked(&checked.fit, cause).into());
         }
         Ok(true)
@@ -258,7 +252,7 @@ impl<P: DirectMemory + Relocate> Space<P> {
     /// Moves the area to a larger one, or to one that is aligned.
     fn move_area(&self, old: PageRange, info: &AreaInfo, checked: &Checked) -> Result<usize, AreaError> {
         let new = self.claim_with_room(checked)?;
-        let annotation = checked.annotation(Kind::Vmalloc, info.tag);
+        let annotation = checked.annotation(Kind::Vmalloc, info.tag, info.cookie);
         self.hand_out(new, annotation, Backing::None)?;
         let payload = payload(new, checked.guard_pages);
         let kept_pages = info.pages.min(payload.len());
