@@ -34,6 +34,8 @@ pub(crate) struct AreaInfo {
     size: usize,
     /// The tag that it was allocated with, or None.
     tag: Option<String>,
+    /// The number that it was allocated with, or 0.
+    cookie: u64,
 }
 
 /// The state of an area.
@@ -82,10 +84,21 @@ impl Space {
 
     /// Returns a new area of `size` zeros.
     ///
-    /// Its address is a multiple of `align`, a power of two. find() returns the `tag`, of which 31 bytes are kept.
-    #[pyo3(signature = (size, *, align=Count(1), tag=None), text_signature = "($self, size, *, align=1, tag=None)")]
-    fn alloc(&self, py: Python<'_>, size: Count, align: Count, tag: Option<&str>) -> PyResult<Area> {
-        let request = Request::new(size.0).align(align.0).zeroed();
+    /// Its address is a multiple of `align`, a power of two. find() returns the `tag`, of which 31 bytes are kept, and
+    /// the `cookie`, a number of the caller's below 2^64.
+    #[pyo3(
+        signature = (size, *, align=Count(1), tag=None, cookie=Count(0)),
+        text_signature = "($self, size, *, align=1, tag=None, cookie=0)"
+    )]
+    fn alloc(
+        &self,
+        py: Python<'_>,
+        size: Count,
+        align: Count,
+        tag: Option<&str>,
+        cookie: Count,
+    ) -> PyResult<Area> {
+        let request = Request::new(size.0).align(align.0).zeroed().cookie(cookie.0 as u64);
         let request = tag.map_or(request, |tag| request.tag(tag));
         let made = py.detach(|| Buffer::new(Arc::clone(&self.0), &request));
         let buffer = made.map_err(|error| refusal(&error))?;
@@ -95,7 +108,8 @@ impl Space {
     /// Returns what is known of the area that holds `address`, at its start or inside; None if there is none.
     fn find(&self, address: Count) -> Option<AreaInfo> {
         let info = self.0.find(address.0)?;
-        Some(AreaInfo { address: info.addr, size: info.bytes, tag: info.tag.map(|tag| tag.to_string()) })
+        let tag = info.tag.map(|tag| tag.to_string());
+        Some(AreaInfo { address: info.addr, size: info.bytes, tag, cookie: info.cookie })
     }
 
     /// Gives everything that was freed back to the system.
@@ -135,7 +149,8 @@ fn refusal(error: &AllocError) -> PyErr {
 impl AreaInfo {
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let tag = (&self.tag).into_pyobject(py)?.repr()?;
-        Ok(format!("vmalloc.AreaInfo(address={:#x}, size={}, tag={tag})", self.address, self.size))
+        let Self { address, size, cookie, .. } = self;
+        Ok(format!("vmalloc.AreaInfo(address={address:#x}, size={size}, tag={tag}, cookie={cookie})"))
     }
 }
 

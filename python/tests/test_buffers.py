@@ -115,9 +115,10 @@ def test_a_with_block_frees_its_area():
 
 def test_an_area_is_found_by_any_address_inside():
     space = vmalloc.Space(1 << 24)
-    rows, plain = space.alloc(100_000, tag="rows"), space.alloc(1)
+    rows, plain = space.alloc(100_000, tag="rows", cookie=2**64 - 1), space.alloc(1)
     found = space.find(rows.address + 99_999)
     assert (found.address, found.tag) == (rows.address, "rows") and 100_000 <= found.size < 104_096
+    assert (found.cookie, space.find(plain.address).cookie) == (2**64 - 1, 0)
     assert found == space.find(rows.address) and hash(found) == hash(space.find(rows.address))
     assert space.find(plain.address).tag is None and space.find(plain.address) != found
     address = rows.address
@@ -192,7 +193,7 @@ def test_objects_show_what_they_are():
     area = space.alloc(5000, tag="it's")
     assert repr(space) == "<vmalloc.Space of 16777216 bytes, areas in use: 1>"
     assert repr(area) == f"<vmalloc.Area at {area.address:#x}, 5000 bytes>"
-    assert repr(space.find(area.address)) == f"vmalloc.AreaInfo(address={area.address:#x}, size=8192, tag=\"it's\")"
+    assert repr(space.find(area.address)) == f"vmalloc.AreaInfo(address={area.address:#x}, size=8192, tag=\"it's\", cookie=0)"
     area.free()
     assert repr(area) == "<vmalloc.Area, freed>"
 

@@ -484,10 +484,12 @@ typedef struct vmalloc_request {
     uint32_t policy;
     /* The name of the owner, for reports, or `NULL`. The first 31 bytes count, which are copied. */
     const char *tag;
+    /* A number of the caller's for the area, which `vmalloc_find` tells for each address inside. */
+    uint64_t cookie;
 } vmalloc_request;
 
 #define VMALLOC_REQUEST_INIT \
-    { sizeof(vmalloc_request), 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+    { sizeof(vmalloc_request), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* ---- Spaces ---- */
 
@@ -697,10 +699,12 @@ typedef struct vmalloc_area {
     uint32_t guard;
     /* The name of its owner, or an empty string. */
     char tag[32];
+    /* The number that its owner gave it, or 0. */
+    uint64_t cookie;
 } vmalloc_area;
 
 #define VMALLOC_AREA_INIT \
-    { sizeof(vmalloc_area), 0, 0, 0, 0, 0, { 0 } }
+    { sizeof(vmalloc_area), 0, 0, 0, 0, 0, { 0 }, 0 }
 
 /*
  * Finds the area that holds `addr`, anywhere inside, and tells it in `*area`. Without a lock as a
@@ -726,6 +730,15 @@ int vmalloc_try_find(const struct vmalloc_space *space,
  * for. It is 0 where no area starts.
  */
 size_t vmalloc_usable_size(const struct vmalloc_space *space, const void *memory);
+
+/*
+ * Gives the area at `memory`, of any kind, the number `cookie`, as the field of a request does.
+ * Requires: The caller owns the area.
+ */
+int vmalloc_set_cookie(struct vmalloc_space *space,
+                       void *memory,
+                       uint64_t cookie,
+                       struct vmalloc_error *detail);
 
 /*
  * Frees an area of any kind that one call frees, and tells in `*area`, which may be `NULL`, what

@@ -46,6 +46,8 @@ pub struct vmalloc_area {
     pub guard: u32,
     /// The name of its owner, or an empty string.
     pub tag: [c_char; 32],
+    /// The number that its owner gave it, or 0.
+    pub cookie: u64,
 }
 
 // SAFETY: `repr(C)`, numbers, the size first; the assertion below excludes padding.
@@ -53,7 +55,7 @@ unsafe impl Versioned for vmalloc_area {
     const FIRST: usize = 72;
 }
 
-const _: () = assert!(size_of::<vmalloc_area>() == 4 * 8 + 2 * 4 + 32);
+const _: () = assert!(size_of::<vmalloc_area>() == 4 * 8 + 2 * 4 + 32 + 8);
 
 impl From<AreaInfo> for vmalloc_area {
     fn from(area: AreaInfo) -> Self {
@@ -68,6 +70,7 @@ impl From<AreaInfo> for vmalloc_area {
             kind: number(&area),
             guard: area.guard.into(),
             tag,
+            cookie: area.cookie,
         }
     }
 }
@@ -144,6 +147,25 @@ pub unsafe extern "C" fn vmalloc_usable_size(space: *const vmalloc_space, memory
     // SAFETY: the conditions of every call.
     let size = unsafe { given(space) }.map(|space| on!(&space.0, it => it.usable_size(memory.addr())));
     size.ok().flatten().unwrap_or(0)
+}
+
+/// Gives the area at `memory`, of any kind, the number `cookie`, as the field of a request does.
+///
+/// # Safety
+/// The caller owns the area.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vmalloc_set_cookie(
+    space: *mut vmalloc_space,
+    memory: *mut c_void,
+    cookie: u64,
+    detail: *mut vmalloc_error,
+) -> c_int {
+    let set = |space: &vmalloc_space| {
+        // SAFETY: the caller owns the area.
+        on!(&space.0, it => Ok(unsafe { it.raw().set_cookie(memory.addr(), cookie) }?))
+    };
+    // SAFETY: the conditions of every call.
+    unsafe { answer::code(given(space).and_then(set), detail) }
 }
 
 /// Frees an area of any kind that one call frees, and tells in `*area`, which may be `NULL`, what

@@ -290,6 +290,8 @@ pub struct vmalloc_request {
     pub policy: u32,
     /// The name of the owner, for reports, or `NULL`. The first 31 bytes count, which are copied.
     pub tag: *const c_char,
+    /// A number of the caller's for the area, which `vmalloc_find` tells for each address inside.
+    pub cookie: u64,
 }
 
 // SAFETY: `repr(C)`, numbers and a pointer, the size first; the assertion below excludes padding.
@@ -297,7 +299,7 @@ unsafe impl Versioned for vmalloc_request {
     const FIRST: usize = 72;
 }
 
-const _: () = assert!(size_of::<vmalloc_request>() == 7 * 8 + 2 * 4 + 8);
+const _: () = assert!(size_of::<vmalloc_request>() == 7 * 8 + 2 * 4 + 2 * 8);
 
 /// Returns the request that a caller has put together.
 ///
@@ -307,6 +309,9 @@ pub(crate) unsafe fn request(given: *const vmalloc_request) -> Result<Request, R
     // SAFETY: the caller's condition.
     let given = unsafe { input::read(given) }?;
     let mut request = Request::new(given.bytes);
+    if given.cookie != 0 {
+        request = request.cookie(given.cookie);
+    }
     if given.align != 0 {
         request = request.align(given.align);
     }

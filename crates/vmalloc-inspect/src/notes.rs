@@ -1,4 +1,4 @@
-//! Annotations of areas: what each is for, its tag, its odd size.
+//! Annotations of areas: what each is for, its guard, its tag and its cookie.
 
 use crate::containers::TableLayout;
 use crate::memory::{Memory, at, byte, nth, word};
@@ -12,6 +12,7 @@ pub(crate) struct Note {
     pub(crate) kind: Option<Kind>,
     pub(crate) guard_pages: u64,
     pub(crate) tag: Option<String>,
+    pub(crate) cookie: u64,
 }
 
 /// Annotations by the first page of the area.
@@ -29,35 +30,27 @@ const KINDS: [Kind; 7] =
 /// Reads all tables of annotations.
 pub(crate) fn read(memory: &Memory<'_>, outline: &Outline) -> Notes {
     let Some(layout) = TableLayout::find(memory, outline) else { return Notes::default() };
-    let Some(is_some) = some(memory, outline) else { return Notes::default() };
     let [first, count, size, place] = outline.tables;
     let mut notes = Notes { by_page: HashMap::new(), is_whole: true };
     for table in 0..count {
-        let entries = nth(first, table, size)
-            .and_then(|table| at(table, place))
-            .and_then(|table| layout.read(memory, table));
-        match entries {
-            Ok(entries) => notes.by_page.extend(entries.iter().map(|entry| note(entry, outline, is_some))),
-            Err(_) => notes.is_whole = false,
-        }
+        let table = nth(first, table, size).and_then(|table| at(table, place));
+        let read = table.and_then(|table| layout.read(memory, table));
+        notes.is_whole &= read.is_ok();
+        notes.by_page.extend(read.iter().flatten().map(|entry| note(entry, outline)));
     }
     notes
 }
 
-/// Returns the byte that tells that there is a tag: that of the specimen, which has one.
-fn some(memory: &Memory<'_>, outline: &Outline) -> Option<u8> {
-    let entry = memory.bytes(outline.table[3], outline.entry[0]).ok()?;
-    let is_some = byte(&entry, outline.entry[5]);
-    let (_, note) = note(&entry, outline, is_some);
-    (note.tag.as_deref() == Some(Outline::SPECIMEN_TAG)).then_some(is_some)
-}
-
-fn note(entry: &[u8], outline: &Outline, some: u8) -> (u64, Note) {
-    let [_, key, kind, guard_pages, tag, is_some, len, bytes] = outline.entry;
+fn note(entry: &[u8], outline: &Outline) -> (u64, Note) {
+    let [_, key, kind, guard_pages, cookie, has_tag, len, bytes] = outline.entry;
     let code = byte(entry, kind);
-    let tag = (byte(entry, is_some) == some).then(|| tag_at(entry, tag + len, tag + bytes)).flatten();
-    let kind = KINDS.into_iter().find(|kind| *kind as u8 == code);
-    (word(entry, key), Note { kind, guard_pages: word(entry, guard_pages), tag })
+    let note = Note {
+        kind: KINDS.into_iter().find(|kind| *kind as u8 == code),
+        guard_pages: byte(entry, guard_pages).into(),
+        tag: if byte(entry, has_tag) == 0 { None } else { tag_at(entry, len, bytes) },
+        cookie: word(entry, cookie),
+    };
+    (word(entry, key), note)
 }
 
 fn tag_at(entry: &[u8], len: u64, bytes: u64) -> Option<String> {
@@ -69,6 +62,6 @@ fn tag_at(entry: &[u8], len: u64, bytes: u64) -> Option<String> {
 impl Note {
     /// Returns the note that stands for none.
     pub(crate) fn plain(outline: &Outline) -> Self {
-        Self { kind: Some(Kind::Vmalloc), guard_pages: outline.guard_pages, tag: None }
+        Self { kind: Some(Kind::Vmalloc), guard_pages: outline.guard_pages, tag: None, cookie: 0 }
     }
 }

@@ -66,6 +66,8 @@ pub struct Segment {
     pub kind: Option<String>,
     /// The owner's name for it.
     pub tag: Option<String>,
+    /// The owner's cookie, or 0.
+    pub cookie: u64,
 }
 
 /// A space at one moment.
@@ -151,6 +153,7 @@ impl<'s> Snapshot<'s> {
             guard_bytes: self.addr(guard_pages),
             kind: note.kind.map(|kind| kind.to_string()),
             tag: note.tag,
+            cookie: note.cookie,
         })
     }
 

@@ -106,26 +106,30 @@ impl<'a> Parts<'a> {
         self.lists.lens().0
     }
 
-    fn offset(&self, index: usize) -> u64 {
-        self.lists.get(index).0 >> self.lists.shift()
+    /// Returns the offset and the size of part `index`, which were checked, in pages.
+    fn pages_of(&self, index: usize) -> (u64, u64) {
+        let ((offset, size), shift) = (self.lists.get(index), self.lists.shift());
+        (offset >> shift, (size + ((1 << shift) - 1)) >> shift)
     }
 
-    fn size(&self, index: usize) -> u64 {
-        self.lists.get(index).1.div_ceil(1 << self.lists.shift())
+    fn offset(&self, index: usize) -> u64 {
+        self.pages_of(index).0
     }
 
     fn end(&self, index: usize) -> u64 {
-        self.offset(index) + self.size(index)
+        let (offset, size) = self.pages_of(index);
+        offset + size
     }
 
     /// Returns the sum of the sizes: they don't overlap, so there is one.
     pub(crate) fn pages(&self) -> u64 {
-        (0..self.len()).map(|index| self.size(index)).sum()
+        (0..self.len()).map(|index| self.pages_of(index).1).sum()
     }
 
     /// Returns the pages of part `index` at page `base`, if there are such pages.
     pub(crate) fn part(&self, base: u64, index: usize) -> Option<PageRange> {
-        PageRange::from_len(base.checked_add(self.offset(index))?, self.size(index))
+        let (offset, size) = self.pages_of(index);
+        PageRange::from_len(base.checked_add(offset)?, size)
     }
 
     /// Checks that all parts are pages at page `base`.
@@ -162,7 +166,8 @@ impl<'a> Parts<'a> {
 
     /// Returns what part `index` asks for below, if the base is to be a multiple of the alignment.
     fn fit(&self, index: usize, below: PageRange) -> Fit {
-        let fit = Fit::new(self.size(index)).align(self.align).phase(self.offset(index) & (self.align - 1));
+        let (offset, size) = self.pages_of(index);
+        let fit = Fit::new(size).align(self.align).phase(offset & (self.align - 1));
         fit.policy(Policy::Highest).within(below.start(), below.end())
     }
 

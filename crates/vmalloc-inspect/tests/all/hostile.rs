@@ -134,7 +134,7 @@ fn outline() -> Outline {
     outline.counts = [ZEROS; 4];
     outline.list = [LIST, 0x77, 3, 11];
     outline.containers = [24, 32];
-    outline.entry = [ENTRY_BYTES, 0, 8, 16, 32, 62, 0, 1];
+    outline.entry = [ENTRY_BYTES, 0, 8, 9, 16, 10, 24, 25];
     outline
 }
 
@@ -161,10 +161,6 @@ fn with_specimen(image: &mut Image) {
     for nth in 0..Outline::SPECIMEN_ENTRIES {
         image.put(control - ENTRY_BYTES * (nth + 1), &[key + nth]);
     }
-    let (tag, entry) = (Outline::SPECIMEN_TAG.as_bytes(), (control - ENTRY_BYTES - BASE) as usize);
-    image.bytes[entry + 32] = tag.len() as u8;
-    image.bytes[entry + 33..][..tag.len()].copy_from_slice(tag);
-    image.bytes[entry + 62] = 1;
     image.outline.table = [TABLE, Outline::SPECIMEN_ENTRIES, key, control - ENTRY_BYTES];
 }
 

@@ -1,16 +1,23 @@
 //! Annotations: what is known of an area beyond its pages.
 //!
-//! They lie in as many tables as there are nodes, by the address of the area: 16 pages to each in
-//! turn, as Linux sorts its busy areas (2024). Each leaf of the map has a bit for every 8 pages in
-//! which areas with annotations start. So a free where there are none needs no table.
+//! An annotation is the kind of an area, its guard, the caller's tag, and the caller's cookie. A
+//! plain area (memory of its own with the usual guard, and neither tag nor cookie) has none, and
+//! costs nothing here.
+//!
+//! ```text
+//!   leaf of the map  │ a mark for each 8 pages │     a free, or a look-up, where none is set needs no table
+//!                             │ by page: 16 pages to each table in turn
+//!        table 0     table 1  ▼  table 2 …           as many as nodes, each with a lock, as Linux sorts its
+//!      ┌─────────┐ ┌─────────────────────┐           busy areas (2024)
+//!      │         │ │ page ─► kind, guard,│
+//!      │         │ │         tag, cookie │           56 bytes an area, and 30 on average for room
+//!      └─────────┘ └─────────────────────┘
+//! ```
 
 use super::{Kind, Tag};
 use crate::PageRange;
-use crate::cache::{Padded, places};
-use alloc::boxed::Box;
-use alloc::vec::Vec;
-use hashbrown::HashMap;
-use lock_api::{Mutex, MutexGuard, RawMutex};
+use core::mem::offset_of;
+use hashbrown::HashTable;
 use vmalloc_map::parts::ANNOTATION_PAGES;
 
 /// The facts of an area that are not in the map.
@@ -19,86 +26,136 @@ pub(crate) struct Annotation {
     pub(crate) kind: Kind,
     pub(crate) guard_pages: u64,
     pub(crate) tag: Option<Tag>,
+    /// A number of the caller's, or 0.
+    pub(crate) cookie: u64,
 }
 
 impl Annotation {
+    /// Returns the facts of an area without a cookie.
+    #[inline]
+    pub(crate) fn new(kind: Kind, guard_pages: u64, tag: Option<Tag>) -> Self {
+        Self { kind, guard_pages, tag, cookie: 0 }
+    }
+
     /// Returns the facts of an area without an annotation.
     #[inline]
     pub(crate) fn plain(guards: bool) -> Self {
-        Self { kind: Kind::Vmalloc, guard_pages: u64::from(guards), tag: None }
+        Self::new(Kind::Vmalloc, u64::from(guards), None)
     }
 
     /// Returns whether an area without an annotation is the same.
     #[inline]
     pub(crate) fn is_plain(&self, guards: bool) -> bool {
-        self.tag.is_none() && self.kind == Kind::Vmalloc && self.guard_pages == u64::from(guards)
+        let is_usual = self.kind == Kind::Vmalloc && self.guard_pages == u64::from(guards);
+        is_usual && self.tag.is_none() && self.cookie == 0
+    }
+}
+
+/// An annotation as it lies in a table.
+#[derive(Clone, Copy)]
+struct Entry {
+    /// The first page of the area.
+    page: u64,
+    cookie: u64,
+    tag: Tag,
+    has_tag: bool,
+    kind: Kind,
+    guard_pages: u8,
+}
+
+impl Entry {
+    /// Returns the hash of the area at `page`: by the golden ratio, and the high bits, which are
+    /// the better ones, also as low ones.
+    #[inline]
+    fn hash(page: u64) -> u64 {
+        let mixed = page.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed ^ mixed >> 32
+    }
+
+    fn annotation(&self) -> Annotation {
+        let Self { cookie, tag, has_tag, kind, guard_pages, .. } = *self;
+        Annotation { kind, guard_pages: guard_pages.into(), tag: has_tag.then_some(tag), cookie }
+    }
+}
+
+/// A part of the annotations, behind a lock of its own.
+#[derive(Default)]
+pub(crate) struct Table(HashTable<Entry>);
+
+impl Table {
+    /// The size of an entry, and the places in it: of the page, kind, guard pages and cookie, of
+    /// whether there is a tag, and of the length and the bytes of that: for an outline.
+    pub(crate) const FIELDS: [usize; 8] = [
+        size_of::<Entry>(),
+        offset_of!(Entry, page),
+        offset_of!(Entry, kind),
+        offset_of!(Entry, guard_pages),
+        offset_of!(Entry, cookie),
+        offset_of!(Entry, has_tag),
+        offset_of!(Entry, tag) + Tag::FIELDS[0],
+        offset_of!(Entry, tag) + Tag::FIELDS[1],
+    ];
+
+    fn entry(&self, page: u64) -> Option<&Entry> {
+        self.0.find(Entry::hash(page), |entry| entry.page == page)
+    }
+
+    /// Returns the annotation of the area at `page`.
+    #[inline]
+    pub(crate) fn get(&self, page: u64) -> Option<Annotation> {
+        self.entry(page).map(Entry::annotation)
+    }
+
+    /// Enters the annotation of the area at `page`, which has none. Returns false, and changes
+    /// nothing, when memory is short.
+    pub(crate) fn enter(&mut self, page: u64, annotation: &Annotation) -> bool {
+        let Annotation { kind, guard_pages, tag, cookie } = *annotation;
+        let (has_tag, tag) = (tag.is_some(), tag.unwrap_or(const { Tag::new("") }));
+        let entry = Entry { page, cookie, tag, has_tag, kind, guard_pages: guard_pages as u8 };
+        let has_room = self.0.try_reserve(1, |entry| Entry::hash(entry.page)).is_ok();
+        if has_room {
+            self.0.insert_unique(Entry::hash(page), entry, |entry| Entry::hash(entry.page));
+        }
+        has_room
+    }
+
+    /// Changes the cookie of an annotation. Returns false if there is none.
+    pub(super) fn set_cookie(&mut self, page: u64, cookie: u64) -> bool {
+        let found = self.0.find_mut(Entry::hash(page), |entry| entry.page == page);
+        found.map(|entry| entry.cookie = cookie).is_some()
+    }
+
+    /// Takes the annotation of `area` out. Returns whether that leaves none for the mark that
+    /// stands for it.
+    pub(super) fn remove(&mut self, area: PageRange) -> bool {
+        let page = area.start();
+        let found = self.0.find_entry(Entry::hash(page), |entry| entry.page == page);
+        let Ok(found) = found else { return false };
+        let _ = found.remove();
+        let first = page & !(ANNOTATION_PAGES - 1);
+        // No area starts inside of another.
+        let mut others = (first..page).chain(area.end()..first + ANNOTATION_PAGES);
+        self.0.is_empty() || !others.any(|page| self.entry(page).is_some())
+    }
+
+    /// Returns the annotations, each with the first page of its area.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, Annotation)> + '_ {
+        self.0.iter().map(|entry| (entry.page, entry.annotation()))
+    }
+
+    /// Returns the address of the entry of the area at `page`.
+    pub(crate) fn place(&self, page: u64) -> Option<usize> {
+        self.entry(page).map(|entry| core::ptr::from_ref(entry).addr())
+    }
+
+    /// Returns the bytes that it takes beside itself.
+    pub(super) fn bytes(&self) -> usize {
+        self.0.allocation_size()
     }
 }
 
 /// log2 of the pages of a zone, whose annotations lie in one table.
-const ZONE_SHIFT: u32 = 4;
+pub(super) const ZONE_SHIFT: u32 = 4;
 
-/// All areas that share a bit have their annotations in one table.
+/// All areas that share a mark have their annotations in one table.
 const _: () = assert!(1 << ZONE_SHIFT >= ANNOTATION_PAGES);
-
-/// Annotations by the first page of the area.
-pub(crate) type Table = HashMap<u64, Annotation>;
-
-/// All tables of annotations.
-pub(super) struct Annotations<L> {
-    tables: Box<[Padded<Mutex<L, Table>>]>,
-}
-
-impl<L: RawMutex> Annotations<L> {
-    /// Returns `count` empty tables; `None` when memory is short.
-    pub(super) fn new(count: usize) -> Option<Self> {
-        let mut tables = Vec::new();
-        tables.try_reserve_exact(count).ok()?;
-        tables.resize_with(count, || Padded(Mutex::new(Table::new())));
-        Some(Self { tables: tables.into_boxed_slice() })
-    }
-
-    fn table(&self, page: u64) -> &Mutex<L, Table> {
-        let table = (page >> ZONE_SHIFT) % self.tables.len() as u64;
-        &self.tables[table as usize].0
-    }
-
-    /// Locks the table that has the annotation of the area at `page`.
-    pub(super) fn lock(&self, page: u64) -> MutexGuard<'_, L, Table> {
-        self.table(page).lock()
-    }
-
-    /// Locks that table unless it is held.
-    pub(super) fn try_lock(&self, page: u64) -> Option<MutexGuard<'_, L, Table>> {
-        self.table(page).try_lock()
-    }
-
-    /// Enters an annotation, and calls `mark` while its table is held. Returns false when memory is
-    /// short.
-    pub(super) fn enter(&self, area: PageRange, annotation: Annotation, mark: impl FnOnce()) -> bool {
-        let mut table = self.lock(area.start());
-        let fits = table.try_reserve(1).is_ok();
-        if fits {
-            table.insert(area.start(), annotation);
-            mark();
-        }
-        fits
-    }
-
-    /// Returns where the tables lie: see [`Areas::table_places`](super::Areas::table_places).
-    pub(super) fn places(&self) -> [usize; 4] {
-        places(&self.tables)
-    }
-
-    /// Returns every table, in order.
-    pub(super) fn tables(&self) -> impl Iterator<Item = &Mutex<L, Table>> {
-        self.tables.iter().map(|table| &table.0)
-    }
-}
-
-/// Takes an annotation out of its table. Returns whether that leaves none for the bit that stands
-/// for it.
-pub(super) fn remove(table: &mut Table, page: u64) -> bool {
-    let first = page & !(ANNOTATION_PAGES - 1);
-    table.remove(&page).is_some() && !(first..first + ANNOTATION_PAGES).any(|page| table.contains_key(&page))
-}

@@ -25,11 +25,13 @@ pub struct AreaInfo {
     pub kind: Kind,
     /// The caller's tag.
     pub tag: Option<Tag>,
+    /// The caller's cookie, or 0: see [`Request::cookie`](crate::Request::cookie).
+    pub cookie: u64,
 }
 
 impl fmt::Debug for AreaInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { addr, bytes, pages, guard, kind, tag } = self;
+        let Self { addr, bytes, pages, guard, kind, tag, cookie } = self;
         f.debug_struct("AreaInfo")
             .field("addr", &format_args!("{addr:#x}"))
             .field("bytes", bytes)
@@ -37,6 +39,7 @@ impl fmt::Debug for AreaInfo {
             .field("guard", guard)
             .field("kind", kind)
             .field("tag", tag)
+            .field("cookie", cookie)
             .finish()
     }
 }
@@ -66,7 +69,7 @@ const LOOKS: usize = size(16, 2) as usize;
 
 impl<L: RawMutex> Areas<L> {
     /// Returns the facts of `area`, whose annotation this is, or which has none.
-    fn info(&self, area: PageRange, annotation: Option<&Annotation>) -> AreaInfo {
+    fn info(&self, area: PageRange, annotation: Option<Annotation>) -> AreaInfo {
         let plain = self.plain_info(area, self.shift);
         let Some(annotation) = annotation else { return plain };
         let pages = area.len().saturating_sub(annotation.guard_pages);
@@ -76,6 +79,7 @@ impl<L: RawMutex> Areas<L> {
             guard: annotation.guard_pages != 0,
             kind: annotation.kind,
             tag: annotation.tag,
+            cookie: annotation.cookie,
             ..plain
         }
     }
@@ -84,10 +88,10 @@ impl<L: RawMutex> Areas<L> {
     /// caller may know as a constant.
     #[inline(always)]
     fn plain_info(&self, area: PageRange, shift: u32) -> AreaInfo {
-        let Annotation { kind, guard_pages, tag } = self.plain();
+        let Annotation { kind, guard_pages, tag, cookie } = self.plain();
         let pages = area.len() - guard_pages;
         let [addr, bytes] = [area.start(), pages].map(|pages| (pages << shift) as usize);
-        AreaInfo { addr, bytes, pages, guard: guard_pages != 0, kind, tag }
+        AreaInfo { addr, bytes, pages, guard: guard_pages != 0, kind, tag, cookie }
     }
 
     /// Returns the area that holds `page`. All of the answer was true at one moment during the
@@ -140,7 +144,7 @@ impl<L: RawMutex> Areas<L> {
             match self.area_at(page, blocking)? {
                 None => return Ok(None),
                 Some(area) if area.start() == seen.start() => {
-                    return Ok(Some(self.info(area, table.get(&area.start()))));
+                    return Ok(Some(self.info(area, table.get(area.start()))));
                 }
                 // Another area is there now, whose annotation may be in another table.
                 Some(_) => {}

@@ -2,9 +2,8 @@
 //!
 //! - [`map`]: the [`AreaMap`] under its lock. An area's range and state are bits
 //!   there.
-//! - [`annotations`]: everything else that is known of an area (a caller's tag, bytes less than
-//!   whole pages, a missing guard, another kind than [`Kind::Vmalloc`]). Plain areas have no
-//!   annotation.
+//! - [`annotations`]: everything else that is known of an area: its kind, a missing guard, the
+//!   caller's tag and cookie. Plain areas have no annotation.
 //! - [`states`]: claimed, busy, retired.
 //! - [`lookup`]: from an address to its area, mostly without a lock.
 //! - [`kind`]: what areas are for. [`tag`]: names that callers give them.
@@ -37,9 +36,10 @@ pub(crate) use states::{Disposition, Retired};
 pub use tag::Tag;
 
 use crate::SpaceError;
-use crate::cache::Padded;
+use crate::cache::{Padded, places};
 use crate::platform::Geometry;
-use annotations::Annotations;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 use lock_api::{Mutex, RawMutex};
 use vmalloc_map::AreaMap;
 use vmalloc_map::parts::{Bitmaps, Leaf};
@@ -51,7 +51,8 @@ pub(crate) struct Areas<L> {
     /// True if areas have guard pages by default.
     guard: bool,
     pub(crate) bitmaps: Shared<'static, Bitmaps<'static>>,
-    annotations: Annotations<L>,
+    /// Annotations: by the address of the area.
+    tables: Box<[Padded<Mutex<L, Table>>]>,
     map: Padded<Mutex<L, AreaMap<'static>>>,
 }
 
@@ -64,13 +65,16 @@ impl<L: RawMutex> Areas<L> {
         flat: Lent<Leaf>,
     ) -> Result<Self, SpaceError> {
         let (span, shift) = (geometry.span, geometry.page_shift);
+        let mut all = Vec::new();
+        all.try_reserve_exact(tables).map_err(|_| SpaceError::Metadata)?;
+        all.resize_with(tables, || Padded(Mutex::new(Table::default())));
         let map = AreaMap::on_heap(span, flat).map_err(|_| SpaceError::Metadata)?;
         Ok(Self {
             shift,
             guard,
             // SAFETY: the map is dropped with these areas, and nothing reads the bitmaps then.
             bitmaps: unsafe { map.bitmaps().reader() },
-            annotations: Annotations::new(tables).ok_or(SpaceError::Metadata)?,
+            tables: all.into_boxed_slice(),
             map: Padded(Mutex::new(map)),
         })
     }
@@ -83,17 +87,17 @@ impl<L: RawMutex> Areas<L> {
     /// Returns the address of the first table, how many there are, the bytes from each to the next,
     /// and the place of the table in that: for an outline.
     pub(crate) fn table_places(&self) -> [usize; 4] {
-        self.annotations.places()
+        places(&self.tables)
     }
 
     /// Returns the bytes of the tables.
     pub(crate) fn table_bytes(&self) -> usize {
-        self.annotations.tables().map(|table| table.lock().allocation_size()).sum()
+        self.tables.iter().map(|table| table.0.lock().bytes()).sum()
     }
 
     /// Locks the tables, for a fork. [`lock_map`](Self::lock_map) comes after them.
     pub(crate) fn lock_tables(&self) {
-        self.annotations.tables().for_each(|table| core::mem::forget(table.lock()));
+        self.tables.iter().for_each(|table| core::mem::forget(table.0.lock()));
     }
 
     pub(crate) fn lock_map(&self) {
@@ -108,7 +112,7 @@ impl<L: RawMutex> Areas<L> {
         // SAFETY: by the caller's promise all are held.
         unsafe {
             self.map.0.force_unlock();
-            self.annotations.tables().for_each(|table| table.force_unlock());
+            self.tables.iter().for_each(|table| table.0.force_unlock());
         }
     }
 }

@@ -7,12 +7,12 @@
 //!                                                                        state of the map: not busy)
 //! ```
 
-use super::annotations::remove;
+use super::annotations::ZONE_SHIFT;
 use super::{Annotation, Areas, FreedBy, HeldMap, Kind, Table};
 use crate::PageRange;
 use crate::sync::{Mutant, is};
 use crate::{FitError, FreeError};
-use lock_api::{MutexGuard, RawMutex};
+use lock_api::{Mutex, MutexGuard, RawMutex};
 use vmalloc_map::parts::Leaf;
 
 /// The fate of the memory of a freed area.
@@ -54,16 +54,18 @@ impl<L: RawMutex> Areas<L> {
         if is(Mutant::LateNote) {
             was_claimed = self.make_busy(start);
         }
-        let entered = self.annotations.enter(area, annotation, || {
-            // The mark changes under the table's lock, as when the last annotation beside it goes.
-            self.with_leaf(start, |leaf| {
-                leaf.annotation_entered(start);
-                if !is(Mutant::LateNote) {
-                    was_claimed = leaf.make_busy(start);
-                }
-            });
+        let mut table = self.table(start);
+        if !table.enter(start, &annotation) {
+            return None;
+        }
+        // The mark changes under the table's lock, as when the last annotation beside it goes.
+        self.with_leaf(start, |leaf| {
+            leaf.annotation_entered(start);
+            if !is(Mutant::LateNote) {
+                was_claimed = leaf.make_busy(start);
+            }
         });
-        entered.then_some(was_claimed)
+        Some(was_claimed)
     }
 
     /// Makes a claimed area busy. Returns whether it was claimed.
@@ -88,17 +90,21 @@ impl<L: RawMutex> Areas<L> {
 
     /// Locks the table of the annotation of the area at `page`.
     pub(crate) fn table(&self, page: u64) -> MutexGuard<'_, L, Table> {
-        self.annotations.lock(page)
+        self.table_of(page).lock()
     }
 
     /// Locks the table of the annotation of the area at `page`, unless it is held.
     pub(crate) fn try_table(&self, page: u64) -> Option<MutexGuard<'_, L, Table>> {
-        self.annotations.try_lock(page)
+        self.table_of(page).try_lock()
+    }
+
+    fn table_of(&self, page: u64) -> &Mutex<L, Table> {
+        &self.tables[((page >> ZONE_SHIFT) % self.tables.len() as u64) as usize].0
     }
 
     /// Locks all tables, in order.
     pub(crate) fn tables(&self) -> impl Iterator<Item = MutexGuard<'_, L, Table>> {
-        self.annotations.tables().map(lock_api::Mutex::lock)
+        self.tables.iter().map(|table| table.0.lock())
     }
 
     /// Takes an area that `by` frees out of use, and its annotation. It locks the map by `map`
@@ -111,7 +117,7 @@ impl<L: RawMutex> Areas<L> {
         by: FreedBy,
         map: impl FnOnce() -> Option<HeldMap<'a, L>>,
     ) -> Result<Retired, FreeError> {
-        let annotation = table.get(&page).copied().unwrap_or(self.plain());
+        let annotation = table.get(page).unwrap_or(self.plain());
         let home = self.bitmaps.sure_home(page);
         let mut held = None;
         let area = match home.filter(|leaf| self.bitmaps.is_busy(leaf, page)) {
@@ -122,7 +128,7 @@ impl<L: RawMutex> Areas<L> {
                 map.retire_area(page, |_| annotation.kind.freed() == by)?
             }
         };
-        if remove(&mut table, page) {
+        if table.remove(area) {
             // Without a home it took the map.
             let leaf = home.or_else(|| held.as_ref().map(|map| map.leaf(page)));
             leaf.into_iter().for_each(|leaf| leaf.annotations_left(page));
@@ -140,10 +146,10 @@ impl<L: RawMutex> Areas<L> {
     #[cold]
     pub(crate) fn give_up(&self, area: PageRange, annotation: Annotation) -> Result<(), FreeError> {
         let page = area.start();
-        let mut table = (!annotation.is_plain(self.guard)).then(|| self.annotations.lock(page));
+        let mut table = (!annotation.is_plain(self.guard)).then(|| self.table(page));
         let mut map = self.map();
         map.retire(page)?;
-        if table.as_mut().is_some_and(|table| remove(table, page)) {
+        if table.as_mut().is_some_and(|table| table.remove(area)) {
             map.leaf(page).annotations_left(page);
         }
         map.release(page)?;
@@ -159,14 +165,17 @@ impl<L: RawMutex> Areas<L> {
         Ok(())
     }
 
-    /// Makes the free pages of `area` a busy area with this annotation, which is not plain.
-    pub(crate) fn make_at(&self, area: PageRange, annotation: Annotation) -> Result<(), FitError> {
-        let mut table = self.table(area.start());
-        table.try_reserve(1).map_err(|_| FitError::Metadata)?;
+    /// Makes the free pages of `area` a busy area with this annotation.
+    pub(crate) fn make_at(&self, area: PageRange, annotation: &Annotation) -> Result<(), FitError> {
+        let (page, mut table) = (area.start(), self.table(area.start()));
         let mut map = self.map();
         map.alloc_at(area)?;
-        table.insert(area.start(), annotation);
-        map.leaf(area.start()).annotation_entered(area.start());
+        if !table.enter(page, annotation) {
+            // It was just made.
+            let _ = map.free(page);
+            return Err(FitError::Metadata);
+        }
+        map.leaf(page).annotation_entered(page);
         Ok(())
     }
 
@@ -180,10 +189,25 @@ impl<L: RawMutex> Areas<L> {
     }
 
     /// Removes the annotation of an area that is busy no more, and is in no list yet.
-    pub(crate) fn forget_annotation(&self, page: u64) {
-        if remove(&mut self.annotations.lock(page), page) {
+    pub(crate) fn forget_annotation(&self, area: PageRange) {
+        let page = area.start();
+        if self.table(page).remove(area) {
             self.with_leaf(page, |leaf| leaf.annotations_left(page));
         }
+    }
+
+    /// Sets the cookie of a busy area, whose owner asks for it. Returns false, and changes nothing,
+    /// when memory is short.
+    pub(crate) fn set_cookie(&self, page: u64, cookie: u64) -> bool {
+        let mut table = self.table(page);
+        if table.set_cookie(page, cookie) {
+            return true;
+        }
+        let is_entered = table.enter(page, &Annotation { cookie, ..self.plain() });
+        if is_entered {
+            self.with_leaf(page, |leaf| leaf.annotation_entered(page));
+        }
+        is_entered
     }
 
     /// Does something with the leaf in which the area at `page` starts.

@@ -63,6 +63,15 @@ impl<S: SpaceRef, K: Ends<S::Platform>> Owned<S, K> {
         &self.space
     }
 
+    /// Sets the [cookie](Request::cookie) of the area.
+    ///
+    /// # Errors
+    /// [`AreaError`] when memory to note it is short; nothing is changed.
+    pub fn set_cookie(&mut self, cookie: u64) -> Result<(), AreaError> {
+        // SAFETY: this owns the area.
+        unsafe { self.raw().set_cookie(self.addr, cookie) }
+    }
+
     pub(super) fn raw(&self) -> Raw<'_, S::Platform> {
         self.space.raw()
     }

@@ -9,7 +9,7 @@ use crate::areas::{Annotation, Areas, Blocking, Kind};
 use crate::cache::{SizeStacks, Wanted};
 use crate::platform::{Platform, PlatformError, Protection};
 use crate::purge::PurgePlan;
-use crate::{AllocError, RequestError, Unbacked};
+use crate::{AllocError, AreaError, RequestError, Unbacked};
 
 /// The memory behind an area's pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,8 +66,21 @@ impl<P: Platform> Raw<'_, P> {
             self.balance();
         }
         let (area, backing) = self.obtain(&checked, request, Backing::None)?;
-        self.hand_out(area, checked.annotation(Kind::Reserved, request.tag), backing)?;
+        self.hand_out(area, checked.annotation(Kind::Reserved, request.tag, request.cookie), backing)?;
         Ok(self.addr(area.start()))
+    }
+
+    /// Sets the [cookie](Request::cookie) of the area at `addr`, of any kind. O(1). The first of an
+    /// area that had neither tag nor cookie takes memory to note it.
+    ///
+    /// # Safety
+    /// The caller owns the area: so an owner may rely on the cookies of its areas, as on pointers.
+    ///
+    /// # Errors
+    /// [`AreaError`] when no such area starts at `addr`, or memory is short; nothing is changed.
+    pub unsafe fn set_cookie(&self, addr: usize, cookie: u64) -> Result<(), AreaError> {
+        let page = self.page(self.area_starting(addr)?.addr)?;
+        if self.areas.set_cookie(page, cookie) { Ok(()) } else { Err(AllocError::Metadata.into()) }
     }
 }
 
@@ -88,7 +101,7 @@ impl<P: Platform> Space<P> {
             self.balance();
         }
         let (area, backing) = self.obtain(&checked, request, Backing::Cached)?;
-        let annotation = checked.annotation(Kind::Vmalloc, request.tag);
+        let annotation = checked.annotation(Kind::Vmalloc, request.tag, request.cookie);
         self.hand_out(area, annotation, backing)?;
         match backing {
             Backing::None => self.back_with(area, &checked, annotation, request),

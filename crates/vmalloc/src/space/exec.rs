@@ -18,7 +18,7 @@ impl<P: Protect> Raw<'_, P> {
     pub fn alloc_exec(&self, request: &Request) -> Result<usize, AllocError> {
         let checked = self.check(request)?;
         let area = self.claim(checked.fit, checked.blocking)?;
-        let annotation = checked.annotation(Kind::Exec, request.tag);
+        let annotation = checked.annotation(Kind::Exec, request.tag, request.cookie);
         self.hand_out(area, annotation, Backing::None)?;
         self.back_with(area, &checked, annotation, &request.zeroed())
     }

@@ -88,8 +88,8 @@ impl<P: Platform> Space<P> {
     fn unfinished_area(&self) -> Option<PageRange> {
         let has = |page: u64| self.tenants.iter().any(|tenant| tenant.has(page));
         let page = self.areas.tables().find_map(|table| {
-            let areas = table.iter().filter(|(_, annotation)| annotation.kind == Kind::Tenant);
-            areas.map(|(&page, _)| page).find(|&page| !has(page))
+            let mut areas = table.iter().filter(|(_, known)| known.kind == Kind::Tenant);
+            areas.find_map(|(page, _)| (!has(page)).then_some(page))
         })?;
         self.areas.map().find(page)
     }

@@ -17,9 +17,9 @@ impl<P: Platform> Raw<'_, P> {
         areas: impl Iterator<Item = PageRange> + Clone,
         tag: impl Into<Tag>,
     ) -> Result<(), FitError> {
-        let annotation = Annotation { kind: Kind::Reserved, guard_pages: 0, tag: Some(tag.into()) };
+        let annotation = Annotation::new(Kind::Reserved, 0, Some(tag.into()));
         for (index, area) in areas.clone().enumerate() {
-            if let Err(cause) = self.areas.make_at(area, annotation) {
+            if let Err(cause) = self.areas.make_at(area, &annotation) {
                 areas.take(index).for_each(|area| self.give_up(area, annotation));
                 return Err(cause);
             }
@@ -58,7 +58,7 @@ impl<P: Platform> Raw<'_, P> {
         }
         let lazy = purger.list().len();
         for area in areas {
-            self.areas.forget_annotation(area.start());
+            self.areas.forget_annotation(area);
             purger.list().push(area);
         }
         let count = purger.list().len() - lazy;
@@ -82,8 +82,8 @@ impl<P: Platform> Space<P> {
             return Err(FreeError::NoMemory { page });
         }
         let table = self.areas.table(page);
-        let of_group = |known: &Annotation| known.kind == Kind::Reserved && known.tag == Some(tag);
-        let is_right = table.get(&page).is_some_and(of_group);
+        let is_right =
+            table.get(page).is_some_and(|known| known.kind == Kind::Reserved && known.tag == Some(tag));
         self.areas.map().retire_area(page, |found| is_right && found == area).map(|_| ())
     }
 }

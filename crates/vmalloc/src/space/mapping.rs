@@ -13,11 +13,6 @@ use crate::{AllocError, AreaError, FreeError, RequestError};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// Returns the annotation of a mapping.
-pub(super) fn annotation(kind: Kind, guard_pages: u64, tag: Option<Tag>) -> Annotation {
-    Annotation { kind, guard_pages, tag }
-}
-
 impl<P: MapFrames> Raw<'_, P> {
     /// Maps `frames` of the platform's supply, in this order, to consecutive pages of an area with
     /// a guard page behind it. Returns its address. A frame may be among them twice, and mapped
@@ -82,7 +77,7 @@ impl<P: MapFrames> Raw<'_, P> {
     pub fn alloc_shared(&self, request: &Request) -> Result<usize, AllocError> {
         let checked = self.check(request)?;
         let area = self.claim_high(checked.fit, checked.blocking)?;
-        let annotation = checked.annotation(Kind::Shared, request.tag);
+        let annotation = checked.annotation(Kind::Shared, request.tag, request.cookie);
         self.hand_out(area, annotation, Backing::None)?;
         let payload = payload(area, checked.guard_pages);
         self.back_with_frames(payload, &checked).inspect_err(|_| self.give_up(area, annotation))?;
@@ -125,7 +120,7 @@ impl<P: MapFrames> Raw<'_, P> {
         });
         if let Err(error) = mapped {
             self.end_shown(area.start());
-            self.give_up(area, annotation(kind, self.guard_pages, tag));
+            self.give_up(area, Annotation::new(kind, self.guard_pages, tag));
             return Err(error);
         }
         Ok(self.addr(area.start()))
@@ -181,8 +176,7 @@ impl<P: Platform> Space<P> {
             Err(AllocError::NoSpace(_)) if order > 0 => self.claim_high(Fit::new(pages), Blocking::Allowed),
             area => area,
         }?;
-        let annotation = annotation(kind, guard_pages, tag);
-        self.hand_out(area, annotation, Backing::None)?;
+        self.hand_out(area, Annotation::new(kind, guard_pages, tag), Backing::None)?;
         Ok(area)
     }
 
@@ -289,7 +283,7 @@ impl<P: MapFrames> Space<P> {
         // SAFETY: the area was just obtained for this caller alone, and the frames were checked.
         let mapped = unsafe { self.map_or_purge(payload, list, protection) };
         mapped.map_err(|cause| {
-            self.give_up(area, annotation(kind, self.guard_pages, tag));
+            self.give_up(area, Annotation::new(kind, self.guard_pages, tag));
             self.unbacked(&Fit::plain(area.len(), 0), cause)
         })?;
         Ok(self.addr(area.start()))

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   outline ─┬─► bitmaps: leaf ─► leaf ─► …      segments and their states, in address order
-//!            ├─► tables of annotations           tags, kinds, other guards
+//!            ├─► tables of annotations           tags, kinds, other guards, cookies
 //!            ├─► nodes ─► stacks, lists          which areas are cached, pooled, lazy
 //!            ├─► large areas, the purge          the others that are retired
 //!            └─► specimens                       a list and a table with known content
@@ -19,7 +19,7 @@
 
 use super::Space;
 use crate::PageRange;
-use crate::areas::{Annotation, Kind, Table, Tag};
+use crate::areas::{Annotation, Kind, Table};
 use crate::cache::{Lazy, MAX_PAGES, Node, SizeStacks, Stock, places};
 use crate::platform::Platform;
 use crate::purge::{Purger, Refused};
@@ -76,21 +76,19 @@ pub struct Outline {
     pub counts: [u64; 4],
     /// Specimens: of a list, its first element, how many, and how many it has room for.
     pub list: [u64; 4],
-    /// Of a table of annotations: the table, how many entries, its first key and the entry of that
-    /// key.
+    /// Of a table of annotations: the table, how many entries, their first key and the entry of
+    /// that key.
     pub table: [u64; 4],
     /// Bytes of a list and of a table.
     pub containers: [u64; 2],
-    /// An entry: its size, the places of the key, kind, guard pages, tag, and of the byte
-    /// that tells whether there is a tag; in a tag, of its length and bytes.
+    /// An entry: its size, the places of the key, kind, guard pages and cookie, of whether there is
+    /// a tag, and of the length and the bytes of that.
     pub entry: [u64; 8],
 }
 
 impl Outline {
     /// The version of the layouts that this one has. A reader reads outlines of its own version.
     pub const VERSION: u64 = 8;
-    /// The tag of the first entry of the specimen of a table; the other entries have none.
-    pub const SPECIMEN_TAG: &str = "a specimen of a tag";
     /// How many entries the specimen has: other numbers than its room or the room that is left.
     pub const SPECIMEN_ENTRIES: u64 = 5;
     /// Its keys follow each other from this one.
@@ -112,14 +110,13 @@ impl Specimens {
     }
 
     fn new() -> Option<Box<Self>> {
-        let (mut list, mut table) = (Vec::new(), Table::new());
+        let (mut list, mut table) = (Vec::new(), Table::default());
         list.try_reserve_exact(11).ok()?;
         list.extend(0..3);
-        table.try_reserve(Outline::SPECIMEN_ENTRIES as usize).ok()?;
-        for nth in 0..Outline::SPECIMEN_ENTRIES {
-            let tag = if nth == 0 { Some(Tag::new(Outline::SPECIMEN_TAG)) } else { None };
-            let annotation = Annotation { kind: Kind::Vmalloc, guard_pages: 0, tag };
-            table.insert(Outline::SPECIMEN_KEY + nth, annotation);
+        let annotation = Annotation::new(Kind::Vmalloc, 0, None);
+        let mut keys = (0..Outline::SPECIMEN_ENTRIES).map(|nth| Outline::SPECIMEN_KEY + nth);
+        if !keys.all(|key| table.enter(key, &annotation)) {
+            return None;
         }
         vmalloc_map::parts::try_box(Self { list, table }).ok()
     }
@@ -130,28 +127,15 @@ impl Specimens {
         [from_ref(list).addr(), list.as_ptr().addr(), list.len(), list.capacity()].map(|word| word as u64)
     }
 
-    /// Returns the facts of the table, and the layout of its entries.
-    fn table(&self) -> Option<([u64; 4], [u64; 8])> {
-        type Entry = (u64, Annotation);
-        let (key, annotation) = self.table.get_key_value(&Outline::SPECIMEN_KEY)?;
-        let entry = from_ref(key).addr().checked_sub(offset_of!(Entry, 0))?;
-        let tag = from_ref(annotation.tag.as_ref()?).addr().checked_sub(entry)?;
-        let option = offset_of!(Entry, 1) + offset_of!(Annotation, tag);
-        // The byte of the option that is none of the tag's.
-        let is_some = if tag == option { option + size_of::<Tag>() } else { option };
-        let [len, bytes] = Tag::FIELDS;
-        let layout = [
-            size_of::<Entry>(),
-            offset_of!(Entry, 0),
-            offset_of!(Entry, 1) + offset_of!(Annotation, kind),
-            offset_of!(Entry, 1) + offset_of!(Annotation, guard_pages),
-            tag,
-            is_some,
-            len,
-            bytes,
-        ];
-        let facts = [from_ref(&self.table).addr(), self.table.len(), Outline::SPECIMEN_KEY as usize, entry];
-        Some((facts.map(|word| word as u64), layout.map(|word| word as u64)))
+    /// Returns the facts of the entries of the table.
+    fn entries(&self) -> Option<[u64; 4]> {
+        let entry = self.table.place(Outline::SPECIMEN_KEY)?;
+        Some([
+            from_ref(&self.table).addr() as u64,
+            Outline::SPECIMEN_ENTRIES,
+            Outline::SPECIMEN_KEY,
+            entry as u64,
+        ])
     }
 }
 
@@ -162,7 +146,6 @@ impl<P: Platform> Space<P> {
     pub fn outline(&self) -> Outline {
         let words = |all: [usize; 4]| all.map(|word| word as u64);
         let specimens = Specimens::get();
-        let (table, entry) = specimens.and_then(Specimens::table).unwrap_or_default();
         let bitmaps = &self.areas.bitmaps;
         let counts = &self.counts;
         let counts =
@@ -186,9 +169,9 @@ impl<P: Platform> Space<P> {
             deferred: self.deferred.last_word() as u64,
             counts: counts.map(|count| count.addr() as u64),
             list: specimens.map(Specimens::list).unwrap_or_default(),
-            table,
+            table: specimens.and_then(Specimens::entries).unwrap_or_default(),
             containers: [size_of::<Vec<u64>>() as u64, size_of::<Table>() as u64],
-            entry,
+            entry: Table::FIELDS.map(|word| word as u64),
         }
     }
 

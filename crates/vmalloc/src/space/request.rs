@@ -23,6 +23,7 @@ pub struct Request {
     pub(super) content: Content,
     pub(super) guard: Guard,
     pub(super) tag: Option<Tag>,
+    pub(super) cookie: u64,
     pub(super) node: Option<usize>,
     policy: Option<Policy>,
     size: PageSize,
@@ -73,8 +74,8 @@ pub(super) struct Checked {
 impl Checked {
     /// Returns the annotation of an area that was obtained for this.
     #[inline]
-    pub(super) fn annotation(&self, kind: Kind, tag: Option<Tag>) -> Annotation {
-        Annotation { kind, guard_pages: self.guard_pages, tag }
+    pub(super) fn annotation(&self, kind: Kind, tag: Option<Tag>, cookie: u64) -> Annotation {
+        Annotation { kind, guard_pages: self.guard_pages, tag, cookie }
     }
 }
 
@@ -91,6 +92,7 @@ impl Request {
             content: Content::Any,
             guard: Guard::Default,
             tag: None,
+            cookie: 0,
             node: None,
             policy: None,
             size: PageSize::Base,
@@ -139,6 +141,25 @@ impl Request {
     pub fn tag(mut self, tag: impl Into<Tag>) -> Self {
         self.special = true;
         self.tag = Some(tag.into());
+        self
+    }
+
+    /// Gives the area a number of the caller's, which [`Space::find`](crate::Space::find) tells for
+    /// each address inside: so the owner of an address is found without a map of one's own. It is
+    /// 0 unless it is set, and may be [set later](crate::Raw::set_cookie).
+    ///
+    /// ```
+    /// # use vmalloc::{AllocError, Platform, Request, Space};
+    /// # fn example<P: Platform>(space: &Space<P>) -> Result<(), AllocError> {
+    /// let addr = space.raw().alloc(&Request::new(100_000).cookie(7))?;
+    /// assert_eq!(space.find(addr + 50_000).map(|area| area.cookie), Some(7));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline(always)]
+    pub const fn cookie(mut self, cookie: u64) -> Self {
+        self.special = true;
+        self.cookie = cookie;
         self
     }
 

@@ -258,7 +258,7 @@ impl<P: DirectMemory + Relocate> Space<P> {
     /// Moves the area to a larger one, or to one that is aligned.
     fn move_area(&self, old: PageRange, info: &AreaInfo, checked: &Checked) -> Result<usize, AreaError> {
         let new = self.claim_with_room(checked)?;
-        let annotation = checked.annotation(Kind::Vmalloc, info.tag);
+        let annotation = checked.annotation(Kind::Vmalloc, info.tag, info.cookie);
         self.hand_out(new, annotation, Backing::None)?;
         let payload = payload(new, checked.guard_pages);
         let kept_pages = info.pages.min(payload.len());

@@ -1,10 +1,9 @@
 //! The calls of a space that its tenants make: see [`tenant`](crate::tenant).
 
 use super::alloc::Backing;
-use super::mapping::annotation;
 use super::{Raw, Space};
 use crate::PageRange;
-use crate::areas::{Blocking, Kind, Tag};
+use crate::areas::{Annotation, Blocking, Kind, Tag};
 use crate::cache::Fraction;
 use crate::platform::Platform;
 use crate::purge::tenant::{Tally, Tenant};
@@ -20,7 +19,7 @@ impl<P: Platform> Raw<'_, P> {
     /// [`AllocError`]; nothing is lost or changed.
     pub fn claim_for_tenant(&self, pages: u64, align: u64, tag: Tag) -> Result<PageRange, AllocError> {
         let area = self.claim_high(Fit::new(pages).align(align), Blocking::Allowed)?;
-        self.hand_out(area, annotation(Kind::Tenant, 0, Some(tag)), Backing::None)?;
+        self.hand_out(area, Annotation::new(Kind::Tenant, 0, Some(tag)), Backing::None)?;
         Ok(area)
     }
 
@@ -73,7 +72,7 @@ impl<P: Platform> Space<P> {
 
     pub(super) fn give_up_tenants(&self, area: PageRange) {
         // What the annotation says besides makes no difference.
-        self.give_up(area, annotation(Kind::Tenant, 0, None));
+        self.give_up(area, Annotation::new(Kind::Tenant, 0, None));
     }
 
     /// Gives a fraction of the tenants' spare areas to the map, `most` at most. Returns how many.

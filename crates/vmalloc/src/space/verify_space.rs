@@ -42,7 +42,7 @@ impl<P: Platform> Space<P> {
                 page: map.span().start(),
             });
         }
-        for (&page, annotation) in tables.iter().flat_map(|table| table.iter()) {
+        for (page, annotation) in tables.iter().flat_map(|table| table.iter()) {
             let is_area = map
                 .find(page)
                 .is_some_and(|area| area.start() == page && area.len() > annotation.guard_pages);
@@ -54,7 +54,7 @@ impl<P: Platform> Space<P> {
         drop(map);
         let annotated = tables.iter().flat_map(|table| table.iter());
         let mut areas = 0;
-        for (&page, _) in annotated.filter(|(_, known)| known.kind == Kind::Tenant) {
+        for (page, _) in annotated.filter(|(_, known)| known.kind == Kind::Tenant) {
             if !self.tenants.iter().any(|tenant| tenant.has(page)) {
                 return Err(Violation { invariant: "SPACE-3: an area of a tenant that no tenant has", page });
             }

@@ -1,5 +1,6 @@
 //! The whole core on simulated machines.
 
+mod cookies;
 mod faults;
 mod gains;
 mod growth;

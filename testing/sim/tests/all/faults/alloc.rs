@@ -103,10 +103,21 @@ fn reserve() {
             reserve_all,
             |space, _| free_all(space),
         );
+        let start = move || {
+            let (space, mut areas) = Scene::empty(settings).build();
+            areas.push(space.raw().alloc(&request).expect("nothing fails"));
+            (space, areas)
+        };
+        let set = |space: &Space<Sim>, areas: &mut Areas| {
+            // SAFETY: the area is this case's.
+            unsafe { space.raw().set_cookie(areas[0], 7) }
+        };
+        let cookie = Case::new("set_cookie", start, set, |space, _| free_all(space));
         table(
             config,
             [
                 group.meets([Step::Heap]),
+                cookie.meets([Step::Heap]),
                 reserve_in(Scene::empty(settings), "reserve", request).meets([Step::Heap]),
                 reserve_in(Scene::empty(settings), "reserve 300 pages", Request::new(300 * PAGE))
                     .meets([Step::Heap]),
