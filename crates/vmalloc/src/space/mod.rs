@@ -298,12 +298,9 @@ impl<P: Platform> Drop for Space<P> {
 
 impl<P: Platform> fmt::Debug for Space<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let stats = self.stats();
         f.debug_struct("Space")
             .field("span", &self.geometry.span)
-            .field("busy_areas", &stats.busy_areas)
-            .field("busy_pages", &stats.busy_pages)
-            .field("free_pages", &stats.free_pages)
+            .field("stats", &self.stats())
             .finish_non_exhaustive()
     }
 }

@@ -105,28 +105,11 @@ impl Stats {
 
 impl fmt::Display for Stats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (name, pages, areas) in [
-            ("span", self.span_pages, None),
-            ("free", self.free_pages, None),
-            ("largest free range", self.largest_free_pages, None),
-            ("most not free", self.peak_pages, None),
-            ("busy", self.busy_pages, Some(self.busy_areas)),
-            ("freed, lazy", self.lazy_pages, Some(self.lazy_areas)),
-            ("freed, cached", self.cached_pages, Some(self.cached_areas)),
-            ("of these, large", self.large_pages, Some(self.large_areas)),
-            ("freed, pooled", self.pooled_pages, Some(self.pooled_areas)),
-        ] {
-            write!(f, "{name:<20} {}", Size(self.bytes(pages)))?;
-            areas.map_or(Ok(()), |areas| write!(f, " in {areas} areas"))?;
-            writeln!(f)?;
-        }
-        writeln!(f, "{:<20} {}", "areas placed", self.placed_areas)?;
-        writeln!(f, "{:<20} {} of {} areas", "purges", self.purges, self.purged_areas)?;
-        writeln!(f, "{:<20} {} areas", "longest hold", self.longest_hold_areas)?;
-        let (made, freed) = (self.tenant_areas_made, self.tenant_areas_freed);
-        let tenants = self.tenant_areas;
-        writeln!(f, "{:<20} {tenants}, {made} made, {freed} given up", "areas of tenants")?;
-        writeln!(f, "{:<20} {}", "metadata", Size(self.metadata_bytes))
+        self.iter().try_for_each(|(name, count)| match name.rsplit_once('_') {
+            Some((of, "pages")) => writeln!(f, "{of:<20} {}", Size(self.bytes(count))),
+            Some((of, "bytes")) => writeln!(f, "{of:<20} {}", Size(count)),
+            _ => writeln!(f, "{name:<20} {count}"),
+        })
     }
 }
 
