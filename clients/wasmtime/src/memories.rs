@@ -138,7 +138,7 @@ impl Memories {
                 }
             };
             let slot = Slot::new(growing.clone()).map_err(|error| error.to_string())?;
-            let beyond = pages(minimum)..slot.committed();
+            let beyond = pages(minimum)..slot.committed_bytes();
             if close(&slot, beyond.clone()).is_ok() {
                 return Ok(slot);
             }
@@ -180,7 +180,7 @@ unsafe impl MemoryCreator for Memories {
         };
         let pools = self.of_kind(Kind { head: minimum, slot, guard })?.clone();
         let slot = self.slot(&pools, minimum)?;
-        let bytes = minimum.min(slot.committed());
+        let bytes = minimum.min(slot.committed_bytes());
         let mut memory = Memory { slot: Some(slot), pools, minimum, bytes };
         if bytes < minimum {
             memory.grow_to(minimum).map_err(|error| error.to_string())?;
@@ -234,12 +234,12 @@ unsafe impl LinearMemory for Memory {
     }
 
     fn byte_capacity(&self) -> usize {
-        self.slot().size()
+        self.slot().len()
     }
 
     fn grow_to(&mut self, bytes: usize) -> Result<(), Error> {
         let slot = self.slot.as_mut().expect("only dropping takes it");
-        let closed = pages(self.bytes)..pages(bytes).min(slot.committed());
+        let closed = pages(self.bytes)..pages(bytes).min(slot.committed_bytes());
         let opened = open_again(slot, closed.clone()).map_err(Error::from);
         if let Err(error) = opened.and_then(|()| slot.grow(bytes).map_err(Error::from)) {
             if close(slot, closed).is_err() {
@@ -261,7 +261,7 @@ impl Drop for Memory {
     fn drop(&mut self) {
         let Some(slot) = self.slot.take() else { return };
         self.pools.habit.note(self.bytes > self.minimum);
-        if open_again(&slot, pages(self.bytes)..slot.committed()).is_err() {
+        if open_again(&slot, pages(self.bytes)..slot.committed_bytes()).is_err() {
             // The pool would meet closed pages.
             std::mem::forget(slot);
             return;

@@ -115,7 +115,7 @@ unsafe impl Versioned for vmalloc_options {
 const _: () = assert!(size_of::<vmalloc_options>() == 9 * 8 + 8 + 6 * 4 + 2 * 8);
 
 impl vmalloc_options {
-    /// Returns the options of the reservation and the settings of its space.
+    /// Returns the options of the reservation and the options of its space.
     ///
     /// # Safety
     /// The name is null, or ends with a zero byte.
@@ -190,7 +190,7 @@ impl vmalloc_options {
         }
     }
 
-    /// Returns the settings of a sub-space. Those of a reservation have to be left out.
+    /// Returns the options of a sub-space. Those of a reservation have to be left out.
     pub(crate) fn of_subspace(&self) -> Result<SpaceOptions, Refusal> {
         let sizes = [self.max_bytes, self.min_bytes, self.frame_bytes, self.stash_bytes];
         let choices = self.guards | self.advise;
@@ -201,7 +201,7 @@ impl vmalloc_options {
         self.space()
     }
 
-    /// Returns the settings of short mappings.
+    /// Returns the options of short mappings.
     pub(crate) fn short(&self) -> vmalloc_short::ShortMapsOptions {
         vmalloc_short::ShortMapsOptions::new().block_slots(self.block_slots)
     }

@@ -228,7 +228,7 @@ pub unsafe extern "C" fn vmalloc_slot_addr(slot: *const vmalloc_slot) -> *mut c_
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vmalloc_slot_size(slot: *const vmalloc_slot) -> usize {
     // SAFETY: the conditions of every call.
-    unsafe { given(slot) }.map_or(0, |slot| on!(&slot.0, it => it.size()))
+    unsafe { given(slot) }.map_or(0, |slot| on!(&slot.0, it => it.len()))
 }
 
 /// Returns how many bytes from the start of a slot are memory, and 0 for `NULL`.
@@ -238,7 +238,7 @@ pub unsafe extern "C" fn vmalloc_slot_size(slot: *const vmalloc_slot) -> usize {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vmalloc_slot_committed(slot: *const vmalloc_slot) -> usize {
     // SAFETY: the conditions of every call.
-    unsafe { given(slot) }.map_or(0, |slot| on!(&slot.0, it => it.committed()))
+    unsafe { given(slot) }.map_or(0, |slot| on!(&slot.0, it => it.committed_bytes()))
 }
 
 /// Commits all pages of a slot up to byte `bytes`, which read as zero.

@@ -57,7 +57,7 @@ unsafe impl LinearMemory for Memory {
     }
 
     fn byte_capacity(&self) -> usize {
-        self.slot().size()
+        self.slot().len()
     }
 
     fn grow_to(&mut self, bytes: usize) -> Result<(), SlotError> {

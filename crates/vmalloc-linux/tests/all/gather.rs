@@ -47,7 +47,7 @@ fn gather(
 
 #[track_caller]
 fn assert_holds(area: &GatherArea<Arc<Space<Linux>>>, at: usize, numbers: &[u8]) {
-    let bytes = area.bytes(at, numbers.len()).expect("gathered pages");
+    let bytes = area.get(at, numbers.len()).expect("gathered pages");
     for (page, number) in bytes.chunks_exact(PAGE).zip(numbers) {
         assert_eq!((page[0], page[PAGE / 2], page[PAGE - 1]), (*number, 0, *number));
     }
@@ -69,9 +69,9 @@ fn gathered_pages_keep_their_content_and_leave_zeros() {
         assert!(area.is_moving() || gathered.moved == 0, "{gathered:?}");
         assert_holds(&area, 1, &[5, 2, 3, 1]);
         assert_numbers(&memory, &[0, 0, 0, 4, 0]);
-        assert!(area.bytes(0, 1).is_none() && area.bytes(4, 2).is_none() && area.bytes(6, 1).is_none());
-        area.bytes_mut(2, 1).unwrap()[7] = 9;
-        assert_eq!(area.bytes(2, 1).unwrap()[7], 9);
+        assert!(area.get(0, 1).is_none() && area.get(4, 2).is_none() && area.get(6, 1).is_none());
+        area.get_mut(2, 1).unwrap()[7] = 9;
+        assert_eq!(area.get(2, 1).unwrap()[7], 9);
     });
 }
 
@@ -109,7 +109,7 @@ fn cleared_pages_are_empty_and_gather_again() {
             assert_eq!(gather(&mut area, 0, &pages).unwrap().copied == 0, area.is_moving(), "{round}");
             assert_holds(&area, 0, &[1, 2, 3, 4]);
             area.clear(0, 4).unwrap();
-            assert!(area.bytes(3, 1).is_none());
+            assert!(area.get(3, 1).is_none());
         }
     });
 }
@@ -201,11 +201,11 @@ fn a_refused_page_leaves_all_pages_where_they_were() {
             let refused = gather(&mut area, 2, &[pages[1], pages[2], addr, pages[0]]);
             assert_eq!(refused, Err(GatherError::NotMovable { addr, code: libc::EINVAL }));
             assert_numbers(&memory, &[1, 2, 3]);
-            assert!(area.bytes(2, 1).is_none());
+            assert!(area.get(2, 1).is_none());
             // SAFETY: as above.
             unsafe { libc::munmap(other, PAGE) };
         }
-        let guard = memory.addr() + memory.usable_size();
+        let guard = memory.addr() + memory.capacity();
         let refused = gather(&mut area, 0, &[pages[0], pages[1], pages[2], guard]);
         assert!(matches!(refused, Err(GatherError::NotMovable { addr, .. }) if addr == guard), "{refused:?}");
         assert_numbers(&memory, &[1, 2, 3]);

@@ -171,9 +171,7 @@ impl<S: SpaceRef> fmt::Debug for Frames<S> {
 
 /// Frames behind an area: see [`Mapping`].
 #[derive(Debug)]
-pub struct Mapped<const WRITABLE: bool> {
-    pages: usize,
-}
+pub struct Mapped<const WRITABLE: bool>(());
 
 impl<const W: bool> Sealed for Mapped<W> {}
 
@@ -209,6 +207,7 @@ impl<S: SpaceRef<Platform: MapFrames> + CloneStableDeref, const W: bool> Owned<S
     pub fn new(frames: &Frames<S>) -> Result<Self, AllocError> {
         let protection = if W { Protection::ReadWrite } else { Protection::Read };
         let (space, share) = (frames.space().clone(), frames.share_again()?);
+        let bytes = frames.len() << space.geometry().page_shift;
         let addr = match space.raw().map(frames, protection, None) {
             Ok(addr) => addr,
             Err(error) => {
@@ -218,36 +217,22 @@ impl<S: SpaceRef<Platform: MapFrames> + CloneStableDeref, const W: bool> Owned<S
         };
         if space.show(&share, addr) {
             space.end_share(share);
-            return Ok(Self::own(space, addr, Mapped { pages: frames.len() }));
+            return Ok(Self::own(space, addr, bytes, Mapped(())));
         }
         // Without a share of its own the area ends, and the one at hand after its flush.
-        drop(Self::own(space.clone(), addr, Mapped { pages: frames.len() }));
+        drop(Self::own(space.clone(), addr, bytes, Mapped(())));
         space.release_share(share, addr);
         Err(AllocError::Metadata)
-    }
-}
-
-impl<S: SpaceRef<Platform: MapFrames>, const W: bool> Owned<S, Mapped<W>> {
-    /// Returns the bytes that it has.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.kind.pages << self.space().geometry().page_shift
-    }
-
-    /// Returns whether it has no bytes, which is never so.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.kind.pages == 0
     }
 }
 
 impl<S: SpaceRef<Platform: MapFrames + DirectMemory>> Mapping<S> {
     /// Returns the bytes. Other mappings may show them too, so each is atomic.
     #[must_use]
-    pub fn bytes(&self) -> &[AtomicU8] {
+    pub fn atomics(&self) -> &[AtomicU8] {
         // SAFETY: the frames are mapped, readable and writable, for as long as this lives
-        // (`DirectMemory`). Safe code accesses them by atomics only.
-        unsafe { atomics(self.addr(), self.len()) }
+        // (`DirectMemory`). Safe code accesses them by atomics only, whose layout is that of bytes.
+        unsafe { core::slice::from_raw_parts(self.as_ptr().cast(), self.len()) }
     }
 }
 
@@ -263,14 +248,4 @@ impl<S: SpaceRef<Platform: MapFrames + DirectMemory>> ReadOnlyMapping<S> {
         }
         count
     }
-}
-
-/// Returns the bytes at `addr` as atomics.
-///
-/// # Safety
-/// The bytes are mapped, readable and writable, for as long as the result lives.
-unsafe fn atomics<'a>(addr: usize, bytes: usize) -> &'a [AtomicU8] {
-    let start = core::ptr::with_exposed_provenance::<AtomicU8>(addr);
-    // SAFETY: the caller's promise; an atomic byte has the layout of a byte.
-    unsafe { core::slice::from_raw_parts(start, bytes) }
 }

@@ -24,8 +24,8 @@
 //!     let frames = space.frames(4)?;
 //!     let one = Mapping::new(&frames)?;
 //!     let two = Mapping::new(&frames)?;
-//!     one.bytes()[0].store(7, Relaxed);
-//!     assert_eq!(two.bytes()[0].load(Relaxed), 7);
+//!     one.atomics()[0].store(7, Relaxed);
+//!     assert_eq!(two.atomics()[0].load(Relaxed), 7);
 //!     assert_eq!(space.find(one.addr() + 5000).map(|area| area.addr), Some(one.addr()));
 //!     Ok(())
 //! }

@@ -57,8 +57,8 @@ impl Held {
 
     fn size(&self) -> usize {
         match &self.memory {
-            Memory::Plain(stack) => stack.size(),
-            Memory::Growable(stack, _) => stack.size(),
+            Memory::Plain(stack) => stack.len(),
+            Memory::Growable(stack, _) => stack.len(),
         }
     }
 

@@ -26,7 +26,7 @@ fn gather_once(space: &Arc<Space<Linux>>) -> Option<Result<Gathered, GatherError
     let from: Vec<_> = (0..PAGES).rev().map(|page| memory.addr() + page * PAGE).collect();
     // SAFETY: the pages are the buffer's, which is not used meanwhile.
     let gathered = unsafe { area.gather(0, &from) };
-    let bytes = if gathered.is_ok() { area.bytes(0, PAGES).unwrap() } else { &memory[..] };
+    let bytes = if gathered.is_ok() { area.get(0, PAGES).unwrap() } else { &memory[..] };
     let mut numbers: Vec<_> = bytes.chunks_exact(PAGE).map(|page| page[9]).collect();
     if gathered.is_ok() {
         numbers.reverse();

@@ -44,7 +44,7 @@ pub fn peek(space: &Space<Linux>, addr: usize) -> Option<u8> {
 
 /// Writes a byte to each page of the first `bytes` of a slot.
 pub fn fill<R: SlotsRef<Space = Arc<Space<Linux>>>>(slot: &mut Slot<R>, bytes: usize) {
-    assert!(bytes <= slot.committed());
+    assert!(bytes <= slot.committed_bytes());
     for offset in (0..bytes).step_by(PAGE) {
         // SAFETY: the slot is the caller's, and committed so far.
         unsafe { slot.as_ptr().add(offset + offset / PAGE % PAGE).write_volatile(0xa5) };
@@ -54,14 +54,14 @@ pub fn fill<R: SlotsRef<Space = Arc<Space<Linux>>>>(slot: &mut Slot<R>, bytes: u
 /// Returns true if all that is committed of a slot is zero. Reads all of it.
 pub fn is_zero<R: SlotsRef<Space = Arc<Space<Linux>>>>(slot: &Slot<R>) -> bool {
     // SAFETY: the slot is the caller's, and committed so far.
-    let bytes = unsafe { std::slice::from_raw_parts(slot.as_ptr(), slot.committed()) };
+    let bytes = unsafe { std::slice::from_raw_parts(slot.as_ptr(), slot.committed_bytes()) };
     bytes.chunks(PAGE).all(|page| page == [0; PAGE])
 }
 
 /// Returns how many pages of a slot have memory behind them.
 pub fn resident<R: SlotsRef<Space = Arc<Space<Linux>>>>(slot: &Slot<R>) -> u64 {
     let first = (slot.addr() / PAGE) as u64;
-    let pages = vmalloc::PageRange::from_len(first, (slot.committed() / PAGE) as u64).unwrap();
+    let pages = vmalloc::PageRange::from_len(first, (slot.committed_bytes() / PAGE) as u64).unwrap();
     let mut count = 0;
     // SAFETY: the slot is the caller's, and committed so far.
     unsafe { slot.slots().space().platform().touched(pages, &mut |run| count += run.len()) };
