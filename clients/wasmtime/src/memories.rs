@@ -14,13 +14,13 @@ use rustix::mm::{MprotectFlags, mprotect};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
-use vmalloc::{Space, SpaceOptions};
-use vmalloc_linux::{Linux, OpenError, open};
+use vmalloc::SpaceOptions;
+use vmalloc_linux::{OpenError, SharedSpace, open};
 use vmalloc_slots::{BeyondHead, Dirty, Slot, Slots, SlotsOptions};
 use wasmtime::{Error, LinearMemory, MemoryCreator, MemoryType};
 
 /// The slots of one kind of memory.
-pub type Pool = Arc<Slots<Arc<Space<Linux>>>>;
+pub type Pool = Arc<Slots<SharedSpace>>;
 
 /// How far a memory can grow in place if it does not say: all that 32 bits address.
 const MOST_BYTES: usize = 4 << 30;
@@ -77,7 +77,7 @@ impl Habit {
 /// A maker of memories, for [`wasmtime::Config::with_host_memory`]. It has no limit but the addresses of its span.
 #[derive(Debug)]
 pub struct Memories {
-    space: Arc<Space<Linux>>,
+    space: SharedSpace,
     template: SlotsOptions,
     /// Filled from the start, never changed: a look writes nothing that threads share.
     pools: [OnceLock<Arc<Pools>>; POOLS],
@@ -94,7 +94,7 @@ impl Memories {
     }
 
     /// Returns a maker on a space. Of the options all but the sizes of slots count, for each pool.
-    pub fn on(space: Arc<Space<Linux>>, template: SlotsOptions) -> Self {
+    pub fn on(space: SharedSpace, template: SlotsOptions) -> Self {
         Self { space, template, pools: [const { OnceLock::new() }; POOLS] }
     }
 

@@ -5,7 +5,7 @@ use crate::input::{self, Versioned};
 use crate::names;
 use libc::c_char;
 use std::ffi::CStr;
-use vmalloc_linux::{BatchAdvise, Guards, LinuxOptions, Policy, Request, SpaceOptions, Tag};
+use vmalloc_linux::{BatchAdvise, GuardMeans, LinuxOptions, Policy, Request, SpaceOptions, Tag};
 
 /// Leave guard pages out, in the whole space.
 pub const VMALLOC_OPEN_NO_GUARDS: u32 = 1;
@@ -135,7 +135,7 @@ impl vmalloc_options {
             options = options.stash_bytes(self.stash_bytes);
         }
         if let Some(guards) = self.guards()? {
-            options = options.guards(guards);
+            options = options.guard_means(guards);
         }
         if let Some(advise) = self.advise()? {
             options = options.batch_advise(advise);
@@ -149,18 +149,10 @@ impl vmalloc_options {
 
     fn flagged(&self, mut options: LinuxOptions) -> Result<LinuxOptions, Refusal> {
         let is_set = |flag| self.flags & flag != 0;
-        if is_set(VMALLOC_OPEN_TRAP_ON_FREE) {
-            options = options.trap_frees();
-        }
-        if is_set(VMALLOC_OPEN_NO_DRAIN_THREAD) {
-            options = options.without_drain_thread();
-        }
-        if is_set(VMALLOC_OPEN_DONT_DUMP) {
-            options = options.dont_dump();
-        }
-        if is_set(VMALLOC_OPEN_POPULATE) {
-            options = options.populate();
-        }
+        options = options
+            .drain_thread(!is_set(VMALLOC_OPEN_NO_DRAIN_THREAD))
+            .dump(!is_set(VMALLOC_OPEN_DONT_DUMP))
+            .populate(is_set(VMALLOC_OPEN_POPULATE));
         if is_set(VMALLOC_OPEN_NO_FRAMES) {
             if self.frame_bytes != 0 {
                 return Err(Argument::Flags(self.flags).into());
@@ -170,12 +162,12 @@ impl vmalloc_options {
         Ok(options)
     }
 
-    fn guards(&self) -> Result<Option<Guards>, Refusal> {
+    fn guards(&self) -> Result<Option<GuardMeans>, Refusal> {
         match self.guards {
             VMALLOC_GUARDS_BEST => Ok(None),
-            VMALLOC_GUARDS_PTE_MARKERS => Ok(Some(Guards::PteMarkers)),
-            VMALLOC_GUARDS_MPROTECT => Ok(Some(Guards::Mprotect)),
-            VMALLOC_GUARDS_USERFAULT => Ok(Some(Guards::Userfault)),
+            VMALLOC_GUARDS_PTE_MARKERS => Ok(Some(GuardMeans::PteMarkers)),
+            VMALLOC_GUARDS_MPROTECT => Ok(Some(GuardMeans::Mprotect)),
+            VMALLOC_GUARDS_USERFAULT => Ok(Some(GuardMeans::Userfault)),
             other => Err(Argument::Value(other).into()),
         }
     }
@@ -328,13 +320,13 @@ impl vmalloc_request {
             request = request.zeroed();
         }
         if is_set(VMALLOC_NO_GUARD) {
-            request = request.without_guard();
+            request = request.guard(false);
         }
         if is_set(VMALLOC_HUGE) {
             request = request.huge();
         }
         if is_set(VMALLOC_NO_BLOCK) {
-            request = request.no_block();
+            request = request.may_block(false);
         }
         if is_set(VMALLOC_ON_NODE) {
             request = request.node(self.node);

@@ -96,7 +96,7 @@ impl vmalloc_stacks_options {
             options = options.align(self.align);
         }
         if flags & VMALLOC_STACKS_NO_THREADS != 0 {
-            options = options.without_threads();
+            options = options.threads(false);
         }
         options = match (self.keep_bytes, flags & VMALLOC_STACKS_KEEP_NOTHING != 0) {
             (0, false) => options,

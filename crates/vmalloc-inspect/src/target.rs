@@ -3,7 +3,7 @@
 use crate::error::InspectError;
 use crate::memory::{Mapping, Memory, Source, at, nth};
 use crate::snapshot::Snapshot;
-use vmalloc::space::Outline;
+use vmalloc::Outline;
 use vmalloc_linux::beacon::{Beacon, RecordPlaces};
 use zerocopy::FromBytes;
 

@@ -19,7 +19,7 @@ impl Linux {
     ///
     /// # Errors
     /// When the system refuses; then nothing is changed. With
-    /// [`Guards::Userfault`](crate::Guards::Userfault) it always does.
+    /// [`GuardMeans::Userfault`](crate::GuardMeans::Userfault) it always does.
     pub unsafe fn give_up(&self, range: PageRange) -> Result<(), PlatformError> {
         self.check(range)?;
         if let Guarding::Userfault(_) = self.guarding {
@@ -40,7 +40,7 @@ impl Linux {
     }
 
     /// Returns the chunks of [`CHUNK_PAGES`](crate::CHUNK_PAGES) pages of which something is open,
-    /// ascending. Other guards than [`Guards::PteMarkers`](crate::Guards::PteMarkers) have none.
+    /// ascending. Other guards than [`GuardMeans::PteMarkers`](crate::GuardMeans::PteMarkers) have none.
     pub fn open_chunks(&self) -> impl Iterator<Item = PageRange> + '_ {
         let markers = match &self.guarding {
             Guarding::PteMarkers(markers) => Some(markers),

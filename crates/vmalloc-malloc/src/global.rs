@@ -75,7 +75,7 @@ impl<A> LargeAlloc<A> {
 /// fork meanwhile does no harm.
 #[cold]
 fn open() -> Option<LargeHeap> {
-    let options = LinuxOptions::new().without_drain_thread().frame_bytes(0).populate();
+    let options = LinuxOptions::new().drain_thread(false).frame_bytes(0).populate(true);
     LargeHeap::open(options, LargeHeap::space_options(CACHE_BYTES), Pace::new(DECAY_MS)).ok()
 }
 

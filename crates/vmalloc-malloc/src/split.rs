@@ -4,7 +4,7 @@ use crate::heap::DEFAULT_THRESHOLD;
 use allocator_api2::alloc::{AllocError, Allocator, Global};
 use std::alloc::Layout;
 use std::ptr::{self, NonNull};
-use vmalloc::{SpaceAllocator, owned::SpaceRef};
+use vmalloc::{SpaceAllocator, SpaceRef};
 use vmalloc_linux::{DirectMemory, Relocate};
 
 /// An allocator for collections that takes sizes from a threshold on from a space, and hands the

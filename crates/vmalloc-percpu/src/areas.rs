@@ -86,7 +86,7 @@ fn claim<S: SpaceRef + Clone>(
         let [start, end, bytes] =
             [part.start(), part.end(), part.len()].map(|pages| (pages << shift) as usize);
         let request =
-            Request::new(bytes).without_guard().within(start, end).no_block().tag(const { Tag::new(TAG) });
+            Request::new(bytes).guard(false).within(start, end).may_block(false).tag(const { Tag::new(TAG) });
         match Reservation::new(space.clone(), &request) {
             Ok(area) => areas.push(area),
             Err(AllocError::NoSpace(_)) => return Ok(None),

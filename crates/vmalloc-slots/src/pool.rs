@@ -227,7 +227,7 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
         let index = self.vacant.remove_lowest().or_else(|| self.next_unused())?;
         let align = self.layout.bytes(self.layout.align);
         let request = Request::new(self.layout.bytes(self.layout.pages())).align(align).tag("slot");
-        let request = if self.layout.after > 0 { request.without_guard() } else { request };
+        let request = if self.layout.after > 0 { request.guard(false) } else { request };
         match self.space.raw().reserve(&request) {
             Ok(addr) => {
                 let base = (addr >> self.layout.shift) as u64 + self.layout.before;

@@ -53,8 +53,7 @@ impl Source for Damaged {
 fn space() -> &'static Arc<Space<Linux>> {
     static SPACE: OnceLock<Arc<Space<Linux>>> = OnceLock::new();
     SPACE.get_or_init(|| {
-        let space =
-            open(LinuxOptions::new().without_drain_thread(), SpaceOptions::default()).expect("a space");
+        let space = open(LinuxOptions::new().drain_thread(false), SpaceOptions::default()).expect("a space");
         let make = |nth: usize| {
             let request = Request::new(1 + nth * 700);
             let request = if nth % 3 == 0 { request.tag("some tag") } else { request };

@@ -15,7 +15,7 @@
 //! # What can't be moved
 //! A page that a child of a fork shares, or that the kernel uses for the moment, is copied instead,
 //! and dropped at its old place. So are all pages where the kernel has no such call, a sandbox
-//! refuses it, or mappings run short, and with [`Guards::Userfault`](crate::Guards). [`Gathered`]
+//! refuses it, or mappings run short, and with [`GuardMeans::Userfault`](crate::GuardMeans). [`Gathered`]
 //! tells how many were copied.
 //!
 //! # A step that fails
@@ -148,7 +148,7 @@ impl<S: SpaceRef<Platform = Linux>> GatherArea<S> {
     /// # Safety
     /// The pages are private anonymous memory of the caller's, mapped readable and writable. None
     /// is named twice, and nothing uses what they hold. If some are of a space with
-    /// [`Guards::Userfault`](crate::Guards), so is this area.
+    /// [`GuardMeans::Userfault`](crate::GuardMeans), so is this area.
     ///
     /// # Errors
     /// [`GatherError`]; nothing is lost or changed.

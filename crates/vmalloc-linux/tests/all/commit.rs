@@ -4,12 +4,12 @@ use crate::common::{mappings, not_run, peek};
 use std::ops::Range;
 use std::sync::Arc;
 use vmalloc_linux::vmalloc::{AllocError, AreaError, FreeError, RequestError};
-use vmalloc_linux::{Guards, Linux, LinuxOptions, PagedArea, Request, Space, SpaceOptions, open};
+use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, PagedArea, Request, Space, SpaceOptions, open};
 
 const PAGE: usize = 4096;
 
 fn spaces() -> impl Iterator<Item = Arc<Space<Linux>>> {
-    let kinds = [LinuxOptions::new(), LinuxOptions::new().guards(Guards::Mprotect)];
+    let kinds = [LinuxOptions::new(), LinuxOptions::new().guard_means(GuardMeans::Mprotect)];
     kinds.into_iter().map(|options| open(options, SpaceOptions::default()).unwrap())
 }
 
@@ -91,7 +91,7 @@ fn wrong_ranges_are_refused_and_change_nothing() {
 #[test]
 fn single_pages_all_over_an_area_cost_no_mapping_each() {
     let space = open(LinuxOptions::new(), SpaceOptions::default()).unwrap();
-    if space.platform().guards() == Guards::Mprotect {
+    if space.platform().guard_means() == GuardMeans::Mprotect {
         let why = "without guard marks each page costs two mappings";
         return not_run("single_pages_all_over_an_area_cost_no_mapping_each", why);
     }

@@ -4,21 +4,21 @@ use crate::common::{guards_by_mapping, in_forked_child, in_own_process, not_run,
 use std::sync::Arc;
 use vmalloc::{Buffer, Request, Space, SpaceOptions, Zeroed};
 use vmalloc_linux::gather::{GatherArea, GatherError, Gathered};
-use vmalloc_linux::{Guards, Linux, LinuxOptions, open};
+use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, open};
 
 const PAGE: usize = 4096;
 const NO_MOVES: &str = "userfaultfd is refused, or Linux is before 6.8";
 
 type Memory = Buffer<Arc<Space<Linux>>, Zeroed>;
 
-fn space(guards: Guards) -> Option<Arc<Space<Linux>>> {
-    let options = LinuxOptions::new().exactly(1 << 30).guards(guards).without_drain_thread();
+fn space(guards: GuardMeans) -> Option<Arc<Space<Linux>>> {
+    let options = LinuxOptions::new().exactly(1 << 30).guard_means(guards).drain_thread(false);
     opened(open(options, SpaceOptions::default()))
 }
 
 /// Runs a scenario with every kind of guards that the kernel has.
 fn everywhere(scenario: impl Fn(&Arc<Space<Linux>>)) {
-    for space in Guards::all().filter_map(space) {
+    for space in GuardMeans::all().filter_map(space) {
         scenario(&space);
         space.purge().unwrap();
         space.verify().unwrap();
@@ -141,7 +141,7 @@ fn pages_go_from_area_to_area_and_back() {
 
 #[test]
 fn pages_go_between_spaces_of_all_guards() {
-    let spaces: Vec<_> = Guards::all().filter_map(space).collect();
+    let spaces: Vec<_> = GuardMeans::all().filter_map(space).collect();
     for from in &spaces {
         for to in &spaces {
             let mut pool = GatherArea::new(from.clone(), 3).unwrap();

@@ -220,7 +220,7 @@ fn tags_come_from_any_string_and_everything_can_be_printed() {
 #[test]
 fn collections_grow_on_a_space() {
     let space = space();
-    let mut list = allocator_api2::vec::Vec::new_in(space.allocator());
+    let mut list = allocator_api2::vec::Vec::new_in(space.as_allocator());
     list.extend(0..100_000_u64);
     list.shrink_to_fit();
     assert!(list.iter().copied().eq(0..100_000));
@@ -228,7 +228,7 @@ fn collections_grow_on_a_space() {
     list.truncate(3);
     list.shrink_to_fit();
     assert_eq!(list[..], [0, 1, 2]);
-    let empty: allocator_api2::vec::Vec<u8, _> = allocator_api2::vec::Vec::new_in(space.allocator());
+    let empty: allocator_api2::vec::Vec<u8, _> = allocator_api2::vec::Vec::new_in(space.as_allocator());
     drop((list, empty));
     assert_nothing_left(&space);
 }

@@ -40,7 +40,7 @@ pub(super) mod sealed {
 /// The owner of an area of a space, which ends the area when it is dropped.
 ///
 /// The aliases name its kinds: [`Area`], [`Reservation`], [`Mapping`](super::Mapping) and the
-/// others of [`owned`](super).
+/// [others](crate#what-owns-what).
 pub struct Owned<S: SpaceRef, K: Ends<S::Platform>> {
     space: S,
     addr: usize,

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use vmalloc::{Buffer, Request, Space, SpaceOptions, Zeroed};
 use vmalloc_linux::gather::{GatherArea, GatherError, Gathered};
-use vmalloc_linux::{Guards, Linux, LinuxOptions, open};
+use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, open};
 
 const UFFDIO_MOVE: u32 = 0xc028_aa05;
 const PAGES: usize = 5;
 
 fn space() -> Arc<Space<Linux>> {
-    let options = LinuxOptions::new().exactly(1 << 30).guards(Guards::Mprotect).without_drain_thread();
+    let options = LinuxOptions::new().exactly(1 << 30).guard_means(GuardMeans::Mprotect).drain_thread(false);
     open(options, SpaceOptions::default()).unwrap()
 }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use vmalloc::{Discard, ReadNofault, Space, SpaceOptions};
 use vmalloc_harness::not_run;
-use vmalloc_linux::{Guards, Linux, OpenError, ReserveError, open};
+use vmalloc_linux::{GuardMeans, Linux, OpenError, ReserveError, open};
 use vmalloc_slots::{Slot, Slots, SlotsOptions, SlotsRef};
 
 pub const PAGE: usize = 4096;
@@ -13,13 +13,13 @@ pub type Pool = Slots<Arc<Space<Linux>>>;
 
 /// Returns a space for each kind of guards that this kernel has.
 pub fn spaces() -> Vec<Arc<Space<Linux>>> {
-    Guards::all().filter_map(|kind| space(vmalloc_linux::LinuxOptions::new().guards(kind))).collect()
+    GuardMeans::all().filter_map(|kind| space(vmalloc_linux::LinuxOptions::new().guard_means(kind))).collect()
 }
 
 /// Returns a space with these options, or `None` where this kernel lacks their means. No huge page
 /// comes by itself, so that what is resident can be counted.
 pub fn space(options: vmalloc_linux::LinuxOptions) -> Option<Arc<Space<Linux>>> {
-    match open(options.without_huge_pages(), SpaceOptions::default()) {
+    match open(options.huge_pages(false), SpaceOptions::default()) {
         Ok(space) => Some(space),
         Err(OpenError::Reserve(error @ ReserveError::Unsupported { means, .. })) => {
             not_run(means, error);
@@ -31,7 +31,7 @@ pub fn space(options: vmalloc_linux::LinuxOptions) -> Option<Arc<Space<Linux>>> 
 
 pub fn pool(options: SlotsOptions) -> Arc<Pool> {
     let addresses =
-        vmalloc_linux::LinuxOptions::new().max_bytes(1 << (usize::BITS / 2 + 12)).without_huge_pages();
+        vmalloc_linux::LinuxOptions::new().max_bytes(1 << (usize::BITS / 2 + 12)).huge_pages(false);
     let space = open(addresses, SpaceOptions::default()).unwrap();
     Arc::new(Slots::new(space, options).unwrap())
 }
