@@ -120,9 +120,9 @@ impl LinuxOptions {
         Self { frame_bytes: Some(bytes), ..self }
     }
 
-    /// Sets whether core dumps have the span, and the memory that [`GuardMeans::Userfault`] keeps of
-    /// freed areas; if not, both get `MADV_DONTDUMP`. Pages that were mapped to frames, protected or
-    /// moved, and are plain again, are in them in any case. On by default.
+    /// Sets whether core dumps have the span, and the memory that [`GuardMeans::Userfault`] keeps
+    /// of freed areas; if not, both get `MADV_DONTDUMP`. Pages that were mapped to frames,
+    /// protected or moved, and are plain again, are in them in any case. On by default.
     #[must_use]
     pub fn dump(self, dump: bool) -> Self {
         Self { dump, ..self }

@@ -1,7 +1,6 @@
 //! A global allocator.
 
 use crate::heap::{DEFAULT_THRESHOLD, LargeHeap};
-use crate::pace::Pace;
 use once_cell::race::OnceBox;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -76,7 +75,7 @@ impl<A> LargeAlloc<A> {
 #[cold]
 fn open() -> Option<LargeHeap> {
     let options = LinuxOptions::new().drain_thread(false).frame_bytes(0).populate(true);
-    LargeHeap::open(options, LargeHeap::space_options(CACHE_BYTES), Pace::new(DECAY_MS)).ok()
+    LargeHeap::open(options, LargeHeap::space_options(CACHE_BYTES), DECAY_MS).ok()
 }
 
 /// Runs `body`, whose own allocations are left to the inner allocator.

@@ -52,7 +52,7 @@ pub struct LargeHeap {
 }
 
 impl LargeHeap {
-    /// Returns the settings of a space that is a malloc: up to `cache_bytes` of freed memory stay
+    /// Returns the options of a space that is a malloc: up to `cache_bytes` of freed memory stay
     /// cached, but little more than 4 MiB of what a program leaves behind as it grows.
     pub fn space_options(cache_bytes: usize) -> SpaceOptions {
         // As many lazy pages start a purge as are cached in any case.
@@ -61,12 +61,13 @@ impl LargeHeap {
         options.cache_bytes(cache_bytes).least_cache_bytes(LEAST_CACHED)
     }
 
-    /// Reserves addresses and opens a space on them. Freed memory decays at `pace`, unless the
-    /// options allow a drain thread, which does it then.
+    /// Reserves addresses and opens a space on them. Freed memory decays every `decay_ms`
+    /// milliseconds, or never for 0, as long as the program frees some. Where the options allow a
+    /// drain thread, that does it.
     ///
     /// # Errors
     /// [`OpenError`]; nothing is left behind.
-    pub fn open(linux: LinuxOptions, space: SpaceOptions, pace: Pace) -> Result<Self, OpenError> {
+    pub fn open(linux: LinuxOptions, space: SpaceOptions, decay_ms: u64) -> Result<Self, OpenError> {
         let space = open(linux, space)?;
         let is_charged = space.platform().is_charged_for_chunks();
         let (span, shift) = (space.geometry().span, space.geometry().page_shift);
@@ -76,7 +77,7 @@ impl LargeHeap {
             base,
             bytes: AtomicUsize::new(bytes),
             offset_mask: (1 << shift) - 1,
-            pace,
+            pace: Pace::new(decay_ms),
             is_charged,
         })
     }

@@ -18,7 +18,7 @@
 
 use crate::settings::Settings;
 use crate::{altered, fork, glibc, limits, own_stack};
-use large_heap::{Bounds, Inside, LargeHeap, Pace};
+use large_heap::{Bounds, Inside, LargeHeap};
 use libc::{c_char, c_int};
 use std::cell::UnsafeCell;
 use std::ops::Deref;
@@ -207,7 +207,7 @@ fn open() -> Result<LargeHeap, Box<dyn std::error::Error>> {
     let options = options.drain_thread(settings.thread).populate(settings.populate);
     let space = LargeHeap::space_options(settings.budget).guard(settings.guards).trap_on_free(settings.trap);
     let every_ms = if settings.thread { 0 } else { settings.decay_ms as u64 };
-    let open = |means| LargeHeap::open(options.guard_means(means), space, Pace::new(every_ms));
+    let open = |means| LargeHeap::open(options.guard_means(means), space, every_ms);
     // Not by userfaultfd(2): a program may close descriptors that are not its own.
     Ok(open(GuardMeans::PteMarkers).or_else(|_| open(GuardMeans::Mprotect))?)
 }

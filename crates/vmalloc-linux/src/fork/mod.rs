@@ -151,6 +151,7 @@ pub fn is_single_threaded() -> bool {
 ///
 /// It is a number, since a signal handler may fork while its thread is inside of `fork`.
 #[derive(Debug)]
+#[doc(hidden)]
 pub struct LoneForks(AtomicU32);
 
 impl LoneForks {

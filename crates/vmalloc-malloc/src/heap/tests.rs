@@ -7,7 +7,7 @@ use std::time::Duration;
 #[test]
 fn a_block_that_was_just_freed_has_not_aged() {
     let options = LinuxOptions::new().max_bytes(1 << 30).drain_thread(false).frame_bytes(0);
-    let heap = LargeHeap::open(options, SpaceOptions::default(), Pace::new(1)).unwrap();
+    let heap = LargeHeap::open(options, SpaceOptions::default(), 1).unwrap();
     for _ in 0..5 {
         // The next free is due to drain.
         sleep(Duration::from_millis(3));
@@ -28,7 +28,7 @@ fn heap_of(page: usize) -> LargeHeap {
     let most = 1 << if usize::BITS < 64 { 30 } else { 34 };
     let options = LinuxOptions::new().max_bytes(most).drain_thread(false).frame_bytes(0);
     let space = LargeHeap::space_options(128 << 20).guard(false);
-    let heap = LargeHeap::open(options.page_bytes(page), space, Pace::new(0)).unwrap();
+    let heap = LargeHeap::open(options.page_bytes(page), space, 0).unwrap();
     assert_eq!(heap.space().geometry().page_bytes(), page);
     heap
 }

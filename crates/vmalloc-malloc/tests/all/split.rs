@@ -3,7 +3,7 @@
 use allocator_api2::alloc::{Allocator, Global, Layout};
 use allocator_api2::vec::Vec;
 use vmalloc_linux::{LinuxOptions, SpaceOptions, open};
-use vmalloc_malloc::{DEFAULT_THRESHOLD, LargeHeap, Pace, SplitAllocator};
+use vmalloc_malloc::{DEFAULT_THRESHOLD, LargeHeap, SplitAllocator};
 
 #[test]
 fn a_list_crosses_the_threshold_both_ways_and_keeps_its_content() {
@@ -79,7 +79,7 @@ fn a_block_that_outgrows_a_full_space_has_zeros_where_it_is_new() {
 #[test]
 fn wrong_addresses_are_refused_and_change_nothing() {
     let options = LinuxOptions::new().drain_thread(false).frame_bytes(0);
-    let heap = LargeHeap::open(options, SpaceOptions::default().guard(false), Pace::new(0)).unwrap();
+    let heap = LargeHeap::open(options, SpaceOptions::default().guard(false), 0).unwrap();
     let addr = heap.alloc(100_000, 1).expose_provenance();
     assert!(addr != 0 && heap.usable_size(addr).is_some_and(|size| size >= 100_000));
     assert!(heap.alloc(usize::MAX, 1).is_null() && heap.alloc(isize::MAX as usize / 2, 1).is_null());

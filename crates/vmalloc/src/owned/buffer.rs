@@ -135,7 +135,10 @@ impl<S: SpaceRef<Platform: DirectMemory>, C: Content> Buffer<S, C> {
     #[must_use = "the memory is lost without its address"]
     pub fn into_raw(self) -> (NonNull<u8>, Layout) {
         let layout = Layout::from_size_align(self.len(), self.align).unwrap_or(Layout::new::<u8>());
-        (pointer(self.area.leak()), layout)
+        // No page of a span is page 0.
+        let memory = NonNull::new(self.area.as_ptr()).unwrap_or(NonNull::dangling());
+        let _ = self.area.leak();
+        (memory, layout)
     }
 
     /// Owns memory that was given up by [`into_raw`](Self::into_raw).
@@ -164,12 +167,6 @@ impl<S: SpaceRef<Platform: DirectMemory + Relocate>, C: Content> Buffer<S, C> {
         self.area.moved_to(addr, bytes);
         Ok(())
     }
-}
-
-fn pointer(addr: usize) -> NonNull<u8> {
-    let pointer = core::ptr::with_exposed_provenance_mut(addr);
-    // No page of a span is page 0.
-    NonNull::new(pointer).unwrap_or(NonNull::dangling())
 }
 
 impl<S: SpaceRef<Platform: DirectMemory>, C: Content> Deref for Buffer<S, C> {

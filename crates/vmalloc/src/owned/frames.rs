@@ -134,6 +134,7 @@ impl<S: SpaceRef> Share<S> {
 
     /// Ends the share once everything is flushed that [tenants](crate::tenant) of the space got back
     /// before.
+    #[doc(hidden)]
     pub fn end_after_sweep(mut self) {
         if let Some(share) = self.share.take() {
             self.space.release_returned(share);

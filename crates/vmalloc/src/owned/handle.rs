@@ -86,6 +86,20 @@ impl<S: SpaceRef, K: Ends<S::Platform>> Owned<S, K> {
         (self.addr, self.bytes) = (addr, bytes);
     }
 
+    /// Returns the pages of `range`, in bytes from the start of this area. It looks at no other
+    /// area: pages outside may be any other owner's, now or in a moment.
+    pub(super) fn pages_inside(&self, range: &Range<usize>) -> Result<PageRange, AreaError> {
+        let page_bytes = self.space.geometry().page_bytes();
+        let addrs = [range.start, range.end].map(|offset| self.addr.saturating_add(offset));
+        if let Some(addr) = addrs.into_iter().find(|addr| addr % page_bytes != 0) {
+            return Err(FreeError::Unaligned { addr }.into());
+        }
+        let page = |addr: usize| (addr / page_bytes) as u64;
+        let asked = PageRange::new(page(addrs[0]), page(addrs[1])).ok_or(RequestError::ZeroSize)?;
+        let pages = PageRange::of(page(self.addr), page(self.addr + self.bytes));
+        if pages.covers(&asked) { Ok(asked) } else { Err(AreaError::Beyond { asked, pages }) }
+    }
+
     /// Gives up the area without ending it. Returns the reference to the space, the address and the
     /// bytes.
     pub(super) fn into_parts(self) -> (S, usize, usize) {
@@ -113,22 +127,6 @@ impl<S: SpaceRef, K: Ends<S::Platform>> Drop for Owned<S, K> {
         if let Err(error) = unsafe { self.kind.end(&self.space, self.addr) } {
             self.space.platform().fatal(&error);
         }
-    }
-}
-
-impl<S: SpaceRef, K: Ends<S::Platform>> Owned<S, K> {
-    /// Returns the pages of `range`, in bytes from the start of this area. It looks at no other
-    /// area: pages outside may be any other owner's, now or in a moment.
-    pub(super) fn pages_inside(&self, range: &Range<usize>) -> Result<PageRange, AreaError> {
-        let page_bytes = self.space.geometry().page_bytes();
-        let addrs = [range.start, range.end].map(|offset| self.addr.saturating_add(offset));
-        if let Some(addr) = addrs.into_iter().find(|addr| addr % page_bytes != 0) {
-            return Err(FreeError::Unaligned { addr }.into());
-        }
-        let page = |addr: usize| (addr / page_bytes) as u64;
-        let asked = PageRange::new(page(addrs[0]), page(addrs[1])).ok_or(RequestError::ZeroSize)?;
-        let pages = PageRange::of(page(self.addr), page(self.addr + self.bytes));
-        if pages.covers(&asked) { Ok(asked) } else { Err(AreaError::Beyond { asked, pages }) }
     }
 }
 
