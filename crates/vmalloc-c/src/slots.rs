@@ -4,7 +4,7 @@ use crate::answer::{self, Argument, Refusal, given};
 use crate::error::vmalloc_error;
 use crate::input::{self, Versioned};
 use crate::space::{Of, Part, Whole, make_on, on, vmalloc_space};
-use ::vmalloc_slots::{BeyondHead, Dirty, Slot, Slots, SlotsOptions, Stats};
+use ::vmalloc_slots::{BeyondHead, Dirty, Slot, Slots, SlotsOptions, SlotsStats};
 use libc::{c_int, c_void};
 use std::ops::Range;
 use std::sync::Arc;
@@ -133,8 +133,8 @@ unsafe impl Versioned for vmalloc_slots_stats {
     const FIRST: usize = 64;
 }
 
-impl From<Stats> for vmalloc_slots_stats {
-    fn from(stats: Stats) -> Self {
+impl From<SlotsStats> for vmalloc_slots_stats {
+    fn from(stats: SlotsStats) -> Self {
         Self {
             size: size_of::<Self>(),
             reserved: stats.reserved as u64,

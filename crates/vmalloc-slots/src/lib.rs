@@ -118,7 +118,7 @@ pub use error::{SlotError, SlotsError};
 pub use options::{BeyondHead, SlotsOptions};
 pub use pool::Slots;
 pub use slot::{Slot, SlotsRef};
-pub use stats::Stats;
+pub use stats::SlotsStats;
 
 /// The example of the README, compiled and run as a test.
 #[cfg(doctest)]

@@ -14,7 +14,6 @@ impl<P: DirectMemory> Raw<'_, P> {
     /// # Errors
     /// [`AllocError`]; nothing is lost or changed.
     #[doc(alias = "kvmalloc")]
-    #[doc(hidden)]
     pub fn alloc_or_heap(&self, layout: Layout) -> Result<usize, AllocError> {
         if layout.size() == 0 {
             return Err(RequestError::ZeroSize.into());
@@ -45,7 +44,6 @@ impl<P: DirectMemory> Raw<'_, P> {
     /// # Errors
     /// [`FreeError`] when it lies in this space and is none of its areas; nothing is changed.
     #[doc(alias = "kvfree")]
-    #[doc(hidden)]
     pub unsafe fn free_or_heap(&self, addr: usize, layout: Layout) -> Result<(), FreeError> {
         if self.contains(addr) {
             // SAFETY: the caller's area, which nothing uses any more.
