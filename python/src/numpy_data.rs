@@ -12,8 +12,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
-use std::sync::{Arc, LazyLock, OnceLock};
-use vmalloc_linux::{Linux, LinuxOptions, Request, Space, SpaceOptions, open};
+use std::sync::{LazyLock, OnceLock};
+use vmalloc_linux::{Linux, LinuxOptions, Request, SharedSpace, Space, SpaceOptions, open};
 
 /// From this size on a block is an area, if a handler names no other: below it guard pages and whole
 /// pages cost more than they save.
@@ -69,7 +69,7 @@ const fn name(text: &[u8]) -> [c_char; 127] {
     name
 }
 
-static SPACE: OnceLock<Arc<Space<Linux>>> = OnceLock::new();
+static SPACE: OnceLock<SharedSpace> = OnceLock::new();
 
 /// Returns the space, which a handler that numpy has was made after.
 fn space() -> Option<&'static Space<Linux>> {
@@ -166,7 +166,7 @@ pub(crate) fn numpy_handler(py: Python<'_>, threshold: Count) -> PyResult<Py<PyA
     if SPACE.get().is_none() {
         let made = py.detach(|| {
             open(
-                LinuxOptions::new().frame_bytes(0).populate().name(c"vmalloc numpy"),
+                LinuxOptions::new().frame_bytes(0).populate(true).name(c"vmalloc numpy"),
                 SpaceOptions::default().cache_bytes(CACHE_BYTES),
             )
         });

@@ -5,10 +5,9 @@ use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 use std::ffi::c_void;
 use std::ops::Range;
-use std::sync::Arc;
 use thiserror::Error;
 use vmalloc_linux::{
-    AllocError, AreaError, Linux, LinuxOptions, OpenError, Request, Space, SpaceOptions, open,
+    AllocError, AreaError, LinuxOptions, OpenError, Request, SharedSpace, SpaceOptions, open,
 };
 
 /// Why a way could not do its work.
@@ -67,7 +66,7 @@ pub enum Evicted {
 
 /// An area of vmalloc, with one call for each batch of evicted pages.
 pub struct OnVmalloc {
-    space: Arc<Space<Linux>>,
+    space: SharedSpace,
     addr: usize,
     evicted: Evicted,
 }

@@ -80,6 +80,6 @@ static POOL: std::sync::LazyLock<vmalloc_stacks::Stacks> = std::sync::LazyLock::
 
 const COROSENSEI_ALLOC: &str = "
     let stack = POOL.request().bytes(size.max(MIN_STACK_SIZE)).stack().map_err(Error::other)?;
-    let bytes = stack.size();
+    let bytes = stack.len();
     let registration = ValgrindStackRegistration::new(stack.bottom() as *mut u8, bytes);
     Ok(Self { stack, valgrind: ManuallyDrop::new(registration) })";

@@ -3,15 +3,14 @@
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use vmalloc::Space;
-use vmalloc_linux::Linux;
+use vmalloc_linux::SharedSpace;
 use vmalloc_slots::{Dirty, Slot, Slots};
 use wasmer::{MemoryError, MemoryType, Pages};
 use wasmer_types::MemoryStyle;
 use wasmer_vm::{LinearMemory, MaybeInstanceOwned, VMMemoryDefinition};
 
 /// The slots of memories with one minimum.
-pub type Pool = Arc<Slots<Arc<Space<Linux>>>>;
+pub type Pool = Arc<Slots<SharedSpace>>;
 
 /// One memory.
 #[derive(Debug)]

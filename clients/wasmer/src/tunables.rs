@@ -3,8 +3,8 @@
 use crate::memory::{Pool, SlotMemory};
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
-use vmalloc::{Space, SpaceOptions};
-use vmalloc_linux::{Linux, OpenError, open};
+use vmalloc::SpaceOptions;
+use vmalloc_linux::{OpenError, SharedSpace, open};
 use vmalloc_slots::{Slots, SlotsOptions};
 use wasmer::sys::{BaseTunables, Tunables};
 use wasmer::{MemoryError, MemoryType, Pages, TableType};
@@ -17,7 +17,7 @@ const POOLS: usize = 64;
 /// Pools of slots: one for each minimum of a memory, for a memory traps from its size on.
 #[derive(Debug)]
 pub struct Pools {
-    space: Arc<Space<Linux>>,
+    space: SharedSpace,
     template: SlotsOptions,
     /// Filled from the start, never changed: a look writes nothing that threads share.
     made: [OnceLock<(Pages, Pool)>; POOLS],
@@ -34,7 +34,7 @@ impl Pools {
     }
 
     /// Returns pools on a space. Of the options all but the sizes of slots count, for each pool.
-    pub fn on(space: Arc<Space<Linux>>, template: SlotsOptions) -> Self {
+    pub fn on(space: SharedSpace, template: SlotsOptions) -> Self {
         Self { space, template, made: [const { OnceLock::new() }; POOLS] }
     }
 

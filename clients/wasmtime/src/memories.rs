@@ -14,13 +14,13 @@ use rustix::mm::{MprotectFlags, mprotect};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
-use vmalloc::{Space, SpaceOptions};
-use vmalloc_linux::{Linux, OpenError, open};
+use vmalloc::SpaceOptions;
+use vmalloc_linux::{OpenError, SharedSpace, open};
 use vmalloc_slots::{BeyondHead, Dirty, Slot, Slots, SlotsOptions};
 use wasmtime::{Error, LinearMemory, MemoryCreator, MemoryType};
 
 /// The slots of one kind of memory.
-pub type Pool = Arc<Slots<Arc<Space<Linux>>>>;
+pub type Pool = Arc<Slots<SharedSpace>>;
 
 /// How far a memory can grow in place if it does not say: all that 32 bits address.
 const MOST_BYTES: usize = 4 << 30;
@@ -77,7 +77,7 @@ impl Habit {
 /// A maker of memories, for [`wasmtime::Config::with_host_memory`]. It has no limit but the addresses of its span.
 #[derive(Debug)]
 pub struct Memories {
-    space: Arc<Space<Linux>>,
+    space: SharedSpace,
     template: SlotsOptions,
     /// Filled from the start, never changed: a look writes nothing that threads share.
     pools: [OnceLock<Arc<Pools>>; POOLS],
@@ -94,7 +94,7 @@ impl Memories {
     }
 
     /// Returns a maker on a space. Of the options all but the sizes of slots count, for each pool.
-    pub fn on(space: Arc<Space<Linux>>, template: SlotsOptions) -> Self {
+    pub fn on(space: SharedSpace, template: SlotsOptions) -> Self {
         Self { space, template, pools: [const { OnceLock::new() }; POOLS] }
     }
 
@@ -138,7 +138,7 @@ impl Memories {
                 }
             };
             let slot = Slot::new(growing.clone()).map_err(|error| error.to_string())?;
-            let beyond = pages(minimum)..slot.committed();
+            let beyond = pages(minimum)..slot.committed_bytes();
             if close(&slot, beyond.clone()).is_ok() {
                 return Ok(slot);
             }
@@ -180,7 +180,7 @@ unsafe impl MemoryCreator for Memories {
         };
         let pools = self.of_kind(Kind { head: minimum, slot, guard })?.clone();
         let slot = self.slot(&pools, minimum)?;
-        let bytes = minimum.min(slot.committed());
+        let bytes = minimum.min(slot.committed_bytes());
         let mut memory = Memory { slot: Some(slot), pools, minimum, bytes };
         if bytes < minimum {
             memory.grow_to(minimum).map_err(|error| error.to_string())?;
@@ -234,12 +234,12 @@ unsafe impl LinearMemory for Memory {
     }
 
     fn byte_capacity(&self) -> usize {
-        self.slot().size()
+        self.slot().len()
     }
 
     fn grow_to(&mut self, bytes: usize) -> Result<(), Error> {
         let slot = self.slot.as_mut().expect("only dropping takes it");
-        let closed = pages(self.bytes)..pages(bytes).min(slot.committed());
+        let closed = pages(self.bytes)..pages(bytes).min(slot.committed_bytes());
         let opened = open_again(slot, closed.clone()).map_err(Error::from);
         if let Err(error) = opened.and_then(|()| slot.grow(bytes).map_err(Error::from)) {
             if close(slot, closed).is_err() {
@@ -261,7 +261,7 @@ impl Drop for Memory {
     fn drop(&mut self) {
         let Some(slot) = self.slot.take() else { return };
         self.pools.habit.note(self.bytes > self.minimum);
-        if open_again(&slot, pages(self.bytes)..slot.committed()).is_err() {
+        if open_again(&slot, pages(self.bytes)..slot.committed_bytes()).is_err() {
             // The pool would meet closed pages.
             std::mem::forget(slot);
             return;

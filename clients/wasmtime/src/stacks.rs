@@ -31,7 +31,7 @@ unsafe impl StackCreator for Stacks {
         let stack = self.0.request().bytes(size).stack()?;
         if zeroed {
             // SAFETY: all of the stack's pages are this function's, and nothing needs their content.
-            unsafe { madvise(stack.bottom() as *mut _, stack.size(), Advice::LinuxDontNeed) }?;
+            unsafe { madvise(stack.bottom() as *mut _, stack.len(), Advice::LinuxDontNeed) }?;
         }
         Ok(Box::new(Fiber(stack)))
     }

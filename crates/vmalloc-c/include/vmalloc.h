@@ -1524,7 +1524,7 @@ int vmalloc_slots_get_stats(const struct vmalloc_slots *slots,
 /* Keep no memory of a stack that was dropped. */
 #define VMALLOC_STACKS_KEEP_NOTHING 2
 
-/* The settings of a pool of stacks. Zero is the default of each. */
+/* The options of a pool of stacks. Zero is the default of each. */
 typedef struct vmalloc_stacks_options {
     /* `sizeof(vmalloc_stacks_options)`: `VMALLOC_STACKS_OPTIONS_INIT` sets it. */
     size_t size;

@@ -61,7 +61,7 @@ pub unsafe extern "C" fn vmalloc_growable_top(stack: *const vmalloc_growable) ->
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vmalloc_growable_size(stack: *const vmalloc_growable) -> usize {
     // SAFETY: the conditions of every call.
-    unsafe { given(stack) }.map_or(0, |stack| stack.0.size())
+    unsafe { given(stack) }.map_or(0, |stack| stack.0.len())
 }
 
 /// Grows a stack to `bytes`, rounded up to pages: also the code that runs on it may call this. It

@@ -5,7 +5,7 @@ use crate::input::{self, Versioned};
 use crate::names;
 use libc::c_char;
 use std::ffi::CStr;
-use vmalloc_linux::{BatchAdvise, Guards, LinuxOptions, Policy, Request, SpaceOptions, Tag};
+use vmalloc_linux::{BatchAdvise, GuardMeans, LinuxOptions, Policy, Request, SpaceOptions, Tag};
 
 /// Leave guard pages out, in the whole space.
 pub const VMALLOC_OPEN_NO_GUARDS: u32 = 1;
@@ -115,7 +115,7 @@ unsafe impl Versioned for vmalloc_options {
 const _: () = assert!(size_of::<vmalloc_options>() == 9 * 8 + 8 + 6 * 4 + 2 * 8);
 
 impl vmalloc_options {
-    /// Returns the options of the reservation and the settings of its space.
+    /// Returns the options of the reservation and the options of its space.
     ///
     /// # Safety
     /// The name is null, or ends with a zero byte.
@@ -135,7 +135,7 @@ impl vmalloc_options {
             options = options.stash_bytes(self.stash_bytes);
         }
         if let Some(guards) = self.guards()? {
-            options = options.guards(guards);
+            options = options.guard_means(guards);
         }
         if let Some(advise) = self.advise()? {
             options = options.batch_advise(advise);
@@ -149,18 +149,10 @@ impl vmalloc_options {
 
     fn flagged(&self, mut options: LinuxOptions) -> Result<LinuxOptions, Refusal> {
         let is_set = |flag| self.flags & flag != 0;
-        if is_set(VMALLOC_OPEN_TRAP_ON_FREE) {
-            options = options.trap_frees();
-        }
-        if is_set(VMALLOC_OPEN_NO_DRAIN_THREAD) {
-            options = options.without_drain_thread();
-        }
-        if is_set(VMALLOC_OPEN_DONT_DUMP) {
-            options = options.dont_dump();
-        }
-        if is_set(VMALLOC_OPEN_POPULATE) {
-            options = options.populate();
-        }
+        options = options
+            .drain_thread(!is_set(VMALLOC_OPEN_NO_DRAIN_THREAD))
+            .dump(!is_set(VMALLOC_OPEN_DONT_DUMP))
+            .populate(is_set(VMALLOC_OPEN_POPULATE));
         if is_set(VMALLOC_OPEN_NO_FRAMES) {
             if self.frame_bytes != 0 {
                 return Err(Argument::Flags(self.flags).into());
@@ -170,12 +162,12 @@ impl vmalloc_options {
         Ok(options)
     }
 
-    fn guards(&self) -> Result<Option<Guards>, Refusal> {
+    fn guards(&self) -> Result<Option<GuardMeans>, Refusal> {
         match self.guards {
             VMALLOC_GUARDS_BEST => Ok(None),
-            VMALLOC_GUARDS_PTE_MARKERS => Ok(Some(Guards::PteMarkers)),
-            VMALLOC_GUARDS_MPROTECT => Ok(Some(Guards::Mprotect)),
-            VMALLOC_GUARDS_USERFAULT => Ok(Some(Guards::Userfault)),
+            VMALLOC_GUARDS_PTE_MARKERS => Ok(Some(GuardMeans::PteMarkers)),
+            VMALLOC_GUARDS_MPROTECT => Ok(Some(GuardMeans::Mprotect)),
+            VMALLOC_GUARDS_USERFAULT => Ok(Some(GuardMeans::Userfault)),
             other => Err(Argument::Value(other).into()),
         }
     }
@@ -190,7 +182,7 @@ impl vmalloc_options {
         }
     }
 
-    /// Returns the settings of a sub-space. Those of a reservation have to be left out.
+    /// Returns the options of a sub-space. Those of a reservation have to be left out.
     pub(crate) fn of_subspace(&self) -> Result<SpaceOptions, Refusal> {
         let sizes = [self.max_bytes, self.min_bytes, self.frame_bytes, self.stash_bytes];
         let choices = self.guards | self.advise;
@@ -201,7 +193,7 @@ impl vmalloc_options {
         self.space()
     }
 
-    /// Returns the settings of short mappings.
+    /// Returns the options of short mappings.
     pub(crate) fn short(&self) -> vmalloc_short::ShortMapsOptions {
         vmalloc_short::ShortMapsOptions::new().block_slots(self.block_slots)
     }
@@ -333,13 +325,13 @@ impl vmalloc_request {
             request = request.zeroed();
         }
         if is_set(VMALLOC_NO_GUARD) {
-            request = request.without_guard();
+            request = request.guard(false);
         }
         if is_set(VMALLOC_HUGE) {
             request = request.huge();
         }
         if is_set(VMALLOC_NO_BLOCK) {
-            request = request.no_block();
+            request = request.may_block(false);
         }
         if is_set(VMALLOC_ON_NODE) {
             request = request.node(self.node);

@@ -91,8 +91,8 @@ pub unsafe extern "C" fn vmalloc_root_open(
 ) -> *mut vmalloc_root {
     let open = || {
         // SAFETY: the conditions of every call.
-        let (options, _) = unsafe { input::read_or_default(options)?.split() }?;
-        let platform = Linux::reserve(options).map_err(OpenError::from)?;
+        let (linux, space) = unsafe { input::read_or_default(options)?.split() }?;
+        let platform = Linux::reserve(linux.for_space(&space)).map_err(OpenError::from)?;
         Ok(vmalloc_root(vmalloc_linux::open_root(platform)?))
     };
     // SAFETY: the conditions of every call.

@@ -4,7 +4,7 @@ use crate::answer::{self, Argument, Refusal, given};
 use crate::error::vmalloc_error;
 use crate::input::{self, Versioned};
 use crate::space::{Of, Part, Whole, make_on, on, vmalloc_space};
-use ::vmalloc_slots::{BeyondHead, Dirty, Slot, Slots, SlotsOptions, Stats};
+use ::vmalloc_slots::{BeyondHead, Dirty, Slot, Slots, SlotsOptions, SlotsStats};
 use libc::{c_int, c_void};
 use std::ops::Range;
 use std::sync::Arc;
@@ -133,8 +133,8 @@ unsafe impl Versioned for vmalloc_slots_stats {
     const FIRST: usize = 64;
 }
 
-impl From<Stats> for vmalloc_slots_stats {
-    fn from(stats: Stats) -> Self {
+impl From<SlotsStats> for vmalloc_slots_stats {
+    fn from(stats: SlotsStats) -> Self {
         Self {
             size: size_of::<Self>(),
             reserved: stats.reserved as u64,
@@ -228,7 +228,7 @@ pub unsafe extern "C" fn vmalloc_slot_addr(slot: *const vmalloc_slot) -> *mut c_
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vmalloc_slot_size(slot: *const vmalloc_slot) -> usize {
     // SAFETY: the conditions of every call.
-    unsafe { given(slot) }.map_or(0, |slot| on!(&slot.0, it => it.size()))
+    unsafe { given(slot) }.map_or(0, |slot| on!(&slot.0, it => it.len()))
 }
 
 /// Returns how many bytes from the start of a slot are memory, and 0 for `NULL`.
@@ -238,7 +238,7 @@ pub unsafe extern "C" fn vmalloc_slot_size(slot: *const vmalloc_slot) -> usize {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vmalloc_slot_committed(slot: *const vmalloc_slot) -> usize {
     // SAFETY: the conditions of every call.
-    unsafe { given(slot) }.map_or(0, |slot| on!(&slot.0, it => it.committed()))
+    unsafe { given(slot) }.map_or(0, |slot| on!(&slot.0, it => it.committed_bytes()))
 }
 
 /// Commits all pages of a slot up to byte `bytes`, which read as zero.

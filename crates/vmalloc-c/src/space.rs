@@ -7,12 +7,12 @@ use crate::options::vmalloc_options;
 use crate::tsan;
 use libc::{c_int, c_void};
 use std::sync::Arc;
-use vmalloc_linux::{Linux, Space};
+use vmalloc_linux::{Linux, SharedSpace, Space};
 use vmalloc_short::ShortMaps;
 use vmalloc_subspaces::Subspace;
 
 /// A space over a whole reservation.
-pub(crate) type Whole = Arc<Space<Linux>>;
+pub(crate) type Whole = SharedSpace;
 /// A space over a part of a root.
 pub(crate) type Part = Arc<Space<Subspace<Linux>>>;
 

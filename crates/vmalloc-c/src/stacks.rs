@@ -23,7 +23,7 @@ pub const VMALLOC_STACKS_NO_THREADS: u32 = 1;
 /// Keep no memory of a stack that was dropped.
 pub const VMALLOC_STACKS_KEEP_NOTHING: u32 = 2;
 
-/// The settings of a pool of stacks. Zero is the default of each.
+/// The options of a pool of stacks. Zero is the default of each.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct vmalloc_stacks_options {
@@ -72,42 +72,42 @@ const _: () =
     assert!(size_of::<Stack>() <= size_of::<[usize; 5]>() && align_of::<Stack>() <= align_of::<usize>());
 
 impl vmalloc_stacks_options {
-    /// Returns the settings.
+    /// Returns the options.
     ///
     /// # Safety
     /// The name is null, or ends with a zero byte.
-    unsafe fn settings(&self) -> Result<StacksOptions, Refusal> {
+    unsafe fn options(&self) -> Result<StacksOptions, Refusal> {
         let known = VMALLOC_STACKS_NO_THREADS | VMALLOC_STACKS_KEEP_NOTHING;
         let flags = input::flags(self.flags, known)?;
         if self.reserved != 0 {
             return Err(Argument::Value(self.reserved).into());
         }
-        let mut settings = StacksOptions::new();
+        let mut options = StacksOptions::new();
         if self.stack_bytes != 0 {
-            settings = settings.stack_bytes(self.stack_bytes);
+            options = options.stack_bytes(self.stack_bytes);
         }
         if self.warm_bytes != 0 {
-            settings = settings.warm_bytes(self.warm_bytes);
+            options = options.warm_bytes(self.warm_bytes);
         }
         if self.span_bytes != 0 {
-            settings = settings.span_bytes(self.span_bytes);
+            options = options.span_bytes(self.span_bytes);
         }
         if self.align != 0 {
-            settings = settings.align(self.align);
+            options = options.align(self.align);
         }
         if flags & VMALLOC_STACKS_NO_THREADS != 0 {
-            settings = settings.without_threads();
+            options = options.threads(false);
         }
-        settings = match (self.keep_bytes, flags & VMALLOC_STACKS_KEEP_NOTHING != 0) {
-            (0, false) => settings,
-            (0, true) => settings.keep_bytes(0),
-            (bytes, false) => settings.keep_bytes(bytes),
+        options = match (self.keep_bytes, flags & VMALLOC_STACKS_KEEP_NOTHING != 0) {
+            (0, false) => options,
+            (0, true) => options.keep_bytes(0),
+            (bytes, false) => options.keep_bytes(bytes),
             (_, true) => return Err(Argument::Flags(flags).into()),
         };
         // SAFETY: the caller's condition.
         Ok(match unsafe { input::name(self.name) }? {
-            Some(name) => settings.name(name),
-            None => settings,
+            Some(name) => options.name(name),
+            None => options,
         })
     }
 }
@@ -123,8 +123,8 @@ pub unsafe extern "C" fn vmalloc_stacks_open(
 ) -> *mut vmalloc_stacks {
     let open = || {
         // SAFETY: the conditions of every call.
-        let settings = unsafe { input::read_or_default(options)?.settings() }?;
-        Ok(vmalloc_stacks(Stacks::open(&settings)?))
+        let options = unsafe { input::read_or_default(options)?.options() }?;
+        Ok(vmalloc_stacks(Stacks::open(&options)?))
     };
     // SAFETY: the conditions of every call.
     unsafe { answer::handle(open(), detail) }
@@ -179,7 +179,7 @@ pub unsafe extern "C" fn vmalloc_stack_make(
 /// Returns the struct that owns a stack.
 fn handed_out(stack: Stack) -> vmalloc_stack {
     let pointer = std::ptr::with_exposed_provenance_mut;
-    let (bottom, top, bytes) = (pointer(stack.bottom()), pointer(stack.top()), stack.size());
+    let (bottom, top, bytes) = (pointer(stack.bottom()), pointer(stack.top()), stack.len());
     let mut own = [0; 5];
     let stack = ManuallyDrop::new(stack);
     let from = std::ptr::from_ref(&stack).cast::<MaybeUninit<u8>>();

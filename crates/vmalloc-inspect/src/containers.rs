@@ -2,7 +2,7 @@
 
 use crate::error::InspectError;
 use crate::memory::{Memory, at, byte, nth, word};
-use vmalloc::space::Outline;
+use vmalloc::Outline;
 
 /// Places of the words of a list (`Vec`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

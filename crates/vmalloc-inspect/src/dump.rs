@@ -1,7 +1,7 @@
 //! A core dump: an ELF file with the memory of a process that has ended.
 
 use crate::error::InspectError;
-use crate::memory::{Mapping, Residency, Source};
+use crate::memory::{KernelMapping, Residency, Source};
 use object::elf::{self, FileHeader64};
 use object::read::ReadCache;
 use object::read::elf::{FileHeader, ProgramHeader};
@@ -87,7 +87,7 @@ impl Source for CoreDump {
         Ok(self.file.read_at(&mut buffer[..rest], offset).unwrap_or(0))
     }
 
-    fn mappings(&self) -> Result<Vec<Mapping>, InspectError> {
+    fn mappings(&self) -> Result<Vec<KernelMapping>, InspectError> {
         let right = |flags: elf::ProgramFlags, right: elf::ProgramFlags, letter| {
             if flags.0 & right.0 != 0 { letter } else { '-' }
         };
@@ -96,7 +96,7 @@ impl Source for CoreDump {
             let rights =
                 [right(flags, elf::PF_R, 'r'), right(flags, elf::PF_W, 'w'), right(flags, elf::PF_X, 'x')];
             let rights = rights.iter().collect();
-            Mapping { start: segment.start, end: segment.end, rights, name: None, is_file: false }
+            KernelMapping { start: segment.start, end: segment.end, rights, name: None, is_file: false }
         };
         Ok(self.segments.iter().map(mapping).collect())
     }

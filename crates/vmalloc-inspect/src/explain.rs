@@ -2,7 +2,7 @@
 
 use crate::error::InspectError;
 use crate::frees::{self, RecordedFree};
-use crate::memory::{Mapping, Memory, Residency};
+use crate::memory::{KernelMapping, Memory, Residency};
 use crate::snapshot::{AreaState, Segment, Snapshot};
 use crate::target::Target;
 use serde::Serialize;
@@ -18,7 +18,7 @@ pub struct Explanation {
     /// The newest free of an area that had it, if the process records frees.
     pub freed: Option<RecordedFree>,
     /// The mapping that it lies in.
-    pub mapping: Option<Mapping>,
+    pub mapping: Option<KernelMapping>,
     /// Spaces that were found.
     pub spaces: usize,
 }

@@ -58,7 +58,7 @@ pub use dump::CoreDump;
 pub use error::InspectError;
 pub use explain::{Explanation, Neighbour, Place, Position};
 pub use frees::RecordedFree;
-pub use memory::{Mapping, Residency, Source};
+pub use memory::{KernelMapping, Residency, Source};
 pub use process::{Counters, Process};
 pub use snapshot::{AreaState, Segment, Snapshot};
 pub use tally::{Sum, Tagged, Tally};

@@ -10,7 +10,7 @@ use std::ops::Range;
 /// A part of an address space.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
-pub struct Mapping {
+pub struct KernelMapping {
     /// Its first address.
     pub start: u64,
     /// The address behind its last.
@@ -50,7 +50,7 @@ pub trait Source {
     ///
     /// # Errors
     /// When the whole source is gone.
-    fn mappings(&self) -> Result<Vec<Mapping>, InspectError>;
+    fn mappings(&self) -> Result<Vec<KernelMapping>, InspectError>;
 
     /// Returns how much of a range of addresses has memory behind it, if that is known.
     fn residency(&self, addrs: Range<u64>, page_bytes: u64) -> Option<Residency>;
@@ -207,7 +207,7 @@ mod tests {
             Ok(buffer.len())
         }
 
-        fn mappings(&self) -> Result<Vec<Mapping>, InspectError> {
+        fn mappings(&self) -> Result<Vec<KernelMapping>, InspectError> {
             Ok(Vec::new())
         }
 

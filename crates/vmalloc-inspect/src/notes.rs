@@ -4,7 +4,7 @@ use crate::containers::TableLayout;
 use crate::memory::{Memory, at, byte, nth, word};
 use std::collections::HashMap;
 use vmalloc::Kind;
-use vmalloc::space::Outline;
+use vmalloc::Outline;
 
 /// The facts of an area beyond its pages.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,7 +1,7 @@
 //! A live process, read through `/proc`.
 
 use crate::error::InspectError;
-use crate::memory::{MOST_PAGES, Mapping, Residency, Source, system};
+use crate::memory::{KernelMapping, MOST_PAGES, Residency, Source, system};
 use procfs::process::{MMPermissions, MMapPath, MemoryMap, PageInfo, Process as Proc};
 use procfs::{ProcError, ProcResult};
 use rustix::time::{ClockId, clock_gettime};
@@ -121,7 +121,7 @@ impl Source for Process {
         }
     }
 
-    fn mappings(&self) -> Result<Vec<Mapping>, InspectError> {
+    fn mappings(&self) -> Result<Vec<KernelMapping>, InspectError> {
         let maps = self.maps()?;
         if maps.is_empty() {
             return Err(InspectError::Ended { pid: self.pid });
@@ -149,7 +149,7 @@ impl Source for Process {
     }
 }
 
-fn mapping(map: MemoryMap) -> Mapping {
+fn mapping(map: MemoryMap) -> KernelMapping {
     let right = |right, letter| if map.perms.contains(right) { letter } else { '-' };
     let rights = [
         right(MMPermissions::READ, 'r'),
@@ -167,7 +167,7 @@ fn mapping(map: MemoryMap) -> Mapping {
     };
     let (start, end) = map.address;
     let is_file = map.inode != 0;
-    Mapping { start, end, rights: rights.iter().collect(), name, is_file }
+    KernelMapping { start, end, rights: rights.iter().collect(), name, is_file }
 }
 
 impl From<std::io::Error> for InspectError {

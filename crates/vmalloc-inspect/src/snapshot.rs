@@ -8,7 +8,7 @@ use crate::waiting::{self, Waiting};
 use crate::walk::{Start, Walk, walk};
 use serde::Serialize;
 use std::fmt;
-use vmalloc::space::Outline;
+use vmalloc::Outline;
 
 /// The state of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]

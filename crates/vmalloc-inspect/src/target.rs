@@ -1,9 +1,9 @@
 //! The beacon of a process, and the outlines of its spaces.
 
 use crate::error::InspectError;
-use crate::memory::{Mapping, Memory, Source, at, nth};
+use crate::memory::{KernelMapping, Memory, Source, at, nth};
 use crate::snapshot::Snapshot;
-use vmalloc::space::Outline;
+use vmalloc::Outline;
 use vmalloc_linux::beacon::{Beacon, RecordPlaces};
 use zerocopy::FromBytes;
 
@@ -89,7 +89,7 @@ impl<'s> Target<'s> {
     ///
     /// # Errors
     /// When the process has ended.
-    pub fn mapping(&self, addr: u64) -> Result<Option<Mapping>, InspectError> {
+    pub fn mapping(&self, addr: u64) -> Result<Option<KernelMapping>, InspectError> {
         let mappings = self.source.mappings()?;
         Ok(mappings.into_iter().find(|mapping| mapping.start <= addr && addr < mapping.end))
     }
@@ -127,7 +127,7 @@ fn beacons(source: &dyn Source) -> Result<Vec<Beacon>, InspectError> {
 }
 
 /// Returns true for what a beacon lies in: read-only memory of no file.
-fn is_candidate(mapping: &Mapping) -> bool {
+fn is_candidate(mapping: &KernelMapping) -> bool {
     let is_named = mapping.name.as_deref().is_some_and(|name| !name.starts_with("[anon"));
     mapping.rights.starts_with("r--") && !mapping.rights.ends_with('s') && !mapping.is_file && !is_named
 }

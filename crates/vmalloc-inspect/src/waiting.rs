@@ -5,7 +5,7 @@ use crate::error::InspectError;
 use crate::memory::{Memory, at, half, nth, word};
 use crate::snapshot::AreaState;
 use std::collections::HashMap;
-use vmalloc::space::Outline;
+use vmalloc::Outline;
 
 /// Where each retired area waits, by its first page. An area that is in none of the lists is on its
 /// way from one owner to the next.

@@ -2,7 +2,7 @@
 
 use crate::error::InspectError;
 use crate::memory::{Memory, at, half, nth, word};
-use vmalloc::space::Outline;
+use vmalloc::Outline;
 
 /// A place where a segment starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

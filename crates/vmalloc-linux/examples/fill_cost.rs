@@ -4,16 +4,15 @@
 //! In one run, alternating: 64 MiB of areas of one size, that are allocated, filled and freed
 //! again, and purged after the measurement. Medians. The sizes are those of a malloc's blocks.
 
-use std::sync::Arc;
 use std::time::Duration;
-use vmalloc_linux::{Linux, LinuxOptions, OpenError, Request, Space, SpaceOptions, open};
+use vmalloc_linux::{Linux, LinuxOptions, OpenError, Request, SharedSpace, Space, SpaceOptions, open};
 
 const PAGE: usize = 4096;
 const ROUNDS: usize = 21;
 const ALL_PAGES: usize = 1 << 14;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let spaces = [space(LinuxOptions::new())?, space(LinuxOptions::new().populate())?];
+    let spaces = [space(LinuxOptions::new())?, space(LinuxOptions::new().populate(true))?];
     println!("{:>6}  {:>7}  {:>9}", "pages", "faults", "populated");
     for pages in [8, 16, 64, 256, 1000] {
         let mut times = [Vec::new(), Vec::new()];
@@ -32,8 +31,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 /// A space that caches nothing.
-fn space(options: LinuxOptions) -> Result<Arc<Space<Linux>>, OpenError> {
-    open(options.without_drain_thread().frame_bytes(0), SpaceOptions::default().cache_bytes(0).guard(false))
+fn space(options: LinuxOptions) -> Result<SharedSpace, OpenError> {
+    open(options.drain_thread(false).frame_bytes(0), SpaceOptions::default().cache_bytes(0).guard(false))
 }
 
 /// Fills new areas. Returns nanoseconds a page.

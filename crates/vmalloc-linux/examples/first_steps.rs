@@ -17,11 +17,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let frames = space.frames(4)?;
     let (one, two) = (Mapping::new(&frames)?, Mapping::new(&frames)?);
-    one.bytes()[100].store(7, Relaxed);
-    println!("{:#x} shows {} as well", two.addr(), two.bytes()[100].load(Relaxed));
+    one.atomics()[100].store(7, Relaxed);
+    println!("{:#x} shows {} as well", two.addr(), two.atomics()[100].load(Relaxed));
 
     if std::env::args().any(|arg| arg == "overrun") {
-        let past = (buffer.addr() + buffer.usable_size()) as *mut u8;
+        let past = (buffer.addr() + buffer.capacity()) as *mut u8;
         // SAFETY: none. This is the mistake that the guard page is for.
         unsafe { past.write_volatile(1) };
     }

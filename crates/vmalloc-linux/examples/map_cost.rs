@@ -53,7 +53,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 impl Bench {
     fn new() -> Result<Self, Box<dyn std::error::Error>> {
-        let linux = Linux::reserve(LinuxOptions::new().exactly(1 << 30).without_drain_thread())?;
+        let linux = Linux::reserve(LinuxOptions::new().exactly(1 << 30).drain_thread(false))?;
         let pool = linux.take_run(POOL, 1)?;
         let linear = linux.geometry().linear_map.ok_or("no linear map")?.start();
         if pool != Frame(0) {

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use vmalloc::{PageRange, Platform, PlatformError, Protection};
-use vmalloc_linux::{BatchAdvise, Guards, Linux, LinuxOptions, ReserveError};
+use vmalloc_linux::{BatchAdvise, GuardMeans, Linux, LinuxOptions, ReserveError};
 
 const RANGES: u64 = 1024;
 const PAGES: u64 = 4;
@@ -33,7 +33,7 @@ enum Calls {
 }
 
 struct Line {
-    guards: Guards,
+    guards: GuardMeans,
     vectors: BatchAdvise,
     calls: Calls,
     /// Rounds that count.
@@ -65,9 +65,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 fn measure_all() -> Result<Vec<Line>, Box<dyn std::error::Error>> {
     let mut lines = Vec::new();
-    for guards in Guards::all() {
+    for guards in GuardMeans::all() {
         for vectors in BatchAdvise::all() {
-            let options = LinuxOptions::new().exactly(1 << 30).guards(guards).batch_advise(vectors);
+            let options = LinuxOptions::new().exactly(1 << 30).guard_means(guards).batch_advise(vectors);
             match Linux::reserve(options) {
                 Ok(linux) => {
                     for calls in [Calls::One, Calls::OneForEach] {
@@ -103,7 +103,7 @@ fn measure(linux: &Linux, calls: Calls) -> Result<Line, PlatformError> {
         rounds
     })?;
     Ok(Line {
-        guards: linux.guards(),
+        guards: linux.guard_means(),
         vectors: linux.batch_advise(),
         calls,
         rounds: rounds.len(),

@@ -14,7 +14,7 @@
 //! Read-only private pages of no file are rare, so a reader looks at the first words of each of
 //! those. It needs no symbols and no names of mappings: stripped programs, libraries opened late
 //! and core dumps are all read in one way. The page is in core dumps, whatever the span is
-//! ([`LinuxOptions::dont_dump`](crate::LinuxOptions::dont_dump)).
+//! ([`LinuxOptions::dump`](crate::LinuxOptions::dump)).
 //!
 //! [`share`](crate::share) enters an [`Outline`] of the space, and the end of its platform takes it
 //! out. That costs a mapping for the process and 700 bytes for each space; no other call knows of
@@ -28,8 +28,8 @@ use crate::trap_report;
 use std::any::Any;
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use vmalloc::Outline;
 use vmalloc::Space;
-use vmalloc::space::Outline;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// The content of the page. All are addresses in its process, places in records or sizes.

@@ -1,6 +1,6 @@
 //! The Linux user-space platform of vmalloc: anonymous memory in one reserved span of addresses.
 //!
-//! Start with [`open()`]: it reserves addresses and returns an `Arc<Space<Linux>>`.
+//! Start with [`open()`]: it reserves addresses and returns a [`SharedSpace`].
 //! [`Space::zeroed_buffer`] returns owned memory.
 //!
 //! ```
@@ -25,11 +25,11 @@
 //!
 //! # What holds
 //! - No call here allocates from the heap after [`Linux::reserve`] (nor in it, on the way to
-//!   success, but with [`Guards::Userfault`]), so a global allocator may stand on it. [`open()`]
-//!   does, and the space and its drain do, see [`on_drain_thread`]. [`Grace`](rcu::Grace) allocates
-//!   too: for its collector, and for records that are not embedded.
+//!   success, but with [`GuardMeans::Userfault`]), so a global allocator may stand on it.
+//!   [`open()`] does, and the space and its drain do, see [`on_drain_thread`].
+//!   [`Grace`](rcu::Grace) allocates too: for its collector, and for records that are not embedded.
 //! - A page of the span can be touched if and only if it is in a mapped range. Guard pages, free
-//!   pages and pages freed and purged raise `SIGSEGV`, or `SIGBUS` with [`Guards::Userfault`];
+//!   pages and pages freed and purged raise `SIGSEGV`, or `SIGBUS` with [`GuardMeans::Userfault`];
 //!   system calls that are given their address fail with `EFAULT`. With
 //!   [`SpaceOptions::trap_on_free`](vmalloc::SpaceOptions::trap_on_free) they do when the free has returned.
 //! - A scattered purge costs one interrupt of the other CPUs for each 1024 ranges, not one a range.
@@ -52,8 +52,8 @@
 //! - `mlockall` locks the areas that are in use, and none that is allocated later, also with
 //!   `MCL_FUTURE`: the kernel neither guards nor drops locked pages, and would put memory behind
 //!   every address of an opened chunk. An owner who needs locked memory locks its area (`mlock`).
-//!   Only with [`Guards::Mprotect`], and after `MCL_CURRENT`, later allocations are locked as well,
-//!   and then memory is behind all of them at once.
+//!   Only with [`GuardMeans::Mprotect`], and after `MCL_CURRENT`, later allocations are locked as
+//!   well, and then memory is behind all of them at once.
 //! - Purging an area unlocks its pages, and those of no other. An area that is cached stays locked
 //!   for its next owner. Unlocking a part of a locked range costs mappings, see below. Where it is
 //!   refused (a sandbox, the limit on mappings) the area stays back with the space, without its
@@ -131,8 +131,8 @@ pub use vmalloc::{self, *};
 pub use drain::on_drain_thread;
 pub use error::ReserveError;
 pub use guard::chunks::CHUNK_PAGES;
-pub use means::{BatchAdvise, Guards};
-pub use open::{OpenError, open, open_root, share};
+pub use means::{BatchAdvise, GuardMeans};
+pub use open::{OpenError, SharedSpace, open, open_root, share};
 pub use options::LinuxOptions;
 pub use os::futex::FutexLock;
 pub use page_size::page_bytes;

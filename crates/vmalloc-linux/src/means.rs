@@ -6,7 +6,7 @@
 /// How a page that may not be touched is guarded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[non_exhaustive]
-pub enum Guards {
+pub enum GuardMeans {
     /// By marks in the page tables (`MADV_GUARD_INSTALL`, Linux 6.13). They cost no mapping,
     /// however many there are.
     PteMarkers,
@@ -19,7 +19,7 @@ pub enum Guards {
     /// mapping. An area costs two, unless it gets its pages from an earlier area below 4 MiB that
     /// was filled and freed. Beyond half of `vm.max_map_count` areas below 4 MiB cost none.
     ///
-    /// For frees that [trap at once](crate::LinuxOptions::trap_frees), which cost a fifth of mmap(2) and
+    /// For frees that [trap at once](vmalloc::SpaceOptions::trap_on_free), which cost a fifth of mmap(2) and
     /// munmap(2) with them where areas are filled, and about as much as those where they are not.
     /// New memory has any content. A program must not drop pages of its areas by madvise(2), but by
     /// [`Raw::discard`](vmalloc::Raw::discard): a page that was dropped may trap. Nothing
@@ -28,9 +28,9 @@ pub enum Guards {
     Userfault,
 }
 
-impl Guards {
+impl GuardMeans {
     /// Returns all of them, best first: the order in which they are probed. The last is chosen only
-    /// for [frees that trap](crate::LinuxOptions::trap_frees).
+    /// for [frees that trap](vmalloc::SpaceOptions::trap_on_free).
     pub fn all() -> impl Iterator<Item = Self> + Clone {
         [Self::PteMarkers, Self::Mprotect, Self::Userfault].into_iter()
     }

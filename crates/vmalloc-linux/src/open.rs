@@ -27,12 +27,15 @@ pub enum OpenError {
     Fork(#[from] RegisterError),
 }
 
+/// A space as [`open`] returns it: each clone of the reference leads to that one space.
+pub type SharedSpace = Arc<Space<Linux>>;
+
 /// Reserves addresses and opens a space on them, which may be used before and after `fork`, by
 /// parent and child.
 ///
 /// The first frees create the drain thread, one for all spaces of the process. It purges lazy pages
 /// in the background once they reach the threshold, gives cached memory back by age until nothing
-/// is left, and ends with the last space. See [`LinuxOptions::without_drain_thread`].
+/// is left, and ends with the last space. See [`LinuxOptions::drain_thread`].
 ///
 /// ```
 /// use vmalloc_linux::{LinuxOptions, open};
@@ -46,8 +49,8 @@ pub enum OpenError {
 ///
 /// # Errors
 /// [`OpenError`].
-pub fn open(linux: LinuxOptions, space: SpaceOptions) -> Result<Arc<Space<Linux>>, OpenError> {
-    let space = share(Space::new(Linux::reserve(linux)?, space)?)?;
+pub fn open(linux: LinuxOptions, space: SpaceOptions) -> Result<SharedSpace, OpenError> {
+    let space = share(Space::new(Linux::reserve(linux.for_space(&space))?, space)?)?;
     if linux.drain_thread {
         space.platform().drain_thread.allow(Arc::<Space<Linux>>::downgrade(&space));
     }

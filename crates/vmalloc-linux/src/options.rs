@@ -1,8 +1,9 @@
 //! The options of a reservation, checked once.
 
 use crate::error::ReserveError;
-use crate::means::{BatchAdvise, FRAMES_MAX, Guards};
+use crate::means::{BatchAdvise, FRAMES_MAX, GuardMeans};
 use std::ffi::CStr;
+use vmalloc::SpaceOptions;
 
 /// The most that is reserved by default.
 const DEFAULT_BYTES: u64 = 1 << 40;
@@ -42,13 +43,13 @@ pub struct LinuxOptions {
     min_bytes: usize,
     frame_bytes: Option<usize>,
     pub(crate) page_bytes: Option<usize>,
-    pub(crate) guards: Option<Guards>,
+    pub(crate) guard_means: Option<GuardMeans>,
     pub(crate) batch_advise: Option<BatchAdvise>,
     pub(crate) drain_thread: bool,
-    pub(crate) trap_frees: bool,
+    pub(crate) traps: bool,
     pub(crate) stash_bytes: usize,
     pub(crate) populate: bool,
-    pub(crate) dont_dump: bool,
+    pub(crate) dump: bool,
     pub(crate) huge_pages: bool,
     pub(crate) name: Option<&'static CStr>,
 }
@@ -60,13 +61,13 @@ impl Default for LinuxOptions {
             min_bytes: DEFAULT_MINIMUM_BYTES,
             frame_bytes: None,
             page_bytes: None,
-            guards: None,
+            guard_means: None,
             batch_advise: None,
             drain_thread: true,
-            trap_frees: false,
+            traps: false,
             stash_bytes: DEFAULT_STASH_BYTES,
             populate: false,
-            dont_dump: false,
+            dump: true,
             huge_pages: true,
             name: None,
         }
@@ -119,23 +120,23 @@ impl LinuxOptions {
         Self { frame_bytes: Some(bytes), ..self }
     }
 
-    /// Leaves the span out of core dumps (`MADV_DONTDUMP`), and the memory that
-    /// [`Guards::Userfault`](crate::Guards::Userfault) keeps of freed areas. Pages that were mapped
-    /// to frames, protected or moved, and are plain again, are in them all the same.
+    /// Sets whether core dumps have the span, and the memory that [`GuardMeans::Userfault`] keeps
+    /// of freed areas; if not, both get `MADV_DONTDUMP`. Pages that were mapped to frames,
+    /// protected or moved, and are plain again, are in them in any case. On by default.
     #[must_use]
-    pub fn dont_dump(self) -> Self {
-        Self { dont_dump: true, ..self }
+    pub fn dump(self, dump: bool) -> Self {
+        Self { dump, ..self }
     }
 
-    /// Has the kernel put memory behind new areas of 8 to 1023 pages by one call, where the last
-    /// two of their size were filled (`MADV_POPULATE_WRITE`, Linux 5.14; not with
-    /// [`Guards::Userfault`](crate::Guards::Userfault)): a page costs two thirds of a fault.
-    /// Where the next area of the size stays empty all the same, three quarters of its pages are
-    /// wasted until it is purged. Off by default: memory then lies near the CPU that allocates it,
-    /// instead of the one that touches it first.
+    /// Sets whether the kernel puts memory behind new areas of 8 to 1023 pages by one call, where
+    /// the last two of their size were filled (`MADV_POPULATE_WRITE`, Linux 5.14; not with
+    /// [`GuardMeans::Userfault`]): a page costs two thirds of a fault. Where the next area of the
+    /// size stays empty all the same, three quarters of its pages are wasted until it is purged.
+    /// Off by default: memory then lies near the CPU that allocates it, instead of the one that
+    /// touches it first.
     #[must_use]
-    pub fn populate(self) -> Self {
-        Self { populate: true, ..self }
+    pub fn populate(self, populate: bool) -> Self {
+        Self { populate, ..self }
     }
 
     /// Names the span in `/proc/self/maps`: `[anon:NAME]` (`PR_SET_VMA_ANON_NAME`, Linux 5.17,
@@ -146,33 +147,35 @@ impl LinuxOptions {
         Self { name: Some(name), ..self }
     }
 
-    /// Asks the kernel to put no huge pages behind the areas by itself (`MADV_NOHUGEPAGE`), as it
-    /// does at the first touch where `transparent_hugepage/enabled` is `always`. Then only pages
-    /// that were touched are resident. A program may still advise parts (`MADV_HUGEPAGE`). Pages
-    /// that showed frames are like all others of the program afterwards.
+    /// Sets whether the kernel may put huge pages behind the areas by itself, as it does at the
+    /// first touch where `transparent_hugepage/enabled` is `always`. If not (`MADV_NOHUGEPAGE`),
+    /// only pages that were touched are resident. A program may still advise parts
+    /// (`MADV_HUGEPAGE`). Pages that showed frames are like all others of the program afterwards.
+    /// On by default.
     #[must_use]
-    pub fn without_huge_pages(self) -> Self {
-        Self { huge_pages: false, ..self }
+    pub fn huge_pages(self, huge_pages: bool) -> Self {
+        Self { huge_pages, ..self }
     }
 
-    /// Asks for one kind of guards, instead of probing.
+    /// Asks for guards by one means, instead of probing.
     #[must_use]
-    pub fn guards(self, guards: Guards) -> Self {
-        Self { guards: Some(guards), ..self }
+    pub fn guard_means(self, means: GuardMeans) -> Self {
+        Self { guard_means: Some(means), ..self }
     }
 
-    /// Asks for the guards with which frees that trap at once
-    /// ([`SpaceOptions::trap_on_free`](vmalloc::SpaceOptions::trap_on_free)) cost least:
-    /// [`Guards::Userfault`], or where the kernel lacks that, those that would be chosen anyway. A
-    /// free traps at once with all of them. [`guards`](Self::guards) goes before it.
+    /// Chooses what is not chosen yet as suits a space of these options. [`open`](crate::open())
+    /// does so by itself. Where frees trap at once
+    /// ([`SpaceOptions::trap_on_free`](vmalloc::SpaceOptions::trap_on_free)),
+    /// [`GuardMeans::Userfault`] costs least and is probed first. A free traps at once with guards
+    /// by any means.
     #[must_use]
-    pub fn trap_frees(self) -> Self {
-        Self { trap_frees: true, ..self }
+    pub fn for_space(self, space: &SpaceOptions) -> Self {
+        Self { traps: space.trap_on_free, ..self }
     }
 
     /// Sets how many bytes of memory of areas that were filled, and freed with
     /// [`SpaceOptions::trap_on_free`](vmalloc::SpaceOptions::trap_on_free), are kept for new ones, with
-    /// [`Guards::Userfault`]. 64 MiB by default. With 0 none is, and new memory reads as zero.
+    /// [`GuardMeans::Userfault`]. 64 MiB by default. With 0 none is, and new memory reads as zero.
     /// Where there are no addresses for it, it is a half, a quarter … of it. What is kept decays
     /// with the drain of the space, and goes where memory is short.
     #[must_use]
@@ -186,12 +189,13 @@ impl LinuxOptions {
         Self { batch_advise: Some(batch_advise), ..self }
     }
 
-    /// Keeps the space away from the drain thread, and creates none. For programs that may not
-    /// create threads (a sandbox) or will change their user. The freeing thread then purges, and
-    /// cached areas stay until [`Space::decay`](vmalloc::Space::decay) is called.
+    /// Sets whether the space uses the drain thread, and creates it where there is none. Off for
+    /// programs that may not create threads (a sandbox) or will change their user. The freeing
+    /// thread then purges, and cached areas stay until [`Space::decay`](vmalloc::Space::decay) is
+    /// called. On by default.
     #[must_use]
-    pub fn without_drain_thread(self) -> Self {
-        Self { drain_thread: false, ..self }
+    pub fn drain_thread(self, drain_thread: bool) -> Self {
+        Self { drain_thread, ..self }
     }
 
     /// Gives the space pages of `bytes` bytes, a power of two that is a multiple of the machine's:

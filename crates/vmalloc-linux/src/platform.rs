@@ -8,7 +8,7 @@ use crate::frames::table::Table;
 use crate::guard::Guarding;
 use crate::guard::dumps::Dumps;
 use crate::guard::pte::Below;
-use crate::means::{BatchAdvise, Guards};
+use crate::means::{BatchAdvise, GuardMeans};
 use crate::os::cpu::CpuHint;
 use crate::os::fatal::fatal;
 use crate::os::futex::FutexLock;
@@ -65,7 +65,7 @@ impl Linux {
 
     /// Returns the kind of guards in use.
     #[must_use]
-    pub fn guards(&self) -> Guards {
+    pub fn guard_means(&self) -> GuardMeans {
         self.guarding.kind()
     }
 

@@ -35,8 +35,8 @@
 //!   [`Grace::settle`] refuses to wait in a child.
 
 use crate::fork::locks;
+use crate::open::SharedSpace;
 use crate::os::futex::FutexLock;
-use crate::platform::Linux;
 use crossbeam_epoch::Guard;
 use std::alloc::Layout;
 use std::fmt;
@@ -44,7 +44,7 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use thiserror::Error;
-use vmalloc::{FreeError, Kind, Space};
+use vmalloc::{FreeError, Kind};
 
 /// A reader. Until it is dropped, nothing that was reachable when it began is freed. Pins nest, and
 /// cost about 10 ns.
@@ -159,7 +159,7 @@ pub struct Grace {
 impl Grace {
     /// Makes the deferred frees of `space`, which lives until the last of them.
     #[must_use]
-    pub fn new(space: &Arc<Space<Linux>>) -> Self {
+    pub fn new(space: &SharedSpace) -> Self {
         Self { shared: Arc::new(Shared::new(space)) }
     }
 
@@ -275,7 +275,7 @@ impl Arrivals {
 
 /// The state that batches in flight share with their `Grace`.
 struct Shared {
-    space: Arc<Space<Linux>>,
+    space: SharedSpace,
     /// The process that it was made in: its number, and the generation of forks, since a child in
     /// a new PID namespace may have its parent's number. (A `Linux` has installed the handlers that
     /// count generations.)
@@ -292,7 +292,7 @@ struct Shared {
 }
 
 impl Shared {
-    fn new(space: &Arc<Space<Linux>>) -> Self {
+    fn new(space: &SharedSpace) -> Self {
         Self {
             space: Arc::clone(space),
             process: process(),

@@ -47,7 +47,7 @@ unsafe impl DirectMemory for Linux {}
 unsafe impl Relocate for Linux {
     /// Moves neither areas of four pages or less, nor frame pages, nor pages of which the
     /// protection is not known, nor ranges of more than eight mappings, nor areas that got their
-    /// pages from the stash of [`Guards::Userfault`](crate::Guards): for these it is unsupported.
+    /// pages from the stash of [`GuardMeans::Userfault`](crate::GuardMeans): for these it is unsupported.
     /// Protections go with the pages.
     unsafe fn relocate(&self, from: PageRange, to: PageRange) -> Result<(), PlatformError> {
         self.check(from)?;

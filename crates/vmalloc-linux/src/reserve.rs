@@ -16,7 +16,7 @@ use crate::guard::dumps::Dumps;
 use crate::guard::mprotect::Mprotect;
 use crate::guard::pte::PteMarkers;
 use crate::guard::userfault::Userfault;
-use crate::means::{BatchAdvise, Guards};
+use crate::means::{BatchAdvise, GuardMeans};
 use crate::options::{Left, LinuxOptions, Sizes};
 use crate::os::batch::BatchRoom;
 use crate::os::cpu::{self, CpuHint};
@@ -60,7 +60,7 @@ impl Linux {
             let _ = memory.advise(memory.span(), Advice::NoHugePage);
         }
         memory.advise(memory.span(), Advice::DontDump).map_err(unsupported)?;
-        let dumps = (!options.dont_dump && guarding.kind() != Guards::PteMarkers)
+        let dumps = (options.dump && guarding.kind() != GuardMeans::PteMarkers)
             .then(|| Dumps::new(memory.span()).map_err(|errno| system("mmap", errno)));
         let sender = choose_batch_advise(&memory, options.batch_advise)?;
         memory.set_sender(sender);
@@ -71,7 +71,7 @@ impl Linux {
         if let Guarding::Userfault(userfault) = &guarding {
             hooks::add(Arc::downgrade(userfault.shared()));
         }
-        let populates = options.populate && guarding.kind() != Guards::Userfault;
+        let populates = options.populate && guarding.kind() != GuardMeans::Userfault;
         let population = populates.then(Box::<Population>::default);
         Ok(Self {
             guarding,
@@ -148,13 +148,13 @@ fn choose_guards(
     cpus: usize,
 ) -> Result<Guarding, ReserveError> {
     let probe = |guards| probe_guards(memory, guards, options, cpus);
-    if let Some(guards) = options.guards {
+    if let Some(guards) = options.guard_means {
         return probe(guards);
     }
-    let trapping = options.trap_frees.then_some(Guards::Userfault);
+    let trapping = options.traps.then_some(GuardMeans::Userfault);
     // The last needs the least: its refusal is the one to report.
     let mut refused = ReserveError::ZeroSize;
-    for guards in trapping.into_iter().chain([Guards::PteMarkers, Guards::Mprotect]) {
+    for guards in trapping.into_iter().chain([GuardMeans::PteMarkers, GuardMeans::Mprotect]) {
         match probe(guards) {
             Err(error @ ReserveError::Unsupported { .. }) if !is_for_the_moment(&error) => refused = error,
             chosen => return chosen,
@@ -172,7 +172,7 @@ fn is_for_the_moment(refusal: &ReserveError) -> bool {
 /// Tries these guards. A probe that is refused leaves nothing: the span is mapped again.
 fn probe_guards(
     memory: &Reservation,
-    guards: Guards,
+    guards: GuardMeans,
     options: &LinuxOptions,
     cpus: usize,
 ) -> Result<Guarding, ReserveError> {
@@ -186,29 +186,31 @@ fn probe_guards(
 
 fn try_guards(
     memory: &Reservation,
-    guards: Guards,
+    guards: GuardMeans,
     options: &LinuxOptions,
     cpus: usize,
 ) -> Result<Guarding, ReserveError> {
     let page = first_page(memory);
     let advices: &[_] = match guards {
-        Guards::PteMarkers => &[Advice::DontNeed, Advice::GuardInstall, Advice::GuardRemove],
-        Guards::Mprotect | Guards::Userfault => &[Advice::DontNeed],
+        GuardMeans::PteMarkers => &[Advice::DontNeed, Advice::GuardInstall, Advice::GuardRemove],
+        GuardMeans::Mprotect | GuardMeans::Userfault => &[Advice::DontNeed],
     };
     advices.iter().try_for_each(|advice| memory.advise(page, *advice)).map_err(unsupported)?;
-    if guards != Guards::PteMarkers {
+    if guards != GuardMeans::PteMarkers {
         // Marks see to it themselves: they are written to the mapping that has them.
         memory.join_mappings().map_err(|errno| system("mprotect of the span", errno))?;
     }
     Ok(match guards {
-        Guards::PteMarkers => {
-            let markers = PteMarkers::new(memory.span(), !options.dont_dump);
+        GuardMeans::PteMarkers => {
+            let markers = PteMarkers::new(memory.span(), options.dump);
             Guarding::PteMarkers(markers.map_err(|errno| system("mmap", errno))?)
         }
-        Guards::Mprotect => Guarding::Mprotect(Mprotect),
-        Guards::Userfault => Userfault::new(memory, options.stash_bytes, cpus)
-            .map(Guarding::Userfault)
-            .map_err(|(means, errno)| ReserveError::Unsupported { means, code: errno.raw_os_error() })?,
+        GuardMeans::Mprotect => Guarding::Mprotect(Mprotect),
+        GuardMeans::Userfault => {
+            Userfault::new(memory, options.stash_bytes, cpus)
+                .map(Guarding::Userfault)
+                .map_err(|(means, errno)| ReserveError::Unsupported { means, code: errno.raw_os_error() })?
+        }
     })
 }
 

@@ -23,9 +23,9 @@ use crate::Linux;
 /// let space = open(LinuxOptions::new(), SpaceOptions::default())?;
 /// let mut ring = Ring::new(space, 64 << 10)?;
 /// let end = ring.len() - 3;
-/// ring.bytes_mut(end, 6).ok_or("too long")?.copy_from_slice(b"abcdef");
-/// assert_eq!(ring.bytes(end + 3, 3), Some(&b"def"[..]), "it went on at the start");
-/// assert_eq!(ring.bytes(0, 3), Some(&b"def"[..]));
+/// ring.get_mut(end, 6).ok_or("too long")?.copy_from_slice(b"abcdef");
+/// assert_eq!(ring.get(end + 3, 3), Some(&b"def"[..]), "it went on at the start");
+/// assert_eq!(ring.get(0, 3), Some(&b"def"[..]));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
@@ -70,8 +70,14 @@ impl<S: SpaceRef<Platform = Linux>> Ring<S> {
     /// Returns the address of the first byte. The bytes from `len` to twice `len` behind it are the
     /// first ones again.
     #[must_use]
+    pub fn addr(&self) -> usize {
+        self.area.addr()
+    }
+
+    /// Returns the address of the first byte as a pointer.
+    #[must_use]
     pub fn as_ptr(&self) -> *mut u8 {
-        core::ptr::with_exposed_provenance_mut(self.area.addr())
+        self.area.as_ptr()
     }
 
     /// Returns the reference to the space.
@@ -82,7 +88,7 @@ impl<S: SpaceRef<Platform = Linux>> Ring<S> {
     /// Returns `count` bytes from the position `at` on, over the end if need be; `None` if the ring
     /// has fewer.
     #[must_use]
-    pub fn bytes(&self, at: usize, count: usize) -> Option<&[u8]> {
+    pub fn get(&self, at: usize, count: usize) -> Option<&[u8]> {
         let start = self.start(at, count)?;
         // SAFETY: see `start`; writers borrow the ring exclusively.
         Some(unsafe { core::slice::from_raw_parts(start, count) })
@@ -91,7 +97,7 @@ impl<S: SpaceRef<Platform = Linux>> Ring<S> {
     /// Returns `count` bytes from the position `at` on, to be written, over the end if need be;
     /// `None` if the ring has fewer.
     #[must_use]
-    pub fn bytes_mut(&mut self, at: usize, count: usize) -> Option<&mut [u8]> {
+    pub fn get_mut(&mut self, at: usize, count: usize) -> Option<&mut [u8]> {
         let start = self.start(at, count)?;
         // SAFETY: see `start`. The ring is borrowed exclusively, and no two of the bytes are one,
         // for the ring has as many.

@@ -19,7 +19,7 @@ impl Linux {
     ///
     /// # Errors
     /// When the system refuses; then nothing is changed. With
-    /// [`Guards::Userfault`](crate::Guards::Userfault) it always does.
+    /// [`GuardMeans::Userfault`](crate::GuardMeans::Userfault) it always does.
     pub unsafe fn give_up(&self, range: PageRange) -> Result<(), PlatformError> {
         self.check(range)?;
         if let Guarding::Userfault(_) = self.guarding {
@@ -35,12 +35,14 @@ impl Linux {
     /// Returns true if the system counts opened chunks as memory that the program may use, used or
     /// not: under strict overcommit (`vm.overcommit_memory=2`).
     #[must_use]
+    #[doc(hidden)]
     pub fn is_charged_for_chunks(&self) -> bool {
         matches!(self.guarding, Guarding::PteMarkers(_)) && limits::overcommit_is_strict()
     }
 
     /// Returns the chunks of [`CHUNK_PAGES`](crate::CHUNK_PAGES) pages of which something is open,
-    /// ascending. Other guards than [`Guards::PteMarkers`](crate::Guards::PteMarkers) have none.
+    /// ascending. Other guards than [`GuardMeans::PteMarkers`](crate::GuardMeans::PteMarkers) have none.
+    #[doc(hidden)]
     pub fn open_chunks(&self) -> impl Iterator<Item = PageRange> + '_ {
         let markers = match &self.guarding {
             Guarding::PteMarkers(markers) => Some(markers),
@@ -57,6 +59,7 @@ impl Linux {
     ///
     /// # Errors
     /// When the system refuses. It may be closed or not.
+    #[doc(hidden)]
     pub unsafe fn close_chunk(&self, chunk: PageRange) -> Result<(), PlatformError> {
         self.check(chunk)?;
         match &self.guarding {

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 
 /// The first address and the size of a reservation. It is empty until [`set`](Self::set).
 #[derive(Debug)]
+#[doc(hidden)]
 pub struct Bounds {
     base: AtomicUsize,
     bytes: AtomicUsize,

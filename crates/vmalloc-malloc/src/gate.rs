@@ -32,6 +32,7 @@ const ENTERED: usize = 1 << HALF;
 
 /// The gate. See the module.
 #[derive(Debug)]
+#[doc(hidden)]
 pub struct Gate {
     /// How many threads keep it closed.
     closed: CachePadded<AtomicUsize>,
@@ -40,6 +41,7 @@ pub struct Gate {
 
 /// A thread that has passed the gate, until this is dropped.
 #[derive(Debug)]
+#[doc(hidden)]
 pub struct Inside<'a> {
     counter: &'a AtomicUsize,
 }

@@ -1,7 +1,6 @@
 //! A global allocator.
 
 use crate::heap::{DEFAULT_THRESHOLD, LargeHeap};
-use crate::pace::Pace;
 use once_cell::race::OnceBox;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -75,8 +74,8 @@ impl<A> LargeAlloc<A> {
 /// fork meanwhile does no harm.
 #[cold]
 fn open() -> Option<LargeHeap> {
-    let options = LinuxOptions::new().without_drain_thread().frame_bytes(0).populate();
-    LargeHeap::open(options, LargeHeap::space_options(CACHE_BYTES), Pace::new(DECAY_MS)).ok()
+    let options = LinuxOptions::new().drain_thread(false).frame_bytes(0).populate(true);
+    LargeHeap::open(options, LargeHeap::space_options(CACHE_BYTES), DECAY_MS).ok()
 }
 
 /// Runs `body`, whose own allocations are left to the inner allocator.

@@ -4,10 +4,9 @@ use crate::color::{LINE, color, is_color};
 use crate::pace::Pace;
 use std::ops::Range;
 use std::ptr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use vmalloc_linux::{
-    CHUNK_PAGES, FreeError, Kind, Linux, LinuxOptions, OpenError, PageRange, Request, Space, SpaceOptions,
+    CHUNK_PAGES, FreeError, Kind, LinuxOptions, OpenError, PageRange, Request, SharedSpace, SpaceOptions,
     open, page_bytes,
 };
 
@@ -42,7 +41,7 @@ const SLACK_PERCENT: u8 = 50;
 /// Large blocks of memory from a space of its own, which decays while it is used.
 #[derive(Debug)]
 pub struct LargeHeap {
-    space: Arc<Space<Linux>>,
+    space: SharedSpace,
     base: usize,
     bytes: AtomicUsize,
     /// The bits of an address that are a place in its page.
@@ -53,7 +52,7 @@ pub struct LargeHeap {
 }
 
 impl LargeHeap {
-    /// Returns the settings of a space that is a malloc: up to `cache_bytes` of freed memory stay
+    /// Returns the options of a space that is a malloc: up to `cache_bytes` of freed memory stay
     /// cached, but little more than 4 MiB of what a program leaves behind as it grows.
     pub fn space_options(cache_bytes: usize) -> SpaceOptions {
         // As many lazy pages start a purge as are cached in any case.
@@ -62,12 +61,13 @@ impl LargeHeap {
         options.cache_bytes(cache_bytes).least_cache_bytes(LEAST_CACHED)
     }
 
-    /// Reserves addresses and opens a space on them. Freed memory decays at `pace`, unless the
-    /// options allow a drain thread, which does it then.
+    /// Reserves addresses and opens a space on them. Freed memory decays every `decay_ms`
+    /// milliseconds, or never for 0, as long as the program frees some. Where the options allow a
+    /// drain thread, that does it.
     ///
     /// # Errors
     /// [`OpenError`]; nothing is left behind.
-    pub fn open(linux: LinuxOptions, space: SpaceOptions, pace: Pace) -> Result<Self, OpenError> {
+    pub fn open(linux: LinuxOptions, space: SpaceOptions, decay_ms: u64) -> Result<Self, OpenError> {
         let space = open(linux, space)?;
         let is_charged = space.platform().is_charged_for_chunks();
         let (span, shift) = (space.geometry().span, space.geometry().page_shift);
@@ -77,7 +77,7 @@ impl LargeHeap {
             base,
             bytes: AtomicUsize::new(bytes),
             offset_mask: (1 << shift) - 1,
-            pace,
+            pace: Pace::new(decay_ms),
             is_charged,
         })
     }
@@ -105,7 +105,7 @@ impl LargeHeap {
         let bytes = self.bytes.load(Ordering::Relaxed);
         let mut kept = least.max(step).checked_next_multiple_of(step).unwrap_or(usize::MAX);
         while kept < bytes {
-            let end = Request::new(bytes - kept).without_guard().no_block();
+            let end = Request::new(bytes - kept).guard(false).may_block(false);
             let end = end.within(self.base + kept, self.base + bytes);
             if let Ok(addr) = self.space.raw().reserve(&end) {
                 self.bytes.store(kept, Ordering::Relaxed);
@@ -128,7 +128,7 @@ impl LargeHeap {
         let (space, page) = (&*self.space, self.page_bytes());
         for chunk in space.platform().open_chunks() {
             let [start, end] = [chunk.start(), chunk.end()].map(|at| at as usize * page);
-            let whole = Request::new(end - start).without_guard().within(start, end).no_block();
+            let whole = Request::new(end - start).guard(false).within(start, end).may_block(false);
             // It is refused where something is in use or cached.
             let Ok(addr) = space.raw().reserve(&whole) else { continue };
             // SAFETY: reserved in the line above. What the system refuses stays open.
@@ -156,7 +156,7 @@ impl LargeHeap {
 
     /// Returns the space.
     #[must_use]
-    pub fn space(&self) -> &Arc<Space<Linux>> {
+    pub fn space(&self) -> &SharedSpace {
         &self.space
     }
 

@@ -43,7 +43,6 @@ pub use bounds::Bounds;
 pub use gate::{Gate, Inside};
 pub use global::LargeAlloc;
 pub use heap::{DEFAULT_THRESHOLD, LargeHeap};
-pub use pace::Pace;
 pub use split::{GlobalHeap, SplitAllocator};
 
 /// The example of the README, compiled and run as a test.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The time between two drains.
 #[derive(Debug)]
-pub struct Pace {
+pub(crate) struct Pace {
     every_ms: u64,
     /// Milliseconds of the monotonic clock at which the next drain is due.
     next_ms: AtomicU64,
@@ -17,13 +17,13 @@ pub struct Pace {
 impl Pace {
     /// Returns a pace of one drain in `every_ms` milliseconds; none at all for 0.
     #[must_use]
-    pub const fn new(every_ms: u64) -> Self {
+    pub(crate) const fn new(every_ms: u64) -> Self {
         Self { every_ms, next_ms: AtomicU64::new(0) }
     }
 
     /// Returns true in one of the threads that ask, once in each interval.
     #[inline]
-    pub fn is_due(&self) -> bool {
+    pub(crate) fn is_due(&self) -> bool {
         if self.every_ms == 0 {
             return false;
         }

@@ -1,7 +1,7 @@
 //! An allocator for collections.
 
 use crate::heap::DEFAULT_THRESHOLD;
-use vmalloc::{SpaceAllocator, Tag, owned::SpaceRef};
+use vmalloc::{SpaceAllocator, SpaceRef, Tag};
 use vmalloc_linux::{DirectMemory, Relocate};
 
 /// The program's global allocator, as an `Allocator` of every version.

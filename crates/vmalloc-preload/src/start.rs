@@ -18,13 +18,13 @@
 
 use crate::settings::Settings;
 use crate::{altered, fork, glibc, limits, own_stack};
-use large_heap::{Bounds, Inside, LargeHeap, Pace};
+use large_heap::{Bounds, Inside, LargeHeap};
 use libc::{c_char, c_int};
 use std::cell::UnsafeCell;
 use std::ops::Deref;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
-use vmalloc_linux::{LinuxOptions, page_bytes};
+use vmalloc_linux::{GuardMeans, LinuxOptions, page_bytes};
 use vmalloc_preload_base::{SavedErrno, say};
 
 const NEW: u8 = 0;
@@ -204,11 +204,12 @@ fn open() -> Result<LargeHeap, Box<dyn std::error::Error>> {
     }
     let options = LinuxOptions::new().max_bytes(most).min_bytes(LEAST_RESERVE.min(most));
     let options = options.frame_bytes(0).name(c"vmalloc");
-    let options = if settings.thread { options } else { options.without_drain_thread() };
-    let options = if settings.populate { options.populate() } else { options };
+    let options = options.drain_thread(settings.thread).populate(settings.populate);
     let space = LargeHeap::space_options(settings.budget).guard(settings.guards).trap_on_free(settings.trap);
     let every_ms = if settings.thread { 0 } else { settings.decay_ms as u64 };
-    Ok(LargeHeap::open(options, space, Pace::new(every_ms))?)
+    let open = |means| LargeHeap::open(options.guard_means(means), space, every_ms);
+    // Not by userfaultfd(2): a program may close descriptors that are not its own.
+    Ok(open(GuardMeans::PteMarkers).or_else(|_| open(GuardMeans::Mprotect))?)
 }
 
 /// Gives back what is cached, and the reservation but for `least` bytes and what is in use.

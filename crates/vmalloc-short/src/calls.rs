@@ -286,7 +286,7 @@ impl<S: SpaceRef> ShortMaps<S> {
     fn take_slots(&self, pages: u64) -> Result<usize, AllocError> {
         if !is_served(pages) {
             let bytes = usize::try_from(pages).unwrap_or(usize::MAX).saturating_mul(1 << self.shift());
-            return self.space.raw().reserve(&Request::new(bytes).without_guard().tag(TAG));
+            return self.space.raw().reserve(&Request::new(bytes).guard(false).tag(TAG));
         }
         let (blocks, platform) = (&self.blocks, self.space.platform());
         let mut may_recycle = true;

@@ -33,8 +33,8 @@ impl<S: SpaceRef<Platform: MapFrames>, M: StableDeref<Target = ShortMaps<S>>> Sh
 ///     let frames = space.frames(4)?;
 ///     let one = Mapping::new(&frames)?;
 ///     let two = ShortMapping::new(&short, &frames)?;
-///     one.bytes()[0].store(7, Relaxed);
-///     assert_eq!(two.bytes()[0].load(Relaxed), 7);
+///     one.atomics()[0].store(7, Relaxed);
+///     assert_eq!(two.atomics()[0].load(Relaxed), 7);
 ///     Ok(())
 /// }
 /// ```
@@ -88,6 +88,16 @@ impl<M: ShortMapsRef> ShortMapping<M> {
         }
     }
 
+    /// Returns how many bytes it has: those of all its frames.
+    #[must_use]
+    #[allow(clippy::len_without_is_empty, reason = "no frames can't be mapped")]
+    pub fn len(&self) -> usize {
+        match &self.shown {
+            Shown::Pages { count, .. } => count << self.maps.space().geometry().page_shift,
+            Shown::Area(mapping) => mapping.len(),
+        }
+    }
+
     /// Returns the reference to the short mappings.
     pub fn maps(&self) -> &M {
         &self.maps
@@ -97,18 +107,16 @@ impl<M: ShortMapsRef> ShortMapping<M> {
 impl<M: ShortMapsRef<Space: SpaceRef<Platform: MapFrames + DirectMemory>>> ShortMapping<M> {
     /// Returns the bytes. Other mappings may show them too, so each is atomic.
     #[must_use]
-    pub fn bytes(&self) -> &[AtomicU8] {
-        match &self.shown {
-            Shown::Area(mapping) => mapping.bytes(),
-            Shown::Pages { addr, count, .. } => {
-                let start = core::ptr::with_exposed_provenance::<AtomicU8>(*addr);
-                let bytes = count << self.maps.space().geometry().page_shift;
-                // SAFETY: the frames are mapped, readable and writable, for as long as this lives
-                // (`DirectMemory`). Safe code accesses them by atomics only, whose layout is that
-                // of bytes.
-                unsafe { core::slice::from_raw_parts(start, bytes) }
-            }
-        }
+    pub fn atomics(&self) -> &[AtomicU8] {
+        // SAFETY: the frames are mapped, readable and writable, for as long as this lives
+        // (`DirectMemory`). Safe code accesses them by atomics only, whose layout is that of bytes.
+        unsafe { core::slice::from_raw_parts(self.as_ptr().cast(), self.len()) }
+    }
+
+    /// Returns the address of the first byte as a pointer.
+    #[must_use]
+    pub fn as_ptr(&self) -> *mut u8 {
+        core::ptr::with_exposed_provenance_mut(self.addr())
     }
 }
 

@@ -6,8 +6,8 @@
 
 use std::error::Error;
 use std::sync::Arc;
-use vmalloc::{Space, SpaceOptions};
-use vmalloc_linux::{Linux, open};
+use vmalloc::SpaceOptions;
+use vmalloc_linux::{SharedSpace, open};
 use vmalloc_slots::{Dirty, Slot, SlotError, Slots, SlotsOptions};
 
 /// Bytes in a page of WebAssembly.
@@ -35,7 +35,7 @@ trait MemoryCreator: Send + Sync {
     ) -> Result<Box<dyn LinearMemory>, String>;
 }
 
-type Pool = Slots<Arc<Space<Linux>>>;
+type Pool = Slots<SharedSpace>;
 
 /// The adapter of one memory.
 struct Memory {
@@ -57,7 +57,7 @@ unsafe impl LinearMemory for Memory {
     }
 
     fn byte_capacity(&self) -> usize {
-        self.slot().size()
+        self.slot().len()
     }
 
     fn grow_to(&mut self, bytes: usize) -> Result<(), SlotError> {

@@ -85,7 +85,7 @@
 //! Bounds are in pages, of which the owner knows which were written. Where the kernel puts huge
 //! pages by itself (`transparent_hugepage/enabled` is `always`), the first touch of a head of 2 MiB
 //! brings all of it, and the rest stays behind a slot that was reset. So a pool with such heads
-//! belongs on a space without them (`vmalloc_linux::LinuxOptions::without_huge_pages`), unless its
+//! belongs on a space without them (`vmalloc_linux::LinuxOptions::huge_pages(false)`), unless its
 //! slots are used as a whole.
 //!
 //! # Failures
@@ -118,7 +118,7 @@ pub use error::{SlotError, SlotsError};
 pub use options::{BeyondHead, SlotsOptions};
 pub use pool::Slots;
 pub use slot::{Slot, SlotsRef};
-pub use stats::Stats;
+pub use stats::SlotsStats;
 
 /// The example of the README, compiled and run as a test.
 #[cfg(doctest)]

@@ -9,7 +9,7 @@ use crate::options::{BeyondHead, Layout, SlotsOptions};
 use crate::recent::Recent;
 use crate::record::{Pages, Records, SlotState};
 use crate::slot::Slot;
-use crate::stats::{Counts, Stats};
+use crate::stats::{Counts, SlotsStats};
 use crate::sync::AtomicUsize;
 use core::fmt;
 use core::ops::Range;
@@ -95,10 +95,10 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
     }
 
     /// Returns figures of the pool, each true at its moment.
-    pub fn stats(&self) -> Stats {
+    pub fn stats(&self) -> SlotsStats {
         let reserved = self.used().saturating_sub(self.vacant.len());
         let (free, waiting) = (self.free.len(), self.waiting.len());
-        self.counts.tell(self.layout.shift, Stats { reserved, free, waiting, ..Stats::default() })
+        self.counts.tell(self.layout.shift, SlotsStats { reserved, free, waiting, ..SlotsStats::default() })
     }
 
     /// Returns a slot that is the caller's alone, with its head committed.
@@ -233,7 +233,7 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
         let index = self.vacant.remove_lowest().or_else(|| self.next_unused())?;
         let align = self.layout.bytes(self.layout.align);
         let request = Request::new(self.layout.bytes(self.layout.pages())).align(align).tag("slot");
-        let request = if self.layout.after > 0 { request.without_guard() } else { request };
+        let request = if self.layout.after > 0 { request.guard(false) } else { request };
         match self.space.raw().reserve(&request) {
             Ok(addr) => {
                 let base = (addr >> self.layout.shift) as u64 + self.layout.before;

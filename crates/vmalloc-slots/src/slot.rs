@@ -75,14 +75,15 @@ impl<R: SlotsRef> Slot<R> {
 
     /// Returns how far the slot can grow, in bytes: as many as were asked for, in whole pages.
     #[must_use]
-    pub fn size(&self) -> usize {
+    #[allow(clippy::len_without_is_empty, reason = "a slot without bytes is not made")]
+    pub fn len(&self) -> usize {
         self.slots.layout.bytes(self.slots.layout.slot)
     }
 
     /// Returns how many bytes from the start are memory now, in whole pages. A touch of the byte
     /// behind them traps.
     #[must_use]
-    pub fn committed(&self) -> usize {
+    pub fn committed_bytes(&self) -> usize {
         self.slots.layout.bytes(self.state.committed)
     }
 
@@ -95,7 +96,7 @@ impl<R: SlotsRef> Slot<R> {
         let layout = &self.slots.layout;
         let pages = Pages { start: self.state.committed, end: layout.pages_of(bytes) };
         if pages.end > layout.slot {
-            return Err(SlotError::Beyond { asked: bytes, slot: self.size() });
+            return Err(SlotError::Beyond { asked: bytes, slot: self.len() });
         }
         if !pages.is_empty() {
             // SAFETY: this owns the slot, and the pages are not committed (SLOT-2).
@@ -163,8 +164,8 @@ impl<R: SlotsRef> fmt::Debug for Slot<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Slot")
             .field("addr", &format_args!("{:#x}", self.addr()))
-            .field("size", &self.size())
-            .field("committed", &self.committed())
+            .field("len", &self.len())
+            .field("committed_bytes", &self.committed_bytes())
             .finish_non_exhaustive()
     }
 }

@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering::Relaxed;
 /// Figures of a pool, each true at its moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
-pub struct Stats {
+pub struct SlotsStats {
     /// Slots that have addresses.
     pub reserved: usize,
     /// Slots that can be handed out at once.
@@ -23,7 +23,7 @@ pub struct Stats {
     pub reset_in_batches: u64,
 }
 
-/// Counts of a pool, in pages: they start work and fill [`Stats`], and publish nothing.
+/// Counts of a pool, in pages: they start work and fill [`SlotsStats`], and publish nothing.
 #[derive(Debug)]
 pub(crate) struct Counts {
     /// Pages that slots keep, and the credit of all CPUs.
@@ -102,9 +102,9 @@ impl Counts {
     }
 
     /// Fills in the figures that are counted here, of pages of `1 << shift` bytes.
-    pub(crate) fn tell(&self, shift: u32, stats: Stats) -> Stats {
+    pub(crate) fn tell(&self, shift: u32, stats: SlotsStats) -> SlotsStats {
         let credit: u64 = (0..self.credit.len()).map(|cpu| self.credit(cpu).load(Relaxed)).sum();
-        Stats {
+        SlotsStats {
             kept_bytes: self.kept.load(Relaxed).saturating_sub(credit) << shift,
             waiting_bytes: self.waiting.load(Relaxed) << shift,
             batches: self.batches.load(Relaxed),
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!([6, 6, 6].map(|wanted| counts.keep(0, wanted)), [6, 4, 0]);
         counts.unkeep(0, 6);
         assert_eq!(counts.keep(0, 9), 6);
-        assert_eq!(counts.tell(12, Stats::default()).kept_bytes, 10 << 12);
+        assert_eq!(counts.tell(12, SlotsStats::default()).kept_bytes, 10 << 12);
     }
 
     #[test]
@@ -133,10 +133,10 @@ mod tests {
         assert_eq!([10, 10].map(|wanted| counts.keep(0, wanted)), [10, 10]);
         counts.unkeep(0, 8);
         counts.unkeep(0, 4);
-        assert_eq!((counts.kept.load(Relaxed), counts.tell(0, Stats::default()).kept_bytes), (16, 8));
+        assert_eq!((counts.kept.load(Relaxed), counts.tell(0, SlotsStats::default()).kept_bytes), (16, 8));
         assert_eq!(counts.keep(1, 100), 64, "8 are credit of the other CPU");
         assert_eq!((counts.keep(0, 100), counts.keep(0, 1)), (8, 0));
-        assert_eq!(counts.tell(0, Stats::default()).kept_bytes, 80);
+        assert_eq!(counts.tell(0, SlotsStats::default()).kept_bytes, 80);
     }
 
     #[test]

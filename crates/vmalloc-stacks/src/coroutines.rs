@@ -27,7 +27,7 @@ unsafe impl corosensei::stack::Stack for Growable {
     /// If the stack has no memory yet: see [`Stacks::reserved`](crate::Stacks::reserved).
     #[inline]
     fn base(&self) -> StackPointer {
-        assert!(self.size() > 0, "a coroutine needs a stack with memory");
+        assert!(!self.is_empty(), "a coroutine needs a stack with memory");
         pointer(self.top())
     }
 

@@ -39,7 +39,7 @@ fn own_mark() -> usize {
 /// let stacks = Stacks::open(&StacksOptions::new())?;
 /// let stack = stacks.request().bytes(16 << 10).growable(64 << 20)?;
 /// stack.grow(1 << 20)?;
-/// assert_eq!(stack.size(), 1 << 20);
+/// assert_eq!(stack.len(), 1 << 20);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Growable(Arc<Shared>);
@@ -82,13 +82,19 @@ impl Growable {
     /// Returns the address of the lowest byte that has memory behind it.
     #[must_use]
     pub fn bottom(&self) -> usize {
-        self.top() - self.size()
+        self.top() - self.len()
     }
 
-    /// Returns the bytes that have memory behind them.
+    /// Returns how many bytes have memory behind them.
     #[must_use]
-    pub fn size(&self) -> usize {
-        self.0.size()
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Returns whether no byte has memory behind it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// Returns the addresses below the stack that it may grow into, the guard page not among them.
@@ -134,10 +140,16 @@ impl Growable {
 }
 
 impl Grower {
-    /// Returns the bytes that have memory behind them.
+    /// Returns how many bytes have memory behind them.
     #[must_use]
-    pub fn size(&self) -> usize {
-        self.0.size()
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Returns whether no byte has memory behind it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// Grows the stack, as [`Growable::grow`] does.
@@ -150,7 +162,7 @@ impl Grower {
 }
 
 impl Shared {
-    fn size(&self) -> usize {
+    fn len(&self) -> usize {
         // Acquire: pairs with the Release in `release`. The pages may be used.
         self.committed.load(Ordering::Acquire) & !MARK
     }
@@ -161,7 +173,7 @@ impl Shared {
             return Err(StackError::BeyondMost { bytes, most });
         }
         let bytes = self.hold.shape.checked(bytes)?;
-        if self.size() >= bytes {
+        if self.len() >= bytes {
             return Ok(());
         }
         let size = self.claim()?;
@@ -249,7 +261,7 @@ impl fmt::Debug for Growable {
 
 impl fmt::Debug for Grower {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Grower").field("size", &self.size()).finish_non_exhaustive()
+        f.debug_struct("Grower").field("len", &self.len()).finish_non_exhaustive()
     }
 }
 
@@ -279,7 +291,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "maps memory of the kernel's")]
     fn a_stack_that_another_thread_was_growing_at_a_fork_grows_in_the_child() {
-        let settings = StacksOptions::new().span_bytes(1 << 30).without_threads();
+        let settings = StacksOptions::new().span_bytes(1 << 30).threads(false);
         let stacks = Stacks::open(&settings).unwrap();
         let stack = stacks.request().bytes(2 * PAGE).growable(64 * PAGE).unwrap();
         // Another thread has committed some pages, and not yet noted it.
@@ -291,7 +303,7 @@ mod tests {
             // Whether the lowest byte is memory, and the byte below it.
             let is_memory = |addr: usize| stack.0.hold.space.platform().read_nofault(addr, &mut [0]) == 1;
             let look = || [stack.bottom(), stack.bottom() - 1].map(is_memory);
-            let grown = |pages| stack.grow(pages * PAGE).map(|()| (stack.size() / PAGE, look()));
+            let grown = |pages| stack.grow(pages * PAGE).map(|()| (stack.len() / PAGE, look()));
             [3, 6, 63].map(grown) == [3, 6, 63].map(|pages| Ok((pages, [true, false])))
         });
         assert_eq!(status, 0);

@@ -11,7 +11,7 @@
 //! unsafe { word.write(42) };
 //! // The next stack on this CPU is that one again, and needs no page fault.
 //! drop(stack);
-//! assert_eq!(stacks.stack()?.size(), 64 << 10);
+//! assert_eq!(stacks.stack()?.len(), 64 << 10);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

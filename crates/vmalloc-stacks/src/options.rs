@@ -93,9 +93,10 @@ impl StacksOptions {
         Self { name: Tag::new(name), ..self }
     }
 
-    /// Forbids threads of the pool's own, for programs that can't have them. Dropped stacks keep
-    /// their memory then until the program calls [`Stacks::trim`](crate::Stacks::trim).
-    pub fn without_threads(self) -> Self {
-        Self { has_threads: false, ..self }
+    /// Sets whether the pool may have threads of its own. Off for programs that can't have them:
+    /// dropped stacks keep their memory then until the program calls
+    /// [`Stacks::trim`](crate::Stacks::trim). On by default.
+    pub fn threads(self, threads: bool) -> Self {
+        Self { has_threads: threads, ..self }
     }
 }

@@ -11,10 +11,9 @@ use crate::shard::Shard;
 use arrayvec::ArrayVec;
 use std::ptr;
 use std::slice;
-use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use vmalloc::{Discard, PageRange, Platform, Request, Space, SpaceOptions, Tag};
-use vmalloc_linux::{Linux, LinuxOptions, OpenError, page_bytes};
+use vmalloc::{Discard, PageRange, Platform, Request, SpaceOptions, Tag};
+use vmalloc_linux::{LinuxOptions, OpenError, SharedSpace, page_bytes};
 
 /// The fewest bytes of addresses that a pool takes where more are refused.
 const LEAST_SPAN_BYTES: usize = 16 << 20;
@@ -24,7 +23,7 @@ pub(crate) type Batch = ArrayVec<Extent, CAPACITY>;
 
 /// A pool of stacks. See [`hold`](crate::hold) for its life.
 pub(crate) struct Pool {
-    pub(crate) space: Arc<Space<Linux>>,
+    pub(crate) space: SharedSpace,
     pub(crate) shape: Shape,
     pub(crate) shards: Box<[Shard]>,
     pub(crate) name: Tag,
@@ -110,10 +109,10 @@ fn open_space(
     options: &StacksOptions,
     span_bytes: usize,
     cache_bytes: usize,
-) -> Result<Arc<Space<Linux>>, StackError> {
+) -> Result<SharedSpace, StackError> {
     let least = LEAST_SPAN_BYTES.max(options.stack_bytes.saturating_mul(2)).min(span_bytes);
     let linux = LinuxOptions::new().max_bytes(span_bytes).min_bytes(least).frame_bytes(0);
-    let linux = if options.has_threads { linux } else { linux.without_drain_thread() };
+    let linux = linux.drain_thread(options.has_threads);
     // Each area has a guard, and is of the size asked for: no slack between a stack and its guard.
     let space = SpaceOptions::default().guard(true).cache_bytes(cache_bytes).max_slack_percent(0);
     let space = vmalloc_linux::open(linux, space)?;
@@ -127,7 +126,7 @@ fn open_space(
         libc::madvise(first, (span.len() << shift) as usize, libc::MADV_NOHUGEPAGE);
     }
     let first = start..start + space.geometry().page_bytes();
-    let request = Request::new(first.len()).without_guard().within(first.start, first.end);
+    let request = Request::new(first.len()).guard(false).within(first.start, first.end);
     // Never freed: it goes with the span.
     space.raw().reserve(&request)?;
     Ok(space)

@@ -14,9 +14,9 @@ use vmalloc::Tag;
 ///
 /// let stacks = Stacks::open(&StacksOptions::new())?;
 /// let parser = stacks.request().name("parser").bytes(256 << 10).stack()?;
-/// assert_eq!(parser.size(), 256 << 10);
+/// assert_eq!(parser.len(), 256 << 10);
 /// let growing = stacks.request().bytes(16 << 10).growable(64 << 20)?;
-/// assert_eq!((growing.size(), growing.reserve().len()), (16 << 10, (64 << 20) - (16 << 10)));
+/// assert_eq!((growing.len(), growing.reserve().len()), (16 << 10, (64 << 20) - (16 << 10)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug)]

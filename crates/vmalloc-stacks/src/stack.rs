@@ -39,10 +39,11 @@ impl Stack {
         self.extent.bottom
     }
 
-    /// Returns the size in bytes, the guards not counted.
+    /// Returns how many bytes the stack has, the guards not counted.
     #[inline]
     #[must_use]
-    pub fn size(&self) -> usize {
+    #[allow(clippy::len_without_is_empty, reason = "a stack without bytes is not made")]
+    pub fn len(&self) -> usize {
         self.extent.bytes
     }
 

@@ -21,7 +21,7 @@ use vmalloc::Stats;
 ///
 /// let stacks = Stacks::open(&StacksOptions::new().stack_bytes(64 << 10))?;
 /// let (one, large) = (stacks.stack()?, stacks.request().bytes(8 << 20).stack()?);
-/// assert_eq!((one.size(), large.size()), (64 << 10, 8 << 20));
+/// assert_eq!((one.len(), large.len()), (64 << 10, 8 << 20));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Stacks(Hold);

@@ -7,7 +7,7 @@
 //!   in O(log n), immediate coalescing, look-up by any interior page. A pure data structure.
 //! - [`Space`] puts memory behind them through a [`Platform`]: guard pages, lazy free, batched
 //!   purge, caching of pages. Its unsafe layer [`Raw`] names areas by address.
-//! - [`owned`] has the types that own what they made: [`Buffer`], [`Mapping`] and others.
+//! - Types that own what they made: [`Buffer`], [`Mapping`] and [others](#what-owns-what).
 //!
 //! ```text
 //!    owned      Buffer, Mapping, …              the span of a platform, in pages
@@ -31,6 +31,36 @@
 //! map.free(area.start())?;
 //! assert!(map.is_whole());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What owns what
+//! | type | owns | made by |
+//! |---|---|---|
+//! | [`Buffer`] | memory, as bytes | [`Space::buffer`](Space::buffer), [`Space::zeroed_buffer`](Space::zeroed_buffer), [`Buffer::new`] |
+//! | [`Area`] | memory, by address | [`Area::new`] |
+//! | [`Reservation`] | addresses alone | [`Reservation::new`] |
+//! | [`Frames`] | frames of the supply | [`Space::frames`](Space::frames), [`Frames::new`] |
+//! | [`Mapping`], [`ReadOnlyMapping`] | an address for frames | [`Mapping::new`], [`ReadOnlyMapping::new`] |
+//! | [`CodeBuffer`], [`Code`] | memory for code: writable, or executable | [`CodeBuffer::new`] |
+//! | [`PagedArea`] | addresses, with memory or frames where it is asked for | [`PagedArea::new`] |
+//!
+//! Each holds its space by a [`SpaceRef`]: a reference `&Space<P>`, or an `Arc<Space<P>>`, with
+//! which it can live as long as it likes and go to other threads. Each ends what it owns when it is
+//! dropped, and can be leaked into an address and taken back from it. An example maps pages at two
+//! addresses, and finds an area by an address inside:
+//! ```
+//! use core::sync::atomic::Ordering::Relaxed;
+//! use vmalloc::{DirectMemory, MapFrames, Mapping, Space};
+//!
+//! fn twice<P: DirectMemory + MapFrames>(space: &Space<P>) -> Result<(), Box<dyn std::error::Error>> {
+//!     let frames = space.frames(4)?;
+//!     let one = Mapping::new(&frames)?;
+//!     let two = Mapping::new(&frames)?;
+//!     one.atomics()[0].store(7, Relaxed);
+//!     assert_eq!(two.atomics()[0].load(Relaxed), 7);
+//!     assert_eq!(space.find(one.addr() + 5000).map(|area| area.addr), Some(one.addr()));
+//!     Ok(())
+//! }
 //! ```
 //!
 //! # What to know first
@@ -64,10 +94,10 @@ mod setters;
 mod areas;
 mod cache;
 mod error;
-pub mod owned;
+mod owned;
 mod platform;
 mod purge;
-pub mod space;
+mod space;
 #[cfg(test)]
 mod tests;
 
@@ -80,15 +110,18 @@ pub use allocator_api2_04;
 pub use areas::{AreaInfo, Contended, Kind, Tag};
 pub use error::{AllocError, AreaError, FreeError, SpaceError, Unbacked};
 pub use owned::{
-    Area, Buffer, Code, CodeBuffer, Frames, Mapping, PagedArea, ProtectError, ReadOnlyMapping, Reservation,
-    Share, SpaceAllocator, SpaceRef, Stale, Zeroed,
+    Area, Buffer, Code, CodeBuffer, Content, Frames, Mapping, Owned, PagedArea, ProtectError,
+    ReadOnlyMapping, Reservation, Share, SpaceAllocator, SpaceRef, Stale, Zeroed,
 };
 pub use platform::{
     DirectMemory, Discard, DrainReason, Evict, Frame, FrameRun, FrameSupply, Geometry, MapFrames, Origin,
     Platform, PlatformError, PlatformFault, Protect, Protection, ReadNofault, Relocate, Translate,
 };
 pub use purge::{DrainStatus, tenant};
-pub use space::{NodeStats, Notifier, NotifierError, Raw, Request, Space, SpaceOptions, Stats};
+pub use space::{
+    AreasIter, Cached, CachedAreas, MAX_NODES, NodeStats, Notifier, NotifierError, Outline, Raw, Request,
+    Segments, Space, SpaceOptions, Stats, Vmallocinfo,
+};
 #[doc(inline)]
 pub use vmalloc_map::{
     self as area_map, AreaMap, Fit, FitError, NoArea, NoSpace, PageRange, PageSet, Policy, RequestError,

@@ -4,9 +4,8 @@ use crate::callgrind;
 use std::ffi::c_void;
 use std::hint::black_box;
 use std::ptr;
-use std::sync::Arc;
 use vmalloc_c::{vmalloc_alloc, vmalloc_close, vmalloc_error, vmalloc_free, vmalloc_open, vmalloc_space};
-use vmalloc_linux::{Linux, LinuxOptions, Request, Space, SpaceOptions, open};
+use vmalloc_linux::{LinuxOptions, Request, SharedSpace, SpaceOptions, open};
 
 /// The name of the workload: what a pair costs in C beyond a pair in Rust.
 pub const NAME: &str = "C-over-Rust";
@@ -39,7 +38,7 @@ pub fn count(turns: usize) {
 }
 
 #[inline(never)]
-fn rust_pairs(space: &Arc<Space<Linux>>, turns: usize) {
+fn rust_pairs(space: &SharedSpace, turns: usize) {
     for _ in 0..turns {
         let raw = black_box(space).raw();
         let addr = raw.alloc(&Request::new(black_box(BYTES))).expect("memory");

@@ -371,7 +371,7 @@ pub struct Row {
 /// When there are no addresses for a space.
 #[must_use]
 pub fn run(area: Area, limits: &Limits) -> Vec<Row> {
-    let space = open(LinuxOptions::new().without_drain_thread(), SpaceOptions::default()).expect("addresses");
+    let space = open(LinuxOptions::new().drain_thread(false), SpaceOptions::default()).expect("addresses");
     let (locked, rseq, bare) = (Locked::new(area), Restartable::new(area), Bare::new(area));
     let spaces = Spaces::new();
     let mut rows = Vec::new();

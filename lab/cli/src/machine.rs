@@ -7,10 +7,10 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::fmt;
 use std::sync::Arc;
-use vmalloc::space::MAX_NODES;
-use vmalloc::{NodeStats, Platform, Space, SpaceOptions, Stats};
+use vmalloc::MAX_NODES;
+use vmalloc::{NodeStats, Platform, SpaceOptions, Stats};
 use vmalloc_linux::rcu::Grace;
-use vmalloc_linux::{Guards, Linux, LinuxOptions, OpenError, open};
+use vmalloc_linux::{GuardMeans, LinuxOptions, OpenError, SharedSpace, open};
 use vmalloc_short::ShortMaps;
 
 /// The treatment of freed areas.
@@ -35,7 +35,7 @@ impl fmt::Display for Strategy {
 
 /// How guard pages are made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(crate) enum GuardMeans {
+pub(crate) enum GuardChoice {
     /// By marks in the page tables (Linux 6.13 or later)
     Markers,
     /// By inaccessible mappings (any Linux), of which there may be vm.max_map_count
@@ -50,7 +50,7 @@ pub(crate) struct MachineOptions {
     pub(crate) strategy: Strategy,
     /// How guard pages are made [default: the best that the kernel has]
     #[arg(long, value_enum)]
-    pub(crate) guards: Option<GuardMeans>,
+    pub(crate) guards: Option<GuardChoice>,
     /// Nodes of the space: CPUs that share none never wait for each other [default: one for each
     /// CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_NODES as u64))]
@@ -82,9 +82,9 @@ pub(crate) enum Scarce {
 /// A space of Linux memory, with what the cases need to know of it.
 pub(crate) struct Machine {
     /// The space.
-    pub(crate) space: Arc<Space<Linux>>,
+    pub(crate) space: SharedSpace,
     /// Its short mappings.
-    pub(crate) short: ShortMaps<Arc<Space<Linux>>>,
+    pub(crate) short: ShortMaps<SharedSpace>,
     /// Its deferred frees.
     pub(crate) grace: Grace,
     /// Its frames on loan.
@@ -100,8 +100,8 @@ impl Machine {
     pub(crate) fn new(options: MachineOptions) -> Result<Self, Failure> {
         let reservation = match options.guards {
             None => LinuxOptions::new(),
-            Some(GuardMeans::Markers) => LinuxOptions::new().guards(Guards::PteMarkers),
-            Some(GuardMeans::Mprotect) => LinuxOptions::new().guards(Guards::Mprotect),
+            Some(GuardChoice::Markers) => LinuxOptions::new().guard_means(GuardMeans::PteMarkers),
+            Some(GuardChoice::Mprotect) => LinuxOptions::new().guard_means(GuardMeans::Mprotect),
         };
         let config = SpaceOptions::default().nodes(options.nodes.unwrap_or(0) as usize);
         let config = match options.strategy {
@@ -122,8 +122,8 @@ impl Machine {
     pub(crate) fn most_held(&self, workers: u64) -> Option<MostHeld> {
         let share = |all: u64, each: u64| (all / 2 / each / workers.max(1)).max(1);
         let addresses = share(self.space.geometry().span.len(), cases::PAGES_HELD_EACH);
-        let mappings = match self.space.platform().guards() {
-            Guards::PteMarkers => None,
+        let mappings = match self.space.platform().guard_means() {
+            GuardMeans::PteMarkers => None,
             _ => max_map_count().map(|limit| share(limit, MAPPINGS_EACH)),
         };
         let bounds = [(mappings, Scarce::Mappings), (Some(addresses), Scarce::Addresses)];
@@ -147,7 +147,7 @@ impl Machine {
                 .geometry()
                 .linear_map
                 .map_or(0, |frames| frames.len() as usize * self.page_bytes),
-            guards: format!("{:?}", linux.guards()).to_lowercase(),
+            guards: format!("{:?}", linux.guard_means()).to_lowercase(),
             vectors: format!("{:?}", linux.batch_advise()).to_lowercase(),
             cache_bytes: self.space.options().cache_bytes.unwrap_or(0),
             lazy_max_pages: self.lazy_max_pages,

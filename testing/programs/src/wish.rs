@@ -97,8 +97,8 @@ impl Wish {
         }
         request = if self.zeroed { request.zeroed() } else { request };
         request = if self.huge { request.huge() } else { request };
-        request = if self.no_block { request.no_block() } else { request };
-        if self.without_guard { request.without_guard() } else { request }
+        request = if self.no_block { request.may_block(false) } else { request };
+        if self.without_guard { request.guard(false) } else { request }
     }
 
     /// Returns whether its area has a guard page.

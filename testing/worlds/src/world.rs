@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vmalloc::{Policy, ReadNofault, Space, SpaceOptions};
 use vmalloc_linux::rcu::Grace;
-use vmalloc_linux::{BatchAdvise, Guards, Linux, LinuxOptions, open};
+use vmalloc_linux::{BatchAdvise, GuardMeans, Linux, LinuxOptions, open};
 use vmalloc_short::ShortMaps;
 
 pub(crate) type Sp = Arc<Space<Linux>>;
@@ -153,25 +153,27 @@ pub(crate) fn options(dice: &mut Dice) -> (LinuxOptions, bool) {
         (true, false) => options,
     };
     if dice.one_in(2) {
-        options = options.guards(dice.pick(&[Guards::PteMarkers, Guards::Mprotect, Guards::Userfault]));
-    } else if dice.one_in(3) {
-        options = options.trap_frees();
+        options = options.guard_means(dice.pick(&[
+            GuardMeans::PteMarkers,
+            GuardMeans::Mprotect,
+            GuardMeans::Userfault,
+        ]));
     }
     if dice.one_in(3) {
         let all = [BatchAdvise::PidfdSelf, BatchAdvise::Pidfd, BatchAdvise::Loop];
         options = options.batch_advise(dice.pick(&all));
     }
     if dice.one_in(3) {
-        options = options.without_drain_thread();
+        options = options.drain_thread(false);
     }
     if dice.one_in(3) {
-        options = options.populate();
+        options = options.populate(true);
     }
     if dice.one_in(4) {
         options = options.stash_bytes(dice.pick(&[0, 1 << 20, 1 << 30]));
     }
     if dice.one_in(4) {
-        options = options.dont_dump();
+        options = options.dump(false);
     }
     (options, has_frames)
 }

@@ -9,6 +9,7 @@ mod meanings;
 mod page_size;
 mod size;
 mod source;
+mod vocabulary;
 
 use allowance::Allowance;
 use std::collections::BTreeMap;
@@ -69,6 +70,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
     // A workspace of its own, and a product all the same.
     page_size::check(&source::package(Path::new(page_size::PYTHON))?, &mut found);
     glossary::check(&mut found)?;
+    vocabulary::check(&mut found)?;
     figures::check(&mut found)?;
     let allowance = Allowance::read()?;
     let mut groups: BTreeMap<(String, &str), Vec<&Violation>> = BTreeMap::new();

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
-use vmalloc_inspect::{InspectError, Mapping, Process, Residency, Source, Target};
+use vmalloc_inspect::{InspectError, KernelMapping, Process, Residency, Source, Target};
 use vmalloc_linux::{Linux, LinuxOptions, Request, Space, SpaceOptions, beacon::Beacon, open};
 
 /// This process, some bytes of which read as others.
@@ -36,7 +36,7 @@ impl Source for Damaged {
         Ok(read)
     }
 
-    fn mappings(&self) -> Result<Vec<Mapping>, InspectError> {
+    fn mappings(&self) -> Result<Vec<KernelMapping>, InspectError> {
         self.process.mappings()
     }
 
@@ -53,8 +53,7 @@ impl Source for Damaged {
 fn space() -> &'static Arc<Space<Linux>> {
     static SPACE: OnceLock<Arc<Space<Linux>>> = OnceLock::new();
     SPACE.get_or_init(|| {
-        let space =
-            open(LinuxOptions::new().without_drain_thread(), SpaceOptions::default()).expect("a space");
+        let space = open(LinuxOptions::new().drain_thread(false), SpaceOptions::default()).expect("a space");
         let make = |nth: usize| {
             let request = Request::new(1 + nth * 700);
             let request = if nth % 3 == 0 { request.tag("some tag") } else { request };
@@ -117,7 +116,7 @@ fn a_beacon_of_another_version_is_told() {
             }
             Ok(read)
         }
-        fn mappings(&self) -> Result<Vec<Mapping>, InspectError> {
+        fn mappings(&self) -> Result<Vec<KernelMapping>, InspectError> {
             self.0.mappings()
         }
         fn residency(&self, _: Range<u64>, _: u64) -> Option<Residency> {

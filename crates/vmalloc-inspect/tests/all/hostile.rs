@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
-use vmalloc::space::Outline;
+use vmalloc::Outline;
 use vmalloc_inspect::{CoreDump, Explanation, InspectError, Target};
 use vmalloc_linux::beacon::Beacon;
 use zerocopy::{FromZeros, IntoBytes};

@@ -48,7 +48,7 @@
 //! glibc's own malloc does the same. (A thread made by a bare `clone` is not known, there or here.)
 //!
 //! That is not so once [`Frames`](crate::Frames), [`gather`](crate::gather) or
-//! [`Guards::Userfault`](crate::Guards::Userfault) are in use: their calls act on what parent and
+//! [`GuardMeans::Userfault`](crate::GuardMeans::Userfault) are in use: their calls act on what parent and
 //! child share, or on the parent from the child. So locks are taken then in any case.
 //!
 //! # Where no hooks run
@@ -151,6 +151,7 @@ pub fn is_single_threaded() -> bool {
 ///
 /// It is a number, since a signal handler may fork while its thread is inside of `fork`.
 #[derive(Debug)]
+#[doc(hidden)]
 pub struct LoneForks(AtomicU32);
 
 impl LoneForks {

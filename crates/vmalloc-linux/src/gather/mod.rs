@@ -15,7 +15,7 @@
 //! # What can't be moved
 //! A page that a child of a fork shares, or that the kernel uses for the moment, is copied instead,
 //! and dropped at its old place. So are all pages where the kernel has no such call, a sandbox
-//! refuses it, or mappings run short, and with [`Guards::Userfault`](crate::Guards). [`Gathered`]
+//! refuses it, or mappings run short, and with [`GuardMeans::Userfault`](crate::GuardMeans). [`Gathered`]
 //! tells how many were copied.
 //!
 //! # A step that fails
@@ -61,8 +61,8 @@ pub struct Gathered {
 /// # // SAFETY: the buffer is not used any more.
 /// # unsafe { pool.gather(0, &pages)? };
 /// message.gather_from(1, &mut pool, &[70, 3])?;
-/// assert_eq!(message.bytes(1, 2).map(<[u8]>::len), Some(2 * 4096));
-/// assert!(message.bytes(0, 1).is_none() && pool.bytes(70, 1).is_none());
+/// assert_eq!(message.get(1, 2).map(<[u8]>::len), Some(2 * 4096));
+/// assert!(message.get(0, 1).is_none() && pool.get(70, 1).is_none());
 /// message.clear(1, 2)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -101,10 +101,17 @@ impl<S: SpaceRef<Platform = Linux>> GatherArea<S> {
         self.area.addr()
     }
 
-    /// Returns the number of pages.
+    /// Returns the address of the first byte as a pointer.
     #[must_use]
-    pub fn pages(&self) -> usize {
-        self.full.len()
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.area.as_ptr()
+    }
+
+    /// Returns how many bytes it has, in whole pages.
+    #[must_use]
+    #[allow(clippy::len_without_is_empty, reason = "an area without bytes is not made")]
+    pub fn len(&self) -> usize {
+        self.area.len()
     }
 
     /// Returns the reference to the space.
@@ -120,7 +127,7 @@ impl<S: SpaceRef<Platform = Linux>> GatherArea<S> {
 
     /// Returns the bytes of `pages` pages from page `at` on, if each holds a gathered page.
     #[must_use]
-    pub fn bytes(&self, at: usize, pages: usize) -> Option<&[u8]> {
+    pub fn get(&self, at: usize, pages: usize) -> Option<&[u8]> {
         let bytes = self.filled(at, pages)?;
         // SAFETY: the pages are this area's, mapped, and changed through `&mut self` alone.
         Some(unsafe { std::slice::from_raw_parts(self.page_ptr(at), bytes) })
@@ -128,7 +135,7 @@ impl<S: SpaceRef<Platform = Linux>> GatherArea<S> {
 
     /// Returns the bytes of `pages` pages from page `at` on, if each holds a gathered page.
     #[must_use]
-    pub fn bytes_mut(&mut self, at: usize, pages: usize) -> Option<&mut [u8]> {
+    pub fn get_mut(&mut self, at: usize, pages: usize) -> Option<&mut [u8]> {
         let bytes = self.filled(at, pages)?;
         // SAFETY: as above, and `self` is borrowed exclusively.
         Some(unsafe { std::slice::from_raw_parts_mut(self.page_ptr(at), bytes) })
@@ -141,7 +148,7 @@ impl<S: SpaceRef<Platform = Linux>> GatherArea<S> {
     /// # Safety
     /// The pages are private anonymous memory of the caller's, mapped readable and writable. None
     /// is named twice, and nothing uses what they hold. If some are of a space with
-    /// [`Guards::Userfault`](crate::Guards), so is this area.
+    /// [`GuardMeans::Userfault`](crate::GuardMeans), so is this area.
     ///
     /// # Errors
     /// [`GatherError`]; nothing is lost or changed.
@@ -247,7 +254,7 @@ impl<S: SpaceRef<Platform = Linux>> GatherArea<S> {
     }
 
     fn check_bounds(&self, at: usize, pages: usize) -> Result<(), GatherError> {
-        let len = self.pages();
+        let len = self.full.len();
         match at.checked_add(pages) {
             Some(end) if end <= len => Ok(()),
             _ => Err(GatherError::Beyond { at, pages, len }),
@@ -259,7 +266,7 @@ impl<S: SpaceRef<Platform = Linux>> GatherArea<S> {
         if let Some(nth) = self.full[at..at + from.len()].iter().position(|full| *full) {
             return Err(GatherError::Occupied { at: at + nth });
         }
-        let own: ops::Range<usize> = self.addr()..self.addr() + self.pages() * self.page_bytes();
+        let own: ops::Range<usize> = self.addr()..self.addr() + self.len();
         from.iter().try_for_each(|&addr| match addr {
             _ if addr % self.page_bytes() != 0 || addr == 0 => Err(GatherError::Unaligned { addr }),
             _ if own.contains(&addr) => Err(GatherError::Inside { addr }),
@@ -270,7 +277,7 @@ impl<S: SpaceRef<Platform = Linux>> GatherArea<S> {
     /// Marks pages as empty, each of which is full; else none is marked.
     fn mark_empty(&mut self, pages: &[usize]) -> Result<(), GatherError> {
         for (nth, &at) in pages.iter().enumerate() {
-            let len = self.pages();
+            let len = self.full.len();
             let place = self.full.get_mut(at).ok_or(GatherError::Beyond { at, pages: 1, len });
             let marked = place.and_then(|full| match std::mem::take(full) {
                 true => Ok(()),
@@ -285,7 +292,8 @@ impl<S: SpaceRef<Platform = Linux>> GatherArea<S> {
     }
 
     fn register(&mut self) {
-        self.registered = self.range(0, self.pages()).and_then(|range| Registered::new(self.linux(), range));
+        self.registered =
+            self.range(0, self.full.len()).and_then(|range| Registered::new(self.linux(), range));
     }
 
     /// Registers the area again in the child of a fork.

@@ -15,7 +15,7 @@ pub(crate) mod pte;
 pub(crate) mod stash;
 pub(crate) mod userfault;
 
-use crate::means::Guards;
+use crate::means::GuardMeans;
 use crate::os::reservation::{Access, Reservation};
 use mprotect::Mprotect;
 use pte::{Below, PteMarkers};
@@ -32,11 +32,11 @@ pub(crate) enum Guarding {
 
 impl Guarding {
     /// Returns which kind of guards these are.
-    pub(crate) fn kind(&self) -> Guards {
+    pub(crate) fn kind(&self) -> GuardMeans {
         match self {
-            Self::PteMarkers(_) => Guards::PteMarkers,
-            Self::Mprotect(_) => Guards::Mprotect,
-            Self::Userfault(_) => Guards::Userfault,
+            Self::PteMarkers(_) => GuardMeans::PteMarkers,
+            Self::Mprotect(_) => GuardMeans::Mprotect,
+            Self::Userfault(_) => GuardMeans::Userfault,
         }
     }
 

@@ -269,13 +269,13 @@ fn drop_and_mark(memory: &Reservation, runs: &[iovec]) -> Result<(), PlatformErr
 mod tests {
     use super::*;
     use crate::guard::Guarding;
-    use crate::{Guards, Linux, LinuxOptions};
+    use crate::{GuardMeans, Linux, LinuxOptions};
 
     /// A large area takes long to open, and no other allocation waits for it.
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no guard marks")]
     fn whole_chunks_of_a_large_range_are_opened_without_the_lock() {
-        let options = LinuxOptions::new().max_bytes(1 << 30).guards(Guards::PteMarkers);
+        let options = LinuxOptions::new().max_bytes(1 << 30).guard_means(GuardMeans::PteMarkers);
         let Ok(linux) = Linux::reserve(options) else {
             return vmalloc_harness::not_run("large ranges without a lock", "the kernel has no guard marks");
         };

@@ -5,7 +5,7 @@
 //! use vmalloc_linux::{LinuxOptions, open, trap_report, vmalloc::SpaceOptions};
 //!
 //! trap_report::install()?;
-//! let space = open(LinuxOptions::new().trap_frees(), SpaceOptions::default().trap_on_free(true))?;
+//! let space = open(LinuxOptions::new(), SpaceOptions::default().trap_on_free(true))?;
 //! let _watch = trap_report::watch(&space)?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

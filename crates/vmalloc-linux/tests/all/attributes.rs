@@ -2,7 +2,7 @@
 
 use crate::common::opened;
 use vmalloc::{FreeError, Request, Space, SpaceOptions};
-use vmalloc_linux::{BatchAdvise, Guards, Linux, LinuxOptions, open};
+use vmalloc_linux::{BatchAdvise, GuardMeans, Linux, LinuxOptions, open};
 
 const PAGE: usize = 4096;
 const BYTES: usize = 16 * PAGE;
@@ -29,10 +29,10 @@ fn spaces() -> impl Iterator<Item = std::sync::Arc<Space<Linux>>> {
     let config = SpaceOptions::default().nodes(1);
     let configs = [config, config.unmap_on_free()];
     configs.into_iter().flat_map(|config| {
-        Guards::all().filter_map(move |guards| {
+        GuardMeans::all().filter_map(move |guards| {
             let options =
-                LinuxOptions::new().exactly(64 << 20).guards(guards).batch_advise(BatchAdvise::Loop);
-            opened(open(options.without_drain_thread(), config))
+                LinuxOptions::new().exactly(64 << 20).guard_means(guards).batch_advise(BatchAdvise::Loop);
+            opened(open(options.drain_thread(false), config))
         })
     })
 }

@@ -4,12 +4,12 @@ use crate::common::{mappings, not_run, peek};
 use std::ops::Range;
 use std::sync::Arc;
 use vmalloc_linux::vmalloc::{AllocError, AreaError, FreeError, RequestError};
-use vmalloc_linux::{Guards, Linux, LinuxOptions, PagedArea, Request, Space, SpaceOptions, open};
+use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, PagedArea, Request, Space, SpaceOptions, open};
 
 const PAGE: usize = 4096;
 
 fn spaces() -> impl Iterator<Item = Arc<Space<Linux>>> {
-    let kinds = [LinuxOptions::new(), LinuxOptions::new().guards(Guards::Mprotect)];
+    let kinds = [LinuxOptions::new(), LinuxOptions::new().guard_means(GuardMeans::Mprotect)];
     kinds.into_iter().map(|options| open(options, SpaceOptions::default()).unwrap())
 }
 
@@ -91,7 +91,7 @@ fn wrong_ranges_are_refused_and_change_nothing() {
 #[test]
 fn single_pages_all_over_an_area_cost_no_mapping_each() {
     let space = open(LinuxOptions::new(), SpaceOptions::default()).unwrap();
-    if space.platform().guards() == Guards::Mprotect {
+    if space.platform().guard_means() == GuardMeans::Mprotect {
         let why = "without guard marks each page costs two mappings";
         return not_run("single_pages_all_over_an_area_cost_no_mapping_each", why);
     }
@@ -120,14 +120,14 @@ fn a_paged_area_knows_what_is_committed() {
     for space in spaces() {
         let mut area = PagedArea::new(&*space, &Request::new(LARGE).tag("paged")).unwrap();
         let first = (area.addr() / PAGE) as u64;
-        assert_eq!((area.bytes(), area.committed_bytes()), (LARGE, 0));
+        assert_eq!((area.len(), area.committed_bytes()), (LARGE, 0));
         area.commit(PAGE..9 * PAGE).unwrap();
         area.commit(LARGE / 2..LARGE / 2 + PAGE).unwrap();
         assert_eq!(area.commit(8 * PAGE..10 * PAGE), Err(AreaError::Mapped { page: first + 8 }));
         assert_eq!(area.reset(8 * PAGE..10 * PAGE), Err(AreaError::NotMapped { page: first + 9 }));
         assert_eq!(area.discard(0..2 * PAGE), Err(AreaError::NotMapped { page: first }));
         assert_eq!(area.decommit(20 * PAGE..21 * PAGE), Err(AreaError::NotMapped { page: first + 20 }));
-        let guard = area.bytes()..area.bytes() + PAGE;
+        let guard = area.len()..area.len() + PAGE;
         assert!(matches!(area.commit(guard.clone()), Err(AreaError::Beyond { .. })));
         assert!(matches!(area.decommit(guard), Err(AreaError::Beyond { .. })));
         let unaligned = FreeError::Unaligned { addr: area.addr() + 7 };

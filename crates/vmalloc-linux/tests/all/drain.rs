@@ -201,7 +201,7 @@ fn the_thread_takes_no_signals() {
 fn without_the_thread_frees_purge_by_themselves() {
     in_own_process(|| {
         let config = SpaceOptions::default().lazy_max_pages(LAZY_MAX);
-        let off = open(LinuxOptions::new().exactly(SPAN).without_drain_thread(), config).unwrap();
+        let off = open(LinuxOptions::new().exactly(SPAN).drain_thread(false), config).unwrap();
         let bare = Space::new(Linux::reserve(LinuxOptions::new().exactly(SPAN)).unwrap(), config).unwrap();
         for space in [&*off, &bare] {
             assert!(!space.platform().drain_later(DrainReason::Threshold));

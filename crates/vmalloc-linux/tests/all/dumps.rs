@@ -4,7 +4,7 @@
 use crate::common::{in_own_process, opened};
 use std::fs;
 use vmalloc::{Frame, FrameSupply, Request, SpaceOptions};
-use vmalloc_linux::{Guards, LinuxOptions, open};
+use vmalloc_linux::{GuardMeans, LinuxOptions, open};
 
 /// Returns the bytes of all mappings that are in dumps; `None` where /proc does not tell.
 fn dumped() -> Option<u64> {
@@ -26,9 +26,9 @@ fn dumped() -> Option<u64> {
 fn dumps_have_what_is_in_use_with_every_kind_of_guards() {
     in_own_process(|| {
         let mut spaces = Vec::new();
-        for guards in [Guards::PteMarkers, Guards::Mprotect, Guards::Userfault] {
+        for guards in [GuardMeans::PteMarkers, GuardMeans::Mprotect, GuardMeans::Userfault] {
             let before = dumped().expect("/proc tells");
-            let options = LinuxOptions::new().guards(guards).without_drain_thread();
+            let options = LinuxOptions::new().guard_means(guards).drain_thread(false);
             let Some(space) = opened(open(options, SpaceOptions::default())) else { continue };
             let areas =
                 [5_000, 100_000, 20 << 20].map(|bytes| space.raw().alloc(&Request::new(bytes)).unwrap());
@@ -48,9 +48,9 @@ fn dumps_have_what_is_in_use_with_every_kind_of_guards() {
 #[cfg_attr(miri, ignore = "Miri has no /proc")]
 fn a_space_may_leave_its_areas_out_of_dumps() {
     in_own_process(|| {
-        for guards in [Guards::PteMarkers, Guards::Mprotect, Guards::Userfault] {
+        for guards in [GuardMeans::PteMarkers, GuardMeans::Mprotect, GuardMeans::Userfault] {
             let options =
-                LinuxOptions::new().guards(guards).frame_bytes(0).dont_dump().without_drain_thread();
+                LinuxOptions::new().guard_means(guards).frame_bytes(0).dump(false).drain_thread(false);
             let Some(space) = opened(open(options, SpaceOptions::default())) else { continue };
             let before = dumped().expect("/proc tells");
             let area = space.raw().alloc(&Request::new(100 << 20)).unwrap();

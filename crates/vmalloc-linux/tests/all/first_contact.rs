@@ -59,7 +59,7 @@ fn a_thousand_default_spaces_leave_addresses_to_the_program() {
 /// An area of an odd size is a plain area: nothing is noted of it, and its size is cached.
 #[test]
 fn odd_sizes_cost_what_whole_pages_do() {
-    let space = space(LinuxOptions::new().without_drain_thread());
+    let space = space(LinuxOptions::new().drain_thread(false));
     let before = space.stats().metadata_bytes;
     let areas: Vec<_> = (0..1000).map(|nth| space.buffer(5000 + nth % 3000).expect("room")).collect();
     let told: usize = space.areas().map(|area| area.bytes).sum();
@@ -80,7 +80,7 @@ fn odd_sizes_cost_what_whole_pages_do() {
 #[test]
 fn a_zeroed_buffer_grows_without_a_touch_of_its_room() {
     in_own_process(|| {
-        let space = space(LinuxOptions::new().without_drain_thread());
+        let space = space(LinuxOptions::new().drain_thread(false));
         let mut buffer = space.zeroed_buffer(64 << 20).expect("room");
         buffer.resize(65 << 20).expect("room");
         let (addr, faults) = (buffer.addr(), page_faults());
@@ -96,7 +96,7 @@ fn a_zeroed_buffer_grows_without_a_touch_of_its_room() {
 /// A purge works on ranges, however many pages they have.
 #[test]
 fn a_purge_of_a_huge_range_takes_no_memory_for_its_pages() {
-    let options = LinuxOptions::new().max_bytes(1 << 45).without_drain_thread();
+    let options = LinuxOptions::new().max_bytes(1 << 45).drain_thread(false);
     let space = space(options);
     for _ in 0..3 {
         let request = Request::new(space.platform().reserved_bytes() / 4);
@@ -154,7 +154,7 @@ fn stack_of(act: impl FnOnce()) -> usize {
 /// These bounds may only fall.
 #[test]
 fn calls_take_little_stack() {
-    let space = space(LinuxOptions::new().without_drain_thread());
+    let space = space(LinuxOptions::new().drain_thread(false));
     let mut addr = 0;
     let request = Request::new(300 * PAGE).tag("a tag");
     let alloc = stack_of(|| addr = space.raw().alloc(&request).expect("room"));

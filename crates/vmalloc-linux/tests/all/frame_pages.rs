@@ -3,7 +3,7 @@
 
 use crate::common::*;
 use vmalloc::{Frame, FrameSupply, MapFrames, PageRange, Platform, PlatformFault, Protection, ReadNofault};
-use vmalloc_linux::{CHUNK_PAGES, Guards, Linux};
+use vmalloc_linux::{CHUNK_PAGES, GuardMeans, Linux};
 
 /// 1 GiB: many chunks, and room to close some.
 const SPAN: usize = 1 << 30;
@@ -249,7 +249,7 @@ fn huge_pages_trap_and_read_as_base_pages_do(linux: &Linux) {
             assert_traps(linux, range);
         }
     }
-    if linux.guards() == Guards::PteMarkers {
+    if linux.guard_means() == GuardMeans::PteMarkers {
         assert!(mappings(linux) <= 4, "{} mappings", mappings(linux));
     }
 }
@@ -274,7 +274,7 @@ fn huge_pages_are_used_without_splitting_mappings() {
             let lines = smaps.lines().filter_map(|line| line.strip_prefix(name)?.trim().strip_suffix(" kB"));
             lines.map(|kib| kib.parse::<u64>().unwrap()).sum::<u64>()
         };
-        eprintln!("{:?}: {} KiB in huge pages", linux.guards(), line("AnonHugePages:"));
+        eprintln!("{:?}: {} KiB in huge pages", linux.guard_means(), line("AnonHugePages:"));
         assert!(mappings(linux) <= before + 2);
     });
 }

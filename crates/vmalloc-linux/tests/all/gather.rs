@@ -4,21 +4,21 @@ use crate::common::{guards_by_mapping, in_forked_child, in_own_process, not_run,
 use std::sync::Arc;
 use vmalloc::{Buffer, Request, Space, SpaceOptions, Zeroed};
 use vmalloc_linux::gather::{GatherArea, GatherError, Gathered};
-use vmalloc_linux::{Guards, Linux, LinuxOptions, open};
+use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, open};
 
 const PAGE: usize = 4096;
 const NO_MOVES: &str = "userfaultfd is refused, or Linux is before 6.8";
 
 type Memory = Buffer<Arc<Space<Linux>>, Zeroed>;
 
-fn space(guards: Guards) -> Option<Arc<Space<Linux>>> {
-    let options = LinuxOptions::new().exactly(1 << 30).guards(guards).without_drain_thread();
+fn space(guards: GuardMeans) -> Option<Arc<Space<Linux>>> {
+    let options = LinuxOptions::new().exactly(1 << 30).guard_means(guards).drain_thread(false);
     opened(open(options, SpaceOptions::default()))
 }
 
 /// Runs a scenario with every kind of guards that the kernel has.
 fn everywhere(scenario: impl Fn(&Arc<Space<Linux>>)) {
-    for space in Guards::all().filter_map(space) {
+    for space in GuardMeans::all().filter_map(space) {
         scenario(&space);
         space.purge().unwrap();
         space.verify().unwrap();
@@ -47,7 +47,7 @@ fn gather(
 
 #[track_caller]
 fn assert_holds(area: &GatherArea<Arc<Space<Linux>>>, at: usize, numbers: &[u8]) {
-    let bytes = area.bytes(at, numbers.len()).expect("gathered pages");
+    let bytes = area.get(at, numbers.len()).expect("gathered pages");
     for (page, number) in bytes.chunks_exact(PAGE).zip(numbers) {
         assert_eq!((page[0], page[PAGE / 2], page[PAGE - 1]), (*number, 0, *number));
     }
@@ -69,9 +69,9 @@ fn gathered_pages_keep_their_content_and_leave_zeros() {
         assert!(area.is_moving() || gathered.moved == 0, "{gathered:?}");
         assert_holds(&area, 1, &[5, 2, 3, 1]);
         assert_numbers(&memory, &[0, 0, 0, 4, 0]);
-        assert!(area.bytes(0, 1).is_none() && area.bytes(4, 2).is_none() && area.bytes(6, 1).is_none());
-        area.bytes_mut(2, 1).unwrap()[7] = 9;
-        assert_eq!(area.bytes(2, 1).unwrap()[7], 9);
+        assert!(area.get(0, 1).is_none() && area.get(4, 2).is_none() && area.get(6, 1).is_none());
+        area.get_mut(2, 1).unwrap()[7] = 9;
+        assert_eq!(area.get(2, 1).unwrap()[7], 9);
     });
 }
 
@@ -109,7 +109,7 @@ fn cleared_pages_are_empty_and_gather_again() {
             assert_eq!(gather(&mut area, 0, &pages).unwrap().copied == 0, area.is_moving(), "{round}");
             assert_holds(&area, 0, &[1, 2, 3, 4]);
             area.clear(0, 4).unwrap();
-            assert!(area.bytes(3, 1).is_none());
+            assert!(area.get(3, 1).is_none());
         }
     });
 }
@@ -141,7 +141,7 @@ fn pages_go_from_area_to_area_and_back() {
 
 #[test]
 fn pages_go_between_spaces_of_all_guards() {
-    let spaces: Vec<_> = Guards::all().filter_map(space).collect();
+    let spaces: Vec<_> = GuardMeans::all().filter_map(space).collect();
     for from in &spaces {
         for to in &spaces {
             let mut pool = GatherArea::new(from.clone(), 3).unwrap();
@@ -201,11 +201,11 @@ fn a_refused_page_leaves_all_pages_where_they_were() {
             let refused = gather(&mut area, 2, &[pages[1], pages[2], addr, pages[0]]);
             assert_eq!(refused, Err(GatherError::NotMovable { addr, code: libc::EINVAL }));
             assert_numbers(&memory, &[1, 2, 3]);
-            assert!(area.bytes(2, 1).is_none());
+            assert!(area.get(2, 1).is_none());
             // SAFETY: as above.
             unsafe { libc::munmap(other, PAGE) };
         }
-        let guard = memory.addr() + memory.usable_size();
+        let guard = memory.addr() + memory.capacity();
         let refused = gather(&mut area, 0, &[pages[0], pages[1], pages[2], guard]);
         assert!(matches!(refused, Err(GatherError::NotMovable { addr, .. }) if addr == guard), "{refused:?}");
         assert_numbers(&memory, &[1, 2, 3]);

@@ -14,7 +14,7 @@ fn bytes(addr: usize, len: usize) -> Vec<u8> {
 /// Where frees trap, the platform keeps memory for the next areas: none that was not cleared.
 #[test]
 fn freed_memory_is_zeroed_where_frees_trap_as_well() {
-    let options = LinuxOptions::new().exactly(1 << 30).trap_frees();
+    let options = LinuxOptions::new().exactly(1 << 30);
     let space = open(options, SpaceOptions::default().trap_on_free(true).zero_on_free(true)).unwrap();
     let write = |range: std::ops::Range<usize>| {
         // SAFETY: the test has memory of that length there.
@@ -77,7 +77,7 @@ fn freed_memory_is_zeroed_before_its_next_owner_has_it() {
 
 #[test]
 fn a_span_has_a_name_and_stays_out_of_dumps() {
-    let space = open(LinuxOptions::new().dont_dump().name(c"vault"), SpaceOptions::default()).unwrap();
+    let space = open(LinuxOptions::new().dump(false).name(c"vault"), SpaceOptions::default()).unwrap();
     let addr = space.raw().alloc(&Request::new(PAGE)).unwrap();
     let smaps = fs::read_to_string("/proc/self/smaps").unwrap();
     let is_ours = |line: &str| {

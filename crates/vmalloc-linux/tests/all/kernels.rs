@@ -3,7 +3,7 @@
 
 use crate::common::*;
 use vmalloc::ReadNofault;
-use vmalloc_linux::{BatchAdvise, Guards, Linux, LinuxOptions, ReserveError};
+use vmalloc_linux::{BatchAdvise, GuardMeans, Linux, LinuxOptions, ReserveError};
 
 const SPAN: usize = 1 << 30;
 
@@ -111,10 +111,10 @@ fn without_guard_marks_guards_are_by_mprotect() {
     in_own_process(|| {
         take_away(Lacks::GuardMarks);
         let linux = Linux::reserve(LinuxOptions::new()).unwrap();
-        assert_eq!(linux.guards(), Guards::Mprotect);
+        assert_eq!(linux.guard_means(), GuardMeans::Mprotect);
         purge_scattered(&linux);
 
-        let insisting = Linux::reserve(LinuxOptions::new().guards(Guards::PteMarkers)).unwrap_err();
+        let insisting = Linux::reserve(LinuxOptions::new().guard_means(GuardMeans::PteMarkers)).unwrap_err();
         assert_eq!(insisting.to_string(), "this kernel refuses madvise(MADV_GUARD_INSTALL) (errno 22)");
     });
 }
@@ -132,7 +132,7 @@ fn a_space_opens_where_no_file_tells_the_auxiliary_vector() {
 #[test]
 fn what_is_refused_later_is_done_by_other_means() {
     in_own_process(|| {
-        let platforms: Vec<_> = Guards::all()
+        let platforms: Vec<_> = GuardMeans::all()
             .flat_map(|guards| BatchAdvise::all().map(move |vectors| (guards, vectors)))
             .filter_map(|(guards, vectors)| reserve(SPAN, guards, vectors))
             .collect();
@@ -145,7 +145,7 @@ fn what_is_refused_later_is_done_by_other_means() {
 #[test]
 fn a_program_may_close_all_descriptors() {
     in_own_process(|| {
-        let Some(linux) = reserve(SPAN, Guards::PteMarkers, BatchAdvise::Pidfd) else { return };
+        let Some(linux) = reserve(SPAN, GuardMeans::PteMarkers, BatchAdvise::Pidfd) else { return };
         purge_scattered(&linux);
         // SAFETY: this process was made for it.
         unsafe { process::close_from(3) };

@@ -8,7 +8,7 @@ use vmalloc::{
     Frame, FrameSupply, MapFrames, PageRange, Platform, PlatformError, PlatformFault, Protect, Protection,
     ReadNofault, Relocate,
 };
-use vmalloc_linux::{BatchAdvise, CHUNK_PAGES, Guards, Linux, LinuxOptions, ReserveError};
+use vmalloc_linux::{BatchAdvise, CHUNK_PAGES, GuardMeans, Linux, LinuxOptions, ReserveError};
 
 const SPAN: usize = 1 << 34;
 
@@ -94,7 +94,7 @@ fn map_until_refused(linux: &Linux, most: u64) -> (u64, PlatformError) {
 fn mprotect_guards_stop_before_the_limit_on_mappings() {
     in_own_process(|| {
         let Some(max) = map_limit() else { return };
-        let Some(linux) = reserve(SPAN, Guards::Mprotect, BatchAdvise::Loop) else { return };
+        let Some(linux) = reserve(SPAN, GuardMeans::Mprotect, BatchAdvise::Loop) else { return };
         let (mapped, refused) = map_until_refused(&linux, max);
         assert_eq!(refused.fault, PlatformFault::MapLimit, "{refused}");
         assert!(refused.to_string().contains("vm.max_map_count"), "{refused}");
@@ -132,7 +132,7 @@ fn at_the_limit_on_mappings_nothing_is_lost() {
             assert_traps(&linux, far);
             match guards {
                 // Marks stand in for the mappings that could not be had.
-                Guards::PteMarkers => unmapped.unwrap(),
+                GuardMeans::PteMarkers => unmapped.unwrap(),
                 _ => {
                     assert_eq!(unmapped.unwrap_err().fault, PlatformFault::MapLimit);
                     linux.do_unmap(&[inside]).unwrap();

@@ -67,7 +67,7 @@ fn areas_of_all_kinds(space: &Space<Linux>, count: usize) -> Vec<usize> {
     let area = |index: usize| match index % 8 {
         0 => space.raw().alloc(&Request::new(300 * PAGE)).unwrap(),
         1 => space.raw().alloc(&Request::new(PAGE + 1).tag("noted")).unwrap(),
-        2 => space.raw().alloc(&Request::new(2 * PAGE).without_guard()).unwrap(),
+        2 => space.raw().alloc(&Request::new(2 * PAGE).guard(false)).unwrap(),
         pages => alloc(space, pages),
     };
     (0..count).map(area).collect()

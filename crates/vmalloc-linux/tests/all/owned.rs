@@ -74,7 +74,7 @@ fn growth_and_shrinking_in_place_never_move() {
     assert!(matches!(buffer.grow_in_place(far), Err(AreaError::Alloc(AllocError::Occupied { .. }))));
     assert_eq!((buffer.addr(), buffer.len()), (addr, 9 * PAGE));
     buffer.shrink_in_place(PAGE + 1).unwrap();
-    assert_eq!((buffer.addr(), buffer.len(), buffer.usable_size()), (addr, PAGE + 1, 2 * PAGE));
+    assert_eq!((buffer.addr(), buffer.len(), buffer.capacity()), (addr, PAGE + 1, 2 * PAGE));
     assert!(buffer.iter().all(|&byte| byte == 1));
     drop((buffer, neighbour));
     assert_nothing_left(&space);
@@ -90,9 +90,9 @@ fn frames_go_back_when_they_and_all_their_mappings_are_gone_and_flushed() {
     let one = Mapping::new(&frames).unwrap();
     let (two, three) = (ShortMapping::new(&short, &frames).unwrap(), ReadOnlyMapping::new(&frames).unwrap());
     drop(frames);
-    one.bytes()[5 * PAGE + 3].store(77, Relaxed);
+    one.atomics()[5 * PAGE + 3].store(77, Relaxed);
     let mut read = [0; 2];
-    assert_eq!((two.bytes()[5 * PAGE + 3].load(Relaxed), three.read(5 * PAGE + 3, &mut read)), (77, 2));
+    assert_eq!((two.atomics()[5 * PAGE + 3].load(Relaxed), three.read(5 * PAGE + 3, &mut read)), (77, 2));
     assert_eq!(read, [77, 0]);
     assert!(space.frames(1).is_err(), "mappings keep the frames");
     drop((one, two));
@@ -113,7 +113,7 @@ fn frames_are_consecutive_where_asked() {
     assert!(space.frames(0).is_err());
     let short = ShortMaps::of(&*space).unwrap();
     let mapping = ShortMapping::new(&short, &frames).unwrap();
-    mapping.bytes()[0].store(1, Relaxed);
+    mapping.atomics()[0].store(1, Relaxed);
     drop((mapping, frames));
     assert_nothing_left(&space);
 }
@@ -220,6 +220,32 @@ fn owned_areas_can_be_leaked_and_taken_back() {
 }
 
 #[test]
+fn all_that_is_owned_tells_its_length_in_bytes_and_one_address() {
+    let space = space();
+    let mut area = Area::new(&*space, &Request::new(PAGE + 1)).unwrap();
+    assert_eq!((area.len(), area.capacity(), area.as_ptr().addr()), (PAGE + 1, 2 * PAGE, area.addr()));
+    area.grow_in_place(3 * PAGE).unwrap();
+    area.grow_in_place(PAGE).unwrap();
+    assert_eq!((area.len(), area.capacity()), (3 * PAGE, 3 * PAGE));
+    // SAFETY: it was leaked, and has no other owner.
+    let area = unsafe { Area::from_raw(&*space, area.leak()) };
+    let reservation = Reservation::new(&*space, &Request::new(PAGE - 1)).unwrap();
+    let paged = PagedArea::new(&*space, &Request::new(PAGE - 1)).unwrap();
+    let code = CodeBuffer::new(&*space, &Request::new(5)).unwrap().seal().unwrap();
+    assert_eq!((area.len(), reservation.len(), paged.len()), (3 * PAGE, PAGE - 1, PAGE));
+    assert_eq!((code.len(), (*code).len(), code.as_ptr().addr()), (5, 5, code.addr()));
+
+    let (frames, short) = (space.frames(2).unwrap(), ShortMaps::of(&*space).unwrap());
+    let (one, two) = (Mapping::new(&frames).unwrap(), ShortMapping::new(&short, &frames).unwrap());
+    assert_eq!(
+        (one.len(), one.atomics().len(), two.len(), two.atomics().len()),
+        (2 * PAGE, 2 * PAGE, 2 * PAGE, 2 * PAGE)
+    );
+    assert_eq!((one.as_ptr().addr(), two.as_ptr().addr()), (one.addr(), two.addr()));
+    drop((area, reservation, paged, code, one, two, frames));
+}
+
+#[test]
 fn tags_come_from_any_string_and_everything_can_be_printed() {
     let space = space();
     let names: Vec<String> = (0..5).map(|nth| format!("worker {nth}")).collect();
@@ -239,7 +265,7 @@ fn collections_grow_on_a_space() {
     macro_rules! check {
         ($version:ident) => {{
             use vmalloc_linux::$version::vec::Vec;
-            let mut list = Vec::new_in(space.allocator().tagged("list"));
+            let mut list = Vec::new_in(space.as_allocator().tagged("list"));
             list.extend(0..100_000_u64);
             list.shrink_to_fit();
             assert!(list.iter().copied().eq(0..100_000));
@@ -248,7 +274,7 @@ fn collections_grow_on_a_space() {
             list.truncate(3);
             list.shrink_to_fit();
             assert_eq!(list[..], [0, 1, 2]);
-            let empty: Vec<u8, _> = Vec::new_in(space.allocator());
+            let empty: Vec<u8, _> = Vec::new_in(space.as_allocator());
             drop((list, empty));
             assert_nothing_left(&space);
         }};
@@ -261,7 +287,7 @@ fn collections_grow_on_a_space() {
 #[test]
 fn hash_maps_grow_on_a_space() {
     let space = space();
-    let mut map = hashbrown::HashMap::new_in(space.allocator().tagged("map"));
+    let mut map = hashbrown::HashMap::new_in(space.as_allocator().tagged("map"));
     map.extend((0..10_000_u64).map(|key| (key, key * key)));
     assert!((0..10_000).all(|key| map[&key] == key * key));
     let first: *const u64 = &raw const map[&0];

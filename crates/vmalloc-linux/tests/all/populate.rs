@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::thread;
 use vmalloc::{Request, Space, SpaceOptions};
 use vmalloc_harness::in_own_process;
-use vmalloc_linux::{Guards, Linux, LinuxOptions, open};
+use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, open};
 
 const PAGE: usize = 4096;
 const PAGES: usize = 16;
 
 /// A space that caches nothing: each area is new memory.
 fn space(options: LinuxOptions) -> Arc<Space<Linux>> {
-    let options = options.exactly(1 << 30).frame_bytes(0).without_drain_thread();
+    let options = options.exactly(1 << 30).frame_bytes(0).drain_thread(false);
     open(options, SpaceOptions::default().cache_bytes(0)).unwrap()
 }
 
@@ -68,7 +68,7 @@ fn on_one_cpu(test: impl FnOnce() + Send) {
 fn areas_get_memory_at_once_after_two_that_were_filled() {
     in_own_process(|| {
         on_one_cpu(|| {
-            let space = space(LinuxOptions::new().populate());
+            let space = space(LinuxOptions::new().populate(true));
             assert_eq!(before(&space, PAGES, &[16, 16, 16, 16]), [0, 0, 12, 12]);
             // Another class of sizes, and the least of a malloc's rounding.
             assert_eq!(before(&space, 100, &[80, 80, 80, 80]), [0, 0, 75, 75]);
@@ -81,7 +81,7 @@ fn areas_get_memory_at_once_after_two_that_were_filled() {
 fn an_area_that_stays_empty_ends_it_until_two_are_filled_again() {
     in_own_process(|| {
         on_one_cpu(|| {
-            let space = space(LinuxOptions::new().populate());
+            let space = space(LinuxOptions::new().populate(true));
             assert_eq!(before(&space, PAGES, &[16, 16, 0, 16, 16, 16]), [0, 0, 12, 0, 0, 12]);
             assert_eq!(before(&space, PAGES, &[1; 8])[2..], [0; 6]);
         });
@@ -93,7 +93,7 @@ fn an_area_that_stays_empty_ends_it_until_two_are_filled_again() {
 fn areas_that_were_purged_count_as_empty() {
     in_own_process(|| {
         on_one_cpu(|| {
-            let space = space(LinuxOptions::new().populate());
+            let space = space(LinuxOptions::new().populate(true));
             for _ in 0..5 {
                 let (addr, before) = alloc(&space, PAGES, PAGES);
                 assert_eq!(before, 0);
@@ -109,7 +109,7 @@ fn areas_that_were_purged_count_as_empty() {
 fn small_and_huge_areas_are_left_to_faults() {
     in_own_process(|| {
         on_one_cpu(|| {
-            let space = space(LinuxOptions::new().populate());
+            let space = space(LinuxOptions::new().populate(true));
             assert_eq!(before(&space, 7, &[7; 4]), [0; 4]);
             assert_eq!(before(&space, 8, &[8; 4]), [0, 0, 6, 6]);
             assert_eq!(before(&space, 1023, &[1023; 4])[2..], [765; 2]);
@@ -123,7 +123,7 @@ fn nothing_is_populated_unless_asked_for() {
     in_own_process(|| {
         on_one_cpu(|| {
             assert_eq!(before(&space(LinuxOptions::new()), PAGES, &[16; 4]), [0; 4]);
-            let options = LinuxOptions::new().populate().guards(Guards::Mprotect);
+            let options = LinuxOptions::new().populate(true).guard_means(GuardMeans::Mprotect);
             assert_eq!(before(&space(options), PAGES, &[16; 4]), [0, 0, 12, 12]);
         });
     });

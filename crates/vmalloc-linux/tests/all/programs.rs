@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use vmalloc::{Platform, Space, SpaceOptions};
 use vmalloc_harness::not_run;
-use vmalloc_linux::{BatchAdvise, Guards, Linux, LinuxOptions, ReserveError};
+use vmalloc_linux::{BatchAdvise, GuardMeans, Linux, LinuxOptions, ReserveError};
 use vmalloc_programs::{Below, Faulty, Narrow, Nofault, Program};
 
 const MIB: usize = 1 << 20;
@@ -39,10 +39,10 @@ fn sizes() -> [LinuxOptions; 2] {
 #[test]
 fn programs_hold_with_every_strategy() {
     let [some, many] = sizes();
-    for (nth, guards) in (0..).zip(Guards::all()) {
+    for (nth, guards) in (0..).zip(GuardMeans::all()) {
         for (other, batch) in (0..).zip(BatchAdvise::all()) {
             let (seed, with) =
-                (40 * nth + 10 * other, |it: LinuxOptions| it.guards(guards).batch_advise(batch));
+                (40 * nth + 10 * other, |it: LinuxOptions| it.guard_means(guards).batch_advise(batch));
             play(&program(), seed, 3, with(some));
             // Areas of so many chunks are closed when they are purged.
             play(&program().live(12).most_pages(40_000), seed + 4, 2, with(many));
@@ -53,7 +53,8 @@ fn programs_hold_with_every_strategy() {
 #[test]
 fn programs_hold_with_frees_that_trap() {
     for (seed, stash) in [(300, 64 * MIB), (310, 0)] {
-        let [some, many] = sizes().map(|it| it.trap_frees().stash_bytes(stash));
+        let [some, many] =
+            sizes().map(|it| it.for_space(&SpaceOptions::default().trap_on_free(true)).stash_bytes(stash));
         play(&program(), seed, 3, some);
         play(&program().live(12).most_pages(6_000), seed + 4, 1, many);
     }
@@ -61,5 +62,5 @@ fn programs_hold_with_frees_that_trap() {
 
 #[test]
 fn programs_hold_where_memory_is_put_behind_new_areas_at_once() {
-    play(&program(), 320, 3, sizes()[0].populate().dont_dump());
+    play(&program(), 320, 3, sizes()[0].populate(true).dump(false));
 }

@@ -16,12 +16,12 @@ fn each_byte_is_at_two_addresses() {
     let len = ring.len();
     for at in [0, 1, len - 1, len, 3 * len + 7, usize::MAX] {
         let content: Vec<u8> = (0..len).map(|nth| (nth + at % 251) as u8).collect();
-        ring.bytes_mut(at, len).expect("all of it").copy_from_slice(&content);
+        ring.get_mut(at, len).expect("all of it").copy_from_slice(&content);
         for cut in [0, 1, page_bytes(), len - 1] {
-            let shown = ring.bytes(at % len + cut, len - cut).expect("the rest");
+            let shown = ring.get(at % len + cut, len - cut).expect("the rest");
             assert_eq!(shown, &content[cut..], "{at} {cut}");
         }
-        let first = ring.bytes(0, 1).expect("the first")[0];
+        let first = ring.get(0, 1).expect("the first")[0];
         // SAFETY: of the ring, which is borrowed by nothing.
         assert_eq!(unsafe { ring.as_ptr().add(len).read() }, first);
     }
@@ -35,11 +35,11 @@ fn a_byte_is_read_as_it_was_written_last_at_its_other_address() {
     let len = ring.len();
     let mut sum = 0_u64;
     for round in 0..1000 {
-        ring.bytes_mut(0, 1).expect("the first")[0] = round as u8;
-        let over = ring.bytes(len - 1, 2).expect("the last and the first")[1];
+        ring.get_mut(0, 1).expect("the first")[0] = round as u8;
+        let over = ring.get(len - 1, 2).expect("the last and the first")[1];
         assert_eq!(over, round as u8);
-        ring.bytes_mut(len - 1, 2).expect("the last and the first")[1] = !(round as u8);
-        sum += u64::from(ring.bytes(0, 1).expect("the first")[0]);
+        ring.get_mut(len - 1, 2).expect("the last and the first")[1] = !(round as u8);
+        sum += u64::from(ring.get(0, 1).expect("the first")[0]);
     }
     assert_eq!(sum, (0..1000).map(|round| u64::from(!(round as u8))).sum());
 }
@@ -49,9 +49,9 @@ fn more_bytes_than_a_ring_has_are_refused() {
     let mut ring = Ring::new(space(1 << 20), 1).expect("a ring");
     assert_eq!(ring.len(), page_bytes());
     let len = ring.len();
-    assert_eq!(ring.bytes(0, len + 1), None);
-    assert_eq!(ring.bytes_mut(7, usize::MAX), None);
-    assert_eq!(ring.bytes(len, 0), Some(&[][..]));
+    assert_eq!(ring.get(0, len + 1), None);
+    assert_eq!(ring.get_mut(7, usize::MAX), None);
+    assert_eq!(ring.get(len, 0), Some(&[][..]));
 }
 
 #[test]
@@ -82,8 +82,8 @@ fn a_ring_goes_to_another_thread() {
     let mut ring = Ring::new(space(1 << 20), 1 << 16).expect("a ring");
     let end = ring.len() - 2;
     let ring = thread::spawn(move || {
-        ring.bytes_mut(end, 4).expect("four").copy_from_slice(b"ring");
+        ring.get_mut(end, 4).expect("four").copy_from_slice(b"ring");
         ring
     });
-    assert_eq!(ring.join().expect("no panic").bytes(end, 4), Some(&b"ring"[..]));
+    assert_eq!(ring.join().expect("no panic").get(end, 4), Some(&b"ring"[..]));
 }

@@ -2,7 +2,7 @@
 
 use crate::common::reserve;
 use vmalloc::{AllocError, Area, Policy, Protection, Request, SpaceOptions};
-use vmalloc_linux::{BatchAdvise, Guards, Linux, LinuxOptions};
+use vmalloc_linux::{BatchAdvise, GuardMeans, Linux, LinuxOptions};
 use vmalloc_subspaces::{LIMIT_BYTES, Root, SubspaceError, SubspaceOptions};
 
 const MIB: usize = 1 << 20;
@@ -54,7 +54,7 @@ fn memory_that_is_mapped_for_reading_is_never_written() {
         read.purge().unwrap();
     }
     // Where pages are handed out with what they held, they would have to be cleared.
-    let Some(linux) = reserve(256 * MIB, Guards::Userfault, BatchAdvise::Loop) else { return };
+    let Some(linux) = reserve(256 * MIB, GuardMeans::Userfault, BatchAdvise::Loop) else { return };
     let root = Root::new(linux).unwrap();
     let read = root.protected_subspace(
         "read",

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vmalloc::{AllocError, FreeError, PlatformFault, Space, SpaceOptions, Stats};
 use vmalloc::{Platform, Request};
-use vmalloc_linux::{Guards, Linux, LinuxOptions, open};
+use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, open};
 
 const SPAN: usize = 1 << 30;
 
 /// Without a thread that drains: the counts are exact.
 fn space(config: SpaceOptions) -> Arc<Space<Linux>> {
-    open(LinuxOptions::new().exactly(SPAN).without_drain_thread(), config).unwrap()
+    open(LinuxOptions::new().exactly(SPAN).drain_thread(false), config).unwrap()
 }
 
 fn page_of(addr: usize) -> u64 {
@@ -80,7 +80,7 @@ fn running_out_of_mappings_loses_nothing() {
         if map_limit().is_none() {
             return;
         }
-        let options = LinuxOptions::new().exactly(SPAN).guards(Guards::Mprotect);
+        let options = LinuxOptions::new().exactly(SPAN).guard_means(GuardMeans::Mprotect);
         let space = open(options, SpaceOptions::default().unmap_on_free()).unwrap();
         let mut areas = Vec::new();
         let refused = loop {
@@ -108,7 +108,7 @@ fn running_out_of_mappings_loses_nothing() {
 #[test]
 fn running_out_of_memory_empties_what_is_cached_and_loses_nothing() {
     in_own_process(|| {
-        let options = LinuxOptions::new().exactly(SPAN).guards(Guards::Mprotect);
+        let options = LinuxOptions::new().exactly(SPAN).guard_means(GuardMeans::Mprotect);
         let space = open(options, SpaceOptions::default()).unwrap();
         let kept = space.raw().alloc(&Request::new(4096)).unwrap();
         free(&space, kept).unwrap();

@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use vmalloc::{PageRange, Platform, PlatformFault};
-use vmalloc_linux::{CHUNK_PAGES, Guards, Linux};
+use vmalloc_linux::{CHUNK_PAGES, GuardMeans, Linux};
 
 /// 1 GiB: many chunks, and room to close some.
 const SPAN: usize = 1 << 30;
@@ -80,9 +80,9 @@ fn marks_cost_no_mappings() {
             map(linux, pages(linux, index * 8, 3));
             fill(linux, pages(linux, index * 8, 3), 1);
         }
-        match linux.guards() {
+        match linux.guard_means() {
             // With userfaultfd those of new memory.
-            Guards::Mprotect | Guards::Userfault => assert!(mappings(linux) >= 2000),
+            GuardMeans::Mprotect | GuardMeans::Userfault => assert!(mappings(linux) >= 2000),
             _ => assert!(mappings(linux) <= before + 1, "{} mappings", mappings(linux)),
         }
     });
@@ -95,7 +95,7 @@ fn the_span_is_given_back() {
         for_each_strategy(SPAN, |linux| {
             let again = vmalloc_linux::LinuxOptions::new()
                 .exactly(SPAN)
-                .guards(linux.guards())
+                .guard_means(linux.guard_means())
                 .batch_advise(linux.batch_advise());
             let second = Linux::reserve(again).unwrap();
             map(&second, pages(&second, 1, 2));

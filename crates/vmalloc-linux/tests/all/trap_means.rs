@@ -3,7 +3,7 @@
 use crate::common::trapping::*;
 use crate::common::*;
 use vmalloc::{Platform, PlatformFault, Request};
-use vmalloc_linux::{Guards, Linux, LinuxOptions, ReserveError, open};
+use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, ReserveError, open};
 
 /// From here on userfaultfd(2) fails in this process.
 fn forbid_userfaultfd() {
@@ -29,13 +29,13 @@ fn forbid_userfaultfd() {
 #[test]
 fn without_userfaultfd_frees_trap_by_other_means() {
     in_own_process(|| {
-        let before = with_userfault(LinuxOptions::new().without_drain_thread());
+        let before = with_userfault(LinuxOptions::new().drain_thread(false));
         forbid_userfaultfd();
-        let insisting = Linux::reserve(LinuxOptions::new().guards(Guards::Userfault));
+        let insisting = Linux::reserve(LinuxOptions::new().guard_means(GuardMeans::Userfault));
         let refused = ReserveError::Unsupported { means: "userfaultfd", code: libc::EPERM };
         assert_eq!(insisting.err(), Some(refused));
-        let space = open(LinuxOptions::new().trap_frees(), trapping()).unwrap();
-        assert_ne!(space.platform().guards(), Guards::Userfault);
+        let space = open(LinuxOptions::new(), trapping()).unwrap();
+        assert_ne!(space.platform().guard_means(), GuardMeans::Userfault);
         let addr = alloc(&space, 16);
         fill_area(addr, 16, 1);
         free(&space, addr);
@@ -56,10 +56,10 @@ fn without_userfaultfd_frees_trap_by_other_means() {
 }
 
 #[test]
-fn trap_frees_chooses_userfaultfd_and_budgets_may_be_anything() {
-    let Ok(linux) = Linux::reserve(LinuxOptions::new().trap_frees()) else { panic!("addresses") };
+fn spaces_that_trap_choose_userfaultfd_and_budgets_may_be_anything() {
+    let Ok(linux) = Linux::reserve(LinuxOptions::new().for_space(&trapping())) else { panic!("addresses") };
     if with_userfault(LinuxOptions::new()).is_some() {
-        assert_eq!(linux.guards(), Guards::Userfault);
+        assert_eq!(linux.guard_means(), GuardMeans::Userfault);
         assert!(!linux.geometry().maps_zeroed);
     }
     for bytes in [0, 1, PAGE, isize::MAX as usize, usize::MAX] {
@@ -78,7 +78,7 @@ fn trap_frees_chooses_userfaultfd_and_budgets_may_be_anything() {
 fn at_the_limit_on_mappings_large_areas_are_refused_and_small_ones_work() {
     in_own_process(|| {
         let Some(max) = map_limit() else { return };
-        let Some(space) = with_userfault(LinuxOptions::new().without_drain_thread()) else { return };
+        let Some(space) = with_userfault(LinuxOptions::new().drain_thread(false)) else { return };
         let (first, second) = (alloc(&space, LARGE), alloc(&space, 5));
         fill_area(first, LARGE, 1);
         let crowd = crowd::Crowd::gather(max);

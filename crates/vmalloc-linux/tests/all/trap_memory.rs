@@ -4,13 +4,13 @@ use crate::common::trapping::*;
 use crate::common::*;
 use std::collections::BTreeSet;
 use vmalloc::SpaceOptions;
-use vmalloc_linux::{Guards, LinuxOptions, open};
+use vmalloc_linux::{GuardMeans, LinuxOptions, open};
 
 /// Areas take memory page by page until an earlier one was filled.
 #[test]
 fn areas_take_memory_as_they_are_touched_until_earlier_ones_were_filled() {
     in_own_process(|| {
-        let Some(space) = with_userfault(LinuxOptions::new().without_drain_thread()) else { return };
+        let Some(space) = with_userfault(LinuxOptions::new().drain_thread(false)) else { return };
         let faults_of = |touched: usize| {
             let addr = alloc(&space, 1000);
             let before = page_faults();
@@ -31,7 +31,7 @@ fn areas_take_memory_as_they_are_touched_until_earlier_ones_were_filled() {
 #[test]
 fn a_stash_that_is_full_of_small_runs_takes_large_ones() {
     in_own_process(|| {
-        let options = LinuxOptions::new().without_drain_thread().stash_bytes(100 * PAGE);
+        let options = LinuxOptions::new().drain_thread(false).stash_bytes(100 * PAGE);
         let Some(space) = with_userfault(options) else { return };
         fill_stash(&space, 100, 1);
         fill_stash(&space, 1, 90);
@@ -48,9 +48,9 @@ fn a_stash_that_is_full_of_small_runs_takes_large_ones() {
 fn freed_areas_are_one_mapping_again() {
     in_own_process(|| {
         for config in [trapping(), SpaceOptions::default().unmap_on_free()] {
-            for guards in [Guards::Userfault, Guards::Mprotect] {
+            for guards in [GuardMeans::Userfault, GuardMeans::Mprotect] {
                 let options =
-                    LinuxOptions::new().exactly(SPAN).guards(guards).stash_bytes(0).without_drain_thread();
+                    LinuxOptions::new().exactly(SPAN).guard_means(guards).stash_bytes(0).drain_thread(false);
                 let Some(space) = opened(open(options, config)) else { continue };
                 let before = mappings(space.platform());
                 let areas: Vec<_> = (0..1000).map(|index| alloc(&space, 1 + index % 7)).collect();
@@ -68,7 +68,7 @@ fn freed_areas_are_one_mapping_again() {
 #[test]
 fn a_purge_gives_the_memory_of_the_stash_back() {
     in_own_process(|| {
-        let Some(space) = with_userfault(LinuxOptions::new().without_drain_thread()) else { return };
+        let Some(space) = with_userfault(LinuxOptions::new().drain_thread(false)) else { return };
         let before = status_bytes("RssAnon");
         fill_stash(&space, 500, 32);
         assert!(status_bytes("RssAnon") > before + (40 << 20), "the stash keeps it");
@@ -103,7 +103,7 @@ fn a_dropped_page_is_in_no_later_area() {
 #[test]
 fn new_areas_are_zero_after_the_program_has_closed_the_descriptor() {
     in_own_process(|| {
-        let options = LinuxOptions::new().without_drain_thread().stash_bytes(0);
+        let options = LinuxOptions::new().drain_thread(false).stash_bytes(0);
         let Some(space) = with_userfault(options) else { return };
         let areas = [1, 16, 16].map(|pages| (alloc(&space, pages), pages));
         areas.iter().for_each(|(addr, _)| free(&space, *addr));
@@ -129,7 +129,7 @@ fn new_areas_are_zero_after_the_program_has_closed_the_descriptor() {
 fn small_areas_leave_mappings_to_large_ones() {
     in_own_process(|| {
         let Some(max) = map_limit() else { return };
-        let options = LinuxOptions::new().without_drain_thread().stash_bytes(0);
+        let options = LinuxOptions::new().drain_thread(false).stash_bytes(0);
         let Some(space) = with_userfault(options) else { return };
         let areas: Vec<_> = (0..max as usize / 2).map(|_| alloc(&space, 2)).collect();
         let most = max as usize / 2 + 10;

@@ -12,7 +12,7 @@ const PAGE: usize = 4096;
 const SPAN: usize = 1 << 30;
 
 fn space() -> Arc<Space<Linux>> {
-    open(LinuxOptions::new().exactly(SPAN).trap_frees(), SpaceOptions::default().trap_on_free(true)).unwrap()
+    open(LinuxOptions::new().exactly(SPAN), SpaceOptions::default().trap_on_free(true)).unwrap()
 }
 
 fn free(space: &Space<Linux>, addr: usize) {
@@ -224,7 +224,8 @@ fn a_sent_signal_that_was_ignored_still_is() {
             assert_eq!(unsafe { libc::kill(libc::getpid(), libc::SIGBUS) }, 0);
         }
         // A trap ends the program all the same.
-        let space = open(LinuxOptions::new().exactly(SPAN).trap_frees(), SpaceOptions::default()).unwrap();
+        let space =
+            open(LinuxOptions::new().exactly(SPAN), SpaceOptions::default().trap_on_free(true)).unwrap();
         let addr = space.raw().alloc(&Request::new(PAGE)).unwrap();
         // SAFETY: the child touches a byte and dies of it.
         let pid = unsafe { libc::fork() };

@@ -198,7 +198,7 @@ fn locked_and_shared_pages_trap_too() {
 #[test]
 fn daemons_may_close_all_descriptors() {
     in_own_process(|| {
-        let Some(space) = with_userfault(LinuxOptions::new().without_drain_thread()) else { return };
+        let Some(space) = with_userfault(LinuxOptions::new().drain_thread(false)) else { return };
         let (kept, large) = (alloc(&space, 4), alloc(&space, LARGE));
         fill_area(kept, 4, 1);
         fill_area(large, LARGE, 2);
@@ -227,7 +227,7 @@ fn a_closed_space_leaves_files_open_that_have_the_numbers_of_its_descriptors() {
     use std::os::fd::AsRawFd;
     in_own_process(|| {
         for vectors in [BatchAdvise::Loop, BatchAdvise::Pidfd] {
-            let options = LinuxOptions::new().exactly(SPAN).without_drain_thread().batch_advise(vectors);
+            let options = LinuxOptions::new().exactly(SPAN).drain_thread(false).batch_advise(vectors);
             let Some(space) = opened(open(options, SpaceOptions::default())) else { continue };
             let large = alloc(&space, 1024);
             // SAFETY: the area is the test's.
@@ -267,7 +267,7 @@ fn memory_that_an_earlier_fork_handler_maps_is_left_alone_in_the_child() {
     in_own_process(|| {
         // SAFETY: the handler makes one call of the kernel.
         assert_eq!(unsafe { libc::pthread_atfork(None, None, Some(map_in_child)) }, 0);
-        let Some(space) = with_userfault(LinuxOptions::new().without_drain_thread()) else { return };
+        let Some(space) = with_userfault(LinuxOptions::new().drain_thread(false)) else { return };
         let freed = alloc(&space, 20);
         fill_area(freed, 20, 1);
         free(&space, freed);
@@ -304,7 +304,7 @@ fn dumped_bytes() -> usize {
 #[test]
 fn freed_memory_that_is_kept_stays_out_of_dumps_as_the_span_does() {
     in_own_process(|| {
-        let Some(space) = with_userfault(LinuxOptions::new().without_drain_thread().dont_dump()) else {
+        let Some(space) = with_userfault(LinuxOptions::new().drain_thread(false).dump(false)) else {
             return;
         };
         let assert_hidden = || {

@@ -166,7 +166,7 @@ fn area(space: &Space<Watched>, kind: usize, far: bool) -> usize {
     let request = match kind {
         1 => Request::new(5000),
         2 => request.tag("noted"),
-        3 => request.without_guard(),
+        3 => request.guard(false),
         4 => request.zeroed(),
         _ => request,
     };

@@ -3,11 +3,11 @@
 use crate::common::*;
 use crate::heap::allocations;
 use vmalloc::{PageRange, Platform};
-use vmalloc_linux::{BatchAdvise, CHUNK_PAGES, Guards, Linux, LinuxOptions, ReserveError};
+use vmalloc_linux::{BatchAdvise, CHUNK_PAGES, GuardMeans, Linux, LinuxOptions, ReserveError};
 
 /// Everything a platform is asked for in its life. Returns the error where the kernel refuses it.
-fn live(guards: Guards, vectors: BatchAdvise, ranges: &mut [PageRange]) -> Option<ReserveError> {
-    let options = LinuxOptions::new().max_bytes(1 << 40).guards(guards).batch_advise(vectors);
+fn live(guards: GuardMeans, vectors: BatchAdvise, ranges: &mut [PageRange]) -> Option<ReserveError> {
+    let options = LinuxOptions::new().max_bytes(1 << 40).guard_means(guards).batch_advise(vectors);
     let linux = match Linux::reserve(options) {
         Ok(linux) => linux,
         Err(error) => return Some(error),
@@ -30,9 +30,9 @@ fn live(guards: Guards, vectors: BatchAdvise, ranges: &mut [PageRange]) -> Optio
 #[test]
 fn the_platform_never_touches_the_heap() {
     let mut ranges = vec![PageRange::from_len(0, 1).unwrap(); 1500];
-    for guards in Guards::all() {
+    for guards in GuardMeans::all() {
         // A reservation that takes part in forks by itself, and its stash.
-        let few = if guards == Guards::Userfault { 4 } else { 0 };
+        let few = if guards == GuardMeans::Userfault { 4 } else { 0 };
         for vectors in BatchAdvise::all() {
             let before = allocations();
             let refused = live(guards, vectors, &mut ranges);

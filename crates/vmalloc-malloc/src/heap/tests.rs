@@ -6,8 +6,8 @@ use std::time::Duration;
 
 #[test]
 fn a_block_that_was_just_freed_has_not_aged() {
-    let options = LinuxOptions::new().max_bytes(1 << 30).without_drain_thread().frame_bytes(0);
-    let heap = LargeHeap::open(options, SpaceOptions::default(), Pace::new(1)).unwrap();
+    let options = LinuxOptions::new().max_bytes(1 << 30).drain_thread(false).frame_bytes(0);
+    let heap = LargeHeap::open(options, SpaceOptions::default(), 1).unwrap();
     for _ in 0..5 {
         // The next free is due to drain.
         sleep(Duration::from_millis(3));
@@ -26,9 +26,9 @@ fn heap() -> LargeHeap {
 /// Returns such a heap with pages of `page` bytes.
 fn heap_of(page: usize) -> LargeHeap {
     let most = 1 << if usize::BITS < 64 { 30 } else { 34 };
-    let options = LinuxOptions::new().max_bytes(most).without_drain_thread().frame_bytes(0);
+    let options = LinuxOptions::new().max_bytes(most).drain_thread(false).frame_bytes(0);
     let space = LargeHeap::space_options(128 << 20).guard(false);
-    let heap = LargeHeap::open(options.page_bytes(page), space, Pace::new(0)).unwrap();
+    let heap = LargeHeap::open(options.page_bytes(page), space, 0).unwrap();
     assert_eq!(heap.space().geometry().page_bytes(), page);
     heap
 }
@@ -242,7 +242,7 @@ fn chunks_that_are_free_again_do_not_count_as_memory_to_come() {
         for round in 0..3 {
             let mut blocks = fill(round);
             let stays = blocks.swap_remove(40);
-            if heap.space().platform().guards() == vmalloc_linux::Guards::PteMarkers {
+            if heap.space().platform().guard_means() == vmalloc_linux::GuardMeans::PteMarkers {
                 assert!(data_bytes() - before >= 200 << 20);
             }
             for block in blocks {

@@ -4,11 +4,11 @@ use std::alloc::Layout;
 use vmalloc::allocator_api2_04::alloc::{Allocator, Global};
 use vmalloc::allocator_api2_04::vec::Vec;
 use vmalloc_linux::{LinuxOptions, SpaceOptions, open};
-use vmalloc_malloc::{DEFAULT_THRESHOLD, LargeHeap, Pace, SplitAllocator};
+use vmalloc_malloc::{DEFAULT_THRESHOLD, LargeHeap, SplitAllocator};
 
 #[test]
 fn a_list_crosses_the_threshold_both_ways_and_keeps_its_content() {
-    let space = open(LinuxOptions::new().without_drain_thread(), SpaceOptions::default()).unwrap();
+    let space = open(LinuxOptions::new().drain_thread(false), SpaceOptions::default()).unwrap();
     // SAFETY: the global heap has no address of this space.
     let mut list = Vec::new_in(unsafe { SplitAllocator::over(&*space, Global, 4096) });
     for number in 0..200_000_u64 {
@@ -25,7 +25,7 @@ fn a_list_crosses_the_threshold_both_ways_and_keeps_its_content() {
 
 #[test]
 fn collections_of_each_version_cross_the_threshold() {
-    let space = open(LinuxOptions::new().without_drain_thread(), SpaceOptions::default()).unwrap();
+    let space = open(LinuxOptions::new().drain_thread(false), SpaceOptions::default()).unwrap();
     let both = || SplitAllocator::new(&*space).tagged("list");
     macro_rules! check {
         ($version:ident) => {{
@@ -51,7 +51,7 @@ fn collections_of_each_version_cross_the_threshold() {
 
 #[test]
 fn zeros_and_empty_blocks_are_right_on_both_sides() {
-    let space = open(LinuxOptions::new().without_drain_thread(), SpaceOptions::default()).unwrap();
+    let space = open(LinuxOptions::new().drain_thread(false), SpaceOptions::default()).unwrap();
     let both = SplitAllocator::new(&*space);
     for bytes in [0, 1, DEFAULT_THRESHOLD - 1, DEFAULT_THRESHOLD, 1 << 20] {
         let layout = Layout::from_size_align(bytes, 64).unwrap();
@@ -72,7 +72,7 @@ fn zeros_and_empty_blocks_are_right_on_both_sides() {
 
 #[test]
 fn a_list_outgrows_a_full_space_and_keeps_its_content() {
-    let options = LinuxOptions::new().without_drain_thread().max_bytes(16 << 20).frame_bytes(0);
+    let options = LinuxOptions::new().drain_thread(false).max_bytes(16 << 20).frame_bytes(0);
     let space = open(options, SpaceOptions::default()).unwrap();
     let mut list = Vec::new_in(SplitAllocator::new(&*space));
     list.extend(0..1 << 20_u64);
@@ -85,7 +85,7 @@ fn a_list_outgrows_a_full_space_and_keeps_its_content() {
 
 #[test]
 fn a_block_that_outgrows_a_full_space_has_zeros_where_it_is_new() {
-    let options = LinuxOptions::new().without_drain_thread().max_bytes(16 << 20).frame_bytes(0);
+    let options = LinuxOptions::new().drain_thread(false).max_bytes(16 << 20).frame_bytes(0);
     let space = open(options, SpaceOptions::default()).unwrap();
     let both = SplitAllocator::new(&*space);
     let [old, new] = [9 << 20, 30 << 20].map(|bytes| Layout::from_size_align(bytes, 64).unwrap());
@@ -105,8 +105,8 @@ fn a_block_that_outgrows_a_full_space_has_zeros_where_it_is_new() {
 
 #[test]
 fn wrong_addresses_are_refused_and_change_nothing() {
-    let options = LinuxOptions::new().without_drain_thread().frame_bytes(0);
-    let heap = LargeHeap::open(options, SpaceOptions::default().guard(false), Pace::new(0)).unwrap();
+    let options = LinuxOptions::new().drain_thread(false).frame_bytes(0);
+    let heap = LargeHeap::open(options, SpaceOptions::default().guard(false), 0).unwrap();
     let addr = heap.alloc(100_000, 1).expose_provenance();
     assert!(addr != 0 && heap.usable_size(addr).is_some_and(|size| size >= 100_000));
     assert!(heap.alloc(usize::MAX, 1).is_null() && heap.alloc(isize::MAX as usize / 2, 1).is_null());

@@ -29,7 +29,7 @@ impl State {
     /// Checks that a slot reads as zero where it is committed.
     fn check(&self, slot: &Slot<Arc<Pool>>) {
         let (first, sim) = ((slot.addr() / PAGE) as u64, self.pool.space().platform());
-        let pages = first..first + (slot.committed() / PAGE) as u64;
+        let pages = first..first + (slot.committed_bytes() / PAGE) as u64;
         pages.for_each(|page| assert_eq!(sim.read(0, page), Ok(0)));
     }
 

@@ -46,7 +46,7 @@ fn parent_and_child_have_slots_of_their_own() {
         });
         // SAFETY: the slot is the parent's.
         assert_eq!(unsafe { slot.as_ptr().read() }, 0xa5);
-        assert_eq!((slot.committed(), pool.stats().reserved), (64 << 10, 1));
+        assert_eq!((slot.committed_bytes(), pool.stats().reserved), (64 << 10, 1));
     });
 }
 

@@ -13,8 +13,8 @@ fn guards_on_both_sides_and_all_beyond_the_committed_part_trap() {
         let pool = Slots::new(space.clone(), options).unwrap();
         let slots: Vec<_> = (0..3).map(|_| pool.alloc().unwrap()).collect();
         for slot in &slots {
-            let end = slot.addr() + slot.size();
-            assert_eq!((slot.size(), slot.committed()), (4 * GIB, 64 << 10));
+            let end = slot.addr() + slot.len();
+            assert_eq!((slot.len(), slot.committed_bytes()), (4 * GIB, 64 << 10));
             let traps = [slot.addr() - 1, slot.addr() - (1 << 20), slot.addr() + (64 << 10), end - 1, end];
             for addr in traps.into_iter().chain([end + GIB - 1]) {
                 assert_eq!(peek(&space, addr), None, "{addr:#x} of {slot:?}");
@@ -33,7 +33,7 @@ fn a_slot_grows_in_place_to_its_size_and_no_further() {
         fill(&mut slot, 64 << 10);
         for bytes in [100_000, 1, 9 << 20, 64 << 20] {
             slot.grow(bytes).unwrap();
-            let (base, committed) = (slot.addr(), slot.committed());
+            let (base, committed) = (slot.addr(), slot.committed_bytes());
             assert_eq!((base, peek(&space, addr + bytes.max(100_000) - 1)), (addr, Some(0)));
             assert_eq!(peek(&space, addr + committed), None);
         }
@@ -44,7 +44,7 @@ fn a_slot_grows_in_place_to_its_size_and_no_further() {
         drop(slot);
         pool.flush().unwrap();
         let slot = pool.alloc().unwrap();
-        assert_eq!((slot.addr(), slot.committed()), (addr, 64 << 10));
+        assert_eq!((slot.addr(), slot.committed_bytes()), (addr, 64 << 10));
         assert!(is_zero(&slot));
         assert_eq!([64 << 10, 9 << 20, (64 << 20) - 1].map(|at| peek(&space, addr + at)), [None; 3]);
     }
@@ -132,7 +132,7 @@ fn memory_beyond_the_head_stays_if_asked() {
     fill(&mut slot, 4 << 20);
     drop(slot);
     let slot = pool.alloc().unwrap();
-    assert_eq!((slot.committed(), resident(&slot), pool.stats().batches), (4 << 20, 1024, 0));
+    assert_eq!((slot.committed_bytes(), resident(&slot), pool.stats().batches), (4 << 20, 1024, 0));
     assert!(is_zero(&slot));
 }
 
@@ -147,7 +147,7 @@ fn a_slot_that_is_reset_reads_as_zero_and_stays_as_large() {
             // SAFETY: as written.
             unsafe { slot.reset(dirty) }.unwrap();
             assert!(resident(&slot) <= (keep / PAGE) as u64);
-            assert!(slot.committed() == 8 << 20 && is_zero(&slot));
+            assert!(slot.committed_bytes() == 8 << 20 && is_zero(&slot));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::common::{PAGE, fill, is_zero, pool, space};
 use vmalloc_harness::{in_own_process, not_run};
-use vmalloc_linux::Guards;
+use vmalloc_linux::GuardMeans;
 use vmalloc_slots::{Dirty, Slot, Slots, SlotsOptions};
 
 fn mappings() -> usize {
@@ -71,9 +71,9 @@ fn free_slots_keep_no_more_memory_than_the_bound_with_any_guards() {
     in_own_process(|| {
         const HEAD: usize = 720 << 10;
         const SLOTS: u64 = 100;
-        for guards in Guards::all() {
+        for guards in GuardMeans::all() {
             let options =
-                vmalloc_linux::LinuxOptions::new().max_bytes(1 << 36).guards(guards).without_drain_thread();
+                vmalloc_linux::LinuxOptions::new().max_bytes(1 << 36).guard_means(guards).drain_thread(false);
             let Some(space) = space(options.stash_bytes(0)) else { continue };
             for most in [0, 64 << 10] {
                 let options =
@@ -112,8 +112,9 @@ fn free_slots_keep_no_more_memory_than_the_bound_with_any_guards() {
 fn slots_keep_no_more_than_the_bound_where_huge_pages_come_by_themselves() {
     in_own_process(|| {
         const HEAD: usize = 16 << 20;
-        for guards in Guards::all() {
-            let Some(space) = space(vmalloc_linux::LinuxOptions::new().guards(guards).stash_bytes(0)) else {
+        for guards in GuardMeans::all() {
+            let Some(space) = space(vmalloc_linux::LinuxOptions::new().guard_means(guards).stash_bytes(0))
+            else {
                 continue;
             };
             let options = SlotsOptions::new(64 << 20).head_bytes(HEAD).keep_bytes(16 * PAGE);

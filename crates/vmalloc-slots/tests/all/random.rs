@@ -53,7 +53,7 @@ impl Program<'_, '_> {
         match slot {
             Ok(slot) => {
                 assert!(self.busy.iter().all(|(other, _)| other.addr() != slot.addr()), "two owners");
-                self.check(slot.addr(), slot.committed());
+                self.check(slot.addr(), slot.committed_bytes());
                 self.busy.push((slot, BTreeSet::new()));
             }
             Err(SlotError::Exhausted { slots }) => assert_eq!(self.busy.len(), slots),
@@ -72,10 +72,10 @@ impl Program<'_, '_> {
 
     fn grow(&mut self, nth: usize) {
         let bytes = self.below(self.pool.options().slot_bytes + PAGE);
-        let before = self.busy[nth].0.committed();
+        let before = self.busy[nth].0.committed_bytes();
         match self.busy[nth].0.grow(bytes) {
             Ok(()) => {
-                let (addr, after) = (self.busy[nth].0.addr(), self.busy[nth].0.committed());
+                let (addr, after) = (self.busy[nth].0.addr(), self.busy[nth].0.committed_bytes());
                 assert_eq!(after, before.max(bytes.next_multiple_of(PAGE)));
                 (before..after).step_by(PAGE).for_each(|at| assert_eq!(self.read(addr + at), Ok(0)));
             }
@@ -88,7 +88,7 @@ impl Program<'_, '_> {
     }
 
     fn write(&mut self, nth: usize) {
-        let pages = self.busy[nth].0.committed() / PAGE;
+        let pages = self.busy[nth].0.committed_bytes() / PAGE;
         if pages > 0 {
             let (page, cpu) = (self.below(pages), self.below(CPUS));
             let (slot, written) = &mut self.busy[nth];
@@ -114,7 +114,7 @@ impl Program<'_, '_> {
             match unsafe { self.busy[nth].0.reset(dirty) } {
                 Ok(()) => {
                     self.busy[nth].1.clear();
-                    let (addr, committed) = (self.busy[nth].0.addr(), self.busy[nth].0.committed());
+                    let (addr, committed) = (self.busy[nth].0.addr(), self.busy[nth].0.committed_bytes());
                     self.check(addr, committed);
                 }
                 Err(error) => {

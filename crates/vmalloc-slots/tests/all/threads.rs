@@ -13,7 +13,7 @@ type Pool = Slots<Arc<Space<Direct>>>;
 
 /// Checks that some bytes of a slot are zero, and writes others to them.
 fn use_it(slot: &mut Slot<Arc<Pool>>) {
-    for offset in [0, 2 * PAGE - 1, slot.committed() - 1] {
+    for offset in [0, 2 * PAGE - 1, slot.committed_bytes() - 1] {
         // SAFETY: the slot is this thread's, and committed so far.
         unsafe {
             assert_eq!(slot.as_ptr().add(offset).read(), 0, "byte {offset}");
@@ -24,10 +24,10 @@ fn use_it(slot: &mut Slot<Arc<Pool>>) {
 
 /// Frees a slot, with what was written told in one way or another.
 fn free(slot: Slot<Arc<Pool>>, nth: usize) {
-    let ranges = [0..1, 2 * PAGE - 1..2 * PAGE, slot.committed() - 1..slot.committed()];
+    let ranges = [0..1, 2 * PAGE - 1..2 * PAGE, slot.committed_bytes() - 1..slot.committed_bytes()];
     let dirty = match nth % 3 {
         0 => Dirty::Unknown,
-        1 => Dirty::Below(slot.committed()),
+        1 => Dirty::Below(slot.committed_bytes()),
         _ => Dirty::Ranges(&ranges),
     };
     // SAFETY: the slot is gone, and `use_it` writes no other bytes.

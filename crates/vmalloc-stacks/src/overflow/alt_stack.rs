@@ -46,7 +46,7 @@ impl AltStack {
         }
         let stack = stacks.request().bytes(BYTES).stack()?;
         let ss_sp = ptr::with_exposed_provenance_mut(stack.bottom());
-        set(&libc::stack_t { ss_sp, ss_flags: 0, ss_size: stack.size() })?;
+        set(&libc::stack_t { ss_sp, ss_flags: 0, ss_size: stack.len() })?;
         Ok(Self { stack: Some(stack), of_this_thread: PhantomData })
     }
 }

@@ -79,7 +79,7 @@ fn a_growable_stack_traps_below_what_is_committed() {
     let stack = stacks.request().bytes(2 * PAGE).growable(64 * PAGE).unwrap();
     for pages in [2, 3, 40, 64] {
         stack.grow(pages * PAGE).unwrap();
-        assert_eq!((stack.size(), stack.bottom()), (pages * PAGE, stack.top() - pages * PAGE));
+        assert_eq!((stack.len(), stack.bottom()), (pages * PAGE, stack.top() - pages * PAGE));
         assert_guarded(stack.bottom(), stack.top());
         assert_guarded(stack.guard().end, stack.top());
         assert_eq!(peek(stack.bottom()), Some(0));
@@ -90,7 +90,7 @@ fn a_growable_stack_traps_below_what_is_committed() {
 fn a_reserved_stack_traps_until_it_grows() {
     let stacks = open(4, 2);
     let stack = stacks.request().bytes(0).growable(8 * PAGE).unwrap();
-    assert_eq!((stack.size(), stack.bottom(), stack.reserve().len()), (0, stack.top(), 8 * PAGE));
+    assert_eq!((stack.len(), stack.bottom(), stack.reserve().len()), (0, stack.top(), 8 * PAGE));
     (stack.guard().start..stack.top() + PAGE).step_by(PAGE).for_each(assert_traps);
     stack.grow(3 * PAGE).unwrap();
     assert_guarded(stack.bottom(), stack.top());
@@ -160,7 +160,7 @@ fn every_stack_of_a_random_program_is_guarded_and_holds_what_its_owner_wrote() {
 fn the_default_pool_is_guarded() {
     let stacks = Stacks::open(&StacksOptions::new()).unwrap();
     let stack = stacks.stack().unwrap();
-    assert_eq!(stack.size(), 1 << 20);
+    assert_eq!(stack.len(), 1 << 20);
     use_pages(&stack, 256, 1);
     assert_guarded(stack.bottom(), stack.top());
 }

@@ -95,7 +95,7 @@ fn threads_that_make_and_drop_at_once_share_no_stack() {
                     }
                     .unwrap();
                     let mark = thread + 1;
-                    use_pages(&stack, 1 + round % (stack.size() / PAGE), mark);
+                    use_pages(&stack, 1 + round % (stack.len() / PAGE), mark);
                     own.push(stack);
                     if own.len() > 100 || round % 5 == 0 {
                         let stack = own.swap_remove(round % own.len());
@@ -144,6 +144,6 @@ fn two_threads_that_grow_a_stack_commit_each_page_once() {
                 });
             }
         });
-        assert_eq!(stack.size(), 64 * PAGE);
+        assert_eq!(stack.len(), 64 * PAGE);
     }
 }

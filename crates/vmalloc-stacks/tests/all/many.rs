@@ -11,7 +11,7 @@ fn mappings() -> usize {
 /// Returns whether this kernel has guard marks: without them each stack is two mappings.
 fn has_marks() -> bool {
     let options = vmalloc_linux::LinuxOptions::new().exactly(16 << 20).frame_bytes(0);
-    vmalloc_linux::Linux::reserve(options).unwrap().guards() == vmalloc_linux::Guards::PteMarkers
+    vmalloc_linux::Linux::reserve(options).unwrap().guard_means() == vmalloc_linux::GuardMeans::PteMarkers
 }
 
 #[test]
@@ -20,7 +20,7 @@ fn forty_thousand_live_stacks_take_few_mappings() {
         if !has_marks() {
             return not_run("forty_thousand_live_stacks_take_few_mappings", "this kernel has no guard marks");
         }
-        let stacks = Stacks::open(&StacksOptions::new().stack_bytes(16 * PAGE).without_threads()).unwrap();
+        let stacks = Stacks::open(&StacksOptions::new().stack_bytes(16 * PAGE).threads(false)).unwrap();
         let before = mappings();
         // More than the 32,750 that the default limit on mappings allows by mmap and mprotect.
         let mut all: Vec<_> = (0..40_000).map(|_| stacks.stack().unwrap()).collect();

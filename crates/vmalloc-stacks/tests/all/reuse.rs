@@ -169,5 +169,5 @@ fn the_background_trims_by_itself() {
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
     // Then the space has it, and frees it by its age. It is the pool's again if it is reused.
-    assert_eq!(stacks.stack().unwrap().size(), 16 * PAGE);
+    assert_eq!(stacks.stack().unwrap().len(), 16 * PAGE);
 }

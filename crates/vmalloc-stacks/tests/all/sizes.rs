@@ -69,9 +69,9 @@ fn stacks_of_impossible_sizes_are_refused_and_nothing_changes() {
 #[test]
 fn sizes_are_rounded_up_to_pages() {
     let stacks = Stacks::open(&StacksOptions::new().stack_bytes(5 * PAGE + 1)).unwrap();
-    assert_eq!((stacks.stack_bytes(), stacks.stack().unwrap().size()), (6 * PAGE, 6 * PAGE));
-    assert_eq!(stacks.request().bytes(PAGE).stack().unwrap().size(), PAGE);
-    assert_eq!(stacks.request().bytes(PAGE + 1).stack().unwrap().size(), 2 * PAGE);
+    assert_eq!((stacks.stack_bytes(), stacks.stack().unwrap().len()), (6 * PAGE, 6 * PAGE));
+    assert_eq!(stacks.request().bytes(PAGE).stack().unwrap().len(), PAGE);
+    assert_eq!(stacks.request().bytes(PAGE + 1).stack().unwrap().len(), 2 * PAGE);
     assert_eq!(stacks.request().bytes(1 + PAGE).growable(3 * PAGE - 1).unwrap().reserve().len(), PAGE);
 }
 
@@ -82,7 +82,7 @@ fn the_largest_stack_of_a_span_can_be_made() {
     assert_guarded(stack.bottom(), stack.top());
     let Err(StackError::Alloc(_)) = stacks.stack() else { panic!("no address is left") };
     drop(stack);
-    assert_eq!(stacks.stack().unwrap().size(), PAGE);
+    assert_eq!(stacks.stack().unwrap().len(), PAGE);
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn a_growable_stack_grows_and_shrinks_and_no_further() {
     let (top, most) = (stack.top(), 8 * PAGE);
     stack.grow(3 * PAGE).unwrap();
     stack.grow(2 * PAGE).unwrap();
-    assert_eq!(stack.size(), 3 * PAGE, "it never becomes smaller by growing");
+    assert_eq!(stack.len(), 3 * PAGE, "it never becomes smaller by growing");
     assert_eq!(stack.grow(most + 1), Err(StackError::BeyondMost { bytes: most + 1, most }));
     assert_eq!(stack.grow(0), Err(StackError::TooSmall { bytes: 0, page_bytes: PAGE }));
     // SAFETY: nothing is on the stack.
@@ -100,10 +100,10 @@ fn a_growable_stack_grows_and_shrinks_and_no_further() {
         stack.shrink(PAGE).unwrap();
         stack.shrink(2 * PAGE).unwrap();
     }
-    assert_eq!((stack.size(), stack.top()), (PAGE, top));
+    assert_eq!((stack.len(), stack.top()), (PAGE, top));
     assert_traps(stack.bottom() - 1);
     stack.grow(most).unwrap();
-    assert_eq!((stack.size(), peek(top - most)), (most, Some(0)));
+    assert_eq!((stack.len(), peek(top - most)), (most, Some(0)));
     assert!(stack.reserve().is_empty());
 }
 

@@ -58,8 +58,8 @@ impl<S: SpaceRef<Platform: DirectMemory + Relocate>> SpaceAllocator<S> {
 }
 
 impl<P: DirectMemory + Relocate> Space<P> {
-    /// Returns an allocator for collections on this space.
-    pub fn allocator(&self) -> SpaceAllocator<&Self> {
+    /// Returns an allocator for collections on this space: `Vec::new_in(space.as_allocator())`.
+    pub fn as_allocator(&self) -> SpaceAllocator<&Self> {
         SpaceAllocator::new(self)
     }
 }

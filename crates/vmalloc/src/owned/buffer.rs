@@ -1,6 +1,6 @@
 //! Memory as bytes, which says in its type whether it began as zeros.
 
-use super::handle::{Area, SpaceRef};
+use super::handle::{Area, Memory, SpaceRef};
 use crate::platform::{DirectMemory, Relocate};
 use crate::space::{Request, Space};
 use crate::{AllocError, AreaError};
@@ -49,7 +49,6 @@ impl Content for Stale {
 /// ```
 pub struct Buffer<S: SpaceRef<Platform: DirectMemory>, C: Content = Zeroed> {
     area: Area<S>,
-    bytes: usize,
     /// The alignment, in bytes, that stays when the buffer moves.
     align: usize,
     content: PhantomData<C>,
@@ -81,8 +80,8 @@ impl<S: SpaceRef<Platform: DirectMemory>, C: Content> Buffer<S, C> {
     /// [`AllocError`]; nothing is lost or changed.
     pub fn new(space: S, request: &Request) -> Result<Self, AllocError> {
         let request = if C::ZEROED { request.zeroed() } else { *request };
-        let (bytes, align) = (request.bytes(), request.alignment());
-        Ok(Self { area: Area::new(space, &request)?, bytes, align, content: PhantomData })
+        let align = request.alignment();
+        Ok(Self { area: Area::new(space, &request)?, align, content: PhantomData })
     }
 
     /// Returns the address of the first byte, which can be looked up in the space.
@@ -93,8 +92,8 @@ impl<S: SpaceRef<Platform: DirectMemory>, C: Content> Buffer<S, C> {
 
     /// Returns how many bytes it could have without being resized: at least as many as it has.
     #[must_use]
-    pub fn usable_size(&self) -> usize {
-        self.area.usable_size()
+    pub fn capacity(&self) -> usize {
+        self.area.capacity()
     }
 
     /// Makes the buffer larger without moving it. New bytes begin as the buffer did.
@@ -102,11 +101,11 @@ impl<S: SpaceRef<Platform: DirectMemory>, C: Content> Buffer<S, C> {
     /// # Errors
     /// [`AreaError`] when the addresses behind it are not free; nothing is changed.
     pub fn grow_in_place(&mut self, bytes: usize) -> Result<(), AreaError> {
-        if bytes <= self.bytes {
+        let grown = self.len();
+        if bytes <= grown {
             return Ok(());
         }
         self.area.grow_in_place(bytes)?;
-        let grown = core::mem::replace(&mut self.bytes, bytes);
         if C::ZEROED {
             self[grown..].fill(0);
         }
@@ -118,16 +117,16 @@ impl<S: SpaceRef<Platform: DirectMemory>, C: Content> Buffer<S, C> {
     /// # Errors
     /// [`AreaError`] when memory for metadata is short; nothing is changed.
     pub fn shrink_in_place(&mut self, bytes: usize) -> Result<(), AreaError> {
-        if bytes < self.bytes {
+        if bytes < self.len() {
             // SAFETY: this owns the area, and nothing uses the bytes behind, for `self` is borrowed
             // exclusively.
             unsafe { self.area.raw().shrink_in_place(self.addr(), bytes) }?;
             // Those behind them may become its own again, as zeros.
-            self.bytes = self.bytes.min(self.usable_size());
+            self.area.moved_to(self.addr(), self.len().min(self.capacity()));
             if C::ZEROED {
                 self[bytes..].fill(0);
             }
-            self.bytes = bytes;
+            self.area.moved_to(self.addr(), bytes);
         }
         Ok(())
     }
@@ -135,9 +134,11 @@ impl<S: SpaceRef<Platform: DirectMemory>, C: Content> Buffer<S, C> {
     /// Gives the memory up without freeing it. Returns its address and its layout.
     #[must_use = "the memory is lost without its address"]
     pub fn into_raw(self) -> (NonNull<u8>, Layout) {
-        let layout = Layout::from_size_align(self.bytes, self.align).unwrap_or(Layout::new::<u8>());
-        let addr = self.area.leak();
-        (pointer(addr), layout)
+        let layout = Layout::from_size_align(self.len(), self.align).unwrap_or(Layout::new::<u8>());
+        // No page of a span is page 0.
+        let memory = NonNull::new(self.area.as_ptr()).unwrap_or(NonNull::dangling());
+        let _ = self.area.leak();
+        (memory, layout)
     }
 
     /// Owns memory that was given up by [`into_raw`](Self::into_raw).
@@ -146,9 +147,8 @@ impl<S: SpaceRef<Platform: DirectMemory>, C: Content> Buffer<S, C> {
     /// `memory` and `layout` came from `into_raw` of a buffer of this space, and have no other
     /// owner.
     pub unsafe fn from_raw(space: S, memory: NonNull<u8>, layout: Layout) -> Self {
-        // SAFETY: the caller's promise.
-        let area = unsafe { Area::from_raw(space, memory.as_ptr().expose_provenance()) };
-        Self { area, bytes: layout.size(), align: layout.align(), content: PhantomData }
+        let area = Area::own(space, memory.as_ptr().expose_provenance(), layout.size(), Memory(()));
+        Self { area, align: layout.align(), content: PhantomData }
     }
 }
 
@@ -163,17 +163,10 @@ impl<S: SpaceRef<Platform: DirectMemory + Relocate>, C: Content> Buffer<S, C> {
         let request = if C::ZEROED { request.zeroed() } else { request };
         // SAFETY: this owns the area, and nothing uses the old address: `self` is borrowed
         // exclusively.
-        let addr = unsafe { self.area.raw().realloc_written(self.addr(), &request, self.bytes) }?;
-        self.area.moved_to(addr);
-        self.bytes = bytes;
+        let addr = unsafe { self.area.raw().realloc_written(self.addr(), &request, self.len()) }?;
+        self.area.moved_to(addr, bytes);
         Ok(())
     }
-}
-
-fn pointer(addr: usize) -> NonNull<u8> {
-    let pointer = core::ptr::with_exposed_provenance_mut(addr);
-    // No page of a span is page 0.
-    NonNull::new(pointer).unwrap_or(NonNull::dangling())
 }
 
 impl<S: SpaceRef<Platform: DirectMemory>, C: Content> Deref for Buffer<S, C> {
@@ -184,7 +177,7 @@ impl<S: SpaceRef<Platform: DirectMemory>, C: Content> Deref for Buffer<S, C> {
         // SAFETY: the area is mapped, readable and owned by this buffer until it is dropped
         // (`DirectMemory`); its pages read as zeros or as what was written last, so every byte is
         // initialized.
-        unsafe { core::slice::from_raw_parts(pointer(self.addr()).as_ptr(), self.bytes) }
+        unsafe { core::slice::from_raw_parts(self.area.as_ptr(), self.area.len()) }
     }
 }
 
@@ -192,7 +185,7 @@ impl<S: SpaceRef<Platform: DirectMemory>, C: Content> DerefMut for Buffer<S, C> 
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as for `deref`, and `self` is borrowed exclusively.
-        unsafe { core::slice::from_raw_parts_mut(pointer(self.addr()).as_ptr(), self.bytes) }
+        unsafe { core::slice::from_raw_parts_mut(self.area.as_ptr(), self.area.len()) }
     }
 }
 
@@ -212,7 +205,7 @@ impl<S: SpaceRef<Platform: DirectMemory>, C: Content> fmt::Debug for Buffer<S, C
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Buffer")
             .field("addr", &format_args!("{:#x}", self.addr()))
-            .field("bytes", &self.bytes)
+            .field("len", &self.len())
             .finish_non_exhaustive()
     }
 }

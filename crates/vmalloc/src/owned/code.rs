@@ -9,9 +9,7 @@ use thiserror::Error;
 
 /// Memory for code: see [`CodeBuffer`] and [`Code`].
 #[derive(Debug)]
-pub struct Exec<const EXECUTABLE: bool> {
-    bytes: usize,
-}
+pub struct Exec<const EXECUTABLE: bool>(());
 
 impl<const X: bool> Sealed for Exec<X> {}
 
@@ -59,7 +57,7 @@ impl<S: SpaceRef<Platform: Protect + DirectMemory>> CodeBuffer<S> {
     /// [`AllocError`]; nothing is lost or changed.
     pub fn new(space: S, request: &Request) -> Result<Self, AllocError> {
         let addr = space.raw().alloc_exec(request)?;
-        Ok(Self::own(space, addr, Exec { bytes: request.bytes() }))
+        Ok(Self::own(space, addr, request.bytes(), Exec(())))
     }
 
     /// Makes the memory executable, and no longer writable. On return that holds for every CPU.
@@ -114,12 +112,12 @@ impl<S: SpaceRef<Platform: Protect + DirectMemory>> Code<S> {
 impl<S: SpaceRef<Platform: Protect>, const X: bool> Owned<S, Exec<X>> {
     /// Changes the protection. The memory comes back readable in any case.
     fn change<const Y: bool>(self, protection: Protection) -> Result<Owned<S, Exec<Y>>, ProtectError<S>> {
-        let (space, addr, Exec { bytes }) = self.into_parts();
+        let (space, addr, bytes) = self.into_parts();
         // SAFETY: this owns the area, and no reference into it is left. The owner of code answers
         // for what it executes.
         match unsafe { space.raw().protect(addr, protection) } {
-            Ok(()) => Ok(Owned::own(space, addr, Exec { bytes })),
-            Err(cause) => Err(ProtectError { memory: Owned::own(space, addr, Exec { bytes }), cause }),
+            Ok(()) => Ok(Owned::own(space, addr, bytes, Exec(()))),
+            Err(cause) => Err(ProtectError { memory: Owned::own(space, addr, bytes, Exec(())), cause }),
         }
     }
 }
@@ -128,17 +126,15 @@ impl<S: SpaceRef<Platform: Protect + DirectMemory>, const X: bool> Deref for Own
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        let start = core::ptr::with_exposed_provenance(self.addr());
         // SAFETY: the area is mapped, readable and owned by this (`DirectMemory`); it began as
         // zeros.
-        unsafe { core::slice::from_raw_parts(start, self.kind.bytes) }
+        unsafe { core::slice::from_raw_parts(self.as_ptr(), self.len()) }
     }
 }
 
 impl<S: SpaceRef<Platform: Protect + DirectMemory>> DerefMut for CodeBuffer<S> {
     fn deref_mut(&mut self) -> &mut [u8] {
-        let start = core::ptr::with_exposed_provenance_mut(self.addr());
         // SAFETY: as for `deref`; it is writable until it is sealed, and borrowed exclusively.
-        unsafe { core::slice::from_raw_parts_mut(start, self.kind.bytes) }
+        unsafe { core::slice::from_raw_parts_mut(self.as_ptr(), self.len()) }
     }
 }

@@ -136,6 +136,7 @@ impl<S: SpaceRef> Share<S> {
 
     /// Ends the share once everything is flushed that [tenants](crate::tenant) of the space got back
     /// before.
+    #[doc(hidden)]
     pub fn end_after_sweep(mut self) {
         if let Some(share) = self.share.take() {
             self.space.frame_sets.lock().release_returned(share);
@@ -173,9 +174,7 @@ impl<S: SpaceRef> fmt::Debug for Frames<S> {
 
 /// Frames behind an area: see [`Mapping`].
 #[derive(Debug)]
-pub struct Mapped<const WRITABLE: bool> {
-    pages: usize,
-}
+pub struct Mapped<const WRITABLE: bool>(());
 
 impl<const W: bool> Sealed for Mapped<W> {}
 
@@ -211,6 +210,7 @@ impl<S: SpaceRef<Platform: MapFrames> + CloneStableDeref, const W: bool> Owned<S
     pub fn new(frames: &Frames<S>) -> Result<Self, AllocError> {
         let protection = if W { Protection::ReadWrite } else { Protection::Read };
         let (space, share) = (frames.space().clone(), frames.share_again()?);
+        let bytes = frames.len() << space.geometry().page_shift;
         let addr = match space.raw().map(frames, protection, None) {
             Ok(addr) => addr,
             Err(error) => {
@@ -222,28 +222,16 @@ impl<S: SpaceRef<Platform: MapFrames> + CloneStableDeref, const W: bool> Owned<S
         let is_shown = space.frame_sets.lock().show(&share, page);
         if is_shown {
             space.end_share(share);
-            return Ok(Self::own(space, addr, Mapped { pages: frames.len() }));
+            return Ok(Self::own(space, addr, bytes, Mapped(())));
         }
         // Without a share of its own the area ends, and the one at hand after its flush.
-        drop(Self::own(space.clone(), addr, Mapped { pages: frames.len() }));
+        drop(Self::own(space.clone(), addr, bytes, Mapped(())));
         space.release_share(share, addr);
         Err(AllocError::Metadata)
     }
 }
 
 impl<S: SpaceRef<Platform: MapFrames>, const W: bool> Owned<S, Mapped<W>> {
-    /// Returns the bytes that it has.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.kind.pages << self.space().geometry().page_shift
-    }
-
-    /// Returns whether it has no bytes, which is never so.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.kind.pages == 0
-    }
-
     /// Copies bytes from `offset` on into `to`. Returns how many there were. Each byte is read by
     /// itself: one that is written meanwhile is old or new.
     pub fn read(&self, offset: usize, to: &mut [u8]) -> usize
@@ -264,16 +252,16 @@ impl<S: SpaceRef<Platform: MapFrames>, const W: bool> Owned<S, Mapped<W>> {
 impl<S: SpaceRef<Platform: MapFrames + DirectMemory>> Mapping<S> {
     /// Returns the bytes. Other mappings may show them too, so each is atomic.
     #[must_use]
-    pub fn bytes(&self) -> &[AtomicU8] {
+    pub fn atomics(&self) -> &[AtomicU8] {
         // SAFETY: the frames are mapped, readable and writable, for as long as this lives
-        // (`DirectMemory`). Safe code accesses them by atomics only.
-        unsafe { atomics(self.addr(), self.len()) }
+        // (`DirectMemory`). Safe code accesses them by atomics only, whose layout is that of bytes.
+        unsafe { core::slice::from_raw_parts(self.as_ptr().cast(), self.len()) }
     }
 
     /// Copies `from` to the bytes from `offset` on. Returns for how many there was room. Each byte
     /// is written by itself.
     pub fn write(&self, offset: usize, from: &[u8]) -> usize {
-        let to = self.bytes().get(offset..).unwrap_or_default();
+        let to = self.atomics().get(offset..).unwrap_or_default();
         to.iter().zip(from).for_each(|(to, from)| to.store(*from, Relaxed));
         to.len().min(from.len())
     }
@@ -281,7 +269,7 @@ impl<S: SpaceRef<Platform: MapFrames + DirectMemory>> Mapping<S> {
     /// Copies the bytes of `from` to those from `to` on, as they were before, also where the two
     /// overlap. Returns how many there were, with room.
     pub fn copy_within(&self, from: Range<usize>, to: usize) -> usize {
-        let (bytes, start) = (self.bytes(), from.start);
+        let (bytes, start) = (self.atomics(), from.start);
         let count = from.len().min(bytes.len().saturating_sub(start.max(to)));
         let copy = |nth: usize| bytes[to + nth].store(bytes[start + nth].load(Relaxed), Relaxed);
         match to < start {
@@ -290,14 +278,4 @@ impl<S: SpaceRef<Platform: MapFrames + DirectMemory>> Mapping<S> {
         }
         count
     }
-}
-
-/// Returns the bytes at `addr` as atomics.
-///
-/// # Safety
-/// The bytes are mapped, readable and writable, for as long as the result lives.
-unsafe fn atomics<'a>(addr: usize, bytes: usize) -> &'a [AtomicU8] {
-    let start = core::ptr::with_exposed_provenance::<AtomicU8>(addr);
-    // SAFETY: the caller's promise; an atomic byte has the layout of a byte.
-    unsafe { core::slice::from_raw_parts(start, bytes) }
 }

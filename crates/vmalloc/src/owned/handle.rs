@@ -1,7 +1,7 @@
 //! The owner of one area, whatever its kind.
 
 use crate::PageRange;
-use crate::platform::Platform;
+use crate::platform::{DirectMemory, Platform};
 use crate::space::{Raw, Request, Space};
 use crate::{AllocError, AreaError, FreeError, RequestError};
 use core::fmt;
@@ -40,22 +40,36 @@ pub(super) mod sealed {
 /// The owner of an area of a space, which ends the area when it is dropped.
 ///
 /// The aliases name its kinds: [`Area`], [`Reservation`], [`Mapping`](super::Mapping) and the
-/// others of [`owned`](super).
+/// [others](crate#what-owns-what).
 pub struct Owned<S: SpaceRef, K: Ends<S::Platform>> {
     space: S,
     addr: usize,
+    bytes: usize,
     pub(super) kind: K,
 }
 
 impl<S: SpaceRef, K: Ends<S::Platform>> Owned<S, K> {
-    pub(super) fn own(space: S, addr: usize, kind: K) -> Self {
-        Self { space, addr, kind }
+    pub(super) fn own(space: S, addr: usize, bytes: usize, kind: K) -> Self {
+        Self { space, addr, bytes, kind }
     }
 
     /// Returns the address of the first byte.
     #[must_use]
     pub fn addr(&self) -> usize {
         self.addr
+    }
+
+    /// Returns how many bytes it has: as many as were asked for, or whole pages where pages are
+    /// mapped.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Returns whether it has no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
     }
 
     /// Returns the reference to the space.
@@ -76,16 +90,43 @@ impl<S: SpaceRef, K: Ends<S::Platform>> Owned<S, K> {
         self.space.raw()
     }
 
-    /// Notes the new address of an area that has moved.
-    pub(super) fn moved_to(&mut self, addr: usize) {
-        self.addr = addr;
+    /// Notes where an area lies now, and its bytes.
+    pub(super) fn moved_to(&mut self, addr: usize, bytes: usize) {
+        (self.addr, self.bytes) = (addr, bytes);
     }
 
-    /// Takes the owner apart, without ending its area.
-    pub(super) fn into_parts(self) -> (S, usize, K) {
-        let this = ManuallyDrop::new(self);
-        // SAFETY: each field is read once, and `this` is never dropped.
-        unsafe { (core::ptr::read(&this.space), this.addr, core::ptr::read(&this.kind)) }
+    /// Returns the pages of `range`, in bytes from the start of this area. It looks at no other
+    /// area: pages outside may be any other owner's, now or in a moment.
+    pub(super) fn pages_inside(&self, range: &Range<usize>) -> Result<PageRange, AreaError> {
+        let page_bytes = self.space.geometry().page_bytes();
+        let addrs = [range.start, range.end].map(|offset| self.addr.saturating_add(offset));
+        if let Some(addr) = addrs.into_iter().find(|addr| addr % page_bytes != 0) {
+            return Err(FreeError::Unaligned { addr }.into());
+        }
+        let page = |addr: usize| (addr / page_bytes) as u64;
+        let asked = PageRange::new(page(addrs[0]), page(addrs[1])).ok_or(RequestError::ZeroSize)?;
+        let pages = PageRange::of(page(self.addr), page(self.addr + self.bytes));
+        if pages.covers(&asked) { Ok(asked) } else { Err(AreaError::Beyond { asked, pages }) }
+    }
+
+    /// Gives up the area without ending it. Returns the reference to the space, the address and the
+    /// bytes.
+    pub(super) fn into_parts(self) -> (S, usize, usize) {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: the field is read once, the other is dropped once, and `this` is never dropped.
+        unsafe {
+            core::ptr::drop_in_place(&mut this.kind);
+            (core::ptr::read(&this.space), this.addr, this.bytes)
+        }
+    }
+}
+
+impl<S: SpaceRef<Platform: DirectMemory>, K: Ends<S::Platform>> Owned<S, K> {
+    /// Returns the address of the first byte as a pointer. What may be read and written through it
+    /// is what is mapped there.
+    #[must_use]
+    pub fn as_ptr(&self) -> *mut u8 {
+        core::ptr::with_exposed_provenance_mut(self.addr)
     }
 }
 
@@ -95,22 +136,6 @@ impl<S: SpaceRef, K: Ends<S::Platform>> Drop for Owned<S, K> {
         if let Err(error) = unsafe { self.kind.end(&self.space, self.addr) } {
             self.space.platform().fatal(&error);
         }
-    }
-}
-
-impl<S: SpaceRef, K: Ends<S::Platform>> Owned<S, K> {
-    /// Returns the pages of `range`, in bytes from the start of this area, which has so many. It
-    /// looks at no other area: pages outside may be any other owner's, now or in a moment.
-    pub(super) fn pages_inside(&self, bytes: usize, range: &Range<usize>) -> Result<PageRange, AreaError> {
-        let page_bytes = self.space.geometry().page_bytes();
-        let addrs = [range.start, range.end].map(|offset| self.addr.saturating_add(offset));
-        if let Some(addr) = addrs.into_iter().find(|addr| addr % page_bytes != 0) {
-            return Err(FreeError::Unaligned { addr }.into());
-        }
-        let page = |addr: usize| (addr / page_bytes) as u64;
-        let asked = PageRange::new(page(addrs[0]), page(addrs[1])).ok_or(RequestError::ZeroSize)?;
-        let pages = PageRange::of(page(self.addr), page(self.addr + bytes));
-        if pages.covers(&asked) { Ok(asked) } else { Err(AreaError::Beyond { asked, pages }) }
     }
 }
 
@@ -144,7 +169,7 @@ unsafe impl<P: Platform> Ends<P> for Memory {
 /// # use vmalloc::{Area, Platform, Request, Space};
 /// # fn example<P: Platform>(space: &Space<P>) -> Result<(), Box<dyn std::error::Error>> {
 /// let area = Area::new(space, &Request::new(10_000).tag("example"))?;
-/// assert_eq!(area.usable_size(), 12_288);
+/// assert_eq!((area.len(), area.capacity()), (10_000, 12_288));
 /// # Ok(())
 /// # }
 /// ```
@@ -157,12 +182,12 @@ impl<S: SpaceRef> Area<S> {
     /// [`AllocError`]; nothing is lost or changed.
     pub fn new(space: S, request: &Request) -> Result<Self, AllocError> {
         let addr = space.raw().alloc(request)?;
-        Ok(Self::own(space, addr, Memory(())))
+        Ok(Self::own(space, addr, request.bytes(), Memory(())))
     }
 
-    /// Returns how many bytes can be used: at least as many as were asked for.
+    /// Returns how many bytes the area's pages have: at least as many as were asked for.
     #[must_use]
-    pub fn usable_size(&self) -> usize {
+    pub fn capacity(&self) -> usize {
         self.space.usable_size(self.addr).unwrap_or(0)
     }
 
@@ -172,7 +197,9 @@ impl<S: SpaceRef> Area<S> {
     /// See [`Raw::grow_in_place`]; nothing is changed.
     pub fn grow_in_place(&mut self, bytes: usize) -> Result<(), crate::AreaError> {
         // SAFETY: this owns the area.
-        unsafe { self.raw().grow_in_place(self.addr, bytes) }
+        unsafe { self.raw().grow_in_place(self.addr, bytes) }?;
+        self.bytes = self.bytes.max(bytes);
+        Ok(())
     }
 
     /// Gives the memory up without freeing it. Returns its address.
@@ -181,12 +208,13 @@ impl<S: SpaceRef> Area<S> {
         self.into_parts().1
     }
 
-    /// Owns memory that was [leaked](Self::leak).
+    /// Owns memory that was [leaked](Self::leak), all of its [capacity](Self::capacity).
     ///
     /// # Safety
     /// An area of [`Raw::alloc`] of this space starts at `addr`, and has no other owner.
     pub unsafe fn from_raw(space: S, addr: usize) -> Self {
-        Self::own(space, addr, Memory(()))
+        let bytes = space.usable_size(addr).unwrap_or(0);
+        Self::own(space, addr, bytes, Memory(()))
     }
 }
 
@@ -214,7 +242,7 @@ impl<S: SpaceRef> Reservation<S> {
     /// [`AllocError`]; nothing is lost or changed.
     pub fn new(space: S, request: &Request) -> Result<Self, AllocError> {
         let addr = space.raw().reserve(request)?;
-        Ok(Self::own(space, addr, Addresses(())))
+        Ok(Self::own(space, addr, request.bytes(), Addresses(())))
     }
 
     /// Gives the addresses up without freeing them. Returns the first.
@@ -228,6 +256,7 @@ impl<S: SpaceRef> Reservation<S> {
     /// # Safety
     /// An area of [`Raw::reserve`] of this space starts at `addr`, and has no other owner.
     pub unsafe fn from_raw(space: S, addr: usize) -> Self {
-        Self::own(space, addr, Addresses(()))
+        let bytes = space.usable_size(addr).unwrap_or(0);
+        Self::own(space, addr, bytes, Addresses(()))
     }
 }

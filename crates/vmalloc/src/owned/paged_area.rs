@@ -18,7 +18,6 @@ pub struct Paged {
     used: PageSet,
     /// Those with frames, in address order.
     mapped: Vec<Piece>,
-    bytes: usize,
 }
 
 /// Frames that were mapped in one call.
@@ -72,19 +71,13 @@ impl<S: SpaceRef> PagedArea<S> {
         let pages = |addr: usize| (addr >> space.geometry().page_shift) as u64;
         let span = PageRange::of(pages(addr), pages(addr + bytes));
         match PageSet::new(span) {
-            Ok(used) => Ok(Self::own(space, addr, Paged { used, mapped: Vec::new(), bytes })),
+            Ok(used) => Ok(Self::own(space, addr, bytes, Paged { used, mapped: Vec::new() })),
             Err(error) => {
                 // SAFETY: the area was reserved above, and no caller has seen it.
                 let freed = unsafe { space.raw().unreserve(addr) };
                 freed.map_or(Err(AllocError::Metadata), |()| Err(error.into()))
             }
         }
-    }
-
-    /// Returns how many bytes of addresses there are.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.kind.bytes
     }
 
     /// Returns how many bytes have memory of their own.
@@ -133,7 +126,7 @@ impl<S: SpaceRef> PagedArea<S> {
 
     /// Returns the pages of a range in which nothing is.
     fn unused_pages(&self, range: &Range<usize>) -> Result<PageRange, AreaError> {
-        let pages = self.pages_inside(self.bytes(), range)?;
+        let pages = self.pages_inside(range)?;
         match self.kind.used.first(pages, true) {
             Some(page) => Err(AreaError::Mapped { page }),
             None => Ok(pages),
@@ -142,7 +135,7 @@ impl<S: SpaceRef> PagedArea<S> {
 
     /// Returns the pages of a range that is committed as a whole.
     fn committed_pages(&self, range: &Range<usize>) -> Result<PageRange, AreaError> {
-        let pages = self.pages_inside(self.bytes(), range)?;
+        let pages = self.pages_inside(range)?;
         let mapped = self.kind.mapped[self.piece_from(pages.start())..].first();
         let mapped = mapped.and_then(|piece| piece.pages.intersection(&pages));
         match self.kind.used.first(pages, false).or(mapped.map(|pages| pages.start())) {

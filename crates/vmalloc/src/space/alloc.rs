@@ -51,6 +51,7 @@ impl<P: Platform> Raw<'_, P> {
     /// its address, or 0 in any other case: then [`alloc`](Self::alloc) does it, or tells why not.
     /// This becomes a part of its caller, for functions that are the last frame before the program.
     #[inline(always)]
+    #[doc(hidden)]
     pub fn alloc_from_node(&self, bytes: usize, align: usize) -> usize {
         self.reuse_here(bytes, align)
     }

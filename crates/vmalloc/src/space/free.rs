@@ -58,6 +58,7 @@ impl<P: Platform> Raw<'_, P> {
     /// # Safety
     /// As for `free`, if this returns true.
     #[inline(always)]
+    #[doc(hidden)]
     pub unsafe fn free_to_node(&self, addr: usize) -> bool {
         addr & self.cache_mask == 0 && self.free_to_cache_here(addr)
     }
@@ -72,6 +73,7 @@ impl<P: Platform> Raw<'_, P> {
     /// # Errors
     /// [`FreeError`] when no such area starts at `addr`, or there is no memory to note that its
     /// pages were changed; nothing is changed.
+    #[doc(hidden)]
     pub unsafe fn free_altered(&self, addr: usize) -> Result<(), FreeError> {
         let page = self.page(addr)?;
         let is_memory = |area: &AreaInfo| area.kind.freed() == FreedBy::Free;

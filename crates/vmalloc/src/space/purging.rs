@@ -167,6 +167,7 @@ impl<P: Platform> Space<P> {
 
     /// Unmaps and flushes what is lazy and what [tenants](crate::tenant) have to have flushed, unless
     /// another thread is at it. Returns whether that worked.
+    #[doc(hidden)]
     pub fn flush_if_idle(&self) -> bool {
         let purger = self.purger.try_lock();
         purger.is_some_and(|mut purger| self.run(&mut purger, PurgePlan::FLUSH).is_ok())

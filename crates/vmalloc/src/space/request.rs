@@ -21,7 +21,7 @@ pub struct Request {
     special: bool,
     within: Option<(usize, usize)>,
     pub(super) content: Content,
-    pub(super) guard: Guard,
+    pub(super) guard: bool,
     pub(super) tag: Option<Tag>,
     pub(super) cookie: u64,
     pub(super) node: Option<usize>,
@@ -50,14 +50,6 @@ pub(super) enum Content {
     /// Zeros, or bytes that an earlier area of this space left.
     Any,
     Zeros,
-}
-
-/// The choice of an unmapped page behind the area.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Guard {
-    /// As the space is configured.
-    Default,
-    None,
 }
 
 /// A request that passed its check.
@@ -90,7 +82,7 @@ impl Request {
             special: false,
             within: None,
             content: Content::Any,
-            guard: Guard::Default,
+            guard: true,
             tag: None,
             cookie: 0,
             node: None,
@@ -117,11 +109,12 @@ impl Request {
         self
     }
 
-    /// Leaves the guard page out.
+    /// Sets whether there is an unmapped page behind the area, if the space has guards. Default:
+    /// yes.
     #[inline(always)]
-    pub const fn without_guard(mut self) -> Self {
+    pub const fn guard(mut self, guard: bool) -> Self {
         self.special = true;
-        self.guard = Guard::None;
+        self.guard = guard;
         self
     }
 
@@ -190,12 +183,12 @@ impl Request {
         self
     }
 
-    /// Fails rather than wait for a purge or ask notifiers: for contexts that must not. Locks are
-    /// still taken, for a bounded time.
+    /// Sets whether the call may wait for a purge or ask notifiers. If not, it fails instead, and
+    /// takes locks for a bounded time alone. Default: yes.
     #[inline(always)]
-    pub const fn no_block(mut self) -> Self {
+    pub const fn may_block(mut self, may: bool) -> Self {
         self.special = true;
-        self.blocking = Blocking::Forbidden;
+        self.blocking = if may { Blocking::Allowed } else { Blocking::Forbidden };
         self
     }
 
@@ -237,8 +230,7 @@ impl Request {
         if self.bytes == 0 {
             return Err(RequestError::ZeroSize);
         }
-        let (page, guard_pages) =
-            (1usize << shift, usize::from(space_guards && self.guard == Guard::Default));
+        let (page, guard_pages) = (1usize << shift, usize::from(space_guards && self.guard));
         let padded = self.bytes.checked_add(page - 1 + (guard_pages << shift));
         let Some(padded) = padded.filter(|&padded| padded <= isize::MAX as usize) else {
             return Err(RequestError::SizeOverflow { bytes: self.bytes });
@@ -277,7 +269,7 @@ mod tests {
     fn sizes_round_up_and_count_their_guard() {
         for (bytes, pages) in [(1, 1), (4096, 1), (4097, 2)] {
             assert_eq!(check(Request::new(bytes)).unwrap().fit.pages(), pages + 1);
-            assert_eq!(check(Request::new(bytes).without_guard()).unwrap().fit.pages(), pages);
+            assert_eq!(check(Request::new(bytes).guard(false)).unwrap().fit.pages(), pages);
         }
     }
 
@@ -289,8 +281,8 @@ mod tests {
         for bytes in [most + 1, half, usize::MAX - 8191, usize::MAX - 4096, usize::MAX - 4, usize::MAX] {
             assert_eq!(check(Request::new(bytes)).unwrap_err(), RequestError::SizeOverflow { bytes });
         }
-        assert!(check(Request::new(most + 1).without_guard()).is_ok());
-        assert!(check(Request::new(most + 4097).without_guard()).is_err());
+        assert!(check(Request::new(most + 1).guard(false)).is_ok());
+        assert!(check(Request::new(most + 4097).guard(false)).is_err());
     }
 
     #[test]

@@ -157,7 +157,7 @@ impl<P: Platform> Space<P> {
     }
 
     fn check_resize(&self, info: &AreaInfo, request: &Request) -> Result<Checked, AllocError> {
-        self.check(&if info.guard { *request } else { request.without_guard() })
+        self.check(&if info.guard { *request } else { request.guard(false) })
     }
 
     /// Gives back the pages that `old` has and the request does not need.

@@ -17,6 +17,7 @@ impl<P: Platform> Raw<'_, P> {
     ///
     /// # Errors
     /// [`AllocError`]; nothing is lost or changed.
+    #[doc(hidden)]
     pub fn claim_for_tenant(&self, pages: u64, align: u64, tag: Tag) -> Result<PageRange, AllocError> {
         let area = self.claim_high(Fit::new(pages).align(align), Blocking::Allowed)?;
         self.hand_out(area, Annotation::new(Kind::Tenant, 0, Some(tag)), Backing::None)?;
@@ -28,6 +29,7 @@ impl<P: Platform> Raw<'_, P> {
     /// # Safety
     /// The area is one of [`claim_for_tenant`](Self::claim_for_tenant), which its tenant does not
     /// have any more. Nothing uses its pages, and they are flushed, or were never mapped.
+    #[doc(hidden)]
     pub unsafe fn release_for_tenant(&self, area: PageRange) {
         self.give_up_tenants(area);
     }

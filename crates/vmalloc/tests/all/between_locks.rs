@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
-use vmalloc::space::Cached;
+use vmalloc::Cached;
 use vmalloc::{DrainReason, DrainStatus, Geometry, PageRange, Platform, PlatformError, SpaceOptions};
 use vmalloc::{Protection, Request, Space};
 use vmalloc_short::ShortMaps;

@@ -4,11 +4,11 @@ use super::{Buffers, PAGE_BYTES, Visitor};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use vmalloc::{Space, SpaceOptions};
-use vmalloc_linux::{Linux, LinuxOptions, open};
+use vmalloc_linux::{Linux, LinuxOptions, SharedSpace, open};
 
 /// A space with a guard page behind every buffer, that keeps freed pages mapped (as many as is
 /// its default) or unmaps them.
-pub struct Ours<const RETAIN: bool>(Arc<Space<Linux>>);
+pub struct Ours<const RETAIN: bool>(SharedSpace);
 
 impl<const RETAIN: bool> Ours<RETAIN> {
     /// Gives back all that is cached.

@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::sync::Arc;
 use vmalloc::{Frame, FrameSupply, Protection, Space};
 use vmalloc_kit::rng::Rng;
-use vmalloc_linux::Linux;
+use vmalloc_linux::SharedSpace;
 use vmalloc_short::ShortMaps;
 
 /// Pages of the pool: more than caches hold.
@@ -54,8 +54,8 @@ pub struct Row {
 
 /// Pages in the supply of a space, and as many in a file.
 struct Pool {
-    space: Arc<Space<Linux>>,
-    short: ShortMaps<Arc<Space<Linux>>>,
+    space: SharedSpace,
+    short: ShortMaps<SharedSpace>,
     first: Frame,
     /// The page where the machine has the first frame.
     linear: u64,

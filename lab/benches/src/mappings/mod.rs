@@ -16,7 +16,7 @@ pub mod shared;
 
 use std::sync::Arc;
 use vmalloc::{Space, SpaceOptions};
-use vmalloc_linux::{Linux, LinuxOptions, open};
+use vmalloc_linux::{Linux, LinuxOptions, SharedSpace, open};
 
 /// Bytes in a page.
 pub const PAGE_BYTES: usize = 4096;
@@ -25,7 +25,7 @@ pub const PAGE_BYTES: usize = 4096;
 ///
 /// # Panics
 /// Where there are no addresses for one, or pages are not of 4 KiB.
-pub fn space() -> Arc<Space<Linux>> {
+pub fn space() -> SharedSpace {
     let space = open(LinuxOptions::new(), SpaceOptions::default()).expect("addresses for a space");
     assert_eq!(1 << space.geometry().page_shift, PAGE_BYTES, "pages of 4 KiB are counted");
     space

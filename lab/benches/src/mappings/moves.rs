@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::sync::Arc;
 use vmalloc::{Buffer, Request, Space, Zeroed};
 use vmalloc_kit::rng::Rng;
-use vmalloc_linux::Linux;
+use vmalloc_linux::SharedSpace;
 use vmalloc_linux::gather::GatherArea;
 
 /// Pages of the pool: more than caches hold.
@@ -35,8 +35,6 @@ pub struct Row {
     /// That over the time of the first way.
     pub ratio: Vec<f64>,
 }
-
-type SharedSpace = Arc<Space<Linux>>;
 
 /// Pages in private memory, and an area to gather them in.
 struct Moved {

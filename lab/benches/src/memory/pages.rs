@@ -13,7 +13,7 @@ use std::sync::Arc;
 use vmalloc::{Request, Space, SpaceOptions};
 use vmalloc_kit::rng::Rng;
 use vmalloc_kit::stats::median;
-use vmalloc_linux::{Linux, open};
+use vmalloc_linux::{Linux, SharedSpace, open};
 
 const PAGE: usize = by_hand::PAGE;
 /// Bytes of the area.
@@ -38,7 +38,7 @@ trait Way: Sync {
 
 /// A reserved area of ours.
 struct Ours {
-    space: Arc<Space<Linux>>,
+    space: SharedSpace,
     addr: usize,
     traps: bool,
 }

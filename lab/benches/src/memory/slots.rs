@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vmalloc::{Discard, PageRange, Platform, Space, SpaceOptions};
-use vmalloc_linux::{Linux, open};
+use vmalloc_linux::{Linux, SharedSpace, open};
 use vmalloc_slots::{Dirty, Slots, SlotsOptions};
 
 const PAGE: usize = by_hand::PAGE;
@@ -21,7 +21,7 @@ const GUARD: usize = 1 << 32;
 /// Slots whose interrupts are counted.
 const COUNTED: usize = 64 * 200;
 
-type Pool = Slots<Arc<Space<Linux>>>;
+type Pool = Slots<SharedSpace>;
 /// A design, and what plays it a number of times.
 type Player<'a> = (&'static str, Box<dyn FnMut(usize) + 'a>);
 

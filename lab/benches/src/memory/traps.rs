@@ -8,7 +8,7 @@ use crate::rounds::{Limits, medians};
 use std::ptr::null_mut;
 use std::sync::Arc;
 use vmalloc_kit::rng::Rng;
-use vmalloc_linux::{Guards, Linux, LinuxOptions, Request, Space, SpaceOptions, open};
+use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, Request, SharedSpace, Space, SpaceOptions, open};
 
 /// The size of a page of this machine.
 const PAGE_BYTES: usize = 4096;
@@ -63,7 +63,7 @@ impl Traps for Mmap {
 /// A space of ours.
 struct Ours {
     name: &'static str,
-    space: Arc<Space<Linux>>,
+    space: SharedSpace,
 }
 
 impl Ours {
@@ -92,16 +92,16 @@ impl Traps for Ours {
 /// Returns every design, the one to compare with first.
 fn designs() -> Vec<Box<dyn Traps>> {
     let (trap, lazy) = (SpaceOptions::default().trap_on_free(true), SpaceOptions::default().unmap_on_free());
-    let with = |guards| LinuxOptions::new().guards(guards);
-    let userfault = with(Guards::Userfault);
+    let with = |guards| LinuxOptions::new().guard_means(guards);
+    let userfault = with(GuardMeans::Userfault);
     let mmap: Option<Box<dyn Traps>> = Some(Box::new(Mmap));
     let all = [
         mmap,
         Ours::boxed("at once, userfaultfd", userfault, trap),
         Ours::boxed("at once, userfaultfd without a stash", userfault.stash_bytes(0), trap),
-        Ours::boxed("at once, marks", with(Guards::PteMarkers), trap),
-        Ours::boxed("at once, mprotect", with(Guards::Mprotect), trap),
-        Ours::boxed("after the purge, marks", with(Guards::PteMarkers), lazy),
+        Ours::boxed("at once, marks", with(GuardMeans::PteMarkers), trap),
+        Ours::boxed("at once, mprotect", with(GuardMeans::Mprotect), trap),
+        Ours::boxed("after the purge, marks", with(GuardMeans::PteMarkers), lazy),
         Ours::boxed("after the purge, userfaultfd", userfault, lazy),
     ];
     all.into_iter().flatten().collect()

@@ -29,7 +29,7 @@ pub(super) fn no_block(context: &mut Context<'_>) -> Result<(), Refusal> {
     let machine = context.machine;
     let patient = request(machine, context.nr_pages);
     for () in context.turns() {
-        match Area::new(machine, &patient.no_block()) {
+        match Area::new(machine, &patient.may_block(false)) {
             Ok(area) => touch_and_free(area)?,
             Err(_) => {
                 touch_and_free(Area::new(machine, &patient)?)?;

@@ -24,7 +24,7 @@ fn kept() -> [Request; 5] {
         Request::new(256 * KIB).tag("ring_buffer"),
         Request::new(16 * KIB).align(16 * KIB).tag("stack"),
         Request::new(100_000).tag("symbol_table"),
-        Request::new(64 * KIB).without_guard().tag("dense_table"),
+        Request::new(64 * KIB).guard(false).tag("dense_table"),
     ]
 }
 

@@ -1,14 +1,14 @@
 //! The Linux platform passes the kit.
 
 use vmalloc_conformance::{Conformance, Nofault};
-use vmalloc_linux::{Guards, Linux, LinuxOptions};
+use vmalloc_linux::{GuardMeans, Linux, LinuxOptions};
 
 const MIB: usize = 1 << 20;
 
 #[test]
 fn the_linux_platform_keeps_its_contract() {
-    for guards in Guards::all() {
-        let options = move || LinuxOptions::new().exactly(8 * MIB).guards(guards).frame_bytes(8 * MIB);
+    for guards in GuardMeans::all() {
+        let options = move || LinuxOptions::new().exactly(8 * MIB).guard_means(guards).frame_bytes(8 * MIB);
         if Linux::reserve(options()).is_err() {
             vmalloc_harness::not_run(format!("{guards:?}"), "this kernel has no such guards");
             continue;

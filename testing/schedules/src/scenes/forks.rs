@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
+use vmalloc::Notifier;
 use vmalloc::Request;
 use vmalloc::SpaceOptions;
-use vmalloc::space::Notifier;
 use vmalloc::sync::point;
 
 /// A fork holds everything for a while; no thread waits for ever, and a look that may not wait does

@@ -61,7 +61,7 @@ fn assert_of_one_area(info: AreaInfo) {
 fn kinds_of_areas(world: &World) {
     let page = World::PAGE;
     let requests = [
-        Request::new(page).without_guard(),
+        Request::new(page).guard(false),
         Request::new(page).tag("even"),
         Request::new(2 * page),
         Request::new(page).tag("odd"),

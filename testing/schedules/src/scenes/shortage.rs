@@ -7,8 +7,8 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use vmalloc::AllocError;
+use vmalloc::Notifier;
 use vmalloc::SpaceOptions;
-use vmalloc::space::Notifier;
 use vmalloc::sync::point;
 
 /// Two threads need all that was freed: the one that finds nothing lazy waits for the other's

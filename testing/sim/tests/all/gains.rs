@@ -76,7 +76,7 @@ fn areas_with_a_guard_and_without_one_do_not_stand_in_for_each_other() {
             for _ in 0..2 {
                 let guarded = Request::new(pages * PAGE);
                 assert!(ends(guarded, pages as u64), "{pages} pages, and a guard");
-                ends(Request::new((pages + 1) * PAGE).without_guard(), pages as u64 + 1);
+                ends(Request::new((pages + 1) * PAGE).guard(false), pages as u64 + 1);
             }
         }
         check_whole(&space);

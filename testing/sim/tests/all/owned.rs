@@ -195,7 +195,7 @@ fn a_paged_area_has_memory_and_frames() {
     area.commit(0..4 * PAGE).expect("nothing is there");
     area.map(6 * PAGE, &frames, Protection::ReadWrite).expect("nothing is there");
     area.map(4 * PAGE, &frames, Protection::ReadWrite).expect("nothing is there");
-    assert_eq!((area.committed_bytes(), area.bytes()), (4 * PAGE, 16 * PAGE));
+    assert_eq!((area.committed_bytes(), area.len()), (4 * PAGE, 16 * PAGE));
     let over_memory = area.map(3 * PAGE, &frames, Protection::Read);
     assert_eq!(over_memory, Err(AreaError::Mapped { page: page + 3 }));
     assert_eq!(area.commit(7 * PAGE..9 * PAGE), Err(AreaError::Mapped { page: page + 7 }));

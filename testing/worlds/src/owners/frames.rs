@@ -73,7 +73,7 @@ impl Shown {
         let (mapping, order) = &self.mappings[0];
         for (page, frame) in order.iter().enumerate() {
             self.held[*frame] = dice.any() as u8;
-            mapping.bytes()[page * PAGE].store(self.held[*frame], Relaxed);
+            mapping.atomics()[page * PAGE].store(self.held[*frame], Relaxed);
         }
     }
 
@@ -112,7 +112,7 @@ impl Shown {
 impl Owner for Shown {
     fn check(&self) {
         for (mapping, order) in &self.mappings {
-            self.check_at(|at| mapping.bytes()[at].load(Relaxed), order, "a mapping");
+            self.check_at(|at| mapping.atomics()[at].load(Relaxed), order, "a mapping");
         }
         for (mapping, order) in &self.read_only {
             let read = |at| {
@@ -123,7 +123,7 @@ impl Owner for Shown {
             self.check_at(read, order, "a read-only mapping");
         }
         for (mapping, order) in &self.short {
-            self.check_at(|at| mapping.bytes()[at].load(Relaxed), order, "a short mapping");
+            self.check_at(|at| mapping.atomics()[at].load(Relaxed), order, "a short mapping");
         }
         for (offset, order) in &self.pieces {
             let all = bytes(self.sparse.addr() + offset, order.len());

@@ -46,7 +46,7 @@ impl Gathered {
 impl Owner for Gathered {
     fn check(&self) {
         for (page, held) in self.held.iter().enumerate() {
-            match (self.area.bytes(page, 1), held) {
+            match (self.area.get(page, 1), held) {
                 (Some(bytes), Some(held)) => assert!(bytes.iter().all(|byte| byte == held), "page {page}"),
                 (found, held) => assert!(found.is_none() && held.is_none(), "page {page} is full or not"),
             }

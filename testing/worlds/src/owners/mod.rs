@@ -61,7 +61,7 @@ pub(crate) fn request(world: &World, dice: &mut Dice, bytes: usize) -> Request {
         request = request.tag(format!("tag {}", dice.below(50)).as_str());
     }
     if dice.one_in(5) {
-        request = request.without_guard();
+        request = request.guard(false);
     }
     if dice.one_in(6) {
         request = request.node(dice.below(8));
@@ -73,7 +73,7 @@ pub(crate) fn request(world: &World, dice: &mut Dice, bytes: usize) -> Request {
         request = request.huge();
     }
     if dice.one_in(8) {
-        request = request.no_block();
+        request = request.may_block(false);
     }
     if dice.one_in(8) {
         let (start, bytes) = world.span();

@@ -17,7 +17,7 @@ pub(crate) fn paged(world: &World, dice: &mut Dice) -> Option<Box<dyn Owner>> {
     let bytes = (1 + dice.below(most)) * PAGE - dice.below(PAGE);
     let request = request(world, dice, bytes);
     let area = made(PagedArea::new(world.space.clone(), &request))?;
-    let held = vec![None; area.bytes() / PAGE];
+    let held = vec![None; area.len() / PAGE];
     Some(Box::new(Paged { area, held }))
 }
 
@@ -71,6 +71,6 @@ impl Owner for Paged {
     }
 
     fn end(self: Box<Self>, world: &World, _: &mut Dice) {
-        world.freed(self.area.addr(), self.area.bytes());
+        world.freed(self.area.addr(), self.area.len());
     }
 }

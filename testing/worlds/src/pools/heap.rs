@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vmalloc::allocator_api2_04::alloc::Allocator;
-use vmalloc_malloc::{LargeAlloc, LargeHeap, Pace, SplitAllocator};
+use vmalloc_malloc::{LargeAlloc, LargeHeap, SplitAllocator};
 
 /// The largest alignment of a block, as a power of two: 8 MiB.
 const MOST_ALIGN: usize = 23;
@@ -254,7 +254,7 @@ fn open_heap(dice: &mut Dice) -> Option<LargeHeap> {
         config(dice)
     };
     println!("  {options:?}, {config:?}");
-    let heap = LargeHeap::open(options, config, Pace::new(dice.pick(&[0, 10, 1000])));
+    let heap = LargeHeap::open(options, config, dice.pick(&[0, 10, 1000]));
     heap.map_err(|error| println!("  refused: {error}")).ok()
 }
 

@@ -106,7 +106,7 @@ impl Held {
     /// Checks that everything around what is committed traps.
     fn check_traps(&self) {
         let options = self.slot.slots().options();
-        let (addr, end) = (self.slot.addr(), self.slot.addr() + self.slot.size());
+        let (addr, end) = (self.slot.addr(), self.slot.addr() + self.slot.len());
         let mut traps = Vec::new();
         if options.guard_before_bytes > 0 {
             traps.extend([addr - 1, addr - options.guard_before_bytes]);
@@ -114,8 +114,8 @@ impl Held {
         if options.guard_after_bytes > 0 {
             traps.extend([end, end + options.guard_after_bytes - 1]);
         }
-        if self.slot.committed() < self.slot.size() {
-            traps.extend([addr + self.slot.committed(), end - 1]);
+        if self.slot.committed_bytes() < self.slot.len() {
+            traps.extend([addr + self.slot.committed_bytes(), end - 1]);
         }
         let platform = self.slot.slots().space().platform();
         for trap in traps {
@@ -124,7 +124,7 @@ impl Held {
     }
 
     fn grow(&mut self, dice: &mut Dice) {
-        let (before, size) = (self.slot.committed(), self.slot.size());
+        let (before, size) = (self.slot.committed_bytes(), self.slot.len());
         let bytes = match dice.below(8) {
             0 => size + 1 + dice.below(PAGE),
             1 => size.min(MOST_COMMITTED),
@@ -132,8 +132,8 @@ impl Held {
         };
         match self.slot.grow(bytes) {
             Ok(()) => {
-                assert_eq!(self.slot.committed(), before.max(bytes.next_multiple_of(PAGE)));
-                self.words.resize(self.slot.committed() / PAGE, 0);
+                assert_eq!(self.slot.committed_bytes(), before.max(bytes.next_multiple_of(PAGE)));
+                self.words.resize(self.slot.committed_bytes() / PAGE, 0);
                 self.check_zeros(before / PAGE..self.words.len(), dice);
             }
             Err(SlotError::Beyond { asked, slot }) => assert!(asked == bytes && bytes > slot && slot == size),
@@ -198,9 +198,9 @@ impl Life for World {
             assert_eq!(*slots, self.pool.options().max_slots);
         }
         let slot = made(slot)?;
-        let words = vec![0; slot.committed() / PAGE];
+        let words = vec![0; slot.committed_bytes() / PAGE];
         let mut held = Held { slot, words };
-        assert!(held.slot.committed() >= self.pool.options().head_bytes);
+        assert!(held.slot.committed_bytes() >= self.pool.options().head_bytes);
         held.check_zeros(0..held.words.len(), dice);
         held.check_traps();
         held.write_some(dice);

@@ -57,8 +57,8 @@ impl Held {
 
     fn size(&self) -> usize {
         match &self.memory {
-            Memory::Plain(stack) => stack.size(),
-            Memory::Growable(stack, _) => stack.size(),
+            Memory::Plain(stack) => stack.len(),
+            Memory::Growable(stack, _) => stack.len(),
         }
     }
 
@@ -275,7 +275,7 @@ fn settings(dice: &mut Dice, has_threads: bool) -> StacksOptions {
     if dice.one_in(3) {
         settings = settings.name("a pool of the test");
     }
-    if has_threads { settings } else { settings.without_threads() }
+    if has_threads { settings } else { settings.threads(false) }
 }
 
 /// Runs a world of stacks. Returns how many steps its threads made; 0 for settings that are

@@ -66,7 +66,7 @@ pub(super) fn space() -> &'static Space<Tables> {
 pub(super) fn alloc(size: usize) -> Vaddr {
     let request = Request::new(size);
     if atomic_mode::is_atomic() {
-        return space().raw().reserve(&request.no_block()).unwrap();
+        return space().raw().reserve(&request.may_block(false)).unwrap();
     }
     free_deferred();
     space().raw().reserve(&request).unwrap()

@@ -96,7 +96,7 @@ pub(crate) fn play() {
     match role.as_str() {
         "still" => still(LinuxOptions::new()),
         "small" => still(small()),
-        "hidden" => still(small().dont_dump()),
+        "hidden" => still(small().dump(false)),
         "aborts" => {
             still(LinuxOptions::new());
             std::process::abort();
@@ -137,11 +137,11 @@ fn small() -> LinuxOptions {
 
 /// Areas with tags, of odd sizes, without guards, freed ones, and one without a tag.
 fn still(options: LinuxOptions) {
-    let space = space(options.without_drain_thread(), SpaceOptions::default().nodes(1));
+    let space = space(options.drain_thread(false), SpaceOptions::default().nodes(1));
     let rows = alloc(&space, Request::new(100_000).tag("rows"));
     let columns: Vec<_> = (0..3).map(|_| alloc(&space, Request::new(8192).tag("columns"))).collect();
     let plain = alloc(&space, Request::new(12_288));
-    let dense = alloc(&space, Request::new(4096).without_guard().tag("dense"));
+    let dense = alloc(&space, Request::new(4096).guard(false).tag("dense"));
     let cached = alloc(&space, Request::new(20_480));
     let large = alloc(&space, Request::new(8 << 20));
     let behind = alloc(&space, Request::new(4096).tag("behind"));
@@ -157,7 +157,7 @@ fn still(options: LinuxOptions) {
 
 /// A space whose map changes all the time, beside an area that stays.
 fn busy() {
-    let space = space(LinuxOptions::new().without_drain_thread(), SpaceOptions::default().unmap_on_free());
+    let space = space(LinuxOptions::new().drain_thread(false), SpaceOptions::default().unmap_on_free());
     let stays = alloc(&space, Request::new(40_000).tag("stays"));
     for _ in 0..2 {
         let space = Arc::clone(&space);
@@ -174,7 +174,7 @@ fn busy() {
 /// Frees that are recorded.
 fn traps() {
     trap_report::install().expect("handlers");
-    let space = space(LinuxOptions::new().trap_frees(), SpaceOptions::default().trap_on_free(true));
+    let space = space(LinuxOptions::new(), SpaceOptions::default().trap_on_free(true));
     let rows = alloc(&space, Request::new(65_536).tag("freed rows"));
     free(&space, rows);
     tell(&[("rows", rows)]);
@@ -182,7 +182,7 @@ fn traps() {
 
 /// Ten thousand areas, half of them freed again and purged, at the start and far apart.
 fn many() {
-    let options = LinuxOptions::new().max_bytes(1 << (usize::BITS / 2 + 12)).without_drain_thread();
+    let options = LinuxOptions::new().max_bytes(1 << (usize::BITS / 2 + 12)).drain_thread(false);
     let space = space(options, SpaceOptions::default().unmap_on_free());
     let tags = ["even", "odd"];
     let all: Vec<_> =

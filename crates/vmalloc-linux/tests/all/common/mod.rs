@@ -12,7 +12,7 @@ use vmalloc::{
     Frame, FrameSupply, MapFrames, PageRange, Platform, PlatformError, Protect, Protection, Space,
 };
 pub use vmalloc_harness::{in_own_process, not_run};
-use vmalloc_linux::{BatchAdvise, Guards, Linux, LinuxOptions, OpenError, ReserveError};
+use vmalloc_linux::{BatchAdvise, GuardMeans, Linux, LinuxOptions, OpenError, ReserveError};
 
 /// The platform's calls, for tests: each owns the pages it names, and nothing uses their memory
 /// after an unmap.
@@ -40,11 +40,11 @@ impl Calls for Linux {
 }
 
 /// A platform with these means; `None` where the kernel lacks them.
-pub fn reserve(bytes: usize, guards: Guards, vectors: BatchAdvise) -> Option<Linux> {
-    match Linux::reserve(LinuxOptions::new().exactly(bytes).guards(guards).batch_advise(vectors)) {
+pub fn reserve(bytes: usize, guards: GuardMeans, vectors: BatchAdvise) -> Option<Linux> {
+    match Linux::reserve(LinuxOptions::new().exactly(bytes).guard_means(guards).batch_advise(vectors)) {
         Ok(linux) => {
             assert_eq!(
-                (linux.guards(), linux.batch_advise(), linux.reserved_bytes()),
+                (linux.guard_means(), linux.batch_advise(), linux.reserved_bytes()),
                 (guards, vectors, bytes)
             );
             Some(linux)
@@ -72,13 +72,13 @@ pub fn lacks<T>(error: &ReserveError) -> Option<T> {
 
 /// The kinds of guards with which every area may take mappings and be moved with them. Others are
 /// in `traps.rs`.
-pub fn guards_by_mapping() -> impl Iterator<Item = Guards> {
-    Guards::all().filter(|guards| *guards != Guards::Userfault)
+pub fn guards_by_mapping() -> impl Iterator<Item = GuardMeans> {
+    GuardMeans::all().filter(|guards| *guards != GuardMeans::Userfault)
 }
 
 /// Runs the scenario once for each strategy that the kernel has.
 pub fn for_each_strategy(bytes: usize, scenario: impl Fn(&Linux)) {
-    for guards in Guards::all() {
+    for guards in GuardMeans::all() {
         for vectors in BatchAdvise::all() {
             if let Some(linux) = reserve(bytes, guards, vectors) {
                 eprintln!("with {guards:?} and {vectors:?}");
@@ -111,9 +111,9 @@ macro_rules! for_all_strategies {
         mod $name {
             $(#[test]
             fn $scenario() {
-                use vmalloc_linux::{Guards, BatchAdvise};
+                use vmalloc_linux::{GuardMeans, BatchAdvise};
                 super::$run(|| {
-                    let linux = crate::common::reserve(super::SPAN, Guards::$guards, BatchAdvise::$vectors);
+                    let linux = crate::common::reserve(super::SPAN, GuardMeans::$guards, BatchAdvise::$vectors);
                     if let Some(linux) = linux {
                         super::$scenario(&linux);
                     }

@@ -3,7 +3,7 @@
 use super::{opened, peek};
 use std::sync::Arc;
 use vmalloc::{Request, Space, SpaceOptions};
-use vmalloc_linux::{Guards, Linux, LinuxOptions, open};
+use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, open};
 
 pub const PAGE: usize = 4096;
 pub const SPAN: usize = 1 << 30;
@@ -16,8 +16,8 @@ pub fn trapping() -> SpaceOptions {
 
 /// Runs `body` with a space of each kind of guards, and of none that keeps memory.
 pub fn for_each_space(body: impl Fn(&Arc<Space<Linux>>)) {
-    let options = |guards| LinuxOptions::new().exactly(SPAN).guards(guards);
-    let all = Guards::all().map(options).chain([options(Guards::Userfault).stash_bytes(0)]);
+    let options = |guards| LinuxOptions::new().exactly(SPAN).guard_means(guards);
+    let all = GuardMeans::all().map(options).chain([options(GuardMeans::Userfault).stash_bytes(0)]);
     for options in all {
         let Some(space) = opened(open(options, trapping())) else { continue };
         eprintln!("with {options:?}");
@@ -29,7 +29,7 @@ pub fn for_each_space(body: impl Fn(&Arc<Space<Linux>>)) {
 
 /// With userfaultfd; `None` where the kernel lacks it.
 pub fn with_userfault(options: LinuxOptions) -> Option<Arc<Space<Linux>>> {
-    opened(open(options.exactly(SPAN).guards(Guards::Userfault), trapping()))
+    opened(open(options.exactly(SPAN).guard_means(GuardMeans::Userfault), trapping()))
 }
 
 pub fn alloc(space: &Space<Linux>, pages: usize) -> usize {

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use vmalloc::{Buffer, Request, Space, SpaceOptions, Zeroed};
 use vmalloc_linux::gather::{GatherArea, GatherError, Gathered};
-use vmalloc_linux::{Guards, Linux, LinuxOptions, open};
+use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, open};
 
 const UFFDIO_MOVE: u32 = 0xc028_aa05;
 const PAGES: usize = 5;
 
 fn space() -> Arc<Space<Linux>> {
-    let options = LinuxOptions::new().exactly(1 << 30).guards(Guards::Mprotect).without_drain_thread();
+    let options = LinuxOptions::new().exactly(1 << 30).guard_means(GuardMeans::Mprotect).drain_thread(false);
     open(options, SpaceOptions::default()).unwrap()
 }
 
@@ -26,7 +26,7 @@ fn gather_once(space: &Arc<Space<Linux>>) -> Option<Result<Gathered, GatherError
     let from: Vec<_> = (0..PAGES).rev().map(|page| memory.addr() + page * PAGE).collect();
     // SAFETY: the pages are the buffer's, which is not used meanwhile.
     let gathered = unsafe { area.gather(0, &from) };
-    let bytes = if gathered.is_ok() { area.bytes(0, PAGES).unwrap() } else { &memory[..] };
+    let bytes = if gathered.is_ok() { area.get(0, PAGES).unwrap() } else { &memory[..] };
     let mut numbers: Vec<_> = bytes.chunks_exact(PAGE).map(|page| page[9]).collect();
     if gathered.is_ok() {
         numbers.reverse();

@@ -13,7 +13,7 @@ use std::ptr::with_exposed_provenance_mut;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use vmalloc::{Frame, FrameSupply, MapFrames, PageRange, Platform, Protection, Request, Space, SpaceOptions};
-use vmalloc_linux::{Guards, Linux};
+use vmalloc_linux::{GuardMeans, Linux};
 
 /// The part of a hole in which another owner maps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -270,7 +270,7 @@ fn threads_forks_and_signals_act_between_the_steps_of_a_move() {
                         assert!(area[..300 * PAGE].iter().all(|byte| *byte == nth as u8 + 1), "area {nth}");
                     }
                 });
-                let is_moved = space.platform().guards() != Guards::Userfault;
+                let is_moved = space.platform().guard_means() != GuardMeans::Userfault;
                 assert!(!is_moved || stops.get() > 12, "{} stops", stops.get());
                 space.purge().unwrap();
                 space.verify().unwrap();

@@ -10,7 +10,7 @@ use libc::{SYS_madvise, SYS_process_madvise};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vmalloc::{AllocError, CodeBuffer, Request, Space, SpaceOptions};
-use vmalloc_linux::{BatchAdvise, Guards, Linux, LinuxOptions, OpenError, ReserveError};
+use vmalloc_linux::{BatchAdvise, GuardMeans, Linux, LinuxOptions, OpenError, ReserveError};
 
 const DONT_NEED: u64 = 4;
 const GUARD_INSTALL: u64 = 102;
@@ -81,7 +81,7 @@ fn advice_that_is_refused_keeps_areas_back_until_it_is_not() {
 #[test]
 fn a_large_area_that_can_be_neither_closed_nor_marked_traps_after_the_next_purge() {
     in_own_process(|| {
-        let options = super::options(Guards::PteMarkers, BatchAdvise::Loop);
+        let options = super::options(GuardMeans::PteMarkers, BatchAdvise::Loop);
         let Some(space) = space_with(options, SpaceOptions::default().unmap_on_free()) else { return };
         let space = &*space;
         let is_on = AtomicBool::new(false);
@@ -258,7 +258,7 @@ fn chunks_that_can_not_be_opened_are_an_error_and_stay_closed() {
             for error in [libc::ENOMEM, libc::EPERM, libc::EACCES] {
                 for_both_guards(|space| {
                     // It has no chunks.
-                    if space.platform().guards() == Guards::Userfault {
+                    if space.platform().guard_means() == GuardMeans::Userfault {
                         return;
                     }
                     let is_on = AtomicBool::new(true);
@@ -270,7 +270,7 @@ fn chunks_that_can_not_be_opened_are_an_error_and_stay_closed() {
                     };
                     supervised(&calls, answer, || {
                         let made = space.raw().alloc(&Request::new(5 * PAGE));
-                        if refused == SYS_madvise && space.platform().guards() == Guards::Mprotect {
+                        if refused == SYS_madvise && space.platform().guard_means() == GuardMeans::Mprotect {
                             // SAFETY: the area is the test's.
                             unsafe { space.raw().free(made.unwrap()) }.unwrap();
                         } else {
@@ -363,14 +363,14 @@ fn opening_finds_the_means_that_are_left_or_says_what_is_refused() {
                 assert!(opened.as_ref().err().is_none_or(refused));
                 let space = opened.ok()?;
                 finish(&space, Owed::default());
-                Some((space.platform().guards(), space.platform().batch_advise()))
+                Some((space.platform().guard_means(), space.platform().batch_advise()))
             })
         };
         let all = opened(|_| false).unwrap();
         assert_eq!(opened(|call| call.number == SYS_process_madvise), Some((all.0, BatchAdvise::Loop)));
         assert_eq!(
             opened(|call| call.number == SYS_madvise && call.args[2] == GUARD_INSTALL),
-            Some((Guards::Mprotect, all.1))
+            Some((GuardMeans::Mprotect, all.1))
         );
         assert_eq!(opened(|call| advised(call).1 == DONT_NEED), None);
     });
@@ -413,8 +413,8 @@ fn a_refusal_while_a_space_is_opened_ends_that_or_takes_nothing_away() {
         ];
         for (refused, traps) in calls.into_iter().flat_map(|call| [(call, false), (call, true)]) {
             for error in [libc::ENOMEM, libc::EPERM] {
-                let options = super::LinuxOptions::new().exactly(super::SPAN).without_drain_thread();
-                let options = if traps { options.trap_frees() } else { options };
+                let options = super::LinuxOptions::new().exactly(super::SPAN).drain_thread(false);
+                let space = SpaceOptions::default().unmap_on_free().trap_on_free(traps);
                 for nth in 1.. {
                     let (count, is_on) = (Cell::new(0), AtomicBool::new(true));
                     let answer = |call: &Call| {
@@ -428,7 +428,7 @@ fn a_refusal_while_a_space_is_opened_ends_that_or_takes_nothing_away() {
                         if count.get() == nth { Answer::Fail(error) } else { Answer::Go }
                     };
                     supervised(&[refused], answer, || {
-                        let opened = vmalloc_linux::open(options, SpaceOptions::default().unmap_on_free());
+                        let opened = vmalloc_linux::open(options, space);
                         is_on.store(false, Ordering::SeqCst);
                         match opened {
                             Ok(space) => use_all(&space),

@@ -8,7 +8,7 @@ use crate::common::{in_forked_child, in_own_process, not_run, status_bytes};
 use libc::{SYS_madvise, SYS_munlock, SYS_process_madvise};
 use std::sync::atomic::{AtomicBool, Ordering};
 use vmalloc::{FrameSupply, Platform, PlatformFault, Request, Space, SpaceOptions};
-use vmalloc_linux::{BatchAdvise, Guards, Linux, LinuxOptions, OpenError};
+use vmalloc_linux::{BatchAdvise, GuardMeans, Linux, LinuxOptions, OpenError};
 
 const MIB: usize = 1 << 20;
 
@@ -121,7 +121,7 @@ fn where_nothing_can_be_unlocked_memory_goes_and_the_error_says_why() {
                 let left = status_bytes("VmRSS:") + 50 * MIB;
                 assert!(left < full, "{full} bytes became {left}");
                 let stats = space.stats();
-                if space.platform().guards() == Guards::PteMarkers {
+                if space.platform().guard_means() == GuardMeans::PteMarkers {
                     let refused = purged.unwrap_err();
                     assert_eq!(
                         (refused.fault, refused.code),
@@ -199,7 +199,7 @@ fn assert_goes_on(space: &Space<Linux>, owner: usize) {
     assert!(done.refusals.is_empty(), "{:?}", done.refusals);
     space.purge().unwrap();
     done.owed.give(space);
-    if space.platform().guards() == Guards::PteMarkers {
+    if space.platform().guard_means() == GuardMeans::PteMarkers {
         // Addresses are no memory: neither the chunks nor an area that is never touched.
         let before = status_bytes("VmRSS:");
         let huge = space.raw().alloc(&Request::new(1 << 29)).unwrap();
@@ -233,7 +233,7 @@ fn a_program_that_locks_its_memory_in_advance_can_open_a_space() {
 #[test]
 fn locked_frames_give_their_memory_back() {
     in_own_process(|| {
-        let options = LinuxOptions::new().exactly(super::SPAN).without_drain_thread();
+        let options = LinuxOptions::new().exactly(super::SPAN).drain_thread(false);
         let Some(space) = space_with(options, SpaceOptions::default()) else { return };
         let mut frames = vec![vmalloc::Frame(0); 50_000];
         space.platform().take_frames(&mut frames).unwrap();
@@ -261,7 +261,7 @@ fn locked_frames_give_their_memory_back() {
 #[test]
 fn a_child_of_a_program_with_locked_memory_goes_on() {
     in_own_process(|| {
-        for guards in Guards::all() {
+        for guards in GuardMeans::all() {
             let options = super::options(guards, BatchAdvise::Loop);
             let Some(space) = space_with(options, SpaceOptions::default().unmap_on_free()) else { continue };
             let is_on = AtomicBool::new(true);
@@ -271,14 +271,14 @@ fn a_child_of_a_program_with_locked_memory_goes_on() {
                 let (area, other) = (alloc(&space, 300), alloc(&space, 2));
                 [area, other].iter().for_each(|addr| lock(*addr, 2));
                 free(&space, area);
-                assert_eq!(space.purge().is_err(), guards == Guards::PteMarkers);
+                assert_eq!(space.purge().is_err(), guards == GuardMeans::PteMarkers);
                 in_forked_child(|| {
                     space.purge().unwrap();
                     free(&space, other);
                     finish(&space, Owed::default());
                     true
                 });
-                assert_eq!(space.stats().refused_areas, u64::from(guards == Guards::PteMarkers));
+                assert_eq!(space.stats().refused_areas, u64::from(guards == GuardMeans::PteMarkers));
                 is_on.store(false, Ordering::SeqCst);
                 free(&space, other);
                 finish(&space, Owed::default());
@@ -291,7 +291,7 @@ fn a_child_of_a_program_with_locked_memory_goes_on() {
 #[test]
 fn an_unprivileged_program_that_locks_in_advance_is_told() {
     in_own_process(|| {
-        let spaces: Vec<_> = Guards::all()
+        let spaces: Vec<_> = GuardMeans::all()
             .filter_map(|guards| {
                 space_with(super::options(guards, BatchAdvise::PidfdSelf), SpaceOptions::default())
             })

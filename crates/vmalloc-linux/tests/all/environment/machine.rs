@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use vmalloc::{
     AllocError, PageRange, PlatformError, PlatformFault, Protect, Protection, Request, Space, SpaceOptions,
 };
-use vmalloc_linux::{BatchAdvise, Guards, Linux, LinuxOptions, open};
+use vmalloc_linux::{BatchAdvise, GuardMeans, Linux, LinuxOptions, open};
 
 /// Takes `/proc` away from this process; whether that was allowed.
 fn without_proc() -> bool {
@@ -52,7 +52,7 @@ fn without_proc_everything_works() {
 }
 
 fn for_each_guard_opened() -> Vec<std::sync::Arc<vmalloc::Space<vmalloc_linux::Linux>>> {
-    let opened = Guards::all()
+    let opened = GuardMeans::all()
         .map(|guards| configs().map(|config| space_with(options(guards, BatchAdvise::PidfdSelf), config)));
     opened.into_iter().flatten().flatten().collect()
 }
@@ -66,7 +66,7 @@ fn without_proc_the_limit_on_mappings_is_an_error() {
         if !without_proc() {
             return;
         }
-        let options = options(Guards::Mprotect, BatchAdvise::PidfdSelf);
+        let options = options(GuardMeans::Mprotect, BatchAdvise::PidfdSelf);
         let Some(space) = space_with(options, SpaceOptions::default().unmap_on_free()) else { return };
         let mut areas = Vec::with_capacity(max as usize);
         let refused = loop {
@@ -100,7 +100,7 @@ fn at_the_limit_on_mappings_a_space_loses_nothing() {
             let faults = done.refusals.iter().map(|refusal| refusal.fault);
             drop(crowd);
             assert!(faults.clone().all(|fault| fault == PlatformFault::MapLimit), "{:?}", done.refusals);
-            assert!(space.platform().guards() == Guards::PteMarkers || faults.count() > 0);
+            assert!(space.platform().guard_means() == GuardMeans::PteMarkers || faults.count() > 0);
             before.owed.give(space);
             finish(space, done.owed);
         });
@@ -132,7 +132,7 @@ fn a_locked_area_waits_for_a_mapping() {
             let purged = space.purge();
             let stats = space.stats();
             drop(crowd);
-            if space.platform().guards() == Guards::PteMarkers {
+            if space.platform().guard_means() == GuardMeans::PteMarkers {
                 assert_eq!(purged.unwrap_err().fault, PlatformFault::MapLimit);
                 assert_eq!((stats.refused_areas, stats.refused_pages), (1, 301));
                 assert!(status_bytes("RssAnon:") + 250 * PAGE < full);

@@ -28,7 +28,7 @@ use crate::common::opened;
 use exercise::{Owed, exercise};
 use std::sync::Arc;
 use vmalloc::{Space, SpaceOptions, Stats};
-use vmalloc_linux::{BatchAdvise, Guards, Linux, LinuxOptions, open};
+use vmalloc_linux::{BatchAdvise, GuardMeans, Linux, LinuxOptions, open};
 
 const PAGE: usize = 4096;
 const SPAN: usize = 1 << 30;
@@ -43,10 +43,10 @@ fn configs() -> [SpaceOptions; 2] {
         .map(|config| config.lazy_max_pages(LAZY_MAX))
 }
 
-fn options(guards: Guards, vectors: BatchAdvise) -> LinuxOptions {
-    let options = LinuxOptions::new().exactly(SPAN).frame_bytes(FRAMES * PAGE).without_drain_thread();
+fn options(guards: GuardMeans, vectors: BatchAdvise) -> LinuxOptions {
+    let options = LinuxOptions::new().exactly(SPAN).frame_bytes(FRAMES * PAGE).drain_thread(false);
     // A small stash: locking all memory fills what is reserved for it.
-    options.guards(guards).batch_advise(vectors).stash_bytes(16 << 20)
+    options.guard_means(guards).batch_advise(vectors).stash_bytes(16 << 20)
 }
 
 /// A space with these means; `None` where the kernel lacks them.
@@ -65,7 +65,7 @@ fn everywhere_with_vectors(scenario: impl Fn(&Arc<Space<Linux>>)) {
 }
 
 fn everywhere_with(has: impl Fn(BatchAdvise) -> bool, scenario: impl Fn(&Arc<Space<Linux>>)) {
-    for guards in Guards::all() {
+    for guards in GuardMeans::all() {
         for vectors in BatchAdvise::all().filter(|vectors| has(*vectors)) {
             for config in configs() {
                 if let Some(space) = space_with(options(guards, vectors), config) {
@@ -84,7 +84,7 @@ fn for_both_guards(scenario: impl Fn(&Arc<Space<Linux>>)) {
 
 /// Runs a scenario for each way to guard, in one configuration.
 fn for_both_guards_in(config: SpaceOptions, scenario: impl Fn(&Arc<Space<Linux>>)) {
-    for guards in Guards::all() {
+    for guards in GuardMeans::all() {
         if let Some(space) = space_with(options(guards, BatchAdvise::PidfdSelf), config) {
             eprintln!("with {guards:?}, {:?} bytes cached", config.cache_bytes);
             scenario(&space);

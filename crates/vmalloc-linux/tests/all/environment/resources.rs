@@ -6,7 +6,7 @@ use crate::common::process::limited;
 use crate::common::{in_own_process, opened, status_bytes};
 use rustix::process::Resource;
 use vmalloc::{PlatformFault, SpaceOptions};
-use vmalloc_linux::{BatchAdvise, Guards, LinuxOptions, OpenError, ReserveError, open};
+use vmalloc_linux::{BatchAdvise, GuardMeans, LinuxOptions, OpenError, ReserveError, open};
 
 #[test]
 fn without_descriptors_there_are_areas_and_no_frames() {
@@ -31,15 +31,16 @@ fn without_descriptors_a_space_is_opened_and_purged() {
             assert!(done.refusals.is_empty(), "{:?}", done.refusals);
             finish(space, done.owed);
         });
-        for (guards, config) in Guards::all().flat_map(|guards| configs().map(|config| (guards, config))) {
-            match limited(Resource::Nofile, 0, || open(LinuxOptions::new().guards(guards), config)) {
+        for (guards, config) in GuardMeans::all().flat_map(|guards| configs().map(|config| (guards, config)))
+        {
+            match limited(Resource::Nofile, 0, || open(LinuxOptions::new().guard_means(guards), config)) {
                 Ok(space) => finish(&space, Owed::default()),
                 // A means that is a descriptor itself.
                 Err(OpenError::Reserve(ReserveError::Unsupported { code: libc::EMFILE, .. })) => {}
                 refused => _ = opened(refused),
             }
         }
-        let insisting = options(Guards::Mprotect, BatchAdvise::Pidfd);
+        let insisting = options(GuardMeans::Mprotect, BatchAdvise::Pidfd);
         let refused = limited(Resource::Nofile, 0, || vmalloc_linux::Linux::reserve(insisting));
         assert!(matches!(refused, Err(ReserveError::Unsupported { code: libc::EMFILE, .. })), "{refused:?}");
     });

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use vmalloc::{Request, SpaceOptions};
-use vmalloc_linux::{BatchAdvise, Guards, LinuxOptions, open};
+use vmalloc_linux::{BatchAdvise, GuardMeans, LinuxOptions, open};
 
 /// Confines this process to the first CPU that it may use, as where all others were taken away;
 /// what it might use before.
@@ -43,8 +43,8 @@ fn one_cpu_is_enough_before_and_after() {
             finish(space, Owed::default());
         });
         let before = confine();
-        let spaces: Vec<_> = Guards::all()
-            .map(|guards| space_with(LinuxOptions::new().guards(guards), SpaceOptions::default()))
+        let spaces: Vec<_> = GuardMeans::all()
+            .map(|guards| space_with(LinuxOptions::new().guard_means(guards), SpaceOptions::default()))
             .collect();
         for space in spaces.iter().flatten() {
             finish(space, Owed::default());
@@ -118,7 +118,7 @@ fn threads_that_end_leave_what_they_had_to_others() {
 #[test]
 fn a_child_goes_on_with_what_its_parent_could_not_unmap() {
     in_own_process(|| {
-        for guards in Guards::all() {
+        for guards in GuardMeans::all() {
             for relents_first in [false, true] {
                 // Single calls: what they are about is in registers, which the supervisor sees in
                 // any process.

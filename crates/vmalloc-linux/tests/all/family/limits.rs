@@ -111,7 +111,7 @@ fn a_mapping_of_too_many_pieces_leaves_nothing_behind() {
 fn a_hundred_thousand_short_mappings_live_at_once() {
     in_own_process(|| {
         const COUNT: usize = 100_000;
-        for guards in Guards::all() {
+        for guards in GuardMeans::all() {
             for len in [1, 4] {
                 let options = options(guards).frame_bytes(2 * COUNT * len * PAGE);
                 let Some(space) = space_with(options, SpaceOptions::default()) else { continue };

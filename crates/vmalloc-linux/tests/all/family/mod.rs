@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vmalloc::{AllocError, Frame, FrameSupply, Platform, PlatformFault, Space, SpaceOptions, Unbacked};
 use vmalloc_harness::env;
-use vmalloc_linux::{Guards, Linux, LinuxOptions, open};
+use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, open};
 use vmalloc_short::ShortMaps;
 
 const PAGE: usize = 4096;
@@ -29,8 +29,8 @@ const FRAMES: usize = 1 << 14;
 /// Mappings that chunks which stay open may cost, however many areas there were in them.
 const OPEN_CHUNKS: usize = 32;
 
-fn options(guards: Guards) -> LinuxOptions {
-    LinuxOptions::new().exactly(SPAN).frame_bytes(FRAMES * PAGE).guards(guards).without_drain_thread()
+fn options(guards: GuardMeans) -> LinuxOptions {
+    LinuxOptions::new().exactly(SPAN).frame_bytes(FRAMES * PAGE).guard_means(guards).drain_thread(false)
 }
 
 /// A space guarded in this way; `None` where the kernel lacks it.
@@ -40,7 +40,7 @@ fn space_with(options: LinuxOptions, config: SpaceOptions) -> Option<Arc<Space<L
 
 /// Runs the scenario for each way to guard, and asserts that everything is as it was afterwards.
 fn in_both_modes(config: SpaceOptions, scenario: impl Fn(&Space<Linux>)) {
-    for guards in Guards::all() {
+    for guards in GuardMeans::all() {
         if let Some(space) = space_with(options(guards), config) {
             eprintln!("with {guards:?}");
             scenario(&space);

@@ -166,7 +166,7 @@ fn areas_that_chase_each_other_keep_what_they_hold() {
 /// nothing is left.
 #[test]
 fn an_area_blocked_each_time_keeps_what_it_holds_in_few_mappings() {
-    for guards in Guards::all() {
+    for guards in GuardMeans::all() {
         let Some(space) = space_with(options(guards), SpaceOptions::default()) else { continue };
         let linux = space.platform();
         let mut left = Vec::new();
@@ -178,7 +178,7 @@ fn an_area_blocked_each_time_keeps_what_it_holds_in_few_mappings() {
             for pages in (first..).step_by(2).take(50) {
                 // Behind its guard page.
                 let behind = addr + (pages + 1) * PAGE;
-                let page = Request::new(PAGE).without_guard().within(behind, behind + PAGE);
+                let page = Request::new(PAGE).guard(false).within(behind, behind + PAGE);
                 let neighbour = space.raw().reserve(&page).unwrap();
                 let moved = realloc(&space, addr, (pages + 2) * PAGE);
                 assert_ne!(moved, addr);

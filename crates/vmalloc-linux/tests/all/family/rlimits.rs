@@ -54,7 +54,7 @@ fn without_memory_areas_do_not_grow_and_nothing_is_lost() {
     in_own_process(|| {
         in_both_modes(SpaceOptions::default(), |space| {
             // All of the span counts from the start.
-            if space.platform().guards() == Guards::Userfault {
+            if space.platform().guard_means() == GuardMeans::Userfault {
                 return;
             }
             let area = space.raw().alloc(&vmalloc::Request::new(4 * MIB).zeroed()).unwrap();
@@ -111,7 +111,8 @@ fn what_can_not_be_purged_for_want_of_memory_is_purged_later() {
 #[test]
 fn what_is_cached_makes_room_for_what_grows() {
     in_own_process(|| {
-        let Some(space) = space_with(options(Guards::Mprotect), SpaceOptions::default().cache_bytes(SPAN))
+        let Some(space) =
+            space_with(options(GuardMeans::Mprotect), SpaceOptions::default().cache_bytes(SPAN))
         else {
             return;
         };

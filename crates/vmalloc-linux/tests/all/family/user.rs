@@ -36,7 +36,7 @@ fn frames_run_out_with_a_typed_error_and_nothing_is_lost() {
 
 #[test]
 fn without_a_supply_it_is_unsupported() {
-    for guards in Guards::all() {
+    for guards in GuardMeans::all() {
         let Some(space) = space_with(options(guards).frame_bytes(0), SpaceOptions::default()) else {
             continue;
         };

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use vmalloc::{Discard, ReadNofault, Space, SpaceOptions};
 use vmalloc_harness::not_run;
-use vmalloc_linux::{Guards, Linux, OpenError, ReserveError, open};
+use vmalloc_linux::{GuardMeans, Linux, OpenError, ReserveError, open};
 use vmalloc_slots::{Slot, Slots, SlotsOptions, SlotsRef};
 
 pub const PAGE: usize = 4096;
@@ -13,13 +13,13 @@ pub type Pool = Slots<Arc<Space<Linux>>>;
 
 /// Returns a space for each kind of guards that this kernel has.
 pub fn spaces() -> Vec<Arc<Space<Linux>>> {
-    Guards::all().filter_map(|kind| space(vmalloc_linux::LinuxOptions::new().guards(kind))).collect()
+    GuardMeans::all().filter_map(|kind| space(vmalloc_linux::LinuxOptions::new().guard_means(kind))).collect()
 }
 
 /// Returns a space with these options, or `None` where this kernel lacks their means. No huge page
 /// comes by itself, so that what is resident can be counted.
 pub fn space(options: vmalloc_linux::LinuxOptions) -> Option<Arc<Space<Linux>>> {
-    match open(options.without_huge_pages(), SpaceOptions::default()) {
+    match open(options.huge_pages(false), SpaceOptions::default()) {
         Ok(space) => Some(space),
         Err(OpenError::Reserve(error @ ReserveError::Unsupported { means, .. })) => {
             not_run(means, error);
@@ -31,7 +31,7 @@ pub fn space(options: vmalloc_linux::LinuxOptions) -> Option<Arc<Space<Linux>>> 
 
 pub fn pool(options: SlotsOptions) -> Arc<Pool> {
     let addresses =
-        vmalloc_linux::LinuxOptions::new().max_bytes(1 << (usize::BITS / 2 + 12)).without_huge_pages();
+        vmalloc_linux::LinuxOptions::new().max_bytes(1 << (usize::BITS / 2 + 12)).huge_pages(false);
     let space = open(addresses, SpaceOptions::default()).unwrap();
     Arc::new(Slots::new(space, options).unwrap())
 }
@@ -44,7 +44,7 @@ pub fn peek(space: &Space<Linux>, addr: usize) -> Option<u8> {
 
 /// Writes a byte to each page of the first `bytes` of a slot.
 pub fn fill<R: SlotsRef<Space = Arc<Space<Linux>>>>(slot: &mut Slot<R>, bytes: usize) {
-    assert!(bytes <= slot.committed());
+    assert!(bytes <= slot.committed_bytes());
     for offset in (0..bytes).step_by(PAGE) {
         // SAFETY: the slot is the caller's, and committed so far.
         unsafe { slot.as_ptr().add(offset + offset / PAGE % PAGE).write_volatile(0xa5) };
@@ -54,14 +54,14 @@ pub fn fill<R: SlotsRef<Space = Arc<Space<Linux>>>>(slot: &mut Slot<R>, bytes: u
 /// Returns true if all that is committed of a slot is zero. Reads all of it.
 pub fn is_zero<R: SlotsRef<Space = Arc<Space<Linux>>>>(slot: &Slot<R>) -> bool {
     // SAFETY: the slot is the caller's, and committed so far.
-    let bytes = unsafe { std::slice::from_raw_parts(slot.as_ptr(), slot.committed()) };
+    let bytes = unsafe { std::slice::from_raw_parts(slot.as_ptr(), slot.committed_bytes()) };
     bytes.chunks(PAGE).all(|page| page == [0; PAGE])
 }
 
 /// Returns how many pages of a slot have memory behind them.
 pub fn resident<R: SlotsRef<Space = Arc<Space<Linux>>>>(slot: &Slot<R>) -> u64 {
     let first = (slot.addr() / PAGE) as u64;
-    let pages = vmalloc::PageRange::from_len(first, (slot.committed() / PAGE) as u64).unwrap();
+    let pages = vmalloc::PageRange::from_len(first, (slot.committed_bytes() / PAGE) as u64).unwrap();
     let mut count = 0;
     // SAFETY: the slot is the caller's, and committed so far.
     unsafe { slot.slots().space().platform().touched(pages, &mut |run| count += run.len()) };

@@ -15,11 +15,7 @@ pub fn open(pages: usize, keep: usize) -> Stacks {
 }
 
 pub fn settings(pages: usize, keep: usize) -> StacksOptions {
-    StacksOptions::new()
-        .stack_bytes(pages * PAGE)
-        .keep_bytes(keep * PAGE)
-        .span_bytes(1 << 30)
-        .without_threads()
+    StacksOptions::new().stack_bytes(pages * PAGE).keep_bytes(keep * PAGE).span_bytes(1 << 30).threads(false)
 }
 
 /// Returns the byte at `addr`, or `None` when touching it traps. The kernel touches it for us: a

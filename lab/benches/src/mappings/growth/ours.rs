@@ -4,11 +4,11 @@ use super::super::{PAGE_BYTES, space};
 use super::Growth;
 use std::sync::Arc;
 use vmalloc::{Request, Space};
-use vmalloc_linux::Linux;
+use vmalloc_linux::SharedSpace;
 
 /// An area that frees itself.
 struct Area {
-    space: Arc<Space<Linux>>,
+    space: SharedSpace,
     addr: usize,
     pages: usize,
 }
@@ -82,7 +82,7 @@ impl Growth for Blocked {
         // Behind the guard page: a grown area may be larger than was asked for.
         let area = self.area.space.find(self.area.addr).expect("a live area");
         let behind = self.area.addr + (area.pages as usize + usize::from(area.guard)) * PAGE_BYTES;
-        let page = Request::new(PAGE_BYTES).without_guard().within(behind, behind + PAGE_BYTES);
+        let page = Request::new(PAGE_BYTES).guard(false).within(behind, behind + PAGE_BYTES);
         self.neighbour = Some(self.area.space.raw().reserve(&page).expect("a page behind the area"));
     }
 

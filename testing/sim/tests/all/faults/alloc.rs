@@ -23,7 +23,7 @@ fn requests() -> [(&'static str, Request); 10] {
         ("alloc tagged", two.tag("a tag")),
         ("alloc odd", Request::new(2 * PAGE + 1)),
         ("alloc zeroed", two.zeroed()),
-        ("alloc without guard", two.without_guard()),
+        ("alloc without guard", two.guard(false)),
         ("alloc within limits", two.within(first + 600 * PAGE, first + 900 * PAGE)),
         ("alloc 270 pages", Request::new(270 * PAGE).tag("large")),
         ("alloc best fit", Request::new(PAGE).policy(Policy::Best)),
@@ -68,7 +68,7 @@ fn alloc_in_a_full_space() {
     for (config, settings) in configs() {
         let scene = Scene::full(settings.lazy_max_pages(1 << 20));
         let needs = |case: Case| case.meets([FRAME, MAP, UNMAP, FLUSH]);
-        let request = Request::new(3 * PAGE).without_guard();
+        let request = Request::new(3 * PAGE).guard(false);
         table(
             config,
             [
@@ -121,7 +121,7 @@ fn reserve() {
                 reserve_in(Scene::empty(settings), "reserve", request).meets([Step::Heap]),
                 reserve_in(Scene::empty(settings), "reserve 300 pages", Request::new(300 * PAGE))
                     .meets([Step::Heap]),
-                reserve_in(full, "reserve in need", request.without_guard()).meets([UNMAP, FLUSH]),
+                reserve_in(full, "reserve in need", request.guard(false)).meets([UNMAP, FLUSH]),
             ],
         );
     }

@@ -43,7 +43,7 @@ fn free() {
         let cases = [
             case("free", one),
             case("free tagged", one.tag("a tag")),
-            case("free without guard", one.without_guard()),
+            case("free without guard", one.guard(false)),
             case("free odd", Request::new(10)),
             Case::new("free of all sizes", move || used.build(), free_them, |space, _| free_all(space)),
         ];
@@ -129,7 +129,7 @@ fn everything_fails(config: SpaceOptions) {
             let addr = match nth % 4 {
                 0 => raw.alloc(&request),
                 1 => raw.alloc(&request.tag("a tag")),
-                2 => raw.alloc(&request.without_guard()),
+                2 => raw.alloc(&request.guard(false)),
                 _ => raw.alloc_shared(&request.tag("shared")),
             };
             addr.expect("there is room")
@@ -219,8 +219,7 @@ fn free_that_is_refused_behind_a_move_changes_nothing() {
 fn frees_trap_at_once_or_are_counted() {
     let (space, _) = Scene::empty(SpaceOptions::default().trap_on_free(true)).build();
     let raw = space.raw();
-    let requests =
-        [Request::new(PAGE), Request::new(17 * PAGE).tag("a tag"), Request::new(10).without_guard()];
+    let requests = [Request::new(PAGE), Request::new(17 * PAGE).tag("a tag"), Request::new(10).guard(false)];
     for request in requests {
         let addr = raw.alloc(&request).expect("there is room");
         let page = (addr / PAGE) as u64;

@@ -133,7 +133,7 @@ fn fill<P: Simulated>(space: &Space<P>, count: usize) -> Areas {
         let pages = [1, 2, 1, 5, 1, 17][nth % 6].min(largest);
         let request = Request::new(pages * PAGE - nth % 2).align(PAGE << (nth % 7 / 5));
         let request = if nth.is_multiple_of(5) { request.tag("filled") } else { request };
-        let smallest = Request::new(PAGE).without_guard();
+        let smallest = Request::new(PAGE).guard(false);
         match space.raw().alloc(&request).or_else(|_| space.raw().alloc(&smallest)) {
             Ok(addr) => areas.push(addr),
             Err(AllocError::NoSpace(_) | AllocError::Unbacked(_)) => break,

@@ -36,7 +36,7 @@ fn slots_returned_after_a_purge_are_flushed_before_reuse() {
     space.purge().expect("nothing fails");
     unmap_ram(&space, addr, 64);
     space.purge().expect("nothing fails");
-    let request = Request::new(64 * PAGE).without_guard();
+    let request = Request::new(64 * PAGE).guard(false);
     let memory = space.raw().alloc(&request).expect("the block is given back");
     fill(&space, memory, 64);
     free(&space, memory);
@@ -60,7 +60,7 @@ fn small_purge_releases_no_unflushed_block() {
     free(&space, memory);
     // A new area where the block was.
     let range = (addr, addr + 64 * PAGE);
-    if let Ok(memory) = space.raw().alloc(&Request::new(64 * PAGE).without_guard().within(range.0, range.1)) {
+    if let Ok(memory) = space.raw().alloc(&Request::new(64 * PAGE).guard(false).within(range.0, range.1)) {
         fill(&space, memory, 64);
         free(&space, memory);
     }

@@ -84,7 +84,7 @@ fn refuses_to_wait(name: &str, call: Call) {
     free(&space, lazy);
     let request = Request::new(40 * PAGE);
     let before = space.stats();
-    let refused = call(&space, &request.no_block());
+    let refused = call(&space, &request.may_block(false));
     assert!(matches!(refused, Err(AllocError::NoSpace(_))), "{name}: {refused:?}");
     let after = space.stats();
     assert_eq!((after.purges, after.lazy_pages), (before.purges, before.lazy_pages), "{name}");
@@ -111,7 +111,7 @@ fn no_block_allocation_of_other_kinds_never_waits() {
 fn no_block_requests_use_all_free_room() {
     for (name, call) in CALLS {
         let space = space(plain(PAGES, 2), SpaceOptions::default());
-        let addr = call(&space, &Request::new(3 * PAGE).no_block().tag("now")).expect("room");
+        let addr = call(&space, &Request::new(3 * PAGE).may_block(false).tag("now")).expect("room");
         let area = space.find(addr).expect("busy");
         assert_eq!((area.tag, area.pages), (Some("now".into()), 3), "{name}");
         match area.kind {

@@ -56,7 +56,7 @@ fn refused_tail_is_unmapped_once() {
             assert_eq!(unsafe { space.raw().realloc(area, &vmalloc::Request::new(pages * PAGE)) }, Ok(area));
         }
         // All that was given back so far, up to where the first tail began.
-        let inside = space.raw().alloc(&Request::new(7 * PAGE).without_guard()).expect("there is room");
+        let inside = space.raw().alloc(&Request::new(7 * PAGE).guard(false)).expect("there is room");
         assert_eq!(inside, area + 4 * PAGE, "it is the lowest place");
         space.purge().unwrap();
         touch(&space, inside, 7);
