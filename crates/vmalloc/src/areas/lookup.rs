@@ -68,27 +68,11 @@ pub(crate) enum Blocking {
 const LOOKS: usize = size(16, 2) as usize;
 
 impl<L: RawMutex> Areas<L> {
-    /// Returns the facts of `area`, whose annotation this is, or which has none.
-    fn info(&self, area: PageRange, annotation: Option<Annotation>) -> AreaInfo {
-        let plain = self.plain_info(area, self.shift);
-        let Some(annotation) = annotation else { return plain };
-        let pages = area.len().saturating_sub(annotation.guard_pages);
-        AreaInfo {
-            bytes: (pages << self.shift) as usize,
-            pages,
-            guard: annotation.guard_pages != 0,
-            kind: annotation.kind,
-            tag: annotation.tag,
-            cookie: annotation.cookie,
-            ..plain
-        }
-    }
-
-    /// Returns the facts of `area`, which has no annotation. `shift` is the page shift, which the
-    /// caller may know as a constant.
+    /// Returns the facts of `area`, whose annotation this is, or which has none. `shift` is the page
+    /// shift, which the caller may know as a constant.
     #[inline(always)]
-    fn plain_info(&self, area: PageRange, shift: u32) -> AreaInfo {
-        let Annotation { kind, guard_pages, tag, cookie } = self.plain();
+    fn info(&self, area: PageRange, annotation: Option<Annotation>, shift: u32) -> AreaInfo {
+        let Annotation { kind, guard_pages, tag, cookie } = annotation.unwrap_or(self.plain());
         let pages = area.len() - guard_pages;
         let [addr, bytes] = [area.start(), pages].map(|pages| (pages << shift) as usize);
         AreaInfo { addr, bytes, pages, guard: guard_pages != 0, kind, tag, cookie }
@@ -99,7 +83,7 @@ impl<L: RawMutex> Areas<L> {
     #[inline(always)]
     pub(crate) fn find(&self, page: u64, shift: u32) -> Option<AreaInfo> {
         match self.bitmaps.look_near(page) {
-            Some(area) => Some(self.plain_info(area, shift)),
+            Some(area) => Some(self.info(area, None, shift)),
             None => self.find_far(page),
         }
     }
@@ -108,7 +92,7 @@ impl<L: RawMutex> Areas<L> {
     fn find_far(&self, page: u64) -> Option<AreaInfo> {
         match self.bitmaps.look(page) {
             Ok(Look::Nothing) => None,
-            Ok(Look::Plain(area)) => Some(self.info(area, None)),
+            Ok(Look::Plain(area)) => Some(self.info(area, None, self.shift)),
             Ok(Look::Annotated(_)) | Err(_) => self.find_slow(page),
         }
     }
@@ -127,7 +111,7 @@ impl<L: RawMutex> Areas<L> {
     pub(crate) fn try_find(&self, page: u64) -> Result<Option<AreaInfo>, Contended> {
         match self.look(page) {
             Some(Look::Nothing) => Ok(None),
-            Some(Look::Plain(area)) => Ok(Some(self.info(area, None))),
+            Some(Look::Plain(area)) => Ok(Some(self.info(area, None, self.shift))),
             Some(Look::Annotated(_)) | None => self.find_by_locks(page, Blocking::Forbidden),
         }
     }
@@ -144,7 +128,7 @@ impl<L: RawMutex> Areas<L> {
             match self.area_at(page, blocking)? {
                 None => return Ok(None),
                 Some(area) if area.start() == seen.start() => {
-                    return Ok(Some(self.info(area, table.get(area.start()))));
+                    return Ok(Some(self.info(area, table.get(area.start()), self.shift)));
                 }
                 // Another area is there now, whose annotation may be in another table.
                 Some(_) => {}

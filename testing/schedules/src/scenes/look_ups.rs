@@ -3,10 +3,7 @@
 use super::come_and_go;
 use crate::world::World;
 use crate::world::here;
-use vmalloc::AreaInfo;
-use vmalloc::Kind;
-use vmalloc::Request;
-use vmalloc::SpaceOptions;
+use vmalloc::{AreaInfo, FitError, Kind, PageRange, Request, SpaceOptions};
 
 /// A reader without locks sees areas as they are or were, never a mixture.
 pub fn seqlock_read_is_consistent() {
@@ -141,6 +138,69 @@ pub fn annotations_follow_their_areas() {
         }
     };
     world.run([tagged, tagged, come_and_go::<1>]);
+    world.finish();
+}
+
+/// The owners of areas set cookies: an area is found with one that it had, and no other.
+pub fn found_with_a_cookie_of_its_owner() {
+    let world = World::new(8, SpaceOptions::default().cache_bytes(8 * World::PAGE).nodes(1));
+    let own: fn(&World) = |world| {
+        let (raw, page) = (world.raw(), World::PAGE);
+        let addr = raw.alloc(&Request::new(page)).expect("there is room");
+        for number in [1, 2] {
+            // SAFETY: the area is this thread's.
+            unsafe { raw.set_cookie(addr, number) }.expect("there is memory");
+            assert_eq!(world.find(addr).map(|area| area.cookie), Some(number));
+        }
+        assert!(world.free(addr));
+        for request in [Request::new(page).tag("odd").cookie(3), Request::new(2 * page)] {
+            let addr = raw.alloc(&request).expect("there is room");
+            assert!(world.free(addr));
+        }
+    };
+    let look: fn(&World) = |world| {
+        for page in World::start()..World::start() + 2 {
+            let addr = page as usize * World::PAGE;
+            for area in [world.find(addr), world.try_find(addr).ok().flatten()].into_iter().flatten() {
+                let seen = (area.pages, area.tag, area.cookie);
+                let cookies = [0, 1, 2].map(|cookie| (1, None, cookie));
+                let known = cookies.into_iter().chain([(1, Some("odd".into()), 3), (2, None, 0)]);
+                assert!(known.into_iter().any(|known| known == seen), "a mixture: {area:?}");
+            }
+        }
+    };
+    world.run([own, look, look]);
+    world.finish();
+}
+
+/// Two threads make a group at the same pages: one at a time has it, and has all of it.
+pub fn groups_are_made_and_freed_whole() {
+    let world = World::new(16, World::tight());
+    fn areas() -> [PageRange; 2] {
+        [8, 11].map(|page| PageRange::from_len(World::start() + page, 2).expect("not empty"))
+    }
+    let group: fn(&World) = |world| {
+        for _ in 0..2 {
+            match world.raw().reserve_all(areas().into_iter(), "group") {
+                Ok(()) => {}
+                Err(FitError::Occupied { .. }) => continue,
+                Err(error) => panic!("{error}"),
+            }
+            for area in areas() {
+                let info = world.find(area.start() as usize * World::PAGE).expect("it was made");
+                assert_eq!((info.kind, info.pages, info.tag), (Kind::Reserved, 2, Some("group".into())));
+            }
+            // SAFETY: the areas are this thread's.
+            unsafe { world.raw().unreserve_all(areas().into_iter(), "group") }.expect("it was made");
+        }
+    };
+    world.run([group, group, |world| {
+        for area in areas() {
+            let found = world.find(area.start() as usize * World::PAGE);
+            assert!(found.is_none_or(|info| info.tag == Some("group".into())), "{found:?}");
+            world.purge().expect("no fault was asked for");
+        }
+    }]);
     world.finish();
 }
 

@@ -40,6 +40,8 @@ holds! {
     look_ups::found_with_its_own_annotation;
     look_ups::found_with_its_own_annotation_when_reused;
     look_ups::found_while_it_is_resized;
+    look_ups::found_with_a_cookie_of_its_owner;
+    look_ups::groups_are_made_and_freed_whole;
     forks::fork_meets_everything;
     forks::a_fork_meets_looks;
     forks::forked_meanwhile;
