@@ -68,8 +68,8 @@ pub(crate) enum Blocking {
 const LOOKS: usize = size(16, 2) as usize;
 
 impl<L: RawMutex> Areas<L> {
-    /// Returns the facts of `area`, whose annotation this is, or which has none. `shift` is the page
-    /// shift, which the caller may know as a constant.
+    /// Returns the facts of `area`, whose annotation this is, or which has none. `shift` is the
+    /// page shift, which the caller may know as a constant.
     #[inline(always)]
     fn info(&self, area: PageRange, annotation: Option<Annotation>, shift: u32) -> AreaInfo {
         let Annotation { kind, guard_pages, tag, cookie } = annotation.unwrap_or(self.plain());

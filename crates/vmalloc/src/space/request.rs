@@ -92,41 +92,54 @@ impl Request {
         }
     }
 
-    /// Asks for a start at a multiple of `bytes`, a power of two. A call that takes the request
-    /// refuses anything else with [`RequestError::AlignNotPowerOfTwo`]. Areas always start at a
-    /// page.
-    #[inline(always)]
-    pub const fn align(mut self, bytes: usize) -> Self {
-        self.align = bytes;
-        self
-    }
+    setters! {
+        /// Asks for a start at a multiple of `bytes`, a power of two. A call that takes the request
+        /// refuses anything else with [`RequestError::AlignNotPowerOfTwo`]. Areas always start at a
+        /// page.
+        align(bytes: usize) { align = bytes }
 
-    /// Asks for zeros.
-    #[inline(always)]
-    pub const fn zeroed(mut self) -> Self {
-        self.special = true;
-        self.content = Content::Zeros;
-        self
-    }
+        /// Asks for zeros.
+        zeroed() { special = true, content = Content::Zeros }
 
-    /// Sets whether there is an unmapped page behind the area, if the space has guards. Default:
-    /// yes.
-    #[inline(always)]
-    pub const fn guard(mut self, guard: bool) -> Self {
-        self.special = true;
-        self.guard = guard;
-        self
-    }
+        /// Sets whether there is an unmapped page behind the area, if the space has guards.
+        /// Default: yes.
+        guard(guard: bool) { special = true, guard = guard }
 
-    /// Stays inside the addresses `[start, end)`, the guard page too. Pages that are only partly
-    /// inside don't count; limits without a whole page are refused with
-    /// [`RequestError::LimitsReversed`], those that leave the space with
-    /// [`RequestError::OutsideSpace`].
-    #[inline(always)]
-    pub const fn within(mut self, start: usize, end: usize) -> Self {
-        self.special = true;
-        self.within = Some((start, end));
-        self
+        /// Stays inside the addresses `[start, end)`, the guard page too. Pages that are only
+        /// partly inside don't count; limits without a whole page are refused with
+        /// [`RequestError::LimitsReversed`], those that leave the space with
+        /// [`RequestError::OutsideSpace`].
+        within(start: usize, end: usize) { special = true, within = Some((start, end)) }
+
+        /// Gives the area a number of the caller's, which [`Space::find`](crate::Space::find) tells
+        /// for each address inside: so the owner of an address is found without a map of one's own.
+        /// It is 0 unless it is set, and may be [set later](crate::Raw::set_cookie).
+        ///
+        /// ```
+        /// # use vmalloc::{AllocError, Platform, Request, Space};
+        /// # fn example<P: Platform>(space: &Space<P>) -> Result<(), AllocError> {
+        /// let addr = space.raw().alloc(&Request::new(100_000).cookie(7))?;
+        /// assert_eq!(space.find(addr + 50_000).map(|area| area.cookie), Some(7));
+        /// # Ok(())
+        /// # }
+        /// ```
+        cookie(cookie: u64) { special = true, cookie = cookie }
+
+        /// Takes memory that node `node` has freed, where there is some: for memory near the CPUs
+        /// that will use it. When it is freed and purged, its addresses go back to that node.
+        #[doc(alias = "vmalloc_node")]
+        node(node: usize) { special = true, node = Some(node) }
+
+        /// Places by `policy`, whatever the space's configuration says.
+        policy(policy: Policy) { special = true, policy = Some(policy) }
+
+        /// Uses huge pages where the area has room for one and the machine has some; base pages
+        /// elsewhere.
+        huge() { special = true, size = PageSize::Huge }
+
+        /// Sets whether the call may wait for a purge or ask notifiers. If not, it fails instead,
+        /// and takes locks for a bounded time alone. Default: yes.
+        may_block(may: bool) { special = true, blocking = if may { Blocking::Allowed } else { Blocking::Forbidden } }
     }
 
     /// Names the caller, for reports.
@@ -134,61 +147,6 @@ impl Request {
     pub fn tag(mut self, tag: impl Into<Tag>) -> Self {
         self.special = true;
         self.tag = Some(tag.into());
-        self
-    }
-
-    /// Gives the area a number of the caller's, which [`Space::find`](crate::Space::find) tells for
-    /// each address inside: so the owner of an address is found without a map of one's own. It is
-    /// 0 unless it is set, and may be [set later](crate::Raw::set_cookie).
-    ///
-    /// ```
-    /// # use vmalloc::{AllocError, Platform, Request, Space};
-    /// # fn example<P: Platform>(space: &Space<P>) -> Result<(), AllocError> {
-    /// let addr = space.raw().alloc(&Request::new(100_000).cookie(7))?;
-    /// assert_eq!(space.find(addr + 50_000).map(|area| area.cookie), Some(7));
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[inline(always)]
-    pub const fn cookie(mut self, cookie: u64) -> Self {
-        self.special = true;
-        self.cookie = cookie;
-        self
-    }
-
-    /// Takes memory that node `node` has freed, where there is some: for memory near the CPUs that
-    /// will use it. When it is freed and purged, its addresses go back to that node.
-    #[doc(alias = "vmalloc_node")]
-    #[inline]
-    pub const fn node(mut self, node: usize) -> Self {
-        self.special = true;
-        self.node = Some(node);
-        self
-    }
-
-    /// Places by `policy`, whatever the space's configuration says.
-    #[inline(always)]
-    pub const fn policy(mut self, policy: Policy) -> Self {
-        self.special = true;
-        self.policy = Some(policy);
-        self
-    }
-
-    /// Uses huge pages where the area has room for one and the machine has some; base pages
-    /// elsewhere.
-    #[inline(always)]
-    pub const fn huge(mut self) -> Self {
-        self.special = true;
-        self.size = PageSize::Huge;
-        self
-    }
-
-    /// Sets whether the call may wait for a purge or ask notifiers. If not, it fails instead, and
-    /// takes locks for a bounded time alone. Default: yes.
-    #[inline(always)]
-    pub const fn may_block(mut self, may: bool) -> Self {
-        self.special = true;
-        self.blocking = if may { Blocking::Allowed } else { Blocking::Forbidden };
         self
     }
 
