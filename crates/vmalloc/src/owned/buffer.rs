@@ -147,7 +147,7 @@ impl<S: SpaceRef<Platform: DirectMemory>, C: Content> Buffer<S, C> {
     /// `memory` and `layout` came from `into_raw` of a buffer of this space, and have no other
     /// owner.
     pub unsafe fn from_raw(space: S, memory: NonNull<u8>, layout: Layout) -> Self {
-        let area = Area::own(space, memory.as_ptr().expose_provenance(), layout.size(), Memory(()));
+        let area = Area::own(space, memory.as_ptr().expose_provenance(), layout.size(), Memory::default());
         Self { area, align: layout.align(), content: PhantomData }
     }
 }

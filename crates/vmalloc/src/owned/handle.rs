@@ -121,6 +121,24 @@ impl<S: SpaceRef, K: Ends<S::Platform>> Owned<S, K> {
     }
 }
 
+impl<S: SpaceRef, K: Ends<S::Platform> + Default> Owned<S, K> {
+    /// Gives the area up without freeing it. Returns its address.
+    #[must_use = "the area is lost without its address"]
+    pub fn leak(self) -> usize {
+        self.into_parts().1
+    }
+
+    /// Owns an area that was [leaked](Self::leak), all of its pages.
+    ///
+    /// # Safety
+    /// An area that can be owned in this way, as memory of [`Raw::alloc`] by an [`Area`] and
+    /// addresses of [`Raw::reserve`] by a [`Reservation`], starts at `addr`. It has no other owner.
+    pub unsafe fn from_raw(space: S, addr: usize) -> Self {
+        let bytes = space.usable_size(addr).unwrap_or(0);
+        Self::own(space, addr, bytes, K::default())
+    }
+}
+
 impl<S: SpaceRef<Platform: DirectMemory>, K: Ends<S::Platform>> Owned<S, K> {
     /// Returns the address of the first byte as a pointer. What may be read and written through it
     /// is what is mapped there.
@@ -149,8 +167,8 @@ impl<S: SpaceRef, K: Ends<S::Platform>> fmt::Debug for Owned<S, K> {
 }
 
 /// Memory: see [`Area`].
-#[derive(Debug)]
-pub struct Memory(pub(super) ());
+#[derive(Debug, Default)]
+pub struct Memory(());
 
 impl sealed::Sealed for Memory {}
 
@@ -201,25 +219,10 @@ impl<S: SpaceRef> Area<S> {
         self.bytes = self.bytes.max(bytes);
         Ok(())
     }
-
-    /// Gives the memory up without freeing it. Returns its address.
-    #[must_use = "the memory is lost without its address"]
-    pub fn leak(self) -> usize {
-        self.into_parts().1
-    }
-
-    /// Owns memory that was [leaked](Self::leak), all of its [capacity](Self::capacity).
-    ///
-    /// # Safety
-    /// An area of [`Raw::alloc`] of this space starts at `addr`, and has no other owner.
-    pub unsafe fn from_raw(space: S, addr: usize) -> Self {
-        let bytes = space.usable_size(addr).unwrap_or(0);
-        Self::own(space, addr, bytes, Memory(()))
-    }
 }
 
 /// Addresses alone: see [`Reservation`].
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Addresses(());
 
 impl sealed::Sealed for Addresses {}
@@ -243,20 +246,5 @@ impl<S: SpaceRef> Reservation<S> {
     pub fn new(space: S, request: &Request) -> Result<Self, AllocError> {
         let addr = space.raw().reserve(request)?;
         Ok(Self::own(space, addr, request.bytes(), Addresses(())))
-    }
-
-    /// Gives the addresses up without freeing them. Returns the first.
-    #[must_use = "the addresses are lost without the first"]
-    pub fn leak(self) -> usize {
-        self.into_parts().1
-    }
-
-    /// Owns addresses that were [leaked](Self::leak).
-    ///
-    /// # Safety
-    /// An area of [`Raw::reserve`] of this space starts at `addr`, and has no other owner.
-    pub unsafe fn from_raw(space: S, addr: usize) -> Self {
-        let bytes = space.usable_size(addr).unwrap_or(0);
-        Self::own(space, addr, bytes, Addresses(()))
     }
 }
