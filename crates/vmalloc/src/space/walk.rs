@@ -6,7 +6,7 @@
 use super::Space;
 use crate::PageRange;
 use crate::areas::AreaInfo;
-use crate::cache::{MAX_PAGES, Node};
+use crate::cache::MAX_PAGES;
 use crate::platform::Platform;
 use core::fmt;
 use vmalloc_map::{Segment, State};
@@ -35,7 +35,7 @@ impl<P: Platform> Space<P> {
     /// Returns the areas that are kept for reuse, in no order. The lock of a node is taken
     /// again every few areas. O(areas kept + nodes × sizes) in all.
     pub fn cached(&self) -> CachedAreas<'_, P> {
-        CachedAreas { space: self, node: 0, kind: Cached::Memory, size: 0, seen: 0, few: Few::default() }
+        CachedAreas { space: self, place: 0, seen: 0, few: Few::default() }
     }
 }
 
@@ -94,11 +94,10 @@ impl<P: Platform> Iterator for Segments<'_, P> {
 #[derive(Debug)]
 pub struct CachedAreas<'a, P: Platform> {
     space: &'a Space<P>,
-    node: usize,
-    kind: Cached,
-    /// Pages less one.
-    size: usize,
-    /// Areas of that size seen already.
+    /// Which list is walked: of each node the cached areas and then the pooled ones, by size; at
+    /// last the stock.
+    place: usize,
+    /// Areas of it that were told.
     seen: usize,
     few: Few<PageRange>,
 }
@@ -107,43 +106,25 @@ impl<P: Platform> Iterator for CachedAreas<'_, P> {
     type Item = (PageRange, Cached);
 
     fn next(&mut self) -> Option<Self::Item> {
+        let (cache, sizes) = (&self.space.cache, MAX_PAGES as usize);
         loop {
+            let (node, size) = (cache.nodes.get(self.place / sizes / 2), self.place % sizes);
+            let has_memory = node.is_none() || self.place / sizes % 2 == 0;
             if let Some(area) = self.few.take() {
                 self.seen += 1;
-                return Some((area, self.kind));
+                return Some((area, if has_memory { Cached::Memory } else { Cached::Addresses }));
             }
-            let cache = &self.space.cache;
-            let Some(node) = cache.nodes.get(self.node) else {
-                // Behind the last node: areas too large for one.
-                self.few.fill(cache.stock.lock().iter().skip(self.seen));
-                self.few.items[0]?;
-                continue;
-            };
-            self.few.fill(starts(&node.lock(), self.kind, self.size, self.seen));
+            match node.map(|node| node.lock()) {
+                Some(node) => {
+                    let stacks = if has_memory { &node.cached } else { &node.pooled };
+                    self.few.fill(stacks.of_size(size).skip(self.seen));
+                }
+                None => self.few.fill(cache.stock.lock().iter().skip(self.seen)),
+            }
             if self.few.items[0].is_none() {
-                self.go_on();
+                node?;
+                (self.place, self.seen) = (self.place + 1, 0);
             }
-        }
-    }
-}
-
-fn starts(node: &Node, kind: Cached, size: usize, seen: usize) -> impl Iterator<Item = PageRange> + '_ {
-    let stacks = if kind == Cached::Memory { &node.cached } else { &node.pooled };
-    stacks.of_size(size).skip(seen)
-}
-
-impl<P: Platform> CachedAreas<'_, P> {
-    /// Goes on to the next size, set or node.
-    fn go_on(&mut self) {
-        self.seen = 0;
-        self.size += 1;
-        if self.size < MAX_PAGES as usize {
-            return;
-        }
-        self.size = 0;
-        match self.kind {
-            Cached::Memory => self.kind = Cached::Addresses,
-            Cached::Addresses => (self.kind, self.node) = (Cached::Memory, self.node + 1),
         }
     }
 }
