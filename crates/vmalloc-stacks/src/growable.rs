@@ -181,7 +181,7 @@ impl Shared {
             return self.release(size, Ok(()));
         }
         let pages = self.reserved.top() - bytes..self.reserved.top() - size;
-        // SAFETY: this owns the area. No page of it below `size` is committed, and no other thread
+        // SAFETY: this owns the area. No page of it below `len` is committed, and no other thread
         // commits any while the size is claimed.
         let committed = unsafe { self.hold.space.raw().commit(&[pages]) };
         self.release(if committed.is_ok() { bytes } else { size }, committed)
@@ -238,7 +238,7 @@ impl Shared {
 
     /// Sets a size that was claimed.
     fn release(&self, size: usize, answer: Result<(), AreaError>) -> Result<(), StackError> {
-        // Release: pairs with the Acquire in `size` and `claim`.
+        // Release: pairs with the Acquire in `len` and `claim`.
         self.committed.store(size, Ordering::Release);
         Ok(answer?)
     }

@@ -16,7 +16,7 @@ use stable_deref_trait::CloneStableDeref;
 /// Owned frames of the platform's supply. Each [`Mapping`] of them has a share. They go back to
 /// the supply when the frames and all their mappings are dropped, and no CPU reaches them any more.
 ///
-/// See [`owned`](super) for an example.
+/// The [crate](crate#what-owns-what) has an example.
 pub struct Frames<S: SpaceRef> {
     frames: Box<[Frame]>,
     share: Share<S>,

@@ -76,7 +76,7 @@ use vmalloc_map::parts::{Bitmaps, Leaf};
 /// out. Any thread may call any method.
 ///
 /// Safe code uses the types that own something: [`Buffer`](crate::Buffer),
-/// [`Mapping`](crate::Mapping) and the others of [`owned`](crate::owned). Everything else that
+/// [`Mapping`](crate::Mapping) and the [others](crate#what-owns-what). Everything else that
 /// makes or ends areas is in the unsafe layer [`Raw`], by address.
 pub struct Space<P: Platform> {
     // Constant.

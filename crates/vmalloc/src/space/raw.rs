@@ -9,8 +9,8 @@ use core::ops::Deref;
 ///
 /// The calls that make an area are safe, for an address alone allows nothing. The calls that end
 /// one are unsafe: nothing may use the area any more, and its owner calls them once. All of them
-/// check what they can, and answer with an error that changes nothing. The types of
-/// [`owned`](crate::owned) keep these promises by themselves.
+/// check what they can, and answer with an error that changes nothing. The
+/// [types that own areas](crate#what-owns-what) keep these promises by themselves.
 ///
 /// | makes | ends | what |
 /// |---|---|---|
