@@ -94,7 +94,7 @@ impl<P: Platform> Iterator for Segments<'_, P> {
 #[derive(Debug)]
 pub struct CachedAreas<'a, P: Platform> {
     space: &'a Space<P>,
-    /// Which list is walked: of each node the cached areas and then the pooled ones, by size; at
+    /// The number of the list: of each node the cached areas and then the pooled ones, by size; at
     /// last the stock.
     place: usize,
     /// Areas of it that were told.
