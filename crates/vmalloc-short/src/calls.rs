@@ -256,7 +256,9 @@ impl<S: SpaceRef<Platform: MapFrames>> ShortMaps<S> {
         let returned = unsafe { self.return_slots(addr, pages) };
         returned.unwrap_or_else(|damage| self.space.platform().fatal(&damage));
         let largest = self.space.stats().largest_free_pages;
-        Unbacked { pages, align: 1, within: self.space.geometry().span, largest, cause }.into()
+        let geometry = self.space.geometry();
+        let (within, page_bytes) = (geometry.span, geometry.page_bytes() as u64);
+        Unbacked { pages, align: 1, within, largest, page_bytes, cause }.into()
     }
 }
 

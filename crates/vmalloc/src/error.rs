@@ -9,9 +9,7 @@ use vmalloc_map::{FitError, NoArea, NoSpace, RequestError};
 /// The refusal of an allocation that found addresses but no memory behind them, with its figures,
 /// in pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-#[error(
-    "no memory behind {pages} pages aligned to {align} within {within:?} (largest range anywhere: {largest}): {cause}"
-)]
+#[error("no memory behind {} bytes: {cause}", .pages.saturating_mul(*.page_bytes))]
 pub struct Unbacked {
     /// Pages asked for, guard included.
     pub pages: u64,
@@ -21,6 +19,8 @@ pub struct Unbacked {
     pub within: PageRange,
     /// The largest free range in the whole space, in pages: addresses were not what was short.
     pub largest: u64,
+    /// Bytes of a page, for the message.
+    pub page_bytes: u64,
     /// The platform's error, after everything freed had been given back to it.
     #[source]
     pub cause: PlatformError,
@@ -96,12 +96,14 @@ pub enum AllocError {
     #[error(transparent)]
     NoSpace(#[from] NoSpace),
     /// The exact range asked for is not all free.
-    #[error("{asked:?} is not all free: {by:?} is taken")]
+    #[error("{:?} is not all free: {:?} is taken", asked.times(*.page_bytes), by.times(*.page_bytes))]
     Occupied {
         /// The pages asked for.
         asked: PageRange,
         /// The lowest area in the way.
         by: PageRange,
+        /// Bytes of a page, for the message.
+        page_bytes: u64,
     },
     /// A frame that may not be mapped this way: not taken from the supply, or, where device memory
     /// is asked for, none.
@@ -120,12 +122,23 @@ pub enum AllocError {
     Unbacked(#[from] Unbacked),
 }
 
+impl AllocError {
+    /// Returns the error of a map as that of a space, which has pages of so many bytes.
+    pub(crate) fn of_pages(self, page_bytes: u64) -> Self {
+        match self {
+            Self::NoSpace(figures) => NoSpace { page_bytes, ..figures }.into(),
+            Self::Occupied { asked, by, .. } => Self::Occupied { asked, by, page_bytes },
+            error => error,
+        }
+    }
+}
+
 impl From<FitError> for AllocError {
     fn from(error: FitError) -> Self {
         match error {
             FitError::Request(error) => Self::Request(error),
             FitError::NoSpace(error) => Self::NoSpace(error),
-            FitError::Occupied { asked, by } => Self::Occupied { asked, by },
+            FitError::Occupied { asked, by } => Self::Occupied { asked, by, page_bytes: 1 },
             _ => Self::Metadata,
         }
     }
@@ -217,32 +230,36 @@ pub enum AreaError {
     #[error(transparent)]
     Area(#[from] FreeError),
     /// The pages are not all inside the area's.
-    #[error("{asked:?} is not inside the pages {pages:?} of the area")]
+    #[error("{:?} is not inside the area {:?}", asked.times(*.page_bytes), pages.times(*.page_bytes))]
     Beyond {
         /// The pages asked for.
         asked: PageRange,
         /// Those of the area, without its guard.
         pages: PageRange,
+        /// Bytes of a page, for the message.
+        page_bytes: u64,
     },
     /// Something is mapped there already.
-    #[error("page {page:#x} is mapped already")]
+    #[error("something is mapped at {addr:#x} already")]
     Mapped {
-        /// The first such page.
-        page: u64,
+        /// The address of the first such page.
+        addr: usize,
     },
     /// Two of the ranges share pages.
-    #[error("the ranges {first:?} and {second:?} overlap")]
+    #[error("ranges overlap: {:?} and {:?}", first.times(*.page_bytes), second.times(*.page_bytes))]
     Overlap {
         /// The range that starts first.
         first: PageRange,
         /// The next one.
         second: PageRange,
+        /// Bytes of a page, for the message.
+        page_bytes: u64,
     },
     /// Nothing is mapped there.
-    #[error("nothing is mapped at page {page:#x}")]
+    #[error("nothing is mapped at {addr:#x}")]
     NotMapped {
-        /// The first such page.
-        page: u64,
+        /// The address of the first such page.
+        addr: usize,
     },
     /// The frames are of another space, which would give them back while this one shows them.
     #[error("the frames are of another space")]

@@ -176,7 +176,7 @@ impl Facts {
             AllocError::NoSpace(it) => {
                 self.code(VMALLOC_E_NO_SPACE).room(it.pages, it.align, it.within, it.largest)
             }
-            AllocError::Occupied { asked, by } => self.code(VMALLOC_E_OCCUPIED).range(*asked).other(*by),
+            AllocError::Occupied { asked, by, .. } => self.code(VMALLOC_E_OCCUPIED).range(*asked).other(*by),
             AllocError::BadFrame { frame, .. } => self.code(VMALLOC_E_BAD_FRAME).requested(*frame),
             AllocError::Unbacked(it) => {
                 self.room(it.pages, it.align, it.within, it.largest).platform(&it.cause)
@@ -188,10 +188,10 @@ impl Facts {
     fn area(self, error: &AreaError) -> Self {
         match error {
             AreaError::Area(error) => self.free(error),
-            AreaError::Beyond { asked, pages } => self.code(VMALLOC_E_BEYOND).range(*asked).other(*pages),
-            AreaError::Mapped { page } => self.code(VMALLOC_E_MAPPED).at_page(*page),
-            AreaError::Overlap { first, second } => self.code(VMALLOC_E_OVERLAP).range(*first).other(*second),
-            AreaError::NotMapped { page } => self.code(VMALLOC_E_NOT_MAPPED).at_page(*page),
+            AreaError::Beyond { asked, pages, .. } => self.code(VMALLOC_E_BEYOND).range(*asked).other(*pages),
+            AreaError::Mapped { addr } => self.code(VMALLOC_E_MAPPED).address(*addr as u64),
+            AreaError::Overlap { first, second, .. } => self.code(VMALLOC_E_OVERLAP).range(*first).other(*second),
+            AreaError::NotMapped { addr } => self.code(VMALLOC_E_NOT_MAPPED).address(*addr as u64),
             AreaError::Alloc(error) => self.alloc(error),
             AreaError::Platform(error) => self.platform(error),
             _ => self.code(VMALLOC_E_SYSTEM),

@@ -80,7 +80,8 @@ fn of_request(error: &vmalloc_error) -> String {
 fn of_room(error: &vmalloc_error) -> String {
     match error.code {
         VMALLOC_E_NO_SPACE => format!(
-            "no {} free bytes aligned to {} within {}; the largest free range has {}",
+            "no {} bytes free, aligned to {}, within {}; the largest free range anywhere has {}: free some, \
+             or widen the limits",
             error.requested,
             error.alignment,
             range(error),
@@ -138,7 +139,12 @@ fn of_state(error: &vmalloc_error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Facts;
     use super::*;
+    use crate::answer::{self, Refusal, Unit};
+    use vmalloc_linux::{
+        AllocError, AreaError, NoSpace, PageRange, PlatformError, PlatformFault, Unbacked,
+    };
 
     #[test]
     fn messages_have_the_figures() {
@@ -153,9 +159,33 @@ mod tests {
             ..vmalloc_error::NONE
         };
         let wanted =
-            "no 8192 free bytes aligned to 4096 within 0x1000..0x2000; the largest free range has 4096";
+            "no 8192 bytes free, aligned to 4096, within 0x1000..0x2000; the largest free range anywhere has \
+             4096: free some, or widen the limits";
         assert_eq!(of(&error), wanted);
         assert_eq!(of(&vmalloc_error::NONE), "no error");
+    }
+
+    #[test]
+    fn rust_says_the_same() {
+        let (page, page_bytes) = (answer::page_bytes(), answer::page_bytes() as u64);
+        let [asked, by] = [4..9, 6..7].map(|pages| PageRange::new(pages.start, pages.end).expect("pages"));
+        let no_space = NoSpace { pages: 2, align: 4, within: asked, largest: 1, page_bytes };
+        let cause = PlatformError { call: "mmap", fault: PlatformFault::OutOfMemory, code: 0 };
+        let errors: [AreaError; 6] = [
+            AllocError::from(no_space).into(),
+            AllocError::Occupied { asked, by, page_bytes }.into(),
+            AreaError::Beyond { asked, pages: by, page_bytes },
+            AreaError::Overlap { first: asked, second: by, page_bytes },
+            AreaError::Mapped { addr: 7 * page },
+            AreaError::NotMapped { addr: 7 * page },
+        ];
+        for error in errors {
+            let text = of(&Facts::of(&Refusal::from(error), Unit::Pages).finish());
+            assert_eq!(text, error.to_string());
+        }
+        let unbacked = Unbacked { pages: 2, align: 1, within: asked, largest: 1, page_bytes, cause };
+        let text = of(&Facts::of(&Refusal::from(AllocError::from(unbacked)), Unit::Pages).finish());
+        assert!(unbacked.to_string().starts_with(&format!("{text}: ")), "{text}");
     }
 
     #[test]

@@ -112,7 +112,7 @@ impl<P: MapFrames> Raw<'_, P> {
         let asked = PageRange::from_len(page, bytes.div_ceil(1 << self.shift()) as u64);
         let asked = asked.ok_or(RequestError::ZeroSize)?;
         if !pages.covers(&asked) {
-            return Err(AreaError::Beyond { asked, pages });
+            return Err(self.beyond(asked, pages));
         }
         let (first, kind) = (pages.start(), Kind::Vmap);
         let area = self.claim_mapping(asked.len(), 0, self.guard_pages, kind, tag)?;

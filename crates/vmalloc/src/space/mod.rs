@@ -63,7 +63,7 @@ use crate::areas::{AreaInfo, Areas, Contended};
 use crate::cache::{Cache, Padded};
 use crate::platform::{Geometry, Platform};
 use crate::purge::{Counts, Deferred, FrameSets, Purger, Tenants};
-use crate::{FreeError, SpaceError};
+use crate::{AreaError, FreeError, SpaceError};
 use claim::PAGES_APART;
 use core::fmt;
 use lock_api::Mutex;
@@ -238,6 +238,17 @@ impl<P: Platform> Space<P> {
     /// Returns the bytes of `pages` pages, or as many as there are numbers for.
     fn bytes(&self, pages: u64) -> usize {
         usize::try_from(pages).unwrap_or(usize::MAX).saturating_mul(1 << self.shift())
+    }
+
+    /// Returns the bytes of a page, for errors.
+    #[cold]
+    fn page_bytes(&self) -> u64 {
+        1 << self.shift()
+    }
+
+    #[cold]
+    fn beyond(&self, asked: PageRange, pages: PageRange) -> AreaError {
+        AreaError::Beyond { asked, pages, page_bytes: self.page_bytes() }
     }
 
     /// Returns the page that `addr` starts.
