@@ -154,70 +154,75 @@ impl From<OutOfMemory> for AllocError {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum FreeError {
-    /// No area holds this page.
-    #[error("page {page:#x} is in no area")]
+    /// No area holds this address.
+    #[error("{addr:#x} is in no area")]
     NotAnArea {
-        /// The page of the address given.
-        page: u64,
+        /// The address given.
+        addr: usize,
     },
-    /// The page is inside an area, not at its start.
-    #[error("page {page:#x} is inside the area that starts at {start:#x}")]
+    /// The address is inside an area, not at its start.
+    #[error("{addr:#x} is inside the area that starts at {start:#x}")]
     Interior {
-        /// The page of the address given.
-        page: u64,
+        /// The address given.
+        addr: usize,
         /// Where its area starts.
-        start: u64,
+        start: usize,
     },
     /// The address is in an area and has an offset inside its page: no area starts there.
-    #[error("address {addr:#x} is not at a page boundary")]
+    #[error("{addr:#x} is not at the start of a page")]
     Unaligned {
         /// The address given.
         addr: usize,
     },
     /// The area was freed before and is waiting for its purge.
-    #[error("the area at page {page:#x} was freed already")]
+    #[error("the area at {addr:#x} was freed already")]
     AlreadyFreed {
-        /// The page of the address given.
-        page: u64,
+        /// The address given.
+        addr: usize,
     },
     /// A call that never waits would have to wait for a lock to tell what is there.
-    #[error("page {page:#x} can't be freed without waiting for a lock that is held")]
+    #[error(
+        "{addr:#x} can't be freed without waiting for a lock that is held: free it by a call that may wait"
+    )]
     Contended {
-        /// The page of the address given.
-        page: u64,
+        /// The address given.
+        addr: usize,
     },
     /// Memory is short: the area cannot be remembered until it is unmapped, and the purge that
     /// would make room for it failed. Free it again later.
-    #[error("no memory to remember page {page:#x} until it is unmapped")]
+    #[error("no memory to remember {addr:#x} until it is unmapped: free it again later")]
     NoMemory {
-        /// The page of the address given.
-        page: u64,
+        /// The address given.
+        addr: usize,
     },
     /// Another number of pages is mapped there than this call names.
-    #[error("{mapped} pages are mapped at page {page:#x}, not {given}")]
+    #[error("{mapped} pages are mapped at {addr:#x}, not {given}")]
     WrongCount {
-        /// The page of the address given.
-        page: u64,
+        /// The address given.
+        addr: usize,
         /// Pages mapped there.
         mapped: u64,
         /// Pages named.
         given: u64,
     },
     /// The area is of another kind than this call frees.
-    #[error("the area at page {page:#x} is of another kind than this call frees")]
+    #[error("the area at {addr:#x} is of another kind than this call is for")]
     WrongKind {
-        /// The page of the address given.
-        page: u64,
+        /// The address of the area.
+        addr: usize,
     },
 }
 
-impl From<NoArea> for FreeError {
-    fn from(error: NoArea) -> Self {
+impl FreeError {
+    /// Returns the error of a map as that of a space, which has pages of `1 << shift` bytes.
+    #[cold]
+    pub(crate) fn of(error: NoArea, shift: u32) -> Self {
+        let addr = |page: u64| (page << shift) as usize;
         match error {
-            NoArea::Interior { page, start } => Self::Interior { page, start },
-            NoArea::Retired { page } => Self::AlreadyFreed { page },
-            NoArea::Busy { page } => Self::WrongKind { page },
-            NoArea::Nothing { page } => Self::NotAnArea { page },
+            NoArea::Interior { page, start } => Self::Interior { addr: addr(page), start: addr(start) },
+            NoArea::Retired { page } => Self::AlreadyFreed { addr: addr(page) },
+            NoArea::Busy { page } => Self::WrongKind { addr: addr(page) },
+            NoArea::Nothing { page } => Self::NotAnArea { addr: addr(page) },
         }
     }
 }

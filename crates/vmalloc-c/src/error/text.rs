@@ -143,7 +143,7 @@ mod tests {
     use super::*;
     use crate::answer::{self, Refusal, Unit};
     use vmalloc_linux::{
-        AllocError, AreaError, NoSpace, PageRange, PlatformError, PlatformFault, Unbacked,
+        AllocError, AreaError, FreeError, NoSpace, PageRange, PlatformError, PlatformFault, Unbacked,
     };
 
     #[test]
@@ -158,8 +158,7 @@ mod tests {
             largest_free: 4096,
             ..vmalloc_error::NONE
         };
-        let wanted =
-            "no 8192 bytes free, aligned to 4096, within 0x1000..0x2000; the largest free range anywhere has \
+        let wanted = "no 8192 bytes free, aligned to 4096, within 0x1000..0x2000; the largest free range anywhere has \
              4096: free some, or widen the limits";
         assert_eq!(of(&error), wanted);
         assert_eq!(of(&vmalloc_error::NONE), "no error");
@@ -171,13 +170,20 @@ mod tests {
         let [asked, by] = [4..9, 6..7].map(|pages| PageRange::new(pages.start, pages.end).expect("pages"));
         let no_space = NoSpace { pages: 2, align: 4, within: asked, largest: 1, page_bytes };
         let cause = PlatformError { call: "mmap", fault: PlatformFault::OutOfMemory, code: 0 };
-        let errors: [AreaError; 6] = [
+        let (addr, start) = (7 * page, 5 * page);
+        let errors: [AreaError; 12] = [
+            FreeError::NotAnArea { addr }.into(),
+            FreeError::Interior { addr, start }.into(),
+            FreeError::Unaligned { addr: addr + 1 }.into(),
+            FreeError::AlreadyFreed { addr }.into(),
+            FreeError::WrongCount { addr, mapped: 3, given: 2 }.into(),
+            FreeError::WrongKind { addr }.into(),
             AllocError::from(no_space).into(),
             AllocError::Occupied { asked, by, page_bytes }.into(),
             AreaError::Beyond { asked, pages: by, page_bytes },
             AreaError::Overlap { first: asked, second: by, page_bytes },
-            AreaError::Mapped { addr: 7 * page },
-            AreaError::NotMapped { addr: 7 * page },
+            AreaError::Mapped { addr },
+            AreaError::NotMapped { addr },
         ];
         for error in errors {
             let text = of(&Facts::of(&Refusal::from(error), Unit::Pages).finish());

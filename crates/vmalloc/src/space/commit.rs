@@ -249,11 +249,11 @@ impl<P: Platform> Space<P> {
         asked: PageRange,
         is_wanted: impl Fn(Kind) -> bool,
     ) -> Result<PageRange, AreaError> {
-        let page = asked.start();
-        let area = self.find(self.addr(page)).ok_or(FreeError::NotAnArea { page })?;
+        let addr = self.addr(asked.start());
+        let area = self.find(addr).ok_or(FreeError::NotAnArea { addr })?;
         let pages = self.pages_of(&area);
         if !is_wanted(area.kind) {
-            return Err(FreeError::WrongKind { page: pages.start() }.into());
+            return Err(FreeError::WrongKind { addr: area.addr }.into());
         }
         if pages.covers(&asked) { Ok(pages) } else { Err(self.beyond(asked, pages)) }
     }

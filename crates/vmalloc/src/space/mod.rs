@@ -265,18 +265,18 @@ impl<P: Platform> Space<P> {
     #[cold]
     fn why_no_start(&self, addr: usize) -> FreeError {
         match self.contains(addr).then(|| self.try_find(addr)) {
-            None | Some(Ok(None)) => FreeError::NotAnArea { page: (addr >> self.shift()) as u64 },
+            None | Some(Ok(None)) => FreeError::NotAnArea { addr },
             _ => FreeError::Unaligned { addr },
         }
     }
 
     /// Returns the area that starts at `addr`.
     fn area_starting(&self, addr: usize) -> Result<AreaInfo, FreeError> {
-        let page = self.page(addr)?;
+        self.page(addr)?;
         match self.find(addr) {
             Some(area) if area.addr == addr => Ok(area),
-            Some(area) => Err(FreeError::Interior { page, start: (area.addr >> self.shift()) as u64 }),
-            None => Err(FreeError::NotAnArea { page }),
+            Some(area) => Err(FreeError::Interior { addr, start: area.addr }),
+            None => Err(FreeError::NotAnArea { addr }),
         }
     }
 

@@ -145,7 +145,7 @@ impl<P: Platform> Space<P> {
         let info = self.area_starting(addr)?;
         match info.kind {
             Kind::Vmalloc => Ok(info),
-            _ => Err(FreeError::WrongKind { page: (addr >> self.shift()) as u64 }),
+            _ => Err(FreeError::WrongKind { addr }),
         }
     }
 
