@@ -32,9 +32,33 @@ impl<S: SpaceRef> CongruentAreas<S> {
     /// # Errors
     /// [`CongruentError`]; nothing is lost or changed.
     pub fn new(space: S, offsets: &[usize], sizes: &[usize], align: usize) -> Result<Self, CongruentError> {
+        Self::make(space, offsets, sizes, align, true)
+    }
+
+    /// Reserves areas as [`new`](Self::new) does, but fails rather than wait for a purge or ask
+    /// notifiers: for contexts that must not. Locks are still taken, for a bounded time.
+    ///
+    /// # Errors
+    /// [`CongruentError`]; nothing is lost or changed.
+    pub fn try_new(
+        space: S,
+        offsets: &[usize],
+        sizes: &[usize],
+        align: usize,
+    ) -> Result<Self, CongruentError> {
+        Self::make(space, offsets, sizes, align, false)
+    }
+
+    fn make(
+        space: S,
+        offsets: &[usize],
+        sizes: &[usize],
+        align: usize,
+        may_block: bool,
+    ) -> Result<Self, CongruentError> {
         let mut areas = Vec::new();
         areas.try_reserve_exact(sizes.len()).map_err(|_| CongruentError::Metadata)?;
-        let (base, parts) = reserve(&space, offsets, sizes, align)?;
+        let (base, parts) = reserve(&space, offsets, sizes, align, may_block)?;
         areas.extend(parts.at(base));
         Ok(Self { base: (base << space.geometry().page_shift) as usize, areas, space })
     }
@@ -81,13 +105,15 @@ fn reserve<'a, P: Platform>(
     offsets: &'a [usize],
     sizes: &'a [usize],
     align: usize,
+    may_block: bool,
 ) -> Result<(u64, Parts<'a>), CongruentError> {
     let geometry = space.geometry();
     let (lists, span) = (Lists::Bytes(offsets, sizes, geometry.page_shift), geometry.span);
     let parts = Parts::check(lists, align as u64)?;
     loop {
         let look = || parts.base(span, |fit: &Fit| space.place_for(fit).ok().map(|place| place.start()));
-        let base = look().or_else(|| space.until_room(parts.pages(), look));
+        let or_room = || if may_block { space.until_room(parts.pages(), look) } else { None };
+        let base = look().or_else(or_room);
         let base = base.ok_or_else(|| parts.no_space(span, space.stats().largest_free_pages))?;
         match space.raw().reserve_all(parts.at(base), AS_TAG) {
             Ok(()) => return Ok((base, parts)),
@@ -110,7 +136,7 @@ pub fn alloc<P: Platform>(
     sizes: &[usize],
     align: usize,
 ) -> Result<usize, CongruentError> {
-    let (base, _) = reserve(space, offsets, sizes, align)?;
+    let (base, _) = reserve(space, offsets, sizes, align, true)?;
     Ok((base << space.geometry().page_shift) as usize)
 }
 
@@ -136,7 +162,7 @@ pub unsafe fn free<P: Platform>(
     if base & ((1 << shift) - 1) != 0 {
         let cause = match space.find(base) {
             Some(_) => FreeError::Unaligned { addr: base },
-            None => FreeError::NotAnArea { page: (base >> shift) as u64 },
+            None => FreeError::NotAnArea { addr: base },
         };
         return Err(CongruentFreeError::Area { index: 0, cause });
     }

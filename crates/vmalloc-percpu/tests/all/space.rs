@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use vmalloc::{FitError, FreeError, Kind, Notifier, PageRange, Request, Space, SpaceOptions};
-use vmalloc_percpu::{CongruentError, CongruentFreeError, TAG, alloc, free};
+use vmalloc_percpu::{CongruentAreas, CongruentError, CongruentFreeError, TAG, alloc, free};
 use vmalloc_sim::heap::{self, Shortage};
 use vmalloc_sim::{Options, Sim};
 
@@ -67,31 +67,47 @@ fn wrong_group_is_refused_whole() {
     let area = |index, cause| CongruentFreeError::Area { index, cause };
     assert_eq!(
         refused(base, &[0, 8 * PAGE, 17 * PAGE], &sizes),
-        area(2, FreeError::Interior { page: page + 17, start: page + 16 })
+        area(2, FreeError::Interior { addr: base + 17 * PAGE, start: base + 16 * PAGE })
     );
     assert_eq!(
         refused(base, &[0, 8 * PAGE, 20 * PAGE], &sizes),
-        area(2, FreeError::NotAnArea { page: page + 20 })
+        area(2, FreeError::NotAnArea { addr: base + 20 * PAGE })
     );
     let overlap = CongruentError::Overlap { first: 0, second: 1 };
     assert_eq!(refused(base, &[0, 0], &[4 * PAGE; 2]), overlap.into());
     assert_eq!(refused(base + 1, &[0], &[PAGE]), area(0, FreeError::Unaligned { addr: base + 1 }));
-    let foreign = FreeError::WrongKind { page: (other / PAGE) as u64 };
+    let foreign = FreeError::WrongKind { addr: other };
     assert_eq!(refused(other, &[0], &[PAGE]), area(0, foreign));
     assert_eq!(
         refused(base, &[0], &[]),
         CongruentFreeError::Request(CongruentError::LengthsDiffer { offsets: 1, sizes: 0 })
     );
     // SAFETY: nothing is there.
-    assert_eq!(unsafe { space.raw().free(base) }, Err(FreeError::WrongKind { page }));
+    assert_eq!(unsafe { space.raw().free(base) }, Err(FreeError::WrongKind { addr: base }));
 
     // SAFETY: nothing uses the addresses any more.
     unsafe { free(&space, base, &offsets, &sizes) }.expect("it is whole");
     // SAFETY: nothing uses the addresses any more.
     let again = unsafe { free(&space, base, &offsets, &sizes) };
-    assert_eq!(again, Err(area(0, FreeError::AlreadyFreed { page })));
+    assert_eq!(again, Err(area(0, FreeError::AlreadyFreed { addr: base })));
     // SAFETY: nothing uses the addresses any more.
     unsafe { space.raw().unreserve(other) }.expect("busy");
+    finish(&space);
+}
+
+/// A group that may not wait takes what is free, and leaves what waits for a purge.
+#[test]
+fn a_group_that_may_not_wait_does_not_purge() {
+    let space = space(Config::default().unmap_on_free());
+    // SAFETY: nothing uses the area.
+    unsafe { space.raw().free(space.raw().alloc(&Request::new(0x3ff * PAGE)).expect("room")) }.expect("busy");
+    let (offsets, sizes) = ([0, 8 * PAGE], [PAGE; 2]);
+    let refused =
+        CongruentAreas::try_new(&space, &offsets, &sizes, PAGE).map(|_| ()).expect_err("all is lazy");
+    assert!(matches!(refused, CongruentError::NoSpace(_)), "{refused}");
+    assert_eq!(space.stats().purges, 0);
+    drop(CongruentAreas::new(&space, &offsets, &sizes, PAGE).expect("a purge makes room"));
+    drop(CongruentAreas::try_new(&space, &offsets, &sizes, PAGE).expect("there is room"));
     finish(&space);
 }
 

@@ -1,8 +1,8 @@
 //! The area map under its lock: the state that all nodes share.
 
 use super::Areas;
+use crate::PageRange;
 use crate::cache::Borders;
-use crate::{FreeError, PageRange};
 use core::ops::{Deref, DerefMut};
 use lock_api::{MutexGuard, RawMutex};
 use vmalloc_map::parts::Bitmaps;
@@ -51,12 +51,12 @@ impl<L: RawMutex> HeldMap<'_, L> {
         &mut self,
         page: u64,
         is_right: impl FnOnce(PageRange) -> bool,
-    ) -> Result<PageRange, FreeError> {
+    ) -> Result<PageRange, NoArea> {
         let is_freed = |map: &Self| map.segment(page).is_some_and(|found| found.state == State::Retired);
         match self.map.retire_if(page, is_right) {
-            Ok(area) => area.ok_or(FreeError::WrongKind { page }),
-            Err(NoArea::Interior { .. }) if is_freed(self) => Err(FreeError::AlreadyFreed { page }),
-            Err(error) => Err(error.into()),
+            Ok(area) => area.ok_or(NoArea::Busy { page }),
+            Err(NoArea::Interior { .. }) if is_freed(self) => Err(NoArea::Retired { page }),
+            Err(error) => Err(error),
         }
     }
 }

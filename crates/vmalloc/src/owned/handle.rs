@@ -1,7 +1,7 @@
 //! The owner of one area, whatever its kind.
 
 use crate::PageRange;
-use crate::platform::{DirectMemory, Platform};
+use crate::platform::{DirectMemory, Platform, Translate};
 use crate::space::{Raw, Request, Space};
 use crate::{AllocError, AreaError, FreeError, RequestError};
 use core::fmt;
@@ -106,7 +106,11 @@ impl<S: SpaceRef, K: Ends<S::Platform>> Owned<S, K> {
         let page = |addr: usize| (addr / page_bytes) as u64;
         let asked = PageRange::new(page(addrs[0]), page(addrs[1])).ok_or(RequestError::ZeroSize)?;
         let pages = PageRange::of(page(self.addr), page(self.addr + self.bytes));
-        if pages.covers(&asked) { Ok(asked) } else { Err(AreaError::Beyond { asked, pages }) }
+        if pages.covers(&asked) {
+            Ok(asked)
+        } else {
+            Err(AreaError::Beyond { asked, pages, page_bytes: page_bytes as u64 })
+        }
     }
 
     /// Gives up the area without ending it. Returns the reference to the space, the address and the
@@ -154,6 +158,16 @@ impl<S: SpaceRef, K: Ends<S::Platform>> Drop for Owned<S, K> {
         if let Err(error) = unsafe { self.kind.end(&self.space, self.addr) } {
             self.space.platform().fatal(&error);
         }
+    }
+}
+
+impl<S: SpaceRef<Platform: Translate>, K: Ends<S::Platform>> Owned<S, K> {
+    /// Returns the number of the physical page behind each page, in order, as
+    /// [`Space::physical_page`] does.
+    pub fn physical_pages(&self) -> impl Iterator<Item = Option<u64>> {
+        let bytes = self.space.usable_size(self.addr).unwrap_or(0);
+        let pages = (self.addr..self.addr + bytes).step_by(self.space.geometry().page_bytes());
+        pages.map(|addr| self.space.physical_page(addr))
     }
 }
 

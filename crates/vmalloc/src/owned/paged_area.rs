@@ -6,7 +6,7 @@ use crate::PageRange;
 use crate::PageSet;
 use crate::platform::{Discard, MapFrames, Platform, Protection};
 use crate::purge::FrameShare;
-use crate::space::{Request, Space};
+use crate::space::{Raw, Request, Space};
 use crate::{AllocError, AreaError, FreeError};
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -93,12 +93,29 @@ impl<S: SpaceRef> PagedArea<S> {
     /// [`AreaError`]: the range is empty, not of whole pages, not inside the area, or a page of it
     /// is committed or mapped ([`AreaError::Mapped`]); or memory is short. Nothing is changed.
     pub fn commit(&mut self, range: Range<usize>) -> Result<(), AreaError> {
+        // SAFETY: the pages are an owned area's, and nothing is behind them.
+        self.commit_by(range, |raw, addrs| unsafe { raw.commit(&[addrs]) })
+    }
+
+    /// Puts memory behind `range` as [`commit`](Self::commit) does, but never purges nor waits for
+    /// a purge.
+    ///
+    /// # Errors
+    /// [`AreaError`] as there, and see [`Raw::try_commit`]; nothing is changed.
+    pub fn try_commit(&mut self, range: Range<usize>) -> Result<(), AreaError> {
+        // SAFETY: the pages are an owned area's, and nothing is behind them.
+        self.commit_by(range, |raw, addrs| unsafe { raw.try_commit(addrs) })
+    }
+
+    /// Commits unused pages of this area by `commit`.
+    fn commit_by(
+        &mut self,
+        range: Range<usize>,
+        commit: impl FnOnce(Raw<'_, S::Platform>, Range<usize>) -> Result<(), AreaError>,
+    ) -> Result<(), AreaError> {
         let (pages, addrs) = (self.unused_pages(&range)?, self.addrs(&range));
         let entered = self.kind.used.insert(pages).map_err(AreaError::from);
-        let committed = entered.and_then(|()| {
-            // SAFETY: this owns the area, is borrowed exclusively, and nothing is behind the pages.
-            unsafe { self.raw().commit(&[addrs]) }
-        });
+        let committed = entered.and_then(|()| commit(self.raw(), addrs));
         if committed.is_err() {
             self.kind.used.remove(pages);
         }
@@ -128,7 +145,7 @@ impl<S: SpaceRef> PagedArea<S> {
     fn unused_pages(&self, range: &Range<usize>) -> Result<PageRange, AreaError> {
         let pages = self.pages_inside(range)?;
         match self.kind.used.first(pages, true) {
-            Some(page) => Err(AreaError::Mapped { page }),
+            Some(page) => Err(AreaError::Mapped { addr: self.page_addr(page) }),
             None => Ok(pages),
         }
     }
@@ -139,7 +156,7 @@ impl<S: SpaceRef> PagedArea<S> {
         let mapped = self.kind.mapped[self.piece_from(pages.start())..].first();
         let mapped = mapped.and_then(|piece| piece.pages.intersection(&pages));
         match self.kind.used.first(pages, false).or(mapped.map(|pages| pages.start())) {
-            Some(page) => Err(AreaError::NotMapped { page }),
+            Some(page) => Err(AreaError::NotMapped { addr: self.page_addr(page) }),
             None => Ok(pages),
         }
     }
@@ -147,6 +164,10 @@ impl<S: SpaceRef> PagedArea<S> {
     /// Returns the place of the first piece that ends behind `page`.
     fn piece_from(&self, page: u64) -> usize {
         self.kind.mapped.partition_point(|piece| piece.pages.end() <= page)
+    }
+
+    fn page_addr(&self, page: u64) -> usize {
+        (page << self.space().geometry().page_shift) as usize
     }
 
     fn addrs(&self, range: &Range<usize>) -> Range<usize> {
@@ -202,7 +223,7 @@ impl<S: SpaceRef<Platform: MapFrames>> PagedArea<S> {
         let place = self.piece_from(page);
         let pages = match self.kind.mapped.get(place) {
             Some(piece) if self.page_addr(piece.pages.start()) == addr => piece.pages,
-            _ => return Err(AreaError::NotMapped { page }),
+            _ => return Err(AreaError::NotMapped { addr: self.page_addr(page) }),
         };
         self.kind.used.split_at_edges(pages)?;
         // SAFETY: this owns the area, and is borrowed exclusively; the caller uses the pages no
@@ -212,10 +233,6 @@ impl<S: SpaceRef<Platform: MapFrames>> PagedArea<S> {
         let piece = self.kind.mapped.remove(place);
         self.space().end_share(piece.share);
         Ok(())
-    }
-
-    fn page_addr(&self, page: u64) -> usize {
-        (page << self.space().geometry().page_shift) as usize
     }
 }
 

@@ -18,7 +18,7 @@ use super::{Raw, Space};
 use crate::PageRange;
 use crate::areas::{Blocking, Kind};
 use crate::platform::{Discard, Frame, MapFrames, Origin, Platform, PlatformError, Protection};
-use crate::purge::{join, meets};
+use crate::purge::{Purger, join, meets};
 use crate::{AllocError, AreaError, FreeError, RequestError};
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -50,6 +50,31 @@ impl<P: Platform> Raw<'_, P> {
                 // SAFETY: the pages are the caller's, and were just mapped.
                 unsafe { self.platform().zero(*range) };
             }
+        }
+        Ok(())
+    }
+
+    /// Commits one range as [`commit`](Self::commit) does, but never purges nor waits for a purge:
+    /// for contexts that must not. One call of the platform.
+    ///
+    /// # Safety
+    /// See [`commit`](Self::commit).
+    ///
+    /// # Errors
+    /// [`AreaError`] as there; [`FreeError::Contended`] where pages may still have to be unmapped.
+    /// Nothing is committed then.
+    pub unsafe fn try_commit(&self, range: Range<usize>) -> Result<(), AreaError> {
+        let pages = self.pages_between(&range)?;
+        self.area_around(pages, |kind| kind == Kind::Reserved)?;
+        let meets = |purger: &Purger| purger.pending.iter().any(|it| it.intersection(&pages).is_some());
+        if self.counts.is_anything_pending() && self.purger.try_lock().is_none_or(|purger| meets(&purger)) {
+            return Err(FreeError::Contended { addr: range.start }.into());
+        }
+        // SAFETY: the pages are the caller's, and not mapped.
+        unsafe { self.platform().map(pages, Protection::ReadWrite) }?;
+        if !self.geometry.maps_zeroed {
+            // SAFETY: the pages are the caller's, and were just mapped.
+            unsafe { self.platform().zero(pages) };
         }
         Ok(())
     }
@@ -94,7 +119,7 @@ impl<P: MapFrames> Raw<'_, P> {
         self.finish_pending(&[range])?;
         let mut pages = range.start()..range.end();
         if let Some(page) = pages.find(|&page| self.platform.frame_at(page).is_some()) {
-            return Err(AreaError::Mapped { page });
+            return Err(AreaError::Mapped { addr: self.addr(page) });
         }
         // SAFETY: the pages are in an area of the caller's, and not mapped; the frames were
         // checked.
@@ -121,7 +146,7 @@ impl<P: MapFrames> Raw<'_, P> {
         self.finish_pending(&[range])?;
         let is_mapped = |page: &u64| self.platform.frame_at(*page).is_some();
         match (range.start()..range.end()).find(|page| !is_mapped(page)) {
-            Some(page) if !is_pending => return Err(AreaError::NotMapped { page }),
+            Some(page) if !is_pending => return Err(AreaError::NotMapped { addr: self.addr(page) }),
             _ if !(range.start()..range.end()).any(|page| is_mapped(&page)) => return Ok(()),
             _ => {}
         }
@@ -218,7 +243,8 @@ impl<P: Platform> Space<P> {
         }
         all.sort_unstable_by_key(PageRange::start);
         if let Some(two) = all.windows(2).find(|two| two[0].end() > two[1].start()) {
-            return Err(AreaError::Overlap { first: two[0], second: two[1] });
+            let (first, second, page_bytes) = (two[0], two[1], self.page_bytes());
+            return Err(AreaError::Overlap { first, second, page_bytes });
         }
         join(&mut all);
         Ok(all)
@@ -238,13 +264,13 @@ impl<P: Platform> Space<P> {
         asked: PageRange,
         is_wanted: impl Fn(Kind) -> bool,
     ) -> Result<PageRange, AreaError> {
-        let page = asked.start();
-        let area = self.find(self.addr(page)).ok_or(FreeError::NotAnArea { page })?;
+        let addr = self.addr(asked.start());
+        let area = self.find(addr).ok_or(FreeError::NotAnArea { addr })?;
         let pages = self.pages_of(&area);
         if !is_wanted(area.kind) {
-            return Err(FreeError::WrongKind { page: pages.start() }.into());
+            return Err(FreeError::WrongKind { addr: area.addr }.into());
         }
-        if pages.covers(&asked) { Ok(pages) } else { Err(AreaError::Beyond { asked, pages }) }
+        if pages.covers(&asked) { Ok(pages) } else { Err(self.beyond(asked, pages)) }
     }
 
     /// Returns `pages` pages from `addr` on, which lie in a reserved area.

@@ -79,11 +79,12 @@ impl<P: Platform> Space<P> {
     fn retire_reserved(&self, area: PageRange, tag: Tag, has_room: bool) -> Result<(), FreeError> {
         let page = area.start();
         if !has_room {
-            return Err(FreeError::NoMemory { page });
+            return Err(FreeError::NoMemory { addr: self.addr(page) });
         }
         let table = self.areas.table(page);
         let is_right =
             table.get(page).is_some_and(|known| known.kind == Kind::Reserved && known.tag == Some(tag));
-        self.areas.map().retire_area(page, |found| is_right && found == area).map(|_| ())
+        let retired = self.areas.map().retire_area(page, |found| is_right && found == area);
+        retired.map(|_| ()).map_err(|error| FreeError::of(error, self.shift()))
     }
 }

@@ -4,6 +4,7 @@ mod architecture;
 mod area_map;
 mod atomics;
 mod blocks;
+mod errors;
 mod foreign;
 mod in_buffer;
 mod layers;

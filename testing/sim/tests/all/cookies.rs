@@ -100,11 +100,10 @@ fn areas_of_every_kind_take_a_cookie_and_other_addresses_do_not() {
     set(mapping, 3).expect("memory");
     let found = [code, shared, mapping].map(|addr| space.find(addr).map(|area| (area.kind, area.cookie)));
     assert_eq!(found, [Some((Kind::Exec, 1)), Some((Kind::Shared, 2)), Some((Kind::Vmap, 3))]);
-    let page = (mapping / PAGE) as u64;
-    let interior = FreeError::Interior { page: page + 1, start: page };
+    let interior = FreeError::Interior { addr: mapping + PAGE, start: mapping };
     assert_eq!(set(mapping + PAGE, 4), Err(interior.into()));
     assert_eq!(set(mapping + 1, 4), Err(FreeError::Unaligned { addr: mapping + 1 }.into()));
-    assert_eq!(set(0x800 * PAGE, 4), Err(FreeError::NotAnArea { page: 0x800 }.into()));
+    assert_eq!(set(0x800 * PAGE, 4), Err(FreeError::NotAnArea { addr: 0x800 * PAGE }.into()));
 
     let mut area = Area::new(&space, &Request::new(PAGE)).expect("room");
     let (short, _) = heap::short_of(Shortage::From(1), || area.set_cookie(5));

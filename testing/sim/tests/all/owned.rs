@@ -3,8 +3,8 @@
 
 use crate::{set_block_slots, short};
 use vmalloc::{
-    AreaError, CodeBuffer, Frame, FrameSupply, Mapping, PageRange, PagedArea, Protection, Request, Space,
-    SpaceOptions,
+    AreaError, CodeBuffer, Frame, FrameSupply, FreeError, Mapping, PageRange, PagedArea, Protection, Request,
+    Space, SpaceOptions,
 };
 use vmalloc_short::ShortMapping;
 use vmalloc_sim::{Direct, Discard, Options, Point, Sim, TlbVisibility};
@@ -191,26 +191,26 @@ fn a_paged_area_has_memory_and_frames() {
     let space = space(SpaceOptions::default().unmap_on_free());
     let frames = space.frames(2).expect("there are many");
     let mut area = PagedArea::new(&space, &pages(16)).expect("room");
-    let page = (area.addr() / PAGE) as u64;
+    let base = area.addr();
     area.commit(0..4 * PAGE).expect("nothing is there");
     area.map(6 * PAGE, &frames, Protection::ReadWrite).expect("nothing is there");
     area.map(4 * PAGE, &frames, Protection::ReadWrite).expect("nothing is there");
     assert_eq!((area.committed_bytes(), area.len()), (4 * PAGE, 16 * PAGE));
     let over_memory = area.map(3 * PAGE, &frames, Protection::Read);
-    assert_eq!(over_memory, Err(AreaError::Mapped { page: page + 3 }));
-    assert_eq!(area.commit(7 * PAGE..9 * PAGE), Err(AreaError::Mapped { page: page + 7 }));
+    assert_eq!(over_memory, Err(AreaError::Mapped { addr: base + 3 * PAGE }));
+    assert_eq!(area.commit(7 * PAGE..9 * PAGE), Err(AreaError::Mapped { addr: base + 7 * PAGE }));
     for range in [3 * PAGE..5 * PAGE, 4 * PAGE..5 * PAGE, 5 * PAGE..8 * PAGE] {
-        let first = page + (range.start / PAGE).max(4) as u64;
-        let refused = Err(AreaError::NotMapped { page: first });
+        let addr = base + range.start.max(4 * PAGE);
+        let refused = Err(AreaError::NotMapped { addr });
         assert_eq!((area.decommit(range.clone()), area.reset(range)), (refused, refused));
     }
     area.decommit(2 * PAGE..4 * PAGE).expect("it is committed");
     // SAFETY: nothing uses the pages.
     unsafe { area.unmap(4 * PAGE) }.expect("frames are there");
     // SAFETY: nothing uses the pages.
-    assert_eq!(unsafe { area.unmap(5 * PAGE) }, Err(AreaError::NotMapped { page: page + 5 }));
+    assert_eq!(unsafe { area.unmap(5 * PAGE) }, Err(AreaError::NotMapped { addr: base + 5 * PAGE }));
     // SAFETY: nothing uses the pages.
-    assert_eq!(unsafe { area.unmap(7 * PAGE) }, Err(AreaError::NotMapped { page: page + 7 }));
+    assert_eq!(unsafe { area.unmap(7 * PAGE) }, Err(AreaError::NotMapped { addr: base + 7 * PAGE }));
     area.commit(2 * PAGE..6 * PAGE).expect("nothing is there any more");
     assert_eq!(area.committed_bytes(), 6 * PAGE);
     drop((area, frames));
@@ -232,7 +232,7 @@ fn pages_whose_decommit_was_refused_are_committed_no_more() {
     space.platform().relent();
     space.purge().expect("the machine has relented");
     let gone = area.reset(2 * PAGE..4 * PAGE);
-    assert_eq!(gone, Err(AreaError::NotMapped { page: page + 2 }));
+    assert_eq!(gone, Err(AreaError::NotMapped { addr: area.addr() + 2 * PAGE }));
     area.commit(2 * PAGE..4 * PAGE).expect("nothing is committed");
     area.reset(0..8 * PAGE).expect("all are committed");
 }
@@ -307,4 +307,38 @@ fn a_refused_seal_has_the_memory() {
     assert_eq!(code[0], 0xc3);
     drop(code);
     assert_eq!(space.stats().busy_areas, 0);
+}
+
+/// A commit that may not wait refuses pages that have still to be unmapped, and never purges.
+#[test]
+fn a_commit_that_may_not_wait_does_not() {
+    let space = space(SpaceOptions::default());
+    let mut area = PagedArea::new(&space, &pages(64)).expect("room");
+    let (addr, page) = (area.addr(), (area.addr() / PAGE) as u64);
+    area.try_commit(0..8 * PAGE).expect("nothing is committed");
+    assert_eq!(area.try_commit(0..PAGE), Err(AreaError::Mapped { addr }));
+    space.platform().refuse(Point::Unmap, PageRange::from_len(page + 3, 1).expect("one"));
+    assert!(area.decommit(2 * PAGE..4 * PAGE).is_err());
+    let purges = space.stats().purges;
+    let contended = Err(AreaError::Area(FreeError::Contended { addr: addr + 2 * PAGE }));
+    assert_eq!(area.try_commit(2 * PAGE..4 * PAGE), contended);
+    space.platform().fail_nth(Point::Map, 1);
+    let refused = area.try_commit(20 * PAGE..30 * PAGE);
+    assert!(matches!(refused, Err(AreaError::Platform(_))), "{refused:?}");
+    assert_eq!((space.stats().purges, area.committed_bytes()), (purges, 6 * PAGE));
+    space.platform().relent();
+    area.commit(2 * PAGE..4 * PAGE).expect("it unmaps what is left");
+    area.try_commit(20 * PAGE..30 * PAGE).expect("nothing is committed");
+    assert_eq!(area.committed_bytes(), 18 * PAGE);
+}
+
+#[test]
+fn the_pages_behind_an_area_are_told_in_order() {
+    let space = space(SpaceOptions::default());
+    let mut area = PagedArea::new(&space, &pages(4)).expect("room");
+    area.commit(PAGE..3 * PAGE).expect("nothing is committed");
+    let told: Vec<_> = area.physical_pages().collect();
+    let each: Vec<_> = (0..4).map(|nth| space.physical_page(area.addr() + nth * PAGE)).collect();
+    assert_eq!(told, each);
+    assert_eq!(told.iter().map(Option::is_some).collect::<Vec<_>>(), [false, true, true, false]);
 }
