@@ -3,7 +3,11 @@
 use super::come_and_go;
 use crate::world::World;
 use crate::world::here;
-use vmalloc::{AreaInfo, Config, FitError, Kind, PageRange, Request};
+use vmalloc::AreaInfo;
+use vmalloc::Config;
+use vmalloc::Kind;
+use vmalloc::Request;
+use vmalloc::{FitError, PageRange};
 
 /// A reader without locks sees areas as they are or were, never a mixture.
 pub fn seqlock_read_is_consistent() {
