@@ -98,7 +98,7 @@ fn wrong_group_is_refused_whole() {
 /// A group that may not wait takes what is free, and leaves what waits for a purge.
 #[test]
 fn a_group_that_may_not_wait_does_not_purge() {
-    let space = space(Config::default().unmap_on_free());
+    let space = space(SpaceOptions::default().unmap_on_free());
     // SAFETY: nothing uses the area.
     unsafe { space.raw().free(space.raw().alloc(&Request::new(0x3ff * PAGE)).expect("room")) }.expect("busy");
     let (offsets, sizes) = ([0, 8 * PAGE], [PAGE; 2]);
@@ -217,8 +217,8 @@ fn group_at_taken_pages_is_refused_whole() {
     assert_eq!((space.stats().busy_areas, space.find(0x200 * PAGE)), (1, None));
     // SAFETY: nothing uses the addresses any more.
     let free = |areas: &[PageRange], tag| unsafe { space.raw().unreserve_all(areas.iter().copied(), tag) };
-    assert_eq!(free(&[second], TAG), Err((0, FreeError::WrongKind { page: 0x300 })));
-    assert_eq!(free(&[second, first], "other"), Err((1, FreeError::NotAnArea { page: 0x200 })));
+    assert_eq!(free(&[second], TAG), Err((0, FreeError::WrongKind { addr: 0x300 * PAGE })));
+    assert_eq!(free(&[second, first], "other"), Err((1, FreeError::NotAnArea { addr: 0x200 * PAGE })));
     assert_eq!((free(&[], TAG), free(&[second], "other")), (Ok(()), Ok(())));
     finish(&space);
 }

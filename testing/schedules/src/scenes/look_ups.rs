@@ -3,7 +3,7 @@
 use super::come_and_go;
 use crate::world::World;
 use crate::world::here;
-use vmalloc::{AreaInfo, FitError, Kind, PageRange, Request, SpaceOptions};
+use vmalloc::{AreaInfo, Kind, Request, SpaceOptions};
 
 /// A reader without locks sees areas as they are or were, never a mixture.
 pub fn seqlock_read_is_consistent() {
@@ -143,7 +143,7 @@ pub fn annotations_follow_their_areas() {
 
 /// The owners of areas set cookies: an area is found with one that it had, and no other.
 pub fn found_with_a_cookie_of_its_owner() {
-    let world = World::new(8, SpaceOptions::default().cache_bytes(8 * World::PAGE).nodes(1));
+    let world = World::new(8, World::tight());
     let own: fn(&World) = |world| {
         let (raw, page) = (world.raw(), World::PAGE);
         let addr = raw.alloc(&Request::new(page)).expect("there is room");
@@ -176,14 +176,14 @@ pub fn found_with_a_cookie_of_its_owner() {
 /// Two threads make a group at the same pages: one at a time has it, and has all of it.
 pub fn groups_are_made_and_freed_whole() {
     let world = World::new(16, World::tight());
-    fn areas() -> [PageRange; 2] {
-        [8, 11].map(|page| PageRange::from_len(World::start() + page, 2).expect("not empty"))
+    fn areas() -> [vmalloc::PageRange; 2] {
+        [8, 11].map(|page| vmalloc::PageRange::from_len(World::start() + page, 2).expect("not empty"))
     }
     let group: fn(&World) = |world| {
         for _ in 0..2 {
             match world.raw().reserve_all(areas().into_iter(), "group") {
                 Ok(()) => {}
-                Err(FitError::Occupied { .. }) => continue,
+                Err(vmalloc::FitError::Occupied { .. }) => continue,
                 Err(error) => panic!("{error}"),
             }
             for area in areas() {
