@@ -2,7 +2,7 @@
 
 use crate::common::trapping::*;
 use crate::common::*;
-use vmalloc::{Platform, PlatformFault, Request};
+use vmalloc::{Platform, PlatformFault, Request, SpaceOptions};
 use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, ReserveError, open};
 
 /// From here on userfaultfd(2) fails in this process.
@@ -61,6 +61,11 @@ fn spaces_that_trap_choose_userfaultfd_and_budgets_may_be_anything() {
     if with_userfault(LinuxOptions::new()).is_some() {
         assert_eq!(linux.guard_means(), GuardMeans::Userfault);
         assert!(!linux.geometry().maps_zeroed);
+        let means = |linux, space| open(linux, space).unwrap().platform().guard_means();
+        assert_eq!(means(LinuxOptions::new(), trapping()), GuardMeans::Userfault);
+        assert_ne!(means(LinuxOptions::new(), SpaceOptions::default()), GuardMeans::Userfault);
+        let chosen = LinuxOptions::new().guard_means(GuardMeans::Mprotect);
+        assert_eq!(means(chosen, trapping()), GuardMeans::Mprotect);
     }
     for bytes in [0, 1, PAGE, isize::MAX as usize, usize::MAX] {
         let Some(space) = with_userfault(LinuxOptions::new().stash_bytes(bytes)) else { return };

@@ -80,6 +80,25 @@ fn children_have_ranges_of_their_own_and_give_them_back() {
 }
 
 #[test]
+fn limits_alignment_and_policy_of_a_request_place_a_sub_space() {
+    let root = root();
+    let within = Request::new(pages(0x10)).within(pages(0x1200), pages(0x1300));
+    let place = |name, request: Request| root.subspace(name, &request, plain());
+    let low = place("low", within).expect("room");
+    let high = place("high", within.policy(Policy::Highest).align(pages(0x80))).expect("room");
+    assert_eq!(low.geometry().span, range(0x1200, 0x1210));
+    assert_eq!(high.geometry().span, range(0x1280, 0x1290));
+    // One place alone, and it is not aligned.
+    let SubspaceError::NoSpace(facts) = place("odd", at(0x1411, 0x1421).align(pages(0x10))).unwrap_err()
+    else {
+        panic!()
+    };
+    assert_eq!((facts.pages, facts.align, facts.within), (0x10, 0x10, range(0x1411, 0x1421)));
+    drop((low, high));
+    finish(&root);
+}
+
+#[test]
 fn conflicts_are_typed_and_change_nothing() {
     let root = root();
     let sibling = root.subspace("sibling", &at(0x1400, 0x1500), plain()).expect("room");

@@ -21,8 +21,8 @@ use core::{
 use lock_api::{GuardNoSend, RawMutex};
 use spin::Once;
 use vmalloc::{
-    SpaceOptions, FreeError, Geometry, PageRange, Platform, PlatformError, PlatformFault, Protection, Request,
-    Space,
+    FreeError, Geometry, PageRange, Platform, PlatformError, PlatformFault, Protection, Request, Space,
+    SpaceOptions,
 };
 
 use super::{KERNEL_PAGE_TABLE, KernelPtConfig, VMALLOC_VADDR_RANGE};
