@@ -116,17 +116,8 @@ impl Space {
 
 /// Returns the exception for an allocation that failed, with figures in bytes.
 fn refusal(error: &AllocError) -> PyErr {
-    let bytes = |pages: u64| pages.saturating_mul(page_bytes() as u64);
     match error {
         AllocError::Request(error) => PyValueError::new_err(error.to_string()),
-        AllocError::NoSpace(it) => PyMemoryError::new_err(format!(
-            "no {} free bytes in the space, guard page included; the largest free range has {}",
-            bytes(it.pages),
-            bytes(it.largest)
-        )),
-        AllocError::Unbacked(it) => {
-            PyMemoryError::new_err(format!("no memory for {} bytes: {}", bytes(it.pages), it.cause))
-        }
         _ => PyMemoryError::new_err(error.to_string()),
     }
 }

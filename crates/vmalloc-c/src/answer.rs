@@ -34,6 +34,7 @@ pub(crate) enum Refusal {
     Alloc(AllocError),
     Area(AreaError),
     Free(FreeError),
+    NoArea(vmalloc::NoArea),
     Congruent(CongruentError),
     CongruentFree(CongruentFreeError),
     Platform(PlatformError),
@@ -70,6 +71,7 @@ from! {
     AllocError => Alloc,
     AreaError => Area,
     FreeError => Free,
+    vmalloc::NoArea => NoArea,
     CongruentError => Congruent,
     CongruentFreeError => CongruentFree,
     PlatformError => Platform,
@@ -110,12 +112,6 @@ impl From<vmalloc::Contended> for Refusal {
 impl From<vmalloc::FitError> for Refusal {
     fn from(error: vmalloc::FitError) -> Self {
         Self::Alloc(error.into())
-    }
-}
-
-impl From<vmalloc::NoArea> for Refusal {
-    fn from(error: vmalloc::NoArea) -> Self {
-        Self::Free(error.into())
     }
 }
 
@@ -292,8 +288,8 @@ mod tests {
     #[test]
     fn double_and_foreign_frees_have_codes_and_numbers_of_their_own() {
         let of = |error: FreeError| Facts::of(&error.into(), Unit::Pages).finish();
-        let double = of(FreeError::AlreadyFreed { page: 7 });
-        let foreign = of(FreeError::NotAnArea { page: 7 });
+        let double = of(FreeError::AlreadyFreed { addr: 7 * page_bytes() });
+        let foreign = of(FreeError::NotAnArea { addr: 7 * page_bytes() });
         assert!(is_of_area(double.code) && is_of_area(foreign.code));
         assert_ne!(double.code, foreign.code);
         assert_eq!((double.error_number, foreign.error_number), (libc::EALREADY, libc::EFAULT));

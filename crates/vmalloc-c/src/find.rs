@@ -88,7 +88,7 @@ fn number(area: &AreaInfo) -> u32 {
 }
 
 fn not_an_area(addr: usize) -> Refusal {
-    FreeError::NotAnArea { page: (addr / answer::page_bytes()) as u64 }.into()
+    FreeError::NotAnArea { addr }.into()
 }
 
 /// Finds the area that holds `addr`, anywhere inside, and tells it in `*area`. Without a lock as a

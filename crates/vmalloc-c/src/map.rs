@@ -7,7 +7,7 @@ use crate::options;
 use crate::stats::tell;
 use libc::{c_int, c_void};
 use vmalloc_linux::area_map::{Segment, State};
-use vmalloc_linux::{AreaMap, Fit, FreeError, PageRange};
+use vmalloc_linux::{AreaMap, Fit, NoArea, PageRange};
 
 /// A map of numbers: addresses of a device, ids, blocks of a file. Its unit, a page, is whatever
 /// the program says. It has no lock: one thread at a time uses it, or several only ask.
@@ -304,7 +304,7 @@ pub unsafe extern "C" fn vmalloc_map_find(
 ) -> c_int {
     // SAFETY: the caller's conditions.
     let result = unsafe { given(map) }.and_then(|map| {
-        let found = map.map.segment(page).ok_or(FreeError::NotAnArea { page })?;
+        let found = map.map.segment(page).ok_or(NoArea::Nothing { page })?;
         // SAFETY: the conditions of every call.
         unsafe { input::fill(segment, &found.into()) }
     });

@@ -61,14 +61,13 @@ pub unsafe extern "C" fn vmalloc_physical_page(
             return Err(Argument::Null.into());
         }
         let found = on!(&space.0, it => it.physical_page(addr.addr()));
-        let number = (addr.addr() / answer::page_bytes()) as u64;
         match found {
             // SAFETY: the conditions of every call.
             Some(found) => unsafe { page.write(found) },
             None if on!(&space.0, it => it.find(addr.addr())).is_none() => {
-                return Err(FreeError::NotAnArea { page: number }.into());
+                return Err(FreeError::NotAnArea { addr: addr.addr() }.into());
             }
-            None => return Err(vmalloc_linux::AreaError::NotMapped { page: number }.into()),
+            None => return Err(vmalloc_linux::AreaError::NotMapped { addr: addr.addr() }.into()),
         }
         Ok(())
     };

@@ -198,7 +198,7 @@ pub unsafe extern "C" fn vmalloc_stack_drop(stack: *mut vmalloc_stack, detail: *
     // SAFETY: the conditions of every call.
     let result = unsafe { stack.as_mut() }.ok_or_else(|| Argument::Null.into()).and_then(|stack| {
         if stack.bytes == 0 {
-            return Err(vmalloc_linux::FreeError::AlreadyFreed { page: 0 }.into());
+            return Err(vmalloc_linux::FreeError::AlreadyFreed { addr: 0 }.into());
         }
         stack.bytes = 0;
         (stack.bottom, stack.top) = (std::ptr::null_mut(), std::ptr::null_mut());

@@ -311,23 +311,17 @@ impl Shared {
 
     /// Returns the start of the memory area that holds `addr`.
     fn start_of(&self, addr: usize) -> Result<usize, FreeError> {
-        let page = self.page(addr);
-        let area = self.space.find(addr).ok_or(FreeError::NotAnArea { page })?;
-        if area.kind == Kind::Vmalloc { Ok(area.addr) } else { Err(FreeError::WrongKind { page }) }
+        let area = self.space.find(addr).ok_or(FreeError::NotAnArea { addr })?;
+        if area.kind == Kind::Vmalloc { Ok(area.addr) } else { Err(FreeError::WrongKind { addr }) }
     }
 
     /// Returns the error for a free of `addr`, inside the area at `start`.
     fn interior(&self, addr: usize, start: usize) -> FreeError {
-        let page = self.page(addr);
         if addr % (1 << self.space.geometry().page_shift) == 0 {
-            FreeError::Interior { page, start: self.page(start) }
+            FreeError::Interior { addr, start }
         } else {
             FreeError::Unaligned { addr }
         }
-    }
-
-    fn page(&self, addr: usize) -> u64 {
-        (addr >> self.space.geometry().page_shift) as u64
     }
 
     /// Enters a record, and makes a batch of all arrivals if none is in flight. The pin also lets

@@ -245,12 +245,10 @@ impl LargeHeap {
     #[cold]
     fn base_of_moved(&self, addr: usize, base: usize) -> Result<usize, FreeError> {
         match self.space.find(addr) {
-            Some(area) if area.addr != base => {
-                Err(FreeError::Interior { page: self.page(addr), start: self.page(area.addr) })
-            }
+            Some(area) if area.addr != base => Err(FreeError::Interior { addr, start: area.addr }),
             Some(area) if addr % LINE == 0 && self.bytes_of(area.pages) >= MOVE_PAGES_FROM => Ok(base),
             Some(_) => Err(FreeError::Unaligned { addr }),
-            None => Err(FreeError::NotAnArea { page: self.page(addr) }),
+            None => Err(FreeError::NotAnArea { addr: base }),
         }
     }
 
@@ -305,8 +303,8 @@ impl LargeHeap {
         let base = self.base_of(addr)?;
         match self.space.find(base) {
             Some(area) if area.addr == base => Ok((base, self.bytes_of(area.pages))),
-            Some(area) => Err(FreeError::Interior { page: self.page(base), start: self.page(area.addr) }),
-            None => Err(FreeError::NotAnArea { page: self.page(base) }),
+            Some(area) => Err(FreeError::Interior { addr: base, start: area.addr }),
+            None => Err(FreeError::NotAnArea { addr: base }),
         }
     }
 

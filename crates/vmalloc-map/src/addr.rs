@@ -54,6 +54,14 @@ impl PageRange {
         Self { start, end }
     }
 
+    /// Returns the range in units that are so many times smaller, or as far as there are numbers: in
+    /// bytes, for messages.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn times(&self, factor: u64) -> Self {
+        Self { start: self.start.saturating_mul(factor), end: self.end.saturating_mul(factor) }
+    }
+
     /// Returns the first page.
     #[inline]
     #[must_use]

@@ -78,7 +78,14 @@ impl TryFrom<core::ops::Range<u64>> for PageRange {
 
 /// The refusal of an allocation for want of address space, with its figures, in pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-#[error("no {pages} free pages aligned to {align} within {within:?}; largest range anywhere: {largest}")]
+#[error(
+    "no {}{} free, aligned to {}, within {:?}; the largest free range anywhere has {}: free some, or widen the limits",
+    .pages.saturating_mul(*.page_bytes),
+    if *.page_bytes == 1 { "" } else { " bytes" },
+    .align.saturating_mul(*.page_bytes),
+    .within.times(*.page_bytes),
+    .largest.saturating_mul(*.page_bytes)
+)]
 pub struct NoSpace {
     /// Pages asked for, guard included.
     pub pages: u64,
@@ -89,6 +96,8 @@ pub struct NoSpace {
     /// The largest free range in the whole space, in pages; may be large enough but misaligned or
     /// outside the limits.
     pub largest: u64,
+    /// Bytes of a page, for the message; 1 in a map, whose unit is what its user makes of it.
+    pub page_bytes: u64,
 }
 
 /// Why a map hands out no range. Nothing was changed.

@@ -69,7 +69,8 @@ impl AreaMap<'_> {
 
     #[cold]
     fn no_space(&self, fit: &Fit, within: PageRange) -> FitError {
-        NoSpace { pages: fit.pages(), align: fit.alignment(), within, largest: self.largest_free() }.into()
+        let (pages, align, largest) = (fit.pages(), fit.alignment(), self.largest_free());
+        NoSpace { pages, align, within, largest, page_bytes: 1 }.into()
     }
 
     #[inline]

@@ -133,7 +133,7 @@ pub unsafe fn free<P: Platform>(
     if base & ((1 << shift) - 1) != 0 {
         let cause = match space.find(base) {
             Some(_) => FreeError::Unaligned { addr: base },
-            None => FreeError::NotAnArea { page: (base >> shift) as u64 },
+            None => FreeError::NotAnArea { addr: base },
         };
         return Err(CongruentFreeError::Area { index: 0, cause });
     }
@@ -155,15 +155,15 @@ fn check_made<P: Platform>(
     let (page, shift) = (asked.start(), space.geometry().page_shift);
     let refuse = |cause| Err(CongruentFreeError::Area { index, cause });
     // The free itself tells why there is none.
-    let Some(info) = space.find((page << shift) as usize) else { return Ok(()) };
-    let start = (info.addr >> shift) as u64;
-    if start != page {
-        return refuse(FreeError::Interior { page, start });
+    let addr = (page << shift) as usize;
+    let Some(info) = space.find(addr) else { return Ok(()) };
+    if info.addr != addr {
+        return refuse(FreeError::Interior { addr, start: info.addr });
     }
     if info.kind != Kind::Reserved || info.tag != Some(const { Tag::new(TAG) }) {
-        return refuse(FreeError::WrongKind { page });
+        return refuse(FreeError::WrongKind { addr });
     }
-    match PageRange::from_len(start, info.pages) {
+    match PageRange::from_len(page, info.pages) {
         Some(area) if area != asked => Err(CongruentFreeError::Size { index, asked, area }),
         _ => Ok(()),
     }

@@ -167,7 +167,7 @@ impl<S: SpaceRef<Platform: MapFrames>> ShortMaps<S> {
             return match self.own_area(addr, pages)? {
                 // SAFETY: it is the caller's. Where there is none, the call tells what is there.
                 None | Some(Kind::Vmap) => unsafe { self.space.raw().unmap(addr) },
-                _ => Err(FreeError::WrongKind { page }),
+                _ => Err(FreeError::WrongKind { addr }),
             };
         }
         let block = self.blocks.get(page).filter(|_| self.is_aligned(addr));
@@ -213,8 +213,8 @@ impl<S: SpaceRef<Platform: MapFrames>> ShortMaps<S> {
 
     fn end_linear(&self, page: u64, first: Frame, given: u64) -> Result<(), FreeError> {
         self.blocks.linear.give(first, given).map_err(|mapped| match mapped {
-            0 => FreeError::NotAnArea { page },
-            mapped => FreeError::WrongCount { page, mapped, given },
+            0 => FreeError::NotAnArea { addr: self.addr(page) },
+            mapped => FreeError::WrongCount { addr: self.addr(page), mapped, given },
         })
     }
 
@@ -256,7 +256,9 @@ impl<S: SpaceRef<Platform: MapFrames>> ShortMaps<S> {
         let returned = unsafe { self.return_slots(addr, pages) };
         returned.unwrap_or_else(|damage| self.space.platform().fatal(&damage));
         let largest = self.space.stats().largest_free_pages;
-        Unbacked { pages, align: 1, within: self.space.geometry().span, largest, cause }.into()
+        let geometry = self.space.geometry();
+        let (within, page_bytes) = (geometry.span, geometry.page_bytes() as u64);
+        Unbacked { pages, align: 1, within, largest, page_bytes, cause }.into()
     }
 }
 
@@ -371,7 +373,7 @@ impl<S: SpaceRef> ShortMaps<S> {
     unsafe fn give_slots_slow(&self, addr: usize, pages: u64) -> Result<(), FreeError> {
         let page = self.page(addr);
         match self.blocks.in_use(page).filter(|_| self.is_aligned(addr)) {
-            Some(block) => self.space.tally(|tally| self.blocks.give_slow(tally, block, page, pages)),
+            Some(block) => self.space.tally(|tally| self.blocks.give_slow(tally, block, addr, page, pages)),
             // SAFETY: the caller's promise.
             None => unsafe { self.end_reservation(addr, pages) },
         }
@@ -385,21 +387,20 @@ impl<S: SpaceRef> ShortMaps<S> {
         match self.own_area(addr, pages)? {
             // SAFETY: it is the caller's. Where there is none, the call tells what is there.
             None | Some(Kind::Reserved) => unsafe { self.space.raw().unreserve(addr) },
-            _ => Err(FreeError::WrongKind { page: self.page(addr) }),
+            _ => Err(FreeError::WrongKind { addr }),
         }
     }
 
     /// Returns the kind of the area for exactly `pages` pages that was made at `addr` because
     /// blocks do not serve so many. `None` if no area begins there.
     fn own_area(&self, addr: usize, pages: u64) -> Result<Option<Kind>, FreeError> {
-        let page = self.page(addr);
         match self.space.find(addr).filter(|area| area.addr == addr) {
             // A block of others has the tag as well.
             Some(area) if area.kind == Kind::Tenant || area.tag != Some(Tag::new(TAG)) => {
-                Err(FreeError::WrongKind { page })
+                Err(FreeError::WrongKind { addr })
             }
             Some(area) if area.pages != pages => {
-                Err(FreeError::WrongCount { page, mapped: area.pages, given: pages })
+                Err(FreeError::WrongCount { addr, mapped: area.pages, given: pages })
             }
             area => Ok(area.map(|area| area.kind)),
         }

@@ -122,7 +122,8 @@ impl<L: RawMutex> Blocks<L> {
         }
     }
 
-    /// Returns the live slots of `pages` pages at `page`, which is in a block.
+    /// Returns the live slots of `pages` pages at `page`, which is in a block and has the address
+    /// `addr`.
     ///
     /// # Errors
     /// [`FreeError`] when no `pages` pages are mapped there; nothing is changed.
@@ -130,6 +131,7 @@ impl<L: RawMutex> Blocks<L> {
         &self,
         tally: &mut Tally<'_>,
         block: &Block,
+        addr: usize,
         page: u64,
         pages: u64,
     ) -> Result<(), FreeError> {
@@ -138,9 +140,9 @@ impl<L: RawMutex> Blocks<L> {
             return Ok(());
         }
         match block.slot(page) {
-            SlotState::Clean | SlotState::Reserved { .. } => Err(FreeError::NotAnArea { page }),
-            SlotState::Live { pages: mapped } => Err(FreeError::WrongCount { page, mapped, given: pages }),
-            SlotState::Kept { .. } | SlotState::Dirty { .. } => Err(FreeError::AlreadyFreed { page }),
+            SlotState::Clean | SlotState::Reserved { .. } => Err(FreeError::NotAnArea { addr }),
+            SlotState::Live { pages: mapped } => Err(FreeError::WrongCount { addr, mapped, given: pages }),
+            SlotState::Kept { .. } | SlotState::Dirty { .. } => Err(FreeError::AlreadyFreed { addr }),
         }
     }
 

@@ -76,10 +76,10 @@ fn two_tenants_share_a_purge() {
     };
     let mapped: Vec<_> = both.iter().map(map).collect();
     assert_eq!(space.stats().tenant_areas, 2);
-    for (short, (addr, page)) in both.iter().rev().zip(&mapped) {
+    for (short, (addr, _)) in both.iter().rev().zip(&mapped) {
         // SAFETY: it is refused.
         let refused = unsafe { short.unmap(*addr, 2) };
-        let not_its_own = [FreeError::WrongKind { page: *page }, FreeError::NotAnArea { page: *page }];
+        let not_its_own = [FreeError::WrongKind { addr: *addr }, FreeError::NotAnArea { addr: *addr }];
         assert!(not_its_own.contains(&refused.unwrap_err()), "it is the other's");
     }
     let refused = PageRange::new(mapped[1].1, mapped[1].1 + 1).unwrap();

@@ -71,7 +71,7 @@ impl<L> Plan<L> {
     /// Returns `error` with the name of the sibling in the way.
     fn named(&self, error: AllocError) -> SubspaceError {
         match error {
-            AllocError::Occupied { asked, by } => {
+            AllocError::Occupied { asked, by, .. } => {
                 let sibling = self.entries.iter().find(|entry| entry.range == by);
                 SubspaceError::Overlap { asked, sibling: sibling.map_or("", |entry| entry.name), range: by }
             }

@@ -9,9 +9,7 @@ use vmalloc_map::{FitError, NoArea, NoSpace, RequestError};
 /// The refusal of an allocation that found addresses but no memory behind them, with its figures,
 /// in pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-#[error(
-    "no memory behind {pages} pages aligned to {align} within {within:?} (largest range anywhere: {largest}): {cause}"
-)]
+#[error("no memory behind {} bytes: {cause}", .pages.saturating_mul(*.page_bytes))]
 pub struct Unbacked {
     /// Pages asked for, guard included.
     pub pages: u64,
@@ -21,6 +19,8 @@ pub struct Unbacked {
     pub within: PageRange,
     /// The largest free range in the whole space, in pages: addresses were not what was short.
     pub largest: u64,
+    /// Bytes of a page, for the message.
+    pub page_bytes: u64,
     /// The platform's error, after everything freed had been given back to it.
     #[source]
     pub cause: PlatformError,
@@ -96,12 +96,14 @@ pub enum AllocError {
     #[error(transparent)]
     NoSpace(#[from] NoSpace),
     /// The exact range asked for is not all free.
-    #[error("{asked:?} is not all free: {by:?} is taken")]
+    #[error("{:?} is not all free: {:?} is taken", asked.times(*.page_bytes), by.times(*.page_bytes))]
     Occupied {
         /// The pages asked for.
         asked: PageRange,
         /// The lowest area in the way.
         by: PageRange,
+        /// Bytes of a page, for the message.
+        page_bytes: u64,
     },
     /// A frame that may not be mapped this way: not taken from the supply, or, where device memory
     /// is asked for, none.
@@ -120,12 +122,23 @@ pub enum AllocError {
     Unbacked(#[from] Unbacked),
 }
 
+impl AllocError {
+    /// Returns the error of a map as that of a space, which has pages of so many bytes.
+    pub(crate) fn of_pages(self, page_bytes: u64) -> Self {
+        match self {
+            Self::NoSpace(figures) => NoSpace { page_bytes, ..figures }.into(),
+            Self::Occupied { asked, by, .. } => Self::Occupied { asked, by, page_bytes },
+            error => error,
+        }
+    }
+}
+
 impl From<FitError> for AllocError {
     fn from(error: FitError) -> Self {
         match error {
             FitError::Request(error) => Self::Request(error),
             FitError::NoSpace(error) => Self::NoSpace(error),
-            FitError::Occupied { asked, by } => Self::Occupied { asked, by },
+            FitError::Occupied { asked, by } => Self::Occupied { asked, by, page_bytes: 1 },
             _ => Self::Metadata,
         }
     }
@@ -141,70 +154,75 @@ impl From<OutOfMemory> for AllocError {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum FreeError {
-    /// No area holds this page.
-    #[error("page {page:#x} is in no area")]
+    /// No area holds this address.
+    #[error("{addr:#x} is in no area")]
     NotAnArea {
-        /// The page of the address given.
-        page: u64,
+        /// The address given.
+        addr: usize,
     },
-    /// The page is inside an area, not at its start.
-    #[error("page {page:#x} is inside the area that starts at {start:#x}")]
+    /// The address is inside an area, not at its start.
+    #[error("{addr:#x} is inside the area that starts at {start:#x}")]
     Interior {
-        /// The page of the address given.
-        page: u64,
+        /// The address given.
+        addr: usize,
         /// Where its area starts.
-        start: u64,
+        start: usize,
     },
     /// The address is in an area and has an offset inside its page: no area starts there.
-    #[error("address {addr:#x} is not at a page boundary")]
+    #[error("{addr:#x} is not at the start of a page")]
     Unaligned {
         /// The address given.
         addr: usize,
     },
     /// The area was freed before and is waiting for its purge.
-    #[error("the area at page {page:#x} was freed already")]
+    #[error("the area at {addr:#x} was freed already")]
     AlreadyFreed {
-        /// The page of the address given.
-        page: u64,
+        /// The address given.
+        addr: usize,
     },
     /// A call that never waits would have to wait for a lock to tell what is there.
-    #[error("page {page:#x} can't be freed without waiting for a lock that is held")]
+    #[error(
+        "{addr:#x} can't be freed without waiting for a lock that is held: free it by a call that may wait"
+    )]
     Contended {
-        /// The page of the address given.
-        page: u64,
+        /// The address given.
+        addr: usize,
     },
     /// Memory is short: the area cannot be remembered until it is unmapped, and the purge that
     /// would make room for it failed. Free it again later.
-    #[error("no memory to remember page {page:#x} until it is unmapped")]
+    #[error("no memory to remember {addr:#x} until it is unmapped: free it again later")]
     NoMemory {
-        /// The page of the address given.
-        page: u64,
+        /// The address given.
+        addr: usize,
     },
     /// Another number of pages is mapped there than this call names.
-    #[error("{mapped} pages are mapped at page {page:#x}, not {given}")]
+    #[error("{mapped} pages are mapped at {addr:#x}, not {given}")]
     WrongCount {
-        /// The page of the address given.
-        page: u64,
+        /// The address given.
+        addr: usize,
         /// Pages mapped there.
         mapped: u64,
         /// Pages named.
         given: u64,
     },
     /// The area is of another kind than this call frees.
-    #[error("the area at page {page:#x} is of another kind than this call frees")]
+    #[error("the area at {addr:#x} is of another kind than this call is for")]
     WrongKind {
-        /// The page of the address given.
-        page: u64,
+        /// The address of the area.
+        addr: usize,
     },
 }
 
-impl From<NoArea> for FreeError {
-    fn from(error: NoArea) -> Self {
+impl FreeError {
+    /// Returns the error of a map as that of a space, which has pages of `1 << shift` bytes.
+    #[cold]
+    pub(crate) fn of(error: NoArea, shift: u32) -> Self {
+        let addr = |page: u64| (page << shift) as usize;
         match error {
-            NoArea::Interior { page, start } => Self::Interior { page, start },
-            NoArea::Retired { page } => Self::AlreadyFreed { page },
-            NoArea::Busy { page } => Self::WrongKind { page },
-            NoArea::Nothing { page } => Self::NotAnArea { page },
+            NoArea::Interior { page, start } => Self::Interior { addr: addr(page), start: addr(start) },
+            NoArea::Retired { page } => Self::AlreadyFreed { addr: addr(page) },
+            NoArea::Busy { page } => Self::WrongKind { addr: addr(page) },
+            NoArea::Nothing { page } => Self::NotAnArea { addr: addr(page) },
         }
     }
 }
@@ -217,32 +235,36 @@ pub enum AreaError {
     #[error(transparent)]
     Area(#[from] FreeError),
     /// The pages are not all inside the area's.
-    #[error("{asked:?} is not inside the pages {pages:?} of the area")]
+    #[error("{:?} is not inside the area {:?}", asked.times(*.page_bytes), pages.times(*.page_bytes))]
     Beyond {
         /// The pages asked for.
         asked: PageRange,
         /// Those of the area, without its guard.
         pages: PageRange,
+        /// Bytes of a page, for the message.
+        page_bytes: u64,
     },
     /// Something is mapped there already.
-    #[error("page {page:#x} is mapped already")]
+    #[error("something is mapped at {addr:#x} already")]
     Mapped {
-        /// The first such page.
-        page: u64,
+        /// The address of the first such page.
+        addr: usize,
     },
     /// Two of the ranges share pages.
-    #[error("the ranges {first:?} and {second:?} overlap")]
+    #[error("ranges overlap: {:?} and {:?}", first.times(*.page_bytes), second.times(*.page_bytes))]
     Overlap {
         /// The range that starts first.
         first: PageRange,
         /// The next one.
         second: PageRange,
+        /// Bytes of a page, for the message.
+        page_bytes: u64,
     },
     /// Nothing is mapped there.
-    #[error("nothing is mapped at page {page:#x}")]
+    #[error("nothing is mapped at {addr:#x}")]
     NotMapped {
-        /// The first such page.
-        page: u64,
+        /// The address of the first such page.
+        addr: usize,
     },
     /// The frames are of another space, which would give them back while this one shows them.
     #[error("the frames are of another space")]

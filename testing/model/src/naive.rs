@@ -64,7 +64,7 @@ impl NaiveMap {
     }
 
     fn no_space(&self, ask: &Ask, within: PageRange) -> NoSpace {
-        NoSpace { pages: ask.pages, align: ask.align, within, largest: self.largest_free() }
+        NoSpace { pages: ask.pages, align: ask.align, within, largest: self.largest_free(), page_bytes: 1 }
     }
 
     fn check_inside(&self, asked: PageRange) -> Result<(), RequestError> {

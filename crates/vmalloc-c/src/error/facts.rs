@@ -5,8 +5,8 @@ use crate::answer::{Argument, Refusal, Unit};
 use crate::code::*;
 use vmalloc_linux::area_map::ResizeError;
 use vmalloc_linux::{
-    AllocError, AreaError, FreeError, OpenError, PageRange, PlatformError, PlatformFault, RequestError,
-    ReserveError, SpaceError,
+    AllocError, AreaError, FreeError, NoArea, OpenError, PageRange, PlatformError, PlatformFault,
+    RequestError, ReserveError, SpaceError,
 };
 use vmalloc_percpu::{CongruentError, CongruentFreeError};
 use vmalloc_slots::{GrowError, SlotsError};
@@ -27,6 +27,7 @@ impl Facts {
             Refusal::Alloc(error) => new.alloc(error),
             Refusal::Area(error) => new.area(error),
             Refusal::Free(error) => new.free(error),
+            Refusal::NoArea(error) => new.no_area(error),
             Refusal::Congruent(error) => new.congruent(error),
             Refusal::CongruentFree(error) => new.congruent_free(error),
             Refusal::Platform(error) => new.platform(error),
@@ -176,7 +177,7 @@ impl Facts {
             AllocError::NoSpace(it) => {
                 self.code(VMALLOC_E_NO_SPACE).room(it.pages, it.align, it.within, it.largest)
             }
-            AllocError::Occupied { asked, by } => self.code(VMALLOC_E_OCCUPIED).range(*asked).other(*by),
+            AllocError::Occupied { asked, by, .. } => self.code(VMALLOC_E_OCCUPIED).range(*asked).other(*by),
             AllocError::BadFrame { frame, .. } => self.code(VMALLOC_E_BAD_FRAME).requested(*frame),
             AllocError::Unbacked(it) => {
                 self.room(it.pages, it.align, it.within, it.largest).platform(&it.cause)
@@ -188,10 +189,12 @@ impl Facts {
     fn area(self, error: &AreaError) -> Self {
         match error {
             AreaError::Area(error) => self.free(error),
-            AreaError::Beyond { asked, pages } => self.code(VMALLOC_E_BEYOND).range(*asked).other(*pages),
-            AreaError::Mapped { page } => self.code(VMALLOC_E_MAPPED).at_page(*page),
-            AreaError::Overlap { first, second } => self.code(VMALLOC_E_OVERLAP).range(*first).other(*second),
-            AreaError::NotMapped { page } => self.code(VMALLOC_E_NOT_MAPPED).at_page(*page),
+            AreaError::Beyond { asked, pages, .. } => self.code(VMALLOC_E_BEYOND).range(*asked).other(*pages),
+            AreaError::Mapped { addr } => self.code(VMALLOC_E_MAPPED).address(*addr as u64),
+            AreaError::Overlap { first, second, .. } => {
+                self.code(VMALLOC_E_OVERLAP).range(*first).other(*second)
+            }
+            AreaError::NotMapped { addr } => self.code(VMALLOC_E_NOT_MAPPED).address(*addr as u64),
             AreaError::Alloc(error) => self.alloc(error),
             AreaError::Platform(error) => self.platform(error),
             _ => self.code(VMALLOC_E_SYSTEM),
@@ -199,22 +202,37 @@ impl Facts {
     }
 
     fn free(mut self, error: &FreeError) -> Self {
-        match *error {
-            FreeError::NotAnArea { page } => self.code(VMALLOC_E_NOT_AN_AREA).at_page(page),
-            FreeError::Interior { page, start } => {
+        let (code, addr) = match *error {
+            FreeError::NotAnArea { addr } => (VMALLOC_E_NOT_AN_AREA, addr),
+            FreeError::Interior { addr, start } => {
+                self.error.other_start = start as u64;
+                (VMALLOC_E_INTERIOR, addr)
+            }
+            FreeError::Unaligned { addr } => (VMALLOC_E_UNALIGNED, addr),
+            FreeError::AlreadyFreed { addr } => (VMALLOC_E_ALREADY_FREED, addr),
+            FreeError::Contended { addr } => (VMALLOC_E_CONTENDED, addr),
+            FreeError::NoMemory { addr } => (VMALLOC_E_METADATA, addr),
+            FreeError::WrongCount { addr, mapped, given } => {
+                (self.error.requested, self.error.limit) = (given, mapped);
+                (VMALLOC_E_WRONG_COUNT, addr)
+            }
+            FreeError::WrongKind { addr } => (VMALLOC_E_WRONG_KIND, addr),
+            _ => (VMALLOC_E_NOT_AN_AREA, 0),
+        };
+        self.code(code).address(addr as u64)
+    }
+
+    fn no_area(mut self, error: &NoArea) -> Self {
+        let (code, page) = match *error {
+            NoArea::Nothing { page } => (VMALLOC_E_NOT_AN_AREA, page),
+            NoArea::Interior { page, start } => {
                 self.error.other_start = self.bytes(start);
-                self.code(VMALLOC_E_INTERIOR).at_page(page)
+                (VMALLOC_E_INTERIOR, page)
             }
-            FreeError::Unaligned { addr } => self.code(VMALLOC_E_UNALIGNED).address(addr as u64),
-            FreeError::AlreadyFreed { page } => self.code(VMALLOC_E_ALREADY_FREED).at_page(page),
-            FreeError::Contended { page } => self.code(VMALLOC_E_CONTENDED).at_page(page),
-            FreeError::NoMemory { page } => self.code(VMALLOC_E_METADATA).at_page(page),
-            FreeError::WrongCount { page, mapped, given } => {
-                self.code(VMALLOC_E_WRONG_COUNT).at_page(page).requested(given).limit(mapped)
-            }
-            FreeError::WrongKind { page } => self.code(VMALLOC_E_WRONG_KIND).at_page(page),
-            _ => self.code(VMALLOC_E_NOT_AN_AREA),
-        }
+            NoArea::Retired { page } => (VMALLOC_E_ALREADY_FREED, page),
+            NoArea::Busy { page } => (VMALLOC_E_WRONG_KIND, page),
+        };
+        self.code(code).at_page(page)
     }
 
     fn platform(mut self, error: &PlatformError) -> Self {
@@ -269,7 +287,7 @@ impl Facts {
     fn resize(self, error: &ResizeError) -> Self {
         match error {
             ResizeError::Alloc(error) => self.alloc(&(*error).into()),
-            ResizeError::Area(error) => self.free(&(*error).into()),
+            ResizeError::Area(error) => self.no_area(error),
             ResizeError::NotAPart { asked, area } => self.code(VMALLOC_E_BEYOND).range(*asked).other(*area),
             ResizeError::NotInside { at, area } => self.code(VMALLOC_E_BEYOND).address(*at).other(*area),
             ResizeError::WrongSize { pages, area } => {

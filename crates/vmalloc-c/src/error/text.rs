@@ -80,7 +80,8 @@ fn of_request(error: &vmalloc_error) -> String {
 fn of_room(error: &vmalloc_error) -> String {
     match error.code {
         VMALLOC_E_NO_SPACE => format!(
-            "no {} free bytes aligned to {} within {}; the largest free range has {}",
+            "no {} bytes free, aligned to {}, within {}; the largest free range anywhere has {}: free some, \
+             or widen the limits",
             error.requested,
             error.alignment,
             range(error),
@@ -138,7 +139,12 @@ fn of_state(error: &vmalloc_error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Facts;
     use super::*;
+    use crate::answer::{self, Refusal, Unit};
+    use vmalloc_linux::{
+        AllocError, AreaError, FreeError, NoSpace, PageRange, PlatformError, PlatformFault, Unbacked,
+    };
 
     #[test]
     fn messages_have_the_figures() {
@@ -152,10 +158,40 @@ mod tests {
             largest_free: 4096,
             ..vmalloc_error::NONE
         };
-        let wanted =
-            "no 8192 free bytes aligned to 4096 within 0x1000..0x2000; the largest free range has 4096";
+        let wanted = "no 8192 bytes free, aligned to 4096, within 0x1000..0x2000; the largest free range anywhere has \
+             4096: free some, or widen the limits";
         assert_eq!(of(&error), wanted);
         assert_eq!(of(&vmalloc_error::NONE), "no error");
+    }
+
+    #[test]
+    fn rust_says_the_same() {
+        let (page, page_bytes) = (answer::page_bytes(), answer::page_bytes() as u64);
+        let [asked, by] = [4..9, 6..7].map(|pages| PageRange::new(pages.start, pages.end).expect("pages"));
+        let no_space = NoSpace { pages: 2, align: 4, within: asked, largest: 1, page_bytes };
+        let cause = PlatformError { call: "mmap", fault: PlatformFault::OutOfMemory, code: 0 };
+        let (addr, start) = (7 * page, 5 * page);
+        let errors: [AreaError; 12] = [
+            FreeError::NotAnArea { addr }.into(),
+            FreeError::Interior { addr, start }.into(),
+            FreeError::Unaligned { addr: addr + 1 }.into(),
+            FreeError::AlreadyFreed { addr }.into(),
+            FreeError::WrongCount { addr, mapped: 3, given: 2 }.into(),
+            FreeError::WrongKind { addr }.into(),
+            AllocError::from(no_space).into(),
+            AllocError::Occupied { asked, by, page_bytes }.into(),
+            AreaError::Beyond { asked, pages: by, page_bytes },
+            AreaError::Overlap { first: asked, second: by, page_bytes },
+            AreaError::Mapped { addr },
+            AreaError::NotMapped { addr },
+        ];
+        for error in errors {
+            let text = of(&Facts::of(&Refusal::from(error), Unit::Pages).finish());
+            assert_eq!(text, error.to_string());
+        }
+        let unbacked = Unbacked { pages: 2, align: 1, within: asked, largest: 1, page_bytes, cause };
+        let text = of(&Facts::of(&Refusal::from(AllocError::from(unbacked)), Unit::Pages).finish());
+        assert!(unbacked.to_string().starts_with(&format!("{text}: ")), "{text}");
     }
 
     #[test]

@@ -14,7 +14,7 @@ fn a_refusal_in_a_child_of_a_fork_asks_for_no_lock_that_another_thread_had() {
     if child == 0 {
         // SAFETY: no conditions.
         unsafe { libc::alarm(30) };
-        grace.shared.note_refusal(FreeError::AlreadyFreed { page: 1 });
+        grace.shared.note_refusal(FreeError::AlreadyFreed { addr: 4096 });
         // SAFETY: no conditions.
         unsafe { libc::_exit(0) };
     }

@@ -76,14 +76,16 @@ fn a_free_of_altered_memory_drops_what_was_changed() {
 fn only_memory_is_freed_as_altered() {
     for space in spaces() {
         let reserved = space.raw().reserve(&Request::new(BYTES)).expect("room");
-        let page = (reserved / PAGE) as u64;
         // SAFETY: nothing uses the addresses.
         let free = |addr| unsafe { space.raw().free_altered(addr) };
-        assert_eq!(free(reserved), Err(FreeError::WrongKind { page }));
-        assert_eq!(free(reserved + PAGE), Err(FreeError::Interior { page: page + 1, start: page }));
+        assert_eq!(free(reserved), Err(FreeError::WrongKind { addr: reserved }));
+        assert_eq!(
+            free(reserved + PAGE),
+            Err(FreeError::Interior { addr: reserved + PAGE, start: reserved })
+        );
         assert_eq!(free(reserved + 1), Err(FreeError::Unaligned { addr: reserved + 1 }));
         // SAFETY: as above.
         unsafe { space.raw().unreserve(reserved) }.expect("it is reserved");
-        assert_eq!(free(reserved), Err(FreeError::AlreadyFreed { page }));
+        assert_eq!(free(reserved), Err(FreeError::AlreadyFreed { addr: reserved }));
     }
 }

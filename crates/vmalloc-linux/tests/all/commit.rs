@@ -78,9 +78,9 @@ fn wrong_ranges_are_refused_and_change_nothing() {
         assert_eq!(refused(pages(addr, 4..4)), RequestError::ZeroSize.into());
         let unaligned = FreeError::Unaligned { addr: addr + 1 };
         assert_eq!(refused(addr + 1..addr + PAGE), AreaError::Area(unaligned));
-        let kind = FreeError::WrongKind { page: (memory / PAGE) as u64 };
+        let kind = FreeError::WrongKind { addr: memory };
         assert_eq!(refused(pages(memory, 0..1)), AreaError::Area(kind));
-        assert!(matches!(refused(0..PAGE), AreaError::Area(FreeError::NotAnArea { page: 0 })));
+        assert!(matches!(refused(0..PAGE), AreaError::Area(FreeError::NotAnArea { addr: 0 })));
     }
     assert!(traps(&space, good.start), "nothing was committed by the way");
     assert_eq!(space.find(addr).map(|area| area.addr / PAGE), Some(first as usize));
@@ -119,14 +119,17 @@ const LARGE: usize = 1 << (usize::BITS / 2 + 6);
 fn a_paged_area_knows_what_is_committed() {
     for space in spaces() {
         let mut area = PagedArea::new(&*space, &Request::new(LARGE).tag("paged")).unwrap();
-        let first = (area.addr() / PAGE) as u64;
+        let first = area.addr();
         assert_eq!((area.bytes(), area.committed_bytes()), (LARGE, 0));
         area.commit(PAGE..9 * PAGE).unwrap();
         area.commit(LARGE / 2..LARGE / 2 + PAGE).unwrap();
-        assert_eq!(area.commit(8 * PAGE..10 * PAGE), Err(AreaError::Mapped { page: first + 8 }));
-        assert_eq!(area.reset(8 * PAGE..10 * PAGE), Err(AreaError::NotMapped { page: first + 9 }));
-        assert_eq!(area.discard(0..2 * PAGE), Err(AreaError::NotMapped { page: first }));
-        assert_eq!(area.decommit(20 * PAGE..21 * PAGE), Err(AreaError::NotMapped { page: first + 20 }));
+        assert_eq!(area.commit(8 * PAGE..10 * PAGE), Err(AreaError::Mapped { addr: first + 8 * PAGE }));
+        assert_eq!(area.reset(8 * PAGE..10 * PAGE), Err(AreaError::NotMapped { addr: first + 9 * PAGE }));
+        assert_eq!(area.discard(0..2 * PAGE), Err(AreaError::NotMapped { addr: first }));
+        assert_eq!(
+            area.decommit(20 * PAGE..21 * PAGE),
+            Err(AreaError::NotMapped { addr: first + 20 * PAGE })
+        );
         let guard = area.bytes()..area.bytes() + PAGE;
         assert!(matches!(area.commit(guard.clone()), Err(AreaError::Beyond { .. })));
         assert!(matches!(area.decommit(guard), Err(AreaError::Beyond { .. })));

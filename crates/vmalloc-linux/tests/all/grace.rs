@@ -150,13 +150,12 @@ fn what_cannot_be_freed_is_refused_at_once() {
     let grace = Grace::new(&space);
     let area = space.raw().alloc(&vmalloc::Request::new(3 * PAGE)).unwrap();
     let reserved = space.raw().reserve(&Request::new(PAGE)).unwrap();
-    let page = |addr: usize| (addr / PAGE) as u64;
     for (addr, error) in [
         (area + 1, FreeError::Unaligned { addr: area + 1 }),
-        (area + PAGE, FreeError::Interior { page: page(area + PAGE), start: page(area) }),
-        (area + 100 * PAGE, FreeError::NotAnArea { page: page(area + 100 * PAGE) }),
-        (0, FreeError::NotAnArea { page: 0 }),
-        (reserved, FreeError::WrongKind { page: page(reserved) }),
+        (area + PAGE, FreeError::Interior { addr: area + PAGE, start: area }),
+        (area + 100 * PAGE, FreeError::NotAnArea { addr: area + 100 * PAGE }),
+        (0, FreeError::NotAnArea { addr: 0 }),
+        (reserved, FreeError::WrongKind { addr: reserved }),
     ] {
         // SAFETY: refused.
         assert_eq!(unsafe { grace.free(addr) }, Err(DeferError::Free(error)));

@@ -85,13 +85,12 @@ fn of_many_who_free_an_area_exactly_one_succeeds() {
                     if number % 2 == 0 { areas.clone() } else { areas.iter().rev().copied().collect() };
                 let mut freed = Vec::new();
                 for addr in order {
-                    let page = (addr / PAGE) as u64;
                     match free(&space, addr) {
                         Ok(()) => freed.push(addr),
                         // The second, after the purge of what was too large to be kept, finds
                         // nothing there, or what that became part of: free space.
-                        Err(FreeError::AlreadyFreed { page: told } | FreeError::NotAnArea { page: told }) => {
-                            assert_eq!(told, page);
+                        Err(FreeError::AlreadyFreed { addr: told } | FreeError::NotAnArea { addr: told }) => {
+                            assert_eq!(told, addr);
                         }
                         Err(error) => panic!("{error}"),
                     }
@@ -121,14 +120,14 @@ fn wrong_frees_beside_right_ones_are_told_and_change_nothing() {
                 let own = alloc(&space, 2 + (number + round) % 5);
                 // Areas that are held all the time: inside, beside a page, as another kind.
                 let other = held[(number * 31 + round) % held.len()];
-                let page = (other / PAGE) as u64;
                 assert_eq!(free(&space, other + 1), Err(FreeError::Unaligned { addr: other + 1 }));
                 // SAFETY: nothing uses the addresses any more.
-                assert_eq!(unsafe { space.raw().unreserve(other) }, Err(FreeError::WrongKind { page }));
-                assert_eq!(free(&space, own + PAGE), {
-                    let start = (own / PAGE) as u64;
-                    Err(FreeError::Interior { page: start + 1, start })
-                });
+                assert_eq!(
+                    unsafe { space.raw().unreserve(other) },
+                    Err(FreeError::WrongKind { addr: other })
+                );
+                let inside = FreeError::Interior { addr: own + PAGE, start: own };
+                assert_eq!(free(&space, own + PAGE), Err(inside));
                 free(&space, own).unwrap();
             }
         });

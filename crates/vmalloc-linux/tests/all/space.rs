@@ -16,10 +16,6 @@ fn space(config: Config) -> Arc<Space<Linux>> {
     open(Options::new().exactly(SPAN).without_drain_thread(), config).unwrap()
 }
 
-fn page_of(addr: usize) -> u64 {
-    (addr >> 12) as u64
-}
-
 /// # Safety
 /// As for `free`: the tests own what they free.
 fn free(space: &Space<Linux>, addr: usize) -> Result<(), FreeError> {
@@ -204,8 +200,8 @@ fn freeing_without_waiting_works_under_all_locks() {
         // SAFETY: this thread has called `quiesce` just now.
         unsafe { space.resume() };
         assert!(freed.iter().all(Result::is_ok), "{freed:?}");
-        assert_eq!(contended, Err(FreeError::Contended { page: page_of(noted) }));
-        assert_eq!(free_atomic(&space, plain[3]), Err(FreeError::AlreadyFreed { page: page_of(plain[3]) }));
+        assert_eq!(contended, Err(FreeError::Contended { addr: noted }));
+        assert_eq!(free_atomic(&space, plain[3]), Err(FreeError::AlreadyFreed { addr: plain[3] }));
         assert_eq!(space.stats().lazy_areas, 100);
         space.verify().unwrap();
         assert_eq!(free(&space, noted).map(|()| free(&space, hole)), Ok(Ok(())));

@@ -184,7 +184,7 @@ fn an_atomic_free_of_any_area_waits_for_nothing_and_uses_no_heap() {
             let areas: Vec<_> = (0..12).map(|kind| area(&space, kind % 6, kind >= 6)).collect();
             for addr in areas {
                 // The list for areas with notes is full now and then.
-                while free_atomically(&space, addr) == Err(FreeError::Contended { page: addr as u64 >> 12 }) {
+                while free_atomically(&space, addr) == Err(FreeError::Contended { addr }) {
                     contended += 1;
                     space.purge().unwrap();
                 }

@@ -67,29 +67,29 @@ fn wrong_group_is_refused_whole() {
     let area = |index, cause| CongruentFreeError::Area { index, cause };
     assert_eq!(
         refused(base, &[0, 8 * PAGE, 17 * PAGE], &sizes),
-        area(2, FreeError::Interior { page: page + 17, start: page + 16 })
+        area(2, FreeError::Interior { addr: base + 17 * PAGE, start: base + 16 * PAGE })
     );
     assert_eq!(
         refused(base, &[0, 8 * PAGE, 20 * PAGE], &sizes),
-        area(2, FreeError::NotAnArea { page: page + 20 })
+        area(2, FreeError::NotAnArea { addr: base + 20 * PAGE })
     );
     let overlap = CongruentError::Overlap { first: 0, second: 1 };
     assert_eq!(refused(base, &[0, 0], &[4 * PAGE; 2]), overlap.into());
     assert_eq!(refused(base + 1, &[0], &[PAGE]), area(0, FreeError::Unaligned { addr: base + 1 }));
-    let foreign = FreeError::WrongKind { page: (other / PAGE) as u64 };
+    let foreign = FreeError::WrongKind { addr: other };
     assert_eq!(refused(other, &[0], &[PAGE]), area(0, foreign));
     assert_eq!(
         refused(base, &[0], &[]),
         CongruentFreeError::Request(CongruentError::LengthsDiffer { offsets: 1, sizes: 0 })
     );
     // SAFETY: nothing is there.
-    assert_eq!(unsafe { space.raw().free(base) }, Err(FreeError::WrongKind { page }));
+    assert_eq!(unsafe { space.raw().free(base) }, Err(FreeError::WrongKind { addr: base }));
 
     // SAFETY: nothing uses the addresses any more.
     unsafe { free(&space, base, &offsets, &sizes) }.expect("it is whole");
     // SAFETY: nothing uses the addresses any more.
     let again = unsafe { free(&space, base, &offsets, &sizes) };
-    assert_eq!(again, Err(area(0, FreeError::AlreadyFreed { page })));
+    assert_eq!(again, Err(area(0, FreeError::AlreadyFreed { addr: base })));
     // SAFETY: nothing uses the addresses any more.
     unsafe { space.raw().unreserve(other) }.expect("busy");
     finish(&space);

@@ -1,8 +1,8 @@
 //! The area map under its lock: the state that all nodes share.
 
 use super::Areas;
+use crate::PageRange;
 use crate::cache::Borders;
-use crate::{FreeError, PageRange};
 use core::ops::{Deref, DerefMut};
 use lock_api::{MutexGuard, RawMutex};
 use vmalloc_map::parts::Bitmaps;
@@ -51,14 +51,14 @@ impl<L: RawMutex> HeldMap<'_, L> {
         &mut self,
         page: u64,
         is_right: impl FnOnce(PageRange) -> bool,
-    ) -> Result<PageRange, FreeError> {
+    ) -> Result<PageRange, NoArea> {
         if self.find(page).is_some_and(|area| area.start() == page && !is_right(area)) {
-            return Err(FreeError::WrongKind { page });
+            return Err(NoArea::Busy { page });
         }
         let is_freed = |map: &Self| map.segment(page).is_some_and(|found| found.state == State::Retired);
         self.map.retire(page).map_err(|error| match error {
-            NoArea::Interior { .. } if is_freed(self) => FreeError::AlreadyFreed { page },
-            error => error.into(),
+            NoArea::Interior { .. } if is_freed(self) => NoArea::Retired { page },
+            error => error,
         })
     }
 }

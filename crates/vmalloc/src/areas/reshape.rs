@@ -5,9 +5,10 @@
 
 use super::annotations::remove;
 use super::{Annotation, AreaInfo, Areas, HeldMap, Table};
+use crate::AllocError;
 use crate::PageRange;
-use crate::{AllocError, FreeError};
 use lock_api::{MutexGuard, RawMutex};
+use vmalloc_map::NoArea;
 use vmalloc_map::parts::Leaf;
 
 impl<L: RawMutex> Areas<L> {
@@ -42,7 +43,7 @@ impl<L: RawMutex> Areas<L> {
         old: PageRange,
         new: PageRange,
         annotation: Annotation,
-    ) -> Result<Reshaped, FreeError> {
+    ) -> Result<Reshaped, NoArea> {
         let Ok(mut table) = self.roomy_table(old.start()) else {
             return Ok(Err(AllocError::Metadata));
         };
@@ -64,7 +65,7 @@ impl<L: RawMutex> Areas<L> {
         new: PageRange,
         old: PageRange,
         annotation: Annotation,
-    ) -> Result<(), FreeError> {
+    ) -> Result<(), NoArea> {
         let mut table = self.table(old.start());
         let mut map = self.map();
         cut_back(&mut map, new, old)?;
@@ -76,7 +77,7 @@ impl<L: RawMutex> Areas<L> {
 
     /// Cuts the claimed area `area` down to `part`, which starts at the same page. The rest is
     /// free, and was never mapped.
-    pub(crate) fn trim(&self, area: PageRange, part: PageRange) -> Result<(), FreeError> {
+    pub(crate) fn trim(&self, area: PageRange, part: PageRange) -> Result<(), NoArea> {
         let mut map = self.map();
         map.revive(area.start())?;
         cut_back(&mut map, area, part)?;
@@ -95,7 +96,7 @@ fn replace<L: RawMutex>(
     map: &mut HeldMap<'_, L>,
     old: PageRange,
     new: PageRange,
-) -> Result<Reshaped, FreeError> {
+) -> Result<Reshaped, NoArea> {
     map.free(old.start())?;
     let result = map.alloc_at(new).and_then(|()| {
         let Some(tail) = PageRange::new(new.end(), old.end()) else { return Ok(None) };
@@ -113,17 +114,17 @@ fn replace<L: RawMutex>(
             // The records of `old` have just been given back, so it fits again.
             match map.alloc_at(old) {
                 Ok(()) => Ok(Err(refused.into())),
-                Err(_) => Err(FreeError::NotAnArea { page: old.start() }),
+                Err(_) => Err(NoArea::Nothing { page: old.start() }),
             }
         }
     }
 }
 
-fn cut_back<L: RawMutex>(map: &mut HeldMap<'_, L>, old: PageRange, new: PageRange) -> Result<(), FreeError> {
+fn cut_back<L: RawMutex>(map: &mut HeldMap<'_, L>, old: PageRange, new: PageRange) -> Result<(), NoArea> {
     let facts = Facts::of(map.leaf(old.start()), old.start());
     map.free(old.start())?;
     // It takes no more records than the larger one.
-    map.alloc_at(new).map_err(|_| FreeError::NotAnArea { page: new.start() })?;
+    map.alloc_at(new).map_err(|_| NoArea::Nothing { page: new.start() })?;
     facts.restore(map.leaf(new.start()), new.start());
     Ok(())
 }

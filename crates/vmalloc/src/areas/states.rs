@@ -13,6 +13,7 @@ use crate::FreeError;
 use crate::PageRange;
 use crate::sync::{Mutant, is};
 use lock_api::{MutexGuard, RawMutex};
+use vmalloc_map::NoArea;
 use vmalloc_map::parts::Leaf;
 
 /// The fate of the memory of a freed area.
@@ -113,13 +114,15 @@ impl<L: RawMutex> Areas<L> {
         let home = self.bitmaps.sure_home(page);
         let mut held = None;
         let area = match home.filter(|leaf| self.bitmaps.is_busy(leaf, page)) {
-            Some(_) if annotation.kind.freed() != by => return Err(FreeError::WrongKind { page }),
-            Some(leaf) => self.bitmaps.retire(leaf, page).ok_or(FreeError::AlreadyFreed { page })?,
+            Some(_) if annotation.kind.freed() != by => Err(NoArea::Busy { page }),
+            Some(leaf) => self.bitmaps.retire(leaf, page).ok_or(NoArea::Retired { page }),
             None => {
-                let map = held.insert(map().ok_or(FreeError::Contended { page })?);
-                map.retire_area(page, |_| annotation.kind.freed() == by)?
+                let contended = FreeError::Contended { addr: (page << self.shift) as usize };
+                let map = held.insert(map().ok_or(contended)?);
+                map.retire_area(page, |_| annotation.kind.freed() == by)
             }
         };
+        let area = area.map_err(|error| FreeError::of(error, self.shift))?;
         if remove(&mut table, page) {
             // Without a home it took the map.
             let leaf = home.or_else(|| held.as_ref().map(|map| map.leaf(page)));
@@ -136,7 +139,7 @@ impl<L: RawMutex> Areas<L> {
     /// Frees a busy area that got no memory, and its annotation. Nothing was mapped, so there is
     /// nothing to flush.
     #[cold]
-    pub(crate) fn give_up(&self, area: PageRange, annotation: Annotation) -> Result<(), FreeError> {
+    pub(crate) fn give_up(&self, area: PageRange, annotation: Annotation) -> Result<(), NoArea> {
         let page = area.start();
         let mut table = (!annotation.is_plain(self.guard)).then(|| self.annotations.lock(page));
         let mut map = self.map();
@@ -149,7 +152,7 @@ impl<L: RawMutex> Areas<L> {
     }
 
     /// Releases claimed or retired areas.
-    pub(crate) fn release(&self, areas: &[PageRange]) -> Result<(), FreeError> {
+    pub(crate) fn release(&self, areas: &[PageRange]) -> Result<(), NoArea> {
         let mut map = self.map();
         for area in areas {
             map.release(area.start())?;

@@ -101,7 +101,11 @@ impl<S: SpaceRef, K: Ends<S::Platform>> Owned<S, K> {
         let page = |addr: usize| (addr / page_bytes) as u64;
         let asked = PageRange::new(page(addrs[0]), page(addrs[1])).ok_or(RequestError::ZeroSize)?;
         let pages = PageRange::of(page(self.addr), page(self.addr + bytes));
-        if pages.covers(&asked) { Ok(asked) } else { Err(AreaError::Beyond { asked, pages }) }
+        if pages.covers(&asked) {
+            Ok(asked)
+        } else {
+            Err(AreaError::Beyond { asked, pages, page_bytes: page_bytes as u64 })
+        }
     }
 }
 

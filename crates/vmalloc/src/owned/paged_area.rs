@@ -135,7 +135,7 @@ impl<S: SpaceRef> PagedArea<S> {
     fn unused_pages(&self, range: &Range<usize>) -> Result<PageRange, AreaError> {
         let pages = self.pages_inside(self.bytes(), range)?;
         match self.kind.used.first(pages, true) {
-            Some(page) => Err(AreaError::Mapped { page }),
+            Some(page) => Err(AreaError::Mapped { addr: self.page_addr(page) }),
             None => Ok(pages),
         }
     }
@@ -146,7 +146,7 @@ impl<S: SpaceRef> PagedArea<S> {
         let mapped = self.kind.mapped[self.piece_from(pages.start())..].first();
         let mapped = mapped.and_then(|piece| piece.pages.intersection(&pages));
         match self.kind.used.first(pages, false).or(mapped.map(|pages| pages.start())) {
-            Some(page) => Err(AreaError::NotMapped { page }),
+            Some(page) => Err(AreaError::NotMapped { addr: self.page_addr(page) }),
             None => Ok(pages),
         }
     }
@@ -154,6 +154,10 @@ impl<S: SpaceRef> PagedArea<S> {
     /// Returns the place of the first piece that ends behind `page`.
     fn piece_from(&self, page: u64) -> usize {
         self.kind.mapped.partition_point(|piece| piece.pages.end() <= page)
+    }
+
+    fn page_addr(&self, page: u64) -> usize {
+        (page << self.space().geometry().page_shift) as usize
     }
 
     fn addrs(&self, range: &Range<usize>) -> Range<usize> {
@@ -209,7 +213,7 @@ impl<S: SpaceRef<Platform: MapFrames>> PagedArea<S> {
         let place = self.piece_from(page);
         let pages = match self.kind.mapped.get(place) {
             Some(piece) if self.page_addr(piece.pages.start()) == addr => piece.pages,
-            _ => return Err(AreaError::NotMapped { page }),
+            _ => return Err(AreaError::NotMapped { addr: self.page_addr(page) }),
         };
         self.kind.used.split_at_edges(pages)?;
         // SAFETY: this owns the area, and is borrowed exclusively; the caller uses the pages no
@@ -219,10 +223,6 @@ impl<S: SpaceRef<Platform: MapFrames>> PagedArea<S> {
         let piece = self.kind.mapped.remove(place);
         self.space().end_share(piece.share);
         Ok(())
-    }
-
-    fn page_addr(&self, page: u64) -> usize {
-        (page << self.space().geometry().page_shift) as usize
     }
 }
 

@@ -319,7 +319,7 @@ impl<P: Platform> Space<P> {
         let (pages, align) = (fit.pages(), fit.alignment());
         let within = fit.limits().unwrap_or(self.geometry.span);
         let largest = self.areas.map().largest_free();
-        Unbacked { pages, align, within, largest, cause }.into()
+        Unbacked { pages, align, within, largest, page_bytes: self.page_bytes(), cause }.into()
     }
 
     fn map_memory(&self, area: PageRange, checked: &Checked) -> Result<(), PlatformError> {

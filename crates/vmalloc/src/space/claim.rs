@@ -142,7 +142,8 @@ impl<P: Platform> Space<P> {
     pub(super) fn try_claim(&self, fit: &Fit) -> Result<PageRange, AllocError> {
         let (id, mut node) = self.cache.lock(self.platform.cpu());
         let mut map = self.areas.map();
-        let area = self.place(id, &mut node, &mut map, fit)?;
+        let placed = self.place(id, &mut node, &mut map, fit);
+        let area = placed.map_err(|error| error.of_pages(self.page_bytes()))?;
         let leaf = map.leaf(area.start());
         leaf.set_owner_node(id);
         leaf.withhold(area.start());

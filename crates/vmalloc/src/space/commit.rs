@@ -98,7 +98,7 @@ impl<P: MapFrames> Raw<'_, P> {
         self.finish_pending(&[range])?;
         let mut pages = range.start()..range.end();
         if let Some(page) = pages.find(|&page| self.platform.frame_at(page).is_some()) {
-            return Err(AreaError::Mapped { page });
+            return Err(AreaError::Mapped { addr: self.addr(page) });
         }
         // SAFETY: the pages are in an area of the caller's, and not mapped; the frames were
         // checked.
@@ -125,7 +125,7 @@ impl<P: MapFrames> Raw<'_, P> {
         self.finish_pending(&[range])?;
         let is_mapped = |page: &u64| self.platform.frame_at(*page).is_some();
         match (range.start()..range.end()).find(|page| !is_mapped(page)) {
-            Some(page) if !is_pending => return Err(AreaError::NotMapped { page }),
+            Some(page) if !is_pending => return Err(AreaError::NotMapped { addr: self.addr(page) }),
             _ if !(range.start()..range.end()).any(|page| is_mapped(&page)) => return Ok(()),
             _ => {}
         }
@@ -222,7 +222,8 @@ impl<P: Platform> Space<P> {
         }
         all.sort_unstable_by_key(PageRange::start);
         if let Some(two) = all.windows(2).find(|two| two[0].end() > two[1].start()) {
-            return Err(AreaError::Overlap { first: two[0], second: two[1] });
+            let (first, second, page_bytes) = (two[0], two[1], self.page_bytes());
+            return Err(AreaError::Overlap { first, second, page_bytes });
         }
         all.dedup_by(|next, range| {
             let joins = range.end() == next.start();
@@ -248,13 +249,13 @@ impl<P: Platform> Space<P> {
         asked: PageRange,
         is_wanted: impl Fn(Kind) -> bool,
     ) -> Result<PageRange, AreaError> {
-        let page = asked.start();
-        let area = self.find(self.addr(page)).ok_or(FreeError::NotAnArea { page })?;
+        let addr = self.addr(asked.start());
+        let area = self.find(addr).ok_or(FreeError::NotAnArea { addr })?;
         let pages = self.pages_of(&area);
         if !is_wanted(area.kind) {
-            return Err(FreeError::WrongKind { page: pages.start() }.into());
+            return Err(FreeError::WrongKind { addr: area.addr }.into());
         }
-        if pages.covers(&asked) { Ok(pages) } else { Err(AreaError::Beyond { asked, pages }) }
+        if pages.covers(&asked) { Ok(pages) } else { Err(self.beyond(asked, pages)) }
     }
 
     /// Returns `pages` pages from `addr` on, which lie in a reserved area.

@@ -42,7 +42,7 @@ impl<P: Protect> Raw<'_, P> {
         let area = self.area_starting(addr)?;
         // Plain areas are cached as they are, and others rely on writing to them.
         if !matches!(area.kind, Kind::Exec | Kind::Vmap) {
-            return Err(FreeError::WrongKind { page: self.page(addr)? }.into());
+            return Err(FreeError::WrongKind { addr }.into());
         }
         // SAFETY: the area is the caller's.
         unsafe { self.platform.protect(self.pages_of(&area), protection) }.map_err(AreaError::Platform)

@@ -78,7 +78,7 @@ impl<P: Platform> Raw<'_, P> {
             // SAFETY: by the caller's promise the area is the caller's, and nothing uses it any
             // more.
             unsafe { self.platform.mark_altered(self.pages_of(&area)) }
-                .map_err(|_| FreeError::NoMemory { page })?;
+                .map_err(|_| FreeError::NoMemory { addr })?;
         }
         self.free_as(page, FreedBy::Free, Disposition::MustUnmap)
     }
@@ -108,7 +108,7 @@ impl<P: Platform> Raw<'_, P> {
         let page = self.page(addr)?;
         let info = self.area_starting(addr)?;
         match info.kind.freed() {
-            FreedBy::Tenant => Err(FreeError::WrongKind { page }),
+            FreedBy::Tenant => Err(FreeError::WrongKind { addr }),
             by => self.free_slow(page, by).map(|()| info),
         }
     }
@@ -295,15 +295,16 @@ impl<P: Platform> Space<P> {
         node: HeldNode<'a, P>,
     ) -> Result<(usize, HeldNode<'a, P>), FreeError> {
         drop(node);
+        let no_memory = FreeError::NoMemory { addr: self.addr(page) };
         // Other threads may take the room that it makes.
         for _ in 0..ROUNDS {
-            self.purge_with(PurgePlan::ALL).map_err(|_| FreeError::NoMemory { page })?;
+            self.purge_with(PurgePlan::ALL).map_err(|_| no_memory)?;
             let (id, mut node) = self.cache.lock(self.platform.cpu());
             if has_room(&mut node.lazy.remote) {
                 return Ok((id, node));
             }
         }
-        Err(FreeError::NoMemory { page })
+        Err(no_memory)
     }
 
     /// Returns an area without an annotation that was freed.

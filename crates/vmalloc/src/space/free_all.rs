@@ -23,7 +23,7 @@ impl<P: Platform> Raw<'_, P> {
     ) -> Result<(), (usize, FreeError)> {
         let (mut purger, count) = (self.purger.lock(), areas.clone().count());
         let Some(first) = areas.clone().next() else { return Ok(()) };
-        let no_memory = FreeError::NoMemory { page: first.start() };
+        let no_memory = FreeError::NoMemory { addr: self.addr(first.start()) };
         purger.remote().try_reserve(count).map_err(|_| (0, no_memory))?;
         for (index, area) in areas.clone().enumerate() {
             if let Err(cause) = self.retire_reserved(area) {
@@ -56,6 +56,7 @@ impl<P: Platform> Space<P> {
         let table = self.areas.table(page);
         let is_reserved = table.get(&page).is_some_and(|known| known.kind == Kind::Reserved);
         let mut map = self.areas.map();
-        map.retire_area(page, |found| is_reserved && found == area).map(|_| ())
+        let retired = map.retire_area(page, |found| is_reserved && found == area);
+        retired.map(|_| ()).map_err(|error| FreeError::of(error, self.shift()))
     }
 }

@@ -151,7 +151,7 @@ impl<P: Platform> Space<P> {
 
     /// Frees by locks, if all of them are free, and only as far as that takes no memory.
     fn try_free(&self, page: u64) -> Result<(), FreeError> {
-        let contended = FreeError::Contended { page };
+        let contended = FreeError::Contended { addr: self.addr(page) };
         let mut nodes = self.cache.nodes.iter();
         let mut node = nodes.find_map(|node| node.try_lock()).ok_or(contended)?;
         let table = self.areas.try_table(page).ok_or(contended)?;

@@ -104,15 +104,15 @@ impl<P: MapFrames> Raw<'_, P> {
         tag: Option<&str>,
     ) -> Result<usize, AreaError> {
         let (page, tag) = (self.page(addr)?, tag.map(Tag::new));
-        let area = self.find(addr).ok_or(FreeError::NotAnArea { page })?;
+        let area = self.find(addr).ok_or(FreeError::NotAnArea { addr })?;
         let pages = self.pages_of(&area);
         if area.kind != Kind::Shared {
-            return Err(FreeError::WrongKind { page: pages.start() }.into());
+            return Err(FreeError::WrongKind { addr: area.addr }.into());
         }
         let asked = PageRange::from_len(page, bytes.div_ceil(1 << self.shift()) as u64);
         let asked = asked.ok_or(RequestError::ZeroSize)?;
         if !pages.covers(&asked) {
-            return Err(AreaError::Beyond { asked, pages });
+            return Err(self.beyond(asked, pages));
         }
         let (first, kind) = (pages.start(), Kind::Vmap);
         let area = self.claim_mapping(asked.len(), 0, self.guard_pages, kind, tag)?;
@@ -266,10 +266,11 @@ impl<P: MapFrames> Space<P> {
         frames.try_reserve_exact(asked.len() as usize).map_err(|_| AllocError::Metadata)?;
         let mut sets = self.frame_sets.lock();
         let from = (asked.start() - first) as usize;
-        let all = sets.frames(first).ok_or(FreeError::AlreadyFreed { page: first })?;
+        let freed = FreeError::AlreadyFreed { addr: self.addr(first) };
+        let all = sets.frames(first).ok_or(freed)?;
         // Another thread may have freed the area, and a smaller one may begin there now.
         let shown = all.get(from..from + asked.len() as usize);
-        frames.extend_from_slice(shown.ok_or(FreeError::AlreadyFreed { page: first })?);
+        frames.extend_from_slice(shown.ok_or(freed)?);
         if sets.share(first, other) { Ok(frames) } else { Err(AllocError::Metadata.into()) }
     }
 

@@ -63,7 +63,7 @@ use crate::areas::{AreaInfo, Areas, Contended};
 use crate::cache::{Cache, Padded};
 use crate::platform::{Geometry, Platform};
 use crate::purge::{Counts, Deferred, FrameSets, Purger, Tenants};
-use crate::{FreeError, SpaceError};
+use crate::{AreaError, FreeError, SpaceError};
 use claim::PAGES_APART;
 use core::fmt;
 use lock_api::Mutex;
@@ -240,6 +240,17 @@ impl<P: Platform> Space<P> {
         usize::try_from(pages).unwrap_or(usize::MAX).saturating_mul(1 << self.shift())
     }
 
+    /// Returns the bytes of a page, for errors.
+    #[cold]
+    fn page_bytes(&self) -> u64 {
+        1 << self.shift()
+    }
+
+    #[cold]
+    fn beyond(&self, asked: PageRange, pages: PageRange) -> AreaError {
+        AreaError::Beyond { asked, pages, page_bytes: self.page_bytes() }
+    }
+
     /// Returns the page that `addr` starts.
     #[inline(always)]
     fn page(&self, addr: usize) -> Result<u64, FreeError> {
@@ -254,18 +265,18 @@ impl<P: Platform> Space<P> {
     #[cold]
     fn why_no_start(&self, addr: usize) -> FreeError {
         match self.contains(addr).then(|| self.try_find(addr)) {
-            None | Some(Ok(None)) => FreeError::NotAnArea { page: (addr >> self.shift()) as u64 },
+            None | Some(Ok(None)) => FreeError::NotAnArea { addr },
             _ => FreeError::Unaligned { addr },
         }
     }
 
     /// Returns the area that starts at `addr`.
     fn area_starting(&self, addr: usize) -> Result<AreaInfo, FreeError> {
-        let page = self.page(addr)?;
+        self.page(addr)?;
         match self.find(addr) {
             Some(area) if area.addr == addr => Ok(area),
-            Some(area) => Err(FreeError::Interior { page, start: (area.addr >> self.shift()) as u64 }),
-            None => Err(FreeError::NotAnArea { page }),
+            Some(area) => Err(FreeError::Interior { addr, start: area.addr }),
+            None => Err(FreeError::NotAnArea { addr }),
         }
     }
 

@@ -114,7 +114,8 @@ impl<P: Platform> Raw<'_, P> {
         if is_grown {
             return Ok(());
         }
-        Err(AllocError::Occupied { asked, by: PageRange::of(old.end(), asked.end()) }.into())
+        let (by, page_bytes) = (PageRange::of(old.end(), asked.end()), self.page_bytes());
+        Err(AllocError::Occupied { asked, by, page_bytes }.into())
     }
 
     /// Makes the area at `addr` smaller without moving it. Pages that it no longer needs are given
@@ -133,7 +134,7 @@ impl<P: Platform> Raw<'_, P> {
         let old = PageRange::of(page, page + info.pages + u64::from(info.guard));
         if checked.fit.pages() > old.len() {
             let asked = PageRange::of(page, page + checked.fit.pages());
-            return Err(AreaError::Beyond { asked, pages: self.pages_of(&info) });
+            return Err(self.beyond(asked, self.pages_of(&info)));
         }
         self.shrink_area(old, &info, &checked)
     }
@@ -144,7 +145,7 @@ impl<P: Platform> Space<P> {
         let info = self.area_starting(addr)?;
         match info.kind {
             Kind::Vmalloc => Ok(info),
-            _ => Err(FreeError::WrongKind { page: (addr >> self.shift()) as u64 }),
+            _ => Err(FreeError::WrongKind { addr }),
         }
     }
 

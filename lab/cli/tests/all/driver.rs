@@ -217,7 +217,7 @@ fn too_large_an_area_is_a_failed_test() {
     assert_eq!(summary(line, "fix_size_alloc_test").map(|numbers| numbers[1]), Some(1), "{line}");
     assert!(text.contains("The space is whole again"), "{text}");
     let stderr = String::from_utf8_lossy(&output.stderr);
-    let reason = "vmalloc: worker 0: fix_size_alloc_test: no 100001 free pages aligned to 1 within ";
+    let reason = "vmalloc: worker 0: fix_size_alloc_test: no 409604096 bytes free, aligned to 4096, within ";
     assert!(stderr.lines().any(|line| line.starts_with(reason)), "{stderr}");
 }
 

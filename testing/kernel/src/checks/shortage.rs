@@ -126,7 +126,7 @@ pub(super) fn foreign(world: &World) -> Outcome {
         let refusal = unsafe { world.space.raw().free(wrong) };
         let right = match refusal {
             Err(FreeError::NotAnArea { .. }) => wrong != addr + PAGE && wrong != addr + 8,
-            Err(FreeError::Interior { start, .. }) => wrong == addr + PAGE && start == addr as u64 >> 12,
+            Err(FreeError::Interior { start, .. }) => wrong == addr + PAGE && start == addr,
             Err(FreeError::Unaligned { .. }) => wrong == addr + 8,
             _ => false,
         };

@@ -123,8 +123,7 @@ fn a_long_lived_mapping_pins_itself_and_not_a_block() {
 fn short_mapping_ends_once_with_its_page_count() {
     let space = space(1024);
     let addr = short(&space).reserve(3).unwrap();
-    let page = (addr / PAGE) as u64;
-    let wrong = |given| Err(FreeError::WrongCount { page, mapped: 3, given });
+    let wrong = |given| Err(FreeError::WrongCount { addr, mapped: 3, given });
     for given in [0, 1, 2, 4, 64] {
         // SAFETY: nothing uses the addresses any more.
         assert_eq!(unsafe { short(&space).unreserve(addr, given) }, wrong(given));
@@ -134,13 +133,13 @@ fn short_mapping_ends_once_with_its_page_count() {
     assert_eq!(unaligned, Err(FreeError::Unaligned { addr: addr + 1 }));
     // SAFETY: nothing uses the addresses any more.
     let unknown = unsafe { short(&space).unreserve(addr + PAGE, 3) };
-    assert_eq!(unknown, Err(FreeError::NotAnArea { page: page + 1 }));
+    assert_eq!(unknown, Err(FreeError::NotAnArea { addr: addr + PAGE }));
     // SAFETY: nothing uses the addresses any more.
-    assert_eq!(unsafe { short(&space).unreserve(PAGE, 3) }, Err(FreeError::NotAnArea { page: 1 }));
+    assert_eq!(unsafe { short(&space).unreserve(PAGE, 3) }, Err(FreeError::NotAnArea { addr: PAGE }));
     // SAFETY: nothing uses the addresses any more.
     unsafe { short(&space).unreserve(addr, 3) }.unwrap();
     // SAFETY: nothing uses the addresses any more.
-    assert_eq!(unsafe { short(&space).unreserve(addr, 3) }, Err(FreeError::AlreadyFreed { page }));
+    assert_eq!(unsafe { short(&space).unreserve(addr, 3) }, Err(FreeError::AlreadyFreed { addr }));
     let refused = short(&space).reserve(0).unwrap_err();
     assert_eq!(refused, AllocError::Request(RequestError::ZeroSize));
     finish(&space);
@@ -150,14 +149,13 @@ fn short_mapping_ends_once_with_its_page_count() {
 fn large_short_mappings_get_an_area() {
     let space = space(1024);
     let (small, large) = (short(&space).reserve(64).unwrap(), short(&space).reserve(65).unwrap());
-    let page = (large / PAGE) as u64;
     assert_eq!(space.stats().tenant_areas, 1);
     // SAFETY: nothing uses the addresses.
     let refused = unsafe { short(&space).unreserve(large, 64) };
-    assert_eq!(refused, Err(FreeError::WrongCount { page, mapped: 65, given: 64 }));
+    assert_eq!(refused, Err(FreeError::WrongCount { addr: large, mapped: 65, given: 64 }));
     // SAFETY: nothing uses the addresses.
     let refused = unsafe { short(&space).unreserve(large, 66) };
-    assert_eq!(refused, Err(FreeError::WrongCount { page, mapped: 65, given: 66 }));
+    assert_eq!(refused, Err(FreeError::WrongCount { addr: large, mapped: 65, given: 66 }));
     // SAFETY: nothing uses the addresses any more.
     unsafe { short(&space).unreserve(large, 65) }.unwrap();
     // SAFETY: nothing uses the addresses any more.

@@ -3,6 +3,7 @@
 mod area_map;
 mod atomics;
 mod blocks;
+mod errors;
 mod foreign;
 mod in_buffer;
 mod layers;

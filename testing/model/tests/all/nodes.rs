@@ -430,12 +430,8 @@ fn remove_ends_areas_of_every_kind() {
     let slot = ShortMaps::of(&space).unwrap().reserve(1).unwrap();
     // SAFETY: nothing is behind this platform's addresses.
     let remove = |addr| unsafe { space.raw().remove(addr) };
-    let page = |addr: usize| (addr / PAGE) as u64;
-    assert_eq!(remove(slot), Err(FreeError::WrongKind { page: page(slot) }));
-    assert_eq!(
-        remove(reserved + PAGE),
-        Err(FreeError::Interior { page: page(reserved) + 1, start: page(reserved) })
-    );
+    assert_eq!(remove(slot), Err(FreeError::WrongKind { addr: slot }));
+    assert_eq!(remove(reserved + PAGE), Err(FreeError::Interior { addr: reserved + PAGE, start: reserved }));
     assert_eq!(remove(plain).map(|info| (info.bytes, info.tag)), Ok((PAGE, Some("a tag".into()))));
     assert_eq!(remove(reserved).map(|info| info.pages), Ok(3));
     assert!(remove(plain).is_err());

@@ -87,17 +87,16 @@ fn cause(result: Result<(), AreaError>) -> Result<(), FreeError> {
 
 /// Returns whether `error` is right for an address at which no such area starts.
 fn is_right<P: Platform>(player: &Player<'_, P>, addr: usize, error: FreeError) -> bool {
-    let page = (addr >> player.place.shift) as u64;
     let starts_page = addr.is_multiple_of(player.page_bytes());
     let found = player.space.find(addr);
-    match found.map(|area| (area.addr >> player.place.shift) as u64) {
+    match found.map(|area| area.addr) {
         Some(_) if !starts_page => error == FreeError::Unaligned { addr },
-        Some(start) if start == page => error == FreeError::WrongKind { page },
-        Some(start) => error == FreeError::Interior { page, start },
+        Some(start) if start == addr => error == FreeError::WrongKind { addr },
+        Some(start) => error == FreeError::Interior { addr, start },
         // It may lie in an area that was freed and is not back yet.
         None => match error {
-            FreeError::NotAnArea { page: told } | FreeError::AlreadyFreed { page: told } => told == page,
-            FreeError::Interior { page: told, start } => told == page && start < page,
+            FreeError::NotAnArea { addr: told } | FreeError::AlreadyFreed { addr: told } => told == addr,
+            FreeError::Interior { addr: told, start } => told == addr && start < addr,
             FreeError::Unaligned { addr: told } => told == addr && !starts_page,
             _ => false,
         },
@@ -177,11 +176,10 @@ pub(super) fn misuse_frames<P: MapFrames>(player: &mut Player<'_, P>) {
     match refused {
         Err(AreaError::Area(error)) if is_start => assert!(is_right(player, addr, error), "{error}"),
         Err(AreaError::Area(error)) => {
-            let start = found.map(|area| (area.addr >> player.place.shift) as u64);
-            let right = match start {
+            let right = match found {
                 _ if !addr.is_multiple_of(player.page_bytes()) => is_right(player, addr, error),
-                Some(page) => error == FreeError::WrongKind { page },
-                None => error == FreeError::NotAnArea { page },
+                Some(area) => error == FreeError::WrongKind { addr: area.addr },
+                None => error == FreeError::NotAnArea { addr },
             };
             assert!(right, "{call:?} of {addr:#x}: {error}");
         }

@@ -39,7 +39,7 @@ pub(super) fn grow<P: Platform>(player: &mut Player<'_, P>) {
     match grown {
         // A smaller size changes nothing.
         Ok(()) => resized(player, nth, bytes.max(player.oracle.bytes(&player.oracle.areas[nth])), 0),
-        Err(AreaError::Alloc(AllocError::Occupied { asked, by })) => {
+        Err(AreaError::Alloc(AllocError::Occupied { asked, by, .. })) => {
             // What waits for reuse gives way.
             let ends_outside = asked.end() > player.place.span.end();
             let meets = |taken: &PageRange| taken.intersection(&by).is_some();

@@ -82,7 +82,7 @@ fn an_area_that_was_joined_is_told_as_freed() {
     for addr in [areas[0], areas[1], areas[2], areas[2] + (7 << SHIFT)] {
         // SAFETY: the free is refused.
         let refused = unsafe { space.raw().free(addr) };
-        assert_eq!(refused, Err(FreeError::AlreadyFreed { page: (addr >> SHIFT) as u64 }));
+        assert_eq!(refused, Err(FreeError::AlreadyFreed { addr }));
     }
     check(&space);
 }

@@ -191,26 +191,26 @@ fn a_paged_area_has_memory_and_frames() {
     let space = space(Config::default().unmap_on_free());
     let frames = space.frames(2).expect("there are many");
     let mut area = PagedArea::new(&space, &pages(16)).expect("room");
-    let page = (area.addr() / PAGE) as u64;
+    let base = area.addr();
     area.commit(0..4 * PAGE).expect("nothing is there");
     area.map(6 * PAGE, &frames, Protection::ReadWrite).expect("nothing is there");
     area.map(4 * PAGE, &frames, Protection::ReadWrite).expect("nothing is there");
     assert_eq!((area.committed_bytes(), area.bytes()), (4 * PAGE, 16 * PAGE));
     let over_memory = area.map(3 * PAGE, &frames, Protection::Read);
-    assert_eq!(over_memory, Err(AreaError::Mapped { page: page + 3 }));
-    assert_eq!(area.commit(7 * PAGE..9 * PAGE), Err(AreaError::Mapped { page: page + 7 }));
+    assert_eq!(over_memory, Err(AreaError::Mapped { addr: base + 3 * PAGE }));
+    assert_eq!(area.commit(7 * PAGE..9 * PAGE), Err(AreaError::Mapped { addr: base + 7 * PAGE }));
     for range in [3 * PAGE..5 * PAGE, 4 * PAGE..5 * PAGE, 5 * PAGE..8 * PAGE] {
-        let first = page + (range.start / PAGE).max(4) as u64;
-        let refused = Err(AreaError::NotMapped { page: first });
+        let addr = base + range.start.max(4 * PAGE);
+        let refused = Err(AreaError::NotMapped { addr });
         assert_eq!((area.decommit(range.clone()), area.reset(range)), (refused, refused));
     }
     area.decommit(2 * PAGE..4 * PAGE).expect("it is committed");
     // SAFETY: nothing uses the pages.
     unsafe { area.unmap(4 * PAGE) }.expect("frames are there");
     // SAFETY: nothing uses the pages.
-    assert_eq!(unsafe { area.unmap(5 * PAGE) }, Err(AreaError::NotMapped { page: page + 5 }));
+    assert_eq!(unsafe { area.unmap(5 * PAGE) }, Err(AreaError::NotMapped { addr: base + 5 * PAGE }));
     // SAFETY: nothing uses the pages.
-    assert_eq!(unsafe { area.unmap(7 * PAGE) }, Err(AreaError::NotMapped { page: page + 7 }));
+    assert_eq!(unsafe { area.unmap(7 * PAGE) }, Err(AreaError::NotMapped { addr: base + 7 * PAGE }));
     area.commit(2 * PAGE..6 * PAGE).expect("nothing is there any more");
     assert_eq!(area.committed_bytes(), 6 * PAGE);
     drop((area, frames));
@@ -232,7 +232,7 @@ fn pages_whose_decommit_was_refused_are_committed_no_more() {
     space.platform().relent();
     space.purge().expect("the machine has relented");
     let gone = area.reset(2 * PAGE..4 * PAGE);
-    assert_eq!(gone, Err(AreaError::NotMapped { page: page + 2 }));
+    assert_eq!(gone, Err(AreaError::NotMapped { addr: area.addr() + 2 * PAGE }));
     area.commit(2 * PAGE..4 * PAGE).expect("nothing is committed");
     area.reset(0..8 * PAGE).expect("all are committed");
 }
