@@ -54,8 +54,8 @@ impl PageRange {
         Self { start, end }
     }
 
-    /// Returns the range in units that are so many times smaller, or as far as there are numbers: in
-    /// bytes, for messages.
+    /// Returns the range in units that are so many times smaller, or as far as there are numbers:
+    /// in bytes, for messages.
     #[doc(hidden)]
     #[must_use]
     pub const fn times(&self, factor: u64) -> Self {

@@ -30,6 +30,31 @@ impl<S: SpaceRef + Clone> CongruentAreas<S> {
     /// # Errors
     /// [`CongruentError`]; nothing is lost or changed.
     pub fn new(space: S, offsets: &[usize], sizes: &[usize], align: usize) -> Result<Self, CongruentError> {
+        Self::make(space, offsets, sizes, align, |space, pages, look| space.until_room(pages, look))
+    }
+
+    /// Reserves areas as [`new`](Self::new) does, but fails rather than wait for a purge or ask
+    /// notifiers: for contexts that must not. Locks are still taken, for a bounded time.
+    ///
+    /// # Errors
+    /// [`CongruentError`]; nothing is lost or changed.
+    pub fn try_new(
+        space: S,
+        offsets: &[usize],
+        sizes: &[usize],
+        align: usize,
+    ) -> Result<Self, CongruentError> {
+        Self::make(space, offsets, sizes, align, |_, _, _| None)
+    }
+
+    /// Reserves areas. Where no place is free, `or_room` looks again after it has made room.
+    fn make(
+        space: S,
+        offsets: &[usize],
+        sizes: &[usize],
+        align: usize,
+        or_room: impl Fn(&S, u64, &dyn Fn() -> Option<u64>) -> Option<u64>,
+    ) -> Result<Self, CongruentError> {
         let geometry = space.geometry();
         let lists = Lists::Bytes(offsets, sizes, geometry.page_shift);
         let (parts, span, shift) = (Parts::check(lists, align as u64)?, geometry.span, geometry.page_shift);
@@ -38,7 +63,7 @@ impl<S: SpaceRef + Clone> CongruentAreas<S> {
                 let place = |fit: &Fit| space.place_for(fit).ok().map(|place| place.start());
                 parts.base(span, place)
             };
-            let base = look().or_else(|| space.until_room(parts.pages(), look));
+            let base = look().or_else(|| or_room(&space, parts.pages(), &look));
             let base = base.ok_or_else(|| parts.no_space(span, space.stats().largest_free_pages))?;
             if let Some(areas) = claim(&space, &parts, base)? {
                 return Ok(Self { base: (base << shift) as usize, areas });

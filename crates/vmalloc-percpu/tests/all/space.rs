@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use vmalloc::{Config, FreeError, Kind, Notifier, PageRange, Request, Space};
-use vmalloc_percpu::{CongruentError, CongruentFreeError, TAG, alloc, free};
+use vmalloc_percpu::{CongruentAreas, CongruentError, CongruentFreeError, TAG, alloc, free};
 use vmalloc_sim::heap::{self, Shortage};
 use vmalloc_sim::{Options, Sim};
 
@@ -92,6 +92,22 @@ fn wrong_group_is_refused_whole() {
     assert_eq!(again, Err(area(0, FreeError::AlreadyFreed { addr: base })));
     // SAFETY: nothing uses the addresses any more.
     unsafe { space.raw().unreserve(other) }.expect("busy");
+    finish(&space);
+}
+
+/// A group that may not wait takes what is free, and leaves what waits for a purge.
+#[test]
+fn a_group_that_may_not_wait_does_not_purge() {
+    let space = space(Config::default().unmap_on_free());
+    // SAFETY: nothing uses the area.
+    unsafe { space.raw().free(space.raw().alloc(&Request::new(0x3ff * PAGE)).expect("room")) }.expect("busy");
+    let (offsets, sizes) = ([0, 8 * PAGE], [PAGE; 2]);
+    let refused =
+        CongruentAreas::try_new(&space, &offsets, &sizes, PAGE).map(|_| ()).expect_err("all is lazy");
+    assert!(matches!(refused, CongruentError::NoSpace(_)), "{refused}");
+    assert_eq!(space.stats().purges, 0);
+    drop(CongruentAreas::new(&space, &offsets, &sizes, PAGE).expect("a purge makes room"));
+    drop(CongruentAreas::try_new(&space, &offsets, &sizes, PAGE).expect("there is room"));
     finish(&space);
 }
 

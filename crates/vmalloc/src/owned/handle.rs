@@ -1,7 +1,7 @@
 //! The owner of one area, whatever its kind.
 
 use crate::PageRange;
-use crate::platform::Platform;
+use crate::platform::{Platform, Translate};
 use crate::space::{Raw, Request, Space};
 use crate::{AllocError, AreaError, FreeError, RequestError};
 use core::fmt;
@@ -106,6 +106,16 @@ impl<S: SpaceRef, K: Ends<S::Platform>> Owned<S, K> {
         } else {
             Err(AreaError::Beyond { asked, pages, page_bytes: page_bytes as u64 })
         }
+    }
+}
+
+impl<S: SpaceRef<Platform: Translate>, K: Ends<S::Platform>> Owned<S, K> {
+    /// Returns the number of the physical page behind each page, in order, as
+    /// [`Space::physical_page`] does.
+    pub fn physical_pages(&self) -> impl Iterator<Item = Option<u64>> {
+        let bytes = self.space.usable_size(self.addr).unwrap_or(0);
+        let pages = (self.addr..self.addr + bytes).step_by(self.space.geometry().page_bytes());
+        pages.map(|addr| self.space.physical_page(addr))
     }
 }
 

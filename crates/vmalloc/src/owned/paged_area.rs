@@ -6,7 +6,7 @@ use crate::PageRange;
 use crate::PageSet;
 use crate::platform::{Discard, MapFrames, Platform, Protection};
 use crate::purge::FrameShare;
-use crate::space::{Request, Space};
+use crate::space::{Raw, Request, Space};
 use crate::{AllocError, AreaError, FreeError};
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -100,12 +100,29 @@ impl<S: SpaceRef> PagedArea<S> {
     /// [`AreaError`]: the range is empty, not of whole pages, not inside the area, or a page of it
     /// is committed or mapped ([`AreaError::Mapped`]); or memory is short. Nothing is changed.
     pub fn commit(&mut self, range: Range<usize>) -> Result<(), AreaError> {
+        // SAFETY: the pages are an owned area's, and nothing is behind them.
+        self.commit_by(range, |raw, addrs| unsafe { raw.commit(&[addrs]) })
+    }
+
+    /// Puts memory behind `range` as [`commit`](Self::commit) does, but never purges nor waits for
+    /// a purge.
+    ///
+    /// # Errors
+    /// [`AreaError`] as there, and see [`Raw::try_commit`]; nothing is changed.
+    pub fn try_commit(&mut self, range: Range<usize>) -> Result<(), AreaError> {
+        // SAFETY: the pages are an owned area's, and nothing is behind them.
+        self.commit_by(range, |raw, addrs| unsafe { raw.try_commit(addrs) })
+    }
+
+    /// Commits unused pages of this area by `commit`.
+    fn commit_by(
+        &mut self,
+        range: Range<usize>,
+        commit: impl FnOnce(Raw<'_, S::Platform>, Range<usize>) -> Result<(), AreaError>,
+    ) -> Result<(), AreaError> {
         let (pages, addrs) = (self.unused_pages(&range)?, self.addrs(&range));
         let entered = self.kind.used.insert(pages).map_err(AreaError::from);
-        let committed = entered.and_then(|()| {
-            // SAFETY: this owns the area, is borrowed exclusively, and nothing is behind the pages.
-            unsafe { self.raw().commit(&[addrs]) }
-        });
+        let committed = entered.and_then(|()| commit(self.raw(), addrs));
         if committed.is_err() {
             self.kind.used.remove(pages);
         }

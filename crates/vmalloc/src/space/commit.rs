@@ -18,7 +18,7 @@ use super::{Raw, Space};
 use crate::PageRange;
 use crate::areas::Kind;
 use crate::platform::{Discard, Frame, MapFrames, Origin, Platform, PlatformError, Protection};
-use crate::purge::{PurgePlan, meets};
+use crate::purge::{PurgePlan, Purger, meets};
 use crate::{AllocError, AreaError, FreeError, RequestError};
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -54,6 +54,31 @@ impl<P: Platform> Raw<'_, P> {
                 // SAFETY: the pages are the caller's, and were just mapped.
                 unsafe { self.platform().zero(*range) };
             }
+        }
+        Ok(())
+    }
+
+    /// Commits one range as [`commit`](Self::commit) does, but never purges nor waits for a purge:
+    /// for contexts that must not. One call of the platform.
+    ///
+    /// # Safety
+    /// See [`commit`](Self::commit).
+    ///
+    /// # Errors
+    /// [`AreaError`] as there; [`FreeError::Contended`] where pages may still have to be unmapped.
+    /// Nothing is committed then.
+    pub unsafe fn try_commit(&self, range: Range<usize>) -> Result<(), AreaError> {
+        let pages = self.pages_between(&range)?;
+        self.area_around(pages, |kind| kind == Kind::Reserved)?;
+        let meets = |purger: &Purger| purger.pending.iter().any(|it| it.intersection(&pages).is_some());
+        if self.counts.is_anything_pending() && self.purger.try_lock().is_none_or(|purger| meets(&purger)) {
+            return Err(FreeError::Contended { addr: range.start }.into());
+        }
+        // SAFETY: the pages are the caller's, and not mapped.
+        unsafe { self.platform().map(pages, Protection::ReadWrite) }?;
+        if !self.geometry.maps_zeroed {
+            // SAFETY: the pages are the caller's, and were just mapped.
+            unsafe { self.platform().zero(pages) };
         }
         Ok(())
     }

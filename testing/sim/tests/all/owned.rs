@@ -3,8 +3,8 @@
 
 use crate::{set_block_slots, short};
 use vmalloc::{
-    AreaError, CodeBuffer, Config, Frame, FrameSupply, Mapping, PageRange, PagedArea, Protection, Request,
-    Space,
+    AreaError, CodeBuffer, Config, Frame, FrameSupply, FreeError, Mapping, PageRange, PagedArea, Protection,
+    Request, Space,
 };
 use vmalloc_short::ShortMapping;
 use vmalloc_sim::{Direct, Discard, Options, Point, Sim, TlbVisibility};
@@ -307,4 +307,38 @@ fn a_refused_seal_has_the_memory() {
     assert_eq!(code[0], 0xc3);
     drop(code);
     assert_eq!(space.stats().busy_areas, 0);
+}
+
+/// A commit that may not wait refuses pages that have still to be unmapped, and never purges.
+#[test]
+fn a_commit_that_may_not_wait_does_not() {
+    let space = space(Config::default());
+    let mut area = PagedArea::new(&space, &pages(64)).expect("room");
+    let (addr, page) = (area.addr(), (area.addr() / PAGE) as u64);
+    area.try_commit(0..8 * PAGE).expect("nothing is committed");
+    assert_eq!(area.try_commit(0..PAGE), Err(AreaError::Mapped { addr }));
+    space.platform().refuse(Point::Unmap, PageRange::from_len(page + 3, 1).expect("one"));
+    assert!(area.decommit(2 * PAGE..4 * PAGE).is_err());
+    let purges = space.stats().purges;
+    let contended = Err(AreaError::Area(FreeError::Contended { addr: addr + 2 * PAGE }));
+    assert_eq!(area.try_commit(2 * PAGE..4 * PAGE), contended);
+    space.platform().fail_nth(Point::Map, 1);
+    let refused = area.try_commit(20 * PAGE..30 * PAGE);
+    assert!(matches!(refused, Err(AreaError::Platform(_))), "{refused:?}");
+    assert_eq!((space.stats().purges, area.committed_bytes()), (purges, 6 * PAGE));
+    space.platform().relent();
+    area.commit(2 * PAGE..4 * PAGE).expect("it unmaps what is left");
+    area.try_commit(20 * PAGE..30 * PAGE).expect("nothing is committed");
+    assert_eq!(area.committed_bytes(), 18 * PAGE);
+}
+
+#[test]
+fn the_pages_behind_an_area_are_told_in_order() {
+    let space = space(Config::default());
+    let mut area = PagedArea::new(&space, &pages(4)).expect("room");
+    area.commit(PAGE..3 * PAGE).expect("nothing is committed");
+    let told: Vec<_> = area.physical_pages().collect();
+    let each: Vec<_> = (0..4).map(|nth| space.physical_page(area.addr() + nth * PAGE)).collect();
+    assert_eq!(told, each);
+    assert_eq!(told.iter().map(Option::is_some).collect::<Vec<_>>(), [false, true, true, false]);
 }
