@@ -91,6 +91,9 @@ fn facts(place: &Place, fact: &mut impl FnMut(&str, String)) {
     if let Some(kind) = segment.kind.as_ref().filter(|kind| *kind != "vmalloc") {
         fact("kind", kind.clone());
     }
+    if segment.cookie != 0 {
+        fact("cookie", format!("{:#x}", segment.cookie));
+    }
     if let Some(found) = place.residency {
         let swapped = if found.swapped == 0 { String::new() } else { format!(", {} in swap", found.swapped) };
         fact("memory", format!("{} of {} pages{swapped}", found.resident, found.pages));

@@ -138,7 +138,7 @@ fn small() -> Options {
 /// Areas with tags, of odd sizes, without guards, freed ones, and one without a tag.
 fn still(options: Options) {
     let space = space(options.without_drain_thread(), Config::default().nodes(1));
-    let rows = alloc(&space, Request::new(100_000).tag("rows"));
+    let rows = alloc(&space, Request::new(100_000).tag("rows").cookie(0xc00c1e));
     let columns: Vec<_> = (0..3).map(|_| alloc(&space, Request::new(8192).tag("columns"))).collect();
     let plain = alloc(&space, Request::new(12_288));
     let dense = alloc(&space, Request::new(4096).without_guard().tag("dense"));
