@@ -138,13 +138,13 @@ fn small() -> Options {
 /// Areas with tags, of odd sizes, without guards, freed ones, and one without a tag.
 fn still(options: Options) {
     let space = space(options.without_drain_thread(), Config::default().nodes(1));
-    let rows = alloc(&space, Request::new(100_000).tag("rows").cookie(0xc00c1e));
+    let rows = alloc(&space, Request::new(100_000).tag("rows"));
     let columns: Vec<_> = (0..3).map(|_| alloc(&space, Request::new(8192).tag("columns"))).collect();
     let plain = alloc(&space, Request::new(12_288));
     let dense = alloc(&space, Request::new(4096).without_guard().tag("dense"));
     let cached = alloc(&space, Request::new(20_480));
     let large = alloc(&space, Request::new(8 << 20));
-    let behind = alloc(&space, Request::new(4096).tag("behind"));
+    let behind = alloc(&space, Request::new(4096).tag("behind").cookie(0xc00c1e));
     // SAFETY: areas of this program's own, as large as asked for.
     unsafe { std::slice::from_raw_parts_mut(rows as *mut u8, 100_000).fill(1) };
     free(&space, cached);
