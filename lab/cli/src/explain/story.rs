@@ -1,7 +1,7 @@
 //! The answer for people: one sentence, and the facts below it.
 
 use std::fmt::Write;
-use vmalloc_inspect::{AreaState, Explanation, RecordedFree, Neighbour, Place, Position, Segment};
+use vmalloc_inspect::{AreaState, Explanation, Neighbour, Place, Position, RecordedFree, Segment};
 use vmalloc_lab::units::human_bytes;
 
 /// Returns the answer as lines, some of which say why a fact is not known: `recorded` frees were
@@ -92,6 +92,9 @@ fn facts(place: &Place, fact: &mut impl FnMut(&str, String)) {
     // The plain one is no news.
     if let Some(kind) = segment.kind.as_ref().filter(|kind| *kind != "vmalloc") {
         fact("kind", kind.clone());
+    }
+    if segment.cookie != 0 {
+        fact("cookie", format!("{:#x}", segment.cookie));
     }
     if let Some(found) = place.residency {
         let swapped = if found.swapped == 0 { String::new() } else { format!(", {} in swap", found.swapped) };
