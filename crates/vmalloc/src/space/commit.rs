@@ -40,15 +40,10 @@ impl<P: Platform> Raw<'_, P> {
         self.finish_pending(&ranges)?;
         for (done, range) in ranges.iter().enumerate() {
             // SAFETY: the pages are the caller's, and not mapped.
-            let map = || unsafe { self.platform().map(*range, Protection::ReadWrite) };
-            if let Err(error) = self.or_after_purge(Blocking::Allowed, map) {
+            if let Err(error) = unsafe { self.map_zeroed(*range, Blocking::Allowed) } {
                 // Pages that can't be unmapped now are unmapped with their area, at the latest.
                 let _ = self.unmap_parts(&ranges[..done]);
                 return Err(error.into());
-            }
-            if !self.geometry.maps_zeroed {
-                // SAFETY: the pages are the caller's, and were just mapped.
-                unsafe { self.platform().zero(*range) };
             }
         }
         Ok(())
@@ -71,7 +66,17 @@ impl<P: Platform> Raw<'_, P> {
             return Err(FreeError::Contended { addr: range.start }.into());
         }
         // SAFETY: the pages are the caller's, and not mapped.
-        unsafe { self.platform().map(pages, Protection::ReadWrite) }?;
+        Ok(unsafe { self.map_zeroed(pages, Blocking::Forbidden) }?)
+    }
+
+    /// Puts zeroed memory behind pages.
+    ///
+    /// # Safety
+    /// They are the caller's, and not mapped.
+    unsafe fn map_zeroed(&self, pages: PageRange, blocking: Blocking) -> Result<(), PlatformError> {
+        // SAFETY: the caller's promise.
+        let map = || unsafe { self.platform().map(pages, Protection::ReadWrite) };
+        self.or_after_purge(blocking, map)?;
         if !self.geometry.maps_zeroed {
             // SAFETY: the pages are the caller's, and were just mapped.
             unsafe { self.platform().zero(pages) };
