@@ -192,9 +192,9 @@ impl LazyPages {
         self.absent.load(Relaxed)
     }
 
-    /// Returns whether the lazy pages of memory, or those without, are reason to drain.
-    pub(crate) fn is_much(&self) -> bool {
-        self.level() > self.threshold() || self.absent() > self.most_absent
+    /// Returns whether `pages` lazy pages of memory, or those without, are reason to drain.
+    pub(crate) fn is_much(&self, pages: u64) -> bool {
+        pages > self.threshold() || self.absent() > self.most_absent
     }
 
     /// Returns how many lazy pages a node keeps to itself.

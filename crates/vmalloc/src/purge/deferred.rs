@@ -12,13 +12,13 @@
 //!
 //! # The drain
 //! A free here only wakes the platform ([`wake_drain`](crate::Platform::wake_drain)): to ask it for
-//! a drain could mean to create a thread. [`Deferred::unseen`] remembers the free until a purge
-//! begins. The next call of the space on a slow path sees it and asks for a drain: an allocation
-//! that its CPU's node cannot serve, or a free that publishes lazy pages. So no request is lost
-//! where a drain needs something that does not exist yet, or is gone in the child of a fork. But no
-//! request is made before such a call comes.
+//! a drain could mean to create a thread. The space remembers until a purge begins that it has to
+//! ask. The next call on a slow path asks: an allocation that its CPU's node cannot serve, or a
+//! free that publishes lazy pages. So no request is lost where a drain needs something that does
+//! not exist yet, or is gone in the child of a fork. But no request is made before such a call
+//! comes.
 
-use crate::sync::{AtomicU8, AtomicU64, AtomicUsize, set_word_at};
+use crate::sync::{AtomicU64, AtomicUsize, set_word_at};
 use core::sync::atomic::Ordering;
 
 /// Areas that were retired and are in no list of a node. Their memory is still there.
@@ -29,34 +29,9 @@ pub(crate) struct Deferred {
     last: AtomicUsize,
     areas: AtomicU64,
     pages: AtomicU64,
-    /// 1 if an area was freed here, or in a node by a free that may not wait, after the last purge
-    /// began.
-    unseen: AtomicU8,
 }
 
 impl Deferred {
-    /// Returns whether something was freed that no purge has begun with.
-    #[inline]
-    pub(crate) fn is_unseen(&self) -> bool {
-        // Relaxed: a hint; what it leads to takes locks.
-        self.unseen.load(Ordering::Relaxed) != 0
-    }
-
-    /// Notes that something was freed. The caller has put it where a purge finds it.
-    pub(crate) fn tell(&self) {
-        // Release: pairs with the Acquire in `see`.
-        self.unseen.store(1, Ordering::Release);
-    }
-
-    /// Notes that a purge looks for areas from now on.
-    pub(crate) fn see(&self) {
-        if self.is_unseen() {
-            // Acquire: pairs with the Release in `tell`: the purge finds what was told of. What is
-            // told of later stays unseen.
-            let _ = self.unseen.compare_exchange(1, 0, Ordering::Acquire, Ordering::Relaxed);
-        }
-    }
-
     pub(crate) fn areas(&self) -> u64 {
         self.areas.load(Ordering::Relaxed)
     }

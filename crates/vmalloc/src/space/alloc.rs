@@ -2,6 +2,7 @@
 
 use super::claim::ROUNDS;
 use super::request::{Checked, Content, PageSize};
+use super::told::URGENT;
 use super::{Raw, Request, Space};
 use crate::Fit;
 use crate::PageRange;
@@ -10,6 +11,7 @@ use crate::cache::{SizeStacks, Wanted};
 use crate::platform::{Platform, PlatformError, Protection};
 use crate::purge::PurgePlan;
 use crate::{AllocError, AreaError, RequestError, Unbacked};
+use core::sync::atomic::Ordering::Relaxed;
 
 /// The memory behind an area's pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -138,8 +140,8 @@ impl<P: Platform> Space<P> {
         if self.cache.lazy.level() > self.cache.lazy.limit() {
             self.purge_behind();
         }
-        if self.deferred.is_unseen() {
-            self.drain_deferred();
+        if self.told.load(Relaxed) == URGENT {
+            self.trigger_drain(0);
         }
     }
 

@@ -6,9 +6,8 @@ use crate::FreeError;
 use crate::PageRange;
 use crate::areas::{Annotation, AreaInfo, Disposition, FreedBy, Kind, Retired, Tag};
 use crate::cache::{Node, Put, SizeStacks};
-use crate::platform::{DrainReason, Platform};
+use crate::platform::Platform;
 use crate::purge::PurgePlan;
-use core::sync::atomic::Ordering::Relaxed;
 use lock_api::MutexGuard;
 use vmalloc_map::parts::Look;
 
@@ -365,56 +364,6 @@ impl<P: Platform> Space<P> {
         node.count_lazy(pages, memory);
         if pages != memory && self.cache.lazy.add_absent(pages - memory) {
             node.publish_next();
-        }
-    }
-
-    /// Unlocks a node in which something waits. If its lazy pages are many, or the platform knows
-    /// of nothing, they are published, and the drain is triggered.
-    #[inline]
-    pub(super) fn publish_if_due(&self, node: HeldNode<'_, P>) {
-        if node.is_publishing() {
-            self.publish(node);
-        } else {
-            drop(node);
-            self.tell();
-        }
-    }
-
-    /// Publishes the lazy pages of a node, and triggers the drain where they are too many.
-    pub(super) fn publish(&self, node: HeldNode<'_, P>) {
-        let added = self.cache.publish(node);
-        self.trigger_drain(added);
-    }
-
-    /// Has the platform drain by age, unless it was asked since the last drain. No lock is held.
-    #[inline]
-    pub(super) fn tell(&self) {
-        // Relaxed: a drain forgets that it was asked before it looks at each node and tenant under
-        // its lock. What it does not see there was put there behind it, and its thread sees that
-        // the drain forgot.
-        if self.told.load(Relaxed) == 0 && self.platform.drain_later(DrainReason::Age) {
-            self.told.store(1, Relaxed);
-        }
-    }
-
-    /// Has lazy pages drained if they are too many, or the first ones. The caller has added `added`
-    /// of them. No lock is held.
-    pub(super) fn trigger_drain(&self, added: u64) {
-        if self.deferred.is_unseen() {
-            self.drain_deferred();
-        }
-        let lazy = &self.cache.lazy;
-        let total = lazy.level();
-        if lazy.is_much() {
-            // Within bounds the drain does it. Beyond, freeing is put before everything else. But
-            // one huge area is no sign that the drain falls behind, and the caller does not wait
-            // for its purge.
-            let is_promised = self.platform.drain_later(DrainReason::Threshold);
-            if !is_promised || (total > lazy.limit() && added <= lazy.threshold()) {
-                self.purge_if_idle();
-            }
-        } else {
-            self.tell();
         }
     }
 

@@ -1,12 +1,14 @@
 //! Freeing where nothing may be waited for.
 
+use super::told::URGENT;
 use super::{Raw, Space};
 use crate::FreeError;
 use crate::PageRange;
 use crate::areas::FreedBy;
-use crate::platform::{DirectMemory, DrainReason, Platform};
+use crate::platform::{DirectMemory, Platform};
 use crate::purge::Purger;
 use crate::sync::word_at;
+use core::sync::atomic::Ordering::Relaxed;
 use vmalloc_map::State;
 
 impl<P: DirectMemory> Raw<'_, P> {
@@ -45,26 +47,12 @@ impl<P: DirectMemory> Raw<'_, P> {
         // page. It was just retired, so no other caller frees it or hands it out, and its owner has
         // given it up.
         unsafe { self.deferred.enter(addr) };
-        self.deferred.tell();
-        self.platform.wake_drain();
+        self.tell_later();
         Ok(())
     }
 }
 
 impl<P: Platform> Space<P> {
-    /// Asks for a drain of areas that were freed where nothing could be asked. Purges if they are
-    /// many and nothing drains, or very many.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn drain_deferred(&self) {
-        let lazy = &self.cache.lazy;
-        let is_promised = self.platform.drain_later(DrainReason::Threshold);
-        let most = if is_promised { lazy.limit() } else { lazy.threshold() };
-        if lazy.level() + self.deferred.pages() > most {
-            self.purge_if_idle();
-        }
-    }
-
     /// Takes all deferred areas into a purge. Without memory for them they stay.
     pub(super) fn take_deferred(&self, purger: &mut Purger) {
         if self.deferred.last() == 0 {
@@ -89,7 +77,7 @@ impl<P: Platform> Space<P> {
                 // SAFETY: as when it was entered first; it has just been taken out, and has no
                 // other owner.
                 unsafe { self.deferred.enter(addr) };
-                self.deferred.tell();
+                self.told.store(URGENT, Relaxed);
             }
             addr = before;
         }
@@ -166,8 +154,7 @@ impl<P: Platform> Space<P> {
             sets.release(share, page);
         }
         drop(node);
-        self.deferred.tell();
-        self.platform.wake_drain();
+        self.tell_later();
         Ok(())
     }
 }

@@ -46,6 +46,7 @@ mod resize;
 mod reuse;
 mod stats;
 mod tenants;
+mod told;
 mod trap;
 mod verify_space;
 mod walk;
@@ -106,7 +107,7 @@ pub struct Space<P: Platform> {
     tenants: Tenants,
     pub(crate) frame_sets: Padded<FrameSets<P, P::RawLock>>,
     deferred: Padded<Deferred>,
-    /// 1 if the platform was asked for a drain by age, and has promised it, since the last one.
+    /// The platform's knowledge of what waits: [`told::ASKED`], [`told::URGENT`], or 0 for none.
     told: Padded<AtomicU64>,
     /// Allocations that wait for addresses to be given back.
     need: Padded<Need>,

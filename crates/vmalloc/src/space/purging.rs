@@ -1,13 +1,14 @@
 //! Purging: the steps, in their order. The sets and the protocol are in [`purge`](crate::purge).
 
 use super::Space;
+use super::told::{ASKED, URGENT};
 use crate::PageRange;
 use crate::cache::{BATCH, Cursor, Fraction, SizeStacks};
 use crate::platform::{Platform, PlatformError, PlatformFault};
 use crate::purge::{Done, DrainStatus, PurgePlan, Purger, Sweep, Unmapper};
 use crate::sync::{Mutant, is, unlocked};
 use alloc::vec::Vec;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use vmalloc_map::parts::Leaf;
 
 /// So many returned parts of tenants that show owned frames may wait for a flush of them all.
@@ -79,7 +80,7 @@ impl<P: Platform> Space<P> {
     /// else is purged before them. Otherwise areas that are refused are a reason to come again, and
     /// no error.
     pub fn drain(&self) -> Result<DrainStatus, PlatformError> {
-        let is_much = self.cache.lazy.is_much();
+        let is_much = self.cache.lazy.is_much(self.cache.lazy.level());
         let done = self.purge_with(if is_much { self.make_room() } else { PurgePlan::DECAY })?;
         // Else areas could be brought to a node that was passed already, and none would ask for
         // another drain.
@@ -88,13 +89,14 @@ impl<P: Platform> Space<P> {
         let mut was_told = if is(Mutant::LateForget) { 0 } else { self.told.swap(0, Relaxed) };
         let is_idle = self.cache.rest();
         let tenants = self.tenants.counts();
-        let is_empty = is_idle && tenants.lazy_areas + tenants.spare_areas == 0 && !done.keeps_memory;
+        let left = tenants.lazy_areas + tenants.spare_areas + self.deferred.areas();
+        let is_empty = is_idle && left == 0 && !done.keeps_memory;
         let is_done = is_empty && !self.counts.is_anything_refused();
         if is(Mutant::LateForget) {
             was_told = self.told.swap(0, Relaxed);
         }
         if !is_done && was_told != 0 {
-            self.told.store(1, Relaxed);
+            let _ = self.told.compare_exchange(0, ASKED, Relaxed, Relaxed);
         }
         Ok(if is_done { DrainStatus::Done } else { DrainStatus::More })
     }
@@ -199,7 +201,9 @@ impl<P: Platform> Space<P> {
         // Where nothing decays, frames of returned parts would wait for ever.
         let plan =
             if waiting[1] > MOST_RETURNED { PurgePlan { sweep: Sweep::Everything, ..plan } } else { plan };
-        self.deferred.see();
+        // Acquire: pairs with the Release in `tell_later`. The purge finds what was told of; what
+        // is told of later stays so.
+        let _ = self.told.compare_exchange(URGENT, 0, Acquire, Relaxed);
         // Before the lazy sets: other threads may make cached areas lazy, and never the reverse.
         if let Some(fraction) = plan.cached {
             done.evicted += self.take_cached_areas(purger, fraction, plan.most);

@@ -1,0 +1,81 @@
+//! One word that says what the platform knows of what waits, and the calls that ask it for a drain.
+//!
+//! ```text
+//!            a free, an allocation: drain_later             a drain begins to look
+//!   nothing ─────────────────────────────────────► asked ───────────────────────────► nothing
+//!      ▲   └──── a free that may not wait ────► urgent ──── drain_later ────► asked     │ something is left
+//!      └──────────────── a purge begins ───────────┘                            ▲──────┘
+//! ```
+
+use super::Space;
+use super::free::HeldNode;
+use crate::platform::{DrainReason, Platform};
+use core::sync::atomic::Ordering::{Relaxed, Release};
+
+/// The platform was asked for a drain since the last one, and has promised it.
+pub(super) const ASKED: u64 = 1;
+/// Something was freed where the platform could not be asked.
+pub(super) const URGENT: u64 = 2;
+
+impl<P: Platform> Space<P> {
+    /// Unlocks a node in which something waits. If its lazy pages are many, or the platform knows
+    /// of nothing, they are published, and the drain is triggered.
+    #[inline]
+    pub(super) fn publish_if_due(&self, node: HeldNode<'_, P>) {
+        if node.is_publishing() {
+            self.publish(node);
+        } else {
+            drop(node);
+            self.tell();
+        }
+    }
+
+    /// Publishes the lazy pages of a node, and triggers the drain where they are too many.
+    pub(super) fn publish(&self, node: HeldNode<'_, P>) {
+        let added = self.cache.publish(node);
+        self.trigger_drain(added);
+    }
+
+    /// Has the platform drain by age, unless it was asked since the last drain. No lock is held.
+    #[inline]
+    pub(super) fn tell(&self) {
+        // Relaxed: a drain forgets that it was asked before it looks at each node and tenant under
+        // its lock. What it does not see there was put there behind it, and its thread sees that
+        // the drain forgot.
+        if self.told.load(Relaxed) != ASKED {
+            self.trigger_drain(0);
+        }
+    }
+
+    /// Has what waits drained: now, if it is much or was freed where nothing could be asked, or
+    /// else by age. The caller has published `added` lazy pages. No lock is held.
+    pub(super) fn trigger_drain(&self, added: u64) {
+        let (lazy, told) = (&self.cache.lazy, self.told.load(Relaxed));
+        let total = lazy.level() + self.deferred.pages();
+        let is_much = lazy.is_much(total);
+        let is_now = is_much || told == URGENT;
+        let reason = if is_now { DrainReason::Threshold } else { DrainReason::Age };
+        if told == ASKED && !is_now {
+            return;
+        }
+        let is_promised = self.platform.drain_later(reason);
+        if is_promised {
+            let _ = self.told.compare_exchange(told, ASKED, Relaxed, Relaxed);
+        }
+        // Within bounds the drain does it. Beyond, freeing is put before everything else. But one
+        // huge area is no sign that the drain falls behind, and the caller does not wait for its
+        // purge.
+        let is_behind = total > lazy.limit() && added <= lazy.threshold();
+        if is_behind || (is_much && !is_promised) {
+            self.purge_if_idle();
+        }
+    }
+
+    /// Notes that something was freed where the platform could be asked for nothing. It is where a
+    /// purge finds it.
+    pub(super) fn tell_later(&self) {
+        // Release: pairs with the Acquire of a purge that begins, which finds it.
+        self.told.store(URGENT, Release);
+        self.platform.wake_drain();
+    }
+}
