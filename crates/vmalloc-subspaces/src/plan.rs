@@ -5,7 +5,7 @@ use crate::mapped_set::MappedSet;
 use crate::{SubspaceError, SubspaceState};
 use alloc::vec::Vec;
 use lock_api::Mutex;
-use vmalloc::{AllocError, AreaMap, Fit, PageRange, RequestError};
+use vmalloc::{AllocError, AreaMap, Fit, Geometry, NoSpace, PageRange, RequestError};
 
 /// A sub-space, as the plan knows it.
 pub(crate) struct Entry<L> {
@@ -27,11 +27,14 @@ impl<L> Clone for Entry<L> {
 pub(crate) struct Plan<L> {
     map: AreaMap<'static>,
     entries: Vec<Entry<L>>,
+    /// Bytes of a page, for messages.
+    page_bytes: u64,
 }
 
 impl<L> Plan<L> {
-    pub(crate) fn new(span: PageRange) -> Result<Self, AllocError> {
-        Ok(Self { map: AreaMap::new(span)?, entries: Vec::new() })
+    pub(crate) fn new(geometry: &Geometry) -> Result<Self, AllocError> {
+        let (map, page_bytes) = (AreaMap::new(geometry.span)?, geometry.page_bytes() as u64);
+        Ok(Self { map, entries: Vec::new(), page_bytes })
     }
 
     /// Allocates a range for `name`, and enters what `entry` makes for it.
@@ -81,7 +84,7 @@ impl<L> Plan<L> {
                 SubspaceError::Outside { asked, parent: space }
             }
             AllocError::Request(error) => error.into(),
-            AllocError::NoSpace(error) => error.into(),
+            AllocError::NoSpace(error) => NoSpace { page_bytes: self.page_bytes, ..error }.into(),
             _ => SubspaceError::Metadata,
         }
     }

@@ -56,7 +56,7 @@ impl<P: Divisible> Root<P> {
     pub fn new(platform: P) -> Result<Self, SpaceError> {
         let geometry = platform.geometry();
         SpaceError::check_span(&geometry)?;
-        let plan = Mutex::new(Plan::new(geometry.span).map_err(|_| SpaceError::Metadata)?);
+        let plan = Mutex::new(Plan::new(&geometry).map_err(|_| SpaceError::Metadata)?);
         let shared = Shared { platform, plan, sweeper: Mutex::new(()) };
         Ok(Self { shared: Counted::new(shared).map_err(|_| SpaceError::Metadata)? })
     }

@@ -125,10 +125,8 @@ fn wrong_frees_beside_right_ones_are_told_and_change_nothing() {
                 let other = held[(number * 31 + round) % held.len()];
                 assert_eq!(free(&space, other + 1), Err(FreeError::Unaligned { addr: other + 1 }));
                 // SAFETY: nothing uses the addresses any more.
-                assert_eq!(
-                    unsafe { space.raw().unreserve(other) },
-                    Err(FreeError::WrongKind { addr: other })
-                );
+                let unreserved = unsafe { space.raw().unreserve(other) };
+                assert_eq!(unreserved, Err(FreeError::WrongKind { addr: other }));
                 let inside = FreeError::Interior { addr: own + PAGE, start: own };
                 assert_eq!(free(&space, own + PAGE), Err(inside));
                 free(&space, own).unwrap();

@@ -128,6 +128,7 @@ fn conflicts_are_typed_and_change_nothing() {
     assert_eq!(refused("other", Request::new(PAGE).policy(Policy::Highest).align(3)), align.into());
     let SubspaceError::NoSpace(facts) = refused("other", Request::new(pages(0xc00))) else { panic!() };
     assert_eq!((facts.pages, facts.largest), (0xc00, 0xb00));
+    assert!(facts.to_string().starts_with("no 12582912 bytes free, "), "{facts}");
 
     let bad = plain().space(SpaceOptions::default().nodes(1000));
     let error = root.subspace("other", &Request::new(PAGE), bad).err();
