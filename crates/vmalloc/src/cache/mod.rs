@@ -78,7 +78,7 @@ pub(crate) struct Cache<L> {
 /// (contract: at most 32).
 pub(crate) const BATCH: usize = size(32, 2) as usize;
 /// Areas that growth moves to the stock, and evicts from it, under one hold of two locks.
-pub(crate) const HALF: usize = BATCH / 2;
+pub(crate) const HALF: usize = size(BATCH as u64 / 2, 2) as usize;
 /// Nodes that are looked at in turn for credit that they do not use.
 const LOOKED_AT: usize = 4;
 

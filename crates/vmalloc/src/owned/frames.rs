@@ -5,7 +5,7 @@ use crate::areas::Blocking;
 use crate::platform::{DirectMemory, Frame, FrameSupply, MapFrames, Protection};
 use crate::purge::FrameShare;
 use crate::space::Space;
-use crate::{AllocError, FreeError, RequestError};
+use crate::{AllocError, Fit, FreeError, RequestError};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
@@ -48,7 +48,7 @@ impl<S: SpaceRef<Platform: FrameSupply>> Frames<S> {
     /// [`AllocError`]; nothing is lost or changed.
     pub fn new(space: S, count: usize) -> Result<Self, AllocError> {
         let take = |frames: &mut [Frame]| space.platform().take_frames(frames);
-        let frames = space.take_frames(count, Blocking::Allowed, take)?;
+        let frames = space.take_frames(count, &Fit::new(count.max(1) as u64), Blocking::Allowed, take)?;
         Self::enter(space, frames)
     }
 
@@ -68,7 +68,7 @@ impl<S: SpaceRef<Platform: FrameSupply>> Frames<S> {
             frames.iter_mut().zip(0..).for_each(|(frame, nth)| *frame = first.plus(nth));
             Ok(())
         };
-        let frames = space.take_frames(count, Blocking::Allowed, take)?;
+        let frames = space.take_frames(count, &Fit::new(count.max(1) as u64), Blocking::Allowed, take)?;
         Self::enter(space, frames)
     }
 

@@ -138,10 +138,11 @@ impl<P: FrameSupply> Space<P> {
     }
 
     /// Takes `count` frames from the supply; where that is short of them, and the caller may wait,
-    /// everything freed is given back first.
+    /// everything freed is given back first. An error names the request `fit`.
     pub(crate) fn take_frames(
         &self,
         count: usize,
+        fit: &Fit,
         blocking: Blocking,
         take: impl Fn(&mut [Frame]) -> Result<(), PlatformError>,
     ) -> Result<Box<[Frame]>, AllocError> {
@@ -149,8 +150,7 @@ impl<P: FrameSupply> Space<P> {
         frames.try_reserve_exact(count).map_err(|_| AllocError::Metadata)?;
         frames.resize(count, Frame::default());
         let taken = self.or_after_purge(blocking, || take(&mut frames));
-        taken.map_err(|cause| self.unbacked(&Fit::plain(count.max(1) as u64, 0), cause))?;
-        Ok(frames.into_boxed_slice())
+        taken.map(|()| frames.into_boxed_slice()).map_err(|cause| self.unbacked(fit, cause))
     }
 }
 
@@ -208,7 +208,7 @@ impl<P: MapFrames> Space<P> {
     fn back_with_frames(&self, payload: PageRange, checked: &Checked) -> Result<(), AllocError> {
         let count = usize::try_from(payload.len()).unwrap_or(usize::MAX);
         let take = |frames: &mut [Frame]| self.platform.take_frames(frames);
-        let frames = self.take_frames(count, checked.blocking, take)?;
+        let frames = self.take_frames(count, &checked.fit, checked.blocking, take)?;
         // Before anything leads to the frames, so that there is nothing to be undone that might
         // fail.
         let share = self.enter_frames(frames)?;
