@@ -24,7 +24,7 @@ unsafe impl corosensei::stack::Stack for Stack {
 // traps, down to the guard page, and the limit includes all of it.
 unsafe impl corosensei::stack::Stack for Growable {
     /// # Panics
-    /// If the stack has no memory yet: see [`Stacks::reserved`](crate::Stacks::reserved).
+    /// If the stack has no memory yet: see [`Stacks::request`](crate::Stacks::request).
     #[inline]
     fn base(&self) -> StackPointer {
         assert!(!self.is_empty(), "a coroutine needs a stack with memory");
