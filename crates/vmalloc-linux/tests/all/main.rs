@@ -13,6 +13,7 @@ mod drain;
 mod dumps;
 mod environment;
 mod events;
+mod examples;
 mod family;
 #[cfg(target_pointer_width = "64")]
 mod first_contact;

@@ -7,6 +7,7 @@ mod common;
 
 #[cfg(feature = "corosensei")]
 mod coroutines;
+mod examples;
 mod fork;
 mod guards;
 mod life;

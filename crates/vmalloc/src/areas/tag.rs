@@ -9,13 +9,15 @@ use core::ops::Deref;
 const LEN: usize = 31;
 
 /// A name for an area, as reports show it. It keeps the first 31 bytes of a longer string, cut at a
-/// character.
+/// character. It derefs to `str`: `&*tag` is one, and a tag compares with one.
 ///
 /// ```
 /// use vmalloc::Tag;
 ///
 /// let number = 7;
-/// assert_eq!(&*Tag::new(&format!("worker {number}")), "worker 7");
+/// let tag = Tag::from(format!("worker {number}"));
+/// assert_eq!(tag, "worker 7");
+/// let name: &str = &tag;
 /// assert_eq!(Tag::new(&"x".repeat(100)).len(), 31);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -68,7 +70,6 @@ impl From<&String> for Tag {
     }
 }
 
-#[cfg(feature = "serde")]
 impl From<String> for Tag {
     fn from(name: String) -> Self {
         Self::new(&name)

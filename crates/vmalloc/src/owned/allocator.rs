@@ -11,7 +11,12 @@ use stable_deref_trait::CloneStableDeref;
 ///
 /// It implements the trait of each version of the crate `allocator-api2` that has its feature here:
 /// `allocator-api2-02`, which hashbrown needs, `allocator-api2-03`, `allocator-api2-04`. The
-/// version itself is there under the name of the feature.
+/// version itself is there under the name of the feature. The error of its `try_reserve` is none of
+/// `std::error::Error`, unless the program turns that crate's feature on (`fresh-rust` in 0.4,
+/// `std` before).
+///
+/// Collections with allocators of their own have tags of their own. Memory with a cookie is a
+/// [`Buffer`](crate::Buffer).
 ///
 /// ```
 /// # #[cfg(feature = "allocator-api2-04")] {

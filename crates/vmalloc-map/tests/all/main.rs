@@ -1,0 +1,3 @@
+//! Tests of what a program sees. The map itself is compared with a model in `testing/model`.
+
+mod examples;
