@@ -132,7 +132,7 @@ impl<P: Platform> Space<P> {
         let (id, mut node) = self.cache.lock(self.platform.cpu());
         let mut map = self.areas.map();
         let placed = self.place(id, &mut node, &mut map, fit);
-        let area = placed.map_err(|error| error.of_pages(self.page_bytes()))?;
+        let area = placed.map_err(|error| AllocError::from(error).of_pages(self.page_bytes()))?;
         let leaf = map.leaf(area.start());
         leaf.set_owner_node(id);
         leaf.withhold(area.start());
@@ -166,7 +166,7 @@ impl<P: Platform> Space<P> {
         node: &mut Node,
         map: &mut AreaMap<'_>,
         fit: &Fit,
-    ) -> Result<PageRange, AllocError> {
+    ) -> Result<PageRange, FitError> {
         let is_small =
             fit.pages() <= RUN_PAGES && fit.lowest_order().is_some_and(|order| order <= LEAF_SHIFT);
         if let Some(leaf) = node.own_leaf.filter(|_| is_small) {
@@ -190,7 +190,7 @@ impl<P: Platform> Space<P> {
         map: &mut AreaMap<'_>,
         fit: &Fit,
         area: PageRange,
-    ) -> Result<PageRange, AllocError> {
+    ) -> Result<PageRange, FitError> {
         // No leaf is free below the lowest place of a small area.
         if area.start() >= self.apart_end {
             return Ok(area);
@@ -200,7 +200,7 @@ impl<P: Platform> Space<P> {
         let Ok(leaf) = map.alloc(&leaf) else { return Ok(area) };
         self.sure(map.free(area.start()).and_then(|_| map.free(leaf.start())));
         node.own_leaf = Some(leaf);
-        Ok(map.alloc(&fit.within(leaf.start(), leaf.end()))?)
+        map.alloc(&fit.within(leaf.start(), leaf.end()))
     }
 
     /// Does what needs something of the platform. Where the platform is short of that, and the
