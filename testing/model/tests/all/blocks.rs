@@ -10,9 +10,13 @@ fn space(slots: u64) -> Space<NullPlatform> {
     space_of(1 << 22, slots)
 }
 
-fn space_of(pages: u64, slots: u64) -> Space<NullPlatform> {
+fn space_without(pages: u64) -> Space<NullPlatform> {
     let platform = NullPlatform::new(PageRange::from_len(0x1000, pages).unwrap(), 2);
-    let space = Space::new(platform, SpaceOptions::default()).unwrap();
+    Space::new(platform, SpaceOptions::default()).unwrap()
+}
+
+fn space_of(pages: u64, slots: u64) -> Space<NullPlatform> {
+    let space = space_without(pages);
     ShortMaps::new(&space, ShortMapsOptions::new().block_slots(slots)).unwrap();
     space
 }
@@ -185,4 +189,12 @@ fn a_small_span_has_small_blocks_and_uses_all_of_it() {
     // SAFETY: nothing uses the addresses any more.
     held.iter().for_each(|&addr| unsafe { short(&space).unreserve(addr, 64) }.unwrap());
     finish(&space);
+}
+
+#[test]
+fn metadata_of_short_maps_is_counted() {
+    let space = space_without(1 << 12);
+    let before = space.stats().metadata_bytes;
+    ShortMaps::new(&space, ShortMapsOptions::new()).unwrap();
+    assert!(space.stats().metadata_bytes > before);
 }
