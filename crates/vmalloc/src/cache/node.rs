@@ -1,6 +1,6 @@
 //! A node: what one CPU, or a few, free and take without meeting the others.
 
-use super::stacks::{Cursor, Fraction, SizeStacks};
+use super::stacks::{Cursor, Fraction, SizeStacks, Top};
 use crate::PageRange;
 use alloc::vec::Vec;
 
@@ -167,17 +167,12 @@ impl Node {
         core::mem::take(&mut self.unpublished)
     }
 
-    /// Keeps the memory of an area freed in the common case: `retire` takes it out of use. Returns
-    /// false, and changes nothing, where there is no place or no credit, or `retire` fails.
+    /// Returns the place of an area of `size` + 1 pages that is freed in the common case, and the
+    /// credit, of which it takes these pages; `None` where there is no place or no credit.
     #[inline(always)]
-    pub(crate) fn keep_here(&mut self, start: u64, size: u64, retire: impl FnOnce() -> bool) -> bool {
-        let Some(top) = self.cached.top(size) else { return false };
-        if self.credit <= size || !retire() {
-            return false;
-        }
-        top.fill(start);
-        self.credit -= size + 1;
-        true
+    pub(crate) fn place(&mut self, size: u64) -> Option<(Top<'_>, &mut u64)> {
+        let top = self.cached.top(size)?;
+        (self.credit > size).then_some((top, &mut self.credit))
     }
 
     /// Takes the first page of a cached area of `size` + 1 pages at a multiple of `align`.

@@ -145,9 +145,12 @@ impl<P: Platform> Space<P> {
         // If no area starts at `page`, this length is garbage; `retire_start` below then fails and
         // it is not used.
         let Some(size) = bitmaps.size_near(leaf, page) else { return refuse(node) };
-        if !node.keep_here(page, size, || bitmaps.retire_start(leaf, page)) {
+        let Some((top, credit)) = node.place(size) else { return refuse(node) };
+        if !bitmaps.retire_start(leaf, page) {
             return refuse(node);
         }
+        top.fill(page);
+        *credit -= size + 1;
         drop(node);
         true
     }

@@ -9,7 +9,7 @@ use crate::purge::{Done, DrainStatus, PurgePlan, Purger, Sweep, Unmapper};
 use crate::sync::{Mutant, is, unlocked};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
-use vmalloc_map::parts::Leaf;
+use vmalloc_map::parts::{LEAF_SHIFT, Leaf};
 
 /// So many returned parts of tenants that show owned frames may wait for a flush of them all.
 const MOST_RETURNED: usize = 1024;
@@ -406,7 +406,11 @@ impl<P: Platform> Space<P> {
         let mut given = 0;
         while let Some((first, others)) = areas.split_first() {
             let owner = owner_node(first);
-            let more = others.iter().take_while(|area| owner_node(area) == owner).count();
+            let is_small = |area: &PageRange| owner.is_some() && area.len() <= first.len();
+            // Those in the same leaf have the same owner, if they are not too large for a pool.
+            let is_near = |area: &PageRange| (area.start() ^ first.start()) >> LEAF_SHIFT == 0;
+            let is_next = |area: &&PageRange| is_near(area) && is_small(area) || owner_node(area) == owner;
+            let more = others.iter().take_while(is_next).count();
             let of_owner;
             (of_owner, areas) = areas.split_at(1 + more);
             given += match owner {
