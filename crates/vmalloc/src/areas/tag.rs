@@ -9,7 +9,7 @@ use core::ops::Deref;
 const LEN: usize = 31;
 
 /// A name for an area, as reports show it. It keeps the first 31 bytes of a longer string, cut at a
-/// character. It derefs to `str`: `&*tag` is one, and a tag compares with one.
+/// character. It derefs to `str`, and a tag compares with one.
 ///
 /// ```
 /// use vmalloc::Tag;
@@ -17,7 +17,7 @@ const LEN: usize = 31;
 /// let number = 7;
 /// let tag = Tag::from(format!("worker {number}"));
 /// assert_eq!(tag, "worker 7");
-/// let name: &str = &tag;
+/// assert_eq!(tag.as_str().len(), 8);
 /// assert_eq!(Tag::new(&"x".repeat(100)).len(), 31);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -48,13 +48,19 @@ impl Tag {
         }
         Self { len: len as u8, bytes }
     }
+
+    /// Returns the name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        core::str::from_utf8(&self.bytes[..usize::from(self.len)]).unwrap_or_default()
+    }
 }
 
 impl Deref for Tag {
     type Target = str;
 
     fn deref(&self) -> &str {
-        core::str::from_utf8(&self.bytes[..usize::from(self.len)]).unwrap_or_default()
+        self.as_str()
     }
 }
 

@@ -55,18 +55,14 @@ impl<P: Platform> Space<P> {
         let is_much = lazy.is_much(total);
         let is_now = is_much || told == URGENT;
         let reason = if is_now { DrainReason::Threshold } else { DrainReason::Age };
-        if told == ASKED && !is_now {
-            return;
-        }
-        let is_promised = self.platform.drain_later(reason);
+        let is_promised = (told == ASKED && !is_now) || self.platform.drain_later(reason);
         if is_promised {
             let _ = self.told.compare_exchange(told, ASKED, Relaxed, Relaxed);
         }
         // Within bounds the drain does it. Beyond, freeing is put before everything else. But one
         // huge area is no sign that the drain falls behind, and the caller does not wait for its
         // purge.
-        let is_behind = total > lazy.limit() && added <= lazy.threshold();
-        if is_behind || (is_much && !is_promised) {
+        if (is_much && !is_promised) || (total > lazy.limit() && added <= lazy.threshold()) {
             self.purge_if_idle();
         }
     }
