@@ -77,7 +77,7 @@ pub(crate) struct Cache<L> {
 /// Areas that are moved or given back under one hold of a lock that allocations and frees take
 /// (contract: at most 32).
 pub(crate) const BATCH: usize = size(32, 2) as usize;
-/// Areas that growth moves to the stock, and that it or a free evicts, under one hold of two locks.
+/// Areas that growth moves to the stock, and evicts from it, under one hold of two locks.
 pub(crate) const HALF: usize = 16;
 /// Nodes that are looked at in turn for credit that they do not use.
 const LOOKED_AT: usize = 4;

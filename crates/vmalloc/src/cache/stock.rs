@@ -24,7 +24,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::HALF;
+use super::BATCH;
 use super::budget::Budget;
 use super::stacks::Fraction;
 use crate::PageRange;
@@ -120,7 +120,7 @@ impl Stock {
             return put;
         }
         put.is_kept = budget.take(memory, memory).is_some();
-        let mut left = room.min(HALF);
+        let mut left = room.min(BATCH - 1);
         while !put.is_kept && left != 0 {
             let missing = memory.saturating_sub(budget.free());
             let Some((oldest, gone)) = self.take_oldest(missing.max(1), borders) else { break };
