@@ -128,17 +128,8 @@ macro_rules! implement {
                     old: Layout,
                     new: Layout,
                 ) -> Result<NonNull<[u8]>, AllocError> {
-                    // SAFETY: the caller's promise, and the block is that allocator's.
-                    unsafe {
-                        match (is_large(self, block, old), new.size() >= self.threshold) {
-                            (true, _) => {
-                                let grown = self.large.grow(block, old, new);
-                                grown.or_else(|_| copy(self, block, old, new, self.inner.allocate(new)?))
-                            }
-                            (false, false) => self.inner.grow(block, old, new),
-                            (false, true) => copy(self, block, old, new, self.allocate(new)?),
-                        }
-                    }
+                    // SAFETY: the caller's promise.
+                    unsafe { grow(self, block, old, new, false) }
                 }
 
                 unsafe fn grow_zeroed(
@@ -147,19 +138,8 @@ macro_rules! implement {
                     old: Layout,
                     new: Layout,
                 ) -> Result<NonNull<[u8]>, AllocError> {
-                    // SAFETY: the caller's promise, and the block is that allocator's.
-                    unsafe {
-                        match (is_large(self, block, old), new.size() >= self.threshold) {
-                            (true, _) => {
-                                let grown = self.large.grow_zeroed(block, old, new);
-                                grown.or_else(|_| {
-                                    copy(self, block, old, new, self.inner.allocate_zeroed(new)?)
-                                })
-                            }
-                            (false, false) => self.inner.grow_zeroed(block, old, new),
-                            (false, true) => copy(self, block, old, new, self.allocate_zeroed(new)?),
-                        }
-                    }
+                    // SAFETY: the caller's promise.
+                    unsafe { grow(self, block, old, new, true) }
                 }
 
                 unsafe fn shrink(
@@ -202,6 +182,43 @@ macro_rules! implement {
                 layout: Layout,
             ) -> bool {
                 layout.size() != 0 && both.large.space().contains(block.as_ptr().addr())
+            }
+
+            /// Grows a block, by zeros if `is_zeroed`.
+            ///
+            /// # Safety
+            /// That of [`Allocator::grow`].
+            unsafe fn grow<S, A>(
+                both: &SplitAllocator<S, A>,
+                block: NonNull<u8>,
+                old: Layout,
+                new: Layout,
+                is_zeroed: bool,
+            ) -> Result<NonNull<[u8]>, AllocError>
+            where
+                S: SpaceRef<Platform: DirectMemory + Relocate>,
+                A: Allocator,
+            {
+                let take = |from: &dyn Allocator| match is_zeroed {
+                    true => from.allocate_zeroed(new),
+                    false => from.allocate(new),
+                };
+                // SAFETY: the caller's promise, and the block is that allocator's.
+                let grow_in = |from: &dyn Allocator| unsafe {
+                    match is_zeroed {
+                        true => from.grow_zeroed(block, old, new),
+                        false => from.grow(block, old, new),
+                    }
+                };
+                match (is_large(both, block, old), new.size() >= both.threshold) {
+                    (true, _) => grow_in(&both.large).or_else(|_| {
+                        // SAFETY: the caller's block, and a new one.
+                        unsafe { copy(both, block, old, new, take(&both.inner)?) }
+                    }),
+                    (false, false) => grow_in(&both.inner),
+                    // SAFETY: as above.
+                    (false, true) => unsafe { copy(both, block, old, new, take(both)?) },
+                }
             }
 
             /// Copies a block to `to`, and frees it.

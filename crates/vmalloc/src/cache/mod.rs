@@ -158,8 +158,7 @@ impl<L: RawMutex> Cache<L> {
         let moved = cached.make_way(pages, HALF, sizes, areas);
         let mut stock = self.stock.lock();
         while areas.len() > before && stock.has_room() {
-            let area = areas.pop();
-            area.into_iter().for_each(|area| stock.enter(area, area.len(), borders));
+            areas.pop().into_iter().for_each(|area| stock.enter(area, area.len(), borders));
         }
         drop(stock);
         let lazy = areas[before..].iter().map(PageRange::len).sum();

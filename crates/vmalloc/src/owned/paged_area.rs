@@ -216,7 +216,8 @@ impl<S: SpaceRef<Platform: MapFrames>> PagedArea<S> {
     /// Nothing uses them through this area any more.
     ///
     /// # Errors
-    /// [`AreaError`]: see [`Raw::unmap_pages`](crate::Raw::unmap_pages).
+    /// [`AreaError`]: see [`Raw::unmap_pages`](crate::Raw::unmap_pages). Frames that the platform
+    /// refused to unmap count as mapped until a second call succeeds.
     pub unsafe fn unmap(&mut self, offset: usize) -> Result<(), AreaError> {
         let addr = self.addr().saturating_add(offset);
         let page = (addr >> self.space().geometry().page_shift) as u64;
@@ -228,7 +229,11 @@ impl<S: SpaceRef<Platform: MapFrames>> PagedArea<S> {
         self.kind.used.split_at_edges(pages)?;
         // SAFETY: this owns the area, and is borrowed exclusively; the caller uses the pages no
         // more.
-        unsafe { self.raw().unmap_pages(addr, pages.len()) }?;
+        match unsafe { self.raw().unmap_pages(addr, pages.len()) } {
+            // They were refused once, and a purge has unmapped them since.
+            Ok(()) | Err(AreaError::NotMapped { .. }) => {}
+            Err(error) => return Err(error),
+        }
         self.kind.used.remove(pages);
         let piece = self.kind.mapped.remove(place);
         self.space().end_share(piece.share);

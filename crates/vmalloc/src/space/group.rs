@@ -43,7 +43,7 @@ impl<P: Platform> Raw<'_, P> {
         areas: impl Iterator<Item = PageRange> + Clone,
         tag: impl Into<Tag>,
     ) -> Result<(), (usize, FreeError)> {
-        let (mut purger, tag, mut pages) = (self.purger.lock(), tag.into(), 0);
+        let (mut purger, tag, mut count, mut pages) = (self.purger.lock(), tag.into(), 0, 0);
         for (index, area) in areas.clone().enumerate() {
             let has_room = purger.list().try_reserve(index + 1).is_ok();
             if let Err(cause) = self.retire_reserved(area, tag, has_room) {
@@ -51,18 +51,16 @@ impl<P: Platform> Raw<'_, P> {
                 areas.take(index).for_each(|area| _ = self.sure(map.revive(area.start())));
                 return Err((index, cause));
             }
-            pages += area.len();
+            (count, pages) = (count + 1, pages + area.len());
         }
-        if pages == 0 {
+        if count == 0 {
             return Ok(());
         }
-        let lazy = purger.list().len();
         for area in areas {
             self.areas.forget_annotation(area);
             purger.list().push(area);
         }
-        let count = purger.list().len() - lazy;
-        self.count_taken(count as u64, pages);
+        self.count_taken(count, pages);
         drop(purger);
         self.trigger_drain(pages);
         if self.options.trap_on_free {

@@ -90,8 +90,8 @@ impl<P: Platform> Space<P> {
         let is_idle = self.cache.rest();
         let tenants = self.tenants.counts();
         let left = tenants.lazy_areas + tenants.spare_areas + self.deferred.areas();
-        let is_empty = is_idle && left == 0 && !done.keeps_memory;
-        let is_done = is_empty && !self.counts.is_anything_refused();
+        let is_kept = done.keeps_memory || self.counts.is_anything_refused();
+        let is_done = is_idle && left == 0 && !is_kept;
         if is(Mutant::LateForget) {
             was_told = self.told.swap(0, Relaxed);
         }

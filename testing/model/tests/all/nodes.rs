@@ -8,7 +8,6 @@ use vmalloc::{
     SpaceOptions, Stats,
 };
 use vmalloc_model::space::{Call, NullPlatform};
-use vmalloc_short::ShortMaps;
 
 const PAGE: usize = 1 << NullPlatform::PAGE_SHIFT;
 
@@ -17,12 +16,12 @@ fn platform(pages: u64, cpus: usize) -> NullPlatform {
 }
 
 /// Returns areas of exactly the pages asked for.
-fn bare(config: SpaceOptions) -> SpaceOptions {
-    config.guard(false)
+fn bare(options: SpaceOptions) -> SpaceOptions {
+    options.guard(false)
 }
 
-fn space(pages: u64, config: SpaceOptions) -> Space<NullPlatform> {
-    Space::new(platform(pages, 4), bare(config)).unwrap()
+fn space(pages: u64, options: SpaceOptions) -> Space<NullPlatform> {
+    Space::new(platform(pages, 4), bare(options)).unwrap()
 }
 
 fn alloc(space: &Space<NullPlatform>, pages: usize) -> usize {
@@ -73,8 +72,8 @@ fn purged_areas_return_to_their_owner_node() {
 
 #[test]
 fn pooled_and_cached_areas_decay_to_nothing_without_frees() {
-    for config in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free()] {
-        let space = space(1 << 20, config);
+    for options in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free()] {
+        let space = space(1 << 20, options);
         let areas: Vec<usize> = (0..1000).map(|n| alloc(&space, 1 + n % 37)).collect();
         areas.iter().for_each(|&addr| free(&space, addr));
         let rounds = (0..100).take_while(|_| space.drain().unwrap() == DrainStatus::More).count();
@@ -132,11 +131,11 @@ fn the_shrinker_gives_back_no_more_than_it_was_asked_for() {
 
 #[test]
 fn no_lock_is_held_for_more_than_32_areas() {
-    for config in [
+    for options in [
         SpaceOptions::default().cache_bytes(1 << 40),
         SpaceOptions::default().unmap_on_free().lazy_max_pages(1 << 19),
     ] {
-        let space = space(1 << 20, config);
+        let space = space(1 << 20, options);
         let areas: Vec<usize> = (0..200_000).map(|_| alloc(&space, 1)).collect();
         areas.iter().for_each(|&addr| free(&space, addr));
         space.decay().unwrap();
@@ -189,8 +188,8 @@ fn nothing_freed_is_reachable_after_flush() {
 #[test]
 fn callers_purge_at_twice_the_threshold_without_a_drain() {
     let lazy_max = 200;
-    let config = bare(SpaceOptions::default().unmap_on_free().lazy_max_pages(lazy_max));
-    let space = Space::new(platform(1 << 16, 2).promise_drains(), config).unwrap();
+    let options = bare(SpaceOptions::default().unmap_on_free().lazy_max_pages(lazy_max));
+    let space = Space::new(platform(1 << 16, 2).promise_drains(), options).unwrap();
     let mut most = 0;
     for _ in 0..10_000 {
         let addr = alloc(&space, 3);
@@ -206,8 +205,8 @@ fn callers_purge_at_twice_the_threshold_without_a_drain() {
 /// The platform is told of the first area that waits, and again after a drain that left nothing.
 #[test]
 fn one_drain_by_age_is_asked_for_at_a_time() {
-    for config in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free()] {
-        let space = Space::new(platform(1 << 16, 2).promise_drains(), bare(config)).unwrap();
+    for options in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free()] {
+        let space = Space::new(platform(1 << 16, 2).promise_drains(), bare(options)).unwrap();
         let asked = |frees: &[usize]| {
             let before = space.platform().drains_by_age();
             for &pages in frees {
@@ -396,8 +395,8 @@ fn a_notifier_may_allocate() {
 
 #[test]
 fn pooled_areas_never_make_large_requests_fail() {
-    for config in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free()] {
-        let space = space(4096, config);
+    for options in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free()] {
+        let space = space(4096, options);
         for cpu in 0..4 {
             space.platform().move_to(cpu);
             let areas: Vec<usize> = (0..900).map(|_| alloc(&space, 1)).collect();
@@ -412,8 +411,8 @@ fn pooled_areas_never_make_large_requests_fail() {
 
 #[test]
 fn metadata_for_a_live_area_stays_within_32_bytes() {
-    for config in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free()] {
-        let space = space(1 << 24, config);
+    for options in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free()] {
+        let space = space(1 << 24, options);
         let mut live: Vec<usize> = (0..20_000).map(|n| alloc(&space, 1 + n % 64)).collect();
         for turn in 0..100_000 {
             let slot = turn * 7919 % live.len();
@@ -444,24 +443,4 @@ fn requests_for_a_node_use_its_pool() {
     assert_eq!(refused, AllocError::Request(RequestError::NoSuchNode { node: 4, nodes: 4 }));
     space.purge().unwrap();
     space.verify().unwrap();
-}
-
-#[test]
-#[allow(unsafe_code)]
-fn remove_ends_areas_of_every_kind() {
-    let space = space(1 << 16, SpaceOptions::default());
-    let plain = space.raw().alloc(&Request::new(10).tag("a tag")).unwrap();
-    let reserved = space.raw().reserve(&Request::new(3 * PAGE)).unwrap();
-    let slot = ShortMaps::of(&space).unwrap().reserve(1).unwrap();
-    // SAFETY: nothing is behind this platform's addresses.
-    let remove = |addr| unsafe { space.raw().remove(addr) };
-    assert_eq!(remove(slot), Err(FreeError::WrongKind { addr: slot }));
-    assert_eq!(remove(reserved + PAGE), Err(FreeError::Interior { addr: reserved + PAGE, start: reserved }));
-    assert_eq!(remove(plain).map(|info| (info.bytes, info.tag)), Ok((PAGE, Some("a tag".into()))));
-    assert_eq!(remove(reserved).map(|info| info.pages), Ok(3));
-    assert!(remove(plain).is_err());
-    // SAFETY: nothing uses the addresses any more.
-    unsafe { ShortMaps::of(&space).unwrap().unreserve(slot, 1) }.unwrap();
-    space.purge().unwrap();
-    assert!(is_whole(&space.stats()));
 }

@@ -2,7 +2,7 @@
 
 use super::{CALLS, PAGE, alloc, check, finish, free, lazy, range, refuse, space, touch};
 use crate::short;
-use vmalloc::{AreaError, Frame, FrameSupply, Protection, Request, Space, SpaceOptions};
+use vmalloc::{AreaError, Frame, FrameSupply, Frames, PagedArea, Protection, Request, Space, SpaceOptions};
 use vmalloc_sim::{Point, Sim};
 
 fn take(space: &Space<Sim>, count: usize) -> Vec<Frame> {
@@ -74,6 +74,32 @@ fn pending_range_keeps_no_other_area_back() {
         touch(&space, whole, 900);
         free(&space, whole);
         give(&space, &frames);
+        finish(&space);
+    }
+}
+
+/// Frames that a purge unmapped, after a refusal, are unmapped by the next call of their owner, and
+/// their pages can be used again.
+#[test]
+fn a_purge_that_unmaps_refused_frames_leaves_their_pages_usable() {
+    for call in CALLS {
+        let space = space(1 << 10, lazy());
+        let frames = Frames::new(&space, 4).expect("there are frames");
+        let mut area = PagedArea::new(&space, &Request::new(8 * PAGE)).expect("room");
+        let shown = area.map(2 * PAGE, &frames, Protection::ReadWrite).expect("nothing is there");
+        refuse(&space, call, shown + PAGE);
+        // SAFETY: nothing uses the pages, here and below.
+        let refused = unsafe { area.unmap(2 * PAGE) };
+        assert!(matches!(refused, Err(AreaError::Platform(_))), "{refused:?}");
+        space.platform().relent();
+        space.purge().expect("nothing is refused any more");
+        assert!(matches!(area.commit(2 * PAGE..3 * PAGE), Err(AreaError::Mapped { .. })));
+        // SAFETY: as above.
+        unsafe { area.unmap(2 * PAGE) }.expect("they are unmapped");
+        area.commit(2 * PAGE..6 * PAGE).expect("nothing is there");
+        drop((area, frames));
+        space.purge().expect("nothing is refused any more");
+        assert!(space.platform().taken_frames().is_empty());
         finish(&space);
     }
 }
