@@ -971,8 +971,9 @@ int vmalloc_commit(struct vmalloc_space *space,
 /*
  * Takes the memory behind ranges of areas of `vmalloc_reserve` away, committed or not. On return
  * an access traps.
- * Requires: The areas are the caller's, who uses the ranges no more. No other thread commits or
- * decommits them meanwhile.
+ * Requires: The areas are the caller's, who uses the ranges no more, and none of the pages shows
+ * frames (`vmalloc_unmap_pages` is for those). No other thread commits or decommits them
+ * meanwhile.
  */
 int vmalloc_decommit(struct vmalloc_space *space,
                      const struct vmalloc_range *ranges,
@@ -983,7 +984,7 @@ int vmalloc_decommit(struct vmalloc_space *space,
  * Makes ranges read as zero, and gives their memory back to the system: committed ones, or memory
  * of `vmalloc_alloc`. They stay usable.
  * Requires: The areas are the caller's, who needs the content no more and does not use it
- * meanwhile.
+ * meanwhile. The pages are committed, or memory of `vmalloc_alloc`: none shows frames.
  */
 int vmalloc_discard(struct vmalloc_space *space,
                     const struct vmalloc_range *ranges,
@@ -1177,10 +1178,10 @@ void *vmalloc_alloc_sparse(struct vmalloc_space *space,
 int vmalloc_free_sparse(struct vmalloc_space *space, void *addr, struct vmalloc_error *detail);
 
 /*
- * Maps frames by their numbers into a reserved, sparse or congruent area, from `addr` on, where
- * nothing is mapped or committed yet.
- * Requires: The frames stay taken until they are unmapped. No other thread maps, unmaps or frees
- * these pages meanwhile.
+ * Maps frames by their numbers into a reserved, sparse or congruent area, from `addr` on. Pages
+ * that show frames already are refused.
+ * Requires: The frames stay taken until they are unmapped. None of the pages is committed. No
+ * other thread maps, unmaps or frees them meanwhile.
  */
 int vmalloc_map_pages(struct vmalloc_space *space,
                       void *addr,
@@ -1327,8 +1328,9 @@ typedef struct vmalloc_subspace_info {
 typedef int (*vmalloc_subspace_callback)(void *context, const struct vmalloc_subspace_info *info);
 
 /*
- * Reserves addresses that are divided among sub-spaces. `options` may be `NULL`. Those that
- * concern a space have no effect: each sub-space has options of its own.
+ * Reserves addresses that are divided among sub-spaces. `options` may be `NULL`. Of those that
+ * concern a space only `VMALLOC_OPEN_TRAP_ON_FREE` has an effect: guards are chosen that suit
+ * sub-spaces with that flag. Each sub-space has options of its own.
  */
 struct vmalloc_root *vmalloc_root_open(const struct vmalloc_options *options,
                                        struct vmalloc_error *detail);

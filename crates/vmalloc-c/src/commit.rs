@@ -62,8 +62,8 @@ pub unsafe extern "C" fn vmalloc_commit(
 /// an access traps.
 ///
 /// # Safety
-/// The areas are the caller's, who uses the ranges no more. No other thread commits or decommits
-/// them meanwhile.
+/// The areas are the caller's, who uses the ranges no more, and none of the pages shows frames
+/// (`vmalloc_unmap_pages` is for those). No other thread commits or decommits them meanwhile.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vmalloc_decommit(
     space: *mut vmalloc_space,
@@ -85,7 +85,8 @@ pub unsafe extern "C" fn vmalloc_decommit(
 /// of `vmalloc_alloc`. They stay usable.
 ///
 /// # Safety
-/// The areas are the caller's, who needs the content no more and does not use it meanwhile.
+/// The areas are the caller's, who needs the content no more and does not use it meanwhile. The
+/// pages are committed, or memory of `vmalloc_alloc`: none shows frames.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vmalloc_discard(
     space: *mut vmalloc_space,

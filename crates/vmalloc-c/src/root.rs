@@ -8,7 +8,7 @@ use crate::options::vmalloc_options;
 use crate::space::{Of, vmalloc_space};
 use libc::{c_char, c_int, c_void};
 use std::ffi::CStr;
-use vmalloc_linux::{Linux, OpenError, PageRange, Policy, Request};
+use vmalloc_linux::{Linux, OpenError, PageRange, Policy, Request, RequestError, ReserveError, page_bytes};
 use vmalloc_subspaces::{Root, SubspaceInfo, SubspaceOptions, SubspaceState};
 
 /// A reservation that is divided among sub-spaces.
@@ -79,8 +79,9 @@ pub struct vmalloc_subspace_info {
 pub type vmalloc_subspace_callback =
     Option<unsafe extern "C-unwind" fn(context: *mut c_void, info: *const vmalloc_subspace_info) -> c_int>;
 
-/// Reserves addresses that are divided among sub-spaces. `options` may be `NULL`. Those that
-/// concern a space have no effect: each sub-space has options of its own.
+/// Reserves addresses that are divided among sub-spaces. `options` may be `NULL`. Of those that
+/// concern a space only `VMALLOC_OPEN_TRAP_ON_FREE` has an effect: guards are chosen that suit
+/// sub-spaces with that flag. Each sub-space has options of its own.
 ///
 /// # Safety
 /// The conditions of every call.
@@ -152,8 +153,14 @@ fn request(given: &vmalloc_placement) -> Result<Request, Refusal> {
     let request = Request::new(given.bytes);
     let request = match input::flags(given.flags, VMALLOC_PLACE_HIGHEST | VMALLOC_PLACE_AT)? {
         VMALLOC_PLACE_AT if given.align == 0 => {
-            let end = given.start.checked_add(given.bytes);
-            let end = end.ok_or(vmalloc_linux::RequestError::SizeOverflow { bytes: given.bytes })?;
+            let page_bytes = page_bytes();
+            if given.start % page_bytes != 0 {
+                let refusal = ReserveError::NotPageMultiple { bytes: given.start, page_bytes };
+                return Err(OpenError::from(refusal).into());
+            }
+            let whole = given.bytes.checked_next_multiple_of(page_bytes);
+            let end = whole.and_then(|bytes| given.start.checked_add(bytes));
+            let end = end.ok_or(RequestError::SizeOverflow { bytes: given.bytes })?;
             return Ok(request.within(given.start, end));
         }
         _ if given.start != 0 => return Err(Argument::Flags(given.flags).into()),

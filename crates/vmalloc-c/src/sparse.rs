@@ -45,12 +45,12 @@ pub unsafe extern "C" fn vmalloc_free_sparse(
     unsafe { answer::code(given(space).and_then(free), detail) }
 }
 
-/// Maps frames by their numbers into a reserved, sparse or congruent area, from `addr` on, where
-/// nothing is mapped or committed yet.
+/// Maps frames by their numbers into a reserved, sparse or congruent area, from `addr` on. Pages
+/// that show frames already are refused.
 ///
 /// # Safety
-/// The frames stay taken until they are unmapped. No other thread maps, unmaps or frees these pages
-/// meanwhile.
+/// The frames stay taken until they are unmapped. None of the pages is committed. No other thread
+/// maps, unmaps or frees them meanwhile.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vmalloc_map_pages(
     space: *mut vmalloc_space,

@@ -20,7 +20,8 @@
 //! - `serde`: [`Stats`], [`NodeStats`], [`AreaInfo`] and area maps are written out and read back.
 //! - `tracing`: events with the target `vmalloc`: `growth` (memory behind new pages), `purge`,
 //!   `refusal` (of the system). A subscriber is called in the middle of an allocation or a purge:
-//!   it must not allocate from the space itself, as it would in a program whose heap stands on it.
+//!   it must not allocate, free, resize, commit or purge in the space, nor drop what it owns there,
+//!   as it would in a program whose heap stands on it.
 //! - `trap-backtrace`: [reports on traps](trap_report) show where the area was freed.
 //!
 //! # What holds

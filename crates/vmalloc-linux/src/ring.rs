@@ -1,7 +1,7 @@
 //! A ring buffer without a seam: its pages are mapped twice, one behind the other.
 //!
 //! ```text
-//!   addresses   │ 0 … len │ 0 … len │ guard │     bytes(len - 2, 4) is one slice
+//!   addresses   │ 0 … len │ 0 … len │ guard │     get(len - 2, 4) is one slice
 //!   frames      └─── A ───┴─── A ───┘
 //! ```
 

@@ -208,7 +208,7 @@ impl LargeHeap {
         }
         let base = self.base_of(addr)?;
         // SAFETY: the caller's promise.
-        unsafe { self.space.raw().free(base) }
+        unsafe { self.space.raw().free(base) }.map_err(|error| named(addr, error))
     }
 
     /// Frees the block at `addr`, and drops what the program has changed about its pages: advice
@@ -223,7 +223,7 @@ impl LargeHeap {
     pub unsafe fn free_altered(&self, addr: usize) -> Result<(), FreeError> {
         let base = self.base_of(addr)?;
         // SAFETY: the caller's promise.
-        unsafe { self.space.raw().free_altered(base) }
+        unsafe { self.space.raw().free_altered(base) }.map_err(|error| named(addr, error))
     }
 
     /// Returns the addresses of the pages of the block at `addr`; `None` if no block starts there.
@@ -248,7 +248,7 @@ impl LargeHeap {
             Some(area) if area.addr != base => Err(FreeError::Interior { addr, start: area.addr }),
             Some(area) if addr % LINE == 0 && self.bytes_of(area.pages) >= MOVE_PAGES_FROM => Ok(base),
             Some(_) => Err(FreeError::Unaligned { addr }),
-            None => Err(FreeError::NotAnArea { addr: base }),
+            None => Err(FreeError::NotAnArea { addr }),
         }
     }
 
@@ -303,8 +303,8 @@ impl LargeHeap {
         let base = self.base_of(addr)?;
         match self.space.find(base) {
             Some(area) if area.addr == base => Ok((base, self.bytes_of(area.pages))),
-            Some(area) => Err(FreeError::Interior { addr: base, start: area.addr }),
-            None => Err(FreeError::NotAnArea { addr: base }),
+            Some(area) => Err(FreeError::Interior { addr, start: area.addr }),
+            None => Err(FreeError::NotAnArea { addr }),
         }
     }
 
@@ -358,6 +358,18 @@ impl LargeHeap {
                 Err(error)
             }
         }
+    }
+}
+
+/// Returns the refusal to free an area as that of the block at `addr`.
+#[cold]
+fn named(addr: usize, error: FreeError) -> FreeError {
+    match error {
+        FreeError::NotAnArea { .. } => FreeError::NotAnArea { addr },
+        FreeError::Interior { start, .. } => FreeError::Interior { addr, start },
+        FreeError::AlreadyFreed { .. } => FreeError::AlreadyFreed { addr },
+        FreeError::NoMemory { .. } => FreeError::NoMemory { addr },
+        error => error,
     }
 }
 

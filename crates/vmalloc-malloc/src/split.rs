@@ -45,12 +45,14 @@ impl<S, A: Copy> Copy for SplitAllocator<S, A> where SpaceAllocator<S>: Copy {}
 
 impl<S: SpaceRef<Platform: DirectMemory + Relocate>> SplitAllocator<S> {
     /// Returns an allocator on a space and on the global heap, with the default threshold of
-    /// 32 KiB.
+    /// 32 KiB. The space is not that of the program's own [`LargeAlloc`](crate::LargeAlloc), whose
+    /// blocks do not start at a page: a free of one through this allocator ends the program.
     pub fn new(space: S) -> Self {
         // SAFETY: the global allocator is a constant of the program, made before any space. It has
         // addresses of a space only where its own `unsafe` code takes them there. `LargeAlloc` does
-        // so in one that it has opened for itself, and those are whole areas: if `space` is that
-        // one, it frees and resizes them as the global allocator would.
+        // so in one that it has opened for itself. If `space` is that one, each of its blocks that
+        // starts at a page is a whole area, which the space frees and resizes as the global
+        // allocator would; the space refuses all others, and a refused free ends the program.
         unsafe { Self::over(space, GlobalHeap, DEFAULT_THRESHOLD) }
     }
 }

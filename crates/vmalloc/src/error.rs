@@ -168,7 +168,8 @@ pub enum FreeError {
         /// Where its area starts.
         start: usize,
     },
-    /// The address is in an area and has an offset inside its page: no area starts there.
+    /// The address has an offset inside its page: no area, and no range of pages, starts or ends
+    /// there.
     #[error("{addr:#x} is not at the start of a page")]
     Unaligned {
         /// The address given.
@@ -180,10 +181,8 @@ pub enum FreeError {
         /// The address given.
         addr: usize,
     },
-    /// A call that never waits would have to wait for a lock to tell what is there.
-    #[error(
-        "{addr:#x} can't be freed without waiting for a lock that is held: free it by a call that may wait"
-    )]
+    /// A call that never waits would have to wait: for a lock, or until what was there is unmapped.
+    #[error("this can't be done at {addr:#x} without waiting: use the call that may wait")]
     Contended {
         /// The address given.
         addr: usize,
@@ -260,8 +259,9 @@ pub enum AreaError {
         /// Bytes of a page, for the message.
         page_bytes: u64,
     },
-    /// Nothing is mapped there.
-    #[error("nothing is mapped at {addr:#x}")]
+    /// Nothing that the call is for is mapped there: no memory of the area's own to take away, or
+    /// no frames that were mapped from there on.
+    #[error("nothing that this call is for is mapped at {addr:#x}")]
     NotMapped {
         /// The address of the first such page.
         addr: usize,

@@ -64,8 +64,8 @@
 //! ```
 //!
 //! # What to know first
-//! - Everything inside is counted in pages and named by page number; bytes appear only in
-//!   [`Request`] and [`Space`].
+//! - Callers speak of bytes and addresses, and so do messages. Inside, everything is counted in
+//!   pages and named by page number: in [`Platform`], [`PageRange`], and fields named `pages`.
 //! - Errors carry their facts. A failed call changes nothing, except where its documentation says
 //!   what a refusal by the platform leaves. [`AllocError::NoSpace`] says what was asked for,
 //!   where, and the largest free range.

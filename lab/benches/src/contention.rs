@@ -84,8 +84,8 @@ pub struct Row {
     pub map: f64,
     /// Of the purger.
     pub purger: f64,
-    /// Of tables of notes.
-    pub notes: f64,
+    /// Of tables of annotations.
+    pub annotations: f64,
     /// Of the stock, of frames that are shown twice, of notifiers: of none here.
     pub rest: f64,
     /// How many hundredths of all these would have had to wait.
@@ -111,11 +111,11 @@ fn play(scene: Scene, mode: Mode, config: SpaceOptions, limits: &Limits) -> Row 
     (0..limits.steps).for_each(|_| stage.step());
     let Sums { taken, waited, drain } = stage.sums;
     let pairs = (limits.steps * CPUS) as f64 / 2.0;
-    let [own_node, other_nodes, map, purger, notes, rest] = taken.map(|count| count as f64 / pairs);
+    let [own_node, other_nodes, map, purger, annotations, rest] = taken.map(|count| count as f64 / pairs);
     let all: u64 = taken.iter().sum();
     let waited_percent = 100.0 * waited as f64 / all.max(1) as f64;
     let drain = drain as f64 / pairs;
-    Row { scene, mode, nodes, own_node, other_nodes, map, purger, notes, rest, waited_percent, drain }
+    Row { scene, mode, nodes, own_node, other_nodes, map, purger, annotations, rest, waited_percent, drain }
 }
 
 /// The purpose of a lock.
@@ -123,7 +123,7 @@ fn play(scene: Scene, mode: Mode, config: SpaceOptions, limits: &Limits) -> Row 
 enum Lock {
     Purger,
     Node(usize),
-    Notes,
+    Annotations,
     Rest,
     Map,
 }
@@ -136,7 +136,7 @@ fn lock_of(number: u32, nodes: usize) -> Lock {
         0 => Lock::Purger,
         node if node <= nodes => Lock::Node(node - 1),
         stock if stock == nodes + 1 => Lock::Rest,
-        table if table <= 2 * nodes + 1 => Lock::Notes,
+        table if table <= 2 * nodes + 1 => Lock::Annotations,
         map if map == 2 * nodes + 4 => Lock::Map,
         // Notifiers, frames; and that of the callers of notifiers: it is not held in forks.
         _ => Lock::Rest,
@@ -146,7 +146,7 @@ fn lock_of(number: u32, nodes: usize) -> Lock {
 /// Sums over all steps.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
-    /// Own node, other nodes, map, purger, notes, the rest.
+    /// Own node, other nodes, map, purger, annotations, the rest.
     taken: [u64; 6],
     waited: u64,
     drain: u64,
@@ -259,7 +259,7 @@ impl Stage {
                 Lock::Node(id) => usize::from(id != own),
                 Lock::Map => 2,
                 Lock::Purger => 3,
-                Lock::Notes => 4,
+                Lock::Annotations => 4,
                 Lock::Rest => 5,
             };
             self.sums.taken[kind] += 1;
@@ -295,12 +295,12 @@ mod tests {
             stage.allocate();
         });
         assert!(first.contains(&Lock::Node(2)) && first.contains(&Lock::Map), "{first:?}");
-        assert!(!first.iter().any(|lock| matches!(lock, Lock::Notes | Lock::Purger)), "{first:?}");
+        assert!(!first.iter().any(|lock| matches!(lock, Lock::Annotations | Lock::Purger)), "{first:?}");
         assert_eq!(taken(&|stage| stage.space.purge().expect("nothing is refused"))[0], Lock::Purger);
         let reserved = taken(&|stage| {
             stage.space.raw().reserve(&Request::new(5 << PAGE_SHIFT)).expect("space");
         });
-        assert!(reserved.contains(&Lock::Notes), "{reserved:?}");
+        assert!(reserved.contains(&Lock::Annotations), "{reserved:?}");
     }
 
     /// The evidence for per-CPU nodes: with a node for each CPU, CPUs that allocate and free do not
@@ -317,7 +317,7 @@ mod tests {
         assert_eq!((row.own_node, row.waited_percent), (2.0, 0.0), "only the own node is touched: {row:?}");
         let row = run(Scene::W1, Mode::Unmap, CPUS, &LIMITS);
         assert!(row.waited_percent < 1.0, "{row:?}");
-        assert!(row.notes + row.rest == 0.0 && row.drain > 0.0, "{row:?}");
+        assert!(row.annotations + row.rest == 0.0 && row.drain > 0.0, "{row:?}");
         // One that is out of addresses of a size looks at another before it takes new ones.
         assert!(row.other_nodes < 0.01, "{row:?}");
     }

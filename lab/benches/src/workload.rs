@@ -211,7 +211,7 @@ pub const ALL: &[Workload] = &{
             Space,
             "W7-space",
             find(Cycle::FindInterior),
-            "the same through the space: its lock and the area's notes",
+            "look-ups through the space: its lock and the area's annotation",
         ),
         on(
             Blocks,

@@ -115,7 +115,7 @@ fn of_area(error: &vmalloc_error) -> String {
         VMALLOC_E_WRONG_COUNT => {
             format!("{} pages are mapped at {addr:#x}, not {}", error.limit, error.requested)
         }
-        VMALLOC_E_NOT_MAPPED => format!("nothing is mapped at {addr:#x}"),
+        VMALLOC_E_NOT_MAPPED => format!("nothing that this call is for is mapped at {addr:#x}"),
         VMALLOC_E_MAPPED => format!("something is mapped at {addr:#x} already"),
         _ => format!("frame {:#x} is not taken from the supply", error.requested),
     }

@@ -83,8 +83,15 @@ int main(void)
     CHECK(vmalloc_span(windows, &start, &end, NULL) == 0);
     placement.align = 0, placement.flags = VMALLOC_PLACE_AT, placement.start = start, placement.bytes = page();
     NO_POINTER(vmalloc_subspace_open(root, "third", &placement, NULL, detail), EEXIST, VMALLOC_E_OCCUPIED);
-    placement.start = start + 1;
-    NO_POINTER(vmalloc_subspace_open(root, "third", &placement, NULL, detail), EINVAL, VMALLOC_E_LIMITS);
+    /* Part of a page is rounded up to the page that is taken. */
+    placement.bytes = 1;
+    NO_POINTER(vmalloc_subspace_open(root, "third", &placement, NULL, detail), EEXIST, VMALLOC_E_OCCUPIED);
+    placement.bytes = page();
+    for (size_t pages = 1; pages <= 2; pages++) {
+        placement.start = start + 1, placement.bytes = pages * page();
+        NO_POINTER(vmalloc_subspace_open(root, "third", &placement, NULL, detail), EINVAL, VMALLOC_E_NOT_PAGES);
+    }
+    placement.bytes = page();
     placement.start = page();
     NO_POINTER(vmalloc_subspace_open(root, "third", &placement, NULL, detail), ERANGE, VMALLOC_E_OUTSIDE);
     placement.start = 0, placement.flags = 3;

@@ -1,8 +1,9 @@
 //! Events for `tracing`, with the feature of that name. Without it nothing is left of the calls.
 //!
-//! A subscriber is called in the middle of a purge or an allocation, so it must not allocate from
-//! the space itself. No event tells of a trap: that is known in a signal handler, where no
-//! subscriber may be called. See [`trap_report`](crate::trap_report).
+//! A subscriber is called in the middle of a purge or an allocation, with locks of the space held.
+//! So it must not allocate, free, resize, commit or purge there, nor drop what it owns there. No
+//! event tells of a trap: that is known in a signal handler, where no subscriber may be called. See
+//! [`trap_report`](crate::trap_report).
 
 #[cfg(not(feature = "tracing"))]
 mod silent;

@@ -172,7 +172,7 @@ fn addresses_are_told(heap: &LargeHeap, page: usize) {
     for inside in [base + line, block + 8, block + page, block + 2 * page + 1, nowhere, nowhere + line] {
         let interior = match heap.page(inside) == first {
             true => FreeError::Unaligned { addr: inside },
-            false if inside >= nowhere => FreeError::NotAnArea { addr: inside & !(page - 1) },
+            false if inside >= nowhere => FreeError::NotAnArea { addr: inside },
             false => FreeError::Interior { addr: inside, start: base },
         };
         // SAFETY: refused.
@@ -184,7 +184,7 @@ fn addresses_are_told(heap: &LargeHeap, page: usize) {
     // SAFETY: allocated above.
     unsafe { heap.free(block) }.unwrap();
     // SAFETY: refused.
-    assert_eq!(unsafe { heap.free(block) }, Err(FreeError::AlreadyFreed { addr: base }));
+    assert_eq!(unsafe { heap.free(block) }, Err(FreeError::AlreadyFreed { addr: block }));
 }
 
 /// A program whose blocks grow leaves sizes behind, and asks for nothing later on: redis.

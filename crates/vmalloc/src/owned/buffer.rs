@@ -106,9 +106,8 @@ impl<S: SpaceRef<Platform: DirectMemory>, C: Content> Buffer<S, C> {
             return Ok(());
         }
         self.area.grow_in_place(bytes)?;
-        if C::ZEROED {
-            self[grown..].fill(0);
-        }
+        let page_bytes = self.area.space().geometry().page_bytes();
+        self.clear(grown, bytes.next_multiple_of(page_bytes), bytes);
         Ok(())
     }
 
@@ -121,14 +120,19 @@ impl<S: SpaceRef<Platform: DirectMemory>, C: Content> Buffer<S, C> {
             // SAFETY: this owns the area, and nothing uses the bytes behind, for `self` is borrowed
             // exclusively.
             unsafe { self.area.raw().shrink_in_place(self.addr(), bytes) }?;
-            // Those behind them may become its own again, as zeros.
-            self.area.moved_to(self.addr(), self.len().min(self.capacity()));
-            if C::ZEROED {
-                self[bytes..].fill(0);
-            }
-            self.area.moved_to(self.addr(), bytes);
+            self.clear(bytes, self.len().min(self.capacity()), bytes);
         }
         Ok(())
+    }
+
+    /// Fills bytes of its pages with zeros, if it began as zeros, and has `bytes` bytes then. Those
+    /// behind may become its own later, as zeros.
+    fn clear(&mut self, from: usize, to: usize, bytes: usize) {
+        if C::ZEROED {
+            self.area.moved_to(self.addr(), to);
+            self[from..].fill(0);
+        }
+        self.area.moved_to(self.addr(), bytes);
     }
 
     /// Gives the memory up without freeing it. Returns its address and its layout.

@@ -165,8 +165,8 @@ impl<P: Discard> Raw<'_, P> {
     /// usable. One call of the platform for all of them.
     ///
     /// # Safety
-    /// The caller owns the areas, nothing needs the content of the pages, and no other thread
-    /// changes them meanwhile.
+    /// The caller owns the areas, nothing needs the content of the pages, none shows frames, and no
+    /// other thread changes them meanwhile.
     ///
     /// # Errors
     /// [`AreaError`]: a range is empty, not of whole pages, not inside such an area, or meets

@@ -5,8 +5,8 @@ use crate::platform::Platform;
 use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// Counts of a space. The last word of a name is the unit. `Display` writes a table for people,
-/// with sizes in bytes, and [`iter`](Self::iter) tells the names to programs.
+/// Counts of a space. Each name tells its unit: areas, pages, bytes. `Display` writes a table for
+/// people, with sizes in bytes, and [`iter`](Self::iter) tells the names to programs.
 ///
 /// Nothing counts allocations and frees, nor the allocations that found an area to reuse: each of
 /// them would pay for it. Those that found none are [`placed_areas`](Self::placed_areas).

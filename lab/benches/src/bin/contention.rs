@@ -12,11 +12,12 @@ use vmalloc_kit::table::table;
 ///
 /// One thread plays 128 CPUs in a schedule that repeats: in each step every CPU allocates or frees,
 /// in an order drawn from a seed. Counts are locks taken for a pair of these, by what they protect:
-/// the CPU's own node, other nodes, the map, the purger, tables of notes; "waited %" is how many
-/// hundredths of them another CPU, or the drain, had taken first in the same step. That is more
-/// than would really wait: a step counts as one moment. "drain" is what the thread that drains
-/// takes for a pair. W1: 3 pages and a guard page in an empty space. W5: each CPU replaces random
-/// areas of its share of 100,000 live ones, 1…64 pages. Exact: the same numbers on every machine.
+/// the CPU's own node, other nodes, the map, the purger, tables of annotations; "waited %" is how
+/// many hundredths of them another CPU, or the drain, had taken first in the same step. That is
+/// more than would really wait: a step counts as one moment. "drain" is what the thread that
+/// drains takes for a pair. W1: 3 pages and a guard page in an empty space. W5: each CPU replaces
+/// random areas of its share of 100,000 live ones, 1…64 pages. Exact: the same numbers on every
+/// machine.
 #[derive(Parser)]
 struct Args {
     /// Numbers of nodes.
@@ -37,9 +38,9 @@ impl Args {
 }
 
 fn print_table(scene: Scene, mode: Mode, rows: &[Row]) -> io::Result<()> {
-    let head = ["nodes", "own node", "other nodes", "map", "purger", "notes", "waited %", "drain"];
+    let head = ["nodes", "own node", "other nodes", "map", "purger", "annotations", "waited %", "drain"];
     let cells = |row: &Row| {
-        let counts = [row.own_node, row.other_nodes, row.map, row.purger, row.notes];
+        let counts = [row.own_node, row.other_nodes, row.map, row.purger, row.annotations];
         let cells = counts.into_iter().map(|count| format!("{count:.4}"));
         let rest = [format!("{:.3}", row.waited_percent), format!("{:.4}", row.drain)];
         std::iter::once(row.nodes.to_string()).chain(cells).chain(rest).collect()

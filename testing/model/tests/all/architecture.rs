@@ -18,9 +18,12 @@ fn drawn(page: &str) -> BTreeSet<String> {
     names.filter(|name| !name.is_empty()).collect()
 }
 
+fn is_part(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
 /// Returns the name that `text` ends with, or nothing.
 fn last_word(text: &str) -> String {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     text.rsplit(|c| !is_part(c)).next().unwrap_or_default().to_owned()
 }
 
@@ -34,22 +37,28 @@ fn functions(folder: &Path) -> BTreeSet<String> {
             continue;
         }
         let text = fs::read_to_string(&path).expect("it can be read");
-        let names = text.split("fn ").skip(1).map(|rest| {
-            rest.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
-                .next()
-                .unwrap_or_default()
-                .to_owned()
-        });
-        all.extend(names);
+        let code = text.split("\nmod tests {").next().unwrap_or_default().lines();
+        for line in code.filter(|line| !line.trim_start().starts_with("//")) {
+            let name = |rest: &str| rest.split(|c: char| !is_part(c)).next().unwrap_or_default().to_owned();
+            all.extend(line.split("fn ").skip(1).map(name));
+        }
     }
     all
 }
 
-/// Returns the paths in the tables, each with what it may be relative to.
+/// Returns the paths and names of files that the page has, outside of drawings.
 fn paths(page: &str) -> BTreeSet<&str> {
-    let rows = page.lines().filter(|line| line.starts_with('|'));
-    let quoted = rows.flat_map(|row| row.split('`').skip(1).step_by(2));
-    quoted.filter(|name| name.contains('/') && !name.contains(' ')).collect()
+    let text = page.split("```").step_by(2);
+    let quoted = text.flat_map(|text| text.split('`').skip(1).step_by(2));
+    let is_path = |name: &&str| name.contains('/') || name.ends_with(".rs");
+    quoted.filter(|name| !name.contains([' ', '*', ':', '<'])).filter(is_path).collect()
+}
+
+/// Returns all files of source below a folder, by their paths.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("it can be read");
+    let paths = entries.map(|entry| entry.expect("it is there").path());
+    paths.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] }).collect()
 }
 
 #[test]
@@ -63,20 +72,27 @@ fn drawings_name_functions_that_exist() {
     let page = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("it is there");
     let drawn = drawn(&page);
     assert!(drawn.len() > 40, "{drawn:?}");
-    let mut known = functions(&root().join("crates/vmalloc/src"));
-    known.extend(functions(&root().join("crates/vmalloc-map/src")));
+    let known: BTreeSet<_> = ["space", "purge", "cache", "areas"]
+        .iter()
+        .flat_map(|folder| functions(&root().join("crates/vmalloc/src").join(folder)))
+        .collect();
     let missing: Vec<_> = drawn.difference(&known).collect();
     assert!(missing.is_empty(), "no function of the core is named {missing:?}");
 }
 
 #[test]
-fn tables_name_files_that_exist() {
+fn the_page_names_files_that_exist() {
     let page = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("it is there");
-    let bases = ["", "crates", "crates/vmalloc/src", "crates/vmalloc-linux/src"];
+    let all = sources(&root().join("crates"));
     let exists = |name: &&str| {
-        // A file of a crate may be named without `src`.
-        let within = name.replacen("vmalloc-map/", "vmalloc-map/src/", 1);
-        bases.iter().any(|base| [*name, &within].iter().any(|name| root().join(base).join(name).exists()))
+        // A file of a crate may be named without `src`, and one beside another by its name alone.
+        let within =
+            name.replacen("vmalloc-map/", "vmalloc-map/src/", 1).replacen("vmalloc/", "vmalloc/src/", 1);
+        let folders = ["", "crates", "crates/vmalloc/src", "crates/vmalloc-map/src"];
+        [*name, &within].iter().any(|name| {
+            folders.iter().any(|folder| root().join(folder).join(name).exists())
+                || name.ends_with(".rs") && all.iter().any(|path| path.ends_with(name))
+        })
     };
     let missing: Vec<_> = paths(&page).into_iter().filter(|name| !exists(name)).collect();
     assert!(missing.is_empty(), "there is no {missing:?}");

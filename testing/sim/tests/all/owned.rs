@@ -288,6 +288,25 @@ fn memory_is_cleared_on_every_way_into_the_cache() {
     assert_eq!(read(last), 0, "moved");
 }
 
+/// A buffer of zeros grows to a part of a page, on a machine whose new pages are of any content.
+/// The rest of the page reads as zero when it becomes the buffer's as well.
+#[test]
+fn a_buffer_of_zeros_that_grows_in_place_stays_one() {
+    Sim::run_on(0);
+    let platform = Direct::new(1 << 10, |options| options.cpus(1).dirty());
+    let space = Space::new(platform, SpaceOptions::default().unmap_on_free()).expect("an empty space");
+    let mut used = space.buffer(64 * PAGE).expect("room");
+    used.fill(0xaa);
+    drop(used);
+    space.purge().expect("nothing is refused");
+    let mut buffer = space.zeroed_buffer(PAGE).expect("room");
+    for bytes in [PAGE + 1, 2 * PAGE + 5] {
+        buffer.grow_in_place(bytes).expect("room");
+        buffer.resize(bytes.next_multiple_of(PAGE)).expect("room");
+        assert_eq!(buffer.iter().position(|&byte| byte != 0), None, "{bytes}");
+    }
+}
+
 /// A seal that the machine refuses gives the memory back, which can be sealed later.
 #[test]
 fn a_refused_seal_has_the_memory() {

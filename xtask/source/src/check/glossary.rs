@@ -35,17 +35,21 @@ pub(super) fn check(found: &mut Vec<Violation>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the definitions: lines, items of lists or rows that begin with a word in bold.
+/// Returns the definitions: lines, items of lists, numbered or not, and rows that begin with a word
+/// in bold.
 fn entries(text: &str) -> Vec<Entry> {
     let entry = |(index, line): (usize, &str)| {
-        let line = line.trim_start_matches(['-', '*', '|', ' ']);
-        let (word, rest) = line.split_once("**")?;
+        let (word, rest) = bold(line)?.split_once("**")?;
         let uses = rest.split("**").skip(1).step_by(2).map(str::to_lowercase).collect();
         let is_word = !word.is_empty() && word.len() < 30;
         is_word.then(|| Entry { line: index + 1, word: word.to_lowercase(), uses })
     };
-    let is_start = |(_, line): &(usize, &str)| line.trim_start_matches(['-', '|', ' ']).starts_with("**");
-    text.lines().enumerate().filter(is_start).filter_map(entry).collect()
+    text.lines().enumerate().filter_map(entry).collect()
+}
+
+/// Returns what follows the stars of a line that begins with a word in bold.
+fn bold(line: &str) -> Option<&str> {
+    line.trim_start_matches(|c: char| c.is_ascii_digit() || "-.| ".contains(c)).strip_prefix("**")
 }
 
 /// Returns the lines that break a rule, and how.
@@ -80,5 +84,17 @@ mod tests {
         let wrong_text = "- **page**: a unit of an **area**.\n- **area**: pages.\n- **page**: again.\n";
         let lines: Vec<_> = wrong(&entries(wrong_text)).into_iter().map(|(line, _)| line).collect();
         assert_eq!(lines, [1, 3]);
+        let numbered =
+            "1. **page**: a unit.\n2. **area**: some **leaf**.\n10. **leaf**: 256 of them.\n11. **page**.\n";
+        let lines: Vec<_> = wrong(&entries(numbered)).into_iter().map(|(line, _)| line).collect();
+        assert_eq!(lines, [2, 4]);
+    }
+
+    #[test]
+    fn the_words_of_the_page_are_found() {
+        let text = include_str!("../../../../docs/glossary.md");
+        let entries = entries(text);
+        assert!(entries.len() > 30, "{} words", entries.len());
+        assert_eq!(wrong(&entries), []);
     }
 }

@@ -12,7 +12,7 @@ const OTHER_WORDS: &str = "vmalloc-c.txt";
 const TYPES: [(&str, &str); 4] =
     [("Config", "Options"), ("Settings", "Options"), ("Placement", "Request"), ("Guards", "GuardMeans")];
 /// Types that two crates have: `vmalloc-inspect` tells from outside what a process tells of itself.
-const TWICE: [&str; 3] = ["Freed", "Place", "Segment"];
+const TWICE: [&str; 2] = ["Place", "Segment"];
 /// Methods that no type has, and the word that stands for each.
 const METHODS: [(&str, &str); 6] = [
     ("bytes_mut", "get_mut"),

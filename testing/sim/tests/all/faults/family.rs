@@ -129,7 +129,6 @@ where
             .meets([MAP_FRAMES]),
         make::<G, _>("vmalloc_exec", scene, move |space, _| space.raw().alloc_exec(&two()))
             .meets([map, Step::Heap]),
-        make::<G, _>("sparse", scene, move |space, _| space.raw().reserve(&two())).meets([Step::Heap]),
         in_block::<G>("vm_map_ram", scene, 5).meets([MAP_FRAMES, Step::Heap]),
         in_block::<G>("vm_map_ram of 64", scene, 64).meets([MAP_FRAMES]),
     ]

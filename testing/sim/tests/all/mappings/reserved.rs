@@ -1,7 +1,7 @@
 //! Frames in reserved areas, page by page.
 
 use crate::mappings::support::{PAGE, PAGES, fill, finish, give, plain, space, take, unreserve};
-use vmalloc::{AreaError, Frame, Protection, Request, RequestError, Space, SpaceOptions};
+use vmalloc::{AreaError, Frame, MapFrames, Protection, Request, RequestError, Space, SpaceOptions};
 use vmalloc_sim::{Discard, Point, Sim};
 
 const RW: Protection = Protection::ReadWrite;
@@ -46,7 +46,7 @@ fn pending_pages_are_unmapped_before_they_are_mapped_again() {
 
 /// Larger than a loop over its pages could go through in a lifetime.
 #[test]
-fn an_area_with_few_frames_is_freed_at_once() {
+fn an_area_with_few_frames_is_freed_without_a_walk() {
     const HUGE: usize = 1 << 40;
     let options = plain(2 * HUGE as u64, 2);
     let space = space(options, SpaceOptions::default());
@@ -56,6 +56,9 @@ fn an_area_with_few_frames_is_freed_at_once() {
         map(&space, addr + (HUGE / 2) * PAGE, &frames[..round]);
         map(&space, addr + (HUGE - 1) * PAGE, &frames[2..]);
         unreserve(&space, addr);
+        space.flush().expect("nothing fails");
+        let shown = [HUGE / 2, HUGE - 1].map(|nth| (addr / PAGE + nth) as u64);
+        assert_eq!(shown.map(|page| space.platform().frame_at(page)), [None; 2]);
     }
     give(&space, &frames);
     finish(&space);
