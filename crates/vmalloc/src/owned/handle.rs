@@ -3,7 +3,7 @@
 use crate::PageRange;
 use crate::platform::{DirectMemory, Platform, Translate};
 use crate::space::{Raw, Request, Space};
-use crate::{AllocError, AreaError, FreeError, RequestError};
+use crate::{AllocError, AreaError, FreeError};
 use core::fmt;
 use core::mem::ManuallyDrop;
 use core::ops::Range;
@@ -98,19 +98,11 @@ impl<S: SpaceRef, K: Ends<S::Platform>> Owned<S, K> {
     /// Returns the pages of `range`, in bytes from the start of this area. It looks at no other
     /// area: pages outside may be any other owner's, now or in a moment.
     pub(super) fn pages_inside(&self, range: &Range<usize>) -> Result<PageRange, AreaError> {
-        let page_bytes = self.space.geometry().page_bytes();
-        let addrs = [range.start, range.end].map(|offset| self.addr.saturating_add(offset));
-        if let Some(addr) = addrs.into_iter().find(|addr| addr % page_bytes != 0) {
-            return Err(FreeError::Unaligned { addr }.into());
-        }
-        let page = |addr: usize| (addr / page_bytes) as u64;
-        let asked = PageRange::new(page(addrs[0]), page(addrs[1])).ok_or(RequestError::ZeroSize)?;
+        let [start, end] = [range.start, range.end].map(|offset| self.addr.saturating_add(offset));
+        let asked = self.raw().pages_between(&(start..end))?;
+        let page = |addr: usize| (addr >> self.space.geometry().page_shift) as u64;
         let pages = PageRange::of(page(self.addr), page(self.addr + self.bytes));
-        if pages.covers(&asked) {
-            Ok(asked)
-        } else {
-            Err(AreaError::Beyond { asked, pages, page_bytes: page_bytes as u64 })
-        }
+        if pages.covers(&asked) { Ok(asked) } else { Err(self.space.beyond(asked, pages)) }
     }
 
     /// Gives up the area without ending it. Returns the reference to the space, the address and the

@@ -2,16 +2,13 @@
 
 use super::claim::ROUNDS;
 use super::request::{Checked, Content, PageSize};
-use super::told::URGENT;
 use super::{Raw, Request, Space};
-use crate::Fit;
 use crate::PageRange;
-use crate::areas::{Annotation, Areas, Blocking, Kind};
+use crate::areas::{Annotation, Blocking, Kind};
 use crate::cache::{SizeStacks, Wanted};
 use crate::platform::{Platform, PlatformError, Protection};
 use crate::purge::PurgePlan;
-use crate::{AllocError, AreaError, RequestError, Unbacked};
-use core::sync::atomic::Ordering::Relaxed;
+use crate::{AllocError, AreaError, Fit, Policy, RequestError, Unbacked};
 
 /// The memory behind an area's pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,12 +61,9 @@ impl<P: Platform> Raw<'_, P> {
     /// # Errors
     /// [`AllocError`]; nothing is lost or changed.
     pub fn reserve(&self, request: &Request) -> Result<usize, AllocError> {
-        let checked = self.check(request)?;
-        if checked.blocking == Blocking::Allowed {
-            self.balance();
-        }
-        let (area, backing) = self.obtain(&checked, request, Backing::None)?;
-        self.hand_out(area, checked.annotation(Kind::Reserved, request.tag, request.cookie), backing)?;
+        let allocation = self.begin(request)?;
+        let (area, backing) = allocation.obtain(Backing::None)?;
+        self.hand_out(area, allocation.annotation(Kind::Reserved), backing)?;
         Ok(self.addr(area.start()))
     }
 
@@ -85,9 +79,7 @@ impl<P: Platform> Raw<'_, P> {
         let page = self.page(self.area_starting(addr)?.addr)?;
         if self.areas.set_cookie(page, cookie) { Ok(()) } else { Err(AllocError::Metadata.into()) }
     }
-}
 
-impl<P: Platform> Space<P> {
     #[inline(never)]
     fn alloc_plain(&self, bytes: usize, align: usize) -> Result<usize, AllocError> {
         self.alloc_slow(&Request::new(bytes).align(align))
@@ -95,162 +87,218 @@ impl<P: Platform> Space<P> {
 
     #[inline(never)]
     fn alloc_slow(&self, request: &Request) -> Result<usize, AllocError> {
-        let mut checked = self.check(request)?;
-        let pages = checked.fit.pages();
-        if checked.size == PageSize::Huge || pages >= self.aligned_from {
-            self.fit_huge(&mut checked);
-        }
-        if checked.blocking == Blocking::Allowed {
-            self.balance();
-        }
-        let (area, backing) = self.obtain(&checked, request, Backing::Cached)?;
-        let annotation = checked.annotation(Kind::Vmalloc, request.tag, request.cookie);
+        let mut allocation = self.begin(request)?;
+        allocation.fit_huge();
+        let (area, backing) = allocation.obtain(Backing::Cached)?;
+        let annotation = allocation.annotation(Kind::Vmalloc);
         self.hand_out(area, annotation, backing)?;
         match backing {
-            Backing::None => self.back_with(area, &checked, annotation, request),
+            Backing::None => allocation.back(area, annotation),
             Backing::Cached => {
-                self.clean(area, &checked, request);
+                allocation.clean(area);
                 Ok(self.addr(area.start()))
             }
         }
     }
 
     /// Checks a request against the machine's pages and this space.
-    pub(super) fn check(&self, request: &Request) -> Result<Checked, AllocError> {
+    pub(super) fn begin<'a>(&'a self, request: &'a Request) -> Result<Allocation<'a, P>, AllocError> {
         if let Some(node) = request.node.filter(|&node| node >= self.cache.nodes.len()) {
             let nodes = self.cache.nodes.len();
             return Err(RequestError::NoSuchNode { node, nodes }.into());
         }
-        Ok(request.check(self.shift(), self.options.guard, self.options.policy)?)
+        let checked = request.check(self.shift(), self.options.guard, self.options.policy)?;
+        Ok(Allocation { space: self, request, checked })
+    }
+}
+
+/// An allocation under way: a request that was checked, and the space that is to meet it.
+pub(super) struct Allocation<'a, P: Platform> {
+    pub(super) space: &'a Space<P>,
+    request: &'a Request,
+    pub(super) checked: Checked,
+}
+
+impl<P: Platform> Allocation<'_, P> {
+    /// Returns the annotation of an area that is obtained for this.
+    #[inline]
+    pub(super) fn annotation(&self, kind: Kind) -> Annotation {
+        let Request { tag, cookie, .. } = *self.request;
+        Annotation { kind, guard_pages: self.checked.guard_pages, tag, cookie }
     }
 
     /// Clears an area just obtained whose memory may hold anything, if that was asked for.
     #[inline]
-    fn clean(&self, area: PageRange, checked: &Checked, request: &Request) {
-        if request.content == Content::Zeros {
+    fn clean(&self, area: PageRange) {
+        if self.request.content == Content::Zeros {
             // SAFETY: the area was just taken for this caller alone, and is mapped.
-            unsafe { self.platform.zero(payload(area, checked.guard_pages)) };
-        }
-    }
-
-    /// Lets an allocation help where freeing has fallen behind, and wait where it has fallen far
-    /// behind.
-    #[inline]
-    pub(super) fn balance(&self) {
-        if self.cache.lazy.level() > self.cache.lazy.limit() {
-            self.purge_behind();
-        }
-        if self.told.load(Relaxed) == URGENT {
-            self.trigger_drain(0);
+            unsafe { self.space.platform.zero(self.payload(area)) };
         }
     }
 
     /// Claims an area, with the memory that it kept if `wish` allows that.
     #[inline]
-    fn obtain(
-        &self,
-        checked: &Checked,
-        request: &Request,
-        wish: Backing,
-    ) -> Result<(PageRange, Backing), AllocError> {
-        let fit = &checked.fit;
-        let may_wait = fit.lowest_order().is_some() || self.grows_down(fit);
-        let found = match request.node {
+    fn obtain(&self, wish: Backing) -> Result<(PageRange, Backing), AllocError> {
+        let (space, fit, blocking) = (self.space, &self.checked.fit, self.checked.blocking);
+        if blocking == Blocking::Allowed {
+            space.balance();
+        }
+        let may_wait = fit.lowest_order().is_some() || space.grows_down(fit);
+        // Only areas with the usual guard are cached: every area of a size can then stand in for
+        // every other.
+        let may_have_memory =
+            wish == Backing::Cached && space.caches && self.checked.guard_pages == space.guard_pages;
+        let found = match self.request.node {
             _ if !may_wait => None,
-            Some(node) => self.take_from_node(node, fit, self.may_reuse_memory(wish, checked)),
-            None => self.take_waiting(checked, wish),
+            Some(node) => space.node(node).take_from(fit, may_have_memory),
+            None => self.take_waiting(may_have_memory),
         };
         if let Some(found) = found {
             return Ok(found);
         }
-        let area = self.claim(checked.fit, checked.blocking)?;
-        if let Some(node) = request.node {
-            self.areas.map().leaf(area.start()).set_owner_node(node);
+        let area = space.claim(*fit, blocking)?;
+        if let Some(node) = self.request.node {
+            space.areas.map().leaf(area.start()).set_owner_node(node);
         }
         Ok((area, Backing::None))
+    }
+
+    /// Claims an area, high up or not, and hands it out with its annotation.
+    pub(super) fn claim_as(&self, kind: Kind, is_high: bool) -> Result<(PageRange, Annotation), AllocError> {
+        let (space, Checked { fit, blocking, .. }) = (self.space, self.checked);
+        let area = if is_high { space.claim_high(fit, blocking) } else { space.claim(fit, blocking) }?;
+        let annotation = self.annotation(kind);
+        space.hand_out(area, annotation, Backing::None)?;
+        Ok((area, annotation))
     }
 
     /// Takes an area that waits: one with memory, of this CPU's node or of the stock, else one that
     /// is in a pool; where the space would grow, also memory that nodes did not need.
     #[inline]
-    fn take_waiting(&self, checked: &Checked, wish: Backing) -> Option<(PageRange, Backing)> {
-        let fit = &checked.fit;
-        let (is_small, has_memory) = (SizeStacks::takes(fit.pages()), self.may_reuse_memory(wish, checked));
-        let is_base = has_memory && checked.size == PageSize::Base;
-        let cached = if is_small && is_base { self.take_cached(fit) } else { None };
-        let most = fit.pages() + self.slack_for(fit);
+    fn take_waiting(&self, may_have_memory: bool) -> Option<(PageRange, Backing)> {
+        let (space, fit) = (self.space, &self.checked.fit);
+        let is_small = SizeStacks::takes(fit.pages());
+        let is_base = may_have_memory && self.checked.size == PageSize::Base;
+        let cached = if is_small && is_base { space.own_node().take_cached(fit) } else { None };
+        let most = fit.pages() + space.slack_for(fit);
         let wanted = Wanted { pages: fit.pages(), most, align: fit.alignment() };
         // Where new memory is cheap, a lock of all CPUs is not worth it for a small area.
-        let may_stock = has_memory && (!is_small || self.max_slack_percent != 0);
-        let stocked = || if may_stock { self.take_stocked(checked, &wanted) } else { None };
+        let may_stock = may_have_memory && (!is_small || space.max_slack_percent != 0);
+        let stocked = || if may_stock { self.take_stocked(&wanted) } else { None };
         if let Some(area) = cached.or_else(stocked) {
             return Some((area, Backing::Cached));
         }
-        let pooled = if is_small { self.take_pooled(fit, is_base) } else { None };
-        let may_grow = has_memory && self.max_slack_percent != 0 && checked.blocking == Blocking::Allowed;
+        let pooled = if is_small { space.own_node().take_pooled(fit, is_base) } else { None };
+        let may_block = self.checked.blocking == Blocking::Allowed;
         match pooled {
-            None if may_grow => self.grow(fit, &wanted).map(|area| (area, Backing::Cached)),
+            None if may_have_memory && may_block && space.max_slack_percent != 0 => {
+                space.grow(fit, &wanted).map(|area| (area, Backing::Cached))
+            }
             pooled => pooled,
         }
     }
 
-    /// Takes an area that waits in the node that the caller chose.
-    #[cold]
-    fn take_from_node(&self, node: usize, fit: &Fit, may_have_memory: bool) -> Option<(PageRange, Backing)> {
-        if !SizeStacks::takes(fit.pages()) {
-            return None;
-        }
-        let mut node = self.cache.nodes[node].lock();
-        let cached = if may_have_memory { self.take_cached_of(&mut node, fit) } else { None };
-        if let Some(area) = cached {
-            return Some((area, Backing::Cached));
-        }
-        let start = node.pooled.take(fit.pages(), fit.alignment())?;
-        Some((PageRange::of(start, start + fit.pages()), Backing::None))
-    }
-
     /// Takes memory of the stock.
-    fn take_stocked(&self, checked: &Checked, wanted: &Wanted) -> Option<PageRange> {
-        let area = self.cache.stock.lock().take(&self.cache.budget, wanted, self.borders())?;
+    fn take_stocked(&self, wanted: &Wanted) -> Option<PageRange> {
+        let space = self.space;
+        let area = space.cache.stock.lock().take(&space.cache.budget, wanted, space.borders())?;
         if SizeStacks::takes(area.len()) {
-            self.bring_home(&area, self.platform.cpu() % self.cache.nodes.len());
+            space.bring_home(&area, space.platform.cpu() % space.cache.nodes.len());
         }
-        if checked.size == PageSize::Huge {
+        if self.checked.size == PageSize::Huge {
             // SAFETY: the area was just taken for this caller alone, and is mapped.
-            unsafe { self.platform.make_huge(payload(area, checked.guard_pages)) };
+            unsafe { space.platform.make_huge(self.payload(area)) };
         }
         Some(area)
     }
 
-    /// Returns the means to cut and join areas that wait, where no area has a guard page.
-    #[inline]
-    pub(super) fn borders(&self) -> Option<&Areas<P::RawLock>> {
-        (self.guard_pages == 0).then_some(&self.areas)
-    }
-
-    /// Returns whether a cached area may serve a request. Only areas with the usual guard are
-    /// cached: every area of a size can then stand in for every other.
-    #[inline]
-    fn may_reuse_memory(&self, wish: Backing, checked: &Checked) -> bool {
-        wish == Backing::Cached && self.caches && checked.guard_pages == self.guard_pages
-    }
-
     /// Aligns a request that is large enough for huge pages to one, if there is such a place.
-    #[cold]
-    fn fit_huge(&self, checked: &mut Checked) {
-        let order = self.geometry.huge_order.filter(|&order| {
-            (checked.fit.pages() - checked.guard_pages) >> order != 0 && checked.fit.alignment() < 1 << order
-        });
-        let Some(order) = order else { return };
-        let aligned = checked.fit.align(1 << order);
-        if self.areas.map().place_for(&aligned).is_ok() {
-            checked.fit = aligned;
+    #[inline]
+    fn fit_huge(&mut self) {
+        if self.checked.size == PageSize::Huge || self.checked.fit.pages() >= self.space.aligned_from {
+            self.align_huge();
         }
     }
 
+    #[cold]
+    fn align_huge(&mut self) {
+        let Checked { fit, guard_pages, .. } = &mut self.checked;
+        let pages = fit.pages() - *guard_pages;
+        let is_fit = |order: &u32| pages >> order != 0 && fit.alignment() < 1 << order;
+        let Some(order) = self.space.geometry.huge_order.filter(is_fit) else { return };
+        let aligned = fit.align(1 << order);
+        if self.space.areas.map().place_for(&aligned).is_ok() {
+            *fit = aligned;
+        }
+    }
+
+    /// Puts pages behind an area just obtained, with the content asked for.
+    pub(super) fn back(&self, area: PageRange, annotation: Annotation) -> Result<usize, AllocError> {
+        let area = match self.map_memory(area) {
+            Ok(()) => area,
+            Err(cause) => self.back_after_purge(area, annotation, cause)?,
+        };
+        if !self.space.geometry.maps_zeroed {
+            self.clean(area);
+        }
+        Ok(self.space.addr(area.start()))
+    }
+
+    /// Purges and tries again to put pages behind an area, as long as that brings anything: while a
+    /// purge waits for other CPUs they go on, and may take the pages that the one before gave back.
+    #[cold]
+    fn back_after_purge(
+        &self,
+        area: PageRange,
+        annotation: Annotation,
+        mut cause: PlatformError,
+    ) -> Result<PageRange, AllocError> {
+        let space = self.space;
+        space.give_up(area, annotation);
+        let rounds = if self.checked.blocking == Blocking::Forbidden { 0 } else { ROUNDS };
+        for _ in 0..rounds {
+            let Ok(done) = space.purge_with(PurgePlan::ALL) else { break };
+            let (area, _) = self.claim_as(annotation.kind, false)?;
+            match self.map_memory(area) {
+                Ok(()) => return Ok(area),
+                Err(again) => cause = again,
+            }
+            space.give_up(area, annotation);
+            if done.given == 0 {
+                break;
+            }
+        }
+        Err(self.unbacked(cause))
+    }
+
+    /// Returns the error for memory that the platform does not have.
+    #[cold]
+    pub(super) fn unbacked(&self, cause: PlatformError) -> AllocError {
+        self.space.unbacked(&self.checked.fit, cause)
+    }
+
+    fn map_memory(&self, area: PageRange) -> Result<(), PlatformError> {
+        let (platform, payload) = (&self.space.platform, self.payload(area));
+        // SAFETY: the area was obtained for this caller alone, without memory.
+        unsafe {
+            match self.checked.size {
+                PageSize::Base => platform.map(payload, Protection::ReadWrite),
+                PageSize::Huge => platform.map_huge(payload, Protection::ReadWrite),
+            }
+        }
+    }
+
+    /// Returns the area's pages without its guard.
+    #[inline]
+    pub(super) fn payload(&self, area: PageRange) -> PageRange {
+        payload(area, self.checked.guard_pages)
+    }
+}
+
+impl<P: Platform> Space<P> {
     /// Makes a claimed area busy, with its annotation. When memory is short the area is given back.
     ///
-    /// This is the one place where areas become busy, but for [`reuse`](Self::reuse), whose areas
+    /// This is the one place where areas become busy, but for [`reuse`](Raw::reuse), whose areas
     /// have no annotation.
     #[inline]
     pub(super) fn hand_out(
@@ -272,59 +320,13 @@ impl<P: Platform> Space<P> {
             Backing::None => self.sure(self.areas.release(&[area])),
             // Where an area can neither be described nor be given back, it is handed out: it lacks
             // its tag, but is not lost.
-            Backing::Cached if !self.discard(area) => {
+            Backing::Cached if !self.raw().free_claimed(area) => {
                 let was_claimed = self.areas.make_busy(area.start());
                 return if was_claimed { Ok(()) } else { self.platform.fatal(&"a claimed area is busy") };
             }
             Backing::Cached => {}
         }
         Err(AllocError::Metadata)
-    }
-
-    /// Puts pages behind an area just obtained, with the content asked for.
-    pub(super) fn back_with(
-        &self,
-        area: PageRange,
-        checked: &Checked,
-        annotation: Annotation,
-        request: &Request,
-    ) -> Result<usize, AllocError> {
-        let area = match self.map_memory(area, checked) {
-            Ok(()) => area,
-            Err(cause) => self.back_after_purge(area, checked, annotation, cause)?,
-        };
-        if !self.geometry.maps_zeroed {
-            self.clean(area, checked, request);
-        }
-        Ok(self.addr(area.start()))
-    }
-
-    /// Purges and tries again to put pages behind an area, as long as that brings anything: while a
-    /// purge waits for other CPUs they go on, and may take the pages that the one before gave back.
-    #[cold]
-    fn back_after_purge(
-        &self,
-        area: PageRange,
-        checked: &Checked,
-        annotation: Annotation,
-        mut cause: PlatformError,
-    ) -> Result<PageRange, AllocError> {
-        self.give_up(area, annotation);
-        let rounds = if checked.blocking == Blocking::Forbidden { 0 } else { ROUNDS };
-        for _ in 0..rounds {
-            let Ok(done) = self.purge_with(PurgePlan::ALL) else { break };
-            let area = self.claim(checked.fit, Blocking::Allowed)?;
-            self.hand_out(area, annotation, Backing::None)?;
-            match self.map_memory(area, checked) {
-                Ok(()) => return Ok(area),
-                Err(again) => cause = again,
-            }
-            self.give_up(area, annotation);
-            if done.given == 0 {
-                break;
-            }
-        }
-        Err(self.unbacked(&checked.fit, cause))
     }
 
     #[cold]
@@ -335,15 +337,17 @@ impl<P: Platform> Space<P> {
         Unbacked { pages, align, within, largest, page_bytes: self.page_bytes(), cause }.into()
     }
 
-    fn map_memory(&self, area: PageRange, checked: &Checked) -> Result<(), PlatformError> {
-        let payload = payload(area, checked.guard_pages);
-        // SAFETY: the area was obtained for this caller alone, without memory.
-        unsafe {
-            match checked.size {
-                PageSize::Base => self.platform.map(payload, Protection::ReadWrite),
-                PageSize::Huge => self.platform.map_huge(payload, Protection::ReadWrite),
-            }
-        }
+    /// Returns how many pages more than it needs a request may get.
+    pub(super) fn slack_for(&self, fit: &Fit) -> u64 {
+        (fit.pages() - self.guard_pages) * self.max_slack_percent / 100
+    }
+
+    /// Returns whether any area of the size will do for `fit` because all of this space is placed
+    /// from the top: then areas that wait were up there as well. In other spaces a request for the
+    /// highest place means it.
+    #[cold]
+    pub(super) fn grows_down(&self, fit: &Fit) -> bool {
+        self.options.policy == Policy::Highest && fit.is_highest_anywhere()
     }
 
     /// Frees a busy area that got no memory, and its annotation.

@@ -3,23 +3,12 @@
 use super::Space;
 use crate::PageRange;
 use crate::areas::Blocking;
-use crate::cache::{BATCH, Node};
 use crate::platform::{Platform, PlatformError};
 use crate::purge::PurgePlan;
-use crate::sync::{Mutant, is, size};
+use crate::sync::{Mutant, is};
 use crate::{AllocError, RequestError};
 use crate::{Fit, FitError, Policy};
-use vmalloc_map::AreaMap;
-use vmalloc_map::parts::LEAF_SHIFT;
 
-/// Pages that a node takes from the map in one go, for areas of one size: a sixteenth of a leaf at
-/// least stays for others, and a node holds less without need than it frees before a drain.
-const RUN_PAGES: u64 = size(64, 6);
-/// Areas of such a run: a lock may be held for so many.
-const RUN_AREAS: u64 = BATCH as u64;
-/// Pages for each node near the start of the span in whose leaves no other node's areas are: six
-/// leaves, which is little for a program, and all that a program of few areas ever uses.
-pub(super) const PAGES_APART: u64 = size(6 << LEAF_SHIFT, 2);
 /// How often everything freed is given back before an allocation is refused, as long as anything
 /// is.
 pub(super) const ROUNDS: usize = 8;
@@ -34,9 +23,9 @@ impl<P: Platform> Space<P> {
         if let Policy::Random { seed } = fit.placement() {
             fit = fit.policy(Policy::Random { seed: seed ^ self.platform.entropy() });
         }
-        match self.try_claim(&fit) {
+        match self.own_node().claim(&fit) {
             Err(AllocError::NoSpace(mut refusal)) if blocking == Blocking::Allowed => {
-                let claimed = self.until_room(fit.pages(), || match self.try_claim(&fit) {
+                let claimed = self.until_room(fit.pages(), || match self.own_node().claim(&fit) {
                     Err(AllocError::NoSpace(again)) => {
                         refusal = again;
                         None
@@ -55,7 +44,7 @@ impl<P: Platform> Space<P> {
     pub(super) fn claim_high(&self, fit: Fit, blocking: Blocking) -> Result<PageRange, AllocError> {
         let span = self.geometry.span;
         if blocking == Blocking::Allowed && fit.limits().is_none() {
-            match self.try_claim(&fit.within(span.start() + span.len() / 2, span.end())) {
+            match self.own_node().claim(&fit.within(span.start() + span.len() / 2, span.end())) {
                 Err(AllocError::NoSpace(_) | AllocError::Request(RequestError::LimitsReversed { .. })) => {}
                 result => return result,
             }
@@ -108,7 +97,7 @@ impl<P: Platform> Space<P> {
             }
             // That nothing was given back does not say that nothing waits: other threads may have
             // freed areas behind the purge. While none purges, freed areas are in a node.
-            let _nobody_purges = self.purger.lock();
+            let _nobody_purges = self.hold_purger();
             let found = retry();
             if found.is_some() || !self.is_anything_kept() {
                 return found;
@@ -124,83 +113,6 @@ impl<P: Platform> Space<P> {
             || self.cache.each().any(|node| !node.is_empty())
             || self.cache.stock.lock().iter().len() != 0
             || self.cache.each().any(|node| !node.lazy.is_empty())
-    }
-
-    /// Claims an area of the map: it is the caller's, but not busy before it is
-    /// [handed out](Self::hand_out).
-    pub(super) fn try_claim(&self, fit: &Fit) -> Result<PageRange, AllocError> {
-        let (id, mut node) = self.cache.lock(self.platform.cpu());
-        let mut map = self.areas.map();
-        let placed = self.place(id, &mut node, &mut map, fit);
-        let area = placed.map_err(|error| AllocError::from(error).of_pages(self.page_bytes()))?;
-        let leaf = map.leaf(area.start());
-        leaf.set_owner_node(id);
-        leaf.withhold(area.start());
-        let used = self.geometry.span.len() - map.free_pages();
-        self.cache.budget.set_used(used);
-        (node.placed, node.peak) = (node.placed + 1, node.peak.max(used));
-        let others_wait = self.need.is_any() && !is(Mutant::Hoard);
-        let is_small = fit.lowest_order() == Some(0) && area.len() <= RUN_PAGES;
-        let more = if is_small && !others_wait {
-            map.alloc_more(area, (RUN_PAGES / area.len()).min(RUN_AREAS))
-        } else {
-            0
-        };
-        // Downwards, so that the lowest is taken first.
-        for number in (1..=more).rev() {
-            let start = area.start() + number * area.len();
-            if !node.pooled.put(PageRange::of(start, start + area.len())) {
-                self.sure(map.release(start));
-            }
-        }
-        Ok(area)
-    }
-
-    /// Takes the lowest place, but in no leaf where another node's areas are, if that can be had:
-    /// two CPUs that flip bits of one leaf wait for each other's cache lines. A space with one
-    /// busy node never sees the difference.
-    #[inline]
-    fn place(
-        &self,
-        id: usize,
-        node: &mut Node,
-        map: &mut AreaMap<'_>,
-        fit: &Fit,
-    ) -> Result<PageRange, FitError> {
-        let is_small =
-            fit.pages() <= RUN_PAGES && fit.lowest_order().is_some_and(|order| order <= LEAF_SHIFT);
-        if let Some(leaf) = node.own_leaf.filter(|_| is_small) {
-            match map.alloc(&fit.within(leaf.start(), leaf.end())) {
-                Ok(area) => return Ok(area),
-                Err(_) => node.own_leaf = None,
-            }
-        }
-        let area = map.alloc(fit)?;
-        let owner_node = map.leaf(area.start()).owner_node();
-        let is_free = owner_node.is_none_or(|owner| owner == id);
-        if is_free || !is_small { Ok(area) } else { self.move_apart(node, map, fit, area) }
-    }
-
-    /// Moves an area just placed to a leaf of its own, if one is free near the start of the span.
-    /// Farther up, leaves of one node each would spread the areas over several times the addresses.
-    #[inline(never)]
-    fn move_apart(
-        &self,
-        node: &mut Node,
-        map: &mut AreaMap<'_>,
-        fit: &Fit,
-        area: PageRange,
-    ) -> Result<PageRange, FitError> {
-        // No leaf is free below the lowest place of a small area.
-        if area.start() >= self.apart_end {
-            return Ok(area);
-        }
-        let leaf = Fit::plain(1 << LEAF_SHIFT, LEAF_SHIFT);
-        let leaf = leaf.within(self.geometry.span.start(), self.apart_end);
-        let Ok(leaf) = map.alloc(&leaf) else { return Ok(area) };
-        self.sure(map.free(area.start()).and_then(|_| map.free(leaf.start())));
-        node.own_leaf = Some(leaf);
-        map.alloc(&fit.within(leaf.start(), leaf.end()))
     }
 
     /// Does what needs something of the platform. Where the platform is short of that, and the

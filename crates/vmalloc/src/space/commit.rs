@@ -13,12 +13,12 @@
 //! Each call takes many ranges, also of different areas, and makes one call of the platform for all
 //! of them, where the platform has such a call.
 
+use super::Raw;
 use super::frame_list::FrameList;
-use super::{Raw, Space};
 use crate::PageRange;
 use crate::areas::{Blocking, Kind};
 use crate::platform::{Discard, Frame, MapFrames, Origin, Platform, PlatformError, Protection};
-use crate::purge::{Purger, join, meets};
+use crate::purge::{join, meets};
 use crate::{AllocError, AreaError, FreeError, RequestError};
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -61,8 +61,8 @@ impl<P: Platform> Raw<'_, P> {
     pub unsafe fn try_commit(&self, range: Range<usize>) -> Result<(), AreaError> {
         let pages = self.pages_between(&range)?;
         self.area_around(pages, |kind| kind == Kind::Reserved)?;
-        let meets = |purger: &Purger| purger.pending.iter().any(|it| it.intersection(&pages).is_some());
-        if self.counts.is_anything_pending() && self.purger.try_lock().is_none_or(|purger| meets(&purger)) {
+        let is_pending = || self.try_hold_purger().is_none_or(|purge| purge.is_pending(pages));
+        if self.counts.is_anything_pending() && is_pending() {
             return Err(FreeError::Contended { addr: range.start }.into());
         }
         // SAFETY: the pages are the caller's, and not mapped.
@@ -120,7 +120,7 @@ impl<P: MapFrames> Raw<'_, P> {
         protection: Protection,
     ) -> Result<(), AreaError> {
         let range = self.reserved_pages(addr, frames.len() as u64)?;
-        self.check_frames(frames, Origin::Supply)?;
+        FrameList::Frames(frames).check(self.platform(), Origin::Supply)?;
         self.finish_pending(&[range])?;
         let mut pages = range.start()..range.end();
         if let Some(page) = pages.find(|&page| self.platform.frame_at(page).is_some()) {
@@ -129,7 +129,7 @@ impl<P: MapFrames> Raw<'_, P> {
         // SAFETY: the pages are in an area of the caller's, and not mapped; the frames were
         // checked.
         let map = |list: FrameList<'_>| unsafe { self.map_or_purge(range, list, protection) };
-        self.with_runs(frames, map).map_err(AreaError::Platform)
+        FrameList::with_runs(self.platform(), frames, map).map_err(AreaError::Platform)
     }
 
     /// Unmaps `pages` pages of an area of [`reserve`](Self::reserve), from `addr` on, all of which
@@ -147,7 +147,7 @@ impl<P: MapFrames> Raw<'_, P> {
     pub unsafe fn unmap_pages(&self, addr: usize, pages: u64) -> Result<(), AreaError> {
         let range = self.reserved_pages(addr, pages)?;
         // Pages that were refused before may be those that are asked for again.
-        let is_pending = self.is_pending(range);
+        let is_pending = self.counts.is_anything_pending() && self.hold_purger().is_pending(range);
         self.finish_pending(&[range])?;
         let is_mapped = |page: &u64| self.platform.frame_at(*page).is_some();
         match (range.start()..range.end()).find(|page| !is_mapped(page)) {
@@ -227,7 +227,7 @@ fn is_memory(kind: Kind) -> bool {
     matches!(kind, Kind::Reserved | Kind::Vmalloc)
 }
 
-impl<P: Platform> Space<P> {
+impl<P: Platform> Raw<'_, P> {
     /// Returns the pages of `ranges`, ascending and with neighbours joined, which all lie in areas
     /// of a kind that is wanted.
     fn ranges_of(
@@ -256,7 +256,7 @@ impl<P: Platform> Space<P> {
     }
 
     /// Returns the pages of one range.
-    fn pages_between(&self, range: &Range<usize>) -> Result<PageRange, AreaError> {
+    pub(crate) fn pages_between(&self, range: &Range<usize>) -> Result<PageRange, AreaError> {
         // The end is of no area, wherever it lies.
         let end = self.page(range.end).map_err(|_| FreeError::Unaligned { addr: range.end });
         let (start, end) = (self.page(range.start)?, end?);
@@ -264,7 +264,7 @@ impl<P: Platform> Space<P> {
     }
 
     /// Returns the pages of the area that holds all of `asked`, if it is of a kind that is wanted.
-    fn area_around(
+    pub(super) fn area_around(
         &self,
         asked: PageRange,
         is_wanted: impl Fn(Kind) -> bool,
@@ -289,14 +289,8 @@ impl<P: Platform> Space<P> {
 
     /// Unmaps and flushes parts of areas in use, which are disjoint and ascending.
     fn unmap_parts(&self, ranges: &[PageRange]) -> Result<(), AreaError> {
-        if ranges.is_empty() {
-            return Ok(());
-        }
         // One at a time, as the platform is promised.
-        let mut purger = self.purger.lock();
-        purger.pending.try_reserve(ranges.len()).map_err(|_| AllocError::Metadata)?;
-        // The caller owns the pages.
-        purger.unmap_or_remember(&self.unmapper(), ranges).map_err(AreaError::Platform)
+        if ranges.is_empty() { Ok(()) } else { self.hold_purger().unmap_parts(ranges) }
     }
 
     /// Makes sure that no page of `ranges`, which are disjoint and ascending, has still to be
@@ -305,14 +299,8 @@ impl<P: Platform> Space<P> {
         if !self.counts.is_anything_pending() {
             return Ok(());
         }
-        let meets = |pending: &PageRange| meets(ranges, pending);
-        let refusal = self.purger.lock().finish_pending(&self.unmapper(), meets);
-        refusal.map_or(Ok(()), Err)
-    }
-
-    /// Returns whether a page of `range` has still to be unmapped.
-    fn is_pending(&self, range: PageRange) -> bool {
-        self.counts.is_anything_pending()
-            && self.purger.lock().pending.iter().any(|it| it.intersection(&range).is_some())
+        let (mut purge, meets) = (self.hold_purger(), |pending: &PageRange| meets(ranges, pending));
+        let means = purge.means();
+        purge.purger.finish_pending(&means, meets).map_or(Ok(()), Err)
     }
 }

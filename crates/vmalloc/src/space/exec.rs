@@ -1,6 +1,5 @@
 //! Memory for code: writable or executable, never both.
 
-use super::alloc::Backing;
 use super::{Raw, Request};
 use crate::areas::Kind;
 use crate::platform::{Protect, Protection};
@@ -16,11 +15,10 @@ impl<P: Protect> Raw<'_, P> {
     #[doc(alias = "vmalloc_exec")]
     #[doc(alias = "execmem_alloc")]
     pub fn alloc_exec(&self, request: &Request) -> Result<usize, AllocError> {
-        let checked = self.check(request)?;
-        let area = self.claim(checked.fit, checked.blocking)?;
-        let annotation = checked.annotation(Kind::Exec, request.tag, request.cookie);
-        self.hand_out(area, annotation, Backing::None)?;
-        self.back_with(area, &checked, annotation, &request.zeroed())
+        let request = request.zeroed();
+        let allocation = self.begin(&request)?;
+        let (area, annotation) = allocation.claim_as(Kind::Exec, false)?;
+        allocation.back(area, annotation)
     }
 
     /// Changes what may be done with the area that [`alloc_exec`](Self::alloc_exec) or

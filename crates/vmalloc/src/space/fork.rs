@@ -1,9 +1,11 @@
 //! Forks: all locks held over one, and a child that ends what other threads were in the middle of.
 
 use super::Space;
+use super::purging::Purge;
 use crate::PageRange;
 use crate::areas::Kind;
 use crate::platform::Platform;
+use crate::purge::Purger;
 use crate::sync::{Mutant, is};
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -40,10 +42,11 @@ impl<P: Platform> Space<P> {
         if !is(Mutant::ForkAsItIs) {
             if !is(Mutant::ForkInNeed) {
                 self.need.start_anew();
-                self.notifiers.start_anew();
+                self.notifiers.calling.start_anew();
             }
-            self.repair_retired();
-            self.repair_tenants();
+            let purge = self.hold_purger();
+            purge.repair_retired();
+            purge.repair_tenants();
             self.cache.rest_all();
             self.told.store(0, Relaxed);
         }
@@ -65,32 +68,34 @@ impl<P: Platform> Space<P> {
             self.purger.force_unlock();
         }
     }
+}
 
+impl<P: Platform> Purge<'_, P> {
     /// Ends what threads of the parent were doing with areas of tenants. An area that was being
     /// made or given back is given back.
-    fn repair_tenants(&self) {
-        let mut purger = self.purger.lock();
-        let super::Purger { parts, refused, .. } = &mut *purger;
+    fn repair_tenants(mut self) {
+        let (space, means) = (self.space, self.means());
+        let Purger { parts, refused, .. } = &mut *self.purger;
         let (areas, pages) = refused.parts.lazy();
-        self.unmapper().move_from_refused(areas, pages);
+        means.move_from_refused(areas, pages);
         for parts in [parts, &mut refused.parts] {
-            parts.take(&self.tenants, |tenant, part, _| tenant.put_off(part));
+            parts.take(&space.tenants, |tenant, part, _| tenant.put_off(part));
         }
-        self.counts.refused_parts.store(0, Relaxed);
-        drop(purger);
-        while let Some(area) = self.unfinished_area() {
-            self.give_up_tenants(area);
+        space.counts.refused_parts.store(0, Relaxed);
+        drop(self);
+        while let Some(area) = unfinished_area(space) {
+            space.give_up_tenants(area);
         }
-        self.tally(|tally| self.tenants.iter().for_each(|tenant| tenant.repair(tally)));
+        space.tally(|tally| space.tenants.iter().for_each(|tenant| tenant.repair(tally)));
     }
+}
 
-    /// Returns an area that is annotated as a tenant's, and is none's.
-    fn unfinished_area(&self) -> Option<PageRange> {
-        let has = |page: u64| self.tenants.iter().any(|tenant| tenant.has(page));
-        let page = self.areas.tables().find_map(|table| {
-            let mut areas = table.iter().filter(|(_, known)| known.kind == Kind::Tenant);
-            areas.find_map(|(page, _)| (!has(page)).then_some(page))
-        })?;
-        self.areas.map().find(page)
-    }
+/// Returns an area that is annotated as a tenant's, and is none's.
+fn unfinished_area<P: Platform>(space: &Space<P>) -> Option<PageRange> {
+    let has = |page: u64| space.tenants.iter().any(|tenant| tenant.has(page));
+    let page = space.areas.tables().find_map(|table| {
+        let mut areas = table.iter().filter(|(_, known)| known.kind == Kind::Tenant);
+        areas.find_map(|(page, _)| (!has(page)).then_some(page))
+    })?;
+    space.areas.map().find(page)
 }

@@ -1,6 +1,7 @@
 //! Freeing: out of use at once, unmapped later.
 
 use super::claim::ROUNDS;
+use super::held_node::HeldNode;
 use super::{Raw, Space};
 use crate::FreeError;
 use crate::PageRange;
@@ -23,9 +24,6 @@ pub(super) struct FreedArea {
     pub(super) guard_pages: u64,
     pub(super) tag: Option<Tag>,
 }
-
-/// A node, locked.
-pub(super) type HeldNode<'a, P> = MutexGuard<'a, <P as Platform>::RawLock, Node>;
 
 impl<P: Platform> Raw<'_, P> {
     /// Frees the memory that [`alloc`](Self::alloc), [`alloc_shared`](Self::alloc_shared) or
@@ -116,7 +114,7 @@ impl<P: Platform> Raw<'_, P> {
     }
 }
 
-impl<P: Platform> Space<P> {
+impl<P: Platform> Raw<'_, P> {
     /// Frees in the common case: this CPU's node is free, and has room for the area. If it is not
     /// that, nothing was changed. A function without calls but for waking a thread that waits for
     /// the node.
@@ -129,7 +127,7 @@ impl<P: Platform> Space<P> {
     }
 
     /// Frees in the common case where memory is cached, as a part of its caller. The address has no
-    /// bit of [`cache_mask`](Self::cache_mask).
+    /// bit of [`cache_mask`](Space::cache_mask).
     #[inline(always)]
     fn free_to_cache_here(&self, addr: usize) -> bool {
         let page = (addr >> self.shift()) as u64;
@@ -186,10 +184,10 @@ impl<P: Platform> Space<P> {
         }
         let home = self.areas.bitmaps.sure_home(page);
         if let Some(leaf) = home.filter(|leaf| !leaf.may_be_annotated(page)) {
-            let node = self.node_with_room(page)?;
+            let held = self.node_with_room(page)?;
             if let Some(area) = self.areas.bitmaps.retire(leaf, page) {
                 let freed = self.plain_freed(area, leaf.owner_node());
-                let put = self.put_freed(node, freed, Disposition::MayCache);
+                let put = held.put_freed(freed, Disposition::MayCache);
                 return put.inspect_err(|_| self.not_freed(area, self.areas.plain(), None));
             }
         }
@@ -232,7 +230,7 @@ impl<P: Platform> Space<P> {
             disposition = self.clear_freed(self.addr(page));
         }
         let memory = if self.options.trap_on_free { u64::MAX } else { self.memory_behind(page, by) };
-        let node = self.node_with_room(page)?;
+        let held = self.node_with_room(page)?;
         let table = self.areas.table(page);
         let mut retired = self.areas.retire(table, page, by, || Some(self.areas.map()))?;
         if disposition == Disposition::MustUnmap {
@@ -243,7 +241,7 @@ impl<P: Platform> Space<P> {
         let share = if may_show { self.frame_sets.lock().leave(page) } else { None };
         let Annotation { guard_pages, tag, .. } = annotation;
         let freed = FreedArea { area, memory: memory.min(area.len()), owner_node, guard_pages, tag };
-        if let Err(error) = self.put_freed(node, freed, disposition) {
+        if let Err(error) = held.put_freed(freed, disposition) {
             self.not_freed(area, annotation, share);
             return Err(error);
         }
@@ -275,65 +273,64 @@ impl<P: Platform> Space<P> {
         }
     }
 
-    /// Locks this CPU's node, with room for one more area to be unmapped: a freed area has to be
-    /// remembered until then. Where memory for that is short, a purge makes room.
-    #[inline]
-    pub(super) fn node_with_room(&self, page: u64) -> Result<HeldNode<'_, P>, FreeError> {
-        let (_, mut node) = self.cache.lock(self.platform.cpu());
-        if node.lazy.has_room() { Ok(node) } else { self.node_after_purge(page, node) }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn node_after_purge<'a>(
-        &'a self,
-        page: u64,
-        node: HeldNode<'a, P>,
-    ) -> Result<HeldNode<'a, P>, FreeError> {
-        drop(node);
-        let no_memory = FreeError::NoMemory { addr: self.addr(page) };
-        // Other threads may take the room that it makes.
-        for _ in 0..ROUNDS {
-            self.purge_with(PurgePlan::ALL).map_err(|_| no_memory)?;
-            let (_, mut node) = self.cache.lock(self.platform.cpu());
-            if node.lazy.has_room() {
-                return Ok(node);
-            }
-        }
-        Err(no_memory)
-    }
-
     /// Returns an area without an annotation that was freed.
     #[inline(always)]
     fn plain_freed(&self, area: PageRange, owner_node: Option<usize>) -> FreedArea {
         FreedArea { area, memory: area.len(), owner_node, guard_pages: self.guard_pages, tag: None }
     }
 
-    /// Caches a retired area, makes it lazy, for which the node has room, or unmaps it at once. It
+    /// Frees a claimed area that kept its memory. Returns false, and changes nothing, where there
+    /// is no memory to remember it.
+    pub(super) fn free_claimed(&self, area: PageRange) -> bool {
+        let Some(leaf) = self.areas.bitmaps.sure_home(area.start()) else { return false };
+        let Ok(held) = self.node_with_room(area.start()) else { return false };
+        let freed = self.plain_freed(area, leaf.owner_node());
+        held.put_freed(freed, Disposition::MayCache).is_ok()
+    }
+}
+
+impl<P: Platform> Space<P> {
+    /// Holds this CPU's node, with room for one more area to be unmapped: a freed area has to be
+    /// remembered until then. Where memory for that is short, a purge makes room.
+    pub(super) fn node_with_room(&self, page: u64) -> Result<HeldNode<'_, P>, FreeError> {
+        let mut held = self.own_node();
+        let no_memory = FreeError::NoMemory { addr: self.addr(page) };
+        // Other threads may take the room that a purge makes.
+        for _ in 0..ROUNDS {
+            if held.node.lazy.has_room() {
+                return Ok(held);
+            }
+            drop(held);
+            self.purge_with(PurgePlan::ALL).map_err(|_| no_memory)?;
+            held = self.own_node();
+        }
+        Err(no_memory)
+    }
+}
+
+impl<P: Platform> HeldNode<'_, P> {
+    /// Caches a retired area, makes it lazy, for which there is room, or unmaps it at once. It
     /// fails only where frees trap, and the area is retired still then.
     #[inline]
-    fn put_freed(
-        &self,
-        mut node: HeldNode<'_, P>,
-        freed: FreedArea,
-        disposition: Disposition,
-    ) -> Result<(), FreeError> {
-        if self.options.trap_on_free {
-            let is_clear = !self.options.zero_on_free || disposition == Disposition::MayCache;
-            return self.unmap_freed(node, &freed, is_clear);
+    fn put_freed(mut self, freed: FreedArea, disposition: Disposition) -> Result<(), FreeError> {
+        let space = self.space;
+        if space.options.trap_on_free {
+            let is_clear = !space.options.zero_on_free || disposition == Disposition::MayCache;
+            drop(self);
+            return space.raw().unmap_freed(&freed, is_clear);
         }
         let FreedArea { area, memory, owner_node, .. } = freed;
         let fits = owner_node.is_some() && SizeStacks::takes(area.len());
-        let may_cache = disposition == Disposition::MayCache && self.caches;
-        if may_cache && fits && self.cache.keep(&mut node, area) {
-            drop(node);
-            self.tell();
+        let may_cache = disposition == Disposition::MayCache && space.caches;
+        if may_cache && fits && space.cache.keep(&mut self.node, area) {
+            drop(self);
+            space.tell();
         } else if may_cache && !fits {
-            self.put_stocked(node, area, memory);
+            self.put_stocked(area, memory);
         } else {
-            node.lazy.areas.push(area);
-            self.count_lazy(&mut node, area.len(), memory);
-            self.publish_if_due(node);
+            self.node.lazy.areas.push(area);
+            self.make_lazy(area.len(), memory);
+            self.publish_if_due();
         }
         Ok(())
     }
@@ -341,42 +338,34 @@ impl<P: Platform> Space<P> {
     /// Caches an area for which no node has a place, or makes it lazy. Those that it takes the
     /// place of are lazy then.
     #[inline(never)]
-    fn put_stocked(&self, mut node: HeldNode<'_, P>, area: PageRange, memory: u64) {
-        let areas = &mut node.lazy.areas;
+    fn put_stocked(mut self, area: PageRange, memory: u64) {
+        let (space, areas) = (self.space, &mut self.node.lazy.areas);
         let (room, before) = (areas.capacity() - areas.len(), areas.len());
         // The last place is for the area itself.
+        let (budget, borders) = (&space.cache.budget, space.borders());
         let Put { is_kept, mut evicted } =
-            self.cache.stock.lock().put(&self.cache.budget, area, memory, room - 1, areas, self.borders());
+            space.cache.stock.lock().put(budget, area, memory, room - 1, areas, borders);
         if !is_kept {
             areas.push(area);
             evicted += memory;
         }
         let pages = areas[before..].iter().map(PageRange::len).sum();
-        self.counts.held(areas.len() - before + 1);
+        space.counts.held(areas.len() - before + 1);
         if pages == 0 {
-            drop(node);
-            return self.tell();
+            drop(self);
+            return space.tell();
         }
-        self.count_lazy(&mut node, pages, evicted);
-        self.publish_if_due(node);
+        self.make_lazy(pages, evicted);
+        self.publish_if_due();
     }
 
-    /// Counts pages that became lazy in `node`, and of which `memory` have memory.
+    /// Counts pages that became lazy here, and of which `memory` have memory.
     #[inline]
-    pub(super) fn count_lazy(&self, node: &mut Node, pages: u64, memory: u64) {
-        node.count_lazy(pages, memory);
-        if pages != memory && self.cache.lazy.add_absent(pages - memory) {
-            node.publish_next();
+    pub(super) fn make_lazy(&mut self, pages: u64, memory: u64) {
+        self.node.count_lazy(pages, memory);
+        if pages != memory && self.space.cache.lazy.add_absent(pages - memory) {
+            self.node.publish_next();
         }
-    }
-
-    /// Frees a claimed area that kept its memory. Returns false, and changes nothing, where there
-    /// is no memory to remember it.
-    pub(super) fn discard(&self, area: PageRange) -> bool {
-        let Some(leaf) = self.areas.bitmaps.sure_home(area.start()) else { return false };
-        let Ok(node) = self.node_with_room(area.start()) else { return false };
-        let freed = self.plain_freed(area, leaf.owner_node());
-        self.put_freed(node, freed, Disposition::MayCache).is_ok()
     }
 }
 

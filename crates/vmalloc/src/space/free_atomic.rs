@@ -1,12 +1,12 @@
 //! Freeing where nothing may be waited for.
 
+use super::Raw;
+use super::purging::Purge;
 use super::told::URGENT;
-use super::{Raw, Space};
 use crate::FreeError;
 use crate::PageRange;
 use crate::areas::FreedBy;
 use crate::platform::{DirectMemory, Platform};
-use crate::purge::Purger;
 use crate::sync::word_at;
 use core::sync::atomic::Ordering::Relaxed;
 use vmalloc_map::State;
@@ -52,48 +52,48 @@ impl<P: DirectMemory> Raw<'_, P> {
     }
 }
 
-impl<P: Platform> Space<P> {
-    /// Takes all deferred areas into a purge. Without memory for them they stay.
-    pub(super) fn take_deferred(&self, purger: &mut Purger) {
-        if self.deferred.last() == 0 {
+impl<P: Platform> Purge<'_, P> {
+    /// Takes all deferred areas. Without memory for them they stay.
+    pub(super) fn take_deferred(&mut self) {
+        let (space, list) = (self.space, self.purger.list());
+        if space.deferred.last() == 0 {
             return;
         }
-        let list = purger.list();
-        let mut addr = self.deferred.take();
+        let mut addr = space.deferred.take();
         while addr != 0 {
-            let page = (addr >> self.shift()) as u64;
+            let page = (addr >> space.shift()) as u64;
             // SAFETY: only `free_atomic` enters areas, so this platform's memory is direct, and the
-            // area begins with the word that was written there. It is mapped until the purge that
-            // holds the purger has unmapped it.
+            // area begins with the word that was written there. It is mapped until the holder of
+            // the purger has unmapped it.
             let before = unsafe { word_at(addr) };
-            let Some(area) = self.areas.map().retired(page) else {
-                self.platform.fatal(&"a deferred area is gone")
+            let Some(area) = space.areas.map().retired(page) else {
+                space.platform.fatal(&"a deferred area is gone")
             };
             if list.try_reserve(1).is_ok() {
                 list.push(area);
-                self.deferred.count_off(area.len());
-                self.count_taken(1, area.len());
+                space.deferred.count_off(area.len());
+                space.count_taken(1, area.len());
             } else {
                 // SAFETY: as when it was entered first; it has just been taken out, and has no
                 // other owner.
-                unsafe { self.deferred.enter(addr) };
-                self.told.store(URGENT, Relaxed);
+                unsafe { space.deferred.enter(addr) };
+                space.told.store(URGENT, Relaxed);
             }
             addr = before;
         }
     }
 
-    /// Makes areas lazy that are neither busy nor in a list, in a child of a fork, where none
-    /// purges. Another thread had claimed them and not yet handed them out, or had retired them and
-    /// not yet entered them. O(leaves), and O(areas) if there are such areas.
+    /// Makes areas lazy that are neither busy nor in a list, in a child of a fork. Another thread
+    /// had claimed them and not yet handed them out, or had retired them and not yet entered them.
+    /// O(leaves), and O(areas) if there are such areas.
     pub(super) fn repair_retired(&self) {
-        let (mut areas, mut pages) = (0, 0);
+        let (space, mut areas, mut pages) = (self.space, 0, 0);
         self.each_deferred(|area| (areas, pages) = (areas + 1, pages + area.len()));
-        self.deferred.set_counts(areas, pages);
-        let listed = self.purger.lock().iter().count() as u64 + areas;
-        let nodes = self.cache.each().map(|node| node.areas()).sum::<u64>()
-            + self.cache.stock.lock().iter().len() as u64;
-        if self.areas.map().idle_areas() != listed + nodes {
+        space.deferred.set_counts(areas, pages);
+        let listed = self.purger.iter().count() as u64 + areas;
+        let nodes = space.cache.each().map(|node| node.areas()).sum::<u64>()
+            + space.cache.stock.lock().iter().len() as u64;
+        if space.areas.map().idle_areas() != listed + nodes {
             self.find_retired();
         }
     }
@@ -101,40 +101,43 @@ impl<P: Platform> Space<P> {
     /// Makes all areas that are retired and in no list lazy. It takes memory for them alone: the
     /// areas in a list are busy meanwhile, so the areas that are still retired then are in none.
     fn find_retired(&self) {
+        let space = self.space;
         self.each_listed(|area| {
-            self.sure(self.areas.map().revive(area.start()));
+            space.sure(space.areas.map().revive(area.start()));
         });
-        for lost in self.segments().filter(|segment| segment.state == State::Retired) {
-            let mut node = self.cache.nodes[0].lock();
+        for lost in space.segments().filter(|segment| segment.state == State::Retired) {
+            let mut node = space.cache.nodes[0].lock();
             if node.lazy.has_room() {
                 node.enter_lazy(lost.range, lost.range.len());
             }
         }
         self.each_listed(|area| {
             // An area that was just found is retired.
-            let _ = self.areas.map().retire(area.start());
+            let _ = space.areas.map().retire(area.start());
         });
     }
 
     /// Calls `act` for all areas that wait in a list.
     fn each_listed(&self, mut act: impl FnMut(PageRange)) {
-        self.purger.lock().iter().copied().for_each(&mut act);
-        self.cache.each().for_each(|node| node.lazy.areas.iter().copied().for_each(&mut act));
-        self.cached().for_each(|(area, _)| act(area));
+        self.purger.iter().copied().for_each(&mut act);
+        self.space.cache.each().for_each(|node| node.lazy.areas.iter().copied().for_each(&mut act));
+        self.space.cached().for_each(|(area, _)| act(area));
         self.each_deferred(act);
     }
 
     fn each_deferred(&self, mut act: impl FnMut(PageRange)) {
-        let mut addr = self.deferred.last();
+        let (space, mut addr) = (self.space, self.space.deferred.last());
         while addr != 0 {
-            let page = (addr >> self.shift()) as u64;
-            let segment = self.areas.map().segments_from(page).next();
+            let page = (addr >> space.shift()) as u64;
+            let segment = space.areas.map().segments_from(page).next();
             segment.into_iter().for_each(|area| act(area.range));
-            // SAFETY: as in `take_deferred`: none purges.
+            // SAFETY: as in `take_deferred`.
             addr = unsafe { word_at(addr) };
         }
     }
+}
 
+impl<P: Platform> Raw<'_, P> {
     /// Frees by locks, if all of them are free, and only as far as that takes no memory.
     fn try_free(&self, page: u64) -> Result<(), FreeError> {
         let contended = FreeError::Contended { addr: self.addr(page) };

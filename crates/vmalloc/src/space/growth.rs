@@ -24,6 +24,7 @@
 //! many pages went as come, or it has looked 16 times. Addresses in pools count as in use.
 
 use super::Space;
+use super::held_node::HeldNode;
 use crate::Fit;
 use crate::PageRange;
 use crate::cache::{Growth, HALF, TWICE, Wanted};
@@ -63,26 +64,28 @@ impl<P: Platform> Space<P> {
     /// Moves areas that this CPU's node and another did not need lately to the stock, until as many
     /// pages went as come.
     fn stock_idle(&self, growth: &Growth, come: u64, looks: usize) {
-        let (id, node) = self.cache.lock(self.platform.cpu());
-        let other = self.cache.other_than(id, &node);
-        drop(node);
+        let own = self.own_node();
+        let (id, other) = (own.id, self.cache.other_than(own.id, &own.node));
+        drop(own);
         let (enough, sizes) = (growth.pages.min(come), if growth.excess == 0 { 1 } else { TWICE });
         let mut moved = 0;
         for id in (0..looks).flat_map(|_| [Some(id), other]).flatten() {
             // A node that is held is passed by.
-            let Some(mut node) = self.cache.nodes[id].try_lock().filter(|_| moved < enough) else { continue };
-            let (more, lazy) = self.cache.stock_idle(&mut node, growth.pages - moved, sizes, self.borders());
+            let Some(node) = self.cache.nodes[id].try_lock().filter(|_| moved < enough) else { continue };
+            let mut held = HeldNode { space: self, id, node };
+            let (more, lazy) =
+                self.cache.stock_idle(&mut held.node, growth.pages - moved, sizes, self.borders());
             moved += more;
             if lazy != 0 {
-                self.publish(node);
+                held.publish();
             }
         }
     }
 
     /// Makes memory of the stock lazy that has lain longest, up to `due` pages. Returns how many.
     fn evict_stock(&self, due: u64) -> u64 {
-        let (_, mut node) = self.cache.lock(self.platform.cpu());
-        let areas = &mut node.lazy.areas;
+        let mut held = self.own_node();
+        let areas = &mut held.node.lazy.areas;
         if due == 0 || areas.try_reserve(HALF).is_err() {
             return 0;
         }
@@ -92,9 +95,9 @@ impl<P: Platform> Space<P> {
         let pages: u64 = areas[before..].iter().map(PageRange::len).sum();
         self.counts.held(areas.len() - before);
         if pages != 0 {
-            self.count_lazy(&mut node, pages, memory);
+            held.make_lazy(pages, memory);
             // At once: what is lazy counts neither as in use nor as cached.
-            self.publish(node);
+            held.publish();
         }
         pages
     }

@@ -1,6 +1,6 @@
 //! Mappings of frames: the caller's, a device's, or the space's own that several areas show.
 
-use super::alloc::{Backing, payload};
+use super::alloc::{Allocation, payload};
 use super::frame_list::FrameList;
 use super::request::Checked;
 use super::{Raw, Request, Space};
@@ -75,12 +75,9 @@ impl<P: MapFrames> Raw<'_, P> {
     /// [`AllocError`]; nothing is lost or changed.
     #[doc(alias = "vmalloc_user")]
     pub fn alloc_shared(&self, request: &Request) -> Result<usize, AllocError> {
-        let checked = self.check(request)?;
-        let area = self.claim_high(checked.fit, checked.blocking)?;
-        let annotation = checked.annotation(Kind::Shared, request.tag, request.cookie);
-        self.hand_out(area, annotation, Backing::None)?;
-        let payload = payload(area, checked.guard_pages);
-        self.back_with_frames(payload, &checked).inspect_err(|_| self.give_up(area, annotation))?;
+        let allocation = self.begin(request)?;
+        let (area, annotation) = allocation.claim_as(Kind::Shared, true)?;
+        allocation.back_with_frames(area).inspect_err(|_| self.give_up(area, annotation))?;
         Ok(self.addr(area.start()))
     }
 
@@ -99,28 +96,20 @@ impl<P: MapFrames> Raw<'_, P> {
         tag: Option<&str>,
     ) -> Result<usize, AreaError> {
         let (page, tag) = (self.page(addr)?, tag.map(Tag::new));
-        let area = self.find(addr).ok_or(FreeError::NotAnArea { addr })?;
-        let pages = self.pages_of(&area);
-        if area.kind != Kind::Shared {
-            return Err(FreeError::WrongKind { addr: area.addr }.into());
-        }
         let asked = PageRange::from_len(page, bytes.div_ceil(1 << self.shift()) as u64);
         let asked = asked.ok_or(RequestError::ZeroSize)?;
-        if !pages.covers(&asked) {
-            return Err(self.beyond(asked, pages));
-        }
-        let (first, kind) = (pages.start(), Kind::Vmap);
-        let area = self.claim_mapping(asked.len(), 0, self.guard_pages, kind, tag)?;
+        let first = self.area_around(asked, |kind| kind == Kind::Shared)?.start();
+        let (area, annotation) = self.claim_mapping(asked.len(), 0, Kind::Vmap, tag)?;
         let mapped = self.shared_frames(first, asked, area.start()).and_then(|frames| {
             let payload = payload(area, self.guard_pages);
             // SAFETY: the area was just obtained for this caller alone; the set that the frames are
             // of has one more share now.
             let map = |list: FrameList<'_>| unsafe { self.map_or_purge(payload, list, protection) };
-            self.with_runs(&frames, map).map_err(AreaError::from)
+            FrameList::with_runs(self.platform(), &frames, map).map_err(AreaError::from)
         });
         if let Err(error) = mapped {
             self.end_shown(area.start());
-            self.give_up(area, Annotation::new(kind, self.guard_pages, tag));
+            self.give_up(area, annotation);
             return Err(error);
         }
         Ok(self.addr(area.start()))
@@ -161,23 +150,21 @@ impl<P: Platform> Space<P> {
         &self,
         pages: u64,
         order: u32,
-        guard_pages: u64,
         kind: Kind,
         tag: Option<Tag>,
-    ) -> Result<PageRange, AllocError> {
-        if pages == 0 {
-            return Err(RequestError::ZeroSize.into());
+    ) -> Result<(PageRange, Annotation), AllocError> {
+        let (mut request, raw) = (Request::new(self.bytes(pages)), self.raw());
+        request.tag = tag;
+        let mut allocation = raw.begin(&request)?;
+        let fit = allocation.checked.fit;
+        allocation.checked.fit = fit.align(1 << order);
+        match allocation.claim_as(kind, true) {
+            Err(AllocError::NoSpace(_)) if order > 0 => {
+                allocation.checked.fit = fit;
+                allocation.claim_as(kind, true)
+            }
+            claimed => claimed,
         }
-        if pages >= isize::MAX as u64 >> self.shift() {
-            return Err(RequestError::SizeOverflow { bytes: usize::MAX }.into());
-        }
-        let pages = pages + guard_pages;
-        let area = match self.claim_high(Fit::plain(pages, order), Blocking::Allowed) {
-            Err(AllocError::NoSpace(_)) if order > 0 => self.claim_high(Fit::new(pages), Blocking::Allowed),
-            area => area,
-        }?;
-        self.hand_out(area, Annotation::new(kind, guard_pages, tag), Backing::None)?;
-        Ok(area)
     }
 
     /// Ends the share of a handle in a frame set.
@@ -203,35 +190,37 @@ impl<P: Platform> Space<P> {
     }
 }
 
-impl<P: MapFrames> Space<P> {
-    /// Takes frames for `payload` and maps them, zeroed.
-    fn back_with_frames(&self, payload: PageRange, checked: &Checked) -> Result<(), AllocError> {
+impl<P: MapFrames> Allocation<'_, P> {
+    /// Takes frames for an area just obtained and maps them, zeroed.
+    fn back_with_frames(&self, area: PageRange) -> Result<(), AllocError> {
+        let (space, payload, Checked { fit, blocking, .. }) = (self.space, self.payload(area), self.checked);
         let count = usize::try_from(payload.len()).unwrap_or(usize::MAX);
-        let take = |frames: &mut [Frame]| self.platform.take_frames(frames);
-        let frames = self.take_frames(count, &checked.fit, checked.blocking, take)?;
+        let take = |frames: &mut [Frame]| space.platform.take_frames(frames);
+        let frames = space.take_frames(count, &fit, blocking, take)?;
         // Before anything leads to the frames, so that there is nothing to be undone that might
         // fail.
-        let share = self.enter_frames(frames)?;
+        let share = space.enter_frames(frames)?;
         let shown = {
-            let mut sets = self.frame_sets.lock();
+            let mut sets = space.frame_sets.lock();
             sets.show(&share, payload.start()).then(|| sets.copy(payload.start())).flatten()
         };
         let result = shown.ok_or(AllocError::Metadata).and_then(|frames| {
             // SAFETY: the area was just obtained for this caller alone, the frames just taken.
-            let map = || unsafe { self.platform.map_frames(payload, &frames, Protection::ReadWrite) };
-            let mapped = self.or_after_purge(checked.blocking, map);
-            mapped.map_err(|cause| self.unbacked(&checked.fit, cause))
+            let map = || unsafe { space.platform.map_frames(payload, &frames, Protection::ReadWrite) };
+            space.or_after_purge(blocking, map).map_err(|cause| self.unbacked(cause))
         });
-        self.end_share(share);
+        space.end_share(share);
         if result.is_err() {
-            self.end_shown(payload.start());
+            space.end_shown(payload.start());
             return result;
         }
         // SAFETY: the pages are this caller's alone, and have just been mapped.
-        unsafe { self.platform.zero(payload) };
+        unsafe { space.platform.zero(payload) };
         Ok(())
     }
+}
 
+impl<P: MapFrames> Raw<'_, P> {
     /// Returns the frames behind the pages `asked` of the area at `first`, of which the area at
     /// `other` has a share from now on.
     fn shared_frames(&self, first: u64, asked: PageRange, other: u64) -> Result<Vec<Frame>, AreaError> {
@@ -247,15 +236,6 @@ impl<P: MapFrames> Space<P> {
         if sets.share(first, other) { Ok(frames) } else { Err(AllocError::Metadata.into()) }
     }
 
-    #[inline(always)]
-    pub(super) fn check_frames(&self, frames: &[Frame], wanted: Origin) -> Result<(), AllocError> {
-        let mut origins = frames.iter().map(|&frame| (frame, self.platform.origin(frame)));
-        match origins.find(|(_, origin)| *origin != wanted) {
-            Some((frame, origin)) => Err(AllocError::BadFrame { frame: frame.0, origin }),
-            None => Ok(()),
-        }
-    }
-
     /// Maps frames of the origin `wanted` to an area.
     fn map_listed(
         &self,
@@ -265,8 +245,8 @@ impl<P: MapFrames> Space<P> {
         kind: Kind,
         tag: Option<&str>,
     ) -> Result<usize, AllocError> {
-        self.with_runs(frames, |list| {
-            self.check_list(list, wanted)?;
+        FrameList::with_runs(self.platform(), frames, |list| {
+            list.check(self.platform(), wanted)?;
             self.map_area(list, protection, kind, tag.map(Tag::new))
         })
     }
@@ -279,12 +259,13 @@ impl<P: MapFrames> Space<P> {
         kind: Kind,
         tag: Option<Tag>,
     ) -> Result<usize, AllocError> {
-        let area = self.claim_mapping(list.pages(), self.order_of(list), self.guard_pages, kind, tag)?;
+        let order = list.order(self.platform());
+        let (area, annotation) = self.claim_mapping(list.pages(), order, kind, tag)?;
         let payload = payload(area, self.guard_pages);
         // SAFETY: the area was just obtained for this caller alone, and the frames were checked.
         let mapped = unsafe { self.map_or_purge(payload, list, protection) };
         mapped.map_err(|cause| {
-            self.give_up(area, Annotation::new(kind, self.guard_pages, tag));
+            self.give_up(area, annotation);
             self.unbacked(&Fit::plain(area.len(), 0), cause)
         })?;
         Ok(self.addr(area.start()))
@@ -302,7 +283,8 @@ impl<P: MapFrames> Space<P> {
         protection: Protection,
     ) -> Result<(), PlatformError> {
         // SAFETY: the caller owns the range, and the frames may be mapped.
-        self.or_after_purge(Blocking::Allowed, || unsafe { self.map_list(range, list, protection) })
+        let map = || unsafe { list.map(self.platform(), range, protection) };
+        self.or_after_purge(Blocking::Allowed, map)
     }
 
     /// Tells the platform that nothing uses the area at `addr`, if it is one that such a call

@@ -34,10 +34,12 @@ mod free_atomic;
 mod group;
 mod growth;
 mod heap;
+mod held_node;
 mod mapping;
 mod options;
 pub(crate) mod outline;
 mod pressure;
+mod purge_calls;
 mod purging;
 mod raw;
 mod read;
@@ -66,10 +68,10 @@ use crate::platform::{Geometry, Platform};
 use crate::purge::{Counts, Deferred, FrameSets, Purger, Tenants};
 use crate::sync::AtomicU64;
 use crate::{AreaError, FreeError, SpaceError};
-use claim::PAGES_APART;
 use core::fmt;
+use held_node::PAGES_APART;
 use lock_api::Mutex;
-use pressure::{Need, Notifiers};
+use pressure::{Inside, Notifiers};
 use vmalloc_map::parts::Lent;
 use vmalloc_map::parts::{Bitmaps, Leaf};
 
@@ -109,8 +111,10 @@ pub struct Space<P: Platform> {
     deferred: Padded<Deferred>,
     /// The platform's knowledge of what waits: [`told::ASKED`], [`told::URGENT`], or 0 for none.
     told: Padded<AtomicU64>,
-    /// Allocations that wait for addresses to be given back.
-    need: Padded<Need>,
+    /// Allocations that wait for addresses to be given back, and purges and drains that go from
+    /// node to node. Meanwhile no node takes addresses for later, neither from the map nor from
+    /// other nodes.
+    need: Padded<Inside>,
     notifiers: Notifiers<P::RawLock>,
 }
 
@@ -158,7 +162,7 @@ impl<P: Platform> Space<P> {
             frame_sets: Padded(FrameSets::new()),
             deferred: Padded(Deferred::default()),
             told: Padded(AtomicU64::new(0)),
-            need: Padded(Need::default()),
+            need: Padded(Inside::default()),
             notifiers: Notifiers::new(),
             geometry,
             platform,
@@ -252,7 +256,7 @@ impl<P: Platform> Space<P> {
     }
 
     #[cold]
-    fn beyond(&self, asked: PageRange, pages: PageRange) -> AreaError {
+    pub(crate) fn beyond(&self, asked: PageRange, pages: PageRange) -> AreaError {
         AreaError::Beyond { asked, pages, page_bytes: self.page_bytes() }
     }
 
@@ -283,6 +287,12 @@ impl<P: Platform> Space<P> {
             Some(area) => Err(FreeError::Interior { addr, start: area.addr }),
             None => Err(FreeError::NotAnArea { addr }),
         }
+    }
+
+    /// Returns the means to cut and join areas that wait, where no area has a guard page.
+    #[inline]
+    fn borders(&self) -> Option<&Areas<P::RawLock>> {
+        (self.guard_pages == 0).then_some(&self.areas)
     }
 
     /// Returns the pages of an area without its guard.

@@ -1,8 +1,8 @@
 //! Need: allocations that found no room, and the notifiers that may free something for them.
 //!
 //! # Forks
-//! A child of a fork lacks the threads that were in need, or inside a notifier, in its parent. Both
-//! words below carry a *generation*, which the child raises. A thread undoes only what it did in
+//! A child of a fork lacks the threads that were in need, or inside a notifier, in its parent. The
+//! counts of both carry a *generation*, which the child raises. A thread undoes only what it did in
 //! the generation that it was in: the thread that forked may itself have been in need.
 
 use super::Space;
@@ -33,53 +33,59 @@ pub trait Notifier: Send + Sync {
     fn make_room(&self, pages: u64) -> u64;
 }
 
-/// How many allocations wait for addresses to be given back, and how many purges and drains go from
-/// node to node. While any does, no node takes addresses for later, neither from the map nor from
-/// other nodes. Low half: how many; high half: the generation.
+/// How many threads are in the middle of something. Low half: how many; high half: the generation.
 #[derive(Default)]
-pub(super) struct Need(AtomicU64);
+pub(super) struct Inside(AtomicU64);
 
-/// One allocation in need, or one walk over all nodes, until it is dropped.
-pub(super) struct InNeed<'a> {
-    need: &'a Need,
+/// One of these threads, until it is dropped.
+pub(super) struct Stay<'a> {
+    inside: &'a Inside,
     generation: u64,
 }
 
 const GENERATION_SHIFT: u32 = 32;
 
-impl Need {
-    /// Counts an allocation in need, or a walk. Relaxed: a thread that takes addresses for later
-    /// after our purge has looked into its node does so under the node's lock.
-    pub(super) fn enter(&self) -> InNeed<'_> {
-        InNeed { need: self, generation: self.0.fetch_add(1, Relaxed) >> GENERATION_SHIFT }
+impl Inside {
+    /// Counts the calling thread. Relaxed: a thread that takes addresses for later after our purge
+    /// has looked into its node does so under the node's lock.
+    pub(super) fn enter(&self) -> Stay<'_> {
+        Stay { inside: self, generation: self.0.fetch_add(1, Relaxed) >> GENERATION_SHIFT }
     }
 
-    /// Returns true if an allocation is in need, or a purge goes from node to node.
+    /// Counts the calling thread, unless another one is inside.
+    fn enter_alone(&self) -> Option<Stay<'_>> {
+        let alone = |word: u64| (word as u32 == 0).then_some(word + 1);
+        // Acquire: as of a lock; pairs with the Release below.
+        let word = self.0.fetch_update(Acquire, Relaxed, alone).ok()?;
+        Some(Stay { inside: self, generation: word >> GENERATION_SHIFT })
+    }
+
+    /// Returns true if a thread is inside.
     #[inline]
     pub(super) fn is_any(&self) -> bool {
         self.0.load(Relaxed) as u32 != 0
     }
 
-    /// Drops the count in a child of a fork, where no other thread is in need.
+    /// Drops the count in a child of a fork, where no other thread is inside.
     pub(super) fn start_anew(&self) {
         let generation = (self.0.load(Relaxed) >> GENERATION_SHIFT) + 1;
         self.0.store(generation << GENERATION_SHIFT, Relaxed);
     }
 }
 
-impl Drop for InNeed<'_> {
+impl Drop for Stay<'_> {
     fn drop(&mut self) {
         let less = |word: u64| (word >> GENERATION_SHIFT == self.generation).then(|| word - 1);
-        // After a fork in between there is nothing to be counted off.
-        let _ = self.need.0.fetch_update(Relaxed, Relaxed, less);
+        // After a fork in between there is nothing to be counted off. Release: as of a lock.
+        let _ = self.inside.0.fetch_update(Release, Relaxed, less);
     }
 }
 
 /// The notifiers of a space.
 pub(super) struct Notifiers<L> {
     known: Mutex<L, Known>,
-    /// Lowest bit: whether they are being called; above it the generation.
-    calling: Padded<AtomicU64>,
+    /// The one thread that calls them.
+    pub(super) calling: Padded<Inside>,
 }
 
 /// Notifiers in the order of registration, each with a number that no other has had.
@@ -89,37 +95,9 @@ struct Known {
     next: u64,
 }
 
-/// The one thread that calls the notifiers, until it is dropped.
-struct Calling<'a> {
-    calling: &'a AtomicU64,
-    word: u64,
-}
-
-impl Drop for Calling<'_> {
-    fn drop(&mut self) {
-        // After a fork in between another thread may be calling. Release: as of a lock.
-        let _ = self.calling.compare_exchange(self.word, self.word & !1, Release, Relaxed);
-    }
-}
-
 impl<L: RawMutex> Notifiers<L> {
     pub(super) fn new() -> Self {
-        Self { known: Mutex::new(Known::default()), calling: Padded(AtomicU64::new(0)) }
-    }
-
-    /// Makes the calling thread the one that calls notifiers; `None` while another one does.
-    fn begin(&self) -> Option<Calling<'_>> {
-        let calling = &self.calling.0;
-        let word = calling.load(Relaxed);
-        // Acquire: as of a lock; pairs with the Release above.
-        let begin = || calling.compare_exchange(word, word | 1, Acquire, Relaxed).is_ok();
-        (word & 1 == 0 && begin()).then_some(Calling { calling, word: word | 1 })
-    }
-
-    /// Clears the mark in a child of a fork, where no other thread is inside a notifier.
-    pub(super) fn start_anew(&self) {
-        let generation = (self.calling.0.load(Relaxed) >> 1) + 1;
-        self.calling.0.store(generation << 1, Relaxed);
+        Self { known: Mutex::new(Known::default()), calling: Padded(Inside::default()) }
     }
 
     pub(super) fn lock_all(&self) {
@@ -165,7 +143,7 @@ impl<P: Platform> Space<P> {
     /// Calls every notifier. Returns how many pages they say they have freed; 0 while another
     /// thread is calling them.
     pub(super) fn notify(&self, pages: u64) -> u64 {
-        let Some(_calling) = self.notifiers.begin() else { return 0 };
+        let Some(_calling) = self.notifiers.calling.enter_alone() else { return 0 };
         let (mut freed, mut numbers) = (0u64, 0..self.notifiers.known.lock().next);
         // The list is not held over a call: it may be changed by one.
         while let Some((number, known)) = self.notifiers.first_of(numbers.clone()) {

@@ -2,7 +2,7 @@
 
 use crate::PageRange;
 use crate::RequestError;
-use crate::areas::{Annotation, Blocking, Kind, Tag};
+use crate::areas::{Blocking, Tag};
 use crate::{Fit, Policy};
 use core::alloc::Layout;
 
@@ -61,14 +61,6 @@ pub(super) struct Checked {
     pub(super) guard_pages: u64,
     pub(super) size: PageSize,
     pub(super) blocking: Blocking,
-}
-
-impl Checked {
-    /// Returns the annotation of an area that was obtained for this.
-    #[inline]
-    pub(super) fn annotation(&self, kind: Kind, tag: Option<Tag>, cookie: u64) -> Annotation {
-        Annotation { kind, guard_pages: self.guard_pages, tag, cookie }
-    }
 }
 
 impl Request {

@@ -6,15 +6,15 @@
 //!   shrink                           │ area     │g│             ──►   │ area │g│ given back │
 //! ```
 
-use super::alloc::{Backing, payload};
+use super::alloc::{Allocation, Backing};
 use super::request::{Checked, Content};
-use super::{Raw, Request, Space};
+use super::{Raw, Request};
 use crate::Fit;
 use crate::PageRange;
 use crate::areas::{AreaInfo, Disposition, FreedBy, Kind};
 use crate::cache::Borders;
 use crate::platform::{DirectMemory, Platform, PlatformError, Protection, Relocate};
-use crate::purge::{PurgePlan, Purger};
+use crate::purge::PurgePlan;
 use crate::{AllocError, AreaError, FitError, FreeError};
 use vmalloc_map::State;
 
@@ -64,23 +64,24 @@ impl<P: DirectMemory + Relocate> Raw<'_, P> {
         written: usize,
     ) -> Result<usize, AreaError> {
         let info = self.resizable(addr)?;
-        let checked = self.check_resize(&info, request)?;
-        let page = (addr >> self.shift()) as u64;
-        let old = PageRange::of(page, page + info.pages + u64::from(info.guard));
-        let stays = page & (checked.fit.alignment() - 1) == 0;
-        let new_addr = if stays && checked.fit.pages() <= old.len() {
+        let mut request = request.guard(request.guard && info.guard).cookie(info.cookie);
+        request.tag = info.tag;
+        let resize = self.resize(&info, &request)?;
+        let (old, fit) = (resize.old, &resize.allocation.checked.fit);
+        let stays = old.start() & (fit.alignment() - 1) == 0;
+        let new_addr = if stays && fit.pages() <= old.len() {
             // As many more pages may have been given for this size.
-            if old.len() > checked.fit.pages() + self.slack_for(&checked.fit) {
-                self.shrink_area(old, &checked)?;
+            if old.len() > fit.pages() + self.slack_for(fit) {
+                resize.shrink()?;
             }
             addr
-        } else if stays && self.grow_with_room(old, &checked)? {
+        } else if stays && resize.grow_with_room()? {
             addr
         } else {
-            self.move_area(old, &info, &checked)?
+            resize.move_area()?
         };
         if request.content == Content::Zeros {
-            self.zero_behind(new_addr, &info, request.bytes(), written);
+            resize.zero_behind(new_addr, request.bytes(), written);
         }
         Ok(new_addr)
     }
@@ -99,19 +100,17 @@ impl<P: Platform> Raw<'_, P> {
     /// it are not free ([`AllocError::Occupied`]); nothing is changed.
     pub unsafe fn grow_in_place(&self, addr: usize, bytes: usize) -> Result<(), AreaError> {
         let info = self.resizable(addr)?;
-        let checked = self.check_resize(&info, &Request::new(bytes))?;
-        let page = (addr >> self.shift()) as u64;
-        let old = PageRange::of(page, page + info.pages + u64::from(info.guard));
-        let asked = PageRange::of(page, page + checked.fit.pages());
+        let request = Request::new(bytes).guard(info.guard);
+        let resize = self.resize(&info, &request)?;
+        let (old, asked) = (resize.old, resize.asked());
         if asked.len() <= old.len() {
             return Ok(());
         }
         // Areas that wait for reuse behind it give way.
-        let pages = checked.fit.pages();
-        let is_grown = self.grow_area(old, &checked, pages)?
+        let is_grown = resize.grow(asked.len())?
             || self.is_idle(old.end(), asked.end())
                 && self.purge_with(PurgePlan::ALL).is_ok()
-                && self.grow_area(old, &checked, pages)?;
+                && resize.grow(asked.len())?;
         if is_grown {
             return Ok(());
         }
@@ -130,18 +129,14 @@ impl<P: Platform> Raw<'_, P> {
     /// it has; nothing is changed.
     pub unsafe fn shrink_in_place(&self, addr: usize, bytes: usize) -> Result<(), AreaError> {
         let info = self.resizable(addr)?;
-        let checked = self.check_resize(&info, &Request::new(bytes))?;
-        let page = (addr >> self.shift()) as u64;
-        let old = PageRange::of(page, page + info.pages + u64::from(info.guard));
-        if checked.fit.pages() > old.len() {
-            let asked = PageRange::of(page, page + checked.fit.pages());
-            return Err(self.beyond(asked, self.pages_of(&info)));
+        let request = Request::new(bytes).guard(info.guard);
+        let resize = self.resize(&info, &request)?;
+        if resize.asked().len() > resize.old.len() {
+            return Err(self.beyond(resize.asked(), self.pages_of(&info)));
         }
-        self.shrink_area(old, &checked)
+        resize.shrink()
     }
-}
 
-impl<P: Platform> Space<P> {
     fn resizable(&self, addr: usize) -> Result<AreaInfo, FreeError> {
         let info = self.area_starting(addr)?;
         match info.kind {
@@ -157,154 +152,170 @@ impl<P: Platform> Space<P> {
         end <= self.geometry.span.end() && segments.all(|segment| segment.state != State::Busy)
     }
 
-    fn check_resize(&self, info: &AreaInfo, request: &Request) -> Result<Checked, AllocError> {
-        self.check(&if info.guard { *request } else { request.guard(false) })
+    /// Begins to make an area of the caller's meet `request`.
+    fn resize<'a>(&'a self, info: &'a AreaInfo, request: &'a Request) -> Result<Resize<'a, P>, AllocError> {
+        let old =
+            PageRange::of(self.pages_of(info).start(), self.pages_of(info).end() + u64::from(info.guard));
+        Ok(Resize { allocation: self.begin(request)?, info, old })
+    }
+}
+
+/// A change of the size of an area of the caller's.
+struct Resize<'a, P: Platform> {
+    /// The area that it is to become.
+    allocation: Allocation<'a, P>,
+    info: &'a AreaInfo,
+    /// All of its pages, the guard too.
+    old: PageRange,
+}
+
+impl<P: Platform> Resize<'_, P> {
+    /// Returns the pages that the area would have in place.
+    fn asked(&self) -> PageRange {
+        PageRange::of(self.old.start(), self.old.start() + self.allocation.checked.fit.pages())
     }
 
-    /// Gives back the pages that `old` has and the request does not need.
-    fn shrink_area(&self, old: PageRange, checked: &Checked) -> Result<(), AreaError> {
-        let end = old.start() + checked.fit.pages();
-        let Some(tail) = PageRange::new(end, old.end()) else { return Ok(()) };
-        let mut purger = self.purger.lock();
-        purger.list().try_reserve(1).map_err(|_| AllocError::Metadata)?;
-        purger.pending.try_reserve(1).map_err(|_| AllocError::Metadata)?;
-        if !self.areas.cut(old, tail) {
+    /// Gives back the pages that the request does not need.
+    fn shrink(&self) -> Result<(), AreaError> {
+        let (space, old) = (self.allocation.space, self.old);
+        let Some(tail) = PageRange::new(self.asked().end(), old.end()) else { return Ok(()) };
+        let mut purge = space.hold_purger();
+        purge.purger.list().try_reserve(1).map_err(|_| AllocError::Metadata)?;
+        purge.purger.pending.try_reserve(1).map_err(|_| AllocError::Metadata)?;
+        if !space.areas.cut(old, tail) {
             return Err(AllocError::Metadata.into());
         }
-        self.give_tail(&mut purger, tail, checked.guard_pages);
+        // The guard of the smaller area goes with the tail. Pages that the platform refuses to
+        // unmap are tried again by the next purge; until then that guard may be accessible.
+        let gone = PageRange::of(tail.start() - self.allocation.checked.guard_pages, tail.end());
+        if purge.unmap_parts(&[gone]).is_ok() {
+            space.release(&[tail]);
+        } else {
+            purge.purger.list().push(tail);
+            space.count_taken(1, tail.len());
+        }
         Ok(())
     }
 
-    /// Unmaps the retired pages `tail` and as many before them as a guard has, and gives their
-    /// addresses back. Pages that the platform refuses to unmap are tried again by the next purge;
-    /// until then the guard page before them may be accessible.
-    fn give_tail(&self, purger: &mut Purger, tail: PageRange, guard_pages: u64) {
-        let gone = PageRange::of(tail.start() - guard_pages, tail.end());
-        if purger.unmap_or_remember(&self.unmapper(), &[gone]).is_ok() {
-            self.release(&[tail]);
-        } else {
-            purger.list().push(tail);
-            self.count_taken(1, tail.len());
-        }
-    }
-
-    /// Grows `old`, a large area by an eighth more than was asked for: so that it has room the next
-    /// time. Returns whether the addresses behind it were free.
-    fn grow_with_room(&self, old: PageRange, checked: &Checked) -> Result<bool, AreaError> {
-        let pages = checked.fit.pages();
-        let may_slack = self.caches && self.max_slack_percent >= ROOM_PERCENT;
+    /// Grows the area, a large one by an eighth more than was asked for: so that it has room the
+    /// next time. Returns whether the addresses behind it were free.
+    fn grow_with_room(&self) -> Result<bool, AreaError> {
+        let (space, pages) = (self.allocation.space, self.asked().len());
+        let may_slack = space.caches && space.max_slack_percent >= ROOM_PERCENT;
         let may_have_room = pages >= ROOMY_PAGES && may_slack;
         let roomy = pages + pages * ROOM_PERCENT / 100;
         // Without addresses or memory for the room, the size asked for may be had.
-        if may_have_room && self.grow_area(old, checked, roomy) == Ok(true) {
+        if may_have_room && self.grow(roomy) == Ok(true) {
             return Ok(true);
         }
-        self.grow_area(old, checked, pages)
+        self.grow(pages)
     }
 
-    /// Grows `old` to `pages` pages if the addresses behind it are free. Returns whether they were.
-    fn grow_area(&self, old: PageRange, checked: &Checked, pages: u64) -> Result<bool, AreaError> {
+    /// Grows the area to `pages` pages if the addresses behind it are free. Returns whether they
+    /// were.
+    fn grow(&self, pages: u64) -> Result<bool, AreaError> {
+        let (space, old, checked) = (self.allocation.space, self.old, &self.allocation.checked);
         let new = PageRange::of(old.start(), old.start() + pages);
-        if !self.geometry.span.covers(&new) || self.finish_pending(&[new]).is_err() {
+        if !space.geometry.span.covers(&new) || space.raw().finish_pending(&[new]).is_err() {
             return Ok(false);
         }
         let (behind, guard) = (PageRange::of(old.end(), new.end()), checked.guard_pages);
-        match self.areas.claim_behind(behind) {
+        match space.areas.claim_behind(behind) {
             Ok(()) => {}
             Err(FitError::Metadata) => return Err(AllocError::Metadata.into()),
             Err(_) => return Ok(false),
         }
         let more = PageRange::of(old.end() - guard, new.end() - guard);
-        // SAFETY: the pages are the caller's, and were not mapped: the guard page of its area, and
-        // pages just claimed.
-        let map = || unsafe { self.platform.map(more, Protection::ReadWrite) };
-        if let Err(cause) = self.or_after_purge(checked.blocking, map) {
-            self.release(&[behind]);
-            return Err(self.unbacked(&checked.fit, cause).into());
+        // The guard page of the area, and pages just claimed.
+        if let Err(cause) = self.map(more) {
+            space.release(&[behind]);
+            return Err(self.allocation.unbacked(cause).into());
         }
-        self.areas.join(behind.start());
+        space.areas.join(behind.start());
         Ok(true)
+    }
+
+    /// Puts memory behind pages that were just obtained, and are not mapped.
+    fn map(&self, pages: PageRange) -> Result<(), PlatformError> {
+        let space = self.allocation.space;
+        // SAFETY: the pages are the caller's alone, and not mapped.
+        let map = || unsafe { space.platform.map(pages, Protection::ReadWrite) };
+        space.or_after_purge(self.allocation.checked.blocking, map)
     }
 
     /// Claims an area for the request, behind which as much again is free if possible: so that it
     /// can grow in place the next time.
-    fn claim_with_room(&self, checked: &Checked) -> Result<PageRange, AllocError> {
-        let pages = checked.fit.pages();
-        let roomy = Fit::new(pages.saturating_mul(2)).align(checked.fit.alignment());
+    fn claim_with_room(&self) -> Result<PageRange, AllocError> {
+        let (space, Checked { fit, blocking, .. }) = (self.allocation.space, self.allocation.checked);
+        let roomy = Fit::new(fit.pages().saturating_mul(2)).align(fit.alignment());
         let claim_start = |place: PageRange| {
-            let start = checked.fit.within(place.start(), place.start() + pages);
-            self.try_claim(&start).ok()
+            let start = fit.within(place.start(), place.start() + fit.pages());
+            space.own_node().claim(&start).ok()
         };
         // Another thread may be quicker.
-        let claimed = self.place_for(&roomy).ok().and_then(claim_start);
-        claimed.map_or_else(|| self.claim(checked.fit, checked.blocking), Ok)
+        let claimed = space.place_for(&roomy).ok().and_then(claim_start);
+        claimed.map_or_else(|| space.claim(fit, blocking), Ok)
     }
 }
 
-impl<P: DirectMemory + Relocate> Space<P> {
-    /// Zeroes what is behind `bytes` bytes of the area at `addr`, which was this one: as far as the
+impl<P: DirectMemory + Relocate> Resize<'_, P> {
+    /// Zeroes what is behind `bytes` bytes of the area, which is at `addr` now: as far as the
     /// caller has written, and where new pages may hold anything.
-    fn zero_behind(&self, addr: usize, info: &AreaInfo, bytes: usize, written: usize) {
-        let now = self.find(addr).map_or(0, |area| area.bytes);
-        let fresh = if self.geometry.maps_zeroed { now } else { info.bytes.min(now) };
+    fn zero_behind(&self, addr: usize, bytes: usize, written: usize) {
+        let (space, before) = (self.allocation.space, self.info.bytes);
+        let now = space.find(addr).map_or(0, |area| area.bytes);
+        let fresh = if space.geometry.maps_zeroed { now } else { before.min(now) };
         let clear = |from: usize, end: usize| {
             let start = core::ptr::with_exposed_provenance_mut::<u8>(addr + from);
             // SAFETY: the area is the caller's, mapped, and that large (`DirectMemory`).
             unsafe { start.write_bytes(0, end.saturating_sub(from)) };
         };
-        clear(bytes, written.min(info.bytes).min(now));
+        clear(bytes, written.min(before).min(now));
         clear(fresh, now);
     }
 
     /// Moves the area to a larger one, or to one that is aligned.
-    fn move_area(&self, old: PageRange, info: &AreaInfo, checked: &Checked) -> Result<usize, AreaError> {
-        let new = self.claim_with_room(checked)?;
-        let annotation = checked.annotation(Kind::Vmalloc, info.tag, info.cookie);
-        self.hand_out(new, annotation, Backing::None)?;
-        let payload = payload(new, checked.guard_pages);
-        let kept_pages = info.pages.min(payload.len());
+    fn move_area(&self) -> Result<usize, AreaError> {
+        let (allocation, space) = (&self.allocation, self.allocation.space);
+        let new = self.claim_with_room()?;
+        let annotation = allocation.annotation(Kind::Vmalloc);
+        space.hand_out(new, annotation, Backing::None)?;
+        let payload = allocation.payload(new);
+        let kept_pages = self.info.pages.min(payload.len());
         let kept = PageRange::of(new.start(), new.start() + kept_pages);
         if let Some(more) = PageRange::new(kept.end(), payload.end()) {
-            // SAFETY: the area was just obtained for this caller alone.
-            let map = || unsafe { self.platform.map(more, Protection::ReadWrite) };
-            if let Err(cause) = self.or_after_purge(checked.blocking, map) {
-                self.give_up(new, annotation);
-                return Err(self.unbacked(&checked.fit, cause).into());
+            if let Err(cause) = self.map(more) {
+                space.give_up(new, annotation);
+                return Err(allocation.unbacked(cause).into());
             }
         }
-        let from = PageRange::of(old.start(), old.start() + kept_pages);
+        let from = PageRange::of(self.old.start(), self.old.start() + kept_pages);
         // SAFETY: both are the caller's; the first was mapped by `map`, and the second is not
         // mapped.
-        let disposition = match unsafe { self.platform.relocate(from, kept) } {
+        let disposition = match unsafe { space.platform.relocate(from, kept) } {
             Ok(()) => Disposition::MustUnmap,
-            Err(_) => self.copy_area(from, kept, checked).map_err(|cause| {
+            Err(_) => self.copy_area(from, kept).map_err(|cause| {
                 // Some part of it is mapped, and no caller has seen it.
                 let page = new.start();
-                self.sure(self.free_as(page, FreedBy::Free, Disposition::MustUnmap));
-                self.unbacked(&checked.fit, cause)
+                space.sure(space.raw().free_as(page, FreedBy::Free, Disposition::MustUnmap));
+                allocation.unbacked(cause)
             })?,
         };
         // The content is at the new place, so that is the answer in any case. If there is no memory
         // to note the old area, and the platform refuses to unmap others, its addresses are lost.
-        let _ = self.free_as(old.start(), FreedBy::Free, disposition);
-        Ok(self.addr(new.start()))
+        let _ = space.raw().free_as(self.old.start(), FreedBy::Free, disposition);
+        Ok(space.addr(new.start()))
     }
 
     /// Copies pages that could not be moved. Returns what becomes of those they were in.
-    fn copy_area(
-        &self,
-        from: PageRange,
-        to: PageRange,
-        checked: &Checked,
-    ) -> Result<Disposition, PlatformError> {
-        // SAFETY: the pages were obtained for this caller alone, and are not mapped.
-        let map = || unsafe { self.platform.map(to, Protection::ReadWrite) };
-        self.or_after_purge(checked.blocking, map)?;
+    fn copy_area(&self, from: PageRange, to: PageRange) -> Result<Disposition, PlatformError> {
+        self.map(to)?;
+        let space = self.allocation.space;
         let [source, target] =
-            [from, to].map(|range| core::ptr::with_exposed_provenance_mut::<u8>(self.addr(range.start())));
+            [from, to].map(|range| core::ptr::with_exposed_provenance_mut::<u8>(space.addr(range.start())));
         // SAFETY: both are mapped memory of this program (`DirectMemory`), of this length,
         // disjoint, and the caller's alone.
-        unsafe { target.copy_from_nonoverlapping(source, self.bytes(from.len())) };
+        unsafe { target.copy_from_nonoverlapping(source, space.bytes(from.len())) };
         Ok(Disposition::MayCache)
     }
 }

@@ -8,7 +8,7 @@
 //! ```
 
 use super::Space;
-use super::free::HeldNode;
+use super::held_node::HeldNode;
 use crate::platform::{DrainReason, Platform};
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -17,23 +17,38 @@ pub(super) const ASKED: u64 = 1;
 /// Something was freed where the platform could not be asked.
 pub(super) const URGENT: u64 = 2;
 
-impl<P: Platform> Space<P> {
+impl<P: Platform> HeldNode<'_, P> {
     /// Unlocks a node in which something waits. If its lazy pages are many, or the platform knows
     /// of nothing, they are published, and the drain is triggered.
     #[inline]
-    pub(super) fn publish_if_due(&self, node: HeldNode<'_, P>) {
-        if node.is_publishing() {
-            self.publish(node);
+    pub(super) fn publish_if_due(self) {
+        if self.node.is_publishing() {
+            self.publish();
         } else {
-            drop(node);
-            self.tell();
+            let space = self.space;
+            drop(self);
+            space.tell();
         }
     }
 
     /// Publishes the lazy pages of a node, and triggers the drain where they are too many.
-    pub(super) fn publish(&self, node: HeldNode<'_, P>) {
-        let added = self.cache.publish(node);
-        self.trigger_drain(added);
+    pub(super) fn publish(self) {
+        let added = self.space.cache.publish(self.node);
+        self.space.trigger_drain(added);
+    }
+}
+
+impl<P: Platform> Space<P> {
+    /// Lets an allocation help where freeing has fallen behind, and wait where it has fallen far
+    /// behind.
+    #[inline]
+    pub(super) fn balance(&self) {
+        if self.cache.lazy.level() > self.cache.lazy.limit() {
+            self.purge_behind();
+        }
+        if self.told.load(Relaxed) == URGENT {
+            self.trigger_drain(0);
+        }
     }
 
     /// Has the platform drain by age, unless it was asked since the last drain. No lock is held.

@@ -7,11 +7,11 @@
 //! ```
 //!
 //! No lock is held over the call of the platform. Meanwhile the area is in no list, as in
-//! [`free_atomic`](super::Raw::free_atomic): the child of a fork makes it lazy, and an allocation
+//! [`free_atomic`](Raw::free_atomic): the child of a fork makes it lazy, and an allocation
 //! in need does not wait for it. Its free has not returned yet.
 
-use super::Space;
-use super::free::{FreedArea, HeldNode};
+use super::Raw;
+use super::free::FreedArea;
 use crate::FreeError;
 use crate::PageRange;
 use crate::areas::Annotation;
@@ -20,19 +20,13 @@ use crate::platform::Platform;
 use crate::purge::{FrameShare, PurgePlan};
 use core::sync::atomic::Ordering::Relaxed;
 
-impl<P: Platform> Space<P> {
+impl<P: Platform> Raw<'_, P> {
     /// Unmaps and flushes a retired area, and gives its addresses back. If the platform refuses,
     /// the area becomes lazy. An area that was to be cleared and was not becomes lazy as well, and
     /// is purged here: a platform may keep memory that it unmaps at once, but none in a purge.
     #[inline(never)]
-    pub(super) fn unmap_freed(
-        &self,
-        node: HeldNode<'_, P>,
-        freed: &FreedArea,
-        is_clear: bool,
-    ) -> Result<(), FreeError> {
+    pub(super) fn unmap_freed(&self, freed: &FreedArea, is_clear: bool) -> Result<(), FreeError> {
         let area = freed.area;
-        drop(node);
         // An area is not its guard alone.
         let pages = PageRange::of(area.start(), area.end() - freed.guard_pages);
         // REFUSED-3: where a part of an area was refused before, the purge says when it is gone.
@@ -68,9 +62,9 @@ impl<P: Platform> Space<P> {
     /// nothing is changed.
     #[cold]
     fn make_lazy(&self, area: PageRange) -> Result<(), FreeError> {
-        let mut node = self.node_with_room(area.start())?;
-        node.enter_lazy(area, area.len());
-        self.publish_if_due(node);
+        let mut held = self.node_with_room(area.start())?;
+        held.node.enter_lazy(area, area.len());
+        held.publish_if_due();
         Ok(())
     }
 

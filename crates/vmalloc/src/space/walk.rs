@@ -8,7 +8,9 @@ use crate::PageRange;
 use crate::areas::AreaInfo;
 use crate::cache::MAX_PAGES;
 use crate::platform::Platform;
+use core::array::IntoIter;
 use core::fmt;
+use core::iter::Flatten;
 use vmalloc_map::{Segment, State};
 
 /// Steps under one hold of a lock.
@@ -29,41 +31,22 @@ impl<P: Platform> Space<P> {
     /// lazy or [kept](Self::cached). The lock is taken again every few segments. O(segments) in
     /// all.
     pub fn segments(&self) -> Segments<'_, P> {
-        Segments { space: self, page: self.geometry.span.start(), few: Few::default() }
+        Segments { space: self, page: self.geometry.span.start(), few: few(core::iter::empty()) }
     }
 
     /// Returns the areas that are kept for reuse, in no order. The lock of a node is taken
     /// again every few areas. O(areas kept + nodes × sizes) in all.
     pub fn cached(&self) -> CachedAreas<'_, P> {
-        CachedAreas { space: self, place: 0, seen: 0, few: Few::default() }
+        CachedAreas { space: self, place: 0, seen: 0, few: few(core::iter::empty()) }
     }
 }
 
-/// A few items taken under one hold of a lock.
-#[derive(Debug)]
-struct Few<T> {
-    items: [Option<T>; STEP],
-    next: usize,
-}
+/// A few items that were taken under one hold of a lock.
+type Few<T> = Flatten<IntoIter<Option<T>, STEP>>;
 
-impl<T> Default for Few<T> {
-    fn default() -> Self {
-        Self { items: [const { None }; STEP], next: 0 }
-    }
-}
-
-impl<T> Few<T> {
-    fn fill(&mut self, from: impl Iterator<Item = T>) {
-        let mut from = from.fuse();
-        self.items.fill_with(|| from.next());
-        self.next = 0;
-    }
-
-    fn take(&mut self) -> Option<T> {
-        let item = self.items.get_mut(self.next)?.take();
-        self.next += 1;
-        item
-    }
+fn few<T>(from: impl Iterator<Item = T>) -> Few<T> {
+    let mut from = from.fuse();
+    core::array::from_fn(|_| from.next()).into_iter().flatten()
 }
 
 /// An iterator over the segments of a space. See [`Space::segments`].
@@ -78,9 +61,9 @@ impl<P: Platform> Iterator for Segments<'_, P> {
     type Item = Segment;
 
     fn next(&mut self) -> Option<Segment> {
-        let segment = self.few.take().or_else(|| {
-            self.few.fill(self.space.areas.map().segments_from(self.page));
-            self.few.take()
+        let segment = self.few.next().or_else(|| {
+            self.few = few(self.space.areas.map().segments_from(self.page));
+            self.few.next()
         })?;
         // A segment that was joined with its neighbours meanwhile began before the page: it is told
         // from there on.
@@ -110,18 +93,18 @@ impl<P: Platform> Iterator for CachedAreas<'_, P> {
         loop {
             let (node, size) = (cache.nodes.get(self.place / sizes / 2), self.place % sizes);
             let has_memory = node.is_none() || self.place / sizes % 2 == 0;
-            if let Some(area) = self.few.take() {
+            if let Some(area) = self.few.next() {
                 self.seen += 1;
                 return Some((area, if has_memory { Cached::Memory } else { Cached::Addresses }));
             }
-            match node.map(|node| node.lock()) {
+            self.few = match node.map(|node| node.lock()) {
                 Some(node) => {
                     let stacks = if has_memory { &node.cached } else { &node.pooled };
-                    self.few.fill(stacks.of_size(size).skip(self.seen));
+                    few(stacks.of_size(size).skip(self.seen))
                 }
-                None => self.few.fill(cache.stock.lock().iter().skip(self.seen)),
-            }
-            if self.few.items[0].is_none() {
+                None => few(cache.stock.lock().iter().skip(self.seen)),
+            };
+            if self.few.clone().next().is_none() {
                 node?;
                 (self.place, self.seen) = (self.place + 1, 0);
             }

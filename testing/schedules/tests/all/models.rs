@@ -46,8 +46,8 @@ fn lazy_pages_published_without_the_lock_are_caught() {
     });
 }
 
-/// `claim`, its purge, and the run of `try_claim`: a thread in need says so before it looks into
-/// the nodes.
+/// `Space::claim`, its purge, and the run of `HeldNode::claim`: a thread in need says so before it
+/// looks into the nodes.
 fn need_and_run(says_so_first: bool) {
     loom::model(move || {
         // Addresses in another CPU's pool and in the map, and how many are in need.

@@ -1,0 +1,191 @@
+//! A node under its lock: what an allocation takes of it.
+
+use super::Space;
+use super::alloc::Backing;
+use crate::cache::{BATCH, Node};
+use crate::platform::Platform;
+use crate::sync::{Mutant, is, size};
+use crate::{AllocError, Fit, FitError, PageRange};
+use lock_api::MutexGuard;
+use vmalloc_map::AreaMap;
+use vmalloc_map::parts::LEAF_SHIFT;
+
+/// Pages that a node takes from the map in one go, for areas of one size: a sixteenth of a leaf at
+/// least stays for others, and a node holds less without need than it frees before a drain.
+const RUN_PAGES: u64 = size(64, 6);
+/// Areas of such a run: a lock may be held for so many.
+const RUN_AREAS: u64 = BATCH as u64;
+/// Pages for each node near the start of the span in whose leaves no other node's areas are: six
+/// leaves, which is little for a program, and all that a program of few areas ever uses.
+pub(super) const PAGES_APART: u64 = size(6 << LEAF_SHIFT, 2);
+
+/// A node, locked.
+pub(super) struct HeldNode<'a, P: Platform> {
+    pub(super) space: &'a Space<P>,
+    pub(super) id: usize,
+    pub(super) node: MutexGuard<'a, P::RawLock, Node>,
+}
+
+impl<P: Platform> Space<P> {
+    /// Holds the node of this CPU.
+    #[inline]
+    pub(super) fn own_node(&self) -> HeldNode<'_, P> {
+        let (id, node) = self.cache.lock(self.platform.cpu());
+        HeldNode { space: self, id, node }
+    }
+
+    /// Holds a node.
+    pub(super) fn node(&self, id: usize) -> HeldNode<'_, P> {
+        HeldNode { space: self, id, node: self.cache.nodes[id].lock() }
+    }
+
+    /// Makes node `id` the owner of the leaf of an area that it took from another: freed areas go
+    /// to the owner, and so to the CPU that needed one.
+    pub(super) fn bring_home(&self, area: &PageRange, id: usize) {
+        self.areas.map().leaf(area.start()).set_owner_node(id);
+    }
+}
+
+impl<P: Platform> HeldNode<'_, P> {
+    /// Takes an area that waits here.
+    #[cold]
+    pub(super) fn take_from(&mut self, fit: &Fit, may_have_memory: bool) -> Option<(PageRange, Backing)> {
+        let cached = if may_have_memory { take_cached_of(self.space, &mut self.node, fit) } else { None };
+        cached.map(|area| (area, Backing::Cached)).or_else(|| take_pooled_of(&mut self.node, fit))
+    }
+
+    /// Takes an area with memory: of the size, somewhat larger, or from another node. Memory is
+    /// worth more than a lock or an annotation.
+    pub(super) fn take_cached(mut self, fit: &Fit) -> Option<PageRange> {
+        let (space, id) = (self.space, self.id);
+        let found = take_cached_of(space, &mut self.node, fit);
+        // Where new memory is cheap, another CPU's cache lines are not worth it yet.
+        if found.is_some() || space.max_slack_percent == 0 {
+            return found;
+        }
+        space.cache.trim_credit(&mut self.node);
+        let found = self.take_of_others(|_, other| take_cached_of(space, other, fit));
+        drop(self);
+        found.inspect(|area| space.bring_home(area, id))
+    }
+
+    /// Takes addresses that wait here or in another node, before new ones are taken: else the areas
+    /// in use spread farther and farther. In another node it may also be an area with memory.
+    pub(super) fn take_pooled(mut self, fit: &Fit, may_have_memory: bool) -> Option<(PageRange, Backing)> {
+        let (space, id) = (self.space, self.id);
+        let found = take_pooled_of(&mut self.node, fit);
+        if found.is_some() || !self.node.may_look() {
+            return found;
+        }
+        let found = self.take_of_others(|own, other| {
+            let cached = if may_have_memory { take_cached_of(space, other, fit) } else { None };
+            let found = cached.map(|area| (area, Backing::Cached)).or_else(|| take_pooled_of(other, fit));
+            let (area, backing) = found?;
+            // Near the start of the span each node has leaves to itself.
+            if area.start() < space.apart_end && other.put_back(area, backing == Backing::Cached) {
+                return None;
+            }
+            // An allocation in need, a purge and a drain look at one node after the other. They
+            // would not see what moves from a later one to an earlier.
+            if !space.need.is_any() || is(Mutant::Hoard) {
+                own.bring(other, area.len(), backing == Backing::Cached, space.apart_end);
+            }
+            Some((area, backing))
+        });
+        drop(self);
+        found.inspect(|(area, _)| space.bring_home(area, id))
+    }
+
+    /// Takes something from one other node: from the one that had something the last time, else the
+    /// next in turn.
+    fn take_of_others<T>(&mut self, mut take: impl FnMut(&mut Node, &mut Node) -> Option<T>) -> Option<T> {
+        let cache = &self.space.cache;
+        let other = cache.other_than(self.id, &self.node)?;
+        // A node that is held is passed by.
+        let found = take(&mut self.node, &mut *cache.nodes[other].try_lock()?);
+        self.node.looked(other, cache.nodes.len(), found.is_some());
+        found
+    }
+
+    /// Claims an area of the map: it is the caller's, but not busy before it is
+    /// [handed out](Space::hand_out).
+    pub(super) fn claim(mut self, fit: &Fit) -> Result<PageRange, AllocError> {
+        let space = self.space;
+        let mut map = space.areas.map();
+        let placed = self.place(&mut map, fit);
+        let area = placed.map_err(|error| AllocError::from(error).of_pages(space.page_bytes()))?;
+        let leaf = map.leaf(area.start());
+        leaf.set_owner_node(self.id);
+        leaf.withhold(area.start());
+        let used = space.geometry.span.len() - map.free_pages();
+        space.cache.budget.set_used(used);
+        (self.node.placed, self.node.peak) = (self.node.placed + 1, self.node.peak.max(used));
+        let others_wait = space.need.is_any() && !is(Mutant::Hoard);
+        let is_small = fit.lowest_order() == Some(0) && area.len() <= RUN_PAGES;
+        let more = if is_small && !others_wait {
+            map.alloc_more(area, (RUN_PAGES / area.len()).min(RUN_AREAS))
+        } else {
+            0
+        };
+        // Downwards, so that the lowest is taken first.
+        for number in (1..=more).rev() {
+            let start = area.start() + number * area.len();
+            if !self.node.pooled.put(PageRange::of(start, start + area.len())) {
+                space.sure(map.release(start));
+            }
+        }
+        Ok(area)
+    }
+
+    /// Takes the lowest place, but in no leaf where another node's areas are, if that can be had:
+    /// two CPUs that flip bits of one leaf wait for each other's cache lines. A space with one
+    /// busy node never sees the difference.
+    #[inline]
+    fn place(&mut self, map: &mut AreaMap<'_>, fit: &Fit) -> Result<PageRange, FitError> {
+        let is_small =
+            fit.pages() <= RUN_PAGES && fit.lowest_order().is_some_and(|order| order <= LEAF_SHIFT);
+        if let Some(leaf) = self.node.own_leaf.filter(|_| is_small) {
+            match map.alloc(&fit.within(leaf.start(), leaf.end())) {
+                Ok(area) => return Ok(area),
+                Err(_) => self.node.own_leaf = None,
+            }
+        }
+        let area = map.alloc(fit)?;
+        let owner_node = map.leaf(area.start()).owner_node();
+        let is_free = owner_node.is_none_or(|owner| owner == self.id);
+        if is_free || !is_small { Ok(area) } else { self.move_apart(map, fit, area) }
+    }
+
+    /// Moves an area just placed to a leaf of its own, if one is free near the start of the span.
+    /// Farther up, leaves of one node each would spread the areas over several times the addresses.
+    #[inline(never)]
+    fn move_apart(
+        &mut self,
+        map: &mut AreaMap<'_>,
+        fit: &Fit,
+        area: PageRange,
+    ) -> Result<PageRange, FitError> {
+        let space = self.space;
+        // No leaf is free below the lowest place of a small area.
+        if area.start() >= space.apart_end {
+            return Ok(area);
+        }
+        let leaf = Fit::plain(1 << LEAF_SHIFT, LEAF_SHIFT);
+        let leaf = leaf.within(space.geometry.span.start(), space.apart_end);
+        let Ok(leaf) = map.alloc(&leaf) else { return Ok(area) };
+        space.sure(map.free(area.start()).and_then(|_| map.free(leaf.start())));
+        self.node.own_leaf = Some(leaf);
+        map.alloc(&fit.within(leaf.start(), leaf.end()))
+    }
+}
+
+/// Takes a cached area of a node, of which up to the configured part is not needed.
+fn take_cached_of<P: Platform>(space: &Space<P>, node: &mut Node, fit: &Fit) -> Option<PageRange> {
+    node.take_cached(fit.pages(), fit.alignment(), space.slack_for(fit))
+}
+
+/// Takes addresses that wait in a node.
+fn take_pooled_of(node: &mut Node, fit: &Fit) -> Option<(PageRange, Backing)> {
+    let start = node.pooled.take(fit.pages(), fit.alignment())?;
+    Some((PageRange::of(start, start + fit.pages()), Backing::None))
+}

@@ -1,0 +1,194 @@
+//! The calls that purge: how much, and whether they wait.
+
+use super::Space;
+use super::purging::Purge;
+use super::told::ASKED;
+use crate::PageRange;
+use crate::cache::Fraction;
+use crate::platform::{Platform, PlatformError};
+use crate::purge::{Done, DrainStatus, PurgePlan};
+use crate::sync::{Mutant, is};
+use core::sync::atomic::Ordering::Relaxed;
+
+/// So many times the limit of lazy pages are far too many.
+const FAR_BEHIND: u64 = 2;
+
+impl<P: Platform> Space<P> {
+    /// Gives back everything that is lazy, cached or pooled, and waits for a purge under way. After
+    /// it returns no CPU holds a translation for anything freed before the call, and its addresses
+    /// are free.
+    ///
+    /// O(n log n) in the areas given back, with one flush for all of them: the idea of Linux's lazy
+    /// vunmap (Piggin, 2008). Other threads may allocate and free meanwhile.
+    ///
+    /// # Errors
+    /// The platform's, if it refuses some areas. All others are given back all the same. The
+    /// refused ones stay lazy, are counted in
+    /// [`Stats::refused_areas`](super::Stats::refused_areas), and every later purge tries them
+    /// again. So it is for parts of areas in use, and for parts of areas of
+    /// [tenants](crate::tenant): this is an error as long as `refused_areas`, `refused_parts` or
+    /// `pending_ranges` is not 0. It is one as well where there is no memory to note the parts that
+    /// are to be unmapped.
+    pub fn purge(&self) -> Result<(), PlatformError> {
+        self.purge_with(PurgePlan::ALL)?.complete()
+    }
+
+    /// Unmaps everything that is lazy or cached, and waits for a purge under way. After it returns
+    /// no CPU holds a translation for anything freed before the call. Its addresses may wait in
+    /// pools. Cost as [`purge`](Self::purge).
+    ///
+    /// One exception: where mapping [replaces](crate::Geometry::remaps_atomically) what was there, a
+    /// part of a tenant that another thread was handed, and has not mapped yet, shows what was
+    /// there until it maps it. Nothing uses it before that.
+    ///
+    /// # Errors
+    /// The platform's, as for [`purge`](Self::purge): some CPU may hold a translation for an area
+    /// that it refuses.
+    #[doc(alias = "vm_unmap_aliases")]
+    pub fn flush(&self) -> Result<(), PlatformError> {
+        self.purge_with(PurgePlan::UNMAP)?.complete()
+    }
+
+    /// Unmaps everything lazy and gives back a quarter of the cached and pooled areas, the longest
+    /// unused, but none that was needed since the last decay; waits for a purge under way. Call it
+    /// now and then where nothing else frees: repeated, it reaches zero. Cost as
+    /// [`purge`](Self::purge), for the areas given back.
+    ///
+    /// # Errors
+    /// The platform's, as for [`purge`](Self::purge).
+    pub fn decay(&self) -> Result<(), PlatformError> {
+        self.purge_with(PurgePlan::DECAY)?.complete()
+    }
+
+    /// Drains in the background: a platform calls this that was asked to
+    /// [`drain later`](Platform::drain_later), or that lets areas decay by age. Above the threshold
+    /// it purges, and gives back the pooled areas that were not needed since the last time, and the
+    /// cached ones where memory is cheap. Else it is [`decay`](Self::decay). Says
+    /// whether there is a reason to come again. It may block. Allocations do not wait for it
+    /// unless addresses or memory are exhausted.
+    ///
+    /// # Errors
+    /// The platform's, if it refuses areas and there is no memory to set these aside: then nothing
+    /// else is purged before them. Otherwise areas that are refused are a reason to come again, and
+    /// no error.
+    pub fn drain(&self) -> Result<DrainStatus, PlatformError> {
+        let is_much = self.cache.lazy.is_much(self.cache.lazy.level());
+        let done = self.purge_with(if is_much { self.make_room() } else { PurgePlan::DECAY })?;
+        // Else areas could be brought to a node that was passed already, and none would ask for
+        // another drain.
+        let _in_need = self.need.enter();
+        // Before the look: a free that the look misses, behind it under the same lock, tells again.
+        let mut was_told = if is(Mutant::LateForget) { 0 } else { self.told.swap(0, Relaxed) };
+        let is_idle = self.cache.rest();
+        let tenants = self.tenants.counts();
+        let left = tenants.lazy_areas + tenants.spare_areas + self.deferred.areas();
+        let is_kept = done.keeps_memory || self.counts.is_anything_refused();
+        let is_done = is_idle && left == 0 && !is_kept;
+        if is(Mutant::LateForget) {
+            was_told = self.told.swap(0, Relaxed);
+        }
+        if !is_done && was_told != 0 {
+            let _ = self.told.compare_exchange(0, ASKED, Relaxed, Relaxed);
+        }
+        Ok(if is_done { DrainStatus::Done } else { DrainStatus::More })
+    }
+
+    /// Returns how many areas [`shrink`](Self::shrink) could give back now: those whose memory is
+    /// cached, or whose addresses are pooled. O(nodes).
+    #[must_use]
+    pub fn shrinkable(&self) -> u64 {
+        let kept: u64 = self.cache.each().map(|node| node.cached.areas() + node.pooled.areas()).sum();
+        kept + self.cache.stock.lock().iter().len() as u64 + self.tenants.counts().spare_areas
+    }
+
+    /// Gives back up to `areas` areas that are kept for reuse, those with memory first. Returns how
+    /// many. Lazy areas are purged as well, and not counted. Waits for a purge under way, and costs
+    /// what a [`purge`](Self::purge) of as many areas does.
+    ///
+    /// # Errors
+    /// The platform's, as for [`purge`](Self::purge).
+    pub fn shrink(&self, areas: u64) -> Result<u64, PlatformError> {
+        self.purge_with(PurgePlan::at_most(areas)).map(|done| done.evicted)
+    }
+
+    /// Runs one purge, after the one under way.
+    pub(super) fn purge_with(&self, plan: PurgePlan) -> Result<Done, PlatformError> {
+        if is(Mutant::NoWait) && self.purger.is_locked() {
+            return Ok(Done::default());
+        }
+        let mut purge = self.hold_purger();
+        let mut done = purge.run(plan)?;
+        // Without memory for longer lists, all that has to go does so in several rounds.
+        while purge.purger.is_short && plan.cached == Some(Fraction::All) {
+            let rest = PurgePlan { most: plan.most - done.evicted, ..plan };
+            done = done.and(&purge.run(rest)?);
+        }
+        Ok(done)
+    }
+
+    /// Holds the purger, after the purge under way.
+    pub(super) fn hold_purger(&self) -> Purge<'_, P> {
+        Purge { space: self, purger: self.purger.lock() }
+    }
+
+    /// Holds the purger, unless another thread does.
+    pub(super) fn try_hold_purger(&self) -> Option<Purge<'_, P>> {
+        self.purger.try_lock().map(|purger| Purge { space: self, purger })
+    }
+
+    /// Purges because many pages are lazy, unless another thread is at it.
+    #[cold]
+    pub(super) fn purge_if_idle(&self) {
+        if let Some(mut purge) = self.try_hold_purger() {
+            // A failure stays with the purger; the next allocation in need reports it.
+            let _ = purge.run(self.make_room());
+        }
+    }
+
+    /// Purges because an allocation found more lazy pages than the limit, and where they are far
+    /// more, waits for the purge under way.
+    ///
+    /// While the purging thread runs they seldom become as many. Where threads are more than CPUs
+    /// it may not run for a long time. All others would then free into the lazy sets, which hold
+    /// memory, and allocate addresses that no cache knows: 64 threads on two CPUs make twice as
+    /// many pairs of `alloc` and `free` where they wait.
+    #[cold]
+    pub(super) fn purge_behind(&self) {
+        let lazy = &self.cache.lazy;
+        let is_far = lazy.level() > FAR_BEHIND * lazy.limit() && !is(Mutant::NoWait);
+        let purge = if is_far { Some(self.hold_purger()) } else { self.try_hold_purger() };
+        // The purge that was waited for may have been enough.
+        if let Some(mut purge) = purge.filter(|_| lazy.level() > lazy.limit()) {
+            // A failure stays with the purger, as above.
+            let _ = purge.run(self.make_room());
+        }
+    }
+
+    /// Returns the plan of a purge because many pages are lazy.
+    fn make_room(&self) -> PurgePlan {
+        if self.max_slack_percent == 0 { PurgePlan::MAKE_ROOM } else { PurgePlan::KEEP_MEMORY }
+    }
+
+    /// Unmaps and flushes what is lazy and what [tenants](crate::tenant) have to have flushed, unless
+    /// another thread is at it. Returns whether that worked.
+    #[doc(hidden)]
+    pub fn flush_if_idle(&self) -> bool {
+        self.try_hold_purger().is_some_and(|mut purge| purge.run(PurgePlan::FLUSH).is_ok())
+    }
+
+    /// Counts areas that go to the purger, and pages of theirs that were not counted as lazy yet.
+    pub(super) fn count_taken(&self, areas: u64, pages: u64) {
+        self.counts.taken_areas.fetch_add(areas, Relaxed);
+        self.cache.lazy.add(pages);
+    }
+
+    /// Gives at most [`BATCH`] areas to the map. Returns how many.
+    pub(super) fn release(&self, areas: &[PageRange]) -> u64 {
+        if areas.is_empty() {
+            return 0;
+        }
+        self.sure(self.areas.release(areas));
+        self.counts.held(areas.len());
+        areas.len() as u64
+    }
+}
