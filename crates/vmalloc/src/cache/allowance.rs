@@ -2,7 +2,7 @@
 //! use.
 //!
 //! ```text
-//!   cached   least ─── a part of what is in use ───► most      with memory: a twelfth, or a third where memory is dear
+//!   cached   least ─── a part of what is in use ───► most      with memory: a twelfth, a third where memory is dear, or the user's
 //!   lazy     a half of the cached, but no more than the threshold     memory to be unmapped, where memory is dear
 //!   pooled   3/2 of the threshold, or 3/4 where memory is cached      addresses alone
 //! ```
@@ -10,13 +10,17 @@
 //! Where memory is dear, what is in use is the most that ever was, and a free keeps memory beyond
 //! that: the space is no larger then. Growth gives it back (`space/growth.rs`).
 
-/// The part of the addresses in use that may be cached: an allocator that keeps a twelfth for later
+/// Returns what may be cached beside `in_use` pages: an allocator that keeps a twelfth for later
 /// spreads what is in use over no more than a twelfth of addresses more.
-const PART: u64 = 12;
+pub(crate) fn twelfth(in_use: u64) -> u64 {
+    in_use / 12
+}
 
-/// The part of the most that was in use that may be cached where memory is dear. With a quarter,
-/// arrays that double take twice as many new pages (`cargo xtask policy`).
-const DEAR_PART: u64 = 3;
+/// Returns what may be cached where memory is dear. With a quarter, arrays that double take twice
+/// as many new pages (`cargo xtask policy`).
+pub(crate) fn third(in_use: u64) -> u64 {
+    in_use / 3
+}
 
 /// Pages that the pools may hold in any case: 4 MiB in pages of 4 KiB.
 const LEAST_POOLED: u64 = 1024;
@@ -34,12 +38,15 @@ pub(crate) struct Allowance {
     pub(crate) most: u64,
     /// True if new memory costs more than keeping some that may not be needed.
     pub(crate) is_dear: bool,
+    /// Pages that may be cached beside so many in use, between these two: the default, or the
+    /// user's [policy](crate::SpaceOptions::cached_beside).
+    pub(crate) beside: fn(u64) -> u64,
 }
 
 impl Allowance {
     /// Returns the pages that may be cached beside `in_use` pages.
     pub(super) fn cached(&self, in_use: u64) -> u64 {
-        (in_use / if self.is_dear { DEAR_PART } else { PART }).clamp(self.least, self.most)
+        (self.beside)(in_use).clamp(self.least, self.most)
     }
 
     /// Returns whether the cache follows what is in use.
@@ -79,8 +86,8 @@ mod tests {
     use super::*;
 
     const CHEAP: Allowance =
-        Allowance { lazy: 16_384, absent: 0, least: 2_048, most: 65_536, is_dear: false };
-    const DEAR: Allowance = Allowance { is_dear: true, ..CHEAP };
+        Allowance { lazy: 16_384, absent: 0, least: 2_048, most: 65_536, is_dear: false, beside: twelfth };
+    const DEAR: Allowance = Allowance { is_dear: true, beside: third, ..CHEAP };
 
     #[test]
     fn what_may_wait_follows_what_is_in_use_between_two_bounds() {

@@ -29,7 +29,7 @@ mod node;
 mod stacks;
 mod stock;
 
-pub(crate) use allowance::Allowance;
+pub(crate) use allowance::{Allowance, third, twelfth};
 pub(crate) use budget::Budget;
 pub(crate) use budget::{Growth, LazyPages};
 pub(crate) use node::{Lazy, Node, clear};
@@ -294,7 +294,8 @@ mod tests {
     /// A node that has some credit of its own looks at the next one all the same.
     #[test]
     fn credit_is_gathered_until_it_is_enough() {
-        let allowance = Allowance { lazy: 8, absent: 8, least: 64, most: 64, is_dear: false };
+        let allowance =
+            Allowance { lazy: 8, absent: 8, least: 64, most: 64, is_dear: false, beside: twelfth };
         let cache = Cache::<Flag>::new(4, allowance).unwrap();
         assert!(cache.budget.batch <= 4, "the credit of node 3 is much");
         // All of the budget is credit: most of it that of node 3.

@@ -3,7 +3,6 @@
 use super::handle::SpaceRef;
 use crate::areas::Tag;
 use crate::platform::{DirectMemory, Relocate};
-use crate::space::Space;
 use stable_deref_trait::CloneStableDeref;
 
 /// A space as an `Allocator`, for collections whose memory is large: the unit is a page, and a
@@ -59,13 +58,6 @@ impl<S: SpaceRef<Platform: DirectMemory + Relocate>> SpaceAllocator<S> {
     /// Returns the reference to the space.
     pub fn space(&self) -> &S {
         &self.space
-    }
-}
-
-impl<P: DirectMemory + Relocate> Space<P> {
-    /// Returns an allocator for collections on this space: `Vec::new_in(space.as_allocator())`.
-    pub fn as_allocator(&self) -> SpaceAllocator<&Self> {
-        SpaceAllocator::new(self)
     }
 }
 

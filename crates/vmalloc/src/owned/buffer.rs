@@ -2,7 +2,7 @@
 
 use super::handle::{Area, Memory, SpaceRef};
 use crate::platform::{DirectMemory, Relocate};
-use crate::space::{Request, Space};
+use crate::space::Request;
 use crate::{AllocError, AreaError};
 use core::alloc::Layout;
 use core::fmt;
@@ -52,25 +52,6 @@ pub struct Buffer<S: SpaceRef<Platform: DirectMemory>, C: Content = Zeroed> {
     /// The alignment, in bytes, that stays when the buffer moves.
     align: usize,
     content: PhantomData<C>,
-}
-
-impl<P: DirectMemory> Space<P> {
-    /// Allocates an owned buffer of `bytes` zeros. Cost as [`Raw::alloc`](crate::Raw::alloc).
-    ///
-    /// # Errors
-    /// [`AllocError`]; nothing is lost or changed.
-    pub fn zeroed_buffer(&self, bytes: usize) -> Result<Buffer<&Self, Zeroed>, AllocError> {
-        Buffer::new(self, &Request::new(bytes))
-    }
-
-    /// Allocates an owned buffer of `bytes` bytes that need not be zeros: cheaper when a cached
-    /// area is at hand. Cost as [`Raw::alloc`](crate::Raw::alloc).
-    ///
-    /// # Errors
-    /// [`AllocError`]; nothing is lost or changed.
-    pub fn buffer(&self, bytes: usize) -> Result<Buffer<&Self, Stale>, AllocError> {
-        Buffer::new(self, &Request::new(bytes))
-    }
 }
 
 impl<S: SpaceRef<Platform: DirectMemory>, C: Content> Buffer<S, C> {

@@ -4,7 +4,7 @@ use super::handle::{Ends, Owned, SpaceRef, sealed::Sealed};
 use crate::areas::Blocking;
 use crate::platform::{DirectMemory, Frame, FrameSupply, MapFrames, Protection};
 use crate::purge::FrameShare;
-use crate::space::Space;
+use crate::space::{Space, give};
 use crate::{AllocError, Fit, FreeError, RequestError};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -30,17 +30,6 @@ pub struct Share<S: SpaceRef> {
     share: Option<FrameShare>,
 }
 
-impl<P: FrameSupply> Space<P> {
-    /// Takes `count` frames of any content from the supply. In bulk, all or none. Where the supply
-    /// is short of them, everything freed is given back first.
-    ///
-    /// # Errors
-    /// [`AllocError`]; nothing is lost or changed.
-    pub fn frames(&self, count: usize) -> Result<Frames<&Self>, AllocError> {
-        Frames::new(self, count)
-    }
-}
-
 impl<S: SpaceRef<Platform: FrameSupply>> Frames<S> {
     /// Takes frames from the supply: see [`Space::frames`].
     ///
@@ -48,7 +37,8 @@ impl<S: SpaceRef<Platform: FrameSupply>> Frames<S> {
     /// [`AllocError`]; nothing is lost or changed.
     pub fn new(space: S, count: usize) -> Result<Self, AllocError> {
         let take = |frames: &mut [Frame]| space.platform().take_frames(frames);
-        let frames = space.take_frames(count, &Fit::new(count.max(1) as u64), Blocking::Allowed, take)?;
+        let frames =
+            space.raw().take_frames(count, &Fit::new(count.max(1) as u64), Blocking::Allowed, take)?;
         Self::enter(space, frames)
     }
 
@@ -68,7 +58,8 @@ impl<S: SpaceRef<Platform: FrameSupply>> Frames<S> {
             frames.iter_mut().zip(0..).for_each(|(frame, nth)| *frame = first.plus(nth));
             Ok(())
         };
-        let frames = space.take_frames(count, &Fit::new(count.max(1) as u64), Blocking::Allowed, take)?;
+        let frames =
+            space.raw().take_frames(count, &Fit::new(count.max(1) as u64), Blocking::Allowed, take)?;
         Self::enter(space, frames)
     }
 
@@ -81,9 +72,10 @@ impl<S: SpaceRef<Platform: FrameSupply>> Frames<S> {
             copy.extend_from_slice(&frames);
         }
         let is_short = copy.len() != frames.len();
-        let share = space.enter_frames(frames)?;
+        let entered = space.frame_sets.enter(frames, give, space.platform());
+        let share = entered.ok_or(AllocError::Metadata)?;
         if is_short {
-            space.end_share(share);
+            space.frame_sets.end(share, space.platform());
             return Err(AllocError::Metadata);
         }
         Ok(Self { frames: copy.into_boxed_slice(), share: Share::of(space, share) })
@@ -155,7 +147,7 @@ impl<S: SpaceRef> core::ops::Deref for Frames<S> {
 impl<S: SpaceRef> Drop for Share<S> {
     fn drop(&mut self) {
         if let Some(share) = self.share.take() {
-            self.space.end_share(share);
+            self.space.frame_sets.end(share, self.space.platform());
         }
     }
 }
@@ -214,19 +206,19 @@ impl<S: SpaceRef<Platform: MapFrames> + CloneStableDeref, const W: bool> Owned<S
         let addr = match space.raw().map(frames, protection, None) {
             Ok(addr) => addr,
             Err(error) => {
-                space.end_share(share);
+                space.frame_sets.end(share, space.platform());
                 return Err(error);
             }
         };
         let page = (addr >> space.geometry().page_shift) as u64;
         let is_shown = space.frame_sets.lock().show(&share, page);
         if is_shown {
-            space.end_share(share);
+            space.frame_sets.end(share, space.platform());
             return Ok(Self::own(space, addr, bytes, Mapped(())));
         }
         // Without a share of its own the area ends, and the one at hand after its flush.
         drop(Self::own(space.clone(), addr, bytes, Mapped(())));
-        space.release_share(share, addr);
+        space.frame_sets.lock().release(share, page);
         Err(AllocError::Metadata)
     }
 }

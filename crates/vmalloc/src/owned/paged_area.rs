@@ -34,7 +34,8 @@ unsafe impl<P: Platform> Ends<P> for Paged {
     unsafe fn end(&mut self, space: &Space<P>, addr: usize) -> Result<(), FreeError> {
         // SAFETY: the caller owns it.
         let ended = unsafe { space.raw().unreserve(addr) };
-        self.mapped.drain(..).for_each(|piece| space.release_share(piece.share, addr));
+        let page = (addr >> space.geometry().page_shift) as u64;
+        self.mapped.drain(..).for_each(|piece| space.frame_sets.lock().release(piece.share, page));
         ended
     }
 }
@@ -201,7 +202,7 @@ impl<S: SpaceRef<Platform: MapFrames>> PagedArea<S> {
         });
         if let Err(error) = mapped {
             self.kind.used.remove(pages);
-            self.space().end_share(share);
+            self.space().frame_sets.end(share, self.space().platform());
             return Err(error);
         }
         let place = self.piece_from(pages.start());
@@ -236,7 +237,7 @@ impl<S: SpaceRef<Platform: MapFrames>> PagedArea<S> {
         }
         self.kind.used.remove(pages);
         let piece = self.kind.mapped.remove(place);
-        self.space().end_share(piece.share);
+        self.space().frame_sets.end(piece.share, self.space().platform());
         Ok(())
     }
 }

@@ -79,6 +79,34 @@ impl<P, L: RawMutex> FrameSets<P, L> {
         self.sets.get_mut()
     }
 
+    /// Enters `frames`, which were taken from the supply, as a set. When memory is short, `give`
+    /// gives them back.
+    pub(crate) fn enter(
+        &self,
+        frames: Box<[Frame]>,
+        give: fn(&P, &[Frame]),
+        platform: &P,
+    ) -> Option<FrameShare> {
+        let entered = self.lock().enter(frames, give);
+        entered.map_err(|frames| give(platform, &frames)).ok()
+    }
+
+    /// Ends the share of a handle. With the last share the frames go back.
+    pub(crate) fn end(&self, share: FrameShare, platform: &P) {
+        let set = self.lock().end(share);
+        if let Some(set) = set {
+            set.give_back(platform);
+        }
+    }
+
+    /// Ends the share of the area at `page`: nothing was mapped there.
+    pub(crate) fn end_shown(&self, page: u64, platform: &P) {
+        let share = self.lock().leave(page);
+        if let Some(share) = share {
+            self.end(share, platform);
+        }
+    }
+
     pub(crate) fn lock_all(&self) {
         core::mem::forget(self.sets.lock());
     }

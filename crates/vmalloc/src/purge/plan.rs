@@ -49,7 +49,7 @@ impl Done {
 
 impl PurgePlan {
     /// Lazy pages have passed the threshold: idle areas go as well.
-    pub(crate) const MAKE_ROOM: Self = Self {
+    const MAKE_ROOM: Self = Self {
         cached: Some(Fraction::Idle),
         pooled: Some(Fraction::Idle),
         most: u64::MAX,
@@ -57,9 +57,12 @@ impl PurgePlan {
         insists: false,
         sweep: Sweep::Due,
     };
-    /// Lazy pages have passed the threshold, and memory is dear: idle areas that have some make way
-    /// only for others, within the budget.
-    pub(crate) const KEEP_MEMORY: Self = Self { cached: None, ..Self::MAKE_ROOM };
+    /// Returns the plan because lazy pages have passed the threshold. Where memory is dear, idle
+    /// areas that have some make way only for others, within the budget.
+    pub(crate) const fn make_room(is_cheap: bool) -> Self {
+        if is_cheap { Self::MAKE_ROOM } else { Self { cached: None, ..Self::MAKE_ROOM } }
+    }
+
     /// Lazy areas only, for the sake of a tenant.
     pub(crate) const FLUSH: Self = Self { cached: None, pooled: None, ..Self::MAKE_ROOM };
     /// By age: a quarter of everything.

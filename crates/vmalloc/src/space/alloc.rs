@@ -1,6 +1,6 @@
 //! Allocation: from this CPU's node, else from the area map, else what a purge brings back.
 
-use super::claim::ROUNDS;
+use super::claim::{Backing, ROUNDS};
 use super::request::{Checked, Content, PageSize};
 use super::{Raw, Request, Space};
 use crate::PageRange;
@@ -8,16 +8,7 @@ use crate::areas::{Annotation, Blocking, Kind};
 use crate::cache::{SizeStacks, Wanted};
 use crate::platform::{Platform, PlatformError, Protection};
 use crate::purge::PurgePlan;
-use crate::{AllocError, AreaError, Fit, Policy, RequestError, Unbacked};
-
-/// The memory behind an area's pages.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Backing {
-    /// The memory of the area that was freed here before.
-    Cached,
-    /// Nothing yet.
-    None,
-}
+use crate::{AllocError, AreaError, RequestError};
 
 impl<P: Platform> Raw<'_, P> {
     /// Allocates memory of any content, or of zeros with [`Request::zeroed`]. Returns its address,
@@ -192,7 +183,7 @@ impl<P: Platform> Allocation<'_, P> {
         let may_block = self.checked.blocking == Blocking::Allowed;
         match pooled {
             None if may_have_memory && may_block && space.max_slack_percent != 0 => {
-                space.grow(fit, &wanted).map(|area| (area, Backing::Cached))
+                self.grow(&wanted).map(|area| (area, Backing::Cached))
             }
             pooled => pooled,
         }
@@ -292,68 +283,6 @@ impl<P: Platform> Allocation<'_, P> {
     #[inline]
     pub(super) fn payload(&self, area: PageRange) -> PageRange {
         payload(area, self.checked.guard_pages)
-    }
-}
-
-impl<P: Platform> Space<P> {
-    /// Makes a claimed area busy, with its annotation. When memory is short the area is given back.
-    ///
-    /// This is the one place where areas become busy, but for [`reuse`](Raw::reuse), whose areas
-    /// have no annotation.
-    #[inline]
-    pub(super) fn hand_out(
-        &self,
-        area: PageRange,
-        annotation: Annotation,
-        backing: Backing,
-    ) -> Result<(), AllocError> {
-        match self.areas.hand_out(area, annotation) {
-            Some(true) => Ok(()),
-            Some(false) => self.platform.fatal(&"a claimed area is busy"),
-            None => self.not_annotated(area, backing),
-        }
-    }
-
-    #[cold]
-    fn not_annotated(&self, area: PageRange, backing: Backing) -> Result<(), AllocError> {
-        match backing {
-            Backing::None => self.sure(self.areas.release(&[area])),
-            // Where an area can neither be described nor be given back, it is handed out: it lacks
-            // its tag, but is not lost.
-            Backing::Cached if !self.raw().free_claimed(area) => {
-                let was_claimed = self.areas.make_busy(area.start());
-                return if was_claimed { Ok(()) } else { self.platform.fatal(&"a claimed area is busy") };
-            }
-            Backing::Cached => {}
-        }
-        Err(AllocError::Metadata)
-    }
-
-    #[cold]
-    pub(super) fn unbacked(&self, fit: &Fit, cause: PlatformError) -> AllocError {
-        let (pages, align) = (fit.pages(), fit.alignment());
-        let within = fit.limits().unwrap_or(self.geometry.span);
-        let largest = self.areas.map().largest_free();
-        Unbacked { pages, align, within, largest, page_bytes: self.page_bytes(), cause }.into()
-    }
-
-    /// Returns how many pages more than it needs a request may get.
-    pub(super) fn slack_for(&self, fit: &Fit) -> u64 {
-        (fit.pages() - self.guard_pages) * self.max_slack_percent / 100
-    }
-
-    /// Returns whether any area of the size will do for `fit` because all of this space is placed
-    /// from the top: then areas that wait were up there as well. In other spaces a request for the
-    /// highest place means it.
-    #[cold]
-    pub(super) fn grows_down(&self, fit: &Fit) -> bool {
-        self.options.policy == Policy::Highest && fit.is_highest_anywhere()
-    }
-
-    /// Frees a busy area that got no memory, and its annotation.
-    #[cold]
-    pub(super) fn give_up(&self, area: PageRange, annotation: Annotation) {
-        self.sure(self.areas.give_up(area, annotation));
     }
 }
 

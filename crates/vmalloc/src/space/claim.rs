@@ -2,11 +2,11 @@
 
 use super::Space;
 use crate::PageRange;
-use crate::areas::Blocking;
+use crate::areas::{Annotation, Blocking};
 use crate::platform::{Platform, PlatformError};
 use crate::purge::PurgePlan;
 use crate::sync::{Mutant, is};
-use crate::{AllocError, RequestError};
+use crate::{AllocError, RequestError, Unbacked};
 use crate::{Fit, FitError, Policy};
 
 /// How often everything freed is given back before an allocation is refused, as long as anything
@@ -15,6 +15,15 @@ pub(super) const ROUNDS: usize = 8;
 /// How often in a row other threads may be quicker to take what was given back, before an
 /// allocation in need gives up.
 const RACES: usize = 64;
+
+/// The memory behind an area's pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Backing {
+    /// The memory of the area that was freed here before.
+    Cached,
+    /// Nothing yet.
+    None,
+}
 
 impl<P: Platform> Space<P> {
     /// Claims an area of the map, not mapped yet. When there is no room for it, and the caller may
@@ -70,7 +79,7 @@ impl<P: Platform> Space<P> {
         let _in_need = self.need.enter();
         let mut result = self.after_purges(&mut retry);
         for _ in 0..ROUNDS {
-            if result.is_some() || self.notify(pages) == 0 {
+            if result.is_some() || self.notifiers.call(pages) == 0 {
                 break;
             }
             result = self.after_purges(&mut retry);
@@ -126,5 +135,65 @@ impl<P: Platform> Space<P> {
             Blocking::Allowed if self.purge_with(PurgePlan::ALL).is_ok() => act(),
             _ => Err(error),
         })
+    }
+
+    /// Makes a claimed area busy, with its annotation. When memory is short the area is given back.
+    ///
+    /// This is the one place where areas become busy, but for [`reuse`](Raw::reuse), whose areas
+    /// have no annotation.
+    #[inline]
+    pub(super) fn hand_out(
+        &self,
+        area: PageRange,
+        annotation: Annotation,
+        backing: Backing,
+    ) -> Result<(), AllocError> {
+        match self.areas.hand_out(area, annotation) {
+            Some(true) => Ok(()),
+            Some(false) => self.platform.fatal(&"a claimed area is busy"),
+            None => self.not_annotated(area, backing),
+        }
+    }
+
+    #[cold]
+    fn not_annotated(&self, area: PageRange, backing: Backing) -> Result<(), AllocError> {
+        match backing {
+            Backing::None => self.sure(self.areas.release(&[area])),
+            // Where an area can neither be described nor be given back, it is handed out: it lacks
+            // its tag, but is not lost.
+            Backing::Cached if !self.raw().free_claimed(area) => {
+                let was_claimed = self.areas.make_busy(area.start());
+                return if was_claimed { Ok(()) } else { self.platform.fatal(&"a claimed area is busy") };
+            }
+            Backing::Cached => {}
+        }
+        Err(AllocError::Metadata)
+    }
+
+    #[cold]
+    pub(super) fn unbacked(&self, fit: &Fit, cause: PlatformError) -> AllocError {
+        let (pages, align) = (fit.pages(), fit.alignment());
+        let within = fit.limits().unwrap_or(self.geometry.span);
+        let largest = self.areas.map().largest_free();
+        Unbacked { pages, align, within, largest, page_bytes: self.page_bytes(), cause }.into()
+    }
+
+    /// Returns how many pages more than it needs a request may get.
+    pub(super) fn slack_for(&self, fit: &Fit) -> u64 {
+        (fit.pages() - self.guard_pages) * self.max_slack_percent / 100
+    }
+
+    /// Returns whether any area of the size will do for `fit` because all of this space is placed
+    /// from the top: then areas that wait were up there as well. In other spaces a request for the
+    /// highest place means it.
+    #[cold]
+    pub(super) fn grows_down(&self, fit: &Fit) -> bool {
+        self.options.policy == Policy::Highest && fit.is_highest_anywhere()
+    }
+
+    /// Frees a busy area that got no memory, and its annotation.
+    #[cold]
+    pub(super) fn give_up(&self, area: PageRange, annotation: Annotation) {
+        self.sure(self.areas.give_up(area, annotation));
     }
 }

@@ -1,14 +1,12 @@
 //! Freeing: out of use at once, unmapped later.
 
-use super::claim::ROUNDS;
+use super::Raw;
 use super::held_node::HeldNode;
-use super::{Raw, Space};
 use crate::FreeError;
 use crate::PageRange;
 use crate::areas::{Annotation, AreaInfo, Disposition, FreedBy, Kind, Retired, Tag};
 use crate::cache::{Node, Put, SizeStacks};
 use crate::platform::Platform;
-use crate::purge::PurgePlan;
 use lock_api::MutexGuard;
 use vmalloc_map::parts::Look;
 
@@ -286,25 +284,6 @@ impl<P: Platform> Raw<'_, P> {
         let Ok(held) = self.node_with_room(area.start()) else { return false };
         let freed = self.plain_freed(area, leaf.owner_node());
         held.put_freed(freed, Disposition::MayCache).is_ok()
-    }
-}
-
-impl<P: Platform> Space<P> {
-    /// Holds this CPU's node, with room for one more area to be unmapped: a freed area has to be
-    /// remembered until then. Where memory for that is short, a purge makes room.
-    pub(super) fn node_with_room(&self, page: u64) -> Result<HeldNode<'_, P>, FreeError> {
-        let mut held = self.own_node();
-        let no_memory = FreeError::NoMemory { addr: self.addr(page) };
-        // Other threads may take the room that a purge makes.
-        for _ in 0..ROUNDS {
-            if held.node.lazy.has_room() {
-                return Ok(held);
-            }
-            drop(held);
-            self.purge_with(PurgePlan::ALL).map_err(|_| no_memory)?;
-            held = self.own_node();
-        }
-        Err(no_memory)
     }
 }
 

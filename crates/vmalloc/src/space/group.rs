@@ -1,6 +1,6 @@
 //! Groups of reserved areas at chosen pages, which are made and freed together: all, or none.
 
-use super::{Raw, Space};
+use super::Raw;
 use crate::areas::{Annotation, Kind, Tag};
 use crate::platform::Platform;
 use crate::purge::PurgePlan;
@@ -43,9 +43,9 @@ impl<P: Platform> Raw<'_, P> {
         areas: impl Iterator<Item = PageRange> + Clone,
         tag: impl Into<Tag>,
     ) -> Result<(), (usize, FreeError)> {
-        let (mut purger, tag, mut count, mut pages) = (self.purger.lock(), tag.into(), 0, 0);
+        let (mut purge, tag, mut count, mut pages) = (self.hold_purger(), tag.into(), 0, 0);
         for (index, area) in areas.clone().enumerate() {
-            let has_room = purger.list().try_reserve(index + 1).is_ok();
+            let has_room = purge.purger.list().try_reserve(index + 1).is_ok();
             if let Err(cause) = self.retire_reserved(area, tag, has_room) {
                 let mut map = self.areas.map();
                 areas.take(index).for_each(|area| _ = self.sure(map.revive(area.start())));
@@ -58,10 +58,10 @@ impl<P: Platform> Raw<'_, P> {
         }
         for area in areas {
             self.areas.forget_annotation(area);
-            purger.list().push(area);
+            purge.purger.list().push(area);
         }
         self.count_taken(count, pages);
-        drop(purger);
+        drop(purge);
         self.trigger_drain(pages);
         if self.options.trap_on_free {
             // A refusal stays with the purger, as after any free.
@@ -69,9 +69,7 @@ impl<P: Platform> Raw<'_, P> {
         }
         Ok(())
     }
-}
 
-impl<P: Platform> Space<P> {
     /// Takes a reserved area of exactly these pages, with this tag, out of use, if it can be
     /// remembered. It keeps its annotation so far.
     fn retire_reserved(&self, area: PageRange, tag: Tag, has_room: bool) -> Result<(), FreeError> {

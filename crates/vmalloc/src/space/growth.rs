@@ -23,9 +23,8 @@
 //! Only for a large step, more than a sixteenth of what is in use or cached, it goes on until as
 //! many pages went as come, or it has looked 16 times. Addresses in pools count as in use.
 
-use super::Space;
+use super::alloc::Allocation;
 use super::held_node::HeldNode;
-use crate::Fit;
 use crate::PageRange;
 use crate::cache::{Growth, HALF, TWICE, Wanted};
 use crate::platform::Platform;
@@ -36,23 +35,24 @@ const LARGE_STEP: u64 = 16;
 /// How often a large step looks for memory that can go.
 const LOOKS: usize = 16;
 
-impl<P: Platform> Space<P> {
+impl<P: Platform> Allocation<'_, P> {
     /// Makes cached memory lazy because of a new area, if there is a place for it; or claims some
     /// of it for the area.
     #[cold]
-    pub(super) fn grow(&self, fit: &Fit, wanted: &Wanted) -> Option<PageRange> {
-        let map = self.areas.map();
+    pub(super) fn grow(&self, wanted: &Wanted) -> Option<PageRange> {
+        let (cache, fit) = (&self.space.cache, &self.checked.fit);
+        let map = self.space.areas.map();
         map.place_for(fit).ok()?;
-        let used = self.geometry.span.len() - map.free_pages() + fit.pages();
+        let used = self.space.geometry.span.len() - map.free_pages() + fit.pages();
         drop(map);
-        let (kept, budget) = (used.saturating_sub(self.cache.lazy.level()), &self.cache.budget);
-        let mut growth = budget.growth(&self.cache.lazy, kept);
+        let (kept, budget) = (used.saturating_sub(cache.lazy.level()), &cache.budget);
+        let mut growth = budget.growth(&cache.lazy, kept);
         if growth.pages == 0 {
             return None;
         }
         let looks = if fit.pages() > kept / LARGE_STEP { LOOKS } else { 1 };
         self.stock_idle(&growth, fit.pages(), looks);
-        let found = self.cache.stock.lock().take(budget, wanted, self.borders());
+        let found = cache.stock.lock().take(budget, wanted, self.space.borders());
         growth.take(found.map_or(0, |area| area.len()));
         for _ in 0..looks {
             growth.take(self.evict_stock(growth.pages));
@@ -64,17 +64,16 @@ impl<P: Platform> Space<P> {
     /// Moves areas that this CPU's node and another did not need lately to the stock, until as many
     /// pages went as come.
     fn stock_idle(&self, growth: &Growth, come: u64, looks: usize) {
-        let own = self.own_node();
-        let (id, other) = (own.id, self.cache.other_than(own.id, &own.node));
+        let (space, cache, own) = (self.space, &self.space.cache, self.space.own_node());
+        let (id, other) = (own.id, cache.other_than(own.id, &own.node));
         drop(own);
         let (enough, sizes) = (growth.pages.min(come), if growth.excess == 0 { 1 } else { TWICE });
         let mut moved = 0;
         for id in (0..looks).flat_map(|_| [Some(id), other]).flatten() {
             // A node that is held is passed by.
-            let Some(node) = self.cache.nodes[id].try_lock().filter(|_| moved < enough) else { continue };
-            let mut held = HeldNode { space: self, id, node };
-            let (more, lazy) =
-                self.cache.stock_idle(&mut held.node, growth.pages - moved, sizes, self.borders());
+            let Some(node) = cache.nodes[id].try_lock().filter(|_| moved < enough) else { continue };
+            let mut held = HeldNode { space, id, node };
+            let (more, lazy) = cache.stock_idle(&mut held.node, growth.pages - moved, sizes, space.borders());
             moved += more;
             if lazy != 0 {
                 held.publish();
@@ -84,16 +83,16 @@ impl<P: Platform> Space<P> {
 
     /// Makes memory of the stock lazy that has lain longest, up to `due` pages. Returns how many.
     fn evict_stock(&self, due: u64) -> u64 {
-        let mut held = self.own_node();
+        let (space, mut held) = (self.space, self.space.own_node());
         let areas = &mut held.node.lazy.areas;
         if due == 0 || areas.try_reserve(HALF).is_err() {
             return 0;
         }
         let before = areas.len();
-        let memory = self.cache.stock.lock().evict(due, HALF, areas, self.borders());
-        self.cache.budget.put(memory);
+        let memory = space.cache.stock.lock().evict(due, HALF, areas, space.borders());
+        space.cache.budget.put(memory);
         let pages: u64 = areas[before..].iter().map(PageRange::len).sum();
-        self.counts.held(areas.len() - before);
+        space.counts.held(areas.len() - before);
         if pages != 0 {
             held.make_lazy(pages, memory);
             // At once: what is lazy counts neither as in use nor as cached.

@@ -1,11 +1,12 @@
 //! A node under its lock: what an allocation takes of it.
 
 use super::Space;
-use super::alloc::Backing;
+use super::claim::{Backing, ROUNDS};
 use crate::cache::{BATCH, Node};
 use crate::platform::Platform;
+use crate::purge::PurgePlan;
 use crate::sync::{Mutant, is, size};
-use crate::{AllocError, Fit, FitError, PageRange};
+use crate::{AllocError, Fit, FitError, FreeError, PageRange};
 use lock_api::MutexGuard;
 use vmalloc_map::AreaMap;
 use vmalloc_map::parts::LEAF_SHIFT;
@@ -37,6 +38,23 @@ impl<P: Platform> Space<P> {
     /// Holds a node.
     pub(super) fn node(&self, id: usize) -> HeldNode<'_, P> {
         HeldNode { space: self, id, node: self.cache.nodes[id].lock() }
+    }
+
+    /// Holds this CPU's node, with room for one more area to be unmapped: a freed area has to be
+    /// remembered until then. Where memory for that is short, a purge makes room.
+    pub(super) fn node_with_room(&self, page: u64) -> Result<HeldNode<'_, P>, FreeError> {
+        let mut held = self.own_node();
+        let no_memory = FreeError::NoMemory { addr: self.addr(page) };
+        // Other threads may take the room that a purge makes.
+        for _ in 0..ROUNDS {
+            if held.node.lazy.has_room() {
+                return Ok(held);
+            }
+            drop(held);
+            self.purge_with(PurgePlan::ALL).map_err(|_| no_memory)?;
+            held = self.own_node();
+        }
+        Err(no_memory)
     }
 
     /// Makes node `id` the owner of the leaf of an area that it took from another: freed areas go

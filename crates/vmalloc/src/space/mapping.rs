@@ -3,12 +3,11 @@
 use super::alloc::{Allocation, payload};
 use super::frame_list::FrameList;
 use super::request::Checked;
-use super::{Raw, Request, Space};
+use super::{Raw, Request};
 use crate::Fit;
 use crate::PageRange;
 use crate::areas::{Annotation, Blocking, FreedBy, Kind, Tag};
-use crate::platform::{Frame, FrameSupply, MapFrames, Origin, Platform, PlatformError, Protection};
-use crate::purge::FrameShare;
+use crate::platform::{Frame, FrameSupply, MapFrames, Origin, PlatformError, Protection};
 use crate::{AllocError, AreaError, FreeError, RequestError};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -108,7 +107,7 @@ impl<P: MapFrames> Raw<'_, P> {
             FrameList::with_runs(self.platform(), &frames, map).map_err(AreaError::from)
         });
         if let Err(error) = mapped {
-            self.end_shown(area.start());
+            self.frame_sets.end_shown(area.start(), self.platform());
             self.give_up(area, annotation);
             return Err(error);
         }
@@ -116,16 +115,7 @@ impl<P: MapFrames> Raw<'_, P> {
     }
 }
 
-impl<P: FrameSupply> Space<P> {
-    /// Takes `frames` from the supply as a set. When memory is short, they go back.
-    pub(crate) fn enter_frames(&self, frames: Box<[Frame]>) -> Result<FrameShare, AllocError> {
-        let entered = self.frame_sets.lock().enter(frames, give);
-        entered.map_err(|frames| {
-            give(&self.platform, &frames);
-            AllocError::Metadata
-        })
-    }
-
+impl<P: FrameSupply> Raw<'_, P> {
     /// Takes `count` frames from the supply; where that is short of them, and the caller may wait,
     /// everything freed is given back first. An error names the request `fit`.
     pub(crate) fn take_frames(
@@ -143,19 +133,50 @@ impl<P: FrameSupply> Space<P> {
     }
 }
 
-impl<P: Platform> Space<P> {
+impl<P: MapFrames> Allocation<'_, P> {
+    /// Takes frames for an area just obtained and maps them, zeroed.
+    fn back_with_frames(&self, area: PageRange) -> Result<(), AllocError> {
+        let (space, payload, Checked { fit, blocking, .. }) = (self.space, self.payload(area), self.checked);
+        let count = usize::try_from(payload.len()).unwrap_or(usize::MAX);
+        let take = |frames: &mut [Frame]| space.platform.take_frames(frames);
+        let frames = space.raw().take_frames(count, &fit, blocking, take)?;
+        // Before anything leads to the frames, so that there is nothing to be undone that might
+        // fail.
+        let (sets, platform) = (&space.frame_sets, &space.platform);
+        let share = sets.enter(frames, give, platform).ok_or(AllocError::Metadata)?;
+        let shown = {
+            let mut sets = sets.lock();
+            sets.show(&share, payload.start()).then(|| sets.copy(payload.start())).flatten()
+        };
+        let result = shown.ok_or(AllocError::Metadata).and_then(|frames| {
+            // SAFETY: the area was just obtained for this caller alone, the frames just taken.
+            let map = || unsafe { space.platform.map_frames(payload, &frames, Protection::ReadWrite) };
+            space.or_after_purge(blocking, map).map_err(|cause| self.unbacked(cause))
+        });
+        sets.end(share, platform);
+        if result.is_err() {
+            sets.end_shown(payload.start(), platform);
+            return result;
+        }
+        // SAFETY: the pages are this caller's alone, and have just been mapped.
+        unsafe { space.platform.zero(payload) };
+        Ok(())
+    }
+}
+
+impl<P: MapFrames> Raw<'_, P> {
     /// Claims and hands out an area of `pages` pages for a mapping, with nothing mapped yet. It
     /// begins at a multiple of `2^order` where there is such a place.
-    pub(super) fn claim_mapping(
+    fn claim_mapping(
         &self,
         pages: u64,
         order: u32,
         kind: Kind,
         tag: Option<Tag>,
     ) -> Result<(PageRange, Annotation), AllocError> {
-        let (mut request, raw) = (Request::new(self.bytes(pages)), self.raw());
+        let mut request = Request::new(self.bytes(pages));
         request.tag = tag;
-        let mut allocation = raw.begin(&request)?;
+        let mut allocation = self.begin(&request)?;
         let fit = allocation.checked.fit;
         allocation.checked.fit = fit.align(1 << order);
         match allocation.claim_as(kind, true) {
@@ -167,60 +188,6 @@ impl<P: Platform> Space<P> {
         }
     }
 
-    /// Ends the share of a handle in a frame set.
-    pub(crate) fn end_share(&self, share: FrameShare) {
-        let set = self.frame_sets.lock().end(share);
-        if let Some(set) = set {
-            set.give_back(&self.platform);
-        }
-    }
-
-    /// Ends the share of the area at `page` in a frame set: nothing was mapped there.
-    pub(crate) fn end_shown(&self, page: u64) {
-        let share = self.frame_sets.lock().leave(page);
-        if let Some(share) = share {
-            self.end_share(share);
-        }
-    }
-
-    /// Lets a purge end a share, once the area at `addr` is flushed, which was freed and began
-    /// there.
-    pub(crate) fn release_share(&self, share: FrameShare, addr: usize) {
-        self.frame_sets.lock().release(share, (addr >> self.shift()) as u64);
-    }
-}
-
-impl<P: MapFrames> Allocation<'_, P> {
-    /// Takes frames for an area just obtained and maps them, zeroed.
-    fn back_with_frames(&self, area: PageRange) -> Result<(), AllocError> {
-        let (space, payload, Checked { fit, blocking, .. }) = (self.space, self.payload(area), self.checked);
-        let count = usize::try_from(payload.len()).unwrap_or(usize::MAX);
-        let take = |frames: &mut [Frame]| space.platform.take_frames(frames);
-        let frames = space.take_frames(count, &fit, blocking, take)?;
-        // Before anything leads to the frames, so that there is nothing to be undone that might
-        // fail.
-        let share = space.enter_frames(frames)?;
-        let shown = {
-            let mut sets = space.frame_sets.lock();
-            sets.show(&share, payload.start()).then(|| sets.copy(payload.start())).flatten()
-        };
-        let result = shown.ok_or(AllocError::Metadata).and_then(|frames| {
-            // SAFETY: the area was just obtained for this caller alone, the frames just taken.
-            let map = || unsafe { space.platform.map_frames(payload, &frames, Protection::ReadWrite) };
-            space.or_after_purge(blocking, map).map_err(|cause| self.unbacked(cause))
-        });
-        space.end_share(share);
-        if result.is_err() {
-            space.end_shown(payload.start());
-            return result;
-        }
-        // SAFETY: the pages are this caller's alone, and have just been mapped.
-        unsafe { space.platform.zero(payload) };
-        Ok(())
-    }
-}
-
-impl<P: MapFrames> Raw<'_, P> {
     /// Returns the frames behind the pages `asked` of the area at `first`, of which the area at
     /// `other` has a share from now on.
     fn shared_frames(&self, first: u64, asked: PageRange, other: u64) -> Result<Vec<Frame>, AreaError> {
@@ -302,7 +269,7 @@ impl<P: MapFrames> Raw<'_, P> {
 }
 
 /// Gives frames back that the space took.
-fn give<P: FrameSupply>(platform: &P, frames: &[Frame]) {
+pub(crate) fn give<P: FrameSupply>(platform: &P, frames: &[Frame]) {
     // SAFETY: the space took them for areas that no page leads to any more: they were never seen,
     // or are flushed.
     unsafe { platform.give_frames(frames) };

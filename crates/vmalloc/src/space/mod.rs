@@ -53,6 +53,7 @@ mod trap;
 mod verify_space;
 mod walk;
 
+pub(crate) use mapping::give;
 pub use options::{MAX_NODES, SpaceOptions};
 pub use outline::Outline;
 pub use pressure::{Notifier, NotifierError};
@@ -68,6 +69,7 @@ use crate::platform::{Geometry, Platform};
 use crate::purge::{Counts, Deferred, FrameSets, Purger, Tenants};
 use crate::sync::AtomicU64;
 use crate::{AreaError, FreeError, SpaceError};
+use ::alloc::sync::Arc;
 use core::fmt;
 use held_node::PAGES_APART;
 use lock_api::Mutex;
@@ -193,6 +195,13 @@ impl<P: Platform> Space<P> {
         &self.geometry
     }
 
+    /// Returns where the records of this space lie, for a reader in another process. It holds for
+    /// as long as the space is neither dropped nor moved. It is without tags when memory is short.
+    #[must_use]
+    pub fn outline(&self) -> Outline {
+        Outline::of(self)
+    }
+
     /// Returns the settings. The bytes to cache are as they were decided.
     pub fn options(&self) -> &SpaceOptions {
         &self.options
@@ -237,6 +246,17 @@ impl<P: Platform> Space<P> {
     pub fn usable_size(&self, addr: usize) -> Option<usize> {
         let area = self.find(addr).filter(|area| area.addr == addr)?;
         Some(self.bytes(area.pages))
+    }
+
+    /// Has `notifier` called when an allocation finds no addresses, for as long as the notifier
+    /// lives. One that is registered while others are called is called from the next round on.
+    /// O(notifiers).
+    ///
+    /// # Errors
+    /// [`NotifierError`] when there is no memory to remember it; nothing is changed.
+    #[doc(alias = "register_vmap_purge_notifier")]
+    pub fn register_notifier(&self, notifier: &Arc<dyn Notifier>) -> Result<(), NotifierError> {
+        self.notifiers.register(notifier)
     }
 
     #[inline(always)]

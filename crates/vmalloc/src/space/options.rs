@@ -2,7 +2,7 @@
 
 use crate::Policy;
 use crate::SpaceError;
-use crate::cache::Allowance;
+use crate::cache::{Allowance, third, twelfth};
 use crate::platform::Geometry;
 
 /// The most nodes that a space can have: where Linux stops (2024).
@@ -35,13 +35,18 @@ pub struct SpaceOptions {
     /// [`least_cache_bytes`](Self::least_cache_bytes).
     pub cache_bytes: Option<usize>,
     /// Cache so many bytes however little is in use. Between this and
-    /// [`cache_bytes`](Self::cache_bytes) the cache follows what is in use, of which it is a
-    /// twelfth. Where [new memory costs much](crate::Geometry::max_slack_percent), it follows the
-    /// most that was in use: beyond that and a third of it, or this many bytes, new areas make
-    /// cached ones go, and half as many lazy pages start a drain. More than `cache_bytes` is as
+    /// [`cache_bytes`](Self::cache_bytes) the cache follows what is in use, as
+    /// [`cached_beside`](Self::cached_beside) says. Where
+    /// [new memory costs much](crate::Geometry::max_slack_percent), it follows the most that was in
+    /// use: beyond that and what is allowed beside it, new areas make cached ones go, and half as
+    /// many lazy pages start a drain. More than `cache_bytes` is as
     /// much. Default: `cache_bytes` where that is set, or else 32 MiB or, from
     /// four CPUs on, 8 MiB for each, and a quarter of it where new memory costs much.
     pub least_cache_bytes: Option<usize>,
+    /// The policy: how many pages may be cached beside so many pages in use, where the two bounds
+    /// above leave room. The space asks often, from any thread: let it only compute. Default: a
+    /// twelfth, or a third where [new memory costs much](crate::Geometry::max_slack_percent).
+    pub cached_beside: Option<fn(u64) -> u64>,
     /// Unmap and flush each area before its free returns, so that a stale access traps at once: the
     /// dearest way, for finding mistakes and for hardening. [`cache_bytes`](Self::cache_bytes) is 0
     /// then. [`Raw::free_atomic`](crate::Raw::free_atomic) and [tenants](crate::tenant) stay lazy. So does an
@@ -76,6 +81,7 @@ impl Default for SpaceOptions {
             guard: true,
             cache_bytes: None,
             least_cache_bytes: None,
+            cached_beside: None,
             trap_on_free: false,
             zero_on_free: false,
             max_slack_percent: None,
@@ -96,6 +102,9 @@ impl SpaceOptions {
 
         /// Sets [`least_cache_bytes`](Self::least_cache_bytes).
         least_cache_bytes(bytes: usize) { least_cache_bytes = Some(bytes) }
+
+        /// Sets [`cached_beside`](Self::cached_beside).
+        cached_beside(policy: fn(u64) -> u64) { cached_beside = Some(policy) }
 
         /// Sets [`trap_on_free`](Self::trap_on_free).
         trap_on_free(trap: bool) { trap_on_free = trap }
@@ -144,7 +153,8 @@ impl SpaceOptions {
             0 => pages(32 << 20) * bits(geometry.cpus),
             pages => pages,
         };
-        Allowance { lazy, absent: geometry.span.len() / 8, least, most, is_dear }
+        let beside = self.cached_beside.unwrap_or(if is_dear { third } else { twelfth });
+        Allowance { lazy, absent: geometry.span.len() / 8, least, most, is_dear, beside }
     }
 
     /// Returns how many nodes there are on a machine with `cpus` CPUs.

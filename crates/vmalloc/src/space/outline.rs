@@ -139,55 +139,45 @@ impl Specimens {
     }
 }
 
-impl<P: Platform> Space<P> {
-    /// Returns where the records of this space lie, for a reader in another process. It holds for
-    /// as long as the space is neither dropped nor moved. It is without tags when memory is short.
-    #[must_use]
-    pub fn outline(&self) -> Outline {
+impl Outline {
+    /// Returns where the records of `space` lie: see [`Space::outline`].
+    pub(super) fn of<P: Platform>(space: &Space<P>) -> Self {
         let words = |all: [usize; 4]| all.map(|word| word as u64);
         let specimens = Specimens::get();
-        let bitmaps = &self.areas.bitmaps;
-        let counts = &self.counts;
+        let bitmaps = &space.areas.bitmaps;
+        let counts = &space.counts;
         let counts =
             [&counts.purges, &counts.purged_areas, &counts.taken_areas, &counts.late_frees].map(from_ref);
-        Outline {
-            version: Outline::VERSION,
-            page_shift: self.shift().into(),
-            guard_pages: self.guard_pages,
+        let [areas, area, size] = Stock::FIELDS;
+        let purger = space.purger.data_ptr().addr();
+        Self {
+            version: Self::VERSION,
+            page_shift: space.shift().into(),
+            guard_pages: space.guard_pages,
             first_pages: bitmaps.first_pages(),
             bitmaps: bitmaps.places().map(|word| word as u64),
             rows: Bitmaps::ROW_ARRAY.map(|word| word as u64),
             leaf: Leaf::FIELDS.map(|word| word as u64),
             range: PageRange::FIELDS.map(|word| word as u64),
-            nodes: words(places(&self.cache.nodes)),
-            tables: words(self.areas.table_places()),
+            nodes: words(places(&space.cache.nodes)),
+            tables: words(space.areas.table_places()),
             node: NODE.map(|word| word as u64),
             stacks: words(SizeStacks::FIELDS),
             sizes: MAX_PAGES,
-            large: self.large_places().map(|word| word as u64),
-            purge: self.purge_places().map(|word| word as u64),
-            deferred: self.deferred.last_word() as u64,
+            large: [space.cache.stock.data_ptr().addr() + areas, area, size].map(|word| word as u64),
+            purge: words([
+                purger + offset_of!(Purger, taken),
+                size_of::<Lazy>(),
+                offset_of!(Lazy, areas),
+                purger + offset_of!(Purger, refused) + Refused::AREAS,
+            ]),
+            deferred: space.deferred.last_word() as u64,
             counts: counts.map(|count| count.addr() as u64),
             list: specimens.map(Specimens::list).unwrap_or_default(),
             table: specimens.and_then(Specimens::entries).unwrap_or_default(),
             containers: [size_of::<Vec<u64>>() as u64, size_of::<Table>() as u64],
             entry: Table::FIELDS.map(|word| word as u64),
         }
-    }
-
-    fn large_places(&self) -> [usize; 3] {
-        let [areas, area, size] = Stock::FIELDS;
-        [self.cache.stock.data_ptr().addr() + areas, area, size]
-    }
-
-    fn purge_places(&self) -> [usize; 4] {
-        let purger = self.purger.data_ptr().addr();
-        [
-            purger + offset_of!(Purger, taken),
-            size_of::<Lazy>(),
-            offset_of!(Lazy, areas),
-            purger + offset_of!(Purger, refused) + Refused::AREAS,
-        ]
     }
 }
 

@@ -5,9 +5,7 @@
 //! counts of both carry a *generation*, which the child raises. A thread undoes only what it did in
 //! the generation that it was in: the thread that forked may itself have been in need.
 
-use super::Space;
 use crate::cache::Padded;
-use crate::platform::Platform;
 use crate::sync::AtomicU64;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
@@ -119,18 +117,11 @@ impl<L: RawMutex> Notifiers<L> {
         let index = known.list.partition_point(|(other, _)| *other < numbers.start);
         known.list.get(index).filter(|(number, _)| numbers.contains(number)).cloned()
     }
-}
 
-impl<P: Platform> Space<P> {
-    /// Has `notifier` called when an allocation finds no addresses, for as long as the notifier
-    /// lives. One that is registered while others are called is called from the next round on.
-    /// O(notifiers).
-    ///
-    /// # Errors
-    /// [`NotifierError`] when there is no memory to remember it; nothing is changed.
-    #[doc(alias = "register_vmap_purge_notifier")]
-    pub fn register_notifier(&self, notifier: &Arc<dyn Notifier>) -> Result<(), NotifierError> {
-        let mut known = self.notifiers.known.lock();
+    /// Has `notifier` called from the next round on: see
+    /// [`register_notifier`](super::Space::register_notifier).
+    pub(super) fn register(&self, notifier: &Arc<dyn Notifier>) -> Result<(), NotifierError> {
+        let mut known = self.known.lock();
         // Numbers stay with their notifiers, so a round that is under way skips none.
         known.list.retain(|(_, known)| known.strong_count() > 0);
         known.list.try_reserve(1).map_err(|_| NotifierError)?;
@@ -142,11 +133,11 @@ impl<P: Platform> Space<P> {
 
     /// Calls every notifier. Returns how many pages they say they have freed; 0 while another
     /// thread is calling them.
-    pub(super) fn notify(&self, pages: u64) -> u64 {
-        let Some(_calling) = self.notifiers.calling.enter_alone() else { return 0 };
-        let (mut freed, mut numbers) = (0u64, 0..self.notifiers.known.lock().next);
+    pub(super) fn call(&self, pages: u64) -> u64 {
+        let Some(_calling) = self.calling.enter_alone() else { return 0 };
+        let (mut freed, mut numbers) = (0u64, 0..self.known.lock().next);
         // The list is not held over a call: it may be changed by one.
-        while let Some((number, known)) = self.notifiers.first_of(numbers.clone()) {
+        while let Some((number, known)) = self.first_of(numbers.clone()) {
             if let Some(notifier) = known.upgrade() {
                 freed = freed.saturating_add(notifier.make_room(pages));
             }

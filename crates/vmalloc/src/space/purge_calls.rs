@@ -73,7 +73,11 @@ impl<P: Platform> Space<P> {
     /// no error.
     pub fn drain(&self) -> Result<DrainStatus, PlatformError> {
         let is_much = self.cache.lazy.is_much(self.cache.lazy.level());
-        let done = self.purge_with(if is_much { self.make_room() } else { PurgePlan::DECAY })?;
+        let done = self.purge_with(if is_much {
+            PurgePlan::make_room(self.max_slack_percent == 0)
+        } else {
+            PurgePlan::DECAY
+        })?;
         // Else areas could be brought to a node that was passed already, and none would ask for
         // another drain.
         let _in_need = self.need.enter();
@@ -141,7 +145,7 @@ impl<P: Platform> Space<P> {
     pub(super) fn purge_if_idle(&self) {
         if let Some(mut purge) = self.try_hold_purger() {
             // A failure stays with the purger; the next allocation in need reports it.
-            let _ = purge.run(self.make_room());
+            let _ = purge.run(PurgePlan::make_room(self.max_slack_percent == 0));
         }
     }
 
@@ -160,13 +164,8 @@ impl<P: Platform> Space<P> {
         // The purge that was waited for may have been enough.
         if let Some(mut purge) = purge.filter(|_| lazy.level() > lazy.limit()) {
             // A failure stays with the purger, as above.
-            let _ = purge.run(self.make_room());
+            let _ = purge.run(PurgePlan::make_room(self.max_slack_percent == 0));
         }
-    }
-
-    /// Returns the plan of a purge because many pages are lazy.
-    fn make_room(&self) -> PurgePlan {
-        if self.max_slack_percent == 0 { PurgePlan::MAKE_ROOM } else { PurgePlan::KEEP_MEMORY }
     }
 
     /// Unmaps and flushes what is lazy and what [tenants](crate::tenant) have to have flushed, unless

@@ -81,7 +81,7 @@ impl<'a, P: Platform> Purge<'a, P> {
             space.counts.list_bytes.store(self.purger.bytes() as u64, Relaxed);
         }
         self.settle_frames(waiting, plan);
-        let spared = space.release_spare(plan.pooled, plan.most - done.evicted);
+        let spared = self.release_spare(plan.pooled, plan.most - done.evicted);
         let keeps_memory = plan.memory().is_some_and(|part| space.platform.evict_memory(part));
         Ok(Done { given: done.given + spared, evicted: done.evicted + spared, keeps_memory, ..done })
     }

@@ -2,7 +2,7 @@
 
 use super::Space;
 use crate::PageRange;
-use crate::areas::{AreaInfo, Kind};
+use crate::areas::Kind;
 use crate::platform::{ReadNofault, Translate};
 
 impl<P: ReadNofault> Space<P> {
@@ -19,25 +19,16 @@ impl<P: ReadNofault> Space<P> {
         let mut areas = self.find(addr).into_iter().chain(self.areas_from(next));
         let mut copied = 0;
         while let Some(area) = areas.next().filter(|area| area.addr < end) {
-            copied += self.read_area(&area, addr, to);
+            let (pages, mut read) =
+                (self.pages_of(&area), |range| copied += self.read_range(range, addr, to));
+            match area.kind {
+                // To read registers may do more than read.
+                Kind::IoMap => {}
+                Kind::Tenant => self.tenants.iter().for_each(|tenant| tenant.live(pages, &mut read)),
+                _ => read(pages),
+            }
         }
         copied
-    }
-
-    /// Copies the mapped bytes of `area` into the bytes `to` from `addr` on. Returns how many.
-    fn read_area(&self, area: &AreaInfo, addr: usize, to: &mut [u8]) -> usize {
-        let pages = self.pages_of(area);
-        match area.kind {
-            // To read registers may do more than read.
-            Kind::IoMap => 0,
-            Kind::Tenant => {
-                let mut copied = 0;
-                let mut read = |range| copied += self.read_range(range, addr, to);
-                self.tenants.iter().for_each(|tenant| tenant.live(pages, &mut read));
-                copied
-            }
-            _ => self.read_range(pages, addr, to),
-        }
     }
 
     /// Copies the mapped bytes of a range of pages into the bytes `to` from `addr` on. Returns how

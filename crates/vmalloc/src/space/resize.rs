@@ -6,7 +6,8 @@
 //!   shrink                           │ area     │g│             ──►   │ area │g│ given back │
 //! ```
 
-use super::alloc::{Allocation, Backing};
+use super::alloc::Allocation;
+use super::claim::Backing;
 use super::request::{Checked, Content};
 use super::{Raw, Request};
 use crate::Fit;

@@ -101,6 +101,31 @@ impl Stats {
             tenant_areas tenant_areas_made tenant_areas_freed metadata_bytes);
         counts.into_iter()
     }
+
+    /// Returns the counts that purges change.
+    fn begin<P: Platform>(space: &Space<P>) -> Self {
+        let counts = &space.counts;
+        let refused_pages = counts.refused_pages.load(Relaxed);
+        Self {
+            page_bytes: space.geometry.page_bytes() as u64,
+            span_pages: space.geometry.span.len(),
+            lazy_areas: counts.taken_areas.load(Relaxed) + space.deferred.areas(),
+            lazy_pages: space.cache.lazy.level()
+                + space.cache.lazy.absent()
+                + refused_pages
+                + space.deferred.pages(),
+            refused_areas: counts.refused_areas.load(Relaxed),
+            refused_pages,
+            refused_parts: counts.refused_parts.load(Relaxed),
+            pending_ranges: counts.pending.load(Relaxed),
+            late_frees: counts.late_frees.load(Relaxed),
+            purges: counts.purges.load(Relaxed),
+            purged_areas: counts.purged_areas.load(Relaxed),
+            longest_hold_areas: counts.longest_hold(),
+            metadata_bytes: counts.list_bytes.load(Relaxed),
+            ..Self::default()
+        }
+    }
 }
 
 impl fmt::Display for Stats {
@@ -151,7 +176,7 @@ impl<P: Platform> Space<P> {
     /// another, or to the purge, may be counted twice, and be missing among the busy ones, or be
     /// counted as busy.
     pub fn stats(&self) -> Stats {
-        let mut stats = self.purge_stats();
+        let mut stats = Stats::begin(self);
         for node in self.cache.each() {
             stats.lazy_areas += node.lazy.areas.len() as u64;
             stats.lazy_pages += node.unpublished();
@@ -188,31 +213,6 @@ impl<P: Platform> Space<P> {
         stats.busy_areas = map.area_count().saturating_sub(areas);
         stats.busy_pages = stats.span_pages.saturating_sub(idle + stats.free_pages);
         stats
-    }
-
-    /// Returns the counts that purges change.
-    fn purge_stats(&self) -> Stats {
-        let counts = &self.counts;
-        let refused_pages = counts.refused_pages.load(Relaxed);
-        Stats {
-            page_bytes: self.geometry.page_bytes() as u64,
-            span_pages: self.geometry.span.len(),
-            lazy_areas: counts.taken_areas.load(Relaxed) + self.deferred.areas(),
-            lazy_pages: self.cache.lazy.level()
-                + self.cache.lazy.absent()
-                + refused_pages
-                + self.deferred.pages(),
-            refused_areas: counts.refused_areas.load(Relaxed),
-            refused_pages,
-            refused_parts: counts.refused_parts.load(Relaxed),
-            pending_ranges: counts.pending.load(Relaxed),
-            late_frees: counts.late_frees.load(Relaxed),
-            purges: counts.purges.load(Relaxed),
-            purged_areas: counts.purged_areas.load(Relaxed),
-            longest_hold_areas: counts.longest_hold(),
-            metadata_bytes: counts.list_bytes.load(Relaxed),
-            ..Stats::default()
-        }
     }
 
     /// Returns the counts of each node.

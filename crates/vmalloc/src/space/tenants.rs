@@ -1,6 +1,7 @@
 //! The calls of a space that its tenants make: see [`tenant`](crate::tenant).
 
-use super::alloc::Backing;
+use super::claim::Backing;
+use super::purging::Purge;
 use super::{Raw, Space};
 use crate::PageRange;
 use crate::areas::{Annotation, Blocking, Kind, Tag};
@@ -50,7 +51,7 @@ impl<P: Platform> Space<P> {
     /// [`AllocError::Metadata`]; nothing is changed.
     pub unsafe fn add_tenant(&self, tenant: Arc<dyn Tenant>) -> Result<(), AllocError> {
         // A fork holds the purger: all tenants that it locks are unlocked after it.
-        let _purger = self.purger.lock();
+        let _purge = self.hold_purger();
         if self.tenants.add(tenant) { Ok(()) } else { Err(AllocError::Metadata) }
     }
 
@@ -76,11 +77,13 @@ impl<P: Platform> Space<P> {
         // What the annotation says besides makes no difference.
         self.give_up(area, Annotation::new(Kind::Tenant, 0, None));
     }
+}
 
+impl<P: Platform> Purge<'_, P> {
     /// Gives a fraction of the tenants' spare areas to the map, `most` at most. Returns how many.
     pub(super) fn release_spare(&self, fraction: Option<Fraction>, most: u64) -> u64 {
         let mut given = 0;
-        for tenant in self.tenants.iter() {
+        for tenant in self.space.tenants.iter() {
             let spare = tenant.counts().spare_areas;
             let part = match fraction {
                 Some(Fraction::All) => spare,
@@ -88,7 +91,7 @@ impl<P: Platform> Space<P> {
                 None => 0,
             };
             tenant.spare(part.min(most - given), &mut |area| {
-                self.give_up_tenants(area);
+                self.space.give_up_tenants(area);
                 given += 1;
             });
         }

@@ -52,6 +52,25 @@ fn growth_joins_areas_that_lie_side_by_side() {
     check(&space);
 }
 
+/// A policy of the user's says how much stays cached when the space would grow: nothing, or as much
+/// as was in use.
+#[test]
+fn a_policy_of_the_user_bounds_the_cache() {
+    let policies: [(fn(u64) -> u64, bool); 2] = [(|_| 0, false), (|in_use| in_use, true)];
+    for (policy, keeps) in policies {
+        let span = PageRange::new(0x100, 0x8000).expect("not empty");
+        let options = SpaceOptions::default().max_slack_percent(25).cached_beside(policy);
+        let options = options.cache_bytes(16 << 20).least_cache_bytes(4 << SHIFT);
+        let space = Space::new(Options::new(span).cpus(2).build(), options).expect("an empty space");
+        [400, 900].map(|pages| alloc(&space, pages)).iter().for_each(|&addr| free(&space, addr));
+        let cached = space.stats().cached_pages;
+        assert!(cached >= 1300, "a free keeps all where the space is no larger than it was: {cached}");
+        let _neither = alloc(&space, 500);
+        assert_eq!(space.stats().cached_pages == cached, keeps);
+        check(&space);
+    }
+}
+
 /// Memory of the stock that an area takes is no new memory, and so nothing has to go for it.
 #[test]
 fn what_serves_an_area_pays_for_its_growth() {

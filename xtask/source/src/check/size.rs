@@ -15,6 +15,8 @@ const FILE: usize = 450;
 const FUNCTION: usize = 35;
 /// The most public methods of a public type.
 const METHODS: usize = 40;
+/// The type that orders the core, the most methods that it has, and the most files with these.
+const ORDER: (&str, usize, usize) = ("Space", 80, 12);
 /// Names of files that every folder may have.
 const COMMON: [&str; 6] = ["mod", "lib", "main", "error", "tests", "models"];
 
@@ -27,6 +29,8 @@ struct Sizes {
     functions: Vec<(usize, String)>,
     /// Public methods of each type.
     methods: BTreeMap<String, usize>,
+    /// Methods of the type that orders the core, and the files with these.
+    order: (usize, BTreeSet<String>),
 }
 
 /// Checks that the core is small enough.
@@ -64,6 +68,12 @@ pub(super) fn check(package: &Package, found: &mut Vec<Violation>) {
     for (name, &count) in sizes.methods.iter().filter(|(_, count)| **count > METHODS) {
         for _ in METHODS..count {
             push("methods", package.folder.clone(), format!("{name} has {count} public methods"));
+        }
+    }
+    let (methods, files) = (sizes.order.0, sizes.order.1.len());
+    for (rule, count, most) in [("order_methods", methods, ORDER.1), ("order_files", files, ORDER.2)] {
+        for _ in most..count {
+            push(rule, package.folder.clone(), format!("{} has {methods} methods in {files} files", ORDER.0));
         }
     }
     if package.folder.starts_with("crates/") {
@@ -185,6 +195,11 @@ impl<'a> Visit<'a> for Reader<'_> {
             let public = |item: &&syn::ImplItem| matches!(item, syn::ImplItem::Fn(it) if is_public(&it.vis) && !is_hidden(&it.attrs));
             let count = item.items.iter().filter(public).count();
             *self.sizes.methods.entry(last.ident.to_string()).or_default() += count;
+            if last.ident == ORDER.0 {
+                let all = item.items.iter().filter(|item| matches!(item, syn::ImplItem::Fn(_))).count();
+                self.sizes.order.0 += all;
+                self.sizes.order.1.insert(self.file.path.clone());
+            }
         }
         visit::visit_item_impl(self, item);
     }

@@ -1,4 +1,4 @@
-use super::super::allowance::Allowance;
+use super::super::allowance::{Allowance, third};
 use super::*;
 use alloc::vec;
 use core::cell::{Cell, RefCell};
@@ -37,7 +37,8 @@ struct Play {
 impl Play {
     /// Areas that stay as they are, as those with guard pages do.
     fn whole(pages: u64) -> Self {
-        let allowance = Allowance { lazy: 1, absent: 1, least: pages, most: pages, is_dear: true };
+        let allowance =
+            Allowance { lazy: 1, absent: 1, least: pages, most: pages, is_dear: true, beside: third };
         Self { stock: Stock::default(), budget: Budget::new(allowance, 1), borders: None }
     }
 
