@@ -56,8 +56,8 @@ fn growth_joins_areas_that_lie_side_by_side() {
 /// as was in use.
 #[test]
 fn a_policy_of_the_user_bounds_the_cache() {
-    let (nothing, as_much): (fn(u64) -> u64, fn(u64) -> u64) = (|_| 0, |in_use| in_use);
-    for (policy, keeps) in [(nothing, false), (as_much, true)] {
+    let nothing: fn(u64) -> u64 = |_| 0;
+    for (policy, keeps) in [(nothing, false), (|in_use| in_use, true)] {
         let span = PageRange::new(0x100, 0x8000).expect("not empty");
         let options = SpaceOptions::default().max_slack_percent(25).cached_beside(policy);
         let options = options.cache_bytes(16 << 20).least_cache_bytes(4 << SHIFT);
