@@ -98,19 +98,17 @@ impl<S: SpaceRef, K: Ends<S::Platform>> Owned<S, K> {
     /// Returns the pages of `range`, in bytes from the start of this area. It looks at no other
     /// area: pages outside may be any other owner's, now or in a moment.
     pub(super) fn pages_inside(&self, range: &Range<usize>) -> Result<PageRange, AreaError> {
-        let page_bytes = self.space.geometry().page_bytes();
-        let addrs = [range.start, range.end].map(|offset| self.addr.saturating_add(offset));
+        let page_bytes = self.space.geometry().page_bytes() as u64;
+        let addrs = [range.start, range.end].map(|offset| self.addr.saturating_add(offset) as u64);
         if let Some(addr) = addrs.into_iter().find(|addr| addr % page_bytes != 0) {
-            return Err(FreeError::Unaligned { addr }.into());
+            return Err(FreeError::Unaligned { addr: addr as usize }.into());
         }
-        let page = |addr: usize| (addr / page_bytes) as u64;
-        let asked = PageRange::new(page(addrs[0]), page(addrs[1])).ok_or(RequestError::ZeroSize)?;
-        let pages = PageRange::of(page(self.addr), page(self.addr + self.bytes));
-        if pages.covers(&asked) {
-            Ok(asked)
-        } else {
-            Err(AreaError::Beyond { asked, pages, page_bytes: page_bytes as u64 })
+        let asked = PageRange::new(addrs[0], addrs[1]).ok_or(RequestError::ZeroSize)?;
+        let area = PageRange::of(self.addr as u64, (self.addr + self.bytes) as u64);
+        if !area.covers(&asked) {
+            return Err(AreaError::Beyond { asked, area });
         }
+        Ok(PageRange::of(asked.start() / page_bytes, asked.end() / page_bytes))
     }
 
     /// Gives up the area without ending it. Returns the reference to the space, the address and the

@@ -132,7 +132,7 @@ impl<P: Platform> Space<P> {
         let (id, mut node) = self.cache.lock(self.platform.cpu());
         let mut map = self.areas.map();
         let placed = self.place(id, &mut node, &mut map, fit);
-        let area = placed.map_err(|error| AllocError::from(error).of_pages(self.page_bytes()))?;
+        let area = placed.map_err(|error| error.in_bytes(1 << self.shift()))?;
         let leaf = map.leaf(area.start());
         leaf.set_owner_node(id);
         leaf.withhold(area.start());
