@@ -63,7 +63,7 @@ fn examples_build_against_an_installed_library_and_run() {
 /// Builds the examples with the libraries below `prefix`, and runs them.
 fn run_examples(prefix: &Path) {
     for kind in [&["shared"][..], &["static", "STATIC=1"]] {
-        let build = folder(&format!("{}-{}", prefix.file_name().expect("a name").display(), kind[0]));
+        let build = folder(&format!("{}-{}", prefix.file_name().expect("a name").to_string_lossy(), kind[0]));
         let mut make = Command::new("make");
         make.current_dir(Path::new(CRATE).join("examples"));
         make.arg(format!("PKG_CONFIG_PATH={}", prefix.join("lib/pkgconfig").display()))

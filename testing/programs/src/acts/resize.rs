@@ -59,8 +59,9 @@ pub(super) fn shrink<P: Platform>(player: &mut Player<'_, P>) {
     player.tell(format_args!("shrink {addr:#x} to {bytes:#x}: {shrunk:x?}"));
     match shrunk {
         Ok(()) => resized(player, nth, bytes, 0),
-        Err(AreaError::Beyond { asked, .. }) => {
-            assert!(asked.len() > player.oracle.bytes(&player.oracle.areas[nth]) as u64, "{asked:x?}")
+        Err(AreaError::Beyond { asked, area }) => {
+            let bytes = player.oracle.bytes(&player.oracle.areas[nth]) as u64;
+            assert!(asked.len() > bytes && area.len() == bytes, "{asked:x?} is inside {area:x?}");
         }
         Err(error) => judge(player, bytes, error, before),
     }

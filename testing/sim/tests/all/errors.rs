@@ -3,6 +3,7 @@
 use crate::short;
 use std::collections::BTreeSet;
 use std::fmt::{Debug, Display};
+use std::slice;
 use vmalloc::{
     AllocError, AreaError, FreeError, PageRange, PagedArea, Protection, Request, Space, SpaceError,
     SpaceOptions, Tag,
@@ -131,7 +132,7 @@ fn areas(seen: &mut Seen) {
         seen.area(raw.grow_in_place(addr, 8 * PAGE).expect_err("an area is in the way"));
         seen.area(raw.shrink_in_place(addr, 8 * PAGE).expect_err("it is smaller"));
         seen.area(raw.commit(&[next..next + PAGE, next..next + PAGE]).expect_err("they overlap"));
-        seen.area(raw.commit(&[next + 1..next + PAGE]).expect_err("not a page"));
+        seen.area(raw.commit(slice::from_ref(&(next + 1..next + PAGE))).expect_err("not a page"));
         let tag = Tag::new("percpu");
         let many = (64..128).map(|nth| PageRange::from_len(FIRST + nth, 1).expect("one"));
         raw.reserve_all(many.clone(), tag).expect("room");
