@@ -123,24 +123,6 @@ impl From<RegisterError> for Refusal {
     }
 }
 
-/// The unit of the figures in errors of Rust.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Unit {
-    /// Pages of the system.
-    Pages,
-    /// Pages of an address map, whatever they are: reported as they are.
-    Units,
-}
-
-impl Unit {
-    pub(crate) fn shift(self) -> u32 {
-        match self {
-            Self::Pages => page_bytes().trailing_zeros(),
-            Self::Units => 0,
-        }
-    }
-}
-
 pub(crate) use vmalloc_linux::page_bytes;
 
 /// Writes the refusal to `detail`, and returns its `errno`.
@@ -149,8 +131,8 @@ pub(crate) use vmalloc_linux::page_bytes;
 /// `detail` is null, or may be written.
 #[cold]
 #[inline(never)]
-pub(crate) unsafe fn refuse(refusal: &Refusal, unit: Unit, detail: *mut vmalloc_error) -> c_int {
-    let error = Facts::of(refusal, unit).finish();
+pub(crate) unsafe fn refuse(refusal: &Refusal, detail: *mut vmalloc_error) -> c_int {
+    let error = Facts::of(refusal).finish();
     if !detail.is_null() {
         // SAFETY: the caller's condition.
         unsafe { detail.write(error) };
@@ -164,9 +146,9 @@ pub(crate) unsafe fn refuse(refusal: &Refusal, unit: Unit, detail: *mut vmalloc_
 /// That of [`refuse`].
 #[cold]
 #[inline(never)]
-pub(crate) unsafe fn refuse_pointer<T>(refusal: Refusal, unit: Unit, detail: *mut vmalloc_error) -> *mut T {
+pub(crate) unsafe fn refuse_pointer<T>(refusal: Refusal, detail: *mut vmalloc_error) -> *mut T {
     // SAFETY: the caller's condition.
-    let errno = unsafe { refuse(&refusal, unit, detail) };
+    let errno = unsafe { refuse(&refusal, detail) };
     // SAFETY: the C library has one for each thread.
     unsafe { *libc::__errno_location() = errno };
     std::ptr::null_mut()
@@ -180,7 +162,7 @@ pub(crate) unsafe fn refuse_pointer<T>(refusal: Refusal, unit: Unit, detail: *mu
 #[inline(never)]
 pub(crate) unsafe fn refuse_code(refusal: Refusal, detail: *mut vmalloc_error) -> c_int {
     // SAFETY: the caller's condition.
-    -unsafe { refuse(&refusal, Unit::Pages, detail) }
+    -unsafe { refuse(&refusal, detail) }
 }
 
 /// Returns the answer of a call that returns a code.
@@ -189,22 +171,19 @@ pub(crate) unsafe fn refuse_code(refusal: Refusal, detail: *mut vmalloc_error) -
 /// That of [`refuse`].
 pub(crate) unsafe fn code(result: Result<(), Refusal>, detail: *mut vmalloc_error) -> c_int {
     tsan::after();
+    // SAFETY: the caller's condition.
+    unsafe { code_of_map(result, detail) }
+}
+
+/// Returns the answer of a call on an address map, which orders no threads.
+///
+/// # Safety
+/// That of [`refuse`].
+pub(crate) unsafe fn code_of_map(result: Result<(), Refusal>, detail: *mut vmalloc_error) -> c_int {
     match result {
         Ok(()) => 0,
         // SAFETY: the caller's condition.
         Err(refusal) => unsafe { refuse_code(refusal, detail) },
-    }
-}
-
-/// Returns the answer of a call on an address map, whose figures are in units of its own.
-///
-/// # Safety
-/// That of [`refuse`].
-pub(crate) unsafe fn code_in_units(result: Result<(), Refusal>, detail: *mut vmalloc_error) -> c_int {
-    match result {
-        Ok(()) => 0,
-        // SAFETY: the caller's condition.
-        Err(refusal) => -unsafe { refuse(&refusal, Unit::Units, detail) },
     }
 }
 
@@ -218,7 +197,7 @@ pub(crate) unsafe fn address(result: Result<usize, Refusal>, detail: *mut vmallo
     match result {
         Ok(addr) => std::ptr::with_exposed_provenance_mut(addr),
         // SAFETY: the caller's condition.
-        Err(refusal) => unsafe { refuse_pointer(refusal, Unit::Pages, detail) },
+        Err(refusal) => unsafe { refuse_pointer(refusal, detail) },
     }
 }
 
@@ -231,19 +210,7 @@ pub(crate) unsafe fn handle<T>(result: Result<T, Refusal>, detail: *mut vmalloc_
     match result {
         Ok(value) => Box::into_raw(Box::new(value)),
         // SAFETY: the caller's condition.
-        Err(refusal) => unsafe { refuse_pointer(refusal, Unit::Pages, detail) },
-    }
-}
-
-/// Returns the answer of a call that returns an address map, whose figures are in units of its own.
-///
-/// # Safety
-/// That of [`refuse`].
-pub(crate) unsafe fn handle_in_units<T>(result: Result<T, Refusal>, detail: *mut vmalloc_error) -> *mut T {
-    match result {
-        Ok(value) => Box::into_raw(Box::new(value)),
-        // SAFETY: the caller's condition.
-        Err(refusal) => unsafe { refuse_pointer(refusal, Unit::Units, detail) },
+        Err(refusal) => unsafe { refuse_pointer(refusal, detail) },
     }
 }
 
@@ -283,7 +250,7 @@ mod tests {
 
     #[test]
     fn double_and_foreign_frees_have_codes_and_numbers_of_their_own() {
-        let of = |error: FreeError| Facts::of(&error.into(), Unit::Pages).finish();
+        let of = |error: FreeError| Facts::of(&error.into()).finish();
         let double = of(FreeError::AlreadyFreed { addr: 7 * page_bytes() });
         let foreign = of(FreeError::NotAnArea { addr: 7 * page_bytes() });
         assert!(is_of_area(double.code) && is_of_area(foreign.code));

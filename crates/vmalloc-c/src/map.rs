@@ -1,6 +1,6 @@
 //! The address map alone: numbers are handed out, and no memory is behind them.
 
-use crate::answer::{self, Argument, Refusal, Unit, given};
+use crate::answer::{self, Argument, Refusal, given};
 use crate::error::vmalloc_error;
 use crate::input::{self, Versioned};
 use crate::options;
@@ -124,7 +124,7 @@ pub unsafe extern "C" fn vmalloc_map_new(
 ) -> *mut vmalloc_map {
     let make = || Ok(vmalloc_map { map: AreaMap::new(PageRange::try_from(start..end)?)?, is_lent: false });
     // SAFETY: the conditions of every call.
-    unsafe { answer::handle_in_units(make(), detail) }
+    unsafe { answer::handle(make(), detail) }
 }
 
 /// Makes a map of the pages `[start, end)` in memory of the program's: handle and records. It works
@@ -169,7 +169,7 @@ pub unsafe extern "C" fn vmalloc_map_new_in(
     match make() {
         Ok(handle) => handle,
         // SAFETY: the conditions of every call.
-        Err(refusal) => unsafe { answer::refuse_pointer(refusal, Unit::Units, detail) },
+        Err(refusal) => unsafe { answer::refuse_pointer(refusal, detail) },
     }
 }
 
@@ -186,7 +186,7 @@ pub unsafe extern "C" fn vmalloc_map_copy(
     let copy =
         unsafe { given(map) }.and_then(|map| Ok(vmalloc_map { map: map.map.try_clone()?, is_lent: false }));
     // SAFETY: the conditions of every call.
-    unsafe { answer::handle_in_units(copy, detail) }
+    unsafe { answer::handle(copy, detail) }
 }
 
 /// Ends a map. Memory that it was made in is the program's again. `NULL` is allowed.
@@ -225,7 +225,7 @@ pub unsafe extern "C" fn vmalloc_map_alloc(
         unsafe { tell(start, map.alloc(&fit)?.start()) }
     };
     // SAFETY: the conditions of every call.
-    unsafe { answer::code_in_units(alloc(), detail) }
+    unsafe { answer::code_of_map(alloc(), detail) }
 }
 
 fn fit(given: &vmalloc_fit) -> Result<Fit, Refusal> {
@@ -264,7 +264,7 @@ pub unsafe extern "C" fn vmalloc_map_alloc_at(
     // SAFETY: the caller's conditions.
     let result = unsafe { owned(map) }.and_then(|map| Ok(map.alloc_at(PageRange::try_from(start..end)?)?));
     // SAFETY: the conditions of every call.
-    unsafe { answer::code_in_units(result, detail) }
+    unsafe { answer::code_of_map(result, detail) }
 }
 
 /// Frees the area that starts at `start`. `*end`, which may be `NULL`, becomes the page behind it.
@@ -288,7 +288,7 @@ pub unsafe extern "C" fn vmalloc_map_release(
         Ok(())
     });
     // SAFETY: the conditions of every call.
-    unsafe { answer::code_in_units(result, detail) }
+    unsafe { answer::code_of_map(result, detail) }
 }
 
 /// Tells the segment that holds `page`: free, or an area. It answers `-EFAULT` outside of the map.
@@ -309,7 +309,7 @@ pub unsafe extern "C" fn vmalloc_map_find(
         unsafe { input::fill(segment, &found.into()) }
     });
     // SAFETY: the conditions of every call.
-    unsafe { answer::code_in_units(result, detail) }
+    unsafe { answer::code_of_map(result, detail) }
 }
 
 /// Calls `callback` for each segment from the one that holds `from` on. Returns 0 after the last,

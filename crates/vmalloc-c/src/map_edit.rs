@@ -48,7 +48,7 @@ pub unsafe extern "C" fn vmalloc_map_release_part(
     // SAFETY: the caller's conditions.
     let result = unsafe { owned(map) }.and_then(|map| Ok(map.free_part(PageRange::try_from(start..end)?)?));
     // SAFETY: the conditions of every call.
-    unsafe { answer::code_in_units(result, detail) }
+    unsafe { answer::code_of_map(result, detail) }
 }
 
 /// Cuts the area that starts at `start` into two areas. The second starts at `at`.
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn vmalloc_map_split(
         Ok(())
     });
     // SAFETY: the conditions of every call.
-    unsafe { answer::code_in_units(result, detail) }
+    unsafe { answer::code_of_map(result, detail) }
 }
 
 /// Makes the area that starts at `start` larger, to `pages` pages. It answers `-EEXIST` if the
@@ -89,7 +89,7 @@ pub unsafe extern "C" fn vmalloc_map_grow(
         Ok(())
     });
     // SAFETY: the conditions of every call.
-    unsafe { answer::code_in_units(result, detail) }
+    unsafe { answer::code_of_map(result, detail) }
 }
 
 /// Makes the area that starts at `start` smaller, to `pages` pages. The rest is free.
@@ -109,7 +109,7 @@ pub unsafe extern "C" fn vmalloc_map_shrink(
         Ok(())
     });
     // SAFETY: the conditions of every call.
-    unsafe { answer::code_in_units(result, detail) }
+    unsafe { answer::code_of_map(result, detail) }
 }
 
 /// Makes the map larger: it ends at `end` from now on.
@@ -128,7 +128,7 @@ pub unsafe extern "C" fn vmalloc_map_extend(
         Ok(())
     });
     // SAFETY: the conditions of every call.
-    unsafe { answer::code_in_units(result, detail) }
+    unsafe { answer::code_of_map(result, detail) }
 }
 
 /// Hands out `count` areas of `sizes[i]` pages at `base + offsets[i]`, all or none, and tells the
@@ -158,7 +158,7 @@ pub unsafe extern "C" fn vmalloc_map_alloc_congruent(
         unsafe { tell(base, vmalloc_percpu::alloc_in_map(map, offsets, sizes, align, None)?) }
     };
     // SAFETY: the conditions of every call.
-    unsafe { answer::code_in_units(alloc(), detail) }
+    unsafe { answer::code_of_map(alloc(), detail) }
 }
 
 /// Tells the figures of a map.
@@ -186,7 +186,7 @@ pub unsafe extern "C" fn vmalloc_map_get_stats(
         unsafe { input::fill(stats, &told) }
     });
     // SAFETY: the conditions of every call.
-    unsafe { answer::code_in_units(result, detail) }
+    unsafe { answer::code_of_map(result, detail) }
 }
 
 /// Checks every invariant of a map. It answers `VMALLOC_E_DAMAGED` if one does not hold.
@@ -198,5 +198,5 @@ pub unsafe extern "C" fn vmalloc_map_verify(map: *const vmalloc_map, detail: *mu
     // SAFETY: the caller's conditions.
     let result = unsafe { given(map) }.and_then(|map| Ok::<_, Refusal>(map.map.verify()?));
     // SAFETY: the conditions of every call.
-    unsafe { answer::code_in_units(result, detail) }
+    unsafe { answer::code_of_map(result, detail) }
 }

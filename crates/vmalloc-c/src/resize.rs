@@ -1,6 +1,6 @@
 //! Another size for an area.
 
-use crate::answer::{self, Unit, given};
+use crate::answer::{self, given};
 use crate::error::vmalloc_error;
 use crate::options::{self, vmalloc_request};
 use crate::space::{on, vmalloc_space};
@@ -42,7 +42,7 @@ pub unsafe extern "C" fn vmalloc_realloc_with(
         // SAFETY: the caller's conditions.
         Ok(request) => unsafe { realloc(space, memory, &request, detail) },
         // SAFETY: the conditions of every call.
-        Err(refusal) => unsafe { answer::refuse_pointer(refusal, Unit::Pages, detail) },
+        Err(refusal) => unsafe { answer::refuse_pointer(refusal, detail) },
     }
 }
 

@@ -7,6 +7,7 @@ use crate::options::vmalloc_options;
 use crate::tsan;
 use libc::{c_int, c_void};
 use std::sync::Arc;
+use vmalloc_linux::area_map::Violation;
 use vmalloc_linux::{Linux, SharedSpace, Space};
 use vmalloc_short::ShortMaps;
 use vmalloc_subspaces::Subspace;
@@ -153,8 +154,12 @@ pub unsafe extern "C" fn vmalloc_contains(space: *const vmalloc_space, addr: *co
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vmalloc_verify(space: *const vmalloc_space, detail: *mut vmalloc_error) -> c_int {
     // SAFETY: the conditions of every call.
-    let result =
-        unsafe { given(space) }.and_then(|space| on!(&space.0, it => Ok::<_, Refusal>(it.verify()?)));
+    let result = unsafe { given(space) }
+        .and_then(|space| on!(&space.0, it => Ok::<_, Refusal>(it.verify().map_err(in_bytes)?)));
     // SAFETY: the conditions of every call.
     unsafe { answer::code(result, detail) }
+}
+
+fn in_bytes(violation: Violation) -> Violation {
+    Violation { page: violation.page.saturating_mul(answer::page_bytes() as u64), ..violation }
 }

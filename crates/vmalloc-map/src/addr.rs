@@ -8,7 +8,7 @@ use core::fmt;
 use core::mem::offset_of;
 use core::ops::Range;
 
-/// A non-empty run of pages `[start, end)`, by page number.
+/// A non-empty run of pages `[start, end)`, by page number; in errors that tell bytes, by address.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(try_from = "Range<u64>", into = "Range<u64>"))]

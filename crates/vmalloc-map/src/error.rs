@@ -1,4 +1,5 @@
-//! Errors: one small type per operation, each with the facts of the refusal. Figures are in pages.
+//! Errors: one small type per operation, each with the facts of the refusal. Figures are in pages,
+//! or in bytes and addresses after [`FitError::in_bytes`], as a space of `vmalloc` tells them.
 
 use crate::PageRange;
 use crate::shared::OutOfMemory;
@@ -20,13 +21,13 @@ pub enum RequestError {
         bytes: usize,
     },
     /// The alignment is zero or not a power of two (in the unit the request was made in).
-    #[error("alignment {align} is not a power of two")]
+    #[error("an alignment of {align} is not a power of two")]
     AlignNotPowerOfTwo {
         /// The alignment asked for.
         align: u64,
     },
     /// The phase is not smaller than the alignment.
-    #[error("phase {phase} is not below the alignment {align} (pages)")]
+    #[error("a phase of {phase} is not below the alignment of {align}")]
     PhaseTooLarge {
         /// The phase asked for, in pages.
         phase: u64,
@@ -34,7 +35,7 @@ pub enum RequestError {
         align: u64,
     },
     /// The boundary is not a power of two, or smaller than the request.
-    #[error("boundary {boundary} is not a power of two of at least {pages} pages")]
+    #[error("a boundary of {boundary} is not a power of two of at least {pages}")]
     BadBoundary {
         /// The boundary asked for, in pages.
         boundary: u64,
@@ -49,20 +50,20 @@ pub enum RequestError {
         /// How many there are.
         nodes: usize,
     },
-    /// The limits are empty or reversed.
-    #[error("limits {start:#x}..{end:#x} are empty or reversed")]
+    /// The limits are empty or reversed, or hold no whole page.
+    #[error("the limits {start:#x}..{end:#x} hold no page")]
     LimitsReversed {
-        /// First page allowed.
+        /// First page or byte allowed.
         start: u64,
-        /// Page after the last one allowed.
+        /// The one after the last.
         end: u64,
     },
     /// The limits or the exact range lie, at least in part, outside the space.
-    #[error("{asked:?} is not inside the space {space:?}")]
+    #[error("{asked:?} is not inside {space:?}")]
     OutsideSpace {
-        /// The pages asked for.
+        /// The range asked for.
         asked: PageRange,
-        /// The pages of the space.
+        /// The whole span.
         space: PageRange,
     },
 }
@@ -76,28 +77,24 @@ impl TryFrom<core::ops::Range<u64>> for PageRange {
     }
 }
 
-/// The refusal of an allocation for want of address space, with its figures, in pages.
+/// The refusal of an allocation for want of address space, with its figures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error(
-    "no {}{} free, aligned to {}, within {:?}; the largest free range anywhere has {}: free some, or widen the limits",
-    .pages.saturating_mul(*.page_bytes),
-    if *.page_bytes == 1 { "" } else { " bytes" },
-    .align.saturating_mul(*.page_bytes),
-    .within.times(*.page_bytes),
-    .largest.saturating_mul(*.page_bytes)
+    "no {size} {unit} free, aligned to {align}, within {within:?}; the largest free range anywhere has {largest}: \
+     free some, or widen the limits"
 )]
 pub struct NoSpace {
-    /// Pages asked for, guard included.
-    pub pages: u64,
-    /// Alignment asked for, in pages.
+    /// The size asked for, guard included.
+    pub size: u64,
+    /// The alignment asked for.
     pub align: u64,
     /// Where it was looked for.
     pub within: PageRange,
-    /// The largest free range in the whole space, in pages; may be large enough but misaligned or
-    /// outside the limits.
+    /// The largest free range in the whole space; may be large enough but misaligned or outside the
+    /// limits.
     pub largest: u64,
-    /// Bytes of a page, for the message; 1 in a map, whose unit is what its user makes of it.
-    pub page_bytes: u64,
+    /// The unit of the figures, for the message: pages, or bytes.
+    pub unit: &'static str,
 }
 
 /// Why a map hands out no range. Nothing was changed.
@@ -113,7 +110,7 @@ pub enum FitError {
     /// The exact range asked for is not all free.
     #[error("{asked:?} is not all free: {by:?} is taken")]
     Occupied {
-        /// The pages asked for.
+        /// The range asked for.
         asked: PageRange,
         /// The lowest area in the way.
         by: PageRange,
@@ -121,6 +118,30 @@ pub enum FitError {
     /// No memory for the map's own records.
     #[error("out of memory for metadata")]
     Metadata,
+}
+
+impl FitError {
+    /// Returns the error with bytes and addresses for pages of so many bytes, or as far as there
+    /// are numbers: for messages to callers who count in bytes.
+    #[must_use]
+    pub fn in_bytes(self, page_bytes: u64) -> Self {
+        let bytes = |pages: u64| pages.saturating_mul(page_bytes);
+        let addrs = |pages: PageRange| pages.times(page_bytes);
+        match self {
+            Self::Request(RequestError::LimitsReversed { start, end }) => {
+                RequestError::LimitsReversed { start: bytes(start), end: bytes(end) }.into()
+            }
+            Self::Request(RequestError::OutsideSpace { asked, space }) => {
+                RequestError::OutsideSpace { asked: addrs(asked), space: addrs(space) }.into()
+            }
+            Self::NoSpace(NoSpace { size, align, within, largest, .. }) => {
+                let (size, align, largest) = (bytes(size), bytes(align), bytes(largest));
+                NoSpace { size, align, within: addrs(within), largest, unit: "bytes" }.into()
+            }
+            Self::Occupied { asked, by } => Self::Occupied { asked: addrs(asked), by: addrs(by) },
+            error => error,
+        }
+    }
 }
 
 impl From<OutOfMemory> for FitError {

@@ -69,8 +69,8 @@ impl AreaMap<'_> {
 
     #[cold]
     fn no_space(&self, fit: &Fit, within: PageRange) -> FitError {
-        let (pages, align, largest) = (fit.pages(), fit.alignment(), self.largest_free());
-        NoSpace { pages, align, within, largest, page_bytes: 1 }.into()
+        let (size, align, largest) = (fit.pages(), fit.alignment(), self.largest_free());
+        NoSpace { size, align, within, largest, unit: "pages" }.into()
     }
 
     #[inline]

@@ -49,15 +49,15 @@ fn placement_is_exact_lowest_fit_for_alignments() {
 fn a_refusal_carries_its_figures_and_changes_nothing() {
     let mut map = AreaMap::new(span(0, 100)).unwrap();
     map.alloc_at(span(40, 50)).unwrap();
-    let refusal = NoSpace { pages: 51, align: 1, within: span(0, 100), largest: 50, page_bytes: 1 };
+    let refusal = NoSpace { size: 51, align: 1, within: span(0, 100), largest: 50, unit: "pages" };
     assert_eq!(map.alloc(&fit(51, 1)), Err(FitError::NoSpace(refusal)));
     // The figure is of the whole space: the limits may exclude it.
     let limited = map.alloc(&fit(6, 1).within(45, 55)).unwrap_err().to_string();
     assert_eq!(
         limited,
-        "no 6 free, aligned to 1, within 0x2d..0x37; the largest free range anywhere has 50: free some, or widen the limits"
+        "no 6 pages free, aligned to 1, within 0x2d..0x37; the largest free range anywhere has 50: free some, or widen the limits"
     );
-    let refusal = NoSpace { pages: 1, align: 1 << 63, within: span(0, 100), largest: 50, page_bytes: 1 };
+    let refusal = NoSpace { size: 1, align: 1 << 63, within: span(0, 100), largest: 50, unit: "pages" };
     map.alloc_at(span(0, 1)).unwrap();
     assert_eq!(map.alloc(&fit(1, 1 << 63)), Err(FitError::NoSpace(NoSpace { largest: 50, ..refusal })));
     assert_eq!(map.free_pages(), 89);

@@ -189,6 +189,7 @@ fn not_freed<P: Platform>(
     let area = made.and_then(|info| PageRange::from_len((info.addr >> shift) as u64, info.pages));
     match (cause, asked, area) {
         (FreeError::WrongKind { .. }, Some(asked), Some(area)) if asked != area => {
+            let [asked, area] = [asked, area].map(|pages| pages.times(1 << shift));
             CongruentFreeError::Size { index, asked, area }
         }
         _ => CongruentFreeError::Area { index, cause },

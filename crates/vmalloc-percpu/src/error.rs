@@ -1,28 +1,29 @@
-//! Errors. Offsets, sizes and alignments are told in the unit of the call: bytes for a space, pages
-//! for a map. Figures of places are in pages, as in the errors of the core.
+//! Errors, in the unit of the call: bytes and addresses for a space, pages for a map.
 
 use thiserror::Error;
 use vmalloc::{FreeError, PageRange, RequestError};
 
-/// The refusal of congruent areas for want of address space, with its figures, in pages.
+/// The refusal of congruent areas for want of address space, with its figures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error(
-    "no base aligned to {align} from which {areas} areas of {pages} pages in all, {extent} from end to end, are free within \
-     {within:?}; largest range anywhere: {largest}"
+    "no base aligned to {align} from which {areas} areas of {size} {unit} in all, {extent} from end to end, are free within \
+     {within:?}; the largest free range anywhere has {largest}"
 )]
 pub struct NoCongruentSpace {
     /// Areas asked for.
     pub areas: usize,
-    /// Pages of all of them.
-    pub pages: u64,
-    /// Pages from the base to the end of the last.
+    /// The sizes of all of them.
+    pub size: u64,
+    /// The distance from the base to the end of the last.
     pub extent: u64,
-    /// Alignment asked for, in pages.
+    /// The alignment asked for.
     pub align: u64,
     /// Where it was looked for.
     pub within: PageRange,
-    /// The largest free range in the whole space, in pages.
+    /// The largest free range in the whole space.
     pub largest: u64,
+    /// The unit of the figures, for the message: pages, or bytes.
+    pub unit: &'static str,
 }
 
 /// Why congruent areas can't be had. Nothing was changed.
@@ -69,7 +70,7 @@ pub enum CongruentError {
         second: usize,
     },
     /// The alignment is zero or not a power of two.
-    #[error("alignment {align} is not a power of two")]
+    #[error("an alignment of {align} is not a power of two")]
     AlignNotPowerOfTwo {
         /// The alignment asked for.
         align: u64,
@@ -112,9 +113,9 @@ pub enum CongruentFreeError {
     Size {
         /// Which.
         index: usize,
-        /// The pages that it should have.
+        /// Where it should be.
         asked: PageRange,
-        /// The pages that it has.
+        /// Where it is.
         area: PageRange,
     },
 }

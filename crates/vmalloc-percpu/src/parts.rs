@@ -31,6 +31,10 @@ impl Lists<'_> {
         if let Self::Bytes(_, _, shift) = self { *shift } else { 0 }
     }
 
+    fn unit(&self) -> &'static str {
+        if let Self::Bytes(..) = self { "bytes" } else { "pages" }
+    }
+
     /// Returns the largest size, which is that of an object, and the last end.
     fn most(&self) -> (u64, u64) {
         match self {
@@ -173,8 +177,11 @@ impl<'a> Parts<'a> {
 
     #[cold]
     pub(crate) fn no_space(&self, within: PageRange, largest: u64) -> CongruentError {
-        let (areas, pages, extent, align) = (self.len(), self.pages(), self.extent, self.align);
-        NoCongruentSpace { areas, pages, extent, align, within, largest }.into()
+        let factor = 1 << self.lists.shift();
+        let sizes = [self.pages(), self.extent, self.align, largest];
+        let [size, extent, align, largest] = sizes.map(|pages| pages.saturating_mul(factor));
+        let (areas, within, unit) = (self.len(), within.times(factor), self.lists.unit());
+        NoCongruentSpace { areas, size, extent, align, within, largest, unit }.into()
     }
 }
 

@@ -255,10 +255,10 @@ impl<S: SpaceRef<Platform: MapFrames>> ShortMaps<S> {
         // SAFETY: the slots were just obtained for this caller alone.
         let returned = unsafe { self.return_slots(addr, pages) };
         returned.unwrap_or_else(|damage| self.space.platform().fatal(&damage));
-        let largest = self.space.stats().largest_free_pages;
-        let geometry = self.space.geometry();
-        let (within, page_bytes) = (geometry.span, geometry.page_bytes() as u64);
-        Unbacked { pages, align: 1, within, largest, page_bytes, cause }.into()
+        let (geometry, stats) = (self.space.geometry(), self.space.stats());
+        let align = geometry.page_bytes() as u64;
+        let (size, largest) = (stats.bytes(pages), stats.bytes(stats.largest_free_pages));
+        Unbacked { size, align, within: geometry.span.times(align), largest, cause }.into()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Why a sub-space cannot be made.
+//! Why a sub-space cannot be made. Ranges are of addresses, as in the errors of the core.
 
 use thiserror::Error;
 use vmalloc::{NoSpace, PageRange, RequestError, SpaceError};
@@ -18,19 +18,19 @@ pub enum SubspaceError {
     /// The range is, at least in part, outside the parent.
     #[error("{asked:?} is not inside the parent's {parent:?}")]
     Outside {
-        /// The pages asked for.
+        /// The addresses asked for.
         asked: PageRange,
-        /// The pages of the parent.
+        /// Those of the parent.
         parent: PageRange,
     },
     /// The range overlaps that of another sub-space.
     #[error("{asked:?} overlaps the sub-space {sibling:?} at {range:?}")]
     Overlap {
-        /// The pages asked for.
+        /// The addresses asked for.
         asked: PageRange,
         /// The lowest sub-space in the way.
         sibling: &'static str,
-        /// Its pages.
+        /// Its addresses.
         range: PageRange,
     },
     /// The size, the alignment or the limits are wrong.

@@ -9,7 +9,7 @@
 //! until the rest of it is flushed.
 
 use crate::LIMIT_BYTES;
-use vmalloc::{AllocError, PageRange, PageSet, PlatformError, PlatformFault};
+use vmalloc::{FitError, PageRange, PageSet, PlatformError, PlatformFault};
 
 /// The [`PlatformError::call`] where there was no memory for a record.
 const RECORD: &str = "record of mapped pages";
@@ -31,7 +31,7 @@ pub(crate) struct Charge {
 
 impl MappedSet {
     /// Returns the empty set over `span`, which never holds more than `limit` pages.
-    pub(crate) fn new(span: PageRange, limit: u64) -> Result<Self, AllocError> {
+    pub(crate) fn new(span: PageRange, limit: u64) -> Result<Self, FitError> {
         Ok(Self { mapped: PageSet::new(span)?, limit })
     }
 

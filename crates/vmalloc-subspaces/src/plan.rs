@@ -5,7 +5,7 @@ use crate::mapped_set::MappedSet;
 use crate::{SubspaceError, SubspaceState};
 use alloc::vec::Vec;
 use lock_api::Mutex;
-use vmalloc::{AllocError, AreaMap, Fit, Geometry, NoSpace, PageRange, RequestError};
+use vmalloc::{AreaMap, Fit, FitError, Geometry, PageRange, RequestError};
 
 /// A sub-space, as the plan knows it.
 pub(crate) struct Entry<L> {
@@ -32,7 +32,7 @@ pub(crate) struct Plan<L> {
 }
 
 impl<L> Plan<L> {
-    pub(crate) fn new(geometry: &Geometry) -> Result<Self, AllocError> {
+    pub(crate) fn new(geometry: &Geometry) -> Result<Self, FitError> {
         let (map, page_bytes) = (AreaMap::new(geometry.span)?, geometry.page_bytes() as u64);
         Ok(Self { map, entries: Vec::new(), page_bytes })
     }
@@ -42,10 +42,10 @@ impl<L> Plan<L> {
         &mut self,
         name: &'static str,
         fit: &Fit,
-        entry: impl FnOnce(PageRange) -> Result<Entry<L>, AllocError>,
+        entry: impl FnOnce(PageRange) -> Result<Entry<L>, FitError>,
     ) -> Result<Entry<L>, SubspaceError> {
         if let Some(other) = self.entries.iter().find(|entry| entry.name == name) {
-            return Err(SubspaceError::DuplicateName { name, range: other.range });
+            return Err(SubspaceError::DuplicateName { name, range: self.addrs(other.range) });
         }
         self.entries.try_reserve(1).map_err(|_| SubspaceError::Metadata)?;
         let range = self.alloc(fit)?;
@@ -70,21 +70,26 @@ impl<L> Plan<L> {
             Some(range) => self.map.alloc_at(range).map(|()| range),
             None => self.map.alloc(fit),
         };
-        result.map_err(|error| self.named(error.into()))
+        result.map_err(|error| self.named(error))
+    }
+
+    /// Returns the addresses of pages, for messages.
+    fn addrs(&self, pages: PageRange) -> PageRange {
+        pages.times(self.page_bytes)
     }
 
     /// Returns `error` with the name of the sibling in the way.
-    fn named(&self, error: AllocError) -> SubspaceError {
-        match error {
-            AllocError::Occupied { asked, by, .. } => {
-                let sibling = self.entries.iter().find(|entry| entry.range == by);
+    fn named(&self, error: FitError) -> SubspaceError {
+        match error.in_bytes(self.page_bytes) {
+            FitError::Occupied { asked, by } => {
+                let sibling = self.entries.iter().find(|entry| self.addrs(entry.range) == by);
                 SubspaceError::Overlap { asked, sibling: sibling.map_or("", |entry| entry.name), range: by }
             }
-            AllocError::Request(RequestError::OutsideSpace { asked, space }) => {
+            FitError::Request(RequestError::OutsideSpace { asked, space }) => {
                 SubspaceError::Outside { asked, parent: space }
             }
-            AllocError::Request(error) => error.into(),
-            AllocError::NoSpace(error) => NoSpace { page_bytes: self.page_bytes, ..error }.into(),
+            FitError::Request(error) => error.into(),
+            FitError::NoSpace(error) => error.into(),
             _ => SubspaceError::Metadata,
         }
     }

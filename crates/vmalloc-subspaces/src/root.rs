@@ -5,7 +5,7 @@ use crate::mapped_set::MappedSet;
 use crate::plan::{Entry, Plan};
 use crate::{Protected, Subspace, SubspaceError, SubspaceInfo, SubspaceOptions, SubspaceState};
 use lock_api::Mutex;
-use vmalloc::{AllocError, PageRange, Platform, PlatformError, Protection, Request, Space, SpaceError};
+use vmalloc::{FitError, PageRange, Platform, PlatformError, Protection, Request, Space, SpaceError};
 
 /// The [`PlatformError::call`] of a sub-space that would have more mapped than its limit allows.
 pub const LIMIT_BYTES: &str = "limit_bytes of the sub-space";
@@ -136,8 +136,8 @@ impl<P: Divisible> Root<P> {
         let limit = limit_bytes.map_or(u64::MAX, |bytes| (bytes >> shift) as u64);
         let entry = |range| {
             let mapped = Mutex::new(MappedSet::new(range, limit)?);
-            let mapped = Counted::new(mapped).map_err(|_| AllocError::Metadata)?;
-            Ok::<_, AllocError>(Entry { name, range, limit_bytes, mapped, state: SubspaceState::Changing })
+            let mapped = Counted::new(mapped).map_err(|_| FitError::Metadata)?;
+            Ok::<_, FitError>(Entry { name, range, limit_bytes, mapped, state: SubspaceState::Changing })
         };
         let Entry { range, mapped, .. } = self.shared.plan.lock().insert(name, &fit, entry)?;
         Ok(Subspace::new(self.shared.clone(), range, mapped))

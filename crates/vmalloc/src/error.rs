@@ -1,4 +1,5 @@
-//! Errors: one small type per operation, each with the facts of the refusal.
+//! Errors: one small type per operation, each with the facts of the refusal, in bytes and
+//! addresses. A [`PageRange`] in them is a range of addresses.
 
 use crate::PageRange;
 use crate::platform::{Geometry, Origin, PlatformError};
@@ -7,20 +8,18 @@ use vmalloc_map::parts::OutOfMemory;
 use vmalloc_map::{FitError, NoArea, NoSpace, RequestError};
 
 /// The refusal of an allocation that found addresses but no memory behind them, with its figures,
-/// in pages.
+/// in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-#[error("no memory behind {} bytes: {cause}", .pages.saturating_mul(*.page_bytes))]
+#[error("no memory behind {size} bytes: {cause}")]
 pub struct Unbacked {
-    /// Pages asked for, guard included.
-    pub pages: u64,
-    /// Alignment asked for, in pages.
+    /// The size asked for, guard included.
+    pub size: u64,
+    /// The alignment asked for.
     pub align: u64,
     /// Where they might have been.
     pub within: PageRange,
-    /// The largest free range in the whole space, in pages: addresses were not what was short.
+    /// The largest free range in the whole space: addresses were not what was short.
     pub largest: u64,
-    /// Bytes of a page, for the message.
-    pub page_bytes: u64,
     /// The platform's error, after everything freed had been given back to it.
     #[source]
     pub cause: PlatformError,
@@ -32,18 +31,16 @@ pub struct Unbacked {
 pub enum SpaceError {
     /// The span holds page 0. An area there would be at address 0, which is the null pointer and,
     /// to most callers, the sign of failure: the platform has to leave that page out.
-    #[error("the span {span:?} begins at page 0, whose address is null")]
+    #[error("the span {span:?} begins at the null address")]
     NullPage {
         /// The platform's span.
         span: PageRange,
     },
     /// The span ends behind the last address that a pointer can hold.
-    #[error("the span {span:?} of pages of 2^{page_shift} bytes ends behind the last address")]
+    #[error("the span {span:?} ends behind the last address")]
     BeyondAddresses {
-        /// The platform's span.
+        /// The platform's span, as far as there are numbers.
         span: PageRange,
-        /// log2 of the platform's page size in bytes.
-        page_shift: u32,
     },
     /// The platform's geometry and its constant name different page sizes.
     #[error("pages of 2^{page_shift} bytes, and of 2^{constant} by `Platform::PAGE_SHIFT`")]
@@ -74,12 +71,12 @@ impl SpaceError {
     /// # Errors
     /// [`NullPage`](Self::NullPage), [`BeyondAddresses`](Self::BeyondAddresses).
     pub const fn check_span(geometry: &Geometry) -> Result<(), Self> {
-        let Geometry { span, page_shift, .. } = *geometry;
-        if span.start() == 0 {
+        let (pages, span) = (geometry.span, geometry.span.times(1 << geometry.page_shift));
+        if pages.start() == 0 {
             return Err(Self::NullPage { span });
         }
-        if span.end() > usize::MAX as u64 >> page_shift {
-            return Err(Self::BeyondAddresses { span, page_shift });
+        if pages.end() > usize::MAX as u64 >> geometry.page_shift {
+            return Err(Self::BeyondAddresses { span });
         }
         Ok(())
     }
@@ -96,14 +93,12 @@ pub enum AllocError {
     #[error(transparent)]
     NoSpace(#[from] NoSpace),
     /// The exact range asked for is not all free.
-    #[error("{:?} is not all free: {:?} is taken", asked.times(*.page_bytes), by.times(*.page_bytes))]
+    #[error("{asked:?} is not all free: {by:?} is taken")]
     Occupied {
-        /// The pages asked for.
+        /// The addresses asked for.
         asked: PageRange,
         /// The lowest area in the way.
         by: PageRange,
-        /// Bytes of a page, for the message.
-        page_bytes: u64,
     },
     /// A frame that may not be mapped this way: not taken from the supply, or, where device memory
     /// is asked for, none.
@@ -122,23 +117,12 @@ pub enum AllocError {
     Unbacked(#[from] Unbacked),
 }
 
-impl AllocError {
-    /// Returns the error of a map as that of a space, which has pages of so many bytes.
-    pub(crate) fn of_pages(self, page_bytes: u64) -> Self {
-        match self {
-            Self::NoSpace(figures) => NoSpace { page_bytes, ..figures }.into(),
-            Self::Occupied { asked, by, .. } => Self::Occupied { asked, by, page_bytes },
-            error => error,
-        }
-    }
-}
-
 impl From<FitError> for AllocError {
     fn from(error: FitError) -> Self {
         match error {
             FitError::Request(error) => Self::Request(error),
             FitError::NoSpace(error) => Self::NoSpace(error),
-            FitError::Occupied { asked, by } => Self::Occupied { asked, by, page_bytes: 1 },
+            FitError::Occupied { asked, by } => Self::Occupied { asked, by },
             _ => Self::Metadata,
         }
     }
@@ -234,14 +218,12 @@ pub enum AreaError {
     #[error(transparent)]
     Area(#[from] FreeError),
     /// The pages are not all inside the area's.
-    #[error("{:?} is not inside the area {:?}", asked.times(*.page_bytes), pages.times(*.page_bytes))]
+    #[error("{asked:?} is not inside the area {area:?}")]
     Beyond {
-        /// The pages asked for.
+        /// The addresses asked for.
         asked: PageRange,
         /// Those of the area, without its guard.
-        pages: PageRange,
-        /// Bytes of a page, for the message.
-        page_bytes: u64,
+        area: PageRange,
     },
     /// Something is mapped there already.
     #[error("something is mapped at {addr:#x} already")]
@@ -250,14 +232,12 @@ pub enum AreaError {
         addr: usize,
     },
     /// Two of the ranges share pages.
-    #[error("ranges overlap: {:?} and {:?}", first.times(*.page_bytes), second.times(*.page_bytes))]
+    #[error("ranges overlap: {first:?} and {second:?}")]
     Overlap {
         /// The range that starts first.
         first: PageRange,
         /// The next one.
         second: PageRange,
-        /// Bytes of a page, for the message.
-        page_bytes: u64,
     },
     /// Nothing that the call is for is mapped there: no memory of the area's own to take away, or
     /// no frames that were mapped from there on.

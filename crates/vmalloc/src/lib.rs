@@ -64,8 +64,9 @@
 //! ```
 //!
 //! # What to know first
-//! - Callers speak of bytes and addresses, and so do messages. Inside, everything is counted in
-//!   pages and named by page number: in [`Platform`], [`PageRange`], and fields named `pages`.
+//! - Callers speak of bytes and addresses, and so do errors, whose ranges are ranges of addresses.
+//!   Inside, everything is counted in pages and named by page number: in [`Platform`],
+//!   [`PageRange`], and fields named `pages`.
 //! - Errors carry their facts. A failed call changes nothing, except where its documentation says
 //!   what a refusal by the platform leaves. [`AllocError::NoSpace`] says what was asked for,
 //!   where, and the largest free range.

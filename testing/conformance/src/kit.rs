@@ -196,9 +196,9 @@ impl<P: Platform + 'static> Conformance<P> {
 
     fn check_programs(&self, report: &mut Report) {
         let geometry = (self.make)().geometry();
-        for (name, config) in configs(&geometry) {
+        for (name, options) in all_options(&geometry) {
             let result = caught(|| {
-                self.program.walk(self.seed, WALKED, || self.space(Narrow::default(), config));
+                self.program.walk(self.seed, WALKED, || self.space(Narrow::default(), options));
                 Ok(())
             });
             enter(report, format!("a space ({name}) survives each call that fails"), result);
@@ -206,10 +206,10 @@ impl<P: Platform + 'static> Conformance<P> {
         for narrow in Narrow::all(&geometry) {
             // Hidden operations are one branch in the space: fewer operations come by it.
             let ops = if narrow == Narrow::default() { self.ops } else { self.ops / 4 };
-            for (name, config) in configs(&geometry) {
+            for (name, options) in all_options(&geometry) {
                 let result = caught(|| {
                     let source = &mut Seeded::new(self.seed);
-                    self.program.play(self.space(narrow, config), source, ops);
+                    self.program.play(self.space(narrow, options), source, ops);
                     Ok(())
                 });
                 let promise = format!("a space ({name}; {narrow}) answers as the oracle allows");
@@ -218,14 +218,14 @@ impl<P: Platform + 'static> Conformance<P> {
         }
     }
 
-    fn space(&self, narrow: Narrow, config: SpaceOptions) -> Space<Faulty<P>> {
+    fn space(&self, narrow: Narrow, options: SpaceOptions) -> Space<Faulty<P>> {
         let platform = Faulty::new((self.make)(), Arc::clone(&self.look), narrow);
-        Space::new(platform, config).unwrap_or_else(|error| panic!("no space can be made: {error}"))
+        Space::new(platform, options).unwrap_or_else(|error| panic!("no space can be made: {error}"))
     }
 }
 
 /// Returns settings of a space that make different calls of the platform.
-fn configs(geometry: &Geometry) -> impl Iterator<Item = (&'static str, SpaceOptions)> + use<> {
+fn all_options(geometry: &Geometry) -> impl Iterator<Item = (&'static str, SpaceOptions)> + use<> {
     let plain = [
         ("caching", SpaceOptions::default()),
         ("unmapping on free", SpaceOptions::default().unmap_on_free()),

@@ -174,7 +174,7 @@ pub(crate) fn new_space(
     kernel: &'static Kernel,
     nth: u64,
     pages: u64,
-    config: SpaceOptions,
+    options: SpaceOptions,
 ) -> &'static Space {
     const START: u64 = 0xf_ffff_c900_0000;
     const APART: u64 = 1 << 28;
@@ -182,7 +182,7 @@ pub(crate) fn new_space(
     // SAFETY: each of them has a terabyte for itself, and this kernel uses nothing else there.
     let platform = unsafe { X86::new(kernel, span) }.expect("frames for tables");
     let space: &'static Space =
-        Box::leak(Box::new(Space::new(platform, config).expect("memory for metadata")));
+        Box::leak(Box::new(Space::new(platform, options).expect("memory for metadata")));
     let pointer = core::ptr::from_ref(space).cast_mut();
     // Release: the space is complete.
     let free = |place: &&AtomicPtr<Space>| {

@@ -53,14 +53,14 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new(kernel: &'static Kernel) -> Self {
         let free_at_first = kernel.supply.free() + walk::tables();
-        let config = SpaceOptions::default();
-        let space = new_space(kernel, 0, SPAN_PAGES, config.unmap_on_free());
+        let options = SpaceOptions::default();
+        let space = new_space(kernel, 0, SPAN_PAGES, options.unmap_on_free());
         Self {
             kernel,
             space,
             short: ShortMaps::of(space).expect("memory for their records"),
-            caching: new_space(kernel, 1, SPAN_PAGES, config),
-            small: new_space(kernel, 2, FEW_PAGES, config.unmap_on_free()),
+            caching: new_space(kernel, 1, SPAN_PAGES, options),
+            small: new_space(kernel, 2, FEW_PAGES, options.unmap_on_free()),
             free_at_first,
         }
     }

@@ -122,7 +122,7 @@ impl Map for BitMap {
         };
         let Some(&range) = chosen else {
             let largest = self.largest_free();
-            return Err(NoSpace { pages: ask.pages, align: ask.align, within, largest, page_bytes: 1 }.into());
+            return Err(NoSpace { size: ask.pages, align: ask.align, within, largest, unit: "pages" }.into());
         };
         self.alloc_at(range)?;
         Ok(range)

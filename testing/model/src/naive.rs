@@ -64,7 +64,7 @@ impl NaiveMap {
     }
 
     fn no_space(&self, ask: &Ask, within: PageRange) -> NoSpace {
-        NoSpace { pages: ask.pages, align: ask.align, within, largest: self.largest_free(), page_bytes: 1 }
+        NoSpace { size: ask.pages, align: ask.align, within, largest: self.largest_free(), unit: "pages" }
     }
 
     fn check_inside(&self, asked: PageRange) -> Result<(), RequestError> {

@@ -319,16 +319,22 @@ impl<'a, P: Platform> Player<'a, P> {
         all
     }
 
-    /// Returns whether `pages` pages can be placed, if everything freed is back.
-    pub(crate) fn has_room(&self, pages: u64, align: u64, within: PageRange) -> bool {
-        let taken = self.taken();
-        let starts = [self.place.span.start()].into_iter().chain(taken.iter().map(PageRange::end));
-        let ends = taken.iter().map(PageRange::start).chain([self.place.span.end()]);
+    /// Returns whether `size` bytes can be placed, if everything freed is back.
+    pub(crate) fn has_room(&self, size: u64, align: u64, within: PageRange) -> bool {
+        let (taken, span) = (self.taken(), self.addrs(self.place.span));
+        let taken: Vec<_> = taken.iter().map(|&pages| self.addrs(pages)).collect();
+        let starts = [span.start()].into_iter().chain(taken.iter().map(PageRange::end));
+        let ends = taken.iter().map(PageRange::start).chain([span.end()]);
         starts.zip(ends).any(|(start, end)| {
             let (start, end) = (start.max(within.start()), end.min(within.end()));
-            let place = start.checked_next_multiple_of(align).and_then(|start| start.checked_add(pages));
+            let place = start.checked_next_multiple_of(align).and_then(|start| start.checked_add(size));
             place.is_some_and(|place| place <= end)
         })
+    }
+
+    /// Returns the addresses of pages.
+    pub(crate) fn addrs(&self, pages: PageRange) -> PageRange {
+        pages.times(1 << self.place.shift)
     }
 
     /// Compares the counts.

@@ -141,10 +141,13 @@ impl Wish {
         if !align.is_power_of_two() {
             wrongs.push(RequestError::AlignNotPowerOfTwo { align: align as u64 });
         }
-        match (self.limits(place.shift), self.limit_range(place)) {
-            (Some((start, end)), None) => wrongs.push(RequestError::LimitsReversed { start, end }),
+        match (self.within, self.limit_range(place)) {
+            (Some((start, end)), None) => {
+                wrongs.push(RequestError::LimitsReversed { start: start as u64, end: end as u64 });
+            }
             (Some(_), Some(asked)) if !place.span.covers(&asked) => {
-                wrongs.push(RequestError::OutsideSpace { asked, space: place.span });
+                let [asked, space] = [asked, place.span].map(|pages| pages.times(1 << place.shift));
+                wrongs.push(RequestError::OutsideSpace { asked, space });
             }
             _ => {}
         }

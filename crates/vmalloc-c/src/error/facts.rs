@@ -1,7 +1,7 @@
 //! The figures of each error of Rust.
 
 use super::vmalloc_error;
-use crate::answer::{Argument, Refusal, Unit};
+use crate::answer::{Argument, Refusal};
 use crate::code::*;
 use vmalloc_linux::area_map::ResizeError;
 use vmalloc_linux::{
@@ -13,15 +13,15 @@ use vmalloc_slots::{SlotError, SlotsError};
 use vmalloc_stacks::{AltStackError, StackError};
 use vmalloc_subspaces::{LIMIT_BYTES, SubspaceError};
 
-/// An error that is being put together.
+/// An error that is being put together. Its figures are those of the error of Rust: bytes and
+/// addresses, or the pages of an address map.
 pub(crate) struct Facts {
     error: vmalloc_error,
-    shift: u32,
 }
 
 impl Facts {
-    pub(crate) fn of(refusal: &Refusal, unit: Unit) -> Self {
-        let new = Self { error: vmalloc_error::NONE, shift: unit.shift() };
+    pub(crate) fn of(refusal: &Refusal) -> Self {
+        let new = Self { error: vmalloc_error::NONE };
         match refusal {
             Refusal::Argument(argument) => new.argument(*argument),
             Refusal::Alloc(error) => new.alloc(error),
@@ -41,7 +41,7 @@ impl Facts {
                 new.system("", error.raw_os_error().unwrap_or(0))
             }
             Refusal::Violation(violation) => {
-                new.code(VMALLOC_E_DAMAGED).at_page(violation.page).call(violation.invariant)
+                new.code(VMALLOC_E_DAMAGED).address(violation.page).call(violation.invariant)
             }
             Refusal::Metadata => new.code(VMALLOC_E_METADATA),
             Refusal::Contended => new.code(VMALLOC_E_CONTENDED),
@@ -89,23 +89,13 @@ impl Facts {
         self
     }
 
-    fn bytes(&self, pages: u64) -> u64 {
-        // A range of all pages ends behind the last address.
-        pages.saturating_mul(1 << self.shift)
-    }
-
-    fn at_page(self, page: u64) -> Self {
-        let addr = self.bytes(page);
-        self.address(addr)
-    }
-
     fn range(mut self, range: PageRange) -> Self {
-        (self.error.range_start, self.error.range_end) = (self.bytes(range.start()), self.bytes(range.end()));
+        (self.error.range_start, self.error.range_end) = (range.start(), range.end());
         self
     }
 
     fn other(mut self, range: PageRange) -> Self {
-        (self.error.other_start, self.error.other_end) = (self.bytes(range.start()), self.bytes(range.end()));
+        (self.error.other_start, self.error.other_end) = (range.start(), range.end());
         self
     }
 
@@ -120,12 +110,10 @@ impl Facts {
         self.code(VMALLOC_E_SYSTEM).call(call)
     }
 
-    /// Enters pages asked for, their alignment, where they were looked for, and the largest range.
-    fn room(mut self, pages: u64, align: u64, within: PageRange, largest: u64) -> Self {
-        self.error.requested = self.bytes(pages);
-        self.error.alignment = self.bytes(align);
-        self.error.largest_free = self.bytes(largest);
-        self.range(within)
+    /// Enters the size asked for, its alignment, where it was looked for, and the largest range.
+    fn room(mut self, size: u64, align: u64, within: PageRange, largest: u64) -> Self {
+        self.error.largest_free = largest;
+        self.requested(size).align(align).range(within)
     }
 
     fn argument(self, argument: Argument) -> Self {
@@ -159,7 +147,7 @@ impl Facts {
             }
             RequestError::LimitsReversed { start, end } => {
                 let mut facts = self.code(VMALLOC_E_LIMITS);
-                (facts.error.range_start, facts.error.range_end) = (facts.bytes(start), facts.bytes(end));
+                (facts.error.range_start, facts.error.range_end) = (start, end);
                 facts
             }
             RequestError::OutsideSpace { asked, space } => {
@@ -173,12 +161,12 @@ impl Facts {
         match error {
             AllocError::Request(error) => self.request(error),
             AllocError::NoSpace(it) => {
-                self.code(VMALLOC_E_NO_SPACE).room(it.pages, it.align, it.within, it.largest)
+                self.code(VMALLOC_E_NO_SPACE).room(it.size, it.align, it.within, it.largest)
             }
-            AllocError::Occupied { asked, by, .. } => self.code(VMALLOC_E_OCCUPIED).range(*asked).other(*by),
+            AllocError::Occupied { asked, by } => self.code(VMALLOC_E_OCCUPIED).range(*asked).other(*by),
             AllocError::BadFrame { frame, .. } => self.code(VMALLOC_E_BAD_FRAME).requested(*frame),
             AllocError::Unbacked(it) => {
-                self.room(it.pages, it.align, it.within, it.largest).platform(&it.cause)
+                self.room(it.size, it.align, it.within, it.largest).platform(&it.cause)
             }
             _ => self.code(VMALLOC_E_METADATA),
         }
@@ -187,11 +175,9 @@ impl Facts {
     fn area(self, error: &AreaError) -> Self {
         match error {
             AreaError::Area(error) => self.free(error),
-            AreaError::Beyond { asked, pages, .. } => self.code(VMALLOC_E_BEYOND).range(*asked).other(*pages),
+            AreaError::Beyond { asked, area } => self.code(VMALLOC_E_BEYOND).range(*asked).other(*area),
             AreaError::Mapped { addr } => self.code(VMALLOC_E_MAPPED).address(*addr as u64),
-            AreaError::Overlap { first, second, .. } => {
-                self.code(VMALLOC_E_OVERLAP).range(*first).other(*second)
-            }
+            AreaError::Overlap { first, second } => self.code(VMALLOC_E_OVERLAP).range(*first).other(*second),
             AreaError::NotMapped { addr } => self.code(VMALLOC_E_NOT_MAPPED).address(*addr as u64),
             AreaError::Alloc(error) => self.alloc(error),
             AreaError::Platform(error) => self.platform(error),
@@ -224,13 +210,13 @@ impl Facts {
         let (code, page) = match *error {
             NoArea::Nothing { page } => (VMALLOC_E_NOT_AN_AREA, page),
             NoArea::Interior { page, start } => {
-                self.error.other_start = self.bytes(start);
+                self.error.other_start = start;
                 (VMALLOC_E_INTERIOR, page)
             }
             NoArea::Retired { page } => (VMALLOC_E_ALREADY_FREED, page),
             NoArea::Busy { page } => (VMALLOC_E_WRONG_KIND, page),
         };
-        self.code(code).at_page(page)
+        self.code(code).address(page)
     }
 
     fn platform(mut self, error: &PlatformError) -> Self {
@@ -265,7 +251,7 @@ impl Facts {
             }
             CongruentError::Request(error) => self.request(error),
             CongruentError::NoSpace(it) => {
-                self.code(VMALLOC_E_NO_SPACE).room(it.pages, it.align, it.within, it.largest)
+                self.code(VMALLOC_E_NO_SPACE).room(it.size, it.align, it.within, it.largest)
             }
             _ => self.code(VMALLOC_E_METADATA),
         }
@@ -356,7 +342,7 @@ impl Facts {
             }
             SubspaceError::Request(error) => self.request(error),
             SubspaceError::NoSpace(it) => {
-                self.code(VMALLOC_E_NO_SPACE).room(it.pages, it.align, it.within, it.largest)
+                self.code(VMALLOC_E_NO_SPACE).room(it.size, it.align, it.within, it.largest)
             }
             SubspaceError::Space(error) => self.space(error),
             _ => self.code(VMALLOC_E_METADATA),

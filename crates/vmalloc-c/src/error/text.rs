@@ -56,12 +56,15 @@ fn of_request(error: &vmalloc_error) -> String {
     let (asked, limit, align) = (error.requested, error.limit, error.alignment);
     match error.code {
         VMALLOC_E_ZERO_SIZE => "the size is zero".to_owned(),
-        VMALLOC_E_SIZE_OVERFLOW => format!("a size of {asked} is not representable"),
-        VMALLOC_E_ALIGN => format!("an alignment of {align} is not a power of two that this call allows"),
+        VMALLOC_E_SIZE_OVERFLOW => format!("a size of {asked} bytes is not representable"),
+        VMALLOC_E_ALIGN if align.is_power_of_two() => {
+            format!("an alignment of {align} is not one that this call allows")
+        }
+        VMALLOC_E_ALIGN => format!("an alignment of {align} is not a power of two"),
         VMALLOC_E_PHASE => format!("a phase of {asked} is not below the alignment of {align}"),
         VMALLOC_E_BOUNDARY => format!("a boundary of {limit} is not a power of two of at least {asked}"),
         VMALLOC_E_NODE => format!("there is no node {asked}: there are {limit}"),
-        VMALLOC_E_LIMITS => format!("limits {} are empty or reversed", range(error)),
+        VMALLOC_E_LIMITS => format!("the limits {} hold no page", range(error)),
         VMALLOC_E_OUTSIDE => format!("{} is not inside {}", range(error), other(error)),
         VMALLOC_E_NOT_PAGES => format!("{asked} or {} is not in whole pages", range(error)),
         VMALLOC_E_BEYOND if error.other_end > 0 => {
@@ -141,9 +144,10 @@ fn of_state(error: &vmalloc_error) -> String {
 mod tests {
     use super::super::Facts;
     use super::*;
-    use crate::answer::{self, Refusal, Unit};
+    use crate::answer::{self, Refusal};
     use vmalloc_linux::{
-        AllocError, AreaError, FreeError, NoSpace, PageRange, PlatformError, PlatformFault, Unbacked,
+        AllocError, AreaError, FreeError, NoSpace, PageRange, PlatformError, PlatformFault, RequestError,
+        Unbacked,
     };
 
     #[test]
@@ -166,12 +170,21 @@ mod tests {
 
     #[test]
     fn rust_says_the_same() {
-        let (page, page_bytes) = (answer::page_bytes(), answer::page_bytes() as u64);
-        let [asked, by] = [4..9, 6..7].map(|pages| PageRange::new(pages.start, pages.end).expect("pages"));
-        let no_space = NoSpace { pages: 2, align: 4, within: asked, largest: 1, page_bytes };
+        let page = answer::page_bytes();
+        let range = |start: u64, end: u64| PageRange::new(start << 12, end << 12).expect("not empty");
+        let (asked, by, unit) = (range(4, 9), range(6, 7), "bytes");
+        let no_space = NoSpace { size: 8192, align: 1 << 14, within: asked, largest: 4096, unit };
         let cause = PlatformError { call: "mmap", fault: PlatformFault::OutOfMemory, code: 0 };
         let (addr, start) = (7 * page, 5 * page);
-        let errors: [AreaError; 12] = [
+        let errors: [AreaError; 20] = [
+            RequestError::ZeroSize.into(),
+            RequestError::SizeOverflow { bytes: usize::MAX }.into(),
+            RequestError::AlignNotPowerOfTwo { align: 3 }.into(),
+            RequestError::PhaseTooLarge { phase: 5, align: 4 }.into(),
+            RequestError::BadBoundary { boundary: 12, pages: 9 }.into(),
+            RequestError::NoSuchNode { node: 4, nodes: 4 }.into(),
+            RequestError::LimitsReversed { start: 0x3000, end: 0x1000 }.into(),
+            RequestError::OutsideSpace { asked, space: by }.into(),
             FreeError::NotAnArea { addr }.into(),
             FreeError::Interior { addr, start }.into(),
             FreeError::Unaligned { addr: addr + 1 }.into(),
@@ -179,18 +192,18 @@ mod tests {
             FreeError::WrongCount { addr, mapped: 3, given: 2 }.into(),
             FreeError::WrongKind { addr }.into(),
             AllocError::from(no_space).into(),
-            AllocError::Occupied { asked, by, page_bytes }.into(),
-            AreaError::Beyond { asked, pages: by, page_bytes },
-            AreaError::Overlap { first: asked, second: by, page_bytes },
+            AllocError::Occupied { asked, by }.into(),
+            AreaError::Beyond { asked, area: by },
+            AreaError::Overlap { first: asked, second: by },
             AreaError::Mapped { addr },
             AreaError::NotMapped { addr },
         ];
         for error in errors {
-            let text = of(&Facts::of(&Refusal::from(error), Unit::Pages).finish());
+            let text = of(&Facts::of(&Refusal::from(error)).finish());
             assert_eq!(text, error.to_string());
         }
-        let unbacked = Unbacked { pages: 2, align: 1, within: asked, largest: 1, page_bytes, cause };
-        let text = of(&Facts::of(&Refusal::from(AllocError::from(unbacked)), Unit::Pages).finish());
+        let unbacked = Unbacked { size: 8192, align: 4096, within: asked, largest: 4096, cause };
+        let text = of(&Facts::of(&Refusal::from(AllocError::from(unbacked))).finish());
         assert!(unbacked.to_string().starts_with(&format!("{text}: ")), "{text}");
     }
 

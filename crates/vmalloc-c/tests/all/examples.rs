@@ -57,9 +57,13 @@ fn examples_build_against_an_installed_library_and_run() {
     if !has(name, "make") || !has(name, "pkg-config") {
         return;
     }
-    let prefix = install("prefix");
-    for kind in [&["BUILD=shared"][..], &["BUILD=static", "STATIC=1"]] {
-        let build = folder(kind[0].trim_start_matches("BUILD="));
+    run_examples(&install("prefix"));
+}
+
+/// Builds the examples with the libraries below `prefix`, and runs them.
+fn run_examples(prefix: &Path) {
+    for kind in [&["shared"][..], &["static", "STATIC=1"]] {
+        let build = folder(&format!("{}-{}", prefix.file_name().expect("a name").to_string_lossy(), kind[0]));
         let mut make = Command::new("make");
         make.current_dir(Path::new(CRATE).join("examples"));
         make.arg(format!("PKG_CONFIG_PATH={}", prefix.join("lib/pkgconfig").display()))
@@ -79,16 +83,61 @@ fn examples_build_against_an_installed_library_and_run() {
 }
 
 #[test]
+fn an_archive_serves_wherever_it_is_unpacked() {
+    let name = "an_archive_serves_wherever_it_is_unpacked";
+    if !has(name, "make") || !has(name, "pkg-config") || !has(name, "cmake") {
+        return;
+    }
+    let (packed, unpacked) = (folder("packed"), folder("unpacked"));
+    make("archive", &[format!("TARGET={}", packed.display()), "ARCH=here".to_owned()]);
+    assert_eq!(files_below(&packed).len(), 1, "the staged files are left");
+    let version = env!("CARGO_PKG_VERSION");
+    let archive = packed.join(format!("vmalloc-{version}-linux-here.tar.gz"));
+    run(Command::new("tar").arg("-xzf").arg(archive).arg("-C").arg(&unpacked));
+    let prefix = unpacked.join(format!("vmalloc-{version}-linux-here"));
+    for file in ["LICENSE-MIT", "LICENSE-APACHE", "include/vmalloc.h", "share/man/man7/vmalloc.7"] {
+        assert!(prefix.join(file).is_file(), "{file}");
+    }
+    run_examples(&prefix);
+    run_with_cmake(&prefix, "archive-cmake-build");
+}
+
+/// The file of sources has all that the Makefile reads.
+#[test]
+fn sources_of_a_release_know_how_to_install_themselves() {
+    let name = "sources_of_a_release_know_how_to_install_themselves";
+    let root = Path::new(CRATE).join("../..");
+    if !has(name, "make") || !has(name, "git") || !root.join(".git").exists() {
+        return;
+    }
+    let (packed, unpacked) = (folder("sources"), folder("unpacked-sources"));
+    make("dist", &[format!("TARGET={}", packed.display())]);
+    let source = format!("vmalloc-{}", env!("CARGO_PKG_VERSION"));
+    let archive = packed.join(format!("{source}.tar.gz"));
+    run(Command::new("tar").arg("-xzf").arg(archive).arg("-C").arg(&unpacked));
+    // It says what it would do, and stops at a file that is not there.
+    let mut make = Command::new("make");
+    make.arg("-C").arg(unpacked.join(source).join("crates/vmalloc-c")).args(["-n", "install"]);
+    let said = run(&mut make);
+    assert!(said.contains("rustc --release --locked"), "{said}");
+}
+
+#[test]
 fn cmake_finds_an_installed_library_by_its_package() {
     let name = "cmake_finds_an_installed_library_by_its_package";
     if !has(name, "make") || !has(name, "cmake") {
         return;
     }
-    let (prefix, build) = (install("cmake-prefix"), folder("cmake-build"));
+    run_with_cmake(&install("cmake-prefix"), "cmake-build");
+}
+
+/// Builds programs with the CMake package below `prefix`, and runs them.
+fn run_with_cmake(prefix: &Path, build: &str) {
+    let build = folder(build);
     let define = |name: &str, value: &Path| format!("-D{name}={}", value.display());
     let mut cmake = Command::new("cmake");
     cmake.arg("-S").arg(Path::new(CRATE).join("tests/programs/cmake")).arg("-B").arg(&build);
-    cmake.arg(define("CMAKE_PREFIX_PATH", &prefix));
+    cmake.arg(define("CMAKE_PREFIX_PATH", prefix));
     cmake.arg(define("EXAMPLE", &Path::new(CRATE).join("examples/buffer.c")));
     run(&mut cmake);
     run(Command::new("cmake").arg("--build").arg(&build));

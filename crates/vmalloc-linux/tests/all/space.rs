@@ -87,8 +87,10 @@ fn running_out_of_mappings_loses_nothing() {
         };
         let AllocError::Unbacked(error) = refused else { panic!("{refused}") };
         assert_eq!(error.cause.fault, PlatformFault::MapLimit);
-        assert_eq!((error.pages, error.align, error.within), (2, 1, space.platform().geometry().span));
-        assert_eq!(error.largest, space.stats().largest_free_pages);
+        let span = space.platform().geometry().span.times(4096);
+        assert_eq!((error.size, error.align, error.within), (8192, 4096, span));
+        let stats = space.stats();
+        assert_eq!(error.largest, stats.bytes(stats.largest_free_pages));
         assert_eq!(space.stats().busy_areas, areas.len() as u64);
         space.verify().unwrap();
         for addr in areas {
@@ -115,7 +117,7 @@ fn running_out_of_memory_empties_what_is_cached_and_loses_nothing() {
         let refused = space.raw().alloc(&Request::new(512 << 20)).unwrap_err();
         let AllocError::Unbacked(error) = refused else { panic!("{refused}") };
         assert_eq!(error.cause.fault, PlatformFault::OutOfMemory);
-        assert_eq!((error.pages, error.largest), ((512 << 8) + 1, (SPAN >> 12) as u64));
+        assert_eq!((error.size, error.largest), (((512 << 8) + 1) << 12, SPAN as u64));
         assert!(refused.to_string().ends_with(": mprotect failed: out of memory (code 12)"), "{refused}");
         assert_eq!(space.stats().cached_areas, 0, "pressure empties what is cached");
         let small = space.raw().alloc(&Request::new(1 << 20)).unwrap();

@@ -159,7 +159,10 @@ fn wrong_requests_are_typed_errors_and_change_nothing() {
     assert_eq!(alloc_in_map(&mut map, &[0], &[1], 1, Some(outside)), Err(error.into()));
     let error = alloc_in_map(&mut map, &[0, 3000], &[1, 2], 4, None).unwrap_err();
     let CongruentError::NoSpace(facts) = error else { panic!("{error}") };
-    assert_eq!((facts.areas, facts.pages, facts.extent, facts.align, facts.largest), (2, 3, 3002, 4, 1000));
+    assert_eq!((facts.areas, facts.size, facts.extent, facts.align, facts.largest), (2, 3, 3002, 4, 1000));
+    let wanted = "no base aligned to 4 from which 2 areas of 3 pages in all, 3002 from end to end, are free within \
+                  0x3e8..0x7d0; the largest free range anywhere has 1000";
+    assert_eq!(facts.to_string(), wanted);
 }
 
 #[test]

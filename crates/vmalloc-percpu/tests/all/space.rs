@@ -52,7 +52,6 @@ fn wrong_group_is_refused_whole() {
     let (offsets, sizes) = ([0, 8 * PAGE, 16 * PAGE], [4 * PAGE, 4 * PAGE, 2 * PAGE]);
     let base = alloc(&space, &offsets, &sizes, PAGE).expect("room");
     let other = space.raw().reserve(&Request::new(PAGE)).expect("room");
-    let page = (base / PAGE) as u64;
     let before = space.vmallocinfo().to_string();
     let refused = |base: usize, offsets: &[usize], sizes: &[usize]| {
         // SAFETY: nothing uses the addresses any more.
@@ -61,8 +60,9 @@ fn wrong_group_is_refused_whole() {
         space.verify().expect("every invariant holds");
         error
     };
-    let range = |start, len| PageRange::from_len(page + start, len).expect("not empty");
-    let size = CongruentFreeError::Size { index: 2, asked: range(16, 3), area: range(16, 2) };
+    let addrs =
+        |start, len| PageRange::from_len((base + start * PAGE) as u64, len * PAGE as u64).expect("not empty");
+    let size = CongruentFreeError::Size { index: 2, asked: addrs(16, 3), area: addrs(16, 2) };
     assert_eq!(refused(base, &offsets, &[4 * PAGE, 4 * PAGE, 3 * PAGE]), size);
     let area = |index, cause| CongruentFreeError::Area { index, cause };
     assert_eq!(
@@ -134,7 +134,9 @@ fn wrong_requests_are_typed_errors() {
     refused(&[0], &[1], PAGE / 2, CongruentError::AlignNotPages { align: PAGE as u64 / 2 });
     let error = alloc(&space, &[0, 0x300 * PAGE], &[PAGE, 0x101 * PAGE], PAGE).unwrap_err();
     let CongruentError::NoSpace(facts) = error else { panic!("{error}") };
-    assert_eq!((facts.areas, facts.pages, facts.extent, facts.largest), (2, 0x102, 0x401, 0x400));
+    let pages = |pages: u64| pages * PAGE as u64;
+    let told = (facts.areas, facts.size, facts.extent, facts.largest);
+    assert_eq!(told, (2, pages(0x102), pages(0x401), pages(0x400)));
 }
 
 /// Frees an area that it holds, once.

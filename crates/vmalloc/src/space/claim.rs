@@ -172,10 +172,10 @@ impl<P: Platform> Space<P> {
 
     #[cold]
     pub(super) fn unbacked(&self, fit: &Fit, cause: PlatformError) -> AllocError {
-        let (pages, align) = (fit.pages(), fit.alignment());
-        let within = fit.limits().unwrap_or(self.geometry.span);
-        let largest = self.areas.map().largest_free();
-        Unbacked { pages, align, within, largest, page_bytes: self.page_bytes(), cause }.into()
+        let sizes = [fit.pages(), fit.alignment(), self.areas.map().largest_free()];
+        let [size, align, largest] = sizes.map(|pages| self.bytes(pages) as u64);
+        let within = self.addrs(fit.limits().unwrap_or(self.geometry.span));
+        Unbacked { size, align, within, largest, cause }.into()
     }
 
     /// Returns how many pages more than it needs a request may get.

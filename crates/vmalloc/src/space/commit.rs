@@ -248,8 +248,8 @@ impl<P: Platform> Raw<'_, P> {
         }
         all.sort_unstable_by_key(PageRange::start);
         if let Some(two) = all.windows(2).find(|two| two[0].end() > two[1].start()) {
-            let (first, second, page_bytes) = (two[0], two[1], self.page_bytes());
-            return Err(AreaError::Overlap { first, second, page_bytes });
+            let (first, second) = (self.addrs(two[0]), self.addrs(two[1]));
+            return Err(AreaError::Overlap { first, second });
         }
         join(&mut all);
         Ok(all)

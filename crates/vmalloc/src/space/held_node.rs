@@ -131,7 +131,7 @@ impl<P: Platform> HeldNode<'_, P> {
         let space = self.space;
         let mut map = space.areas.map();
         let placed = self.place(&mut map, fit);
-        let area = placed.map_err(|error| AllocError::from(error).of_pages(space.page_bytes()))?;
+        let area = placed.map_err(|error| error.in_bytes(1 << space.shift()))?;
         let leaf = map.leaf(area.start());
         leaf.set_owner_node(self.id);
         leaf.withhold(area.start());

@@ -269,15 +269,15 @@ impl<P: Platform> Space<P> {
         usize::try_from(pages).unwrap_or(usize::MAX).saturating_mul(1 << self.shift())
     }
 
-    /// Returns the bytes of a page, for errors.
+    /// Returns the addresses of pages, for errors.
     #[cold]
-    fn page_bytes(&self) -> u64 {
-        1 << self.shift()
+    fn addrs(&self, pages: PageRange) -> PageRange {
+        pages.times(1 << self.shift())
     }
 
     #[cold]
-    pub(crate) fn beyond(&self, asked: PageRange, pages: PageRange) -> AreaError {
-        AreaError::Beyond { asked, pages, page_bytes: self.page_bytes() }
+    pub(crate) fn beyond(&self, asked: PageRange, area: PageRange) -> AreaError {
+        AreaError::Beyond { asked: self.addrs(asked), area: self.addrs(area) }
     }
 
     /// Returns the page that `addr` starts.

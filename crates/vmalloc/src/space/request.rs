@@ -201,8 +201,7 @@ impl Request {
     fn limit(&self, fit: Fit, start: usize, end: usize, shift: u32) -> Result<Fit, RequestError> {
         let first = (start >> shift) as u64 + u64::from(start & ((1 << shift) - 1) != 0);
         let limits = PageRange::new(first, (end >> shift) as u64);
-        let limits =
-            limits.ok_or(RequestError::LimitsReversed { start: first, end: (end >> shift) as u64 })?;
+        let limits = limits.ok_or(RequestError::LimitsReversed { start: start as u64, end: end as u64 })?;
         Ok(fit.within(limits.start(), limits.end()))
     }
 }
@@ -243,8 +242,8 @@ mod tests {
             assert_eq!(error, RequestError::AlignNotPowerOfTwo { align: align as u64 });
         }
         let reversed = check(Request::new(1).within(0x5000, 0x3000)).unwrap_err();
-        assert_eq!(reversed, RequestError::LimitsReversed { start: 5, end: 3 });
+        assert_eq!(reversed, RequestError::LimitsReversed { start: 0x5000, end: 0x3000 });
         let no_page = check(Request::new(1).within(0x1001, 0x1fff)).unwrap_err();
-        assert_eq!(no_page, RequestError::LimitsReversed { start: 2, end: 1 });
+        assert_eq!(no_page, RequestError::LimitsReversed { start: 0x1001, end: 0x1fff });
     }
 }

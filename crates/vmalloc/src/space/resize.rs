@@ -115,8 +115,8 @@ impl<P: Platform> Raw<'_, P> {
         if is_grown {
             return Ok(());
         }
-        let (by, page_bytes) = (PageRange::of(old.end(), asked.end()), self.page_bytes());
-        Err(AllocError::Occupied { asked, by, page_bytes }.into())
+        let by = self.addrs(PageRange::of(old.end(), asked.end()));
+        Err(AllocError::Occupied { asked: self.addrs(asked), by }.into())
     }
 
     /// Makes the area at `addr` smaller without moving it. Pages that it no longer needs are given

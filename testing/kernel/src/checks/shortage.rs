@@ -108,7 +108,7 @@ pub(super) fn addresses(world: &World) -> Outcome {
         }
     };
     ensure!(areas.len() as u64 == FEW_PAGES / 4, "{} areas of 4 pages in {FEW_PAGES}", areas.len());
-    ensure!(matches!(refusal, AllocError::NoSpace(no) if no.pages == 4 && no.largest == 0), "{refusal}");
+    ensure!(matches!(refusal, AllocError::NoSpace(no) if no.size == 4 << 12 && no.largest == 0), "{refusal}");
     world.small.verify()?;
     // Freed ones come again, without a purge of ours.
     let freed = areas.swap_remove(5);

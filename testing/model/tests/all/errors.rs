@@ -32,6 +32,18 @@ fn a_refused_allocation_tells_bytes_and_addresses() {
 }
 
 #[test]
+fn wrong_limits_are_told_as_they_were_given() {
+    let space = space();
+    let refused = |start, end| {
+        let refused = space.raw().alloc(&Request::new(PAGE).within(START + start, START + end));
+        refused.expect_err("limits that hold nothing").to_string()
+    };
+    assert_eq!(refused(PAGE + 1, 2 * PAGE - 1), "the limits 0x1001001..0x1001fff hold no page");
+    assert_eq!(refused(3 * PAGE, PAGE), "the limits 0x1003000..0x1001000 hold no page");
+    assert_eq!(refused(0, 1 << 28), "0x1000000..0x11000000 is not inside 0x1000000..0x5000000");
+}
+
+#[test]
 #[allow(unsafe_code)]
 fn a_refused_free_tells_the_address_that_was_given() {
     let space = space();

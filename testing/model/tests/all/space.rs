@@ -13,7 +13,7 @@ fn on(start: u64, end: u64) -> Result<Space<NullPlatform>, SpaceError> {
 /// An area at page 0 would be a null pointer.
 #[test]
 fn a_span_with_page_0_is_refused() {
-    let span = PageRange::new(0, 16).expect("not empty");
+    let span = PageRange::new(0, 16 * PAGE as u64).expect("not empty");
     assert_eq!(on(0, 16).err(), Some(SpaceError::NullPage { span }));
     let space = on(1, 16).expect("a span without page 0");
     assert_eq!(space.raw().alloc(&Request::new(1)), Ok(1 << NullPlatform::PAGE_SHIFT));
@@ -22,8 +22,8 @@ fn a_span_with_page_0_is_refused() {
 #[test]
 fn a_span_that_ends_behind_the_last_address_is_refused() {
     let (page_shift, end) = (NullPlatform::PAGE_SHIFT, u64::MAX >> NullPlatform::PAGE_SHIFT);
-    let span = PageRange::new(end - 15, end + 1).expect("not empty");
-    assert_eq!(on(end - 15, end + 1).err(), Some(SpaceError::BeyondAddresses { span, page_shift }));
+    let span = PageRange::new((end - 15) << page_shift, u64::MAX).expect("not empty");
+    assert_eq!(on(end - 15, end + 1).err(), Some(SpaceError::BeyondAddresses { span }));
     let space = on(end - 16, end).expect("a span whose end is an address");
     let first = (end as usize - 16) << page_shift;
     assert_eq!(space.raw().alloc(&Request::new(15 << page_shift)), Ok(first));

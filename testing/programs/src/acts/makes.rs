@@ -95,11 +95,13 @@ fn refused<P: Platform>(player: &Player<'_, P>, wish: &Wish, error: AllocError, 
         _ if !wrongs.is_empty() => panic!("{error}, not one of {wrongs:?}"),
         AllocError::NoSpace(figures) => {
             let within = wish.limit_range(&player.place).expect("nothing is wrong");
-            let (pages, align) = (wish.pages(&player.place), wish.align_pages(player.place.shift));
-            let told = (figures.pages, figures.within, figures.align.max(align));
-            assert_eq!(told, (pages, within, figures.align));
+            let [size, align] = [wish.pages(&player.place), wish.align_pages(player.place.shift)]
+                .map(|it| it << player.place.shift);
+            let within = player.addrs(within);
+            let told = (figures.size, figures.within, figures.align.max(align));
+            assert_eq!(told, (size, within, figures.align));
             let may_room_be = player.is_shaky || wish.no_block;
-            assert!(may_room_be || !player.has_room(pages, align, within), "there is room for {wish:x?}");
+            assert!(may_room_be || !player.has_room(size, align, within), "there is room for {wish:x?}");
         }
         AllocError::Unbacked(unbacked) => player.excuse(before, &unbacked.cause),
         error => panic!("{error}"),
@@ -191,8 +193,11 @@ pub(super) fn refused_mapping<P: Platform>(
         AllocError::Unbacked(unbacked) => player.excuse(before, &unbacked.cause),
         // A block is larger than what is mapped, and aligned.
         AllocError::NoSpace(figures) => {
-            let has_room = player.has_room(figures.pages, figures.align, figures.within);
-            assert!(figures.pages >= pages && (player.is_shaky || !has_room), "there is room: {error}");
+            let has_room = player.has_room(figures.size, figures.align, figures.within);
+            assert!(
+                figures.size >= pages << player.place.shift && (player.is_shaky || !has_room),
+                "there is room: {error}"
+            );
         }
         error => panic!("{error}"),
     }

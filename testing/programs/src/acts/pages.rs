@@ -40,8 +40,8 @@ pub(super) fn alloc_group<P: Platform>(player: &mut Player<'_, P>) {
         // Whether there is a place, tests of the area map ask.
         Err(CongruentError::NoSpace(figures)) => {
             let alone = group.sizes.len() == 1 && !player.is_shaky && player.failed() == before;
-            let within = player.place.span;
-            assert!(!alone || !player.has_room(figures.pages, figures.align, within), "there is room");
+            let within = player.addrs(player.place.span);
+            assert!(!alone || !player.has_room(figures.size, figures.align, within), "there is room");
         }
         Err(error) => panic!("{error}"),
     }

@@ -39,10 +39,10 @@ pub(super) fn grow<P: Platform>(player: &mut Player<'_, P>) {
     match grown {
         // A smaller size changes nothing.
         Ok(()) => resized(player, nth, bytes.max(player.oracle.bytes(&player.oracle.areas[nth])), 0),
-        Err(AreaError::Alloc(AllocError::Occupied { asked, by, .. })) => {
+        Err(AreaError::Alloc(AllocError::Occupied { asked, by })) => {
             // What waits for reuse gives way.
-            let ends_outside = asked.end() > player.place.span.end();
-            let meets = |taken: &PageRange| taken.intersection(&by).is_some();
+            let ends_outside = asked.end() > player.addrs(player.place.span).end();
+            let meets = |taken: &PageRange| player.addrs(*taken).intersection(&by).is_some();
             let is_taken = ends_outside || player.taken().iter().any(meets);
             assert!(is_taken || player.is_shaky || player.failed() > before, "{by:x?} is free");
         }
@@ -53,13 +53,16 @@ pub(super) fn grow<P: Platform>(player: &mut Player<'_, P>) {
 
 pub(super) fn shrink<P: Platform>(player: &mut Player<'_, P>) {
     let Some((nth, addr, bytes)) = other_size(player) else { return };
-    let (before, pages) = (player.failed(), player.oracle.areas[nth].pages.len());
+    let before = player.failed();
     // SAFETY: the player owns the area, and nothing uses what is behind the new size.
     let shrunk = unsafe { player.space.raw().shrink_in_place(addr, bytes) };
     player.tell(format_args!("shrink {addr:#x} to {bytes:#x}: {shrunk:x?}"));
     match shrunk {
         Ok(()) => resized(player, nth, bytes, 0),
-        Err(AreaError::Beyond { asked, .. }) => assert!(asked.len() > pages as u64, "{asked:x?}"),
+        Err(AreaError::Beyond { asked, area }) => {
+            let bytes = player.oracle.bytes(&player.oracle.areas[nth]) as u64;
+            assert!(asked.len() > bytes && area.len() == bytes, "{asked:x?} is inside {area:x?}");
+        }
         Err(error) => judge(player, bytes, error, before),
     }
     player.check_area(nth);
@@ -102,7 +105,7 @@ pub(super) fn realloc<P: DirectMemory + Relocate>(player: &mut Player<'_, P>) {
             reallocated(player, nth, to, &wish, old);
         }
         Err(AreaError::Alloc(AllocError::NoSpace(figures))) => {
-            let has_room = player.has_room(figures.pages, figures.align, figures.within);
+            let has_room = player.has_room(figures.size, figures.align, figures.within);
             assert!(player.is_shaky || !has_room, "there is room: {figures:x?}");
         }
         Err(AreaError::Alloc(AllocError::Request(wrong @ RequestError::ZeroSize))) => {

@@ -1,6 +1,7 @@
 //! The whole core on simulated machines.
 
 mod cookies;
+mod errors;
 mod faults;
 mod gains;
 mod growth;

@@ -13,6 +13,11 @@ fn range(start: u64, end: u64) -> PageRange {
     PageRange::new(start, end).expect("not empty")
 }
 
+/// Returns the addresses of pages.
+fn addrs(start: u64, end: u64) -> PageRange {
+    range(pages(start as usize) as u64, pages(end as usize) as u64)
+}
+
 /// Returns a root over the pages 0x1000 to 0x2000.
 fn root() -> Root<Sim> {
     Root::new(Options::new(range(0x1000, 0x2000)).build()).expect("an empty root")
@@ -93,7 +98,8 @@ fn limits_alignment_and_policy_of_a_request_place_a_sub_space() {
     else {
         panic!()
     };
-    assert_eq!((facts.pages, facts.align, facts.within), (0x10, 0x10, range(0x1411, 0x1421)));
+    let wanted = (pages(0x10) as u64, pages(0x10) as u64, addrs(0x1411, 0x1421));
+    assert_eq!((facts.size, facts.align, facts.within), wanted);
     drop((low, high));
     finish(&root);
 }
@@ -108,26 +114,30 @@ fn conflicts_are_typed_and_change_nothing() {
         assert_eq!(root.subspaces().collect::<Vec<_>>(), before, "{error}");
         error
     };
-    let taken = range(0x1400, 0x1500);
+    let taken = addrs(0x1400, 0x1500);
     let name = refused("sibling", Request::new(PAGE));
     assert_eq!(name, SubspaceError::DuplicateName { name: "sibling", range: taken });
-    let asked = range(0x14ff, 0x1600);
+    let asked = addrs(0x14ff, 0x1600);
     let overlap = refused("other", at(0x14ff, 0x1600));
     assert_eq!(overlap, SubspaceError::Overlap { asked, sibling: "sibling", range: taken });
-    let asked = range(0x1f00, 0x2001);
+    let asked = addrs(0x1f00, 0x2001);
     let outside = refused("other", at(0x1f00, 0x2001));
-    assert_eq!(outside, SubspaceError::Outside { asked, parent: range(0x1000, 0x2000) });
-    let no_page = refused("other", Request::new(PAGE).within(pages(0x1001) - 1, pages(0x1001) + 1));
-    assert_eq!(no_page, RequestError::LimitsReversed { start: 0x1001, end: 0x1001 }.into());
+    assert_eq!(outside, SubspaceError::Outside { asked, parent: addrs(0x1000, 0x2000) });
+    let start = pages(0x1001);
+    let no_page = refused("other", Request::new(PAGE).within(start - 1, start + 1));
+    assert_eq!(
+        no_page,
+        RequestError::LimitsReversed { start: start as u64 - 1, end: start as u64 + 1 }.into()
+    );
     let part_of_a_page =
         refused("other", Request::new(PAGE + 2).within(pages(0x1001) - 1, pages(0x1002) + 1));
     let SubspaceError::NoSpace(facts) = part_of_a_page else { panic!() };
-    assert_eq!((facts.pages, facts.within), (2, range(0x1001, 0x1002)));
+    assert_eq!((facts.size, facts.within), (2 * PAGE as u64, addrs(0x1001, 0x1002)));
     assert_eq!(refused("other", Request::new(0)), RequestError::ZeroSize.into());
     let align = RequestError::AlignNotPowerOfTwo { align: 3 };
     assert_eq!(refused("other", Request::new(PAGE).policy(Policy::Highest).align(3)), align.into());
     let SubspaceError::NoSpace(facts) = refused("other", Request::new(pages(0xc00))) else { panic!() };
-    assert_eq!((facts.pages, facts.largest), (0xc00, 0xb00));
+    assert_eq!((facts.size, facts.largest), (pages(0xc00) as u64, pages(0xb00) as u64));
     assert!(facts.to_string().starts_with("no 12582912 bytes free, "), "{facts}");
 
     let bad = plain().space(SpaceOptions::default().nodes(1000));

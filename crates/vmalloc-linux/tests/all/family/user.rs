@@ -13,7 +13,7 @@ fn frames_run_out_with_a_typed_error_and_nothing_is_lost() {
         let first = space.raw().alloc_shared(&Request::new(PAGE)).unwrap();
         let error =
             unbacked(space.raw().alloc_shared(&Request::new(FRAMES * PAGE)), PlatformFault::OutOfMemory);
-        assert_eq!(error.pages, FRAMES as u64 + 1);
+        assert_eq!(error.size, (FRAMES as u64 + 1) << 12);
         assert!(error.to_string().contains("out of memory"), "{error}");
         let rest = space.raw().alloc_shared(&Request::new((FRAMES - 1) * PAGE)).unwrap();
         unbacked(space.raw().alloc_shared(&Request::new(1)), PlatformFault::OutOfMemory);
