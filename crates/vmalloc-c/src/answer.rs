@@ -93,12 +93,6 @@ impl From<vmalloc_short::ShortError> for Refusal {
     }
 }
 
-impl From<vmalloc::NotifierError> for Refusal {
-    fn from(_: vmalloc::NotifierError) -> Self {
-        Self::Metadata
-    }
-}
-
 impl From<vmalloc::Contended> for Refusal {
     fn from(_: vmalloc::Contended) -> Self {
         Self::Contended

@@ -53,7 +53,7 @@ mod walk;
 
 pub use options::{MAX_NODES, SpaceOptions};
 pub use outline::Outline;
-pub use pressure::{Notifier, NotifierError};
+pub use pressure::Notifier;
 pub use raw::Raw;
 pub use request::Request;
 pub use stats::{NodeStats, Stats};
@@ -111,7 +111,7 @@ pub struct Space<P: Platform> {
     told: Padded<AtomicU64>,
     /// Allocations that wait for addresses to be given back.
     need: Padded<Need>,
-    notifiers: Notifiers<P::RawLock>,
+    notifiers: Notifiers<P>,
 }
 
 impl<P: Platform> Space<P> {

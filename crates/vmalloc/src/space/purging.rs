@@ -58,21 +58,23 @@ impl<P: Platform> Space<P> {
     }
 
     /// Unmaps everything lazy and gives back a quarter of the cached and pooled areas, the longest
-    /// unused, but none that was needed since the last decay; waits for a purge under way. Call it
-    /// now and then where nothing else frees: repeated, it reaches zero. Cost as
+    /// unused, but none that was needed since the last decay; waits for a purge under way. Before,
+    /// it lets [notifiers](super::Notifier::decay) give back what they keep. Call it now and then where nothing else frees: repeated, it reaches zero. Cost as
     /// [`purge`](Self::purge), for the areas given back.
     ///
     /// # Errors
     /// The platform's, as for [`purge`](Self::purge).
     pub fn decay(&self) -> Result<(), PlatformError> {
+        self.decay_notifiers();
         self.purge_with(PurgePlan::DECAY)?.complete()
     }
 
     /// Drains in the background: a platform calls this that was asked to
     /// [`drain later`](Platform::drain_later), or that lets areas decay by age. Above the threshold
     /// it purges, and gives back the pooled areas that were not needed since the last time, and the
-    /// cached ones where memory is cheap. Else it is [`decay`](Self::decay). Says
-    /// whether there is a reason to come again. It may block. Allocations do not wait for it
+    /// cached ones where memory is cheap. Else it is [`decay`](Self::decay). Before, it lets
+    /// [notifiers](super::Notifier::decay) give back what they keep. Says whether there is a reason
+    /// to come again. It may block. Allocations do not wait for it
     /// unless addresses or memory are exhausted.
     ///
     /// # Errors
@@ -80,6 +82,8 @@ impl<P: Platform> Space<P> {
     /// else is purged before them. Otherwise areas that are refused are a reason to come again, and
     /// no error.
     pub fn drain(&self) -> Result<DrainStatus, PlatformError> {
+        // First: areas that they free go along.
+        let do_notifiers_keep = self.decay_notifiers();
         let is_much = self.cache.lazy.is_much(self.cache.lazy.level());
         let done = self.purge_with(if is_much { self.make_room() } else { PurgePlan::DECAY })?;
         // Else areas could be brought to a node that was passed already, and none would ask for
@@ -90,7 +94,7 @@ impl<P: Platform> Space<P> {
         let is_idle = self.cache.rest();
         let tenants = self.tenants.counts();
         let left = tenants.lazy_areas + tenants.spare_areas + self.deferred.areas();
-        let is_kept = done.keeps_memory || self.counts.is_anything_refused();
+        let is_kept = done.keeps_memory || do_notifiers_keep || self.counts.is_anything_refused();
         let is_done = is_idle && left == 0 && !is_kept;
         if is(Mutant::LateForget) {
             was_told = self.told.swap(0, Relaxed);

@@ -82,11 +82,7 @@ impl<P: Platform> Space<P> {
         let mut given = 0;
         for tenant in self.tenants.iter() {
             let spare = tenant.counts().spare_areas;
-            let part = match fraction {
-                Some(Fraction::All) => spare,
-                Some(_) => spare.div_ceil(4),
-                None => 0,
-            };
+            let part = fraction.map_or(0, |of| if of == Fraction::All { spare } else { spare.div_ceil(4) });
             tenant.spare(part.min(most - given), &mut |area| {
                 self.give_up_tenants(area);
                 given += 1;
