@@ -48,7 +48,6 @@ pub(crate) enum Refusal {
     Violation(Violation),
     Metadata,
     Contended,
-    TooManyWatched,
     Io(io::Error),
     /// The system call of this name, and its `errno`.
     System(&'static str, i32),

@@ -93,8 +93,9 @@ impl StacksOptions {
         Self { name: Tag::new(name), ..self }
     }
 
-    /// Sets whether the pool may have threads of its own. Off for programs that can't have them:
-    /// dropped stacks keep their memory then until the program calls
+    /// Sets whether the pool's space uses the
+    /// [drain thread](vmalloc_linux::LinuxOptions::drain_thread) of the program. Off for programs
+    /// that can't have threads: dropped stacks keep their memory then until the program calls
     /// [`Stacks::trim`](crate::Stacks::trim). On by default.
     pub fn threads(self, threads: bool) -> Self {
         Self { has_threads: threads, ..self }

@@ -45,7 +45,6 @@ impl Facts {
             }
             Refusal::Metadata => new.code(VMALLOC_E_METADATA),
             Refusal::Contended => new.code(VMALLOC_E_CONTENDED),
-            Refusal::TooManyWatched => new.code(VMALLOC_E_TOO_LARGE).limit(64),
             Refusal::System(call, errno) => new.system(call, *errno),
             // Errors that later versions of our own crates add.
             _ => new.code(VMALLOC_E_SYSTEM),

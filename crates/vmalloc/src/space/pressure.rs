@@ -35,8 +35,8 @@ pub trait Notifier<P: Platform>: Send + Sync {
     /// a while. Returns whether anything is left. Each [`drain`](Space::drain) and
     /// [`decay`](Space::decay) calls this first. No lock is held: it may allocate and free.
     ///
-    /// A notifier that begins to keep something asks the platform to
-    /// [drain later](Platform::drain_later).
+    /// A notifier that begins to keep something has the space know, by any free, or asks the
+    /// platform to [drain later](Platform::drain_later).
     fn decay(self: Arc<Self>, _space: &Space<P>) -> bool {
         false
     }

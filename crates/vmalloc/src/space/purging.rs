@@ -82,15 +82,15 @@ impl<P: Platform> Space<P> {
     /// else is purged before them. Otherwise areas that are refused are a reason to come again, and
     /// no error.
     pub fn drain(&self) -> Result<DrainStatus, PlatformError> {
-        // First: areas that they free go along.
+        // Before each look: a free that a look misses, behind it, tells again. Acquire: as in `run`.
+        let mut was_told = if is(Mutant::LateForget) { 0 } else { self.told.swap(0, Acquire) };
+        // Before the purge: areas that they free go along.
         let do_notifiers_keep = self.decay_notifiers();
         let is_much = self.cache.lazy.is_much(self.cache.lazy.level());
         let done = self.purge_with(if is_much { self.make_room() } else { PurgePlan::DECAY })?;
         // Else areas could be brought to a node that was passed already, and none would ask for
         // another drain.
         let _in_need = self.need.enter();
-        // Before the look: a free that the look misses, behind it under the same lock, tells again.
-        let mut was_told = if is(Mutant::LateForget) { 0 } else { self.told.swap(0, Relaxed) };
         let is_idle = self.cache.rest();
         let tenants = self.tenants.counts();
         let left = tenants.lazy_areas + tenants.spare_areas + self.deferred.areas();
