@@ -12,16 +12,21 @@
 //! slot is free like any other, and any CPU may take it.
 
 use crate::index_set::IndexSet;
-use crate::sync::AtomicUsize;
+use crate::sync::{AtomicBool, AtomicUsize, fence};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 
-/// A slot by its index plus 1, or 0. In a line of its own, and apart from the next one, which the
-/// CPU fetches with it.
+/// The place of a CPU. In a line of its own, and apart from the next one, which the CPU fetches
+/// with it.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Place(AtomicUsize);
+struct Place {
+    /// The parked slot by its index plus 1, or 0.
+    parked: AtomicUsize,
+    /// True if a slot was freed on the CPU since a drain looked.
+    is_marked: AtomicBool,
+}
 
 /// The slots that can be handed out at once.
 #[derive(Debug)]
@@ -36,30 +41,53 @@ impl FreeSet {
     pub(crate) fn new(bound: usize, cpus: usize) -> Option<Self> {
         let mut places = Vec::new();
         places.try_reserve_exact(cpus.max(1)).ok()?;
-        places.resize_with(cpus.max(1), || Place(AtomicUsize::new(0)));
+        let place = || Place { parked: AtomicUsize::new(0), is_marked: AtomicBool::new(false) };
+        places.resize_with(cpus.max(1), place);
         Some(Self { set: IndexSet::new(bound)?, places: places.into_boxed_slice() })
     }
 
     /// Returns how many slots there are: a hint while other threads change the set. O(CPUs).
     pub(crate) fn len(&self) -> usize {
-        self.set.len() + self.places.iter().filter(|place| place.0.load(Relaxed) != 0).count()
+        self.set.len() + self.places.iter().filter(|place| place.parked.load(Relaxed) != 0).count()
     }
 
-    /// Returns whether there are fewer than `most` slots. Looks at other CPUs only near the limit.
-    pub(crate) fn is_below(&self, most: usize) -> bool {
-        self.set.len() + self.places.len() < most || self.len() < most
+    /// Marks that a slot was freed on a CPU, before the space is to know.
+    pub(crate) fn mark(&self, cpu: usize) {
+        let mark = &self.place(cpu).is_marked;
+        // Relaxed, here and below: a drain that takes away the mark seen here comes again.
+        if !mark.load(Relaxed) {
+            mark.store(true, Relaxed);
+            // SeqCst, with the one below: a drain forgets that it was asked before it looks for
+            // marks. So it finds this one, or the freeing thread finds that it forgot.
+            fence(SeqCst);
+        }
+    }
+
+    /// Takes all marks away. Returns whether there was one.
+    pub(crate) fn unmark(&self) -> bool {
+        fence(SeqCst);
+        self.places.iter().fold(false, |any, place| place.is_marked.swap(false, Relaxed) | any)
+    }
+
+    /// Returns how many of the slots were not needed since this was called the last time. Parked
+    /// slots are parked no more.
+    pub(crate) fn idle(&self) -> usize {
+        while let Some(index) = self.take_any_parked() {
+            self.insert(index);
+        }
+        self.set.idle()
     }
 
     /// Parks a slot that the caller owns on a CPU, and gives it up. Returns the one that was there:
     /// the caller owns it.
     pub(crate) fn park(&self, cpu: usize, index: usize) -> Option<usize> {
         // Release: for what the old owner did to the slot. Acquire: for that of the one before.
-        self.place(cpu).0.swap(index + 1, AcqRel).checked_sub(1)
+        self.place(cpu).parked.swap(index + 1, AcqRel).checked_sub(1)
     }
 
     /// Takes the slot that is parked on a CPU. The caller owns it.
     pub(crate) fn take_parked(&self, cpu: usize) -> Option<usize> {
-        let place = &self.place(cpu).0;
+        let place = &self.place(cpu).parked;
         if place.load(Relaxed) == 0 {
             return None;
         }
@@ -89,6 +117,12 @@ impl FreeSet {
         self.set.remove_lowest()
     }
 
+    /// Removes the highest slot of those below `end` that are not parked, or one that is parked. The
+    /// caller owns it. O(`end`).
+    pub(crate) fn remove_highest(&self, end: usize) -> Option<usize> {
+        self.set.remove_highest(end).or_else(|| self.take_any_parked())
+    }
+
     fn place(&self, cpu: usize) -> &Place {
         &self.places[cpu % self.places.len()]
     }
@@ -103,17 +137,27 @@ mod tests {
         let free = FreeSet::new(100, 2).unwrap();
         assert_eq!((free.take_parked(0), free.park(0, 7), free.park(0, 9)), (None, None, Some(7)));
         assert_eq!(free.park(3, 0), None, "CPU 3 shares the place of CPU 1");
-        assert_eq!((free.len(), free.is_below(3), free.is_below(2)), (2, true, false));
+        assert_eq!(free.len(), 2);
         assert!(!free.remove(9), "it is parked");
         assert_eq!((free.take_parked(0), free.take_parked(0)), (Some(9), None));
         assert_eq!((free.take_any_parked(), free.take_any_parked(), free.len()), (Some(0), None, 0));
     }
 
     #[test]
-    fn the_limit_counts_parked_slots() {
-        let free = FreeSet::new(100, 4).unwrap();
-        (0..4).for_each(|cpu| assert_eq!(free.park(cpu, cpu), None));
-        (10..15).for_each(|index| free.insert(index));
-        assert_eq!([9, 10, 20].map(|most| free.is_below(most)), [false, true, true]);
+    fn slots_that_were_needed_are_not_idle() {
+        let free = FreeSet::new(100, 2).unwrap();
+        (0..8).for_each(|index| free.insert(index));
+        assert_eq!((free.park(0, 8), free.idle(), free.len()), (None, 0, 9), "all are new");
+        let needed = [(); 3].map(|()| free.remove_lowest().unwrap());
+        needed.iter().for_each(|index| free.insert(*index));
+        assert_eq!([free.idle(), free.idle()], [6, 9]);
+    }
+
+    #[test]
+    fn a_mark_is_found_once() {
+        let free = FreeSet::new(1, 2).unwrap();
+        assert!(!free.unmark());
+        [0, 1, 1].iter().for_each(|cpu| free.mark(*cpu));
+        assert!(free.unmark() && !free.unmark());
     }
 }

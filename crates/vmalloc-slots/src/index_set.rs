@@ -19,6 +19,9 @@ pub(crate) struct IndexSet {
     words: Box<[AtomicU64]>,
     /// Indices in the set, or on their way into it: never too low.
     count: AtomicUsize,
+    /// The fewest indices since [`idle`](Self::idle) was asked, as far as threads that removed some
+    /// at once noted it.
+    least: AtomicUsize,
     /// The word where the last search ended.
     hint: AtomicUsize,
 }
@@ -27,12 +30,19 @@ impl IndexSet {
     /// Returns an empty set of indices below `bound`; `None` without memory.
     pub(crate) fn new(bound: usize) -> Option<Self> {
         let words = words(bound.div_ceil(BITS))?;
-        Some(Self { words, count: AtomicUsize::new(0), hint: AtomicUsize::new(0) })
+        let [count, least, hint] = [(); 3].map(|()| AtomicUsize::new(0));
+        Some(Self { words, count, least, hint })
     }
 
     /// Returns how many indices there are: a hint while other threads change the set.
     pub(crate) fn len(&self) -> usize {
         self.count.load(Relaxed)
+    }
+
+    /// Returns how many of the indices were not needed since this was called the last time.
+    pub(crate) fn idle(&self) -> usize {
+        let count = self.len();
+        self.least.swap(count, Relaxed).min(count)
     }
 
     /// Enters `index`, which the caller owns, and gives it up.
@@ -55,7 +65,10 @@ impl IndexSet {
         // Acquire: pairs with the Release in `insert`.
         let was_there = word.fetch_and(!bit, Acquire) & bit != 0;
         if was_there {
-            self.count.fetch_sub(1, Relaxed);
+            let left = self.count.fetch_sub(1, Relaxed) - 1;
+            if left < self.least.load(Relaxed) {
+                self.least.store(left, Relaxed);
+            }
         }
         was_there
     }
@@ -66,6 +79,22 @@ impl IndexSet {
         let found = self.remove_from(start * BITS)?;
         self.hint.store(found / BITS, Relaxed);
         Some(found)
+    }
+
+    /// Removes the highest index below `end`, which the caller owns then. O(`end`).
+    pub(crate) fn remove_highest(&self, end: usize) -> Option<usize> {
+        let words = self.words[..end.div_ceil(BITS)].iter().enumerate().rev();
+        words.filter(|(_, word)| word.load(Relaxed) != 0).find_map(|(nth, word)| {
+            let mut bits = word.load(Relaxed);
+            while let Some(bit) = bits.checked_ilog2() {
+                let index = nth * BITS + bit as usize;
+                if self.remove(index) {
+                    return Some(index);
+                }
+                bits ^= 1 << bit;
+            }
+            None
+        })
     }
 
     /// Removes the first index from `start` on, or else the lowest. The caller owns it.
@@ -115,6 +144,17 @@ mod tests {
         assert!(set.remove(64) && !set.remove(64));
         assert_eq!([(); 3].map(|()| set.remove_lowest()), [Some(3), Some(199), None]);
         assert_eq!(set.len(), 0);
+    }
+
+    #[test]
+    fn the_highest_index_goes_first_where_that_is_asked_for() {
+        let set = IndexSet::new(200).unwrap();
+        [3, 63, 64, 199].iter().for_each(|index| set.insert(*index));
+        assert_eq!(
+            [150, 200, 64, 64].map(|end| set.remove_highest(end)),
+            [Some(64), Some(199), Some(63), Some(3)]
+        );
+        assert_eq!(set.remove_highest(200), None);
     }
 
     #[test]
