@@ -20,17 +20,17 @@ type Member = (usize, SlotState);
 type Ranges = ArrayVec<Range<usize>, BATCH>;
 
 impl<P: Discard> PoolOn<'_, P> {
-    /// See [`Slots::flush`](crate::Slots::flush).
+    /// Resets all waiting slots: [`Slots::flush`](crate::Slots::flush).
     pub(crate) fn flush(&self) -> Result<(), AreaError> {
         self.reset_in_turn(|_| false)
     }
 
-    /// See [`Slots::trim`](crate::Slots::trim).
+    /// Gives free slots back until `keep` are left: [`Slots::trim`](crate::Slots::trim).
     pub(crate) fn trim(&self, keep: usize) -> Result<(), AreaError> {
         let mut done = self.flush();
         while self.free.len() > keep {
-            // Those that are handed out first stay.
-            let Some(index) = self.free.remove_highest(self.used()) else { break };
+            let lowest = self.free.remove_lowest().or_else(|| self.free.take_any_parked());
+            let Some(index) = lowest else { break };
             // If that is refused, the slot is not free any more, and is not tried again here.
             done = done.and(self.vacate(index));
         }

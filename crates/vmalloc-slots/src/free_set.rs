@@ -17,22 +17,19 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 
-/// The place of a CPU. In a line of its own, and apart from the next one, which the CPU fetches
-/// with it.
+/// A slot by its index plus 1, or 0. In a line of its own, and apart from the next one, which the
+/// CPU fetches with it.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Place {
-    /// The parked slot by its index plus 1, or 0.
-    parked: AtomicUsize,
-    /// True if a slot was freed on the CPU since a drain looked.
-    is_marked: AtomicBool,
-}
+struct Place(AtomicUsize);
 
 /// The slots that can be handed out at once.
 #[derive(Debug)]
 pub(crate) struct FreeSet {
     set: IndexSet,
     places: Box<[Place]>,
+    /// True if a slot was freed since a drain looked. Seldom written.
+    is_marked: AtomicBool,
 }
 
 impl FreeSet {
@@ -41,36 +38,35 @@ impl FreeSet {
     pub(crate) fn new(bound: usize, cpus: usize) -> Option<Self> {
         let mut places = Vec::new();
         places.try_reserve_exact(cpus.max(1)).ok()?;
-        let place = || Place { parked: AtomicUsize::new(0), is_marked: AtomicBool::new(false) };
-        places.resize_with(cpus.max(1), place);
-        Some(Self { set: IndexSet::new(bound)?, places: places.into_boxed_slice() })
+        places.resize_with(cpus.max(1), || Place(AtomicUsize::new(0)));
+        let (set, places) = (IndexSet::new(bound)?, places.into_boxed_slice());
+        Some(Self { set, places, is_marked: AtomicBool::new(false) })
     }
 
     /// Returns how many slots there are: a hint while other threads change the set. O(CPUs).
     pub(crate) fn len(&self) -> usize {
-        self.set.len() + self.places.iter().filter(|place| place.parked.load(Relaxed) != 0).count()
+        self.set.len() + self.places.iter().filter(|place| place.0.load(Relaxed) != 0).count()
     }
 
-    /// Marks that a slot was freed on a CPU, before the space is to know.
-    pub(crate) fn mark(&self, cpu: usize) {
-        let mark = &self.place(cpu).is_marked;
+    /// Marks that a slot was freed, before the space is to know.
+    pub(crate) fn mark(&self) {
         // Relaxed, here and below: a drain that takes away the mark seen here comes again.
-        if !mark.load(Relaxed) {
-            mark.store(true, Relaxed);
-            // SeqCst, with the one below: a drain forgets that it was asked before it looks for
-            // marks. So it finds this one, or the freeing thread finds that it forgot.
+        if !self.is_marked.load(Relaxed) {
+            self.is_marked.store(true, Relaxed);
+            // SeqCst, with the one below: a drain forgets that it was asked before it looks for the
+            // mark. So it finds the mark, or the freeing thread finds that it forgot.
             fence(SeqCst);
         }
     }
 
-    /// Takes all marks away. Returns whether there was one.
+    /// Takes the mark away. Returns whether it was there.
     pub(crate) fn unmark(&self) -> bool {
         fence(SeqCst);
-        self.places.iter().fold(false, |any, place| place.is_marked.swap(false, Relaxed) | any)
+        self.is_marked.swap(false, Relaxed)
     }
 
-    /// Returns how many of the slots were not needed since this was called the last time. Parked
-    /// slots are parked no more.
+    /// Returns how many slots were not needed since this was called the last time. Parked slots are
+    /// parked no more.
     pub(crate) fn idle(&self) -> usize {
         while let Some(index) = self.take_any_parked() {
             self.insert(index);
@@ -82,12 +78,12 @@ impl FreeSet {
     /// the caller owns it.
     pub(crate) fn park(&self, cpu: usize, index: usize) -> Option<usize> {
         // Release: for what the old owner did to the slot. Acquire: for that of the one before.
-        self.place(cpu).parked.swap(index + 1, AcqRel).checked_sub(1)
+        self.place(cpu).0.swap(index + 1, AcqRel).checked_sub(1)
     }
 
     /// Takes the slot that is parked on a CPU. The caller owns it.
     pub(crate) fn take_parked(&self, cpu: usize) -> Option<usize> {
-        let place = &self.place(cpu).parked;
+        let place = &self.place(cpu).0;
         if place.load(Relaxed) == 0 {
             return None;
         }
@@ -115,12 +111,6 @@ impl FreeSet {
     /// owns it.
     pub(crate) fn remove_lowest(&self) -> Option<usize> {
         self.set.remove_lowest()
-    }
-
-    /// Removes the highest slot of those below `end` that are not parked, or one that is parked. The
-    /// caller owns it. O(`end`).
-    pub(crate) fn remove_highest(&self, end: usize) -> Option<usize> {
-        self.set.remove_highest(end).or_else(|| self.take_any_parked())
     }
 
     fn place(&self, cpu: usize) -> &Place {
@@ -157,7 +147,7 @@ mod tests {
     fn a_mark_is_found_once() {
         let free = FreeSet::new(1, 2).unwrap();
         assert!(!free.unmark());
-        [0, 1, 1].iter().for_each(|cpu| free.mark(*cpu));
+        [(); 2].iter().for_each(|()| free.mark());
         assert!(free.unmark() && !free.unmark());
     }
 }

@@ -81,22 +81,6 @@ impl IndexSet {
         Some(found)
     }
 
-    /// Removes the highest index below `end`, which the caller owns then. O(`end`).
-    pub(crate) fn remove_highest(&self, end: usize) -> Option<usize> {
-        let words = self.words[..end.div_ceil(BITS)].iter().enumerate().rev();
-        words.filter(|(_, word)| word.load(Relaxed) != 0).find_map(|(nth, word)| {
-            let mut bits = word.load(Relaxed);
-            while let Some(bit) = bits.checked_ilog2() {
-                let index = nth * BITS + bit as usize;
-                if self.remove(index) {
-                    return Some(index);
-                }
-                bits ^= 1 << bit;
-            }
-            None
-        })
-    }
-
     /// Removes the first index from `start` on, or else the lowest. The caller owns it.
     pub(crate) fn remove_from(&self, start: usize) -> Option<usize> {
         let mut start = start;
@@ -144,17 +128,6 @@ mod tests {
         assert!(set.remove(64) && !set.remove(64));
         assert_eq!([(); 3].map(|()| set.remove_lowest()), [Some(3), Some(199), None]);
         assert_eq!(set.len(), 0);
-    }
-
-    #[test]
-    fn the_highest_index_goes_first_where_that_is_asked_for() {
-        let set = IndexSet::new(200).unwrap();
-        [3, 63, 64, 199].iter().for_each(|index| set.insert(*index));
-        assert_eq!(
-            [150, 200, 64, 64].map(|end| set.remove_highest(end)),
-            [Some(64), Some(199), Some(63), Some(3)]
-        );
-        assert_eq!(set.remove_highest(200), None);
     }
 
     #[test]

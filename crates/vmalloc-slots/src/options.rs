@@ -2,7 +2,7 @@
 
 use crate::batch::BATCH;
 use crate::error::SlotsError;
-use vmalloc::Geometry;
+use vmalloc::{Geometry, setters};
 
 /// The fate of memory beyond the head when a slot is freed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -74,53 +74,24 @@ impl SlotsOptions {
         }
     }
 
-    /// Sets [`head_bytes`](Self::head_bytes).
-    pub const fn head_bytes(mut self, bytes: usize) -> Self {
-        self.head_bytes = bytes;
-        self
-    }
-
-    /// Sets [`guard_before_bytes`](Self::guard_before_bytes).
-    pub const fn guard_before_bytes(mut self, bytes: usize) -> Self {
-        self.guard_before_bytes = bytes;
-        self
-    }
-
-    /// Sets [`guard_after_bytes`](Self::guard_after_bytes).
-    pub const fn guard_after_bytes(mut self, bytes: usize) -> Self {
-        self.guard_after_bytes = bytes;
-        self
-    }
-
-    /// Sets [`max_slots`](Self::max_slots).
-    pub const fn max_slots(mut self, slots: usize) -> Self {
-        self.max_slots = slots;
-        self
-    }
-
-    /// Sets [`keep_bytes`](Self::keep_bytes).
-    pub const fn keep_bytes(mut self, bytes: usize) -> Self {
-        self.keep_bytes = bytes;
-        self
-    }
-
-    /// Sets [`resident_bytes`](Self::resident_bytes).
-    pub const fn resident_bytes(mut self, bytes: usize) -> Self {
-        self.resident_bytes = bytes;
-        self
-    }
-
-    /// Sets [`beyond_head`](Self::beyond_head).
-    pub const fn beyond_head(mut self, beyond: BeyondHead) -> Self {
-        self.beyond_head = beyond;
-        self
-    }
-
-    /// Sets [`batch_slots`](Self::batch_slots).
-    #[doc(hidden)]
-    pub const fn batch_slots(mut self, slots: usize) -> Self {
-        self.batch_slots = slots;
-        self
+    setters! {
+        /// Sets [`head_bytes`](Self::head_bytes).
+        head_bytes(bytes: usize) { head_bytes = bytes }
+        /// Sets [`guard_before_bytes`](Self::guard_before_bytes).
+        guard_before_bytes(bytes: usize) { guard_before_bytes = bytes }
+        /// Sets [`guard_after_bytes`](Self::guard_after_bytes).
+        guard_after_bytes(bytes: usize) { guard_after_bytes = bytes }
+        /// Sets [`max_slots`](Self::max_slots).
+        max_slots(slots: usize) { max_slots = slots }
+        /// Sets [`keep_bytes`](Self::keep_bytes).
+        keep_bytes(bytes: usize) { keep_bytes = bytes }
+        /// Sets [`resident_bytes`](Self::resident_bytes).
+        resident_bytes(bytes: usize) { resident_bytes = bytes }
+        /// Sets [`beyond_head`](Self::beyond_head).
+        beyond_head(beyond: BeyondHead) { beyond_head = beyond }
+        /// Sets [`batch_slots`](Self::batch_slots).
+        #[doc(hidden)]
+        batch_slots(slots: usize) { batch_slots = slots }
     }
 
     /// Checks the options for a machine, and returns the sizes in pages.

@@ -160,7 +160,7 @@ impl Pool {
     }
 
     /// Returns the end of the indices that were ever used.
-    pub(crate) fn used(&self) -> usize {
+    fn used(&self) -> usize {
         self.used.load(Relaxed)
     }
 
@@ -175,7 +175,7 @@ impl Pool {
 impl<P: Discard> Notifier<P> for Pool {
     fn make_room(self: Arc<Self>, space: &Space<P>, _: u64) -> u64 {
         let before = self.stats().reserved;
-        // What is refused stays.
+        // Refused slots stay.
         let _ = self.on(space).trim(0);
         let pages = before.saturating_sub(self.stats().reserved) as u64 * self.layout.pages();
         self.end(space);
@@ -184,7 +184,7 @@ impl<P: Discard> Notifier<P> for Pool {
 
     fn decay(self: Arc<Self>, space: &Space<P>) -> bool {
         let is_used = self.free.unmark();
-        // What is refused goes on waiting.
+        // Refused slots go on waiting.
         let _ = self.on(space).flush();
         let idle = self.free.idle().div_ceil(4);
         let _ = self.on(space).trim(self.free.len().saturating_sub(idle));
@@ -251,7 +251,7 @@ impl<P: Discard> PoolOn<'_, P> {
             self.note(cpu, before, None);
             self.free.insert(before);
         }
-        self.free.mark(cpu);
+        self.free.mark();
         self.space.tell();
     }
 
@@ -346,8 +346,8 @@ impl<P: Discard> PoolOn<'_, P> {
         self.used.fetch_update(Relaxed, Relaxed, |next| (next < most).then_some(next + 1)).ok()
     }
 
-    /// Gives the addresses and memory of all slots back, by their records. Nobody has the pool any
-    /// more.
+    /// Gives the addresses and memory of all slots back, by their records. The pool has no other
+    /// owner.
     fn close(&self) {
         for index in 0..self.used() {
             let state = self.records.get(index);

@@ -14,7 +14,7 @@
 //! then wait for one cache line, twice a stack.
 //!
 //! # Forks
-//! Magazines are whole in a child (MAG-3), the space goes on there, and its drain begins anew. A
+//! Magazines are whole in a child (MAG-3), the space goes on there, and is drained there. A
 //! stack that another thread owned or moved at the fork stays in use in the child: only its owner
 //! could drop it. One that such a thread was growing can be grown on, see
 //! [`growable`](crate::growable).
@@ -80,7 +80,7 @@ impl Pool {
     /// Returns the share of a cached stack, which was taken out of a magazine of this pool.
     #[inline]
     pub(crate) fn share_of_cached(self: &Arc<Self>) -> Arc<Self> {
-        // SAFETY: by POOL-2 the stack had a share, which nobody else has.
+        // SAFETY: by POOL-2 the stack had a share, which no other owner has.
         unsafe { Arc::from_raw(Arc::as_ptr(self)) }
     }
 

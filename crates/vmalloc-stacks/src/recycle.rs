@@ -16,10 +16,10 @@
 //! sentinel tells has given that memory back a second later. Of shards where nothing was dropped
 //! since, half of the stacks go to the space, which frees them by their age in turn.
 //!
-//! No drop is overlooked: it marks its shard, and then has the space know, which asks for a drain. A
-//! drain forgets that it was asked, and then looks for marked shards. Fences lie between both steps
-//! of either. Where the space has no drain thread, stacks keep their memory until more are dropped,
-//! or trimmed.
+//! No drop is overlooked: it marks its shard, and then has the space know, which asks for a drain.
+//! A drain forgets that it was asked, and then looks for marked shards. Fences lie between both
+//! steps of either. Where the space has no drain thread, stacks keep their memory until more are
+//! dropped, or trimmed.
 
 use crate::error::StackError;
 use crate::magazine::{CAPACITY, Magazine};

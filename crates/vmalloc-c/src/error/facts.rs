@@ -368,9 +368,7 @@ impl Facts {
             SlotsError::HeadBeyondSlot { head, slot } => {
                 self.code(VMALLOC_E_BEYOND).requested(*head as u64).limit(*slot as u64)
             }
-            SlotsError::BadCount { slots } | SlotsError::BadBatch { slots } => {
-                self.code(VMALLOC_E_COUNT).requested(*slots as u64)
-            }
+            SlotsError::BadCount { slots } => self.code(VMALLOC_E_COUNT).requested(*slots as u64),
             SlotsError::BeyondSpan { slot, span, .. } => {
                 self.code(VMALLOC_E_TOO_LARGE).requested(*slot as u64).limit(*span)
             }

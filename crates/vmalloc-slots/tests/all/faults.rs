@@ -117,8 +117,8 @@ fn free_all(state: &mut State) -> Result<(), SlotError> {
     state.refill(13)
 }
 
-/// Frees them, and has drains give all of them back, so that each is new afterwards. What a drain is
-/// refused the next one tries again.
+/// Frees them, and has drains give all of them back, so that each is new afterwards. Refused slots
+/// are tried again by the next drain.
 fn decay_all(state: &mut State) -> Result<(), SlotError> {
     state.busy.clear();
     for _ in 0..100 {

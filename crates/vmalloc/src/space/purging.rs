@@ -82,7 +82,7 @@ impl<P: Platform> Space<P> {
     /// else is purged before them. Otherwise areas that are refused are a reason to come again, and
     /// no error.
     pub fn drain(&self) -> Result<DrainStatus, PlatformError> {
-        // Before each look: a free that a look misses, behind it, tells again. Acquire: as in `run`.
+        // Before each look: a free that a look misses, behind it, tells again. Acquire: see `run`.
         let mut was_told = if is(Mutant::LateForget) { 0 } else { self.told.swap(0, Acquire) };
         // Before the purge: areas that they free go along.
         let do_notifiers_keep = self.decay_notifiers();

@@ -66,7 +66,7 @@ impl<P: Platform> Space<P> {
     pub fn tally<T>(&self, act: impl FnOnce(&mut Tally<'_>) -> T) -> T {
         let mut tally = Tally::new(&self.cache.lazy);
         let result = act(&mut tally);
-        if let Some(most) = tally.most() {
+        if let Some(most) = tally.most {
             self.trigger_drain(most);
         }
         result

@@ -36,8 +36,8 @@ impl<P: Platform> Space<P> {
         self.trigger_drain(added);
     }
 
-    /// Has the platform drain by age, unless it was asked since the last drain. No lock is held. For
-    /// [notifiers](super::Notifier::decay) that begin to keep something.
+    /// Has the platform drain by age, unless it was asked since the last drain. No lock is held.
+    /// For [notifiers](super::Notifier::decay) that begin to keep something.
     #[doc(hidden)]
     #[inline]
     pub fn tell(&self) {
