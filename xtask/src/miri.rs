@@ -91,12 +91,12 @@ const THREADS: [Part; 4] = [
     },
     Part {
         what: "threads on what the Linux platform shares",
-        words: &["-p", "vmalloc-linux", "--lib", "--", "rcu::", "futex::"],
+        words: &["-p", "vmalloc-linux", "--lib", "--", "rcu::", "futex::", "watched::"],
         flags: "-Zmiri-permissive-provenance -Zmiri-disable-stacked-borrows",
     },
     Part {
         what: "threads on one magazine",
-        words: &["-p", "vmalloc-stacks", "--lib", "--", "magazine::", "registry::"],
+        words: &["-p", "vmalloc-stacks", "--lib", "--", "magazine::"],
         flags: "-Zmiri-permissive-provenance -Zmiri-disable-stacked-borrows",
     },
 ];

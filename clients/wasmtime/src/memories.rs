@@ -25,9 +25,6 @@ pub type Pool = Arc<Slots<SharedSpace>>;
 /// How far a memory can grow in place if it does not say: all that 32 bits address.
 const MOST_BYTES: usize = 4 << 30;
 
-/// Free slots that keep their addresses, in each pool: they cost none of the memory that others could use, and a new one costs 50 µs.
-const WARM_SLOTS: usize = 1 << 14;
-
 /// The most pools. Programs have few kinds: the minimum sizes of their modules.
 const POOLS: usize = 64;
 
@@ -90,7 +87,7 @@ impl Memories {
     /// [`OpenError`].
     pub fn open() -> Result<Self, OpenError> {
         let space = open(vmalloc_linux::LinuxOptions::new().max_bytes(1 << 46), SpaceOptions::default())?;
-        Ok(Self::on(space, SlotsOptions::new(MOST_BYTES).warm_slots(WARM_SLOTS)))
+        Ok(Self::on(space, SlotsOptions::new(MOST_BYTES)))
     }
 
     /// Returns a maker on a space. Of the options all but the sizes of slots count, for each pool.

@@ -1396,16 +1396,10 @@ typedef struct vmalloc_slots_options {
     size_t guard_after_bytes;
     /* The most slots at once: 65,536 by default. */
     size_t max_slots;
-    /* Free slots that keep their addresses: 1024 by default. */
-    size_t warm_slots;
     /* Memory that one free slot may keep: 1 MiB by default. */
     size_t keep_bytes;
-    /* Memory that all free slots may keep: 64 MiB by default. */
+    /* Memory that all free slots may keep: 64 MiB by default. As much again may wait to be reset. */
     size_t resident_bytes;
-    /* Slots that are reset together: 64 by default. */
-    size_t batch_slots;
-    /* Memory of waiting slots that starts a batch: 64 MiB by default. */
-    size_t waiting_bytes;
     /* Any of `VMALLOC_SLOTS_...`. */
     uint32_t flags;
     /* Zero. */
@@ -1413,7 +1407,7 @@ typedef struct vmalloc_slots_options {
 } vmalloc_slots_options;
 
 #define VMALLOC_SLOTS_OPTIONS_INIT \
-    { sizeof(vmalloc_slots_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+    { sizeof(vmalloc_slots_options), 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* Bytes of a slot, counted from its start. */
 typedef struct vmalloc_slot_bytes {
@@ -1675,7 +1669,7 @@ int vmalloc_growable_shrink(struct vmalloc_growable *stack,
 /*
  * Has traps at addresses of the space reported on the standard error: which area or guard it was,
  * and with `VMALLOC_OPEN_TRAP_ON_FREE` which thread freed it when. It handles `SIGSEGV` and
- * `SIGBUS`, and calls the handlers that were there before. Up to 64 spaces can be watched.
+ * `SIGBUS`, and calls the handlers that were there before.
  */
 struct vmalloc_watch *vmalloc_watch_new(struct vmalloc_space *space, struct vmalloc_error *detail);
 

@@ -48,7 +48,6 @@ pub(crate) enum Refusal {
     Violation(Violation),
     Metadata,
     Contended,
-    TooManyWatched,
     Io(io::Error),
     /// The system call of this name, and its `errno`.
     System(&'static str, i32),
@@ -90,12 +89,6 @@ impl From<vmalloc_short::ShortError> for Refusal {
             vmalloc_short::ShortError::BadBlock { slots } => Argument::Count(slots as usize).into(),
             _ => Self::Metadata,
         }
-    }
-}
-
-impl From<vmalloc::NotifierError> for Refusal {
-    fn from(_: vmalloc::NotifierError) -> Self {
-        Self::Metadata
     }
 }
 

@@ -5,7 +5,7 @@ use crate::error::vmalloc_error;
 use crate::space::{on, vmalloc_space};
 use libc::c_void;
 use std::sync::Arc;
-use vmalloc_linux::Notifier;
+use vmalloc_linux::{Notifier, Platform, Space};
 
 /// A function that is called when addresses or memory for `bytes` bytes are short. It may allocate
 /// and free. It returns how many bytes it has freed, and 0 if none. It may run on several threads
@@ -21,7 +21,7 @@ pub type vmalloc_notifier_release = Option<unsafe extern "C-unwind" fn(context: 
 pub struct vmalloc_notifier(
     /// Owned: a space has a weak reference.
     #[allow(dead_code)]
-    Arc<dyn Notifier>,
+    Arc<Callback>,
 );
 
 struct Callback {
@@ -37,8 +37,8 @@ unsafe impl Send for Callback {}
 // SAFETY: as above.
 unsafe impl Sync for Callback {}
 
-impl Notifier for Callback {
-    fn make_room(&self, pages: u64) -> u64 {
+impl<P: Platform> Notifier<P> for Callback {
+    fn make_room(self: Arc<Self>, _: &Space<P>, pages: u64) -> u64 {
         // SAFETY: the caller of `vmalloc_notifier_new` promised it.
         let bytes = unsafe { call(self.callback, self.context, pages.saturating_mul(self.page_bytes)) };
         bytes.div_ceil(self.page_bytes)
@@ -100,15 +100,17 @@ pub unsafe extern "C" fn vmalloc_notifier_new(
         let callback = callback.ok_or(Argument::Null)?;
         let page_bytes = answer::page_bytes() as u64;
         let mut entry = Arc::new(Callback { callback, release, context, page_bytes });
-        let shared: Arc<dyn Notifier> = Arc::<Callback>::clone(&entry);
-        if let Err(error) = on!(&space.0, it => it.register_notifier(&shared)) {
-            drop(shared);
+        let registered = on!(&space.0, it => {
+            let shared: Arc<dyn Notifier<_>> = Arc::<Callback>::clone(&entry);
+            it.register_notifier(&shared)
+        });
+        if let Err(error) = registered {
             if let Some(entry) = Arc::get_mut(&mut entry) {
                 entry.release = None;
             }
             return Err(error.into());
         }
-        Ok(vmalloc_notifier(shared))
+        Ok(vmalloc_notifier(entry))
     };
     // SAFETY: the conditions of every call.
     unsafe { answer::handle(register(), detail) }

@@ -43,16 +43,10 @@ pub struct vmalloc_slots_options {
     pub guard_after_bytes: usize,
     /// The most slots at once: 65,536 by default.
     pub max_slots: usize,
-    /// Free slots that keep their addresses: 1024 by default.
-    pub warm_slots: usize,
     /// Memory that one free slot may keep: 1 MiB by default.
     pub keep_bytes: usize,
-    /// Memory that all free slots may keep: 64 MiB by default.
+    /// Memory that all free slots may keep: 64 MiB by default. As much again may wait to be reset.
     pub resident_bytes: usize,
-    /// Slots that are reset together: 64 by default.
-    pub batch_slots: usize,
-    /// Memory of waiting slots that starts a batch: 64 MiB by default.
-    pub waiting_bytes: usize,
     /// Any of `VMALLOC_SLOTS_...`.
     pub flags: u32,
     /// Zero.
@@ -61,10 +55,10 @@ pub struct vmalloc_slots_options {
 
 // SAFETY: `repr(C)`, numbers, the size first; the assertion below excludes padding.
 unsafe impl Versioned for vmalloc_slots_options {
-    const FIRST: usize = 96;
+    const FIRST: usize = 72;
 }
 
-const _: () = assert!(size_of::<vmalloc_slots_options>() == 11 * 8 + 2 * 4);
+const _: () = assert!(size_of::<vmalloc_slots_options>() == 8 * 8 + 2 * 4);
 
 impl vmalloc_slots_options {
     fn options(&self) -> Result<SlotsOptions, Refusal> {
@@ -94,11 +88,8 @@ impl vmalloc_slots_options {
                 new.guard_after_bytes,
             )?)
             .max_slots(choose(self.max_slots, 0, new.max_slots)?)
-            .warm_slots(choose(self.warm_slots, 0, new.warm_slots)?)
             .keep_bytes(choose(self.keep_bytes, VMALLOC_SLOTS_KEEP_NOTHING, new.keep_bytes)?)
             .resident_bytes(choose(self.resident_bytes, 0, new.resident_bytes)?)
-            .batch_slots(choose(self.batch_slots, 0, new.batch_slots)?)
-            .waiting_bytes(choose(self.waiting_bytes, 0, new.waiting_bytes)?)
             .beyond_head(match is_set(VMALLOC_SLOTS_COMMIT_BEYOND_HEAD) {
                 true => BeyondHead::Commit,
                 false => BeyondHead::Decommit,

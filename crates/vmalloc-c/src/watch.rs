@@ -15,7 +15,7 @@ pub struct vmalloc_watch(
 
 /// Has traps at addresses of the space reported on the standard error: which area or guard it was,
 /// and with `VMALLOC_OPEN_TRAP_ON_FREE` which thread freed it when. It handles `SIGSEGV` and
-/// `SIGBUS`, and calls the handlers that were there before. Up to 64 spaces can be watched.
+/// `SIGBUS`, and calls the handlers that were there before.
 ///
 /// # Safety
 /// The conditions of every call.
@@ -35,7 +35,7 @@ pub unsafe extern "C" fn vmalloc_watch_new(
             Of::Whole(space) | Of::Ordered(space) => trap_report::watch(&Arc::clone(space)),
             Of::Part(space) => trap_report::watch(&Arc::clone(space)),
         };
-        watch.map(vmalloc_watch).map_err(|_| Refusal::TooManyWatched)
+        Ok(vmalloc_watch(watch))
     };
     // SAFETY: the conditions of every call.
     unsafe { answer::handle(watch(), detail) }

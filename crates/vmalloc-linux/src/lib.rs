@@ -93,6 +93,7 @@
 //  read_nofault.rs  reading addresses that may lead nowhere
 //
 //  trap_report/     a report on a trap: the area, and who freed it when
+//  watched.rs       things that signal handlers look into
 //  beacon.rs        where another process finds the spaces of this one
 //  drain.rs         the thread that drains all spaces in the background
 //  rcu.rs           freeing after all readers have finished
@@ -125,6 +126,8 @@ mod reserve;
 mod ring;
 mod shrink;
 pub mod trap_report;
+#[doc(hidden)]
+pub mod watched;
 
 // The core, whole. A doc comment here would stand before that of each of its items.
 pub use vmalloc::{self, *};

@@ -3,7 +3,7 @@
 use crate::error::ReserveError;
 use crate::means::{BatchAdvise, FRAMES_MAX, GuardMeans};
 use std::ffi::CStr;
-use vmalloc::SpaceOptions;
+use vmalloc::{SpaceOptions, setters};
 
 /// The most that is reserved by default.
 const DEFAULT_BYTES: u64 = 1 << 40;
@@ -92,110 +92,10 @@ impl LinuxOptions {
         Self { max_bytes: Some(bytes), min_bytes: self.min_bytes.min(bytes), ..self }
     }
 
-    /// Asks for no less than `bytes`: the reservation fails rather than be smaller.
-    #[must_use]
-    pub fn min_bytes(self, bytes: usize) -> Self {
-        Self { min_bytes: bytes, ..self }
-    }
-
     /// Asks for exactly `bytes`.
     #[must_use]
     pub fn exactly(self, bytes: usize) -> Self {
         Self { max_bytes: Some(bytes), min_bytes: bytes, ..self }
-    }
-
-    /// Asks for up to `bytes` of pages that can be mapped at several addresses at once
-    /// ([`Frames`](vmalloc::Frames)), or none for 0. By default a 1024th of the addresses left, up
-    /// to 64 GiB, which costs addresses only.
-    ///
-    /// Where these addresses can't be had (`RLIMIT_AS`), the supply is a half, a quarter … of it,
-    /// down to nothing: the reservation does not fail for them.
-    ///
-    /// After a `fork`, parent and child see each other's writes to frames that were taken before
-    /// it. Frames taken afterwards belong to the process that took them. A child takes none below
-    /// the highest one that its parent ever took. Frames of its parent that it gives back are
-    /// forgotten, not reused.
-    #[must_use]
-    pub fn frame_bytes(self, bytes: usize) -> Self {
-        Self { frame_bytes: Some(bytes), ..self }
-    }
-
-    /// Sets whether core dumps have the span, and the memory that [`GuardMeans::Userfault`] keeps
-    /// of freed areas; if not, both get `MADV_DONTDUMP`. Pages that were mapped to frames,
-    /// protected or moved, and are plain again, are in them in any case. On by default.
-    #[must_use]
-    pub fn dump(self, dump: bool) -> Self {
-        Self { dump, ..self }
-    }
-
-    /// Sets whether the kernel puts memory behind new areas of 8 to 1023 pages by one call, where
-    /// the last two of their size were filled (`MADV_POPULATE_WRITE`, Linux 5.14; not with
-    /// [`GuardMeans::Userfault`]): a page costs two thirds of a fault. Where the next area of the
-    /// size stays empty all the same, three quarters of its pages are wasted until it is purged.
-    /// Off by default: memory then lies near the CPU that allocates it, instead of the one that
-    /// touches it first.
-    #[must_use]
-    pub fn populate(self, populate: bool) -> Self {
-        Self { populate, ..self }
-    }
-
-    /// Names the span in `/proc/self/maps`: `[anon:NAME]` (`PR_SET_VMA_ANON_NAME`, Linux 5.17,
-    /// where the kernel is built with it). Up to 79 bytes, without control characters,
-    /// brackets, `$`, `\` and backticks; of any other name the kernel takes no note.
-    #[must_use]
-    pub fn name(self, name: &'static CStr) -> Self {
-        Self { name: Some(name), ..self }
-    }
-
-    /// Sets whether the kernel may put huge pages behind the areas by itself, as it does at the
-    /// first touch where `transparent_hugepage/enabled` is `always`. If not (`MADV_NOHUGEPAGE`),
-    /// only pages that were touched are resident. A program may still advise parts
-    /// (`MADV_HUGEPAGE`). Pages that showed frames are like all others of the program afterwards.
-    /// On by default.
-    #[must_use]
-    pub fn huge_pages(self, huge_pages: bool) -> Self {
-        Self { huge_pages, ..self }
-    }
-
-    /// Asks for guards by one means, instead of probing.
-    #[must_use]
-    pub fn guard_means(self, means: GuardMeans) -> Self {
-        Self { guard_means: Some(means), ..self }
-    }
-
-    /// Chooses what is not chosen yet as suits a space of these options. [`open`](crate::open())
-    /// does so by itself. Where frees trap at once
-    /// ([`SpaceOptions::trap_on_free`](vmalloc::SpaceOptions::trap_on_free)),
-    /// [`GuardMeans::Userfault`] costs least and is probed first. A free traps at once with guards
-    /// by any means.
-    #[must_use]
-    pub fn for_space(self, space: &SpaceOptions) -> Self {
-        Self { traps: space.trap_on_free, ..self }
-    }
-
-    /// Sets how many bytes of memory of areas that were filled, and freed with
-    /// [`SpaceOptions::trap_on_free`](vmalloc::SpaceOptions::trap_on_free), are kept for new ones, with
-    /// [`GuardMeans::Userfault`]. 64 MiB by default. With 0 none is, and new memory reads as zero.
-    /// Where there are no addresses for it, it is a half, a quarter … of it. What is kept decays
-    /// with the drain of the space, and goes where memory is short.
-    #[must_use]
-    pub fn stash_bytes(self, bytes: usize) -> Self {
-        Self { stash_bytes: bytes, ..self }
-    }
-
-    /// Asks for one way to advise about many ranges, instead of probing.
-    #[must_use]
-    pub fn batch_advise(self, batch_advise: BatchAdvise) -> Self {
-        Self { batch_advise: Some(batch_advise), ..self }
-    }
-
-    /// Sets whether the space uses the drain thread, and creates it where there is none. Off for
-    /// programs that may not create threads (a sandbox) or will change their user. The freeing
-    /// thread then purges, and cached areas stay until [`Space::decay`](vmalloc::Space::decay) is
-    /// called. On by default.
-    #[must_use]
-    pub fn drain_thread(self, drain_thread: bool) -> Self {
-        Self { drain_thread, ..self }
     }
 
     /// Gives the space pages of `bytes` bytes, a power of two that is a multiple of the machine's:
@@ -205,6 +105,76 @@ impl LinuxOptions {
     #[must_use]
     pub fn page_bytes(self, bytes: usize) -> Self {
         Self { page_bytes: Some(bytes), ..self }
+    }
+
+    setters! {
+        /// Asks for no less than `bytes`: the reservation fails rather than be smaller.
+        #[must_use]
+        min_bytes(bytes: usize) { min_bytes = bytes }
+        /// Asks for up to `bytes` of pages that can be mapped at several addresses at once
+        /// ([`Frames`](vmalloc::Frames)), or none for 0. By default a 1024th of the addresses left,
+        /// up to 64 GiB, which costs addresses only.
+        ///
+        /// Where these addresses can't be had (`RLIMIT_AS`), the supply is a half, a quarter … of
+        /// it, down to nothing: the reservation does not fail for them.
+        ///
+        /// After a `fork`, parent and child see each other's writes to frames that were taken
+        /// before it. Frames taken afterwards belong to the process that took them. A child takes
+        /// none below the highest one that its parent ever took. Frames of its parent that it gives
+        /// back are forgotten, not reused.
+        #[must_use]
+        frame_bytes(bytes: usize) { frame_bytes = Some(bytes) }
+        /// Sets whether core dumps have the span, and the memory that [`GuardMeans::Userfault`]
+        /// keeps of freed areas; if not, both get `MADV_DONTDUMP`. Pages that were mapped to
+        /// frames, protected or moved, and are plain again, are in them in any case. On by default.
+        #[must_use]
+        dump(dump: bool) { dump = dump }
+        /// Sets whether the kernel puts memory behind new areas of 8 to 1023 pages by one call,
+        /// where the last two of their size were filled (`MADV_POPULATE_WRITE`, Linux 5.14; not
+        /// with [`GuardMeans::Userfault`]): a page costs two thirds of a fault. Where the next area
+        /// of the size stays empty all the same, three quarters of its pages are wasted until it is
+        /// purged. Off by default: memory then lies near the CPU that allocates it, instead of the
+        /// one that touches it first.
+        #[must_use]
+        populate(populate: bool) { populate = populate }
+        /// Names the span in `/proc/self/maps`: `[anon:NAME]` (`PR_SET_VMA_ANON_NAME`, Linux 5.17,
+        /// where the kernel is built with it). Up to 79 bytes, without control characters,
+        /// brackets, `$`, `\` and backticks; of any other name the kernel takes no note.
+        #[must_use]
+        name(name: &'static CStr) { name = Some(name) }
+        /// Sets whether the kernel may put huge pages behind the areas by itself, as it does at the
+        /// first touch where `transparent_hugepage/enabled` is `always`. If not
+        /// (`MADV_NOHUGEPAGE`), only pages that were touched are resident. A program may still
+        /// advise parts (`MADV_HUGEPAGE`). Pages that showed frames are like all others of the
+        /// program afterwards. On by default.
+        #[must_use]
+        huge_pages(huge_pages: bool) { huge_pages = huge_pages }
+        /// Asks for guards by one means, instead of probing.
+        #[must_use]
+        guard_means(means: GuardMeans) { guard_means = Some(means) }
+        /// Chooses what is not chosen yet as suits a space of these options.
+        /// [`open`](crate::open()) does so by itself. Where frees trap at once
+        /// ([`SpaceOptions::trap_on_free`](vmalloc::SpaceOptions::trap_on_free)),
+        /// [`GuardMeans::Userfault`] costs least and is probed first. A free traps at once with
+        /// guards by any means.
+        #[must_use]
+        for_space(space: &SpaceOptions) { traps = space.trap_on_free }
+        /// Sets how many bytes of memory of areas that were filled, and freed with
+        /// [`SpaceOptions::trap_on_free`](vmalloc::SpaceOptions::trap_on_free), are kept for new
+        /// ones, with [`GuardMeans::Userfault`]. 64 MiB by default. With 0 none is, and new memory
+        /// reads as zero. Where there are no addresses for it, it is a half, a quarter … of it. The
+        /// memory decays with the drain of the space, and goes where memory is short.
+        #[must_use]
+        stash_bytes(bytes: usize) { stash_bytes = bytes }
+        /// Asks for one way to advise about many ranges, instead of probing.
+        #[must_use]
+        batch_advise(batch_advise: BatchAdvise) { batch_advise = Some(batch_advise) }
+        /// Sets whether the space uses the drain thread, and creates it where there is none. Off
+        /// for programs that may not create threads (a sandbox) or will change their user. The
+        /// freeing thread then purges, and cached areas stay until
+        /// [`Space::decay`](vmalloc::Space::decay) is called. On by default.
+        #[must_use]
+        drain_thread(drain_thread: bool) { drain_thread = drain_thread }
     }
 
     /// Returns the sizes to try, for pages of `page_bytes`, where `left` addresses are.

@@ -4,29 +4,29 @@
 //! keeps no other from being reset. Refused extents go on waiting. Batches go round: the next one
 //! begins behind the last slot that was tried, so refused slots come again after all others.
 
-use crate::pool::Slots;
+use crate::pool::PoolOn;
 use crate::record::{Pages, SlotState};
-use alloc::vec::Vec;
+use arrayvec::ArrayVec;
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
-use vmalloc::{AreaError, Discard, Platform, SpaceRef};
+use vmalloc::{AreaError, Discard};
 
-impl<S: SpaceRef<Platform: Discard>> Slots<S> {
-    /// Resets all waiting slots now: nothing of what their users wrote is left in memory then.
-    /// O(waiting slots), with one discard and one decommit for each batch.
-    ///
-    /// # Errors
-    /// [`AreaError`] when the platform refuses; the slots that it refuses to reset go on waiting.
-    pub fn flush(&self) -> Result<(), AreaError> {
+/// Slots that are reset together: a 64th of the interrupts of other CPUs that each by itself takes.
+pub(crate) const BATCH: usize = 64;
+
+/// A slot of a batch.
+type Member = (usize, SlotState);
+/// Ranges of a batch: one a slot at most.
+type Ranges = ArrayVec<Range<usize>, BATCH>;
+
+impl<P: Discard> PoolOn<'_, P> {
+    /// Resets all waiting slots: [`Slots::flush`](crate::Slots::flush).
+    pub(crate) fn flush(&self) -> Result<(), AreaError> {
         self.reset_in_turn(|_| false)
     }
 
-    /// Resets all waiting slots, and gives free slots back to the space until `keep` are left, with
-    /// their addresses and memory. O(waiting and free slots).
-    ///
-    /// # Errors
-    /// As [`flush`](Self::flush); slots that can't be given back stay.
-    pub fn trim(&self, keep: usize) -> Result<(), AreaError> {
+    /// Gives free slots back until `keep` are left: [`Slots::trim`](crate::Slots::trim).
+    pub(crate) fn trim(&self, keep: usize) -> Result<(), AreaError> {
         let mut done = self.flush();
         while self.free.len() > keep {
             let lowest = self.free.remove_lowest().or_else(|| self.free.take_any_parked());
@@ -39,7 +39,7 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
 
     /// Enters a slot that has `pages` of memory to lose, and resets a batch if one is due.
     pub(crate) fn wait(&self, index: usize, pages: u64) {
-        let most = (self.options.waiting_bytes >> self.layout.shift) as u64;
+        let most = (self.options.resident_bytes >> self.layout.shift) as u64;
         let is_much = self.counts.wait(pages, most);
         self.waiting.insert(index);
         // Of threads that fill a batch together, one finds it full. Slots that are refused again
@@ -67,7 +67,7 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
             let (tried, outcome) = self.reset_batch(left);
             left -= tried;
             done = done.and(outcome);
-            // None was tried if other threads have them all, or there is no memory for a batch.
+            // None was tried if other threads have them all.
             if is_over(outcome) || left == 0 || tried == 0 {
                 return done;
             }
@@ -75,70 +75,49 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
     }
 
     /// Resets up to a batch, and up to `most`, of waiting slots: those behind the slots that were
-    /// tried last. Those that are more than the pool keeps are given back to the space. Returns how
-    /// many were tried.
+    /// tried last. Returns how many were tried.
     fn reset_batch(&self, most: usize) -> (usize, Result<(), AreaError>) {
-        let most = self.options.batch_slots.min(most);
-        let mut batch = match Batch::new(most) {
-            Ok(batch) => batch,
-            Err(error) => return (0, Err(error)),
-        };
+        let mut batch = ArrayVec::<Member, BATCH>::new();
         let mut next = self.next_waiting.load(Relaxed);
-        while batch.slots.len() < most {
+        while batch.len() < most.min(self.options.batch_slots) && !batch.is_full() {
             let Some(index) = self.waiting.remove_from(next) else { break };
-            batch.slots.push((index, self.records.get(index)));
+            batch.push((index, self.records.get(index)));
             next = index + 1;
         }
         self.next_waiting.store(next, Relaxed);
-        let tried = batch.slots.len();
-        let room = self.options.warm_slots.saturating_sub(self.free.len());
-        let mut done = Ok(());
-        for (index, _) in batch.slots.drain(room.min(tried)..).rev() {
-            done = done.and(self.vacate(index));
-        }
-        let reset = if batch.slots.is_empty() { Ok(()) } else { self.reset(&mut batch) };
-        (tried, done.and(reset))
+        (batch.len(), if batch.is_empty() { Ok(()) } else { self.reset(&batch) })
     }
 
     /// Resets the slots of a batch together, or, if that is refused, each by itself.
-    fn reset(&self, batch: &mut Batch) -> Result<(), AreaError> {
-        let slots = core::mem::take(&mut batch.slots);
-        let mut done = self.reset_together(batch, &slots);
-        if let (Err(_), [_, _, ..]) = (done, &slots[..]) {
-            done = Ok(());
-            for slot in &slots {
-                let alone = self.reset_together(batch, core::slice::from_ref(slot));
-                done = done.and(alone.inspect_err(|_| self.waiting.insert(slot.0)));
+    fn reset(&self, batch: &[Member]) -> Result<(), AreaError> {
+        self.reset_together(batch).or_else(|error| {
+            if let [(index, _)] = batch {
+                self.waiting.insert(*index);
+                return Err(error);
             }
-        } else if let (Err(_), [slot]) = (done, &slots[..]) {
-            self.waiting.insert(slot.0);
-        }
-        done
+            batch.iter().fold(Ok(()), |done, slot| done.and(self.reset(core::slice::from_ref(slot))))
+        })
     }
 
     /// Resets slots and makes them free; if that is refused, they are the caller's still.
-    fn reset_together(&self, batch: &mut Batch, slots: &[(usize, SlotState)]) -> Result<(), AreaError> {
-        batch.discards.clear();
-        batch.decommits.clear();
-        for (_, state) in slots {
-            let limit = self.limit(state);
-            let beyond = Pages { start: limit, end: state.committed };
-            let enter = |list: &mut Vec<_>, pages: Pages| {
-                if !pages.is_empty() {
-                    list.push(self.bytes(state.base, pages));
-                }
-            };
-            enter(&mut batch.discards, state.discard);
-            enter(&mut batch.decommits, beyond);
-        }
+    fn reset_together(&self, slots: &[Member]) -> Result<(), AreaError> {
+        let ranges_of = |pages_of: &dyn Fn(&SlotState) -> Pages| -> Ranges {
+            let pages = slots.iter().map(|(_, state)| (state.base, pages_of(state)));
+            pages
+                .filter(|(_, pages)| !pages.is_empty())
+                .map(|(base, pages)| self.bytes(base, pages))
+                .collect()
+        };
+        let discards = ranges_of(&|state| state.discard);
+        let decommits = ranges_of(&|state| Pages { start: self.limit(state), end: state.committed });
         // SAFETY: the slots are this call's (SLOT-1), all pages to be discarded are committed, and
         // nothing uses them.
         unsafe {
-            if !batch.discards.is_empty() {
-                self.space.raw().discard(&batch.discards)?;
+            if !discards.is_empty() {
+                self.space.raw().discard(&discards)?;
             }
-            if !batch.decommits.is_empty() {
-                self.space.raw().decommit(&batch.decommits)?;
+            if !decommits.is_empty() {
+                self.space.raw().decommit(&decommits)?;
             }
         }
         self.counts.batch(slots.len());
@@ -167,24 +146,4 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
         self.vacant.insert(index);
         Ok(())
     }
-}
-
-/// Slots that are reset together, and room for the lists that this takes.
-struct Batch {
-    slots: Vec<(usize, SlotState)>,
-    discards: Vec<Range<usize>>,
-    decommits: Vec<Range<usize>>,
-}
-
-impl Batch {
-    fn new(slots: usize) -> Result<Self, AreaError> {
-        Ok(Self { slots: list(slots)?, discards: list(slots)?, decommits: list(slots)? })
-    }
-}
-
-/// Returns an empty list with room for so many.
-fn list<T>(count: usize) -> Result<Vec<T>, AreaError> {
-    let mut list = Vec::new();
-    list.try_reserve_exact(count).map_err(|_| vmalloc::AllocError::Metadata)?;
-    Ok(list)
 }

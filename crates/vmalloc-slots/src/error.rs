@@ -34,12 +34,6 @@ pub enum SlotsError {
         /// The most slots asked for.
         slots: usize,
     },
-    /// A batch has no slots, or more than a system call takes.
-    #[error("a batch of {slots} slots is not from 1 to 1024")]
-    BadBatch {
-        /// Slots of a batch asked for.
-        slots: usize,
-    },
     /// Too little memory for the pool's own metadata.
     #[error("out of memory for metadata")]
     Metadata,

@@ -12,10 +12,10 @@
 //! slot is free like any other, and any CPU may take it.
 
 use crate::index_set::IndexSet;
-use crate::sync::AtomicUsize;
+use crate::sync::{AtomicBool, AtomicUsize, fence};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 
 /// A slot by its index plus 1, or 0. In a line of its own, and apart from the next one, which the
 /// CPU fetches with it.
@@ -28,6 +28,8 @@ struct Place(AtomicUsize);
 pub(crate) struct FreeSet {
     set: IndexSet,
     places: Box<[Place]>,
+    /// True if a slot was freed since a drain looked. Seldom written.
+    is_marked: AtomicBool,
 }
 
 impl FreeSet {
@@ -37,7 +39,8 @@ impl FreeSet {
         let mut places = Vec::new();
         places.try_reserve_exact(cpus.max(1)).ok()?;
         places.resize_with(cpus.max(1), || Place(AtomicUsize::new(0)));
-        Some(Self { set: IndexSet::new(bound)?, places: places.into_boxed_slice() })
+        let (set, places) = (IndexSet::new(bound)?, places.into_boxed_slice());
+        Some(Self { set, places, is_marked: AtomicBool::new(false) })
     }
 
     /// Returns how many slots there are: a hint while other threads change the set. O(CPUs).
@@ -45,9 +48,30 @@ impl FreeSet {
         self.set.len() + self.places.iter().filter(|place| place.0.load(Relaxed) != 0).count()
     }
 
-    /// Returns whether there are fewer than `most` slots. Looks at other CPUs only near the limit.
-    pub(crate) fn is_below(&self, most: usize) -> bool {
-        self.set.len() + self.places.len() < most || self.len() < most
+    /// Marks that a slot was freed, before the space is to know.
+    pub(crate) fn mark(&self) {
+        // Relaxed, here and below: a drain that takes away the mark seen here comes again.
+        if !self.is_marked.load(Relaxed) {
+            self.is_marked.store(true, Relaxed);
+            // SeqCst, with the one below: a drain forgets that it was asked before it looks for the
+            // mark. So it finds the mark, or the freeing thread finds that it forgot.
+            fence(SeqCst);
+        }
+    }
+
+    /// Takes the mark away. Returns whether it was there.
+    pub(crate) fn unmark(&self) -> bool {
+        fence(SeqCst);
+        self.is_marked.swap(false, Relaxed)
+    }
+
+    /// Returns how many slots were not needed since this was called the last time. Parked slots are
+    /// parked no more.
+    pub(crate) fn idle(&self) -> usize {
+        while let Some(index) = self.take_any_parked() {
+            self.insert(index);
+        }
+        self.set.idle()
     }
 
     /// Parks a slot that the caller owns on a CPU, and gives it up. Returns the one that was there:
@@ -103,17 +127,27 @@ mod tests {
         let free = FreeSet::new(100, 2).unwrap();
         assert_eq!((free.take_parked(0), free.park(0, 7), free.park(0, 9)), (None, None, Some(7)));
         assert_eq!(free.park(3, 0), None, "CPU 3 shares the place of CPU 1");
-        assert_eq!((free.len(), free.is_below(3), free.is_below(2)), (2, true, false));
+        assert_eq!(free.len(), 2);
         assert!(!free.remove(9), "it is parked");
         assert_eq!((free.take_parked(0), free.take_parked(0)), (Some(9), None));
         assert_eq!((free.take_any_parked(), free.take_any_parked(), free.len()), (Some(0), None, 0));
     }
 
     #[test]
-    fn the_limit_counts_parked_slots() {
-        let free = FreeSet::new(100, 4).unwrap();
-        (0..4).for_each(|cpu| assert_eq!(free.park(cpu, cpu), None));
-        (10..15).for_each(|index| free.insert(index));
-        assert_eq!([9, 10, 20].map(|most| free.is_below(most)), [false, true, true]);
+    fn slots_that_were_needed_are_not_idle() {
+        let free = FreeSet::new(100, 2).unwrap();
+        (0..8).for_each(|index| free.insert(index));
+        assert_eq!((free.park(0, 8), free.idle(), free.len()), (None, 0, 9), "all are new");
+        let needed = [(); 3].map(|()| free.remove_lowest().unwrap());
+        needed.iter().for_each(|index| free.insert(*index));
+        assert_eq!([free.idle(), free.idle()], [6, 9]);
+    }
+
+    #[test]
+    fn a_mark_is_found_once() {
+        let free = FreeSet::new(1, 2).unwrap();
+        assert!(!free.unmark());
+        [(); 2].iter().for_each(|()| free.mark());
+        assert!(free.unmark() && !free.unmark());
     }
 }

@@ -19,6 +19,9 @@ pub(crate) struct IndexSet {
     words: Box<[AtomicU64]>,
     /// Indices in the set, or on their way into it: never too low.
     count: AtomicUsize,
+    /// The fewest indices since [`idle`](Self::idle) was asked, as far as threads that removed some
+    /// at once noted it.
+    least: AtomicUsize,
     /// The word where the last search ended.
     hint: AtomicUsize,
 }
@@ -27,12 +30,19 @@ impl IndexSet {
     /// Returns an empty set of indices below `bound`; `None` without memory.
     pub(crate) fn new(bound: usize) -> Option<Self> {
         let words = words(bound.div_ceil(BITS))?;
-        Some(Self { words, count: AtomicUsize::new(0), hint: AtomicUsize::new(0) })
+        let [count, least, hint] = [(); 3].map(|()| AtomicUsize::new(0));
+        Some(Self { words, count, least, hint })
     }
 
     /// Returns how many indices there are: a hint while other threads change the set.
     pub(crate) fn len(&self) -> usize {
         self.count.load(Relaxed)
+    }
+
+    /// Returns how many of the indices were not needed since this was called the last time.
+    pub(crate) fn idle(&self) -> usize {
+        let count = self.len();
+        self.least.swap(count, Relaxed).min(count)
     }
 
     /// Enters `index`, which the caller owns, and gives it up.
@@ -55,7 +65,10 @@ impl IndexSet {
         // Acquire: pairs with the Release in `insert`.
         let was_there = word.fetch_and(!bit, Acquire) & bit != 0;
         if was_there {
-            self.count.fetch_sub(1, Relaxed);
+            let left = self.count.fetch_sub(1, Relaxed) - 1;
+            if left < self.least.load(Relaxed) {
+                self.least.store(left, Relaxed);
+            }
         }
         was_there
     }

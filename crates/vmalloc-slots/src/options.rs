@@ -1,7 +1,8 @@
 //! Options of a pool, and their check: sizes in pages from here on.
 
+use crate::batch::BATCH;
 use crate::error::SlotsError;
-use vmalloc::Geometry;
+use vmalloc::{Geometry, setters};
 
 /// The fate of memory beyond the head when a slot is freed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -21,7 +22,7 @@ pub enum BeyondHead {
 /// use vmalloc_slots::SlotsOptions;
 ///
 /// let wasm = SlotsOptions::new(4 << 30).head_bytes(64 << 10).guard_after_bytes(32 << 20);
-/// assert_eq!(wasm.batch_slots, 64);
+/// assert_eq!(wasm.max_slots, 65_536);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -42,22 +43,19 @@ pub struct SlotsOptions {
     /// The most slots at once, 1 to 2³¹. Their metadata is 65 bytes each, touched on first use.
     /// Default: 65,536.
     pub max_slots: usize,
-    /// Free slots that keep their addresses. Those beyond are given back to the space, by the batch
-    /// that resets them. A new slot costs as much as 50 that are reused. Default: 1024.
-    pub warm_slots: usize,
     /// Bytes of memory that one free slot may keep, full of zeros. 0 drops all memory of a freed
     /// slot. Default: 1 MiB. Clearing costs 50 to 70 ns a page up to 4 MiB, and 120 ns at 16 MiB;
     /// dropping and using again costs 2 µs (`memory -- slots`). So time alone sets no bound: this
     /// one is for memory, and for the caches, of which a core here has 1 MiB.
     pub keep_bytes: usize,
-    /// Bytes of memory that all free slots together may keep. Default: 64 MiB.
+    /// Bytes of memory that all free slots together may keep. As much again may wait to be reset.
+    /// Default: 64 MiB.
     pub resident_bytes: usize,
-    /// Slots that are reset together, 1 to 1024. Default: 64.
-    pub batch_slots: usize,
-    /// Bytes of memory of waiting slots that start a batch before it is full. Default: 64 MiB.
-    pub waiting_bytes: usize,
     /// The fate of memory beyond the head. Default: it is decommitted.
     pub beyond_head: BeyondHead,
+    /// Slots that are reset together, 1 to 64. A test of small batches sets less than 64.
+    #[doc(hidden)]
+    pub batch_slots: usize,
 }
 
 impl SlotsOptions {
@@ -69,73 +67,31 @@ impl SlotsOptions {
             guard_before_bytes: 1,
             guard_after_bytes: 1,
             max_slots: 1 << 16,
-            warm_slots: 1024,
             keep_bytes: 1 << 20,
             resident_bytes: 64 << 20,
-            batch_slots: 64,
-            waiting_bytes: 64 << 20,
             beyond_head: BeyondHead::Decommit,
+            batch_slots: BATCH,
         }
     }
 
-    /// Sets [`head_bytes`](Self::head_bytes).
-    pub const fn head_bytes(mut self, bytes: usize) -> Self {
-        self.head_bytes = bytes;
-        self
-    }
-
-    /// Sets [`guard_before_bytes`](Self::guard_before_bytes).
-    pub const fn guard_before_bytes(mut self, bytes: usize) -> Self {
-        self.guard_before_bytes = bytes;
-        self
-    }
-
-    /// Sets [`guard_after_bytes`](Self::guard_after_bytes).
-    pub const fn guard_after_bytes(mut self, bytes: usize) -> Self {
-        self.guard_after_bytes = bytes;
-        self
-    }
-
-    /// Sets [`max_slots`](Self::max_slots).
-    pub const fn max_slots(mut self, slots: usize) -> Self {
-        self.max_slots = slots;
-        self
-    }
-
-    /// Sets [`warm_slots`](Self::warm_slots).
-    pub const fn warm_slots(mut self, slots: usize) -> Self {
-        self.warm_slots = slots;
-        self
-    }
-
-    /// Sets [`keep_bytes`](Self::keep_bytes).
-    pub const fn keep_bytes(mut self, bytes: usize) -> Self {
-        self.keep_bytes = bytes;
-        self
-    }
-
-    /// Sets [`resident_bytes`](Self::resident_bytes).
-    pub const fn resident_bytes(mut self, bytes: usize) -> Self {
-        self.resident_bytes = bytes;
-        self
-    }
-
-    /// Sets [`batch_slots`](Self::batch_slots).
-    pub const fn batch_slots(mut self, slots: usize) -> Self {
-        self.batch_slots = slots;
-        self
-    }
-
-    /// Sets [`waiting_bytes`](Self::waiting_bytes).
-    pub const fn waiting_bytes(mut self, bytes: usize) -> Self {
-        self.waiting_bytes = bytes;
-        self
-    }
-
-    /// Sets [`beyond_head`](Self::beyond_head).
-    pub const fn beyond_head(mut self, beyond: BeyondHead) -> Self {
-        self.beyond_head = beyond;
-        self
+    setters! {
+        /// Sets [`head_bytes`](Self::head_bytes).
+        head_bytes(bytes: usize) { head_bytes = bytes }
+        /// Sets [`guard_before_bytes`](Self::guard_before_bytes).
+        guard_before_bytes(bytes: usize) { guard_before_bytes = bytes }
+        /// Sets [`guard_after_bytes`](Self::guard_after_bytes).
+        guard_after_bytes(bytes: usize) { guard_after_bytes = bytes }
+        /// Sets [`max_slots`](Self::max_slots).
+        max_slots(slots: usize) { max_slots = slots }
+        /// Sets [`keep_bytes`](Self::keep_bytes).
+        keep_bytes(bytes: usize) { keep_bytes = bytes }
+        /// Sets [`resident_bytes`](Self::resident_bytes).
+        resident_bytes(bytes: usize) { resident_bytes = bytes }
+        /// Sets [`beyond_head`](Self::beyond_head).
+        beyond_head(beyond: BeyondHead) { beyond_head = beyond }
+        /// Sets [`batch_slots`](Self::batch_slots).
+        #[doc(hidden)]
+        batch_slots(slots: usize) { batch_slots = slots }
     }
 
     /// Checks the options for a machine, and returns the sizes in pages.
@@ -149,9 +105,6 @@ impl SlotsOptions {
         }
         if !(1..=MOST_SLOTS).contains(&self.max_slots) {
             return Err(SlotsError::BadCount { slots: self.max_slots });
-        }
-        if !(1..=MOST_BATCH).contains(&self.batch_slots) {
-            return Err(SlotsError::BadBatch { slots: self.batch_slots });
         }
         let shift = geometry.page_shift;
         let pages = |bytes: usize| (bytes as u64).div_ceil(1 << shift);
@@ -184,8 +137,6 @@ const LARGE_BYTES: usize = 64 << 20;
 const ALIGN_BYTES: usize = 8 << 20;
 /// The most slots: an index and a key share a word, see `recent`.
 const MOST_SLOTS: usize = 1 << 31;
-/// The most slots of a batch: a vector of process_madvise(2) takes as many.
-const MOST_BATCH: usize = 1024;
 
 /// The sizes of a slot, in pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -254,9 +205,6 @@ mod tests {
         assert!(check(SlotsOptions::new(5000).head_bytes(0)).is_ok());
         for slots in [0, MOST_SLOTS + 1] {
             assert_eq!(check(SlotsOptions::new(1).max_slots(slots)), Err(SlotsError::BadCount { slots }));
-        }
-        for slots in [0, 1025] {
-            assert_eq!(check(SlotsOptions::new(1).batch_slots(slots)), Err(SlotsError::BadBatch { slots }));
         }
     }
 

@@ -11,10 +11,12 @@ use crate::record::{Pages, Records, SlotState};
 use crate::slot::Slot;
 use crate::stats::{Counts, SlotsStats};
 use crate::sync::AtomicUsize;
+use alloc::sync::Arc;
 use core::fmt;
-use core::ops::Range;
+use core::mem::ManuallyDrop;
+use core::ops::{Deref, Range};
 use core::sync::atomic::Ordering::Relaxed;
-use vmalloc::{AreaError, Discard, FreeError, Platform, Request, SpaceRef};
+use vmalloc::{AreaError, Discard, FreeError, Notifier, Platform, Request, Space, SpaceRef};
 
 /// Buckets in which the slots that users freed lately are remembered: 16 KiB.
 const USER_BUCKETS: usize = 256;
@@ -23,10 +25,16 @@ const USER_BUCKETS: usize = 256;
 /// method, and free any slot.
 ///
 /// A [`Slot`] holds its pool by a reference or by an `Arc`, see [`Slot::new`]. When the pool is
-/// dropped, the addresses and memory of all its slots go back to the space.
+/// dropped, the addresses and memory of all its slots go back to the space: behind a drain of the
+/// space that is at work on the pool, if there is one.
 pub struct Slots<S: SpaceRef<Platform: Discard>> {
+    space: S,
+    pool: ManuallyDrop<Arc<Pool>>,
+}
+
+/// The slots of a pool, without their space: it refers to them, and passes itself.
+pub(crate) struct Pool {
     // Constant.
-    pub(crate) space: S,
     pub(crate) options: SlotsOptions,
     pub(crate) layout: Layout,
 
@@ -43,16 +51,31 @@ pub struct Slots<S: SpaceRef<Platform: Discard>> {
     pub(crate) counts: Counts,
 }
 
+/// A pool and its space.
+pub(crate) struct PoolOn<'a, P: Platform> {
+    pub(crate) space: &'a Space<P>,
+    pool: &'a Pool,
+}
+
+impl<P: Platform> Deref for PoolOn<'_, P> {
+    type Target = Pool;
+
+    fn deref(&self) -> &Pool {
+        self.pool
+    }
+}
+
 impl<S: SpaceRef<Platform: Discard>> Slots<S> {
     /// Makes a pool without slots. Each slot is reserved when it is first needed. O(1), and memory
-    /// for [`SlotsOptions::max_slots`], which is not touched.
+    /// for [`SlotsOptions::max_slots`], which is not touched. Without a kilobyte for an `Arc` the
+    /// program ends, as of any `Arc`.
     ///
     /// # Errors
     /// [`SlotsError`]; nothing is changed.
     pub fn new(space: S, options: SlotsOptions) -> Result<Self, SlotsError> {
         let layout = options.check(space.geometry())?;
         let (most, cpus, none) = (options.max_slots, space.geometry().cpus, SlotsError::Metadata);
-        Ok(Self {
+        let pool = Arc::new(Pool {
             used: AtomicUsize::new(0),
             vacant: IndexSet::new(most).ok_or(none)?,
             free: FreeSet::new(most, cpus).ok_or(none)?,
@@ -62,10 +85,12 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
             users: Recent::new(USER_BUCKETS).ok_or(none)?,
             cpus: Recent::new(cpus).ok_or(none)?,
             counts: Counts::new(cpus, (options.resident_bytes >> layout.shift) as u64).ok_or(none)?,
-            space,
             options,
             layout,
-        })
+        });
+        let notifier: Arc<dyn Notifier<S::Platform>> = Arc::<Pool>::clone(&pool);
+        space.register_notifier(&notifier).map_err(|_| none)?;
+        Ok(Self { space, pool: ManuallyDrop::new(pool) })
     }
 
     /// Returns the reference to the space.
@@ -75,7 +100,7 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
 
     /// Returns the options.
     pub fn options(&self) -> &SlotsOptions {
-        &self.options
+        &self.pool.options
     }
 
     /// Allocates a slot, as [`Slot::new`] does, for as long as the pool is borrowed.
@@ -96,16 +121,86 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
 
     /// Returns figures of the pool, each true at its moment.
     pub fn stats(&self) -> SlotsStats {
+        self.pool.stats()
+    }
+
+    /// Resets all waiting slots now: nothing of what their users wrote is left in memory then.
+    /// Otherwise a drain of the space does that, once a second on Linux. O(waiting slots), with one
+    /// discard and one decommit for each batch.
+    ///
+    /// # Errors
+    /// [`AreaError`] when the platform refuses; the slots that it refuses to reset go on waiting.
+    pub fn flush(&self) -> Result<(), AreaError> {
+        self.on_space().flush()
+    }
+
+    /// Resets all waiting slots, and gives free slots back to the space until `keep` are left, with
+    /// their addresses and memory. O(waiting and free slots).
+    ///
+    /// # Errors
+    /// As [`flush`](Self::flush); slots that can't be given back stay.
+    pub fn trim(&self, keep: usize) -> Result<(), AreaError> {
+        self.on_space().trim(keep)
+    }
+
+    pub(crate) fn on_space(&self) -> PoolOn<'_, S::Platform> {
+        self.pool.on(&self.space)
+    }
+}
+
+impl Pool {
+    pub(crate) fn on<'a, P: Platform>(&'a self, space: &'a Space<P>) -> PoolOn<'a, P> {
+        PoolOn { space, pool: self }
+    }
+
+    fn stats(&self) -> SlotsStats {
         let reserved = self.used().saturating_sub(self.vacant.len());
         let (free, waiting) = (self.free.len(), self.waiting.len());
         self.counts.tell(self.layout.shift, SlotsStats { reserved, free, waiting, ..SlotsStats::default() })
     }
 
+    /// Returns the end of the indices that were ever used.
+    fn used(&self) -> usize {
+        self.used.load(Relaxed)
+    }
+
+    /// Gives everything back, if no other owner of the pool is left.
+    fn end<P: Discard>(self: Arc<Self>, space: &Space<P>) {
+        if let Some(pool) = Arc::into_inner(self) {
+            pool.on(space).close();
+        }
+    }
+}
+
+impl<P: Discard> Notifier<P> for Pool {
+    fn make_room(self: Arc<Self>, space: &Space<P>, _: u64) -> u64 {
+        let before = self.stats().reserved;
+        // Refused slots stay.
+        let _ = self.on(space).trim(0);
+        let pages = before.saturating_sub(self.stats().reserved) as u64 * self.layout.pages();
+        self.end(space);
+        pages
+    }
+
+    fn decay(self: Arc<Self>, space: &Space<P>) -> bool {
+        let is_used = self.free.unmark();
+        // Refused slots go on waiting.
+        let _ = self.on(space).flush();
+        let idle = self.free.idle().div_ceil(4);
+        let _ = self.on(space).trim(self.free.len().saturating_sub(idle));
+        let stats = self.stats();
+        self.end(space);
+        is_used || stats.free + stats.waiting != 0
+    }
+}
+
+impl<P: Discard> PoolOn<'_, P> {
     /// Returns a slot that is the caller's alone, with its head committed.
     pub(crate) fn obtain(&self, user: Option<u64>) -> Result<(usize, SlotState), SlotError> {
-        let index = match self.take_free(user) {
+        let cpu = self.space.platform().cpu();
+        let index = match self.take_free(cpu, user) {
             Some(index) => index,
-            None => self.make_or_reset(user)?,
+            None => self.make_or_reset(cpu, user)?,
         };
         let mut state = self.records.get(index);
         let (head, kept) = (Pages { start: state.committed, end: self.layout.head }, state.kept);
@@ -118,7 +213,7 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
                 return Err(error.into());
             }
         }
-        self.counts.unkeep(self.space.platform().cpu(), kept);
+        self.counts.unkeep(cpu, kept);
         Ok((index, state))
     }
 
@@ -146,17 +241,18 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
         let beyond = beyond.min(state.committed - limit);
         state.waiting = left + beyond;
         self.records.set(index, state);
-        let is_clean = state.discard.is_empty() && state.committed == limit;
-        if !is_clean || !self.free.is_below(self.options.warm_slots) {
-            self.note(index, user);
+        if !state.discard.is_empty() || state.committed != limit {
+            self.note(cpu, index, user);
             self.wait(index, state.waiting);
         } else if user.is_some() {
-            self.note(index, user);
+            self.note(cpu, index, user);
             self.free.insert(index);
         } else if let Some(before) = self.free.park(cpu, index) {
-            self.note(before, None);
+            self.note(cpu, before, None);
             self.free.insert(before);
         }
+        self.free.mark();
+        self.space.tell();
     }
 
     /// Returns how many pages of a slot stay committed when it is freed.
@@ -203,17 +299,16 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
 
     /// Removes a free slot that `user`, or else this CPU, freed lately, or else the lowest, or else
     /// one that is parked on another CPU.
-    fn take_free(&self, user: Option<u64>) -> Option<usize> {
+    fn take_free(&self, cpu: usize, user: Option<u64>) -> Option<usize> {
         let remove = |index| self.free.remove(index);
         let of_user = user.map(place).and_then(|(bucket, key)| self.users.find(bucket, key, remove));
-        let cpu = self.space.platform().cpu();
         let own = of_user.or_else(|| self.free.take_parked(cpu)).or_else(|| self.cpus.find(cpu, 0, remove));
         own.or_else(|| self.free.remove_lowest()).or_else(|| self.free.take_any_parked())
     }
 
     /// Reserves a new slot, or resets waiting ones to take one of them.
     #[cold]
-    fn make_or_reset(&self, user: Option<u64>) -> Result<usize, SlotError> {
+    fn make_or_reset(&self, cpu: usize, user: Option<u64>) -> Result<usize, SlotError> {
         let refused = match self.make() {
             Some(Ok(index)) => return Ok(index),
             Some(Err(error)) => error.into(),
@@ -221,8 +316,7 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
         };
         let mut index = None;
         let reset = self.reset_in_turn(|_| {
-            // The batch has made slots free, or more than the pool keeps vacant.
-            index = self.take_free(user).or_else(|| self.make().and_then(Result::ok));
+            index = self.take_free(cpu, user);
             index.is_some()
         });
         index.ok_or(reset.err().map_or(refused, SlotError::Area))
@@ -252,17 +346,29 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
         self.used.fetch_update(Relaxed, Relaxed, |next| (next < most).then_some(next + 1)).ok()
     }
 
-    /// Returns the end of the indices that were ever used.
-    fn used(&self) -> usize {
-        self.used.load(Relaxed)
+    /// Gives the addresses and memory of all slots back, by their records. The pool has no other
+    /// owner.
+    fn close(&self) {
+        for index in 0..self.used() {
+            let state = self.records.get(index);
+            if state.base == 0 {
+                continue;
+            }
+            // SAFETY: every slot borrows or shares the pool, so none is left.
+            match unsafe { self.unreserve(&state) } {
+                // The addresses are lost: there was no memory to remember them.
+                Ok(()) | Err(FreeError::NoMemory { .. }) => {}
+                Err(error) => self.space.platform().fatal(&error),
+            }
+        }
     }
 
     /// Remembers by whom a slot was freed.
-    fn note(&self, index: usize, user: Option<u64>) {
+    fn note(&self, cpu: usize, index: usize, user: Option<u64>) {
         if let Some((bucket, key)) = user.map(place) {
             self.users.push(bucket, key, index);
         }
-        self.cpus.push(self.space.platform().cpu(), 0, index);
+        self.cpus.push(cpu, 0, index);
     }
 }
 
@@ -276,18 +382,9 @@ fn place(user: u64) -> (usize, u32) {
 
 impl<S: SpaceRef<Platform: Discard>> Drop for Slots<S> {
     fn drop(&mut self) {
-        for index in 0..self.used() {
-            let state = self.records.get(index);
-            if state.base == 0 {
-                continue;
-            }
-            // SAFETY: every slot borrows or shares the pool, so none is left.
-            match unsafe { self.unreserve(&state) } {
-                // The addresses are lost: there was no memory to remember them.
-                Ok(()) | Err(FreeError::NoMemory { .. }) => {}
-                Err(error) => self.space.platform().fatal(&error),
-            }
-        }
+        // SAFETY: it is taken once, here.
+        let pool = unsafe { ManuallyDrop::take(&mut self.pool) };
+        pool.end(&self.space);
     }
 }
 

@@ -58,7 +58,7 @@ impl<R: SlotsRef> Slot<R> {
     }
 
     fn obtain(slots: R, user: Option<u64>) -> Result<Self, SlotError> {
-        let (index, state) = slots.obtain(user)?;
+        let (index, state) = slots.on_space().obtain(user)?;
         Ok(Self { slots, index, state, user })
     }
 
@@ -70,21 +70,21 @@ impl<R: SlotsRef> Slot<R> {
     /// Returns the address of the first byte. It never changes.
     #[must_use]
     pub fn addr(&self) -> usize {
-        self.slots.layout.bytes(self.state.base)
+        self.slots.on_space().layout.bytes(self.state.base)
     }
 
     /// Returns how far the slot can grow, in bytes: as many as were asked for, in whole pages.
     #[must_use]
     #[allow(clippy::len_without_is_empty, reason = "a slot without bytes is not made")]
     pub fn len(&self) -> usize {
-        self.slots.layout.bytes(self.slots.layout.slot)
+        self.slots.on_space().layout.bytes(self.slots.on_space().layout.slot)
     }
 
     /// Returns how many bytes from the start are memory now, in whole pages. A touch of the byte
     /// behind them traps.
     #[must_use]
     pub fn committed_bytes(&self) -> usize {
-        self.slots.layout.bytes(self.state.committed)
+        self.slots.on_space().layout.bytes(self.state.committed)
     }
 
     /// Commits all pages up to byte `bytes`, which read as zero. The slot never moves, and never
@@ -93,14 +93,15 @@ impl<R: SlotsRef> Slot<R> {
     /// # Errors
     /// [`SlotError`]; nothing is changed.
     pub fn grow(&mut self, bytes: usize) -> Result<(), SlotError> {
-        let layout = &self.slots.layout;
+        let pool = self.slots.on_space();
+        let layout = &pool.layout;
         let pages = Pages { start: self.state.committed, end: layout.pages_of(bytes) };
         if pages.end > layout.slot {
             return Err(SlotError::Beyond { asked: bytes, slot: self.len() });
         }
         if !pages.is_empty() {
             // SAFETY: this owns the slot, and the pages are not committed (SLOT-2).
-            unsafe { self.slots.commit(&mut self.state, pages) }?;
+            unsafe { pool.commit(&mut self.state, pages) }?;
         }
         Ok(())
     }
@@ -115,15 +116,15 @@ impl<R: SlotsRef> Slot<R> {
     /// [`AreaError`] when the platform refuses. Each page reads as zero or as before then, and is
     /// reset when the slot is freed, at the latest.
     pub unsafe fn reset(&mut self, dirty: Dirty<'_>) -> Result<(), AreaError> {
-        let slots = &*self.slots;
-        let (platform, limit) = (slots.space.platform(), self.state.committed);
-        let clearing = Clearing { platform, layout: &slots.layout, limit, dirty };
+        let pool = self.slots.on_space();
+        let (platform, limit) = (pool.space.platform(), self.state.committed);
+        let clearing = Clearing { platform, layout: &pool.layout, limit, dirty };
         // SAFETY: this owns the slot; the caller promises the rest.
-        unsafe { clearing.run(&mut self.state, slots.layout.keep) };
+        unsafe { clearing.run(&mut self.state, pool.layout.keep) };
         if !self.state.discard.is_empty() {
-            let range = slots.bytes(self.state.base, self.state.discard);
+            let range = pool.bytes(self.state.base, self.state.discard);
             // SAFETY: this owns the slot, the pages are committed, and nothing needs their content.
-            unsafe { slots.space.raw().discard(&[range]) }?;
+            unsafe { pool.space.raw().discard(&[range]) }?;
             self.state.discard = Pages::default();
         }
         Ok(())
@@ -138,7 +139,7 @@ impl<R: SlotsRef> Slot<R> {
     pub unsafe fn free(self, dirty: Dirty<'_>) {
         let this = ManuallyDrop::new(self);
         // SAFETY: this owned the slot; the caller promises the rest.
-        unsafe { this.slots.give_up(this.index, this.state, dirty, this.user) };
+        unsafe { this.slots.on_space().give_up(this.index, this.state, dirty, this.user) };
         // SAFETY: the field is read once, and `this` is never dropped.
         drop(unsafe { core::ptr::read(&this.slots) });
     }
@@ -156,7 +157,7 @@ impl<R: SlotsRef<Space: SpaceRef<Platform: DirectMemory>>> Slot<R> {
 impl<R: SlotsRef> Drop for Slot<R> {
     fn drop(&mut self) {
         // SAFETY: this owned the slot and is gone; everything committed counts as written.
-        unsafe { self.slots.give_up(self.index, self.state, Dirty::Unknown, self.user) };
+        unsafe { self.slots.on_space().give_up(self.index, self.state, Dirty::Unknown, self.user) };
     }
 }
 

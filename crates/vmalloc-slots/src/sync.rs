@@ -4,9 +4,9 @@
 use alloc::boxed::Box;
 
 #[cfg(not(loom))]
-pub(crate) use core::sync::atomic::{AtomicU64, AtomicUsize};
+pub(crate) use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, fence};
 #[cfg(loom)]
-pub(crate) use loom::sync::atomic::{AtomicU64, AtomicUsize};
+pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, fence};
 
 /// Returns so many words, all zero: memory that costs nothing until it is touched. `None` if there
 /// is too little.

@@ -7,23 +7,23 @@
 //! ```
 
 use crate::error::StackError;
-use crate::fork;
-use crate::hold::Hold;
+use crate::pool::Pool;
 use crate::shape::Extent;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use vmalloc::{AreaError, Platform, Tag};
+use vmalloc_linux::fork;
 
 /// The bits of the size that are set while a thread commits or decommits pages: sizes are multiples
-/// of the page, of 4 KiB or more. They tell the [generation](fork::generation) of its process. A
-/// bound, and no page size.
+/// of the page, of 4 KiB or more. They tell the [generation](fork::generation) of its process: the
+/// child of a fork has none of its parent's other threads. A bound, and no page size.
 const MARK: usize = 0xfff;
 
 /// Returns the mark of this process: never 0.
 fn own_mark() -> usize {
-    fork::generation() % MARK + 1
+    fork::generation() as usize % MARK + 1
 }
 
 /// An owned stack that reserves addresses for its largest size, and has memory behind the top part.
@@ -51,7 +51,7 @@ pub struct Grower(Arc<Shared>);
 
 /// The area of a growable stack.
 struct Shared {
-    hold: Hold,
+    pool: Arc<Pool>,
     reserved: Extent,
     /// The bytes that have memory behind them, and a [`MARK`].
     committed: AtomicUsize,
@@ -60,12 +60,17 @@ struct Shared {
 impl Growable {
     /// Reserves the addresses of a stack that may grow to `most` bytes, and commits `first` of
     /// them.
-    pub(crate) fn new(hold: &Hold, name: Option<Tag>, first: usize, most: usize) -> Result<Self, StackError> {
-        let most = hold.shape.checked(most)?;
-        let request = hold.request(most, name);
-        let bottom = hold.in_need(|| Ok(hold.space.raw().reserve(&request)?))?;
+    pub(crate) fn new(
+        pool: &Arc<Pool>,
+        name: Option<Tag>,
+        first: usize,
+        most: usize,
+    ) -> Result<Self, StackError> {
+        let most = pool.shape.checked(most)?;
+        let request = pool.request(most, name);
+        let bottom = pool.in_need(|| Ok(pool.space.raw().reserve(&request)?))?;
         let reserved = Extent { bottom, bytes: most };
-        let shared = Shared { hold: hold.another(), reserved, committed: AtomicUsize::new(0) };
+        let shared = Shared { pool: Arc::clone(pool), reserved, committed: AtomicUsize::new(0) };
         let stack = Self(Arc::new(shared));
         if first > 0 {
             stack.grow(first)?;
@@ -107,7 +112,7 @@ impl Growable {
     #[must_use]
     pub fn guard(&self) -> Range<usize> {
         let bottom = self.0.reserved.bottom;
-        bottom - self.0.hold.space.geometry().page_bytes()..bottom
+        bottom - self.0.pool.space.geometry().page_bytes()..bottom
     }
 
     /// Grows the stack to `bytes`, rounded up to pages. Changes nothing if it has as much already.
@@ -172,7 +177,7 @@ impl Shared {
         if bytes > most {
             return Err(StackError::BeyondMost { bytes, most });
         }
-        let bytes = self.hold.shape.checked(bytes)?;
+        let bytes = self.pool.shape.checked(bytes)?;
         if self.len() >= bytes {
             return Ok(());
         }
@@ -183,7 +188,7 @@ impl Shared {
         let pages = self.reserved.top() - bytes..self.reserved.top() - size;
         // SAFETY: this owns the area. No page of it below `len` is committed, and no other thread
         // commits any while the size is claimed.
-        let committed = unsafe { self.hold.space.raw().commit(&[pages]) };
+        let committed = unsafe { self.pool.space.raw().commit(&[pages]) };
         self.release(if committed.is_ok() { bytes } else { size }, committed)
     }
 
@@ -192,7 +197,7 @@ impl Shared {
     /// # Safety
     /// That of [`Growable::shrink`].
     unsafe fn shrink(&self, bytes: usize) -> Result<(), StackError> {
-        let bytes = self.hold.shape.checked(bytes)?;
+        let bytes = self.pool.shape.checked(bytes)?;
         let size = self.claim()?;
         if bytes >= size {
             return self.release(size, Ok(()));
@@ -201,7 +206,7 @@ impl Shared {
         self.committed.store(bytes | own_mark(), Ordering::Release);
         let pages = self.reserved.top() - size..self.reserved.top() - bytes;
         // SAFETY: this owns the area, the size is claimed, and the caller needs the pages no more.
-        let decommitted = unsafe { self.hold.space.raw().decommit(&[pages]) };
+        let decommitted = unsafe { self.pool.space.raw().decommit(&[pages]) };
         self.release(bytes, decommitted)
     }
 
@@ -233,7 +238,7 @@ impl Shared {
         }
         // SAFETY: this owns the area, the size is claimed, and nothing uses the pages below it: the
         // thread that would have had them is not there.
-        unsafe { self.hold.space.raw().decommit(&[below]) }
+        unsafe { self.pool.space.raw().decommit(&[below]) }
     }
 
     /// Sets a size that was claimed.
@@ -247,8 +252,8 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         // SAFETY: this owned the area, which `new` reserved, and nothing runs on it any more.
-        if let Err(error) = unsafe { self.hold.space.raw().unreserve(self.reserved.bottom) } {
-            self.hold.space.platform().fatal(&error);
+        if let Err(error) = unsafe { self.pool.space.raw().unreserve(self.reserved.bottom) } {
+            self.pool.space.platform().fatal(&error);
         }
     }
 }
@@ -298,10 +303,10 @@ mod tests {
         let size = stack.0.claim().unwrap();
         let pages = stack.top() - 8 * PAGE..stack.top() - size;
         // SAFETY: this owns the stack, and the pages are not committed.
-        unsafe { stack.0.hold.space.raw().commit(&[pages]) }.unwrap();
+        unsafe { stack.0.pool.space.raw().commit(&[pages]) }.unwrap();
         let status = status_of_child(|| {
             // Whether the lowest byte is memory, and the byte below it.
-            let is_memory = |addr: usize| stack.0.hold.space.platform().read_nofault(addr, &mut [0]) == 1;
+            let is_memory = |addr: usize| stack.0.pool.space.platform().read_nofault(addr, &mut [0]) == 1;
             let look = || [stack.bottom(), stack.bottom() - 1].map(is_memory);
             let grown = |pages| stack.grow(pages * PAGE).map(|()| (stack.len() / PAGE, look()));
             [3, 6, 63].map(grown) == [3, 6, 63].map(|pages| Ok((pages, [true, false])))

@@ -74,8 +74,9 @@
 //!   of the *sentinel*, the page below the kept part, which reads as zero until it is used.
 //! - Stacks that were used deeper are reused first, as they are. Once 64 of them wait on a CPU, one
 //!   call trims them all: the other CPUs are interrupted once.
-//! - Once a second a thread trims every cached stack, also those whose sentinel was stepped over.
-//!   That is the bound: a stack which waits keeps more than its part for a second at most.
+//! - Once a second the drain thread of spaces trims every cached stack, also those whose sentinel
+//!   was stepped over. That is the bound: a stack which waits keeps more than its part for a second
+//!   at most.
 //! - All cached stacks of a pool together keep [`warm_bytes`](StacksOptions::warm_bytes), and 64 for each
 //!   CPU. To the space's cache each stack counts by what it keeps. It lets them go by their age. Of
 //!   stacks above 1 MiB, 1,024 are cached.
@@ -105,17 +106,13 @@
 
 #[cfg(feature = "corosensei")]
 mod coroutines;
-mod decay;
 mod error;
-mod fork;
 mod growable;
-mod hold;
 mod magazine;
 mod options;
 mod overflow;
 mod pool;
 mod recycle;
-mod registry;
 mod request;
 mod shape;
 mod shard;

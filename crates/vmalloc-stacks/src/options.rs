@@ -1,6 +1,6 @@
 //! The options of a pool.
 
-use vmalloc::Tag;
+use vmalloc::{Tag, setters};
 
 /// The default size of a stack. Only what is touched costs memory.
 const STACK_BYTES: usize = 1 << 20;
@@ -55,48 +55,35 @@ impl StacksOptions {
         Self::default()
     }
 
-    /// Sets the size of the stacks that [`Stacks::stack`](crate::Stacks::stack) makes, rounded up
-    /// to pages. Default: 1 MiB.
-    pub fn stack_bytes(self, bytes: usize) -> Self {
-        Self { stack_bytes: bytes, ..self }
-    }
-
-    /// Sets how much of a dropped stack keeps its memory, from the top on, rounded up to pages. A
-    /// stack that was used deeper gives the rest back. 0 gives everything back. Default: 16 KiB.
-    ///
-    /// Smaller stacks of [another size](crate::StackRequest::bytes) keep as much less as they
-    /// are smaller, in whole pages.
-    pub fn keep_bytes(self, bytes: usize) -> Self {
-        Self { keep_bytes: bytes, ..self }
-    }
-
-    /// Sets how much memory the dropped stacks of the pool may keep in all. Besides, each CPU keeps
-    /// up to 64 stacks at hand. Default: 64 MiB.
-    pub fn warm_bytes(self, bytes: usize) -> Self {
-        Self { warm_bytes: bytes, ..self }
-    }
-
-    /// Sets how many bytes of addresses the pool reserves: those of all stacks and their guards.
-    /// Where that is refused, it takes a half, a quarter … of it. Default: 16 TiB.
-    pub fn span_bytes(self, bytes: usize) -> Self {
-        Self { span_bytes: bytes, ..self }
-    }
-
-    /// Sets the alignment of the bottom of each stack, a power of two: for programs that find the
-    /// bottom from an address inside. Default: a page.
-    pub fn align(self, bytes: usize) -> Self {
-        Self { align: bytes, ..self }
-    }
-
     /// Names the pool, for reports of overflows. The first 31 bytes count.
     pub fn name(self, name: &str) -> Self {
         Self { name: Tag::new(name), ..self }
     }
 
-    /// Sets whether the pool may have threads of its own. Off for programs that can't have them:
-    /// dropped stacks keep their memory then until the program calls
-    /// [`Stacks::trim`](crate::Stacks::trim). On by default.
-    pub fn threads(self, threads: bool) -> Self {
-        Self { has_threads: threads, ..self }
+    setters! {
+        /// Sets the size of the stacks that [`Stacks::stack`](crate::Stacks::stack) makes, rounded
+        /// up to pages. Default: 1 MiB.
+        stack_bytes(bytes: usize) { stack_bytes = bytes }
+        /// Sets how much of a dropped stack keeps its memory, from the top on, rounded up to pages.
+        /// A stack that was used deeper gives the rest back. 0 gives everything back. Default: 16
+        /// KiB.
+        ///
+        /// Smaller stacks of [another size](crate::StackRequest::bytes) keep as much less as they
+        /// are smaller, in whole pages.
+        keep_bytes(bytes: usize) { keep_bytes = bytes }
+        /// Sets how much memory the dropped stacks of the pool may keep in all. Besides, each CPU
+        /// keeps up to 64 stacks at hand. Default: 64 MiB.
+        warm_bytes(bytes: usize) { warm_bytes = bytes }
+        /// Sets how many bytes of addresses the pool reserves: those of all stacks and their
+        /// guards. Where that is refused, it takes a half, a quarter … of it. Default: 16 TiB.
+        span_bytes(bytes: usize) { span_bytes = bytes }
+        /// Sets the alignment of the bottom of each stack, a power of two: for programs that find
+        /// the bottom from an address inside. Default: a page.
+        align(bytes: usize) { align = bytes }
+        /// Sets whether the pool's space uses the [drain
+        /// thread](vmalloc_linux::LinuxOptions::drain_thread) of the program. Off for programs that
+        /// can't have threads: dropped stacks keep their memory then until the program calls
+        /// [`Stacks::trim`](crate::Stacks::trim). On by default.
+        threads(threads: bool) { has_threads = threads }
     }
 }

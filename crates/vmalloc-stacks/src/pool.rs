@@ -1,19 +1,41 @@
 //! The pool: a space of its own, and the magazines of each CPU.
+//!
+//! - **POOL-1** A pool lives as long as it has an owner. A handle ([`Stacks`]) is an owner, and so
+//!   is each stack: in use, or cached in a magazine.
+//! - **POOL-2** A stack takes its share of the pool along when it goes into a magazine and comes
+//!   out again. So the common way of making and dropping a stack changes no number that CPUs share.
+//! - **POOL-3** When the last handle goes, all magazines are sealed and emptied. From then on a
+//!   dropped stack goes to the space, and its share ends.
+//!
+//! By POOL-2 a thread that has put a stack into a magazine has given its share away. It touches the
+//! pool no more: the last handle may go at that moment, and the pool with it.
+//!
+//! Considered instead: a share that ends with each stack. Two threads that make and drop stacks
+//! then wait for one cache line, twice a stack.
+//!
+//! # Forks
+//! Magazines are whole in a child (MAG-3), the space goes on there, and is drained there. A
+//! stack that another thread owned or moved at the fork stays in use in the child: only its owner
+//! could drop it. One that such a thread was growing can be grown on, see
+//! [`growable`](crate::growable).
+//!
+//! [`Stacks`]: crate::Stacks
 
 use crate::error::StackError;
-use crate::fork;
-use crate::hold::Hold;
 use crate::magazine::CAPACITY;
 use crate::options::StacksOptions;
-use crate::registry::{self, Entry};
+use crate::overflow;
 use crate::shape::{Extent, Shape};
 use crate::shard::Shard;
 use arrayvec::ArrayVec;
+use std::mem;
 use std::ptr;
 use std::slice;
+use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use vmalloc::{Discard, PageRange, Platform, Request, SpaceOptions, Tag};
-use vmalloc_linux::{LinuxOptions, OpenError, SharedSpace, page_bytes};
+use vmalloc::{Discard, Notifier, PageRange, Platform, Request, SpaceOptions, Tag};
+use vmalloc_linux::watched::Watch;
+use vmalloc_linux::{LinuxOptions, SharedSpace, page_bytes};
 
 /// The fewest bytes of addresses that a pool takes where more are refused.
 const LEAST_SPAN_BYTES: usize = 16 << 20;
@@ -21,45 +43,51 @@ const LEAST_SPAN_BYTES: usize = 16 << 20;
 /// Dropped stacks that are trimmed together.
 pub(crate) type Batch = ArrayVec<Extent, CAPACITY>;
 
-/// A pool of stacks. See [`hold`](crate::hold) for its life.
+/// A pool of stacks.
 pub(crate) struct Pool {
     pub(crate) space: SharedSpace,
     pub(crate) shape: Shape,
     pub(crate) shards: Box<[Shard]>,
     pub(crate) name: Tag,
-    pub(crate) has_threads: bool,
     align: usize,
-    pub(crate) holds: AtomicUsize,
     pub(crate) handles: AtomicUsize,
-    /// The place where signal handlers and the decay find the pool.
-    pub(crate) entry: &'static Entry,
+    /// Shows the pool to signal handlers.
+    _watch: Watch<overflow::Shown>,
 }
 
 impl Pool {
     /// Opens a pool with one handle.
-    pub(crate) fn open(options: &StacksOptions) -> Result<Hold, StackError> {
-        fork::watch().map_err(OpenError::from)?;
+    pub(crate) fn open(options: &StacksOptions) -> Result<Arc<Self>, StackError> {
         let page_bytes = page_bytes();
         let span_bytes = options.span_bytes / page_bytes * page_bytes;
         // Before anything is reserved, and again for the addresses that there are.
         let shape = Shape::of(options, page_bytes, span_bytes)?;
         let space = open_space(options, span_bytes, shape.cache_bytes(options.warm_bytes))?;
-        let shape = Shape::of(options, page_bytes, space.platform().reserved_bytes())?;
-        let shards = (0..space.geometry().cpus).map(|_| Shard::new()).collect();
-        let entry = registry::claim();
-        let hold = Hold::first(Box::new(Self {
-            space,
-            shape,
-            shards,
+        let pool = Arc::new(Self {
+            shape: Shape::of(options, page_bytes, space.platform().reserved_bytes())?,
+            shards: (0..space.geometry().cpus).map(|_| Shard::new()).collect(),
             name: options.name,
-            has_threads: options.has_threads,
             align: options.align,
-            holds: AtomicUsize::new(1),
             handles: AtomicUsize::new(1),
-            entry,
-        }));
-        entry.show(&hold);
-        Ok(hold)
+            _watch: overflow::show(&space, options.name),
+            space,
+        });
+        let notifier: Arc<dyn Notifier<_>> = Arc::<Self>::clone(&pool);
+        pool.space.register_notifier(&notifier)?;
+        Ok(pool)
+    }
+
+    /// Returns the share of a cached stack, which was taken out of a magazine of this pool.
+    #[inline]
+    pub(crate) fn share_of_cached(self: &Arc<Self>) -> Arc<Self> {
+        // SAFETY: by POOL-2 the stack had a share, which no other owner has.
+        unsafe { Arc::from_raw(Arc::as_ptr(self)) }
+    }
+
+    /// Leaves a share to a cached stack.
+    #[inline]
+    pub(crate) fn leave(self: Arc<Self>) {
+        mem::forget(self);
     }
 
     /// Returns the shard of this CPU.

@@ -5,6 +5,7 @@ use crate::growable::Growable;
 use crate::recycle::Way;
 use crate::stack::Stack;
 use crate::stacks::Stacks;
+use std::sync::Arc;
 use vmalloc::Tag;
 
 /// A request for one stack of a pool, made by [`Stacks::request`].
@@ -52,13 +53,13 @@ impl<'a> StackRequest<'a> {
     /// # Errors
     /// [`StackError`]; nothing is lost or changed.
     pub fn stack(self) -> Result<Stack, StackError> {
-        let hold = self.stacks.hold();
-        let bytes = hold.shape.checked(self.bytes)?;
-        if self.name.is_none() && bytes == hold.shape.stack_bytes {
+        let pool = self.stacks.pool();
+        let bytes = pool.shape.checked(self.bytes)?;
+        if self.name.is_none() && bytes == pool.shape.stack_bytes {
             return self.stacks.stack();
         }
-        let extent = hold.alloc(bytes, self.name)?;
-        Ok(Stack::new(hold.another(), extent, Way::Single))
+        let extent = pool.alloc(bytes, self.name)?;
+        Ok(Stack::new(Arc::clone(pool), extent, Way::Single))
     }
 
     /// Makes a stack that can grow to `most` bytes, rounded up to pages. See [`Growable`]. With
@@ -68,6 +69,6 @@ impl<'a> StackRequest<'a> {
     /// # Errors
     /// [`StackError`]; nothing is lost or changed.
     pub fn growable(self, most: usize) -> Result<Growable, StackError> {
-        Growable::new(self.stacks.hold(), self.name, self.bytes, most)
+        Growable::new(self.stacks.pool(), self.name, self.bytes, most)
     }
 }

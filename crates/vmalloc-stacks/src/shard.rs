@@ -1,7 +1,11 @@
 //! The stacks that one CPU, or a few, have dropped.
 
 use crate::magazine::Magazine;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
+use vmalloc_linux::fork;
+
+/// No generation of a process.
+const IDLE: u32 = 0;
 
 /// Dropped stacks of one CPU. The CPU is a hint: any shard would do.
 pub(crate) struct Shard {
@@ -11,40 +15,41 @@ pub(crate) struct Shard {
     pub(crate) deep: Magazine,
     /// Named stacks and those of other sizes, to be trimmed together and given to the space.
     pub(crate) single: Magazine,
-    /// True if a stack was dropped here since the decay looked.
-    is_active: AtomicBool,
+    /// The [generation](fork::generation) of the process if a stack was dropped here since a drain
+    /// looked, else [`IDLE`]. The child of a fork has no drain that its parent asked for.
+    active: AtomicU32,
 }
 
 impl Shard {
     pub(crate) fn new() -> Self {
         let [warm, deep, single] = [(); 3].map(|()| Magazine::new());
-        Self { warm, deep, single, is_active: AtomicBool::new(false) }
+        Self { warm, deep, single, active: AtomicU32::new(IDLE) }
     }
 
     pub(crate) fn magazines(&self) -> [&Magazine; 3] {
         [&self.warm, &self.deep, &self.single]
     }
 
-    /// Notes that a stack is dropped here. Returns true for the first one since the decay looked.
+    /// Marks that a stack is dropped here. Returns true for the first one since a drain looked: the
+    /// space is to know.
     #[inline]
     pub(crate) fn activate(&self) -> bool {
-        // Relaxed: a stale answer costs a look at the decay's state.
-        if self.is_active.load(Ordering::Relaxed) {
+        let mark = fork::generation();
+        // Relaxed, here and below: a drain that takes away the mark seen here comes again.
+        if self.active.load(Ordering::Relaxed) == mark {
             return false;
         }
-        // SeqCst, here and below: with the state of the decay. Of a thread that drops a stack and a
-        // decay that ends, one sees the other.
-        self.is_active.store(true, Ordering::SeqCst);
+        self.active.store(mark, Ordering::Relaxed);
+        // SeqCst, with the one below: a drain forgets that it was asked before it looks for the
+        // mark. So it finds the mark, or the dropping thread finds that it forgot.
+        fence(Ordering::SeqCst);
         true
     }
 
     /// Returns whether a stack was dropped here since this was called the last time.
     pub(crate) fn deactivate(&self) -> bool {
-        self.is_active.swap(false, Ordering::SeqCst)
-    }
-
-    pub(crate) fn is_active(&self) -> bool {
-        self.is_active.load(Ordering::SeqCst)
+        fence(Ordering::SeqCst);
+        self.active.swap(IDLE, Ordering::Relaxed) != IDLE
     }
 
     pub(crate) fn is_empty(&self) -> bool {

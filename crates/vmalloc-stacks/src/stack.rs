@@ -1,11 +1,12 @@
 //! The owner of one stack.
 
-use crate::hold::Hold;
+use crate::pool::Pool;
 use crate::recycle::Way;
 use crate::shape::Extent;
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// An owned stack with guards on both sides: the page below its bottom and the page at its top are
 /// never mapped. Any thread may drop it.
@@ -13,15 +14,15 @@ use std::ops::Range;
 /// A program that switches to the stack starts at [`top`](Self::top), and drops the stack when
 /// nothing runs on it any more.
 pub struct Stack {
-    hold: ManuallyDrop<Hold>,
+    pool: ManuallyDrop<Arc<Pool>>,
     extent: Extent,
     way: Way,
 }
 
 impl Stack {
     #[inline]
-    pub(crate) fn new(hold: Hold, extent: Extent, way: Way) -> Self {
-        Self { hold: ManuallyDrop::new(hold), extent, way }
+    pub(crate) fn new(pool: Arc<Pool>, extent: Extent, way: Way) -> Self {
+        Self { pool: ManuallyDrop::new(pool), extent, way }
     }
 
     /// Returns the address behind the highest byte, a multiple of the page size: where an empty
@@ -50,7 +51,7 @@ impl Stack {
     /// Returns the addresses of the guard page below the bottom.
     #[must_use]
     pub fn guard(&self) -> Range<usize> {
-        self.extent.bottom - self.hold.space.geometry().page_bytes()..self.extent.bottom
+        self.extent.bottom - self.pool.space.geometry().page_bytes()..self.extent.bottom
     }
 }
 
@@ -58,8 +59,8 @@ impl Drop for Stack {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: it is taken once, here.
-        let hold = unsafe { ManuallyDrop::take(&mut self.hold) };
-        hold.recycle(self.extent, self.way);
+        let pool = unsafe { ManuallyDrop::take(&mut self.pool) };
+        pool.recycle(self.extent, self.way);
     }
 }
 

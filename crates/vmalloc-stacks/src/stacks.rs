@@ -1,13 +1,13 @@
 //! Handles of a pool.
 
 use crate::error::StackError;
-use crate::hold::Hold;
 use crate::options::StacksOptions;
 use crate::pool::Pool;
 use crate::recycle::{Age, Way};
 use crate::request::StackRequest;
 use crate::stack::Stack;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vmalloc::Stats;
 
@@ -24,7 +24,7 @@ use vmalloc::Stats;
 /// assert_eq!((one.len(), large.len()), (64 << 10, 8 << 20));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Stacks(Hold);
+pub struct Stacks(Arc<Pool>);
 
 impl Stacks {
     /// Reserves addresses, and opens a pool on them.
@@ -43,7 +43,7 @@ impl Stacks {
     #[inline]
     pub fn stack(&self) -> Result<Stack, StackError> {
         match self.0.reuse() {
-            Some((hold, extent)) => Ok(Stack::new(hold, extent, Way::Pooled)),
+            Some((pool, extent)) => Ok(Stack::new(pool, extent, Way::Pooled)),
             None => self.new_stack(),
         }
     }
@@ -52,7 +52,7 @@ impl Stacks {
     #[inline(never)]
     fn new_stack(&self) -> Result<Stack, StackError> {
         let extent = self.0.alloc(self.0.shape.stack_bytes, None)?;
-        Ok(Stack::new(self.0.another(), extent, Way::Pooled))
+        Ok(Stack::new(Arc::clone(&self.0), extent, Way::Pooled))
     }
 
     /// Begins a request for one stack: of another size, with a name, or that can grow.
@@ -60,12 +60,12 @@ impl Stacks {
         StackRequest::new(self)
     }
 
-    pub(crate) fn hold(&self) -> &Hold {
+    pub(crate) fn pool(&self) -> &Arc<Pool> {
         &self.0
     }
 
-    /// Gives the memory below the kept part of every cached stack back now. Otherwise a thread of
-    /// the program does that once a second.
+    /// Gives the memory below the kept part of every cached stack back now. Otherwise the drain
+    /// thread does that once a second.
     pub fn trim(&self) {
         self.0.shards.iter().for_each(|shard| self.0.trim(shard, Age::Fresh));
     }
@@ -95,7 +95,7 @@ impl Clone for Stacks {
     fn clone(&self) -> Self {
         // Relaxed: this handle is there meanwhile.
         self.0.handles.fetch_add(1, Ordering::Relaxed);
-        Self(self.0.another())
+        Self(Arc::clone(&self.0))
     }
 }
 

@@ -120,8 +120,8 @@ pub use platform::{
 };
 pub use purge::{DrainStatus, tenant};
 pub use space::{
-    AreasIter, Cached, CachedAreas, MAX_NODES, NodeStats, Notifier, NotifierError, Outline, Raw, Request,
-    Segments, Space, SpaceOptions, Stats, Vmallocinfo,
+    AreasIter, Cached, CachedAreas, MAX_NODES, NodeStats, Notifier, Outline, Raw, Request, Segments, Space,
+    SpaceOptions, Stats, Vmallocinfo,
 };
 #[doc(inline)]
 pub use vmalloc_map::{

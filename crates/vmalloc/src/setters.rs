@@ -1,6 +1,8 @@
 //! Builders that only set fields.
 
 /// Makes `const` methods that take a builder, set some of its fields, and return it.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! setters {
     ($(
         $(#[$about:meta])*

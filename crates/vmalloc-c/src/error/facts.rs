@@ -45,7 +45,6 @@ impl Facts {
             }
             Refusal::Metadata => new.code(VMALLOC_E_METADATA),
             Refusal::Contended => new.code(VMALLOC_E_CONTENDED),
-            Refusal::TooManyWatched => new.code(VMALLOC_E_TOO_LARGE).limit(64),
             Refusal::System(call, errno) => new.system(call, *errno),
             // Errors that later versions of our own crates add.
             _ => new.code(VMALLOC_E_SYSTEM),
@@ -355,9 +354,7 @@ impl Facts {
             SlotsError::HeadBeyondSlot { head, slot } => {
                 self.code(VMALLOC_E_BEYOND).requested(*head as u64).limit(*slot as u64)
             }
-            SlotsError::BadCount { slots } | SlotsError::BadBatch { slots } => {
-                self.code(VMALLOC_E_COUNT).requested(*slots as u64)
-            }
+            SlotsError::BadCount { slots } => self.code(VMALLOC_E_COUNT).requested(*slots as u64),
             SlotsError::BeyondSpan { slot, span, .. } => {
                 self.code(VMALLOC_E_TOO_LARGE).requested(*slot as u64).limit(*span)
             }

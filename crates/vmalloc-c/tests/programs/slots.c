@@ -40,9 +40,9 @@ int main(void)
     NO_POINTER(vmalloc_slots_new(space, &options, detail), ERANGE, VMALLOC_E_BEYOND);
     options.flags = VMALLOC_SLOTS_NO_HEAD;
     NO_POINTER(vmalloc_slots_new(space, &options, detail), EINVAL, VMALLOC_E_FLAGS);
-    options.head_bytes = 0, options.flags = 0, options.batch_slots = 4097;
+    options.head_bytes = 0, options.flags = 0, options.max_slots = (size_t)-1;
     NO_POINTER(vmalloc_slots_new(space, &options, detail), EINVAL, VMALLOC_E_COUNT);
-    options.batch_slots = 0, options.slot_bytes = (size_t)1 << 50;
+    options.max_slots = 0, options.slot_bytes = (size_t)1 << 50;
     NO_POINTER(vmalloc_slots_new(space, &options, detail), ERANGE, VMALLOC_E_TOO_LARGE);
     options.slot_bytes = 4096, options.reserved = 1;
     NO_POINTER(vmalloc_slots_new(space, &options, detail), EINVAL, VMALLOC_E_VALUE);

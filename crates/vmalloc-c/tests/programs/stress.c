@@ -228,7 +228,7 @@ static vmalloc_slots *open_slots(vmalloc_space *space, struct life *life)
 {
     vmalloc_slots_options options = VMALLOC_SLOTS_OPTIONS_INIT;
     options.slot_bytes = below(life, 2) ? (size_t)1 << 26 : 300000;
-    options.max_slots = 1 + below(life, 50), options.batch_slots = 1 + below(life, 9);
+    options.max_slots = 1 + below(life, 50), options.resident_bytes = (size_t)4096 << below(life, 12);
     options.flags = below(life, 16) & ~(uint32_t)VMALLOC_SLOTS_NO_GUARDS;
     vmalloc_slots *slots = vmalloc_slots_new(space, &options, NULL);
     CHECK(slots != NULL);

@@ -100,7 +100,7 @@
 pub(crate) mod hooks;
 pub(crate) mod locks;
 
-use crate::os::futex::FutexLock;
+use crate::os::futex::{self, FutexLock};
 use crate::os::weak::weak_variable;
 use hooks::{AtFork, Watch};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -134,6 +134,15 @@ pub enum RegisterError {
 /// When the C library is out of memory.
 pub fn install() -> Result<(), RegisterError> {
     hooks::install().map_err(|errno| RegisterError::Refused { code: errno.raw_os_error() })
+}
+
+/// Returns a number that is another one in each child of a fork over which locks were taken, that
+/// is where threads of the parent may be missing. Constant in a process, and never 0.
+#[doc(hidden)]
+#[inline]
+#[must_use]
+pub fn generation() -> u32 {
+    futex::generation()
 }
 
 /// Returns true if the C library knows of one thread in this process. False where it does not tell

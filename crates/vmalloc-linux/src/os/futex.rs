@@ -28,6 +28,12 @@ const STEP: u32 = 2;
 /// that has one thread.
 static LOCKED: AtomicU32 = AtomicU32::new(STEP);
 
+/// Returns the generation of this process.
+#[inline]
+pub(crate) fn generation() -> u32 {
+    LOCKED.load(Ordering::Relaxed)
+}
+
 /// Begins a new generation, in the child of a fork. Locks that the hooks hold must have been
 /// released.
 pub(crate) fn begin_generation() {

@@ -19,6 +19,13 @@ static BEFORE: [OnceLock<sigaction>; SIGNALS.len()] = [const { OnceLock::new() }
 
 static IS_INSTALLED: AtomicBool = AtomicBool::new(false);
 
+/// A function that is told of traps, in the handler: of the address, and of what a handler gets.
+/// It may change no `errno`, and calls nothing that a handler may not.
+pub type Reporter = fn(addr: usize, context: *mut c_void);
+
+/// The functions that are told of traps: that of areas, and that of stacks.
+static REPORTERS: [OnceLock<Reporter>; 2] = [const { OnceLock::new() }; 2];
+
 /// An error of [`install`]. Nothing was changed, or the handler of one signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
@@ -46,13 +53,31 @@ pub(super) fn is_installed() -> bool {
 /// # Errors
 /// [`InstallError`] when the kernel refuses a handler.
 pub fn install() -> Result<(), InstallError> {
+    install_reporter(0, report)?;
+    IS_INSTALLED.store(true, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Has `reporter` told of traps, for stacks.
+///
+/// # Safety
+/// It is what [`Reporter`] says.
+///
+/// # Errors
+/// As of [`install`].
+#[doc(hidden)]
+pub unsafe fn report_stacks_to(reporter: Reporter) -> Result<(), InstallError> {
+    install_reporter(1, reporter)
+}
+
+fn install_reporter(nth: usize, reporter: Reporter) -> Result<(), InstallError> {
+    let _ = REPORTERS[nth].set(reporter);
     for (signal, before) in SIGNALS.into_iter().zip(&BEFORE) {
         if before.get().is_none() {
             install_one(signal, before)
                 .map_err(|errno| InstallError::Refused { code: errno.raw_os_error() })?;
         }
     }
-    IS_INSTALLED.store(true, Ordering::Relaxed);
     Ok(())
 }
 
@@ -107,7 +132,7 @@ extern "C" fn on_trap(signal: c_int, info: *mut siginfo_t, context: *mut c_void)
     let (code, addr) = unsafe { ((*info).si_code, (*info).si_addr() as usize) };
     // Signals that a process sends have no address.
     if code > 0 {
-        report(addr);
+        REPORTERS.iter().filter_map(OnceLock::get).for_each(|report| report(addr, context));
     }
     // SAFETY: as above.
     unsafe { *libc::__errno_location() = errno };
@@ -123,7 +148,7 @@ extern "C" fn on_trap(signal: c_int, info: *mut siginfo_t, context: *mut c_void)
     }
 }
 
-fn report(addr: usize) {
+fn report(addr: usize, _: *mut c_void) {
     let Some(trap) = place::look_up(addr) else { return };
     let mut message = Message::default();
     // A message that is too long is cut.

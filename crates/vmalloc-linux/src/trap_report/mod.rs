@@ -6,7 +6,7 @@
 //!
 //! trap_report::install()?;
 //! let space = open(LinuxOptions::new(), SpaceOptions::default().trap_on_free(true))?;
-//! let _watch = trap_report::watch(&space)?;
+//! let _watch = trap_report::watch(&space);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -31,9 +31,11 @@ mod watches;
 
 use crate::beacon::RecordPlaces;
 pub use handlers::{InstallError, install};
+#[doc(hidden)]
+pub use handlers::{Reporter, report_stacks_to};
 pub use place::{Place, Trap};
 pub use records::{FRAMES, Freed};
-pub use watches::{Watch, WatchError, watch};
+pub use watches::{Watch, watch};
 
 /// Returns what is known of the address that a program has trapped at. Takes no lock and no heap,
 /// and may be called in a signal handler.

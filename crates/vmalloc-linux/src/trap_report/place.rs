@@ -1,7 +1,7 @@
 //! What an address is to a program that has trapped there.
 
 use super::records::{self, Freed};
-use super::watches::{Watched, with_space_of};
+use super::watches::{WatchedSpace, with_space_of};
 use std::fmt;
 use vmalloc::{AreaInfo, Contended};
 
@@ -40,7 +40,7 @@ pub(super) fn look_up(addr: usize) -> Option<Trap> {
     Some(Trap { addr, place })
 }
 
-fn place_in(space: &dyn Watched, addr: usize) -> Place {
+fn place_in(space: &dyn WatchedSpace, addr: usize) -> Place {
     let page = space.page_bytes();
     match space.try_find(addr) {
         Ok(Some(area)) if addr - area.addr < area.pages as usize * page => Place::Inside(area),

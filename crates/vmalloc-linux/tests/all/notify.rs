@@ -11,15 +11,14 @@ const BYTES: usize = 16 * 4096;
 
 /// Holds areas, and may be told to stay inside a call.
 struct Cache {
-    space: Arc<Space<Linux>>,
     held: Mutex<Vec<usize>>,
     stays: AtomicBool,
     inside: AtomicBool,
     calls: AtomicU64,
 }
 
-impl Notifier for Cache {
-    fn make_room(&self, _: u64) -> u64 {
+impl Notifier<Linux> for Cache {
+    fn make_room(self: Arc<Self>, space: &Space<Linux>, _: u64) -> u64 {
         self.calls.fetch_add(1, SeqCst);
         if self.stays.load(SeqCst) {
             self.inside.store(true, SeqCst);
@@ -29,7 +28,7 @@ impl Notifier for Cache {
             return 0;
         }
         let held = std::mem::take(&mut *self.held.lock().expect("no panic"));
-        held.iter().for_each(|&addr| free(&self.space, addr));
+        held.iter().for_each(|&addr| free(space, addr));
         held.len() as u64 * 17
     }
 }
@@ -57,8 +56,8 @@ fn a_fork_while_a_thread_is_inside_a_notifier_leaves_a_child_that_calls_them() {
             std::iter::from_fn(|| space.raw().alloc(&Request::new(BYTES)).ok()).collect();
         let held = Mutex::new(areas.split_off(areas.len() - 100));
         let (stays, inside, calls) = (AtomicBool::new(true), AtomicBool::new(false), AtomicU64::new(0));
-        let cache = Arc::new(Cache { space: space.clone(), held, stays, inside, calls });
-        let notifier: Arc<dyn Notifier> = cache.clone();
+        let cache = Arc::new(Cache { held, stays, inside, calls });
+        let notifier: Arc<dyn Notifier<Linux>> = cache.clone();
         space.register_notifier(&notifier).expect("there is memory");
         thread::scope(|scope| {
             scope.spawn(|| space.raw().alloc(&Request::new(BYTES)));

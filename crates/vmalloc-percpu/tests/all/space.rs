@@ -1,6 +1,6 @@
 //! Groups of congruent areas: all or none, from the top, and flushed before reuse.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 use vmalloc::{FitError, FreeError, Kind, Notifier, PageRange, Request, Space, SpaceOptions};
 use vmalloc_percpu::{CongruentAreas, CongruentError, CongruentFreeError, TAG, alloc, free};
 use vmalloc_sim::heap::{self, Shortage};
@@ -140,15 +140,12 @@ fn wrong_requests_are_typed_errors() {
 }
 
 /// Frees an area that it holds, once.
-struct Hoard {
-    space: Weak<Space<Sim>>,
-    addr: Mutex<Option<usize>>,
-}
+struct Hoard(Mutex<Option<usize>>);
 
-impl Notifier for Hoard {
-    fn make_room(&self, _: u64) -> u64 {
-        let held = self.addr.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let (Some(addr), Some(space)) = (held, self.space.upgrade()) else { return 0 };
+impl Notifier<Sim> for Hoard {
+    fn make_room(self: Arc<Self>, space: &Space<Sim>, _: u64) -> u64 {
+        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(addr) = held else { return 0 };
         // SAFETY: the hoard was the only user.
         unsafe { space.raw().free(addr) }.expect("busy");
         0x100
@@ -157,7 +154,7 @@ impl Notifier for Hoard {
 
 #[test]
 fn a_group_in_need_purges_and_asks_the_notifiers() {
-    let space = Arc::new(space(SpaceOptions::default()));
+    let space = space(SpaceOptions::default());
     let size = 0x3ff * PAGE;
     let addr = space.raw().alloc(&Request::new(size)).expect("all of the space");
     // SAFETY: nothing uses the area.
@@ -167,8 +164,7 @@ fn a_group_in_need_purges_and_asks_the_notifiers() {
     unsafe { free(&space, base, &[0], &[0x400 * PAGE]) }.expect("it was made");
 
     let addr = space.raw().alloc(&Request::new(size)).expect("all of the space");
-    let hoard = Hoard { space: Arc::downgrade(&space), addr: Mutex::new(Some(addr)) };
-    let notifier: Arc<dyn Notifier> = Arc::new(hoard);
+    let notifier: Arc<dyn Notifier<Sim>> = Arc::new(Hoard(Mutex::new(Some(addr))));
     space.register_notifier(&notifier).unwrap();
     let base = alloc(&space, &[0], &[0x400 * PAGE], PAGE).expect("the notifier makes room");
     assert!(alloc(&space, &[0], &[PAGE], PAGE).is_err());

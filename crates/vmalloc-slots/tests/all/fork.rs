@@ -54,8 +54,7 @@ fn parent_and_child_have_slots_of_their_own() {
 #[test]
 fn a_fork_while_others_use_the_pool_leaves_a_working_child() {
     in_own_process(|| {
-        let pool =
-            pool(SlotsOptions::new(1 << 30).keep_bytes(8 << 10).batch_slots(4).warm_slots(30).max_slots(200));
+        let pool = pool(SlotsOptions::new(1 << 30).keep_bytes(8 << 10).batch_slots(4).max_slots(200));
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             for user in 0..2 {
@@ -88,6 +87,26 @@ fn a_fork_while_others_use_the_pool_leaves_a_working_child() {
                 });
             }
             stop.store(true, Ordering::Relaxed);
+        });
+    });
+}
+
+/// The parent's drain has the pool on its list, and its thread is not in the child.
+#[test]
+fn slots_decay_in_a_child() {
+    in_own_process(|| {
+        let pool = pool(SlotsOptions::new(1 << 30).keep_bytes(PAGE));
+        let use_one = || {
+            let mut slot = pool.alloc().unwrap();
+            fill(&mut slot, 32 << 10);
+        };
+        use_one();
+        in_forked_child(|| {
+            use_one();
+            while pool.stats().reserved > 0 {
+                std::thread::sleep(std::time::Duration::from_millis(50));
+            }
+            true
         });
     });
 }

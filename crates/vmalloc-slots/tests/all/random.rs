@@ -141,6 +141,7 @@ impl Program<'_, '_> {
                 let nth = self.below(busy);
                 self.write(nth);
             }
+            (75, _) if self.below(4) == 0 => self.refused += u64::from(self.pool.space().decay().is_err()),
             (75, _) => self.refused += u64::from(self.pool.flush().is_err()),
             (76, _) => self.refused += u64::from(self.pool.trim(1).is_err()),
             (77, busy) => {
@@ -215,11 +216,11 @@ fn shapes() -> Vec<SlotsOptions> {
     vec![
         plain,
         plain.keep_bytes(0).batch_slots(4).max_slots(12),
-        plain.keep_bytes(3 * PAGE).resident_bytes(10 * PAGE).batch_slots(5).warm_slots(3),
+        plain.keep_bytes(3 * PAGE).resident_bytes(10 * PAGE).batch_slots(5),
         plain.beyond_head(BeyondHead::Commit).keep_bytes(35 * PAGE).max_slots(7),
-        plain.head_bytes(0).guard_before_bytes(0).waiting_bytes(20 * PAGE),
-        plain.warm_slots(0).batch_slots(1).guard_after_bytes(0),
-        SlotsOptions::new(38 * PAGE).head_bytes(38 * PAGE).waiting_bytes(0).keep_bytes(0),
+        plain.head_bytes(0).guard_before_bytes(0).resident_bytes(20 * PAGE),
+        plain.batch_slots(1).guard_after_bytes(0),
+        SlotsOptions::new(38 * PAGE).head_bytes(38 * PAGE).resident_bytes(0).keep_bytes(0),
     ]
 }
 

@@ -3,7 +3,7 @@
 //! # The handler
 //! It runs on the alternate stack of its thread, for the stack that overflowed has no room. It
 //! takes no lock, allocates nothing, and leaves `errno` as it was:
-//! - pools are found in the registry (REG-2);
+//! - pools are found in a list that handlers may look into (WATCH-2);
 //! - areas and names are found by [`Space::try_find`](vmalloc::Space::try_find), which never waits;
 //! - the text is put together in an array, and written by one write(2).
 //!
@@ -12,16 +12,39 @@
 //! ends the program when the access is repeated.
 
 mod alt_stack;
-mod handler;
 mod sp;
 
 pub use alt_stack::{AltStack, AltStackError};
 
-use crate::pool::Pool;
-use crate::registry;
-use std::fmt;
+use arrayvec::ArrayString;
+use std::ffi::c_void;
+use std::fmt::{self, Write};
 use std::io;
+use std::mem;
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, Ordering};
 use vmalloc::{AreaInfo, Kind, Tag};
+use vmalloc_linux::SharedSpace;
+use vmalloc_linux::trap_report::{InstallError, report_stacks_to};
+use vmalloc_linux::watched::{Watch, Watched};
+
+/// The pools of the program.
+static POOLS: Watched<Shown> = Watched::new();
+
+/// The function that is called for each overflow.
+static REPORT: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+
+/// A pool, as far as the handler looks into it.
+pub(crate) struct Shown {
+    space: SharedSpace,
+    name: Tag,
+}
+
+/// Shows a pool to the handler, until the result is dropped.
+pub(crate) fn show(space: &SharedSpace, name: Tag) -> Watch<Shown> {
+    POOLS.show(Box::new(Shown { space: Arc::clone(space), name }))
+}
 
 /// An overflow, as the handler found it.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +89,7 @@ impl fmt::Display for Overflow {
 /// # Errors
 /// When the system refuses the handler.
 pub fn report_overflows() -> io::Result<()> {
-    handler::install(handler::write_line)
+    install(write_line)
 }
 
 /// Calls `report` for each overflow of a stack of any pool, as [`report_overflows`] writes a line.
@@ -78,19 +101,43 @@ pub fn report_overflows() -> io::Result<()> {
 /// # Errors
 /// When the system refuses the handler.
 pub unsafe fn report_overflows_to(report: fn(&Overflow)) -> io::Result<()> {
-    handler::install(report)
+    install(report)
 }
 
-/// Returns the overflow that an access of `addr` was, by code whose stack pointer is `sp`, if that
-/// can be told.
-fn find(addr: usize, sp: Option<usize>) -> Option<Overflow> {
-    registry::entries().find_map(|entry| {
-        // SAFETY: by REG-1 the pool is there.
-        entry.read(|pool| unsafe { pool.as_ref() }.overflow(addr, sp))
+/// Has `report` called for each overflow. The first call installs the handler.
+fn install(report: fn(&Overflow)) -> io::Result<()> {
+    // Release: pairs with the Acquire in `tell`.
+    REPORT.store(report as *mut (), Ordering::Release);
+    // SAFETY: it calls what a handler may, and `report`, which leaves `errno` to the handler.
+    unsafe { report_stacks_to(tell) }.map_err(|error| match error {
+        InstallError::Refused { code } => io::Error::from_raw_os_error(code),
+        _ => io::ErrorKind::Other.into(),
     })
 }
 
-impl Pool {
+/// Calls the function that reports overflows if an access of `addr` was one.
+fn tell(addr: usize, context: *mut c_void) {
+    // SAFETY: the context is what a handler gets.
+    let sp = unsafe { sp::of(context) };
+    // Acquire: pairs with the Release in `install`.
+    let report = REPORT.load(Ordering::Acquire);
+    if let Some(overflow) = POOLS.find_map(|pool| pool.overflow(addr, sp)) {
+        // SAFETY: `install` stored a function of this type, before it had this one called.
+        let report = unsafe { mem::transmute::<*mut (), fn(&Overflow)>(report) };
+        report(&overflow);
+    }
+}
+
+/// Writes one line to standard error.
+fn write_line(overflow: &Overflow) {
+    let mut line = ArrayString::<256>::new();
+    // Longer lines are cut.
+    let _ = writeln!(line, "{overflow}");
+    // SAFETY: the bytes are the line's. Where they can't be written, nothing can be done.
+    unsafe { libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len()) };
+}
+
+impl Shown {
     /// Returns the stack whose overflow an access of `addr` was.
     fn overflow(&self, addr: usize, sp: Option<usize>) -> Option<Overflow> {
         if !self.space.contains(addr) {

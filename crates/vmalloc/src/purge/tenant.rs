@@ -124,18 +124,13 @@ pub struct TenantCounts {
 /// drained if they are too many.
 pub struct Tally<'a> {
     lazy: &'a LazyPages,
-    /// The most pages of one area; `None` if nothing was counted.
-    most: Option<u64>,
+    /// The most pages of an area that was counted; `None` if none was.
+    pub(crate) most: Option<u64>,
 }
 
 impl<'a> Tally<'a> {
     pub(crate) fn new(lazy: &'a LazyPages) -> Self {
         Self { lazy, most: None }
-    }
-
-    /// Returns the most pages of an area that was counted; `None` if none was.
-    pub(crate) fn most(&self) -> Option<u64> {
-        self.most
     }
 
     /// Counts an area whose `pages` pages are lazy from now on, or 0 for one that is spare. The

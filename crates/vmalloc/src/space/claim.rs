@@ -79,7 +79,7 @@ impl<P: Platform> Space<P> {
         let _in_need = self.need.enter();
         let mut result = self.after_purges(&mut retry);
         for _ in 0..ROUNDS {
-            if result.is_some() || self.notifiers.call(pages) == 0 {
+            if result.is_some() || self.notifiers.make_room(self, pages) == 0 {
                 break;
             }
             result = self.after_purges(&mut retry);

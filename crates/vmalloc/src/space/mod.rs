@@ -56,7 +56,7 @@ mod walk;
 pub(crate) use mapping::give;
 pub use options::{MAX_NODES, SpaceOptions};
 pub use outline::Outline;
-pub use pressure::{Notifier, NotifierError};
+pub use pressure::Notifier;
 pub use raw::Raw;
 pub use request::Request;
 pub use stats::{NodeStats, Stats};
@@ -68,7 +68,7 @@ use crate::cache::{Cache, Padded};
 use crate::platform::{Geometry, Platform};
 use crate::purge::{Counts, Deferred, FrameSets, Purger, Tenants};
 use crate::sync::AtomicU64;
-use crate::{AreaError, FreeError, SpaceError};
+use crate::{AllocError, AreaError, FreeError, SpaceError};
 use ::alloc::sync::Arc;
 use core::fmt;
 use held_node::PAGES_APART;
@@ -117,7 +117,7 @@ pub struct Space<P: Platform> {
     /// node to node. Meanwhile no node takes addresses for later, neither from the map nor from
     /// other nodes.
     need: Padded<Inside>,
-    notifiers: Notifiers<P::RawLock>,
+    notifiers: Notifiers<P>,
 }
 
 impl<P: Platform> Space<P> {
@@ -248,14 +248,14 @@ impl<P: Platform> Space<P> {
         Some(self.bytes(area.pages))
     }
 
-    /// Has `notifier` called when an allocation finds no addresses, for as long as the notifier
-    /// lives. One that is registered while others are called is called from the next round on.
-    /// O(notifiers).
+    /// Has `notifier` called when an allocation finds no addresses, and by age, for as long as the
+    /// notifier lives. One that is registered while others are called is called from the next round
+    /// on. O(notifiers).
     ///
     /// # Errors
-    /// [`NotifierError`] when there is no memory to remember it; nothing is changed.
+    /// [`AllocError::Metadata`] when there is no memory to remember it; nothing is changed.
     #[doc(alias = "register_vmap_purge_notifier")]
-    pub fn register_notifier(&self, notifier: &Arc<dyn Notifier>) -> Result<(), NotifierError> {
+    pub fn register_notifier(&self, notifier: &Arc<dyn Notifier<P>>) -> Result<(), AllocError> {
         self.notifiers.register(notifier)
     }
 

@@ -1,34 +1,45 @@
-//! Need: allocations that found no room, and the notifiers that may free something for them.
+//! Need: allocations that found no room; and the notifiers, which may free something for them, and
+//! let decay what they keep.
 //!
 //! # Forks
 //! A child of a fork lacks the threads that were in need, or inside a notifier, in its parent. The
 //! counts of both carry a *generation*, which the child raises. A thread undoes only what it did in
 //! the generation that it was in: the thread that forked may itself have been in need.
 
+use super::Space;
+use crate::AllocError;
 use crate::cache::Padded;
+use crate::platform::Platform;
 use crate::sync::AtomicU64;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
-use core::ops::Range;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use lock_api::{Mutex, RawMutex};
-use thiserror::Error;
+use lock_api::Mutex;
 
-/// Memory is short: a notifier cannot be remembered. Nothing was changed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-#[error("no memory to remember a notifier")]
-pub struct NotifierError;
-
-/// Holds areas that it could do without: a cache.
-pub trait Notifier: Send + Sync {
-    /// Frees what it can of the space that asks, which wants addresses for `pages` pages and has
-    /// given back all that was freed. Returns how many pages it has freed. No lock is held: it may
-    /// allocate and free.
+/// Keeps areas of a space that it could do without: a cache, a pool.
+///
+/// The space refers weakly to a notifier, and strongly during a call. So a notifier may be dropped
+/// by the end of a call: one that has to do something then finds that out by
+/// [`Arc::into_inner`].
+pub trait Notifier<P: Platform>: Send + Sync {
+    /// Frees what it can of `space`, which wants addresses for `pages` pages and has given back all
+    /// that was freed. Returns how many pages it has freed. No lock is held: it may allocate and
+    /// free.
     ///
     /// The space believes the number for a few rounds only: an allocation that cannot be met ends
     /// in an error, whatever notifiers promise. Allocations made in here, or by others meanwhile,
     /// do not call notifiers again.
-    fn make_room(&self, pages: u64) -> u64;
+    fn make_room(self: Arc<Self>, space: &Space<P>, pages: u64) -> u64;
+
+    /// Gives a part of what was not needed since the last call back, so that nothing is left after
+    /// a while. Returns whether anything is left. Each [`drain`](Space::drain) and
+    /// [`decay`](Space::decay) calls this first. No lock is held: it may allocate and free.
+    ///
+    /// A notifier that begins to keep something has the space know, by any free, or asks the
+    /// platform to [drain later](Platform::drain_later).
+    fn decay(self: Arc<Self>, _space: &Space<P>) -> bool {
+        false
+    }
 }
 
 /// How many threads are in the middle of something. Low half: how many; high half: the generation.
@@ -80,22 +91,22 @@ impl Drop for Stay<'_> {
 }
 
 /// The notifiers of a space.
-pub(super) struct Notifiers<L> {
-    known: Mutex<L, Known>,
-    /// The one thread that calls them.
+pub(super) struct Notifiers<P: Platform> {
+    known: Mutex<P::RawLock, Known<P>>,
+    /// The one thread that has them make room.
     pub(super) calling: Padded<Inside>,
 }
 
 /// Notifiers in the order of registration, each with a number that no other has had.
-#[derive(Default)]
-struct Known {
-    list: Vec<(u64, Weak<dyn Notifier>)>,
+struct Known<P> {
+    list: Vec<(u64, Weak<dyn Notifier<P>>)>,
     next: u64,
 }
 
-impl<L: RawMutex> Notifiers<L> {
+impl<P: Platform> Notifiers<P> {
     pub(super) fn new() -> Self {
-        Self { known: Mutex::new(Known::default()), calling: Padded(Inside::default()) }
+        let known = Mutex::new(Known { list: Vec::new(), next: 0 });
+        Self { known, calling: Padded(Inside::default()) }
     }
 
     pub(super) fn lock_all(&self) {
@@ -111,38 +122,41 @@ impl<L: RawMutex> Notifiers<L> {
         unsafe { self.known.force_unlock() };
     }
 
-    /// Returns the first notifier whose number is in `numbers`, with its number.
-    fn first_of(&self, numbers: Range<u64>) -> Option<(u64, Weak<dyn Notifier>)> {
-        let known = self.known.lock();
-        let index = known.list.partition_point(|(other, _)| *other < numbers.start);
-        known.list.get(index).filter(|(number, _)| numbers.contains(number)).cloned()
-    }
-
-    /// Has `notifier` called from the next round on: see
-    /// [`register_notifier`](super::Space::register_notifier).
-    pub(super) fn register(&self, notifier: &Arc<dyn Notifier>) -> Result<(), NotifierError> {
+    /// Has `notifier` called from the next round on: see [`Space::register_notifier`].
+    pub(super) fn register(&self, notifier: &Arc<dyn Notifier<P>>) -> Result<(), AllocError> {
         let mut known = self.known.lock();
         // Numbers stay with their notifiers, so a round that is under way skips none.
         known.list.retain(|(_, known)| known.strong_count() > 0);
-        known.list.try_reserve(1).map_err(|_| NotifierError)?;
+        known.list.try_reserve(1).map_err(|_| AllocError::Metadata)?;
         let number = known.next;
         known.next += 1;
         known.list.push((number, Arc::downgrade(notifier)));
         Ok(())
     }
 
-    /// Calls every notifier. Returns how many pages they say they have freed; 0 while another
-    /// thread is calling them.
-    pub(super) fn call(&self, pages: u64) -> u64 {
+    /// Has every notifier make room. Returns how many pages they say they have freed; 0 while
+    /// another thread is at it.
+    pub(super) fn make_room(&self, space: &Space<P>, pages: u64) -> u64 {
         let Some(_calling) = self.calling.enter_alone() else { return 0 };
-        let (mut freed, mut numbers) = (0u64, 0..self.known.lock().next);
-        // The list is not held over a call: it may be changed by one.
-        while let Some((number, known)) = self.first_of(numbers.clone()) {
-            if let Some(notifier) = known.upgrade() {
-                freed = freed.saturating_add(notifier.make_room(pages));
-            }
-            numbers.start = number + 1;
-        }
-        freed
+        self.each().fold(0, |freed, it| it.make_room(space, pages).saturating_add(freed))
+    }
+
+    /// Lets what notifiers keep decay. Returns whether anything is left.
+    pub(super) fn decay(&self, space: &Space<P>) -> bool {
+        self.each().fold(false, |is_left, it| it.decay(space) | is_left)
+    }
+
+    /// Returns the notifiers there are now. The list is not held over a call: it may be changed by
+    /// one.
+    fn each(&self) -> impl Iterator<Item = Arc<dyn Notifier<P>>> {
+        let (mut next, end) = (0, self.known.lock().next);
+        core::iter::from_fn(move || {
+            let known = self.known.lock();
+            let index = known.list.partition_point(|(number, _)| *number < next);
+            let (number, notifier) = known.list.get(index).filter(|(number, _)| *number < end)?;
+            next = number + 1;
+            Some(notifier.upgrade())
+        })
+        .flatten()
     }
 }

@@ -67,7 +67,7 @@ impl<P: Platform> Space<P> {
     pub fn tally<T>(&self, act: impl FnOnce(&mut Tally<'_>) -> T) -> T {
         let mut tally = Tally::new(&self.cache.lazy);
         let result = act(&mut tally);
-        if let Some(most) = tally.most() {
+        if let Some(most) = tally.most {
             self.trigger_drain(most);
         }
         result
@@ -85,11 +85,7 @@ impl<P: Platform> Purge<'_, P> {
         let mut given = 0;
         for tenant in self.space.tenants.iter() {
             let spare = tenant.counts().spare_areas;
-            let part = match fraction {
-                Some(Fraction::All) => spare,
-                Some(_) => spare.div_ceil(4),
-                None => 0,
-            };
+            let part = fraction.map_or(0, |of| if of == Fraction::All { spare } else { spare.div_ceil(4) });
             tenant.spare(part.min(most - given), &mut |area| {
                 self.space.give_up_tenants(area);
                 given += 1;

@@ -52,11 +52,13 @@ impl<P: Platform> Space<P> {
     }
 
     /// Has the platform drain by age, unless it was asked since the last drain. No lock is held.
+    /// For [notifiers](super::Notifier::decay) that begin to keep something.
+    #[doc(hidden)]
     #[inline]
-    pub(super) fn tell(&self) {
+    pub fn tell(&self) {
         // Relaxed: a drain forgets that it was asked before it looks at each node and tenant under
         // its lock. What it does not see there was put there behind it, and its thread sees that
-        // the drain forgot.
+        // the drain forgot. A notifier without locks has a fence.
         if self.told.load(Relaxed) != ASKED {
             self.trigger_drain(0);
         }

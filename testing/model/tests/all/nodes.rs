@@ -2,7 +2,7 @@
 //! calls.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 use vmalloc::{
     AllocError, DrainStatus, FreeError, Notifier, PageRange, Request, RequestError, Space, SpaceError,
     SpaceOptions, Stats,
@@ -283,7 +283,6 @@ fn try_find_answers_while_all_locks_are_held() {
 
 /// A cache of areas in a space, which it frees on demand.
 struct Cache {
-    space: Weak<Space<NullPlatform>>,
     areas: Mutex<Vec<usize>>,
     calls: AtomicUsize,
     /// The number of pages that it claims to have freed.
@@ -293,19 +292,18 @@ struct Cache {
 }
 
 impl Cache {
-    fn on(space: &Arc<Space<NullPlatform>>, greedy: bool) -> Arc<Self> {
+    fn on(space: &Space<NullPlatform>, greedy: bool) -> Arc<Self> {
         let (areas, calls, claim) = (Mutex::default(), AtomicUsize::new(0), AtomicU64::new(0));
-        let cache = Arc::new(Self { space: Arc::downgrade(space), areas, calls, claim, greedy });
-        let notifier: Arc<dyn Notifier> = cache.clone();
+        let cache = Arc::new(Self { areas, calls, claim, greedy });
+        let notifier: Arc<dyn Notifier<NullPlatform>> = cache.clone();
         space.register_notifier(&notifier).unwrap();
         cache
     }
 }
 
-impl Notifier for Cache {
-    fn make_room(&self, pages: u64) -> u64 {
+impl Notifier<NullPlatform> for Cache {
+    fn make_room(self: Arc<Self>, space: &Space<NullPlatform>, pages: u64) -> u64 {
         self.calls.fetch_add(1, Ordering::Relaxed);
-        let space = self.space.upgrade().unwrap();
         if self.greedy {
             // Cannot be met, and must not call notifiers again.
             let refused = space.raw().alloc(&Request::new(pages as usize * PAGE));
@@ -314,28 +312,26 @@ impl Notifier for Cache {
         let area = self.areas.lock().unwrap().pop();
         area.map_or(0, |addr| {
             let pages = space.find(addr).unwrap().pages;
-            free(&space, addr);
+            free(space, addr);
             pages
         }) + self.claim.load(Ordering::Relaxed)
     }
 }
 
-fn crowded() -> Arc<Space<NullPlatform>> {
-    Arc::new(space(64, SpaceOptions::default()))
+fn crowded() -> Space<NullPlatform> {
+    space(64, SpaceOptions::default())
 }
 
 /// Registers another notifier when it is called, and counts the calls.
 struct Registrar {
-    space: Weak<Space<NullPlatform>>,
-    others: Mutex<Vec<Arc<dyn Notifier>>>,
+    others: Mutex<Vec<Arc<dyn Notifier<NullPlatform>>>>,
     calls: AtomicUsize,
 }
 
-impl Notifier for Registrar {
-    fn make_room(&self, _: u64) -> u64 {
+impl Notifier<NullPlatform> for Registrar {
+    fn make_room(self: Arc<Self>, space: &Space<NullPlatform>, _: u64) -> u64 {
         self.calls.fetch_add(1, Ordering::Relaxed);
-        let space = self.space.upgrade().unwrap();
-        let other: Arc<dyn Notifier> = Cache::on(&space, false);
+        let other: Arc<dyn Notifier<NullPlatform>> = Cache::on(space, false);
         self.others.lock().unwrap().push(other);
         0
     }
@@ -347,8 +343,8 @@ fn a_notifier_registered_during_a_round_hides_none_of_the_others() {
     // Registering forgets notifiers that are gone: this one, which comes first.
     drop(Cache::on(&space, false));
     let (others, calls) = (Mutex::default(), AtomicUsize::new(0));
-    let registrar = Arc::new(Registrar { space: Arc::downgrade(&space), others, calls });
-    let notifier: Arc<dyn Notifier> = registrar.clone();
+    let registrar = Arc::new(Registrar { others, calls });
+    let notifier: Arc<dyn Notifier<NullPlatform>> = registrar.clone();
     space.register_notifier(&notifier).unwrap();
     let last = Cache::on(&space, false);
     space.raw().alloc(&Request::new(100 * PAGE)).unwrap_err();
@@ -391,6 +387,48 @@ fn a_notifier_may_allocate() {
     assert_eq!(cache.calls.load(Ordering::Relaxed), 1);
     free(&space, addr);
     space.verify().unwrap();
+}
+
+/// Keeps an area, and frees it at the second call.
+struct Aging {
+    area: Mutex<Option<usize>>,
+    calls: AtomicUsize,
+}
+
+impl Notifier<NullPlatform> for Aging {
+    fn make_room(self: Arc<Self>, _: &Space<NullPlatform>, _: u64) -> u64 {
+        0
+    }
+
+    fn decay(self: Arc<Self>, space: &Space<NullPlatform>) -> bool {
+        let mut area = self.area.lock().unwrap();
+        if self.calls.fetch_add(1, Ordering::Relaxed) == 1 {
+            area.take().into_iter().for_each(|addr| free(space, addr));
+        }
+        area.is_some()
+    }
+}
+
+#[test]
+fn what_a_notifier_keeps_decays_with_the_drains_of_the_space() {
+    for drains in [true, false] {
+        let space = crowded();
+        let (area, calls) = (Mutex::new(Some(alloc(&space, 16))), AtomicUsize::new(0));
+        let notifier: Arc<dyn Notifier<NullPlatform>> = Arc::new(Aging { area, calls });
+        space.register_notifier(&notifier).unwrap();
+        let round = || match drains {
+            true => Some(space.drain().unwrap()),
+            false => space.decay().map(|()| None).unwrap(),
+        };
+        let first = round();
+        assert_eq!((space.stats().busy_pages, first.unwrap_or(DrainStatus::More)), (16, DrainStatus::More));
+        round();
+        assert_eq!(space.stats().busy_pages, 0, "it was freed");
+        let rounds = (0..20).map(|_| round()).filter(|status| *status == Some(DrainStatus::Done)).count();
+        assert!(!drains || rounds > 0, "nothing is left in the end");
+        drop(notifier);
+        round();
+    }
 }
 
 #[test]

@@ -3,15 +3,14 @@
 use super::free_at_once;
 use super::shortage::Cache;
 use super::work;
+use crate::machine::Machine;
 use crate::world::World;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
-use vmalloc::Notifier;
-use vmalloc::Request;
-use vmalloc::SpaceOptions;
 use vmalloc::sync::point;
+use vmalloc::{Notifier, Request, Space, SpaceOptions};
 
 /// A fork holds everything for a while; no thread waits for ever, and a look that may not wait does
 /// not.
@@ -125,7 +124,7 @@ pub fn forked_while_in_need() {
     let world = World::new(16, World::tight().nodes(1));
     let areas = Mutex::new(vec![world.take(7), world.take(7)]);
     let cache = Arc::new(Cache { world: world.clone(), areas });
-    let known: Arc<dyn Notifier> = cache.clone();
+    let known: Arc<dyn Notifier<Machine>> = cache.clone();
     world.register_notifier(&known).expect("there is memory");
     let other = world.clone();
     shuttle::thread::spawn(move || {
@@ -136,7 +135,7 @@ pub fn forked_while_in_need() {
     let left = cache.areas.lock().expect("nobody fails with it").clone();
     world.fork(|world| {
         let asked = Arc::new(AtomicUsize::new(0));
-        let counter: Arc<dyn Notifier> = Arc::new(Counter(asked.clone()));
+        let counter: Arc<dyn Notifier<Machine>> = Arc::new(Counter(asked.clone()));
         world.register_notifier(&counter).expect("there is memory");
         drop(known);
         drop(cache);
@@ -154,8 +153,8 @@ pub fn forked_while_in_need() {
 /// Counts how often it is asked.
 struct Counter(Arc<AtomicUsize>);
 
-impl Notifier for Counter {
-    fn make_room(&self, _: u64) -> u64 {
+impl Notifier<Machine> for Counter {
+    fn make_room(self: Arc<Self>, _: &Space<Machine>, _: u64) -> u64 {
         self.0.fetch_add(1, Relaxed);
         0
     }
@@ -165,14 +164,14 @@ impl Notifier for Counter {
 pub fn forked_inside_a_notifier() {
     let world = World::new(16, World::tight().nodes(1));
     let area = world.take(14);
-    let forker: Arc<dyn Notifier> = Arc::new(Forker(world.clone()));
+    let forker: Arc<dyn Notifier<Machine>> = Arc::new(Forker(world.clone()));
     world.register_notifier(&forker).expect("there is memory");
     let other = world.clone();
     shuttle::thread::spawn(move || look_at(&other, area));
     world.try_take(7).expect_err("there is no room");
     drop(forker);
     let asked = Arc::new(AtomicUsize::new(0));
-    let counter: Arc<dyn Notifier> = Arc::new(Counter(asked.clone()));
+    let counter: Arc<dyn Notifier<Machine>> = Arc::new(Counter(asked.clone()));
     world.register_notifier(&counter).expect("there is memory");
     world.try_take(7).expect_err("there is no room");
     assert!(asked.load(Relaxed) > 0, "the child calls its notifiers");
@@ -194,8 +193,8 @@ fn look_at(world: &World, addr: usize) {
 /// Forks when it is asked for room.
 struct Forker(World);
 
-impl Notifier for Forker {
-    fn make_room(&self, _: u64) -> u64 {
+impl Notifier<Machine> for Forker {
+    fn make_room(self: Arc<Self>, _: &Space<Machine>, _: u64) -> u64 {
         self.0.become_child();
         0
     }

@@ -1,15 +1,14 @@
 //! Threads that run out of addresses or frames beside each other.
 
-use crate::machine::Flushes;
+use crate::machine::{Flushes, Machine};
 use crate::world::World;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use vmalloc::AllocError;
-use vmalloc::Notifier;
-use vmalloc::SpaceOptions;
 use vmalloc::sync::point;
+use vmalloc::{Notifier, Space, SpaceOptions};
 
 /// Two threads need all that was freed: the one that finds nothing lazy waits for the other's
 /// purge.
@@ -83,8 +82,8 @@ pub(super) struct Cache {
     pub(super) areas: Mutex<Vec<usize>>,
 }
 
-impl Notifier for Cache {
-    fn make_room(&self, _: u64) -> u64 {
+impl Notifier<Machine> for Cache {
+    fn make_room(self: Arc<Self>, _: &Space<Machine>, _: u64) -> u64 {
         let area = self.areas.lock().expect("nobody fails with it").pop();
         area.map_or(0, |addr| {
             self.world.give(addr, 7);
@@ -99,7 +98,7 @@ pub fn notifier_makes_room() {
     let world = World::new(14, World::tight());
     let areas = Mutex::new(vec![world.take(7), world.take(7)]);
     let cache = Arc::new(Cache { world: world.clone(), areas });
-    let known: Arc<dyn Notifier> = cache.clone();
+    let known: Arc<dyn Notifier<Machine>> = cache.clone();
     world.register_notifier(&known).expect("there is memory");
     let met = Arc::new(AtomicUsize::new(0));
     let threads = [met.clone(), met.clone()].map(|met| {

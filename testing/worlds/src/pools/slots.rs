@@ -288,13 +288,7 @@ fn options(dice: &mut Dice) -> SlotsOptions {
         options = options.resident_bytes(dice.pick(&[0, 4096, 1 << 20, 1 << 30]));
     }
     if dice.one_in(2) {
-        options = options.batch_slots(dice.pick(&[1, 2, 7, 1024]));
-    }
-    if dice.one_in(2) {
-        options = options.waiting_bytes(dice.pick(&[0, 4096, 1 << 20, usize::MAX]));
-    }
-    if dice.one_in(2) {
-        options = options.warm_slots(dice.pick(&[0, 1, 10]));
+        options = options.batch_slots(dice.pick(&[1, 2, 7, 64]));
     }
     if dice.one_in(3) {
         options = options.beyond_head(BeyondHead::Commit);

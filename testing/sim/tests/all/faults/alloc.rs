@@ -2,7 +2,6 @@
 
 use super::scene::{Areas, PAGE, Scene, configs, free};
 use super::table;
-use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex};
 use vmalloc::{AllocError, FitError, Notifier, PageRange, Policy, Request, Space, SpaceOptions};
 use vmalloc_sim::harness::{Case, Step, free_all};
@@ -128,24 +127,19 @@ fn reserve() {
 }
 
 /// Holds areas that it can do without.
-struct Cache {
-    areas: Mutex<Vec<usize>>,
-    space: AtomicPtr<Space<Sim>>,
-}
+struct Cache(Mutex<Vec<usize>>);
 
-impl Notifier for Cache {
-    fn make_room(&self, _: u64) -> u64 {
-        // SAFETY: the space is set for as long as an operation runs on it.
-        let space = unsafe { self.space.load(Ordering::Relaxed).as_ref() };
-        let (Some(space), Some(addr)) = (space, self.areas.lock().expect("no panic").pop()) else { return 0 };
+impl Notifier<Sim> for Cache {
+    fn make_room(self: Arc<Self>, space: &Space<Sim>, _: u64) -> u64 {
+        let Some(addr) = self.0.lock().expect("no panic").pop() else { return 0 };
         let pages = space.find(addr).map_or(0, |area| area.pages);
         free(space, addr);
         pages
     }
 }
 
-/// A cache, as the space knows it and as itself, and the areas that it does not hold.
-type Cached = (Arc<dyn Notifier>, Arc<Cache>, Areas);
+/// A cache, and the areas that it does not hold.
+type Cached = (Arc<dyn Notifier<Sim>>, Areas);
 
 /// Returns a space full of areas of three pages, most of which a cache holds.
 fn cached(config: SpaceOptions) -> (Space<Sim>, Cached) {
@@ -155,15 +149,11 @@ fn cached(config: SpaceOptions) -> (Space<Sim>, Cached) {
         areas.push(addr);
     }
     let held = areas.split_off(4);
-    let cache = Arc::new(Cache { areas: Mutex::new(held), space: AtomicPtr::default() });
-    (space, (cache.clone(), cache, areas))
+    (space, (Arc::new(Cache(Mutex::new(held))), areas))
 }
 
-fn alloc_from_cache(space: &Space<Sim>, (_, cache, areas): &mut Cached) -> Result<(), AllocError> {
-    cache.space.store(std::ptr::from_ref(space).cast_mut(), Ordering::Relaxed);
-    let result = alloc(space, areas, &Request::new(7 * PAGE));
-    cache.space.store(std::ptr::null_mut(), Ordering::Relaxed);
-    result
+fn alloc_from_cache(space: &Space<Sim>, (_, areas): &mut Cached) -> Result<(), AllocError> {
+    alloc(space, areas, &Request::new(7 * PAGE))
 }
 
 #[test]
