@@ -38,13 +38,6 @@ pub(crate) struct Growth {
     pub(crate) highest: u64,
 }
 
-impl Growth {
-    /// Takes off what was given back.
-    pub(crate) fn take(&mut self, pages: u64) {
-        self.pages = self.pages.saturating_sub(pages);
-    }
-}
-
 impl Budget {
     /// Returns a budget for `nodes` nodes. Each node takes its part in about four batches.
     pub(crate) fn new(allowance: Allowance, nodes: usize) -> Self {

@@ -53,9 +53,9 @@ impl<P: Platform> Allocation<'_, P> {
         let looks = if fit.pages() > kept / LARGE_STEP { LOOKS } else { 1 };
         self.stock_idle(&growth, fit.pages(), looks);
         let found = cache.stock.lock().take(budget, wanted, self.space.borders());
-        growth.take(found.map_or(0, |area| area.len()));
+        growth.pages = growth.pages.saturating_sub(found.map_or(0, |area| area.len()));
         for _ in 0..looks {
-            growth.take(self.evict_stock(growth.pages));
+            growth.pages = growth.pages.saturating_sub(self.evict_stock(growth.pages));
         }
         budget.note_growth(&growth);
         found
