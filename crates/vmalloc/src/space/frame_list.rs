@@ -38,11 +38,13 @@ impl FrameList<'_> {
         }
     }
 
-    /// Checks that all frames are of the origin `wanted`. A part of its caller, which names that:
-    /// so the compiler drops half of each look.
-    #[inline(always)]
+    /// Checks that all frames are of the origin `wanted`.
     pub(super) fn check(self, platform: &impl MapFrames, wanted: Origin) -> Result<(), AllocError> {
         match self {
+            // By its name, which lets the compiler drop half of each look.
+            Self::Frames(frames) if wanted == Origin::Supply => {
+                check_frames(platform, frames, Origin::Supply)
+            }
             Self::Frames(frames) => check_frames(platform, frames, wanted),
             Self::Runs(runs) => runs.iter().try_for_each(|run| {
                 let end = run.first.0.checked_add(run.count);
