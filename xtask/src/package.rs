@@ -65,9 +65,10 @@ fn pack(published: &[Package], root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Unpacks a package into a folder of its name.
+/// Unpacks a package into a folder of its name. Its files are as old as the unpacking, not as the
+/// package says: cargo would take them for those of an earlier run.
 fn unpack(file: &Path, package: &Package, into: &Path) -> Result<()> {
-    finish(Command::new("tar").arg("-xzf").arg(file).arg("-C").arg(into))?;
+    finish(Command::new("tar").arg("-xzmf").arg(file).arg("-C").arg(into))?;
     let (from, to) = (format!("{}-{}", package.name, package.version), into.join(&package.name));
     fs::rename(into.join(&from), &to).with_context(|| format!("{} has no folder {from}", file.display()))
 }
@@ -155,4 +156,34 @@ fn finish(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| format!("can't run {command:?}"))?;
     ensure!(status.success(), "{command:?} ended with {status}");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, SystemTime};
+
+    #[test]
+    fn files_of_a_package_are_new_to_cargo() {
+        let folder =
+            empty(&std::env::temp_dir().join(format!("xtask-package-{}", std::process::id()))).unwrap();
+        let source = folder.join("p-0.1.0");
+        fs::create_dir(&source).unwrap();
+        fs::write(source.join("lib.rs"), "").unwrap();
+        let file = folder.join("p.crate");
+        let mut pack = Command::new("tar");
+        pack.arg("-C").arg(&folder).arg("--mtime=2006-07-24").arg("-czf").arg(&file).arg("p-0.1.0");
+        finish(&mut pack).unwrap();
+        fs::remove_dir_all(&source).unwrap();
+        let package = Package {
+            name: "p".to_owned(),
+            version: "0.1.0".to_owned(),
+            rust_version: String::new(),
+            is_published: true,
+        };
+        unpack(&file, &package, &folder).unwrap();
+        let modified = fs::metadata(folder.join("p/lib.rs")).unwrap().modified().unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+        assert!(SystemTime::now().duration_since(modified).unwrap_or_default() < Duration::from_secs(3600));
+    }
 }
