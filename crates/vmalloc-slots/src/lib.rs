@@ -62,10 +62,11 @@
 //! # Age
 //! A pool is a [notifier](vmalloc::Notifier) of its space. Each drain calls it first, on Linux once
 //! a second while anything is left, from the thread that drains all spaces. All waiting slots are
-//! reset then. Of the free slots a quarter of those that were not needed since the last drain go
-//! back to the space, with their addresses and memory. So nothing is left of a pool that is used no
-//! more, and memory waits for its reset for a second at most. Where the space runs out of
-//! addresses, all free slots go back at once.
+//! reset then, and free slots that were not needed since the last drain lose their memory. So a
+//! pool that is used no more keeps none, and memory waits for its reset for a second at most.
+//! Addresses cost little: 1,024 free slots keep theirs. Of those beyond, a quarter of the slots
+//! that were not needed go back to the space. Where that runs out of addresses, all free slots go
+//! back at once.
 //!
 //! No free is overlooked: it marks the pool, and then has the space know, which asks for a drain. A
 //! drain forgets that it was asked, and then looks for the mark.
