@@ -65,13 +65,21 @@ impl FreeSet {
         self.is_marked.swap(false, Relaxed)
     }
 
-    /// Returns how many slots were not needed since this was called the last time. Parked slots are
-    /// parked no more.
-    pub(crate) fn idle(&self) -> usize {
+    /// Calls `act` with each slot, for it to own, and whether it counts as idle: as many slots as
+    /// were not needed since this was called the last time, of those that are handed out last.
+    /// Parked slots are parked no more. O(slots).
+    pub(crate) fn age(&self, mut act: impl FnMut(usize, bool)) {
         while let Some(index) = self.take_any_parked() {
             self.insert(index);
         }
-        self.set.idle()
+        let (count, mut next) = (self.set.len(), 0);
+        let needed = count - self.set.idle().min(count);
+        for nth in 0..count {
+            let Some(index) = self.set.search(next) else { break };
+            act(index, nth >= needed);
+            next = index + 1;
+        }
+        self.set.begin_interval();
     }
 
     /// Parks a slot that the caller owns on a CPU, and gives it up. Returns the one that was there:
@@ -136,11 +144,19 @@ mod tests {
     #[test]
     fn slots_that_were_needed_are_not_idle() {
         let free = FreeSet::new(100, 2).unwrap();
-        (0..8).for_each(|index| free.insert(index));
-        assert_eq!((free.park(0, 8), free.idle(), free.len()), (None, 0, 9), "all are new");
-        let needed = [(); 3].map(|()| free.remove_lowest().unwrap());
+        let idle = || {
+            let mut idle = Vec::new();
+            free.age(|index, is_idle| {
+                idle.extend(is_idle.then_some(index));
+                free.insert(index);
+            });
+            idle
+        };
+        (0..6).for_each(|index| free.insert(index));
+        assert_eq!((free.park(0, 6), idle()), (None, Vec::new()), "all are new");
+        let needed = [(); 4].map(|()| free.remove_lowest().unwrap());
         needed.iter().for_each(|index| free.insert(*index));
-        assert_eq!([free.idle(), free.idle()], [6, 9]);
+        assert_eq!((idle(), idle()), ([4, 5, 6].to_vec(), (0..7).collect()));
     }
 
     #[test]

@@ -19,8 +19,8 @@ pub(crate) struct IndexSet {
     words: Box<[AtomicU64]>,
     /// Indices in the set, or on their way into it: never too low.
     count: AtomicUsize,
-    /// The fewest indices since [`idle`](Self::idle) was asked, as far as threads that removed some
-    /// at once noted it.
+    /// The fewest indices since [`begin_interval`](Self::begin_interval), as far as threads that
+    /// removed some at once noted it.
     least: AtomicUsize,
     /// The word where the last search ended.
     hint: AtomicUsize,
@@ -39,10 +39,14 @@ impl IndexSet {
         self.count.load(Relaxed)
     }
 
-    /// Returns how many of the indices were not needed since this was called the last time.
+    /// Returns how many of the indices were not needed in this interval.
     pub(crate) fn idle(&self) -> usize {
-        let count = self.len();
-        self.least.swap(count, Relaxed).min(count)
+        self.least.load(Relaxed).min(self.len())
+    }
+
+    /// Begins the next interval.
+    pub(crate) fn begin_interval(&self) {
+        self.least.store(self.len(), Relaxed);
     }
 
     /// Enters `index`, which the caller owns, and gives it up.
@@ -97,7 +101,8 @@ impl IndexSet {
         None
     }
 
-    fn search(&self, start: usize) -> Option<usize> {
+    /// Removes the first index from `start` on. The caller owns it.
+    pub(crate) fn search(&self, start: usize) -> Option<usize> {
         let mut mask = u64::MAX << (start % BITS);
         for (nth, word) in self.words.iter().enumerate().skip(start / BITS) {
             let mut bits = word.load(Relaxed) & mask;

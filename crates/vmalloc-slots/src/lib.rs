@@ -59,6 +59,18 @@
 //! one, then one that is parked on another CPU, then a new one, and last those that wait. What was
 //! freed lately is remembered for 7 slots a user or CPU, in `recent`.
 //!
+//! # Age
+//! A pool is a [notifier](vmalloc::Notifier) of its space. Each drain calls it first, on Linux once
+//! a second while anything is left, from the thread that drains all spaces. All waiting slots are
+//! reset then, and free slots that were not needed since the last drain lose their memory. So a
+//! pool that is used no more keeps none, and memory waits for its reset for a second at most.
+//! Addresses cost little: 1,024 free slots keep theirs. Of those beyond, a quarter of the slots
+//! that were not needed go back to the space. Where that runs out of addresses, all free slots go
+//! back at once.
+//!
+//! No free is overlooked: it marks the pool, and then has the space know, which asks for a drain. A
+//! drain forgets that it was asked, and then looks for the mark.
+//!
 //! # Invariants
 //! - **SLOT-1** A slot is in one of the sets *vacant*, *free*, *waiting*, or has one owner: a
 //!   [`Slot`], or a call that is at work on it. The thread that removes a slot from a set owns it.
@@ -78,8 +90,9 @@
 //! locked, and the child goes on, on a space that [survives
 //! forks](../vmalloc_linux/fn.open.html). Slots that other threads owned at the fork, those that
 //! they were resetting included, are lost to the child until it drops the pool. Addresses that
-//! another thread was reserving or giving back at the fork are lost to it for good (SLOT-6). Counts
-//! may be off by as many.
+//! another thread was reserving or giving back at the fork are lost to it for good (SLOT-6), and
+//! those of the whole pool, once it is dropped, if that thread was in a drain of the space. Counts
+//! may be off by as many. A fork waits for the drain thread, so it is never in one.
 //!
 //! # Huge pages
 //! Bounds are in pages, of which the owner knows which were written. Where the kernel puts huge

@@ -7,12 +7,15 @@
 //!
 //! With a relaxed exchange in `IndexSet::insert` or `IndexSet::remove` the first model fails, and
 //! with a load and a store in `remove` the second. The third fails with a relaxed exchange in
-//! `FreeSet::park` or `FreeSet::take_parked`, or with an exchange that only releases in `park`.
+//! `FreeSet::park` or `FreeSet::take_parked`, or with an exchange that only releases in `park`. The
+//! fourth fails without the fence in `FreeSet::mark` or in `FreeSet::unmark`.
 
 use crate::free_set::FreeSet;
 use crate::index_set::IndexSet;
 use crate::record::{Records, SlotState};
+use crate::sync::AtomicUsize;
 use alloc::vec::Vec;
+use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use loom::sync::Arc;
 use loom::thread;
 
@@ -73,5 +76,27 @@ fn models_of_slots_that_are_parked_hold() {
         owned.extend(free.take_any_parked());
         owned.sort_unstable();
         assert_eq!(owned, [0, 1], "each slot has one owner");
+    });
+}
+
+/// A drain has forgotten that it was asked before it looks, as `Space::drain` does, and a free
+/// reads that word last, as `Space::tell` does.
+#[test]
+fn models_of_a_free_beside_the_last_drain_hold() {
+    const ASKED: usize = 1;
+    loom::model(|| {
+        let scene = Arc::new((FreeSet::new(2, 1).expect("memory"), AtomicUsize::new(ASKED)));
+        let theirs = scene.clone();
+        let freeing = thread::spawn(move || {
+            let (free, told) = &*theirs;
+            assert_eq!(free.park(0, 1), None);
+            free.mark();
+            told.load(Relaxed) != ASKED
+        });
+        let (free, told) = &*scene;
+        told.swap(0, Acquire);
+        let comes_again = free.unmark();
+        let is_asked = freeing.join().expect("no panic");
+        assert!(comes_again || is_asked, "the slot is overlooked");
     });
 }

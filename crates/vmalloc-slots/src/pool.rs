@@ -21,6 +21,10 @@ use vmalloc::{AreaError, Discard, FreeError, Notifier, Platform, Request, Space,
 /// Buckets in which the slots that users freed lately are remembered: 16 KiB.
 const USER_BUCKETS: usize = 256;
 
+/// Free slots that keep their addresses, for ever: a new slot costs as much as 50 that are reused,
+/// and the mappings of so many are a 32nd of those that Linux gives a program.
+const WARM: usize = 1024;
+
 /// A pool of slots on a space: see the [crate's documentation](crate). Any thread may call any
 /// method, and free any slot.
 ///
@@ -184,13 +188,12 @@ impl<P: Discard> Notifier<P> for Pool {
 
     fn decay(self: Arc<Self>, space: &Space<P>) -> bool {
         let is_used = self.free.unmark();
+        let is_cooling = self.on(space).cool();
         // Refused slots go on waiting.
         let _ = self.on(space).flush();
-        let idle = self.free.idle().div_ceil(4);
-        let _ = self.on(space).trim(self.free.len().saturating_sub(idle));
-        let stats = self.stats();
+        let is_left = is_used || is_cooling || self.waiting.len() != 0 || self.free.len() > WARM;
         self.end(space);
-        is_used || stats.free + stats.waiting != 0
+        is_left
     }
 }
 
@@ -306,27 +309,35 @@ impl<P: Discard> PoolOn<'_, P> {
         own.or_else(|| self.free.remove_lowest()).or_else(|| self.free.take_any_parked())
     }
 
-    /// Reserves a new slot, or resets waiting ones to take one of them.
+    /// Reserves a new slot, or resets waiting ones to take one of them, or has others give way.
     #[cold]
     fn make_or_reset(&self, cpu: usize, user: Option<u64>) -> Result<usize, SlotError> {
-        let refused = match self.make() {
-            Some(Ok(index)) => return Ok(index),
-            Some(Err(error)) => error.into(),
-            None => SlotError::Exhausted { slots: self.options.max_slots },
-        };
+        if let Some(Ok(index)) = self.make(false) {
+            return Ok(index);
+        }
         let mut index = None;
         let reset = self.reset_in_turn(|_| {
             index = self.take_free(cpu, user);
             index.is_some()
         });
-        index.ok_or(reset.err().map_or(refused, SlotError::Area))
+        // Only now: this pool would give its own slots back as well.
+        let refused = match index.map(Ok).or_else(|| self.make(true)) {
+            Some(Ok(index)) => return Ok(index),
+            Some(Err(error)) => error.into(),
+            None => SlotError::Exhausted { slots: self.options.max_slots },
+        };
+        Err(reset.err().map_or(refused, SlotError::Area))
     }
 
-    /// Reserves addresses for a slot; `None` if no index is left.
-    fn make(&self) -> Option<Result<usize, vmalloc::AllocError>> {
+    /// Reserves addresses for a slot; `None` if no index is left. If it `may_block`, it purges and
+    /// asks notifiers for room.
+    fn make(&self, may_block: bool) -> Option<Result<usize, vmalloc::AllocError>> {
         let index = self.vacant.remove_lowest().or_else(|| self.next_unused())?;
         let align = self.layout.bytes(self.layout.align);
-        let request = Request::new(self.layout.bytes(self.layout.pages())).align(align).tag("slot");
+        let request = Request::new(self.layout.bytes(self.layout.pages()))
+            .align(align)
+            .tag("slot")
+            .may_block(may_block);
         let request = if self.layout.after > 0 { request.guard(false) } else { request };
         match self.space.raw().reserve(&request) {
             Ok(addr) => {
@@ -344,6 +355,34 @@ impl<P: Discard> PoolOn<'_, P> {
     fn next_unused(&self) -> Option<usize> {
         let most = self.options.max_slots;
         self.used.fetch_update(Relaxed, Relaxed, |next| (next < most).then_some(next + 1)).ok()
+    }
+
+    /// Has free slots that were not needed since the last call lose their memory: they wait. If
+    /// there are more than [`WARM`] free slots, a quarter of the others go back to the space, of
+    /// those without memory. Returns whether there was any.
+    fn cool(&self) -> bool {
+        let (cpu, mut is_any) = (self.space.platform().cpu(), false);
+        let mut excess = self.free.len().saturating_sub(WARM).div_ceil(4);
+        self.free.age(|index, is_idle| {
+            let state = self.records.get(index);
+            let goes = is_idle && (state.kept != 0 || excess > 0);
+            is_any |= goes;
+            if !goes {
+                self.free.insert(index);
+            } else if state.kept == 0 {
+                excess -= 1;
+                // A refused slot waits.
+                let _ = self.vacate(index);
+            } else {
+                self.counts.unkeep(cpu, state.kept);
+                self.counts.wait(state.kept, u64::MAX);
+                let discard = Pages { start: 0, end: state.kept_end };
+                let waiting = state.kept;
+                self.records.set(index, SlotState { kept: 0, kept_end: 0, discard, waiting, ..state });
+                self.waiting.insert(index);
+            }
+        });
+        is_any
     }
 
     /// Gives the addresses and memory of all slots back, by their records. The pool has no other

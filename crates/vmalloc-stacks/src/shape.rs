@@ -105,8 +105,8 @@ impl Shape {
     /// page fault, but no memory: the kernel shows its page of zeros there.
     ///
     /// A frame that steps over both ends without writing to them is missed: an array that was never
-    /// filled, of more than a page. Such a stack keeps what it used until the next round of the
-    /// decay, at most a second later.
+    /// filled, of more than a page. Such a stack keeps what it used until the next drain, at most a
+    /// second later.
     ///
     /// # Safety
     /// The caller owns the stack, which is mapped, and nothing uses it.

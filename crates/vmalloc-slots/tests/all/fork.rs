@@ -95,7 +95,7 @@ fn a_fork_while_others_use_the_pool_leaves_a_working_child() {
 #[test]
 fn slots_decay_in_a_child() {
     in_own_process(|| {
-        let pool = pool(SlotsOptions::new(1 << 30).keep_bytes(PAGE));
+        let pool = pool(SlotsOptions::new(1 << 30));
         let use_one = || {
             let mut slot = pool.alloc().unwrap();
             fill(&mut slot, 32 << 10);
@@ -103,7 +103,7 @@ fn slots_decay_in_a_child() {
         use_one();
         in_forked_child(|| {
             use_one();
-            while pool.stats().reserved > 0 {
+            while pool.stats().kept_bytes > 0 {
                 std::thread::sleep(std::time::Duration::from_millis(50));
             }
             true

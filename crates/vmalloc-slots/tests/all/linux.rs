@@ -184,27 +184,45 @@ fn undrained(options: SlotsOptions) -> Arc<crate::common::Pool> {
 }
 
 #[test]
-fn slots_that_are_not_needed_go_back_to_the_space_with_its_drains() {
-    let pool = undrained(SlotsOptions::new(GIB).keep_bytes(PAGE));
+fn slots_that_are_not_needed_lose_their_memory_with_the_drains_of_the_space() {
+    let pool = undrained(SlotsOptions::new(GIB));
     let alloc = |count| (0..count).map(|_| pool.alloc().unwrap()).collect::<Vec<_>>();
-    let mut all = alloc(60);
-    all.iter_mut().for_each(|slot| fill(slot, 64 << 10));
-    assert_eq!(busy(pool.space()), 60);
-    drop(all);
-    let low = pool.alloc().unwrap().addr();
-    assert_eq!((pool.stats().waiting, pool.stats().reserved), (60, 61));
+    let use_some = |count| {
+        let mut all = alloc(count);
+        all.iter_mut().for_each(|slot| fill(slot, 64 << 10));
+    };
+    let kept_slots = || pool.stats().kept_bytes >> 16;
+    use_some(60);
     pool.space().decay().unwrap();
-    assert_eq!((pool.stats().waiting, pool.stats().waiting_bytes, pool.stats().free), (0, 0, 61));
-    // 20 are needed in each interval, and stay.
-    for _ in 0..40 {
-        drop(alloc(20));
-        pool.flush().unwrap();
+    assert_eq!((kept_slots(), busy(pool.space())), (60, 60), "all are new");
+    for _ in 0..4 {
+        use_some(20);
         pool.space().decay().unwrap();
+        assert_eq!((kept_slots(), pool.stats().free, pool.stats().waiting), (20, 60, 0));
     }
-    assert_eq!((pool.stats().reserved, busy(pool.space())), (20, 20));
     while pool.space().drain().unwrap() == vmalloc::DrainStatus::More {}
-    assert_eq!((pool.stats().reserved, pool.stats().kept_bytes, busy(pool.space())), (0, 0, 0));
-    assert!(is_zero(&pool.alloc().unwrap()) && low != 0);
+    assert_eq!((pool.stats().kept_bytes, pool.stats().waiting_bytes, pool.stats().free), (0, 0, 60));
+    assert!(alloc(60).iter().all(|slot| resident(slot) == 0 && is_zero(slot)));
+}
+
+#[test]
+fn waiting_slots_are_reset_by_the_drains_of_the_space() {
+    let pool = undrained(SlotsOptions::new(GIB).keep_bytes(PAGE));
+    let mut all: Vec<_> = (0..60).map(|_| pool.alloc().unwrap()).collect();
+    all.iter_mut().for_each(|slot| fill(slot, 64 << 10));
+    drop(all);
+    assert_eq!(pool.stats().waiting, 60);
+    pool.space().decay().unwrap();
+    assert_eq!((pool.stats().waiting, pool.stats().waiting_bytes, pool.stats().free), (0, 0, 60));
+}
+
+#[test]
+fn slots_beyond_the_warm_ones_go_back_to_the_space() {
+    let pool = undrained(SlotsOptions::new(1 << 20).head_bytes(PAGE));
+    drop((0..1200).map(|_| pool.alloc().unwrap()).collect::<Vec<_>>());
+    assert_eq!(pool.stats().free, 1200);
+    while pool.space().drain().unwrap() == vmalloc::DrainStatus::More {}
+    assert_eq!((pool.stats().free, pool.stats().reserved, busy(pool.space())), (1024, 1024, 1024));
 }
 
 #[test]
@@ -220,16 +238,16 @@ fn slots_give_way_where_the_space_is_short_of_addresses() {
 }
 
 #[test]
-fn the_drain_thread_gives_back_what_is_not_needed() {
-    let pool = pool(SlotsOptions::new(GIB).head_bytes(1 << 20).keep_bytes(0));
+fn the_drain_thread_gives_memory_back_that_is_not_needed() {
+    let pool = pool(SlotsOptions::new(GIB).head_bytes(1 << 20));
     let mut slot = pool.alloc().unwrap();
     fill(&mut slot, 1 << 20);
     drop(slot);
     // However long that takes: a second, and more on a machine with other work.
-    while pool.stats().reserved > 0 {
+    while pool.stats().kept_bytes > 0 {
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
-    assert_eq!((pool.stats().waiting, pool.stats().kept_bytes), (0, 0));
+    assert_eq!(resident(&pool.alloc().unwrap()), 0);
 }
 
 #[test]

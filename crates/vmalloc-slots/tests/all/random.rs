@@ -266,9 +266,10 @@ fn a_span_that_is_too_small_lends_the_same_slots_again() {
     let space = Space::new(small.cpus(CPUS).build(), SpaceOptions::default()).unwrap();
     let pool = Slots::new(&space, SlotsOptions::new(40 * PAGE).keep_bytes(0)).unwrap();
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
-    for _ in 0..50 {
+    for round in 0..50 {
         let mut all = Vec::new();
         while let Ok(slot) = pool.alloc() {
+            assert!(round == 0 || pool.stats().reserved == 6, "slots were given back and reserved again");
             let page = (slot.addr() / PAGE) as u64;
             assert_eq!(space.platform().read(0, page), Ok(0));
             space.platform().write(0, page, rng.next_u64() | 1).unwrap();
