@@ -18,7 +18,7 @@ use super::leaf::Leaf;
 use super::metadata::OutOfMemory;
 use super::scan::{DENSE, Taken};
 use super::search::Place;
-use super::summary::{Low, Query, Summary};
+use super::summary::{Query, Summary};
 use crate::Fit;
 use crate::FitError;
 use crate::PageRange;
@@ -90,11 +90,8 @@ impl AreaMap<'_> {
         }
         let holds = |from, to| if from <= at && at + pages as u32 <= to { Some(at) } else { None };
         let taken = self.taken(record, pages as u32, holds)?;
-        if taken.is_at_edge() {
-            return self.alloc_at_edge(leaf, &{ taken }).ok();
-        }
-        let place = taken.cut(record);
-        Some(self.count_inside(place, pages, taken.low))
+        let cut = taken.cut(record);
+        self.take(leaf, taken, cut, pages).ok()
     }
 
     /// Takes up to `count` more areas of the size of `area`, just handed out, from the free range
@@ -190,12 +187,8 @@ impl AreaMap<'_> {
             return self.alloc_among_many(leaf, pages, order);
         }
         let taken = self.first_taken(record, pages as u32, order).ok_or(u64::from(leaf))?;
-        if taken.is_at_edge() {
-            // A copy, so that the common case keeps it in registers.
-            return self.alloc_at_edge(leaf, &{ taken }).map_err(|_| u64::from(leaf));
-        }
-        let place = taken.cut(record);
-        Ok(self.count_inside(place, pages, taken.low))
+        let cut = taken.cut(record);
+        self.take(leaf, taken, cut, pages)
     }
 
     /// Allocates as [`alloc_lowest`](Self::alloc_lowest), in a dense leaf.
@@ -203,21 +196,22 @@ impl AreaMap<'_> {
     fn alloc_among_many(&mut self, leaf: u32, pages: u64, order: u32) -> Result<u64, u64> {
         let record = self.bitmaps.leaf(leaf);
         let taken = self.first_taken_of_many(record, pages as u32, order).ok_or(u64::from(leaf))?;
-        if taken.is_at_edge() {
-            return self.alloc_at_edge(leaf, &{ taken }).map_err(|_| u64::from(leaf));
-        }
-        let place = taken.cut(record);
-        Ok(self.count_inside(place, pages, taken.low))
+        let cut = taken.cut(record);
+        self.take(leaf, taken, cut, pages)
     }
 
-    /// Counts an area just cut in a leaf without high lanes, before or afterwards, and enters the
-    /// low ones. Returns the area's first page.
+    /// Takes pages that were found in a leaf, and `cut` there unless they are at its edge. Returns
+    /// the first; the error, when memory is short, is the leaf's number.
     #[inline(always)]
-    fn count_inside(&mut self, (start, up): (u64, u32), pages: u64, low: Low) -> u64 {
+    fn take(&mut self, leaf: u32, taken: Taken, cut: Option<(u64, u32)>, pages: u64) -> Result<u64, u64> {
+        let Some((start, up)) = cut else {
+            // A copy, so that the common case keeps it in registers.
+            return self.alloc_at_edge(leaf, &{ taken }).map_err(|_| u64::from(leaf));
+        };
         self.free_pages -= pages;
         self.areas += 1;
-        self.tree.set_low(up, low.0);
-        start
+        self.tree.set_low(up, taken.low.0);
+        Ok(start)
     }
 
     /// Allocates where the leaf has, or had, high lanes, and the rest may start in another leaf.

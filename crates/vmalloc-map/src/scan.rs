@@ -35,21 +35,18 @@ pub(crate) struct Taken {
 }
 
 impl Taken {
-    /// Returns true if the leaf has high lanes, before or afterwards.
+    /// Cuts the request out of the leaf, unless that has high lanes, before or afterwards. Returns
+    /// its first page, and where the tree holds the leaf.
     #[inline(always)]
-    pub(super) fn is_at_edge(&self) -> bool {
-        self.from_first || self.open_end > LEAF_PAGES
-    }
-
-    /// Cuts the request out of the leaf, in which all of it lies. Returns its first page, and where
-    /// the tree holds the leaf.
-    #[inline(always)]
-    pub(super) fn cut(&self, record: &Leaf) -> (u64, u32) {
+    pub(super) fn cut(&self, record: &Leaf) -> Option<(u64, u32)> {
+        if self.from_first || self.open_end > LEAF_PAGES {
+            return None;
+        }
         if self.end < self.free_end {
             record.start_free(self.end);
         }
         record.take(self.place, self.start);
-        (record.page(self.start), record.up.get())
+        Some((record.page(self.start), record.up.get()))
     }
 }
 

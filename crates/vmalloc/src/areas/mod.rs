@@ -42,8 +42,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use lock_api::{Mutex, RawMutex};
 use vmalloc_map::AreaMap;
-use vmalloc_map::parts::{Bitmaps, Leaf};
-use vmalloc_map::parts::{Lent, Shared};
+use vmalloc_map::parts::{Bitmaps, Leaf, Lent, Shared};
 
 /// The areas of a space.
 pub(crate) struct Areas<L> {

@@ -30,8 +30,7 @@ mod stacks;
 mod stock;
 
 pub(crate) use allowance::{Allowance, third, twelfth};
-pub(crate) use budget::Budget;
-pub(crate) use budget::{Growth, LazyPages};
+pub(crate) use budget::{Budget, Growth, LazyPages};
 pub(crate) use node::{Lazy, Node, clear};
 pub(crate) use stacks::{Cursor, Fraction, MAX_PAGES, SMALL, SizeStacks, TWICE};
 pub(crate) use stock::{Borders, Put, Stock, Wanted};

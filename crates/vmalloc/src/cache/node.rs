@@ -22,6 +22,8 @@ pub(crate) struct Node {
     publish_at: u64,
     /// Pages that may be cached here, of the budget that all nodes share; 0 while the node rests.
     pub(super) credit: u64,
+    /// Areas that waited here and were handed out again, so far.
+    pub(crate) reused: u64,
     /// The leaf that this node got when it would have had to share another's.
     pub(crate) own_leaf: Option<PageRange>,
     /// The node that was looked at last for memory of a size that this one has none of.
@@ -85,7 +87,16 @@ impl Node {
             exact => exact,
         }?;
         self.credit += area.len();
+        self.reused += 1;
         Some(area)
+    }
+
+    /// Takes the first page of a pooled area of `size` + 1 pages at a multiple of `align`.
+    #[inline(always)]
+    pub(crate) fn take_pooled(&mut self, size: usize, align: u64) -> Option<u64> {
+        let start = self.pooled.take_at(size, align)?;
+        self.reused += 1;
+        Some(start)
     }
 
     /// Puts an area back that was just taken. Returns whether it is there again.
@@ -93,6 +104,7 @@ impl Node {
     pub(crate) fn put_back(&mut self, area: PageRange, is_cached: bool) -> bool {
         let stacks = if is_cached { &mut self.cached } else { &mut self.pooled };
         let is_back = stacks.put(area);
+        self.reused -= u64::from(is_back);
         if is_back && is_cached {
             self.credit -= area.len();
         }
@@ -180,6 +192,7 @@ impl Node {
     pub(crate) fn reuse(&mut self, size: usize, align: u64) -> Option<u64> {
         let start = self.cached.take_at(size, align)?;
         self.credit += size as u64 + 1;
+        self.reused += 1;
         Some(start)
     }
 

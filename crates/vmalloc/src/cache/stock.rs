@@ -47,6 +47,8 @@ pub(crate) struct Stock {
     least: u64,
     /// The number of the next area.
     next: u64,
+    /// Areas that were taken for requests, so far.
+    pub(crate) reused: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -177,6 +179,7 @@ impl Stock {
         let (place, part) = parts.min_by_key(|(_, part)| part.len())?;
         let (area, memory) = self.take_part(place, part, borders)?;
         budget.put(memory);
+        self.reused += 1;
         Some(area)
     }
 

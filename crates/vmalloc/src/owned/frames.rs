@@ -3,7 +3,7 @@
 use super::handle::{Ends, Owned, SpaceRef, sealed::Sealed};
 use crate::areas::Blocking;
 use crate::platform::{DirectMemory, Frame, FrameSupply, MapFrames, Protection};
-use crate::purge::FrameShare;
+use crate::purge::{FrameShare, copy};
 use crate::space::{Space, give};
 use crate::{AllocError, Fit, FreeError, RequestError};
 use alloc::boxed::Box;
@@ -67,18 +67,14 @@ impl<S: SpaceRef<Platform: FrameSupply>> Frames<S> {
         if frames.is_empty() {
             return Err(RequestError::ZeroSize.into());
         }
-        let mut copy = Vec::new();
-        if copy.try_reserve_exact(frames.len()).is_ok() {
-            copy.extend_from_slice(&frames);
-        }
-        let is_short = copy.len() != frames.len();
+        let listed = copy(&frames);
         let entered = space.frame_sets.enter(frames, give, space.platform());
         let share = entered.ok_or(AllocError::Metadata)?;
-        if is_short {
+        let Some(frames) = listed else {
             space.frame_sets.end(share, space.platform());
             return Err(AllocError::Metadata);
-        }
-        Ok(Self { frames: copy.into_boxed_slice(), share: Share::of(space, share) })
+        };
+        Ok(Self { frames: frames.into_boxed_slice(), share: Share::of(space, share) })
     }
 
     /// Owns frames that were taken from the supply by hand.

@@ -155,11 +155,7 @@ impl<P> Sets<P> {
 
     /// Returns a copy of the frames that the area at `page` shows; `None` when memory is short.
     pub(crate) fn copy(&self, page: u64) -> Option<Vec<Frame>> {
-        let frames = self.frames(page)?;
-        let mut copy = Vec::new();
-        copy.try_reserve_exact(frames.len()).ok()?;
-        copy.extend_from_slice(frames);
-        Some(copy)
+        copy(self.frames(page)?)
     }
 
     /// Has the area at `page` show the set of `share` as well. Returns false when memory is short.
@@ -249,4 +245,12 @@ impl<P> Sets<P> {
             + self.released.capacity() * size_of::<(FrameShare, u64)>()
             + self.returned.capacity() * size_of::<FrameShare>()
     }
+}
+
+/// Returns a copy of `frames`; `None` when memory is short.
+pub(crate) fn copy(frames: &[Frame]) -> Option<Vec<Frame>> {
+    let mut copy = Vec::new();
+    copy.try_reserve_exact(frames.len()).ok()?;
+    copy.extend_from_slice(frames);
+    Some(copy)
 }

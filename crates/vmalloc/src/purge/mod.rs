@@ -42,7 +42,7 @@ mod refused;
 pub mod tenant;
 
 pub(crate) use deferred::Deferred;
-pub(crate) use frame_sets::{FrameSets, FrameShare};
+pub(crate) use frame_sets::{FrameSets, FrameShare, copy};
 pub use plan::DrainStatus;
 pub(crate) use plan::{Done, PurgePlan};
 pub(crate) use ranges::join;

@@ -79,7 +79,10 @@ impl<P: Platform> Raw<'_, P> {
     #[inline(never)]
     fn alloc_slow(&self, request: &Request) -> Result<usize, AllocError> {
         let mut allocation = self.begin(request)?;
-        allocation.fit_huge();
+        let Checked { fit, size, .. } = allocation.checked;
+        if size == PageSize::Huge || fit.pages() >= self.aligned_from {
+            allocation.fit_huge();
+        }
         let (area, backing) = allocation.obtain(Backing::Cached)?;
         let annotation = allocation.annotation(Kind::Vmalloc);
         self.hand_out(area, annotation, backing)?;
@@ -204,15 +207,8 @@ impl<P: Platform> Allocation<'_, P> {
     }
 
     /// Aligns a request that is large enough for huge pages to one, if there is such a place.
-    #[inline]
-    fn fit_huge(&mut self) {
-        if self.checked.size == PageSize::Huge || self.checked.fit.pages() >= self.space.aligned_from {
-            self.align_huge();
-        }
-    }
-
     #[cold]
-    fn align_huge(&mut self) {
+    fn fit_huge(&mut self) {
         let Checked { fit, guard_pages, .. } = &mut self.checked;
         let pages = fit.pages() - *guard_pages;
         let is_fit = |order: &u32| pages >> order != 0 && fit.alignment() < 1 << order;

@@ -204,6 +204,6 @@ fn take_cached_of<P: Platform>(space: &Space<P>, node: &mut Node, fit: &Fit) -> 
 
 /// Takes addresses that wait in a node.
 fn take_pooled_of(node: &mut Node, fit: &Fit) -> Option<(PageRange, Backing)> {
-    let start = node.pooled.take(fit.pages(), fit.alignment())?;
+    let start = node.take_pooled(usize::try_from(fit.pages() - 1).ok()?, fit.alignment())?;
     Some((PageRange::of(start, start + fit.pages()), Backing::None))
 }

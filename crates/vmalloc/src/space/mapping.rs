@@ -8,6 +8,7 @@ use crate::Fit;
 use crate::PageRange;
 use crate::areas::{Annotation, Blocking, FreedBy, Kind, Tag};
 use crate::platform::{Frame, FrameSupply, MapFrames, Origin, PlatformError, Protection};
+use crate::purge::copy;
 use crate::{AllocError, AreaError, FreeError, RequestError};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -191,15 +192,13 @@ impl<P: MapFrames> Raw<'_, P> {
     /// Returns the frames behind the pages `asked` of the area at `first`, of which the area at
     /// `other` has a share from now on.
     fn shared_frames(&self, first: u64, asked: PageRange, other: u64) -> Result<Vec<Frame>, AreaError> {
-        let mut frames = Vec::new();
-        frames.try_reserve_exact(asked.len() as usize).map_err(|_| AllocError::Metadata)?;
         let mut sets = self.frame_sets.lock();
         let from = (asked.start() - first) as usize;
         let freed = FreeError::AlreadyFreed { addr: self.addr(first) };
         let all = sets.frames(first).ok_or(freed)?;
         // Another thread may have freed the area, and a smaller one may begin there now.
         let shown = all.get(from..from + asked.len() as usize);
-        frames.extend_from_slice(shown.ok_or(freed)?);
+        let frames = copy(shown.ok_or(freed)?).ok_or(AllocError::Metadata)?;
         if sets.share(first, other) { Ok(frames) } else { Err(AllocError::Metadata.into()) }
     }
 

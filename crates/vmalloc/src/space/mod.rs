@@ -74,8 +74,7 @@ use core::fmt;
 use held_node::PAGES_APART;
 use lock_api::Mutex;
 use pressure::{Inside, Notifiers};
-use vmalloc_map::parts::Lent;
-use vmalloc_map::parts::{Bitmaps, Leaf};
+use vmalloc_map::parts::{Bitmaps, Leaf, Lent};
 
 /// One span of addresses on a platform's memory, from which guarded areas of any size are handed
 /// out. Any thread may call any method.

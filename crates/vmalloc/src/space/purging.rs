@@ -133,7 +133,7 @@ impl<'a, P: Platform> Purge<'a, P> {
                 let batch = &mut purger.batch;
                 batch.clear();
                 let mut node = node.lock();
-                let wanted = batch_of(most - count);
+                let wanted = (most - count).min(BATCH as u64) as usize;
                 more = node.evict_cached(fraction, &mut cursor, wanted, batch);
                 let pages = batch.iter().map(PageRange::len).sum();
                 space.count_taken(batch.len() as u64, pages);
@@ -152,7 +152,7 @@ impl<'a, P: Platform> Purge<'a, P> {
         let (mut due, mut count) = (None, 0);
         while count < most && due != Some(0) && purger.has_room() {
             purger.batch.clear();
-            let wanted = batch_of(most - count);
+            let wanted = (most - count).min(BATCH as u64) as usize;
             let mut stock = unlocked(Mutant::UnlockedTake, || space.cache.stock.lock());
             let left = due.unwrap_or_else(|| stock.due(fraction));
             let memory = stock.evict(left, wanted, &mut purger.batch, space.borders());
@@ -180,7 +180,7 @@ impl<'a, P: Platform> Purge<'a, P> {
             let (mut cursor, mut more) = (Cursor::default(), true);
             while more && given < most {
                 batch.clear();
-                let wanted = batch_of(most - given);
+                let wanted = (most - given).min(BATCH as u64) as usize;
                 more = node.lock().pooled.evict(fraction, &mut cursor, wanted, batch);
                 given += space.release(batch);
             }
@@ -290,9 +290,4 @@ impl<'a, P: Platform> WayBack<'a, P> {
         }
         given
     }
-}
-
-/// Returns how many of `wanted` areas are moved under one hold of a lock.
-fn batch_of(wanted: u64) -> usize {
-    wanted.min(BATCH as u64) as usize
 }

@@ -64,9 +64,7 @@ impl<P: DirectMemory + Relocate> Raw<'_, P> {
         request: &Request,
         written: usize,
     ) -> Result<usize, AreaError> {
-        let info = self.resizable(addr)?;
-        let mut request = request.guard(request.guard && info.guard).cookie(info.cookie);
-        request.tag = info.tag;
+        let (info, request) = self.resizable(addr, request)?;
         let resize = self.resize(&info, &request)?;
         let (old, fit) = (resize.old, &resize.allocation.checked.fit);
         let stays = old.start() & (fit.alignment() - 1) == 0;
@@ -100,8 +98,7 @@ impl<P: Platform> Raw<'_, P> {
     /// [`AreaError`] when no area of [`alloc`](Self::alloc) starts there, or the addresses behind
     /// it are not free ([`AllocError::Occupied`]); nothing is changed.
     pub unsafe fn grow_in_place(&self, addr: usize, bytes: usize) -> Result<(), AreaError> {
-        let info = self.resizable(addr)?;
-        let request = Request::new(bytes).guard(info.guard);
+        let (info, request) = self.resizable(addr, &Request::new(bytes))?;
         let resize = self.resize(&info, &request)?;
         let (old, asked) = (resize.old, resize.asked());
         if asked.len() <= old.len() {
@@ -129,8 +126,7 @@ impl<P: Platform> Raw<'_, P> {
     /// [`AreaError`] when no area of [`alloc`](Self::alloc) starts there, or `bytes` is more than
     /// it has; nothing is changed.
     pub unsafe fn shrink_in_place(&self, addr: usize, bytes: usize) -> Result<(), AreaError> {
-        let info = self.resizable(addr)?;
-        let request = Request::new(bytes).guard(info.guard);
+        let (info, request) = self.resizable(addr, &Request::new(bytes))?;
         let resize = self.resize(&info, &request)?;
         if resize.asked().len() > resize.old.len() {
             return Err(self.beyond(resize.asked(), self.pages_of(&info)));
@@ -138,12 +134,12 @@ impl<P: Platform> Raw<'_, P> {
         resize.shrink()
     }
 
-    fn resizable(&self, addr: usize) -> Result<AreaInfo, FreeError> {
+    /// Returns what is known of an area that can be resized, and the request for the same kind.
+    fn resizable(&self, addr: usize, request: &Request) -> Result<(AreaInfo, Request), FreeError> {
         let info = self.area_starting(addr)?;
-        match info.kind {
-            Kind::Vmalloc => Ok(info),
-            _ => Err(FreeError::WrongKind { addr }),
-        }
+        let mut request = request.guard(request.guard && info.guard).cookie(info.cookie);
+        request.tag = info.tag;
+        if info.kind == Kind::Vmalloc { Ok((info, request)) } else { Err(FreeError::WrongKind { addr }) }
     }
 
     /// Returns whether the pages from `start` to `end` are in the span, and none is busy.

@@ -54,7 +54,7 @@ impl<P: Platform> Raw<'_, P> {
     #[inline(never)]
     fn reuse_addresses(&self, size: usize, align: u64) -> usize {
         let Some(mut node) = self.cache.try_lock(self.platform.cpu()) else { return 0 };
-        let Some(start) = node.pooled.take_at(size, align) else { return usize::from(refuse(node)) };
+        let Some(start) = node.take_pooled(size, align) else { return usize::from(refuse(node)) };
         self.revive(start);
         drop(node);
         if self.map_reused(start, size) { self.addr(start) } else { 0 }

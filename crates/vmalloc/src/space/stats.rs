@@ -61,6 +61,8 @@ pub struct Stats {
     pub peak_pages: u64,
     /// Areas so far that the map placed: neither a node nor the stock had one of the size.
     pub placed_areas: u64,
+    /// Areas so far that waited in a node or the stock and were handed out again.
+    pub reused_areas: u64,
     /// Purges so far that unmapped something. Each made one unmap and one flush, or more where the
     /// platform refused an area.
     pub purges: u64,
@@ -97,9 +99,23 @@ impl Stats {
         let counts = named!(self; page_bytes span_pages busy_areas busy_pages lazy_areas lazy_pages
             refused_areas refused_pages refused_parts pending_ranges late_frees cached_areas
             cached_pages large_areas large_pages pooled_areas pooled_pages free_pages
-            largest_free_pages peak_pages placed_areas purges purged_areas longest_hold_areas
+            largest_free_pages peak_pages placed_areas reused_areas purges purged_areas longest_hold_areas
             tenant_areas tenant_areas_made tenant_areas_freed metadata_bytes);
         counts.into_iter()
+    }
+
+    /// Returns how many areas were allocated so far, one by one: the map placed them, or they
+    /// waited.
+    #[must_use]
+    pub const fn allocations(&self) -> u64 {
+        self.placed_areas.saturating_add(self.reused_areas)
+    }
+
+    /// Returns the hit rate: the part of the [allocations](Self::allocations) that an area which
+    /// waited has served, in percent.
+    #[must_use]
+    pub fn hit_percent(&self) -> u64 {
+        self.reused_areas.saturating_mul(100).checked_div(self.allocations()).unwrap_or(0)
     }
 
     /// Returns the counts that purges change.
@@ -185,12 +201,14 @@ impl<P: Platform> Space<P> {
             stats.pooled_areas += node.pooled.areas();
             stats.pooled_pages += node.pooled.pages();
             stats.placed_areas += node.placed;
+            stats.reused_areas += node.reused;
             stats.peak_pages = stats.peak_pages.max(node.peak);
             stats.metadata_bytes += node.bytes() as u64;
         }
         let stock = self.cache.stock.lock();
         (stats.large_areas, stats.large_pages) = (stock.iter().len() as u64, stock.pages());
         stats.cached_areas += stats.large_areas;
+        stats.reused_areas += stock.reused;
         stats.cached_pages += stats.large_pages;
         stats.metadata_bytes += stock.bytes() as u64;
         drop(stock);

@@ -70,6 +70,25 @@ fn purged_areas_return_to_their_owner_node() {
     space.verify().unwrap();
 }
 
+/// Near the start of the span an area that a look at another node finds stays there.
+#[test]
+fn an_area_that_goes_back_to_its_node_is_none_that_was_reused() {
+    for options in [SpaceOptions::default().unmap_on_free(), SpaceOptions::default()] {
+        let space = space(1 << 16, options.max_slack_percent(0));
+        let areas: Vec<_> = (0..100).map(|_| alloc(&space, 5)).collect();
+        areas.into_iter().for_each(|addr| free(&space, addr));
+        if options.cache_bytes == Some(0) {
+            space.flush().unwrap();
+        }
+        space.platform().move_to(1);
+        let before = space.stats();
+        let _own = alloc(&space, 5);
+        let stats = space.stats();
+        assert_eq!((before.allocations(), stats.allocations()), (100, 101), "{stats}");
+        assert_eq!(stats.placed_areas, before.placed_areas + 1, "a leaf of its own");
+    }
+}
+
 #[test]
 fn pooled_and_cached_areas_decay_to_nothing_without_frees() {
     for options in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free()] {

@@ -53,15 +53,23 @@ fn the_most_pages_in_use_are_told_when_they_are_free_again() {
     assert_eq!((stats.peak_pages, stats.placed_areas, stats.busy_areas), (4_000, 4, 0));
 }
 
+/// With memory, without, and too large for a node.
 #[test]
-fn an_allocation_that_reuses_an_area_is_not_placed() {
-    let space = space(SpaceOptions::default().cache_bytes(1 << 20));
-    drop(area(&space, PAGE));
-    let placed = space.stats().placed_areas;
-    for _ in 0..100 {
-        drop(area(&space, PAGE));
+fn an_allocation_is_placed_or_reuses_an_area() {
+    let cases = [(1 << 24, 1), (1 << 24, 400), (0, 1)];
+    for (cache_bytes, pages) in cases {
+        let space = space(SpaceOptions::default().cache_bytes(cache_bytes));
+        for _ in 0..100 {
+            drop(area(&space, pages * PAGE));
+            if cache_bytes == 0 {
+                space.flush().expect("a purge");
+            }
+        }
+        let stats = space.stats();
+        assert_eq!(stats.allocations(), 100, "{stats}");
+        assert_eq!((stats.placed_areas, stats.hit_percent()), (1, 99), "{stats}");
     }
-    assert_eq!(space.stats().placed_areas, placed);
+    assert_eq!(Stats::default().hit_percent(), 0);
 }
 
 #[test]
