@@ -1,12 +1,12 @@
 //! The heap runs out at every single request that a space makes of it: a typed error, and nothing
 //! is lost.
 
+use crate::PAGE;
 use vmalloc::{AllocError, PageRange, Request, Space, SpaceError, SpaceOptions};
 use vmalloc_model::{Seeded, Source};
 use vmalloc_sim::heap::{self, Demand, Shortage};
 use vmalloc_sim::{Options, Sim};
 
-const PAGE: usize = 1 << Sim::PAGE_SHIFT;
 /// Operations of a program: its lists, leaves and directories grow several times.
 const OPS: usize = 400;
 

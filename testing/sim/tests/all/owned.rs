@@ -1,6 +1,7 @@
 //! Safe code with owned types: frames stay taken while anything shows them, and no page is touched
 //! that is not there.
 
+use crate::{PAGE, free};
 use crate::{set_block_slots, short};
 use vmalloc::{
     AreaError, CodeBuffer, Frame, FrameSupply, FreeError, Mapping, PageRange, PagedArea, Protection, Request,
@@ -9,8 +10,6 @@ use vmalloc::{
 use vmalloc_short::ShortMapping;
 use vmalloc_sim::{Direct, Discard, Options, Point, Sim, TlbVisibility};
 use vmalloc_subspaces::Root;
-
-const PAGE: usize = 1 << Sim::PAGE_SHIFT;
 
 fn sim(pages: u64) -> Sim {
     Sim::run_on(0);
@@ -24,11 +23,6 @@ fn space(config: SpaceOptions) -> Space<Sim> {
 
 fn pages(count: usize) -> Request {
     Request::new(count * PAGE)
-}
-
-fn free(space: &Space<Sim>, addr: usize) {
-    // SAFETY: the area is the test's, and nothing uses it any more.
-    unsafe { space.raw().free(addr) }.expect("it is busy");
 }
 
 /// Has the machine refuse pages that were given up: as many frames stay taken until it relents.

@@ -1,10 +1,10 @@
 //! Spaces to begin in.
 
+pub(crate) use crate::{PAGE, free};
 use vmalloc::{AllocError, PageRange, Platform, Request, Space, SpaceOptions};
 use vmalloc_sim::harness::Simulated;
 use vmalloc_sim::{Direct, Discard, OnViolation, Options, Sim};
 
-pub(crate) const PAGE: usize = 1 << Sim::PAGE_SHIFT;
 /// Pages of a roomy span: two leaves and more.
 const ROOMY: u64 = 1 << 12;
 const CPUS: usize = 3;
@@ -162,11 +162,6 @@ fn free_every_other<P: Platform>(space: &Space<P>, areas: Areas) -> Areas {
     }
     Sim::run_on(0);
     areas.into_iter().skip(1).step_by(2).collect()
-}
-
-pub(crate) fn free<P: Platform>(space: &Space<P>, addr: usize) {
-    // SAFETY: the area is the test's, and nothing uses it any more.
-    unsafe { space.raw().free(addr) }.expect("it is busy");
 }
 
 /// Settings with which a freed area becomes lazy, is purged soon, or is cached.

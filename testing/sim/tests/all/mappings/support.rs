@@ -1,12 +1,12 @@
 //! Machines of every kind, and what tests do with them.
 
+pub(crate) use crate::{PAGE, free};
 use crate::{set_block_slots, short};
 use std::fmt;
 use vmalloc::{Frame, FrameSupply, Kind, PageRange, Platform, Space, SpaceOptions, Stats};
 use vmalloc_sim::harness::{Simulated, check, check_whole};
 use vmalloc_sim::{Counts, Discard, Fault, Options, Sim, TlbVisibility};
 
-pub(crate) const PAGE: usize = 1 << Sim::PAGE_SHIFT;
 /// The span.
 pub(crate) const START: u64 = 0x1000;
 pub(crate) const PAGES: u64 = 0x1000;
@@ -187,11 +187,6 @@ pub(crate) fn forgotten<P: Simulated>(space: &Space<P>, addr: usize, count: usiz
 pub(crate) fn vunmap(space: &Space<Sim>, addr: usize) {
     // SAFETY: nothing uses it any more.
     unsafe { space.raw().unmap(addr) }.expect("it is mapped");
-}
-
-pub(crate) fn free<P: Platform>(space: &Space<P>, addr: usize) {
-    // SAFETY: nothing uses it any more.
-    unsafe { space.raw().free(addr) }.expect("it is busy");
 }
 
 pub(crate) fn unmap_ram(space: &Space<Sim>, addr: usize, count: usize) {

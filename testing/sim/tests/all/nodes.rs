@@ -1,18 +1,17 @@
 //! Nodes, pools, drains and notifiers, on a platform that insists on the contract and counts its
 //! calls.
 
+use crate::{PAGE, alloc, free};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use vmalloc::{
-    AllocError, DrainStatus, FreeError, Notifier, PageRange, Request, RequestError, Space, SpaceError,
-    SpaceOptions, Stats,
+    AllocError, DrainStatus, Notifier, PageRange, Request, RequestError, Space, SpaceError, SpaceOptions,
+    Stats,
 };
-use vmalloc_model::space::{Call, NullPlatform};
+use vmalloc_sim::{Options, Point, Sim};
 
-const PAGE: usize = 1 << NullPlatform::PAGE_SHIFT;
-
-fn platform(pages: u64, cpus: usize) -> NullPlatform {
-    NullPlatform::new(PageRange::from_len(0x1000, pages).unwrap(), cpus)
+fn machine(pages: u64, cpus: usize) -> Options {
+    Options::new(PageRange::from_len(0x1000, pages).unwrap()).cpus(cpus)
 }
 
 /// Returns areas of exactly the pages asked for.
@@ -20,22 +19,8 @@ fn bare(options: SpaceOptions) -> SpaceOptions {
     options.guard(false)
 }
 
-fn space(pages: u64, options: SpaceOptions) -> Space<NullPlatform> {
-    Space::new(platform(pages, 4), bare(options)).unwrap()
-}
-
-fn alloc(space: &Space<NullPlatform>, pages: usize) -> usize {
-    space.raw().alloc(&Request::new(pages * PAGE)).unwrap()
-}
-
-#[allow(unsafe_code)]
-fn try_free(space: &Space<NullPlatform>, addr: usize) -> Result<(), FreeError> {
-    // SAFETY: nothing is behind this platform's addresses, so nothing can be using it.
-    unsafe { space.raw().free(addr) }
-}
-
-fn free(space: &Space<NullPlatform>, addr: usize) {
-    try_free(space, addr).unwrap();
+fn space(pages: u64, options: SpaceOptions) -> Space<Sim> {
+    Space::new(machine(pages, 4).build(), bare(options)).unwrap()
 }
 
 fn is_whole(stats: &Stats) -> bool {
@@ -45,7 +30,8 @@ fn is_whole(stats: &Stats) -> bool {
 #[test]
 fn the_number_of_nodes_is_checked() {
     let nodes = |count| {
-        Space::new(platform(100, 300), SpaceOptions::default().nodes(count)).map(|s| s.node_stats().len())
+        Space::new(machine(100, 300).build(), SpaceOptions::default().nodes(count))
+            .map(|s| s.node_stats().len())
     };
     assert_eq!(nodes(0).unwrap(), 128, "one for each CPU, as far as that goes");
     assert_eq!([nodes(1).unwrap(), nodes(128).unwrap()], [1, 128]);
@@ -56,10 +42,10 @@ fn the_number_of_nodes_is_checked() {
 #[test]
 fn purged_areas_return_to_their_owner_node() {
     let space = space(1 << 16, SpaceOptions::default().unmap_on_free());
-    space.platform().move_to(1);
+    Sim::run_on(1);
     // As many as a node takes in one go, so that nothing waits in its pools.
     let areas: Vec<usize> = (0..200).map(|_| alloc(&space, 7)).collect();
-    space.platform().move_to(2);
+    Sim::run_on(2);
     areas.iter().for_each(|&addr| free(&space, addr));
     let before: Vec<_> = space.node_stats().collect();
     assert_eq!((before[1].lazy_areas, before[2].lazy_areas), (0, 200), "freed where the freeing CPU is");
@@ -158,7 +144,7 @@ fn there_is_at_most_one_flush_for_each_threshold_of_pages() {
         free(&space, live[slot]);
         live[slot] = alloc(&space, 1 + turn * 31 % 16);
     }
-    let flushes = space.platform().calls(Call::Flush);
+    let flushes = space.platform().counts().flushes;
     assert!(flushes > 0 && flushes <= freed / lazy_max, "{flushes} flushes for {freed} pages");
 }
 
@@ -168,10 +154,10 @@ fn a_steady_set_that_is_cached_is_never_flushed() {
     for turn in 0..10_000 {
         let areas = [1, 3, 16, 64].map(|pages| alloc(&space, pages));
         areas.iter().for_each(|&addr| free(&space, addr));
-        assert!(turn > 0 || space.platform().calls(Call::Map) <= 4);
+        assert!(turn > 0 || space.platform().counts().maps <= 4);
     }
-    assert_eq!(space.platform().calls(Call::Flush), 0);
-    assert!(space.platform().calls(Call::Map) <= 4);
+    assert_eq!(space.platform().counts().flushes, 0);
+    assert!(space.platform().counts().maps <= 4);
 }
 
 #[test]
@@ -180,7 +166,7 @@ fn nothing_freed_is_reachable_after_flush() {
     let areas: Vec<usize> = (0..300).map(|n| alloc(&space, 1 + n % 9)).collect();
     areas.iter().for_each(|&addr| free(&space, addr));
     space.flush().unwrap();
-    assert_eq!((space.platform().mapped_pages(), space.platform().lingering_pages()), (0, 0));
+    assert_eq!(space.platform().leaks(), []);
     assert_eq!((space.stats().lazy_areas, space.stats().cached_areas), (0, 0));
     assert!(space.stats().pooled_areas >= 300, "the addresses stay for reuse");
 }
@@ -189,14 +175,14 @@ fn nothing_freed_is_reachable_after_flush() {
 fn callers_purge_at_twice_the_threshold_without_a_drain() {
     let lazy_max = 200;
     let options = bare(SpaceOptions::default().unmap_on_free().lazy_max_pages(lazy_max));
-    let space = Space::new(platform(1 << 16, 2).promise_drains(), options).unwrap();
+    let space = Space::new(machine(1 << 16, 2).promises_drains().build(), options).unwrap();
     let mut most = 0;
     for _ in 0..10_000 {
         let addr = alloc(&space, 3);
         free(&space, addr);
         most = most.max(space.stats().lazy_pages);
     }
-    assert!(space.platform().drains_asked() > 0, "it was asked for at the threshold");
+    assert!(space.platform().counts().drains > 0, "it was asked for at the threshold");
     assert!(most > lazy_max && most <= 3 * lazy_max, "{most} lazy pages");
     space.purge().unwrap();
     assert!(is_whole(&space.stats()));
@@ -206,14 +192,14 @@ fn callers_purge_at_twice_the_threshold_without_a_drain() {
 #[test]
 fn one_drain_by_age_is_asked_for_at_a_time() {
     for options in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free()] {
-        let space = Space::new(platform(1 << 16, 2).promise_drains(), bare(options)).unwrap();
+        let space = Space::new(machine(1 << 16, 2).promises_drains().build(), bare(options)).unwrap();
         let asked = |frees: &[usize]| {
-            let before = space.platform().drains_by_age();
+            let before = space.platform().counts().drains_by_age;
             for &pages in frees {
                 let addr = alloc(&space, pages);
                 free(&space, addr);
             }
-            space.platform().drains_by_age() - before
+            space.platform().counts().drains_by_age - before
         };
         // Areas with and without a place in a node.
         assert_eq!((asked(&[1, 300, 2]), asked(&[3, 301])), (1, 0));
@@ -230,7 +216,7 @@ fn a_failing_flush_keeps_everything_until_it_works() {
     let space = space(1 << 12, SpaceOptions::default().unmap_on_free());
     let areas: Vec<usize> = (0..100).map(|_| alloc(&space, 4)).collect();
     areas.iter().for_each(|&addr| free(&space, addr));
-    space.platform().fail_all(Call::Flush);
+    space.platform().fail_from(Point::Flush, 1);
     for _ in 0..3 {
         assert!(space.purge().is_err());
         assert_eq!((space.stats().lazy_areas, space.stats().refused_areas), (100, 100));
@@ -246,9 +232,9 @@ fn a_flush_that_fails_once_is_repeated() {
     let space = space(1 << 12, SpaceOptions::default().unmap_on_free());
     let areas: Vec<usize> = (0..100).map(|_| alloc(&space, 4)).collect();
     areas.iter().for_each(|&addr| free(&space, addr));
-    space.platform().fail_nth(Call::Flush, 1);
+    space.platform().fail_nth(Point::Flush, 1);
     space.purge().unwrap();
-    assert_eq!((space.platform().failed(), space.stats().refused_areas), (1, 0));
+    assert_eq!((space.platform().counts().failed, space.stats().refused_areas), (1, 0));
     assert!(is_whole(&space.stats()));
 }
 
@@ -259,7 +245,7 @@ fn thresholds_beyond_the_space_leave_the_purge_to_need() {
         let addr = alloc(&space, 300);
         free(&space, addr);
     }
-    assert!(space.platform().calls(Call::Flush) > 0, "needed, for a space of 1000 pages");
+    assert!(space.platform().counts().flushes > 0, "needed, for a space of 1000 pages");
     space.verify().unwrap();
 }
 
@@ -271,7 +257,6 @@ fn try_find_answers_while_all_locks_are_held() {
     space.quiesce();
     let found = space.try_find(plain + 2 * PAGE + 17).map(|area| area.map(|area| area.addr));
     let noted = space.try_find(far);
-    #[allow(unsafe_code)]
     // SAFETY: this thread has called `quiesce` just now.
     unsafe {
         space.resume();
@@ -283,7 +268,7 @@ fn try_find_answers_while_all_locks_are_held() {
 
 /// A cache of areas in a space, which it frees on demand.
 struct Cache {
-    space: Weak<Space<NullPlatform>>,
+    space: Weak<Space<Sim>>,
     areas: Mutex<Vec<usize>>,
     calls: AtomicUsize,
     /// The number of pages that it claims to have freed.
@@ -293,7 +278,7 @@ struct Cache {
 }
 
 impl Cache {
-    fn on(space: &Arc<Space<NullPlatform>>, greedy: bool) -> Arc<Self> {
+    fn on(space: &Arc<Space<Sim>>, greedy: bool) -> Arc<Self> {
         let (areas, calls, claim) = (Mutex::default(), AtomicUsize::new(0), AtomicU64::new(0));
         let cache = Arc::new(Self { space: Arc::downgrade(space), areas, calls, claim, greedy });
         let notifier: Arc<dyn Notifier> = cache.clone();
@@ -320,13 +305,13 @@ impl Notifier for Cache {
     }
 }
 
-fn crowded() -> Arc<Space<NullPlatform>> {
+fn crowded() -> Arc<Space<Sim>> {
     Arc::new(space(64, SpaceOptions::default()))
 }
 
 /// Registers another notifier when it is called, and counts the calls.
 struct Registrar {
-    space: Weak<Space<NullPlatform>>,
+    space: Weak<Space<Sim>>,
     others: Mutex<Vec<Arc<dyn Notifier>>>,
     calls: AtomicUsize,
 }
@@ -398,12 +383,12 @@ fn pooled_areas_never_make_large_requests_fail() {
     for options in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free()] {
         let space = space(4096, options);
         for cpu in 0..4 {
-            space.platform().move_to(cpu);
+            Sim::run_on(cpu);
             let areas: Vec<usize> = (0..900).map(|_| alloc(&space, 1)).collect();
             areas.iter().for_each(|&addr| free(&space, addr));
         }
         free(&space, alloc(&space, 4096));
-        assert_eq!(space.geometry().page_shift, NullPlatform::PAGE_SHIFT);
+        assert_eq!(space.geometry().page_shift, Sim::PAGE_SHIFT);
         space.purge().unwrap();
         assert!(is_whole(&space.stats()));
     }
@@ -427,7 +412,7 @@ fn metadata_for_a_live_area_stays_within_32_bytes() {
 #[test]
 fn requests_for_a_node_use_its_pool() {
     let space = space(1 << 16, SpaceOptions::default().unmap_on_free());
-    space.platform().move_to(1);
+    Sim::run_on(1);
     let addr = space.raw().alloc(&Request::new(3 * PAGE).node(2)).unwrap();
     free(&space, addr);
     space.flush().unwrap();
