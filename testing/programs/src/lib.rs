@@ -46,6 +46,6 @@ mod wish;
 pub use faulty::{Call, Faulty};
 pub use look::{Below, Blind, Direct, Look, Nofault, Seen};
 pub use narrow::Narrow;
-pub use play::Program;
+pub use play::{Program, Walked};
 pub use settings::random_config;
 pub use sim::{DirectLook, SimLook};

@@ -18,6 +18,7 @@ mod span;
 mod stats;
 mod threads;
 mod walk;
+mod walks;
 
 use vmalloc::{Platform, Request, Space};
 use vmalloc_short::{ShortMaps, ShortMapsOptions};
