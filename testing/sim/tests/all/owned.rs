@@ -5,7 +5,7 @@ use crate::{PAGE, free};
 use crate::{set_block_slots, short};
 use vmalloc::{
     AreaError, CodeBuffer, Frame, FrameSupply, FreeError, Mapping, PageRange, PagedArea, Protection, Request,
-    Space, SpaceOptions,
+    RequestError, Space, SpaceOptions,
 };
 use vmalloc_short::ShortMapping;
 use vmalloc_sim::{Direct, Discard, Options, Point, Sim, TlbVisibility};
@@ -198,6 +198,12 @@ fn a_paged_area_has_memory_and_frames() {
         let refused = Err(AreaError::NotMapped { addr });
         assert_eq!((area.decommit(range.clone()), area.reset(range)), (refused, refused));
     }
+    let over_the_end = area.len() - PAGE..area.len() + PAGE;
+    let refused = [area.commit(over_the_end.clone()), area.decommit(over_the_end)];
+    assert!(refused.iter().all(|refused| matches!(refused, Err(AreaError::Beyond { .. }))), "{refused:?}");
+    assert_eq!(area.commit(7..PAGE), Err(FreeError::Unaligned { addr: base + 7 }.into()));
+    assert_eq!(area.commit(PAGE..PAGE), Err(RequestError::ZeroSize.into()));
+    assert_eq!(area.discard(3 * PAGE..5 * PAGE), Err(AreaError::NotMapped { addr: base + 4 * PAGE }));
     area.decommit(2 * PAGE..4 * PAGE).expect("it is committed");
     // SAFETY: nothing uses the pages.
     unsafe { area.unmap(4 * PAGE) }.expect("frames are there");
