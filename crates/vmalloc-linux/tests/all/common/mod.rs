@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub)]
 
 pub mod crowd;
+pub mod filter;
 pub mod process;
 pub mod trapping;
 
