@@ -8,7 +8,7 @@ use libc::{c_int, c_void};
 use std::io;
 use vmalloc_linux::area_map::{ResizeError, Violation};
 use vmalloc_linux::fork::RegisterError;
-use vmalloc_linux::{AllocError, AreaError, FreeError, PlatformError, RequestError, vmalloc};
+use vmalloc_linux::{AllocError, AreaError, FreeError, PageRange, PlatformError, RequestError, vmalloc};
 use vmalloc_percpu::{CongruentError, CongruentFreeError};
 
 /// An argument that is wrong whatever the state.
@@ -116,6 +116,33 @@ impl From<RegisterError> for Refusal {
     }
 }
 
+/// Makes a call, and returns its answer by the function of this module that is named first. Each
+/// name behind `;` is a handle, or becomes what a function makes of the caller's arguments. The
+/// block has them, and returns a `Result`.
+macro_rules! call {
+    (@ $name:tt) => {
+        $crate::answer::given($name)
+    };
+    (@ $name:tt, $read:expr) => {
+        $read
+    };
+    ($answer:ident, $detail:ident => $body:expr) => {{
+        let call = || -> Result<_, $crate::answer::Refusal> { $body };
+        let result = call();
+        // SAFETY: the conditions of every call.
+        unsafe { $crate::answer::$answer(result, $detail) }
+    }};
+    ($answer:ident, $detail:ident; $($name:tt $(= $read:expr)?),+ => $body:expr) => {
+        call!($answer, $detail => {
+            $(
+                // SAFETY: the conditions of every call, and those that the call names.
+                let $name = unsafe { call!(@ $name $(, $read)?) }?;
+            )+
+            $body
+        })
+    };
+}
+
 pub(crate) use vmalloc_linux::page_bytes;
 
 /// Writes the refusal to `detail`, and returns its `errno`.
@@ -180,6 +207,15 @@ pub(crate) unsafe fn code_of_map(result: Result<(), Refusal>, detail: *mut vmall
     }
 }
 
+/// Returns the answer of a call that returns a number, or the answer of a callback.
+///
+/// # Safety
+/// That of [`refuse`].
+pub(crate) unsafe fn number(result: Result<c_int, Refusal>, detail: *mut vmalloc_error) -> c_int {
+    // SAFETY: the caller's condition.
+    result.unwrap_or_else(|refusal| unsafe { refuse_code(refusal, detail) })
+}
+
 /// Returns the answer of a call that returns an address.
 ///
 /// # Safety
@@ -207,6 +243,29 @@ pub(crate) unsafe fn handle<T>(result: Result<T, Refusal>, detail: *mut vmalloc_
     }
 }
 
+/// Returns the addresses of a range of pages: the first, and that behind the last.
+pub(crate) fn bounds(range: PageRange) -> (usize, usize) {
+    let bytes = page_bytes();
+    (range.start() as usize * bytes, range.end() as usize * bytes)
+}
+
+/// Returns a visit that calls a function of the caller's for an item, as the struct of C that is
+/// made of it, and ends a walk with an answer that is not 0.
+///
+/// # Safety
+/// The function may be called with the context.
+pub(crate) unsafe fn asking<T: Into<C>, C>(
+    callback: Option<unsafe extern "C-unwind" fn(*mut c_void, *const C) -> c_int>,
+    context: *mut c_void,
+) -> Result<impl FnMut(T) -> Option<c_int>, Refusal> {
+    let callback = callback.ok_or(Argument::Null)?;
+    Ok(move |item: T| {
+        // SAFETY: the caller's condition.
+        let answer = unsafe { callback(context, &item.into()) };
+        (answer != 0).then_some(answer)
+    })
+}
+
 /// Returns what a pointer leads to.
 ///
 /// # Safety
@@ -217,6 +276,15 @@ pub(crate) unsafe fn given<'a, T>(pointer: *const T) -> Result<&'a T, Refusal> {
     tsan::before();
     // SAFETY: the caller's condition.
     unsafe { pointer.as_ref() }.ok_or(Refusal::Argument(Argument::Null))
+}
+
+/// Returns what a pointer leads to, to be changed.
+///
+/// # Safety
+/// It is null, or leads to a value that nothing else uses during the call.
+pub(crate) unsafe fn given_mut<'a, T>(pointer: *mut T) -> Result<&'a mut T, Refusal> {
+    // SAFETY: the caller's condition.
+    unsafe { pointer.as_mut() }.ok_or(Refusal::Argument(Argument::Null))
 }
 
 /// Ends a handle. Null is none.

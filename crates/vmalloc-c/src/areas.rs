@@ -1,6 +1,6 @@
 //! Areas: memory and addresses, by their first byte.
 
-use crate::answer::{self, Refusal, given};
+use crate::answer::Refusal;
 use crate::error::vmalloc_error;
 use crate::options::{self, vmalloc_request};
 use crate::space::{Of, on, vmalloc_space};
@@ -42,10 +42,7 @@ unsafe extern "C" fn alloc_slow(
     detail: *mut vmalloc_error,
 ) -> *mut c_void {
     let request = Request::new(bytes);
-    // SAFETY: the conditions of every call.
-    let result = unsafe { given(space) }.and_then(|space| on!(&space.0, it => Ok(it.raw().alloc(&request)?)));
-    // SAFETY: the conditions of every call.
-    unsafe { answer::address(result, detail) }
+    call!(address, detail; space => on!(&space.0, it => Ok(it.raw().alloc(&request)?)))
 }
 
 /// Allocates memory of `bytes` bytes that are zero: see `vmalloc_alloc`.
@@ -59,10 +56,7 @@ pub unsafe extern "C" fn vmalloc_zalloc(
     detail: *mut vmalloc_error,
 ) -> *mut c_void {
     let request = Request::new(bytes).zeroed();
-    // SAFETY: the conditions of every call.
-    let result = unsafe { given(space) }.and_then(|space| on!(&space.0, it => Ok(it.raw().alloc(&request)?)));
-    // SAFETY: the conditions of every call.
-    unsafe { answer::address(result, detail) }
+    call!(address, detail; space => on!(&space.0, it => Ok(it.raw().alloc(&request)?)))
 }
 
 /// Allocates memory as a request says. `vmalloc_free` frees it.
@@ -75,13 +69,9 @@ pub unsafe extern "C" fn vmalloc_alloc_with(
     request: *const vmalloc_request,
     detail: *mut vmalloc_error,
 ) -> *mut c_void {
-    let alloc = || {
-        // SAFETY: the conditions of every call.
-        let (space, request) = unsafe { (given(space)?, options::request(request)?) };
+    call!(address, detail; space, request = options::request(request) => {
         on!(&space.0, it => Ok(it.raw().alloc(&request)?))
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::address(alloc(), detail) }
+    })
 }
 
 /// Frees memory of `vmalloc_alloc`, `vmalloc_zalloc`, `vmalloc_alloc_with`, `vmalloc_alloc_shared`
@@ -121,13 +111,11 @@ unsafe extern "C" fn free_slow(
     memory: *mut c_void,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    let free = |space: &vmalloc_space| match memory.is_null() {
+    call!(code, detail; space => match memory.is_null() {
         true => Ok(()),
         // SAFETY: the caller owns the memory, and uses it no more.
         false => on!(&space.0, it => Ok(unsafe { it.raw().free(memory.addr()) }?)),
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(given(space).and_then(free), detail) }
+    })
 }
 
 /// Frees memory whose pages the program has locked, protected or advised about. They are never
@@ -141,13 +129,11 @@ pub unsafe extern "C" fn vmalloc_free_altered(
     memory: *mut c_void,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    let free = |space: &vmalloc_space| match memory.is_null() {
+    call!(code, detail; space => match memory.is_null() {
         true => Ok(()),
         // SAFETY: the caller owns the memory, and uses it no more.
         false => on!(&space.0, it => Ok(unsafe { it.raw().free_altered(memory.addr()) }?)),
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(given(space).and_then(free), detail) }
+    })
 }
 
 /// Frees memory where the caller may not wait: in a signal handler. It takes no lock that is held,
@@ -161,13 +147,11 @@ pub unsafe extern "C" fn vmalloc_free_atomic(
     memory: *mut c_void,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    let free = |space: &vmalloc_space| match memory.is_null() {
+    call!(code, detail; space => match memory.is_null() {
         true => Ok(()),
         // SAFETY: the caller owns the memory, and uses it no more.
         false => on!(&space.0, it => Ok(unsafe { it.raw().free_atomic(memory.addr()) }?)),
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(given(space).and_then(free), detail) }
+    })
 }
 
 /// Reserves addresses without memory, as a request says: for mappings of the program's own, or to
@@ -181,13 +165,9 @@ pub unsafe extern "C" fn vmalloc_reserve(
     request: *const vmalloc_request,
     detail: *mut vmalloc_error,
 ) -> *mut c_void {
-    let reserve = || {
-        // SAFETY: the conditions of every call.
-        let (space, request) = unsafe { (given(space)?, options::request(request)?) };
+    call!(address, detail; space, request = options::request(request) => {
         on!(&space.0, it => Ok(it.raw().reserve(&request)?))
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::address(reserve(), detail) }
+    })
 }
 
 /// Frees addresses of `vmalloc_reserve`. Memory that was committed or mapped there ends.
@@ -200,10 +180,10 @@ pub unsafe extern "C" fn vmalloc_unreserve(
     addr: *mut c_void,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    // SAFETY: the caller owns the addresses, and uses them no more.
-    let free = |space: &vmalloc_space| on!(&space.0, it => Ok(unsafe { it.raw().unreserve(addr.addr()) }?));
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(given(space).and_then(free), detail) }
+    call!(code, detail; space => {
+        // SAFETY: the caller owns the addresses, and uses them no more.
+        on!(&space.0, it => Ok(unsafe { it.raw().unreserve(addr.addr()) }?))
+    })
 }
 
 /// Allocates `bytes` bytes aligned to `align`, a power of two: from the heap of the C library up to
@@ -218,12 +198,10 @@ pub unsafe extern "C" fn vmalloc_alloc_or_heap(
     align: usize,
     detail: *mut vmalloc_error,
 ) -> *mut c_void {
-    let alloc = |space: &vmalloc_space| {
+    call!(address, detail; space => {
         let layout = layout(bytes, align)?;
         on!(&space.0, it => Ok(it.raw().alloc_or_heap(layout)?))
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::address(given(space).and_then(alloc), detail) }
+    })
 }
 
 /// Frees memory of `vmalloc_alloc_or_heap`. `NULL` is allowed.
@@ -239,16 +217,14 @@ pub unsafe extern "C" fn vmalloc_free_or_heap(
     align: usize,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    let free = |space: &vmalloc_space| {
+    call!(code, detail; space => {
         let layout = layout(bytes, align)?;
         if memory.is_null() {
             return Ok(());
         }
         // SAFETY: the caller's condition.
         on!(&space.0, it => Ok(unsafe { it.raw().free_or_heap(memory.addr(), layout) }?))
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(given(space).and_then(free), detail) }
+    })
 }
 
 fn layout(bytes: usize, align: usize) -> Result<Layout, Refusal> {

@@ -1,6 +1,6 @@
 //! Memory at chosen addresses inside an area of `vmalloc_reserve`.
 
-use crate::answer::{self, Refusal, given};
+use crate::answer::Refusal;
 use crate::error::vmalloc_error;
 use crate::input;
 use crate::space::{on, vmalloc_space};
@@ -48,14 +48,10 @@ pub unsafe extern "C" fn vmalloc_commit(
     count: usize,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    let commit = || {
-        // SAFETY: the conditions of every call.
-        let (space, ranges) = unsafe { (given(space)?, self::ranges(ranges, count)?) };
+    call!(code, detail; space, ranges = self::ranges(ranges, count) => {
         // SAFETY: the caller's condition.
         on!(&space.0, it => Ok(unsafe { it.raw().commit(&ranges) }?))
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(commit(), detail) }
+    })
 }
 
 /// Takes the memory behind ranges of areas of `vmalloc_reserve` away, committed or not. On return
@@ -71,14 +67,10 @@ pub unsafe extern "C" fn vmalloc_decommit(
     count: usize,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    let decommit = || {
-        // SAFETY: the conditions of every call.
-        let (space, ranges) = unsafe { (given(space)?, self::ranges(ranges, count)?) };
+    call!(code, detail; space, ranges = self::ranges(ranges, count) => {
         // SAFETY: the caller's condition.
         on!(&space.0, it => Ok(unsafe { it.raw().decommit(&ranges) }?))
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(decommit(), detail) }
+    })
 }
 
 /// Makes ranges read as zero, and gives their memory back to the system: committed ones, or memory
@@ -94,14 +86,10 @@ pub unsafe extern "C" fn vmalloc_discard(
     count: usize,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    let discard = || {
-        // SAFETY: the conditions of every call.
-        let (space, ranges) = unsafe { (given(space)?, self::ranges(ranges, count)?) };
+    call!(code, detail; space, ranges = self::ranges(ranges, count) => {
         // SAFETY: the caller's condition.
         on!(&space.0, it => Ok(unsafe { it.raw().discard(&ranges) }?))
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(discard(), detail) }
+    })
 }
 
 /// Makes committed ranges read as zero, in the way that costs least if they are used again: small
@@ -116,12 +104,8 @@ pub unsafe extern "C" fn vmalloc_reset(
     count: usize,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    let reset = || {
-        // SAFETY: the conditions of every call.
-        let (space, ranges) = unsafe { (given(space)?, self::ranges(ranges, count)?) };
+    call!(code, detail; space, ranges = self::ranges(ranges, count) => {
         // SAFETY: the caller's condition.
         on!(&space.0, it => Ok(unsafe { it.raw().reset(&ranges) }?))
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(reset(), detail) }
+    })
 }

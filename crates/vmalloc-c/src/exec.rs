@@ -1,6 +1,6 @@
 //! Memory for code, and protection of areas.
 
-use crate::answer::{self, Argument, Refusal, given};
+use crate::answer::{Argument, Refusal, given};
 use crate::error::vmalloc_error;
 use crate::options::{self, vmalloc_request};
 use crate::space::{on, vmalloc_space};
@@ -35,13 +35,9 @@ pub unsafe extern "C" fn vmalloc_alloc_exec(
     request: *const vmalloc_request,
     detail: *mut vmalloc_error,
 ) -> *mut c_void {
-    let alloc = || {
-        // SAFETY: the conditions of every call.
-        let (space, request) = unsafe { (given(space)?, options::request(request)?) };
+    call!(address, detail; space, request = options::request(request) => {
         on!(&space.0, it => Ok(it.raw().alloc_exec(&request)?))
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::address(alloc(), detail) }
+    })
 }
 
 /// Changes what may be done with an area of `vmalloc_alloc_exec` or `vmalloc_map_frames`:
@@ -58,12 +54,10 @@ pub unsafe extern "C" fn vmalloc_protect(
     protection: u32,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    let protect = || {
+    call!(code, detail => {
         // SAFETY: the conditions of every call.
         let (space, protection) = (unsafe { given(space) }?, self::protection(protection)?);
         // SAFETY: the caller's condition.
         on!(&space.0, it => Ok(unsafe { it.raw().protect(memory.addr(), protection) }?))
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(protect(), detail) }
+    })
 }

@@ -1,6 +1,6 @@
 //! Areas found by any address inside.
 
-use crate::answer::{self, Refusal, given};
+use crate::answer::{Refusal, given};
 use crate::error::vmalloc_error;
 use crate::input::{self, Versioned};
 use crate::space::{on, vmalloc_space};
@@ -106,13 +106,11 @@ pub unsafe extern "C" fn vmalloc_find(
     area: *mut vmalloc_area,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    let find = |space: &vmalloc_space| {
+    call!(code, detail; space => {
         let found = on!(&space.0, it => it.find(addr.addr()));
         // SAFETY: the conditions of every call.
         unsafe { input::fill(area, &found.ok_or_else(|| not_an_area(addr.addr()))?.into()) }
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(given(space).and_then(find), detail) }
+    })
 }
 
 /// Finds the area that holds `addr` without waiting for any lock: also in a signal handler. It
@@ -128,13 +126,11 @@ pub unsafe extern "C" fn vmalloc_try_find(
     area: *mut vmalloc_area,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    let find = |space: &vmalloc_space| {
+    call!(code, detail; space => {
         let found = on!(&space.0, it => it.try_find(addr.addr()))?;
         // SAFETY: the conditions of every call.
         unsafe { input::fill(area, &found.ok_or_else(|| not_an_area(addr.addr()))?.into()) }
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(given(space).and_then(find), detail) }
+    })
 }
 
 /// Returns how many bytes of the memory at `memory` can be used: at least as many as were asked
@@ -160,12 +156,10 @@ pub unsafe extern "C" fn vmalloc_set_cookie(
     cookie: u64,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    let set = |space: &vmalloc_space| {
+    call!(code, detail; space => {
         // SAFETY: the caller owns the area.
         on!(&space.0, it => Ok(unsafe { it.raw().set_cookie(memory.addr(), cookie) }?))
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(given(space).and_then(set), detail) }
+    })
 }
 
 /// Frees an area of any kind that one call frees, and tells in `*area`, which may be `NULL`, what
@@ -180,7 +174,7 @@ pub unsafe extern "C" fn vmalloc_remove(
     area: *mut vmalloc_area,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    let remove = |space: &vmalloc_space| {
+    call!(code, detail; space => {
         if !area.is_null() {
             // SAFETY: the conditions of every call.
             unsafe { input::check_fillable(area) }?;
@@ -192,7 +186,5 @@ pub unsafe extern "C" fn vmalloc_remove(
             // SAFETY: the conditions of every call.
             false => unsafe { input::fill(area, &removed.into()) },
         }
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(given(space).and_then(remove), detail) }
+    })
 }

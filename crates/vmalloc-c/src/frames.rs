@@ -1,6 +1,6 @@
 //! Frames: pages of memory that can be mapped at several addresses.
 
-use crate::answer::{self, Argument, given};
+use crate::answer::{self, Argument, given, given_mut};
 use crate::error::vmalloc_error;
 use crate::space::{Of, Part, Whole, make_on, on, vmalloc_space};
 use libc::c_int;
@@ -20,11 +20,9 @@ pub unsafe extern "C" fn vmalloc_frames_take(
     count: usize,
     detail: *mut vmalloc_error,
 ) -> *mut vmalloc_frames {
-    let take = |space: &vmalloc_space| {
+    call!(handle, detail; space => {
         Ok(vmalloc_frames(make_on!(&space.0, it => Frames::new(Arc::clone(it), count)?)))
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::handle(given(space).and_then(take), detail) }
+    })
 }
 
 /// Takes `count` consecutive frames, the first at a multiple of `align`, a power of two. They can
@@ -39,11 +37,9 @@ pub unsafe extern "C" fn vmalloc_frames_take_run(
     align: u64,
     detail: *mut vmalloc_error,
 ) -> *mut vmalloc_frames {
-    let take = |space: &vmalloc_space| {
+    call!(handle, detail; space => {
         Ok(vmalloc_frames(make_on!(&space.0, it => Frames::consecutive(Arc::clone(it), count, align)?)))
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::handle(given(space).and_then(take), detail) }
+    })
 }
 
 /// Gives the handle of frames up. They go back when the last mapping of them has ended. `NULL` is
@@ -91,15 +87,12 @@ pub unsafe extern "C" fn vmalloc_frames_swap(
     other: usize,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    // SAFETY: the caller's condition.
-    let result = unsafe { frames.as_mut() }.ok_or_else(|| Argument::Null.into()).and_then(|frames| {
+    call!(code, detail; frames = given_mut(frames) => {
         let count = on!(&frames.0, it => it.len());
         if one.max(other) >= count {
             return Err(Argument::Count(one.max(other)).into());
         }
         on!(&mut frames.0, it => it.swap(one, other));
         Ok(())
-    });
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(result, detail) }
+    })
 }

@@ -1,6 +1,6 @@
 //! Stacks that grow.
 
-use crate::answer::{self, Argument, given};
+use crate::answer::{self, given, given_mut};
 use crate::error::vmalloc_error;
 use crate::input;
 use crate::stacks::vmalloc_stacks;
@@ -23,14 +23,10 @@ pub unsafe extern "C" fn vmalloc_growable_new(
     name: *const c_char,
     detail: *mut vmalloc_error,
 ) -> *mut vmalloc_growable {
-    let make = || {
-        // SAFETY: the conditions of every call.
-        let (pool, name) = unsafe { (&given(stacks)?.0, input::name(name)?) };
-        let request = pool.request().bytes(first);
+    call!(handle, detail; stacks, name = input::name(name) => {
+        let request = stacks.0.request().bytes(first);
         Ok(vmalloc_growable(name.map_or(request, |name| request.name(name)).growable(most)?))
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::handle(make(), detail) }
+    })
 }
 
 /// Ends a growable stack. `NULL` is allowed.
@@ -76,8 +72,7 @@ pub unsafe extern "C" fn vmalloc_growable_grow(
     bytes: usize,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(given(stack).and_then(|stack| Ok(stack.0.grow(bytes)?)), detail) }
+    call!(code, detail; stack => Ok(stack.0.grow(bytes)?))
 }
 
 /// Takes the memory below the top `bytes`, rounded up to pages, away. An access there traps.
@@ -91,9 +86,5 @@ pub unsafe extern "C" fn vmalloc_growable_shrink(
     detail: *mut vmalloc_error,
 ) -> c_int {
     // SAFETY: the caller's condition.
-    let result = unsafe { stack.as_mut() }.ok_or_else(|| Argument::Null.into());
-    // SAFETY: the caller's condition.
-    let result = result.and_then(|stack| Ok(unsafe { stack.0.shrink(bytes) }?));
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(result, detail) }
+    call!(code, detail; stack = given_mut(stack) => Ok(unsafe { stack.0.shrink(bytes) }?))
 }

@@ -56,6 +56,7 @@
 //! | `quiesce`, `resume` | | the hooks around `fork` call them |
 #![allow(non_camel_case_types)]
 
+#[macro_use]
 mod answer;
 mod areas;
 mod code;

@@ -1,6 +1,6 @@
 //! The address map alone: numbers are handed out, and no memory is behind them.
 
-use crate::answer::{self, Argument, Refusal, given};
+use crate::answer::{self, Argument, Refusal};
 use crate::error::vmalloc_error;
 use crate::input::{self, Versioned};
 use crate::options;
@@ -122,9 +122,9 @@ pub unsafe extern "C" fn vmalloc_map_new(
     end: u64,
     detail: *mut vmalloc_error,
 ) -> *mut vmalloc_map {
-    let make = || Ok(vmalloc_map { map: AreaMap::new(PageRange::try_from(start..end)?)?, is_lent: false });
-    // SAFETY: the conditions of every call.
-    unsafe { answer::handle(make(), detail) }
+    call!(handle, detail => {
+        Ok(vmalloc_map { map: AreaMap::new(PageRange::try_from(start..end)?)?, is_lent: false })
+    })
 }
 
 /// Makes a map of the pages `[start, end)` in memory of the program's: handle and records. It works
@@ -182,11 +182,7 @@ pub unsafe extern "C" fn vmalloc_map_copy(
     map: *const vmalloc_map,
     detail: *mut vmalloc_error,
 ) -> *mut vmalloc_map {
-    // SAFETY: the conditions of every call.
-    let copy =
-        unsafe { given(map) }.and_then(|map| Ok(vmalloc_map { map: map.map.try_clone()?, is_lent: false }));
-    // SAFETY: the conditions of every call.
-    unsafe { answer::handle(copy, detail) }
+    call!(handle, detail; map => Ok(vmalloc_map { map: map.map.try_clone()?, is_lent: false }))
 }
 
 /// Ends a map. Memory that it was made in is the program's again. `NULL` is allowed.
@@ -215,17 +211,13 @@ pub unsafe extern "C" fn vmalloc_map_alloc(
     start: *mut u64,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    let alloc = || {
-        // SAFETY: the caller's conditions.
-        let (map, fit) = unsafe { (owned(map)?, self::fit(&input::read(fit)?)?) };
+    call!(code_of_map, detail; map = owned(map), fit = self::fit(&input::read(fit)?) => {
         if start.is_null() {
             return Err(Argument::Null.into());
         }
         // SAFETY: the conditions of every call.
         unsafe { tell(start, map.alloc(&fit)?.start()) }
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code_of_map(alloc(), detail) }
+    })
 }
 
 fn fit(given: &vmalloc_fit) -> Result<Fit, Refusal> {
@@ -261,10 +253,7 @@ pub unsafe extern "C" fn vmalloc_map_alloc_at(
     end: u64,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    // SAFETY: the caller's conditions.
-    let result = unsafe { owned(map) }.and_then(|map| Ok(map.alloc_at(PageRange::try_from(start..end)?)?));
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code_of_map(result, detail) }
+    call!(code_of_map, detail; map = owned(map) => Ok(map.alloc_at(PageRange::try_from(start..end)?)?))
 }
 
 /// Frees the area that starts at `start`. `*end`, which may be `NULL`, becomes the page behind it.
@@ -278,17 +267,14 @@ pub unsafe extern "C" fn vmalloc_map_release(
     end: *mut u64,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    // SAFETY: the caller's conditions.
-    let result = unsafe { owned(map) }.and_then(|map| {
+    call!(code_of_map, detail; map = owned(map) => {
         let area = map.free(start)?;
         if !end.is_null() {
             // SAFETY: the conditions of every call.
             unsafe { end.write(area.end()) };
         }
         Ok(())
-    });
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code_of_map(result, detail) }
+    })
 }
 
 /// Tells the segment that holds `page`: free, or an area. It answers `-EFAULT` outside of the map.
@@ -302,14 +288,11 @@ pub unsafe extern "C" fn vmalloc_map_find(
     segment: *mut vmalloc_segment,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    // SAFETY: the caller's conditions.
-    let result = unsafe { given(map) }.and_then(|map| {
+    call!(code_of_map, detail; map => {
         let found = map.map.segment(page).ok_or(NoArea::Nothing { page })?;
         // SAFETY: the conditions of every call.
         unsafe { input::fill(segment, &found.into()) }
-    });
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code_of_map(result, detail) }
+    })
 }
 
 /// Calls `callback` for each segment from the one that holds `from` on. Returns 0 after the last,
@@ -325,15 +308,9 @@ pub unsafe extern "C" fn vmalloc_map_walk(
     context: *mut c_void,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    // SAFETY: the caller's conditions.
-    let (Some(map), Some(callback)) = (unsafe { map.as_ref() }, callback) else {
-        // SAFETY: the conditions of every call.
-        return unsafe { answer::refuse_code(Argument::Null.into(), detail) };
-    };
-    let visit = |segment: Segment| {
+    call!(number, detail; map => {
         // SAFETY: the caller gave the function and its context.
-        let answer = unsafe { callback(context, &segment.into()) };
-        (answer != 0).then_some(answer)
-    };
-    map.map.segments_from(from).find_map(visit).unwrap_or(0)
+        let visit = unsafe { answer::asking(callback, context) }?;
+        Ok(map.map.segments_from(from).find_map(visit).unwrap_or(0))
+    })
 }

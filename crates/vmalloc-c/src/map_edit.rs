@@ -1,6 +1,6 @@
 //! Areas of an address map cut, grown and shrunk, and its figures.
 
-use crate::answer::{self, Refusal, given};
+use crate::answer;
 use crate::error::vmalloc_error;
 use crate::input::{self, Versioned};
 use crate::map::{owned, vmalloc_map};
@@ -45,10 +45,7 @@ pub unsafe extern "C" fn vmalloc_map_release_part(
     end: u64,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    // SAFETY: the caller's conditions.
-    let result = unsafe { owned(map) }.and_then(|map| Ok(map.free_part(PageRange::try_from(start..end)?)?));
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code_of_map(result, detail) }
+    call!(code_of_map, detail; map = owned(map) => Ok(map.free_part(PageRange::try_from(start..end)?)?))
 }
 
 /// Cuts the area that starts at `start` into two areas. The second starts at `at`.
@@ -62,13 +59,7 @@ pub unsafe extern "C" fn vmalloc_map_split(
     at: u64,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    // SAFETY: the caller's conditions.
-    let result = unsafe { owned(map) }.and_then(|map| {
-        map.split(start, at)?;
-        Ok(())
-    });
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code_of_map(result, detail) }
+    call!(code_of_map, detail; map = owned(map) => Ok(map.split(start, at).map(drop)?))
 }
 
 /// Makes the area that starts at `start` larger, to `pages` pages. It answers `-EEXIST` if the
@@ -83,13 +74,7 @@ pub unsafe extern "C" fn vmalloc_map_grow(
     pages: u64,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    // SAFETY: the caller's conditions.
-    let result = unsafe { owned(map) }.and_then(|map| {
-        map.grow_in_place(start, pages)?;
-        Ok(())
-    });
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code_of_map(result, detail) }
+    call!(code_of_map, detail; map = owned(map) => Ok(map.grow_in_place(start, pages).map(drop)?))
 }
 
 /// Makes the area that starts at `start` smaller, to `pages` pages. The rest is free.
@@ -103,13 +88,7 @@ pub unsafe extern "C" fn vmalloc_map_shrink(
     pages: u64,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    // SAFETY: the caller's conditions.
-    let result = unsafe { owned(map) }.and_then(|map| {
-        map.shrink_in_place(start, pages)?;
-        Ok(())
-    });
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code_of_map(result, detail) }
+    call!(code_of_map, detail; map = owned(map) => Ok(map.shrink_in_place(start, pages).map(drop)?))
 }
 
 /// Makes the map larger: it ends at `end` from now on.
@@ -122,13 +101,7 @@ pub unsafe extern "C" fn vmalloc_map_extend(
     end: u64,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    // SAFETY: the caller's conditions.
-    let result = unsafe { owned(map) }.and_then(|map| {
-        map.extend(end)?;
-        Ok(())
-    });
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code_of_map(result, detail) }
+    call!(code_of_map, detail; map = owned(map) => Ok(map.extend(end).map(drop)?))
 }
 
 /// Hands out `count` areas of `sizes[i]` pages at `base + offsets[i]`, all or none, and tells the
@@ -146,9 +119,7 @@ pub unsafe extern "C" fn vmalloc_map_alloc_congruent(
     base: *mut u64,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    let alloc = || {
-        // SAFETY: the caller's conditions.
-        let map = unsafe { owned(map) }?;
+    call!(code_of_map, detail; map = owned(map) => {
         // SAFETY: the conditions of every call.
         let (offsets, sizes) = unsafe { (input::array(offsets, count)?, input::array(sizes, count)?) };
         if base.is_null() {
@@ -156,9 +127,7 @@ pub unsafe extern "C" fn vmalloc_map_alloc_congruent(
         }
         // SAFETY: the conditions of every call.
         unsafe { tell(base, vmalloc_percpu::alloc_in_map(map, offsets, sizes, align, None)?) }
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code_of_map(alloc(), detail) }
+    })
 }
 
 /// Tells the figures of a map.
@@ -171,8 +140,8 @@ pub unsafe extern "C" fn vmalloc_map_get_stats(
     stats: *mut vmalloc_map_stats,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    // SAFETY: the caller's conditions.
-    let result = unsafe { given(map) }.and_then(|vmalloc_map { map, .. }| {
+    call!(code_of_map, detail; map => {
+        let map = &map.map;
         let told = vmalloc_map_stats {
             size: size_of::<vmalloc_map_stats>(),
             start: map.span().start(),
@@ -184,9 +153,7 @@ pub unsafe extern "C" fn vmalloc_map_get_stats(
         };
         // SAFETY: the conditions of every call.
         unsafe { input::fill(stats, &told) }
-    });
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code_of_map(result, detail) }
+    })
 }
 
 /// Checks every invariant of a map. It answers `VMALLOC_E_DAMAGED` if one does not hold.
@@ -195,8 +162,5 @@ pub unsafe extern "C" fn vmalloc_map_get_stats(
 /// No other thread changes the map meanwhile.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vmalloc_map_verify(map: *const vmalloc_map, detail: *mut vmalloc_error) -> c_int {
-    // SAFETY: the caller's conditions.
-    let result = unsafe { given(map) }.and_then(|map| Ok::<_, Refusal>(map.map.verify()?));
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code_of_map(result, detail) }
+    call!(code_of_map, detail; map => Ok(map.map.verify()?))
 }

@@ -42,9 +42,7 @@ pub unsafe extern "C" fn vmalloc_mapping_new(
     flags: u32,
     detail: *mut vmalloc_error,
 ) -> *mut vmalloc_mapping {
-    let map = || {
-        // SAFETY: the conditions of every call.
-        let frames = unsafe { given(frames) }?;
+    call!(handle, detail; frames => {
         let flags = input::flags(flags, VMALLOC_MAP_READ_ONLY | VMALLOC_MAP_SHORT)?;
         let (addr, pages);
         let any = make_on!(&frames.0, it => {
@@ -66,9 +64,7 @@ pub unsafe extern "C" fn vmalloc_mapping_new(
             any
         });
         Ok(vmalloc_mapping { _any: any, addr, bytes: pages * answer::page_bytes() })
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::handle(map(), detail) }
+    })
 }
 
 /// Returns the address of the first byte, or `NULL` for `NULL`.

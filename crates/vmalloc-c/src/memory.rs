@@ -1,8 +1,9 @@
 //! Memory read without faults, and the pages behind it.
 
-use crate::answer::{self, Argument, given};
+use crate::answer::Argument;
 use crate::error::vmalloc_error;
 use crate::space::{on, vmalloc_space};
+use crate::stats::tell_if_asked;
 use libc::{c_int, c_void};
 use vmalloc_linux::FreeError;
 
@@ -21,7 +22,7 @@ pub unsafe extern "C" fn vmalloc_read(
     copied: *mut usize,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    let read = |space: &vmalloc_space| {
+    call!(code, detail; space => {
         if buffer.is_null() {
             return Err(Argument::Null.into());
         }
@@ -34,14 +35,10 @@ pub unsafe extern "C" fn vmalloc_read(
             std::slice::from_raw_parts_mut(buffer.cast::<u8>(), count)
         };
         let mapped = on!(&space.0, it => it.read(addr.addr(), to));
-        if !copied.is_null() {
-            // SAFETY: the conditions of every call.
-            unsafe { copied.write(mapped) };
-        }
+        // SAFETY: the conditions of every call.
+        unsafe { tell_if_asked(copied, mapped) };
         Ok(())
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(given(space).and_then(read), detail) }
+    })
 }
 
 /// Tells the number of the physical page behind `addr`, which the kernel shows to privileged
@@ -56,7 +53,7 @@ pub unsafe extern "C" fn vmalloc_physical_page(
     page: *mut u64,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    let tell = |space: &vmalloc_space| {
+    call!(code, detail; space => {
         if page.is_null() {
             return Err(Argument::Null.into());
         }
@@ -70,7 +67,5 @@ pub unsafe extern "C" fn vmalloc_physical_page(
             None => return Err(vmalloc_linux::AreaError::NotMapped { addr: addr.addr() }.into()),
         }
         Ok(())
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(given(space).and_then(tell), detail) }
+    })
 }

@@ -1,6 +1,6 @@
 //! Notifiers: callbacks of programs that can give something back when a space runs short.
 
-use crate::answer::{self, Argument, given};
+use crate::answer::{self, Argument};
 use crate::error::vmalloc_error;
 use crate::space::{on, vmalloc_space};
 use libc::c_void;
@@ -94,9 +94,7 @@ pub unsafe extern "C" fn vmalloc_notifier_new(
     release: vmalloc_notifier_release,
     detail: *mut vmalloc_error,
 ) -> *mut vmalloc_notifier {
-    let register = || {
-        // SAFETY: the conditions of every call.
-        let space = unsafe { given(space) }?;
+    call!(handle, detail; space => {
         let callback = callback.ok_or(Argument::Null)?;
         let page_bytes = answer::page_bytes() as u64;
         let mut entry = Arc::new(Callback { callback, release, context, page_bytes });
@@ -111,9 +109,7 @@ pub unsafe extern "C" fn vmalloc_notifier_new(
             return Err(error.into());
         }
         Ok(vmalloc_notifier(entry))
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::handle(register(), detail) }
+    })
 }
 
 /// Ends a notifier. A callback that runs on another thread at this moment goes on, and `release` is

@@ -1,6 +1,6 @@
 //! Areas at the same distances from one base.
 
-use crate::answer::{self, Refusal, given};
+use crate::answer::{self, Refusal};
 use crate::error::vmalloc_error;
 use crate::input;
 use crate::space::{on, vmalloc_space};
@@ -22,9 +22,7 @@ pub unsafe extern "C" fn vmalloc_alloc_congruent(
     base: *mut *mut c_void,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    let alloc = || {
-        // SAFETY: the conditions of every call.
-        let (space, [offsets, sizes]) = unsafe { (given(space)?, lists(offsets, sizes, count)?) };
+    call!(code, detail; space, [offsets, sizes] = lists(offsets, sizes, count) => {
         if base.is_null() {
             return Err(answer::Argument::Null.into());
         }
@@ -32,9 +30,7 @@ pub unsafe extern "C" fn vmalloc_alloc_congruent(
         // SAFETY: the conditions of every call.
         unsafe { base.write(std::ptr::with_exposed_provenance_mut(found)) };
         Ok(())
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(alloc(), detail) }
+    })
 }
 
 /// Frees the areas of `vmalloc_alloc_congruent`, with the same base, offsets and sizes, in any
@@ -51,14 +47,10 @@ pub unsafe extern "C" fn vmalloc_free_congruent(
     count: usize,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    let free = || {
-        // SAFETY: the conditions of every call.
-        let (space, [offsets, sizes]) = unsafe { (given(space)?, lists(offsets, sizes, count)?) };
+    call!(code, detail; space, [offsets, sizes] = lists(offsets, sizes, count) => {
         // SAFETY: the caller's condition.
         on!(&space.0, it => Ok(unsafe { vmalloc_percpu::free(it, base.addr(), offsets, sizes) }?))
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(free(), detail) }
+    })
 }
 
 /// Returns both lists.

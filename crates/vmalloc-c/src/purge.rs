@@ -1,8 +1,9 @@
 //! Freed areas given back: purge, flush, decay, drain, shrink.
 
-use crate::answer::{self, Refusal, given};
+use crate::answer::given;
 use crate::error::vmalloc_error;
 use crate::space::{on, vmalloc_space};
+use crate::stats::tell_if_asked;
 use libc::c_int;
 use vmalloc_linux::DrainStatus;
 
@@ -13,10 +14,7 @@ use vmalloc_linux::DrainStatus;
 /// The conditions of every call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vmalloc_purge(space: *mut vmalloc_space, detail: *mut vmalloc_error) -> c_int {
-    // SAFETY: the conditions of every call.
-    let result = unsafe { given(space) }.and_then(|space| on!(&space.0, it => Ok::<_, Refusal>(it.purge()?)));
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(result, detail) }
+    call!(code, detail; space => on!(&space.0, it => Ok(it.purge()?)))
 }
 
 /// Unmaps everything that was freed. On return no CPU reaches it. Its addresses may wait for reuse.
@@ -25,10 +23,7 @@ pub unsafe extern "C" fn vmalloc_purge(space: *mut vmalloc_space, detail: *mut v
 /// The conditions of every call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vmalloc_flush(space: *mut vmalloc_space, detail: *mut vmalloc_error) -> c_int {
-    // SAFETY: the conditions of every call.
-    let result = unsafe { given(space) }.and_then(|space| on!(&space.0, it => Ok::<_, Refusal>(it.flush()?)));
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(result, detail) }
+    call!(code, detail; space => on!(&space.0, it => Ok(it.flush()?)))
 }
 
 /// Gives back a quarter of the areas that wait for reuse, but none that was needed since the last
@@ -38,10 +33,7 @@ pub unsafe extern "C" fn vmalloc_flush(space: *mut vmalloc_space, detail: *mut v
 /// The conditions of every call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vmalloc_decay(space: *mut vmalloc_space, detail: *mut vmalloc_error) -> c_int {
-    // SAFETY: the conditions of every call.
-    let result = unsafe { given(space) }.and_then(|space| on!(&space.0, it => Ok::<_, Refusal>(it.decay()?)));
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(result, detail) }
+    call!(code, detail; space => on!(&space.0, it => Ok(it.decay()?)))
 }
 
 /// Drains as the thread of the space does, for programs that forbid that thread: above the
@@ -51,14 +43,7 @@ pub unsafe extern "C" fn vmalloc_decay(space: *mut vmalloc_space, detail: *mut v
 /// The conditions of every call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vmalloc_drain(space: *mut vmalloc_space, detail: *mut vmalloc_error) -> c_int {
-    // SAFETY: the conditions of every call.
-    let result = unsafe { given(space) }.and_then(|space| on!(&space.0, it => Ok::<_, Refusal>(it.drain()?)));
-    match result {
-        Ok(DrainStatus::Done) => 0,
-        Ok(DrainStatus::More) => 1,
-        // SAFETY: the conditions of every call.
-        Err(refusal) => unsafe { answer::refuse_code(refusal, detail) },
-    }
+    call!(number, detail; space => Ok((on!(&space.0, it => it.drain())? == DrainStatus::More).into()))
 }
 
 /// Gives back up to `areas` areas that wait for reuse, those with memory first. `*evicted`, which
@@ -73,16 +58,12 @@ pub unsafe extern "C" fn vmalloc_shrink(
     evicted: *mut u64,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    let shrink = |space: &vmalloc_space| {
+    call!(code, detail; space => {
         let count = on!(&space.0, it => it.shrink(areas))?;
-        if !evicted.is_null() {
-            // SAFETY: the conditions of every call.
-            unsafe { evicted.write(count) };
-        }
+        // SAFETY: the conditions of every call.
+        unsafe { tell_if_asked(evicted, count) };
         Ok(())
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(given(space).and_then(shrink), detail) }
+    })
 }
 
 /// Returns how many areas `vmalloc_shrink` could give back now, and 0 for `NULL`.

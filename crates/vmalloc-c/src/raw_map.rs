@@ -1,6 +1,6 @@
 //! Mappings of frames by their numbers, and memory that is shown at two addresses.
 
-use crate::answer::{self, Refusal, given};
+use crate::answer::Refusal;
 use crate::error::vmalloc_error;
 use crate::exec;
 use crate::input;
@@ -33,14 +33,10 @@ pub unsafe extern "C" fn vmalloc_map_frames(
     tag: *const c_char,
     detail: *mut vmalloc_error,
 ) -> *mut c_void {
-    let map = || {
-        // SAFETY: the conditions of every call.
-        let (space, frames, tag) = unsafe { (given(space)?, frames(numbers, count)?, input::name(tag)?) };
+    call!(address, detail; space, frames = frames(numbers, count), tag = input::name(tag) => {
         let protection = exec::protection(protection)?;
         on!(&space.0, it => Ok(it.raw().map(frames, protection, tag)?))
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::address(map(), detail) }
+    })
 }
 
 /// Ends a mapping of `vmalloc_map_frames` or `vmalloc_map_shared`.
@@ -53,10 +49,10 @@ pub unsafe extern "C" fn vmalloc_unmap(
     addr: *mut c_void,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    // SAFETY: the caller's condition.
-    let unmap = |space: &vmalloc_space| on!(&space.0, it => Ok(unsafe { it.raw().unmap(addr.addr()) }?));
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(given(space).and_then(unmap), detail) }
+    call!(code, detail; space => {
+        // SAFETY: the caller's condition.
+        on!(&space.0, it => Ok(unsafe { it.raw().unmap(addr.addr()) }?))
+    })
 }
 
 /// Maps frames by their numbers for a short while, writable and without a guard page, at little
@@ -71,13 +67,9 @@ pub unsafe extern "C" fn vmalloc_map_short(
     count: usize,
     detail: *mut vmalloc_error,
 ) -> *mut c_void {
-    let map = || {
-        // SAFETY: the conditions of every call.
-        let (space, frames) = unsafe { (given(space)?, frames(numbers, count)?) };
+    call!(address, detail; space, frames = frames(numbers, count) => {
         on!(&space.1, it => Ok(it.map(frames)?))
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::address(map(), detail) }
+    })
 }
 
 /// Ends a short mapping of `count` frames. It answers `-EINVAL` for another count.
@@ -91,12 +83,10 @@ pub unsafe extern "C" fn vmalloc_unmap_short(
     count: usize,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    let unmap = |space: &vmalloc_space| {
+    call!(code, detail; space => {
         // SAFETY: the caller's condition.
         on!(&space.1, it => Ok(unsafe { it.unmap(addr.addr(), count) }?))
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(given(space).and_then(unmap), detail) }
+    })
 }
 
 /// Allocates zeroed memory that can be shown at other addresses as well, by `vmalloc_map_shared`.
@@ -110,13 +100,9 @@ pub unsafe extern "C" fn vmalloc_alloc_shared(
     request: *const vmalloc_request,
     detail: *mut vmalloc_error,
 ) -> *mut c_void {
-    let alloc = || {
-        // SAFETY: the conditions of every call.
-        let (space, request) = unsafe { (given(space)?, options::request(request)?) };
+    call!(address, detail; space, request = options::request(request) => {
         on!(&space.0, it => Ok(it.raw().alloc_shared(&request)?))
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::address(alloc(), detail) }
+    })
 }
 
 /// Shows `bytes` bytes at `memory`, whole pages inside an area of `vmalloc_alloc_shared`, at
@@ -133,12 +119,8 @@ pub unsafe extern "C" fn vmalloc_map_shared(
     tag: *const c_char,
     detail: *mut vmalloc_error,
 ) -> *mut c_void {
-    let map = || {
-        // SAFETY: the conditions of every call.
-        let (space, tag) = unsafe { (given(space)?, input::name(tag)?) };
+    call!(address, detail; space, tag = input::name(tag) => {
         let protection = exec::protection(protection)?;
         on!(&space.0, it => Ok(it.raw().map_shared(memory.addr(), bytes, protection, tag)?))
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::address(map(), detail) }
+    })
 }

@@ -1,6 +1,6 @@
 //! Another size for an area.
 
-use crate::answer::{self, given};
+use crate::answer::Refusal;
 use crate::error::vmalloc_error;
 use crate::options::{self, vmalloc_request};
 use crate::space::{on, vmalloc_space};
@@ -21,7 +21,7 @@ pub unsafe extern "C" fn vmalloc_realloc(
     detail: *mut vmalloc_error,
 ) -> *mut c_void {
     // SAFETY: the caller's conditions.
-    unsafe { realloc(space, memory, &Request::new(bytes), detail) }
+    call!(address, detail; space => unsafe { realloc(space, memory, &Request::new(bytes)) })
 }
 
 /// Makes memory of `vmalloc_alloc` meet a request: its size and alignment. With `VMALLOC_ZERO` new
@@ -37,34 +37,20 @@ pub unsafe extern "C" fn vmalloc_realloc_with(
     request: *const vmalloc_request,
     detail: *mut vmalloc_error,
 ) -> *mut c_void {
-    // SAFETY: the conditions of every call.
-    match unsafe { options::request(request) } {
-        // SAFETY: the caller's conditions.
-        Ok(request) => unsafe { realloc(space, memory, &request, detail) },
-        // SAFETY: the conditions of every call.
-        Err(refusal) => unsafe { answer::refuse_pointer(refusal, detail) },
-    }
+    // SAFETY: the caller's conditions.
+    call!(address, detail; space, request = options::request(request) => unsafe { realloc(space, memory, &request) })
 }
 
 /// Makes an area meet a request, or allocates.
 ///
 /// # Safety
 /// That of [`vmalloc_realloc`].
-unsafe fn realloc(
-    space: *mut vmalloc_space,
-    memory: *mut c_void,
-    request: &Request,
-    detail: *mut vmalloc_error,
-) -> *mut c_void {
-    let resize = |space: &vmalloc_space| {
-        if memory.is_null() {
-            return on!(&space.0, it => Ok(it.raw().alloc(request)?));
-        }
-        // SAFETY: the caller owns the memory, and uses the old address no more.
-        on!(&space.0, it => Ok(unsafe { it.raw().realloc(memory.addr(), request) }?))
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::address(given(space).and_then(resize), detail) }
+unsafe fn realloc(space: &vmalloc_space, memory: *mut c_void, request: &Request) -> Result<usize, Refusal> {
+    if memory.is_null() {
+        return on!(&space.0, it => Ok(it.raw().alloc(request)?));
+    }
+    // SAFETY: the caller owns the memory, and uses the old address no more.
+    on!(&space.0, it => Ok(unsafe { it.raw().realloc(memory.addr(), request) }?))
 }
 
 /// Makes memory of `vmalloc_alloc` larger without moving it. It answers `-EEXIST` if the addresses
@@ -79,12 +65,10 @@ pub unsafe extern "C" fn vmalloc_grow_in_place(
     bytes: usize,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    let grow = |space: &vmalloc_space| {
+    call!(code, detail; space => {
         // SAFETY: the caller owns the memory.
         on!(&space.0, it => Ok(unsafe { it.raw().grow_in_place(memory.addr(), bytes) }?))
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(given(space).and_then(grow), detail) }
+    })
 }
 
 /// Makes memory of `vmalloc_alloc` smaller without moving it. Pages that it no longer needs are
@@ -99,10 +83,8 @@ pub unsafe extern "C" fn vmalloc_shrink_in_place(
     bytes: usize,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    let shrink = |it: &vmalloc_space| {
+    call!(code, detail; space => {
         // SAFETY: the caller owns the memory, and uses no byte behind the new size.
-        on!(&it.0, it => Ok(unsafe { it.raw().shrink_in_place(memory.addr(), bytes) }?))
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(given(space).and_then(shrink), detail) }
+        on!(&space.0, it => Ok(unsafe { it.raw().shrink_in_place(memory.addr(), bytes) }?))
+    })
 }

@@ -1,14 +1,15 @@
 //! Roots: addresses divided among named sub-spaces.
 
-use crate::answer::{self, Argument, Refusal, given};
+use crate::answer::{self, Argument, Refusal};
 use crate::error::vmalloc_error;
 use crate::input::{self, Versioned};
 use crate::names;
 use crate::options::vmalloc_options;
 use crate::space::{Of, vmalloc_space};
+use crate::stats::tell_if_asked;
 use libc::{c_char, c_int, c_void};
 use std::ffi::CStr;
-use vmalloc_linux::{Linux, OpenError, PageRange, Policy, Request, RequestError, ReserveError, page_bytes};
+use vmalloc_linux::{Linux, OpenError, Policy, Request, RequestError, ReserveError, page_bytes};
 use vmalloc_subspaces::{Root, SubspaceInfo, SubspaceOptions, SubspaceState};
 
 /// A reservation that is divided among sub-spaces.
@@ -90,14 +91,12 @@ pub unsafe extern "C" fn vmalloc_root_open(
     options: *const vmalloc_options,
     detail: *mut vmalloc_error,
 ) -> *mut vmalloc_root {
-    let open = || {
+    call!(handle, detail => {
         // SAFETY: the conditions of every call.
         let (linux, space) = unsafe { input::read_or_default(options)?.split() }?;
         let platform = Linux::reserve(linux.for_space(&space)).map_err(OpenError::from)?;
         Ok(vmalloc_root(vmalloc_linux::open_root(platform)?))
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::handle(open(), detail) }
+    })
 }
 
 /// Gives the handle of a root up. Its sub-spaces live on. `NULL` is allowed.
@@ -125,9 +124,7 @@ pub unsafe extern "C" fn vmalloc_subspace_open(
     options: *const vmalloc_options,
     detail: *mut vmalloc_error,
 ) -> *mut vmalloc_space {
-    let open = || {
-        // SAFETY: the conditions of every call.
-        let (root, given) = unsafe { (given(root)?, input::read(placement)?) };
+    call!(handle, detail; root, given = input::read(placement) => {
         // SAFETY: the conditions of every call.
         let options = unsafe { input::read_or_default(options) }?;
         // SAFETY: the conditions of every call.
@@ -141,9 +138,7 @@ pub unsafe extern "C" fn vmalloc_subspace_open(
         }
         let space = vmalloc_linux::share(root.0.subspace(name, &request(&given)?, space)?)?;
         vmalloc_space::new(Of::Part(space), options.short())
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::handle(open(), detail) }
+    })
 }
 
 fn request(given: &vmalloc_placement) -> Result<Request, Refusal> {
@@ -182,19 +177,12 @@ pub unsafe extern "C" fn vmalloc_root_span(
     end: *mut usize,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    // SAFETY: the conditions of every call.
-    let result = unsafe { given(root) }.map(|root| {
-        let span = vmalloc_linux::Platform::geometry(root.0.platform()).span;
-        let (first, last) = bounds(span);
-        for (to, bound) in [(start, first), (end, last)] {
-            if !to.is_null() {
-                // SAFETY: the conditions of every call.
-                unsafe { to.write(bound) };
-            }
-        }
-    });
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(result, detail) }
+    call!(code, detail; root => {
+        let (first, last) = answer::bounds(vmalloc_linux::Platform::geometry(root.0.platform()).span);
+        // SAFETY: the conditions of every call.
+        unsafe { (tell_if_asked(start, first), tell_if_asked(end, last)) };
+        Ok(())
+    })
 }
 
 /// Calls `callback` for each sub-space, in address order. Returns 0 after the last, or the answer
@@ -209,39 +197,30 @@ pub unsafe extern "C" fn vmalloc_root_walk(
     context: *mut c_void,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    // SAFETY: the conditions of every call.
-    let (Some(root), Some(callback)) = (unsafe { root.as_ref() }, callback) else {
-        // SAFETY: the conditions of every call.
-        return unsafe { answer::refuse_code(Argument::Null.into(), detail) };
-    };
-    let visit = |info: SubspaceInfo| {
+    call!(number, detail; root => {
         // SAFETY: the caller gave the function and its context.
-        let answer = unsafe { callback(context, &told(&info)) };
-        (answer != 0).then_some(answer)
-    };
-    root.0.subspaces().find_map(visit).unwrap_or(0)
+        let visit = unsafe { answer::asking(callback, context) }?;
+        Ok(root.0.subspaces().find_map(visit).unwrap_or(0))
+    })
 }
 
-fn bounds(range: PageRange) -> (usize, usize) {
-    let bytes = answer::page_bytes();
-    (range.start() as usize * bytes, range.end() as usize * bytes)
-}
-
-fn told(info: &SubspaceInfo) -> vmalloc_subspace_info {
-    let (start, end) = bounds(info.range);
-    vmalloc_subspace_info {
-        size: size_of::<vmalloc_subspace_info>(),
-        // Names come from `lasting`, so a zero byte is behind them.
-        name: info.name.as_ptr().cast(),
-        start,
-        end,
-        limit_bytes: info.limit_bytes.unwrap_or(0),
-        used_bytes: info.used_bytes,
-        state: match info.state {
-            SubspaceState::Live => VMALLOC_SUBSPACE_LIVE,
-            SubspaceState::Changing => VMALLOC_SUBSPACE_CHANGING,
-            _ => VMALLOC_SUBSPACE_LINGERING,
-        },
-        reserved: 0,
+impl From<SubspaceInfo> for vmalloc_subspace_info {
+    fn from(info: SubspaceInfo) -> Self {
+        let (start, end) = answer::bounds(info.range);
+        Self {
+            size: size_of::<Self>(),
+            // Names come from `lasting`, so a zero byte is behind them.
+            name: info.name.as_ptr().cast(),
+            start,
+            end,
+            limit_bytes: info.limit_bytes.unwrap_or(0),
+            used_bytes: info.used_bytes,
+            state: match info.state {
+                SubspaceState::Live => VMALLOC_SUBSPACE_LIVE,
+                SubspaceState::Changing => VMALLOC_SUBSPACE_CHANGING,
+                _ => VMALLOC_SUBSPACE_LINGERING,
+            },
+            reserved: 0,
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Slots: reservations of one size with a small head of memory.
 
-use crate::answer::{self, Argument, Refusal, given};
+use crate::answer::{self, Argument, Refusal, given, given_mut};
 use crate::error::vmalloc_error;
 use crate::input::{self, Versioned};
 use crate::space::{Of, Part, Whole, make_on, on, vmalloc_space};
@@ -149,13 +149,9 @@ pub unsafe extern "C" fn vmalloc_slots_new(
     options: *const vmalloc_slots_options,
     detail: *mut vmalloc_error,
 ) -> *mut vmalloc_slots {
-    let make = || {
-        // SAFETY: the conditions of every call.
-        let (space, options) = unsafe { (given(space)?, input::read(options)?.options()?) };
+    call!(handle, detail; space, options = input::read(options)?.options() => {
         Ok(vmalloc_slots(make_on!(&space.0, it => Arc::new(Slots::new(Arc::clone(it), options)?))))
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::handle(make(), detail) }
+    })
 }
 
 /// Gives the handle of a pool up. The pool ends with its last slot. `NULL` is allowed.
@@ -177,10 +173,7 @@ pub unsafe extern "C" fn vmalloc_slot_alloc(
     slots: *mut vmalloc_slots,
     detail: *mut vmalloc_error,
 ) -> *mut vmalloc_slot {
-    let alloc =
-        |slots: &vmalloc_slots| Ok(vmalloc_slot(make_on!(&slots.0, it => Slot::new(Arc::clone(it))?)));
-    // SAFETY: the conditions of every call.
-    unsafe { answer::handle(given(slots).and_then(alloc), detail) }
+    call!(handle, detail; slots => Ok(vmalloc_slot(make_on!(&slots.0, it => Slot::new(Arc::clone(it))?))))
 }
 
 /// Allocates a slot for a user, by a number of the program's: preferably one that this user freed
@@ -194,11 +187,9 @@ pub unsafe extern "C" fn vmalloc_slot_alloc_for(
     user: u64,
     detail: *mut vmalloc_error,
 ) -> *mut vmalloc_slot {
-    let alloc = |slots: &vmalloc_slots| {
+    call!(handle, detail; slots => {
         Ok(vmalloc_slot(make_on!(&slots.0, it => Slot::new_for(Arc::clone(it), user)?)))
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::handle(given(slots).and_then(alloc), detail) }
+    })
 }
 
 /// Returns the address of the first byte of a slot, which never changes. `NULL` for `NULL`.
@@ -242,11 +233,7 @@ pub unsafe extern "C" fn vmalloc_slot_grow(
     bytes: usize,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    // SAFETY: the caller's condition.
-    let result = unsafe { slot.as_mut() }.ok_or_else(|| Argument::Null.into());
-    let result = result.and_then(|slot| on!(&mut slot.0, it => Ok::<_, Refusal>(it.grow(bytes)?)));
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(result, detail) }
+    call!(code, detail; slot = given_mut(slot) => on!(&mut slot.0, it => Ok(it.grow(bytes)?)))
 }
 
 /// Bytes of a slot, counted from its start.
@@ -297,14 +284,10 @@ pub unsafe extern "C" fn vmalloc_slot_reset(
     count: usize,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    let reset = || {
-        // SAFETY: the caller's conditions.
-        let (slot, written) = unsafe { (slot.as_mut().ok_or(Argument::Null)?, Written::read(dirty, count)?) };
+    call!(code, detail; slot = given_mut(slot), written = Written::read(dirty, count) => {
         // SAFETY: the caller's condition.
         on!(&mut slot.0, it => Ok(unsafe { it.reset(written.dirty()) }?))
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(reset(), detail) }
+    })
 }
 
 /// Frees a slot, on any thread. `dirty` is as for `vmalloc_slot_reset`. A `NULL` slot is allowed.
@@ -320,9 +303,7 @@ pub unsafe extern "C" fn vmalloc_slot_free(
     count: usize,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    let free = || {
-        // SAFETY: the conditions of every call.
-        let written = unsafe { Written::read(dirty, count) }?;
+    call!(code, detail; written = Written::read(dirty, count) => {
         if slot.is_null() {
             return Ok(());
         }
@@ -331,9 +312,7 @@ pub unsafe extern "C" fn vmalloc_slot_free(
         // SAFETY: the caller's condition.
         on!(slot.0, it => unsafe { it.free(written.dirty()) });
         Ok(())
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(free(), detail) }
+    })
 }
 
 /// Resets all slots that wait for a batch.
@@ -342,9 +321,7 @@ pub unsafe extern "C" fn vmalloc_slot_free(
 /// The conditions of every call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vmalloc_slots_flush(slots: *mut vmalloc_slots, detail: *mut vmalloc_error) -> c_int {
-    let flush = |slots: &vmalloc_slots| on!(&slots.0, it => Ok(it.flush()?));
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(given(slots).and_then(flush), detail) }
+    call!(code, detail; slots => on!(&slots.0, it => Ok(it.flush()?)))
 }
 
 /// Gives the free slots beyond `keep` back to the space.
@@ -357,9 +334,7 @@ pub unsafe extern "C" fn vmalloc_slots_trim(
     keep: usize,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    let trim = |slots: &vmalloc_slots| on!(&slots.0, it => Ok(it.trim(keep)?));
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(given(slots).and_then(trim), detail) }
+    call!(code, detail; slots => on!(&slots.0, it => Ok(it.trim(keep)?)))
 }
 
 /// Tells the counts of a pool of slots.
@@ -372,11 +347,9 @@ pub unsafe extern "C" fn vmalloc_slots_get_stats(
     stats: *mut vmalloc_slots_stats,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    let tell = |slots: &vmalloc_slots| {
+    call!(code, detail; slots => {
         let counts = on!(&slots.0, it => it.stats());
         // SAFETY: the conditions of every call.
         unsafe { input::fill(stats, &counts.into()) }
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(given(slots).and_then(tell), detail) }
+    })
 }

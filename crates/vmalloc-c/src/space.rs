@@ -4,6 +4,7 @@ use crate::answer::{self, Refusal, given};
 use crate::error::vmalloc_error;
 use crate::input;
 use crate::options::vmalloc_options;
+use crate::stats::tell_if_asked;
 use crate::tsan;
 use libc::{c_int, c_void};
 use std::sync::Arc;
@@ -76,18 +77,14 @@ pub unsafe extern "C" fn vmalloc_open(
     options: *const vmalloc_options,
     detail: *mut vmalloc_error,
 ) -> *mut vmalloc_space {
-    let open = || {
-        // SAFETY: the conditions of every call.
-        let given = unsafe { input::read_or_default(options) }?;
+    call!(handle, detail; given = input::read_or_default(options) => {
         // SAFETY: the conditions of every call.
         let (linux, space) = unsafe { given.split() }?;
         let space = vmalloc_linux::open(linux, space)?;
         let is_ordered = tsan::is_there();
         let space = if is_ordered { Of::Ordered(space) } else { Of::Whole(space) };
         vmalloc_space::new(space, given.short())
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::handle(open(), detail) }
+    })
 }
 
 /// Closes a space. All memory and addresses of it end, handed out or not, once the frames,
@@ -112,20 +109,12 @@ pub unsafe extern "C" fn vmalloc_span(
     end: *mut usize,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    // SAFETY: the conditions of every call.
-    let result = unsafe { given(space) }.map(|space| {
-        let (span, shift) = on!(&space.0, it => (it.geometry().span, it.geometry().page_shift));
-        let bounds = [(start, span.start()), (end, span.end())];
+    call!(code, detail; space => {
+        let (first, last) = answer::bounds(on!(&space.0, it => it.geometry().span));
         // SAFETY: the conditions of every call.
-        let tell = |(to, page): (*mut usize, u64)| unsafe {
-            if !to.is_null() {
-                to.write((page as usize) << shift);
-            }
-        };
-        bounds.into_iter().for_each(tell);
-    });
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(result, detail) }
+        unsafe { (tell_if_asked(start, first), tell_if_asked(end, last)) };
+        Ok(())
+    })
 }
 
 /// Returns the size of a page in bytes, the unit of all areas.
@@ -153,11 +142,7 @@ pub unsafe extern "C" fn vmalloc_contains(space: *const vmalloc_space, addr: *co
 /// The conditions of every call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vmalloc_verify(space: *const vmalloc_space, detail: *mut vmalloc_error) -> c_int {
-    // SAFETY: the conditions of every call.
-    let result = unsafe { given(space) }
-        .and_then(|space| on!(&space.0, it => Ok::<_, Refusal>(it.verify().map_err(in_bytes)?)));
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(result, detail) }
+    call!(code, detail; space => on!(&space.0, it => Ok(it.verify().map_err(in_bytes)?)))
 }
 
 fn in_bytes(violation: Violation) -> Violation {

@@ -1,6 +1,5 @@
 //! Frames in reserved areas, page by page.
 
-use crate::answer::{self, given};
 use crate::error::vmalloc_error;
 use crate::exec;
 use crate::options::{self, vmalloc_request};
@@ -19,13 +18,9 @@ pub unsafe extern "C" fn vmalloc_alloc_sparse(
     request: *const vmalloc_request,
     detail: *mut vmalloc_error,
 ) -> *mut c_void {
-    let alloc = || {
-        // SAFETY: the conditions of every call.
-        let (space, request) = unsafe { (given(space)?, options::request(request)?) };
+    call!(address, detail; space, request = options::request(request) => {
         on!(&space.0, it => Ok(it.raw().reserve(&request)?))
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::address(alloc(), detail) }
+    })
 }
 
 /// Frees an area of `vmalloc_alloc_sparse` or `vmalloc_reserve`, as `vmalloc_unreserve` does. The
@@ -39,10 +34,10 @@ pub unsafe extern "C" fn vmalloc_free_sparse(
     addr: *mut c_void,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    // SAFETY: the caller's condition.
-    let free = |space: &vmalloc_space| on!(&space.0, it => Ok(unsafe { it.raw().unreserve(addr.addr()) }?));
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(given(space).and_then(free), detail) }
+    call!(code, detail; space => {
+        // SAFETY: the caller's condition.
+        on!(&space.0, it => Ok(unsafe { it.raw().unreserve(addr.addr()) }?))
+    })
 }
 
 /// Maps frames by their numbers into a reserved, sparse or congruent area, from `addr` on. Pages
@@ -60,15 +55,11 @@ pub unsafe extern "C" fn vmalloc_map_pages(
     protection: u32,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    let map = || {
-        // SAFETY: the conditions of every call.
-        let (space, frames) = unsafe { (given(space)?, raw_map::frames(numbers, count)?) };
+    call!(code, detail; space, frames = raw_map::frames(numbers, count) => {
         let protection = exec::protection(protection)?;
         // SAFETY: the caller's condition.
         on!(&space.0, it => Ok(unsafe { it.raw().map_pages(addr.addr(), frames, protection) }?))
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(map(), detail) }
+    })
 }
 
 /// Unmaps `pages` pages of a reserved, sparse or congruent area, from `addr` on, all of which show
@@ -84,10 +75,8 @@ pub unsafe extern "C" fn vmalloc_unmap_pages(
     pages: u64,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    let unmap = |space: &vmalloc_space| {
+    call!(code, detail; space => {
         // SAFETY: the caller's condition.
         on!(&space.0, it => Ok(unsafe { it.raw().unmap_pages(addr.addr(), pages) }?))
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(given(space).and_then(unmap), detail) }
+    })
 }

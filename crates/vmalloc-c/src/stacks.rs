@@ -1,6 +1,6 @@
 //! Guarded stacks for coroutines, fibers and threads.
 
-use crate::answer::{self, Argument, Refusal, given};
+use crate::answer::{self, Argument, Refusal, given, given_mut};
 use crate::error::vmalloc_error;
 use crate::input::{self, Versioned};
 use crate::stats::vmalloc_stats;
@@ -121,13 +121,9 @@ pub unsafe extern "C" fn vmalloc_stacks_open(
     options: *const vmalloc_stacks_options,
     detail: *mut vmalloc_error,
 ) -> *mut vmalloc_stacks {
-    let open = || {
-        // SAFETY: the conditions of every call.
-        let options = unsafe { input::read_or_default(options)?.options() }?;
+    call!(handle, detail; options = input::read_or_default(options)?.options() => {
         Ok(vmalloc_stacks(Stacks::open(&options)?))
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::handle(open(), detail) }
+    })
 }
 
 /// Gives the handle of a pool up. Its stacks live on, and the pool ends with the last of them.
@@ -155,9 +151,8 @@ pub unsafe extern "C" fn vmalloc_stack_make(
     stack: *mut vmalloc_stack,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    let make = || {
-        // SAFETY: the conditions of every call.
-        let (pool, name) = unsafe { (&given(stacks)?.0, input::name(name)?) };
+    call!(code, detail; stacks, name = input::name(name) => {
+        let pool = &stacks.0;
         if stack.is_null() {
             return Err(Argument::Null.into());
         }
@@ -171,9 +166,7 @@ pub unsafe extern "C" fn vmalloc_stack_make(
         // SAFETY: the conditions of every call.
         unsafe { stack.write(handed_out(made)) };
         Ok(())
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(make(), detail) }
+    })
 }
 
 /// Returns the struct that owns a stack.
@@ -196,8 +189,7 @@ fn handed_out(stack: Stack) -> vmalloc_stack {
 /// stack or needs what it holds.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vmalloc_stack_drop(stack: *mut vmalloc_stack, detail: *mut vmalloc_error) -> c_int {
-    // SAFETY: the conditions of every call.
-    let result = unsafe { stack.as_mut() }.ok_or_else(|| Argument::Null.into()).and_then(|stack| {
+    call!(code, detail; stack = given_mut(stack) => {
         if stack.bytes == 0 {
             return Err(vmalloc_linux::FreeError::AlreadyFreed { addr: 0 }.into());
         }
@@ -207,9 +199,7 @@ pub unsafe extern "C" fn vmalloc_stack_drop(stack: *mut vmalloc_stack, detail: *
         // SAFETY: `handed_out` put it there, and it is taken out once: the size was not 0.
         drop(unsafe { (&raw const own).cast::<Stack>().read() });
         Ok(())
-    });
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(result, detail) }
+    })
 }
 
 /// Gives the memory of unused stacks back, but for the part that each keeps.
@@ -221,8 +211,10 @@ pub unsafe extern "C" fn vmalloc_stacks_trim(
     stacks: *mut vmalloc_stacks,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(given(stacks).map(|stacks| stacks.0.trim()), detail) }
+    call!(code, detail; stacks => {
+        stacks.0.trim();
+        Ok(())
+    })
 }
 
 /// Gives all memory of unused stacks back, and their addresses.
@@ -234,8 +226,10 @@ pub unsafe extern "C" fn vmalloc_stacks_clear(
     stacks: *mut vmalloc_stacks,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(given(stacks).map(|stacks| stacks.0.clear()), detail) }
+    call!(code, detail; stacks => {
+        stacks.0.clear();
+        Ok(())
+    })
 }
 
 /// Returns the bytes of a stack of the pool's size, and 0 for `NULL`.
@@ -259,10 +253,10 @@ pub unsafe extern "C" fn vmalloc_stacks_get_stats(
     stats: *mut vmalloc_stats,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    // SAFETY: the conditions of every call.
-    let tell = |stacks: &vmalloc_stacks| unsafe { input::fill(stats, &stacks.0.stats().into()) };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(given(stacks).and_then(tell), detail) }
+    call!(code, detail; stacks => {
+        // SAFETY: the conditions of every call.
+        unsafe { input::fill(stats, &stacks.0.stats().into()) }
+    })
 }
 
 /// Has a line written to the standard error for each overflow of a stack of any pool, before the
@@ -273,9 +267,7 @@ pub unsafe extern "C" fn vmalloc_stacks_get_stats(
 /// The conditions of every call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vmalloc_stacks_report_overflows(detail: *mut vmalloc_error) -> c_int {
-    let result = ::vmalloc_stacks::report_overflows().map_err(Refusal::from);
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(result, detail) }
+    call!(code, detail => Ok(::vmalloc_stacks::report_overflows()?))
 }
 
 /// Gives the calling thread an alternate stack of the pool, if it has none.
@@ -287,9 +279,7 @@ pub unsafe extern "C" fn vmalloc_alt_stack_install(
     stacks: *mut vmalloc_stacks,
     detail: *mut vmalloc_error,
 ) -> *mut vmalloc_alt_stack {
-    let install = |stacks: &vmalloc_stacks| Ok(vmalloc_alt_stack(AltStack::install(&stacks.0)?));
-    // SAFETY: the conditions of every call.
-    unsafe { answer::handle(given(stacks).and_then(install), detail) }
+    call!(handle, detail; stacks => Ok(vmalloc_alt_stack(AltStack::install(&stacks.0)?)))
 }
 
 /// Takes the alternate stack down. `NULL` is allowed.

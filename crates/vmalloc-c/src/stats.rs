@@ -154,13 +154,11 @@ pub unsafe extern "C" fn vmalloc_get_stats(
     stats: *mut vmalloc_stats,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    let tell = |space: &vmalloc_space| {
+    call!(code, detail; space => {
         let counts = on!(&space.0, it => it.stats());
         // SAFETY: the conditions of every call.
         unsafe { input::fill(stats, &counts.into()) }
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(given(space).and_then(tell), detail) }
+    })
 }
 
 /// Returns how many nodes a space has, and 0 for `NULL`.
@@ -184,7 +182,7 @@ pub unsafe extern "C" fn vmalloc_get_node_stats(
     stats: *mut vmalloc_node_stats,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    let tell = |space: &vmalloc_space| {
+    call!(code, detail; space => {
         let (found, nodes) = on!(&space.0, it => {
             let mut all = it.node_stats();
             let nodes = all.len();
@@ -193,9 +191,7 @@ pub unsafe extern "C" fn vmalloc_get_node_stats(
         let refused = || Refusal::from(vmalloc_linux::RequestError::NoSuchNode { node, nodes });
         // SAFETY: the conditions of every call.
         unsafe { input::fill(stats, &found.ok_or_else(refused)?.into()) }
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::code(given(space).and_then(tell), detail) }
+    })
 }
 
 /// Writes a number where the caller wants it.
@@ -209,4 +205,15 @@ pub(crate) unsafe fn tell<T>(to: *mut T, value: T) -> Result<(), Refusal> {
     // SAFETY: the caller's condition.
     unsafe { to.write(value) };
     Ok(())
+}
+
+/// Tells a value, unless the caller does not ask for it.
+///
+/// # Safety
+/// `to` is null, or may be written.
+pub(crate) unsafe fn tell_if_asked<T>(to: *mut T, value: T) {
+    if !to.is_null() {
+        // SAFETY: the caller's condition.
+        unsafe { to.write(value) };
+    }
 }

@@ -1,6 +1,6 @@
 //! Areas in address order, by callback.
 
-use crate::answer::{self, Argument, given};
+use crate::answer::{self, Argument};
 use crate::error::vmalloc_error;
 use crate::find::vmalloc_area;
 use crate::space::{on, vmalloc_space};
@@ -32,17 +32,11 @@ pub unsafe extern "C" fn vmalloc_walk(
     context: *mut c_void,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    // SAFETY: the conditions of every call.
-    let (Some(space), Some(callback)) = (unsafe { space.as_ref() }, callback) else {
-        // SAFETY: the conditions of every call.
-        return unsafe { answer::refuse_code(Argument::Null.into(), detail) };
-    };
-    let visit = |area: AreaInfo| {
+    call!(number, detail; space => {
         // SAFETY: the caller gave the function and its context.
-        let answer = unsafe { callback(context, &area.into()) };
-        (answer != 0).then_some(answer)
-    };
-    on!(&space.0, it => it.areas_from(from.addr()).find_map(visit)).unwrap_or(0)
+        let visit = unsafe { answer::asking(callback, context) }?;
+        Ok(on!(&space.0, it => it.areas_from(from.addr()).find_map(visit)).unwrap_or(0))
+    })
 }
 
 /// Calls `callback` for each area in use whose tag is `tag`, as `vmalloc_walk` does.
@@ -57,24 +51,13 @@ pub unsafe extern "C" fn vmalloc_find_tag(
     context: *mut c_void,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    let find = || {
-        // SAFETY: the conditions of every call.
-        let (space, tag) = unsafe { (given(space)?, crate::input::name(tag)?) };
-        let (tag, callback) = (tag.ok_or(Argument::Null)?, callback.ok_or(Argument::Null)?);
-        let tag = vmalloc_linux::Tag::new(tag);
-        let visit = |area: AreaInfo| {
-            // SAFETY: the caller gave the function and its context.
-            let answer = unsafe { callback(context, &area.into()) };
-            (answer != 0).then_some(answer)
-        };
+    call!(number, detail; space, tag = crate::input::name(tag) => {
+        let tag = vmalloc_linux::Tag::new(tag.ok_or(Argument::Null)?);
+        // SAFETY: the caller gave the function and its context.
+        let visit = unsafe { answer::asking(callback, context) }?;
         let is_tagged = |area: &AreaInfo| area.tag == Some(tag);
         Ok(on!(&space.0, it => it.areas().filter(is_tagged).find_map(visit)).unwrap_or(0))
-    };
-    match find() {
-        Ok(answer) => answer,
-        // SAFETY: the conditions of every call.
-        Err(refusal) => unsafe { answer::refuse_code(refusal, detail) },
-    }
+    })
 }
 
 /// Calls `callback` with parts of a text about all areas, one line each: addresses, size, owner,
@@ -90,15 +73,12 @@ pub unsafe extern "C" fn vmalloc_info(
     context: *mut c_void,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    // SAFETY: the conditions of every call.
-    let (Some(space), Some(callback)) = (unsafe { space.as_ref() }, callback) else {
-        // SAFETY: the conditions of every call.
-        return unsafe { answer::refuse_code(Argument::Null.into(), detail) };
-    };
-    let mut sink = Sink { callback, context, answer: 0 };
-    // An error is the callback's answer.
-    let _ = on!(&space.0, it => fmt::write(&mut sink, format_args!("{}", it.vmallocinfo())));
-    sink.answer
+    call!(number, detail; space => {
+        let mut sink = Sink { callback: callback.ok_or(Argument::Null)?, context, answer: 0 };
+        // An error is the callback's answer.
+        let _ = on!(&space.0, it => fmt::write(&mut sink, format_args!("{}", it.vmallocinfo())));
+        Ok(sink.answer)
+    })
 }
 
 /// Hands text on to a callback.

@@ -1,6 +1,6 @@
 //! Reports on traps: which area, and who freed it.
 
-use crate::answer::{self, Refusal, given};
+use crate::answer::{self, Refusal};
 use crate::error::vmalloc_error;
 use crate::space::{Of, vmalloc_space};
 use std::sync::Arc;
@@ -24,9 +24,7 @@ pub unsafe extern "C" fn vmalloc_watch_new(
     space: *mut vmalloc_space,
     detail: *mut vmalloc_error,
 ) -> *mut vmalloc_watch {
-    let watch = || {
-        // SAFETY: the conditions of every call.
-        let space = unsafe { given(space) }?;
+    call!(handle, detail; space => {
         trap_report::install().map_err(|error| match error {
             InstallError::Refused { code } => Refusal::System("sigaction", code),
             _ => Refusal::System("sigaction", 0),
@@ -36,9 +34,7 @@ pub unsafe extern "C" fn vmalloc_watch_new(
             Of::Part(space) => trap_report::watch(&Arc::clone(space)),
         };
         Ok(vmalloc_watch(watch))
-    };
-    // SAFETY: the conditions of every call.
-    unsafe { answer::handle(watch(), detail) }
+    })
 }
 
 /// Ends a watch. `NULL` is allowed.

@@ -12,9 +12,8 @@
 //!   Words  ─┘    (Profile)          └─► NaiveMap        ┘
 //! ```
 //!
-//! [`space`] has a platform for spaces, which the crate `vmalloc-programs` plays on: one level up,
-//! where placement is the allocator's own business (it may reuse what it cached), its oracle asks
-//! whether an answer is legal instead of predicting it.
+//! One level up, where placement is the allocator's own business (it may reuse what it cached), the
+//! oracle of the crate `vmalloc-programs` asks whether an answer is legal instead of predicting it.
 //!
 //! [`script`] plays a fuzzer's bytes.
 //!
@@ -23,7 +22,6 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod ask;
-mod bitmap;
 mod congruent;
 mod failure;
 mod generator;
@@ -36,10 +34,8 @@ mod runner;
 pub mod script;
 mod session;
 mod source;
-pub mod space;
 
 pub use ask::Ask;
-pub use bitmap::BitMap;
 pub use congruent::highest_base;
 pub use failure::Failure;
 pub use generator::Generator;

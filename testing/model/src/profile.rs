@@ -70,7 +70,7 @@ const USUAL: Rates = Rates {
 };
 
 impl Profile {
-    /// A handful of pages: every page of it is looked at by [`BitMap`](crate::BitMap).
+    /// A handful of pages.
     pub const TINY: Self = Self {
         name: "tiny",
         start: 1001,

@@ -12,7 +12,7 @@ use vmalloc::{
 use vmalloc_model::Seeded;
 
 /// A call that can be made to fail.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[non_exhaustive]
 pub enum Call {
     /// [`Platform::map`].
@@ -37,11 +37,13 @@ pub enum Call {
     UnmapNow,
     /// [`Discard::discard`].
     Discard,
+    /// A request of the space for memory of its own, where the test has a heap that fails.
+    Heap,
 }
 
 impl Call {
     /// Every call.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Map,
         Self::MapHuge,
         Self::Unmap,
@@ -53,6 +55,7 @@ impl Call {
         Self::Relocate,
         Self::UnmapNow,
         Self::Discard,
+        Self::Heap,
     ];
 }
 

@@ -79,15 +79,30 @@ pub trait Look<P>: Send + Sync {
         let _ = (platform, call, nth);
     }
 
+    /// Makes that call fail and all of its kind that follow, where that is possible; else that one.
+    fn fail_from(&self, platform: &P, call: Call, nth: u64) {
+        self.fail_nth(platform, call, nth);
+    }
+
     /// Makes no more calls fail.
     fn heal(&self, platform: &P) {
         let _ = platform;
+    }
+
+    /// Runs a call of the space, whose requests for memory are those that may fail.
+    fn on_heap(&self, call: &mut dyn FnMut()) {
+        call();
     }
 
     /// Returns how many calls have failed so far, on request or because something ran out.
     fn failed(&self, platform: &P) -> u64 {
         let _ = platform;
         0
+    }
+
+    /// Returns how many calls have failed on request.
+    fn failed_on_request(&self, platform: &P) -> u64 {
+        self.failed(platform)
     }
 }
 
@@ -216,5 +231,9 @@ impl<P: Platform> Look<Faulty<P>> for Below {
 
     fn failed(&self, faulty: &Faulty<P>) -> u64 {
         faulty.failed() + faulty.look().failed(faulty.inner())
+    }
+
+    fn failed_on_request(&self, faulty: &Faulty<P>) -> u64 {
+        faulty.failed()
     }
 }

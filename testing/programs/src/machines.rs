@@ -1,13 +1,11 @@
 //! Machines of every kind, and programs of bytes on them: what a fuzzer drives, and tests replay.
 
-use crate::null::NullLook;
 use crate::play::Program;
 use crate::settings::random_config;
 use crate::sim::{DirectLook, SimLook};
 use vmalloc::{
     Frame, FrameSupply, MapFrames, Origin, PageRange, Platform, Protect, ReadNofault, Space, Translate,
 };
-use vmalloc_model::space::NullPlatform;
 use vmalloc_model::{Bytes, Source};
 use vmalloc_sim::harness::Simulated;
 use vmalloc_sim::{Direct, Discard, Options, Sim};
@@ -17,11 +15,6 @@ const START: u64 = 0x10_0003;
 const FRAMES: u64 = 0x2000;
 const FEW: u64 = 200;
 const DEVICES: u64 = 8;
-
-/// Returns the account of `pages` pages, on `cpus` CPUs.
-pub fn null(pages: u64, cpus: usize) -> NullPlatform {
-    NullPlatform::new(PageRange::from_len(START, pages).expect("not empty"), cpus)
-}
 
 /// Returns one of 128 combinations of what a simulated machine can do, with one to three CPUs. It
 /// unmaps discarded pages, replaces what is mapped, has a linear map, leaves zeroing to the space,
@@ -82,15 +75,6 @@ pub fn devices(sim: &Sim) -> impl Iterator<Item = Frame> {
 /// Returns programs on a simulated machine with memory.
 pub fn on_direct() -> Program<Direct> {
     Program::new(DirectLook).protect().memory().resize().discard().read_nofault().translate()
-}
-
-/// Plays a program of bytes on the [account](null), of which the first choose the settings.
-pub fn play_null(input: &[u8]) {
-    let mut source = Bytes::new(input);
-    let platform = null(1 << (4 + source.below(17)), 1 + source.below(5) as usize);
-    let config = random_config(&mut source, &platform.geometry());
-    let space = Space::new(platform, config).expect("an empty space");
-    Program::new(NullLook).frames().play(space, &mut source, usize::MAX);
 }
 
 /// Plays a program of bytes on a [`machine`], which the first choose.

@@ -5,6 +5,7 @@ use crate::faulty::Call;
 use crate::look::Look;
 use crate::player::{Cast, Player};
 use crate::settings::random_config;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use vmalloc::{
@@ -16,6 +17,9 @@ use vmalloc_model::{Seeded, Source};
 
 /// Failures after which a walk is given up.
 const MOST: u64 = 2_000;
+
+/// How many calls of each kind have failed in which acts.
+pub type Walked = BTreeMap<(&'static str, Call), u64>;
 
 /// Random programs for spaces on a kind of platform: what they may do, for a start all that every
 /// platform can. See the crate's documentation.
@@ -75,6 +79,11 @@ impl<P: Platform> Program<P> {
         let act = self.acts.iter_mut().find(|act| act.name == name);
         act.unwrap_or_else(|| panic!("there is no act {name:?}")).share = share;
         self
+    }
+
+    /// Returns the names of all acts.
+    pub fn acts(&self) -> impl Iterator<Item = &'static str> {
+        self.acts.iter().map(|act| act.name)
     }
 
     /// Takes and maps frames.
@@ -150,24 +159,24 @@ impl<P: Platform> Program<P> {
     /// # Panics
     /// When anything is wrong. The last steps are printed then.
     pub fn play(&self, space: Space<P>, source: &mut dyn Source, ops: usize) {
-        self.play_failing(space, source, ops, None);
+        let _ = self.play_failing(space, source, ops, None);
     }
 
-    /// Plays a program in which one call fails. Returns false if it does not come to that call.
+    /// Plays a program in which one call fails. Returns the acts in which calls have failed.
     fn play_failing(
         &self,
         space: Space<P>,
         source: &mut dyn Source,
         ops: usize,
-        failing: Option<(Call, u64)>,
-    ) -> bool {
+        failing: Option<(Call, u64, bool)>,
+    ) -> Vec<&'static str> {
         let Self { look, acts, end, devices, live, most, fails } = self;
         let most = (*most).min(space.geometry().span.len() / 4).max(1);
         let fails = *fails && failing.is_none();
         let cast = Cast { look: &**look, acts, end: *end, devices, live: *live, most, fails };
         let mut player = Player::new(space, &cast, source);
-        if let Some((call, nth)) = failing {
-            player.fail(call, nth);
+        if let Some((call, nth, lasts)) = failing {
+            player.fail(call, nth, lasts);
         }
         player.play(ops)
     }
@@ -199,23 +208,25 @@ impl<P: Platform> Program<P> {
     }
 
     /// Plays one program again and again, with the first, second, third … call of each kind
-    /// failing. Returns how many calls failed.
+    /// failing: once, and then with all that follow. Returns how many calls of each kind failed in
+    /// which acts.
     ///
     /// # Panics
     /// As [`play`](Self::play).
-    pub fn walk(&self, seed: u64, ops: usize, make: impl Fn() -> Space<P>) -> u64 {
-        let mut failed = 0;
-        for call in Call::ALL {
+    pub fn walk(&self, seed: u64, ops: usize, make: impl Fn() -> Space<P>) -> Walked {
+        let mut walked = Walked::new();
+        for (call, lasts) in Call::ALL.into_iter().flat_map(|call| [(call, false), (call, true)]) {
             for nth in 1..MOST {
-                let told = Told(format!("call {nth} of {call:?} fails, seed {seed:#x}"));
-                if !self.play_failing(make(), &mut Seeded::new(seed), ops, Some((call, nth))) {
+                let told = Told(format!("call {nth} of {call:?} fails, lasting: {lasts}, seed {seed:#x}"));
+                let acts = self.play_failing(make(), &mut Seeded::new(seed), ops, Some((call, nth, lasts)));
+                drop(told);
+                if acts.is_empty() {
                     break;
                 }
-                failed += 1;
-                drop(told);
+                acts.into_iter().for_each(|act| *walked.entry((act, call)).or_default() += 1);
             }
         }
-        failed
+        walked
     }
 }
 

@@ -48,6 +48,10 @@ pub(crate) struct Player<'a, P: Platform> {
     pub(crate) cpu: usize,
     /// A call may have failed, and no purge has set everything right since.
     pub(crate) is_shaky: bool,
+    /// Calls that had failed before the program.
+    failed_before: u64,
+    /// The acts in which calls have failed.
+    failures: Vec<&'static str>,
     steps: usize,
     told: VecDeque<String>,
 }
@@ -65,21 +69,23 @@ impl<'a, P: Platform> Player<'a, P> {
             most: cast.most,
         };
         let oracle = Oracle::new(geometry.span, geometry.page_shift);
-        let (cpu, is_shaky, steps, told) = Default::default();
-        let mut player = Self { space, cast, source, oracle, place, cpu, is_shaky, steps, told };
+        let (cpu, is_shaky, steps, told, failures) = Default::default();
+        let failed_before = cast.look.failed(space.platform());
+        let mut player =
+            Self { space, cast, source, oracle, place, cpu, is_shaky, failed_before, failures, steps, told };
         player.run_on(0);
         player
     }
 
     /// Plays `ops` steps, or as many as there are choices for, and frees everything. Returns
-    /// whether a call has failed.
-    pub(crate) fn play(mut self, ops: usize) -> bool {
+    /// the acts in which calls have failed.
+    pub(crate) fn play(mut self, ops: usize) -> Vec<&'static str> {
         while self.steps < ops && !self.source.is_exhausted() {
             self.step();
         }
-        let has_failed = self.failed() > 0;
+        let failures = std::mem::take(&mut self.failures);
         self.finish();
-        has_failed
+        failures
     }
 
     fn step(&mut self) {
@@ -99,8 +105,11 @@ impl<'a, P: Platform> Player<'a, P> {
             self.tell("one too many");
             self.free_any();
         } else {
+            let before = self.cast.look.failed_on_request(self.space.platform());
             self.tell(act.name);
             (act.run)(self);
+            let failed = self.cast.look.failed_on_request(self.space.platform()) - before;
+            self.failures.extend((failed > 0).then_some(act.name));
         }
         self.check_counts();
         if self.steps.is_multiple_of(32) {
@@ -157,9 +166,10 @@ impl<'a, P: Platform> Player<'a, P> {
         self.below(self.space.geometry().cpus.min(4))
     }
 
-    pub(crate) fn fail(&mut self, call: Call, nth: u64) {
+    pub(crate) fn fail(&mut self, call: Call, nth: u64, lasts: bool) {
         self.is_shaky = true;
-        self.cast.look.fail_nth(self.space.platform(), call, nth);
+        let (look, platform) = (self.cast.look, self.space.platform());
+        if lasts { look.fail_from(platform, call, nth) } else { look.fail_nth(platform, call, nth) }
     }
 
     pub(crate) fn heal(&mut self) {
@@ -168,7 +178,19 @@ impl<'a, P: Platform> Player<'a, P> {
 
     /// Returns how many calls have failed so far.
     pub(crate) fn failed(&self) -> u64 {
-        self.cast.look.failed(self.space.platform())
+        self.cast.look.failed(self.space.platform()) - self.failed_before
+    }
+
+    /// Makes a call of the space, whose requests for memory may fail.
+    pub(crate) fn call<R>(&self, call: impl FnOnce(&Space<P>) -> R) -> R {
+        let (mut call, mut result) = (Some(call), None);
+        self.cast.look.on_heap(&mut || result = call.take().map(|call| call(&self.space)));
+        result.expect("it is called once")
+    }
+
+    /// Asserts that a refusal has a reason: a call or a request for memory has failed meanwhile.
+    pub(crate) fn excuse_any(&self, before: u64) {
+        assert!(self.failed() > before, "nothing has failed");
     }
 
     /// Asserts that an error of the platform has a reason: a call has failed meanwhile.

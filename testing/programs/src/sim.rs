@@ -4,6 +4,7 @@ use crate::faulty::Call;
 use crate::look::{self, Look, Seen};
 use vmalloc::PageRange;
 use vmalloc_sim::harness::Simulated;
+use vmalloc_sim::heap::{self, Shortage};
 use vmalloc_sim::{Direct, Point, Sim, TlbVisibility};
 
 /// Looks at a simulated machine with a word in each page, or at a part of one.
@@ -54,31 +55,56 @@ impl<P: Simulated> Look<P> for SimLook {
     }
 
     fn fail_nth(&self, platform: &P, call: Call, nth: u64) {
-        let point = match call {
-            Call::Map if nth.is_multiple_of(2) => Point::Frame,
-            Call::Map => Point::Map,
-            Call::MapHuge if nth.is_multiple_of(2) => Point::HugePage,
-            Call::MapHuge => Point::MapHuge,
-            Call::Unmap => Point::Unmap,
-            Call::Flush => Point::Flush,
-            Call::TakeFrames => Point::TakeFrames,
-            Call::TakeRun => Point::TakeRun,
-            Call::MapFrames => Point::MapFrames,
-            Call::Protect => Point::Protect,
-            Call::Relocate => Point::Relocate,
-            Call::UnmapNow => Point::UnmapNow,
-            Call::Discard => Point::Discard,
-        };
-        platform.machine().fail_nth(point, nth);
+        match point(call, nth) {
+            Some(point) => platform.machine().fail_nth(point, nth),
+            None => heap::fail(Shortage::Nth(nth)),
+        }
+    }
+
+    fn fail_from(&self, platform: &P, call: Call, nth: u64) {
+        match point(call, nth) {
+            Some(point) => platform.machine().fail_from(point, nth),
+            None => heap::fail(Shortage::From(nth)),
+        }
     }
 
     fn heal(&self, platform: &P) {
         platform.machine().heal();
+        heap::heal();
+    }
+
+    fn on_heap(&self, call: &mut dyn FnMut()) {
+        heap::counted(call);
     }
 
     fn failed(&self, platform: &P) -> u64 {
-        platform.machine().counts().failed
+        platform.machine().counts().failed + heap::refused()
     }
+
+    fn failed_on_request(&self, platform: &P) -> u64 {
+        let injected = Point::ALL.into_iter().map(|point| platform.machine().injected(point));
+        injected.sum::<u64>() + heap::refused()
+    }
+}
+
+/// Returns the step of a machine that stands for a call; none for a request of the heap.
+fn point(call: Call, nth: u64) -> Option<Point> {
+    Some(match call {
+        Call::Map if nth.is_multiple_of(2) => Point::Frame,
+        Call::Map => Point::Map,
+        Call::MapHuge if nth.is_multiple_of(2) => Point::HugePage,
+        Call::MapHuge => Point::MapHuge,
+        Call::Unmap => Point::Unmap,
+        Call::Flush => Point::Flush,
+        Call::TakeFrames => Point::TakeFrames,
+        Call::TakeRun => Point::TakeRun,
+        Call::MapFrames => Point::MapFrames,
+        Call::Protect => Point::Protect,
+        Call::Relocate => Point::Relocate,
+        Call::UnmapNow => Point::UnmapNow,
+        Call::Discard => Point::Discard,
+        Call::Heap => return None,
+    })
 }
 
 /// Looks at a simulated machine with memory at its addresses.
@@ -126,11 +152,23 @@ impl Look<Direct> for DirectLook {
         SimLook.fail_nth(direct, call, nth);
     }
 
+    fn fail_from(&self, direct: &Direct, call: Call, nth: u64) {
+        SimLook.fail_from(direct, call, nth);
+    }
+
     fn heal(&self, direct: &Direct) {
         SimLook.heal(direct);
     }
 
+    fn on_heap(&self, call: &mut dyn FnMut()) {
+        heap::counted(call);
+    }
+
     fn failed(&self, direct: &Direct) -> u64 {
         SimLook.failed(direct)
+    }
+
+    fn failed_on_request(&self, direct: &Direct) -> u64 {
+        SimLook.failed_on_request(direct)
     }
 }

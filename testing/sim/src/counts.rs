@@ -33,6 +33,10 @@ pub struct Counts {
     pub failed: u64,
     /// Calls that failed because there were no frames.
     pub out_of_frames: u64,
+    /// Drains that were asked for at once.
+    pub drains: u64,
+    /// Drains that were asked for by age.
+    pub drains_by_age: u64,
 }
 
 /// One flush that succeeded.

@@ -155,30 +155,10 @@ impl fmt::Display for Injection {
     }
 }
 
-/// Two steps that are to fail.
-struct Pair(Injection, Injection);
-
-impl fmt::Display for Pair {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, and {}", self.0, self.1)
-    }
-}
-
 impl Injection {
     /// Runs `act` with the steps of `sim`, or of the heap, failing; how many have. Nothing fails
     /// afterwards.
     pub fn during<L: RawMutex + Send + Sync + 'static, R>(
-        self,
-        sim: &Sim<L>,
-        act: impl FnOnce() -> R,
-    ) -> (R, u64) {
-        let done = self.during_another(sim, act);
-        sim.heal();
-        done
-    }
-
-    /// Walks inside of another walk: the machine stays as it is afterwards.
-    fn during_another<L: RawMutex + Send + Sync + 'static, R>(
         self,
         sim: &Sim<L>,
         act: impl FnOnce() -> R,
@@ -192,7 +172,9 @@ impl Injection {
                     Lasting::Onward => sim.fail_from(point, self.nth),
                 }
                 let result = act();
-                (result, sim.injected(point) - before)
+                let failed = sim.injected(point) - before;
+                sim.heal();
+                (result, failed)
             }
         }
     }
@@ -254,49 +236,10 @@ pub fn walk<P: Simulated, S: Borrow<Space<P>>, T, E: fmt::Debug>(
     walked
 }
 
-/// Walks over every pair of failing steps of two kinds in one run: the errors of what is done after
-/// errors.
-///
-/// # Panics
-/// As [`walk`].
-pub fn walk_pairs<P: Simulated, S: Borrow<Space<P>>, T, E: fmt::Debug>(
-    [first, second]: [Step; 2],
-    setup: impl Fn() -> (S, T),
-    operation: impl Fn(&Space<P>, &mut T) -> Result<(), E>,
-    release: impl Fn(&Space<P>, T),
-) -> Walked {
-    assert_ne!(first, second, "two kinds of steps");
-    let mut walked = Walked::default();
-    for after in AFTER {
-        walked = Walked::default();
-        each(first, Lasting::Once, |one| {
-            let mut has_failed = false;
-            let pairs = each(second, Lasting::Once, |other| {
-                let mut both = (0, 0);
-                let inject = |space: &Space<P>, state: &mut T| {
-                    let sim = space.platform().machine();
-                    let ((result, of_one), of_other) =
-                        other.during(sim, || one.during_another(sim, || operation(space, state)));
-                    both = (of_one, of_other);
-                    (result, of_one + of_other)
-                };
-                let pair = Pair(one, other);
-                let (_, refused) = run(&pair, after, &setup, inject, &operation, &release);
-                has_failed |= both.0 > 0;
-                walked.refused += u64::from(refused && both.0 > 0 && both.1 > 0);
-                both.1 > 0
-            });
-            walked.failed += if has_failed { pairs } else { 0 };
-            has_failed
-        });
-    }
-    walked
-}
-
 /// Does one run, from a fresh machine to the end. Returns how many steps failed in it, and whether
 /// the operation was refused.
 fn run<P: Simulated, S: Borrow<Space<P>>, T, E: fmt::Debug>(
-    injection: &dyn fmt::Display,
+    injection: &Injection,
     after: After,
     setup: impl Fn() -> (S, T),
     inject: impl FnOnce(&Space<P>, &mut T) -> (Result<(), E>, u64),
@@ -319,7 +262,7 @@ fn run<P: Simulated, S: Borrow<Space<P>>, T, E: fmt::Debug>(
 }
 
 /// Tells which injection it was when a check has failed.
-struct Context<'a>(&'a dyn fmt::Display, After);
+struct Context<'a>(&'a Injection, After);
 
 impl Drop for Context<'_> {
     fn drop(&mut self) {

@@ -41,6 +41,9 @@ pub struct Demand {
 thread_local! {
     static SHORTAGE: Cell<Option<Shortage>> = const { Cell::new(None) };
     static DEMAND: Cell<Demand> = const { Cell::new(Demand { asked: 0, refused: 0 }) };
+    /// The requests of counted calls that are to fail, and how many have.
+    static DUE: Cell<Option<Shortage>> = const { Cell::new(None) };
+    static REFUSED: Cell<u64> = const { Cell::new(0) };
     /// How many exemptions are in force.
     static EXEMPT: Cell<u32> = const { Cell::new(0) };
 }
@@ -62,6 +65,35 @@ pub fn short_of<R>(shortage: Shortage, act: impl FnOnce() -> R) -> (R, Demand) {
     let result = act();
     drop(end);
     (result, DEMAND.get())
+}
+
+/// Makes requests fail from now on that are made in [`counted`] calls of this thread, together
+/// counted from 1.
+pub fn fail(shortage: Shortage) {
+    DUE.set(Some(shortage));
+}
+
+/// Lets every request of a [`counted`] call succeed again.
+pub fn heal() {
+    DUE.set(None);
+}
+
+/// Returns how many requests of [`counted`] calls of this thread were refused so far.
+pub fn refused() -> u64 {
+    REFUSED.get()
+}
+
+/// Runs `act`, whose requests are those that [`fail`] counts.
+pub fn counted<R>(act: impl FnOnce() -> R) -> R {
+    let Some(shortage) = DUE.get() else { return act() };
+    let (result, demand) = short_of(shortage, act);
+    DUE.set(match shortage {
+        Shortage::Nth(nth) if nth <= demand.asked => None,
+        Shortage::Nth(nth) => Some(Shortage::Nth(nth - demand.asked)),
+        Shortage::From(first) => Some(Shortage::From(first.saturating_sub(demand.asked).max(1))),
+    });
+    REFUSED.set(REFUSED.get() + demand.refused);
+    result
 }
 
 /// While it lives, this thread is refused nothing, and what it asks for is not counted.

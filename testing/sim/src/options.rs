@@ -87,6 +87,7 @@ pub struct Options {
     pub(crate) on_violation: OnViolation,
     pub(crate) injected_bug: Option<InjectedBug>,
     pub(crate) current_cpu: fn() -> usize,
+    pub(crate) promises_drains: bool,
 }
 
 impl Options {
@@ -110,6 +111,7 @@ impl Options {
             on_violation: OnViolation::default(),
             injected_bug: None,
             current_cpu: cpu::bound,
+            promises_drains: false,
         }
     }
 
@@ -219,6 +221,14 @@ impl Options {
     #[must_use]
     pub fn current_cpu(mut self, current_cpu: fn() -> usize) -> Self {
         self.current_cpu = current_cpu;
+        self
+    }
+
+    /// Promises every drain that the space asks for. Nothing keeps the promise but the test that
+    /// calls `Space::drain`.
+    #[must_use]
+    pub fn promises_drains(mut self) -> Self {
+        self.promises_drains = true;
         self
     }
 

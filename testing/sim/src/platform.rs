@@ -5,8 +5,8 @@ use crate::sim::Sim;
 use lock_api::RawMutex;
 use std::fmt;
 use vmalloc::{
-    Discard, Frame, FrameSupply, Geometry, MapFrames, Origin, PageRange, Platform, PlatformError, Protect,
-    Protection, ReadNofault, Translate,
+    Discard, DrainReason, Frame, FrameSupply, Geometry, MapFrames, Origin, PageRange, Platform,
+    PlatformError, Protect, Protection, ReadNofault, Translate,
 };
 
 // SAFETY: the span is constant. Nothing is ever reachable through it but by `read` and `write`,
@@ -57,6 +57,14 @@ unsafe impl<L: RawMutex + Send + Sync + 'static> Platform for Sim<L> {
     unsafe fn zero(&self, range: PageRange) {
         let cpu = self.here();
         self.step(|machine| machine.zero(cpu, range));
+    }
+
+    fn drain_later(&self, due: DrainReason) -> bool {
+        self.step(|machine| match due {
+            DrainReason::Age => machine.counts.drains_by_age += 1,
+            _ => machine.counts.drains += 1,
+        });
+        self.promises_drains
     }
 
     fn entropy(&self) -> u64 {

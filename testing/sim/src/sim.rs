@@ -27,6 +27,7 @@ pub struct Sim<L = parking_lot::RawMutex> {
     pub(crate) remap: RemapMode,
     pub(crate) new_pages: NewPages,
     pub(crate) max_slack_percent: u8,
+    pub(crate) promises_drains: bool,
     current_cpu: fn() -> usize,
     on_violation: OnViolation,
     machine: Mutex<Machine>,
@@ -54,6 +55,7 @@ impl<L: RawMutex + Send + Sync + 'static> Sim<L> {
             remap: options.remap,
             new_pages: options.new_pages,
             max_slack_percent: options.max_slack_percent,
+            promises_drains: options.promises_drains,
             current_cpu: options.current_cpu,
             on_violation: options.on_violation,
             machine: Mutex::new(Machine::new(&options)),
@@ -141,6 +143,11 @@ impl<L: RawMutex + Send + Sync + 'static> Sim<L> {
     /// theirs.
     pub fn taken_frames(&self) -> Vec<Frame> {
         self.step(|machine| machine.taken_frames())
+    }
+
+    /// Returns how many pages are mapped.
+    pub fn mapped_pages(&self) -> u64 {
+        self.step(|machine| machine.mapped_pages())
     }
 
     /// Returns the counts so far.

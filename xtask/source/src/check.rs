@@ -12,8 +12,9 @@ mod source;
 mod vocabulary;
 
 use allowance::Allowance;
+use anyhow::{Result, ensure};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Hold the rules of language and size
 ///
@@ -29,23 +30,6 @@ pub(crate) struct Args {
     all: bool,
 }
 
-/// Why the check failed.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
-    #[error("cannot read {}: {cause}", path.display())]
-    Read { path: PathBuf, cause: std::io::Error },
-    #[error("cannot write {}: {cause}", path.display())]
-    Write { path: PathBuf, cause: std::io::Error },
-    #[error("{}: {cause}", path.display())]
-    Parse { path: PathBuf, cause: syn::Error },
-    #[error("xtask/source/allowance.toml: {0}")]
-    Allowance(toml::de::Error),
-    #[error("{}: {cause}", path.display())]
-    Figures { path: PathBuf, cause: toml::de::Error },
-    #[error("{0} more violations than are allowed")]
-    Violations(usize),
-}
-
 /// A place where a rule is broken.
 pub(crate) struct Violation {
     /// The rule, as the allowances name it.
@@ -57,7 +41,7 @@ pub(crate) struct Violation {
     pub(crate) what: String,
 }
 
-pub(crate) fn run(args: &Args) -> Result<(), Error> {
+pub(crate) fn run(args: &Args) -> Result<()> {
     let packages = source::packages()?;
     let mut found = Vec::new();
     for package in &packages {
@@ -87,7 +71,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
         excess += report(package, rule, all, allowance.of(package, rule), args.all);
     }
     allowance.print_slack(&counts);
-    if excess == 0 { Ok(()) } else { Err(Error::Violations(excess)) }
+    ensure!(excess == 0, "{excess} more violations than are allowed");
+    Ok(())
 }
 
 /// Prints the violations of one rule in one crate, if they are too many. Returns by how many.

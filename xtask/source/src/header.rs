@@ -5,12 +5,14 @@ mod blocks;
 mod init;
 mod source;
 
+use crate::cannot;
+use anyhow::{Context, Result, anyhow, bail};
 use blocks::Block;
 use source::{FAMILIES, Family};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::fs;
 use std::path::PathBuf;
-use std::{fs, io};
 
 /// The crate of the C library.
 pub(crate) const CRATE: &str = "crates/vmalloc-c";
@@ -29,50 +31,29 @@ pub(crate) struct Args {
     bless_abi: bool,
 }
 
-/// Why the header is not as it is checked in.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
-    #[error("cannot read {}: {cause}", path.display())]
-    Read { path: PathBuf, cause: io::Error },
-    #[error("cannot write {}: {cause}", path.display())]
-    Write { path: PathBuf, cause: io::Error },
-    #[error("{}: {cause}", path.display())]
-    Parse { path: PathBuf, cause: syn::Error },
-    #[error("cbindgen: {0}")]
-    Bindgen(String),
-    #[error("{0} is in no file of the list in xtask/source/src/header/source.rs")]
-    Unknown(String),
-    #[error("cannot run {program}: {cause}")]
-    Run { program: &'static str, cause: io::Error },
-    #[error("{program} failed:\n{output}")]
-    Failed { program: &'static str, output: String },
-    #[error("vmalloc.h has changed; if that is meant: cargo xtask header --bless")]
-    Changed,
-}
-
-pub(crate) fn run(args: &Args) -> Result<(), Error> {
+pub(crate) fn run(args: &Args) -> Result<()> {
     let text = make()?;
     let path = PathBuf::from(CRATE).join("include/vmalloc.h");
     if args.bless || args.bless_abi {
         write(path, &text)?;
         return if args.bless_abi { abi::write(&text) } else { Ok(()) };
     }
-    let before = fs::read_to_string(&path).map_err(|cause| Error::Read { path, cause })?;
+    let before = crate::read(&path)?;
     if before == text {
         return Ok(());
     }
     let (old, new): (Vec<_>, Vec<_>) = (before.lines().collect(), text.lines().collect());
     old.iter().filter(|line| !new.contains(line)).for_each(|line| println!("- {line}"));
     new.iter().filter(|line| !old.contains(line)).for_each(|line| println!("+ {line}"));
-    Err(Error::Changed)
+    bail!("vmalloc.h has changed; if that is meant: cargo xtask header --bless")
 }
 
-pub(crate) fn write(path: PathBuf, text: &str) -> Result<(), Error> {
-    fs::write(&path, text).map_err(|cause| Error::Write { path, cause })
+pub(crate) fn write(path: PathBuf, text: &str) -> Result<()> {
+    fs::write(&path, text).with_context(|| cannot("write", &path))
 }
 
 /// Returns the whole header.
-fn make() -> Result<String, Error> {
+fn make() -> Result<String> {
     let families = source::families()?;
     let mut blocks: BTreeMap<&'static str, Vec<Block>> = BTreeMap::new();
     let mut opaque = Vec::new();
@@ -80,11 +61,11 @@ fn make() -> Result<String, Error> {
         match home(&families, &block.name) {
             _ if block.is_opaque() => opaque.push(block),
             Some(file) => blocks.entry(file).or_default().push(block),
-            None => return Err(Error::Unknown(block.name)),
+            None => bail!("{} is in no file of the list in xtask/source/src/header/source.rs", block.name),
         }
     }
     let top = PathBuf::from(CRATE).join("header/top.h");
-    let top = fs::read_to_string(&top).map_err(|cause| Error::Read { path: top, cause })?;
+    let top = crate::read(&top)?;
     let mut text = format!("{top}\n#ifndef VMALLOC_H\n#define VMALLOC_H\n\n{}", opening());
     for block in &opaque {
         let _ = write!(text, "\n{}\n", block.text());
@@ -121,13 +102,14 @@ fn opening() -> String {
 }
 
 /// Returns the declarations as cbindgen writes them.
-fn bindings() -> Result<String, Error> {
+fn bindings() -> Result<String> {
     let config = cbindgen::Config::from_file(PathBuf::from(CRATE).join("cbindgen.toml"));
-    let mut builder = cbindgen::Builder::new().with_config(config.map_err(Error::Bindgen)?);
+    let mut builder =
+        cbindgen::Builder::new().with_config(config.map_err(|error| anyhow!("cbindgen: {error}"))?);
     for (file, _) in FAMILIES {
         builder = builder.with_src(source::path(file));
     }
-    let bindings = builder.generate().map_err(|error| Error::Bindgen(error.to_string()))?;
+    let bindings = builder.generate().context("cbindgen")?;
     let mut text = Vec::new();
     bindings.write(&mut text);
     Ok(String::from_utf8_lossy(&text).into_owned())

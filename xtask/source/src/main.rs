@@ -5,7 +5,10 @@ mod check;
 mod header;
 mod provenance;
 
+use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
+use std::fs;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Chores of this repository.
@@ -25,17 +28,26 @@ enum Chore {
 }
 
 fn main() -> ExitCode {
-    let done: Result<(), Box<dyn std::error::Error>> = match Args::parse().chore {
-        Chore::Api(args) => api::run(&args).map_err(Into::into),
-        Chore::Check(args) => check::run(&args).map_err(Into::into),
-        Chore::Header(args) => header::run(&args).map_err(Into::into),
-        Chore::Provenance(args) => provenance::run(&args).map_err(Into::into),
+    let done = match Args::parse().chore {
+        Chore::Api(args) => api::run(&args),
+        Chore::Check(args) => check::run(&args),
+        Chore::Header(args) => header::run(&args),
+        Chore::Provenance(args) => provenance::run(&args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
+            eprintln!("error: {error:#}");
             ExitCode::from(2)
         }
     }
+}
+
+/// Reads a file.
+fn read(path: impl AsRef<Path>) -> Result<String> {
+    fs::read_to_string(&path).with_context(|| cannot("read", path.as_ref()))
+}
+
+fn cannot(act: &str, path: &Path) -> String {
+    format!("cannot {act} {}", path.display())
 }

@@ -1,10 +1,11 @@
 //! `cargo xtask provenance`: what is committed below clients/ is ours.
 
+use crate::cannot;
+use anyhow::{Context, Result, anyhow, ensure};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{fs, io};
-use thiserror::Error;
 use toml::{Table, Value};
 
 /// Compare what is committed for the clients with the published sources of the packages that they name
@@ -20,19 +21,6 @@ pub(crate) struct Args {
     all: bool,
 }
 
-/// Why the check failed.
-#[derive(Debug, Error)]
-pub(crate) enum Error {
-    #[error("can't read {path:?}: {cause}")]
-    Read { path: PathBuf, cause: io::Error },
-    #[error("{path:?}: {cause}")]
-    Parse { path: PathBuf, cause: toml::de::Error },
-    #[error("git does not list the files of {0:?}")]
-    Git(PathBuf),
-    #[error("{0} files have lines of published sources")]
-    Copies(usize),
-}
-
 const ROOT: &str = "clients";
 /// Lines that are shorter say too little: a brace, a call, a common signature.
 const SHORTEST: usize = 28;
@@ -42,7 +30,7 @@ const MOST: usize = 5;
 /// The lines of packages that are long enough to compare.
 type Lines = HashSet<String>;
 
-pub(crate) fn run(args: &Args) -> Result<(), Error> {
+pub(crate) fn run(args: &Args) -> Result<()> {
     let mut known = BTreeMap::new();
     let mut copies = 0;
     for client in folders(Path::new(ROOT))? {
@@ -51,11 +39,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Error> {
             copies += check(&client, &mut known, args.all)?;
         }
     }
-    if copies == 0 { Ok(()) } else { Err(Error::Copies(copies)) }
+    ensure!(copies == 0, "{copies} files have lines of published sources");
+    Ok(())
 }
 
 /// Compares the files of a client. Returns how many have lines of others.
-fn check(client: &Path, known: &mut BTreeMap<String, Option<Lines>>, all: bool) -> Result<usize, Error> {
+fn check(client: &Path, known: &mut BTreeMap<String, Option<Lines>>, all: bool) -> Result<usize> {
     let files = committed(client)?;
     let packages = packages(&files)?;
     for (name, version) in &packages {
@@ -134,7 +123,7 @@ fn lines_of(folder: &Path) -> Lines {
 }
 
 /// Returns the packages of the registry that a client names, with the versions that its lock files hold.
-fn packages(files: &[PathBuf]) -> Result<BTreeSet<(String, String)>, Error> {
+fn packages(files: &[PathBuf]) -> Result<BTreeSet<(String, String)>> {
     let (mut names, mut found, mut locked) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
     for file in files {
         if file.ends_with("Cargo.toml") {
@@ -180,14 +169,14 @@ fn versions(lock: &Table) -> Vec<(String, String)> {
     published.filter_map(|package| Some((text(package, "name")?, text(package, "version")?))).collect()
 }
 
-fn table(path: &Path) -> Result<Table, Error> {
-    let text = fs::read_to_string(path).map_err(|cause| Error::Read { path: path.into(), cause })?;
-    text.parse().map_err(|cause| Error::Parse { path: path.into(), cause })
+fn table(path: &Path) -> Result<Table> {
+    let text = crate::read(path)?;
+    text.parse().with_context(|| path.display().to_string())
 }
 
 /// Returns the files of a folder that git knows.
-fn committed(folder: &Path) -> Result<Vec<PathBuf>, Error> {
-    let error = || Error::Git(folder.into());
+fn committed(folder: &Path) -> Result<Vec<PathBuf>> {
+    let error = || anyhow!("git does not list the files of {folder:?}");
     let output = Command::new("git").args(["ls-files", "-z", "--"]).arg(folder).output();
     let output = output.ok().filter(|output| output.status.success()).ok_or_else(error)?;
     let names = String::from_utf8(output.stdout).map_err(|_| error())?;
@@ -196,9 +185,9 @@ fn committed(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(paths.filter(|path| path.exists()).collect())
 }
 
-fn folders(root: &Path) -> Result<Vec<PathBuf>, Error> {
-    let error = |cause| Error::Read { path: root.into(), cause };
-    let entries = root.read_dir().and_then(Iterator::collect::<io::Result<Vec<_>>>).map_err(error)?;
+fn folders(root: &Path) -> Result<Vec<PathBuf>> {
+    let entries = root.read_dir().and_then(Iterator::collect::<io::Result<Vec<_>>>);
+    let entries = entries.with_context(|| cannot("read", root))?;
     let mut folders: Vec<_> = entries.iter().map(fs::DirEntry::path).filter(|path| path.is_dir()).collect();
     folders.sort();
     Ok(folders)

@@ -4,7 +4,7 @@ use crate::common::{mappings, not_run, peek};
 use std::ops::Range;
 use std::sync::Arc;
 use vmalloc_linux::vmalloc::{AllocError, AreaError, FreeError, RequestError};
-use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, PagedArea, Request, Space, SpaceOptions, open};
+use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, Request, Space, SpaceOptions, open};
 
 const PAGE: usize = 4096;
 
@@ -110,46 +110,4 @@ fn single_pages_all_over_an_area_cost_no_mapping_each() {
     // SAFETY: as above.
     unsafe { space.raw().commit(&some) }.unwrap();
     assert_eq!(some.iter().map(sum).sum::<u64>(), 0);
-}
-
-/// 2^40 where a pointer has 64 bits, and 2^24 where it has 32.
-const LARGE: usize = 1 << (usize::BITS / 2 + 6);
-
-#[test]
-fn a_paged_area_knows_what_is_committed() {
-    for space in spaces() {
-        let mut area = PagedArea::new(&*space, &Request::new(LARGE).tag("paged")).unwrap();
-        let first = area.addr();
-        assert_eq!((area.len(), area.committed_bytes()), (LARGE, 0));
-        area.commit(PAGE..9 * PAGE).unwrap();
-        area.commit(LARGE / 2..LARGE / 2 + PAGE).unwrap();
-        assert_eq!(area.commit(8 * PAGE..10 * PAGE), Err(AreaError::Mapped { addr: first + 8 * PAGE }));
-        assert_eq!(area.reset(8 * PAGE..10 * PAGE), Err(AreaError::NotMapped { addr: first + 9 * PAGE }));
-        assert_eq!(area.discard(0..2 * PAGE), Err(AreaError::NotMapped { addr: first }));
-        assert_eq!(
-            area.decommit(20 * PAGE..21 * PAGE),
-            Err(AreaError::NotMapped { addr: first + 20 * PAGE })
-        );
-        let guard = area.len()..area.len() + PAGE;
-        assert!(matches!(area.commit(guard.clone()), Err(AreaError::Beyond { .. })));
-        assert!(matches!(area.decommit(guard), Err(AreaError::Beyond { .. })));
-        let unaligned = FreeError::Unaligned { addr: area.addr() + 7 };
-        assert_eq!(area.commit(7..PAGE), Err(AreaError::Area(unaligned)));
-        assert_eq!(area.commit(PAGE..PAGE), Err(RequestError::ZeroSize.into()));
-
-        let used = pages(area.addr(), 1..9);
-        fill(&used);
-        area.reset(PAGE..5 * PAGE).unwrap();
-        area.discard(5 * PAGE..6 * PAGE).unwrap();
-        assert_eq!(sum(&used), 7 * 3);
-        area.decommit(2 * PAGE..4 * PAGE).unwrap();
-        assert!(traps(&space, area.addr() + 2 * PAGE));
-        assert_eq!(area.committed_bytes(), 7 * PAGE);
-        area.commit(2 * PAGE..4 * PAGE).unwrap();
-        assert_eq!(sum(&used), 7 * 3);
-        drop(area);
-        space.purge().unwrap();
-        assert_eq!(space.stats().busy_areas, 0);
-        assert!(traps(&space, used.start));
-    }
 }

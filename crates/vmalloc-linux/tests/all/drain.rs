@@ -5,7 +5,7 @@ use crate::common::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
-use vmalloc::{DrainReason, Platform, Request, Space, SpaceOptions};
+use vmalloc::{DrainReason, Platform, Space, SpaceOptions};
 use vmalloc_linux::{Linux, LinuxOptions, on_drain_thread, open};
 
 const SPAN: usize = 1 << 28;
@@ -15,15 +15,6 @@ const LARGE: usize = 400;
 
 fn lazy_space() -> Arc<Space<Linux>> {
     open(LinuxOptions::new().exactly(SPAN), SpaceOptions::default().lazy_max_pages(LAZY_MAX)).unwrap()
-}
-
-fn alloc(space: &Space<Linux>, pages: usize) -> usize {
-    space.raw().alloc(&Request::new(pages << 12)).unwrap()
-}
-
-fn free(space: &Space<Linux>, addr: usize) {
-    // SAFETY: the tests own what they free, and no longer use it.
-    unsafe { space.raw().free(addr) }.unwrap();
 }
 
 /// Frees so much that a drain is due.

@@ -1,6 +1,6 @@
 //! Freeing after a grace period: readers keep what they read, and all of it comes back.
 
-use crate::common::{StopAtEnd, in_forked_child, in_own_process, not_run};
+use crate::common::{StopAtEnd, assert_whole, in_forked_child, in_own_process, not_run};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -19,13 +19,6 @@ fn space(config: SpaceOptions) -> Arc<Space<Linux>> {
 /// early.
 fn configs() -> [SpaceOptions; 2] {
     [SpaceOptions::default(), SpaceOptions::default().unmap_on_free().lazy_max_pages(16)]
-}
-
-fn assert_whole(space: &Space<Linux>) {
-    space.verify().unwrap();
-    space.purge().unwrap();
-    let stats = space.stats();
-    assert_eq!((stats.free_pages, stats.busy_areas), (stats.span_pages, 0));
 }
 
 /// Something that is read while it is replaced.

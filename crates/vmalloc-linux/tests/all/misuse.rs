@@ -1,6 +1,7 @@
 //! Many threads at once: the same area freed by several of them, and areas that are freed elsewhere
 //! than they were allocated.
 
+use crate::common::{alloc, assert_whole};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -26,24 +27,10 @@ fn configs() -> impl Iterator<Item = SpaceOptions> {
     modes.into_iter().flat_map(|config| [config, config.nodes(1), config.nodes(16)])
 }
 
-fn alloc(space: &Space<Linux>, pages: usize) -> usize {
-    space.raw().alloc(&Request::new(pages * PAGE)).unwrap()
-}
-
 fn free(space: &Space<Linux>, addr: usize) -> Result<(), FreeError> {
     // SAFETY: the areas here are memory that no thread reads after the first free. Double frees are
     // the subject of the test: all but the first have to be refused.
     unsafe { space.raw().free(addr) }
-}
-
-/// After a purge nothing is anybody's.
-#[track_caller]
-fn assert_whole(space: &Space<Linux>) {
-    space.verify().unwrap();
-    space.purge().unwrap();
-    space.verify().unwrap();
-    let stats = space.stats();
-    assert_eq!((stats.busy_areas, stats.free_pages), (0, stats.span_pages));
 }
 
 /// Runs `work` on all threads at once, with their numbers.

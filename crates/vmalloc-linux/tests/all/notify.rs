@@ -1,6 +1,6 @@
 //! Notifiers and forks: a child calls them, whatever its parent's threads were doing.
 
-use crate::common::{in_forked_child, in_own_process};
+use crate::common::{free, in_forked_child, in_own_process};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -31,11 +31,6 @@ impl Notifier<Linux> for Cache {
         held.iter().for_each(|&addr| free(space, addr));
         held.len() as u64 * 17
     }
-}
-
-fn free(space: &Space<Linux>, addr: usize) {
-    // SAFETY: nothing uses the area any more.
-    unsafe { space.raw().free(addr) }.expect("it was allocated");
 }
 
 /// Lets a thread go on that stays inside a call, also when the test fails.

@@ -1,12 +1,13 @@
 //! Owned types on real memory: what they own ends with them, wherever they are dropped.
 
+use crate::common::assert_whole;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use vmalloc_linux::vmalloc::{AllocError, AreaError};
 use vmalloc_linux::{
-    Area, Buffer, CodeBuffer, Frames, Linux, LinuxOptions, Mapping, PagedArea, Protection, ReadOnlyMapping,
-    Request, Reservation, Space, SpaceOptions, Stale, Tag, Zeroed, open,
+    Area, Buffer, CodeBuffer, Frames, Linux, LinuxOptions, Mapping, PagedArea, ReadOnlyMapping, Request,
+    Reservation, Space, SpaceOptions, Stale, Tag, Zeroed, open,
 };
 use vmalloc_short::{ShortMapping, ShortMaps};
 
@@ -18,10 +19,7 @@ fn space() -> Arc<Space<Linux>> {
 
 /// Nothing is busy, and all frames are in the supply again after a purge.
 fn assert_nothing_left(space: &Space<Linux>) {
-    space.purge().unwrap();
-    space.verify().unwrap();
-    let stats = space.stats();
-    assert_eq!((stats.busy_areas, stats.largest_free_pages), (0, stats.span_pages));
+    assert_whole(space);
     drop(space.frames(64).expect("all frames are in the supply"));
 }
 
@@ -115,34 +113,6 @@ fn frames_are_consecutive_where_asked() {
     let mapping = ShortMapping::new(&short, &frames).unwrap();
     mapping.atomics()[0].store(1, Relaxed);
     drop((mapping, frames));
-    assert_nothing_left(&space);
-}
-
-#[test]
-fn a_paged_area_keeps_the_frames_that_are_mapped_in_it() {
-    let space = space();
-    let mut sparse = PagedArea::new(space.clone(), &Request::new(1000 * PAGE)).unwrap();
-    let frames = Frames::new(space.clone(), 3).unwrap();
-    let addr = sparse.map(500 * PAGE, &frames, Protection::ReadWrite).unwrap();
-    assert!(sparse.map(501 * PAGE, &frames, Protection::ReadWrite).is_err(), "mapped already");
-    sparse.map(0, &frames, Protection::Read).unwrap();
-    drop(frames);
-    sparse.commit(10 * PAGE..12 * PAGE).unwrap();
-    let own = std::ptr::with_exposed_provenance_mut::<u8>(sparse.addr() + 11 * PAGE);
-    // SAFETY: the page is committed, and this test's.
-    assert_eq!(unsafe { own.read() }, 0);
-    assert!(space.frames(62).is_err(), "three are shown");
-    let bytes = std::ptr::with_exposed_provenance_mut::<u8>(addr);
-    // SAFETY: the page is mapped, and this test's.
-    unsafe { bytes.write(9) };
-    let start = std::ptr::with_exposed_provenance::<u8>(sparse.addr());
-    // SAFETY: as above.
-    assert_eq!(unsafe { start.read() }, 9);
-    // SAFETY: nothing uses the pages any more.
-    unsafe { sparse.unmap(500 * PAGE) }.unwrap();
-    // SAFETY: nothing is mapped there.
-    assert!(unsafe { sparse.unmap(500 * PAGE) }.is_err());
-    drop(sparse);
     assert_nothing_left(&space);
 }
 

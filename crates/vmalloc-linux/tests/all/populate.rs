@@ -1,5 +1,6 @@
 //! Population: areas that a program fills get their memory by one call, others by faults.
 
+use crate::common::resident;
 use std::sync::Arc;
 use std::thread;
 use vmalloc::{Request, Space, SpaceOptions};
@@ -13,16 +14,6 @@ const PAGES: usize = 16;
 fn space(options: LinuxOptions) -> Arc<Space<Linux>> {
     let options = options.exactly(1 << 30).frame_bytes(0).drain_thread(false);
     open(options, SpaceOptions::default().cache_bytes(0)).unwrap()
-}
-
-/// Returns how many pages from `addr` on have memory.
-fn resident(addr: usize, pages: usize) -> usize {
-    let mut present = vec![0_u8; pages];
-    let start = std::ptr::with_exposed_provenance_mut(addr);
-    // SAFETY: the answer has room for each page. The kernel only looks.
-    let answer = unsafe { libc::mincore(start, pages * PAGE, present.as_mut_ptr()) };
-    assert_eq!(answer, 0);
-    present.iter().filter(|&&page| page & 1 != 0).count()
 }
 
 /// Allocates an area, and writes to its first pages. Returns where it is, and how many pages had

@@ -1,36 +1,16 @@
 //! Frees that trap at once where the kernel has no userfaultfd, no mappings, or little memory.
 
+use crate::common::filter::{Lacks, take_away};
 use crate::common::trapping::*;
 use crate::common::*;
 use vmalloc::{Platform, PlatformFault, Request, SpaceOptions};
 use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, ReserveError, open};
 
-/// From here on userfaultfd(2) fails in this process.
-fn forbid_userfaultfd() {
-    let statement = |code: u32, jf, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf, k };
-    let number = std::mem::offset_of!(libc::seccomp_data, nr) as u32;
-    let mut program = [
-        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, number),
-        statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, libc::SYS_userfaultfd as u32),
-        statement(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
-        statement(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ALLOW),
-    ];
-    let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
-    // SAFETY: a filter of that length; it only makes a call fail.
-    let answers = unsafe {
-        [
-            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0),
-            libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter),
-        ]
-    };
-    assert_eq!(answers, [0, 0]);
-}
-
 #[test]
 fn without_userfaultfd_frees_trap_by_other_means() {
     in_own_process(|| {
         let before = with_userfault(LinuxOptions::new().drain_thread(false));
-        forbid_userfaultfd();
+        take_away(Lacks::Userfaultfd);
         let insisting = Linux::reserve(LinuxOptions::new().guard_means(GuardMeans::Userfault));
         let refused = ReserveError::Unsupported { means: "userfaultfd", code: libc::EPERM };
         assert_eq!(insisting.err(), Some(refused));

@@ -15,11 +15,6 @@ fn space() -> Arc<Space<Linux>> {
     open(LinuxOptions::new().exactly(SPAN), SpaceOptions::default().trap_on_free(true)).unwrap()
 }
 
-fn free(space: &Space<Linux>, addr: usize) {
-    // SAFETY: the tests free what is theirs, and touch it afterwards only to trap.
-    unsafe { space.raw().free(addr) }.unwrap();
-}
-
 /// Runs the test that calls this in a child in which it dies, and returns what it has said.
 fn said_by_child<F: FnOnce()>(body: F) -> Option<String> {
     let Some(child) = OwnProcess::of(&test_name::<F>()) else {

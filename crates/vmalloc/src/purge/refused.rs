@@ -211,12 +211,11 @@ impl Purger {
         refused.areas.sort_unstable_by_key(PageRange::start);
         let is_any = !refused.areas.is_empty();
         let at_once = if is_any { means.unmap_and_flush(&refused.areas) } else { Ok(()) };
-        done.refusal = at_once.err().or(sifted.refusal).or(done.refusal);
-        let mut gone = 0..refused.areas.len();
-        if at_once.is_err() || !pending.is_empty() {
+        let (mut gone, mut refusal) = (0..refused.areas.len(), at_once.err());
+        if refusal.is_some() || !pending.is_empty() {
             gone = refused.turn(plan);
             let tried = &mut refused.areas[gone.clone()];
-            gone.start += sift_areas(means, tried, pending, &mut done.refusal);
+            gone.start += sift_areas(means, tried, pending, &mut refusal);
         }
         let relented = &refused.areas[gone.clone()];
         let (areas, pages) = (relented.len() as u64, relented.iter().map(PageRange::len).sum());
@@ -224,6 +223,9 @@ impl Purger {
         means.counts.purged_areas.fetch_add(areas, Relaxed);
         done.given += give(relented, batch);
         refused.areas.drain(gone);
+        // Areas that are refused together may go one by one.
+        let refusal = refusal.filter(|_| !refused.areas.is_empty());
+        done.refusal = refusal.or(sifted.refusal).or(done.refusal);
     }
 
     /// Unmaps and flushes `ranges` of areas in use, which are disjoint and ascending. If that fails

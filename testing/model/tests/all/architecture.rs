@@ -1,15 +1,12 @@
 //! The page of the architecture is short, and its drawings name functions that exist.
 
+use crate::{files, root};
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The most bytes of the page.
 const MOST: usize = 25 * 1024;
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
 
 /// Returns the names in drawings that have `()` behind them.
 fn drawn(page: &str) -> BTreeSet<String> {
@@ -30,12 +27,7 @@ fn last_word(text: &str) -> String {
 /// Returns the names of all functions in a folder.
 fn functions(folder: &Path) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
-    for entry in fs::read_dir(folder).expect("it can be read") {
-        let path = entry.expect("it is there").path();
-        if path.is_dir() {
-            all.extend(functions(&path));
-            continue;
-        }
+    for path in files(folder) {
         let text = fs::read_to_string(&path).expect("it can be read");
         let code = text.split("\nmod tests {").next().unwrap_or_default().lines();
         for line in code.filter(|line| !line.trim_start().starts_with("//")) {
@@ -52,13 +44,6 @@ fn paths(page: &str) -> BTreeSet<&str> {
     let quoted = text.flat_map(|text| text.split('`').skip(1).step_by(2));
     let is_path = |name: &&str| name.contains('/') || name.ends_with(".rs");
     quoted.filter(|name| !name.contains([' ', '*', ':', '<'])).filter(is_path).collect()
-}
-
-/// Returns all files of source below a folder, by their paths.
-fn sources(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).expect("it can be read");
-    let paths = entries.map(|entry| entry.expect("it is there").path());
-    paths.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] }).collect()
 }
 
 #[test]
@@ -83,7 +68,7 @@ fn drawings_name_functions_that_exist() {
 #[test]
 fn the_page_names_files_that_exist() {
     let page = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("it is there");
-    let all = sources(&root().join("crates"));
+    let all = files(&root().join("crates"));
     let exists = |name: &&str| {
         // A file of a crate may be named without `src`, and one beside another by its name alone.
         let within =

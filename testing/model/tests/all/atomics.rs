@@ -1,8 +1,8 @@
 //! The table of `docs/atomics.md` names every atomic of the products, and no other.
 
+use crate::{files, root};
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
 
 /// The crates whose atomics the table has.
 const PRODUCTS: [&str; 12] = [
@@ -23,10 +23,6 @@ const PRODUCTS: [&str; 12] = [
 /// A file, by its crate and its path below `src`, and the name of a field, a type or a static in
 /// it.
 type Atomic = (String, String);
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
 
 /// Returns the rows of the table.
 fn told() -> BTreeSet<Atomic> {
@@ -56,12 +52,6 @@ fn declared() -> BTreeSet<Atomic> {
         }
     }
     all
-}
-
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries =
-        fs::read_dir(folder).expect("it can be read").map(|entry| entry.expect("it is there").path());
-    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
 /// Returns the names of the atomics that a file declares, outside of its tests.

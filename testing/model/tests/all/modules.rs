@@ -1,9 +1,10 @@
 //! Modules of the core lie on floors: a module uses those below it, and no file uses another in a
 //! circle.
 
+use crate::{files, root};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use syn::visit::{self, Visit};
 
 /// The modules of the core, lowest first.
@@ -14,7 +15,7 @@ type Module = Vec<String>;
 
 /// The modules that each module uses.
 fn uses() -> BTreeMap<Module, BTreeSet<Module>> {
-    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/vmalloc/src");
+    let src = root().join("crates/vmalloc/src");
     let files = files(&src);
     let modules: BTreeSet<Module> = files.iter().map(|file| module(&src, file)).collect();
     let root = fs::read_to_string(src.join("lib.rs")).expect("the root of the core");
@@ -30,13 +31,6 @@ fn uses() -> BTreeMap<Module, BTreeSet<Module>> {
         all.insert(reader.module, reader.used);
     }
     all
-}
-
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries =
-        fs::read_dir(folder).expect("a folder of the core").map(|entry| entry.expect("an entry").path());
-    let below = entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] });
-    below.filter(|path| path.extension().is_some_and(|extension| extension == "rs")).collect()
 }
 
 fn is_test(file: &Path) -> bool {

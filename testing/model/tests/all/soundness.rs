@@ -1,10 +1,8 @@
 //! Every safe public function of the product has its reason in `docs/soundness.md`, and every
 //! unsafe one is named there as such.
 
+use crate::{files, root};
 use std::fs;
-use std::path::{Path, PathBuf};
-
-const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Where values are built or page numbers are computed: the page has a reason for each whole.
 const GROUPS: [&str; 10] = [
@@ -19,17 +17,6 @@ const GROUPS: [&str; 10] = [
     "vmalloc-linux/src/options.rs",
     "vmalloc-stacks/src/options.rs",
 ];
-
-fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).expect("a folder of the checkout") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            sources(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
-}
 
 /// Returns the public functions of a file, with whether they are unsafe.
 fn public_functions(text: &str) -> impl Iterator<Item = (&str, bool)> {
@@ -46,10 +33,9 @@ fn public_functions(text: &str) -> impl Iterator<Item = (&str, bool)> {
 
 #[test]
 fn every_public_function_is_in_the_page_on_soundness() {
-    let root = Path::new(ROOT);
+    let root = root();
     let page = fs::read_to_string(root.join("docs/soundness.md")).expect("the page is there");
     let (_, unsafe_part) = page.split_once("What ends something").expect("the list of unsafe functions");
-    let mut files = Vec::new();
     let products = [
         "vmalloc-map",
         "vmalloc",
@@ -62,11 +48,9 @@ fn every_public_function_is_in_the_page_on_soundness() {
         "vmalloc-preload-base",
         "vmalloc-x86_64",
     ];
-    for name in products {
-        sources(&root.join("crates").join(name).join("src"), &mut files);
-    }
+    let all = products.iter().flat_map(|name| files(&root.join("crates").join(name).join("src")));
     let (mut count, mut missing) = (0, Vec::new());
-    for file in files {
+    for file in all {
         let path = file.strip_prefix(root.join("crates")).expect("a file of the crates");
         let in_group = GROUPS.iter().any(|group| path.starts_with(group));
         let text = fs::read_to_string(&file).expect("a source file");

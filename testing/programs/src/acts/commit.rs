@@ -3,7 +3,7 @@
 use crate::oracle::{Area, Shown, What};
 use crate::player::Player;
 use std::ops::Range;
-use vmalloc::{AreaError, Discard, Kind, Platform};
+use vmalloc::{AllocError, AreaError, Discard, Kind, Platform};
 
 /// The most ranges of one call.
 const MOST_RANGES: usize = 4;
@@ -67,7 +67,7 @@ pub(super) fn commit<P: Platform>(player: &mut Player<'_, P>) {
     let parts = parts(player, is_reserved, Shown::is_nothing);
     let (ranges, before) = (addrs(player, &parts), player.failed());
     // SAFETY: the player owns the areas, and nothing is committed there.
-    let committed = unsafe { player.space.raw().commit(&ranges) };
+    let committed = unsafe { player.call(|space| space.raw().commit(&ranges)) };
     player.tell(format_args!("commit {ranges:x?}: {committed:?}"));
     match committed {
         Ok(()) => {
@@ -81,6 +81,7 @@ pub(super) fn commit<P: Platform>(player: &mut Player<'_, P>) {
             player.is_shaky = true;
             set(player, &parts, Shown::Nothing);
         }
+        Err(AreaError::Alloc(AllocError::Metadata)) => player.excuse_any(before),
         Err(error) => panic!("{error}"),
     }
 }
@@ -91,12 +92,16 @@ pub(super) fn decommit<P: Platform>(player: &mut Player<'_, P>) {
     let parts = parts(player, is_reserved, |shown| shown.is_own() || all && shown.is_nothing());
     let (ranges, before) = (addrs(player, &parts), player.failed());
     // SAFETY: the player owns the areas, and nothing uses the pages any more.
-    let decommitted = unsafe { player.space.raw().decommit(&ranges) };
+    let decommitted = unsafe { player.call(|space| space.raw().decommit(&ranges)) };
     player.tell(format_args!("decommit {ranges:x?}: {decommitted:?}"));
-    if let Err(error) = decommitted {
-        let AreaError::Platform(error) = error else { panic!("{error}") };
-        player.excuse(before, &error);
-        player.is_shaky = true;
+    match decommitted {
+        Ok(()) => {}
+        Err(AreaError::Platform(error)) => {
+            player.excuse(before, &error);
+            player.is_shaky = true;
+        }
+        Err(AreaError::Alloc(AllocError::Metadata)) => return player.excuse_any(before),
+        Err(error) => panic!("{error}"),
     }
     set(player, &parts, Shown::Nothing);
 }
@@ -105,9 +110,10 @@ pub(super) fn discard<P: Discard>(player: &mut Player<'_, P>) {
     let is_memory = |area: &Area| matches!(area.what, What::Reserved | What::Percpu(_) | What::Memory);
     let parts = parts(player, is_memory, Shown::is_own);
     let (ranges, before, resets) = (addrs(player, &parts), player.failed(), player.source.chance(128));
-    let raw = player.space.raw();
-    // SAFETY: the player owns the areas, and does not need what the pages hold.
-    let discarded = unsafe { if resets { raw.reset(&ranges) } else { raw.discard(&ranges) } };
+    let discarded = player.call(|space| {
+        // SAFETY: the player owns the areas, and does not need what the pages hold.
+        unsafe { if resets { space.raw().reset(&ranges) } else { space.raw().discard(&ranges) } }
+    });
     player.tell(format_args!("discard {ranges:x?}, reset {resets}: {discarded:?}"));
     match discarded {
         Ok(()) => set(player, &parts, Shown::Word(0)),
@@ -115,6 +121,7 @@ pub(super) fn discard<P: Discard>(player: &mut Player<'_, P>) {
             player.excuse(before, &error);
             set(player, &parts, Shown::Any);
         }
+        Err(AreaError::Alloc(AllocError::Metadata)) => player.excuse_any(before),
         Err(error) => panic!("{error}"),
     }
 }

@@ -63,14 +63,18 @@ impl<P: Platform> Player<'_, P> {
     /// Frees an area in one of the ways that there are for its kind.
     pub(crate) fn free_area(&mut self, nth: usize) {
         let area = self.oracle.areas.swap_remove(nth);
-        let late = self.space.stats().late_frees;
+        let (late, before) = (self.space.stats().late_frees, self.failed());
         let way = self.below(8);
         let freed = if let What::Percpu(base) = area.what {
             return self.free_group(area, base);
         } else {
-            self.end(&area, way)
+            self.call(|_| self.end(&area, way))
         };
         self.tell(format_args!("{:?} at {:#x}, way {way}: {freed:?}", area.what, area.addr));
+        if let Err(FreeError::NoMemory { .. }) = freed {
+            self.excuse_any(before);
+            return self.oracle.areas.push(area);
+        }
         freed.unwrap_or_else(|error| panic!("{error}: {area:x?}"));
         let is_alone = self.oracle.areas.iter().all(|other| other.addr != area.addr);
         if area.what.kind().is_none() && is_alone {
@@ -83,7 +87,7 @@ impl<P: Platform> Player<'_, P> {
         }
     }
 
-    fn end(&mut self, area: &Area, way: usize) -> Result<(), FreeError> {
+    fn end(&self, area: &Area, way: usize) -> Result<(), FreeError> {
         let (raw, addr) = (self.space.raw(), area.addr);
         // SAFETY: the player owns the area, and nothing uses it any more: here and below.
         unsafe {
@@ -120,7 +124,8 @@ impl<P: Platform> Player<'_, P> {
     fn free_group(&mut self, area: Area, base: usize) {
         let group = self.oracle.groups.remove(&base).expect("it was made");
         // SAFETY: the player owns the group, and nothing uses it any more.
-        let freed = unsafe { vmalloc_percpu::free(&self.space, base, &group.offsets, &group.sizes) };
+        let freed =
+            self.call(|space| unsafe { vmalloc_percpu::free(space, base, &group.offsets, &group.sizes) });
         self.tell(format_args!("a group at {base:#x}: {freed:?}"));
         freed.unwrap_or_else(|error| panic!("{error}: {group:x?}"));
         let all = std::mem::take(&mut self.oracle.areas);
@@ -136,7 +141,7 @@ pub(super) fn free_atomic<P: DirectMemory>(player: &mut Player<'_, P>) {
     player.check_area(nth);
     let addr = player.oracle.areas[nth].addr;
     // SAFETY: the player owns the area, and nothing uses it any more.
-    let freed = unsafe { player.space.raw().free_atomic(addr) };
+    let freed = player.call(|space| unsafe { space.raw().free_atomic(addr) });
     player.tell(format_args!("{addr:#x} atomically: {freed:?}"));
     match freed {
         Ok(()) => {

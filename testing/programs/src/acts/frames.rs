@@ -4,7 +4,7 @@ use super::makes::{mapped, refused_mapping};
 use super::misuse;
 use crate::oracle::{Area, Shown, What};
 use crate::player::Player;
-use vmalloc::{AreaError, Frame, FrameRun, Kind, MapFrames, Platform, Protect, Protection};
+use vmalloc::{AllocError, AreaError, Frame, FrameRun, Kind, MapFrames, Platform, Protect, Protection};
 
 /// Frames that the player has at most.
 const MOST: usize = 160;
@@ -80,7 +80,7 @@ pub(super) fn map<P: MapFrames>(player: &mut Player<'_, P>) {
     let Some(frames) = some(player, most) else { return };
     let protection = random_protection(player);
     let before = player.failed();
-    let made = player.space.raw().map(&frames, protection, None);
+    let made = player.call(|space| space.raw().map(&frames, protection, None));
     mapped(player, What::Mapping(Kind::Vmap), &frames, protection, made, before);
 }
 
@@ -94,7 +94,7 @@ pub(super) fn map_runs<P: MapFrames>(player: &mut Player<'_, P>) {
         }
     }
     let (protection, before) = (random_protection(player), player.failed());
-    let made = player.space.raw().map_runs(&runs, protection, None);
+    let made = player.call(|space| space.raw().map_runs(&runs, protection, None));
     mapped(player, What::Mapping(Kind::Vmap), &frames, protection, made, before);
 }
 
@@ -105,7 +105,7 @@ pub(super) fn map_device<P: MapFrames>(player: &mut Player<'_, P>) {
     }
     let frames: Vec<_> = (0..1 + player.below(4)).map(|_| devices[player.below(devices.len())]).collect();
     let before = player.failed();
-    let made = player.space.raw().map_device(&frames, Protection::ReadWrite, None);
+    let made = player.call(|space| space.raw().map_device(&frames, Protection::ReadWrite, None));
     mapped(player, What::Mapping(Kind::IoMap), &frames, Protection::ReadWrite, made, before);
 }
 
@@ -119,7 +119,8 @@ pub(super) fn map_shared<P: MapFrames>(player: &mut Player<'_, P>) {
     let bytes = count * page - player.below(page);
     let beyond = player.space.raw().map_shared(addr, (all.len() + 1) * page, protection, None);
     assert!(matches!(beyond, Err(AreaError::Beyond { .. })), "{beyond:?}");
-    let made = player.space.raw().map_shared(addr + start * page, bytes, protection, None);
+    let from = addr + start * page;
+    let made = player.call(|space| space.raw().map_shared(from, bytes, protection, None));
     let frames: Vec<_> = all[start..start + count].iter().map(frame).collect();
     let what = What::Mapping(Kind::Vmap);
     match made {
@@ -141,13 +142,14 @@ pub(super) fn protect<P: Protect>(player: &mut Player<'_, P>) {
     let Some(nth) = player.any(may_be) else { return };
     let (addr, protection) = (player.oracle.areas[nth].addr, random_protection(player));
     // SAFETY: the player owns the area, and goes by its protection.
-    let protect = |player: &Player<'_, P>| unsafe { player.space.raw().protect(addr, protection) };
+    let protect =
+        |player: &Player<'_, P>| player.call(|space| unsafe { space.raw().protect(addr, protection) });
     let before = player.failed();
     let mut changed = protect(player);
     player.tell(format_args!("protect {addr:#x}, {protection:?}: {changed:?}"));
-    if let Err(AreaError::Platform(error)) = changed {
+    if let Err(AreaError::Platform(_) | AreaError::Alloc(AllocError::Metadata)) = changed {
         // Each page has the old protection or the new one.
-        player.excuse(before, &error);
+        player.excuse_any(before);
         player.heal();
         changed = protect(player);
     }

@@ -3,7 +3,7 @@
 use super::frames::some;
 use crate::oracle::{Area, Group, Shown, What, facts};
 use crate::player::{Player, area};
-use vmalloc::{AreaError, MapFrames, Platform, Protection};
+use vmalloc::{AllocError, AreaError, MapFrames, Platform, Protection};
 use vmalloc_percpu::{CongruentError, TAG};
 
 /// Makes a group of one to three areas at the same distances from one base.
@@ -20,7 +20,7 @@ pub(super) fn alloc_group<P: Platform>(player: &mut Player<'_, P>) {
         group.sizes[0] = 0;
     }
     let (align, before) = (page << player.below(4), player.failed());
-    let made = vmalloc_percpu::alloc(&player.space, &group.offsets, &group.sizes, align);
+    let made = player.call(|space| vmalloc_percpu::alloc(space, &group.offsets, &group.sizes, align));
     player.tell(format_args!("{group:x?}, align {align:#x}: {made:x?}"));
     match made {
         Ok(base) => {
@@ -36,6 +36,7 @@ pub(super) fn alloc_group<P: Platform>(player: &mut Player<'_, P>) {
             }
             player.oracle.groups.insert(base, group);
         }
+        Err(CongruentError::Metadata) => player.excuse_any(before),
         Err(CongruentError::ZeroSize { index: 0 }) => assert_eq!(group.sizes[0], 0),
         // Whether there is a place, tests of the area map ask.
         Err(CongruentError::NoSpace(figures)) => {
@@ -68,7 +69,7 @@ pub(super) fn map<P: MapFrames>(player: &mut Player<'_, P>) {
     let is_free = pages.iter().all(|shown| shown.is_nothing());
     let before = player.failed();
     // SAFETY: the pages are the player's.
-    let mapped = unsafe { player.space.raw().map_pages(addr, &frames, Protection::ReadWrite) };
+    let mapped = player.call(|space| unsafe { space.raw().map_pages(addr, &frames, Protection::ReadWrite) });
     player.tell(format_args!("{} pages at {addr:#x}: {mapped:?}", frames.len()));
     match mapped {
         Ok(()) => {
@@ -79,6 +80,7 @@ pub(super) fn map<P: MapFrames>(player: &mut Player<'_, P>) {
         }
         Err(AreaError::Mapped { .. }) => assert!(!is_free, "nothing is mapped there"),
         Err(AreaError::Platform(error)) => player.excuse(before, &error),
+        Err(AreaError::Alloc(AllocError::Metadata)) => player.excuse_any(before),
         Err(error) => panic!("{error}"),
     }
     player.check_around(nth, start, end);
@@ -93,13 +95,14 @@ pub(super) fn unmap<P: MapFrames>(player: &mut Player<'_, P>) {
     let (start, end) = (from + first, from + first + run.max(1));
     let addr = player.oracle.areas[nth].addr + start * player.page_bytes();
     let before = player.failed();
-    // SAFETY: the pages are the player's, and nothing uses them.
-    let unmap =
-        |player: &Player<'_, P>| unsafe { player.space.raw().unmap_pages(addr, (end - start) as u64) };
+    let unmap = |player: &Player<'_, P>| {
+        // SAFETY: the pages are the player's, and nothing uses them.
+        player.call(|space| unsafe { space.raw().unmap_pages(addr, (end - start) as u64) })
+    };
     let mut unmapped = unmap(player);
     player.tell(format_args!("{} pages at {addr:#x}: {unmapped:?}", end - start));
-    if let Err(AreaError::Platform(error)) = unmapped {
-        player.excuse(before, &error);
+    if let Err(AreaError::Platform(_) | AreaError::Alloc(AllocError::Metadata)) = unmapped {
+        player.excuse_any(before);
         player.heal();
         unmapped = unmap(player);
     }

@@ -26,6 +26,7 @@ fn judge<P: Platform>(player: &Player<'_, P>, bytes: usize, error: AreaError, be
         _ if !wrongs.is_empty() => panic!("{error}, not one of {wrongs:?}"),
         AreaError::Alloc(AllocError::Unbacked(unbacked)) => player.excuse(before, &unbacked.cause),
         AreaError::Platform(error) => player.excuse(before, &error),
+        AreaError::Alloc(AllocError::Metadata) => player.excuse_any(before),
         error => panic!("{error}"),
     }
 }
@@ -34,7 +35,7 @@ pub(super) fn grow<P: Platform>(player: &mut Player<'_, P>) {
     let Some((nth, addr, bytes)) = other_size(player) else { return };
     let before = player.failed();
     // SAFETY: the player owns the area.
-    let grown = unsafe { player.space.raw().grow_in_place(addr, bytes) };
+    let grown = player.call(|space| unsafe { space.raw().grow_in_place(addr, bytes) });
     player.tell(format_args!("grow {addr:#x} to {bytes:#x}: {grown:x?}"));
     match grown {
         // A smaller size changes nothing.
@@ -55,7 +56,7 @@ pub(super) fn shrink<P: Platform>(player: &mut Player<'_, P>) {
     let Some((nth, addr, bytes)) = other_size(player) else { return };
     let before = player.failed();
     // SAFETY: the player owns the area, and nothing uses what is behind the new size.
-    let shrunk = unsafe { player.space.raw().shrink_in_place(addr, bytes) };
+    let shrunk = player.call(|space| unsafe { space.raw().shrink_in_place(addr, bytes) });
     player.tell(format_args!("shrink {addr:#x} to {bytes:#x}: {shrunk:x?}"));
     match shrunk {
         Ok(()) => resized(player, nth, bytes, 0),
@@ -93,7 +94,7 @@ pub(super) fn realloc<P: DirectMemory + Relocate>(player: &mut Player<'_, P>) {
     wish.align = player.source.chance(32).then(|| player.page_bytes() << player.below(6));
     let (before, old) = (player.failed(), player.oracle.bytes(&player.oracle.areas[nth]));
     // SAFETY: the player owns the area, and goes by the address that is returned.
-    let moved = unsafe { player.space.raw().realloc(addr, &wish.request()) };
+    let moved = player.call(|space| unsafe { space.raw().realloc(addr, &wish.request()) });
     player.tell(format_args!("realloc {addr:#x} from {old:#x} to {wish:x?}: {moved:x?}"));
     match moved {
         Ok(to) => {

@@ -10,7 +10,7 @@ pub(super) fn map<P: MapFrames>(player: &mut Player<'_, P>) {
     let most = [9, 9, 9, 9, 9, 9, 64, 80][player.below(8)];
     let Some(frames) = some(player, most) else { return };
     let before = player.failed();
-    let made = short(&player.space).map(&frames);
+    let made = player.call(|space| short(space).map(&frames));
     let Some(nth) = mapped(player, What::Short, &frames, Protection::ReadWrite, made, before) else { return };
     player.write_some(nth);
     misuse(player, nth);
@@ -37,7 +37,7 @@ fn misuse<P: MapFrames>(player: &mut Player<'_, P>, nth: usize) {
 pub(super) fn reserve<P: Platform>(player: &mut Player<'_, P>) {
     let most = [8, 64, 80][player.below(3)];
     let (pages, before) = (1 + player.below(most), player.failed());
-    let made = short(&player.space).reserve(pages as u64);
+    let made = player.call(|space| short(space).reserve(pages as u64));
     player.tell(format_args!("{pages} slots: {made:x?}"));
     match made {
         Ok(addr) => {

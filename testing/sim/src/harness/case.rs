@@ -1,21 +1,15 @@
 //! An operation with its surroundings, walked by all kinds of steps, and a table of what became of
 //! it.
 
-use super::{Lasting, Simulated, Step, Walked, walk, walk_pairs};
+use super::{Lasting, Simulated, Step, Walked, walk};
 use std::borrow::Borrow;
 use std::fmt;
 use vmalloc::Space;
 
-/// A failing step of a walk.
-enum What {
-    Each(Step, Lasting),
-    Pairs([Step; 2]),
-}
-
 /// An operation, what comes before it, and what after.
 pub struct Case {
     name: &'static str,
-    walk: Box<dyn Fn(What) -> Walked>,
+    walk: Box<dyn Fn(Step, Lasting) -> Walked>,
     meets: Vec<Step>,
 }
 
@@ -34,10 +28,7 @@ impl Case {
         S: Borrow<Space<P>>,
         E: fmt::Debug,
     {
-        let walk = move |what| match what {
-            What::Each(step, lasting) => walk(step, lasting, &setup, &operation, &release),
-            What::Pairs(steps) => walk_pairs(steps, &setup, &operation, &release),
-        };
+        let walk = move |step, lasting| walk(step, lasting, &setup, &operation, &release);
         Self { name, walk: Box::new(walk), meets: Vec::new() }
     }
 
@@ -57,8 +48,7 @@ impl Case {
         let name = self.name;
         let _context = Context(name);
         let rows = Step::all().map(|step| {
-            let [once, onward] =
-                [Lasting::Once, Lasting::Onward].map(|lasting| (self.walk)(What::Each(step, lasting)));
+            let [once, onward] = [Lasting::Once, Lasting::Onward].map(|lasting| (self.walk)(step, lasting));
             (step, once, onward)
         });
         let tally = Tally { name, rows: rows.collect() };
@@ -66,21 +56,6 @@ impl Case {
         let missed: Vec<Step> = self.meets.iter().copied().filter(|&step| tally.failed(step) == 0).collect();
         assert!(missed.is_empty(), "it has no steps of the kinds {missed:?}; it has: {tally}");
         tally
-    }
-
-    /// Lets it fail at every two steps of different kinds: as many runs as the product of their
-    /// numbers, so for operations of few steps. How many pairs failed.
-    ///
-    /// # Panics
-    /// As [`walk_pairs`](super::walk_pairs()).
-    pub fn walk_pairs(&self) -> u64 {
-        let _context = Context(self.name);
-        let steps: Vec<Step> = Step::all().collect();
-        let pairs = steps
-            .iter()
-            .enumerate()
-            .flat_map(|(nth, &one)| steps[..nth].iter().map(move |&other| [one, other]));
-        pairs.map(|pair| (self.walk)(What::Pairs(pair)).failed).sum()
     }
 }
 

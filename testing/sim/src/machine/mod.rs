@@ -142,6 +142,11 @@ impl Machine {
         self.page_table.get(page).map(|entry| entry.frame)
     }
 
+    /// Returns how many pages are mapped.
+    pub(crate) fn mapped_pages(&self) -> u64 {
+        self.page_table.len() as u64
+    }
+
     fn report(&mut self, fault: Fault) {
         self.faults.push(fault);
     }

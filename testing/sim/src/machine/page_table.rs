@@ -53,7 +53,6 @@ impl PageTable {
         })
     }
 
-    #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }

@@ -1,12 +1,11 @@
 //! Cookies: the owner of an address, without a map beside the space's.
 
+use crate::PAGE;
 use vmalloc::{
     AllocError, Area, AreaError, FreeError, Kind, PageRange, Protection, Request, Space, SpaceOptions,
 };
 use vmalloc_sim::heap::{self, Shortage};
 use vmalloc_sim::{Direct, Options, Sim};
-
-const PAGE: usize = 1 << Sim::PAGE_SHIFT;
 
 fn space(config: SpaceOptions) -> Space<Sim> {
     let span = PageRange::new(0x100, 0x900).expect("not empty");

@@ -1,20 +1,14 @@
 //! What an area gains as it is made or grows, and what a space gets back as areas go: a byte, a
 //! page or an address more or less than documented is a mistake.
 
+use crate::{PAGE, free};
 use vmalloc::{FreeError, Request, Space, SpaceOptions};
 use vmalloc_sim::harness::{check, check_whole};
 use vmalloc_sim::{Direct, Options, Sim};
 
-const PAGE: usize = 1 << Sim::PAGE_SHIFT;
-
 fn direct(config: SpaceOptions, choose: impl FnOnce(Options) -> Options) -> Space<Direct> {
     Sim::run_on(0);
     Space::new(Direct::new(1 << 12, |options| choose(options.cpus(1))), config).expect("a space")
-}
-
-fn free(space: &Space<Direct>, addr: usize) {
-    // SAFETY: the area is the test's, and nothing uses it any more.
-    unsafe { space.raw().free(addr) }.expect("it is busy");
 }
 
 /// Room to grow again is for spaces that cache areas and allow that much slack.

@@ -2,7 +2,8 @@
 
 #![allow(unsafe_code)]
 
-use vmalloc::{FreeError, PageRange, Request, Space, SpaceOptions, Stats};
+use crate::{alloc, free};
+use vmalloc::{FreeError, PageRange, Space, SpaceOptions, Stats};
 use vmalloc_model::{Seeded, Source, env};
 use vmalloc_sim::harness::{check, check_whole};
 use vmalloc_sim::{Options, Sim};
@@ -14,15 +15,6 @@ fn space(cache_bytes: usize, guard: bool) -> Space<Sim> {
     let config = SpaceOptions::default().guard(guard).max_slack_percent(25).cache_bytes(cache_bytes);
     let options = Options::new(span).cpus(2);
     Space::new(options.build(), config.least_cache_bytes(4 << SHIFT)).expect("an empty space")
-}
-
-fn alloc(space: &Space<Sim>, pages: usize) -> usize {
-    space.raw().alloc(&Request::new(pages << SHIFT)).expect("there is room")
-}
-
-fn free(space: &Space<Sim>, addr: usize) {
-    // SAFETY: nothing is behind the addresses of a simulated machine.
-    unsafe { space.raw().free(addr) }.expect("it was allocated");
 }
 
 /// Small areas that were not needed while the space grew are joined, and serve a larger one: no new

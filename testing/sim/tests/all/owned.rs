@@ -1,16 +1,15 @@
 //! Safe code with owned types: frames stay taken while anything shows them, and no page is touched
 //! that is not there.
 
+use crate::{PAGE, free};
 use crate::{set_block_slots, short};
 use vmalloc::{
     AreaError, CodeBuffer, Frame, FrameSupply, FreeError, Mapping, PageRange, PagedArea, Protection, Request,
-    Space, SpaceOptions,
+    RequestError, Space, SpaceOptions,
 };
 use vmalloc_short::ShortMapping;
 use vmalloc_sim::{Direct, Discard, Options, Point, Sim, TlbVisibility};
 use vmalloc_subspaces::Root;
-
-const PAGE: usize = 1 << Sim::PAGE_SHIFT;
 
 fn sim(pages: u64) -> Sim {
     Sim::run_on(0);
@@ -24,11 +23,6 @@ fn space(config: SpaceOptions) -> Space<Sim> {
 
 fn pages(count: usize) -> Request {
     Request::new(count * PAGE)
-}
-
-fn free(space: &Space<Sim>, addr: usize) {
-    // SAFETY: the area is the test's, and nothing uses it any more.
-    unsafe { space.raw().free(addr) }.expect("it is busy");
 }
 
 /// Has the machine refuse pages that were given up: as many frames stay taken until it relents.
@@ -204,6 +198,12 @@ fn a_paged_area_has_memory_and_frames() {
         let refused = Err(AreaError::NotMapped { addr });
         assert_eq!((area.decommit(range.clone()), area.reset(range)), (refused, refused));
     }
+    let over_the_end = area.len() - PAGE..area.len() + PAGE;
+    let refused = [area.commit(over_the_end.clone()), area.decommit(over_the_end)];
+    assert!(refused.iter().all(|refused| matches!(refused, Err(AreaError::Beyond { .. }))), "{refused:?}");
+    assert_eq!(area.commit(7..PAGE), Err(FreeError::Unaligned { addr: base + 7 }.into()));
+    assert_eq!(area.commit(PAGE..PAGE), Err(RequestError::ZeroSize.into()));
+    assert_eq!(area.discard(3 * PAGE..5 * PAGE), Err(AreaError::NotMapped { addr: base + 4 * PAGE }));
     area.decommit(2 * PAGE..4 * PAGE).expect("it is committed");
     // SAFETY: nothing uses the pages.
     unsafe { area.unmap(4 * PAGE) }.expect("frames are there");

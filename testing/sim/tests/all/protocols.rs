@@ -1,12 +1,12 @@
 //! Flush protocols that are wrong on purpose: the simulator catches each of them under a space.
 
+use crate::PAGE;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use vmalloc::{Frame, FrameSupply, MapFrames, PageRange, Platform, Protection, Request, Space, SpaceOptions};
 use vmalloc_model::{Seeded, env};
 use vmalloc_programs::{Blind, Program};
 use vmalloc_sim::{Broken, Fault, InjectedBug, Mistake, OnViolation, Options, Sim};
 
-const PAGE: usize = 1 << Sim::PAGE_SHIFT;
 const CPUS: usize = 4;
 
 fn span() -> PageRange {

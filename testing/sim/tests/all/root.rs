@@ -1,13 +1,12 @@
 //! Sub-spaces: each in its own range, and nothing left behind when it goes.
 
+use crate::{PAGE, free};
 use vmalloc::{
     AllocError, PageRange, Platform, Policy, Protection, Request, RequestError, Space, SpaceError,
     SpaceOptions,
 };
 use vmalloc_sim::{Options, Point, Sim, TlbVisibility};
 use vmalloc_subspaces::{LIMIT_BYTES, Root, Subspace, SubspaceError, SubspaceOptions, SubspaceState};
-
-const PAGE: usize = 1 << Sim::PAGE_SHIFT;
 
 fn range(start: u64, end: u64) -> PageRange {
     PageRange::new(start, end).expect("not empty")
@@ -39,11 +38,6 @@ fn plain() -> SubspaceOptions {
 /// Without guards and caching: what is asked for is what is mapped.
 fn bare() -> SubspaceOptions {
     plain().space(SpaceOptions::default().unmap_on_free().guard(false))
-}
-
-fn free<P: Platform>(space: &Space<P>, addr: usize) {
-    // SAFETY: no test uses what it frees.
-    unsafe { space.raw().free(addr) }.expect("it was allocated");
 }
 
 fn names(root: &Root<Sim>) -> Vec<&'static str> {

@@ -1,12 +1,12 @@
 //! A thread on each CPU, areas that change hands, and purges in between: no CPU ever sees another's
 //! past.
 
+use crate::PAGE;
 use parking_lot::{Mutex, RawFairMutex};
 use vmalloc::{AllocError, PageRange, Request, Space, SpaceOptions};
 use vmalloc_model::{Seeded, Source, env};
 use vmalloc_sim::{Options, Sim};
 
-const PAGE: usize = 1 << Sim::PAGE_SHIFT;
 const CPUS: usize = 4;
 /// Areas that wait for a thread to take and free them.
 const HANDED_ON: usize = 64;

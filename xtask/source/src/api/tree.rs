@@ -1,8 +1,7 @@
 //! The modules of a crate.
 
-use super::Error;
+use anyhow::{Context, Result};
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 use syn::Item;
 
@@ -11,7 +10,7 @@ pub(super) struct Tree(BTreeMap<Vec<String>, Vec<Item>>);
 
 impl Tree {
     /// Reads the crate whose root is the file `path`.
-    pub(super) fn read(path: &Path) -> Result<Self, Error> {
+    pub(super) fn read(path: &Path) -> Result<Self> {
         let mut tree = Self(BTreeMap::new());
         tree.read_file(path, path.parent().unwrap_or(Path::new(".")), Vec::new())?;
         Ok(tree)
@@ -28,13 +27,13 @@ impl Tree {
     }
 
     /// Reads a file, whose modules lie in `folder`.
-    fn read_file(&mut self, path: &Path, folder: &Path, module: Vec<String>) -> Result<(), Error> {
-        let text = fs::read_to_string(path).map_err(|cause| Error::Read { path: path.into(), cause })?;
-        let file = syn::parse_file(&text).map_err(|cause| Error::Parse { path: path.into(), cause })?;
+    fn read_file(&mut self, path: &Path, folder: &Path, module: Vec<String>) -> Result<()> {
+        let text = crate::read(path)?;
+        let file = syn::parse_file(&text).with_context(|| path.display().to_string())?;
         self.read_items(file.items, folder, module)
     }
 
-    fn read_items(&mut self, items: Vec<Item>, folder: &Path, module: Vec<String>) -> Result<(), Error> {
+    fn read_items(&mut self, items: Vec<Item>, folder: &Path, module: Vec<String>) -> Result<()> {
         for item in &items {
             let Item::Mod(inner) = item else { continue };
             if is_conditional(&inner.attrs) {

@@ -1,11 +1,10 @@
 //! How many violations of each rule a crate may still have: a ratchet.
 
-use super::Error;
+use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::ErrorKind;
-use std::path::Path;
 
 const PATH: &str = "xtask/source/allowance.toml";
 const HEAD: &str = "# Violations of the rules of `cargo xtask check` that are still there, for each crate.\n\
@@ -15,11 +14,11 @@ const HEAD: &str = "# Violations of the rules of `cargo xtask check` that are st
 pub(super) struct Allowance(Option<BTreeMap<String, BTreeMap<String, usize>>>);
 
 impl Allowance {
-    pub(super) fn read() -> Result<Self, Error> {
+    pub(super) fn read() -> Result<Self> {
         match fs::read_to_string(PATH) {
-            Ok(text) => Ok(Self(Some(toml::from_str(&text).map_err(Error::Allowance)?))),
+            Ok(text) => Ok(Self(Some(toml::from_str(&text).context(PATH)?))),
             Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(Self(None)),
-            Err(cause) => Err(Error::Read { path: PATH.into(), cause }),
+            Err(cause) => Err(cause).context(format!("cannot read {PATH}")),
         }
     }
 
@@ -41,7 +40,7 @@ impl Allowance {
         Self(Some(lower))
     }
 
-    pub(super) fn write(&self) -> Result<(), Error> {
+    pub(super) fn write(&self) -> Result<()> {
         let mut text = HEAD.to_owned();
         for (package, rules) in self.0.iter().flatten() {
             let _ = write!(text, "\n[\"{package}\"]\n");
@@ -49,7 +48,7 @@ impl Allowance {
                 let _ = writeln!(text, "{rule} = {count}");
             }
         }
-        fs::write(PATH, text).map_err(|cause| Error::Write { path: Path::new(PATH).into(), cause })
+        fs::write(PATH, text).with_context(|| format!("cannot write {PATH}"))
     }
 
     /// Prints where fewer violations are found than are allowed.

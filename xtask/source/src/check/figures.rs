@@ -1,9 +1,9 @@
 //! Instructions that the documents tell are those of the rows that `cargo xtask instructions` holds,
 //! and README tells no time that `cargo xtask figures` would not compare.
 
-use super::{Error, Violation};
+use super::Violation;
+use anyhow::{Context, Result};
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 const PATH: &str = "docs/figures.toml";
@@ -46,19 +46,19 @@ struct Line {
     rows: Vec<String>,
 }
 
-pub(super) fn check(found: &mut Vec<Violation>) -> Result<(), Error> {
+pub(super) fn check(found: &mut Vec<Violation>) -> Result<()> {
     let mut counts: BTreeMap<String, f64> = BTreeMap::new();
     for path in ROWS {
         counts.append(&mut parse(path)?);
     }
     let figures: Figures = parse(PATH)?;
-    let readme = fs::read_to_string(README).map_err(|cause| Error::Read { path: README.into(), cause })?;
+    let readme = crate::read(README)?;
     for what in figures.gaps(&readme) {
         found.push(Violation { rule: "figures", package: "docs".into(), place: README.into(), what });
     }
     for line in figures.line {
         let path = Path::new(&line.file);
-        let text = fs::read_to_string(path).map_err(|cause| Error::Read { path: path.into(), cause })?;
+        let text = crate::read(path)?;
         let complaint = line.numbers(&text).and_then(|numbers| line.compare(&numbers, &counts));
         if let Err(what) = complaint {
             found.push(Violation { rule: "figures", package: "docs".into(), place: line.file, what });
@@ -67,9 +67,9 @@ pub(super) fn check(found: &mut Vec<Violation>) -> Result<(), Error> {
     Ok(())
 }
 
-fn parse<T: serde::de::DeserializeOwned>(path: &str) -> Result<T, Error> {
-    let text = fs::read_to_string(path).map_err(|cause| Error::Read { path: path.into(), cause })?;
-    toml::from_str(&text).map_err(|cause| Error::Figures { path: path.into(), cause })
+fn parse<T: serde::de::DeserializeOwned>(path: &str) -> Result<T> {
+    let text = crate::read(path)?;
+    toml::from_str(&text).with_context(|| path.to_owned())
 }
 
 impl Figures {

@@ -1,6 +1,7 @@
 //! Rules of `docs/glossary.md`: few words, each defined once, in an order.
 
-use super::{Error, Violation};
+use super::Violation;
+use anyhow::{Context, Result};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
@@ -16,14 +17,14 @@ struct Entry {
     uses: Vec<String>,
 }
 
-pub(super) fn check(found: &mut Vec<Violation>) -> Result<(), Error> {
+pub(super) fn check(found: &mut Vec<Violation>) -> Result<()> {
     let text = match fs::read_to_string(PATH) {
         Ok(text) => text,
         Err(cause) if cause.kind() == ErrorKind::NotFound => {
             vmalloc_harness::not_run("words of the glossary", format!("there is no {PATH}"));
             return Ok(());
         }
-        Err(cause) => return Err(Error::Read { path: PATH.into(), cause }),
+        Err(cause) => return Err(cause).context(format!("cannot read {PATH}")),
     };
     let violation = |(line, what)| Violation {
         rule: "glossary",

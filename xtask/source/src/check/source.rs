@@ -1,7 +1,7 @@
 //! The crates of this repository, and their source files.
 
-use super::Error;
 use super::lines::Lines;
+use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -52,7 +52,7 @@ impl File {
 }
 
 /// Reads the source files of all crates.
-pub(crate) fn packages() -> Result<Vec<Package>, Error> {
+pub(crate) fn packages() -> Result<Vec<Package>> {
     let mut all = Vec::new();
     for folder in FOLDERS.iter().flat_map(|folder| entries(Path::new(folder))) {
         if folder.join("Cargo.toml").exists() {
@@ -63,16 +63,16 @@ pub(crate) fn packages() -> Result<Vec<Package>, Error> {
 }
 
 /// Reads the source files of the crate in `folder`.
-pub(crate) fn package(folder: &Path) -> Result<Package, Error> {
+pub(crate) fn package(folder: &Path) -> Result<Package> {
     let mut paths = Vec::new();
     sources(folder, &mut paths);
     let files = paths.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
     Ok(Package { folder: folder.display().to_string(), files })
 }
 
-fn read(path: &Path) -> Result<File, Error> {
-    let text = fs::read_to_string(path).map_err(|cause| Error::Read { path: path.into(), cause })?;
-    let syntax = syn::parse_file(&text).map_err(|cause| Error::Parse { path: path.into(), cause })?;
+fn read(path: &Path) -> Result<File> {
+    let text = crate::read(path)?;
+    let syntax = syn::parse_file(&text).with_context(|| path.display().to_string())?;
     let lines = Lines::of(&text);
     Ok(File { path: path.display().to_string(), text, syntax, lines })
 }

@@ -1,7 +1,8 @@
 //! Rules of the words of the public API, as the snapshots in `docs/api` tell it. The table of the words is in
 //! `docs/glossary.md`.
 
-use super::{Error, Violation};
+use super::Violation;
+use anyhow::{Context, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
@@ -31,12 +32,12 @@ const NO_SWITCH: &str = "no_cross";
 /// Types with an address and no length: several areas, and a slice whose length is that of its `Deref`.
 const NO_LENGTH: [&str; 2] = ["Buffer", "CongruentAreas"];
 
-pub(super) fn check(found: &mut Vec<Violation>) -> Result<(), Error> {
+pub(super) fn check(found: &mut Vec<Violation>) -> Result<()> {
     let mut lines = Vec::new();
-    for entry in fs::read_dir(FOLDER).map_err(|cause| Error::Read { path: FOLDER.into(), cause })? {
-        let path = entry.map_err(|cause| Error::Read { path: FOLDER.into(), cause })?.path();
+    for entry in fs::read_dir(FOLDER).context(FOLDER)? {
+        let path = entry?.path();
         if !path.ends_with(OTHER_WORDS) {
-            let text = fs::read_to_string(&path).map_err(|cause| Error::Read { path, cause })?;
+            let text = crate::read(&path)?;
             lines.extend(text.lines().map(str::to_owned));
         }
     }

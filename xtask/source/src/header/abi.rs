@@ -5,13 +5,15 @@
 #[path = "../../../../crates/vmalloc-c/tests/all/common/declarations.rs"]
 mod declarations;
 
-use super::{CRATE, Error};
+use super::CRATE;
+use crate::cannot;
+use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Writes the declarations of a header, one on each line, and a dump of abidw where that is there.
-pub(super) fn write(header: &str) -> Result<(), Error> {
+pub(super) fn write(header: &str) -> Result<()> {
     let folder = PathBuf::from(CRATE).join("abi");
     let lines: String = declarations::of(header).iter().map(|line| format!("{line}\n")).collect();
     super::write(folder.join("declarations.txt"), &lines)?;
@@ -23,7 +25,7 @@ pub(super) fn write(header: &str) -> Result<(), Error> {
         return Ok(());
     }
     let work = Path::new("target/abi");
-    fs::create_dir_all(work).map_err(|cause| Error::Write { path: work.into(), cause })?;
+    fs::create_dir_all(work).with_context(|| cannot("write", work))?;
     let (source, library) = (work.join("stubs.c"), work.join("libstubs.so"));
     super::write(source.clone(), &declarations::stubs(header))?;
     let include = PathBuf::from(CRATE).join("include");
@@ -35,8 +37,9 @@ pub(super) fn write(header: &str) -> Result<(), Error> {
     ran("abidw", abidw.arg("--out-file").arg(folder.join("vmalloc.abi")).arg(&library))
 }
 
-pub(super) fn ran(program: &'static str, command: &mut Command) -> Result<(), Error> {
-    let output = command.output().map_err(|cause| Error::Run { program, cause })?;
+pub(super) fn ran(program: &'static str, command: &mut Command) -> Result<()> {
+    let output = command.output().with_context(|| format!("cannot run {program}"))?;
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    if output.status.success() { Ok(()) } else { Err(Error::Failed { program, output: told }) }
+    ensure!(output.status.success(), "{program} failed:\n{told}");
+    Ok(())
 }

@@ -1,8 +1,8 @@
 //! The source of the C library: which file declares what.
 
-use super::{CRATE, Error};
+use super::CRATE;
+use anyhow::{Context, Result};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::{Path, PathBuf};
 use syn::{Fields, Item, Visibility};
 
@@ -49,14 +49,14 @@ pub(super) fn path(file: &str) -> PathBuf {
     Path::new(CRATE).join("src").join(file).with_extension("rs")
 }
 
-pub(super) fn families() -> Result<Vec<Family>, Error> {
+pub(super) fn families() -> Result<Vec<Family>> {
     FAMILIES.iter().map(|(file, _)| read(file)).collect()
 }
 
-fn read(file: &'static str) -> Result<Family, Error> {
+fn read(file: &'static str) -> Result<Family> {
     let path = path(file);
-    let text = fs::read_to_string(&path).map_err(|cause| Error::Read { path: path.clone(), cause })?;
-    let syntax = syn::parse_file(&text).map_err(|cause| Error::Parse { path, cause })?;
+    let text = crate::read(&path)?;
+    let syntax = syn::parse_file(&text).with_context(|| path.display().to_string())?;
     let mut family = Family { file, items: BTreeSet::new(), structs: BTreeMap::new() };
     for item in &syntax.items {
         let (name, visibility) = match item {

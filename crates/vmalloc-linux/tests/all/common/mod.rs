@@ -3,13 +3,15 @@
 #![allow(dead_code, unreachable_pub)]
 
 pub mod crowd;
+pub mod filter;
 pub mod process;
 pub mod trapping;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vmalloc::{
-    Frame, FrameSupply, MapFrames, PageRange, Platform, PlatformError, Protect, Protection, Space,
+    Frame, FrameSupply, MapFrames, PageRange, Platform, PlatformError, Protect, Protection, Request, Space,
+    Stats,
 };
 pub use vmalloc_harness::{in_own_process, not_run};
 use vmalloc_linux::{BatchAdvise, GuardMeans, Linux, LinuxOptions, OpenError, ReserveError};
@@ -183,6 +185,44 @@ pub fn assert_traps(linux: &Linux, range: PageRange) {
     for page in range.start()..range.end() {
         assert_eq!(peek(linux, page), None, "page {page:#x} of {range:?}");
     }
+}
+
+/// Allocates so many pages.
+pub fn alloc(space: &Space<Linux>, pages: usize) -> usize {
+    space.raw().alloc(&Request::new(pages << 12)).unwrap()
+}
+
+pub fn free(space: &Space<Linux>, addr: usize) {
+    // SAFETY: the tests free what is theirs, once, and use it no more but to see that it traps.
+    unsafe { space.raw().free(addr) }.unwrap();
+}
+
+/// Everything freed and purged: the space is what it was at the start.
+#[track_caller]
+pub fn assert_whole(space: &Space<Linux>) {
+    space.verify().unwrap();
+    space.purge().unwrap();
+    space.verify().unwrap();
+    let Stats { span_pages, free_pages, largest_free_pages, busy_areas, lazy_areas, cached_areas, .. } =
+        space.stats();
+    assert_eq!((free_pages, largest_free_pages), (span_pages, span_pages));
+    assert_eq!((busy_areas, lazy_areas, cached_areas), (0, 0, 0));
+}
+
+/// How many pages from `addr` on have memory, as the kernel counts them.
+pub fn resident(addr: usize, pages: usize) -> usize {
+    let mut present = vec![0_u8; pages];
+    let start = std::ptr::with_exposed_provenance_mut(addr);
+    // SAFETY: the answer has room for each page. The kernel only looks.
+    let answer = unsafe { libc::mincore(start, pages << 12, present.as_mut_ptr()) };
+    assert_eq!(answer, 0);
+    present.iter().filter(|&&page| page & 1 != 0).count()
+}
+
+/// The memory of this process, in bytes.
+pub fn resident_bytes() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() << 12
 }
 
 /// The page faults of this process so far.

@@ -1,8 +1,8 @@
 //! Spaces whose frees trap at once, and their memory.
 
-use super::{opened, peek};
+use super::{alloc, free, opened, peek};
 use std::sync::Arc;
-use vmalloc::{Request, Space, SpaceOptions};
+use vmalloc::{Space, SpaceOptions};
 use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, open};
 
 pub const PAGE: usize = 4096;
@@ -30,15 +30,6 @@ pub fn for_each_space(body: impl Fn(&Arc<Space<Linux>>)) {
 /// With userfaultfd; `None` where the kernel lacks it.
 pub fn with_userfault(options: LinuxOptions) -> Option<Arc<Space<Linux>>> {
     opened(open(options.exactly(SPAN).guard_means(GuardMeans::Userfault), trapping()))
-}
-
-pub fn alloc(space: &Space<Linux>, pages: usize) -> usize {
-    space.raw().alloc(&Request::new(pages * PAGE)).unwrap()
-}
-
-pub fn free(space: &Space<Linux>, addr: usize) {
-    // SAFETY: the tests free what is theirs, once, and touch it afterwards only to trap.
-    unsafe { space.raw().free(addr) }.unwrap();
 }
 
 pub fn byte(addr: usize) -> *mut u8 {

@@ -4,7 +4,7 @@
 use super::exercise::{Owed, exercise, fill, get, traps};
 use super::sandbox::{Answer, Call, supervised};
 use super::{PAGE, check, finish, for_both_guards, space_with};
-use crate::common::{in_forked_child, in_own_process, not_run, status_bytes};
+use crate::common::{free, in_forked_child, in_own_process, not_run, status_bytes};
 use libc::{SYS_madvise, SYS_munlock, SYS_process_madvise};
 use std::sync::atomic::{AtomicBool, Ordering};
 use vmalloc::{FrameSupply, Platform, PlatformFault, Request, Space, SpaceOptions};
@@ -32,11 +32,6 @@ fn alloc(space: &Space<Linux>, pages: usize) -> usize {
     let addr = space.raw().alloc(&Request::new(pages * PAGE)).unwrap();
     fill(addr, pages);
     addr
-}
-
-fn free(space: &Space<Linux>, addr: usize) {
-    // SAFETY: the area is the test's, and nothing uses it any more.
-    unsafe { space.raw().free(addr) }.unwrap();
 }
 
 /// Allocates, touches and frees much more than may be lazy; by how much that has grown the program.

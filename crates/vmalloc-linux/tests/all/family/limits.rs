@@ -131,7 +131,7 @@ fn a_hundred_thousand_short_mappings_live_at_once() {
                 assert_eq!(crate::common::mappings(space.platform()), before);
                 addrs.iter().for_each(|addr| unmap_ram(&space, *addr, len));
                 give(&space, &frames);
-                assert_whole(&space);
+                assert_all_whole(&space);
             }
         }
     });

@@ -9,11 +9,10 @@ mod read;
 mod realloc;
 mod rlimits;
 mod root;
-mod threads;
 mod user;
 mod vmap;
 
-use crate::common::{StopAtEnd, opened, peek};
+use crate::common::{StopAtEnd, assert_whole, free, opened, peek, scattered_frames};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vmalloc::{AllocError, Frame, FrameSupply, Platform, PlatformFault, Space, SpaceOptions, Unbacked};
@@ -44,7 +43,7 @@ fn in_both_modes(config: SpaceOptions, scenario: impl Fn(&Space<Linux>)) {
         if let Some(space) = space_with(options(guards), config) {
             eprintln!("with {guards:?}");
             scenario(&space);
-            assert_whole(&space);
+            assert_all_whole(&space);
         }
     }
 }
@@ -52,16 +51,8 @@ fn in_both_modes(config: SpaceOptions, scenario: impl Fn(&Space<Linux>)) {
 /// Everything freed and purged: the span is one free range in which nothing is mapped, and all
 /// frames are in the supply.
 #[track_caller]
-fn assert_whole(space: &Space<Linux>) {
-    space.purge().unwrap();
-    space.verify().unwrap();
-    let stats = space.stats();
-    assert_eq!(
-        (stats.free_pages, stats.largest_free_pages),
-        (stats.span_pages, stats.span_pages),
-        "{stats:?}"
-    );
-    assert_eq!((stats.busy_areas, stats.lazy_areas, stats.cached_areas), (0, 0, 0));
+fn assert_all_whole(space: &Space<Linux>) {
+    assert_whole(space);
     let linux = space.platform();
     if let Some(linear) = linux.geometry().linear_map.filter(|linear| linear.len() <= FRAMES as u64) {
         let mut all = vec![Frame(0); linear.len() as usize];
@@ -76,16 +67,9 @@ fn take(space: &Space<Linux>, count: usize) -> Vec<Frame> {
     frames
 }
 
-/// `count` frames of which no two are neighbours, in no order; all others that were taken for that
-/// are given back.
+/// `count` frames of which no two are neighbours.
 fn take_scattered(space: &Space<Linux>, count: usize) -> Vec<Frame> {
-    let mut all = take(space, 2 * count);
-    all.sort_unstable();
-    let (odd, even): (Vec<_>, Vec<_>) = all.iter().partition(|frame| frame.0 % 2 == 1);
-    let (kept, rest) = if odd.len() >= count { (odd, even) } else { (even, odd) };
-    give(space, &rest);
-    give(space, &kept[count..]);
-    kept[..count].iter().rev().copied().collect()
+    scattered_frames(space.platform(), count)
 }
 
 fn give(space: &Space<Linux>, frames: &[Frame]) {
@@ -151,11 +135,6 @@ fn short<P: Platform>(space: &Space<P>) -> ShortMaps<&Space<P>> {
 fn unmap_ram(space: &Space<Linux>, addr: usize, count: usize) {
     // SAFETY: as above.
     unsafe { short(space).unmap(addr, count) }.unwrap();
-}
-
-fn free(space: &Space<Linux>, addr: usize) {
-    // SAFETY: as above.
-    unsafe { space.raw().free(addr) }.unwrap();
 }
 
 /// The refusal for want of what the platform needs, with its fault.

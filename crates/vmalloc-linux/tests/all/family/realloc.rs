@@ -1,7 +1,7 @@
 //! `realloc`: areas that grow and shrink, where they are and elsewhere.
 
 use super::*;
-use crate::common::{in_own_process, mappings};
+use crate::common::{in_own_process, mappings, resident, resident_bytes};
 use vmalloc::Request;
 
 const MIB: usize = 1 << 20;
@@ -34,15 +34,6 @@ fn assert_numbered(addr: usize, pages: std::ops::Range<usize>) {
             assert_eq!(found, page, "word {word}");
         }
     }
-}
-
-/// Resident pages of the area, as the kernel counts them.
-fn resident(addr: usize, pages: usize) -> usize {
-    let mut present = vec![0_u8; pages];
-    // SAFETY: the kernel writes a byte for each page.
-    let answer = unsafe { libc::mincore(pointer(addr).cast(), pages * PAGE, present.as_mut_ptr()) };
-    assert_eq!(answer, 0);
-    present.iter().filter(|byte| **byte & 1 == 1).count()
 }
 
 /// Large areas that grow leave room for an eighth more, and use it without a call of the system.
@@ -135,33 +126,6 @@ fn what_shrinks_gives_its_memory_back() {
     });
 }
 
-fn resident_bytes() -> usize {
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
-    statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * PAGE
-}
-
-/// Moved pages are moved again, and what they were in is memory as any other.
-#[test]
-fn areas_that_chase_each_other_keep_what_they_hold() {
-    in_both_modes(SpaceOptions::default().unmap_on_free(), |space| {
-        let mut areas: Vec<(usize, usize)> = (0..6).map(|_| (vmalloc(space, PAGE), 1)).collect();
-        areas.iter().for_each(|(addr, _)| number(*addr, 0..1));
-        for round in 0..300 {
-            let (addr, pages) = areas[round % 6];
-            let wanted = if round % 7 == 6 { pages.div_ceil(3) } else { pages + 1 + round % 5 };
-            let addr = realloc(space, addr, wanted * PAGE);
-            assert_numbered(addr, 0..pages.min(wanted));
-            number(addr, pages.min(wanted)..wanted);
-            assert!(traps(space, addr + wanted * PAGE));
-            areas[round % 6] = (addr, wanted);
-        }
-        for (addr, pages) in areas {
-            assert_numbered(addr, 0..pages);
-            free(space, addr);
-        }
-    });
-}
-
 /// Each time in one kernel mapping more, until a copy makes one of all. Of what they were in,
 /// nothing is left.
 #[test]
@@ -197,7 +161,7 @@ fn an_area_blocked_each_time_keeps_what_it_holds_in_few_mappings() {
             let (early, late) = (counts[..10].iter().max().unwrap(), counts[10..].iter().max().unwrap());
             assert!(*late <= early + 4, "{counts:?}");
             free(&space, addr);
-            assert_whole(&space);
+            assert_all_whole(&space);
             left.push(mappings(linux));
         }
         eprintln!("{guards:?}: {left:?} mappings are left");

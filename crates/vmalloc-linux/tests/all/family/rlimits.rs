@@ -126,6 +126,6 @@ fn what_is_cached_makes_room_for_what_grows() {
             let grown = unsafe { space.raw().realloc(area, &vmalloc::Request::new(150 * MIB)) }.unwrap();
             free(&space, grown);
         });
-        assert_whole(&space);
+        assert_all_whole(&space);
     });
 }

@@ -41,6 +41,6 @@ fn without_a_supply_it_is_unsupported() {
             continue;
         };
         unbacked(space.raw().alloc_shared(&Request::new(1)), PlatformFault::Unsupported);
-        assert_whole(&space);
+        assert_all_whole(&space);
     }
 }

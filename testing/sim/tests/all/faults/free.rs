@@ -1,18 +1,14 @@
 //! Giving memory and addresses back: nothing that is freed can be refused, whatever fails.
 
-use super::scene::{self, Areas, PAGE, Scene, configs_of_frees};
-use super::table;
+use super::scene::{self, Areas, PAGE, direct, empty, sim};
 use std::cell::Cell;
+use std::ptr::with_exposed_provenance_mut;
 use std::sync::mpsc;
 use std::time::Duration;
 use vmalloc::{FreeError, PageRange, Request, Space, SpaceError, SpaceOptions};
-use vmalloc_sim::harness::{Case, Step, free_all};
+use vmalloc_sim::harness::{Simulated, free_all};
 use vmalloc_sim::heap::{self, Shortage};
 use vmalloc_sim::{Broken, Mistake, Options, Point, Sim};
-
-const UNMAP: Step = Step::Machine(Point::Unmap);
-const FLUSH: Step = Step::Machine(Point::Flush);
-const UNMAP_NOW: Step = Step::Machine(Point::UnmapNow);
 
 /// Frees all areas, on a CPU that asked for some of them only.
 fn free_them(space: &Space<Sim>, areas: &mut Areas) -> Result<(), FreeError> {
@@ -26,92 +22,6 @@ fn free_them(space: &Space<Sim>, areas: &mut Areas) -> Result<(), FreeError> {
     Ok(())
 }
 
-#[test]
-fn free() {
-    let many = |config: SpaceOptions, request: Request| {
-        move || {
-            let (space, mut areas) = Scene::empty(config).build();
-            (0..80).for_each(|_| areas.push(space.raw().alloc(&request).expect("there is room")));
-            (space, areas)
-        }
-    };
-    for (config, settings) in configs_of_frees() {
-        let one = Request::new(PAGE);
-        let used = Scene::used(settings);
-        let case =
-            |name, request| Case::new(name, many(settings, request), free_them, |space, _| free_all(space));
-        let cases = [
-            case("free", one),
-            case("free tagged", one.tag("a tag")),
-            case("free without guard", one.guard(false)),
-            case("free odd", Request::new(10)),
-            Case::new("free of all sizes", move || used.build(), free_them, |space, _| free_all(space)),
-        ];
-        // A page that is kept takes no step: its place in a list is there.
-        let may_fail = |case: &(usize, Case)| {
-            settings.cache_bytes == Some(0) || settings.trap_on_free || !matches!(case.0, 0 | 4)
-        };
-        let cases = cases.into_iter().enumerate().filter(may_fail).map(|(_, case)| case);
-        let purges = settings.lazy_max_pages == 1;
-        table(
-            config,
-            cases.map(|case| match settings.trap_on_free {
-                true => case.meets([UNMAP_NOW]),
-                false if purges => case.meets([UNMAP, FLUSH]),
-                false => case,
-            }),
-        );
-    }
-}
-
-#[test]
-fn unreserve() {
-    for (config, settings) in configs_of_frees() {
-        let reserved = move || {
-            let (space, mut areas) = Scene::empty(settings).build();
-            let request = Request::new(2 * PAGE);
-            (0..80).for_each(|_| areas.push(space.raw().reserve(&request).expect("there is room")));
-            (space, areas)
-        };
-        let unreserve = |space: &Space<Sim>, areas: &mut Areas| -> Result<(), FreeError> {
-            while let Some(&addr) = areas.last() {
-                // SAFETY: nothing uses the addresses any more.
-                unsafe { space.raw().unreserve(addr) }?;
-                areas.pop();
-            }
-            Ok(())
-        };
-        table(
-            config,
-            [Case::new("unreserve", reserved, unreserve, |space, _| free_all(space)).meets([Step::Heap])],
-        );
-    }
-}
-
-#[test]
-fn free_altered() {
-    for (config, settings) in configs_of_frees() {
-        let many = move || {
-            let (space, mut areas) = Scene::empty(settings).build();
-            let request = Request::new(2 * PAGE).tag("altered");
-            (0..80).for_each(|_| areas.push(space.raw().alloc(&request).expect("there is room")));
-            (space, areas)
-        };
-        let free = |space: &Space<Sim>, areas: &mut Areas| -> Result<(), FreeError> {
-            while let Some(&addr) = areas.last() {
-                // SAFETY: nothing uses the area any more.
-                unsafe { space.raw().free_altered(addr) }?;
-                areas.pop();
-            }
-            Ok(())
-        };
-        let case = Case::new("free_altered", many, free, |space, _| free_all(space));
-        let purges = settings.lazy_max_pages == 1;
-        let case = if purges { case.meets([UNMAP, FLUSH]) } else { case };
-        table(config, [case.meets([Step::Heap])]);
-    }
-}
-
 /// Neither the heap nor the machine helps: what is freed has nowhere to go. The free says so, and
 /// the area is still there, as it was, to be freed when either helps again.
 #[test]
@@ -123,17 +33,19 @@ fn free_where_everything_fails() {
 fn everything_fails(config: SpaceOptions) {
     let (done, is_done) = mpsc::channel();
     let thread = std::thread::spawn(move || {
-        let (space, mut areas) = Scene::empty(config).build();
-        areas.extend((0..200).map(|nth| {
-            let (raw, request) = (space.raw(), Request::new(PAGE));
-            let addr = match nth % 4 {
-                0 => raw.alloc(&request),
-                1 => raw.alloc(&request.tag("a tag")),
-                2 => raw.alloc(&request.guard(false)),
-                _ => raw.alloc_shared(&request.tag("shared")),
-            };
-            addr.expect("there is room")
-        }));
+        let space = empty(config);
+        let mut areas: Areas = (0..200)
+            .map(|nth| {
+                let (raw, request) = (space.raw(), Request::new(PAGE));
+                let addr = match nth % 4 {
+                    0 => raw.alloc(&request),
+                    1 => raw.alloc(&request.tag("a tag")),
+                    2 => raw.alloc(&request.guard(false)),
+                    _ => raw.alloc_shared(&request.tag("shared")),
+                };
+                addr.expect("there is room")
+            })
+            .collect();
         let known: Vec<_> = areas.iter().map(|&addr| space.find(addr)).collect();
         space.platform().fail_from(Point::Unmap, 1);
         space.platform().fail_from(Point::UnmapNow, 1);
@@ -217,7 +129,7 @@ fn free_that_is_refused_behind_a_move_changes_nothing() {
 /// is lazy, counted, and unmapped by the next purge.
 #[test]
 fn frees_trap_at_once_or_are_counted() {
-    let (space, _) = Scene::empty(SpaceOptions::default().trap_on_free(true)).build();
+    let space = empty(SpaceOptions::default().trap_on_free(true));
     let raw = space.raw();
     let requests = [Request::new(PAGE), Request::new(17 * PAGE).tag("a tag"), Request::new(10).guard(false)];
     for request in requests {
@@ -243,7 +155,66 @@ fn frees_trap_at_once_or_are_counted() {
 
 #[test]
 fn a_platform_that_cannot_unmap_at_once_is_refused() {
-    let sim = Broken::new(Scene::empty(SpaceOptions::default()).sim(), Mistake::NeverDiscard);
+    let sim = Broken::new(sim(), Mistake::NeverDiscard);
     let refused = Space::new(sim, SpaceOptions::default().trap_on_free(true));
     assert_eq!(refused.err(), Some(SpaceError::NoTraps));
+}
+
+/// The areas of a set that was refused are tried again by themselves, at once and by the next
+/// purge.
+#[test]
+fn a_purge_is_an_error_as_long_as_anything_is_refused() {
+    for point in [Point::Unmap, Point::Flush] {
+        let space = empty(SpaceOptions::default().unmap_on_free());
+        let [first, second] = [(); 2]
+            .map(|()| [1, 5, 17].map(|pages| space.raw().alloc(&Request::new(pages * PAGE)).expect("room")));
+        first.into_iter().for_each(|addr| scene::free(&space, addr));
+        space.platform().fail_nth(point, 1);
+        assert_eq!(space.purge(), Ok(()));
+        second.into_iter().for_each(|addr| scene::free(&space, addr));
+        space.platform().fail_from(point, 1);
+        let call = if point == Point::Unmap { "unmap" } else { "flush" };
+        assert_eq!(space.purge().map_err(|error| error.call), Err(call));
+        space.platform().heal();
+        assert_eq!(space.purge(), Ok(()));
+    }
+}
+
+/// The content has moved, and there is no room to remember the area that it was in: the answer is
+/// the new address, and nothing of the content is lost.
+#[test]
+fn realloc_that_cannot_free_the_old_area_answers_with_the_new_one() {
+    // Too large for pools, and something behind it.
+    const PAGES: usize = 270;
+    let space = direct(SpaceOptions::default().unmap_on_free());
+    let old = space.raw().alloc(&Request::new(PAGES * PAGE)).expect("room");
+    // SAFETY: the area is the test's, and that large: here and below.
+    let byte =
+        |addr: usize, nth: usize| unsafe { &mut *with_exposed_provenance_mut::<u8>(addr + nth * PAGE) };
+    (0..PAGES).for_each(|nth| *byte(old, nth) = nth as u8);
+    let mut others: Vec<_> =
+        (0..200).map(|_| space.raw().alloc(&Request::new(PAGE)).expect("room")).collect();
+    space.platform().machine().fail_from(Point::Unmap, 1);
+    // Neither the list of this CPU nor that of the purge has room.
+    for _ in 0..4 {
+        let (_, _) = heap::short_of(Shortage::From(1), || {
+            // SAFETY: the areas are the test's, and nothing uses them any more.
+            while others.last().is_some_and(|&addr| unsafe { space.raw().free(addr) }.is_ok()) {
+                others.pop();
+            }
+        });
+    }
+    assert!(!others.is_empty(), "there is room for all");
+    let (busy, request) = (space.stats().busy_areas, Request::new((PAGES + 3) * PAGE));
+    // SAFETY: the area is the test's, and where it was is not used.
+    let (moved, _) = heap::short_of(Shortage::From(1), || unsafe { space.raw().realloc(old, &request) });
+    let new = moved.expect("it has moved");
+    assert!(new != old && space.stats().busy_areas == busy + 1);
+    assert!((0..PAGES).all(|nth| *byte(new, nth) == nth as u8));
+    space.platform().machine().heal();
+    space.verify().unwrap();
+    others.extend([old, new]);
+    // SAFETY: as above; the old area is still there.
+    others.iter().for_each(|&addr| unsafe { space.raw().free(addr) }.expect("it is busy"));
+    free_all(&space);
 }

@@ -1,6 +1,6 @@
 //! Operations that lose something when a step fails: the harness notices each.
 
-use super::scene::{PAGE, Scene};
+use super::scene::{PAGE, empty};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use vmalloc::{Frame, FrameSupply, PageRange, Platform, Protection, Request, Space, SpaceOptions};
 use vmalloc_sim::Sim;
@@ -9,7 +9,7 @@ use vmalloc_sim::harness::{Case, free_all};
 type Operation = fn(&Space<Sim>, &mut ()) -> Result<(), ()>;
 
 fn is_caught(operation: Operation) -> bool {
-    let setup = || (Scene::empty(SpaceOptions::default()).build().0, ());
+    let setup = || (empty(SpaceOptions::default()), ());
     let case = Case::new("a mistake", setup, operation, |space, ()| free_all(space));
     catch_unwind(AssertUnwindSafe(|| case.walk())).is_err()
 }

@@ -1,6 +1,6 @@
 //! Making a space.
 
-use super::scene::{Scene, configs};
+use super::scene::{configs, sim};
 use vmalloc::{Space, SpaceError};
 use vmalloc_sim::harness::{Lasting, Step, check_whole, each};
 
@@ -10,7 +10,7 @@ fn new_space() {
         for lasting in [Lasting::Once, Lasting::Onward] {
             let mut refused = 0;
             let failed = each(Step::Heap, lasting, |injection| {
-                let sim = Scene::empty(settings).sim();
+                let sim = sim();
                 let (result, failed) = injection.on_heap(|| Space::new(sim, settings));
                 match result {
                     Ok(space) => check_whole(&space),

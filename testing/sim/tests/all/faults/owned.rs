@@ -1,6 +1,6 @@
 //! Owned types: whatever fails between two of them, nothing is lost.
 
-use super::scene::{PAGE, Scene, configs};
+use super::scene::{Areas, PAGE, configs, direct, empty};
 use super::table;
 use crate::short;
 use vmalloc::{
@@ -9,9 +9,9 @@ use vmalloc::{
 };
 use vmalloc_percpu::{CongruentAreas, CongruentError};
 use vmalloc_short::ShortMapping;
-use vmalloc_sim::Sim;
-use vmalloc_sim::harness::{Case, Step};
+use vmalloc_sim::harness::{Case, Step, free_all};
 use vmalloc_sim::heap::{self, Shortage};
+use vmalloc_sim::{Direct, Point, Sim};
 
 /// Frames wait for the flush of the areas that showed them, so an error is seen after a purge.
 fn settled<E>(space: &Space<Sim>, result: Result<(), E>) -> Result<(), E> {
@@ -62,12 +62,21 @@ fn group(space: &Space<Sim>) -> Result<(), CongruentError> {
     Ok(())
 }
 
+/// Makes one, uses it, and drops it; makes another, and keeps its memory.
+fn buffers(space: &Space<Direct>, areas: &mut Areas) -> Result<(), AllocError> {
+    let mut buffer = space.zeroed_buffer(20 * PAGE + 1)?;
+    assert!(buffer.iter().all(|&byte| byte == 0));
+    buffer.fill(7);
+    let memory = space.buffer(20 * PAGE + 1)?.into_raw().0;
+    areas.push(memory.as_ptr().expose_provenance());
+    Ok(())
+}
+
 #[test]
 fn owned_types_lose_nothing_whatever_fails() {
     for (config, settings) in configs() {
-        let scene = Scene::empty(settings);
         let begin = move || {
-            let space = scene.build().0;
+            let space = empty(settings);
             // Its records would be made by the operation.
             let _ = short(&space);
             (space, ())
@@ -85,6 +94,13 @@ fn owned_types_lose_nothing_whatever_fails() {
                 Case::new("PagedArea", begin, |space, ()| settled(space, paged(space)), |_, ()| ()),
                 Case::new("Area, Reservation", begin, |space, ()| areas(space), |_, ()| ()),
                 Case::new("CongruentAreas", begin, |space, ()| group(space), |_, ()| ()),
+                Case::new(
+                    "Buffer",
+                    move || (direct(settings), Areas::with_capacity(8)),
+                    buffers,
+                    |space, _| free_all(space),
+                )
+                .meets([Step::Machine(Point::Frame), Step::Machine(Point::Map), Step::Heap]),
             ],
         );
     }
@@ -95,7 +111,7 @@ fn owned_types_lose_nothing_whatever_fails() {
 fn a_flush_without_memory_is_an_error_or_flushes_everything() {
     let mut errors = 0;
     for nth in 1.. {
-        let (space, _) = Scene::empty(SpaceOptions::default()).build();
+        let space = empty(SpaceOptions::default());
         let (frames, short) = (Frames::new(&space, 3).expect("there are frames"), short(&space));
         // More than one block, with slots in use in between.
         let mappings: Vec<_> = (0..60).map(|_| ShortMapping::new(&short, &frames).expect("room")).collect();

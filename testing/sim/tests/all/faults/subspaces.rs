@@ -2,7 +2,7 @@
 //!
 //! Without the heap: a space is not made without memory (see `new`).
 
-use super::scene::{PAGE, Scene, configs, touch};
+use super::scene::{PAGE, configs, sim, touch};
 use vmalloc::{Request, Space, SpaceOptions};
 use vmalloc_sim::harness::{Injection, Lasting, Step, each};
 use vmalloc_sim::{Point, Sim};
@@ -36,7 +36,7 @@ fn is_whole(root: &Root<Sim>) {
 
 /// Drops a part while a step fails: its range has no owner until that is made good.
 fn drop_one(settings: SpaceOptions, injection: Injection) -> bool {
-    let root = Root::new(Scene::empty(settings).sim()).expect("a root");
+    let root = Root::new(sim()).expect("a root");
     let space = part(&root, "first", settings).expect("room");
     use_it(&space);
     let ((), failed) = injection.during(root.platform(), || drop(space));
@@ -51,7 +51,7 @@ fn drop_one(settings: SpaceOptions, injection: Injection) -> bool {
 
 /// A part is made where another lingers, while a step fails again.
 fn make_one(settings: SpaceOptions, injection: Injection) -> bool {
-    let root = Root::new(Scene::empty(settings).sim()).expect("a root");
+    let root = Root::new(sim()).expect("a root");
     let space = part(&root, "first", settings).expect("room");
     use_it(&space);
     root.platform().fail_nth(Point::Flush, 1);

@@ -1,7 +1,7 @@
 //! Short mappings: slots of blocks, areas of their own, and what is mapped already.
 
 use crate::mappings::support::{
-    PAGE, START, fill, finish, give, kind, machines, page, plain, shows, space, take, take_run, unmap_ram,
+    PAGE, fill, finish, give, kind, machines, page, plain, shows, space, take, take_run, unmap_ram,
     with_blocks, with_blocks_in,
 };
 use crate::short;
@@ -37,7 +37,7 @@ fn blocks_come_back_when_memory_needs_their_addresses() {
         mapped.iter().for_each(|&addr| unmap_ram(space, addr, 2));
         let request = vmalloc::Request::new(255 * PAGE);
         let memory = space.raw().alloc(&request).expect("nothing is mapped any more");
-        assert_eq!(page(memory), START);
+        assert_eq!(page(memory), space.geometry().span.start());
         fill(space, memory, 255);
         crate::mappings::support::free(space, memory);
         give(space, &frames);

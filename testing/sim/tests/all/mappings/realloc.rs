@@ -123,25 +123,6 @@ fn moved_area_grows_in_place_next_time() {
     });
 }
 
-#[test]
-fn small_memory_grows_step_by_step() {
-    everywhere(|space| {
-        let mut addr = alloc(space, 1);
-        write(space, addr, 1);
-        let mut size = 1;
-        for next in
-            [2, 100, PAGE, PAGE + 1, 3 * PAGE, 3 * PAGE + 7, 17 * PAGE, 64 * PAGE - 1, 65 * PAGE, 500 * PAGE]
-        {
-            addr = realloc(space, addr, next);
-            holds(addr, size);
-            is_sound(space, addr, next);
-            size = next;
-            write(space, addr, size);
-        }
-        free(space, addr);
-    });
-}
-
 /// Pages that the machine refuses to unmap when memory shrinks are unmapped by the next purge: also
 /// the page that is the guard now.
 #[test]

@@ -1,12 +1,11 @@
 //! Blocks on machines whose mappings replace what was there: their slots are handed out again
 //! without a flush, but not to others.
 
+use crate::PAGE;
 use crate::mappings::support::{PAGES, fill, finish, free, give, plain, space, take, unmap_ram};
 use crate::{set_block_slots, short};
 use vmalloc::{Request, Space, SpaceOptions};
 use vmalloc_sim::Sim;
-
-const PAGE: usize = crate::mappings::support::PAGE;
 
 fn replacing(pages: u64, config: SpaceOptions) -> Space<Sim> {
     let space = space(plain(pages, 2).remaps_atomically(), config);

@@ -1,20 +1,18 @@
 //! Machines of every kind, and what tests do with them.
 
+pub(crate) use crate::{PAGE, free};
 use crate::{set_block_slots, short};
 use std::fmt;
 use vmalloc::{Frame, FrameSupply, Kind, PageRange, Platform, Space, SpaceOptions, Stats};
 use vmalloc_sim::harness::{Simulated, check, check_whole};
-use vmalloc_sim::{Counts, Discard, Fault, Options, Sim, TlbVisibility};
+use vmalloc_sim::{Counts, Fault, Options, Sim, TlbVisibility};
 
-pub(crate) const PAGE: usize = 1 << Sim::PAGE_SHIFT;
 /// The span.
-pub(crate) const START: u64 = 0x1000;
+const START: u64 = 0x1000;
 pub(crate) const PAGES: u64 = 0x1000;
 /// Frames of the supply, and the first frame of a device.
 pub(crate) const FRAMES: u64 = 0x2000;
 pub(crate) const DEVICES: u64 = 8;
-/// Where linear maps are.
-const LINEAR: u64 = 0x10_0000;
 
 /// Returns a machine of `cpus` CPUs without special powers.
 pub(crate) fn plain(pages: u64, cpus: usize) -> Options {
@@ -22,20 +20,9 @@ pub(crate) fn plain(pages: u64, cpus: usize) -> Options {
     Options::new(span).cpus(cpus).frames(FRAMES).devices(DEVICES).huge_order(3).seed(1)
 }
 
-/// Returns every combination of what a machine can do: it unmaps discarded pages, replaces what is
-/// mapped, has a linear map, leaves zeroing to the space, and advises to reuse larger areas. With
-/// one to three CPUs in turn.
+/// Returns every combination of what a machine can do, but for small TLBs and few frames.
 pub(crate) fn machines(pages: u64) -> Vec<Options> {
-    let with = |powers: usize| {
-        let power = |nth: usize| powers >> nth & 1 != 0;
-        let machine = plain(pages, 1 + powers % 3);
-        let machine = machine.discard(if power(0) { Discard::Keeps } else { Discard::Unmaps });
-        let machine = if power(1) { machine.remaps_atomically() } else { machine };
-        let machine = if power(2) { machine.linear(LINEAR) } else { machine };
-        let machine = if power(3) { machine.dirty() } else { machine };
-        if power(4) { machine.max_slack_percent(25) } else { machine }
-    };
-    (0..32).map(with).collect()
+    (0..32).map(|powers| vmalloc_programs::machines::machine(pages, powers)).collect()
 }
 
 /// Settings with which a freed area becomes lazy, or is cached, and the slots of blocks.
@@ -187,11 +174,6 @@ pub(crate) fn forgotten<P: Simulated>(space: &Space<P>, addr: usize, count: usiz
 pub(crate) fn vunmap(space: &Space<Sim>, addr: usize) {
     // SAFETY: nothing uses it any more.
     unsafe { space.raw().unmap(addr) }.expect("it is mapped");
-}
-
-pub(crate) fn free<P: Platform>(space: &Space<P>, addr: usize) {
-    // SAFETY: nothing uses it any more.
-    unsafe { space.raw().free(addr) }.expect("it is busy");
 }
 
 pub(crate) fn unmap_ram(space: &Space<Sim>, addr: usize, count: usize) {

@@ -84,7 +84,7 @@ fn many_frame_sets_go_back_in_one_flush() {
         shown.iter().for_each(|&addr| _ = fill(space, addr, 1));
         areas.iter().for_each(|&addr| free(space, addr));
         space.purge().expect("nothing fails");
-        assert_eq!(taken(space), (0..40).map(|nth| 1 + nth % 3).sum(), "they are shown elsewhere");
+        assert_eq!(taken(space), (0..40).map(|nth| 1 + nth % 3).sum::<usize>(), "they are shown elsewhere");
         shown.iter().for_each(|&addr| vunmap(space, addr));
         space.purge().expect("nothing fails");
         assert_eq!(taken(space), 0);

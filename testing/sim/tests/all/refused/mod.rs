@@ -6,11 +6,11 @@ mod frames;
 mod tails;
 
 use crate::set_block_slots;
-use vmalloc::{PageRange, Platform, Request, Space, SpaceOptions};
+use crate::{PAGE, free};
+use vmalloc::{PageRange, Request, Space, SpaceOptions};
 use vmalloc_sim::harness::{Simulated, check, check_whole};
 use vmalloc_sim::{Discard, Options, Point, Sim};
 
-const PAGE: usize = 1 << Sim::PAGE_SHIFT;
 /// The calls that refuse pages.
 const CALLS: [Point; 2] = [Point::Unmap, Point::Flush];
 
@@ -43,11 +43,6 @@ fn touch<P: Simulated>(space: &Space<P>, addr: usize, pages: usize) {
     for page in range(addr, pages).start()..range(addr, pages).end() {
         (0..2).for_each(|cpu| space.platform().machine().write(cpu, page, page).expect("it is mapped"));
     }
-}
-
-fn free<P: Platform>(space: &Space<P>, addr: usize) {
-    // SAFETY: the area is the test's, and nothing uses it any more.
-    unsafe { space.raw().free(addr) }.expect("it is busy");
 }
 
 fn range(addr: usize, pages: usize) -> PageRange {

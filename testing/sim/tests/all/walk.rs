@@ -1,25 +1,15 @@
 //! Walks over a space: what they show agrees with the counts, and no thread waits for them.
 
+use crate::{alloc, free};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vmalloc::area_map::State;
-use vmalloc::{PageRange, Request, Space, SpaceOptions};
-use vmalloc_model::space::NullPlatform;
+use vmalloc::{PageRange, Space, SpaceOptions};
+use vmalloc_sim::{Options, Sim};
 
-const PAGE: usize = 1 << NullPlatform::PAGE_SHIFT;
-
-fn space(config: SpaceOptions) -> Space<NullPlatform> {
+fn space(config: SpaceOptions) -> Space<Sim> {
     let span = PageRange::from_len(0x7_0003, 1 << 20).expect("not empty");
-    Space::new(NullPlatform::new(span, 4), config).expect("an empty space")
-}
-
-fn alloc(space: &Space<NullPlatform>, pages: usize) -> usize {
-    space.raw().alloc(&Request::new(pages * PAGE)).expect("room")
-}
-
-fn free(space: &Space<NullPlatform>, addr: usize) {
-    // SAFETY: no memory is behind the area.
-    unsafe { space.raw().free(addr) }.expect("an area");
+    Space::new(Options::new(span).cpus(4).build(), config).expect("an empty space")
 }
 
 #[test]

@@ -1,16 +1,15 @@
 //! What operators see: counts as a table, by name, and as JSON.
 
+use crate::PAGE;
 use vmalloc::{Area, AreaInfo, NodeStats, PageRange, Request, Space, SpaceOptions, Stats};
-use vmalloc_model::space::NullPlatform;
+use vmalloc_sim::{Options, Sim};
 
-const PAGE: usize = 4096;
-
-fn space(options: SpaceOptions) -> Space<NullPlatform> {
+fn space(options: SpaceOptions) -> Space<Sim> {
     let span = PageRange::new(1 << 12, (1 << 12) + (1 << 14)).expect("a span");
-    Space::new(NullPlatform::new(span, 1), options).expect("a space")
+    Space::new(Options::new(span).cpus(1).build(), options).expect("a space")
 }
 
-fn area(space: &Space<NullPlatform>, bytes: usize) -> Area<&Space<NullPlatform>> {
+fn area(space: &Space<Sim>, bytes: usize) -> Area<&Space<Sim>> {
     Area::new(space, &Request::new(bytes).tag("rows")).expect("an area")
 }
 

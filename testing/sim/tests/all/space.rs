@@ -1,13 +1,15 @@
 //! Spans that no space is made on, and the end of areas of every kind.
 
+use crate::PAGE;
 use vmalloc::{FreeError, PageRange, Request, Space, SpaceError, SpaceOptions};
-use vmalloc_model::space::NullPlatform;
 use vmalloc_short::ShortMaps;
+use vmalloc_sim::{Options, Sim};
 
-const PAGE: usize = 1 << NullPlatform::PAGE_SHIFT;
-
-fn on(start: u64, end: u64) -> Result<Space<NullPlatform>, SpaceError> {
-    Space::new(NullPlatform::new(PageRange::new(start, end).expect("not empty"), 1), SpaceOptions::default())
+fn on(start: u64, end: u64) -> Result<Space<Sim>, SpaceError> {
+    Space::new(
+        Options::new(PageRange::new(start, end).expect("not empty")).cpus(1).build(),
+        SpaceOptions::default(),
+    )
 }
 
 /// An area at page 0 would be a null pointer.
@@ -16,12 +18,12 @@ fn a_span_with_page_0_is_refused() {
     let span = PageRange::new(0, 16 * PAGE as u64).expect("not empty");
     assert_eq!(on(0, 16).err(), Some(SpaceError::NullPage { span }));
     let space = on(1, 16).expect("a span without page 0");
-    assert_eq!(space.raw().alloc(&Request::new(1)), Ok(1 << NullPlatform::PAGE_SHIFT));
+    assert_eq!(space.raw().alloc(&Request::new(1)), Ok(1 << Sim::PAGE_SHIFT));
 }
 
 #[test]
 fn a_span_that_ends_behind_the_last_address_is_refused() {
-    let (page_shift, end) = (NullPlatform::PAGE_SHIFT, u64::MAX >> NullPlatform::PAGE_SHIFT);
+    let (page_shift, end) = (Sim::PAGE_SHIFT, u64::MAX >> Sim::PAGE_SHIFT);
     let span = PageRange::new((end - 15) << page_shift, u64::MAX).expect("not empty");
     assert_eq!(on(end - 15, end + 1).err(), Some(SpaceError::BeyondAddresses { span }));
     let space = on(end - 16, end).expect("a span whose end is an address");
@@ -32,7 +34,6 @@ fn a_span_that_ends_behind_the_last_address_is_refused() {
 }
 
 #[test]
-#[allow(unsafe_code)]
 fn remove_ends_areas_of_every_kind() {
     let space = on(0x1000, 0x11000).expect("a good span");
     let plain = space.raw().alloc(&Request::new(10).tag("a tag")).unwrap();

@@ -1,14 +1,14 @@
 //! Messages of a space: addresses and bytes, and what to do.
 
+use crate::PAGE;
 use vmalloc::{AllocError, AreaError, PageRange, PagedArea, Request, Space, SpaceOptions};
-use vmalloc_model::space::NullPlatform;
+use vmalloc_sim::{Options, Sim};
 
-const PAGE: usize = 1 << NullPlatform::PAGE_SHIFT;
 const START: usize = 1 << 24;
 
-fn space() -> Space<NullPlatform> {
+fn space() -> Space<Sim> {
     let span = PageRange::from_len((START / PAGE) as u64, 1 << 14).expect("not empty");
-    Space::new(NullPlatform::new(span, 1), SpaceOptions::default()).expect("an empty space")
+    Space::new(Options::new(span).cpus(1).build(), SpaceOptions::default()).expect("an empty space")
 }
 
 #[test]
@@ -19,7 +19,6 @@ fn a_refused_allocation_tells_bytes_and_addresses() {
                   range anywhere has 67108864: free some, or widen the limits";
     assert_eq!(refused.to_string(), wanted);
     // SAFETY: no memory is behind the areas of this platform.
-    #[allow(unsafe_code)]
     let refused = unsafe {
         let addr = space.raw().alloc(&Request::new(PAGE)).expect("room");
         let next = addr + 2 * PAGE;
@@ -44,7 +43,6 @@ fn wrong_limits_are_told_as_they_were_given() {
 }
 
 #[test]
-#[allow(unsafe_code)]
 fn a_refused_free_tells_the_address_that_was_given() {
     let space = space();
     let addr = space.raw().alloc(&Request::new(2 * PAGE)).expect("room");

@@ -1,33 +1,22 @@
 //! How far a space spreads: areas in use lie close together, however long a load goes on and
 //! however its threads move from CPU to CPU.
 
-#![allow(unsafe_code)]
-
+use crate::{PAGE, alloc, free};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use vmalloc::{PageRange, Request, Space, SpaceOptions};
-use vmalloc_model::space::NullPlatform;
+use vmalloc_sim::{Options, Sim};
 
-const PAGE: usize = 1 << NullPlatform::PAGE_SHIFT;
 const START: u64 = 1 << 20;
 
-fn space(cpus: usize, config: SpaceOptions) -> Space<NullPlatform> {
+fn space(cpus: usize, config: SpaceOptions) -> Space<Sim> {
     let span = PageRange::from_len(START, 1 << 24).unwrap();
-    Space::new(NullPlatform::new(span, cpus), config.guard(false)).unwrap()
-}
-
-fn alloc(space: &Space<NullPlatform>, pages: usize) -> usize {
-    space.raw().alloc(&Request::new(pages * PAGE)).unwrap()
-}
-
-fn free(space: &Space<NullPlatform>, addr: usize) {
-    // SAFETY: nothing is behind this platform's addresses, so nothing can be using it.
-    unsafe { space.raw().free(addr) }.unwrap();
+    Space::new(Options::new(span).cpus(cpus).build(), config.guard(false)).unwrap()
 }
 
 /// Areas that replace one another at random, each call on any CPU.
 struct Load {
-    space: Space<NullPlatform>,
+    space: Space<Sim>,
     rng: SplitMix64,
     cpus: usize,
     live: Vec<(usize, usize)>,
@@ -48,7 +37,7 @@ impl Load {
 
     fn move_somewhere(&mut self) {
         let cpu = self.below(self.cpus);
-        self.space.platform().move_to(cpu);
+        Sim::run_on(cpu);
     }
 
     /// Sizes from 1 to 256 pages, each doubling as likely as the next.
@@ -105,7 +94,7 @@ fn addresses_that_wait_in_one_node_serve_another() {
     areas.iter().for_each(|&addr| free(&space, addr));
     space.flush().unwrap();
     assert!(space.stats().pooled_areas > 100, "they wait in the pools of node 0");
-    space.platform().move_to(1);
+    Sim::run_on(1);
     let first = alloc(&space, 100);
     assert!(first < end, "{first:#x} is new, and {} areas wait", space.stats().pooled_areas);
 }
@@ -191,10 +180,10 @@ fn growth_on_one_cpu_takes_what_others_have_cached() {
         let space = space(cpus, dear(1 << 20));
         let areas: Vec<usize> = (0..100).map(|_| alloc(&space, 200)).collect();
         for (nth, &addr) in areas.iter().enumerate() {
-            space.platform().move_to(nth % (cpus - 1));
+            Sim::run_on(nth % (cpus - 1));
             free(&space, addr);
         }
-        space.platform().move_to(cpus - 1);
+        Sim::run_on(cpus - 1);
         let areas: Vec<usize> = (0..400).map(|_| alloc(&space, 100)).collect();
         // A third of the 40,000 that are in use.
         let cached = space.stats().cached_pages;

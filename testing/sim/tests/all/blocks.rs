@@ -1,44 +1,43 @@
 //! Blocks of short mappings: how many are needed, and how mappings end.
 
+use crate::PAGE;
 use vmalloc::{AllocError, FreeError, PageRange, RequestError, Space, SpaceOptions};
-use vmalloc_model::space::NullPlatform;
 use vmalloc_short::{ShortError, ShortMaps, ShortMapsOptions};
+use vmalloc_sim::{Options, Sim};
 
-const PAGE: usize = 1 << NullPlatform::PAGE_SHIFT;
-
-fn space(slots: u64) -> Space<NullPlatform> {
+fn space(slots: u64) -> Space<Sim> {
     space_of(1 << 22, slots)
 }
 
-fn space_without(pages: u64) -> Space<NullPlatform> {
-    let platform = NullPlatform::new(PageRange::from_len(0x1000, pages).unwrap(), 2);
+fn space_without(pages: u64) -> Space<Sim> {
+    let platform = Options::new(PageRange::from_len(0x1000, pages).unwrap()).cpus(2).build();
     Space::new(platform, SpaceOptions::default()).unwrap()
 }
 
-fn space_of(pages: u64, slots: u64) -> Space<NullPlatform> {
+fn space_of(pages: u64, slots: u64) -> Space<Sim> {
     let space = space_without(pages);
     ShortMaps::new(&space, ShortMapsOptions::new().block_slots(slots)).unwrap();
     space
 }
 
-fn short(space: &Space<NullPlatform>) -> ShortMaps<&Space<NullPlatform>> {
+fn short(space: &Space<Sim>) -> ShortMaps<&Space<Sim>> {
     ShortMaps::of(space).unwrap()
 }
 
-fn pair(space: &Space<NullPlatform>, pages: u64) {
+fn pair(space: &Space<Sim>, pages: u64) {
     let addr = short(space).reserve(pages).unwrap();
     // SAFETY: nothing uses the addresses any more.
     unsafe { short(space).unreserve(addr, pages) }.unwrap();
 }
 
 /// Blocks made and freed.
-fn counts(space: &Space<NullPlatform>) -> (u64, u64) {
+fn counts(space: &Space<Sim>) -> (u64, u64) {
     let stats = space.stats();
     (stats.tenant_areas_made, stats.tenant_areas_freed)
 }
 
 /// 1,000 times one mapping of 16 pages, then as many of 8 as leave room for one more.
-fn scenario_1(space: &Space<NullPlatform>, slots: u64) {
+fn scenario_1(space: &Space<Sim>, slots: u64) {
     for _ in 0..1000 {
         pair(space, 16);
         (0..(slots - 16) / 8 - 1).for_each(|_| pair(space, 8));
@@ -46,7 +45,7 @@ fn scenario_1(space: &Space<NullPlatform>, slots: u64) {
 }
 
 /// 10,000 mappings of random sizes.
-fn scenario_2(space: &Space<NullPlatform>) {
+fn scenario_2(space: &Space<Sim>) {
     let mut x = 1u32;
     for _ in 0..10_000 {
         x ^= x << 13;
@@ -57,7 +56,7 @@ fn scenario_2(space: &Space<NullPlatform>) {
 }
 
 /// 1,000 times each order until one more fills a block, then one more of each.
-fn scenario_3(space: &Space<NullPlatform>, slots: u64) {
+fn scenario_3(space: &Space<Sim>, slots: u64) {
     for _ in 0..1000 {
         for order in 0..7 {
             (0..(slots >> order) - 1).for_each(|_| pair(space, 1 << order));
@@ -67,8 +66,7 @@ fn scenario_3(space: &Space<NullPlatform>, slots: u64) {
 }
 
 fn all_counts(slots: u64) -> [(u64, u64); 3] {
-    let scenarios: [fn(&Space<NullPlatform>, u64); 3] =
-        [scenario_1, |space, _| scenario_2(space), scenario_3];
+    let scenarios: [fn(&Space<Sim>, u64); 3] = [scenario_1, |space, _| scenario_2(space), scenario_3];
     scenarios.map(|scenario| {
         let space = space(slots);
         scenario(&space, slots);
@@ -79,7 +77,7 @@ fn all_counts(slots: u64) -> [(u64, u64); 3] {
 }
 
 /// Everything is returned: a purge leaves the space as it was.
-fn finish(space: &Space<NullPlatform>) {
+fn finish(space: &Space<Sim>) {
     space.verify().unwrap();
     space.purge().unwrap();
     space.verify().unwrap();
@@ -170,7 +168,7 @@ fn large_short_mappings_get_an_area() {
 #[test]
 fn blocks_of_a_wrong_size_are_refused() {
     for slots in [1, 32, 100, 1000, 2048] {
-        let platform = NullPlatform::new(PageRange::from_len(0x1000, 1 << 20).unwrap(), 1);
+        let platform = Options::new(PageRange::from_len(0x1000, 1 << 20).unwrap()).cpus(1).build();
         let space = Space::new(platform, SpaceOptions::default()).unwrap();
         let refused = ShortMaps::new(&space, ShortMapsOptions::new().block_slots(slots)).map(|_| ());
         assert_eq!(refused.unwrap_err(), ShortError::BadBlock { slots });

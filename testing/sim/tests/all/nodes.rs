@@ -1,18 +1,17 @@
 //! Nodes, pools, drains and notifiers, on a platform that insists on the contract and counts its
 //! calls.
 
+use crate::{PAGE, alloc, free};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use vmalloc::{
-    AllocError, DrainStatus, FreeError, Notifier, PageRange, Request, RequestError, Space, SpaceError,
-    SpaceOptions, Stats,
+    AllocError, DrainStatus, Notifier, PageRange, Request, RequestError, Space, SpaceError, SpaceOptions,
+    Stats,
 };
-use vmalloc_model::space::{Call, NullPlatform};
+use vmalloc_sim::{Options, Point, Sim};
 
-const PAGE: usize = 1 << NullPlatform::PAGE_SHIFT;
-
-fn platform(pages: u64, cpus: usize) -> NullPlatform {
-    NullPlatform::new(PageRange::from_len(0x1000, pages).unwrap(), cpus)
+fn machine(pages: u64, cpus: usize) -> Options {
+    Options::new(PageRange::from_len(0x1000, pages).unwrap()).cpus(cpus)
 }
 
 /// Returns areas of exactly the pages asked for.
@@ -20,22 +19,8 @@ fn bare(options: SpaceOptions) -> SpaceOptions {
     options.guard(false)
 }
 
-fn space(pages: u64, options: SpaceOptions) -> Space<NullPlatform> {
-    Space::new(platform(pages, 4), bare(options)).unwrap()
-}
-
-fn alloc(space: &Space<NullPlatform>, pages: usize) -> usize {
-    space.raw().alloc(&Request::new(pages * PAGE)).unwrap()
-}
-
-#[allow(unsafe_code)]
-fn try_free(space: &Space<NullPlatform>, addr: usize) -> Result<(), FreeError> {
-    // SAFETY: nothing is behind this platform's addresses, so nothing can be using it.
-    unsafe { space.raw().free(addr) }
-}
-
-fn free(space: &Space<NullPlatform>, addr: usize) {
-    try_free(space, addr).unwrap();
+fn space(pages: u64, options: SpaceOptions) -> Space<Sim> {
+    Space::new(machine(pages, 4).build(), bare(options)).unwrap()
 }
 
 fn is_whole(stats: &Stats) -> bool {
@@ -45,7 +30,8 @@ fn is_whole(stats: &Stats) -> bool {
 #[test]
 fn the_number_of_nodes_is_checked() {
     let nodes = |count| {
-        Space::new(platform(100, 300), SpaceOptions::default().nodes(count)).map(|s| s.node_stats().len())
+        Space::new(machine(100, 300).build(), SpaceOptions::default().nodes(count))
+            .map(|s| s.node_stats().len())
     };
     assert_eq!(nodes(0).unwrap(), 128, "one for each CPU, as far as that goes");
     assert_eq!([nodes(1).unwrap(), nodes(128).unwrap()], [1, 128]);
@@ -56,10 +42,10 @@ fn the_number_of_nodes_is_checked() {
 #[test]
 fn purged_areas_return_to_their_owner_node() {
     let space = space(1 << 16, SpaceOptions::default().unmap_on_free());
-    space.platform().move_to(1);
+    Sim::run_on(1);
     // As many as a node takes in one go, so that nothing waits in its pools.
     let areas: Vec<usize> = (0..200).map(|_| alloc(&space, 7)).collect();
-    space.platform().move_to(2);
+    Sim::run_on(2);
     areas.iter().for_each(|&addr| free(&space, addr));
     let before: Vec<_> = space.node_stats().collect();
     assert_eq!((before[1].lazy_areas, before[2].lazy_areas), (0, 200), "freed where the freeing CPU is");
@@ -74,13 +60,14 @@ fn purged_areas_return_to_their_owner_node() {
 #[test]
 fn an_area_that_goes_back_to_its_node_is_none_that_was_reused() {
     for options in [SpaceOptions::default().unmap_on_free(), SpaceOptions::default()] {
+        Sim::run_on(0);
         let space = space(1 << 16, options.max_slack_percent(0));
         let areas: Vec<_> = (0..100).map(|_| alloc(&space, 5)).collect();
         areas.into_iter().for_each(|addr| free(&space, addr));
         if options.cache_bytes == Some(0) {
             space.flush().unwrap();
         }
-        space.platform().move_to(1);
+        Sim::run_on(1);
         let before = space.stats();
         let _own = alloc(&space, 5);
         let stats = space.stats();
@@ -177,7 +164,7 @@ fn there_is_at_most_one_flush_for_each_threshold_of_pages() {
         free(&space, live[slot]);
         live[slot] = alloc(&space, 1 + turn * 31 % 16);
     }
-    let flushes = space.platform().calls(Call::Flush);
+    let flushes = space.platform().counts().flushes;
     assert!(flushes > 0 && flushes <= freed / lazy_max, "{flushes} flushes for {freed} pages");
 }
 
@@ -187,10 +174,10 @@ fn a_steady_set_that_is_cached_is_never_flushed() {
     for turn in 0..10_000 {
         let areas = [1, 3, 16, 64].map(|pages| alloc(&space, pages));
         areas.iter().for_each(|&addr| free(&space, addr));
-        assert!(turn > 0 || space.platform().calls(Call::Map) <= 4);
+        assert!(turn > 0 || space.platform().counts().maps <= 4);
     }
-    assert_eq!(space.platform().calls(Call::Flush), 0);
-    assert!(space.platform().calls(Call::Map) <= 4);
+    assert_eq!(space.platform().counts().flushes, 0);
+    assert!(space.platform().counts().maps <= 4);
 }
 
 #[test]
@@ -199,7 +186,7 @@ fn nothing_freed_is_reachable_after_flush() {
     let areas: Vec<usize> = (0..300).map(|n| alloc(&space, 1 + n % 9)).collect();
     areas.iter().for_each(|&addr| free(&space, addr));
     space.flush().unwrap();
-    assert_eq!((space.platform().mapped_pages(), space.platform().lingering_pages()), (0, 0));
+    assert_eq!(space.platform().leaks(), []);
     assert_eq!((space.stats().lazy_areas, space.stats().cached_areas), (0, 0));
     assert!(space.stats().pooled_areas >= 300, "the addresses stay for reuse");
 }
@@ -208,14 +195,14 @@ fn nothing_freed_is_reachable_after_flush() {
 fn callers_purge_at_twice_the_threshold_without_a_drain() {
     let lazy_max = 200;
     let options = bare(SpaceOptions::default().unmap_on_free().lazy_max_pages(lazy_max));
-    let space = Space::new(platform(1 << 16, 2).promise_drains(), options).unwrap();
+    let space = Space::new(machine(1 << 16, 2).promises_drains().build(), options).unwrap();
     let mut most = 0;
     for _ in 0..10_000 {
         let addr = alloc(&space, 3);
         free(&space, addr);
         most = most.max(space.stats().lazy_pages);
     }
-    assert!(space.platform().drains_asked() > 0, "it was asked for at the threshold");
+    assert!(space.platform().counts().drains > 0, "it was asked for at the threshold");
     assert!(most > lazy_max && most <= 3 * lazy_max, "{most} lazy pages");
     space.purge().unwrap();
     assert!(is_whole(&space.stats()));
@@ -225,14 +212,14 @@ fn callers_purge_at_twice_the_threshold_without_a_drain() {
 #[test]
 fn one_drain_by_age_is_asked_for_at_a_time() {
     for options in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free()] {
-        let space = Space::new(platform(1 << 16, 2).promise_drains(), bare(options)).unwrap();
+        let space = Space::new(machine(1 << 16, 2).promises_drains().build(), bare(options)).unwrap();
         let asked = |frees: &[usize]| {
-            let before = space.platform().drains_by_age();
+            let before = space.platform().counts().drains_by_age;
             for &pages in frees {
                 let addr = alloc(&space, pages);
                 free(&space, addr);
             }
-            space.platform().drains_by_age() - before
+            space.platform().counts().drains_by_age - before
         };
         // Areas with and without a place in a node.
         assert_eq!((asked(&[1, 300, 2]), asked(&[3, 301])), (1, 0));
@@ -249,7 +236,7 @@ fn a_failing_flush_keeps_everything_until_it_works() {
     let space = space(1 << 12, SpaceOptions::default().unmap_on_free());
     let areas: Vec<usize> = (0..100).map(|_| alloc(&space, 4)).collect();
     areas.iter().for_each(|&addr| free(&space, addr));
-    space.platform().fail_all(Call::Flush);
+    space.platform().fail_from(Point::Flush, 1);
     for _ in 0..3 {
         assert!(space.purge().is_err());
         assert_eq!((space.stats().lazy_areas, space.stats().refused_areas), (100, 100));
@@ -265,9 +252,9 @@ fn a_flush_that_fails_once_is_repeated() {
     let space = space(1 << 12, SpaceOptions::default().unmap_on_free());
     let areas: Vec<usize> = (0..100).map(|_| alloc(&space, 4)).collect();
     areas.iter().for_each(|&addr| free(&space, addr));
-    space.platform().fail_nth(Call::Flush, 1);
+    space.platform().fail_nth(Point::Flush, 1);
     space.purge().unwrap();
-    assert_eq!((space.platform().failed(), space.stats().refused_areas), (1, 0));
+    assert_eq!((space.platform().counts().failed, space.stats().refused_areas), (1, 0));
     assert!(is_whole(&space.stats()));
 }
 
@@ -278,7 +265,7 @@ fn thresholds_beyond_the_space_leave_the_purge_to_need() {
         let addr = alloc(&space, 300);
         free(&space, addr);
     }
-    assert!(space.platform().calls(Call::Flush) > 0, "needed, for a space of 1000 pages");
+    assert!(space.platform().counts().flushes > 0, "needed, for a space of 1000 pages");
     space.verify().unwrap();
 }
 
@@ -290,7 +277,6 @@ fn try_find_answers_while_all_locks_are_held() {
     space.quiesce();
     let found = space.try_find(plain + 2 * PAGE + 17).map(|area| area.map(|area| area.addr));
     let noted = space.try_find(far);
-    #[allow(unsafe_code)]
     // SAFETY: this thread has called `quiesce` just now.
     unsafe {
         space.resume();
@@ -311,17 +297,17 @@ struct Cache {
 }
 
 impl Cache {
-    fn on(space: &Space<NullPlatform>, greedy: bool) -> Arc<Self> {
+    fn on(space: &Space<Sim>, greedy: bool) -> Arc<Self> {
         let (areas, calls, claim) = (Mutex::default(), AtomicUsize::new(0), AtomicU64::new(0));
         let cache = Arc::new(Self { areas, calls, claim, greedy });
-        let notifier: Arc<dyn Notifier<NullPlatform>> = cache.clone();
+        let notifier: Arc<dyn Notifier<Sim>> = cache.clone();
         space.register_notifier(&notifier).unwrap();
         cache
     }
 }
 
-impl Notifier<NullPlatform> for Cache {
-    fn make_room(self: Arc<Self>, space: &Space<NullPlatform>, pages: u64) -> u64 {
+impl Notifier<Sim> for Cache {
+    fn make_room(self: Arc<Self>, space: &Space<Sim>, pages: u64) -> u64 {
         self.calls.fetch_add(1, Ordering::Relaxed);
         if self.greedy {
             // Cannot be met, and must not call notifiers again.
@@ -337,20 +323,20 @@ impl Notifier<NullPlatform> for Cache {
     }
 }
 
-fn crowded() -> Space<NullPlatform> {
+fn crowded() -> Space<Sim> {
     space(64, SpaceOptions::default())
 }
 
 /// Registers another notifier when it is called, and counts the calls.
 struct Registrar {
-    others: Mutex<Vec<Arc<dyn Notifier<NullPlatform>>>>,
+    others: Mutex<Vec<Arc<dyn Notifier<Sim>>>>,
     calls: AtomicUsize,
 }
 
-impl Notifier<NullPlatform> for Registrar {
-    fn make_room(self: Arc<Self>, space: &Space<NullPlatform>, _: u64) -> u64 {
+impl Notifier<Sim> for Registrar {
+    fn make_room(self: Arc<Self>, space: &Space<Sim>, _: u64) -> u64 {
         self.calls.fetch_add(1, Ordering::Relaxed);
-        let other: Arc<dyn Notifier<NullPlatform>> = Cache::on(space, false);
+        let other: Arc<dyn Notifier<Sim>> = Cache::on(space, false);
         self.others.lock().unwrap().push(other);
         0
     }
@@ -363,7 +349,7 @@ fn a_notifier_registered_during_a_round_hides_none_of_the_others() {
     drop(Cache::on(&space, false));
     let (others, calls) = (Mutex::default(), AtomicUsize::new(0));
     let registrar = Arc::new(Registrar { others, calls });
-    let notifier: Arc<dyn Notifier<NullPlatform>> = registrar.clone();
+    let notifier: Arc<dyn Notifier<Sim>> = registrar.clone();
     space.register_notifier(&notifier).unwrap();
     let last = Cache::on(&space, false);
     space.raw().alloc(&Request::new(100 * PAGE)).unwrap_err();
@@ -414,12 +400,12 @@ struct Aging {
     calls: AtomicUsize,
 }
 
-impl Notifier<NullPlatform> for Aging {
-    fn make_room(self: Arc<Self>, _: &Space<NullPlatform>, _: u64) -> u64 {
+impl Notifier<Sim> for Aging {
+    fn make_room(self: Arc<Self>, _: &Space<Sim>, _: u64) -> u64 {
         0
     }
 
-    fn decay(self: Arc<Self>, space: &Space<NullPlatform>) -> bool {
+    fn decay(self: Arc<Self>, space: &Space<Sim>) -> bool {
         let mut area = self.area.lock().unwrap();
         if self.calls.fetch_add(1, Ordering::Relaxed) == 1 {
             area.take().into_iter().for_each(|addr| free(space, addr));
@@ -433,7 +419,7 @@ fn what_a_notifier_keeps_decays_with_the_drains_of_the_space() {
     for drains in [true, false] {
         let space = crowded();
         let (area, calls) = (Mutex::new(Some(alloc(&space, 16))), AtomicUsize::new(0));
-        let notifier: Arc<dyn Notifier<NullPlatform>> = Arc::new(Aging { area, calls });
+        let notifier: Arc<dyn Notifier<Sim>> = Arc::new(Aging { area, calls });
         space.register_notifier(&notifier).unwrap();
         let round = || match drains {
             true => Some(space.drain().unwrap()),
@@ -455,12 +441,12 @@ fn pooled_areas_never_make_large_requests_fail() {
     for options in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free()] {
         let space = space(4096, options);
         for cpu in 0..4 {
-            space.platform().move_to(cpu);
+            Sim::run_on(cpu);
             let areas: Vec<usize> = (0..900).map(|_| alloc(&space, 1)).collect();
             areas.iter().for_each(|&addr| free(&space, addr));
         }
         free(&space, alloc(&space, 4096));
-        assert_eq!(space.geometry().page_shift, NullPlatform::PAGE_SHIFT);
+        assert_eq!(space.geometry().page_shift, Sim::PAGE_SHIFT);
         space.purge().unwrap();
         assert!(is_whole(&space.stats()));
     }
@@ -484,7 +470,7 @@ fn metadata_for_a_live_area_stays_within_32_bytes() {
 #[test]
 fn requests_for_a_node_use_its_pool() {
     let space = space(1 << 16, SpaceOptions::default().unmap_on_free());
-    space.platform().move_to(1);
+    Sim::run_on(1);
     let addr = space.raw().alloc(&Request::new(3 * PAGE).node(2)).unwrap();
     free(&space, addr);
     space.flush().unwrap();

@@ -1,0 +1,59 @@
+//! Caches that make room, in a space that has none, with every step failing.
+
+use super::scene::{Areas, PAGE, configs, free, sim_of};
+use super::table;
+use std::sync::{Arc, Mutex};
+use vmalloc::{AllocError, Notifier, Request, Space, SpaceOptions};
+use vmalloc_sim::harness::{Case, Step, free_all};
+use vmalloc_sim::{Point, Sim};
+
+/// Holds areas that it can do without.
+struct Cache(Mutex<Vec<usize>>);
+
+impl Notifier<Sim> for Cache {
+    fn make_room(self: Arc<Self>, space: &Space<Sim>, _: u64) -> u64 {
+        let Some(addr) = self.0.lock().expect("no panic").pop() else { return 0 };
+        let pages = space.find(addr).map_or(0, |area| area.pages);
+        free(space, addr);
+        pages
+    }
+}
+
+/// A cache, and the areas that it does not hold.
+type Cached = (Arc<dyn Notifier<Sim>>, Areas);
+
+/// Returns a space full of areas of three pages, most of which a cache holds.
+fn cached(config: SpaceOptions) -> (Space<Sim>, Cached) {
+    let (space, mut areas) = (Space::new(sim_of(48), config).expect("a space"), Areas::new());
+    let request = Request::new(3 * PAGE);
+    while let Ok(addr) = space.raw().alloc(&request) {
+        areas.push(addr);
+    }
+    let held = areas.split_off(4);
+    (space, (Arc::new(Cache(Mutex::new(held))), areas))
+}
+
+fn alloc_from_cache(space: &Space<Sim>, (_, areas): &mut Cached) -> Result<(), AllocError> {
+    space.raw().alloc(&Request::new(7 * PAGE)).map(|addr| areas.push(addr))
+}
+
+#[test]
+fn notifiers() {
+    for (config, settings) in configs() {
+        let register = Case::new(
+            "register_notifier",
+            move || cached(settings),
+            |space, (notifier, ..)| space.register_notifier(notifier),
+            |space, _| free_all(space),
+        );
+        let registered = move || {
+            let (space, state) = cached(settings);
+            space.register_notifier(&state.0).unwrap();
+            (space, state)
+        };
+        let alloc =
+            Case::new("alloc with a notifier", registered, alloc_from_cache, |space, _| free_all(space));
+        let points = [Point::Frame, Point::Map, Point::Unmap, Point::Flush];
+        table(config, [register.meets([Step::Heap]), alloc.meets(points.map(Step::Machine))]);
+    }
+}
