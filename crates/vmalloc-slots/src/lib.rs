@@ -125,6 +125,7 @@ mod record;
 mod slot;
 mod stats;
 mod sync;
+mod turns;
 
 pub use dirty::Dirty;
 pub use error::{SlotError, SlotsError};

@@ -216,6 +216,33 @@ fn waiting_slots_are_reset_by_the_drains_of_the_space() {
     assert_eq!((pool.stats().waiting, pool.stats().waiting_bytes, pool.stats().free), (0, 0, 60));
 }
 
+/// A drain that has the slots for a moment hides them from nobody.
+#[test]
+fn drains_take_no_slot_from_a_program_that_needs_all() {
+    let pool = undrained(SlotsOptions::new(1 << 20).max_slots(3));
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                pool.space().decay().unwrap();
+            }
+        });
+        for round in 0..3000 {
+            let mut all: Vec<_> = (0..3).map(|_| pool.alloc()).collect();
+            if all.iter().any(Result::is_err) {
+                stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            }
+            all.iter_mut().for_each(|slot| fill(slot.as_mut().unwrap(), PAGE));
+            drop(all);
+            if round % 10 == 0 {
+                pool.flush().unwrap();
+                assert_eq!((pool.stats().free, pool.stats().waiting), (3, 0));
+            }
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}
+
 #[test]
 fn slots_beyond_the_warm_ones_go_back_to_the_space() {
     let pool = undrained(SlotsOptions::new(1 << 20).head_bytes(PAGE));

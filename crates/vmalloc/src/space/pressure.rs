@@ -171,6 +171,13 @@ impl<P: Platform> Space<P> {
         self.each_notifier().fold(0, |freed, it| it.make_room(self, pages).saturating_add(freed))
     }
 
+    /// Returns a number that is another one in each child of a fork over which the space was
+    /// locked: for notifiers that count the threads at work on them.
+    #[doc(hidden)]
+    pub fn generation(&self) -> u64 {
+        self.need.0.0.load(Relaxed) >> GENERATION_SHIFT
+    }
+
     /// Lets what notifiers keep decay. Returns whether anything is left.
     pub(super) fn decay_notifiers(&self) -> bool {
         self.each_notifier().fold(false, |is_left, it| it.decay(self) | is_left)
