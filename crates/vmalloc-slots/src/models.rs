@@ -16,7 +16,7 @@ use crate::record::{Records, SlotState};
 use crate::sync::AtomicUsize;
 use crate::turns::Turns;
 use alloc::vec::Vec;
-use core::sync::atomic::Ordering::{Acquire, Relaxed};
+use core::sync::atomic::Ordering::Relaxed;
 use loom::sync::Arc;
 use loom::thread;
 
@@ -95,7 +95,7 @@ fn models_of_a_free_beside_the_last_drain_hold() {
             told.load(Relaxed) != ASKED
         });
         let (free, told) = &*scene;
-        told.swap(0, Acquire);
+        told.swap(0, Relaxed);
         let comes_again = free.unmark();
         let is_asked = freeing.join().expect("no panic");
         assert!(comes_again || is_asked, "the slot is overlooked");

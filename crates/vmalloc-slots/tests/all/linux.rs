@@ -216,10 +216,10 @@ fn waiting_slots_are_reset_by_the_drains_of_the_space() {
     assert_eq!((pool.stats().waiting, pool.stats().waiting_bytes, pool.stats().free), (0, 0, 60));
 }
 
-/// A drain that has the slots for a moment hides them from nobody.
+/// A drain that resets the slots hides them from no allocation.
 #[test]
 fn drains_take_no_slot_from_a_program_that_needs_all() {
-    let pool = undrained(SlotsOptions::new(1 << 20).max_slots(3));
+    let pool = undrained(SlotsOptions::new(1 << 20).head_bytes(1 << 20).max_slots(3).keep_bytes(0));
     let stop = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -227,14 +227,15 @@ fn drains_take_no_slot_from_a_program_that_needs_all() {
                 pool.space().decay().unwrap();
             }
         });
-        for round in 0..3000 {
+        for round in 0..600 {
             let mut all: Vec<_> = (0..3).map(|_| pool.alloc()).collect();
             if all.iter().any(Result::is_err) {
                 stop.store(true, std::sync::atomic::Ordering::Relaxed);
             }
-            all.iter_mut().for_each(|slot| fill(slot.as_mut().unwrap(), PAGE));
+            all.iter_mut().for_each(|slot| fill(slot.as_mut().unwrap(), 1 << 20));
             drop(all);
-            if round % 10 == 0 {
+            std::thread::sleep(std::time::Duration::from_micros(round % 7 * 20));
+            if round % 2 == 0 {
                 pool.flush().unwrap();
                 assert_eq!((pool.stats().free, pool.stats().waiting), (3, 0));
             }

@@ -33,7 +33,7 @@ pub trait Notifier<P: Platform>: Send + Sync {
 
     /// Gives a part of what was not needed since the last call back, so that nothing is left after
     /// a while. Returns whether anything is left. Each [`drain`](Space::drain) and
-    /// [`decay`](Space::decay) calls this first. No lock is held: it may allocate and free.
+    /// [`decay`](Space::decay) calls this. No lock is held: it may allocate and free.
     ///
     /// A notifier that begins to keep something has the space know, by any free, or asks the
     /// platform to [drain later](Platform::drain_later).

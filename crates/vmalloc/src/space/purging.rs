@@ -72,7 +72,7 @@ impl<P: Platform> Space<P> {
     /// Drains in the background: a platform calls this that was asked to
     /// [`drain later`](Platform::drain_later), or that lets areas decay by age. Above the threshold
     /// it purges, and gives back the pooled areas that were not needed since the last time, and the
-    /// cached ones where memory is cheap. Else it is [`decay`](Self::decay). Before, it lets
+    /// cached ones where memory is cheap. Else it is [`decay`](Self::decay). Then it lets
     /// [notifiers](super::Notifier::decay) give back what they keep. Says whether there is a reason
     /// to come again. It may block. Allocations do not wait for it
     /// unless addresses or memory are exhausted.
@@ -82,15 +82,14 @@ impl<P: Platform> Space<P> {
     /// else is purged before them. Otherwise areas that are refused are a reason to come again, and
     /// no error.
     pub fn drain(&self) -> Result<DrainStatus, PlatformError> {
-        // Before each look: a free that a look misses, behind it, tells again. Acquire: see `run`.
-        let mut was_told = if is(Mutant::LateForget) { 0 } else { self.told.swap(0, Acquire) };
-        // Before the purge: areas that they free go along.
-        let do_notifiers_keep = self.decay_notifiers();
         let is_much = self.cache.lazy.is_much(self.cache.lazy.level());
         let done = self.purge_with(if is_much { self.make_room() } else { PurgePlan::DECAY })?;
         // Else areas could be brought to a node that was passed already, and none would ask for
         // another drain.
         let _in_need = self.need.enter();
+        // Before the look: a free that the look misses, behind it under the same lock, tells again.
+        let mut was_told = if is(Mutant::LateForget) { 0 } else { self.told.swap(0, Relaxed) };
+        let do_notifiers_keep = self.decay_notifiers();
         let is_idle = self.cache.rest();
         let tenants = self.tenants.counts();
         let left = tenants.lazy_areas + tenants.spare_areas + self.deferred.areas();
