@@ -95,7 +95,9 @@ impl<P: Discard> PoolOn<'_, P> {
                 self.waiting.insert(*index);
                 return Err(error);
             }
-            batch.iter().fold(Ok(()), |done, slot| done.and(self.reset(core::slice::from_ref(slot))))
+            let mut done = Ok(());
+            batch.chunks(1).for_each(|slot| done = done.and(self.reset(slot)));
+            done
         })
     }
 

@@ -60,7 +60,7 @@
 //! freed lately is remembered for 7 slots a user or CPU, in `recent`.
 //!
 //! # Age
-//! A pool is a [notifier](vmalloc::Notifier) of its space. Each drain calls it first, on Linux once
+//! A pool is a [notifier](vmalloc::Notifier) of its space. Each drain calls it, on Linux once
 //! a second while anything is left, from the thread that drains all spaces. All waiting slots are
 //! reset then, and free slots that were not needed since the last drain lose their memory. So a
 //! pool that is used no more keeps none, and memory waits for its reset for a second at most.
@@ -125,6 +125,7 @@ mod record;
 mod slot;
 mod stats;
 mod sync;
+mod turns;
 
 pub use dirty::Dirty;
 pub use error::{SlotError, SlotsError};

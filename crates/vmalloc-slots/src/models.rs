@@ -14,8 +14,9 @@ use crate::free_set::FreeSet;
 use crate::index_set::IndexSet;
 use crate::record::{Records, SlotState};
 use crate::sync::AtomicUsize;
+use crate::turns::Turns;
 use alloc::vec::Vec;
-use core::sync::atomic::Ordering::{Acquire, Relaxed};
+use core::sync::atomic::Ordering::Relaxed;
 use loom::sync::Arc;
 use loom::thread;
 
@@ -94,9 +95,29 @@ fn models_of_a_free_beside_the_last_drain_hold() {
             told.load(Relaxed) != ASKED
         });
         let (free, told) = &*scene;
-        told.swap(0, Acquire);
+        told.swap(0, Relaxed);
         let comes_again = free.unmark();
         let is_asked = freeing.join().expect("no panic");
         assert!(comes_again || is_asked, "the slot is overlooked");
+    });
+}
+
+#[test]
+fn models_of_a_flush_beside_a_drain_hold() {
+    loom::model(|| {
+        let scene = Arc::new((IndexSet::new(2).expect("memory"), Turns::new()));
+        scene.0.insert(1);
+        let theirs = scene.clone();
+        let draining = thread::spawn(move || {
+            let (waiting, turns) = &*theirs;
+            let turn = turns.drain(0);
+            let taken = turn.as_ref().and_then(|_| waiting.remove_lowest());
+            // It is refused, and goes on waiting.
+            taken.into_iter().for_each(|index| waiting.insert(index));
+        });
+        let (waiting, turns) = &*scene;
+        let _turn = turns.caller(0);
+        assert!(waiting.remove(1), "a drain has the slot");
+        draining.join().expect("no panic");
     });
 }

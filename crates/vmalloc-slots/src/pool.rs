@@ -11,6 +11,7 @@ use crate::record::{Pages, Records, SlotState};
 use crate::slot::Slot;
 use crate::stats::{Counts, SlotsStats};
 use crate::sync::AtomicUsize;
+use crate::turns::Turns;
 use alloc::sync::Arc;
 use core::fmt;
 use core::mem::ManuallyDrop;
@@ -53,6 +54,7 @@ pub(crate) struct Pool {
     users: Recent,
     cpus: Recent,
     pub(crate) counts: Counts,
+    turns: Turns,
 }
 
 /// A pool and its space.
@@ -89,6 +91,7 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
             users: Recent::new(USER_BUCKETS).ok_or(none)?,
             cpus: Recent::new(cpus).ok_or(none)?,
             counts: Counts::new(cpus, (options.resident_bytes >> layout.shift) as u64).ok_or(none)?,
+            turns: Turns::new(),
             options,
             layout,
         });
@@ -135,6 +138,7 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
     /// # Errors
     /// [`AreaError`] when the platform refuses; the slots that it refuses to reset go on waiting.
     pub fn flush(&self) -> Result<(), AreaError> {
+        let _turn = self.pool.turns.caller(self.space.generation());
         self.on_space().flush()
     }
 
@@ -144,6 +148,7 @@ impl<S: SpaceRef<Platform: Discard>> Slots<S> {
     /// # Errors
     /// As [`flush`](Self::flush); slots that can't be given back stay.
     pub fn trim(&self, keep: usize) -> Result<(), AreaError> {
+        let _turn = self.pool.turns.caller(self.space.generation());
         self.on_space().trim(keep)
     }
 
@@ -187,11 +192,15 @@ impl<P: Discard> Notifier<P> for Pool {
     }
 
     fn decay(self: Arc<Self>, space: &Space<P>) -> bool {
-        let is_used = self.free.unmark();
-        let is_cooling = self.on(space).cool();
-        // Refused slots go on waiting.
-        let _ = self.on(space).flush();
-        let is_left = is_used || is_cooling || self.waiting.len() != 0 || self.free.len() > WARM;
+        let turn = self.turns.drain(space.generation());
+        let mut is_left = self.free.unmark() || turn.is_none();
+        if turn.is_some() {
+            is_left |= self.on(space).cool();
+            // Refused slots go on waiting.
+            let _ = self.on(space).flush();
+            is_left |= self.waiting.len() != 0 || self.free.len() > WARM;
+        }
+        drop(turn);
         self.end(space);
         is_left
     }
@@ -315,11 +324,17 @@ impl<P: Discard> PoolOn<'_, P> {
         if let Some(Ok(index)) = self.make(false) {
             return Ok(index);
         }
-        let mut index = None;
-        let reset = self.reset_in_turn(|_| {
-            index = self.take_free(cpu, user);
-            index.is_some()
-        });
+        // A drain may have had all free slots.
+        let _turn = self.turns.caller(self.space.generation());
+        let mut index = self.take_free(cpu, user);
+        let reset = if index.is_some() {
+            Ok(())
+        } else {
+            self.reset_in_turn(|_| {
+                index = self.take_free(cpu, user);
+                index.is_some()
+            })
+        };
         // Only now: this pool would give its own slots back as well.
         let refused = match index.map(Ok).or_else(|| self.make(true)) {
             Some(Ok(index)) => return Ok(index),

@@ -4,7 +4,12 @@
 use alloc::boxed::Box;
 
 #[cfg(not(loom))]
+pub(crate) use core::hint::spin_loop as pause;
+#[cfg(not(loom))]
 pub(crate) use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, fence};
+#[cfg(loom)]
+pub(crate) use loom::thread::yield_now as pause;
+
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, fence};
 

@@ -11,7 +11,7 @@
 //! Each function here that takes an `Arc` by value takes over one stack's share of the pool.
 //!
 //! # Age
-//! Each drain of the space calls the pool first, once a second while anything is left. Then every
+//! Each drain of the space calls the pool, once a second while anything is left. Then every
 //! cached stack is trimmed, whatever its sentinel says. So a stack that was used deeper than its
 //! sentinel tells has given that memory back a second later. Of shards where nothing was dropped
 //! since, half of the stacks go to the space, which frees them by their age in turn.

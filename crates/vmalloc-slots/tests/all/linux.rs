@@ -216,6 +216,33 @@ fn waiting_slots_are_reset_by_the_drains_of_the_space() {
     assert_eq!((pool.stats().waiting, pool.stats().waiting_bytes, pool.stats().free), (0, 0, 60));
 }
 
+/// A drain that resets the slots hides them from no allocation.
+#[test]
+fn drains_take_no_slot_from_a_program_that_needs_all() {
+    let pool = undrained(SlotsOptions::new(1 << 20).head_bytes(1 << 20).max_slots(3).keep_bytes(0));
+    let playing = Arc::new(());
+    std::thread::scope(|scope| {
+        // It ends with the other, also in a panic.
+        let (watched, own) = (Arc::downgrade(&playing), &pool);
+        scope.spawn(move || {
+            while watched.strong_count() > 0 {
+                own.space().decay().unwrap();
+            }
+        });
+        let _playing = playing;
+        for round in 0..600 {
+            let mut all: Vec<_> = (0..3).map(|_| pool.alloc().unwrap()).collect();
+            all.iter_mut().for_each(|slot| fill(slot, 1 << 20));
+            drop(all);
+            std::thread::sleep(std::time::Duration::from_micros(round % 7 * 20));
+            if round % 2 == 0 {
+                pool.flush().unwrap();
+                assert_eq!((pool.stats().waiting, pool.stats().waiting_bytes), (0, 0));
+            }
+        }
+    });
+}
+
 #[test]
 fn slots_beyond_the_warm_ones_go_back_to_the_space() {
     let pool = undrained(SlotsOptions::new(1 << 20).head_bytes(PAGE));

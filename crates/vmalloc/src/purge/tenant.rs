@@ -123,16 +123,12 @@ pub struct TenantCounts {
 /// The pages that a tenant makes lazy during a call. When the call has ended, the space has them
 /// drained if they are too many.
 pub struct Tally<'a> {
-    lazy: &'a LazyPages,
+    pub(crate) lazy: &'a LazyPages,
     /// The most pages of an area that was counted; `None` if none was.
     pub(crate) most: Option<u64>,
 }
 
-impl<'a> Tally<'a> {
-    pub(crate) fn new(lazy: &'a LazyPages) -> Self {
-        Self { lazy, most: None }
-    }
-
+impl Tally<'_> {
     /// Counts an area whose `pages` pages are lazy from now on, or 0 for one that is spare. The
     /// caller holds the lock under which a purge would find it.
     pub fn add(&mut self, pages: u64) {

@@ -8,7 +8,7 @@ use crate::areas::{Annotation, Blocking, Kind};
 use crate::cache::{SizeStacks, Wanted};
 use crate::platform::{Platform, PlatformError, Protection};
 use crate::purge::PurgePlan;
-use crate::{AllocError, AreaError, RequestError};
+use crate::{AllocError, AreaError, Policy, RequestError};
 
 impl<P: Platform> Raw<'_, P> {
     /// Allocates memory of any content, or of zeros with [`Request::zeroed`]. Returns its address,
@@ -137,7 +137,7 @@ impl<P: Platform> Allocation<'_, P> {
         if blocking == Blocking::Allowed {
             space.balance();
         }
-        let may_wait = fit.lowest_order().is_some() || space.grows_down(fit);
+        let may_wait = fit.lowest_order().is_some() || self.grows_down();
         // Only areas with the usual guard are cached: every area of a size can then stand in for
         // every other.
         let may_have_memory =
@@ -155,6 +155,14 @@ impl<P: Platform> Allocation<'_, P> {
             space.areas.map().leaf(area.start()).set_owner_node(node);
         }
         Ok((area, Backing::None))
+    }
+
+    /// Returns whether any area of the size will do because all of this space is placed
+    /// from the top: then areas that wait were up there as well. In other spaces a request for the
+    /// highest place means it.
+    #[cold]
+    fn grows_down(&self) -> bool {
+        self.space.options.policy == Policy::Highest && self.checked.fit.is_highest_anywhere()
     }
 
     /// Claims an area, high up or not, and hands it out with its annotation.

@@ -1,13 +1,11 @@
 //! Claiming areas of the map, and finding room when there is none.
 
 use super::Space;
-use crate::PageRange;
 use crate::areas::{Annotation, Blocking};
 use crate::platform::{Platform, PlatformError};
 use crate::purge::PurgePlan;
 use crate::sync::{Mutant, is};
-use crate::{AllocError, RequestError, Unbacked};
-use crate::{Fit, FitError, Policy};
+use crate::{AllocError, Fit, FitError, PageRange, Policy, RequestError, Unbacked};
 
 /// How often everything freed is given back before an allocation is refused, as long as anything
 /// is.
@@ -181,14 +179,6 @@ impl<P: Platform> Space<P> {
     /// Returns how many pages more than it needs a request may get.
     pub(super) fn slack_for(&self, fit: &Fit) -> u64 {
         (fit.pages() - self.guard_pages) * self.max_slack_percent / 100
-    }
-
-    /// Returns whether any area of the size will do for `fit` because all of this space is placed
-    /// from the top: then areas that wait were up there as well. In other spaces a request for the
-    /// highest place means it.
-    #[cold]
-    pub(super) fn grows_down(&self, fit: &Fit) -> bool {
-        self.options.policy == Policy::Highest && fit.is_highest_anywhere()
     }
 
     /// Frees a busy area that got no memory, and its annotation.

@@ -258,6 +258,13 @@ impl<P: Platform> Space<P> {
         self.notifiers.register(notifier)
     }
 
+    /// Returns a number that is another one in each child of a fork over which the space was
+    /// locked: for notifiers that count the threads at work on them.
+    #[doc(hidden)]
+    pub fn generation(&self) -> u64 {
+        self.need.generation()
+    }
+
     #[inline(always)]
     fn addr(&self, page: u64) -> usize {
         (page << self.shift()) as usize

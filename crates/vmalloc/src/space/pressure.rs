@@ -33,7 +33,7 @@ pub trait Notifier<P: Platform>: Send + Sync {
 
     /// Gives a part of what was not needed since the last call back, so that nothing is left after
     /// a while. Returns whether anything is left. Each [`drain`](Space::drain) and
-    /// [`decay`](Space::decay) calls this first. No lock is held: it may allocate and free.
+    /// [`decay`](Space::decay) calls this. No lock is held: it may allocate and free.
     ///
     /// A notifier that begins to keep something has the space know, by any free, or asks the
     /// platform to [drain later](Platform::drain_later).
@@ -75,10 +75,14 @@ impl Inside {
         self.0.load(Relaxed) as u32 != 0
     }
 
+    /// Returns the number of the generation.
+    pub(super) fn generation(&self) -> u64 {
+        self.0.load(Relaxed) >> GENERATION_SHIFT
+    }
+
     /// Drops the count in a child of a fork, where no other thread is inside.
     pub(super) fn start_anew(&self) {
-        let generation = (self.0.load(Relaxed) >> GENERATION_SHIFT) + 1;
-        self.0.store(generation << GENERATION_SHIFT, Relaxed);
+        self.0.store((self.generation() + 1) << GENERATION_SHIFT, Relaxed);
     }
 }
 

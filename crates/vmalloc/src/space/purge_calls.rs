@@ -8,7 +8,7 @@ use crate::cache::Fraction;
 use crate::platform::{Platform, PlatformError};
 use crate::purge::{Done, DrainStatus, PurgePlan};
 use crate::sync::{Mutant, is};
-use core::sync::atomic::Ordering::{Acquire, Relaxed};
+use core::sync::atomic::Ordering::Relaxed;
 
 /// So many times the limit of lazy pages are far too many.
 const FAR_BEHIND: u64 = 2;
@@ -65,7 +65,7 @@ impl<P: Platform> Space<P> {
     /// Drains in the background: a platform calls this that was asked to
     /// [`drain later`](Platform::drain_later), or that lets areas decay by age. Above the threshold
     /// it purges, and gives back the pooled areas that were not needed since the last time, and the
-    /// cached ones where memory is cheap. Else it is [`decay`](Self::decay). Before, it lets
+    /// cached ones where memory is cheap. Else it is [`decay`](Self::decay). Then it lets
     /// [notifiers](super::Notifier::decay) give back what they keep. Says whether there is a reason
     /// to come again. It may block. Allocations do not wait for it unless addresses or memory are
     /// exhausted.
@@ -75,10 +75,6 @@ impl<P: Platform> Space<P> {
     /// else is purged before them. Otherwise areas that are refused are a reason to come again, and
     /// no error.
     pub fn drain(&self) -> Result<DrainStatus, PlatformError> {
-        // Before each look: a free that a look misses, behind it, tells again. Acquire: see `run`.
-        let mut was_told = if is(Mutant::LateForget) { 0 } else { self.told.swap(0, Acquire) };
-        // Before the purge: areas that they free go along.
-        let do_notifiers_keep = self.notifiers.decay(self);
         let is_much = self.cache.lazy.is_much(self.cache.lazy.level());
         let done = self.purge_with(if is_much {
             PurgePlan::make_room(self.max_slack_percent == 0)
@@ -88,6 +84,9 @@ impl<P: Platform> Space<P> {
         // Else areas could be brought to a node that was passed already, and none would ask for
         // another drain.
         let _in_need = self.need.enter();
+        // Before the look: a free that the look misses, behind it under the same lock, tells again.
+        let mut was_told = if is(Mutant::LateForget) { 0 } else { self.told.swap(0, Relaxed) };
+        let do_notifiers_keep = self.notifiers.decay(self);
         let is_idle = self.cache.rest();
         let tenants = self.tenants.counts();
         let left = tenants.lazy_areas + tenants.spare_areas + self.deferred.areas();

@@ -65,11 +65,9 @@ impl<P: Platform> Space<P> {
     /// many. `act` may take locks of the tenant; when it returns it holds none.
     #[inline]
     pub fn tally<T>(&self, act: impl FnOnce(&mut Tally<'_>) -> T) -> T {
-        let mut tally = Tally::new(&self.cache.lazy);
+        let mut tally = Tally { lazy: &self.cache.lazy, most: None };
         let result = act(&mut tally);
-        if let Some(most) = tally.most {
-            self.trigger_drain(most);
-        }
+        tally.most.into_iter().for_each(|most| self.trigger_drain(most));
         result
     }
 
