@@ -22,8 +22,6 @@ pub(crate) struct Node {
     publish_at: u64,
     /// Pages that may be cached here, of the budget that all nodes share; 0 while the node rests.
     pub(super) credit: u64,
-    /// Areas that waited here and were handed out again, so far.
-    pub(crate) reused: u64,
     /// The leaf that this node got when it would have had to share another's.
     pub(crate) own_leaf: Option<PageRange>,
     /// The node that was looked at last for memory of a size that this one has none of.
@@ -32,6 +30,8 @@ pub(crate) struct Node {
     pub(crate) placed: u64,
     /// The most pages that were not free then.
     pub(crate) peak: u64,
+    /// Areas that waited here and were handed out again, so far.
+    pub(crate) reused: u64,
     /// How often no credit was given.
     refusals: u16,
     /// How many looks at other nodes in a row found nothing.

@@ -5,7 +5,7 @@ use crate::areas::{Annotation, Blocking};
 use crate::platform::{Platform, PlatformError};
 use crate::purge::PurgePlan;
 use crate::sync::{Mutant, is};
-use crate::{AllocError, Fit, FitError, PageRange, Policy, RequestError, Unbacked};
+use crate::{AllocError, Fit, FitError, PageRange, RequestError, Unbacked};
 
 /// How often everything freed is given back before an allocation is refused, as long as anything
 /// is.
@@ -26,13 +26,11 @@ pub(super) enum Backing {
 impl<P: Platform> Space<P> {
     /// Claims an area of the map, not mapped yet. When there is no room for it, and the caller may
     /// wait, everything freed is given back first.
-    pub(super) fn claim(&self, mut fit: Fit, blocking: Blocking) -> Result<PageRange, AllocError> {
-        if let Policy::Random { seed } = fit.placement() {
-            fit = fit.policy(Policy::Random { seed: seed ^ self.platform.entropy() });
-        }
-        match self.own_node().claim(&fit) {
+    #[inline]
+    pub(super) fn claim(&self, fit: &Fit, blocking: Blocking) -> Result<PageRange, AllocError> {
+        match self.own_node().claim(fit) {
             Err(AllocError::NoSpace(mut refusal)) if blocking == Blocking::Allowed => {
-                let claimed = self.until_room(fit.pages(), || match self.own_node().claim(&fit) {
+                let claimed = self.until_room(fit.pages(), || match self.own_node().claim(fit) {
                     Err(AllocError::NoSpace(again)) => {
                         refusal = again;
                         None
@@ -48,7 +46,7 @@ impl<P: Platform> Space<P> {
     /// Claims an area that is not memory of its own from the start: if the caller may wait and asks
     /// for no limits, from the middle of the span upwards. There it is not in the way of ordinary
     /// areas, which begin at its start.
-    pub(super) fn claim_high(&self, fit: Fit, blocking: Blocking) -> Result<PageRange, AllocError> {
+    pub(super) fn claim_high(&self, fit: &Fit, blocking: Blocking) -> Result<PageRange, AllocError> {
         let span = self.geometry.span;
         if blocking == Blocking::Allowed && fit.limits().is_none() {
             match self.own_node().claim(&fit.within(span.start() + span.len() / 2, span.end())) {
@@ -60,7 +58,7 @@ impl<P: Platform> Space<P> {
     }
 
     /// Returns the pages that are free for `fit` now, and takes none. Areas that wait for a purge
-    /// or are pooled are not free. Cost as [`AreaMap::place_for`].
+    /// or are pooled are not free. Cost as [`AreaMap::place_for`](crate::AreaMap::place_for).
     ///
     /// # Errors
     /// As there.
@@ -137,7 +135,7 @@ impl<P: Platform> Space<P> {
 
     /// Makes a claimed area busy, with its annotation. When memory is short the area is given back.
     ///
-    /// This is the one place where areas become busy, but for [`reuse`](Raw::reuse), whose areas
+    /// This is the one place where areas become busy, but for [`reuse`](super::Raw::reuse), whose areas
     /// have no annotation.
     #[inline]
     pub(super) fn hand_out(

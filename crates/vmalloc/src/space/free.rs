@@ -94,7 +94,7 @@ impl<P: Platform> Raw<'_, P> {
     }
 
     /// Frees an area of any kind that one call frees, and tells what it was. Frames of the caller's
-    /// that were mapped there can be given back after the next [`flush`](Space::flush).
+    /// that were mapped there can be given back after the next [`flush`](super::Space::flush).
     ///
     /// # Safety
     /// As for that call.
@@ -125,7 +125,7 @@ impl<P: Platform> Raw<'_, P> {
     }
 
     /// Frees in the common case where memory is cached, as a part of its caller. The address has no
-    /// bit of [`cache_mask`](Space::cache_mask).
+    /// bit of [`cache_mask`](super::Space::cache_mask).
     #[inline(always)]
     fn free_to_cache_here(&self, addr: usize) -> bool {
         let page = (addr >> self.shift()) as u64;

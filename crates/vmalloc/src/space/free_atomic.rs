@@ -16,14 +16,14 @@ impl<P: DirectMemory> Raw<'_, P> {
     /// nothing: for interrupts, signal handlers, and wherever a lock is held that the heap or this
     /// space may want. O(1).
     ///
-    /// This and [`Space::try_find`] are the only calls of a space that a signal handler may make.
+    /// This and [`try_find`](super::Space::try_find) are the only calls of a space that a signal handler may make.
     /// All others, [`free`](Self::free) and the drop of a [`Buffer`](crate::Buffer) among them,
     /// take locks that the interrupted thread may hold.
     ///
     /// The memory is unmapped by the next purge, and the background drain of this space is woken
     /// for that. Where there is none to be woken, the next allocation or free on the slow path asks
     /// the platform for a drain; until such a call comes, the memory stays. A program that makes
-    /// none calls [`Space::drain`] or [`Space::purge`] where it may wait.
+    /// none calls [`drain`](super::Space::drain) or [`purge`](super::Space::purge) where it may wait.
     ///
     /// # Safety
     /// As for `free`.

@@ -185,7 +185,7 @@ impl<P: Platform> Space<P> {
         self.cache.lazy.add(pages);
     }
 
-    /// Gives at most [`BATCH`] areas to the map. Returns how many.
+    /// Gives at most [`BATCH`](crate::cache::BATCH) areas to the map. Returns how many.
     pub(super) fn release(&self, areas: &[PageRange]) -> u64 {
         if areas.is_empty() {
             return 0;

@@ -4,7 +4,8 @@
 use crate::{PAGE, alloc, free};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
-use vmalloc::{PageRange, Request, Space, SpaceOptions};
+use std::collections::BTreeSet;
+use vmalloc::{PageRange, Policy, Raw, Request, Space, SpaceOptions};
 use vmalloc_sim::{Options, Sim};
 
 const START: u64 = 1 << 20;
@@ -283,4 +284,19 @@ fn a_request_without_a_place_is_no_growth() {
         space.stats().large_pages
     };
     assert_eq!([after_growth(false), after_growth(true)], [0; 2]);
+}
+
+/// Each seed is mixed with the machine's entropy, whatever the area is for.
+#[test]
+fn random_places_of_one_seed_differ() {
+    let options = SpaceOptions::default().policy(Policy::Random { seed: 7 }).cache_bytes(0);
+    let span = PageRange::from_len(0x1000, 1 << 20).expect("not empty");
+    let space = Space::new(Options::new(span).build(), options).expect("an empty space");
+    let raw = space.raw();
+    let request = Request::new(3 * PAGE);
+    for call in [Raw::alloc, Raw::alloc_shared, Raw::alloc_exec, Raw::reserve] {
+        let made: BTreeSet<usize> = (0..20).map(|_| call(&raw, &request).expect("room")).collect();
+        let gaps: BTreeSet<usize> = made.iter().zip(made.iter().skip(1)).map(|(a, b)| b - a).collect();
+        assert!(gaps.len() > 10, "{gaps:x?}");
+    }
 }
