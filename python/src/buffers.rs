@@ -29,7 +29,7 @@ pub(crate) struct Area(Mutex<State>);
 #[derive(PartialEq, Eq, Hash)]
 pub(crate) struct AreaInfo {
     /// The address of its first byte.
-    address: usize,
+    addr: usize,
     /// Its size in bytes: whole pages, without the guard page.
     size: usize,
     /// The tag that it was allocated with, or None.
@@ -105,11 +105,11 @@ impl Space {
         Ok(Area(Mutex::new(State { buffer: Some(buffer), exports: 0 })))
     }
 
-    /// Returns what is known of the area that holds `address`, at its start or inside; None if there is none.
-    fn find(&self, address: Count) -> Option<AreaInfo> {
-        let info = self.0.find(address.0)?;
+    /// Returns what is known of the area that holds `addr`, at its start or inside; None if there is none.
+    fn find(&self, addr: Count) -> Option<AreaInfo> {
+        let info = self.0.find(addr.0)?;
         let tag = info.tag.map(|tag| tag.to_string());
-        Some(AreaInfo { address: info.addr, size: info.bytes, tag, cookie: info.cookie })
+        Some(AreaInfo { addr: info.addr, size: info.bytes, tag, cookie: info.cookie })
     }
 
     /// Gives everything that was freed back to the system.
@@ -140,8 +140,8 @@ fn refusal(error: &AllocError) -> PyErr {
 impl AreaInfo {
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let tag = (&self.tag).into_pyobject(py)?.repr()?;
-        let Self { address, size, cookie, .. } = self;
-        Ok(format!("vmalloc.AreaInfo(address={address:#x}, size={size}, tag={tag}, cookie={cookie})"))
+        let Self { addr, size, cookie, .. } = self;
+        Ok(format!("vmalloc.AreaInfo(addr={addr:#x}, size={size}, tag={tag}, cookie={cookie})"))
     }
 }
 
@@ -220,7 +220,7 @@ const FREED: &str = "the area was freed";
 impl Area {
     /// The address of its first byte.
     #[getter]
-    fn address(&self) -> PyResult<usize> {
+    fn addr(&self) -> PyResult<usize> {
         self.ask(Buffer::addr)
     }
 

@@ -34,7 +34,7 @@ def test_an_area_with_a_view_is_not_freed():
     view.release()
     area.free()
     assert space.stats()["busy_areas"] == 0
-    for use in (area.free, lambda: len(area), lambda: area.address):
+    for use in (area.free, lambda: len(area), lambda: area.addr):
         with pytest.raises(ValueError):
             use()
     with pytest.raises(BufferError):
@@ -50,7 +50,7 @@ def test_threads_view_and_free_one_area_at_once():
         try:
             for _ in range(2000):
                 with memoryview(area) as shown:
-                    assert len(shown) == len(area) == 4096 and area.address != 0
+                    assert len(shown) == len(area) == 4096 and area.addr != 0
         except BaseException as error:  # A panic is none of Exception.
             failed.append(error)
 
@@ -116,12 +116,12 @@ def test_a_with_block_frees_its_area():
 def test_an_area_is_found_by_any_address_inside():
     space = vmalloc.Space(1 << 24)
     rows, plain = space.alloc(100_000, tag="rows", cookie=2**64 - 1), space.alloc(1)
-    found = space.find(rows.address + 99_999)
-    assert (found.address, found.tag) == (rows.address, "rows") and 100_000 <= found.size < 104_096
-    assert (found.cookie, space.find(plain.address).cookie) == (2**64 - 1, 0)
-    assert found == space.find(rows.address) and hash(found) == hash(space.find(rows.address))
-    assert space.find(plain.address).tag is None and space.find(plain.address) != found
-    address = rows.address
+    found = space.find(rows.addr + 99_999)
+    assert (found.addr, found.tag) == (rows.addr, "rows") and 100_000 <= found.size < 104_096
+    assert (found.cookie, space.find(plain.addr).cookie) == (2**64 - 1, 0)
+    assert found == space.find(rows.addr) and hash(found) == hash(space.find(rows.addr))
+    assert space.find(plain.addr).tag is None and space.find(plain.addr) != found
+    address = rows.addr
     rows.free()
     for nowhere in (address, 0, (1 << 64) - 1, id(space)):
         assert space.find(nowhere) is None
@@ -132,11 +132,11 @@ def test_an_area_is_found_by_any_address_inside():
 def test_an_area_lies_where_its_alignment_says():
     space = vmalloc.Space(1 << 28)
     areas = [space.alloc(5000, align=1 << shift) for shift in range(22)]
-    assert all(area.address % (1 << shift) == 0 for shift, area in enumerate(areas))
+    assert all(area.addr % (1 << shift) == 0 for shift, area in enumerate(areas))
     # It stays, wherever a resized area lies.
     for shift, area in enumerate(areas):
         area.resize(1 << 20)
-        assert area.address % (1 << shift) == 0
+        assert area.addr % (1 << shift) == 0
 
 
 def test_a_resized_area_keeps_its_content_and_gains_zeros():
@@ -147,8 +147,8 @@ def test_a_resized_area_keeps_its_content_and_gains_zeros():
         kept = bytes(area)[:min(size, 5)]
         area.resize(size)
         assert len(area) == size and bytes(area) == kept.ljust(size, b"\0")
-    assert space.find(area.address).tag == "rows" and len(behind) == 10
-    view, before = memoryview(area), area.address
+    assert space.find(area.addr).tag == "rows" and len(behind) == 10
+    view, before = memoryview(area), area.addr
     with pytest.raises(BufferError, match="a view of the area is still there"):
         area.resize(1 << 16)
     other = memoryview(area)
@@ -158,7 +158,7 @@ def test_a_resized_area_keeps_its_content_and_gains_zeros():
     for wrong, error in ((0, ValueError), (-1, ValueError), (1 << 63, ValueError), (1 << 40, MemoryError)):
         with pytest.raises(error):
             area.resize(wrong)
-    assert (area.address, bytes(area)) == (before, b"01234".ljust(4096, b"\0"))
+    assert (area.addr, bytes(area)) == (before, b"01234".ljust(4096, b"\0"))
     area.free()
     with pytest.raises(ValueError):
         area.resize(1)
@@ -192,8 +192,8 @@ def test_objects_show_what_they_are():
     space = vmalloc.Space(1 << 24)
     area = space.alloc(5000, tag="it's")
     assert repr(space) == "<vmalloc.Space of 16777216 bytes, areas in use: 1>"
-    assert repr(area) == f"<vmalloc.Area at {area.address:#x}, 5000 bytes>"
-    assert repr(space.find(area.address)) == f"vmalloc.AreaInfo(address={area.address:#x}, size=8192, tag=\"it's\", cookie=0)"
+    assert repr(area) == f"<vmalloc.Area at {area.addr:#x}, 5000 bytes>"
+    assert repr(space.find(area.addr)) == f"vmalloc.AreaInfo(addr={area.addr:#x}, size=8192, tag=\"it's\", cookie=0)"
     area.free()
     assert repr(area) == "<vmalloc.Area, freed>"
 
@@ -229,5 +229,5 @@ def test_bad_sizes_are_errors_and_change_nothing():
 
 def test_an_overrun_ends_the_program():
     program = "import vmalloc, ctypes\na = vmalloc.Space(1 << 24).alloc(4096)\n" \
-        "ctypes.memset(a.address + 4096, 1, 1)\n"
+        "ctypes.memset(a.addr + 4096, 1, 1)\n"
     assert subprocess.run([sys.executable, "-c", program]).returncode == -11

@@ -294,7 +294,7 @@ typedef struct vmalloc_error {
     /* The limit that stands in the way. */
     uint64_t limit;
     /* The address that the error is about. */
-    uint64_t address;
+    uint64_t addr;
     /* The first address of the area, range or sub-space in the way, or of the area that holds the
        address. */
     uint64_t other_start;

@@ -317,6 +317,6 @@ mod tests {
         assert!(is_of_area(double.code) && is_of_area(foreign.code));
         assert_ne!(double.code, foreign.code);
         assert_eq!((double.error_number, foreign.error_number), (libc::EALREADY, libc::EFAULT));
-        assert_eq!(double.address, 7 * page_bytes() as u64);
+        assert_eq!(double.addr, 7 * page_bytes() as u64);
     }
 }

@@ -33,7 +33,7 @@ pub struct vmalloc_error {
     /// The limit that stands in the way.
     pub limit: u64,
     /// The address that the error is about.
-    pub address: u64,
+    pub addr: u64,
     /// The first address of the area, range or sub-space in the way, or of the area that holds the
     /// address.
     pub other_start: u64,
@@ -59,7 +59,7 @@ impl vmalloc_error {
         range_end: 0,
         largest_free: 0,
         limit: 0,
-        address: 0,
+        addr: 0,
         other_start: 0,
         other_end: 0,
         index: 0,

@@ -41,7 +41,7 @@ impl Facts {
                 new.system("", error.raw_os_error().unwrap_or(0))
             }
             Refusal::Violation(violation) => {
-                new.code(VMALLOC_E_DAMAGED).address(violation.page).call(violation.invariant)
+                new.code(VMALLOC_E_DAMAGED).addr(violation.page).call(violation.invariant)
             }
             Refusal::Metadata => new.code(VMALLOC_E_METADATA),
             Refusal::Contended => new.code(VMALLOC_E_CONTENDED),
@@ -83,8 +83,8 @@ impl Facts {
         self
     }
 
-    fn address(mut self, addr: u64) -> Self {
-        self.error.address = addr;
+    fn addr(mut self, addr: u64) -> Self {
+        self.error.addr = addr;
         self
     }
 
@@ -175,9 +175,9 @@ impl Facts {
         match error {
             AreaError::Area(error) => self.free(error),
             AreaError::Beyond { asked, area } => self.code(VMALLOC_E_BEYOND).range(*asked).other(*area),
-            AreaError::Mapped { addr } => self.code(VMALLOC_E_MAPPED).address(*addr as u64),
+            AreaError::Mapped { addr } => self.code(VMALLOC_E_MAPPED).addr(*addr as u64),
             AreaError::Overlap { first, second } => self.code(VMALLOC_E_OVERLAP).range(*first).other(*second),
-            AreaError::NotMapped { addr } => self.code(VMALLOC_E_NOT_MAPPED).address(*addr as u64),
+            AreaError::NotMapped { addr } => self.code(VMALLOC_E_NOT_MAPPED).addr(*addr as u64),
             AreaError::Alloc(error) => self.alloc(error),
             AreaError::Platform(error) => self.platform(error),
             _ => self.code(VMALLOC_E_SYSTEM),
@@ -202,7 +202,7 @@ impl Facts {
             FreeError::WrongKind { addr } => (VMALLOC_E_WRONG_KIND, addr),
             _ => (VMALLOC_E_NOT_AN_AREA, 0),
         };
-        self.code(code).address(addr as u64)
+        self.code(code).addr(addr as u64)
     }
 
     fn no_area(mut self, error: &NoArea) -> Self {
@@ -215,7 +215,7 @@ impl Facts {
             NoArea::Retired { page } => (VMALLOC_E_ALREADY_FREED, page),
             NoArea::Busy { page } => (VMALLOC_E_WRONG_KIND, page),
         };
-        self.code(code).address(page)
+        self.code(code).addr(page)
     }
 
     fn platform(mut self, error: &PlatformError) -> Self {
@@ -272,7 +272,7 @@ impl Facts {
             ResizeError::Alloc(error) => self.alloc(&(*error).into()),
             ResizeError::Area(error) => self.no_area(error),
             ResizeError::NotAPart { asked, area } => self.code(VMALLOC_E_BEYOND).range(*asked).other(*area),
-            ResizeError::NotInside { at, area } => self.code(VMALLOC_E_BEYOND).address(*at).other(*area),
+            ResizeError::NotInside { at, area } => self.code(VMALLOC_E_BEYOND).addr(*at).other(*area),
             ResizeError::WrongSize { pages, area } => {
                 self.code(VMALLOC_E_WRONG_SIZE).requested(*pages).other(*area)
             }

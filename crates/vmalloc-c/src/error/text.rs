@@ -108,7 +108,7 @@ fn of_memory(error: &vmalloc_error) -> String {
 }
 
 fn of_area(error: &vmalloc_error) -> String {
-    let addr = error.address;
+    let addr = error.addr;
     match error.code {
         VMALLOC_E_NOT_AN_AREA => format!("{addr:#x} is in no area"),
         VMALLOC_E_ALREADY_FREED => format!("the area at {addr:#x} was freed already"),
@@ -136,7 +136,7 @@ fn of_state(error: &vmalloc_error) -> String {
     match error.code {
         VMALLOC_E_CONTENDED => "it can't be told without waiting for a lock that is held".to_owned(),
         VMALLOC_E_GROWING => "another thread grows the stack at this moment".to_owned(),
-        _ => format!("invariant {} does not hold at {:#x}", call(error), error.address),
+        _ => format!("invariant {} does not hold at {:#x}", call(error), error.addr),
     }
 }
 

@@ -86,7 +86,7 @@ static void addresses(vmalloc_space *space)
     int local;
     vmalloc_error error;
     CHECK(vmalloc_free(space, memory + page(), &error) == -EINVAL && error.code == VMALLOC_E_INTERIOR);
-    CHECK(error.address == (uintptr_t)(memory + page()) && error.other_start == (uintptr_t)memory);
+    CHECK(error.addr == (uintptr_t)(memory + page()) && error.other_start == (uintptr_t)memory);
     REFUSED(vmalloc_free(space, memory + 1, detail), EINVAL, VMALLOC_E_UNALIGNED);
     REFUSED(vmalloc_free(space, (void *)((uintptr_t)&local & ~(page() - 1)), detail), EFAULT, VMALLOC_E_NOT_AN_AREA);
     REFUSED(vmalloc_free_atomic(space, memory + page(), detail), EINVAL, VMALLOC_E_INTERIOR);

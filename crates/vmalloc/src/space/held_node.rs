@@ -42,7 +42,6 @@ impl<P: Platform> Space<P> {
 
     /// Holds this CPU's node, with room for one more area to be unmapped: a freed area has to be
     /// remembered until then. Where memory for that is short, a purge makes room.
-    #[inline]
     pub(super) fn node_with_room(&self, page: u64) -> Result<HeldNode<'_, P>, FreeError> {
         let mut held = self.own_node();
         let no_memory = FreeError::NoMemory { addr: self.addr(page) };
@@ -199,13 +198,11 @@ impl<P: Platform> HeldNode<'_, P> {
 }
 
 /// Takes a cached area of a node, of which up to the configured part is not needed.
-#[inline]
 fn take_cached_of<P: Platform>(space: &Space<P>, node: &mut Node, fit: &Fit) -> Option<PageRange> {
     node.take_cached(fit.pages(), fit.alignment(), space.slack_for(fit))
 }
 
 /// Takes addresses that wait in a node.
-#[inline]
 fn take_pooled_of(node: &mut Node, fit: &Fit) -> Option<(PageRange, Backing)> {
     let start = node.take_pooled(usize::try_from(fit.pages() - 1).ok()?, fit.alignment())?;
     Some((PageRange::of(start, start + fit.pages()), Backing::None))
