@@ -47,8 +47,9 @@ static void notifier(struct life *life)
     struct notes notes = { 0, 0 };
     vmalloc_notifier *notifier = vmalloc_notifier_new(life->space, no_room, &notes, released, NULL);
     CHECK(notifier != NULL);
-    /* While the other thread asks the notifiers, this one fails without asking. */
-    for (int tries = 0; tries < 1000 && atomic_load(&notes.calls) == 0; tries++)
+    /* While the other thread asks the notifiers, this one fails without asking. Those of pools wait
+       for the drain. */
+    for (int tries = 0; tries < 1000000 && atomic_load(&notes.calls) == 0; tries++)
         NO_POINTER(vmalloc_alloc(life->space, (size_t)1 << 46, detail), ENOSPC, VMALLOC_E_NO_SPACE);
     CHECK(notes.calls > 0 && notes.released == 0);
     vmalloc_notifier_free(notifier);
