@@ -3,12 +3,11 @@
 use super::claim::{Backing, ROUNDS};
 use super::request::{Checked, Content, PageSize};
 use super::{Raw, Request, Space};
-use crate::PageRange;
 use crate::areas::{Annotation, Blocking, Kind};
 use crate::cache::{SizeStacks, Wanted};
 use crate::platform::{Platform, PlatformError, Protection};
 use crate::purge::PurgePlan;
-use crate::{AllocError, AreaError, Policy, RequestError};
+use crate::{AllocError, AreaError, PageRange, Policy, RequestError};
 
 impl<P: Platform> Raw<'_, P> {
     /// Allocates memory of any content, or of zeros with [`Request::zeroed`]. Returns its address,
@@ -101,10 +100,7 @@ impl<P: Platform> Raw<'_, P> {
             let nodes = self.cache.nodes.len();
             return Err(RequestError::NoSuchNode { node, nodes }.into());
         }
-        let mut checked = request.check(self.shift(), self.options.guard, self.options.policy)?;
-        if let Policy::Random { seed } = checked.fit.placement() {
-            checked.fit = checked.fit.policy(Policy::Random { seed: seed ^ self.platform.entropy() });
-        }
+        let checked = request.check(self.shift(), self.options.guard, self.options.policy)?;
         Ok(Allocation { space: self, request, checked })
     }
 }
@@ -153,7 +149,7 @@ impl<P: Platform> Allocation<'_, P> {
         if let Some(found) = found {
             return Ok(found);
         }
-        let area = space.claim(fit, blocking)?;
+        let area = space.claim(*fit, blocking)?;
         if let Some(node) = self.request.node {
             space.areas.map().leaf(area.start()).set_owner_node(node);
         }
@@ -170,8 +166,8 @@ impl<P: Platform> Allocation<'_, P> {
 
     /// Claims an area, high up or not, and hands it out with its annotation.
     pub(super) fn claim_as(&self, kind: Kind, is_high: bool) -> Result<(PageRange, Annotation), AllocError> {
-        let (space, Checked { fit, blocking, .. }) = (self.space, &self.checked);
-        let area = if is_high { space.claim_high(fit, *blocking) } else { space.claim(fit, *blocking) }?;
+        let (space, Checked { fit, blocking, .. }) = (self.space, self.checked);
+        let area = if is_high { space.claim_high(fit, blocking) } else { space.claim(fit, blocking) }?;
         let annotation = self.annotation(kind);
         space.hand_out(area, annotation, Backing::None)?;
         Ok((area, annotation))

@@ -251,7 +251,7 @@ impl<P: Platform> Resize<'_, P> {
         };
         // Another thread may be quicker.
         let claimed = space.place_for(&roomy).ok().and_then(claim_start);
-        claimed.map_or_else(|| space.claim(&fit, blocking), Ok)
+        claimed.map_or_else(|| space.claim(fit, blocking), Ok)
     }
 }
 
