@@ -44,8 +44,10 @@ pub struct SpaceOptions {
     /// four CPUs on, 8 MiB for each, and a quarter of it where new memory costs much.
     pub least_cache_bytes: Option<usize>,
     /// The policy: how many pages may be cached beside so many pages in use, where the two bounds
-    /// above leave room. The space asks often, from any thread: let it only compute. Default: a
-    /// twelfth, or a third where [new memory costs much](crate::Geometry::max_slack_percent).
+    /// above leave room. The space asks often, from any thread, and while it holds locks: the
+    /// function only computes. If it calls the space it waits for ever, and if it panics an area is
+    /// lost. Default: a twelfth, or a third where
+    /// [new memory costs much](crate::Geometry::max_slack_percent).
     pub cached_beside: Option<fn(u64) -> u64>,
     /// Unmap and flush each area before its free returns, so that a stale access traps at once: the
     /// dearest way, for finding mistakes and for hardening. [`cache_bytes`](Self::cache_bytes) is 0

@@ -10,6 +10,7 @@ mod mappings;
 mod messages;
 mod metadata;
 mod nodes;
+mod notifiers;
 mod owned;
 mod protocols;
 mod refused;
