@@ -100,7 +100,9 @@ pub(crate) fn all(seed: u64) -> Vec<Step> {
         step("advisories of the lab", "cargo deny check --config ../deny.toml advisories")
             .folder("lab")
             .after("tools"),
-        step("benches with all their peers", "cargo test -p vmalloc-bench --features peers").folder("lab"),
+        step("benches with all their peers", "cargo test -p vmalloc-bench --features peers")
+            .env("RUSTFLAGS", "-D warnings")
+            .folder("lab"),
         step("driver", "cargo run --quiet --release -p vmalloc-cli -- test performance test_loop_count=2000")
             .folder("lab"),
         step("published results", "cargo run --quiet --release -p vmalloc-cli -- reproduce")

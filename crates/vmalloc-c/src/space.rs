@@ -8,7 +8,6 @@ use crate::stats::tell_if_asked;
 use crate::tsan;
 use libc::{c_int, c_void};
 use std::sync::Arc;
-use vmalloc_linux::area_map::Violation;
 use vmalloc_linux::{Linux, SharedSpace, Space};
 use vmalloc_short::ShortMaps;
 use vmalloc_subspaces::Subspace;
@@ -142,9 +141,5 @@ pub unsafe extern "C" fn vmalloc_contains(space: *const vmalloc_space, addr: *co
 /// The conditions of every call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vmalloc_verify(space: *const vmalloc_space, detail: *mut vmalloc_error) -> c_int {
-    call!(code, detail; space => on!(&space.0, it => Ok(it.verify().map_err(in_bytes)?)))
-}
-
-fn in_bytes(violation: Violation) -> Violation {
-    Violation { page: violation.page.saturating_mul(answer::page_bytes() as u64), ..violation }
+    call!(code, detail; space => on!(&space.0, it => Ok(it.verify()?)))
 }

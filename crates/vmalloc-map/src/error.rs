@@ -168,7 +168,7 @@ pub enum NoArea {
         start: u64,
     },
     /// The area is retired: it was freed before.
-    #[error("the area at page {page:#x} was freed already")]
+    #[error("page {page:#x} was freed already")]
     Retired {
         /// The page given.
         page: u64,

@@ -9,13 +9,28 @@ use core::fmt;
 pub struct Violation {
     /// The name of the invariant, and how it is broken.
     pub invariant: &'static str,
-    /// The page at which it shows.
-    pub page: u64,
+    /// The page of a map at which it shows, or the address of a space.
+    pub at: u64,
+}
+
+impl Violation {
+    /// Fails with the violation, unless the invariant holds.
+    #[doc(hidden)]
+    pub fn unless(holds: bool, invariant: &'static str, at: u64) -> Result<(), Self> {
+        if holds { Ok(()) } else { Err(Self { invariant, at }) }
+    }
+
+    /// Returns the violation of a map of a space, which has pages of so many bytes.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn in_bytes(self, page_bytes: u64) -> Self {
+        Self { at: self.at.saturating_mul(page_bytes), ..self }
+    }
 }
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (at page {:#x})", self.invariant, self.page)
+        write!(f, "{} (at {:#x})", self.invariant, self.at)
     }
 }
 
@@ -34,17 +49,17 @@ impl AreaMap<'_> {
     fn verify_segments(&self) -> Result<(), Violation> {
         let (mut page, mut free, mut areas, mut last) = (self.span().start(), 0, 0, None);
         for segment in self.segments() {
-            require(segment.range.start() == page, "MAP-1: segments leave a gap", page)?;
+            Violation::unless(segment.range.start() == page, "MAP-1: segments leave a gap", page)?;
             if segment.state == State::Free {
-                require(last != Some(State::Free), "MAP-2: two free ranges side by side", page)?;
+                Violation::unless(last != Some(State::Free), "MAP-2: two free ranges side by side", page)?;
                 free += segment.range.len();
             }
             areas += u64::from(segment.state != State::Free);
             (page, last) = (segment.range.end(), Some(segment.state));
         }
-        require(page == self.span().end(), "MAP-1: segments end before the span does", page)?;
-        require(free == self.free_pages, "MAP-6: the free pages are miscounted", page)?;
-        require(areas == self.areas, "MAP-6: the areas are miscounted", page)
+        Violation::unless(page == self.span().end(), "MAP-1: segments end before the span does", page)?;
+        Violation::unless(free == self.free_pages, "MAP-6: the free pages are miscounted", page)?;
+        Violation::unless(areas == self.areas, "MAP-6: the areas are miscounted", page)
     }
 
     fn verify_leaves(&self) -> Result<(), Violation> {
@@ -65,9 +80,9 @@ impl AreaMap<'_> {
             (prev, leaf) = (id, record.next.get());
             complaint
         });
-        result.map_err(|invariant| Violation { invariant, page: at })?;
-        require(leaf == 0, "MAP-5: a leaf is linked but not in the tree", at)?;
-        require(count == self.leaf_count, "MAP-4: a leaf is lost", at)
+        result.map_err(|invariant| Violation { invariant, at })?;
+        Violation::unless(leaf == 0, "MAP-5: a leaf is linked but not in the tree", at)?;
+        Violation::unless(count == self.leaf_count, "MAP-4: a leaf is lost", at)
     }
 
     fn leaf_complaint(&self, id: u32, record: &Leaf) -> Option<&'static str> {
@@ -85,8 +100,4 @@ impl AreaMap<'_> {
             None
         }
     }
-}
-
-fn require(holds: bool, invariant: &'static str, page: u64) -> Result<(), Violation> {
-    if holds { Ok(()) } else { Err(Violation { invariant, page }) }
 }

@@ -13,7 +13,7 @@ impl<L: RawMutex> Blocks<L> {
         let lists = self.lists.lock();
         for &first in &lists.all {
             let Some(block) = self.get(first) else {
-                return Err(Violation { invariant: "BLOCK-4: a block without its record", page: first });
+                return Err(Violation { invariant: "BLOCK-4: a block without its record", at: first });
             };
             let window = windows.iter().find(|window| self.first(window.end - 1) == first);
             self.check_block(block, first, window)?;
@@ -22,7 +22,7 @@ impl<L: RawMutex> Blocks<L> {
     }
 
     fn check_block(&self, block: &Block, first: u64, window: Option<&Window>) -> Result<(), Violation> {
-        let wrong = |invariant| Err(Violation { invariant, page: first });
+        let wrong = |invariant| Err(Violation { invariant, at: first });
         let range = || self.range(first).into();
         if (block.state() == BlockState::Open) != window.is_some() {
             return wrong("BLOCK-4: a block is open without a window, or has one and is not");

@@ -127,7 +127,8 @@ impl<M: Machine> X86<M> {
             let entry = slot.get();
             if entry.has(Bits::OWNED) && !entry.has(Bits::PRESENT) {
                 slot.set(Entry::NONE);
-                (0..1 << slot.order).for_each(|nth| give(entry.frame().plus(nth)));
+                give(entry.frame());
+                (1..1 << slot.order).for_each(|nth| give(entry.frame().plus(nth)));
             }
         });
         // SAFETY: as above: taken, and no CPU translates to them.

@@ -159,8 +159,8 @@ pub enum FreeError {
         /// The address given.
         addr: usize,
     },
-    /// The area was freed before and is waiting for its purge.
-    #[error("the area at {addr:#x} was freed already")]
+    /// An area that was freed before, and waits for reuse or for its purge, holds this address.
+    #[error("{addr:#x} was freed already")]
     AlreadyFreed {
         /// The address given.
         addr: usize,

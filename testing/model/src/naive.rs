@@ -353,18 +353,11 @@ impl Map for NaiveMap {
         let mut page = self.span.start();
         let mut before = State::Busy;
         for &Segment { range, state } in &self.segments {
-            if range.start() != page {
-                return Err(Violation { invariant: "segments follow each other", page });
-            }
-            if state == State::Free && before == State::Free {
-                return Err(Violation { invariant: "free neighbours are merged", page });
-            }
+            Violation::unless(range.start() == page, "segments follow each other", page)?;
+            let are_merged = state != State::Free || before != State::Free;
+            Violation::unless(are_merged, "free neighbours are merged", page)?;
             (page, before) = (range.end(), state);
         }
-        if page == self.span.end() {
-            Ok(())
-        } else {
-            Err(Violation { invariant: "segments cover the span", page })
-        }
+        Violation::unless(page == self.span.end(), "segments cover the span", page)
     }
 }

@@ -41,7 +41,7 @@ impl Facts {
                 new.system("", error.raw_os_error().unwrap_or(0))
             }
             Refusal::Violation(violation) => {
-                new.code(VMALLOC_E_DAMAGED).addr(violation.page).call(violation.invariant)
+                new.code(VMALLOC_E_DAMAGED).addr(violation.at).call(violation.invariant)
             }
             Refusal::Metadata => new.code(VMALLOC_E_METADATA),
             Refusal::Contended => new.code(VMALLOC_E_CONTENDED),

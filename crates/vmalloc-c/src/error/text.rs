@@ -111,7 +111,7 @@ fn of_area(error: &vmalloc_error) -> String {
     let addr = error.addr;
     match error.code {
         VMALLOC_E_NOT_AN_AREA => format!("{addr:#x} is in no area"),
-        VMALLOC_E_ALREADY_FREED => format!("the area at {addr:#x} was freed already"),
+        VMALLOC_E_ALREADY_FREED => format!("{addr:#x} was freed already"),
         VMALLOC_E_INTERIOR => format!("{addr:#x} is inside the area that starts at {:#x}", error.other_start),
         VMALLOC_E_UNALIGNED => format!("{addr:#x} is not at the start of a page"),
         VMALLOC_E_WRONG_KIND => format!("the area at {addr:#x} is of another kind than this call is for"),

@@ -56,7 +56,8 @@ fn a_refused_free_tells_the_address_that_was_given() {
     assert_eq!(unreserved.to_string(), "the area at 0x1000000 is of another kind than this call is for");
     // SAFETY: as above.
     unsafe { space.raw().free(addr) }.expect("it is busy");
-    assert_eq!(free(addr), "the area at 0x1000000 was freed already");
+    assert_eq!(free(addr), "0x1000000 was freed already");
+    assert_eq!(free(addr + PAGE), "0x1001000 was freed already");
 }
 
 #[test]
