@@ -200,7 +200,7 @@ impl<P: Platform> HeldNode<'_, P> {
     }
 }
 
-/// Takes a cached area of a node, of which up to the configured part is not needed.
+/// Takes a cached area of a node, of which up to the slack is not needed.
 fn take_cached_of<P: Platform>(space: &Space<P>, node: &mut Node, fit: &Fit) -> Option<PageRange> {
     node.take_cached(fit.pages(), fit.alignment(), space.slack_for(fit))
 }
