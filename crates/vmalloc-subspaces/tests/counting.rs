@@ -232,14 +232,14 @@ fn memory_that_moves_needs_no_room_below_the_limit() {
 
 #[test]
 fn a_protected_child_maps_with_its_own_protection() {
-    let config = SubspaceOptions::default();
+    let options = SubspaceOptions::default();
     let root = Root::new(Machine::default()).unwrap();
-    let child = root.protected_subspace("text", &Request::new(64 << 12), Protection::ReadExecute, config);
+    let child = root.protected_subspace("text", &Request::new(64 << 12), Protection::ReadExecute, options);
     assert!(matches!(child.err(), Some(SubspaceError::NotZeroed)));
     assert_eq!((root.subspaces().count(), root.platform().taken()), (0, vec![]));
     let root = Root::new(Machine { maps_zeros: true, ..Machine::default() }).unwrap();
     let child =
-        root.protected_subspace("text", &Request::new(64 << 12), Protection::ReadExecute, config).unwrap();
+        root.protected_subspace("text", &Request::new(64 << 12), Protection::ReadExecute, options).unwrap();
     child.raw().alloc(&Request::new(4096)).unwrap();
     assert_eq!(root.platform().taken(), [("map", range(0x100, 0x101), Protection::ReadExecute)]);
 }

@@ -99,14 +99,14 @@ pub struct Row {
 /// # Panics
 /// When the space refuses a request, which it has room for.
 pub fn run(scene: Scene, mode: Mode, nodes: usize, limits: &Limits) -> Row {
-    let config = scene.config(SpaceOptions::default().nodes(nodes));
-    play(scene, mode, if mode == Mode::Unmap { config.unmap_on_free() } else { config }, limits)
+    let options = scene.options(SpaceOptions::default().nodes(nodes));
+    play(scene, mode, if mode == Mode::Unmap { options.unmap_on_free() } else { options }, limits)
 }
 
 /// Plays `scene` on a space with these settings.
-fn play(scene: Scene, mode: Mode, config: SpaceOptions, limits: &Limits) -> Row {
-    let nodes = config.nodes;
-    let mut stage = Stage::new(scene, config);
+fn play(scene: Scene, mode: Mode, options: SpaceOptions, limits: &Limits) -> Row {
+    let nodes = options.nodes;
+    let mut stage = Stage::new(scene, options);
     stage.warm_up(limits.warm_up);
     (0..limits.steps).for_each(|_| stage.step());
     let Sums { taken, waited, drain } = stage.sums;
@@ -169,12 +169,12 @@ struct Stage {
 }
 
 impl Stage {
-    fn new(scene: Scene, config: SpaceOptions) -> Self {
-        let nodes = config.nodes;
+    fn new(scene: Scene, options: SpaceOptions) -> Self {
+        let nodes = options.nodes;
         recorded_lock::restart();
         played::restart();
         let platform = NullPlatform::new(span(), Cpus(CPUS), Later);
-        let space = Space::new(platform, config).expect("metadata for an empty space");
+        let space = Space::new(platform, options).expect("metadata for an empty space");
         space.quiesce();
         // SAFETY: this thread has just called `quiesce`.
         unsafe { space.resume() };

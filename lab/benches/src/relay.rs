@@ -79,7 +79,7 @@ struct ConsumerGone;
 impl<H: House + Sync> Stage<H> {
     fn new(scene: Scene, threads: usize, limits: &Limits) -> Self {
         assert!(threads == 1 || threads.is_multiple_of(2), "{threads} threads are no pairs");
-        Self { scene, space: H::open(scene.config(limits.config)), threads }
+        Self { scene, space: H::open(scene.options(limits.options)), threads }
     }
 
     fn parts(&self) -> Vec<Mutex<Option<Part>>> {
@@ -212,7 +212,7 @@ mod tests {
 
     fn limits() -> Limits {
         let window = Duration::from_millis(20);
-        Limits { rounds: 1, window, config: SpaceOptions::default(), placement: Placement::Anywhere }
+        Limits { rounds: 1, window, options: SpaceOptions::default(), placement: Placement::Anywhere }
     }
 
     #[test]

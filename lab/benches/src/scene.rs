@@ -33,11 +33,11 @@ impl Scene {
         }
     }
 
-    /// Returns `config` as it is in this scene.
-    pub fn config(self, config: SpaceOptions) -> SpaceOptions {
+    /// Returns `options` as it is in this scene.
+    pub fn options(self, options: SpaceOptions) -> SpaceOptions {
         match self {
-            Self::W1 => config,
-            Self::W5 => config.guard(false),
+            Self::W1 => options,
+            Self::W5 => options.guard(false),
         }
     }
 

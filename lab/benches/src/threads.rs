@@ -63,7 +63,7 @@ pub struct Limits {
     /// The wall time of a window.
     pub window: Duration,
     /// The settings of the space, but for its guards.
-    pub config: SpaceOptions,
+    pub options: SpaceOptions,
     /// The CPUs that threads run on.
     pub placement: Placement,
 }
@@ -197,7 +197,7 @@ impl Played {
 impl<H: House + Sync> Stage<H> {
     fn new(scene: Scene, threads: usize, limits: &Limits) -> Self {
         let worker = |seed: usize| Mutex::new(Worker { live: Vec::new(), rng: Rng::new(seed as u64) });
-        let space = H::open(scene.config(limits.config));
+        let space = H::open(scene.options(limits.options));
         let workers = (0..threads).map(worker).collect();
         let stage = Self { scene, placement: limits.placement, space, workers };
         if scene == Scene::W5 {
@@ -292,7 +292,7 @@ mod tests {
         let limits = Limits {
             rounds: 1,
             window: Duration::from_millis(20),
-            config: SpaceOptions::default(),
+            options: SpaceOptions::default(),
             placement: Placement::Pinned,
         };
         for (scene, drain) in Scene::ALL.into_iter().flat_map(|scene| Drain::ALL.map(|drain| (scene, drain)))
@@ -314,7 +314,7 @@ mod tests {
         let limits = Limits {
             rounds: 1,
             window: Duration::from_millis(5),
-            config: SpaceOptions::default(),
+            options: SpaceOptions::default(),
             placement: Placement::Anywhere,
         };
         let stage = Stage::<Drained<FutexLock, Cpus>>::new(Scene::W5, 8, &limits);

@@ -103,12 +103,12 @@ impl Machine {
             Some(GuardChoice::Markers) => LinuxOptions::new().guard_means(GuardMeans::PteMarkers),
             Some(GuardChoice::Mprotect) => LinuxOptions::new().guard_means(GuardMeans::Mprotect),
         };
-        let config = SpaceOptions::default().nodes(options.nodes.unwrap_or(0) as usize);
-        let config = match options.strategy {
-            Strategy::Retain => config,
-            Strategy::Unmap => config.unmap_on_free(),
+        let space_options = SpaceOptions::default().nodes(options.nodes.unwrap_or(0) as usize);
+        let space_options = match options.strategy {
+            Strategy::Retain => space_options,
+            Strategy::Unmap => space_options.unmap_on_free(),
         };
-        let space = open(reservation, config).map_err(|error| refused(&error))?;
+        let space = open(reservation, space_options).map_err(|error| refused(&error))?;
         let page_bytes = 1usize << space.geometry().page_shift;
         let lazy_max_pages = lazy_max_pages(space.geometry().cpus, page_bytes);
         let short = ShortMaps::of(Arc::clone(&space)).map_err(|error| Failure::new(error.to_string()))?;

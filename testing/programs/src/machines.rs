@@ -81,16 +81,16 @@ pub fn on_direct() -> Program<Direct> {
 pub fn play_sim(input: &[u8]) {
     let mut source = Bytes::new(input);
     let sim = machine(1 << 11, source.below(128)).build();
-    let config = random_config(&mut source, &sim.geometry());
+    let space_options = random_config(&mut source, &sim.geometry());
     let program = on_machine(devices(&sim));
-    program.play(Space::new(sim, config).expect("an empty space"), &mut source, usize::MAX);
+    program.play(Space::new(sim, space_options).expect("an empty space"), &mut source, usize::MAX);
 }
 
 /// Plays a program of bytes on a [`direct`] machine, which the first choose.
 pub fn play_direct(input: &[u8]) {
     let mut source = Bytes::new(input);
     let direct = direct(1 << 10, source.below(4));
-    let config = random_config(&mut source, &direct.geometry());
-    let space = Space::new(direct, config).expect("an empty space");
+    let space_options = random_config(&mut source, &direct.geometry());
+    let space = Space::new(direct, space_options).expect("an empty space");
     on_direct().play(space, &mut source, usize::MAX);
 }

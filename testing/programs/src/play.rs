@@ -199,8 +199,8 @@ impl<P: Platform> Program<P> {
         for seed in first..first + count {
             let told = Told(format!("again with VMALLOC_SEED={seed:#x}"));
             let mut source = Seeded::new(seed);
-            let config = random_config(&mut source, geometry);
-            if let Some(space) = make(config) {
+            let options = random_config(&mut source, geometry);
+            if let Some(space) = make(options) {
                 self.play(space, &mut source, env::ops(ops));
             }
             drop(told);

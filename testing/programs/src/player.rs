@@ -58,13 +58,13 @@ pub(crate) struct Player<'a, P: Platform> {
 
 impl<'a, P: Platform> Player<'a, P> {
     pub(crate) fn new(space: Space<P>, cast: &'a Cast<'a, P>, source: &'a mut dyn Source) -> Self {
-        let (geometry, config) = (*space.geometry(), *space.options());
+        let (geometry, space_options) = (*space.geometry(), *space.options());
         let slots = [0, 0, 0, 64, 64, 128, 1024][source.below(7) as usize];
         ShortMaps::new(&space, ShortMapsOptions::new().block_slots(slots)).expect("memory for their records");
         let place = Place {
             span: geometry.span,
             shift: geometry.page_shift,
-            guards: config.guard,
+            guards: space_options.guard,
             nodes: space.node_stats().len(),
             most: cast.most,
         };

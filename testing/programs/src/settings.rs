@@ -7,26 +7,27 @@ use vmalloc_model::Source;
 pub fn random_config(source: &mut dyn Source, geometry: &Geometry) -> SpaceOptions {
     let page = geometry.page_bytes();
     let mut pick = |from: &[usize]| from[source.below(from.len() as u64) as usize];
-    let mut config = SpaceOptions::default();
+    let mut options = SpaceOptions::default();
     match pick(&[0, 1, 2, 3, 4, 5]) {
         0 => {}
-        1 | 2 => config = config.unmap_on_free(),
-        3 => config = config.cache_bytes(pick(&[1, 40, 300]) * page),
-        4 => config = config.cache_bytes(64 * page).least_cache_bytes(pick(&[0, 8, 1000]) * page),
-        _ => config = config.trap_on_free(geometry.unmaps_now),
+        1 | 2 => options = options.unmap_on_free(),
+        3 => options = options.cache_bytes(pick(&[1, 40, 300]) * page),
+        4 => options = options.cache_bytes(64 * page).least_cache_bytes(pick(&[0, 8, 1000]) * page),
+        _ => options = options.trap_on_free(geometry.unmaps_now),
     }
-    config = config.guard(pick(&[0, 0, 0, 1]) == 0).zero_on_free(pick(&[0, 0, 0, 1]) == 1);
+    options = options.guard(pick(&[0, 0, 0, 1]) == 0).zero_on_free(pick(&[0, 0, 0, 1]) == 1);
     if pick(&[0, 1]) == 1 {
-        config = config.max_slack_percent(pick(&[0, 25, 100]) as u8);
-    }
-    if pick(&[0, 1]) == 1 {
-        config = config.lazy_max_pages(pick(&[1, 16, 100, 100_000]) as u64);
+        options = options.max_slack_percent(pick(&[0, 25, 100]) as u8);
     }
     if pick(&[0, 1]) == 1 {
-        config = config.nodes(1 + pick(&[0, 1, 2, 4]));
+        options = options.lazy_max_pages(pick(&[1, 16, 100, 100_000]) as u64);
+    }
+    if pick(&[0, 1]) == 1 {
+        options = options.nodes(1 + pick(&[0, 1, 2, 4]));
     }
     if pick(&[0, 0, 1]) == 1 {
-        config = config.policy([Policy::Best, Policy::Highest, Policy::Random { seed: 5 }][pick(&[0, 1, 2])]);
+        options =
+            options.policy([Policy::Best, Policy::Highest, Policy::Random { seed: 5 }][pick(&[0, 1, 2])]);
     }
-    config
+    options
 }

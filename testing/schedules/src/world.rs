@@ -32,8 +32,8 @@ impl World {
     pub const PAGE: usize = PAGE;
 
     /// Returns a space of `pages` pages, one CPU for each of up to four threads.
-    pub fn new(pages: u64, config: SpaceOptions) -> Self {
-        Self::on(Self::options(pages), config, Flushes::Done)
+    pub fn new(pages: u64, space_options: SpaceOptions) -> Self {
+        Self::on(Self::options(pages), space_options, Flushes::Done)
     }
 
     /// Returns the first page.
@@ -49,14 +49,14 @@ impl World {
     }
 
     /// Returns a space on a machine with these settings, which does the flushes so.
-    pub fn on(options: Options, config: SpaceOptions, flushes: Flushes) -> Self {
-        Self::drained(options, config, flushes, false)
+    pub fn on(options: Options, space_options: SpaceOptions, flushes: Flushes) -> Self {
+        Self::drained(options, space_options, flushes, false)
     }
 
     /// Makes the world on a machine that promises to drain if `drains`.
-    pub fn drained(options: Options, config: SpaceOptions, flushes: Flushes, drains: bool) -> Self {
+    pub fn drained(options: Options, space_options: SpaceOptions, flushes: Flushes, drains: bool) -> Self {
         let sim: Sim<Lock> = options.build_with();
-        let space = Space::new(Machine::new(sim, flushes, drains), config);
+        let space = Space::new(Machine::new(sim, flushes, drains), space_options);
         Self(Arc::new(space.expect("an empty space")))
     }
 

@@ -178,41 +178,42 @@ pub(crate) fn options(dice: &mut Dice) -> (LinuxOptions, bool) {
     (options, has_frames)
 }
 
-pub(crate) fn config(dice: &mut Dice) -> SpaceOptions {
-    let mut config = SpaceOptions::default().guard(!dice.one_in(3));
+pub(crate) fn space_options(dice: &mut Dice) -> SpaceOptions {
+    let mut space_options = SpaceOptions::default().guard(!dice.one_in(3));
     if dice.one_in(2) {
-        config = config.cache_bytes(dice.pick(&[0, 1 << 20, 4 << 20, 64 << 20, usize::MAX]));
+        space_options = space_options.cache_bytes(dice.pick(&[0, 1 << 20, 4 << 20, 64 << 20, usize::MAX]));
     }
     if dice.one_in(3) {
-        config = config.least_cache_bytes(dice.pick(&[0, 1 << 20, 16 << 20]));
+        space_options = space_options.least_cache_bytes(dice.pick(&[0, 1 << 20, 16 << 20]));
     }
     if dice.one_in(4) {
-        config = config.trap_on_free(true);
+        space_options = space_options.trap_on_free(true);
     }
     if dice.one_in(4) {
-        config = config.zero_on_free(true);
+        space_options = space_options.zero_on_free(true);
     }
     if dice.one_in(2) {
-        config = config.max_slack_percent(dice.pick(&[0, 1, 25, 100]));
+        space_options = space_options.max_slack_percent(dice.pick(&[0, 1, 25, 100]));
     }
     if dice.one_in(2) {
-        config = config.lazy_max_pages(dice.pick(&[1, 16, 1000, 100_000, u64::MAX]));
+        space_options = space_options.lazy_max_pages(dice.pick(&[1, 16, 1000, 100_000, u64::MAX]));
     }
     if dice.one_in(2) {
-        config = config.nodes(1 + dice.below(6));
+        space_options = space_options.nodes(1 + dice.below(6));
     }
     if dice.one_in(3) {
-        config = config.policy(dice.pick(&[Policy::Lowest, Policy::Highest, Policy::Random { seed: 3 }]));
+        space_options =
+            space_options.policy(dice.pick(&[Policy::Lowest, Policy::Highest, Policy::Random { seed: 3 }]));
     }
-    config
+    space_options
 }
 
 /// Opens a space with random options, which it prints. Returns it, and whether frames were asked
 /// for; `None` for options that this kernel refuses.
 pub(crate) fn open_space(dice: &mut Dice) -> Option<(Sp, bool)> {
-    let ((options, has_frames), config) = (options(dice), config(dice));
-    println!("  {options:?}, {config:?}");
-    let space = open(options, config).map_err(|error| println!("  refused: {error}")).ok()?;
+    let ((options, has_frames), space_options) = (options(dice), space_options(dice));
+    println!("  {options:?}, {space_options:?}");
+    let space = open(options, space_options).map_err(|error| println!("  refused: {error}")).ok()?;
     assert_eq!(space.geometry().page_bytes(), PAGE);
     Some((space, has_frames))
 }

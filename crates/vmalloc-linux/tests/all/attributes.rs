@@ -26,13 +26,13 @@ fn flags_at(addr: usize) -> String {
 
 fn spaces() -> impl Iterator<Item = std::sync::Arc<Space<Linux>>> {
     // One node: wherever the thread runs, its areas have the same chunk.
-    let config = SpaceOptions::default().nodes(1);
-    let configs = [config, config.unmap_on_free()];
-    configs.into_iter().flat_map(|config| {
+    let space_options = SpaceOptions::default().nodes(1);
+    let all_options = [space_options, space_options.unmap_on_free()];
+    all_options.into_iter().flat_map(|space_options| {
         GuardMeans::all().filter_map(move |guards| {
             let options =
                 LinuxOptions::new().exactly(64 << 20).guard_means(guards).batch_advise(BatchAdvise::Loop);
-            opened(open(options.drain_thread(false), config))
+            opened(open(options.drain_thread(false), space_options))
         })
     })
 }

@@ -191,9 +191,10 @@ fn the_thread_takes_no_signals() {
 #[test]
 fn without_the_thread_frees_purge_by_themselves() {
     in_own_process(|| {
-        let config = SpaceOptions::default().lazy_max_pages(LAZY_MAX);
-        let off = open(LinuxOptions::new().exactly(SPAN).drain_thread(false), config).unwrap();
-        let bare = Space::new(Linux::reserve(LinuxOptions::new().exactly(SPAN)).unwrap(), config).unwrap();
+        let space_options = SpaceOptions::default().lazy_max_pages(LAZY_MAX);
+        let off = open(LinuxOptions::new().exactly(SPAN).drain_thread(false), space_options).unwrap();
+        let bare =
+            Space::new(Linux::reserve(LinuxOptions::new().exactly(SPAN)).unwrap(), space_options).unwrap();
         for space in [&*off, &bare] {
             assert!(!space.platform().drain_later(DrainReason::Threshold));
             for _ in 0..100 {

@@ -11,13 +11,13 @@ use vmalloc_linux::{Linux, LinuxOptions, open};
 
 const PAGE: usize = 4096;
 
-fn space(config: SpaceOptions) -> Arc<Space<Linux>> {
-    open(LinuxOptions::new().exactly(1 << 30), config).expect("a gigabyte of addresses")
+fn space(options: SpaceOptions) -> Arc<Space<Linux>> {
+    open(LinuxOptions::new().exactly(1 << 30), options).expect("a gigabyte of addresses")
 }
 
 /// Both strategies: memory that is kept for reuse, and memory that traps when it was freed too
 /// early.
-fn configs() -> [SpaceOptions; 2] {
+fn all_options() -> [SpaceOptions; 2] {
     [SpaceOptions::default(), SpaceOptions::default().unmap_on_free().lazy_max_pages(16)]
 }
 
@@ -68,8 +68,8 @@ unsafe fn defer(grace: &Grace, node: NonNull<Node>, form: Form) {
 
 #[test]
 fn a_pinned_reader_keeps_what_it_reads() {
-    for (config, form) in configs().into_iter().zip([Form::Separate, Form::Embedded]) {
-        let space = space(config);
+    for (options, form) in all_options().into_iter().zip([Form::Separate, Form::Embedded]) {
+        let space = space(options);
         let grace = Grace::new(&space);
         let node = Node::alloc(&space, 7);
         let reader = pin();
@@ -99,10 +99,10 @@ fn a_pinned_reader_keeps_what_it_reads() {
 #[test]
 fn readers_never_see_a_freed_node() {
     const WRITES: u64 = 5000;
-    for (config, form) in
-        configs().into_iter().flat_map(|config| [(config, Form::Separate), (config, Form::Embedded)])
+    for (options, form) in
+        all_options().into_iter().flat_map(|options| [(options, Form::Separate), (options, Form::Embedded)])
     {
-        let space = space(config);
+        let space = space(options);
         let grace = Grace::new(&space);
         let shared = AtomicPtr::new(Node::alloc(&space, 0).as_ptr());
         let done = AtomicBool::new(false);

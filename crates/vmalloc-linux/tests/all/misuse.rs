@@ -13,18 +13,18 @@ const SPAN: usize = 1 << 30;
 const PAGE: usize = 1 << 12;
 const THREADS: usize = 8;
 
-fn space(config: SpaceOptions) -> Arc<Space<Linux>> {
-    open(LinuxOptions::new().exactly(SPAN), config).unwrap()
+fn space(options: SpaceOptions) -> Arc<Space<Linux>> {
+    open(LinuxOptions::new().exactly(SPAN), options).unwrap()
 }
 
 /// Retaining and not, with a node for each CPU, one for all, and more than there are CPUs.
-fn configs() -> impl Iterator<Item = SpaceOptions> {
+fn all_options() -> impl Iterator<Item = SpaceOptions> {
     let modes = [
         SpaceOptions::default(),
         SpaceOptions::default().cache_bytes(1 << 20),
         SpaceOptions::default().unmap_on_free(),
     ];
-    modes.into_iter().flat_map(|config| [config, config.nodes(1), config.nodes(16)])
+    modes.into_iter().flat_map(|options| [options, options.nodes(1), options.nodes(16)])
 }
 
 fn free(space: &Space<Linux>, addr: usize) -> Result<(), FreeError> {
@@ -64,8 +64,8 @@ fn areas_of_all_kinds(space: &Space<Linux>, count: usize) -> Vec<usize> {
 /// of an address may succeed.
 #[test]
 fn of_many_who_free_an_area_exactly_one_succeeds() {
-    for config in configs() {
-        let space = space(config);
+    for options in all_options() {
+        let space = space(options);
         for _ in 0..10 {
             let areas = areas_of_all_kinds(&space, 400);
             let results = together(|number| {
@@ -102,8 +102,8 @@ fn of_many_who_free_an_area_exactly_one_succeeds() {
 /// Those frees are refused, and harm no other.
 #[test]
 fn wrong_frees_beside_right_ones_are_told_and_change_nothing() {
-    for config in configs() {
-        let space = space(config);
+    for options in all_options() {
+        let space = space(options);
         let held = areas_of_all_kinds(&space, 64);
         together(|number| {
             for round in 0..2000 {
@@ -137,8 +137,8 @@ const ROUNDS: usize = 10_000;
 /// number of rounds.
 #[test]
 fn areas_that_are_freed_elsewhere_stay_bounded() {
-    for config in configs() {
-        let space = space(config.lazy_max_pages(1 << 12));
+    for options in all_options() {
+        let space = space(options.lazy_max_pages(1 << 12));
         let mut metadata = Vec::new();
         for _ in 0..4 {
             let most = hand_over(&space);

@@ -27,7 +27,9 @@ fn reserve(options: LinuxOptions) -> Option<Faulty<Linux>> {
 /// Plays some programs with random settings, on areas of up to so many pages.
 fn play(program: &Program<Faulty<Linux>>, seed: u64, count: u64, options: LinuxOptions) {
     let Some(platform) = reserve(options) else { return not_run("programs", format!("no {options:?}")) };
-    let make = |config: SpaceOptions| Some(Space::new(reserve(options)?, config).expect("an empty space"));
+    let make = |space_options: SpaceOptions| {
+        Some(Space::new(reserve(options)?, space_options).expect("an empty space"))
+    };
     program.seeds(seed, count, 1_000, &platform.geometry(), make);
 }
 

@@ -42,10 +42,10 @@ fn buffers_of_children_are_memory_and_count() {
 fn memory_that_is_mapped_for_reading_is_never_written() {
     let root = root();
     for trap in [false, true] {
-        let config = SpaceOptions::default().zero_on_free(true).trap_on_free(trap);
-        let config = SubspaceOptions::default().space(config);
+        let options = SpaceOptions::default().zero_on_free(true).trap_on_free(trap);
+        let options = SubspaceOptions::default().space(options);
         let read =
-            root.protected_subspace("read", &Request::new(64 * MIB), Protection::Read, config).unwrap();
+            root.protected_subspace("read", &Request::new(64 * MIB), Protection::Read, options).unwrap();
         for _ in 0..50 {
             let area = Area::new(&read, &Request::new(3 * 4096).zeroed()).unwrap();
             let mut bytes = [1; 5000];

@@ -154,10 +154,10 @@ fn a_handler_frees_in_a_child_of_a_fork_that_left_the_drain_thread_behind() {
 #[test]
 fn a_handler_that_interrupted_the_space_itself_frees_in_the_end() {
     in_own_process(|| {
-        for config in
+        for options in
             [SpaceOptions::default(), SpaceOptions::default().unmap_on_free().lazy_max_pages(16).nodes(1)]
         {
-            let space = open(LinuxOptions::new().exactly(1 << 28), config).unwrap();
+            let space = open(LinuxOptions::new().exactly(1 << 28), options).unwrap();
             // Every second one takes locks, if they are free.
             let areas = std::array::from_fn(|index| {
                 let request = Request::new((1 + index % 3) * PAGE);

@@ -10,8 +10,8 @@ use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, open};
 const SPAN: usize = 1 << 30;
 
 /// Without a thread that drains: the counts are exact.
-fn space(config: SpaceOptions) -> Arc<Space<Linux>> {
-    open(LinuxOptions::new().exactly(SPAN).drain_thread(false), config).unwrap()
+fn space(space_options: SpaceOptions) -> Arc<Space<Linux>> {
+    open(LinuxOptions::new().exactly(SPAN).drain_thread(false), space_options).unwrap()
 }
 
 #[test]
@@ -114,8 +114,8 @@ fn free_atomic(space: &Space<Linux>, addr: usize) -> Result<(), FreeError> {
 
 #[test]
 fn freeing_without_waiting_works_under_all_locks() {
-    for config in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free()] {
-        let space = space(config);
+    for space_options in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free()] {
+        let space = space(space_options);
         // Far enough from the plain ones that no leaf holds both.
         let noted = space.raw().alloc(&Request::new(5000).tag("noted")).unwrap();
         let hole = space.raw().alloc(&Request::new(2 << 20)).unwrap();

@@ -47,11 +47,11 @@ fn a_stash_that_is_full_of_small_runs_takes_large_ones() {
 #[test]
 fn freed_areas_are_one_mapping_again() {
     in_own_process(|| {
-        for config in [trapping(), SpaceOptions::default().unmap_on_free()] {
+        for space_options in [trapping(), SpaceOptions::default().unmap_on_free()] {
             for guards in [GuardMeans::Userfault, GuardMeans::Mprotect] {
                 let options =
                     LinuxOptions::new().exactly(SPAN).guard_means(guards).stash_bytes(0).drain_thread(false);
-                let Some(space) = opened(open(options, config)) else { continue };
+                let Some(space) = opened(open(options, space_options)) else { continue };
                 let before = mappings(space.platform());
                 let areas: Vec<_> = (0..1000).map(|index| alloc(&space, 1 + index % 7)).collect();
                 let most = mappings(space.platform());

@@ -176,11 +176,11 @@ fn area(space: &Space<Watched>, kind: usize, far: bool) -> usize {
 
 #[test]
 fn an_atomic_free_of_any_area_waits_for_nothing_and_uses_no_heap() {
-    for config in
+    for options in
         [SpaceOptions::default(), SpaceOptions::default().unmap_on_free(), SpaceOptions::default().nodes(1)]
     {
         let linux = Linux::reserve(LinuxOptions::new()).unwrap();
-        let space = Space::new(Watched(linux), config).unwrap();
+        let space = Space::new(Watched(linux), options).unwrap();
         let mut contended = 0;
         for round in 0..60 {
             let areas: Vec<_> = (0..12).map(|kind| area(&space, kind % 6, kind >= 6)).collect();

@@ -71,8 +71,8 @@ fn use_the_heap(thread: usize) {
 #[test]
 fn a_global_allocator_may_stand_on_a_space_with_a_drain_thread() {
     in_own_process(|| {
-        let config = SpaceOptions::default().cache_bytes(1 << 20).lazy_max_pages(64);
-        let space = SPACE.get_or_init(|| open(LinuxOptions::new(), config).unwrap());
+        let options = SpaceOptions::default().cache_bytes(1 << 20).lazy_max_pages(64);
+        let space = SPACE.get_or_init(|| open(LinuxOptions::new(), options).unwrap());
         // Creating the thread, and asking it, leaves the program's heap alone.
         let before = allocations();
         let asked = [(); 3].map(|()| space.platform().drain_later(DrainReason::Threshold));

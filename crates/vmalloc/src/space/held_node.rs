@@ -77,11 +77,14 @@ impl<P: Platform> HeldNode<'_, P> {
     pub(super) fn take_cached(mut self, fit: &Fit) -> Option<PageRange> {
         let (space, id) = (self.space, self.id);
         let found = take_cached_of(space, &mut self.node, fit);
-        // Where new memory is cheap, another CPU's cache lines are not worth it yet.
-        if found.is_some() || space.max_slack_percent == 0 {
+        if found.is_some() {
             return found;
         }
         space.cache.trim_credit(&mut self.node);
+        // Where new memory is cheap, another CPU's cache lines are not worth it yet.
+        if space.max_slack_percent == 0 {
+            return None;
+        }
         let found = self.take_of_others(|_, other| take_cached_of(space, other, fit));
         drop(self);
         found.inspect(|area| space.bring_home(area, id))
@@ -197,7 +200,7 @@ impl<P: Platform> HeldNode<'_, P> {
     }
 }
 
-/// Takes a cached area of a node, of which up to the configured part is not needed.
+/// Takes a cached area of a node, of which up to the slack is not needed.
 fn take_cached_of<P: Platform>(space: &Space<P>, node: &mut Node, fit: &Fit) -> Option<PageRange> {
     node.take_cached(fit.pages(), fit.alignment(), space.slack_for(fit))
 }

@@ -122,7 +122,7 @@ impl Request {
         #[doc(alias = "vmalloc_node")]
         node(node: usize) { special = true, node = Some(node) }
 
-        /// Places by `policy`, whatever the space's configuration says.
+        /// Places by `policy`, whatever the space's options say.
         policy(policy: Policy) { special = true, policy = Some(policy) }
 
         /// Uses huge pages where the area has room for one and the machine has some; base pages

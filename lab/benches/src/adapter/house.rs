@@ -50,7 +50,7 @@ pub trait House: Deref<Target = Space<Self::Platform>> + Sized {
     ///
     /// # Panics
     /// When there is no memory for its metadata.
-    fn open(config: SpaceOptions) -> Self;
+    fn open(options: SpaceOptions) -> Self;
 }
 
 /// Drained by its callers.
@@ -72,9 +72,9 @@ impl<L: SpaceLock, C: CpuHint + Default> House for Caller<L, C> {
     type Platform = NullPlatform<L, C>;
     const NAMES: [&'static str; 2] = L::NAMES[0];
 
-    fn open(config: SpaceOptions) -> Self {
+    fn open(options: SpaceOptions) -> Self {
         let platform = NullPlatform::new(span(), C::default(), ByCallers);
-        Self(Space::new(platform, config).expect("metadata for an empty space"))
+        Self(Space::new(platform, options).expect("metadata for an empty space"))
     }
 }
 
@@ -98,10 +98,10 @@ impl<L: SpaceLock, C: CpuHint + Default + Send> House for Drained<L, C> {
     type Platform = NullPlatform<L, C, Bell>;
     const NAMES: [&'static str; 2] = L::NAMES[1];
 
-    fn open(config: SpaceOptions) -> Self {
+    fn open(options: SpaceOptions) -> Self {
         let bell = Bell::default();
         let platform = NullPlatform::new(span(), C::default(), bell.clone());
-        let space = Arc::new(Space::new(platform, config).expect("metadata for an empty space"));
+        let space = Arc::new(Space::new(platform, options).expect("metadata for an empty space"));
         let thread = {
             let (bell, space) = (bell.clone(), Arc::clone(&space));
             std::thread::spawn(move || drain(&bell, &space))

@@ -59,8 +59,8 @@ impl<const RETAIN: bool, H: House, const ODD: bool> Ranges for OurSpace<RETAIN, 
     const GUARDS: bool = true;
 
     fn build(plan: &Plan) -> Self {
-        let config = if RETAIN { SpaceOptions::default() } else { SpaceOptions::default().unmap_on_free() };
-        Self(H::open(if plan.guard { config } else { config.guard(false) }))
+        let options = if RETAIN { SpaceOptions::default() } else { SpaceOptions::default().unmap_on_free() };
+        Self(H::open(if plan.guard { options } else { options.guard(false) }))
     }
 
     #[inline]

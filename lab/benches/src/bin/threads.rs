@@ -110,11 +110,11 @@ impl Job {
     }
 
     fn limits(&self, args: &Args, freed: Freed) -> Limits {
-        let config = SpaceOptions::default();
-        let config = if freed == Freed::Unmapped { config.unmap_on_free() } else { config };
+        let options = SpaceOptions::default();
+        let options = if freed == Freed::Unmapped { options.unmap_on_free() } else { options };
         // Many time slices of each of 64 threads on two CPUs.
         let window = Duration::from_millis(if args.quick { 20 } else { 500 });
-        Limits { rounds: usize::from(args.rounds), window, config, placement: self.placement }
+        Limits { rounds: usize::from(args.rounds), window, options, placement: self.placement }
     }
 }
 

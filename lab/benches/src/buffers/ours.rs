@@ -2,9 +2,8 @@
 
 use super::{Buffers, PAGE_BYTES, Visitor};
 use std::ptr::NonNull;
-use std::sync::Arc;
-use vmalloc::{Space, SpaceOptions};
-use vmalloc_linux::{Linux, LinuxOptions, SharedSpace, open};
+use vmalloc::SpaceOptions;
+use vmalloc_linux::{LinuxOptions, SharedSpace, open};
 
 /// A space with a guard page behind every buffer, that keeps freed pages mapped (as many as is
 /// its default) or unmaps them.
@@ -23,8 +22,8 @@ impl<const RETAIN: bool> Buffers for Ours<RETAIN> {
     const TRAPS: &'static str = if RETAIN { "no" } else { "after the purge" };
 
     fn build() -> Self {
-        let config = if RETAIN { SpaceOptions::default() } else { SpaceOptions::default().unmap_on_free() };
-        let space = open(LinuxOptions::new(), config).expect("addresses for a space");
+        let options = if RETAIN { SpaceOptions::default() } else { SpaceOptions::default().unmap_on_free() };
+        let space = open(LinuxOptions::new(), options).expect("addresses for a space");
         assert_eq!(1 << space.geometry().page_shift, PAGE_BYTES, "the scenes count pages of 4 KiB");
         Self(space)
     }
@@ -44,7 +43,7 @@ impl<const RETAIN: bool> Buffers for Ours<RETAIN> {
     }
 }
 
-/// Shows `visitor` our configurations.
+/// Shows `visitor` our allocators, by their options.
 pub(super) fn each(visitor: &mut impl Visitor) {
     visitor.visit::<Ours<true>>();
     visitor.visit::<Ours<false>>();

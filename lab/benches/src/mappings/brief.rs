@@ -6,7 +6,7 @@ use super::{PAGE_BYTES, space, touch};
 use crate::rounds::{Limits, medians};
 use serde::Serialize;
 use std::sync::Arc;
-use vmalloc::{Frame, FrameSupply, Protection, Space};
+use vmalloc::{Frame, FrameSupply, Protection};
 use vmalloc_kit::rng::Rng;
 use vmalloc_linux::SharedSpace;
 use vmalloc_short::ShortMaps;

@@ -14,9 +14,8 @@ pub mod growth;
 pub mod moves;
 pub mod shared;
 
-use std::sync::Arc;
-use vmalloc::{Space, SpaceOptions};
-use vmalloc_linux::{Linux, LinuxOptions, SharedSpace, open};
+use vmalloc::SpaceOptions;
+use vmalloc_linux::{LinuxOptions, SharedSpace, open};
 
 /// Bytes in a page.
 pub const PAGE_BYTES: usize = 4096;

@@ -9,11 +9,10 @@ use crate::rounds::{Limits, cpu_ns};
 use libc::{PROT_NONE, PROT_READ, PROT_WRITE};
 use std::collections::HashSet;
 use std::ops::Range;
-use std::sync::Arc;
-use vmalloc::{Request, Space, SpaceOptions};
+use vmalloc::{Request, SpaceOptions};
 use vmalloc_kit::rng::Rng;
 use vmalloc_kit::stats::median;
-use vmalloc_linux::{Linux, SharedSpace, open};
+use vmalloc_linux::{SharedSpace, open};
 
 const PAGE: usize = by_hand::PAGE;
 /// Bytes of the area.

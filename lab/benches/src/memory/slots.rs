@@ -8,10 +8,9 @@ use super::by_hand::{self, Mapped, clear, drop_range, flush_interrupts, touch};
 use crate::rounds::{Limits, medians};
 use libc::{PROT_NONE, PROT_READ, PROT_WRITE};
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use vmalloc::{Discard, PageRange, Platform, Space, SpaceOptions};
-use vmalloc_linux::{Linux, SharedSpace, open};
+use vmalloc::{Discard, PageRange, Platform, SpaceOptions};
+use vmalloc_linux::{SharedSpace, open};
 use vmalloc_slots::{Dirty, Slots, SlotsOptions};
 
 const PAGE: usize = by_hand::PAGE;

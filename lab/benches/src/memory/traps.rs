@@ -6,9 +6,8 @@
 use super::Row;
 use crate::rounds::{Limits, medians};
 use std::ptr::null_mut;
-use std::sync::Arc;
 use vmalloc_kit::rng::Rng;
-use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, Request, SharedSpace, Space, SpaceOptions, open};
+use vmalloc_linux::{GuardMeans, LinuxOptions, Request, SharedSpace, SpaceOptions, open};
 
 /// The size of a page of this machine.
 const PAGE_BYTES: usize = 4096;
@@ -68,8 +67,12 @@ struct Ours {
 
 impl Ours {
     /// Returns a space; `None` where the kernel lacks its means.
-    fn boxed(name: &'static str, options: LinuxOptions, config: SpaceOptions) -> Option<Box<dyn Traps>> {
-        let space = open(options, config).ok()?;
+    fn boxed(
+        name: &'static str,
+        options: LinuxOptions,
+        space_options: SpaceOptions,
+    ) -> Option<Box<dyn Traps>> {
+        let space = open(options, space_options).ok()?;
         Some(Box::new(Self { name, space }))
     }
 }

@@ -102,9 +102,9 @@ impl Stage {
         played::restart();
         let pages = Counted { is_dear: load.is_dear, tables: Mutex::default() };
         let platform = NullPlatform::with_pages(span(), Cpus(load.cpus), Later, pages);
-        let config = SpaceOptions::default().guard(guards).cache_bytes(MOST_CACHED);
-        let config = config.least_cache_bytes(if load.is_dear { LEAST_DEAR } else { LEAST_CHEAP });
-        let space = Space::new(platform, config).expect("metadata for an empty space");
+        let options = SpaceOptions::default().guard(guards).cache_bytes(MOST_CACHED);
+        let options = options.least_cache_bytes(if load.is_dear { LEAST_DEAR } else { LEAST_CHEAP });
+        let space = Space::new(platform, options).expect("metadata for an empty space");
         let guard_pages = u64::from(guards);
         Self { space, drain_every, guard_pages, calls: 0, in_use: 0, most_in_use: 0, highest: 0 }
     }

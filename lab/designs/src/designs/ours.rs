@@ -33,17 +33,17 @@ impl Ours {
     /// When memory for its metadata is short, or the set-up makes no sense.
     #[must_use]
     pub fn new(setup: &Setup, reuse: Reuse) -> Self {
-        let config = SpaceOptions::default();
-        let config = if reuse == Reuse::AfterFlush { config.unmap_on_free() } else { config };
-        Self { space: space(setup, config), reuse }
+        let options = SpaceOptions::default();
+        let options = if reuse == Reuse::AfterFlush { options.unmap_on_free() } else { options };
+        Self { space: space(setup, options), reuse }
     }
 }
 
 /// A space as every design of the lab is set up.
-pub(crate) fn space(setup: &Setup, config: SpaceOptions) -> Space<Addresses> {
-    let config = config.guard(false).lazy_max_pages(setup.lazy_max_pages).nodes(setup.cpus);
+pub(crate) fn space(setup: &Setup, options: SpaceOptions) -> Space<Addresses> {
+    let options = options.guard(false).lazy_max_pages(setup.lazy_max_pages).nodes(setup.cpus);
     let platform = NullPlatform::new(setup.span, Cpus(setup.cpus), ByCallers);
-    Space::new(platform, config).expect("metadata for an empty space")
+    Space::new(platform, options).expect("metadata for an empty space")
 }
 
 fn addr(page: u64) -> usize {

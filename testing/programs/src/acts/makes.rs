@@ -146,10 +146,10 @@ fn enter<P: Platform>(player: &mut Player<'_, P>, what: What, addr: usize, wish:
 
 /// Returns what the pages of a new area show.
 fn shown<P: Platform>(player: &Player<'_, P>, what: What, wish: &Wish) -> Shown {
-    let (config, geometry) = (player.space.options(), player.space.geometry());
+    let (space_options, geometry) = (player.space.options(), player.space.geometry());
     match what {
         What::Exec => Shown::Word(0),
-        What::Memory if wish.zeroed || config.zero_on_free && geometry.maps_zeroed => Shown::Word(0),
+        What::Memory if wish.zeroed || space_options.zero_on_free && geometry.maps_zeroed => Shown::Word(0),
         What::Memory | What::Shared => Shown::Any,
         _ => Shown::Nothing,
     }

@@ -14,7 +14,7 @@ use vmalloc_subspaces::{Root, Subspace, SubspaceOptions};
 /// Plays some programs with random settings.
 fn play<P: Platform>(program: &Program<P>, seed: u64, count: u64, ops: usize, make: impl Fn() -> P) {
     let geometry = make().geometry();
-    let make = |config: SpaceOptions| Some(Space::new(make(), config).expect("an empty space"));
+    let make = |options: SpaceOptions| Some(Space::new(make(), options).expect("an empty space"));
     program.seeds(seed, count, ops, &geometry, make);
 }
 
@@ -53,10 +53,10 @@ fn programs_hold_on_parts_of_machines() {
     for powers in [0, 3, 9, 17, 33] {
         let sim = machine(1 << 12, powers).build();
         let (program, geometry) = (on_machine::<Subspace<Sim>>(devices(&sim)), sim.geometry());
-        program.seeds(5000 + powers, 3, 700, &geometry, |config| {
+        program.seeds(5000 + powers, 3, 700, &geometry, |options| {
             let root = Root::new(machine(1 << 12, powers).build()).expect("a root");
-            let config = SubspaceOptions::default().space(config);
-            Some(root.subspace("all", &Request::new(1 << 22).policy(Policy::Highest), config).expect("room"))
+            let options = SubspaceOptions::default().space(options);
+            Some(root.subspace("all", &Request::new(1 << 22).policy(Policy::Highest), options).expect("room"))
         });
     }
 }

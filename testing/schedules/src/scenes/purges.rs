@@ -129,8 +129,8 @@ fn drain_if_due(world: &World) -> bool {
 
 /// Frees tell the platform of what waits. When all that it was told of is drained, nothing is left.
 pub fn drained_when_told() {
-    let config = SpaceOptions::default().cache_bytes(4 * World::PAGE).guard(false).lazy_max_pages(4);
-    let world = World::drained(World::options(20), config, Flushes::Done, true);
+    let space_options = SpaceOptions::default().cache_bytes(4 * World::PAGE).guard(false).lazy_max_pages(4);
+    let world = World::drained(World::options(20), space_options, Flushes::Done, true);
     world.run([come_and_go::<2>, come_and_go::<3>, |world| {
         for _ in 0..12 {
             let _ = drain_if_due(world);

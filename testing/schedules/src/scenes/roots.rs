@@ -30,8 +30,8 @@ fn scratch(root: &Root<Machine>) -> Result<Part, SubspaceError> {
 
 fn stays(root: &Root<Machine>) -> Part {
     let request = Request::new(PAGES as usize * World::PAGE);
-    let config = SubspaceOptions::default().space(World::tight().lazy_max_pages(2));
-    root.subspace("stays", &request, config).expect("room")
+    let space_options = SubspaceOptions::default().space(World::tight().lazy_max_pages(2));
+    root.subspace("stays", &request, space_options).expect("room")
 }
 
 fn use_it(space: &Part) {

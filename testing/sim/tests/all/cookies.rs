@@ -7,9 +7,9 @@ use vmalloc::{
 use vmalloc_sim::heap::{self, Shortage};
 use vmalloc_sim::{Direct, Options, Sim};
 
-fn space(config: SpaceOptions) -> Space<Sim> {
+fn space(space_options: SpaceOptions) -> Space<Sim> {
     let span = PageRange::new(0x100, 0x900).expect("not empty");
-    Space::new(Options::new(span).build(), config).expect("an empty space")
+    Space::new(Options::new(span).build(), space_options).expect("an empty space")
 }
 
 fn cookie<P: vmalloc::Platform>(space: &Space<P>, addr: usize) -> Option<u64> {
@@ -20,12 +20,12 @@ fn cookie<P: vmalloc::Platform>(space: &Space<P>, addr: usize) -> Option<u64> {
 
 #[test]
 fn every_address_of_an_area_tells_the_cookie_of_its_owner() {
-    for config in [
+    for space_options in [
         SpaceOptions::default(),
         SpaceOptions::default().unmap_on_free(),
         SpaceOptions::default().guard(false),
     ] {
-        let space = space(config);
+        let space = space(space_options);
         let request = |number: u64| Request::new((1 + number as usize % 5) * PAGE).cookie(number);
         let areas: Vec<_> = (1..200)
             .map(|number| {

@@ -6,21 +6,21 @@ use vmalloc::{FreeError, Request, Space, SpaceOptions};
 use vmalloc_sim::harness::{check, check_whole};
 use vmalloc_sim::{Direct, Options, Sim};
 
-fn direct(config: SpaceOptions, choose: impl FnOnce(Options) -> Options) -> Space<Direct> {
+fn direct(space_options: SpaceOptions, choose: impl FnOnce(Options) -> Options) -> Space<Direct> {
     Sim::run_on(0);
-    Space::new(Direct::new(1 << 12, |options| choose(options.cpus(1))), config).expect("a space")
+    Space::new(Direct::new(1 << 12, |options| choose(options.cpus(1))), space_options).expect("a space")
 }
 
 /// Room to grow again is for spaces that cache areas and allow that much slack.
 #[test]
 fn a_large_area_that_grows_gets_room_only_where_slack_is_allowed() {
     let plain = SpaceOptions::default().guard(false);
-    for (config, has_room) in [
+    for (space_options, has_room) in [
         (plain.max_slack_percent(25), true),
         (plain.max_slack_percent(0), false),
         (plain.unmap_on_free().max_slack_percent(25), false),
     ] {
-        let space = direct(config, |it| it.max_slack_percent(25));
+        let space = direct(space_options, |it| it.max_slack_percent(25));
         let addr = space.raw().alloc(&Request::new(1024 * PAGE)).expect("room");
         // SAFETY: the area is the test's, and the old address is not used any more.
         let grown = unsafe { space.raw().realloc(addr, &Request::new(1100 * PAGE)) }.expect("room");
@@ -54,8 +54,9 @@ fn ordinary_frees_purge_what_free_atomic_freed() {
 #[test]
 fn areas_with_a_guard_and_without_one_do_not_stand_in_for_each_other() {
     let span = vmalloc::PageRange::from_len(0x1000, 1 << 12).expect("not empty");
-    for config in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free()] {
-        let space = Space::new(Options::new(span).cpus(1).frames(256).build(), config).expect("a space");
+    for space_options in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free()] {
+        let space =
+            Space::new(Options::new(span).cpus(1).frames(256).build(), space_options).expect("a space");
         // Returns whether the page behind so many pages traps.
         let ends = |request: Request, pages: u64| {
             let addr = space.raw().alloc(&request).expect("there is room");
@@ -103,8 +104,8 @@ fn sets_of_frames_that_are_gone_take_no_memory() {
 
 #[test]
 fn an_address_inside_the_first_page_frees_nothing() {
-    for config in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free()] {
-        let space = direct(config, |it| it);
+    for space_options in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free()] {
+        let space = direct(space_options, |it| it);
         let alloc = || space.raw().alloc(&Request::new(2 * PAGE)).expect("there is room");
         // So that the common way has room for one more.
         [(); 20].map(|()| alloc()).into_iter().for_each(|addr| free(&space, addr));

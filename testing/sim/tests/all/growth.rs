@@ -12,9 +12,9 @@ const SHIFT: u32 = Sim::PAGE_SHIFT;
 
 fn space(cache_bytes: usize, guard: bool) -> Space<Sim> {
     let span = PageRange::new(0x100, 0x8000).expect("not empty");
-    let config = SpaceOptions::default().guard(guard).max_slack_percent(25).cache_bytes(cache_bytes);
+    let space_options = SpaceOptions::default().guard(guard).max_slack_percent(25).cache_bytes(cache_bytes);
     let options = Options::new(span).cpus(2);
-    Space::new(options.build(), config.least_cache_bytes(4 << SHIFT)).expect("an empty space")
+    Space::new(options.build(), space_options.least_cache_bytes(4 << SHIFT)).expect("an empty space")
 }
 
 /// Small areas that were not needed while the space grew are joined, and serve a larger one: no new

@@ -16,8 +16,8 @@ fn without_memory<R>(act: impl FnOnce() -> R) -> R {
 }
 
 /// Returns a space with 500 areas of one to six pages.
-fn filled(config: SpaceOptions) -> (Space<Sim>, Vec<usize>) {
-    let space = Space::new(sim(), config).expect("an empty space");
+fn filled(options: SpaceOptions) -> (Space<Sim>, Vec<usize>) {
+    let space = Space::new(sim(), options).expect("an empty space");
     let requests = (0..500).map(|nth| Request::new((1 + nth * 7 % 6) * PAGE - nth % 5));
     let far = |nth: usize, request: Request| match nth % 4 {
         0 => request.align(PAGE << (nth % 11)).tag("aligned"),
@@ -32,8 +32,8 @@ fn filled(config: SpaceOptions) -> (Space<Sim>, Vec<usize>) {
 #[test]
 fn areas_are_freed_and_purged_without_any_memory() {
     let unmapping = SpaceOptions::default().unmap_on_free();
-    for config in [unmapping, unmapping.lazy_max_pages(32), SpaceOptions::default()] {
-        let (space, mut areas) = filled(config);
+    for options in [unmapping, unmapping.lazy_max_pages(32), SpaceOptions::default()] {
+        let (space, mut areas) = filled(options);
         while areas.len() > 20 {
             let addr = areas.swap_remove(areas.len() * 5 % 17);
             without_memory(|| free(&space, addr));
@@ -42,7 +42,7 @@ fn areas_are_freed_and_purged_without_any_memory() {
         }
         without_memory(|| space.purge()).expect("a purge needs no memory");
         let stats = space.stats();
-        assert_eq!((stats.lazy_areas, stats.cached_areas, stats.pooled_areas), (0, 0, 0), "{config:?}");
+        assert_eq!((stats.lazy_areas, stats.cached_areas, stats.pooled_areas), (0, 0, 0), "{options:?}");
         areas.into_iter().for_each(|addr| free(&space, addr));
         check_whole(&space);
     }
@@ -59,8 +59,8 @@ fn a_space_without_memory_to_begin_with_is_a_typed_error() {
 /// A purge without memory for longer lists goes in several rounds.
 #[test]
 fn everything_cached_is_flushed_without_any_memory() {
-    let config = SpaceOptions::default().cache_bytes(1 << 24).guard(false);
-    let (space, areas) = filled(config);
+    let options = SpaceOptions::default().cache_bytes(1 << 24).guard(false);
+    let (space, areas) = filled(options);
     areas.into_iter().for_each(|addr| free(&space, addr));
     let kept = space.stats().cached_areas;
     assert!(kept > 400, "far more than a list has room for: {kept}");

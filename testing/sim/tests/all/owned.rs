@@ -17,8 +17,8 @@ fn sim(pages: u64) -> Sim {
     Options::new(span).cpus(2).frames(4096).seed(1).discard(Discard::Keeps).build()
 }
 
-fn space(config: SpaceOptions) -> Space<Sim> {
-    Space::new(sim(1 << 12), config).expect("an empty space")
+fn space(space_options: SpaceOptions) -> Space<Sim> {
+    Space::new(sim(1 << 12), space_options).expect("an empty space")
 }
 
 fn pages(count: usize) -> Request {
@@ -89,8 +89,8 @@ fn a_paged_area_refuses_pages_of_another_owner() {
 /// A purge that leaves returned slots mapped leaves their frames taken.
 #[test]
 fn frames_of_a_short_mapping_wait_for_the_flush_of_its_slots() {
-    let config = SpaceOptions::default().unmap_on_free().lazy_max_pages(8);
-    let space = space(config);
+    let space_options = SpaceOptions::default().unmap_on_free().lazy_max_pages(8);
+    let space = space(space_options);
     set_block_slots(&space, 64);
     let frames = space.frames(2).expect("there are many");
     let short = short(&space);

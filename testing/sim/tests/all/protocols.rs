@@ -17,7 +17,7 @@ fn options() -> Options {
     Options::new(span()).cpus(CPUS).on_violation(OnViolation::Record)
 }
 
-fn config() -> SpaceOptions {
+fn space_options() -> SpaceOptions {
     SpaceOptions::default().unmap_on_free()
 }
 
@@ -53,12 +53,13 @@ fn program<P: Platform>(space: &Space<P>, sim: &Sim) -> Vec<Fault> {
 }
 
 fn with_mistake(mistake: Mistake) -> Vec<Fault> {
-    let space = Space::new(Broken::new(options().build(), mistake), config()).expect("an empty space");
+    let space = Space::new(Broken::new(options().build(), mistake), space_options()).expect("an empty space");
     program(&space, space.platform().inner())
 }
 
 fn with_bug(injected_bug: InjectedBug) -> Vec<Fault> {
-    let space = Space::new(options().injected_bug(injected_bug).build(), config()).expect("an empty space");
+    let space =
+        Space::new(options().injected_bug(injected_bug).build(), space_options()).expect("an empty space");
     program(&space, space.platform())
 }
 
@@ -68,7 +69,7 @@ fn has(faults: &[Fault], is: impl Fn(&Fault) -> bool) -> bool {
 
 #[test]
 fn correct_protocol_has_no_fault() {
-    let space = Space::new(options().build(), config()).expect("an empty space");
+    let space = Space::new(options().build(), space_options()).expect("an empty space");
     assert_eq!(program(&space, space.platform()), []);
     let flushes = space.platform().flushes();
     assert_eq!(flushes.iter().map(|flush| flush.interrupts).collect::<Vec<_>>(), [3, 3]);
@@ -101,8 +102,8 @@ fn a_delayed_flush_is_caught() {
 
 #[test]
 fn frames_returned_while_mapped_are_caught() {
-    let space =
-        Space::new(Broken::new(options().build(), Mistake::NeverDiscard), config()).expect("an empty space");
+    let space = Space::new(Broken::new(options().build(), Mistake::NeverDiscard), space_options())
+        .expect("an empty space");
     let addr = space.raw().reserve(&Request::new(PAGE)).expect("there is room");
     let (broken, page, mut frames) = (space.platform(), (addr / PAGE) as u64, [Frame(0)]);
     let range = PageRange::from_len(page, 1).expect("not empty");
@@ -141,7 +142,7 @@ fn early_recycling_is_caught() {
 fn every_injected_bug_stops_a_random_program() {
     for mistake in [Mistake::DropFlush, Mistake::FlushLowestOnly, Mistake::DelayFlush] {
         let sim = options().on_violation(OnViolation::Panic).build();
-        let space = Space::new(Broken::new(sim, mistake), config()).expect("an empty space");
+        let space = Space::new(Broken::new(sim, mistake), space_options()).expect("an empty space");
         let program = Program::new(Blind).without_failures();
         let run = AssertUnwindSafe(|| program.play(space, &mut Seeded::new(env::seed(1)), 2_000));
         assert!(catch_unwind(run).is_err(), "{mistake:?} was not caught");

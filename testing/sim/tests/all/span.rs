@@ -10,9 +10,9 @@ use vmalloc_sim::{Options, Sim};
 
 const START: u64 = 1 << 20;
 
-fn space(cpus: usize, config: SpaceOptions) -> Space<Sim> {
+fn space(cpus: usize, space_options: SpaceOptions) -> Space<Sim> {
     let span = PageRange::from_len(START, 1 << 24).unwrap();
-    Space::new(Options::new(span).cpus(cpus).build(), config.guard(false)).unwrap()
+    Space::new(Options::new(span).cpus(cpus).build(), space_options.guard(false)).unwrap()
 }
 
 /// Areas that replace one another at random, each call on any CPU.
@@ -25,9 +25,9 @@ struct Load {
 }
 
 impl Load {
-    fn new(cpus: usize, config: SpaceOptions, areas: usize) -> Self {
+    fn new(cpus: usize, space_options: SpaceOptions, areas: usize) -> Self {
         let rng = SplitMix64::seed_from_u64(1);
-        let mut load = Self { space: space(cpus, config), rng, cpus, live: Vec::new(), pages: 0 };
+        let mut load = Self { space: space(cpus, space_options), rng, cpus, live: Vec::new(), pages: 0 };
         (0..areas).for_each(|_| load.grow());
         load
     }
@@ -75,14 +75,14 @@ impl Load {
 /// On 1 and on 4 CPUs, cached and unmapped, the first run and a later one.
 #[test]
 fn the_span_of_a_steady_load_stops_growing() {
-    for (cpus, config) in [(1, SpaceOptions::default()), (4, SpaceOptions::default())]
+    for (cpus, space_options) in [(1, SpaceOptions::default()), (4, SpaceOptions::default())]
         .into_iter()
-        .flat_map(|(cpus, config)| [(cpus, config), (cpus, config.unmap_on_free())])
+        .flat_map(|(cpus, space_options)| [(cpus, space_options), (cpus, space_options.unmap_on_free())])
     {
-        let mut load = Load::new(cpus, config, 8_000);
+        let mut load = Load::new(cpus, space_options, 8_000);
         let (first, _, last) = (load.run(40_000), load.run(40_000), load.run(40_000));
-        assert!(last <= first + 4, "{first} and later {last} hundredths on {cpus} CPUs, {config:?}");
-        assert!(last <= 135, "{last} hundredths of what is in use on {cpus} CPUs, {config:?}");
+        assert!(last <= first + 4, "{first} and later {last} hundredths on {cpus} CPUs, {space_options:?}");
+        assert!(last <= 135, "{last} hundredths of what is in use on {cpus} CPUs, {space_options:?}");
         load.space.verify().unwrap();
     }
 }
@@ -143,8 +143,8 @@ fn the_cache_grows_with_what_is_in_use() {
 
 /// Where memory is dear, with at least so much cached.
 fn dear(least_cache_bytes: usize) -> SpaceOptions {
-    let config = SpaceOptions::default().max_slack_percent(25).cache_bytes(256 << 20);
-    config.least_cache_bytes(least_cache_bytes).lazy_max_pages(1024)
+    let space_options = SpaceOptions::default().max_slack_percent(25).cache_bytes(256 << 20);
+    space_options.least_cache_bytes(least_cache_bytes).lazy_max_pages(1024)
 }
 
 /// Areas of one size are had and given up in turn, all at once, as a collector of garbage does it.

@@ -21,10 +21,10 @@ struct Crew {
 }
 
 impl Crew {
-    fn new(config: SpaceOptions) -> Self {
+    fn new(options: SpaceOptions) -> Self {
         let span = PageRange::new(0x1000, 0x1400).expect("not empty");
         let sim = Options::new(span).cpus(CPUS).frames(700).build_with();
-        Self { space: Space::new(sim, config).expect("an empty space"), pool: Mutex::default() }
+        Self { space: Space::new(sim, options).expect("an empty space"), pool: Mutex::default() }
     }
 
     fn work(&self, cpu: usize, ops: usize) {
@@ -99,7 +99,7 @@ impl Crew {
 #[test]
 fn areas_change_hands_between_cpus() {
     let unmapping = SpaceOptions::default().unmap_on_free();
-    for config in [unmapping, unmapping.lazy_max_pages(1), SpaceOptions::default().cache_bytes(64 * PAGE)] {
-        Crew::new(config).run(env::ops(5_000));
+    for options in [unmapping, unmapping.lazy_max_pages(1), SpaceOptions::default().cache_bytes(64 * PAGE)] {
+        Crew::new(options).run(env::ops(5_000));
     }
 }

@@ -7,18 +7,18 @@ use vmalloc::area_map::State;
 use vmalloc::{PageRange, Space, SpaceOptions};
 use vmalloc_sim::{Options, Sim};
 
-fn space(config: SpaceOptions) -> Space<Sim> {
+fn space(options: SpaceOptions) -> Space<Sim> {
     let span = PageRange::from_len(0x7_0003, 1 << 20).expect("not empty");
-    Space::new(Options::new(span).cpus(4).build(), config).expect("an empty space")
+    Space::new(Options::new(span).cpus(4).build(), options).expect("an empty space")
 }
 
 #[test]
 fn segments_and_cached_areas_match_the_counts() {
-    for config in [SpaceOptions::default().cache_bytes(128 << 20), SpaceOptions::default().unmap_on_free()] {
-        let space = space(config);
+    for options in [SpaceOptions::default().cache_bytes(128 << 20), SpaceOptions::default().unmap_on_free()] {
+        let space = space(options);
         let areas: Vec<usize> = (0..1000).map(|nth| alloc(&space, 1 + nth % 30)).collect();
         areas.iter().step_by(2).for_each(|&addr| free(&space, addr));
-        if config.cache_bytes == Some(0) {
+        if options.cache_bytes == Some(0) {
             let _ = space.drain().expect("it refuses nothing");
         }
         areas.iter().skip(1).step_by(4).for_each(|&addr| free(&space, addr));

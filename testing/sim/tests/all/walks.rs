@@ -43,14 +43,19 @@ const MET: [(&str, &[Call]); 23] = [
 #[test]
 fn each_step_of_each_act_may_fail() {
     let mut walked = Walked::new();
-    for (seed, config) in (0..).zip(configs()) {
+    for (seed, options) in (0..).zip(all_options()) {
         let powers = [0b00, 0b01, 0b11, 0b10, 0b01][seed as usize];
         let sim = |pages| machine(pages, powers).build();
         let program = on_machine(devices(&sim(64)));
-        walk(&program, seed, || Space::new(sim(1 << 10), config).expect("a space"), &mut walked);
-        walk(&on_direct(), seed, || Space::new(direct(1 << 10, seed), config).expect("a space"), &mut walked);
+        walk(&program, seed, || Space::new(sim(1 << 10), options).expect("a space"), &mut walked);
+        walk(
+            &on_direct(),
+            seed,
+            || Space::new(direct(1 << 10, seed), options).expect("a space"),
+            &mut walked,
+        );
         let program = on_machine::<Subspace<Sim>>([]);
-        walk(&program, 10 + seed, || part(sim(1 << 11), config), &mut walked);
+        walk(&program, 10 + seed, || part(sim(1 << 11), options), &mut walked);
     }
     for (act, call) in MET.iter().flat_map(|(act, calls)| calls.iter().map(move |call| (*act, *call))) {
         assert!(walked.contains_key(&(act, call)), "{call:?} has not failed in {act:?}: {walked:#?}");
@@ -67,15 +72,15 @@ fn walk<P: Simulated>(program: &Program<P>, seed: u64, make: impl Fn() -> Space<
 }
 
 /// Returns a space on the highest half of a machine.
-fn part(sim: Sim, config: SpaceOptions) -> Space<Subspace<Sim>> {
+fn part(sim: Sim, options: SpaceOptions) -> Space<Subspace<Sim>> {
     let request = Request::new(1 << 22).policy(Policy::Highest);
     let root = Root::new(sim).expect("a root");
-    root.subspace("part", &request, SubspaceOptions::default().space(config)).expect("room")
+    root.subspace("part", &request, SubspaceOptions::default().space(options)).expect("room")
 }
 
 /// Settings with which a freed area becomes lazy, is purged soon, is cached, traps, or is left
 /// until there is need.
-fn configs() -> [SpaceOptions; 5] {
+fn all_options() -> [SpaceOptions; 5] {
     let unmapping = SpaceOptions::default().unmap_on_free();
     let trapping = SpaceOptions::default().trap_on_free(true);
     let lazy = unmapping.lazy_max_pages(1 << 20);
@@ -86,11 +91,11 @@ fn configs() -> [SpaceOptions; 5] {
 /// steps of several kinds fail at once.
 #[test]
 fn several_steps_may_fail_at_any_time() {
-    for (seed, config) in (0..).zip(configs()) {
+    for (seed, options) in (0..).zip(all_options()) {
         for pages in [1 << 7, 1 << 10, 1 << 14] {
             let sim = machine(pages, seed).build();
             let program = on_machine(devices(&sim)).live(if pages > 1 << 10 { 400 } else { 40 });
-            let space = Space::new(sim, config).expect("a space");
+            let space = Space::new(sim, options).expect("a space");
             program.often("fail", 40).play(space, &mut Seeded::new(seed), 4_000);
         }
     }

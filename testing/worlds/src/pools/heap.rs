@@ -4,7 +4,7 @@ use crate::dice::Dice;
 use crate::life::{Forks, Life, live};
 use crate::owners::memory::Pages;
 use crate::owners::sure;
-use crate::world::{Sp, check_space_of_child, check_whole, config, open_space, options};
+use crate::world::{Sp, check_space_of_child, check_whole, open_space, options, space_options};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -248,13 +248,13 @@ impl Life for World {
 /// Opens a heap of random options.
 fn open_heap(dice: &mut Dice) -> Option<LargeHeap> {
     let (options, _) = options(dice);
-    let config = if dice.one_in(2) {
+    let space_options = if dice.one_in(2) {
         LargeHeap::space_options(dice.pick(&[0, 1 << 20, 128 << 20]))
     } else {
-        config(dice)
+        space_options(dice)
     };
-    println!("  {options:?}, {config:?}");
-    let heap = LargeHeap::open(options, config, dice.pick(&[0, 10, 1000]));
+    println!("  {options:?}, {space_options:?}");
+    let heap = LargeHeap::open(options, space_options, dice.pick(&[0, 10, 1000]));
     heap.map_err(|error| println!("  refused: {error}")).ok()
 }
 

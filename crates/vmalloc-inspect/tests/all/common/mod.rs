@@ -117,8 +117,8 @@ fn tell(addrs: &[(&str, usize)]) {
     let _ = std::io::stdin().read(&mut [0]);
 }
 
-fn space(options: LinuxOptions, config: SpaceOptions) -> Arc<Space<Linux>> {
-    open(options, config).expect("a space")
+fn space(options: LinuxOptions, space_options: SpaceOptions) -> Arc<Space<Linux>> {
+    open(options, space_options).expect("a space")
 }
 
 fn alloc(space: &Space<Linux>, request: Request) -> usize {

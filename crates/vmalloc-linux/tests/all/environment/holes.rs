@@ -120,8 +120,8 @@ enum Kernel {
 }
 
 /// Exercises a space in a child, while that kernel refuses calls of that number and leaves holes.
-fn in_holes(kernel: Kernel, number: c_long, error: i32, taken: Taken, config: SpaceOptions) {
-    for_both_guards_in(config, |space| {
+fn in_holes(kernel: Kernel, number: c_long, error: i32, taken: Taken, options: SpaceOptions) {
+    for_both_guards_in(options, |space| {
         in_forked_child(|| {
             let (is_on, theirs) = (AtomicBool::new(false), RefCell::new(Vec::new()));
             let holes = AtomicBool::new(false);
@@ -179,9 +179,9 @@ fn in_all_holes(number: c_long, ways: &[Taken]) {
     for (taken, kernel) in
         ways.iter().flat_map(|taken| [Kernel::LooksFirst, Kernel::RemovesFirst].map(|it| (*taken, it)))
     {
-        for (error, config) in cases {
+        for (error, options) in cases {
             eprintln!("{kernel:?}; {taken:?} of each hole is taken, error {error}");
-            in_holes(kernel, number, error, taken, config);
+            in_holes(kernel, number, error, taken, options);
         }
     }
 }
@@ -218,8 +218,8 @@ fn each_page_of_the_span_is_mapped_before_every_system_call() {
             libc::SYS_process_madvise,
             libc::SYS_ioctl,
         ];
-        for config in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free()] {
-            for_both_guards_in(config, |space| {
+        for options in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free()] {
+            for_both_guards_in(options, |space| {
                 let before = exercise(space);
                 let stops = Cell::new(0);
                 let answer = |_: &Call| {
@@ -253,8 +253,8 @@ fn threads_forks_and_signals_act_between_the_steps_of_a_move() {
     in_own_process(|| {
         // SAFETY: the handler adds to a number.
         unsafe { libc::signal(libc::SIGUSR1, on_signal as *const () as libc::sighandler_t) };
-        for config in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free()] {
-            for_both_guards_in(config, |space| {
+        for options in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free()] {
+            for_both_guards_in(options, |space| {
                 let (stops, moving) = (Cell::new(0), OnceLock::new());
                 let answer = |_: &Call| {
                     stops.set(stops.get() + 1);

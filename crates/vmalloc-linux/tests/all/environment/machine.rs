@@ -2,7 +2,7 @@
 
 use super::exercise::{Owed, exercise, exercise_for, fill, traps};
 use super::{
-    PAGE, check, configs, everywhere, finish, for_both_guards, for_both_guards_in, options, space_with,
+    PAGE, all_options, check, everywhere, finish, for_both_guards, for_both_guards_in, options, space_with,
 };
 use crate::common::crowd::Crowd;
 use crate::common::{in_own_process, map_limit, not_run, status_bytes};
@@ -52,8 +52,9 @@ fn without_proc_everything_works() {
 }
 
 fn for_each_guard_opened() -> Vec<std::sync::Arc<vmalloc::Space<vmalloc_linux::Linux>>> {
-    let opened = GuardMeans::all()
-        .map(|guards| configs().map(|config| space_with(options(guards, BatchAdvise::PidfdSelf), config)));
+    let opened = GuardMeans::all().map(|guards| {
+        all_options().map(|space_options| space_with(options(guards, BatchAdvise::PidfdSelf), space_options))
+    });
     opened.into_iter().flatten().flatten().collect()
 }
 

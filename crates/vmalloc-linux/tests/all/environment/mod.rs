@@ -38,9 +38,9 @@ const FRAMES: usize = 1 << 12;
 const LAZY_MAX: u64 = 8 << 10;
 
 /// Memory is unmapped when it is freed, or kept for reuse.
-fn configs() -> [SpaceOptions; 2] {
+fn all_options() -> [SpaceOptions; 2] {
     [SpaceOptions::default().unmap_on_free(), SpaceOptions::default()]
-        .map(|config| config.lazy_max_pages(LAZY_MAX))
+        .map(|space_options| space_options.lazy_max_pages(LAZY_MAX))
 }
 
 fn options(guards: GuardMeans, vectors: BatchAdvise) -> LinuxOptions {
@@ -50,11 +50,11 @@ fn options(guards: GuardMeans, vectors: BatchAdvise) -> LinuxOptions {
 }
 
 /// A space with these means; `None` where the kernel lacks them.
-fn space_with(options: LinuxOptions, config: SpaceOptions) -> Option<Arc<Space<Linux>>> {
-    opened(open(options, config))
+fn space_with(options: LinuxOptions, space_options: SpaceOptions) -> Option<Arc<Space<Linux>>> {
+    opened(open(options, space_options))
 }
 
-/// Runs a scenario on a fresh space for each strategy that the kernel has, and each configuration.
+/// Runs a scenario on a fresh space for each strategy that the kernel has, and each space's options.
 fn everywhere(scenario: impl Fn(&Arc<Space<Linux>>)) {
     everywhere_with(|_| true, scenario);
 }
@@ -67,9 +67,9 @@ fn everywhere_with_vectors(scenario: impl Fn(&Arc<Space<Linux>>)) {
 fn everywhere_with(has: impl Fn(BatchAdvise) -> bool, scenario: impl Fn(&Arc<Space<Linux>>)) {
     for guards in GuardMeans::all() {
         for vectors in BatchAdvise::all().filter(|vectors| has(*vectors)) {
-            for config in configs() {
-                if let Some(space) = space_with(options(guards, vectors), config) {
-                    eprintln!("with {guards:?}, {vectors:?}, {:?} bytes cached", config.cache_bytes);
+            for space_options in all_options() {
+                if let Some(space) = space_with(options(guards, vectors), space_options) {
+                    eprintln!("with {guards:?}, {vectors:?}, {:?} bytes cached", space_options.cache_bytes);
                     scenario(&space);
                 }
             }
@@ -79,14 +79,14 @@ fn everywhere_with(has: impl Fn(BatchAdvise) -> bool, scenario: impl Fn(&Arc<Spa
 
 /// Runs a scenario for each way to guard, and one way to advise.
 fn for_both_guards(scenario: impl Fn(&Arc<Space<Linux>>)) {
-    configs().into_iter().for_each(|config| for_both_guards_in(config, &scenario));
+    all_options().into_iter().for_each(|space_options| for_both_guards_in(space_options, &scenario));
 }
 
-/// Runs a scenario for each way to guard, in one configuration.
-fn for_both_guards_in(config: SpaceOptions, scenario: impl Fn(&Arc<Space<Linux>>)) {
+/// Runs a scenario for each way to guard, with the options of one space.
+fn for_both_guards_in(space_options: SpaceOptions, scenario: impl Fn(&Arc<Space<Linux>>)) {
     for guards in GuardMeans::all() {
-        if let Some(space) = space_with(options(guards, BatchAdvise::PidfdSelf), config) {
-            eprintln!("with {guards:?}, {:?} bytes cached", config.cache_bytes);
+        if let Some(space) = space_with(options(guards, BatchAdvise::PidfdSelf), space_options) {
+            eprintln!("with {guards:?}, {:?} bytes cached", space_options.cache_bytes);
             scenario(&space);
         }
     }

@@ -1,7 +1,7 @@
 //! Limits on the resources of a process, set before a space is opened and after.
 
 use super::exercise::{Owed, exercise};
-use super::{configs, everywhere, finish, for_both_guards, options};
+use super::{all_options, everywhere, finish, for_both_guards, options};
 use crate::common::process::limited;
 use crate::common::{in_own_process, opened, status_bytes};
 use rustix::process::Resource;
@@ -31,9 +31,12 @@ fn without_descriptors_a_space_is_opened_and_purged() {
             assert!(done.refusals.is_empty(), "{:?}", done.refusals);
             finish(space, done.owed);
         });
-        for (guards, config) in GuardMeans::all().flat_map(|guards| configs().map(|config| (guards, config)))
+        for (guards, space_options) in
+            GuardMeans::all().flat_map(|guards| all_options().map(|space_options| (guards, space_options)))
         {
-            match limited(Resource::Nofile, 0, || open(LinuxOptions::new().guard_means(guards), config)) {
+            match limited(Resource::Nofile, 0, || {
+                open(LinuxOptions::new().guard_means(guards), space_options)
+            }) {
                 Ok(space) => finish(&space, Owed::default()),
                 // A means that is a descriptor itself.
                 Err(OpenError::Reserve(ReserveError::Unsupported { code: libc::EMFILE, .. })) => {}
@@ -57,8 +60,8 @@ fn where_addresses_are_short_everything_works_or_says_so() {
         assert!(refused.unwrap().to_string().contains("RLIMIT_AS"));
         for more in [160 << 20, 512 << 20] {
             limited(Resource::As, used + more, || {
-                for config in configs() {
-                    let space = open(LinuxOptions::new(), config).unwrap();
+                for space_options in all_options() {
+                    let space = open(LinuxOptions::new(), space_options).unwrap();
                     let done = exercise(&space);
                     assert!(done.worked > 20);
                     let mut faults = done.refusals.iter().map(|refusal| refusal.fault);

@@ -33,14 +33,14 @@ fn options(guards: GuardMeans) -> LinuxOptions {
 }
 
 /// A space guarded in this way; `None` where the kernel lacks it.
-fn space_with(options: LinuxOptions, config: SpaceOptions) -> Option<Arc<Space<Linux>>> {
-    opened(open(options, config))
+fn space_with(options: LinuxOptions, space_options: SpaceOptions) -> Option<Arc<Space<Linux>>> {
+    opened(open(options, space_options))
 }
 
 /// Runs the scenario for each way to guard, and asserts that everything is as it was afterwards.
-fn in_both_modes(config: SpaceOptions, scenario: impl Fn(&Space<Linux>)) {
+fn in_both_modes(space_options: SpaceOptions, scenario: impl Fn(&Space<Linux>)) {
     for guards in GuardMeans::all() {
-        if let Some(space) = space_with(options(guards), config) {
+        if let Some(space) = space_with(options(guards), space_options) {
             eprintln!("with {guards:?}");
             scenario(&space);
             assert_all_whole(&space);

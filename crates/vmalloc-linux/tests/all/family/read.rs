@@ -34,8 +34,8 @@ fn come_and_go(space: &Space<Linux>, frames: &[Frame], stop: &AtomicBool) {
 /// Every byte is that of a page that was there, or zero: never a fault, never somebody else's.
 #[test]
 fn reading_while_others_free_and_map_never_faults() {
-    for config in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free().lazy_max_pages(8)] {
-        in_both_modes(config, |space| {
+    for options in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free().lazy_max_pages(8)] {
+        in_both_modes(options, |space| {
             let frames = take_scattered(space, 3);
             // SAFETY: the test took the frames.
             let zeroed = |frame: &Frame| unsafe { pointer(linear_addr(space, *frame)).write_bytes(0, PAGE) };

@@ -2,8 +2,7 @@
 
 use super::super::{PAGE_BYTES, space};
 use super::Growth;
-use std::sync::Arc;
-use vmalloc::{Request, Space};
+use vmalloc::Request;
 use vmalloc_linux::SharedSpace;
 
 /// An area that frees itself.

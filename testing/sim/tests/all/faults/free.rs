@@ -30,10 +30,10 @@ fn free_where_everything_fails() {
     everything_fails(SpaceOptions::default().trap_on_free(true));
 }
 
-fn everything_fails(config: SpaceOptions) {
+fn everything_fails(options: SpaceOptions) {
     let (done, is_done) = mpsc::channel();
     let thread = std::thread::spawn(move || {
-        let space = empty(config);
+        let space = empty(options);
         let mut areas: Areas = (0..200)
             .map(|nth| {
                 let (raw, request) = (space.raw(), Request::new(PAGE));

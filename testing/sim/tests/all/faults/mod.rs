@@ -11,9 +11,9 @@ mod subspaces;
 
 use vmalloc_sim::harness::Case;
 
-/// Walks every case, and prints what came of each in spaces of this configuration.
-fn table(config: &str, cases: impl IntoIterator<Item = Case>) {
+/// Walks every case, and prints what came of each in spaces of these options.
+fn table(options: &str, cases: impl IntoIterator<Item = Case>) {
     for case in cases {
-        println!("{config:14} {}", case.walk());
+        println!("{options:14} {}", case.walk());
     }
 }

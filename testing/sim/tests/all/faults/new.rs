@@ -1,12 +1,12 @@
 //! Making a space.
 
-use super::scene::{configs, sim};
+use super::scene::{all_options, sim};
 use vmalloc::{Space, SpaceError};
 use vmalloc_sim::harness::{Lasting, Step, check_whole, each};
 
 #[test]
 fn new_space() {
-    for (config, settings) in configs() {
+    for (options, settings) in all_options() {
         for lasting in [Lasting::Once, Lasting::Onward] {
             let mut refused = 0;
             let failed = each(Step::Heap, lasting, |injection| {
@@ -21,7 +21,7 @@ fn new_space() {
                 }
                 failed > 0
             });
-            println!("{config}: Space::new {failed} steps; refused {refused}");
+            println!("{options}: Space::new {failed} steps; refused {refused}");
             assert!(failed > 0 && refused > 0);
         }
     }

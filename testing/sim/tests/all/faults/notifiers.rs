@@ -1,6 +1,6 @@
 //! Caches that make room, in a space that has none, with every step failing.
 
-use super::scene::{Areas, PAGE, configs, free, sim_of};
+use super::scene::{Areas, PAGE, all_options, free, sim_of};
 use super::table;
 use std::sync::{Arc, Mutex};
 use vmalloc::{AllocError, Notifier, Request, Space, SpaceOptions};
@@ -23,8 +23,8 @@ impl Notifier<Sim> for Cache {
 type Cached = (Arc<dyn Notifier<Sim>>, Areas);
 
 /// Returns a space full of areas of three pages, most of which a cache holds.
-fn cached(config: SpaceOptions) -> (Space<Sim>, Cached) {
-    let (space, mut areas) = (Space::new(sim_of(48), config).expect("a space"), Areas::new());
+fn cached(options: SpaceOptions) -> (Space<Sim>, Cached) {
+    let (space, mut areas) = (Space::new(sim_of(48), options).expect("a space"), Areas::new());
     let request = Request::new(3 * PAGE);
     while let Ok(addr) = space.raw().alloc(&request) {
         areas.push(addr);
@@ -39,7 +39,7 @@ fn alloc_from_cache(space: &Space<Sim>, (_, areas): &mut Cached) -> Result<(), A
 
 #[test]
 fn notifiers() {
-    for (config, settings) in configs() {
+    for (options, settings) in all_options() {
         let register = Case::new(
             "register_notifier",
             move || cached(settings),
@@ -54,6 +54,6 @@ fn notifiers() {
         let alloc =
             Case::new("alloc with a notifier", registered, alloc_from_cache, |space, _| free_all(space));
         let points = [Point::Frame, Point::Map, Point::Unmap, Point::Flush];
-        table(config, [register.meets([Step::Heap]), alloc.meets(points.map(Step::Machine))]);
+        table(options, [register.meets([Step::Heap]), alloc.meets(points.map(Step::Machine))]);
     }
 }

@@ -1,6 +1,6 @@
 //! Owned types: whatever fails between two of them, nothing is lost.
 
-use super::scene::{Areas, PAGE, configs, direct, empty};
+use super::scene::{Areas, PAGE, all_options, direct, empty};
 use super::table;
 use crate::short;
 use vmalloc::{
@@ -74,7 +74,7 @@ fn buffers(space: &Space<Direct>, areas: &mut Areas) -> Result<(), AllocError> {
 
 #[test]
 fn owned_types_lose_nothing_whatever_fails() {
-    for (config, settings) in configs() {
+    for (options, settings) in all_options() {
         let begin = move || {
             let space = empty(settings);
             // Its records would be made by the operation.
@@ -82,7 +82,7 @@ fn owned_types_lose_nothing_whatever_fails() {
             (space, ())
         };
         table(
-            config,
+            options,
             [
                 Case::new(
                     "Frames and mappings",

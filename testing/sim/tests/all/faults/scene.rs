@@ -25,15 +25,15 @@ pub(crate) fn sim() -> Sim {
 }
 
 /// Returns an empty space.
-pub(crate) fn empty(config: SpaceOptions) -> Space<Sim> {
+pub(crate) fn empty(space_options: SpaceOptions) -> Space<Sim> {
     Sim::run_on(0);
-    Space::new(sim(), config).expect("a space")
+    Space::new(sim(), space_options).expect("a space")
 }
 
 /// Returns an empty space on memory, and with less of it.
-pub(crate) fn direct(config: SpaceOptions) -> Space<Direct> {
+pub(crate) fn direct(space_options: SpaceOptions) -> Space<Direct> {
     Sim::run_on(0);
-    Space::new(Direct::new(ROOMY / 4, options), config).expect("a space")
+    Space::new(Direct::new(ROOMY / 4, options), space_options).expect("a space")
 }
 
 /// Uses an area on all CPUs, so that each remembers its pages.
@@ -46,7 +46,7 @@ pub(crate) fn touch<P: vmalloc_sim::harness::Simulated>(space: &Space<P>, addr: 
 }
 
 /// Settings with which a freed area becomes lazy, is purged soon, or is cached.
-pub(crate) fn configs() -> [(&'static str, SpaceOptions); 3] {
+pub(crate) fn all_options() -> [(&'static str, SpaceOptions); 3] {
     let unmapping = SpaceOptions::default().unmap_on_free();
     [
         ("lazy", unmapping),

@@ -2,7 +2,7 @@
 //!
 //! Without the heap: a space is not made without memory (see `new`).
 
-use super::scene::{PAGE, configs, sim, touch};
+use super::scene::{PAGE, all_options, sim, touch};
 use vmalloc::{Request, Space, SpaceOptions};
 use vmalloc_sim::harness::{Injection, Lasting, Step, each};
 use vmalloc_sim::{Point, Sim};
@@ -70,13 +70,13 @@ fn make_one(settings: SpaceOptions, injection: Injection) -> bool {
 
 #[test]
 fn subspaces_are_returned_and_remade() {
-    for (config, settings) in configs() {
+    for (options, settings) in all_options() {
         for (name, act) in [("drop", drop_one as fn(_, _) -> _), ("make", make_one)] {
             for lasting in [Lasting::Once, Lasting::Onward] {
                 let failed = [Point::Unmap, Point::Flush]
                     .map(|point| each(Step::Machine(point), lasting, |injection| act(settings, injection)));
                 println!(
-                    "{config:14} {name} a sub-space, {lasting:?}: unmap {}, flush {}",
+                    "{options:14} {name} a sub-space, {lasting:?}: unmap {}, flush {}",
                     failed[0], failed[1]
                 );
                 assert!(failed.iter().all(|&failed| failed > 0));

@@ -8,11 +8,11 @@ use vmalloc_sim::{Direct, Discard, Options, Point, Sim};
 /// Too large for pools: what is behind such an area is free.
 const LARGE: usize = 300;
 
-fn direct(config: SpaceOptions, choose: impl FnOnce(Options) -> Options) -> Space<Direct> {
+fn direct(space_options: SpaceOptions, choose: impl FnOnce(Options) -> Options) -> Space<Direct> {
     Sim::run_on(0);
     let machine =
         Direct::new(PAGES, |options| choose(options.cpus(3).huge_order(3).on_violation(Default::default())));
-    Space::new(machine, config).expect("an empty space")
+    Space::new(machine, space_options).expect("an empty space")
 }
 
 /// Machines that move pages, and machines that don't; kept or unmapped.
@@ -22,11 +22,11 @@ fn everywhere(test: impl Fn(&Space<Direct>)) {
         SpaceOptions::default().unmap_on_free(),
         SpaceOptions::default().unmap_on_free().guard(false),
     ];
-    for config in settings {
+    for space_options in settings {
         for discard in [Discard::Unmaps, Discard::Keeps] {
             for moves in ["moves", "copies"] {
-                let _context = Context((config, moves));
-                let space = direct(config, |options| {
+                let _context = Context((space_options, moves));
+                let space = direct(space_options, |options| {
                     let options = options.discard(discard);
                     if moves == "moves" { options.relocates() } else { options }
                 });

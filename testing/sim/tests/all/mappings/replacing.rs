@@ -7,8 +7,8 @@ use crate::{set_block_slots, short};
 use vmalloc::{Request, Space, SpaceOptions};
 use vmalloc_sim::Sim;
 
-fn replacing(pages: u64, config: SpaceOptions) -> Space<Sim> {
-    let space = space(plain(pages, 2).remaps_atomically(), config);
+fn replacing(pages: u64, options: SpaceOptions) -> Space<Sim> {
+    let space = space(plain(pages, 2).remaps_atomically(), options);
     set_block_slots(&space, 64);
     space
 }

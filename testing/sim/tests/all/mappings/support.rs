@@ -26,18 +26,18 @@ pub(crate) fn machines(pages: u64) -> Vec<Options> {
 }
 
 /// Settings with which a freed area becomes lazy, or is cached, and the slots of blocks.
-fn configs() -> [(SpaceOptions, u64); 4] {
+fn all_options() -> [(SpaceOptions, u64); 4] {
     let unmapping = SpaceOptions::default().unmap_on_free();
     [(SpaceOptions::default(), 0), (unmapping, 0), (unmapping.lazy_max_pages(1), 64), (unmapping, 64)]
 }
 
 /// Returns a space on `options`, used from CPU 0.
-pub(crate) fn space(options: Options, config: SpaceOptions) -> Space<Sim> {
+pub(crate) fn space(options: Options, space_options: SpaceOptions) -> Space<Sim> {
     Sim::run_on(0);
-    Space::new(options.build(), config).expect("an empty space")
+    Space::new(options.build(), space_options).expect("an empty space")
 }
 
-/// Runs a test that leaves nothing behind on every machine with every configuration.
+/// Runs a test that leaves nothing behind on every machine with all options.
 pub(crate) fn everywhere(test: impl Fn(&Space<Sim>)) {
     everywhere_in(PAGES, test);
 }
@@ -45,9 +45,9 @@ pub(crate) fn everywhere(test: impl Fn(&Space<Sim>)) {
 /// Runs `test` on every machine, in so many pages.
 pub(crate) fn everywhere_in(pages: u64, test: impl Fn(&Space<Sim>)) {
     for options in machines(pages) {
-        for (config, slots) in configs() {
-            let _context = Context((&options, &config, slots));
-            let space = space(options.clone(), config);
+        for (space_options, slots) in all_options() {
+            let _context = Context((&options, &space_options, slots));
+            let space = space(options.clone(), space_options);
             set_block_slots(&space, slots);
             test(&space);
             finish(&space);

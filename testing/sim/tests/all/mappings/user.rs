@@ -25,9 +25,9 @@ fn taken(space: &Space<Sim>) -> usize {
 fn frames_go_back_when_the_last_area_is_freed_and_flushed() {
     for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
         // Nothing is purged but when it is asked for.
-        for config in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free()] {
+        for options in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free()] {
             for flush in [Space::flush, Space::purge] {
-                let space = space(plain(PAGES, 3), config);
+                let space = space(plain(PAGES, 3), options);
                 let addr = user(&space, 4);
                 let areas = [addr, remap(&space, addr, 4), remap(&space, addr + PAGE, 2)];
                 let words = fill(&space, addr, 4);

@@ -113,8 +113,8 @@ fn refused_areas_start_no_purge() {
 #[test]
 fn allocation_ends_where_everything_is_refused() {
     for call in CALLS {
-        for config in [lazy(), lazy().lazy_max_pages(1), SpaceOptions::default()] {
-            let space = space(256, config);
+        for space_options in [lazy(), lazy().lazy_max_pages(1), SpaceOptions::default()] {
+            let space = space(256, space_options);
             space.platform().fail_from(call, 1);
             let refused = (0..100_000).find_map(|_| match space.raw().alloc(&Request::new(3 * PAGE)) {
                 Ok(addr) => {

@@ -15,10 +15,11 @@ use vmalloc_sim::{Discard, Options, Point, Sim};
 const CALLS: [Point; 2] = [Point::Unmap, Point::Flush];
 
 /// Returns a space of so many pages.
-fn space(pages: u64, config: SpaceOptions) -> Space<Sim> {
+fn space(pages: u64, space_options: SpaceOptions) -> Space<Sim> {
     Sim::run_on(0);
     let span = PageRange::from_len(0x1000, pages).expect("not empty");
-    let space = Space::new(options(Options::new(span), pages).build(), config).expect("an empty space");
+    let space =
+        Space::new(options(Options::new(span), pages).build(), space_options).expect("an empty space");
     set_block_slots(&space, 64);
     space
 }
