@@ -78,6 +78,8 @@ pub(crate) struct Cache<L> {
 pub(crate) const BATCH: usize = size(32, 2) as usize;
 /// Areas that growth moves to the stock, and evicts from it, under one hold of two locks.
 pub(crate) const HALF: usize = 16;
+/// Nodes that are looked at in turn for credit that they do not use.
+const LOOKED_AT: usize = 4;
 
 impl<L: RawMutex> Cache<L> {
     /// Returns `count` empty nodes; `None` when memory is short.
@@ -172,8 +174,7 @@ impl<L: RawMutex> Cache<L> {
         turns.into_iter().find(|&other| other != id)
     }
 
-    /// Gives up the credit of `node` beyond a batch: other nodes can keep as much more, and it is not
-    /// taken for cached memory.
+    /// Gives up the credit of `node` beyond a batch, so that it is not taken for cached memory.
     pub(crate) fn trim_credit(&self, node: &mut Node) {
         let more = node.credit.saturating_sub(self.budget.batch);
         if more != 0 {
@@ -186,9 +187,33 @@ impl<L: RawMutex> Cache<L> {
     #[inline(never)]
     fn extend_credit(&self, node: &mut Node, pages: u64) -> bool {
         let missing = pages - node.credit;
-        let more = self.budget.take(missing, missing.max(self.budget.batch));
-        node.credit += more.unwrap_or(0);
-        more.is_some()
+        if let Some(more) = self.budget.take(missing, missing.max(self.budget.batch)) {
+            node.credit += more;
+        } else if node.may_search() {
+            self.gather_credit(node, pages);
+        }
+        node.credit >= pages
+    }
+
+    /// Takes half of the credit that other nodes do not use, if that is much, until `node` has
+    /// `pages` pages. What a node has just reused it will want to keep again.
+    #[cold]
+    fn gather_credit(&self, node: &mut Node, pages: u64) {
+        let next = node.looked_at;
+        node.looked_at = next.wrapping_add(LOOKED_AT);
+        for step in 0..LOOKED_AT.min(self.nodes.len()) {
+            // Nothing is waited for: our own node is among those that are held.
+            let other = &self.nodes[next.wrapping_add(step) % self.nodes.len()];
+            let Some(mut other) = other.try_lock() else { continue };
+            if other.credit > 4 * self.budget.batch {
+                let half = other.credit / 2;
+                other.credit -= half;
+                node.credit += half;
+            }
+            if node.credit >= pages {
+                return;
+            }
+        }
     }
 
     /// Adds a node's lazy pages to the number that all share. Returns how many.
@@ -257,5 +282,26 @@ impl<L: RawMutex> Cache<L> {
         unsafe { self.stock.force_unlock() };
         // SAFETY: by the caller's promise they are held.
         self.nodes.iter().for_each(|node| unsafe { node.force_unlock() });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::Flag;
+
+    /// A node that has some credit of its own looks at the next one all the same.
+    #[test]
+    fn credit_is_gathered_until_it_is_enough() {
+        let allowance =
+            Allowance { lazy: 8, absent: 8, least: 64, most: 64, is_dear: false, beside: twelfth };
+        let cache = Cache::<Flag>::new(4, allowance).unwrap();
+        assert!(cache.budget.batch <= 4, "the credit of node 3 is much");
+        // All of the budget is credit: most of it that of node 3.
+        while cache.budget.take(1, 64).is_some() {}
+        cache.nodes[3].lock().credit = 58;
+        let mut own = cache.nodes[0].lock();
+        (own.credit, own.looked_at) = (6, 1);
+        assert!(cache.keep(&mut own, PageRange::of(100, 110)), "10 pages: {}", own.credit);
     }
 }

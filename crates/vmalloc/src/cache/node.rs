@@ -32,6 +32,8 @@ pub(crate) struct Node {
     pub(crate) peak: u64,
     /// Areas that waited here and were handed out again, so far.
     pub(crate) reused: u64,
+    /// How often no credit was given.
+    refusals: u16,
     /// How many looks at other nodes in a row found nothing.
     vain_looks: u8,
     /// Misses until it is worth while to look at another node again.
@@ -50,6 +52,13 @@ impl Node {
     /// Returns an empty node; `None` when memory is short.
     pub(crate) fn new() -> Option<Self> {
         Some(Self { lazy: Lazy::new()?, ..Self::default() })
+    }
+
+    /// Returns whether it is time to look at other nodes for credit that they do not use: not for
+    /// every area that is refused.
+    pub(crate) fn may_search(&mut self) -> bool {
+        self.refusals = self.refusals.wrapping_add(1);
+        self.refusals % 32 == 1
     }
 
     /// Returns whether a miss here is reason to look at another node. The more looks have been in

@@ -77,14 +77,11 @@ impl<P: Platform> HeldNode<'_, P> {
     pub(super) fn take_cached(mut self, fit: &Fit) -> Option<PageRange> {
         let (space, id) = (self.space, self.id);
         let found = take_cached_of(space, &mut self.node, fit);
-        if found.is_some() {
+        // Where new memory is cheap, another CPU's cache lines are not worth it yet.
+        if found.is_some() || space.max_slack_percent == 0 {
             return found;
         }
         space.cache.trim_credit(&mut self.node);
-        // Where new memory is cheap, another CPU's cache lines are not worth it yet.
-        if space.max_slack_percent == 0 {
-            return None;
-        }
         let found = self.take_of_others(|_, other| take_cached_of(space, other, fit));
         drop(self);
         found.inspect(|area| space.bring_home(area, id))

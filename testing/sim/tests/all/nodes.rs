@@ -73,23 +73,6 @@ fn an_area_that_goes_back_to_its_node_is_none_that_was_reused() {
     }
 }
 
-/// What a node could cache and does not, another node can.
-#[test]
-fn a_node_that_misses_gives_up_its_part_of_the_budget() {
-    for options in [SpaceOptions::default(), SpaceOptions::default().max_slack_percent(25)] {
-        Sim::run_on(0);
-        let space = space(1 << 16, options.cache_bytes(512 * PAGE));
-        let all = || (0..128).map(|_| alloc(&space, 4)).collect::<Vec<_>>();
-        all().iter().for_each(|&addr| free(&space, addr));
-        assert_eq!(space.stats().cached_areas, 128, "the whole budget is the node's");
-        let areas = all();
-        alloc(&space, 4);
-        Sim::run_on(1);
-        areas.iter().for_each(|&addr| free(&space, addr));
-        assert_eq!(space.node_stats().nth(1).map(|node| node.cached_areas), Some(120), "all but a batch");
-    }
-}
-
 #[test]
 fn pooled_and_cached_areas_decay_to_nothing_without_frees() {
     for options in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free()] {
