@@ -19,13 +19,6 @@ impl Violation {
     pub fn unless(holds: bool, invariant: &'static str, at: u64) -> Result<(), Self> {
         if holds { Ok(()) } else { Err(Self { invariant, at }) }
     }
-
-    /// Returns the violation of a map of a space, which has pages of so many bytes.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn in_bytes(self, page_bytes: u64) -> Self {
-        Self { at: self.at.saturating_mul(page_bytes), ..self }
-    }
 }
 
 impl fmt::Display for Violation {

@@ -14,50 +14,50 @@ impl<P: Platform> Space<P> {
     /// # Errors
     /// The first [`Violation`] found.
     pub fn verify(&self) -> Result<(), Violation> {
-        self.check().map_err(|violation| violation.in_bytes(1 << self.shift()))
+        check(self).map_err(|page| Violation { at: page.at << self.shift(), ..page })
     }
+}
 
-    fn check(&self) -> Result<(), Violation> {
-        let purger = self.purger.lock();
-        let nodes: Vec<_> = self.cache.each().collect();
-        let stock = self.cache.stock.lock();
-        let tables: Vec<_> = self.areas.tables().collect();
-        let map = self.areas.map();
-        map.verify()?;
-        let retired = map.segments().filter(|segment| segment.state == State::Retired);
-        let retired = retired.fold((0, 0), |sum, segment| (sum.0 + 1, sum.1 + segment.range.len()));
-        let mut waiting = (self.deferred.areas(), self.deferred.pages());
-        for node in &nodes {
-            waiting.0 += node.areas();
-            waiting.1 += node.cached.pages() + node.pooled.pages();
-        }
-        let cached: u64 = nodes.iter().map(|node| node.budget()).sum();
-        let is_spent = self.cache.budget.is_spent(cached + stock.memory());
-        let invariant = "SPACE-4: pages of the budget are neither cached, nor credit, nor free";
-        Violation::unless(is_spent, invariant, map.span().start())?;
-        waiting = (waiting.0 + stock.iter().len() as u64, waiting.1 + stock.pages());
-        let lazy = nodes.iter().flat_map(|node| &node.lazy.areas).chain(purger.iter());
-        let pages: u64 = lazy.map(|area| area.len()).sum();
-        waiting = (waiting.0 + purger.iter().count() as u64, waiting.1 + pages);
-        let invariant = "SPACE-1: an area is neither busy, lazy, cached, pooled nor free";
-        Violation::unless(retired == waiting, invariant, map.span().start())?;
-        for (page, annotation) in tables.iter().flat_map(|table| table.iter()) {
-            let is_area = map
-                .find(page)
-                .is_some_and(|area| area.start() == page && area.len() > annotation.guard_pages);
-            let is_noted = is_area && map.leaf(page).may_be_annotated(page);
-            Violation::unless(is_noted, "SPACE-2: an annotation without its area", page)?;
-        }
-        drop(map);
-        let annotated = tables.iter().flat_map(|table| table.iter());
-        let mut areas = 0;
-        for (page, _) in annotated.filter(|(_, known)| known.kind == Kind::Tenant) {
-            let has_tenant = self.tenants.iter().any(|tenant| tenant.has(page));
-            Violation::unless(has_tenant, "SPACE-3: an area of a tenant that no tenant has", page)?;
-            areas += 1;
-        }
-        let are_all = areas == self.tenants.counts().areas;
-        Violation::unless(are_all, "SPACE-3: a tenant's area is not in use", 0)?;
-        self.tenants.iter().try_for_each(|tenant| tenant.verify())
+/// Checks a space, in pages.
+fn check<P: Platform>(space: &Space<P>) -> Result<(), Violation> {
+    let purger = space.purger.lock();
+    let nodes: Vec<_> = space.cache.each().collect();
+    let stock = space.cache.stock.lock();
+    let tables: Vec<_> = space.areas.tables().collect();
+    let map = space.areas.map();
+    map.verify()?;
+    let retired = map.segments().filter(|segment| segment.state == State::Retired);
+    let retired = retired.fold((0, 0), |sum, segment| (sum.0 + 1, sum.1 + segment.range.len()));
+    let mut waiting = (space.deferred.areas(), space.deferred.pages());
+    for node in &nodes {
+        waiting.0 += node.areas();
+        waiting.1 += node.cached.pages() + node.pooled.pages();
     }
+    let cached: u64 = nodes.iter().map(|node| node.budget()).sum();
+    let is_spent = space.cache.budget.is_spent(cached + stock.memory());
+    let invariant = "SPACE-4: pages of the budget are neither cached, nor credit, nor free";
+    Violation::unless(is_spent, invariant, map.span().start())?;
+    waiting = (waiting.0 + stock.iter().len() as u64, waiting.1 + stock.pages());
+    let lazy = nodes.iter().flat_map(|node| &node.lazy.areas).chain(purger.iter());
+    let pages: u64 = lazy.map(|area| area.len()).sum();
+    waiting = (waiting.0 + purger.iter().count() as u64, waiting.1 + pages);
+    let invariant = "SPACE-1: an area is neither busy, lazy, cached, pooled nor free";
+    Violation::unless(retired == waiting, invariant, map.span().start())?;
+    for (page, annotation) in tables.iter().flat_map(|table| table.iter()) {
+        let is_area =
+            map.find(page).is_some_and(|area| area.start() == page && area.len() > annotation.guard_pages);
+        let is_noted = is_area && map.leaf(page).may_be_annotated(page);
+        Violation::unless(is_noted, "SPACE-2: an annotation without its area", page)?;
+    }
+    drop(map);
+    let annotated = tables.iter().flat_map(|table| table.iter());
+    let mut areas = 0;
+    for (page, _) in annotated.filter(|(_, known)| known.kind == Kind::Tenant) {
+        let has_tenant = space.tenants.iter().any(|tenant| tenant.has(page));
+        Violation::unless(has_tenant, "SPACE-3: an area of a tenant that no tenant has", page)?;
+        areas += 1;
+    }
+    let are_all = areas == space.tenants.counts().areas;
+    Violation::unless(are_all, "SPACE-3: a tenant's area is not in use", 0)?;
+    space.tenants.iter().try_for_each(|tenant| tenant.verify())
 }

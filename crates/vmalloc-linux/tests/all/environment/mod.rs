@@ -54,7 +54,7 @@ fn space_with(options: LinuxOptions, space_options: SpaceOptions) -> Option<Arc<
     opened(open(options, space_options))
 }
 
-/// Runs a scenario on a fresh space for each strategy that the kernel has, and each space's options.
+/// Runs a scenario on a fresh space for each strategy that the kernel has, with all options.
 fn everywhere(scenario: impl Fn(&Arc<Space<Linux>>)) {
     everywhere_with(|_| true, scenario);
 }
