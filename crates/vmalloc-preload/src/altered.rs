@@ -9,6 +9,7 @@
 //! In a child, pages that were left out are holes. Before anything else is mapped there they are
 //! reserved again, inaccessible: an address in a hole would be taken for a block of the heap.
 
+use crate::base::{Ranges, set_errno};
 use crate::glibc::Hidden;
 use crate::start;
 use libc::{c_int, c_void, size_t};
@@ -19,7 +20,6 @@ use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vmalloc_linux::{FutexLock, page_bytes};
-use vmalloc_preload_base::{Ranges, set_errno};
 
 /// Attributes, as the advice that gives each of them and the advice that takes it away.
 const ATTRIBUTES: [(c_int, c_int); 4] = [

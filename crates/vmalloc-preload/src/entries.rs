@@ -3,11 +3,11 @@
 //! Each tells small from large, or ours from glibc's, by one comparison, and hands the call on.
 //! They answer wrong arguments exactly as glibc does, since glibc gets these.
 
+use crate::base::set_errno;
 use crate::{glibc, large, start};
 use libc::{EINVAL, ENOMEM, c_int, c_void, size_t};
 use std::ptr;
 use vmalloc_linux::page_bytes;
-use vmalloc_preload_base::set_errno;
 
 /// Allocates memory, as malloc(3).
 #[unsafe(no_mangle)]

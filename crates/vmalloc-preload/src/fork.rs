@@ -18,13 +18,13 @@
 //! a signal that interrupted the heap, and would wait for itself. It goes on in the child with all
 //! that it holds, as in the parent.
 
+use crate::base::SavedErrno;
 use crate::{RECORDS, altered, glibc, start};
 use large_heap::{Gate, Inside};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::{Duration, Instant};
 use vmalloc_linux::fork::LoneForks;
-use vmalloc_preload_base::SavedErrno;
 
 /// How long a fork waits at most for threads to come out. One that stays in longer waits for the
 /// system, or is below this very thread, in whose signal handler the program forks.

@@ -1,12 +1,12 @@
 //! Requests of the threshold and above, and pointers into the reservation.
 
+use crate::base::{SavedErrno, say, set_errno};
 use crate::{altered, entries, fork, glibc, start};
 use large_heap::LargeHeap;
 use libc::{c_int, c_void, size_t};
 use std::fmt::Display;
 use std::ptr;
 use vmalloc_linux::{Contended, FreeError};
-use vmalloc_preload_base::{SavedErrno, say, set_errno};
 
 /// The complaint about an address at which no block may start.
 const NO_BLOCK: &str = "no block starts there";

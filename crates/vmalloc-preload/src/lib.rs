@@ -11,7 +11,7 @@
 //!   limits.rs     limits that the program sets itself, and memory that it locks
 //!   stats.rs      the line of counts at the exit
 //!   fork.rs       the gate that keeps threads out meanwhile, and the lock of the records
-//!   preload-base  a crate: the heap of this library's own records, lines on stderr, errno
+//!   base/         the heap of this library's own records, lines on stderr, errno
 //! ```
 //!
 //! # Invariants
@@ -33,6 +33,7 @@
 //! free, throw as the standard says, and heed operators that the program replaces.
 
 mod altered;
+mod base;
 mod entries;
 mod fork;
 mod glibc;
@@ -45,4 +46,4 @@ mod stats;
 
 /// The heap of the space's lists and tables.
 #[global_allocator]
-static RECORDS: vmalloc_preload_base::Records = vmalloc_preload_base::Records::new();
+static RECORDS: base::Records = base::Records::new();

@@ -12,6 +12,7 @@
 //! The start sees what is in force by then: under a limit on data, or where new memory is locked,
 //! there is no heap at all.
 
+use crate::base::{SavedErrno, say, set_errno};
 use crate::glibc::Hidden;
 use crate::start;
 use libc::{c_int, c_uint, pid_t, rlimit};
@@ -20,7 +21,6 @@ use rustix::process::{Resource, getpid, getrlimit};
 use std::mem;
 use std::ptr;
 use vmalloc_linux::{Kind, page_bytes};
-use vmalloc_preload_base::{SavedErrno, say, set_errno};
 
 /// Where a limit on addresses is in force: this part of it may be reserved, so that the rest of the
 /// program finds as much as it would without us.

@@ -4,10 +4,10 @@
 //! A program with more rights than its caller (`AT_SECURE`) has the defaults. A value that makes
 //! no sense costs one line on stderr, and the default is taken. So does a name that is unknown.
 
+use crate::base::{number, say, switch};
 use crate::stats::Stats;
 use libc::c_char;
 use std::ffi::CStr;
-use vmalloc_preload_base::{number, say, switch};
 
 /// The smallest threshold: a bound of the setting and no page size, for a machine with larger pages
 /// rounds up.
@@ -135,5 +135,5 @@ fn tunes_glibc(entry: &[u8]) -> bool {
 }
 
 fn bytes(value: &[u8]) -> Option<usize> {
-    vmalloc_preload_base::bytes(value, MOST_BYTES)
+    crate::base::bytes(value, MOST_BYTES)
 }

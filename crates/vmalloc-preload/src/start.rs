@@ -16,6 +16,7 @@
 //! Programs that need little large memory never get as far, and start as fast as without this
 //! library.
 
+use crate::base::{SavedErrno, say};
 use crate::settings::Settings;
 use crate::{altered, fork, glibc, limits, own_stack};
 use large_heap::{Bounds, Inside, LargeHeap};
@@ -25,7 +26,6 @@ use std::ops::Deref;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 use vmalloc_linux::{GuardMeans, LinuxOptions, page_bytes};
-use vmalloc_preload_base::{SavedErrno, say};
 
 const NEW: u8 = 0;
 const STARTING: u8 = 1;

@@ -5,13 +5,13 @@
 //! used only if it still leads to the same file: a program that closes all descriptors may have
 //! opened another one there. A file is opened for the line alone.
 
+use crate::base::{Line, number};
 use crate::{fork, start};
 use rustix::fd::{AsFd, BorrowedFd, IntoRawFd, RawFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::fcntl_dupfd_cloexec;
 use std::ffi::{CStr, CString, c_char};
 use std::fmt::{self, Display, Formatter};
-use vmalloc_preload_base::{Line, number};
 
 /// The least number of the descriptor, beyond those that programs name in their scripts and files.
 const LEAST_DESCRIPTOR: RawFd = 100;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 /// The crates whose atomics the table has.
-const PRODUCTS: [&str; 12] = [
+const PRODUCTS: [&str; 11] = [
     "vmalloc-map",
     "vmalloc",
     "vmalloc-subspaces",
@@ -15,7 +15,6 @@ const PRODUCTS: [&str; 12] = [
     "vmalloc-stacks",
     "vmalloc-malloc",
     "vmalloc-preload",
-    "vmalloc-preload-base",
     "vmalloc-x86_64",
     "vmalloc-c",
 ];

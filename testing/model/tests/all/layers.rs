@@ -28,12 +28,8 @@ const TOOLS: [&str; 14] = [
 /// Crates that stand on the platform for Linux.
 const ON_LINUX: [&str; 3] = ["vmalloc-inspect", "vmalloc-stacks", "vmalloc-malloc"];
 
-/// The common part of the libraries to preload.
-const PRELOAD_BASE: &str = "vmalloc-preload-base";
-
-/// The libraries to preload, which stand on these, and what they depend on.
-const PRELOAD: [(&str, &[&str]); 1] =
-    [("vmalloc-preload", &["vmalloc-malloc", "vmalloc-linux", PRELOAD_BASE])];
+/// The library to preload, which stands on these.
+const PRELOAD: &str = "vmalloc-preload";
 
 /// Interfaces for other languages: they stand on all products for Linux, and no product on them.
 const INTERFACES: [&str; 1] = ["vmalloc-c"];
@@ -96,8 +92,7 @@ fn per_cpu_areas_depend_on_the_core_alone() {
 #[test]
 fn a_platform_depends_on_the_core_and_sub_spaces_alone() {
     for (name, links) in dependencies() {
-        let preload = PRELOAD.map(|(name, _)| name);
-        let above = [&TOOLS[..], &ON_LINUX[..], &INTERFACES[..], &preload[..], &[PRELOAD_BASE]];
+        let above = [&TOOLS[..], &ON_LINUX[..], &INTERFACES[..], &[PRELOAD]];
         let is_above = above.concat().contains(&name.as_str());
         if name.starts_with("vmalloc-") && name != "vmalloc-map" && !is_above {
             let is_below = |link: &String| ["vmalloc", "vmalloc-subspaces"].contains(&link.as_str());
@@ -114,16 +109,8 @@ fn what_stands_on_linux_depends_on_it_and_the_core_alone() {
 }
 
 #[test]
-fn the_libraries_to_preload_stand_on_their_common_part_and_it_on_linux_alone() {
-    let all = dependencies();
-    assert_eq!(all[PRELOAD_BASE], ["vmalloc-linux"]);
-    for (name, links) in PRELOAD {
-        assert_eq!(all[name], links, "{name}");
-    }
-    for (name, links) in all {
-        let uses = links.iter().any(|link| link == PRELOAD_BASE);
-        assert!(!uses || PRELOAD.iter().any(|(library, _)| *library == name), "{name} depends on {links:?}");
-    }
+fn the_library_to_preload_depends_on_the_heap_and_linux_alone() {
+    assert_eq!(dependencies()[PRELOAD], ["vmalloc-malloc", "vmalloc-linux"]);
 }
 
 #[test]

@@ -45,7 +45,6 @@ fn every_public_function_is_in_the_page_on_soundness() {
         "vmalloc-linux",
         "vmalloc-stacks",
         "vmalloc-malloc",
-        "vmalloc-preload-base",
         "vmalloc-x86_64",
     ];
     let all = products.iter().flat_map(|name| files(&root.join("crates").join(name).join("src")));

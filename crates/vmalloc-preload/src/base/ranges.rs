@@ -3,19 +3,16 @@
 use std::ops::Range;
 
 /// A set of addresses, as ranges that are ascending and apart.
-#[derive(Debug)]
-pub struct Ranges(Vec<Range<usize>>);
+pub(crate) struct Ranges(Vec<Range<usize>>);
 
 impl Ranges {
     /// Returns an empty set.
-    #[must_use]
-    #[allow(clippy::new_without_default)]
-    pub const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self(Vec::new())
     }
 
     /// Adds a range. Returns false if there is no memory for it.
-    pub fn add(&mut self, range: Range<usize>) -> bool {
+    pub(crate) fn add(&mut self, range: Range<usize>) -> bool {
         if !self.remove(range.clone()) || self.0.try_reserve(1).is_err() {
             return false;
         }
@@ -26,7 +23,7 @@ impl Ranges {
 
     /// Removes a range. Returns false, and removes nothing, if there is no memory for the parts of
     /// another range that it cuts in two.
-    pub fn remove(&mut self, range: Range<usize>) -> bool {
+    pub(crate) fn remove(&mut self, range: Range<usize>) -> bool {
         let touched = self.touching(&range);
         if touched.is_empty() {
             return true;
@@ -41,13 +38,12 @@ impl Ranges {
     }
 
     /// Returns true if some address of a range is in the set.
-    #[must_use]
-    pub fn meets(&self, range: &Range<usize>) -> bool {
+    pub(crate) fn meets(&self, range: &Range<usize>) -> bool {
         !self.touching(range).is_empty()
     }
 
     /// Returns the ranges, ascending.
-    pub fn iter(&self) -> impl Iterator<Item = &Range<usize>> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Range<usize>> {
         self.0.iter()
     }
 

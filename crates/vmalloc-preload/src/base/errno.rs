@@ -4,29 +4,25 @@ use libc::c_int;
 
 /// Returns `errno`.
 #[inline]
-#[must_use]
-pub fn errno() -> c_int {
+pub(crate) fn errno() -> c_int {
     // SAFETY: this thread's own errno.
     unsafe { *libc::__errno_location() }
 }
 
 /// Sets `errno`.
 #[inline]
-pub fn set_errno(code: c_int) {
+pub(crate) fn set_errno(code: c_int) {
     // SAFETY: this thread's own errno.
     unsafe { *libc::__errno_location() = code };
 }
 
 /// Puts `errno` back to its value of before, when this is dropped.
-#[derive(Debug)]
-pub struct SavedErrno(c_int);
+pub(crate) struct SavedErrno(c_int);
 
 impl SavedErrno {
     /// Remembers `errno`.
     #[inline]
-    #[must_use]
-    #[allow(clippy::new_without_default)]
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(errno())
     }
 }

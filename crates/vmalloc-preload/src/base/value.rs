@@ -1,8 +1,7 @@
 //! Values of settings, as texts of the environment.
 
 /// Returns the meaning of `0` and `1`.
-#[must_use]
-pub fn switch(value: &[u8]) -> Option<bool> {
+pub(crate) fn switch(value: &[u8]) -> Option<bool> {
     match value {
         b"0" => Some(false),
         b"1" => Some(true),
@@ -11,8 +10,7 @@ pub fn switch(value: &[u8]) -> Option<bool> {
 }
 
 /// Returns a number of decimal digits.
-#[must_use]
-pub fn number(value: &[u8]) -> Option<usize> {
+pub(crate) fn number(value: &[u8]) -> Option<usize> {
     let digits = value.iter().try_fold(0_usize, |number, digit| {
         let digit = digit.is_ascii_digit().then(|| usize::from(digit - b'0'))?;
         number.checked_mul(10)?.checked_add(digit)
@@ -21,8 +19,7 @@ pub fn number(value: &[u8]) -> Option<usize> {
 }
 
 /// Returns a number of bytes up to `most`, which may end in `K`, `M`, `G` or `T`.
-#[must_use]
-pub fn bytes(value: &[u8], most: usize) -> Option<usize> {
+pub(crate) fn bytes(value: &[u8], most: usize) -> Option<usize> {
     let unit = |letter: u8| b"KMGT".iter().position(|&it| it == letter.to_ascii_uppercase());
     let (digits, shift) = match value.split_last() {
         Some((&last, rest)) if unit(last).is_some() => (rest, 10 * (unit(last)? + 1)),

@@ -6,16 +6,14 @@ use std::fmt::{self, Write};
 const BYTES: usize = 400;
 
 /// A line of up to as many bytes. What is beyond is left out.
-#[derive(Debug)]
-pub struct Line {
+pub(crate) struct Line {
     bytes: [u8; BYTES],
     len: usize,
 }
 
 impl Line {
     /// Returns the line of a text.
-    #[must_use]
-    pub fn new(text: fmt::Arguments<'_>) -> Self {
+    pub(crate) fn new(text: fmt::Arguments<'_>) -> Self {
         let mut line = Self { bytes: [0; BYTES], len: 0 };
         let _ = write!(line, "vmalloc: {text}");
         line.bytes[line.len] = b'\n';
@@ -23,8 +21,7 @@ impl Line {
     }
 
     /// Returns the line with its end.
-    #[must_use]
-    pub fn whole(&self) -> &[u8] {
+    pub(crate) fn whole(&self) -> &[u8] {
         &self.bytes[..=self.len]
     }
 }
@@ -41,7 +38,7 @@ impl Write for Line {
 }
 
 /// Writes one line about the library. `errno` stays as it is.
-pub fn say(text: fmt::Arguments<'_>) {
+pub(crate) fn say(text: fmt::Arguments<'_>) {
     // A closed stderr costs the line, and nothing else.
     let _ = rustix::io::write(rustix::stdio::stderr(), Line::new(text).whole());
 }

@@ -1,4 +1,4 @@
-//! The heap of a library's own records.
+//! The heap of the library's own records.
 //!
 //! Records come from the global allocator of the library. The C library's malloc would not do: it
 //! may be the very library, or another one that maps memory through it, and a call would wait for
@@ -79,24 +79,16 @@ unsafe fn unmap(memory: *mut u8, bytes: usize) -> bool {
 }
 
 /// A heap of records, for the global allocator of a library.
-pub struct Records(Mutex<FutexLock, Dlmalloc<Mappings>>);
-
-impl std::fmt::Debug for Records {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Records")
-    }
-}
+pub(crate) struct Records(Mutex<FutexLock, Dlmalloc<Mappings>>);
 
 impl Records {
     /// Returns a heap without a mapping.
-    #[must_use]
-    #[allow(clippy::new_without_default)]
-    pub const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self(Mutex::new(Dlmalloc::new_with_allocator(Mappings)))
     }
 
     /// Holds the lock, for a fork.
-    pub fn quiesce(&self) {
+    pub(crate) fn quiesce(&self) {
         MutexGuard::leak(self.0.lock());
     }
 
@@ -105,7 +97,7 @@ impl Records {
     /// # Safety
     /// This thread, or the one it was forked from, has called [`quiesce`](Self::quiesce), and not
     /// this since.
-    pub unsafe fn resume(&self) {
+    pub(crate) unsafe fn resume(&self) {
         // SAFETY: by the caller's promise the lock is held, and its guard was leaked.
         unsafe { self.0.force_unlock() };
     }
@@ -215,11 +207,11 @@ mod tests {
 
     #[test]
     fn a_record_beyond_all_memory_is_refused_and_errno_kept() {
-        crate::set_errno(libc::EXDEV);
+        super::super::set_errno(libc::EXDEV);
         let layout = Layout::from_size_align(1 << 62, 8).unwrap();
         // SAFETY: the size is not zero.
         assert!(unsafe { Records::new().alloc(layout) }.is_null());
-        assert_eq!(crate::errno(), libc::EXDEV);
+        assert_eq!(super::super::errno::errno(), libc::EXDEV);
     }
 
     /// Without it, a fork could leave a child whose records no thread may ever use.
