@@ -5,6 +5,12 @@ use std::vec::Vec;
 use vmalloc::{FreeError, PageRange, Space, SpaceOptions};
 use vmalloc_sim::Point;
 
+/// Slots of a block: Miri has blocks of up to 16, and mappings of up to 4 pages.
+const SLOTS: u64 = if cfg!(miri) { 8 } else { 64 };
+/// Pages of a mapping, and the order of their slots.
+const PAGES: u64 = if cfg!(miri) { 1 } else { 3 };
+const ORDER: usize = PAGES.next_power_of_two().trailing_zeros() as usize;
+
 /// A fork leaves two threads behind: one has taken slots out of a window and not marked them, the
 /// other has marked slots as returned and not counted them off. The child repairs both.
 #[test]
@@ -13,17 +19,17 @@ fn slots_are_repaired_in_the_child_of_a_fork() {
     let machine = vmalloc_sim::Options::new(span).remaps_atomically().build();
     let space = Space::new(machine, SpaceOptions::default()).unwrap();
     let short = ShortMaps::new(&space, ShortMapsOptions::new()).unwrap();
-    let [kept, returned] = [(); 2].map(|()| short.reserve(3).unwrap());
+    let [kept, returned] = [(); 2].map(|()| short.reserve(PAGES).unwrap());
     space.quiesce();
     let page = (returned >> space.geometry().page_shift) as u64;
     let blocks = short.blocks();
-    assert!(blocks.get(page).unwrap().give_run(page, 3), "returned, and never counted off");
-    blocks.queues[0].0.windows[2].take(2).expect("taken, and never marked");
+    assert!(blocks.get(page).unwrap().give_run(page, PAGES), "returned, and never counted off");
+    blocks.queues[0].0.windows[ORDER].take(ORDER).expect("taken, and never marked");
     // SAFETY: this is the only thread, and it has just called `quiesce`.
     unsafe { space.resume_in_child() };
     space.verify().unwrap();
     // SAFETY: nothing uses the addresses any more.
-    unsafe { short.unreserve(kept, 3) }.unwrap();
+    unsafe { short.unreserve(kept, PAGES) }.unwrap();
     space.purge().unwrap();
     let stats = space.stats();
     assert_eq!((stats.tenant_areas, stats.largest_free_pages), (0, stats.span_pages));
@@ -35,15 +41,15 @@ fn slots_are_repaired_in_the_child_of_a_fork() {
 fn an_area_without_its_block_is_given_back_in_the_child_of_a_fork() {
     let span = PageRange::new(0x100, 0x400).unwrap();
     let space = Space::new(vmalloc_sim::Options::new(span).build(), SpaceOptions::default()).unwrap();
-    let short = ShortMaps::new(&space, ShortMapsOptions::new().block_slots(64)).unwrap();
+    let short = ShortMaps::new(&space, ShortMapsOptions::new().block_slots(SLOTS)).unwrap();
     let kept = short.reserve(1).unwrap();
-    space.raw().claim_for_tenant(64, 64, "vm_map_ram".into()).unwrap();
-    assert_eq!(space.stats().busy_pages, 128);
+    space.raw().claim_for_tenant(SLOTS, SLOTS, "vm_map_ram".into()).unwrap();
+    assert_eq!(space.stats().busy_pages, 2 * SLOTS);
     space.quiesce();
     // SAFETY: this is the only thread, and it has just called `quiesce`.
     unsafe { space.resume_in_child() };
     space.verify().unwrap();
-    assert_eq!((space.stats().tenant_areas, space.stats().busy_pages), (1, 64));
+    assert_eq!((space.stats().tenant_areas, space.stats().busy_pages), (1, SLOTS));
     // SAFETY: nothing uses the address any more.
     unsafe { short.unreserve(kept, 1) }.unwrap();
 }
@@ -53,9 +59,9 @@ fn an_area_without_its_block_is_given_back_in_the_child_of_a_fork() {
 fn short_mappings_of_a_space_are_found_again() {
     let span = PageRange::new(0x100, 0x400).unwrap();
     let space = Space::new(vmalloc_sim::Options::new(span).build(), SpaceOptions::default()).unwrap();
-    let addr = ShortMaps::of(&space).unwrap().reserve(5).unwrap();
+    let addr = ShortMaps::of(&space).unwrap().reserve(PAGES).unwrap();
     // SAFETY: nothing uses the addresses any more.
-    unsafe { ShortMaps::of(&space).unwrap().unreserve(addr, 5) }.unwrap();
+    unsafe { ShortMaps::of(&space).unwrap().unreserve(addr, PAGES) }.unwrap();
     assert_eq!(space.stats().tenant_areas_made, 1);
 }
 
@@ -66,8 +72,8 @@ fn two_tenants_share_a_purge() {
     let span = PageRange::new(0x100, 0x400).unwrap();
     let machine = vmalloc_sim::Options::new(span).frames(16).build();
     let space = Space::new(machine, SpaceOptions::default().unmap_on_free()).unwrap();
-    let both =
-        [64, 128].map(|slots| ShortMaps::new(&space, ShortMapsOptions::new().block_slots(slots)).unwrap());
+    let both = [SLOTS, 2 * SLOTS]
+        .map(|slots| ShortMaps::new(&space, ShortMapsOptions::new().block_slots(slots)).unwrap());
     let frames = space.frames(2).unwrap();
     let map = |short: &ShortMaps<_>| {
         let addr = short.map(&frames).unwrap();
@@ -96,7 +102,7 @@ fn two_tenants_share_a_purge() {
     space.quiesce();
     // SAFETY: this is the only thread, and it has just called `quiesce`.
     unsafe { space.resume_in_child() };
-    assert_eq!((space.stats().refused_parts, space.stats().lazy_pages), (0, 128));
+    assert_eq!((space.stats().refused_parts, space.stats().lazy_pages), (0, 2 * SLOTS));
     space.platform().relent();
     space.purge().unwrap();
     space.verify().unwrap();
