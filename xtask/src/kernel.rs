@@ -1,11 +1,12 @@
 //! The image of `testing/kernel`: building it, and booting it in QEMU.
 
+use crate::process;
 use anyhow::{Context, Result, bail, ensure};
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
-use std::{env, fs, thread};
+use std::{fs, thread};
 
 /// The most bytes of an image, without symbols.
 const MOST_BYTES: u64 = 500_000;
@@ -55,33 +56,12 @@ pub(crate) const DIED: i32 = 18;
 impl Image {
     /// Builds it; cargo says where it is.
     pub(crate) fn build() -> Result<Self> {
-        let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testing/kernel");
-        let output = Command::new(cargo)
-            .args([
-                "build",
-                "--quiet",
-                "--release",
-                "--locked",
-                "--message-format",
-                "json-render-diagnostics",
-            ])
-            // Where its own flags are, which these would replace.
-            .current_dir(folder)
-            .env_remove("RUSTFLAGS")
-            .env_remove("CARGO_ENCODED_RUSTFLAGS")
-            .stderr(Stdio::inherit())
-            .output()
-            .context("can't run cargo")?;
-        if !output.status.success() {
-            bail!("can't build the image");
-        }
-        let messages = String::from_utf8_lossy(&output.stdout);
-        let executable = |line: &str| {
-            let message: serde_json::Value = serde_json::from_str(line).ok()?;
-            message.get("executable")?.as_str().map(PathBuf::from)
-        };
-        let path = messages.lines().filter_map(executable).next_back().context("cargo told of no image")?;
+        let mut cargo = process::cargo();
+        cargo.args(["build", "--release", "--locked"]);
+        // Where its own flags are, which these would replace.
+        cargo.current_dir(folder).env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
+        let path = process::built(&mut cargo)?;
         let bytes = fs::metadata(&path).with_context(|| format!("can't read {}", path.display()))?.len();
         if bytes > MOST_BYTES {
             bail!("the image has {bytes} bytes, more than {MOST_BYTES}");

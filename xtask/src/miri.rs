@@ -20,15 +20,11 @@ when they end. Installs Miri by rustup where it may.
   --threads-only  Run the tests of two threads alone
   --build-only    Build them, and run nothing";
 
-/// What was asked for.
+/// What was asked for: see `HELP`.
 pub(crate) struct Args {
-    /// Seeds for the tests of two threads
     seeds: u32,
-    /// The first of them
     from: u32,
-    /// Run the tests of two threads alone
     threads_only: bool,
-    /// Build them, and run nothing
     build_only: bool,
 }
 

@@ -15,13 +15,10 @@ then makes it end badly on purpose, which it has to report. Installs QEMU where 
   --loops N   Turns of each of the driver's cases
   --limit N   Seconds that one boot may take";
 
-/// What was asked for.
+/// What was asked for: see `HELP`.
 pub(crate) struct Args {
-    /// Numbers of CPUs
     cpus: Vec<u8>,
-    /// Turns of each of the driver's cases
     loops: u64,
-    /// Seconds that one boot may take
     limit: u64,
 }
 

@@ -1,5 +1,6 @@
 //! `cargo xtask targets`: what compiles for other machines and systems.
 
+use crate::process::{finish, succeeds};
 use crate::words::Words;
 use anyhow::{Context, Result, ensure};
 use std::ffi::OsString;
@@ -16,9 +17,8 @@ with those, the targets without an operating system are checked.
 
   --fetch  Download what is missing, with apt-get.";
 
-/// What was asked for.
+/// What was asked for: see `HELP`.
 pub(crate) struct Args {
-    /// Download what is missing, with apt-get.
     fetch: bool,
 }
 
@@ -120,9 +120,8 @@ fn is_installed(target: &str) -> Result<bool> {
 
 /// Adds the target by rustup. Returns false where that is not possible.
 fn add(target: &str) -> Result<bool> {
-    let words = ["target", "add", target];
-    let output = Command::new("rustup").args(words).output();
-    if output.is_ok_and(|output| output.status.success()) { is_installed(target) } else { Ok(false) }
+    let mut rustup = Command::new("rustup");
+    if succeeds(rustup.args(["target", "add", target])) { is_installed(target) } else { Ok(false) }
 }
 
 /// Downloads and unpacks, once.
@@ -135,10 +134,10 @@ fn fetch() -> Result<()> {
     for path in [root, debs] {
         fs::create_dir_all(path).with_context(|| format!("can't make {}", path.display()))?;
     }
-    finish("apt-get download", Command::new("apt-get").current_dir(debs).arg("download").args(PACKAGES))?;
+    finish(Command::new("apt-get").current_dir(debs).arg("download").args(PACKAGES))?;
     let entries = fs::read_dir(debs).context("can't read what was fetched")?;
     for deb in entries.filter_map(Result::ok) {
-        finish("dpkg -x", Command::new("dpkg").arg("-x").arg(deb.path()).arg(root))?;
+        finish(Command::new("dpkg").arg("-x").arg(deb.path()).arg(root))?;
     }
     Ok(())
 }
@@ -166,7 +165,7 @@ fn checking<'a>(cargo: &'a mut Command, target: &str, packages: Checked) -> &'a 
 }
 
 fn check(target: &str, packages: Checked, mut cargo: Command) -> Result<()> {
-    finish(&format!("checking {target}"), checking(&mut cargo, target, packages))?;
+    finish(checking(&mut cargo, target, packages))?;
     println!("{target}: ok");
     Ok(())
 }
@@ -181,12 +180,5 @@ fn refused(target: &str, why: &str) -> Result<()> {
         "{target} is to be refused, with a reason: {said}"
     );
     println!("{target}: refused, with a reason");
-    Ok(())
-}
-
-fn finish(what: &str, command: &mut Command) -> Result<()> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    let status = command.status().with_context(|| format!("can't run {program}"))?;
-    ensure!(status.success(), "{what} ended with {status}");
     Ok(())
 }
