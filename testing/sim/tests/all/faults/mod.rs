@@ -8,12 +8,3 @@ mod notifiers;
 mod owned;
 mod scene;
 mod subspaces;
-
-use vmalloc_sim::harness::Case;
-
-/// Walks every case, and prints what came of each in spaces of this configuration.
-fn table(config: &str, cases: impl IntoIterator<Item = Case>) {
-    for case in cases {
-        println!("{config:14} {}", case.walk());
-    }
-}
