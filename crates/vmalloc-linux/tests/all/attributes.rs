@@ -1,7 +1,7 @@
 //! What a program changes about its pages by system calls of its own, and what becomes of it.
 
 use crate::common::opened;
-use vmalloc::{FreeError, Request, Space, SpaceOptions};
+use vmalloc::{Request, Space, SpaceOptions};
 use vmalloc_linux::{BatchAdvise, GuardMeans, Linux, LinuxOptions, open};
 
 const PAGE: usize = 4096;
@@ -70,23 +70,5 @@ fn a_free_of_altered_memory_drops_what_was_changed() {
         space.purge().expect("the kernel agrees");
         space.verify().expect("every invariant holds");
         assert_eq!(space.stats().free_pages, space.stats().span_pages);
-    }
-}
-
-#[test]
-fn only_memory_is_freed_as_altered() {
-    for space in spaces() {
-        let reserved = space.raw().reserve(&Request::new(BYTES)).expect("room");
-        // SAFETY: nothing uses the addresses.
-        let free = |addr| unsafe { space.raw().free_altered(addr) };
-        assert_eq!(free(reserved), Err(FreeError::WrongKind { addr: reserved }));
-        assert_eq!(
-            free(reserved + PAGE),
-            Err(FreeError::Interior { addr: reserved + PAGE, start: reserved })
-        );
-        assert_eq!(free(reserved + 1), Err(FreeError::Unaligned { addr: reserved + 1 }));
-        // SAFETY: as above.
-        unsafe { space.raw().unreserve(reserved) }.expect("it is reserved");
-        assert_eq!(free(reserved), Err(FreeError::AlreadyFreed { addr: reserved }));
     }
 }

@@ -3,7 +3,6 @@
 use crate::common::{mappings, not_run, peek};
 use std::ops::Range;
 use std::sync::Arc;
-use vmalloc_linux::vmalloc::{AllocError, AreaError, FreeError, RequestError};
 use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, Request, Space, SpaceOptions, open};
 
 const PAGE: usize = 4096;
@@ -55,36 +54,6 @@ fn a_reset_clears_few_pages_and_discards_many() {
             assert_eq!(sum(&all), 0, "{used} pages were used");
         }
     }
-}
-
-#[test]
-fn wrong_ranges_are_refused_and_change_nothing() {
-    let space = open(LinuxOptions::new(), SpaceOptions::default()).unwrap();
-    let raw = space.raw();
-    let addr = raw.reserve(&Request::new(8 * PAGE)).unwrap();
-    let memory = raw.alloc(&Request::new(PAGE)).unwrap();
-    let first = (addr / PAGE) as u64;
-    // SAFETY: the areas are this test's, which keeps to them: here and below.
-    let commit = |ranges: &[Range<usize>]| unsafe { raw.commit(ranges) };
-    // SAFETY: as above.
-    let decommit = |ranges: &[Range<usize>]| unsafe { raw.decommit(ranges) };
-    let good = pages(addr, 0..2);
-    let guard = pages(addr, 8..9);
-    for act in [&commit as &dyn Fn(&[Range<usize>]) -> _, &decommit] {
-        let refused = |range: Range<usize>| act(&[good.clone(), range]).unwrap_err();
-        assert!(matches!(refused(guard.clone()), AreaError::Beyond { .. }), "a guard is no part of an area");
-        assert!(matches!(refused(pages(addr, 7..9)), AreaError::Beyond { .. }));
-        assert!(matches!(refused(pages(addr, 1..3)), AreaError::Overlap { .. }));
-        assert_eq!(refused(pages(addr, 4..4)), RequestError::ZeroSize.into());
-        let unaligned = FreeError::Unaligned { addr: addr + 1 };
-        assert_eq!(refused(addr + 1..addr + PAGE), AreaError::Area(unaligned));
-        let kind = FreeError::WrongKind { addr: memory };
-        assert_eq!(refused(pages(memory, 0..1)), AreaError::Area(kind));
-        assert!(matches!(refused(0..PAGE), AreaError::Area(FreeError::NotAnArea { addr: 0 })));
-    }
-    assert!(traps(&space, good.start), "nothing was committed by the way");
-    assert_eq!(space.find(addr).map(|area| area.addr / PAGE), Some(first as usize));
-    assert!(!matches!(commit(&[good]), Err(AreaError::Alloc(AllocError::Metadata))));
 }
 
 /// Pages of a pool go in and out one at a time, everywhere; the kernel keeps few mappings.

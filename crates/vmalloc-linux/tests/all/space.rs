@@ -3,8 +3,8 @@
 use crate::common::*;
 
 use std::sync::Arc;
+use vmalloc::Request;
 use vmalloc::{AllocError, FreeError, PlatformFault, Space, SpaceOptions};
-use vmalloc::{Platform, Request};
 use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, open};
 
 const SPAN: usize = 1 << 30;
@@ -31,55 +31,6 @@ fn a_cached_area_comes_back_mapped_and_zeroed_only_on_request() {
     assert!(third.iter().all(|&byte| byte == 0));
     drop(third);
     assert_whole(&space);
-}
-
-#[test]
-fn frames_are_told_where_the_machine_tells_them() {
-    let space = space(SpaceOptions::default());
-    let mut buffer = space.zeroed_buffer(2 * 4096).unwrap();
-    buffer[0] = 1;
-    let addr = buffer.as_ptr().addr();
-    // Only root is told; the page behind is not there yet, the guard page never.
-    match space.physical_page(addr) {
-        Some(frame) => assert_ne!(frame, 0),
-        None => not_run("frames_are_told_where_the_machine_tells_them", "the kernel tells no frames"),
-    }
-    assert_eq!(space.physical_page(addr + 4096), None);
-    assert_eq!(space.physical_page(addr + 2 * 4096), None);
-    assert_eq!(space.physical_page(0), None);
-}
-
-/// Mappings run out for real: a typed error that names the limit, nothing lost, and all is well
-/// afterwards.
-#[test]
-fn running_out_of_mappings_loses_nothing() {
-    in_own_process(|| {
-        if map_limit().is_none() {
-            return;
-        }
-        let options = LinuxOptions::new().exactly(SPAN).guard_means(GuardMeans::Mprotect);
-        let space = open(options, SpaceOptions::default().unmap_on_free()).unwrap();
-        let mut areas = Vec::new();
-        let refused = loop {
-            match space.raw().alloc(&Request::new(4096)) {
-                Ok(addr) => areas.push(addr),
-                Err(error) => break error,
-            }
-        };
-        let AllocError::Unbacked(error) = refused else { panic!("{refused}") };
-        assert_eq!(error.cause.fault, PlatformFault::MapLimit);
-        let span = space.platform().geometry().span.times(4096);
-        assert_eq!((error.size, error.align, error.within), (8192, 4096, span));
-        let stats = space.stats();
-        assert_eq!(error.largest, stats.bytes(stats.largest_free_pages));
-        assert_eq!(space.stats().busy_areas, areas.len() as u64);
-        space.verify().unwrap();
-        for addr in areas {
-            free(&space, addr);
-        }
-        assert_whole(&space);
-        assert!(space.raw().alloc(&Request::new(4096)).is_ok());
-    });
 }
 
 /// Memory runs out for real (`RLIMIT_DATA`): what is cached is given up first, then the error is

@@ -1,16 +1,12 @@
 //! The whole family on real memory: what every kind of mapping shows, where it traps, and what it
 //! gives back.
 
-mod exec;
-mod fork;
 mod limits;
-mod ram;
 mod read;
 mod realloc;
 mod rlimits;
 mod root;
 mod user;
-mod vmap;
 
 use crate::common::{StopAtEnd, assert_whole, free, opened, peek, scattered_frames};
 use std::sync::Arc;
@@ -107,14 +103,6 @@ fn assert_filled(addr: usize, pages: usize, value: u8) {
 /// Returns true if touching the page of `addr` traps.
 fn traps(space: &Space<Linux>, addr: usize) -> bool {
     peek(space.platform(), (addr / PAGE) as u64).is_none()
-}
-
-/// Returns true if `addr` can be written: the kernel writes a 0 for us, and fails where we would.
-fn can_write(addr: usize) -> bool {
-    let zero = std::fs::File::open("/dev/zero").unwrap();
-    let fd = std::os::fd::AsRawFd::as_raw_fd(&zero);
-    // SAFETY: the kernel checks the address; the tests own the byte behind it.
-    unsafe { libc::read(fd, pointer(addr).cast(), 1) == 1 }
 }
 
 /// The address of `frame` in the linear map.

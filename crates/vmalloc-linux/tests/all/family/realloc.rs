@@ -1,8 +1,9 @@
 //! `realloc`: areas that grow and shrink, where they are and elsewhere.
 
 use super::*;
-use crate::common::{in_own_process, mappings, resident, resident_bytes};
+use crate::common::{in_own_process, mappings, resident_bytes};
 use vmalloc::Request;
+use vmalloc_harness::resident;
 
 const MIB: usize = 1 << 20;
 
@@ -68,30 +69,6 @@ fn what_moves_is_not_copied() {
         assert_numbered(moved, 7..9);
         assert_eq!(resident(moved, 32 * MIB / PAGE), 2);
         [moved, neighbour].iter().for_each(|addr| free(space, *addr));
-    });
-}
-
-#[test]
-fn from_one_mib_to_sixty_four_page_by_page() {
-    in_both_modes(SpaceOptions::default().max_slack_percent(0), |space| {
-        let (first, last) = (MIB / PAGE, 64 * MIB / PAGE);
-        let mut addr = vmalloc(space, MIB);
-        // In its way, so that it has to move at first.
-        let neighbour = vmalloc(space, PAGE);
-        number(addr, 0..first);
-        let mut moves = 0;
-        for pages in first + 1..=last {
-            let grown = realloc(space, addr, pages * PAGE);
-            moves += usize::from(grown != addr);
-            addr = grown;
-            number(addr, pages - 1..pages);
-            if pages % 1024 == 0 {
-                assert!(traps(space, addr + pages * PAGE), "the guard behind {pages} pages");
-            }
-        }
-        assert_numbered(addr, 0..last);
-        assert!((1..=20).contains(&moves), "{moves} moves");
-        [addr, neighbour].iter().for_each(|addr| free(space, *addr));
     });
 }
 
