@@ -3,12 +3,11 @@
 mod build;
 mod initramfs;
 mod jobs;
-mod machine;
 mod package;
 mod parts;
 mod report;
 
-use crate::kernel;
+use crate::kernel::{self, Machine};
 use crate::process;
 use crate::step::Counts;
 use crate::words::Words;
@@ -16,7 +15,6 @@ use anyhow::{Context, Result, ensure};
 use build::Test;
 use initramfs::Initramfs;
 use jobs::Job;
-use machine::Machine;
 use parts::Part;
 use report::{Ended, Reader};
 use std::collections::BTreeSet;
@@ -61,6 +59,12 @@ impl Args {
     }
 }
 
+/// Two threads of this machine. `max` is all that the emulator can: five levels of page tables too.
+const MACHINE: [&str; 8] = ["-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", "3G"];
+/// Parameters of each kernel. A panic ends the machine, and messages of the kernel stay out of the tests' output. Huge
+/// pages are for those who ask: tests count pages.
+const PARAMETERS: &str = "console=ttyS0 loglevel=1 panic=-1 transparent_hugepage=madvise";
+
 /// The oldest kernel that is promised.
 const OLDEST: &str = "6.1";
 
@@ -86,8 +90,10 @@ pub(crate) fn run(words: Words) -> Result<()> {
     jobs::tell_skipped();
     let has_job = |test: &&Test| chosen.iter().any(|part| part.program == test.name);
     let initramfs = pack(&folder, &tests.iter().filter(has_job).collect::<Vec<_>>(), &jobs)?;
-    let machine = Machine::boot(&kernel, &initramfs, &args.append, Duration::from_secs(args.limit))?;
-    watch(&machine, &jobs)
+    let mut qemu = Command::new(kernel::QEMU);
+    qemu.args(MACHINE).arg("-kernel").arg(&kernel).arg("-initrd").arg(&initramfs);
+    qemu.args(["-append", &format!("{PARAMETERS} {}", args.append)]);
+    watch(&Machine::start(&mut qemu, Duration::from_secs(args.limit))?, &jobs)
 }
 
 /// Returns the tests that were asked for.

@@ -98,17 +98,7 @@ pub(crate) fn run(words: Words) -> Result<()> {
 
 fn command(args: &Args) -> Command {
     let mut cargo = Command::new("cargo");
-    cargo.args([
-        "+nightly",
-        "test",
-        "--no-fail-fast",
-        "-p",
-        "vmalloc-linux",
-        "--lib",
-        "--tests",
-        "--target",
-        TARGET,
-    ]);
+    cargo.args("+nightly test --no-fail-fast -p vmalloc-linux --lib --tests --target".split(' ')).arg(TARGET);
     if matches!(args.sanitizer, Sanitizer::Thread) {
         cargo.arg("-Zbuild-std");
     }
