@@ -145,24 +145,6 @@ fn flush_and_trim() {
     walk("trim", options(), 5, trim, &[Point::Discard]);
 }
 
-/// A page of one slot can't be unmapped: all other slots of its batch are reset.
-#[test]
-fn a_refused_slot_holds_up_no_other() {
-    let (space, mut state) = setup(options(), 6);
-    let page = (state.busy[2].addr() / PAGE) as u64 + 10;
-    space.platform().refuse(Point::Unmap, PageRange::from_len(page, 1).unwrap());
-    state.busy.clear();
-    assert_eq!((state.pool.stats().free, state.pool.stats().waiting), (5, 1));
-    assert!(state.pool.flush().is_err());
-    state.refill(5).unwrap();
-    space.platform().relent();
-    state.pool.flush().unwrap();
-    assert_eq!((state.pool.stats().free, state.pool.stats().waiting), (1, 0));
-    drop(state);
-    space.purge().unwrap();
-    assert_eq!(space.platform().check_end(), []);
-}
-
 /// Neither the heap nor the machine helps: the space can't remember the addresses of a slot until
 /// they are flushed. The slot stays the pool's, with its addresses.
 #[test]

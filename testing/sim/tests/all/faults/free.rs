@@ -164,12 +164,21 @@ fn a_purge_is_an_error_as_long_as_anything_is_refused() {
         first.into_iter().for_each(|addr| scene::free(&space, addr));
         space.platform().fail_nth(point, 1);
         assert_eq!(space.purge(), Ok(()));
+        assert_eq!((space.platform().counts().failed, space.stats().refused_areas), (1, 0));
         second.into_iter().for_each(|addr| scene::free(&space, addr));
         space.platform().fail_from(point, 1);
         let call = if point == Point::Unmap { "unmap" } else { "flush" };
-        assert_eq!(space.purge().map_err(|error| error.call), Err(call));
+        for _ in 0..3 {
+            assert_eq!(space.purge().map_err(|error| error.call), Err(call));
+            assert_eq!((space.stats().lazy_areas, space.stats().refused_areas), (3, 3));
+            space.verify().unwrap();
+        }
         space.platform().heal();
         assert_eq!(space.purge(), Ok(()));
+        assert_eq!(
+            (space.stats().refused_areas, space.stats().largest_free_pages),
+            (0, space.stats().span_pages)
+        );
     }
 }
 
