@@ -1,6 +1,6 @@
 //! Memory at chosen addresses inside reserved areas: committed, decommitted, discarded and reset.
 
-use crate::common::{mappings, not_run, peek};
+use crate::common::{byte, is_trap, mappings, not_run};
 use std::ops::Range;
 use std::sync::Arc;
 use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, Request, Space, SpaceOptions, open};
@@ -14,15 +14,6 @@ fn spaces() -> impl Iterator<Item = Arc<Space<Linux>>> {
 
 fn pages(addr: usize, pages: Range<usize>) -> Range<usize> {
     addr + pages.start * PAGE..addr + pages.end * PAGE
-}
-
-fn byte(addr: usize) -> *mut u8 {
-    std::ptr::with_exposed_provenance_mut(addr)
-}
-
-/// Returns whether a touch of the page at `addr` traps.
-fn traps(space: &Space<Linux>, addr: usize) -> bool {
-    peek(space.platform(), (addr / PAGE) as u64).is_none()
 }
 
 /// Writes to each page of a range.
@@ -74,7 +65,7 @@ fn single_pages_all_over_an_area_cost_no_mapping_each() {
     some.iter().for_each(fill);
     // SAFETY: as above.
     unsafe { space.raw().decommit(&some) }.unwrap();
-    assert!(traps(&space, some[1999].start));
+    assert!(is_trap(some[1999].start));
     assert!(mappings() <= before + 2, "{} mappings, {before} before", mappings());
     // SAFETY: as above.
     unsafe { space.raw().commit(&some) }.unwrap();

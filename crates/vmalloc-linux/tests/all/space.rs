@@ -1,6 +1,8 @@
 //! The whole allocator on real memory: what is kept, what is refused, and what does not wait.
 
+use crate::common::process::set_soft_limit;
 use crate::common::*;
+use rustix::process::Resource;
 
 use std::sync::Arc;
 use vmalloc::Request;
@@ -43,9 +45,7 @@ fn running_out_of_memory_empties_what_is_cached_and_loses_nothing() {
         let kept = space.raw().alloc(&Request::new(4096)).unwrap();
         free(&space, kept);
         assert_eq!(space.stats().cached_areas, 1);
-        let limit = libc::rlimit { rlim_cur: 64 << 20, rlim_max: libc::RLIM_INFINITY };
-        // SAFETY: a valid limit.
-        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_DATA, &limit) }, 0);
+        set_soft_limit(Resource::Data, 64 << 20);
         let refused = space.raw().alloc(&Request::new(512 << 20)).unwrap_err();
         let AllocError::Unbacked(error) = refused else { panic!("{refused}") };
         assert_eq!(error.cause.fault, PlatformFault::OutOfMemory);

@@ -135,7 +135,16 @@ pub fn map(linux: &Linux, range: PageRange) {
 }
 
 pub fn page_ptr(linux: &Linux, page: u64) -> *mut u8 {
-    std::ptr::with_exposed_provenance_mut((page << linux.geometry().page_shift) as usize)
+    byte((page << linux.geometry().page_shift) as usize)
+}
+
+pub fn byte(addr: usize) -> *mut u8 {
+    std::ptr::with_exposed_provenance_mut(addr)
+}
+
+/// Returns true if touching the byte at `addr` traps.
+pub fn is_trap(addr: usize) -> bool {
+    vmalloc_harness::peek(addr).is_none()
 }
 
 /// Writes `value` to the first byte of each page of a mapped range.

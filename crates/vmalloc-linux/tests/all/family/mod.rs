@@ -8,7 +8,7 @@ mod rlimits;
 mod root;
 mod user;
 
-use crate::common::{StopAtEnd, assert_whole, free, opened, peek, scattered_frames};
+use crate::common::{StopAtEnd, assert_whole, byte, free, is_trap, opened, scattered_frames};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vmalloc::{AllocError, Frame, FrameSupply, Platform, PlatformFault, Space, SpaceOptions, Unbacked};
@@ -73,19 +73,15 @@ fn give(space: &Space<Linux>, frames: &[Frame]) {
     unsafe { space.platform().give_frames(frames) }
 }
 
-fn pointer(addr: usize) -> *mut u8 {
-    std::ptr::with_exposed_provenance_mut(addr)
-}
-
 /// The byte at `addr`, which is mapped; read by this thread itself.
 fn get(addr: usize) -> u8 {
     // SAFETY: the tests have mapped the page.
-    unsafe { pointer(addr).read_volatile() }
+    unsafe { byte(addr).read_volatile() }
 }
 
 fn set(addr: usize, value: u8) {
     // SAFETY: the tests have mapped the page, and may write to it.
-    unsafe { pointer(addr).write_volatile(value) }
+    unsafe { byte(addr).write_volatile(value) }
 }
 
 /// Writes `value` to the first byte of each of `pages` pages, plus the number of the page.
@@ -98,11 +94,6 @@ fn assert_filled(addr: usize, pages: usize, value: u8) {
     for page in 0..pages {
         assert_eq!(get(addr + page * PAGE), value.wrapping_add(page as u8), "page {page} of {addr:#x}");
     }
-}
-
-/// Returns true if touching the page of `addr` traps.
-fn traps(space: &Space<Linux>, addr: usize) -> bool {
-    peek(space.platform(), (addr / PAGE) as u64).is_none()
 }
 
 /// The address of `frame` in the linear map.

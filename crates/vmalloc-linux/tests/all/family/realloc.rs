@@ -21,7 +21,7 @@ fn number(addr: usize, pages: std::ops::Range<usize>) {
     for page in pages {
         for word in 0..PAGE / 8 {
             // SAFETY: the test owns the page.
-            unsafe { pointer(addr + page * PAGE + word * 8).cast::<usize>().write_volatile(page) };
+            unsafe { byte(addr + page * PAGE + word * 8).cast::<usize>().write_volatile(page) };
         }
     }
 }
@@ -31,7 +31,7 @@ fn assert_numbered(addr: usize, pages: std::ops::Range<usize>) {
     for page in pages {
         for word in 0..PAGE / 8 {
             // SAFETY: the test owns the page.
-            let found = unsafe { pointer(addr + page * PAGE + word * 8).cast::<usize>().read_volatile() };
+            let found = unsafe { byte(addr + page * PAGE + word * 8).cast::<usize>().read_volatile() };
             assert_eq!(found, page, "word {word}");
         }
     }
@@ -46,13 +46,13 @@ fn a_large_area_that_grows_has_room_to_grow_again() {
     assert_eq!(realloc(&space, addr, 8 * MIB), addr);
     let usable = space.usable_size(addr).unwrap();
     assert!((8 * MIB..=9 * MIB).contains(&usable), "{usable}");
-    assert!(traps(&space, addr + usable) && !traps(&space, addr + usable - PAGE));
+    assert!(is_trap(addr + usable) && !is_trap(addr + usable - PAGE));
     number(addr, 256..258);
     assert_eq!(realloc(&space, addr, 8 * MIB + 3), addr);
     assert_eq!((space.usable_size(addr), space.find(addr).unwrap().bytes), (Some(usable), usable));
     assert_eq!(realloc(&space, addr, 2 * MIB), addr);
     assert_eq!(space.usable_size(addr), Some(2 * MIB));
-    assert!(traps(&space, addr + 2 * MIB));
+    assert!(is_trap(addr + 2 * MIB));
     assert_numbered(addr, 0..4);
     assert_numbered(addr, 256..258);
     free(&space, addr);
@@ -86,7 +86,7 @@ fn what_shrinks_gives_its_memory_back() {
                 "{before} bytes before, {} after",
                 resident_bytes()
             );
-            assert!((256..4097).all(|page| traps(space, addr + page * PAGE)));
+            assert!((256..4097).all(|page| is_trap(addr + page * PAGE)));
             assert_numbered(addr, 0..256);
             // Others may have what it gave back, and it can have it again.
             let other = vmalloc(space, MIB);
@@ -97,7 +97,7 @@ fn what_shrinks_gives_its_memory_back() {
             assert_numbered(addr, 0..256);
             assert!((256..512).all(|page| get(addr + page * PAGE) == 0), "pages given back are other pages");
             assert_eq!(realloc(space, addr, 1), addr);
-            assert!(traps(space, addr + PAGE) && !traps(space, addr));
+            assert!(is_trap(addr + PAGE) && !is_trap(addr));
             free(space, addr);
         });
     });
@@ -126,7 +126,7 @@ fn an_area_blocked_each_time_keeps_what_it_holds_in_few_mappings() {
                 addr = moved;
                 number(addr, pages..pages + 2);
                 assert_numbered(addr, 0..pages + 2);
-                assert!(traps(&space, addr + (pages + 2) * PAGE));
+                assert!(is_trap(addr + (pages + 2) * PAGE));
                 // SAFETY: nothing uses the addresses any more.
                 unsafe { space.raw().unreserve(neighbour) }.unwrap();
                 space.purge().unwrap();
