@@ -16,13 +16,10 @@ target directory of their own.
   --minutes N  End after so many minutes. The client under way is stopped, and those left out are named.
   CLIENT…      Only these clients: names of folders.";
 
-/// What was asked for.
+/// What was asked for: see `HELP`.
 pub(crate) struct Args {
-    /// Only these clients: names of folders.
     clients: Vec<String>,
-    /// Run the benches, and not the tests.
     bench: bool,
-    /// End after so many minutes. The client under way is stopped, and those left out are named.
     minutes: Option<u64>,
 }
 

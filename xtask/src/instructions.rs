@@ -36,22 +36,14 @@ subtraction of the loop is good to about 3 instructions, as compilers schedule t
   --kernel          Count what a whole vmalloc takes in a kernel instead, beside Linux's: in QEMU, page tables and purges included.
   ROW…              Workloads to count; all but the large ones (FS-10M) when none is named.";
 
-/// What was asked for.
+/// What was asked for: see `HELP`.
 pub(crate) struct Args {
-    /// Workloads to count; all but the large ones (FS-10M) when none is named.
     names: Vec<String>,
-    /// Print an object of names and values instead.
     json: bool,
-    /// Whom to count: the start of a name in the tables of the `ranges` benchmark.
     allocator: String,
-    /// Turns of the measured loop.
     turns: u64,
-    /// Compare the counts with docs/instructions.toml (of a kernel with docs/kernel-instructions.toml), and fail where
-    /// one differs by more than 3 %. Without names all rows are counted, the large ones as well.
     check: bool,
-    /// Lower the rows there to the counts, and add those that are missing.
     bless: bool,
-    /// Count what a whole vmalloc takes in a kernel instead, beside Linux's: in QEMU, page tables and purges included.
     kernel: bool,
 }
 

@@ -1,15 +1,17 @@
 //! The image of `testing/kernel`: building it, and booting it in QEMU.
 
+use crate::process;
 use anyhow::{Context, Result, bail, ensure};
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
-use std::{env, fs, thread};
+use std::{fs, thread};
 
 /// The most bytes of an image, without symbols.
 const MOST_BYTES: u64 = 500_000;
-const QEMU: &str = "qemu-system-x86_64";
+pub(crate) const QEMU: &str = "qemu-system-x86_64";
 const INSTALL: [&str; 5] = ["apt-get", "install", "--yes", "--no-install-recommends", "qemu-system-x86"];
 /// Memory of the machine: the driver's cases hold some 200 MiB with one CPU, and the notes of per-CPU areas are on a heap.
 const MEMORY: &str = "512M";
@@ -36,14 +38,13 @@ pub(crate) struct Boot<'a> {
 pub(crate) struct Run {
     pub(crate) lines: Vec<String>,
     pub(crate) took: Duration,
-    /// None when it did not end in time.
-    pub(crate) status: Option<ExitStatus>,
+    pub(crate) status: ExitStatus,
 }
 
 impl Run {
     /// Whether the kernel ended the machine with this status of its own (`testing/kernel/src/exit.rs`), which QEMU makes 2n + 1.
     pub(crate) fn ended_with(&self, status: i32) -> bool {
-        self.status.and_then(|ended| ended.code()) == Some(2 * status + 1)
+        self.status.code() == Some(2 * status + 1)
     }
 }
 
@@ -55,33 +56,12 @@ pub(crate) const DIED: i32 = 18;
 impl Image {
     /// Builds it; cargo says where it is.
     pub(crate) fn build() -> Result<Self> {
-        let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testing/kernel");
-        let output = Command::new(cargo)
-            .args([
-                "build",
-                "--quiet",
-                "--release",
-                "--locked",
-                "--message-format",
-                "json-render-diagnostics",
-            ])
-            // Where its own flags are, which these would replace.
-            .current_dir(folder)
-            .env_remove("RUSTFLAGS")
-            .env_remove("CARGO_ENCODED_RUSTFLAGS")
-            .stderr(Stdio::inherit())
-            .output()
-            .context("can't run cargo")?;
-        if !output.status.success() {
-            bail!("can't build the image");
-        }
-        let messages = String::from_utf8_lossy(&output.stdout);
-        let executable = |line: &str| {
-            let message: serde_json::Value = serde_json::from_str(line).ok()?;
-            message.get("executable")?.as_str().map(PathBuf::from)
-        };
-        let path = messages.lines().filter_map(executable).next_back().context("cargo told of no image")?;
+        let mut cargo = process::cargo();
+        cargo.args(["build", "--release", "--locked"]);
+        // Where its own flags are, which these would replace.
+        cargo.current_dir(folder).env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
+        let path = process::built(&mut cargo)?;
         let bytes = fs::metadata(&path).with_context(|| format!("can't read {}", path.display()))?.len();
         if bytes > MOST_BYTES {
             bail!("the image has {bytes} bytes, more than {MOST_BYTES}");
@@ -92,56 +72,74 @@ impl Image {
     /// Boots it, and waits for its end.
     pub(crate) fn boot(&self, boot: Boot<'_>) -> Result<Run> {
         let start = Instant::now();
-        let mut machine = self.start(&boot)?;
-        let serial = machine.stdout.take();
-        let reader =
-            thread::spawn(move || serial.map_or_else(Vec::new, |serial| read(serial, boot.is_shown)));
-        let status = wait(&mut machine, start + boot.limit).context(QEMU)?;
-        // It ends with the machine, whose output it reads; if it panicked, that was printed.
-        let lines = reader.join().unwrap_or_default();
-        Ok(Run { lines, took: start.elapsed(), status })
-    }
-
-    fn start(&self, boot: &Boot<'_>) -> Result<Child> {
-        let mut command = Command::new(QEMU);
-        command
-            .args(["-accel", "tcg", "-m", MEMORY, "-smp", &boot.cpus.to_string()])
+        let mut qemu = Command::new(QEMU);
+        qemu.args(["-accel", "tcg", "-m", MEMORY, "-smp", &boot.cpus.to_string()])
             .arg("-kernel")
             .arg(&self.path)
             .args(["-append", boot.command_line])
-            .args(["-display", "none", "-serial", "stdio", "-monitor", "none", "-no-reboot"])
-            .args(["-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped());
+            .args(["-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"]);
         if boot.counts_instructions {
-            command.args(["-icount", "shift=0"]);
+            qemu.args(["-icount", "shift=0"]);
         }
-        command.spawn().with_context(no_qemu)
+        let mut machine = Machine::start(&mut qemu, boot.limit)?;
+        let mut lines = Vec::new();
+        while let Some(line) = machine.line().with_context(|| lines.join("\n"))? {
+            if boot.is_shown {
+                println!("  {line}");
+            }
+            lines.push(line);
+        }
+        Ok(Run { lines, took: start.elapsed(), status: machine.qemu.wait().context(QEMU)? })
     }
 }
 
-fn read(serial: impl io::Read, is_shown: bool) -> Vec<String> {
-    let lines = BufReader::new(serial).split(b'\n').map_while(Result::ok);
-    let text = lines.map(|line| String::from_utf8_lossy(&line).trim_end().to_owned());
-    text.inspect(|line| {
-        if is_shown {
-            println!("  {line}");
-        }
-    })
-    .collect()
+/// A machine that runs.
+pub(crate) struct Machine {
+    qemu: Child,
+    lines: Receiver<String>,
+    until: Instant,
 }
 
-/// Waits for the machine's end; if that does not come in time, it is ended.
-fn wait(machine: &mut Child, until: Instant) -> io::Result<Option<ExitStatus>> {
-    while Instant::now() < until {
-        if let Some(status) = machine.try_wait()? {
-            return Ok(Some(status));
-        }
-        thread::sleep(Duration::from_millis(20));
+impl Machine {
+    /// Starts QEMU, which shows nothing but its console.
+    pub(crate) fn start(qemu: &mut Command, limit: Duration) -> Result<Self> {
+        qemu.args(["-display", "none", "-serial", "stdio", "-monitor", "none", "-no-reboot"]);
+        let mut qemu = qemu.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().with_context(no_qemu)?;
+        let console = qemu.stdout.take().context("no console")?;
+        Ok(Self { qemu, lines: read(console), until: Instant::now() + limit })
     }
-    machine.kill()?;
-    machine.wait()?;
-    Ok(None)
+
+    /// Returns the next line of the console; `None` when the machine is off.
+    pub(crate) fn line(&self) -> Result<Option<String>> {
+        match self.lines.recv_timeout(self.until.saturating_duration_since(Instant::now())) {
+            Ok(line) => Ok(Some(line)),
+            Err(RecvTimeoutError::Disconnected) => Ok(None),
+            Err(RecvTimeoutError::Timeout) => bail!("the machine is not over in its time"),
+        }
+    }
+}
+
+impl Drop for Machine {
+    /// Ends the machine, if it still runs.
+    fn drop(&mut self) {
+        // An error means that it has ended.
+        let _ = self.qemu.kill();
+        let _ = self.qemu.wait();
+    }
+}
+
+/// Reads the console in a thread of its own, so that a machine that hangs is noticed.
+fn read(console: impl io::Read + Send + 'static) -> Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(console).split(b'\n').map_while(Result::ok) {
+            let line = String::from_utf8_lossy(&line).trim_end().to_owned();
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
 }
 
 fn no_qemu() -> String {

@@ -3,20 +3,20 @@
 mod build;
 mod initramfs;
 mod jobs;
-mod machine;
 mod package;
 mod parts;
 mod report;
 
-use crate::kernel;
+use crate::kernel::{self, Machine};
+use crate::process;
+use crate::step::Counts;
 use crate::words::Words;
 use anyhow::{Context, Result, ensure};
 use build::Test;
 use initramfs::Initramfs;
 use jobs::Job;
-use machine::Machine;
 use parts::Part;
-use report::{Counts, Ended, Reader};
+use report::{Ended, Reader};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,19 +36,13 @@ in a first file system, and boots it. Without words a chosen part runs, in minut
   -- WORD…        What the test programs take: a part of a test's name, for example
   NAME…           Only tests with one of these words in their names: linux/space, stacks, ...";
 
-/// What was asked for.
+/// What was asked for: see `HELP`.
 pub(crate) struct Args {
-    /// Only tests with one of these words in their names: linux/space, stacks, ...
     names: Vec<String>,
-    /// All tests
     all: bool,
-    /// More parameters of the kernel, for example transparent_hugepage=always
     append: String,
-    /// Seconds that one program of tests may take
     seconds: u64,
-    /// Seconds that the machine may take
     limit: u64,
-    /// What the test programs take: a part of a test's name, for example
     words: Vec<String>,
 }
 
@@ -65,12 +59,19 @@ impl Args {
     }
 }
 
+/// Two threads of this machine. `max` is all that the emulator can: five levels of page tables too.
+const MACHINE: [&str; 8] = ["-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", "3G"];
+/// Parameters of each kernel. A panic ends the machine, and messages of the kernel stay out of the tests' output. Huge
+/// pages are for those who ask: tests count pages.
+const PARAMETERS: &str = "console=ttyS0 loglevel=1 panic=-1 transparent_hugepage=madvise";
+
 /// The oldest kernel that is promised.
 const OLDEST: &str = "6.1";
 
 pub(crate) fn run(words: Words) -> Result<()> {
     let args = &Args::of(words)?;
-    let folder = folder()?;
+    // Of kernels, and of what is made for them.
+    let folder = process::folder("kernels")?;
     if let Err(error) = kernel::find_qemu() {
         vmalloc_harness::not_run("Linux 6.1 in QEMU", error);
         return Ok(());
@@ -89,16 +90,10 @@ pub(crate) fn run(words: Words) -> Result<()> {
     jobs::tell_skipped();
     let has_job = |test: &&Test| chosen.iter().any(|part| part.program == test.name);
     let initramfs = pack(&folder, &tests.iter().filter(has_job).collect::<Vec<_>>(), &jobs)?;
-    let machine = Machine::boot(&kernel, &initramfs, &args.append, Duration::from_secs(args.limit))?;
-    watch(&machine, &jobs)
-}
-
-/// Returns the folder of kernels and of what is made for them.
-fn folder() -> Result<PathBuf> {
-    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    let folder = Path::new(&target).join("kernels");
-    let made = fs::create_dir_all(&folder).and_then(|()| std::path::absolute(&folder));
-    made.context("can't make a folder")
+    let mut qemu = Command::new(kernel::QEMU);
+    qemu.args(MACHINE).arg("-kernel").arg(&kernel).arg("-initrd").arg(&initramfs);
+    qemu.args(["-append", &format!("{PARAMETERS} {}", args.append)]);
+    watch(&Machine::start(&mut qemu, Duration::from_secs(args.limit))?, &jobs)
 }
 
 /// Returns the tests that were asked for.
@@ -140,17 +135,13 @@ fn pack(folder: &Path, tests: &[&Test], jobs: &[Job]) -> Result<PathBuf> {
 
 /// Copies a program without its debug information, which is most of it.
 fn strip(from: &Path, to: &Path) -> Result<()> {
-    let what = "strip";
-    let status =
-        Command::new("strip").arg("--strip-debug").arg("-o").args([to, from]).status().context(what)?;
-    ensure!(status.success(), "strip {}: {status}", from.display());
-    Ok(())
+    process::finish(Command::new("strip").arg("--strip-debug").arg("-o").args([to, from]))
 }
 
 /// Returns the shared libraries that some programs load, and the loader.
 fn libraries<'a>(programs: impl Iterator<Item = &'a Path>) -> Result<BTreeSet<String>> {
-    let what = "ldd";
-    let output = Command::new("ldd").args(programs).output().context(what)?;
+    // It fails where one of them loads none.
+    let output = Command::new("ldd").args(programs).output().context("ldd")?;
     let answer = String::from_utf8_lossy(&output.stdout).into_owned();
     let path = |line: &str| line.split_whitespace().find(|word| word.starts_with('/')).map(str::to_owned);
     // The lines of a program's libraries begin with a tab; its name stands before them.
@@ -174,13 +165,13 @@ fn watch(machine: &Machine, jobs: &[Job]) -> Result<()> {
         jobs.iter().filter(is_silent).inspect(|job| println!("{}: did not report", job.name)).count();
     let failed = silent + ended.iter().filter(|report| report.failure.is_some()).count();
     let mut counts = ended.iter().map(|report| report.counts).fold(Counts::default(), Counts::plus);
-    counts.failed += silent;
+    counts.failed += silent as u64;
     let word = if failed == 0 { "ok" } else { "FAILED" };
     println!(
         "test result: {word}. {} passed; {} failed; {} ignored; 0 measured; 0 filtered out; finished in {:.2}s",
         counts.passed,
         counts.failed,
-        counts.ignored,
+        counts.skipped,
         start.elapsed().as_secs_f64()
     );
     ensure!(failed == 0, "{failed} test programs failed");
@@ -191,9 +182,9 @@ fn watch(machine: &Machine, jobs: &[Job]) -> Result<()> {
 fn tell(report: &Ended) {
     let Ended { name, counts, millis, failure, lines } = report;
     let seconds = *millis as f64 / 1000.0;
-    let Counts { passed, failed, ignored } = counts;
+    let Counts { passed, failed, skipped, .. } = counts;
     match failure {
-        None => println!("{name}: {passed} passed, {ignored} ignored, {seconds:.1} s"),
+        None => println!("{name}: {passed} passed, {skipped} ignored, {seconds:.1} s"),
         Some(why) => {
             show(lines);
             println!("{name}: FAILED ({why}): {passed} passed, {failed} failed, {seconds:.1} s");

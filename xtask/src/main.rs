@@ -14,10 +14,12 @@ mod package;
 mod packages;
 mod policy;
 mod preload;
+mod process;
 mod python;
 mod qemu;
 mod ratchet;
 mod results;
+
 mod sanitize;
 mod soak;
 mod step;
@@ -29,7 +31,7 @@ mod words;
 use anyhow::{Context, Result, bail};
 use std::env;
 use std::ffi::OsString;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use words::Words;
 
 /// A chore: its name, what it does, and the function that does it.
@@ -131,7 +133,7 @@ fn tell_all() {
 
 impl Program {
     fn run(&self, words: &[OsString]) -> Result<()> {
-        let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        let mut cargo = process::cargo();
         cargo.args(["run", "--quiet", "--package", self.package, "--"]).args(self.first).args(words);
         let status = cargo.status().context("can't run cargo")?;
         if status.success() { Ok(()) } else { bail!("cargo xtask {} ended with {status}", self.name) }

@@ -20,15 +20,11 @@ when they end. Installs Miri by rustup where it may.
   --threads-only  Run the tests of two threads alone
   --build-only    Build them, and run nothing";
 
-/// What was asked for.
+/// What was asked for: see `HELP`.
 pub(crate) struct Args {
-    /// Seeds for the tests of two threads
     seeds: u32,
-    /// The first of them
     from: u32,
-    /// Run the tests of two threads alone
     threads_only: bool,
-    /// Build them, and run nothing
     build_only: bool,
 }
 
@@ -45,60 +41,26 @@ impl Args {
     }
 }
 
-/// Tests that run together.
-struct Part {
-    what: &'static str,
-    /// Arguments of `cargo miri test`.
-    words: &'static [&'static str],
-    flags: &'static str,
-}
+/// Tests that run together: what they are, and arguments of `cargo miri test`.
+type Part = (&'static str, &'static [&'static str]);
 
 /// Each runs once. Addresses become pointers again in the core, so provenance is exposed.
 const UNITS: [Part; 4] = [
-    Part {
-        what: "unit tests of the core",
-        words: &["-p", "vmalloc", "--lib"],
-        flags: "-Zmiri-permissive-provenance",
-    },
-    Part {
-        what: "unit tests of short mappings",
-        words: &["-p", "vmalloc-short", "--lib"],
-        flags: "-Zmiri-permissive-provenance",
-    },
-    Part {
-        what: "unit tests of the Linux platform",
-        words: &["-p", "vmalloc-linux", "--lib"],
-        flags: "-Zmiri-permissive-provenance",
-    },
-    Part {
-        what: "unit tests of stacks",
-        words: &["-p", "vmalloc-stacks", "--lib"],
-        flags: "-Zmiri-permissive-provenance",
-    },
+    ("unit tests of the core", &["-p", "vmalloc", "--lib"]),
+    ("unit tests of short mappings", &["-p", "vmalloc-short", "--lib"]),
+    ("unit tests of the Linux platform", &["-p", "vmalloc-linux", "--lib"]),
+    ("unit tests of stacks", &["-p", "vmalloc-stacks", "--lib"]),
 ];
 
 /// Each runs once a seed.
 const THREADS: [Part; 4] = [
-    Part {
-        what: "two threads on one space",
-        words: &["-p", "vmalloc", "--test", "all", "two_threads::"],
-        flags: "-Zmiri-permissive-provenance -Zmiri-disable-stacked-borrows",
-    },
-    Part {
-        what: "two threads on one pool of slots",
-        words: &["-p", "vmalloc-slots", "--test", "all", "threads::"],
-        flags: "-Zmiri-permissive-provenance -Zmiri-disable-stacked-borrows",
-    },
-    Part {
-        what: "threads on what the Linux platform shares",
-        words: &["-p", "vmalloc-linux", "--lib", "--", "rcu::", "futex::", "watched::"],
-        flags: "-Zmiri-permissive-provenance -Zmiri-disable-stacked-borrows",
-    },
-    Part {
-        what: "threads on one magazine",
-        words: &["-p", "vmalloc-stacks", "--lib", "--", "magazine::"],
-        flags: "-Zmiri-permissive-provenance -Zmiri-disable-stacked-borrows",
-    },
+    ("two threads on one space", &["-p", "vmalloc", "--test", "all", "two_threads::"]),
+    ("two threads on one pool of slots", &["-p", "vmalloc-slots", "--test", "all", "threads::"]),
+    (
+        "threads on what the Linux platform shares",
+        &["-p", "vmalloc-linux", "--lib", "--", "rcu::", "futex::", "watched::"],
+    ),
+    ("threads on one magazine", &["-p", "vmalloc-stacks", "--lib", "--", "magazine::"]),
 ];
 
 pub(crate) fn run(words: Words) -> Result<()> {
@@ -108,7 +70,7 @@ pub(crate) fn run(words: Words) -> Result<()> {
         return Ok(());
     }
     let (from, to) = (args.from, args.from.saturating_add(args.seeds));
-    let seeds = format!(" -Zmiri-many-seeds={from}..{to}");
+    let seeds = format!(" -Zmiri-disable-stacked-borrows -Zmiri-many-seeds={from}..{to}");
     let threads = || THREADS.iter().try_for_each(|part| test(part, &seeds, args));
     if args.threads_only {
         return threads();
@@ -122,14 +84,14 @@ pub(crate) fn run(words: Words) -> Result<()> {
     })
 }
 
-fn test(part: &Part, more: &str, args: &Args) -> Result<()> {
+fn test((what, words): &Part, more: &str, args: &Args) -> Result<()> {
     let start = Instant::now();
     let run = if args.build_only { &["--no-run"][..] } else { &[] };
     let output = Command::new("cargo")
         .args(["+nightly", "miri", "test", "--target-dir", "target/miri"])
         .args(run)
-        .args(part.words)
-        .env("MIRIFLAGS", format!("{}{more}", part.flags))
+        .args(*words)
+        .env("MIRIFLAGS", format!("-Zmiri-permissive-provenance{more}"))
         // Those of the toolchain that runs this are for another one.
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_TARGET_DIR")
@@ -139,8 +101,8 @@ fn test(part: &Part, more: &str, args: &Args) -> Result<()> {
     eprint!("{}", String::from_utf8_lossy(&output.stderr));
     print!("{}", String::from_utf8_lossy(&output.stdout));
     if !output.status.success() {
-        bail!("{} under Miri: {}", part.what, output.status);
+        bail!("{what} under Miri: {}", output.status);
     }
-    println!("{} under Miri: passed in {:.0} s", part.what, start.elapsed().as_secs_f64());
+    println!("{what} under Miri: passed in {:.0} s", start.elapsed().as_secs_f64());
     Ok(())
 }

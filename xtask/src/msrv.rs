@@ -1,9 +1,10 @@
 //! `cargo xtask msrv`: the crates build with the least Rust that they name.
 
 use crate::packages;
+use crate::process::{finish, succeeds};
 use crate::words::Words;
 use anyhow::{Context, Result, ensure};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 pub(crate) const HELP: &str = "\
 Check that the crates and the Python package build with the least Rust that they name, with all their features
@@ -37,10 +38,7 @@ pub(crate) fn run(words: Words) -> Result<()> {
 fn check(version: &str, packages: &[&str]) -> Result<()> {
     let mut cargo = Command::new("cargo");
     cargo.arg(format!("+{version}")).args(["check", "--quiet", "--locked", "--lib", "--all-features"]);
-    let status =
-        cargo.args(["--target-dir", "target/msrv"]).args(packages).status().context("can't run cargo")?;
-    ensure!(status.success(), "they do not build with Rust {version}: {}", packages.join(" "));
-    Ok(())
+    finish(cargo.args(["--target-dir", "target/msrv"]).args(packages))
 }
 
 fn has(version: &str) -> bool {
@@ -49,8 +47,4 @@ fn has(version: &str) -> bool {
 
 fn install(version: &str) -> bool {
     succeeds(Command::new("rustup").args(["toolchain", "install", version, "--profile", "minimal"]))
-}
-
-fn succeeds(command: &mut Command) -> bool {
-    command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }

@@ -2,11 +2,12 @@
 //! repository around them.
 
 use crate::packages::{self, Package};
+use crate::process::{finish, output, succeeds};
 use crate::words::Words;
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 pub(crate) const HELP: &str = "\
 Pack the crates that are published, and build and test them from their packages
@@ -97,8 +98,7 @@ fn build(published: &[Package], root: &Path) -> Result<()> {
 /// changed since the commit before is told, and breaks no promise.
 fn compare(published: &[Package]) -> Result<()> {
     let mut tool = Command::new("cargo");
-    tool.args(["semver-checks", "--version"]).stdout(Stdio::null()).stderr(Stdio::null());
-    if !tool.status().is_ok_and(|status| status.success()) {
+    if !succeeds(tool.args(["semver-checks", "--version"])) {
         vmalloc_harness::not_run(
             "comparison of the API with the last version",
             "cargo-semver-checks is not installed",
@@ -106,9 +106,8 @@ fn compare(published: &[Package]) -> Result<()> {
         return Ok(());
     }
     let words = ["describe", "--tags", "--abbrev=0", "--match", "v[0-9]*", "HEAD^"];
-    let output = Command::new("git").args(words).output().context("can't run git")?;
-    let tag = output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned());
-    let baseline = tag.as_deref().unwrap_or("HEAD^");
+    let tag = output(Command::new("git").args(words)).ok();
+    let baseline = tag.as_deref().map_or("HEAD^", str::trim);
     let mut compare = Command::new("cargo");
     compare.args(["semver-checks", "--baseline-rev", baseline]).args(names(published));
     let compared = finish(&mut compare);
@@ -122,9 +121,7 @@ fn compare(published: &[Package]) -> Result<()> {
 /// Runs the tests that the packages hold.
 fn test(published: &[Package], root: &Path) -> Result<()> {
     let workspace = empty(&root.join("workspace"))?;
-    let listed = Command::new("git").arg("ls-files").args(WORKSPACE).output().context("can't run git")?;
-    ensure!(listed.status.success(), "git ls-files: {}", String::from_utf8_lossy(&listed.stderr));
-    for file in String::from_utf8_lossy(&listed.stdout).lines() {
+    for file in output(Command::new("git").arg("ls-files").args(WORKSPACE))?.lines() {
         let to = workspace.join(file);
         fs::create_dir_all(to.parent().unwrap_or(&workspace))?;
         fs::copy(file, &to).with_context(|| format!("can't copy {file}"))?;
@@ -150,12 +147,6 @@ fn empty(folder: &Path) -> Result<PathBuf> {
     }
     fs::create_dir_all(folder).with_context(|| format!("can't make {}", folder.display()))?;
     Ok(folder.to_owned())
-}
-
-fn finish(command: &mut Command) -> Result<()> {
-    let status = command.status().with_context(|| format!("can't run {command:?}"))?;
-    ensure!(status.success(), "{command:?} ended with {status}");
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The crates of `crates/`, as cargo tells them.
 
-use anyhow::{Context, Result, ensure};
+use crate::process;
+use anyhow::{Context, Result};
 use serde_json::Value;
 use std::process::Command;
 
@@ -16,9 +17,7 @@ pub(crate) struct Package {
 /// Returns the crates of `crates/`, by their names.
 pub(crate) fn all() -> Result<Vec<Package>> {
     let words = ["metadata", "--no-deps", "--format-version", "1"];
-    let output = Command::new("cargo").args(words).output().context("can't run cargo")?;
-    ensure!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
-    read(&output.stdout)
+    read(process::output(Command::new("cargo").args(words))?.as_bytes())
 }
 
 fn read(metadata: &[u8]) -> Result<Vec<Package>> {

@@ -9,10 +9,12 @@ mod sources;
 mod suites;
 mod tools;
 
+use crate::process;
 use crate::words::Words;
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 pub(crate) const HELP: &str = "\
 Run programs of others under a preload library, and compare with runs without it
@@ -26,15 +28,11 @@ this library, jemalloc, mimalloc and tcmalloc is measured instead: medians, in o
   --rounds N   Rounds of a measurement
   --only NAME  Only what has this in its name";
 
-/// What was asked for.
+/// What was asked for: see `HELP`.
 pub(crate) struct Args {
-    /// A part of the suites, in about a minute
     quick: bool,
-    /// Measure instead
     bench: bool,
-    /// Rounds of a measurement
     rounds: usize,
-    /// Only what has this in its name
     only: String,
 }
 
@@ -59,19 +57,21 @@ pub(crate) fn run(words: Words) -> Result<()> {
 
 /// Builds the library of a package. Returns its path.
 fn build(package: &str, library: &str) -> Result<PathBuf> {
-    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    let words = ["build", "--quiet", "--release", "--package", package];
-    let status = Command::new("cargo").args(words).status().context("can't run cargo")?;
-    if !status.success() {
-        bail!("the library can't be built");
-    }
-    std::path::absolute(Path::new(&target).join("release").join(library)).context("no path to the library")
+    process::finish(Command::new("cargo").args(["build", "--quiet", "--release", "--package", package]))?;
+    Ok(process::folder("release")?.join(library))
 }
 
 /// Returns the folder for what the runs make.
 fn scratch() -> Result<PathBuf> {
-    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    let folder = Path::new(&target).join("preload");
-    let made = std::fs::create_dir_all(&folder).and_then(|()| std::path::absolute(&folder));
-    made.context("can't make a folder")
+    process::folder("preload")
+}
+
+/// Returns a command under a library, or none, with some settings.
+fn under(library: Option<&Path>, program: impl AsRef<OsStr>, settings: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(program);
+    command.envs(settings.iter().copied()).stdin(Stdio::null());
+    if let Some(library) = library {
+        command.env("LD_PRELOAD", library);
+    }
+    command
 }

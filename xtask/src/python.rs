@@ -1,7 +1,8 @@
 //! `cargo xtask python`: builds the Python package and runs its tests, in an environment of its own.
 
+use crate::process;
 use crate::words::Words;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,11 +16,9 @@ pip. Where pip can't have them, the package is on the list of what was not run.
   --python PROGRAM  The interpreter
   --build           Build it and install it there, and run no tests: for programs that use it.";
 
-/// What was asked for.
+/// What was asked for: see `HELP`.
 pub(crate) struct Args {
-    /// The interpreter
     python: String,
-    /// Build it and install it there, and run no tests: for programs that use it.
     build: bool,
 }
 
@@ -44,9 +43,9 @@ pub(crate) fn run(words: Words) -> Result<()> {
     if args.build {
         return Ok(());
     }
-    let tests =
-        Command::new(python_of(&venv)).args(["-m", "pytest", "-q"]).arg(root.join("python/tests")).status();
-    succeeded("pytest", tests)
+    process::finish(
+        Command::new(python_of(&venv)).args(["-m", "pytest", "-q"]).arg(root.join("python/tests")),
+    )
 }
 
 /// Builds a wheel, as it would be published, and installs that.
@@ -56,22 +55,19 @@ fn install(root: &Path, venv: &Path) -> Result<()> {
     if wheels.exists() {
         fs::remove_dir_all(&wheels)?;
     }
-    let maturin = Command::new(venv.join("bin/maturin"))
+    let mut maturin = Command::new(venv.join("bin/maturin"));
+    maturin
         .args(["build", "--quiet", "--release", "--locked", "--manifest-path"])
         .arg(root.join("python/Cargo.toml"))
         .arg("--out")
         .arg(&wheels)
         .arg("--interpreter")
         .arg(python_of(venv))
-        .env("CARGO_TARGET_DIR", &target)
-        .status();
-    succeeded("maturin", maturin)?;
+        .env("CARGO_TARGET_DIR", &target);
+    process::finish(&mut maturin)?;
     let wheel = fs::read_dir(&wheels)?.next().context("maturin left no wheel")??.path();
-    let pip = Command::new(python_of(venv))
-        .args(["-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--force-reinstall"])
-        .arg(wheel)
-        .status();
-    succeeded("pip", pip)
+    let words = ["-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--force-reinstall"];
+    process::finish(Command::new(python_of(venv)).args(words).arg(wheel))
 }
 
 fn python_of(venv: &Path) -> PathBuf {
@@ -92,12 +88,5 @@ fn provide(python: &str, venv: &Path) -> Result<(), &'static str> {
         Ok(())
     } else {
         Err("pip could not install maturin, numpy and pytest")
-    }
-}
-
-fn succeeded(what: &'static str, status: std::io::Result<std::process::ExitStatus>) -> Result<()> {
-    match status {
-        Ok(status) if status.success() => Ok(()),
-        _ => bail!("{what} failed"),
     }
 }

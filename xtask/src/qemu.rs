@@ -2,7 +2,7 @@
 
 use crate::kernel::{self, Boot, DIED, Image, PASSED, Run};
 use crate::words::Words;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use std::time::Duration;
 
 pub(crate) const HELP: &str = "\
@@ -15,13 +15,10 @@ then makes it end badly on purpose, which it has to report. Installs QEMU where 
   --loops N   Turns of each of the driver's cases
   --limit N   Seconds that one boot may take";
 
-/// What was asked for.
+/// What was asked for: see `HELP`.
 pub(crate) struct Args {
-    /// Numbers of CPUs
     cpus: Vec<u8>,
-    /// Turns of each of the driver's cases
     loops: u64,
-    /// Seconds that one boot may take
     limit: u64,
 }
 
@@ -62,15 +59,15 @@ pub(crate) fn run(words: Words) -> Result<()> {
         println!("{what}:");
         let command_line = &format!("loops={}", args.loops);
         let boot = Boot { cpus, command_line, counts_instructions: false, limit, is_shown: true };
-        let run = image.boot(boot)?;
-        check(&what, &run, PASSED, limit)?;
+        let run = image.boot(boot).context(what.clone())?;
+        check(&what, &run, PASSED)?;
         println!("{what}: passed in {:.1} s", run.took.as_secs_f64());
     }
     for (crash, report) in CRASHES {
         let command_line = &format!("crash={crash}");
         let boot = Boot { cpus: 1, command_line, counts_instructions: false, limit, is_shown: false };
-        let run = image.boot(boot)?;
-        check(crash, &run, DIED, limit)?;
+        let run = image.boot(boot).context(crash)?;
+        check(crash, &run, DIED)?;
         if !run.lines.iter().any(|line| line.starts_with(report)) {
             bail!("{crash}: nothing was reported about it");
         }
@@ -79,10 +76,7 @@ pub(crate) fn run(words: Words) -> Result<()> {
     Ok(())
 }
 
-fn check(what: &str, run: &Run, status: i32, limit: Duration) -> Result<()> {
-    match run.status {
-        None => bail!("{what}: not over after {} seconds", limit.as_secs()),
-        Some(_) if run.ended_with(status) => Ok(()),
-        Some(status) => bail!("{what}: the machine ended with {status}"),
-    }
+fn check(what: &str, run: &Run, status: i32) -> Result<()> {
+    ensure!(run.ended_with(status), "{what}: the machine ended with {}", run.status);
+    Ok(())
 }

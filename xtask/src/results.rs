@@ -1,7 +1,8 @@
 //! `cargo xtask results`: runs what can be checked in one command each, and writes what they print to `docs/results.md`.
 
+use crate::process;
 use crate::words::Words;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -14,11 +15,9 @@ Takes some ten minutes: the published results in full, the traces of the tests o
   --quick     Less of the published results.
   --out FILE  Where to write.";
 
-/// What was asked for.
+/// What was asked for: see `HELP`.
 pub(crate) struct Args {
-    /// Less of the published results.
     quick: bool,
-    /// Where to write.
     out: PathBuf,
 }
 
@@ -97,13 +96,5 @@ fn section(title: &str, words: &[&str]) -> Result<String> {
 }
 
 fn output(program: &str, words: &[&str]) -> Result<String> {
-    let run = Command::new(program).args(words).output();
-    let output = run.with_context(|| format!("can't run {program}"))?;
-    if !output.status.success() {
-        // Which result was not reproduced is in what it printed.
-        let printed = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-        let command = format!("{program} {}", words.join(" "));
-        bail!("{command} ended with {}\n{printed}", output.status);
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    process::output(Command::new(program).args(words))
 }

@@ -1,8 +1,9 @@
 //! `cargo xtask sanitize`: the tests of the Linux platform under a sanitizer.
 
+use crate::process;
 use crate::toolchain;
 use crate::words::Words;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail};
 use std::path::Path;
 use std::process::Command;
 
@@ -15,10 +16,9 @@ which is installed by rustup where it may; what it says of that library alone is
   -- WORD…        What `cargo test` takes behind `--`: a part of a test's name, for example
   address|thread";
 
-/// What was asked for.
+/// What was asked for: see `HELP`.
 pub(crate) struct Args {
     sanitizer: Sanitizer,
-    /// What `cargo test` takes behind `--`: a part of a test's name, for example
     words: Vec<String>,
 }
 
@@ -91,29 +91,14 @@ pub(crate) fn run(words: Words) -> Result<()> {
         .for_each(|(test, reason)| println!("without tests with {test:?} in their names: {reason}"));
     let name = args.sanitizer.name();
     let (variable, options) = args.sanitizer.options();
-    let status = command(args)
-        .env(variable, options)
-        .env("RUSTFLAGS", format!("-Zsanitizer={name}"))
-        .env("CARGO_TARGET_DIR", format!("target/{name}"))
-        .status()
-        .context("can't run cargo")?;
-    ensure!(status.success(), "tests under the {name} sanitizer: {status}");
-    Ok(())
+    let mut cargo = command(args);
+    cargo.env(variable, options).env("RUSTFLAGS", format!("-Zsanitizer={name}"));
+    process::finish(cargo.env("CARGO_TARGET_DIR", format!("target/{name}")))
 }
 
 fn command(args: &Args) -> Command {
     let mut cargo = Command::new("cargo");
-    cargo.args([
-        "+nightly",
-        "test",
-        "--no-fail-fast",
-        "-p",
-        "vmalloc-linux",
-        "--lib",
-        "--tests",
-        "--target",
-        TARGET,
-    ]);
+    cargo.args("+nightly test --no-fail-fast -p vmalloc-linux --lib --tests --target".split(' ')).arg(TARGET);
     if matches!(args.sanitizer, Sanitizer::Thread) {
         cargo.arg("-Zbuild-std");
     }

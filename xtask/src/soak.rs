@@ -2,8 +2,9 @@
 
 mod slices;
 
+use crate::process;
 use crate::words::Words;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use slices::{Slice, slices};
 use std::fs::{self, File};
 use std::io::Write;
@@ -23,11 +24,9 @@ interrupted at any time. Ends with a failure if a slice failed.
   --hours N  How long, in hours; 0.1 is six minutes
   --slice N  Seconds of one slice";
 
-/// What was asked for.
+/// What was asked for: see `HELP`.
 pub(crate) struct Args {
-    /// How long, in hours; 0.1 is six minutes
     hours: f64,
-    /// Seconds of one slice
     slice: u64,
 }
 
@@ -59,7 +58,10 @@ pub(crate) fn run(words: Words) -> Result<()> {
     let folder = PathBuf::from(FOLDER);
     fs::create_dir_all(&folder).with_context(|| format!("can't make {}", folder.display()))?;
     let mut slices = slices();
-    slices.iter_mut().filter(|slice| slice.missing.is_none()).try_for_each(build)?;
+    slices
+        .iter_mut()
+        .filter(|slice| slice.missing.is_none())
+        .try_for_each(|it| process::finish(&mut it.build))?;
     let (start, length) = (Instant::now(), Duration::from_secs_f64(args.hours * 3600.0));
     let mut sums: Vec<Sum> = slices.iter().map(|_| Sum::default()).collect();
     // Those of the clock, so that no two soaks have the same.
@@ -80,14 +82,6 @@ pub(crate) fn run(words: Words) -> Result<()> {
         0 => Ok(()),
         count => bail!("{count} slices failed; see {}", folder.display()),
     }
-}
-
-/// Builds what a slice runs, before the clock starts.
-fn build(slice: &mut Slice) -> Result<()> {
-    let failed = || format!("can't run {}", slice.name);
-    let status = slice.build.status().with_context(failed)?;
-    ensure!(status.success(), "can't build {}: {status}", slice.name);
-    Ok(())
 }
 
 /// Runs a slice for so long.

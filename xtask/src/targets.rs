@@ -1,5 +1,6 @@
 //! `cargo xtask targets`: what compiles for other machines and systems.
 
+use crate::process::{finish, succeeds};
 use crate::words::Words;
 use anyhow::{Context, Result, ensure};
 use std::ffi::OsString;
@@ -16,9 +17,8 @@ with those, the targets without an operating system are checked.
 
   --fetch  Download what is missing, with apt-get.";
 
-/// What was asked for.
+/// What was asked for: see `HELP`.
 pub(crate) struct Args {
-    /// Download what is missing, with apt-get.
     fetch: bool,
 }
 
@@ -30,28 +30,14 @@ impl Args {
     }
 }
 
-/// What is checked for a target.
-type Checked = &'static [&'static str];
-
 /// The core, and what needs no more than a platform: a heap, and no operating system.
-const PORTABLE: Checked =
-    &["-p", "vmalloc-subspaces", "-p", "vmalloc-short", "-p", "vmalloc-slots", "-p", "vmalloc-percpu"];
+const PORTABLE: &str = "-p vmalloc-subspaces -p vmalloc-short -p vmalloc-slots -p vmalloc-percpu";
 /// `cargo xtask nightly` compiles and runs the tests of two of these.
-const LINUX: Checked = &[
-    "-p",
-    "vmalloc-subspaces",
-    "-p",
-    "vmalloc-short",
-    "-p",
-    "vmalloc-slots",
-    "-p",
-    "vmalloc-stacks",
-    "-p",
-    "vmalloc-malloc",
-];
+const LINUX: &str =
+    "-p vmalloc-subspaces -p vmalloc-short -p vmalloc-slots -p vmalloc-stacks -p vmalloc-malloc";
 const BARE: [&str; 3] = ["x86_64-unknown-none", "aarch64-unknown-none", "riscv64gc-unknown-none-elf"];
 
-const HOSTED: [(&str, Checked); 9] = [
+const HOSTED: [(&str, &str); 9] = [
     ("x86_64-unknown-linux-musl", LINUX),
     ("i686-unknown-linux-gnu", LINUX),
     ("aarch64-unknown-linux-gnu", LINUX),
@@ -120,9 +106,8 @@ fn is_installed(target: &str) -> Result<bool> {
 
 /// Adds the target by rustup. Returns false where that is not possible.
 fn add(target: &str) -> Result<bool> {
-    let words = ["target", "add", target];
-    let output = Command::new("rustup").args(words).output();
-    if output.is_ok_and(|output| output.status.success()) { is_installed(target) } else { Ok(false) }
+    let mut rustup = Command::new("rustup");
+    if succeeds(rustup.args(["target", "add", target])) { is_installed(target) } else { Ok(false) }
 }
 
 /// Downloads and unpacks, once.
@@ -135,10 +120,10 @@ fn fetch() -> Result<()> {
     for path in [root, debs] {
         fs::create_dir_all(path).with_context(|| format!("can't make {}", path.display()))?;
     }
-    finish("apt-get download", Command::new("apt-get").current_dir(debs).arg("download").args(PACKAGES))?;
+    finish(Command::new("apt-get").current_dir(debs).arg("download").args(PACKAGES))?;
     let entries = fs::read_dir(debs).context("can't read what was fetched")?;
     for deb in entries.filter_map(Result::ok) {
-        finish("dpkg -x", Command::new("dpkg").arg("-x").arg(deb.path()).arg(root))?;
+        finish(Command::new("dpkg").arg("-x").arg(deb.path()).arg(root))?;
     }
     Ok(())
 }
@@ -161,12 +146,14 @@ fn with_fetched() -> Result<Command> {
 }
 
 /// Adds the words that check the types of packages for a target.
-fn checking<'a>(cargo: &'a mut Command, target: &str, packages: Checked) -> &'a mut Command {
-    cargo.args(["check", "--quiet", "--target-dir", "target/targets", "--target", target]).args(packages)
+fn checking<'a>(cargo: &'a mut Command, target: &str, packages: &str) -> &'a mut Command {
+    cargo
+        .args(["check", "--quiet", "--target-dir", "target/targets", "--target", target])
+        .args(packages.split(' '))
 }
 
-fn check(target: &str, packages: Checked, mut cargo: Command) -> Result<()> {
-    finish(&format!("checking {target}"), checking(&mut cargo, target, packages))?;
+fn check(target: &str, packages: &str, mut cargo: Command) -> Result<()> {
+    finish(checking(&mut cargo, target, packages))?;
     println!("{target}: ok");
     Ok(())
 }
@@ -181,12 +168,5 @@ fn refused(target: &str, why: &str) -> Result<()> {
         "{target} is to be refused, with a reason: {said}"
     );
     println!("{target}: refused, with a reason");
-    Ok(())
-}
-
-fn finish(what: &str, command: &mut Command) -> Result<()> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    let status = command.status().with_context(|| format!("can't run {program}"))?;
-    ensure!(status.success(), "{what} ended with {status}");
     Ok(())
 }

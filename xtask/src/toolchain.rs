@@ -1,5 +1,6 @@
 //! The nightly toolchain and its components, for chores that need one.
 
+use crate::process::succeeds;
 use std::process::{Command, Stdio};
 
 /// Sees to it that the nightly toolchain has `component` and the source of the standard library: installs them by
@@ -8,7 +9,7 @@ use std::process::{Command, Stdio};
 /// # Errors
 /// The reason, in a sentence, when they are not to be had.
 pub(crate) fn provide(component: &str) -> Result<(), String> {
-    if !succeeds("cargo", &["+nightly", "--version"]) {
+    if !succeeds(Command::new("cargo").args(["+nightly", "--version"])) {
         return Err("there is no nightly toolchain (rustup toolchain install nightly)".into());
     }
     let wanted = [component, "rust-src"];
@@ -16,7 +17,7 @@ pub(crate) fn provide(component: &str) -> Result<(), String> {
         return Ok(());
     }
     let words = [&["component", "add", "--toolchain", "nightly"][..], &wanted].concat();
-    if succeeds("rustup", &words) {
+    if succeeds(Command::new("rustup").args(words)) {
         return Ok(());
     }
     Err(format!("rustup could not install {} for the nightly toolchain", wanted.join(" and ")))
@@ -29,9 +30,4 @@ fn is_installed(component: &str) -> bool {
         let names = String::from_utf8_lossy(&output.stdout).into_owned();
         names.lines().any(|name| name.starts_with(component))
     })
-}
-
-fn succeeds(program: &str, words: &[&str]) -> bool {
-    let status = Command::new(program).args(words).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    status.is_ok_and(|status| status.success())
 }

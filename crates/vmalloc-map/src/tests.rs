@@ -99,42 +99,6 @@ fn freeing_what_is_no_area_is_a_typed_error() {
 }
 
 #[test]
-fn a_buffer_that_runs_out_fails_cleanly_and_recovers() {
-    let (bytes, least) = if cfg!(miri) { (16 << 10, 2) } else { (24 << 10, 8) };
-    let mut memory = vec![0u8; bytes];
-    let mut map = AreaMap::in_buffer(span(0, 1 << 30), &mut memory).unwrap();
-    let mut areas = vec![];
-    let failure = loop {
-        match map.alloc(&fit(300, 1)) {
-            Ok(area) => areas.push(area),
-            Err(error) => break error,
-        }
-        if !cfg!(miri) {
-            map.verify().unwrap();
-        }
-    };
-    assert_eq!(failure, FitError::Metadata);
-    assert!(areas.len() > least, "{}", areas.len());
-    map.verify().unwrap();
-    for area in areas.drain(..) {
-        assert_eq!(map.free(area.start()), Ok(area));
-        if !cfg!(miri) {
-            map.verify().unwrap();
-        }
-    }
-    assert!(map.is_whole());
-    assert!(map.alloc(&fit(300, 1)).is_ok());
-}
-
-#[test]
-fn a_buffer_too_small_for_an_empty_map_is_refused() {
-    for bytes in [0, 1, 100, 1000] {
-        let mut memory = vec![0u8; bytes];
-        assert!(matches!(AreaMap::in_buffer(span(0, 1 << 30), &mut memory), Err(FitError::Metadata)));
-    }
-}
-
-#[test]
 fn pages_around_the_span_are_found_in_no_area() {
     let (sizes, end): (&[u64], u64) =
         if cfg!(miri) { (&[30], 1000) } else { (&[1, 30, 64, 100, 200, 300, 1000], 40_000) };

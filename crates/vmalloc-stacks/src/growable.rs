@@ -278,21 +278,6 @@ mod tests {
 
     const PAGE: usize = 4096;
 
-    /// Returns the status with which a child ends that runs `body`.
-    fn status_of_child(body: impl FnOnce() -> bool) -> i32 {
-        // SAFETY: the child runs `body` alone, which keeps to the pool, and ends.
-        let pid = unsafe { libc::fork() };
-        assert!(pid >= 0);
-        if pid == 0 {
-            // SAFETY: no conditions.
-            unsafe { libc::_exit(i32::from(!body())) };
-        }
-        let mut status = 0;
-        // SAFETY: room for a status; the child is ours.
-        assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
-        status
-    }
-
     #[test]
     #[cfg_attr(miri, ignore = "maps memory of the kernel's")]
     fn a_stack_that_another_thread_was_growing_at_a_fork_grows_in_the_child() {
@@ -304,14 +289,13 @@ mod tests {
         let pages = stack.top() - 8 * PAGE..stack.top() - size;
         // SAFETY: this owns the stack, and the pages are not committed.
         unsafe { stack.0.pool.space.raw().commit(&[pages]) }.unwrap();
-        let status = status_of_child(|| {
+        vmalloc_harness::in_forked_child(|| {
             // Whether the lowest byte is memory, and the byte below it.
             let is_memory = |addr: usize| stack.0.pool.space.platform().read_nofault(addr, &mut [0]) == 1;
             let look = || [stack.bottom(), stack.bottom() - 1].map(is_memory);
             let grown = |pages| stack.grow(pages * PAGE).map(|()| (stack.len() / PAGE, look()));
             [3, 6, 63].map(grown) == [3, 6, 63].map(|pages| Ok((pages, [true, false])))
         });
-        assert_eq!(status, 0);
         // In the parent that thread goes on.
         assert_eq!(stack.grow(64 * PAGE), Err(StackError::Growing));
         stack.0.release(8 * PAGE, Ok(())).unwrap();

@@ -13,8 +13,7 @@ use std::sync::{Arc, mpsc};
 use std::vec;
 use std::vec::Vec;
 use vmalloc::{
-    Frame, FrameSupply, MapFrames, PageRange, Platform, PlatformError, Protect, Protection, ReadNofault,
-    Relocate, Space, Translate,
+    Frame, PageRange, Platform, PlatformError, Protect, Protection, ReadNofault, Relocate, Space, Translate,
 };
 use vmalloc_conformance::{Conformance, Look, Seen};
 
@@ -143,25 +142,6 @@ fn protection_is_in_the_entries_and_everybody_is_told() {
     };
     assert_eq!([0, 1, 2].map(bits), [(true, true), (false, false), (true, true)]);
     assert_eq!(platform.machine().forgotten(0), [Forgot::Page(START + 1)]);
-}
-
-#[test]
-fn frames_are_shown_twice_and_stay_with_their_owner() {
-    let platform = platform(100, 1000);
-    let mut frames = [Frame(0); 3];
-    platform.take_frames(&mut frames).expect("frames");
-    let free = platform.machine().free();
-    let places = [range(0, 3), range(10, 3)];
-    for place in places {
-        // SAFETY: the test owns the whole span.
-        unsafe { platform.map_frames(place, &frames, Protection::Read) }.expect("tables");
-    }
-    assert_eq!(platform.frame_at(START + 12), Some(frames[2]));
-    // SAFETY: as above.
-    unsafe { platform.discard_hint(places[0]) };
-    assert_eq!((platform.frame_at(START), platform.frame_at(START + 10)), (None, Some(frames[0])));
-    unmap_and_flush(&platform, &places);
-    assert_eq!(platform.machine().free() + 2, free, "two tables");
 }
 
 #[test]

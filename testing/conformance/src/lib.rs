@@ -43,7 +43,7 @@ mod report;
 pub use clauses::Contents;
 pub use kit::{Conformance, check};
 pub use report::{Breaches, Failure, Report};
-pub use vmalloc_programs::{Below, Blind, Call, Direct, Faulty, Look, Narrow, Nofault, Seen};
+pub use vmalloc_programs::{Below, Blind, Direct, Faulty, Look, Narrow, Nofault, Point, Seen};
 
 /// The examples of pages of the repository, compiled and run as tests: here, since no published
 /// crate can name files outside of its package.

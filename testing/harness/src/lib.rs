@@ -1,16 +1,23 @@
-//! What tests and chores of this repository share, of the standard library alone.
+//! What tests and chores of this repository share.
 //!
 //! - [`in_own_process`] runs a test in a process that it has for itself.
-//! - [`not_run`] notes what could not be run here, and why, where nothing can hide it.
+//! - [`not_run`] notes what could not be run here, and why, where nothing can hide it;
+//!   [`is_installed`] does so where a program of the system is missing.
 //! - [`dynamic_library`] finds a library that programs of a test run with.
+//! - [`in_forked_child`] runs a part of a test in a child of a fork; [`peek`] looks at memory
+//!   that may trap.
 //! - [`mod@env`] has the seeds and lengths of random tests.
 #![deny(unsafe_code)]
 
 pub mod env;
+#[cfg(target_os = "linux")]
+mod forked;
 mod library;
 mod missing;
 mod own_process;
 
+#[cfg(target_os = "linux")]
+pub use forked::{in_forked_child, output_of_child, peek, resident, status_of_child};
 pub use library::dynamic_library;
-pub use missing::not_run;
+pub use missing::{is_installed, not_run};
 pub use own_process::{OwnProcess, in_own_process, test_name};

@@ -4,6 +4,7 @@ use std::env;
 use std::fmt::Display;
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::process::Command;
 
 /// Notes that `what` was not run, and why.
 ///
@@ -21,4 +22,13 @@ pub fn not_run(what: impl Display, why: impl Display) {
     // One call, so that lines of several processes don't mix.
     let written = file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()));
     written.unwrap_or_else(|error| panic!("VMALLOC_NOT_RUN={}: {error}", path.display()));
+}
+
+/// Returns true if a program of the system is installed, or notes that `what` was not run.
+pub fn is_installed(program: &str, what: impl Display) -> bool {
+    let found = Command::new(program).arg("--version").output().is_ok();
+    if !found {
+        not_run(what, format_args!("{program} is not installed"));
+    }
+    found
 }

@@ -3,63 +3,14 @@
 use crate::look::Look;
 use crate::narrow::Narrow;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use vmalloc::{
     DirectMemory, Discard, DrainReason, Evict, Frame, FrameRun, FrameSupply, Geometry, MapFrames, Origin,
     PageRange, Platform, PlatformError, PlatformFault, Protect, Protection, ReadNofault, Relocate, Translate,
 };
 use vmalloc_model::Seeded;
-
-/// A call that can be made to fail.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-#[non_exhaustive]
-pub enum Call {
-    /// [`Platform::map`].
-    Map,
-    /// [`Platform::map_huge`].
-    MapHuge,
-    /// [`Platform::unmap`]. The first range is unmapped all the same.
-    Unmap,
-    /// [`Platform::flush`].
-    Flush,
-    /// [`FrameSupply::take_frames`].
-    TakeFrames,
-    /// [`FrameSupply::take_run`].
-    TakeRun,
-    /// [`MapFrames::map_frames`] and [`MapFrames::map_runs`].
-    MapFrames,
-    /// [`Protect::protect`].
-    Protect,
-    /// [`Relocate::relocate`].
-    Relocate,
-    /// [`Platform::unmap_now`].
-    UnmapNow,
-    /// [`Discard::discard`].
-    Discard,
-    /// A request of the space for memory of its own, where the test has a heap that fails.
-    Heap,
-}
-
-impl Call {
-    /// Every call.
-    pub const ALL: [Self; 12] = [
-        Self::Map,
-        Self::MapHuge,
-        Self::Unmap,
-        Self::Flush,
-        Self::TakeFrames,
-        Self::TakeRun,
-        Self::MapFrames,
-        Self::Protect,
-        Self::Relocate,
-        Self::UnmapNow,
-        Self::Discard,
-        Self::Heap,
-    ];
-}
-
-const CALLS: usize = Call::ALL.len();
+use vmalloc_sim::{Injected, Plan, Point};
 
 /// Pages of a range that are made dirty: the first ones, and the last.
 const USED: u64 = 16;
@@ -74,11 +25,7 @@ pub struct Faulty<P> {
     inner: P,
     look: Arc<dyn Look<P>>,
     narrow: Narrow,
-    /// Calls of each kind so far.
-    passed: [AtomicU64; CALLS],
-    /// The call of each kind that fails, counted from the first ever; 0 for none.
-    due: [AtomicU64; CALLS],
-    failed: AtomicU64,
+    plan: Mutex<Plan>,
     cpu: AtomicUsize,
     entropy: AtomicU64,
 }
@@ -86,9 +33,9 @@ pub struct Faulty<P> {
 impl<P: Platform> Faulty<P> {
     /// Returns `inner` without the powers that `narrow` hides; its memory is seen through `look`.
     pub fn new(inner: P, look: Arc<dyn Look<P>>, narrow: Narrow) -> Self {
-        let (passed, due, failed, entropy) = Default::default();
+        let (plan, entropy) = Default::default();
         let cpu = AtomicUsize::new(inner.cpu());
-        Self { inner, look, narrow, passed, due, failed, cpu, entropy }
+        Self { inner, look, narrow, plan, cpu, entropy }
     }
 
     /// Returns the platform below.
@@ -101,21 +48,9 @@ impl<P: Platform> Faulty<P> {
         &*self.look
     }
 
-    /// Makes the `nth` call of this kind from now on fail, once; 1 is the next.
-    pub fn fail_nth(&self, call: Call, nth: u64) {
-        // Relaxed: one thread makes calls fail and makes them.
-        let passed = self.passed[call as usize].load(Ordering::Relaxed);
-        self.due[call as usize].store(passed + nth, Ordering::Relaxed);
-    }
-
-    /// Makes no more calls fail.
-    pub fn heal(&self) {
-        self.due.iter().for_each(|due| due.store(0, Ordering::Relaxed));
-    }
-
-    /// Returns how many calls were made to fail.
-    pub fn failed(&self) -> u64 {
-        self.failed.load(Ordering::Relaxed)
+    /// Returns which calls are to fail, and how many have.
+    pub fn plan(&self) -> MutexGuard<'_, Plan> {
+        self.plan.lock().expect("no call panics meanwhile")
     }
 
     /// Makes the calling thread go on on `cpu`, as far as the space above can tell.
@@ -125,13 +60,9 @@ impl<P: Platform> Faulty<P> {
         self.cpu.store(cpu, Ordering::Relaxed);
     }
 
-    fn pass(&self, call: Call) -> Result<(), PlatformError> {
-        let nth = self.passed[call as usize].fetch_add(1, Ordering::Relaxed) + 1;
-        if nth != self.due[call as usize].load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        self.failed.fetch_add(1, Ordering::Relaxed);
-        Err(PlatformError { call: "a call made to fail", fault: PlatformFault::OutOfMemory, code: 0 })
+    fn pass(&self, point: Point) -> Result<(), PlatformError> {
+        let error = PlatformError { call: "a call made to fail", fault: PlatformFault::OutOfMemory, code: 0 };
+        self.plan().pass(point).map_err(|Injected| error)
     }
 
     /// Makes new pages that programs look at dirty, if they are to be.
@@ -163,7 +94,7 @@ unsafe impl<P: Platform> Platform for Faulty<P> {
     }
 
     unsafe fn map(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
-        self.pass(Call::Map)?;
+        self.pass(Point::Map)?;
         // SAFETY: the caller's promises are those asked for.
         unsafe { self.inner.map(range, protection)? };
         self.soil(range, protection);
@@ -171,7 +102,7 @@ unsafe impl<P: Platform> Platform for Faulty<P> {
     }
 
     unsafe fn map_huge(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
-        self.pass(Call::MapHuge)?;
+        self.pass(Point::MapHuge)?;
         // SAFETY: the caller's promises are those asked for.
         unsafe { self.inner.map_huge(range, protection)? };
         self.soil(range, protection);
@@ -189,7 +120,7 @@ unsafe impl<P: Platform> Platform for Faulty<P> {
     }
 
     unsafe fn unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
-        if let Err(error) = self.pass(Call::Unmap) {
+        if let Err(error) = self.pass(Point::Unmap) {
             // SAFETY: the caller's promises are those asked for, for a part of the ranges.
             return unsafe { self.inner.unmap(&ranges[..1]) }.and(Err(error));
         }
@@ -198,13 +129,13 @@ unsafe impl<P: Platform> Platform for Faulty<P> {
     }
 
     unsafe fn flush(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
-        self.pass(Call::Flush)?;
+        self.pass(Point::Flush)?;
         // SAFETY: the caller's promises are those asked for.
         unsafe { self.inner.flush(ranges) }
     }
 
     unsafe fn unmap_now(&self, range: PageRange, tag: Option<&str>) -> Result<(), PlatformError> {
-        self.pass(Call::UnmapNow)?;
+        self.pass(Point::UnmapNow)?;
         // SAFETY: the caller's promises are those asked for.
         unsafe { self.inner.unmap_now(range, tag) }
     }
@@ -246,7 +177,7 @@ unsafe impl<P: DirectMemory> DirectMemory for Faulty<P> {}
 // SAFETY: the platform below keeps the promises.
 unsafe impl<P: Relocate> Relocate for Faulty<P> {
     unsafe fn relocate(&self, from: PageRange, to: PageRange) -> Result<(), PlatformError> {
-        self.pass(Call::Relocate)?;
+        self.pass(Point::Relocate)?;
         // SAFETY: the caller's promises are those asked for.
         unsafe { self.inner.relocate(from, to) }
     }
@@ -255,7 +186,7 @@ unsafe impl<P: Relocate> Relocate for Faulty<P> {
 // SAFETY: the platform below keeps the promises.
 unsafe impl<P: Discard> Discard for Faulty<P> {
     unsafe fn discard(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
-        self.pass(Call::Discard)?;
+        self.pass(Point::Discard)?;
         // SAFETY: the caller's promises are those asked for.
         unsafe { self.inner.discard(ranges) }
     }
@@ -269,7 +200,7 @@ unsafe impl<P: Discard> Discard for Faulty<P> {
 // SAFETY: the platform below keeps the promises.
 unsafe impl<P: Protect> Protect for Faulty<P> {
     unsafe fn protect(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
-        self.pass(Call::Protect)?;
+        self.pass(Point::Protect)?;
         // SAFETY: the caller's promises are those asked for.
         unsafe { self.inner.protect(range, protection) }
     }
@@ -278,12 +209,12 @@ unsafe impl<P: Protect> Protect for Faulty<P> {
 // SAFETY: the platform below keeps the promises.
 unsafe impl<P: FrameSupply> FrameSupply for Faulty<P> {
     fn take_frames(&self, frames: &mut [Frame]) -> Result<(), PlatformError> {
-        self.pass(Call::TakeFrames)?;
+        self.pass(Point::TakeFrames)?;
         self.inner.take_frames(frames)
     }
 
     fn take_run(&self, count: u64, align: u64) -> Result<Frame, PlatformError> {
-        self.pass(Call::TakeRun)?;
+        self.pass(Point::TakeRun)?;
         self.inner.take_run(count, align)
     }
 
@@ -309,7 +240,7 @@ unsafe impl<P: MapFrames> MapFrames for Faulty<P> {
         frames: &[Frame],
         protection: Protection,
     ) -> Result<(), PlatformError> {
-        self.pass(Call::MapFrames)?;
+        self.pass(Point::MapFrames)?;
         // SAFETY: the caller's promises are those asked for.
         unsafe { self.inner.map_frames(range, frames, protection) }
     }
@@ -320,7 +251,7 @@ unsafe impl<P: MapFrames> MapFrames for Faulty<P> {
         runs: &[FrameRun],
         protection: Protection,
     ) -> Result<(), PlatformError> {
-        self.pass(Call::MapFrames)?;
+        self.pass(Point::MapFrames)?;
         // SAFETY: the caller's promises are those asked for.
         unsafe { self.inner.map_runs(range, runs, protection) }
     }

@@ -43,9 +43,10 @@ mod settings;
 mod sim;
 mod wish;
 
-pub use faulty::{Call, Faulty};
+pub use faulty::Faulty;
 pub use look::{Below, Blind, Direct, Look, Nofault, Seen};
 pub use narrow::Narrow;
 pub use play::{Program, Walked};
 pub use settings::random_config;
 pub use sim::{DirectLook, SimLook};
+pub use vmalloc_sim::Point;

@@ -1,8 +1,9 @@
 //! How a program looks at the memory of a platform, and has its calls fail.
 
-use crate::faulty::{Call, Faulty};
+use crate::faulty::Faulty;
 use std::ptr;
 use vmalloc::{DirectMemory, PageRange, Platform, ReadNofault};
+use vmalloc_sim::Point;
 
 /// The result of a load from every word of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,13 +76,13 @@ pub trait Look<P>: Send + Sync {
 
     /// Makes the `nth` call of this kind from now on fail, once, where that is possible; 1 is the
     /// next.
-    fn fail_nth(&self, platform: &P, call: Call, nth: u64) {
-        let _ = (platform, call, nth);
+    fn fail_nth(&self, platform: &P, point: Point, nth: u64) {
+        let _ = (platform, point, nth);
     }
 
     /// Makes that call fail and all of its kind that follow, where that is possible; else that one.
-    fn fail_from(&self, platform: &P, call: Call, nth: u64) {
-        self.fail_nth(platform, call, nth);
+    fn fail_from(&self, platform: &P, point: Point, nth: u64) {
+        self.fail_nth(platform, point, nth);
     }
 
     /// Makes no more calls fail.
@@ -221,19 +222,19 @@ impl<P: Platform> Look<Faulty<P>> for Below {
         faulty.look().handed_out(faulty.inner(), range);
     }
 
-    fn fail_nth(&self, faulty: &Faulty<P>, call: Call, nth: u64) {
-        faulty.fail_nth(call, nth);
+    fn fail_nth(&self, faulty: &Faulty<P>, point: Point, nth: u64) {
+        faulty.plan().fail_nth(point, nth);
     }
 
     fn heal(&self, faulty: &Faulty<P>) {
-        faulty.heal();
+        faulty.plan().heal();
     }
 
     fn failed(&self, faulty: &Faulty<P>) -> u64 {
-        faulty.failed() + faulty.look().failed(faulty.inner())
+        self.failed_on_request(faulty) + faulty.look().failed(faulty.inner())
     }
 
     fn failed_on_request(&self, faulty: &Faulty<P>) -> u64 {
-        faulty.failed()
+        Point::ALL.into_iter().map(|point| faulty.plan().fired(point)).sum()
     }
 }

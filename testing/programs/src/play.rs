@@ -1,7 +1,6 @@
 //! Programs: what may be done on a platform, and how it is played.
 
 use crate::acts::{self, Act, End};
-use crate::faulty::Call;
 use crate::look::Look;
 use crate::player::{Cast, Player};
 use crate::settings::random_config;
@@ -14,12 +13,19 @@ use vmalloc::{
 };
 use vmalloc_harness::env;
 use vmalloc_model::{Seeded, Source};
+use vmalloc_sim::Point;
 
 /// Failures after which a walk is given up.
 const MOST: u64 = 2_000;
 
+/// The calls that are made to fail. Their parts come with them.
+pub(crate) const CALLS: [Point; 12] = {
+    let [calls @ .., Point::Frame, Point::HugePage] = Point::ALL else { panic!("the parts are the last") };
+    calls
+};
+
 /// How many calls of each kind have failed in which acts.
-pub type Walked = BTreeMap<(&'static str, Call), u64>;
+pub type Walked = BTreeMap<(&'static str, Point), u64>;
 
 /// Random programs for spaces on a kind of platform: what they may do, for a start all that every
 /// platform can. See the crate's documentation.
@@ -168,7 +174,7 @@ impl<P: Platform> Program<P> {
         space: Space<P>,
         source: &mut dyn Source,
         ops: usize,
-        failing: Option<(Call, u64, bool)>,
+        failing: Option<(Point, u64, bool)>,
     ) -> Vec<&'static str> {
         let Self { look, acts, end, devices, live, most, fails } = self;
         let most = (*most).min(space.geometry().span.len() / 4).max(1);
@@ -215,7 +221,7 @@ impl<P: Platform> Program<P> {
     /// As [`play`](Self::play).
     pub fn walk(&self, seed: u64, ops: usize, make: impl Fn() -> Space<P>) -> Walked {
         let mut walked = Walked::new();
-        for (call, lasts) in Call::ALL.into_iter().flat_map(|call| [(call, false), (call, true)]) {
+        for (call, lasts) in CALLS.into_iter().flat_map(|call| [(call, false), (call, true)]) {
             for nth in 1..MOST {
                 let told = Told(format!("call {nth} of {call:?} fails, lasting: {lasts}, seed {seed:#x}"));
                 let acts = self.play_failing(make(), &mut Seeded::new(seed), ops, Some((call, nth, lasts)));

@@ -1,7 +1,6 @@
 //! The player: a space, the oracle, and the choices.
 
 use crate::acts::{Act, End};
-use crate::faulty::Call;
 use crate::look::{Look, Seen};
 use crate::oracle::{Area, Oracle, Shown, What, facts};
 use crate::wish::Place;
@@ -10,6 +9,7 @@ use std::fmt::Display;
 use vmalloc::{AreaInfo, Frame, Kind, PageRange, Platform, PlatformError, Protection, Space};
 use vmalloc_model::Source;
 use vmalloc_short::{ShortMaps, ShortMapsOptions};
+use vmalloc_sim::Point;
 
 /// Steps that a failure tells of.
 const TOLD: usize = 16;
@@ -166,7 +166,7 @@ impl<'a, P: Platform> Player<'a, P> {
         self.below(self.space.geometry().cpus.min(4))
     }
 
-    pub(crate) fn fail(&mut self, call: Call, nth: u64, lasts: bool) {
+    pub(crate) fn fail(&mut self, call: Point, nth: u64, lasts: bool) {
         self.is_shaky = true;
         let (look, platform) = (self.cast.look, self.space.platform());
         if lasts { look.fail_from(platform, call, nth) } else { look.fail_nth(platform, call, nth) }

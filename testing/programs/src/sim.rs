@@ -1,6 +1,5 @@
 //! Looks at simulated machines, as their CPUs do.
 
-use crate::faulty::Call;
 use crate::look::{self, Look, Seen};
 use vmalloc::PageRange;
 use vmalloc_sim::harness::Simulated;
@@ -54,17 +53,17 @@ impl<P: Simulated> Look<P> for SimLook {
         platform.machine().handed_out(range);
     }
 
-    fn fail_nth(&self, platform: &P, call: Call, nth: u64) {
+    fn fail_nth(&self, platform: &P, call: Point, nth: u64) {
         match point(call, nth) {
-            Some(point) => platform.machine().fail_nth(point, nth),
-            None => heap::fail(Shortage::Nth(nth)),
+            Point::Heap => heap::fail(Shortage::Nth(nth)),
+            point => platform.machine().fail_nth(point, nth),
         }
     }
 
-    fn fail_from(&self, platform: &P, call: Call, nth: u64) {
+    fn fail_from(&self, platform: &P, call: Point, nth: u64) {
         match point(call, nth) {
-            Some(point) => platform.machine().fail_from(point, nth),
-            None => heap::fail(Shortage::From(nth)),
+            Point::Heap => heap::fail(Shortage::From(nth)),
+            point => platform.machine().fail_from(point, nth),
         }
     }
 
@@ -87,24 +86,13 @@ impl<P: Simulated> Look<P> for SimLook {
     }
 }
 
-/// Returns the step of a machine that stands for a call; none for a request of the heap.
-fn point(call: Call, nth: u64) -> Option<Point> {
-    Some(match call {
-        Call::Map if nth.is_multiple_of(2) => Point::Frame,
-        Call::Map => Point::Map,
-        Call::MapHuge if nth.is_multiple_of(2) => Point::HugePage,
-        Call::MapHuge => Point::MapHuge,
-        Call::Unmap => Point::Unmap,
-        Call::Flush => Point::Flush,
-        Call::TakeFrames => Point::TakeFrames,
-        Call::TakeRun => Point::TakeRun,
-        Call::MapFrames => Point::MapFrames,
-        Call::Protect => Point::Protect,
-        Call::Relocate => Point::Relocate,
-        Call::UnmapNow => Point::UnmapNow,
-        Call::Discard => Point::Discard,
-        Call::Heap => return None,
-    })
+/// Returns the step that fails for the `nth` call: every second time a part of it.
+fn point(call: Point, nth: u64) -> Point {
+    match call {
+        Point::Map if nth.is_multiple_of(2) => Point::Frame,
+        Point::MapHuge if nth.is_multiple_of(2) => Point::HugePage,
+        call => call,
+    }
 }
 
 /// Looks at a simulated machine with memory at its addresses.
@@ -148,11 +136,11 @@ impl Look<Direct> for DirectLook {
         SimLook.handed_out(direct, range);
     }
 
-    fn fail_nth(&self, direct: &Direct, call: Call, nth: u64) {
+    fn fail_nth(&self, direct: &Direct, call: Point, nth: u64) {
         SimLook.fail_nth(direct, call, nth);
     }
 
-    fn fail_from(&self, direct: &Direct, call: Call, nth: u64) {
+    fn fail_from(&self, direct: &Direct, call: Point, nth: u64) {
         SimLook.fail_from(direct, call, nth);
     }
 

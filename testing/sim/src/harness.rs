@@ -24,31 +24,23 @@
 //! The space may be shared, as an `Arc` that the state has as well: for what keeps hold of its
 //! space.
 //!
-//! A [`Case`] is an operation with its surroundings, walked by all kinds of steps at once; a table
-//! of them is a test.
-//!
 //! ```
 //! use vmalloc::{PageRange, Request, Space, SpaceOptions};
-//! use vmalloc_sim::harness::{Case, Step, free_all};
+//! use vmalloc_sim::harness::{free_all, walk};
 //! use vmalloc_sim::{Options, Point};
 //!
 //! let setup = || {
 //!     let sim = Options::new(PageRange::new(0x100, 0x200).unwrap()).build();
 //!     (Space::new(sim, SpaceOptions::default()).unwrap(), None)
 //! };
-//! let alloc = Case::new(
+//! walk(
 //!     "alloc",
+//!     &[Point::Map],
 //!     setup,
 //!     |space, addr| space.raw().alloc(&Request::new(4096)).map(|area| *addr = Some(area)),
 //!     |space, _| free_all(space),
 //! );
-//! let tally = alloc.walk();
-//! assert!(tally.failed(Step::Machine(Point::Map)) > 0);
 //! ```
-
-mod case;
-
-pub use case::{Case, Tally};
 
 use crate::direct::Direct;
 use crate::heap::{self, Exempt, Shortage};
@@ -97,31 +89,6 @@ impl<P: Simulated + Divisible, A> Simulated for Subspace<P, A> {
     }
 }
 
-/// A kind of steps that can fail.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Step {
-    /// A step of the machine.
-    Machine(Point),
-    /// A request for memory from the heap.
-    Heap,
-}
-
-impl Step {
-    /// Returns each kind.
-    pub fn all() -> impl Iterator<Item = Self> {
-        Point::ALL.into_iter().map(Self::Machine).chain([Self::Heap])
-    }
-}
-
-impl fmt::Display for Step {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Machine(point) => write!(f, "{point:?}"),
-            Self::Heap => f.write_str("Heap"),
-        }
-    }
-}
-
 /// For how long steps fail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lasting {
@@ -143,7 +110,7 @@ const AFTER: [After; 2] = [After::GivenUp, After::Repeated];
 /// A step that is to fail.
 #[derive(Clone, Copy, Debug)]
 pub struct Injection {
-    step: Step,
+    step: Point,
     lasting: Lasting,
     /// Which, counted from 1.
     nth: u64,
@@ -151,7 +118,7 @@ pub struct Injection {
 
 impl fmt::Display for Injection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "step {} of the kind {} fails, {:?}", self.nth, self.step, self.lasting)
+        write!(f, "step {} of the kind {:?} fails, {:?}", self.nth, self.step, self.lasting)
     }
 }
 
@@ -164,8 +131,8 @@ impl Injection {
         act: impl FnOnce() -> R,
     ) -> (R, u64) {
         match self.step {
-            Step::Heap => self.on_heap(act),
-            Step::Machine(point) => {
+            Point::Heap => self.on_heap(act),
+            point => {
                 let before = sim.injected(point);
                 match self.lasting {
                     Lasting::Once => sim.fail_nth(point, self.nth),
@@ -179,13 +146,11 @@ impl Injection {
         }
     }
 
-    /// Walks over failures of the heap alone: for an operation that has no machine yet. The
-    /// machine's steps all succeed.
+    /// Runs `act` with requests of the heap failing, which need no machine; how many have.
     pub fn on_heap<R>(self, act: impl FnOnce() -> R) -> (R, u64) {
-        let shortage = match (self.step, self.lasting) {
-            (Step::Machine(_), _) => return (act(), 0),
-            (Step::Heap, Lasting::Once) => Shortage::Nth(self.nth),
-            (Step::Heap, Lasting::Onward) => Shortage::From(self.nth),
+        let shortage = match self.lasting {
+            Lasting::Once => Shortage::Nth(self.nth),
+            Lasting::Onward => Shortage::From(self.nth),
         };
         let (result, demand) = heap::short_of(shortage, act);
         (result, demand.refused)
@@ -194,63 +159,55 @@ impl Injection {
 
 /// Runs `run` with the first, the second, the third … step failing, until it tells that none has;
 /// how many times one has.
-pub fn each(step: Step, lasting: Lasting, mut run: impl FnMut(Injection) -> bool) -> u64 {
+pub fn each(step: Point, lasting: Lasting, mut run: impl FnMut(Injection) -> bool) -> u64 {
     let mut injections = (1..=MOST).map(|nth| Injection { step, lasting, nth });
     let missed = injections.find(|&injection| !run(injection)).expect("an operation of finitely many steps");
     missed.nth - 1
 }
 
-/// The results of the operations of a walk.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Walked {
-    /// Steps that were made to fail, one in each run.
-    pub failed: u64,
-    /// Runs that ended in an error.
-    pub refused: u64,
-}
-
-/// Lets an operation fail at each step of a kind. See the module's documentation.
+/// Lets an operation fail at each step of each kind, once and from there on. `setup` makes a space
+/// on a fresh machine, and a state with room for what `operation` makes; `release` frees all of it,
+/// whether the operation was done or not. Each does the same every time. See the module's
+/// documentation.
 ///
 /// # Panics
-/// With the injection in the message's neighbourhood, when anything is lost, or an operation fails
-/// without a reason.
+/// With the injection in the message's neighbourhood, when anything is lost, an operation fails
+/// without a reason, or has no step of a kind that it `meets`.
 pub fn walk<P: Simulated, S: Borrow<Space<P>>, T, E: fmt::Debug>(
-    step: Step,
-    lasting: Lasting,
+    name: &'static str,
+    meets: &[Point],
     setup: impl Fn() -> (S, T),
     operation: impl Fn(&Space<P>, &mut T) -> Result<(), E>,
     release: impl Fn(&Space<P>, T),
-) -> Walked {
-    let mut walked = Walked::default();
-    for after in AFTER {
-        walked.refused = 0;
-        walked.failed = each(step, lasting, |injection| {
-            let inject = |space: &Space<P>, state: &mut T| {
-                injection.during(space.platform().machine(), || operation(space, state))
-            };
-            let (failed, refused) = run(&injection, after, &setup, inject, &operation, &release);
-            walked.refused += u64::from(refused);
-            failed > 0
-        });
+) {
+    let mut all = 0;
+    for (step, lasting) in
+        Point::ALL.map(|step| [Lasting::Once, Lasting::Onward].map(|it| (step, it))).concat()
+    {
+        for after in AFTER {
+            let failed = each(step, lasting, |injection| {
+                let _context = Context(name, injection, after);
+                run(injection, after, &setup, &operation, &release) > 0
+            });
+            assert!(failed > 0 || !meets.contains(&step), "{name}: it has no step of the kind {step:?}");
+            all += failed;
+        }
     }
-    walked
+    assert!(all > 0, "{name}: nothing that could fail");
 }
 
-/// Does one run, from a fresh machine to the end. Returns how many steps failed in it, and whether
-/// the operation was refused.
+/// Does one run, from a fresh machine to the end. Returns how many steps failed in it.
 fn run<P: Simulated, S: Borrow<Space<P>>, T, E: fmt::Debug>(
-    injection: &Injection,
+    injection: Injection,
     after: After,
     setup: impl Fn() -> (S, T),
-    inject: impl FnOnce(&Space<P>, &mut T) -> (Result<(), E>, u64),
     operation: impl Fn(&Space<P>, &mut T) -> Result<(), E>,
     release: impl Fn(&Space<P>, T),
-) -> (u64, bool) {
-    let _context = Context(injection, after);
+) -> u64 {
     let (space, mut state) = setup();
     let space = space.borrow();
     let before = Before::of(space);
-    let (result, failed) = inject(space, &mut state);
+    let (result, failed) = injection.during(space.platform().machine(), || operation(space, &mut state));
     before.check(space, &result, failed);
     if result.is_err() && after == After::Repeated {
         operation(space, &mut state).expect("an error changes nothing: it can be done now");
@@ -258,17 +215,17 @@ fn run<P: Simulated, S: Borrow<Space<P>>, T, E: fmt::Debug>(
     }
     release(space, state);
     check_whole(space);
-    (failed, result.is_err())
+    failed
 }
 
 /// Tells which injection it was when a check has failed.
-struct Context<'a>(&'a Injection, After);
+struct Context(&'static str, Injection, After);
 
-impl Drop for Context<'_> {
+impl Drop for Context {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let _exempt = Exempt::begin();
-            eprintln!("{}; after that: {:?}", self.0, self.1);
+            eprintln!("{}: {}; after that: {:?}", self.0, self.1, self.2);
         }
     }
 }

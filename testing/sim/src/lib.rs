@@ -22,8 +22,8 @@
 //! [`Sim`] is the platform; [`Options`] make one. What it finds is a [`Fault`]: recorded, returned
 //! where there is a caller to return it to, and by default a panic at once. [`Point`]s fail on
 //! request, the heap too ([`heap`]). How good the simulator is at its work is tested with protocols
-//! that are wrong on purpose: [`Broken`] is a caller that forgets flushes, an [`InjectedBug`] is a
-//! machine that forgets them.
+//! that are wrong on purpose: an [`InjectedBug`] is a caller that forgets flushes, or a machine
+//! that does.
 //!
 //! ```
 //! use vmalloc::{PageRange, Request, Space, SpaceOptions};
@@ -57,7 +57,6 @@
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-mod broken;
 mod counts;
 mod cpu;
 mod direct;
@@ -74,11 +73,10 @@ mod platform;
 mod sim;
 mod tlb;
 
-pub use broken::{Broken, Mistake};
 pub use counts::{Counts, Flush};
 pub use direct::Direct;
 pub use fault::{Access, Fault};
 pub use machine::TlbVisibility;
 pub use options::{Discard, InjectedBug, OnViolation, Options};
-pub use plan::Point;
+pub use plan::{Injected, Plan, Point};
 pub use sim::Sim;

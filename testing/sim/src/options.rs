@@ -15,8 +15,8 @@ pub enum OnViolation {
     Record,
 }
 
-/// A machine whose flush protocol is wrong. What calls it is right: for the other way round see
-/// [`Broken`](crate::Broken).
+/// A mistake in the flush protocol: of the machine, or of its caller, whose flushes come wrong or
+/// not at all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InjectedBug {
     /// A flush never tells the last of the other CPUs.
@@ -25,6 +25,12 @@ pub enum InjectedBug {
     EarlyRecycling,
     /// Protection changes in the page table alone.
     UnflushedProtection,
+    /// The caller does not flush.
+    DroppedFlush,
+    /// The caller flushes the lowest range of a set only.
+    LowestFlushedOnly,
+    /// The caller flushes after the map that follows.
+    DelayedFlush,
 }
 
 /// The fate of pages that are discarded.
@@ -209,7 +215,7 @@ impl Options {
         self
     }
 
-    /// Makes the machine get its own part of the protocol wrong.
+    /// Makes a part of the protocol wrong.
     #[must_use]
     pub fn injected_bug(mut self, injected_bug: InjectedBug) -> Self {
         self.injected_bug = Some(injected_bug);

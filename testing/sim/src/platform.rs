@@ -32,7 +32,12 @@ unsafe impl<L: RawMutex + Send + Sync + 'static> Platform for Sim<L> {
     }
 
     unsafe fn map(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
-        self.step(|machine| machine.map(range, protection))
+        let cpu = self.here();
+        self.step(|machine| {
+            let mapped = machine.map(range, protection);
+            machine.catch_up(cpu);
+            mapped
+        })
     }
 
     unsafe fn map_huge(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {

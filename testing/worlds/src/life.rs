@@ -136,23 +136,11 @@ fn take_all<T>(all: &Mutex<Vec<T>>) -> Vec<T> {
 
 /// Forks. The child goes on for a while with all that the thread has, and leaves the rest alone.
 fn fork<L: Life>(life: &L, dice: &mut Dice, owners: &mut Vec<L::Owner>, most: usize) {
-    // SAFETY: the child uses what is safe around forks, and ends by `_exit`.
-    let child = unsafe { libc::fork() };
-    assert!(child >= 0, "a fork failed");
-    if child == 0 {
-        // SAFETY: no conditions. A child that hangs must not hang the world.
-        unsafe { libc::alarm(120) };
-        let done = catch_unwind(AssertUnwindSafe(|| {
-            (0..STEPS_OF_CHILD).for_each(|_| step(life, dice, owners, most));
-            life.check_child();
-        }));
-        // SAFETY: no conditions.
-        unsafe { libc::_exit(if done.is_ok() { 0 } else { 1 }) };
-    }
-    let mut status = 0;
-    // SAFETY: room for a status; the child is this thread's.
-    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-    assert_eq!(status, 0, "a child ended with this wait status");
+    vmalloc_harness::in_forked_child(|| {
+        (0..STEPS_OF_CHILD).for_each(|_| step(life, dice, owners, most));
+        life.check_child();
+        true
+    });
 }
 
 /// Ends the program where a thread panics, for the others would wait for it at the barrier.

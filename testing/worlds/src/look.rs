@@ -1,24 +1,10 @@
-//! Looks at memory from outside of the library: what can be read, and what has memory.
+//! Looks at memory from outside of the library: what has memory.
 
 use crate::world::PAGE;
 use std::fs::File;
-use std::io;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
-
-/// Returns whether a byte can be read: process_vm_readv(2) tells, and traps nowhere.
-pub fn can_be_read(addr: usize) -> bool {
-    let mut byte = 0_u8;
-    let to = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
-    let from = libc::iovec { iov_base: std::ptr::with_exposed_provenance_mut(addr), iov_len: 1 };
-    // SAFETY: there is room for the byte; the kernel checks the address that is read.
-    let copied = unsafe { libc::process_vm_readv(libc::getpid(), &raw const to, 1, &raw const from, 1, 0) };
-    if copied != 1 {
-        assert_eq!(io::Error::last_os_error().raw_os_error(), Some(libc::EFAULT), "a read of {addr:#x}");
-    }
-    copied == 1
-}
 
 /// Returns whether there is memory behind a page, or the page of zeros: proc_pid_pagemap(5) tells.
 pub fn has_memory(addr: usize) -> bool {

@@ -1,9 +1,10 @@
 //! What runs on the machine: test programs, the preload library with its programs in C, and the first process.
 
-use anyhow::{Context, Result, bail, ensure};
+use crate::process;
+use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// The crates whose tests run.
 const CRATES: [&str; 5] = ["linux", "stacks", "slots", "malloc", "preload"];
@@ -21,7 +22,7 @@ pub(super) struct Test {
 
 /// Builds the tests as `cargo test --workspace` does, so that nothing is built twice after it. Returns them by name.
 pub(super) fn tests() -> Result<Vec<Test>> {
-    let built = cargo(&["test", "--no-run", "--workspace", "--message-format", "json-render-diagnostics"])?;
+    let built = process::messages(process::cargo().args(["test", "--no-run", "--workspace"]))?;
     let mut tests: Vec<_> = built.iter().filter_map(test).collect();
     tests.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(tests)
@@ -29,9 +30,7 @@ pub(super) fn tests() -> Result<Vec<Test>> {
 
 /// Builds the first process. Returns its file.
 pub(super) fn init() -> Result<PathBuf> {
-    let built =
-        cargo(&["build", "--package", "vmalloc-machine", "--message-format", "json-render-diagnostics"])?;
-    built.iter().find_map(executable).context("cargo told of no such file")
+    process::built(process::cargo().args(["build", "--package", "vmalloc-machine"]))
 }
 
 /// Builds the preload library and the programs that its tests run, in a folder. The tests find them there.
@@ -39,7 +38,7 @@ pub(super) fn preloaded(folder: &Path) -> Result<()> {
     let what = PROGRAMS;
     fs::create_dir_all(folder).context(what)?;
     let words = ["build", "--package", "vmalloc-preload", "--profile", "test"];
-    let built = cargo(&[&words[..], &["--message-format", "json-render-diagnostics"]].concat())?;
+    let built = process::messages(process::cargo().args(words))?;
     let library = built.iter().find_map(library).context("cargo told of no such file")?;
     fs::copy(library, folder.join("libvmalloc_malloc.so")).context(what)?;
     for entry in Path::new(PROGRAMS).read_dir().context(what)? {
@@ -63,24 +62,7 @@ fn compile(source: &Path, folder: &Path) -> Result<()> {
         true => compiler.arg(folder.join(format!("{name}.so"))).args(["-fPIC", "-shared"]),
         false => compiler.arg(folder.join(&*name)),
     };
-    ensure!(compiler.status().context("cc")?.success(), "can't compile {name}");
-    Ok(())
-}
-
-/// Runs cargo. Returns its messages.
-fn cargo(words: &[&str]) -> Result<Vec<serde_json::Value>> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo).args(words).arg("--quiet").stderr(Stdio::inherit()).output();
-    let output = output.context("can't run cargo")?;
-    if !output.status.success() {
-        bail!("cargo can't build it");
-    }
-    let messages = String::from_utf8_lossy(&output.stdout);
-    Ok(messages.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
-}
-
-fn executable(message: &serde_json::Value) -> Option<PathBuf> {
-    message.get("executable")?.as_str().map(PathBuf::from)
+    process::finish(&mut compiler)
 }
 
 fn library(message: &serde_json::Value) -> Option<PathBuf> {
@@ -99,7 +81,7 @@ fn test(message: &serde_json::Value) -> Option<Test> {
         "lib" if message.get("profile")?.get("test")?.as_bool()? => "unit",
         _ => return None,
     };
-    Some(Test { name: format!("{name}/{file}"), file: executable(message)? })
+    Some(Test { name: format!("{name}/{file}"), file: process::executable(message)? })
 }
 
 #[cfg(test)]

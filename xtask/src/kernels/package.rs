@@ -1,5 +1,6 @@
 //! Kernels of Debian: its own client fetches a package, and nothing is installed.
 
+use crate::process;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -54,13 +55,7 @@ fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> {
 
 /// Returns what a program wrote, if it ended well.
 fn output(command: &mut Command) -> Result<String, String> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let output = command.output().map_err(|error| format!("can't run {name}: {error}"))?;
-    if output.status.success() {
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-    } else {
-        Err(format!("{name}: {}", String::from_utf8_lossy(&output.stderr).trim()))
-    }
+    process::output(command).map_err(|error| format!("{error:#}"))
 }
 
 #[cfg(test)]

@@ -1,12 +1,6 @@
 //! What a machine reports: how each command ended, and the counts of its tests.
 
-/// Passed, failed and ignored tests.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counts {
-    pub(super) passed: usize,
-    pub(super) failed: usize,
-    pub(super) ignored: usize,
-}
+use crate::step::Counts;
 
 /// The report of one command.
 #[derive(Debug, PartialEq, Eq)]
@@ -55,34 +49,16 @@ impl Reader {
         let name = words.next().unwrap_or_default().to_owned();
         let millis = words.next().and_then(|millis| millis.parse().ok()).unwrap_or_default();
         let ended = words.next().unwrap_or("no status");
-        let found = lines.iter().filter_map(|line| counts(line)).reduce(Counts::plus);
-        let failure = match (ended, found) {
-            ("exit 0", Some(_)) => None,
-            ("exit 0", None) => Some("it reported no tests".to_owned()),
+        let mut counts = Counts::of(&lines.join("\n"));
+        let failure = match (ended, lines.iter().any(|line| line.starts_with("test result: "))) {
+            ("exit 0", true) => None,
+            ("exit 0", false) => Some("it reported no tests".to_owned()),
             _ => Some(ended.to_owned()),
         };
-        let mut counts = found.unwrap_or_default();
         // A program that died or hung tells no counts of its own.
-        counts.failed = counts.failed.max(usize::from(failure.is_some()));
+        counts.failed = counts.failed.max(u64::from(failure.is_some()));
         Ended { name, counts, millis, failure, lines }
     }
-}
-
-impl Counts {
-    pub(super) fn plus(self, other: Self) -> Self {
-        Self {
-            passed: self.passed + other.passed,
-            failed: self.failed + other.failed,
-            ignored: self.ignored + other.ignored,
-        }
-    }
-}
-
-/// Returns the counts of a line of the test harness: `test result: ok. 5 passed; 0 failed; 1 ignored; …`.
-fn counts(line: &str) -> Option<Counts> {
-    let (_, counts) = line.strip_prefix("test result: ")?.split_once(". ")?;
-    let count = |what| counts.split("; ").find_map(|count| count.strip_suffix(what)?.trim().parse().ok());
-    Some(Counts { passed: count("passed")?, failed: count("failed")?, ignored: count("ignored")? })
 }
 
 #[cfg(test)]
@@ -108,7 +84,10 @@ mod tests {
             "== end linux/drain 60000 late",
         ]);
         let [space, drain] = &ended[..] else { panic!("{ended:?}") };
-        assert_eq!((space.counts, space.millis), (Counts { passed: 5, failed: 0, ignored: 1 }, 1500));
+        assert_eq!(
+            (space.counts, space.millis),
+            (Counts { passed: 5, skipped: 1, ..Counts::default() }, 1500)
+        );
         assert_eq!((space.failure.as_deref(), space.lines.len()), (None, 1));
         assert_eq!((drain.counts.failed, drain.failure.as_deref()), (1, Some("late")));
     }

@@ -1,9 +1,10 @@
 //! The cost of a process and its children, as the kernel counts it.
 
+use super::under;
 use anyhow::{Context, Result};
 use std::mem::MaybeUninit;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 /// The cost of one run.
 #[derive(Clone, Copy, Debug)]
@@ -22,12 +23,8 @@ pub(super) fn run(words: &[String], library: &Path) -> Result<Cost> {
 /// Runs a command under a library, or none, with some settings, and returns its cost.
 pub(super) fn run_with(words: &[String], library: Option<&Path>, settings: &[(&str, &str)]) -> Result<Cost> {
     let failed = || format!("can't run {}", words[0]);
-    let mut command = Command::new(&words[0]);
-    command.args(&words[1..]).envs(settings.iter().copied()).env("LC_ALL", "C");
-    if let Some(library) = library {
-        command.env("LD_PRELOAD", library);
-    }
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut command = under(library, &words[0], settings);
+    command.args(&words[1..]).env("LC_ALL", "C").stdout(Stdio::null()).stderr(Stdio::null());
     let child = command.spawn().with_context(failed)?;
     wait(child.id()).ok_or_else(std::io::Error::last_os_error).with_context(failed)
 }

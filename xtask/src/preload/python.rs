@@ -1,5 +1,6 @@
 //! CPython's own tests: how many ran, and which failed.
 
+use super::under;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -77,18 +78,13 @@ pub(super) fn run(
     library: Option<&Path>,
     settings: &[(&str, &str)],
 ) -> Outcome {
-    let mut command = Command::new("timeout");
-    command
-        .args(["300", python, "-m", "unittest", "-q", &format!("test.{module}")])
-        .current_dir(folder)
-        .envs(settings.iter().copied());
+    let mut command = under(library, "timeout", settings);
+    let test = format!("test.{module}");
+    command.args(["300", python, "-m", "unittest", "-q", &test]).current_dir(folder);
     if module == "test_socket" {
         command.args(SOCKETS.iter().flat_map(|kind| ["-k", kind]));
     }
-    if let Some(library) = library {
-        command.env("LD_PRELOAD", library);
-    }
-    let Ok(output) = command.stdin(Stdio::null()).output() else { return Outcome::default() };
+    let Ok(output) = command.output() else { return Outcome::default() };
     let text = String::from_utf8_lossy(&output.stderr);
     let mut outcome = Outcome::default();
     for line in text.lines() {

@@ -1,12 +1,13 @@
 //! A redis server under a library: values that are set, appended to, and read back.
 
 use super::scratch;
+use super::under;
 use anyhow::{Context, Error, Result, anyhow};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 /// Keys, each of which grows to 100 KB.
@@ -26,12 +27,9 @@ pub(super) struct Load {
 pub(super) fn load(library: Option<&Path>, settings: &[(&str, &str)]) -> Result<Load> {
     let socket = scratch()?.join(format!("redis-{}.socket", std::process::id()));
     let _ = fs::remove_file(&socket);
-    let mut command = Command::new("redis-server");
+    let mut command = under(library, "redis-server", settings);
     command.args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"]).arg(&socket);
-    if let Some(library) = library {
-        command.env("LD_PRELOAD", library);
-    }
-    command.envs(settings.iter().copied()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut server = command.spawn().context("can't run redis-server")?;
     let done = converse(&socket, &mut server);
     if done.is_err() {

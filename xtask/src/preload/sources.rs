@@ -1,11 +1,12 @@
 //! Tests that Debian's source packages carry: those of glibc's malloc, mimalloc's stress, redis's
 //! and sqlite's own. They are fetched, built and run, and nothing of them becomes part of this project.
 
-use super::{scratch, tools};
+use super::{scratch, tools, under};
+use crate::process::succeeds;
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 /// A program or script, with the folder that it runs in.
 pub(super) struct Test {
@@ -74,11 +75,6 @@ pub(super) fn tests(package: &str) -> Result<Option<Vec<Test>>> {
         "sqlite3" => sqlite(&source),
         _ => Ok(redis(&source)),
     }
-}
-
-fn succeeds(command: &mut Command) -> bool {
-    let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.status().is_ok_and(|status| status.success())
 }
 
 /// Returns the folder of a source package, fetched and unpacked the first time.
@@ -233,10 +229,6 @@ fn sqlite(source: &Path) -> Result<Option<Vec<Test>>> {
 
 /// Runs a test, with an end after ten minutes.
 pub(super) fn run(test: &Test, library: Option<&Path>, settings: &[(&str, &str)]) -> Result<Output> {
-    let mut command = Command::new("timeout");
-    command.arg("600").args(&test.words).current_dir(&test.folder).envs(settings.iter().copied());
-    if let Some(library) = library {
-        command.env("LD_PRELOAD", library);
-    }
-    command.stdin(Stdio::null()).output().context("timeout")
+    let mut command = under(library, "timeout", settings);
+    command.arg("600").args(&test.words).current_dir(&test.folder).output().context("timeout")
 }

@@ -1,10 +1,11 @@
 //! Programs and tests of others, without the library and with it.
 
 use super::programs::{self, Program};
+use super::under;
 use super::{Args, python, redis, sources, tools};
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 /// Settings to run under, by name.
 pub(super) type Run<'a> = (&'a str, &'a [(&'a str, &'a str)]);
@@ -35,11 +36,8 @@ pub(super) fn run(library: &Path, args: &Args, runs: &[Run<'_>]) -> Result<()> {
 }
 
 fn output(program: &Program, library: Option<&Path>, settings: &[(&str, &str)]) -> Result<Output> {
-    let mut command = Command::new(&program.words[0]);
-    command.args(&program.words[1..]).envs(settings.iter().copied()).stdin(Stdio::null()).env("LC_ALL", "C");
-    if let Some(library) = library {
-        command.env("LD_PRELOAD", library);
-    }
+    let mut command = under(library, &program.words[0], settings);
+    command.args(&program.words[1..]).env("LC_ALL", "C");
     command.output().with_context(|| format!("can't run {}", program.name))
 }
 

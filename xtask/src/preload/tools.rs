@@ -1,10 +1,11 @@
 //! Programs of the machine, and files for them to work on.
 
 use super::scratch;
+use crate::process;
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// Returns the folder of the loads.
 pub(super) fn loads() -> PathBuf {
@@ -41,10 +42,7 @@ pub(super) fn text(mib: usize) -> Result<PathBuf> {
 pub(super) fn python_with_numpy() -> Result<Option<PathBuf>> {
     let venv = scratch()?.join("venv");
     let python = venv.join("bin/python");
-    let quiet = |program: &Path, words: &[&str]| {
-        let command = Command::new(program).args(words).stdout(Stdio::null()).stderr(Stdio::null()).status();
-        command.is_ok_and(|status| status.success())
-    };
+    let quiet = |program: &Path, words: &[&str]| process::succeeds(Command::new(program).args(words));
     let has_numpy = |python: &Path| quiet(python, &["-c", "import numpy"]);
     if !python.exists() {
         quiet(Path::new("python3"), &["-m", "venv", &venv.display().to_string()]);

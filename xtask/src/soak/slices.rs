@@ -21,6 +21,22 @@ pub(super) struct Slice {
     pub(super) grace: Duration,
 }
 
+impl Slice {
+    fn new(
+        name: impl Into<String>,
+        build: Command,
+        command: impl Fn(u64, Duration) -> Command + 'static,
+        executions: fn(&str) -> u64,
+    ) -> Self {
+        let (name, command) = (name.into(), Box::new(command));
+        Self { name, missing: None, build, command, executions, grace: Duration::ZERO }
+    }
+
+    fn grace(self, seconds: u64) -> Self {
+        Self { grace: Duration::from_secs(seconds), ..self }
+    }
+}
+
 pub(super) fn slices() -> Vec<Slice> {
     let mut all = fuzz_targets();
     all.extend([stress(), schedules(), miri(), linux(), c_library()]);
@@ -55,14 +71,7 @@ fn fuzz(target: String, missing: Option<String>) -> Slice {
     let mut build = cargo(&["+nightly", "fuzz", "build", &target]);
     build.current_dir("testing/fuzz");
     let executions = |text: &str| sum_after(text, "stat::number_of_executed_units:");
-    Slice {
-        name: format!("fuzz-{target}"),
-        missing,
-        build,
-        command: Box::new(command),
-        executions,
-        grace: Duration::from_secs(600),
-    }
+    Slice { missing, ..Slice::new(format!("fuzz-{target}"), build, command, executions).grace(600) }
 }
 
 /// The driver's stress test, which allocates and frees on all CPUs.
@@ -75,48 +84,27 @@ fn stress() -> Slice {
     };
     let mut build = cargo(&["build", "--quiet", "--release", "-p", "vmalloc-cli"]);
     build.current_dir("lab");
-    Slice {
-        name: "stress".into(),
-        missing: None,
-        build,
-        command: Box::new(command),
-        executions: |text| sum_after(text, "loops: "),
-        grace: Duration::ZERO,
-    }
+    Slice::new("stress", build, command, |text| sum_after(text, "loops: "))
 }
 
 const SHUTTLE: &str = "--cfg shuttle";
 
 /// Explored schedules, of a seed of its own.
 fn schedules() -> Slice {
+    const TEST: [&str; 7] =
+        ["test", "-p", "vmalloc-schedules", "--test", "all", "--target-dir", "target/schedules"];
     let command = |seed: u64, length: Duration| {
-        let mut cargo =
-            cargo(&["test", "-p", "vmalloc-schedules", "--test", "all", "--target-dir", "target/schedules"]);
+        let mut cargo = cargo(&TEST);
         cargo.args(["--", "scenarios::", "blocks::", "--nocapture"]);
         cargo.env("RUSTFLAGS", SHUTTLE).env("VMALLOC_SEED", seed.to_string());
         // Some hundred a second, in some forty scenarios.
         cargo.env("VMALLOC_SCHEDULES", (length.as_secs() * 10).max(100).to_string());
         cargo
     };
-    let mut build = cargo(&[
-        "test",
-        "-p",
-        "vmalloc-schedules",
-        "--test",
-        "all",
-        "--target-dir",
-        "target/schedules",
-        "--no-run",
-    ]);
+    let mut build = cargo(&TEST);
+    build.arg("--no-run");
     build.env("RUSTFLAGS", SHUTTLE);
-    Slice {
-        name: "schedules".into(),
-        missing: None,
-        build,
-        command: Box::new(command),
-        executions: |text| sum_after(text, "explored "),
-        grace: Duration::ZERO,
-    }
+    Slice::new("schedules", build, command, |text| sum_after(text, "explored "))
 }
 
 /// Two threads on one space under Miri, a seed after the other.
@@ -126,15 +114,10 @@ fn miri() -> Slice {
         cargo.arg("--from").arg((seed as u32 >> 1).to_string());
         cargo
     };
-    Slice {
-        name: "miri".into(),
-        missing: toolchain::provide("miri").err(),
-        build: cargo(&["xtask", "miri", "--threads-only", "--build-only"]),
-        command: Box::new(command),
-        // Each seed says so of each test file.
-        executions: |text| text.matches("test result: ok").count() as u64,
-        grace: Duration::ZERO,
-    }
+    let build = cargo(&["xtask", "miri", "--threads-only", "--build-only"]);
+    // Each seed says so of each test file.
+    let executions = |text: &str| text.matches("test result: ok").count() as u64;
+    Slice { missing: toolchain::provide("miri").err(), ..Slice::new("miri", build, command, executions) }
 }
 
 /// The tests of the Linux platform, with seeds of their own where they are random.
@@ -144,14 +127,8 @@ fn linux() -> Slice {
         cargo.env("VMALLOC_SEED", seed.to_string());
         cargo
     };
-    Slice {
-        name: "linux".into(),
-        missing: None,
-        build: cargo(&["test", "--release", "-p", "vmalloc-linux", "--lib", "--tests", "--no-run"]),
-        command: Box::new(command),
-        executions: |text| text.matches("... ok").count() as u64,
-        grace: Duration::from_secs(900),
-    }
+    let build = cargo(&["test", "--release", "-p", "vmalloc-linux", "--lib", "--tests", "--no-run"]);
+    Slice::new("linux", build, command, passed).grace(900)
 }
 
 /// Random worlds of one kind on Linux, of seeds of their own.
@@ -161,14 +138,8 @@ fn worlds(kind: &'static str) -> Slice {
         cargo.arg(length.as_secs().max(1).to_string()).arg(kind).env("VMALLOC_SEED", seed.to_string());
         cargo
     };
-    Slice {
-        name: format!("worlds-{kind}"),
-        missing: None,
-        build: cargo(&["build", "--quiet", "--release", "-p", "vmalloc-worlds"]),
-        command: Box::new(command),
-        executions: |text| sum_after(text, "worlds, "),
-        grace: Duration::from_secs(120),
-    }
+    let build = cargo(&["build", "--quiet", "--release", "-p", "vmalloc-worlds"]);
+    Slice::new(format!("worlds-{kind}"), build, command, |text| sum_after(text, "worlds, ")).grace(120)
 }
 
 /// Random programs in C over the whole header, with the compiler's sanitizers.
@@ -182,14 +153,7 @@ fn c_library() -> Slice {
     };
     let mut build = cargo(&TEST);
     build.args(["all", "--no-run"]);
-    Slice {
-        name: "c-library".into(),
-        missing: None,
-        build,
-        command: Box::new(command),
-        executions: |text| text.matches("... ok").count() as u64,
-        grace: Duration::from_secs(120),
-    }
+    Slice::new("c-library", build, command, passed).grace(120)
 }
 
 /// A cargo with none of the settings of the one that runs this. It stays in the group of this process, so that an
@@ -221,6 +185,11 @@ fn children(parent: u32) -> Vec<u32> {
     lists
         .flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>())
         .collect()
+}
+
+/// The tests that have passed.
+fn passed(text: &str) -> u64 {
+    text.matches("... ok").count() as u64
 }
 
 /// The sum of the numbers that follow `mark`.

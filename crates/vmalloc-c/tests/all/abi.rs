@@ -1,11 +1,12 @@
 //! The interface of the shared library: its symbols, its name, its static memory, and declarations
 //! that programs were compiled for.
 
-use crate::common::{CRATE, built, declarations, has};
+use crate::common::{CRATE, built, declarations};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use vmalloc_harness::is_installed;
 
 fn header() -> String {
     fs::read_to_string(Path::new(CRATE).join("include/vmalloc.h")).expect("the header is there")
@@ -19,7 +20,7 @@ fn output_of(program: &str, words: &[&str], path: &Path) -> String {
 
 #[test]
 fn the_library_shows_the_functions_of_the_header_and_nothing_else() {
-    if !has("the_library_shows_the_functions_of_the_header_and_nothing_else", "nm") {
+    if !is_installed("nm", "the_library_shows_the_functions_of_the_header_and_nothing_else") {
         return;
     }
     let symbols = output_of("nm", &["-D", "--defined-only"], &built("libvmalloc_c.so"));
@@ -32,7 +33,7 @@ fn the_library_shows_the_functions_of_the_header_and_nothing_else() {
 
 #[test]
 fn the_library_has_its_name_and_little_static_memory() {
-    if !has("the_library_has_its_name_and_little_static_memory", "readelf") {
+    if !is_installed("readelf", "the_library_has_its_name_and_little_static_memory") {
         return;
     }
     let library = built("libvmalloc_c.so");
@@ -67,7 +68,7 @@ fn no_declaration_of_the_last_header_has_changed() {
 
 #[test]
 fn abidiff_finds_nothing_that_programs_would_miss() {
-    if !has("abidiff_finds_nothing_that_programs_would_miss", "abidiff") {
+    if !is_installed("abidiff", "abidiff_finds_nothing_that_programs_would_miss") {
         return;
     }
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));

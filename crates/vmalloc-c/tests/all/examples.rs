@@ -1,10 +1,11 @@
 //! The examples, built against the library that the Makefile of the crate installs, and run: by
 //! their own Makefile with pkg-config, and by CMake.
 
-use crate::common::{CRATE, built, has};
+use crate::common::{CRATE, built};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use vmalloc_harness::is_installed;
 
 /// Runs a command. Returns what it printed.
 fn run(command: &mut Command) -> String {
@@ -54,7 +55,7 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
 #[test]
 fn examples_build_against_an_installed_library_and_run() {
     let name = "examples_build_against_an_installed_library_and_run";
-    if !has(name, "make") || !has(name, "pkg-config") {
+    if !is_installed("make", name) || !is_installed("pkg-config", name) {
         return;
     }
     run_examples(&install("prefix"));
@@ -85,7 +86,7 @@ fn run_examples(prefix: &Path) {
 #[test]
 fn an_archive_serves_wherever_it_is_unpacked() {
     let name = "an_archive_serves_wherever_it_is_unpacked";
-    if !has(name, "make") || !has(name, "pkg-config") || !has(name, "cmake") {
+    if !is_installed("make", name) || !is_installed("pkg-config", name) || !is_installed("cmake", name) {
         return;
     }
     let (packed, unpacked) = (folder("packed"), folder("unpacked"));
@@ -107,7 +108,7 @@ fn an_archive_serves_wherever_it_is_unpacked() {
 fn sources_of_a_release_know_how_to_install_themselves() {
     let name = "sources_of_a_release_know_how_to_install_themselves";
     let root = Path::new(CRATE).join("../..");
-    if !has(name, "make") || !has(name, "git") || !root.join(".git").exists() {
+    if !is_installed("make", name) || !is_installed("git", name) || !root.join(".git").exists() {
         return;
     }
     let (packed, unpacked) = (folder("sources"), folder("unpacked-sources"));
@@ -125,7 +126,7 @@ fn sources_of_a_release_know_how_to_install_themselves() {
 #[test]
 fn cmake_finds_an_installed_library_by_its_package() {
     let name = "cmake_finds_an_installed_library_by_its_package";
-    if !has(name, "make") || !has(name, "cmake") {
+    if !is_installed("make", name) || !is_installed("cmake", name) {
         return;
     }
     run_with_cmake(&install("cmake-prefix"), "cmake-build");
@@ -149,7 +150,7 @@ fn run_with_cmake(prefix: &Path, build: &str) {
 #[test]
 fn pages_for_man_have_all_that_the_documents_have() {
     let name = "pages_for_man_have_all_that_the_documents_have";
-    if !has(name, "make") {
+    if !is_installed("make", name) {
         return;
     }
     let pages = install("man-prefix").join("share/man");
@@ -179,7 +180,7 @@ fn pages_for_man_have_all_that_the_documents_have() {
 #[test]
 fn uninstall_removes_what_install_put_below_the_folder_of_a_packager() {
     let name = "uninstall_removes_what_install_put_below_the_folder_of_a_packager";
-    if !has(name, "make") {
+    if !is_installed("make", name) {
         return;
     }
     let stage = folder("stage");

@@ -1,10 +1,10 @@
 //! Programs in C and C++, one for each family of calls: as they are, with the compiler's
 //! sanitizers, and under valgrind.
 
-use crate::common::{CRATE, compile, has, run, succeeded};
+use crate::common::{CRATE, compile, run, succeeded};
 use std::os::unix::process::ExitStatusExt;
 use std::process::Output;
-use vmalloc_harness::not_run;
+use vmalloc_harness::{is_installed, not_run};
 
 /// Builds and runs a program: plain, and with the sanitizers of addresses and undefined behaviour.
 fn program(source: &str) {
@@ -19,7 +19,7 @@ fn program(source: &str) {
 
 /// Runs a program under valgrind: no error of memory, and nothing lost.
 fn checked(source: &str) {
-    if !has(format_args!("{source} under valgrind"), "valgrind") {
+    if !is_installed("valgrind", format_args!("{source} under valgrind")) {
         return;
     }
     let plain = compile(source, &format!("{source}-checked"), &[]).unwrap_or_else(|error| panic!("{error}"));
@@ -114,7 +114,7 @@ fn threaded(source: &str, check: impl FnOnce(&Output)) {
         Err(error) => return not_run(what, first_line(&error)),
     };
     // Its shadow has a fixed place, where a random one of the program's may be.
-    if has(&what, "setarch") {
+    if is_installed("setarch", &what) {
         let options = format!("TSAN_OPTIONS=die_after_fork=0:suppressions={CRATE}/tsan.txt");
         check(&run(&["env", &options, "setarch", "--addr-no-randomize"], &program));
     }
@@ -123,7 +123,7 @@ fn threaded(source: &str, check: impl FnOnce(&Output)) {
 /// A debugger stops in a program, whose threads it holds meanwhile, and lets it go on.
 #[test]
 fn gdb_stops_and_continues_a_program() {
-    if !has("slots.c under gdb", "gdb") {
+    if !is_installed("gdb", "slots.c under gdb") {
         return;
     }
     let program = compile("slots.c", "slots.c-debugged", &[]).unwrap_or_else(|error| panic!("{error}"));

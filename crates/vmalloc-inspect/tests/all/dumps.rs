@@ -3,7 +3,7 @@
 use crate::common::Subject;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use vmalloc_harness::not_run;
 use vmalloc_inspect::{AreaState, CoreDump, InspectError, Position, Process, Target};
 
@@ -59,28 +59,28 @@ fn a_dump_that_the_kernel_has_written_is_read() {
     check(&dump, &subject);
 }
 
+/// Has gcore write a dump. Returns it, or notes that `test` was not run.
+fn gcore(test: &str, folder: &Folder, subject: &Subject) -> Option<PathBuf> {
+    let (prefix, pid) = (folder.0.join("dump"), subject.pid().to_string());
+    let said = Command::new("gcore").args(["-o".as_ref(), prefix.as_os_str(), pid.as_ref()]).output();
+    let dump = folder.0.join(format!("dump.{pid}"));
+    if !dump.exists() {
+        not_run(test, format_args!("gcore made no dump: {said:?}"));
+        return None;
+    }
+    Some(dump)
+}
+
 #[test]
 fn a_dump_by_gcore_is_read_with_and_without_the_span() {
-    if Command::new("gcore").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
-        return not_run("a_dump_by_gcore_is_read_with_and_without_the_span", "gcore is not installed");
-    }
     for role in ["still", "small", "hidden"] {
         let (folder, subject) = (Folder::new(role), Subject::start(role));
-        let prefix = folder.0.join("dump");
-        let pid = subject.pid().to_string();
-        let gcore = Command::new("gcore").args(["-o".as_ref(), prefix.as_os_str(), pid.as_ref()]).output();
-        let dump = folder.0.join(format!("dump.{pid}"));
-        if !dump.exists() {
-            return not_run(
-                "a_dump_by_gcore_is_read_with_and_without_the_span",
-                format_args!("gcore made no dump: {gcore:?}"),
-            );
-        }
+        let test = "a_dump_by_gcore_is_read_with_and_without_the_span";
+        let Some(dump) = gcore(test, &folder, &subject) else { return };
         // Everything that gcore writes has memory, or is a chunk that was opened.
         let bytes = fs::metadata(&dump).expect("a file").len();
         assert!(bytes < 128 << 20, "{role}: {bytes}");
         check(&dump, &subject);
-        subject.end();
     }
 }
 
@@ -104,17 +104,9 @@ fn files_that_are_no_dumps_are_refused() {
 
 #[test]
 fn a_dump_that_was_cut_off_is_an_error() {
-    if Command::new("gcore").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
-        return not_run("a_dump_that_was_cut_off_is_an_error", "gcore is not installed");
-    }
     let (folder, subject) = (Folder::new("cut"), Subject::start("small"));
-    let pid = subject.pid().to_string();
-    let prefix = folder.0.join("dump");
-    let _ = Command::new("gcore").args(["-o".as_ref(), prefix.as_os_str(), pid.as_ref()]).output();
-    let dump = folder.0.join(format!("dump.{pid}"));
-    let Ok(file) = fs::OpenOptions::new().write(true).open(&dump) else {
-        return not_run("a_dump_that_was_cut_off_is_an_error", "gcore made no dump");
-    };
+    let Some(dump) = gcore("a_dump_that_was_cut_off_is_an_error", &folder, &subject) else { return };
+    let file = fs::OpenOptions::new().write(true).open(&dump).expect("it is ours");
     let whole = file.metadata().expect("its size").len();
     for part in 1..16 {
         file.set_len(whole / 16 * (16 - part)).expect("it is cut");
@@ -132,5 +124,4 @@ fn a_dump_that_was_cut_off_is_an_error() {
         );
     }
     assert!(Process::open(subject.pid()).is_ok(), "the process goes on");
-    subject.end();
 }

@@ -38,7 +38,6 @@ fn areas_guards_and_free_ranges_are_told() {
     let columns = place(&target, subject.addr("columns"));
     let beside = columns.before.expect("one before");
     assert_eq!((beside.segment.tag.as_deref(), beside.distance), (Some("columns"), 4096));
-    subject.end();
 }
 
 #[test]
@@ -57,7 +56,6 @@ fn freed_areas_are_told_by_where_they_wait() {
     assert!(tags.contains(&(Some("columns"), 3, 3 * 8192)) && tags.contains(&(None, 1, 12_288)), "{tags:?}");
     let all = tally.busy.bytes + tally.cached.bytes + tally.pooled.bytes + tally.free.bytes;
     assert_eq!(all, tally.span[1] - tally.span[0], "every page has one state");
-    subject.end();
 }
 
 #[test]
@@ -74,7 +72,6 @@ fn a_space_of_many_areas_is_read_whole() {
     assert_eq!(tag(&place(&target, subject.addr("far"))), Some("far"));
     assert_ne!(place(&target, subject.addr("second")).segment.state, AreaState::Busy);
     assert!(tally.purges > 0 && tally.purged_areas >= 5000);
-    subject.end();
 }
 
 #[test]
@@ -96,7 +93,6 @@ fn a_space_that_changes_all_the_time_is_read() {
     }
     println!("of 50 looks {read} told the area, {settled} of one moment");
     assert_ne!(read, 0);
-    subject.end();
 }
 
 #[test]
@@ -122,7 +118,6 @@ fn a_free_that_was_recorded_is_told() {
     assert_eq!((freed.addr, freed.bytes), (subject.addr("rows"), 65_536));
     assert_eq!((freed.tag.as_deref(), freed.thread != 0), (Some("freed rows"), true));
     assert!(freed.milliseconds_ago.is_some());
-    subject.end();
 }
 
 #[test]

@@ -10,19 +10,10 @@ fn a_refusal_in_a_child_of_a_fork_asks_for_no_lock_that_another_thread_had() {
     let grace = Grace::new(&space);
     let held = &grace.shared.refused;
     std::thread::scope(|scope| scope.spawn(|| std::mem::forget(held.lock())).join().unwrap());
-    // SAFETY: the child makes one call and ends.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        // SAFETY: no conditions.
-        unsafe { libc::alarm(30) };
+    vmalloc_harness::in_forked_child(|| {
         grace.shared.note_refusal(FreeError::AlreadyFreed { addr: 4096 });
-        // SAFETY: no conditions.
-        unsafe { libc::_exit(0) };
-    }
-    let mut status = 0;
-    // SAFETY: room for a status; the child is ours.
-    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-    assert_eq!(status, 0, "the child ended with wait status {status:#x}");
+        true
+    });
     // SAFETY: a thread that has ended has locked it.
     unsafe { held.force_unlock() };
 }

@@ -1,7 +1,7 @@
 //! What a program changes about its pages by system calls of its own, and what becomes of it.
 
-use crate::common::opened;
-use vmalloc::{FreeError, Request, Space, SpaceOptions};
+use crate::common::{byte, opened};
+use vmalloc::{Request, Space, SpaceOptions};
 use vmalloc_linux::{BatchAdvise, GuardMeans, Linux, LinuxOptions, open};
 
 const PAGE: usize = 4096;
@@ -39,7 +39,7 @@ fn spaces() -> impl Iterator<Item = std::sync::Arc<Space<Linux>>> {
 
 /// Makes the memory at `addr` hard to use for its next owner.
 fn alter(addr: usize) {
-    let memory = std::ptr::with_exposed_provenance_mut::<libc::c_void>(addr);
+    let memory = byte(addr).cast();
     // SAFETY: the area is the test's; the calls change what the kernel does with its pages.
     unsafe {
         assert_eq!(libc::madvise(memory, BYTES, libc::MADV_DONTFORK), 0);
@@ -60,7 +60,7 @@ fn a_free_of_altered_memory_drops_what_was_changed() {
         assert_eq!(space.raw().alloc(&Request::new(BYTES)), Ok(addr), "the lowest place");
         let flags = flags_at(addr);
         assert!(!flags.contains(" dc") && !flags.contains(" lo"), "{flags}");
-        let memory = std::ptr::with_exposed_provenance_mut::<u8>(addr);
+        let memory = byte(addr);
         // SAFETY: the area is the test's.
         unsafe {
             assert_eq!(memory.read(), 0, "the old pages are gone");
@@ -70,23 +70,5 @@ fn a_free_of_altered_memory_drops_what_was_changed() {
         space.purge().expect("the kernel agrees");
         space.verify().expect("every invariant holds");
         assert_eq!(space.stats().free_pages, space.stats().span_pages);
-    }
-}
-
-#[test]
-fn only_memory_is_freed_as_altered() {
-    for space in spaces() {
-        let reserved = space.raw().reserve(&Request::new(BYTES)).expect("room");
-        // SAFETY: nothing uses the addresses.
-        let free = |addr| unsafe { space.raw().free_altered(addr) };
-        assert_eq!(free(reserved), Err(FreeError::WrongKind { addr: reserved }));
-        assert_eq!(
-            free(reserved + PAGE),
-            Err(FreeError::Interior { addr: reserved + PAGE, start: reserved })
-        );
-        assert_eq!(free(reserved + 1), Err(FreeError::Unaligned { addr: reserved + 1 }));
-        // SAFETY: as above.
-        unsafe { space.raw().unreserve(reserved) }.expect("it is reserved");
-        assert_eq!(free(reserved), Err(FreeError::AlreadyFreed { addr: reserved }));
     }
 }

@@ -1,9 +1,8 @@
 //! Memory at chosen addresses inside reserved areas: committed, decommitted, discarded and reset.
 
-use crate::common::{mappings, not_run, peek};
+use crate::common::{byte, is_trap, mappings, not_run};
 use std::ops::Range;
 use std::sync::Arc;
-use vmalloc_linux::vmalloc::{AllocError, AreaError, FreeError, RequestError};
 use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, Request, Space, SpaceOptions, open};
 
 const PAGE: usize = 4096;
@@ -15,15 +14,6 @@ fn spaces() -> impl Iterator<Item = Arc<Space<Linux>>> {
 
 fn pages(addr: usize, pages: Range<usize>) -> Range<usize> {
     addr + pages.start * PAGE..addr + pages.end * PAGE
-}
-
-fn byte(addr: usize) -> *mut u8 {
-    std::ptr::with_exposed_provenance_mut(addr)
-}
-
-/// Returns whether a touch of the page at `addr` traps.
-fn traps(space: &Space<Linux>, addr: usize) -> bool {
-    peek(space.platform(), (addr / PAGE) as u64).is_none()
 }
 
 /// Writes to each page of a range.
@@ -57,36 +47,6 @@ fn a_reset_clears_few_pages_and_discards_many() {
     }
 }
 
-#[test]
-fn wrong_ranges_are_refused_and_change_nothing() {
-    let space = open(LinuxOptions::new(), SpaceOptions::default()).unwrap();
-    let raw = space.raw();
-    let addr = raw.reserve(&Request::new(8 * PAGE)).unwrap();
-    let memory = raw.alloc(&Request::new(PAGE)).unwrap();
-    let first = (addr / PAGE) as u64;
-    // SAFETY: the areas are this test's, which keeps to them: here and below.
-    let commit = |ranges: &[Range<usize>]| unsafe { raw.commit(ranges) };
-    // SAFETY: as above.
-    let decommit = |ranges: &[Range<usize>]| unsafe { raw.decommit(ranges) };
-    let good = pages(addr, 0..2);
-    let guard = pages(addr, 8..9);
-    for act in [&commit as &dyn Fn(&[Range<usize>]) -> _, &decommit] {
-        let refused = |range: Range<usize>| act(&[good.clone(), range]).unwrap_err();
-        assert!(matches!(refused(guard.clone()), AreaError::Beyond { .. }), "a guard is no part of an area");
-        assert!(matches!(refused(pages(addr, 7..9)), AreaError::Beyond { .. }));
-        assert!(matches!(refused(pages(addr, 1..3)), AreaError::Overlap { .. }));
-        assert_eq!(refused(pages(addr, 4..4)), RequestError::ZeroSize.into());
-        let unaligned = FreeError::Unaligned { addr: addr + 1 };
-        assert_eq!(refused(addr + 1..addr + PAGE), AreaError::Area(unaligned));
-        let kind = FreeError::WrongKind { addr: memory };
-        assert_eq!(refused(pages(memory, 0..1)), AreaError::Area(kind));
-        assert!(matches!(refused(0..PAGE), AreaError::Area(FreeError::NotAnArea { addr: 0 })));
-    }
-    assert!(traps(&space, good.start), "nothing was committed by the way");
-    assert_eq!(space.find(addr).map(|area| area.addr / PAGE), Some(first as usize));
-    assert!(!matches!(commit(&[good]), Err(AreaError::Alloc(AllocError::Metadata))));
-}
-
 /// Pages of a pool go in and out one at a time, everywhere; the kernel keeps few mappings.
 #[test]
 fn single_pages_all_over_an_area_cost_no_mapping_each() {
@@ -105,7 +65,7 @@ fn single_pages_all_over_an_area_cost_no_mapping_each() {
     some.iter().for_each(fill);
     // SAFETY: as above.
     unsafe { space.raw().decommit(&some) }.unwrap();
-    assert!(traps(&space, some[1999].start));
+    assert!(is_trap(some[1999].start));
     assert!(mappings() <= before + 2, "{} mappings, {before} before", mappings());
     // SAFETY: as above.
     unsafe { space.raw().commit(&some) }.unwrap();

@@ -1,6 +1,8 @@
 //! The drain thread: when there is one, what it does, and how it ends.
 
+use crate::common::process::set_soft_limit;
 use crate::common::*;
+use rustix::process::Resource;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -370,21 +372,10 @@ fn the_last_owner_may_let_go_while_a_drain_is_under_way() {
     });
 }
 
-/// Limits the processes and threads of this user to `count`, or to what was allowed if that is
-/// less.
-fn limit_processes(count: libc::rlim_t) {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: room for a limit.
-    assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_NPROC, &mut limit) }, 0);
-    limit.rlim_cur = count.min(limit.rlim_max);
-    // SAFETY: a valid limit; this process was made for it.
-    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NPROC, &limit) }, 0);
-}
-
 #[test]
 fn where_no_thread_can_be_created_frees_purge_until_one_can() {
     in_own_process(|| {
-        limit_processes(0);
+        let before = set_soft_limit(Resource::Nproc, 0);
         // The limit does not hold for root.
         // SAFETY: no conditions.
         if unsafe { libc::getuid() } == 0 {
@@ -398,7 +389,7 @@ fn where_no_thread_can_be_created_frees_purge_until_one_can() {
             assert!(!space.platform().drain_later(DrainReason::Threshold));
         }
         assert_eq!(drain_threads().len(), 0);
-        limit_processes(libc::RLIM_INFINITY);
+        set_soft_limit(Resource::Nproc, before);
         let requests = (1..=1025).find(|_| space.platform().drain_later(DrainReason::Threshold)).unwrap();
         assert!(requests > 1, "an attempt at each free");
         wait_for_threads(1);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Scope;
 use vmalloc::{Platform, Policy, Protection, Request, Space, SpaceOptions};
+use vmalloc_harness::output_of_child;
 use vmalloc_linux::{Linux, LinuxOptions, open_root, share};
 use vmalloc_subspaces::{Protected, Root, Subspace, SubspaceError, SubspaceOptions, SubspaceState};
 
@@ -175,36 +176,6 @@ fn a_reservation_goes_with_its_root_and_children_although_hooks_know_of_it() {
     });
 }
 
-/// The wait status of a child that calls `body`, and what it wrote to the standard error.
-fn end_of_child(body: impl FnOnce()) -> (i32, String) {
-    let mut pipe = [0; 2];
-    // SAFETY: room for two descriptors.
-    assert_eq!(unsafe { libc::pipe(pipe.as_mut_ptr()) }, 0);
-    // SAFETY: the child calls `body` and ends.
-    let pid = unsafe { libc::fork() };
-    assert!(pid >= 0);
-    if pid == 0 {
-        // SAFETY: open descriptors; a child that hangs is ended by the alarm.
-        unsafe {
-            libc::dup2(pipe[1], 2);
-            libc::alarm(30);
-        }
-        body();
-        // SAFETY: no conditions.
-        unsafe { libc::_exit(0) };
-    }
-    let (mut status, mut text) = (0, [0_u8; 1024]);
-    // SAFETY: open descriptors, room for what is written; the child is ours.
-    let count = unsafe {
-        libc::close(pipe[1]);
-        let count = libc::read(pipe[0], text.as_mut_ptr().cast(), text.len());
-        libc::close(pipe[0]);
-        assert_eq!(libc::waitpid(pid, &mut status, 0), pid);
-        count
-    };
-    (status, String::from_utf8_lossy(&text[..count as usize]).into_owned())
-}
-
 /// A space that was not made safe: its locks may be held at a fork.
 #[test]
 fn a_child_that_asks_for_a_lock_of_a_thread_that_it_does_not_have_says_so() {
@@ -212,11 +183,11 @@ fn a_child_that_asks_for_a_lock_of_a_thread_that_it_does_not_have_says_so() {
         let space =
             Space::new(Linux::reserve(LinuxOptions::new()).unwrap(), SpaceOptions::default()).unwrap();
         std::thread::scope(|scope| scope.spawn(|| space.quiesce()).join().unwrap());
-        let (status, text) = end_of_child(|| drop(space.buffer(PAGE)));
+        let (text, status) = output_of_child(|| drop(space.buffer(PAGE)));
         assert!(libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGABRT, "{status:#x}: {text}");
         assert!(text.contains("held by another thread at a fork"), "{text}");
         // A thread of its own, later, waits as everywhere.
-        let (status, text) = end_of_child(|| {
+        let (text, status) = output_of_child(|| {
             let own =
                 Space::new(Linux::reserve(LinuxOptions::new()).unwrap(), SpaceOptions::default()).unwrap();
             own.quiesce();

@@ -2,7 +2,7 @@
 //! with every strategy that the kernel has.
 
 use crate::common::*;
-use vmalloc::{Frame, FrameSupply, MapFrames, PageRange, Platform, PlatformFault, Protection, ReadNofault};
+use vmalloc::{Frame, FrameSupply, MapFrames, PageRange, Platform, PlatformFault, Protection};
 use vmalloc_linux::{CHUNK_PAGES, GuardMeans, Linux};
 
 /// 1 GiB: many chunks, and room to close some.
@@ -16,7 +16,6 @@ for_all_strategies!(
     a_closed_chunk_between_mapped_frames_stays_closed,
     frames_outside_the_supply_are_refused,
     executable_pages_run_code,
-    read_nofault_of_pages_that_come_and_go_never_faults,
     threads_may_mix_frames_and_areas_in_a_chunk,
     huge_pages_trap_and_read_as_base_pages_do,
 );
@@ -157,35 +156,6 @@ fn executable_pages_run_code(linux: &Linux) {
     linux.do_unmap(&[plain, window]).unwrap();
     assert_traps(linux, plain);
     assert_traps(linux, window);
-}
-
-/// Bytes that are read at all are of one of the pages that were there.
-fn read_nofault_of_pages_that_come_and_go_never_faults(linux: &Linux) {
-    let frames = scattered_frames(linux, 8);
-    frames.iter().for_each(|frame| set_frame(linux, *frame, 7));
-    let (plain, windows) = (pages(linux, 1, 8), pages(linux, 10, 8));
-    let done = std::sync::atomic::AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            for round in 0..400 {
-                map(linux, plain);
-                fill(linux, plain, 5);
-                map_frames(linux, windows, &frames[round % 4..][..4].repeat(2));
-                linux.do_unmap(&[plain, windows]).unwrap();
-            }
-            done.store(true, std::sync::atomic::Ordering::Relaxed);
-        });
-        let page = 1 << linux.geometry().page_shift;
-        let mut to = vec![0; 20 * page];
-        while !done.load(std::sync::atomic::Ordering::Relaxed) {
-            for first in 0..20 {
-                let addr = page_ptr(linux, linux.geometry().span.start() + first).addr();
-                let read = linux.read_nofault(addr, &mut to[..(20 - first as usize) * page]);
-                assert!(read % page == 0);
-                assert!(to[..read].iter().step_by(page).all(|byte| [0, 5, 7].contains(byte)));
-            }
-        }
-    });
 }
 
 /// Each thread has its places in chunks that it shares with the others, and the chunks open, become

@@ -222,20 +222,12 @@ fn a_forked_child_does_not_wait_and_still_has_its_memory() {
         // SAFETY: the only owner; read below by a reader that is pinned.
         unsafe { defer(&grace, node, Form::Separate) };
         drop(reader);
-        // SAFETY: the child reads, frees and exits; it takes no lock that another thread may hold
-        // but those of the heap and the space, which survive a fork.
-        let child = unsafe { libc::fork() };
-        if child == 0 {
+        in_forked_child(|| {
             let reader = pin();
             let pinned = grace.settle() == Err(SettleError::Pinned);
             drop(reader);
-            // SAFETY: ends the child without its destructors.
-            unsafe { libc::_exit(i32::from(!pinned || grace.settle() != Err(SettleError::Forked))) };
-        }
-        let mut status = 0;
-        // SAFETY: a child of this process.
-        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-        assert_eq!(status, 0);
+            pinned && grace.settle() == Err(SettleError::Forked)
+        });
         grace.settle().unwrap();
         assert_whole(&space);
     });

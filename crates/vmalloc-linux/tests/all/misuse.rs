@@ -1,7 +1,7 @@
 //! Many threads at once: the same area freed by several of them, and areas that are freed elsewhere
 //! than they were allocated.
 
-use crate::common::{alloc, assert_whole};
+use crate::common::{alloc, assert_whole, byte};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -172,15 +172,11 @@ fn stamp(number: usize, round: usize) -> u64 {
     (number * ROUNDS + round) as u64
 }
 
-fn word(addr: usize) -> *mut u64 {
-    std::ptr::with_exposed_provenance_mut(addr)
-}
-
 fn produce(space: &Space<Linux>, number: usize, give: &SyncSender<usize>) {
     for round in 0..ROUNDS {
         let addr = alloc(space, 1 + (number + round) % 8);
         // SAFETY: the first word of an area that is this thread's until it is handed over.
-        unsafe { word(addr).write(stamp(number, round)) };
+        unsafe { byte(addr).cast::<u64>().write(stamp(number, round)) };
         give.send(addr).unwrap();
     }
 }
@@ -190,7 +186,8 @@ fn consume(space: &Space<Linux>, number: usize, get: &Receiver<usize>, most: &At
     let mut kept = VecDeque::new();
     for (round, addr) in get.iter().enumerate() {
         // SAFETY: handed over to this thread.
-        assert_eq!(unsafe { word(addr).read() }, stamp(number, round), "somebody else wrote to it");
+        let found = unsafe { byte(addr).cast::<u64>().read() };
+        assert_eq!(found, stamp(number, round), "somebody else wrote to it");
         kept.push_back(addr);
         if kept.len() > 16 {
             let index = round % kept.len();

@@ -3,11 +3,10 @@
 use crate::common::assert_whole;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::thread;
 use vmalloc_linux::vmalloc::{AllocError, AreaError};
 use vmalloc_linux::{
     Area, Buffer, CodeBuffer, Frames, Linux, LinuxOptions, Mapping, PagedArea, ReadOnlyMapping, Request,
-    Reservation, Space, SpaceOptions, Stale, Tag, Zeroed, open,
+    Reservation, Space, SpaceOptions, Tag, Zeroed, open,
 };
 use vmalloc_short::{ShortMapping, ShortMaps};
 
@@ -21,41 +20,6 @@ fn space() -> Arc<Space<Linux>> {
 fn assert_nothing_left(space: &Space<Linux>) {
     assert_whole(space);
     drop(space.frames(64).expect("all frames are in the supply"));
-}
-
-#[test]
-fn a_buffer_by_arc_outlives_its_scope_and_goes_to_other_threads() {
-    let space = space();
-    let make = |value: u8| -> Buffer<Arc<Space<Linux>>, Stale> {
-        let mut buffer = Buffer::new(space.clone(), &Request::new(3 * PAGE)).unwrap();
-        buffer.fill(value);
-        buffer
-    };
-    let buffers: Vec<_> = (0..8).map(make).collect();
-    let threads = buffers.into_iter().enumerate().map(|(nth, buffer)| {
-        thread::spawn(move || assert!(buffer.iter().all(|&byte| usize::from(byte) == nth)))
-    });
-    threads.collect::<Vec<_>>().into_iter().for_each(|thread| thread.join().unwrap());
-    assert_nothing_left(&space);
-}
-
-#[test]
-fn a_buffer_keeps_its_alignment_content_and_zeros_when_it_is_resized() {
-    let space = space();
-    let request = Request::new(10).align(16 * PAGE);
-    let mut buffer: Buffer<_, Zeroed> = Buffer::new(&*space, &request).unwrap();
-    let mut others = Vec::new();
-    buffer[2] = 9;
-    for bytes in [5 * PAGE, 3, 40 * PAGE + 1, 41 * PAGE, 100 * PAGE, 10] {
-        others.push(space.buffer(PAGE).unwrap());
-        let before = buffer.len();
-        buffer.resize(bytes).unwrap();
-        assert_eq!((buffer.len(), buffer.addr() % (16 * PAGE)), (bytes, 0));
-        assert_eq!(buffer[2], 9);
-        assert!(buffer[before.min(bytes)..].iter().all(|&byte| byte == 0), "new bytes are zeros");
-    }
-    drop((buffer, others));
-    assert_nothing_left(&space);
 }
 
 #[test]
@@ -113,20 +77,6 @@ fn frames_are_consecutive_where_asked() {
     let mapping = ShortMapping::new(&short, &frames).unwrap();
     mapping.atomics()[0].store(1, Relaxed);
     drop((mapping, frames));
-    assert_nothing_left(&space);
-}
-
-#[test]
-fn code_is_writable_or_sealed() {
-    let space = space();
-    let mut buffer = CodeBuffer::new(&*space, &Request::new(PAGE).tag("jit")).unwrap();
-    buffer[..2].copy_from_slice(&[0x90, 0xc3]);
-    let code = buffer.seal().unwrap();
-    assert_eq!(code[..3], [0x90, 0xc3, 0]);
-    // SAFETY: nothing executes it.
-    let mut buffer = unsafe { code.unseal() }.unwrap();
-    buffer[0] = 0xc3;
-    drop(buffer.seal().unwrap());
     assert_nothing_left(&space);
 }
 

@@ -1,10 +1,9 @@
 //! Population: areas that a program fills get their memory by one call, others by faults.
 
-use crate::common::resident;
 use std::sync::Arc;
 use std::thread;
 use vmalloc::{Request, Space, SpaceOptions};
-use vmalloc_harness::in_own_process;
+use vmalloc_harness::{in_own_process, resident};
 use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, open};
 
 const PAGE: usize = 4096;

@@ -1,10 +1,12 @@
 //! The whole allocator on real memory: what is kept, what is refused, and what does not wait.
 
+use crate::common::process::set_soft_limit;
 use crate::common::*;
+use rustix::process::Resource;
 
 use std::sync::Arc;
+use vmalloc::Request;
 use vmalloc::{AllocError, FreeError, PlatformFault, Space, SpaceOptions};
-use vmalloc::{Platform, Request};
 use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, open};
 
 const SPAN: usize = 1 << 30;
@@ -33,55 +35,6 @@ fn a_cached_area_comes_back_mapped_and_zeroed_only_on_request() {
     assert_whole(&space);
 }
 
-#[test]
-fn frames_are_told_where_the_machine_tells_them() {
-    let space = space(SpaceOptions::default());
-    let mut buffer = space.zeroed_buffer(2 * 4096).unwrap();
-    buffer[0] = 1;
-    let addr = buffer.as_ptr().addr();
-    // Only root is told; the page behind is not there yet, the guard page never.
-    match space.physical_page(addr) {
-        Some(frame) => assert_ne!(frame, 0),
-        None => not_run("frames_are_told_where_the_machine_tells_them", "the kernel tells no frames"),
-    }
-    assert_eq!(space.physical_page(addr + 4096), None);
-    assert_eq!(space.physical_page(addr + 2 * 4096), None);
-    assert_eq!(space.physical_page(0), None);
-}
-
-/// Mappings run out for real: a typed error that names the limit, nothing lost, and all is well
-/// afterwards.
-#[test]
-fn running_out_of_mappings_loses_nothing() {
-    in_own_process(|| {
-        if map_limit().is_none() {
-            return;
-        }
-        let options = LinuxOptions::new().exactly(SPAN).guard_means(GuardMeans::Mprotect);
-        let space = open(options, SpaceOptions::default().unmap_on_free()).unwrap();
-        let mut areas = Vec::new();
-        let refused = loop {
-            match space.raw().alloc(&Request::new(4096)) {
-                Ok(addr) => areas.push(addr),
-                Err(error) => break error,
-            }
-        };
-        let AllocError::Unbacked(error) = refused else { panic!("{refused}") };
-        assert_eq!(error.cause.fault, PlatformFault::MapLimit);
-        let span = space.platform().geometry().span.times(4096);
-        assert_eq!((error.size, error.align, error.within), (8192, 4096, span));
-        let stats = space.stats();
-        assert_eq!(error.largest, stats.bytes(stats.largest_free_pages));
-        assert_eq!(space.stats().busy_areas, areas.len() as u64);
-        space.verify().unwrap();
-        for addr in areas {
-            free(&space, addr);
-        }
-        assert_whole(&space);
-        assert!(space.raw().alloc(&Request::new(4096)).is_ok());
-    });
-}
-
 /// Memory runs out for real (`RLIMIT_DATA`): what is cached is given up first, then the error is
 /// typed.
 #[test]
@@ -92,9 +45,7 @@ fn running_out_of_memory_empties_what_is_cached_and_loses_nothing() {
         let kept = space.raw().alloc(&Request::new(4096)).unwrap();
         free(&space, kept);
         assert_eq!(space.stats().cached_areas, 1);
-        let limit = libc::rlimit { rlim_cur: 64 << 20, rlim_max: libc::RLIM_INFINITY };
-        // SAFETY: a valid limit.
-        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_DATA, &limit) }, 0);
+        set_soft_limit(Resource::Data, 64 << 20);
         let refused = space.raw().alloc(&Request::new(512 << 20)).unwrap_err();
         let AllocError::Unbacked(error) = refused else { panic!("{refused}") };
         assert_eq!(error.cause.fault, PlatformFault::OutOfMemory);

@@ -11,7 +11,6 @@ for_all_strategies!(
     here;
     a_huge_area_can_be_purged_and_mapped_again,
     a_range_outside_the_span_is_refused,
-    threads_may_share_a_chunk,
 );
 
 fn a_huge_area_can_be_purged_and_mapped_again(linux: &Linux) {
@@ -52,26 +51,6 @@ fn a_range_outside_the_span_is_refused(linux: &Linux) {
     }
 }
 
-fn threads_may_share_a_chunk(linux: &Linux) {
-    std::thread::scope(|scope| {
-        for thread in 0..4 {
-            scope.spawn(move || {
-                for round in 0..60 {
-                    let area = pages(linux, round * CHUNK_PAGES / 2 + thread * 8, 3);
-                    map(linux, area);
-                    assert_reads(linux, area, 0);
-                    fill(linux, area, thread as u8 + 1);
-                    assert_reads(linux, area, thread as u8 + 1);
-                    assert_traps(linux, PageRange::from_len(area.end(), 1).unwrap());
-                    if round % 2 == 0 {
-                        linux.do_unmap(&[area]).unwrap();
-                    }
-                }
-            });
-        }
-    });
-}
-
 #[test]
 fn marks_cost_no_mappings() {
     for_each_strategy(SPAN, |linux| {
@@ -103,23 +82,6 @@ fn the_span_is_given_back() {
             drop(second);
             assert_eq!(peek(linux, page), None);
         });
-    });
-}
-
-#[test]
-fn a_present_page_has_a_frame_if_the_kernel_tells() {
-    use vmalloc::Translate;
-    for_each_strategy(SPAN, |linux| {
-        let area = pages(linux, 1, 3);
-        map(linux, area);
-        fill(linux, area, 1);
-        let frames: Vec<_> =
-            (area.start()..area.end()).filter_map(|page| linux.physical_page(page)).collect();
-        assert!(frames.is_empty() || frames.len() == 3, "{frames:?}");
-        if frames.is_empty() {
-            not_run("a_present_page_has_a_frame_if_the_kernel_tells", "the kernel tells no frames");
-        }
-        assert_eq!(linux.physical_page(area.end()), None);
     });
 }
 

@@ -4,7 +4,7 @@ use crate::common::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vmalloc::{Request, Space, SpaceOptions, Tag};
-use vmalloc_harness::{OwnProcess, test_name};
+use vmalloc_harness::{OwnProcess, status_of_child, test_name};
 use vmalloc_linux::trap_report::{self, Place};
 use vmalloc_linux::{Linux, LinuxOptions, open};
 
@@ -88,16 +88,10 @@ fn the_handler_that_was_there_before_is_called() {
         let space = space();
         let addr = space.raw().alloc(&Request::new(PAGE)).unwrap();
         free(&space, addr);
-        // SAFETY: the child touches a byte and dies of it.
-        let pid = unsafe { libc::fork() };
-        if pid == 0 {
+        let status = status_of_child(|| {
             load(addr);
-            // SAFETY: no conditions.
-            unsafe { libc::_exit(1) };
-        }
-        let mut status = 0;
-        // SAFETY: room for a status; the child is ours.
-        assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
+            true
+        });
         assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7, "{status:#x}");
     });
 }
@@ -223,16 +217,10 @@ fn a_sent_signal_that_was_ignored_still_is() {
         let space =
             open(LinuxOptions::new().exactly(SPAN), SpaceOptions::default().trap_on_free(true)).unwrap();
         let addr = space.raw().alloc(&Request::new(PAGE)).unwrap();
-        // SAFETY: the child touches a byte and dies of it.
-        let pid = unsafe { libc::fork() };
-        if pid == 0 {
+        let status = status_of_child(|| {
             load(addr + PAGE);
-            // SAFETY: no conditions.
-            unsafe { libc::_exit(1) };
-        }
-        let mut status = 0;
-        // SAFETY: room for a status; the child is ours.
-        assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
+            true
+        });
         assert!(libc::WIFSIGNALED(status), "{status:#x}");
     });
 }

@@ -30,19 +30,14 @@ fn a_stale_access_ends_the_program() {
             let addr = alloc(space, 16);
             fill_area(addr, 16, 1);
             free(space, addr);
-            // SAFETY: the child touches one byte, and dies of it.
-            let pid = unsafe { libc::fork() };
-            if pid == 0 {
-                // SAFETY: a default action, a freed byte, and the end.
+            let status = vmalloc_harness::status_of_child(|| {
+                // SAFETY: a default action, and a freed byte.
                 unsafe {
                     let _ = [libc::SIGSEGV, libc::SIGBUS].map(|signal| libc::signal(signal, libc::SIG_DFL));
                     byte(addr + 5 * PAGE).read_volatile();
-                    libc::_exit(0);
                 }
-            }
-            let mut status = 0;
-            // SAFETY: room for a status; the child is ours.
-            assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
+                true
+            });
             let signal = libc::WTERMSIG(status);
             assert!(
                 libc::WIFSIGNALED(status) && [libc::SIGSEGV, libc::SIGBUS].contains(&signal),

@@ -3,7 +3,7 @@
 use crate::{HEAP, THRESHOLD};
 use std::alloc::Layout;
 use std::os::unix::process::CommandExt;
-use vmalloc_harness::{in_own_process, test_name};
+use vmalloc_harness::{in_forked_child, in_own_process, test_name};
 
 /// Returns true if the block is the space's.
 fn is_large<T>(block: &[T]) -> bool {
@@ -109,18 +109,10 @@ fn threads_and_children_of_forks_use_it() {
                 scope.spawn(move || use_the_heap(seed));
             }
             for round in 0..20 {
-                // SAFETY: the child uses the allocator, which is made for that, and ends.
-                let child = unsafe { libc::fork() };
-                assert!(child >= 0);
-                if child == 0 {
+                in_forked_child(|| {
                     use_the_heap(100 + round);
-                    // SAFETY: no conditions.
-                    unsafe { libc::_exit(0) };
-                }
-                let mut status = 0;
-                // SAFETY: room for the answer.
-                let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
-                assert_eq!((waited, status), (child, 0));
+                    true
+                });
             }
         });
         HEAP.heap().expect("it was opened").space().verify().unwrap();

@@ -1,7 +1,6 @@
 //! Tests of the allocators. This program has one of them itself.
 
 mod global;
-mod growth;
 mod split;
 
 use std::alloc::System;

@@ -4,7 +4,7 @@ use std::alloc::Layout;
 use vmalloc::allocator_api2_04::alloc::{Allocator, Global};
 use vmalloc::allocator_api2_04::vec::Vec;
 use vmalloc_linux::{LinuxOptions, SpaceOptions, open};
-use vmalloc_malloc::{DEFAULT_THRESHOLD, LargeHeap, SplitAllocator};
+use vmalloc_malloc::{DEFAULT_THRESHOLD, SplitAllocator};
 
 #[test]
 fn a_list_crosses_the_threshold_both_ways_and_keeps_its_content() {
@@ -101,25 +101,4 @@ fn a_block_that_outgrows_a_full_space_has_zeros_where_it_is_new() {
         both.deallocate(grown.cast(), new);
     }
     assert_eq!(space.stats().busy_areas, 0);
-}
-
-#[test]
-fn wrong_addresses_are_refused_and_change_nothing() {
-    let options = LinuxOptions::new().drain_thread(false).frame_bytes(0);
-    let heap = LargeHeap::open(options, SpaceOptions::default().guard(false), 0).unwrap();
-    let addr = heap.alloc(100_000, 1).expose_provenance();
-    assert!(addr != 0 && heap.usable_size(addr).is_some_and(|size| size >= 100_000));
-    assert!(heap.alloc(usize::MAX, 1).is_null() && heap.alloc(isize::MAX as usize / 2, 1).is_null());
-    for wrong in [addr + 1, addr + 4096, heap.reservation().0 + (1 << 30)] {
-        // SAFETY: none of these is a block, which the calls tell.
-        unsafe {
-            assert!(heap.free(wrong).is_err() && heap.realloc(wrong, 200_000, 1).is_err(), "{wrong:#x}");
-        }
-    }
-    // SAFETY: the block is this test's, and is freed once.
-    unsafe {
-        assert!(heap.realloc(addr, usize::MAX, 1).unwrap().is_null());
-        heap.free(addr).unwrap();
-        assert!(heap.free(addr).is_err(), "the second free is told");
-    }
 }

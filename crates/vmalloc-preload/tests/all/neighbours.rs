@@ -1,10 +1,10 @@
 //! Other people's libraries in the program: those that are preloaded as well, and stand in for
 //! functions of the C library.
 
-use crate::common::{done, is_installed, library, plugin, program, run, seed};
+use crate::common::{done, library, plugin, program, run, seed};
 use std::path::Path;
 use std::process::Command;
-use vmalloc_harness::not_run;
+use vmalloc_harness::{is_installed, not_run};
 
 /// It found a thread that waited for itself: the hook of madvise(2) allocated while the library
 /// held its locks.

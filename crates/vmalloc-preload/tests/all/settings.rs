@@ -1,12 +1,12 @@
 //! Settings, and machines that refuse: the program runs in any case.
 
-use crate::common::{done, is_installed, library, program, run};
+use crate::common::{done, library, program, run};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
-use vmalloc_harness::not_run;
+use vmalloc_harness::{is_installed, not_run};
 
 #[test]
 fn a_setting_that_makes_no_sense_costs_a_line_and_the_default_is_taken() {

@@ -4,7 +4,6 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 use vmalloc::{AreaError, PageRange, Space, SpaceOptions};
-use vmalloc_sim::harness::{Case, Step};
 use vmalloc_sim::heap::{Shortage, short_of};
 use vmalloc_sim::{Options as Machine, Point, Sim};
 use vmalloc_slots::{Dirty, Slot, SlotError, Slots, SlotsError, SlotsOptions};
@@ -67,26 +66,23 @@ fn options() -> SlotsOptions {
     SlotsOptions::new(20 * PAGE).head_bytes(4 * PAGE).batch_slots(6).keep_bytes(2 * PAGE)
 }
 
-fn case<E: std::fmt::Debug + 'static>(
+/// Has an operation fail at each step, on a pool of which `busy` slots are out.
+fn walk<E: std::fmt::Debug>(
     name: &'static str,
     options: SlotsOptions,
     busy: usize,
-    operation: impl Fn(&mut State) -> Result<(), E> + 'static,
-) -> Case {
-    let setup = move || setup(options, busy);
+    operation: impl Fn(&mut State) -> Result<(), E>,
+    points: &[Point],
+) {
     let release = |_: &Space<Sim>, state: State| drop(state);
-    Case::new(name, setup, move |_: &Space<Sim>, state| operation(state), release)
-}
-
-fn walk(case: Case, points: &[Point]) {
-    let tally = case.meets(points.iter().map(|point| Step::Machine(*point))).walk();
-    println!("{tally}");
+    let operation = |_: &Space<Sim>, state: &mut State| operation(state);
+    vmalloc_sim::harness::walk(name, points, || setup(options, busy), operation, release);
 }
 
 #[test]
 fn alloc() {
-    walk(case("alloc", options(), 0, State::alloc), &[Point::Map, Point::Frame]);
-    walk(case("alloc of a second", options(), 1, State::alloc), &[Point::Map]);
+    walk("alloc", options(), 0, State::alloc, &[Point::Map, Point::Frame]);
+    walk("alloc of a second", options(), 1, State::alloc, &[Point::Map]);
 }
 
 #[test]
@@ -95,7 +91,7 @@ fn grow() {
         state.busy[0].grow(18 * PAGE)?;
         state.busy[1].grow(20 * PAGE)
     };
-    walk(case("grow", options(), 2, grow), &[Point::Map, Point::Frame]);
+    walk("grow", options(), 2, grow, &[Point::Map, Point::Frame]);
 }
 
 #[test]
@@ -106,7 +102,7 @@ fn reset() {
         state.check(&state.busy[0]);
         Ok(())
     };
-    walk(case("reset", options(), 1, reset), &[Point::Discard]);
+    walk("reset", options(), 1, reset, &[Point::Discard]);
 }
 
 /// Frees 13 slots, two batches and one: a refused batch is no error, and the slots read as zero
@@ -129,10 +125,10 @@ fn decay_all(state: &mut State) -> Result<(), SlotError> {
 #[test]
 fn free() {
     let points = [Point::Discard, Point::Unmap, Point::Flush];
-    walk(case("free", options(), 13, free_all), &points);
-    walk(case("free, all kept", options().keep_bytes(64 * PAGE), 13, free_all), &points[1..]);
-    walk(case("free, then decay", options().keep_bytes(64 * PAGE), 13, decay_all), &points);
-    walk(case("free of the last", options().max_slots(13), 13, free_all), &points);
+    walk("free", options(), 13, free_all, &points);
+    walk("free, all kept", options().keep_bytes(64 * PAGE), 13, free_all, &points[1..]);
+    walk("free, then decay", options().keep_bytes(64 * PAGE), 13, decay_all, &points);
+    walk("free of the last", options().max_slots(13), 13, free_all, &points);
 }
 
 #[test]
@@ -141,30 +137,12 @@ fn flush_and_trim() {
         state.busy.clear();
         state.pool.flush()
     };
-    walk(case("flush", options().batch_slots(20), 5, flush), &[Point::Discard, Point::Unmap, Point::Flush]);
+    walk("flush", options().batch_slots(20), 5, flush, &[Point::Discard, Point::Unmap, Point::Flush]);
     let trim = |state: &mut State| -> Result<(), AreaError> {
         state.busy.clear();
         state.pool.trim(1)
     };
-    walk(case("trim", options(), 5, trim), &[Point::Discard]);
-}
-
-/// A page of one slot can't be unmapped: all other slots of its batch are reset.
-#[test]
-fn a_refused_slot_holds_up_no_other() {
-    let (space, mut state) = setup(options(), 6);
-    let page = (state.busy[2].addr() / PAGE) as u64 + 10;
-    space.platform().refuse(Point::Unmap, PageRange::from_len(page, 1).unwrap());
-    state.busy.clear();
-    assert_eq!((state.pool.stats().free, state.pool.stats().waiting), (5, 1));
-    assert!(state.pool.flush().is_err());
-    state.refill(5).unwrap();
-    space.platform().relent();
-    state.pool.flush().unwrap();
-    assert_eq!((state.pool.stats().free, state.pool.stats().waiting), (1, 0));
-    drop(state);
-    space.purge().unwrap();
-    assert_eq!(space.platform().check_end(), []);
+    walk("trim", options(), 5, trim, &[Point::Discard]);
 }
 
 /// Neither the heap nor the machine helps: the space can't remember the addresses of a slot until

@@ -6,49 +6,9 @@ use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use vmalloc::{PageRange, Request, Space, SpaceOptions};
-use vmalloc_harness::in_own_process;
+use vmalloc_harness::{in_forked_child, in_own_process};
 use vmalloc_sim::Sim;
 use vmalloc_slots::{Dirty, Slots, SlotsOptions};
-
-/// Runs `body` in a forked child, and checks that it ends well.
-fn in_forked_child(body: impl FnOnce() -> bool) {
-    // SAFETY: the child runs only `body`, which the tests keep to the pool, and then exits.
-    let pid = unsafe { libc::fork() };
-    assert!(pid >= 0);
-    if pid == 0 {
-        // A child that hangs must not hang the test.
-        // SAFETY: no conditions.
-        unsafe { libc::alarm(60) };
-        let well = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).unwrap_or(false);
-        // SAFETY: no conditions.
-        unsafe { libc::_exit(if well { 0 } else { 1 }) };
-    }
-    let mut status = 0;
-    // SAFETY: room for a status; the child is ours.
-    assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
-    assert_eq!(status, 0, "the child ended with wait status {status:#x}");
-}
-
-#[test]
-fn parent_and_child_have_slots_of_their_own() {
-    in_own_process(|| {
-        let pool = pool(SlotsOptions::new(1 << 30));
-        let mut slot = pool.alloc().unwrap();
-        fill(&mut slot, PAGE);
-        in_forked_child(|| {
-            // SAFETY: the slot is the child's copy.
-            unsafe { slot.as_ptr().write(1) };
-            slot.grow(1 << 20).unwrap();
-            fill(&mut slot, 1 << 20);
-            let other = pool.alloc().unwrap();
-            assert!(is_zero(&other) && other.addr() != slot.addr());
-            true
-        });
-        // SAFETY: the slot is the parent's.
-        assert_eq!(unsafe { slot.as_ptr().read() }, 0xa5);
-        assert_eq!((slot.committed_bytes(), pool.stats().reserved), (64 << 10, 1));
-    });
-}
 
 /// Other threads are in the middle of everything at the fork: of a set, a batch, a reservation.
 #[test]

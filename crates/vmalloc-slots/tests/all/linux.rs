@@ -8,24 +8,6 @@ use vmalloc_slots::{BeyondHead, Dirty, Slot, SlotError, Slots, SlotsError, Slots
 const GIB: usize = 1 << 30;
 
 #[test]
-fn guards_on_both_sides_and_all_beyond_the_committed_part_trap() {
-    for space in spaces() {
-        let options = SlotsOptions::new(4 * GIB).guard_before_bytes(1 << 20).guard_after_bytes(GIB);
-        let pool = Slots::new(space.clone(), options).unwrap();
-        let slots: Vec<_> = (0..3).map(|_| pool.alloc().unwrap()).collect();
-        for slot in &slots {
-            let end = slot.addr() + slot.len();
-            assert_eq!((slot.len(), slot.committed_bytes()), (4 * GIB, 64 << 10));
-            let traps = [slot.addr() - 1, slot.addr() - (1 << 20), slot.addr() + (64 << 10), end - 1, end];
-            for addr in traps.into_iter().chain([end + GIB - 1]) {
-                assert_eq!(peek(&space, addr), None, "{addr:#x} of {slot:?}");
-            }
-            assert_eq!([0, (64 << 10) - 1].map(|at| peek(&space, slot.addr() + at)), [Some(0); 2]);
-        }
-    }
-}
-
-#[test]
 fn a_slot_grows_in_place_to_its_size_and_no_further() {
     for space in spaces() {
         let pool = Slots::new(space.clone(), SlotsOptions::new(64 << 20)).unwrap();
@@ -329,43 +311,6 @@ fn wrong_sizes_are_typed_errors() {
     assert!(is_full, "{} slots of {most}, {error}", all.len());
     all.truncate(all.len() / 2);
     assert!((0..20).all(|_| pool.alloc().is_ok()));
-}
-
-/// Two threads allocate, write, and free slots that the other has allocated.
-#[test]
-fn any_thread_may_free() {
-    let pool = pool(SlotsOptions::new(GIB).keep_bytes(16 << 10).batch_slots(8));
-    let (to, from) = std::sync::mpsc::sync_channel::<Slot<Arc<crate::common::Pool>>>(16);
-    let theirs = pool.clone();
-    let other = std::thread::spawn(move || {
-        for (nth, mut slot) in from.into_iter().enumerate() {
-            assert!(is_zero(&slot));
-            fill(&mut slot, 32 << 10);
-            // SAFETY: as written; the slot is dropped without it otherwise.
-            unsafe { slot.free(if nth % 2 == 0 { Dirty::Unknown } else { Dirty::Below(32 << 10) }) };
-            let mut own = theirs.alloc_for(1).unwrap();
-            assert!(is_zero(&own));
-            fill(&mut own, 16 << 10);
-        }
-    });
-    for nth in 0..3000 {
-        let mut slot = if nth % 3 == 0 {
-            Slot::new(pool.clone()).unwrap()
-        } else {
-            Slot::new_for(pool.clone(), nth % 5).unwrap()
-        };
-        assert!(is_zero(&slot));
-        if nth % 7 == 0 {
-            slot.grow(200 << 10).unwrap();
-        }
-        to.send(slot).unwrap();
-    }
-    drop(to);
-    other.join().unwrap();
-    pool.flush().unwrap();
-    let stats = pool.stats();
-    assert_eq!((stats.reserved, stats.waiting), (stats.free, 0));
-    assert!(stats.free <= 40);
 }
 
 #[test]

@@ -25,28 +25,6 @@ fn go_on(stacks: &Stacks, inherited: vmalloc_stacks::Stack, pages: usize, value:
 }
 
 #[test]
-fn parent_and_child_have_stacks_of_their_own() {
-    in_own_process(|| {
-        let stacks = open(16, 4);
-        let inherited = stacks.stack().unwrap();
-        use_pages(&inherited, 16, 3);
-        let (bottom, top) = (inherited.bottom(), inherited.top());
-        let cached: Vec<_> = (0..40).map(|_| stacks.stack().unwrap()).collect();
-        drop(cached);
-        let (stacks, inherited) = (Some(stacks), Some(inherited));
-        in_child(|| {
-            let (stacks, inherited) = (stacks.as_ref().unwrap(), &inherited);
-            // SAFETY: the copy in the child has one owner: the other one is never dropped here.
-            go_on(stacks, unsafe { std::ptr::read(inherited) }.unwrap(), 16, 3);
-        });
-        for page in (bottom..top).step_by(PAGE) {
-            assert_eq!(peek(page), Some(3));
-        }
-        go_on(stacks.as_ref().unwrap(), inherited.unwrap(), 16, 3);
-    });
-}
-
-#[test]
 fn children_of_forks_while_other_threads_make_and_drop_stacks_go_on() {
     in_own_process(|| {
         let settings = StacksOptions::new().stack_bytes(16 * PAGE).keep_bytes(2 * PAGE).span_bytes(1 << 30);

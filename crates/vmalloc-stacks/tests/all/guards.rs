@@ -1,9 +1,7 @@
 //! Guards: on both sides of every stack, whatever happened before.
 
 use crate::common::*;
-use rand_xoshiro::Xoshiro256PlusPlus;
-use rand_xoshiro::rand_core::{Rng, SeedableRng};
-use vmalloc_stacks::{Growable, Stack, Stacks, StacksOptions};
+use vmalloc_stacks::{Stacks, StacksOptions};
 
 #[test]
 fn the_first_stack_of_a_span_has_guards_on_both_sides() {
@@ -15,48 +13,6 @@ fn the_first_stack_of_a_span_has_guards_on_both_sides() {
     let others: Vec<_> = (0..100).map(|_| stacks.stack().unwrap()).collect();
     assert!(others.iter().all(|other| other.bottom() > stack.bottom()));
     use_pages(&stack, 4, 1);
-}
-
-#[test]
-fn neighbours_have_a_guard_between_them() {
-    let stacks = open(4, 2);
-    let mut all: Vec<_> = (0..300).map(|_| stacks.stack().unwrap()).collect();
-    all.sort_by_key(Stack::bottom);
-    for pair in all.windows(2) {
-        assert!(pair[1].bottom() >= pair[0].top() + PAGE);
-    }
-    for stack in &all {
-        use_pages(stack, 4, 7);
-        assert_guarded(stack.bottom(), stack.top());
-    }
-}
-
-#[test]
-fn a_reused_stack_is_guarded() {
-    let stacks = open(16, 2);
-    for pages in [1, 16] {
-        for _ in 0..200 {
-            let stack = stacks.stack().unwrap();
-            use_pages(&stack, pages, 9);
-            assert_guarded(stack.bottom(), stack.top());
-        }
-    }
-    stacks.trim();
-    stacks.clear();
-    let stack = stacks.stack().unwrap();
-    use_pages(&stack, 16, 9);
-    assert_guarded(stack.bottom(), stack.top());
-}
-
-#[test]
-fn dropped_stacks_trap_once_they_are_cleared() {
-    let stacks = open(8, 2);
-    let stack = stacks.stack().unwrap();
-    use_pages(&stack, 8, 3);
-    let (bottom, top) = (stack.bottom(), stack.top());
-    drop(stack);
-    stacks.clear();
-    (bottom..top).step_by(PAGE).for_each(assert_traps);
 }
 
 #[test]
@@ -95,65 +51,6 @@ fn a_reserved_stack_traps_until_it_grows() {
     stack.grow(3 * PAGE).unwrap();
     assert_guarded(stack.bottom(), stack.top());
     assert_eq!(peek(stack.bottom()), Some(0));
-}
-
-/// A stack of any kind.
-enum Any {
-    Fixed(Stack),
-    Growing(Growable),
-}
-
-impl Any {
-    fn ends(&self) -> (usize, usize) {
-        match self {
-            Self::Fixed(stack) => (stack.bottom(), stack.top()),
-            Self::Growing(stack) => (stack.bottom(), stack.top()),
-        }
-    }
-}
-
-fn make(stacks: &Stacks, random: &mut impl Rng) -> Any {
-    let pages = 1 + random.next_u32() as usize % 40;
-    let made = match random.next_u32() % 4 {
-        0 => stacks.stack(),
-        1 => stacks.request().bytes(pages * PAGE + 5).stack(),
-        2 => stacks.request().name("random").bytes(pages * PAGE).stack(),
-        _ => return Any::Growing(stacks.request().bytes(PAGE).growable(pages * PAGE).unwrap()),
-    };
-    Any::Fixed(made.unwrap())
-}
-
-#[test]
-fn every_stack_of_a_random_program_is_guarded_and_holds_what_its_owner_wrote() {
-    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed());
-    let stacks = Stacks::open(&settings(8, 2).warm_bytes(256 * PAGE)).unwrap();
-    let mut live: Vec<(Any, u8)> = Vec::new();
-    for step in 0..3000_u32 {
-        match random.next_u32() % 16 {
-            0..=7 => {
-                let stack = make(&stacks, &mut random);
-                let ((bottom, top), mark) = (stack.ends(), step as u8);
-                for addr in (bottom..top).step_by(PAGE) {
-                    // SAFETY: inside of the stack.
-                    unsafe { std::ptr::with_exposed_provenance_mut::<u8>(addr + 8).write(mark) };
-                }
-                assert_guarded(bottom, top);
-                live.push((stack, mark));
-            }
-            8..=13 if !live.is_empty() => {
-                let (stack, mark) = live.swap_remove(random.next_u32() as usize % live.len());
-                let (bottom, top) = stack.ends();
-                assert_guarded(bottom, top);
-                (bottom..top).step_by(PAGE).for_each(|addr| assert_eq!(peek(addr + 8), Some(mark)));
-            }
-            14 => stacks.trim(),
-            _ if step % 100 == 0 => stacks.clear(),
-            _ => {}
-        }
-    }
-    let mut ends: Vec<_> = live.iter().map(|(stack, _)| stack.ends()).collect();
-    ends.sort_unstable();
-    assert!(ends.windows(2).all(|pair| pair[0].1 < pair[1].0));
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! The life of a pool: handles, stacks, threads.
 
 use crate::common::*;
-use std::sync::mpsc;
 use vmalloc_stacks::{Growable, Stack, Stacks};
 
 const fn is_shared<T: Send + Sync>() {}
@@ -56,63 +55,6 @@ fn cached_stacks_keep_no_pool() {
             assert!(!is_mapped(addr));
         });
     });
-}
-
-#[test]
-fn a_stack_is_dropped_by_any_thread() {
-    let stacks = open(16, 4);
-    let (send, receive) = mpsc::sync_channel::<Stack>(300);
-    std::thread::scope(|scope| {
-        scope.spawn(move || {
-            for stack in receive {
-                use_pages(&stack, 16, 2);
-            }
-        });
-        for round in 0..20_000 {
-            let stack = stacks.stack().unwrap();
-            use_pages(&stack, 1 + round % 16, 1);
-            send.send(stack).unwrap();
-        }
-        drop(send);
-    });
-    // Every stack made is cached or in use: nothing is lost on the way.
-    stacks.clear();
-    assert_eq!(stacks.stats().busy_areas, 1, "the first page of the span alone");
-}
-
-#[test]
-fn threads_that_make_and_drop_at_once_share_no_stack() {
-    let stacks = open(16, 2);
-    let stacks = &stacks;
-    std::thread::scope(|scope| {
-        for thread in 0..4_u8 {
-            scope.spawn(move || {
-                let mut own = Vec::new();
-                for round in 0..20_000_usize {
-                    let stack = match round % 7 {
-                        0 => stacks.request().bytes(PAGE * (1 + round % 20)).stack(),
-                        _ => stacks.stack(),
-                    }
-                    .unwrap();
-                    let mark = thread + 1;
-                    use_pages(&stack, 1 + round % (stack.len() / PAGE), mark);
-                    own.push(stack);
-                    if own.len() > 100 || round % 5 == 0 {
-                        let stack = own.swap_remove(round % own.len());
-                        // SAFETY: inside of the stack.
-                        let found =
-                            unsafe { std::ptr::with_exposed_provenance::<u8>(stack.top() - 64).read() };
-                        assert_eq!(found, mark, "another thread wrote there");
-                    }
-                    if round % 4000 == 0 {
-                        stacks.trim();
-                    }
-                }
-            });
-        }
-    });
-    stacks.clear();
-    assert_eq!(stacks.stats().busy_areas, 1);
 }
 
 #[test]

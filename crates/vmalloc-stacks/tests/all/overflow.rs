@@ -1,31 +1,9 @@
 //! Reports of overflows: which are reported, by which name, and what happens then.
 
 use crate::common::*;
-use std::io::Read;
-use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
+use vmalloc_harness::output_of_child;
 use vmalloc_stacks::{AltStack, Overflow, Stacks, report_overflows, report_overflows_to};
-
-/// Runs `body` in a child, and returns what it wrote to standard error, and its status.
-fn output_of(body: impl FnOnce()) -> (String, i32) {
-    let mut pipe = [0; 2];
-    // SAFETY: room for two descriptors.
-    assert_eq!(unsafe { libc::pipe(pipe.as_mut_ptr()) }, 0);
-    // SAFETY: open, and this function's alone.
-    let [read, write] = pipe.map(|end| unsafe { OwnedFd::from_raw_fd(end) });
-    let status = status_of_child(|| {
-        // SAFETY: both are open; no core file is wanted of the child.
-        unsafe {
-            libc::dup2(pipe[1], libc::STDERR_FILENO);
-            libc::prctl(libc::PR_SET_DUMPABLE, 0);
-        }
-        body();
-    });
-    drop(write);
-    let mut text = String::new();
-    std::fs::File::from(read).read_to_string(&mut text).unwrap();
-    (text, status)
-}
 
 fn is_killed_by(status: i32, signal: i32) -> bool {
     libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == signal
@@ -64,7 +42,7 @@ mod on_x86_64 {
             let stacks = pool();
             let (below, stack) =
                 (stacks.stack().unwrap(), stacks.request().name("parser 7").bytes(5 * PAGE).stack().unwrap());
-            let (text, status) = output_of(|| {
+            let (text, status) = output_of_child(|| {
                 report_overflows().unwrap();
                 overflow(stack.top());
             });
@@ -87,7 +65,7 @@ mod on_x86_64 {
             let (first, other) = (stacks.stack().unwrap(), stacks.stack().unwrap());
             drop(other);
             for stack in [first, stacks.stack().unwrap()] {
-                let (text, status) = output_of(|| {
+                let (text, status) = output_of_child(|| {
                     report_overflows().unwrap();
                     overflow(stack.top());
                 });
@@ -105,7 +83,7 @@ mod on_x86_64 {
             let stack = stacks.request().name("growing").bytes(2 * PAGE).growable(8 * PAGE).unwrap();
             for pages in [2, 8] {
                 stack.grow(pages * PAGE).unwrap();
-                let (text, status) = output_of(|| {
+                let (text, status) = output_of_child(|| {
                     report_overflows().unwrap();
                     overflow(stack.top());
                 });
@@ -125,14 +103,14 @@ mod on_x86_64 {
             let [low, high] = both;
             assert_eq!(low.top() + PAGE, high.bottom());
             for (top, addr) in [(low.top(), low.top() + 8), (high.top() - 64, low.bottom() - 8)] {
-                let (text, status) = output_of(|| {
+                let (text, status) = output_of_child(|| {
                     report_overflows().unwrap();
                     touch_from(top, addr);
                 });
                 assert_eq!(text, "");
                 assert!(is_killed_by(status, libc::SIGSEGV), "{status:#x}");
             }
-            let (text, _) = output_of(|| {
+            let (text, _) = output_of_child(|| {
                 report_overflows().unwrap();
                 touch_from(high.top() - 64, high.bottom() - 8);
             });
@@ -160,7 +138,7 @@ mod on_x86_64 {
         in_own_process(|| {
             let stacks = pool();
             let stack = stacks.stack().unwrap();
-            let (text, status) = output_of(|| {
+            let (text, status) = output_of_child(|| {
                 // SAFETY: a handler for the life of the program.
                 unsafe {
                     let mut action: libc::sigaction = std::mem::zeroed();
@@ -178,52 +156,10 @@ mod on_x86_64 {
         });
     }
 
-    extern "C" fn say_called(_: i32) {
-        // SAFETY: the bytes are there.
-        unsafe { libc::write(libc::STDERR_FILENO, c"called\n".as_ptr().cast(), 7) };
-    }
-
-    #[test]
-    fn a_handler_that_was_to_be_called_once_is_called_once() {
-        in_own_process(|| {
-            let (text, status) = output_of(|| {
-                // SAFETY: a handler for the life of the program. A child that goes on for ever must
-                // not hang the test.
-                unsafe {
-                    libc::alarm(10);
-                    let mut action: libc::sigaction = std::mem::zeroed();
-                    action.sa_sigaction = say_called as *const () as usize;
-                    action.sa_flags = libc::SA_RESETHAND;
-                    assert_eq!(libc::sigaction(libc::SIGSEGV, &action, std::ptr::null_mut()), 0);
-                }
-                report_overflows().unwrap();
-                touch_from(touchable_top(), 8);
-            });
-            assert_eq!(text.matches("called\n").count(), 1, "{text:.2000}");
-            assert!(is_killed_by(status, libc::SIGSEGV), "{status:#x}");
-        });
-    }
-
-    #[test]
-    fn a_sent_signal_that_was_ignored_still_is() {
-        in_own_process(|| {
-            let (_, status) = output_of(|| {
-                // SAFETY: to ignore is no handler, and a signal to this process has no conditions.
-                unsafe { libc::signal(libc::SIGBUS, libc::SIG_IGN) };
-                report_overflows().unwrap();
-                for _ in 0..2 {
-                    // SAFETY: no conditions.
-                    assert_eq!(unsafe { libc::kill(libc::getpid(), libc::SIGBUS) }, 0);
-                }
-            });
-            assert_eq!(status, 0, "{status:#x}");
-        });
-    }
-
     #[test]
     fn faults_elsewhere_go_to_the_handler_before() {
         in_own_process(|| {
-            let (text, status) = output_of(|| {
+            let (text, status) = output_of_child(|| {
                 report_overflows().unwrap();
                 touch_from(touchable_top(), 8);
             });
@@ -261,7 +197,7 @@ mod on_x86_64 {
     #[test]
     fn a_thread_without_an_alternate_stack_gets_one() {
         in_own_process(|| {
-            let (text, status) = output_of(|| {
+            let (text, status) = output_of_child(|| {
                 report_overflows().unwrap();
                 on_a_plain_thread(overflow_with_an_alternate_stack, 0);
             });

@@ -129,17 +129,21 @@ fn space(kind: Cached) -> Test {
     CPU.set(1);
     // The leaves that each node has to itself are in use.
     space.raw().reserve(&Request::new(4096 << 12)).unwrap();
-    let areas: Vec<_> = (0..16).map(|_| alloc(space)).collect();
-    // SAFETY: allocated in the line above, and not used.
-    areas.into_iter().for_each(|addr| unsafe { space.raw().free(addr) }.unwrap());
+    let areas: Vec<_> = (0..16).map(|_| take(space, 100)).collect();
+    areas.into_iter().for_each(|addr| give(space, addr));
     if kind == Cached::Addresses {
         let _ = space.drain().unwrap();
     }
     space
 }
 
-fn alloc(space: Test) -> usize {
-    space.raw().alloc(&Request::new(100 << 12)).unwrap()
+fn take(space: Test, pages: usize) -> usize {
+    space.raw().alloc(&Request::new(pages << 12)).unwrap()
+}
+
+fn give(space: Test, addr: usize) {
+    // SAFETY: allocated by `take`, and not used.
+    unsafe { space.raw().free(addr) }.unwrap();
 }
 
 /// Returns how many areas the space keeps, with memory that is mapped and without.
@@ -158,10 +162,7 @@ fn with_an_allocation(kind: Cached, act: impl Fn(Test)) -> Vec<(usize, usize)> {
     let mut found = Vec::new();
     for nth in 0.. {
         let space = space(kind);
-        let other = move || {
-            alloc(space);
-        };
-        let (done, has_acted) = with_other(nth, other, || act(space));
+        let (done, has_acted) = with_other(nth, move || _ = take(space, 100), || act(space));
         if !has_acted {
             break;
         }
@@ -195,11 +196,9 @@ fn a_drain_is_not_done_while_areas_keep_memory() {
         for nth in 0.. {
             let space = space(Cached::Memory);
             let other = move || {
-                alloc(space);
+                take(space, 100);
                 CPU.set(1);
-                (0..allocs).for_each(|_| {
-                    alloc(space);
-                });
+                (0..allocs).for_each(|_| _ = take(space, 100));
             };
             let (done, has_acted) = with_other(nth, other, || space.drain().unwrap());
             if !has_acted {
@@ -212,15 +211,6 @@ fn a_drain_is_not_done_while_areas_keep_memory() {
         }
     }
     assert!(ends > 0, "no drain was done");
-}
-
-fn take(space: Test, pages: usize) -> usize {
-    space.raw().alloc(&Request::new(pages << 12)).unwrap()
-}
-
-fn give(space: Test, addr: usize) {
-    // SAFETY: allocated by `take`, and not used.
-    unsafe { space.raw().free(addr) }.unwrap();
 }
 
 /// Returns an empty space that caches up to so many pages, and little in any case.

@@ -3,7 +3,7 @@
 use crate::oracle::{Area, Shown, What};
 use crate::player::Player;
 use std::ops::Range;
-use vmalloc::{AllocError, AreaError, Discard, Kind, Platform};
+use vmalloc::{AllocError, AreaError, Discard, FreeError, Kind, Platform, RequestError};
 
 /// The most ranges of one call.
 const MOST_RANGES: usize = 4;
@@ -134,20 +134,21 @@ fn addrs<P: Platform>(player: &Player<'_, P>, parts: &[Part]) -> Vec<Range<usize
 pub(super) fn misuse<P: Platform>(player: &mut Player<'_, P>) -> Option<()> {
     let nth = player.any(|area| area.what.kind().is_some())?;
     let (page, area) = (player.page_bytes(), &player.oracle.areas[nth]);
-    let (start, end) = (area.addr, area.addr + area.pages.len() * page);
+    let (start, end, has_guard) = (area.addr, area.addr + area.pages.len() * page, area.guard);
     let is_reserved = area.what.kind() == Some(Kind::Reserved);
-    let wrong = match player.below(5) {
+    let wrong = match player.below(7) {
         0 => start..start,
         1 => start + 1..end,
         2 => start..end - 1,
         3 => end - page..end + page,
+        4 if has_guard => end..end + page,
+        5 => 0..page,
         _ => start..end,
     };
-    let is_whole = wrong == (start..end);
-    let mut ranges = vec![wrong];
-    if is_whole && is_reserved {
-        // One page is in two ranges.
-        ranges.push(start..start + page);
+    let mut ranges = vec![wrong.clone()];
+    if is_reserved && (wrong == (start..end) || wrong.start > start + page) {
+        // One page is in two ranges, or comes before the wrong ones.
+        ranges.insert(0, start..start + page);
     }
     // SAFETY: each of them is refused.
     let refused = unsafe {
@@ -157,7 +158,17 @@ pub(super) fn misuse<P: Platform>(player: &mut Player<'_, P>) -> Option<()> {
         }
     };
     player.tell(format_args!("commit or decommit {ranges:x?}: {refused:?}"));
-    assert!(!matches!(refused, Ok(()) | Err(AreaError::Platform(_))), "{refused:?}");
+    let Err(error) = refused else { panic!("{ranges:x?} was done") };
+    let is_right = match error {
+        AreaError::Alloc(AllocError::Request(RequestError::ZeroSize)) => wrong.is_empty(),
+        AreaError::Area(FreeError::Unaligned { .. }) => wrong.len() % page != 0,
+        AreaError::Area(FreeError::NotAnArea { addr }) => addr == 0 && wrong == (0..page),
+        AreaError::Area(FreeError::WrongKind { .. }) => !is_reserved,
+        AreaError::Beyond { .. } => wrong.end > end,
+        AreaError::Overlap { .. } => is_reserved && wrong == (start..end),
+        _ => false,
+    };
+    assert!(is_right, "{ranges:x?}: {error:?}");
     player.check_area(nth);
     Some(())
 }

@@ -1,6 +1,6 @@
 //! Purges, failures, and other CPUs.
 
-use crate::faulty::Call;
+use crate::play::CALLS;
 use crate::player::Player;
 use vmalloc::{DrainStatus, Platform};
 
@@ -74,7 +74,7 @@ pub(super) fn speculate<P: Platform>(player: &mut Player<'_, P>) {
 
 pub(super) fn fail<P: Platform>(player: &mut Player<'_, P>) {
     if player.cast.fails {
-        let (call, way) = (Call::ALL[player.below(Call::ALL.len())], player.source.below(8));
+        let (call, way) = (CALLS[player.below(CALLS.len())], player.source.below(8));
         let (nth, lasts) = (1 + way % 4, way >= 4);
         player.tell(format_args!("call {nth} of {call:?}, lasting: {lasts}"));
         player.fail(call, nth, lasts);

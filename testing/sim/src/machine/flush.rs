@@ -66,6 +66,25 @@ impl Machine {
 
     /// Makes every CPU forget `ranges`, and recycles the frames that were behind them.
     pub(crate) fn flush(&mut self, cpu: usize, ranges: &[PageRange]) -> Result<(), PlatformError> {
+        match self.injected_bug {
+            Some(InjectedBug::DroppedFlush) => Ok(()),
+            Some(InjectedBug::DelayedFlush) => {
+                self.late.push(ranges.to_vec());
+                Ok(())
+            }
+            Some(InjectedBug::LowestFlushedOnly) => self.flush_now(cpu, &ranges[..1]),
+            _ => self.flush_now(cpu, ranges),
+        }
+    }
+
+    /// Does the flushes that were put off. A failure is lost, as it would be.
+    pub(crate) fn catch_up(&mut self, cpu: usize) {
+        for set in std::mem::take(&mut self.late) {
+            let _ = self.flush_now(cpu, &set);
+        }
+    }
+
+    fn flush_now(&mut self, cpu: usize, ranges: &[PageRange]) -> Result<(), PlatformError> {
         self.check_ranges(Point::Flush, ranges);
         // Pages that were discarded and unmapped by the machine itself have not been unmapped by
         // the caller yet.

@@ -91,6 +91,8 @@ pub(crate) struct Machine {
     limbo: BTreeSet<(u64, u64)>,
     /// Pages from which frames were relocated, with these, which wait for the flush.
     left: BTreeSet<(u64, u64)>,
+    /// Sets whose flush is put off.
+    late: Vec<Vec<PageRange>>,
     /// Map calls so far.
     epoch: u64,
     random: SplitMix64,
@@ -119,6 +121,7 @@ impl Machine {
             idle: PageSet::default(),
             limbo: BTreeSet::new(),
             left: BTreeSet::new(),
+            late: Vec::new(),
             epoch: 0,
             random: SplitMix64::seed_from_u64(options.seed),
             refused: Vec::new(),

@@ -5,7 +5,7 @@ use crate::{PAGE, alloc, free};
 use vmalloc::{
     AllocError, DrainStatus, PageRange, Request, RequestError, Space, SpaceError, SpaceOptions, Stats,
 };
-use vmalloc_sim::{Options, Point, Sim};
+use vmalloc_sim::{Options, Sim};
 
 fn machine(pages: u64, cpus: usize) -> Options {
     Options::new(PageRange::from_len(0x1000, pages).unwrap()).cpus(cpus)
@@ -226,33 +226,6 @@ fn one_drain_by_age_is_asked_for_at_a_time() {
         assert_eq!(space.drain(), Ok(DrainStatus::More));
         assert_eq!(asked(&[1]), 0, "the drain that left something comes again");
     }
-}
-
-#[test]
-fn a_failing_flush_keeps_everything_until_it_works() {
-    let space = space(1 << 12, SpaceOptions::default().unmap_on_free());
-    let areas: Vec<usize> = (0..100).map(|_| alloc(&space, 4)).collect();
-    areas.iter().for_each(|&addr| free(&space, addr));
-    space.platform().fail_from(Point::Flush, 1);
-    for _ in 0..3 {
-        assert!(space.purge().is_err());
-        assert_eq!((space.stats().lazy_areas, space.stats().refused_areas), (100, 100));
-        space.verify().unwrap();
-    }
-    space.platform().heal();
-    space.purge().unwrap();
-    assert!(is_whole(&space.stats()));
-}
-
-#[test]
-fn a_flush_that_fails_once_is_repeated() {
-    let space = space(1 << 12, SpaceOptions::default().unmap_on_free());
-    let areas: Vec<usize> = (0..100).map(|_| alloc(&space, 4)).collect();
-    areas.iter().for_each(|&addr| free(&space, addr));
-    space.platform().fail_nth(Point::Flush, 1);
-    space.purge().unwrap();
-    assert_eq!((space.platform().counts().failed, space.stats().refused_areas), (1, 0));
-    assert!(is_whole(&space.stats()));
 }
 
 #[test]

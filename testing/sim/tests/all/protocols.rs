@@ -2,10 +2,10 @@
 
 use crate::PAGE;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use vmalloc::{Frame, FrameSupply, MapFrames, PageRange, Platform, Protection, Request, Space, SpaceOptions};
+use vmalloc::{PageRange, Request, Space, SpaceOptions};
 use vmalloc_model::{Seeded, env};
 use vmalloc_programs::{Blind, Program};
-use vmalloc_sim::{Broken, Fault, InjectedBug, Mistake, OnViolation, Options, Sim};
+use vmalloc_sim::{Fault, InjectedBug, OnViolation, Options, Sim};
 
 const CPUS: usize = 4;
 
@@ -22,18 +22,18 @@ fn space_options() -> SpaceOptions {
 }
 
 /// Returns an area of `pages` pages that every CPU has written to.
-fn used<P: Platform>(space: &Space<P>, sim: &Sim, pages: usize) -> Option<usize> {
+fn used(space: &Space<Sim>, pages: usize) -> Option<usize> {
     let addr = space.raw().alloc(&Request::new(pages * PAGE)).ok()?;
     for page in (0..pages).map(|nth| (addr / PAGE + nth) as u64) {
         for cpu in 0..CPUS {
             // What goes wrong is recorded.
-            let _ = sim.write(cpu, page, page);
+            let _ = space.platform().write(cpu, page, page);
         }
     }
     Some(addr)
 }
 
-fn free<P: Platform>(space: &Space<P>, addr: Option<usize>) {
+fn free(space: &Space<Sim>, addr: Option<usize>) {
     let addr = addr.expect("it was allocated");
     // SAFETY: nothing keeps the address.
     unsafe { space.raw().free(addr) }.expect("it was allocated");
@@ -41,26 +41,21 @@ fn free<P: Platform>(space: &Space<P>, addr: Option<usize>) {
 
 /// Uses five areas, frees every other one, purges, and uses addresses and frames again: two areas
 /// in the gaps, one behind.
-fn program<P: Platform>(space: &Space<P>, sim: &Sim) -> Vec<Fault> {
-    let areas: Vec<_> = (0..5).map(|_| used(space, sim, 3)).collect();
+fn program(space: &Space<Sim>) -> Vec<Fault> {
+    let areas: Vec<_> = (0..5).map(|_| used(space, 3)).collect();
     areas.iter().step_by(2).for_each(|&addr| free(space, addr));
     let _ = space.purge();
-    let again = [3, 3, 5].map(|pages| used(space, sim, pages));
+    let again = [3, 3, 5].map(|pages| used(space, pages));
     areas.iter().skip(1).step_by(2).chain(&again).for_each(|&addr| free(space, addr));
     let _ = space.purge();
-    sim.check_end();
-    sim.faults()
-}
-
-fn with_mistake(mistake: Mistake) -> Vec<Fault> {
-    let space = Space::new(Broken::new(options().build(), mistake), space_options()).expect("an empty space");
-    program(&space, space.platform().inner())
+    space.platform().check_end();
+    space.platform().faults()
 }
 
 fn with_bug(injected_bug: InjectedBug) -> Vec<Fault> {
     let space =
         Space::new(options().injected_bug(injected_bug).build(), space_options()).expect("an empty space");
-    program(&space, space.platform())
+    program(&space)
 }
 
 fn has(faults: &[Fault], is: impl Fn(&Fault) -> bool) -> bool {
@@ -70,14 +65,14 @@ fn has(faults: &[Fault], is: impl Fn(&Fault) -> bool) -> bool {
 #[test]
 fn correct_protocol_has_no_fault() {
     let space = Space::new(options().build(), space_options()).expect("an empty space");
-    assert_eq!(program(&space, space.platform()), []);
+    assert_eq!(program(&space), []);
     let flushes = space.platform().flushes();
     assert_eq!(flushes.iter().map(|flush| flush.interrupts).collect::<Vec<_>>(), [3, 3]);
 }
 
 #[test]
 fn a_dropped_flush_is_caught() {
-    let faults = with_mistake(Mistake::DropFlush);
+    let faults = with_bug(InjectedBug::DroppedFlush);
     assert!(has(&faults, |fault| matches!(fault, Fault::ReusedBeforeFlush { .. })), "{faults:?}");
     assert!(has(&faults, |fault| matches!(fault, Fault::ReusedWhileHeld { .. })), "{faults:?}");
     assert!(has(&faults, |fault| matches!(fault, Fault::StaleAccess { now: Some(_), .. })), "{faults:?}");
@@ -86,7 +81,7 @@ fn a_dropped_flush_is_caught() {
 
 #[test]
 fn a_flush_of_the_lowest_range_alone_is_caught() {
-    let faults = with_mistake(Mistake::FlushLowestOnly);
+    let faults = with_bug(InjectedBug::LowestFlushedOnly);
     let second = |page: u64| page >= 0x108;
     let reused = |fault: &Fault| matches!(*fault, Fault::ReusedBeforeFlush { page } if second(page));
     assert!(has(&faults, reused), "{faults:?}");
@@ -95,27 +90,9 @@ fn a_flush_of_the_lowest_range_alone_is_caught() {
 
 #[test]
 fn a_delayed_flush_is_caught() {
-    let faults = with_mistake(Mistake::DelayFlush);
+    let faults = with_bug(InjectedBug::DelayedFlush);
     assert!(has(&faults, |fault| matches!(fault, Fault::ReusedBeforeFlush { .. })), "{faults:?}");
     assert!(has(&faults, |fault| matches!(fault, Fault::NotUnmapped { .. })), "{faults:?}");
-}
-
-#[test]
-fn frames_returned_while_mapped_are_caught() {
-    let space = Space::new(Broken::new(options().build(), Mistake::NeverDiscard), space_options())
-        .expect("an empty space");
-    let addr = space.raw().reserve(&Request::new(PAGE)).expect("there is room");
-    let (broken, page, mut frames) = (space.platform(), (addr / PAGE) as u64, [Frame(0)]);
-    let range = PageRange::from_len(page, 1).expect("not empty");
-    broken.take_frames(&mut frames).expect("there are some");
-    // SAFETY: the range was reserved, the frame was taken, and nothing uses either any more when
-    // they are given up.
-    unsafe {
-        broken.map_frames(range, &frames, Protection::ReadWrite).expect("nothing fails");
-        broken.discard_hint(range);
-        broken.give_frames(&frames);
-    }
-    assert_eq!(broken.inner().faults(), [Fault::GivenWhileMapped { frame: frames[0].0, page }]);
 }
 
 #[test]
@@ -140,11 +117,11 @@ fn early_recycling_is_caught() {
 /// addresses.
 #[test]
 fn every_injected_bug_stops_a_random_program() {
-    for mistake in [Mistake::DropFlush, Mistake::FlushLowestOnly, Mistake::DelayFlush] {
-        let sim = options().on_violation(OnViolation::Panic).build();
-        let space = Space::new(Broken::new(sim, mistake), space_options()).expect("an empty space");
+    for bug in [InjectedBug::DroppedFlush, InjectedBug::LowestFlushedOnly, InjectedBug::DelayedFlush] {
+        let sim = options().on_violation(OnViolation::Panic).injected_bug(bug).build();
+        let space = Space::new(sim, space_options()).expect("an empty space");
         let program = Program::new(Blind).without_failures();
         let run = AssertUnwindSafe(|| program.play(space, &mut Seeded::new(env::seed(1)), 2_000));
-        assert!(catch_unwind(run).is_err(), "{mistake:?} was not caught");
+        assert!(catch_unwind(run).is_err(), "{bug:?} was not caught");
     }
 }

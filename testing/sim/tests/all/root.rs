@@ -2,11 +2,13 @@
 
 use crate::{PAGE, free};
 use vmalloc::{
-    AllocError, PageRange, Platform, Policy, Protection, Request, RequestError, Space, SpaceError,
-    SpaceOptions,
+    AllocError, Frame, FrameSupply, MapFrames, PageRange, Platform, PlatformFault, Policy, Protection,
+    Relocate, Request, RequestError, Space, SpaceError, SpaceOptions,
 };
-use vmalloc_sim::{Options, Point, Sim, TlbVisibility};
-use vmalloc_subspaces::{LIMIT_BYTES, Root, Subspace, SubspaceError, SubspaceOptions, SubspaceState};
+use vmalloc_sim::{Access, Direct, Fault, OnViolation, Options, Point, Sim, TlbVisibility};
+use vmalloc_subspaces::{
+    Divisible, LIMIT_BYTES, Root, Subspace, SubspaceError, SubspaceOptions, SubspaceState,
+};
 
 fn range(start: u64, end: u64) -> PageRange {
     PageRange::new(start, end).expect("not empty")
@@ -183,6 +185,91 @@ fn maps_that_fail_are_not_counted() {
     finish(&root);
 }
 
+/// Returns a root over as many pages whose machine replaces what is mapped, and records misuse.
+fn replacing() -> Root<Sim> {
+    let options = Options::new(range(0x1000, 0x2000)).remaps_atomically();
+    Root::new(options.on_violation(OnViolation::Record).build()).expect("an empty root")
+}
+
+/// Returns the pages that all children have mapped.
+fn used<P: Divisible>(root: &Root<P>) -> usize {
+    root.subspaces().map(|part| part.used_bytes / PAGE).sum()
+}
+
+const RW: Protection = Protection::ReadWrite;
+
+#[test]
+fn pages_are_counted_from_map_to_flush() {
+    let root = replacing();
+    let child = root.divide("child", &at(0x1200, 0x1800), Some(pages(20))).expect("room");
+    // SAFETY: nothing uses the pages.
+    unsafe {
+        child.map(range(0x1200, 0x1210), RW).expect("within the limit");
+        assert_eq!(used(&root), 16);
+        let refused = child.map(range(0x1220, 0x1225), RW).expect_err("beyond it");
+        assert_eq!((refused.call, refused.fault), (LIMIT_BYTES, PlatformFault::OutOfMemory));
+        child.unmap(&[range(0x1204, 0x1208)]).expect("no fault");
+        assert_eq!(used(&root), 16, "unmapped is not flushed");
+        child.flush(&[range(0x1204, 0x1208)]).expect("no fault");
+        child.flush(&[range(0x1204, 0x1208), range(0x1210, 0x1240)]).expect("no fault");
+        assert_eq!(used(&root), 12, "a part, and never twice");
+        child.map(range(0x1220, 0x1225), RW).expect("within the limit");
+        assert_eq!(used(&root), 17);
+    }
+    let before = root.platform().counts();
+    drop(child);
+    let after = root.platform().counts();
+    assert_eq!((after.unmaps - before.unmaps, after.flushes - before.flushes), (1, 1));
+    assert_eq!((root.platform().mapped_pages(), root.subspaces().next()), (0, None));
+}
+
+#[test]
+fn what_fails_below_is_not_counted() {
+    let root = replacing();
+    let child = root.divide("child", &Request::new(pages(64)), Some(pages(20))).expect("room");
+    let (sim, some, all) = (root.platform(), range(0x1000, 0x1004), range(0x1000, 0x1014));
+    let mut frames = [Frame(0); 24];
+    sim.take_frames(&mut frames).expect("there are many");
+    [Point::Map, Point::MapHuge].iter().for_each(|point| sim.fail_nth(*point, 1));
+    // SAFETY: nothing uses the pages, and the frames are the test's.
+    unsafe {
+        assert!(child.map(all, RW).is_err() && child.map_huge(all, RW).is_err());
+        assert_eq!(used(&root), 0);
+        child.map_frames(some, &frames[..4], Protection::Read).expect("no fault");
+        [Point::MapFrames, Point::Flush].iter().for_each(|point| sim.fail_nth(*point, 1));
+        assert!(child.map_frames(some, &frames[4..8], RW).is_err() && child.flush(&[some]).is_err());
+        assert_eq!(used(&root), 4, "the old frames are still there");
+        child.map_frames(all, &frames[4..], RW).expect("no fault");
+        assert_eq!(used(&root), 20, "only what is new counts");
+        child.flush(&[all]).expect("no fault");
+        assert_eq!(used(&root), 0);
+    }
+}
+
+#[test]
+fn memory_that_moves_needs_no_room_below_the_limit() {
+    let root = Root::new(Direct::new(64, |options| options.cpus(1).relocates())).expect("an empty root");
+    let child = root.divide("child", &Request::new(pages(64)), Some(pages(10))).expect("room");
+    let first = child.geometry().span.start();
+    let (from, to) = (range(first, first + 10), range(first + 16, first + 26));
+    // SAFETY: nothing uses the pages.
+    unsafe {
+        child.map(from, RW).expect("within the limit");
+        child.relocate(from, to).expect("no fault");
+        assert_eq!(used(&root), 20, "the old place has to be flushed");
+        child.unmap(&[from]).and_then(|()| child.flush(&[from])).expect("no fault");
+        assert_eq!(used(&root), 10);
+    }
+}
+
+#[test]
+fn a_child_is_as_the_machine_below() {
+    let root = replacing();
+    let child = root.divide("child", &Request::new(pages(64)), None).expect("room");
+    let (of_child, below) = (child.geometry(), root.platform().geometry());
+    assert_eq!(of_child.span(below.span).unmaps_now(below.unmaps_now), below);
+}
+
 #[test]
 fn memory_ends_with_its_space() {
     let root = root();
@@ -277,15 +364,23 @@ fn each_child_has_its_direction() {
 }
 
 #[test]
-fn protected_child_caches_nothing() {
+fn a_protected_child_maps_with_its_own_protection_and_caches_nothing() {
     let root = root();
     let read_only = plain().limit_bytes(pages(64));
     let part = root.protected_subspace("rodata", &Request::new(pages(0x100)), Protection::Read, read_only);
     let part = part.expect("room");
     assert_eq!(part.options().cache_bytes, Some(0));
     let addr = part.raw().alloc(&Request::new(pages(5))).expect("room");
+    let (cpu, page, access, protection) = (0, (addr / PAGE) as u64, Access::Write, Protection::Read);
+    let denied = Fault::Denied { cpu, page, access, protection };
+    assert_eq!(root.platform().write(cpu, page, 1), Err(denied));
     free(&part, addr);
     drop(part);
+    finish(&root);
+    // Where new pages would have to be cleared there is none.
+    let root = Root::new(Options::new(range(0x1000, 0x2000)).dirty().build()).expect("an empty root");
+    let part = root.protected_subspace("rodata", &Request::new(pages(0x100)), Protection::Read, plain());
+    assert!(matches!(part.err(), Some(SubspaceError::NotZeroed)));
     finish(&root);
 }
 

@@ -3,18 +3,18 @@
 
 use vmalloc::{Policy, Request, Space, SpaceOptions};
 use vmalloc_model::Seeded;
-use vmalloc_programs::Call::{
+use vmalloc_programs::machines::{devices, direct, machine, on_direct, on_machine};
+use vmalloc_programs::{Program, Walked};
+use vmalloc_sim::Point::{
     self, Discard, Flush, Heap, Map, MapFrames, MapHuge, Protect, Relocate, TakeFrames, TakeRun, Unmap,
     UnmapNow,
 };
-use vmalloc_programs::machines::{devices, direct, machine, on_direct, on_machine};
-use vmalloc_programs::{Program, Walked};
 use vmalloc_sim::Sim;
 use vmalloc_sim::harness::Simulated;
 use vmalloc_subspaces::{Root, Subspace, SubspaceOptions};
 
 /// Steps of acts, each of which has failed in one run at least.
-const MET: [(&str, &[Call]); 23] = [
+const MET: [(&str, &[Point]); 23] = [
     ("alloc", &[Map, MapHuge, Unmap, Flush, Heap]),
     ("alloc a group", &[Heap]),
     ("alloc code", &[Map, MapHuge, Unmap, Flush, Heap]),

@@ -240,6 +240,7 @@ enum Content {
 struct Bytes {
     content: Content,
     pages: Pages,
+    align: usize,
 }
 
 pub(crate) fn buffer(world: &World, dice: &mut Dice) -> Option<Box<dyn Owner>> {
@@ -256,7 +257,7 @@ pub(crate) fn buffer(world: &World, dice: &mut Dice) -> Option<Box<dyn Owner>> {
         (Content::Zeroed(buffer), pages)
     };
     pages.write_some(dice);
-    Some(Box::new(Bytes { content, pages }))
+    Some(Box::new(Bytes { content, pages, align: request.alignment() }))
 }
 
 impl Owner for Bytes {
@@ -274,6 +275,7 @@ impl Owner for Bytes {
         if resized.is_none() {
             return self.pages.check();
         }
+        assert!(addr.is_multiple_of(self.align), "{addr:#x} is not aligned to {}", self.align);
         self.pages.moved(addr, bytes);
         if matches!(self.content, Content::Zeroed(_)) && bytes > old {
             self.pages.check_zeros(old);

@@ -2,13 +2,14 @@
 
 use crate::dice::Dice;
 use crate::life::{Forks, Life, live};
-use crate::look::{can_be_read, has_memory};
+use crate::look::has_memory;
 use crate::owners::made;
 use crate::world::PAGE;
 use std::ops::Range;
 use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
+use vmalloc_harness::peek;
 use vmalloc_stacks::{Growable, Stack, StackError, Stacks, StacksOptions};
 
 /// The most dropped stacks that are remembered, to look at them once the pool is cleared.
@@ -114,7 +115,7 @@ impl Held {
             traps.extend([range.start, self.top() - self.size() - 1]);
         }
         for trap in traps {
-            assert!(!can_be_read(trap), "{trap:#x} can be read: {range:x?}, {:#x} bytes", self.size());
+            assert!(peek(trap).is_none(), "{trap:#x} can be read: {range:x?}, {:#x} bytes", self.size());
         }
     }
 
@@ -170,7 +171,7 @@ impl World {
             let range = &dropped[dice.below(dropped.len())];
             let page = range.start + dice.below(range.len() / PAGE) * PAGE;
             if !busy.iter().any(|busy| busy.contains(&page)) {
-                assert!(!can_be_read(page), "{page:#x} of a dropped stack can be read");
+                assert!(peek(page).is_none(), "{page:#x} of a dropped stack can be read");
                 assert!(!has_memory(page), "{page:#x} of a dropped stack has memory");
             }
         }

@@ -3,13 +3,11 @@
 #[allow(dead_code)]
 pub(crate) mod declarations;
 
-use std::fmt::Display;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
-use vmalloc_harness::not_run;
 
 pub(crate) const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 
@@ -35,23 +33,22 @@ pub(crate) fn library() -> &'static Path {
     })
 }
 
-/// Returns true if a program is there. Notes what is not run if not.
-pub(crate) fn has(what: impl Display, program: &str) -> bool {
-    let found = Command::new(program).arg("--version").output().is_ok_and(|it| it.status.success());
-    if !found {
-        not_run(what, format_args!("{program} is not installed"));
-    }
-    found
-}
-
 /// Builds a program of `tests/programs` with more options for the compiler. Returns its path.
 pub(crate) fn compile(source: &str, name: &str, options: &[&str]) -> Result<PathBuf, String> {
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
-    let mut compiler = match source.ends_with(".cpp") {
-        true => command("c++", &["-std=c++17"]),
-        false => command("cc", &["-std=c11"]),
-    };
-    compiler.args(["-D_GNU_SOURCE", "-g", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread"]);
+    let (compiler, standard) =
+        if source.ends_with(".cpp") { ("c++", "-std=c++17") } else { ("cc", "-std=c11") };
+    let mut compiler = Command::new(compiler);
+    compiler.arg(standard).args([
+        "-D_GNU_SOURCE",
+        "-g",
+        "-O1",
+        "-Wall",
+        "-Wextra",
+        "-Wpedantic",
+        "-Werror",
+        "-pthread",
+    ]);
     compiler.arg(Path::new(CRATE).join("tests/programs").join(source)).arg("-o").arg(&program);
     compiler.arg("-I").arg(Path::new(CRATE).join("include")).args(options);
     compiler.arg("-L").arg(library()).arg("-lvmalloc");
@@ -71,12 +68,6 @@ pub(crate) fn compile_text(text: &str, name: &str) -> Result<PathBuf, String> {
     let options = ["-I".to_owned(), folder.to_string_lossy().into_owned(), "-Wno-unused-variable".to_owned()];
     let options: Vec<&str> = options.iter().map(String::as_str).collect();
     compile(&source, name, &options)
-}
-
-fn command(program: &str, options: &[&str]) -> Command {
-    let mut command = Command::new(program);
-    command.args(options);
-    command
 }
 
 /// Runs a program, perhaps under another, with the library at hand.

@@ -13,7 +13,7 @@ use vmalloc::{
     Frame, FrameSupply, MapFrames, PageRange, Platform, PlatformError, Protect, Protection, Request, Space,
     Stats,
 };
-pub use vmalloc_harness::{in_own_process, not_run};
+pub use vmalloc_harness::{in_forked_child, in_own_process, not_run};
 use vmalloc_linux::{BatchAdvise, GuardMeans, Linux, LinuxOptions, OpenError, ReserveError};
 
 /// The platform's calls, for tests: each owns the pages it names, and nothing uses their memory
@@ -135,7 +135,16 @@ pub fn map(linux: &Linux, range: PageRange) {
 }
 
 pub fn page_ptr(linux: &Linux, page: u64) -> *mut u8 {
-    std::ptr::with_exposed_provenance_mut((page << linux.geometry().page_shift) as usize)
+    byte((page << linux.geometry().page_shift) as usize)
+}
+
+pub fn byte(addr: usize) -> *mut u8 {
+    std::ptr::with_exposed_provenance_mut(addr)
+}
+
+/// Returns true if touching the byte at `addr` traps.
+pub fn is_trap(addr: usize) -> bool {
+    vmalloc_harness::peek(addr).is_none()
 }
 
 /// Writes `value` to the first byte of each page of a mapped range.
@@ -147,28 +156,8 @@ pub fn fill(linux: &Linux, range: PageRange, value: u8) {
 }
 
 /// The first byte of `page`; `None` when touching it traps.
-///
-/// The kernel touches it for us: a system call that is given an address that traps fails with
-/// `EFAULT`.
 pub fn peek(linux: &Linux, page: u64) -> Option<u8> {
-    let mut pipe = [0; 2];
-    // SAFETY: room for two descriptors.
-    assert_eq!(unsafe { libc::pipe(pipe.as_mut_ptr()) }, 0);
-    // SAFETY: the kernel checks the address.
-    let written = unsafe { libc::write(pipe[1], page_ptr(linux, page).cast(), 1) };
-    let errno = std::io::Error::last_os_error().raw_os_error();
-    let mut byte = 0_u8;
-    if written == 1 {
-        // SAFETY: room for one byte.
-        assert_eq!(unsafe { libc::read(pipe[0], (&raw mut byte).cast(), 1) }, 1);
-    } else {
-        assert_eq!(errno, Some(libc::EFAULT));
-    }
-    for end in pipe {
-        // SAFETY: open and ours.
-        unsafe { libc::close(end) };
-    }
-    (written == 1).then_some(byte)
+    vmalloc_harness::peek(page_ptr(linux, page).addr())
 }
 
 /// Asserts that every page of `range` reads as `value`.
@@ -207,16 +196,6 @@ pub fn assert_whole(space: &Space<Linux>) {
         space.stats();
     assert_eq!((free_pages, largest_free_pages), (span_pages, span_pages));
     assert_eq!((busy_areas, lazy_areas, cached_areas), (0, 0, 0));
-}
-
-/// How many pages from `addr` on have memory, as the kernel counts them.
-pub fn resident(addr: usize, pages: usize) -> usize {
-    let mut present = vec![0_u8; pages];
-    let start = std::ptr::with_exposed_provenance_mut(addr);
-    // SAFETY: the answer has room for each page. The kernel only looks.
-    let answer = unsafe { libc::mincore(start, pages << 12, present.as_mut_ptr()) };
-    assert_eq!(answer, 0);
-    present.iter().filter(|&&page| page & 1 != 0).count()
 }
 
 /// The memory of this process, in bytes.
@@ -276,27 +255,6 @@ impl Drop for StopAtEnd<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
-}
-
-/// Runs `body` in a forked child, and waits for it to end well. The child has one thread and never
-/// returns.
-pub fn in_forked_child(body: impl FnOnce() -> bool) {
-    // SAFETY: the child runs only `body`, which the tests keep to the platform and system calls,
-    // and then exits.
-    let pid = unsafe { libc::fork() };
-    assert!(pid >= 0);
-    if pid == 0 {
-        // A child that hangs must not hang the test.
-        // SAFETY: no conditions.
-        unsafe { libc::alarm(60) };
-        let well = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).unwrap_or(false);
-        // SAFETY: no conditions.
-        unsafe { libc::_exit(if well { 0 } else { 1 }) };
-    }
-    let mut status = 0;
-    // SAFETY: room for a status; the child is ours.
-    assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
-    assert_eq!(status, 0, "the child ended with wait status {status:#x}");
 }
 
 /// `count` frames of the supply, scattered: no two are neighbours.

@@ -1,6 +1,6 @@
 //! Spaces whose frees trap at once, and their memory.
 
-use super::{alloc, free, opened, peek};
+use super::{alloc, byte, free, opened, peek};
 use std::sync::Arc;
 use vmalloc::{Space, SpaceOptions};
 use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, open};
@@ -30,10 +30,6 @@ pub fn for_each_space(body: impl Fn(&Arc<Space<Linux>>)) {
 /// With userfaultfd; `None` where the kernel lacks it.
 pub fn with_userfault(options: LinuxOptions) -> Option<Arc<Space<Linux>>> {
     opened(open(options.exactly(SPAN).guard_means(GuardMeans::Userfault), trapping()))
-}
-
-pub fn byte(addr: usize) -> *mut u8 {
-    std::ptr::with_exposed_provenance_mut(addr)
 }
 
 pub fn fill_area(addr: usize, pages: usize, value: u8) {

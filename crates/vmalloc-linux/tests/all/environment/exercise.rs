@@ -1,7 +1,6 @@
 //! A little of everything that a space does, with every refusal noted.
 
 use super::{PAGE, check};
-use crate::common::peek;
 use vmalloc::{
     AllocError, AreaError, Frame, FrameSupply, Platform, PlatformError, Protection, Request, Space, Stats,
 };
@@ -158,11 +157,6 @@ fn get_word(addr: usize) -> usize {
 pub(crate) fn get(addr: usize) -> u8 {
     // SAFETY: as above.
     unsafe { std::ptr::with_exposed_provenance::<u8>(addr).read_volatile() }
-}
-
-/// Returns true if a touch of `addr` traps.
-pub(crate) fn traps(space: &Space<Linux>, addr: usize) -> bool {
-    peek(space.platform(), (addr / PAGE) as u64).is_none()
 }
 
 /// Returns true if an address is in the span.

@@ -1,11 +1,11 @@
 //! Calls that the kernel refuses, does in part, or interrupts.
 
-use super::exercise::{Owed, exercise, fill, is_inside, traps};
+use super::exercise::{Owed, exercise, fill, is_inside};
 use super::sandbox::{Answer, Call, supervised};
 use super::{
     PAGE, check, everywhere, everywhere_with_vectors, finish, for_both_guards, for_both_guards_in, space_with,
 };
-use crate::common::in_own_process;
+use crate::common::{in_own_process, is_trap};
 use libc::{SYS_madvise, SYS_process_madvise};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -106,7 +106,7 @@ fn a_large_area_that_can_be_neither_closed_nor_marked_traps_after_the_next_purge
             is_on.store(false, Ordering::SeqCst);
             space.purge().unwrap();
             assert_eq!(space.stats().refused_areas, 0);
-            let trapping = [0, 1, PAGES / 2, PAGES - 1].map(|page| traps(space, addr + page * PAGE));
+            let trapping = [0, 1, PAGES / 2, PAGES - 1].map(|page| is_trap(addr + page * PAGE));
             assert_eq!(trapping, [true; 4]);
             finish(space, Owed::default());
         });
@@ -194,8 +194,8 @@ fn vectors_that_are_done_in_part_are_done_to_the_end() {
                         unsafe { space.raw().free(**addr) }.unwrap();
                     }
                     space.purge().unwrap();
-                    freed.iter().for_each(|(_, addr)| assert!(traps(space, **addr)));
-                    kept.iter().for_each(|(_, addr)| assert!(!traps(space, **addr)));
+                    freed.iter().for_each(|(_, addr)| assert!(is_trap(**addr)));
+                    kept.iter().for_each(|(_, addr)| assert!(!is_trap(**addr)));
                 });
                 for (_, addr) in kept {
                     // SAFETY: as above.
@@ -239,7 +239,7 @@ fn advice_that_is_refused_for_one_area_keeps_that_one_back() {
                         check(space);
                     }
                     let others = areas.iter().filter(|addr| **addr != stuck);
-                    others.for_each(|addr| assert!(traps(space, *addr)));
+                    others.for_each(|addr| assert!(is_trap(*addr)));
                     is_on.store(false, Ordering::SeqCst);
                     finish(space, Owed::default());
                 });
@@ -381,7 +381,7 @@ fn opening_finds_the_means_that_are_left_or_says_what_is_refused() {
 fn use_all(space: &std::sync::Arc<Space<Linux>>) {
     finish(space, Owed::default());
     let first = space.raw().alloc(&Request::new(3 * PAGE)).unwrap();
-    assert!(traps(space, first + 3 * PAGE), "the guard behind the first area is open");
+    assert!(is_trap(first + 3 * PAGE), "the guard behind the first area is open");
     fill(first, 3);
     let _beside = space.buffer(PAGE).unwrap();
     // SAFETY: the areas are the test's.

@@ -1,11 +1,13 @@
 //! Memory that is locked (mlock(2), mlockall(2)): the kernel neither drops nor guards it. What is
 //! freed is unlocked.
 
-use super::exercise::{Owed, exercise, fill, get, traps};
+use super::exercise::{Owed, exercise, fill, get};
 use super::sandbox::{Answer, Call, supervised};
 use super::{PAGE, check, finish, for_both_guards, space_with};
-use crate::common::{free, in_forked_child, in_own_process, not_run, status_bytes};
+use crate::common::process::set_limit;
+use crate::common::{free, in_forked_child, in_own_process, is_trap, not_run, status_bytes};
 use libc::{SYS_madvise, SYS_munlock, SYS_process_madvise};
+use rustix::process::Resource;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vmalloc::{FrameSupply, Platform, PlatformFault, Request, Space, SpaceOptions};
 use vmalloc_linux::{BatchAdvise, GuardMeans, Linux, LinuxOptions, OpenError};
@@ -58,7 +60,7 @@ fn a_locked_page_is_unlocked_when_its_area_is_purged() {
             assert!(grown <= 80 * MIB, "{} MiB", grown / MIB);
             space.purge().unwrap();
             assert_eq!((space.stats().refused_areas, status_bytes("VmLck:")), (0, before));
-            assert!(traps(space, area + 7 * PAGE) && traps(space, small));
+            assert!(is_trap(area + 7 * PAGE) && is_trap(small));
             finish(space, Owed::default());
         });
     });
@@ -291,10 +293,9 @@ fn an_unprivileged_program_that_locks_in_advance_is_told() {
                 space_with(super::options(guards, BatchAdvise::PidfdSelf), SpaceOptions::default())
             })
             .collect();
-        let limit = libc::rlimit { rlim_cur: 1 << 20, rlim_max: 1 << 20 };
+        set_limit(Resource::Memlock, 1 << 20);
         // SAFETY: this process was made for it.
         unsafe {
-            assert_eq!(libc::setrlimit(libc::RLIMIT_MEMLOCK, &limit), 0);
             if libc::getuid() == 0 {
                 assert_eq!(libc::setresuid(65534, 65534, 65534), 0);
             }

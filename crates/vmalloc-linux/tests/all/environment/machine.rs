@@ -1,11 +1,11 @@
 //! What else a machine may lack: `/proc`, mappings, memory for a group of processes.
 
-use super::exercise::{Owed, exercise, exercise_for, fill, traps};
+use super::exercise::{Owed, exercise, exercise_for, fill};
 use super::{
     PAGE, all_options, check, everywhere, finish, for_both_guards, for_both_guards_in, options, space_with,
 };
 use crate::common::crowd::Crowd;
-use crate::common::{in_own_process, map_limit, not_run, status_bytes};
+use crate::common::{in_own_process, is_trap, map_limit, not_run, status_bytes};
 use std::fs;
 use std::path::{Path, PathBuf};
 use vmalloc::{
@@ -139,9 +139,9 @@ fn a_locked_area_waits_for_a_mapping() {
                 assert!(status_bytes("RssAnon:") + 250 * PAGE < full);
             }
             space.purge().unwrap();
-            assert!(traps(space, areas[1]));
+            assert!(is_trap(areas[1]));
             for addr in [areas[0], areas[2], drawing] {
-                assert!(!traps(space, addr));
+                assert!(!is_trap(addr));
                 // SAFETY: as above.
                 unsafe { space.raw().free(addr) }.unwrap();
             }

@@ -1,18 +1,14 @@
 //! The whole family on real memory: what every kind of mapping shows, where it traps, and what it
 //! gives back.
 
-mod exec;
-mod fork;
 mod limits;
-mod ram;
 mod read;
 mod realloc;
 mod rlimits;
 mod root;
 mod user;
-mod vmap;
 
-use crate::common::{StopAtEnd, assert_whole, free, opened, peek, scattered_frames};
+use crate::common::{StopAtEnd, assert_whole, byte, free, is_trap, opened, scattered_frames};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vmalloc::{AllocError, Frame, FrameSupply, Platform, PlatformFault, Space, SpaceOptions, Unbacked};
@@ -77,19 +73,15 @@ fn give(space: &Space<Linux>, frames: &[Frame]) {
     unsafe { space.platform().give_frames(frames) }
 }
 
-fn pointer(addr: usize) -> *mut u8 {
-    std::ptr::with_exposed_provenance_mut(addr)
-}
-
 /// The byte at `addr`, which is mapped; read by this thread itself.
 fn get(addr: usize) -> u8 {
     // SAFETY: the tests have mapped the page.
-    unsafe { pointer(addr).read_volatile() }
+    unsafe { byte(addr).read_volatile() }
 }
 
 fn set(addr: usize, value: u8) {
     // SAFETY: the tests have mapped the page, and may write to it.
-    unsafe { pointer(addr).write_volatile(value) }
+    unsafe { byte(addr).write_volatile(value) }
 }
 
 /// Writes `value` to the first byte of each of `pages` pages, plus the number of the page.
@@ -102,19 +94,6 @@ fn assert_filled(addr: usize, pages: usize, value: u8) {
     for page in 0..pages {
         assert_eq!(get(addr + page * PAGE), value.wrapping_add(page as u8), "page {page} of {addr:#x}");
     }
-}
-
-/// Returns true if touching the page of `addr` traps.
-fn traps(space: &Space<Linux>, addr: usize) -> bool {
-    peek(space.platform(), (addr / PAGE) as u64).is_none()
-}
-
-/// Returns true if `addr` can be written: the kernel writes a 0 for us, and fails where we would.
-fn can_write(addr: usize) -> bool {
-    let zero = std::fs::File::open("/dev/zero").unwrap();
-    let fd = std::os::fd::AsRawFd::as_raw_fd(&zero);
-    // SAFETY: the kernel checks the address; the tests own the byte behind it.
-    unsafe { libc::read(fd, pointer(addr).cast(), 1) == 1 }
 }
 
 /// The address of `frame` in the linear map.

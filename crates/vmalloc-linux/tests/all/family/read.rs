@@ -19,7 +19,7 @@ fn come_and_go(space: &Space<Linux>, frames: &[Frame], stop: &AtomicBool) {
         let addr = space.raw().alloc(&vmalloc::Request::new(pages * PAGE).zeroed()).unwrap();
         for page in 0..pages {
             // SAFETY: the test owns the page.
-            unsafe { pointer(addr + page * PAGE).write_bytes(page_value(addr / PAGE + page), PAGE) };
+            unsafe { byte(addr + page * PAGE).write_bytes(page_value(addr / PAGE + page), PAGE) };
         }
         held.push(addr);
         if held.len() > 8 {
@@ -38,7 +38,7 @@ fn reading_while_others_free_and_map_never_faults() {
         in_both_modes(options, |space| {
             let frames = take_scattered(space, 3);
             // SAFETY: the test took the frames.
-            let zeroed = |frame: &Frame| unsafe { pointer(linear_addr(space, *frame)).write_bytes(0, PAGE) };
+            let zeroed = |frame: &Frame| unsafe { byte(linear_addr(space, *frame)).write_bytes(0, PAGE) };
             frames.iter().for_each(zeroed);
             let stop = AtomicBool::new(false);
             std::thread::scope(|scope| {

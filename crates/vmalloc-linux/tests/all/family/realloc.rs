@@ -1,8 +1,9 @@
 //! `realloc`: areas that grow and shrink, where they are and elsewhere.
 
 use super::*;
-use crate::common::{in_own_process, mappings, resident, resident_bytes};
+use crate::common::{in_own_process, mappings, resident_bytes};
 use vmalloc::Request;
+use vmalloc_harness::resident;
 
 const MIB: usize = 1 << 20;
 
@@ -20,7 +21,7 @@ fn number(addr: usize, pages: std::ops::Range<usize>) {
     for page in pages {
         for word in 0..PAGE / 8 {
             // SAFETY: the test owns the page.
-            unsafe { pointer(addr + page * PAGE + word * 8).cast::<usize>().write_volatile(page) };
+            unsafe { byte(addr + page * PAGE + word * 8).cast::<usize>().write_volatile(page) };
         }
     }
 }
@@ -30,7 +31,7 @@ fn assert_numbered(addr: usize, pages: std::ops::Range<usize>) {
     for page in pages {
         for word in 0..PAGE / 8 {
             // SAFETY: the test owns the page.
-            let found = unsafe { pointer(addr + page * PAGE + word * 8).cast::<usize>().read_volatile() };
+            let found = unsafe { byte(addr + page * PAGE + word * 8).cast::<usize>().read_volatile() };
             assert_eq!(found, page, "word {word}");
         }
     }
@@ -45,13 +46,13 @@ fn a_large_area_that_grows_has_room_to_grow_again() {
     assert_eq!(realloc(&space, addr, 8 * MIB), addr);
     let usable = space.usable_size(addr).unwrap();
     assert!((8 * MIB..=9 * MIB).contains(&usable), "{usable}");
-    assert!(traps(&space, addr + usable) && !traps(&space, addr + usable - PAGE));
+    assert!(is_trap(addr + usable) && !is_trap(addr + usable - PAGE));
     number(addr, 256..258);
     assert_eq!(realloc(&space, addr, 8 * MIB + 3), addr);
     assert_eq!((space.usable_size(addr), space.find(addr).unwrap().bytes), (Some(usable), usable));
     assert_eq!(realloc(&space, addr, 2 * MIB), addr);
     assert_eq!(space.usable_size(addr), Some(2 * MIB));
-    assert!(traps(&space, addr + 2 * MIB));
+    assert!(is_trap(addr + 2 * MIB));
     assert_numbered(addr, 0..4);
     assert_numbered(addr, 256..258);
     free(&space, addr);
@@ -72,30 +73,6 @@ fn what_moves_is_not_copied() {
 }
 
 #[test]
-fn from_one_mib_to_sixty_four_page_by_page() {
-    in_both_modes(SpaceOptions::default().max_slack_percent(0), |space| {
-        let (first, last) = (MIB / PAGE, 64 * MIB / PAGE);
-        let mut addr = vmalloc(space, MIB);
-        // In its way, so that it has to move at first.
-        let neighbour = vmalloc(space, PAGE);
-        number(addr, 0..first);
-        let mut moves = 0;
-        for pages in first + 1..=last {
-            let grown = realloc(space, addr, pages * PAGE);
-            moves += usize::from(grown != addr);
-            addr = grown;
-            number(addr, pages - 1..pages);
-            if pages % 1024 == 0 {
-                assert!(traps(space, addr + pages * PAGE), "the guard behind {pages} pages");
-            }
-        }
-        assert_numbered(addr, 0..last);
-        assert!((1..=20).contains(&moves), "{moves} moves");
-        [addr, neighbour].iter().for_each(|addr| free(space, *addr));
-    });
-}
-
-#[test]
 fn what_shrinks_gives_its_memory_back() {
     // Other tests would change what is resident.
     in_own_process(|| {
@@ -109,7 +86,7 @@ fn what_shrinks_gives_its_memory_back() {
                 "{before} bytes before, {} after",
                 resident_bytes()
             );
-            assert!((256..4097).all(|page| traps(space, addr + page * PAGE)));
+            assert!((256..4097).all(|page| is_trap(addr + page * PAGE)));
             assert_numbered(addr, 0..256);
             // Others may have what it gave back, and it can have it again.
             let other = vmalloc(space, MIB);
@@ -120,7 +97,7 @@ fn what_shrinks_gives_its_memory_back() {
             assert_numbered(addr, 0..256);
             assert!((256..512).all(|page| get(addr + page * PAGE) == 0), "pages given back are other pages");
             assert_eq!(realloc(space, addr, 1), addr);
-            assert!(traps(space, addr + PAGE) && !traps(space, addr));
+            assert!(is_trap(addr + PAGE) && !is_trap(addr));
             free(space, addr);
         });
     });
@@ -149,7 +126,7 @@ fn an_area_blocked_each_time_keeps_what_it_holds_in_few_mappings() {
                 addr = moved;
                 number(addr, pages..pages + 2);
                 assert_numbered(addr, 0..pages + 2);
-                assert!(traps(&space, addr + (pages + 2) * PAGE));
+                assert!(is_trap(addr + (pages + 2) * PAGE));
                 // SAFETY: nothing uses the addresses any more.
                 unsafe { space.raw().unreserve(neighbour) }.unwrap();
                 space.purge().unwrap();

@@ -67,7 +67,7 @@ fn without_memory_areas_do_not_grow_and_nothing_is_lost() {
                     let Err(AreaError::Alloc(refused)) = refused else { panic!("{refused:?}") };
                     unbacked(Err::<(), _>(refused), PlatformFault::OutOfMemory);
                     assert_filled(addr, 1024, 1);
-                    assert!(traps(space, addr + 4 * MIB));
+                    assert!(is_trap(addr + 4 * MIB));
                     space.verify().unwrap();
                 }
                 unbacked(space.raw().alloc_exec(&Request::new(700 * MIB)), PlatformFault::OutOfMemory);
@@ -101,7 +101,7 @@ fn what_can_not_be_purged_for_want_of_memory_is_purged_later() {
                 space.verify().unwrap();
             });
             space.purge().unwrap();
-            assert!((0..9).all(|page| traps(space, addr + page * PAGE)));
+            assert!((0..9).all(|page| is_trap(addr + page * PAGE)));
             give(space, &frames);
         });
     });

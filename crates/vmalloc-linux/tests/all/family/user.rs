@@ -33,14 +33,3 @@ fn frames_run_out_with_a_typed_error_and_nothing_is_lost() {
         [first, again].iter().for_each(|addr| free(space, *addr));
     });
 }
-
-#[test]
-fn without_a_supply_it_is_unsupported() {
-    for guards in GuardMeans::all() {
-        let Some(space) = space_with(options(guards).frame_bytes(0), SpaceOptions::default()) else {
-            continue;
-        };
-        unbacked(space.raw().alloc_shared(&Request::new(1)), PlatformFault::Unsupported);
-        assert_all_whole(&space);
-    }
-}

@@ -3,7 +3,7 @@
 use std::env::{var_os, vars_os};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use vmalloc_harness::{dynamic_library, not_run};
+use vmalloc_harness::dynamic_library;
 
 /// Returns the library.
 pub(crate) fn library() -> PathBuf {
@@ -20,56 +20,41 @@ fn compiled_before() -> Option<PathBuf> {
     var_os("VMALLOC_TEST_PROGRAMS").map(PathBuf::from)
 }
 
-/// Compiles a program of `tests/programs`. Returns its path.
-pub(crate) fn program(source: &str) -> PathBuf {
-    if let Some(folder) = compiled_before() {
-        return folder.join(source);
-    }
+/// Compiles a source of `tests/programs` with these flags. Returns the path of the result.
+fn compile(source: &str, result: &str, flags: &[&str]) -> PathBuf {
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source);
     // Tests run at once, and so do the test programs: each has a copy of its own.
-    let name = format!("{}-{}-{:?}", source, std::process::id(), std::thread::current().id());
+    let name = format!("{result}-{}-{:?}", std::process::id(), std::thread::current().id());
     let to = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name.replace(['(', ')'], ""));
-    let compiler = if source.ends_with(".cpp") { "c++" } else { "cc" };
-    let flags = [
-        "-O1",
-        "-g",
-        "-pthread",
-        "-Wall",
-        "-Wno-unused-result",
-        "-Wno-alloc-size-larger-than",
-        "-fno-builtin",
-    ];
-    let status = Command::new(compiler).args(flags).arg(from).arg("-o").arg(&to).arg("-ldl").status();
-    assert!(status.expect("a compiler for C").success(), "{source} can't be compiled");
+    let mut compiler = Command::new(if source.ends_with(".cpp") { "c++" } else { "cc" });
+    compiler.args(["-O1", "-g", "-pthread", "-fno-builtin"]).arg(from).args(flags).arg("-o").arg(&to);
+    assert!(compiler.status().expect("a compiler for C").success(), "{source} can't be compiled");
     to
+}
+
+/// Compiles a program of `tests/programs`. Returns its path.
+pub(crate) fn program(source: &str) -> PathBuf {
+    match compiled_before() {
+        Some(folder) => folder.join(source),
+        None => {
+            let warnings = ["-Wall", "-Wno-unused-result", "-Wno-alloc-size-larger-than"];
+            compile(source, source, &[&warnings[..], &["-ldl"]].concat())
+        }
+    }
 }
 
 /// Compiles a library that programs load. Returns its path.
 pub(crate) fn plugin(source: &str) -> PathBuf {
-    if let Some(folder) = compiled_before() {
-        return folder.join(format!("{source}.so"));
+    match compiled_before() {
+        Some(folder) => folder.join(format!("{source}.so")),
+        None => compile(source, &format!("{source}.so"), &["-w", "-fPIC", "-shared"]),
     }
-    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source);
-    let to = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{source}-{}.so", std::process::id()));
-    let flags = ["-O1", "-g", "-w", "-pthread", "-fno-builtin", "-fPIC", "-shared"];
-    let status = Command::new("cc").args(flags).arg(from).arg("-o").arg(&to).status();
-    assert!(status.expect("a compiler for C").success(), "{source} can't be compiled");
-    to
 }
 
 /// Compiles a program of `tests/programs`, and links it to a library of another one.
 pub(crate) fn program_linked_to(source: &str, library: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
-    let temporary = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let (linked, to) = (temporary.join(format!("{library}.so")), temporary.join(format!("{source}-linked")));
-    let compile = |words: &[&Path]| {
-        let status = Command::new("cc").args(["-O1", "-w", "-pthread"]).args(words).status();
-        assert!(status.expect("a compiler for C").success(), "{words:?}");
-    };
-    let [shared, out, needed] = ["-shared", "-o", "-Wl,--no-as-needed"].map(Path::new);
-    compile(&[Path::new("-fPIC"), shared, &folder.join(library), out, &linked]);
-    compile(&[&folder.join(source), needed, &linked, out, &to]);
-    to
+    let linked = plugin(library);
+    compile(source, &format!("{source}-linked"), &["-w", "-Wl,--no-as-needed", &linked.to_string_lossy()])
 }
 
 /// Runs a program under the library. It opens its heap with the first large request.
@@ -83,15 +68,6 @@ pub(crate) fn run(program: &Path, words: &[&str], settings: &[(&str, &str)]) -> 
     }
     command.args(words).env("LD_PRELOAD", library()).env("VMALLOC_START", "0");
     command.envs(settings.iter().copied()).output().expect("the program starts")
-}
-
-/// Returns true if a program of the system is installed, or notes that `test` was not run.
-pub(crate) fn is_installed(program: &str, test: &str) -> bool {
-    let found = Command::new(program).arg("--version").output().is_ok();
-    if !found {
-        not_run(test, format_args!("{program} is not installed"));
-    }
-    found
 }
 
 /// Returns what a program wrote to stderr, after it has ended well.

@@ -1,14 +1,14 @@
 //! Giving memory and addresses back: nothing that is freed can be refused, whatever fails.
 
-use super::scene::{self, Areas, PAGE, direct, empty, sim};
+use super::scene::{self, Areas, PAGE, direct, empty};
 use std::cell::Cell;
 use std::ptr::with_exposed_provenance_mut;
 use std::sync::mpsc;
 use std::time::Duration;
-use vmalloc::{FreeError, PageRange, Request, Space, SpaceError, SpaceOptions};
+use vmalloc::{FreeError, PageRange, Request, Space, SpaceOptions};
 use vmalloc_sim::harness::{Simulated, free_all};
 use vmalloc_sim::heap::{self, Shortage};
-use vmalloc_sim::{Broken, Mistake, Options, Point, Sim};
+use vmalloc_sim::{Options, Point, Sim};
 
 /// Frees all areas, on a CPU that asked for some of them only.
 fn free_them(space: &Space<Sim>, areas: &mut Areas) -> Result<(), FreeError> {
@@ -153,13 +153,6 @@ fn frees_trap_at_once_or_are_counted() {
     assert_eq!(space.platform().check_end(), []);
 }
 
-#[test]
-fn a_platform_that_cannot_unmap_at_once_is_refused() {
-    let sim = Broken::new(sim(), Mistake::NeverDiscard);
-    let refused = Space::new(sim, SpaceOptions::default().trap_on_free(true));
-    assert_eq!(refused.err(), Some(SpaceError::NoTraps));
-}
-
 /// The areas of a set that was refused are tried again by themselves, at once and by the next
 /// purge.
 #[test]
@@ -171,12 +164,21 @@ fn a_purge_is_an_error_as_long_as_anything_is_refused() {
         first.into_iter().for_each(|addr| scene::free(&space, addr));
         space.platform().fail_nth(point, 1);
         assert_eq!(space.purge(), Ok(()));
+        assert_eq!((space.platform().counts().failed, space.stats().refused_areas), (1, 0));
         second.into_iter().for_each(|addr| scene::free(&space, addr));
         space.platform().fail_from(point, 1);
         let call = if point == Point::Unmap { "unmap" } else { "flush" };
-        assert_eq!(space.purge().map_err(|error| error.call), Err(call));
+        for _ in 0..3 {
+            assert_eq!(space.purge().map_err(|error| error.call), Err(call));
+            assert_eq!((space.stats().lazy_areas, space.stats().refused_areas), (3, 3));
+            space.verify().unwrap();
+        }
         space.platform().heal();
         assert_eq!(space.purge(), Ok(()));
+        assert_eq!(
+            (space.stats().refused_areas, space.stats().largest_free_pages),
+            (0, space.stats().span_pages)
+        );
     }
 }
 

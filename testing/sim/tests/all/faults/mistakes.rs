@@ -4,14 +4,14 @@ use super::scene::{PAGE, empty};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use vmalloc::{Frame, FrameSupply, PageRange, Platform, Protection, Request, Space, SpaceOptions};
 use vmalloc_sim::Sim;
-use vmalloc_sim::harness::{Case, free_all};
+use vmalloc_sim::harness::{free_all, walk};
 
 type Operation = fn(&Space<Sim>, &mut ()) -> Result<(), ()>;
 
 fn is_caught(operation: Operation) -> bool {
     let setup = || (empty(SpaceOptions::default()), ());
-    let case = Case::new("a mistake", setup, operation, |space, ()| free_all(space));
-    catch_unwind(AssertUnwindSafe(|| case.walk())).is_err()
+    let run = || walk("a mistake", &[], setup, operation, |space, ()| free_all(space));
+    catch_unwind(AssertUnwindSafe(run)).is_err()
 }
 
 fn reserve(space: &Space<Sim>) -> Result<usize, ()> {

@@ -8,12 +8,3 @@ mod notifiers;
 mod owned;
 mod scene;
 mod subspaces;
-
-use vmalloc_sim::harness::Case;
-
-/// Walks every case, and prints what came of each in spaces of these options.
-fn table(options: &str, cases: impl IntoIterator<Item = Case>) {
-    for case in cases {
-        println!("{options:14} {}", case.walk());
-    }
-}

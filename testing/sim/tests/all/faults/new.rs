@@ -2,14 +2,15 @@
 
 use super::scene::{all_options, sim};
 use vmalloc::{Space, SpaceError};
-use vmalloc_sim::harness::{Lasting, Step, check_whole, each};
+use vmalloc_sim::Point;
+use vmalloc_sim::harness::{Lasting, check_whole, each};
 
 #[test]
 fn new_space() {
     for (options, settings) in all_options() {
         for lasting in [Lasting::Once, Lasting::Onward] {
             let mut refused = 0;
-            let failed = each(Step::Heap, lasting, |injection| {
+            let failed = each(Point::Heap, lasting, |injection| {
                 let sim = sim();
                 let (result, failed) = injection.on_heap(|| Space::new(sim, settings));
                 match result {

@@ -1,10 +1,9 @@
 //! Caches that make room, in a space that has none, with every step failing.
 
 use super::scene::{Areas, PAGE, all_options, free, sim_of};
-use super::table;
 use std::sync::{Arc, Mutex};
 use vmalloc::{AllocError, Notifier, Request, Space, SpaceOptions};
-use vmalloc_sim::harness::{Case, Step, free_all};
+use vmalloc_sim::harness::{free_all, walk};
 use vmalloc_sim::{Point, Sim};
 
 /// Holds areas that it can do without.
@@ -39,21 +38,17 @@ fn alloc_from_cache(space: &Space<Sim>, (_, areas): &mut Cached) -> Result<(), A
 
 #[test]
 fn notifiers() {
-    for (options, settings) in all_options() {
-        let register = Case::new(
-            "register_notifier",
-            move || cached(settings),
-            |space, (notifier, ..)| space.register_notifier(notifier),
-            |space, _| free_all(space),
-        );
-        let registered = move || {
+    for (_, settings) in all_options() {
+        let setup = || cached(settings);
+        let register = |space: &Space<Sim>, (notifier, _): &mut Cached| space.register_notifier(notifier);
+        walk("register_notifier", &[Point::Heap], setup, register, |space, _| free_all(space));
+        let registered = || {
             let (space, state) = cached(settings);
             space.register_notifier(&state.0).unwrap();
             (space, state)
         };
-        let alloc =
-            Case::new("alloc with a notifier", registered, alloc_from_cache, |space, _| free_all(space));
         let points = [Point::Frame, Point::Map, Point::Unmap, Point::Flush];
-        table(options, [register.meets([Step::Heap]), alloc.meets(points.map(Step::Machine))]);
+        let release = |space: &Space<Sim>, _| free_all(space);
+        walk("alloc with a notifier", &points, registered, alloc_from_cache, release);
     }
 }

@@ -1,7 +1,6 @@
 //! Owned types: whatever fails between two of them, nothing is lost.
 
 use super::scene::{Areas, PAGE, all_options, direct, empty};
-use super::table;
 use crate::short;
 use vmalloc::{
     AllocError, Area, AreaError, Frames, Mapping, PagedArea, Protection, ReadOnlyMapping, Request,
@@ -9,7 +8,7 @@ use vmalloc::{
 };
 use vmalloc_percpu::{CongruentAreas, CongruentError};
 use vmalloc_short::ShortMapping;
-use vmalloc_sim::harness::{Case, Step, free_all};
+use vmalloc_sim::harness::{free_all, walk};
 use vmalloc_sim::heap::{self, Shortage};
 use vmalloc_sim::{Direct, Point, Sim};
 
@@ -74,35 +73,21 @@ fn buffers(space: &Space<Direct>, areas: &mut Areas) -> Result<(), AllocError> {
 
 #[test]
 fn owned_types_lose_nothing_whatever_fails() {
-    for (options, settings) in all_options() {
-        let begin = move || {
+    for (_, settings) in all_options() {
+        let begin = || {
             let space = empty(settings);
             // Its records would be made by the operation.
             let _ = short(&space);
             (space, ())
         };
-        table(
-            options,
-            [
-                Case::new(
-                    "Frames and mappings",
-                    begin,
-                    |space, ()| settled(space, mappings(space)),
-                    |_, ()| (),
-                )
-                .meets([Step::Heap]),
-                Case::new("PagedArea", begin, |space, ()| settled(space, paged(space)), |_, ()| ()),
-                Case::new("Area, Reservation", begin, |space, ()| areas(space), |_, ()| ()),
-                Case::new("CongruentAreas", begin, |space, ()| group(space), |_, ()| ()),
-                Case::new(
-                    "Buffer",
-                    move || (direct(settings), Areas::with_capacity(8)),
-                    buffers,
-                    |space, _| free_all(space),
-                )
-                .meets([Step::Machine(Point::Frame), Step::Machine(Point::Map), Step::Heap]),
-            ],
-        );
+        let nothing = |_: &Space<Sim>, ()| ();
+        walk("Frames and mappings", &[Point::Heap], begin, |it, ()| settled(it, mappings(it)), nothing);
+        walk("PagedArea", &[], begin, |space, ()| settled(space, paged(space)), nothing);
+        walk("Area, Reservation", &[], begin, |space, ()| areas(space), nothing);
+        walk("CongruentAreas", &[], begin, |space, ()| group(space), nothing);
+        let begin = || (direct(settings), Areas::with_capacity(8));
+        let points = [Point::Frame, Point::Map, Point::Heap];
+        walk("Buffer", &points, begin, buffers, |space, _| free_all(space));
     }
 }
 

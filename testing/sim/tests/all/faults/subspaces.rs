@@ -4,7 +4,7 @@
 
 use super::scene::{PAGE, all_options, sim, touch};
 use vmalloc::{Request, Space, SpaceOptions};
-use vmalloc_sim::harness::{Injection, Lasting, Step, each};
+use vmalloc_sim::harness::{Injection, Lasting, each};
 use vmalloc_sim::{Point, Sim};
 use vmalloc_subspaces::{Root, Subspace, SubspaceError, SubspaceOptions, SubspaceState};
 
@@ -74,7 +74,7 @@ fn subspaces_are_returned_and_remade() {
         for (name, act) in [("drop", drop_one as fn(_, _) -> _), ("make", make_one)] {
             for lasting in [Lasting::Once, Lasting::Onward] {
                 let failed = [Point::Unmap, Point::Flush]
-                    .map(|point| each(Step::Machine(point), lasting, |injection| act(settings, injection)));
+                    .map(|point| each(point, lasting, |injection| act(settings, injection)));
                 println!(
                     "{options:14} {name} a sub-space, {lasting:?}: unmap {}, flush {}",
                     failed[0], failed[1]

@@ -9,6 +9,6 @@ mod realloc;
 mod replacing;
 mod requests;
 mod reserved;
-mod support;
+pub(crate) mod support;
 mod user;
 mod vmap;

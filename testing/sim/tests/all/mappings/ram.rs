@@ -5,7 +5,7 @@ use crate::mappings::support::{
     with_blocks, with_blocks_in,
 };
 use crate::short;
-use vmalloc::{Frame, FrameSupply, Kind, MapFrames, Protection, Space, SpaceOptions};
+use vmalloc::{Kind, MapFrames, Protection, Space, SpaceOptions};
 use vmalloc_sim::{Point, Sim};
 
 /// Numbers of pages at which something changes.
@@ -126,17 +126,4 @@ fn addresses_without_frames_are_the_callers_to_map() {
         give(&space, &frames);
         finish(&space);
     }
-}
-
-#[test]
-fn a_mapping_of_the_whole_supply_is_possible() {
-    let space = space(plain(1024, 2).frames(300), SpaceOptions::default());
-    let mut frames = vec![Frame(0); 300];
-    space.platform().take_frames(&mut frames).expect("all");
-    let addr = short(&space).map(&frames).expect("room");
-    fill(&space, addr, 300);
-    unmap_ram(&space, addr, 300);
-    space.purge().expect("nothing fails");
-    give(&space, &frames);
-    finish(&space);
 }

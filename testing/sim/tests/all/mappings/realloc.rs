@@ -3,7 +3,7 @@
 use crate::mappings::support::{Context, PAGE, PAGES, cpus, faults, finish, free, page, pages};
 use vmalloc::{AreaError, Request, Space, SpaceOptions};
 use vmalloc_sim::harness::check;
-use vmalloc_sim::{Direct, Discard, Options, Point, Sim};
+use vmalloc_sim::{Direct, Discard, Options, Sim};
 
 /// Too large for pools: what is behind such an area is free.
 const LARGE: usize = 300;
@@ -121,40 +121,6 @@ fn moved_area_grows_in_place_next_time() {
         is_sound(space, moved, 2 * LARGE * PAGE);
         [moved, neighbour].into_iter().for_each(|addr| free(space, addr));
     });
-}
-
-/// Pages that the machine refuses to unmap when memory shrinks are unmapped by the next purge: also
-/// the page that is the guard now.
-#[test]
-fn refused_guard_faults_after_the_next_purge() {
-    for point in [Point::Unmap, Point::Flush] {
-        let space = direct(SpaceOptions::default().unmap_on_free(), |options| options);
-        let addr = alloc(&space, LARGE * PAGE);
-        write(&space, addr, LARGE * PAGE);
-        space.platform().sim().fail_nth(point, 1);
-        assert_eq!(realloc(&space, addr, 3 * PAGE), addr);
-        space.purge().expect("nothing fails any more");
-        is_sound(&space, addr, 3 * PAGE);
-        free(&space, addr);
-        finish(&space);
-    }
-}
-
-#[test]
-fn memory_grows_over_a_refused_guard() {
-    for point in [Point::Unmap, Point::Flush] {
-        let space = direct(SpaceOptions::default().unmap_on_free(), |options| options);
-        let addr = alloc(&space, LARGE * PAGE);
-        write(&space, addr, LARGE * PAGE);
-        space.platform().sim().fail_nth(point, 1);
-        realloc(&space, addr, 3 * PAGE);
-        space.purge().expect("nothing fails any more");
-        let grown = realloc(&space, addr, 2 * LARGE * PAGE);
-        holds(grown, 3 * PAGE);
-        is_sound(&space, grown, 2 * LARGE * PAGE);
-        free(&space, grown);
-        finish(&space);
-    }
 }
 
 #[test]

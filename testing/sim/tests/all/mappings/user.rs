@@ -1,10 +1,10 @@
 //! Memory that several areas show, and when its frames go back.
 
 use crate::mappings::support::{
-    FRAMES, PAGE, PAGES, everywhere, fill, finish, forgotten, free, plain, shows, space, vunmap,
+    PAGE, PAGES, everywhere, fill, finish, forgotten, free, plain, shows, space, vunmap,
 };
 use vmalloc::{Protection, Request, Space, SpaceOptions};
-use vmalloc_sim::{Point, Sim};
+use vmalloc_sim::Sim;
 
 const RW: Protection = Protection::ReadWrite;
 
@@ -53,30 +53,6 @@ fn frames_go_back_when_the_last_area_is_freed_and_flushed() {
 }
 
 #[test]
-fn frames_stay_taken_while_a_flush_fails() {
-    for point in [Point::Unmap, Point::Flush] {
-        let space = space(plain(PAGES, 3), SpaceOptions::default());
-        let addr = user(&space, 3);
-        let shown = remap(&space, addr, 3);
-        let words = fill(&space, addr, 3);
-        shows(&space, shown, &words);
-        free(&space, addr);
-        vunmap(&space, shown);
-        space.platform().fail_from(point, 1);
-        for _ in 0..3 {
-            assert!(space.purge().is_err());
-            assert_eq!(taken(&space), 3);
-        }
-        space.platform().heal();
-        space.purge().expect("nothing fails");
-        assert_eq!(taken(&space), 0);
-        forgotten(&space, addr, 3);
-        forgotten(&space, shown, 3);
-        finish(&space);
-    }
-}
-
-#[test]
 fn many_frame_sets_go_back_in_one_flush() {
     everywhere(|space| {
         let areas: Vec<usize> = (0..40).map(|nth| user(space, 1 + nth % 3)).collect();
@@ -88,17 +64,6 @@ fn many_frame_sets_go_back_in_one_flush() {
         shown.iter().for_each(|&addr| vunmap(space, addr));
         space.purge().expect("nothing fails");
         assert_eq!(taken(space), 0);
-    });
-}
-
-#[test]
-fn failed_shared_allocation_takes_no_frames() {
-    everywhere(|space| {
-        let request = Request::new((FRAMES as usize + 1) * PAGE);
-        assert!(space.raw().alloc_shared(&request).is_err());
-        space.platform().fail_nth(Point::TakeFrames, 1);
-        let _ = space.raw().alloc_shared(&Request::new(PAGE)).map(|addr| free(space, addr));
-        space.platform().heal();
     });
 }
 

@@ -1,20 +1,10 @@
 //! Frames behind areas, sparse areas and blocks.
 
 use super::{CALLS, PAGE, alloc, check, finish, free, lazy, range, refuse, space, touch};
+use crate::mappings::support::{give, take, unmap_ram, unreserve};
 use crate::short;
-use vmalloc::{AreaError, Frame, FrameSupply, Frames, PagedArea, Protection, Request, Space, SpaceOptions};
+use vmalloc::{AreaError, Frame, Frames, PagedArea, Protection, Request, Space, SpaceOptions};
 use vmalloc_sim::{Point, Sim};
-
-fn take(space: &Space<Sim>, count: usize) -> Vec<Frame> {
-    let mut frames = vec![Frame(0); count];
-    space.platform().take_frames(&mut frames).expect("there are many");
-    frames
-}
-
-fn give(space: &Space<Sim>, frames: &[Frame]) {
-    // SAFETY: the frames are the test's, and what led to them was ended.
-    unsafe { space.platform().give_frames(frames) };
-}
 
 /// The frames of an area go back when it is unmapped, and no sooner; those of others do.
 #[test]
@@ -155,11 +145,6 @@ fn a_free_that_traps_at_once_leaves_a_pending_range_to_the_purge() {
     }
 }
 
-fn unreserve(space: &Space<Sim>, addr: usize) {
-    // SAFETY: the area is the test's, and nothing is mapped there.
-    unsafe { space.raw().unreserve(addr) }.expect("it is busy");
-}
-
 /// Returns short mappings of which some are refused: of a block that is given back, and of one with
 /// live ones.
 fn map_slots(space: &Space<Sim>, frames: &[Frame]) -> Vec<usize> {
@@ -169,11 +154,6 @@ fn map_slots(space: &Space<Sim>, frames: &[Frame]) -> Vec<usize> {
         addr
     };
     (0..64).map(map).collect()
-}
-
-fn unmap(space: &Space<Sim>, addr: usize, frames: &[Frame]) {
-    // SAFETY: nothing uses the mapping any more.
-    unsafe { short(space).unmap(addr, frames.len()) }.expect("it is mapped");
 }
 
 #[test]
@@ -189,16 +169,16 @@ fn refused_slots_keep_their_block_back_and_no_other() {
         refuse(&space, call, of_first[1]);
         // All of the others, and some of the first.
         let live = of_first[0];
-        slots.iter().filter(|addr| **addr != live).for_each(|addr| unmap(&space, *addr, &frames));
+        slots.iter().filter(|addr| **addr != live).for_each(|addr| unmap_ram(&space, *addr, 4));
         assert!(space.purge().is_err());
         assert_eq!((space.stats().tenant_areas, space.stats().refused_areas), (1, 0));
         check(&space);
         let again = map_slots(&space, &frames);
         assert!(!again.iter().any(in_first), "its slots were not flushed");
-        again.iter().for_each(|addr| unmap(&space, *addr, &frames));
+        again.iter().for_each(|addr| unmap_ram(&space, *addr, 4));
         assert!(space.purge().is_err());
         assert_eq!(space.stats().tenant_areas, 1);
-        unmap(&space, live, &frames);
+        unmap_ram(&space, live, 4);
         give(&space, &frames);
         finish(&space);
     }
@@ -211,7 +191,7 @@ fn a_spent_block_that_is_refused_is_counted_and_comes_back() {
         let frames = take(&space, 4);
         let slots = map_slots(&space, &frames);
         refuse(&space, call, slots[1]);
-        slots.iter().for_each(|addr| unmap(&space, *addr, &frames));
+        slots.iter().for_each(|addr| unmap_ram(&space, *addr, 4));
         let area = alloc(&space, 2);
         free(&space, area);
         for _ in 0..2 {
@@ -237,7 +217,7 @@ fn refused_areas_survive_a_fork() {
         refuse(&space, Point::Unmap, slots[1]);
         refuse(&space, Point::Unmap, area);
         let kept = usize::from(live);
-        slots[kept..].iter().for_each(|addr| unmap(&space, *addr, &frames));
+        slots[kept..].iter().for_each(|addr| unmap_ram(&space, *addr, 4));
         free(&space, area);
         assert!(space.purge().is_err());
         space.quiesce();
@@ -251,7 +231,7 @@ fn refused_areas_survive_a_fork() {
         let again = map_slots(&space, &frames);
         space.purge().unwrap();
         again.iter().for_each(|addr| touch(&space, *addr, 4));
-        again.iter().chain(&slots[..kept]).for_each(|addr| unmap(&space, *addr, &frames));
+        again.iter().chain(&slots[..kept]).for_each(|addr| unmap_ram(&space, *addr, 4));
         give(&space, &frames);
         finish(&space);
     }

@@ -1,0 +1,62 @@
+//! Programs that chores run.
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use std::env;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// Returns cargo: the one that runs this chore, if one does.
+pub(crate) fn cargo() -> Command {
+    Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// Returns the folder for what is built, in which a folder of this name is made.
+pub(crate) fn folder(name: &str) -> Result<PathBuf> {
+    let target = PathBuf::from(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()));
+    let folder = target.join(name);
+    let made = fs::create_dir_all(&folder).and_then(|()| std::path::absolute(&folder));
+    made.with_context(|| format!("can't make {}", folder.display()))
+}
+
+/// Runs a command, which must succeed.
+pub(crate) fn finish(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("can't run {command:?}"))?;
+    ensure!(status.success(), "{command:?} ended with {status}");
+    Ok(())
+}
+
+/// Runs a command, which must succeed. Returns what it printed.
+pub(crate) fn output(command: &mut Command) -> Result<String> {
+    let output = command.output().with_context(|| format!("can't run {command:?}"))?;
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    let told = String::from_utf8_lossy(&output.stderr);
+    // The reason may be in either.
+    ensure!(output.status.success(), "{command:?} ended with {}\n{printed}{told}", output.status);
+    Ok(printed)
+}
+
+/// Returns whether a command succeeds, of which nothing is shown.
+pub(crate) fn succeeds(command: &mut Command) -> bool {
+    let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+/// Has cargo build something. Returns its messages.
+pub(crate) fn messages(cargo: &mut Command) -> Result<Vec<Value>> {
+    cargo.args(["--quiet", "--message-format", "json-render-diagnostics"]).stderr(Stdio::inherit());
+    let messages = output(cargo)?;
+    Ok(messages.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+}
+
+/// Returns the program that a message of cargo is about.
+pub(crate) fn executable(message: &Value) -> Option<PathBuf> {
+    message.get("executable")?.as_str().map(PathBuf::from)
+}
+
+/// Has cargo build a program. Returns its file.
+pub(crate) fn built(cargo: &mut Command) -> Result<PathBuf> {
+    let messages = messages(cargo)?;
+    messages.iter().rev().find_map(executable).context("cargo told of no program")
+}
