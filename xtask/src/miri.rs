@@ -10,7 +10,7 @@ use std::time::Instant;
 pub(crate) const HELP: &str = "\
 Run the tests that Miri can run, and those of two threads under several of its seeds
 
-The unit tests of the core, of the Linux platform and of stacks run once, with the borrow checks. The tests of a whole space
+The unit tests of the map, the core, short mappings, the Linux platform and stacks run once, with the borrow checks. The tests of a whole space
 used by two threads run once for each seed, without the borrow checks, which are slow: a seed chooses where threads
 are interrupted, and which of the values that weak memory allows a load sees. Two of these run at a time, and print
 when they end. Installs Miri by rustup where it may.
@@ -45,8 +45,9 @@ impl Args {
 type Part = (&'static str, &'static [&'static str]);
 
 /// Each runs once. Addresses become pointers again in the core, so provenance is exposed.
-const UNITS: [Part; 4] = [
+const UNITS: [Part; 5] = [
     ("unit tests of the core", &["-p", "vmalloc", "--lib"]),
+    ("unit tests of the map", &["-p", "vmalloc-map", "--lib"]),
     ("unit tests of short mappings", &["-p", "vmalloc-short", "--lib"]),
     ("unit tests of the Linux platform", &["-p", "vmalloc-linux", "--lib"]),
     ("unit tests of stacks", &["-p", "vmalloc-stacks", "--lib"]),
