@@ -7,6 +7,7 @@ mod python;
 mod redis;
 mod sources;
 mod suites;
+mod summary;
 mod tools;
 
 use crate::words::Words;
