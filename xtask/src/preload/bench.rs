@@ -42,8 +42,14 @@ fn allocators(library: &Path) -> Vec<Allocator> {
 /// The loads: for each name the words of its command lines.
 const LOADS: &str = include_str!("loads.toml");
 
+type Loads = BTreeMap<String, BTreeMap<String, Vec<String>>>;
+
+fn parse() -> Result<Loads> {
+    toml::from_str(LOADS).context("loads.toml")
+}
+
 /// Returns the command lines of the loads that are wanted, with paths in place of what stands in braces.
-fn loads(only: &str) -> Result<BTreeMap<String, BTreeMap<String, Vec<String>>>> {
+fn loads(only: &str) -> Result<Loads> {
     let show = |path: PathBuf| path.display().to_string();
     let places = [
         ("{text}", show(tools::text(24)?)),
@@ -52,8 +58,7 @@ fn loads(only: &str) -> Result<BTreeMap<String, BTreeMap<String, Vec<String>>>> 
         ("{scratch}", show(super::scratch()?)),
         ("{python}", tools::python_with_packages()?.map_or("numpy".into(), show)),
     ];
-    let mut all: BTreeMap<String, BTreeMap<String, Vec<String>>> =
-        toml::from_str(LOADS).context("loads.toml")?;
+    let mut all = parse()?;
     all.retain(|name, _| name.contains(only));
     for word in all.values_mut().flat_map(BTreeMap::values_mut).flatten() {
         *word = places.iter().fold(mem::take(word), |word, (name, path)| word.replace(name, path));
@@ -68,7 +73,7 @@ pub(super) fn run(library: &Path, args: &Args) -> Result<()> {
     );
     let mut results = Vec::new();
     for (name, lines) in loads(&args.only)? {
-        let words = lines.get("run").with_context(|| format!("{name} runs nothing"))?;
+        let words = &lines["run"];
         let needs = lines.get("needs").map_or(&words[..1], Vec::as_slice);
         if let Some(missing) = needs.iter().find(|program| !tools::is_installed(program)) {
             vmalloc_harness::not_run(name, format!("{missing} is not installed"));
@@ -90,7 +95,9 @@ pub(super) fn run(library: &Path, args: &Args) -> Result<()> {
     if "realloc".contains(&args.only) {
         failed += measure_realloc(&allocators, args.rounds)?;
     }
-    summary::print(&allocators, &results);
+    if !results.is_empty() {
+        summary::print(&allocators, &results);
+    }
     ensure!(failed == 0, "{failed} runs of loads failed: their figures mean nothing");
     Ok(())
 }
@@ -138,11 +145,11 @@ fn measure_realloc(allocators: &[Allocator], rounds: usize) -> Result<usize> {
         return Ok(0);
     };
     let mut failed = 0;
-    // The others copy up to 512 MiB at each step: once is enough.
-    let is_quick = |name: &str| name == "glibc" || name.starts_with("vmalloc");
     for way in ["room", "blocked"] {
         for allocator in allocators {
-            let count = if is_quick(allocator.name) { rounds } else { 1 };
+            // The others copy up to 512 MiB at each step: once is enough.
+            let is_quick = allocator.name == "glibc" || allocator.name.starts_with("vmalloc");
+            let count = if is_quick { rounds } else { 1 };
             let steps = (0..count).filter_map(|_| {
                 let mut command = std::process::Command::new(&program);
                 command
@@ -153,12 +160,20 @@ fn measure_realloc(allocators: &[Allocator], rounds: usize) -> Result<usize> {
             });
             let steps: Vec<f64> = steps.collect();
             failed += count - steps.len();
-            println!(
-                "| realloc +1 MiB, {way} | {} | {:.1} µs a step |",
-                allocator.name,
-                median(steps.into_iter())
-            );
+            let middle = median(steps.into_iter());
+            println!("| realloc +1 MiB, {way} | {} | {middle:.1} µs a step |", allocator.name);
         }
     }
     Ok(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn each_load_runs_a_command_and_has_no_line_of_another_name() {
+        for (name, lines) in super::parse().expect("TOML") {
+            assert!(lines.get("run").is_some_and(|words| !words.is_empty()), "{name} runs nothing");
+            assert!(lines.keys().all(|line| ["make", "needs", "run"].contains(&line.as_str())), "{name}");
+        }
+    }
 }

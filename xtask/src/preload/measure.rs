@@ -19,9 +19,7 @@ pub(super) fn run(words: &[String], library: Option<&Path>, settings: &[(&str, &
     let failed = || format!("can't run {}", words[0]);
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).envs(settings.iter().copied()).env("LC_ALL", "C");
-    if let Some(library) = library {
-        command.env("LD_PRELOAD", library);
-    }
+    command.envs(library.map(|library| ("LD_PRELOAD", library)));
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let child = command.spawn().with_context(failed)?;
     wait(child.id()).ok_or_else(std::io::Error::last_os_error).with_context(failed)

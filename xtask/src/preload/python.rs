@@ -85,9 +85,7 @@ pub(super) fn run(
     if module == "test_socket" {
         command.args(SOCKETS.iter().flat_map(|kind| ["-k", kind]));
     }
-    if let Some(library) = library {
-        command.env("LD_PRELOAD", library);
-    }
+    command.envs(library.map(|library| ("LD_PRELOAD", library)));
     let Ok(output) = command.stdin(Stdio::null()).output() else { return Outcome::default() };
     let text = String::from_utf8_lossy(&output.stderr);
     let mut outcome = Outcome::default();

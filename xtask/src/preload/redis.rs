@@ -22,9 +22,7 @@ pub(super) fn load(library: Option<&Path>, settings: &[(&str, &str)]) -> Result<
     let _ = fs::remove_file(&socket);
     let mut command = Command::new("redis-server");
     command.args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"]).arg(&socket);
-    if let Some(library) = library {
-        command.env("LD_PRELOAD", library);
-    }
+    command.envs(library.map(|library| ("LD_PRELOAD", library)));
     command.envs(settings.iter().copied()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut server = command.spawn().context("can't run redis-server")?;
     let done = converse(&socket);

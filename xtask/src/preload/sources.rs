@@ -235,8 +235,6 @@ fn sqlite(source: &Path) -> Result<Option<Vec<Test>>> {
 pub(super) fn run(test: &Test, library: Option<&Path>, settings: &[(&str, &str)]) -> Result<Output> {
     let mut command = Command::new("timeout");
     command.arg("600").args(&test.words).current_dir(&test.folder).envs(settings.iter().copied());
-    if let Some(library) = library {
-        command.env("LD_PRELOAD", library);
-    }
+    command.envs(library.map(|library| ("LD_PRELOAD", library)));
     command.stdin(Stdio::null()).output().context("timeout")
 }

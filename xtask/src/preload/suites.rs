@@ -37,9 +37,7 @@ pub(super) fn run(library: &Path, args: &Args, runs: &[Run<'_>]) -> Result<()> {
 fn output(program: &Program, library: Option<&Path>, settings: &[(&str, &str)]) -> Result<Output> {
     let mut command = Command::new(&program.words[0]);
     command.args(&program.words[1..]).envs(settings.iter().copied()).stdin(Stdio::null()).env("LC_ALL", "C");
-    if let Some(library) = library {
-        command.env("LD_PRELOAD", library);
-    }
+    command.envs(library.map(|library| ("LD_PRELOAD", library)));
     command.output().with_context(|| format!("can't run {}", program.name))
 }
 

@@ -37,12 +37,9 @@ pub(super) fn print(allocators: &[Allocator], loads: &[Measured]) {
         let above = ratios.filter(|(_, ratio)| *ratio > limit);
         above.map(|(name, ratio)| format!("{name} {ratio:.2}")).collect::<Vec<_>>().join("; ")
     };
-    for nth in [1, 2] {
-        println!("\n{}, above 1.15 of glibc: {}", names[nth - 1], above(nth, &[0], 1.15));
-        println!(
-            "{}, above 1.05 of the better of jemalloc and mimalloc: {}",
-            names[nth - 1],
-            above(nth, &peers, 1.05)
-        );
+    for (nth, name) in names[..2].iter().enumerate() {
+        let (of_glibc, of_peers) = (above(nth + 1, &[0], 1.15), above(nth + 1, &peers, 1.05));
+        println!("\n{name}, above 1.15 of glibc: {of_glibc}");
+        println!("{name}, above 1.05 of the better of jemalloc and mimalloc: {of_peers}");
     }
 }

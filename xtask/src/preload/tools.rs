@@ -55,10 +55,8 @@ pub(super) fn python_with_packages() -> Result<Option<PathBuf>> {
         quiet(Path::new("python3"), &["-m", "venv", &venv.display().to_string()]);
     }
     let install = ["-m", "pip", "install", "-q", "numpy", "pandas", "scipy", "pillow", "lxml"];
-    if has_all(&python) || quiet(&python, &install) && has_all(&python) {
-        return Ok(Some(python));
-    }
-    Ok(None)
+    let is_there = has_all(&python) || quiet(&python, &install) && has_all(&python);
+    Ok(is_there.then_some(python))
 }
 
 /// Returns the program `name` of this folder, compiled from C.
