@@ -7,6 +7,7 @@ mod python;
 mod redis;
 mod sources;
 mod suites;
+mod summary;
 mod tools;
 
 use crate::process;
@@ -21,7 +22,8 @@ Run programs of others under a preload library, and compare with runs without it
 
 Each program runs without the library, with it at a threshold of 4,096 bytes, and with it as it is by default. A
 difference is a failure. Programs that are not installed are told. With --bench, what the loads cost under glibc,
-this library, jemalloc, mimalloc and tcmalloc is measured instead: medians, in one run.
+this library, this library with a budget of 16 MiB, jemalloc, mimalloc and tcmalloc is measured instead: medians, in
+one run, and at the end peaks, their means, and the loads above the limits. xtask/src/preload/loads.toml has the loads.
 
   --quick      A part of the suites, in about a minute
   --bench      Measure instead

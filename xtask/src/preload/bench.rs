@@ -1,17 +1,18 @@
 //! The cost of loads under several allocators, each preloaded, in one run.
 
 use super::measure::{self, Cost, median};
+use super::summary::{self, Measured};
 use super::{Args, redis, tools};
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
+use std::collections::BTreeMap;
+use std::mem;
 use std::path::{Path, PathBuf};
 
-/// Starts of a process in one measurement.
-const STARTS: usize = 300;
-
-/// An allocator: its name and its library.
-struct Allocator {
-    name: &'static str,
+/// An allocator: its name, its library, and settings of it.
+pub(super) struct Allocator {
+    pub(super) name: &'static str,
     library: PathBuf,
+    settings: &'static [(&'static str, &'static str)],
 }
 
 /// Places where distributions have their libraries.
@@ -26,10 +27,11 @@ fn allocators(library: &Path) -> Vec<Allocator> {
         ("mimalloc", "libmimalloc.so.2"),
         ("tcmalloc", "libtcmalloc_minimal.so.4"),
     ];
-    let mut all = vec![Allocator { name: "vmalloc", library: library.into() }];
+    let of_vmalloc = |name, settings| Allocator { name, library: library.into(), settings };
+    let mut all = vec![of_vmalloc("vmalloc", &[]), of_vmalloc("vmalloc, 16M", &[("VMALLOC_BUDGET", "16M")])];
     for (name, file) in of_system {
         match FOLDERS.iter().map(|folder| Path::new(folder).join(file)).find(|path| path.exists()) {
-            Some(library) => all.push(Allocator { name, library }),
+            Some(library) => all.push(Allocator { name, library, settings: &[] }),
             None => vmalloc_harness::not_run(name, format!("{file} is not installed")),
         }
     }
@@ -37,43 +39,30 @@ fn allocators(library: &Path) -> Vec<Allocator> {
     all
 }
 
-/// A load: its name, and its command line.
-struct Load {
-    name: &'static str,
-    words: Vec<String>,
+/// The loads: for each name the words of its command lines.
+const LOADS: &str = include_str!("loads.toml");
+
+type Loads = BTreeMap<String, BTreeMap<String, Vec<String>>>;
+
+fn parse() -> Result<Loads> {
+    toml::from_str(LOADS).context("loads.toml")
 }
 
-fn loads() -> Result<Vec<Load>> {
-    let (folder, text) = (tools::loads(), tools::text(24)?.display().to_string());
-    let less = tools::text(3)?.display().to_string();
-    let at = |file: &str| folder.join(file).display().to_string();
-    let mut all = Vec::new();
-    let mut add = |name, words: &[&str]| {
-        if tools::is_installed(words[0]) {
-            all.push(Load { name, words: words.iter().map(ToString::to_string).collect() });
-        } else {
-            vmalloc_harness::not_run(name, format!("{} is not installed", words[0]));
-        }
-    };
-    match tools::python_with_numpy()? {
-        Some(python) => {
-            let python = python.display().to_string();
-            add("numpy temporaries", &[&python, &at("temporaries.py")]);
-            add("numpy live_set", &[&python, &at("live_set.py")]);
-            add("numpy expressions", &[&python, &at("expressions.py")]);
-        }
-        None => vmalloc_harness::not_run("numpy", "it can't be installed"),
+/// Returns the command lines of the loads that are wanted, with paths in place of what stands in braces.
+fn loads(only: &str) -> Result<Loads> {
+    let show = |path: PathBuf| path.display().to_string();
+    let places = [
+        ("{text}", show(tools::text(24)?)),
+        ("{less}", show(tools::text(3)?)),
+        ("{loads}", show(tools::loads())),
+        ("{scratch}", show(super::scratch()?)),
+        ("{python}", tools::python_with_packages()?.map_or("numpy".into(), show)),
+    ];
+    let mut all = parse()?;
+    all.retain(|name, _| name.contains(only));
+    for word in all.values_mut().flat_map(BTreeMap::values_mut).flatten() {
+        *word = places.iter().fold(mem::take(word), |word, (name, path)| word.replace(name, path));
     }
-    match tools::compiled(&folder.join("copies.c"), "copies", &[])? {
-        Some(program) => add("copies", &[&program.display().to_string()]),
-        None => vmalloc_harness::not_run("copies", "there is no C compiler"),
-    }
-    add("node buffers", &["node", &at("buffers.js")]);
-    add("sqlite", &["sqlite3", ":memory:", &format!(".read {}", at("tables.sql"))]);
-    add("g++", &["g++", "-O2", "-c", &at("words.cpp"), "-o", "/dev/null"]);
-    add("git", &["git", "log", "-p", "-n", "100"]);
-    add("xz", &["xz", "-3", "-c", &less]);
-    add("sort", &["sort", &text]);
     Ok(all)
 }
 
@@ -82,98 +71,71 @@ pub(super) fn run(library: &Path, args: &Args) -> Result<()> {
     println!(
         "| load | allocator | CPU s | of glibc | least CPU s | of glibc | page faults | peak MiB | of glibc |\n|---|---|---|---|---|---|---|---|---|"
     );
-    let mut failed = 0;
-    for load in loads()?.iter().filter(|load| load.name.contains(&args.only)) {
-        failed += measure_load(load, &allocators, args.rounds)?;
+    let mut results = Vec::new();
+    for (name, lines) in loads(&args.only)? {
+        let words = &lines["run"];
+        let needs = lines.get("needs").map_or(&words[..1], Vec::as_slice);
+        if let Some(missing) = needs.iter().find(|program| !tools::is_installed(program)) {
+            vmalloc_harness::not_run(name, format!("{missing} is not installed"));
+            continue;
+        }
+        if let Some(make) = lines.get("make") {
+            ensure!(measure::run(make, None, &[])?.ended_well, "the input of {name} can't be made");
+        }
+        results.push(measure_load(name, &allocators, args.rounds, |allocator| {
+            measure::run(words, Some(&allocator.library), allocator.settings)
+        })?);
     }
     if "redis".contains(&args.only) && tools::is_installed("redis-server") {
-        measure_redis(&allocators, args.rounds)?;
+        results.push(measure_load("redis".into(), &allocators, args.rounds, |allocator| {
+            redis::load(Some(&allocator.library), allocator.settings)
+        })?);
     }
-    if "start".contains(&args.only) {
-        measure_starts(&allocators, args.rounds)?;
-    }
+    let mut failed = results.iter().flat_map(|load| &load.all).filter(|cost| !cost.ended_well).count();
     if "realloc".contains(&args.only) {
         failed += measure_realloc(&allocators, args.rounds)?;
+    }
+    if !results.is_empty() {
+        summary::print(&allocators, &results);
     }
     ensure!(failed == 0, "{failed} runs of loads failed: their figures mean nothing");
     Ok(())
 }
 
-/// Returns the results of all allocators: each is measured in each round, so that what else the machine does meets
-/// all of them.
-fn in_rounds<T>(
+/// Measures a load. Each allocator is measured in each round, so that what else the machine does meets all of them. The
+/// least CPU time is printed beside the median: it says more where a hypervisor takes its own time for the same fresh
+/// pages. Returns for each allocator the least, and medians of the others.
+fn measure_load(
+    name: String,
     allocators: &[Allocator],
     rounds: usize,
-    measure: impl Fn(&Allocator) -> Result<T>,
-) -> Result<Vec<Vec<T>>> {
-    let mut all: Vec<Vec<T>> = allocators.iter().map(|_| Vec::new()).collect();
+    measure: impl Fn(&Allocator) -> Result<Cost>,
+) -> Result<Measured> {
+    let mut costs = vec![Vec::new(); allocators.len()];
     for _ in 0..rounds {
-        for (allocator, results) in allocators.iter().zip(&mut all) {
-            results.push(measure(allocator)?);
+        for (allocator, costs) in allocators.iter().zip(&mut costs) {
+            costs.push(measure(allocator)?);
         }
     }
-    Ok(all)
-}
-
-/// Measures a load. The least of all runs is printed beside the median: it says more where a hypervisor takes its
-/// own time for the same fresh pages. Returns how many runs failed.
-fn measure_load(load: &Load, allocators: &[Allocator], rounds: usize) -> Result<usize> {
-    let costs = in_rounds(allocators, rounds, |allocator| measure::run(&load.words, &allocator.library))?;
-    let middle = |costs: &[Cost], of: fn(&Cost) -> f64| median(costs.iter().map(of));
-    let least = |costs: &[Cost]| costs.iter().map(|it| it.cpu_s).fold(f64::INFINITY, f64::min);
-    let of_glibc = |of: fn(&Cost) -> f64| middle(&costs[0], of);
-    for (allocator, own) in allocators.iter().zip(&costs) {
-        let ended = if own.iter().all(|cost| cost.ended_well) { "" } else { " (FAILED)" };
-        let (cpu, peak) = (middle(own, |it| it.cpu_s), middle(own, |it| it.peak_mib));
+    let (mut all, mut of_glibc) = (Vec::new(), None);
+    for (allocator, costs) in allocators.iter().zip(&costs) {
+        let middle = |of: fn(&Cost) -> f64| median(costs.iter().map(of));
+        let (cpu, least) =
+            (middle(|it| it.cpu_s), costs.iter().map(|it| it.cpu_s).fold(f64::INFINITY, f64::min));
+        let (faults, peak_mib) = (middle(|it| it.faults), middle(|it| it.peak_mib));
+        let ended_well = costs.iter().all(|cost| cost.ended_well);
+        let (cpu_of, least_of, peak_of) = *of_glibc.get_or_insert((cpu, least, peak_mib));
         println!(
-            "| {}{ended} | {} | {cpu:.3} | {:.2} | {:.3} | {:.2} | {:.0} | {peak:.0} | {:.2} |",
-            load.name,
-            allocator.name,
-            cpu / of_glibc(|it| it.cpu_s),
-            least(own),
-            least(own) / least(&costs[0]),
-            middle(own, |it| it.faults),
-            peak / of_glibc(|it| it.peak_mib)
-        );
-    }
-    Ok(costs.iter().flatten().filter(|cost| !cost.ended_well).count())
-}
-
-fn measure_redis(allocators: &[Allocator], rounds: usize) -> Result<()> {
-    let loads = in_rounds(allocators, rounds, |allocator| redis::load(Some(&allocator.library), &[]))?;
-    let mut first = None;
-    for (allocator, own) in allocators.iter().zip(&loads) {
-        let (cpu, peak) = (median(own.iter().map(|it| it.cpu_s)), median(own.iter().map(|it| it.peak_mib)));
-        let faults = median(own.iter().map(|it| it.faults));
-        let least = own.iter().map(|it| it.cpu_s).fold(f64::INFINITY, f64::min);
-        let (cpu_of, least_of, peak_of) = *first.get_or_insert((cpu, least, peak));
-        println!(
-            "| redis | {} | {cpu:.3} | {:.2} | {least:.3} | {:.2} | {faults} | {peak:.0} | {:.2} |",
+            "| {name}{} | {} | {cpu:.3} | {:.2} | {least:.3} | {:.2} | {faults:.0} | {peak_mib:.0} | {:.2} |",
+            if ended_well { "" } else { " (FAILED)" },
             allocator.name,
             cpu / cpu_of,
             least / least_of,
-            peak / peak_of
+            peak_mib / peak_of
         );
+        all.push(Cost { cpu_s: least, faults, peak_mib, ended_well });
     }
-    Ok(())
-}
-
-fn measure_starts(allocators: &[Allocator], rounds: usize) -> Result<()> {
-    let words: Vec<_> = ["git", "--version"].map(str::to_owned).into();
-    let mut first = None;
-    let all = in_rounds(allocators, rounds, |allocator| {
-        let starts = (0..STARTS).map(|_| measure::run(&words, &allocator.library));
-        starts.map(|cost| cost.map(|cost| cost.cpu_s)).sum::<Result<f64, _>>()
-    })?;
-    for (allocator, sums) in allocators.iter().zip(&all) {
-        let cpu = median(sums.iter().copied());
-        let ratio = cpu / *first.get_or_insert(cpu);
-        println!(
-            "| start of {STARTS} processes | {} | {cpu:.3} | {ratio:.2} | – | – | – | – | – |",
-            allocator.name
-        );
-    }
-    Ok(())
+    Ok(Measured { name, all })
 }
 
 /// Measures a block that grows by 1 MiB at a time: microseconds a step. Returns how many runs failed.
@@ -183,24 +145,35 @@ fn measure_realloc(allocators: &[Allocator], rounds: usize) -> Result<usize> {
         return Ok(0);
     };
     let mut failed = 0;
-    // The others copy up to 512 MiB at each step: once is enough.
-    let is_quick = |name: &str| name == "glibc" || name == "vmalloc";
     for way in ["room", "blocked"] {
         for allocator in allocators {
-            let count = if is_quick(allocator.name) { rounds } else { 1 };
+            // The others copy up to 512 MiB at each step: once is enough.
+            let is_quick = allocator.name == "glibc" || allocator.name.starts_with("vmalloc");
+            let count = if is_quick { rounds } else { 1 };
             let steps = (0..count).filter_map(|_| {
                 let mut command = std::process::Command::new(&program);
-                command.arg(way).env("LD_PRELOAD", &allocator.library);
+                command
+                    .arg(way)
+                    .env("LD_PRELOAD", &allocator.library)
+                    .envs(allocator.settings.iter().copied());
                 String::from_utf8(command.output().ok()?.stdout).ok()?.trim().parse::<f64>().ok()
             });
             let steps: Vec<f64> = steps.collect();
             failed += count - steps.len();
-            println!(
-                "| realloc +1 MiB, {way} | {} | {:.1} µs a step |",
-                allocator.name,
-                median(steps.into_iter())
-            );
+            let middle = median(steps.into_iter());
+            println!("| realloc +1 MiB, {way} | {} | {middle:.1} µs a step |", allocator.name);
         }
     }
     Ok(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn each_load_runs_a_command_and_has_no_line_of_another_name() {
+        for (name, lines) in super::parse().expect("TOML") {
+            assert!(lines.get("run").is_some_and(|words| !words.is_empty()), "{name} runs nothing");
+            assert!(lines.keys().all(|line| ["make", "needs", "run"].contains(&line.as_str())), "{name}");
+        }
+    }
 }

@@ -15,13 +15,8 @@ pub(super) struct Cost {
     pub(super) ended_well: bool,
 }
 
-/// Runs a command under a library, and returns its cost.
-pub(super) fn run(words: &[String], library: &Path) -> Result<Cost> {
-    run_with(words, Some(library), &[])
-}
-
 /// Runs a command under a library, or none, with some settings, and returns its cost.
-pub(super) fn run_with(words: &[String], library: Option<&Path>, settings: &[(&str, &str)]) -> Result<Cost> {
+pub(super) fn run(words: &[String], library: Option<&Path>, settings: &[(&str, &str)]) -> Result<Cost> {
     let failed = || format!("can't run {}", words[0]);
     let mut command = under(library, &words[0], settings);
     command.args(&words[1..]).env("LC_ALL", "C").stdout(Stdio::null()).stderr(Stdio::null());

@@ -1,5 +1,6 @@
 //! A redis server under a library: values that are set, appended to, and read back.
 
+use super::measure::{self, Cost};
 use super::scratch;
 use super::under;
 use anyhow::{Context, Error, Result, anyhow};
@@ -7,7 +8,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 /// Keys, each of which grows to 100 KB.
@@ -16,37 +17,28 @@ const FIRST_BYTES: usize = 40_000;
 const APPENDS: usize = 6;
 const APPEND_BYTES: usize = 10_000;
 
-/// The result of the load.
-pub(super) struct Load {
-    pub(super) peak_mib: f64,
-    pub(super) cpu_s: f64,
-    pub(super) faults: f64,
-}
-
 /// Runs the load on a server of its own, with the settings given. Every value is read back.
-pub(super) fn load(library: Option<&Path>, settings: &[(&str, &str)]) -> Result<Load> {
+pub(super) fn load(library: Option<&Path>, settings: &[(&str, &str)]) -> Result<Cost> {
     let socket = scratch()?.join(format!("redis-{}.socket", std::process::id()));
     let _ = fs::remove_file(&socket);
     let mut command = under(library, "redis-server", settings);
     command.args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"]).arg(&socket);
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut server = command.spawn().context("can't run redis-server")?;
-    let done = converse(&socket, &mut server);
+    let done = converse(&socket);
     if done.is_err() {
         let _ = server.kill();
     }
     let _ = fs::remove_file(&socket);
-    let peak_mib = done?;
-    let cost = super::measure::wait(server.id());
-    let cost = cost.filter(|cost| cost.ended_well).ok_or_else(|| wrong("exit", "not well"))?;
-    Ok(Load { peak_mib, cpu_s: cost.cpu_s, faults: cost.faults })
+    done?;
+    measure::wait(server.id()).filter(|cost| cost.ended_well).ok_or_else(|| wrong("exit", "not well"))
 }
 
 fn wrong(what: &'static str, why: impl ToString) -> Error {
     anyhow!("{what}: {}", why.to_string())
 }
 
-fn converse(socket: &Path, server: &mut Child) -> Result<f64> {
+fn converse(socket: &Path) -> Result<()> {
     let mut client = connect(socket)?;
     for key in 0..KEYS {
         client.expect(&[b"SET", name(key).as_bytes(), &value(key, FIRST_BYTES)], b"+OK")?;
@@ -61,9 +53,7 @@ fn converse(socket: &Path, server: &mut Child) -> Result<f64> {
     for key in 0..KEYS {
         client.expect_value(key)?;
     }
-    let peak = peak_mib(server.id()).ok_or_else(|| wrong("peak", "no /proc"))?;
-    client.send(&[b"SHUTDOWN", b"NOSAVE"])?;
-    Ok(peak)
+    client.send(&[b"SHUTDOWN", b"NOSAVE"])
 }
 
 fn name(key: usize) -> String {
@@ -72,13 +62,6 @@ fn name(key: usize) -> String {
 
 fn value(key: usize, bytes: usize) -> Vec<u8> {
     vec![b'a' + (key % 26) as u8; bytes]
-}
-
-/// Returns the most memory that a process has had.
-fn peak_mib(pid: u32) -> Option<f64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    Some(line.split_whitespace().next()?.parse::<f64>().ok()? / 1024.0)
 }
 
 fn connect(socket: &Path) -> Result<Client> {

@@ -3,7 +3,8 @@
 use super::scratch;
 use crate::process;
 use anyhow::{Context, Result};
-use std::fs;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -25,32 +26,35 @@ pub(super) fn text(mib: usize) -> Result<PathBuf> {
     if fs::metadata(&path).is_ok_and(|file| file.len() >= (mib << 20) as u64) {
         return Ok(path);
     }
-    let mut state = 88_172_645_463_325_252_u64;
-    let mut text = String::with_capacity((mib << 20) + 100);
-    while text.len() < mib << 20 {
+    let failed = || format!("can't write {}", path.display());
+    // Never all in memory: the kernel counts the peak of this process as one of those that it starts.
+    let mut file = BufWriter::new(File::create(&path).with_context(failed)?);
+    let (mut state, mut bytes) = (88_172_645_463_325_252_u64, 0);
+    while bytes < mib << 20 {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        text.push_str(&format!("{:x} {} word{}\n", state >> 32, state % 9973, state % 251));
+        let line = format!("{:x} {} word{}\n", state >> 32, state % 9973, state % 251);
+        file.write_all(line.as_bytes()).with_context(failed)?;
+        bytes += line.len();
     }
-    fs::write(&path, text).with_context(|| format!("can't write {}", path.display()))?;
+    file.flush().with_context(failed)?;
     Ok(path)
 }
 
-/// Returns a Python that has numpy, in an environment made the first time; `None` where neither is
-/// to be had.
-pub(super) fn python_with_numpy() -> Result<Option<PathBuf>> {
+/// Returns a Python that has the packages of the loads, in an environment made the first time; `None` where either
+/// is not to be had.
+pub(super) fn python_with_packages() -> Result<Option<PathBuf>> {
     let venv = scratch()?.join("venv");
     let python = venv.join("bin/python");
     let quiet = |program: &Path, words: &[&str]| process::succeeds(Command::new(program).args(words));
-    let has_numpy = |python: &Path| quiet(python, &["-c", "import numpy"]);
+    let has_all = |python: &Path| quiet(python, &["-c", "import numpy, pandas, scipy, PIL, lxml"]);
     if !python.exists() {
         quiet(Path::new("python3"), &["-m", "venv", &venv.display().to_string()]);
     }
-    if has_numpy(&python) || quiet(&python, &["-m", "pip", "install", "-q", "numpy"]) && has_numpy(&python) {
-        return Ok(Some(python));
-    }
-    Ok(None)
+    let install = ["-m", "pip", "install", "-q", "numpy", "pandas", "scipy", "pillow", "lxml"];
+    let is_there = has_all(&python) || quiet(&python, &install) && has_all(&python);
+    Ok(is_there.then_some(python))
 }
 
 /// Returns the program `name` of this folder, compiled from C.
