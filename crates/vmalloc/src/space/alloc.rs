@@ -190,13 +190,10 @@ impl<P: Platform> Allocation<'_, P> {
             return Some((area, Backing::Cached));
         }
         let pooled = if is_small { space.own_node().take_pooled(fit, is_base) } else { None };
-        let may_block = self.checked.blocking == Blocking::Allowed;
-        match pooled {
-            None if may_have_memory && may_block && space.max_slack_percent != 0 => {
-                self.grow(&wanted).map(|area| (area, Backing::Cached))
-            }
-            pooled => pooled,
+        if pooled.is_some() || !may_have_memory || space.max_slack_percent == 0 {
+            return pooled;
         }
+        self.grow(fit.pages(), 0, Some(&wanted)).map(|area| (area, Backing::Cached))
     }
 
     /// Takes memory of the stock.

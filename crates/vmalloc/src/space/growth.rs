@@ -21,11 +21,13 @@
 //! that may be cached, whatever a program does with its sizes; and one whose size stays keeps its
 //! cache. A miss looks at two nodes and evicts 16 areas: what else is due is up to the next ones.
 //! Only for a large step, more than a sixteenth of what is in use or cached, it goes on until as
-//! many pages went as come, or it has looked 16 times. Addresses in pools count as in use.
+//! many pages went as come, or it has looked 16 times. Addresses in pools count as in use. The new
+//! pages of an area that grows are a miss as well.
 
 use super::alloc::Allocation;
 use super::held_node::HeldNode;
 use crate::PageRange;
+use crate::areas::Blocking;
 use crate::cache::{Growth, HALF, TWICE, Wanted};
 use crate::platform::Platform;
 
@@ -36,23 +38,27 @@ const LARGE_STEP: u64 = 16;
 const LOOKS: usize = 16;
 
 impl<P: Platform> Allocation<'_, P> {
-    /// Makes cached memory lazy because of a new area, if there is a place for it; or claims some
-    /// of it for the area.
+    /// Makes cached memory lazy because `come` pages come, where new memory costs much: for an area
+    /// that is wanted, if there is a place for it, or for one that grows, for which `claimed` pages
+    /// were claimed. Or claims some of the memory for the area that is wanted.
     #[cold]
-    pub(super) fn grow(&self, wanted: &Wanted) -> Option<PageRange> {
-        let (cache, fit) = (&self.space.cache, &self.checked.fit);
-        let map = self.space.areas.map();
-        map.place_for(fit).ok()?;
-        let used = self.space.geometry.span.len() - map.free_pages() + fit.pages();
+    pub(super) fn grow(&self, come: u64, claimed: u64, wanted: Option<&Wanted>) -> Option<PageRange> {
+        let (space, cache) = (self.space, &self.space.cache);
+        if self.checked.blocking == Blocking::Forbidden || space.max_slack_percent == 0 {
+            return None;
+        }
+        let map = space.areas.map();
+        wanted.map_or(Ok(()), |_| map.place_for(&self.checked.fit).map(|_| ())).ok()?;
+        let used = space.geometry.span.len() + come - map.free_pages() - claimed;
         drop(map);
         let (kept, budget) = (used.saturating_sub(cache.lazy.level()), &cache.budget);
         let mut growth = budget.growth(&cache.lazy, kept);
         if growth.pages == 0 {
             return None;
         }
-        let looks = if fit.pages() > kept / LARGE_STEP { LOOKS } else { 1 };
-        self.stock_idle(&growth, fit.pages(), looks);
-        let found = cache.stock.lock().take(budget, wanted, self.space.borders());
+        let looks = if come > kept / LARGE_STEP { LOOKS } else { 1 };
+        self.stock_idle(&growth, come, looks);
+        let found = wanted.and_then(|it| cache.stock.lock().take(budget, it, space.borders()));
         growth.pages = growth.pages.saturating_sub(found.map_or(0, |area| area.len()));
         for _ in 0..looks {
             growth.pages = growth.pages.saturating_sub(self.evict_stock(growth.pages));

@@ -224,7 +224,7 @@ impl<P: Platform> Resize<'_, P> {
         }
         let more = PageRange::of(old.end() - guard, new.end() - guard);
         // The guard page of the area, and pages just claimed.
-        if let Err(cause) = self.map(more) {
+        if let Err(cause) = self.map(more, 0) {
             space.release(&[behind]);
             return Err(self.allocation.unbacked(cause).into());
         }
@@ -232,9 +232,11 @@ impl<P: Platform> Resize<'_, P> {
         Ok(true)
     }
 
-    /// Puts memory behind pages that were just obtained, and are not mapped.
-    fn map(&self, pages: PageRange) -> Result<(), PlatformError> {
+    /// Puts memory behind pages that were just obtained, and are not mapped. Cached memory makes
+    /// way for it as for a new area. `moving` pages are used twice, and have memory once.
+    fn map(&self, pages: PageRange, moving: u64) -> Result<(), PlatformError> {
         let space = self.allocation.space;
+        self.allocation.grow(pages.len(), pages.len() + moving, None);
         // SAFETY: the pages are the caller's alone, and not mapped.
         let map = || unsafe { space.platform.map(pages, Protection::ReadWrite) };
         space.or_after_purge(self.allocation.checked.blocking, map)
@@ -281,7 +283,7 @@ impl<P: DirectMemory + Relocate> Resize<'_, P> {
         let kept_pages = self.info.pages.min(payload.len());
         let kept = PageRange::of(new.start(), new.start() + kept_pages);
         if let Some(more) = PageRange::new(kept.end(), payload.end()) {
-            if let Err(cause) = self.map(more) {
+            if let Err(cause) = self.map(more, self.old.len()) {
                 space.give_up(new, annotation);
                 return Err(allocation.unbacked(cause).into());
             }
@@ -306,7 +308,7 @@ impl<P: DirectMemory + Relocate> Resize<'_, P> {
 
     /// Copies pages that could not be moved. Returns what becomes of those they were in.
     fn copy_area(&self, from: PageRange, to: PageRange) -> Result<Disposition, PlatformError> {
-        self.map(to)?;
+        self.map(to, 0)?;
         let space = self.allocation.space;
         let [source, target] =
             [from, to].map(|range| core::ptr::with_exposed_provenance_mut::<u8>(space.addr(range.start())));

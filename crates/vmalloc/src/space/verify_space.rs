@@ -34,9 +34,8 @@ fn check<P: Platform>(space: &Space<P>) -> Result<(), Violation> {
         waiting.1 += node.cached.pages() + node.pooled.pages();
     }
     let cached: u64 = nodes.iter().map(|node| node.budget()).sum();
-    let is_spent = space.cache.budget.is_spent(cached + stock.memory());
     let invariant = "SPACE-4: pages of the budget are neither cached, nor credit, nor free";
-    Violation::unless(is_spent, invariant, map.span().start())?;
+    Violation::unless(space.cache.budget.is_spent(cached + stock.memory()), invariant, map.span().start())?;
     waiting = (waiting.0 + stock.iter().len() as u64, waiting.1 + stock.pages());
     let lazy = nodes.iter().flat_map(|node| &node.lazy.areas).chain(purger.iter());
     let pages: u64 = lazy.map(|area| area.len()).sum();
@@ -57,7 +56,6 @@ fn check<P: Platform>(space: &Space<P>) -> Result<(), Violation> {
         Violation::unless(has_tenant, "SPACE-3: an area of a tenant that no tenant has", page)?;
         areas += 1;
     }
-    let are_all = areas == space.tenants.counts().areas;
-    Violation::unless(are_all, "SPACE-3: a tenant's area is not in use", 0)?;
+    Violation::unless(areas == space.tenants.counts().areas, "SPACE-3: a tenant's area is not in use", 0)?;
     space.tenants.iter().try_for_each(|tenant| tenant.verify())
 }

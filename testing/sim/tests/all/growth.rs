@@ -82,6 +82,20 @@ fn what_serves_an_area_pays_for_its_growth() {
     check(&space);
 }
 
+/// Cached memory makes way for the new pages of an area that grows, as for those of a new area.
+#[test]
+fn an_area_that_grows_makes_the_space_grow() {
+    let space = space(16 << 20, false);
+    let first = [(); 3].map(|()| alloc(&space, 300));
+    let addr = alloc(&space, 100);
+    first.iter().for_each(|&addr| free(&space, addr));
+    assert_eq!(space.stats().cached_pages, 900);
+    // SAFETY: the area is this test's.
+    unsafe { space.raw().grow_in_place(addr, 1200 << SHIFT) }.expect("the pages behind it are free");
+    assert_eq!(space.stats().cached_pages, 400, "a third of what is in use");
+    check(&space);
+}
+
 /// An area that was joined with others when it was freed says that it was freed already, as every
 /// other does; so does each page in it.
 #[test]
