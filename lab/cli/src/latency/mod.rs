@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   options ──plan──► Plan ──┬─► worker: pairs as fast as it can     ┐
-//!                            └─► probe: wakes each period, one pair  ┴─► histograms ──report──► text, JSON, a log
+//!                            └─► probe: wakes each period, one pair  ┴─► histograms ──report──► text, JSON
 //! ```
 //!
 //! Without `--pairs` the workers are only the load, and one more thread measures; with it there is
@@ -17,7 +17,7 @@ mod worker;
 use crate::args::LatencyOptions;
 use crate::error::{Exit, Failure};
 use crate::machine::Machine;
-use crate::output::{self, OutFile};
+use crate::output;
 use crate::progress::Wait;
 use crate::worker_threads::{self, Haul};
 use plan::{Measure, Plan};
@@ -30,14 +30,9 @@ use worker::{Record, Worker};
 /// Runs the command.
 pub(crate) fn run(options: &LatencyOptions, json: bool) -> Result<Exit, Failure> {
     let plan = Plan::new(options)?;
-    // Before the run: a user should not wait for a file that can't be written.
-    let log = options.out.as_deref().map(OutFile::create).transpose()?;
     let machine = Machine::new(options.machine)?;
     let records = measure(&machine, &plan)?;
     let report = Report::new(&machine, &plan, options.machine, &records);
-    if let Some(log) = log {
-        report.write_log(log)?;
-    }
     report.warn();
     output::tell("latency", &report, &report.to_string(), json).map(|()| Exit::of(report.ok))
 }
@@ -53,7 +48,7 @@ fn measure(machine: &Machine, plan: &Plan) -> Result<Vec<Record>, Failure> {
             Some(worker) => {
                 worker.lock().map_err(|_| "a worker panicked".into()).and_then(|mut it| it.run(&stop))
             }
-            None => probe::run(machine, plan, &stop),
+            None => probe::run(machine, &stop),
         };
         if record.is_err() {
             stop.store(true, Ordering::Relaxed);
@@ -84,7 +79,7 @@ impl Plan {
     /// Threads besides the workers.
     fn probes(&self) -> u64 {
         match self.measure {
-            Measure::Wakeups { .. } => 1,
+            Measure::Wakeups => 1,
             Measure::Pairs(_) => 0,
         }
     }

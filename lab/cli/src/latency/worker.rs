@@ -1,6 +1,6 @@
 //! A worker: pairs of an allocation and a free, as fast as it can.
 
-use super::plan::{Load, Means, Measure, Plan};
+use super::plan::{BUFFER_BYTES, Load, MAX_PAGES, Means, Measure, Plan};
 use crate::cases::Area;
 use crate::error::Failure;
 use crate::machine::Machine;
@@ -50,7 +50,7 @@ impl<'m> Worker<'m> {
         let (load, measure) = (plan.load, plan.measure);
         let live = LiveSet { machine, means: plan.means(), addrs: Vec::new() };
         let mut worker = Self { machine, load, live, random: random::stream(SEED, number), measure };
-        if let Load::Replace { areas, .. } = load {
+        if let Load::Replace { areas } = load {
             let share = areas / plan.threads + u64::from(number < areas % plan.threads);
             worker.fill(share).map_err(|error| Failure::new(format!("can't make the live set: {error}")))?;
         }
@@ -72,16 +72,16 @@ impl<'m> Worker<'m> {
     /// Works until `stop`.
     pub(super) fn run(&mut self, stop: &AtomicBool) -> Result<Record, String> {
         match self.load {
-            Load::Bounce { bytes } => self.bounce(bytes, stop),
+            Load::Bounce => self.bounce(stop),
             Load::Replace { .. } => self.replace(stop),
         }
     }
 
-    fn bounce(&self, bytes: usize, stop: &AtomicBool) -> Result<Record, String> {
+    fn bounce(&self, stop: &AtomicBool) -> Result<Record, String> {
         let mut pairs = 0;
         // Relaxed, here and below: nothing is read that the flag publishes.
         while !stop.load(Ordering::Relaxed) {
-            let area = Area::touched(self.machine, bytes).map_err(told)?;
+            let area = Area::touched(self.machine, BUFFER_BYTES).map_err(told)?;
             area.free().map_err(told)?;
             pairs += 1;
         }
@@ -105,8 +105,7 @@ impl<'m> Worker<'m> {
 
     /// Draws a request of random size.
     fn request(&mut self) -> Request {
-        let Load::Replace { max_pages, .. } = self.load else { return Request::new(1) };
-        crate::cases::request(self.machine, 1 + self.random.below(max_pages))
+        crate::cases::request(self.machine, 1 + self.random.below(MAX_PAGES))
     }
 
     /// Draws an area of the live set, which is not empty.
