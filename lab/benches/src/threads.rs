@@ -5,7 +5,7 @@
 //! of threads take turns, a window each, so that whatever else the machine does hits all of them
 //! alike. Locks are counted in a pass of its own, which is not timed.
 
-use crate::adapter::{Caller, Drained, House, SpaceLock};
+use crate::adapter::{Caller, Drained, House};
 use crate::counting_lock::{self, CountingLock, Taken};
 use crate::pinning::Placement;
 use crate::scene::{LIVE_AREAS, Scene};
@@ -18,6 +18,10 @@ use vmalloc_kit::null::Cpus;
 use vmalloc_kit::rng::Rng;
 use vmalloc_kit::stats::median;
 use vmalloc_kit::workers::{self, all_done};
+use vmalloc_linux::FutexLock;
+
+/// The product's lock, which counts.
+pub(crate) type Counted = CountingLock<FutexLock>;
 
 /// Replacements for each area before anything is measured.
 const CHURN: usize = 2;
@@ -91,12 +95,12 @@ pub struct Row {
     pub waited_percent: f64,
 }
 
-/// Plays `scene` with each number of `threads` on a space with locks of the type `L`; ratios are to
-/// the first.
+/// Plays `scene` with each number of `threads` on a space with the product's locks; ratios are to the
+/// first.
 ///
 /// # Panics
 /// When the space refuses a request, which it has room for.
-pub fn run<L: SpaceLock>(
+pub fn run(
     scene: Scene,
     drain: Drain,
     threads: &[usize],
@@ -105,10 +109,10 @@ pub fn run<L: SpaceLock>(
 ) -> Vec<Row> {
     match drain {
         Drain::Callers => {
-            contest::<Caller<L, Cpus>, Caller<CountingLock<L>, Cpus>>(scene, threads, limits, progress)
+            contest::<Caller<FutexLock, Cpus>, Caller<Counted, Cpus>>(scene, threads, limits, progress)
         }
         Drain::Thread => {
-            contest::<Drained<L, Cpus>, Drained<CountingLock<L>, Cpus>>(scene, threads, limits, progress)
+            contest::<Drained<FutexLock, Cpus>, Drained<Counted, Cpus>>(scene, threads, limits, progress)
         }
     }
     .into_iter()
@@ -285,7 +289,6 @@ fn lock(worker: &Mutex<Worker>) -> std::sync::MutexGuard<'_, Worker> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vmalloc_linux::FutexLock;
 
     #[test]
     fn every_number_of_threads_makes_pairs_under_locks() {
@@ -297,7 +300,7 @@ mod tests {
         };
         for (scene, drain) in Scene::ALL.into_iter().flat_map(|scene| Drain::ALL.map(|drain| (scene, drain)))
         {
-            let rows = run::<FutexLock>(scene, drain, &[1, 3], &limits, &|_| {});
+            let rows = run(scene, drain, &[1, 3], &limits, &|_| {});
             assert_eq!(rows.iter().map(|row| row.threads).collect::<Vec<_>>(), [1, 3]);
             for row in &rows {
                 assert!(row.drain == drain && row.mpairs_per_s > 0.0 && row.locks_per_pair > 0.0, "{row:?}");

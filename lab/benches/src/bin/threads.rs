@@ -3,7 +3,7 @@
 use clap::{Parser, ValueEnum};
 use serde::Serialize;
 use std::io;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::Duration;
 use vmalloc::SpaceOptions;
 use vmalloc_bench::marks::Mark;
@@ -12,7 +12,6 @@ use vmalloc_bench::scene::Scene;
 use vmalloc_bench::threads::{self, Drain, Limits, Row, Workload};
 use vmalloc_bench::{output, relay};
 use vmalloc_kit::table::{figure, table};
-use vmalloc_linux::FutexLock;
 
 /// Measure one space under many threads
 ///
@@ -38,9 +37,6 @@ struct Args {
     /// Unmap what is freed, instead of keeping some of it for reuse. Plans do both.
     #[arg(long, conflicts_with = "plan")]
     unmap: bool,
-    /// Locks of parking_lot, instead of the product's.
-    #[arg(long)]
-    parking_lot: bool,
     /// Print a list of objects instead of tables.
     #[arg(long)]
     json: bool,
@@ -196,62 +192,14 @@ fn measure(args: &Args) -> io::Result<()> {
                 bar.set_message(format!("{scene:?}, {}: {step}", drain.about()));
                 bar.tick();
             };
-            tell(freed, play(args, scene, drain, &job.threads, &limits, &progress))?;
+            tell(freed, threads::run(scene, drain, &job.threads, &limits, &progress))?;
         }
         for scene in Scene::ALL {
-            tell(freed, relay(args, scene, &job.relays, &limits))?;
+            tell(freed, relay::run(scene, &job.relays, &limits))?;
         }
     }
     bar.finish_and_clear();
-    if args.json { output::line(&serde_json::to_string_pretty(&all)?) } else { tell_of_c2c(args) }
-}
-
-fn play(
-    args: &Args,
-    scene: Scene,
-    drain: Drain,
-    threads: &[usize],
-    limits: &Limits,
-    progress: &dyn Fn(&str),
-) -> Vec<Row> {
-    let run =
-        if args.parking_lot { threads::run::<parking_lot::RawMutex> } else { threads::run::<FutexLock> };
-    run(scene, drain, threads, limits, progress)
-}
-
-fn relay(args: &Args, scene: Scene, threads: &[usize], limits: &Limits) -> Vec<Row> {
-    if args.parking_lot {
-        relay::run::<parking_lot::RawMutex>(scene, threads, limits)
-    } else {
-        relay::run::<FutexLock>(scene, threads, limits)
-    }
-}
-
-/// Says how to see which cache lines the threads fight for, or that this machine can't tell.
-fn tell_of_c2c(args: &Args) -> io::Result<()> {
-    if args.plan != Some(Plan::Cores) {
-        return Ok(());
-    }
-    match c2c() {
-        Ok(()) => output::line(
-            &"Cache lines that CPUs fight for: perf c2c record -- target/release/threads --plan cores --quick; \
-              perf c2c report --stdio",
-        ),
-        Err(why) => {
-            output::line(&format_args!("Cache lines that CPUs fight for: perf c2c can't tell here ({why})"))
-        }
-    }
-}
-
-/// Tries it on a program that does nothing.
-fn c2c() -> Result<(), String> {
-    let words = ["c2c", "record", "-o", "/dev/null", "--", "true"];
-    let done = Command::new("perf").args(words).output().map_err(|error| format!("perf: {error}"))?;
-    if done.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&done.stderr);
-    Err(said.lines().find(|line| !line.trim().is_empty()).unwrap_or("no reason given").trim().to_owned())
+    if args.json { output::line(&serde_json::to_string_pretty(&all)?) } else { Ok(()) }
 }
 
 fn main() -> ExitCode {
