@@ -9,7 +9,6 @@ use crate::adapter::{Caller, Drained, House};
 use crate::counting_lock::{self, CountingLock, Taken};
 use crate::pinning::Placement;
 use crate::scene::{LIVE_AREAS, Scene};
-use serde::Serialize;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -27,8 +26,7 @@ pub(crate) type Counted = CountingLock<FutexLock>;
 const CHURN: usize = 2;
 
 /// The thread that drains.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Drain {
     /// The threads that free.
     Callers,
@@ -50,8 +48,7 @@ impl Drain {
 }
 
 /// The partners of an allocation.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Workload {
     /// Each thread frees what it allocated.
     Own,
@@ -73,7 +70,7 @@ pub struct Limits {
 }
 
 /// The result of one number of threads in one scene.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Row {
     /// Which scene.
     pub scene: Scene,

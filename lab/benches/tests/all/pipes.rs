@@ -22,10 +22,9 @@ fn closed_pipe(program: &str, lines: &[&str]) {
 fn programs_of_addresses_survive_a_closed_pipe() {
     let ranges = ["--quick W1 --only noop", "--quick W1 --only noop --json"];
     closed_pipe(env!("CARGO_BIN_EXE_ranges"), &ranges);
-    let threads = ["--quick --rounds 1 1", "--quick --rounds 1 1 --json"];
-    closed_pipe(env!("CARGO_BIN_EXE_threads"), &threads);
-    closed_pipe(env!("CARGO_BIN_EXE_pairs"), &["--quick --runs 1 none", "--quick --runs 1 none --json"]);
-    closed_pipe(env!("CARGO_BIN_EXE_contention"), &["--quick 1", "--quick 1 --json"]);
+    closed_pipe(env!("CARGO_BIN_EXE_threads"), &["--quick --rounds 1 1"]);
+    closed_pipe(env!("CARGO_BIN_EXE_pairs"), &["--quick --runs 1 none"]);
+    closed_pipe(env!("CARGO_BIN_EXE_contention"), &["--quick 1"]);
 }
 
 #[cfg(feature = "buffers")]
