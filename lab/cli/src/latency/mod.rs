@@ -20,7 +20,7 @@ use crate::machine::Machine;
 use crate::output;
 use crate::progress::Wait;
 use crate::worker_threads::{self, Haul};
-use plan::{Measure, Plan};
+use plan::Plan;
 use report::Report;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -57,7 +57,7 @@ fn measure(machine: &Machine, plan: &Plan) -> Result<Vec<Record>, Failure> {
     };
     let asked = format!("--threads {}", plan.threads);
     let Haul { records, complaints } =
-        worker_threads::run(plan.threads + plan.probes(), &asked, work, |finished| {
+        worker_threads::run(plan.threads + u64::from(plan.pairs.is_none()), &asked, work, |finished| {
             wait(plan, finished, &stop);
         })?;
     if let Some(complaint) = complaints.first() {
@@ -73,14 +73,4 @@ fn wait(plan: &Plan, finished: &std::sync::mpsc::Receiver<()>, stop: &AtomicBool
         .wait(finished);
     // Relaxed: publishes nothing; the threads are joined.
     stop.store(true, Ordering::Relaxed);
-}
-
-impl Plan {
-    /// Threads besides the workers.
-    fn probes(&self) -> u64 {
-        match self.measure {
-            Measure::Wakeups => 1,
-            Measure::Pairs(_) => 0,
-        }
-    }
 }

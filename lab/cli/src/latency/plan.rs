@@ -21,32 +21,13 @@ pub(super) struct Plan {
     pub(super) threads: u64,
     /// How long.
     pub(super) time: Duration,
-    /// The load that the workers make.
-    pub(super) load: Load,
-    /// The quantity that is measured.
-    pub(super) measure: Measure,
-}
-
-/// The load that the workers make.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Load {
-    /// Allocate a buffer, write a byte a page, free it.
-    Bounce,
-    /// Free a random area of a live set, and allocate another one in its place. The memory is not
-    /// touched: a live set may be larger than the machine's memory.
-    Replace {
-        /// Areas of all workers.
-        areas: u64,
-    },
-}
-
-/// The quantity that is measured.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Measure {
-    /// How late one more thread wakes each period, and how long it takes for a buffer of its own.
-    Wakeups,
-    /// Each pair of the workers.
-    Pairs(Means),
+    /// Areas of the live set of all workers, of which each frees a random one and allocates another
+    /// in its place. The memory is not touched: a live set may be larger than the machine's memory.
+    /// Without one they allocate a buffer, write a byte a page, and free it.
+    pub(super) live: Option<u64>,
+    /// The backing of areas where each pair of the workers is timed. Else one more thread measures
+    /// how late it wakes each period, and how long it takes for a buffer of its own.
+    pub(super) pairs: Option<Means>,
 }
 
 /// The backing of areas.
@@ -61,40 +42,24 @@ pub(super) enum Means {
 impl Plan {
     /// Checks the options against each other.
     pub(super) fn new(options: &LatencyOptions) -> Result<Self, Failure> {
-        let measure = match (options.pairs, options.addresses) {
-            (true, true) => Measure::Pairs(Means::Addresses),
-            (true, false) => Measure::Pairs(Means::Memory),
+        let pairs = match (options.pairs, options.addresses) {
+            (true, true) => Some(Means::Addresses),
+            (true, false) => Some(Means::Memory),
             (false, true) => return Err(Failure::new("--addresses needs --pairs")),
-            (false, false) => Measure::Wakeups,
+            (false, false) => None,
         };
-        let plan = Self {
-            threads: options.threads.unwrap_or_else(cpus),
-            time: Duration::from_secs(options.seconds),
-            load: load(options, measure),
-            measure,
-        };
-        match plan.load {
-            Load::Replace { areas } if areas < plan.threads => {
-                let threads = plan.threads;
-                Err(Failure::new(format!("--live {areas} leaves nothing to some of --threads {threads}")))
-            }
-            _ => Ok(plan),
+        let threads = options.threads.unwrap_or_else(cpus);
+        let live = options.live.or(pairs.map(|_| LIVE_AREAS));
+        if let Some(areas) = live.filter(|&areas| areas < threads) {
+            let line = format!("--live {areas} leaves nothing to some of --threads {threads}");
+            return Err(Failure::new(line));
         }
+        Ok(Self { threads, time: Duration::from_secs(options.seconds), live, pairs })
     }
 
     /// Returns the backing of the workers' areas.
     pub(super) fn means(&self) -> Means {
-        match self.measure {
-            Measure::Pairs(means) => means,
-            Measure::Wakeups => Means::Memory,
-        }
-    }
-}
-
-fn load(options: &LatencyOptions, measure: Measure) -> Load {
-    match (options.live, measure) {
-        (None, Measure::Wakeups) => Load::Bounce,
-        (areas, _) => Load::Replace { areas: areas.unwrap_or(LIVE_AREAS) },
+        self.pairs.unwrap_or(Means::Memory)
     }
 }
 

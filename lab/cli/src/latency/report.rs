@@ -1,6 +1,6 @@
 //! The report of a run: a table, and JSON.
 
-use super::plan::{BUFFER_BYTES, Load, MAX_PAGES, Means, Measure, PERIOD, Plan};
+use super::plan::{BUFFER_BYTES, MAX_PAGES, Means, PERIOD, Plan};
 use super::worker::Record;
 use crate::machine::{Facts, Machine, MachineOptions, Strategy};
 use crate::output;
@@ -60,10 +60,11 @@ impl Report {
             strategy: options.strategy,
             threads: plan.threads,
             seconds: plan.time.as_secs(),
-            bytes: plan.bytes(),
-            period_us: plan.period_us(),
-            live_areas: plan.live(),
-            max_pages: plan.live().map(|_| MAX_PAGES),
+            // The probe has a buffer, and so have workers without a live set.
+            bytes: plan.pairs.is_none().then_some(BUFFER_BYTES),
+            period_us: plan.pairs.is_none().then_some(PERIOD.as_micros() as u64),
+            live_areas: plan.live,
+            max_pages: plan.live.map(|_| MAX_PAGES),
             addresses_only: plan.means() == Means::Addresses,
             nodes: options.nodes,
             pairs,
@@ -83,24 +84,6 @@ impl Report {
     }
 }
 
-impl Plan {
-    fn bytes(&self) -> Option<usize> {
-        let bounces = self.measure == Measure::Wakeups || self.load == Load::Bounce;
-        bounces.then_some(BUFFER_BYTES)
-    }
-
-    fn period_us(&self) -> Option<u64> {
-        (self.measure == Measure::Wakeups).then_some(PERIOD.as_micros() as u64)
-    }
-
-    fn live(&self) -> Option<u64> {
-        match self.load {
-            Load::Replace { areas } => Some(areas),
-            Load::Bounce => None,
-        }
-    }
-}
-
 /// Returns the names of the columns, and what each tells in microseconds.
 fn columns(times: &Times) -> impl Iterator<Item = (&'static str, f64)> {
     let us = |nanoseconds: u64| nanoseconds as f64 / 1000.0;
@@ -116,9 +99,9 @@ fn lines(plan: &Plan, records: &[Record]) -> Vec<Line> {
         Line { name, count: times.count(), microseconds: columns(&times).collect(), times }
     };
     let pair = line("pair", |record| record.timed.as_ref());
-    match plan.measure {
-        Measure::Wakeups => vec![line("wake-up", |record| record.late.as_ref()), pair],
-        Measure::Pairs(_) => vec![pair],
+    match plan.pairs {
+        None => vec![line("wake-up", |record| record.late.as_ref()), pair],
+        Some(_) => vec![pair],
     }
 }
 
