@@ -92,8 +92,8 @@ pub struct Row {
     pub waited_percent: f64,
 }
 
-/// Plays `scene` with each number of `threads` on a space with the product's locks; ratios are to the
-/// first.
+/// Plays `scene` with each number of `threads` on a space with the product's locks; ratios are to
+/// the first.
 ///
 /// # Panics
 /// When the space refuses a request, which it has room for.

@@ -56,8 +56,8 @@ impl<M: Memory> Live<M> {
         (buffer, bytes)
     }
 
-    /// Replaces a random buffer so many times. The random numbers are drawn as it goes: some 3 ns of
-    /// each replacement.
+    /// Replaces a random buffer so many times. The random numbers are drawn as it goes: some 3 ns
+    /// of each replacement.
     pub(crate) fn replace(&mut self, times: usize) {
         for _ in 0..times {
             let slot = self.rng.below(self.live.len() as u64) as usize;
