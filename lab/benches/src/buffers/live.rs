@@ -60,13 +60,30 @@ impl<M: Memory> Live<M> {
     /// of each replacement.
     pub(crate) fn replace(&mut self, times: usize) {
         for _ in 0..times {
-            let slot = self.rng.below(self.live.len() as u64) as usize;
-            let (buffer, bytes) = self.live[slot];
-            self.bytes -= bytes;
-            // SAFETY: the buffer is live, and replaced in the set right below.
-            unsafe { self.memory.free(buffer, bytes) };
-            self.live[slot] = self.allocate();
+            let slot = self.draw();
+            self.replace_at(slot);
         }
+    }
+
+    /// Replaces a random buffer so many times; the last of the set takes its place each time.
+    pub(crate) fn replace_with_last(&mut self, times: usize) {
+        for _ in 0..times {
+            let (slot, last) = (self.draw(), self.live.len() - 1);
+            self.live.swap(slot, last);
+            self.replace_at(last);
+        }
+    }
+
+    fn draw(&mut self) -> usize {
+        self.rng.below(self.live.len() as u64) as usize
+    }
+
+    fn replace_at(&mut self, slot: usize) {
+        let (buffer, bytes) = self.live[slot];
+        self.bytes -= bytes;
+        // SAFETY: the buffer is live, and replaced in the set right below.
+        unsafe { self.memory.free(buffer, bytes) };
+        self.live[slot] = self.allocate();
     }
 }
 

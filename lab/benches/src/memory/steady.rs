@@ -49,10 +49,10 @@ impl Load for Steady {
     fn play<B: Buffers + 'static>(&self) -> Vec<f64> {
         let before = kib("status", "VmRSS:");
         let mut areas = Live::new(B::build(), 7, self.live, 1..=MOST_PAGES);
-        areas.replace(WARM_UP * self.live);
+        areas.replace_with_last(WARM_UP * self.live);
         let (faults, mut looks) = (minor_faults(), Vec::new());
         for pair in 0..self.pairs {
-            areas.replace(1);
+            areas.replace_with_last(1);
             if pair % LOOK == 0 {
                 let resident = kib("status", "VmRSS:").saturating_sub(before) << 10;
                 looks.push(resident as f64 / areas.bytes as f64);
