@@ -23,8 +23,7 @@
 use crate::played::{self, Later};
 use crate::ranges::span;
 use crate::recorded_lock::{self, RecordedLock};
-use crate::scene::{LIVE_AREAS, Scene};
-use serde::Serialize;
+use crate::scene::{Freed, LIVE_AREAS, Scene};
 use std::collections::HashMap;
 use vmalloc::{Space, SpaceOptions};
 use vmalloc_kit::null::{Cpus, NullPlatform};
@@ -34,29 +33,6 @@ use vmalloc_kit::rng::Rng;
 pub const CPUS: usize = 128;
 /// The number of the thread that drains.
 const DRAINER: u32 = CPUS as u32;
-
-/// The treatment of freed areas.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Mode {
-    /// They keep their memory, as much as is the default.
-    Retain,
-    /// They are unmapped by a drain.
-    Unmap,
-}
-
-impl Mode {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::Retain, Self::Unmap];
-
-    /// One line for people.
-    pub const fn about(self) -> &'static str {
-        match self {
-            Self::Retain => "cached",
-            Self::Unmap => "unmapped on free",
-        }
-    }
-}
 
 /// How much is played.
 #[derive(Clone, Copy, Debug)]
@@ -68,12 +44,8 @@ pub struct Limits {
 }
 
 /// The result of one number of nodes: what CPUs take for a pair, but for what is said of the drain.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Row {
-    /// Which scene.
-    pub scene: Scene,
-    /// The treatment of freed areas.
-    pub mode: Mode,
     /// Nodes of the space.
     pub nodes: usize,
     /// Locks of the CPU's own node.
@@ -98,13 +70,12 @@ pub struct Row {
 ///
 /// # Panics
 /// When the space refuses a request, which it has room for.
-pub fn run(scene: Scene, mode: Mode, nodes: usize, limits: &Limits) -> Row {
-    let options = scene.options(SpaceOptions::default().nodes(nodes));
-    play(scene, mode, if mode == Mode::Unmap { options.unmap_on_free() } else { options }, limits)
+pub fn run(scene: Scene, freed: Freed, nodes: usize, limits: &Limits) -> Row {
+    play(scene, freed.options(scene.options(SpaceOptions::default().nodes(nodes))), limits)
 }
 
 /// Plays `scene` on a space with these settings.
-fn play(scene: Scene, mode: Mode, options: SpaceOptions, limits: &Limits) -> Row {
+fn play(scene: Scene, options: SpaceOptions, limits: &Limits) -> Row {
     let nodes = options.nodes;
     let mut stage = Stage::new(scene, options);
     stage.warm_up(limits.warm_up);
@@ -115,7 +86,7 @@ fn play(scene: Scene, mode: Mode, options: SpaceOptions, limits: &Limits) -> Row
     let all: u64 = taken.iter().sum();
     let waited_percent = 100.0 * waited as f64 / all.max(1) as f64;
     let drain = drain as f64 / pairs;
-    Row { scene, mode, nodes, own_node, other_nodes, map, purger, annotations, rest, waited_percent, drain }
+    Row { nodes, own_node, other_nodes, map, purger, annotations, rest, waited_percent, drain }
 }
 
 /// The purpose of a lock.
@@ -308,14 +279,9 @@ mod tests {
     #[test]
     fn with_a_node_for_each_cpu_locks_are_uncontended() {
         // Enough for each node to be granted a part of it.
-        let row = play(
-            Scene::W1,
-            Mode::Retain,
-            SpaceOptions::default().nodes(CPUS).cache_bytes(256 << 20),
-            &LIMITS,
-        );
+        let row = play(Scene::W1, SpaceOptions::default().nodes(CPUS).cache_bytes(256 << 20), &LIMITS);
         assert_eq!((row.own_node, row.waited_percent), (2.0, 0.0), "only the own node is touched: {row:?}");
-        let row = run(Scene::W1, Mode::Unmap, CPUS, &LIMITS);
+        let row = run(Scene::W1, Freed::Unmapped, CPUS, &LIMITS);
         assert!(row.waited_percent < 1.0, "{row:?}");
         assert!(row.annotations + row.rest == 0.0 && row.drain > 0.0, "{row:?}");
         // One that is out of addresses of a size looks at another before it takes new ones.
@@ -324,14 +290,14 @@ mod tests {
 
     #[test]
     fn default_cache_budget_suffices_for_the_most_nodes() {
-        let row = run(Scene::W1, Mode::Retain, CPUS, &LIMITS);
+        let row = run(Scene::W1, Freed::Cached, CPUS, &LIMITS);
         assert!(row.waited_percent < 1.0, "{row:?}");
     }
 
     #[test]
     fn with_one_node_every_lock_is_contended() {
-        for mode in Mode::ALL {
-            let row = run(Scene::W1, mode, 1, &LIMITS);
+        for freed in Freed::ALL {
+            let row = run(Scene::W1, freed, 1, &LIMITS);
             assert!(row.waited_percent > 90.0, "{row:?}");
         }
     }
@@ -339,7 +305,7 @@ mod tests {
     #[test]
     fn a_schedule_repeats() {
         let limits = Limits { warm_up: 5, steps: 10 };
-        let row = || format!("{:?}", run(Scene::W5, Mode::Unmap, 16, &limits));
+        let row = || format!("{:?}", run(Scene::W5, Freed::Unmapped, 16, &limits));
         assert_eq!(row(), row());
     }
 }

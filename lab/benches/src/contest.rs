@@ -6,7 +6,7 @@
 
 use crate::adapter::{self, Noop, Visitor};
 use crate::ranges::Ranges;
-use crate::rounds::{cpu_ns, pace};
+use crate::rounds::{self, cpu_ns, pace};
 use crate::stage::{Readiness, Stage};
 use crate::workload::{Cycle, Workload};
 use serde::Serialize;
@@ -17,10 +17,8 @@ use vmalloc_kit::stats::median;
 /// How much is measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Rounds.
-    pub rounds: usize,
-    /// The CPU time that a window should take.
-    pub window: Duration,
+    /// Rounds, and their windows.
+    pub rounds: rounds::Limits,
     /// The most that the set-up of one allocator may take, and its pass of single timings.
     pub cap: Duration,
     /// Turns that are timed one by one, if the cap allows.
@@ -120,7 +118,7 @@ impl<R: Ranges> Entrant for Entry<R> {
             self.row.bytes_per_area = Some(stage.metadata_bytes() as f64 / areas as f64);
         }
         if self.workload.cycle != Cycle::WorstCall {
-            self.iterations = pace(limits.window, |iterations| Self::window(&mut stage, iterations));
+            self.iterations = pace(limits.rounds.window, |iterations| Self::window(&mut stage, iterations));
         }
         self.stage = Some(stage);
     }
@@ -188,7 +186,7 @@ pub fn run(
         entrant.set_up(limits);
         progress("set-up");
     }
-    for _ in 0..limits.rounds {
+    for _ in 0..limits.rounds.rounds {
         entrants.iter_mut().for_each(|entrant| entrant.round());
         progress("rounds");
     }
@@ -216,8 +214,7 @@ mod tests {
     fn contest_has_a_row_for_each_allocator_and_ratios_to_the_first() {
         let workload = Workload::named("W6").expect("it is in the table");
         let limits = Limits {
-            rounds: 1,
-            window: Duration::from_micros(100),
+            rounds: rounds::Limits { rounds: 1, window: Duration::from_micros(100) },
             cap: Duration::from_secs(5),
             timed_iterations: 10_000,
         };

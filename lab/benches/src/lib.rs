@@ -20,6 +20,7 @@
 //! | `rseq` | restartable sequences in place of a node's lock |
 //! | [`callgrind`] | counting windows of instructions inside one run |
 //! | `buffers` | large buffers: allocate, touch, free |
+//! | `by_hand` | the kernel's calls, as programs make them by hand |
 //! | `memory` | big areas, pools of pages, slots, stacks, frees that trap |
 //! | [`rounds`], [`scene`] | windows of those that are compared, in turn; what many CPUs do with one space |
 //! | [`heap`], [`output`] | the small tools |
@@ -30,6 +31,8 @@
 pub mod adapter;
 #[cfg(feature = "buffers")]
 pub mod buffers;
+#[cfg(feature = "buffers")]
+pub mod by_hand;
 pub mod c_calls;
 pub mod callgrind;
 pub mod contention;

@@ -2,12 +2,10 @@
 
 use crate::scene::Scene;
 use crate::threads::{Row, Workload};
-use serde::Serialize;
 use std::fmt;
 
 /// The number that is compared with the mark.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Measure {
     /// The ratio to the first number of threads: at least so much.
     Ratio,
@@ -16,7 +14,7 @@ pub enum Measure {
 }
 
 /// A pass mark.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Mark {
     /// In which scene.
     pub scene: Scene,
@@ -31,8 +29,7 @@ pub struct Mark {
 }
 
 /// The outcome of a mark.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Passed {
     /// It is reached.
     Pass,

@@ -12,7 +12,6 @@
 use crate::ranges::Ranges;
 use crate::stage::{Stage, TooSlow};
 use crate::workload::{Cycle, Layer, Setup, Shape, Workload};
-use serde::Serialize;
 use std::time::Duration;
 use vmalloc_kit::stats::median;
 
@@ -48,10 +47,8 @@ pub struct Limits {
 }
 
 /// The result of one allocator in one workload, in nanoseconds.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Row {
-    /// Which workload.
-    pub workload: &'static str,
     /// Which allocator.
     pub allocator: &'static str,
     /// The quantiles, each the median of the runs.
@@ -79,7 +76,6 @@ pub fn run<R: Ranges>(workload: &Workload, limits: &Limits) -> Result<Row, TooSl
     let at = |part| median(&runs.iter().map(|run| run.quantile(part) as f64).collect::<Vec<_>>());
     let slowest = || runs.iter().map(|run| run.max() as f64);
     Ok(Row {
-        workload: workload.name,
         allocator: R::NAME,
         p50: at(0.5),
         p99: at(0.99),

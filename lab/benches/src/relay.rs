@@ -9,10 +9,10 @@
 //! belong to CPUs. With one thread, that thread fills its ring and empties it in turn: the same
 //! calls without another CPU.
 
-use crate::adapter::{Drained, House, SpaceLock};
-use crate::counting_lock::{self, CountingLock, Taken};
+use crate::adapter::{Drained, House};
+use crate::counting_lock::{self, Taken};
 use crate::scene::Scene;
-use crate::threads::{Drain, Limits, Row, Workload};
+use crate::threads::{Counted, Drain, Limits, Row, Workload};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
@@ -20,6 +20,7 @@ use std::time::Instant;
 use vmalloc_kit::null::Cpus;
 use vmalloc_kit::rng::Rng;
 use vmalloc_kit::workers;
+use vmalloc_linux::FutexLock;
 
 /// Areas in a ring at most: what a queue between two threads usually holds.
 const RING: usize = 256;
@@ -31,16 +32,16 @@ const LOOKS: u32 = 64;
 ///
 /// # Panics
 /// When the space refuses a request, which it has room for.
-pub fn run<L: SpaceLock>(scene: Scene, threads: &[usize], limits: &Limits) -> Vec<Row> {
+pub fn run(scene: Scene, threads: &[usize], limits: &Limits) -> Vec<Row> {
     let mut rates = vec![Vec::new(); threads.len()];
     let stages: Vec<_> =
-        threads.iter().map(|&count| Stage::<Drained<L, Cpus>>::new(scene, count, limits)).collect();
+        threads.iter().map(|&count| Stage::<Drained<FutexLock, Cpus>>::new(scene, count, limits)).collect();
     for _ in 0..limits.rounds {
         rates.iter_mut().zip(&stages).for_each(|(rates, stage)| rates.push(stage.play(limits).rate));
     }
     drop(stages);
     let count = |&count: &usize| {
-        let played = Stage::<Drained<CountingLock<L>, Cpus>>::new(scene, count, limits).play(limits);
+        let played = Stage::<Drained<Counted, Cpus>>::new(scene, count, limits).play(limits);
         (played.areas, played.taken)
     };
     let counted: Vec<_> = threads.iter().map(count).collect();
@@ -208,7 +209,6 @@ mod tests {
     use crate::pinning::Placement;
     use std::time::Duration;
     use vmalloc::SpaceOptions;
-    use vmalloc_linux::FutexLock;
 
     fn limits() -> Limits {
         let window = Duration::from_millis(20);
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn every_number_of_threads_has_a_row_and_ratios_are_to_the_first() {
-        let rows = run::<FutexLock>(Scene::W1, &[1, 2], &limits());
+        let rows = run(Scene::W1, &[1, 2], &limits());
         assert_eq!(rows.iter().map(|row| row.threads).collect::<Vec<_>>(), [1, 2]);
         assert!(rows.iter().all(|row| row.mpairs_per_s > 0.0 && row.locks_per_pair > 0.0), "{rows:?}");
         assert_eq!(rows[0].ratio, 1.0);

@@ -16,6 +16,28 @@ pub struct Limits {
     pub window: Duration,
 }
 
+/// Options of a program that measures in rounds.
+#[derive(clap::Args, Clone, Copy, Debug)]
+pub struct RoundsOptions {
+    /// Print a list of objects instead of tables.
+    #[arg(long)]
+    pub json: bool,
+    /// Three short rounds: a look, not a measurement.
+    #[arg(long)]
+    pub quick: bool,
+    /// Rounds.
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
+    pub rounds: u16,
+}
+
+impl RoundsOptions {
+    /// Returns how much is measured.
+    pub fn limits(&self) -> Limits {
+        let rounds = if self.quick { 3 } else { usize::from(self.rounds) };
+        Limits { rounds, window: Duration::from_millis(if self.quick { 10 } else { 60 }) }
+    }
+}
+
 /// The most iterations of a window: requests may be drawn in advance and need memory.
 const MOST_ITERATIONS: usize = 1 << 20;
 

@@ -8,7 +8,6 @@ use crate::pinning::Placement;
 use crate::ranges::span;
 use crate::rounds::{Limits, cpu_ns, pace};
 use lock_api::{GuardSend, Mutex, RawMutex};
-use serde::Serialize;
 use std::cell::UnsafeCell;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -355,7 +354,7 @@ fn pair_of<P: Platform>(space: &Space<P>) {
 }
 
 /// The time of a pair.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Row {
     /// Threads, each on a CPU of its own.
     pub threads: usize,

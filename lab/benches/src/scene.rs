@@ -1,6 +1,5 @@
 //! The two scenes in which many CPUs share one space.
 
-use serde::Serialize;
 use vmalloc::{Request, SpaceOptions};
 use vmalloc_kit::null::PAGE_SHIFT;
 use vmalloc_kit::rng::Rng;
@@ -13,7 +12,7 @@ const MOST_PAGES: u64 = 64;
 const BOUNCED_PAGES: u64 = 3;
 
 /// The calls that each of many CPUs makes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scene {
     /// Allocate 3 pages and a guard page, free them; the space is empty but for that.
     W1,
@@ -49,5 +48,32 @@ impl Scene {
             Self::W5 => rng.between(1, MOST_PAGES),
         };
         Request::new((pages as usize) << PAGE_SHIFT)
+    }
+}
+
+/// The treatment of freed areas.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Freed {
+    /// They keep their memory, as much as is the default.
+    Cached,
+    /// They are unmapped by a drain.
+    Unmapped,
+}
+
+impl Freed {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Cached, Self::Unmapped];
+
+    /// One line for people.
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::Cached => "cached",
+            Self::Unmapped => "unmapped on free",
+        }
+    }
+
+    /// Returns `options` with this treatment.
+    pub fn options(self, options: SpaceOptions) -> SpaceOptions {
+        if self == Self::Unmapped { options.unmap_on_free() } else { options }
     }
 }

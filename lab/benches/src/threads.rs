@@ -5,11 +5,10 @@
 //! of threads take turns, a window each, so that whatever else the machine does hits all of them
 //! alike. Locks are counted in a pass of its own, which is not timed.
 
-use crate::adapter::{Caller, Drained, House, SpaceLock};
+use crate::adapter::{Caller, Drained, House};
 use crate::counting_lock::{self, CountingLock, Taken};
 use crate::pinning::Placement;
 use crate::scene::{LIVE_AREAS, Scene};
-use serde::Serialize;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,13 +17,16 @@ use vmalloc_kit::null::Cpus;
 use vmalloc_kit::rng::Rng;
 use vmalloc_kit::stats::median;
 use vmalloc_kit::workers::{self, all_done};
+use vmalloc_linux::FutexLock;
+
+/// The product's lock, which counts.
+pub(crate) type Counted = CountingLock<FutexLock>;
 
 /// Replacements for each area before anything is measured.
 const CHURN: usize = 2;
 
 /// The thread that drains.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Drain {
     /// The threads that free.
     Callers,
@@ -46,8 +48,7 @@ impl Drain {
 }
 
 /// The partners of an allocation.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Workload {
     /// Each thread frees what it allocated.
     Own,
@@ -69,7 +70,7 @@ pub struct Limits {
 }
 
 /// The result of one number of threads in one scene.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Row {
     /// Which scene.
     pub scene: Scene,
@@ -91,12 +92,12 @@ pub struct Row {
     pub waited_percent: f64,
 }
 
-/// Plays `scene` with each number of `threads` on a space with locks of the type `L`; ratios are to
+/// Plays `scene` with each number of `threads` on a space with the product's locks; ratios are to
 /// the first.
 ///
 /// # Panics
 /// When the space refuses a request, which it has room for.
-pub fn run<L: SpaceLock>(
+pub fn run(
     scene: Scene,
     drain: Drain,
     threads: &[usize],
@@ -105,10 +106,10 @@ pub fn run<L: SpaceLock>(
 ) -> Vec<Row> {
     match drain {
         Drain::Callers => {
-            contest::<Caller<L, Cpus>, Caller<CountingLock<L>, Cpus>>(scene, threads, limits, progress)
+            contest::<Caller<FutexLock, Cpus>, Caller<Counted, Cpus>>(scene, threads, limits, progress)
         }
         Drain::Thread => {
-            contest::<Drained<L, Cpus>, Drained<CountingLock<L>, Cpus>>(scene, threads, limits, progress)
+            contest::<Drained<FutexLock, Cpus>, Drained<Counted, Cpus>>(scene, threads, limits, progress)
         }
     }
     .into_iter()
@@ -285,7 +286,6 @@ fn lock(worker: &Mutex<Worker>) -> std::sync::MutexGuard<'_, Worker> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vmalloc_linux::FutexLock;
 
     #[test]
     fn every_number_of_threads_makes_pairs_under_locks() {
@@ -297,7 +297,7 @@ mod tests {
         };
         for (scene, drain) in Scene::ALL.into_iter().flat_map(|scene| Drain::ALL.map(|drain| (scene, drain)))
         {
-            let rows = run::<FutexLock>(scene, drain, &[1, 3], &limits, &|_| {});
+            let rows = run(scene, drain, &[1, 3], &limits, &|_| {});
             assert_eq!(rows.iter().map(|row| row.threads).collect::<Vec<_>>(), [1, 3]);
             for row in &rows {
                 assert!(row.drain == drain && row.mpairs_per_s > 0.0 && row.locks_per_pair > 0.0, "{row:?}");

@@ -126,19 +126,10 @@ pub(crate) struct LatencyOptions {
     /// How long to run
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) seconds: u64,
-    /// Bytes of a buffer [default: 8192]
-    #[arg(long, value_name = "N", conflicts_with = "pairs", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) bytes: Option<u64>,
-    /// Microseconds from one wake-up of the periodic thread to the next [default: 1000]
-    #[arg(long, value_name = "N", conflicts_with = "pairs", value_parser = clap::value_parser!(u64).range(10..=1_000_000))]
-    pub(crate) period_us: Option<u64>,
     /// Keep so many areas live, all workers together, and replace them at random instead of a
     /// buffer
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
     pub(crate) live: Option<u64>,
-    /// Pages of the largest area that is kept live [default: 64]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
-    pub(crate) max_pages: Option<u64>,
     /// No periodic thread: the workers time each free and allocation over a live set [default:
     /// 100000 areas]
     #[arg(long)]
@@ -146,9 +137,6 @@ pub(crate) struct LatencyOptions {
     /// With --pairs: addresses alone, without memory behind them
     #[arg(long)]
     pub(crate) addresses: bool,
-    /// Write the histograms to this file, in HdrHistogram's log format (V2, compressed)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) out: Option<PathBuf>,
     /// The space to run on.
     #[command(flatten)]
     pub(crate) machine: MachineOptions,
@@ -265,9 +253,6 @@ pub(crate) struct ReplayOptions {
     /// Stop at the first line that can't be read
     #[arg(long)]
     pub(crate) strict: bool,
-    /// Make each CPU of the trace a thread, instead of one thread that plays them all
-    #[arg(long)]
-    pub(crate) threads: bool,
     /// When designs purge: at their own thresholds, when the trace did, or first the one and then
     /// the other, and spans side by side
     #[arg(long, value_name = "WHEN", default_value = "own")]
@@ -280,7 +265,7 @@ pub(crate) struct ReplayOptions {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
     pub(crate) synthetic: Option<u64>,
     /// Write the trace in the compact format to this file, and replay nothing
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["design", "threads", "purges", "pressure"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["design", "purges", "pressure"])]
     pub(crate) write: Option<PathBuf>,
 }
 

@@ -5,10 +5,9 @@ use clap::Parser;
 use indicatif::ProgressBar;
 use std::io;
 use std::process::{Command, ExitCode};
-use std::time::Duration;
 use vmalloc_bench::buffers::{self, Buffers, Row, SCENES, Visitor};
 use vmalloc_bench::output;
-use vmalloc_bench::rounds::Limits;
+use vmalloc_bench::rounds::RoundsOptions;
 use vmalloc_kit::table::{figure, table};
 
 /// Measure allocators of large buffers side by side
@@ -22,15 +21,8 @@ use vmalloc_kit::table::{figure, table};
 struct Args {
     /// Only these allocators, by the start of their name.
     names: Vec<String>,
-    /// Print a list of objects instead of tables.
-    #[arg(long)]
-    json: bool,
-    /// Three short rounds: a look, not a measurement.
-    #[arg(long)]
-    quick: bool,
-    /// Rounds.
-    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
-    rounds: u16,
+    #[command(flatten)]
+    measured: RoundsOptions,
     /// Print the resident memory over live bytes of the one allocator of this name, and nothing
     /// else.
     #[arg(long, hide = true, value_name = "NAME")]
@@ -38,11 +30,6 @@ struct Args {
 }
 
 impl Args {
-    fn limits(&self) -> Limits {
-        let rounds = if self.quick { 3 } else { usize::from(self.rounds) };
-        Limits { rounds, window: Duration::from_millis(if self.quick { 10 } else { 60 }) }
-    }
-
     fn wants(&self, name: &str) -> bool {
         self.names.is_empty() || self.names.iter().any(|start| name.starts_with(start))
     }
@@ -143,9 +130,9 @@ fn main() -> ExitCode {
     let bar = ProgressBar::new(SCENES.len() as u64);
     let mut rows = Vec::new();
     for scene in SCENES {
-        rows.extend(buffers::run(scene, &args.limits(), &|name| args.wants(name)));
+        rows.extend(buffers::run(scene, &args.measured.limits(), &|name| args.wants(name)));
         bar.inc(1);
     }
     bar.finish_and_clear();
-    output::end(if args.json { print_json(&traits, &rows) } else { print_tables(&traits, &rows) })
+    output::end(if args.measured.json { print_json(&traits, &rows) } else { print_tables(&traits, &rows) })
 }

@@ -3,9 +3,9 @@
 use clap::Parser;
 use std::io;
 use std::process::ExitCode;
-use vmalloc_bench::contention::{self, CPUS, Limits, Mode, Row};
+use vmalloc_bench::contention::{self, CPUS, Limits, Row};
 use vmalloc_bench::output;
-use vmalloc_bench::scene::Scene;
+use vmalloc_bench::scene::{Freed, Scene};
 use vmalloc_kit::table::table;
 
 /// Count which CPUs would wait for which on a machine with 128 CPUs, by the number of nodes
@@ -23,9 +23,6 @@ struct Args {
     /// Numbers of nodes.
     #[arg(default_values_t = [1, 2, 4, 8, 16, 32, 64, 128], value_parser = clap::value_parser!(u16).range(1..=CPUS as i64))]
     nodes: Vec<u16>,
-    /// Print a list of objects instead of tables.
-    #[arg(long)]
-    json: bool,
     /// Few steps: a look, not a measurement.
     #[arg(long)]
     quick: bool,
@@ -37,7 +34,7 @@ impl Args {
     }
 }
 
-fn print_table(scene: Scene, mode: Mode, rows: &[Row]) -> io::Result<()> {
+fn print_table(scene: Scene, freed: Freed, rows: &[Row]) -> io::Result<()> {
     let head = ["nodes", "own node", "other nodes", "map", "purger", "annotations", "waited %", "drain"];
     let cells = |row: &Row| {
         let counts = [row.own_node, row.other_nodes, row.map, row.purger, row.annotations];
@@ -47,7 +44,7 @@ fn print_table(scene: Scene, mode: Mode, rows: &[Row]) -> io::Result<()> {
     };
     let table = table("lr", &head, rows.iter().map(cells).collect());
     let mark = foreign_mark(scene, rows).map_or_else(String::new, |mark| format!("{mark}\n"));
-    output::line(&format_args!("{scene:?}: {}; {}\n{table}\n{mark}", scene.about("CPU"), mode.about()))
+    output::line(&format_args!("{scene:?}: {}; {}\n{table}\n{mark}", scene.about("CPU"), freed.about()))
 }
 
 /// The most locks of other nodes that a pair may take in W5, with a node for each CPU.
@@ -63,22 +60,18 @@ fn foreign_mark(scene: Scene, rows: &[Row]) -> Option<String> {
 }
 
 fn measure(args: &Args) -> io::Result<()> {
-    let bar = indicatif::ProgressBar::new((args.nodes.len() * Scene::ALL.len() * Mode::ALL.len()) as u64);
-    let mut all = Vec::new();
-    for (scene, mode) in Scene::ALL.into_iter().flat_map(|scene| Mode::ALL.map(|mode| (scene, mode))) {
+    let bar = indicatif::ProgressBar::new((args.nodes.len() * Scene::ALL.len() * Freed::ALL.len()) as u64);
+    for (scene, freed) in Scene::ALL.into_iter().flat_map(|scene| Freed::ALL.map(|freed| (scene, freed))) {
         let row = |&nodes: &u16| {
-            let row = contention::run(scene, mode, usize::from(nodes), &args.limits());
+            let row = contention::run(scene, freed, usize::from(nodes), &args.limits());
             bar.inc(1);
             row
         };
         let rows: Vec<_> = args.nodes.iter().map(row).collect();
-        if !args.json {
-            bar.suspend(|| print_table(scene, mode, &rows))?;
-        }
-        all.extend(rows);
+        bar.suspend(|| print_table(scene, freed, &rows))?;
     }
     bar.finish_and_clear();
-    if args.json { output::line(&serde_json::to_string_pretty(&all)?) } else { Ok(()) }
+    Ok(())
 }
 
 fn main() -> ExitCode {

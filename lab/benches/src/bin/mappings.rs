@@ -1,10 +1,9 @@
 //! Measures mappings of pages that are there already, and areas that grow, on Linux memory.
 
 use clap::Parser;
-use std::io;
 use std::process::ExitCode;
 use std::time::Duration;
-use vmalloc_bench::mappings::{brief, crowd, growth, moves};
+use vmalloc_bench::mappings::{Row, brief, crowd, growth, moves};
 use vmalloc_bench::output;
 use vmalloc_bench::rounds::Limits;
 use vmalloc_kit::table::{figure, table};
@@ -51,52 +50,17 @@ enum Table {
 /// Pages of 64 MiB.
 const LAST: usize = 16_384;
 
-struct Results {
-    brief: Vec<brief::Row>,
-    moves: Vec<moves::Row>,
-    growth: Vec<growth::Row>,
-    crowd: Vec<crowd::Row>,
-}
-
-fn measure(args: &Args) -> Results {
-    let rounds = if args.quick { 1 } else { usize::from(args.rounds) };
-    let window = Duration::from_millis(if args.quick { 2 } else { 40 });
-    let wanted = if args.quick { 1000 } else { 100_000 };
-    let last = if args.quick { LAST / 16 } else { LAST };
-    let is_asked = |table| args.only.is_none_or(|only| only == table);
-    let (mut brief, mut growth, mut crowd) = (Vec::new(), Vec::new(), Vec::new());
-    if is_asked(Table::Brief) {
-        brief = brief::run(&Limits { rounds, window });
-    }
-    let moves = if is_asked(Table::Moves) { moves::run(&Limits { rounds, window }) } else { Vec::new() };
-    if is_asked(Table::Growth) {
-        growth = growth::run(rounds, last);
-    }
-    if is_asked(Table::Crowd) {
-        crowd = crowd::RUNS.into_iter().map(|runs| crowd::run(wanted, runs)).collect();
-    }
-    Results { brief, moves, growth, crowd }
-}
-
-fn times_table<'a>(rows: impl Iterator<Item = (&'a str, &'a str, &'a [f64], &'a [f64])>) -> String {
+fn times_table(rows: &[Row]) -> String {
     let sizes = brief::SIZES.map(|size| if size == 1 { "1 page".to_owned() } else { size.to_string() });
     let ratios = sizes.iter().map(|size| format!("ratio {size}"));
     let head =
         ["pages".into(), "way".into()].into_iter().chain(sizes.iter().map(|size| format!("ns {size}")));
     let head: Vec<String> = head.chain(ratios).collect();
-    let cells = |(pages, way, ns, ratio): (&str, &str, &[f64], &[f64])| {
-        let figures = ns.iter().chain(ratio).map(|value| figure(*value));
-        [pages.to_owned(), way.to_owned()].into_iter().chain(figures).collect()
+    let cells = |row: &Row| {
+        let figures = row.ns.iter().chain(&row.ratio).map(|value| figure(*value));
+        [row.pages.to_owned(), row.way.to_owned()].into_iter().chain(figures).collect()
     };
-    table("llr", &head, rows.map(cells).collect())
-}
-
-fn brief_table(rows: &[brief::Row]) -> String {
-    times_table(rows.iter().map(|row| (row.pages, row.way, &row.ns[..], &row.ratio[..])))
-}
-
-fn moves_table(rows: &[moves::Row]) -> String {
-    times_table(rows.iter().map(|row| (row.pages, row.way, &row.ns[..], &row.ratio[..])))
+    table("llr", &head, rows.iter().map(cells).collect())
 }
 
 fn growth_table(rows: &[growth::Row]) -> String {
@@ -122,22 +86,26 @@ fn crowd_table(rows: &[crowd::Row]) -> String {
     table("rrrrl", &head, rows.iter().map(cells).collect())
 }
 
-fn print(args: &Args, results: &Results) -> io::Result<()> {
-    let Results { brief, moves, growth, crowd } = results;
-    if args.json {
-        let object = serde_json::json!({ "brief": brief, "moves": moves, "growth": growth, "crowd": crowd });
-        return output::line(&format_args!("{object:#}"));
-    }
-    let tables = [
-        (!brief.is_empty()).then(|| brief_table(brief)),
-        (!moves.is_empty()).then(|| moves_table(moves)),
-        (!growth.is_empty()).then(|| growth_table(growth)),
-        (!crowd.is_empty()).then(|| crowd_table(crowd)),
-    ];
-    output::line(&tables.into_iter().flatten().collect::<Vec<_>>().join("\n\n"))
-}
-
 fn main() -> ExitCode {
     let args = Args::parse();
-    output::end(print(&args, &measure(&args)))
+    let rounds = if args.quick { 1 } else { usize::from(args.rounds) };
+    let limits = Limits { rounds, window: Duration::from_millis(if args.quick { 2 } else { 40 }) };
+    let (wanted, last) = if args.quick { (1000, LAST / 16) } else { (100_000, LAST) };
+    let is_asked = |table| args.only.is_none_or(|only| only == table);
+    let brief = if is_asked(Table::Brief) { brief::run(&limits) } else { Vec::new() };
+    let moves = if is_asked(Table::Moves) { moves::run(&limits) } else { Vec::new() };
+    let growth = if is_asked(Table::Growth) { growth::run(rounds, last) } else { Vec::new() };
+    let crowd = is_asked(Table::Crowd).then(|| crowd::RUNS.map(|runs| crowd::run(wanted, runs)));
+    let crowd: Vec<_> = crowd.into_iter().flatten().collect();
+    if args.json {
+        let object = serde_json::json!({ "brief": brief, "moves": moves, "growth": growth, "crowd": crowd });
+        return output::end(output::line(&format_args!("{object:#}")));
+    }
+    let tables = [
+        (!brief.is_empty()).then(|| times_table(&brief)),
+        (!moves.is_empty()).then(|| times_table(&moves)),
+        (!growth.is_empty()).then(|| growth_table(&growth)),
+        (!crowd.is_empty()).then(|| crowd_table(&crowd)),
+    ];
+    output::end(output::line(&tables.into_iter().flatten().collect::<Vec<_>>().join("\n\n")))
 }

@@ -4,10 +4,9 @@ use clap::Parser;
 use indicatif::ProgressBar;
 use std::io;
 use std::process::ExitCode;
-use std::time::Duration;
 use vmalloc_bench::memory::{self, GROUPS, Group, Row};
 use vmalloc_bench::output;
-use vmalloc_bench::rounds::Limits;
+use vmalloc_bench::rounds::RoundsOptions;
 use vmalloc_kit::table::{figure, table};
 
 /// Measure memory as large programs use it: big areas, pools of pages, slots, stacks
@@ -18,26 +17,14 @@ use vmalloc_kit::table::{figure, table};
 struct Args {
     /// Only these groups: sizes, steady, arrays, growth, pages, slots, stacks, traps.
     groups: Vec<String>,
-    /// Print a list of objects instead of tables.
-    #[arg(long)]
-    json: bool,
-    /// Three short rounds: a look, not a measurement.
-    #[arg(long)]
-    quick: bool,
+    #[command(flatten)]
+    measured: RoundsOptions,
     /// Play one load with one allocator, and print the figures: their names, and two sizes.
     #[arg(long, hide = true, num_args = 4)]
     alone: Option<Vec<String>>,
-    /// Rounds.
-    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
-    rounds: u16,
 }
 
 impl Args {
-    fn limits(&self) -> Limits {
-        let rounds = if self.quick { 3 } else { usize::from(self.rounds) };
-        Limits { rounds, window: Duration::from_millis(if self.quick { 10 } else { 60 }) }
-    }
-
     fn wants(&self, group: &Group) -> bool {
         self.groups.is_empty() || self.groups.iter().any(|name| name == group.name)
     }
@@ -70,15 +57,15 @@ fn main() -> ExitCode {
     let bar = ProgressBar::new(groups.len() as u64);
     let (mut all, mut written) = (Vec::new(), Ok(()));
     for group in groups {
-        let rows = (group.run)(&args.limits());
-        if !args.json {
+        let rows = (group.run)(&args.measured.limits());
+        if !args.measured.json {
             written = written.and(bar.suspend(|| print_table(group, &rows)));
         }
         all.extend(rows);
         bar.inc(1);
     }
     bar.finish_and_clear();
-    if args.json {
+    if args.measured.json {
         written = output::line(&format_args!("{:#}", serde_json::json!(all)));
     }
     output::end(written)

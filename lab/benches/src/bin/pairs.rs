@@ -23,9 +23,6 @@ struct Args {
     /// Only these allocators besides ours, by the start of their name.
     #[arg(default_values_t = ["offset-allocator", "BTreeMap best fit", "(loop alone)"].map(String::from))]
     only: Vec<String>,
-    /// Print a list of objects instead of tables.
-    #[arg(long)]
-    json: bool,
     /// Short runs: a look, not a measurement.
     #[arg(long)]
     quick: bool,
@@ -72,17 +69,13 @@ fn print_table(workload: &Workload, rows: &[Row]) -> io::Result<()> {
 }
 
 fn measure(args: &Args) -> io::Result<()> {
-    let mut all = Vec::new();
     for workload in &WORKLOADS {
         let mut measure = Measure { args, workload, rows: Vec::new() };
         adapter::each_drained(&mut measure);
         adapter::each(workload, &mut measure);
-        if !args.json {
-            print_table(workload, &measure.rows)?;
-        }
-        all.extend(measure.rows);
+        print_table(workload, &measure.rows)?;
     }
-    if args.json { output::line(&serde_json::to_string_pretty(&all)?) } else { Ok(()) }
+    Ok(())
 }
 
 fn main() -> ExitCode {

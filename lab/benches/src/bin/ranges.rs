@@ -9,6 +9,7 @@ use std::time::Duration;
 use vmalloc_bench::contest::{self, Limits, Row};
 use vmalloc_bench::heap::CountingHeap;
 use vmalloc_bench::output;
+use vmalloc_bench::rounds::RoundsOptions;
 use vmalloc_bench::workload::{self, Workload};
 use vmalloc_kit::table::{figure, table};
 
@@ -35,27 +36,21 @@ struct Args {
     /// Only these allocators besides ours, by the start of their name; may be repeated.
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    /// Print a list of objects instead of tables.
-    #[arg(long)]
-    json: bool,
-    /// Three short rounds: a look, not a measurement.
-    #[arg(long)]
-    quick: bool,
-    /// Rounds.
-    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
-    rounds: u16,
-    /// Seconds that the set-up of one allocator may take [default: 5, with --large 60].
-    #[arg(long)]
-    cap: Option<u64>,
+    #[command(flatten)]
+    measured: RoundsOptions,
 }
 
 impl Args {
     fn limits(&self) -> Limits {
-        let cap = self.cap.unwrap_or(if self.large { 60 } else { 5 });
-        let cap = Duration::from_secs(if self.quick { 1 } else { cap });
-        let window = Duration::from_millis(if self.quick { 10 } else { 60 });
-        let rounds = if self.quick { 3 } else { usize::from(self.rounds) };
-        Limits { rounds, window, cap, timed_iterations: if self.quick { 20_000 } else { 300_000 } }
+        let (quick, rounds) = (self.measured.quick, self.measured.limits());
+        let cap = Duration::from_secs(if quick {
+            1
+        } else if self.large {
+            60
+        } else {
+            5
+        });
+        Limits { rounds, cap, timed_iterations: if quick { 20_000 } else { 300_000 } }
     }
 
     fn wants(&self, allocator: &str) -> bool {
@@ -122,13 +117,13 @@ fn measure(args: &Args, workloads: Vec<&'static Workload>) -> io::Result<()> {
         let progress = |step: &str| bar.set_message(format!("{}: {step}", workload.name));
         let rows = contest::run(workload, &args.limits(), &|name| args.wants(name), &progress);
         bar.inc(1);
-        if !args.json {
+        if !args.measured.json {
             bar.suspend(|| print_table(workload, &rows))?;
         }
         all.extend(rows);
     }
     bar.finish_and_clear();
-    if args.json {
+    if args.measured.json {
         output::line(&serde_json::to_string_pretty(&all)?)?;
     }
     Ok(())

@@ -21,9 +21,6 @@ mod measured {
     /// on a CPU of its own.
     #[derive(Parser)]
     struct Args {
-        /// Print an object instead of a table.
-        #[arg(long)]
-        json: bool,
         /// Rounds.
         #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u16).range(1..))]
         rounds: u16,
@@ -76,9 +73,6 @@ mod measured {
         }
         let limits = Limits { rounds: args.rounds.into(), window: Duration::from_millis(20) };
         let rows = rseq::run(area, &limits);
-        if args.json {
-            return output::line(&format_args!("{:#}", serde_json::json!({ "rseq": rows })));
-        }
         let cells = |row: &rseq::Row| vec![row.threads.to_string(), row.way.to_owned(), figure(row.ns)];
         output::line(&table("rlr", &["threads", "way", "ns a pair"], rows.iter().map(cells).collect()))
     }

@@ -1,18 +1,16 @@
 //! Measures one space under many threads.
 
 use clap::{Parser, ValueEnum};
-use serde::Serialize;
 use std::io;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::Duration;
 use vmalloc::SpaceOptions;
 use vmalloc_bench::marks::Mark;
 use vmalloc_bench::pinning::{self, Placement};
-use vmalloc_bench::scene::Scene;
+use vmalloc_bench::scene::{Freed, Scene};
 use vmalloc_bench::threads::{self, Drain, Limits, Row, Workload};
 use vmalloc_bench::{output, relay};
 use vmalloc_kit::table::{figure, table};
-use vmalloc_linux::FutexLock;
 
 /// Measure one space under many threads
 ///
@@ -38,12 +36,6 @@ struct Args {
     /// Unmap what is freed, instead of keeping some of it for reuse. Plans do both.
     #[arg(long, conflicts_with = "plan")]
     unmap: bool,
-    /// Locks of parking_lot, instead of the product's.
-    #[arg(long)]
-    parking_lot: bool,
-    /// Print a list of objects instead of tables.
-    #[arg(long)]
-    json: bool,
     /// Short rounds: a look, not a measurement.
     #[arg(long)]
     quick: bool,
@@ -64,13 +56,6 @@ enum Plan {
 /// Threads of a crowd.
 const CROWD: usize = 64;
 
-/// The treatment of freed areas.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Freed {
-    Cached,
-    Unmapped,
-}
-
 /// Everything that is measured.
 struct Job {
     threads: Vec<usize>,
@@ -84,7 +69,7 @@ struct Job {
 impl Job {
     fn new(args: &Args) -> Self {
         let cpus = pinning::allowed().len();
-        let both = vec![Freed::Cached, Freed::Unmapped];
+        let both = Freed::ALL.to_vec();
         match args.plan {
             None => Self {
                 threads: args.threads.iter().map(|&threads| usize::from(threads)).collect(),
@@ -110,148 +95,55 @@ impl Job {
     }
 
     fn limits(&self, args: &Args, freed: Freed) -> Limits {
-        let options = SpaceOptions::default();
-        let options = if freed == Freed::Unmapped { options.unmap_on_free() } else { options };
+        let options = freed.options(SpaceOptions::default());
         // Many time slices of each of 64 threads on two CPUs.
         let window = Duration::from_millis(if args.quick { 20 } else { 500 });
         Limits { rounds: usize::from(args.rounds), window, options, placement: self.placement }
     }
 }
 
-impl Freed {
-    const fn about(self) -> &'static str {
-        match self {
-            Self::Cached => "cached",
-            Self::Unmapped => "unmapped on free",
+/// Prints the rows of one table, what it is about, and the outcomes of the marks.
+fn print_table(job: &Job, freed: Freed, rows: &[Row]) -> io::Result<()> {
+    let Some(Row { scene, drain, workload, .. }) = rows.first() else { return Ok(()) };
+    let freed = freed.about();
+    let title = match workload {
+        Workload::Own => format!("{scene:?}: {}; {}; {freed}", scene.about("thread"), drain.about()),
+        Workload::Relay => {
+            format!("Relay of areas as in {scene:?}: one thread allocates, another frees; {freed}")
         }
-    }
-}
-
-/// The rows of one table, and what it is about.
-#[derive(Serialize)]
-struct Measured {
-    freed: &'static str,
-    #[serde(skip)]
-    title: String,
-    rows: Vec<Row>,
-    /// The outcomes of the marks that are about these rows.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    marks: Vec<String>,
-}
-
-impl Measured {
-    fn new(job: &Job, freed: Freed, rows: Vec<Row>) -> Option<Self> {
-        let first = rows.first()?;
-        let (scene, drain, freed) = (first.scene, first.drain, freed.about());
-        let (title, marks) = match first.workload {
-            Workload::Own => {
-                let marks = job.marks.iter().filter(|mark| mark.scene == scene);
-                let cpus = pinning::allowed().len();
-                let marks = marks.map(|mark| mark.told(&rows, cpus)).collect();
-                (format!("{scene:?}: {}; {}; {freed}", scene.about("thread"), drain.about()), marks)
-            }
-            Workload::Relay => {
-                let title =
-                    format!("Relay of areas as in {scene:?}: one thread allocates, another frees; {freed}");
-                (title, Vec::new())
-            }
-        };
-        Some(Self { freed, title, rows, marks })
-    }
-
-    fn print(&self) -> io::Result<()> {
-        let head = ["threads", "M pairs/s", "lowest", "highest", "ratio", "locks", "waited %"];
-        let cells = |row: &Row| {
-            let figures = [
-                row.mpairs_per_s,
-                row.range[0],
-                row.range[1],
-                row.ratio,
-                row.locks_per_pair,
-                row.waited_percent,
-            ];
-            let threads = std::iter::once(row.threads.to_string());
-            threads.chain(figures.into_iter().map(figure)).collect()
-        };
-        let table = table("lr", &head, self.rows.iter().map(cells).collect());
-        let marks: String = self.marks.iter().map(|mark| format!("{mark}\n")).collect();
-        output::line(&format_args!("{}\n{table}\n{marks}", self.title))
-    }
+    };
+    let head = ["threads", "M pairs/s", "lowest", "highest", "ratio", "locks", "waited %"];
+    let cells = |row: &Row| {
+        let [lowest, highest] = row.range;
+        let figures = [row.mpairs_per_s, lowest, highest, row.ratio, row.locks_per_pair, row.waited_percent];
+        std::iter::once(row.threads.to_string()).chain(figures.into_iter().map(figure)).collect()
+    };
+    let table = table("lr", &head, rows.iter().map(cells).collect());
+    let cpus = pinning::allowed().len();
+    let marks = job.marks.iter().filter(|mark| mark.scene == *scene && *workload == Workload::Own);
+    let marks: String = marks.map(|mark| format!("{}\n", mark.told(rows, cpus))).collect();
+    output::line(&format_args!("{title}\n{table}\n{marks}"))
 }
 
 fn measure(args: &Args) -> io::Result<()> {
     let (job, bar) = (Job::new(args), indicatif::ProgressBar::new_spinner());
-    let mut all = Vec::new();
-    let mut tell = |freed, rows| {
-        let Some(measured) = Measured::new(&job, freed, rows) else { return Ok(()) };
-        let printed = if args.json { Ok(()) } else { bar.suspend(|| measured.print()) };
-        all.push(measured);
-        printed
-    };
     for &freed in &job.freed {
         let limits = job.limits(args, freed);
+        let tell = |rows: &[Row]| bar.suspend(|| print_table(&job, freed, rows));
         for (scene, drain) in Scene::ALL.into_iter().flat_map(|scene| Drain::ALL.map(|drain| (scene, drain)))
         {
             let progress = |step: &str| {
                 bar.set_message(format!("{scene:?}, {}: {step}", drain.about()));
                 bar.tick();
             };
-            tell(freed, play(args, scene, drain, &job.threads, &limits, &progress))?;
+            tell(&threads::run(scene, drain, &job.threads, &limits, &progress))?;
         }
         for scene in Scene::ALL {
-            tell(freed, relay(args, scene, &job.relays, &limits))?;
+            tell(&relay::run(scene, &job.relays, &limits))?;
         }
     }
     bar.finish_and_clear();
-    if args.json { output::line(&serde_json::to_string_pretty(&all)?) } else { tell_of_c2c(args) }
-}
-
-fn play(
-    args: &Args,
-    scene: Scene,
-    drain: Drain,
-    threads: &[usize],
-    limits: &Limits,
-    progress: &dyn Fn(&str),
-) -> Vec<Row> {
-    let run =
-        if args.parking_lot { threads::run::<parking_lot::RawMutex> } else { threads::run::<FutexLock> };
-    run(scene, drain, threads, limits, progress)
-}
-
-fn relay(args: &Args, scene: Scene, threads: &[usize], limits: &Limits) -> Vec<Row> {
-    if args.parking_lot {
-        relay::run::<parking_lot::RawMutex>(scene, threads, limits)
-    } else {
-        relay::run::<FutexLock>(scene, threads, limits)
-    }
-}
-
-/// Says how to see which cache lines the threads fight for, or that this machine can't tell.
-fn tell_of_c2c(args: &Args) -> io::Result<()> {
-    if args.plan != Some(Plan::Cores) {
-        return Ok(());
-    }
-    match c2c() {
-        Ok(()) => output::line(
-            &"Cache lines that CPUs fight for: perf c2c record -- target/release/threads --plan cores --quick; \
-              perf c2c report --stdio",
-        ),
-        Err(why) => {
-            output::line(&format_args!("Cache lines that CPUs fight for: perf c2c can't tell here ({why})"))
-        }
-    }
-}
-
-/// Tries it on a program that does nothing.
-fn c2c() -> Result<(), String> {
-    let words = ["c2c", "record", "-o", "/dev/null", "--", "true"];
-    let done = Command::new("perf").args(words).output().map_err(|error| format!("perf: {error}"))?;
-    if done.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&done.stderr);
-    Err(said.lines().find(|line| !line.trim().is_empty()).unwrap_or("no reason given").trim().to_owned())
+    Ok(())
 }
 
 fn main() -> ExitCode {

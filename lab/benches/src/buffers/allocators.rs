@@ -1,8 +1,10 @@
 //! The allocators that a program would use instead of vmalloc.
 
-use super::{Buffers, PAGE_BYTES};
+use super::{Buffers, Memory, PAGE_BYTES};
+use crate::by_hand::{ACCESS, Mapped};
+use rustix::mm::{MprotectFlags, ProtFlags};
 use std::ffi::CStr;
-use std::ptr::{NonNull, null, null_mut};
+use std::ptr::{NonNull, null, null_mut, with_exposed_provenance_mut};
 
 /// `mmap` and `munmap`, with so many guard pages behind each buffer.
 #[derive(Debug)]
@@ -21,26 +23,23 @@ impl<const GUARD_PAGES: usize> Buffers for Mmap<GUARD_PAGES> {
         let name = rustix::system::uname();
         format!("{} {}", name.sysname().to_string_lossy(), name.release().to_string_lossy())
     }
+}
 
+impl<const GUARD_PAGES: usize> Memory for Mmap<GUARD_PAGES> {
     fn allocate(&mut self, bytes: usize) -> NonNull<u8> {
-        let (whole, access) = (bytes + GUARD_PAGES * PAGE_BYTES, libc::PROT_READ | libc::PROT_WRITE);
-        let first_access = if GUARD_PAGES == 0 { access } else { libc::PROT_NONE };
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: a new anonymous mapping at an address of the kernel's choice replaces nothing.
-        let buffer = unsafe { libc::mmap(null_mut(), whole, first_access, flags, -1, 0) };
-        assert_ne!(buffer, libc::MAP_FAILED, "mmap failed");
+        let access = if GUARD_PAGES == 0 { ACCESS } else { ProtFlags::empty() };
+        let mapped = Mapped::new(bytes + GUARD_PAGES * PAGE_BYTES, access).expect("a mapping");
         if GUARD_PAGES > 0 {
-            // SAFETY: the range is the front of the mapping just made.
-            assert_eq!(unsafe { libc::mprotect(buffer, bytes, access) }, 0, "mprotect failed");
+            let whole = MprotectFlags::READ | MprotectFlags::WRITE;
+            mapped.protect(mapped.addr()..mapped.addr() + bytes, whole).expect("a mapping more");
         }
-        NonNull::new(buffer.cast()).expect("no mapping lies at address zero")
+        NonNull::new(with_exposed_provenance_mut(mapped.leak())).expect("no mapping lies at address zero")
     }
 
     unsafe fn free(&mut self, buffer: NonNull<u8>, bytes: usize) {
         // SAFETY: the mapping was made by `allocate` with this length and nothing uses it, as the
         // caller promises.
-        let done = unsafe { libc::munmap(buffer.as_ptr().cast(), bytes + GUARD_PAGES * PAGE_BYTES) };
-        assert_eq!(done, 0, "munmap failed");
+        drop(unsafe { Mapped::leaked(buffer.as_ptr().addr(), bytes + GUARD_PAGES * PAGE_BYTES) });
     }
 }
 
@@ -50,8 +49,6 @@ pub struct Glibc;
 
 impl Buffers for Glibc {
     const NAME: &'static str = "libc aligned_alloc";
-    const GUARD: &'static str = "no";
-    const TRAPS: &'static str = "no";
 
     fn build() -> Self {
         Self
@@ -68,7 +65,9 @@ impl Buffers for Glibc {
     fn version() -> String {
         "unknown".to_owned()
     }
+}
 
+impl Memory for Glibc {
     fn allocate(&mut self, bytes: usize) -> NonNull<u8> {
         // SAFETY: the alignment is a power of two, the size a multiple of it.
         let buffer = unsafe { libc::aligned_alloc(PAGE_BYTES, bytes) };
@@ -88,7 +87,6 @@ pub struct Mimalloc;
 impl Buffers for Mimalloc {
     const NAME: &'static str = if cfg!(feature = "mimalloc-secure") { "mimalloc secure" } else { "mimalloc" };
     const GUARD: &'static str = if cfg!(feature = "mimalloc-secure") { "some" } else { "no" };
-    const TRAPS: &'static str = "no";
 
     fn build() -> Self {
         Self
@@ -100,7 +98,9 @@ impl Buffers for Mimalloc {
         // From 2.3 on two digits each for what follows the first.
         format!("{}.{}.{}", number / 10_000, number / 100 % 100, number % 100)
     }
+}
 
+impl Memory for Mimalloc {
     fn allocate(&mut self, bytes: usize) -> NonNull<u8> {
         // SAFETY: the alignment is a power of two.
         let buffer = unsafe { libmimalloc_sys::mi_malloc_aligned(bytes, PAGE_BYTES) };
@@ -121,8 +121,6 @@ const JEMALLOC_FLAGS: libc::c_int = tikv_jemalloc_sys::MALLOCX_ALIGN(PAGE_BYTES)
 
 impl Buffers for Jemalloc {
     const NAME: &'static str = "jemalloc";
-    const GUARD: &'static str = "no";
-    const TRAPS: &'static str = "no";
 
     fn build() -> Self {
         Self
@@ -143,7 +141,9 @@ impl Buffers for Jemalloc {
         let told = unsafe { CStr::from_ptr(text) }.to_string_lossy();
         told.split('-').next().unwrap_or_default().to_owned()
     }
+}
 
+impl Memory for Jemalloc {
     fn allocate(&mut self, bytes: usize) -> NonNull<u8> {
         // SAFETY: the size is not zero and the flags are a valid alignment.
         let buffer = unsafe { tikv_jemalloc_sys::mallocx(bytes, JEMALLOC_FLAGS) };

@@ -1,12 +1,10 @@
 //! Every allocator through every scene, round by round.
 
-use super::{Buffers, PAGE_BYTES, Visitor, each, touch};
+use super::{Buffers, Live, Memory, PAGE_BYTES, Visitor, each, touch};
 use crate::rounds::{Limits, medians};
 use serde::Serialize;
-use std::ptr::NonNull;
 use std::time::Duration;
 use vmalloc_kit::clock::cpu_time;
-use vmalloc_kit::rng::Rng;
 
 /// A use of buffers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,75 +46,29 @@ pub struct Row {
     pub ratio: f64,
 }
 
-/// A live set of buffers.
-pub(super) struct Steady<B: Buffers> {
-    buffers: B,
-    live: Vec<(NonNull<u8>, usize)>,
-    rng: Rng,
+/// Returns the live set of the steady scene.
+pub(super) fn steady<B: Buffers>() -> Live<B> {
+    Live::new(B::build(), 5, LIVE_BUFFERS, 1..=MOST_PAGES)
 }
 
-impl<B: Buffers> Steady<B> {
-    pub(super) fn new(buffers: B) -> Self {
-        let mut scene = Self { buffers, live: Vec::with_capacity(LIVE_BUFFERS), rng: Rng::new(5) };
-        for _ in 0..LIVE_BUFFERS {
-            let buffer = scene.allocate();
-            scene.live.push(buffer);
-        }
-        scene
-    }
-
-    fn allocate(&mut self) -> (NonNull<u8>, usize) {
-        let bytes = self.rng.between(1, MOST_PAGES) as usize * PAGE_BYTES;
-        let buffer = self.buffers.allocate(bytes);
-        // SAFETY: the allocator has just handed out these bytes.
-        unsafe { touch(buffer, bytes) };
-        (buffer, bytes)
-    }
-
-    /// Replaces `iterations` random buffers. The random numbers are drawn as it goes: some 3 ns of
-    /// each iteration.
-    pub(super) fn play(&mut self, iterations: usize) {
-        for _ in 0..iterations {
-            let slot = self.rng.below(LIVE_BUFFERS as u64) as usize;
-            let (buffer, bytes) = self.live[slot];
-            // SAFETY: the buffer is live, and replaced in the set right below.
-            unsafe { self.buffers.free(buffer, bytes) };
-            self.live[slot] = self.allocate();
-        }
-    }
-
-    fn warm_up(&mut self) {
-        let begin = cpu_time();
-        for _ in 0..WARM_UP_ITERATIONS / LIVE_BUFFERS {
-            self.play(LIVE_BUFFERS);
-            if cpu_time() - begin > WARM_UP_TIME {
-                return;
-            }
-        }
-    }
-
-    pub(super) fn live_bytes(&self) -> usize {
-        self.live.iter().map(|&(_, bytes)| bytes).sum()
-    }
-}
-
-impl<B: Buffers> Drop for Steady<B> {
-    fn drop(&mut self) {
-        for &(buffer, bytes) in &self.live {
-            // SAFETY: the set holds live buffers only, and ends here.
-            unsafe { self.buffers.free(buffer, bytes) };
+fn warm_up<B: Buffers>(steady: &mut Live<B>) {
+    let begin = cpu_time();
+    for _ in 0..WARM_UP_ITERATIONS / LIVE_BUFFERS {
+        steady.replace(LIVE_BUFFERS);
+        if cpu_time() - begin > WARM_UP_TIME {
+            return;
         }
     }
 }
 
-fn bounce<B: Buffers>(buffers: &mut B, pages: usize, iterations: usize) {
-    let bytes = pages * PAGE_BYTES;
+/// Allocates so many bytes, writes to the pages of the first `touched` ones, and frees them.
+pub(crate) fn bounce<M: Memory + ?Sized>(memory: &mut M, bytes: usize, touched: usize, iterations: usize) {
     for _ in 0..iterations {
-        let buffer = buffers.allocate(bytes);
+        let buffer = memory.allocate(bytes);
         // SAFETY: the bytes are this loop's own until they are freed, which happens once.
         unsafe {
-            touch(buffer, bytes);
-            buffers.free(buffer, bytes);
+            touch(buffer, touched);
+            memory.free(buffer, bytes);
         }
     }
 }
@@ -138,13 +90,15 @@ impl Visitor for Enter<'_> {
 }
 
 fn player<B: Buffers + 'static>(scene: Scene) -> Box<dyn FnMut(usize)> {
-    let mut buffers = B::build();
     match scene {
-        Scene::Bounce(pages) => Box::new(move |iterations| bounce(&mut buffers, pages, iterations)),
+        Scene::Bounce(pages) => {
+            let (mut buffers, bytes) = (B::build(), pages * PAGE_BYTES);
+            Box::new(move |iterations| bounce(&mut buffers, bytes, bytes, iterations))
+        }
         Scene::Steady => {
-            let mut steady = Steady::new(buffers);
-            steady.warm_up();
-            Box::new(move |iterations| steady.play(iterations))
+            let mut steady = steady::<B>();
+            warm_up(&mut steady);
+            Box::new(move |iterations| steady.replace(iterations))
         }
     }
 }

@@ -2,36 +2,26 @@
 
 mod allocators;
 mod contest;
+mod live;
 mod ours;
 #[cfg(feature = "peers")]
 mod peers;
 mod rss;
 
 pub use allocators::{Glibc, Jemalloc, Mimalloc, Mmap};
+pub(crate) use contest::bounce;
 pub use contest::{Row, SCENES, Scene, run};
+pub(crate) use live::Live;
 pub use ours::Ours;
 pub use rss::per_live;
 
 use std::ptr::NonNull;
 
 /// Bytes in a page.
-pub const PAGE_BYTES: usize = 4096;
+pub const PAGE_BYTES: usize = crate::by_hand::PAGE;
 
-/// An allocator of page-aligned buffers.
-pub trait Buffers {
-    /// How tables name it.
-    const NAME: &'static str;
-    /// Says if an unmapped page follows every buffer.
-    const GUARD: &'static str;
-    /// Says if touching a buffer after it was freed traps.
-    const TRAPS: &'static str;
-
-    /// One ready for use.
-    fn build() -> Self;
-
-    /// Returns its version, by what it says of itself; else by that of the crate that carries it.
-    fn version() -> String;
-
+/// Page-aligned buffers that are allocated and freed.
+pub trait Memory {
     /// A buffer of `bytes`, a multiple of the page size, that can be read and written.
     fn allocate(&mut self, bytes: usize) -> NonNull<u8>;
 
@@ -40,6 +30,33 @@ pub trait Buffers {
     /// # Safety
     /// `buffer` came from `allocate(bytes)` of this allocator and is no longer used.
     unsafe fn free(&mut self, buffer: NonNull<u8>, bytes: usize);
+}
+
+impl<M: Memory + ?Sized> Memory for &mut M {
+    fn allocate(&mut self, bytes: usize) -> NonNull<u8> {
+        (**self).allocate(bytes)
+    }
+
+    unsafe fn free(&mut self, buffer: NonNull<u8>, bytes: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { (**self).free(buffer, bytes) };
+    }
+}
+
+/// An allocator of buffers.
+pub trait Buffers: Memory {
+    /// How tables name it.
+    const NAME: &'static str;
+    /// Says if an unmapped page follows every buffer.
+    const GUARD: &'static str = "no";
+    /// Says if touching a buffer after it was freed traps.
+    const TRAPS: &'static str = "no";
+
+    /// One ready for use.
+    fn build() -> Self;
+
+    /// Returns its version, by what it says of itself; else by that of the crate that carries it.
+    fn version() -> String;
 }
 
 /// Something done with each allocator, whose type differs every time.
@@ -66,11 +83,9 @@ pub fn each(visitor: &mut impl Visitor) {
 /// `buffer` points to `bytes` writable bytes that nothing else uses.
 #[inline]
 pub(crate) unsafe fn touch(buffer: NonNull<u8>, bytes: usize) {
-    for offset in (0..bytes).step_by(PAGE_BYTES) {
-        // SAFETY: the offset is below `bytes`, and the caller vouches for all of these. Volatile,
-        // as the byte is never read.
-        unsafe { buffer.as_ptr().add(offset).write_volatile(1) };
-    }
+    let start = buffer.as_ptr().expose_provenance();
+    // SAFETY: the caller's promise.
+    unsafe { crate::by_hand::touch(start..start + bytes) };
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! This project's space on Linux.
 
-use super::{Buffers, PAGE_BYTES, Visitor};
+use super::{Buffers, Memory, PAGE_BYTES, Visitor};
 use std::ptr::NonNull;
 use vmalloc::SpaceOptions;
 use vmalloc_linux::{LinuxOptions, SharedSpace, open};
@@ -31,15 +31,28 @@ impl<const RETAIN: bool> Buffers for Ours<RETAIN> {
     fn version() -> String {
         env!("CARGO_PKG_VERSION").to_owned()
     }
+}
 
+impl<const RETAIN: bool> Memory for Ours<RETAIN> {
     fn allocate(&mut self, bytes: usize) -> NonNull<u8> {
-        let addr = self.0.raw().alloc(&vmalloc::Request::new(bytes)).expect("memory for every scene");
+        self.0.allocate(bytes)
+    }
+
+    unsafe fn free(&mut self, buffer: NonNull<u8>, bytes: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.free(buffer, bytes) };
+    }
+}
+
+impl Memory for SharedSpace {
+    fn allocate(&mut self, bytes: usize) -> NonNull<u8> {
+        let addr = self.raw().alloc(&vmalloc::Request::new(bytes)).expect("memory for every scene");
         NonNull::new(core::ptr::with_exposed_provenance_mut(addr)).expect("no area at null")
     }
 
     unsafe fn free(&mut self, buffer: NonNull<u8>, _bytes: usize) {
         // SAFETY: the caller promises that the buffer is this space's and no longer used.
-        unsafe { self.0.raw().free(buffer.as_ptr().addr()) }.expect("a live buffer");
+        unsafe { self.raw().free(buffer.as_ptr().addr()) }.expect("a live buffer");
     }
 }
 

@@ -1,6 +1,6 @@
 //! Peers that are not built by default.
 
-use super::{Buffers, PAGE_BYTES, Visitor};
+use super::{Buffers, Memory, PAGE_BYTES, Visitor};
 use std::ptr::NonNull;
 
 /// Shows `visitor` both.
@@ -20,8 +20,6 @@ impl Snmalloc {
 
 impl Buffers for Snmalloc {
     const NAME: &'static str = "snmalloc";
-    const GUARD: &'static str = "no";
-    const TRAPS: &'static str = "no";
 
     fn build() -> Self {
         Self
@@ -30,7 +28,9 @@ impl Buffers for Snmalloc {
     fn version() -> String {
         Self::VERSION.to_owned()
     }
+}
 
+impl Memory for Snmalloc {
     fn allocate(&mut self, bytes: usize) -> NonNull<u8> {
         // SAFETY: the alignment is a power of two, and the size is not zero.
         let buffer = unsafe { snmalloc_sys::sn_rust_alloc(PAGE_BYTES, bytes) };
@@ -55,8 +55,6 @@ impl Rpmalloc {
 
 impl Buffers for Rpmalloc {
     const NAME: &'static str = "rpmalloc";
-    const GUARD: &'static str = "no";
-    const TRAPS: &'static str = "no";
 
     fn build() -> Self {
         // SAFETY: may be called by any thread, any number of times.
@@ -70,7 +68,9 @@ impl Buffers for Rpmalloc {
     fn version() -> String {
         format!("1.4.3, crate {}", Self::VERSION)
     }
+}
 
+impl Memory for Rpmalloc {
     fn allocate(&mut self, bytes: usize) -> NonNull<u8> {
         // SAFETY: the alignment is a power of two, and `build` has initialized the allocator for
         // this thread.

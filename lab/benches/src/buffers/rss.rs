@@ -1,7 +1,7 @@
 //! Resident memory over live bytes, in the steady scene. To be measured in a process of its own, as
 //! allocators keep what earlier scenes left them.
 
-use super::contest::Steady;
+use super::contest::steady;
 use super::{Buffers, PAGE_BYTES};
 use std::{fs, io};
 
@@ -14,10 +14,10 @@ const CHURN: usize = 10_000;
 /// When the system does not tell what is resident.
 pub fn per_live<B: Buffers>() -> io::Result<f64> {
     let before = resident_bytes()?;
-    let mut scene = Steady::<B>::new(B::build());
-    scene.play(CHURN);
+    let mut scene = steady::<B>();
+    scene.replace(CHURN);
     let after = resident_bytes()?;
-    Ok(after.saturating_sub(before) as f64 / scene.live_bytes() as f64)
+    Ok(after.saturating_sub(before) as f64 / scene.bytes as f64)
 }
 
 /// The resident set of this process.

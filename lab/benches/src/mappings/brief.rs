@@ -2,9 +2,8 @@
 //! that holds as much.
 
 use super::shared::{Run, Shared};
-use super::{PAGE_BYTES, space, touch};
+use super::{PAGE_BYTES, Row, player, rows, space, touch};
 use crate::rounds::{Limits, medians};
-use serde::Serialize;
 use std::sync::Arc;
 use vmalloc::{Frame, FrameSupply, Protection};
 use vmalloc_kit::rng::Rng;
@@ -19,7 +18,7 @@ const LISTS: usize = 1 << 14;
 pub const SIZES: [usize; 3] = [1, 4, 16];
 
 /// Which pages are mapped. A single page is consecutive, whatever it is called.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pages {
     /// No page follows the one before; the same ones again and again.
     ScatteredSame,
@@ -39,19 +38,6 @@ pub const PAGES: [(Pages, &str); 3] = [
 /// The ways to map them.
 pub const WAYS: [&str; 5] = ["vm_map_ram", "vmap", "mmap a page", "calls alone", "touch alone"];
 
-/// One way to map pages of one kind.
-#[derive(Clone, Debug, Serialize)]
-pub struct Row {
-    /// Which pages.
-    pub pages: &'static str,
-    /// Which way.
-    pub way: &'static str,
-    /// CPU time of a mapping, system time included, in ns, for each of the [`SIZES`].
-    pub ns: Vec<f64>,
-    /// That over the time of `vm_map_ram`.
-    pub ratio: Vec<f64>,
-}
-
 /// Pages in the supply of a space, and as many in a file.
 struct Pool {
     space: SharedSpace,
@@ -70,20 +56,10 @@ struct Pool {
 /// When the machine has no memory for the pool, or a call is refused.
 pub fn run(limits: &Limits) -> Vec<Row> {
     let (pool, others) = (Pool::new(), Pool::new());
-    let mut rows = Vec::new();
-    for (pages, name) in PAGES {
-        let row = |way| Row { pages: name, way, ns: Vec::new(), ratio: Vec::new() };
-        let mut group = WAYS.map(row);
-        for size in SIZES {
-            let times = contest(&pool, &others, |pool| lists(pages, size, pool.first), limits);
-            for (row, ns) in group.iter_mut().zip(&times) {
-                row.ns.push(*ns);
-                row.ratio.push(ns / times[0]);
-            }
-        }
-        rows.extend(group);
-    }
-    rows
+    let of = |(pages, name)| {
+        rows(name, &WAYS, |size| contest(&pool, &others, |pool| lists(pages, size, pool.first), limits))
+    };
+    PAGES.into_iter().flat_map(of).collect()
 }
 
 /// The pages of each mapping in turn.
@@ -189,13 +165,6 @@ fn contest(
         player(&own, |list| pool.touch_alone(list)),
     ];
     medians(&mut players, limits)
-}
-
-/// Returns a player that goes through `lists`, and maps, touches and unmaps the pages of each by
-/// `way`.
-fn player<'a>(lists: &'a [Vec<Frame>], way: impl Fn(&[Frame]) + 'a) -> Box<dyn FnMut(usize) + 'a> {
-    let mut next = lists.iter().cycle();
-    Box::new(move |iterations| next.by_ref().take(iterations).for_each(|list| way(list)))
 }
 
 impl Drop for Pool {

@@ -3,6 +3,7 @@
 //! where they always are take none.
 
 use super::space;
+use crate::by_hand::kernel_mappings;
 use serde::Serialize;
 use vmalloc::{Frame, FrameSupply, Space};
 use vmalloc_linux::Linux;
@@ -75,11 +76,6 @@ fn end(short: &ShortMaps<&Space<Linux>>, live: Vec<usize>) {
     }
     space.purge().expect("nothing that can't be unmapped");
     space.verify().expect("a space that is whole");
-}
-
-/// Mappings of this program.
-fn kernel_mappings() -> usize {
-    std::fs::read_to_string("/proc/self/maps").map_or(0, |maps| maps.lines().count())
 }
 
 #[cfg(test)]

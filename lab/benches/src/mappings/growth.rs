@@ -1,12 +1,14 @@
 //! An area that grows from 1 MiB to many by a page at a time, each of which is touched.
 //!
-//! Ways that copy would take minutes: of their steps one in [`Growth::EACH`] is made, from a size
-//! that was reached without the clock, and the sum is scaled.
+//! Ways that copy would take minutes: of their steps one in so many is made, from a size that was
+//! reached without the clock, and the sum is scaled.
 
 mod libc_ways;
 mod ours;
 
 use super::PAGE_BYTES;
+use libc_ways::Heap;
+use ours::Area;
 use serde::Serialize;
 use vmalloc_kit::clock::{tick, ticks_per_ns};
 use vmalloc_kit::stats::median;
@@ -14,25 +16,46 @@ use vmalloc_kit::stats::median;
 /// Pages at the begin.
 const FIRST: usize = 256;
 
-/// A way to grow.
-trait Growth {
-    /// How tables name it.
-    const NAME: &'static str;
-    /// One step in so many is made.
-    const EACH: usize;
+/// How memory grows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum How {
+    /// By `realloc`, with nothing in the way that was put there.
+    Free,
+    /// By `realloc`, with something right behind before each step.
+    Blocked,
+    /// By hand: new memory, a copy, and a free.
+    Copied,
+}
 
-    /// An area of `pages` pages, of any content.
-    fn begin(pages: usize) -> Self;
+/// Memory that grows.
+trait Memory {
+    /// Allocates `pages` pages, of any content.
+    fn begin(how: How, pages: usize) -> Self;
 
-    /// Puts something in the way of the next step, where that is wanted.
-    fn obstruct(&mut self) {}
+    /// Puts something in the way of the next step.
+    fn obstruct(&mut self);
 
     /// Grows to `pages` pages, and keeps what was there.
-    fn grow(&mut self, pages: usize);
+    fn realloc(&mut self, pages: usize);
+
+    /// Does so by hand.
+    fn copy(&mut self, pages: usize);
 
     /// Where it is.
     fn addr(&self) -> usize;
 }
+
+/// A way to grow: its name in tables, how, that one step in so many is made, and what makes them.
+type Way = (&'static str, How, usize, fn(How, usize, usize) -> Round);
+
+const WAYS: [Way; 6] = [
+    ("realloc, in place", How::Free, 1, play::<Area>),
+    ("realloc, blocked each time", How::Blocked, 8, play::<Area>),
+    ("glibc realloc (mremap)", How::Free, 1, play::<Heap>),
+    ("vmalloc + copy + free", How::Copied, 256, play::<Area>),
+    ("glibc malloc + memcpy + free", How::Copied, 256, play::<Heap>),
+    ("glibc realloc, no mremap, blocked", How::Blocked, 256, play::<Heap>),
+];
 
 /// The times of one way.
 #[derive(Clone, Debug, Serialize)]
@@ -53,30 +76,17 @@ pub struct Row {
 
 /// Measures every way to `last` pages, `rounds` times in turn.
 pub fn run(rounds: usize, last: usize) -> Vec<Row> {
-    let mut ways: Vec<Way> = vec![
-        way::<ours::InPlace>(),
-        way::<ours::Blocked>(),
-        way::<libc_ways::Remapped>(),
-        way::<ours::Copied>(),
-        way::<libc_ways::Copied>(),
-        way::<libc_ways::HeapBlocked>(),
-    ];
+    let mut rounds_of = WAYS.map(|_| Vec::new());
     for _ in 0..rounds {
-        for (_, each, play, results) in &mut ways {
-            results.push(play(*each, last));
+        for ((_, how, each, play), results) in WAYS.into_iter().zip(&mut rounds_of) {
+            results.push(play(how, each, last));
         }
     }
-    let mut rows: Vec<Row> =
-        ways.into_iter().map(|(name, each, _, results)| row(name, each, &results, last)).collect();
+    let row = |((name, _, each, _), results): (Way, &Vec<Round>)| row(name, each, results, last);
+    let mut rows: Vec<Row> = WAYS.into_iter().zip(&rounds_of).map(row).collect();
     let first = rows[0].all_ms;
     rows.iter_mut().for_each(|row| row.ratio = row.all_ms / first);
     rows
-}
-
-type Way = (&'static str, usize, fn(usize, usize) -> Round, Vec<Round>);
-
-fn way<G: Growth>() -> Way {
-    (G::NAME, G::EACH, play::<G>, Vec::new())
 }
 
 /// One growth.
@@ -96,18 +106,21 @@ fn row(way: &'static str, each: usize, rounds: &[Round], last_page: usize) -> Ro
 }
 
 /// Grows to `last` pages, with the clock running for one step in `each`.
-fn play<G: Growth>(each: usize, last: usize) -> Round {
-    let mut area = G::begin(FIRST);
+fn play<M: Memory>(how: How, each: usize, last: usize) -> Round {
+    let grow = if how == How::Copied { M::copy } else { M::realloc };
+    let mut area = M::begin(how, FIRST);
     stamp(&area, 0..FIRST);
     let (mut have, mut round, mut ticks) = (FIRST, Round { ns: 0.0, steps: 0, moved: 0 }, 0);
     for pages in (FIRST..last).step_by(each) {
         if have < pages {
-            area.grow(pages);
+            grow(&mut area, pages);
             stamp(&area, have..pages);
         }
-        area.obstruct();
+        if how == How::Blocked {
+            area.obstruct();
+        }
         let (place, before) = (area.addr(), tick());
-        area.grow(pages + 1);
+        grow(&mut area, pages + 1);
         stamp(&area, pages..pages + 1);
         ticks += tick().wrapping_sub(before);
         have = pages + 1;
@@ -120,7 +133,7 @@ fn play<G: Growth>(each: usize, last: usize) -> Round {
 }
 
 /// Writes the number of each of the pages at its begin.
-fn stamp(area: &impl Growth, pages: core::ops::Range<usize>) {
+fn stamp(area: &impl Memory, pages: core::ops::Range<usize>) {
     for page in pages {
         let word = core::ptr::with_exposed_provenance_mut::<usize>(area.addr() + page * PAGE_BYTES);
         // SAFETY: the area has the page, readable and writable, and is this thread's alone. The C
@@ -131,7 +144,7 @@ fn stamp(area: &impl Growth, pages: core::ops::Range<usize>) {
 
 /// # Panics
 /// When a page lost its number.
-fn check(area: &impl Growth, pages: usize) {
+fn check(area: &impl Memory, pages: usize) {
     for page in 0..pages {
         let word = core::ptr::with_exposed_provenance::<usize>(area.addr() + page * PAGE_BYTES);
         // SAFETY: as above.
@@ -145,9 +158,9 @@ mod tests {
 
     #[test]
     fn in_place_nothing_moves_and_with_a_neighbour_everything_does() {
-        let in_place = play::<ours::InPlace>(32, 1024);
+        let in_place = play::<Area>(How::Free, 32, 1024);
         assert_eq!((in_place.steps, in_place.moved), ((1024 - FIRST) / 32, 0));
-        let blocked = play::<ours::Blocked>(32, 1024);
+        let blocked = play::<Area>(How::Blocked, 32, 1024);
         assert_eq!((blocked.steps, blocked.moved), (in_place.steps, in_place.steps));
     }
 }

@@ -14,11 +14,13 @@ pub mod growth;
 pub mod moves;
 pub mod shared;
 
+use brief::SIZES;
+use serde::Serialize;
 use vmalloc::SpaceOptions;
 use vmalloc_linux::{LinuxOptions, SharedSpace, open};
 
 /// Bytes in a page.
-pub const PAGE_BYTES: usize = 4096;
+pub const PAGE_BYTES: usize = crate::by_hand::PAGE;
 
 /// A space on Linux memory, as it comes.
 ///
@@ -36,9 +38,37 @@ pub fn space() -> SharedSpace {
 /// They are mapped and writable, their provenance is exposed, and nothing else uses them.
 #[inline]
 unsafe fn touch(addr: usize, pages: usize) {
-    for page in 0..pages {
-        let byte = core::ptr::with_exposed_provenance_mut::<u8>(addr + page * PAGE_BYTES);
-        // SAFETY: the caller vouches for all pages. Volatile, as the byte is never read.
-        unsafe { byte.write_volatile(1) };
-    }
+    // SAFETY: the caller's promise.
+    unsafe { crate::by_hand::touch(addr..addr + pages * PAGE_BYTES) };
+}
+
+/// One way to show pages of one kind.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Which pages.
+    pub pages: &'static str,
+    /// Which way.
+    pub way: &'static str,
+    /// CPU time, system time included, in ns, for each of the [`SIZES`].
+    pub ns: Vec<f64>,
+    /// That over the time of the first way.
+    pub ratio: Vec<f64>,
+}
+
+/// Returns a row for each way to show pages of one kind; `contest` measures all ways with so many
+/// pages.
+fn rows(pages: &'static str, ways: &[&'static str], contest: impl FnMut(usize) -> Vec<f64>) -> Vec<Row> {
+    let times = SIZES.map(contest);
+    let row = |(nth, &way): (usize, &&'static str)| {
+        let of = |value: fn(&Vec<f64>, usize) -> f64| times.iter().map(|ns| value(ns, nth)).collect();
+        Row { pages, way, ns: of(|ns, nth| ns[nth]), ratio: of(|ns, nth| ns[nth] / ns[0]) }
+    };
+    ways.iter().enumerate().map(row).collect()
+}
+
+/// Returns a player that goes through `lists`, and maps, touches and unmaps the pages of each by
+/// `way`.
+fn player<'a, T>(lists: &'a [Vec<T>], mut way: impl FnMut(&[T]) + 'a) -> Box<dyn FnMut(usize) + 'a> {
+    let mut next = lists.iter().cycle();
+    Box::new(move |iterations| next.by_ref().take(iterations).for_each(|list| way(list)))
 }

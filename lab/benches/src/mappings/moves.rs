@@ -1,10 +1,9 @@
 //! Pages that their owner gives up, brought together at other addresses, used and brought back.
 
-use super::brief::{Pages, SIZES};
+use super::brief::{self, Pages, SIZES};
 use super::shared::Shared;
-use super::{PAGE_BYTES, space, touch};
+use super::{PAGE_BYTES, Row, player, rows, space, touch};
 use crate::rounds::{Limits, medians};
-use serde::Serialize;
 use vmalloc::{Buffer, Request, Zeroed};
 use vmalloc_kit::rng::Rng;
 use vmalloc_linux::SharedSpace;
@@ -18,22 +17,8 @@ const LISTS: usize = 1 << 12;
 /// The ways.
 pub const WAYS: [&str; 3] = ["UFFDIO_MOVE", "memcpy", "mmap a page"];
 
-/// The kinds of lists, and how tables name them.
-pub const PAGES: [(Pages, &str); 2] =
-    [(Pages::ScatteredOthers, "scattered, others"), (Pages::Consecutive, "consecutive, others")];
-
-/// One way for pages of one kind.
-#[derive(Clone, Debug, Serialize)]
-pub struct Row {
-    /// The kind of lists.
-    pub pages: &'static str,
-    /// The way to bring the pages together.
-    pub way: &'static str,
-    /// CPU time there and back, system time included, in ns, for each of the [`SIZES`].
-    pub ns: Vec<f64>,
-    /// That over the time of the first way.
-    pub ratio: Vec<f64>,
-}
+/// The kinds of lists, and how tables name them: others each time.
+const PAGES: [(Pages, &str); 2] = [brief::PAGES[1], brief::PAGES[2]];
 
 /// Pages in private memory, and an area to gather them in.
 struct Moved {
@@ -56,26 +41,18 @@ pub fn run(limits: &Limits) -> Vec<Row> {
     let mut copied = Copied { pool: buffer(POOL), window: buffer(SIZES[2]) };
     copied.pool.fill(1);
     let mmap = Shared::new(POOL);
-    let mut rows = Vec::new();
-    for (pages, name) in PAGES {
-        let row = |way| Row { pages: name, way, ns: Vec::new(), ratio: Vec::new() };
-        let mut group = WAYS.map(row);
-        for size in SIZES {
+    let of = |(pages, name)| {
+        rows(name, &WAYS, |size| {
             let lists = lists(pages, size);
             let mut players = [
                 player(&lists, |list| moved.there_and_back(list)),
                 player(&lists, |list| copied.there_and_back(list)),
                 player(&lists, |list| mmap.map_pages(runs(list).map(|run| (run[0] as u64, run.len())))),
             ];
-            let times = medians(&mut players, limits);
-            for (row, ns) in group.iter_mut().zip(&times) {
-                row.ns.push(*ns);
-                row.ratio.push(ns / times[0]);
-            }
-        }
-        rows.extend(group);
-    }
-    rows
+            medians(&mut players, limits)
+        })
+    };
+    PAGES.into_iter().flat_map(of).collect()
 }
 
 fn buffer(pages: usize) -> Buffer<SharedSpace, Zeroed> {
@@ -108,11 +85,6 @@ fn lists(pages: Pages, size: usize) -> Vec<Vec<usize>> {
 /// Returns the runs of pages that follow each other.
 fn runs(list: &[usize]) -> impl Iterator<Item = &[usize]> + Clone {
     list.chunk_by(|first, next| first + 1 == *next)
-}
-
-fn player<'a>(lists: &'a [Vec<usize>], mut way: impl FnMut(&[usize]) + 'a) -> Box<dyn FnMut(usize) + 'a> {
-    let mut next = lists.iter().cycle();
-    Box::new(move |iterations| next.by_ref().take(iterations).for_each(|list| way(list)))
 }
 
 impl Moved {

@@ -2,10 +2,11 @@
 
 use super::brief::SIZES;
 use super::{PAGE_BYTES, touch};
+use crate::by_hand::{ACCESS, Mapped};
 use rustix::fd::OwnedFd;
-use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use rustix::mm::{MapFlags, ProtFlags, mmap};
 use std::ffi::c_void;
-use std::ptr::null_mut;
+use std::ptr::with_exposed_provenance_mut;
 
 /// A run of pages: the number of the first, and how many there are.
 pub type Run = (u64, usize);
@@ -14,7 +15,7 @@ pub type Run = (u64, usize);
 pub struct Shared {
     file: OwnedFd,
     /// Addresses where nothing else is mapped.
-    window: *mut c_void,
+    window: Mapped,
 }
 
 impl Shared {
@@ -39,12 +40,10 @@ impl Shared {
     pub fn map_pages(&self, runs: impl IntoIterator<Item = Run, IntoIter: Clone>) {
         let runs = runs.into_iter();
         let pages = runs.clone().map(|run| run.1).sum();
-        let base = reserve(pages);
-        self.show(base, runs);
+        let mapped = reserve(pages);
+        self.show(&mapped, runs);
         // SAFETY: all pages were mapped just now, and nothing else knows them.
-        unsafe { touch(base.expose_provenance(), pages) };
-        // SAFETY: the addresses are this function's.
-        unsafe { munmap(base, pages * PAGE_BYTES) }.expect("a mapping to unmap");
+        unsafe { touch(mapped.addr(), pages) };
     }
 
     /// Makes the calls that map runs, of no more pages than the largest of the [`SIZES`], each over
@@ -53,32 +52,22 @@ impl Shared {
     /// # Panics
     /// When a call is refused.
     pub fn calls_alone(&self, runs: impl IntoIterator<Item = Run>) {
-        self.show(self.window, runs);
+        self.show(&self.window, runs);
     }
 
-    fn show(&self, base: *mut c_void, runs: impl IntoIterator<Item = Run>) {
-        let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::FIXED | MapFlags::SHARED);
-        let mut at = base;
+    fn show(&self, place: &Mapped, runs: impl IntoIterator<Item = Run>) {
+        let flags = MapFlags::FIXED | MapFlags::SHARED;
+        let mut at = with_exposed_provenance_mut::<c_void>(place.addr());
         for (first, pages) in runs {
             let (bytes, offset) = (pages * PAGE_BYTES, first * PAGE_BYTES as u64);
             // SAFETY: inside the caller's reservation, to whose pages nothing refers.
-            unsafe { mmap(at, bytes, access, flags, &self.file, offset) }.expect("a mapping");
+            unsafe { mmap(at, bytes, ACCESS, flags, &self.file, offset) }.expect("a mapping");
             at = at.wrapping_byte_add(bytes);
         }
     }
 }
 
-impl Drop for Shared {
-    fn drop(&mut self) {
-        // SAFETY: the window is this file's, and nothing uses it.
-        unsafe { munmap(self.window, SIZES[SIZES.len() - 1] * PAGE_BYTES) }.expect("a mapping to unmap");
-    }
-}
-
 /// Returns new addresses for `pages` pages, without access.
-fn reserve(pages: usize) -> *mut c_void {
-    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-    // SAFETY: new addresses, that the kernel chooses.
-    let base = unsafe { mmap_anonymous(null_mut(), pages * PAGE_BYTES, ProtFlags::empty(), flags) };
-    base.expect("addresses")
+fn reserve(pages: usize) -> Mapped {
+    Mapped::new(pages * PAGE_BYTES, ProtFlags::empty()).expect("addresses")
 }

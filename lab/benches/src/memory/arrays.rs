@@ -2,11 +2,9 @@
 
 use super::Row;
 use super::alone::{self, Load, kib, minor_faults};
-use crate::buffers::{Buffers, PAGE_BYTES, touch};
+use crate::buffers::{Buffers, Live};
 use crate::rounds::{Limits, cpu_ns};
-use std::ptr::NonNull;
 use vmalloc::{Request, Space, SpaceOptions};
-use vmalloc_kit::rng::Rng;
 use vmalloc_kit::stats::median;
 use vmalloc_linux::{Linux, LinuxOptions, open};
 
@@ -16,8 +14,6 @@ const REPLACED: usize = 1500;
 /// MiB of the smallest and the largest array.
 const SMALLEST: u64 = 4;
 const LARGEST: u64 = 12;
-/// From this size on NumPy advises the kernel to use huge pages.
-const ADVISED_BYTES: usize = 4 << 20;
 
 /// The most page faults of all arrays, and the most memory over the most that was live, that ours
 /// must take.
@@ -56,78 +52,21 @@ impl Load for Arrays {
     fn play<B: Buffers + 'static>(&self) -> Vec<f64> {
         let huge_kib = || kib("smaps_rollup", "AnonHugePages:");
         let (faults, huge, resident) = (minor_faults(), huge_kib(), kib("status", "VmRSS:"));
-        let (mut set, mut in_huge) = (Set::<B>::new(self.live), 0);
+        let (mut set, mut in_huge) = (None, 0);
+        // As NumPy advises arrays of this size.
+        let (pages, advice) = (SMALLEST << 8..=LARGEST << 8, Some(libc::MADV_HUGEPAGE));
+        let buffers = B::build();
         let ns = cpu_ns(|| {
-            set.fill(self.live);
+            let set = set.insert(Live::advised(buffers, 9, self.live, pages, advice));
             set.replace(self.replaced);
             in_huge = huge_kib().saturating_sub(huge);
         });
-        let most = set.most as f64;
+        let most = set.as_ref().map_or(0, |set| set.most);
         drop(set);
         let faults = minor_faults() - faults;
         let peak = kib("status", "VmHWM:").saturating_sub(resident) << 10;
         let arrays = (self.live + self.replaced) as f64;
-        vec![ns / 1e3 / arrays, in_huge as f64 / 1024.0, faults as f64, peak as f64 / most]
-    }
-}
-
-/// Live arrays, their bytes, and the most that there were.
-struct Set<B: Buffers> {
-    buffers: B,
-    live: Vec<(NonNull<u8>, usize)>,
-    rng: Rng,
-    bytes: usize,
-    most: usize,
-}
-
-impl<B: Buffers> Set<B> {
-    fn new(live: usize) -> Self {
-        let live = Vec::with_capacity(live);
-        Self { buffers: B::build(), live, rng: Rng::new(9), bytes: 0, most: 0 }
-    }
-
-    fn fill(&mut self, count: usize) {
-        for _ in 0..count {
-            let array = self.make();
-            self.live.push(array);
-        }
-    }
-
-    fn replace(&mut self, times: usize) {
-        for _ in 0..times {
-            let place = self.rng.below(self.live.len() as u64) as usize;
-            let (array, bytes) = self.live[place];
-            self.bytes -= bytes;
-            // SAFETY: the array is live, and replaced in the set right below.
-            unsafe { self.buffers.free(array, bytes) };
-            self.live[place] = self.make();
-        }
-    }
-
-    /// Makes an array as NumPy does, and writes to all of its pages.
-    fn make(&mut self) -> (NonNull<u8>, usize) {
-        let pages = self.rng.between(SMALLEST << 8, LARGEST << 8) as usize;
-        let bytes = pages * PAGE_BYTES;
-        let array = self.buffers.allocate(bytes);
-        if bytes >= ADVISED_BYTES {
-            // SAFETY: the whole pages of the array are this set's own; the advice keeps what they
-            // hold. Where it is refused base pages serve.
-            unsafe { libc::madvise(array.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
-        }
-        // SAFETY: the allocator has just handed out these bytes.
-        unsafe { touch(array, bytes) };
-        self.bytes += bytes;
-        self.most = self.most.max(self.bytes);
-        (array, bytes)
-    }
-}
-
-impl<B: Buffers> Drop for Set<B> {
-    fn drop(&mut self) {
-        for &(array, bytes) in &self.live {
-            // SAFETY: the set holds live arrays only, and ends here.
-            unsafe { self.buffers.free(array, bytes) };
-        }
+        vec![ns / 1e3 / arrays, in_huge as f64 / 1024.0, faults as f64, peak as f64 / most as f64]
     }
 }
 

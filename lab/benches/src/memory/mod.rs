@@ -4,7 +4,6 @@
 
 pub mod alone;
 pub mod arrays;
-pub mod by_hand;
 pub mod pages;
 pub mod sizes;
 pub mod slots;

@@ -4,9 +4,11 @@
 //! pages read as zero, or trap.
 
 use super::Row;
-use super::by_hand::{self, Mapped, drop_range, drop_ranges, flush_interrupts, kernel_mappings, touch};
+use crate::by_hand::{
+    ACCESS, Mapped, PAGE, drop_range, drop_ranges, flush_interrupts, kernel_mappings, touch,
+};
 use crate::rounds::{Limits, cpu_ns};
-use libc::{PROT_NONE, PROT_READ, PROT_WRITE};
+use rustix::mm::{MprotectFlags, ProtFlags};
 use std::collections::HashSet;
 use std::ops::Range;
 use vmalloc::{Request, SpaceOptions};
@@ -14,7 +16,6 @@ use vmalloc_kit::rng::Rng;
 use vmalloc_kit::stats::median;
 use vmalloc_linux::{SharedSpace, open};
 
-const PAGE: usize = by_hand::PAGE;
 /// Bytes of the area.
 const AREA: usize = 64 << 30;
 /// Threads, each with its own part of the area.
@@ -96,8 +97,12 @@ enum How {
 
 impl ByHand {
     fn new(how: How) -> Self {
-        let access = if how == How::Mprotect { PROT_NONE } else { PROT_READ | PROT_WRITE };
-        Self { memory: Mapped::new(AREA, access), how }
+        let access = if how == How::Mprotect { ProtFlags::empty() } else { ACCESS };
+        Self { memory: Mapped::new(AREA, access).expect("addresses for the area"), how }
+    }
+
+    fn protect(&self, page: &Range<usize>, access: MprotectFlags) {
+        self.memory.protect(page.clone(), access).expect("a mapping more");
     }
 }
 
@@ -116,7 +121,7 @@ impl Way for ByHand {
 
     fn bring_in(&self, pages: &[Range<usize>]) {
         if self.how == How::Mprotect {
-            pages.iter().for_each(|page| self.memory.protect(page.clone(), PROT_READ | PROT_WRITE));
+            pages.iter().for_each(|page| self.protect(page, MprotectFlags::READ | MprotectFlags::WRITE));
         }
     }
 
@@ -125,8 +130,7 @@ impl Way for ByHand {
             match self.how {
                 How::Vectors => {
                     // SAFETY: the pages are the calling thread's, and of no more use.
-                    let done = unsafe { drop_ranges(pages) };
-                    assert!(done, "process_madvise");
+                    unsafe { drop_ranges(pages) };
                     break;
                 }
                 // SAFETY: as above.
@@ -134,7 +138,7 @@ impl Way for ByHand {
                 How::Mprotect => {
                     // SAFETY: as above.
                     unsafe { drop_range(page) };
-                    self.memory.protect(page.clone(), PROT_NONE);
+                    self.protect(page, MprotectFlags::empty());
                 }
             }
         }
@@ -155,7 +159,7 @@ fn play(way: &dyn Way, batches: &[Vec<Range<usize>>]) {
         way.bring_in(pages);
         for page in pages {
             // SAFETY: the page is accessible, and this thread's.
-            unsafe { touch(page) };
+            unsafe { touch(page.clone()) };
         }
         way.evict(pages);
     }
@@ -193,7 +197,7 @@ fn mappings(way: &dyn Way, before: usize) -> usize {
     let pages = draw(&mut Rng::new(1), &(way.addr()..way.addr() + AREA));
     way.bring_in(&pages);
     // SAFETY: the pages are accessible, and the bench's.
-    pages.iter().for_each(|page| unsafe { touch(page) });
+    pages.iter().for_each(|page| unsafe { touch(page.clone()) });
     let count = kernel_mappings().saturating_sub(before);
     way.evict(&pages);
     count

@@ -2,7 +2,7 @@
 
 use super::Row;
 use super::alone::{self, Load};
-use crate::buffers::{Buffers, Ours, PAGE_BYTES, Visitor, each, touch};
+use crate::buffers::{self, Buffers, Ours, PAGE_BYTES, Scene, bounce};
 use crate::rounds::{Limits, cpu_ns, medians};
 use std::time::Duration;
 use vmalloc_kit::stats::median;
@@ -50,12 +50,15 @@ fn cliffs(limits: &Limits, between: Between) -> [Row; 2] {
     let mut best = vec![f64::INFINITY; LAST + NEIGHBOURS + 1];
     for _ in 0..limits.rounds.max(5) {
         for (pages, best) in best.iter_mut().enumerate().skip(1) {
-            let turns = TURNS.div_ceil(pages);
+            let (turns, bytes) = (TURNS.div_ceil(pages), pages * PAGE_BYTES);
             if between == Between::Purge {
                 ours.purge();
-                bounce(&mut ours, pages * PAGE_BYTES, 1);
             }
-            let ns = cpu_ns(|| bounce(&mut ours, pages * PAGE_BYTES, turns)) / turns as f64;
+            let mut play = |turns| bounce(&mut ours, bytes, bytes, turns);
+            if between == Between::Purge {
+                play(1);
+            }
+            let ns = cpu_ns(|| play(turns)) / turns as f64;
             *best = best.min(ns);
         }
     }
@@ -77,12 +80,8 @@ fn cliffs(limits: &Limits, between: Between) -> [Row; 2] {
 
 /// Every allocator: allocate so many pages, write one byte a page, free.
 fn bounce_all(pages: usize, limits: &Limits) -> Vec<Row> {
-    let mut enter = Enter { bytes: pages * PAGE_BYTES, names: Vec::new(), players: Vec::new() };
-    each(&mut enter);
-    let load = load(pages);
-    let medians = medians(&mut enter.players, limits);
-    let row = |(name, ns): (&'static str, f64)| Row::new(load.clone(), name, ns / 1e3, "µs");
-    enter.names.into_iter().zip(medians).map(row).collect()
+    let rows = buffers::run(("", Scene::Bounce(pages)), limits, &|_| true);
+    rows.into_iter().map(|row| Row::new(load(pages), row.allocator, row.ns / 1e3, "µs")).collect()
 }
 
 fn load(pages: usize) -> String {
@@ -113,34 +112,9 @@ impl Load for Bounce {
 
     fn play<B: Buffers + 'static>(&self) -> Vec<f64> {
         let (mut buffers, bytes) = (B::build(), self.pages * PAGE_BYTES);
-        let play = |iterations: usize| bounce(&mut buffers, bytes, iterations);
+        let play = |iterations: usize| bounce(&mut buffers, bytes, bytes, iterations);
         let limits = Limits { rounds: self.rounds, window: WINDOW };
         let times = medians(&mut [Box::new(play) as Box<dyn FnMut(usize)>], &limits);
         vec![times[0] / 1e3]
-    }
-}
-
-struct Enter {
-    bytes: usize,
-    names: Vec<&'static str>,
-    players: Vec<Box<dyn FnMut(usize)>>,
-}
-
-impl Visitor for Enter {
-    fn visit<B: Buffers + 'static>(&mut self) {
-        let (mut buffers, bytes) = (B::build(), self.bytes);
-        self.names.push(B::NAME);
-        self.players.push(Box::new(move |iterations| bounce(&mut buffers, bytes, iterations)));
-    }
-}
-
-fn bounce<B: Buffers>(buffers: &mut B, bytes: usize, iterations: usize) {
-    for _ in 0..iterations {
-        let buffer = buffers.allocate(bytes);
-        // SAFETY: the bytes are this loop's own until they are freed, which happens once.
-        unsafe {
-            touch(buffer, bytes);
-            buffers.free(buffer, bytes);
-        }
     }
 }

@@ -4,17 +4,15 @@
 //! mapped, whose memory is dropped (madvise(2)) or cleared when they are freed.
 
 use super::Row;
-use super::by_hand::{self, Mapped, clear, drop_range, flush_interrupts, touch};
+use crate::by_hand::{Mapped, PAGE, clear, drop_range, flush_interrupts, touch};
 use crate::rounds::{Limits, medians};
-use libc::{PROT_NONE, PROT_READ, PROT_WRITE};
+use rustix::mm::{MprotectFlags, ProtFlags};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vmalloc::{Discard, PageRange, Platform, SpaceOptions};
 use vmalloc_linux::{SharedSpace, open};
 use vmalloc_slots::{Dirty, Slots, SlotsOptions};
 
-const PAGE: usize = by_hand::PAGE;
-const ACCESS: i32 = PROT_READ | PROT_WRITE;
 /// Guards on either side: 4 GiB, as an index of 32 bits with an offset of 32 bits may reach.
 const GUARD: usize = 1 << 32;
 /// Slots whose interrupts are counted.
@@ -92,7 +90,7 @@ impl Load {
             let slot = pool.alloc().expect("memory for a head");
             // SAFETY: the head is committed and this loop's; no more of it is written.
             unsafe {
-                touch(&(slot.addr()..slot.addr() + self.used));
+                touch(slot.addr()..slot.addr() + self.used);
                 slot.free(dirty);
             }
         }
@@ -100,9 +98,10 @@ impl Load {
 
     /// Maps a slot with its guards, none of it accessible but the head.
     fn mapped(&self) -> Mapped {
-        let mapped = Mapped::new(self.slot + 2 * self.guard, PROT_NONE);
-        let start = mapped.addr() + self.guard;
-        mapped.protect(start..start + self.head, ACCESS);
+        let mapped =
+            Mapped::new(self.slot + 2 * self.guard, ProtFlags::empty()).expect("addresses for a slot");
+        let (start, access) = (mapped.addr() + self.guard, MprotectFlags::READ | MprotectFlags::WRITE);
+        mapped.protect(start..start + self.head, access).expect("a mapping more");
         mapped
     }
 
@@ -110,7 +109,7 @@ impl Load {
         let mapped = self.mapped();
         let start = mapped.addr() + self.guard;
         // SAFETY: the head is accessible, and this function's.
-        unsafe { touch(&(start..start + self.used)) };
+        unsafe { touch(start..start + self.used) };
     }
 
     /// Counts the interrupts of the other CPU, which runs a thread of this program all the time.
@@ -153,7 +152,7 @@ fn cycles<'a>(head: &'a Range<usize>, reset: impl Fn(&Range<usize>) + 'a) -> Box
 fn cycle(head: &Range<usize>, count: usize, reset: impl Fn(&Range<usize>)) {
     for _ in 0..count {
         // SAFETY: the head is accessible, and the bench's.
-        unsafe { touch(head) };
+        unsafe { touch(head.clone()) };
         reset(head);
     }
 }
@@ -187,7 +186,7 @@ fn clearing(limits: &Limits) -> Vec<Row> {
         let numbers = PageRange::from_len((addr / PAGE) as u64, pages as u64).expect("some pages");
         let platform = space.platform();
         // SAFETY: here and below, the area is the bench's, and no content is needed.
-        let touched = || unsafe { touch(&range) };
+        let touched = || unsafe { touch(range.clone()) };
         let mut players = [
             repeat(|| {
                 touched();

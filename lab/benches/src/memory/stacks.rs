@@ -1,12 +1,12 @@
 //! Guarded stacks: made, touched at the top, dropped; and how many can live at once.
 
 use super::Row;
+use crate::by_hand::{ACCESS, Mapped, PAGE, kernel_mappings};
 use crate::rounds::{Limits, cpu_ns, medians, pace};
 use corosensei::stack::{DefaultStack, Stack as _};
 use crossbeam_queue::ArrayQueue;
-use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
-use std::ffi::c_void;
-use std::ptr::{null_mut, with_exposed_provenance_mut};
+use rustix::mm::MprotectFlags;
+use std::ptr::with_exposed_provenance_mut;
 use vmalloc_kit::stats::median;
 use vmalloc_stacks::{Stack, Stacks, StacksOptions};
 
@@ -14,9 +14,6 @@ use vmalloc_stacks::{Stack, Stacks, StacksOptions};
 const SIZES: [(usize, &str); 2] = [(64 << 10, "64 KiB"), (1 << 20, "1 MiB")];
 /// Stacks that are in use together, in the loads that have several.
 const TOGETHER: usize = 500;
-const PAGE_BYTES: usize = 4096;
-/// `MADV_GUARD_INSTALL` in `linux/mman.h`.
-const GUARD_INSTALL: i32 = 102;
 /// Live stacks: as many as wanted, and in a quick look.
 const LIVE: usize = 1_000_000;
 const LIVE_QUICKLY: usize = 50_000;
@@ -64,38 +61,18 @@ impl Design for Corosensei {
 /// Stacks of so many bytes by system calls, as coroutine libraries make them.
 struct Mmap(usize);
 
-struct Mapped {
-    base: *mut c_void,
-    bytes: usize,
-}
-
-// SAFETY: any thread may use and unmap the mapping.
-unsafe impl Send for Mapped {}
-
 impl Design for Mmap {
     type Stack = Mapped;
     const NAME: &'static str = "mmap, guard, munmap";
 
     fn make(&self) -> Option<Mapped> {
-        let bytes = self.0 + PAGE_BYTES;
-        let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a fresh mapping, at an address that the kernel chooses.
-        let base = unsafe { mmap_anonymous(null_mut(), bytes, access, MapFlags::PRIVATE) }.ok()?;
-        let stack = Mapped { base, bytes };
-        // SAFETY: the first page of the mapping just made, which nothing uses.
-        unsafe { mprotect(base, PAGE_BYTES, MprotectFlags::empty()) }.ok()?;
+        let stack = Mapped::new(self.0 + PAGE, ACCESS).ok()?;
+        stack.protect(stack.addr()..stack.addr() + PAGE, MprotectFlags::empty()).ok()?;
         Some(stack)
     }
 
     fn top(stack: &Mapped) -> usize {
-        stack.base.expose_provenance() + stack.bytes
-    }
-}
-
-impl Drop for Mapped {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is this stack's, and nothing uses it.
-        unsafe { munmap(self.base, self.bytes) }.expect("a mapping to unmap");
+        stack.end()
     }
 }
 
@@ -120,14 +97,8 @@ impl Queued {
     }
 
     fn map(&self) -> Option<Mapped> {
-        let bytes = self.bytes + PAGE_BYTES;
-        let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a fresh mapping, at an address that the kernel chooses.
-        let base = unsafe { mmap_anonymous(null_mut(), bytes, access, MapFlags::PRIVATE) }.ok()?;
-        let stack = Mapped { base, bytes };
-        // SAFETY: the first page of the mapping just made, which nothing uses.
-        let refused = unsafe { libc::madvise(base, PAGE_BYTES, GUARD_INSTALL) };
-        (refused == 0).then_some(stack)
+        let stack = Mapped::new(self.bytes + PAGE, ACCESS).ok()?;
+        stack.mark_guard(stack.addr()..stack.addr() + PAGE).then_some(stack)
     }
 }
 
@@ -167,7 +138,7 @@ impl Drop for Pooled {
 #[inline]
 fn touch(top: usize, pages: usize) {
     for page in 0..pages {
-        let word = with_exposed_provenance_mut::<usize>(top - page * PAGE_BYTES - size_of::<usize>());
+        let word = with_exposed_provenance_mut::<usize>(top - page * PAGE - size_of::<usize>());
         // SAFETY: inside of a stack that the caller has just made, and not dropped.
         unsafe { word.write_volatile(page + 1) };
     }
@@ -291,18 +262,13 @@ fn live(count: usize) -> Vec<Row> {
 }
 
 fn live_of<D: Design>(design: &D, count: usize) -> [Row; 3] {
-    let before = mappings();
+    let before = kernel_mappings();
     let mut all = Vec::with_capacity(count);
     let spent = cpu_ns(|| {
         all.extend(std::iter::from_fn(|| design.make()).take(count).inspect(|stack| touch(D::top(stack), 1)));
     });
-    let (live, added) = (all.len() as f64, mappings().saturating_sub(before) as f64);
+    let (live, added) = (all.len() as f64, kernel_mappings().saturating_sub(before) as f64);
     drop(all);
     [(live, "stacks"), (added, "mappings"), (spent / live, "ns a stack")]
         .map(|(value, unit)| Row::new(format!("live, up to {count}"), D::NAME, value, unit))
-}
-
-/// Returns how many mappings the program has.
-fn mappings() -> usize {
-    std::fs::read_to_string("/proc/self/maps").map_or(0, |maps| maps.lines().count())
 }

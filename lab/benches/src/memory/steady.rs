@@ -2,10 +2,8 @@
 
 use super::Row;
 use super::alone::{self, Load, kib, minor_faults};
-use crate::buffers::{Buffers, PAGE_BYTES, touch};
+use crate::buffers::{Buffers, Live, PAGE_BYTES};
 use crate::rounds::Limits;
-use std::ptr::NonNull;
-use vmalloc_kit::rng::Rng;
 
 /// Live areas, and the most that resident over live memory and the faults of a pair must be.
 const SIZES: [(usize, [f64; 2]); 4] =
@@ -50,13 +48,11 @@ impl Load for Steady {
 
     fn play<B: Buffers + 'static>(&self) -> Vec<f64> {
         let before = kib("status", "VmRSS:");
-        let mut areas =
-            Areas { buffers: B::build(), live: Vec::with_capacity(self.live), rng: Rng::new(7), bytes: 0 };
-        (0..self.live).for_each(|_| areas.add());
-        (0..WARM_UP * self.live).for_each(|_| areas.replace());
+        let mut areas = Live::new(B::build(), 7, self.live, 1..=MOST_PAGES);
+        areas.replace_with_last(WARM_UP * self.live);
         let (faults, mut looks) = (minor_faults(), Vec::new());
         for pair in 0..self.pairs {
-            areas.replace();
+            areas.replace_with_last(1);
             if pair % LOOK == 0 {
                 let resident = kib("status", "VmRSS:").saturating_sub(before) << 10;
                 looks.push(resident as f64 / areas.bytes as f64);
@@ -64,40 +60,5 @@ impl Load for Steady {
         }
         let faults = (minor_faults() - faults) as f64 / self.pairs as f64;
         vec![looks.iter().sum::<f64>() / looks.len() as f64, faults]
-    }
-}
-
-struct Areas<B: Buffers> {
-    buffers: B,
-    live: Vec<(NonNull<u8>, usize)>,
-    rng: Rng,
-    bytes: usize,
-}
-
-impl<B: Buffers> Areas<B> {
-    fn add(&mut self) {
-        let bytes = self.rng.between(1, MOST_PAGES) as usize * PAGE_BYTES;
-        let area = self.buffers.allocate(bytes);
-        // SAFETY: the allocator has just handed out these bytes.
-        unsafe { touch(area, bytes) };
-        self.live.push((area, bytes));
-        self.bytes += bytes;
-    }
-
-    fn replace(&mut self) {
-        let (area, bytes) = self.live.swap_remove(self.rng.below(self.live.len() as u64) as usize);
-        self.bytes -= bytes;
-        // SAFETY: the area was live, and is no longer in the set.
-        unsafe { self.buffers.free(area, bytes) };
-        self.add();
-    }
-}
-
-impl<B: Buffers> Drop for Areas<B> {
-    fn drop(&mut self) {
-        for &(area, bytes) in &self.live {
-            // SAFETY: the set holds live areas only, and ends here.
-            unsafe { self.buffers.free(area, bytes) };
-        }
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   options ──plan──► Plan ──┬─► worker: pairs as fast as it can     ┐
-//!                            └─► probe: wakes each period, one pair  ┴─► histograms ──report──► text, JSON, a log
+//!                            └─► probe: wakes each period, one pair  ┴─► histograms ──report──► text, JSON
 //! ```
 //!
 //! Without `--pairs` the workers are only the load, and one more thread measures; with it there is
@@ -17,10 +17,10 @@ mod worker;
 use crate::args::LatencyOptions;
 use crate::error::{Exit, Failure};
 use crate::machine::Machine;
-use crate::output::{self, OutFile};
+use crate::output;
 use crate::progress::Wait;
 use crate::worker_threads::{self, Haul};
-use plan::{Measure, Plan};
+use plan::Plan;
 use report::Report;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,14 +30,9 @@ use worker::{Record, Worker};
 /// Runs the command.
 pub(crate) fn run(options: &LatencyOptions, json: bool) -> Result<Exit, Failure> {
     let plan = Plan::new(options)?;
-    // Before the run: a user should not wait for a file that can't be written.
-    let log = options.out.as_deref().map(OutFile::create).transpose()?;
     let machine = Machine::new(options.machine)?;
     let records = measure(&machine, &plan)?;
     let report = Report::new(&machine, &plan, options.machine, &records);
-    if let Some(log) = log {
-        report.write_log(log)?;
-    }
     report.warn();
     output::tell("latency", &report, &report.to_string(), json).map(|()| Exit::of(report.ok))
 }
@@ -53,7 +48,7 @@ fn measure(machine: &Machine, plan: &Plan) -> Result<Vec<Record>, Failure> {
             Some(worker) => {
                 worker.lock().map_err(|_| "a worker panicked".into()).and_then(|mut it| it.run(&stop))
             }
-            None => probe::run(machine, plan, &stop),
+            None => probe::run(machine, &stop),
         };
         if record.is_err() {
             stop.store(true, Ordering::Relaxed);
@@ -62,7 +57,7 @@ fn measure(machine: &Machine, plan: &Plan) -> Result<Vec<Record>, Failure> {
     };
     let asked = format!("--threads {}", plan.threads);
     let Haul { records, complaints } =
-        worker_threads::run(plan.threads + plan.probes(), &asked, work, |finished| {
+        worker_threads::run(plan.threads + u64::from(plan.pairs.is_none()), &asked, work, |finished| {
             wait(plan, finished, &stop);
         })?;
     if let Some(complaint) = complaints.first() {
@@ -78,14 +73,4 @@ fn wait(plan: &Plan, finished: &std::sync::mpsc::Receiver<()>, stop: &AtomicBool
         .wait(finished);
     // Relaxed: publishes nothing; the threads are joined.
     stop.store(true, Ordering::Relaxed);
-}
-
-impl Plan {
-    /// Threads besides the workers.
-    fn probes(&self) -> u64 {
-        match self.measure {
-            Measure::Wakeups { .. } => 1,
-            Measure::Pairs(_) => 0,
-        }
-    }
 }

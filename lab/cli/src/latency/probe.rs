@@ -3,7 +3,7 @@
 //! How late it wakes is what the workers, the kernel and the machine below did to it. A wake-up
 //! that comes later than the next one is due takes the place of those that it missed.
 
-use super::plan::{Measure, Plan};
+use super::plan::{BUFFER_BYTES, PERIOD};
 use super::worker::Record;
 use crate::cases::Area;
 use crate::machine::Machine;
@@ -17,23 +17,22 @@ use vmalloc::Request;
 use vmalloc_lab::times::Times;
 
 /// Runs until `stop`.
-pub(super) fn run(machine: &Machine, plan: &Plan, stop: &AtomicBool) -> Result<Record, String> {
-    let Measure::Wakeups { period, bytes } = plan.measure else { return Ok(Record::default()) };
+pub(super) fn run(machine: &Machine, stop: &AtomicBool) -> Result<Record, String> {
     // The kernel may otherwise wake a thread 50 µs late, to save power. Where it refuses, that is
     // measured too.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
     let (mut late, mut pairs, mut missed) = (Times::precise(), Times::precise(), 0);
-    let mut due = now() + period;
+    let mut due = now() + PERIOD;
     // Relaxed: nothing is read that the flag publishes.
     while !stop.load(Ordering::Relaxed) {
         sleep_until(due)?;
         late.record(now().saturating_sub(due));
-        pairs.record(pair(machine, &Request::new(bytes))?);
-        due += period;
-        let behind = now().saturating_sub(due).as_nanos().div_ceil(period.as_nanos());
+        pairs.record(pair(machine, &Request::new(BUFFER_BYTES))?);
+        due += PERIOD;
+        let behind = now().saturating_sub(due).as_nanos().div_ceil(PERIOD.as_nanos());
         let behind = u32::try_from(behind).unwrap_or(u32::MAX);
         missed += u64::from(behind);
-        due += period * behind;
+        due += PERIOD * behind;
     }
     Ok(Record { late: Some(late), timed: Some(pairs), missed, ..Record::default() })
 }

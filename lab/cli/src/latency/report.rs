@@ -1,16 +1,12 @@
-//! The report of a run: a table, JSON, and a log of the histograms.
+//! The report of a run: a table, and JSON.
 
-use super::plan::{Load, Means, Measure, Plan};
+use super::plan::{BUFFER_BYTES, MAX_PAGES, Means, PERIOD, Plan};
 use super::worker::Record;
-use crate::error::Failure;
 use crate::machine::{Facts, Machine, MachineOptions, Strategy};
-use crate::output::{self, OutFile};
-use hdrhistogram::serialization::V2DeflateSerializer;
-use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
+use crate::output;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
-use std::time::{Duration, SystemTime};
 use vmalloc::Stats;
 use vmalloc_lab::table::table;
 use vmalloc_lab::times::{QUANTILES, Times};
@@ -41,8 +37,6 @@ pub(super) struct Report {
     machine: Facts,
     complaints: Vec<String>,
     pub(super) ok: bool,
-    #[serde(skip)]
-    time: Duration,
 }
 
 /// A distribution, under its name.
@@ -66,10 +60,11 @@ impl Report {
             strategy: options.strategy,
             threads: plan.threads,
             seconds: plan.time.as_secs(),
-            bytes: plan.bytes(),
-            period_us: plan.period_us(),
-            live_areas: plan.live().map(|(areas, _)| areas),
-            max_pages: plan.live().map(|(_, pages)| pages),
+            // The probe has a buffer, and so have workers without a live set.
+            bytes: plan.pairs.is_none().then_some(BUFFER_BYTES),
+            period_us: plan.pairs.is_none().then_some(PERIOD.as_micros() as u64),
+            live_areas: plan.live,
+            max_pages: plan.live.map(|_| MAX_PAGES),
             addresses_only: plan.means() == Means::Addresses,
             nodes: options.nodes,
             pairs,
@@ -80,36 +75,12 @@ impl Report {
             machine: machine.facts(),
             ok: complaints.is_empty(),
             complaints,
-            time: plan.time,
         }
     }
 
     /// Says on stderr what went wrong.
     pub(super) fn warn(&self) {
         self.complaints.iter().for_each(|complaint| output::note(complaint));
-    }
-}
-
-impl Plan {
-    fn bytes(&self) -> Option<usize> {
-        match (self.measure, self.load) {
-            (Measure::Wakeups { bytes, .. }, _) | (_, Load::Bounce { bytes }) => Some(bytes),
-            (Measure::Pairs(_), Load::Replace { .. }) => None,
-        }
-    }
-
-    fn period_us(&self) -> Option<u64> {
-        match self.measure {
-            Measure::Wakeups { period, .. } => u64::try_from(period.as_micros()).ok(),
-            Measure::Pairs(_) => None,
-        }
-    }
-
-    fn live(&self) -> Option<(u64, u64)> {
-        match self.load {
-            Load::Replace { areas, max_pages } => Some((areas, max_pages)),
-            Load::Bounce { .. } => None,
-        }
     }
 }
 
@@ -128,9 +99,9 @@ fn lines(plan: &Plan, records: &[Record]) -> Vec<Line> {
         Line { name, count: times.count(), microseconds: columns(&times).collect(), times }
     };
     let pair = line("pair", |record| record.timed.as_ref());
-    match plan.measure {
-        Measure::Wakeups { .. } => vec![line("wake-up", |record| record.late.as_ref()), pair],
-        Measure::Pairs(_) => vec![pair],
+    match plan.pairs {
+        None => vec![line("wake-up", |record| record.late.as_ref()), pair],
+        Some(_) => vec![pair],
     }
 }
 
@@ -170,32 +141,4 @@ impl Report {
         };
         table("lr", &head, self.distributions.iter().map(row).collect())
     }
-}
-
-impl Report {
-    /// Writes the histograms in HdrHistogram's log format, which its tools read: one compressed
-    /// line each, tagged with its name.
-    ///
-    /// Values are nanoseconds; the maximum in the open is in microseconds.
-    pub(super) fn write_log(&self, file: OutFile) -> Result<(), Failure> {
-        file.write(&log(self).map_err(Failure::new)?)
-    }
-}
-
-fn log(report: &Report) -> Result<Vec<u8>, String> {
-    let (mut text, mut serializer) = (Vec::new(), V2DeflateSerializer::new());
-    let mut builder = IntervalLogWriterBuilder::new();
-    let started = SystemTime::now() - report.time;
-    builder
-        .add_comment("vmalloc latency, values in nanoseconds")
-        .with_start_time(started)
-        .with_base_time(started);
-    builder.with_max_value_divisor(1000.0);
-    let mut log = builder.begin_log_with(&mut text, &mut serializer).map_err(|error| error.to_string())?;
-    for line in &report.distributions {
-        let histogram = line.times.histogram();
-        let written = log.write_histogram(histogram, Duration::ZERO, report.time, Tag::new(line.name));
-        written.map_err(|error| error.to_string())?;
-    }
-    Ok(text)
 }

@@ -1,6 +1,6 @@
 //! A worker: pairs of an allocation and a free, as fast as it can.
 
-use super::plan::{Load, Means, Measure, Plan};
+use super::plan::{BUFFER_BYTES, MAX_PAGES, Means, Plan};
 use crate::cases::Area;
 use crate::error::Failure;
 use crate::machine::Machine;
@@ -34,10 +34,9 @@ pub(super) struct Record {
 /// A worker, ready to start.
 pub(super) struct Worker<'m> {
     machine: &'m Machine,
-    load: Load,
+    plan: Plan,
     live: LiveSet<'m>,
     random: Rng,
-    measure: Measure,
 }
 
 impl<'m> Worker<'m> {
@@ -47,10 +46,9 @@ impl<'m> Worker<'m> {
     }
 
     fn new(machine: &'m Machine, plan: &Plan, number: u64) -> Result<Self, Failure> {
-        let (load, measure) = (plan.load, plan.measure);
         let live = LiveSet { machine, means: plan.means(), addrs: Vec::new() };
-        let mut worker = Self { machine, load, live, random: random::stream(SEED, number), measure };
-        if let Load::Replace { areas, .. } = load {
+        let mut worker = Self { machine, plan: *plan, live, random: random::stream(SEED, number) };
+        if let Some(areas) = plan.live {
             let share = areas / plan.threads + u64::from(number < areas % plan.threads);
             worker.fill(share).map_err(|error| Failure::new(format!("can't make the live set: {error}")))?;
         }
@@ -71,17 +69,14 @@ impl<'m> Worker<'m> {
 
     /// Works until `stop`.
     pub(super) fn run(&mut self, stop: &AtomicBool) -> Result<Record, String> {
-        match self.load {
-            Load::Bounce { bytes } => self.bounce(bytes, stop),
-            Load::Replace { .. } => self.replace(stop),
-        }
+        if self.plan.live.is_some() { self.replace(stop) } else { self.bounce(stop) }
     }
 
-    fn bounce(&self, bytes: usize, stop: &AtomicBool) -> Result<Record, String> {
+    fn bounce(&self, stop: &AtomicBool) -> Result<Record, String> {
         let mut pairs = 0;
         // Relaxed, here and below: nothing is read that the flag publishes.
         while !stop.load(Ordering::Relaxed) {
-            let area = Area::touched(self.machine, bytes).map_err(told)?;
+            let area = Area::touched(self.machine, BUFFER_BYTES).map_err(told)?;
             area.free().map_err(told)?;
             pairs += 1;
         }
@@ -89,7 +84,7 @@ impl<'m> Worker<'m> {
     }
 
     fn replace(&mut self, stop: &AtomicBool) -> Result<Record, String> {
-        let mut timed = matches!(self.measure, Measure::Pairs(_)).then(Times::precise);
+        let mut timed = self.plan.pairs.map(|_| Times::precise());
         let mut pairs = 0;
         while !stop.load(Ordering::Relaxed) {
             let (slot, request) = (self.slot(), self.request());
@@ -105,8 +100,7 @@ impl<'m> Worker<'m> {
 
     /// Draws a request of random size.
     fn request(&mut self) -> Request {
-        let Load::Replace { max_pages, .. } = self.load else { return Request::new(1) };
-        crate::cases::request(self.machine, 1 + self.random.below(max_pages))
+        crate::cases::request(self.machine, 1 + self.random.below(MAX_PAGES))
     }
 
     /// Draws an area of the live set, which is not empty.

@@ -7,14 +7,12 @@ use crate::output;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use vmalloc_lab::designs::Name;
-use vmalloc_lab::replay::Mode;
 
 /// The checked options.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) inputs: Vec<Input>,
     pub(super) designs: Vec<Name>,
-    pub(super) mode: Mode,
     pub(super) purges: Replayed,
     /// Calls after which memory is short again.
     pub(super) pressure: Option<NonZeroU64>,
@@ -40,7 +38,6 @@ impl Plan {
         Ok(Self {
             inputs,
             designs: designs(&options.design)?,
-            mode: if options.threads { Mode::Threads } else { Mode::OneThread },
             purges: options.purges,
             pressure: options.pressure,
             damage: if options.strict { OnDamage::Stop } else { OnDamage::Count },

@@ -7,13 +7,12 @@ use super::table;
 use crate::output;
 use serde::Serialize;
 use std::fmt::{self, Display, Write};
-use vmalloc_lab::replay::{Mode, Outcome, Purges, Script, Tally};
+use vmalloc_lab::replay::{Outcome, Purges, Script, Tally};
 use vmalloc_lab::trace::Compression;
 
 /// All of a run.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
-    threads: bool,
     purges: &'static str,
     page_bytes: u64,
     inputs: Vec<InputReport>,
@@ -61,7 +60,6 @@ impl Report {
     pub(super) fn new(plan: &Plan, inputs: Vec<InputReport>) -> Self {
         let complaints: Vec<_> = inputs.iter().flat_map(InputReport::complaints).collect();
         Self {
-            threads: plan.mode == Mode::Threads,
             purges: plan.purges.as_str(),
             page_bytes: 1 << vmalloc_lab::design::PAGE_SHIFT,
             inputs,

@@ -56,12 +56,12 @@ fn latencies(f: &mut fmt::Formatter<'_>, designs: &[Outcome]) -> fmt::Result {
     writeln!(f, "A look at the clock takes {} ns, which is in each", first.clock_ns)
 }
 
-/// Writes two tables for each window; where threads ran there are no samples.
+/// Writes two tables for each window.
 fn windows(f: &mut fmt::Formatter<'_>, designs: &[Outcome]) -> fmt::Result {
     let windows = designs.first().map_or(0, |it| it.windows.len());
     for window in 0..windows {
         let windows = designs.iter().filter_map(|it| Some((it.design, it.windows.get(window)?)));
-        let seen: Vec<_> = windows.filter(|(_, window)| window.peak_span_pages.is_some()).collect();
+        let seen: Vec<_> = windows.collect();
         let Some((_, WindowOutcome { start, end, traced_span_pages, .. })) = seen.first() else { continue };
         let (from, to) = (start << PAGE_SHIFT, u128::from(*end) << PAGE_SHIFT);
         writeln!(f, "\nWindow {from:#x}-{to:#x}, {}", bytes(end - start))?;
@@ -86,15 +86,14 @@ fn extremes(
 }
 
 fn extreme(design: &str, it: &WindowOutcome) -> Vec<String> {
-    let told = |pages: Option<u64>| pages.map_or("-".into(), bytes);
     let told_free = |pages: Option<u64>| pages.map_or("-".into(), |pages| free_bytes(it, pages));
     let mut free = it.samples.iter().map(|sample| sample.largest_free_pages);
     vec![
         design.to_owned(),
-        told(it.peak_span_pages),
+        bytes(it.peak_span_pages),
         figure(it.span_ratio()),
-        told(it.peak_busy_pages),
-        it.peak_busy_areas.unwrap_or(0).to_string(),
+        bytes(it.peak_busy_pages),
+        it.peak_busy_areas.to_string(),
         told_free(free.clone().min()),
         told_free(free.next_back()),
     ]

@@ -141,15 +141,12 @@ fn damage_is_counted_or_stops() {
 }
 
 #[test]
-fn threads_and_purges_of_the_trace_can_be_chosen() {
-    for line in ["--threads", "--purges trace", "--threads --purges trace"] {
+fn purges_of_the_trace_can_be_chosen() {
+    for (line, counted) in [("", false), ("--purges trace", true)] {
         let (report, code) = json(&format!("replay --json {line} {}", data("modules.txt.zst")));
         assert_eq!(code, Some(0), "{report}");
         let input = &report["inputs"][0];
-        let threads = line.contains("--threads");
-        assert_eq!(report["threads"], threads);
-        assert_eq!(input["designs"][0]["threads"], if threads { 2 } else { 1 });
-        assert_eq!(input["events"]["ignored"]["purges"] == 0, line.contains("trace"), "{report}");
+        assert_eq!(input["events"]["ignored"]["purges"] == 0, counted, "{report}");
     }
 }
 
@@ -325,7 +322,7 @@ fn bad_usage_and_files_that_are_no_traces_are_one_line() {
         (format!("replay --write /nowhere/at/all {short}"), "can't write /nowhere/at/all"),
         (format!("replay --write x {short} {short}"), "one trace at a time"),
         (format!("replay --write {short} {short}"), "would overwrite what is read"),
-        (format!("replay --write x --threads {short}"), "cannot be used with"),
+        (format!("replay --write x --design all {short}"), "cannot be used with"),
     ] {
         let output = run(&line);
         let stderr = String::from_utf8_lossy(&output.stderr);

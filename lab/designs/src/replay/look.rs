@@ -15,25 +15,9 @@ const SAMPLES: usize = 200;
 
 /// Times of both kinds of calls.
 #[derive(Debug, Default)]
-pub(super) struct Clocks {
-    pub(super) alloc: Times,
-    pub(super) free: Times,
-}
-
-impl Clocks {
-    /// Does a step, and times it.
-    #[inline]
-    pub(super) fn time(&mut self, stage: &Stage<'_>, deed: Deed, played: &mut Played) -> Did {
-        let start = Instant::now();
-        let did = stage.perform(deed, played);
-        let time = start.elapsed();
-        match deed {
-            Deed::Alloc { .. } => self.alloc.record(time),
-            Deed::Free { .. } if did != Did::Nothing => self.free.record(time),
-            Deed::Free { .. } | Deed::Purge | Deed::Relieve => {}
-        }
-        did
-    }
+struct Clocks {
+    alloc: Times,
+    free: Times,
 }
 
 /// The busy areas of a window.
@@ -67,9 +51,9 @@ impl Busy {
     }
 
     fn tell(&self, window: &mut WindowOutcome) {
-        window.peak_span_pages = Some(self.peak_span);
-        window.peak_busy_pages = Some(self.peak_pages);
-        window.peak_busy_areas = Some(self.peak_areas);
+        window.peak_span_pages = self.peak_span;
+        window.peak_busy_pages = self.peak_pages;
+        window.peak_busy_areas = self.peak_areas;
     }
 }
 
@@ -94,7 +78,9 @@ pub(super) fn run(script: &Script, name: Name, done: &AtomicU64, outcome: &mut O
 
 fn look(stage: &Stage<'_>, step: &Step, clocks: &mut Clocks, played: &mut Played, busy: &mut [Busy]) {
     cpu::play(Some(step.cpu.into()));
-    let did = clocks.time(stage, step.deed, played);
+    let start = Instant::now();
+    let did = stage.perform(step.deed, played);
+    let time = start.elapsed();
     let (Deed::Alloc { shape, .. } | Deed::Free { shape, .. }) = step.deed else { return };
     let shape = stage.script.shape(shape);
     let busy = &mut busy[shape.window as usize];
@@ -102,6 +88,11 @@ fn look(stage: &Stage<'_>, step: &Step, clocks: &mut Clocks, played: &mut Played
         Did::Alloc(page) => busy.took(page, shape.ask.pages),
         Did::Free(page) => busy.gave(page),
         Did::Nothing => {}
+    }
+    match step.deed {
+        Deed::Alloc { .. } => clocks.alloc.record(time),
+        _ if did != Did::Nothing => clocks.free.record(time),
+        _ => {}
     }
 }
 

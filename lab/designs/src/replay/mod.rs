@@ -32,11 +32,7 @@
 //! addresses, one's mapping replaces the other's, as a fixed mapping would.
 //!
 //! **CPUs.** One thread plays them all, one step after the other ([`crate::cpu::play`]): the same
-//! script and design give the same addresses and counts. With [`Mode::Threads`] each CPU of the
-//! trace is a thread. Each does its steps in the order of the trace; a free waits for the
-//! allocation of its area, and nothing else waits. That cannot come to a halt: of all steps that
-//! are not done the first in the trace can always be done, for the allocation that it might wait
-//! for comes before it.
+//! script and design give the same addresses and counts.
 
 mod compile;
 mod hits;
@@ -50,7 +46,6 @@ mod script;
 mod shapes;
 mod stage;
 mod tally;
-mod threads;
 
 pub use compile::{Compiler, Purges, TooMuch};
 pub use measure::Latency;
@@ -61,54 +56,23 @@ pub use tally::{Ignored, Tally, Unmatched};
 use crate::designs::Name;
 use std::sync::atomic::AtomicU64;
 
-/// The threads that play the CPUs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Mode {
-    /// One thread plays all: results repeat.
-    #[default]
-    OneThread,
-    /// Each is a thread.
-    Threads,
-}
-
-/// Why nothing was replayed.
-#[derive(Debug, thiserror::Error)]
-pub enum ReplayError {
-    /// A thread could not be started.
-    #[error(transparent)]
-    Thread(#[from] crate::workers::NotStarted),
-    /// A design panicked.
-    #[error("{0} panicked")]
-    Panicked(&'static str),
-}
-
 /// Returns the steps of [`replay`], to show progress.
 #[must_use]
 pub fn steps(script: &Script) -> u64 {
     2 * script.steps.len() as u64
 }
 
-/// Replays a script on designs of one name; `done` counts the steps.
-///
-/// # Errors
-/// [`ReplayError`]. What a design does wrong is among the complaints of the outcome.
+/// Replays a script on designs of one name; `done` counts the steps. What a design does wrong is
+/// among the complaints of the outcome.
 ///
 /// # Panics
 /// Where building a design does.
-pub fn replay(script: &Script, design: Name, mode: Mode, done: &AtomicU64) -> Result<Outcome, ReplayError> {
-    let mut outcome = Outcome::new(design, script, mode);
-    match mode {
-        Mode::OneThread => {
-            pace::run(script, design, done, &mut outcome);
-            look::run(script, design, done, &mut outcome);
-            hits::run(script, design, &mut outcome);
-        }
-        Mode::Threads => {
-            threads::pace(script, design, done, &mut outcome)?;
-            threads::look(script, design, done, &mut outcome)?;
-        }
-    }
-    Ok(outcome)
+pub fn replay(script: &Script, design: Name, done: &AtomicU64) -> Outcome {
+    let mut outcome = Outcome::new(design, script);
+    pace::run(script, design, done, &mut outcome);
+    look::run(script, design, done, &mut outcome);
+    hits::run(script, design, &mut outcome);
+    outcome
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! The outcome of a replay.
 
-use super::Mode;
 use super::measure::Latency;
 use super::script::Script;
 use crate::designs::Name;
@@ -17,11 +16,9 @@ const KEPT: usize = 10;
 pub struct Outcome {
     /// Which design.
     pub design: &'static str,
-    /// Threads that called it.
-    pub threads: usize,
     /// Calls in all.
     pub calls: u64,
-    /// All calls in a row, in nanoseconds; of threads, from the first call to the last.
+    /// All calls in a row, in nanoseconds.
     pub total_ns: u64,
     /// That, for each call.
     pub ns_per_call: f64,
@@ -41,8 +38,7 @@ pub struct Outcome {
     pub longest_hold_areas: u64,
     /// The most lazy pages in any sample, or at the end where nothing is sampled.
     pub peak_lazy_pages: u64,
-    /// Allocations by where they came from; `None` where a design keeps nothing for reuse, or
-    /// threads ran.
+    /// Allocations by where they came from; `None` where a design keeps nothing for reuse.
     pub hits: Option<Hits>,
     /// Locks taken in the row of calls, and waits for them.
     pub waits: Waits,
@@ -79,21 +75,21 @@ pub struct WindowOutcome {
     /// The peak span of the areas as the trace placed them; `None` where it names no windows.
     pub traced_span_pages: Option<u64>,
     /// The most pages from the start of the lowest busy area to the end of the highest.
-    pub peak_span_pages: Option<u64>,
+    pub peak_span_pages: u64,
     /// The most pages that were busy.
-    pub peak_busy_pages: Option<u64>,
+    pub peak_busy_pages: u64,
     /// The most areas that were busy.
-    pub peak_busy_areas: Option<u64>,
-    /// The state over time; empty where threads ran.
+    pub peak_busy_areas: u64,
+    /// The state over time.
     pub samples: Vec<Sample>,
 }
 
 impl WindowOutcome {
-    /// Returns the peak span over that in the trace, where both are known.
+    /// Returns the peak span over that in the trace, where that is known.
     #[must_use]
     pub fn span_ratio(&self) -> Option<f64> {
         let traced = self.traced_span_pages.filter(|&pages| pages != 0)?;
-        Some(self.peak_span_pages? as f64 / traced as f64)
+        Some(self.peak_span_pages as f64 / traced as f64)
     }
 }
 
@@ -115,7 +111,7 @@ pub struct Sample {
 }
 
 impl Outcome {
-    pub(super) fn new(design: Name, script: &Script, mode: Mode) -> Self {
+    pub(super) fn new(design: Name, script: &Script) -> Self {
         let window = |(window, &traced): (&vmalloc::PageRange, &Option<u64>)| WindowOutcome {
             start: window.start(),
             end: window.end(),
@@ -124,7 +120,6 @@ impl Outcome {
         };
         Self {
             design: design.as_str(),
-            threads: if mode == Mode::Threads { script.cpus() } else { 1 },
             calls: script.calls(),
             clock_ns: clock_ns(),
             windows: script.windows().iter().zip(&script.placed).map(window).collect(),

@@ -1,7 +1,7 @@
 //! All calls in a row, by one thread that plays every CPU: the time for all.
 
 use super::outcome::Outcome;
-use super::script::{Script, Step};
+use super::script::Script;
 use super::stage::{Played, Stage};
 use crate::cpu;
 use crate::designs::Name;
@@ -17,22 +17,16 @@ pub(super) fn run(script: &Script, name: Name, done: &AtomicU64, outcome: &mut O
     let mut played = Played::default();
     take_waits();
     let start = Instant::now();
-    each(&script.steps, done, |step| {
-        cpu::play(Some(step.cpu.into()));
-        stage.perform(step.deed, &mut played);
-    });
+    for steps in script.steps.chunks(SIGN) {
+        for step in steps {
+            cpu::play(Some(step.cpu.into()));
+            stage.perform(step.deed, &mut played);
+        }
+        // Relaxed: for people to look at.
+        done.fetch_add(steps.len() as u64, Ordering::Relaxed);
+    }
     outcome.took(start.elapsed());
     outcome.waits = take_waits();
     stage.end(&played, outcome);
     cpu::play(None);
-}
-
-/// Does all steps in a row, and counts them now and then.
-#[inline]
-pub(super) fn each(steps: &[Step], done: &AtomicU64, mut perform: impl FnMut(&Step)) {
-    for steps in steps.chunks(SIGN) {
-        steps.iter().for_each(&mut perform);
-        // Relaxed: for people to look at.
-        done.fetch_add(steps.len() as u64, Ordering::Relaxed);
-    }
 }

@@ -1,28 +1,24 @@
 //! The designs of a script's windows, and the slots: where a step is done.
 
 use super::outcome::Outcome;
-use super::script::{Deed, Script, Step};
+use super::script::{Deed, Script};
 use crate::design::{Counts, Design, Setup};
 use crate::designs::Name;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::cell::Cell;
 
 /// A slot whose area is not allocated yet. No area starts at page 0.
 const NOTHING: u64 = 0;
 /// A slot whose area was refused.
 const REFUSED: u64 = u64::MAX;
-/// Looks at a slot before a thread lets others run.
-const LOOKS: u32 = 64;
 
 /// Designs and slots.
 pub(super) struct Stage<'s> {
     pub(super) script: &'s Script,
     pub(super) designs: Vec<Box<dyn Design>>,
-    slots: Vec<AtomicU64>,
-    /// A thread is gone: its remaining steps are not waited for.
-    pub(super) gone: AtomicBool,
+    slots: Vec<Cell<u64>>,
 }
 
-/// Counts of one thread.
+/// Counts of a run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Played {
     pub(super) refused: u64,
@@ -41,8 +37,8 @@ pub(super) enum Did {
 impl<'s> Stage<'s> {
     pub(super) fn new(script: &'s Script, name: Name) -> Self {
         let designs = name.build_windows(&setup(script), &script.windows);
-        let slots = (0..script.slots).map(|_| AtomicU64::new(NOTHING)).collect();
-        Self { script, designs, slots, gone: AtomicBool::new(false) }
+        let slots = vec![Cell::new(NOTHING); script.slots as usize];
+        Self { script, designs, slots }
     }
 
     /// Does a step.
@@ -50,7 +46,7 @@ impl<'s> Stage<'s> {
     pub(super) fn perform(&self, deed: Deed, played: &mut Played) -> Did {
         match deed {
             Deed::Alloc { slot, shape } => self.alloc(slot, shape, played),
-            Deed::Free { slot, shape } => match self.wait(slot) {
+            Deed::Free { slot, shape } => match self.slots[slot as usize].get() {
                 NOTHING | REFUSED => Did::Nothing,
                 page => self.free(page, shape, played),
             },
@@ -70,8 +66,7 @@ impl<'s> Stage<'s> {
         let shape = self.script.shape(shape);
         let given = self.designs[shape.window as usize].alloc(&shape.ask);
         let page = given.unwrap_or(REFUSED);
-        // Release: pairs with the load in `wait`. The free comes behind the allocation.
-        self.slots[slot as usize].store(page, Ordering::Release);
+        self.slots[slot as usize].set(page);
         if page == REFUSED {
             played.refused += 1;
             return Did::Nothing;
@@ -84,31 +79,6 @@ impl<'s> Stage<'s> {
         let design = &self.designs[self.script.shape(shape).window as usize];
         played.not_taken += u64::from(design.free(page).is_err());
         Did::Free(page)
-    }
-
-    /// The page of a slot, as soon as it has one. One thread alone never waits: a free comes behind
-    /// its allocation.
-    #[inline]
-    fn wait(&self, slot: u32) -> u64 {
-        let slot = &self.slots[slot as usize];
-        let mut looks = 0;
-        loop {
-            // Acquire: pairs with the store in `alloc`.
-            let page = slot.load(Ordering::Acquire);
-            // Relaxed: a thread that is gone publishes nothing.
-            if page != NOTHING || self.gone.load(Ordering::Relaxed) {
-                return page;
-            }
-            looks += 1;
-            if looks % LOOKS == 0 { std::thread::yield_now() } else { std::hint::spin_loop() }
-        }
-    }
-
-    /// Waits until a step has nothing left to wait for.
-    pub(super) fn await_step(&self, step: &Step) {
-        if let Deed::Free { slot, .. } = step.deed {
-            self.wait(slot);
-        }
     }
 
     /// Ends a run: counts what came of it, frees the rest, and checks that all is free again.

@@ -18,8 +18,8 @@ fn compiled(purges: Purges, kinds: &[Kind]) -> Script {
     script
 }
 
-fn played(script: &Script, mode: Mode) -> Outcome {
-    let outcome = replay(script, Name::Vmalloc, mode, &AtomicU64::new(0)).expect("threads");
+fn played(script: &Script) -> Outcome {
+    let outcome = replay(script, Name::Vmalloc, &AtomicU64::new(0));
     assert_eq!(outcome.complaints, [""; 0]);
     outcome
 }
@@ -52,10 +52,10 @@ fn unmatched_events_are_counted_by_cause() {
     let expected = Unmatched { free_unknown: 1, free_percpu: 1, unmap_unknown: 1, break_unknown: 1 };
     assert_eq!(unmatched, expected);
     assert_eq!(ignored, Ignored { failed: 1, purges: 1, chunks: 1, queries: 0, protections: 1 });
-    let outcome = played(&script, Mode::OneThread);
+    let outcome = played(&script);
     assert_eq!((outcome.calls, outcome.refused, outcome.alloc.count, outcome.free.count), (5, 0, 3, 2));
     let window = &outcome.windows[0];
-    assert_eq!((window.peak_busy_pages, window.peak_busy_areas), (Some(5), Some(1)));
+    assert_eq!((window.peak_busy_pages, window.peak_busy_areas), (5, 1));
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn mappings_are_cut_split_and_moved() {
     let tally = script.tally();
     // 100..103 and 105..110; 100..101 and 107..110; none; the heap's 50..55.
     assert_eq!((tally.replayed, tally.splits, tally.live_at_end), (7, 5, 4));
-    let outcome = played(&script, Mode::OneThread);
+    let outcome = played(&script);
     assert_eq!(outcome.windows[0].samples.last().expect("samples").busy_pages, 1 + 6 + 30 + 5);
 }
 
@@ -94,16 +94,16 @@ fn areas_stay_in_their_windows() {
         ],
     );
     assert_eq!(script.windows(), [range(1000, 2000).unwrap(), range(4000, 4020).unwrap()]);
-    let outcome = played(&script, Mode::OneThread);
+    let outcome = played(&script);
     assert_eq!(outcome.refused, 1);
-    assert_eq!(outcome.windows[1].peak_span_pages, Some(20));
+    assert_eq!(outcome.windows[1].peak_span_pages, 20);
 }
 
 #[test]
 fn purges_of_the_trace_are_replayed_on_request() {
     let kinds = [alloc(100, 5), Kind::Free { start: 100 }, Kind::Purge { hull: None, areas: 1 }];
-    let own = played(&compiled(Purges::Own, &kinds), Mode::OneThread);
-    let traced = played(&compiled(Purges::Trace, &kinds), Mode::OneThread);
+    let own = played(&compiled(Purges::Own, &kinds));
+    let traced = played(&compiled(Purges::Trace, &kinds));
     assert_eq!((own.purges, traced.purges), (0, 1));
     let lazy = |outcome: &Outcome| outcome.windows[0].samples.last().expect("samples").lazy_pages;
     assert_eq!((lazy(&own), lazy(&traced)), (5, 0));
@@ -119,7 +119,7 @@ fn much(pages: u64) -> Vec<Kind> {
 fn purges_of_the_trace_come_instead_of_those_at_thresholds() {
     // 32 MiB times two for three CPUs are 16,384 pages.
     let mut kinds = much(200);
-    let purges = |purges, kinds: &[Kind]| played(&compiled(purges, kinds), Mode::OneThread).purges;
+    let purges = |purges, kinds: &[Kind]| played(&compiled(purges, kinds)).purges;
     assert!(purges(Purges::Own, &kinds) > 1);
     assert_eq!(purges(Purges::Own, &kinds), purges(Purges::Trace, &kinds), "a trace without purges");
     kinds.push(Kind::Purge { hull: None, areas: 200 });
@@ -144,7 +144,7 @@ fn pressure_comes_after_every_so_many_calls_and_empties_pools() {
         let script = script(calls);
         assert_eq!(script.calls(), 18 + relieved);
         assert!(script.tally().adds_up());
-        let outcome = replay(&script, Name::Nodes, Mode::OneThread, &AtomicU64::new(0)).expect("threads");
+        let outcome = replay(&script, Name::Nodes, &AtomicU64::new(0));
         let last = outcome.windows[0].samples.last().expect("samples");
         assert_eq!((last.pooled_pages, outcome.complaints), (pooled, vec![]));
     }
@@ -160,13 +160,11 @@ fn hits_are_allocations_that_leave_the_free_ranges_as_they_are() {
         alloc(200, 7),
     ];
     let script = compiled(Purges::Trace, &kinds[..]);
-    let hits = |name| replay(&script, name, Mode::OneThread, &AtomicU64::new(0)).expect("threads").hits;
+    let hits = |name| replay(&script, name, &AtomicU64::new(0)).hits;
     assert_eq!(hits(Name::Augmented), None);
     // The CPUs of the steps differ: the pool is that of the one that asked.
     assert_eq!(hits(Name::Nodes), Some(Hits { allocs: 3, kept: 1 }));
     assert!((hits(Name::Nodes).expect("hits").percent() - 33.3).abs() < 0.1);
-    let threads = replay(&script, Name::Nodes, Mode::Threads, &AtomicU64::new(0)).expect("threads");
-    assert_eq!(threads.hits, None);
 }
 
 #[test]
@@ -174,7 +172,7 @@ fn one_thread_gives_the_same_each_time() {
     let mut compiler = Compiler::new(Purges::Own);
     Synthetic::new(50_000, 3).for_each(|event| compiler.push(&event).expect("short"));
     let script = compiler.finish();
-    let runs = [(); 2].map(|()| played(&script, Mode::OneThread));
+    let runs = [(); 2].map(|()| played(&script));
     assert_eq!(runs[0].windows, runs[1].windows);
     assert!(runs[0].windows[0].samples.len() <= 200);
     let counts =
@@ -184,9 +182,7 @@ fn one_thread_gives_the_same_each_time() {
 
 #[test]
 fn an_empty_trace_is_replayed() {
-    for mode in [Mode::OneThread, Mode::Threads] {
-        assert_eq!(played(&compiled(Purges::Own, &[]), mode).calls, 0);
-    }
+    assert_eq!(played(&compiled(Purges::Own, &[])).calls, 0);
 }
 
 /// Kinds over few pages, so that they meet.
@@ -210,7 +206,6 @@ fn kind() -> impl Strategy<Value = Kind> {
 }
 
 proptest! {
-    // Each case starts as many threads as its highest CPU says.
     #![proptest_config(ProptestConfig {
         cases: 64 * vmalloc_harness::env::effort() as u32,
         failure_persistence: None,
@@ -230,7 +225,6 @@ proptest! {
         let script = compiler.finish();
         prop_assert!(script.tally().adds_up());
         prop_assert_eq!(script.tally().events, events.len() as u64);
-        played(&script, Mode::OneThread);
-        played(&script, Mode::Threads);
+        played(&script);
     }
 }

@@ -7,7 +7,7 @@ use std::io::Read;
 use std::sync::atomic::AtomicU64;
 use vmalloc::PageRange;
 use vmalloc_lab::designs::Name;
-use vmalloc_lab::replay::{Compiler, Mode, Outcome, Purges, Script, Tally, TooMuch, replay};
+use vmalloc_lab::replay::{Compiler, Outcome, Purges, Script, Tally, TooMuch, replay};
 use vmalloc_lab::trace::compact::Writer;
 use vmalloc_lab::trace::{
     Account, Compression, Damage, Event, Format, Kind, OpenError, Place, Reader, Reason,
@@ -40,8 +40,8 @@ fn script(events: &[Event], purges: Purges) -> Script {
     compiled(events, purges).expect("short")
 }
 
-fn played(script: &Script, design: Name, mode: Mode) -> Outcome {
-    let outcome = replay(script, design, mode, &AtomicU64::new(0)).expect("threads");
+fn played(script: &Script, design: Name) -> Outcome {
+    let outcome = replay(script, design, &AtomicU64::new(0));
     assert_eq!(outcome.complaints, [""; 0], "{}", outcome.design);
     outcome
 }
@@ -87,12 +87,9 @@ fn real_traces_are_replayed_on_every_design() {
         for purges in [Purges::Own, Purges::Trace] {
             let script = script(&events, purges);
             for &design in Name::ALL {
-                let outcomes = [(); 2].map(|()| played(&script, design, Mode::OneThread));
+                let outcomes = [(); 2].map(|()| played(&script, design));
                 assert_eq!(outcomes[0].windows, outcomes[1].windows, "{}", outcomes[0].design);
                 assert_eq!(outcomes[0].refused, 0);
-                let threads = played(&script, design, Mode::Threads);
-                assert_eq!(threads.alloc.count, outcomes[0].alloc.count);
-                assert_eq!(threads.threads, script.cpus());
             }
         }
     }
@@ -127,7 +124,7 @@ const LONG: [&[u8]; 2] = [include_bytes!("../data/forks.vmt.xz"), include_bytes!
 fn nodes_span_what_linux_spanned_when_they_purge_as_it_did() {
     for bytes in LONG {
         let (events, _) = events(bytes);
-        let outcome = played(&script(&events, Purges::Trace), Name::Nodes, Mode::OneThread);
+        let outcome = played(&script(&events, Purges::Trace), Name::Nodes);
         let main = outcome.main_window().expect("a window");
         let ratio = main.span_ratio().expect("a trace that names its windows");
         assert!((0.9..=1.2).contains(&ratio), "{ratio}: {main:?}");
@@ -198,7 +195,7 @@ fn numbers_of_a_trace_take_no_memory() {
         ] {
             let (events, _) = events(text.as_bytes());
             for &design in Name::ALL {
-                played(&script(&events, Purges::Own), design, Mode::OneThread);
+                played(&script(&events, Purges::Own), design);
                 let took = (peak_bytes() - before) >> 20;
                 assert!(took < 256, "{took} MiB for {design:?} and {text}");
             }
@@ -218,7 +215,7 @@ fn a_trace_of_more_windows_than_kernels_have_is_refused() {
     let areas: Vec<_> = (1..=17).map(area).collect();
     assert_eq!(compiled(&areas, Purges::Own).err(), Some(TooMuch::Windows));
     for &design in Name::ALL {
-        played(&script(&areas[..16], Purges::Own), design, Mode::OneThread);
+        played(&script(&areas[..16], Purges::Own), design);
     }
 }
 
@@ -259,7 +256,7 @@ fn check(bytes: &[u8]) -> Result<(), TestCaseError> {
         prop_assert_eq!(account.total, lines);
     }
     if let Ok(script) = compiled(&found, Purges::Trace) {
-        played(&script, Name::Vmalloc, Mode::OneThread);
+        played(&script, Name::Vmalloc);
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Growing by the C library (glibc: others ignore what `mallopt` is told here, or have none).
 
 use super::super::PAGE_BYTES;
-use super::Growth;
+use super::{How, Memory};
 use core::ffi::c_void;
 
 /// A block that frees itself.
@@ -12,18 +12,14 @@ struct Block {
 
 impl Block {
     fn new(pages: usize) -> Self {
-        Self { start: allocate(pages), pages }
+        // SAFETY: a size that is not zero.
+        let start = unsafe { libc::malloc(pages * PAGE_BYTES) };
+        assert!(!start.is_null(), "memory for a block");
+        Self { start, pages }
     }
 
     fn addr(&self) -> usize {
         self.start.expose_provenance()
-    }
-
-    fn realloc(&mut self, pages: usize) {
-        // SAFETY: the block is this one's alone, which knows it by this pointer only.
-        self.start = unsafe { libc::realloc(self.start, pages * PAGE_BYTES) };
-        assert!(!self.start.is_null(), "memory for a larger block");
-        self.pages = pages;
     }
 }
 
@@ -34,62 +30,14 @@ impl Drop for Block {
     }
 }
 
-fn allocate(pages: usize) -> *mut c_void {
-    // SAFETY: a size that is not zero.
-    let start = unsafe { libc::malloc(pages * PAGE_BYTES) };
-    assert!(!start.is_null(), "memory for a block");
-    start
-}
-
-/// `realloc` as it comes: mremap(2).
-pub(super) struct Remapped(Block);
-
-impl Growth for Remapped {
-    const NAME: &'static str = "glibc realloc (mremap)";
-    const EACH: usize = 1;
-
-    fn begin(pages: usize) -> Self {
-        Self(Block::new(pages))
-    }
-
-    fn grow(&mut self, pages: usize) {
-        self.0.realloc(pages);
-    }
-
-    fn addr(&self) -> usize {
-        self.0.addr()
-    }
-}
-
-/// By hand: malloc, memcpy, free.
-pub(super) struct Copied(Block);
-
-impl Growth for Copied {
-    const NAME: &'static str = "glibc malloc + memcpy + free";
-    const EACH: usize = 256;
-
-    fn begin(pages: usize) -> Self {
-        Self(Block::new(pages))
-    }
-
-    fn grow(&mut self, pages: usize) {
-        let new = Block::new(pages);
-        // SAFETY: both are live, this one's alone, and the new one is the larger.
-        unsafe { new.start.copy_from_nonoverlapping(self.0.start, self.0.pages * PAGE_BYTES) };
-        self.0 = new;
-    }
-
-    fn addr(&self) -> usize {
-        self.0.addr()
-    }
-}
-
-/// `realloc` without mmap(2), and so without mremap(2): in the heap, with another block behind it.
+/// A block, and others that may lie behind it.
 ///
+/// Where it is to be blocked it is without mmap(2), and so without mremap(2): in the heap.
 /// `M_MMAP_MAX` = 0 and not a high `M_MMAP_THRESHOLD`: that goes up to 32 MiB only.
-pub(super) struct HeapBlocked {
+pub(super) struct Heap {
     block: Block,
     others: Vec<Block>,
+    how: How,
 }
 
 /// glibc's default, restored at the end.
@@ -106,13 +54,12 @@ fn set_mmap_max(count: libc::c_int) {
 #[cfg(not(target_env = "gnu"))]
 fn set_mmap_max(_count: libc::c_int) {}
 
-impl Growth for HeapBlocked {
-    const NAME: &'static str = "glibc realloc, no mremap, blocked";
-    const EACH: usize = 256;
-
-    fn begin(pages: usize) -> Self {
-        set_mmap_max(0);
-        Self { block: Block::new(pages), others: Vec::new() }
+impl Memory for Heap {
+    fn begin(how: How, pages: usize) -> Self {
+        if how == How::Blocked {
+            set_mmap_max(0);
+        }
+        Self { block: Block::new(pages), others: Vec::new(), how }
     }
 
     fn obstruct(&mut self) {
@@ -128,8 +75,19 @@ impl Growth for HeapBlocked {
         }
     }
 
-    fn grow(&mut self, pages: usize) {
-        self.block.realloc(pages);
+    fn realloc(&mut self, pages: usize) {
+        let block = &mut self.block;
+        // SAFETY: the block is this one's alone, which knows it by this pointer only.
+        block.start = unsafe { libc::realloc(block.start, pages * PAGE_BYTES) };
+        assert!(!block.start.is_null(), "memory for a larger block");
+        block.pages = pages;
+    }
+
+    fn copy(&mut self, pages: usize) {
+        let (old, new) = (&self.block, Block::new(pages));
+        // SAFETY: both are live, this one's alone, and the new one is the larger.
+        unsafe { new.start.copy_from_nonoverlapping(old.start, old.pages * PAGE_BYTES) };
+        self.block = new;
     }
 
     fn addr(&self) -> usize {
@@ -137,8 +95,10 @@ impl Growth for HeapBlocked {
     }
 }
 
-impl Drop for HeapBlocked {
+impl Drop for Heap {
     fn drop(&mut self) {
-        set_mmap_max(MMAP_MAX);
+        if self.how == How::Blocked {
+            set_mmap_max(MMAP_MAX);
+        }
     }
 }

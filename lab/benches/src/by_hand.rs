@@ -1,16 +1,23 @@
 //! The kernel's calls, as programs make them by hand, and what it tells of interrupts and mappings.
 
 use libc::{c_int, c_void, iovec};
+use rustix::io;
+use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 use std::fs;
+use std::mem::ManuallyDrop;
 use std::ops::Range;
-use std::ptr;
+use std::ptr::{self, with_exposed_provenance_mut};
 
 /// Bytes in a page.
 pub const PAGE: usize = 4096;
+/// What a program may do with memory that it uses.
+pub const ACCESS: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 /// The most ranges of one call of process_madvise(2).
-pub const VECTOR_MAX: usize = 1024;
+const VECTOR_MAX: usize = 1024;
 /// `PIDFD_SELF_THREAD_GROUP` in `linux/pidfd.h`.
 const SELF: c_int = -10_000;
+/// `MADV_GUARD_INSTALL` in `linux/mman.h`.
+const GUARD_INSTALL: c_int = 102;
 
 /// Addresses of a mapping of the kernel's, which ends when this is dropped.
 #[derive(Debug)]
@@ -22,14 +29,13 @@ pub struct Mapped {
 impl Mapped {
     /// Maps so many bytes of memory of the program's own, which may be touched as `access` says.
     ///
-    /// # Panics
+    /// # Errors
     /// When the kernel refuses.
-    pub fn new(bytes: usize, access: c_int) -> Self {
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    pub fn new(bytes: usize, access: ProtFlags) -> io::Result<Self> {
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: a new mapping, at an address of the kernel's choice.
-        let addr = unsafe { libc::mmap(ptr::null_mut(), bytes, access, flags, -1, 0) };
-        assert_ne!(addr, libc::MAP_FAILED, "mmap: {}", std::io::Error::last_os_error());
-        Self { addr: addr.expose_provenance(), bytes }
+        let base = unsafe { mmap_anonymous(ptr::null_mut(), bytes, access, flags) }?;
+        Ok(Self { addr: base.expose_provenance(), bytes })
     }
 
     /// Returns the address of the first byte.
@@ -37,23 +43,50 @@ impl Mapped {
         self.addr
     }
 
+    /// Returns the address behind the last byte.
+    pub fn end(&self) -> usize {
+        self.addr + self.bytes
+    }
+
+    /// Lets it stay mapped, and returns its address.
+    pub fn leak(self) -> usize {
+        ManuallyDrop::new(self).addr
+    }
+
+    /// Takes a mapping back from [`leak`](Self::leak).
+    ///
+    /// # Safety
+    /// It is taken back once, and has so many bytes.
+    pub unsafe fn leaked(addr: usize, bytes: usize) -> Self {
+        Self { addr, bytes }
+    }
+
     /// Changes the access to a part of it.
     ///
-    /// # Panics
-    /// When the kernel refuses.
-    pub fn protect(&self, part: Range<usize>, access: c_int) {
-        assert!(part.start >= self.addr && part.end <= self.addr + self.bytes, "it is a part");
-        let start = ptr::with_exposed_provenance_mut::<c_void>(part.start);
+    /// # Errors
+    /// When the kernel refuses: a part is a mapping more.
+    pub fn protect(&self, part: Range<usize>, access: MprotectFlags) -> io::Result<()> {
         // SAFETY: the part is of this mapping, which is no memory of Rust's.
-        let answer = unsafe { libc::mprotect(start, part.len(), access) };
-        assert_eq!(answer, 0, "mprotect: {}", std::io::Error::last_os_error());
+        unsafe { mprotect(self.part(&part), part.len(), access) }
+    }
+
+    /// Marks a part of it as a guard, without a mapping more (Linux 6.13). Returns false if this
+    /// kernel has no marks.
+    pub fn mark_guard(&self, part: Range<usize>) -> bool {
+        // SAFETY: as in `protect`.
+        unsafe { libc::madvise(self.part(&part), part.len(), GUARD_INSTALL) == 0 }
+    }
+
+    fn part(&self, part: &Range<usize>) -> *mut c_void {
+        assert!(part.start >= self.addr && part.end <= self.end(), "it is a part");
+        with_exposed_provenance_mut(part.start)
     }
 }
 
 impl Drop for Mapped {
     fn drop(&mut self) {
         // SAFETY: mapped by `new`, and of no use to anything any more.
-        unsafe { libc::munmap(ptr::with_exposed_provenance_mut(self.addr), self.bytes) };
+        unsafe { munmap(with_exposed_provenance_mut(self.addr), self.bytes) }.expect("a mapping to unmap");
     }
 }
 
@@ -65,27 +98,30 @@ impl Drop for Mapped {
 /// # Panics
 /// When the kernel refuses.
 pub unsafe fn drop_range(range: &Range<usize>) {
-    let start = ptr::with_exposed_provenance_mut::<c_void>(range.start);
+    let start = with_exposed_provenance_mut::<c_void>(range.start);
     // SAFETY: the caller's promise.
     let answer = unsafe { libc::madvise(start, range.len(), libc::MADV_DONTNEED) };
     assert_eq!(answer, 0, "madvise: {}", std::io::Error::last_os_error());
 }
 
-/// Drops the pages of many ranges, [`VECTOR_MAX`] at most, by one call. Returns false if this
-/// kernel does not have it.
+/// Drops the pages of many ranges, 1024 at most, by one call of process_madvise(2).
 ///
 /// # Safety
 /// As for [`drop_range`], for each of them.
-pub unsafe fn drop_ranges(ranges: &[Range<usize>]) -> bool {
+///
+/// # Panics
+/// When the kernel refuses.
+pub unsafe fn drop_ranges(ranges: &[Range<usize>]) {
+    debug_assert!(ranges.len() <= VECTOR_MAX);
     let run = |range: &Range<usize>| iovec {
-        iov_base: ptr::with_exposed_provenance_mut(range.start),
+        iov_base: with_exposed_provenance_mut(range.start),
         iov_len: range.len(),
     };
     let runs: Vec<iovec> = ranges.iter().map(run).collect();
     let (runs, count, advice) = (runs.as_ptr(), runs.len(), libc::MADV_DONTNEED);
     // SAFETY: the kernel reads the array, as long as it is; the rest is the caller's promise.
     let done = unsafe { libc::syscall(libc::SYS_process_madvise, SELF, runs, count, advice, 0) };
-    done as usize == ranges.iter().map(Range::len).sum::<usize>()
+    assert_eq!(done as usize, ranges.iter().map(Range::len).sum::<usize>(), "process_madvise");
 }
 
 /// Writes the first byte of each page of a range.
@@ -93,10 +129,10 @@ pub unsafe fn drop_ranges(ranges: &[Range<usize>]) -> bool {
 /// # Safety
 /// It is writable memory with exposed provenance, which nothing else uses.
 #[inline]
-pub unsafe fn touch(range: &Range<usize>) {
-    for addr in range.clone().step_by(PAGE) {
+pub unsafe fn touch(range: Range<usize>) {
+    for addr in range.step_by(PAGE) {
         // SAFETY: the caller's promise. Volatile, as the byte is never read.
-        unsafe { ptr::with_exposed_provenance_mut::<u8>(addr).write_volatile(1) };
+        unsafe { with_exposed_provenance_mut::<u8>(addr).write_volatile(1) };
     }
 }
 
@@ -106,7 +142,7 @@ pub unsafe fn touch(range: &Range<usize>) {
 /// As for [`touch`].
 pub unsafe fn clear(range: &Range<usize>) {
     // SAFETY: the caller's promise.
-    unsafe { ptr::with_exposed_provenance_mut::<u8>(range.start).write_bytes(0, range.len()) };
+    unsafe { with_exposed_provenance_mut::<u8>(range.start).write_bytes(0, range.len()) };
 }
 
 /// Returns how many interrupts to flush translations all CPUs have had, of all programs. 0 where
