@@ -174,7 +174,8 @@ mod tests {
     /// however it is found.
     #[test]
     fn flat_arrays_answer_as_chunks_do() {
-        for mut rows in [RowArray::<AtomicU64, SIZE>::default(), RowArray::flat(Lent::leaked(3 * SIZE))] {
+        let mut lent = [const { AtomicU64::new(0) }; 3 * SIZE];
+        for mut rows in [RowArray::<AtomicU64, SIZE>::default(), RowArray::flat(Lent::of_test(&mut lent))] {
             let is_flat = !rows.flat.is_empty();
             let (far, beyond) = (SIZE * TABLE, SIZE * FAR);
             let reached = [0, 5, 23, 24, far - 1, far, far + SIZE, beyond - 1, beyond, 3 * beyond];
