@@ -5,7 +5,7 @@
 //! pages may be used. The memory behind a page is always the same, so that the example can run as a
 //! program.
 
-use std::alloc::{Layout, alloc_zeroed};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
@@ -66,12 +66,22 @@ pub(crate) struct Machine {
     shootdowns: AtomicUsize,
 }
 
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let memory = std::ptr::with_exposed_provenance_mut((self.first << PAGE_SHIFT) as usize);
+        // SAFETY: `boot` allocated it, and no area outlives the machine.
+        unsafe { dealloc(memory, Self::layout()) };
+    }
+}
+
 impl Machine {
+    fn layout() -> Layout {
+        Layout::from_size_align((PAGES << PAGE_SHIFT) as usize, 1 << PAGE_SHIFT).expect("constants")
+    }
+
     pub(crate) fn boot(frames: u64) -> Self {
-        let layout =
-            Layout::from_size_align((PAGES << PAGE_SHIFT) as usize, 1 << PAGE_SHIFT).expect("constants");
-        // SAFETY: the layout has a size. The memory is the machine's for ever.
-        let memory = unsafe { alloc_zeroed(layout) };
+        // SAFETY: the layout has a size.
+        let memory = unsafe { alloc_zeroed(Self::layout()) };
         assert!(!memory.is_null(), "no memory to pretend with");
         Self {
             first: memory.expose_provenance() as u64 >> PAGE_SHIFT,
