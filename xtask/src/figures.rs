@@ -8,7 +8,7 @@ use std::fs;
 use std::process::{Command, Stdio};
 
 pub(crate) const HELP: &str = "\
-Run the commands of the times in README.md, and compare
+Run the commands of the times in README.md and docs/numbers.md, and compare
 
 docs/figures.toml names the lines, their commands, and the percent to which a time is good: the one that is told, and the
 one that is measured. The machine should be the one that README names, and quiet.
