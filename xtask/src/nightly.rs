@@ -41,6 +41,7 @@ const ON_LINUX: &str =
 pub(crate) fn all(seed: u64) -> Vec<Step> {
     let random = |step: Step, effort: usize| step.env("VMALLOC_SEED", seed).env("VMALLOC_EFFORT", effort);
     let xtask = |name, words: &str| step(name, &format!("cargo xtask {words}"));
+    let deny = |name, words: &str| step(name, &format!("cargo deny {words}")).after("tools");
     let fuzzing = "soak --hours 0.3 --slice 60";
     vec![
         step("package lists", "apt-get update -qq"),
@@ -88,18 +89,12 @@ pub(crate) fn all(seed: u64) -> Vec<Step> {
             .env("PKG_CONFIG_PATH", "../../../target/c-library/lib/pkgconfig")
             .after("C library"),
         xtask("clients", "clients").after("packages"),
-        step("dependencies", "cargo deny --offline check bans licenses sources").after("tools"),
-        step(
-            "dependencies of the lab",
-            "cargo deny --offline check --config ../deny.toml bans licenses sources",
-        )
-        .folder("lab")
-        .after("tools"),
+        deny("dependencies", "--offline check bans licenses sources"),
+        deny("dependencies of the lab", "--offline check --config ../deny.toml bans licenses sources")
+            .folder("lab"),
         // Of a database that github.com has.
-        step("advisories", "cargo deny check advisories").after("tools"),
-        step("advisories of the lab", "cargo deny check --config ../deny.toml advisories")
-            .folder("lab")
-            .after("tools"),
+        deny("advisories", "check advisories"),
+        deny("advisories of the lab", "check --config ../deny.toml advisories").folder("lab"),
         step("benches with all their peers", "cargo test -p vmalloc-bench --features peers")
             .env("RUSTFLAGS", "-D warnings")
             .folder("lab"),

@@ -47,6 +47,6 @@ pub use faulty::Faulty;
 pub use look::{Below, Blind, Direct, Look, Nofault, Seen};
 pub use narrow::Narrow;
 pub use play::{Program, Walked};
-pub use settings::random_config;
+pub use settings::random_options;
 pub use sim::{DirectLook, SimLook};
 pub use vmalloc_sim::Point;

@@ -3,7 +3,7 @@
 use crate::acts::{self, Act, End};
 use crate::look::Look;
 use crate::player::{Cast, Player};
-use crate::settings::random_config;
+use crate::settings::random_options;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -205,7 +205,7 @@ impl<P: Platform> Program<P> {
         for seed in first..first + count {
             let told = Told(format!("again with VMALLOC_SEED={seed:#x}"));
             let mut source = Seeded::new(seed);
-            let options = random_config(&mut source, geometry);
+            let options = random_options(&mut source, geometry);
             if let Some(space) = make(options) {
                 self.play(space, &mut source, env::ops(ops));
             }

@@ -4,7 +4,7 @@ use vmalloc::{Geometry, Policy, SpaceOptions};
 use vmalloc_model::Source;
 
 /// Returns random settings for a space on a machine. Zeros choose the default.
-pub fn random_config(source: &mut dyn Source, geometry: &Geometry) -> SpaceOptions {
+pub fn random_options(source: &mut dyn Source, geometry: &Geometry) -> SpaceOptions {
     let page = geometry.page_bytes();
     let mut pick = |from: &[usize]| from[source.below(from.len() as u64) as usize];
     let mut options = SpaceOptions::default();

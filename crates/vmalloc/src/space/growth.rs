@@ -48,7 +48,7 @@ impl<P: Platform> Allocation<'_, P> {
             return None;
         }
         let map = space.areas.map();
-        wanted.map_or(Ok(()), |_| map.place_for(&self.checked.fit).map(|_| ())).ok()?;
+        wanted.is_none_or(|_| map.place_for(&self.checked.fit).is_ok()).then_some(())?;
         let used = space.geometry.span.len() + come - map.free_pages() - claimed;
         drop(map);
         let (kept, budget) = (used.saturating_sub(cache.lazy.level()), &cache.budget);
