@@ -170,8 +170,8 @@ impl<L: RawMutex> Cache<L> {
     /// the next in turn; `None` where there is one alone.
     pub(crate) fn other_than(&self, id: usize, own: &Node) -> Option<usize> {
         // Among two others a look would find more, and take as many more cache lines of other CPUs.
-        let turns = [own.looked_at, own.looked_at.wrapping_add(1)].map(|turn| turn % self.nodes.len());
-        turns.into_iter().find(|&other| other != id)
+        let turns = [own.looked_at, own.looked_at.wrapping_add(1)].into_iter();
+        turns.map(|turn| turn % self.nodes.len()).find(|&other| other != id)
     }
 
     /// Gives up the credit of `node` beyond a batch, so that it is not taken for cached memory.

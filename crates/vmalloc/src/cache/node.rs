@@ -1,11 +1,9 @@
 //! A node: what one CPU, or a few, free and take without meeting the others.
 
+use super::BATCH;
 use super::stacks::{Cursor, Fraction, SizeStacks, Top};
 use crate::PageRange;
 use alloc::vec::Vec;
-
-/// The most areas that a look at another node brings along.
-const BROUGHT: u32 = 7;
 
 /// The state that a node's lock protects.
 #[derive(Default)]
@@ -34,10 +32,6 @@ pub(crate) struct Node {
     pub(crate) reused: u64,
     /// How often no credit was given.
     refusals: u16,
-    /// How many looks at other nodes in a row found nothing.
-    vain_looks: u8,
-    /// Misses until it is worth while to look at another node again.
-    pause: u8,
 }
 
 /// Freed areas that are not unmapped yet, of any owner node.
@@ -59,23 +53,6 @@ impl Node {
     pub(crate) fn may_search(&mut self) -> bool {
         self.refusals = self.refusals.wrapping_add(1);
         self.refusals % 32 == 1
-    }
-
-    /// Returns whether a miss here is reason to look at another node. The more looks have been in
-    /// vain, the longer the pauses between them: where every node has just what it needs, each look
-    /// would only take another CPU's cache lines.
-    pub(crate) fn may_look(&mut self) -> bool {
-        let may_look = self.pause == 0;
-        self.pause = self.pause.saturating_sub(1);
-        may_look
-    }
-
-    /// Notes a look at node `other` of `nodes`, and whether it had something. The more nodes there
-    /// are, the less one look tells, and the longer a pause may be: up to half as many misses.
-    pub(crate) fn looked(&mut self, other: usize, nodes: usize, found: bool) {
-        self.looked_at = if found { other } else { other + 1 };
-        self.vain_looks = if found { 0 } else { self.vain_looks.saturating_add(1) };
-        self.pause = self.vain_looks.min((nodes / 2).min(64) as u8);
     }
 
     /// Takes a cached area of `pages` pages at a multiple of `align`, or of up to `extra` pages
@@ -111,15 +88,15 @@ impl Node {
         is_back
     }
 
-    /// Brings half of the areas of `pages` pages along that `other` has, a few at most: a node that
-    /// has none of a size will need more than one, and each look takes the other CPU's cache lines.
-    /// Areas below `apart_end` stay.
+    /// Brings half of the areas of `pages` pages along that `other` has, a batch at most: a node
+    /// that has none of a size will need more than one, and each look takes the other CPU's cache
+    /// lines. Areas below `apart_end` stay.
     pub(crate) fn bring(&mut self, other: &mut Self, pages: u64, are_cached: bool, apart_end: u64) {
         let (from, to) = match are_cached {
             true => (&mut other.cached, &mut self.cached),
             false => (&mut other.pooled, &mut self.pooled),
         };
-        for _ in 0..(from.count(pages) / 2).min(BROUGHT) {
+        for _ in 0..(from.count(pages) / 2).min(BATCH as u32) {
             let Some(start) = from.take(pages, 1) else { return };
             let area = PageRange::of(start, start + pages);
             if start < apart_end || !to.put(area) {
@@ -324,11 +301,11 @@ mod tests {
         stacks.of_size(PAGES as usize - 1).collect()
     }
 
-    /// Half go along, seven at most; the others stay, and none is in both or lost. Credit is for
+    /// Half go along, a batch at most; the others stay, and none is in both or lost. Credit is for
     /// areas that a node may still cache, so it stays where it is.
     #[test]
-    fn half_of_the_areas_go_along_and_few_at_most() {
-        for (count, brought) in [(0, 0), (1, 0), (2, 1), (7, 3), (14, 7), (100, 7)] {
+    fn half_of_the_areas_go_along_and_a_batch_at_most() {
+        for (count, brought) in [(0, 0), (1, 0), (2, 1), (7, 3), (64, 32), (100, 32)] {
             for are_cached in [false, true] {
                 let (mut own, mut other) = (Node::new().unwrap(), node(10..10 + count, are_cached));
                 own.bring(&mut other, PAGES, are_cached, 0);

@@ -143,7 +143,7 @@ impl<P: Platform> Allocation<'_, P> {
             wish == Backing::Cached && space.caches && self.checked.guard_pages == space.guard_pages;
         let found = match self.request.node {
             _ if !may_wait => None,
-            Some(node) => space.node(node).take_from(fit, may_have_memory),
+            Some(node) => space.node(node).take_own(fit, may_have_memory),
             None => self.take_waiting(may_have_memory),
         };
         if let Some(found) = found {
@@ -173,25 +173,25 @@ impl<P: Platform> Allocation<'_, P> {
         Ok((area, annotation))
     }
 
-    /// Takes an area that waits: one with memory, of this CPU's node or of the stock, else one that
-    /// is in a pool; where the space would grow, also memory that nodes did not need.
+    /// Takes an area that waits: one with memory, of a node or of the stock, else one that is in a
+    /// pool; where the space would grow, also memory that nodes did not need. Where new memory is
+    /// dear, the memory of others is worth a lock before addresses of this CPU's node are taken.
     #[inline]
     fn take_waiting(&self, may_have_memory: bool) -> Option<(PageRange, Backing)> {
         let (space, fit) = (self.space, &self.checked.fit);
-        let is_small = SizeStacks::takes(fit.pages());
+        let (is_small, is_dear) = (SizeStacks::takes(fit.pages()), space.max_slack_percent != 0);
         let is_base = may_have_memory && self.checked.size == PageSize::Base;
-        let cached = if is_small && is_base { space.own_node().take_cached(fit) } else { None };
+        let cached = if is_small && is_base && is_dear { space.own_node().take_cached(fit) } else { None };
         let most = fit.pages() + space.slack_for(fit);
         let wanted = Wanted { pages: fit.pages(), most, align: fit.alignment() };
-        // Where new memory is cheap, a lock of all CPUs is not worth it for a small area.
-        let may_stock = may_have_memory && (!is_small || space.max_slack_percent != 0);
+        let may_stock = may_have_memory && (!is_small || is_dear);
         let stocked = || if may_stock { self.take_stocked(&wanted) } else { None };
         if let Some(area) = cached.or_else(stocked) {
             return Some((area, Backing::Cached));
         }
-        let pooled = if is_small { space.own_node().take_pooled(fit, is_base) } else { None };
-        if pooled.is_some() || !may_have_memory || space.max_slack_percent == 0 {
-            return pooled;
+        let found = if is_small { space.own_node().take_waiting(fit, is_base) } else { None };
+        if found.is_some() || !may_have_memory || !is_dear {
+            return found;
         }
         self.grow(fit.pages(), 0, Some(&wanted)).map(|area| (area, Backing::Cached))
     }

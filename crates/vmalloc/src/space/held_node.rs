@@ -66,19 +66,16 @@ impl<P: Platform> Space<P> {
 
 impl<P: Platform> HeldNode<'_, P> {
     /// Takes an area that waits here.
-    #[cold]
-    pub(super) fn take_from(&mut self, fit: &Fit, may_have_memory: bool) -> Option<(PageRange, Backing)> {
-        let cached = if may_have_memory { take_cached_of(self.space, &mut self.node, fit) } else { None };
-        cached.map(|area| (area, Backing::Cached)).or_else(|| take_pooled_of(&mut self.node, fit))
+    #[inline]
+    pub(super) fn take_own(&mut self, fit: &Fit, may_have_memory: bool) -> Option<(PageRange, Backing)> {
+        take_of(self.space, &mut self.node, fit, may_have_memory)
     }
 
-    /// Takes an area with memory: of the size, somewhat larger, or from another node. Memory is
-    /// worth more than a lock or an annotation.
+    /// Takes an area with memory: of the size, somewhat larger, or from another node.
     pub(super) fn take_cached(mut self, fit: &Fit) -> Option<PageRange> {
         let (space, id) = (self.space, self.id);
         let found = take_cached_of(space, &mut self.node, fit);
-        // Where new memory is cheap, another CPU's cache lines are not worth it yet.
-        if found.is_some() || space.max_slack_percent == 0 {
+        if found.is_some() {
             return found;
         }
         space.cache.trim_credit(&mut self.node);
@@ -87,18 +84,16 @@ impl<P: Platform> HeldNode<'_, P> {
         found.inspect(|area| space.bring_home(area, id))
     }
 
-    /// Takes addresses that wait here or in another node, before new ones are taken: else the areas
-    /// in use spread farther and farther. In another node it may also be an area with memory.
-    pub(super) fn take_pooled(mut self, fit: &Fit, may_have_memory: bool) -> Option<(PageRange, Backing)> {
+    /// Takes an area that waits here or in another node, before new addresses are taken: else the
+    /// areas in use spread farther and farther.
+    pub(super) fn take_waiting(mut self, fit: &Fit, may_have_memory: bool) -> Option<(PageRange, Backing)> {
         let (space, id) = (self.space, self.id);
-        let found = take_pooled_of(&mut self.node, fit);
-        if found.is_some() || !self.node.may_look() {
+        let found = self.take_own(fit, may_have_memory);
+        if found.is_some() {
             return found;
         }
         let found = self.take_of_others(|own, other| {
-            let cached = if may_have_memory { take_cached_of(space, other, fit) } else { None };
-            let found = cached.map(|area| (area, Backing::Cached)).or_else(|| take_pooled_of(other, fit));
-            let (area, backing) = found?;
+            let (area, backing) = take_of(space, other, fit, may_have_memory)?;
             // Near the start of the span each node has leaves to itself.
             if area.start() < space.apart_end && other.put_back(area, backing == Backing::Cached) {
                 return None;
@@ -121,7 +116,7 @@ impl<P: Platform> HeldNode<'_, P> {
         let other = cache.other_than(self.id, &self.node)?;
         // A node that is held is passed by.
         let found = take(&mut self.node, &mut *cache.nodes[other].try_lock()?);
-        self.node.looked(other, cache.nodes.len(), found.is_some());
+        self.node.looked_at = if found.is_some() { other } else { other + 1 };
         found
     }
 
@@ -202,8 +197,17 @@ fn take_cached_of<P: Platform>(space: &Space<P>, node: &mut Node, fit: &Fit) -> 
     node.take_cached(fit.pages(), fit.alignment(), space.slack_for(fit))
 }
 
-/// Takes addresses that wait in a node.
-fn take_pooled_of(node: &mut Node, fit: &Fit) -> Option<(PageRange, Backing)> {
+/// Takes an area that waits in a node, with its memory or without.
+fn take_of<P: Platform>(
+    space: &Space<P>,
+    node: &mut Node,
+    fit: &Fit,
+    may_have_memory: bool,
+) -> Option<(PageRange, Backing)> {
+    let cached = if may_have_memory { take_cached_of(space, node, fit) } else { None };
+    if let Some(area) = cached {
+        return Some((area, Backing::Cached));
+    }
     let start = node.take_pooled(usize::try_from(fit.pages() - 1).ok()?, fit.alignment())?;
     Some((PageRange::of(start, start + fit.pages()), Backing::None))
 }
