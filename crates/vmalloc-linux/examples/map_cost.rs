@@ -1,5 +1,5 @@
 //! What it costs to map pages that the program has already, in nanoseconds: `cargo run --release
-//! --example map_cost -- [--json]`.
+//! --example map_cost`.
 //!
 //! In one run, alternating, so that all see the same machine:
 //! - **naive**: for each page mmap(2) with `MAP_FIXED` of a file in memory, touch, munmap(2) of the
@@ -46,9 +46,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             lines.push(bench.measure(pages, scattered)?);
         }
     }
-    let json = std::env::args().any(|argument| argument == "--json");
-    let text = if json { as_json(&lines) } else { as_table(&lines) };
-    Ok(std::io::stdout().write_all(text.as_bytes())?)
+    Ok(std::io::stdout().write_all(as_table(&lines).as_bytes())?)
 }
 
 impl Bench {
@@ -186,12 +184,4 @@ fn as_table(lines: &[Line]) -> String {
         text += &format!(" {:>14.1} {:>14.1}\n", ratio(2), ratio(3));
     }
     text
-}
-
-fn as_json(lines: &[Line]) -> String {
-    let objects = lines.iter().map(|Line { pages, scattered, ns }| {
-        let ways: String = WAYS.iter().zip(ns).map(|(way, ns)| format!(", \"{way}_ns\": {ns}")).collect();
-        format!("  {{\"pages\": {pages}, \"scattered\": {scattered}{ways}}}")
-    });
-    format!("[\n{}\n]\n", objects.collect::<Vec<_>>().join(",\n"))
 }
