@@ -7,23 +7,6 @@ use vmalloc::SpaceOptions;
 use vmalloc_linux::{BatchAdvise, LinuxOptions, open};
 
 #[test]
-fn a_stale_access_traps_when_the_free_has_returned() {
-    for_each_space(|space| {
-        for pages in [1, 3, 16, 64, 100, 1023, 1024, LARGE] {
-            for value in 1..4 {
-                let addr = alloc(space, pages);
-                fill_area(addr, pages, value);
-                assert_area(addr, pages, value);
-                traps(space, addr + pages * PAGE, 1);
-                free(space, addr);
-                traps(space, addr, pages + 1);
-            }
-        }
-        assert_eq!(space.stats().lazy_areas, 0);
-    });
-}
-
-#[test]
 fn a_stale_access_ends_the_program() {
     in_own_process(|| {
         for_each_space(|space| {
@@ -60,55 +43,6 @@ fn a_large_area_takes_memory_as_it_is_touched() {
         traps(&space, addr + 100_000 * PAGE, 1);
         free(&space, addr);
         traps(&space, addr + 77_770 * PAGE, 20);
-    });
-}
-
-#[test]
-fn parent_and_child_go_on_and_both_trap() {
-    in_own_process(|| {
-        for_each_space(|space| {
-            let kept: Vec<_> = [1, 3, 64, LARGE].map(|pages| (alloc(space, pages), pages)).to_vec();
-            kept.iter().for_each(|(addr, pages)| fill_area(*addr, *pages, 1));
-            let freed = alloc(space, 20);
-            fill_area(freed, 20, 2);
-            free(space, freed);
-            let work = |value| {
-                traps(space, freed, 20);
-                for (addr, pages) in &kept {
-                    assert_area(*addr, *pages, 1);
-                    traps(space, addr + pages * PAGE, 1);
-                    fill_area(*addr, *pages, value);
-                }
-                for pages in [1, 5, 64, 100, LARGE] {
-                    for _ in 0..3 {
-                        let addr = alloc(space, pages);
-                        fill_area(addr, pages, value);
-                        assert_area(addr, pages, value);
-                        traps(space, addr + pages * PAGE, 1);
-                        free(space, addr);
-                        traps(space, addr, pages);
-                    }
-                }
-                for (addr, pages) in &kept {
-                    assert_area(*addr, *pages, value);
-                }
-            };
-            in_forked_child(|| {
-                work(7);
-                in_forked_child(|| {
-                    kept.iter().for_each(|(addr, pages)| assert_area(*addr, *pages, 7));
-                    kept.iter().for_each(|(addr, pages)| fill_area(*addr, *pages, 1));
-                    work(8);
-                    true
-                });
-                kept.iter().for_each(|(addr, _)| free(space, *addr));
-                kept.iter().for_each(|(addr, pages)| traps(space, *addr, *pages));
-                true
-            });
-            work(9);
-            kept.iter().for_each(|(addr, _)| free(space, *addr));
-            kept.iter().for_each(|(addr, pages)| traps(space, *addr, *pages));
-        });
     });
 }
 

@@ -3,7 +3,6 @@
 //! are not among the others.
 
 #[path = "../all/common/mod.rs"]
-#[macro_use]
 mod common;
 
 // It needs the name by which glibc alone has what `pthread_atfork` does.

@@ -3,7 +3,6 @@
 #![allow(dead_code, unreachable_pub)]
 
 pub mod crowd;
-pub mod filter;
 pub mod process;
 pub mod trapping;
 
@@ -88,41 +87,6 @@ pub fn for_each_strategy(bytes: usize, scenario: impl Fn(&Linux)) {
             }
         }
     }
-}
-
-/// Runs a test in the process that all tests share.
-pub fn here(body: impl FnOnce()) {
-    body();
-}
-
-/// Repeats the tests for each strategy, as tests of their own. A function before them says where
-/// each runs: [`here`] or `in_own_process`.
-#[allow(unused_macros)]
-macro_rules! for_all_strategies {
-    ($run:ident; $($scenario:ident),* $(,)?) => {
-        for_all_strategies!(@ markers_self, PteMarkers, PidfdSelf, $run, [$($scenario),*]);
-        for_all_strategies!(@ markers_pidfd, PteMarkers, Pidfd, $run, [$($scenario),*]);
-        for_all_strategies!(@ markers_loop, PteMarkers, Loop, $run, [$($scenario),*]);
-        for_all_strategies!(@ userfault_self, Userfault, PidfdSelf, $run, [$($scenario),*]);
-        for_all_strategies!(@ userfault_loop, Userfault, Loop, $run, [$($scenario),*]);
-        for_all_strategies!(@ mprotect_self, Mprotect, PidfdSelf, $run, [$($scenario),*]);
-        for_all_strategies!(@ mprotect_pidfd, Mprotect, Pidfd, $run, [$($scenario),*]);
-        for_all_strategies!(@ mprotect_loop, Mprotect, Loop, $run, [$($scenario),*]);
-    };
-    (@ $name:ident, $guards:ident, $vectors:ident, $run:ident, [$($scenario:ident),*]) => {
-        mod $name {
-            $(#[test]
-            fn $scenario() {
-                use vmalloc_linux::{GuardMeans, BatchAdvise};
-                super::$run(|| {
-                    let linux = crate::common::reserve(super::SPAN, GuardMeans::$guards, BatchAdvise::$vectors);
-                    if let Some(linux) = linux {
-                        super::$scenario(&linux);
-                    }
-                });
-            })*
-        }
-    };
 }
 
 /// `len` pages, `offset` pages into the span.
