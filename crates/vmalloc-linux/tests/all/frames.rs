@@ -266,32 +266,6 @@ fn a_child_maps_its_own_frames_over_an_ancestor_s_and_back() {
     });
 }
 
-/// Two generations that both take, and each its own.
-#[test]
-fn a_grandchild_takes_frames_of_its_own() {
-    in_own_process(|| {
-        let linux = with_frames(1000);
-        let first = take(&linux, 1);
-        set_frame(&linux, first[0], 1);
-        in_forked_child(|| {
-            let second = take(&linux, 1);
-            set_frame(&linux, second[0], 2);
-            in_forked_child(|| {
-                let third = take(&linux, 1);
-                set_frame(&linux, third[0], 3);
-                assert_eq!([first[0], second[0]].map(|frame| frame_value(&linux, frame)), [1, 2]);
-                let all = [first[0], third[0], second[0]];
-                map_frames(&linux, pages(&linux, 3, 3), &all);
-                let read = (3..6).map(|page| peek(&linux, linux.geometry().span.start() + page).unwrap());
-                read.eq([1, 3, 2])
-            });
-            let fourth = take(&linux, 1);
-            frame_value(&linux, fourth[0]) == 0
-        });
-        assert_eq!(frame_value(&linux, take(&linux, 1)[0]), 0);
-    });
-}
-
 #[test]
 fn a_fork_while_others_take_and_map_leaves_a_working_child() {
     in_own_process(|| {
