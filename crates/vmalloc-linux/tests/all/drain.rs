@@ -35,7 +35,7 @@ fn threads() -> Vec<std::path::PathBuf> {
 }
 
 /// The files of all drain threads.
-fn drain_threads() -> Vec<std::path::PathBuf> {
+pub(crate) fn drain_threads() -> Vec<std::path::PathBuf> {
     // A thread may end while it is looked at.
     let drains = |task: &std::path::PathBuf| {
         std::fs::read_to_string(task.join("comm")).is_ok_and(|name| name == "vmalloc-drain\n")
@@ -45,7 +45,7 @@ fn drain_threads() -> Vec<std::path::PathBuf> {
 
 /// Waits for what other threads do. No test depends on how long it takes.
 #[track_caller]
-fn wait_until(what: &str, condition: impl Fn() -> bool) {
+pub(crate) fn wait_until(what: &str, condition: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while !condition() {
         assert!(Instant::now() < deadline, "waited in vain until {what}");

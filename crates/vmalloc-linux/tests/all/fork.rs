@@ -41,8 +41,8 @@ fn a_fork_while_others_map_and_unmap_leaves_a_working_child() {
                 }
                 for _ in 0..20 {
                     in_forked_child(|| {
-                        // The child has no other threads: it may use what they were opening or closing at
-                        // the fork.
+                        // The child has no other threads: it may use what they were opening or
+                        // closing at the fork.
                         for chunk in CHURNED {
                             let fresh = pages(linux, chunk * CHUNK_PAGES + 100, 3);
                             map(linux, fresh);

@@ -27,11 +27,8 @@ fn give(linux: &Linux, frames: &[Frame]) {
 
 /// Pages of memory behind the linear map, as the kernel counts them.
 fn backed_pages(linux: &Linux) -> u64 {
-    let start = format!("{:x}-", linux.geometry().linear_map.unwrap().start() << linux.geometry().page_shift);
-    let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
-    let lines = smaps.lines().skip_while(|line| !line.starts_with(&start)).skip(1);
-    let rss = lines.into_iter().find_map(|line| line.strip_prefix("Rss:")).unwrap();
-    rss.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 4
+    let first = page_ptr(linux, linux.geometry().linear_map.unwrap().start());
+    told_bytes(&smaps_at(first.addr()), "Rss:") as u64 / 4096
 }
 
 #[test]

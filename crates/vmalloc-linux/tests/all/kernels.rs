@@ -1,5 +1,5 @@
-//! Older kernels and sandboxes, played by answers to system calls: what they refuse is done by other
-//! means.
+//! Older kernels and sandboxes, played by answers to system calls: what they refuse is done by
+//! other means.
 
 use crate::common::*;
 use crate::environment::sandbox::{Answer, Call, supervised};

@@ -22,7 +22,6 @@ mod forked_roots;
 mod frames;
 mod gather;
 mod grace;
-mod hardening;
 mod kernels;
 // Its spans and limits are beyond 32 bits.
 #[cfg(target_pointer_width = "64")]

@@ -99,7 +99,7 @@ fn frames_mapped_over_frames_replace_them() {
     });
 }
 
-/// What lies between frames is replaced with them, and was not open.
+/// Pages between frames are replaced with them, though they were not open.
 #[test]
 fn closed_pages_between_frames_trap_when_all_are_unmapped() {
     for_each_strategy(SPAN, |linux| {
@@ -141,12 +141,8 @@ fn huge_pages_are_used_without_splitting_mappings() {
         let before = mappings(linux);
         // SAFETY: the test owns the range.
         unsafe { linux.map_huge(range, Protection::ReadWrite) }.unwrap();
-        let line = |name: &str| {
-            let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
-            let lines = smaps.lines().filter_map(|line| line.strip_prefix(name)?.trim().strip_suffix(" kB"));
-            lines.map(|kib| kib.parse::<u64>().unwrap()).sum::<u64>()
-        };
-        eprintln!("{:?}: {} KiB in huge pages", linux.guard_means(), line("AnonHugePages:"));
+        let bytes: usize = smaps().iter().map(|(_, lines)| told_bytes(lines, "AnonHugePages:")).sum();
+        eprintln!("{:?}: {bytes} bytes in huge pages", linux.guard_means());
         assert!(mappings(linux) <= before + 2);
     });
 }

@@ -23,7 +23,7 @@ fn without_userfaultfd_frees_trap_by_other_means() {
                 fill_area(addr, 16, 1);
                 free(&space, addr);
                 traps(&space, addr, 17);
-                // A child of a program that has forbidden itself the call uses and frees what it has.
+                // A child of such a program uses and frees what it has.
                 let Some(before) = before else { return };
                 let addr = alloc(&before, 16);
                 fill_area(addr, 16, 1);

@@ -184,17 +184,11 @@ extern "C" fn say_called(_: libc::c_int) {
 #[test]
 fn a_handler_that_was_to_be_called_once_is_called_once() {
     let said = said_by_child(|| {
-        // SAFETY: all-zero is a valid action, and the handler does what a handler may. A child that
-        // goes on for ever must not hang the test.
-        unsafe {
-            libc::alarm(10);
-            let mut action: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = say_called as *const () as usize;
-            action.sa_flags = libc::SA_RESETHAND | libc::SA_RESTART;
-            for signal in [libc::SIGSEGV, libc::SIGBUS] {
-                assert_eq!(libc::sigaction(signal, &action, std::ptr::null_mut()), 0);
-            }
-        }
+        // A child that goes on for ever must not hang the test.
+        // SAFETY: no conditions.
+        unsafe { libc::alarm(10) };
+        let flags = libc::SA_RESETHAND | libc::SA_RESTART;
+        [libc::SIGSEGV, libc::SIGBUS].iter().for_each(|signal| process::handle(*signal, say_called, flags));
         trap_report::install().unwrap();
         for signal in [libc::SIGSEGV, libc::SIGBUS] {
             // SAFETY: room for the answer.
@@ -220,8 +214,8 @@ fn a_sent_signal_that_was_ignored_still_is() {
         // SAFETY: to ignore is no handler.
         unsafe { libc::signal(libc::SIGBUS, libc::SIG_IGN) };
         trap_report::install().unwrap();
-        // In a child, whose only thread gets it before the call returns. Sent to more threads it may
-        // come in the fork below, where a sanitizer takes none.
+        // In a child, whose only thread gets it before the call returns. Sent to more threads it
+        // may come in the fork below, where a sanitizer takes none.
         in_forked_child(|| {
             // SAFETY: no conditions.
             (0..2).all(|_| unsafe { libc::kill(libc::getpid(), libc::SIGBUS) } == 0)

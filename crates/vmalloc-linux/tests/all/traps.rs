@@ -215,37 +215,3 @@ fn memory_that_an_earlier_fork_handler_maps_is_left_alone_in_the_child() {
         });
     });
 }
-
-/// Returns the bytes of memory that a core dump of this process would show.
-fn dumped_bytes() -> usize {
-    let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
-    let (mut dumped, mut resident) = (0, 0);
-    for line in smaps.lines() {
-        if let Some(rest) = line.strip_prefix("Anonymous:") {
-            resident = rest.trim_matches(|char: char| !char.is_ascii_digit()).parse::<usize>().unwrap() << 10;
-        } else if line.starts_with("VmFlags:") && !line.split_whitespace().any(|flag| flag == "dd") {
-            dumped += resident;
-        }
-    }
-    dumped
-}
-
-#[test]
-fn freed_memory_that_is_kept_stays_out_of_dumps_as_the_span_does() {
-    in_own_process(|| {
-        let Some(space) = with_userfault(LinuxOptions::new().drain_thread(false).dump(false)) else {
-            return;
-        };
-        let assert_hidden = || {
-            let (before, resident) = (dumped_bytes(), status_bytes("RssAnon"));
-            fill_stash(&space, 500, 32);
-            assert!(status_bytes("RssAnon") > resident + (40 << 20), "the stash keeps it");
-            assert!(dumped_bytes() < before + (8 << 20), "{before} became {}", dumped_bytes());
-        };
-        in_forked_child(|| {
-            assert_hidden();
-            true
-        });
-        assert_hidden();
-    });
-}
