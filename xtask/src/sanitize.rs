@@ -79,6 +79,14 @@ impl Sanitizer {
         }
     }
 
+    /// The flags of the compiler.
+    fn flags(self) -> &'static str {
+        match self {
+            Self::Address => "-Zsanitizer=address",
+            Self::Thread => "-Zsanitizer=thread --cfg thread_sanitizer",
+        }
+    }
+
     /// Its settings, and in which variable. A child that touches a guard page has to end by the signal, as without a
     /// sanitizer.
     fn options(self) -> (&'static str, String) {
@@ -108,7 +116,7 @@ pub(crate) fn run(words: Words) -> Result<()> {
     let name = args.sanitizer.name();
     let (variable, options) = args.sanitizer.options();
     let mut cargo = command(args);
-    cargo.env(variable, options).env("RUSTFLAGS", format!("-Zsanitizer={name}"));
+    cargo.env(variable, options).env("RUSTFLAGS", args.sanitizer.flags());
     process::finish(cargo.env("CARGO_TARGET_DIR", format!("target/{name}")))
 }
 
