@@ -7,7 +7,7 @@
 //! for nine tenths of the time: a thread that does not run needs no interrupt, so on a busy machine
 //! the other rounds would flatter. A line without any such round has no figures.
 //!
-//! `cargo run --release -p vmalloc-linux --example purge_cost [-- --json]`
+//! `cargo run --release -p vmalloc-linux --example purge_cost`
 
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -58,9 +58,7 @@ impl Round {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let lines = measure_all()?;
-    let json = std::env::args().any(|argument| argument == "--json");
-    let text = if json { as_json(&lines) } else { as_table(&lines) };
-    Ok(std::io::stdout().write_all(text.as_bytes())?)
+    Ok(std::io::stdout().write_all(as_json(&lines).as_bytes())?)
 }
 
 fn measure_all() -> Result<Vec<Line>, Box<dyn std::error::Error>> {
@@ -190,21 +188,6 @@ fn median(values: impl Iterator<Item = u64>) -> Option<u64> {
     let mut values: Vec<_> = values.collect();
     values.sort_unstable();
     values.get(values.len() / 2).copied()
-}
-
-fn as_table(lines: &[Line]) -> String {
-    let mut text = format!(
-        "purging {RANGES} scattered ranges of {PAGES} touched pages beside a running thread; medians\n\
-         {:<10} {:<10} {:<11} {:>7} {:>11} {:>19}\n",
-        "guards", "vectors", "calls", "rounds", "ns a range", "interrupts a purge"
-    );
-    let figure = |value: Option<u64>| value.map_or_else(|| "-".into(), |value| value.to_string());
-    for Line { guards, vectors, calls, rounds, ns_per_range, interrupts_per_purge } in lines {
-        let [guards, vectors, calls] = [format!("{guards:?}"), format!("{vectors:?}"), format!("{calls:?}")];
-        let (ns, interrupts) = (figure(*ns_per_range), figure(*interrupts_per_purge));
-        text += &format!("{guards:<10} {vectors:<10} {calls:<11} {rounds:>7} {ns:>11} {interrupts:>19}\n");
-    }
-    text
 }
 
 fn as_json(lines: &[Line]) -> String {

@@ -20,8 +20,7 @@
 use crate::os::madvise::Advice;
 use crate::os::raw;
 use crate::os::reservation::Reservation;
-use rustix::io::Errno;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use vmalloc::PageRange;
 
 /// The fewest pages that are populated. With fewer, the two calls take as long as the faults.
@@ -59,15 +58,13 @@ struct Set([Class; CLASSES]);
 #[derive(Debug, Default)]
 pub(crate) struct Population {
     sets: [Set; SETS],
-    /// The kernel does not know the call (before Linux 5.14).
-    is_unknown: AtomicBool,
 }
 
 impl Population {
     /// Populates a part of `area`, which has just been mapped, if areas of its size are filled.
     pub(crate) fn admit(&self, memory: &Reservation, area: PageRange, cpu: usize) {
         // Relaxed, here and below: hints. Threads that meet forget what one of them has learned.
-        if !(FEWEST..TOO_MANY).contains(&area.len()) || self.is_unknown.load(Ordering::Relaxed) {
+        if !(FEWEST..TOO_MANY).contains(&area.len()) {
             return;
         }
         let class = &self.sets[cpu % SETS].0[class_of(area.len())];
@@ -77,22 +74,17 @@ impl Population {
         };
         class.store(encode(area, count), Ordering::Relaxed);
         if count == ENOUGH {
-            self.populate(memory, area);
+            populate(memory, area);
         }
     }
+}
 
-    fn populate(&self, memory: &Reservation, area: PageRange) {
-        let end = area.start() + area.len() / 4 * 3;
-        for start in (area.start()..end).step_by(AT_ONCE as usize) {
-            let Some(part) = PageRange::new(start, end.min(start + AT_ONCE)) else { return };
-            if let Err(error) = memory.advise(part, Advice::PopulateWrite) {
-                // Harmless: the first touch does the same.
-                let is_unknown = error.code == Errno::INVAL.raw_os_error();
-                self.is_unknown.store(is_unknown, Ordering::Relaxed);
-                return;
-            }
-        }
-    }
+/// Populates three quarters of `area`. A refusal is harmless: the first touch does the same.
+fn populate(memory: &Reservation, area: PageRange) {
+    let end = area.start() + area.len() / 4 * 3;
+    let starts = (area.start()..end).step_by(AT_ONCE as usize);
+    let mut parts = starts.filter_map(|start| PageRange::new(start, end.min(start + AT_ONCE)));
+    let _ = parts.try_for_each(|part| memory.advise(part, Advice::PopulateWrite));
 }
 
 fn class_of(pages: u64) -> usize {

@@ -186,7 +186,7 @@ fn counterpart(run: PageRange, from: PageRange, to: PageRange) -> PageRange {
 #[cold]
 fn move_error(errno: Errno) -> PlatformError {
     match errno {
-        // Several mappings, locked pages, or a kernel before 5.7.
+        // Several mappings, or locked pages.
         Errno::FAULT | Errno::INVAL => unsupported(errno),
         _ => mapping_error(["mremap", "mremap (at vm.max_map_count)"], errno),
     }

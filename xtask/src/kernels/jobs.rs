@@ -27,17 +27,16 @@ const SKIPPED: [(&str, &str); 8] = [
 const COUNTS_PAGES: &str = "counts pages in memory by PAGEMAP_SCAN, which Linux has since 6.7";
 
 /// Tests that take long here, and stay out of a run of all checks: measured on two busy cores, 18 s or more.
-const LONG: [&str; 19] = [
+const LONG: [&str; 18] = [
     "linux/drain",
+    "linux/elsewhere",
     "linux/environment",
     "linux/family",
     "linux/fork",
     "linux/forked_roots",
-    "linux/frame_pages",
     "linux/frames",
     "linux/global",
     "linux/grace",
-    "linux/misuse",
     "linux/programs",
     "linux/signals",
     "linux/traps",

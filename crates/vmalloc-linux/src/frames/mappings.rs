@@ -8,7 +8,7 @@
 //! Mapping others over them replaces them: one call a run, and none at all where the
 //! [entries](crate::frames::table) say that the right frame is there already. For pages mapped
 //! again and again (the blocks of `vm_map_ram`) that is the difference between 4.7 µs a page and 40
-//! ns for one, 120 ns for sixteen, touches included (`map_cost`).
+//! ns for one, 120 ns for sixteen, touches included (`mappings` in the lab, "the same").
 //!
 //! Other frames each time cost what the kernel takes to replace a mapping, some 3 µs a run, and
 //! the faults of the first touches, 2 µs a page. Where the pages show frames of the same file,
@@ -16,8 +16,9 @@
 //! mmap(2) of the file does, but needs no descriptor, which a daemon might close. It is deprecated:
 //! the kernel notes its first use in its log. Where the kernel refuses it, mremap(2) does the same.
 //! Few pages at a time are [populated](POPULATED) with one call, which saves up to a tenth again
-//! (`cargo run --release -p vmalloc-linux --example map_cost`, column "other"). Moving page table
-//! entries (`MREMAP_DONTUNMAP`) would take them out of the linear map.
+//! (`cargo run --release -p vmalloc-bench --features buffers --bin mappings -- --only brief` in the
+//! lab, "others"). Moving page table entries (`MREMAP_DONTUNMAP`) would take them out of the linear
+//! map.
 //!
 //! # Mappings
 //! Scattered frames cost a mapping each. Before a range is mapped, the

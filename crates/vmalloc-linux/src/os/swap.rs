@@ -275,15 +275,8 @@ impl Mapping {
 /// Maps a run where nothing is mapped, without access.
 fn fill(run: iovec) -> Result<(), Errno> {
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE;
-    // SAFETY: the kernel maps where nothing is mapped, there or elsewhere.
-    let made = unsafe { mmap_anonymous(run.iov_base, run.iov_len, Access::None.map(), flags)? };
-    if made == run.iov_base {
-        return Ok(());
-    }
-    // A kernel before 4.17 takes the address for a wish.
-    // SAFETY: the kernel has just made it for this caller alone.
-    drop(unsafe { Mapping::of_kernel(made, run.iov_len) });
-    Err(Errno::EXIST)
+    // SAFETY: the kernel maps there if nothing is mapped, or fails.
+    unsafe { mmap_anonymous(run.iov_base, run.iov_len, Access::None.map(), flags) }.map(drop)
 }
 
 /// Returns true if some page of a run has no mapping.

@@ -1,28 +1,11 @@
 //! What a program changes about its pages by system calls of its own, and what becomes of it.
 
-use crate::common::{byte, opened};
+use crate::common::{byte, opened, smaps_at, told};
 use vmalloc::{Request, Space, SpaceOptions};
 use vmalloc_linux::{BatchAdvise, GuardMeans, Linux, LinuxOptions, open};
 
 const PAGE: usize = 4096;
 const BYTES: usize = 16 * PAGE;
-
-/// The flags that the kernel keeps for the mapping at `addr`, as `/proc/self/smaps` tells them.
-fn flags_at(addr: usize) -> String {
-    let text = std::fs::read_to_string("/proc/self/smaps").expect("/proc is mounted");
-    let mut inside = false;
-    for line in text.lines() {
-        let range = line.split_once(' ').and_then(|(range, _)| range.split_once('-'));
-        let hex = |digits| usize::from_str_radix(digits, 16).ok();
-        if let Some((start, end)) = range.and_then(|(start, end)| Some((hex(start)?, hex(end)?))) {
-            inside = (start..end).contains(&addr);
-        }
-        if inside && let Some(flags) = line.strip_prefix("VmFlags:") {
-            return flags.to_owned();
-        }
-    }
-    panic!("nothing is mapped at {addr:#x}");
-}
 
 fn spaces() -> impl Iterator<Item = std::sync::Arc<Space<Linux>>> {
     // One node: wherever the thread runs, its areas have the same chunk.
@@ -53,12 +36,13 @@ fn a_free_of_altered_memory_drops_what_was_changed() {
     for space in spaces() {
         let addr = space.raw().alloc(&Request::new(BYTES)).expect("room");
         alter(addr);
-        assert!(flags_at(addr).contains(" dc"), "{}", flags_at(addr));
+        assert!(told(&smaps_at(addr), "VmFlags:").contains(" dc"), "{}", told(&smaps_at(addr), "VmFlags:"));
         // SAFETY: nothing uses the area any more.
         unsafe { space.raw().free_altered(addr) }.expect("it was allocated");
         space.purge().expect("the kernel agrees");
         assert_eq!(space.raw().alloc(&Request::new(BYTES)), Ok(addr), "the lowest place");
-        let flags = flags_at(addr);
+        let lines = smaps_at(addr);
+        let flags = told(&lines, "VmFlags:");
         assert!(!flags.contains(" dc") && !flags.contains(" lo"), "{flags}");
         let memory = byte(addr);
         // SAFETY: the area is the test's.

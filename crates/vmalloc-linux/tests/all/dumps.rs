@@ -1,23 +1,14 @@
 //! Core dumps: a debugger writes every address of a mapping that is not left out (`dd` among its
 //! flags), with memory or without.
 
-use crate::common::{in_own_process, opened};
-use std::fs;
+use crate::common::trapping::{fill_stash, with_userfault};
+use crate::common::*;
 use vmalloc::{Frame, FrameSupply, Request, SpaceOptions};
 use vmalloc_linux::{GuardMeans, LinuxOptions, open};
 
-/// Returns the bytes of all mappings that are in dumps; `None` where /proc does not tell.
-fn dumped() -> Option<u64> {
-    let text = fs::read_to_string("/proc/self/smaps").ok()?;
-    let (mut size, mut sum) = (0, 0);
-    for line in text.lines() {
-        if let Some(kib) = line.strip_prefix("Size:") {
-            size = kib.split_whitespace().next()?.parse::<u64>().ok()? << 10;
-        } else if line.strip_prefix("VmFlags:").is_some_and(|flags| !flags.contains(" dd")) {
-            sum += size;
-        }
-    }
-    Some(sum)
+/// Returns the bytes of all mappings that are in dumps, by their lines of that name.
+fn dumped(name: &str) -> usize {
+    smaps().iter().filter(|(_, lines)| is_dumped(lines)).map(|(_, lines)| told_bytes(lines, name)).sum()
 }
 
 /// The default span, whose tables alone are 64 GiB of addresses and more.
@@ -27,14 +18,14 @@ fn dumps_have_what_is_in_use_with_every_kind_of_guards() {
     in_own_process(|| {
         let mut spaces = Vec::new();
         for guards in [GuardMeans::PteMarkers, GuardMeans::Mprotect, GuardMeans::Userfault] {
-            let before = dumped().expect("/proc tells");
+            let before = dumped("Size:");
             let options = LinuxOptions::new().guard_means(guards).drain_thread(false);
             let Some(space) = opened(open(options, SpaceOptions::default())) else { continue };
             let areas =
                 [5_000, 100_000, 20 << 20].map(|bytes| space.raw().alloc(&Request::new(bytes)).unwrap());
             let mut frames = [Frame(0)];
             space.platform().take_frames(&mut frames).expect("a frame");
-            let after = dumped().expect("/proc tells");
+            let after = dumped("Size:");
             // Opened chunks of areas and frames, of 8 MiB, and the space's own records.
             let most = (20 << 20) + 6 * (8 << 20) + (40 << 20);
             assert!(after - before >= 20 << 20, "{guards:?}: what is in use is in dumps");
@@ -52,9 +43,41 @@ fn a_space_may_leave_its_areas_out_of_dumps() {
             let options =
                 LinuxOptions::new().guard_means(guards).frame_bytes(0).dump(false).drain_thread(false);
             let Some(space) = opened(open(options, SpaceOptions::default())) else { continue };
-            let before = dumped().expect("/proc tells");
+            let before = dumped("Size:");
             let area = space.raw().alloc(&Request::new(100 << 20)).unwrap();
-            assert!(dumped().expect("/proc tells") < before + (100 << 20), "{guards:?}: {area:#x}");
+            assert!(dumped("Size:") < before + (100 << 20), "{guards:?}: {area:#x}");
         }
     });
+}
+
+#[test]
+fn freed_memory_that_is_kept_stays_out_of_dumps_as_the_span_does() {
+    in_own_process(|| {
+        let Some(space) = with_userfault(LinuxOptions::new().drain_thread(false).dump(false)) else {
+            return;
+        };
+        let assert_hidden = || {
+            let (before, resident) = (dumped("Anonymous:"), status_bytes("RssAnon"));
+            fill_stash(&space, 500, 32);
+            assert!(status_bytes("RssAnon") > resident + (40 << 20), "the stash keeps it");
+            assert!(dumped("Anonymous:") < before + (8 << 20), "{before} became {}", dumped("Anonymous:"));
+        };
+        in_forked_child(|| {
+            assert_hidden();
+            true
+        });
+        assert_hidden();
+    });
+}
+
+#[test]
+fn a_span_has_a_name_and_stays_out_of_dumps() {
+    let space = open(LinuxOptions::new().dump(false).name(c"vault"), SpaceOptions::default()).unwrap();
+    let lines = smaps_at(space.raw().alloc(&Request::new(4096)).unwrap());
+    assert!(!is_dumped(&lines), "{lines:?}");
+    if lines[0].contains("[anon:") {
+        assert!(lines[0].ends_with("[anon:vault]"), "{}", lines[0]);
+    } else {
+        not_run("the name of a span", "this kernel has none");
+    }
 }

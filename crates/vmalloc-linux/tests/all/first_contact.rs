@@ -1,7 +1,7 @@
 //! What an ordinary program meets first: the cost of opening, addresses left for others, odd sizes,
 //! huge ranges, small stacks.
 
-use crate::common::{in_own_process, page_faults, resident_bytes};
+use crate::common::{in_own_process, page_faults, status_bytes};
 use libc::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -20,9 +20,9 @@ fn an_idle_space_takes_little_memory() {
     in_own_process(|| {
         const SPACES: usize = 20;
         drop(space(LinuxOptions::new()));
-        let (faults, bytes) = (page_faults(), resident_bytes());
+        let (faults, bytes) = (page_faults(), status_bytes("VmRSS:"));
         let spaces: Vec<_> = (0..SPACES).map(|_| space(LinuxOptions::new())).collect();
-        let (faults, bytes) = ((page_faults() - faults) / SPACES, (resident_bytes() - bytes) / SPACES);
+        let (faults, bytes) = ((page_faults() - faults) / SPACES, (status_bytes("VmRSS:") - bytes) / SPACES);
         let told = spaces[0].stats().metadata_bytes as usize;
         assert!(faults <= 40, "{faults} page faults to open a space");
         assert!(bytes <= 128 << 10, "{bytes} bytes of an idle space");

@@ -7,56 +7,6 @@ use vmalloc_linux::{CHUNK_PAGES, FutexLock, Linux, LinuxOptions, open};
 
 const SPAN: usize = 1 << 30;
 
-for_all_strategies!(
-    in_own_process;
-    parent_and_child_have_memory_of_their_own,
-    a_fork_while_others_map_and_unmap_leaves_a_working_child,
-);
-
-fn parent_and_child_have_memory_of_their_own(linux: &Linux) {
-    let (both, scattered) = (pages(linux, 0, 4), [pages(linux, 10, 2), pages(linux, 20, 2)]);
-    let untouched = pages(linux, 30, 2);
-    map(linux, both);
-    map(linux, untouched);
-    // Before any page is touched, guard pages are all that there is to copy.
-    in_forked_child(|| {
-        assert_traps(linux, pages(linux, 4, 26));
-        assert_traps(linux, pages(linux, 32, 2));
-        assert_reads(linux, untouched, 0);
-        true
-    });
-    fill(linux, both, 1);
-    for range in scattered {
-        map(linux, range);
-        fill(linux, range, 2);
-    }
-    in_forked_child(|| {
-        assert_reads(linux, both, 1);
-        assert_reads(linux, untouched, 0);
-        assert_traps(linux, pages(linux, 4, 6));
-        fill(linux, both, 9);
-        // Two ranges: the vectors must name the child now, not the parent.
-        linux.do_unmap(&scattered).unwrap();
-        scattered.iter().for_each(|range| assert_traps(linux, *range));
-        for index in 1..6 {
-            let fresh = pages(linux, index * CHUNK_PAGES, 3);
-            map(linux, fresh);
-            assert_reads(linux, fresh, 0);
-            assert_traps(linux, pages(linux, index * CHUNK_PAGES + 3, 1));
-        }
-        true
-    });
-    assert_reads(linux, both, 1);
-    for range in scattered {
-        assert_reads(linux, range, 2);
-    }
-    linux.do_unmap(&scattered).unwrap();
-    scattered.iter().for_each(|range| assert_traps(linux, *range));
-    // The child opened these chunks in its own books and its own memory.
-    assert_traps(linux, pages(linux, CHUNK_PAGES, 3));
-    map(linux, pages(linux, CHUNK_PAGES, 3));
-}
-
 /// Maps and unmaps in chunks of the thread's own, opening and closing them, until told to stop.
 fn churn(linux: &Linux, thread: u64, stop: &AtomicBool) {
     let first = CHURNED.start + thread * 20;
@@ -78,29 +28,34 @@ fn churn(linux: &Linux, thread: u64, stop: &AtomicBool) {
 /// The chunks that two threads open and close while others fork.
 const CHURNED: std::ops::Range<u64> = 10..50;
 
-fn a_fork_while_others_map_and_unmap_leaves_a_working_child(linux: &Linux) {
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let _stop = StopAtEnd(&stop);
-        for thread in 0..2 {
-            let stop = &stop;
-            scope.spawn(move || churn(linux, thread, stop));
-        }
-        for _ in 0..20 {
-            in_forked_child(|| {
-                // The child has no other threads: it may use what they were opening or closing at
-                // the fork.
-                for chunk in CHURNED {
-                    let fresh = pages(linux, chunk * CHUNK_PAGES + 100, 3);
-                    map(linux, fresh);
-                    assert_reads(linux, fresh, 0);
-                    fill(linux, fresh, 1);
-                    linux.do_unmap(&[fresh, pages(linux, (chunk + 1) * CHUNK_PAGES, 1)]).unwrap();
-                    assert_traps(linux, fresh);
+#[test]
+fn a_fork_while_others_map_and_unmap_leaves_a_working_child() {
+    in_own_process(|| {
+        for_each_strategy(SPAN, |linux| {
+            let stop = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                let _stop = StopAtEnd(&stop);
+                for thread in 0..2 {
+                    let stop = &stop;
+                    scope.spawn(move || churn(linux, thread, stop));
                 }
-                true
+                for _ in 0..20 {
+                    in_forked_child(|| {
+                        // The child has no other threads: it may use what they were opening or
+                        // closing at the fork.
+                        for chunk in CHURNED {
+                            let fresh = pages(linux, chunk * CHUNK_PAGES + 100, 3);
+                            map(linux, fresh);
+                            assert_reads(linux, fresh, 0);
+                            fill(linux, fresh, 1);
+                            linux.do_unmap(&[fresh, pages(linux, (chunk + 1) * CHUNK_PAGES, 1)]).unwrap();
+                            assert_traps(linux, fresh);
+                        }
+                        true
+                    });
+                }
             });
-        }
+        });
     });
 }
 

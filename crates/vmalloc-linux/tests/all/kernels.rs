@@ -1,12 +1,12 @@
-//! Older kernels and sandboxes, played by a seccomp filter: what they refuse is done by other
-//! means.
+//! Older kernels and sandboxes, played by answers to system calls: what they refuse is done by
+//! other means.
 
-use crate::common::filter::{Lacks, take_away};
 use crate::common::*;
-use vmalloc::ReadNofault;
-use vmalloc_linux::{BatchAdvise, GuardMeans, Linux, LinuxOptions, ReserveError};
-
-const SPAN: usize = 1 << 30;
+use crate::environment::sandbox::{Answer, Call, supervised};
+use crate::environment::{SPAN, finish};
+use libc::{SYS_madvise, SYS_process_madvise};
+use vmalloc::{ReadNofault, SpaceOptions};
+use vmalloc_linux::{BatchAdvise, GuardMeans, Linux, LinuxOptions};
 
 /// Maps, fills and purges many scattered ranges.
 fn purge_scattered(linux: &Linux) {
@@ -20,51 +20,52 @@ fn purge_scattered(linux: &Linux) {
     ranges.iter().for_each(|range| assert_traps(linux, *range));
 }
 
+/// A space that is opened where advice fails only for some means, or altogether. A program that
+/// insists on a means is told what is refused.
 #[test]
-fn without_process_madvise_ranges_are_purged_one_by_one() {
+fn opening_finds_the_means_that_are_left_or_says_what_is_refused() {
     in_own_process(|| {
-        take_away(Lacks::ProcessMadvise);
-        let linux = Linux::reserve(LinuxOptions::new()).unwrap();
-        assert_eq!(linux.batch_advise(), BatchAdvise::Loop);
-        purge_scattered(&linux);
-
-        let insisting = Linux::reserve(LinuxOptions::new().batch_advise(BatchAdvise::PidfdSelf)).unwrap_err();
-        let ReserveError::Unsupported { code: libc::ENOSYS, .. } = insisting else { panic!("{insisting:?}") };
-    });
-}
-
-#[test]
-fn without_guard_marks_guards_are_by_mprotect() {
-    in_own_process(|| {
-        take_away(Lacks::GuardMarks);
-        let linux = Linux::reserve(LinuxOptions::new()).unwrap();
-        assert_eq!(linux.guard_means(), GuardMeans::Mprotect);
-        purge_scattered(&linux);
-
-        let insisting = Linux::reserve(LinuxOptions::new().guard_means(GuardMeans::PteMarkers)).unwrap_err();
-        assert_eq!(insisting.to_string(), "this kernel refuses madvise(MADV_GUARD_INSTALL) (errno 22)");
+        let opened = |refused: fn(&Call) -> bool| {
+            let answer = |call: &Call| if refused(call) { Answer::Fail(libc::EPERM) } else { Answer::Go };
+            supervised(&[SYS_madvise, SYS_process_madvise], answer, || {
+                let insists =
+                    |options: LinuxOptions| Linux::reserve(options).err().map(|error| error.to_string());
+                let guards = insists(LinuxOptions::new().guard_means(GuardMeans::PteMarkers));
+                let batch = insists(LinuxOptions::new().batch_advise(BatchAdvise::PidfdSelf));
+                let options = LinuxOptions::new().exactly(SPAN);
+                let space = vmalloc_linux::open(options, SpaceOptions::default().unmap_on_free()).ok()?;
+                finish(&space, Default::default());
+                Some(((space.platform().guard_means(), guards), (space.platform().batch_advise(), batch)))
+            })
+        };
+        let all = opened(|_| false).unwrap();
+        let refused = "this kernel refuses process_madvise on its caller (errno 1)".to_owned();
+        let without = opened(|call| call.number == SYS_process_madvise);
+        assert_eq!(without, Some((all.0.clone(), (BatchAdvise::Loop, Some(refused)))));
+        let refused = "this kernel refuses madvise(MADV_GUARD_INSTALL) (errno 1)".to_owned();
+        let without = opened(|call| call.number == SYS_madvise && call.args[2] == 102);
+        assert_eq!(without, Some(((GuardMeans::Mprotect, Some(refused)), all.1)));
+        assert_eq!(opened(|call| call.number == SYS_madvise && call.args[2] == 4), None);
     });
 }
 
 /// It found a panic on Linux 6.1 without /proc: the size of pages was read from there.
 #[test]
-fn a_space_opens_where_no_file_tells_the_auxiliary_vector() {
+fn a_space_opens_where_nothing_tells_the_auxiliary_vector() {
+    /// prctl(2) on Linux 6.4; the crate libc does not have it.
+    const PR_GET_AUXV: u64 = 0x4155_5856;
     in_own_process(|| {
-        take_away(Lacks::AuxiliaryVector);
-        purge_scattered(&Linux::reserve(LinuxOptions::new()).unwrap());
-    });
-}
-
-/// A sandbox that is entered after the span was reserved.
-#[test]
-fn what_is_refused_later_is_done_by_other_means() {
-    in_own_process(|| {
-        let platforms: Vec<_> = GuardMeans::all()
-            .flat_map(|guards| BatchAdvise::all().map(move |vectors| (guards, vectors)))
-            .filter_map(|(guards, vectors)| reserve(SPAN, guards, vectors))
-            .collect();
-        take_away(Lacks::ProcessMadvise);
-        platforms.iter().for_each(purge_scattered);
+        let answer = |call: &Call| match call.number {
+            libc::SYS_prctl if call.args[0] != PR_GET_AUXV => Answer::Go,
+            libc::SYS_prctl => Answer::Fail(libc::EINVAL),
+            _ => Answer::Fail(libc::ENOENT),
+        };
+        // The older call, where the architecture has it.
+        #[cfg(target_arch = "x86_64")]
+        let files = [libc::SYS_open, libc::SYS_openat, libc::SYS_prctl];
+        #[cfg(not(target_arch = "x86_64"))]
+        let files = [libc::SYS_openat, libc::SYS_prctl];
+        supervised(&files, answer, || purge_scattered(&Linux::reserve(LinuxOptions::new()).unwrap()));
     });
 }
 
@@ -91,10 +92,18 @@ fn without_process_vm_readv_peeking_goes_through_a_pipe() {
         let area = pages(&linux, 3, 2);
         map(&linux, area);
         fill(&linux, area, 1);
-        take_away(Lacks::ProcessVmReadv);
-        let mut to = [9; 3 * 4096];
-        assert_eq!(linux.read_nofault(page_ptr(&linux, area.start()).addr() + 5, &mut to), 2 * 4096 - 5);
-        assert_eq!((to[0], to[4096 - 5], to[2 * 4096 - 5]), (0, 1, 9));
-        assert_eq!(linux.read_nofault(page_ptr(&linux, area.end()).addr(), &mut to), 0);
+        supervised(
+            &[libc::SYS_process_vm_readv],
+            |_| Answer::Fail(libc::EPERM),
+            || {
+                let mut to = [9; 3 * 4096];
+                assert_eq!(
+                    linux.read_nofault(page_ptr(&linux, area.start()).addr() + 5, &mut to),
+                    2 * 4096 - 5
+                );
+                assert_eq!((to[0], to[4096 - 5], to[2 * 4096 - 5]), (0, 1, 9));
+                assert_eq!(linux.read_nofault(page_ptr(&linux, area.end()).addr(), &mut to), 0);
+            },
+        );
     });
 }

@@ -109,46 +109,6 @@ fn mprotect_guards_stop_before_the_limit_on_mappings() {
     });
 }
 
-#[test]
-fn at_the_limit_on_mappings_nothing_is_lost() {
-    in_own_process(|| {
-        let Some(max) = map_limit() else { return };
-        for guards in guards_by_mapping() {
-            let Some(linux) = reserve(SPAN, guards, BatchAdvise::Loop) else { continue };
-            let whole = pages(&linux, 0, 16 * CHUNK_PAGES);
-            let far = pages(&linux, 40 * CHUNK_PAGES + 5, 3);
-            let inside = pages(&linux, 2 * CHUNK_PAGES, 9 * CHUNK_PAGES);
-            map(&linux, whole);
-            let sample = pages(&linux, 2 * CHUNK_PAGES + 1, 3);
-            fill(&linux, sample, 4);
-            let crowd = Crowd::gather(max);
-
-            let refused = linux.do_map(far).unwrap_err();
-            let unmapped = linux.do_unmap(&[inside]);
-            drop(crowd);
-
-            assert_eq!(refused.fault, PlatformFault::MapLimit, "{refused}");
-            assert!(refused.call.contains("vm.max_map_count"));
-            assert_traps(&linux, far);
-            match guards {
-                // Marks stand in for the mappings that could not be had.
-                GuardMeans::PteMarkers => unmapped.unwrap(),
-                _ => {
-                    assert_eq!(unmapped.unwrap_err().fault, PlatformFault::MapLimit);
-                    linux.do_unmap(&[inside]).unwrap();
-                }
-            }
-            assert_traps(&linux, sample);
-            for range in [sample, far] {
-                map(&linux, range);
-                assert_reads(&linux, range, 0);
-            }
-            assert_eq!(peek(&linux, sample.start() - 1), None);
-            assert_eq!(peek(&linux, inside.end()), Some(0));
-        }
-    });
-}
-
 /// Windows of one page each, scattered in the span and in the supply, until that is refused.
 fn window_until_refused(linux: &Linux, frames: &[Frame], most: u64) -> (u64, PlatformError) {
     for index in 0..most {
@@ -231,44 +191,6 @@ fn assert_stays(linux: &Linux, from: PageRange, to: PageRange) {
     assert_eq!(refused.fault, PlatformFault::MapLimit, "{refused}");
     assert_in_several(linux, from);
     assert_traps(linux, to);
-}
-
-/// The kernel's own refusal, before each of the mappings that an area is in.
-#[test]
-fn a_move_that_the_kernel_refuses_in_the_middle_moves_nothing() {
-    in_own_process(|| {
-        let Some(max) = map_limit() else { return };
-        for guards in guards_by_mapping() {
-            let Some(linux) = reserve(SPAN, guards, BatchAdvise::PidfdSelf) else { continue };
-            let (from, to) = (pages(&linux, 100, 12), pages(&linux, 200, 12));
-            map_in_several(&linux, from);
-            // The chunks are open, and what is there was restored: only the moves are refused.
-            map_in_several(&linux, to);
-            linux.do_unmap(&[to]).unwrap();
-            let before = mappings(&linux);
-            // The budget believes that there is plenty.
-            let mut crowd = Crowd::gather(max);
-            let mut refusals = 0;
-            // SAFETY: the test owns both.
-            while let Err(refused) = unsafe { linux.relocate(from, to) } {
-                refusals += 1;
-                assert_eq!(refused.fault, PlatformFault::MapLimit, "{refused}");
-                assert_in_several(&linux, from);
-                assert_traps(&linux, to);
-                crowd.thin();
-                assert!(refusals < 40, "{refused}");
-            }
-            eprintln!("{guards:?}: {refusals} refusals");
-            assert!(refusals > 4, "{refusals} refusals");
-            assert_in_several(&linux, to);
-            assert_traps(&linux, from);
-            drop(crowd);
-            linux.do_unmap(&[from]).unwrap();
-            assert!(mappings(&linux) <= before + 3, "{} mappings, there were {before}", mappings(&linux));
-            linux.do_unmap(&[to]).unwrap();
-            assert!(mappings(&linux) <= 4, "{} mappings are left", mappings(&linux));
-        }
-    });
 }
 
 /// Not for want of mappings: then what was moved before is moved back, and not copied.

@@ -4,13 +4,13 @@
 //! changes it or forks gets a process of its own: `vmalloc_harness::in_own_process`. No test forks
 //! here: a fork shares the pages of all tests, and waits for their locks.
 
-#[macro_use]
 mod common;
 
 mod attributes;
 mod commit;
 mod drain;
 mod dumps;
+mod elsewhere;
 mod environment;
 mod events;
 mod examples;
@@ -19,16 +19,14 @@ mod family;
 mod first_contact;
 mod fork;
 mod forked_roots;
-mod frame_pages;
 mod frames;
 mod gather;
 mod grace;
-mod hardening;
 mod kernels;
 // Its spans and limits are beyond 32 bits.
 #[cfg(target_pointer_width = "64")]
 mod limits;
-mod misuse;
+
 mod notify;
 mod owned;
 mod populate;

@@ -2,13 +2,36 @@
 //!
 //! `VMALLOC_SEED` and `VMALLOC_OPS` choose other programs and their length.
 
+use crate::common::can_write;
 use std::sync::Arc;
 use vmalloc::{Platform, Space, SpaceOptions};
 use vmalloc_harness::not_run;
 use vmalloc_linux::{BatchAdvise, GuardMeans, Linux, LinuxOptions, ReserveError};
-use vmalloc_programs::{Below, Faulty, Narrow, Nofault, Program};
+use vmalloc_programs::{Below, Faulty, Look, Narrow, Nofault, Program, Seen};
 
 const MIB: usize = 1 << 20;
+
+/// Sees whether pages can be written as well: the kernel tries.
+#[derive(Debug)]
+struct Kernel;
+
+impl Look<Linux> for Kernel {
+    fn fill(&self, linux: &Linux, cpu: usize, page: u64, word: u64) {
+        Nofault.fill(linux, cpu, page, word);
+    }
+
+    fn read(&self, linux: &Linux, cpu: usize, page: u64) -> Seen {
+        Nofault.read(linux, cpu, page)
+    }
+
+    fn leads(&self, linux: &Linux, cpu: usize, page: u64) -> Option<bool> {
+        Nofault.leads(linux, cpu, page)
+    }
+
+    fn can_write(&self, linux: &Linux, _: usize, page: u64) -> Option<bool> {
+        Some(can_write(linux, page))
+    }
+}
 
 fn program() -> Program<Faulty<Linux>> {
     let program = Program::new(Below).frames().protect().memory().resize();
@@ -18,7 +41,7 @@ fn program() -> Program<Faulty<Linux>> {
 /// Returns a platform; `None` where the kernel lacks what it asks for.
 fn reserve(options: LinuxOptions) -> Option<Faulty<Linux>> {
     match Linux::reserve(options) {
-        Ok(linux) => Some(Faulty::new(linux, Arc::new(Nofault), Narrow::default())),
+        Ok(linux) => Some(Faulty::new(linux, Arc::new(Kernel), Narrow::default())),
         Err(ReserveError::Unsupported { .. }) => None,
         Err(error) => panic!("{options:?}: {error}"),
     }

@@ -9,12 +9,6 @@ use vmalloc_linux::{BatchAdvise, CHUNK_PAGES, GuardMeans, Linux, LinuxOptions, o
 /// 1 GiB: many chunks, and room to close some.
 const SPAN: usize = 1 << 30;
 
-for_all_strategies!(
-    here;
-    a_refused_move_leaves_the_pages_in_place,
-    an_area_of_several_mappings_moves_with_its_protections,
-);
-
 /// Small areas of userfaultfd can't be moved: the answer says so, and changes nothing.
 fn cannot_move(linux: &Linux) -> bool {
     if linux.guard_means() != GuardMeans::Userfault {
@@ -32,69 +26,75 @@ fn cannot_move(linux: &Linux) -> bool {
     true
 }
 
-fn a_refused_move_leaves_the_pages_in_place(linux: &Linux) {
-    let (from, to) = (pages(linux, 3, 4), pages(linux, 20, 4));
-    let frames = scattered_frames(linux, 4);
-    map_frames(linux, from, &frames);
-    fill(linux, from, 5);
-    let refuse = |from, to| {
-        // SAFETY: the test owns both.
-        let refused = unsafe { linux.relocate(from, to) }.unwrap_err();
-        assert_eq!(refused.fault, PlatformFault::Unsupported, "{refused}");
-        assert_reads(linux, from, 5);
-    };
-    refuse(from, to);
-    assert_traps(linux, to);
-    linux.do_unmap(&[from]).unwrap();
-    map(linux, from);
-    fill(linux, from, 5);
-    refuse(from, pages(linux, 6, 4));
-    refuse(from, pages(linux, 20, 3));
-    // Too many mappings.
-    let (from, to) = (pages(linux, 40, 9), pages(linux, 60, 9));
-    map(linux, from);
-    fill(linux, from, 5);
-    (41..49).step_by(2).for_each(|page| protect(linux, pages(linux, page, 1), Protection::Read));
-    refuse(from, to);
-    assert_traps(linux, to);
-    assert!(!can_write(linux, from.start() + 1) && can_write(linux, from.start()));
-    map(linux, to);
-    assert_reads(linux, to, 0);
+#[test]
+fn a_refused_move_leaves_the_pages_in_place() {
+    for_each_strategy(SPAN, |linux| {
+        let (from, to) = (pages(linux, 3, 4), pages(linux, 20, 4));
+        let frames = scattered_frames(linux, 4);
+        map_frames(linux, from, &frames);
+        fill(linux, from, 5);
+        let refuse = |from, to| {
+            // SAFETY: the test owns both.
+            let refused = unsafe { linux.relocate(from, to) }.unwrap_err();
+            assert_eq!(refused.fault, PlatformFault::Unsupported, "{refused}");
+            assert_reads(linux, from, 5);
+        };
+        refuse(from, to);
+        assert_traps(linux, to);
+        linux.do_unmap(&[from]).unwrap();
+        map(linux, from);
+        fill(linux, from, 5);
+        refuse(from, pages(linux, 6, 4));
+        refuse(from, pages(linux, 20, 3));
+        // Too many mappings.
+        let (from, to) = (pages(linux, 40, 9), pages(linux, 60, 9));
+        map(linux, from);
+        fill(linux, from, 5);
+        (41..49).step_by(2).for_each(|page| protect(linux, pages(linux, page, 1), Protection::Read));
+        refuse(from, to);
+        assert_traps(linux, to);
+        assert!(!can_write(linux, from.start() + 1) && can_write(linux, from.start()));
+        map(linux, to);
+        assert_reads(linux, to, 0);
+    });
 }
 
-fn an_area_of_several_mappings_moves_with_its_protections(linux: &Linux) {
-    if cannot_move(linux) {
-        return;
-    }
-    let mut at = pages(linux, 10, 8);
-    map(linux, at);
-    let before = mappings(linux);
-    let value = |offset: u64| if offset == 1 { 0 } else { offset as u8 + 1 };
-    for offset in (0..8).filter(|offset| *offset != 1) {
-        fill(linux, PageRange::from_len(at.start() + offset, 1).unwrap(), value(offset));
-    }
-    // Three mappings, then five; a part of what was moved is protected, too.
-    protect(linux, pages(linux, 13, 2), Protection::Read);
-    for (round, offset) in [CHUNK_PAGES - 4, 100, 3 * CHUNK_PAGES].into_iter().enumerate() {
-        let to = pages(linux, offset, 8);
-        // SAFETY: the test owns both.
-        unsafe { linux.relocate(at, to) }.unwrap();
-        assert_traps(linux, at);
+#[test]
+fn an_area_of_several_mappings_moves_with_its_protections() {
+    for_each_strategy(SPAN, |linux| {
+        if cannot_move(linux) {
+            return;
+        }
+        let mut at = pages(linux, 10, 8);
+        map(linux, at);
+        let before = mappings(linux);
+        let value = |offset: u64| if offset == 1 { 0 } else { offset as u8 + 1 };
+        for offset in (0..8).filter(|offset| *offset != 1) {
+            fill(linux, PageRange::from_len(at.start() + offset, 1).unwrap(), value(offset));
+        }
+        // Three mappings, then five; a part of what was moved is protected, too.
+        protect(linux, pages(linux, 13, 2), Protection::Read);
+        for (round, offset) in [CHUNK_PAGES - 4, 100, 3 * CHUNK_PAGES].into_iter().enumerate() {
+            let to = pages(linux, offset, 8);
+            // SAFETY: the test owns both.
+            unsafe { linux.relocate(at, to) }.unwrap();
+            assert_traps(linux, at);
+            linux.do_unmap(&[at]).unwrap();
+            if round == 0 {
+                protect(linux, PageRange::from_len(to.start() + 6, 1).unwrap(), Protection::ReadExecute);
+            }
+            for offset in 0..8 {
+                let page = to.start() + offset;
+                assert_eq!(peek(linux, page), Some(value(offset)), "{offset} in round {round}");
+                assert_eq!(can_write(linux, page), ![3, 4, 6].contains(&offset), "{offset} in round {round}");
+            }
+            assert_eq!([peek(linux, to.start() - 1), peek(linux, to.end())], [None; 2]);
+            at = to;
+        }
         linux.do_unmap(&[at]).unwrap();
-        if round == 0 {
-            protect(linux, PageRange::from_len(to.start() + 6, 1).unwrap(), Protection::ReadExecute);
-        }
-        for offset in 0..8 {
-            let page = to.start() + offset;
-            assert_eq!(peek(linux, page), Some(value(offset)), "{offset} in round {round}");
-            assert_eq!(can_write(linux, page), ![3, 4, 6].contains(&offset), "{offset} in round {round}");
-        }
-        assert_eq!([peek(linux, to.start() - 1), peek(linux, to.end())], [None; 2]);
-        at = to;
-    }
-    linux.do_unmap(&[at]).unwrap();
-    assert_traps(linux, at);
-    assert!(mappings(linux) <= before + 4, "{} mappings, there were {before}", mappings(linux));
+        assert_traps(linux, at);
+        assert!(mappings(linux) <= before + 4, "{} mappings, there were {before}", mappings(linux));
+    });
 }
 
 /// Registers memory with a userfaultfd(2) of the program's own, for protection against writes:

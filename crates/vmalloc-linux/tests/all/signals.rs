@@ -2,9 +2,10 @@
 
 use crate::common::process::Thread;
 use crate::common::*;
+use crate::drain::{drain_threads, wait_until};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use vmalloc::{DrainReason, FreeError, Platform, Request, Space, SpaceOptions};
 use vmalloc_linux::{Linux, LinuxOptions, open};
 
@@ -41,23 +42,13 @@ extern "C" fn free_one(_: libc::c_int) {
     *errno = before;
 }
 
-fn handle_signals() {
-    // SAFETY: a set of nothing but zeros is valid, and the handler stays.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = free_one as *const () as usize;
-        action.sa_flags = libc::SA_RESTART;
-        assert_eq!(libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut()), 0);
-    }
-}
-
 /// Does `work` while another thread sends signals to this one, until their handler has freed all
 /// areas.
 fn interrupt(space: &Space<Linux>, areas: [usize; COUNT], mut work: impl FnMut(usize)) {
     SPACE.store(std::ptr::from_ref(space).cast_mut(), Relaxed);
     FREED.store(0, Relaxed);
     AREAS.iter().zip(areas).for_each(|(slot, addr)| slot.store(addr, Relaxed));
-    handle_signals();
+    process::handle(libc::SIGUSR1, free_one, libc::SA_RESTART);
     let this = Thread::current();
     std::thread::scope(|scope| {
         scope.spawn(move || {
@@ -89,32 +80,17 @@ fn new_areas(space: &Space<Linux>) -> [usize; COUNT] {
     std::array::from_fn(|index| space.raw().alloc(&Request::new((1 + index % 3) * PAGE)).unwrap())
 }
 
-fn drain_threads() -> usize {
-    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
-    let names = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
-    names.filter(|name| name == "vmalloc-drain\n").count()
-}
-
-/// Waits for the drain thread. No test depends on how long it takes.
-fn wait_until_drained(space: &Space<Linux>) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while space.stats().lazy_areas > 0 {
-        assert!(Instant::now() < deadline, "nobody drains what was freed: {:?}", space.stats());
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
 /// Handlers free all areas; the next call that may create a thread has them drained.
 fn frees_are_drained(space: &Space<Linux>) {
     interrupt(space, new_areas(space), use_malloc());
-    assert_eq!(drain_threads(), 0, "a handler has created a thread");
+    assert_eq!(drain_threads().len(), 0, "a handler has created a thread");
     assert_eq!(space.stats().lazy_areas, COUNT as u64);
     let next = space.raw().alloc(&Request::new(PAGE).tag("the long way")).unwrap();
-    wait_until_drained(space);
-    assert_eq!(drain_threads(), 1);
+    wait_until("what was freed is drained", || space.stats().lazy_areas == 0);
+    assert_eq!(drain_threads().len(), 1);
     // Now there is a thread to be woken, and nothing else is called.
     interrupt(space, std::array::from_fn(|_| space.raw().alloc(&Request::new(PAGE)).unwrap()), use_malloc());
-    wait_until_drained(space);
+    wait_until("what was freed is drained", || space.stats().lazy_areas == 0);
     // SAFETY: allocated above.
     unsafe { space.raw().free(next) }.unwrap();
     space.verify().unwrap();
@@ -143,7 +119,7 @@ fn a_handler_frees_in_a_child_of_a_fork_that_left_the_drain_thread_behind() {
         assert!(space.platform().drain_later(DrainReason::Threshold));
         for _ in 0..ROUNDS {
             in_forked_child(|| {
-                assert_eq!(drain_threads(), 0);
+                assert_eq!(drain_threads().len(), 0);
                 frees_are_drained(&space);
                 true
             });

@@ -1,8 +1,8 @@
 //! Frees that trap at once where the kernel has no userfaultfd, no mappings, or little memory.
 
-use crate::common::filter::{Lacks, take_away};
 use crate::common::trapping::*;
 use crate::common::*;
+use crate::environment::sandbox::{Answer, supervised};
 use vmalloc::{Platform, PlatformFault, Request, SpaceOptions};
 use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, ReserveError, open};
 
@@ -10,28 +10,33 @@ use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, ReserveError, open};
 fn without_userfaultfd_frees_trap_by_other_means() {
     in_own_process(|| {
         let before = with_userfault(LinuxOptions::new().drain_thread(false));
-        take_away(Lacks::Userfaultfd);
-        let insisting = Linux::reserve(LinuxOptions::new().guard_means(GuardMeans::Userfault));
-        let refused = ReserveError::Unsupported { means: "userfaultfd", code: libc::EPERM };
-        assert_eq!(insisting.err(), Some(refused));
-        let space = open(LinuxOptions::new(), trapping()).unwrap();
-        assert_ne!(space.platform().guard_means(), GuardMeans::Userfault);
-        let addr = alloc(&space, 16);
-        fill_area(addr, 16, 1);
-        free(&space, addr);
-        traps(&space, addr, 17);
-        // A child of a program that has forbidden itself the call uses and frees what it has.
-        let Some(before) = before else { return };
-        let addr = alloc(&before, 16);
-        fill_area(addr, 16, 1);
-        in_forked_child(|| {
-            assert_area(addr, 16, 1);
-            free(&before, addr);
-            let refused = before.raw().alloc(&Request::new(PAGE)).unwrap_err();
-            matches!(refused, vmalloc::AllocError::Unbacked(unbacked) if unbacked.cause.fault == PlatformFault::Unsupported)
-        });
-        free(&before, addr);
-        traps(&before, addr, 17);
+        supervised(
+            &[libc::SYS_userfaultfd],
+            |_| Answer::Fail(libc::EPERM),
+            || {
+                let insisting = Linux::reserve(LinuxOptions::new().guard_means(GuardMeans::Userfault));
+                let refused = ReserveError::Unsupported { means: "userfaultfd", code: libc::EPERM };
+                assert_eq!(insisting.err(), Some(refused));
+                let space = open(LinuxOptions::new(), trapping()).unwrap();
+                assert_ne!(space.platform().guard_means(), GuardMeans::Userfault);
+                let addr = alloc(&space, 16);
+                fill_area(addr, 16, 1);
+                free(&space, addr);
+                traps(&space, addr, 17);
+                // A child of such a program uses and frees what it has.
+                let Some(before) = before else { return };
+                let addr = alloc(&before, 16);
+                fill_area(addr, 16, 1);
+                in_forked_child(|| {
+                    assert_area(addr, 16, 1);
+                    free(&before, addr);
+                    let refused = before.raw().alloc(&Request::new(PAGE)).unwrap_err();
+                    matches!(refused, vmalloc::AllocError::Unbacked(unbacked) if unbacked.cause.fault == PlatformFault::Unsupported)
+                });
+                free(&before, addr);
+                traps(&before, addr, 17);
+            },
+        );
     });
 }
 

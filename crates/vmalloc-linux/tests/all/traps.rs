@@ -7,23 +7,6 @@ use vmalloc::SpaceOptions;
 use vmalloc_linux::{BatchAdvise, LinuxOptions, open};
 
 #[test]
-fn a_stale_access_traps_when_the_free_has_returned() {
-    for_each_space(|space| {
-        for pages in [1, 3, 16, 64, 100, 1023, 1024, LARGE] {
-            for value in 1..4 {
-                let addr = alloc(space, pages);
-                fill_area(addr, pages, value);
-                assert_area(addr, pages, value);
-                traps(space, addr + pages * PAGE, 1);
-                free(space, addr);
-                traps(space, addr, pages + 1);
-            }
-        }
-        assert_eq!(space.stats().lazy_areas, 0);
-    });
-}
-
-#[test]
 fn a_stale_access_ends_the_program() {
     in_own_process(|| {
         for_each_space(|space| {
@@ -60,55 +43,6 @@ fn a_large_area_takes_memory_as_it_is_touched() {
         traps(&space, addr + 100_000 * PAGE, 1);
         free(&space, addr);
         traps(&space, addr + 77_770 * PAGE, 20);
-    });
-}
-
-#[test]
-fn parent_and_child_go_on_and_both_trap() {
-    in_own_process(|| {
-        for_each_space(|space| {
-            let kept: Vec<_> = [1, 3, 64, LARGE].map(|pages| (alloc(space, pages), pages)).to_vec();
-            kept.iter().for_each(|(addr, pages)| fill_area(*addr, *pages, 1));
-            let freed = alloc(space, 20);
-            fill_area(freed, 20, 2);
-            free(space, freed);
-            let work = |value| {
-                traps(space, freed, 20);
-                for (addr, pages) in &kept {
-                    assert_area(*addr, *pages, 1);
-                    traps(space, addr + pages * PAGE, 1);
-                    fill_area(*addr, *pages, value);
-                }
-                for pages in [1, 5, 64, 100, LARGE] {
-                    for _ in 0..3 {
-                        let addr = alloc(space, pages);
-                        fill_area(addr, pages, value);
-                        assert_area(addr, pages, value);
-                        traps(space, addr + pages * PAGE, 1);
-                        free(space, addr);
-                        traps(space, addr, pages);
-                    }
-                }
-                for (addr, pages) in &kept {
-                    assert_area(*addr, *pages, value);
-                }
-            };
-            in_forked_child(|| {
-                work(7);
-                in_forked_child(|| {
-                    kept.iter().for_each(|(addr, pages)| assert_area(*addr, *pages, 7));
-                    kept.iter().for_each(|(addr, pages)| fill_area(*addr, *pages, 1));
-                    work(8);
-                    true
-                });
-                kept.iter().for_each(|(addr, _)| free(space, *addr));
-                kept.iter().for_each(|(addr, pages)| traps(space, *addr, *pages));
-                true
-            });
-            work(9);
-            kept.iter().for_each(|(addr, _)| free(space, *addr));
-            kept.iter().for_each(|(addr, pages)| traps(space, *addr, *pages));
-        });
     });
 }
 
@@ -279,39 +213,5 @@ fn memory_that_an_earlier_fork_handler_maps_is_left_alone_in_the_child() {
             fill_area(mapped, MAPPED / PAGE, 3);
             true
         });
-    });
-}
-
-/// Returns the bytes of memory that a core dump of this process would show.
-fn dumped_bytes() -> usize {
-    let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
-    let (mut dumped, mut resident) = (0, 0);
-    for line in smaps.lines() {
-        if let Some(rest) = line.strip_prefix("Anonymous:") {
-            resident = rest.trim_matches(|char: char| !char.is_ascii_digit()).parse::<usize>().unwrap() << 10;
-        } else if line.starts_with("VmFlags:") && !line.split_whitespace().any(|flag| flag == "dd") {
-            dumped += resident;
-        }
-    }
-    dumped
-}
-
-#[test]
-fn freed_memory_that_is_kept_stays_out_of_dumps_as_the_span_does() {
-    in_own_process(|| {
-        let Some(space) = with_userfault(LinuxOptions::new().drain_thread(false).dump(false)) else {
-            return;
-        };
-        let assert_hidden = || {
-            let (before, resident) = (dumped_bytes(), status_bytes("RssAnon"));
-            fill_stash(&space, 500, 32);
-            assert!(status_bytes("RssAnon") > resident + (40 << 20), "the stash keeps it");
-            assert!(dumped_bytes() < before + (8 << 20), "{before} became {}", dumped_bytes());
-        };
-        in_forked_child(|| {
-            assert_hidden();
-            true
-        });
-        assert_hidden();
     });
 }

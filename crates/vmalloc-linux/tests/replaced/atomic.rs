@@ -5,8 +5,8 @@ use lock_api::{GuardSend, RawMutex};
 use std::cell::Cell;
 use std::fmt;
 use vmalloc::{
-    DirectMemory, DrainReason, Frame, FrameSupply, FreeError, Geometry, MapFrames, Origin, PageRange,
-    Platform, PlatformError, Protection, Relocate, Request, Space, SpaceOptions,
+    DirectMemory, DrainReason, FreeError, Geometry, PageRange, Platform, PlatformError, Protection, Request,
+    Space, SpaceOptions,
 };
 use vmalloc_linux::{FutexLock, Linux, LinuxOptions};
 
@@ -105,47 +105,6 @@ unsafe impl Platform for Watched {
 // SAFETY: passed on.
 unsafe impl DirectMemory for Watched {}
 
-// SAFETY: see `relocate`; what it moves shows what it held.
-unsafe impl Relocate for Watched {}
-
-// SAFETY: passed on.
-unsafe impl FrameSupply for Watched {
-    fn take_frames(&self, frames: &mut [Frame]) -> Result<(), PlatformError> {
-        self.0.take_frames(frames)
-    }
-
-    fn take_run(&self, count: u64, align: u64) -> Result<Frame, PlatformError> {
-        self.0.take_run(count, align)
-    }
-
-    unsafe fn give_frames(&self, frames: &[Frame]) {
-        not_atomic("give_frames");
-        // SAFETY: passed on.
-        unsafe { self.0.give_frames(frames) };
-    }
-
-    fn origin(&self, frame: Frame) -> Origin {
-        self.0.origin(frame)
-    }
-}
-
-// SAFETY: see `FrameSupply`.
-unsafe impl MapFrames for Watched {
-    unsafe fn map_frames(
-        &self,
-        range: PageRange,
-        frames: &[Frame],
-        protection: Protection,
-    ) -> Result<(), PlatformError> {
-        // SAFETY: passed on.
-        unsafe { self.0.map_frames(range, frames, protection) }
-    }
-
-    fn frame_at(&self, page: u64) -> Option<Frame> {
-        self.0.frame_at(page)
-    }
-}
-
 fn free_atomically(space: &Space<Watched>, addr: usize) -> Result<(), FreeError> {
     ATOMIC.set(true);
     // SAFETY: the test owns what it frees.
@@ -171,7 +130,7 @@ fn area(space: &Space<Watched>, kind: usize, far: bool) -> usize {
         _ => request,
     };
     let request = if far { request.within(half, (span.end() << 12) as usize) } else { request };
-    if kind == 5 { space.raw().alloc_shared(&request).unwrap() } else { space.raw().alloc(&request).unwrap() }
+    space.raw().alloc(&request).unwrap()
 }
 
 #[test]
@@ -183,7 +142,7 @@ fn an_atomic_free_of_any_area_waits_for_nothing_and_uses_no_heap() {
         let space = Space::new(Watched(linux), options).unwrap();
         let mut contended = 0;
         for round in 0..60 {
-            let areas: Vec<_> = (0..12).map(|kind| area(&space, kind % 6, kind >= 6)).collect();
+            let areas: Vec<_> = (0..10).map(|kind| area(&space, kind % 5, kind >= 5)).collect();
             for addr in areas {
                 // The list for areas with notes is full now and then.
                 while free_atomically(&space, addr) == Err(FreeError::Contended { addr }) {

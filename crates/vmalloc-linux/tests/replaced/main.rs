@@ -3,11 +3,11 @@
 //! are not among the others.
 
 #[path = "../all/common/mod.rs"]
-#[macro_use]
 mod common;
 
-// It needs the name by which glibc alone has what `pthread_atfork` does.
-#[cfg(all(target_env = "gnu", not(miri)))]
+// It needs the name by which glibc alone has what `pthread_atfork` does. The thread sanitizer calls
+// that function before any code of the program can run under it.
+#[cfg(all(target_env = "gnu", not(miri), not(thread_sanitizer)))]
 mod atfork_twice;
 mod atomic;
 mod global;

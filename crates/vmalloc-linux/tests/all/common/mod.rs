@@ -3,15 +3,15 @@
 #![allow(dead_code, unreachable_pub)]
 
 pub mod crowd;
-pub mod filter;
 pub mod process;
 pub mod trapping;
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vmalloc::{
-    Frame, FrameSupply, MapFrames, PageRange, Platform, PlatformError, Protect, Protection, Request, Space,
-    Stats,
+    Frame, FrameSupply, Geometry, MapFrames, PageRange, Platform, PlatformError, Protect, Protection,
+    Request, Space, Stats,
 };
 pub use vmalloc_harness::{in_forked_child, in_own_process, not_run};
 use vmalloc_linux::{BatchAdvise, GuardMeans, Linux, LinuxOptions, OpenError, ReserveError};
@@ -90,41 +90,6 @@ pub fn for_each_strategy(bytes: usize, scenario: impl Fn(&Linux)) {
     }
 }
 
-/// Runs a test in the process that all tests share.
-pub fn here(body: impl FnOnce()) {
-    body();
-}
-
-/// Repeats the tests for each strategy, as tests of their own. A function before them says where
-/// each runs: [`here`] or `in_own_process`.
-#[allow(unused_macros)]
-macro_rules! for_all_strategies {
-    ($run:ident; $($scenario:ident),* $(,)?) => {
-        for_all_strategies!(@ markers_self, PteMarkers, PidfdSelf, $run, [$($scenario),*]);
-        for_all_strategies!(@ markers_pidfd, PteMarkers, Pidfd, $run, [$($scenario),*]);
-        for_all_strategies!(@ markers_loop, PteMarkers, Loop, $run, [$($scenario),*]);
-        for_all_strategies!(@ userfault_self, Userfault, PidfdSelf, $run, [$($scenario),*]);
-        for_all_strategies!(@ userfault_loop, Userfault, Loop, $run, [$($scenario),*]);
-        for_all_strategies!(@ mprotect_self, Mprotect, PidfdSelf, $run, [$($scenario),*]);
-        for_all_strategies!(@ mprotect_pidfd, Mprotect, Pidfd, $run, [$($scenario),*]);
-        for_all_strategies!(@ mprotect_loop, Mprotect, Loop, $run, [$($scenario),*]);
-    };
-    (@ $name:ident, $guards:ident, $vectors:ident, $run:ident, [$($scenario:ident),*]) => {
-        mod $name {
-            $(#[test]
-            fn $scenario() {
-                use vmalloc_linux::{GuardMeans, BatchAdvise};
-                super::$run(|| {
-                    let linux = crate::common::reserve(super::SPAN, GuardMeans::$guards, BatchAdvise::$vectors);
-                    if let Some(linux) = linux {
-                        super::$scenario(&linux);
-                    }
-                });
-            })*
-        }
-    };
-}
-
 /// `len` pages, `offset` pages into the span.
 pub fn pages(linux: &Linux, offset: u64, len: u64) -> PageRange {
     PageRange::from_len(linux.geometry().span.start() + offset, len).unwrap()
@@ -198,12 +163,6 @@ pub fn assert_whole(space: &Space<Linux>) {
     assert_eq!((busy_areas, lazy_areas, cached_areas), (0, 0, 0));
 }
 
-/// The memory of this process, in bytes.
-pub fn resident_bytes() -> usize {
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
-    statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() << 12
-}
-
 /// The page faults of this process so far.
 pub fn page_faults() -> usize {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::uninit();
@@ -215,20 +174,48 @@ pub fn page_faults() -> usize {
     usage.ru_minflt as usize
 }
 
+/// The addresses at the begin of a line of `/proc/self/maps` or `smaps`.
+pub fn range_of(line: &str) -> Option<Range<usize>> {
+    let (start, end) = line.split_once(' ')?.0.split_once('-')?;
+    Some(usize::from_str_radix(start, 16).ok()?..usize::from_str_radix(end, 16).ok()?)
+}
+
 /// How many mappings the span consists of.
 pub fn mappings(linux: &Linux) -> usize {
+    let Geometry { span, page_shift, .. } = linux.geometry();
+    let (start, end) = ((span.start() << page_shift) as usize, (span.end() << page_shift) as usize);
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-    let (start, end) = (
-        linux.geometry().span.start() << linux.geometry().page_shift,
-        linux.geometry().span.end() << linux.geometry().page_shift,
-    );
-    let inside = |line: &&str| {
-        let (from, to) = line.split_once(' ').unwrap().0.split_once('-').unwrap();
-        let from = u64::from_str_radix(from, 16).unwrap();
-        let to = u64::from_str_radix(to, 16).unwrap();
-        from < end && start < to
-    };
-    maps.lines().filter(inside).count()
+    maps.lines().filter_map(range_of).filter(|range| range.start < end && start < range.end).count()
+}
+
+/// All mappings of this process, each with its lines in `/proc/self/smaps`.
+pub fn smaps() -> Vec<(Range<usize>, Vec<String>)> {
+    let mut all: Vec<(_, Vec<_>)> = Vec::new();
+    for line in std::fs::read_to_string("/proc/self/smaps").unwrap().lines() {
+        all.extend(range_of(line).map(|range| (range, Vec::new())));
+        all.last_mut().unwrap().1.push(line.to_owned());
+    }
+    all
+}
+
+/// The lines in `/proc/self/smaps` of the mapping at `addr`.
+pub fn smaps_at(addr: usize) -> Vec<String> {
+    smaps().into_iter().find(|(range, _)| range.contains(&addr)).expect("it is mapped").1
+}
+
+/// Returns the text of a mapping's line of that name.
+pub fn told<'a>(lines: &'a [String], name: &str) -> &'a str {
+    lines.iter().find_map(|line| line.strip_prefix(name)).expect("every mapping has one").trim()
+}
+
+/// Returns the bytes that a mapping's line of that name tells.
+pub fn told_bytes(lines: &[String], name: &str) -> usize {
+    told(lines, name).trim_end_matches(" kB").parse::<usize>().unwrap() << 10
+}
+
+/// Returns true if a mapping is in core dumps.
+pub fn is_dumped(lines: &[String]) -> bool {
+    !told(lines, "VmFlags:").split(' ').any(|flag| flag == "dd")
 }
 
 /// The most mappings of a process; `None` where reaching that would take too long.

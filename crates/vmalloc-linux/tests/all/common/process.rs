@@ -35,6 +35,16 @@ pub unsafe fn close_from(first: libc::c_uint) {
     assert_eq!(unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, 0) }, 0);
 }
 
+/// Sets a handler, which does nothing that a handler may not.
+pub fn handle(signal: libc::c_int, handler: extern "C" fn(libc::c_int), flags: libc::c_int) {
+    // SAFETY: all-zero is a valid action, and the handler is what it should be.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        (action.sa_sigaction, action.sa_flags) = (handler as usize, flags);
+        assert_eq!(libc::sigaction(signal, &action, std::ptr::null_mut()), 0);
+    }
+}
+
 /// A thread of this process, to be interrupted.
 #[derive(Clone, Copy, Debug)]
 pub struct Thread(Pid);

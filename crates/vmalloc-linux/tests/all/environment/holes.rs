@@ -5,7 +5,7 @@ use super::exercise::{exercise, is_inside};
 use super::sandbox::{Answer, Call, supervised};
 use super::{PAGE, finish, for_both_guards_in};
 use crate::common::process::Thread;
-use crate::common::{in_forked_child, in_own_process};
+use crate::common::{in_forked_child, in_own_process, range_of};
 use libc::{SYS_mmap, SYS_mremap, SYS_remap_file_pages, c_long, c_void};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -81,13 +81,11 @@ fn check_theirs(parts: &[Range<usize>]) {
 /// Checks that each page of the span is mapped, by whomever.
 fn check_mapped(space: &Space<Linux>) {
     let geometry = space.platform().geometry();
-    let mut reached = geometry.span.start() << geometry.page_shift;
-    let end = geometry.span.end() << geometry.page_shift;
-    for line in std::fs::read_to_string("/proc/self/maps").unwrap().lines() {
-        let (from, to) = line.split_once(' ').unwrap().0.split_once('-').unwrap();
-        let [from, to] = [from, to].map(|number| u64::from_str_radix(number, 16).unwrap());
-        if from <= reached {
-            reached = reached.max(to);
+    let mut reached = (geometry.span.start() << geometry.page_shift) as usize;
+    let end = (geometry.span.end() << geometry.page_shift) as usize;
+    for range in std::fs::read_to_string("/proc/self/maps").unwrap().lines().filter_map(range_of) {
+        if range.start <= reached {
+            reached = reached.max(range.end);
         }
     }
     assert!(reached >= end, "nothing is mapped at {reached:#x}");

@@ -10,9 +10,8 @@ use libc::{SYS_madvise, SYS_process_madvise};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vmalloc::{AllocError, CodeBuffer, Request, Space, SpaceOptions};
-use vmalloc_linux::{BatchAdvise, GuardMeans, Linux, LinuxOptions, OpenError, ReserveError};
+use vmalloc_linux::{BatchAdvise, GuardMeans, Linux};
 
-const DONT_NEED: u64 = 4;
 const GUARD_INSTALL: u64 = 102;
 const ADVISING: [libc::c_long; 2] = [SYS_madvise, SYS_process_madvise];
 
@@ -346,33 +345,6 @@ fn mappings_that_are_refused_are_errors_and_lose_nothing() {
                 });
             }
         }
-    });
-}
-
-/// A space that is opened where advice fails only for some means, or altogether.
-#[test]
-fn opening_finds_the_means_that_are_left_or_says_what_is_refused() {
-    in_own_process(|| {
-        let opened = |refused: fn(&Call) -> bool| {
-            let answer = |call: &Call| if refused(call) { Answer::Fail(libc::EPERM) } else { Answer::Go };
-            supervised(&ADVISING, answer, || {
-                let options = LinuxOptions::new().exactly(super::SPAN);
-                let opened = vmalloc_linux::open(options, SpaceOptions::default().unmap_on_free());
-                let refused =
-                    |error: &_| matches!(error, OpenError::Reserve(ReserveError::Unsupported { .. }));
-                assert!(opened.as_ref().err().is_none_or(refused));
-                let space = opened.ok()?;
-                finish(&space, Owed::default());
-                Some((space.platform().guard_means(), space.platform().batch_advise()))
-            })
-        };
-        let all = opened(|_| false).unwrap();
-        assert_eq!(opened(|call| call.number == SYS_process_madvise), Some((all.0, BatchAdvise::Loop)));
-        assert_eq!(
-            opened(|call| call.number == SYS_madvise && call.args[2] == GUARD_INSTALL),
-            Some((GuardMeans::Mprotect, all.1))
-        );
-        assert_eq!(opened(|call| advised(call).1 == DONT_NEED), None);
     });
 }
 

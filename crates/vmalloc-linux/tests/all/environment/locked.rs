@@ -6,7 +6,7 @@ use super::sandbox::{Answer, Call, supervised};
 use super::{PAGE, check, finish, for_both_guards, space_with};
 use crate::common::process::set_limit;
 use crate::common::{free, in_forked_child, in_own_process, is_trap, not_run, status_bytes};
-use libc::{SYS_madvise, SYS_munlock, SYS_process_madvise};
+use libc::{SYS_munlock, SYS_process_madvise};
 use rustix::process::Resource;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vmalloc::{FrameSupply, Platform, PlatformFault, Request, Space, SpaceOptions};
@@ -134,34 +134,6 @@ fn where_nothing_can_be_unlocked_memory_goes_and_the_error_says_why() {
                 let grown = churn(space);
                 assert!(grown <= 80 * MIB, "{} MiB", grown / MIB);
                 check(space);
-                is_on.store(false, Ordering::SeqCst);
-                finish(space, Owed::default());
-            });
-        });
-    });
-}
-
-/// Nor can locked pages be dropped, as before Linux 5.18: their memory stays, and that of others
-/// goes.
-#[test]
-fn where_nothing_locked_can_be_dropped_it_alone_stays() {
-    in_own_process(|| {
-        const DONT_NEED_LOCKED: u64 = 24;
-        for_both_guards(|space| {
-            let is_on = AtomicBool::new(true);
-            let answer = |call: &Call| match call.number {
-                _ if !is_on.load(Ordering::SeqCst) => Answer::Go,
-                libc::SYS_madvise if call.args[2] == DONT_NEED_LOCKED => Answer::Fail(libc::EINVAL),
-                _ => without_munlock(call),
-            };
-            supervised(&[SYS_munlock, SYS_madvise], answer, || {
-                let areas: Vec<_> = (0..40).map(|_| alloc(space, 400)).collect();
-                areas.iter().step_by(10).for_each(|addr| lock(*addr + PAGE, 1));
-                areas.iter().for_each(|addr| free(space, *addr));
-                assert_eq!(space.purge().unwrap_err().fault, PlatformFault::Locked);
-                assert_eq!((space.stats().refused_areas, space.stats().lazy_areas), (4, 4));
-                let grown = churn(space);
-                assert!(grown <= 80 * MIB, "{} MiB", grown / MIB);
                 is_on.store(false, Ordering::SeqCst);
                 finish(space, Owed::default());
             });

@@ -13,7 +13,7 @@ mod gathering;
 mod locked;
 mod machine;
 mod resources;
-mod sandbox;
+pub(crate) mod sandbox;
 mod signals;
 mod threads;
 
@@ -31,7 +31,7 @@ use vmalloc::{Space, SpaceOptions, Stats};
 use vmalloc_linux::{BatchAdvise, GuardMeans, Linux, LinuxOptions, open};
 
 const PAGE: usize = 4096;
-const SPAN: usize = 1 << 30;
+pub(crate) const SPAN: usize = 1 << 30;
 const FRAMES: usize = 1 << 12;
 
 /// Lazy pages that start a purge, whatever the machine has: 32 MiB.
@@ -106,7 +106,7 @@ fn check(space: &Space<Linux>) {
 }
 
 /// Checks that the space is whole again, and works, after a restriction has ended.
-fn finish(space: &Space<Linux>, owed: Owed) {
+pub(crate) fn finish(space: &Space<Linux>, owed: Owed) {
     space.purge().unwrap();
     owed.give(space);
     let done = exercise(space);

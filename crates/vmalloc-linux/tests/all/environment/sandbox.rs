@@ -1,7 +1,6 @@
 //! System calls answered by the test: a seccomp filter that asks a thread of the same process
 //! (seccomp_unotify(2)).
 
-use crate::common::filter::statement;
 use libc::{c_int, c_long};
 use std::sync::mpsc;
 use std::thread;
@@ -52,6 +51,10 @@ pub(crate) fn supervised<R: Send>(
         unsafe { libc::close(listener) };
         worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
+}
+
+const fn statement(code: u32, k: u32) -> libc::sock_filter {
+    libc::sock_filter { code: code as u16, jt: 0, jf: 0, k }
 }
 
 /// Puts the calling thread under a filter that asks about `calls`; the descriptor at which it does.

@@ -3,7 +3,7 @@
 use super::exercise::exercise;
 use super::{finish, for_both_guards};
 use crate::common::in_own_process;
-use crate::common::process::Thread;
+use crate::common::process::{Thread, handle};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,16 +12,6 @@ static COUNT: AtomicU64 = AtomicU64::new(0);
 
 extern "C" fn count(_: libc::c_int) {
     COUNT.fetch_add(1, Ordering::Relaxed);
-}
-
-fn handle(flags: libc::c_int) {
-    // SAFETY: a struct of numbers; the handler does nothing that a handler may not.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = count as extern "C" fn(libc::c_int) as usize;
-        action.sa_flags = flags;
-        assert_eq!(libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut()), 0);
-    }
 }
 
 /// Runs `act` in this thread, which gets signals all the while, as fast as they can be sent.
@@ -44,7 +34,7 @@ fn pestered(act: impl FnOnce()) {
 fn signals_change_nothing() {
     in_own_process(|| {
         for flags in [0, libc::SA_RESTART] {
-            handle(flags);
+            handle(libc::SIGUSR1, count, flags);
             for_both_guards(|space| {
                 let before = COUNT.load(Ordering::Relaxed);
                 let start = Instant::now();

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use vmalloc::{Request, SpaceOptions};
-use vmalloc_linux::{BatchAdvise, GuardMeans, LinuxOptions, open};
+use vmalloc_linux::{BatchAdvise, GuardMeans, LinuxOptions};
 
 /// Confines this process to the first CPU that it may use, as where all others were taken away;
 /// what it might use before.
@@ -98,20 +98,6 @@ fn share(space: &vmalloc::Space<vmalloc_linux::Linux>) {
         }
     });
     space.purge().unwrap();
-}
-
-#[test]
-fn threads_that_end_leave_what_they_had_to_others() {
-    in_own_process(|| {
-        for_both_guards(|space| {
-            share(space);
-            finish(space, Owed::default());
-        });
-        let space =
-            open(LinuxOptions::new(), SpaceOptions::default().unmap_on_free().lazy_max_pages(64)).unwrap();
-        share(&space);
-        finish(&space, Owed::default());
-    });
 }
 
 /// The child has what its parent could not unmap, and the same sandbox; or not any more.

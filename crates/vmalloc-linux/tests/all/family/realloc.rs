@@ -1,7 +1,7 @@
 //! `realloc`: areas that grow and shrink, where they are and elsewhere.
 
 use super::*;
-use crate::common::{in_own_process, mappings, resident_bytes};
+use crate::common::{in_own_process, mappings, status_bytes};
 use vmalloc::Request;
 use vmalloc_harness::resident;
 
@@ -79,12 +79,12 @@ fn what_shrinks_gives_its_memory_back() {
         in_both_modes(SpaceOptions::default(), |space| {
             let addr = vmalloc(space, 16 * MIB);
             number(addr, 0..4096);
-            let before = resident_bytes();
+            let before = status_bytes("VmRSS:");
             assert_eq!(realloc(space, addr, MIB), addr);
             assert!(
-                before - resident_bytes() > 14 * MIB,
+                before - status_bytes("VmRSS:") > 14 * MIB,
                 "{before} bytes before, {} after",
-                resident_bytes()
+                status_bytes("VmRSS:")
             );
             assert!((256..4097).all(|page| is_trap(addr + page * PAGE)));
             assert_numbered(addr, 0..256);
