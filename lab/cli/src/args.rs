@@ -243,8 +243,8 @@ impl Replayed {
 /// Options of `vmalloc replay`.
 #[derive(Args, Debug)]
 pub(crate) struct ReplayOptions {
-    /// Traces, compressed or not: text of Linux's tracepoints, text of strace (of one process), or
-    /// the compact format; quoted and numbered lines are read as well; '-' is standard input
+    /// Traces, compressed or not: text of Linux's tracepoints, or text of strace (of one process);
+    /// quoted and numbered lines are read as well; '-' is standard input
     #[arg(value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     /// A design to replay on, or 'all'; may be repeated [default: vmalloc]
@@ -264,9 +264,6 @@ pub(crate) struct ReplayOptions {
     /// Replay a made-up trace of so many events
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
     pub(crate) synthetic: Option<u64>,
-    /// Write the trace in the compact format to this file, and replay nothing
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["design", "purges", "pressure"])]
-    pub(crate) write: Option<PathBuf>,
 }
 
 /// A parsed command line.

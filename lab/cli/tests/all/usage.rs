@@ -98,9 +98,15 @@ fn a_refusal_is_json_where_json_was_asked_for() {
 
 #[test]
 fn a_closed_pipe_is_told_in_one_line() {
-    for line in
-        ["--json", "--help", "info", "info --json", "test --list", "test run_test_mask=1 test_loop_count=1"]
-    {
+    for line in [
+        "--json",
+        "--help",
+        "info",
+        "info --json",
+        "test --list",
+        "test run_test_mask=1 test_loop_count=1",
+        "replay --synthetic 20",
+    ] {
         // Closed before the program starts, or it could be done writing first.
         let (reader, writer) = std::io::pipe().expect("a pipe");
         drop(reader);

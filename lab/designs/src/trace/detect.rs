@@ -1,7 +1,6 @@
 //! Which format a trace has, by its first bytes.
 
 use super::account::Known;
-use super::compact::{MAGIC, NAME};
 use super::reader::OpenError;
 use super::strace::Strace;
 use super::{Event, Reason, ftrace};
@@ -14,8 +13,6 @@ use strum::IntoStaticStr;
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum Format {
-    /// This project's own.
-    Compact,
     /// The text of Linux's tracepoints.
     Ftrace,
     /// The text of `strace`.
@@ -34,9 +31,6 @@ impl Format {
     pub(super) fn of(head: &[u8]) -> Result<(Self, Margin), OpenError> {
         if head.is_empty() {
             return Err(OpenError::Empty);
-        }
-        if head.starts_with(MAGIC) {
-            return Ok((Self::Compact, Margin::Nothing));
         }
         if let Some(kind) = foreign(head) {
             return Err(OpenError::Foreign(kind));
@@ -80,9 +74,6 @@ fn likeness(line: &Result<Result<Event, Known>, Reason>) -> u64 {
 
 /// Files that people have beside traces.
 fn foreign(head: &[u8]) -> Option<&'static str> {
-    if head.starts_with(NAME) {
-        return Some("a trace in a newer version of the compact format");
-    }
     if head.starts_with(b"\x17\x08Dtracing") {
         return Some("a binary recording of trace-cmd; 'trace-cmd report' prints it as text");
     }
@@ -160,7 +151,6 @@ mod tests {
     fn formats_are_told_by_their_content() {
         let ftrace = "# tracer: nop\n  a-1 [000] ..... 1.0: free_vmap_area_noflush: va_start=0x1000 nr_lazy=7 nr_lazy_max=1\n";
         for (head, format) in [
-            ("vmtrace1", Format::Compact),
             (ftrace, Format::Ftrace),
             ("# tracer: nop\n#\n", Format::Ftrace),
             ("damage\n1 brk(NULL) = 0x1000\n", Format::Strace),
@@ -192,7 +182,6 @@ mod tests {
     fn other_files_are_refused_by_name() {
         for (head, words) in [
             ("", "is empty"),
-            ("vmtrace7", "newer version"),
             ("\x17\x08Dtracing", "trace-cmd report"),
             ("PERFILE2", "perf"),
             ("0x00000000e39d69e2-0x0000000090e6f64c   20480 irq_init+0xf4/0x130 vmap\n", "/proc/vmallocinfo"),
