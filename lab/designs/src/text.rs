@@ -71,11 +71,6 @@ impl Margin {
         Self::ALL.into_iter().rev().max_by_key(|&margin| score(margin)).unwrap_or(Self::Nothing)
     }
 
-    /// Returns true if `is` holds for the line under any margin.
-    pub(crate) fn any(line: &str, is: impl Fn(&str) -> bool) -> bool {
-        Self::ALL.iter().any(|margin| is(margin.strip(line)))
-    }
-
     /// Returns the line without its margin.
     pub(crate) fn strip(self, line: &str) -> &str {
         self.behind(line).unwrap_or(line)
