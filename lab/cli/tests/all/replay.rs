@@ -1,6 +1,6 @@
 //! `vmalloc replay`: what it reads, refuses and prints. How fast anything is, no test says.
 
-use crate::common::{json, piped, run, text};
+use crate::common::{assert_refused, json, piped, run, text};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -131,10 +131,8 @@ fn damage_is_counted_or_stops() {
     }
     for line in ["", "--json"] {
         let output = run(&format!("replay --strict {line} {}", file.path()));
-        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(1), "{stderr}");
-        assert!(stderr.contains("line 20: not a line of this format"), "{stderr}");
-        assert_eq!((stderr.lines().count(), output.stdout.is_empty()), (1, line.is_empty()));
+        assert_refused(&output, 1, "line 20: not a line of this format");
+        assert_eq!(output.stdout.is_empty(), line.is_empty());
     }
     assert_eq!(run(&format!("replay --strict {}", data("short.txt"))).status.code(), Some(0));
 }
@@ -263,9 +261,7 @@ fn bad_usage_and_files_that_are_no_traces_are_one_line() {
         ("replay - -".to_owned(), "read once only"),
     ] {
         let output = run(&line);
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{line}: {stderr}");
-        assert!(stderr.starts_with("vmalloc: ") && stderr.contains(reason), "{line}: {stderr}");
-        assert_eq!((stderr.lines().count(), output.stdout.is_empty()), (1, true), "{line}: {stderr}");
+        assert_refused(&output, 2, reason);
+        assert!(output.stdout.is_empty(), "{line}");
     }
 }
