@@ -209,13 +209,13 @@ fn compare(rows: &mut [Row]) {
 /// How long single pairs of an allocator take, in ns.
 #[derive(Clone, Debug, Serialize)]
 pub struct Tail {
-    /// Which allocator.
+    /// The allocator's name.
     pub allocator: &'static str,
-    /// 50, 99, 99.9 and 99.99 % of the pairs, each the median of the rounds; and the slowest pair of
-    /// the round in which that was fastest, and of the one in which it was slowest.
+    /// 50, 99, 99.9 and 99.99 % of the pairs, each the median of the rounds; and the slowest pair
+    /// of the round in which that was fastest, and of the one in which it was slowest.
     ///
-    /// What the machine does to a program, interrupts and the hypervisor, is in every tail, but does
-    /// not come twice at the same place: the former is what an allocator does itself.
+    /// What the machine does to a program, interrupts and the hypervisor, is in every tail, but
+    /// does not come twice at the same place: the former is what an allocator does itself.
     pub ns: [f64; 6],
 }
 

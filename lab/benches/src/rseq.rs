@@ -222,7 +222,7 @@ unsafe impl RawMutex for OneThread {
     }
 }
 
-/// What is measured: an entry of this CPU's stack, popped and pushed back, and pairs of a space.
+/// A pair that is measured: an entry of this CPU's stack, popped and pushed back, or a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Way {
     /// A page of a space on Linux memory, cached.
@@ -235,13 +235,13 @@ pub enum Way {
     Neither,
     /// A page of a space without memory.
     Addresses,
-    /// The same by the only thread, with locks that it takes without exchanges.
+    /// That by the only thread, with locks that it takes without exchanges.
     WithoutExchanges,
 }
 
-/// What becomes of a pair.
+/// A use of pairs.
 pub trait Use {
-    /// What that gives.
+    /// Its result.
     type Output;
 
     /// Makes pairs.

@@ -29,8 +29,8 @@ struct Args {
     /// Workloads to run, by name or, where no name is that, by the start of one; all when none is
     /// named.
     names: Vec<String>,
-    /// Also those that are else left out (W5-100k-1, and the large …-10M, which take minutes), among
-    /// those named by their start or all; with a cap of 60 s.
+    /// Also those that are else left out (W5-100k-1, and the large …-10M, which take minutes),
+    /// among those named by their start or all; with a cap of 60 s.
     #[arg(long)]
     large: bool,
     /// Only these allocators besides ours, by the start of their name; may be repeated.

@@ -8,8 +8,8 @@
 //!                                                    └─ tables
 //! ```
 //!
-//! The page has its style, its script and its plots inside. A design has a colour and a dash pattern
-//! by its place among all designs, the same in every figure.
+//! The page has its style, its script and its plots inside. A design has a colour and dashes by its
+//! place among all designs, the same in every figure.
 
 mod data;
 mod figures;
