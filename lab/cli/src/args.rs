@@ -213,7 +213,8 @@ pub(crate) struct ReportOptions {
 }
 
 /// The purges of a replay: a replay for each.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub(crate) enum Replayed {
     Own,
     Trace,
@@ -221,15 +222,6 @@ pub(crate) enum Replayed {
 }
 
 impl Replayed {
-    /// Returns the name as it is written.
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Own => "own",
-            Self::Trace => "trace",
-            Self::Both => "both",
-        }
-    }
-
     /// The replays.
     pub(crate) const fn purges(self) -> &'static [Purges] {
         match self {
