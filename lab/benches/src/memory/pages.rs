@@ -26,7 +26,7 @@ const BATCH: usize = 512;
 /// The span of one table of pages: in each, a page is touched before anything is measured.
 const TABLE: usize = 2 << 20;
 
-/// What is done with pages: of the calling thread's part, and of no more use when they are evicted.
+/// Does something with pages of the calling thread's part, of no more use when they are evicted.
 type Act = Box<dyn Fn(&[Range<usize>]) + Sync>;
 
 /// A way to bring batches of pages in, and to evict them.
@@ -72,7 +72,7 @@ fn zeroed(name: &'static str, drop: impl Fn(&[Range<usize>]) + Sync + 'static) -
     Way { name, addr, bring_in: Box::new(|_| ()), evict: Box::new(evict) }
 }
 
-/// The same with pages that trap when they were evicted.
+/// Memory of the kernel's, whose pages trap when they were evicted.
 fn protected() -> Way {
     let memory = Arc::new(Mapped::new(AREA, ProtFlags::empty()).expect("addresses for the area"));
     let (addr, own) = (memory.addr(), Arc::clone(&memory));

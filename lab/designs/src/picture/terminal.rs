@@ -1,8 +1,7 @@
 //! A picture in characters.
 //!
 //! Each cell tells what is most in it, free bytes left aside: a capital letter where at least half
-//! is in use, a small one where less is. So it reads without colours, which whoever prints it may
-//! take off.
+//! is in use, a small one where less is. So it reads without colours, which may be taken off.
 
 use super::layout::{Fold, Layout, Line, Row, layout};
 use super::{Class, Strip, Total, totals};
