@@ -3,7 +3,9 @@
 //! The characters that such a text has before each line are its [`Margin`]. A reader looks at the
 //! beginning, reads it under each margin in turn, and uses the one that explains most lines.
 
+use regex::Regex;
 use std::io::{self, BufRead, Cursor, Read};
+use std::sync::LazyLock;
 
 /// Bytes of the beginning.
 const HEAD: u64 = 64 << 10;
@@ -77,22 +79,13 @@ impl Margin {
     }
 
     fn behind(self, line: &str) -> Option<&str> {
-        let begin = line.trim_start();
-        match self {
-            Self::Nothing => None,
-            Self::Quote => begin.starts_with('>').then(|| begin.trim_start_matches(['>', ' '])),
-            Self::Comment => begin.strip_prefix('#').map(|rest| rest.strip_prefix(' ').unwrap_or(rest)),
-            Self::Number => {
-                let rest = begin.trim_start_matches(|c: char| c.is_ascii_digit());
-                rest.strip_prefix([':', '\t']).filter(|_| rest.len() < begin.len())
-            }
-            Self::Time => {
-                let (time, rest) = begin.strip_prefix('[')?.split_once("] ")?;
-                let (whole, part) = time.trim_start().split_once('.')?;
-                let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-                (digits(whole) && digits(part)).then_some(rest)
-            }
-        }
+        const PATTERNS: [&str; 4] = [">[> ]*", "# ?", r"\d+[:\t]", r"\[\s*\d+\.\d+\] "];
+        static MARGINS: LazyLock<[Regex; 4]> = LazyLock::new(|| {
+            PATTERNS.map(|margin| Regex::new(&format!(r"^\s*{margin}")).expect("a pattern"))
+        });
+        // The first one is none.
+        let margin = MARGINS[(self as usize).checked_sub(1)?].find(line)?;
+        Some(&line[margin.end()..])
     }
 }
 
