@@ -42,7 +42,7 @@ const TRACES: [&str; 4] = [
 
 /// Traces long enough for many drains.
 const LONG_TRACES: [&str; 2] =
-    ["lab/designs/tests/data/forks.vmt.xz", "lab/designs/tests/data/cgroups.vmt.xz"];
+    ["lab/designs/tests/data/forks.txt.xz", "lab/designs/tests/data/cgroups.txt.xz"];
 /// The designs whose spans are compared with Linux's.
 const SPANS: [&str; 9] =
     ["replay", "--purges", "both", "--design", "nodes", "--design", "vmalloc", "--design", "vmalloc-cached"];

@@ -157,3 +157,10 @@ pub fn flush_interrupts() -> u64 {
 pub fn kernel_mappings() -> usize {
     fs::read_to_string("/proc/self/maps").map_or(0, |maps| maps.lines().count())
 }
+
+/// Returns the KiB in a line of a file below /proc/self; 0 where the kernel does not tell.
+pub(crate) fn kib(file: &str, line: &str) -> u64 {
+    let text = fs::read_to_string(format!("/proc/self/{file}")).unwrap_or_default();
+    let line = text.lines().find_map(|it| it.strip_prefix(line));
+    line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}

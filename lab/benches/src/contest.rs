@@ -206,18 +206,77 @@ fn compare(rows: &mut [Row]) {
     }
 }
 
+/// How long single pairs of an allocator take, in ns.
+#[derive(Clone, Debug, Serialize)]
+pub struct Tail {
+    /// The allocator's name.
+    pub allocator: &'static str,
+    /// 50, 99, 99.9 and 99.99 % of the pairs, each the median of the rounds; and the slowest pair
+    /// of the round in which that was fastest, and of the one in which it was slowest.
+    ///
+    /// What the machine does to a program, interrupts and the hypervisor, is in every tail, but
+    /// does not come twice at the same place: the former is what an allocator does itself.
+    pub ns: [f64; 6],
+}
+
+struct Tails<'a> {
+    workload: &'a Workload,
+    limits: &'a Limits,
+    wanted: &'a dyn Fn(&str) -> bool,
+    rows: Vec<Tail>,
+}
+
+impl Visitor for Tails<'_> {
+    fn visit<R: Ranges + 'static>(&mut self) {
+        if !(self.wanted)(R::NAME) || !adapter::is_able::<R>(self.workload) {
+            return;
+        }
+        let mut stage = Stage::<R>::new(self.workload);
+        // One that is too slow has no row.
+        if stage.set_up(self.limits.cap).is_err() {
+            return;
+        }
+        let pairs = self.limits.timed_iterations;
+        let rounds: Vec<_> = (0..self.limits.rounds.rounds).map(|_| stage.time(pairs)).collect();
+        let at = |part| median(&rounds.iter().map(|times| times.quantile(part) as f64).collect::<Vec<_>>());
+        let slowest = || rounds.iter().map(|times| times.max() as f64);
+        let ends = [slowest().fold(f64::MAX, f64::min), slowest().fold(0.0, f64::max)];
+        let ns = [at(0.5), at(0.99), at(0.999), at(0.9999), ends[0], ends[1]];
+        self.rows.push(Tail { allocator: R::NAME, ns });
+    }
+}
+
+/// Times single pairs of `workload`: of our spaces that a thread drains, and of all allocators, as
+/// far as their names are `wanted`.
+pub fn tails(workload: &Workload, limits: &Limits, wanted: &dyn Fn(&str) -> bool) -> Vec<Tail> {
+    let mut tails = Tails { workload, limits, wanted, rows: Vec::new() };
+    adapter::each_drained(&mut tails);
+    adapter::each(workload, &mut tails);
+    tails.rows
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn limits(rounds: usize) -> Limits {
+        let rounds = rounds::Limits { rounds, window: Duration::from_micros(100) };
+        Limits { rounds, cap: Duration::from_secs(5), timed_iterations: 10_000 }
+    }
+
+    #[test]
+    fn quantiles_ascend() {
+        let workload = Workload::named("W4").expect("it is in the table");
+        let tails = tails(workload, &limits(3), &|name| name.starts_with("vmalloc"));
+        assert_eq!(tails.len(), 4);
+        for Tail { allocator, ns: [p50, p99, p99_9, p99_99, least, most] } in tails {
+            assert!([0.0, p50, p99, p99_9, p99_99, most].is_sorted() && least <= most, "{allocator}");
+        }
+    }
+
     #[test]
     fn contest_has_a_row_for_each_allocator_and_ratios_to_the_first() {
-        let workload = Workload::named("W6").expect("it is in the table");
-        let limits = Limits {
-            rounds: rounds::Limits { rounds: 1, window: Duration::from_micros(100) },
-            cap: Duration::from_secs(5),
-            timed_iterations: 10_000,
-        };
+        let (workload, limits) = (Workload::named("W6").expect("it is in the table"), limits(1));
         let wanted = |name: &str| name.starts_with("BTreeMap") || name.starts_with("offset");
         let rows = run(workload, &limits, &wanted, &|_| ());
         let names: Vec<_> = rows.iter().map(|row| row.allocator).collect();

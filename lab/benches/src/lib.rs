@@ -6,11 +6,9 @@
 //! | [`workload`] | the table of workloads: what is built, what is measured |
 //! | [`stage`] | one allocator in the state that a workload asks for, and the measured loops |
 //! | [`adapter`] | ours, the crates.io peers and two baselines behind that trait |
-//! | [`contest`] | several allocators through one workload, round by round |
+//! | [`contest`] | several allocators through one workload, round by round; the tail of single pairs |
 //! | [`threads`] | one space and many threads: pairs a second, and locks that were waited for |
-//! | [`relay`] | one CPU allocates, another frees, a ring between |
 //! | [`pinning`], [`marks`] | which CPUs threads run on; what so many threads have to reach |
-//! | [`pairs`] | single pairs: the tail of their distribution |
 //! | `mappings` | pages that are there already, and areas that grow: against what the kernel and the C library offer |
 //! | [`contention`] | 128 CPUs played by one thread: which locks they take, and which CPUs would wait |
 //! | [`policy`] | pages, calls and addresses that the caching policy takes, for twelve loads |
@@ -25,8 +23,8 @@
 //! | [`rounds`], [`scene`] | windows of those that are compared, in turn; what many CPUs do with one space |
 //! | [`heap`], [`output`] | the small tools |
 //!
-//! The binaries `ranges`, `counts`, `threads`, `pairs`, `contention`, `mappings`, `memory`,
-//! `buffers` and `rseq` only parse arguments and print.
+//! The binaries `ranges`, `counts`, `threads`, `contention`, `mappings`, `memory`, `buffers` and
+//! `rseq` only parse arguments and print.
 
 pub mod adapter;
 #[cfg(feature = "buffers")]
@@ -45,13 +43,11 @@ pub mod marks;
 #[cfg(feature = "buffers")]
 pub mod memory;
 pub mod output;
-pub mod pairs;
 pub mod pinning;
 pub mod played;
 pub mod policy;
 pub mod ranges;
 pub mod recorded_lock;
-pub mod relay;
 pub mod rounds;
 #[cfg(all(feature = "buffers", target_arch = "x86_64", target_os = "linux"))]
 pub mod rseq;

@@ -28,17 +28,6 @@ pub struct Mark {
     pub mark: f64,
 }
 
-/// The outcome of a mark.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Passed {
-    /// It is reached.
-    Pass,
-    /// It is not.
-    Miss,
-    /// It takes more CPUs than there are, or so many threads were not run.
-    NotJudged,
-}
-
 impl Mark {
     /// The marks of a plan for the cores of a machine: threads with a CPU each.
     pub const CORES: [Self; 4] = [
@@ -58,31 +47,27 @@ impl Mark {
         Self { scene, threads, cpus, measure: Measure::Ratio, mark }
     }
 
-    /// Judges the rows of one scene, measured on a machine with so many CPUs.
+    /// Judges the rows of one scene, measured on a machine with so many CPUs: the number, and
+    /// whether it reaches the mark. `None` if that takes more CPUs, or so many threads were not
+    /// run.
     #[must_use]
-    pub fn judge(&self, rows: &[Row], cpus: usize) -> (Passed, Option<f64>) {
-        let row = rows.iter().find(|row| self.is_about(row));
-        let Some(row) = row.filter(|_| cpus >= self.cpus) else { return (Passed::NotJudged, None) };
-        let (value, is_reached) = match self.measure {
+    pub fn judge(&self, rows: &[Row], cpus: usize) -> Option<(f64, bool)> {
+        let key = (Workload::Own, self.scene, self.threads);
+        let row = rows.iter().find(|row| (row.workload, row.scene, row.threads) == key)?;
+        (cpus >= self.cpus).then_some(match self.measure {
             Measure::Ratio => (row.ratio, row.ratio >= self.mark),
             Measure::Waited => (row.waited_percent, row.waited_percent <= self.mark),
-        };
-        (if is_reached { Passed::Pass } else { Passed::Miss }, Some(value))
-    }
-
-    fn is_about(&self, row: &Row) -> bool {
-        (row.workload, row.scene, row.threads) == (Workload::Own, self.scene, self.threads)
+        })
     }
 
     /// Tells the outcome in one line.
     #[must_use]
     pub fn told(&self, rows: &[Row], cpus: usize) -> String {
-        let (passed, value) = self.judge(rows, cpus);
-        let outcome = match (passed, value) {
-            (Passed::Pass, Some(value)) => format!("pass ({value:.2})"),
-            (Passed::Miss, Some(value)) => format!("MISS ({value:.2})"),
-            _ if cpus < self.cpus => format!("not judged ({cpus} CPUs of {})", self.cpus),
-            _ => "not judged (not run)".to_owned(),
+        let outcome = match self.judge(rows, cpus) {
+            Some((value, true)) => format!("pass ({value:.2})"),
+            Some((value, false)) => format!("MISS ({value:.2})"),
+            None if cpus < self.cpus => format!("not judged ({cpus} CPUs of {})", self.cpus),
+            None => "not judged (not run)".to_owned(),
         };
         format!("{self}: {outcome}")
     }
@@ -121,11 +106,10 @@ mod tests {
     fn marks_are_judged_where_there_are_cpus_enough() {
         let mark = Mark::CORES[0];
         let rows = [row(1, 1.0), row(16, 14.0)];
-        assert_eq!(mark.judge(&rows, 16), (Passed::Pass, Some(14.0)));
-        assert_eq!(mark.judge(&[row(16, 13.9)], 64), (Passed::Miss, Some(13.9)));
-        assert_eq!(mark.judge(&rows, 8), (Passed::NotJudged, None));
-        assert_eq!(mark.judge(&rows[..1], 16), (Passed::NotJudged, None));
-        assert_eq!(Mark { scene: Scene::W5, ..mark }.judge(&rows, 16).0, Passed::NotJudged);
+        assert_eq!(mark.judge(&rows, 16), Some((14.0, true)));
+        assert_eq!(mark.judge(&[row(16, 13.9)], 64), Some((13.9, false)));
+        assert_eq!((mark.judge(&rows, 8), mark.judge(&rows[..1], 16)), (None, None));
+        assert_eq!(Mark { scene: Scene::W5, ..mark }.judge(&rows, 16), None);
         assert!(mark.told(&rows, 2).ends_with("not judged (2 CPUs of 16)"));
         assert!(mark.told(&rows, 16).ends_with("pass (14.00)"));
     }
@@ -133,7 +117,7 @@ mod tests {
     #[test]
     fn waited_locks_have_a_ceiling() {
         let mark = Mark { scene: Scene::W1, ..Mark::CORES[3] };
-        assert_eq!(mark.judge(&[row(2, 0.9)], 2).0, Passed::Pass);
-        assert_eq!(mark.judge(&[row(2, 1.1)], 2).0, Passed::Miss);
+        assert_eq!(mark.judge(&[row(2, 0.9)], 2), Some((0.9, true)));
+        assert_eq!(mark.judge(&[row(2, 1.1)], 2), Some((1.1, false)));
     }
 }

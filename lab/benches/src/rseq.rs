@@ -7,6 +7,7 @@
 use crate::pinning::Placement;
 use crate::ranges::span;
 use crate::rounds::{Limits, cpu_ns, pace};
+use clap::ValueEnum;
 use lock_api::{GuardSend, Mutex, RawMutex};
 use std::cell::UnsafeCell;
 use std::sync::Barrier;
@@ -39,39 +40,27 @@ struct Own<T>(T);
 
 const _: () = assert!(size_of::<Own<UnsafeCell<Stack>>>() == 512);
 
-/// A way to pop an entry of this CPU and push it back.
-pub trait Way: Sync {
-    /// How tables name it.
-    const NAME: &'static str;
+/// Something for each CPU.
+struct Nodes<T>(Area, Vec<Own<T>>);
 
-    /// Pops an entry of this CPU's, and pushes it to this CPU's.
-    fn pair(&self);
+/// A stack without a lock: changed by sequences alone, or by the only thread.
+struct Unlocked(UnsafeCell<Stack>);
+
+// SAFETY: no other thread of that CPU interrupts a sequence, and no thread of another CPU begins
+// one; its last instruction makes the change. Of those without sequences each thread has its own.
+unsafe impl Sync for Unlocked {}
+
+impl<T> Nodes<T> {
+    fn new(area: Area, make: impl Fn(Stack) -> T) -> Self {
+        Self(area, (0..NODES).map(|_| Own(make(BEGIN))).collect())
+    }
+
+    /// The one of the CPU that this thread runs on, or any.
+    #[inline(always)]
+    fn here(&self) -> &T {
+        &self.1[self.0.cpu() as usize % NODES].0
+    }
 }
-
-/// The lock of the nodes on Linux.
-pub struct Locked {
-    area: Area,
-    nodes: Vec<Own<Mutex<FutexLock, Stack>>>,
-}
-
-/// Sequences.
-pub struct Restartable {
-    area: Area,
-    nodes: Vec<Own<UnsafeCell<Stack>>>,
-}
-
-// SAFETY: the stack of a CPU is changed by sequences alone, which no other thread of that CPU
-// interrupts, and no thread of another CPU begins. The last instruction makes the change.
-unsafe impl Sync for Restartable {}
-
-/// One stack for the only thread, without a lock: the least that it takes.
-pub struct Bare {
-    area: Area,
-    nodes: Vec<Own<UnsafeCell<Stack>>>,
-}
-
-// SAFETY: each thread that plays it has one of its own.
-unsafe impl Sync for Bare {}
 
 /// Where the C library has registered every thread: the offset of its area from the thread
 /// pointer.
@@ -92,12 +81,6 @@ impl Area {
     #[must_use]
     pub fn is_registered(self) -> bool {
         (self.cpu() as usize) < NODES
-    }
-
-    /// Returns the node of the CPU that this thread runs on, or any node.
-    #[inline(always)]
-    fn node(self) -> usize {
-        self.cpu() as usize % NODES
     }
 
     #[inline(always)]
@@ -129,53 +112,6 @@ impl Stack {
         *place = entry;
         self.count += 1;
         true
-    }
-}
-
-impl Locked {
-    /// Makes the stacks.
-    #[must_use]
-    pub fn new(area: Area) -> Self {
-        Self { area, nodes: (0..NODES).map(|_| Own(Mutex::new(BEGIN))).collect() }
-    }
-
-    #[inline(always)]
-    fn node(&self) -> &Mutex<FutexLock, Stack> {
-        &self.nodes[self.area.node()].0
-    }
-}
-
-impl Way for Locked {
-    const NAME: &'static str = "lock";
-
-    #[inline(always)]
-    fn pair(&self) {
-        let entry = self.node().lock().pop();
-        if let Some(entry) = core::hint::black_box(entry) {
-            core::hint::black_box(self.node().lock().push(entry));
-        }
-    }
-}
-
-impl Bare {
-    /// Makes the stacks.
-    #[must_use]
-    pub fn new(area: Area) -> Self {
-        Self { area, nodes: (0..NODES).map(|_| Own(UnsafeCell::new(BEGIN))).collect() }
-    }
-}
-
-impl Way for Bare {
-    const NAME: &'static str = "neither";
-
-    #[inline(always)]
-    fn pair(&self) {
-        // SAFETY: one thread plays it.
-        let entry = unsafe { (*self.nodes[self.area.node()].0.get()).pop() };
-        if let Some(entry) = core::hint::black_box(entry) {
-            // SAFETY: as above.
-            core::hint::black_box(unsafe { (*self.nodes[self.area.node()].0.get()).push(entry) });
-        }
     }
 }
 
@@ -216,13 +152,8 @@ macro_rules! sequence {
 
 const _: () = assert!(NODES == 1024 && PLACES == 62, "the numbers in the sequences");
 
-impl Restartable {
-    /// Makes the stacks.
-    #[must_use]
-    pub fn new(area: Area) -> Self {
-        Self { area, nodes: (0..NODES).map(|_| Own(UnsafeCell::new(BEGIN))).collect() }
-    }
-
+impl Nodes<Unlocked> {
+    /// Pops by a sequence.
     #[inline(always)]
     fn pop(&self) -> Option<u64> {
         let (count, entry): (u64, u64);
@@ -230,8 +161,8 @@ impl Restartable {
         // there are no more than places.
         unsafe {
             sequence!(
-                self.area.0,
-                self.nodes.as_ptr(),
+                self.0.0,
+                self.1.as_ptr(),
                 ["mov {count}, [{at}]", "test {count}, {count}", "jz 63f",
                  "mov {entry}, [{at} + {count} * 8]", "lea {less}, [{count} - 1]", "mov [{at}], {less}"],
                 count = out(reg) count,
@@ -242,6 +173,7 @@ impl Restartable {
         (count != 0).then_some(entry)
     }
 
+    /// Pushes by a sequence.
     #[inline(always)]
     fn push(&self, entry: u64) -> bool {
         let count: u64;
@@ -249,8 +181,8 @@ impl Restartable {
         // is left.
         unsafe {
             sequence!(
-                self.area.0,
-                self.nodes.as_ptr(),
+                self.0.0,
+                self.1.as_ptr(),
                 ["mov {count}, [{at}]", "cmp {count}, 62", "jae 63f",
                  "mov [{at} + {count} * 8 + 8], {entry}", "lea {more}, [{count} + 1]", "mov [{at}], {more}"],
                 count = out(reg) count,
@@ -259,23 +191,6 @@ impl Restartable {
             );
         }
         count < PLACES as u64
-    }
-
-    /// Returns the entries of all CPUs.
-    #[cfg(test)]
-    fn entries(&mut self) -> u64 {
-        self.nodes.iter_mut().map(|node| node.0.get_mut().count).sum()
-    }
-}
-
-impl Way for Restartable {
-    const NAME: &'static str = "rseq";
-
-    #[inline(always)]
-    fn pair(&self) {
-        if let Some(entry) = core::hint::black_box(self.pop()) {
-            core::hint::black_box(self.push(entry));
-        }
     }
 }
 
@@ -307,42 +222,82 @@ unsafe impl RawMutex for OneThread {
     }
 }
 
-/// Spaces over no memory, whose pairs are the address part alone, with a lock and by one thread
-/// without.
-pub struct Spaces {
-    locked: Space<NullPlatform<FutexLock>>,
-    bare: Space<NullPlatform<OneThread>>,
+/// A pair that is measured: an entry of this CPU's stack, popped and pushed back, or a page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Way {
+    /// A page of a space on Linux memory, cached.
+    WholePair,
+    /// An entry, under the lock of the nodes on Linux.
+    Lock,
+    /// An entry, by sequences.
+    Rseq,
+    /// An entry of the only thread: the least that it takes.
+    Neither,
+    /// A page of a space without memory.
+    Addresses,
+    /// That by the only thread, with locks that it takes without exchanges.
+    WithoutExchanges,
 }
 
-impl Spaces {
-    /// Makes them, empty.
+/// A use of pairs.
+pub trait Use {
+    /// Its result.
+    type Output;
+
+    /// Makes pairs.
+    fn pairs(self, pair: impl Fn() + Sync) -> Self::Output;
+}
+
+impl Way {
+    /// Gives the pairs of a way to their use.
     ///
     /// # Panics
-    /// When there is no memory for their metadata.
-    #[must_use]
-    pub fn new() -> Self {
-        fn space<L: RawMutex + Send + Sync + 'static>() -> Space<NullPlatform<L>> {
-            Space::new(NullPlatform::new(span(), FirstCpu, ByCallers), SpaceOptions::default())
-                .expect("metadata")
+    /// When there are no addresses, or no memory, for a space.
+    pub fn give<U: Use>(self, area: Area, to: U) -> U::Output {
+        match self {
+            Self::WholePair => {
+                let options = LinuxOptions::new().drain_thread(false);
+                let space = open(options, SpaceOptions::default()).expect("addresses");
+                to.pairs(|| pair_of(&*space))
+            }
+            Self::Lock => {
+                let nodes = Nodes::new(area, Mutex::<FutexLock, _>::new);
+                to.pairs(|| entry(|| nodes.here().lock().pop(), |entry| nodes.here().lock().push(entry)))
+            }
+            Self::Rseq => {
+                let nodes = Nodes::new(area, |stack| Unlocked(UnsafeCell::new(stack)));
+                to.pairs(|| entry(|| nodes.pop(), |entry| nodes.push(entry)))
+            }
+            Self::Neither => {
+                let nodes = Nodes::new(area, |stack| Unlocked(UnsafeCell::new(stack)));
+                // SAFETY: one thread plays it.
+                let stack = || unsafe { &mut *nodes.here().0.get() };
+                to.pairs(|| entry(|| stack().pop(), |entry| stack().push(entry)))
+            }
+            Self::Addresses => to.pairs(bare_pair::<FutexLock>()),
+            Self::WithoutExchanges => to.pairs(bare_pair::<OneThread>()),
         }
-        Self { locked: space(), bare: space() }
     }
 
-    /// Allocates and frees a page under locks.
-    pub fn locked_pair(&self) {
-        pair_of(&self.locked);
-    }
-
-    /// Allocates and frees a page by a thread that is the only one.
-    pub fn bare_pair(&self) {
-        pair_of(&self.bare);
+    /// Returns true if it is for one thread.
+    fn is_alone(self) -> bool {
+        matches!(self, Self::Neither | Self::Addresses | Self::WithoutExchanges)
     }
 }
 
-impl Default for Spaces {
-    fn default() -> Self {
-        Self::new()
+/// Pops an entry of this CPU's, and pushes it to this CPU's.
+#[inline(always)]
+fn entry(pop: impl Fn() -> Option<u64>, push: impl Fn(u64) -> bool) {
+    if let Some(entry) = core::hint::black_box(pop()) {
+        core::hint::black_box(push(entry));
     }
+}
+
+/// Allocates and frees a page of a space over no memory.
+fn bare_pair<L: RawMutex + Send + Sync + 'static>() -> impl Fn() + Sync {
+    let platform = NullPlatform::<L>::new(span(), FirstCpu, ByCallers);
+    let space = Space::new(platform, SpaceOptions::default()).expect("metadata");
+    move || pair_of(&space)
 }
 
 /// Allocates and frees a page.
@@ -359,67 +314,54 @@ pub struct Row {
     /// Threads, each on a CPU of its own.
     pub threads: usize,
     /// The way.
-    pub way: &'static str,
+    pub way: Way,
     /// CPU time of a pair, in ns.
     pub ns: f64,
 }
 
-/// Measures the ways, and the whole pair of a space: a page allocated and freed, cached.
-///
-/// # Panics
-/// When there are no addresses for a space.
+/// Measures the ways, by one thread and, but for those of the only one, by two.
 #[must_use]
 pub fn run(area: Area, limits: &Limits) -> Vec<Row> {
-    let space = open(LinuxOptions::new().drain_thread(false), SpaceOptions::default()).expect("addresses");
-    let (locked, rseq, bare) = (Locked::new(area), Restartable::new(area), Bare::new(area));
-    let spaces = Spaces::new();
     let mut rows = Vec::new();
     for threads in [1, 2] {
-        let names = [
-            "whole pair",
-            Locked::NAME,
-            Restartable::NAME,
-            Bare::NAME,
-            "addresses of a pair",
-            "without exchanges",
-        ];
-        let mut rounds = vec![Vec::new(); names.len()];
+        let ways = Way::value_variants().iter().filter(|way| threads == 1 || !way.is_alone());
+        let mut rounds: Vec<_> = ways.map(|&way| (way, Vec::new())).collect();
         for _ in 0..limits.rounds {
-            rounds[0].push(together(threads, limits, || pair_of(&*space)));
-            rounds[1].push(together(threads, limits, || locked.pair()));
-            rounds[2].push(together(threads, limits, || rseq.pair()));
-            if threads == 1 {
-                rounds[3].push(together(threads, limits, || bare.pair()));
-                rounds[4].push(alone(limits, || spaces.locked_pair()));
-                rounds[5].push(alone(limits, || spaces.bare_pair()));
+            for (way, times) in &mut rounds {
+                times.push(way.give(area, Together { threads, limits }));
             }
         }
-        let of = |(way, times): (&'static str, &Vec<f64>)| Row { threads, way, ns: median(times) };
-        rows.extend(names.into_iter().zip(&rounds).filter(|(_, times)| !times.is_empty()).map(of));
+        rows.extend(rounds.into_iter().map(|(way, times)| Row { threads, way, ns: median(&times) }));
     }
     rows
 }
 
-/// Plays `turn` in this thread. Returns the ns of a turn.
-fn alone(limits: &Limits, turn: impl Fn()) -> f64 {
-    let many = |iterations| (0..iterations).for_each(|_| turn());
-    let iterations = pace(limits.window, |iterations| cpu_ns(|| many(iterations)));
-    cpu_ns(|| many(iterations)) / iterations as f64
+/// Pairs are made by so many threads at once, each on a CPU of its own.
+struct Together<'a> {
+    threads: usize,
+    limits: &'a Limits,
 }
 
-/// Plays `turn` in so many threads at once, each on a CPU of its own. Returns the ns of a turn.
-fn together(threads: usize, limits: &Limits, turn: impl Fn() + Sync) -> f64 {
-    let (turn, begin) = (&turn, &Barrier::new(threads));
-    let play = move |number: usize| {
-        Placement::Pinned.place(number);
-        begin.wait();
-        alone(limits, turn)
-    };
-    std::thread::scope(|scope| {
-        let players: Vec<_> = (0..threads).map(|number| scope.spawn(move || play(number))).collect();
-        let times: Vec<f64> = players.into_iter().map(|player| player.join().expect("no panic")).collect();
-        median(&times)
-    })
+impl Use for Together<'_> {
+    /// The ns of a pair.
+    type Output = f64;
+
+    fn pairs(self, pair: impl Fn() + Sync) -> f64 {
+        let (pair, begin, window) = (&pair, &Barrier::new(self.threads), self.limits.window);
+        let play = move |number: usize| {
+            Placement::Pinned.place(number);
+            begin.wait();
+            let many = |iterations| (0..iterations).for_each(|_| pair());
+            let iterations = pace(window, |iterations| cpu_ns(|| many(iterations)));
+            cpu_ns(|| many(iterations)) / iterations as f64
+        };
+        std::thread::scope(|scope| {
+            let players: Vec<_> = (0..self.threads).map(|number| scope.spawn(move || play(number))).collect();
+            let times: Vec<f64> =
+                players.into_iter().map(|player| player.join().expect("no panic")).collect();
+            median(&times)
+        })
+    }
 }
 
 #[cfg(test)]

@@ -4,15 +4,27 @@
 //! Threads work for a while of wall time, all at once, and the pairs of all are added up. Numbers
 //! of threads take turns, a window each, so that whatever else the machine does hits all of them
 //! alike. Locks are counted in a pass of its own, which is not timed.
+//!
+//! In a relay one CPU allocates, another frees, a bounded ring between:
+//!
+//! ```text
+//!   CPU 0   allocate ──► ring ──► free   CPU 1
+//!   CPU 2   allocate ──► ring ──► free   CPU 3
+//! ```
+//!
+//! There every free is of an area that another CPU asked for: the worst case of designs whose areas
+//! belong to CPUs. With one thread, that thread fills its ring and empties it in turn: the same
+//! calls without another CPU.
 
 use crate::adapter::{Caller, Drained, House};
 use crate::counting_lock::{self, CountingLock, Taken};
 use crate::pinning::Placement;
 use crate::scene::{LIVE_AREAS, Scene};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use vmalloc::{Request, SpaceOptions};
+use vmalloc::SpaceOptions;
 use vmalloc_kit::null::Cpus;
 use vmalloc_kit::rng::Rng;
 use vmalloc_kit::stats::median;
@@ -20,10 +32,14 @@ use vmalloc_kit::workers::{self, all_done};
 use vmalloc_linux::FutexLock;
 
 /// The product's lock, which counts.
-pub(crate) type Counted = CountingLock<FutexLock>;
+type Counted = CountingLock<FutexLock>;
 
 /// Replacements for each area before anything is measured.
 const CHURN: usize = 2;
+/// Areas in a ring at most: what a queue between two threads usually holds.
+const RING: usize = 256;
+/// Looks at a ring before a thread lets others run.
+const LOOKS: u32 = 64;
 
 /// The thread that drains.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,7 +68,7 @@ impl Drain {
 pub enum Workload {
     /// Each thread frees what it allocated.
     Own,
-    /// One thread allocates, another frees: [`relay`](crate::relay).
+    /// One thread allocates, another frees.
     Relay,
 }
 
@@ -92,39 +108,53 @@ pub struct Row {
     pub waited_percent: f64,
 }
 
-/// Plays `scene` with each number of `threads` on a space with the product's locks; ratios are to
-/// the first.
+/// Plays `scene` with each number of `threads` (in a relay: 1, or even) on a space with the
+/// product's locks; ratios are to the first.
 ///
 /// # Panics
 /// When the space refuses a request, which it has room for.
 pub fn run(
     scene: Scene,
+    workload: Workload,
     drain: Drain,
     threads: &[usize],
     limits: &Limits,
     progress: &dyn Fn(&str),
 ) -> Vec<Row> {
-    match drain {
-        Drain::Callers => {
-            contest::<Caller<FutexLock, Cpus>, Caller<Counted, Cpus>>(scene, threads, limits, progress)
-        }
-        Drain::Thread => {
-            contest::<Drained<FutexLock, Cpus>, Drained<Counted, Cpus>>(scene, threads, limits, progress)
-        }
-    }
-    .into_iter()
-    .map(|row| Row { drain, ..row })
-    .collect()
+    let contest = match drain {
+        Drain::Callers => contest::<Caller<FutexLock, Cpus>, Caller<Counted, Cpus>>,
+        Drain::Thread => contest::<Drained<FutexLock, Cpus>, Drained<Counted, Cpus>>,
+    };
+    let played = contest(scene, workload, threads, limits, progress);
+    let first = played.first().map_or(1.0, |(rates, _)| median(rates));
+    let row = |(&threads, (rates, counted)): (&usize, &(Vec<f64>, Played))| Row {
+        scene,
+        workload,
+        drain,
+        threads,
+        mpairs_per_s: median(rates) / 1e6,
+        range: [
+            rates.iter().copied().fold(f64::MAX, f64::min) / 1e6,
+            rates.iter().copied().fold(0.0, f64::max) / 1e6,
+        ],
+        ratio: median(rates) / first,
+        locks_per_pair: counted.taken.locks as f64 / counted.pairs.max(1) as f64,
+        waited_percent: counted.taken.waited_percent(),
+    };
+    threads.iter().zip(&played).map(row).collect()
 }
 
-/// Times spaces `H`, and counts the locks of spaces `N`.
+/// Times spaces `H`, and counts the locks of spaces `N`: for each number of threads the pairs a
+/// second in every round, and a pass that is not timed.
 fn contest<H: House + Sync, N: House + Sync>(
     scene: Scene,
+    workload: Workload,
     threads: &[usize],
     limits: &Limits,
     progress: &dyn Fn(&str),
-) -> Vec<Row> {
-    let stages: Vec<_> = threads.iter().map(|&count| Stage::<H>::new(scene, count, limits)).collect();
+) -> Vec<(Vec<f64>, Played)> {
+    let stage = |&count: &_| Stage::<H>::new(scene, workload, count, limits);
+    let stages: Vec<_> = threads.iter().map(stage).collect();
     let mut rates = vec![Vec::new(); threads.len()];
     for round in 0..limits.rounds {
         progress(&format!("round {} of {}", round + 1, limits.rounds));
@@ -132,43 +162,14 @@ fn contest<H: House + Sync, N: House + Sync>(
     }
     drop(stages);
     progress("counting locks");
-    let counted = threads.iter().map(|&count| Stage::<N>::new(scene, count, limits).play(limits.window));
-    let counted: Vec<_> = counted.map(|played| (played.pairs, played.taken)).collect();
-    Row::all(scene, Workload::Own, threads, &rates, &counted)
-}
-
-impl Row {
-    /// Sums up the rates of each number of threads in all rounds, and the pairs and locks of a pass
-    /// that was not timed.
-    pub(crate) fn all(
-        scene: Scene,
-        workload: Workload,
-        threads: &[usize],
-        rates: &[Vec<f64>],
-        counted: &[(u64, Taken)],
-    ) -> Vec<Self> {
-        let first = rates.first().map_or(1.0, |rates| median(rates));
-        let row = |((&threads, rates), (pairs, taken)): ((&usize, &Vec<f64>), &(u64, Taken))| Self {
-            scene,
-            workload,
-            drain: Drain::Callers,
-            threads,
-            mpairs_per_s: median(rates) / 1e6,
-            range: [
-                rates.iter().copied().fold(f64::MAX, f64::min) / 1e6,
-                rates.iter().copied().fold(0.0, f64::max) / 1e6,
-            ],
-            ratio: median(rates) / first,
-            locks_per_pair: taken.locks as f64 / (*pairs).max(1) as f64,
-            waited_percent: taken.waited_percent(),
-        };
-        threads.iter().zip(rates).zip(counted).map(row).collect()
-    }
+    let counted = |&count: &_| Stage::<N>::new(scene, workload, count, limits).play(limits.window);
+    rates.into_iter().zip(threads.iter().map(counted)).collect()
 }
 
 /// A space, and the areas that each thread has in it.
 struct Stage<H> {
     scene: Scene,
+    workload: Workload,
     placement: Placement,
     space: H,
     workers: Vec<Mutex<Worker>>,
@@ -178,10 +179,24 @@ struct Stage<H> {
 struct Worker {
     live: Vec<usize>,
     rng: Rng,
+    /// Its part in the next window.
+    part: Part,
+}
+
+/// A part in a window.
+enum Part {
+    /// Frees what it allocates.
+    Own,
+    /// Allocates.
+    Producer(SyncSender<usize>),
+    /// Frees.
+    Consumer(Receiver<usize>),
+    /// Fills a ring, and empties it.
+    Alone,
 }
 
 /// The results of a window.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Played {
     pairs: u64,
     time: Duration,
@@ -196,12 +211,17 @@ impl Played {
 }
 
 impl<H: House + Sync> Stage<H> {
-    fn new(scene: Scene, threads: usize, limits: &Limits) -> Self {
-        let worker = |seed: usize| Mutex::new(Worker { live: Vec::new(), rng: Rng::new(seed as u64) });
+    fn new(scene: Scene, workload: Workload, threads: usize, limits: &Limits) -> Self {
+        assert!(
+            workload == Workload::Own || threads == 1 || threads.is_multiple_of(2),
+            "{threads} threads are no pairs"
+        );
+        let rng = |seed: usize| Rng::new(seed as u64);
+        let worker = |seed| Mutex::new(Worker { live: Vec::new(), rng: rng(seed), part: Part::Own });
         let space = H::open(scene.options(limits.options));
         let workers = (0..threads).map(worker).collect();
-        let stage = Self { scene, placement: limits.placement, space, workers };
-        if scene == Scene::W5 {
+        let stage = Self { scene, workload, placement: limits.placement, space, workers };
+        if (scene, workload) == (Scene::W5, Workload::Own) {
             stage.fill(LIVE_AREAS / threads);
         }
         stage
@@ -213,7 +233,7 @@ impl<H: House + Sync> Stage<H> {
             self.placement.place(number);
             let worker = &mut lock(&self.workers[number]);
             for _ in 0..each {
-                let area = self.allocate(&self.scene.request(&mut worker.rng));
+                let area = self.allocate(&mut worker.rng);
                 worker.live.push(area);
             }
             (0..each * CHURN).for_each(|_| self.replace(worker));
@@ -222,12 +242,34 @@ impl<H: House + Sync> Stage<H> {
         assert!(filled.iter().all(Result::is_ok), "no request is refused");
     }
 
+    /// Gives each worker its part in the next window.
+    fn deal(&self) {
+        if let (Workload::Relay, [alone]) = (self.workload, self.workers.as_slice()) {
+            lock(alone).part = Part::Alone;
+        } else if self.workload == Workload::Relay {
+            for pair in self.workers.chunks_exact(2) {
+                let (sender, receiver) = sync_channel(RING);
+                lock(&pair[0]).part = Part::Producer(sender);
+                lock(&pair[1]).part = Part::Consumer(receiver);
+            }
+        }
+    }
+
     /// Lets all threads work at once for so long.
     fn play(&self, window: Duration) -> Played {
+        self.deal();
         let stop = &AtomicBool::new(false);
         let work = |number: usize| {
             self.placement.place(number);
-            self.work(&mut lock(&self.workers[number]), stop)
+            counting_lock::take();
+            let worker = &mut lock(&self.workers[number]);
+            let pairs = match std::mem::replace(&mut worker.part, Part::Own) {
+                Part::Own => self.own(worker, stop),
+                Part::Producer(ring) => self.produce(&ring, worker, stop),
+                Part::Consumer(ring) => self.consume(&ring),
+                Part::Alone => self.alone(worker, stop),
+            };
+            (pairs, counting_lock::take())
         };
         let time = |_: &_| {
             let start = Instant::now();
@@ -245,30 +287,73 @@ impl<H: House + Sync> Stage<H> {
         played
     }
 
-    fn work(&self, worker: &mut Worker, stop: &AtomicBool) -> (u64, Taken) {
-        counting_lock::take();
+    fn own(&self, worker: &mut Worker, stop: &AtomicBool) -> u64 {
         let mut pairs = 0;
         while !stop.load(Ordering::Relaxed) {
             match self.scene {
-                Scene::W1 => self.free(self.allocate(&self.scene.request(&mut worker.rng))),
+                Scene::W1 => self.free(self.allocate(&mut worker.rng)),
                 Scene::W5 => self.replace(worker),
             }
             pairs += 1;
         }
-        (pairs, counting_lock::take())
+        pairs
+    }
+
+    /// Allocates until the window ends, and puts each area into a ring as soon as that has room.
+    /// Without sleeping: to be woken would be part of what is measured. Counts nothing: what is
+    /// freed counts.
+    fn produce(&self, ring: &SyncSender<usize>, worker: &mut Worker, stop: &AtomicBool) -> u64 {
+        let mut looks = 0;
+        while !stop.load(Ordering::Relaxed) {
+            let mut area = self.allocate(&mut worker.rng);
+            while let Err(full) = ring.try_send(area) {
+                let TrySendError::Full(again) = full else { panic!("the consumer is gone") };
+                area = again;
+                look(&mut looks);
+            }
+        }
+        0
+    }
+
+    /// Frees what comes until the producer is gone; how many.
+    fn consume(&self, ring: &Receiver<usize>) -> u64 {
+        let (mut freed, mut looks) = (0, 0);
+        loop {
+            match ring.try_recv() {
+                Ok(area) => {
+                    self.free(area);
+                    freed += 1;
+                }
+                Err(TryRecvError::Empty) => look(&mut looks),
+                Err(TryRecvError::Disconnected) => return freed,
+            }
+        }
+    }
+
+    /// Fills a ring and empties it until the window ends; how many areas.
+    fn alone(&self, worker: &mut Worker, stop: &AtomicBool) -> u64 {
+        let ((sender, receiver), mut freed) = (sync_channel(RING), 0);
+        while !stop.load(Ordering::Relaxed) {
+            while let Ok(()) = sender.try_send(self.allocate(&mut worker.rng)).map_err(|full| {
+                let (TrySendError::Full(area) | TrySendError::Disconnected(area)) = full;
+                self.free(area);
+            }) {}
+            receiver.try_iter().for_each(|area| self.free(area));
+            freed += RING as u64;
+        }
+        freed
     }
 
     #[inline]
     fn replace(&self, worker: &mut Worker) {
         let slot = worker.rng.below(worker.live.len() as u64) as usize;
-        let request = self.scene.request(&mut worker.rng);
         self.free(worker.live[slot]);
-        worker.live[slot] = self.allocate(&request);
+        worker.live[slot] = self.allocate(&mut worker.rng);
     }
 
     #[inline]
-    fn allocate(&self, request: &Request) -> usize {
-        self.space.raw().alloc(request).expect("space for every scene")
+    fn allocate(&self, rng: &mut Rng) -> usize {
+        self.space.raw().alloc(&self.scene.request(rng)).expect("space for every scene")
     }
 
     #[inline]
@@ -276,6 +361,12 @@ impl<H: House + Sync> Stage<H> {
         // SAFETY: no memory is behind the area, so nothing can be using it.
         unsafe { self.space.raw().free(addr) }.expect("a live area");
     }
+}
+
+/// Waits a little for the other thread; lets it run now and then, for it may have no CPU.
+fn look(looks: &mut u32) {
+    *looks += 1;
+    if looks.is_multiple_of(LOOKS) { std::thread::yield_now() } else { std::hint::spin_loop() }
 }
 
 /// Never contended: each worker has one thread.
@@ -287,37 +378,40 @@ fn lock(worker: &Mutex<Worker>) -> std::sync::MutexGuard<'_, Worker> {
 mod tests {
     use super::*;
 
+    fn limits(placement: Placement) -> Limits {
+        let window = Duration::from_millis(20);
+        Limits { rounds: 1, window, options: SpaceOptions::default(), placement }
+    }
+
     #[test]
     fn every_number_of_threads_makes_pairs_under_locks() {
-        let limits = Limits {
-            rounds: 1,
-            window: Duration::from_millis(20),
-            options: SpaceOptions::default(),
-            placement: Placement::Pinned,
-        };
-        for (scene, drain) in Scene::ALL.into_iter().flat_map(|scene| Drain::ALL.map(|drain| (scene, drain)))
-        {
-            let rows = run(scene, drain, &[1, 3], &limits, &|_| {});
-            assert_eq!(rows.iter().map(|row| row.threads).collect::<Vec<_>>(), [1, 3]);
-            for row in &rows {
-                assert!(row.drain == drain && row.mpairs_per_s > 0.0 && row.locks_per_pair > 0.0, "{row:?}");
-            }
-            assert_eq!(rows[0].ratio, 1.0);
-            if drain == Drain::Callers {
-                assert_eq!(rows[0].waited_percent, 0.0);
+        let limits = limits(Placement::Pinned);
+        for scene in Scene::ALL {
+            for (workload, drain, many) in [
+                (Workload::Own, Drain::Callers, 3),
+                (Workload::Own, Drain::Thread, 3),
+                (Workload::Relay, Drain::Thread, 2),
+            ] {
+                let rows = run(scene, workload, drain, &[1, many], &limits, &|_| {});
+                assert_eq!(rows.iter().map(|row| row.threads).collect::<Vec<_>>(), [1, many]);
+                for row in &rows {
+                    assert!(
+                        row.drain == drain && row.mpairs_per_s > 0.0 && row.locks_per_pair > 0.0,
+                        "{row:?}"
+                    );
+                }
+                assert_eq!(rows[0].ratio, 1.0);
+                if drain == Drain::Callers {
+                    assert_eq!(rows[0].waited_percent, 0.0);
+                }
             }
         }
     }
 
     #[test]
     fn live_sets_are_kept_from_window_to_window() {
-        let limits = Limits {
-            rounds: 1,
-            window: Duration::from_millis(5),
-            options: SpaceOptions::default(),
-            placement: Placement::Anywhere,
-        };
-        let stage = Stage::<Drained<FutexLock, Cpus>>::new(Scene::W5, 8, &limits);
+        let limits = limits(Placement::Anywhere);
+        let stage = Stage::<Drained<FutexLock, Cpus>>::new(Scene::W5, Workload::Own, 8, &limits);
         for _ in 0..2 {
             let _ = stage.play(limits.window);
         }
@@ -328,5 +422,19 @@ mod tests {
         };
         assert!((0..10_000).any(|_| agrees()), "{:?}", stage.space.stats());
         stage.space.verify().expect("a space that is whole");
+    }
+
+    #[test]
+    fn areas_go_through_rings_and_are_all_freed() {
+        let limits = limits(Placement::Anywhere);
+        for (scene, threads) in Scene::ALL.into_iter().flat_map(|scene| [1, 2, 6].map(|count| (scene, count)))
+        {
+            let stage = Stage::<Drained<FutexLock, Cpus>>::new(scene, Workload::Relay, threads, &limits);
+            let played = stage.play(limits.window);
+            assert!(played.pairs > 0, "{played:?}");
+            stage.space.purge().expect("this platform refuses nothing");
+            assert_eq!(stage.space.stats().busy_areas, 0);
+            stage.space.verify().expect("a space that is whole");
+        }
     }
 }

@@ -95,7 +95,7 @@ pub struct Workload {
     pub cycle: Cycle,
     /// True if every area has a guard page.
     pub guard: bool,
-    /// True if it runs only when asked for: it needs much time or memory.
+    /// True if it runs only when asked for: most need much time or memory.
     pub large: bool,
 }
 
@@ -183,6 +183,10 @@ pub const ALL: &[Workload] = &{
             "10,000 live areas of 1…64 pages, replaced at random",
         ),
         on(Space, "W5-100k", steady(100_000, 400_000, PLAIN), "the same, 100,000 live"),
+        Workload {
+            large: true,
+            ..on(Space, "W5-100k-1", steady(100_000, 400_000, ONE_PAGE), "100,000 live areas of one page")
+        },
         on(Space, "W5-1M", steady(1_000_000, 1_000_000, PLAIN), "the same, 1,000,000 live"),
         Workload {
             large: true,

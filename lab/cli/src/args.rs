@@ -213,7 +213,8 @@ pub(crate) struct ReportOptions {
 }
 
 /// The purges of a replay: a replay for each.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub(crate) enum Replayed {
     Own,
     Trace,
@@ -221,15 +222,6 @@ pub(crate) enum Replayed {
 }
 
 impl Replayed {
-    /// Returns the name as it is written.
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Own => "own",
-            Self::Trace => "trace",
-            Self::Both => "both",
-        }
-    }
-
     /// The replays.
     pub(crate) const fn purges(self) -> &'static [Purges] {
         match self {
@@ -243,8 +235,8 @@ impl Replayed {
 /// Options of `vmalloc replay`.
 #[derive(Args, Debug)]
 pub(crate) struct ReplayOptions {
-    /// Traces, compressed or not: text of Linux's tracepoints, text of strace (of one process), or
-    /// the compact format; quoted and numbered lines are read as well; '-' is standard input
+    /// Traces, compressed or not: text of Linux's tracepoints, or text of strace (of one process);
+    /// quoted and numbered lines are read as well; '-' is standard input
     #[arg(value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     /// A design to replay on, or 'all'; may be repeated [default: vmalloc]
@@ -264,9 +256,6 @@ pub(crate) struct ReplayOptions {
     /// Replay a made-up trace of so many events
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
     pub(crate) synthetic: Option<u64>,
-    /// Write the trace in the compact format to this file, and replay nothing
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["design", "purges", "pressure"])]
-    pub(crate) write: Option<PathBuf>,
 }
 
 /// A parsed command line.

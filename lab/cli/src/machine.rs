@@ -5,7 +5,6 @@ use crate::cases;
 use crate::error::Failure;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use std::fmt;
 use std::sync::Arc;
 use vmalloc::MAX_NODES;
 use vmalloc::{NodeStats, Platform, SpaceOptions, Stats};
@@ -14,23 +13,15 @@ use vmalloc_linux::{GuardMeans, LinuxOptions, OpenError, SharedSpace, open};
 use vmalloc_short::ShortMaps;
 
 /// The treatment of freed areas.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum, Serialize, strum::Display)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub(crate) enum Strategy {
     /// Keep their pages for reuse, within a budget: fast
     #[default]
     Retain,
     /// Unmap them at the next purge: a use after free traps
     Unmap,
-}
-
-impl fmt::Display for Strategy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Retain => "retain",
-            Self::Unmap => "unmap",
-        })
-    }
 }
 
 /// How guard pages are made.

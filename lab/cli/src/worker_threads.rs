@@ -52,22 +52,20 @@ pub(crate) fn run<T: Send>(
 /// Refuses workers whose stacks the kernel would not map: the standard library aborts the program
 /// when a thread that was started finds no room for its signal stack.
 fn check_mappings(threads: u64, asked: &str) -> Result<(), Failure> {
-    let Some(limit) = max_map_count() else { return Ok(()) };
     let needed = map_count() + threads * MAPPINGS_PER_THREAD + SPARE_MAPPINGS;
-    if needed <= limit {
-        return Ok(());
+    match max_map_count().filter(|limit| needed > *limit) {
+        None => Ok(()),
+        Some(limit) => Err(Failure::new(format!(
+            "{asked} would need about {needed} mappings; vm.max_map_count is {limit}"
+        ))),
     }
-    Err(Failure::new(format!("{asked} would need about {needed} mappings; vm.max_map_count is {limit}")))
 }
 
 /// Refuses workers that do not fit under `RLIMIT_AS`: a thread that was started and finds no memory
 /// for its first few bytes ends the whole program.
 fn check_addresses(threads: u64, asked: &str) -> Result<(), Failure> {
-    let Some(limit) = address_limit() else { return Ok(()) };
     let needed = address_bytes() + threads * ADDRESSES_PER_THREAD + SPARE_ADDRESSES;
-    if needed <= limit {
-        return Ok(());
-    }
+    let Some(limit) = address_limit().filter(|limit| needed > *limit) else { return Ok(()) };
     let (needed, limit) = (HumanBytes(needed), HumanBytes(limit));
     Err(Failure::new(format!(
         "{asked} would need about {needed} of addresses; the limit (ulimit -v) is {limit}"

@@ -3,7 +3,9 @@
 //! The characters that such a text has before each line are its [`Margin`]. A reader looks at the
 //! beginning, reads it under each margin in turn, and uses the one that explains most lines.
 
+use regex::Regex;
 use std::io::{self, BufRead, Cursor, Read};
+use std::sync::LazyLock;
 
 /// Bytes of the beginning.
 const HEAD: u64 = 64 << 10;
@@ -71,33 +73,19 @@ impl Margin {
         Self::ALL.into_iter().rev().max_by_key(|&margin| score(margin)).unwrap_or(Self::Nothing)
     }
 
-    /// Returns true if `is` holds for the line under any margin.
-    pub(crate) fn any(line: &str, is: impl Fn(&str) -> bool) -> bool {
-        Self::ALL.iter().any(|margin| is(margin.strip(line)))
-    }
-
     /// Returns the line without its margin.
     pub(crate) fn strip(self, line: &str) -> &str {
         self.behind(line).unwrap_or(line)
     }
 
     fn behind(self, line: &str) -> Option<&str> {
-        let begin = line.trim_start();
-        match self {
-            Self::Nothing => None,
-            Self::Quote => begin.starts_with('>').then(|| begin.trim_start_matches(['>', ' '])),
-            Self::Comment => begin.strip_prefix('#').map(|rest| rest.strip_prefix(' ').unwrap_or(rest)),
-            Self::Number => {
-                let rest = begin.trim_start_matches(|c: char| c.is_ascii_digit());
-                rest.strip_prefix([':', '\t']).filter(|_| rest.len() < begin.len())
-            }
-            Self::Time => {
-                let (time, rest) = begin.strip_prefix('[')?.split_once("] ")?;
-                let (whole, part) = time.trim_start().split_once('.')?;
-                let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-                (digits(whole) && digits(part)).then_some(rest)
-            }
-        }
+        const PATTERNS: [&str; 4] = [">[> ]*", "# ?", r"\d+[:\t]", r"\[\s*\d+\.\d+\] "];
+        static MARGINS: LazyLock<[Regex; 4]> = LazyLock::new(|| {
+            PATTERNS.map(|margin| Regex::new(&format!(r"^\s*{margin}")).expect("a pattern"))
+        });
+        // The first one is none.
+        let margin = MARGINS[(self as usize).checked_sub(1)?].find(line)?;
+        Some(&line[margin.end()..])
     }
 }
 

@@ -5,14 +5,10 @@ use crate::cpu;
 use core::fmt;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU64, Ordering};
 use lock_api::RawMutex;
 use memmap2::{MmapOptions, MmapRaw};
 use std::sync::OnceLock;
-use vmalloc::{
-    DrainReason, Frame, FrameSupply, Geometry, MapFrames, Origin, PageRange, Platform, PlatformError,
-    Protection,
-};
+use vmalloc::{DrainReason, Geometry, PageRange, Platform, PlatformError, Protection};
 
 /// log2 of the bytes of a page, wherever the lab has to turn pages into bytes.
 pub const PAGE_SHIFT: u32 = 12;
@@ -187,50 +183,5 @@ unsafe impl<L: RawMutex + Send + Sync + 'static, C: CpuHint, D: Drains, T: Pages
 
     fn fatal(&self, damage: &dyn fmt::Display) -> ! {
         panic!("{damage}")
-    }
-}
-
-/// The number of the next frame. Shared by all platforms: numbers are not what is measured.
-static NEXT_FRAME: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: no number is handed out twice, and no page leads to memory.
-unsafe impl<L: RawMutex + Send + Sync + 'static, C: CpuHint, D: Drains, T: Pages> FrameSupply
-    for NullPlatform<L, C, D, T>
-{
-    fn take_frames(&self, frames: &mut [Frame]) -> Result<(), PlatformError> {
-        let first = self.take_run(frames.len() as u64, 1)?;
-        frames.iter_mut().zip(0..).for_each(|(frame, nth)| *frame = first.plus(nth));
-        Ok(())
-    }
-
-    fn take_run(&self, count: u64, align: u64) -> Result<Frame, PlatformError> {
-        // Relaxed: a number that orders nothing.
-        let first = NEXT_FRAME.fetch_add(count + align - 1, Ordering::Relaxed);
-        Ok(Frame(first.next_multiple_of(align)))
-    }
-
-    unsafe fn give_frames(&self, _frames: &[Frame]) {}
-
-    fn origin(&self, _frame: Frame) -> Origin {
-        Origin::Supply
-    }
-}
-
-// SAFETY: see `FrameSupply`.
-unsafe impl<L: RawMutex + Send + Sync + 'static, C: CpuHint, D: Drains, T: Pages> MapFrames
-    for NullPlatform<L, C, D, T>
-{
-    unsafe fn map_frames(
-        &self,
-        _range: PageRange,
-        _frames: &[Frame],
-        _protection: Protection,
-    ) -> Result<(), PlatformError> {
-        Ok(())
-    }
-
-    /// None: it does not remember.
-    fn frame_at(&self, _page: u64) -> Option<Frame> {
-        None
     }
 }

@@ -1,6 +1,5 @@
 //! A space that is ready for use, with its drains: by its callers, or by a thread of its own.
 
-use crate::counting_lock::CountingLock;
 use crate::ranges::span;
 use lock_api::RawMutex;
 use std::ops::Deref;
@@ -10,34 +9,11 @@ use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 use vmalloc::{DrainReason, DrainStatus, Platform, Space, SpaceOptions};
 use vmalloc_kit::null::{ByCallers, CpuHint, Drains, NullPlatform};
-use vmalloc_linux::FutexLock;
 
-/// A lock that spaces are measured with.
-pub trait SpaceLock: RawMutex + Send + Sync + 'static {
-    /// How tables name a space with such locks: one that caches and one that unmaps, for each who
-    /// drains.
-    const NAMES: [[&'static str; 2]; 2];
-}
+/// Locks of a space.
+pub trait SpaceLock: RawMutex + Send + Sync + 'static {}
 
-/// The product's.
-impl SpaceLock for FutexLock {
-    const NAMES: [[&'static str; 2]; 2] = [
-        ["vmalloc Space", "vmalloc Space, unmap"],
-        ["vmalloc Space, drain thread", "vmalloc Space, unmap, drain thread"],
-    ];
-}
-
-/// To compare with.
-impl SpaceLock for parking_lot::RawMutex {
-    const NAMES: [[&'static str; 2]; 2] = [
-        ["Space on parking_lot", "Space, unmap, on parking_lot"],
-        ["Space on parking_lot, drain thread", "Space, unmap, on parking_lot, drain thread"],
-    ];
-}
-
-impl<L: SpaceLock> SpaceLock for CountingLock<L> {
-    const NAMES: [[&'static str; 2]; 2] = L::NAMES;
-}
+impl<L: RawMutex + Send + Sync + 'static> SpaceLock for L {}
 
 /// A space over a platform that does nothing, with whatever drains it.
 pub trait House: Deref<Target = Space<Self::Platform>> + Sized {
@@ -70,7 +46,7 @@ pub type Caller<L, C> = Plain<Space<NullPlatform<L, C>>>;
 
 impl<L: SpaceLock, C: CpuHint + Default> House for Caller<L, C> {
     type Platform = NullPlatform<L, C>;
-    const NAMES: [&'static str; 2] = L::NAMES[0];
+    const NAMES: [&'static str; 2] = ["vmalloc Space", "vmalloc Space, unmap"];
 
     fn open(options: SpaceOptions) -> Self {
         let platform = NullPlatform::new(span(), C::default(), ByCallers);
@@ -96,7 +72,7 @@ impl<L: SpaceLock, C: CpuHint> Deref for Drained<L, C> {
 
 impl<L: SpaceLock, C: CpuHint + Default + Send> House for Drained<L, C> {
     type Platform = NullPlatform<L, C, Bell>;
-    const NAMES: [&'static str; 2] = L::NAMES[1];
+    const NAMES: [&'static str; 2] = ["vmalloc Space, drain thread", "vmalloc Space, unmap, drain thread"];
 
     fn open(options: SpaceOptions) -> Self {
         let bell = Bell::default();
@@ -195,6 +171,7 @@ mod tests {
     use vmalloc::Request;
     use vmalloc_kit::null::FirstCpu;
     use vmalloc_kit::null::PAGE_SHIFT;
+    use vmalloc_linux::FutexLock;
 
     #[test]
     fn the_thread_drains_what_callers_leave_and_ends_with_the_house() {

@@ -9,10 +9,10 @@ mod peers;
 
 pub use baseline::{BTreeAreas, BTreeBest, BTreeFirst};
 pub use blocks::Blocks;
-pub use house::{Caller, Drained, House, SpaceLock};
+pub use house::{Caller, Drained, House};
 pub use noop::Noop;
 pub use ours::{Map, OurSpace};
-pub use peers::{Buddy, FreeListPages, Offset, RangeAlloc, VmAllocator};
+pub use peers::{FreeListPages, Offset, RangeAlloc, VmAllocator};
 
 use crate::ranges::Ranges;
 use crate::workload::{Layer, Workload};
@@ -43,8 +43,6 @@ pub fn each(workload: &Workload, visitor: &mut impl Visitor) {
         Layer::Space => {
             visitor.visit::<OurSpace<true, Caller<FutexLock, FirstCpu>>>();
             visitor.visit::<OurSpace<false, Caller<FutexLock, FirstCpu>>>();
-            visitor.visit::<OurSpace<true, Caller<parking_lot::RawMutex, FirstCpu>>>();
-            visitor.visit::<OurSpace<false, Caller<parking_lot::RawMutex, FirstCpu>>>();
         }
     }
     visitor.visit::<BTreeFirst>();
@@ -56,7 +54,6 @@ pub fn each(workload: &Workload, visitor: &mut impl Visitor) {
     visitor.visit::<FreeListPages>();
     visitor.visit::<RangeAlloc>();
     visitor.visit::<Offset>();
-    visitor.visit::<Buddy>();
     visitor.visit::<Noop>();
 }
 
@@ -65,8 +62,6 @@ pub fn each(workload: &Workload, visitor: &mut impl Visitor) {
 pub fn each_drained(visitor: &mut impl Visitor) {
     visitor.visit::<OurSpace<true, Drained<FutexLock, FirstCpu>>>();
     visitor.visit::<OurSpace<false, Drained<FutexLock, FirstCpu>>>();
-    visitor.visit::<OurSpace<true, Drained<parking_lot::RawMutex, FirstCpu>>>();
-    visitor.visit::<OurSpace<false, Drained<parking_lot::RawMutex, FirstCpu>>>();
 }
 
 /// Returns true if `R` offers all that `workload` asks for.

@@ -1,7 +1,6 @@
 //! The crates that a program could use instead. None of them finds an area by address.
 
 use crate::ranges::{BASE_PAGE, Plan, Ranges, SPACE_PAGES};
-use core::alloc::Layout;
 use free_list::{FreeList, PageLayout, PageRange};
 use offset_allocator::Allocation;
 use vm_allocator::{AddressAllocator, AllocPolicy, RangeInclusive};
@@ -122,33 +121,5 @@ impl Ranges for FreeListPages {
 
     fn start(range: PageRange) -> u64 {
         range.start() as u64 / PAGE_BYTES
-    }
-}
-
-/// `buddy_system_allocator`: a set of free blocks per power of two; sizes are rounded up to one.
-pub struct Buddy(buddy_system_allocator::FrameAllocator<33>);
-
-impl Ranges for Buddy {
-    type Handle = (usize, Layout);
-    const NAME: &'static str = "buddy_system";
-    const ALIGNS: bool = true;
-
-    fn build(_plan: &Plan) -> Self {
-        let mut frames = buddy_system_allocator::FrameAllocator::new();
-        frames.add_frame(BASE_PAGE as usize, (BASE_PAGE + SPACE_PAGES) as usize);
-        Self(frames)
-    }
-
-    fn allocate(&mut self, pages: u64, align: u64) -> (usize, Layout) {
-        let layout = Layout::from_size_align(pages as usize, align as usize).expect("a valid request");
-        (self.0.alloc_aligned(layout).expect("space for every workload"), layout)
-    }
-
-    fn free(&mut self, (start, layout): (usize, Layout)) {
-        self.0.dealloc_aligned(start, layout);
-    }
-
-    fn start((start, _): (usize, Layout)) -> u64 {
-        start as u64
     }
 }

@@ -2,7 +2,7 @@
 //! every place.
 
 use super::{
-    BTreeAreas, BTreeBest, BTreeFirst, Blocks, Buddy, Caller, Drained, FreeListPages, Map, Offset, OurSpace,
+    BTreeAreas, BTreeBest, BTreeFirst, Blocks, Caller, Drained, FreeListPages, Map, Offset, OurSpace,
     RangeAlloc, VmAllocator,
 };
 use crate::ranges::{BASE_PAGE, Plan, Ranges, SPACE_PAGES};
@@ -55,7 +55,6 @@ fn check_find<R: Ranges>(ranges: &R, live: &[(R::Handle, u64, u64)]) {
 fn peers_hand_out_disjoint_areas() {
     drive::<Offset>();
     drive::<RangeAlloc>();
-    drive::<Buddy>();
     drive::<BTreeBest>();
     drive::<BTreeAreas>();
     // Its "first match" is the first that its walk of the tree meets, not always the lowest.
@@ -68,7 +67,6 @@ fn our_space_hands_out_disjoint_areas() {
     drive::<OurSpace<false, Caller<FutexLock, FirstCpu>>>();
     drive::<OurSpace<true, Drained<FutexLock, FirstCpu>>>();
     drive::<OurSpace<false, Drained<FutexLock, FirstCpu>>>();
-    drive::<OurSpace<true, Caller<parking_lot::RawMutex, FirstCpu>>>();
 }
 
 #[test]

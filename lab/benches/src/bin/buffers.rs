@@ -36,20 +36,13 @@ impl Args {
 }
 
 /// Prints the resident memory of the allocator of this name.
-struct PrintRss {
-    name: String,
-    code: ExitCode,
-}
+struct PrintRss(String, io::Result<()>);
 
 impl Visitor for PrintRss {
     fn visit<B: Buffers + 'static>(&mut self) {
-        if B::NAME != self.name {
-            return;
+        if B::NAME == self.0 {
+            self.1 = output::line(&buffers::per_live::<B>());
         }
-        self.code = match buffers::per_live::<B>() {
-            Ok(ratio) => output::end(output::line(&ratio)),
-            Err(error) => output::fail(&error),
-        };
     }
 }
 
@@ -117,9 +110,9 @@ fn print_json(traits: &[Trait], rows: &[Row]) -> io::Result<()> {
 fn main() -> ExitCode {
     let args = Args::parse();
     if let Some(name) = args.rss {
-        let mut rss = PrintRss { name, code: ExitCode::SUCCESS };
+        let mut rss = PrintRss(name, Ok(()));
         buffers::each(&mut rss);
-        return rss.code;
+        return output::end(rss.1);
     }
     let mut traits = Traits { args: &args, traits: Vec::new() };
     buffers::each(&mut traits);

@@ -3,7 +3,7 @@
 use clap::Parser;
 use std::process::ExitCode;
 use std::time::Duration;
-use vmalloc_bench::mappings::{Row, brief, crowd, growth, moves};
+use vmalloc_bench::mappings::{Row, SIZES, brief, crowd, growth, moves};
 use vmalloc_bench::output;
 use vmalloc_bench::rounds::Limits;
 use vmalloc_kit::table::{figure, table};
@@ -51,7 +51,7 @@ enum Table {
 const LAST: usize = 16_384;
 
 fn times_table(rows: &[Row]) -> String {
-    let sizes = brief::SIZES.map(|size| if size == 1 { "1 page".to_owned() } else { size.to_string() });
+    let sizes = SIZES.map(|size| if size == 1 { "1 page".to_owned() } else { size.to_string() });
     let ratios = sizes.iter().map(|size| format!("ratio {size}"));
     let head =
         ["pages".into(), "way".into()].into_iter().chain(sizes.iter().map(|size| format!("ns {size}")));

@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::io;
 use std::process::ExitCode;
 use std::time::Duration;
-use vmalloc_bench::contest::{self, Limits, Row};
+use vmalloc_bench::contest::{self, Limits, Row, Tail};
 use vmalloc_bench::heap::CountingHeap;
 use vmalloc_bench::output;
 use vmalloc_bench::rounds::RoundsOptions;
@@ -29,13 +29,18 @@ struct Args {
     /// Workloads to run, by name or, where no name is that, by the start of one; all when none is
     /// named.
     names: Vec<String>,
-    /// Also the large ones (…-10M), which take minutes, among those named by their start or all;
-    /// with a cap of 60 s.
+    /// Also those that are else left out (W5-100k-1, and the large …-10M, which take minutes),
+    /// among those named by their start or all; with a cap of 60 s.
     #[arg(long)]
     large: bool,
     /// Only these allocators besides ours, by the start of their name; may be repeated.
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
+    /// Instead how long single pairs take: wall time, quantiles of a million as medians of the
+    /// rounds; "max" is the slowest pair of the round in which that was fastest, "worst" of that in
+    /// which it was slowest. Ours is drained by its callers or, where that is said, by a thread.
+    #[arg(long, requires = "names")]
+    tail: bool,
     #[command(flatten)]
     measured: RoundsOptions,
 }
@@ -50,7 +55,12 @@ impl Args {
         } else {
             5
         });
-        Limits { rounds, cap, timed_iterations: if quick { 20_000 } else { 300_000 } }
+        let timed_iterations = match (quick, self.tail) {
+            (true, _) => 20_000,
+            (false, false) => 300_000,
+            (false, true) => 1_000_000,
+        };
+        Limits { rounds, cap, timed_iterations }
     }
 
     fn wants(&self, allocator: &str) -> bool {
@@ -89,6 +99,16 @@ fn print_table(workload: &Workload, rows: &[Row]) -> io::Result<()> {
     output::line(&format_args!("{}: {}\n{table}\n", workload.name, workload.about))
 }
 
+fn print_tails(workload: &Workload, rows: &[Tail]) -> io::Result<()> {
+    let head = ["allocator", "p50", "p99", "p99.9", "p99.99", "max", "worst"];
+    let cells = |row: &Tail| {
+        let name = std::iter::once(row.allocator.to_owned());
+        name.chain(row.ns.into_iter().map(figure)).collect()
+    };
+    let table = table("lr", &head, rows.iter().map(cells).collect());
+    output::line(&format_args!("{}: {}\n{table}\n", workload.name, workload.about))
+}
+
 fn progress_bar(workloads: &[&Workload]) -> ProgressBar {
     let style = ProgressStyle::with_template("{wide_msg} {pos}/{len} workloads {elapsed}");
     let bar = ProgressBar::new(workloads.len() as u64);
@@ -107,7 +127,19 @@ fn main() -> ExitCode {
             ));
         }
     };
-    output::end(measure(&args, workloads))
+    output::end(if args.tail { time_pairs(&args, &workloads) } else { measure(&args, workloads) })
+}
+
+fn time_pairs(args: &Args, workloads: &[&Workload]) -> io::Result<()> {
+    let mut all = Vec::new();
+    for workload in workloads {
+        let rows = contest::tails(workload, &args.limits(), &|name| args.wants(name));
+        if !args.measured.json {
+            print_tails(workload, &rows)?;
+        }
+        all.extend(rows);
+    }
+    if args.measured.json { output::line(&serde_json::to_string_pretty(&all)?) } else { Ok(()) }
 }
 
 fn measure(args: &Args, workloads: Vec<&'static Workload>) -> io::Result<()> {

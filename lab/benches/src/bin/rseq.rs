@@ -8,7 +8,7 @@ mod measured {
     use std::io;
     use std::time::Duration;
     use vmalloc_bench::rounds::Limits;
-    use vmalloc_bench::rseq::{self, Area, Bare, Locked, Restartable, Spaces, Way};
+    use vmalloc_bench::rseq::{self, Area, Use, Way};
     use vmalloc_bench::{callgrind, output};
     use vmalloc_kit::table::{figure, table};
 
@@ -26,36 +26,21 @@ mod measured {
         rounds: u16,
         /// Make 10,000 pairs for `valgrind --tool=callgrind --instr-atstart=no` instead.
         #[arg(long)]
-        count: Option<Counted>,
+        count: Option<Way>,
     }
 
-    /// A way whose instructions are counted.
-    #[derive(Clone, Copy, ValueEnum)]
-    enum Counted {
-        Lock,
-        Rseq,
-        Neither,
-        Addresses,
-        WithoutExchanges,
-    }
+    /// Pairs whose instructions are counted.
+    struct Counted;
 
-    fn count(pair: impl Fn()) {
-        (0..1000).for_each(|_| pair());
-        callgrind::start();
-        (0..10_000).for_each(|_| pair());
-        callgrind::end_window(c"run");
-        callgrind::stop();
-    }
+    impl Use for Counted {
+        type Output = ();
 
-    fn counted(way: Counted, area: Area) {
-        let (locked, rseq, bare) = (Locked::new(area), Restartable::new(area), Bare::new(area));
-        let spaces = Spaces::new();
-        match way {
-            Counted::Lock => count(|| locked.pair()),
-            Counted::Rseq => count(|| rseq.pair()),
-            Counted::Neither => count(|| bare.pair()),
-            Counted::Addresses => count(|| spaces.locked_pair()),
-            Counted::WithoutExchanges => count(|| spaces.bare_pair()),
+        fn pairs(self, pair: impl Fn() + Sync) {
+            (0..1000).for_each(|_| pair());
+            callgrind::start();
+            (0..10_000).for_each(|_| pair());
+            callgrind::end_window(c"run");
+            callgrind::stop();
         }
     }
 
@@ -65,7 +50,7 @@ mod measured {
             return output::line(&"the C library registers no thread for rseq");
         };
         if let Some(way) = args.count {
-            counted(way, area);
+            way.give(area, Counted);
             return Ok(());
         }
         if !area.is_registered() {
@@ -73,7 +58,8 @@ mod measured {
         }
         let limits = Limits { rounds: args.rounds.into(), window: Duration::from_millis(20) };
         let rows = rseq::run(area, &limits);
-        let cells = |row: &rseq::Row| vec![row.threads.to_string(), row.way.to_owned(), figure(row.ns)];
+        let name = |way: Way| way.to_possible_value().map_or_else(String::new, |way| way.get_name().into());
+        let cells = |row: &rseq::Row| vec![row.threads.to_string(), name(row.way), figure(row.ns)];
         output::line(&table("rlr", &["threads", "way", "ns a pair"], rows.iter().map(cells).collect()))
     }
 }

@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 use vmalloc::SpaceOptions;
 use vmalloc_bench::marks::Mark;
+use vmalloc_bench::output;
 use vmalloc_bench::pinning::{self, Placement};
 use vmalloc_bench::scene::{Freed, Scene};
 use vmalloc_bench::threads::{self, Drain, Limits, Row, Workload};
-use vmalloc_bench::{output, relay};
 use vmalloc_kit::table::{figure, table};
 
 /// Measure one space under many threads
@@ -136,10 +136,12 @@ fn measure(args: &Args) -> io::Result<()> {
                 bar.set_message(format!("{scene:?}, {}: {step}", drain.about()));
                 bar.tick();
             };
-            tell(&threads::run(scene, drain, &job.threads, &limits, &progress))?;
+            tell(&threads::run(scene, Workload::Own, drain, &job.threads, &limits, &progress))?;
         }
         for scene in Scene::ALL {
-            tell(&relay::run(scene, &job.relays, &limits))?;
+            let rows =
+                threads::run(scene, Workload::Relay, Drain::Thread, &job.relays, &limits, &|_: &str| {});
+            tell(&rows)?;
         }
     }
     bar.finish_and_clear();

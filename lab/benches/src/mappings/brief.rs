@@ -2,11 +2,10 @@
 //! that holds as much.
 
 use super::shared::{Run, Shared};
-use super::{PAGE_BYTES, Row, player, rows, space, touch};
+use super::{PAGE_BYTES, PAGES, Row, lists, player, rows, space, touch};
 use crate::rounds::{Limits, medians};
 use std::sync::Arc;
 use vmalloc::{Frame, FrameSupply, Protection};
-use vmalloc_kit::rng::Rng;
 use vmalloc_linux::SharedSpace;
 use vmalloc_short::ShortMaps;
 
@@ -14,27 +13,6 @@ use vmalloc_short::ShortMaps;
 const POOL: u64 = 1 << 14;
 /// Lists of pages that are gone through where each time others are wanted.
 const LISTS: usize = 1 << 14;
-/// Pages of a mapping.
-pub const SIZES: [usize; 3] = [1, 4, 16];
-
-/// Which pages are mapped. A single page is consecutive, whatever it is called.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Pages {
-    /// No page follows the one before; the same ones again and again.
-    ScatteredSame,
-    /// No page follows the one before; others each time.
-    ScatteredOthers,
-    /// Each page follows the one before; others each time.
-    Consecutive,
-}
-
-/// All of these, and how tables name them.
-pub const PAGES: [(Pages, &str); 3] = [
-    (Pages::ScatteredSame, "scattered, the same"),
-    (Pages::ScatteredOthers, "scattered, others"),
-    (Pages::Consecutive, "consecutive, others"),
-];
-
 /// The ways to map them.
 pub const WAYS: [&str; 5] = ["vm_map_ram", "vmap", "mmap a page", "calls alone", "touch alone"];
 
@@ -57,35 +35,16 @@ struct Pool {
 pub fn run(limits: &Limits) -> Vec<Row> {
     let (pool, others) = (Pool::new(), Pool::new());
     let of = |(pages, name)| {
-        rows(name, &WAYS, |size| contest(&pool, &others, |pool| lists(pages, size, pool.first), limits))
+        rows(name, &WAYS, |size| {
+            let lists = lists(pages, size, POOL, LISTS);
+            let of = |pool: &Pool| -> Vec<Vec<Frame>> {
+                let frames = |list: &Vec<u64>| list.iter().map(|page| pool.first.plus(*page)).collect();
+                lists.iter().map(frames).collect()
+            };
+            contest(&pool, &others, of, limits)
+        })
     };
     PAGES.into_iter().flat_map(of).collect()
-}
-
-/// The pages of each mapping in turn.
-fn lists(pages: Pages, size: usize, first: Frame) -> Vec<Vec<Frame>> {
-    let mut rng = Rng::new(8);
-    let count = if pages == Pages::ScatteredSame { 1 } else { LISTS };
-    let list = |_| match pages {
-        Pages::Consecutive => {
-            let start = rng.below(POOL - size as u64);
-            (0..size as u64).map(|page| first.plus(start + page)).collect()
-        }
-        _ => scattered(&mut rng, size, first),
-    };
-    (0..count).map(list).collect()
-}
-
-fn scattered(rng: &mut Rng, size: usize, first: Frame) -> Vec<Frame> {
-    let mut list: Vec<Frame> = Vec::with_capacity(size);
-    while list.len() < size {
-        let frame = first.plus(rng.below(POOL));
-        let is_next = list.last().is_some_and(|last| last.plus(1) == frame);
-        if !is_next && !list.contains(&frame) {
-            list.push(frame);
-        }
-    }
-    list
 }
 
 impl Pool {
@@ -178,24 +137,9 @@ impl Drop for Pool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::SIZES;
     use super::*;
     use std::time::Duration;
-
-    #[test]
-    fn page_lists_match_their_kind() {
-        let first = Frame(1000);
-        for size in SIZES {
-            for (pages, _) in PAGES {
-                for list in lists(pages, size, first) {
-                    let runs = list.chunk_by(|a, b| a.plus(1) == *b).count();
-                    assert_eq!(runs, if pages == Pages::Consecutive { 1 } else { size });
-                    assert!(
-                        list.len() == size && list.iter().all(|frame| (1000..1000 + POOL).contains(&frame.0))
-                    );
-                }
-            }
-        }
-    }
 
     #[test]
     fn every_way_is_measured() {

@@ -14,10 +14,31 @@ pub mod growth;
 pub mod moves;
 pub mod shared;
 
-use brief::SIZES;
 use serde::Serialize;
 use vmalloc::SpaceOptions;
+use vmalloc_kit::rng::Rng;
 use vmalloc_linux::{LinuxOptions, SharedSpace, open};
+
+/// Pages that are shown together.
+pub const SIZES: [usize; 3] = [1, 4, 16];
+
+/// The order of pages that are shown. A single page is consecutive, whatever it is called.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Pages {
+    /// No page follows the one before; the same ones again and again.
+    ScatteredSame,
+    /// No page follows the one before; others each time.
+    ScatteredOthers,
+    /// Each page follows the one before; others each time.
+    Consecutive,
+}
+
+/// All of these, and how tables name them.
+const PAGES: [(Pages, &str); 3] = [
+    (Pages::ScatteredSame, "scattered, the same"),
+    (Pages::ScatteredOthers, "scattered, others"),
+    (Pages::Consecutive, "consecutive, others"),
+];
 
 /// Bytes in a page.
 pub const PAGE_BYTES: usize = crate::by_hand::PAGE;
@@ -71,4 +92,42 @@ fn rows(pages: &'static str, ways: &[&'static str], contest: impl FnMut(usize) -
 fn player<'a, T>(lists: &'a [Vec<T>], mut way: impl FnMut(&[T]) + 'a) -> Box<dyn FnMut(usize) + 'a> {
     let mut next = lists.iter().cycle();
     Box::new(move |iterations| next.by_ref().take(iterations).for_each(|list| way(list)))
+}
+
+/// Returns the numbers of `size` pages out of a pool of so many, each once, in each of so many
+/// lists.
+fn lists(pages: Pages, size: usize, pool: u64, count: usize) -> Vec<Vec<u64>> {
+    let mut rng = Rng::new(8);
+    let list = |_| {
+        if pages == Pages::Consecutive {
+            let start = rng.below(pool - size as u64);
+            return (start..start + size as u64).collect();
+        }
+        let mut list: Vec<u64> = Vec::with_capacity(size);
+        while list.len() < size {
+            let page = rng.below(pool);
+            let is_next = list.last().is_some_and(|last| last + 1 == page);
+            if !is_next && !list.contains(&page) {
+                list.push(page);
+            }
+        }
+        list
+    };
+    (0..if pages == Pages::ScatteredSame { 1 } else { count }).map(list).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_name_each_page_once_and_match_their_kind() {
+        for (size, pages) in SIZES.into_iter().flat_map(|size| PAGES.map(|(pages, _)| (size, pages))) {
+            for list in lists(pages, size, 1 << 14, 1000) {
+                let runs = list.chunk_by(|a, b| a + 1 == *b).count();
+                assert_eq!(runs, if pages == Pages::Consecutive { 1 } else { size });
+                assert!(list.len() == size && list.iter().all(|page| *page < 1 << 14));
+            }
+        }
+    }
 }

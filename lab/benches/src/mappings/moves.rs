@@ -1,11 +1,9 @@
 //! Pages that their owner gives up, brought together at other addresses, used and brought back.
 
-use super::brief::{self, Pages, SIZES};
 use super::shared::Shared;
-use super::{PAGE_BYTES, Row, player, rows, space, touch};
+use super::{PAGE_BYTES, PAGES, Row, SIZES, lists, player, rows, space, touch};
 use crate::rounds::{Limits, medians};
 use vmalloc::{Buffer, Request, Zeroed};
-use vmalloc_kit::rng::Rng;
 use vmalloc_linux::SharedSpace;
 use vmalloc_linux::gather::GatherArea;
 
@@ -16,9 +14,6 @@ const LISTS: usize = 1 << 12;
 
 /// The ways.
 pub const WAYS: [&str; 3] = ["UFFDIO_MOVE", "memcpy", "mmap a page"];
-
-/// The kinds of lists, and how tables name them: others each time.
-const PAGES: [(Pages, &str); 2] = [brief::PAGES[1], brief::PAGES[2]];
 
 /// Pages in private memory, and an area to gather them in.
 struct Moved {
@@ -43,7 +38,8 @@ pub fn run(limits: &Limits) -> Vec<Row> {
     let mmap = Shared::new(POOL);
     let of = |(pages, name)| {
         rows(name, &WAYS, |size| {
-            let lists = lists(pages, size);
+            let numbers = |list: Vec<u64>| list.into_iter().map(|page| page as usize).collect();
+            let lists: Vec<_> = lists(pages, size, POOL as u64, LISTS).into_iter().map(numbers).collect();
             let mut players = [
                 player(&lists, |list| moved.there_and_back(list)),
                 player(&lists, |list| copied.there_and_back(list)),
@@ -52,34 +48,12 @@ pub fn run(limits: &Limits) -> Vec<Row> {
             medians(&mut players, limits)
         })
     };
-    PAGES.into_iter().flat_map(of).collect()
+    // Others each time.
+    PAGES[1..].iter().copied().flat_map(of).collect()
 }
 
 fn buffer(pages: usize) -> Buffer<SharedSpace, Zeroed> {
     Buffer::new(space(), &Request::new(pages * PAGE_BYTES)).expect("memory")
-}
-
-/// The numbers of the pages of each list.
-fn lists(pages: Pages, size: usize) -> Vec<Vec<usize>> {
-    let mut rng = Rng::new(9);
-    // Of two pages that follow each other at most one is in a list.
-    let mut scattered = || {
-        let mut list: Vec<usize> = Vec::with_capacity(size);
-        while list.len() < size {
-            let page = 2 * rng.below(POOL as u64 / 2) as usize;
-            if !list.contains(&page) {
-                list.push(page);
-            }
-        }
-        list
-    };
-    let consecutive = |list: Vec<usize>| {
-        let first = list[0].min(POOL - size);
-        (first..first + size).collect()
-    };
-    (0..LISTS)
-        .map(|_| if pages == Pages::Consecutive { consecutive(scattered()) } else { scattered() })
-        .collect()
 }
 
 /// Returns the runs of pages that follow each other.
@@ -132,22 +106,9 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn lists_name_each_page_once_and_match_their_kind() {
-        for size in SIZES {
-            for (pages, _) in PAGES {
-                for list in lists(pages, size) {
-                    let runs = runs(&list).count();
-                    assert_eq!(runs, if pages == Pages::Consecutive { 1 } else { size });
-                    assert!(list.len() == size && list.iter().all(|page| *page < POOL));
-                }
-            }
-        }
-    }
-
-    #[test]
     fn every_way_is_measured_where_pages_can_be_moved() {
         let rows = run(&Limits { rounds: 1, window: Duration::from_micros(50) });
-        assert!(rows.is_empty() || rows.len() == WAYS.len() * PAGES.len());
+        assert!(rows.is_empty() || rows.len() == WAYS.len() * 2);
         assert!(rows.iter().all(|row| row.ns.len() == SIZES.len() && row.ns.iter().all(|ns| *ns > 0.0)));
     }
 }

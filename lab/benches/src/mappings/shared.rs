@@ -1,7 +1,6 @@
 //! Pages of a file in memory, mapped as a program does without us.
 
-use super::brief::SIZES;
-use super::{PAGE_BYTES, touch};
+use super::{PAGE_BYTES, SIZES, touch};
 use crate::by_hand::{ACCESS, Mapped};
 use rustix::fd::OwnedFd;
 use rustix::mm::{MapFlags, ProtFlags, mmap};

@@ -6,7 +6,6 @@ use super::arrays::Arrays;
 use super::sizes::Bounce;
 use super::steady::Steady;
 use crate::buffers::{Buffers, Glibc, Visitor, each};
-use std::fs;
 use std::process::Command;
 
 /// A load of some size.
@@ -117,11 +116,4 @@ pub(super) fn minor_faults() -> u64 {
         usage.assume_init()
     };
     usage.ru_minflt as u64
-}
-
-/// Returns the KiB in a line of a file below /proc/self; 0 where the kernel does not tell.
-pub(super) fn kib(file: &str, line: &str) -> u64 {
-    let text = fs::read_to_string(format!("/proc/self/{file}")).unwrap_or_default();
-    let line = text.lines().find_map(|it| it.strip_prefix(line));
-    line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }

@@ -1,8 +1,9 @@
 //! Arrays of some MiB that come and go, and one that grows.
 
 use super::Row;
-use super::alone::{self, Load, kib, minor_faults};
+use super::alone::{self, Load, minor_faults};
 use crate::buffers::{Buffers, Live};
+use crate::by_hand::kib;
 use crate::rounds::{Limits, cpu_ns};
 use vmalloc::{Request, Space, SpaceOptions};
 use vmalloc_kit::stats::median;

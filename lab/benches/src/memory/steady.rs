@@ -1,8 +1,9 @@
 //! Areas of 1 to 64 pages that replace each other: how much memory the allocator keeps besides.
 
 use super::Row;
-use super::alone::{self, Load, kib, minor_faults};
+use super::alone::{self, Load, minor_faults};
 use crate::buffers::{Buffers, Live, PAGE_BYTES};
+use crate::by_hand::kib;
 use crate::rounds::Limits;
 
 /// Live areas, and the most that resident over live memory and the faults of a pair must be.

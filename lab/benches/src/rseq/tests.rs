@@ -8,21 +8,21 @@ fn interrupted_sequences_lose_no_entry_and_make_none() {
     let Some(area) = Area::find().filter(|area| area.is_registered()) else {
         return vmalloc_harness::not_run("rseq", "the C library has not registered this thread");
     };
-    let mut rseq = Restartable::new(area);
-    let before = rseq.entries();
+    let mut rseq = Nodes::new(area, |stack| Unlocked(UnsafeCell::new(stack)));
     // More threads than CPUs: the system takes CPUs away in the middle.
     std::thread::scope(|scope| {
         for _ in 0..6 {
-            scope.spawn(|| (0..400_000).for_each(|_| rseq.pair()));
+            scope.spawn(|| (0..400_000).for_each(|_| entry(|| rseq.pop(), |entry| rseq.push(entry))));
         }
     });
-    assert_eq!(rseq.entries(), before);
+    let entries: u64 = rseq.1.iter_mut().map(|node| node.0.0.get_mut().count).sum();
+    assert_eq!(entries, NODES as u64 * HALF);
 }
 
 #[test]
 fn stacks_end_where_they_end() {
     let Some(area) = Area::find().filter(|area| area.is_registered()) else { return };
-    let rseq = Restartable::new(area);
+    let rseq = Nodes::new(area, |stack| Unlocked(UnsafeCell::new(stack)));
     let pushed = (0..200_000).filter(|entry| rseq.push(*entry)).count();
     assert!(pushed > 0 && pushed < 200_000);
     let popped = (0..200_000).filter(|_| rseq.pop().is_some()).count();

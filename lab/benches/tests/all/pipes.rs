@@ -20,10 +20,9 @@ fn closed_pipe(program: &str, lines: &[&str]) {
 
 #[test]
 fn programs_of_addresses_survive_a_closed_pipe() {
-    let ranges = ["--quick W1 --only noop", "--quick W1 --only noop --json"];
+    let ranges = ["--quick W1 --only noop", "--quick W1 --only noop --json", "--quick --tail W1 --only noop"];
     closed_pipe(env!("CARGO_BIN_EXE_ranges"), &ranges);
     closed_pipe(env!("CARGO_BIN_EXE_threads"), &["--quick --rounds 1 1"]);
-    closed_pipe(env!("CARGO_BIN_EXE_pairs"), &["--quick --runs 1 none"]);
     closed_pipe(env!("CARGO_BIN_EXE_contention"), &["--quick 1"]);
 }
 

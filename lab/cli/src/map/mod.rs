@@ -11,11 +11,12 @@ use crate::args::MapOptions;
 use crate::error::{Exit, Failure};
 use crate::input::{self, name};
 use crate::output::{self, unwritten};
-use std::io::IsTerminal;
+use anstream::adapter::strip_str;
+use anstream::{AutoStream, ColorChoice};
 use std::path::Path;
 use summary::{Summary, remarked};
 use vmalloc_lab::picture::svg::{self, Place};
-use vmalloc_lab::picture::terminal::{self, Colours};
+use vmalloc_lab::picture::terminal;
 use vmalloc_lab::vmallocinfo::{Addresses, Vmallocinfo};
 
 /// Columns where neither the environment nor a terminal tells.
@@ -66,7 +67,11 @@ fn text(info: &Vmallocinfo, summary: &Summary<'_>) -> String {
     if strips.is_empty() {
         return summary.to_string();
     }
-    format!("{}\n{summary}", terminal::picture(&strips, columns(), colours()))
+    let picture = terminal::picture(&strips, columns());
+    match AutoStream::choice(&std::io::stdout()) {
+        ColorChoice::Never => format!("{}\n{summary}", strip_str(&picture)),
+        _ => format!("{picture}\n{summary}"),
+    }
 }
 
 fn columns() -> usize {
@@ -75,10 +80,4 @@ fn columns() -> usize {
         || rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|size| usize::from(size.ws_col));
     let columns = told.or_else(window).filter(|&columns| columns > 0).unwrap_or(COLUMNS);
     columns.clamp(*USEFUL_COLUMNS.start(), *USEFUL_COLUMNS.end())
-}
-
-/// As <https://no-color.org> has it.
-fn colours() -> Colours {
-    let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    if unwanted || !std::io::stdout().is_terminal() { Colours::Without } else { Colours::Ansi }
 }

@@ -3,10 +3,8 @@
 //!
 //! ```text
 //!   options ──plan──► inputs ──input──► a script and an account of each ──► every design ──report──► text, JSON
-//!                        └─────convert──► the same trace in the compact format (--write)
 //! ```
 
-mod convert;
 mod input;
 mod plan;
 mod report;
@@ -43,11 +41,7 @@ impl From<Failure> for Stop {
 /// Runs the command.
 pub(crate) fn run(options: &ReplayOptions, json: bool) -> Result<Exit, Failure> {
     let plan = Plan::new(options)?;
-    let done = match &plan.write {
-        Some(path) => convert::run(&plan, path, json),
-        None => replay_all(&plan, json),
-    };
-    match done {
+    match replay_all(&plan, json) {
         Ok(exit) => Ok(exit),
         Err(Stop::Failure(failure)) => Err(failure),
         Err(Stop::Damage(line)) => {

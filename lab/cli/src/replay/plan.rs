@@ -3,9 +3,8 @@
 use super::input::Input;
 use crate::args::{ReplayOptions, Replayed};
 use crate::error::Failure;
-use crate::output;
 use std::num::NonZeroU64;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use vmalloc_lab::designs::Name;
 
 /// The checked options.
@@ -17,8 +16,6 @@ pub(super) struct Plan {
     /// Calls after which memory is short again.
     pub(super) pressure: Option<NonZeroU64>,
     pub(super) damage: OnDamage,
-    /// Where to write the trace instead of replaying it.
-    pub(super) write: Option<PathBuf>,
 }
 
 /// The response to damage.
@@ -31,17 +28,12 @@ pub(super) enum OnDamage {
 impl Plan {
     /// Checks the options against each other.
     pub(super) fn new(options: &ReplayOptions) -> Result<Self, Failure> {
-        let inputs = inputs(options)?;
-        if let Some(path) = &options.write {
-            check_write(path, &inputs)?;
-        }
         Ok(Self {
-            inputs,
+            inputs: inputs(options)?,
             designs: designs(&options.design)?,
             purges: options.purges,
             pressure: options.pressure,
             damage: if options.strict { OnDamage::Stop } else { OnDamage::Count },
-            write: options.write.clone(),
         })
     }
 }
@@ -65,17 +57,6 @@ fn input(file: &Path) -> Input {
 
 fn is_stdin(file: &Path) -> bool {
     file.as_os_str() == "-"
-}
-
-/// One trace makes one file, and never overwrites itself.
-fn check_write(path: &Path, inputs: &[Input]) -> Result<(), Failure> {
-    let [input] = inputs else { return Err(Failure::new("--write takes one trace at a time")) };
-    match input {
-        Input::File(file) if output::is_same_file(file, path) => {
-            Err(Failure::new(format!("--write {} would overwrite what is read", path.display())))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Returns the designs of these names, each once; the product's own where none is named.

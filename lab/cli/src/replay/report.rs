@@ -60,7 +60,7 @@ impl Report {
     pub(super) fn new(plan: &Plan, inputs: Vec<InputReport>) -> Self {
         let complaints: Vec<_> = inputs.iter().flat_map(InputReport::complaints).collect();
         Self {
-            purges: plan.purges.as_str(),
+            purges: plan.purges.into(),
             page_bytes: 1 << vmalloc_lab::design::PAGE_SHIFT,
             inputs,
             ok: complaints.is_empty(),

@@ -1,9 +1,8 @@
 //! The figures: a title that says what is seen, a plot, how it was measured, the numbers.
 
-use super::axis::Axis;
 use super::data::{Data, DesignData};
-use super::plot::{End, Line, Marks, Plot};
-use super::{findings, ridges, series, tables, units};
+use super::plot::{self, Axis, Line};
+use super::{findings, tables, units};
 use maud::{Markup, Render, html};
 use vmalloc_lab::design::PAGE_SHIFT;
 use vmalloc_lab::measure::{MOST_PAGES, fragmentation, latency, live, threads};
@@ -27,18 +26,18 @@ fn section(id: &str, title: &str, body: Markup) -> Markup {
 
 fn figure(data: &Data, title: &str, plot: Markup, how: impl Render, table: Markup) -> Markup {
     let designs = data.designs.iter().map(|design| (design.place, design.name));
-    html! { figure { h3 { (title) } (series::legend(designs)) (plot) figcaption { (how) } (table) } }
+    html! { figure { h3 { (title) } (plot::legend(designs)) (plot) figcaption { (how) } (table) } }
 }
 
 /// A line for each design.
 fn lines(
     designs: &[DesignData],
-    marks: Marks,
-    points: impl Fn(&DesignData) -> (Vec<(f64, f64)>, End),
+    is_marked: bool,
+    points: impl Fn(&DesignData) -> Vec<(f64, f64)>,
 ) -> Vec<Line> {
     let line = |design: &DesignData| {
-        let (points, end) = points(design);
-        Line { place: design.place, name: design.name, points, marks, end }
+        let (place, name, points) = (design.place, design.name, points(design));
+        Line { place, name, points, is_marked, is_cut: false }
     };
     designs.iter().map(line).collect()
 }
@@ -52,16 +51,15 @@ fn ys(lines: &[Line]) -> impl Iterator<Item = f64> {
 }
 
 fn live(data: &Data) -> Markup {
-    let lines = lines(&data.designs, Marks::Each, |design| {
-        let points = design.live.points.iter().map(|point| (point.live as f64, point.pair_ns()));
-        let end = if design.live.stopped.is_some() { End::Early } else { End::Complete };
-        (points.collect(), end)
+    let mut lines = lines(&data.designs, true, |design| {
+        design.live.points.iter().map(|point| (point.live as f64, point.pair_ns())).collect()
     });
-    let plot = Plot {
-        x: Axis::decades("live areas", units::many, xs(&lines)),
-        y: Axis::decades("time of an allocation and a free", units::time, ys(&lines)),
-        lines,
-    };
+    for (line, design) in lines.iter_mut().zip(&data.designs) {
+        line.is_cut = design.live.stopped.is_some();
+    }
+    let x = Axis::powers("live areas", units::many, 10.0, xs(&lines));
+    let y = Axis::powers("time of an allocation and a free", units::time, 10.0, ys(&lines));
+    let plot = plot::lines(&x, &y, &lines);
     let how = format!(
         "Areas of 1 to {MOST_PAGES} pages, all sizes equally likely. In the steady state some are picked at random and freed, \
          and as many allocated: {} windows of {} a point, of which the median is told, in one thread, after a warm-up. Purges that frees start are \
@@ -70,7 +68,7 @@ fn live(data: &Data) -> Markup {
         seconds(data.budget.point / live::WINDOWS),
     );
     let how = html! { (how) @for design in &data.designs { (stopped(design)) } };
-    figure(data, &findings::live(&data.designs), plot.svg(), how, tables::live(&data.designs))
+    figure(data, &findings::live(&data.designs), plot, how, tables::live(&data.designs))
 }
 
 fn seconds(time: std::time::Duration) -> String {
@@ -92,15 +90,12 @@ fn stopped(design: &DesignData) -> Markup {
 }
 
 fn threads(data: &Data) -> Markup {
-    let lines = lines(&data.designs, Marks::Each, |design| {
-        let points = design.threads.iter().map(|point| (point.threads as f64, point.pairs_per_second));
-        (points.collect(), End::Complete)
+    let lines = lines(&data.designs, true, |design| {
+        design.threads.iter().map(|point| (point.threads as f64, point.pairs_per_second)).collect()
     });
-    let plot = Plot {
-        x: Axis::doublings("threads", units::digits, xs(&lines)),
-        y: Axis::linear("pairs a second, all threads together", units::many, 0.0, ys(&lines)),
-        lines,
-    };
+    let x = Axis::powers("threads", units::digits, 2.0, xs(&lines));
+    let y = Axis::linear("pairs a second, all threads together", units::many, 0.0, ys(&lines));
+    let plot = plot::lines(&x, &y, &lines);
     let how = format!(
         "Each thread allocates {} pages and frees them, again and again, {} for each number of threads, on {}: more \
          threads than that take turns, and a thread that loses its CPU with a lock held keeps the others waiting.",
@@ -108,19 +103,19 @@ fn threads(data: &Data) -> Markup {
         seconds(data.budget.threads),
         counted(data.machine.cpus as u64, "CPU"),
     );
-    figure(data, &findings::threads(&data.designs), plot.svg(), how, tables::threads(&data.designs))
+    figure(data, &findings::threads(&data.designs), plot, how, tables::threads(&data.designs))
 }
 
 fn latency(data: &Data) -> Markup {
     let how = format!(
         "One thread replaces areas of a live set of {}, for {}; another one drains, rests {}, and drains again. Every call is \
-         timed by itself, the clock's own time (some 20 ns) included. Bars are a quarter of an octave wide; the marks are p50, p99, \
+         timed by itself, the clock's own time (some 20 ns) included. Bars are a quarter of an octave wide; the rings are p50, p99, \
          p99.9, p99.99 and the slowest call. What other programs on the machine did is in the slowest calls too.",
         counted(latency::LIVE, "area"),
         seconds(data.budget.latency),
         units::time(latency::PAUSE.as_nanos() as f64),
     );
-    let svg = ridges::svg(&data.designs);
+    let svg = plot::ridges(&data.designs);
     figure(data, &findings::latency(&data.designs), svg, how, tables::latency(&data.designs))
 }
 
@@ -136,14 +131,11 @@ fn timeline(
         let at = design.fragmentation.samples.iter().map(|sample| sample.replaced as f64);
         at.zip(values(design)).collect::<Vec<_>>()
     };
-    let lines = lines(&data.designs, Marks::Last, |design| (points(design), End::Complete));
-    let plot = Plot {
-        x: Axis::linear("areas replaced", units::many, 0.0, xs(&lines)),
-        y: Axis::linear(y, write, floor, ys(&lines)),
-        lines,
-    };
+    let lines = lines(&data.designs, false, points);
+    let x = Axis::linear("areas replaced", units::many, 0.0, xs(&lines));
+    let y = Axis::linear(y, write, floor, ys(&lines));
     let told = |design: &DesignData| points(design).into_iter().map(|(x, y)| (x, write(y))).collect();
-    (plot.svg(), tables::samples(&data.designs, told))
+    (plot::lines(&x, &y, &lines), tables::samples(&data.designs, told))
 }
 
 fn span(data: &Data) -> Markup {
@@ -189,7 +181,7 @@ fn maps(data: &Data) -> Markup {
              and \u{2212}, or with the wheel after a click; drag to move."
         }
         @for design in &data.designs {
-            figure class={ "map " (series::class(design.place)) } { div.scroll { (map(design)) } }
+            figure class={ "map " (plot::class(design.place)) } { div.scroll { (map(design)) } }
         }
     }
 }

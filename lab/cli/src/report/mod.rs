@@ -3,24 +3,19 @@
 //! ```text
 //!   options ──measure──► Data ──┬──► JSON
 //!                               ├── findings ─► sentences: titles, and what is printed
-//!                               └── page ─► figures ─┬─ plot ──┬─ frame, axis   lines
-//!                                                    ├─ ridges ┘                histograms
+//!                               └── page ─► figures ─┬─ plot          lines and histograms, by plotters
 //!                                                    ├─ lab's picture  maps of address spaces
 //!                                                    └─ tables
 //! ```
 //!
-//! The page has its style, its script and its plots inside. A design has a colour, a dash pattern
-//! and a mark by its place among all designs ([`series`]), the same in every figure.
+//! The page has its style, its script and its plots inside. A design has a colour and dashes by its
+//! place among all designs, the same in every figure.
 
-mod axis;
 mod data;
 mod figures;
 mod findings;
-mod frame;
 mod page;
 mod plot;
-mod ridges;
-mod series;
 mod tables;
 mod units;
 

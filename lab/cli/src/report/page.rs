@@ -1,7 +1,7 @@
 //! The page.
 
 use super::data::{Data, DesignData};
-use super::{figures, findings, series, tables};
+use super::{figures, findings, plot, tables};
 use maud::{Markup, html};
 use vmalloc_lab::picture::{printable, svg};
 use vmalloc_lab::units::{counted, human_bytes};
@@ -39,12 +39,8 @@ fn value(data: &Data, name: &str) -> String {
 
 /// How a design's button hides its lines.
 fn hiding() -> String {
-    let rule = |look| {
-        format!(
-            ".off-s{look} .series.s{look}, .off-s{look} .s{look} > .name, .off-s{look} .s{look} > .leader {{ display: none; }}\n"
-        )
-    };
-    (0..series::LOOKS).map(rule).collect()
+    let rule = |look| format!(".off-s{look} .series.s{look} {{ display: none; }}\n");
+    (0..plot::LOOKS).map(rule).collect()
 }
 
 fn facts(data: &Data) -> Markup {

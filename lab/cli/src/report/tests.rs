@@ -121,13 +121,9 @@ fn every_figure_has_a_title_a_legend_a_plot_and_a_word_on_how() {
     for plot in plots {
         let has = |name: &str| plot.descendants().filter(|node| node.tag_name().name() == name).count();
         assert_eq!((has("h3"), has("figcaption"), has("table"), has("button")), (1, 1, 1, 3));
-        let series = |class: &str| {
-            let svg =
-                plot.children().find(|node| node.attribute("class").is_some_and(|it| it.ends_with(class)));
-            let all = svg.expect("a plot").descendants();
-            all.filter(|node| node.attribute("class").is_some_and(|it| it.starts_with("series "))).count()
-        };
-        assert_eq!((series("wide"), series("narrow")), (3, 3));
+        let is_series =
+            |node: &Node<'_, '_>| node.attribute("class").is_some_and(|it| it.starts_with("series "));
+        assert_eq!(plot.descendants().filter(is_series).count(), 3);
     }
 }
 

@@ -67,7 +67,7 @@ impl<'a> Report<'a> {
 /// The windows that the log names, with the areas in them.
 fn strips(info: &Vmallocinfo, log: &KernelLog) -> Vec<Strip> {
     let areas: Vec<_> = info.strips().into_iter().flat_map(|strip| strip.areas).collect();
-    let strip = |(&name, range): (&&str, &std::ops::Range<u64>)| {
+    let strip = |(name, range): (&String, &std::ops::Range<u64>)| {
         Strip::new(name, range.start, range.end, areas.clone())
     };
     if areas.is_empty() { Vec::new() } else { log.windows.iter().map(strip).collect() }

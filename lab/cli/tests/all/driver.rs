@@ -1,6 +1,6 @@
 //! The test driver: its cases, its lines, its numbers.
 
-use crate::common::{json, run, text};
+use crate::common::{assert_refused, json, run, text};
 use serde_json::Value;
 use std::process::{Command, Output};
 
@@ -156,13 +156,6 @@ fn the_seed_is_printed() {
     assert!(text.starts_with("vmalloc test: seed=255 "), "{text}");
 }
 
-#[test]
-fn names_choose_cases_as_a_mask_does() {
-    let (report, _) = json("test --json test_loop_count=1 fix_align_alloc_test");
-    assert_eq!(names(&report["workers"][0]), ["fix_align_alloc_test"]);
-    assert_eq!(report["parameters"]["run_test_mask"], 16);
-}
-
 /// The stress preset has them all: at its end all areas and frames are back.
 #[test]
 fn stress_runs_every_case() {
@@ -293,9 +286,5 @@ fn deferred_frees_are_waited_for_where_addresses_are_few() {
 #[cfg(target_os = "linux")]
 #[test]
 fn threads_that_cannot_start_are_one_line() {
-    let output = limited(60_000, "test nr_threads=2000");
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{stderr}");
-    assert!(stderr.starts_with("vmalloc: nr_threads=2000 would need about "), "{stderr}");
-    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    assert_refused(&limited(60_000, "test nr_threads=2000"), 2, "nr_threads=2000 would need about ");
 }

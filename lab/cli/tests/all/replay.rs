@@ -1,8 +1,7 @@
-//! `vmalloc replay`: what it reads, refuses, prints and writes. How fast anything is, no test says.
+//! `vmalloc replay`: what it reads, refuses and prints. How fast anything is, no test says.
 
-use crate::common::{json, piped, run, text, vmalloc};
+use crate::common::{assert_refused, json, piped, run, text};
 use serde_json::Value;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// A trace that the lab has.
@@ -132,10 +131,8 @@ fn damage_is_counted_or_stops() {
     }
     for line in ["", "--json"] {
         let output = run(&format!("replay --strict {line} {}", file.path()));
-        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(1), "{stderr}");
-        assert!(stderr.contains("line 20: not a line of this format"), "{stderr}");
-        assert_eq!((stderr.lines().count(), output.stdout.is_empty()), (1, line.is_empty()));
+        assert_refused(&output, 1, "line 20: not a line of this format");
+        assert_eq!(output.stdout.is_empty(), line.is_empty());
     }
     assert_eq!(run(&format!("replay --strict {}", data("short.txt"))).status.code(), Some(0));
 }
@@ -168,62 +165,6 @@ fn spans_with_both_kinds_of_purges_are_side_by_side() {
     let (pressed, code) = json(&format!("replay --json --pressure 10 {}", data("modules.txt.zst")));
     let calls = |report: &Value| report["inputs"][0]["calls"].as_u64().expect("calls");
     assert_eq!((code, calls(&pressed)), (Some(0), calls(&report) + calls(&report) / 10));
-}
-
-#[test]
-fn a_trace_is_written_and_read_again() {
-    let file = Scratch::new("compact", b"");
-    let said = text(&format!("replay {} --write {}", data("program.txt.gz"), file.path()));
-    assert!(said.contains("513 events") && said.contains("Wrote 513 events"), "{said}");
-    let windows = |name: &str| {
-        let (report, code) = json(&format!("replay --json {name}"));
-        assert_eq!(code, Some(0));
-        report["inputs"][0]["designs"][0]["windows"].clone()
-    };
-    assert_eq!(windows(&file.0.display().to_string()), windows(&data("program.txt.gz")));
-    let bytes = std::fs::read(&file.0).expect("written");
-    let cut = Scratch::new("cut", &bytes[..bytes.len() - 1]);
-    let (report, _) = json(&format!("replay --json {}", cut.path()));
-    assert_eq!(report["inputs"][0]["lines"]["damaged"], 1);
-    assert!(text(&format!("replay {}", cut.path())).contains("behind 513 events: cut short"));
-}
-
-#[test]
-fn a_trace_that_is_not_whole_leaves_the_file_as_it_was() {
-    let folder = tempfile::tempdir().expect("a place for files");
-    let to = folder.path().join("to");
-    std::fs::write(&to, b"kept").expect("a place for files");
-    let from = damaged("from");
-    for from in [from.path().to_string(), "/nowhere/at/all".to_owned()] {
-        let output = run(&format!("replay --strict {from} --write {}", to.display()));
-        assert_ne!(output.status.code(), Some(0));
-        assert_eq!(std::fs::read(&to).expect("it is there"), b"kept");
-    }
-    // Nor is anything left beside it.
-    assert_eq!(folder.path().read_dir().expect("a folder").count(), 1);
-}
-
-/// Neither another name of the input nor a link to a file is lost.
-#[test]
-fn the_input_is_never_written_and_a_link_stays_one() {
-    let from = Scratch::new("whole", &std::fs::read(data("short.txt")).expect("there"));
-    let other = Scratch(from.0.with_extension("other"));
-    std::fs::hard_link(&from.0, &other.0).expect("one file system");
-    let output = run(&format!("replay {} --write {}", from.path(), other.path()));
-    assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("would overwrite what is read"));
-
-    let target = Scratch::new("target", b"old");
-    std::fs::set_permissions(&target.0, PermissionsExt::from_mode(0o626)).expect("it is ours");
-    let link = Scratch(target.0.with_extension("link"));
-    std::os::unix::fs::symlink(&target.0, &link.0).expect("a link");
-    assert!(text(&format!("replay {} --write {}", from.path(), link.path())).contains("Wrote"));
-    assert!(link.0.is_symlink());
-    assert_ne!(std::fs::read(&target.0).expect("it is there"), b"old");
-    assert_eq!(target.0.metadata().expect("it is there").permissions().mode() & 0o777, 0o626);
-    // A device is written to, and is there afterwards.
-    assert!(text(&format!("replay {} --write /dev/null", from.path())).contains("Wrote"));
-    assert!(Path::new("/dev/null").exists());
 }
 
 #[test]
@@ -310,7 +251,6 @@ fn bad_usage_and_files_that_are_no_traces_are_one_line() {
         ("replay /".to_owned(), "can't be read"),
         (format!("replay {empty}"), "is empty"),
         (format!("replay {eventless}"), "has no event: of 2 lines 1 can't be read"),
-        (format!("replay {eventless} --write /dev/null"), "has no event"),
         (format!("replay {text}"), "it begins with 'once upon a time'"),
         (format!("replay {}", data("vmallocinfo.txt")), "a listing from /proc/vmallocinfo"),
         (format!("replay --design slab {short}"), "no design is named 'slab'; there are "),
@@ -319,25 +259,9 @@ fn bad_usage_and_files_that_are_no_traces_are_one_line() {
         (format!("replay --synthetic 5 {short}"), "takes the place of a FILE"),
         ("replay --synthetic 0".to_owned(), "0 is not in 1..="),
         ("replay - -".to_owned(), "read once only"),
-        (format!("replay --write /nowhere/at/all {short}"), "can't write /nowhere/at/all"),
-        (format!("replay --write x {short} {short}"), "one trace at a time"),
-        (format!("replay --write {short} {short}"), "would overwrite what is read"),
-        (format!("replay --write x --design all {short}"), "cannot be used with"),
     ] {
         let output = run(&line);
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{line}: {stderr}");
-        assert!(stderr.starts_with("vmalloc: ") && stderr.contains(reason), "{line}: {stderr}");
-        assert_eq!((stderr.lines().count(), output.stdout.is_empty()), (1, true), "{line}: {stderr}");
+        assert_refused(&output, 2, reason);
+        assert!(output.stdout.is_empty(), "{line}");
     }
-}
-
-#[test]
-fn a_closed_pipe_is_told() {
-    let (reader, writer) = std::io::pipe().expect("a pipe");
-    drop(reader);
-    let line = format!("replay {}", data("short.txt"));
-    let output = vmalloc(&line).stdout(writer).output().expect("the program");
-    assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).starts_with("vmalloc: can't write the output: "));
 }

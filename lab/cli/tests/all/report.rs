@@ -1,7 +1,7 @@
 //! `vmalloc report`: the page is written, and the numbers are told. How fast anything is, no test
 //! says.
 
-use crate::common::{json, run, text};
+use crate::common::{assert_refused, json, run, text};
 
 #[test]
 fn a_quick_report_is_one_well_formed_file() {
@@ -44,9 +44,6 @@ fn bad_usage_is_told_in_one_line() {
         ("report --live-max 1", "1 is not in 10..="),
         ("report --quick --out /nowhere/at/all", "can't write /nowhere/at/all: "),
     ] {
-        let output = run(line);
-        let stderr = String::from_utf8(output.stderr).expect("text");
-        assert_eq!((output.status.code(), stderr.lines().count()), (Some(2), 1), "{stderr}");
-        assert!(stderr.starts_with("vmalloc: ") && stderr.contains(reason), "{stderr}");
+        assert_refused(&run(line), 2, reason);
     }
 }

@@ -1,6 +1,6 @@
 //! The command line: what it explains, what it refuses, and pipes that close.
 
-use crate::common::{json, run, text, vmalloc};
+use crate::common::{assert_refused, json, run, text, vmalloc};
 
 #[test]
 fn without_a_command_help_fits_one_screen_and_is_bad_usage() {
@@ -49,29 +49,13 @@ fn bad_usage_is_one_line_and_exit_code_2() {
         ("test --nodes 0", "'--nodes <N>': 0 is not in 1..=128"),
         ("latency --nodes 129", "'--nodes <N>': 129 is not in 1..=128"),
         ("test quick", "'quick' is no preset, no case and no parameter"),
-        ("test speed=1", "no parameter is named 'speed'"),
-        ("test nr_pages=1 smoke", "must come first"),
-        ("test test_loop_count=-1", "test_loop_count=-1 is not a number"),
-        ("test test_loop_count=many", "test_loop_count=many is not a number"),
-        ("test test_repeat_count=0", "test_repeat_count=0"),
-        ("test seconds=0", "seconds=0 is not a number from 1 to 604800"),
-        ("test nr_threads=0", "nr_threads=0"),
-        ("test nr_threads=99999999", "from 1 to 65535"),
-        ("test nr_pages=0", "nr_pages=0"),
-        ("test nr_pages=99999999999999", "nr_pages=99999999999999 is not a number from 1 to 2147483647"),
-        ("test run_test_mask=0", "run_test_mask=0"),
-        ("test run_test_mask=0x100000", "no case has the bits 0x100000"),
         ("latency --threads 0", "'--threads <N>': 0 is not in 1..=65535"),
         ("latency --seconds 0.5", "--seconds"),
         ("latency --addresses", "--addresses needs --pairs"),
         ("latency --live 1 --threads 2", "--live 1 leaves nothing to some of --threads 2"),
-        ("test vrealloc_test_test", "is no preset, no case"),
     ] {
         let output = run(line);
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{line}: {stderr}");
-        assert!(stderr.starts_with("vmalloc: ") && stderr.contains(reason), "{line}: {stderr}");
-        assert_eq!(stderr.lines().count(), 1, "{line}: {stderr}");
+        assert_refused(&output, 2, reason);
         assert!(output.stdout.is_empty(), "{line}");
     }
 }
@@ -79,9 +63,7 @@ fn bad_usage_is_one_line_and_exit_code_2() {
 #[test]
 fn control_characters_of_the_command_line_are_escaped() {
     let output = vmalloc("test").arg("two\nlines").output().expect("the program");
-    assert_eq!(output.status.code(), Some(2));
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(stderr.contains("'two\\nlines' is no preset") && stderr.lines().count() == 1, "{stderr}");
+    assert_refused(&output, 2, "'two\\nlines' is no preset");
 }
 
 #[test]
@@ -98,17 +80,20 @@ fn a_refusal_is_json_where_json_was_asked_for() {
 
 #[test]
 fn a_closed_pipe_is_told_in_one_line() {
-    for line in
-        ["--json", "--help", "info", "info --json", "test --list", "test run_test_mask=1 test_loop_count=1"]
-    {
+    for line in [
+        "--json",
+        "--help",
+        "info",
+        "info --json",
+        "test --list",
+        "test run_test_mask=1 test_loop_count=1",
+        "replay --synthetic 20",
+    ] {
         // Closed before the program starts, or it could be done writing first.
         let (reader, writer) = std::io::pipe().expect("a pipe");
         drop(reader);
         let output = vmalloc(line).stdout(writer).output().expect("the program");
-        assert_eq!(output.status.code(), Some(2), "{line}");
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert!(stderr.starts_with("vmalloc: can't write the output: "), "{line}: {stderr}");
-        assert_eq!(stderr.lines().count(), 1, "{line}: {stderr}");
+        assert_refused(&output, 2, "can't write the output: ");
     }
 }
 
@@ -117,6 +102,5 @@ fn a_closed_pipe_is_told_in_one_line() {
 fn full_disk_is_reported() {
     let full = std::fs::File::options().write(true).open("/dev/full").expect("a Linux machine");
     let output = vmalloc("info").stdout(full).output().expect("the program");
-    assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).starts_with("vmalloc: can't write the output"));
+    assert_refused(&output, 2, "can't write the output");
 }

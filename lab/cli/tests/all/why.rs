@@ -1,6 +1,6 @@
 //! `vmalloc why`: a refused allocation beside a kernel's areas.
 
-use crate::common::{json, piped, run, text};
+use crate::common::{assert_refused, json, piped, run, text};
 
 const HASHED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/vmallocinfo-hashed.txt");
 /// A log and a listing in one file, as a report has them.
@@ -62,8 +62,6 @@ fn what_is_missing_is_told_in_one_line() {
         (log, 2, "stdin has no line that is an area"),
         (listing, 2, "has no line 'vmap allocation for size N failed'; --bytes N takes its place"),
     ] {
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert_eq!((output.status.code(), stderr.lines().count()), (Some(code), 1), "{stderr}");
-        assert!(stderr.contains(reason), "{stderr}");
+        assert_refused(&output, code, reason);
     }
 }

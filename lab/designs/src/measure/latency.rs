@@ -48,12 +48,15 @@ pub fn measure(name: Name, budget: &Budget) -> Latency {
 
 fn drain(design: &dyn Design, stop: &AtomicBool) -> u64 {
     let mut drains = 0;
-    while !stop.load(Ordering::Relaxed) {
+    // One at least, also of a thread that begins when the time is over.
+    loop {
         design.purge();
         drains += 1;
+        if stop.load(Ordering::Relaxed) {
+            return drains;
+        }
         std::thread::sleep(PAUSE);
     }
-    drains
 }
 
 fn replace(design: &dyn Design, time: Duration, latency: &mut Latency) -> Result<(), Refusal> {

@@ -1,8 +1,7 @@
 //! A picture in characters.
 //!
 //! Each cell tells what is most in it, free bytes left aside: a capital letter where at least half
-//! is in use, a small one where less is. So it reads without colours; on a terminal that has them
-//! they come on top.
+//! is in use, a small one where less is. So it reads without colours, which may be taken off.
 
 use super::layout::{Fold, Layout, Line, Row, layout};
 use super::{Class, Strip, Total, totals};
@@ -16,20 +15,10 @@ const LABEL_COLUMNS: usize = 20;
 /// The fewest cells of a row.
 const LEAST_CELLS: usize = 16;
 
-/// The use of colours.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Colours {
-    /// Letters alone.
-    Without,
-    /// Letters on coloured ground, by ANSI escapes.
-    Ansi,
-}
-
-/// All strips, each with its name, and a legend.
+/// All strips, each with its name, and a legend: letters on coloured ground, by ANSI escapes.
 #[must_use]
-pub fn picture(strips: &[Strip], columns: usize, colours: Colours) -> String {
-    let cells = columns.saturating_sub(LABEL_COLUMNS).max(LEAST_CELLS);
-    let painter = Painter { cells, colours };
+pub fn picture(strips: &[Strip], columns: usize) -> String {
+    let painter = Painter { cells: columns.saturating_sub(LABEL_COLUMNS).max(LEAST_CELLS) };
     let mut text = String::new();
     for strip in strips {
         painter.strip(&mut text, strip);
@@ -38,9 +27,11 @@ pub fn picture(strips: &[Strip], columns: usize, colours: Colours) -> String {
     text
 }
 
+/// Ends a colour.
+const RESET: &str = "\x1b[0m";
+
 struct Painter {
     cells: usize,
-    colours: Colours,
 }
 
 impl Painter {
@@ -66,30 +57,16 @@ impl Painter {
         let _ = write!(text, "{:#018x}  ", row.start);
         let cells = cells(strip, row, layout.line_bytes, self.cells);
         let last = cells.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
-        let mut previous = None;
-        for cell in &cells[..last] {
-            self.cell(text, *cell, &mut previous);
-        }
-        self.reset(text, previous);
-        text.push('\n');
-    }
-
-    fn cell(&self, text: &mut String, cell: Option<Cell>, previous: &mut Option<Class>) {
-        let class = cell.map(|cell| cell.class);
-        if class != *previous {
-            self.reset(text, *previous);
-            if let (Colours::Ansi, Some(class)) = (self.colours, class) {
-                text.push_str(ansi(class));
+        for run in cells[..last].chunk_by(|a, b| a.map(|cell| cell.class) == b.map(|cell| cell.class)) {
+            let letters: String = run.iter().map(|cell| cell.map_or(' ', Cell::letter)).collect();
+            match run[0] {
+                Some(cell) => {
+                    let _ = write!(text, "{}{letters}{RESET}", ansi(cell.class));
+                }
+                None => text.push_str(&letters),
             }
-            *previous = class;
         }
-        text.push(cell.map_or(' ', Cell::letter));
-    }
-
-    fn reset(&self, text: &mut String, class: Option<Class>) {
-        if self.colours == Colours::Ansi && class.is_some() {
-            text.push_str("\x1b[0m");
-        }
+        text.push('\n');
     }
 
     fn legend(&self, text: &mut String, totals: &[Total; Class::ALL.len()], columns: usize) {
@@ -107,19 +84,10 @@ impl Painter {
                 line += separator.len();
             }
             line += item.len();
-            self.item(text, class, &item);
+            let (letter, rest) = item.split_at(1);
+            let _ = write!(text, "{}{letter}{RESET}{rest}", ansi(class));
         }
         text.push_str("\nsmall letters: less than half of the cell is in use\n");
-    }
-
-    fn item(&self, text: &mut String, class: Class, item: &str) {
-        match self.colours {
-            Colours::Without => text.push_str(item),
-            Colours::Ansi => {
-                let (letter, rest) = item.split_at(1);
-                let _ = write!(text, "{}{letter}\x1b[0m{rest}", ansi(class));
-            }
-        }
     }
 }
 
@@ -197,9 +165,14 @@ mod tests {
         Strip::new("window", 16 << 12, 112 << 12, areas)
     }
 
+    /// The picture without its colours.
+    fn plain(columns: usize) -> String {
+        anstream::adapter::strip_str(&picture(&[strip()], columns)).to_string()
+    }
+
     #[test]
     fn letters_tell_what_is_where() {
-        let text = picture(&[strip()], 36, Colours::Without);
+        let text = plain(36);
         let expected = "\
 window, 64 KiB a line
 0x0000000000010000  VVVVI...........
@@ -227,20 +200,9 @@ small letters: less than half of the cell is in use
     }
 
     #[test]
-    fn colours_only_frame_the_same_letters() {
-        let plain = picture(&[strip()], 60, Colours::Without);
-        let coloured = picture(&[strip()], 60, Colours::Ansi);
-        let mut stripped = String::new();
-        for (index, piece) in coloured.split("\x1b[").enumerate() {
-            stripped.push_str(if index == 0 { piece } else { piece.split_once('m').expect("an escape").1 });
-        }
-        assert_eq!(stripped, plain);
-    }
-
-    #[test]
     fn no_line_is_wider_than_the_terminal() {
         for columns in [40, 80, 133] {
-            let text = picture(&[strip()], columns, Colours::Without);
+            let text = plain(columns);
             assert!(text.lines().all(|line| line.chars().count() <= columns.max(52)), "{text}");
         }
     }

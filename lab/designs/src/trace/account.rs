@@ -3,7 +3,6 @@
 use super::event::{Event, Kind, KindName};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::fmt;
 
 /// Damages that are kept in words; the others are only counted.
 const KEPT: usize = 10;
@@ -11,7 +10,7 @@ const KEPT: usize = 10;
 /// The lines of a trace by kind. `total = events + headers + other + damaged`.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Account {
-    /// Lines; in the compact format, which has none, events and damages.
+    /// Lines.
     pub total: u64,
     /// Lines with an event. Some say nothing before a later line completes them: those are among
     /// `other`.
@@ -98,10 +97,10 @@ impl Kinds {
 
 /// A part of a trace that could not be read.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, Serialize)]
-#[error("{at}: {reason}")]
+#[error("line {line}: {reason}")]
 pub struct Damage {
-    /// Where.
-    pub at: Place,
+    /// Where, from 1.
+    pub line: u64,
     /// Why.
     #[serde(serialize_with = "in_words")]
     pub reason: Reason,
@@ -109,30 +108,6 @@ pub struct Damage {
 
 fn in_words<S: serde::Serializer>(reason: &Reason, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(reason)
-}
-
-/// A place in a trace.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Place {
-    /// A line of a text, from 1.
-    Line(u64),
-    /// A byte of the compact format, from 0, behind so many events.
-    Byte {
-        /// The first byte of what could not be read.
-        offset: u64,
-        /// Events before it.
-        events: u64,
-    },
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Line(line) => write!(f, "line {line}"),
-            Self::Byte { offset, events } => write!(f, "byte {offset}, behind {events} events"),
-        }
-    }
 }
 
 /// Why something could not be read.
@@ -159,18 +134,6 @@ pub enum Reason {
     /// The end of a call whose beginning is not in the trace.
     #[error("the end of a call whose beginning is missing")]
     Orphan,
-    /// A block's checksum is not that of its bytes.
-    #[error("a block whose checksum is wrong")]
-    Checksum,
-    /// A block that holds what the format does not allow.
-    #[error("a block that holds no valid {0}")]
-    Block(&'static str),
-    /// The trace ends before its end mark.
-    #[error("cut short")]
-    CutShort,
-    /// Something follows the end mark.
-    #[error("bytes behind the end")]
-    BehindTheEnd,
     /// The source fails, which ends the trace.
     #[error("nothing can be read from here on: {0}")]
     Unreadable(String),

@@ -13,7 +13,8 @@
 use encoding_rs_io::DecodeReaderBytesBuilder;
 use flate2::bufread::MultiGzDecoder;
 use lzma_rust2::XzReader;
-use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
+use ruzstd::decoding::errors::FrameDecoderError;
+use ruzstd::decoding::errors::ReadFrameHeaderError::SkipFrame;
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use serde::Serialize;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
@@ -64,7 +65,7 @@ pub fn open<'a>(mut source: impl Read + 'a) -> io::Result<(Compression, Box<dyn 
         Compression::Plain => Box::new(source),
         Compression::Xz => Box::new(XzReader::new_mem_limit(source, true, XZ_KIB)),
         Compression::Gzip => Box::new(MultiGzDecoder::new(source)),
-        Compression::Zstd => Box::new(Zstd::new(source)),
+        Compression::Zstd => Box::new(Zstd { source, decoder: FrameDecoder::new(), is_inside: false }),
     };
     let text = DecodeReaderBytesBuilder::new().utf8_passthru(true).strip_bom(true).build(plain);
     Ok((compression, Box::new(BufReader::with_capacity(BUFFER, text))))
@@ -74,87 +75,39 @@ pub fn open<'a>(mut source: impl Read + 'a) -> io::Result<(Compression, Box<dyn 
 struct Zstd<R> {
     source: R,
     decoder: FrameDecoder,
-    state: Frame,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Frame {
-    Between,
-    Inside,
-    /// An error ends the stream.
-    Broken,
-}
-
-impl<R: BufRead> Zstd<R> {
-    fn new(source: R) -> Self {
-        Self { source, decoder: FrameDecoder::new(), state: Frame::Between }
-    }
-
-    /// Begins the next frame; whether there is one.
-    fn begin(&mut self) -> io::Result<bool> {
-        while !self.source.fill_buf()?.is_empty() {
-            match self.decoder.reset(&mut self.source) {
-                Ok(()) => {
-                    self.state = Frame::Inside;
-                    return Ok(true);
-                }
-                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
-                    length,
-                    ..
-                })) => self.skip(u64::from(length))?,
-                Err(error) => return Err(io::Error::other(error)),
-            }
-        }
-        Ok(false)
-    }
-
-    fn skip(&mut self, length: u64) -> io::Result<()> {
-        let skipped = io::copy(&mut self.source.by_ref().take(length), &mut io::sink())?;
-        if skipped == length { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
-    }
-
-    /// Decodes a block, if that is needed for more bytes; whether the frame has any.
-    fn more(&mut self) -> io::Result<bool> {
-        while self.decoder.can_collect() == 0 && !self.decoder.is_finished() {
-            let block = BlockDecodingStrategy::UptoBlocks(1);
-            self.decoder.decode_blocks(&mut self.source, block).map_err(io::Error::other)?;
-        }
-        if self.decoder.can_collect() != 0 {
-            return Ok(true);
-        }
-        let (stored, counted) =
-            (self.decoder.get_checksum_from_data(), self.decoder.get_calculated_checksum());
-        if stored.is_some() && stored != counted {
-            return Err(io::Error::other("a frame whose checksum is wrong"));
-        }
-        Ok(false)
-    }
-
-    fn read_some(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        loop {
-            if self.state == Frame::Inside {
-                if self.more()? {
-                    return self.decoder.read(into);
-                }
-                self.state = Frame::Between;
-            }
-            if !self.begin()? {
-                return Ok(0);
-            }
-        }
-    }
+    /// A frame has begun, and its checksum was not looked at.
+    is_inside: bool,
 }
 
 impl<R: BufRead> Read for Zstd<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        if self.state == Frame::Broken || into.is_empty() {
-            return Ok(0);
+        use FrameDecoderError::ReadFrameHeaderError;
+        let Self { source, decoder, is_inside } = self;
+        while decoder.can_collect() == 0 {
+            if *is_inside && !decoder.is_finished() {
+                let block = BlockDecodingStrategy::UptoBlocks(1);
+                decoder.decode_blocks(&mut *source, block).map_err(io::Error::other)?;
+                continue;
+            }
+            let (stored, counted) = (decoder.get_checksum_from_data(), decoder.get_calculated_checksum());
+            if std::mem::take(is_inside) && stored.is_some() && stored != counted {
+                return Err(io::Error::other("a frame whose checksum is wrong"));
+            }
+            if source.fill_buf()?.is_empty() {
+                return Ok(0);
+            }
+            match decoder.reset(&mut *source) {
+                Ok(()) => *is_inside = true,
+                Err(ReadFrameHeaderError(SkipFrame { length, .. })) => {
+                    let skipped = io::copy(&mut source.by_ref().take(length.into()), &mut io::sink())?;
+                    if skipped != u64::from(length) {
+                        return Err(io::ErrorKind::UnexpectedEof.into());
+                    }
+                }
+                Err(error) => return Err(io::Error::other(error)),
+            }
         }
-        let count = self.read_some(into);
-        if count.is_err() {
-            self.state = Frame::Broken;
-        }
-        count
+        decoder.read(into)
     }
 }
 

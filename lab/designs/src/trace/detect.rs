@@ -1,11 +1,11 @@
 //! Which format a trace has, by its first bytes.
 
 use super::account::Known;
-use super::compact::{MAGIC, NAME};
 use super::reader::OpenError;
 use super::strace::Strace;
 use super::{Event, Reason, ftrace};
 use crate::text::Margin;
+use regex::Regex;
 use serde::Serialize;
 use strum::IntoStaticStr;
 
@@ -14,8 +14,6 @@ use strum::IntoStaticStr;
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum Format {
-    /// This project's own.
-    Compact,
     /// The text of Linux's tracepoints.
     Ftrace,
     /// The text of `strace`.
@@ -35,18 +33,12 @@ impl Format {
         if head.is_empty() {
             return Err(OpenError::Empty);
         }
-        if head.starts_with(MAGIC) {
-            return Ok((Self::Compact, Margin::Nothing));
-        }
-        if let Some(kind) = foreign(head) {
-            return Err(OpenError::Foreign(kind));
-        }
         let text = String::from_utf8_lossy(head);
         let margin = Margin::best(|margin| text_format(&text, margin).0);
         let (likeness, format) = text_format(&text, margin);
         match likeness {
             EVENT.. => Ok((format, margin)),
-            _ if let Some(kind) = foreign_text(&text) => Err(OpenError::Foreign(kind)),
+            _ if let Some(kind) = foreign(&text) => Err(OpenError::Foreign(kind)),
             // A trace of the kernel that has its header and nothing else is one.
             0 if text.starts_with("# tracer: ") => Ok((Self::Ftrace, Margin::Nothing)),
             0 => Err(unknown(&text)),
@@ -78,72 +70,37 @@ fn likeness(line: &Result<Result<Event, Known>, Reason>) -> u64 {
     }
 }
 
-/// Files that people have beside traces.
-fn foreign(head: &[u8]) -> Option<&'static str> {
-    if head.starts_with(NAME) {
-        return Some("a trace in a newer version of the compact format");
-    }
-    if head.starts_with(b"\x17\x08Dtracing") {
-        return Some("a binary recording of trace-cmd; 'trace-cmd report' prints it as text");
-    }
-    if head.starts_with(b"PERFILE2") || head.starts_with(b"2ELIFREP") {
-        return Some("a binary recording of perf, which is not read");
-    }
-    let first = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
-    let first = std::str::from_utf8(first).ok()?;
-    if Margin::any(first, is_vmallocinfo) {
-        return Some(
-            "a listing from /proc/vmallocinfo: areas of one moment, not events over time; 'vmalloc map' draws it",
-        );
-    }
-    Margin::any(first, is_maps)
-        .then_some("a listing from /proc/*/maps: mappings of one moment, not events over time")
-}
+/// Files that people have beside traces, by what is in them, and what they are called. A listing
+/// may have a margin.
+const FOREIGN: [(&str, &str); 8] = [
+    (r"\A\x17\x08Dtracing", "a binary recording of trace-cmd; 'trace-cmd report' prints it as text"),
+    (r"\A(?:PERFILE2|2ELIFREP)", "a binary recording of perf, which is not read"),
+    (
+        r"\A(?:[> ]+|# ?|\d+[:\t]|\[ *\d+\.\d+\] )?0x\S+-0x\S+\s+\d+\s",
+        "a listing from /proc/vmallocinfo: areas of one moment, not events over time; 'vmalloc map' draws it",
+    ),
+    (
+        r"\A(?:[> ]+|# ?|\d+[:\t]|\[ *\d+\.\d+\] )?[[:xdigit:]]+-[[:xdigit:]]+ \S{3}[ps] ",
+        "a listing from /proc/*/maps: mappings of one moment, not events over time",
+    ),
+    (
+        r" (?:vmalloc|percpu):",
+        "the output of 'perf script', which is not read; 'trace-cmd record -e vmalloc' records the same events",
+    ),
+    // `# nop latency trace v1.1.5`, or `bash-157  1d..1. 9992079us+: alloc_vmap_area: …`.
+    (r"(?m)^#.* latency trace v|\dus[ !+#*@$]*: ", LATENCY),
+    (
+        "vmap allocation for size",
+        "a kernel log with failed allocations, not events; 'vmalloc why' explains them",
+    ),
+    (r"(?m)^\s*\[ *\d+\.\d+\] ", "a kernel log (dmesg), not events"),
+];
+const LATENCY: &str = "ftrace's latency format, which dumps in a kernel log have too; \
+                       'echo 0 > /sys/kernel/tracing/options/latency-format' ends it";
 
-/// `0xffffc90000000000-0xffffc90000005000   20480 function+0x1/0x2 …`.
-fn is_vmallocinfo(line: &str) -> bool {
-    let mut words = line.split_whitespace();
-    let range = words.next().and_then(|word| word.split_once('-'));
-    range.is_some_and(|(start, end)| start.starts_with("0x") && end.starts_with("0x"))
-        && words.next().is_some_and(|size| size.parse::<u64>().is_ok())
-}
-
-/// `7fb4e6b7b000-7fb4e6b87000 r-xp …`.
-fn is_maps(line: &str) -> bool {
-    let mut words = line.split_whitespace();
-    let hex = |text: &str| u64::from_str_radix(text, 16).is_ok();
-    let range = words.next().and_then(|word| word.split_once('-'));
-    let rights = words.next().is_some_and(|word| word.len() == 4 && word.ends_with(['p', 's']));
-    range.is_some_and(|(start, end)| hex(start) && hex(end)) && rights
-}
-
-/// Texts of the kernel without an event that is read.
-fn foreign_text(text: &str) -> Option<&'static str> {
-    let has = |is: fn(&str) -> bool| text.lines().any(is);
-    match () {
-        () if has(|line| line.contains(" vmalloc:") || line.contains(" percpu:")) => Some(
-            "the output of 'perf script', which is not read; 'trace-cmd record -e vmalloc' records the same events",
-        ),
-        () if has(is_latency) => Some(
-            "ftrace's latency format, which dumps in a kernel log have too; \
-             'echo 0 > /sys/kernel/tracing/options/latency-format' ends it",
-        ),
-        () if has(|line| line.contains("vmap allocation for size")) => {
-            Some("a kernel log with failed allocations, not events; 'vmalloc why' explains them")
-        }
-        () if has(|line| Margin::Time.strip(line) != line) => Some("a kernel log (dmesg), not events"),
-        () => None,
-    }
-}
-
-/// `# nop latency trace v1.1.5`, or `bash-157  1d..1. 9992079us+: alloc_vmap_area: …`.
-fn is_latency(line: &str) -> bool {
-    let is_time = |head: &str| {
-        let time = head.trim_end_matches([' ', '!', '+', '#', '*', '@', '$']);
-        time.strip_suffix("us").is_some_and(|time| time.ends_with(|c: char| c.is_ascii_digit()))
-    };
-    line.starts_with('#') && line.contains(" latency trace v")
-        || line.split_once(": ").is_some_and(|(head, _)| is_time(head))
+fn foreign(text: &str) -> Option<&'static str> {
+    let is_like = |pattern: &str| Regex::new(pattern).is_ok_and(|pattern| pattern.is_match(text));
+    FOREIGN.into_iter().find(|(pattern, _)| is_like(pattern)).map(|(_, kind)| kind)
 }
 
 fn unknown(text: &str) -> OpenError {
@@ -160,7 +117,6 @@ mod tests {
     fn formats_are_told_by_their_content() {
         let ftrace = "# tracer: nop\n  a-1 [000] ..... 1.0: free_vmap_area_noflush: va_start=0x1000 nr_lazy=7 nr_lazy_max=1\n";
         for (head, format) in [
-            ("vmtrace1", Format::Compact),
             (ftrace, Format::Ftrace),
             ("# tracer: nop\n#\n", Format::Ftrace),
             ("damage\n1 brk(NULL) = 0x1000\n", Format::Strace),
@@ -192,7 +148,6 @@ mod tests {
     fn other_files_are_refused_by_name() {
         for (head, words) in [
             ("", "is empty"),
-            ("vmtrace7", "newer version"),
             ("\x17\x08Dtracing", "trace-cmd report"),
             ("PERFILE2", "perf"),
             ("0x00000000e39d69e2-0x0000000090e6f64c   20480 irq_init+0xf4/0x130 vmap\n", "/proc/vmallocinfo"),

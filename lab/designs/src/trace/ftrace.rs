@@ -20,115 +20,48 @@
 
 use super::account::{Known, Reason};
 use super::event::{Event, Kind, PAGES, pages_of};
-use super::fields::{Base, Cursor, check_room, page, seconds};
+use super::fields::{check_room, number, page, seconds};
+use regex::{Captures, Regex};
+use std::sync::LazyLock;
 use vmalloc::PageRange;
+
+/// The part of a line that all tracepoints have, and the rest. The flags are a character each, of
+/// which new kernels have more. Some clocks count no seconds, without a point: they tell no time.
+static LINE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(concat!(
+        r"^.*?-(?<task>\d+) *(?:\([ \d-]*\))? +\[(?<cpu>\d+)\] +(?:[.#[:alnum:]]{4,8} +)?",
+        r"(?<time>\d+(?:\.\d+)?): +(?<name>\w+):(?<fields>.*)$"
+    ))
+    .expect("a pattern")
+});
+/// Lines that are no events: headers, stacks where those are recorded, and what was lost.
+static APART: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"^\s*(?:(?<header>#.*)?|=> .*|CPU:\d+ *\[LOST (?<lost>\d+) EVENTS\])\s*$").expect("a pattern")
+});
 
 /// Reads a line.
 pub(super) fn line(line: &str) -> Result<Result<Event, Known>, Reason> {
-    match Head::find(line) {
-        Some(head) => event(&head),
+    match LINE.captures(line) {
+        Some(parts) => event(&parts),
         None => apart(line).map(Err).ok_or(Reason::Strange),
     }
 }
 
-/// Lines that are no events.
 fn apart(line: &str) -> Option<Known> {
-    let line = line.trim();
-    if line.is_empty() || line.starts_with('#') {
-        return Some(Known::Header);
-    }
-    if line.starts_with("=> ") {
-        // A stack, where that is recorded.
-        return Some(Known::Other);
-    }
-    lost(line).map(Known::Lost)
-}
-
-/// `CPU:1 [LOST 123 EVENTS]`.
-fn lost(line: &str) -> Option<u64> {
-    let mut rest = Cursor(line.strip_prefix("CPU:")?);
-    rest.number(Base::AsMarked, "cpu").ok()?;
-    rest.skip_spaces();
-    let events = rest.0.strip_prefix("[LOST ")?.strip_suffix(" EVENTS]")?;
-    events.parse().ok()
-}
-
-/// The part of a line that all tracepoints have.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Head<'a> {
-    task: u32,
-    cpu: u32,
-    time_ns: Option<u64>,
-    name: &'a str,
-    fields: &'a str,
-}
-
-impl<'a> Head<'a> {
-    fn find(line: &'a str) -> Option<Self> {
-        line.match_indices('[').find_map(|(at, _)| {
-            let task = thread(&line[..at])?;
-            Self::behind(task, &line[at + 1..])
-        })
-    }
-
-    /// Reads the part that follows the bracket of the CPU.
-    fn behind(task: u32, text: &'a str) -> Option<Self> {
-        let (cpu, rest) = text.split_once(']')?;
-        let cpu = digits(cpu)?;
-        let mut rest = Cursor(rest.strip_prefix(' ')?);
-        rest.skip_spaces();
-        let mut word = rest.until(|c| c == ' ');
-        if !word.ends_with(':') {
-            flags(word)?;
-            rest.skip_spaces();
-            word = rest.until(|c| c == ' ');
-        }
-        let time_ns = time(word.strip_suffix(':')?)?;
-        rest.skip_spaces();
-        let name = rest.until(|c| c == ':');
-        let good = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-        (good && rest.eat(":")).then_some(Self { task, cpu, time_ns, name, fields: rest.0 })
+    let parts = APART.captures(line)?;
+    match parts.name("lost") {
+        Some(events) => events.as_str().parse().ok().map(Known::Lost),
+        None if parts.name("header").is_some() || line.trim().is_empty() => Some(Known::Header),
+        None => Some(Known::Other),
     }
 }
 
-/// The number behind the name of a task, before the parentheses of its group if they are there.
-fn thread(text: &str) -> Option<u32> {
-    let text = text.strip_suffix(' ')?.trim_end();
-    let text = match text.strip_suffix(')') {
-        Some(inner) => {
-            let (text, group) = inner.rsplit_once('(')?;
-            group.bytes().all(|b| b == b' ' || b == b'-' || b.is_ascii_digit()).then_some(())?;
-            text.trim_end()
-        }
-        None => text,
-    };
-    digits(text.rsplit_once('-')?.1)
-}
-
-fn digits(text: &str) -> Option<u32> {
-    // A sign would be read too.
-    if digits_only(text) { text.parse().ok() } else { None }
-}
-
-fn digits_only(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
-}
-
-/// `d..1.` and the like: a character each, of which new kernels have more.
-fn flags(word: &str) -> Option<()> {
-    let good = (4..=8).contains(&word.len())
-        && word.bytes().all(|b| b == b'.' || b == b'#' || b.is_ascii_alphanumeric());
-    good.then_some(())
-}
-
-/// Seconds. Some clocks count something else, without a point: they tell no time.
-fn time(text: &str) -> Option<Option<u64>> {
-    if text.contains('.') { seconds(text).map(Some) } else { digits_only(text).then_some(None) }
-}
-
-fn event(head: &Head<'_>) -> Result<Result<Event, Known>, Reason> {
-    let rest = Cursor(head.fields);
-    let kind = match head.name {
+fn event(parts: &Captures<'_>) -> Result<Result<Event, Known>, Reason> {
+    let time = &parts["time"];
+    let time_ns = if time.contains('.') { Some(seconds(time).ok_or(Reason::Strange)?) } else { None };
+    let [task, cpu] = ["task", "cpu"].map(|name| parts[name].parse().map_err(|_| Reason::Strange));
+    let rest = &parts["fields"];
+    let kind = match &parts["name"] {
         "alloc_vmap_area" => alloc(rest)?,
         "free_vmap_area_noflush" => free(rest)?,
         "purge_vmap_area_lazy" => purge(rest)?,
@@ -137,20 +70,32 @@ fn event(head: &Head<'_>) -> Result<Result<Event, Known>, Reason> {
         // Other tracepoints. Those of objects inside per-CPU chunks move no addresses.
         _ => return Ok(Err(Known::Other)),
     };
-    Ok(Ok(Event { time_ns: head.time_ns, cpu: head.cpu, task: head.task, kind }))
+    Ok(Ok(Event { time_ns, cpu: cpu?, task: task?, kind }))
 }
 
-fn alloc(mut rest: Cursor<'_>) -> Result<Kind, Reason> {
-    rest.skip_spaces();
-    rest.expect("va_start:", "va_start")?;
-    rest.skip_spaces();
-    let addr = rest.number(Base::AsMarked, "va_start")?;
-    let size = rest.value("size", Base::AsMarked)?;
-    let align = rest.value("align", Base::AsMarked)?;
-    let vstart = rest.value("vstart", Base::AsMarked)?;
-    let vend = rest.value("vend", Base::AsMarked)?;
-    let failed = rest.value("failed", Base::AsMarked)?;
-    rest.end()?;
+/// Takes `key=value` words apart: these, in this order, and nothing behind them.
+fn words<'a, const N: usize>(text: &'a str, keys: [&'static str; N]) -> Result<[&'a str; N], Reason> {
+    let mut words = text.split_ascii_whitespace();
+    let mut values = [""; N];
+    for (key, value) in keys.into_iter().zip(&mut values) {
+        let word = words.next().and_then(|word| word.strip_prefix(key)?.strip_prefix('='));
+        *value = word.ok_or(Reason::Field(key))?;
+    }
+    if words.next().is_none() { Ok(values) } else { Err(Reason::Trailing) }
+}
+
+fn values<const N: usize>(text: &str, keys: [&'static str; N]) -> Result<[u64; N], Reason> {
+    let mut values = [0; N];
+    for ((key, word), value) in keys.into_iter().zip(words(text, keys)?).zip(&mut values) {
+        *value = number(word, key)?;
+    }
+    Ok(values)
+}
+
+fn alloc(rest: &str) -> Result<Kind, Reason> {
+    let rest = rest.replacen("va_start: ", "va_start=", 1);
+    let keys = ["va_start", "size", "align", "vstart", "vend", "failed"];
+    let [addr, size, align, vstart, vend, failed] = values(&rest, keys)?;
     let pages = pages_of(size);
     check_room(0, pages, "size")?;
     let align = if align.is_power_of_two() { pages_of(align) } else { return Err(Reason::Field("align")) };
@@ -163,28 +108,22 @@ fn alloc(mut rest: Cursor<'_>) -> Result<Kind, Reason> {
     Ok(Kind::Alloc { start, pages, align, within: Some(within) })
 }
 
-fn free(mut rest: Cursor<'_>) -> Result<Kind, Reason> {
-    let addr = rest.value("va_start", Base::AsMarked)?;
-    rest.value("nr_lazy", Base::AsMarked)?;
-    rest.value("nr_lazy_max", Base::AsMarked)?;
-    rest.end()?;
+fn free(rest: &str) -> Result<Kind, Reason> {
+    let [addr, ..] = values(rest, ["va_start", "nr_lazy", "nr_lazy_max"])?;
     Ok(Kind::Free { start: page(addr, "va_start")? })
 }
 
-fn purge(mut rest: Cursor<'_>) -> Result<Kind, Reason> {
-    let start = rest.value("start", Base::AsMarked)?;
-    let end = rest.value("end", Base::AsMarked)?;
-    let areas = rest.value("num_purged", Base::AsMarked)?;
-    rest.end()?;
+fn purge(rest: &str) -> Result<Kind, Reason> {
+    let [start, end, areas] = values(rest, ["start", "end", "num_purged"])?;
     let areas = u32::try_from(areas).map_err(|_| Reason::Field("num_purged"))?;
     let hull = PageRange::new(start >> crate::design::PAGE_SHIFT, pages_of(end).min(PAGES));
     Ok(Kind::Purge { hull, areas })
 }
 
-fn chunk(mut rest: Cursor<'_>) -> Result<u64, Reason> {
-    let base = rest.value("base_addr", Base::Hexadecimal)?;
-    rest.end()?;
-    page(base, "base_addr")
+/// Hexadecimal, without `0x`.
+fn chunk(rest: &str) -> Result<u64, Reason> {
+    let [base] = words(rest, ["base_addr"])?;
+    page(number(&format!("0x{base}"), "base_addr")?, "base_addr")
 }
 
 #[cfg(test)]

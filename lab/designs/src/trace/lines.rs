@@ -1,7 +1,7 @@
 //! Lines of a text of any length, each held alone and none longer than a tracer writes.
 
 use super::account::Reason;
-use std::io::{BufRead, ErrorKind};
+use std::io::{BufRead, Read};
 
 /// Bytes of the longest line that is read: sixteen times the page that the kernel formats a line of
 /// its trace in.
@@ -50,22 +50,11 @@ impl<R: BufRead> Lines<R> {
 
     /// Reads up to the end of the line; its bytes, end included. What is too long is not kept.
     fn fill(&mut self) -> std::io::Result<usize> {
-        let mut length = 0;
-        loop {
-            let chunk = match self.source.fill_buf() {
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                chunk => chunk?,
-            };
-            let end = chunk.iter().position(|&byte| byte == b'\n');
-            let taken = end.map_or(chunk.len(), |end| end + 1);
-            let room = (LONGEST + 1).saturating_sub(self.line.len());
-            self.line.extend_from_slice(&chunk[..taken.min(room)]);
-            self.source.consume(taken);
-            length += taken;
-            if taken == 0 || end.is_some() {
-                return Ok(length);
-            }
+        let length = self.source.by_ref().take(LONGEST as u64 + 1).read_until(b'\n', &mut self.line)?;
+        if length > LONGEST && !self.line.ends_with(b"\n") {
+            self.source.skip_until(b'\n')?;
         }
+        Ok(length)
     }
 }
 
@@ -81,7 +70,7 @@ fn text(line: &[u8]) -> Result<&str, Reason> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::{BufReader, Read};
+    use std::io::BufReader;
 
     fn all(bytes: &[u8], buffer: usize) -> Vec<Result<String, Reason>> {
         let mut lines = Lines::new(BufReader::with_capacity(buffer, bytes));

@@ -2,20 +2,18 @@
 //!
 //! ```text
 //!   any Read ──decompress──► bytes ──detect──┬─► lines ──► ftrace  what Linux prints of its vmalloc and percpu tracepoints
-//!            xz gz zst plain                 ├─► lines ──► strace  mmap, munmap, mremap, mprotect and brk of programs
-//!                                            └─► blocks ─► compact this project's own format
+//!            xz gz zst plain                 └─► lines ──► strace  mmap, munmap, mremap, mprotect and brk of programs
 //!                                                            │
 //!   [Reader]: Iterator<Item = Result<Event, Damage>>  ◄──────┘        and an [Account] of every line
 //! ```
 //!
-//! Nothing is held but the line or block at hand, each of a bounded size. What can't be read is
+//! Nothing is held but the line at hand, of a bounded size. What can't be read is
 //! [`Damage`]: it names its place and its reason, is counted, and reading goes on behind it where
 //! that is possible.
 //!
 //! Every line is exactly one of: an event, a header, another line that the format knows, damage.
 
 mod account;
-pub mod compact;
 mod decompress;
 mod detect;
 mod event;
@@ -26,7 +24,7 @@ mod reader;
 mod strace;
 mod synthetic;
 
-pub use account::{Account, Damage, Kinds, Place, Reason};
+pub use account::{Account, Damage, Kinds, Reason};
 pub use decompress::{Compression, open as decompress};
 pub use detect::Format;
 pub use event::{Event, Kind, page_of, pages_of};

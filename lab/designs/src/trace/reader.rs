@@ -1,7 +1,6 @@
 //! A trace from any source, decompressed and told apart by its content.
 
-use super::account::{Account, Damage, Known, Place, Reason};
-use super::compact::Blocks;
+use super::account::{Account, Damage, Known, Reason};
 use super::decompress::{self, Compression};
 use super::detect::Format;
 use super::event::Event;
@@ -24,7 +23,7 @@ pub enum OpenError {
     #[error("is {0}")]
     Foreign(&'static str),
     /// Nothing in it looks like a trace; its first line.
-    #[error("has no format that is known: neither ftrace, strace nor compact; it begins with '{0}'")]
+    #[error("has no format that is known: neither ftrace nor strace; it begins with '{0}'")]
     Unknown(String),
 }
 
@@ -38,7 +37,6 @@ pub struct Reader<'a> {
 }
 
 enum Body<'a> {
-    Compact(Blocks<Source<'a>>),
     Ftrace(Lines<Source<'a>>),
     Strace(Lines<Source<'a>>, Strace),
 }
@@ -53,7 +51,6 @@ impl<'a> Reader<'a> {
         let (head, source) = text::peek(source)?;
         let (format, margin) = Format::of(&head)?;
         let body = match format {
-            Format::Compact => Body::Compact(Blocks::new(source)),
             Format::Ftrace => Body::Ftrace(Lines::new(source)),
             Format::Strace => Body::Strace(Lines::new(source), Strace::default()),
         };
@@ -85,14 +82,6 @@ impl Iterator for Reader<'_> {
     fn next(&mut self) -> Option<Self::Item> {
         let (account, margin) = (&mut self.account, self.margin);
         match &mut self.body {
-            Body::Compact(blocks) => {
-                let event = blocks.next()?;
-                match &event {
-                    Ok(event) => account.event(event),
-                    Err(damage) => account.damage(damage),
-                }
-                Some(event)
-            }
             Body::Ftrace(lines) => next_of(lines, account, |line| ftrace::line(margin.strip(line))),
             Body::Strace(lines, strace) => {
                 let event = next_of(lines, account, |line| strace.line(margin.strip(line)));
@@ -117,7 +106,7 @@ fn next_of(
             }
             Ok(Err(known)) => account.known(known),
             Err(reason) => {
-                let damage = Damage { at: Place::Line(lines.number()), reason };
+                let damage = Damage { line: lines.number(), reason };
                 account.damage(&damage);
                 return Some(Err(damage));
             }
@@ -140,7 +129,7 @@ mod tests {
         );
         let mut reader = Reader::open(text.as_bytes()).expect("a trace");
         assert_eq!(reader.by_ref().filter(Result::is_ok).count(), 2);
-        let damage = Damage { at: Place::Line(3), reason: Reason::Strange };
+        let damage = Damage { line: 3, reason: Reason::Strange };
         let expected = Account {
             total: 7,
             events: 2,
@@ -162,7 +151,7 @@ mod tests {
         let read: Vec<_> = Reader::open(source).expect("a trace").collect();
         assert!(read[0].is_ok());
         let reason = Reason::Unreadable("gone".into());
-        assert_eq!(read[1], Err(Damage { at: Place::Line(2), reason }));
+        assert_eq!(read[1], Err(Damage { line: 2, reason }));
         assert_eq!(read.len(), 2);
         assert!(matches!(Reader::open(Failed(Some(io::Error::other("gone")))), Err(OpenError::Io(_))));
     }

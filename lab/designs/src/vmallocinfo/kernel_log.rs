@@ -10,12 +10,22 @@
 //! ones print their windows at boot.
 
 use super::{Vmallocinfo, read_lines};
+use regex::{Captures, Regex};
 use std::collections::BTreeMap;
 use std::io::{self, BufRead};
 use std::ops::Range;
+use std::sync::LazyLock;
 
-/// Windows whose layout is told at boot.
-const WINDOWS: [&str; 2] = ["vmalloc", "modules"];
+/// An allocation that found no room.
+static REFUSED: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"vm(?:ap|alloc).* for size (?<bytes>\d+) failed").expect("a pattern"));
+/// A window that the line of a refusal names, and those whose layout is told at boot.
+static WINDOW: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(
+        r"(?:(?<name>vmalloc|modules)\s*:|restricted to) 0x(?<start>[[:xdigit:]]+) +- +0x(?<end>[[:xdigit:]]+)",
+    )
+    .expect("a pattern")
+});
 
 /// The refusals and the windows of a log.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -23,7 +33,7 @@ pub struct KernelLog {
     /// How often each size was refused, in bytes.
     pub refused: BTreeMap<u64, u64>,
     /// The windows, by name.
-    pub windows: BTreeMap<&'static str, Range<u64>>,
+    pub windows: BTreeMap<String, Range<u64>>,
 }
 
 impl KernelLog {
@@ -36,16 +46,19 @@ impl KernelLog {
     }
 
     fn line(&mut self, line: &str) {
-        if let Some(bytes) = refused(line) {
+        let bytes = REFUSED.captures(line).and_then(|refused| refused["bytes"].parse().ok());
+        if let Some(bytes) = bytes {
             *self.refused.entry(bytes).or_default() += 1;
-            let restricted = line.split_once("restricted to ").and_then(|(_, text)| range(text));
-            self.windows.extend(restricted.map(|range| ("restricted", range)));
         }
-        for name in WINDOWS {
-            let behind = line.split_once(name).and_then(|(_, text)| text.trim_start().strip_prefix(": "));
-            self.windows.extend(behind.and_then(range).map(|range| (name, range)));
-        }
+        self.windows.extend(WINDOW.captures_iter(line).filter_map(|window| named(&window)));
     }
+}
+
+fn named(window: &Captures<'_>) -> Option<(String, Range<u64>)> {
+    let [start, end] = ["start", "end"].map(|end| u64::from_str_radix(&window[end], 16));
+    let (start, end) = (start.ok()?, end.ok()?);
+    let name = window.name("name").map_or("restricted", |name| name.as_str());
+    (start < end).then(|| (name.to_owned(), start..end))
 }
 
 impl Vmallocinfo {
@@ -66,23 +79,6 @@ impl Vmallocinfo {
         info.judge();
         Ok(info)
     }
-}
-
-/// The size of an allocation that found no room.
-fn refused(line: &str) -> Option<u64> {
-    let (before, rest) = line.split_once(" for size ")?;
-    let (bytes, _) = rest.split_once(" failed")?;
-    (before.contains("vmap") || before.contains("vmalloc")).then(|| bytes.parse().ok())?
-}
-
-/// `0xf0800000 - 0xff800000`, and anything behind it.
-fn range(text: &str) -> Option<Range<u64>> {
-    let mut words = text.split_whitespace();
-    let mut address = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
-    let start = address()?;
-    (words.next() == Some("-")).then_some(())?;
-    let end = u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok()?;
-    (start < end).then_some(start..end)
 }
 
 #[cfg(test)]
@@ -111,7 +107,7 @@ mod tests {
             ("restricted", 0xf000_0000..0xf010_0000),
             ("vmalloc", 0xf080_0000..0xff80_0000),
         ];
-        assert_eq!(log.windows, windows.into());
+        assert_eq!(log.windows, windows.map(|(name, window)| (name.to_owned(), window)).into());
         let mut alone = KernelLog::default();
         alone.read(text.as_bytes()).expect("memory");
         assert_eq!(alone, log);

@@ -30,17 +30,28 @@ pub(super) fn parse(line: u64, text: &str) -> Result<(Entry, Option<String>), &'
     let start = address(start).ok_or("it begins with no address")?;
     let end = address(end).ok_or("it has no end address")?;
     let bytes = words.next().and_then(|word| word.parse().ok()).ok_or("it has no size")?;
-    let mut entry = Entry { line, start, end, bytes, caller: None, kind: String::new(), pages: None };
-    let mut unknown = None;
+    let (mut caller, mut unknown): (Option<String>, Option<String>) = (None, None);
+    let (mut kinds, mut pages) = (Vec::new(), None);
     for (index, word) in words.enumerate() {
-        if entry.word(index, word)? == Word::Unknown {
-            unknown.get_or_insert_with(|| word.to_owned());
+        match (word.split_once('='), &mut caller) {
+            (Some(("pages", value)), _) => {
+                pages = Some(value.parse().map_err(|_| "its number of pages is none")?);
+            }
+            (Some(_), _) => {}
+            _ if KINDS.contains(&word) => kinds.push(word),
+            // How our own listing says that there is none.
+            _ if index == 0 => caller = (word != "-").then(|| word.to_owned()),
+            // The module that the caller is in.
+            (_, Some(caller)) if word.starts_with('[') => *caller = format!("{caller} {word}"),
+            // A word that is not known is part of the kind: vendors have kinds of their own.
+            _ => {
+                kinds.push(word);
+                unknown.get_or_insert_with(|| word.to_owned());
+            }
         }
     }
-    if entry.kind.is_empty() {
-        entry.kind.push_str("unknown");
-    }
-    Ok((entry, unknown))
+    let kind = if kinds.is_empty() { "unknown".to_owned() } else { kinds.join(" ") };
+    Ok((Entry { line, start, end, bytes, caller, kind, pages }, unknown))
 }
 
 /// `0x` and up to 16 digits. Before the kernel has random numbers it prints a word instead, which
@@ -52,43 +63,4 @@ fn address(word: &str) -> Option<u64> {
     }
     // The parser would take a sign.
     digits.bytes().all(|byte| byte.is_ascii_hexdigit()).then(|| u64::from_str_radix(digits, 16).ok())?
-}
-
-/// The two sorts of words: those that kernels print, and others.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Word {
-    Known,
-    Unknown,
-}
-
-impl Entry {
-    /// Takes the word of this place behind the size. A word that is not known is part of the kind:
-    /// vendors have kinds of their own.
-    fn word(&mut self, index: usize, word: &str) -> Result<Word, &'static str> {
-        if let Some((key, value)) = word.split_once('=') {
-            if key == "pages" {
-                self.pages = Some(value.parse().map_err(|_| "its number of pages is none")?);
-            }
-        } else if KINDS.contains(&word) {
-            self.add_kind(word);
-        } else if index == 0 {
-            // How our own listing says that there is none.
-            self.caller = (word != "-").then(|| word.to_owned());
-        } else if let (Some(caller), true) = (&mut self.caller, word.starts_with('[')) {
-            // The module that the caller is in.
-            caller.push(' ');
-            caller.push_str(word);
-        } else {
-            self.add_kind(word);
-            return Ok(Word::Unknown);
-        }
-        Ok(Word::Known)
-    }
-
-    fn add_kind(&mut self, word: &str) {
-        if !self.kind.is_empty() {
-            self.kind.push(' ');
-        }
-        self.kind.push_str(word);
-    }
 }

@@ -8,10 +8,7 @@ use std::sync::atomic::AtomicU64;
 use vmalloc::PageRange;
 use vmalloc_lab::designs::Name;
 use vmalloc_lab::replay::{Compiler, Outcome, Purges, Script, Tally, TooMuch, replay};
-use vmalloc_lab::trace::compact::Writer;
-use vmalloc_lab::trace::{
-    Account, Compression, Damage, Event, Format, Kind, OpenError, Place, Reader, Reason,
-};
+use vmalloc_lab::trace::{Account, Compression, Damage, Event, Format, Kind, OpenError, Reader, Reason};
 
 const SHORT: &[u8] = include_bytes!("../data/short.txt");
 const SHORT_XZ: &[u8] = include_bytes!("../data/short.txt.xz");
@@ -116,7 +113,7 @@ fn each_window_is_a_design_of_its_own() {
 }
 
 /// Traces long enough for many drains: forks, and control groups with modules.
-const LONG: [&[u8]; 2] = [include_bytes!("../data/forks.vmt.xz"), include_bytes!("../data/cgroups.vmt.xz")];
+const LONG: [&[u8]; 2] = [include_bytes!("../data/forks.txt.xz"), include_bytes!("../data/cgroups.txt.xz")];
 
 /// The evidence that the design of 2024 is Linux's: where it purges when Linux did, it needs as
 /// many addresses as Linux did.
@@ -132,27 +129,13 @@ fn nodes_span_what_linux_spanned_when_they_purge_as_it_did() {
 }
 
 #[test]
-fn a_converted_trace_is_the_same_trace() {
-    for bytes in ALL {
-        let (before, _) = events(bytes);
-        let mut writer = Writer::new(Vec::new()).expect("memory");
-        before.iter().for_each(|event| writer.push(event).expect("memory"));
-        let (compact, _) = writer.finish().expect("memory");
-        assert!(compact.len() < 16 * before.len());
-        let (after, account) = events(&compact);
-        assert_eq!((&before, account.total), (&after, before.len() as u64));
-        assert_eq!(script(&before, Purges::Own), script(&after, Purges::Own));
-    }
-}
-
-#[test]
 fn compressed_traces_may_follow_each_other_and_be_cut() {
     let twice = SHORT_XZ.repeat(2);
     assert_eq!(events(&twice).0.len(), 776);
     let mut reader = Reader::open(&twice[..twice.len() - 5]).expect("a trace");
     let read: Vec<_> = reader.by_ref().collect();
     assert!(read.iter().filter(|event| event.is_ok()).count() >= 388);
-    let Some(Err(Damage { at: Place::Line(line), reason: Reason::Unreadable(_) })) = read.last() else {
+    let Some(Err(Damage { line, reason: Reason::Unreadable(_) })) = read.last() else {
         panic!("{:?}", read.last());
     };
     assert_eq!((*line, reader.account().damaged), (reader.account().total, 1));
@@ -250,7 +233,7 @@ fn check(bytes: &[u8]) -> Result<(), TestCaseError> {
     let account = reader.account();
     prop_assert!(account.adds_up());
     prop_assert_eq!((account.events, account.damaged), (found.len() as u64, damaged));
-    let plain = reader.compression() == Compression::Plain && reader.format() != Format::Compact;
+    let plain = reader.compression() == Compression::Plain;
     if plain {
         let lines = bytes.split_inclusive(|&byte| byte == b'\n').count() as u64;
         prop_assert_eq!(account.total, lines);

@@ -38,3 +38,10 @@ pub(crate) fn json(line: &str) -> (Value, Option<i32>) {
     let value = serde_json::from_slice(&output.stdout);
     (value.unwrap_or_else(|error| panic!("{line}: {error}")), output.status.code())
 }
+
+/// Makes sure that `output` is one line on stderr with this reason, and this exit code.
+pub(crate) fn assert_refused(output: &Output, code: i32, reason: &str) {
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), stderr.lines().count()), (Some(code), 1), "{reason}: {stderr}");
+    assert!(stderr.starts_with("vmalloc: ") && stderr.contains(reason), "{reason}: {stderr}");
+}

@@ -112,7 +112,7 @@ fn damage_names_the_field() {
         assert_eq!(kind(&damaged), Err(Reason::Field(name)), "{damaged}");
     }
     assert_eq!(kind(&format!("{ALLOC} more")), Err(Reason::Trailing));
-    assert_eq!(kind(&format!("{ALLOC}1x")), Err(Reason::Trailing));
+    assert_eq!(kind(&format!("{ALLOC}1x")), Err(Reason::Field("failed")));
     for strange in ["bash-157", "bash-157 [001] .....", "[", "bash [001] ..... 1.0: x: y", "a-1 [1] ... 1.0:"]
     {
         assert_eq!(line(strange), Err(Reason::Strange), "{strange}");

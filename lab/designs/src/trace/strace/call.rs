@@ -2,7 +2,7 @@
 
 use crate::trace::account::Reason;
 use crate::trace::event::{Kind, pages_of};
-use crate::trace::fields::{Base, Cursor, check_room, page};
+use crate::trace::fields::{check_room, number, page};
 
 /// A call, whole.
 #[derive(Clone, Copy, Debug)]
@@ -45,19 +45,12 @@ impl Outcome {
     /// `0x7f0000000000`, `0`, or `-1 ENOMEM (Cannot allocate memory)`; a duration may follow, with
     /// `-T`.
     fn of(result: &str) -> Result<Self, Reason> {
-        const NAME: &str = "result";
-        let mut rest = Cursor(result);
-        if rest.eat("-1 E") {
+        if result.starts_with("-1 E") {
             return Ok(Self::Error);
         }
-        let value = rest.number(Base::AsMarked, NAME)?;
-        rest.skip_spaces();
-        if rest.eat("<") {
-            rest.until(|c| c == '>');
-            rest.expect(">", NAME)?;
-        }
-        rest.end().map_err(|_| Reason::Field(NAME))?;
-        Ok(Self::Value(value))
+        let (value, rest) = result.split_once(' ').unwrap_or((result, "<>"));
+        let good = rest.trim().starts_with('<') && rest.trim().ends_with('>');
+        if good { number(value, "result").map(Self::Value) } else { Err(Reason::Field("result")) }
     }
 
     /// The page of the result, if there is one.
@@ -80,14 +73,10 @@ impl<'a> Arguments<'a> {
     }
 
     fn number(self, index: usize, name: &'static str) -> Result<u64, Reason> {
-        let word = self.word(index, name)?;
-        if word == "NULL" {
-            return Ok(0);
+        match self.word(index, name)? {
+            "NULL" => Ok(0),
+            word => number(word, name),
         }
-        let mut rest = Cursor(word);
-        let number = rest.number(Base::AsMarked, name)?;
-        rest.end().map_err(|_| Reason::Field(name))?;
-        Ok(number)
     }
 
     /// The page at an address and the pages of a length, as many as there are addresses.

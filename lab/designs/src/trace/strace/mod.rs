@@ -27,8 +27,10 @@ use super::account::{Known, Reason};
 use super::event::{Event, Kind};
 use call::Call;
 use prefix::Prefix;
+use regex::Regex;
 use spaces::Spaces;
 use std::collections::HashMap;
+use std::sync::LazyLock;
 
 /// Calls whose second half is waited for, and tasks that are told apart by number, at most: threads
 /// that a Linux machine can have.
@@ -124,8 +126,19 @@ fn is_read(name: &str) -> bool {
     call::is_known(name) || spaces::is_known(name)
 }
 
+/// Exits, signals, messages of strace about itself, and frames of a stack with `-k`:
+/// `> /usr/lib/libc.so.6(mmap64+0x1) [0x1]`, without the mark if the text is quoted, whose mark is
+/// the same.
+static OTHER: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(concat!(
+        r"^(?:\+\+\+ |--- |strace: |Process .* (?:attached|detached|resumed|suspended))",
+        r"|\) \[0x[[:xdigit:]]+\]\s*$"
+    ))
+    .expect("a pattern")
+});
+
 fn form(line: &str) -> Option<Form<'_>> {
-    if line.starts_with("+++ ") || line.starts_with("--- ") || is_note(line) {
+    if OTHER.is_match(line) {
         return Some(Form::Other);
     }
     if let Some(rest) = line.strip_prefix("<... ") {
@@ -155,24 +168,6 @@ fn split_result(text: &str) -> Option<(&str, &str)> {
 
 fn is_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
-}
-
-/// Returns true for a message of strace about itself.
-fn is_note(line: &str) -> bool {
-    line.starts_with("strace: ")
-        || line.strip_prefix("Process ").is_some_and(|rest| {
-            [" attached", " detached", " resumed", " suspended"].iter().any(|what| rest.contains(what))
-        })
-        || is_frame(line)
-}
-
-/// `> /usr/lib/libc.so.6(mmap64+0x1) [0x1]`: a frame of a stack, with `-k`. Without the mark if the
-/// text is quoted, whose mark is the same.
-fn is_frame(line: &str) -> bool {
-    let address = line.trim_end().strip_suffix(']').and_then(|line| line.rsplit_once(" [0x"));
-    address.is_some_and(|(place, digits)| {
-        place.ends_with(')') && !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_hexdigit())
-    })
 }
 
 #[cfg(test)]

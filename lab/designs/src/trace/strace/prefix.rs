@@ -1,6 +1,18 @@
 //! The thread and the time before a call, in all the ways that strace writes them.
 
 use crate::trace::fields::seconds;
+use regex::Regex;
+use std::sync::LazyLock;
+
+/// `6517 ` or `[pid 6517] `; seconds, or a time of day; and seconds between lines, which may stand
+/// behind another time.
+static PREFIX: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(concat!(
+        r"^\s*(?:(?:\[pid +(?<pid>\d+)\]|(?<task>\d+)) +)?",
+        r"(?:(?:(?<time>\d+(?:\.\d+)?)|\d\d:\d\d:\d\d(?:\.\d+)?) +)?(?:\(\+ *\d+(?:\.\d+)?\) *)?"
+    ))
+    .expect("a pattern")
+});
 
 /// Both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -11,56 +23,14 @@ pub(super) struct Prefix {
 }
 
 impl Prefix {
-    /// Takes it off a line.
+    /// Takes it off a line. Only seconds since 1970, which have ten digits, tell a time.
     pub(super) fn split(line: &str) -> (Self, &str) {
-        let (task, line) = task(line.trim_start());
-        let (time_ns, line) = time(line);
-        (Self { task: task.unwrap_or(0), time_ns }, relative(line))
-    }
-}
-
-/// `6517 `, or `[pid 6517] `.
-fn task(line: &str) -> (Option<u32>, &str) {
-    let split = match line.strip_prefix("[pid ") {
-        Some(rest) => rest.split_once("] "),
-        None => line.split_once(' '),
-    };
-    let number = split.and_then(|(number, rest)| Some((digits(number.trim())?, rest)));
-    number.map_or((None, line), |(number, rest)| (Some(number), rest.trim_start()))
-}
-
-fn digits(text: &str) -> Option<u32> {
-    let all = text.bytes().all(|b| b.is_ascii_digit());
-    if all { text.parse().ok() } else { None }
-}
-
-/// Seconds since 1970, which have ten digits; those between lines and times of day are taken off
-/// too, but tell no time.
-fn time(line: &str) -> (Option<u64>, &str) {
-    const FIRST_MOMENT: u64 = 1_000_000_000 * 1_000_000_000;
-    let Some((word, rest)) = line.split_once(' ') else { return (None, line) };
-    match seconds(word) {
-        Some(ns) => (Some(ns).filter(|&ns| ns >= FIRST_MOMENT), rest.trim_start()),
-        None if is_time_of_day(word) => (None, rest.trim_start()),
-        None => (None, line),
-    }
-}
-
-/// `17:12:01` or `17:12:01.123456`.
-fn is_time_of_day(word: &str) -> bool {
-    let (time, part) = word.split_once('.').unwrap_or((word, "0"));
-    let two_digits = |text: &str| text.len() == 2 && text.bytes().all(|b| b.is_ascii_digit());
-    time.split(':').count() == 3
-        && time.split(':').all(two_digits)
-        && part.bytes().all(|b| b.is_ascii_digit())
-}
-
-/// `(+     0.000123)`, behind another time.
-fn relative(line: &str) -> &str {
-    let inner = line.strip_prefix("(+").and_then(|rest| rest.split_once(')'));
-    match inner {
-        Some((time, rest)) if seconds(time.trim()).is_some() => rest.trim_start(),
-        _ => line,
+        const FIRST_MOMENT: u64 = 1_000_000_000 * 1_000_000_000;
+        let Some(parts) = PREFIX.captures(line) else { return (Self::default(), line) };
+        let task = parts.name("pid").or(parts.name("task")).and_then(|task| task.as_str().parse().ok());
+        let time_ns = parts.name("time").and_then(|time| seconds(time.as_str()));
+        let prefix = Self { task: task.unwrap_or(0), time_ns: time_ns.filter(|&ns| ns >= FIRST_MOMENT) };
+        (prefix, &line[parts[0].len()..])
     }
 }
 
