@@ -81,8 +81,8 @@ pub type vmalloc_subspace_callback =
     Option<unsafe extern "C-unwind" fn(context: *mut c_void, info: *const vmalloc_subspace_info) -> c_int>;
 
 /// Reserves addresses that are divided among sub-spaces. `options` may be `NULL`. Of those that
-/// concern a space only `VMALLOC_OPEN_TRAP_ON_FREE` has an effect: guards are chosen that suit
-/// sub-spaces with that flag. Each sub-space has options of its own.
+/// concern a space only `VMALLOC_OPEN_TRAP_ON_FREE` has an effect, with `cache_bytes`: guards are
+/// chosen that suit sub-spaces with that flag. Each sub-space has options of its own.
 ///
 /// # Safety
 /// The conditions of every call.
@@ -94,7 +94,7 @@ pub unsafe extern "C" fn vmalloc_root_open(
     call!(handle, detail => {
         // SAFETY: the conditions of every call.
         let (linux, space) = unsafe { input::read_or_default(options)?.split() }?;
-        let platform = Linux::reserve(linux.for_space(&space)).map_err(OpenError::from)?;
+        let platform = Linux::reserve(linux, &space).map_err(OpenError::from)?;
         Ok(vmalloc_root(vmalloc_linux::open_root(platform)?))
     })
 }

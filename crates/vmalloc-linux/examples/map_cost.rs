@@ -15,7 +15,7 @@ use std::ffi::c_void;
 use std::io::Write;
 use std::time::Instant;
 use vmalloc::{Frame, FrameSupply, MapFrames, PageRange, Platform, PlatformError, Protection};
-use vmalloc_linux::{Linux, LinuxOptions};
+use vmalloc_linux::{Linux, LinuxOptions, SpaceOptions};
 
 const ROUNDS: usize = 1001;
 const SIZES: [u64; 3] = [1, 4, 16];
@@ -53,7 +53,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 impl Bench {
     fn new() -> Result<Self, Box<dyn std::error::Error>> {
-        let linux = Linux::reserve(LinuxOptions::new().exactly(1 << 30).drain_thread(false))?;
+        let linux = Linux::reserve(
+            LinuxOptions::new().max_bytes(1 << 30).drain_thread(false),
+            &SpaceOptions::default(),
+        )?;
         let pool = linux.take_run(POOL, 1)?;
         let linear = linux.geometry().linear_map.ok_or("no linear map")?.start();
         if pool != Frame(0) {

@@ -50,7 +50,7 @@ pub type SharedSpace = Arc<Space<Linux>>;
 /// # Errors
 /// [`OpenError`].
 pub fn open(linux: LinuxOptions, space: SpaceOptions) -> Result<SharedSpace, OpenError> {
-    let space = share(Space::new(Linux::reserve(linux.for_space(&space))?, space)?)?;
+    let space = share(Space::new(Linux::reserve(linux, &space)?, space)?)?;
     if linux.drain_thread {
         space.platform().drain_thread.allow(Arc::<Space<Linux>>::downgrade(&space));
     }
@@ -64,10 +64,10 @@ pub fn open(linux: LinuxOptions, space: SpaceOptions) -> Result<SharedSpace, Ope
 /// [`share`].
 ///
 /// ```
-/// use vmalloc_linux::{Linux, LinuxOptions, Policy, Request, open_root, share};
+/// use vmalloc_linux::{Linux, LinuxOptions, Policy, Request, SpaceOptions, open_root, share};
 /// use vmalloc_subspaces::SubspaceOptions;
 ///
-/// let root = open_root(Linux::reserve(LinuxOptions::new())?)?;
+/// let root = open_root(Linux::reserve(LinuxOptions::new(), &SpaceOptions::default())?)?;
 /// let (high, plain) = (Request::new(16 << 20).policy(Policy::Highest), SubspaceOptions::default());
 /// let modules = share(root.subspace("modules", &high, plain)?)?;
 /// let nested = open_root(root.divide("jit", &Request::new(1 << 30), None)?)?;

@@ -8,7 +8,7 @@ use crate::frames::table::Table;
 use crate::guard::Guarding;
 use crate::guard::dumps::Dumps;
 use crate::guard::pte::Below;
-use crate::means::{BatchAdvise, GuardMeans};
+use crate::means::GuardMeans;
 use crate::os::cpu::CpuHint;
 use crate::os::fatal::fatal;
 use crate::os::futex::FutexLock;
@@ -69,10 +69,11 @@ impl Linux {
         self.guarding.kind()
     }
 
-    /// Returns the way in which the kernel is advised about many ranges.
+    /// Returns whether one call purges many ranges (`process_madvise(PIDFD_SELF)`), or
+    /// each takes one of its own.
     #[must_use]
-    pub fn batch_advise(&self) -> BatchAdvise {
-        self.memory.sender().vectors()
+    pub fn purges_in_batches(&self) -> bool {
+        self.memory.takes_batches()
     }
 
     /// Makes pages accessible that are plain, or were left special by a failure.

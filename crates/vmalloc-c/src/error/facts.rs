@@ -298,9 +298,6 @@ impl Facts {
                 self.code(VMALLOC_E_NOT_PAGES).requested(bytes as u64).limit(page_bytes as u64)
             }
             ReserveError::TooLarge { bytes } => self.code(VMALLOC_E_SIZE_OVERFLOW).requested(bytes as u64),
-            ReserveError::MinimumAboveSize { minimum, size } => {
-                self.code(VMALLOC_E_TOO_SMALL).requested(size as u64).limit(minimum as u64)
-            }
             ReserveError::AddressSpaceLimit { bytes, limit, .. } => {
                 self.code(VMALLOC_E_ADDRESS_LIMIT).requested(bytes as u64).limit(limit)
             }

@@ -22,7 +22,8 @@ fn busy() -> SubspaceOptions {
 }
 
 fn root() -> Root<Linux> {
-    open_root(Linux::reserve(LinuxOptions::new().exactly(1 << 30)).unwrap()).unwrap()
+    open_root(Linux::reserve(LinuxOptions::new().max_bytes(1 << 30), &SpaceOptions::default()).unwrap())
+        .unwrap()
 }
 
 fn part<P: vmalloc_linux::fork::OnFutexes>(root: &Root<P>, name: &'static str, bytes: usize) -> Part<P> {
@@ -180,16 +181,22 @@ fn a_reservation_goes_with_its_root_and_children_although_hooks_know_of_it() {
 #[test]
 fn a_child_that_asks_for_a_lock_of_a_thread_that_it_does_not_have_says_so() {
     in_own_process(|| {
-        let space =
-            Space::new(Linux::reserve(LinuxOptions::new()).unwrap(), SpaceOptions::default()).unwrap();
+        let space = Space::new(
+            Linux::reserve(LinuxOptions::new(), &SpaceOptions::default()).unwrap(),
+            SpaceOptions::default(),
+        )
+        .unwrap();
         std::thread::scope(|scope| scope.spawn(|| space.quiesce()).join().unwrap());
         let (text, status) = output_of_child(|| drop(space.buffer(PAGE)));
         assert!(libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGABRT, "{status:#x}: {text}");
         assert!(text.contains("held by another thread at a fork"), "{text}");
         // A thread of its own, later, waits as everywhere.
         let (text, status) = output_of_child(|| {
-            let own =
-                Space::new(Linux::reserve(LinuxOptions::new()).unwrap(), SpaceOptions::default()).unwrap();
+            let own = Space::new(
+                Linux::reserve(LinuxOptions::new(), &SpaceOptions::default()).unwrap(),
+                SpaceOptions::default(),
+            )
+            .unwrap();
             own.quiesce();
             std::thread::scope(|scope| {
                 scope.spawn(|| drop(own.buffer(PAGE).unwrap()));

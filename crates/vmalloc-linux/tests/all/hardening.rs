@@ -14,7 +14,7 @@ fn bytes(addr: usize, len: usize) -> Vec<u8> {
 /// Where frees trap, the platform keeps memory for the next areas: none that was not cleared.
 #[test]
 fn freed_memory_is_zeroed_where_frees_trap_as_well() {
-    let options = LinuxOptions::new().exactly(1 << 30);
+    let options = LinuxOptions::new().max_bytes(1 << 30);
     let space = open(options, SpaceOptions::default().trap_on_free(true).zero_on_free(true)).unwrap();
     let write = |range: std::ops::Range<usize>| {
         // SAFETY: the test has memory of that length there.

@@ -4,7 +4,7 @@
 use crate::common::filter::{Lacks, take_away};
 use crate::common::*;
 use vmalloc::ReadNofault;
-use vmalloc_linux::{BatchAdvise, GuardMeans, Linux, LinuxOptions, ReserveError};
+use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, SpaceOptions};
 
 const SPAN: usize = 1 << 30;
 
@@ -24,12 +24,9 @@ fn purge_scattered(linux: &Linux) {
 fn without_process_madvise_ranges_are_purged_one_by_one() {
     in_own_process(|| {
         take_away(Lacks::ProcessMadvise);
-        let linux = Linux::reserve(LinuxOptions::new()).unwrap();
-        assert_eq!(linux.batch_advise(), BatchAdvise::Loop);
+        let linux = Linux::reserve(LinuxOptions::new(), &SpaceOptions::default()).unwrap();
+        assert!(!linux.purges_in_batches());
         purge_scattered(&linux);
-
-        let insisting = Linux::reserve(LinuxOptions::new().batch_advise(BatchAdvise::PidfdSelf)).unwrap_err();
-        let ReserveError::Unsupported { code: libc::ENOSYS, .. } = insisting else { panic!("{insisting:?}") };
     });
 }
 
@@ -37,11 +34,13 @@ fn without_process_madvise_ranges_are_purged_one_by_one() {
 fn without_guard_marks_guards_are_by_mprotect() {
     in_own_process(|| {
         take_away(Lacks::GuardMarks);
-        let linux = Linux::reserve(LinuxOptions::new()).unwrap();
+        let linux = Linux::reserve(LinuxOptions::new(), &SpaceOptions::default()).unwrap();
         assert_eq!(linux.guard_means(), GuardMeans::Mprotect);
         purge_scattered(&linux);
 
-        let insisting = Linux::reserve(LinuxOptions::new().guard_means(GuardMeans::PteMarkers)).unwrap_err();
+        let insisting =
+            Linux::reserve(LinuxOptions::new().guard_means(GuardMeans::PteMarkers), &SpaceOptions::default())
+                .unwrap_err();
         assert_eq!(insisting.to_string(), "this kernel refuses madvise(MADV_GUARD_INSTALL) (errno 22)");
     });
 }
@@ -51,7 +50,7 @@ fn without_guard_marks_guards_are_by_mprotect() {
 fn a_space_opens_where_no_file_tells_the_auxiliary_vector() {
     in_own_process(|| {
         take_away(Lacks::AuxiliaryVector);
-        purge_scattered(&Linux::reserve(LinuxOptions::new()).unwrap());
+        purge_scattered(&Linux::reserve(LinuxOptions::new(), &SpaceOptions::default()).unwrap());
     });
 }
 
@@ -60,19 +59,19 @@ fn a_space_opens_where_no_file_tells_the_auxiliary_vector() {
 fn what_is_refused_later_is_done_by_other_means() {
     in_own_process(|| {
         let platforms: Vec<_> = GuardMeans::all()
-            .flat_map(|guards| BatchAdvise::all().map(move |vectors| (guards, vectors)))
-            .filter_map(|(guards, vectors)| reserve(SPAN, guards, vectors))
+            .flat_map(|guards| Batches::ALL.map(|batches| (guards, batches)))
+            .filter_map(|(guards, batches)| reserve(SPAN, guards, batches))
             .collect();
         take_away(Lacks::ProcessMadvise);
         platforms.iter().for_each(purge_scattered);
     });
 }
 
-/// As daemons do; a descriptor of the platform is among the closed ones.
+/// As daemons do.
 #[test]
 fn a_program_may_close_all_descriptors() {
     in_own_process(|| {
-        let Some(linux) = reserve(SPAN, GuardMeans::PteMarkers, BatchAdvise::Pidfd) else { return };
+        let Some(linux) = reserve(SPAN, GuardMeans::PteMarkers, Batches::Taken) else { return };
         purge_scattered(&linux);
         // SAFETY: this process was made for it.
         unsafe { process::close_from(3) };
@@ -87,7 +86,7 @@ fn a_program_may_close_all_descriptors() {
 #[test]
 fn without_process_vm_readv_peeking_goes_through_a_pipe() {
     in_own_process(|| {
-        let linux = Linux::reserve(LinuxOptions::new()).unwrap();
+        let linux = Linux::reserve(LinuxOptions::new(), &SpaceOptions::default()).unwrap();
         let area = pages(&linux, 3, 2);
         map(&linux, area);
         fill(&linux, area, 1);

@@ -1,14 +1,15 @@
 //! Sub-spaces of real memory.
 
-use crate::common::reserve;
+use crate::common::lacks;
 use vmalloc::{AllocError, Area, Policy, Protection, Request, SpaceOptions};
-use vmalloc_linux::{BatchAdvise, GuardMeans, Linux, LinuxOptions};
+use vmalloc_linux::{GuardMeans, Linux, LinuxOptions};
 use vmalloc_subspaces::{LIMIT_BYTES, Root, SubspaceError, SubspaceOptions};
 
 const MIB: usize = 1 << 20;
 
 fn root() -> Root<Linux> {
-    Root::new(Linux::reserve(LinuxOptions::new().exactly(256 * MIB)).unwrap()).unwrap()
+    Root::new(Linux::reserve(LinuxOptions::new().max_bytes(256 * MIB), &SpaceOptions::default()).unwrap())
+        .unwrap()
 }
 
 #[test]
@@ -54,7 +55,11 @@ fn memory_that_is_mapped_for_reading_is_never_written() {
         read.purge().unwrap();
     }
     // Where pages are handed out with what they held, they would have to be cleared.
-    let Some(linux) = reserve(256 * MIB, GuardMeans::Userfault, BatchAdvise::Loop) else { return };
+    let options = LinuxOptions::new().max_bytes(256 * MIB).guard_means(GuardMeans::Userfault);
+    let linux = match Linux::reserve(options, &SpaceOptions::default().trap_on_free(true)) {
+        Ok(linux) => linux,
+        Err(refused) => return lacks(&refused).unwrap_or_default(),
+    };
     let root = Root::new(linux).unwrap();
     let read = root.protected_subspace(
         "read",

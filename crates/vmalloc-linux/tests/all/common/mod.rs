@@ -14,7 +14,7 @@ use vmalloc::{
     Stats,
 };
 pub use vmalloc_harness::{in_forked_child, in_own_process, not_run};
-use vmalloc_linux::{BatchAdvise, GuardMeans, Linux, LinuxOptions, OpenError, ReserveError};
+use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, OpenError, ReserveError, SpaceOptions};
 
 /// The platform's calls, for tests: each owns the pages it names, and nothing uses their memory
 /// after an unmap.
@@ -41,15 +41,51 @@ impl Calls for Linux {
     }
 }
 
+/// The kernel's answer to a purge of many ranges by one call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Batches {
+    Taken,
+    Refused,
+}
+
+impl Batches {
+    pub const ALL: [Self; 2] = [Self::Taken, Self::Refused];
+
+    /// Runs `open`, which finds out. Where batches are refused, on a thread that may not make the
+    /// call: the platform that is opened makes none for ever.
+    pub fn opening<T: Send>(self, open: impl FnOnce() -> T + Send) -> T {
+        if self == Self::Taken {
+            return open();
+        }
+        std::thread::scope(|scope| {
+            let opening = scope.spawn(|| {
+                filter::take_away(filter::Lacks::ProcessMadvise);
+                open()
+            });
+            opening.join().expect("it has opened")
+        })
+    }
+
+    /// Returns whether `linux` is as it should be. It is not where the kernel refuses batches
+    /// itself.
+    #[track_caller]
+    pub fn are_those_of(self, linux: &Linux) -> bool {
+        let takes = linux.purges_in_batches();
+        assert!(!takes || self == Self::Taken);
+        if !takes && self == Self::Taken {
+            not_run("purges in batches", "the kernel lacks process_madvise(PIDFD_SELF)");
+        }
+        takes == (self == Self::Taken)
+    }
+}
+
 /// A platform with these means; `None` where the kernel lacks them.
-pub fn reserve(bytes: usize, guards: GuardMeans, vectors: BatchAdvise) -> Option<Linux> {
-    match Linux::reserve(LinuxOptions::new().exactly(bytes).guard_means(guards).batch_advise(vectors)) {
+pub fn reserve(bytes: usize, guards: GuardMeans, batches: Batches) -> Option<Linux> {
+    let options = LinuxOptions::new().max_bytes(bytes).guard_means(guards);
+    match batches.opening(|| Linux::reserve(options, &SpaceOptions::default())) {
         Ok(linux) => {
-            assert_eq!(
-                (linux.guard_means(), linux.batch_advise(), linux.reserved_bytes()),
-                (guards, vectors, bytes)
-            );
-            Some(linux)
+            assert_eq!((linux.guard_means(), linux.reserved_bytes()), (guards, bytes));
+            batches.are_those_of(&linux).then_some(linux)
         }
         Err(error) => lacks(&error),
     }
@@ -81,9 +117,9 @@ pub fn guards_by_mapping() -> impl Iterator<Item = GuardMeans> {
 /// Runs the scenario once for each strategy that the kernel has.
 pub fn for_each_strategy(bytes: usize, scenario: impl Fn(&Linux)) {
     for guards in GuardMeans::all() {
-        for vectors in BatchAdvise::all() {
-            if let Some(linux) = reserve(bytes, guards, vectors) {
-                eprintln!("with {guards:?} and {vectors:?}");
+        for batches in Batches::ALL {
+            if let Some(linux) = reserve(bytes, guards, batches) {
+                eprintln!("with {guards:?}, batches {batches:?}");
                 scenario(&linux);
             }
         }
@@ -100,22 +136,21 @@ pub fn here(body: impl FnOnce()) {
 #[allow(unused_macros)]
 macro_rules! for_all_strategies {
     ($run:ident; $($scenario:ident),* $(,)?) => {
-        for_all_strategies!(@ markers_self, PteMarkers, PidfdSelf, $run, [$($scenario),*]);
-        for_all_strategies!(@ markers_pidfd, PteMarkers, Pidfd, $run, [$($scenario),*]);
-        for_all_strategies!(@ markers_loop, PteMarkers, Loop, $run, [$($scenario),*]);
-        for_all_strategies!(@ userfault_self, Userfault, PidfdSelf, $run, [$($scenario),*]);
-        for_all_strategies!(@ userfault_loop, Userfault, Loop, $run, [$($scenario),*]);
-        for_all_strategies!(@ mprotect_self, Mprotect, PidfdSelf, $run, [$($scenario),*]);
-        for_all_strategies!(@ mprotect_pidfd, Mprotect, Pidfd, $run, [$($scenario),*]);
-        for_all_strategies!(@ mprotect_loop, Mprotect, Loop, $run, [$($scenario),*]);
+        for_all_strategies!(@ markers, PteMarkers, Taken, $run, [$($scenario),*]);
+        for_all_strategies!(@ markers_one_by_one, PteMarkers, Refused, $run, [$($scenario),*]);
+        for_all_strategies!(@ userfault, Userfault, Taken, $run, [$($scenario),*]);
+        for_all_strategies!(@ userfault_one_by_one, Userfault, Refused, $run, [$($scenario),*]);
+        for_all_strategies!(@ mprotect, Mprotect, Taken, $run, [$($scenario),*]);
+        for_all_strategies!(@ mprotect_one_by_one, Mprotect, Refused, $run, [$($scenario),*]);
     };
-    (@ $name:ident, $guards:ident, $vectors:ident, $run:ident, [$($scenario:ident),*]) => {
+    (@ $name:ident, $guards:ident, $batches:ident, $run:ident, [$($scenario:ident),*]) => {
         mod $name {
             $(#[test]
             fn $scenario() {
-                use vmalloc_linux::{GuardMeans, BatchAdvise};
+                use crate::common::Batches;
+                use vmalloc_linux::GuardMeans;
                 super::$run(|| {
-                    let linux = crate::common::reserve(super::SPAN, GuardMeans::$guards, BatchAdvise::$vectors);
+                    let linux = crate::common::reserve(super::SPAN, GuardMeans::$guards, Batches::$batches);
                     if let Some(linux) = linux {
                         super::$scenario(&linux);
                     }

@@ -16,7 +16,7 @@ fn take_of(linux: &Linux, count: usize) -> Vec<Frame> {
 #[test]
 fn a_limit_holds_for_every_kind() {
     for guards in GuardMeans::all() {
-        let Ok(linux) = Linux::reserve(options(guards)) else { continue };
+        let Ok(linux) = Linux::reserve(options(guards), &SpaceOptions::default()) else { continue };
         let root = Root::new(linux).unwrap();
         let small = SubspaceOptions::default().limit_bytes(MIB);
         let space = root.subspace("small", &Request::new(64 * MIB), small).unwrap();
