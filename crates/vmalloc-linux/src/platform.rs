@@ -138,15 +138,12 @@ unsafe impl Platform for Linux {
     fn geometry(&self) -> Geometry {
         Geometry::new(self.memory.span(), self.memory.page_shift(), self.cpus)
             .huge_order(self.huge.order(self.memory.page_shift()))
-            .huge_at_touch(self.huge.come_at_touch())
             // 1,000 live areas of 1…64 pages with a budget of half their memory take 1.03 page
             // faults a replacement with exact sizes and 0.003 with a quarter of slack, and an
             // eighth less time than with an eighth (`buffers`).
             .max_slack_percent(25)
             .remaps_atomically(true)
-            .unmaps_now(true)
             .maps_zeroed(self.guarding.maps_zeroed())
-            .reset_zero_pages(64)
             .linear_map(self.supply.as_ref().map(Supply::linear))
     }
 

@@ -285,7 +285,6 @@ impl Facts {
             SpaceError::TooManyNodes { nodes } => {
                 self.code(VMALLOC_E_NODE).requested(*nodes as u64).limit(vmalloc_linux::MAX_NODES as u64)
             }
-            SpaceError::NoTraps => self.code(VMALLOC_E_UNSUPPORTED),
             SpaceError::Metadata => self.code(VMALLOC_E_METADATA),
             _ => self.code(VMALLOC_E_OUTSIDE),
         }

@@ -14,7 +14,7 @@ fn mappings() -> usize {
 fn slots_that_went_back_leave_no_mappings() {
     in_own_process(|| {
         assert_eq!(vmalloc_linux::CHUNK_PAGES as usize * PAGE, 8 << 20);
-        let pool = pool(SlotsOptions::new(4 << 30).batch_slots(16));
+        let pool = pool(SlotsOptions::new(4 << 30).max_slots(64));
         let before = mappings();
         for _ in 0..20 {
             let all: Vec<_> = (0..64).map(|_| pool.alloc().unwrap()).collect();

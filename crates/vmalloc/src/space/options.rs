@@ -51,9 +51,9 @@ pub struct SpaceOptions {
     /// platform that can put the memory of a freed area behind other addresses may keep up to
     /// [`cache_bytes`](Self::cache_bytes) of it for new ones.
     /// [`Raw::free_atomic`](crate::Raw::free_atomic) and [tenants](crate::tenant) stay lazy. So
-    /// does an area that the platform fails to unmap at once ([`Stats::late_frees`](crate::Stats)).
-    /// [`Space::new`](crate::Space::new) refuses it where the platform
-    /// [can't do that](crate::Geometry::unmaps_now). Default: no.
+    /// does an area that the platform refuses to unmap ([`Stats::late_frees`](crate::Stats)). Each
+    /// free is a purge where the platform has no
+    /// [cheaper way](crate::platform::Platform::unmap_now). Default: no.
     pub trap_on_free: bool,
     /// Fill freed memory with zeros, so that what it held can be read neither by its next owner nor
     /// through a stale pointer. An area of more than 256 pages is unmapped instead. Of shared
@@ -127,13 +127,9 @@ impl SpaceOptions {
         self.cache_bytes(0)
     }
 
-    /// Returns the settings as they take effect on a machine.
-    pub(super) fn settled(self, geometry: &Geometry) -> Result<Self, SpaceError> {
-        match self.trap_on_free {
-            true if !geometry.unmaps_now => Err(SpaceError::NoTraps),
-            true => Ok(self.cache_bytes(0)),
-            false => Ok(self),
-        }
+    /// Returns the settings as they take effect.
+    pub(super) fn settled(self) -> Self {
+        if self.trap_on_free { self.cache_bytes(0) } else { self }
     }
 
     /// Returns how much may wait on a machine, of what was freed. A default for the cache becomes a
