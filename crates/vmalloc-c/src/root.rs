@@ -10,7 +10,7 @@ use crate::stats::tell_if_asked;
 use libc::{c_char, c_int, c_void};
 use std::ffi::CStr;
 use vmalloc_linux::{Linux, OpenError, Policy, Request, RequestError, ReserveError, page_bytes};
-use vmalloc_subspaces::{Root, SubspaceInfo, SubspaceOptions, SubspaceState};
+use vmalloc_subspaces::{Root, SubspaceInfo, SubspaceState};
 
 /// A reservation that is divided among sub-spaces.
 pub struct vmalloc_root(Root<Linux>);
@@ -132,11 +132,9 @@ pub unsafe extern "C" fn vmalloc_subspace_open(
         // SAFETY: it is a string, as was seen above.
         let name = names::lasting(unsafe { CStr::from_ptr(name) });
         let name = name.to_str().map_err(|_| Argument::Name)?;
-        let mut space = SubspaceOptions::default().space(options.of_subspace()?);
-        if given.limit_bytes != 0 {
-            space = space.limit_bytes(given.limit_bytes);
-        }
-        let space = vmalloc_linux::share(root.0.subspace(name, &request(&given)?, space)?)?;
+        let limit = Some(given.limit_bytes).filter(|&bytes| bytes != 0);
+        let space = root.0.subspace(name, &request(&given)?, limit, options.of_subspace()?)?;
+        let space = vmalloc_linux::share(space)?;
         vmalloc_space::new(Of::Part(space), options.short())
     })
 }

@@ -8,7 +8,7 @@ use std::thread::Scope;
 use vmalloc::{Platform, Policy, Protection, Request, Space, SpaceOptions};
 use vmalloc_harness::output_of_child;
 use vmalloc_linux::{Linux, LinuxOptions, open_root, share};
-use vmalloc_subspaces::{Protected, Root, Subspace, SubspaceError, SubspaceOptions, SubspaceState};
+use vmalloc_subspaces::{Protected, Root, Subspace, SubspaceError, SubspaceState};
 
 const MIB: usize = 1 << 20;
 const PAGE: usize = 4096;
@@ -17,8 +17,8 @@ const FORKS: u64 = 50;
 type Part<P = Linux> = Arc<Space<Subspace<P>>>;
 
 /// One node, nothing cached, purges all the time: each lock is held for much of it.
-fn busy() -> SubspaceOptions {
-    SubspaceOptions::default().space(SpaceOptions::default().unmap_on_free().nodes(1))
+fn busy() -> SpaceOptions {
+    SpaceOptions::default().unmap_on_free().nodes(1)
 }
 
 fn root() -> Root<Linux> {
@@ -27,7 +27,7 @@ fn root() -> Root<Linux> {
 }
 
 fn part<P: vmalloc_linux::fork::OnFutexes>(root: &Root<P>, name: &'static str, bytes: usize) -> Part<P> {
-    share(root.subspace(name, &Request::new(bytes), busy()).unwrap()).unwrap()
+    share(root.subspace(name, &Request::new(bytes), None, busy()).unwrap()).unwrap()
 }
 
 /// Takes, gives and now and then purges, `rounds` times.
@@ -89,7 +89,8 @@ fn a_child_of_a_fork_uses_sub_spaces_that_others_were_using() {
 fn a_child_of_a_fork_makes_sub_spaces_that_others_were_making_or_dropping() {
     in_own_process(|| {
         let root = root();
-        let scratch = || root.subspace("scratch", &Request::new(16 * MIB).policy(Policy::Highest), busy());
+        let scratch =
+            || root.subspace("scratch", &Request::new(16 * MIB).policy(Policy::Highest), None, busy());
         let come_and_go = || {
             let Ok(space) = scratch() else { return };
             // It is still handed out when its space ends.
@@ -121,12 +122,12 @@ fn a_child_of_a_fork_uses_nested_roots_and_protected_children() {
         let inner = part(&nested, "inner", 64 * MIB);
         let text: Arc<Space<Subspace<Subspace<Linux>, Protected>>> = share(
             nested
-                .protected_subspace("text", &Request::new(16 * MIB), Protection::ReadExecute, busy())
+                .protected_subspace("text", &Request::new(16 * MIB), None, Protection::ReadExecute, busy())
                 .unwrap(),
         )
         .unwrap();
         // When its space ends its memory is unmapped through both roots.
-        let scratch = || nested.subspace("scratch", &Request::new(MIB).policy(Policy::Highest), busy());
+        let scratch = || nested.subspace("scratch", &Request::new(MIB).policy(Policy::Highest), None, busy());
         let come_and_go = || {
             let Ok(space) = scratch() else { return };
             space.raw().alloc(&Request::new(PAGE)).unwrap();

@@ -3,7 +3,7 @@
 use crate::common::lacks;
 use vmalloc::{AllocError, Area, Policy, Protection, Request, SpaceOptions};
 use vmalloc_linux::{GuardMeans, Linux, LinuxOptions};
-use vmalloc_subspaces::{LIMIT_BYTES, Root, SubspaceError, SubspaceOptions};
+use vmalloc_subspaces::{LIMIT_BYTES, Root, SubspaceError};
 
 const MIB: usize = 1 << 20;
 
@@ -15,11 +15,11 @@ fn root() -> Root<Linux> {
 #[test]
 fn buffers_of_children_are_memory_and_count() {
     let root = root();
-    let down = SubspaceOptions::default()
-        .space(SpaceOptions::default().policy(Policy::Highest))
-        .limit_bytes(8 * MIB);
-    let caches = root.subspace("caches", &Request::new(64 * MIB), SubspaceOptions::default()).unwrap();
-    let modules = root.subspace("modules", &Request::new(32 * MIB).policy(Policy::Highest), down).unwrap();
+    let down = SpaceOptions::default().policy(Policy::Highest);
+    let caches = root.subspace("caches", &Request::new(64 * MIB), None, SpaceOptions::default()).unwrap();
+    let modules = root
+        .subspace("modules", &Request::new(32 * MIB).policy(Policy::Highest), Some(8 * MIB), down)
+        .unwrap();
     for _ in 0..20 {
         let mut low = caches.zeroed_buffer(MIB / 2).unwrap();
         let mut high = modules.zeroed_buffer(MIB / 2 + 5).unwrap();
@@ -34,7 +34,7 @@ fn buffers_of_children_are_memory_and_count() {
         panic!("beyond the limit")
     };
     assert_eq!(refusal.cause.call, LIMIT_BYTES);
-    let taken = root.subspace("other", &Request::new(200 * MIB), SubspaceOptions::default()).err();
+    let taken = root.subspace("other", &Request::new(200 * MIB), None, SpaceOptions::default()).err();
     assert!(matches!(taken, Some(SubspaceError::NoSpace(_))), "{taken:?}");
 }
 
@@ -44,9 +44,9 @@ fn memory_that_is_mapped_for_reading_is_never_written() {
     let root = root();
     for trap in [false, true] {
         let options = SpaceOptions::default().zero_on_free(true).trap_on_free(trap);
-        let options = SubspaceOptions::default().space(options);
-        let read =
-            root.protected_subspace("read", &Request::new(64 * MIB), Protection::Read, options).unwrap();
+        let read = root
+            .protected_subspace("read", &Request::new(64 * MIB), None, Protection::Read, options)
+            .unwrap();
         for _ in 0..50 {
             let area = Area::new(&read, &Request::new(3 * 4096).zeroed()).unwrap();
             let mut bytes = [1; 5000];
@@ -64,8 +64,9 @@ fn memory_that_is_mapped_for_reading_is_never_written() {
     let read = root.protected_subspace(
         "read",
         &Request::new(64 * MIB),
+        None,
         Protection::Read,
-        SubspaceOptions::default(),
+        SpaceOptions::default(),
     );
     assert!(matches!(read.err(), Some(SubspaceError::NotZeroed)));
 }
