@@ -152,11 +152,6 @@ impl vmalloc_options {
         self.space()
     }
 
-    /// Returns the options of short mappings.
-    pub(crate) fn short(&self) -> vmalloc_short::ShortMapsOptions {
-        vmalloc_short::ShortMapsOptions::new().block_slots(self.block_slots)
-    }
-
     fn space(&self) -> Result<SpaceOptions, Refusal> {
         let flags = input::flags(self.flags, OPEN_FLAGS)?;
         let is_set = |flag| flags & flag != 0;

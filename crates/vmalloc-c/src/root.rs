@@ -135,7 +135,7 @@ pub unsafe extern "C" fn vmalloc_subspace_open(
         let limit = Some(given.limit_bytes).filter(|&bytes| bytes != 0);
         let space = root.0.subspace(name, &request(&given)?, limit, options.of_subspace()?)?;
         let space = vmalloc_linux::share(space)?;
-        vmalloc_space::new(Of::Part(space), options.short())
+        vmalloc_space::new(Of::Part(space), options.block_slots)
     })
 }
 

@@ -219,12 +219,8 @@ pub(crate) fn run(dice: &mut Dice, time: Duration, forks: Forks) -> u64 {
     let Some((space, has_frames)) = open_space(dice) else { return 0 };
     let (grace, freed) = (Grace::new(&space), Mutex::default());
     let has_frames = has_frames && space.geometry().linear_map.is_some();
-    let blocks = vmalloc_short::ShortMapsOptions::new().block_slots(if dice.one_in(3) {
-        64 << dice.below(5)
-    } else {
-        0
-    });
-    let short = Arc::new(sure(ShortMaps::new(space.clone(), blocks), "short mappings"));
+    let slots = if dice.one_in(3) { 64 << dice.below(5) } else { 0 };
+    let short = Arc::new(sure(ShortMaps::with_block_slots(space.clone(), slots), "short mappings"));
     let world = World { space, short, has_frames, grace, freed, process: std::process::id() };
     let made = live(&world, dice, time, forks);
     sure(world.grace.settle(), "settling");
