@@ -37,8 +37,8 @@ fn least_cached_pages() -> u64 {
     (LEAST_CACHED / page_bytes()) as u64
 }
 
-/// Returns the pages that may be cached beside `in_use` pages: a third, as where memory is dear, but
-/// no less than [`LEAST_CACHED`].
+/// Returns the pages that may be cached beside `in_use` pages: a third, as where memory is dear,
+/// but no less than [`LEAST_CACHED`].
 fn cached_beside(in_use: u64) -> u64 {
     (in_use / 3).max(least_cached_pages())
 }

@@ -11,7 +11,8 @@ use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 use vmalloc::{AreaError, Discard};
 
-/// The most slots that are reset together: a 64th of the interrupts of other CPUs that each by itself takes.
+/// The most slots that are reset together: a 64th of the interrupts of other CPUs that each by
+/// itself takes.
 pub(crate) const BATCH: usize = 64;
 
 /// The fewest, which save three quarters. A pool of fewer slots resets them when they are needed.

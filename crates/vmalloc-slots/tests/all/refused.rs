@@ -10,7 +10,8 @@ const PAGE: usize = 4096;
 
 type Pool = Slots<Arc<Space<Sim>>>;
 
-/// Returns a pool of up to `most` slots with a head of one page, a quarter of which is a batch, if it is four or more.
+/// Returns a pool of up to `most` slots with a head of one page. A quarter of them is a batch, if
+/// that is four or more.
 fn pool(most: usize) -> Arc<Pool> {
     let machine = Machine::new(PageRange::new(0x100, 0x10000).unwrap()).frames(1 << 16).build();
     let space = Arc::new(Space::new(machine, SpaceOptions::default()).unwrap());

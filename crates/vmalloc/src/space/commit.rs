@@ -180,8 +180,9 @@ impl<P: Discard> Raw<'_, P> {
 
     /// Makes `ranges` read as zero, as [`discard`](Self::discard) does, but in the way that costs
     /// least if they are used again. Memory of a range stays and is cleared while not more than 64
-    /// of its pages were used. Of a range with more, the memory is discarded. O(n log n) in the ranges, one look at what was
-    /// used for each large range, and one call for all that is discarded.
+    /// of its pages were used. Of a range with more, the memory is discarded. O(n log n) in the
+    /// ranges, one look at what was used for each large range, and one call for all that is
+    /// discarded.
     ///
     /// # Safety
     /// See [`discard`](Self::discard).

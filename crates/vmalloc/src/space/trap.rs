@@ -22,8 +22,9 @@ use core::sync::atomic::Ordering::Relaxed;
 
 impl<P: Platform> Raw<'_, P> {
     /// Unmaps and flushes a retired area, and gives its addresses back. If the platform refuses, or
-    /// can't do that at once, the area becomes lazy and is purged here. So is an area that was to be
-    /// cleared and was not: a platform may keep memory that it unmaps at once, but none in a purge.
+    /// can't do that at once, the area becomes lazy and is purged here. So is an area that was to
+    /// be cleared and was not: a platform may keep memory that it unmaps at once, but none in a
+    /// purge.
     #[inline(never)]
     pub(super) fn unmap_freed(&self, freed: &FreedArea, is_clear: bool) -> Result<(), FreeError> {
         let area = freed.area;
