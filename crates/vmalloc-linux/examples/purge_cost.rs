@@ -3,9 +3,10 @@
 //!
 //! For each means of guarding that the kernel has, in one call and with one call a range:
 //! nanoseconds a range, and interrupts of the other CPUs a purge (the `TLB` line of
-//! `/proc/interrupts`, which counts those of the whole machine). Medians over the rounds in which the other thread had a CPU
-//! for nine tenths of the time: a thread that does not run needs no interrupt, so on a busy machine
-//! the other rounds would flatter. A line without any such round has no figures.
+//! `/proc/interrupts`, which counts those of the whole machine). Medians over the rounds in which
+//! the other thread had a CPU for nine tenths of the time: a thread that does not run needs no
+//! interrupt, so on a busy machine the other rounds would flatter. A line without any such round
+//! has no figures.
 //!
 //! `cargo run --release -p vmalloc-linux --example purge_cost [-- --json]`
 
