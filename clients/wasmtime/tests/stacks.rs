@@ -99,8 +99,9 @@ fn hundreds_of_calls_wait_at_once_each_on_its_own_stack() {
 
 #[test]
 fn a_call_that_is_dropped_while_it_waits_gives_its_stack_back() {
-    let pool =
-        vmalloc_stacks::Stacks::open(&StacksOptions::new().stack_bytes(2 << 20).span_bytes(1 << 32)).unwrap();
+    let addresses = vmalloc_stacks::LinuxOptions::new().max_bytes(1 << 32);
+    let options = StacksOptions::new().stack_bytes(2 << 20);
+    let pool = vmalloc_stacks::Stacks::open_with(addresses, &options).unwrap();
     let mut config = Config::new();
     install(&mut config).unwrap();
     config.with_host_stack(Arc::new(Stacks::on(pool.clone())));

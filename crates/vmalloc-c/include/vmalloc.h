@@ -383,18 +383,6 @@ const char *vmalloc_version_text(void);
 /* userfaultfd(2): the cheapest where frees trap at once. */
 #define VMALLOC_GUARDS_USERFAULT 3
 
-/* The best way to advise about many ranges that the kernel has. The default. */
-#define VMALLOC_ADVISE_BEST 0
-
-/* process_madvise(2) of the process itself, without a descriptor. */
-#define VMALLOC_ADVISE_PIDFD_SELF 1
-
-/* process_madvise(2) with a descriptor of the process. */
-#define VMALLOC_ADVISE_PIDFD 2
-
-/* One madvise(2) for each range. */
-#define VMALLOC_ADVISE_LOOP 3
-
 /* Fill the memory with zeros. */
 #define VMALLOC_ZERO 1
 
@@ -418,18 +406,14 @@ typedef struct vmalloc_options {
     /* `sizeof(vmalloc_options)`: `VMALLOC_OPTIONS_INIT` sets it. */
     size_t size;
     /* Addresses to reserve, in bytes: by default a 256th of those that are left, up to 1 TiB.
-       Where that is refused, a half, a quarter ... of it. */
+       Where that is refused, a half, a quarter ... of it, down to 16 MiB. */
     size_t max_bytes;
-    /* The least addresses to reserve: 16 MiB by default. */
-    size_t min_bytes;
     /* Addresses for pages that can be mapped several times: by default a 1024th of those that are
        left, up to 64 GiB. */
     size_t frame_bytes;
-    /* Memory of unmapped areas that is kept for new ones, with userfault guards: 64 MiB by
-       default. */
-    size_t stash_bytes;
     /* Memory of freed areas that is cached for reuse. By default a third of the most that was in
-       use, within bounds. */
+       use, within bounds. With `VMALLOC_OPEN_TRAP_ON_FREE`, memory that is kept of freed areas
+       behind other addresses, with userfault guards: 64 MiB by default. */
     size_t cache_bytes;
     /* Lazy pages that start a drain: 32 MiB for each bit of the number of CPUs by default. */
     uint64_t lazy_max_pages;
@@ -445,22 +429,15 @@ typedef struct vmalloc_options {
     uint32_t policy;
     /* One of `VMALLOC_GUARDS_...`. */
     uint32_t guards;
-    /* One of `VMALLOC_ADVISE_...`. */
-    uint32_t advise;
     /* How much larger than a request a cached area may be that serves it, in percent, up to 100.
        See `VMALLOC_OPEN_NO_SLACK` for none. */
     uint32_t max_slack_percent;
-    /* Zero. */
-    uint32_t reserved;
     /* The name of the addresses in `/proc/self/maps`, or `NULL`. */
     const char *name;
-    /* Memory of freed areas that is cached however little is in use. Between this and
-       `cache_bytes` the cache follows the most that was in use, of which it is a third. */
-    size_t least_cache_bytes;
 } vmalloc_options;
 
 #define VMALLOC_OPTIONS_INIT \
-    { sizeof(vmalloc_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+    { sizeof(vmalloc_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* A request for memory or addresses. Zero is the default of each field but `bytes`. */
 typedef struct vmalloc_request {
@@ -1329,8 +1306,8 @@ typedef int (*vmalloc_subspace_callback)(void *context, const struct vmalloc_sub
 
 /*
  * Reserves addresses that are divided among sub-spaces. `options` may be `NULL`. Of those that
- * concern a space only `VMALLOC_OPEN_TRAP_ON_FREE` has an effect: guards are chosen that suit
- * sub-spaces with that flag. Each sub-space has options of its own.
+ * concern a space only `VMALLOC_OPEN_TRAP_ON_FREE` has an effect, with `cache_bytes`: guards are
+ * chosen that suit sub-spaces with that flag. Each sub-space has options of its own.
  */
 struct vmalloc_root *vmalloc_root_open(const struct vmalloc_options *options,
                                        struct vmalloc_error *detail);

@@ -5,7 +5,7 @@ use crate::input::{self, Versioned};
 use crate::names;
 use libc::c_char;
 use std::ffi::CStr;
-use vmalloc_linux::{BatchAdvise, GuardMeans, LinuxOptions, Policy, Request, SpaceOptions, Tag};
+use vmalloc_linux::{GuardMeans, LinuxOptions, Policy, Request, SpaceOptions, Tag};
 
 /// Leave guard pages out, in the whole space.
 pub const VMALLOC_OPEN_NO_GUARDS: u32 = 1;
@@ -50,15 +50,6 @@ pub const VMALLOC_GUARDS_MPROTECT: u32 = 2;
 /// userfaultfd(2): the cheapest where frees trap at once.
 pub const VMALLOC_GUARDS_USERFAULT: u32 = 3;
 
-/// The best way to advise about many ranges that the kernel has. The default.
-pub const VMALLOC_ADVISE_BEST: u32 = 0;
-/// process_madvise(2) of the process itself, without a descriptor.
-pub const VMALLOC_ADVISE_PIDFD_SELF: u32 = 1;
-/// process_madvise(2) with a descriptor of the process.
-pub const VMALLOC_ADVISE_PIDFD: u32 = 2;
-/// One madvise(2) for each range.
-pub const VMALLOC_ADVISE_LOOP: u32 = 3;
-
 /// The options of a space. Zero is the default of each.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -66,18 +57,14 @@ pub struct vmalloc_options {
     /// `sizeof(vmalloc_options)`: `VMALLOC_OPTIONS_INIT` sets it.
     pub size: usize,
     /// Addresses to reserve, in bytes: by default a 256th of those that are left, up to 1 TiB.
-    /// Where that is refused, a half, a quarter … of it.
+    /// Where that is refused, a half, a quarter … of it, down to 16 MiB.
     pub max_bytes: usize,
-    /// The least addresses to reserve: 16 MiB by default.
-    pub min_bytes: usize,
     /// Addresses for pages that can be mapped several times: by default a 1024th of those that are
     /// left, up to 64 GiB.
     pub frame_bytes: usize,
-    /// Memory of unmapped areas that is kept for new ones, with userfault guards: 64 MiB by
-    /// default.
-    pub stash_bytes: usize,
     /// Memory of freed areas that is cached for reuse. By default a third of the most that was in
-    /// use, within bounds.
+    /// use, within bounds. With `VMALLOC_OPEN_TRAP_ON_FREE`, memory that is kept of freed areas
+    /// behind other addresses, with userfault guards: 64 MiB by default.
     pub cache_bytes: usize,
     /// Lazy pages that start a drain: 32 MiB for each bit of the number of CPUs by default.
     pub lazy_max_pages: u64,
@@ -93,26 +80,19 @@ pub struct vmalloc_options {
     pub policy: u32,
     /// One of `VMALLOC_GUARDS_...`.
     pub guards: u32,
-    /// One of `VMALLOC_ADVISE_...`.
-    pub advise: u32,
     /// How much larger than a request a cached area may be that serves it, in percent, up to 100.
     /// See `VMALLOC_OPEN_NO_SLACK` for none.
     pub max_slack_percent: u32,
-    /// Zero.
-    pub reserved: u32,
     /// The name of the addresses in `/proc/self/maps`, or `NULL`.
     pub name: *const c_char,
-    /// Memory of freed areas that is cached however little is in use. Between this and
-    /// `cache_bytes` the cache follows the most that was in use, of which it is a third.
-    pub least_cache_bytes: usize,
 }
 
 // SAFETY: `repr(C)`, numbers and a pointer, the size first; the assertion below excludes padding.
 unsafe impl Versioned for vmalloc_options {
-    const FIRST: usize = 112;
+    const FIRST: usize = 88;
 }
 
-const _: () = assert!(size_of::<vmalloc_options>() == 9 * 8 + 8 + 6 * 4 + 2 * 8);
+const _: () = assert!(size_of::<vmalloc_options>() == 8 * 8 + 4 * 4 + 8);
 
 impl vmalloc_options {
     /// Returns the options of the reservation and the options of its space.
@@ -125,20 +105,11 @@ impl vmalloc_options {
         if self.max_bytes != 0 {
             options = options.max_bytes(self.max_bytes);
         }
-        if self.min_bytes != 0 {
-            options = options.min_bytes(self.min_bytes);
-        }
         if self.frame_bytes != 0 {
             options = options.frame_bytes(self.frame_bytes);
         }
-        if self.stash_bytes != 0 {
-            options = options.stash_bytes(self.stash_bytes);
-        }
         if let Some(guards) = self.guards()? {
             options = options.guard_means(guards);
-        }
-        if let Some(advise) = self.advise()? {
-            options = options.batch_advise(advise);
         }
         if !self.name.is_null() {
             // SAFETY: the caller's condition.
@@ -172,38 +143,18 @@ impl vmalloc_options {
         }
     }
 
-    fn advise(&self) -> Result<Option<BatchAdvise>, Refusal> {
-        match self.advise {
-            VMALLOC_ADVISE_BEST => Ok(None),
-            VMALLOC_ADVISE_PIDFD_SELF => Ok(Some(BatchAdvise::PidfdSelf)),
-            VMALLOC_ADVISE_PIDFD => Ok(Some(BatchAdvise::Pidfd)),
-            VMALLOC_ADVISE_LOOP => Ok(Some(BatchAdvise::Loop)),
-            other => Err(Argument::Value(other).into()),
-        }
-    }
-
     /// Returns the options of a sub-space. Those of a reservation have to be left out.
     pub(crate) fn of_subspace(&self) -> Result<SpaceOptions, Refusal> {
-        let sizes = [self.max_bytes, self.min_bytes, self.frame_bytes, self.stash_bytes];
-        let choices = self.guards | self.advise;
-        if sizes.iter().any(|&bytes| bytes != 0) || choices != 0 || !self.name.is_null() {
-            return Err(Argument::Value(choices).into());
+        if self.max_bytes | self.frame_bytes != 0 || self.guards != 0 || !self.name.is_null() {
+            return Err(Argument::Value(self.guards).into());
         }
         input::flags(self.flags, OPEN_FLAGS & !RESERVATION_FLAGS)?;
         self.space()
     }
 
-    /// Returns the options of short mappings.
-    pub(crate) fn short(&self) -> vmalloc_short::ShortMapsOptions {
-        vmalloc_short::ShortMapsOptions::new().block_slots(self.block_slots)
-    }
-
     fn space(&self) -> Result<SpaceOptions, Refusal> {
         let flags = input::flags(self.flags, OPEN_FLAGS)?;
         let is_set = |flag| flags & flag != 0;
-        if self.reserved != 0 {
-            return Err(Argument::Value(self.reserved).into());
-        }
         let mut options = SpaceOptions::default()
             .guard(!is_set(VMALLOC_OPEN_NO_GUARDS))
             .trap_on_free(is_set(VMALLOC_OPEN_TRAP_ON_FREE))
@@ -218,9 +169,6 @@ impl vmalloc_options {
             options = options.unmap_on_free();
         } else if self.cache_bytes != 0 {
             options = options.cache_bytes(self.cache_bytes);
-        }
-        if self.least_cache_bytes != 0 {
-            options = options.least_cache_bytes(self.least_cache_bytes);
         }
         match (self.max_slack_percent, is_set(VMALLOC_OPEN_NO_SLACK)) {
             (0, false) => Ok(options),

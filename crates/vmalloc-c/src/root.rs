@@ -10,7 +10,7 @@ use crate::stats::tell_if_asked;
 use libc::{c_char, c_int, c_void};
 use std::ffi::CStr;
 use vmalloc_linux::{Linux, OpenError, Policy, Request, RequestError, ReserveError, page_bytes};
-use vmalloc_subspaces::{Root, SubspaceInfo, SubspaceOptions, SubspaceState};
+use vmalloc_subspaces::{Root, SubspaceInfo, SubspaceState};
 
 /// A reservation that is divided among sub-spaces.
 pub struct vmalloc_root(Root<Linux>);
@@ -81,8 +81,8 @@ pub type vmalloc_subspace_callback =
     Option<unsafe extern "C-unwind" fn(context: *mut c_void, info: *const vmalloc_subspace_info) -> c_int>;
 
 /// Reserves addresses that are divided among sub-spaces. `options` may be `NULL`. Of those that
-/// concern a space only `VMALLOC_OPEN_TRAP_ON_FREE` has an effect: guards are chosen that suit
-/// sub-spaces with that flag. Each sub-space has options of its own.
+/// concern a space only `VMALLOC_OPEN_TRAP_ON_FREE` has an effect, with `cache_bytes`: guards are
+/// chosen that suit sub-spaces with that flag. Each sub-space has options of its own.
 ///
 /// # Safety
 /// The conditions of every call.
@@ -94,7 +94,7 @@ pub unsafe extern "C" fn vmalloc_root_open(
     call!(handle, detail => {
         // SAFETY: the conditions of every call.
         let (linux, space) = unsafe { input::read_or_default(options)?.split() }?;
-        let platform = Linux::reserve(linux.for_space(&space)).map_err(OpenError::from)?;
+        let platform = Linux::reserve(linux, &space).map_err(OpenError::from)?;
         Ok(vmalloc_root(vmalloc_linux::open_root(platform)?))
     })
 }
@@ -132,12 +132,10 @@ pub unsafe extern "C" fn vmalloc_subspace_open(
         // SAFETY: it is a string, as was seen above.
         let name = names::lasting(unsafe { CStr::from_ptr(name) });
         let name = name.to_str().map_err(|_| Argument::Name)?;
-        let mut space = SubspaceOptions::default().space(options.of_subspace()?);
-        if given.limit_bytes != 0 {
-            space = space.limit_bytes(given.limit_bytes);
-        }
-        let space = vmalloc_linux::share(root.0.subspace(name, &request(&given)?, space)?)?;
-        vmalloc_space::new(Of::Part(space), options.short())
+        let limit = Some(given.limit_bytes).filter(|&bytes| bytes != 0);
+        let space = root.0.subspace(name, &request(&given)?, limit, options.of_subspace()?)?;
+        let space = vmalloc_linux::share(space)?;
+        vmalloc_space::new(Of::Part(space), options.block_slots)
     })
 }
 

@@ -55,11 +55,8 @@ pub(crate) use {make_on, on};
 
 impl vmalloc_space {
     /// Returns the handle of a space, with its short mappings.
-    pub(crate) fn new(
-        space: Of<Whole, Part>,
-        short: vmalloc_short::ShortMapsOptions,
-    ) -> Result<Self, Refusal> {
-        let short = make_on!(&space, it => ShortMaps::new(Arc::clone(it), short)?);
+    pub(crate) fn new(space: Of<Whole, Part>, block_slots: u64) -> Result<Self, Refusal> {
+        let short = make_on!(&space, it => ShortMaps::with_block_slots(Arc::clone(it), block_slots)?);
         Ok(Self(space, short))
     }
 }
@@ -82,7 +79,7 @@ pub unsafe extern "C" fn vmalloc_open(
         let space = vmalloc_linux::open(linux, space)?;
         let is_ordered = tsan::is_there();
         let space = if is_ordered { Of::Ordered(space) } else { Of::Whole(space) };
-        vmalloc_space::new(space, given.short())
+        vmalloc_space::new(space, given.block_slots)
     })
 }
 

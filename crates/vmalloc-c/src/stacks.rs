@@ -4,7 +4,7 @@ use crate::answer::{self, Argument, Refusal, given, given_mut};
 use crate::error::vmalloc_error;
 use crate::input::{self, Versioned};
 use crate::stats::vmalloc_stats;
-use ::vmalloc_stacks::{AltStack, Stack, Stacks, StacksOptions};
+use ::vmalloc_stacks::{AltStack, LinuxOptions, Stack, Stacks, StacksOptions};
 use libc::{c_char, c_int, c_void};
 use std::mem::{ManuallyDrop, MaybeUninit};
 
@@ -72,16 +72,19 @@ const _: () =
     assert!(size_of::<Stack>() <= size_of::<[usize; 5]>() && align_of::<Stack>() <= align_of::<usize>());
 
 impl vmalloc_stacks_options {
-    /// Returns the options.
+    /// Returns the options of the reservation and those of the pool.
     ///
     /// # Safety
     /// The name is null, or ends with a zero byte.
-    unsafe fn options(&self) -> Result<StacksOptions, Refusal> {
+    unsafe fn split(&self) -> Result<(LinuxOptions, StacksOptions), Refusal> {
         let known = VMALLOC_STACKS_NO_THREADS | VMALLOC_STACKS_KEEP_NOTHING;
         let flags = input::flags(self.flags, known)?;
         if self.reserved != 0 {
             return Err(Argument::Value(self.reserved).into());
         }
+        let bytes = if self.span_bytes == 0 { Stacks::SPAN_BYTES } else { self.span_bytes };
+        let linux = LinuxOptions::new().max_bytes(bytes);
+        let linux = linux.drain_thread(flags & VMALLOC_STACKS_NO_THREADS == 0);
         let mut options = StacksOptions::new();
         if self.stack_bytes != 0 {
             options = options.stack_bytes(self.stack_bytes);
@@ -89,14 +92,8 @@ impl vmalloc_stacks_options {
         if self.warm_bytes != 0 {
             options = options.warm_bytes(self.warm_bytes);
         }
-        if self.span_bytes != 0 {
-            options = options.span_bytes(self.span_bytes);
-        }
         if self.align != 0 {
             options = options.align(self.align);
-        }
-        if flags & VMALLOC_STACKS_NO_THREADS != 0 {
-            options = options.threads(false);
         }
         options = match (self.keep_bytes, flags & VMALLOC_STACKS_KEEP_NOTHING != 0) {
             (0, false) => options,
@@ -105,10 +102,8 @@ impl vmalloc_stacks_options {
             (_, true) => return Err(Argument::Flags(flags).into()),
         };
         // SAFETY: the caller's condition.
-        Ok(match unsafe { input::name(self.name) }? {
-            Some(name) => options.name(name),
-            None => options,
-        })
+        let name = unsafe { input::name(self.name) }?;
+        Ok((linux, name.map_or(options, |name| options.name(name))))
     }
 }
 
@@ -121,8 +116,9 @@ pub unsafe extern "C" fn vmalloc_stacks_open(
     options: *const vmalloc_stacks_options,
     detail: *mut vmalloc_error,
 ) -> *mut vmalloc_stacks {
-    call!(handle, detail; options = input::read_or_default(options)?.options() => {
-        Ok(vmalloc_stacks(Stacks::open(&options)?))
+    call!(handle, detail; given = input::read_or_default(options)?.split() => {
+        let (linux, options) = given;
+        Ok(vmalloc_stacks(Stacks::open_with(linux, &options)?))
     })
 }
 

@@ -1,11 +1,12 @@
 //! What a scattered purge costs: 1024 ranges of 4 touched pages, while another thread of the
 //! program is running.
 //!
-//! For each strategy that the kernel has, in one call and with one call a range: nanoseconds a
-//! range, and interrupts of the other CPUs a purge (the `TLB` line of `/proc/interrupts`, which
-//! counts those of the whole machine). Medians over the rounds in which the other thread had a CPU
-//! for nine tenths of the time: a thread that does not run needs no interrupt, so on a busy machine
-//! the other rounds would flatter. A line without any such round has no figures.
+//! For each means of guarding that the kernel has, in one call and with one call a range:
+//! nanoseconds a range, and interrupts of the other CPUs a purge (the `TLB` line of
+//! `/proc/interrupts`, which counts those of the whole machine). Medians over the rounds in which
+//! the other thread had a CPU for nine tenths of the time: a thread that does not run needs no
+//! interrupt, so on a busy machine the other rounds would flatter. A line without any such round
+//! has no figures.
 //!
 //! `cargo run --release -p vmalloc-linux --example purge_cost`
 
@@ -14,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use vmalloc::{PageRange, Platform, PlatformError, Protection};
-use vmalloc_linux::{BatchAdvise, GuardMeans, Linux, LinuxOptions, ReserveError};
+use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, ReserveError, SpaceOptions};
 
 const RANGES: u64 = 1024;
 const PAGES: u64 = 4;
@@ -34,7 +35,6 @@ enum Calls {
 
 struct Line {
     guards: GuardMeans,
-    vectors: BatchAdvise,
     calls: Calls,
     /// Rounds that count.
     rounds: usize,
@@ -64,17 +64,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 fn measure_all() -> Result<Vec<Line>, Box<dyn std::error::Error>> {
     let mut lines = Vec::new();
     for guards in GuardMeans::all() {
-        for vectors in BatchAdvise::all() {
-            let options = LinuxOptions::new().exactly(1 << 30).guard_means(guards).batch_advise(vectors);
-            match Linux::reserve(options) {
-                Ok(linux) => {
-                    for calls in [Calls::One, Calls::OneForEach] {
-                        lines.push(measure(&linux, calls)?);
-                    }
+        let options = LinuxOptions::new().max_bytes(1 << 30).guard_means(guards);
+        match Linux::reserve(options, &SpaceOptions::default()) {
+            Ok(linux) => {
+                for calls in [Calls::One, Calls::OneForEach] {
+                    lines.push(measure(&linux, calls)?);
                 }
-                Err(ReserveError::Unsupported { .. }) => {}
-                Err(error) => return Err(error.into()),
             }
+            Err(ReserveError::Unsupported { .. }) => {}
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(lines)
@@ -102,7 +100,6 @@ fn measure(linux: &Linux, calls: Calls) -> Result<Line, PlatformError> {
     })?;
     Ok(Line {
         guards: linux.guard_means(),
-        vectors: linux.batch_advise(),
         calls,
         rounds: rounds.len(),
         ns_per_range: median(rounds.iter().map(|round| round.time.as_nanos() as u64 / RANGES)),
@@ -193,10 +190,10 @@ fn median(values: impl Iterator<Item = u64>) -> Option<u64> {
 fn as_json(lines: &[Line]) -> String {
     let figure = |value: Option<u64>| value.map_or_else(|| "null".into(), |value| value.to_string());
     let objects = lines.iter().map(|line| {
-        let Line { guards, vectors, calls, rounds, ns_per_range, interrupts_per_purge } = line;
+        let Line { guards, calls, rounds, ns_per_range, interrupts_per_purge } = line;
         let (ns, interrupts) = (figure(*ns_per_range), figure(*interrupts_per_purge));
         format!(
-            "  {{\"guards\": \"{guards:?}\", \"vectors\": \"{vectors:?}\", \"calls\": \"{calls:?}\", \
+            "  {{\"guards\": \"{guards:?}\", \"calls\": \"{calls:?}\", \
              \"rounds\": {rounds}, \"ns_per_range\": {ns}, \"interrupts_per_purge\": {interrupts}}}"
         )
     });

@@ -27,14 +27,6 @@ pub enum ReserveError {
         /// The size asked for.
         bytes: usize,
     },
-    /// The minimum is larger than the size.
-    #[error("the minimum of {minimum} bytes is above the size of {size} bytes")]
-    MinimumAboveSize {
-        /// The minimum asked for.
-        minimum: usize,
-        /// The size asked for.
-        size: usize,
-    },
     /// The limit on the program's address space stands in the way.
     #[error("{bytes} bytes more than the {used} in use would pass RLIMIT_AS, which is {limit} bytes")]
     AddressSpaceLimit {

@@ -135,7 +135,7 @@ pub use vmalloc::{self, *};
 pub use drain::on_drain_thread;
 pub use error::ReserveError;
 pub use guard::chunks::CHUNK_PAGES;
-pub use means::{BatchAdvise, GuardMeans};
+pub use means::GuardMeans;
 pub use open::{OpenError, SharedSpace, open, open_root, share};
 pub use options::LinuxOptions;
 pub use os::futex::FutexLock;

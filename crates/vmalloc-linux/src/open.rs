@@ -50,7 +50,7 @@ pub type SharedSpace = Arc<Space<Linux>>;
 /// # Errors
 /// [`OpenError`].
 pub fn open(linux: LinuxOptions, space: SpaceOptions) -> Result<SharedSpace, OpenError> {
-    let space = share(Space::new(Linux::reserve(linux.for_space(&space))?, space)?)?;
+    let space = share(Space::new(Linux::reserve(linux, &space)?, space)?)?;
     if linux.drain_thread {
         space.platform().drain_thread.allow(Arc::<Space<Linux>>::downgrade(&space));
     }
@@ -64,14 +64,13 @@ pub fn open(linux: LinuxOptions, space: SpaceOptions) -> Result<SharedSpace, Ope
 /// [`share`].
 ///
 /// ```
-/// use vmalloc_linux::{Linux, LinuxOptions, Policy, Request, open_root, share};
-/// use vmalloc_subspaces::SubspaceOptions;
+/// use vmalloc_linux::{Linux, LinuxOptions, Policy, Request, SpaceOptions, open_root, share};
 ///
-/// let root = open_root(Linux::reserve(LinuxOptions::new())?)?;
-/// let (high, plain) = (Request::new(16 << 20).policy(Policy::Highest), SubspaceOptions::default());
-/// let modules = share(root.subspace("modules", &high, plain)?)?;
+/// let root = open_root(Linux::reserve(LinuxOptions::new(), &SpaceOptions::default())?)?;
+/// let (high, plain) = (Request::new(16 << 20).policy(Policy::Highest), SpaceOptions::default());
+/// let modules = share(root.subspace("modules", &high, None, plain)?)?;
 /// let nested = open_root(root.divide("jit", &Request::new(1 << 30), None)?)?;
-/// let code = share(nested.subspace("code", &Request::new(1 << 20), plain)?)?;
+/// let code = share(nested.subspace("code", &Request::new(1 << 20), None, plain)?)?;
 /// assert!(modules.buffer(4096).is_ok() && code.buffer(4096).is_ok());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

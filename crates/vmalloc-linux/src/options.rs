@@ -1,9 +1,9 @@
 //! The options of a reservation, checked once.
 
 use crate::error::ReserveError;
-use crate::means::{BatchAdvise, FRAMES_MAX, GuardMeans};
+use crate::means::{FRAMES_MAX, GuardMeans};
 use std::ffi::CStr;
-use vmalloc::{SpaceOptions, setters};
+use vmalloc::setters;
 
 /// The most that is reserved by default.
 const DEFAULT_BYTES: u64 = 1 << 40;
@@ -20,9 +20,9 @@ const LARGER_PART: u64 = 64;
 /// The part of what `RLIMIT_AS` leaves that is reserved by default.
 const PART_OF_LIMIT: u64 = 4;
 
-/// The default minimum. Below two chunks nearly all of the span would be opened at once by the
-/// first area.
-const DEFAULT_MINIMUM_BYTES: usize = 16 << 20;
+/// The least that is reserved, unless less was asked for. Below two chunks nearly all of the span
+/// would be opened at once by the first area.
+const MINIMUM_BYTES: usize = 16 << 20;
 
 /// The most of the supply of frames by default, which is more memory than most machines have, and
 /// its part of the addresses left.
@@ -32,22 +32,15 @@ const DEFAULT_FRAME_PART: u64 = 1024;
 /// Below this the supply is not worth having, unless it was asked for.
 const FRAME_MINIMUM_BYTES: usize = 16 << 20;
 
-/// The default budget of the stash: as much as a space caches by default.
-const DEFAULT_STASH_BYTES: usize = 64 << 20;
-
 /// A size to reserve, and the means to use. The default is a 256th of the addresses left, 512 GiB
 /// on most machines, and the best means that the kernel has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinuxOptions {
     max_bytes: Option<usize>,
-    min_bytes: usize,
     frame_bytes: Option<usize>,
     pub(crate) page_bytes: Option<usize>,
     pub(crate) guard_means: Option<GuardMeans>,
-    pub(crate) batch_advise: Option<BatchAdvise>,
     pub(crate) drain_thread: bool,
-    pub(crate) traps: bool,
-    pub(crate) stash_bytes: usize,
     pub(crate) populate: bool,
     pub(crate) dump: bool,
     pub(crate) huge_pages: bool,
@@ -58,14 +51,10 @@ impl Default for LinuxOptions {
     fn default() -> Self {
         Self {
             max_bytes: None,
-            min_bytes: DEFAULT_MINIMUM_BYTES,
             frame_bytes: None,
             page_bytes: None,
             guard_means: None,
-            batch_advise: None,
             drain_thread: true,
-            traps: false,
-            stash_bytes: DEFAULT_STASH_BYTES,
             populate: false,
             dump: true,
             huge_pages: true,
@@ -81,7 +70,8 @@ impl LinuxOptions {
         Self::default()
     }
 
-    /// Asks for `bytes`, or, where that is refused, a half, a quarter … of it, down to the minimum.
+    /// Asks for `bytes`, or, where that is refused, a half, a quarter … of it, down to 16 MiB. How
+    /// many there are is told by [`Linux::reserved_bytes`](crate::Linux::reserved_bytes).
     ///
     /// By default it is a 256th of the addresses that the program has left, up to 1 TiB: 512 GiB
     /// for the first space on x86-64, and so much less for each next one that the program's own
@@ -89,13 +79,7 @@ impl LinuxOptions {
     /// is taken; under `RLIMIT_AS`, up to a quarter of what that leaves. Addresses cost no memory.
     #[must_use]
     pub fn max_bytes(self, bytes: usize) -> Self {
-        Self { max_bytes: Some(bytes), min_bytes: self.min_bytes.min(bytes), ..self }
-    }
-
-    /// Asks for exactly `bytes`.
-    #[must_use]
-    pub fn exactly(self, bytes: usize) -> Self {
-        Self { max_bytes: Some(bytes), min_bytes: bytes, ..self }
+        Self { max_bytes: Some(bytes), ..self }
     }
 
     /// Gives the space pages of `bytes` bytes, a power of two that is a multiple of the machine's:
@@ -108,9 +92,6 @@ impl LinuxOptions {
     }
 
     setters! {
-        /// Asks for no less than `bytes`: the reservation fails rather than be smaller.
-        #[must_use]
-        min_bytes(bytes: usize) { min_bytes = bytes }
         /// Asks for up to `bytes` of pages that can be mapped at several addresses at once
         /// ([`Frames`](vmalloc::Frames)), or none for 0. By default a 1024th of the addresses left,
         /// up to 64 GiB, which costs addresses only.
@@ -152,23 +133,6 @@ impl LinuxOptions {
         /// Asks for guards by one means, instead of probing.
         #[must_use]
         guard_means(means: GuardMeans) { guard_means = Some(means) }
-        /// Chooses what is not chosen yet as suits a space of these options.
-        /// [`open`](crate::open()) does so by itself. Where frees trap at once
-        /// ([`SpaceOptions::trap_on_free`](vmalloc::SpaceOptions::trap_on_free)),
-        /// [`GuardMeans::Userfault`] costs least and is probed first. A free traps at once with
-        /// guards by any means.
-        #[must_use]
-        for_space(space: &SpaceOptions) { traps = space.trap_on_free }
-        /// Sets how many bytes of memory of areas that were filled, and freed with
-        /// [`SpaceOptions::trap_on_free`](vmalloc::SpaceOptions::trap_on_free), are kept for new
-        /// ones, with [`GuardMeans::Userfault`]. 64 MiB by default. With 0 none is, and new memory
-        /// reads as zero. Where there are no addresses for it, it is a half, a quarter … of it. The
-        /// memory decays with the drain of the space, and goes where memory is short.
-        #[must_use]
-        stash_bytes(bytes: usize) { stash_bytes = bytes }
-        /// Asks for one way to advise about many ranges, instead of probing.
-        #[must_use]
-        batch_advise(batch_advise: BatchAdvise) { batch_advise = Some(batch_advise) }
         /// Sets whether the space uses the drain thread, and creates it where there is none. Off
         /// for programs that may not create threads (a sandbox) or will change their user. The
         /// freeing thread then purges, and cached areas stay until
@@ -179,14 +143,9 @@ impl LinuxOptions {
 
     /// Returns the sizes to try, for pages of `page_bytes`, where `left` addresses are.
     pub(crate) fn sizes(&self, page_bytes: usize, left: Left) -> Result<Sizes, ReserveError> {
-        let most = self.max_bytes.unwrap_or_else(|| left.default_bytes(page_bytes).max(self.min_bytes));
+        let most = self.max_bytes.unwrap_or_else(|| left.default_bytes(page_bytes).max(MINIMUM_BYTES));
         check_size(most, page_bytes)?;
-        check_size(self.min_bytes, page_bytes)?;
-        if self.min_bytes > most {
-            let (minimum, size) = (self.min_bytes, most);
-            return Err(ReserveError::MinimumAboveSize { minimum, size });
-        }
-        Ok(Sizes { next: Some(most), minimum: self.min_bytes, page_bytes })
+        Ok(Sizes { next: Some(most), minimum: MINIMUM_BYTES.min(most), page_bytes })
     }
 
     /// Returns the sizes to try for the supply of frames, if one is asked for.
@@ -277,6 +236,7 @@ mod tests {
     use super::*;
 
     const PAGE: usize = 4096;
+    const LEAST: usize = MINIMUM_BYTES / PAGE;
     const LEFT: Left = Left { machine: 1 << 47, limit: u64::MAX };
 
     /// A thousand spaces leave room for a mapping of 64 GiB. A limit leaves most of itself.
@@ -298,38 +258,35 @@ mod tests {
 
     #[test]
     fn sizes_halve_down_to_the_minimum() {
-        let sizes = LinuxOptions::new().max_bytes(10 * PAGE).min_bytes(2 * PAGE).sizes(PAGE, LEFT);
+        let sizes = LinuxOptions::new().max_bytes((4 * LEAST + 20) * PAGE).sizes(PAGE, LEFT);
         let pages: Vec<_> = sizes.into_iter().flatten().map(|bytes| bytes / PAGE).collect();
-        assert_eq!(pages, [10, 5, 2]);
+        assert_eq!(pages, [4 * LEAST + 20, 2 * LEAST + 10, LEAST + 5, LEAST]);
     }
 
     #[test]
     fn a_cap_never_hides_the_minimum() {
-        let sizes = LinuxOptions::new().max_bytes(16 * PAGE).min_bytes(4 * PAGE).sizes(PAGE, LEFT);
+        let sizes = LinuxOptions::new().max_bytes(4 * MINIMUM_BYTES).sizes(PAGE, LEFT);
         let capped = |cap| sizes.map(|sizes| sizes.capped(cap).collect::<Vec<_>>());
-        assert_eq!(capped(9 * PAGE), Ok(vec![8 * PAGE, 4 * PAGE]));
-        assert_eq!(capped(PAGE), Ok(vec![4 * PAGE]));
+        assert_eq!(capped(2 * MINIMUM_BYTES + PAGE), Ok(vec![2 * MINIMUM_BYTES, MINIMUM_BYTES]));
+        assert_eq!(capped(PAGE), Ok(vec![MINIMUM_BYTES]));
         assert_eq!(capped(usize::MAX).map(|sizes| sizes.len()), Ok(3));
     }
 
     #[test]
-    fn an_exact_size_is_tried_once() {
-        let sizes = LinuxOptions::new().exactly(3 * PAGE).sizes(PAGE, LEFT);
+    fn a_size_below_the_minimum_is_tried_once() {
+        let sizes = LinuxOptions::new().max_bytes(3 * PAGE).sizes(PAGE, LEFT);
         assert_eq!(sizes.map(Iterator::collect::<Vec<_>>), Ok(vec![3 * PAGE]));
     }
 
     #[test]
     fn wrong_sizes_are_told_apart() {
         let refusal = |options: LinuxOptions| options.sizes(PAGE, LEFT).map(|_| ());
-        assert_eq!(refusal(LinuxOptions::new().exactly(0)), Err(ReserveError::ZeroSize));
+        assert_eq!(refusal(LinuxOptions::new().max_bytes(0)), Err(ReserveError::ZeroSize));
         let bytes = PAGE + 1;
         let page_bytes = PAGE;
         let wrong = ReserveError::NotPageMultiple { bytes, page_bytes };
-        assert_eq!(refusal(LinuxOptions::new().exactly(bytes)), Err(wrong));
+        assert_eq!(refusal(LinuxOptions::new().max_bytes(bytes)), Err(wrong));
         let bytes = usize::MAX - PAGE + 1;
-        assert_eq!(refusal(LinuxOptions::new().exactly(bytes)), Err(ReserveError::TooLarge { bytes }));
-        let (minimum, size) = (2 * PAGE, PAGE);
-        let above = ReserveError::MinimumAboveSize { minimum, size };
-        assert_eq!(refusal(LinuxOptions::new().max_bytes(size).min_bytes(minimum)), Err(above));
+        assert_eq!(refusal(LinuxOptions::new().max_bytes(bytes)), Err(ReserveError::TooLarge { bytes }));
     }
 }

@@ -8,7 +8,7 @@ use crate::frames::table::Table;
 use crate::guard::Guarding;
 use crate::guard::dumps::Dumps;
 use crate::guard::pte::Below;
-use crate::means::{BatchAdvise, GuardMeans};
+use crate::means::GuardMeans;
 use crate::os::cpu::CpuHint;
 use crate::os::fatal::fatal;
 use crate::os::futex::FutexLock;
@@ -69,10 +69,11 @@ impl Linux {
         self.guarding.kind()
     }
 
-    /// Returns the way in which the kernel is advised about many ranges.
+    /// Returns whether one call purges many ranges (`process_madvise(PIDFD_SELF)`), or
+    /// each takes one of its own.
     #[must_use]
-    pub fn batch_advise(&self) -> BatchAdvise {
-        self.memory.sender().vectors()
+    pub fn purges_in_batches(&self) -> bool {
+        self.memory.takes_batches()
     }
 
     /// Makes pages accessible that are plain, or were left special by a failure.
@@ -137,15 +138,12 @@ unsafe impl Platform for Linux {
     fn geometry(&self) -> Geometry {
         Geometry::new(self.memory.span(), self.memory.page_shift(), self.cpus)
             .huge_order(self.huge.order(self.memory.page_shift()))
-            .huge_at_touch(self.huge.come_at_touch())
             // 1,000 live areas of 1…64 pages with a budget of half their memory take 1.03 page
             // faults a replacement with exact sizes and 0.003 with a quarter of slack, and an
             // eighth less time than with an eighth (`buffers`).
             .max_slack_percent(25)
             .remaps_atomically(true)
-            .unmaps_now(true)
             .maps_zeroed(self.guarding.maps_zeroed())
-            .reset_zero_pages(64)
             .linear_map(self.supply.as_ref().map(Supply::linear))
     }
 

@@ -16,13 +16,13 @@ use crate::guard::dumps::Dumps;
 use crate::guard::mprotect::Mprotect;
 use crate::guard::pte::PteMarkers;
 use crate::guard::userfault::Userfault;
-use crate::means::{BatchAdvise, GuardMeans};
+use crate::means::GuardMeans;
 use crate::options::{Left, LinuxOptions, Sizes};
 use crate::os::batch::BatchRoom;
 use crate::os::cpu::{self, CpuHint};
 use crate::os::huge_pages::HugePages;
 use crate::os::limits;
-use crate::os::madvise::{Advice, Sender};
+use crate::os::madvise::{Advice, advise_some};
 use crate::os::pagemap::Pagemap;
 use crate::os::reservation::{Access, Mapping, Reservation};
 use crate::page_size::page_bytes;
@@ -30,28 +30,39 @@ use crate::platform::Linux;
 use crate::populate::Population;
 use rustix::io::Errno;
 use std::sync::{Arc, OnceLock};
-use vmalloc::{PageRange, PlatformError};
+use vmalloc::{PageRange, PlatformError, SpaceOptions};
+
+/// The memory that is kept of freed areas where frees trap at once, by default.
+const STASH_BYTES: usize = 64 << 20;
 
 impl Linux {
-    /// Reserves a span of addresses, and chooses how to guard and purge it. A few system calls,
-    /// however large the span; no memory.
+    /// Reserves a span of addresses, and chooses how to guard and purge it, as suits a space of
+    /// these options. A few system calls, however large the span; no memory.
+    ///
+    /// Where frees [trap at once](SpaceOptions::trap_on_free), [`GuardMeans::Userfault`] costs least
+    /// and is probed first. It keeps up to [`SpaceOptions::cache_bytes`], by default 64 MiB, of
+    /// memory of areas that were filled and freed, for new ones, whose content is any then. With 0
+    /// it keeps none. Where there are no addresses for it, it keeps up to a half, a quarter … of
+    /// that. The memory decays with the drain of the space, and goes where memory is short. A free
+    /// traps at once with guards by any means.
     ///
     /// # Errors
-    /// When the sizes make no sense, when the minimum can't be had, or when the kernel refuses the
-    /// means asked for.
-    pub fn reserve(options: LinuxOptions) -> Result<Self, ReserveError> {
+    /// When the sizes make no sense, when too few addresses can be had, or when the kernel refuses
+    /// the means asked for.
+    pub fn reserve(options: LinuxOptions, space: &SpaceOptions) -> Result<Self, ReserveError> {
         let machine = page_bytes();
         let page_bytes = options.page_bytes.unwrap_or(machine);
         let sizes = options.sizes(page_bytes, left(machine))?;
         hooks::install().map_err(|errno| system("pthread_atfork", errno))?;
         let mapping = reserve_largest(sizes, machine)?;
-        let (bytes, sender) = (mapping.bytes(), Sender::new(BatchAdvise::Loop));
+        let bytes = mapping.bytes();
         let room = BatchRoom::new().map_err(|errno| system("mmap", errno))?;
-        let memory = Reservation::new(mapping, page_bytes, sender, room);
+        let memory = Reservation::new(mapping, page_bytes, room);
         let mut memory = memory.ok_or(ReserveError::TooLarge { bytes })?;
         unlock(&memory);
         let (cpu, cpus) = (CpuHint::detect(), cpu::cpus());
-        let guarding = choose_guards(&memory, &options, cpus)?;
+        let wanted = Wanted { options: &options, space, cpus };
+        let guarding = choose_guards(&memory, &wanted)?;
         if let Some(name) = options.name {
             memory.set_name(name);
         }
@@ -62,8 +73,9 @@ impl Linux {
         memory.advise(memory.span(), Advice::DontDump).map_err(unsupported)?;
         let dumps = (options.dump && guarding.kind() != GuardMeans::PteMarkers)
             .then(|| Dumps::new(memory.span()).map_err(|errno| system("mmap", errno)));
-        let sender = choose_batch_advise(&memory, options.batch_advise)?;
-        memory.set_sender(sender);
+        if takes_batches(&memory) {
+            memory.set_batches();
+        }
         let table = Table::new(memory.span()).map_err(|errno| system("mmap", errno))?;
         let supply = options
             .frame_sizes(page_bytes, left(machine))?
@@ -142,16 +154,19 @@ fn unlock(memory: &Reservation) {
     let _ = memory.advise(memory.span(), Advice::DontNeed);
 }
 
-fn choose_guards(
-    memory: &Reservation,
-    options: &LinuxOptions,
+/// The options that the guards have to suit.
+struct Wanted<'a> {
+    options: &'a LinuxOptions,
+    space: &'a SpaceOptions,
     cpus: usize,
-) -> Result<Guarding, ReserveError> {
-    let probe = |guards| probe_guards(memory, guards, options, cpus);
-    if let Some(guards) = options.guard_means {
+}
+
+fn choose_guards(memory: &Reservation, wanted: &Wanted<'_>) -> Result<Guarding, ReserveError> {
+    let probe = |guards| probe_guards(memory, guards, wanted);
+    if let Some(guards) = wanted.options.guard_means {
         return probe(guards);
     }
-    let trapping = options.traps.then_some(GuardMeans::Userfault);
+    let trapping = wanted.space.trap_on_free.then_some(GuardMeans::Userfault);
     // The last needs the least: its refusal is the one to report.
     let mut refused = ReserveError::ZeroSize;
     for guards in trapping.into_iter().chain([GuardMeans::PteMarkers, GuardMeans::Mprotect]) {
@@ -173,10 +188,9 @@ fn is_for_the_moment(refusal: &ReserveError) -> bool {
 fn probe_guards(
     memory: &Reservation,
     guards: GuardMeans,
-    options: &LinuxOptions,
-    cpus: usize,
+    wanted: &Wanted<'_>,
 ) -> Result<Guarding, ReserveError> {
-    try_guards(memory, guards, options, cpus).or_else(|refused| {
+    try_guards(memory, guards, wanted).or_else(|refused| {
         let renewed = memory.replace(memory.span(), Access::None);
         renewed.map_err(|errno| system("mmap of the span", errno))?;
         unlock(memory);
@@ -187,8 +201,7 @@ fn probe_guards(
 fn try_guards(
     memory: &Reservation,
     guards: GuardMeans,
-    options: &LinuxOptions,
-    cpus: usize,
+    wanted: &Wanted<'_>,
 ) -> Result<Guarding, ReserveError> {
     let page = first_page(memory);
     let advices: &[_] = match guards {
@@ -202,43 +215,28 @@ fn try_guards(
     }
     Ok(match guards {
         GuardMeans::PteMarkers => {
-            let markers = PteMarkers::new(memory.span(), options.dump);
+            let markers = PteMarkers::new(memory.span(), wanted.options.dump);
             Guarding::PteMarkers(markers.map_err(|errno| system("mmap", errno))?)
         }
         GuardMeans::Mprotect => Guarding::Mprotect(Mprotect),
         GuardMeans::Userfault => {
-            Userfault::new(memory, options.stash_bytes, cpus)
+            let space = wanted.space;
+            let stash_bytes = if space.trap_on_free { space.cache_bytes.unwrap_or(STASH_BYTES) } else { 0 };
+            Userfault::new(memory, stash_bytes, wanted.cpus)
                 .map(Guarding::Userfault)
                 .map_err(|(means, errno)| ReserveError::Unsupported { means, code: errno.raw_os_error() })?
         }
     })
 }
 
-fn choose_batch_advise(memory: &Reservation, wanted: Option<BatchAdvise>) -> Result<Sender, ReserveError> {
-    match wanted {
-        Some(vectors) => probe_batch_advise(memory, vectors),
-        None => probe_batch_advise(memory, BatchAdvise::PidfdSelf)
-            .or_else(|_| probe_batch_advise(memory, BatchAdvise::Pidfd))
-            .or_else(|_| probe_batch_advise(memory, BatchAdvise::Loop)),
-    }
-}
-
-fn probe_batch_advise(memory: &Reservation, vectors: BatchAdvise) -> Result<Sender, ReserveError> {
-    let sender = Sender::new(vectors);
-    if vectors == BatchAdvise::Loop {
-        return Ok(sender);
-    }
+/// Returns whether one call advises about many runs. Older kernels, and sandboxes, refuse
+/// that.
+fn takes_batches(memory: &Reservation) -> bool {
     let run = memory.run(first_page(memory));
     // SAFETY: `advise_some` asks that the run is mapped and its content may go: it is a page of our
     // own mapping, which is not in use yet.
-    match unsafe { sender.advise_some(&[run], Advice::DontNeed) } {
-        Ok(bytes) if bytes == run.iov_len => Ok(sender),
-        Ok(_) => Err(ReserveError::Unsupported { means: "process_madvise on its caller", code: 0 }),
-        Err(errno) => {
-            let code = errno.raw_os_error();
-            Err(ReserveError::Unsupported { means: "process_madvise on its caller", code })
-        }
-    }
+    let advised = unsafe { advise_some(&[run], Advice::DontNeed) };
+    advised == Ok(run.iov_len)
 }
 
 fn first_page(memory: &Reservation) -> PageRange {

@@ -202,14 +202,17 @@ fn open() -> Result<LargeHeap, Box<dyn std::error::Error>> {
     if most < LEAST_RESERVE.min(settings.reserve) {
         return Err("the limit on addresses (ulimit -v) leaves too few".into());
     }
-    let options = LinuxOptions::new().max_bytes(most).min_bytes(LEAST_RESERVE.min(most));
-    let options = options.frame_bytes(0).name(c"vmalloc");
+    let options = LinuxOptions::new().max_bytes(most).frame_bytes(0).name(c"vmalloc");
     let options = options.drain_thread(settings.thread).populate(settings.populate);
     let space = LargeHeap::space_options(settings.budget).guard(settings.guards).trap_on_free(settings.trap);
     let every_ms = if settings.thread { 0 } else { settings.decay_ms as u64 };
     let open = |means| LargeHeap::open(options.guard_means(means), space, every_ms);
     // Not by userfaultfd(2): a program may close descriptors that are not its own.
-    Ok(open(GuardMeans::PteMarkers).or_else(|_| open(GuardMeans::Mprotect))?)
+    let heap = open(GuardMeans::PteMarkers).or_else(|_| open(GuardMeans::Mprotect))?;
+    if heap.reservation().1 < LEAST_RESERVE.min(most) {
+        return Err("the system leaves too few addresses".into());
+    }
+    Ok(heap)
 }
 
 /// Gives back what is cached, and the reservation but for `least` bytes and what is in use.

@@ -4,7 +4,7 @@ use super::error::ShortError;
 use super::handout::Given;
 use super::lifecycle::Recycling;
 use super::slots::SlotState;
-use super::{Block, Blocks, MOST_PAGES, ShortMapsOptions, is_served};
+use super::{Block, Blocks, MAX_SLOTS, MOST_PAGES, is_served};
 use alloc::sync::Arc;
 use core::fmt;
 use vmalloc::tenant::{Tenant, TenantCounts};
@@ -27,9 +27,9 @@ type Lock<S> = <<S as SpaceRef>::Platform as Platform>::RawLock;
 ///
 /// ```
 /// # use vmalloc::{Frame, FrameSupply, MapFrames, Space};
-/// # use vmalloc_short::{ShortMaps, ShortMapsOptions};
+/// # use vmalloc_short::ShortMaps;
 /// # fn example<P: MapFrames>(space: &Space<P>) -> Result<(), Box<dyn std::error::Error>> {
-/// let short = ShortMaps::new(space, ShortMapsOptions::new())?;
+/// let short = ShortMaps::new(space)?;
 /// let frames = space.frames(3)?;
 /// let addr = short.map(&frames)?;
 /// // SAFETY: nothing uses the mapping any more.
@@ -50,8 +50,20 @@ impl<S: SpaceRef> ShortMaps<S> {
     ///
     /// # Errors
     /// [`ShortError`]; nothing is changed.
-    pub fn new(space: S, options: ShortMapsOptions) -> Result<Self, ShortError> {
-        let slots = options.checked_slots()?;
+    pub fn new(space: S) -> Result<Self, ShortError> {
+        Self::with_block_slots(space, 0)
+    }
+
+    /// Does as [`new`](Self::new), with blocks of so many slots: a power of two from 64 to 1024, or
+    /// 0 for 1024, and fewer where the span is small.
+    ///
+    /// # Errors
+    /// [`ShortError`]; nothing is changed.
+    pub fn with_block_slots(space: S, slots: u64) -> Result<Self, ShortError> {
+        let is_size = slots.is_power_of_two() && (MOST_PAGES..=MAX_SLOTS as u64).contains(&slots);
+        if slots != 0 && !is_size {
+            return Err(ShortError::BadBlock { slots });
+        }
         let geometry = space.geometry();
         let (span, replaces) = (geometry.span, geometry.remaps_atomically);
         let blocks = Blocks::new(span, space.node_stats().len(), slots, replaces);
@@ -63,8 +75,7 @@ impl<S: SpaceRef> ShortMaps<S> {
         Ok(Self { space, blocks })
     }
 
-    /// Returns the short mappings that were made first for `space`, or new ones with the default
-    /// options.
+    /// Returns the short mappings that were made first for `space`, or new ones.
     ///
     /// # Errors
     /// [`ShortError::Metadata`] when memory is short; nothing is changed.
@@ -72,7 +83,7 @@ impl<S: SpaceRef> ShortMaps<S> {
         if let Some(blocks) = space.tenant() {
             return Ok(Self { space, blocks });
         }
-        let Self { space, blocks } = Self::new(space, ShortMapsOptions::new())?;
+        let Self { space, blocks } = Self::new(space)?;
         // Those of another thread may be the first.
         let blocks = space.tenant().unwrap_or(blocks);
         Ok(Self { space, blocks })

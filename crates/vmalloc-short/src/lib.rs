@@ -60,7 +60,7 @@
 //! A queue, or none; then the lists of all blocks, with a queue or without. Nothing is locked under
 //! the lists, and the space is called under neither.
 // Modules:
-// - `calls`: the calls. `mapping`: the owner of a mapping. `options`, `error`.
+// - `calls`: the calls. `mapping`: the owner of a mapping. `error`.
 // - `blocks`: all blocks of a space. `slots`: a block's record, a byte for each slot.
 // - `windows`: a CPU's queue, from which it takes slots. `kept`: runs that it keeps mapped.
 // - `lists`: blocks that can be opened, for all CPUs.
@@ -87,7 +87,6 @@ mod lists;
 mod mapping;
 #[cfg(all(test, loom))]
 mod models;
-mod options;
 mod repair;
 mod slots;
 mod tenant;
@@ -99,7 +98,6 @@ pub use blocks::MOST_PAGES;
 pub use calls::{ShortMaps, TAG};
 pub use error::ShortError;
 pub use mapping::{ShortMapping, ShortMapsRef};
-pub use options::ShortMapsOptions;
 
 use blocks::{Blocks, Padded, is_served, order_of, slots_for};
 use kept::{Kept, Key, MOST_KEPT};

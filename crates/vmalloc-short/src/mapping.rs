@@ -25,11 +25,11 @@ impl<S: SpaceRef<Platform: MapFrames>, M: StableDeref<Target = ShortMaps<S>>> Sh
 ///
 /// ```
 /// use vmalloc::{DirectMemory, MapFrames, Mapping, Space};
-/// use vmalloc_short::{ShortMapping, ShortMaps, ShortMapsOptions};
+/// use vmalloc_short::{ShortMapping, ShortMaps};
 /// # use core::sync::atomic::Ordering::Relaxed;
 ///
 /// fn twice<P: DirectMemory + MapFrames>(space: &Space<P>) -> Result<(), Box<dyn std::error::Error>> {
-///     let short = ShortMaps::new(space, ShortMapsOptions::new())?;
+///     let short = ShortMaps::new(space)?;
 ///     let frames = space.frames(4)?;
 ///     let one = Mapping::new(&frames)?;
 ///     let two = ShortMapping::new(&short, &frames)?;

@@ -1,6 +1,6 @@
 //! Repairs in the child of a fork, and several short mappings of one space.
 
-use crate::{ShortMaps, ShortMapsOptions};
+use crate::ShortMaps;
 use std::vec::Vec;
 use vmalloc::{FreeError, PageRange, Space, SpaceOptions};
 use vmalloc_sim::Point;
@@ -18,7 +18,7 @@ fn slots_are_repaired_in_the_child_of_a_fork() {
     let span = PageRange::new(0x100, 0x200).unwrap();
     let machine = vmalloc_sim::Options::new(span).remaps_atomically().build();
     let space = Space::new(machine, SpaceOptions::default()).unwrap();
-    let short = ShortMaps::new(&space, ShortMapsOptions::new()).unwrap();
+    let short = ShortMaps::new(&space).unwrap();
     let [kept, returned] = [(); 2].map(|()| short.reserve(PAGES).unwrap());
     space.quiesce();
     let page = (returned >> space.geometry().page_shift) as u64;
@@ -41,7 +41,7 @@ fn slots_are_repaired_in_the_child_of_a_fork() {
 fn an_area_without_its_block_is_given_back_in_the_child_of_a_fork() {
     let span = PageRange::new(0x100, 0x400).unwrap();
     let space = Space::new(vmalloc_sim::Options::new(span).build(), SpaceOptions::default()).unwrap();
-    let short = ShortMaps::new(&space, ShortMapsOptions::new().block_slots(SLOTS)).unwrap();
+    let short = ShortMaps::with_block_slots(&space, SLOTS).unwrap();
     let kept = short.reserve(1).unwrap();
     space.raw().claim_for_tenant(SLOTS, SLOTS, "vm_map_ram".into()).unwrap();
     assert_eq!(space.stats().busy_pages, 2 * SLOTS);
@@ -72,8 +72,7 @@ fn two_tenants_share_a_purge() {
     let span = PageRange::new(0x100, 0x400).unwrap();
     let machine = vmalloc_sim::Options::new(span).frames(16).build();
     let space = Space::new(machine, SpaceOptions::default().unmap_on_free()).unwrap();
-    let both = [SLOTS, 2 * SLOTS]
-        .map(|slots| ShortMaps::new(&space, ShortMapsOptions::new().block_slots(slots)).unwrap());
+    let both = [SLOTS, 2 * SLOTS].map(|slots| ShortMaps::with_block_slots(&space, slots).unwrap());
     let frames = space.frames(2).unwrap();
     let map = |short: &ShortMaps<_>| {
         let addr = short.map(&frames).unwrap();

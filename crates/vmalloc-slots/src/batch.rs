@@ -11,8 +11,12 @@ use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 use vmalloc::{AreaError, Discard};
 
-/// Slots that are reset together: a 64th of the interrupts of other CPUs that each by itself takes.
+/// The most slots that are reset together: a 64th of the interrupts of other CPUs that each by
+/// itself takes.
 pub(crate) const BATCH: usize = 64;
+
+/// The fewest, which save three quarters. A pool of fewer slots resets them when they are needed.
+pub(crate) const LEAST_BATCH: usize = 4;
 
 /// A slot of a batch.
 type Member = (usize, SlotState);
@@ -44,7 +48,7 @@ impl<P: Discard> PoolOn<'_, P> {
         self.waiting.insert(index);
         // Of threads that fill a batch together, one finds it full. Slots that are refused again
         // and again fill none.
-        let is_full = self.counts.arrive(self.options.batch_slots as u64);
+        let is_full = self.counts.arrive(self.layout.batch as u64);
         if is_much || is_full {
             let mut batches = 0;
             // Refused slots took the places of others, which would become more and more: one more
@@ -79,7 +83,7 @@ impl<P: Discard> PoolOn<'_, P> {
     fn reset_batch(&self, most: usize) -> (usize, Result<(), AreaError>) {
         let mut batch = ArrayVec::<Member, BATCH>::new();
         let mut next = self.next_waiting.load(Relaxed);
-        while batch.len() < most.min(self.options.batch_slots) && !batch.is_full() {
+        while batch.len() < most.min(self.layout.batch) {
             let Some(index) = self.waiting.remove_from(next) else { break };
             batch.push((index, self.records.get(index)));
             next = index + 1;

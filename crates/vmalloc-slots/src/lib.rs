@@ -47,7 +47,7 @@
 //! page fault. If the extent may hold pages that were never used, the platform is asked
 //! which were ([`Discard::touched`](vmalloc::Discard::touched)). What is too much to keep
 //! ([`SlotsOptions::keep_bytes`], [`SlotsOptions::resident_bytes`]) waits, with the slot, for a
-//! batch: one call of [`Raw::discard`](vmalloc::Raw::discard) for 64 slots, and one of
+//! batch: one call of [`Raw::discard`](vmalloc::Raw::discard) for up to 64 slots, and one of
 //! [`Raw::decommit`](vmalloc::Raw::decommit) for memory beyond their heads. So the other CPUs are
 //! interrupted once or twice for 64 slots.
 //! `cargo run --release -p vmalloc-bench --features buffers --bin memory -- slots`, in the folder

@@ -1,6 +1,6 @@
 //! Options of a pool, and their check: sizes in pages from here on.
 
-use crate::batch::BATCH;
+use crate::batch::{BATCH, LEAST_BATCH};
 use crate::error::SlotsError;
 use vmalloc::{Geometry, setters};
 
@@ -53,9 +53,6 @@ pub struct SlotsOptions {
     pub resident_bytes: usize,
     /// The fate of memory beyond the head. Default: it is decommitted.
     pub beyond_head: BeyondHead,
-    /// Slots that are reset together, 1 to 64. A test of small batches sets less than 64.
-    #[doc(hidden)]
-    pub batch_slots: usize,
 }
 
 impl SlotsOptions {
@@ -70,7 +67,6 @@ impl SlotsOptions {
             keep_bytes: 1 << 20,
             resident_bytes: 64 << 20,
             beyond_head: BeyondHead::Decommit,
-            batch_slots: BATCH,
         }
     }
 
@@ -89,9 +85,6 @@ impl SlotsOptions {
         resident_bytes(bytes: usize) { resident_bytes = bytes }
         /// Sets [`beyond_head`](Self::beyond_head).
         beyond_head(beyond: BeyondHead) { beyond_head = beyond }
-        /// Sets [`batch_slots`](Self::batch_slots).
-        #[doc(hidden)]
-        batch_slots(slots: usize) { batch_slots = slots }
     }
 
     /// Checks the options for a machine, and returns the sizes in pages.
@@ -119,6 +112,7 @@ impl SlotsOptions {
             slot: pages(slot),
             after: pages(self.guard_after_bytes),
             keep: (self.keep_bytes >> shift) as u64,
+            batch: (self.max_slots / 4).clamp(LEAST_BATCH, BATCH),
         };
         let (guards, span) = (self.guard_before_bytes.saturating_add(self.guard_after_bytes), geometry.span);
         // No sum of three numbers of pages overflows: each is below 2^58.
@@ -150,6 +144,9 @@ pub(crate) struct Layout {
     pub(crate) after: u64,
     /// Pages of memory that a free slot may keep.
     pub(crate) keep: u64,
+    /// Slots that are reset together: a quarter of them, so that a small pool has others to hand
+    /// out, and 64 at most.
+    pub(crate) batch: usize,
 }
 
 impl Layout {

@@ -281,8 +281,8 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "maps memory of the kernel's")]
     fn a_stack_that_another_thread_was_growing_at_a_fork_grows_in_the_child() {
-        let settings = StacksOptions::new().span_bytes(1 << 30).threads(false);
-        let stacks = Stacks::open(&settings).unwrap();
+        let linux = vmalloc_linux::LinuxOptions::new().max_bytes(1 << 30).drain_thread(false);
+        let stacks = Stacks::open_with(linux, &StacksOptions::new()).unwrap();
         let stack = stacks.request().bytes(2 * PAGE).growable(64 * PAGE).unwrap();
         // Another thread has committed some pages, and not yet noted it.
         let size = stack.0.claim().unwrap();

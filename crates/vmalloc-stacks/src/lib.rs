@@ -127,6 +127,7 @@ pub use overflow::{AltStack, AltStackError, Overflow, report_overflows, report_o
 pub use request::StackRequest;
 pub use stack::Stack;
 pub use stacks::Stacks;
+pub use vmalloc_linux::LinuxOptions;
 
 /// The example of the README, compiled and run as a test.
 #[cfg(doctest)]

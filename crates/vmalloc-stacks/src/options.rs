@@ -12,10 +12,6 @@ const KEEP_BYTES: usize = 16 << 10;
 /// The default budget of memory in cached stacks, that of a space.
 const WARM_BYTES: usize = 64 << 20;
 
-/// The default size of the pool's addresses: ten million stacks of 1 MiB, an eighth of what a
-/// program has.
-const SPAN_BYTES: usize = if usize::BITS >= 64 { 1 << 44 } else { 1 << 28 };
-
 /// The options of a pool of stacks. Each has a setter of the same name.
 ///
 /// ```
@@ -29,10 +25,8 @@ pub struct StacksOptions {
     pub(crate) stack_bytes: usize,
     pub(crate) keep_bytes: usize,
     pub(crate) warm_bytes: usize,
-    pub(crate) span_bytes: usize,
     pub(crate) align: usize,
     pub(crate) name: Tag,
-    pub(crate) has_threads: bool,
 }
 
 impl Default for StacksOptions {
@@ -41,10 +35,8 @@ impl Default for StacksOptions {
             stack_bytes: STACK_BYTES,
             keep_bytes: KEEP_BYTES,
             warm_bytes: WARM_BYTES,
-            span_bytes: SPAN_BYTES,
             align: 1,
             name: Tag::new("stacks"),
-            has_threads: true,
         }
     }
 }
@@ -74,16 +66,8 @@ impl StacksOptions {
         /// Sets how much memory the dropped stacks of the pool may keep in all. Besides, each CPU
         /// keeps up to 64 stacks at hand. Default: 64 MiB.
         warm_bytes(bytes: usize) { warm_bytes = bytes }
-        /// Sets how many bytes of addresses the pool reserves: those of all stacks and their
-        /// guards. Where that is refused, it takes a half, a quarter … of it. Default: 16 TiB.
-        span_bytes(bytes: usize) { span_bytes = bytes }
         /// Sets the alignment of the bottom of each stack, a power of two: for programs that find
         /// the bottom from an address inside. Default: a page.
         align(bytes: usize) { align = bytes }
-        /// Sets whether the pool's space uses the [drain
-        /// thread](vmalloc_linux::LinuxOptions::drain_thread) of the program. Off for programs that
-        /// can't have threads: dropped stacks keep their memory then until the program calls
-        /// [`Stacks::trim`](crate::Stacks::trim). On by default.
-        threads(threads: bool) { has_threads = threads }
     }
 }

@@ -29,16 +29,12 @@ use crate::shape::{Extent, Shape};
 use crate::shard::Shard;
 use arrayvec::ArrayVec;
 use std::mem;
-use std::ptr;
 use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use vmalloc::{Discard, Notifier, PageRange, Platform, Request, SpaceOptions, Tag};
 use vmalloc_linux::watched::Watch;
 use vmalloc_linux::{LinuxOptions, SharedSpace, page_bytes};
-
-/// The fewest bytes of addresses that a pool takes where more are refused.
-const LEAST_SPAN_BYTES: usize = 16 << 20;
 
 /// Dropped stacks that are trimmed together.
 pub(crate) type Batch = ArrayVec<Extent, CAPACITY>;
@@ -57,12 +53,9 @@ pub(crate) struct Pool {
 
 impl Pool {
     /// Opens a pool with one handle.
-    pub(crate) fn open(options: &StacksOptions) -> Result<Arc<Self>, StackError> {
+    pub(crate) fn open(linux: LinuxOptions, options: &StacksOptions) -> Result<Arc<Self>, StackError> {
         let page_bytes = page_bytes();
-        let span_bytes = options.span_bytes / page_bytes * page_bytes;
-        // Before anything is reserved, and again for the addresses that there are.
-        let shape = Shape::of(options, page_bytes, span_bytes)?;
-        let space = open_space(options, span_bytes, shape.cache_bytes(options.warm_bytes))?;
+        let space = open_space(linux, Shape::cache_bytes(options, page_bytes))?;
         let pool = Arc::new(Self {
             shape: Shape::of(options, page_bytes, space.platform().reserved_bytes())?,
             shards: (0..space.geometry().cpus).map(|_| Shard::new()).collect(),
@@ -133,26 +126,14 @@ impl Pool {
 }
 
 /// Opens the space, whose first page is no part of any stack: below the first one lies that page.
-fn open_space(
-    options: &StacksOptions,
-    span_bytes: usize,
-    cache_bytes: usize,
-) -> Result<SharedSpace, StackError> {
-    let least = LEAST_SPAN_BYTES.max(options.stack_bytes.saturating_mul(2)).min(span_bytes);
-    let linux = LinuxOptions::new().max_bytes(span_bytes).min_bytes(least).frame_bytes(0);
-    let linux = linux.drain_thread(options.has_threads);
+fn open_space(linux: LinuxOptions, cache_bytes: usize) -> Result<SharedSpace, StackError> {
+    // A huge page at the top of each stack would be most of its memory.
+    let linux = linux.frame_bytes(0).huge_pages(false);
     // Each area has a guard, and is of the size asked for: no slack between a stack and its guard.
     let space = SpaceOptions::default().guard(true).cache_bytes(cache_bytes).max_slack_percent(0);
     let space = vmalloc_linux::open(linux, space)?;
     let (span, shift) = (space.geometry().span, space.geometry().page_shift);
     let start = (span.start() << shift) as usize;
-    // A huge page at the top of each stack would be most of its memory. One advice for the whole
-    // span takes no further mapping. Kernels without huge pages refuse it, and need none.
-    // SAFETY: the span is the space's, and the advice changes no content.
-    unsafe {
-        let first = ptr::with_exposed_provenance_mut(start);
-        libc::madvise(first, (span.len() << shift) as usize, libc::MADV_NOHUGEPAGE);
-    }
     let first = start..start + space.geometry().page_bytes();
     let request = Request::new(first.len()).guard(false).within(first.start, first.end);
     // Never freed: it goes with the span.

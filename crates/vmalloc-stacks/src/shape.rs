@@ -75,11 +75,14 @@ impl Shape {
         rounded.filter(|&rounded| rounded <= most).ok_or(StackError::TooLarge { bytes, most })
     }
 
-    /// Returns the budget of a cache that counts whole areas, such that stacks of the pool keep
-    /// `warm_bytes` in it. By [`kept`](Self::kept) those of other sizes keep no more.
-    pub(crate) fn cache_bytes(&self, warm_bytes: usize) -> usize {
-        let area = (self.stack_bytes + self.page_bytes) as u128;
-        let bytes = warm_bytes as u128 * area / self.keep_bytes.max(self.page_bytes) as u128;
+    /// Returns the budget of a cache that counts whole areas, such that stacks of the pool keep its
+    /// `warm_bytes` in it. By [`kept`](Self::kept) those of other sizes keep no more. The options
+    /// may still be refused.
+    pub(crate) fn cache_bytes(options: &StacksOptions, page_bytes: usize) -> usize {
+        let page = page_bytes as u128;
+        let stack = (options.stack_bytes as u128).next_multiple_of(page);
+        let keep = (options.keep_bytes as u128).min(stack).next_multiple_of(page).max(page);
+        let bytes = options.warm_bytes as u128 * (stack + page) / keep;
         // Half of all addresses is more than any cache has.
         bytes.min(isize::MAX as u128) as usize
     }
@@ -176,8 +179,9 @@ mod tests {
         let warm = 64 << 20;
         for (stack, keep) in [(16, 4), (256, 4), (256, 0), (3, 2), (1, 1), (4, 400)] {
             let options = StacksOptions::new().stack_bytes(stack * PAGE).keep_bytes(keep * PAGE);
+            let options = options.warm_bytes(warm);
             let shape = shape(options).unwrap();
-            let budget = shape.cache_bytes(warm);
+            let budget = Shape::cache_bytes(&options, PAGE);
             for pages in 1..2000 {
                 let stacks = budget / ((pages + 1) * PAGE);
                 let kept = shape.kept(pages * PAGE);

@@ -10,6 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vmalloc::Stats;
+use vmalloc_linux::LinuxOptions;
 
 /// A handle of a pool of guarded stacks. A clone is another handle of that pool.
 ///
@@ -27,12 +28,28 @@ use vmalloc::Stats;
 pub struct Stacks(Arc<Pool>);
 
 impl Stacks {
-    /// Reserves addresses, and opens a pool on them.
+    /// The addresses of a pool by default, in bytes: those of ten million stacks of 1 MiB, an
+    /// eighth of what a program has.
+    pub const SPAN_BYTES: usize = if usize::BITS >= 64 { 1 << 44 } else { 1 << 28 };
+
+    /// Reserves [`SPAN_BYTES`](Self::SPAN_BYTES) of addresses, or, where that is refused, a half, a
+    /// quarter … of it, and opens a pool on them.
     ///
     /// # Errors
     /// [`StackError`]; nothing is left behind.
     pub fn open(options: &StacksOptions) -> Result<Self, StackError> {
-        Pool::open(options).map(Self)
+        Self::open_with(LinuxOptions::new().max_bytes(Self::SPAN_BYTES), options)
+    }
+
+    /// Reserves addresses as `linux` says, those of all stacks and their guards, and opens a pool
+    /// on them. It has no frames and no huge pages. Without a [drain
+    /// thread](LinuxOptions::drain_thread), for programs that can't have threads, dropped stacks
+    /// keep their memory until the program calls [`trim`](Self::trim).
+    ///
+    /// # Errors
+    /// [`StackError`]; nothing is left behind.
+    pub fn open_with(linux: LinuxOptions, options: &StacksOptions) -> Result<Self, StackError> {
+        Pool::open(linux, options).map(Self)
     }
 
     /// Makes a stack of the pool's size. O(1), without a system call, when a dropped one waits on

@@ -77,8 +77,8 @@ extern crate std;
 mod counted;
 mod error;
 mod fork;
+mod info;
 mod mapped_set;
-mod options;
 mod plan;
 mod root;
 mod subspace;
@@ -86,7 +86,7 @@ mod sync;
 
 pub use error::SubspaceError;
 pub use fork::WeakRoot;
-pub use options::{SubspaceInfo, SubspaceOptions, SubspaceState};
+pub use info::{SubspaceInfo, SubspaceState};
 pub use root::{Divisible, LIMIT_BYTES, Root};
 pub use subspace::{Protected, Subspace, Writable};
 

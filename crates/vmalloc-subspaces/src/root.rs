@@ -3,9 +3,11 @@
 use crate::counted::Counted;
 use crate::mapped_set::MappedSet;
 use crate::plan::{Entry, Plan};
-use crate::{Protected, Subspace, SubspaceError, SubspaceInfo, SubspaceOptions, SubspaceState};
+use crate::{Protected, Subspace, SubspaceError, SubspaceInfo, SubspaceState};
 use lock_api::Mutex;
-use vmalloc::{FitError, PageRange, Platform, PlatformError, Protection, Request, Space, SpaceError};
+use vmalloc::{
+    FitError, PageRange, Platform, PlatformError, Protection, Request, Space, SpaceError, SpaceOptions,
+};
 
 /// The [`PlatformError::call`] of a sub-space that would have more mapped than its limit allows.
 pub const LIMIT_BYTES: &str = "limit_bytes of the sub-space";
@@ -20,14 +22,14 @@ impl<P: Platform<RawLock: Send + Sync, PurgeLock: Send + Sync> + Send> Divisible
 ///
 /// ```
 /// use vmalloc::{Policy, Request, SpaceOptions};
-/// use vmalloc_subspaces::{Divisible, Root, SubspaceOptions};
+/// use vmalloc_subspaces::{Divisible, Root};
 ///
 /// fn divide(platform: impl Divisible) -> Result<(), Box<dyn std::error::Error>> {
 ///     let root = Root::new(platform)?;
-///     let small = SubspaceOptions::default().limit_bytes(8 << 20);
-///     let modules = root.subspace("modules", &Request::new(16 << 20).policy(Policy::Highest), small)?;
-///     let down = SubspaceOptions::default().space(SpaceOptions::default().policy(Policy::Highest));
-///     let windows = root.subspace("windows", &Request::new(1 << 30).align(1 << 21), down)?;
+///     let (high, plain) = (Request::new(16 << 20).policy(Policy::Highest), SpaceOptions::default());
+///     let modules = root.subspace("modules", &high, Some(8 << 20), plain)?;
+///     let down = plain.policy(Policy::Highest);
+///     let windows = root.subspace("windows", &Request::new(1 << 30).align(1 << 21), None, down)?;
 ///     let module = modules.raw().alloc(&Request::new(100_000))?;
 ///     assert!(modules.contains(module) && !windows.contains(module));
 ///     let names: Vec<_> = root.subspaces().map(|subspace| subspace.name).collect();
@@ -68,6 +70,11 @@ impl<P: Divisible> Root<P> {
 
     /// Makes a space in a part of the span, which it keeps until it is dropped. Of the request,
     /// size, alignment, limits and policy count. Limits of just its size ask for that one place.
+    /// [`SpaceOptions::policy`] is the direction of the space.
+    ///
+    /// With `limit_bytes`, no more may be mapped in it, cached memory included, rounded down to
+    /// pages. Beyond it, an allocation ends as [`Unbacked`](vmalloc::Unbacked), with
+    /// [`LIMIT_BYTES`].
     ///
     /// # Errors
     /// [`SubspaceError`] names the sibling in the way; nothing is changed.
@@ -75,9 +82,10 @@ impl<P: Divisible> Root<P> {
         &self,
         name: &'static str,
         request: &Request,
-        options: SubspaceOptions,
+        limit_bytes: Option<usize>,
+        options: SpaceOptions,
     ) -> Result<Space<Subspace<P>>, SubspaceError> {
-        let space = Space::new(self.make(name, request, options.limit_bytes)?, options.space)?;
+        let space = Space::new(self.make(name, request, limit_bytes)?, options)?;
         space.platform().set_live();
         Ok(space)
     }
@@ -96,14 +104,15 @@ impl<P: Divisible> Root<P> {
         &self,
         name: &'static str,
         request: &Request,
+        limit_bytes: Option<usize>,
         protection: Protection,
-        options: SubspaceOptions,
+        options: SpaceOptions,
     ) -> Result<Space<Subspace<P, Protected>>, SubspaceError> {
         if !self.platform().geometry().maps_zeroed {
             return Err(SubspaceError::NotZeroed);
         }
-        let part = self.make(name, request, options.limit_bytes)?.protected(protection);
-        let space = Space::new(part, options.space.unmap_on_free().zero_on_free(false))?;
+        let part = self.make(name, request, limit_bytes)?.protected(protection);
+        let space = Space::new(part, options.unmap_on_free().zero_on_free(false))?;
         space.platform().set_live();
         Ok(space)
     }

@@ -56,9 +56,6 @@ pub enum SpaceError {
         /// How many were asked for.
         nodes: usize,
     },
-    /// The platform can't unmap at once, which frees that trap need.
-    #[error("frees can't trap at once on this platform")]
-    NoTraps,
     /// No memory for the allocator's own metadata.
     #[error("out of memory for metadata")]
     Metadata,

@@ -121,10 +121,3 @@ fn a_constant_that_contradicts_the_geometry_is_refused() {
     let refused = Space::new(Machine::<14>::default(), SpaceOptions::default()).err();
     assert_eq!(refused, Some(SpaceError::PageShift { page_shift: 12, constant: 14 }));
 }
-
-/// It can't unmap at once.
-#[test]
-fn traps_after_each_free_are_refused_where_the_platform_has_none() {
-    let refused = Space::new(Machine::<12>::default(), SpaceOptions::default().trap_on_free(true)).err();
-    assert_eq!(refused, Some(SpaceError::NoTraps));
-}

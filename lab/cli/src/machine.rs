@@ -139,7 +139,7 @@ impl Machine {
                 .linear_map
                 .map_or(0, |frames| frames.len() as usize * self.page_bytes),
             guards: format!("{:?}", linux.guard_means()).to_lowercase(),
-            vectors: format!("{:?}", linux.batch_advise()).to_lowercase(),
+            batches: linux.purges_in_batches(),
             cache_bytes: self.space.options().cache_bytes.unwrap_or(0),
             lazy_max_pages: self.lazy_max_pages,
         }
@@ -248,8 +248,8 @@ pub(crate) struct Facts {
     pub(crate) frame_bytes: usize,
     /// How guard pages are made.
     pub(crate) guards: String,
-    /// How the kernel is told of many ranges.
-    pub(crate) vectors: String,
+    /// True if one call of the kernel purges many ranges.
+    pub(crate) batches: bool,
     /// Bytes of freed areas that may keep their pages.
     pub(crate) cache_bytes: usize,
     /// Lazy pages that start a drain.

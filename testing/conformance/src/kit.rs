@@ -7,7 +7,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use vmalloc::{
-    DirectMemory, Discard, FrameSupply, Geometry, MapFrames, Platform, Protect, ReadNofault, Relocate, Space,
+    DirectMemory, Discard, FrameSupply, MapFrames, Platform, Protect, ReadNofault, Relocate, Space,
     SpaceOptions, Translate,
 };
 use vmalloc_model::{Seeded, env};
@@ -196,7 +196,7 @@ impl<P: Platform + 'static> Conformance<P> {
 
     fn check_programs(&self, report: &mut Report) {
         let geometry = (self.make)().geometry();
-        for (name, options) in all_options(&geometry) {
+        for (name, options) in all_options() {
             let result = caught(|| {
                 self.program.walk(self.seed, WALKED, || self.space(Narrow::default(), options));
                 Ok(())
@@ -206,7 +206,7 @@ impl<P: Platform + 'static> Conformance<P> {
         for narrow in Narrow::all(&geometry) {
             // Hidden operations are one branch in the space: fewer operations come by it.
             let ops = if narrow == Narrow::default() { self.ops } else { self.ops / 4 };
-            for (name, options) in all_options(&geometry) {
+            for (name, options) in all_options() {
                 let result = caught(|| {
                     let source = &mut Seeded::new(self.seed);
                     self.program.play(self.space(narrow, options), source, ops);
@@ -225,14 +225,13 @@ impl<P: Platform + 'static> Conformance<P> {
 }
 
 /// Returns settings of a space that make different calls of the platform.
-fn all_options(geometry: &Geometry) -> impl Iterator<Item = (&'static str, SpaceOptions)> + use<> {
-    let plain = [
+fn all_options() -> [(&'static str, SpaceOptions); 4] {
+    [
         ("caching", SpaceOptions::default()),
         ("unmapping on free", SpaceOptions::default().unmap_on_free()),
         ("one node, no guards", SpaceOptions::default().nodes(1).guard(false)),
-    ];
-    let trapping = ("trapping on free", SpaceOptions::default().trap_on_free(true));
-    plain.into_iter().chain(geometry.unmaps_now.then_some(trapping))
+        ("trapping on free", SpaceOptions::default().trap_on_free(true)),
+    ]
 }
 
 fn enter(report: &mut Report, promised: String, result: Result<(), String>) {

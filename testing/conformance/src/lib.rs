@@ -3,8 +3,9 @@
 //! Add this crate as a dev-dependency, and check the platform in a test:
 //!
 //! ```no_run
-//! # use vmalloc_linux::{Linux, LinuxOptions};
-//! # let boot = || Linux::reserve(LinuxOptions::new().exactly(64 << 20)).unwrap();
+//! # use vmalloc_linux::{Linux, LinuxOptions, SpaceOptions};
+//! # let options = LinuxOptions::new().max_bytes(64 << 20);
+//! # let boot = move || Linux::reserve(options, &SpaceOptions::default()).unwrap();
 //! // Memory at its own addresses, and nothing else:
 //! vmalloc_conformance::check(boot).unwrap();
 //!

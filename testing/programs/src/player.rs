@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::fmt::Display;
 use vmalloc::{AreaInfo, Frame, Kind, PageRange, Platform, PlatformError, Protection, Space};
 use vmalloc_model::Source;
-use vmalloc_short::{ShortMaps, ShortMapsOptions};
+use vmalloc_short::ShortMaps;
 use vmalloc_sim::Point;
 
 /// Steps that a failure tells of.
@@ -60,7 +60,7 @@ impl<'a, P: Platform> Player<'a, P> {
     pub(crate) fn new(space: Space<P>, cast: &'a Cast<'a, P>, source: &'a mut dyn Source) -> Self {
         let (geometry, space_options) = (*space.geometry(), *space.options());
         let slots = [0, 0, 0, 64, 64, 128, 1024][source.below(7) as usize];
-        ShortMaps::new(&space, ShortMapsOptions::new().block_slots(slots)).expect("memory for their records");
+        ShortMaps::with_block_slots(&space, slots).expect("memory for their records");
         let place = Place {
             span: geometry.span,
             shift: geometry.page_shift,

@@ -12,8 +12,11 @@ pub fn random_options(source: &mut dyn Source, geometry: &Geometry) -> SpaceOpti
         0 => {}
         1 | 2 => options = options.unmap_on_free(),
         3 => options = options.cache_bytes(pick(&[1, 40, 300]) * page),
-        4 => options = options.cache_bytes(64 * page).least_cache_bytes(pick(&[0, 8, 1000]) * page),
-        _ => options = options.trap_on_free(geometry.unmaps_now),
+        4 => {
+            let beside: [fn(u64) -> u64; 3] = [|in_use| in_use / 3, |in_use| (in_use / 12).max(8), |_| 1000];
+            options = options.cache_bytes(64 * page).cached_beside(beside[pick(&[0, 1, 2])]);
+        }
+        _ => options = options.trap_on_free(true),
     }
     options = options.guard(pick(&[0, 0, 0, 1]) == 0).zero_on_free(pick(&[0, 0, 0, 1]) == 1);
     if pick(&[0, 1]) == 1 {

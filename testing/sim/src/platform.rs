@@ -22,7 +22,6 @@ unsafe impl<L: RawMutex + Send + Sync + 'static> Platform for Sim<L> {
             .huge_order(self.huge_order)
             .maps_zeroed(self.new_pages == NewPages::Zeroed)
             .max_slack_percent(self.max_slack_percent)
-            .unmaps_now(true)
             .remaps_atomically(self.remap == RemapMode::Replaces)
             .linear_map(self.linear)
     }

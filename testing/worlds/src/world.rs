@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vmalloc::{Policy, ReadNofault, Space, SpaceOptions};
 use vmalloc_linux::rcu::Grace;
-use vmalloc_linux::{BatchAdvise, GuardMeans, Linux, LinuxOptions, open};
+use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, open};
 use vmalloc_short::ShortMaps;
 
 pub(crate) type Sp = Arc<Space<Linux>>;
@@ -144,7 +144,7 @@ pub(crate) fn check_space_of_child(space: &Space<Linux>) {
 pub(crate) fn options(dice: &mut Dice) -> (LinuxOptions, bool) {
     let mut options = LinuxOptions::new().max_bytes(1 << 36);
     if dice.one_in(2) {
-        options = options.exactly((64 << 20) << dice.below(8));
+        options = options.max_bytes((64 << 20) << dice.below(8));
     }
     let has_frames = !dice.one_in(5);
     options = match (has_frames, dice.one_in(3)) {
@@ -160,17 +160,10 @@ pub(crate) fn options(dice: &mut Dice) -> (LinuxOptions, bool) {
         ]));
     }
     if dice.one_in(3) {
-        let all = [BatchAdvise::PidfdSelf, BatchAdvise::Pidfd, BatchAdvise::Loop];
-        options = options.batch_advise(dice.pick(&all));
-    }
-    if dice.one_in(3) {
         options = options.drain_thread(false);
     }
     if dice.one_in(3) {
         options = options.populate(true);
-    }
-    if dice.one_in(4) {
-        options = options.stash_bytes(dice.pick(&[0, 1 << 20, 1 << 30]));
     }
     if dice.one_in(4) {
         options = options.dump(false);
@@ -181,10 +174,12 @@ pub(crate) fn options(dice: &mut Dice) -> (LinuxOptions, bool) {
 pub(crate) fn space_options(dice: &mut Dice) -> SpaceOptions {
     let mut space_options = SpaceOptions::default().guard(!dice.one_in(3));
     if dice.one_in(2) {
-        space_options = space_options.cache_bytes(dice.pick(&[0, 1 << 20, 4 << 20, 64 << 20, usize::MAX]));
+        space_options =
+            space_options.cache_bytes(dice.pick(&[0, 1 << 20, 4 << 20, 64 << 20, 1 << 30, usize::MAX]));
     }
     if dice.one_in(3) {
-        space_options = space_options.least_cache_bytes(dice.pick(&[0, 1 << 20, 16 << 20]));
+        let beside: [fn(u64) -> u64; 3] = [|in_use| in_use / 3, |in_use| (in_use / 12).max(256), |_| 4096];
+        space_options = space_options.cached_beside(dice.pick(&beside));
     }
     if dice.one_in(4) {
         space_options = space_options.trap_on_free(true);
@@ -224,12 +219,8 @@ pub(crate) fn run(dice: &mut Dice, time: Duration, forks: Forks) -> u64 {
     let Some((space, has_frames)) = open_space(dice) else { return 0 };
     let (grace, freed) = (Grace::new(&space), Mutex::default());
     let has_frames = has_frames && space.geometry().linear_map.is_some();
-    let blocks = vmalloc_short::ShortMapsOptions::new().block_slots(if dice.one_in(3) {
-        64 << dice.below(5)
-    } else {
-        0
-    });
-    let short = Arc::new(sure(ShortMaps::new(space.clone(), blocks), "short mappings"));
+    let slots = if dice.one_in(3) { 64 << dice.below(5) } else { 0 };
+    let short = Arc::new(sure(ShortMaps::with_block_slots(space.clone(), slots), "short mappings"));
     let world = World { space, short, has_frames, grace, freed, process: std::process::id() };
     let made = live(&world, dice, time, forks);
     sure(world.grace.settle(), "settling");

@@ -285,7 +285,6 @@ impl Facts {
             SpaceError::TooManyNodes { nodes } => {
                 self.code(VMALLOC_E_NODE).requested(*nodes as u64).limit(vmalloc_linux::MAX_NODES as u64)
             }
-            SpaceError::NoTraps => self.code(VMALLOC_E_UNSUPPORTED),
             SpaceError::Metadata => self.code(VMALLOC_E_METADATA),
             _ => self.code(VMALLOC_E_OUTSIDE),
         }
@@ -298,9 +297,6 @@ impl Facts {
                 self.code(VMALLOC_E_NOT_PAGES).requested(bytes as u64).limit(page_bytes as u64)
             }
             ReserveError::TooLarge { bytes } => self.code(VMALLOC_E_SIZE_OVERFLOW).requested(bytes as u64),
-            ReserveError::MinimumAboveSize { minimum, size } => {
-                self.code(VMALLOC_E_TOO_SMALL).requested(size as u64).limit(minimum as u64)
-            }
             ReserveError::AddressSpaceLimit { bytes, limit, .. } => {
                 self.code(VMALLOC_E_ADDRESS_LIMIT).requested(bytes as u64).limit(limit)
             }

@@ -240,9 +240,7 @@ static void structs(vmalloc_space *space)
     NO_POINTER(vmalloc_open(&options, detail), EINVAL, VMALLOC_E_FLAGS);
     options.flags = 0, options.cache_bytes = 0, options.max_bytes = 12345;
     NO_POINTER(vmalloc_open(&options, detail), EINVAL, VMALLOC_E_NOT_PAGES);
-    options.max_bytes = page(), options.min_bytes = 2 * page();
-    NO_POINTER(vmalloc_open(&options, detail), EINVAL, VMALLOC_E_TOO_SMALL);
-    options.max_bytes = options.min_bytes = 0, options.nodes = 1000;
+    options.max_bytes = 0, options.nodes = 1000;
     NO_POINTER(vmalloc_open(&options, detail), EINVAL, VMALLOC_E_NODE);
     options.nodes = 0, options.block_slots = 63;
     NO_POINTER(vmalloc_open(&options, detail), EINVAL, VMALLOC_E_COUNT);

@@ -64,7 +64,8 @@
 //! ```
 //! # use vmalloc_linux::{Linux, LinuxOptions, open, open_root};
 //! # let space = open(LinuxOptions::new(), vmalloc::SpaceOptions::default()).unwrap();
-//! # let root = open_root(Linux::reserve(LinuxOptions::new()).unwrap()).unwrap();
+//! # let linux = Linux::reserve(LinuxOptions::new(), &vmalloc::SpaceOptions::default());
+//! # let root = open_root(linux.unwrap()).unwrap();
 //! space.quiesce();
 //! root.quiesce();
 //! // SAFETY: this thread has just called `quiesce` of both.
@@ -85,7 +86,8 @@
 //! ```
 //! ```compile_fail,E0133
 //! # use vmalloc_linux::{Linux, LinuxOptions, open_root};
-//! # let root = open_root(Linux::reserve(LinuxOptions::new()).unwrap()).unwrap();
+//! # let linux = Linux::reserve(LinuxOptions::new(), &vmalloc::SpaceOptions::default());
+//! # let root = open_root(linux.unwrap()).unwrap();
 //! root.resume();
 //! ```
 //! ```compile_fail,E0599

@@ -22,7 +22,6 @@ use crate::error::protect_error;
 use crate::fork::locks::{self, OPENING};
 use crate::guard::chunks::CHUNK_PAGES;
 use crate::guard::extents::Extents;
-use crate::means::BatchAdvise;
 use crate::os::batch::with_batch;
 use crate::os::madvise::Advice;
 use crate::os::map_count::{BUDGET, SPLIT};
@@ -259,7 +258,7 @@ impl PteMarkers {
 /// Unmaps a batch: one interrupt for all of it. Dropping first saves none for a batch of one or
 /// without vectors. There marks alone do, and leave no gap.
 fn drop_and_mark(memory: &Reservation, runs: &[iovec]) -> Result<(), PlatformError> {
-    if runs.len() > 1 && memory.sender().vectors() != BatchAdvise::Loop {
+    if runs.len() > 1 && memory.takes_batches() {
         memory.advise_all(runs, Advice::DontNeed)?;
     }
     memory.advise_all(runs, Advice::GuardInstall)
@@ -270,13 +269,14 @@ mod tests {
     use super::*;
     use crate::guard::Guarding;
     use crate::{GuardMeans, Linux, LinuxOptions};
+    use vmalloc::SpaceOptions;
 
     /// A large area takes long to open, and no other allocation waits for it.
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no guard marks")]
     fn whole_chunks_of_a_large_range_are_opened_without_the_lock() {
         let options = LinuxOptions::new().max_bytes(1 << 30).guard_means(GuardMeans::PteMarkers);
-        let Ok(linux) = Linux::reserve(options) else {
+        let Ok(linux) = Linux::reserve(options, &SpaceOptions::default()) else {
             return vmalloc_harness::not_run("large ranges without a lock", "the kernel has no guard marks");
         };
         let Guarding::PteMarkers(markers) = &linux.guarding else { unreachable!("they were asked for") };

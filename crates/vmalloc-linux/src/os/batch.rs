@@ -110,15 +110,12 @@ fn drop_runs(memory: &Reservation, runs: &[iovec]) -> Result<(), PlatformError> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::means::BatchAdvise;
-    use crate::os::madvise::Sender;
 
     const PAGE: usize = 4096;
 
     fn memory(pages: usize) -> Reservation {
         let mapping = Mapping::new(pages * PAGE, Access::ReadWrite).unwrap();
-        let sender = Sender::new(BatchAdvise::Loop);
-        Reservation::new(mapping, PAGE, sender, BatchRoom::new().unwrap()).unwrap()
+        Reservation::new(mapping, PAGE, BatchRoom::new().unwrap()).unwrap()
     }
 
     fn pages_of(memory: &Reservation) -> Vec<PageRange> {

@@ -50,11 +50,6 @@ impl HugePages {
         order
     }
 
-    /// Returns whether huge pages come at the first touch, by themselves or by advice.
-    pub(crate) fn come_at_touch(&self) -> bool {
-        limits::huge_at_touch()
-    }
-
     /// Lets the kernel put huge pages behind the whole, aligned parts of `range`, which is mapped
     /// and not touched yet: no page table may be there, and marks have left some. Since Linux 6.14
     /// dropping pages also drops an empty page table.

@@ -45,15 +45,6 @@ pub(crate) fn huge_page_bytes() -> Option<u64> {
     read_number(c"/sys/kernel/mm/transparent_hugepage/hpage_pmd_size")
 }
 
-/// Returns whether the kernel puts huge pages behind memory at the first touch: of all programs, or
-/// where they advise it.
-pub(crate) fn huge_at_touch() -> bool {
-    let mut text = [0; 64];
-    let setting = open(c"/sys/kernel/mm/transparent_hugepage/enabled")
-        .and_then(|file| rustix::io::read(file, &mut text).ok());
-    setting.is_some_and(|len| !text[..len].windows(7).any(|word| word == b"[never]"))
-}
-
 /// Returns how many mappings this program has: the lines of `/proc/self/maps`. Takes about half a
 /// microsecond a mapping.
 pub(crate) fn map_count() -> Option<u64> {

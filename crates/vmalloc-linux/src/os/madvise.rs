@@ -3,17 +3,14 @@
 //!
 //! Both may stop early. madvise(2) then says `EAGAIN` or `EINTR` and is repeated, which is
 //! harmless: all advice used here is idempotent. process_madvise(2) returns how many bytes it has
-//! done, and [`Sender::advise_all`] goes on from there. A run that it refuses is advised by itself,
-//! and the others go together again. Where it refuses altogether (a descriptor closed elsewhere, a
-//! sandbox), the runs are advised one by one. The answer of madvise(2) is the one that counts.
+//! done, and [`advise_all`] goes on from there. A run that it refuses is advised by itself,
+//! and the others go together again. Where it refuses altogether (an older kernel,
+//! a sandbox), the runs are advised one by one. The answer of madvise(2) is the one that counts.
 
-use crate::means::BatchAdvise;
-use crate::os::own_descriptor::OwnDescriptor;
 use crate::os::raw;
 use libc::{c_void, iovec};
 use rustix::fd::RawFd;
 use rustix::io::Errno;
-use rustix::process::{PidfdFlags, getpid, pidfd_open};
 use rustix::thread::sched_yield;
 
 /// The most runs that one call takes: `UIO_MAXIOV`, see process_madvise(2).
@@ -101,94 +98,56 @@ pub(crate) unsafe fn advise(run: iovec, advice: Advice) -> Result<(), Errno> {
     Err(Errno::AGAIN)
 }
 
-/// The way to advise about many runs, chosen when the span was reserved.
-#[derive(Debug)]
-pub(crate) enum Sender {
-    PidfdSelf,
-    Pidfd(OwnDescriptor),
-    Loop,
+/// Advises about all `runs`, at most [`VECTOR_MAX`], in as few calls as the kernel takes. `alone`
+/// advises about a run that it does not take with others.
+///
+/// # Safety
+/// As for [`advise`], for each run.
+pub(crate) unsafe fn advise_all<E>(
+    mut runs: &[iovec],
+    advice: Advice,
+    alone: impl Fn(iovec) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut interruptions = 0;
+    while let [first, others @ ..] = runs {
+        // SAFETY: `advise_some` asks that the runs are mapped and their content may go, as this
+        // function does.
+        match unsafe { advise_some(runs, advice) } {
+            Ok(bytes) if bytes > 0 => {
+                let (whole, rest) = completed(runs, bytes);
+                runs = &runs[whole..];
+                if let Some(rest) = rest {
+                    alone(rest)?;
+                    runs = &runs[1..];
+                }
+            }
+            Err(Errno::INTR) if interruptions < TRIES => interruptions += 1,
+            Err(Errno::INVAL | Errno::AGAIN | Errno::NOMEM) => {
+                alone(*first)?;
+                runs = others;
+            }
+            Ok(_) | Err(_) => return runs.iter().try_for_each(|run| alone(*run)),
+        }
+    }
+    Ok(())
 }
 
-impl Sender {
-    pub(crate) fn new(vectors: BatchAdvise) -> Self {
-        match vectors {
-            BatchAdvise::PidfdSelf => Self::PidfdSelf,
-            BatchAdvise::Pidfd => {
-                let open = || pidfd_open(getpid(), PidfdFlags::empty());
-                // The second is that of Linux 6.9.
-                let is_pidfd = |name: &[u8]| name == b"anon_inode:[pidfd]" || name.starts_with(b"pidfd:");
-                Self::Pidfd(OwnDescriptor::new(open, is_pidfd))
-            }
-            BatchAdvise::Loop => Self::Loop,
-        }
-    }
-
-    pub(crate) fn vectors(&self) -> BatchAdvise {
-        match self {
-            Self::PidfdSelf => BatchAdvise::PidfdSelf,
-            Self::Pidfd(_) => BatchAdvise::Pidfd,
-            Self::Loop => BatchAdvise::Loop,
-        }
-    }
-
-    /// Advises about all `runs`, at most [`VECTOR_MAX`], in as few calls as this way has. `alone`
-    /// advises about a run that the kernel does not take with others.
-    ///
-    /// # Safety
-    /// As for [`advise`], for each run.
-    pub(crate) unsafe fn advise_all<E>(
-        &self,
-        mut runs: &[iovec],
-        advice: Advice,
-        alone: impl Fn(iovec) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let mut interruptions = 0;
-        while let [first, others @ ..] = runs {
-            // SAFETY: `advise_some` asks that the runs are mapped and their content may go, as this
-            // function does.
-            match unsafe { self.advise_some(runs, advice) } {
-                Ok(bytes) if bytes > 0 => {
-                    let (whole, rest) = completed(runs, bytes);
-                    runs = &runs[whole..];
-                    if let Some(rest) = rest {
-                        alone(rest)?;
-                        runs = &runs[1..];
-                    }
-                }
-                Err(Errno::INTR) if interruptions < TRIES => interruptions += 1,
-                Err(Errno::INVAL | Errno::AGAIN | Errno::NOMEM) => {
-                    alone(*first)?;
-                    runs = others;
-                }
-                Ok(_) | Err(_) => return runs.iter().try_for_each(|run| alone(*run)),
-            }
-        }
-        Ok(())
-    }
-
-    /// Makes one call, and returns how many bytes it has done. Also the probe: it fails as a whole
-    /// where the kernel lacks this way.
-    ///
-    /// # Safety
-    /// As for [`advise`], for each run.
-    pub(crate) unsafe fn advise_some(&self, runs: &[iovec], advice: Advice) -> Result<usize, Errno> {
-        let pidfd = match self {
-            Self::PidfdSelf => PIDFD_SELF,
-            Self::Pidfd(own) => own.get()?,
-            Self::Loop => return Err(Errno::NOSYS),
-        };
-        // SAFETY: the kernel reads `runs` as the array of their length that it is. It acts on the
-        // calling process, which the descriptor names. The runs are mapped and their content may
-        // go: the condition of this function.
-        unsafe {
-            raw::call(
-                libc::SYS_process_madvise,
-                [pidfd as usize, runs.as_ptr().expose_provenance(), runs.len(), advice as usize, 0, 0],
-            )
-        }
+/// Makes one call, and returns how many bytes it has done. Also the probe: it fails as a whole
+/// where the kernel takes no runs together.
+///
+/// # Safety
+/// As for [`advise`], for each run.
+pub(crate) unsafe fn advise_some(runs: &[iovec], advice: Advice) -> Result<usize, Errno> {
+    // SAFETY: the kernel reads `runs` as the array of their length that it is. It acts on the
+    // calling process, which the number names. The runs are mapped and their content may
+    // go: the condition of this function.
+    unsafe {
+        raw::call(
+            libc::SYS_process_madvise,
+            [PIDFD_SELF as usize, runs.as_ptr().expose_provenance(), runs.len(), advice as usize, 0, 0],
+        )
     }
 }
-
 /// Returns how many of `runs` the first `bytes` cover, and the rest of a run that they end inside
 /// of.
 fn completed(runs: &[iovec], mut bytes: usize) -> (usize, Option<iovec>) {

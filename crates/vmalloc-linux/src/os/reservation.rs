@@ -9,7 +9,7 @@
 
 use crate::error::{mapping_error, platform_error, refusal};
 use crate::os::batch::BatchRoom;
-use crate::os::madvise::{self, Advice, Sender, advise};
+use crate::os::madvise::{self, Advice, advise};
 use crate::os::map_count::{BUDGET, SPLIT};
 use crate::os::raw;
 use crate::page_size::page_bytes;
@@ -213,22 +213,18 @@ pub(crate) struct Reservation {
     mapping: Mapping,
     span: PageRange,
     page_shift: u32,
-    sender: Sender,
+    /// True if one call advises about many runs.
+    takes_batches: bool,
     batch_room: BatchRoom,
 }
 
 impl Reservation {
     /// Makes the reservation of a mapping of whole pages; `None` if it is not one.
-    pub(crate) fn new(
-        mapping: Mapping,
-        page_bytes: usize,
-        sender: Sender,
-        batch_room: BatchRoom,
-    ) -> Option<Self> {
+    pub(crate) fn new(mapping: Mapping, page_bytes: usize, batch_room: BatchRoom) -> Option<Self> {
         let page_shift = page_bytes.trailing_zeros();
         let start = mapping.base().addr().get() as u64 >> page_shift;
         let span = PageRange::from_len(start, mapping.bytes() as u64 >> page_shift)?;
-        Some(Self { mapping, span, page_shift, sender, batch_room })
+        Some(Self { mapping, span, page_shift, takes_batches: false, batch_room })
     }
 
     pub(crate) fn span(&self) -> PageRange {
@@ -259,8 +255,8 @@ impl Reservation {
         self.mapping.stay();
     }
 
-    pub(crate) fn sender(&self) -> &Sender {
-        &self.sender
+    pub(crate) fn takes_batches(&self) -> bool {
+        self.takes_batches
     }
 
     /// Returns the room for large batches.
@@ -268,9 +264,9 @@ impl Reservation {
         &self.batch_room
     }
 
-    /// Chooses how many runs are advised at once. Only while reserving: afterwards it is constant.
-    pub(crate) fn set_sender(&mut self, sender: Sender) {
-        self.sender = sender;
+    /// Has many runs advised by one call. Only while reserving: afterwards it is constant.
+    pub(crate) fn set_batches(&mut self) {
+        self.takes_batches = true;
     }
 
     /// Names the span in the list of mappings, where the kernel has names.
@@ -332,8 +328,11 @@ impl Reservation {
     /// Advises about many `runs`, each from [`run`](Self::run), in as few calls as there are means
     /// for.
     pub(crate) fn advise_all(&self, runs: &[iovec], advice: Advice) -> Result<(), PlatformError> {
+        if !self.takes_batches {
+            return runs.iter().try_for_each(|run| self.advise_run(*run, advice));
+        }
         // SAFETY: as in `advise_run`: M1, M2, and the content may go.
-        unsafe { self.sender.advise_all(runs, advice, |run| self.advise_run(run, advice)) }
+        unsafe { madvise::advise_all(runs, advice, |run| self.advise_run(run, advice)) }
     }
 
     fn advise_run(&self, run: iovec, advice: Advice) -> Result<(), PlatformError> {

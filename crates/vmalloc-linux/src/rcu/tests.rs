@@ -6,7 +6,7 @@ use super::*;
 #[test]
 fn a_refusal_in_a_child_of_a_fork_asks_for_no_lock_that_another_thread_had() {
     let space =
-        crate::open(crate::LinuxOptions::new().exactly(1 << 24), vmalloc::SpaceOptions::default()).unwrap();
+        crate::open(crate::LinuxOptions::new().max_bytes(1 << 24), vmalloc::SpaceOptions::default()).unwrap();
     let grace = Grace::new(&space);
     let held = &grace.shared.refused;
     std::thread::scope(|scope| scope.spawn(|| std::mem::forget(held.lock())).join().unwrap());

@@ -1,8 +1,8 @@
 //! What a program changes about its pages by system calls of its own, and what becomes of it.
 
-use crate::common::{byte, opened, smaps_at, told};
+use crate::common::{Batches, byte, opened, smaps_at, told};
 use vmalloc::{Request, Space, SpaceOptions};
-use vmalloc_linux::{BatchAdvise, GuardMeans, Linux, LinuxOptions, open};
+use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, open};
 
 const PAGE: usize = 4096;
 const BYTES: usize = 16 * PAGE;
@@ -13,9 +13,8 @@ fn spaces() -> impl Iterator<Item = std::sync::Arc<Space<Linux>>> {
     let all_options = [space_options, space_options.unmap_on_free()];
     all_options.into_iter().flat_map(|space_options| {
         GuardMeans::all().filter_map(move |guards| {
-            let options =
-                LinuxOptions::new().exactly(64 << 20).guard_means(guards).batch_advise(BatchAdvise::Loop);
-            opened(open(options.drain_thread(false), space_options))
+            let options = LinuxOptions::new().max_bytes(64 << 20).guard_means(guards).drain_thread(false);
+            opened(Batches::Refused.opening(|| open(options, space_options)))
         })
     })
 }

@@ -16,7 +16,7 @@ const LAZY_MAX: u64 = 64;
 const LARGE: usize = 400;
 
 fn lazy_space() -> Arc<Space<Linux>> {
-    open(LinuxOptions::new().exactly(SPAN), SpaceOptions::default().lazy_max_pages(LAZY_MAX)).unwrap()
+    open(LinuxOptions::new().max_bytes(SPAN), SpaceOptions::default().lazy_max_pages(LAZY_MAX)).unwrap()
 }
 
 /// Frees so much that a drain is due.
@@ -99,7 +99,7 @@ fn the_thread_is_created_on_first_need_and_ends_with_the_last_space() {
 fn one_thread_drains_a_thousand_spaces() {
     in_own_process(|| {
         // Spans of which a 32-bit process has room for as many.
-        let options = LinuxOptions::new().exactly(1 << 20).frame_bytes(0);
+        let options = LinuxOptions::new().max_bytes(1 << 20).frame_bytes(0);
         let open = || open(options, SpaceOptions::default().lazy_max_pages(LAZY_MAX)).unwrap();
         let spaces: Vec<_> = std::iter::repeat_with(open).take(1_000).collect();
         let before = threads().len();
@@ -173,9 +173,12 @@ fn the_thread_takes_no_signals() {
 fn without_the_thread_frees_purge_by_themselves() {
     in_own_process(|| {
         let space_options = SpaceOptions::default().lazy_max_pages(LAZY_MAX);
-        let off = open(LinuxOptions::new().exactly(SPAN).drain_thread(false), space_options).unwrap();
-        let bare =
-            Space::new(Linux::reserve(LinuxOptions::new().exactly(SPAN)).unwrap(), space_options).unwrap();
+        let off = open(LinuxOptions::new().max_bytes(SPAN).drain_thread(false), space_options).unwrap();
+        let bare = Space::new(
+            Linux::reserve(LinuxOptions::new().max_bytes(SPAN), &SpaceOptions::default()).unwrap(),
+            space_options,
+        )
+        .unwrap();
         for space in [&*off, &bare] {
             assert!(!space.platform().drain_later(DrainReason::Threshold));
             for _ in 0..100 {

@@ -12,7 +12,7 @@ const SPAN: usize = 1 << 30;
 const THREADS: usize = 8;
 
 fn space(options: SpaceOptions) -> Arc<Space<Linux>> {
-    open(LinuxOptions::new().exactly(SPAN), options).unwrap()
+    open(LinuxOptions::new().max_bytes(SPAN), options).unwrap()
 }
 
 /// Retaining and not, with a node for each CPU, one for all, and more than there are CPUs.

@@ -55,7 +55,7 @@ impl Told {
 fn a_subscriber_is_told_of_growth_purges_and_refusals() {
     in_own_process(|| {
         let told = Told::default();
-        let options = LinuxOptions::new().drain_thread(false).exactly(64 << 20).frame_bytes(4 * 4096);
+        let options = LinuxOptions::new().drain_thread(false).max_bytes(64 << 20).frame_bytes(4 * 4096);
         let space = open(options, SpaceOptions::default()).expect("a space");
         let mut buffer = None;
         let growth = told.during(|| buffer = space.zeroed_buffer(40 << 20).ok());

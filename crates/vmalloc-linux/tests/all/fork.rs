@@ -76,7 +76,7 @@ extern "C" fn release_layer() {
 fn a_lock_of_a_layer_above_is_free_and_consistent_in_the_child() {
     in_own_process(|| {
         let space =
-            open(LinuxOptions::new().exactly(SPAN), vmalloc::SpaceOptions::default().nodes(1)).unwrap();
+            open(LinuxOptions::new().max_bytes(SPAN), vmalloc::SpaceOptions::default().nodes(1)).unwrap();
         // SAFETY: functions for the life of the program, which do not unwind.
         let installed =
             unsafe { libc::pthread_atfork(Some(hold_layer), Some(release_layer), Some(release_layer)) };
@@ -116,7 +116,7 @@ fn ten_thousand_spaces_are_forked_with_and_dropped() {
         const SPACES: usize = 10_000;
         let small = || {
             open(
-                LinuxOptions::new().exactly(16 << 12).frame_bytes(0),
+                LinuxOptions::new().max_bytes(16 << 12).frame_bytes(0),
                 vmalloc::SpaceOptions::default().nodes(1),
             )
             .unwrap()

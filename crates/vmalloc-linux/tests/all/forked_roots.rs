@@ -8,7 +8,7 @@ use std::thread::Scope;
 use vmalloc::{Platform, Policy, Protection, Request, Space, SpaceOptions};
 use vmalloc_harness::output_of_child;
 use vmalloc_linux::{Linux, LinuxOptions, open_root, share};
-use vmalloc_subspaces::{Protected, Root, Subspace, SubspaceError, SubspaceOptions, SubspaceState};
+use vmalloc_subspaces::{Protected, Root, Subspace, SubspaceError, SubspaceState};
 
 const MIB: usize = 1 << 20;
 const PAGE: usize = 4096;
@@ -17,16 +17,17 @@ const FORKS: u64 = 50;
 type Part<P = Linux> = Arc<Space<Subspace<P>>>;
 
 /// One node, nothing cached, purges all the time: each lock is held for much of it.
-fn busy() -> SubspaceOptions {
-    SubspaceOptions::default().space(SpaceOptions::default().unmap_on_free().nodes(1))
+fn busy() -> SpaceOptions {
+    SpaceOptions::default().unmap_on_free().nodes(1)
 }
 
 fn root() -> Root<Linux> {
-    open_root(Linux::reserve(LinuxOptions::new().exactly(1 << 30)).unwrap()).unwrap()
+    open_root(Linux::reserve(LinuxOptions::new().max_bytes(1 << 30), &SpaceOptions::default()).unwrap())
+        .unwrap()
 }
 
 fn part<P: vmalloc_linux::fork::OnFutexes>(root: &Root<P>, name: &'static str, bytes: usize) -> Part<P> {
-    share(root.subspace(name, &Request::new(bytes), busy()).unwrap()).unwrap()
+    share(root.subspace(name, &Request::new(bytes), None, busy()).unwrap()).unwrap()
 }
 
 /// Takes, gives and now and then purges, `rounds` times.
@@ -88,7 +89,8 @@ fn a_child_of_a_fork_uses_sub_spaces_that_others_were_using() {
 fn a_child_of_a_fork_makes_sub_spaces_that_others_were_making_or_dropping() {
     in_own_process(|| {
         let root = root();
-        let scratch = || root.subspace("scratch", &Request::new(16 * MIB).policy(Policy::Highest), busy());
+        let scratch =
+            || root.subspace("scratch", &Request::new(16 * MIB).policy(Policy::Highest), None, busy());
         let come_and_go = || {
             let Ok(space) = scratch() else { return };
             // It is still handed out when its space ends.
@@ -120,12 +122,12 @@ fn a_child_of_a_fork_uses_nested_roots_and_protected_children() {
         let inner = part(&nested, "inner", 64 * MIB);
         let text: Arc<Space<Subspace<Subspace<Linux>, Protected>>> = share(
             nested
-                .protected_subspace("text", &Request::new(16 * MIB), Protection::ReadExecute, busy())
+                .protected_subspace("text", &Request::new(16 * MIB), None, Protection::ReadExecute, busy())
                 .unwrap(),
         )
         .unwrap();
         // When its space ends its memory is unmapped through both roots.
-        let scratch = || nested.subspace("scratch", &Request::new(MIB).policy(Policy::Highest), busy());
+        let scratch = || nested.subspace("scratch", &Request::new(MIB).policy(Policy::Highest), None, busy());
         let come_and_go = || {
             let Ok(space) = scratch() else { return };
             space.raw().alloc(&Request::new(PAGE)).unwrap();
@@ -180,16 +182,22 @@ fn a_reservation_goes_with_its_root_and_children_although_hooks_know_of_it() {
 #[test]
 fn a_child_that_asks_for_a_lock_of_a_thread_that_it_does_not_have_says_so() {
     in_own_process(|| {
-        let space =
-            Space::new(Linux::reserve(LinuxOptions::new()).unwrap(), SpaceOptions::default()).unwrap();
+        let space = Space::new(
+            Linux::reserve(LinuxOptions::new(), &SpaceOptions::default()).unwrap(),
+            SpaceOptions::default(),
+        )
+        .unwrap();
         std::thread::scope(|scope| scope.spawn(|| space.quiesce()).join().unwrap());
         let (text, status) = output_of_child(|| drop(space.buffer(PAGE)));
         assert!(libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGABRT, "{status:#x}: {text}");
         assert!(text.contains("held by another thread at a fork"), "{text}");
         // A thread of its own, later, waits as everywhere.
         let (text, status) = output_of_child(|| {
-            let own =
-                Space::new(Linux::reserve(LinuxOptions::new()).unwrap(), SpaceOptions::default()).unwrap();
+            let own = Space::new(
+                Linux::reserve(LinuxOptions::new(), &SpaceOptions::default()).unwrap(),
+                SpaceOptions::default(),
+            )
+            .unwrap();
             own.quiesce();
             std::thread::scope(|scope| {
                 scope.spawn(|| drop(own.buffer(PAGE).unwrap()));

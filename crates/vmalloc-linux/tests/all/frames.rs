@@ -4,14 +4,15 @@ use crate::common::*;
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use vmalloc::{Frame, FrameSupply, MapFrames, Origin, Platform, PlatformFault, Protection};
-use vmalloc_linux::{Linux, LinuxOptions};
+use vmalloc_linux::{Linux, LinuxOptions, SpaceOptions};
 
 const SPAN: usize = 1 << 26;
 /// The memory that given-back frames may keep, in pages, see `frames/supply.rs`.
 const KEPT: u64 = (64 << 20) / 4096;
 
 fn with_frames(pages: usize) -> Linux {
-    Linux::reserve(LinuxOptions::new().exactly(SPAN).frame_bytes(pages * 4096)).unwrap()
+    Linux::reserve(LinuxOptions::new().max_bytes(SPAN).frame_bytes(pages * 4096), &SpaceOptions::default())
+        .unwrap()
 }
 
 fn take(linux: &Linux, count: usize) -> Vec<Frame> {
@@ -138,7 +139,7 @@ fn without_a_supply_frames_are_unsupported() {
     let refused = unsafe { linux.map_frames(pages(&linux, 0, 1), &[Frame(0)], Protection::ReadWrite) };
     assert_eq!(refused.unwrap_err().fault, PlatformFault::Unsupported);
     map(&linux, pages(&linux, 0, 1));
-    let odd = Linux::reserve(LinuxOptions::new().exactly(SPAN).frame_bytes(5000));
+    let odd = Linux::reserve(LinuxOptions::new().max_bytes(SPAN).frame_bytes(5000), &SpaceOptions::default());
     assert!(odd.is_err());
 }
 

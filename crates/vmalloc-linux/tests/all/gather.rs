@@ -12,7 +12,7 @@ const NO_MOVES: &str = "userfaultfd is refused, or Linux is before 6.8";
 type Memory = Buffer<Arc<Space<Linux>>, Zeroed>;
 
 fn space(guards: GuardMeans) -> Option<Arc<Space<Linux>>> {
-    let options = LinuxOptions::new().exactly(1 << 30).guard_means(guards).drain_thread(false);
+    let options = LinuxOptions::new().max_bytes(1 << 30).guard_means(guards).drain_thread(false);
     // There, memory comes of the stash, and a missing page traps.
     let is_registered = guards == GuardMeans::Userfault;
     opened(open(options, SpaceOptions::default().trap_on_free(is_registered)))

@@ -12,7 +12,7 @@ use vmalloc_linux::{Linux, LinuxOptions, open};
 const PAGE: usize = 4096;
 
 fn space(options: SpaceOptions) -> Arc<Space<Linux>> {
-    open(LinuxOptions::new().exactly(1 << 30), options).expect("a gigabyte of addresses")
+    open(LinuxOptions::new().max_bytes(1 << 30), options).expect("a gigabyte of addresses")
 }
 
 /// Both strategies: memory that is kept for reuse, and memory that traps when it was freed too

@@ -5,8 +5,8 @@ use crate::common::*;
 use crate::environment::sandbox::{Answer, Call, supervised};
 use crate::environment::{SPAN, finish};
 use libc::{SYS_madvise, SYS_process_madvise};
-use vmalloc::{ReadNofault, SpaceOptions};
-use vmalloc_linux::{BatchAdvise, GuardMeans, Linux, LinuxOptions};
+use vmalloc::ReadNofault;
+use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, SpaceOptions};
 
 /// Maps, fills and purges many scattered ranges.
 fn purge_scattered(linux: &Linux) {
@@ -28,20 +28,18 @@ fn opening_finds_the_means_that_are_left_or_says_what_is_refused() {
         let opened = |refused: fn(&Call) -> bool| {
             let answer = |call: &Call| if refused(call) { Answer::Fail(libc::EPERM) } else { Answer::Go };
             supervised(&[SYS_madvise, SYS_process_madvise], answer, || {
-                let insists =
-                    |options: LinuxOptions| Linux::reserve(options).err().map(|error| error.to_string());
-                let guards = insists(LinuxOptions::new().guard_means(GuardMeans::PteMarkers));
-                let batch = insists(LinuxOptions::new().batch_advise(BatchAdvise::PidfdSelf));
-                let options = LinuxOptions::new().exactly(SPAN);
+                let options = LinuxOptions::new().guard_means(GuardMeans::PteMarkers);
+                let insisting = Linux::reserve(options, &SpaceOptions::default());
+                let options = LinuxOptions::new().max_bytes(SPAN);
                 let space = vmalloc_linux::open(options, SpaceOptions::default().unmap_on_free()).ok()?;
                 finish(&space, Default::default());
-                Some(((space.platform().guard_means(), guards), (space.platform().batch_advise(), batch)))
+                let guards = (space.platform().guard_means(), insisting.err().map(|error| error.to_string()));
+                Some((guards, space.platform().purges_in_batches()))
             })
         };
         let all = opened(|_| false).unwrap();
-        let refused = "this kernel refuses process_madvise on its caller (errno 1)".to_owned();
         let without = opened(|call| call.number == SYS_process_madvise);
-        assert_eq!(without, Some((all.0.clone(), (BatchAdvise::Loop, Some(refused)))));
+        assert_eq!(without, Some((all.0.clone(), false)));
         let refused = "this kernel refuses madvise(MADV_GUARD_INSTALL) (errno 1)".to_owned();
         let without = opened(|call| call.number == SYS_madvise && call.args[2] == 102);
         assert_eq!(without, Some(((GuardMeans::Mprotect, Some(refused)), all.1)));
@@ -65,15 +63,17 @@ fn a_space_opens_where_nothing_tells_the_auxiliary_vector() {
         let files = [libc::SYS_open, libc::SYS_openat, libc::SYS_prctl];
         #[cfg(not(target_arch = "x86_64"))]
         let files = [libc::SYS_openat, libc::SYS_prctl];
-        supervised(&files, answer, || purge_scattered(&Linux::reserve(LinuxOptions::new()).unwrap()));
+        supervised(&files, answer, || {
+            purge_scattered(&Linux::reserve(LinuxOptions::new(), &SpaceOptions::default()).unwrap());
+        });
     });
 }
 
-/// As daemons do; a descriptor of the platform is among the closed ones.
+/// As daemons do.
 #[test]
 fn a_program_may_close_all_descriptors() {
     in_own_process(|| {
-        let Some(linux) = reserve(SPAN, GuardMeans::PteMarkers, BatchAdvise::Pidfd) else { return };
+        let Some(linux) = reserve(SPAN, GuardMeans::PteMarkers, Batches::Taken) else { return };
         purge_scattered(&linux);
         // SAFETY: this process was made for it.
         unsafe { process::close_from(3) };
@@ -88,7 +88,7 @@ fn a_program_may_close_all_descriptors() {
 #[test]
 fn without_process_vm_readv_peeking_goes_through_a_pipe() {
     in_own_process(|| {
-        let linux = Linux::reserve(LinuxOptions::new()).unwrap();
+        let linux = Linux::reserve(LinuxOptions::new(), &SpaceOptions::default()).unwrap();
         let area = pages(&linux, 3, 2);
         map(&linux, area);
         fill(&linux, area, 1);

@@ -8,7 +8,7 @@ use vmalloc::{
     Frame, FrameSupply, MapFrames, PageRange, Platform, PlatformError, PlatformFault, Protect, Protection,
     ReadNofault, Relocate,
 };
-use vmalloc_linux::{BatchAdvise, CHUNK_PAGES, GuardMeans, Linux, LinuxOptions, ReserveError};
+use vmalloc_linux::{CHUNK_PAGES, GuardMeans, Linux, LinuxOptions, ReserveError, SpaceOptions};
 
 const SPAN: usize = 1 << 34;
 
@@ -18,32 +18,26 @@ fn a_limit_on_address_space_makes_the_span_smaller_and_is_named_when_it_forbids_
         const LIMIT: u64 = 4 << 30;
         set_limit(Resource::As, LIMIT);
 
-        let linux = Linux::reserve(LinuxOptions::new()).unwrap();
+        let linux = Linux::reserve(LinuxOptions::new(), &SpaceOptions::default()).unwrap();
         assert!(linux.reserved_bytes() as u64 <= LIMIT / 2);
         assert!(linux.reserved_bytes() as u64 >= LIMIT / 8);
         map(&linux, pages(&linux, 0, 4));
         drop(linux);
 
-        let exactly = Linux::reserve(LinuxOptions::new().exactly(1 << 40)).unwrap_err();
-        let ReserveError::AddressSpaceLimit { bytes, limit, .. } = exactly else { panic!("{exactly:?}") };
-        assert_eq!((bytes, limit), (1 << 40, LIMIT));
-        assert!(exactly.to_string().contains("RLIMIT_AS, which is 4294967296 bytes"), "{exactly}");
-
-        let at_least = Linux::reserve(LinuxOptions::new().min_bytes(1 << 33)).unwrap_err();
-        assert!(
-            matches!(at_least, ReserveError::AddressSpaceLimit { bytes: 0x2_0000_0000, .. }),
-            "{at_least:?}"
-        );
+        let used = status_bytes("VmSize:") as u64;
+        set_limit(Resource::As, used + (8 << 20));
+        let refused = Linux::reserve(LinuxOptions::new(), &SpaceOptions::default()).unwrap_err();
+        let ReserveError::AddressSpaceLimit { bytes, limit, .. } = refused else { panic!("{refused:?}") };
+        assert_eq!((bytes, limit), (16 << 20, used + (8 << 20)));
+        assert!(refused.to_string().contains(&format!("RLIMIT_AS, which is {limit} bytes")), "{refused}");
     });
 }
 
 #[test]
-fn more_than_the_machine_has_is_refused_or_halved() {
+fn more_than_the_machine_has_is_halved() {
     in_own_process(|| {
         let bytes = 1 << 60;
-        let refused = Linux::reserve(LinuxOptions::new().exactly(bytes)).unwrap_err();
-        assert!(matches!(refused, ReserveError::NoRoom { bytes: 0x1000_0000_0000_0000, .. }), "{refused:?}");
-        let halved = Linux::reserve(LinuxOptions::new().max_bytes(bytes)).unwrap();
+        let halved = Linux::reserve(LinuxOptions::new().max_bytes(bytes), &SpaceOptions::default()).unwrap();
         assert!(halved.reserved_bytes() < bytes && halved.reserved_bytes().is_power_of_two());
     });
 }
@@ -53,7 +47,7 @@ fn more_than_the_machine_has_is_refused_or_halved() {
 fn want_of_memory_maps_nothing_and_passes() {
     in_own_process(|| {
         for guards in guards_by_mapping() {
-            let Some(linux) = reserve(SPAN, guards, BatchAdvise::Loop) else { continue };
+            let Some(linux) = reserve(SPAN, guards, Batches::Refused) else { continue };
             let first = pages(&linux, 0, 1);
             map(&linux, first);
             fill(&linux, first, 1);
@@ -94,7 +88,7 @@ fn map_until_refused(linux: &Linux, most: u64) -> (u64, PlatformError) {
 fn mprotect_guards_stop_before_the_limit_on_mappings() {
     in_own_process(|| {
         let Some(max) = map_limit() else { return };
-        let Some(linux) = reserve(SPAN, GuardMeans::Mprotect, BatchAdvise::Loop) else { return };
+        let Some(linux) = reserve(SPAN, GuardMeans::Mprotect, Batches::Refused) else { return };
         let (mapped, refused) = map_until_refused(&linux, max);
         assert_eq!(refused.fault, PlatformFault::MapLimit, "{refused}");
         assert!(refused.to_string().contains("vm.max_map_count"), "{refused}");
@@ -127,7 +121,7 @@ fn windows_stop_before_the_limit_on_mappings() {
     in_own_process(|| {
         let Some(max) = map_limit() else { return };
         for guards in guards_by_mapping() {
-            let Some(linux) = reserve(SPAN, guards, BatchAdvise::PidfdSelf) else { continue };
+            let Some(linux) = reserve(SPAN, guards, Batches::Taken) else { continue };
             let frames = scattered_frames(&linux, 100);
             frames.iter().for_each(|frame| set_frame(&linux, *frame, 5));
             let (in_several_mappings, elsewhere) = (pages(&linux, 1 << 20, 12), pages(&linux, 1 << 21, 12));
@@ -198,7 +192,7 @@ fn assert_stays(linux: &Linux, from: PageRange, to: PageRange) {
 fn a_move_into_a_hole_of_the_span_is_undone() {
     in_own_process(|| {
         for guards in guards_by_mapping() {
-            let Some(linux) = reserve(SPAN, guards, BatchAdvise::PidfdSelf) else { continue };
+            let Some(linux) = reserve(SPAN, guards, Batches::Taken) else { continue };
             let (from, to) = (pages(&linux, 100, 12), pages(&linux, 200, 12));
             map_in_several(&linux, from);
             // Somebody has unmapped the last pages: the last of five moves finds nothing.
@@ -231,7 +225,7 @@ fn windows_that_the_kernel_refuses_leave_nothing_behind() {
     in_own_process(|| {
         let Some(max) = map_limit() else { return };
         for guards in guards_by_mapping() {
-            let Some(linux) = reserve(SPAN, guards, BatchAdvise::PidfdSelf) else { continue };
+            let Some(linux) = reserve(SPAN, guards, Batches::Taken) else { continue };
             let frames = scattered_frames(&linux, 100);
             let (windows, plain, moved) =
                 (pages(&linux, 10, 100), pages(&linux, 200, 9), pages(&linux, 220, 9));
@@ -285,7 +279,7 @@ fn a_limit_on_address_space_makes_the_supply_smaller_and_windows_fit_in_it() {
     in_own_process(|| {
         const LIMIT: u64 = 4 << 30;
         set_soft_limit(Resource::As, LIMIT);
-        let linux = Linux::reserve(LinuxOptions::new()).unwrap();
+        let linux = Linux::reserve(LinuxOptions::new(), &SpaceOptions::default()).unwrap();
         let linear = linux.geometry().linear_map.unwrap().len() << linux.geometry().page_shift;
         assert!((LIMIT / 32..=LIMIT / 4).contains(&linear), "{linear} bytes of frames");
         let frames = scattered_frames(&linux, 50);
@@ -312,7 +306,7 @@ fn a_limit_on_address_space_makes_the_supply_smaller_and_windows_fit_in_it() {
         }
         // Too little for any supply.
         drop(linux);
-        let none = Linux::reserve(LinuxOptions::new().min_bytes(1 << 20)).unwrap();
+        let none = Linux::reserve(LinuxOptions::new().max_bytes(1 << 20), &SpaceOptions::default()).unwrap();
         assert!(none.reserved_bytes() >= 1 << 20);
     });
 }
@@ -321,7 +315,7 @@ fn a_limit_on_address_space_makes_the_supply_smaller_and_windows_fit_in_it() {
 #[test]
 fn limits_on_descriptors_and_files_refuse_frames_until_they_are_raised() {
     in_own_process(|| {
-        let linux = Linux::reserve(LinuxOptions::new().exactly(1 << 28)).unwrap();
+        let linux = Linux::reserve(LinuxOptions::new().max_bytes(1 << 28), &SpaceOptions::default()).unwrap();
         for (resource, fault) in
             [(Resource::Nofile, PlatformFault::Other), (Resource::Fsize, PlatformFault::OutOfMemory)]
         {

@@ -45,7 +45,7 @@ impl Drop for EndStay<'_> {
 #[test]
 fn a_fork_while_a_thread_is_inside_a_notifier_leaves_a_child_that_calls_them() {
     in_own_process(|| {
-        let options = LinuxOptions::new().exactly(64 << 20).frame_bytes(0).drain_thread(false);
+        let options = LinuxOptions::new().max_bytes(64 << 20).frame_bytes(0).drain_thread(false);
         let space = open(options, SpaceOptions::default()).expect("a space");
         let mut areas: Vec<usize> =
             std::iter::from_fn(|| space.raw().alloc(&Request::new(BYTES)).ok()).collect();

@@ -11,7 +11,7 @@ const PAGES: usize = 16;
 
 /// A space that caches nothing: each area is new memory.
 fn space(options: LinuxOptions) -> Arc<Space<Linux>> {
-    let options = options.exactly(1 << 30).frame_bytes(0).drain_thread(false);
+    let options = options.max_bytes(1 << 30).frame_bytes(0).drain_thread(false);
     open(options, SpaceOptions::default().cache_bytes(0)).unwrap()
 }
 

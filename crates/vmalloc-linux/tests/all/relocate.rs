@@ -4,7 +4,7 @@ use crate::common::crowd::Crowd;
 use crate::common::*;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use vmalloc::{Discard, PageRange, PlatformFault, Protection, Relocate, Request, SpaceOptions};
-use vmalloc_linux::{BatchAdvise, CHUNK_PAGES, GuardMeans, Linux, LinuxOptions, open};
+use vmalloc_linux::{CHUNK_PAGES, GuardMeans, Linux, LinuxOptions, open};
 
 /// 1 GiB: many chunks, and room to close some.
 const SPAN: usize = 1 << 30;
@@ -126,7 +126,7 @@ fn a_move_that_is_refused_half_way_loses_no_content() {
     for (guards, first_armed) in
         guards_by_mapping().flat_map(|guards| [(guards, 4), (guards, 0), (guards, 7)])
     {
-        let options = LinuxOptions::new().exactly(SPAN).guard_means(guards);
+        let options = LinuxOptions::new().max_bytes(SPAN).guard_means(guards);
         let Some(space) = opened(open(options, SpaceOptions::default())) else { continue };
         let old = space.raw().alloc(&Request::new(8 * PAGE)).unwrap();
         let byte = |addr: usize, page: usize| {
@@ -157,7 +157,7 @@ fn moved_pages_are_discarded_where_no_mappings_are_left() {
         // A few more than the eighth that the budget leaves alone.
         let mut crowd = Crowd::gather(max);
         (0..max / 8 + 200_u64).for_each(|_| crowd.thin());
-        let linux = reserve(SPAN, GuardMeans::Mprotect, BatchAdvise::Loop).unwrap();
+        let linux = reserve(SPAN, GuardMeans::Mprotect, Batches::Refused).unwrap();
         let (from, to) = (pages(&linux, 10, 8), pages(&linux, 100, 8));
         map(&linux, from);
         fill(&linux, from, 1);

@@ -6,7 +6,7 @@ use vmalloc::{AllocError, AreaError, Space, SpaceOptions};
 use vmalloc_linux::{Linux, LinuxOptions, Ring, open, page_bytes};
 
 fn space(frame_bytes: usize) -> Arc<Space<Linux>> {
-    open(LinuxOptions::new().exactly(1 << 26).frame_bytes(frame_bytes), SpaceOptions::default())
+    open(LinuxOptions::new().max_bytes(1 << 26).frame_bytes(frame_bytes), SpaceOptions::default())
         .expect("a space")
 }
 

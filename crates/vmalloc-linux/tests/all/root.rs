@@ -1,24 +1,25 @@
 //! Sub-spaces of real memory.
 
-use crate::common::reserve;
+use crate::common::lacks;
 use vmalloc::{AllocError, Area, Policy, Protection, Request, SpaceOptions};
-use vmalloc_linux::{BatchAdvise, GuardMeans, Linux, LinuxOptions};
-use vmalloc_subspaces::{LIMIT_BYTES, Root, SubspaceError, SubspaceOptions};
+use vmalloc_linux::{GuardMeans, Linux, LinuxOptions};
+use vmalloc_subspaces::{LIMIT_BYTES, Root, SubspaceError};
 
 const MIB: usize = 1 << 20;
 
 fn root() -> Root<Linux> {
-    Root::new(Linux::reserve(LinuxOptions::new().exactly(256 * MIB)).unwrap()).unwrap()
+    Root::new(Linux::reserve(LinuxOptions::new().max_bytes(256 * MIB), &SpaceOptions::default()).unwrap())
+        .unwrap()
 }
 
 #[test]
 fn buffers_of_children_are_memory_and_count() {
     let root = root();
-    let down = SubspaceOptions::default()
-        .space(SpaceOptions::default().policy(Policy::Highest))
-        .limit_bytes(8 * MIB);
-    let caches = root.subspace("caches", &Request::new(64 * MIB), SubspaceOptions::default()).unwrap();
-    let modules = root.subspace("modules", &Request::new(32 * MIB).policy(Policy::Highest), down).unwrap();
+    let down = SpaceOptions::default().policy(Policy::Highest);
+    let caches = root.subspace("caches", &Request::new(64 * MIB), None, SpaceOptions::default()).unwrap();
+    let modules = root
+        .subspace("modules", &Request::new(32 * MIB).policy(Policy::Highest), Some(8 * MIB), down)
+        .unwrap();
     for _ in 0..20 {
         let mut low = caches.zeroed_buffer(MIB / 2).unwrap();
         let mut high = modules.zeroed_buffer(MIB / 2 + 5).unwrap();
@@ -33,7 +34,7 @@ fn buffers_of_children_are_memory_and_count() {
         panic!("beyond the limit")
     };
     assert_eq!(refusal.cause.call, LIMIT_BYTES);
-    let taken = root.subspace("other", &Request::new(200 * MIB), SubspaceOptions::default()).err();
+    let taken = root.subspace("other", &Request::new(200 * MIB), None, SpaceOptions::default()).err();
     assert!(matches!(taken, Some(SubspaceError::NoSpace(_))), "{taken:?}");
 }
 
@@ -43,9 +44,9 @@ fn memory_that_is_mapped_for_reading_is_never_written() {
     let root = root();
     for trap in [false, true] {
         let options = SpaceOptions::default().zero_on_free(true).trap_on_free(trap);
-        let options = SubspaceOptions::default().space(options);
-        let read =
-            root.protected_subspace("read", &Request::new(64 * MIB), Protection::Read, options).unwrap();
+        let read = root
+            .protected_subspace("read", &Request::new(64 * MIB), None, Protection::Read, options)
+            .unwrap();
         for _ in 0..50 {
             let area = Area::new(&read, &Request::new(3 * 4096).zeroed()).unwrap();
             let mut bytes = [1; 5000];
@@ -54,13 +55,18 @@ fn memory_that_is_mapped_for_reading_is_never_written() {
         read.purge().unwrap();
     }
     // Where pages are handed out with what they held, they would have to be cleared.
-    let Some(linux) = reserve(256 * MIB, GuardMeans::Userfault, BatchAdvise::Loop) else { return };
+    let options = LinuxOptions::new().max_bytes(256 * MIB).guard_means(GuardMeans::Userfault);
+    let linux = match Linux::reserve(options, &SpaceOptions::default().trap_on_free(true)) {
+        Ok(linux) => linux,
+        Err(refused) => return lacks(&refused).unwrap_or_default(),
+    };
     let root = Root::new(linux).unwrap();
     let read = root.protected_subspace(
         "read",
         &Request::new(64 * MIB),
+        None,
         Protection::Read,
-        SubspaceOptions::default(),
+        SpaceOptions::default(),
     );
     assert!(matches!(read.err(), Some(SubspaceError::NotZeroed)));
 }

@@ -97,7 +97,7 @@ fn frees_are_drained(space: &Space<Linux>) {
 }
 
 fn new_space() -> Arc<Space<Linux>> {
-    open(LinuxOptions::new().exactly(1 << 28), SpaceOptions::default()).unwrap()
+    open(LinuxOptions::new().max_bytes(1 << 28), SpaceOptions::default()).unwrap()
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn a_handler_that_interrupted_the_space_itself_frees_in_the_end() {
         for options in
             [SpaceOptions::default(), SpaceOptions::default().unmap_on_free().lazy_max_pages(16).nodes(1)]
         {
-            let space = open(LinuxOptions::new().exactly(1 << 28), options).unwrap();
+            let space = open(LinuxOptions::new().max_bytes(1 << 28), options).unwrap();
             // Every second one takes locks, if they are free.
             let areas = std::array::from_fn(|index| {
                 let request = Request::new((1 + index % 3) * PAGE);

@@ -13,7 +13,7 @@ const SPAN: usize = 1 << 30;
 
 /// Without a thread that drains: the counts are exact.
 fn space(space_options: SpaceOptions) -> Arc<Space<Linux>> {
-    open(LinuxOptions::new().exactly(SPAN).drain_thread(false), space_options).unwrap()
+    open(LinuxOptions::new().max_bytes(SPAN).drain_thread(false), space_options).unwrap()
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn a_cached_area_comes_back_mapped_and_zeroed_only_on_request() {
 #[test]
 fn running_out_of_memory_empties_what_is_cached_and_loses_nothing() {
     in_own_process(|| {
-        let options = LinuxOptions::new().exactly(SPAN).guard_means(GuardMeans::Mprotect);
+        let options = LinuxOptions::new().max_bytes(SPAN).guard_means(GuardMeans::Mprotect);
         let space = open(options, SpaceOptions::default()).unwrap();
         let kept = space.raw().alloc(&Request::new(4096)).unwrap();
         free(&space, kept);

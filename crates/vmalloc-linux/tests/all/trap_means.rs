@@ -14,7 +14,8 @@ fn without_userfaultfd_frees_trap_by_other_means() {
             &[libc::SYS_userfaultfd],
             |_| Answer::Fail(libc::EPERM),
             || {
-                let insisting = Linux::reserve(LinuxOptions::new().guard_means(GuardMeans::Userfault));
+                let options = LinuxOptions::new().guard_means(GuardMeans::Userfault);
+                let insisting = Linux::reserve(options, &SpaceOptions::default());
                 let refused = ReserveError::Unsupported { means: "userfaultfd", code: libc::EPERM };
                 assert_eq!(insisting.err(), Some(refused));
                 let space = open(LinuxOptions::new(), trapping()).unwrap();
@@ -42,7 +43,7 @@ fn without_userfaultfd_frees_trap_by_other_means() {
 
 #[test]
 fn spaces_that_trap_choose_userfaultfd_and_budgets_may_be_anything() {
-    let Ok(linux) = Linux::reserve(LinuxOptions::new().for_space(&trapping())) else { panic!("addresses") };
+    let Ok(linux) = Linux::reserve(LinuxOptions::new(), &trapping()) else { panic!("addresses") };
     if with_userfault(LinuxOptions::new()).is_some() {
         assert_eq!(linux.guard_means(), GuardMeans::Userfault);
         assert!(!linux.geometry().maps_zeroed);
@@ -53,7 +54,7 @@ fn spaces_that_trap_choose_userfaultfd_and_budgets_may_be_anything() {
         assert_eq!(means(chosen, trapping()), GuardMeans::Mprotect);
     }
     for bytes in [0, 1, PAGE, isize::MAX as usize, usize::MAX] {
-        let Some(space) = with_userfault(LinuxOptions::new().stash_bytes(bytes)) else { return };
+        let Some(space) = with_stash(LinuxOptions::new(), trapping().cache_bytes(bytes)) else { return };
         assert_eq!(space.geometry().maps_zeroed, bytes < PAGE);
         for pages in [1, 2, 50] {
             let addr = alloc(&space, pages);

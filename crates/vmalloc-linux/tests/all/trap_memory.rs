@@ -31,8 +31,8 @@ fn areas_take_memory_as_they_are_touched_until_earlier_ones_were_filled() {
 #[test]
 fn a_stash_that_is_full_of_small_runs_takes_large_ones() {
     in_own_process(|| {
-        let options = LinuxOptions::new().drain_thread(false).stash_bytes(100 * PAGE);
-        let Some(space) = with_userfault(options) else { return };
+        let options = LinuxOptions::new().drain_thread(false);
+        let Some(space) = with_stash(options, trapping().cache_bytes(100 * PAGE)) else { return };
         fill_stash(&space, 100, 1);
         fill_stash(&space, 1, 90);
         let addr = alloc(&space, 90);
@@ -47,10 +47,9 @@ fn a_stash_that_is_full_of_small_runs_takes_large_ones() {
 #[test]
 fn freed_areas_are_one_mapping_again() {
     in_own_process(|| {
-        for space_options in [trapping(), SpaceOptions::default().unmap_on_free()] {
+        for space_options in [trapping().unmap_on_free(), SpaceOptions::default().unmap_on_free()] {
             for guards in [GuardMeans::Userfault, GuardMeans::Mprotect] {
-                let options =
-                    LinuxOptions::new().exactly(SPAN).guard_means(guards).stash_bytes(0).drain_thread(false);
+                let options = LinuxOptions::new().max_bytes(SPAN).guard_means(guards).drain_thread(false);
                 let Some(space) = opened(open(options, space_options)) else { continue };
                 let before = mappings(space.platform());
                 let areas: Vec<_> = (0..1000).map(|index| alloc(&space, 1 + index % 7)).collect();
@@ -106,8 +105,8 @@ fn a_dropped_page_is_in_no_later_area() {
 #[test]
 fn new_areas_are_zero_after_the_program_has_closed_the_descriptor() {
     in_own_process(|| {
-        let options = LinuxOptions::new().drain_thread(false).stash_bytes(0);
-        let Some(space) = with_userfault(options) else { return };
+        let options = LinuxOptions::new().drain_thread(false);
+        let Some(space) = with_stash(options, trapping().unmap_on_free()) else { return };
         let areas = [1, 16, 16].map(|pages| (alloc(&space, pages), pages));
         areas.iter().for_each(|(addr, _)| free(&space, *addr));
         // SAFETY: this process was made for it.
@@ -132,8 +131,8 @@ fn new_areas_are_zero_after_the_program_has_closed_the_descriptor() {
 fn small_areas_leave_mappings_to_large_ones() {
     in_own_process(|| {
         let Some(max) = map_limit() else { return };
-        let options = LinuxOptions::new().drain_thread(false).stash_bytes(0);
-        let Some(space) = with_userfault(options) else { return };
+        let options = LinuxOptions::new().drain_thread(false);
+        let Some(space) = with_stash(options, trapping().unmap_on_free()) else { return };
         let areas: Vec<_> = (0..max as usize / 2).map(|_| alloc(&space, 2)).collect();
         let most = max as usize / 2 + 10;
         assert!((most / 2..most).contains(&mappings(space.platform())));

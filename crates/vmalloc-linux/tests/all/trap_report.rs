@@ -12,7 +12,7 @@ const PAGE: usize = 4096;
 const SPAN: usize = 1 << 30;
 
 fn space() -> Arc<Space<Linux>> {
-    open(LinuxOptions::new().exactly(SPAN), SpaceOptions::default().trap_on_free(true)).unwrap()
+    open(LinuxOptions::new().max_bytes(SPAN), SpaceOptions::default().trap_on_free(true)).unwrap()
 }
 
 /// Runs the test that calls this in a child in which it dies, and returns what it has said.
@@ -222,7 +222,7 @@ fn a_sent_signal_that_was_ignored_still_is() {
         });
         // A trap ends the program all the same.
         let space =
-            open(LinuxOptions::new().exactly(SPAN), SpaceOptions::default().trap_on_free(true)).unwrap();
+            open(LinuxOptions::new().max_bytes(SPAN), SpaceOptions::default().trap_on_free(true)).unwrap();
         let addr = space.raw().alloc(&Request::new(PAGE)).unwrap();
         let status = status_of_child(|| {
             load(addr + PAGE);

@@ -4,7 +4,7 @@ use crate::common::trapping::*;
 use crate::common::*;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use vmalloc::SpaceOptions;
-use vmalloc_linux::{BatchAdvise, LinuxOptions, open};
+use vmalloc_linux::{LinuxOptions, open};
 
 #[test]
 fn a_stale_access_ends_the_program() {
@@ -150,14 +150,15 @@ fn daemons_may_close_all_descriptors() {
     });
 }
 
-/// The descriptors of the page map and of the process are opened when they are first needed.
+/// The descriptor of the page map is opened when it is first needed.
 #[test]
 fn a_closed_space_leaves_files_open_that_have_the_numbers_of_its_descriptors() {
     use std::os::fd::AsRawFd;
     in_own_process(|| {
-        for vectors in [BatchAdvise::Loop, BatchAdvise::Pidfd] {
-            let options = LinuxOptions::new().exactly(SPAN).drain_thread(false).batch_advise(vectors);
-            let Some(space) = opened(open(options, SpaceOptions::default())) else { continue };
+        for batches in Batches::ALL {
+            let options = LinuxOptions::new().max_bytes(SPAN).drain_thread(false);
+            let opening = || open(options, SpaceOptions::default());
+            let Some(space) = opened(batches.opening(opening)) else { continue };
             let large = alloc(&space, 1024);
             // SAFETY: the area is the test's.
             unsafe { space.raw().reset(std::slice::from_ref(&(large..large + 1024 * PAGE))) }.unwrap();
@@ -173,7 +174,7 @@ fn a_closed_space_leaves_files_open_that_have_the_numbers_of_its_descriptors() {
             // A file that was closed must not be closed again, which ends the program.
             let still: Vec<_> = files.iter().map(is_open).collect();
             std::mem::forget(files);
-            assert_eq!(still, [true; 4], "{vectors:?}");
+            assert_eq!(still, [true; 4], "{batches:?}");
         }
     });
 }

@@ -138,7 +138,7 @@ fn an_atomic_free_of_any_area_waits_for_nothing_and_uses_no_heap() {
     for options in
         [SpaceOptions::default(), SpaceOptions::default().unmap_on_free(), SpaceOptions::default().nodes(1)]
     {
-        let linux = Linux::reserve(LinuxOptions::new()).unwrap();
+        let linux = Linux::reserve(LinuxOptions::new(), &SpaceOptions::default()).unwrap();
         let space = Space::new(Watched(linux), options).unwrap();
         let mut contended = 0;
         for round in 0..60 {
@@ -163,7 +163,7 @@ fn an_atomic_free_of_any_area_waits_for_nothing_and_uses_no_heap() {
 
 #[test]
 fn where_nobody_drains_an_allocation_purges_what_was_freed_atomically() {
-    let linux = Linux::reserve(LinuxOptions::new().exactly(1 << 28)).unwrap();
+    let linux = Linux::reserve(LinuxOptions::new().max_bytes(1 << 28), &SpaceOptions::default()).unwrap();
     let space = Space::new(Watched(linux), SpaceOptions::default().lazy_max_pages(100)).unwrap();
     for _ in 0..1000 {
         let addr = space.raw().alloc(&Request::new(16 * PAGE)).unwrap();

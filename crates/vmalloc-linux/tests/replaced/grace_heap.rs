@@ -7,7 +7,7 @@ use vmalloc_linux::{LinuxOptions, open};
 #[test]
 fn an_embedded_record_needs_no_heap_but_a_batch_does() {
     const FREES: u64 = 20_000;
-    let space = open(LinuxOptions::new().exactly(1 << 30), vmalloc::SpaceOptions::default()).unwrap();
+    let space = open(LinuxOptions::new().max_bytes(1 << 30), vmalloc::SpaceOptions::default()).unwrap();
     let grace = Grace::new(&space);
     let before = allocations();
     for _ in 0..FREES {

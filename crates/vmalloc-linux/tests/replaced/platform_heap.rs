@@ -3,12 +3,12 @@
 use crate::common::*;
 use crate::heap::allocations;
 use vmalloc::{PageRange, Platform};
-use vmalloc_linux::{BatchAdvise, CHUNK_PAGES, GuardMeans, Linux, LinuxOptions, ReserveError};
+use vmalloc_linux::{CHUNK_PAGES, GuardMeans, Linux, LinuxOptions, ReserveError, SpaceOptions};
 
 /// Everything a platform is asked for in its life. Returns the error where the kernel refuses it.
-fn live(guards: GuardMeans, vectors: BatchAdvise, ranges: &mut [PageRange]) -> Option<ReserveError> {
-    let options = LinuxOptions::new().max_bytes(1 << 40).guard_means(guards).batch_advise(vectors);
-    let linux = match Linux::reserve(options) {
+fn live(guards: GuardMeans, ranges: &mut [PageRange]) -> Option<ReserveError> {
+    let options = LinuxOptions::new().max_bytes(1 << 40).guard_means(guards);
+    let linux = match Linux::reserve(options, &SpaceOptions::default()) {
         Ok(linux) => linux,
         Err(error) => return Some(error),
     };
@@ -33,10 +33,13 @@ fn the_platform_never_touches_the_heap() {
     for guards in GuardMeans::all() {
         // A reservation that takes part in forks by itself, and its stash.
         let few = if guards == GuardMeans::Userfault { 4 } else { 0 };
-        for vectors in BatchAdvise::all() {
-            let before = allocations();
-            let refused = live(guards, vectors, &mut ranges);
-            assert!(allocations() - before <= few, "with {guards:?} and {vectors:?}");
+        for batches in Batches::ALL {
+            let (made, refused) = batches.opening(|| {
+                let before = allocations();
+                let refused = live(guards, &mut ranges);
+                (allocations() - before, refused)
+            });
+            assert!(made <= few, "with {guards:?}, batches {batches:?}");
             if let Some(refused) = refused {
                 lacks::<()>(&refused);
             }

@@ -63,7 +63,7 @@ fn setup(options: SlotsOptions, busy: usize) -> (Arc<Space<Sim>>, State) {
 }
 
 fn options() -> SlotsOptions {
-    SlotsOptions::new(20 * PAGE).head_bytes(4 * PAGE).batch_slots(6).keep_bytes(2 * PAGE)
+    SlotsOptions::new(20 * PAGE).head_bytes(4 * PAGE).max_slots(24).keep_bytes(2 * PAGE)
 }
 
 /// Has an operation fail at each step, on a pool of which `busy` slots are out.
@@ -137,7 +137,7 @@ fn flush_and_trim() {
         state.busy.clear();
         state.pool.flush()
     };
-    walk("flush", options().batch_slots(20), 5, flush, &[Point::Discard, Point::Unmap, Point::Flush]);
+    walk("flush", options().max_slots(40), 5, flush, &[Point::Discard, Point::Unmap, Point::Flush]);
     let trim = |state: &mut State| -> Result<(), AreaError> {
         state.busy.clear();
         state.pool.trim(1)

@@ -14,7 +14,7 @@ use vmalloc_slots::{Dirty, Slots, SlotsOptions};
 #[test]
 fn a_fork_while_others_use_the_pool_leaves_a_working_child() {
     in_own_process(|| {
-        let pool = pool(SlotsOptions::new(1 << 30).keep_bytes(8 << 10).batch_slots(4).max_slots(200));
+        let pool = pool(SlotsOptions::new(1 << 30).keep_bytes(8 << 10).max_slots(80));
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             for user in 0..2 {

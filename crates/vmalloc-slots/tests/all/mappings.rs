@@ -14,7 +14,7 @@ fn mappings() -> usize {
 fn slots_that_went_back_leave_no_mappings() {
     in_own_process(|| {
         assert_eq!(vmalloc_linux::CHUNK_PAGES as usize * PAGE, 8 << 20);
-        let pool = pool(SlotsOptions::new(4 << 30).batch_slots(16));
+        let pool = pool(SlotsOptions::new(4 << 30).max_slots(64));
         let before = mappings();
         for _ in 0..20 {
             let all: Vec<_> = (0..64).map(|_| pool.alloc().unwrap()).collect();
@@ -74,7 +74,7 @@ fn free_slots_keep_no_more_memory_than_the_bound_with_any_guards() {
         for guards in GuardMeans::all() {
             let options =
                 vmalloc_linux::LinuxOptions::new().max_bytes(1 << 36).guard_means(guards).drain_thread(false);
-            let Some(space) = space(options.stash_bytes(0)) else { continue };
+            let Some(space) = space(options) else { continue };
             for most in [0, 64 << 10] {
                 let options =
                     SlotsOptions::new(64 << 20).head_bytes(HEAD).keep_bytes(most).resident_bytes(most);
@@ -113,8 +113,7 @@ fn slots_keep_no_more_than_the_bound_where_huge_pages_come_by_themselves() {
     in_own_process(|| {
         const HEAD: usize = 16 << 20;
         for guards in GuardMeans::all() {
-            let Some(space) = space(vmalloc_linux::LinuxOptions::new().guard_means(guards).stash_bytes(0))
-            else {
+            let Some(space) = space(vmalloc_linux::LinuxOptions::new().guard_means(guards)) else {
                 continue;
             };
             let options = SlotsOptions::new(64 << 20).head_bytes(HEAD).keep_bytes(16 * PAGE);

@@ -215,11 +215,11 @@ fn shapes() -> Vec<SlotsOptions> {
     let plain = SlotsOptions::new(40 * PAGE).head_bytes(6 * PAGE).guard_before_bytes(2 * PAGE);
     vec![
         plain,
-        plain.keep_bytes(0).batch_slots(4).max_slots(12),
-        plain.keep_bytes(3 * PAGE).resident_bytes(10 * PAGE).batch_slots(5),
+        plain.keep_bytes(0).max_slots(12),
+        plain.keep_bytes(3 * PAGE).resident_bytes(10 * PAGE).max_slots(20),
         plain.beyond_head(BeyondHead::Commit).keep_bytes(35 * PAGE).max_slots(7),
         plain.head_bytes(0).guard_before_bytes(0).resident_bytes(20 * PAGE),
-        plain.batch_slots(1).guard_after_bytes(0),
+        plain.max_slots(4).guard_after_bytes(0),
         SlotsOptions::new(38 * PAGE).head_bytes(38 * PAGE).resident_bytes(0).keep_bytes(0),
     ]
 }

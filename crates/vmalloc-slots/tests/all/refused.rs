@@ -10,11 +10,12 @@ const PAGE: usize = 4096;
 
 type Pool = Slots<Arc<Space<Sim>>>;
 
-/// Returns a pool of up to `most` slots with a head of one page.
-fn pool(batch: usize, most: usize) -> Arc<Pool> {
+/// Returns a pool of up to `most` slots with a head of one page. A quarter of them is a batch, if
+/// that is four or more.
+fn pool(most: usize) -> Arc<Pool> {
     let machine = Machine::new(PageRange::new(0x100, 0x10000).unwrap()).frames(1 << 16).build();
     let space = Arc::new(Space::new(machine, SpaceOptions::default()).unwrap());
-    let options = SlotsOptions::new(8 * PAGE).head_bytes(PAGE).batch_slots(batch).max_slots(most);
+    let options = SlotsOptions::new(8 * PAGE).head_bytes(PAGE).max_slots(most);
     Arc::new(Slots::new(space, options).unwrap())
 }
 
@@ -54,23 +55,25 @@ fn relent(pool: Arc<Pool>, slots: usize) {
 
 #[test]
 fn as_many_refused_slots_as_a_batch_has_keep_no_other_waiting() {
-    for (batch, refused) in [(1, 0..1), (1, 5..6), (4, 0..4), (4, 40..52), (64, 0..64), (64, 10..90)] {
-        let pool = pool(batch, 200);
-        let mut all = alloc(&pool, 200);
+    let batches = [(4, 0..1), (4, 5..6), (4, 0..4), (4, 4..16), (50, 0..50), (50, 10..90), (64, 0..64)];
+    for (batch, refused) in batches {
+        let most = 4 * batch;
+        let pool = pool(most);
+        let mut all = alloc(&pool, most);
         refuse(&pool, &all[refused.clone()]);
         all.drain(..).for_each(drop);
         let waiting = pool.stats().waiting;
         assert!(waiting <= 2 * (refused.len() + batch), "{waiting} wait, {batch} in a batch");
         pool.flush().unwrap_err();
-        assert_eq!(figures(&pool), (200 - refused.len(), refused.len()), "{batch} in a batch");
-        relent(pool, 200);
+        assert_eq!(figures(&pool), (most - refused.len(), refused.len()), "{batch} in a batch");
+        relent(pool, most);
     }
 }
 
 #[test]
 fn a_flush_goes_on_behind_a_batch_that_is_refused() {
     for slots in 6..16 {
-        let pool = pool(2, slots);
+        let pool = pool(slots);
         let all = alloc(&pool, slots);
         let first = (all[0].addr() / PAGE) as u64 + 2;
         refuse(&pool, &all);
@@ -87,7 +90,7 @@ fn a_flush_goes_on_behind_a_batch_that_is_refused() {
 #[test]
 fn a_trim_gives_free_slots_back_though_others_are_refused() {
     for keep in [0, 3] {
-        let pool = pool(4, 20);
+        let pool = pool(20);
         let all = alloc(&pool, 20);
         refuse(&pool, &all[7..9]);
         drop(all);
@@ -99,7 +102,7 @@ fn a_trim_gives_free_slots_back_though_others_are_refused() {
 
 #[test]
 fn an_allocation_in_need_passes_over_refused_slots() {
-    let pool = pool(4, 12);
+    let pool = pool(12);
     let mut all: Vec<_> = alloc(&pool, 12).into_iter().map(Some).collect();
     let drop_some =
         |all: &mut Vec<_>, which: Range<usize>| all[which].iter_mut().for_each(|slot| *slot = None);
@@ -127,7 +130,7 @@ fn an_allocation_in_need_passes_over_refused_slots() {
 #[test]
 fn refused_slots_do_not_make_others_add_up() {
     let (batch, refused) = (4, 3);
-    let pool = pool(batch, 1000);
+    let pool = pool(4 * batch);
     let mut doomed = alloc(&pool, refused);
     refuse(&pool, &doomed);
     doomed.clear();
@@ -142,7 +145,7 @@ fn refused_slots_do_not_make_others_add_up() {
 
 #[test]
 fn refused_slots_fill_no_batch() {
-    let pool = pool(4, 100);
+    let pool = pool(16);
     let mut doomed = alloc(&pool, 3);
     let mut all = alloc(&pool, 9);
     refuse(&pool, &doomed);

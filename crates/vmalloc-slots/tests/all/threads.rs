@@ -38,7 +38,7 @@ fn free(slot: Slot<Arc<Pool>>, nth: usize) {
 fn slots_go_from_thread_to_thread() {
     let space =
         Arc::new(Space::new(Direct::new(1 << 10, |machine| machine), SpaceOptions::default()).unwrap());
-    let options = SlotsOptions::new(8 * PAGE).head_bytes(3 * PAGE).keep_bytes(2 * PAGE).batch_slots(3);
+    let options = SlotsOptions::new(8 * PAGE).head_bytes(3 * PAGE).keep_bytes(2 * PAGE).max_slots(12);
     let pool = Arc::new(Slots::new(space.clone(), options).unwrap());
     let (to, from) = sync_channel::<Slot<Arc<Pool>>>(2);
     let theirs = pool.clone();

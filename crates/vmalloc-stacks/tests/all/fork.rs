@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use std::sync::atomic::{AtomicBool, Ordering};
-use vmalloc_stacks::{Stacks, StacksOptions};
+use vmalloc_stacks::{LinuxOptions, Stacks};
 
 /// Plays what a child may do with a pool and a stack of its parent's.
 fn go_on(stacks: &Stacks, inherited: vmalloc_stacks::Stack, pages: usize, value: u8) {
@@ -27,8 +27,7 @@ fn go_on(stacks: &Stacks, inherited: vmalloc_stacks::Stack, pages: usize, value:
 #[test]
 fn children_of_forks_while_other_threads_make_and_drop_stacks_go_on() {
     in_own_process(|| {
-        let settings = StacksOptions::new().stack_bytes(16 * PAGE).keep_bytes(2 * PAGE).span_bytes(1 << 30);
-        let stacks = Stacks::open(&settings).unwrap();
+        let stacks = Stacks::open_with(LinuxOptions::new().max_bytes(1 << 30), &settings(16, 2)).unwrap();
         let stop = AtomicBool::new(false);
         let (stacks, stop) = (&stacks, &stop);
         let churn = move |thread: usize| {
@@ -75,12 +74,11 @@ fn children_of_forks_while_other_threads_make_and_drop_stacks_go_on() {
 #[test]
 fn a_child_opens_and_drops_pools_and_decays_them() {
     in_own_process(|| {
-        let settings = StacksOptions::new().stack_bytes(16 * PAGE).keep_bytes(2 * PAGE).span_bytes(1 << 30);
-        let stacks = Stacks::open(&settings).unwrap();
+        let stacks = Stacks::open_with(LinuxOptions::new().max_bytes(1 << 30), &settings(16, 2)).unwrap();
         // The parent's decay runs.
         drop(stacks.stack().unwrap());
         in_child(|| {
-            let own = Stacks::open(&settings).unwrap();
+            let own = Stacks::open_with(LinuxOptions::new().max_bytes(1 << 30), &settings(16, 2)).unwrap();
             for stacks in [&stacks, &own] {
                 let stack = stacks.stack().unwrap();
                 use_pages(&stack, 16, 1);

@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use vmalloc_harness::not_run;
-use vmalloc_stacks::{Stacks, StacksOptions};
+use vmalloc_stacks::Stacks;
 
 fn mappings() -> usize {
     std::fs::read_to_string("/proc/self/maps").unwrap().lines().count()
@@ -10,8 +10,9 @@ fn mappings() -> usize {
 
 /// Returns whether this kernel has guard marks: without them each stack is two mappings.
 fn has_marks() -> bool {
-    let options = vmalloc_linux::LinuxOptions::new().exactly(16 << 20).frame_bytes(0);
-    vmalloc_linux::Linux::reserve(options).unwrap().guard_means() == vmalloc_linux::GuardMeans::PteMarkers
+    let options = vmalloc_linux::LinuxOptions::new().max_bytes(16 << 20).frame_bytes(0);
+    let linux = vmalloc_linux::Linux::reserve(options, &vmalloc_linux::SpaceOptions::default()).unwrap();
+    linux.guard_means() == vmalloc_linux::GuardMeans::PteMarkers
 }
 
 #[test]
@@ -20,7 +21,7 @@ fn forty_thousand_live_stacks_take_few_mappings() {
         if !has_marks() {
             return not_run("forty_thousand_live_stacks_take_few_mappings", "this kernel has no guard marks");
         }
-        let stacks = Stacks::open(&StacksOptions::new().stack_bytes(16 * PAGE).threads(false)).unwrap();
+        let stacks = Stacks::open_with(addresses(1 << 44), &settings(16, 4)).unwrap();
         let before = mappings();
         // More than the 32,750 that the default limit on mappings allows by mmap and mprotect.
         let mut all: Vec<_> = (0..40_000).map(|_| stacks.stack().unwrap()).collect();

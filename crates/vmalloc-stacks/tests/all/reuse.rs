@@ -1,7 +1,7 @@
 //! Reuse: the kept part stays warm, and the rest is given back in batches.
 
 use crate::common::*;
-use vmalloc_stacks::{Stack, Stacks, StacksOptions};
+use vmalloc_stacks::{LinuxOptions, Stack, Stacks};
 
 #[test]
 fn a_dropped_stack_is_reused_with_its_memory() {
@@ -158,8 +158,7 @@ fn the_space_caches_as_many_stacks_as_their_kept_parts_allow() {
 
 #[test]
 fn the_background_trims_by_itself() {
-    let settings = StacksOptions::new().stack_bytes(16 * PAGE).keep_bytes(4 * PAGE).span_bytes(1 << 30);
-    let stacks = Stacks::open(&settings).unwrap();
+    let stacks = Stacks::open_with(LinuxOptions::new().max_bytes(1 << 30), &settings(16, 4)).unwrap();
     let stack = stacks.stack().unwrap();
     let (bottom, top) = (stack.bottom(), stack.top());
     use_pages(&stack, 16, 1);

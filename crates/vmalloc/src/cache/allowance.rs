@@ -32,7 +32,8 @@ pub(crate) struct Allowance {
     pub(crate) lazy: u64,
     /// Lazy pages without memory that start one.
     pub(crate) absent: u64,
-    /// Pages that may be cached however little is in use.
+    /// Pages that may be cached however little is in use: none by a policy of the user's, which has
+    /// its own floor.
     pub(crate) least: u64,
     /// Pages that may be cached.
     pub(crate) most: u64,

@@ -41,10 +41,10 @@ pub(crate) struct Growth {
 impl Budget {
     /// Returns a budget for `nodes` nodes. Each node takes its part in about four batches.
     pub(crate) fn new(allowance: Allowance, nodes: usize) -> Self {
-        let Allowance { least, most, .. } = allowance;
+        let most = allowance.most;
         Self {
             free: Padded(AtomicU64::new(most)),
-            withheld: Padded(AtomicU64::new(most - least)),
+            withheld: Padded(AtomicU64::new(most - allowance.cached(0))),
             highest: Padded(AtomicU64::new(0)),
             allowance,
             batch: (most / nodes as u64 / 4).clamp(1, MAX_BATCH),

@@ -26,11 +26,10 @@ pub struct Geometry {
     pub page_shift: u32,
     /// The most CPUs that there may be: at least one.
     pub cpus: usize,
-    /// log2 of the base pages in a huge page, if this machine has any. Default: none.
+    /// log2 of the base pages in a huge page, if this machine has any. Areas of two huge pages and
+    /// more begin at one, where there is such a place: the machine may put huge pages behind plain
+    /// memory by itself. Default: none.
     pub huge_order: Option<u32>,
-    /// True if the machine may put huge pages behind plain memory when that is first touched. Areas
-    /// of two huge pages and more then begin at one, where there is such a place. Default: no.
-    pub huge_at_touch: bool,
     /// True if pages that were not mapped before read as zero. Where clearing costs the platform
     /// what it costs the caller, as in a kernel, `false` leaves it to
     /// [`zero`](super::Platform::zero), and so to requests of zeros. Default: yes.
@@ -44,12 +43,6 @@ pub struct Geometry {
     /// also looks for cached areas of other nodes. Default: 0. See
     /// [`SpaceOptions::max_slack_percent`](crate::SpaceOptions::max_slack_percent).
     pub max_slack_percent: u8,
-    /// The most used pages of a range that [`Raw::reset`](crate::Raw::reset) clears; of a range
-    /// with more, the memory is given back. Default: 16.
-    pub reset_zero_pages: u64,
-    /// True if [`unmap_now`](super::Platform::unmap_now) works, which
-    /// [`SpaceOptions::trap_on_free`](crate::SpaceOptions::trap_on_free) needs. Default: no.
-    pub unmaps_now: bool,
     /// Where frame 0, 1, 2 … of the supply can be used at any time, readable and writable, outside
     /// the span. Default: nowhere.
     pub linear_map: Option<PageRange>,
@@ -67,10 +60,7 @@ impl Geometry {
             maps_zeroed: true,
             remaps_atomically: false,
             max_slack_percent: 0,
-            unmaps_now: false,
             linear_map: None,
-            reset_zero_pages: 16,
-            huge_at_touch: false,
         }
     }
 
@@ -81,9 +71,6 @@ impl Geometry {
         /// Sets [`huge_order`](Self::huge_order).
         huge_order(order: Option<u32>) { huge_order = order }
 
-        /// Sets [`huge_at_touch`](Self::huge_at_touch).
-        huge_at_touch(at_touch: bool) { huge_at_touch = at_touch }
-
         /// Sets [`maps_zeroed`](Self::maps_zeroed).
         maps_zeroed(zeroed: bool) { maps_zeroed = zeroed }
 
@@ -92,12 +79,6 @@ impl Geometry {
 
         /// Sets [`max_slack_percent`](Self::max_slack_percent).
         max_slack_percent(percent: u8) { max_slack_percent = percent }
-
-        /// Sets [`reset_zero_pages`](Self::reset_zero_pages).
-        reset_zero_pages(pages: u64) { reset_zero_pages = pages }
-
-        /// Sets [`unmaps_now`](Self::unmaps_now).
-        unmaps_now(now: bool) { unmaps_now = now }
 
         /// Sets [`linear_map`](Self::linear_map).
         linear_map(pages: Option<PageRange>) { linear_map = pages }

@@ -186,15 +186,15 @@ pub unsafe trait Platform: Sync {
     /// Unmaps `range` and flushes it before it returns: for a free after which a stale access has
     /// to trap at once. The range holds no guard page, but may hold pages that were never mapped.
     /// The tag is the area's, for a platform that reports traps. Many threads may be in this call,
-    /// and another in each of the other calls. The default is for platforms that can't: see
-    /// [`Geometry::unmaps_now`].
+    /// and another in each of the other calls. The default is for platforms that can't: a purge
+    /// does it.
     ///
     /// # Safety
     /// The caller owns all of `range` exclusively, and nothing uses its memory.
     ///
     /// # Errors
     /// Any part of `range` may have been unmapped then. The allocator hands it to
-    /// [`unmap`](Self::unmap) and [`flush`](Self::flush) later.
+    /// [`unmap`](Self::unmap) and [`flush`](Self::flush).
     unsafe fn unmap_now(&self, range: PageRange, tag: Option<&str>) -> Result<(), PlatformError> {
         let _ = (range, tag);
         Err(PlatformError { call: "unmap_now", fault: PlatformFault::Unsupported, code: 0 })

@@ -179,10 +179,10 @@ impl<P: Discard> Raw<'_, P> {
     }
 
     /// Makes `ranges` read as zero, as [`discard`](Self::discard) does, but in the way that costs
-    /// least if they are used again. Memory of a range stays and is cleared while not more than
-    /// [`Geometry::reset_zero_pages`](crate::Geometry::reset_zero_pages) of its pages were used. Of
-    /// a range with more, the memory is discarded. O(n log n) in the ranges, one look at what was
-    /// used for each large range, and one call for all that is discarded.
+    /// least if they are used again. Memory of a range stays and is cleared while not more than 64
+    /// of its pages were used. Of a range with more, the memory is discarded. O(n log n) in the
+    /// ranges, one look at what was used for each large range, and one call for all that is
+    /// discarded.
     ///
     /// # Safety
     /// See [`discard`](Self::discard).
@@ -205,9 +205,9 @@ impl<P: Discard> Raw<'_, P> {
     /// # Safety
     /// The caller owns the pages, they are mapped, and nothing needs their content.
     unsafe fn zero_used(&self, range: PageRange) -> bool {
-        let (most, platform) = (self.geometry().reset_zero_pages, self.platform());
+        let platform = self.platform();
         // The caller says that they are used, and a look costs more than they do.
-        if range.len() <= most.div_ceil(2) {
+        if range.len() <= MOST_ZEROED / 2 {
             // SAFETY: the pages are the caller's and mapped.
             unsafe { platform.zero(range) };
             return true;
@@ -215,13 +215,17 @@ impl<P: Discard> Raw<'_, P> {
         let mut used = 0;
         // SAFETY: as above.
         unsafe { platform.touched(range, &mut |run| used += run.len()) };
-        if used <= most {
+        if used <= MOST_ZEROED {
             // SAFETY: as above; no thread has used other pages meanwhile.
             unsafe { platform.touched(range, &mut |run| platform.zero(run)) };
         }
-        used <= most
+        used <= MOST_ZEROED
     }
 }
+
+/// The most used pages that a reset clears: to clear one takes a thirtieth of dropping it and
+/// touching it again. More would hold memory that may not be needed.
+const MOST_ZEROED: u64 = 64;
 
 fn is_memory(kind: Kind) -> bool {
     matches!(kind, Kind::Reserved | Kind::Vmalloc)

@@ -132,7 +132,7 @@ impl<P: Platform> Space<P> {
         if let Some(constant) = P::PAGE_SHIFT.filter(|&constant| constant != shift) {
             return Err(SpaceError::PageShift { page_shift: shift, constant });
         }
-        let mut options = options.settled(&geometry)?;
+        let mut options = options.settled();
         let count = options.node_count(cpus)?;
         let percent = *options.max_slack_percent.get_or_insert(geometry.max_slack_percent);
         let allowance = options.allowance(&geometry);
@@ -151,10 +151,7 @@ impl<P: Platform> Space<P> {
             caches: allowance.most != 0,
             max_slack_percent: u64::from(percent),
             apart_end: (span.start() + PAGES_APART * count as u64).min(span.end()),
-            aligned_from: match geometry.huge_order {
-                Some(order) if geometry.huge_at_touch => 2 << order,
-                _ => u64::MAX,
-            },
+            aligned_from: geometry.huge_order.map_or(u64::MAX, |order| 2 << order),
             areas: Areas::new(&geometry, options.guard, count, flat)?,
             cache: Cache::new(count, allowance).ok_or(none)?,
             purger: Padded(Mutex::new(Purger::new(count).ok_or(none)?)),

@@ -32,29 +32,28 @@ pub struct SpaceOptions {
     /// machine has is allowed. That is fast, but a use after free is not trapped while the area is
     /// cached. 0 = unmap on free: it traps as soon as the purge has run. Default: 256 MiB or, from
     /// four CPUs on, 64 MiB for each, of which as much is used as goes with what is in use: see
-    /// [`least_cache_bytes`](Self::least_cache_bytes).
+    /// [`cached_beside`](Self::cached_beside).
     pub cache_bytes: Option<usize>,
-    /// Cache so many bytes however little is in use. Between this and
-    /// [`cache_bytes`](Self::cache_bytes) the cache follows what is in use, as
-    /// [`cached_beside`](Self::cached_beside) says. Where
+    /// The policy: how many pages may be cached beside so many pages in use, up to
+    /// [`cache_bytes`](Self::cache_bytes). Where
     /// [new memory costs much](crate::Geometry::max_slack_percent), it follows the most that was in
     /// use: beyond that and what is allowed beside it, new areas make cached ones go, and half as
-    /// many lazy pages start a drain. More than `cache_bytes` is as
-    /// much. Default: `cache_bytes` where that is set, or else 32 MiB or, from
-    /// four CPUs on, 8 MiB for each, and a quarter of it where new memory costs much.
-    pub least_cache_bytes: Option<usize>,
-    /// The policy: how many pages may be cached beside so many pages in use, where the two bounds
-    /// above leave room. The space asks often, from any thread, and while it holds locks: the
-    /// function only computes. If it calls the space it waits for ever, and if it panics an area is
-    /// lost. Default: a twelfth, or a third where
-    /// [new memory costs much](crate::Geometry::max_slack_percent).
+    /// many lazy pages start a drain.
+    ///
+    /// The space asks often, from any thread, and while it holds locks: the function only computes.
+    /// If it calls the space it waits for ever, and if it panics an area is lost. Default: all of
+    /// `cache_bytes` where that is set. Else a twelfth, but no less than 32 MiB or, from four CPUs
+    /// on, 8 MiB for each. Where new memory costs much: a third, but no less than a quarter of
+    /// that.
     pub cached_beside: Option<fn(u64) -> u64>,
     /// Unmap and flush each area before its free returns, so that a stale access traps at once: the
-    /// dearest way, for finding mistakes and for hardening. [`cache_bytes`](Self::cache_bytes) is 0
-    /// then. [`Raw::free_atomic`](crate::Raw::free_atomic) and [tenants](crate::tenant) stay lazy. So does an
-    /// area that the platform fails to unmap at once ([`Stats::late_frees`](crate::Stats)).
-    /// [`Space::new`](crate::Space::new) refuses it where the platform
-    /// [can't do that](crate::Geometry::unmaps_now). Default: no.
+    /// dearest way, for finding mistakes and for hardening. The space caches nothing then. A
+    /// platform that can put the memory of a freed area behind other addresses may keep up to
+    /// [`cache_bytes`](Self::cache_bytes) of it for new ones.
+    /// [`Raw::free_atomic`](crate::Raw::free_atomic) and [tenants](crate::tenant) stay lazy. So
+    /// does an area that the platform refuses to unmap ([`Stats::late_frees`](crate::Stats)). Each
+    /// free is a purge where the platform has no
+    /// [cheaper way](crate::platform::Platform::unmap_now). Default: no.
     pub trap_on_free: bool,
     /// Fill freed memory with zeros, so that what it held can be read neither by its next owner nor
     /// through a stale pointer. An area of more than 256 pages is unmapped instead. Of shared
@@ -82,7 +81,6 @@ impl Default for SpaceOptions {
         Self {
             guard: true,
             cache_bytes: None,
-            least_cache_bytes: None,
             cached_beside: None,
             trap_on_free: false,
             zero_on_free: false,
@@ -101,9 +99,6 @@ impl SpaceOptions {
 
         /// Sets [`cache_bytes`](Self::cache_bytes).
         cache_bytes(bytes: usize) { cache_bytes = Some(bytes) }
-
-        /// Sets [`least_cache_bytes`](Self::least_cache_bytes).
-        least_cache_bytes(bytes: usize) { least_cache_bytes = Some(bytes) }
 
         /// Sets [`cached_beside`](Self::cached_beside).
         cached_beside(policy: fn(u64) -> u64) { cached_beside = Some(policy) }
@@ -132,13 +127,9 @@ impl SpaceOptions {
         self.cache_bytes(0)
     }
 
-    /// Returns the settings as they take effect on a machine.
-    pub(super) fn settled(self, geometry: &Geometry) -> Result<Self, SpaceError> {
-        match self.trap_on_free {
-            true if !geometry.unmaps_now => Err(SpaceError::NoTraps),
-            true => Ok(self.cache_bytes(0)),
-            false => Ok(self),
-        }
+    /// Returns the settings as they take effect.
+    pub(super) fn settled(self) -> Self {
+        if self.trap_on_free { self.cache_bytes(0) } else { self }
     }
 
     /// Returns how much may wait on a machine, of what was freed. A default for the cache becomes a
@@ -148,7 +139,7 @@ impl SpaceOptions {
         let is_dear = self.max_slack_percent.is_some_and(|percent| percent != 0);
         let cpus = geometry.cpus.clamp(4, MAX_NODES);
         let of_cpus = cpus * LEAST_CACHE_BYTES / if is_dear { 4 } else { 1 };
-        let least = self.least_cache_bytes.unwrap_or(self.cache_bytes.unwrap_or(of_cpus));
+        let least = if self.cached_beside.is_some() { 0 } else { self.cache_bytes.unwrap_or(of_cpus) };
         let most = pages(*self.cache_bytes.get_or_insert(cpus * (64 << 20)));
         let least = pages(least).min(most);
         let lazy = match self.lazy_max_pages {

@@ -37,8 +37,8 @@ pub struct Stats {
     /// Parts of areas in use that the platform has refused to unmap or to flush. Every later purge
     /// tries them again.
     pub pending_ranges: u64,
-    /// Frees so far that were to [trap at once](crate::SpaceOptions::trap_on_free), and became lazy: the
-    /// platform failed to unmap the area.
+    /// Frees so far that were to [trap at once](crate::SpaceOptions::trap_on_free), and stayed lazy: the
+    /// platform refused to unmap the area.
     pub late_frees: u64,
     /// Areas freed that keep their pages.
     pub cached_areas: u64,

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   free ── retire ──► in no list ── unmap_now ──► pool of the owner node, or the map
-//!                          │ refused
-//!                          └────────► lazy: a purge unmaps it, and tells why not
+//!                          │ refused                 ▲
+//!                          └────────► lazy ── purge ─┘ before the free returns
 //! ```
 //!
 //! No lock is held over the call of the platform. Meanwhile the area is in no list, as in
@@ -17,13 +17,14 @@ use crate::PageRange;
 use crate::areas::Annotation;
 use crate::cache::SizeStacks;
 use crate::platform::Platform;
-use crate::purge::{FrameShare, PurgePlan};
+use crate::purge::{Done, FrameShare, PurgePlan};
 use core::sync::atomic::Ordering::Relaxed;
 
 impl<P: Platform> Raw<'_, P> {
-    /// Unmaps and flushes a retired area, and gives its addresses back. If the platform refuses,
-    /// the area becomes lazy. An area that was to be cleared and was not becomes lazy as well, and
-    /// is purged here: a platform may keep memory that it unmaps at once, but none in a purge.
+    /// Unmaps and flushes a retired area, and gives its addresses back. If the platform refuses, or
+    /// can't do that at once, the area becomes lazy and is purged here. So is an area that was to
+    /// be cleared and was not: a platform may keep memory that it unmaps at once, but none in a
+    /// purge.
     #[inline(never)]
     pub(super) fn unmap_freed(&self, freed: &FreedArea, is_clear: bool) -> Result<(), FreeError> {
         let area = freed.area;
@@ -38,14 +39,13 @@ impl<P: Platform> Raw<'_, P> {
             self.tell();
             return Ok(());
         }
-        if is_clear {
-            // Relaxed: a number and nothing else.
-            self.counts.late_frees.fetch_add(1, Relaxed);
-            return self.make_lazy(area);
-        }
         self.make_lazy(area)?;
         // What the platform refuses stays lazy.
-        let _ = self.purge_with(PurgePlan::FLUSH);
+        let unmapped = self.purge_with(PurgePlan::FLUSH).and_then(Done::complete);
+        if is_clear && unmapped.is_err() {
+            // Relaxed: a number and nothing else.
+            self.counts.late_frees.fetch_add(1, Relaxed);
+        }
         Ok(())
     }
 

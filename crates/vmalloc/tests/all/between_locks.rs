@@ -217,7 +217,7 @@ fn a_drain_is_not_done_while_areas_keep_memory() {
 fn dear(cached: usize) -> Test {
     let span = PageRange::new(1 << 20, 1 << 21).unwrap();
     let options = SpaceOptions::default().guard(false).max_slack_percent(25).lazy_max_pages(1 << 20);
-    let options = options.cache_bytes(cached << 12).least_cache_bytes(4 << 12);
+    let options = options.cache_bytes(cached << 12).cached_beside(|in_use| (in_use / 3).max(4));
     CPU.set(0);
     Box::leak(Box::new(Space::new(Machine { span, mapped: Mutex::default() }, options).unwrap()))
 }
@@ -318,7 +318,7 @@ fn an_allocation_in_need_sees_what_growth_makes_go() {
     let scene = || {
         let span = PageRange::new(1 << 20, (1 << 20) + 1024).unwrap();
         let options = SpaceOptions::default().guard(false).max_slack_percent(25).lazy_max_pages(1 << 20);
-        let options = options.cache_bytes(512 << 12).least_cache_bytes(4 << 12);
+        let options = options.cache_bytes(512 << 12).cached_beside(|in_use| (in_use / 3).max(4));
         CPU.set(0);
         let machine = Machine { span, mapped: Mutex::default() };
         let space: Test = Box::leak(Box::new(Space::new(machine, options).unwrap()));

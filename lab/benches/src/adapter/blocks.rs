@@ -6,7 +6,7 @@ use stable_deref_trait::StableDeref;
 use std::ops::Deref;
 use vmalloc::{Space, SpaceOptions};
 use vmalloc_kit::null::PAGE_SHIFT;
-use vmalloc_short::{ShortMaps, ShortMapsOptions};
+use vmalloc_short::ShortMaps;
 
 /// Slots of a block in W8.
 const SLOTS: u64 = 1024;
@@ -36,10 +36,7 @@ impl<H: House> Ranges for Blocks<H> {
 
     fn build(_plan: &Plan) -> Self {
         let lot = Lot(Box::new(H::open(SpaceOptions::default())));
-        Self(
-            ShortMaps::new(lot, ShortMapsOptions::new().block_slots(SLOTS))
-                .expect("memory for their records"),
-        )
+        Self(ShortMaps::with_block_slots(lot, SLOTS).expect("memory for their records"))
     }
 
     #[inline]

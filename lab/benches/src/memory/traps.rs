@@ -46,7 +46,7 @@ fn designs() -> Vec<Design> {
     let userfault = with(GuardMeans::Userfault);
     let spaces = [
         ("at once, userfaultfd", userfault, trap),
-        ("at once, userfaultfd without a stash", userfault.stash_bytes(0), trap),
+        ("at once, userfaultfd without a stash", userfault, trap.unmap_on_free()),
         ("at once, marks", with(GuardMeans::PteMarkers), trap),
         ("at once, mprotect", with(GuardMeans::Mprotect), trap),
         ("after the purge, marks", with(GuardMeans::PteMarkers), lazy),

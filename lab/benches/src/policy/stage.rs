@@ -17,8 +17,8 @@ const DEAR_PERCENT: u8 = 25;
 /// take more new pages than their bars allow; with 256 MiB large areas spread farther. The least is
 /// what was the default then.
 const MOST_CACHED: usize = 160 << 20;
-const LEAST_DEAR: usize = 64 << 20;
-const LEAST_CHEAP: usize = 32 << 20;
+const LEAST_DEAR: u64 = (64 << 20) >> PAGE_SHIFT;
+const LEAST_CHEAP: u64 = (32 << 20) >> PAGE_SHIFT;
 
 /// Page tables that remember which pages are mapped.
 #[derive(Debug)]
@@ -103,7 +103,11 @@ impl Stage {
         let pages = Counted { is_dear: load.is_dear, tables: Mutex::default() };
         let platform = NullPlatform::with_pages(span(), Cpus(load.cpus), Later, pages);
         let options = SpaceOptions::default().guard(guards).cache_bytes(MOST_CACHED);
-        let options = options.least_cache_bytes(if load.is_dear { LEAST_DEAR } else { LEAST_CHEAP });
+        let beside: fn(u64) -> u64 = match load.is_dear {
+            true => |in_use| (in_use / 3).max(LEAST_DEAR),
+            false => |in_use| (in_use / 12).max(LEAST_CHEAP),
+        };
+        let options = options.cached_beside(beside);
         let space = Space::new(platform, options).expect("metadata for an empty space");
         let guard_pages = u64::from(guards);
         Self { space, drain_every, guard_pages, calls: 0, in_use: 0, most_in_use: 0, highest: 0 }

@@ -97,7 +97,7 @@ impl Report {
             ("reserved", human_bytes(facts.reserved_bytes as u64)),
             ("frames", human_bytes(facts.frame_bytes as u64)),
             ("guards", facts.guards.clone()),
-            ("vectors", facts.vectors.clone()),
+            ("batches", if facts.batches { "yes" } else { "no" }.to_owned()),
             ("strategy", self.strategy.to_string()),
             ("cached at most", human_bytes(facts.cache_bytes as u64)),
             ("lazy at most", human_bytes(lazy_max)),

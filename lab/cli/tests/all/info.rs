@@ -34,7 +34,7 @@ fn the_areas_the_counts_and_the_choices_are_printed() {
         "Nodes:",
         "Platform:",
         "  guards ",
-        "  vectors ",
+        "  batches ",
         "  reserved ",
     ] {
         assert!(text.contains(word), "{word}: {text}");
@@ -68,7 +68,7 @@ fn json_has_the_same_areas_and_counts() {
         // yet.
         assert_eq!(stats["cached_areas"], cached);
         assert!(stats["lazy_areas"].as_u64() <= Some(3 - cached), "{stats}");
-        assert!(report["machine"]["guards"].is_string() && report["machine"]["vectors"].is_string());
+        assert!(report["machine"]["guards"].is_string() && report["machine"]["batches"].is_boolean());
     }
 }
 

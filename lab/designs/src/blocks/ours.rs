@@ -4,7 +4,7 @@ use super::Blocks;
 use crate::design::{PAGE_SHIFT, Refusal, Setup};
 use crate::designs::{self, Addresses};
 use vmalloc::{AllocError, Space, SpaceOptions};
-use vmalloc_short::{ShortMaps, ShortMapsOptions};
+use vmalloc_short::ShortMaps;
 
 /// The product's short mappings, for their blocks.
 pub(super) struct Ours(ShortMaps<Box<Space<Addresses>>>);
@@ -12,10 +12,7 @@ pub(super) struct Ours(ShortMaps<Box<Space<Addresses>>>);
 impl Ours {
     pub(super) fn new(setup: &Setup, slots: u64) -> Self {
         let space = Box::new(designs::space(setup, SpaceOptions::default()));
-        Self(
-            ShortMaps::new(space, ShortMapsOptions::new().block_slots(slots))
-                .expect("memory for their records"),
-        )
+        Self(ShortMaps::with_block_slots(space, slots).expect("memory for their records"))
     }
 }
 

@@ -3,7 +3,7 @@
 use super::Clause;
 use crate::bench::{Bench, Verdict, done, ensure};
 use std::thread;
-use vmalloc::{Evict, PageRange, Platform, Protection};
+use vmalloc::{Evict, PageRange, Platform, PlatformError, PlatformFault, Protection};
 use vmalloc_programs::Seen;
 
 pub(crate) fn memory<P: Platform>() -> Vec<Clause<P>> {
@@ -115,14 +115,13 @@ fn kept<P: Platform>(bench: &Bench<'_, P>) -> Verdict {
     bench.holds(bench.pages(30, 10), 2)
 }
 
-/// Unmaps at once, if the platform says that it can.
+/// Unmaps at once, if the platform can.
 fn unmap_now<P: Platform>(bench: &Bench<'_, P>, range: PageRange) -> Result<bool, String> {
     // SAFETY: the kit owns the whole span, and keeps no reference into it.
     let unmapped = unsafe { bench.platform.unmap_now(range, None) };
-    match bench.geometry.unmaps_now {
-        true => done("unmap_now", range, unmapped).map(|()| true),
-        false => ensure(unmapped.is_err(), || "it works, and Geometry::unmaps_now says no".to_owned())
-            .map(|()| false),
+    match unmapped {
+        Err(PlatformError { fault: PlatformFault::Unsupported, .. }) => Ok(false),
+        unmapped => done("unmap_now", range, unmapped).map(|()| true),
     }
 }
 
@@ -171,7 +170,7 @@ fn gone_together<P: Platform>(bench: &Bench<'_, P>) -> Verdict {
             }
         })
     };
-    if !bench.geometry.unmaps_now {
+    if !unmap_now(bench, bench.pages(0, 1))? {
         return Ok(());
     }
     let results = thread::scope(|scope| {

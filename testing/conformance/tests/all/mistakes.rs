@@ -74,7 +74,6 @@ fn mistakes_with_memory_are_caught() {
         (Mistake::UnmapTwicePanics, "unmap(): twice"),
         (Mistake::UnmapNowNothing, "unmap_now(): no CPU"),
         (Mistake::UnmapNowTooMuch, "unmap_now(): pages next"),
-        (Mistake::UnmapNowUnclaimed, "unmap_now(): no CPU"),
         (Mistake::ZeroNothing, "zero()"),
         (Mistake::ZeroFirstPage, "zero()"),
         (Mistake::ZeroTooMuch, "zero()"),

@@ -9,7 +9,7 @@ use vmalloc_model::script::{Script, play_random, replay};
 use vmalloc_programs::machines::{devices, direct, machine, on_direct, on_machine, play_direct, play_sim};
 use vmalloc_programs::{Program, SimLook};
 use vmalloc_sim::Sim;
-use vmalloc_subspaces::{Root, Subspace, SubspaceOptions};
+use vmalloc_subspaces::{Root, Subspace};
 
 /// Plays some programs with random settings.
 fn play<P: Platform>(program: &Program<P>, seed: u64, count: u64, ops: usize, make: impl Fn() -> P) {
@@ -55,8 +55,10 @@ fn programs_hold_on_parts_of_machines() {
         let (program, geometry) = (on_machine::<Subspace<Sim>>(devices(&sim)), sim.geometry());
         program.seeds(5000 + powers, 3, 700, &geometry, |options| {
             let root = Root::new(machine(1 << 12, powers).build()).expect("a root");
-            let options = SubspaceOptions::default().space(options);
-            Some(root.subspace("all", &Request::new(1 << 22).policy(Policy::Highest), options).expect("room"))
+            Some(
+                root.subspace("all", &Request::new(1 << 22).policy(Policy::Highest), None, options)
+                    .expect("room"),
+            )
         });
     }
 }

@@ -84,7 +84,7 @@ pub fn forked_meanwhile() {
 /// A child of a fork goes on where others were joining areas, making them lazy, and purging.
 pub fn forked_while_areas_are_joined() {
     let options = SpaceOptions::default().guard(false).nodes(2).max_slack_percent(100);
-    let world = World::new(64, options.cache_bytes(32 * World::PAGE).least_cache_bytes(World::PAGE));
+    let world = World::new(64, options.cache_bytes(32 * World::PAGE).cached_beside(|in_use| in_use / 3));
     let large = world.take(48);
     let small: Vec<usize> = (0..4).map(|_| world.take(1)).collect();
     small.iter().for_each(|&addr| world.give(addr, 1));

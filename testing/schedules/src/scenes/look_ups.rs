@@ -208,7 +208,7 @@ pub fn groups_are_made_and_freed_whole() {
 /// are purged: what is found is of one size or the other. Returns whether some were joined.
 pub fn found_while_they_are_joined() -> bool {
     let options = SpaceOptions::default().guard(false).nodes(1).max_slack_percent(100);
-    let world = World::new(64, options.cache_bytes(32 * World::PAGE).least_cache_bytes(World::PAGE));
+    let world = World::new(64, options.cache_bytes(32 * World::PAGE).cached_beside(|in_use| in_use / 3));
     // A third as much may be cached, and no step is large against it.
     let large = world.take(48);
     let small: Vec<usize> = (0..4).map(|_| world.take(1)).collect();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use vmalloc::sync::point;
 use vmalloc::{Policy, Request, Space};
 use vmalloc_sim::Point;
-use vmalloc_subspaces::{Root, Subspace, SubspaceError, SubspaceOptions, SubspaceState};
+use vmalloc_subspaces::{Root, Subspace, SubspaceError, SubspaceState};
 
 type Part = Space<Subspace<Machine>>;
 
@@ -25,13 +25,13 @@ fn root(pages: u64) -> Arc<Root<Machine>> {
 /// Returns the sub-space that one thread at a time can have.
 fn scratch(root: &Root<Machine>) -> Result<Part, SubspaceError> {
     let request = Request::new(PAGES as usize * World::PAGE).policy(Policy::Highest);
-    root.subspace("scratch", &request, SubspaceOptions::default().space(World::tight()))
+    root.subspace("scratch", &request, None, World::tight())
 }
 
 fn stays(root: &Root<Machine>) -> Part {
     let request = Request::new(PAGES as usize * World::PAGE);
-    let space_options = SubspaceOptions::default().space(World::tight().lazy_max_pages(2));
-    root.subspace("stays", &request, space_options).expect("room")
+    let space_options = World::tight().lazy_max_pages(2);
+    root.subspace("stays", &request, None, space_options).expect("room")
 }
 
 fn use_it(space: &Part) {

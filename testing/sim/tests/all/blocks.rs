@@ -2,7 +2,7 @@
 
 use crate::PAGE;
 use vmalloc::{AllocError, FreeError, PageRange, RequestError, Space, SpaceOptions};
-use vmalloc_short::{ShortError, ShortMaps, ShortMapsOptions};
+use vmalloc_short::{ShortError, ShortMaps};
 use vmalloc_sim::{Options, Sim};
 
 fn space(slots: u64) -> Space<Sim> {
@@ -16,7 +16,7 @@ fn space_without(pages: u64) -> Space<Sim> {
 
 fn space_of(pages: u64, slots: u64) -> Space<Sim> {
     let space = space_without(pages);
-    ShortMaps::new(&space, ShortMapsOptions::new().block_slots(slots)).unwrap();
+    ShortMaps::with_block_slots(&space, slots).unwrap();
     space
 }
 
@@ -170,7 +170,7 @@ fn blocks_of_a_wrong_size_are_refused() {
     for slots in [1, 32, 100, 1000, 2048] {
         let platform = Options::new(PageRange::from_len(0x1000, 1 << 20).unwrap()).cpus(1).build();
         let space = Space::new(platform, SpaceOptions::default()).unwrap();
-        let refused = ShortMaps::new(&space, ShortMapsOptions::new().block_slots(slots)).map(|_| ());
+        let refused = ShortMaps::with_block_slots(&space, slots).map(|_| ());
         assert_eq!(refused.unwrap_err(), ShortError::BadBlock { slots });
     }
 }
@@ -193,6 +193,6 @@ fn a_small_span_has_small_blocks_and_uses_all_of_it() {
 fn metadata_of_short_maps_is_counted() {
     let space = space_without(1 << 12);
     let before = space.stats().metadata_bytes;
-    ShortMaps::new(&space, ShortMapsOptions::new()).unwrap();
+    ShortMaps::new(&space).unwrap();
     assert!(space.stats().metadata_bytes > before);
 }

@@ -11,7 +11,7 @@ use vmalloc::{
 use vmalloc_percpu::{CongruentError, CongruentFreeError};
 use vmalloc_sim::heap::{self, Shortage};
 use vmalloc_sim::{Options, Point, Sim};
-use vmalloc_subspaces::{Root, SubspaceError, SubspaceOptions};
+use vmalloc_subspaces::{Root, SubspaceError};
 
 const PAGE: usize = 1 << Sim::PAGE_SHIFT;
 /// The first page of all spans here. Numbers of about this size are page numbers: addresses are
@@ -183,9 +183,9 @@ fn sub_spaces(seen: &mut Seen) {
         let start = (FIRST + start) as usize * PAGE;
         Request::new(pages as usize * PAGE).within(start, start + pages as usize * PAGE)
     };
-    let plain = SubspaceOptions::default;
-    let _one = root.subspace("one", &at(16, 16), plain()).expect("room");
-    let bad = plain().space(SpaceOptions::default().nodes(1000));
+    let plain = SpaceOptions::default;
+    let _one = root.subspace("one", &at(16, 16), None, plain()).expect("room");
+    let bad = plain().nodes(1000);
     for (name, request, options) in [
         ("one", at(64, 16), plain()),
         ("two", at(24, 16), plain()),
@@ -194,7 +194,7 @@ fn sub_spaces(seen: &mut Seen) {
         ("two", Request::new(1 << 30), plain()),
         ("two", at(64, 16), bad),
     ] {
-        let refused = root.subspace(name, &request, options).map(|_| ()).expect_err("a conflict");
+        let refused = root.subspace(name, &request, None, options).map(|_| ()).expect_err("a conflict");
         seen.note("SubspaceError", &refused);
         if let SubspaceError::Request(error) = refused {
             seen.note("RequestError", &error);

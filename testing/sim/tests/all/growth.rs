@@ -14,7 +14,8 @@ fn space(cache_bytes: usize, guard: bool) -> Space<Sim> {
     let span = PageRange::new(0x100, 0x8000).expect("not empty");
     let space_options = SpaceOptions::default().guard(guard).max_slack_percent(25).cache_bytes(cache_bytes);
     let options = Options::new(span).cpus(2);
-    Space::new(options.build(), space_options.least_cache_bytes(4 << SHIFT)).expect("an empty space")
+    Space::new(options.build(), space_options.cached_beside(|in_use| (in_use / 3).max(4)))
+        .expect("an empty space")
 }
 
 /// Small areas that were not needed while the space grew are joined, and serve a larger one: no new
@@ -52,7 +53,7 @@ fn a_policy_of_the_user_bounds_the_cache() {
     for (policy, keeps) in [(nothing, false), (|in_use| in_use, true)] {
         let span = PageRange::new(0x100, 0x8000).expect("not empty");
         let options = SpaceOptions::default().max_slack_percent(25).cached_beside(policy);
-        let options = options.cache_bytes(16 << 20).least_cache_bytes(4 << SHIFT);
+        let options = options.cache_bytes(16 << 20);
         let space = Space::new(Options::new(span).cpus(2).build(), options).expect("an empty space");
         [400, 900].map(|pages| alloc(&space, pages)).iter().for_each(|&addr| free(&space, addr));
         let cached = space.stats().cached_pages;

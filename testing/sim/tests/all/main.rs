@@ -23,7 +23,7 @@ mod walk;
 mod walks;
 
 use vmalloc::{Platform, Request, Space};
-use vmalloc_short::{ShortMaps, ShortMapsOptions};
+use vmalloc_short::ShortMaps;
 use vmalloc_sim::Sim;
 use vmalloc_sim::heap::FailingAlloc;
 
@@ -50,5 +50,5 @@ fn short<P: Platform>(space: &Space<P>) -> ShortMaps<&Space<P>> {
 
 /// Gives a space short mappings in blocks of so many slots.
 fn set_block_slots<P: Platform>(space: &Space<P>, slots: u64) {
-    ShortMaps::new(space, ShortMapsOptions::new().block_slots(slots)).expect("memory for their records");
+    ShortMaps::with_block_slots(space, slots).expect("memory for their records");
 }

@@ -39,7 +39,7 @@ fn stay_taken_while_refused(space: &Space<Sim>, pages: PageRange, count: usize) 
 #[test]
 fn a_paged_area_refuses_frames_of_another_space() {
     let root = Root::new(sim(1 << 12)).expect("an empty root");
-    let at = |name| root.subspace(name, &Request::new(1 << 20), Default::default()).expect("room");
+    let at = |name| root.subspace(name, &Request::new(1 << 20), None, Default::default()).expect("room");
     let (one, other) = (at("one"), at("other"));
     let frames = one.frames(1).expect("there are many");
     let mapping = Mapping::new(&frames).expect("room");
@@ -167,7 +167,7 @@ fn frames_of_a_paged_area_wait_for_an_area_that_is_refused() {
 #[test]
 fn a_sub_space_that_goes_gives_all_frames_back() {
     let root = Root::new(sim(1 << 12)).expect("an empty root");
-    let space = root.subspace("a", &Request::new(1 << 20), Default::default()).expect("room");
+    let space = root.subspace("a", &Request::new(1 << 20), None, Default::default()).expect("room");
     let frames = space.frames(4).expect("there are many");
     drop(Mapping::new(&frames).expect("room"));
     drop(frames);

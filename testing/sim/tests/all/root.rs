@@ -6,9 +6,7 @@ use vmalloc::{
     Relocate, Request, RequestError, Space, SpaceError, SpaceOptions,
 };
 use vmalloc_sim::{Access, Direct, Fault, OnViolation, Options, Point, Sim, TlbVisibility};
-use vmalloc_subspaces::{
-    Divisible, LIMIT_BYTES, Root, Subspace, SubspaceError, SubspaceOptions, SubspaceState,
-};
+use vmalloc_subspaces::{Divisible, LIMIT_BYTES, Root, Subspace, SubspaceError, SubspaceState};
 
 fn range(start: u64, end: u64) -> PageRange {
     PageRange::new(start, end).expect("not empty")
@@ -33,13 +31,13 @@ fn at(start: usize, end: usize) -> Request {
     Request::new(pages(end - start)).within(pages(start), pages(end))
 }
 
-fn plain() -> SubspaceOptions {
-    SubspaceOptions::default()
+fn plain() -> SpaceOptions {
+    SpaceOptions::default()
 }
 
 /// Without guards and caching: what is asked for is what is mapped.
-fn bare() -> SubspaceOptions {
-    plain().space(SpaceOptions::default().unmap_on_free().guard(false))
+fn bare() -> SpaceOptions {
+    plain().unmap_on_free().guard(false)
 }
 
 fn names(root: &Root<Sim>) -> Vec<&'static str> {
@@ -51,18 +49,23 @@ fn finish(root: &Root<Sim>) {
     assert_eq!(root.subspaces().next(), None);
     root.platform().check_end();
     let span = root.platform().geometry().span;
-    let all = root.subspace("all", &at(span.start() as usize, span.end() as usize), plain());
+    let all = root.subspace("all", &at(span.start() as usize, span.end() as usize), None, plain());
     assert!(all.is_ok(), "the span is not whole again");
 }
 
 #[test]
 fn children_have_ranges_of_their_own_and_give_them_back() {
     let root = root();
-    let low = root.subspace("low", &Request::new(pages(0x100) - 5), plain()).expect("room");
+    let low = root.subspace("low", &Request::new(pages(0x100) - 5), None, plain()).expect("room");
     let high = root
-        .subspace("high", &Request::new(pages(0x80)).policy(Policy::Highest).align(pages(0x100)), plain())
+        .subspace(
+            "high",
+            &Request::new(pages(0x80)).policy(Policy::Highest).align(pages(0x100)),
+            None,
+            plain(),
+        )
         .expect("room");
-    let exact = root.subspace("exact", &at(0x1800, 0x1900), plain()).expect("room");
+    let exact = root.subspace("exact", &at(0x1800, 0x1900), None, plain()).expect("room");
     assert_eq!(low.geometry().span, range(0x1000, 0x1100));
     assert_eq!(high.geometry().span, range(0x1f00, 0x1f80));
     assert_eq!(names(&root), ["low", "exact", "high"]);
@@ -84,7 +87,7 @@ fn children_have_ranges_of_their_own_and_give_them_back() {
 fn limits_alignment_and_policy_of_a_request_place_a_sub_space() {
     let root = root();
     let within = Request::new(pages(0x10)).within(pages(0x1200), pages(0x1300));
-    let place = |name, request: Request| root.subspace(name, &request, plain());
+    let place = |name, request: Request| root.subspace(name, &request, None, plain());
     let low = place("low", within).expect("room");
     let high = place("high", within.policy(Policy::Highest).align(pages(0x80))).expect("room");
     assert_eq!(low.geometry().span, range(0x1200, 0x1210));
@@ -103,10 +106,10 @@ fn limits_alignment_and_policy_of_a_request_place_a_sub_space() {
 #[test]
 fn conflicts_are_typed_and_change_nothing() {
     let root = root();
-    let sibling = root.subspace("sibling", &at(0x1400, 0x1500), plain()).expect("room");
+    let sibling = root.subspace("sibling", &at(0x1400, 0x1500), None, plain()).expect("room");
     let before: Vec<_> = root.subspaces().collect();
     let refused = |name, request: Request| {
-        let error = root.subspace(name, &request, plain()).expect_err("a conflict");
+        let error = root.subspace(name, &request, None, plain()).expect_err("a conflict");
         assert_eq!(root.subspaces().collect::<Vec<_>>(), before, "{error}");
         error
     };
@@ -136,8 +139,8 @@ fn conflicts_are_typed_and_change_nothing() {
     assert_eq!((facts.size, facts.largest), (pages(0xc00) as u64, pages(0xb00) as u64));
     assert!(facts.to_string().starts_with("no 12582912 bytes free, "), "{facts}");
 
-    let bad = plain().space(SpaceOptions::default().nodes(1000));
-    let error = root.subspace("other", &Request::new(PAGE), bad).err();
+    let bad = plain().nodes(1000);
+    let error = root.subspace("other", &Request::new(PAGE), None, bad).err();
     assert_eq!(error, Some(SpaceError::TooManyNodes { nodes: 1000 }.into()));
     assert_eq!(root.subspaces().collect::<Vec<_>>(), before);
     drop(sibling);
@@ -147,8 +150,7 @@ fn conflicts_are_typed_and_change_nothing() {
 #[test]
 fn limit_counts_mapped_and_cached_pages() {
     let root = root();
-    let part =
-        root.subspace("small", &Request::new(pages(0x400)), plain().limit_bytes(pages(10))).expect("room");
+    let part = root.subspace("small", &Request::new(pages(0x400)), Some(pages(10)), plain()).expect("room");
     let used = || root.subspaces().map(|part| part.used_bytes).sum::<usize>();
     let six = part.raw().alloc(&Request::new(pages(6))).expect("within the limit");
     let error = part.raw().alloc(&Request::new(pages(5))).expect_err("beyond it");
@@ -174,7 +176,7 @@ fn limit_counts_mapped_and_cached_pages() {
 #[test]
 fn maps_that_fail_are_not_counted() {
     let root = root();
-    let part = root.subspace("one", &Request::new(pages(0x100)), bare().limit_bytes(pages(4))).expect("room");
+    let part = root.subspace("one", &Request::new(pages(0x100)), Some(pages(4)), bare()).expect("room");
     for _ in 0..3 {
         root.platform().fail_nth(Point::Map, 1);
         let addr = part.raw().alloc(&Request::new(pages(4))).expect("the second try succeeds");
@@ -267,13 +269,13 @@ fn a_child_is_as_the_machine_below() {
     let root = replacing();
     let child = root.divide("child", &Request::new(pages(64)), None).expect("room");
     let (of_child, below) = (child.geometry(), root.platform().geometry());
-    assert_eq!(of_child.span(below.span).unmaps_now(below.unmaps_now), below);
+    assert_eq!(of_child.span(below.span), below);
 }
 
 #[test]
 fn memory_ends_with_its_space() {
     let root = root();
-    let part = root.subspace("one", &at(0x1200, 0x1300), plain()).expect("room");
+    let part = root.subspace("one", &at(0x1200, 0x1300), None, plain()).expect("room");
     let kept = part.raw().alloc(&Request::new(pages(2))).expect("room");
     let freed = part.raw().alloc(&Request::new(pages(2))).expect("room");
     let cached = part.raw().alloc(&Request::new(pages(9))).expect("room");
@@ -286,7 +288,7 @@ fn memory_ends_with_its_space() {
     drop(part);
     assert!((0..4).all(|cpu| root.platform().look(cpu, page) == TlbVisibility::Nothing));
     // The simulator panics if the same addresses come back with a stale translation.
-    let again = root.subspace("one", &at(0x1200, 0x1300), plain()).expect("room");
+    let again = root.subspace("one", &at(0x1200, 0x1300), None, plain()).expect("room");
     let addr = again.raw().alloc(&Request::new(pages(0xff))).expect("all of it");
     assert_eq!(root.platform().read(3, page), Ok(0));
     free(&again, addr);
@@ -298,7 +300,7 @@ fn memory_ends_with_its_space() {
 fn refused_subspace_range_lingers() {
     for point in [Point::Unmap, Point::Flush] {
         let root = root();
-        let part = root.subspace("one", &at(0x1200, 0x1300), plain()).expect("room");
+        let part = root.subspace("one", &at(0x1200, 0x1300), None, plain()).expect("room");
         part.raw().alloc(&Request::new(pages(8))).expect("room");
         root.platform().prefetch(2, range(0x1200, 0x1208));
         root.platform().fail_nth(point, 1);
@@ -307,9 +309,9 @@ fn refused_subspace_range_lingers() {
         assert_eq!((left.name, left.state, left.used_bytes), ("one", SubspaceState::Lingering, pages(8)));
         // Once more in vain.
         root.platform().fail_nth(point, 1);
-        let overlap = root.subspace("two", &at(0x12ff, 0x1400), plain());
+        let overlap = root.subspace("two", &at(0x12ff, 0x1400), None, plain());
         assert!(matches!(overlap.err(), Some(SubspaceError::Overlap { sibling: "one", .. })));
-        let again = root.subspace("one", &at(0x1200, 0x1300), plain()).expect("swept");
+        let again = root.subspace("one", &at(0x1200, 0x1300), None, plain()).expect("swept");
         let addr = again.raw().alloc(&Request::new(pages(8))).expect("room");
         assert_eq!(root.platform().read(2, (addr / PAGE) as u64), Ok(0));
         drop(again);
@@ -324,12 +326,12 @@ fn a_child_is_divided_again() {
         .divide("outer", &Request::new(pages(0x200)).policy(Policy::Highest), Some(pages(12)))
         .expect("room");
     let outer = Root::new(lent).expect("an empty root");
-    let left = outer.subspace("left", &Request::new(pages(0x40)), bare()).expect("room");
+    let left = outer.subspace("left", &Request::new(pages(0x40)), None, bare()).expect("room");
     let right = outer
-        .subspace("right", &Request::new(pages(0x40)).policy(Policy::Highest), bare().limit_bytes(pages(4)))
+        .subspace("right", &Request::new(pages(0x40)).policy(Policy::Highest), Some(pages(4)), bare())
         .expect("room");
     assert_eq!(left.geometry().span, range(0x1e00, 0x1e40));
-    let beyond = outer.subspace("beyond", &at(0x1000, 0x1001), bare()).err();
+    let beyond = outer.subspace("beyond", &at(0x1000, 0x1001), None, bare()).err();
     assert!(matches!(beyond, Some(SubspaceError::Outside { .. })), "{beyond:?}");
 
     left.raw().alloc(&Request::new(pages(8))).expect("within the outer limit");
@@ -349,10 +351,9 @@ fn a_child_is_divided_again() {
 #[test]
 fn each_child_has_its_direction() {
     let root = root();
-    let downwards =
-        bare().space(SpaceOptions::default().unmap_on_free().guard(false).policy(Policy::Highest));
-    let up = root.subspace("up", &Request::new(pages(0x100)), bare()).expect("room");
-    let down = root.subspace("down", &Request::new(pages(0x100)), downwards).expect("room");
+    let downwards = bare().policy(Policy::Highest);
+    let up = root.subspace("up", &Request::new(pages(0x100)), None, bare()).expect("room");
+    let down = root.subspace("down", &Request::new(pages(0x100)), None, downwards).expect("room");
     let places = |space: &Space<Subspace<Sim>>| {
         [5, 3].map(|count| space.raw().alloc(&Request::new(pages(count))).expect("room") / PAGE)
     };
@@ -366,8 +367,13 @@ fn each_child_has_its_direction() {
 #[test]
 fn a_protected_child_maps_with_its_own_protection_and_caches_nothing() {
     let root = root();
-    let read_only = plain().limit_bytes(pages(64));
-    let part = root.protected_subspace("rodata", &Request::new(pages(0x100)), Protection::Read, read_only);
+    let part = root.protected_subspace(
+        "rodata",
+        &Request::new(pages(0x100)),
+        Some(pages(64)),
+        Protection::Read,
+        plain(),
+    );
     let part = part.expect("room");
     assert_eq!(part.options().cache_bytes, Some(0));
     let addr = part.raw().alloc(&Request::new(pages(5))).expect("room");
@@ -379,7 +385,8 @@ fn a_protected_child_maps_with_its_own_protection_and_caches_nothing() {
     finish(&root);
     // Where new pages would have to be cleared there is none.
     let root = Root::new(Options::new(range(0x1000, 0x2000)).dirty().build()).expect("an empty root");
-    let part = root.protected_subspace("rodata", &Request::new(pages(0x100)), Protection::Read, plain());
+    let part =
+        root.protected_subspace("rodata", &Request::new(pages(0x100)), None, Protection::Read, plain());
     assert!(matches!(part.err(), Some(SubspaceError::NotZeroed)));
     finish(&root);
 }
@@ -387,7 +394,7 @@ fn a_protected_child_maps_with_its_own_protection_and_caches_nothing() {
 #[test]
 fn the_platform_lives_until_the_last_child_is_gone() {
     let root = root();
-    let part = root.subspace("last", &Request::new(pages(0x100)), plain()).expect("room");
+    let part = root.subspace("last", &Request::new(pages(0x100)), None, plain()).expect("room");
     drop(root);
     let addr = part.raw().alloc(&Request::new(pages(5))).expect("room");
     part.platform().parent().write(0, (addr / PAGE) as u64, 1).expect("it is mapped");
@@ -407,7 +414,7 @@ fn children_come_and_go_on_many_threads() {
                 for round in 1..60 {
                     let policy = if round % 2 == 0 { Policy::Lowest } else { Policy::Highest };
                     let part = root
-                        .subspace(name, &Request::new(pages(0x40 + round)).policy(policy), bare())
+                        .subspace(name, &Request::new(pages(0x40 + round)).policy(policy), None, bare())
                         .expect("room for four");
                     let addrs: Vec<_> = (0..round % 8)
                         .map(|count| part.raw().alloc(&Request::new(pages(1 + count))).expect("room"))

@@ -141,16 +141,16 @@ fn the_cache_grows_with_what_is_in_use() {
     assert!(little < 9_000 && much > 30_000, "{little} and {much} pages");
 }
 
-/// Where memory is dear, with at least so much cached.
-fn dear(least_cache_bytes: usize) -> SpaceOptions {
+/// Where memory is dear, with at least 1 MiB cached.
+fn dear() -> SpaceOptions {
     let space_options = SpaceOptions::default().max_slack_percent(25).cache_bytes(256 << 20);
-    space_options.least_cache_bytes(least_cache_bytes).lazy_max_pages(1024)
+    space_options.cached_beside(|in_use| (in_use / 3).max(256)).lazy_max_pages(1024)
 }
 
 /// Areas of one size are had and given up in turn, all at once, as a collector of garbage does it.
 #[test]
 fn what_is_freed_below_the_highest_size_stays_cached() {
-    let space = space(1, dear(1 << 20));
+    let space = space(1, dear());
     for round in 0..3 {
         let areas: Vec<usize> = (0..100).map(|_| alloc(&space, 200)).collect();
         areas.iter().for_each(|&addr| free(&space, addr));
@@ -161,7 +161,7 @@ fn what_is_freed_below_the_highest_size_stays_cached() {
 /// Small and large sizes, each of which is left behind for the next.
 #[test]
 fn a_space_is_at_most_a_third_larger_than_what_was_in_use() {
-    let space = space(1, dear(1 << 20));
+    let space = space(1, dear());
     let mut highest = 0;
     for pages in (20..600).step_by(7).chain((20..600).step_by(31)) {
         let areas: Vec<usize> = (0..500).map(|_| alloc(&space, pages)).collect();
@@ -178,7 +178,7 @@ fn a_space_is_at_most_a_third_larger_than_what_was_in_use() {
 #[test]
 fn growth_on_one_cpu_takes_what_others_have_cached() {
     for cpus in [2, 8] {
-        let space = space(cpus, dear(1 << 20));
+        let space = space(cpus, dear());
         let areas: Vec<usize> = (0..100).map(|_| alloc(&space, 200)).collect();
         for (nth, &addr) in areas.iter().enumerate() {
             Sim::run_on(nth % (cpus - 1));
@@ -198,7 +198,7 @@ fn growth_on_one_cpu_takes_what_others_have_cached() {
 /// the space is a third larger than it was.
 #[test]
 fn growth_is_seen_after_cached_areas_are_in_use_again() {
-    let space = space(1, dear(1 << 20));
+    let space = space(1, dear());
     let fill =
         |count: usize, pages: usize| -> Vec<usize> { (0..count).map(|_| alloc(&space, pages)).collect() };
     let left_behind = fill(100, 50);
@@ -215,7 +215,7 @@ fn growth_is_seen_after_cached_areas_are_in_use_again() {
 /// lazy: no more go than the space grows.
 #[test]
 fn growth_is_counted_once() {
-    let space = space(1, dear(1 << 20).lazy_max_pages(1 << 16));
+    let space = space(1, dear().lazy_max_pages(1 << 16));
     let fill =
         |count: usize, pages: usize| -> Vec<usize> { (0..count).map(|_| alloc(&space, pages)).collect() };
     let _held = fill(200, 200);
@@ -231,7 +231,7 @@ fn growth_is_counted_once() {
 /// the space grows; and only then.
 #[test]
 fn memory_of_large_sizes_that_are_left_behind_serves_others() {
-    let space = space(1, dear(1 << 20));
+    let space = space(1, dear());
     let all_at_once = |pages: usize| {
         let areas: Vec<usize> = (0..5).map(|_| alloc(&space, pages)).collect();
         let cached = space.stats().large_pages;
@@ -252,7 +252,7 @@ fn memory_of_large_sizes_that_are_left_behind_serves_others() {
 /// Growth by large areas for which no large cached area can go makes small ones go.
 #[test]
 fn a_space_that_grows_by_large_areas_keeps_no_small_sizes_that_are_left_behind() {
-    let space = space(1, dear(32 << 20));
+    let space = space(1, dear().cached_beside(|in_use| (in_use / 3).max(8192)));
     let small: Vec<usize> = (0..640).map(|nth| alloc(&space, 2 + nth % 10)).collect();
     small.iter().for_each(|&addr| free(&space, addr));
     let before = space.stats().cached_pages;
@@ -269,7 +269,7 @@ fn a_space_that_grows_by_large_areas_keeps_no_small_sizes_that_are_left_behind()
 #[test]
 fn a_request_without_a_place_is_no_growth() {
     let after_growth = |doomed: bool| {
-        let space = space(1, dear(1 << 20));
+        let space = space(1, dear());
         let fill = || {
             let areas: Vec<usize> = (0..8).map(|_| alloc(&space, 300)).collect();
             areas.iter().for_each(|&addr| free(&space, addr));

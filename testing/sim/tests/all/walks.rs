@@ -11,7 +11,7 @@ use vmalloc_sim::Point::{
 };
 use vmalloc_sim::Sim;
 use vmalloc_sim::harness::Simulated;
-use vmalloc_subspaces::{Root, Subspace, SubspaceOptions};
+use vmalloc_subspaces::{Root, Subspace};
 
 /// Steps of acts, each of which has failed in one run at least.
 const MET: [(&str, &[Point]); 23] = [
@@ -75,7 +75,7 @@ fn walk<P: Simulated>(program: &Program<P>, seed: u64, make: impl Fn() -> Space<
 fn part(sim: Sim, options: SpaceOptions) -> Space<Subspace<Sim>> {
     let request = Request::new(1 << 22).policy(Policy::Highest);
     let root = Root::new(sim).expect("a root");
-    root.subspace("part", &request, SubspaceOptions::default().space(options)).expect("room")
+    root.subspace("part", &request, None, options).expect("room")
 }
 
 /// Settings with which a freed area becomes lazy, is purged soon, is cached, traps, or is left

@@ -271,7 +271,7 @@ impl Life for World {
 
 fn options(dice: &mut Dice) -> SlotsOptions {
     let slot = dice.pick(&[1, 64 << 10, 1 << 20, (4 << 20) - 5, 64 << 20, 4 << 30]);
-    let mut options = SlotsOptions::new(slot).max_slots(dice.pick(&[1, 3, 40, 500]));
+    let mut options = SlotsOptions::new(slot).max_slots(dice.pick(&[1, 8, 28, 500]));
     if dice.one_in(2) {
         options = options.head_bytes(dice.pick(&[0, 1, 20_000, 720 << 10, 3 << 20]).min(slot));
     }
@@ -286,9 +286,6 @@ fn options(dice: &mut Dice) -> SlotsOptions {
     }
     if dice.one_in(2) {
         options = options.resident_bytes(dice.pick(&[0, 4096, 1 << 20, 1 << 30]));
-    }
-    if dice.one_in(2) {
-        options = options.batch_slots(dice.pick(&[1, 2, 7, 64]));
     }
     if dice.one_in(3) {
         options = options.beyond_head(BeyondHead::Commit);

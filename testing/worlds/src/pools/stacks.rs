@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 use vmalloc_harness::peek;
-use vmalloc_stacks::{Growable, Stack, StackError, Stacks, StacksOptions};
+use vmalloc_stacks::{Growable, LinuxOptions, Stack, StackError, Stacks, StacksOptions};
 
 /// The most dropped stacks that are remembered, to look at them once the pool is cleared.
 const REMEMBERED: usize = 5000;
@@ -150,8 +150,8 @@ fn refused_or_done(done: Result<(), StackError>) {
 impl World {
     /// Makes a stack in a pool of its own, which is closed before the stack ends.
     fn orphan(&self, dice: &mut Dice) -> Option<Held> {
-        let settings = settings(dice, self.has_threads).span_bytes(64 << 20);
-        let stacks = made(Stacks::open(&settings))?;
+        let (linux, settings) = settings(dice, self.has_threads);
+        let stacks = made(Stacks::open_with(linux.max_bytes(64 << 20), &settings))?;
         let memory = memory(&stacks, dice)?;
         Some(Held { is_orphan: true, ..Held::new(memory) })
     }
@@ -261,8 +261,9 @@ impl Life for World {
     }
 }
 
-fn settings(dice: &mut Dice, has_threads: bool) -> StacksOptions {
-    let mut settings = StacksOptions::new().span_bytes(1 << (28 + dice.below(10)));
+fn settings(dice: &mut Dice, has_threads: bool) -> (LinuxOptions, StacksOptions) {
+    let linux = LinuxOptions::new().max_bytes(1 << (28 + dice.below(10))).drain_thread(has_threads);
+    let mut settings = StacksOptions::new();
     settings = settings.stack_bytes(dice.pick(&[4096, 16 << 10, 64 << 10, 200_000, 1 << 20]));
     if dice.one_in(2) {
         settings = settings.keep_bytes(dice.pick(&[0, 1, 4096, 1 << 20]));
@@ -276,16 +277,16 @@ fn settings(dice: &mut Dice, has_threads: bool) -> StacksOptions {
     if dice.one_in(3) {
         settings = settings.name("a pool of the test");
     }
-    if has_threads { settings } else { settings.threads(false) }
+    (linux, settings)
 }
 
 /// Runs a world of stacks. Returns how many steps its threads made; 0 for settings that are
 /// refused.
 pub(crate) fn run(dice: &mut Dice, time: Duration, forks: Forks) -> u64 {
     let has_threads = dice.one_in(3);
-    let settings = settings(dice, has_threads);
-    println!("  {settings:?}");
-    let Some(stacks) = made(Stacks::open(&settings)) else { return 0 };
+    let (linux, settings) = settings(dice, has_threads);
+    println!("  {linux:?}, {settings:?}");
+    let Some(stacks) = made(Stacks::open_with(linux, &settings)) else { return 0 };
     let world = World {
         stacks,
         has_threads,

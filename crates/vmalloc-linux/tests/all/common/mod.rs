@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub)]
 
 pub mod crowd;
+mod filter;
 pub mod process;
 pub mod trapping;
 
@@ -14,7 +15,7 @@ use vmalloc::{
     Request, Space, Stats,
 };
 pub use vmalloc_harness::{in_forked_child, in_own_process, not_run};
-use vmalloc_linux::{BatchAdvise, GuardMeans, Linux, LinuxOptions, OpenError, ReserveError};
+use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, OpenError, ReserveError, SpaceOptions};
 
 /// The platform's calls, for tests: each owns the pages it names, and nothing uses their memory
 /// after an unmap.
@@ -41,15 +42,51 @@ impl Calls for Linux {
     }
 }
 
+/// The kernel's answer to a purge of many ranges by one call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Batches {
+    Taken,
+    Refused,
+}
+
+impl Batches {
+    pub const ALL: [Self; 2] = [Self::Taken, Self::Refused];
+
+    /// Runs `open`, which finds out. Where batches are refused, on a thread that may not make the
+    /// call: the platform that is opened makes none for ever.
+    pub fn opening<T: Send>(self, open: impl FnOnce() -> T + Send) -> T {
+        if self == Self::Taken {
+            return open();
+        }
+        std::thread::scope(|scope| {
+            let opening = scope.spawn(|| {
+                filter::take_away(libc::SYS_process_madvise);
+                open()
+            });
+            opening.join().expect("it has opened")
+        })
+    }
+
+    /// Returns whether `linux` is as it should be. It is not where the kernel refuses batches
+    /// itself.
+    #[track_caller]
+    pub fn are_those_of(self, linux: &Linux) -> bool {
+        let takes = linux.purges_in_batches();
+        assert!(!takes || self == Self::Taken);
+        if !takes && self == Self::Taken {
+            not_run("purges in batches", "the kernel lacks process_madvise(PIDFD_SELF)");
+        }
+        takes == (self == Self::Taken)
+    }
+}
+
 /// A platform with these means; `None` where the kernel lacks them.
-pub fn reserve(bytes: usize, guards: GuardMeans, vectors: BatchAdvise) -> Option<Linux> {
-    match Linux::reserve(LinuxOptions::new().exactly(bytes).guard_means(guards).batch_advise(vectors)) {
+pub fn reserve(bytes: usize, guards: GuardMeans, batches: Batches) -> Option<Linux> {
+    let options = LinuxOptions::new().max_bytes(bytes).guard_means(guards);
+    match batches.opening(|| Linux::reserve(options, &SpaceOptions::default())) {
         Ok(linux) => {
-            assert_eq!(
-                (linux.guard_means(), linux.batch_advise(), linux.reserved_bytes()),
-                (guards, vectors, bytes)
-            );
-            Some(linux)
+            assert_eq!((linux.guard_means(), linux.reserved_bytes()), (guards, bytes));
+            batches.are_those_of(&linux).then_some(linux)
         }
         Err(error) => lacks(&error),
     }
@@ -81,9 +118,9 @@ pub fn guards_by_mapping() -> impl Iterator<Item = GuardMeans> {
 /// Runs the scenario once for each strategy that the kernel has.
 pub fn for_each_strategy(bytes: usize, scenario: impl Fn(&Linux)) {
     for guards in GuardMeans::all() {
-        for vectors in BatchAdvise::all() {
-            if let Some(linux) = reserve(bytes, guards, vectors) {
-                eprintln!("with {guards:?} and {vectors:?}");
+        for batches in Batches::ALL {
+            if let Some(linux) = reserve(bytes, guards, batches) {
+                eprintln!("with {guards:?}, batches {batches:?}");
                 scenario(&linux);
             }
         }

@@ -16,11 +16,11 @@ pub fn trapping() -> SpaceOptions {
 
 /// Runs `body` with a space of each kind of guards, and of none that keeps memory.
 pub fn for_each_space(body: impl Fn(&Arc<Space<Linux>>)) {
-    let options = |guards| LinuxOptions::new().exactly(SPAN).guard_means(guards);
-    let all = GuardMeans::all().map(options).chain([options(GuardMeans::Userfault).stash_bytes(0)]);
-    for options in all {
-        let Some(space) = opened(open(options, trapping())) else { continue };
-        eprintln!("with {options:?}");
+    let all = GuardMeans::all().map(|guards| (guards, trapping()));
+    for (guards, space_options) in all.chain([(GuardMeans::Userfault, trapping().unmap_on_free())]) {
+        let options = LinuxOptions::new().max_bytes(SPAN).guard_means(guards);
+        let Some(space) = opened(open(options, space_options)) else { continue };
+        eprintln!("with {guards:?}, {:?} bytes kept", space_options.cache_bytes);
         body(&space);
         assert_eq!(space.stats().late_frees, 0);
         space.verify().unwrap();
@@ -29,7 +29,12 @@ pub fn for_each_space(body: impl Fn(&Arc<Space<Linux>>)) {
 
 /// With userfaultfd; `None` where the kernel lacks it.
 pub fn with_userfault(options: LinuxOptions) -> Option<Arc<Space<Linux>>> {
-    opened(open(options.exactly(SPAN).guard_means(GuardMeans::Userfault), trapping()))
+    with_stash(options, trapping())
+}
+
+/// With userfaultfd, and a stash of as much as these options cache.
+pub fn with_stash(options: LinuxOptions, space_options: SpaceOptions) -> Option<Arc<Space<Linux>>> {
+    opened(open(options.max_bytes(SPAN).guard_means(GuardMeans::Userfault), space_options))
 }
 
 pub fn fill_area(addr: usize, pages: usize, value: u8) {

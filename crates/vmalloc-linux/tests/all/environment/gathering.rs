@@ -13,7 +13,8 @@ const UFFDIO_MOVE: u32 = 0xc028_aa05;
 const PAGES: usize = 5;
 
 fn space() -> Arc<Space<Linux>> {
-    let options = LinuxOptions::new().exactly(1 << 30).guard_means(GuardMeans::Mprotect).drain_thread(false);
+    let options =
+        LinuxOptions::new().max_bytes(1 << 30).guard_means(GuardMeans::Mprotect).drain_thread(false);
     open(options, SpaceOptions::default()).unwrap()
 }
 

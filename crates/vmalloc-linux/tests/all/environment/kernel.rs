@@ -2,15 +2,13 @@
 
 use super::exercise::{Owed, exercise, fill, is_inside};
 use super::sandbox::{Answer, Call, supervised};
-use super::{
-    PAGE, check, everywhere, everywhere_with_vectors, finish, for_both_guards, for_both_guards_in, space_with,
-};
-use crate::common::{in_own_process, is_trap};
+use super::{PAGE, check, everywhere, everywhere_in_batches, finish, for_both_guards, for_both_guards_in};
+use crate::common::{Batches, in_own_process, is_trap};
 use libc::{SYS_madvise, SYS_process_madvise};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vmalloc::{AllocError, CodeBuffer, Request, Space, SpaceOptions};
-use vmalloc_linux::{BatchAdvise, GuardMeans, Linux};
+use vmalloc_linux::{GuardMeans, Linux};
 
 const GUARD_INSTALL: u64 = 102;
 const ADVISING: [libc::c_long; 2] = [SYS_madvise, SYS_process_madvise];
@@ -80,8 +78,9 @@ fn advice_that_is_refused_keeps_areas_back_until_it_is_not() {
 #[test]
 fn a_large_area_that_can_be_neither_closed_nor_marked_traps_after_the_next_purge() {
     in_own_process(|| {
-        let options = super::options(GuardMeans::PteMarkers, BatchAdvise::Loop);
-        let Some(space) = space_with(options, SpaceOptions::default().unmap_on_free()) else { return };
+        let (options, unmapping) =
+            (super::options(GuardMeans::PteMarkers), SpaceOptions::default().unmap_on_free());
+        let Some(space) = super::space_in(Batches::Refused, options, unmapping) else { return };
         let space = &*space;
         let is_on = AtomicBool::new(false);
         let answer = |call: &Call| {
@@ -112,14 +111,14 @@ fn a_large_area_that_can_be_neither_closed_nor_marked_traps_after_the_next_purge
     });
 }
 
-/// BatchAdvise fail, and the calls for single runs don't.
+/// Calls for many runs fail, and those for single runs don't.
 #[test]
-fn vectors_that_are_refused_are_replaced_by_single_calls() {
+fn batches_that_are_refused_are_replaced_by_single_calls() {
     in_own_process(|| {
         let errors =
             [libc::EINVAL, libc::ENOMEM, libc::EAGAIN, libc::EPERM, libc::ENOSYS, libc::EBADF, libc::EINTR];
         for error in errors {
-            everywhere_with_vectors(|space| {
+            everywhere_in_batches(|space| {
                 let refuse = |call: &Call| match call.number {
                     libc::SYS_process_madvise => Answer::Fail(error),
                     _ => Answer::Go,
@@ -171,11 +170,11 @@ fn partly(call: &Call, bytes: impl Fn(usize) -> usize) -> Answer {
 
 /// A vector is done up to its first page, up to the middle, up to its last page.
 #[test]
-fn vectors_that_are_done_in_part_are_done_to_the_end() {
+fn batches_that_are_done_in_part_are_done_to_the_end() {
     in_own_process(|| {
         let parts: [fn(usize) -> usize; 4] = [|_| PAGE, |bytes| bytes / 2, |bytes| bytes - PAGE, |_| 0];
         for part in parts {
-            everywhere_with_vectors(|space| {
+            everywhere_in_batches(|space| {
                 let areas: Vec<_> = (0..40)
                     .map(|nth| space.raw().alloc(&Request::new((1 + nth % 5) * PAGE)).unwrap())
                     .collect();
@@ -385,7 +384,7 @@ fn a_refusal_while_a_space_is_opened_ends_that_or_takes_nothing_away() {
         ];
         for (refused, traps) in calls.into_iter().flat_map(|call| [(call, false), (call, true)]) {
             for error in [libc::ENOMEM, libc::EPERM] {
-                let options = super::LinuxOptions::new().exactly(super::SPAN).drain_thread(false);
+                let options = super::LinuxOptions::new().max_bytes(super::SPAN).drain_thread(false);
                 let space = SpaceOptions::default().unmap_on_free().trap_on_free(traps);
                 for nth in 1.. {
                     let (count, is_on) = (Cell::new(0), AtomicBool::new(true));

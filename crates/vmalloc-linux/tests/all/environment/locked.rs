@@ -5,12 +5,12 @@ use super::exercise::{Owed, exercise, fill, get};
 use super::sandbox::{Answer, Call, supervised};
 use super::{PAGE, check, finish, for_both_guards, space_with};
 use crate::common::process::set_limit;
-use crate::common::{free, in_forked_child, in_own_process, is_trap, not_run, status_bytes};
+use crate::common::{Batches, free, in_forked_child, in_own_process, is_trap, not_run, status_bytes};
 use libc::{SYS_munlock, SYS_process_madvise};
 use rustix::process::Resource;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vmalloc::{FrameSupply, Platform, PlatformFault, Request, Space, SpaceOptions};
-use vmalloc_linux::{BatchAdvise, GuardMeans, Linux, LinuxOptions, OpenError};
+use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, OpenError};
 
 const MIB: usize = 1 << 20;
 
@@ -202,7 +202,7 @@ fn a_program_that_locks_its_memory_in_advance_can_open_a_space() {
 #[test]
 fn locked_frames_give_their_memory_back() {
     in_own_process(|| {
-        let options = LinuxOptions::new().exactly(super::SPAN).drain_thread(false);
+        let options = LinuxOptions::new().max_bytes(super::SPAN).drain_thread(false);
         let Some(space) = space_with(options, SpaceOptions::default()) else { return };
         let mut frames = vec![vmalloc::Frame(0); 50_000];
         space.platform().take_frames(&mut frames).unwrap();
@@ -231,8 +231,8 @@ fn locked_frames_give_their_memory_back() {
 fn a_child_of_a_program_with_locked_memory_goes_on() {
     in_own_process(|| {
         for guards in GuardMeans::all() {
-            let options = super::options(guards, BatchAdvise::Loop);
-            let Some(space) = space_with(options, SpaceOptions::default().unmap_on_free()) else { continue };
+            let (options, unmapping) = (super::options(guards), SpaceOptions::default().unmap_on_free());
+            let Some(space) = super::space_in(Batches::Refused, options, unmapping) else { continue };
             let is_on = AtomicBool::new(true);
             let answer =
                 |call: &Call| if is_on.load(Ordering::SeqCst) { without_munlock(call) } else { Answer::Go };
@@ -261,9 +261,7 @@ fn a_child_of_a_program_with_locked_memory_goes_on() {
 fn an_unprivileged_program_that_locks_in_advance_is_told() {
     in_own_process(|| {
         let spaces: Vec<_> = GuardMeans::all()
-            .filter_map(|guards| {
-                space_with(super::options(guards, BatchAdvise::PidfdSelf), SpaceOptions::default())
-            })
+            .filter_map(|guards| space_with(super::options(guards), SpaceOptions::default()))
             .collect();
         set_limit(Resource::Memlock, 1 << 20);
         // SAFETY: this process was made for it.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use vmalloc::{
     AllocError, PageRange, PlatformError, PlatformFault, Protect, Protection, Request, Space, SpaceOptions,
 };
-use vmalloc_linux::{BatchAdvise, GuardMeans, Linux, LinuxOptions, open};
+use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, open};
 
 /// Takes `/proc` away from this process; whether that was allowed.
 fn without_proc() -> bool {
@@ -52,9 +52,8 @@ fn without_proc_everything_works() {
 }
 
 fn for_each_guard_opened() -> Vec<std::sync::Arc<vmalloc::Space<vmalloc_linux::Linux>>> {
-    let opened = GuardMeans::all().map(|guards| {
-        all_options().map(|space_options| space_with(options(guards, BatchAdvise::PidfdSelf), space_options))
-    });
+    let opened = GuardMeans::all()
+        .map(|guards| all_options().map(|space_options| space_with(options(guards), space_options)));
     opened.into_iter().flatten().flatten().collect()
 }
 
@@ -67,7 +66,7 @@ fn without_proc_the_limit_on_mappings_is_an_error() {
         if !without_proc() {
             return;
         }
-        let options = options(GuardMeans::Mprotect, BatchAdvise::PidfdSelf);
+        let options = options(GuardMeans::Mprotect);
         let Some(space) = space_with(options, SpaceOptions::default().unmap_on_free()) else { return };
         let mut areas = Vec::with_capacity(max as usize);
         let refused = loop {

@@ -24,11 +24,11 @@ mod holes;
 #[cfg(all(target_env = "gnu", target_pointer_width = "64"))]
 mod kernel;
 
-use crate::common::opened;
+use crate::common::{Batches, opened};
 use exercise::{Owed, exercise};
 use std::sync::Arc;
 use vmalloc::{Space, SpaceOptions, Stats};
-use vmalloc_linux::{BatchAdvise, GuardMeans, Linux, LinuxOptions, open};
+use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, open};
 
 const PAGE: usize = 4096;
 pub(crate) const SPAN: usize = 1 << 30;
@@ -43,10 +43,9 @@ fn all_options() -> [SpaceOptions; 2] {
         .map(|space_options| space_options.lazy_max_pages(LAZY_MAX))
 }
 
-fn options(guards: GuardMeans, vectors: BatchAdvise) -> LinuxOptions {
-    let options = LinuxOptions::new().exactly(SPAN).frame_bytes(FRAMES * PAGE).drain_thread(false);
-    // A small stash: locking all memory fills what is reserved for it.
-    options.guard_means(guards).batch_advise(vectors).stash_bytes(16 << 20)
+fn options(guards: GuardMeans) -> LinuxOptions {
+    let options = LinuxOptions::new().max_bytes(SPAN).frame_bytes(FRAMES * PAGE).drain_thread(false);
+    options.guard_means(guards)
 }
 
 /// A space with these means; `None` where the kernel lacks them.
@@ -54,22 +53,33 @@ fn space_with(options: LinuxOptions, space_options: SpaceOptions) -> Option<Arc<
     opened(open(options, space_options))
 }
 
+/// A space that purges in batches, or one that may not.
+fn space_in(
+    batches: Batches,
+    options: LinuxOptions,
+    space_options: SpaceOptions,
+) -> Option<Arc<Space<Linux>>> {
+    let space = opened(batches.opening(|| open(options, space_options)))?;
+    batches.are_those_of(space.platform()).then_some(space)
+}
+
 /// Runs a scenario on a fresh space for each strategy that the kernel has, with all options.
 fn everywhere(scenario: impl Fn(&Arc<Space<Linux>>)) {
     everywhere_with(|_| true, scenario);
 }
 
-/// Runs a scenario as `everywhere` does, where many ranges are advised by one call.
-fn everywhere_with_vectors(scenario: impl Fn(&Arc<Space<Linux>>)) {
-    everywhere_with(|vectors| vectors != BatchAdvise::Loop, scenario);
+/// Runs a scenario as `everywhere` does, where many ranges are purged by one call.
+fn everywhere_in_batches(scenario: impl Fn(&Arc<Space<Linux>>)) {
+    everywhere_with(|batches| batches == Batches::Taken, scenario);
 }
 
-fn everywhere_with(has: impl Fn(BatchAdvise) -> bool, scenario: impl Fn(&Arc<Space<Linux>>)) {
+fn everywhere_with(has: impl Fn(Batches) -> bool, scenario: impl Fn(&Arc<Space<Linux>>)) {
     for guards in GuardMeans::all() {
-        for vectors in BatchAdvise::all().filter(|vectors| has(*vectors)) {
+        for batches in Batches::ALL.into_iter().filter(|batches| has(*batches)) {
             for space_options in all_options() {
-                if let Some(space) = space_with(options(guards, vectors), space_options) {
-                    eprintln!("with {guards:?}, {vectors:?}, {:?} bytes cached", space_options.cache_bytes);
+                if let Some(space) = space_in(batches, options(guards), space_options) {
+                    let cached = space_options.cache_bytes;
+                    eprintln!("with {guards:?}, batches {batches:?}, {cached:?} bytes cached");
                     scenario(&space);
                 }
             }
@@ -85,7 +95,7 @@ fn for_both_guards(scenario: impl Fn(&Arc<Space<Linux>>)) {
 /// Runs a scenario for each way to guard, with the options of one space.
 fn for_both_guards_in(space_options: SpaceOptions, scenario: impl Fn(&Arc<Space<Linux>>)) {
     for guards in GuardMeans::all() {
-        if let Some(space) = space_with(options(guards, BatchAdvise::PidfdSelf), space_options) {
+        if let Some(space) = space_with(options(guards), space_options) {
             eprintln!("with {guards:?}, {:?} bytes cached", space_options.cache_bytes);
             scenario(&space);
         }

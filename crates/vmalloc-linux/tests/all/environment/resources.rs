@@ -1,12 +1,12 @@
 //! Limits on the resources of a process, set before a space is opened and after.
 
 use super::exercise::{Owed, exercise};
-use super::{all_options, everywhere, finish, for_both_guards, options};
+use super::{all_options, everywhere, finish, for_both_guards};
 use crate::common::process::limited;
 use crate::common::{in_own_process, opened, status_bytes};
 use rustix::process::Resource;
 use vmalloc::{PlatformFault, SpaceOptions};
-use vmalloc_linux::{BatchAdvise, GuardMeans, LinuxOptions, OpenError, ReserveError, open};
+use vmalloc_linux::{GuardMeans, LinuxOptions, OpenError, ReserveError, open};
 
 #[test]
 fn without_descriptors_there_are_areas_and_no_frames() {
@@ -43,9 +43,6 @@ fn without_descriptors_a_space_is_opened_and_purged() {
                 refused => _ = opened(refused),
             }
         }
-        let insisting = options(GuardMeans::Mprotect, BatchAdvise::Pidfd);
-        let refused = limited(Resource::Nofile, 0, || vmalloc_linux::Linux::reserve(insisting));
-        assert!(matches!(refused, Err(ReserveError::Unsupported { code: libc::EMFILE, .. })), "{refused:?}");
     });
 }
 

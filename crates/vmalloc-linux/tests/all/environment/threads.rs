@@ -2,14 +2,14 @@
 
 use super::exercise::{Owed, assert_filled, exercise, fill};
 use super::sandbox::{Answer, Call, supervised};
-use super::{PAGE, finish, for_both_guards, options, space_with};
-use crate::common::{in_forked_child, in_own_process};
+use super::{PAGE, finish, for_both_guards, options, space_in, space_with};
+use crate::common::{Batches, in_forked_child, in_own_process};
 use libc::SYS_madvise;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use vmalloc::{Request, SpaceOptions};
-use vmalloc_linux::{BatchAdvise, GuardMeans, LinuxOptions};
+use vmalloc_linux::{GuardMeans, LinuxOptions};
 
 /// Confines this process to the first CPU that it may use, as where all others were taken away;
 /// what it might use before.
@@ -108,10 +108,8 @@ fn a_child_goes_on_with_what_its_parent_could_not_unmap() {
             for relents_first in [false, true] {
                 // Single calls: what they are about is in registers, which the supervisor sees in
                 // any process.
-                let options = options(guards, BatchAdvise::Loop);
-                let Some(space) = space_with(options, SpaceOptions::default().unmap_on_free()) else {
-                    continue;
-                };
+                let unmapping = SpaceOptions::default().unmap_on_free();
+                let Some(space) = space_in(Batches::Refused, options(guards), unmapping) else { continue };
                 let is_on = AtomicBool::new(true);
                 let answer = |call: &Call| {
                     let refuses =

@@ -25,7 +25,7 @@ const FRAMES: usize = 1 << 14;
 const OPEN_CHUNKS: usize = 32;
 
 fn options(guards: GuardMeans) -> LinuxOptions {
-    LinuxOptions::new().exactly(SPAN).frame_bytes(FRAMES * PAGE).guard_means(guards).drain_thread(false)
+    LinuxOptions::new().max_bytes(SPAN).frame_bytes(FRAMES * PAGE).guard_means(guards).drain_thread(false)
 }
 
 /// A space guarded in this way; `None` where the kernel lacks it.

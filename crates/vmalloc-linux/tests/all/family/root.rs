@@ -2,7 +2,7 @@
 
 use super::*;
 use vmalloc::{FrameSupply, Protection, Request};
-use vmalloc_subspaces::{LIMIT_BYTES, Root, SubspaceOptions};
+use vmalloc_subspaces::{LIMIT_BYTES, Root};
 
 const MIB: usize = 1 << 20;
 
@@ -16,10 +16,10 @@ fn take_of(linux: &Linux, count: usize) -> Vec<Frame> {
 #[test]
 fn a_limit_holds_for_every_kind() {
     for guards in GuardMeans::all() {
-        let Ok(linux) = Linux::reserve(options(guards)) else { continue };
+        let Ok(linux) = Linux::reserve(options(guards), &SpaceOptions::default()) else { continue };
         let root = Root::new(linux).unwrap();
-        let small = SubspaceOptions::default().limit_bytes(MIB);
-        let space = root.subspace("small", &Request::new(64 * MIB), small).unwrap();
+        let small = Request::new(64 * MIB);
+        let space = root.subspace("small", &small, Some(MIB), SpaceOptions::default()).unwrap();
         let frames = take_of(root.platform(), 300);
         let of_limit = |error: AllocError| match error {
             AllocError::Unbacked(error) => assert_eq!(error.cause.call, LIMIT_BYTES),

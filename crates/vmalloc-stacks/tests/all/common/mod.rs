@@ -3,17 +3,23 @@
 
 use std::ops::Range;
 pub use vmalloc_harness::{in_own_process, peek};
+use vmalloc_linux::LinuxOptions;
 use vmalloc_stacks::{Stack, Stacks, StacksOptions};
 
 pub const PAGE: usize = 4096;
 
 /// Opens a pool with stacks of `pages` pages, of which `keep` stay warm, without threads.
 pub fn open(pages: usize, keep: usize) -> Stacks {
-    Stacks::open(&settings(pages, keep)).unwrap()
+    Stacks::open_with(addresses(1 << 30), &settings(pages, keep)).unwrap()
 }
 
 pub fn settings(pages: usize, keep: usize) -> StacksOptions {
-    StacksOptions::new().stack_bytes(pages * PAGE).keep_bytes(keep * PAGE).span_bytes(1 << 30).threads(false)
+    StacksOptions::new().stack_bytes(pages * PAGE).keep_bytes(keep * PAGE)
+}
+
+/// So many bytes of addresses, without a drain thread.
+pub fn addresses(bytes: usize) -> LinuxOptions {
+    LinuxOptions::new().max_bytes(bytes).drain_thread(false)
 }
 
 #[track_caller]

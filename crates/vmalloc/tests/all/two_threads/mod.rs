@@ -11,7 +11,7 @@ use plain::{CPUS, PAGE, Plain, run_on};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use vmalloc::{Frame, FreeError, Platform, Space, SpaceOptions};
-use vmalloc_short::{ShortMaps, ShortMapsOptions};
+use vmalloc_short::ShortMaps;
 
 /// Operations of each thread: enough for some purges.
 const TURNS: usize = if cfg!(miri) { 6 } else { 4000 };
@@ -44,8 +44,7 @@ impl Table {
 
     /// Makes blocks of a few slots for short mappings.
     fn with_blocks(self) -> Self {
-        ShortMaps::new(&self.space, ShortMapsOptions::new().block_slots(SLOTS))
-            .expect("memory for the records");
+        ShortMaps::with_block_slots(&self.space, SLOTS).expect("memory for the records");
         self
     }
 

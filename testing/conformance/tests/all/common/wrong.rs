@@ -23,7 +23,6 @@ pub(crate) enum Mistake {
     UnmapTwicePanics,
     UnmapNowNothing,
     UnmapNowTooMuch,
-    UnmapNowUnclaimed,
     FlushNothing,
     ZeroNothing,
     ZeroFirstPage,
@@ -80,7 +79,6 @@ unsafe impl<P: Platform> Platform for Wrong<P> {
         match self.mistake {
             Mistake::SpanFromZero => geometry.span(PageRange::new(0, 1 << 11).expect("not empty")),
             Mistake::ChangingGeometry if nth > 20 => geometry.maps_zeroed(!geometry.maps_zeroed),
-            Mistake::UnmapNowUnclaimed => geometry.unmaps_now(false),
             Mistake::LinearOff => {
                 let off = |range: PageRange| PageRange::from_len(range.start() + 1, range.len());
                 geometry.linear_map(geometry.linear_map.and_then(off))

@@ -6,7 +6,7 @@ use super::scene::{PAGE, all_options, sim, touch};
 use vmalloc::{Request, Space, SpaceOptions};
 use vmalloc_sim::harness::{Injection, Lasting, each};
 use vmalloc_sim::{Point, Sim};
-use vmalloc_subspaces::{Root, Subspace, SubspaceError, SubspaceOptions, SubspaceState};
+use vmalloc_subspaces::{Root, Subspace, SubspaceError, SubspaceState};
 
 type Part = Space<Subspace<Sim>>;
 
@@ -14,7 +14,8 @@ fn part(root: &Root<Sim>, name: &'static str, settings: SpaceOptions) -> Result<
     root.subspace(
         name,
         &Request::new(0x1_0200 * PAGE - 0x1_0100 * PAGE).within(0x1_0100 * PAGE, 0x1_0200 * PAGE),
-        SubspaceOptions::default().space(settings),
+        None,
+        settings,
     )
 }
 

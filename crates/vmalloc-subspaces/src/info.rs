@@ -1,35 +1,6 @@
-//! The request for a sub-space, and the figures it reports.
+//! The figures that a root reports of its sub-spaces.
 
-use vmalloc::{PageRange, SpaceOptions};
-
-/// The options of a sub-space.
-#[derive(Clone, Copy, Debug, Default)]
-#[non_exhaustive]
-pub struct SubspaceOptions {
-    /// The options of its space. [`SpaceOptions::policy`] is its direction. Default: those of any
-    /// space.
-    pub space: SpaceOptions,
-    /// The most bytes that may be mapped in it, cached ones included, rounded down to pages. Beyond
-    /// it, an allocation ends as [`Unbacked`](vmalloc::Unbacked), with
-    /// [`LIMIT_BYTES`](crate::LIMIT_BYTES). Default: no limit.
-    pub limit_bytes: Option<usize>,
-}
-
-impl SubspaceOptions {
-    /// Sets [`space`](Self::space).
-    #[must_use]
-    pub fn space(mut self, options: SpaceOptions) -> Self {
-        self.space = options;
-        self
-    }
-
-    /// Sets [`limit_bytes`](Self::limit_bytes).
-    #[must_use]
-    pub fn limit_bytes(mut self, bytes: usize) -> Self {
-        self.limit_bytes = Some(bytes);
-        self
-    }
-}
+use vmalloc::PageRange;
 
 /// A snapshot of a sub-space, as its root knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
