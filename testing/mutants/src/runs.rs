@@ -38,6 +38,8 @@ const BOUNDS: [Duration; 3] = [Duration::from_millis(50), Duration::from_millis(
 const WITHOUT: Duration = Duration::from_secs(900);
 /// The most memory of a program: mutants may take all that there is.
 const MEMORY: u64 = 4 << 30;
+/// Told of a program that did not end.
+const LATE: &str = "(no end in time)";
 /// The time that tests may take with a mutant: some, and many times what they take without.
 const SOME: Duration = Duration::from_secs(20);
 const MANY: u32 = 5;
@@ -82,8 +84,18 @@ pub(crate) fn parts(binary: &Binary, told: &Told, most: Duration) -> (Vec<Part>,
 }
 
 /// Runs tests up to the first that a mutant makes fail, and returns its name.
+///
+/// On a busy machine every test takes longer. So tests that do not end in time are run without the
+/// mutant as well: where these take too long for that, both have twice the time.
 pub(crate) fn catch(part: &Part, mutant: u32) -> Result<Option<String>, Failure> {
-    let told = run(&part.binary, &part.tests, mutant, 1, SOME + MANY * part.time)?;
+    let mut limit = SOME + MANY * part.time;
+    let told = loop {
+        let told = run(&part.binary, &part.tests, mutant, 1, limit)?;
+        if !told.is_late() || !run(&part.binary, &part.tests, 0, 1, limit / 2)?.is_late() {
+            break told;
+        }
+        limit *= 2;
+    };
     let failed = told.failed.into_iter().chain(told.end).next();
     Ok(failed.map(|test| format!("{} {test}", part.binary.name)))
 }
@@ -136,7 +148,7 @@ fn watch(lines: &Receiver<String>, failures: usize, deadline: Instant) -> Told {
             Ok(line) => line,
             Err(RecvTimeoutError::Disconnected) if is_whole => break,
             Err(RecvTimeoutError::Disconnected) => return told.ended("(the program ended)"),
-            Err(RecvTimeoutError::Timeout) => return told.ended("(no end in time)"),
+            Err(RecvTimeoutError::Timeout) => return told.ended(LATE),
         };
         is_whole |= line.starts_with("test result: ");
         let Some((test, result)) = test(&line) else { continue };
@@ -152,6 +164,10 @@ fn watch(lines: &Receiver<String>, failures: usize, deadline: Instant) -> Told {
 }
 
 impl Told {
+    fn is_late(&self) -> bool {
+        self.end.as_deref() == Some(LATE)
+    }
+
     fn ended(self, end: &str) -> Self {
         Self { end: Some(end.to_owned()), ..self }
     }
@@ -184,5 +200,11 @@ mod tests {
         assert_eq!(said(&[&[failed], &lines[..], &[whole]].concat(), 9), (2, vec!["d".into()], None));
         assert_eq!(said(&["test a ... "], 1), (0, vec![], Some("a (the program ended)".into())));
         assert_eq!(said(&lines, 1), (2, vec![], Some("(the program ended)".into())));
+    }
+
+    #[test]
+    fn a_program_that_prints_nothing_is_late() {
+        let (_sender, receiver) = channel();
+        assert!(watch(&receiver, 1, Instant::now()).is_late());
     }
 }
