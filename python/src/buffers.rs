@@ -75,7 +75,8 @@ impl Space {
             Some(Count(0)) => return Err(PyValueError::new_err("a space has one byte at least")),
             Some(Count(bytes)) => {
                 let whole = bytes.checked_next_multiple_of(page_bytes());
-                LinuxOptions::new().max_bytes(whole.ok_or(PyValueError::new_err("more bytes than there are"))?)
+                LinuxOptions::new()
+                    .max_bytes(whole.ok_or(PyValueError::new_err("more bytes than there are"))?)
             }
         };
         let space = open(options.frame_bytes(0), SpaceOptions::default());

@@ -1,6 +1,7 @@
 //! Allocation: from this CPU's node, else from the area map, else what a purge brings back.
 
 use super::claim::{Backing, ROUNDS};
+use super::held_node::take_of;
 use super::request::{Checked, Content, PageSize};
 use super::{Raw, Request, Space};
 use crate::areas::{Annotation, Blocking, Kind};
@@ -143,7 +144,7 @@ impl<P: Platform> Allocation<'_, P> {
             wish == Backing::Cached && space.caches && self.checked.guard_pages == space.guard_pages;
         let found = match self.request.node {
             _ if !may_wait => None,
-            Some(node) => space.node(node).take_own(fit, may_have_memory),
+            Some(node) => take_of(space, &mut space.node(node).node, fit, may_have_memory),
             None => self.take_waiting(may_have_memory),
         };
         if let Some(found) = found {

@@ -65,12 +65,6 @@ impl<P: Platform> Space<P> {
 }
 
 impl<P: Platform> HeldNode<'_, P> {
-    /// Takes an area that waits here.
-    #[inline]
-    pub(super) fn take_own(&mut self, fit: &Fit, may_have_memory: bool) -> Option<(PageRange, Backing)> {
-        take_of(self.space, &mut self.node, fit, may_have_memory)
-    }
-
     /// Takes an area with memory: of the size, somewhat larger, or from another node.
     pub(super) fn take_cached(mut self, fit: &Fit) -> Option<PageRange> {
         let (space, id) = (self.space, self.id);
@@ -88,7 +82,7 @@ impl<P: Platform> HeldNode<'_, P> {
     /// areas in use spread farther and farther.
     pub(super) fn take_waiting(mut self, fit: &Fit, may_have_memory: bool) -> Option<(PageRange, Backing)> {
         let (space, id) = (self.space, self.id);
-        let found = self.take_own(fit, may_have_memory);
+        let found = take_of(space, &mut self.node, fit, may_have_memory);
         if found.is_some() {
             return found;
         }
@@ -198,14 +192,13 @@ fn take_cached_of<P: Platform>(space: &Space<P>, node: &mut Node, fit: &Fit) -> 
 }
 
 /// Takes an area that waits in a node, with its memory or without.
-fn take_of<P: Platform>(
+pub(super) fn take_of<P: Platform>(
     space: &Space<P>,
     node: &mut Node,
     fit: &Fit,
     may_have_memory: bool,
 ) -> Option<(PageRange, Backing)> {
-    let cached = if may_have_memory { take_cached_of(space, node, fit) } else { None };
-    if let Some(area) = cached {
+    if let Some(area) = may_have_memory.then(|| take_cached_of(space, node, fit)).flatten() {
         return Some((area, Backing::Cached));
     }
     let start = node.take_pooled(usize::try_from(fit.pages() - 1).ok()?, fit.alignment())?;

@@ -12,7 +12,7 @@ use super::held_node::HeldNode;
 use crate::platform::{DrainReason, Platform};
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
-/// The platform was asked for a drain since the last one, and has promised it.
+/// The platform was asked for a drain since the last one, and has promised it, or is being asked.
 pub(super) const ASKED: u64 = 1;
 /// Something was freed where the platform could not be asked.
 pub(super) const URGENT: u64 = 2;
@@ -72,9 +72,13 @@ impl<P: Platform> Space<P> {
         let is_much = lazy.is_much(total);
         let is_now = is_much || told == URGENT;
         let reason = if is_now { DrainReason::Threshold } else { DrainReason::Age };
-        let is_promised = (told == ASKED && !is_now) || self.platform.drain_later(reason);
-        if is_promised {
-            let _ = self.told.compare_exchange(told, ASKED, Relaxed, Relaxed);
+        let is_asked = told == ASKED && !is_now;
+        // Noted before: a drain that had ended before a later note would not forget it, and no free
+        // would ask again.
+        let is_noted = !is_asked && self.told.compare_exchange(told, ASKED, Relaxed, Relaxed).is_ok();
+        let is_promised = is_asked || self.platform.drain_later(reason);
+        if is_noted && !is_promised {
+            let _ = self.told.compare_exchange(ASKED, told, Relaxed, Relaxed);
         }
         // Within bounds the drain does it. Beyond, freeing is put before everything else. But one
         // huge area is no sign that the drain falls behind, and the caller does not wait for its
