@@ -37,7 +37,7 @@ static void growable(vmalloc_stacks *pool)
 int main(void)
 {
     vmalloc_stacks_options options = VMALLOC_STACKS_OPTIONS_INIT;
-    options.stack_bytes = 256 << 10, options.name = "workers", options.span_bytes = (size_t)1 << 34;
+    options.stack_bytes = 256 << 10, options.name = "workers", options.span_bytes = ((size_t)1 << 34) + 1;
     vmalloc_stacks *pool = vmalloc_stacks_open(&options, NULL);
     CHECK(pool != NULL && vmalloc_stacks_stack_bytes(pool) == 256 << 10);
     vmalloc_alt_stack *alternate = vmalloc_alt_stack_install(pool, NULL);

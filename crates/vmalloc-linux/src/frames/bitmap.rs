@@ -27,10 +27,10 @@
 //!
 //! # Why not the area map
 //! It finds runs as fast, but a frame is an area of one page there, and is placed and coalesced
-//! alone. Measured in one run as above, on busy cores: 384 / 127 / 118 with two sets and the lock,
-//! 457 / 235 / 269 with a bare `AreaMap`, and 1,545 / 1,649 / 2,285 where a `PageSet` says beside
-//! it which free frames kept their memory. It also tells without a lock whether a frame is taken
-//! only while no other thread takes one.
+//! alone. Measured in one run as above, on busy cores, by a program that is not kept: 384 / 127 /
+//! 118 with two sets and the lock, 457 / 235 / 269 with a bare `AreaMap`, and 1,545 / 1,649 / 2,285
+//! where a `PageSet` says beside it which free frames kept their memory. It also tells without a
+//! lock whether a frame is taken only while no other thread takes one.
 //!
 //! # Locking
 //! A thread that changes a set holds the lock of its owner. The words are atomic so that

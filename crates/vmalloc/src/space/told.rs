@@ -73,8 +73,8 @@ impl<P: Platform> Space<P> {
         let is_now = is_much || told == URGENT;
         let reason = if is_now { DrainReason::Threshold } else { DrainReason::Age };
         let is_asked = told == ASKED && !is_now;
-        // Noted before: a drain that had ended before a later note would not forget it, and no free
-        // would ask again.
+        // Noted before the call: a drain may begin and end right after it. It would not forget a
+        // later note, and no free would ask again.
         let is_noted = !is_asked && self.told.compare_exchange(told, ASKED, Relaxed, Relaxed).is_ok();
         let is_promised = is_asked || self.platform.drain_later(reason);
         if is_noted && !is_promised {
