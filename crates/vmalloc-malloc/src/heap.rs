@@ -67,8 +67,9 @@ impl LargeHeap {
     pub fn space_options(cache_bytes: usize) -> SpaceOptions {
         // As many lazy pages start a purge as are cached in any case.
         let options = SpaceOptions::default().lazy_max_pages(least_cached_pages());
-        let options = options.max_slack_percent(SLACK_PERCENT);
-        options.cache_bytes(cache_bytes).cached_beside(cached_beside)
+        let options = options.max_slack_percent(SLACK_PERCENT).cache_bytes(cache_bytes);
+        // Without a policy all of a budget may be cached in any case.
+        if cache_bytes > LEAST_CACHED { options.cached_beside(cached_beside) } else { options }
     }
 
     /// Reserves addresses and opens a space on them. Freed memory decays every `decay_ms`
