@@ -31,7 +31,8 @@ impl Args {
 }
 
 /// The core, and what needs no more than a platform: a heap, and no operating system.
-const PORTABLE: &str = "-p vmalloc-subspaces -p vmalloc-short -p vmalloc-slots -p vmalloc-percpu";
+const PORTABLE: &str = "--no-default-features --features vmalloc-malloc/allocator-api2-04 -p vmalloc-subspaces \
+    -p vmalloc-short -p vmalloc-slots -p vmalloc-percpu -p vmalloc-malloc";
 /// `cargo xtask nightly` compiles and runs the tests of two of these.
 const LINUX: &str =
     "-p vmalloc-subspaces -p vmalloc-short -p vmalloc-slots -p vmalloc-stacks -p vmalloc-malloc";

@@ -6,7 +6,7 @@ use crate::options::{self, vmalloc_request};
 use crate::space::{Of, on, vmalloc_space};
 use libc::{c_int, c_void};
 use std::alloc::Layout;
-use vmalloc_linux::{Request, RequestError};
+use vmalloc_linux::{Request, RequestError, page_bytes};
 
 /// Allocates memory of at least `bytes` bytes, of any content, with an unmapped guard page behind
 /// it. It starts at a page. `vmalloc_free` frees it.
@@ -200,7 +200,12 @@ pub unsafe extern "C" fn vmalloc_alloc_or_heap(
 ) -> *mut c_void {
     call!(address, detail; space => {
         let layout = layout(bytes, align)?;
-        on!(&space.0, it => Ok(it.raw().alloc_or_heap(layout)?))
+        // SAFETY: the size is not zero.
+        let on_heap = (layout.size() <= page_bytes()).then(|| unsafe { std::alloc::alloc(layout) });
+        if let Some(memory) = on_heap.filter(|memory| !memory.is_null()) {
+            return Ok(memory.expose_provenance());
+        }
+        on!(&space.0, it => Ok(it.raw().alloc(&Request::from(layout))?))
     })
 }
 
@@ -222,8 +227,13 @@ pub unsafe extern "C" fn vmalloc_free_or_heap(
         if memory.is_null() {
             return Ok(());
         }
-        // SAFETY: the caller's condition.
-        on!(&space.0, it => Ok(unsafe { it.raw().free_or_heap(memory.addr(), layout) }?))
+        if on!(&space.0, it => it.contains(memory.addr())) {
+            // SAFETY: the caller's area, which nothing uses any more.
+            return on!(&space.0, it => Ok(unsafe { it.raw().free(memory.addr()) }?));
+        }
+        // SAFETY: an address outside the space came from the heap, with this layout.
+        unsafe { std::alloc::dealloc(memory.cast(), layout) };
+        Ok(())
     })
 }
 

@@ -35,7 +35,7 @@
 //! |---|---|---|
 //! | `open`, `LinuxOptions`, `SpaceOptions` | `vmalloc_open` | |
 //! | `Raw::alloc` … `free`, `free_altered`, `free_atomic`, `realloc`, `grow_in_place` | `vmalloc_alloc` … `vmalloc_shrink_in_place` | batches: Rust has none |
-//! | `alloc_or_heap`, `reserve`, `alloc_exec`, `protect`, `remove` | of that name | |
+//! | `reserve`, `alloc_exec`, `protect`, `remove` | of that name | |
 //! | `find`, `try_find`, `usable_size`, `areas_from`, `vmallocinfo` | `vmalloc_find` …, by callback | |
 //! | `segments`, `cached`, `node_stats` | `vmalloc_get_node_stats` | the walks over segments: for tools in Rust |
 //! | `stats`, `purge`, `flush`, `decay`, `drain`, `shrink`, `verify` | of that name | |
@@ -50,7 +50,8 @@
 //! | `Stacks`, `Stack`, `Growable`, `AltStack` | of that name | `report_overflows_to`: its function takes a type of Rust |
 //! | `AreaMap`, `Fit` | `vmalloc_map` | quarantine: its token can't be kept honest in C; serde |
 //! | `trap_report` | `vmalloc_watch` | |
-//! | `Buffer`, `Area`, `CodeBuffer`, `SpaceAllocator` | | owners: C has none |
+//! | `Buffer`, `Area`, `CodeBuffer` | | owners: C has none |
+//! | `SpaceAllocator` with the heap | `vmalloc_alloc_or_heap` | |
 //! | `rcu` | | its guards belong to a scope; C programs have liburcu |
 //! | `Space::new`, `Platform` and its powers | | a platform is written in Rust |
 //! | `quiesce`, `resume` | | the hooks around `fork` call them |

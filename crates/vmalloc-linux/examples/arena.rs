@@ -6,8 +6,9 @@
 //! that the default limit on these allows about 28,000.
 
 use std::error::Error;
-use vmalloc_linux::allocator_api2_04::vec::Vec as GrowingVec;
-use vmalloc_linux::{LinuxOptions, SpaceAllocator, SpaceOptions, open};
+use vmalloc_linux::{LinuxOptions, SpaceOptions, open};
+use vmalloc_malloc::SpaceAllocator;
+use vmalloc_malloc::allocator_api2_04::vec::Vec as GrowingVec;
 
 /// The test that runs this example makes do with fewer.
 const VECTORS: usize = if cfg!(test) { 2_000 } else { 50_000 };

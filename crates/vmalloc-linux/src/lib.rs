@@ -15,8 +15,6 @@
 #![doc = include_str!("recipes.md")]
 //!
 //! # Features
-//! - `allocator-api2-02`, `-03`, `-04`: [`SpaceAllocator`] implements the trait of this version of
-//!   `allocator-api2`, for collections on a space. hashbrown takes 0.2.
 //! - `serde`: [`Stats`], [`NodeStats`], [`AreaInfo`] and area maps are written out and read back.
 //! - `tracing`: events with the target `vmalloc`: `growth` (memory behind new pages), `purge`,
 //!   `refusal` (of the system). A subscriber is called in the middle of an allocation or a purge:

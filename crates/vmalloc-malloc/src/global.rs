@@ -1,6 +1,7 @@
 //! A global allocator.
 
-use crate::heap::{DEFAULT_THRESHOLD, LargeHeap};
+use crate::DEFAULT_THRESHOLD;
+use crate::heap::LargeHeap;
 use once_cell::race::OnceBox;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -10,10 +10,6 @@ use vmalloc_linux::{
     open, page_bytes,
 };
 
-/// The size from which on memory comes from the space: eight pages. Below, a page more or less
-/// would be a large part.
-pub const DEFAULT_THRESHOLD: usize = 32 << 10;
-
 /// The size from which on a block that has to move gets its pages moved. Below, it is copied into
 /// cached memory. With 64 KiB instead, redis takes as long and as much memory (`cargo xtask preload
 /// --bench --only redis`), and each move costs a mapping.

@@ -78,8 +78,6 @@
 //! documentation's search.
 //!
 //! # Features
-//! - `allocator-api2-02`, `-03`, `-04`: [`SpaceAllocator`] implements the trait of this version of
-//!   `allocator-api2`, for collections on a space.
 //! - `serde`: area maps are written as span and segments, and checked when they are read; so are
 //!   [`Stats`], [`NodeStats`] and [`AreaInfo`].
 //! - `count-steps`: `AreaMap::last_steps` tells how many tree nodes and ranges a search looked at.
@@ -102,17 +100,11 @@ mod space;
 #[cfg(test)]
 mod tests;
 
-#[cfg(feature = "allocator-api2-02")]
-pub use allocator_api2_02;
-#[cfg(feature = "allocator-api2-03")]
-pub use allocator_api2_03;
-#[cfg(feature = "allocator-api2-04")]
-pub use allocator_api2_04;
 pub use areas::{AreaInfo, Contended, Kind, Tag};
 pub use error::{AllocError, AreaError, FreeError, SpaceError, Unbacked};
 pub use owned::{
     Area, Buffer, Code, CodeBuffer, Content, Frames, Mapping, Owned, PagedArea, ProtectError,
-    ReadOnlyMapping, Reservation, Share, SpaceAllocator, SpaceRef, Stale, Zeroed,
+    ReadOnlyMapping, Reservation, Share, SpaceRef, Stale, Zeroed,
 };
 pub use platform::{
     DirectMemory, Discard, DrainReason, Evict, Frame, FrameRun, FrameSupply, Geometry, MapFrames, Origin,

@@ -1,7 +1,7 @@
 //! Tests of the allocators. This program has one of them itself.
 
+mod collections;
 mod global;
-mod split;
 
 use std::alloc::System;
 use vmalloc_malloc::LargeAlloc;

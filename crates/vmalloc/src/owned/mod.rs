@@ -1,14 +1,12 @@
 //! Types that own something of a space, and give it back when they are dropped: the documentation
 //! of the [crate](crate) lists them.
 
-mod allocator;
 mod buffer;
 mod code;
 mod frames;
 mod handle;
 mod paged_area;
 
-pub use allocator::SpaceAllocator;
 pub use buffer::{Buffer, Content, Stale, Zeroed};
 pub use code::{Code, CodeBuffer, ProtectError};
 pub use frames::{Frames, Mapping, ReadOnlyMapping, Share};
@@ -16,7 +14,7 @@ pub use handle::{Area, Owned, Reservation, SpaceRef};
 pub use paged_area::PagedArea;
 
 use crate::AllocError;
-use crate::platform::{DirectMemory, FrameSupply, Relocate};
+use crate::platform::{DirectMemory, FrameSupply};
 use crate::space::{Request, Space};
 
 impl<P: DirectMemory> Space<P> {
@@ -46,12 +44,5 @@ impl<P: FrameSupply> Space<P> {
     /// [`AllocError`]; nothing is lost or changed.
     pub fn frames(&self, count: usize) -> Result<Frames<&Self>, AllocError> {
         Frames::new(self, count)
-    }
-}
-
-impl<P: DirectMemory + Relocate> Space<P> {
-    /// Returns an allocator for collections on this space: `Vec::new_in(space.as_allocator())`.
-    pub fn as_allocator(&self) -> SpaceAllocator<&Self> {
-        SpaceAllocator::new(self)
     }
 }

@@ -33,7 +33,6 @@ mod free;
 mod free_atomic;
 mod group;
 mod growth;
-mod heap;
 mod held_node;
 mod mapping;
 mod options;

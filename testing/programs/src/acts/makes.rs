@@ -3,10 +3,7 @@
 use crate::oracle::{Area, Shown, What, facts};
 use crate::player::Player;
 use crate::wish::Wish;
-use std::alloc::Layout;
-use vmalloc::{
-    AllocError, DirectMemory, Frame, MapFrames, PageRange, Platform, Protect, Protection, Raw, Request,
-};
+use vmalloc::{AllocError, Frame, MapFrames, PageRange, Platform, Protect, Protection, Raw, Request};
 
 /// A call that makes an area.
 type Call<P> = fn(&Raw<'_, P>, &Request) -> Result<usize, AllocError>;
@@ -48,27 +45,6 @@ pub(super) fn alloc_from_node<P: Platform>(player: &mut Player<'_, P>) {
     let addr = player.call(|space| space.raw().alloc_from_node(bytes, 1));
     if addr != 0 {
         enter(player, What::Memory, addr, &Wish::plain(bytes));
-    }
-}
-
-pub(super) fn alloc_or_heap<P: DirectMemory>(player: &mut Player<'_, P>) {
-    let bytes = player.below(3 * player.page_bytes());
-    let layout = Layout::from_size_align(bytes, 1 << player.below(14)).expect("a small size");
-    let (before, raw) = (player.failed(), player.space.raw());
-    match player.call(|space| space.raw().alloc_or_heap(layout)) {
-        Ok(addr) => {
-            assert!(addr.is_multiple_of(layout.align()) && bytes > 0);
-            // A heap that refuses leaves small sizes to the space as well.
-            let is_right = raw.contains(addr) == (bytes > player.page_bytes());
-            assert!(is_right || player.failed() > before, "{bytes:#x} bytes at {addr:#x}");
-            // SAFETY: it was just made for this layout, and nothing uses it.
-            unsafe { raw.free_or_heap(addr, layout) }.expect("it is there");
-            player.is_shaky |= player.failed() > before;
-        }
-        Err(AllocError::Metadata) => player.excuse_any(before),
-        Err(AllocError::Request(_)) => assert_eq!(bytes, 0),
-        Err(AllocError::Unbacked(unbacked)) => player.excuse(before, &unbacked.cause),
-        Err(error) => assert!(matches!(error, AllocError::NoSpace(_)), "{error}"),
     }
 }
 

@@ -90,7 +90,7 @@ pub(crate) fn protect<P: Protect>() -> Vec<Act<P>> {
 }
 
 pub(crate) fn memory<P: DirectMemory>() -> Vec<Act<P>> {
-    vec![act("free atomically", 8, ends::free_atomic), act("alloc or heap", 2, makes::alloc_or_heap)]
+    vec![act("free atomically", 8, ends::free_atomic)]
 }
 
 pub(crate) fn resize<P: DirectMemory + Relocate>() -> Vec<Act<P>> {

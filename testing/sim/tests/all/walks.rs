@@ -19,7 +19,6 @@ const MET: [(&str, &[Point]); 23] = [
     ("alloc a group", &[Heap]),
     ("alloc code", &[Map, MapHuge, Unmap, Flush, Heap]),
     ("alloc from a node", &[Map]),
-    ("alloc or heap", &[Map, Heap]),
     ("alloc shared memory", &[TakeFrames, MapFrames, Heap]),
     ("commit", &[Map, Heap]),
     ("decommit", &[Unmap, Flush, Heap]),

@@ -3,7 +3,8 @@
 use super::{Owner, made, request, sure};
 use crate::dice::Dice;
 use crate::world::{PAGE, Sp, World};
-use vmalloc::{Buffer, FreeError, Request, SpaceAllocator, Stale, Zeroed};
+use vmalloc::{Buffer, FreeError, Request, Stale, Zeroed};
+use vmalloc_malloc::SpaceAllocator;
 
 /// The model of memory: the number that each page begins with, where it is known.
 pub(crate) struct Pages {
@@ -296,10 +297,11 @@ impl Owner for Bytes {
 }
 
 /// A vector in the space.
-struct List(vmalloc::allocator_api2_04::vec::Vec<u64, SpaceAllocator<Sp>>);
+struct List(vmalloc_malloc::allocator_api2_04::vec::Vec<u64, SpaceAllocator<Sp>>);
 
 pub(crate) fn list(world: &World, dice: &mut Dice) -> Option<Box<dyn Owner>> {
-    let mut list = vmalloc::allocator_api2_04::vec::Vec::new_in(SpaceAllocator::new(world.space.clone()));
+    let mut list =
+        vmalloc_malloc::allocator_api2_04::vec::Vec::new_in(SpaceAllocator::new(world.space.clone()));
     list.try_reserve(1 + dice.below(1000)).ok()?;
     Some(Box::new(List(list)))
 }

@@ -10,8 +10,8 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use vmalloc::allocator_api2_04::alloc::Allocator;
-use vmalloc_malloc::{LargeAlloc, LargeHeap, SplitAllocator};
+use vmalloc_malloc::allocator_api2_04::alloc::Allocator;
+use vmalloc_malloc::{GlobalHeap, LargeAlloc, LargeHeap, SpaceAllocator};
 
 /// The largest alignment of a block, as a power of two: 8 MiB.
 const MOST_ALIGN: usize = 23;
@@ -22,7 +22,7 @@ const LEAST_ALIGN: usize = 3;
 struct World {
     global: LargeAlloc,
     heap: LargeHeap,
-    split: SplitAllocator<Sp>,
+    split: SpaceAllocator<Sp, GlobalHeap>,
     space: Sp,
     handed_over: Mutex<Vec<Block>>,
     /// The blocks of the heap and of the other two spaces, as a quiet moment begins.
@@ -266,7 +266,7 @@ pub(crate) fn run(dice: &mut Dice, time: Duration, forks: Forks) -> u64 {
     let world = World {
         global: LargeAlloc::new(System, dice.pick(&[4096, 32 << 10, 1 << 20])),
         heap,
-        split: SplitAllocator::new(Arc::clone(&space)),
+        split: SpaceAllocator::beside_heap(Arc::clone(&space)),
         space,
         handed_over: Mutex::default(),
         blocks: Default::default(),

@@ -3,40 +3,8 @@
 use crate::mappings::support::{
     PAGE, PAGES, everywhere, fill, finish, free, kind, page, pages, plain, shows, space,
 };
-use std::alloc::Layout;
 use vmalloc::{AllocError, Kind, Request, Space, SpaceOptions};
-use vmalloc_sim::{Direct, Point, Sim};
-
-fn direct(pages: u64) -> Space<Direct> {
-    Sim::run_on(0);
-    Space::new(Direct::new(pages, |options| options.cpus(2).huge_order(3)), SpaceOptions::default())
-        .expect("a space")
-}
-
-fn layout(bytes: usize) -> Layout {
-    Layout::from_size_align(bytes, 16).expect("a power of two")
-}
-
-fn free_or_heap(space: &Space<Direct>, memory: usize, layout: Layout) {
-    // SAFETY: the memory came from there for this layout, and nothing uses it.
-    unsafe { space.raw().free_or_heap(memory, layout) }.expect("it is memory");
-}
-
-#[test]
-fn free_or_heap_reports_foreign_addresses() {
-    let space = direct(PAGES);
-    let memory = space.raw().alloc_or_heap(layout(5 * PAGE)).expect("room");
-    let inside = memory + PAGE;
-    // SAFETY: nothing is freed.
-    let refused = crate::mappings::support::unchanged(&space, || unsafe {
-        space.raw().free_or_heap(inside, layout(5 * PAGE))
-    });
-    assert!(refused.is_err());
-    free_or_heap(&space, memory, layout(5 * PAGE));
-    // SAFETY: nothing is freed.
-    assert!(unsafe { space.raw().free_or_heap(memory, layout(5 * PAGE)) }.is_err(), "twice");
-    finish(&space);
-}
+use vmalloc_sim::{Point, Sim};
 
 #[test]
 fn huge_pages_are_used_where_there_are_some_and_base_pages_elsewhere() {

@@ -3,9 +3,9 @@
 pub(crate) use crate::{PAGE, free};
 use crate::{set_block_slots, short};
 use std::fmt;
-use vmalloc::{Frame, FrameSupply, Kind, PageRange, Platform, Space, SpaceOptions, Stats};
-use vmalloc_sim::harness::{Simulated, check, check_whole};
-use vmalloc_sim::{Counts, Fault, Options, Sim, TlbVisibility};
+use vmalloc::{Frame, FrameSupply, Kind, PageRange, Platform, Space, SpaceOptions};
+use vmalloc_sim::harness::{Simulated, check_whole};
+use vmalloc_sim::{Fault, Options, Sim, TlbVisibility};
 
 /// The span.
 const START: u64 = 0x1000;
@@ -189,33 +189,4 @@ pub(crate) fn unreserve(space: &Space<Sim>, addr: usize) {
 /// Returns the kind of the area at `addr`.
 pub(crate) fn kind<P: Platform>(space: &Space<P>, addr: usize) -> Option<Kind> {
     space.find(addr).map(|area| area.kind)
-}
-
-/// All that an error leaves as it was.
-#[derive(PartialEq, Debug)]
-struct Snapshot {
-    stats: Stats,
-    info: String,
-    taken: Vec<Frame>,
-    counts: Counts,
-}
-
-impl Snapshot {
-    fn of<P: Simulated>(space: &Space<P>) -> Self {
-        let sim = space.platform().machine();
-        let (mut stats, mut counts) = (space.stats(), sim.counts());
-        // Memory may be made ready for what was then refused, and refusals are counted.
-        (stats.metadata_bytes, counts.failed, counts.out_of_frames) = (0, 0, 0);
-        Self { stats, info: space.vmallocinfo().to_string(), taken: sim.taken_frames(), counts }
-    }
-}
-
-/// Returns the result of `act`, after which everything is as it was before, the machine was asked
-/// for nothing, and every invariant holds.
-pub(crate) fn unchanged<P: Simulated, R>(space: &Space<P>, act: impl FnOnce() -> R) -> R {
-    let before = Snapshot::of(space);
-    let result = act();
-    assert_eq!(Snapshot::of(space), before);
-    check(space);
-    result
 }

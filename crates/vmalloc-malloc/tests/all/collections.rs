@@ -1,16 +1,16 @@
 //! Collections whose blocks cross the threshold, and the heap by address.
 
 use std::alloc::Layout;
-use vmalloc::allocator_api2_04::alloc::{Allocator, Global};
-use vmalloc::allocator_api2_04::vec::Vec;
 use vmalloc_linux::{LinuxOptions, SpaceOptions, open};
-use vmalloc_malloc::{DEFAULT_THRESHOLD, SplitAllocator};
+use vmalloc_malloc::allocator_api2_04::alloc::{Allocator, Global};
+use vmalloc_malloc::allocator_api2_04::vec::Vec;
+use vmalloc_malloc::{DEFAULT_THRESHOLD, SpaceAllocator};
 
 #[test]
 fn a_list_crosses_the_threshold_both_ways_and_keeps_its_content() {
     let space = open(LinuxOptions::new().drain_thread(false), SpaceOptions::default()).unwrap();
     // SAFETY: the global heap has no address of this space.
-    let mut list = Vec::new_in(unsafe { SplitAllocator::over(&*space, Global, 4096) });
+    let mut list = Vec::new_in(unsafe { SpaceAllocator::over(&*space, Global, 4096) });
     for number in 0..200_000_u64 {
         list.push(number);
     }
@@ -26,10 +26,10 @@ fn a_list_crosses_the_threshold_both_ways_and_keeps_its_content() {
 #[test]
 fn collections_of_each_version_cross_the_threshold() {
     let space = open(LinuxOptions::new().drain_thread(false), SpaceOptions::default()).unwrap();
-    let both = || SplitAllocator::new(&*space).tagged("list");
+    let both = || SpaceAllocator::beside_heap(&*space).tagged("list");
     macro_rules! check {
         ($version:ident) => {{
-            let mut list = vmalloc::$version::vec::Vec::new_in(both());
+            let mut list = vmalloc_malloc::$version::vec::Vec::new_in(both());
             list.push(0_u64);
             assert!(!space.contains(list.as_ptr().addr()));
             list.extend(1..100_000);
@@ -50,9 +50,44 @@ fn collections_of_each_version_cross_the_threshold() {
 }
 
 #[test]
+fn collections_of_each_version_live_in_a_space_alone() {
+    let space = open(LinuxOptions::new().drain_thread(false), SpaceOptions::default()).unwrap();
+    let alone = || SpaceAllocator::new(&*space).tagged("list");
+    macro_rules! check {
+        ($version:ident) => {{
+            use vmalloc_malloc::$version::vec::Vec;
+            let mut list = Vec::new_in(alone());
+            list.push(0_u64);
+            assert!(space.contains(list.as_ptr().addr()));
+            list.extend(1..100_000_u64);
+            list.shrink_to_fit();
+            assert!(list.iter().copied().eq(0..100_000));
+            let area = space.find(list.as_ptr().addr() + 799_999).expect("an area");
+            assert_eq!(area.tag, Some("list".into()));
+            list.truncate(3);
+            list.shrink_to_fit();
+            assert_eq!(list[..], [0, 1, 2]);
+            list.clear();
+            list.shrink_to_fit();
+            let empty: Vec<u8, _> = Vec::new_in(alone());
+            assert_eq!((list.capacity(), empty.capacity(), space.stats().busy_areas), (0, 0, 0));
+        }};
+    }
+    check!(allocator_api2_02);
+    check!(allocator_api2_03);
+    check!(allocator_api2_04);
+    let mut map = hashbrown::HashMap::new_in(alone());
+    map.extend((0..10_000_u64).map(|key| (key, key * key)));
+    assert!((0..10_000).all(|key| map[&key] == key * key));
+    assert!(space.contains((&raw const map[&0]).addr()));
+    drop(map);
+    assert_eq!(space.stats().busy_areas, 0, "nothing is lost");
+}
+
+#[test]
 fn zeros_and_empty_blocks_are_right_on_both_sides() {
     let space = open(LinuxOptions::new().drain_thread(false), SpaceOptions::default()).unwrap();
-    let both = SplitAllocator::new(&*space);
+    let both = SpaceAllocator::beside_heap(&*space);
     for bytes in [0, 1, DEFAULT_THRESHOLD - 1, DEFAULT_THRESHOLD, 1 << 20] {
         let layout = Layout::from_size_align(bytes, 64).unwrap();
         let block = both.allocate_zeroed(layout).unwrap();
@@ -74,7 +109,7 @@ fn zeros_and_empty_blocks_are_right_on_both_sides() {
 fn a_list_outgrows_a_full_space_and_keeps_its_content() {
     let options = LinuxOptions::new().drain_thread(false).max_bytes(16 << 20).frame_bytes(0);
     let space = open(options, SpaceOptions::default()).unwrap();
-    let mut list = Vec::new_in(SplitAllocator::new(&*space));
+    let mut list = Vec::new_in(SpaceAllocator::beside_heap(&*space));
     list.extend(0..1 << 20_u64);
     assert!(space.contains(list.as_ptr().addr()), "8 MiB fit");
     list.extend(1 << 20..4 << 20);
@@ -87,7 +122,7 @@ fn a_list_outgrows_a_full_space_and_keeps_its_content() {
 fn a_block_that_outgrows_a_full_space_has_zeros_where_it_is_new() {
     let options = LinuxOptions::new().drain_thread(false).max_bytes(16 << 20).frame_bytes(0);
     let space = open(options, SpaceOptions::default()).unwrap();
-    let both = SplitAllocator::new(&*space);
+    let both = SpaceAllocator::beside_heap(&*space);
     let [old, new] = [9 << 20, 30 << 20].map(|bytes| Layout::from_size_align(bytes, 64).unwrap());
     let block = both.allocate(old).unwrap();
     // SAFETY: the block is this test's, and is freed once, with its last layout.
