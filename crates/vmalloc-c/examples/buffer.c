@@ -13,9 +13,7 @@ int main(void)
     vmalloc_error error;
     vmalloc_space *space = vmalloc_open(NULL, &error);
     if (space == NULL) {
-        char text[200];
-        vmalloc_error_text(&error, text, sizeof text);
-        fprintf(stderr, "no space: %s\n", text);
+        fprintf(stderr, "no space: %s\n", error.text);
         return 1;
     }
 
@@ -33,11 +31,8 @@ int main(void)
     vmalloc_info(space, line, stdout, NULL);
 
     vmalloc_free(space, buffer, NULL);
-    if (vmalloc_free(space, buffer, &error) != 0) {
-        char text[200];
-        vmalloc_error_text(&error, text, sizeof text);
-        printf("a second free: %s\n", text);
-    }
+    if (vmalloc_free(space, buffer, &error) != 0)
+        printf("a second free: %s\n", error.text);
     vmalloc_close(space);
     return 0;
 }

@@ -17,11 +17,8 @@ int main(void)
     vmalloc_map_release(ids, first, NULL, NULL);
     fit.pages = 2 << 20;
     vmalloc_error error;
-    if (vmalloc_map_alloc(ids, &fit, &first, &error) != 0) {
-        char text[200];
-        vmalloc_error_text(&error, text, sizeof text);
-        printf("%s\n", text);
-    }
+    if (vmalloc_map_alloc(ids, &fit, &first, &error) != 0)
+        printf("%s\n", error.text);
     vmalloc_map_free(ids);
     return 0;
 }

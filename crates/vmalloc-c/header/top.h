@@ -15,7 +15,7 @@
  * that can fail returns 0, or a negative errno. The variable errno tells something only after a call
  * that failed by returning NULL: any other call may change it, also one that succeeds. A failed call
  * changes nothing else. The last parameter, `detail`, may be NULL. Else the library fills it where the
- * call fails: the code, its family, and the figures. vmalloc_error_text() makes a message of it.
+ * call fails: the code, its family, the figures, and the message.
  *
  * STRUCTS of options and of figures begin with their size: VMALLOC_..._INIT sets it, and zeros for
  * all else, which is the default of every field. So programs and libraries of different versions go

@@ -15,7 +15,7 @@
  * that can fail returns 0, or a negative errno. The variable errno tells something only after a call
  * that failed by returning NULL: any other call may change it, also one that succeeds. A failed call
  * changes nothing else. The last parameter, `detail`, may be NULL. Else the library fills it where the
- * call fails: the code, its family, and the figures. vmalloc_error_text() makes a message of it.
+ * call fails: the code, its family, the figures, and the message.
  *
  * STRUCTS of options and of figures begin with their size: VMALLOC_..._INIT sets it, and zeros for
  * all else, which is the default of every field. So programs and libraries of different versions go
@@ -302,19 +302,11 @@ typedef struct vmalloc_error {
     uint64_t other_end;
     /* The index of the element that is wrong, counted from 0. */
     uint64_t index;
-    /* The system call that failed, or the invariant that does not hold. */
-    char call[40];
+    /* The message, with the zero byte at its end; cut where it has no room. */
+    char text[256];
     /* Zero. */
-    uint64_t reserved[7];
+    uint64_t reserved[4];
 } vmalloc_error;
-
-/*
- * Writes the message of an error to `buffer`, cut to `size` bytes with the zero byte at its end.
- * Returns the bytes that the whole message has, without the zero byte, or `-EINVAL` if `error` is
- * `NULL`. With `size` 0 it writes nothing, and `buffer` may be `NULL`.
- * Requires: `buffer` has room for `size` bytes.
- */
-int vmalloc_error_text(const struct vmalloc_error *error, char *buffer, size_t size);
 
 /* ---- The version ---- */
 

@@ -6,81 +6,78 @@ use crate::error::{Facts, vmalloc_error};
 use crate::tsan;
 use libc::{c_int, c_void};
 use std::io;
+use thiserror::Error;
 use vmalloc_linux::area_map::{ResizeError, Violation};
 use vmalloc_linux::fork::RegisterError;
 use vmalloc_linux::{AllocError, AreaError, FreeError, PageRange, PlatformError, RequestError, vmalloc};
 use vmalloc_percpu::{CongruentError, CongruentFreeError};
 
 /// An argument that is wrong whatever the state.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Error)]
 pub(crate) enum Argument {
-    /// A pointer that must lead somewhere.
+    #[error("a pointer is NULL")]
     Null,
     /// The size that a struct says it has.
+    #[error("a struct of {0} bytes is of no version")]
     StructSize(usize),
     /// The index of the first byte that is set and not known.
+    #[error("byte {0} of a struct is set, and this version does not know it")]
     UnknownByte(usize),
+    #[error("flags {0:#x} are unknown, or exclude each other")]
     Flags(u32),
+    #[error("a name is missing, or is not UTF-8")]
     Name,
+    #[error("{0} is no value that this version knows")]
     Value(u32),
     /// A number of elements.
+    #[error("a count of {0} is not allowed here")]
     Count(usize),
 }
 
 /// Why a call failed: an error of Rust, or an argument.
-#[derive(Debug)]
+#[derive(Debug, Error)]
 pub(crate) enum Refusal {
-    Argument(Argument),
-    Alloc(AllocError),
-    Area(AreaError),
-    Free(FreeError),
-    NoArea(vmalloc::NoArea),
-    Congruent(CongruentError),
-    CongruentFree(CongruentFreeError),
-    Platform(PlatformError),
-    Resize(ResizeError),
-    Open(vmalloc_linux::OpenError),
-    Subspace(vmalloc_subspaces::SubspaceError),
-    Slots(vmalloc_slots::SlotsError),
-    Slot(vmalloc_slots::SlotError),
-    Stack(vmalloc_stacks::StackError),
-    AltStack(vmalloc_stacks::AltStackError),
-    Violation(Violation),
+    #[error(transparent)]
+    Argument(#[from] Argument),
+    #[error(transparent)]
+    Alloc(#[from] AllocError),
+    #[error(transparent)]
+    Area(#[from] AreaError),
+    #[error(transparent)]
+    Free(#[from] FreeError),
+    #[error(transparent)]
+    NoArea(#[from] vmalloc::NoArea),
+    #[error(transparent)]
+    Congruent(#[from] CongruentError),
+    #[error(transparent)]
+    CongruentFree(#[from] CongruentFreeError),
+    #[error(transparent)]
+    Platform(#[from] PlatformError),
+    #[error(transparent)]
+    Resize(#[from] ResizeError),
+    #[error(transparent)]
+    Open(#[from] vmalloc_linux::OpenError),
+    #[error(transparent)]
+    Subspace(#[from] vmalloc_subspaces::SubspaceError),
+    #[error(transparent)]
+    Slots(#[from] vmalloc_slots::SlotsError),
+    #[error(transparent)]
+    Slot(#[from] vmalloc_slots::SlotError),
+    #[error(transparent)]
+    Stack(#[from] vmalloc_stacks::StackError),
+    #[error(transparent)]
+    AltStack(#[from] vmalloc_stacks::AltStackError),
+    #[error(transparent)]
+    Violation(#[from] Violation),
+    #[error("out of memory for metadata")]
     Metadata,
+    #[error("it can't be told without waiting for a lock that is held")]
     Contended,
-    Io(io::Error),
+    #[error(transparent)]
+    Io(#[from] io::Error),
     /// The system call of this name, and its `errno`.
+    #[error("the system refused {0}: errno {1}")]
     System(&'static str, i32),
-}
-
-macro_rules! from {
-    ($($source:ty => $variant:ident,)*) => {
-        $(impl From<$source> for Refusal {
-            fn from(error: $source) -> Self {
-                Self::$variant(error)
-            }
-        })*
-    };
-}
-
-from! {
-    Argument => Argument,
-    AllocError => Alloc,
-    AreaError => Area,
-    FreeError => Free,
-    vmalloc::NoArea => NoArea,
-    CongruentError => Congruent,
-    CongruentFreeError => CongruentFree,
-    PlatformError => Platform,
-    ResizeError => Resize,
-    vmalloc_linux::OpenError => Open,
-    vmalloc_subspaces::SubspaceError => Subspace,
-    vmalloc_slots::SlotsError => Slots,
-    vmalloc_slots::SlotError => Slot,
-    vmalloc_stacks::StackError => Stack,
-    vmalloc_stacks::AltStackError => AltStack,
-    Violation => Violation,
-    io::Error => Io,
 }
 
 impl From<vmalloc_short::ShortError> for Refusal {
@@ -152,8 +149,9 @@ pub(crate) use vmalloc_linux::page_bytes;
 #[cold]
 #[inline(never)]
 pub(crate) unsafe fn refuse(refusal: &Refusal, detail: *mut vmalloc_error) -> c_int {
-    let error = Facts::of(refusal).finish();
+    let mut error = Facts::of(refusal).finish();
     if !detail.is_null() {
+        error.say(refusal);
         // SAFETY: the caller's condition.
         unsafe { detail.write(error) };
     }

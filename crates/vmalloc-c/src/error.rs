@@ -1,11 +1,10 @@
-//! The detail of an error: code, family, and the figures.
+//! The detail of an error: code, family, the figures, and the message.
 
 mod facts;
-mod text;
 
-use crate::answer::Argument;
 pub(crate) use facts::Facts;
-use libc::{c_char, c_int};
+use libc::c_char;
+use std::fmt::{self, Write};
 
 /// The detail of a failed call, which the library fills whole. Figures are bytes and addresses, or
 /// the units of a `vmalloc_map`. A figure that does not belong to the code is 0.
@@ -41,10 +40,10 @@ pub struct vmalloc_error {
     pub other_end: u64,
     /// The index of the element that is wrong, counted from 0.
     pub index: u64,
-    /// The system call that failed, or the invariant that does not hold.
-    pub call: [c_char; 40],
+    /// The message, with the zero byte at its end; cut where it has no room.
+    pub text: [c_char; 256],
     /// Zero.
-    pub reserved: [u64; 7],
+    pub reserved: [u64; 4],
 }
 
 impl vmalloc_error {
@@ -63,45 +62,55 @@ impl vmalloc_error {
         other_start: 0,
         other_end: 0,
         index: 0,
-        call: [0; 40],
-        reserved: [0; 7],
+        text: [0; 256],
+        reserved: [0; 4],
     };
-}
 
-const _: () = assert!(size_of::<vmalloc_error>() == 192);
-
-/// Writes the message of an error to `buffer`, cut to `size` bytes with the zero byte at its end.
-/// Returns the bytes that the whole message has, without the zero byte, or `-EINVAL` if `error` is
-/// `NULL`. With `size` 0 it writes nothing, and `buffer` may be `NULL`.
-///
-/// # Safety
-/// `buffer` has room for `size` bytes.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn vmalloc_error_text(
-    error: *const vmalloc_error,
-    buffer: *mut c_char,
-    size: usize,
-) -> c_int {
-    // SAFETY: the conditions of every call.
-    let Some(error) = (unsafe { error.as_ref() }) else { return -libc::EINVAL };
-    let text = text::of(error);
-    if size > 0 && !buffer.is_null() {
-        let count = text.len().min(size - 1);
-        // SAFETY: the caller has room for `size` bytes there; the text is ours.
-        unsafe {
-            buffer.copy_from_nonoverlapping(text.as_ptr().cast(), count);
-            buffer.add(count).write(0);
-        }
+    /// Enters the message.
+    pub(crate) fn say(&mut self, message: &impl fmt::Display) {
+        // Where the room ends, so does the message.
+        let _ = write!(Text(&mut self.text, 0), "{message}");
     }
-    text.len() as c_int
 }
 
-impl Argument {
-    fn number(self) -> u64 {
-        match self {
-            Self::Null | Self::Name => 0,
-            Self::StructSize(size) | Self::UnknownByte(size) | Self::Count(size) => size as u64,
-            Self::Flags(bits) | Self::Value(bits) => bits.into(),
+const _: () = assert!(size_of::<vmalloc_error>() == 384);
+
+/// A message that is being written: its room, and how many bytes it has. The last byte of the room
+/// stays zero.
+struct Text<'a>(&'a mut [c_char; 256], usize);
+
+impl Write for Text<'_> {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        for letter in part.chars() {
+            let end = self.1 + letter.len_utf8();
+            let room = self.0[..255].get_mut(self.1..end).ok_or(fmt::Error)?;
+            let mut bytes = [0; 4];
+            room.iter_mut()
+                .zip(letter.encode_utf8(&mut bytes).bytes())
+                .for_each(|(to, byte)| *to = byte as _);
+            self.1 = end;
         }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CStr;
+
+    fn said(message: &str) -> Vec<u8> {
+        let mut error = vmalloc_error::NONE;
+        error.say(&message);
+        // SAFETY: the last byte is zero.
+        unsafe { CStr::from_ptr(error.text.as_ptr()) }.to_bytes().to_vec()
+    }
+
+    #[test]
+    fn a_long_message_is_cut_at_a_letter_and_ends_with_zero() {
+        let fits = "a".repeat(255);
+        assert_eq!(said(&fits), fits.as_bytes());
+        assert_eq!(said(&format!("{fits}b")), fits.as_bytes());
+        assert_eq!(said(&format!("{}\u{e9}", &fits[1..])), &fits.as_bytes()[1..]);
     }
 }

@@ -94,7 +94,7 @@ mod watch;
 pub use areas::*;
 pub use code::*;
 pub use commit::*;
-pub use error::{vmalloc_error, vmalloc_error_text};
+pub use error::vmalloc_error;
 pub use exec::*;
 pub use find::*;
 pub use frames::*;

@@ -38,14 +38,12 @@ impl Facts {
             Refusal::Slot(error) => new.slot(error),
             Refusal::Stack(error) | Refusal::AltStack(AltStackError::Stack(error)) => new.stack(error),
             Refusal::AltStack(AltStackError::Refused(error)) | Refusal::Io(error) => {
-                new.system("", error.raw_os_error().unwrap_or(0))
+                new.system(error.raw_os_error().unwrap_or(0))
             }
-            Refusal::Violation(violation) => {
-                new.code(VMALLOC_E_DAMAGED).addr(violation.at).call(violation.invariant)
-            }
+            Refusal::Violation(violation) => new.code(VMALLOC_E_DAMAGED).addr(violation.at),
             Refusal::Metadata => new.code(VMALLOC_E_METADATA),
             Refusal::Contended => new.code(VMALLOC_E_CONTENDED),
-            Refusal::System(call, errno) => new.system(call, *errno),
+            Refusal::System(_, errno) => new.system(*errno),
             // Errors that later versions of our own crates add.
             _ => new.code(VMALLOC_E_SYSTEM),
         }
@@ -98,15 +96,13 @@ impl Facts {
         self
     }
 
-    fn call(mut self, call: &str) -> Self {
-        let room = self.error.call.len() - 1;
-        self.error.call.iter_mut().zip(call.bytes().take(room)).for_each(|(to, byte)| *to = byte as _);
+    fn errno(mut self, errno: i32) -> Self {
+        self.error.system_errno = errno;
         self
     }
 
-    fn system(mut self, call: &str, errno: i32) -> Self {
-        self.error.system_errno = errno;
-        self.code(VMALLOC_E_SYSTEM).call(call)
+    fn system(self, errno: i32) -> Self {
+        self.code(VMALLOC_E_SYSTEM).errno(errno)
     }
 
     /// Enters the size asked for, its alignment, where it was looked for, and the largest range.
@@ -116,16 +112,16 @@ impl Facts {
     }
 
     fn argument(self, argument: Argument) -> Self {
-        let code = match argument {
-            Argument::Null => VMALLOC_E_NULL,
-            Argument::StructSize(_) => VMALLOC_E_STRUCT_SIZE,
-            Argument::UnknownByte(_) => VMALLOC_E_UNKNOWN_BYTES,
-            Argument::Flags(_) => VMALLOC_E_FLAGS,
-            Argument::Name => VMALLOC_E_NAME,
-            Argument::Value(_) => VMALLOC_E_VALUE,
-            Argument::Count(_) => VMALLOC_E_COUNT,
+        let (code, number) = match argument {
+            Argument::Null => (VMALLOC_E_NULL, 0),
+            Argument::StructSize(size) => (VMALLOC_E_STRUCT_SIZE, size as u64),
+            Argument::UnknownByte(index) => (VMALLOC_E_UNKNOWN_BYTES, index as u64),
+            Argument::Flags(bits) => (VMALLOC_E_FLAGS, bits.into()),
+            Argument::Name => (VMALLOC_E_NAME, 0),
+            Argument::Value(bits) => (VMALLOC_E_VALUE, bits.into()),
+            Argument::Count(count) => (VMALLOC_E_COUNT, count as u64),
         };
-        self.code(code).requested(argument.number())
+        self.code(code).requested(number)
     }
 
     fn request(self, error: &RequestError) -> Self {
@@ -218,8 +214,7 @@ impl Facts {
         self.code(code).addr(page)
     }
 
-    fn platform(mut self, error: &PlatformError) -> Self {
-        self.error.system_errno = error.code;
+    fn platform(self, error: &PlatformError) -> Self {
         let code = match error.fault {
             PlatformFault::OutOfMemory if error.call == LIMIT_BYTES => VMALLOC_E_LIMIT,
             PlatformFault::OutOfMemory => VMALLOC_E_NO_MEMORY,
@@ -228,7 +223,7 @@ impl Facts {
             PlatformFault::Locked => VMALLOC_E_LOCKED,
             _ => VMALLOC_E_SYSTEM,
         };
-        self.code(code).call(error.call)
+        self.code(code).errno(error.code)
     }
 
     fn congruent(self, error: &CongruentError) -> Self {
@@ -301,16 +296,10 @@ impl Facts {
                 self.code(VMALLOC_E_ADDRESS_LIMIT).requested(bytes as u64).limit(limit)
             }
             ReserveError::NoRoom { bytes, code } => {
-                let mut facts = self.code(VMALLOC_E_ADDRESS_LIMIT).requested(bytes as u64).call("mmap");
-                facts.error.system_errno = code;
-                facts
+                self.code(VMALLOC_E_ADDRESS_LIMIT).requested(bytes as u64).errno(code)
             }
-            ReserveError::Unsupported { means, code } => {
-                let mut facts = self.code(VMALLOC_E_UNSUPPORTED).call(means);
-                facts.error.system_errno = code;
-                facts
-            }
-            ReserveError::System { call, code } => self.system(call, code),
+            ReserveError::Unsupported { code, .. } => self.code(VMALLOC_E_UNSUPPORTED).errno(code),
+            ReserveError::System { code, .. } => self.system(code),
             _ => self.code(VMALLOC_E_SYSTEM),
         }
     }
@@ -319,9 +308,7 @@ impl Facts {
         match error {
             OpenError::Reserve(error) => self.reserve(error),
             OpenError::Space(error) => self.space(error),
-            OpenError::Fork(vmalloc_linux::fork::RegisterError::Refused { code }) => {
-                self.system("pthread_atfork", *code)
-            }
+            OpenError::Fork(vmalloc_linux::fork::RegisterError::Refused { code }) => self.system(*code),
             _ => self.code(VMALLOC_E_SYSTEM),
         }
     }

@@ -26,10 +26,8 @@
         int answer_ = (call);                                                                      \
         if (answer_ != -(number) || detail_.code != (wanted) || detail_.error_number != (number)   \
             || detail_.family != (wanted) / 100) {                                                 \
-            char text_[200];                                                                       \
-            vmalloc_error_text(&detail_, text_, sizeof text_);                                     \
             fprintf(stderr, "%s:%d: %s answered %d, code %d: %s\n", __FILE__, __LINE__, #call,     \
-                    answer_, detail_.code, text_);                                                 \
+                    answer_, detail_.code, detail_.text);                                          \
             exit(1);                                                                               \
         }                                                                                          \
     } while (0)
