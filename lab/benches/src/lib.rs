@@ -15,7 +15,6 @@
 //! | [`played`] | CPUs and a drain thread that one thread plays |
 //! | [`counting_lock`], [`recorded_lock`] | a lock that counts its waits, and one that notes its takers |
 //! | [`c_calls`] | calls of the C library beside those of Rust |
-//! | `rseq` | restartable sequences in place of a node's lock |
 //! | [`callgrind`] | counting windows of instructions inside one run |
 //! | `buffers` | large buffers: allocate, touch, free |
 //! | `by_hand` | the kernel's calls, as programs make them by hand |
@@ -23,8 +22,8 @@
 //! | [`rounds`], [`scene`] | windows of those that are compared, in turn; what many CPUs do with one space |
 //! | [`heap`], [`output`] | the small tools |
 //!
-//! The binaries `ranges`, `counts`, `threads`, `contention`, `mappings`, `memory`, `buffers` and
-//! `rseq` only parse arguments and print.
+//! The binaries `ranges`, `counts`, `threads`, `contention`, `mappings`, `memory` and
+//! `buffers` only parse arguments and print.
 
 pub mod adapter;
 #[cfg(feature = "buffers")]
@@ -49,8 +48,6 @@ pub mod policy;
 pub mod ranges;
 pub mod recorded_lock;
 pub mod rounds;
-#[cfg(all(feature = "buffers", target_arch = "x86_64", target_os = "linux"))]
-pub mod rseq;
 pub mod scene;
 pub mod stage;
 pub mod threads;
