@@ -46,8 +46,9 @@
 //!
 //! Each holds its space by a [`SpaceRef`]: a reference `&Space<P>`, or an `Arc<Space<P>>`, with
 //! which it can live as long as it likes and go to other threads. Each ends what it owns when it is
-//! dropped, and can be leaked into an address and taken back from it. An example maps pages at two
-//! addresses, and finds an area by an address inside:
+//! dropped, and can be leaked into an address and taken back from it. Collections own areas by
+//! `SpaceAllocator`, in the crate `vmalloc-malloc`. An example maps pages at two addresses, and
+//! finds an area by an address inside:
 //! ```
 //! use core::sync::atomic::Ordering::Relaxed;
 //! use vmalloc::{DirectMemory, MapFrames, Mapping, Space};
