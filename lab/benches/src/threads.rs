@@ -383,8 +383,8 @@ mod tests {
         Limits { rounds: 1, window, options: SpaceOptions::default(), placement }
     }
 
-    /// Measures in longer and longer windows, until `is_enough`: on a busy machine no thread may run
-    /// in a short one.
+    /// Measures in longer and longer windows, until `is_enough`: on a busy machine no thread may
+    /// run in a short one.
     fn longer<T: std::fmt::Debug>(
         limits: &Limits,
         mut measure: impl FnMut(&Limits) -> T,

@@ -39,8 +39,8 @@ fn workers_time_their_own_pairs_over_a_live_set() {
         let pairs = distribution(&report, "pair").expect("pairs");
         check(pairs);
         assert_eq!((&pairs["count"], distribution(&report, "wake-up")), (&report["pairs"], None));
-        // `ok` tells that all areas came back. A drain may be at work while the counts are taken, and
-        // areas that it has in hand may be counted as busy.
+        // `ok` tells that all areas came back. A drain may be at work while the counts are taken,
+        // and areas that it has in hand may be counted as busy.
         assert_eq!((&report["live_areas"], &report["ok"]), (&live.into(), &Value::Bool(true)));
         assert_eq!(report["addresses_only"], line.contains("--addresses"));
     }
