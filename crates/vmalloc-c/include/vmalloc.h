@@ -640,17 +640,14 @@ int vmalloc_shrink_in_place(struct vmalloc_space *space,
 /* Memory for code. */
 #define VMALLOC_KIND_EXEC 6
 
-/* No area is told to be of this kind any more: those of `vmalloc_alloc_sparse` are reserved ones. */
-#define VMALLOC_KIND_SPARSE 7
-
 /* One of a group of congruent areas. */
-#define VMALLOC_KIND_CONGRUENT 8
+#define VMALLOC_KIND_CONGRUENT 7
 
 /* A block of short mappings. */
-#define VMALLOC_KIND_BLOCK 9
+#define VMALLOC_KIND_BLOCK 8
 
 /* A short mapping too large for a block. */
-#define VMALLOC_KIND_SHORT 10
+#define VMALLOC_KIND_SHORT 9
 
 /* An area in use. */
 typedef struct vmalloc_area {
@@ -1129,25 +1126,10 @@ void *vmalloc_map_shared(struct vmalloc_space *space,
                          const char *tag,
                          struct vmalloc_error *detail);
 
-/* ---- Areas into which frames are mapped page by page ---- */
+/* ---- Frames in reserved areas, page by page ---- */
 
 /*
- * Reserves addresses, as `vmalloc_reserve` does. `vmalloc_free_sparse` or `vmalloc_unreserve`
- * frees them.
- */
-void *vmalloc_alloc_sparse(struct vmalloc_space *space,
-                           const struct vmalloc_request *request,
-                           struct vmalloc_error *detail);
-
-/*
- * Frees an area of `vmalloc_alloc_sparse` or `vmalloc_reserve`, as `vmalloc_unreserve` does. The
- * frames that are mapped there stay their owner's.
- * Requires: The area is the caller's, who uses nothing any more that is mapped there.
- */
-int vmalloc_free_sparse(struct vmalloc_space *space, void *addr, struct vmalloc_error *detail);
-
-/*
- * Maps frames by their numbers into a reserved, sparse or congruent area, from `addr` on. Pages
+ * Maps frames by their numbers into a reserved or congruent area, from `addr` on. Pages
  * that show frames already are refused.
  * Requires: The frames stay taken until they are unmapped. None of the pages is committed. No
  * other thread maps, unmaps or frees them meanwhile.
@@ -1160,7 +1142,7 @@ int vmalloc_map_pages(struct vmalloc_space *space,
                       struct vmalloc_error *detail);
 
 /*
- * Unmaps `pages` pages of a reserved, sparse or congruent area, from `addr` on, all of which show
+ * Unmaps `pages` pages of a reserved or congruent area, from `addr` on, all of which show
  * frames. On return no CPU reaches the frames through them.
  * Requires: The program uses the frames through these pages no more. No other thread maps, unmaps
  * or frees them meanwhile.

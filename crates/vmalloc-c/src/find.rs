@@ -19,14 +19,12 @@ pub const VMALLOC_KIND_DEVICE: u32 = 4;
 pub const VMALLOC_KIND_SHARED: u32 = 5;
 /// Memory for code.
 pub const VMALLOC_KIND_EXEC: u32 = 6;
-/// No area is told to be of this kind any more: those of `vmalloc_alloc_sparse` are reserved ones.
-pub const VMALLOC_KIND_SPARSE: u32 = 7;
 /// One of a group of congruent areas.
-pub const VMALLOC_KIND_CONGRUENT: u32 = 8;
+pub const VMALLOC_KIND_CONGRUENT: u32 = 7;
 /// A block of short mappings.
-pub const VMALLOC_KIND_BLOCK: u32 = 9;
+pub const VMALLOC_KIND_BLOCK: u32 = 8;
 /// A short mapping too large for a block.
-pub const VMALLOC_KIND_SHORT: u32 = 10;
+pub const VMALLOC_KIND_SHORT: u32 = 9;
 
 /// An area in use.
 #[repr(C)]

@@ -166,7 +166,11 @@ fn pages_for_man_have_all_that_the_documents_have() {
         ),
         (
             "man3/vmalloc_error.3",
-            [".SH VERSIONS", "printf(\"%s\\en\", error.text);", ".TP\n\\fBEDQUOT\\fR\nthe limit of a sub-space\n"],
+            [
+                ".SH VERSIONS",
+                "printf(\"%s\\en\", error.text);",
+                ".TP\n\\fBEDQUOT\\fR\nthe limit of a sub-space\n",
+            ],
         ),
     ] {
         let text = fs::read_to_string(pages.join(page)).expect("it is installed");

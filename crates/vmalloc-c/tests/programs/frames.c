@@ -52,14 +52,14 @@ static void by_number(vmalloc_space *space)
 
     vmalloc_request request = VMALLOC_REQUEST_INIT;
     request.bytes = 10 * page();
-    char *sparse = vmalloc_alloc_sparse(space, &request, NULL);
-    CHECK(vmalloc_map_pages(space, sparse + 3 * page(), list, 2, VMALLOC_READ_WRITE, NULL) == 0);
-    CHECK(sparse[3 * page()] == 5);
-    REFUSED(vmalloc_map_pages(space, sparse + 4 * page(), list, 1, 0, detail), EEXIST, VMALLOC_E_MAPPED);
-    REFUSED(vmalloc_map_pages(space, sparse + 9 * page(), list, 2, 0, detail), ERANGE, VMALLOC_E_BEYOND);
-    REFUSED(vmalloc_unmap_pages(space, sparse, 1, detail), ENOENT, VMALLOC_E_NOT_MAPPED);
-    CHECK(vmalloc_unmap_pages(space, sparse + 3 * page(), 1, NULL) == 0);
-    CHECK(vmalloc_free_sparse(space, sparse, NULL) == 0);
+    char *pages_of_frames = vmalloc_reserve(space, &request, NULL);
+    CHECK(vmalloc_map_pages(space, pages_of_frames + 3 * page(), list, 2, VMALLOC_READ_WRITE, NULL) == 0);
+    CHECK(pages_of_frames[3 * page()] == 5);
+    REFUSED(vmalloc_map_pages(space, pages_of_frames + 4 * page(), list, 1, 0, detail), EEXIST, VMALLOC_E_MAPPED);
+    REFUSED(vmalloc_map_pages(space, pages_of_frames + 9 * page(), list, 2, 0, detail), ERANGE, VMALLOC_E_BEYOND);
+    REFUSED(vmalloc_unmap_pages(space, pages_of_frames, 1, detail), ENOENT, VMALLOC_E_NOT_MAPPED);
+    CHECK(vmalloc_unmap_pages(space, pages_of_frames + 3 * page(), 1, NULL) == 0);
+    CHECK(vmalloc_unreserve(space, pages_of_frames, NULL) == 0);
 
     size_t offsets[2] = { 0, 64 * page() }, sizes[2] = { page(), 2 * page() };
     void *base = NULL;

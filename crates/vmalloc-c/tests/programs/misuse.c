@@ -25,7 +25,6 @@ static void no_space(void)
     NO_POINTER(vmalloc_alloc_or_heap(NULL, 1, 1, detail), EINVAL, VMALLOC_E_NULL);
     NO_POINTER(vmalloc_alloc_exec(NULL, &request, detail), EINVAL, VMALLOC_E_NULL);
     NO_POINTER(vmalloc_alloc_shared(NULL, &request, detail), EINVAL, VMALLOC_E_NULL);
-    NO_POINTER(vmalloc_alloc_sparse(NULL, &request, detail), EINVAL, VMALLOC_E_NULL);
     NO_POINTER(vmalloc_map_shared(NULL, room, 1, 0, NULL, detail), EINVAL, VMALLOC_E_NULL);
     NO_POINTER(vmalloc_map_frames(NULL, NULL, 0, 0, NULL, detail), EINVAL, VMALLOC_E_NULL);
     NO_POINTER(vmalloc_map_short(NULL, NULL, 0, detail), EINVAL, VMALLOC_E_NULL);
@@ -43,7 +42,6 @@ static void no_space(void)
     REFUSED(vmalloc_unreserve(NULL, room, detail), EINVAL, VMALLOC_E_NULL);
     REFUSED(vmalloc_unmap(NULL, room, detail), EINVAL, VMALLOC_E_NULL);
     REFUSED(vmalloc_unmap_short(NULL, room, 1, detail), EINVAL, VMALLOC_E_NULL);
-    REFUSED(vmalloc_free_sparse(NULL, room, detail), EINVAL, VMALLOC_E_NULL);
     REFUSED(vmalloc_map_pages(NULL, room, NULL, 0, 0, detail), EINVAL, VMALLOC_E_NULL);
     REFUSED(vmalloc_unmap_pages(NULL, room, 1, detail), EINVAL, VMALLOC_E_NULL);
     REFUSED(vmalloc_alloc_congruent(NULL, &bytes, &bytes, 1, 1, &base, detail), EINVAL, VMALLOC_E_NULL);
@@ -91,7 +89,6 @@ static void addresses(vmalloc_space *space)
     REFUSED(vmalloc_free_atomic(space, memory + page(), detail), EINVAL, VMALLOC_E_INTERIOR);
     REFUSED(vmalloc_unreserve(space, memory, detail), EPERM, VMALLOC_E_WRONG_KIND);
     REFUSED(vmalloc_unmap(space, memory, detail), EPERM, VMALLOC_E_WRONG_KIND);
-    REFUSED(vmalloc_free_sparse(space, memory, detail), EPERM, VMALLOC_E_WRONG_KIND);
     REFUSED(vmalloc_protect(space, memory, 0, detail), EPERM, VMALLOC_E_WRONG_KIND);
     REFUSED(vmalloc_protect(space, memory, 9, detail), EINVAL, VMALLOC_E_VALUE);
     NO_POINTER(vmalloc_realloc(space, memory + page(), 1, detail), EINVAL, VMALLOC_E_INTERIOR);
@@ -117,7 +114,6 @@ static void foreign(vmalloc_space *space, char *addr)
     REFUSED(vmalloc_free(space, addr, detail), EFAULT, VMALLOC_E_NOT_AN_AREA);
     REFUSED(vmalloc_free_altered(space, addr, detail), EFAULT, VMALLOC_E_NOT_AN_AREA);
     REFUSED(vmalloc_free_atomic(space, addr, detail), EFAULT, VMALLOC_E_NOT_AN_AREA);
-    REFUSED(vmalloc_free_sparse(space, addr, detail), EFAULT, VMALLOC_E_NOT_AN_AREA);
     REFUSED(vmalloc_free_congruent(space, addr, &zero, &bytes, 1, detail), EFAULT, VMALLOC_E_NOT_AN_AREA);
     REFUSED(vmalloc_unreserve(space, addr, detail), EFAULT, VMALLOC_E_NOT_AN_AREA);
     REFUSED(vmalloc_unmap(space, addr, detail), EFAULT, VMALLOC_E_NOT_AN_AREA);

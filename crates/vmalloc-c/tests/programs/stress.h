@@ -151,7 +151,7 @@ static inline char *make_mapped(struct life *life, struct thing *thing)
     request.bytes = thing->bytes;
     size_t offset = 0;
     if (thing->kind == SPARSE)
-        memory = vmalloc_alloc_sparse(life->space, &request, NULL);
+        memory = vmalloc_reserve(life->space, &request, NULL);
     else if (vmalloc_alloc_congruent(life->space, &offset, &thing->bytes, 1, page(), (void **)&memory, NULL) != 0)
         return NULL;
     if (memory != NULL)
@@ -375,7 +375,7 @@ static inline void end_mapped(struct life *life, struct thing *thing)
     else if (thing->kind == SHORT)
         CHECK(vmalloc_unmap_short(life->space, thing->memory, count, NULL) == 0);
     else if (thing->kind == SPARSE)
-        CHECK(vmalloc_free_sparse(life->space, thing->memory, NULL) == 0);
+        CHECK(vmalloc_unreserve(life->space, thing->memory, NULL) == 0);
     else if (thing->kind == CONGRUENT)
         CHECK(vmalloc_free_congruent(life->space, thing->memory, &offset, &thing->bytes, 1, NULL) == 0);
 }

@@ -25,7 +25,7 @@ pub(super) const FAMILIES: [(&str, &str); 27] = [
     ("frames", "Frames: pages that can be mapped at several addresses"),
     ("mapping", "Mappings of frames"),
     ("raw_map", "Mappings by numbers of frames, and shared memory"),
-    ("sparse", "Areas into which frames are mapped page by page"),
+    ("frame_pages", "Frames in reserved areas, page by page"),
     ("percpu", "Congruent areas: at the same distances from one base"),
     ("notifier", "Notifiers"),
     ("root", "Roots and sub-spaces"),
