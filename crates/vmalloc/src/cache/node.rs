@@ -214,15 +214,12 @@ impl Node {
     }
 }
 
-/// Areas for which a list has room where memory is short, and for which frees that are not to wait
-/// find room in any case.
-const SPARE: usize = 32;
-
 impl Lazy {
-    /// Returns an empty set; `None` when memory is short.
+    /// Returns an empty set with room for a batch, which it keeps: for times when memory is short,
+    /// and for frees that are not to wait. `None` when memory is short.
     pub(crate) fn new() -> Option<Self> {
         let mut areas = Vec::new();
-        areas.try_reserve_exact(SPARE).ok()?;
+        areas.try_reserve_exact(BATCH).ok()?;
         Some(Self { areas, absent: 0 })
     }
 
@@ -230,13 +227,13 @@ impl Lazy {
     #[inline]
     #[must_use]
     pub(crate) fn has_room(&mut self) -> bool {
-        self.has_much_room() || self.areas.try_reserve(SPARE + 1).is_ok() || !self.is_full()
+        self.has_much_room() || self.areas.try_reserve(BATCH + 1).is_ok() || !self.is_full()
     }
 
     /// Returns whether there is room for one area and for those of frees that are not to wait.
     #[inline(always)]
     fn has_much_room(&self) -> bool {
-        self.areas.capacity() - self.areas.len() > SPARE
+        self.areas.capacity() - self.areas.len() > BATCH
     }
 
     /// Returns whether one more area would take memory.

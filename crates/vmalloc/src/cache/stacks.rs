@@ -15,6 +15,7 @@
 #[cfg(test)]
 mod tests;
 
+use super::BATCH;
 use crate::PageRange;
 use alloc::vec::Vec;
 use core::mem::offset_of;
@@ -27,17 +28,6 @@ pub(crate) const SMALL: u64 = 16;
 pub(crate) const TWICE: u64 = 2 * MAX_PAGES;
 /// Words with a bit for each stack.
 const WORDS: usize = MAX_PAGES.div_ceil(64) as usize;
-/// How many areas of a size are tried for one that is aligned. More of them waste fewer aligned
-/// places and more time. Measured with 10,000 live areas of alignments of 1 … 512 pages (`W6b`):
-///
-/// | choice | span of the live areas, in multiples of their pages |
-/// |---|---|
-/// | the first of 8 that fits | 63 |
-/// | the least aligned of 8 | 35 |
-/// | the least aligned of 32 | 20 |
-/// | the least aligned of 64 | 17 |
-/// | no pool | 13 |
-const LOOKED_AT: usize = 32;
 
 /// Areas by their size.
 #[derive(Default)]
@@ -330,12 +320,21 @@ impl Stack {
         self.least = self.least.min(self.count);
     }
 
-    /// Takes the least aligned area that fits. The others are left to requests that need them,
-    /// which would else take new addresses far away.
+    /// Takes the least aligned area that fits, of the last [`BATCH`]. The others are left to
+    /// requests that need them, which would else take new addresses far away. Measured with 10,000
+    /// live areas of alignments of 1 … 512 pages (`W6b`):
+    ///
+    /// | choice | span of the live areas, in multiples of their pages |
+    /// |---|---|
+    /// | the first of 8 that fits | 63 |
+    /// | the least aligned of 8 | 35 |
+    /// | the least aligned of 32 | 20 |
+    /// | the least aligned of 64 | 17 |
+    /// | no pool | 13 |
     #[inline(never)]
     fn take_aligned(&mut self, align: u64) -> Option<u64> {
         let count = self.count as usize;
-        let first = count.saturating_sub(LOOKED_AT);
+        let first = count.saturating_sub(BATCH);
         let (mut least, mut found) = (1 << 63, None);
         for (place, &start) in self.starts.get(first..count)?.iter().enumerate().rev() {
             // Its own alignment; no area starts at page 0. Too small a one counts as very large.

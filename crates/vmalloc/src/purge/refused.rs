@@ -43,9 +43,6 @@ use core::mem::offset_of;
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// Refused areas that a space can set aside without memory.
-const ROOM: usize = 32;
-
 /// The areas and parts of tenants that the platform has refused by themselves.
 pub(crate) struct Refused {
     areas: Vec<PageRange>,
@@ -61,7 +58,8 @@ impl Refused {
     /// Returns an empty set; `None` when memory is short.
     pub(super) fn new() -> Option<Self> {
         let mut areas = Vec::new();
-        areas.try_reserve_exact(ROOM).ok()?;
+        // So many can be set aside where memory is short.
+        areas.try_reserve_exact(BATCH).ok()?;
         Some(Self { areas, parts: Parts::default(), next: 0 })
     }
 

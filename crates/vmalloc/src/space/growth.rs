@@ -31,11 +31,10 @@ use crate::areas::Blocking;
 use crate::cache::{Growth, HALF, TWICE, Wanted};
 use crate::platform::Platform;
 
-/// An area that is more than this part of what is in use or cached is a large step: what waits for
-/// later misses may be more than there will be. PostgreSQL's large sorts are such.
+/// An area that is more than this part of what is in use or cached is a large step, and looks as
+/// often for memory that can go: what waits for later misses may be more than there will be.
+/// PostgreSQL's large sorts are such.
 const LARGE_STEP: u64 = 16;
-/// How often a large step looks for memory that can go.
-const LOOKS: usize = 16;
 
 impl<P: Platform> Allocation<'_, P> {
     /// Makes cached memory lazy because `come` pages come, where new memory costs much: for an area
@@ -56,7 +55,7 @@ impl<P: Platform> Allocation<'_, P> {
         if growth.pages == 0 {
             return None;
         }
-        let looks = if come > kept / LARGE_STEP { LOOKS } else { 1 };
+        let looks = if come > kept / LARGE_STEP { LARGE_STEP as usize } else { 1 };
         self.stock_idle(&growth, come, looks);
         let found = wanted.and_then(|it| cache.stock.lock().take(budget, it, space.borders()));
         growth.pages = growth.pages.saturating_sub(found.map_or(0, |area| area.len()));

@@ -6,15 +6,12 @@
 use super::Space;
 use crate::PageRange;
 use crate::areas::AreaInfo;
-use crate::cache::MAX_PAGES;
+use crate::cache::{BATCH, MAX_PAGES};
 use crate::platform::Platform;
 use core::array::IntoIter;
 use core::fmt;
 use core::iter::Flatten;
 use vmalloc_map::{Segment, State};
-
-/// Steps under one hold of a lock.
-const STEP: usize = 32;
 
 /// The way in which an area is kept for reuse.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,7 +39,7 @@ impl<P: Platform> Space<P> {
 }
 
 /// A few items that were taken under one hold of a lock.
-type Few<T> = Flatten<IntoIter<Option<T>, STEP>>;
+type Few<T> = Flatten<IntoIter<Option<T>, BATCH>>;
 
 fn few<T>(from: impl Iterator<Item = T>) -> Few<T> {
     let mut from = from.fuse();
@@ -163,7 +160,7 @@ impl<P: Platform> Areas<'_, P> {
     /// Returns the next busy area, if it is among the next few segments.
     fn step(&mut self) -> Option<PageRange> {
         let map = self.space.areas.map();
-        for segment in map.segments_from(self.page).take(STEP) {
+        for segment in map.segments_from(self.page).take(BATCH) {
             let is_new = segment.range.start() >= self.page;
             self.page = segment.range.end();
             if segment.state == State::Busy && is_new {

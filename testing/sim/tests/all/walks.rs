@@ -14,7 +14,7 @@ use vmalloc_sim::harness::Simulated;
 use vmalloc_subspaces::{Root, Subspace};
 
 /// Steps of acts, each of which has failed in one run at least.
-const MET: [(&str, &[Point]); 23] = [
+const MET: [(&str, &[Point]); 22] = [
     ("alloc", &[Map, MapHuge, Unmap, Flush, Heap]),
     ("alloc a group", &[Heap]),
     ("alloc code", &[Map, MapHuge, Unmap, Flush, Heap]),
