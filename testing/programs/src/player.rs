@@ -6,7 +6,7 @@ use crate::oracle::{Area, Oracle, Shown, What, facts};
 use crate::wish::Place;
 use std::collections::VecDeque;
 use std::fmt::Display;
-use vmalloc::{AreaInfo, Frame, Kind, PageRange, Platform, PlatformError, Protection, Space};
+use vmalloc::{AreaInfo, Frame, Kind, PageRange, Platform, PlatformError, Protection, Space, Unbacked};
 use vmalloc_model::Source;
 use vmalloc_short::ShortMaps;
 use vmalloc_sim::Point;
@@ -172,6 +172,19 @@ impl<'a, P: Platform> Player<'a, P> {
         if lasts { look.fail_from(platform, call, nth) } else { look.fail_nth(platform, call, nth) }
     }
 
+    /// Refuses a page: one of an area, or any.
+    pub(crate) fn refuse(&mut self, call: Point) {
+        let any = self.source.between(self.place.span.start(), self.place.span.end() - 1);
+        let page = self.any(|_| true).map_or(any, |nth| {
+            let area = &self.oracle.areas[nth];
+            let (first, pages) = (self.oracle.first_page(area), area.pages.len() as u64);
+            first + any % (pages + 1)
+        });
+        let pages = PageRange::from_len(page, 1).expect("one page");
+        self.tell(format_args!("{call:?} of {pages:x?} is refused"));
+        self.is_shaky |= self.cast.look.refuse(self.space.platform(), call, pages);
+    }
+
     pub(crate) fn heal(&mut self) {
         self.cast.look.heal(self.space.platform());
     }
@@ -196,6 +209,11 @@ impl<'a, P: Platform> Player<'a, P> {
     /// Asserts that an error of the platform has a reason: a call has failed meanwhile.
     pub(crate) fn excuse(&self, before: u64, error: &PlatformError) {
         assert!(self.failed() > before, "no call has failed, and yet: {error}");
+    }
+
+    /// Asserts that memory was refused twice: after the first time everything freed goes back.
+    pub(crate) fn excuse_twice(&self, before: u64, unbacked: &Unbacked) {
+        assert!(self.failed() > before + 1, "it was not tried again: {unbacked}");
     }
 
     /// Returns the number of an area that is such a one.
@@ -243,6 +261,12 @@ impl<'a, P: Platform> Player<'a, P> {
         }
         if shown.is_nothing() {
             return self.check_trap(number);
+        }
+        // All of a linear map is one kind of memory.
+        if self.oracle.is_inside(area) {
+            let can_fetch = self.cast.look.can_fetch(self.space.platform(), cpu, number);
+            let is_right = can_fetch.is_none_or(|can| can == (area.protection == Protection::ReadExecute));
+            assert!(is_right, "page {page} of {}: {can_fetch:?}", self.outline(nth));
         }
         let linear = self.linear_page(shown);
         let number = linear.filter(|_| self.source.chance(64)).unwrap_or(number);

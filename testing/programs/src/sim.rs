@@ -35,6 +35,10 @@ impl<P: Simulated, M: Look<P>> Look<P> for SimLook<M> {
         Some(platform.machine().write(cpu, page, held).is_ok())
     }
 
+    fn can_fetch(&self, platform: &P, cpu: usize, page: u64) -> Option<bool> {
+        Some(platform.machine().fetch(cpu, page).is_ok())
+    }
+
     fn run_on(&self, _: &P, cpu: usize) {
         Sim::run_on(cpu);
     }
@@ -73,8 +77,14 @@ impl<P: Simulated, M: Look<P>> Look<P> for SimLook<M> {
         }
     }
 
+    fn refuse(&self, platform: &P, point: Point, pages: PageRange) -> bool {
+        platform.machine().refuse(point, pages);
+        true
+    }
+
     fn heal(&self, platform: &P) {
         platform.machine().heal();
+        platform.machine().relent();
         heap::heal();
     }
 

@@ -3,6 +3,7 @@
 use crate::play::CALLS;
 use crate::player::Player;
 use vmalloc::{DrainStatus, Platform};
+use vmalloc_sim::Point;
 
 pub(super) fn purge<P: Platform>(player: &mut Player<'_, P>) {
     let (way, before, refused) = (player.below(7), player.failed(), player.waits_for_unmap());
@@ -72,6 +73,14 @@ pub(super) fn run_on<P: Platform>(player: &mut Player<'_, P>) {
 pub(super) fn speculate<P: Platform>(player: &mut Player<'_, P>) {
     let cpu = player.any_cpu();
     player.cast.look.speculate(player.space.platform(), cpu);
+}
+
+/// Makes the unmaps or flushes of a page fail until all is healed.
+pub(super) fn refuse<P: Platform>(player: &mut Player<'_, P>) {
+    if player.cast.fails {
+        let call = [Point::Unmap, Point::Flush][player.below(2)];
+        player.refuse(call);
+    }
 }
 
 pub(super) fn fail<P: Platform>(player: &mut Player<'_, P>) {
