@@ -82,7 +82,7 @@ pub fn on_direct() -> Program<Direct> {
 pub fn play_sim(input: &[u8]) {
     let mut source = Bytes::new(input);
     let sim = machine(1 << 11, source.below(128)).build();
-    let space_options = random_options(&mut source, &sim.geometry());
+    let space_options = random_options(&mut source, sim.geometry().page_bytes());
     let program = on_machine(devices(&sim));
     program.play(Space::new(sim, space_options).expect("an empty space"), &mut source, usize::MAX);
 }
@@ -91,7 +91,7 @@ pub fn play_sim(input: &[u8]) {
 pub fn play_direct(input: &[u8]) {
     let mut source = Bytes::new(input);
     let direct = direct(1 << 10, source.below(4));
-    let space_options = random_options(&mut source, &direct.geometry());
+    let space_options = random_options(&mut source, direct.geometry().page_bytes());
     let space = Space::new(direct, space_options).expect("an empty space");
     on_direct().play(space, &mut source, usize::MAX);
 }

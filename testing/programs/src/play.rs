@@ -205,7 +205,7 @@ impl<P: Platform> Program<P> {
         for seed in first..first + count {
             let _told = Told(|| format!("again with VMALLOC_SEED={seed:#x}"));
             let mut source = Seeded::new(seed);
-            let options = random_options(&mut source, geometry);
+            let options = random_options(&mut source, geometry.page_bytes());
             if let Some(space) = make(options) {
                 self.play(space, &mut source, env::ops(ops));
             }

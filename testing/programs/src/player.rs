@@ -172,19 +172,6 @@ impl<'a, P: Platform> Player<'a, P> {
         if lasts { look.fail_from(platform, call, nth) } else { look.fail_nth(platform, call, nth) }
     }
 
-    /// Refuses a page: one of an area, or any.
-    pub(crate) fn refuse(&mut self, call: Point) {
-        let any = self.source.between(self.place.span.start(), self.place.span.end() - 1);
-        let page = self.any(|_| true).map_or(any, |nth| {
-            let area = &self.oracle.areas[nth];
-            let (first, pages) = (self.oracle.first_page(area), area.pages.len() as u64);
-            first + any % (pages + 1)
-        });
-        let pages = PageRange::from_len(page, 1).expect("one page");
-        self.tell(format_args!("{call:?} of {pages:x?} is refused"));
-        self.is_shaky |= self.cast.look.refuse(self.space.platform(), call, pages);
-    }
-
     pub(crate) fn heal(&mut self) {
         self.cast.look.heal(self.space.platform());
     }

@@ -219,7 +219,9 @@ fn reads_without_a_fault_stop_at_pages_that_are_not_mapped() {
 fn a_call_that_fails_does_half_or_nothing() {
     let at = range(110, 112);
     type Call = fn(&mut Machine) -> Result<(), PlatformError>;
-    let calls: [(Point, fn(&mut Machine), Call, u64); 10] = [
+    /// The step that fails, what is done before, the call, and the pages that are mapped then.
+    type Row = (Point, fn(&mut Machine), Call, u64);
+    let calls: [Row; 10] = [
         (Point::Map, |_| (), |it| it.map(range(110, 112), ReadWrite), 0),
         (Point::Frame, |_| (), |it| it.map(range(110, 112), ReadWrite), 0),
         (Point::MapHuge, |_| (), |it| it.map_huge(range(110, 112), ReadWrite), 0),
