@@ -19,6 +19,7 @@
 //! attempts. The height is logarithmic in the number of leaves ([`height_limit`]). A walk over the
 //! holes takes up to 100,000 steps in the same states.
 
+mod climb;
 mod growth;
 mod highest;
 mod holes;

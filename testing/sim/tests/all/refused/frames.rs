@@ -166,6 +166,39 @@ fn direct(pages: u64) -> Space<Direct> {
     Space::new(Direct::new(pages, |it| options(it, pages)), lazy()).expect("an empty space")
 }
 
+/// An area that shrinks gives its tail back later where the platform refuses to unmap it, or the
+/// guard page before it. Those addresses have no owner before, and stay with theirs afterwards.
+#[test]
+fn refused_tail_is_not_reused_until_unmapped() {
+    for call in CALLS {
+        for refused in [10, 15] {
+            let space = direct(256);
+            let area = alloc(&space, 20);
+            refuse(&space, call, area + refused * PAGE);
+            // SAFETY: the area is the test's.
+            assert_eq!(unsafe { space.raw().realloc(area, &vmalloc::Request::new(10 * PAGE)) }, Ok(area));
+            assert!(space.purge().is_err());
+            assert_eq!((space.stats().refused_areas, space.stats().pending_ranges), (1, 1));
+            // The part cut off before is still refused, so the part that meets it is, too.
+            // SAFETY: as above.
+            assert_eq!(unsafe { space.raw().realloc(area, &vmalloc::Request::new(8 * PAGE)) }, Ok(area));
+            assert!(space.purge().is_err());
+            let others: Vec<_> = (0..20).map(|_| alloc(&space, 5)).collect();
+            assert!(others.iter().all(|addr| !range(area, 21).contains(range(*addr, 1).start())));
+            check(&space);
+            space.platform().sim().relent();
+            space.purge().unwrap();
+            let inside = alloc(&space, 10);
+            assert!(range(area, 21).contains(range(inside, 1).start()));
+            space.purge().unwrap();
+            touch(&space, inside, 10);
+            touch(&space, area, 8);
+            space.areas().for_each(|area| free(&space, area.addr));
+            finish(&space);
+        }
+    }
+}
+
 /// One area's refused pages do not keep other areas from growing where they are.
 #[test]
 fn pending_range_keeps_no_other_area_from_growing() {
