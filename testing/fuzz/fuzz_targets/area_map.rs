@@ -1,4 +1,4 @@
-//! The area map, with requests of every policy and congruent areas, against the reference.
+//! The area map, with requests of every policy, against the reference.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| vmalloc_model::script::area_map(input));

@@ -6,7 +6,7 @@
 //! - [`dynamic_library`] finds a library that programs of a test run with.
 //! - [`in_forked_child`] runs a part of a test in a child of a fork; [`peek`] looks at memory
 //!   that may trap.
-//! - [`mod@env`] has the seeds and lengths of random tests.
+//! - [`mod@env`] has the seeds and lengths of random tests; [`Told`] prints where one has failed.
 #![deny(unsafe_code)]
 
 pub mod env;
@@ -15,9 +15,11 @@ mod forked;
 mod library;
 mod missing;
 mod own_process;
+mod told;
 
 #[cfg(target_os = "linux")]
 pub use forked::{in_forked_child, output_of_child, peek, resident, status_of_child};
 pub use library::dynamic_library;
 pub use missing::{is_installed, not_run};
 pub use own_process::{OwnProcess, in_own_process, test_name};
+pub use told::Told;

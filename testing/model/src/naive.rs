@@ -5,10 +5,8 @@
 //! of each.
 
 use crate::ask::Ask;
-use crate::map::Map;
-use crate::op::Resize;
 use vmalloc_map::{FitError, NoArea, NoSpace, PageRange, Policy, RequestError};
-use vmalloc_map::{ResizeError, Segment, State, Violation};
+use vmalloc_map::{ResizeError, Segment, State};
 
 /// The area map, obviously.
 ///
@@ -34,7 +32,7 @@ impl NaiveMap {
     /// Returns the range that a request gets, without taking it.
     ///
     /// # Errors
-    /// Those of [`Map::alloc`].
+    /// Those of [`alloc`](Self::alloc).
     pub fn place(&self, ask: &Ask) -> Result<PageRange, FitError> {
         let within = ask.limits.unwrap_or(self.span);
         self.check_inside(within)?;
@@ -57,6 +55,103 @@ impl NaiveMap {
     /// Returns whether every page of `range` is free.
     pub fn is_free(&self, range: PageRange) -> bool {
         self.free_ranges().any(|free| free.covers(&range))
+    }
+
+    /// Returns all pages managed.
+    pub fn span(&self) -> PageRange {
+        self.span
+    }
+
+    /// Allocates a busy area placed as `ask` says.
+    ///
+    /// # Errors
+    /// `Request` when the limits leave the span, `NoSpace` when nothing fits.
+    pub fn alloc(&mut self, ask: &Ask) -> Result<PageRange, FitError> {
+        let range = self.place(ask)?;
+        self.alloc_at(range)?;
+        Ok(range)
+    }
+
+    /// Allocates exactly these pages.
+    ///
+    /// # Errors
+    /// `Request` when they leave the span, `Occupied` with the lowest area in the way.
+    pub fn alloc_at(&mut self, range: PageRange) -> Result<(), FitError> {
+        self.check_inside(range)?;
+        let in_the_way =
+            |segment: &&Segment| segment.state != State::Free && segment.range.intersection(&range).is_some();
+        if let Some(segment) = self.segments.iter().find(in_the_way) {
+            return Err(FitError::Occupied { asked: range, by: segment.range });
+        }
+        let index = self.position(range.start()).expect("inside the span");
+        self.cut(index, range);
+        Ok(())
+    }
+
+    /// Frees a busy area, and merges it with free neighbours.
+    ///
+    /// # Errors
+    /// Unless a busy area starts at `start`.
+    pub fn free(&mut self, start: u64) -> Result<PageRange, NoArea> {
+        let index = self.busy_at(start)?;
+        Ok(self.set_free(index))
+    }
+
+    /// Retires a busy area.
+    ///
+    /// # Errors
+    /// Unless a busy area starts at `start`.
+    pub fn retire(&mut self, start: u64) -> Result<PageRange, NoArea> {
+        let index = self.busy_at(start)?;
+        Ok(self.set(index, State::Retired))
+    }
+
+    /// Makes a retired area busy.
+    ///
+    /// # Errors
+    /// Unless a retired area starts at `start`.
+    pub fn revive(&mut self, start: u64) -> Result<PageRange, NoArea> {
+        let index = self.retired_at(start)?;
+        Ok(self.set(index, State::Busy))
+    }
+
+    /// Frees a retired area, and merges it with free neighbours.
+    ///
+    /// # Errors
+    /// Unless a retired area starts at `start`.
+    pub fn release(&mut self, start: u64) -> Result<PageRange, NoArea> {
+        let index = self.retired_at(start)?;
+        Ok(self.set_free(index))
+    }
+
+    /// Returns the segment that holds `page`; `None` outside the span.
+    pub fn segment(&self, page: u64) -> Option<Segment> {
+        self.position(page).map(|index| self.segments[index])
+    }
+
+    /// Returns the busy area that holds `page`.
+    pub fn find(&self, page: u64) -> Option<PageRange> {
+        self.segment(page).filter(|segment| segment.state == State::Busy).map(|segment| segment.range)
+    }
+
+    /// Returns all segments in address order.
+    pub fn segments(&self) -> impl Iterator<Item = Segment> + '_ {
+        self.segments.iter().copied()
+    }
+
+    /// Returns the largest free range, in pages.
+    pub fn largest_free(&self) -> u64 {
+        self.free_ranges().map(|free| free.len()).max().unwrap_or(0)
+    }
+
+    /// Returns how many pages are in free ranges.
+    pub fn free_pages(&self) -> u64 {
+        self.free_ranges().map(|free| free.len()).sum()
+    }
+
+    /// Returns whether nothing is allocated or retired.
+    pub fn is_whole(&self) -> bool {
+        self.segments.iter().all(|segment| segment.state == State::Free)
     }
 
     fn free_ranges(&self) -> impl Iterator<Item = PageRange> + '_ {
@@ -131,7 +226,11 @@ impl NaiveMap {
         self.segments.remove(index + 1);
     }
 
-    fn split(&mut self, start: u64, at: u64) -> Result<PageRange, ResizeError> {
+    /// Cuts the busy area that starts at `start` in two at page `at`. Returns the second.
+    ///
+    /// # Errors
+    /// [`ResizeError`], and nothing is changed.
+    pub fn split(&mut self, start: u64, at: u64) -> Result<PageRange, ResizeError> {
         let index = self.busy_at(start)?;
         let area = self.segments[index].range;
         let not_inside = ResizeError::NotInside { at, area };
@@ -142,7 +241,11 @@ impl NaiveMap {
         Ok(right)
     }
 
-    fn free_part(&mut self, part: PageRange) -> Result<PageRange, ResizeError> {
+    /// Frees these pages of a busy area.
+    ///
+    /// # Errors
+    /// [`ResizeError`], and nothing is changed.
+    pub fn free_part(&mut self, part: PageRange) -> Result<PageRange, ResizeError> {
         let Some(area) = self.find(part.start()) else {
             return Err(self.busy_at(part.start()).expect_err("no busy area").into());
         };
@@ -155,7 +258,11 @@ impl NaiveMap {
         Ok(self.free(part.start())?)
     }
 
-    fn grow(&mut self, start: u64, pages: u64) -> Result<PageRange, ResizeError> {
+    /// Grows the busy area that starts at `start` to so many pages.
+    ///
+    /// # Errors
+    /// [`ResizeError`], and nothing is changed.
+    pub fn grow(&mut self, start: u64, pages: u64) -> Result<PageRange, ResizeError> {
         let area = self.segments[self.busy_at(start)?].range;
         let grown = PageRange::from_len(start, pages).filter(|grown| grown.covers(&area));
         let grown = grown.ok_or(ResizeError::WrongSize { pages, area })?;
@@ -168,7 +275,11 @@ impl NaiveMap {
         Ok(grown)
     }
 
-    fn shrink(&mut self, start: u64, pages: u64) -> Result<PageRange, ResizeError> {
+    /// Shrinks the busy area that starts at `start` to so many pages.
+    ///
+    /// # Errors
+    /// [`ResizeError`], and nothing is changed.
+    pub fn shrink(&mut self, start: u64, pages: u64) -> Result<PageRange, ResizeError> {
         let area = self.segments[self.busy_at(start)?].range;
         let shrunk = PageRange::from_len(start, pages).filter(|shrunk| area.covers(shrunk));
         let shrunk = shrunk.ok_or(ResizeError::WrongSize { pages, area })?;
@@ -178,7 +289,11 @@ impl NaiveMap {
         Ok(shrunk)
     }
 
-    fn extend(&mut self, end: u64) -> Result<PageRange, ResizeError> {
+    /// Lets the span end at `end`. Returns the span.
+    ///
+    /// # Errors
+    /// [`ResizeError`], and nothing is changed.
+    pub fn extend(&mut self, end: u64) -> Result<PageRange, ResizeError> {
         if let Some(range) = PageRange::new(self.span.end(), end) {
             self.segments.push(Segment { range, state: State::Free });
             self.merge_with_next(self.segments.len() - 2);
@@ -269,95 +384,5 @@ fn congruent_from(ask: &Ask, page: u64) -> Option<u64> {
     match base.checked_add(ask.phase) {
         Some(start) if start >= page => Some(start),
         _ => base.checked_add(ask.align)?.checked_add(ask.phase),
-    }
-}
-
-impl Map for NaiveMap {
-    fn span(&self) -> PageRange {
-        self.span
-    }
-
-    fn alloc(&mut self, ask: &Ask) -> Result<PageRange, FitError> {
-        let range = self.place(ask)?;
-        self.alloc_at(range)?;
-        Ok(range)
-    }
-
-    fn alloc_at(&mut self, range: PageRange) -> Result<(), FitError> {
-        self.check_inside(range)?;
-        let in_the_way =
-            |segment: &&Segment| segment.state != State::Free && segment.range.intersection(&range).is_some();
-        if let Some(segment) = self.segments.iter().find(in_the_way) {
-            return Err(FitError::Occupied { asked: range, by: segment.range });
-        }
-        let index = self.position(range.start()).expect("inside the span");
-        self.cut(index, range);
-        Ok(())
-    }
-
-    fn free(&mut self, start: u64) -> Result<PageRange, NoArea> {
-        let index = self.busy_at(start)?;
-        Ok(self.set_free(index))
-    }
-
-    fn retire(&mut self, start: u64) -> Result<PageRange, NoArea> {
-        let index = self.busy_at(start)?;
-        Ok(self.set(index, State::Retired))
-    }
-
-    fn revive(&mut self, start: u64) -> Result<PageRange, NoArea> {
-        let index = self.retired_at(start)?;
-        Ok(self.set(index, State::Busy))
-    }
-
-    fn release(&mut self, start: u64) -> Result<PageRange, NoArea> {
-        let index = self.retired_at(start)?;
-        Ok(self.set_free(index))
-    }
-
-    fn resize(&mut self, change: Resize) -> Result<PageRange, ResizeError> {
-        match change {
-            Resize::Split { start, at } => self.split(start, at),
-            Resize::FreePart(part) => self.free_part(part),
-            Resize::Grow { start, pages } => self.grow(start, pages),
-            Resize::Shrink { start, pages } => self.shrink(start, pages),
-            Resize::Extend { end } => self.extend(end),
-        }
-    }
-
-    fn segment(&self, page: u64) -> Option<Segment> {
-        self.position(page).map(|index| self.segments[index])
-    }
-
-    fn find(&self, page: u64) -> Option<PageRange> {
-        self.segment(page).filter(|segment| segment.state == State::Busy).map(|segment| segment.range)
-    }
-
-    fn segments(&self) -> impl Iterator<Item = Segment> + '_ {
-        self.segments.iter().copied()
-    }
-
-    fn largest_free(&self) -> u64 {
-        self.free_ranges().map(|free| free.len()).max().unwrap_or(0)
-    }
-
-    fn free_pages(&self) -> u64 {
-        self.free_ranges().map(|free| free.len()).sum()
-    }
-
-    fn is_whole(&self) -> bool {
-        self.segments.iter().all(|segment| segment.state == State::Free)
-    }
-
-    fn verify(&self) -> Result<(), Violation> {
-        let mut page = self.span.start();
-        let mut before = State::Busy;
-        for &Segment { range, state } in &self.segments {
-            Violation::unless(range.start() == page, "segments follow each other", page)?;
-            let are_merged = state != State::Free || before != State::Free;
-            Violation::unless(are_merged, "free neighbours are merged", page)?;
-            (page, before) = (range.end(), state);
-        }
-        Violation::unless(page == self.span.end(), "segments cover the span", page)
     }
 }

@@ -1,7 +1,6 @@
 //! Operations as plain data: they name areas by position, so any list of them is a valid program.
 
 use crate::ask::Ask;
-use crate::map::Map;
 use crate::naive::NaiveMap;
 use vmalloc_map::PageRange;
 use vmalloc_map::{Segment, State};
@@ -38,39 +37,6 @@ pub enum Op {
     Shrink(Place, u64),
     /// Let the span end so many pages later.
     Extend(u64),
-}
-
-/// A change of an area where it is, or of the span, with page numbers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Resize {
-    /// Cut the area that starts at `start` in two at page `at`; the answer is the second.
-    Split {
-        /// Where the area starts.
-        start: u64,
-        /// Where it is cut.
-        at: u64,
-    },
-    /// Free these pages of a busy area.
-    FreePart(PageRange),
-    /// Grow the area that starts at `start`.
-    Grow {
-        /// Where the area starts.
-        start: u64,
-        /// The pages it is to have.
-        pages: u64,
-    },
-    /// Shrink the area that starts at `start`.
-    Shrink {
-        /// Where the area starts.
-        start: u64,
-        /// The pages it is to have.
-        pages: u64,
-    },
-    /// Let the span end here; the answer is the span.
-    Extend {
-        /// The new end.
-        end: u64,
-    },
 }
 
 /// A page, named by what is there when the operation runs.

@@ -190,12 +190,7 @@ impl Profile {
         rates: Rates { aligned: 128, phase: 64, no_cross: 64, limits: 64, ..USUAL },
     };
 
-    /// Every page that a number can name: for implementations without records for each part of the
-    /// span.
-    pub const ENDLESS: Self =
-        Self { name: "endless", start: 0, end: u64::MAX, sizes: Sizes { low: 0, high: 63 }, ..Self::EXTREME };
-
-    /// Every profile but [`ENDLESS`](Self::ENDLESS).
+    /// Every profile.
     pub const ALL: [Self; 10] = [
         Self::TINY,
         Self::SMALL,
@@ -215,25 +210,5 @@ impl Profile {
     /// When `start` is not below `end`, which none of the profiles here is guilty of.
     pub const fn span(&self) -> PageRange {
         PageRange::new(self.start, self.end).expect("a profile has a space")
-    }
-
-    /// Returns this load without phase, boundary, limits, other policies, retirement and exact
-    /// claims: what an allocator of the simplest kind understands.
-    #[must_use]
-    pub const fn plain(mut self) -> Self {
-        let Rates { aligned, misuse, .. } = self.rates;
-        self.rates = Rates {
-            exact: 0,
-            aligned,
-            phase: 0,
-            no_cross: 0,
-            limits: 0,
-            best: 0,
-            random: 0,
-            highest: 0,
-            retire: 0,
-            misuse,
-        };
-        self
     }
 }

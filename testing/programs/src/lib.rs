@@ -48,5 +48,5 @@ pub use look::{Below, Blind, Direct, Look, Nofault, Seen};
 pub use narrow::Narrow;
 pub use play::{Program, Walked};
 pub use settings::random_options;
-pub use sim::{DirectLook, SimLook};
+pub use sim::SimLook;
 pub use vmalloc_sim::Point;

@@ -39,6 +39,12 @@ pub trait Look<P>: Send + Sync {
         None
     }
 
+    /// Returns true if `cpu` may execute what is in `page`; `None` if that can't be told.
+    fn can_fetch(&self, platform: &P, cpu: usize, page: u64) -> Option<bool> {
+        let _ = (platform, cpu, page);
+        None
+    }
+
     /// Fills `range` with zeros in place of the platform, and returns true: for platforms whose
     /// [`zero`](Platform::zero) writes to addresses that this program does not have.
     fn zero(&self, platform: &P, range: PageRange) -> bool {
@@ -83,6 +89,12 @@ pub trait Look<P>: Send + Sync {
     /// Makes that call fail and all of its kind that follow, where that is possible; else that one.
     fn fail_from(&self, platform: &P, point: Point, nth: u64) {
         self.fail_nth(platform, point, nth);
+    }
+
+    /// Makes all unmaps or flushes of these pages fail, and returns true, where that is possible.
+    fn refuse(&self, platform: &P, point: Point, pages: PageRange) -> bool {
+        let _ = (platform, point, pages);
+        false
     }
 
     /// Makes no more calls fail.

@@ -1,8 +1,9 @@
 //! Machines of every kind, and programs of bytes on them: what a fuzzer drives, and tests replay.
 
+use crate::look::{self, Blind};
 use crate::play::Program;
 use crate::settings::random_options;
-use crate::sim::{DirectLook, SimLook};
+use crate::sim::SimLook;
 use vmalloc::{
     Frame, FrameSupply, MapFrames, Origin, PageRange, Platform, Protect, ReadNofault, Space, Translate,
 };
@@ -61,7 +62,7 @@ pub fn on_machine<P>(devices: impl IntoIterator<Item = Frame>) -> Program<P>
 where
     P: Simulated + MapFrames + Protect + vmalloc::Discard + ReadNofault + Translate,
 {
-    let program = Program::new(SimLook).frames().devices(devices).protect().discard();
+    let program = Program::new(SimLook(Blind)).frames().devices(devices).protect().discard();
     program.read_nofault().translate()
 }
 
@@ -74,14 +75,14 @@ pub fn devices(sim: &Sim) -> impl Iterator<Item = Frame> {
 
 /// Returns programs on a simulated machine with memory.
 pub fn on_direct() -> Program<Direct> {
-    Program::new(DirectLook).protect().memory().resize().discard().read_nofault().translate()
+    Program::new(SimLook(look::Direct)).protect().memory().resize().discard().read_nofault().translate()
 }
 
 /// Plays a program of bytes on a [`machine`], which the first choose.
 pub fn play_sim(input: &[u8]) {
     let mut source = Bytes::new(input);
     let sim = machine(1 << 11, source.below(128)).build();
-    let space_options = random_options(&mut source, &sim.geometry());
+    let space_options = random_options(&mut source, sim.geometry().page_bytes());
     let program = on_machine(devices(&sim));
     program.play(Space::new(sim, space_options).expect("an empty space"), &mut source, usize::MAX);
 }
@@ -90,7 +91,7 @@ pub fn play_sim(input: &[u8]) {
 pub fn play_direct(input: &[u8]) {
     let mut source = Bytes::new(input);
     let direct = direct(1 << 10, source.below(4));
-    let space_options = random_options(&mut source, &direct.geometry());
+    let space_options = random_options(&mut source, direct.geometry().page_bytes());
     let space = Space::new(direct, space_options).expect("an empty space");
     on_direct().play(space, &mut source, usize::MAX);
 }

@@ -11,7 +11,7 @@ use vmalloc::{
     DirectMemory, Discard, Frame, Geometry, MapFrames, Platform, Protect, ReadNofault, Relocate, Space,
     SpaceOptions, Translate,
 };
-use vmalloc_harness::env;
+use vmalloc_harness::{Told, env};
 use vmalloc_model::{Seeded, Source};
 use vmalloc_sim::Point;
 
@@ -203,13 +203,12 @@ impl<P: Platform> Program<P> {
     ) {
         let first = env::seed(seed);
         for seed in first..first + count {
-            let told = Told(format!("again with VMALLOC_SEED={seed:#x}"));
+            let _told = Told(|| format!("again with VMALLOC_SEED={seed:#x}"));
             let mut source = Seeded::new(seed);
-            let options = random_options(&mut source, geometry);
+            let options = random_options(&mut source, geometry.page_bytes());
             if let Some(space) = make(options) {
                 self.play(space, &mut source, env::ops(ops));
             }
-            drop(told);
         }
     }
 
@@ -223,9 +222,9 @@ impl<P: Platform> Program<P> {
         let mut walked = Walked::new();
         for (call, lasts) in CALLS.into_iter().flat_map(|call| [(call, false), (call, true)]) {
             for nth in 1..MOST {
-                let told = Told(format!("call {nth} of {call:?} fails, lasting: {lasts}, seed {seed:#x}"));
+                let _told =
+                    Told(|| format!("call {nth} of {call:?} fails, lasting: {lasts}, seed {seed:#x}"));
                 let acts = self.play_failing(make(), &mut Seeded::new(seed), ops, Some((call, nth, lasts)));
-                drop(told);
                 if acts.is_empty() {
                     break;
                 }
@@ -233,16 +232,5 @@ impl<P: Platform> Program<P> {
             }
         }
         walked
-    }
-}
-
-/// Tells where a check has failed.
-struct Told(String);
-
-impl Drop for Told {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("{}", self.0);
-        }
     }
 }

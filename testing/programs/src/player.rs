@@ -6,7 +6,7 @@ use crate::oracle::{Area, Oracle, Shown, What, facts};
 use crate::wish::Place;
 use std::collections::VecDeque;
 use std::fmt::Display;
-use vmalloc::{AreaInfo, Frame, Kind, PageRange, Platform, PlatformError, Protection, Space};
+use vmalloc::{AreaInfo, Frame, Kind, PageRange, Platform, PlatformError, Protection, Space, Unbacked};
 use vmalloc_model::Source;
 use vmalloc_short::ShortMaps;
 use vmalloc_sim::Point;
@@ -198,6 +198,11 @@ impl<'a, P: Platform> Player<'a, P> {
         assert!(self.failed() > before, "no call has failed, and yet: {error}");
     }
 
+    /// Asserts that memory was refused twice: after the first time everything freed goes back.
+    pub(crate) fn excuse_twice(&self, before: u64, unbacked: &Unbacked) {
+        assert!(self.failed() > before + 1, "it was not tried again: {unbacked}");
+    }
+
     /// Returns the number of an area that is such a one.
     pub(crate) fn any(&mut self, is: impl Fn(&Area) -> bool) -> Option<usize> {
         let areas = &self.oracle.areas;
@@ -243,6 +248,12 @@ impl<'a, P: Platform> Player<'a, P> {
         }
         if shown.is_nothing() {
             return self.check_trap(number);
+        }
+        // All of a linear map is one kind of memory.
+        if self.oracle.is_inside(area) {
+            let can_fetch = self.cast.look.can_fetch(self.space.platform(), cpu, number);
+            let is_right = can_fetch.is_none_or(|can| can == (area.protection == Protection::ReadExecute));
+            assert!(is_right, "page {page} of {}: {can_fetch:?}", self.outline(nth));
         }
         let linear = self.linear_page(shown);
         let number = linear.filter(|_| self.source.chance(64)).unwrap_or(number);

@@ -1,11 +1,11 @@
 //! Random settings of a space.
 
-use vmalloc::{Geometry, Policy, SpaceOptions};
+use vmalloc::{Policy, SpaceOptions};
 use vmalloc_model::Source;
 
-/// Returns random settings for a space on a machine. Zeros choose the default.
-pub fn random_options(source: &mut dyn Source, geometry: &Geometry) -> SpaceOptions {
-    let page = geometry.page_bytes();
+/// Returns random settings for a space on a machine with pages of so many bytes. Zeros choose the
+/// default.
+pub fn random_options(source: &mut dyn Source, page: usize) -> SpaceOptions {
     let mut pick = |from: &[usize]| from[source.below(from.len() as u64) as usize];
     let mut options = SpaceOptions::default();
     match pick(&[0, 1, 2, 3, 4, 5]) {

@@ -1,23 +1,29 @@
 //! Looks at simulated machines, as their CPUs do.
 
-use crate::look::{self, Look, Seen};
+use crate::look::{Look, Seen};
 use vmalloc::PageRange;
 use vmalloc_sim::harness::Simulated;
 use vmalloc_sim::heap::{self, Shortage};
-use vmalloc_sim::{Direct, Point, Sim, TlbVisibility};
+use vmalloc_sim::{Point, Sim, TlbVisibility};
 
-/// Looks at a simulated machine with a word in each page, or at a part of one.
+/// Looks at a simulated machine with a word in each page, or at a part of one; and at the memory
+/// behind its addresses by another look, which is [`Blind`](crate::Blind) where there is none.
 #[derive(Clone, Copy, Debug)]
-pub struct SimLook;
+pub struct SimLook<M>(pub M);
 
-impl<P: Simulated> Look<P> for SimLook {
+impl<P: Simulated, M: Look<P>> Look<P> for SimLook<M> {
     fn fill(&self, platform: &P, cpu: usize, page: u64, word: u64) {
         let written = platform.machine().write(cpu, page, word);
         written.unwrap_or_else(|fault| panic!("page {page:#x}: {fault}"));
+        self.0.fill(platform, cpu, page, word);
     }
 
     fn read(&self, platform: &P, cpu: usize, page: u64) -> Seen {
-        platform.machine().read(cpu, page).map_or(Seen::Fault, Seen::Word)
+        let Ok(word) = platform.machine().read(cpu, page) else { return Seen::Fault };
+        match self.0.read(platform, cpu, page) {
+            Seen::Unknown => Seen::Word(word),
+            seen => seen,
+        }
     }
 
     fn leads(&self, platform: &P, cpu: usize, page: u64) -> Option<bool> {
@@ -27,6 +33,10 @@ impl<P: Simulated> Look<P> for SimLook {
     fn can_write(&self, platform: &P, cpu: usize, page: u64) -> Option<bool> {
         let held = platform.machine().read(cpu, page).ok()?;
         Some(platform.machine().write(cpu, page, held).is_ok())
+    }
+
+    fn can_fetch(&self, platform: &P, cpu: usize, page: u64) -> Option<bool> {
+        Some(platform.machine().fetch(cpu, page).is_ok())
     }
 
     fn run_on(&self, _: &P, cpu: usize) {
@@ -67,8 +77,14 @@ impl<P: Simulated> Look<P> for SimLook {
         }
     }
 
+    fn refuse(&self, platform: &P, point: Point, pages: PageRange) -> bool {
+        platform.machine().refuse(point, pages);
+        true
+    }
+
     fn heal(&self, platform: &P) {
         platform.machine().heal();
+        platform.machine().relent();
         heap::heal();
     }
 
@@ -92,71 +108,5 @@ fn point(call: Point, nth: u64) -> Point {
         Point::Map if nth.is_multiple_of(2) => Point::Frame,
         Point::MapHuge if nth.is_multiple_of(2) => Point::HugePage,
         call => call,
-    }
-}
-
-/// Looks at a simulated machine with memory at its addresses.
-#[derive(Clone, Copy, Debug)]
-pub struct DirectLook;
-
-impl Look<Direct> for DirectLook {
-    fn fill(&self, direct: &Direct, cpu: usize, page: u64, word: u64) {
-        SimLook.fill(direct, cpu, page, word);
-        look::Direct.fill(direct, cpu, page, word);
-    }
-
-    fn read(&self, direct: &Direct, cpu: usize, page: u64) -> Seen {
-        match SimLook.read(direct, cpu, page) {
-            Seen::Fault => Seen::Fault,
-            _ => look::Direct.read(direct, cpu, page),
-        }
-    }
-
-    fn can_write(&self, direct: &Direct, cpu: usize, page: u64) -> Option<bool> {
-        SimLook.can_write(direct, cpu, page)
-    }
-
-    fn leads(&self, direct: &Direct, cpu: usize, page: u64) -> Option<bool> {
-        SimLook.leads(direct, cpu, page)
-    }
-
-    fn run_on(&self, direct: &Direct, cpu: usize) {
-        SimLook.run_on(direct, cpu);
-    }
-
-    fn faults(&self, direct: &Direct) -> Vec<String> {
-        SimLook.faults(direct)
-    }
-
-    fn leaks(&self, direct: &Direct) -> Vec<String> {
-        SimLook.leaks(direct)
-    }
-
-    fn handed_out(&self, direct: &Direct, range: PageRange) {
-        SimLook.handed_out(direct, range);
-    }
-
-    fn fail_nth(&self, direct: &Direct, call: Point, nth: u64) {
-        SimLook.fail_nth(direct, call, nth);
-    }
-
-    fn fail_from(&self, direct: &Direct, call: Point, nth: u64) {
-        SimLook.fail_from(direct, call, nth);
-    }
-
-    fn heal(&self, direct: &Direct) {
-        SimLook.heal(direct);
-    }
-
-    fn on_heap(&self, call: &mut dyn FnMut()) {
-        heap::counted(call);
-    }
-
-    fn failed(&self, direct: &Direct) -> u64 {
-        SimLook.failed(direct)
-    }
-
-    fn failed_on_request(&self, direct: &Direct) -> u64 {
-        SimLook.failed_on_request(direct)
     }
 }

@@ -216,33 +216,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_supply_is_bounded_zeroed_and_last_in_first_out() {
-        let mut memory = Memory::new(2, 0, NewPages::Zeroed);
-        let (a, b) = (memory.take(10).unwrap(), memory.take(11).unwrap());
-        assert_eq!(memory.take(12), None);
-        memory.fill(b, 7);
-        memory.recycle(a);
-        memory.recycle(b);
-        assert_eq!((memory.content(b), memory.owner(b)), (7, None));
-        assert_eq!(memory.take(13), Some(b));
-        assert_eq!((memory.content(b), memory.owner(b)), (0, Some(13)));
-        assert!(memory.owned().eq([(b, 13)]));
-    }
-
-    #[test]
-    fn users_get_all_or_nothing_and_never_zeros() {
-        let mut memory = Memory::new(4, 0, NewPages::Zeroed);
-        memory.take(10).unwrap();
-        assert_eq!(memory.take_many(4), None);
-        assert_eq!(memory.taken().count(), 0);
-        let frames = memory.take_many(3).unwrap();
-        assert!(frames.iter().all(|&frame| memory.content(frame) != 0));
-        memory.give(frames[1]);
-        assert_eq!((memory.life(frames[1]), memory.take(11)), (1, Some(frames[1])));
-        assert_eq!(memory.taken().count(), 2);
-    }
-
-    #[test]
     fn runs_are_aligned_lowest_and_leave_what_is_between() {
         let mut memory = Memory::new(16, 0, NewPages::Zeroed);
         assert_eq!(memory.take(10), Some(0));
@@ -254,13 +227,5 @@ mod tests {
         assert_eq!((memory.take(11), memory.take(12)), (Some(7), None));
         (4..7).for_each(|frame| memory.give(frame));
         assert_eq!((memory.take_run(2, 2), memory.take_run(u64::MAX, 1)), (Some(4), None));
-    }
-
-    #[test]
-    fn devices_are_above_the_supply() {
-        let mut memory = Memory::new(2, 2, NewPages::Zeroed);
-        assert_eq!([1, 2, 3, 4].map(|frame| memory.is_device(frame)), [false, true, true, false]);
-        memory.fill(3, 5);
-        assert_eq!((memory.content(3), memory.holder(3), memory.holder(1)), (5, None, Some(Holder::Supply)));
     }
 }

@@ -1,17 +1,16 @@
 //! Random choices.
 
-use rand_xoshiro::Xoshiro256PlusPlus;
-use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use vmalloc_model::Seeded;
 
 /// Random choices, which a seed repeats.
 #[derive(Debug)]
-pub struct Dice(Xoshiro256PlusPlus);
+pub struct Dice(pub(crate) Seeded);
 
 impl Dice {
     /// Returns the dice of a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Self(Xoshiro256PlusPlus::seed_from_u64(seed))
+        Self(Seeded::new(seed))
     }
 
     /// Returns any number.

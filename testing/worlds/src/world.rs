@@ -6,9 +6,10 @@ use crate::look::has_memory;
 use crate::owners::{self, Owner, sure};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use vmalloc::{Policy, ReadNofault, Space, SpaceOptions};
+use vmalloc::{ReadNofault, Space};
 use vmalloc_linux::rcu::Grace;
 use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, open};
+use vmalloc_programs::random_options;
 use vmalloc_short::ShortMaps;
 
 pub(crate) type Sp = Arc<Space<Linux>>;
@@ -171,42 +172,10 @@ pub(crate) fn options(dice: &mut Dice) -> (LinuxOptions, bool) {
     (options, has_frames)
 }
 
-pub(crate) fn space_options(dice: &mut Dice) -> SpaceOptions {
-    let mut space_options = SpaceOptions::default().guard(!dice.one_in(3));
-    if dice.one_in(2) {
-        space_options =
-            space_options.cache_bytes(dice.pick(&[0, 1 << 20, 4 << 20, 64 << 20, 1 << 30, usize::MAX]));
-    }
-    if dice.one_in(3) {
-        let beside: [fn(u64) -> u64; 3] = [|in_use| in_use / 3, |in_use| (in_use / 12).max(256), |_| 4096];
-        space_options = space_options.cached_beside(dice.pick(&beside));
-    }
-    if dice.one_in(4) {
-        space_options = space_options.trap_on_free(true);
-    }
-    if dice.one_in(4) {
-        space_options = space_options.zero_on_free(true);
-    }
-    if dice.one_in(2) {
-        space_options = space_options.max_slack_percent(dice.pick(&[0, 1, 25, 100]));
-    }
-    if dice.one_in(2) {
-        space_options = space_options.lazy_max_pages(dice.pick(&[1, 16, 1000, 100_000, u64::MAX]));
-    }
-    if dice.one_in(2) {
-        space_options = space_options.nodes(1 + dice.below(6));
-    }
-    if dice.one_in(3) {
-        space_options =
-            space_options.policy(dice.pick(&[Policy::Lowest, Policy::Highest, Policy::Random { seed: 3 }]));
-    }
-    space_options
-}
-
 /// Opens a space with random options, which it prints. Returns it, and whether frames were asked
 /// for; `None` for options that this kernel refuses.
 pub(crate) fn open_space(dice: &mut Dice) -> Option<(Sp, bool)> {
-    let ((options, has_frames), space_options) = (options(dice), space_options(dice));
+    let ((options, has_frames), space_options) = (options(dice), random_options(&mut dice.0, PAGE));
     println!("  {options:?}, {space_options:?}");
     let space = open(options, space_options).map_err(|error| println!("  refused: {error}")).ok()?;
     assert_eq!(space.geometry().page_bytes(), PAGE);

@@ -3,7 +3,7 @@
 use crate::common::wrong::{Mistake, Wrong};
 use crate::common::{direct, sim};
 use lock_api::{GuardSend, RawMutex};
-use vmalloc_conformance::{Conformance, Failure, Look, Nofault, Report, Seen};
+use vmalloc_conformance::{Blind, Conformance, Failure, Look, Nofault, Report, Seen};
 use vmalloc_programs::SimLook;
 use vmalloc_sim::{Direct, OnViolation, Options, Sim};
 
@@ -18,15 +18,15 @@ impl Look<Wrong<Sim>> for Below {
     }
 
     fn read(&self, wrong: &Wrong<Sim>, cpu: usize, page: u64) -> Seen {
-        SimLook.read(&wrong.inner, cpu, page)
+        SimLook(Blind).read(&wrong.inner, cpu, page)
     }
 
     fn leads(&self, wrong: &Wrong<Sim>, cpu: usize, page: u64) -> Option<bool> {
-        SimLook.leads(&wrong.inner, cpu, page)
+        SimLook(Blind).leads(&wrong.inner, cpu, page)
     }
 
     fn can_write(&self, wrong: &Wrong<Sim>, cpu: usize, page: u64) -> Option<bool> {
-        SimLook.can_write(&wrong.inner, cpu, page)
+        SimLook(Blind).can_write(&wrong.inner, cpu, page)
     }
 }
 

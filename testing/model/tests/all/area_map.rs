@@ -5,66 +5,48 @@
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
+use vmalloc_harness::Told;
 use vmalloc_map::{AreaMap, Fit, FitError, PageRange};
-use vmalloc_model::{Ask, Checks, Generator, Op, Place, Profile, Runner, Seeded, Session, Words, env, run};
+use vmalloc_model::{Ask, Generator, MetadataLimit, Op, Place, Profile, Seeded, Session, Tally, Words, env};
 
-fn agrees(profile: Profile, seed: u64, count: usize) {
-    let make = || AreaMap::new(profile.span()).expect("the heap has room");
-    let result = Runner::new(make, Checks::default()).seeded(profile, env::seed(seed), env::ops(count));
-    let tally = result.unwrap_or_else(|failure| panic!("{failure}"));
-    println!("{}: {tally:?}", profile.name);
+/// Plays `count` operations. Returns the counts.
+fn agrees(profile: Profile, seed: u64, count: usize) -> Tally {
+    let (seed, count) = (env::seed(seed), env::ops(count));
+    let _told = Told(|| format!("{}, again with VMALLOC_SEED={seed:#x}", profile.name));
+    let map = AreaMap::new(profile.span()).expect("the heap has room");
+    let mut session = Session::new(map, MetadataLimit::None);
+    play(&mut session, profile, seed, count);
+    session.finish()
 }
 
-#[test]
-fn tiny_spaces() {
-    for seed in 0..4 {
-        agrees(Profile::TINY, seed, 10_000);
+fn play(session: &mut Session<'_>, profile: Profile, seed: u64, count: usize) {
+    let mut generator = Generator::new(profile, Seeded::new(seed));
+    for _ in 0..count {
+        session.step(&generator.next(session.live()).expect("a seed never ends"));
     }
 }
 
 #[test]
-fn small_areas() {
-    agrees(Profile::SMALL, 10, 26_000);
-}
-
-#[test]
-fn mixed_sizes() {
-    agrees(Profile::MIXED, 20, 26_000);
-}
-
-#[test]
-fn huge_areas() {
-    agrees(Profile::HUGE, 30, 24_000);
-}
-
-#[test]
-fn large_alignments() {
-    agrees(Profile::ALIGNED, 40, 24_000);
-}
-
-#[test]
-fn nearly_full_spaces() {
-    agrees(Profile::CROWDED, 50, 22_000);
-}
-
-#[test]
-fn every_constraint_at_once() {
-    agrees(Profile::CONSTRAINED, 60, 24_000);
-}
-
-#[test]
-fn exact_claims_in_64_tib() {
-    agrees(Profile::SPARSE, 70, 24_000);
-}
-
-#[test]
-fn the_first_pages_of_all() {
-    agrees(Profile::ORIGIN, 80, 8_000);
-}
-
-#[test]
-fn the_last_pages_of_all() {
-    agrees(Profile::EXTREME, 90, 10_000);
+fn every_kind_of_load_agrees_with_the_reference() {
+    (0..4).for_each(|seed| _ = agrees(Profile::TINY, seed, 10_000));
+    let mut refused = 0;
+    for (profile, seed, count) in [
+        (Profile::SMALL, 10, 26_000),
+        (Profile::MIXED, 20, 26_000),
+        (Profile::HUGE, 30, 24_000),
+        (Profile::ALIGNED, 40, 24_000),
+        (Profile::CROWDED, 50, 22_000),
+        (Profile::CONSTRAINED, 60, 24_000),
+        (Profile::SPARSE, 70, 24_000),
+        (Profile::ORIGIN, 80, 8_000),
+        (Profile::EXTREME, 90, 10_000),
+    ] {
+        let tally = agrees(profile, seed, count);
+        println!("{}: {tally:?}", profile.name);
+        assert!(tally.granted > tally.steps / 8 && tally.refused > 0, "{tally:?}");
+        refused += tally.no_space;
+    }
+    assert!(refused > 0, "there was room for all");
 }
 
 /// Found by fuzzing: the first congruent page was the last number of all, and the boundary behind
@@ -74,7 +56,7 @@ fn a_boundary_behind_the_last_page_is_no_room() {
     let span = PageRange::new(u64::MAX - (1 << 20), u64::MAX).expect("not empty");
     let ask = Ask { align: 1 << 21, phase: (1 << 21) - 1, no_cross: 2, ..Ask::new(2) };
     let map = AreaMap::new(span).expect("the heap has room");
-    run(map, &[Op::Alloc(ask)], Checks::default()).unwrap_or_else(|(_, mismatch)| panic!("{mismatch}"));
+    Session::play(map, &[Op::Alloc(ask)]);
 }
 
 /// The last leaf ends where the numbers do: nothing may be computed behind it.
@@ -116,7 +98,7 @@ fn a_map_to_the_end_of_all_numbers() {
         for (start, pages) in [(last.start(), 1), (last.start(), 2), (u64::MAX, 1), (span.start(), len + 1)] {
             ops.push(Op::AllocAt { at: Place::Page(start), pages });
         }
-        run(map, &ops, Checks::default()).unwrap_or_else(|(_, mismatch)| panic!("{len} pages: {mismatch}"));
+        Session::play(map, &ops);
     }
 }
 
@@ -125,17 +107,12 @@ fn a_map_to_the_end_of_all_numbers() {
 #[test]
 fn metadata_stops_growing() {
     let profile = Profile::MIXED;
-    let mut map = AreaMap::new(profile.span()).expect("the heap has room");
-    let mut after_first = None;
+    let map = AreaMap::new(profile.span()).expect("the heap has room");
+    let (mut session, mut after_first) = (Session::new(map, MetadataLimit::None), None);
     for _ in 0..5 {
-        let mut session = Session::new(map, Checks::default());
-        let mut generator = Generator::new(profile, Seeded::new(env::seed(90)));
-        for _ in 0..5_000 {
-            let op = generator.next(session.live()).expect("a seed never ends");
-            session.step(&op).unwrap_or_else(|mismatch| panic!("{mismatch}"));
-        }
-        map = session.finish().unwrap_or_else(|mismatch| panic!("{mismatch}")).0;
-        let bytes = map.metadata_bytes();
+        play(&mut session, profile, env::seed(90), 5_000);
+        session.finish();
+        let bytes = session.map().metadata_bytes();
         assert!(bytes <= *after_first.get_or_insert(bytes), "{bytes} bytes, more than after the first round");
     }
 }
@@ -165,9 +142,7 @@ proptest! {
 
     #[test]
     fn any_list_of_operations_agrees((profile, ops) in profile_and_ops()) {
-        let map = AreaMap::new(profile.span()).expect("the heap has room");
-        if let Err((index, mismatch)) = run(map, &ops, Checks::default()) {
-            prop_assert!(false, "{}, operation {index}: {mismatch}", profile.name);
-        }
+        let _told = Told(|| profile.name.to_owned());
+        Session::play(AreaMap::new(profile.span()).expect("the heap has room"), &ops);
     }
 }

@@ -1,8 +1,9 @@
 //! The area map in memory that the caller lent: the same answers, and a clean refusal when it is
 //! used up.
 
+use vmalloc_harness::Told;
 use vmalloc_map::{AreaMap, FitError, PageRange};
-use vmalloc_model::{Checks, Generator, MetadataLimit, Profile, Seeded, Session, Tally, env};
+use vmalloc_model::{Generator, MetadataLimit, Profile, Seeded, Session, Tally, env};
 
 /// Runs `profile` in `buffer`; every refusal is compared with the model, which did not change
 /// either.
@@ -18,15 +19,14 @@ fn agrees(
         Err(FitError::Metadata) => return None,
         Err(error) => panic!("{error}"),
     };
-    let mut session = Session::new(map, Checks { metadata, ..Checks::default() });
-    let mut generator = Generator::new(profile, Seeded::new(env::seed(seed)));
-    for step in 0..env::ops(count) {
-        let op = generator.next(session.live()).expect("a seed never ends");
-        let result = session.step(&op);
-        result.unwrap_or_else(|mismatch| panic!("{}, seed {seed}, step {step}: {mismatch}", profile.name));
+    let seed = env::seed(seed);
+    let _told = Told(|| format!("{}, again with VMALLOC_SEED={seed:#x}", profile.name));
+    let mut session = Session::new(map, metadata);
+    let mut generator = Generator::new(profile, Seeded::new(seed));
+    for _ in 0..env::ops(count) {
+        session.step(&generator.next(session.live()).expect("a seed never ends"));
     }
-    let finished = session.finish();
-    Some(finished.unwrap_or_else(|mismatch| panic!("{}, seed {seed}: {mismatch}", profile.name)).1)
+    Some(session.finish())
 }
 
 #[test]

@@ -83,7 +83,8 @@ fn refused<P: Platform>(player: &Player<'_, P>, wish: &Wish, error: AllocError, 
             let may_room_be = player.is_shaky || wish.no_block;
             assert!(may_room_be || !player.has_room(size, align, within), "there is room for {wish:x?}");
         }
-        AllocError::Unbacked(unbacked) => player.excuse(before, &unbacked.cause),
+        AllocError::Unbacked(unbacked) if wish.no_block => player.excuse(before, &unbacked.cause),
+        AllocError::Unbacked(unbacked) => player.excuse_twice(before, &unbacked),
         error => panic!("{error}"),
     }
 }
@@ -171,7 +172,7 @@ pub(super) fn refused_mapping<P: Platform>(
 ) {
     match error {
         AllocError::Metadata => player.excuse_any(before),
-        AllocError::Unbacked(unbacked) => player.excuse(before, &unbacked.cause),
+        AllocError::Unbacked(unbacked) => player.excuse_twice(before, unbacked),
         // A block is larger than what is mapped, and aligned.
         AllocError::NoSpace(figures) => {
             let has_room = player.has_room(figures.size, figures.align, figures.within);

@@ -64,6 +64,7 @@ pub(crate) fn base<P: Platform>() -> Vec<Act<P>> {
         act("move", 8, purges::run_on),
         act("speculate", 3, purges::speculate),
         act("fail", 4, purges::fail),
+        act("refuse a page", 2, purges::refuse),
         act("heal", 2, purges::heal),
         act("fork", 1, purges::fork),
     ]

@@ -2,7 +2,8 @@
 
 use crate::play::CALLS;
 use crate::player::Player;
-use vmalloc::{DrainStatus, Platform};
+use vmalloc::{DrainStatus, PageRange, Platform};
+use vmalloc_sim::Point;
 
 pub(super) fn purge<P: Platform>(player: &mut Player<'_, P>) {
     let (way, before, refused) = (player.below(7), player.failed(), player.waits_for_unmap());
@@ -60,8 +61,8 @@ fn flushed<P: Platform>(player: &mut Player<'_, P>, is_purge: bool) {
 }
 
 /// Returns the page behind the span.
-fn end<P: Platform>(player: &Player<'_, P>) -> vmalloc::PageRange {
-    vmalloc::PageRange::from_len(player.place.span.end(), 1).expect("one page")
+fn end<P: Platform>(player: &Player<'_, P>) -> PageRange {
+    PageRange::from_len(player.place.span.end(), 1).expect("one page")
 }
 
 pub(super) fn run_on<P: Platform>(player: &mut Player<'_, P>) {
@@ -72,6 +73,20 @@ pub(super) fn run_on<P: Platform>(player: &mut Player<'_, P>) {
 pub(super) fn speculate<P: Platform>(player: &mut Player<'_, P>) {
     let cpu = player.any_cpu();
     player.cast.look.speculate(player.space.platform(), cpu);
+}
+
+/// Makes the unmaps or flushes of a page fail until all is healed: one of an area, or its guard.
+pub(super) fn refuse<P: Platform>(player: &mut Player<'_, P>) {
+    if !player.cast.fails {
+        return;
+    }
+    let Some(nth) = player.any(|_| true) else { return };
+    let call = [Point::Unmap, Point::Flush][player.below(2)];
+    let range = player.oracle.range(&player.oracle.areas[nth]);
+    let page = range.start() + player.source.below(range.len());
+    player.tell(format_args!("{call:?} of page {page:#x} is refused"));
+    let pages = PageRange::from_len(page, 1).expect("one page");
+    player.is_shaky |= player.cast.look.refuse(player.space.platform(), call, pages);
 }
 
 pub(super) fn fail<P: Platform>(player: &mut Player<'_, P>) {

@@ -7,7 +7,7 @@ use vmalloc::{Platform, Policy, Request, Space, SpaceOptions};
 use vmalloc_model::env;
 use vmalloc_model::script::{Script, play_random, replay};
 use vmalloc_programs::machines::{devices, direct, machine, on_direct, on_machine, play_direct, play_sim};
-use vmalloc_programs::{Program, SimLook};
+use vmalloc_programs::{Blind, Program, SimLook};
 use vmalloc_sim::Sim;
 use vmalloc_subspaces::{Root, Subspace};
 
@@ -22,7 +22,9 @@ fn play<P: Platform>(program: &Program<P>, seed: u64, count: u64, ops: usize, ma
 fn long_programs_hold_on_large_and_small_spans() {
     play(&on_machine([]), 1, 8, 3_000, || machine(1 << 18, 0).build());
     play(&on_machine([]).live(400), 200, 8, 3_000, || machine(1 << 12, 17).build());
-    play(&Program::<Sim>::new(SimLook).without_failures(), 300, 4, 3_000, || machine(1 << 7, 0).build());
+    play(&Program::<Sim>::new(SimLook(Blind)).without_failures(), 300, 4, 3_000, || {
+        machine(1 << 7, 0).build()
+    });
 }
 
 #[test]

@@ -42,15 +42,13 @@
 mod access;
 mod audit;
 mod flush;
-#[cfg(test)]
-mod frame_tests;
 mod map;
 mod map_frames;
 mod page_table;
-#[cfg(test)]
-mod page_tests;
 mod protect;
 mod relocate;
+#[cfg(test)]
+mod scripts;
 mod supply;
 #[cfg(test)]
 mod tests;

@@ -4,8 +4,7 @@
 
 use crate::{alloc, free};
 use vmalloc::{FreeError, PageRange, Space, SpaceOptions, Stats};
-use vmalloc_model::{Seeded, Source, env};
-use vmalloc_sim::harness::{check, check_whole};
+use vmalloc_sim::harness::check;
 use vmalloc_sim::{Options, Sim};
 
 const SHIFT: u32 = Sim::PAGE_SHIFT;
@@ -152,101 +151,6 @@ fn a_large_step_makes_as_many_pages_go_as_come() {
     let [small, large] = [900, 1100].map(gone_for);
     assert!(small <= 54 * 3, "one look: {small}");
     assert!((1100..1100 + 54 * 3).contains(&large), "as many as come: {large}");
-}
-
-/// A program whose sizes become larger and larger.
-struct Program {
-    space: Space<Sim>,
-    source: Seeded,
-    /// Areas in use: addresses and pages.
-    live: Vec<(usize, usize)>,
-    /// The first page and the pages behind of areas that were freed.
-    freed: Vec<(usize, usize)>,
-    joined: usize,
-}
-
-impl Program {
-    fn below(&mut self, bound: u64) -> usize {
-        self.source.below(bound) as usize
-    }
-
-    /// Writes to each page.
-    fn take(&mut self, pages: usize) {
-        let addr = alloc(&self.space, pages);
-        let joins = |&(start, smaller): &(usize, usize)| start == addr && smaller < pages;
-        self.joined += usize::from(self.freed.iter().any(joins));
-        for page in self.pages(addr, pages) {
-            self.space.platform().write(0, page, addr as u64).expect("it is mapped");
-        }
-        self.live.push((addr, pages));
-    }
-
-    /// Reads each page.
-    fn give(&mut self, nth: usize) {
-        let (addr, pages) = self.live.remove(nth);
-        for page in self.pages(addr, pages) {
-            assert_eq!(self.space.platform().read(0, page), Ok(addr as u64), "page {page:#x}");
-        }
-        free(&self.space, addr);
-        self.freed.push((addr, pages));
-    }
-
-    fn pages(&self, addr: usize, pages: usize) -> core::ops::Range<u64> {
-        let first = (addr >> SHIFT) as u64;
-        first..first + pages as u64
-    }
-
-    /// Takes areas of one size, and frees most of them one after the other, in either direction.
-    fn round(&mut self, pages: usize) {
-        let (count, first) = (8 + self.below(24), self.live.len());
-        (0..count).for_each(|_| self.take(pages));
-        let (keeps, falls) = (1 + self.below(12), self.below(2) == 0);
-        let mut nth = if falls { self.live.len() - 1 } else { first };
-        for step in 1..=count {
-            if step % keeps != keeps / 2 {
-                self.give(nth);
-            } else if !falls {
-                nth += 1;
-            }
-            nth = if falls { nth.saturating_sub(1) } else { nth };
-        }
-    }
-}
-
-/// Runs programs to their ends. Returns how many areas were joined in each.
-fn run_programs(guard: bool) -> Vec<usize> {
-    let seed = env::seed(1);
-    let joined = (seed..seed + 8).map(|seed| {
-        let (space, source) = (space(2 << 20, guard), Seeded::new(seed));
-        let mut program = Program { space, source, live: vec![], freed: vec![], joined: 0 };
-        Sim::run_on(0);
-        for round in 0..40 {
-            let pages = 2 + round / 2 + program.below(4);
-            program.round(pages);
-            check(&program.space);
-            if program.below(8) == 0 {
-                program.space.purge().expect("no fault was asked for");
-            }
-        }
-        while !program.live.is_empty() {
-            program.give(0);
-        }
-        check_whole(&program.space);
-        program.joined
-    });
-    joined.collect()
-}
-
-#[test]
-fn every_page_is_one_areas_whatever_is_joined() {
-    let joined = run_programs(false);
-    assert!(joined.iter().all(|&joined| joined > 20), "{joined:?}");
-}
-
-/// The pages between them would have no memory.
-#[test]
-fn areas_with_guard_pages_are_not_joined() {
-    run_programs(true);
 }
 
 /// Returns how many cached pages are left when areas of `pages` pages, 1,200 together, have come.

@@ -18,7 +18,6 @@ mod root;
 mod space;
 mod span;
 mod stats;
-mod threads;
 mod walk;
 mod walks;
 

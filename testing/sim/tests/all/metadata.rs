@@ -1,7 +1,7 @@
 //! A heap with nothing left at all: what needs none goes on.
 
 use crate::{PAGE, free};
-use vmalloc::{PageRange, Request, Space, SpaceError, SpaceOptions};
+use vmalloc::{PageRange, Request, Space, SpaceOptions};
 use vmalloc_sim::harness::{check, check_whole};
 use vmalloc_sim::heap::{self, Shortage};
 use vmalloc_sim::{Options, Sim};
@@ -46,14 +46,6 @@ fn areas_are_freed_and_purged_without_any_memory() {
         areas.into_iter().for_each(|addr| free(&space, addr));
         check_whole(&space);
     }
-}
-
-#[test]
-fn a_space_without_memory_to_begin_with_is_a_typed_error() {
-    let begin =
-        |sim: Sim| heap::short_of(Shortage::From(1), || Space::new(sim, SpaceOptions::default()).err());
-    let (error, demand) = begin(sim());
-    assert!(demand.refused == 0 || error == Some(SpaceError::Metadata), "{error:?}, {demand:?}");
 }
 
 /// A purge without memory for longer lists goes in several rounds.

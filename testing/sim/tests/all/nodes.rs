@@ -178,17 +178,6 @@ fn a_steady_set_that_is_cached_is_never_flushed() {
 }
 
 #[test]
-fn nothing_freed_is_reachable_after_flush() {
-    let space = space(1 << 16, SpaceOptions::default().cache_bytes(1 << 16));
-    let areas: Vec<usize> = (0..300).map(|n| alloc(&space, 1 + n % 9)).collect();
-    areas.iter().for_each(|&addr| free(&space, addr));
-    space.flush().unwrap();
-    assert_eq!(space.platform().leaks(), []);
-    assert_eq!((space.stats().lazy_areas, space.stats().cached_areas), (0, 0));
-    assert!(space.stats().pooled_areas >= 300, "the addresses stay for reuse");
-}
-
-#[test]
 fn callers_purge_at_twice_the_threshold_without_a_drain() {
     let lazy_max = 200;
     let options = bare(SpaceOptions::default().unmap_on_free().lazy_max_pages(lazy_max));
@@ -229,17 +218,6 @@ fn one_drain_by_age_is_asked_for_at_a_time() {
 }
 
 #[test]
-fn thresholds_beyond_the_space_leave_the_purge_to_need() {
-    let space = space(1000, SpaceOptions::default().unmap_on_free().lazy_max_pages(u64::MAX));
-    for _ in 0..10_000 {
-        let addr = alloc(&space, 300);
-        free(&space, addr);
-    }
-    assert!(space.platform().counts().flushes > 0, "needed, for a space of 1000 pages");
-    space.verify().unwrap();
-}
-
-#[test]
 fn try_find_answers_while_all_locks_are_held() {
     let space = space(1 << 16, SpaceOptions::default());
     let plain = alloc(&space, 3);
@@ -254,22 +232,6 @@ fn try_find_answers_while_all_locks_are_held() {
     assert_eq!(found, Ok(Some(plain)));
     assert!(noted.is_err(), "its tag is under a lock");
     assert_eq!(space.try_find(far).unwrap().unwrap().tag, Some("noted".into()));
-}
-
-#[test]
-fn pooled_areas_never_make_large_requests_fail() {
-    for options in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free()] {
-        let space = space(4096, options);
-        for cpu in 0..4 {
-            Sim::run_on(cpu);
-            let areas: Vec<usize> = (0..900).map(|_| alloc(&space, 1)).collect();
-            areas.iter().for_each(|&addr| free(&space, addr));
-        }
-        free(&space, alloc(&space, 4096));
-        assert_eq!(space.geometry().page_shift, Sim::PAGE_SHIFT);
-        space.purge().unwrap();
-        assert!(is_whole(&space.stats()));
-    }
 }
 
 #[test]

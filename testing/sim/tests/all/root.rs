@@ -297,29 +297,6 @@ fn memory_ends_with_its_space() {
 }
 
 #[test]
-fn refused_subspace_range_lingers() {
-    for point in [Point::Unmap, Point::Flush] {
-        let root = root();
-        let part = root.subspace("one", &at(0x1200, 0x1300), None, plain()).expect("room");
-        part.raw().alloc(&Request::new(pages(8))).expect("room");
-        root.platform().prefetch(2, range(0x1200, 0x1208));
-        root.platform().fail_nth(point, 1);
-        drop(part);
-        let left = root.subspaces().next().expect("it lingers");
-        assert_eq!((left.name, left.state, left.used_bytes), ("one", SubspaceState::Lingering, pages(8)));
-        // Once more in vain.
-        root.platform().fail_nth(point, 1);
-        let overlap = root.subspace("two", &at(0x12ff, 0x1400), None, plain());
-        assert!(matches!(overlap.err(), Some(SubspaceError::Overlap { sibling: "one", .. })));
-        let again = root.subspace("one", &at(0x1200, 0x1300), None, plain()).expect("swept");
-        let addr = again.raw().alloc(&Request::new(pages(8))).expect("room");
-        assert_eq!(root.platform().read(2, (addr / PAGE) as u64), Ok(0));
-        drop(again);
-        finish(&root);
-    }
-}
-
-#[test]
 fn a_child_is_divided_again() {
     let root = root();
     let lent = root

@@ -3,6 +3,7 @@
 use super::{Owner, made, request, sure};
 use crate::dice::Dice;
 use crate::world::{PAGE, Sp, World};
+use std::ops::Range;
 use vmalloc::{Buffer, FreeError, Request, Stale, Zeroed};
 use vmalloc_malloc::SpaceAllocator;
 
@@ -40,8 +41,37 @@ impl Pages {
         self.held[page] = Some(value);
     }
 
+    /// Returns whether the number of a page is known.
+    pub(crate) fn is_known(&self, page: usize) -> bool {
+        self.held[page].is_some()
+    }
+
+    /// Forgets the numbers of these pages.
+    pub(crate) fn forget(&mut self, pages: Range<usize>) {
+        self.held[pages].fill(None);
+    }
+
+    /// Knows that these pages are zeros.
+    pub(crate) fn set_zero(&mut self, pages: Range<usize>) {
+        self.held[pages].fill(Some(0));
+    }
+
+    /// Returns how many pages there are.
+    pub(crate) fn len(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Has so many bytes from now on; more of them hold anything.
+    pub(crate) fn resize(&mut self, bytes: usize) {
+        self.bytes = bytes;
+        self.held.resize(bytes.div_ceil(PAGE), None);
+    }
+
     pub(crate) fn write_some(&mut self, dice: &mut Dice) {
         let pages = self.held.len();
+        if pages == 0 {
+            return;
+        }
         if pages <= 600 && dice.one_in(3) {
             (0..pages).for_each(|page| self.write(page, dice.any()));
         }
@@ -54,12 +84,16 @@ impl Pages {
 
     pub(crate) fn check(&self) {
         for (page, held) in self.held.iter().enumerate() {
-            let (Some(held), Some(places)) = (held, self.places(page)) else { continue };
-            for place in places {
-                // SAFETY: the memory is this owner's.
-                let found = unsafe { std::ptr::with_exposed_provenance::<u64>(place).read() };
-                assert_eq!(found, *held, "page {page} of {} bytes at {:#x}", self.bytes, self.addr);
-            }
+            held.iter().for_each(|held| self.check_page(page, *held));
+        }
+    }
+
+    /// Checks the number of a page.
+    pub(crate) fn check_page(&self, page: usize, held: u64) {
+        for place in self.places(page).into_iter().flatten() {
+            // SAFETY: the memory is this owner's.
+            let found = unsafe { std::ptr::with_exposed_provenance::<u64>(place).read() };
+            assert_eq!(found, held, "page {page} of {} bytes at {:#x}", self.bytes, self.addr);
         }
     }
 

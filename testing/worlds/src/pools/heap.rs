@@ -4,7 +4,7 @@ use crate::dice::Dice;
 use crate::life::{Forks, Life, live};
 use crate::owners::memory::Pages;
 use crate::owners::sure;
-use crate::world::{Sp, check_space_of_child, check_whole, open_space, options, space_options};
+use crate::world::{PAGE, Sp, check_space_of_child, check_whole, open_space, options};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vmalloc_malloc::allocator_api2_04::alloc::Allocator;
 use vmalloc_malloc::{GlobalHeap, LargeAlloc, LargeHeap, SpaceAllocator};
+use vmalloc_programs::random_options;
 
 /// The largest alignment of a block, as a power of two: 8 MiB.
 const MOST_ALIGN: usize = 23;
@@ -251,7 +252,7 @@ fn open_heap(dice: &mut Dice) -> Option<LargeHeap> {
     let space_options = if dice.one_in(2) {
         LargeHeap::space_options(dice.pick(&[0, 1 << 20, 128 << 20]))
     } else {
-        space_options(dice)
+        random_options(&mut dice.0, PAGE)
     };
     println!("  {options:?}, {space_options:?}");
     let heap = LargeHeap::open(options, space_options, dice.pick(&[0, 10, 1000]));

@@ -3,6 +3,7 @@
 use crate::dice::Dice;
 use crate::life::{Forks, Life, live};
 use crate::look::resident;
+use crate::owners::memory::Pages;
 use crate::owners::{made, sure};
 use crate::world::{PAGE, Sp, check_space_of_child, check_whole, open_space};
 use std::collections::BTreeSet;
@@ -17,9 +18,6 @@ type Pool = Arc<Slots<Sp>>;
 /// The most bytes to which a slot is grown, so that a look at all of it takes no time.
 const MOST_COMMITTED: usize = 24 << 20;
 
-/// The first and the last word of a page, which a model knows.
-const WORDS: [usize; 2] = [0, PAGE - size_of::<u64>()];
-
 /// A pool, and what its owners share.
 struct World {
     pool: Pool,
@@ -28,10 +26,11 @@ struct World {
     busy: Mutex<BTreeSet<usize>>,
 }
 
-/// A slot, and the number at both ends of each committed page: 0 for pages without a write.
+/// A slot, and the numbers of committed pages that were written. A look at another may give it a
+/// page of zeros.
 struct Held {
     slot: Slot<Pool>,
-    words: Vec<u64>,
+    pages: Pages,
 }
 
 /// The writes that an owner tells of.
@@ -52,55 +51,14 @@ impl Told {
 }
 
 impl Held {
-    fn word(&self, page: usize, at: usize) -> *mut u64 {
-        std::ptr::with_exposed_provenance_mut(self.slot.addr() + page * PAGE + at)
-    }
-
-    fn check_page(&self, page: usize) {
-        for at in WORDS {
-            // SAFETY: the page is this slot's, and committed.
-            let found = unsafe { self.word(page, at).read() };
-            assert_eq!(found, self.words[page], "byte {at} of page {page} of {:?}", self.slot);
+    /// Checks that the bytes from this page on are zeros: of all, or of some.
+    fn check_zeros(&self, from: usize, dice: &mut Dice) {
+        let pages = self.pages.len() - from;
+        match pages {
+            0 => {}
+            ..300 if !dice.one_in(3) => self.pages.check_zeros(from * PAGE),
+            _ => (0..20).for_each(|_| self.pages.check_page(from + dice.below(pages), 0)),
         }
-    }
-
-    /// Checks all pages that were written. A look at another may give it a page of zeros.
-    fn check_written(&self) {
-        (0..self.words.len()).filter(|page| self.words[*page] != 0).for_each(|page| self.check_page(page));
-    }
-
-    /// Checks that the bytes of these pages are zeros: of all, or of some.
-    fn check_zeros(&self, pages: Range<usize>, dice: &mut Dice) {
-        if pages.is_empty() {
-            return;
-        }
-        if pages.len() > 300 || dice.one_in(3) {
-            return (0..20).for_each(|_| self.check_page(pages.start + dice.below(pages.len())));
-        }
-        let start = std::ptr::with_exposed_provenance::<u64>(self.slot.addr() + pages.start * PAGE);
-        // SAFETY: the pages are this slot's, and committed.
-        let all = unsafe { std::slice::from_raw_parts(start, pages.len() * PAGE / size_of::<u64>()) };
-        let stale = all.iter().position(|word| *word != 0).map(|word| pages.start * PAGE + word * 8);
-        assert_eq!(stale, None, "this byte of {:?} is not zero", self.slot);
-    }
-
-    fn write(&mut self, page: usize, value: u64) {
-        for at in WORDS {
-            // SAFETY: the page is this slot's, and committed.
-            unsafe { self.word(page, at).write(value) };
-        }
-        self.words[page] = value;
-    }
-
-    fn write_some(&mut self, dice: &mut Dice) {
-        let pages = self.words.len();
-        if pages == 0 {
-            return;
-        }
-        if pages <= 600 && dice.one_in(3) {
-            (0..pages).for_each(|page| self.write(page, dice.any()));
-        }
-        (0..3).for_each(|_| self.write(dice.below(pages), dice.any()));
     }
 
     /// Checks that everything around what is committed traps.
@@ -133,8 +91,8 @@ impl Held {
         match self.slot.grow(bytes) {
             Ok(()) => {
                 assert_eq!(self.slot.committed_bytes(), before.max(bytes.next_multiple_of(PAGE)));
-                self.words.resize(self.slot.committed_bytes() / PAGE, 0);
-                self.check_zeros(before / PAGE..self.words.len(), dice);
+                self.pages.resize(self.slot.committed_bytes());
+                self.check_zeros(before / PAGE, dice);
             }
             Err(SlotError::Beyond { asked, slot }) => assert!(asked == bytes && bytes > slot && slot == size),
             Err(error) => assert!(!error.to_string().is_empty()),
@@ -144,8 +102,8 @@ impl Held {
 
     /// Returns what is dirty, told in a random way.
     fn dirty(&self, dice: &mut Dice) -> Told {
-        let mut written = (0..self.words.len()).filter(|page| self.words[*page] != 0);
-        let words = |page: usize| WORDS.map(|at| page * PAGE + at..page * PAGE + at + size_of::<u64>());
+        let mut written = (0..self.pages.len()).filter(|page| self.pages.is_known(*page));
+        let words = |page: usize| [0, PAGE - 8].map(|at| page * PAGE + at..page * PAGE + at + 8);
         match dice.below(4) {
             0 => Told::Unknown,
             1 => Told::Below(written.next_back().map_or(0, |page| (page + 1) * PAGE)),
@@ -159,8 +117,8 @@ impl Held {
         // SAFETY: nothing else uses the slot, and all that was written is told.
         let reset = unsafe { self.slot.reset(told.dirty()) };
         sure(reset, "a reset");
-        self.words.fill(0);
-        self.check_zeros(0..self.words.len(), dice);
+        self.pages.forget(0..self.pages.len());
+        self.check_zeros(0, dice);
         self.check_traps();
     }
 }
@@ -198,17 +156,17 @@ impl Life for World {
             assert_eq!(*slots, self.pool.options().max_slots);
         }
         let slot = made(slot)?;
-        let words = vec![0; slot.committed_bytes() / PAGE];
-        let mut held = Held { slot, words };
+        let pages = Pages::new(slot.addr(), slot.committed_bytes(), false);
+        let mut held = Held { slot, pages };
         assert!(held.slot.committed_bytes() >= self.pool.options().head_bytes);
-        held.check_zeros(0..held.words.len(), dice);
+        held.check_zeros(0, dice);
         held.check_traps();
-        held.write_some(dice);
+        held.pages.write_some(dice);
         Some(held)
     }
 
     fn check(&self, held: &Held) {
-        held.check_written();
+        held.pages.check();
     }
 
     fn change(&self, held: &mut Held, dice: &mut Dice) {
@@ -217,7 +175,7 @@ impl Life for World {
             1 | 2 => held.grow(dice),
             _ => {}
         }
-        held.write_some(dice);
+        held.pages.write_some(dice);
     }
 
     fn end(&self, held: Held, dice: &mut Dice) {

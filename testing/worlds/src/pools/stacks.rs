@@ -4,6 +4,7 @@ use crate::dice::Dice;
 use crate::life::{Forks, Life, live};
 use crate::look::has_memory;
 use crate::owners::made;
+use crate::owners::memory::Pages;
 use crate::world::PAGE;
 use std::ops::Range;
 use std::sync::Mutex;
@@ -34,19 +35,28 @@ enum Memory {
     Growable(Growable, usize),
 }
 
-/// A stack, and the number at both ends of each page from the top on, where one was written.
+impl Memory {
+    /// Returns all its addresses, with those that it has not grown into.
+    fn range(&self) -> Range<usize> {
+        match self {
+            Self::Plain(stack) => stack.bottom()..stack.top(),
+            Self::Growable(stack, _) => stack.guard().end..stack.top(),
+        }
+    }
+}
+
+/// A stack, and the numbers of its pages, with those that it has not grown into.
 struct Held {
     memory: Memory,
     /// Tells if its pool has no handle any more.
     is_orphan: bool,
-    words: Vec<Option<u64>>,
+    pages: Pages,
 }
 
 impl Held {
     fn new(memory: Memory) -> Self {
-        let mut held = Self { memory, is_orphan: false, words: Vec::new() };
-        held.words = vec![None; held.size() / PAGE];
-        held
+        let range = memory.range();
+        Self { memory, is_orphan: false, pages: Pages::new(range.start, range.len(), false) }
     }
 
     fn top(&self) -> usize {
@@ -63,48 +73,22 @@ impl Held {
         }
     }
 
-    /// Returns all its addresses, with those that it has not grown into.
     fn range(&self) -> Range<usize> {
-        match &self.memory {
-            Memory::Plain(stack) => stack.bottom()..stack.top(),
-            Memory::Growable(stack, _) => stack.guard().end..stack.top(),
-        }
-    }
-
-    fn places(&self, page: usize) -> [*mut u64; 2] {
-        let end = self.top() - page * PAGE;
-        [end - PAGE, end - size_of::<u64>()].map(std::ptr::with_exposed_provenance_mut)
-    }
-
-    fn write(&mut self, page: usize, value: u64) {
-        // SAFETY: the page is this stack's memory.
-        self.places(page).iter().for_each(|place| unsafe { place.write(value) });
-        self.words[page] = Some(value);
+        self.memory.range()
     }
 
     /// Writes the top and the bottom, and perhaps all between, as deep frames do.
     fn write_some(&mut self, dice: &mut Dice) {
-        let pages = self.words.len();
+        let (top, pages) = (self.pages.len(), self.size() / PAGE);
         if pages == 0 {
             return;
         }
-        self.write(0, dice.any());
+        self.pages.write(top - 1, dice.any());
         if dice.one_in(2) {
-            self.write(pages - 1, dice.any());
+            self.pages.write(top - pages, dice.any());
         }
         if dice.one_in(3) {
-            (0..dice.below(pages.min(300) + 1)).for_each(|page| self.write(page, dice.any()));
-        }
-    }
-
-    fn check(&self) {
-        for (page, word) in self.words.iter().enumerate() {
-            let Some(word) = word else { continue };
-            for place in self.places(page) {
-                // SAFETY: the page is this stack's memory.
-                let found = unsafe { place.read() };
-                assert_eq!(found, *word, "page {page} below the top of {:x?}", self.range());
-            }
+            (1..=dice.below(pages.min(300) + 1)).for_each(|page| self.pages.write(top - page, dice.any()));
         }
     }
 
@@ -138,7 +122,7 @@ impl Held {
             _ => unsafe { stack.shrink(bytes.min(before)) },
         };
         refused_or_done(done);
-        self.words.resize(self.size() / PAGE, None);
+        self.pages.forget(0..self.pages.len() - self.size() / PAGE);
     }
 }
 
@@ -208,12 +192,12 @@ impl Life for World {
     }
 
     fn check(&self, held: &Held) {
-        held.check();
+        held.pages.check();
     }
 
     fn change(&self, held: &mut Held, dice: &mut Dice) {
         held.resize(dice, self.process == std::process::id());
-        held.check();
+        held.pages.check();
         held.check_traps();
         held.write_some(dice);
     }
@@ -242,7 +226,7 @@ impl Life for World {
 
     fn check_quiet(&self, dice: &mut Dice) {
         let handed_over = self.handed_over.lock().expect("no thread has panicked");
-        handed_over.iter().for_each(Held::check);
+        handed_over.iter().for_each(|held| held.pages.check());
         self.tell(&handed_over);
         match dice.one_in(2) {
             true => self.stacks.trim(),

@@ -31,7 +31,7 @@ use reference::{Request, Walk};
 use std::collections::BTreeSet;
 use vmalloc_map::Violation;
 use vmalloc_map::{AreaMap, FitError};
-use vmalloc_model::{Map, NaiveMap};
+use vmalloc_model::NaiveMap;
 
 /// Up to this many free ranges of a leaf are looked at one by one, as in `vmalloc-map/src/scan.rs`.
 const DENSE: u64 = 16;

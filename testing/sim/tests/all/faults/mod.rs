@@ -2,7 +2,6 @@
 //! step of each act fails in [`walks`](crate::walks).
 
 mod free;
-mod mistakes;
 mod new;
 mod notifiers;
 mod owned;

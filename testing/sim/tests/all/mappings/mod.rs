@@ -2,13 +2,9 @@
 //! show their frames, and other pages fault. No address is handed out while a TLB holds it. Frames
 //! come back when no mapping leads to them. A refused call changes nothing.
 
-mod exec;
 mod info;
 mod ram;
 mod realloc;
-mod replacing;
 mod requests;
 mod reserved;
 pub(crate) mod support;
-mod user;
-mod vmap;

@@ -1,36 +1,21 @@
 //! Short mappings: slots of blocks, areas of their own, and what is mapped already.
 
 use crate::mappings::support::{
-    PAGE, fill, finish, give, kind, machines, page, plain, shows, space, take, take_run, unmap_ram,
-    with_blocks, with_blocks_in,
+    PAGE, everywhere, fill, finish, give, kind, machines, page, plain, shows, space, take, take_run,
+    unmap_ram,
 };
 use crate::short;
 use vmalloc::{Kind, MapFrames, Protection, Space, SpaceOptions};
-use vmalloc_sim::{Point, Sim};
-
-/// Numbers of pages at which something changes.
-const COUNTS: [usize; 8] = [1, 2, 3, 5, 31, 63, 64, 65];
-
-#[test]
-fn up_to_64_pages_get_slots_and_more_an_area_of_their_own() {
-    with_blocks(|space| {
-        let frames = take(space, 100);
-        for count in COUNTS.into_iter().chain([100]) {
-            let addr = short(space).map(&frames[..count]).expect("room");
-            fill(space, addr, count);
-            let in_linear_map = space.geometry().linear_map.is_some() && count == 1;
-            let expected = if count <= 64 { Kind::Tenant } else { Kind::Vmap };
-            assert_eq!(kind(space, addr), Some(expected).filter(|_| !in_linear_map));
-            unmap_ram(space, addr, count);
-        }
-        space.purge().expect("nothing fails");
-        give(space, &frames);
-    });
-}
+use vmalloc_harness::Told;
+use vmalloc_sim::Sim;
 
 #[test]
 fn blocks_come_back_when_memory_needs_their_addresses() {
-    with_blocks_in(256, |space| {
+    everywhere(256, |space| {
+        // On machines that replace, recycled blocks come back later.
+        if space.geometry().remaps_atomically {
+            return;
+        }
         let frames = take(space, 2);
         let mapped: Vec<usize> = std::iter::from_fn(|| short(space).map(&frames).ok()).collect();
         assert!(mapped.len() >= 32, "{} mappings", mapped.len());
@@ -88,24 +73,9 @@ fn mappings_of_one_frame_agree_in_length_or_are_ordinary() {
 }
 
 #[test]
-fn map_short_flushes_and_retries_when_mappings_run_out() {
-    with_blocks(|space| {
-        let frames = take(space, 2);
-        let first = short(space).map(&frames).expect("room");
-        fill(space, first, 2);
-        unmap_ram(space, first, 2);
-        space.platform().fail_nth(Point::MapFrames, 1);
-        let second = short(space).map(&frames).expect("the second try is not made to fail");
-        fill(space, second, 2);
-        unmap_ram(space, second, 2);
-        give(space, &frames);
-    });
-}
-
-#[test]
 fn addresses_without_frames_are_the_callers_to_map() {
     for options in machines(1024) {
-        let _context = crate::mappings::support::Context(&options);
+        let _told = Told(|| format!("{options:?}"));
         let space = space(options.clone(), SpaceOptions::default());
         if space.geometry().remaps_atomically {
             continue;

@@ -1,7 +1,8 @@
 //! Changing the size of memory, on a machine with real bytes.
 
-use crate::mappings::support::{Context, PAGE, PAGES, cpus, faults, finish, free, page, pages};
+use crate::mappings::support::{PAGE, PAGES, cpus, faults, finish, free, page, pages};
 use vmalloc::{AreaError, Request, Space, SpaceOptions};
+use vmalloc_harness::Told;
 use vmalloc_sim::harness::check;
 use vmalloc_sim::{Direct, Discard, Options, Sim};
 
@@ -25,7 +26,7 @@ fn everywhere(test: impl Fn(&Space<Direct>)) {
     for space_options in settings {
         for discard in [Discard::Unmaps, Discard::Keeps] {
             for moves in ["moves", "copies"] {
-                let _context = Context((space_options, moves));
+                let _told = Told(|| format!("{space_options:?}, {moves}"));
                 let space = direct(space_options, |options| {
                     let options = options.discard(discard);
                     if moves == "moves" { options.relocates() } else { options }
@@ -91,22 +92,6 @@ fn is_sound(space: &Space<Direct>, addr: usize, size: usize) {
         faults(space, addr + count * PAGE, 1);
     }
     check(space);
-}
-
-#[test]
-fn grows_in_place_where_the_neighbour_is_free() {
-    everywhere(|space| {
-        let addr = alloc(space, LARGE * PAGE);
-        write(space, addr, LARGE * PAGE);
-        for pages in [LARGE + 1, LARGE + 7, 2 * LARGE] {
-            assert_eq!(realloc(space, addr, pages * PAGE - 5), addr);
-            holds(addr, LARGE * PAGE);
-            is_sound(space, addr, pages * PAGE - 5);
-        }
-        assert_eq!(space.platform().sim().counts().relocations, 0);
-        write(space, addr, 2 * LARGE * PAGE - 5);
-        free(space, addr);
-    });
 }
 
 #[test]

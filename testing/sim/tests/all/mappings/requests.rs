@@ -1,14 +1,14 @@
 //! Memory of any size, in huge pages, and where nothing may be waited for.
 
 use crate::mappings::support::{
-    PAGE, PAGES, everywhere, fill, finish, free, kind, page, pages, plain, shows, space,
+    PAGE, PAGES, everywhere, fill, finish, free, kind, page, plain, shows, space,
 };
 use vmalloc::{AllocError, Kind, Request, Space, SpaceOptions};
-use vmalloc_sim::{Point, Sim};
+use vmalloc_sim::Sim;
 
 #[test]
 fn huge_pages_are_used_where_there_are_some_and_base_pages_elsewhere() {
-    everywhere(|space| {
+    everywhere(PAGES, |space| {
         let before = space.platform().counts().huge_pages;
         let addr = space.raw().alloc(&Request::new(20 * PAGE).huge().zeroed()).expect("room");
         assert_eq!((page(addr) % 8, space.platform().counts().huge_pages - before), (0, 2));
@@ -19,19 +19,6 @@ fn huge_pages_are_used_where_there_are_some_and_base_pages_elsewhere() {
         let small = space.raw().alloc(&Request::new(7 * PAGE).huge()).expect("room");
         assert_eq!(space.platform().counts().huge_pages - before, 2, "smaller than one");
         free(space, small);
-    });
-}
-
-#[test]
-fn base_pages_serve_when_huge_pages_run_out() {
-    everywhere(|space| {
-        space.platform().fail_from(Point::HugePage, 1);
-        let before = space.platform().counts().huge_pages;
-        let addr = space.raw().alloc(&Request::new(20 * PAGE).huge()).expect("room");
-        space.platform().heal();
-        assert_eq!(space.platform().counts().huge_pages, before);
-        fill(space, addr, 20);
-        free(space, addr);
     });
 }
 
@@ -67,29 +54,32 @@ fn refuses_to_wait(name: &str, call: Call) {
 
 #[test]
 fn no_block_allocation_never_waits() {
-    CALLS[..2].iter().for_each(|(name, call)| refuses_to_wait(name, *call));
+    CALLS.iter().for_each(|(name, call)| refuses_to_wait(name, *call));
+}
+
+fn user(space: &Space<Sim>, pages: usize) -> usize {
+    space.raw().alloc_shared(&Request::new(pages * PAGE)).expect("room")
 }
 
 #[test]
-fn no_block_allocation_of_other_kinds_never_waits() {
-    CALLS[2..].iter().for_each(|(name, call)| refuses_to_wait(name, *call));
+fn frames_of_freed_areas_are_reused() {
+    let space = space(plain(PAGES, 2).frames(8), SpaceOptions::default());
+    let addr = user(&space, 6);
+    fill(&space, addr, 6);
+    free(&space, addr);
+    let again = user(&space, 6);
+    shows(&space, again, &[0; 6]);
+    free(&space, again);
+    finish(&space);
 }
 
 #[test]
-fn no_block_requests_use_all_free_room() {
-    for (name, call) in CALLS {
-        let space = space(plain(PAGES, 2), SpaceOptions::default());
-        let addr = call(&space, &Request::new(3 * PAGE).may_block(false).tag("now")).expect("room");
-        let area = space.find(addr).expect("busy");
-        assert_eq!((area.tag, area.pages), (Some("now".into()), 3), "{name}");
-        match area.kind {
-            // SAFETY: nothing uses the addresses any more.
-            Kind::Reserved => unsafe { space.raw().unreserve(addr) }.expect("reserved"),
-            _ => {
-                space.platform().prefetch(1, pages(addr, 3));
-                free(&space, addr);
-            }
-        }
-        finish(&space);
-    }
+fn cached_memory_is_evicted_for_frames() {
+    let space = space(plain(PAGES, 2).frames(8), SpaceOptions::default());
+    let memory = space.raw().alloc(&Request::new(6 * PAGE)).expect("room");
+    fill(&space, memory, 6);
+    free(&space, memory);
+    let addr = user(&space, 6);
+    free(&space, addr);
+    finish(&space);
 }

@@ -1,8 +1,8 @@
 //! Frames in reserved areas, page by page.
 
-use crate::mappings::support::{PAGE, PAGES, fill, finish, give, plain, space, take, unreserve};
+use crate::mappings::support::{PAGE, PAGES, finish, give, plain, space, take, unreserve};
 use vmalloc::{AreaError, Frame, MapFrames, Protection, Request, RequestError, Space, SpaceOptions};
-use vmalloc_sim::{Discard, Point, Sim};
+use vmalloc_sim::Sim;
 
 const RW: Protection = Protection::ReadWrite;
 
@@ -13,35 +13,6 @@ fn reserve(space: &Space<Sim>, count: usize) -> usize {
 fn map(space: &Space<Sim>, addr: usize, frames: &[Frame]) {
     // SAFETY: nothing else maps there.
     unsafe { space.raw().map_pages(addr, frames, RW) }.expect("nothing is mapped there");
-}
-
-fn unmap(space: &Space<Sim>, addr: usize, count: u64) {
-    // SAFETY: nothing uses the pages any more.
-    unsafe { space.raw().unmap_pages(addr, count) }.expect("they are mapped");
-}
-
-#[test]
-fn pending_pages_are_unmapped_before_they_are_mapped_again() {
-    for point in [Point::Unmap, Point::Flush] {
-        for discard in [Discard::Unmaps, Discard::Keeps] {
-            let space = space(plain(PAGES, 3).discard(discard), SpaceOptions::default());
-            let frames = take(&space, 4);
-            let addr = reserve(&space, 6);
-            map(&space, addr, &frames);
-            fill(&space, addr, 4);
-            space.platform().fail_nth(point, 1);
-            // SAFETY: nothing uses the pages any more.
-            let first = unsafe { space.raw().unmap_pages(addr, 4) };
-            assert!(matches!(first, Err(AreaError::Platform(_))), "{first:?}");
-            space.verify().expect("every invariant holds");
-            map(&space, addr, &frames);
-            fill(&space, addr, 4);
-            unmap(&space, addr, 4);
-            give(&space, &frames);
-            unreserve(&space, addr);
-            finish(&space);
-        }
-    }
 }
 
 /// Larger than a loop over its pages could go through in a lifetime.

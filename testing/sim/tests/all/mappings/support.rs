@@ -2,10 +2,10 @@
 
 pub(crate) use crate::{PAGE, free};
 use crate::{set_block_slots, short};
-use std::fmt;
 use vmalloc::{Frame, FrameSupply, Kind, PageRange, Platform, Space, SpaceOptions};
+use vmalloc_harness::Told;
 use vmalloc_sim::harness::{Simulated, check_whole};
-use vmalloc_sim::{Fault, Options, Sim, TlbVisibility};
+use vmalloc_sim::{Fault, Options, Sim};
 
 /// The span.
 const START: u64 = 0x1000;
@@ -37,46 +37,15 @@ pub(crate) fn space(options: Options, space_options: SpaceOptions) -> Space<Sim>
     Space::new(options.build(), space_options).expect("an empty space")
 }
 
-/// Runs a test that leaves nothing behind on every machine with all options.
-pub(crate) fn everywhere(test: impl Fn(&Space<Sim>)) {
-    everywhere_in(PAGES, test);
-}
-
-/// Runs `test` on every machine, in so many pages.
-pub(crate) fn everywhere_in(pages: u64, test: impl Fn(&Space<Sim>)) {
+/// Runs a test that leaves nothing behind on every machine of so many pages, with all options.
+pub(crate) fn everywhere(pages: u64, test: impl Fn(&Space<Sim>)) {
     for options in machines(pages) {
         for (space_options, slots) in all_options() {
-            let _context = Context((&options, &space_options, slots));
+            let _told = Told(|| format!("{options:?}, {space_options:?}, {slots}"));
             let space = space(options.clone(), space_options);
             set_block_slots(&space, slots);
             test(&space);
             finish(&space);
-        }
-    }
-}
-
-/// Runs `test` where blocks hold their invariants: on machines that replace, recycled ones don't
-/// (see `replacing`).
-pub(crate) fn with_blocks(test: impl Fn(&Space<Sim>)) {
-    with_blocks_in(PAGES, test);
-}
-
-/// Runs `test` where blocks hold their invariants, in so many pages.
-pub(crate) fn with_blocks_in(pages: u64, test: impl Fn(&Space<Sim>)) {
-    everywhere_in(pages, |space| {
-        if !(space.geometry().remaps_atomically) {
-            test(space);
-        }
-    });
-}
-
-/// Tells where a check has failed.
-pub(crate) struct Context<T: fmt::Debug>(pub(crate) T);
-
-impl<T: fmt::Debug> Drop for Context<T> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("in: {:?}", self.0);
         }
     }
 }
@@ -156,16 +125,6 @@ pub(crate) fn faults<P: Simulated>(space: &Space<P>, addr: usize, count: usize) 
         for page in page(addr)..page(addr) + count as u64 {
             let read = space.platform().machine().read(cpu, page);
             assert_eq!(read, Err(Fault::NotMapped { cpu, page }), "page {page:#x} on CPU {cpu}");
-        }
-    }
-}
-
-/// No CPU remembers `count` pages from `addr` on.
-pub(crate) fn forgotten<P: Simulated>(space: &Space<P>, addr: usize, count: usize) {
-    for cpu in cpus(space) {
-        for page in page(addr)..page(addr) + count as u64 {
-            let sight = space.platform().machine().look(cpu, page);
-            assert_eq!(sight, TlbVisibility::Nothing, "page {page:#x} on CPU {cpu}");
         }
     }
 }

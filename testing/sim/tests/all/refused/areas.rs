@@ -24,24 +24,6 @@ fn one_refused_page_keeps_one_area_back() {
     }
 }
 
-/// The platform refuses all of them together, and then none alone.
-#[test]
-fn a_purge_that_is_refused_nothing_in_the_end_is_no_error() {
-    for call in CALLS {
-        let space = space(1 << 12, lazy());
-        let areas = [1, 2, 3].map(|pages| alloc(&space, pages));
-        areas.iter().for_each(|&addr| refuse(&space, call, addr));
-        areas.iter().for_each(|&addr| free(&space, addr));
-        assert!(space.purge().is_err());
-        assert_eq!(space.stats().refused_areas, 3);
-        space.platform().relent();
-        space.platform().fail_nth(call, 1);
-        assert_eq!(space.purge(), Ok(()));
-        assert_eq!(space.stats().refused_areas, 0);
-        finish(&space);
-    }
-}
-
 #[test]
 fn later_purges_go_on_at_the_price_of_one_call() {
     for call in CALLS {

@@ -1,10 +1,10 @@
-//! Frames behind areas, sparse areas and blocks.
+//! Frames behind areas, sparse areas and blocks, and areas that shrink.
 
-use super::{CALLS, PAGE, alloc, check, finish, free, lazy, range, refuse, space, touch};
+use super::{CALLS, PAGE, alloc, check, finish, free, lazy, options, range, refuse, space, touch};
 use crate::mappings::support::{give, take, unmap_ram, unreserve};
 use crate::short;
-use vmalloc::{AreaError, Frame, Frames, PagedArea, Protection, Request, Space, SpaceOptions};
-use vmalloc_sim::{Point, Sim};
+use vmalloc::{AreaError, Frame, Protection, Request, Space};
+use vmalloc_sim::{Direct, Point, Sim};
 
 /// The frames of an area go back when it is unmapped, and no sooner; those of others do.
 #[test]
@@ -64,83 +64,6 @@ fn pending_range_keeps_no_other_area_back() {
         touch(&space, whole, 900);
         free(&space, whole);
         give(&space, &frames);
-        finish(&space);
-    }
-}
-
-/// Frames that a purge unmapped, after a refusal, are unmapped by the next call of their owner, and
-/// their pages can be used again.
-#[test]
-fn a_purge_that_unmaps_refused_frames_leaves_their_pages_usable() {
-    for call in CALLS {
-        let space = space(1 << 10, lazy());
-        let frames = Frames::new(&space, 4).expect("there are frames");
-        let mut area = PagedArea::new(&space, &Request::new(8 * PAGE)).expect("room");
-        let shown = area.map(2 * PAGE, &frames, Protection::ReadWrite).expect("nothing is there");
-        refuse(&space, call, shown + PAGE);
-        // SAFETY: nothing uses the pages, here and below.
-        let refused = unsafe { area.unmap(2 * PAGE) };
-        assert!(matches!(refused, Err(AreaError::Platform(_))), "{refused:?}");
-        space.platform().relent();
-        space.purge().expect("nothing is refused any more");
-        assert!(matches!(area.commit(2 * PAGE..3 * PAGE), Err(AreaError::Mapped { .. })));
-        // SAFETY: as above.
-        unsafe { area.unmap(2 * PAGE) }.expect("they are unmapped");
-        area.commit(2 * PAGE..6 * PAGE).expect("nothing is there");
-        drop((area, frames));
-        space.purge().expect("nothing is refused any more");
-        assert!(space.platform().taken_frames().is_empty());
-        finish(&space);
-    }
-}
-
-/// Pages were to be decommitted and were refused. When they are committed again, no later purge
-/// takes them away.
-#[test]
-fn pages_that_are_committed_again_stay() {
-    for call in CALLS {
-        let space = space(1 << 10, lazy());
-        let addr = space.raw().reserve(&Request::new(8 * PAGE)).expect("room");
-        let pages = addr..addr + 8 * PAGE;
-        let all = std::slice::from_ref(&pages);
-        // SAFETY: the area is the test's, and nothing uses the pages that are taken away.
-        unsafe {
-            space.raw().commit(all).expect("there is memory");
-            refuse(&space, call, addr + 2 * PAGE);
-            assert!(matches!(space.raw().decommit(all), Err(AreaError::Platform(_))));
-            assert!(matches!(space.raw().commit(all), Err(AreaError::Platform(_))), "refused still");
-            space.platform().relent();
-            space.raw().commit(all).expect("there is memory");
-            space.purge().unwrap();
-            touch(&space, addr, 8);
-            space.raw().unreserve(addr).expect("it is busy");
-        }
-        finish(&space);
-    }
-}
-
-/// A part of an area was refused, and the machine has relented when the area is freed. Its
-/// addresses are not given back before that part is unmapped: later it would be taken from another
-/// owner.
-#[test]
-fn a_free_that_traps_at_once_leaves_a_pending_range_to_the_purge() {
-    for call in CALLS {
-        let space = space(1 << 10, SpaceOptions::default().trap_on_free(true));
-        let pending = space.raw().reserve(&Request::new(8 * PAGE)).expect("room");
-        let pages = pending..pending + 8 * PAGE;
-        let all = std::slice::from_ref(&pages);
-        // SAFETY: the area is the test's, and nothing uses the pages that are taken away.
-        unsafe {
-            space.raw().commit(all).expect("there is memory");
-            refuse(&space, call, pending + 2 * PAGE);
-            assert!(matches!(space.raw().decommit(all), Err(AreaError::Platform(_))));
-            space.platform().relent();
-            space.raw().unreserve(pending).expect("it is busy");
-        }
-        let others: Vec<usize> = (0..20).map(|_| alloc(&space, 8)).collect();
-        space.purge().unwrap();
-        others.iter().for_each(|&addr| touch(&space, addr, 8));
-        others.into_iter().for_each(|addr| free(&space, addr));
         finish(&space);
     }
 }
@@ -233,6 +156,70 @@ fn refused_areas_survive_a_fork() {
         again.iter().for_each(|addr| touch(&space, *addr, 4));
         again.iter().chain(&slots[..kept]).for_each(|addr| unmap_ram(&space, *addr, 4));
         give(&space, &frames);
+        finish(&space);
+    }
+}
+
+/// Areas can only shrink where there is memory.
+fn direct(pages: u64) -> Space<Direct> {
+    Sim::run_on(0);
+    Space::new(Direct::new(pages, |it| options(it, pages)), lazy()).expect("an empty space")
+}
+
+/// An area that shrinks gives its tail back later where the platform refuses to unmap it, or the
+/// guard page before it. Those addresses have no owner before, and stay with theirs afterwards.
+#[test]
+fn refused_tail_is_not_reused_until_unmapped() {
+    for call in CALLS {
+        for refused in [10, 15] {
+            let space = direct(256);
+            let area = alloc(&space, 20);
+            refuse(&space, call, area + refused * PAGE);
+            // SAFETY: the area is the test's.
+            assert_eq!(unsafe { space.raw().realloc(area, &vmalloc::Request::new(10 * PAGE)) }, Ok(area));
+            assert!(space.purge().is_err());
+            assert_eq!((space.stats().refused_areas, space.stats().pending_ranges), (1, 1));
+            // The part cut off before is still refused, so the part that meets it is, too.
+            // SAFETY: as above.
+            assert_eq!(unsafe { space.raw().realloc(area, &vmalloc::Request::new(8 * PAGE)) }, Ok(area));
+            assert!(space.purge().is_err());
+            let others: Vec<_> = (0..20).map(|_| alloc(&space, 5)).collect();
+            assert!(others.iter().all(|addr| !range(area, 21).contains(range(*addr, 1).start())));
+            check(&space);
+            space.platform().sim().relent();
+            space.purge().unwrap();
+            let inside = alloc(&space, 10);
+            assert!(range(area, 21).contains(range(inside, 1).start()));
+            space.purge().unwrap();
+            touch(&space, inside, 10);
+            touch(&space, area, 8);
+            space.areas().for_each(|area| free(&space, area.addr));
+            finish(&space);
+        }
+    }
+}
+
+/// One area's refused pages do not keep other areas from growing where they are.
+#[test]
+fn pending_range_keeps_no_other_area_from_growing() {
+    for call in CALLS {
+        let space = direct(256);
+        let [pending, other] = [20, 3].map(|pages| alloc(&space, pages));
+        // The range taken for later lies behind it.
+        space.purge().unwrap();
+        refuse(&space, call, pending + 15 * PAGE);
+        // SAFETY: the areas are the test's.
+        unsafe {
+            assert_eq!(space.raw().realloc(pending, &vmalloc::Request::new(10 * PAGE)), Ok(pending));
+            assert_eq!(space.raw().realloc(other, &vmalloc::Request::new(9 * PAGE)), Ok(other));
+            touch(&space, other, 9);
+            // It grows itself as well, elsewhere.
+            let moved = space.raw().realloc(pending, &vmalloc::Request::new(18 * PAGE)).unwrap();
+            assert_ne!(moved, pending);
+            touch(&space, moved, 18);
+            [moved, other].iter().for_each(|addr| free(&space, *addr));
+        }
+        assert!(space.purge().is_err());
         finish(&space);
     }
 }

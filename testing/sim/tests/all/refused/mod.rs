@@ -3,7 +3,6 @@
 
 mod areas;
 mod frames;
-mod tails;
 
 use crate::set_block_slots;
 use crate::{PAGE, free};

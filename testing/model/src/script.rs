@@ -5,13 +5,11 @@
 //! [`replay`] plays them in an ordinary test. Nothing is random but the bytes: an input that failed
 //! once fails again.
 
-mod area_map;
-
-pub use area_map::area_map;
-
-use crate::source::Seeded;
+use crate::{Bytes, Generator, MetadataLimit, Profile, Seeded, Session};
 use std::fmt::Write;
 use std::path::Path;
+use vmalloc_harness::Told;
+use vmalloc_map::AreaMap;
 
 /// Plays bytes. Panics when something is wrong.
 pub type Script = fn(&[u8]);
@@ -42,27 +40,38 @@ pub fn play_random(script: Script, count: usize, seed: u64) {
         let most = if nth % 2 == 0 { 100 } else { 1500 };
         let len = source.next_u64() % most;
         let input: Vec<u8> = (0..len).map(|_| (source.next_u64() >> 56) as u8).collect();
-        let told = Told { input: &input, nth, seed };
+        let _told = Told(|| format!("input {nth} of seed {seed}: {}", hex(&input)));
         script(&input);
-        drop(told);
     }
 }
 
-/// Prints an input when it fails.
-struct Told<'a> {
-    input: &'a [u8],
-    nth: usize,
-    seed: u64,
+fn hex(input: &[u8]) -> String {
+    input.iter().fold(String::new(), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
 }
 
-impl Drop for Told<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let hex = self.input.iter().fold(String::new(), |mut hex, byte| {
-                let _ = write!(hex, "{byte:02x}");
-                hex
-            });
-            eprintln!("input {} of seed {}: {hex}", self.nth, self.seed);
-        }
+/// Plays the area map against the reference. The first byte picks the load, the second where the
+/// records live, the rest is the program: requests of every policy.
+pub fn area_map(input: &[u8]) {
+    let [load, storage, program @ ..] = input else { return };
+    let profile = Profile::ALL[usize::from(*load) % Profile::ALL.len()];
+    if *storage < 128 {
+        let map = AreaMap::new(profile.span()).expect("the heap has room");
+        return play(Session::new(map, MetadataLimit::None), profile, program);
     }
+    let mut buffer = vec![0; (usize::from(*storage) - 127) << 10];
+    if let Ok(map) = AreaMap::in_buffer(profile.span(), &mut buffer) {
+        play(Session::new(map, MetadataLimit::MayRunOut), profile, program);
+    }
+}
+
+fn play(mut session: Session<'_>, profile: Profile, program: &[u8]) {
+    let _told = Told(|| profile.name.to_owned());
+    let mut generator = Generator::new(profile, Bytes::new(program));
+    while let Some(op) = generator.next(session.live()) {
+        session.step(&op);
+    }
+    session.finish();
 }
