@@ -10,7 +10,6 @@ mod report;
 use crate::kernel::{self, Machine};
 use crate::process;
 use crate::step::Counts;
-use crate::words::Words;
 use anyhow::{Context, Result, ensure};
 use build::Test;
 use initramfs::Initramfs;
@@ -23,40 +22,29 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-pub(crate) const HELP: &str = "\
-Run the tests of Linux on Debian's Linux 6.1, in QEMU
-
-Builds the test programs of the crates for Linux and of the preload library, fetches the kernel by apt-get, puts both
-in a first file system, and boots it. Without words a chosen part runs, in minutes.
-
-  --all           All tests
-  --append WORDS  More parameters of the kernel, for example transparent_hugepage=always
-  --seconds N     Seconds that one program of tests may take
-  --limit N       Seconds that the machine may take
-  -- WORD…        What the test programs take: a part of a test's name, for example
-  NAME…           Only tests with one of these words in their names: linux/space, stacks, ...";
-
-/// What was asked for: see `HELP`.
+/// Run the tests of Linux on Debian's Linux 6.1, in QEMU
+///
+/// Builds the test programs of the crates for Linux and of the preload library, fetches the kernel by apt-get, puts both
+/// in a first file system, and boots it. Without words a chosen part runs, in minutes.
+#[derive(clap::Args)]
 pub(crate) struct Args {
-    names: Vec<String>,
+    /// All tests.
+    #[arg(long)]
     all: bool,
+    /// More parameters of the kernel, for example transparent_hugepage=always.
+    #[arg(long, default_value = "")]
     append: String,
+    /// Seconds that one program of tests may take.
+    #[arg(long, default_value_t = 900)]
     seconds: u64,
+    /// Seconds that the machine may take.
+    #[arg(long, default_value_t = 10_800)]
     limit: u64,
+    /// Only tests with one of these words in their names: linux/space, stacks, ...
+    names: Vec<String>,
+    /// What the test programs take: a part of a test's name, for example.
+    #[arg(last = true)]
     words: Vec<String>,
-}
-
-impl Args {
-    fn of(mut words: Words) -> Result<Self> {
-        Ok(Self {
-            all: words.has("--all"),
-            append: words.value("--append", String::new())?,
-            seconds: words.value("--seconds", 900)?,
-            limit: words.value("--limit", 10_800)?,
-            words: words.behind(),
-            names: words.rest()?,
-        })
-    }
 }
 
 /// Two threads of this machine. `max` is all that the emulator can: five levels of page tables too.
@@ -68,8 +56,7 @@ const PARAMETERS: &str = "console=ttyS0 loglevel=1 panic=-1 transparent_hugepage
 /// The oldest kernel that is promised.
 const OLDEST: &str = "6.1";
 
-pub(crate) fn run(words: Words) -> Result<()> {
-    let args = &Args::of(words)?;
+pub(crate) fn run(args: &Args) -> Result<()> {
     // Of kernels, and of what is made for them.
     let folder = process::folder("kernels")?;
     if let Err(error) = kernel::find_qemu() {
