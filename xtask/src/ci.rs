@@ -2,7 +2,6 @@
 
 use crate::step::{Step, step};
 use crate::steps;
-use crate::words::Words;
 use anyhow::Result;
 use std::path::Path;
 
@@ -21,14 +20,7 @@ const LIBRARIES: &str = "-p vmalloc-preload";
 /// Rows that are counted in seconds, and fall with the usual mistakes: fits, a space, look-ups, C.
 const ROWS: &str = "FS-10k FS-holes-1 FS-align FS-align-worst W1 W5-10k W6 W7-start C-over-Rust";
 
-pub(crate) const HELP: &str = "\
-Run all that a change can break
-
-Two steps run at a time. Their output goes to target/ci, with a report. Fails as well if something was not run that
-.ci/may-be-missing does not list. `.ci/run` installs the tools that it takes, and runs this.";
-
-pub(crate) fn run(words: Words) -> Result<()> {
-    words.end()?;
+pub(crate) fn run() -> Result<()> {
     steps::run("ci", &all(), LIMIT_S, Some(Path::new(MAY_BE_MISSING)))
 }
 

@@ -1,32 +1,24 @@
 //! `cargo xtask clients`: other people's programs run on it.
 
-use crate::words::Words;
 use anyhow::{Context, Result, anyhow, bail};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-pub(crate) const HELP: &str = "\
-Test the clients, and measure what they gain
-
-Each folder of clients/ with a workspace is one: `cargo test` shows that it works, and its program `bench` what it gains. They are built in a
-target directory of their own.
-
-  --bench      Run the benches, and not the tests.
-  --minutes N  End after so many minutes. The client under way is stopped, and those left out are named.
-  CLIENT…      Only these clients: names of folders.";
-
-/// What was asked for: see `HELP`.
+/// Test the clients, and measure what they gain
+///
+/// Each folder of clients/ with a workspace is one: `cargo test` shows that it works, and its program `bench` what it gains. They are
+/// built in a target directory of their own.
+#[derive(clap::Args)]
 pub(crate) struct Args {
-    clients: Vec<String>,
+    /// Run the benches, and not the tests.
+    #[arg(long)]
     bench: bool,
+    /// End after so many minutes. The client under way is stopped, and those left out are named.
+    #[arg(long)]
     minutes: Option<u64>,
-}
-
-impl Args {
-    fn of(mut words: Words) -> Result<Self> {
-        Ok(Self { bench: words.has("--bench"), minutes: words.maybe("--minutes")?, clients: words.rest()? })
-    }
+    /// Only these clients: names of folders.
+    clients: Vec<String>,
 }
 
 const ROOT: &str = "clients";
@@ -35,8 +27,7 @@ const COSTLY: [&str; 6] = ["range-allocators", "coroutines", "polars", "ostd", "
 /// The status of timeout(1) when it stopped its command.
 const TIMED_OUT: i32 = 124;
 
-pub(crate) fn run(words: Words) -> Result<()> {
-    let args = &Args::of(words)?;
+pub(crate) fn run(args: &Args) -> Result<()> {
     let clients = chosen(all(Path::new(ROOT))?, &args.clients)?;
     let end = args.minutes.map(|minutes| Instant::now() + Duration::from_secs(60 * minutes));
     let mut failed = None;

@@ -1,24 +1,24 @@
 //! `cargo xtask figures`: times that documents tell, beside what their commands print today.
 
-use crate::words::Words;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::process::{Command, Stdio};
 
-pub(crate) const HELP: &str = "\
-Run the commands of the times in README.md and docs/numbers.md, and compare
-
-docs/figures.toml names the lines, their commands, and the percent to which a time is good: the one that is told, and the
-one that is measured. The machine should be the one that README names, and quiet.
-
-  NAME…  Only the times of these commands";
+/// Run the commands of the times in README.md and docs/numbers.md, and compare
+///
+/// docs/figures.toml names the lines, their commands, and the percent to which a time is good: the one that is told, and the
+/// one that is measured. The machine should be the one that README names, and quiet.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Only the times of these commands.
+    names: Vec<String>,
+}
 
 const PATH: &str = "docs/figures.toml";
 
-pub(crate) fn run(words: Words) -> Result<()> {
-    let names = words.rest()?;
+pub(crate) fn run(Args { names }: &Args) -> Result<()> {
     let text = fs::read_to_string(PATH).with_context(|| PATH)?;
     let plan: toml::Table = text.parse().with_context(|| PATH)?;
     let percent = plan["tolerance_percent"].as_integer().context("tolerance_percent is no number")? as f64;

@@ -1,7 +1,6 @@
 //! `cargo xtask kernels`: the tests of Linux on the oldest kernel that is promised, in an emulated machine.
 
 mod build;
-mod initramfs;
 mod jobs;
 mod package;
 mod parts;
@@ -10,53 +9,41 @@ mod report;
 use crate::kernel::{self, Machine};
 use crate::process;
 use crate::step::Counts;
-use crate::words::Words;
 use anyhow::{Context, Result, ensure};
 use build::Test;
-use initramfs::Initramfs;
 use jobs::Job;
 use parts::Part;
 use report::{Ended, Reader};
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-pub(crate) const HELP: &str = "\
-Run the tests of Linux on Debian's Linux 6.1, in QEMU
-
-Builds the test programs of the crates for Linux and of the preload library, fetches the kernel by apt-get, puts both
-in a first file system, and boots it. Without words a chosen part runs, in minutes.
-
-  --all           All tests
-  --append WORDS  More parameters of the kernel, for example transparent_hugepage=always
-  --seconds N     Seconds that one program of tests may take
-  --limit N       Seconds that the machine may take
-  -- WORD…        What the test programs take: a part of a test's name, for example
-  NAME…           Only tests with one of these words in their names: linux/space, stacks, ...";
-
-/// What was asked for: see `HELP`.
+/// Run the tests of Linux on Debian's Linux 6.1, in QEMU
+///
+/// Builds the test programs of the crates for Linux and of the preload library, fetches the kernel by apt-get, puts both
+/// in a first file system, and boots it. Without words a chosen part runs, in minutes.
+#[derive(clap::Args)]
 pub(crate) struct Args {
-    names: Vec<String>,
+    /// All tests.
+    #[arg(long)]
     all: bool,
+    /// More parameters of the kernel, for example transparent_hugepage=always.
+    #[arg(long, default_value = "")]
     append: String,
+    /// Seconds that one program of tests may take.
+    #[arg(long, default_value_t = 900)]
     seconds: u64,
+    /// Seconds that the machine may take.
+    #[arg(long, default_value_t = 10_800)]
     limit: u64,
+    /// Only tests with one of these words in their names: linux/space, stacks, ...
+    names: Vec<String>,
+    /// What the test programs take: a part of a test's name, for example.
+    #[arg(last = true)]
     words: Vec<String>,
-}
-
-impl Args {
-    fn of(mut words: Words) -> Result<Self> {
-        Ok(Self {
-            all: words.has("--all"),
-            append: words.value("--append", String::new())?,
-            seconds: words.value("--seconds", 900)?,
-            limit: words.value("--limit", 10_800)?,
-            words: words.behind(),
-            names: words.rest()?,
-        })
-    }
 }
 
 /// Two threads of this machine. `max` is all that the emulator can: five levels of page tables too.
@@ -68,16 +55,17 @@ const PARAMETERS: &str = "console=ttyS0 loglevel=1 panic=-1 transparent_hugepage
 /// The oldest kernel that is promised.
 const OLDEST: &str = "6.1";
 
-pub(crate) fn run(words: Words) -> Result<()> {
-    let args = &Args::of(words)?;
+pub(crate) fn run(args: &Args) -> Result<()> {
     // Of kernels, and of what is made for them.
     let folder = process::folder("kernels")?;
     if let Err(error) = kernel::find_qemu() {
         vmalloc_harness::not_run("Linux 6.1 in QEMU", error);
         return Ok(());
     }
-    let kernel = match package::kernel(OLDEST, &folder) {
-        Ok(kernel) => kernel,
+    let busybox = || package::busybox(&folder);
+    let (kernel, busybox) = match package::kernel(OLDEST, &folder).and_then(|kernel| Ok((kernel, busybox()?)))
+    {
+        Ok(found) => found,
         Err(reason) => {
             vmalloc_harness::not_run("Linux 6.1 in QEMU", reason);
             return Ok(());
@@ -89,7 +77,7 @@ pub(crate) fn run(words: Words) -> Result<()> {
     let jobs = jobs::jobs(&chosen, args.seconds, &args.words);
     jobs::tell_skipped();
     let has_job = |test: &&Test| chosen.iter().any(|part| part.program == test.name);
-    let initramfs = pack(&folder, &tests.iter().filter(has_job).collect::<Vec<_>>(), &jobs)?;
+    let initramfs = pack(&folder, &busybox, &tests.iter().filter(has_job).collect::<Vec<_>>(), &jobs)?;
     let mut qemu = Command::new(kernel::QEMU);
     qemu.args(MACHINE).arg("-kernel").arg(&kernel).arg("-initrd").arg(&initramfs);
     qemu.args(["-append", &format!("{PARAMETERS} {}", args.append)]);
@@ -108,34 +96,41 @@ fn chosen<'a>(parts: &'a [Part], args: &Args) -> Result<Vec<&'a Part>> {
 }
 
 /// Makes the first file system. Returns its path.
-fn pack(folder: &Path, tests: &[&Test], jobs: &[Job]) -> Result<PathBuf> {
-    let programs = folder.join("programs");
+fn pack(folder: &Path, busybox: &Path, tests: &[&Test], jobs: &[Job]) -> Result<PathBuf> {
+    let (programs, root) = (folder.join("programs"), folder.join("root"));
     build::preloaded(&programs)?;
-    let what = "the first file system";
-    let mut files = vec![("/init".to_owned(), build::init()?)];
-    files.extend(tests.iter().map(|test| (jobs::on_machine(&test.name), test.file.clone())));
-    for entry in programs.read_dir().context(what)? {
-        let entry = entry.context(what)?;
+    // What an earlier run has packed.
+    let _ = fs::remove_dir_all(&root);
+    let mut files: Vec<_> =
+        tests.iter().map(|test| (jobs::on_machine(&test.name), test.file.clone())).collect();
+    for entry in programs.read_dir()? {
+        let entry = entry?;
         files.push((format!("{}/{}", jobs::PROGRAMS, entry.file_name().display()), entry.path()));
     }
-    let mut archive = Initramfs::default();
-    for path in libraries(files.iter().map(|(_, file)| file.as_path()))? {
-        archive.add(&path, Path::new(&path)).context(what)?;
-    }
-    let stripped = folder.join("stripped");
     for (path, file) in &files {
-        strip(file, &stripped)?;
-        archive.add(path, &stripped).context(what)?;
+        let to = place(&root, path)?;
+        // Without debug information, which is most of a program.
+        process::finish(Command::new("strip").arg("--strip-debug").arg("-o").args([&to, file]))?;
     }
-    archive.add_text("/commands", &jobs.iter().map(Job::line).collect::<String>());
-    let path = folder.join("initramfs");
-    fs::write(&path, archive.finish()).context(what)?;
-    Ok(path)
+    for library in libraries(files.iter().map(|(_, file)| file.as_path()))? {
+        fs::copy(&library, place(&root, &library)?)?;
+    }
+    fs::copy(busybox, place(&root, "/bin/busybox")?)?;
+    fs::write(place(&root, "/jobs")?, jobs.iter().map(Job::line).collect::<String>())?;
+    let init = root.join("init");
+    fs::write(&init, include_str!("kernels/init.sh"))?;
+    fs::set_permissions(init, Permissions::from_mode(0o755))?;
+    // It is not compressed: the emulated machine copies faster than it inflates.
+    let archive = "find . | bin/busybox cpio -o -H newc > ../initramfs";
+    process::finish(Command::new("sh").args(["-c", archive]).current_dir(&root))?;
+    Ok(folder.join("initramfs"))
 }
 
-/// Copies a program without its debug information, which is most of it.
-fn strip(from: &Path, to: &Path) -> Result<()> {
-    process::finish(Command::new("strip").arg("--strip-debug").arg("-o").args([to, from]))
+/// Returns where a file of the machine lies below `root`, whose folder is made.
+fn place(root: &Path, path: &str) -> Result<PathBuf> {
+    let file = root.join(path.trim_start_matches('/'));
+    fs::create_dir_all(file.parent().unwrap_or(root))?;
+    Ok(file)
 }
 
 /// Returns the shared libraries that some programs load, and the loader.

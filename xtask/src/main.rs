@@ -1,5 +1,6 @@
 //! Chores of this repository, run as `cargo xtask <chore>`.
 
+mod bounds;
 mod ci;
 mod clients;
 mod counts;
@@ -26,76 +27,78 @@ mod step;
 mod steps;
 mod targets;
 mod toolchain;
-mod words;
 
-use anyhow::{Context, Result, bail};
-use std::env;
+use anyhow::{Context, Result, ensure};
+use clap::Parser;
 use std::ffi::OsString;
 use std::process::ExitCode;
-use words::Words;
 
-/// A chore: its name, what it does, and the function that does it.
-struct Chore {
-    name: &'static str,
-    help: &'static str,
-    run: fn(Words) -> Result<()>,
+/// Chores of this repository
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+enum Chore {
+    /// Run all that a change can break
+    ///
+    /// Two steps run at a time. Their output goes to target/ci, with a report. Fails as well if something was not run that
+    /// .ci/may-be-missing does not list. `.ci/run` installs the tools that it takes, and runs this.
+    Ci,
+    Nightly(nightly::Args),
+    Clients(clients::Args),
+    Figures(figures::Args),
+    Instructions(instructions::Args),
+    Kernels(kernels::Args),
+    Miri(miri::Args),
+    /// Check that the crates and the Python package build with the least Rust that they name, with all their features
+    ///
+    /// It installs that toolchain by rustup where it is missing. Where it can't, this is on the list of what was not run. Tests and
+    /// the tools of the repository may need a newer Rust.
+    Msrv,
+    Package(package::Args),
+    Policy(policy::Args),
+    Preload(preload::Args),
+    Python(python::Args),
+    Qemu(qemu::Args),
+    /// Compare every allowance and bar with those of the parent commit, and fail if one is higher
+    ///
+    /// The files of the working tree are compared with those of the last commit, of its parents, and of the commit where it
+    /// left the remote's default branch. A new number is no rise, except an allowance for a crate that there was. A row of a
+    /// bench that has no number any more fails where it is counted; a constant may not go unless its file does.
+    ///
+    /// Where there is no parent commit (a tarball, a shallow clone) that is not run, and says so.
+    Ratchet,
+    Results(results::Args),
+    Sanitize(sanitize::Args),
+    Soak(soak::Args),
+    /// Check the types of each crate for each machine and system that it makes sense on
+    ///
+    /// With the toolchain in use, for those of its targets that are installed, or that rustup can add. The others are told.
+    Targets,
+    /// Compare the public API with docs/api
+    #[command(disable_help_flag = true)]
+    Api(Words),
+    /// Hold the rules of language and size
+    #[command(disable_help_flag = true)]
+    Check(Words),
+    /// Compare the C header with its sources
+    #[command(disable_help_flag = true)]
+    Header(Words),
+    /// Compare what is committed with the packages that clients name
+    #[command(disable_help_flag = true)]
+    Provenance(Words),
+    /// Run the tests against small changes of the core, and tell which no test notices
+    #[command(disable_help_flag = true)]
+    Mutants(Words),
 }
 
-const fn chore(name: &'static str, help: &'static str, run: fn(Words) -> Result<()>) -> Chore {
-    Chore { name, help, run }
+/// What a program of its own is given, which tells its options itself.
+#[derive(clap::Args)]
+struct Words {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<OsString>,
 }
-
-const CHORES: [Chore; 18] = [
-    chore("ci", ci::HELP, ci::run),
-    chore("nightly", nightly::HELP, nightly::run),
-    chore("clients", clients::HELP, clients::run),
-    chore("figures", figures::HELP, figures::run),
-    chore("instructions", instructions::HELP, instructions::run),
-    chore("kernels", kernels::HELP, kernels::run),
-    chore("miri", miri::HELP, miri::run),
-    chore("msrv", msrv::HELP, msrv::run),
-    chore("package", package::HELP, package::run),
-    chore("policy", policy::HELP, policy::run),
-    chore("preload", preload::HELP, preload::run),
-    chore("python", python::HELP, python::run),
-    chore("qemu", qemu::HELP, qemu::run),
-    chore("ratchet", ratchet::HELP, ratchet::run),
-    chore("results", results::HELP, results::run),
-    chore("sanitize", sanitize::HELP, sanitize::run),
-    chore("soak", soak::HELP, soak::run),
-    chore("targets", targets::HELP, targets::run),
-];
-
-/// A chore that is a program of its own, which tells its options itself.
-struct Program {
-    name: &'static str,
-    help: &'static str,
-    package: &'static str,
-    /// The word that goes before those of the chore.
-    first: Option<&'static str>,
-}
-
-const fn of_sources(name: &'static str, help: &'static str) -> Program {
-    Program { name, help, package: "xtask-source", first: Some(name) }
-}
-
-const PROGRAMS: [Program; 5] = [
-    of_sources("api", "Compare the public API with docs/api"),
-    of_sources("check", "Hold the rules of language and size"),
-    of_sources("header", "Compare the C header with its sources"),
-    of_sources("provenance", "Compare what is committed with the packages that clients name"),
-    Program {
-        name: "mutants",
-        help: "Run the tests against small changes of the core, and tell which no test notices",
-        package: "vmalloc-mutants",
-        first: None,
-    },
-];
 
 fn main() -> ExitCode {
-    let mut words = env::args_os().skip(1);
-    let name = words.next().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    match run(&name, words.collect()) {
+    match run(&Chore::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -104,38 +107,39 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(name: &str, words: Vec<OsString>) -> Result<()> {
-    if let Some(program) = PROGRAMS.iter().find(|program| program.name == name) {
-        return program.run(&words);
+fn run(chore: &Chore) -> Result<()> {
+    match chore {
+        Chore::Ci => ci::run(),
+        Chore::Nightly(args) => nightly::run(args),
+        Chore::Clients(args) => clients::run(args),
+        Chore::Figures(args) => figures::run(args),
+        Chore::Instructions(args) => instructions::run(args),
+        Chore::Kernels(args) => kernels::run(args),
+        Chore::Miri(args) => miri::run(args),
+        Chore::Msrv => msrv::run(),
+        Chore::Package(args) => package::run(args),
+        Chore::Policy(args) => policy::run(args),
+        Chore::Preload(args) => preload::run(args),
+        Chore::Python(args) => python::run(args),
+        Chore::Qemu(args) => qemu::run(args),
+        Chore::Ratchet => ratchet::run(),
+        Chore::Results(args) => results::run(args),
+        Chore::Sanitize(args) => sanitize::run(args),
+        Chore::Soak(args) => soak::run(args),
+        Chore::Targets => targets::run(),
+        Chore::Api(words) => program("xtask-source", Some("api"), words),
+        Chore::Check(words) => program("xtask-source", Some("check"), words),
+        Chore::Header(words) => program("xtask-source", Some("header"), words),
+        Chore::Provenance(words) => program("xtask-source", Some("provenance"), words),
+        Chore::Mutants(words) => program("vmalloc-mutants", None, words),
     }
-    let Some(chore) = CHORES.iter().find(|chore| chore.name == name) else {
-        if name.is_empty() || name == "--help" || name == "help" {
-            tell_all();
-            return Ok(());
-        }
-        bail!("there is no chore {name:?}: `cargo xtask help` names them");
-    };
-    let mut words = Words::new(words);
-    if words.has("--help") {
-        println!("{}", chore.help);
-        return Ok(());
-    }
-    (chore.run)(words)
 }
 
-/// Prints a line for each chore.
-fn tell_all() {
-    println!("cargo xtask CHORE [--help]\n");
-    let own = CHORES.iter().map(|chore| (chore.name, chore.help.lines().next().unwrap_or_default()));
-    let others = PROGRAMS.iter().map(|program| (program.name, program.help));
-    own.chain(others).for_each(|(name, help)| println!("  {name:14}{help}"));
-}
-
-impl Program {
-    fn run(&self, words: &[OsString]) -> Result<()> {
-        let mut cargo = process::cargo();
-        cargo.args(["run", "--quiet", "--package", self.package, "--"]).args(self.first).args(words);
-        let status = cargo.status().context("can't run cargo")?;
-        if status.success() { Ok(()) } else { bail!("cargo xtask {} ended with {status}", self.name) }
-    }
+/// Runs a chore that is a program of its own, with a word before those that were given.
+fn program(package: &str, first: Option<&str>, Words { words }: &Words) -> Result<()> {
+    let mut cargo = process::cargo();
+    cargo.args(["run", "--quiet", "--package", package, "--"]).args(first).args(words);
+    let status = cargo.status().context("can't run cargo")?;
+    ensure!(status.success(), "{package} ended with {status}");
+    Ok(())
 }

@@ -1,44 +1,31 @@
 //! `cargo xtask miri`: the unsafe code and the orders of atomics under an interpreter that sees undefined behaviour.
 
 use crate::toolchain;
-use crate::words::Words;
 use anyhow::{Context, Result, bail};
 use std::process::Command;
 use std::thread;
 use std::time::Instant;
 
-pub(crate) const HELP: &str = "\
-Run the tests that Miri can run, and those of two threads under several of its seeds
-
-The unit tests of the map, the core, short mappings, the Linux platform and stacks run once, with the borrow checks. The tests of a whole space
-used by two threads run once for each seed, without the borrow checks, which are slow: a seed chooses where threads
-are interrupted, and which of the values that weak memory allows a load sees. Two of these run at a time, and print
-when they end. Installs Miri by rustup where it may.
-
-  --seeds N       Seeds for the tests of two threads
-  --from N        The first of them
-  --threads-only  Run the tests of two threads alone
-  --build-only    Build them, and run nothing";
-
-/// What was asked for: see `HELP`.
+/// Run the tests that Miri can run, and those of two threads under several of its seeds
+///
+/// The unit tests of the map, the core, short mappings, the Linux platform and stacks run once, with the borrow checks. The tests of
+/// a whole space used by two threads run once for each seed, without the borrow checks, which are slow: a seed chooses where threads
+/// are interrupted, and which of the values that weak memory allows a load sees. Two of these run at a time, and print
+/// when they end. Installs Miri by rustup where it may.
+#[derive(clap::Args)]
 pub(crate) struct Args {
+    /// Seeds for the tests of two threads.
+    #[arg(long, default_value_t = 4)]
     seeds: u32,
+    /// The first of them.
+    #[arg(long, default_value_t = 0)]
     from: u32,
+    /// Run the tests of two threads alone.
+    #[arg(long)]
     threads_only: bool,
+    /// Build them, and run nothing.
+    #[arg(long)]
     build_only: bool,
-}
-
-impl Args {
-    fn of(mut words: Words) -> Result<Self> {
-        let args = Self {
-            seeds: words.value("--seeds", 4)?,
-            from: words.value("--from", 0)?,
-            threads_only: words.has("--threads-only"),
-            build_only: words.has("--build-only"),
-        };
-        words.end()?;
-        Ok(args)
-    }
 }
 
 /// Tests that run together: what they are, and arguments of `cargo miri test`.
@@ -64,8 +51,7 @@ const THREADS: [Part; 4] = [
     ("threads on one magazine", &["-p", "vmalloc-stacks", "--lib", "--", "magazine::"]),
 ];
 
-pub(crate) fn run(words: Words) -> Result<()> {
-    let args = &Args::of(words)?;
+pub(crate) fn run(args: &Args) -> Result<()> {
     if let Err(reason) = toolchain::provide("miri") {
         vmalloc_harness::not_run("Miri", reason);
         return Ok(());

@@ -2,18 +2,10 @@
 
 use crate::packages;
 use crate::process::{finish, succeeds};
-use crate::words::Words;
 use anyhow::{Context, Result, ensure};
 use std::process::Command;
 
-pub(crate) const HELP: &str = "\
-Check that the crates and the Python package build with the least Rust that they name, with all their features
-
-It installs that toolchain by rustup where it is missing. Where it can't, this is on the list of what was not run. Tests and
-the tools of the repository may need a newer Rust.";
-
-pub(crate) fn run(words: Words) -> Result<()> {
-    words.end()?;
+pub(crate) fn run() -> Result<()> {
     let packages = packages::all()?;
     let version = packages.first().context("there are no crates")?.rust_version.as_str();
     for package in &packages {

@@ -2,23 +2,23 @@
 
 use crate::step::{Step, step};
 use crate::steps;
-use crate::words::Words;
 use anyhow::{Result, bail};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-pub(crate) const HELP: &str = "\
-Run what takes longer than a change can wait: hours
-
-Random tests have seeds of their own, which are printed, and do more. Output and a report go to target/nightly. Fails as
-well if anything was not run.
-
-  NAME…  Only the steps with one of these in their names";
+/// Run what takes longer than a change can wait: hours
+///
+/// Random tests have seeds of their own, which are printed, and do more. Output and a report go to target/nightly. Fails as
+/// well if anything was not run.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Only the steps with one of these in their names.
+    names: Vec<String>,
+}
 
 /// The clients take hours to build.
 const LIMIT_S: u64 = 6 * 3600;
 
-pub(crate) fn run(words: Words) -> Result<()> {
-    let names = words.rest()?;
+pub(crate) fn run(Args { names }: &Args) -> Result<()> {
     // Of the clock, so that no two nights have the same.
     let seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |time| time.as_secs());
     let mut chosen = all(seed);

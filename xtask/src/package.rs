@@ -3,25 +3,25 @@
 
 use crate::packages::{self, Package};
 use crate::process::{finish, output, succeeds};
-use crate::words::Words;
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-pub(crate) const HELP: &str = "\
-Pack the crates that are published, and build and test them from their packages
-
-Everything lies below target/package:
-
-  crates/     the packages, unpacked, in a workspace of nothing else: built as a program that depends on them has them built
-  workspace/  the workspace, in which the packages stand in for their folders, without documents: their tests are run there,
-              for packages have no dependencies on the testing crates
-
-cargo-semver-checks, where it is installed, compares them with the last version that git has a tag for. Before the first, it tells what
-changed since the commit before.
-
-  --build  Build them, and run no tests.";
+/// Pack the crates that are published, and build and test them from their packages
+///
+/// Everything lies below target/package. In `crates/` are the packages, unpacked, in a workspace of nothing else: built as a program
+/// that depends on them has them built. In `workspace/` is the workspace, in which the packages stand in for their folders, without
+/// documents: their tests are run there, for packages have no dependencies on the testing crates.
+///
+/// cargo-semver-checks, where it is installed, compares them with the last version that git has a tag for. Before the first, it tells
+/// what changed since the commit before.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Build them, and run no tests.
+    #[arg(long)]
+    build: bool,
+}
 
 /// Below it everything lies.
 const ROOT: &str = "target/package";
@@ -31,16 +31,14 @@ const WORKSPACE: [&str; 7] =
 /// What cargo says of a package that lacks a text that registries show, and of other doubts.
 const DOUBT: &str = "warning:";
 
-pub(crate) fn run(mut words: Words) -> Result<()> {
-    let only_build = words.has("--build");
-    words.end()?;
+pub(crate) fn run(args: &Args) -> Result<()> {
     let mut published = packages::all()?;
     published.retain(|package| package.is_published);
     let root = std::path::absolute(ROOT)?;
     pack(&published, &root)?;
     build(&published, &root)?;
     compare(&published)?;
-    if only_build { Ok(()) } else { test(&published, &root) }
+    if args.build { Ok(()) } else { test(&published, &root) }
 }
 
 fn names(published: &[Package]) -> impl Iterator<Item = &str> {

@@ -11,48 +11,34 @@ mod summary;
 mod tools;
 
 use crate::process;
-use crate::words::Words;
 use anyhow::Result;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-pub(crate) const HELP: &str = "\
-Run programs of others under a preload library, and compare with runs without it
-
-Each program runs without the library, with it at a threshold of 4,096 bytes, and with it as it is by default. A
-difference is a failure. Programs that are not installed are told. With --bench, what the loads cost under glibc,
-this library, this library with a budget of 16 MiB, jemalloc, mimalloc and tcmalloc is measured instead: medians, in
-one run, and at the end peaks, their means, and the loads above the limits. xtask/src/preload/loads.toml has the loads.
-
-  --quick      A part of the suites, in about a minute
-  --bench      Measure instead
-  --rounds N   Rounds of a measurement
-  --only NAME  Only what has this in its name";
-
-/// What was asked for: see `HELP`.
+/// Run programs of others under a preload library, and compare with runs without it
+///
+/// Each program runs without the library, with it at a threshold of 4,096 bytes, and with it as it is by default. A
+/// difference is a failure. Programs that are not installed are told. With --bench, what the loads cost under glibc,
+/// this library, this library with a budget of 16 MiB, jemalloc, mimalloc and tcmalloc is measured instead: medians, in
+/// one run, and at the end peaks, their means, and the loads above the limits. xtask/src/preload/loads.toml has the loads.
+#[derive(clap::Args)]
 pub(crate) struct Args {
+    /// A part of the suites, in about a minute.
+    #[arg(long)]
     quick: bool,
+    /// Measure instead.
+    #[arg(long)]
     bench: bool,
+    /// Rounds of a measurement.
+    #[arg(long, default_value_t = 5)]
     rounds: usize,
+    /// Only what has this in its name.
+    #[arg(long, default_value = "")]
     only: String,
 }
 
-impl Args {
-    fn of(mut words: Words) -> Result<Self> {
-        let args = Self {
-            quick: words.has("--quick"),
-            bench: words.has("--bench"),
-            rounds: words.value("--rounds", 5)?,
-            only: words.value("--only", String::new())?,
-        };
-        words.end()?;
-        Ok(args)
-    }
-}
-
-pub(crate) fn run(words: Words) -> Result<()> {
-    let args = &Args::of(words)?;
+pub(crate) fn run(args: &Args) -> Result<()> {
     let library = build("vmalloc-preload", "libvmalloc_malloc.so")?;
     if args.bench { bench::run(&library, args) } else { suites::run(&library, args, &suites::RUNS) }
 }

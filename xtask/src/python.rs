@@ -1,38 +1,26 @@
 //! `cargo xtask python`: builds the Python package and runs its tests, in an environment of its own.
 
 use crate::process;
-use crate::words::Words;
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-pub(crate) const HELP: &str = "\
-Build the Python package with maturin and run its tests
-
-It makes an environment in `target/python-venv`, and installs maturin, numpy and pytest there by
-pip. Where pip can't have them, the package is on the list of what was not run.
-
-  --python PROGRAM  The interpreter
-  --build           Build it and install it there, and run no tests: for programs that use it.";
-
-/// What was asked for: see `HELP`.
+/// Build the Python package with maturin and run its tests
+///
+/// It makes an environment in `target/python-venv`, and installs maturin, numpy and pytest there by
+/// pip. Where pip can't have them, the package is on the list of what was not run.
+#[derive(clap::Args)]
 pub(crate) struct Args {
+    /// The interpreter.
+    #[arg(long, default_value = "python3")]
     python: String,
+    /// Build it and install it there, and run no tests: for programs that use it.
+    #[arg(long)]
     build: bool,
 }
 
-impl Args {
-    fn of(mut words: Words) -> Result<Self> {
-        let args =
-            Self { python: words.value("--python", "python3".to_owned())?, build: words.has("--build") };
-        words.end()?;
-        Ok(args)
-    }
-}
-
-pub(crate) fn run(words: Words) -> Result<()> {
-    let args = &Args::of(words)?;
+pub(crate) fn run(args: &Args) -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let venv = root.join("target/python-venv");
     if let Err(reason) = provide(&args.python, &venv) {

@@ -1,42 +1,24 @@
 //! `cargo xtask qemu`: the allocator as a kernel's, on emulated machines.
 
 use crate::kernel::{self, Boot, DIED, Image, PASSED, Run};
-use crate::words::Words;
 use anyhow::{Context, Result, bail, ensure};
 use std::time::Duration;
 
-pub(crate) const HELP: &str = "\
-Boot the kernel that tests vmalloc, with 1, 2 and 4 CPUs
-
-Builds the image of `testing/kernel`, boots it in QEMU once for each number of CPUs, prints what it prints and checks its exit status;
-then makes it end badly on purpose, which it has to report. Installs QEMU where it may.
-
-  --cpus N,N  Numbers of CPUs
-  --loops N   Turns of each of the driver's cases
-  --limit N   Seconds that one boot may take";
-
-/// What was asked for: see `HELP`.
+/// Boot the kernel that tests vmalloc, with 1, 2 and 4 CPUs
+///
+/// Builds the image of `testing/kernel`, boots it in QEMU once for each number of CPUs, prints what it prints and checks its exit status;
+/// then makes it end badly on purpose, which it has to report. Installs QEMU where it may.
+#[derive(clap::Args)]
 pub(crate) struct Args {
-    cpus: Vec<u8>,
+    /// Numbers of CPUs.
+    #[arg(long, value_delimiter = ',', default_value = "1,2,4")]
+    cpus: Vec<usize>,
+    /// Turns of each of the driver's cases.
+    #[arg(long, default_value_t = 1000)]
     loops: u64,
+    /// Seconds that one boot may take.
+    #[arg(long, default_value_t = 90)]
     limit: u64,
-}
-
-impl Args {
-    fn of(mut words: Words) -> Result<Self> {
-        let args = Self {
-            cpus: cpus(&words.value("--cpus", "1,2,4".to_owned())?)?,
-            loops: words.value("--loops", 1000)?,
-            limit: words.value("--limit", 90)?,
-        };
-        words.end()?;
-        Ok(args)
-    }
-}
-
-/// Returns the numbers between commas.
-fn cpus(text: &str) -> Result<Vec<u8>> {
-    text.split(',').map(|word| word.parse().with_context(|| format!("--cpus {text}"))).collect()
 }
 
 /// Ways to end badly, and how the report of each begins.
@@ -47,14 +29,12 @@ const CRASHES: [(&str, &str); 4] = [
     ("panic", "panicked"),
 ];
 
-pub(crate) fn run(words: Words) -> Result<()> {
-    let args = &Args::of(words)?;
+pub(crate) fn run(args: &Args) -> Result<()> {
     kernel::find_qemu()?;
     let image = Image::build()?;
     println!("image: {} bytes", image.bytes);
     let limit = Duration::from_secs(args.limit);
     for &cpus in &args.cpus {
-        let cpus = usize::from(cpus);
         let what = format!("{cpus} CPUs");
         println!("{what}:");
         let command_line = &format!("loops={}", args.loops);

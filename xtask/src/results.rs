@@ -1,35 +1,22 @@
 //! `cargo xtask results`: runs what can be checked in one command each, and writes what they print to `docs/results.md`.
 
 use crate::process;
-use crate::words::Words;
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-pub(crate) const HELP: &str = "\
-Write docs/results.md anew, from the output of the program
-
-Takes some ten minutes: the published results in full, the traces of the tests on every design, and ten million events.
-
-  --quick     Less of the published results.
-  --out FILE  Where to write.";
-
-/// What was asked for: see `HELP`.
+/// Write docs/results.md anew, from the output of the program
+///
+/// Takes some ten minutes: the published results in full, the traces of the tests on every design, and ten million events.
+#[derive(clap::Args)]
 pub(crate) struct Args {
+    /// Less of the published results.
+    #[arg(long)]
     quick: bool,
+    /// Where to write.
+    #[arg(long, default_value = "docs/results.md")]
     out: PathBuf,
-}
-
-impl Args {
-    fn of(mut words: Words) -> Result<Self> {
-        let args = Self {
-            quick: words.has("--quick"),
-            out: words.value("--out", PathBuf::from("docs/results.md"))?,
-        };
-        words.end()?;
-        Ok(args)
-    }
 }
 
 /// The traces that the tests read: of kernels, and of a program.
@@ -52,8 +39,7 @@ const SPANS_CHANGED: &str = "\nSince November 2026 the design `nodes` drains as 
     lazy pages. And purges of the trace take the place of those at thresholds, where both came before. Its peak span over that in \
     the trace was 0.86 and 1.94 on two whole traces, and is 1.00 on both (`vmalloc replay --purges both`).\n";
 
-pub(crate) fn run(words: Words) -> Result<()> {
-    let args = &Args::of(words)?;
+pub(crate) fn run(args: &Args) -> Result<()> {
     let build = ["build", "--quiet", "--release", "--manifest-path", "lab/Cargo.toml", "-p", "vmalloc-cli"];
     output("cargo", &build)?;
     let head = head()?;

@@ -2,39 +2,23 @@
 
 use crate::process;
 use crate::toolchain;
-use crate::words::Words;
-use anyhow::{Result, bail};
+use anyhow::Result;
 use std::path::Path;
 use std::process::Command;
 
-pub(crate) const HELP: &str = "\
-Run the tests of the Linux platform under the address or the thread sanitizer
-
-With the nightly toolchain. The thread sanitizer takes a standard library that is built with it, and so its source,
-which is installed by rustup where it may; what it says of that library alone is suppressed (xtask/tsan.txt).
-
-  -- WORD…        What `cargo test` takes behind `--`: a part of a test's name, for example
-  address|thread";
-
-/// What was asked for: see `HELP`.
+/// Run the tests of the Linux platform under the address or the thread sanitizer
+///
+/// With the nightly toolchain. The thread sanitizer takes a standard library that is built with it, and so its source,
+/// which is installed by rustup where it may; what it says of that library alone is suppressed (xtask/tsan.txt).
+#[derive(clap::Args)]
 pub(crate) struct Args {
     sanitizer: Sanitizer,
+    /// What `cargo test` takes behind `--`: a part of a test's name, for example.
+    #[arg(last = true)]
     words: Vec<String>,
 }
 
-impl Args {
-    fn of(mut words: Words) -> Result<Self> {
-        let behind = words.behind();
-        let sanitizer = match &words.rest()?[..] {
-            [name] if name == "address" => Sanitizer::Address,
-            [name] if name == "thread" => Sanitizer::Thread,
-            _ => bail!("address or thread?"),
-        };
-        Ok(Self { sanitizer, words: behind })
-    }
-}
-
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, clap::ValueEnum)]
 enum Sanitizer {
     Address,
     Thread,
@@ -104,8 +88,7 @@ impl Sanitizer {
     }
 }
 
-pub(crate) fn run(words: Words) -> Result<()> {
-    let args = &Args::of(words)?;
+pub(crate) fn run(args: &Args) -> Result<()> {
     if let Err(reason) = toolchain::provide("rust-src") {
         vmalloc_harness::not_run("sanitizers", reason);
         return Ok(());

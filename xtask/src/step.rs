@@ -1,14 +1,22 @@
 //! A step of a run: a command, what has to end before it, and what became of it.
 
 use anyhow::{Context, Result};
+use std::borrow::Cow;
 use std::fs::{self, File};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+/// The status of timeout(1) when it stopped its command.
+const TIMED_OUT: i32 = 124;
+
+/// The name of a step: others may wait for it.
+pub(crate) type Name = Cow<'static, str>;
+
 /// A command that must succeed.
+#[derive(Clone)]
 pub(crate) struct Step {
-    pub(crate) name: &'static str,
+    pub(crate) name: Name,
     words: Vec<String>,
     folder: &'static str,
     env: Vec<(&'static str, String)>,
@@ -27,9 +35,16 @@ pub(crate) struct Place {
     pub(crate) limit_s: u64,
 }
 
+/// What a command has said, and how it ended.
+pub(crate) struct Ran {
+    pub(crate) status: ExitStatus,
+    pub(crate) text: String,
+    pub(crate) took: Duration,
+}
+
 /// The end of a step.
 pub(crate) struct Done {
-    pub(crate) name: &'static str,
+    pub(crate) name: Name,
     pub(crate) passed: bool,
     pub(crate) builds: bool,
     pub(crate) took: Duration,
@@ -47,9 +62,19 @@ pub(crate) struct Counts {
 
 /// Returns a step that runs a command, whose words are parted by spaces, in the root of the
 /// repository.
-pub(crate) fn step(name: &'static str, command: &str) -> Step {
-    let words = command.split_whitespace().map(str::to_owned).collect();
-    Step { name, words, folder: ".", env: Vec::new(), after: Vec::new(), builds: false }
+pub(crate) fn step(name: impl Into<Name>, command: &str) -> Step {
+    Step {
+        name: name.into(),
+        words: words(command),
+        folder: ".",
+        env: Vec::new(),
+        after: Vec::new(),
+        builds: false,
+    }
+}
+
+fn words(command: &str) -> Vec<String> {
+    command.split_whitespace().map(str::to_owned).collect()
 }
 
 impl Step {
@@ -74,21 +99,34 @@ impl Step {
         self
     }
 
+    /// Returns a step that runs another command in the same place.
+    pub(crate) fn instead(&self, command: &str) -> Self {
+        Self { words: words(command), ..self.clone() }
+    }
+
     /// Returns the end of a step that could not begin, since one before it has failed.
     pub(crate) fn not_begun(&self) -> Done {
         let (took, counts) = (Duration::ZERO, Counts::default());
-        Done { name: self.name, passed: false, builds: self.builds, took, counts }
+        Done { name: self.name.clone(), passed: false, builds: self.builds, took, counts }
     }
 
-    /// Runs it. What it prints goes to a file in `logs`, and to the output in one piece when it has
-    /// ended, since others run beside it.
+    /// Runs it. What it prints goes to the output in one piece when it has ended, since others run beside it.
     pub(crate) fn run(&self, place: &Place) -> Result<Done> {
+        let Ran { status, text, took } = self.execute(place)?;
+        let (name, passed) = (self.name.clone(), status.success());
+        println!("== {name}: {}\n{}", self.words.join(" "), text.trim_end());
+        println!("== {name}: {} after {} s", if passed { "passed" } else { "FAILED" }, took.as_secs());
+        Ok(Done { name, passed, builds: self.builds, took, counts: Counts::of(&text) })
+    }
+
+    /// Runs it, with what it prints in a file in `logs`.
+    pub(crate) fn execute(&self, place: &Place) -> Result<Ran> {
         let path = place.logs.join(format!("{}.log", self.name.replace(' ', "-")));
         let log = File::create(&path).with_context(|| format!("can't write {}", path.display()))?;
         let start = Instant::now();
-        // timeout(1) ends what a step has started as well.
-        let status = Command::new("timeout")
-            .args(["--kill-after=10", &place.limit_s.to_string()])
+        // timeout(1) ends what a step has started as well; it is ended itself where this program is.
+        let status = Command::new("setpriv")
+            .args(["--pdeathsig", "TERM", "timeout", "--kill-after=10", &place.limit_s.to_string()])
             .args(&self.words)
             .current_dir(self.folder)
             .env("CARGO_INCREMENTAL", "0")
@@ -101,10 +139,14 @@ impl Step {
             .with_context(|| format!("{}: can't run {}", self.name, self.words[0]))?;
         let took = start.elapsed();
         let text = String::from_utf8_lossy(&fs::read(&path)?).into_owned();
-        let (name, passed) = (self.name, status.success());
-        println!("== {name}: {}\n{}", self.words.join(" "), text.trim_end());
-        println!("== {name}: {} after {} s", if passed { "passed" } else { "FAILED" }, took.as_secs());
-        Ok(Done { name, passed, builds: self.builds, took, counts: Counts::of(&text) })
+        Ok(Ran { status, text, took })
+    }
+}
+
+impl Ran {
+    /// Returns true if the command was not over in its time.
+    pub(crate) fn is_late(&self) -> bool {
+        self.status.code() == Some(TIMED_OUT)
     }
 }
 

@@ -1,6 +1,6 @@
 //! A run of steps: two at a time, one report, and the list of what was not run.
 
-use crate::step::{Counts, Done, Place, Step};
+use crate::step::{Counts, Done, Name, Place, Step};
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +15,7 @@ const WORKERS: usize = 2;
 /// The steps that have begun, and those that have ended.
 #[derive(Default)]
 struct State {
-    begun: BTreeSet<&'static str>,
+    begun: BTreeSet<Name>,
     done: Vec<Done>,
     broken: Option<anyhow::Error>,
 }
@@ -42,7 +42,7 @@ pub(crate) fn run(name: &str, steps: &[Step], limit_s: u64, may_be_missing: Opti
     report += &list("NOT RUN", &unlisted);
     print!("\n{report}");
     fs::write(place.logs.join("report.txt"), &report)?;
-    let failed: Vec<_> = done.iter().filter(|step| !step.passed).map(|step| step.name).collect();
+    let failed: Vec<_> = done.iter().filter(|step| !step.passed).map(|step| &*step.name).collect();
     if !failed.is_empty() {
         bail!("failed: {}", failed.join(", "));
     }
@@ -62,7 +62,7 @@ fn work(steps: &[Step], place: &Place) -> Result<Vec<Done>> {
                 held = changed.wait(held).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
-            held.begun.insert(step.name);
+            held.begun.insert(step.name.clone());
             let blocked =
                 step.after.iter().any(|name| held.done.iter().any(|it| it.name == *name && !it.passed));
             drop(held);
@@ -84,7 +84,7 @@ fn work(steps: &[Step], place: &Place) -> Result<Vec<Done>> {
 fn is_ready(step: &Step, steps: &[Step], state: &State) -> bool {
     let has_ended = |name: &str| state.done.iter().any(|done| done.name == name);
     let is_chosen = |name: &str| steps.iter().any(|step| step.name == name);
-    !state.begun.contains(step.name) && step.after.iter().all(|name| has_ended(name) || !is_chosen(name))
+    !state.begun.contains(&step.name) && step.after.iter().all(|name| has_ended(name) || !is_chosen(name))
 }
 
 fn table(done: &[Done]) -> String {
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn steps_have_names_of_their_own_and_wait_for_steps_that_there_are() {
         for steps in [crate::ci::all(), crate::nightly::all(1)] {
-            let names: BTreeSet<_> = steps.iter().map(|step| step.name).collect();
+            let names: BTreeSet<_> = steps.iter().map(|step| &*step.name).collect();
             assert_eq!(names.len(), steps.len());
             assert!(steps.iter().flat_map(|step| &step.after).all(|name| names.contains(name)));
         }

@@ -22,7 +22,7 @@ use std::path::Path;
 /// says, for each crate and rule, how many there are today; the numbers may only become smaller.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Lower the allowances to what is there now. They are never raised; a missing file is made.
+    /// Lower the allowances to what is there now. They are never raised.
     #[arg(long)]
     bless: bool,
     /// Print every violation, the allowed ones too.

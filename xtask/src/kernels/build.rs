@@ -1,4 +1,4 @@
-//! What runs on the machine: test programs, the preload library with its programs in C, and the first process.
+//! What runs on the machine: test programs, and the preload library with its programs in C.
 
 use crate::process;
 use anyhow::{Context, Result};
@@ -26,11 +26,6 @@ pub(super) fn tests() -> Result<Vec<Test>> {
     let mut tests: Vec<_> = built.iter().filter_map(test).collect();
     tests.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(tests)
-}
-
-/// Builds the first process. Returns its file.
-pub(super) fn init() -> Result<PathBuf> {
-    process::built(process::cargo().args(["build", "--package", "vmalloc-machine"]))
 }
 
 /// Builds the preload library and the programs that its tests run, in a folder. The tests find them there.

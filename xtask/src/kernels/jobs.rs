@@ -114,12 +114,12 @@ pub(super) fn on_machine(test: &str) -> String {
 }
 
 impl Job {
-    /// Returns the line of the command, as the first process reads it.
+    /// Returns the line of the command, as `init.sh` reads it.
     pub(super) fn line(&self) -> String {
         let proc = if self.without_proc { "no-proc" } else { "proc" };
         let settings = format!("VMALLOC_TEST_PROGRAMS={PROGRAMS} {}", self.settings);
-        let words = self.words.iter().map(|word| format!("\t{word}")).collect::<String>();
-        format!("{}\t{}\t{proc}\t{settings}\t{}{words}\n", self.name, self.seconds, self.file)
+        let words = self.words.iter().map(|word| format!(" '{word}'")).collect::<String>();
+        format!("job {} {} {proc} '{settings}' {}{words}\n", self.name, self.seconds, self.file)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Kernels of Debian: its own client fetches a package, and nothing is installed.
+//! A kernel and a shell of Debian: its own client fetches a package, and nothing is installed.
 
 use crate::process;
 use std::fs;
@@ -15,15 +15,29 @@ pub(super) fn kernel(version: &str, folder: &Path) -> Result<PathBuf, String> {
     if let Some(image) = image(&folder, version) {
         return Ok(image);
     }
-    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let package = package(version)?;
-    // As root, the client would drop its rights, and then can't write to this folder.
-    let words = ["-q", "-o", "APT::Sandbox::User=root", "download", &package];
-    output(Command::new("apt-get").args(words).current_dir(&folder))?;
-    let file = entries(&folder).find(|path| path.extension().is_some_and(|kind| kind == "deb"));
-    let file = file.ok_or("apt-get download left no package")?;
-    output(Command::new("dpkg").arg("-x").args([&file, &folder]))?;
+    fetch(&package, &folder)?;
     image(&folder, version).ok_or_else(|| format!("{package} has no image of a kernel"))
+}
+
+/// Returns the shell of the machine; fetches it the first time. An error says why there is none.
+pub(super) fn busybox(folder: &Path) -> Result<PathBuf, String> {
+    let program = folder.join("busybox/bin/busybox");
+    if !program.exists() {
+        fetch("busybox-static", &folder.join("busybox"))?;
+    }
+    Ok(program)
+}
+
+/// Unpacks a package in a folder.
+fn fetch(package: &str, folder: &Path) -> Result<(), String> {
+    fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    // As root, the client would drop its rights, and then can't write to this folder.
+    let words = ["-q", "-o", "APT::Sandbox::User=root", "download", package];
+    output(Command::new("apt-get").args(words).current_dir(folder))?;
+    let file = entries(folder).find(|path| path.extension().is_some_and(|kind| kind == "deb"));
+    let file = file.ok_or("apt-get download left no package")?;
+    output(Command::new("dpkg").arg("-x").args([&*file, folder])).map(drop)
 }
 
 /// Returns the name of the package with the kernel of a version.

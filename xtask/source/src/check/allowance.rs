@@ -4,28 +4,22 @@ use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::io::ErrorKind;
 
 const PATH: &str = "xtask/source/allowance.toml";
 const HEAD: &str = "# Violations of the rules of `cargo xtask check` that are still there, for each crate.\n\
                     # The numbers may only become smaller: `cargo xtask check --bless` lowers them.\n";
 
-/// Counts by crate and rule. Without a file everything is allowed, so that one can be made.
-pub(super) struct Allowance(Option<BTreeMap<String, BTreeMap<String, usize>>>);
+/// Counts by crate and rule.
+pub(super) struct Allowance(BTreeMap<String, BTreeMap<String, usize>>);
 
 impl Allowance {
     pub(super) fn read() -> Result<Self> {
-        match fs::read_to_string(PATH) {
-            Ok(text) => Ok(Self(Some(toml::from_str(&text).context(PATH)?))),
-            Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(Self(None)),
-            Err(cause) => Err(cause).context(format!("cannot read {PATH}")),
-        }
+        Ok(Self(toml::from_str(&crate::read(PATH)?).context(PATH)?))
     }
 
     /// Returns how many violations of `rule` the crate in the folder `package` may have.
     pub(super) fn of(&self, package: &str, rule: &str) -> usize {
-        let Some(known) = &self.0 else { return usize::MAX };
-        known.get(package).and_then(|rules| rules.get(rule)).copied().unwrap_or(0)
+        self.0.get(package).and_then(|rules| rules.get(rule)).copied().unwrap_or(0)
     }
 
     /// Returns the allowances lowered to `counts`.
@@ -37,12 +31,12 @@ impl Allowance {
                 lower.entry(package.clone()).or_default().insert((*rule).to_owned(), count);
             }
         }
-        Self(Some(lower))
+        Self(lower)
     }
 
     pub(super) fn write(&self) -> Result<()> {
         let mut text = HEAD.to_owned();
-        for (package, rules) in self.0.iter().flatten() {
+        for (package, rules) in &self.0 {
             let _ = write!(text, "\n[\"{package}\"]\n");
             for (rule, count) in rules {
                 let _ = writeln!(text, "{rule} = {count}");
@@ -53,7 +47,7 @@ impl Allowance {
 
     /// Prints where fewer violations are found than are allowed.
     pub(super) fn print_slack(&self, counts: &BTreeMap<(String, &str), usize>) {
-        for (package, rules) in self.0.iter().flatten() {
+        for (package, rules) in &self.0 {
             for (rule, &allowed) in rules {
                 let key = counts.iter().find(|((known, name), _)| known == package && name == rule);
                 let count = key.map_or(0, |(_, &count)| count);

@@ -1,10 +1,8 @@
 //! Rules of `docs/glossary.md`: few words, each defined once, in an order.
 
 use super::Violation;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use std::collections::BTreeSet;
-use std::fs;
-use std::io::ErrorKind;
 
 const PATH: &str = "docs/glossary.md";
 /// The most words that a reader has to learn.
@@ -18,14 +16,7 @@ struct Entry {
 }
 
 pub(super) fn check(found: &mut Vec<Violation>) -> Result<()> {
-    let text = match fs::read_to_string(PATH) {
-        Ok(text) => text,
-        Err(cause) if cause.kind() == ErrorKind::NotFound => {
-            vmalloc_harness::not_run("words of the glossary", format!("there is no {PATH}"));
-            return Ok(());
-        }
-        Err(cause) => return Err(cause).context(format!("cannot read {PATH}")),
-    };
+    let text = crate::read(PATH)?;
     let violation = |(line, what)| Violation {
         rule: "glossary",
         package: "docs".into(),

@@ -4,52 +4,44 @@
 //! such a name stands once; all others carry a second word (`BeaconSlot`, `ChunkState`).
 
 use super::Violation;
-use super::source::{File, Package};
+use super::source::Package;
+use regex_lite::Regex;
 use std::collections::BTreeMap;
 
-/// The words, as types would have them.
-const WORDS: [&str; 9] = ["Chunk", "Chunks", "Freed", "Kept", "Slot", "Slots", "State", "Run", "Runs"];
+/// The words, as a file declares types of these names.
+const DECLARED: &str =
+    r"(?m)^(?:pub(?:\([^)]*\))? )?(?:struct|enum|trait|type) (Chunks?|Freed|Kept|Slots?|State|Runs?)\b";
 
 pub(super) fn check(packages: &[Package], found: &mut Vec<Violation>) {
+    let declared = Regex::new(DECLARED).expect("a pattern");
     let products = packages.iter().filter(|package| package.folder.starts_with("crates/"));
-    let of_package = |package: &'_ Package| {
-        let files = package.files.iter().filter(|file| package.inside(file).starts_with("src/"));
-        files.filter(|file| !file.is_test()).flat_map(types).collect::<Vec<_>>()
-    };
-    let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for (name, place) in products.flat_map(of_package) {
-        if WORDS.contains(&name.as_str()) {
-            places.entry(name).or_default().push(place);
+    let files = products.flat_map(|package| {
+        package.files.iter().filter(|file| package.inside(file).starts_with("src/") && !file.is_test())
+    });
+    let mut places = BTreeMap::new();
+    for file in files {
+        for name in declared.captures_iter(&file.text).filter_map(|found| found.get(1)) {
+            let first = *places.entry(name.as_str()).or_insert(&file.path);
+            if *first != file.path {
+                found.push(Violation {
+                    rule: "meanings",
+                    package: "crates".into(),
+                    place: file.path.clone(),
+                    what: format!(
+                        "`{}` names a type in {first} already: give this one a second word",
+                        name.as_str()
+                    ),
+                });
+            }
         }
     }
-    for (name, places) in places {
-        for place in &places[1..] {
-            found.push(Violation {
-                rule: "meanings",
-                package: "crates".into(),
-                place: place.clone(),
-                what: format!("`{name}` names a type in {} already: give this one a second word", places[0]),
-            });
-        }
-    }
-}
-
-/// Returns the types that a file declares, with their places.
-fn types(file: &File) -> Vec<(String, String)> {
-    let name = |item: &syn::Item| match item {
-        syn::Item::Struct(it) => Some(it.ident.to_string()),
-        syn::Item::Enum(it) => Some(it.ident.to_string()),
-        syn::Item::Trait(it) => Some(it.ident.to_string()),
-        syn::Item::Type(it) => Some(it.ident.to_string()),
-        _ => None,
-    };
-    file.syntax.items.iter().filter_map(name).map(|name| (name, file.path.clone())).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::lines::Lines;
+    use super::super::source::File;
     use super::*;
-    use crate::check::lines::Lines;
 
     fn package(folder: &str, text: &str) -> Package {
         let path = format!("{folder}/src/lib.rs");
@@ -61,8 +53,8 @@ mod tests {
     #[test]
     fn a_word_that_names_two_types_is_found() {
         let packages = [
-            package("crates/one", "struct Slot; struct Node;"),
-            package("crates/two", "struct Node; enum Slot {} enum ChunkState {}"),
+            package("crates/one", "struct Slot;\nstruct Node;"),
+            package("crates/two", "struct Node;\npub(crate) enum Slot {}\nenum ChunkState {}"),
             package("testing/three", "struct Slot;"),
         ];
         let mut found = Vec::new();

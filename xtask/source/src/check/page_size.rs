@@ -7,7 +7,17 @@
 
 use super::Violation;
 use super::source::{File, Package};
-use proc_macro2::{TokenStream, TokenTree};
+use regex_lite::Regex;
+
+/// What spells the size of a page.
+const SPELLED: &str = r"(?x)
+    \b (?: 0[xX]0*(?:1_?000|[fF]{3}) | 4_?09[56] ) (?: _?[iu]\w+ )? \b
+    | (?: << | >> ) =? \s* 12 \b
+    | \b (?: 2 \s* << \s* 11 | 4 \s* << \s* 10 | 8 \s* << \s* 9 ) \b
+    | \b (?: 4 \s* \* \s* 1024 | 1024 \s* \* \s* 4 | 8 \s* \* \s* 512 | 512 \s* \* \s* 8 ) \b
+    | \b (?: const | static ) \s+ \w* (?: PAGE | SHIFT ) \w* : [^=]* = \s* (?: Some\( )? 12 \b";
+/// Texts in quotes, and what stands behind them in a comment.
+const NO_CODE: &str = r#""(?:[^"\\]|\\.)*"|//.*"#;
 
 /// Crates of platforms whose pages have this size.
 const PLATFORMS: [&str; 1] = ["crates/vmalloc-x86_64"];
@@ -50,106 +60,27 @@ fn is_excused(file: &File, line: usize) -> bool {
 
 /// Returns the lines of code outside of tests that spell the size of a page, and how.
 fn spelled(text: &str) -> Vec<(usize, String)> {
+    let [spelled, no_code] = [SPELLED, NO_CODE].map(|pattern| Regex::new(pattern).expect("a pattern"));
     let mut found = Vec::new();
-    if let Ok(tokens) = text.parse::<TokenStream>() {
-        collect(tokens, &mut found);
+    let mut lines = text.lines().enumerate();
+    while let Some((nth, line)) = lines.next() {
+        if is_test(line.trim()) {
+            // rustfmt indents the end of an item as its beginning.
+            let indent = |line: &str| line.len() - line.trim_start().len();
+            let is_end = |end: &str| indent(end) == indent(line) && end.ends_with(['}', ';']);
+            lines.find(|(_, end)| is_end(end));
+        } else if let Some(what) = spelled.find(&no_code.replace_all(line, "")) {
+            found.push((nth + 1, what.as_str().to_owned()));
+        }
     }
     found
 }
 
-fn collect(tokens: TokenStream, found: &mut Vec<(usize, String)>) {
-    let tokens: Vec<_> = tokens.into_iter().collect();
-    let (mut at, mut name) = (0, String::new());
-    while at < tokens.len() {
-        if let Some(behind) = test_item(&tokens[at..]) {
-            at += behind;
-            continue;
-        }
-        match &tokens[at] {
-            TokenTree::Group(group) => collect(group.stream(), found),
-            TokenTree::Ident(ident) => match ident.to_string().as_str() {
-                "const" | "static" => {
-                    name = tokens.get(at + 1).map(ToString::to_string).unwrap_or_default();
-                }
-                _ => {}
-            },
-            TokenTree::Punct(punct) if punct.as_char() == ';' => name.clear(),
-            _ => {}
-        }
-        if let Some(what) = size_at(&tokens, at, &name) {
-            found.push((tokens[at].span().start().line, what));
-        }
-        at += 1;
-    }
-}
-
-/// Returns how the token at `at` and those around it spell the size of a page, if they do.
-fn size_at(tokens: &[TokenTree], at: usize, constant: &str) -> Option<String> {
-    let of_pages = constant.contains("PAGE") || constant.contains("SHIFT");
-    if let TokenTree::Group(group) = &tokens[at] {
-        // `Some(12)`
-        let inner: Vec<_> = group.stream().into_iter().collect();
-        let is_shift = of_pages && inner.len() == 1 && number(&inner[0]) == Some(12);
-        return is_shift.then(|| format!("12 for {constant}"));
-    }
-    let value = number(&tokens[at])?;
-    let operator = |at: usize| match tokens.get(at) {
-        Some(TokenTree::Punct(punct)) => Some(punct.as_char()),
-        _ => None,
-    };
-    // What stands before this number, with its operator: `1 << 12`, `x >> 12`, `4 * 1024`.
-    let before = at.checked_sub(1).and_then(operator);
-    let is_shift = matches!(before, Some('<' | '>')) && at >= 2 && operator(at - 2) == before;
-    let left = |distance: usize| at.checked_sub(distance).and_then(|at| number(&tokens[at]));
-    let product = match before {
-        _ if is_shift => left(3).and_then(|left| left.checked_shl(u32::try_from(value).ok()?)),
-        // In `x / 64 * 64` the first number is no factor.
-        Some('*') if at < 3 || operator(at - 3) != Some('/') => left(2).map(|left| left.wrapping_mul(value)),
-        _ => None,
-    };
-    if matches!(value, 4095 | 4096) || product == Some(4096) {
-        return Some("a number".to_owned());
-    }
-    if is_shift && value == 12 {
-        return Some("a shift by 12".to_owned());
-    }
-    (of_pages && value == 12 && before == Some('=')).then(|| format!("12 for {constant}"))
-}
-
-/// Returns the value of an integer literal.
-fn number(token: &TokenTree) -> Option<u64> {
-    let TokenTree::Literal(literal) = token else { return None };
-    let syn::Lit::Int(int) = syn::Lit::new(literal.clone()) else { return None };
-    int.base10_parse().ok()
-}
-
-/// Returns how many tokens an item of tests has, if one begins here: one with the attribute
-/// `#[test]`, or `#[cfg(…)]` with `test` in it and no `not`.
-fn test_item(tokens: &[TokenTree]) -> Option<usize> {
-    let [TokenTree::Punct(hash), TokenTree::Group(attribute), ..] = tokens else { return None };
-    let text = attribute.stream().to_string();
-    let is_test = text == "test" || text.starts_with("cfg") && words(&text, "test") && !words(&text, "not");
-    if hash.as_char() != '#' || !(is_test || text.starts_with("cfg") && is_test_beside_loom(&text)) {
-        return None;
-    }
-    // To the end of the item: its braces, or a semicolon.
-    let is_end = |token: &TokenTree| match token {
-        TokenTree::Group(group) => group.delimiter() == proc_macro2::Delimiter::Brace,
-        TokenTree::Punct(punct) => punct.as_char() == ';',
-        _ => false,
-    };
-    let length = tokens.iter().position(is_end).unwrap_or(tokens.len() - 1);
-    Some(length + 1)
-}
-
-/// Returns true for `cfg(all(test, not(loom)))` and the like: the test is not what is left out.
-fn is_test_beside_loom(text: &str) -> bool {
-    let plain: String = text.chars().filter(|c| !c.is_whitespace()).collect();
-    words(&plain, "test") && !plain.contains("not(test")
-}
-
-fn words(text: &str, word: &str) -> bool {
-    text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|part| part == word)
+/// Returns true for the attribute of a test, or of what is built for tests alone.
+fn is_test(line: &str) -> bool {
+    let has_word =
+        |word| line.split(|sign: char| !sign.is_alphanumeric() && sign != '_').any(|part| part == word);
+    line == "#[test]" || line.starts_with("#[cfg(") && has_word("test") && !line.contains("not(test")
 }
 
 #[cfg(test)]
