@@ -73,8 +73,8 @@ pub(crate) struct Cache<L> {
     most_pooled: u64,
 }
 
-/// Areas that are looked at, moved or given back under one hold of a lock that allocations and frees
-/// take (contract: at most 32); and room for as many where memory is short.
+/// Areas that are looked at, moved or given back under one hold of a lock that allocations and
+/// frees take (contract: at most 32); and room for as many where memory is short.
 pub(crate) const BATCH: usize = size(32, 2) as usize;
 /// Areas that growth moves to the stock, and evicts from it, under one hold of two locks.
 pub(crate) const HALF: usize = 16;
