@@ -100,7 +100,7 @@ fn cargo(client: &str, bench: bool, left: Option<Duration>) -> Result<ExitStatus
 }
 
 /// Returns the directory that all clients share, from wherever one is built.
-fn target() -> PathBuf {
+pub(crate) fn target() -> PathBuf {
     let root = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
     std::path::absolute(&root).unwrap_or(root).join("clients")
 }

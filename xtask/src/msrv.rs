@@ -7,14 +7,15 @@ use std::process::Command;
 
 pub(crate) fn run() -> Result<()> {
     let packages = packages::all()?;
-    let version = packages.first().context("there are no crates")?.rust_version.as_str();
-    for package in &packages {
-        ensure!(
-            package.rust_version == version,
-            "{} does not name Rust {version} as the others do",
-            package.name
-        );
-    }
+    let version = packages.first().and_then(|package| package.rust_version.clone());
+    let different = packages.iter().find(|package| package.rust_version != version);
+    ensure!(
+        different.is_none(),
+        "{} names another Rust than the others",
+        different.map_or("", |it| &it.name)
+    );
+    let version = version.context("the crates name no Rust")?;
+    let version = &*format!("{}.{}", version.major, version.minor);
     if !has(version) && !install(version) {
         let reason = format!("there is no toolchain {version}, and rustup could not install it");
         vmalloc_harness::not_run("the least Rust", reason);

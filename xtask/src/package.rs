@@ -1,9 +1,10 @@
 //! `cargo xtask package`: the packages that would be published, built and tested without the
 //! repository around them.
 
-use crate::packages::{self, Package};
+use crate::packages;
 use crate::process::{finish, output, succeeds};
 use anyhow::{Context, Result, ensure};
+use cargo_metadata::Package;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -26,14 +27,13 @@ pub(crate) struct Args {
 /// Below it everything lies.
 const ROOT: &str = "target/package";
 /// What tests need besides the packages: the manifests of the workspace, and what these name.
-const WORKSPACE: [&str; 7] =
-    ["Cargo.toml", "Cargo.lock", "clients/published", "crates", "lab", "testing", "xtask"];
+const WORKSPACE: [&str; 6] = ["Cargo.toml", "Cargo.lock", "crates", "lab", "testing", "xtask"];
 /// What cargo says of a package that lacks a text that registries show, and of other doubts.
 const DOUBT: &str = "warning:";
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let mut published = packages::all()?;
-    published.retain(|package| package.is_published);
+    published.retain(packages::is_published);
     let root = std::path::absolute(ROOT)?;
     pack(&published, &root)?;
     build(&published, &root)?;
@@ -55,9 +55,9 @@ fn pack(published: &[Package], root: &Path) -> Result<()> {
     let crates = empty(&root.join("crates"))?;
     for package in published {
         let file = root.join("package").join(format!("{}-{}.crate", package.name, package.version));
-        unpack(&file, package, &crates)?;
+        unpack(&file, &package.name, &crates)?;
         for wanted in ["README.md", "LICENSE-APACHE", "LICENSE-MIT"] {
-            let folder = crates.join(&package.name);
+            let folder = crates.join(package.name.as_str());
             ensure!(folder.join(wanted).is_file(), "the package of {} has no {wanted}", package.name);
         }
     }
@@ -66,10 +66,10 @@ fn pack(published: &[Package], root: &Path) -> Result<()> {
 
 /// Unpacks a package into a folder of its name. Its files are as old as the unpacking, not as the
 /// package says: cargo would take them for those of an earlier run.
-fn unpack(file: &Path, package: &Package, into: &Path) -> Result<()> {
+fn unpack(file: &Path, name: &str, into: &Path) -> Result<()> {
     finish(Command::new("tar").arg("-xzmf").arg(file).arg("-C").arg(into))?;
-    let (from, to) = (format!("{}-{}", package.name, package.version), into.join(&package.name));
-    fs::rename(into.join(&from), &to).with_context(|| format!("{} has no folder {from}", file.display()))
+    let from = into.join(file.file_stem().unwrap_or_default());
+    fs::rename(from, into.join(name)).with_context(|| format!("{} has no folder of its name", file.display()))
 }
 
 /// Builds the packages where nothing else is: without features, and with all.
@@ -126,10 +126,10 @@ fn test(published: &[Package], root: &Path) -> Result<()> {
     }
     let crates = workspace.join("crates");
     for package in published {
-        let folder = crates.join(&package.name);
+        let folder = crates.join(package.name.as_str());
         fs::remove_dir_all(&folder)?;
         let file = root.join("package").join(format!("{}-{}.crate", package.name, package.version));
-        unpack(&file, package, &crates)?;
+        unpack(&file, &package.name, &crates)?;
         // The manifest as it was written, with the testing crates among its dependencies.
         fs::rename(folder.join("Cargo.toml.orig"), folder.join("Cargo.toml"))?;
     }
@@ -159,18 +159,12 @@ mod tests {
         let source = folder.join("p-0.1.0");
         fs::create_dir(&source).unwrap();
         fs::write(source.join("lib.rs"), "").unwrap();
-        let file = folder.join("p.crate");
+        let file = folder.join("p-0.1.0.crate");
         let mut pack = Command::new("tar");
         pack.arg("-C").arg(&folder).arg("--mtime=2006-07-24").arg("-czf").arg(&file).arg("p-0.1.0");
         finish(&mut pack).unwrap();
         fs::remove_dir_all(&source).unwrap();
-        let package = Package {
-            name: "p".to_owned(),
-            version: "0.1.0".to_owned(),
-            rust_version: String::new(),
-            is_published: true,
-        };
-        unpack(&file, &package, &folder).unwrap();
+        unpack(&file, "p", &folder).unwrap();
         let modified = fs::metadata(folder.join("p/lib.rs")).unwrap().modified().unwrap();
         fs::remove_dir_all(&folder).unwrap();
         assert!(SystemTime::now().duration_since(modified).unwrap_or_default() < Duration::from_secs(3600));

@@ -1,7 +1,7 @@
 //! Programs that chores run.
 
 use anyhow::{Context, Result, ensure};
-use serde_json::Value;
+use cargo_metadata::{Artifact, Message};
 use std::env;
 use std::fs;
 use std::path::PathBuf;
@@ -43,20 +43,19 @@ pub(crate) fn succeeds(command: &mut Command) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Has cargo build something. Returns its messages.
-pub(crate) fn messages(cargo: &mut Command) -> Result<Vec<Value>> {
+/// Has cargo build something. Returns what it has made.
+pub(crate) fn artifacts(cargo: &mut Command) -> Result<Vec<Artifact>> {
     cargo.args(["--quiet", "--message-format", "json-render-diagnostics"]).stderr(Stdio::inherit());
     let messages = output(cargo)?;
-    Ok(messages.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
-}
-
-/// Returns the program that a message of cargo is about.
-pub(crate) fn executable(message: &Value) -> Option<PathBuf> {
-    message.get("executable")?.as_str().map(PathBuf::from)
+    let artifact = |message| match message {
+        Ok(Message::CompilerArtifact(artifact)) => Some(artifact),
+        _ => None,
+    };
+    Ok(Message::parse_stream(messages.as_bytes()).filter_map(artifact).collect())
 }
 
 /// Has cargo build a program. Returns its file.
 pub(crate) fn built(cargo: &mut Command) -> Result<PathBuf> {
-    let messages = messages(cargo)?;
-    messages.iter().rev().find_map(executable).context("cargo told of no program")
+    let mut programs = artifacts(cargo)?.into_iter().filter_map(|artifact| artifact.executable);
+    Ok(programs.next_back().context("cargo told of no program")?.into())
 }

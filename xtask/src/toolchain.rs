@@ -1,7 +1,7 @@
 //! The nightly toolchain and its components, for chores that need one.
 
 use crate::process::succeeds;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// Sees to it that the nightly toolchain has `component` and the source of the standard library: installs them by
 /// rustup where it can.
@@ -12,22 +12,10 @@ pub(crate) fn provide(component: &str) -> Result<(), String> {
     if !succeeds(Command::new("cargo").args(["+nightly", "--version"])) {
         return Err("there is no nightly toolchain (rustup toolchain install nightly)".into());
     }
-    let wanted = [component, "rust-src"];
-    if wanted.iter().all(|name| is_installed(name)) {
-        return Ok(());
-    }
-    let words = [&["component", "add", "--toolchain", "nightly"][..], &wanted].concat();
+    // Of components that are there rustup says so, and downloads nothing.
+    let words = ["component", "add", "--toolchain", "nightly", component, "rust-src"];
     if succeeds(Command::new("rustup").args(words)) {
         return Ok(());
     }
-    Err(format!("rustup could not install {} for the nightly toolchain", wanted.join(" and ")))
-}
-
-fn is_installed(component: &str) -> bool {
-    let words = ["component", "list", "--toolchain", "nightly", "--installed"];
-    let output = Command::new("rustup").args(words).stderr(Stdio::null()).output();
-    output.is_ok_and(|output| {
-        let names = String::from_utf8_lossy(&output.stdout).into_owned();
-        names.lines().any(|name| name.starts_with(component))
-    })
+    Err(format!("rustup could not install {component} and rust-src for the nightly toolchain"))
 }

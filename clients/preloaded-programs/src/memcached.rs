@@ -1,6 +1,8 @@
 //! memcached: values of many sizes, replaced by others, and read back.
 
-use super::{Cost, Error, Setup, ended, scratch, signal};
+use crate::measure::{Cost, ended};
+use crate::{Setup, scratch, signal};
+use anyhow::{Context, Error, Result, anyhow};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -13,14 +15,14 @@ const LARGEST: u64 = 60_000;
 /// How often each value is replaced by one of another size.
 const ROUNDS: u64 = 3;
 
-pub(super) fn run(setup: &Setup<'_>) -> Result<Cost, Error> {
+pub(super) fn run(setup: &Setup<'_>) -> Result<Cost> {
     let socket = scratch()?.join("memcached.socket");
     let _ = std::fs::remove_file(&socket);
     let mut command = Command::new("memcached");
     command.args(["-u", "root", "-t", "2", "-m", "1024", "-s"]).arg(&socket);
     setup.apply(&mut command);
     command.stdout(Stdio::null()).stderr(Stdio::null());
-    let server = command.spawn().map_err(|cause| Error::Run { what: "memcached".into(), cause })?;
+    let server = command.spawn().context("memcached")?;
     let done = converse(&socket);
     signal(server.id(), libc::SIGTERM);
     let cost = ended(server.id(), "memcached");
@@ -29,7 +31,7 @@ pub(super) fn run(setup: &Setup<'_>) -> Result<Cost, Error> {
 }
 
 fn wrong(why: impl ToString) -> Error {
-    Error::Wrong { program: "memcached", why: why.to_string() }
+    anyhow!("memcached: {}", why.to_string())
 }
 
 /// Returns the value of a key in a round: its size and its content follow from both.
@@ -38,7 +40,7 @@ fn value(key: u64, round: u64) -> Vec<u8> {
     vec![b'a' + (mixed % 26) as u8; (20 + mixed % LARGEST) as usize]
 }
 
-fn converse(socket: &Path) -> Result<(), Error> {
+fn converse(socket: &Path) -> Result<()> {
     let stream = connect(socket)?;
     let mut reader = BufReader::new(stream.try_clone().map_err(wrong)?);
     for round in 0..ROUNDS {
@@ -52,7 +54,7 @@ fn converse(socket: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-fn set(mut stream: &UnixStream, reader: &mut impl BufRead, key: u64, value: &[u8]) -> Result<(), Error> {
+fn set(mut stream: &UnixStream, reader: &mut impl BufRead, key: u64, value: &[u8]) -> Result<()> {
     let mut text = format!("set key{key} 0 0 {}\r\n", value.len()).into_bytes();
     text.extend_from_slice(value);
     text.extend_from_slice(b"\r\n");
@@ -60,7 +62,7 @@ fn set(mut stream: &UnixStream, reader: &mut impl BufRead, key: u64, value: &[u8
     expect(reader, "STORED")
 }
 
-fn get(mut stream: &UnixStream, reader: &mut impl BufRead, key: u64, value: &[u8]) -> Result<(), Error> {
+fn get(mut stream: &UnixStream, reader: &mut impl BufRead, key: u64, value: &[u8]) -> Result<()> {
     stream.write_all(format!("get key{key}\r\n").as_bytes()).map_err(wrong)?;
     expect(reader, &format!("VALUE key{key} 0 {}", value.len()))?;
     let mut found = vec![0; value.len() + 2];
@@ -71,13 +73,13 @@ fn get(mut stream: &UnixStream, reader: &mut impl BufRead, key: u64, value: &[u8
     expect(reader, "END")
 }
 
-fn expect(reader: &mut impl BufRead, answer: &str) -> Result<(), Error> {
+fn expect(reader: &mut impl BufRead, answer: &str) -> Result<()> {
     let mut line = String::new();
     reader.read_line(&mut line).map_err(wrong)?;
     if line.trim_end() == answer { Ok(()) } else { Err(wrong(format!("{line:?} instead of {answer:?}"))) }
 }
 
-fn connect(socket: &Path) -> Result<UnixStream, Error> {
+fn connect(socket: &Path) -> Result<UnixStream> {
     for _ in 0..200 {
         if let Ok(stream) = UnixStream::connect(socket) {
             return Ok(stream);

@@ -1,21 +1,17 @@
-//! The programs answer under the library as they should.
+//! The servers answer under the library as they should.
 
-use preloaded_programs::{LOADS, Setup, clean, library};
+use preloaded_programs::{Setup, clean, library, loads, not_run};
 use std::path::Path;
 use std::process::Command;
 
-/// Settings to run under: as it is by default, and all blocks of a page and more from the first one on.
-const RUNS: [(&str, &[(&str, &str)]); 2] =
-    [("default", &[]), ("threshold 4096", &[("VMALLOC_THRESHOLD", "4096"), ("VMALLOC_START", "0")])];
-
 #[test]
-fn programs_answer_under_the_library_as_they_should() {
+fn servers_answer_under_the_library_as_they_should() {
     let library = library().unwrap();
-    for load in LOADS.iter().filter(|load| load.is_there()) {
-        for (name, settings) in RUNS {
-            let cost = (load.run)(&Setup { library: Some(&library), settings });
-            let cost = cost.unwrap_or_else(|error| panic!("{}, {name}: {error}", load.name));
-            println!("{}, {name}: {:.2} s of CPU, {:.0} MiB", load.name, cost.cpu_s, cost.peak_mib);
+    for load in loads::servers().iter().filter(|load| load.is_there()) {
+        for setup in Setup::of_suites(&library) {
+            let cost = load.run(&setup);
+            let cost = cost.unwrap_or_else(|error| panic!("{}, {}: {error:#}", load.name, setup.name));
+            println!("{}, {}: {:.2} s of CPU, {:.0} MiB", load.name, setup.name, cost.cpu_s, cost.peak_mib);
         }
     }
     check_that_it_is_there(&library);
@@ -28,6 +24,6 @@ fn check_that_it_is_there(library: &Path) {
     node.args(["-e", "Buffer.alloc(1 << 24)"]).env("LD_PRELOAD", library).env("VMALLOC_STATS", "1");
     match node.output() {
         Ok(output) => assert!(String::from_utf8_lossy(&output.stderr).contains("vmalloc"), "{output:?}"),
-        Err(error) => println!("NOT RUN: node: {error}"),
+        Err(error) => not_run("node", error),
     }
 }

@@ -100,7 +100,6 @@ fn run(args: &Args) -> Result<bool, Failure> {
     let named = fs::read_to_string(folder.join("named.toml"))?;
     runs::limit_memory()?;
     let mut workshop = Workshop { root, sources, named, unfit: BTreeSet::new() };
-    workshop.recall();
     if args.list {
         return workshop.list(args, &lists).map(|()| true);
     }
@@ -136,20 +135,6 @@ struct Workshop {
 impl Workshop {
     fn place(&self, name: &str) -> PathBuf {
         self.root.join("target/mutants").join(name)
-    }
-
-    /// Returns a number of the sources.
-    fn number(&self) -> String {
-        format!("{:x}", self.sources.iter().fold(0, |number, source| mutant::hash(number, &source.text)))
-    }
-
-    /// Reads which sites of these sources did not compile the last time.
-    fn recall(&mut self) {
-        let known = fs::read_to_string(self.place("unfit.txt")).unwrap_or_default();
-        let mut lines = known.lines().map(str::to_owned);
-        if lines.next() == Some(self.number()) {
-            self.unfit = lines.collect();
-        }
     }
 
     /// Returns what is drawn, and what has a name.
@@ -198,8 +183,7 @@ impl Workshop {
         let names: Vec<String> = unfit.into_keys().collect();
         eprintln!("these do not compile, and others are drawn: {}", names.join(" "));
         self.unfit.extend(names);
-        let lines: Vec<String> = self.unfit.iter().cloned().collect();
-        Ok(fs::write(self.place("unfit.txt"), format!("{}\n{}\n", self.number(), lines.join("\n")))?)
+        Ok(())
     }
 
     /// Returns what a mutant is: its name, its line, and the change.

@@ -219,7 +219,7 @@ pub(crate) fn all(sources: &[Source]) -> Vec<Mutant> {
 }
 
 /// Returns a number of a name that looks drawn: FNV-1a, and the finish of SplitMix64.
-pub(crate) fn hash(seed: u64, name: &str) -> u64 {
+fn hash(seed: u64, name: &str) -> u64 {
     let fnv = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325 ^ seed, fnv);
     let hash = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

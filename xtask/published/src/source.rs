@@ -45,18 +45,8 @@ impl Source {
         fs::write(path, &self.text).unwrap_or_else(|cause| panic!("can't write {path:?}: {cause}"));
     }
 
-    /// Returns the text.
-    #[must_use]
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-
     /// Returns the text of an item, with its attributes and its documentation.
-    ///
-    /// # Panics
-    /// If there is no such item, or more than one.
-    #[must_use]
-    pub fn item(&self, path: &str) -> &str {
+    fn item(&self, path: &str) -> &str {
         &self.text[self.found(path).place]
     }
 
@@ -97,16 +87,6 @@ impl Source {
     pub fn before(self, path: &str, text: &str) -> Self {
         let start = self.found(path).place.start;
         self.with(start..start, &format!("{text}\n\n"))
-    }
-
-    /// Puts `text` behind an item.
-    ///
-    /// # Panics
-    /// If there is no such item, or more than one.
-    #[must_use]
-    pub fn after(self, path: &str, text: &str) -> Self {
-        let end = self.found(path).place.end;
-        self.with(end..end, &format!("\n\n{text}"))
     }
 
     /// Puts `text` at the end of the file.
@@ -303,8 +283,8 @@ mod tests {
         assert!(text.contains("let first = self.0[0];\n        9\n}"), "{text}");
         let text = source().words("List::first", "more", "less", 2).text;
         assert!(text.contains("let less = first + 1;\n            return less;"), "{text}");
-        let text = source().before("one!", "two!();").after("one!", "three!();").text;
-        assert!(text.contains("two!();\n\none! {}\n\nthree!();"), "{text}");
+        let text = source().before("one!", "two!();").text;
+        assert!(text.contains("two!();\n\none! {}"), "{text}");
     }
 
     #[test]

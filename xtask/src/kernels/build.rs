@@ -2,6 +2,7 @@
 
 use crate::process;
 use anyhow::{Context, Result};
+use cargo_metadata::{Artifact, TargetKind};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,8 +23,8 @@ pub(super) struct Test {
 
 /// Builds the tests as `cargo test --workspace` does, so that nothing is built twice after it. Returns them by name.
 pub(super) fn tests() -> Result<Vec<Test>> {
-    let built = process::messages(process::cargo().args(["test", "--no-run", "--workspace"]))?;
-    let mut tests: Vec<_> = built.iter().filter_map(test).collect();
+    let built = process::artifacts(process::cargo().args(["test", "--no-run", "--workspace"]))?;
+    let mut tests: Vec<_> = built.into_iter().filter_map(test).collect();
     tests.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(tests)
 }
@@ -33,9 +34,11 @@ pub(super) fn preloaded(folder: &Path) -> Result<()> {
     let what = PROGRAMS;
     fs::create_dir_all(folder).context(what)?;
     let words = ["build", "--package", "vmalloc-preload", "--profile", "test"];
-    let built = process::messages(process::cargo().args(words))?;
-    let library = built.iter().find_map(library).context("cargo told of no such file")?;
-    fs::copy(library, folder.join("libvmalloc_malloc.so")).context(what)?;
+    let built = process::artifacts(process::cargo().args(words))?;
+    let mut files = built.iter().flat_map(|artifact| &artifact.filenames);
+    let library = files.find(|file| file.ends_with("libvmalloc_malloc.so"));
+    fs::copy(library.context("cargo told of no such file")?, folder.join("libvmalloc_malloc.so"))
+        .context(what)?;
     for entry in Path::new(PROGRAMS).read_dir().context(what)? {
         let source = entry.context(what)?.path();
         if source.extension().is_some_and(|kind| kind != "h") {
@@ -60,45 +63,38 @@ fn compile(source: &Path, folder: &Path) -> Result<()> {
     process::finish(&mut compiler)
 }
 
-fn library(message: &serde_json::Value) -> Option<PathBuf> {
-    let is_library = |file: &&str| file.ends_with("libvmalloc_malloc.so");
-    let files = message.get("filenames")?.as_array()?;
-    files.iter().filter_map(serde_json::Value::as_str).find(is_library).map(PathBuf::from)
-}
-
-/// Returns the test that a message of cargo is about, if it is one of the chosen crates.
-fn test(message: &serde_json::Value) -> Option<Test> {
-    let package = Path::new(message.get("manifest_path")?.as_str()?).parent()?.file_name()?.to_str()?;
+/// Returns the test that cargo has built, if it is one of the chosen crates.
+fn test(built: Artifact) -> Option<Test> {
+    let package = built.manifest_path.parent()?.file_name()?;
     let name = package.strip_prefix("vmalloc-").filter(|name| CRATES.contains(name))?;
-    let target = message.get("target")?;
-    let file = match target.get("kind")?.get(0)?.as_str()? {
-        "test" => target.get("name")?.as_str()?,
-        "lib" if message.get("profile")?.get("test")?.as_bool()? => "unit",
+    let file = match &built.target.kind[..] {
+        [TargetKind::Test] => &built.target.name,
+        [TargetKind::Lib, ..] if built.profile.test => "unit",
         _ => return None,
     };
-    Some(Test { name: format!("{name}/{file}"), file: process::executable(message)? })
+    Some(Test { name: format!("{name}/{file}"), file: built.executable?.into() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
-    fn message(package: &str, kind: &str, name: &str) -> serde_json::Value {
-        json!({
-            "manifest_path": format!("/somewhere/crates/{package}/Cargo.toml"),
-            "target": { "kind": [kind], "name": name },
-            "profile": { "test": true },
-            "executable": "/somewhere/target/debug/deps/name-1234",
-        })
+    fn built(package: &str, kind: &str, name: &str) -> Artifact {
+        let text = format!(
+            r#"{{"package_id": "x", "manifest_path": "/somewhere/crates/{package}/Cargo.toml",
+                "target": {{"name": "{name}", "kind": ["{kind}"], "src_path": "/x"}},
+                "profile": {{"opt_level": "0", "debug_assertions": true, "overflow_checks": true, "test": true}},
+                "features": [], "filenames": [], "executable": "/somewhere/target/debug/deps/name-1234", "fresh": true}}"#
+        );
+        serde_json::from_str(&text).unwrap()
     }
 
     #[test]
     fn tests_are_named_by_their_crate_and_their_file() {
-        let name = |message| test(&message).map(|test| test.name);
-        assert_eq!(name(message("vmalloc-linux", "test", "space")).as_deref(), Some("linux/space"));
-        assert_eq!(name(message("vmalloc-slots", "lib", "vmalloc_slots")).as_deref(), Some("slots/unit"));
-        assert_eq!(name(message("vmalloc-slots", "example", "wasm_memory")), None);
-        assert_eq!(name(message("vmalloc-c", "test", "c")), None);
+        let name = |built| test(built).map(|test| test.name);
+        assert_eq!(name(built("vmalloc-linux", "test", "space")).as_deref(), Some("linux/space"));
+        assert_eq!(name(built("vmalloc-slots", "lib", "vmalloc_slots")).as_deref(), Some("slots/unit"));
+        assert_eq!(name(built("vmalloc-slots", "example", "wasm_memory")), None);
+        assert_eq!(name(built("vmalloc-c", "test", "c")), None);
     }
 }

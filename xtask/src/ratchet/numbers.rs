@@ -1,8 +1,8 @@
 //! Numbers that may only become smaller, in files of several kinds.
 
-use anyhow::{Context, Result};
+use crate::bounds::Bounds;
+use anyhow::Result;
 use std::collections::BTreeMap;
-use toml::Value;
 
 /// Numbers by the names that lead to them.
 pub(super) type Numbers = BTreeMap<Vec<String>, f64>;
@@ -19,41 +19,25 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub(super) fn numbers(self, path: &str, text: &str) -> Result<Numbers> {
+    pub(super) fn numbers(self, path: &'static str, text: &str) -> Result<Numbers> {
+        let mut numbers = Numbers::new();
         match self {
-            Self::Allowances | Self::Bars => {
-                let mut numbers = Numbers::new();
-                collect(
-                    &text.parse::<toml::Table>().context(path.to_owned())?.into(),
-                    &mut Vec::new(),
-                    &mut numbers,
-                );
-                Ok(numbers)
-            }
+            Self::Allowances | Self::Bars => collect(&Bounds::parse(path, text)?, &[], &mut numbers),
             Self::Constants(names) => {
                 let number = |&name: &&str| Some((vec![name.to_owned()], constant(text, name)?));
-                Ok(names.iter().filter_map(number).collect())
+                numbers.extend(names.iter().filter_map(number));
             }
         }
+        Ok(numbers)
     }
 }
 
-/// Adds the numbers in `value`, to which `names` lead.
-fn collect(value: &Value, names: &mut Vec<String>, numbers: &mut Numbers) {
-    let mut add = |name: String, value: &Value| {
-        names.push(name);
-        collect(value, names, numbers);
-        names.pop();
-    };
-    match value {
-        Value::Table(table) => table.iter().for_each(|(name, value)| add(name.clone(), value)),
-        Value::Array(values) => {
-            values.iter().enumerate().for_each(|(nth, value)| add(nth.to_string(), value));
-        }
-        Value::Integer(number) => _ = numbers.insert(names.clone(), *number as f64),
-        Value::Float(number) => _ = numbers.insert(names.clone(), *number),
-        _ => {}
+/// Adds the numbers to which `names` lead.
+fn collect(bounds: &Bounds, names: &[&str], numbers: &mut Numbers) {
+    if let Some(number) = bounds.get(names) {
+        numbers.insert(names.iter().map(|&name| name.to_owned()).collect(), number);
     }
+    bounds.names(names).iter().for_each(|name| collect(bounds, &[names, &[name]].concat(), numbers));
 }
 
 /// Returns the last number of a constant.
@@ -72,13 +56,11 @@ mod tests {
 
     #[test]
     fn numbers_have_the_names_that_lead_to_them() {
-        let numbers = Kind::Bars.numbers("x", "\"W1\" = 148.0\n[\"a, b\"]\nfresh = [2, 1.5]\nword = \"3\"");
+        let numbers =
+            Kind::Bars.numbers("x", "\"W1\" = 148.0\n[\"a, b\"]\nfresh = 2\nspan = 1.5\nword = \"3\"");
         let name = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
-        let expected = [
-            (name(&["W1"]), 148.0),
-            (name(&["a, b", "fresh", "0"]), 2.0),
-            (name(&["a, b", "fresh", "1"]), 1.5),
-        ];
+        let expected =
+            [(name(&["W1"]), 148.0), (name(&["a, b", "fresh"]), 2.0), (name(&["a, b", "span"]), 1.5)];
         assert_eq!(numbers.ok(), Some(expected.into()));
         assert!(Kind::Bars.numbers("x", "no toml").is_err());
     }

@@ -5,7 +5,7 @@ use proc_macro2::TokenStream;
 use quote::ToTokens;
 use std::collections::{BTreeMap, BTreeSet};
 use syn::parse::{Parse, ParseStream};
-use syn::{ImplItem, Item, TraitItem, UseTree, Visibility};
+use syn::{Ident, ImplItem, Item, TraitItem, UseTree, Visibility};
 
 /// Returns a line for each public item of the crate `name`.
 pub(super) fn public(name: &str, tree: &Tree) -> BTreeSet<String> {
@@ -44,15 +44,7 @@ impl Reader<'_> {
     /// Enters what a `pub use` in the module `at` shows.
     fn reexports(&mut self, tree: &UseTree, at: Vec<String>, public: &str) {
         match tree {
-            UseTree::Path(path) => {
-                let next = match path.ident.to_string().as_str() {
-                    "crate" => Vec::new(),
-                    "self" => at,
-                    "super" => at[..at.len().saturating_sub(1)].to_vec(),
-                    name => [&at[..], &[name.to_owned()]].concat(),
-                };
-                self.reexports(&path.tree, next, public);
-            }
+            UseTree::Path(path) => self.reexports(&path.tree, step(&at, &path.ident), public),
             UseTree::Group(group) => {
                 group.items.iter().for_each(|tree| self.reexports(tree, at.clone(), public));
             }
@@ -91,15 +83,7 @@ impl Reader<'_> {
     /// Follows a re-export of something that is itself imported.
     fn nested(&mut self, tree: &UseTree, at: Vec<String>, name: &str, public: &str) {
         match tree {
-            UseTree::Path(path) => {
-                let next = match path.ident.to_string().as_str() {
-                    "crate" => Vec::new(),
-                    "self" => at,
-                    "super" => at[..at.len().saturating_sub(1)].to_vec(),
-                    step => [&at[..], &[step.to_owned()]].concat(),
-                };
-                self.nested(&path.tree, next, name, public);
-            }
+            UseTree::Path(path) => self.nested(&path.tree, step(&at, &path.ident), name, public),
             UseTree::Group(group) => {
                 group.items.iter().for_each(|tree| self.nested(tree, at.clone(), name, public));
             }
@@ -211,6 +195,16 @@ impl Reader<'_> {
     fn line(&mut self, path: &str, tokens: &impl ToTokens) {
         let text = tidy(tokens);
         self.lines.insert(if text.is_empty() { path.to_owned() } else { format!("{path}: {text}") });
+    }
+}
+
+/// Returns the module to which a part of a path leads.
+fn step(at: &[String], part: &Ident) -> Vec<String> {
+    match part.to_string().as_str() {
+        "crate" => Vec::new(),
+        "self" => at.to_vec(),
+        "super" => at[..at.len().saturating_sub(1)].to_vec(),
+        name => [at, &[name.to_owned()]].concat(),
     }
 }
 

@@ -8,6 +8,7 @@
 use super::Violation;
 use super::source::{File, Package};
 use regex_lite::Regex;
+use std::sync::LazyLock;
 
 /// What spells the size of a page.
 const SPELLED: &str = r"(?x)
@@ -60,7 +61,9 @@ fn is_excused(file: &File, line: usize) -> bool {
 
 /// Returns the lines of code outside of tests that spell the size of a page, and how.
 fn spelled(text: &str) -> Vec<(usize, String)> {
-    let [spelled, no_code] = [SPELLED, NO_CODE].map(|pattern| Regex::new(pattern).expect("a pattern"));
+    static PATTERNS: LazyLock<[Regex; 2]> =
+        LazyLock::new(|| [SPELLED, NO_CODE].map(|pattern| Regex::new(pattern).expect("a pattern")));
+    let [spelled, no_code] = &*PATTERNS;
     let mut found = Vec::new();
     let mut lines = text.lines().enumerate();
     while let Some((nth, line)) = lines.next() {
@@ -69,7 +72,9 @@ fn spelled(text: &str) -> Vec<(usize, String)> {
             let indent = |line: &str| line.len() - line.trim_start().len();
             let is_end = |end: &str| indent(end) == indent(line) && end.ends_with(['}', ';']);
             lines.find(|(_, end)| is_end(end));
-        } else if let Some(what) = spelled.find(&no_code.replace_all(line, "")) {
+        } else if spelled.is_match(line)
+            && let Some(what) = spelled.find(&no_code.replace_all(line, ""))
+        {
             found.push((nth + 1, what.as_str().to_owned()));
         }
     }

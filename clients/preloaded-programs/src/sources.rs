@@ -1,8 +1,8 @@
 //! Tests that Debian's source packages carry: those of glibc's malloc, mimalloc's stress, redis's
 //! and sqlite's own. They are fetched, built and run, and nothing of them becomes part of this project.
 
-use super::{scratch, tools, under};
-use crate::process::succeeds;
+use crate::tools::{self, succeeds};
+use crate::{Setup, kept};
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -79,7 +79,7 @@ pub(super) fn tests(package: &str) -> Result<Option<Vec<Test>>> {
 
 /// Returns the folder of a source package, fetched and unpacked the first time.
 fn fetched(package: &str) -> Result<Option<PathBuf>> {
-    let folder = scratch()?.join("sources").join(package);
+    let folder = kept()?.join("sources").join(package);
     if !folder.join("unpacked").exists() {
         fs::create_dir_all(folder.join("lists/partial")).context("mkdir")?;
         if !fetch(package, &folder)? {
@@ -228,7 +228,7 @@ fn sqlite(source: &Path) -> Result<Option<Vec<Test>>> {
 }
 
 /// Runs a test, with an end after ten minutes.
-pub(super) fn run(test: &Test, library: Option<&Path>, settings: &[(&str, &str)]) -> Result<Output> {
-    let mut command = under(library, "timeout", settings);
+pub(super) fn run(test: &Test, setup: &Setup<'_>) -> Result<Output> {
+    let mut command = setup.command("timeout");
     command.arg("600").args(&test.words).current_dir(&test.folder).output().context("timeout")
 }

@@ -1,16 +1,18 @@
 //! What a measurement says in all: a row for each load, means, and the loads that take more memory than they should.
 
-use super::bench::Allocator;
-use super::measure::Cost;
+use crate::Setup;
+use crate::measure::Cost;
 
 /// A load: its name, and its cost under each allocator, of which glibc is the first.
-pub(super) struct Measured {
-    pub(super) name: String,
-    pub(super) all: Vec<Cost>,
+pub struct Measured {
+    /// The name of the load.
+    pub name: String,
+    /// The least CPU time, and medians of the others.
+    pub all: Vec<Cost>,
 }
 
 /// Prints peaks, of glibc's, their means, and the loads above the limits.
-pub(super) fn print(allocators: &[Allocator], loads: &[Measured]) {
+pub fn print(allocators: &[Setup<'_>], loads: &[Measured]) {
     let names: Vec<_> = allocators[1..].iter().map(|it| it.name).collect();
     println!("\n| load | peak of glibc, MiB | {} | page faults of vmalloc |", names.join(" | "));
     println!("|---|---|{}---|", "---|".repeat(names.len()));

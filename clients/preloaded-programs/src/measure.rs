@@ -1,31 +1,44 @@
 //! The cost of a process and its children, as the kernel counts it.
 
-use super::under;
-use anyhow::{Context, Result};
+use crate::Setup;
+use anyhow::{Context, Result, ensure};
 use std::mem::MaybeUninit;
-use std::path::Path;
 use std::process::Stdio;
 
 /// The cost of one run.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cost {
-    pub(super) cpu_s: f64,
-    pub(super) faults: f64,
-    pub(super) peak_mib: f64,
-    pub(super) ended_well: bool,
+pub struct Cost {
+    /// CPU seconds of the program and of all processes that it has waited for.
+    pub cpu_s: f64,
+    /// Their page faults.
+    pub faults: f64,
+    /// The largest of them: its memory when it was largest.
+    pub peak_mib: f64,
+    /// True if the program ended with status 0.
+    pub ended_well: bool,
 }
 
-/// Runs a command under a library, or none, with some settings, and returns its cost.
-pub(super) fn run(words: &[String], library: Option<&Path>, settings: &[(&str, &str)]) -> Result<Cost> {
+/// Runs a command, and returns its cost.
+///
+/// # Errors
+/// It can't be started.
+pub fn run(words: &[String], setup: &Setup<'_>) -> Result<Cost> {
     let failed = || format!("can't run {}", words[0]);
-    let mut command = under(library, &words[0], settings);
+    let mut command = setup.command(&words[0]);
     command.args(&words[1..]).env("LC_ALL", "C").stdout(Stdio::null()).stderr(Stdio::null());
     let child = command.spawn().with_context(failed)?;
     wait(child.id()).ok_or_else(std::io::Error::last_os_error).with_context(failed)
 }
 
+/// Waits for a server that was asked to end. Returns its cost.
+pub(crate) fn ended(pid: u32, program: &str) -> Result<Cost> {
+    let cost = wait(pid).with_context(|| format!("{program} can't be waited for"))?;
+    ensure!(cost.ended_well, "{program} did not end well");
+    Ok(cost)
+}
+
 /// Waits for a child, and returns its cost.
-pub(super) fn wait(pid: u32) -> Option<Cost> {
+fn wait(pid: u32) -> Option<Cost> {
     let (mut status, mut usage) = (0, MaybeUninit::<libc::rusage>::uninit());
     // SAFETY: room for both answers. The child is ours, and nothing else waits for it.
     let waited = unsafe { libc::wait4(pid as libc::pid_t, &raw mut status, 0, usage.as_mut_ptr()) };
@@ -44,7 +57,7 @@ pub(super) fn wait(pid: u32) -> Option<Cost> {
 }
 
 /// Returns the middle one of some numbers.
-pub(super) fn median(numbers: impl Iterator<Item = f64>) -> f64 {
+pub fn median(numbers: impl Iterator<Item = f64>) -> f64 {
     let mut all: Vec<f64> = numbers.collect();
     all.sort_by(f64::total_cmp);
     all.get(all.len() / 2).copied().unwrap_or(f64::NAN)

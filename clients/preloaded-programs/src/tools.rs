@@ -1,28 +1,33 @@
 //! Programs of the machine, and files for them to work on.
 
-use super::scratch;
-use crate::process;
+use crate::{kept, root};
 use anyhow::{Context, Result};
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+
+/// Returns whether a command succeeds, of which nothing is shown.
+pub(crate) fn succeeds(command: &mut Command) -> bool {
+    let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
 
 /// Returns the folder of the loads.
-pub(super) fn loads() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../lab/benches/loads")
+pub fn loads() -> PathBuf {
+    root().join("lab/benches/loads")
 }
 
 /// Returns true if a program is installed.
-pub(super) fn is_installed(name: &str) -> bool {
+pub fn is_installed(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     name.contains('/') && Path::new(name).exists()
         || std::env::split_paths(&path).any(|dir| dir.join(name).exists())
 }
 
 /// Returns a text of `mib` MiB, made the first time: numbers from a fixed seed, as words in lines.
-pub(super) fn text(mib: usize) -> Result<PathBuf> {
-    let path = scratch()?.join(format!("text-{mib}"));
+pub(crate) fn text(mib: usize) -> Result<PathBuf> {
+    let path = kept()?.join(format!("text-{mib}"));
     if fs::metadata(&path).is_ok_and(|file| file.len() >= (mib << 20) as u64) {
         return Ok(path);
     }
@@ -44,10 +49,10 @@ pub(super) fn text(mib: usize) -> Result<PathBuf> {
 
 /// Returns a Python that has the packages of the loads, in an environment made the first time; `None` where either
 /// is not to be had.
-pub(super) fn python_with_packages() -> Result<Option<PathBuf>> {
-    let venv = scratch()?.join("venv");
+pub(crate) fn python_with_packages() -> Result<Option<PathBuf>> {
+    let venv = kept()?.join("venv");
     let python = venv.join("bin/python");
-    let quiet = |program: &Path, words: &[&str]| process::succeeds(Command::new(program).args(words));
+    let quiet = |program: &Path, words: &[&str]| succeeds(Command::new(program).args(words));
     let has_all = |python: &Path| quiet(python, &["-c", "import numpy, pandas, scipy, PIL, lxml"]);
     if !python.exists() {
         quiet(Path::new("python3"), &["-m", "venv", &venv.display().to_string()]);
@@ -57,9 +62,12 @@ pub(super) fn python_with_packages() -> Result<Option<PathBuf>> {
     Ok(is_there.then_some(python))
 }
 
-/// Returns the program `name` of this folder, compiled from C.
-pub(super) fn compiled(source: &Path, name: &str, flags: &[&str]) -> Result<Option<PathBuf>> {
-    let to = scratch()?.join(name);
+/// Returns the program `name`, compiled from C.
+///
+/// # Errors
+/// There is no place for it.
+pub fn compiled(source: &Path, name: &str, flags: &[&str]) -> Result<Option<PathBuf>> {
+    let to = kept()?.join(name);
     let command = Command::new("cc").args(["-O2", "-w"]).arg(source).args(flags).arg("-o").arg(&to).status();
     Ok(command.is_ok_and(|status| status.success()).then_some(to))
 }

@@ -1,8 +1,7 @@
 //! A redis server under a library: values that are set, appended to, and read back.
 
-use super::measure::{self, Cost};
-use super::scratch;
-use super::under;
+use crate::measure::{self, Cost};
+use crate::{Setup, scratch};
 use anyhow::{Context, Error, Result, anyhow};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -17,11 +16,11 @@ const FIRST_BYTES: usize = 40_000;
 const APPENDS: usize = 6;
 const APPEND_BYTES: usize = 10_000;
 
-/// Runs the load on a server of its own, with the settings given. Every value is read back.
-pub(super) fn load(library: Option<&Path>, settings: &[(&str, &str)]) -> Result<Cost> {
+/// Runs the load on a server of its own. Every value is read back.
+pub(super) fn run(setup: &Setup<'_>) -> Result<Cost> {
     let socket = scratch()?.join(format!("redis-{}.socket", std::process::id()));
     let _ = fs::remove_file(&socket);
-    let mut command = under(library, "redis-server", settings);
+    let mut command = setup.command("redis-server");
     command.args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"]).arg(&socket);
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut server = command.spawn().context("can't run redis-server")?;
@@ -31,7 +30,7 @@ pub(super) fn load(library: Option<&Path>, settings: &[(&str, &str)]) -> Result<
     }
     let _ = fs::remove_file(&socket);
     done?;
-    measure::wait(server.id()).filter(|cost| cost.ended_well).ok_or_else(|| wrong("exit", "not well"))
+    measure::ended(server.id(), "redis-server")
 }
 
 fn wrong(what: &'static str, why: impl ToString) -> Error {

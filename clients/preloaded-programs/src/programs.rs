@@ -1,6 +1,6 @@
 //! Programs whose answer must not depend on the library.
 
-use super::{scratch, tools};
+use crate::{kept, tools};
 use anyhow::Result;
 use std::path::PathBuf;
 
@@ -22,9 +22,23 @@ impl Program {
     }
 }
 
+/// A document of about 2 MB that is written, compressed, unpacked and parsed again, many times.
+pub(crate) const STRINGS: &str = "
+const zlib = require('zlib');
+const rows = Array.from({ length: 20000 }, (_, n) => ({ n, name: 'row ' + n, text: 'x'.repeat(n % 120) }));
+let total = 0;
+for (let round = 0; round < 12; round++) {
+  rows[round].name = 'round ' + round;
+  const bytes = Buffer.from(JSON.stringify(rows));
+  const back = JSON.parse(zlib.inflateSync(zlib.deflateSync(bytes, { level: 1 })).toString());
+  for (const row of back) total += row.n + row.text.length;
+}
+console.log(total);
+";
+
 /// Returns all programs.
 pub(super) fn all() -> Result<Vec<Program>> {
-    let (loads, text, scratch) = (tools::loads(), tools::text(8)?, scratch()?);
+    let (loads, text, scratch) = (tools::loads(), tools::text(8)?, kept()?);
     let show = |path: PathBuf| path.display().to_string();
     let (text, folder) = (show(text), show(scratch));
     let (tables, words, buffers) =
@@ -43,6 +57,7 @@ pub(super) fn all() -> Result<Vec<Program>> {
         ),
         Program::shell("g++", "g++", format!("g++ -O1 {words} -o {folder}/words && {folder}/words")),
         Program::new("node", "node", &["node", &buffers]),
+        Program::new("node strings", "node", &["node", "-e", STRINGS]),
         Program::shell(
             "perl",
             "perl",

@@ -1,6 +1,6 @@
 //! CPython's own tests: how many ran, and which failed.
 
-use super::under;
+use crate::Setup;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -71,14 +71,8 @@ pub(super) fn find() -> Option<&'static str> {
 }
 
 /// Runs a module in `folder`.
-pub(super) fn run(
-    python: &str,
-    module: &str,
-    folder: &Path,
-    library: Option<&Path>,
-    settings: &[(&str, &str)],
-) -> Outcome {
-    let mut command = under(library, "timeout", settings);
+pub(super) fn run(python: &str, module: &str, folder: &Path, setup: &Setup<'_>) -> Outcome {
+    let mut command = setup.command("timeout");
     let test = format!("test.{module}");
     command.args(["300", python, "-m", "unittest", "-q", &test]).current_dir(folder);
     if module == "test_socket" {
