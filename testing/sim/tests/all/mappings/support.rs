@@ -2,10 +2,10 @@
 
 pub(crate) use crate::{PAGE, free};
 use crate::{set_block_slots, short};
-use vmalloc::{Frame, FrameSupply, Kind, PageRange, Platform, Space, SpaceOptions, Stats};
+use vmalloc::{Frame, FrameSupply, Kind, PageRange, Platform, Space, SpaceOptions};
 use vmalloc_harness::Told;
-use vmalloc_sim::harness::{Simulated, check, check_whole};
-use vmalloc_sim::{Counts, Fault, Options, Sim};
+use vmalloc_sim::harness::{Simulated, check_whole};
+use vmalloc_sim::{Options, Sim};
 
 /// The span.
 const START: u64 = 0x1000;
@@ -119,16 +119,6 @@ pub(crate) fn fill(space: &Space<Sim>, addr: usize, count: usize) -> Vec<u64> {
     words
 }
 
-/// No CPU gets anywhere in `count` pages from `addr` on.
-pub(crate) fn faults<P: Simulated>(space: &Space<P>, addr: usize, count: usize) {
-    for cpu in cpus(space) {
-        for page in page(addr)..page(addr) + count as u64 {
-            let read = space.platform().machine().read(cpu, page);
-            assert_eq!(read, Err(Fault::NotMapped { cpu, page }), "page {page:#x} on CPU {cpu}");
-        }
-    }
-}
-
 /// Ends a mapping of the test's.
 pub(crate) fn vunmap(space: &Space<Sim>, addr: usize) {
     // SAFETY: nothing uses it any more.
@@ -148,33 +138,4 @@ pub(crate) fn unreserve(space: &Space<Sim>, addr: usize) {
 /// Returns the kind of the area at `addr`.
 pub(crate) fn kind<P: Platform>(space: &Space<P>, addr: usize) -> Option<Kind> {
     space.find(addr).map(|area| area.kind)
-}
-
-/// All that an error leaves as it was.
-#[derive(PartialEq, Debug)]
-struct Snapshot {
-    stats: Stats,
-    info: String,
-    taken: Vec<Frame>,
-    counts: Counts,
-}
-
-impl Snapshot {
-    fn of<P: Simulated>(space: &Space<P>) -> Self {
-        let sim = space.platform().machine();
-        let (mut stats, mut counts) = (space.stats(), sim.counts());
-        // Memory may be made ready for what was then refused, and refusals are counted.
-        (stats.metadata_bytes, counts.failed, counts.out_of_frames) = (0, 0, 0);
-        Self { stats, info: space.vmallocinfo().to_string(), taken: sim.taken_frames(), counts }
-    }
-}
-
-/// Returns the result of `act`, after which everything is as it was before, the machine was asked
-/// for nothing, and every invariant holds.
-pub(crate) fn unchanged<P: Simulated, R>(space: &Space<P>, act: impl FnOnce() -> R) -> R {
-    let before = Snapshot::of(space);
-    let result = act();
-    assert_eq!(Snapshot::of(space), before);
-    check(space);
-    result
 }
