@@ -32,8 +32,8 @@
 //!
 //! | what | where | caught by |
 //! |---|---|---|
-//! | a flush is dropped | `Flushes::Dropped` | `a_dropped_flush_is_caught` |
-//! | areas are given back, and handed out, before the flush | `Flushes::Late` | `a_flush_after_reuse_is_caught` |
+//! | a flush is dropped | `InjectedBug::DroppedFlush` | `a_dropped_flush_is_caught` |
+//! | areas are given back, and handed out, before the flush | `InjectedBug::DelayedFlush` | `a_flush_after_reuse_is_caught` |
 //! | lazy pages are counted off when they are taken | `Mutant::EarlyCount` | `a_lazy_count_that_falls_early_is_caught` |
 //! | no allocation waits for the purge under way | `Mutant::NoWait` | `a_missing_wait_for_the_purge_is_caught`, `lazy_pages_without_bound_are_caught` |
 //! | runs are taken while others are in need | `Mutant::Hoard` | `pooling_while_an_allocation_is_in_need_is_caught` |
@@ -66,6 +66,6 @@ mod world;
 
 pub use explore::{Failure, Plan, explore, tell};
 pub use lock::Lock;
-pub use machine::{Flushes, Machine};
+pub use machine::Machine;
 pub use vmalloc::sync::{Grain, Mutant, point};
 pub use world::{Mapping, World, here};

@@ -3,7 +3,6 @@
 use crate::lock::Lock;
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::fmt;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use vmalloc::sync::point;
 use vmalloc::{
@@ -11,18 +10,6 @@ use vmalloc::{
     PlatformError, Protection, Relocate,
 };
 use vmalloc_sim::Sim;
-
-/// The fate of the flushes that the space asks for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Flushes {
-    /// They are done.
-    #[default]
-    Done,
-    /// They are not.
-    Dropped,
-    /// They are done when the space has given the areas back, before the next call.
-    Late,
-}
 
 thread_local! {
     static MEMORY: *mut u8 = {
@@ -62,17 +49,14 @@ fn spoil(ranges: &[PageRange]) {
 /// The simulator under the scheduler.
 pub struct Machine {
     sim: Sim<Lock>,
-    flushes: Flushes,
-    late: Mutex<Vec<Vec<PageRange>>>,
-    drains: bool,
     due: AtomicBool,
     flushing: AtomicU64,
 }
 
 impl Machine {
-    pub(crate) fn new(sim: Sim<Lock>, flushes: Flushes, drains: bool) -> Self {
-        let (late, due, flushing) = Default::default();
-        Self { sim, flushes, late, drains, due, flushing }
+    pub(crate) fn new(sim: Sim<Lock>) -> Self {
+        let (due, flushing) = Default::default();
+        Self { sim, due, flushing }
     }
 
     /// Returns the simulator.
@@ -89,19 +73,9 @@ impl Machine {
     pub fn take_due(&self) -> bool {
         self.due.swap(false, Relaxed)
     }
-
-    /// Does the flushes that are late.
-    pub(crate) fn catch_up(&self) {
-        let late = std::mem::take(&mut *self.late.lock().expect("nobody fails with it"));
-        for ranges in late {
-            // SAFETY: too late, as the mistake that is wanted; a simulated machine is not harmed.
-            let _ = unsafe { self.sim.flush(&ranges) };
-        }
-    }
 }
 
-// SAFETY: as the simulator's, whose calls these are. `Flushes` other than done break the promise on
-// purpose: nothing is reachable through a simulated machine.
+// SAFETY: as the simulator's, whose calls these are.
 unsafe impl Platform for Machine {
     type RawLock = Lock;
     type PurgeLock = Lock;
@@ -118,14 +92,11 @@ unsafe impl Platform for Machine {
     unsafe fn map(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
         point();
         // SAFETY: the caller's promise.
-        let result = unsafe { self.sim.map(range, protection) };
-        self.catch_up();
-        result
+        unsafe { self.sim.map(range, protection) }
     }
 
     unsafe fn unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
         point();
-        self.catch_up();
         spoil(ranges);
         // SAFETY: the caller's promise.
         unsafe { self.sim.unmap(ranges) }
@@ -134,15 +105,8 @@ unsafe impl Platform for Machine {
     unsafe fn flush(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
         self.flushing.store(ranges.iter().map(PageRange::len).sum(), Relaxed);
         point();
-        let result = match self.flushes {
-            // SAFETY: the caller's promise.
-            Flushes::Done => unsafe { self.sim.flush(ranges) },
-            Flushes::Dropped => Ok(()),
-            Flushes::Late => {
-                self.late.lock().expect("nobody fails with it").push(ranges.to_vec());
-                Ok(())
-            }
-        };
+        // SAFETY: the caller's promise.
+        let result = unsafe { self.sim.flush(ranges) };
         point();
         self.flushing.store(0, Relaxed);
         result
@@ -154,9 +118,10 @@ unsafe impl Platform for Machine {
         unsafe { self.sim.zero(range) }
     }
 
-    fn drain_later(&self, _: DrainReason) -> bool {
-        self.due.store(self.drains, Relaxed);
-        self.drains
+    fn drain_later(&self, due: DrainReason) -> bool {
+        let promised = self.sim.drain_later(due);
+        self.due.store(promised, Relaxed);
+        promised
     }
 
     fn wake_drain(&self) -> bool {
@@ -172,10 +137,8 @@ unsafe impl Platform for Machine {
     }
 }
 
-// SAFETY: the span is memory of this program, which is never released, at its own addresses. That
-// it is not zeroed is seen by
 // SAFETY: the span is memory of this program, which is never released, at its own addresses. No
-// scenario sees that it is not zeroed:
+// scenario sees that it is not zeroed.
 unsafe impl DirectMemory for Machine {}
 
 // SAFETY: see `relocate`; what it moves shows what it held.
@@ -212,9 +175,7 @@ unsafe impl MapFrames for Machine {
     ) -> Result<(), PlatformError> {
         point();
         // SAFETY: the caller's promise.
-        let result = unsafe { self.sim.map_frames(range, frames, protection) };
-        self.catch_up();
-        result
+        unsafe { self.sim.map_frames(range, frames, protection) }
     }
 
     unsafe fn discard_hint(&self, range: PageRange) {

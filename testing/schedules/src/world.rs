@@ -2,7 +2,7 @@
 
 use crate::explore::{end_alone, leave_others_behind};
 use crate::lock::Lock;
-use crate::machine::{Flushes, MEMORY_PAGES, Machine, PAGE, memory_start};
+use crate::machine::{MEMORY_PAGES, Machine, PAGE, memory_start};
 use shuttle::thread;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ impl World {
 
     /// Returns a space of `pages` pages, one CPU for each of up to four threads.
     pub fn new(pages: u64, space_options: SpaceOptions) -> Self {
-        Self::on(Self::options(pages), space_options, Flushes::Done)
+        Self::on(Self::options(pages), space_options)
     }
 
     /// Returns the first page.
@@ -48,21 +48,14 @@ impl World {
         Options::new(span).cpus(4).current_cpu(here)
     }
 
-    /// Returns a space on a machine with these settings, which does the flushes so.
-    pub fn on(options: Options, space_options: SpaceOptions, flushes: Flushes) -> Self {
-        Self::drained(options, space_options, flushes, false)
-    }
-
-    /// Makes the world on a machine that promises to drain if `drains`.
-    pub fn drained(options: Options, space_options: SpaceOptions, flushes: Flushes, drains: bool) -> Self {
-        let sim: Sim<Lock> = options.build_with();
-        let space = Space::new(Machine::new(sim, flushes, drains), space_options);
-        Self(Arc::new(space.expect("an empty space")))
+    /// Returns a space on a machine with these settings.
+    pub fn on(options: Options, space_options: SpaceOptions) -> Self {
+        Self(Arc::new(Space::new(Self::machine(options), space_options).expect("an empty space")))
     }
 
     /// Returns the machine alone, for scenarios that divide it.
     pub fn machine(options: Options) -> Machine {
-        Machine::new(options.build_with(), Flushes::Done, false)
+        Machine::new(options.build_with())
     }
 
     /// Returns the settings of most scenarios: nothing is cached, no guards, and little is lazy.
@@ -192,7 +185,6 @@ impl World {
     /// is one free range.
     pub fn finish(&self) {
         self.purge().expect("no fault was asked for");
-        self.platform().catch_up();
         self.verify().expect("every invariant holds");
         let stats = self.stats();
         let pages = stats.span_pages;

@@ -217,8 +217,8 @@ impl Options {
 
     /// Makes a part of the protocol wrong.
     #[must_use]
-    pub fn injected_bug(mut self, injected_bug: InjectedBug) -> Self {
-        self.injected_bug = Some(injected_bug);
+    pub fn injected_bug(mut self, injected_bug: impl Into<Option<InjectedBug>>) -> Self {
+        self.injected_bug = injected_bug.into();
         self
     }
 

@@ -24,7 +24,7 @@ fn judge<P: Platform>(player: &Player<'_, P>, bytes: usize, error: AreaError, be
     match error {
         AreaError::Alloc(AllocError::Request(wrong)) => assert!(wrongs.contains(&wrong), "{wrong}"),
         _ if !wrongs.is_empty() => panic!("{error}, not one of {wrongs:?}"),
-        AreaError::Alloc(AllocError::Unbacked(unbacked)) => player.excuse(before, &unbacked.cause),
+        AreaError::Alloc(AllocError::Unbacked(unbacked)) => player.excuse_twice(before, &unbacked),
         AreaError::Platform(error) => player.excuse(before, &error),
         AreaError::Alloc(AllocError::Metadata) => player.excuse_any(before),
         error => panic!("{error}"),

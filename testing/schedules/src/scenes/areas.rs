@@ -2,7 +2,7 @@
 
 use super::free_at_once;
 use super::work;
-use crate::machine::{Flushes, Machine};
+use crate::machine::Machine;
 use crate::world::World;
 use shuttle::sync::mpsc;
 use std::sync::Arc;
@@ -10,17 +10,18 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use vmalloc::sync::point;
 use vmalloc::{Frames, PagedArea, Protection, Request, Space, SpaceOptions};
+use vmalloc_sim::InjectedBug;
 
 /// Three CPUs take and free small areas of their own, with little room and frequent purges.
-pub fn small_areas(flushes: Flushes) {
-    let world = World::on(World::options(24), World::tight(), flushes);
+pub fn small_areas(bug: Option<InjectedBug>) {
+    let world = World::on(World::options(24).injected_bug(bug), World::tight());
     world.run([work; 3]);
     world.finish();
 }
 
 /// Frees and allocates with as many frames as are needed at once: memory is back when a purge is.
-pub fn recycled_frames(flushes: Flushes) {
-    let world = World::on(World::options(24).frames(12), World::tight().lazy_max_pages(2), flushes);
+pub fn recycled_frames() {
+    let world = World::on(World::options(24).frames(12), World::tight().lazy_max_pages(2));
     let worker: fn(&World) = |world| {
         for pages in [1, 2, 1] {
             // Others may hold what was freed, on its way back.
@@ -34,8 +35,8 @@ pub fn recycled_frames(flushes: Flushes) {
 }
 
 /// One CPU allocates, another frees, a third purges: the areas are remote where they are freed.
-pub fn freed_elsewhere(flushes: Flushes) {
-    let world = World::on(World::options(16), World::tight(), flushes);
+pub fn freed_elsewhere(bug: Option<InjectedBug>) {
+    let world = World::on(World::options(16).injected_bug(bug), World::tight());
     let (sender, receiver) = mpsc::channel();
     let giver = world.clone();
     let taker = world.clone();
@@ -156,7 +157,6 @@ pub fn threads_migrate() {
     let world = World::on(
         options,
         SpaceOptions::default().cache_bytes(3 * World::PAGE).guard(false).lazy_max_pages(4),
-        Flushes::Done,
     );
     world.run([work; 3]);
     world.finish();

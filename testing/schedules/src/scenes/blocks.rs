@@ -3,7 +3,6 @@
 //!
 //! A block has eight slots here, and a request up to four pages.
 
-use crate::machine::Flushes;
 use crate::world::{Mapping, World};
 use shuttle::sync::mpsc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -34,7 +33,7 @@ fn world_of(pages: u64, slots: Slots) -> World {
         Slots::Kept => options.discard(Discard::Keeps),
         Slots::Replaced => options.discard(Discard::Keeps).remaps_atomically(),
     };
-    let world = World::on(options, World::tight().lazy_max_pages(100), Flushes::Done);
+    let world = World::on(options, World::tight().lazy_max_pages(100));
     // Before there are threads.
     let _ = world.short();
     world

@@ -2,7 +2,6 @@
 
 use super::come_and_go;
 use super::work;
-use crate::machine::Flushes;
 use crate::world::World;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -71,8 +70,8 @@ pub fn shrink_by_one() {
 
 /// After `Space::flush` no CPU translates what was freed before the call, whichever thread is
 /// purging it.
-pub fn no_alias_is_left(flushes: Flushes) {
-    let world = World::on(World::options(24), World::tight().lazy_max_pages(3), flushes);
+pub fn no_alias_is_left() {
+    let world = World::on(World::options(24), World::tight().lazy_max_pages(3));
     let freed = Arc::new(AtomicUsize::new(0));
     let told = freed.clone();
     let (first, second) = (world.clone(), world.clone());
@@ -105,7 +104,7 @@ fn pages(addr: usize, pages: u64) -> vmalloc::PageRange {
 
 /// Frees ask a thread to drain, which may come late: they help themselves when it does.
 pub fn drained_in_the_background() {
-    let world = World::drained(World::options(20), World::tight().lazy_max_pages(2), Flushes::Done, true);
+    let world = World::on(World::options(20).promises_drains(), World::tight().lazy_max_pages(2));
     world.run([come_and_go::<2>, come_and_go::<3>, |world| {
         for _ in 0..6 {
             if world.platform().take_due() {
@@ -130,7 +129,7 @@ fn drain_if_due(world: &World) -> bool {
 /// Frees tell the platform of what waits. When all that it was told of is drained, nothing is left.
 pub fn drained_when_told() {
     let space_options = SpaceOptions::default().cache_bytes(4 * World::PAGE).guard(false).lazy_max_pages(4);
-    let world = World::drained(World::options(20), space_options, Flushes::Done, true);
+    let world = World::on(World::options(20).promises_drains(), space_options);
     world.run([come_and_go::<2>, come_and_go::<3>, |world| {
         for _ in 0..12 {
             let _ = drain_if_due(world);

@@ -1,6 +1,6 @@
 //! Threads that run out of addresses or frames beside each other.
 
-use crate::machine::{Flushes, Machine};
+use crate::machine::Machine;
 use crate::world::World;
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -123,11 +123,7 @@ pub fn notifier_makes_room() {
 /// Frames run out: allocations fail with an error or not at all, and nothing is lost.
 pub fn memory_runs_out() {
     let options = World::options(16).frames(3);
-    let world = World::on(
-        options,
-        SpaceOptions::default().cache_bytes(2 * World::PAGE).lazy_max_pages(4),
-        Flushes::Done,
-    );
+    let world = World::on(options, SpaceOptions::default().cache_bytes(2 * World::PAGE).lazy_max_pages(4));
     let worker: fn(&World) = |world| {
         for pages in [1, 2] {
             match world.try_take(pages) {

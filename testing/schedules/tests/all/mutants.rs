@@ -3,7 +3,8 @@
 
 use vmalloc_schedules::scenes::blocks::{self, Slots};
 use vmalloc_schedules::scenes::{areas, forks, look_ups, purges, roots, shortage};
-use vmalloc_schedules::{Failure, Flushes, Mutant, Plan, tell};
+use vmalloc_schedules::{Failure, Mutant, Plan, tell};
+use vmalloc_sim::InjectedBug;
 
 /// Schedules within which every mutant is caught.
 const SCHEDULES: usize = 2_000;
@@ -15,10 +16,10 @@ fn catches(plan: Plan, mutant: Mutant, message: &str, scenario: fn()) {
 }
 
 /// Checks that broken flushes, which are the machine's, are caught.
-fn catches_flushes(flushes: Flushes, message: &str, scenario: fn(Flushes)) {
+fn catches_flushes(bug: InjectedBug, message: &str, scenario: fn(Option<InjectedBug>)) {
     let plan = Plan::fixed(SCHEDULES);
-    assert_holds(plan.failure(move || scenario(Flushes::Done)));
-    assert_caught(&format!("{flushes:?}"), message, plan.failure(move || scenario(flushes)));
+    assert_holds(plan.failure(move || scenario(None)));
+    assert_caught(&format!("{bug:?}"), message, plan.failure(move || scenario(Some(bug))));
 }
 
 fn assert_holds(failure: Option<Failure>) {
@@ -33,13 +34,13 @@ fn assert_caught(mutant: &str, message: &str, failure: Option<Failure>) {
 
 #[test]
 fn a_dropped_flush_is_caught() {
-    catches_flushes(Flushes::Dropped, "reused before it was flushed", areas::small_areas);
+    catches_flushes(InjectedBug::DroppedFlush, "reused before it was flushed", areas::small_areas);
 }
 
 #[test]
 fn a_flush_after_reuse_is_caught() {
-    catches_flushes(Flushes::Late, "reused before it was flushed", areas::small_areas);
-    catches_flushes(Flushes::Late, "reused before it was flushed", areas::freed_elsewhere);
+    catches_flushes(InjectedBug::DelayedFlush, "reused before it was flushed", areas::small_areas);
+    catches_flushes(InjectedBug::DelayedFlush, "reused before it was flushed", areas::freed_elsewhere);
 }
 
 #[test]

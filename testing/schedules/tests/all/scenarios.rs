@@ -2,27 +2,27 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use vmalloc_schedules::{Flushes, Plan, explore, scenes};
+use vmalloc_schedules::{Plan, explore, scenes};
 
 /// Schedules of a scenario with points at locks and changes; a tenth as many more with points at
 /// every access.
 const SCHEDULES: usize = 1_000;
 
 macro_rules! holds {
-    ($($module:ident::$name:ident $(($flushes:expr))?;)*) => {$(
+    ($($module:ident::$name:ident $(($bug:expr))?;)*) => {$(
         #[test]
         fn $name() {
             let plan = Plan::new(SCHEDULES);
-            explore(stringify!($name), plan, || scenes::$module::$name($($flushes)?));
-            explore(stringify!($name), plan.tenth().fine(), || scenes::$module::$name($($flushes)?));
+            explore(stringify!($name), plan, || scenes::$module::$name($($bug)?));
+            explore(stringify!($name), plan.tenth().fine(), || scenes::$module::$name($($bug)?));
         }
     )*};
 }
 
 holds! {
-    areas::small_areas(Flushes::Done);
-    areas::recycled_frames(Flushes::Done);
-    areas::freed_elsewhere(Flushes::Done);
+    areas::small_areas(None);
+    areas::recycled_frames;
+    areas::freed_elsewhere(None);
     areas::purged_while_freeing;
     areas::deferred_frees;
     areas::freed_twice_at_once;
@@ -31,7 +31,7 @@ holds! {
     purges::cached_areas_decay;
     purges::shrink_by_one;
     purges::lazy_pages_are_bounded;
-    purges::no_alias_is_left(Flushes::Done);
+    purges::no_alias_is_left;
     shortage::freed_space_on_its_way;
     shortage::pooled_by_others;
     shortage::brought_by_others;

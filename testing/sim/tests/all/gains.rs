@@ -2,8 +2,8 @@
 //! page or an address more or less than documented is a mistake.
 
 use crate::{PAGE, free};
-use vmalloc::{FreeError, Request, Space, SpaceOptions};
-use vmalloc_sim::harness::{check, check_whole};
+use vmalloc::{Request, Space, SpaceOptions};
+use vmalloc_sim::harness::check;
 use vmalloc_sim::{Direct, Options, Sim};
 
 fn direct(space_options: SpaceOptions, choose: impl FnOnce(Options) -> Options) -> Space<Direct> {
@@ -49,35 +49,6 @@ fn ordinary_frees_purge_what_free_atomic_freed() {
     check(&space);
 }
 
-/// An area with a guard page and one without it have as many pages in all. Neither serves the other
-/// when it is freed: the last page of the one must trap, and that of the other must not.
-#[test]
-fn areas_with_a_guard_and_without_one_do_not_stand_in_for_each_other() {
-    let span = vmalloc::PageRange::from_len(0x1000, 1 << 12).expect("not empty");
-    for space_options in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free()] {
-        let space =
-            Space::new(Options::new(span).cpus(1).frames(256).build(), space_options).expect("a space");
-        // Returns whether the page behind so many pages traps.
-        let ends = |request: Request, pages: u64| {
-            let addr = space.raw().alloc(&request).expect("there is room");
-            let first = (addr / PAGE) as u64;
-            (0..pages).for_each(|page| space.platform().write(0, first + page, page).expect("it is mapped"));
-            let traps = space.platform().read(0, first + pages).is_err();
-            // SAFETY: the area is the test's, and nothing uses it any more.
-            unsafe { space.raw().free(addr) }.expect("it is busy");
-            traps
-        };
-        for pages in 1..40 {
-            for _ in 0..2 {
-                let guarded = Request::new(pages * PAGE);
-                assert!(ends(guarded, pages as u64), "{pages} pages, and a guard");
-                ends(Request::new((pages + 1) * PAGE).guard(false), pages as u64 + 1);
-            }
-        }
-        check_whole(&space);
-    }
-}
-
 #[test]
 fn pages_that_their_owner_has_altered_are_not_cached() {
     let space = direct(SpaceOptions::default(), |it| it);
@@ -100,25 +71,6 @@ fn sets_of_frames_that_are_gone_take_no_memory() {
     };
     let few = after(1);
     assert_eq!(after(1000), few);
-}
-
-#[test]
-fn an_address_inside_the_first_page_frees_nothing() {
-    for space_options in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free()] {
-        let space = direct(space_options, |it| it);
-        let alloc = || space.raw().alloc(&Request::new(2 * PAGE)).expect("there is room");
-        // So that the common way has room for one more.
-        [(); 20].map(|()| alloc()).into_iter().for_each(|addr| free(&space, addr));
-        let addr = alloc();
-        for inside in [1, 8, PAGE - 1] {
-            // SAFETY: it frees nothing.
-            let refused = unsafe { space.raw().free(addr + inside) };
-            assert_eq!(refused, Err(FreeError::Unaligned { addr: addr + inside }));
-        }
-        assert_eq!(space.usable_size(addr), Some(2 * PAGE));
-        free(&space, addr);
-        check(&space);
-    }
 }
 
 #[test]

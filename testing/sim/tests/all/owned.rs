@@ -258,36 +258,6 @@ fn short_mappings_go_on_beyond_a_tebibyte_of_areas() {
     unsafe { space.platform().give_frames(&frames) };
 }
 
-/// However an area ends whose memory is kept, the next owner reads zeros.
-#[test]
-fn memory_is_cleared_on_every_way_into_the_cache() {
-    Sim::run_on(0);
-    let platform = Direct::new(1 << 10, |options| options.cpus(1));
-    let space = Space::new(platform, SpaceOptions::default().zero_on_free(true)).expect("an empty space");
-    let raw = space.raw();
-    let alloc = |count| raw.alloc(&pages(count)).expect("room");
-    // SAFETY: the addresses are of areas that the test owns.
-    let read = |addr: usize| unsafe { std::ptr::with_exposed_provenance::<u8>(addr).read() };
-    // SAFETY: as above.
-    let write = |addr: usize| unsafe { std::ptr::with_exposed_provenance_mut::<u8>(addr).write(0x5e) };
-
-    let first = alloc(4);
-    write(first);
-    // SAFETY: nothing uses it any more.
-    unsafe { raw.remove(first) }.expect("it is busy");
-    let again = alloc(4);
-    assert_eq!((again, read(again)), (first, 0), "removed");
-
-    write(again);
-    // A neighbour, so that it has to move.
-    let _wall = alloc(1);
-    // SAFETY: nothing uses the old address any more.
-    let moved = unsafe { raw.realloc(again, &pages(9)) }.expect("room");
-    assert!(moved != again && read(moved) == 0x5e);
-    let last = alloc(4);
-    assert_eq!(read(last), 0, "moved");
-}
-
 /// A buffer of zeros grows to a part of a page, on a machine whose new pages are of any content.
 /// The rest of the page reads as zero when it becomes the buffer's as well.
 #[test]

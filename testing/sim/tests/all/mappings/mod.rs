@@ -4,7 +4,6 @@
 
 mod info;
 mod ram;
-mod realloc;
 mod requests;
 mod reserved;
 pub(crate) mod support;

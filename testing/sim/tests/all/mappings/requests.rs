@@ -14,7 +14,6 @@ fn huge_pages_are_used_where_there_are_some_and_base_pages_elsewhere() {
         assert_eq!((page(addr) % 8, space.platform().counts().huge_pages - before), (0, 2));
         shows(space, addr, &[0; 20]);
         fill(space, addr, 20);
-        crate::mappings::support::faults(space, addr + 20 * PAGE, 1);
         free(space, addr);
         let small = space.raw().alloc(&Request::new(7 * PAGE).huge()).expect("room");
         assert_eq!(space.platform().counts().huge_pages - before, 2, "smaller than one");
@@ -55,31 +54,4 @@ fn refuses_to_wait(name: &str, call: Call) {
 #[test]
 fn no_block_allocation_never_waits() {
     CALLS.iter().for_each(|(name, call)| refuses_to_wait(name, *call));
-}
-
-fn user(space: &Space<Sim>, pages: usize) -> usize {
-    space.raw().alloc_shared(&Request::new(pages * PAGE)).expect("room")
-}
-
-#[test]
-fn frames_of_freed_areas_are_reused() {
-    let space = space(plain(PAGES, 2).frames(8), SpaceOptions::default());
-    let addr = user(&space, 6);
-    fill(&space, addr, 6);
-    free(&space, addr);
-    let again = user(&space, 6);
-    shows(&space, again, &[0; 6]);
-    free(&space, again);
-    finish(&space);
-}
-
-#[test]
-fn cached_memory_is_evicted_for_frames() {
-    let space = space(plain(PAGES, 2).frames(8), SpaceOptions::default());
-    let memory = space.raw().alloc(&Request::new(6 * PAGE)).expect("room");
-    fill(&space, memory, 6);
-    free(&space, memory);
-    let addr = user(&space, 6);
-    free(&space, addr);
-    finish(&space);
 }

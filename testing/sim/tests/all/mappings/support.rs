@@ -5,7 +5,7 @@ use crate::{set_block_slots, short};
 use vmalloc::{Frame, FrameSupply, Kind, PageRange, Platform, Space, SpaceOptions};
 use vmalloc_harness::Told;
 use vmalloc_sim::harness::{Simulated, check_whole};
-use vmalloc_sim::{Fault, Options, Sim};
+use vmalloc_sim::{Options, Sim};
 
 /// The span.
 const START: u64 = 0x1000;
@@ -117,16 +117,6 @@ pub(crate) fn fill(space: &Space<Sim>, addr: usize, count: usize) -> Vec<u64> {
     words.iter().enumerate().for_each(|(nth, &word)| write(space, addr, nth, word));
     shows(space, addr, &words);
     words
-}
-
-/// No CPU gets anywhere in `count` pages from `addr` on.
-pub(crate) fn faults<P: Simulated>(space: &Space<P>, addr: usize, count: usize) {
-    for cpu in cpus(space) {
-        for page in page(addr)..page(addr) + count as u64 {
-            let read = space.platform().machine().read(cpu, page);
-            assert_eq!(read, Err(Fault::NotMapped { cpu, page }), "page {page:#x} on CPU {cpu}");
-        }
-    }
 }
 
 /// Ends a mapping of the test's.
