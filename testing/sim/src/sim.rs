@@ -183,7 +183,10 @@ impl<L: RawMutex + Send + Sync + 'static> Sim<L> {
 
     /// Audits, and reports leaks: for the end, when everything was freed and purged.
     pub fn check_end(&self) -> Vec<Fault> {
+        let cpu = self.here();
         self.step(|machine| {
+            // A flush that comes late has come by now.
+            machine.catch_up(cpu);
             let mut found = machine.audit();
             let leaks = machine.leaks();
             machine.faults.extend(&leaks);
