@@ -3,7 +3,7 @@
 use crate::faulty::Faulty;
 use std::ptr;
 use vmalloc::{DirectMemory, PageRange, Platform, ReadNofault};
-use vmalloc_sim::Point;
+use vmalloc_sim::{Due, Point};
 
 /// The result of a load from every word of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,15 +80,10 @@ pub trait Look<P>: Send + Sync {
         let _ = (platform, range);
     }
 
-    /// Makes the `nth` call of this kind from now on fail, once, where that is possible; 1 is the
-    /// next.
-    fn fail_nth(&self, platform: &P, point: Point, nth: u64) {
-        let _ = (platform, point, nth);
-    }
-
-    /// Makes that call fail and all of its kind that follow, where that is possible; else that one.
-    fn fail_from(&self, platform: &P, point: Point, nth: u64) {
-        self.fail_nth(platform, point, nth);
+    /// Makes these calls of a kind from now on fail, or the first of them alone, where that is
+    /// possible; 1 is the next.
+    fn fail(&self, platform: &P, point: Point, due: Due) {
+        let _ = (platform, point, due);
     }
 
     /// Makes all unmaps or flushes of these pages fail, and returns true, where that is possible.
@@ -234,8 +229,8 @@ impl<P: Platform> Look<Faulty<P>> for Below {
         faulty.look().handed_out(faulty.inner(), range);
     }
 
-    fn fail_nth(&self, faulty: &Faulty<P>, point: Point, nth: u64) {
-        faulty.plan().fail_nth(point, nth);
+    fn fail(&self, faulty: &Faulty<P>, point: Point, due: Due) {
+        faulty.plan().fail(point, Due::Nth(due.first()));
     }
 
     fn heal(&self, faulty: &Faulty<P>) {

@@ -13,7 +13,7 @@ use vmalloc::{
 };
 use vmalloc_harness::{Told, env};
 use vmalloc_model::{Seeded, Source};
-use vmalloc_sim::Point;
+use vmalloc_sim::{Due, Point};
 
 /// Failures after which a walk is given up.
 const MOST: u64 = 2_000;
@@ -174,15 +174,15 @@ impl<P: Platform> Program<P> {
         space: Space<P>,
         source: &mut dyn Source,
         ops: usize,
-        failing: Option<(Point, u64, bool)>,
+        failing: Option<(Point, Due)>,
     ) -> Vec<&'static str> {
         let Self { look, acts, end, devices, live, most, fails } = self;
         let most = (*most).min(space.geometry().span.len() / 4).max(1);
         let fails = *fails && failing.is_none();
         let cast = Cast { look: &**look, acts, end: *end, devices, live: *live, most, fails };
         let mut player = Player::new(space, &cast, source);
-        if let Some((call, nth, lasts)) = failing {
-            player.fail(call, nth, lasts);
+        if let Some((call, due)) = failing {
+            player.fail(call, due);
         }
         player.play(ops)
     }
@@ -220,11 +220,10 @@ impl<P: Platform> Program<P> {
     /// As [`play`](Self::play).
     pub fn walk(&self, seed: u64, ops: usize, make: impl Fn() -> Space<P>) -> Walked {
         let mut walked = Walked::new();
-        for (call, lasts) in CALLS.into_iter().flat_map(|call| [(call, false), (call, true)]) {
-            for nth in 1..MOST {
-                let _told =
-                    Told(|| format!("call {nth} of {call:?} fails, lasting: {lasts}, seed {seed:#x}"));
-                let acts = self.play_failing(make(), &mut Seeded::new(seed), ops, Some((call, nth, lasts)));
+        for (call, due) in CALLS.into_iter().flat_map(|call| Due::KINDS.map(|due| (call, due))) {
+            for due in (1..MOST).map(due) {
+                let _told = Told(|| format!("{call:?} fails: {due:?}, seed {seed:#x}"));
+                let acts = self.play_failing(make(), &mut Seeded::new(seed), ops, Some((call, due)));
                 if acts.is_empty() {
                     break;
                 }

@@ -9,7 +9,7 @@ use std::fmt::Display;
 use vmalloc::{AreaInfo, Frame, Kind, PageRange, Platform, PlatformError, Protection, Space, Unbacked};
 use vmalloc_model::Source;
 use vmalloc_short::ShortMaps;
-use vmalloc_sim::Point;
+use vmalloc_sim::{Due, Point};
 
 /// Steps that a failure tells of.
 const TOLD: usize = 16;
@@ -166,10 +166,9 @@ impl<'a, P: Platform> Player<'a, P> {
         self.below(self.space.geometry().cpus.min(4))
     }
 
-    pub(crate) fn fail(&mut self, call: Point, nth: u64, lasts: bool) {
+    pub(crate) fn fail(&mut self, call: Point, due: Due) {
         self.is_shaky = true;
-        let (look, platform) = (self.cast.look, self.space.platform());
-        if lasts { look.fail_from(platform, call, nth) } else { look.fail_nth(platform, call, nth) }
+        self.cast.look.fail(self.space.platform(), call, due);
     }
 
     pub(crate) fn heal(&mut self) {

@@ -3,8 +3,7 @@
 use crate::look::{Look, Seen};
 use vmalloc::PageRange;
 use vmalloc_sim::harness::Simulated;
-use vmalloc_sim::heap::{self, Shortage};
-use vmalloc_sim::{Point, Sim, TlbVisibility};
+use vmalloc_sim::{Due, Point, Sim, TlbVisibility, heap};
 
 /// Looks at a simulated machine with a word in each page, or at a part of one; and at the memory
 /// behind its addresses by another look, which is [`Blind`](crate::Blind) where there is none.
@@ -63,17 +62,10 @@ impl<P: Simulated, M: Look<P>> Look<P> for SimLook<M> {
         platform.machine().handed_out(range);
     }
 
-    fn fail_nth(&self, platform: &P, call: Point, nth: u64) {
-        match point(call, nth) {
-            Point::Heap => heap::fail(Shortage::Nth(nth)),
-            point => platform.machine().fail_nth(point, nth),
-        }
-    }
-
-    fn fail_from(&self, platform: &P, call: Point, nth: u64) {
-        match point(call, nth) {
-            Point::Heap => heap::fail(Shortage::From(nth)),
-            point => platform.machine().fail_from(point, nth),
+    fn fail(&self, platform: &P, call: Point, due: Due) {
+        match point(call, due.first()) {
+            Point::Heap => heap::fail(due),
+            point => platform.machine().fail(point, due),
         }
     }
 

@@ -43,8 +43,8 @@
 //! ```
 
 use crate::direct::Direct;
-use crate::heap::{self, Exempt, Shortage};
-use crate::plan::Point;
+use crate::heap::{self, Exempt};
+use crate::plan::{Due, Point};
 use crate::sim::Sim;
 use lock_api::RawMutex;
 use std::borrow::Borrow;
@@ -89,15 +89,6 @@ impl<P: Simulated + Divisible, A> Simulated for Subspace<P, A> {
     }
 }
 
-/// For how long steps fail.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Lasting {
-    /// One step.
-    Once,
-    /// That step and all behind it, to the end of the operation.
-    Onward,
-}
-
 /// The reaction to a refused operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum After {
@@ -111,14 +102,12 @@ const AFTER: [After; 2] = [After::GivenUp, After::Repeated];
 #[derive(Clone, Copy, Debug)]
 pub struct Injection {
     step: Point,
-    lasting: Lasting,
-    /// Which, counted from 1.
-    nth: u64,
+    due: Due,
 }
 
 impl fmt::Display for Injection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "step {} of the kind {:?} fails, {:?}", self.nth, self.step, self.lasting)
+        write!(f, "of the steps of the kind {:?} these fail: {:?}", self.step, self.due)
     }
 }
 
@@ -134,10 +123,7 @@ impl Injection {
             Point::Heap => self.on_heap(act),
             point => {
                 let before = sim.injected(point);
-                match self.lasting {
-                    Lasting::Once => sim.fail_nth(point, self.nth),
-                    Lasting::Onward => sim.fail_from(point, self.nth),
-                }
+                sim.fail(point, self.due);
                 let result = act();
                 let failed = sim.injected(point) - before;
                 sim.heal();
@@ -148,21 +134,17 @@ impl Injection {
 
     /// Runs `act` with requests of the heap failing, which need no machine; how many have.
     pub fn on_heap<R>(self, act: impl FnOnce() -> R) -> (R, u64) {
-        let shortage = match self.lasting {
-            Lasting::Once => Shortage::Nth(self.nth),
-            Lasting::Onward => Shortage::From(self.nth),
-        };
-        let (result, demand) = heap::short_of(shortage, act);
+        let (result, demand) = heap::short_of(self.due, act);
         (result, demand.refused)
     }
 }
 
 /// Runs `run` with the first, the second, the third … step failing, until it tells that none has;
 /// how many times one has.
-pub fn each(step: Point, lasting: Lasting, mut run: impl FnMut(Injection) -> bool) -> u64 {
-    let mut injections = (1..=MOST).map(|nth| Injection { step, lasting, nth });
+pub fn each(step: Point, due: fn(u64) -> Due, mut run: impl FnMut(Injection) -> bool) -> u64 {
+    let mut injections = (1..=MOST).map(|nth| Injection { step, due: due(nth) });
     let missed = injections.find(|&injection| !run(injection)).expect("an operation of finitely many steps");
-    missed.nth - 1
+    missed.due.first() - 1
 }
 
 /// Lets an operation fail at each step of each kind, once and from there on. `setup` makes a space
@@ -181,11 +163,9 @@ pub fn walk<P: Simulated, S: Borrow<Space<P>>, T, E: fmt::Debug>(
     release: impl Fn(&Space<P>, T),
 ) {
     let mut all = 0;
-    for (step, lasting) in
-        Point::ALL.map(|step| [Lasting::Once, Lasting::Onward].map(|it| (step, it))).concat()
-    {
+    for (step, due) in Point::ALL.map(|step| Due::KINDS.map(|due| (step, due))).concat() {
         for after in AFTER {
-            let failed = each(step, lasting, |injection| {
+            let failed = each(step, due, |injection| {
                 let _context = Context(name, injection, after);
                 run(injection, after, &setup, &operation, &release) > 0
             });

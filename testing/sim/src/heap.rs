@@ -1,32 +1,25 @@
 //! A heap that runs out: the allocator's metadata is memory, too.
 //!
-//! A test program makes [`FailingAlloc`] its global allocator, and lets a piece of code run with a
-//! [`Shortage`]. Only the calling thread is short of memory, and what the simulator itself needs is
+//! A test program makes [`FailingAlloc`] its global allocator, and lets a piece of code run with some
+//! of its requests [`Due`] to fail. Only the calling thread is short of memory, and what the simulator itself needs is
 //! never refused.
 //!
 //! ```
-//! use vmalloc_sim::heap::{self, FailingAlloc, Shortage};
+//! use vmalloc_sim::Due;
+//! use vmalloc_sim::heap::{self, FailingAlloc};
 //!
 //! #[global_allocator]
 //! static HEAP: FailingAlloc = FailingAlloc;
 //!
 //! let mut list: Vec<u64> = Vec::new();
-//! let (result, demand) = heap::short_of(Shortage::Nth(1), || list.try_reserve(100));
+//! let (result, demand) = heap::short_of(Due::Nth(1), || list.try_reserve(100));
 //! assert!(result.is_err() && demand.refused == 1);
 //! assert!(list.try_reserve(100).is_ok());
 //! ```
 
+use crate::plan::Due;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-
-/// The requests for memory that are refused, counted from 1.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Shortage {
-    /// This one alone.
-    Nth(u64),
-    /// This one and all that follow.
-    From(u64),
-}
 
 /// Requests for memory, under a shortage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -39,11 +32,11 @@ pub struct Demand {
 }
 
 thread_local! {
-    static SHORTAGE: Cell<Option<Shortage>> = const { Cell::new(None) };
+    /// The requests that are to fail, of those that are counted.
+    static DUE: Cell<Option<Due>> = const { Cell::new(None) };
     static DEMAND: Cell<Demand> = const { Cell::new(Demand { asked: 0, refused: 0 }) };
-    /// The requests of counted calls that are to fail, and how many have.
-    static DUE: Cell<Option<Shortage>> = const { Cell::new(None) };
-    static REFUSED: Cell<u64> = const { Cell::new(0) };
+    /// True within a call that is counted.
+    static IS_COUNTED: Cell<bool> = const { Cell::new(false) };
     /// How many exemptions are in force.
     static EXEMPT: Cell<u32> = const { Cell::new(0) };
 }
@@ -51,26 +44,19 @@ thread_local! {
 /// Runs `act` with a shortage of memory in this thread; its result and what it asked for. Without a
 /// [`FailingAlloc`] nothing is counted or refused. Whatever `act` does must cope: most code of the
 /// standard library aborts.
-pub fn short_of<R>(shortage: Shortage, act: impl FnOnce() -> R) -> (R, Demand) {
-    /// Ends the shortage, be it in a panic.
-    struct End;
-    impl Drop for End {
-        fn drop(&mut self) {
-            SHORTAGE.set(None);
-        }
-    }
-    DEMAND.set(Demand::default());
-    SHORTAGE.set(Some(shortage));
-    let end = End;
-    let result = act();
-    drop(end);
-    (result, DEMAND.get())
+pub fn short_of<R>(due: Due, act: impl FnOnce() -> R) -> (R, Demand) {
+    let before = DEMAND.get();
+    fail(due);
+    let result = counted(act);
+    heal();
+    let Demand { asked, refused } = DEMAND.get();
+    (result, Demand { asked: asked - before.asked, refused: refused - before.refused })
 }
 
 /// Makes requests fail from now on that are made in [`counted`] calls of this thread, together
 /// counted from 1.
-pub fn fail(shortage: Shortage) {
-    DUE.set(Some(shortage));
+pub fn fail(due: Due) {
+    DUE.set(Some(due.after(DEMAND.get().asked)));
 }
 
 /// Lets every request of a [`counted`] call succeed again.
@@ -80,20 +66,21 @@ pub fn heal() {
 
 /// Returns how many requests of [`counted`] calls of this thread were refused so far.
 pub fn refused() -> u64 {
-    REFUSED.get()
+    DEMAND.get().refused
 }
 
 /// Runs `act`, whose requests are those that [`fail`] counts.
 pub fn counted<R>(act: impl FnOnce() -> R) -> R {
-    let Some(shortage) = DUE.get() else { return act() };
-    let (result, demand) = short_of(shortage, act);
-    DUE.set(match shortage {
-        Shortage::Nth(nth) if nth <= demand.asked => None,
-        Shortage::Nth(nth) => Some(Shortage::Nth(nth - demand.asked)),
-        Shortage::From(first) => Some(Shortage::From(first.saturating_sub(demand.asked).max(1))),
-    });
-    REFUSED.set(REFUSED.get() + demand.refused);
-    result
+    /// Ends the count, be it in a panic.
+    struct End;
+    impl Drop for End {
+        fn drop(&mut self) {
+            IS_COUNTED.set(false);
+        }
+    }
+    let _end = End;
+    IS_COUNTED.set(true);
+    act()
 }
 
 /// While it lives, this thread is refused nothing, and what it asks for is not counted.
@@ -117,16 +104,12 @@ impl Drop for Exempt {
 
 /// Returns whether the request that is being made is one to refuse.
 fn refuses() -> bool {
-    let Some(shortage) = SHORTAGE.get() else { return false };
-    if EXEMPT.get() > 0 {
+    if !IS_COUNTED.get() || EXEMPT.get() > 0 {
         return false;
     }
     let mut demand = DEMAND.get();
     demand.asked += 1;
-    let refused = match shortage {
-        Shortage::Nth(nth) => demand.asked == nth,
-        Shortage::From(first) => demand.asked >= first,
-    };
+    let refused = DUE.get().is_some_and(|due| due.has(demand.asked));
     demand.refused += u64::from(refused);
     DEMAND.set(demand);
     refused

@@ -78,5 +78,5 @@ pub use direct::Direct;
 pub use fault::{Access, Fault};
 pub use machine::TlbVisibility;
 pub use options::{Discard, InjectedBug, OnViolation, Options};
-pub use plan::{Injected, Plan, Point};
+pub use plan::{Due, Injected, Plan, Point};
 pub use sim::Sim;

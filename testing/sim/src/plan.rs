@@ -58,11 +58,40 @@ impl Point {
     ];
 }
 
-/// The passes of a point that are to fail, counted from the first ever.
-#[derive(Clone, Copy, Debug)]
-enum Due {
-    Once(u64),
+/// The steps that are to fail, counted from 1.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Due {
+    /// This one alone.
+    Nth(u64),
+    /// This one and all that follow.
     From(u64),
+}
+
+impl Due {
+    /// Both kinds, each for a number.
+    pub const KINDS: [fn(u64) -> Self; 2] = [Self::Nth, Self::From];
+
+    /// Returns the first that is to fail.
+    pub const fn first(self) -> u64 {
+        match self {
+            Self::Nth(first) | Self::From(first) => first,
+        }
+    }
+
+    /// Returns what is due where so many have gone before.
+    pub(crate) const fn after(self, passed: u64) -> Self {
+        match self {
+            Self::Nth(nth) => Self::Nth(passed + nth),
+            Self::From(first) => Self::From(passed + first),
+        }
+    }
+
+    pub(crate) const fn has(self, step: u64) -> bool {
+        match self {
+            Self::Nth(nth) => step == nth,
+            Self::From(first) => step >= first,
+        }
+    }
 }
 
 /// How often each point was passed, and the passes that are to fail.
@@ -79,14 +108,9 @@ pub struct Plan {
 pub struct Injected;
 
 impl Plan {
-    /// Makes the `nth` pass from now on fail, once; 1 is the next.
-    pub fn fail_nth(&mut self, point: Point, nth: u64) {
-        self.due[point as usize] = Some(Due::Once(self.passed[point as usize] + nth));
-    }
-
-    /// Makes the `nth` step and all that follow fail.
-    pub fn fail_from(&mut self, point: Point, nth: u64) {
-        self.due[point as usize] = Some(Due::From(self.passed[point as usize] + nth));
+    /// Makes these passes from now on fail; 1 is the next.
+    pub fn fail(&mut self, point: Point, due: Due) {
+        self.due[point as usize] = Some(due.after(self.passed[point as usize]));
     }
 
     /// Returns how many steps of this kind were made to fail.
@@ -106,11 +130,7 @@ impl Plan {
     pub fn pass(&mut self, point: Point) -> Result<(), Injected> {
         let (passed, due) = (&mut self.passed[point as usize], self.due[point as usize]);
         *passed += 1;
-        let fails = match due {
-            None => false,
-            Some(Due::Once(nth)) => *passed == nth,
-            Some(Due::From(first)) => *passed >= first,
-        };
+        let fails = due.is_some_and(|due| due.has(*passed));
         self.fired[point as usize] += u64::from(fails);
         if fails { Err(Injected) } else { Ok(()) }
     }

@@ -6,7 +6,7 @@ use crate::fault::Fault;
 use crate::heap;
 use crate::machine::{Machine, TlbVisibility};
 use crate::options::{NewPages, OnViolation, Options, RemapMode};
-use crate::plan::Point;
+use crate::plan::{Due, Point};
 use lock_api::RawMutex;
 use parking_lot::Mutex;
 use std::marker::PhantomData;
@@ -107,14 +107,19 @@ impl<L: RawMutex + Send + Sync + 'static> Sim<L> {
         self.step(|machine| machine.check_reuse(range));
     }
 
-    /// Makes the `nth` step of this kind from now on fail, once; 1 is the next.
-    pub fn fail_nth(&self, point: Point, nth: u64) {
-        self.step(|machine| machine.plan.fail_nth(point, nth));
+    /// Makes these steps of a kind from now on fail; 1 is the next.
+    pub fn fail(&self, point: Point, due: Due) {
+        self.step(|machine| machine.plan.fail(point, due));
     }
 
-    /// Makes the `nth` step of this kind from now on fail, and all that follow.
+    /// Makes the `nth` step of this kind fail, once.
+    pub fn fail_nth(&self, point: Point, nth: u64) {
+        self.fail(point, Due::Nth(nth));
+    }
+
+    /// Makes the `nth` step of this kind fail, and all that follow.
     pub fn fail_from(&self, point: Point, nth: u64) {
-        self.step(|machine| machine.plan.fail_from(point, nth));
+        self.fail(point, Due::From(nth));
     }
 
     /// Makes every call of this kind fail that is about one of these pages, until
@@ -178,7 +183,10 @@ impl<L: RawMutex + Send + Sync + 'static> Sim<L> {
 
     /// Audits, and reports leaks: for the end, when everything was freed and purged.
     pub fn check_end(&self) -> Vec<Fault> {
+        let cpu = self.here();
         self.step(|machine| {
+            // A flush that comes late has come by now.
+            machine.catch_up(cpu);
             let mut found = machine.audit();
             let leaks = machine.leaks();
             machine.faults.extend(&leaks);

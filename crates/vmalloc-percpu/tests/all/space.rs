@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use vmalloc::{FitError, FreeError, Kind, Notifier, PageRange, Request, Space, SpaceOptions};
 use vmalloc_percpu::{CongruentAreas, CongruentError, CongruentFreeError, TAG, alloc, free};
-use vmalloc_sim::heap::{self, Shortage};
+use vmalloc_sim::{Due, heap};
 use vmalloc_sim::{Options, Sim};
 
 const PAGE: usize = 1 << Sim::PAGE_SHIFT;
@@ -181,13 +181,13 @@ fn a_heap_that_fails_at_any_request_loses_nothing() {
     for nth in 1.. {
         let space = space(SpaceOptions::default());
         let ask = || alloc(&space, &offsets, &sizes, PAGE);
-        let (result, demand) = heap::short_of(Shortage::Nth(nth), ask);
+        let (result, demand) = heap::short_of(Due::Nth(nth), ask);
         space.verify().expect("every invariant holds");
         match result {
             Ok(base) => {
                 // SAFETY: nothing uses the addresses any more.
                 let free = || unsafe { free(&space, base, &offsets, &sizes) };
-                heap::short_of(Shortage::From(1), free).0.expect("a free needs no memory");
+                heap::short_of(Due::From(1), free).0.expect("a free needs no memory");
             }
             Err(error) => {
                 assert_eq!(error, CongruentError::Metadata);

@@ -4,7 +4,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 use vmalloc::{AreaError, PageRange, Space, SpaceOptions};
-use vmalloc_sim::heap::{Shortage, short_of};
+use vmalloc_sim::Due;
+use vmalloc_sim::heap::short_of;
 use vmalloc_sim::{Options as Machine, Point, Sim};
 use vmalloc_slots::{Dirty, Slot, SlotError, Slots, SlotsError, SlotsOptions};
 
@@ -159,7 +160,7 @@ fn slots_that_can_t_be_given_back_wait_with_their_addresses() {
     state.busy.clear();
     state.pool.flush().unwrap();
     space.platform().fail_from(Point::Unmap, 1);
-    let (trimmed, _) = short_of(Shortage::From(1), || state.pool.trim(0));
+    let (trimmed, _) = short_of(Due::From(1), || state.pool.trim(0));
     trimmed.unwrap_err();
     let stats = state.pool.stats();
     assert!(stats.waiting > 0 && stats.waiting == stats.reserved && stats.free == 0, "{stats:?}");
@@ -181,11 +182,11 @@ fn pools_without_memory_are_errors() {
         let space = Space::new(machine, SpaceOptions::default()).unwrap();
         short_of(shortage, || Slots::new(&space, options()).map(drop))
     };
-    let (made, demand) = open(Shortage::Nth(u64::MAX));
+    let (made, demand) = open(Due::Nth(u64::MAX));
     made.unwrap();
     let arc = demand.asked - 1;
     for nth in (1..=demand.asked).filter(|nth| *nth != arc) {
-        assert_eq!(open(Shortage::Nth(nth)).0, Err(SlotsError::Metadata), "request {nth}");
+        assert_eq!(open(Due::Nth(nth)).0, Err(SlotsError::Metadata), "request {nth}");
     }
     assert!(arc > 6, "{arc} tables");
 }

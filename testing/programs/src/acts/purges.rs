@@ -3,7 +3,7 @@
 use crate::play::CALLS;
 use crate::player::Player;
 use vmalloc::{DrainStatus, PageRange, Platform};
-use vmalloc_sim::Point;
+use vmalloc_sim::{Due, Point};
 
 pub(super) fn purge<P: Platform>(player: &mut Player<'_, P>) {
     let (way, before, refused) = (player.below(7), player.failed(), player.waits_for_unmap());
@@ -92,9 +92,9 @@ pub(super) fn refuse<P: Platform>(player: &mut Player<'_, P>) {
 pub(super) fn fail<P: Platform>(player: &mut Player<'_, P>) {
     if player.cast.fails {
         let (call, way) = (CALLS[player.below(CALLS.len())], player.source.below(8));
-        let (nth, lasts) = (1 + way % 4, way >= 4);
-        player.tell(format_args!("call {nth} of {call:?}, lasting: {lasts}"));
-        player.fail(call, nth, lasts);
+        let due = Due::KINDS[usize::from(way >= 4)](1 + way % 4);
+        player.tell(format_args!("{call:?}: {due:?}"));
+        player.fail(call, due);
     }
 }
 

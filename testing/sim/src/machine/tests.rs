@@ -3,6 +3,7 @@
 use super::*;
 use crate::fault::Access;
 use crate::options::OnViolation;
+use crate::plan::Due;
 use vmalloc::Protection::{self, Read, ReadExecute, ReadWrite};
 use vmalloc::{Frame, Origin, ReadNofault};
 
@@ -236,7 +237,7 @@ fn a_call_that_fails_does_half_or_nothing() {
     for (point, begin, call, left) in calls {
         let mut it = Machine::new(&options().relocates().remaps_atomically().huge_order(3));
         begin(&mut it);
-        it.plan.fail_nth(point, 1);
+        it.plan.fail(point, Due::Nth(1));
         assert!(call(&mut it).is_err(), "{point:?}");
         assert_eq!((it.mapped_pages(), it.counts.failed), (left, 1), "{point:?}");
         let writable = (110..112).filter(|page| it.page_table.get(*page).is_some_and(is_writable)).count();
@@ -276,7 +277,7 @@ fn a_failing_flush_reaches_some_cpus_and_recycles_nothing() {
         let mut it = Machine::new(&options().seed(seed));
         used(&mut it);
         unmap(&mut it, 110, 112);
-        it.plan.fail_nth(Point::Flush, 1);
+        it.plan.fail(Point::Flush, Due::Nth(1));
         assert_eq!(it.flush(LAST, &[range(110, 112)]).unwrap_err().call, "flush");
         for cpu in [THERE, LAST] {
             left[cpu] += u32::from(it.look(cpu, 110) != TlbVisibility::Nothing);

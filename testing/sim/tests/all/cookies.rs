@@ -4,8 +4,8 @@ use crate::PAGE;
 use vmalloc::{
     AllocError, Area, AreaError, FreeError, Kind, PageRange, Protection, Request, Space, SpaceOptions,
 };
-use vmalloc_sim::heap::{self, Shortage};
 use vmalloc_sim::{Direct, Options, Sim};
+use vmalloc_sim::{Due, heap};
 
 fn space(space_options: SpaceOptions) -> Space<Sim> {
     let span = PageRange::new(0x100, 0x900).expect("not empty");
@@ -105,7 +105,7 @@ fn areas_of_every_kind_take_a_cookie_and_other_addresses_do_not() {
     assert_eq!(set(0x800 * PAGE, 4), Err(FreeError::NotAnArea { addr: 0x800 * PAGE }.into()));
 
     let mut area = Area::new(&space, &Request::new(PAGE)).expect("room");
-    let (short, _) = heap::short_of(Shortage::From(1), || area.set_cookie(5));
+    let (short, _) = heap::short_of(Due::From(1), || area.set_cookie(5));
     assert_eq!(short, Err(AreaError::from(AllocError::Metadata)));
     assert_eq!(cookie(&space, area.addr()), Some(0));
     area.set_cookie(6).expect("memory");

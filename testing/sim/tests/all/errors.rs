@@ -9,7 +9,7 @@ use vmalloc::{
     SpaceOptions, Tag,
 };
 use vmalloc_percpu::{CongruentError, CongruentFreeError};
-use vmalloc_sim::heap::{self, Shortage};
+use vmalloc_sim::{Due, heap};
 use vmalloc_sim::{Options, Point, Sim};
 use vmalloc_subspaces::{Root, SubspaceError};
 
@@ -137,7 +137,7 @@ fn areas(seen: &mut Seen) {
         let many = (64..128).map(|nth| PageRange::from_len(FIRST + nth, 1).expect("one"));
         raw.reserve_all(many.clone(), tag).expect("room");
         let short = || raw.unreserve_all(many, tag);
-        let (_, error) = heap::short_of(Shortage::From(1), short).0.expect_err("no memory");
+        let (_, error) = heap::short_of(Due::From(1), short).0.expect_err("no memory");
         seen.note("FreeError", &error);
         raw.free(addr).expect("busy");
         seen.note("FreeError", &raw.free(addr).expect_err("it is free"));

@@ -3,7 +3,7 @@
 use crate::{PAGE, free};
 use vmalloc::{PageRange, Request, Space, SpaceOptions};
 use vmalloc_sim::harness::{check, check_whole};
-use vmalloc_sim::heap::{self, Shortage};
+use vmalloc_sim::{Due, heap};
 use vmalloc_sim::{Options, Sim};
 
 fn sim() -> Sim {
@@ -12,7 +12,7 @@ fn sim() -> Sim {
 
 /// Runs `act` without any memory.
 fn without_memory<R>(act: impl FnOnce() -> R) -> R {
-    heap::short_of(Shortage::From(1), act).0
+    heap::short_of(Due::From(1), act).0
 }
 
 /// Returns a space with 500 areas of one to six pages.

@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 use vmalloc::{FreeError, PageRange, Request, Space, SpaceOptions};
 use vmalloc_sim::harness::{Simulated, free_all};
-use vmalloc_sim::heap::{self, Shortage};
+use vmalloc_sim::{Due, heap};
 use vmalloc_sim::{Options, Point, Sim};
 
 /// Frees all areas, on a CPU that asked for some of them only.
@@ -49,7 +49,7 @@ fn everything_fails(options: SpaceOptions) {
         let known: Vec<_> = areas.iter().map(|&addr| space.find(addr)).collect();
         space.platform().fail_from(Point::Unmap, 1);
         space.platform().fail_from(Point::UnmapNow, 1);
-        let (result, _) = heap::short_of(Shortage::From(1), || free_them(&space, &mut areas));
+        let (result, _) = heap::short_of(Due::From(1), || free_them(&space, &mut areas));
         let _ = done.send(result);
         assert!(!areas.is_empty() && space.stats().busy_areas == areas.len() as u64);
         assert!(areas.iter().zip(known).all(|(&addr, known)| space.find(addr) == known));
@@ -99,7 +99,7 @@ fn free_that_is_refused_behind_a_move_changes_nothing() {
         scene::free(&space, first);
         STAYS.set(0);
         for _ in 0..4 {
-            let (_, _) = heap::short_of(Shortage::From(1), || {
+            let (_, _) = heap::short_of(Due::From(1), || {
                 // SAFETY: the areas are the test's, and nothing uses them any more.
                 while others.last().is_some_and(|&addr| unsafe { raw.free(addr) }.is_ok()) {
                     others.pop();
@@ -109,7 +109,7 @@ fn free_that_is_refused_behind_a_move_changes_nothing() {
         assert!(!others.is_empty(), "there is room for all");
         STAYS.set(stays);
         // SAFETY: as above.
-        let (result, _) = heap::short_of(Shortage::From(1), || unsafe { raw.free(addr) });
+        let (result, _) = heap::short_of(Due::From(1), || unsafe { raw.free(addr) });
         space.verify().unwrap();
         if result.is_err() {
             refused += 1;
@@ -203,7 +203,7 @@ fn realloc_that_cannot_free_the_old_area_answers_with_the_new_one() {
     space.platform().machine().fail_from(Point::Unmap, 1);
     // Neither the list of this CPU nor that of the purge has room.
     for _ in 0..4 {
-        let (_, _) = heap::short_of(Shortage::From(1), || {
+        let (_, _) = heap::short_of(Due::From(1), || {
             // SAFETY: the areas are the test's, and nothing uses them any more.
             while others.last().is_some_and(|&addr| unsafe { space.raw().free(addr) }.is_ok()) {
                 others.pop();
@@ -213,7 +213,7 @@ fn realloc_that_cannot_free_the_old_area_answers_with_the_new_one() {
     assert!(!others.is_empty(), "there is room for all");
     let (busy, request) = (space.stats().busy_areas, Request::new((PAGES + 3) * PAGE));
     // SAFETY: the area is the test's, and where it was is not used.
-    let (moved, _) = heap::short_of(Shortage::From(1), || unsafe { space.raw().realloc(old, &request) });
+    let (moved, _) = heap::short_of(Due::From(1), || unsafe { space.raw().realloc(old, &request) });
     let new = moved.expect("it has moved");
     assert!(new != old && space.stats().busy_areas == busy + 1);
     assert!((0..PAGES).all(|nth| *byte(new, nth) == nth as u8));

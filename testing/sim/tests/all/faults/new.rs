@@ -2,15 +2,15 @@
 
 use super::scene::{all_options, sim};
 use vmalloc::{Space, SpaceError};
-use vmalloc_sim::Point;
-use vmalloc_sim::harness::{Lasting, check_whole, each};
+use vmalloc_sim::harness::{check_whole, each};
+use vmalloc_sim::{Due, Point};
 
 #[test]
 fn new_space() {
     for (options, settings) in all_options() {
-        for lasting in [Lasting::Once, Lasting::Onward] {
+        for due in Due::KINDS {
             let mut refused = 0;
-            let failed = each(Point::Heap, lasting, |injection| {
+            let failed = each(Point::Heap, due, |injection| {
                 let sim = sim();
                 let (result, failed) = injection.on_heap(|| Space::new(sim, settings));
                 match result {

@@ -9,8 +9,8 @@ use vmalloc::{
 use vmalloc_percpu::{CongruentAreas, CongruentError};
 use vmalloc_short::ShortMapping;
 use vmalloc_sim::harness::{free_all, walk};
-use vmalloc_sim::heap::{self, Shortage};
 use vmalloc_sim::{Direct, Point, Sim};
+use vmalloc_sim::{Due, heap};
 
 /// Frames wait for the flush of the areas that showed them, so an error is seen after a purge.
 fn settled<E>(space: &Space<Sim>, result: Result<(), E>) -> Result<(), E> {
@@ -103,12 +103,12 @@ fn a_flush_without_memory_is_an_error_or_flushes_everything() {
         let (kept, ended): (Vec<_>, Vec<_>) =
             mappings.into_iter().enumerate().partition(|(nth, _)| nth % 7 == 0);
         let ended: Vec<u64> = ended.into_iter().map(|(_, mapping)| (mapping.addr() / PAGE) as u64).collect();
-        let (result, demand) = heap::short_of(Shortage::Nth(nth), || space.flush());
+        let (result, demand) = heap::short_of(Due::Nth(nth), || space.flush());
         let is_gone = |&page: &u64| space.platform().physical_page(page).is_none();
         assert!(result.is_err() || ended.iter().all(is_gone), "memory refused at {nth}");
         errors += u64::from(result.is_err());
         drop((kept, frames));
-        let (result, _) = heap::short_of(Shortage::Nth(nth), || space.flush());
+        let (result, _) = heap::short_of(Due::Nth(nth), || space.flush());
         assert!(result.is_err() || space.platform().taken_frames().is_empty(), "memory refused at {nth}");
         space.flush().expect("there is memory");
         assert_eq!(space.platform().taken_frames(), []);

@@ -4,8 +4,8 @@
 
 use super::scene::{PAGE, all_options, sim, touch};
 use vmalloc::{Request, Space, SpaceOptions};
-use vmalloc_sim::harness::{Injection, Lasting, each};
-use vmalloc_sim::{Point, Sim};
+use vmalloc_sim::harness::{Injection, each};
+use vmalloc_sim::{Due, Point, Sim};
 use vmalloc_subspaces::{Root, Subspace, SubspaceError, SubspaceState};
 
 type Part = Space<Subspace<Sim>>;
@@ -73,13 +73,10 @@ fn make_one(settings: SpaceOptions, injection: Injection) -> bool {
 fn subspaces_are_returned_and_remade() {
     for (options, settings) in all_options() {
         for (name, act) in [("drop", drop_one as fn(_, _) -> _), ("make", make_one)] {
-            for lasting in [Lasting::Once, Lasting::Onward] {
+            for due in Due::KINDS {
                 let failed = [Point::Unmap, Point::Flush]
-                    .map(|point| each(point, lasting, |injection| act(settings, injection)));
-                println!(
-                    "{options:14} {name} a sub-space, {lasting:?}: unmap {}, flush {}",
-                    failed[0], failed[1]
-                );
+                    .map(|point| each(point, due, |injection| act(settings, injection)));
+                println!("{options:14} {name} a sub-space: unmap {}, flush {}", failed[0], failed[1]);
                 assert!(failed.iter().all(|&failed| failed > 0));
             }
         }
