@@ -1,8 +1,8 @@
 //! A heap that runs out: the allocator's metadata is memory, too.
 //!
-//! A test program makes [`FailingAlloc`] its global allocator, and lets a piece of code run with some
-//! of its requests [`Due`] to fail. Only the calling thread is short of memory, and what the simulator itself needs is
-//! never refused.
+//! A test program makes [`FailingAlloc`] its global allocator, and lets a piece of code run with
+//! some of its requests [`Due`] to fail. Only the calling thread is short of memory, and what the
+//! simulator itself needs is never refused.
 //!
 //! ```
 //! use vmalloc_sim::Due;
