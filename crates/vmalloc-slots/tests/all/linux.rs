@@ -268,7 +268,10 @@ fn a_trim_leaves_as_many_slots_as_it_says() {
     assert!(pool.stats().reserved <= 3 && busy(pool.space()) <= 3);
     let space = pool.space().clone();
     drop(pool);
-    assert_eq!(busy(&space), 0);
+    // A drain that has the pool at this moment gives its slots back in the end.
+    while busy(&space) != 0 {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
 }
 
 #[test]
