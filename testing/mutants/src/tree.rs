@@ -80,12 +80,15 @@ fn write(path: &Path, content: &[u8]) -> Result<(), Failure> {
     Ok(fs::write(path, content)?)
 }
 
-/// Removes files of an earlier copy.
+/// Removes files of an earlier copy, and folders that are empty then: cargo would take one for a
+/// package.
 fn remove_others(tree: &Path, folder: &Path, files: &BTreeSet<String>) -> Result<(), Failure> {
     for entry in fs::read_dir(folder)? {
         let path: PathBuf = entry?.path();
         if path.is_dir() {
             remove_others(tree, &path, files)?;
+            // It is refused where something is left.
+            let _ = fs::remove_dir(path);
         } else if !path.strip_prefix(tree)?.to_str().is_some_and(|file| files.contains(file)) {
             fs::remove_file(path)?;
         }
