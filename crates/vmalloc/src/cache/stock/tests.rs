@@ -48,9 +48,13 @@ impl Play {
     }
 
     fn put(&mut self, area: PageRange) -> (Put, Vec<PageRange>) {
+        self.put_with_room(area, 32)
+    }
+
+    fn put_with_room(&mut self, area: PageRange, room: usize) -> (Put, Vec<PageRange>) {
         let mut evicted = Vec::new();
         let borders = self.borders.as_ref();
-        let put = self.stock.put(&self.budget, area, area.len(), 32, &mut evicted, borders);
+        let put = self.stock.put(&self.budget, area, area.len(), room, &mut evicted, borders);
         (put, evicted)
     }
 
@@ -100,6 +104,20 @@ fn the_smallest_whole_area_that_fits_is_taken() {
     assert_eq!(play.take(300, 375, 1), Some(area(0x2000, 300)));
     assert_eq!(play.areas(), [area(0x1000, 400)]);
     play.check(10_000);
+}
+
+/// Both locks are held meanwhile, and the list may not ask for memory.
+#[test]
+fn no_more_areas_make_way_than_have_room_or_than_a_batch() {
+    for room in [3, 1000] {
+        let most = room.min(BATCH - 1);
+        let mut play = Play::whole(50 * 10);
+        (0..50).for_each(|nth| assert!(play.put(area(0x1000 * (nth + 1), 10)).0.is_kept));
+        let (put, evicted) = play.put_with_room(area(0x100_0000, 50 * 10), room);
+        assert_eq!((put, evicted.len()), (Put { is_kept: false, evicted: 10 * most as u64 }, most));
+        assert_eq!(play.areas().len(), 50 - most);
+        play.check(50 * 10);
+    }
 }
 
 #[test]
