@@ -215,8 +215,11 @@ macro_rules! implement {
                     // SAFETY: the caller's promise; `grow` returns a block of the new size, of
                     // which the first `old.size()` bytes are those of the old one.
                     unsafe {
-                        if !self.has(block, old) && new.size() < self.threshold {
-                            return self.inner.grow_zeroed(block, old, new);
+                        if !self.has(block, old) {
+                            return match new.size() >= self.threshold {
+                                true => copy(self, block, old, new, self.allocate_zeroed(new)?),
+                                false => self.inner.grow_zeroed(block, old, new),
+                            };
                         }
                         let grown = self.grow(block, old, new)?;
                         let rest = grown.cast::<u8>().add(old.size());
