@@ -15,6 +15,8 @@ const LOOM: &str = "--cfg loom";
 const MODELS: &str = "-p vmalloc-map -p vmalloc -p vmalloc-short -p vmalloc-linux -p vmalloc-stacks -p vmalloc-slots -p vmalloc-malloc";
 /// A workspace of its own: what measures and compares.
 const LAB: &str = "lab";
+/// How clients take what others have published.
+const PUBLISHED: &str = "clients/published";
 /// The library that tests preload.
 const LIBRARIES: &str = "-p vmalloc-preload";
 /// Rows that are counted in seconds, and fall with the usual mistakes: fits, a space, look-ups, C.
@@ -31,6 +33,7 @@ pub(crate) fn all() -> Vec<Step> {
         step("format of the lab", "cargo fmt --check").folder(LAB),
         step("format of the kernel", "cargo fmt --check").folder("testing/kernel"),
         step("format of the Python package", "cargo fmt --check").folder("python"),
+        step("format of the clients' tool", "cargo fmt --check").folder(PUBLISHED),
         step("build of the tests", "cargo test --workspace --no-run").builds(),
         // What tests preload: cargo builds no dynamic library for a test by itself.
         step("build of the libraries", &format!("cargo build {LIBRARIES}")).after("build of the tests").builds(),
@@ -48,12 +51,16 @@ pub(crate) fn all() -> Vec<Step> {
         // The command of README.
         step("tests", "cargo test --workspace").after("build of the libraries"),
         step("tests of the lab", "cargo test --workspace --locked").folder(LAB).after("build of the lab"),
-        step("provenance", "target/debug/xtask-source provenance").after("build of the tests"),
+        step("sources of the clients", "cargo test --locked --all-features --target-dir ../../target/clients").folder(PUBLISHED).after("build of the tests"),
+        step("provenance", "target/debug/xtask provenance").after("sources of the clients"),
         step("lints", "cargo clippy --quiet --workspace --all-targets -- -D warnings").after("build of the tests"),
         step("lints of the lab", "cargo clippy --quiet --workspace --all-targets --locked -- -D warnings")
             .folder(LAB)
             .after("tests of the lab"),
         step("lints of the kernel", "cargo clippy --quiet --release --locked -- -D warnings").folder("testing/kernel"),
+        step("lints of the clients' tool", "cargo clippy --quiet --all-targets --all-features --locked --target-dir ../../target/clients -- -D warnings")
+            .folder(PUBLISHED)
+            .after("provenance"),
         step("lints of explored code", "cargo clippy --quiet -p vmalloc -p vmalloc-schedules --lib --test all --target-dir target/schedules -- -D warnings")
             .env("RUSTFLAGS", SHUTTLE)
             .after("schedules"),

@@ -1,6 +1,8 @@
 //! `cargo xtask clients`: other people's programs run on it.
 
+use crate::process;
 use anyhow::{Context, Result, anyhow, bail};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
@@ -97,6 +99,14 @@ fn cargo(client: &str, bench: bool, left: Option<Duration>) -> Result<ExitStatus
         false => cargo.args(["test", "--release", "--locked"]),
     };
     cargo.status().context("can't run cargo")
+}
+
+/// Compares what is committed for the clients with what others have published.
+pub(crate) fn provenance(words: &[OsString]) -> Result<()> {
+    let mut cargo = process::cargo();
+    cargo.args(["run", "--quiet", "--locked", "--features", "provenance", "--manifest-path"]);
+    cargo.arg("clients/published/Cargo.toml").arg("--").args(words);
+    process::finish(cargo.env("CARGO_TARGET_DIR", target()))
 }
 
 /// Returns the directory that all clients share, from wherever one is built.

@@ -130,7 +130,7 @@ fn run(chore: &Chore) -> Result<()> {
         Chore::Api(words) => program("xtask-source", Some("api"), words),
         Chore::Check(words) => program("xtask-source", Some("check"), words),
         Chore::Header(words) => program("xtask-source", Some("header"), words),
-        Chore::Provenance(words) => program("xtask-source", Some("provenance"), words),
+        Chore::Provenance(words) => clients::provenance(&words.words),
         Chore::Mutants(words) => program("vmalloc-mutants", None, words),
     }
 }

@@ -1,9 +1,8 @@
-//! Chores that read the sources of this repository: `cargo xtask api`, `check`, `header` and `provenance` run them.
+//! Chores that read the sources of this repository: `cargo xtask api`, `check` and `header` run them.
 
 mod api;
 mod check;
 mod header;
-mod provenance;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
@@ -24,7 +23,6 @@ enum Chore {
     Api(api::Args),
     Check(check::Args),
     Header(header::Args),
-    Provenance(provenance::Args),
 }
 
 fn main() -> ExitCode {
@@ -32,7 +30,6 @@ fn main() -> ExitCode {
         Chore::Api(args) => api::run(&args),
         Chore::Check(args) => check::run(&args),
         Chore::Header(args) => header::run(&args),
-        Chore::Provenance(args) => provenance::run(&args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

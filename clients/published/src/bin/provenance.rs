@@ -1,7 +1,7 @@
 //! `cargo xtask provenance`: what is committed below clients/ is ours.
 
-use crate::cannot;
 use anyhow::{Context, Result, anyhow, ensure};
+use clap::Parser;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,8 +12,9 @@ use toml::{Table, Value};
 ///
 /// A client names a package as a dependency, or below `package.metadata.published`. Sources that cargo has not unpacked yet are fetched. A file
 /// fails if more than five of its longer lines are also lines of such a package.
-#[derive(clap::Args)]
-pub(crate) struct Args {
+#[derive(Parser)]
+#[command(name = "cargo xtask provenance", bin_name = "cargo xtask provenance")]
+struct Args {
     /// Only these clients: names of folders.
     clients: Vec<String>,
     /// Print every equal line, those of files that pass too.
@@ -30,7 +31,8 @@ const MOST: usize = 5;
 /// The lines of packages that are long enough to compare.
 type Lines = HashSet<String>;
 
-pub(crate) fn run(args: &Args) -> Result<()> {
+fn main() -> Result<()> {
+    let args = Args::parse();
     let mut known = BTreeMap::new();
     let mut copies = 0;
     for client in folders(Path::new(ROOT))? {
@@ -170,8 +172,8 @@ fn versions(lock: &Table) -> Vec<(String, String)> {
 }
 
 fn table(path: &Path) -> Result<Table> {
-    let text = crate::read(path)?;
-    text.parse().with_context(|| path.display().to_string())
+    let read = || Ok::<_, anyhow::Error>(fs::read_to_string(path)?.parse()?);
+    read().with_context(|| path.display().to_string())
 }
 
 /// Returns the files of a folder that git knows.
@@ -187,7 +189,7 @@ fn committed(folder: &Path) -> Result<Vec<PathBuf>> {
 
 fn folders(root: &Path) -> Result<Vec<PathBuf>> {
     let entries = root.read_dir().and_then(Iterator::collect::<io::Result<Vec<_>>>);
-    let entries = entries.with_context(|| cannot("read", root))?;
+    let entries = entries.with_context(|| root.display().to_string())?;
     let mut folders: Vec<_> = entries.iter().map(fs::DirEntry::path).filter(|path| path.is_dir()).collect();
     folders.sort();
     Ok(folders)
