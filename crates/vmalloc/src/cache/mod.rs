@@ -78,8 +78,6 @@ pub(crate) struct Cache<L> {
 pub(crate) const BATCH: usize = size(32, 2) as usize;
 /// Areas that growth moves to the stock, and evicts from it, under one hold of two locks.
 pub(crate) const HALF: usize = 16;
-/// Nodes that are looked at in turn for credit that they do not use.
-const LOOKED_AT: usize = 4;
 
 impl<L: RawMutex> Cache<L> {
     /// Returns `count` empty nodes; `None` when memory is short.
@@ -190,29 +188,23 @@ impl<L: RawMutex> Cache<L> {
         if let Some(more) = self.budget.take(missing, missing.max(self.budget.batch)) {
             node.credit += more;
         } else if node.may_search() {
-            self.gather_credit(node, pages);
+            self.gather_credit(node);
         }
         node.credit >= pages
     }
 
-    /// Takes half of the credit that other nodes do not use, if that is much, until `node` has
-    /// `pages` pages. What a node has just reused it will want to keep again.
+    /// Takes half of the credit of the next node in turn, if that is much. What a node has just
+    /// reused it will want to keep again.
     #[cold]
-    fn gather_credit(&self, node: &mut Node, pages: u64) {
-        let next = node.looked_at;
-        node.looked_at = next.wrapping_add(LOOKED_AT);
-        for step in 0..LOOKED_AT.min(self.nodes.len()) {
-            // Nothing is waited for: our own node is among those that are held.
-            let other = &self.nodes[next.wrapping_add(step) % self.nodes.len()];
-            let Some(mut other) = other.try_lock() else { continue };
-            if other.credit > 4 * self.budget.batch {
-                let half = other.credit / 2;
-                other.credit -= half;
-                node.credit += half;
-            }
-            if node.credit >= pages {
-                return;
-            }
+    fn gather_credit(&self, node: &mut Node) {
+        let next = node.looked_at % self.nodes.len();
+        node.looked_at = next + 1;
+        // Nothing is waited for: our own node is among those that are held.
+        let Some(mut other) = self.nodes[next].try_lock() else { return };
+        if other.credit > 4 * self.budget.batch {
+            let half = other.credit / 2;
+            other.credit -= half;
+            node.credit += half;
         }
     }
 
@@ -292,7 +284,7 @@ mod tests {
 
     /// A node that has some credit of its own looks at the next one all the same.
     #[test]
-    fn credit_is_gathered_until_it_is_enough() {
+    fn half_of_the_credit_that_another_node_does_not_use_is_taken() {
         let allowance =
             Allowance { lazy: 8, absent: 8, least: 64, most: 64, is_dear: false, beside: twelfth };
         let cache = Cache::<Flag>::new(4, allowance).unwrap();
@@ -301,7 +293,7 @@ mod tests {
         while cache.budget.take(1, 64).is_some() {}
         cache.nodes[3].lock().credit = 58;
         let mut own = cache.nodes[0].lock();
-        (own.credit, own.looked_at) = (6, 1);
+        (own.credit, own.looked_at) = (6, 3);
         assert!(cache.keep(&mut own, PageRange::of(100, 110)), "10 pages: {}", own.credit);
     }
 }
