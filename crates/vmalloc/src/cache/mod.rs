@@ -181,31 +181,24 @@ impl<L: RawMutex> Cache<L> {
         }
     }
 
-    /// Extends the credit of `node` to `pages` pages, if the budget allows it.
+    /// Extends the credit of `node` to `pages` pages, if the budget allows it. Where it does not,
+    /// the next node in turn gives up what it does not use.
     #[inline(never)]
     fn extend_credit(&self, node: &mut Node, pages: u64) -> bool {
         let missing = pages - node.credit;
-        if let Some(more) = self.budget.take(missing, missing.max(self.budget.batch)) {
-            node.credit += more;
-        } else if node.may_search() {
-            self.gather_credit(node);
+        let take = || self.budget.take(missing, missing.max(self.budget.batch));
+        let mut more = take();
+        if more.is_none() && node.may_search() {
+            let next = node.looked_at % self.nodes.len();
+            node.looked_at = next + 1;
+            // Nothing is waited for: our own node is among those that are held.
+            if let Some(mut other) = self.nodes[next].try_lock() {
+                self.trim_credit(&mut other);
+                more = take();
+            }
         }
-        node.credit >= pages
-    }
-
-    /// Takes half of the credit of the next node in turn, if that is much. What a node has just
-    /// reused it will want to keep again.
-    #[cold]
-    fn gather_credit(&self, node: &mut Node) {
-        let next = node.looked_at % self.nodes.len();
-        node.looked_at = next + 1;
-        // Nothing is waited for: our own node is among those that are held.
-        let Some(mut other) = self.nodes[next].try_lock() else { return };
-        if other.credit > 4 * self.budget.batch {
-            let half = other.credit / 2;
-            other.credit -= half;
-            node.credit += half;
-        }
+        node.credit += more.unwrap_or(0);
+        more.is_some()
     }
 
     /// Adds a node's lazy pages to the number that all share. Returns how many.
@@ -284,7 +277,7 @@ mod tests {
 
     /// A node that has some credit of its own looks at the next one all the same.
     #[test]
-    fn half_of_the_credit_that_another_node_does_not_use_is_taken() {
+    fn credit_that_another_node_does_not_use_is_taken() {
         let allowance =
             Allowance { lazy: 8, absent: 8, least: 64, most: 64, is_dear: false, beside: twelfth };
         let cache = Cache::<Flag>::new(4, allowance).unwrap();
