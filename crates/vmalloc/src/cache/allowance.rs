@@ -22,9 +22,6 @@ pub(crate) fn third(in_use: u64) -> u64 {
     in_use / 3
 }
 
-/// Pages that the pools may hold in any case: 4 MiB in pages of 4 KiB.
-const LEAST_POOLED: u64 = 1024;
-
 /// Bounds of what waits, in pages.
 #[derive(Clone, Copy)]
 pub(crate) struct Allowance {
@@ -78,7 +75,7 @@ impl Allowance {
     pub(super) fn pooled(&self) -> u64 {
         let three_quarters = (self.lazy / 4).saturating_mul(3);
         let pooled = if self.most == 0 { three_quarters.saturating_mul(2) } else { three_quarters };
-        pooled.clamp(LEAST_POOLED, u64::MAX / 4)
+        pooled.min(u64::MAX / 4)
     }
 }
 
