@@ -41,8 +41,7 @@ pub(crate) enum Command {
     Explain(ExplainOptions),
     /// Show the spaces of another process, once a second
     Top(TopOptions),
-    /// Measure how late a periodic thread wakes while others allocate and free, or how long each
-    /// pair takes
+    /// Measure how late a periodic thread wakes while others allocate and free
     Latency(LatencyOptions),
     /// Measure Linux's published results again, on the designs they were published for, and on this
     /// one
@@ -126,17 +125,6 @@ pub(crate) struct LatencyOptions {
     /// How long to run
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) seconds: u64,
-    /// Keep so many areas live, all workers together, and replace them at random instead of a
-    /// buffer
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
-    pub(crate) live: Option<u64>,
-    /// No periodic thread: the workers time each free and allocation over a live set [default:
-    /// 100000 areas]
-    #[arg(long)]
-    pub(crate) pairs: bool,
-    /// With --pairs: addresses alone, without memory behind them
-    #[arg(long)]
-    pub(crate) addresses: bool,
     /// The space to run on.
     #[command(flatten)]
     pub(crate) machine: MachineOptions,

@@ -209,18 +209,8 @@ pub(crate) fn max_map_count() -> Option<u64> {
 
 /// Bytes of addresses that this program has; 0 where the kernel does not tell.
 pub(crate) fn address_bytes() -> u64 {
-    statm(0)
-}
-
-/// Bytes of memory that this program has; 0 where the kernel does not tell.
-pub(crate) fn resident_bytes() -> u64 {
-    statm(1)
-}
-
-/// A column of `/proc/self/statm`, in bytes.
-fn statm(column: usize) -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").ok();
-    let pages = statm.and_then(|statm| statm.split(' ').nth(column)?.parse::<u64>().ok());
+    let pages = statm.and_then(|statm| statm.split(' ').next()?.parse::<u64>().ok());
     pages.unwrap_or(0) * rustix::param::page_size() as u64
 }
 

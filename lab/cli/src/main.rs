@@ -7,7 +7,7 @@
 //!  test/        `vmalloc test`: parameters ─► one space, many workers ─► report
 //!  cases/       what a worker runs: one table, a module for each family of cases
 //!  info/        `vmalloc info`: a small session, and what the space tells of it
-//!  latency/     `vmalloc latency`: a periodic thread beside workers, or workers that time themselves
+//!  latency/     `vmalloc latency`: a periodic thread beside workers
 //!  replay/      `vmalloc replay`: traces, read and replayed on designs of the lab
 //!  reproduce/   `vmalloc reproduce`: Linux's published results, measured again
 //!  map/         `vmalloc map`: a kernel's areas as a picture
@@ -28,7 +28,6 @@ mod borrowed_frames;
 mod cases;
 mod error;
 mod explain;
-mod heap;
 mod info;
 mod input;
 mod latency;

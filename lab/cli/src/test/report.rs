@@ -1,7 +1,6 @@
 //! The report of a run: the summary lines of Linux's driver, or JSON.
 
 use super::params::Parameters;
-use super::rounds::{Memory, Sample};
 use super::worker::{CaseRecord, Record};
 use crate::machine::{Facts, Scarce, Strategy};
 use crate::output;
@@ -31,8 +30,6 @@ pub(super) struct Report {
     pub(super) workers: Vec<Record>,
     /// The space before, after, and after the purge at the end.
     pub(super) stats: Stages,
-    /// The memory that the program keeps after the first and the last round.
-    pub(super) memory: Memory,
     /// The faults of the space after the run.
     pub(super) complaints: Vec<String>,
     /// True if all went well.
@@ -89,9 +86,6 @@ impl Display for Report {
             record.cases.iter().try_for_each(|case| writeln!(f, "{case}"))?;
             writeln!(f, "All test took worker{}={} cycles", record.worker, record.cycles)?;
         }
-        if self.parameters.seconds.is_some() {
-            writeln!(f, "{}", self.memory)?;
-        }
         if self.complaints.is_empty() {
             let purged = &self.stats.purged;
             writeln!(
@@ -104,31 +98,11 @@ impl Display for Report {
     }
 }
 
-impl Display for Memory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { rounds, first, last } = self;
-        let [resident, metadata] =
-            [|sample: &Sample| sample.resident_bytes, |sample: &Sample| sample.metadata_bytes]
-                .map(|bytes| [first, last].map(|sample| human_bytes(bytes(sample))));
-        write!(f, "Memory kept after round 1 and round {rounds}: ")?;
-        write!(
-            f,
-            "{} and {}, of which metadata {} and {}",
-            resident[0], resident[1], metadata[0], metadata[1]
-        )
-    }
-}
-
-/// Linux's line. What is ours, the expected failures, comes behind it and only in the cases that
-/// have any, so that a parser of that line finds what it knows.
 impl Display for CaseRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, passed, failed, xfailed, cut, repeat, loops, avg_usec, .. } = self;
+        let Self { name, passed, failed, xfailed, repeat, loops, avg_usec, .. } = self;
         write!(f, "Summary: {name} passed: {passed} failed: {failed} repeat: {repeat} loops: {loops}")?;
         write!(f, " avg: {avg_usec} usec")?;
-        if *xfailed != 0 {
-            write!(f, " xfailed: {xfailed}")?;
-        }
-        if *cut == 0 { Ok(()) } else { write!(f, " cut: {cut}") }
+        if *xfailed == 0 { Ok(()) } else { write!(f, " xfailed: {xfailed}") }
     }
 }

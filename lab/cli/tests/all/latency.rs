@@ -19,7 +19,7 @@ fn check(line: &Value) {
 
 #[test]
 fn wake_ups_and_pairs_are_told_and_the_space_is_whole_again() {
-    for line in ["", "--strategy unmap", "--threads 3 --nodes 1", "--live 1000"] {
+    for line in ["", "--strategy unmap", "--threads 3 --nodes 1"] {
         let (report, code) = json(&format!("latency --json --seconds 1 {line}"));
         assert_eq!((code, &report["ok"]), (Some(0), &Value::Bool(true)), "{line}: {report}");
         for name in ["wake-up", "pair"] {
@@ -28,21 +28,6 @@ fn wake_ups_and_pairs_are_told_and_the_space_is_whole_again() {
         assert!(report["pairs"].as_u64() > Some(0));
         let strategy = if line == "--strategy unmap" { "unmap" } else { "retain" };
         assert_eq!((&report["strategy"], &report["period_us"]), (&strategy.into(), &1000.into()));
-    }
-}
-
-#[test]
-fn workers_time_their_own_pairs_over_a_live_set() {
-    for (line, live) in [("", 100_000), ("--live 3000", 3000), ("--addresses --threads 4", 100_000)] {
-        let (report, code) = json(&format!("latency --json --seconds 1 --pairs {line}"));
-        assert_eq!(code, Some(0), "{line}: {report}");
-        let pairs = distribution(&report, "pair").expect("pairs");
-        check(pairs);
-        assert_eq!((&pairs["count"], distribution(&report, "wake-up")), (&report["pairs"], None));
-        // `ok` tells that all areas came back. A drain may be at work while the counts are taken,
-        // and areas that it has in hand may be counted as busy.
-        assert_eq!((&report["live_areas"], &report["ok"]), (&live.into(), &Value::Bool(true)));
-        assert_eq!(report["addresses_only"], line.contains("--addresses"));
     }
 }
 
