@@ -52,7 +52,7 @@ pub(crate) enum Command {
     Map(MapOptions),
     /// Tell why a kernel refused an allocation: the largest hole of its windows, and who fills them
     Why(WhyOptions),
-    /// Measure all designs of the lab side by side, and write one page with plots and maps
+    /// Measure all designs of the lab side by side, and write one page with plots
     Report(ReportOptions),
 }
 
@@ -195,8 +195,8 @@ pub(crate) struct ReportOptions {
     /// once
     #[arg(long, value_name = "NAME")]
     pub(crate) design: Vec<Name>,
-    /// The most live areas [default: 10000000, with --quick 100000]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(10..=100_000_000))]
+    /// The most live areas [default: 1000000, with --quick 100000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(100..=100_000_000))]
     pub(crate) live_max: Option<u64>,
 }
 

@@ -20,6 +20,7 @@ use input::Input;
 use plan::Plan;
 use report::{InputReport, Report};
 use std::sync::atomic::{AtomicU64, Ordering};
+pub(crate) use table::write;
 use vmalloc_lab::designs::Name;
 use vmalloc_lab::replay::{self, Outcome, Purges, Script};
 
