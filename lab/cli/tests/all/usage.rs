@@ -92,11 +92,3 @@ fn a_closed_pipe_is_told_in_one_line() {
         assert_refused(&output, 2, "can't write the output: ");
     }
 }
-
-#[cfg(target_os = "linux")]
-#[test]
-fn full_disk_is_reported() {
-    let full = std::fs::File::options().write(true).open("/dev/full").expect("a Linux machine");
-    let output = vmalloc("info").stdout(full).output().expect("the program");
-    assert_refused(&output, 2, "can't write the output");
-}

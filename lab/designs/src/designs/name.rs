@@ -44,10 +44,6 @@ impl Name {
     /// All, oldest first.
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
-    /// The generations as they were, and ours.
-    pub const HISTORY: [Self; 5] =
-        [Self::BusyList, Self::FreeList, Self::Augmented, Self::Nodes, Self::Vmalloc];
-
     /// Returns the name as it is written.
     #[must_use]
     pub fn as_str(self) -> &'static str {
