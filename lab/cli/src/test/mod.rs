@@ -47,15 +47,13 @@ fn measure(machine: &Machine, parameters: &Parameters, options: &TestOptions) ->
     let after = machine.counts();
     complaints.extend(machine.check_whole());
     let stats = Stages { before, after, purged: machine.counts() };
-    let most_held = machine.most_held(parameters.nr_threads);
     let failed = records.iter().flat_map(|record| &record.cases).any(|case| case.failed != 0);
     Ok(Report {
         parameters: parameters.clone(),
         strategy: options.machine.strategy,
         seed,
         machine: machine.facts(),
-        most_held: most_held.map(|most| most.areas),
-        held_back_by: most_held.map(|most| most.by),
+        most_held: machine.most_held(parameters.nr_threads),
         clock: clock::NAME,
         workers: records,
         stats,

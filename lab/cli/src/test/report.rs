@@ -2,7 +2,7 @@
 
 use super::params::Parameters;
 use super::worker::{CaseRecord, Record};
-use crate::machine::{Facts, Scarce, Strategy};
+use crate::machine::{Facts, Strategy};
 use crate::output;
 use serde::Serialize;
 use std::fmt::{self, Display};
@@ -22,8 +22,6 @@ pub(super) struct Report {
     pub(super) machine: Facts,
     /// The most areas that a case may hold, where it would hold more if it could.
     pub(super) most_held: Option<u64>,
-    /// The resource that is scarce then.
-    pub(super) held_back_by: Option<Scarce>,
     /// The unit of cycles.
     pub(super) clock: &'static str,
     /// The workers.
@@ -50,15 +48,12 @@ pub(super) struct Stages {
 impl Report {
     /// Says on stderr what was held back and what went wrong.
     pub(super) fn warn(&self) {
-        if let (Some(most), Some(by)) = (self.most_held, self.held_back_by) {
-            let why = match by {
-                Scarce::Mappings => "here each area takes two of vm.max_map_count mappings".into(),
-                Scarce::Addresses => {
-                    let reserved = human_bytes(self.machine.reserved_bytes as u64);
-                    format!("only {reserved} of addresses could be reserved")
-                }
-            };
-            output::note(&format!("{why}, so a case holds at most {most} areas"));
+        if let Some(most) = self.most_held {
+            let reserved = human_bytes(self.machine.reserved_bytes as u64);
+            output::note(&format!(
+                "{reserved} of addresses, or vm.max_map_count where guard pages are mappings, \
+                 let a case hold at most {most} areas"
+            ));
         }
         for record in &self.workers {
             for case in &record.cases {

@@ -67,7 +67,7 @@ pub(super) fn run(round: &Round<'_>, worker: u64) -> Record {
     let mut context = Context {
         machine,
         workers: parameters.nr_threads,
-        most_held: machine.most_held(parameters.nr_threads).map_or(u64::MAX, |most| most.areas),
+        most_held: machine.most_held(parameters.nr_threads).unwrap_or(u64::MAX),
         loops: parameters.test_loop_count,
         nr_pages: parameters.nr_pages,
         pages,
