@@ -58,13 +58,11 @@ impl Dependent {
         Self::laid_out(&source, &source, package, folder).manifest(own)
     }
 
-    /// Lays out a package of `dependents` that has some files of a published one.
-    fn with_files_of(package: &'static str, from: &Path, files: &[(&str, &str)]) -> Self {
+    /// Lays out a package of `dependents` that has a file of a published one.
+    fn with_file_of(package: &'static str, from: &Path, file: &str, to: &str) -> Self {
         let parts = ours("dependents").join(package);
         let dependent = Self::laid_out(&parts, &parts, package, package);
-        for (from_file, to) in files {
-            std::fs::copy(from.join(from_file), dependent.folder.join(to)).unwrap();
-        }
+        std::fs::copy(from.join(file), dependent.folder.join(to)).unwrap();
         dependent
     }
 
@@ -226,7 +224,7 @@ const MESHES: &str = "src/meshlet/persistent_buffer.rs";
 #[test]
 fn bevys_buffer_of_meshes_has_the_addresses_and_contents_of_the_original() {
     let (bevy, module) = (published("bevy_pbr"), "src/persistent_buffer.rs");
-    let buffer = Dependent::with_files_of("meshlet-buffer", &bevy, &[(MESHES, module)]);
+    let buffer = Dependent::with_file_of("meshlet-buffer", &bevy, MESHES, module);
     let buffer = buffer.source(module, with_harness);
     let buffer = buffer.with("harness.rs", "src/persistent_buffer/harness.rs");
     let expected = buffer.test(&[]);

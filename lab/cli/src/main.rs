@@ -20,7 +20,6 @@
 //!  input.rs     files to read
 //!  machine.rs   the space that all commands run on, and facts of the machine;  borrowed_frames.rs  frames of the platform
 //!  worker_threads.rs  threads that start together;  progress.rs  a bar for people who wait
-//!  heap/        gives free memory back;  random.rs  seeded numbers
 //! ```
 
 mod args;
@@ -35,7 +34,6 @@ mod machine;
 mod map;
 mod output;
 mod progress;
-mod random;
 mod replay;
 mod report;
 mod reproduce;

@@ -11,9 +11,6 @@ const DIGITS: u8 = 2;
 /// Decimal digits of precise times, which take some 200 KiB.
 const PRECISE_DIGITS: u8 = 3;
 
-/// The quantiles that are told, and their names.
-pub const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];
-
 /// Times of calls. All memory is taken at first.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Times(Histogram<u64>);
@@ -46,12 +43,6 @@ impl Times {
     pub fn add(&mut self, other: &Self) {
         // Can't fail: the bounds are the same.
         let _ = self.0.add(&other.0);
-    }
-
-    /// Returns the histogram, of nanoseconds.
-    #[must_use]
-    pub fn histogram(&self) -> &Histogram<u64> {
-        &self.0
     }
 
     /// Returns how many were counted.

@@ -77,7 +77,6 @@ pub(super) fn free_all<'m>(areas: impl IntoIterator<Item = Area<'m>>) -> Result<
 mod tests {
     use super::*;
     use crate::machine::{Machine, MachineOptions};
-    use crate::random;
 
     #[test]
     fn use_huge_asks_for_huge_pages() {
@@ -91,7 +90,7 @@ mod tests {
             loops: 1,
             nr_pages,
             pages: PageSize::Huge,
-            random: random::stream(0, 0),
+            random: vmalloc_lab::rng::Rng::new(0),
         };
         let first_page = |context: &Context<'_>| {
             let area = Area::new(&machine, &sized(context)).expect("room");

@@ -5,11 +5,11 @@ use crate::args::LatencyOptions;
 use crate::machine::{Facts, Machine, Strategy};
 use crate::output;
 use serde::Serialize;
-use std::collections::BTreeMap;
 use std::fmt::{self, Display};
 use vmalloc::Stats;
+use vmalloc_lab::replay::Latency;
 use vmalloc_lab::table::table;
-use vmalloc_lab::times::{QUANTILES, Times};
+use vmalloc_lab::times::Times;
 
 /// All of a run.
 #[derive(Debug, Serialize)]
@@ -27,7 +27,6 @@ pub(super) struct Report {
     pairs_per_second: u64,
     /// Wake-ups that came too late to be told from the next one.
     missed_wakeups: u64,
-    /// Microseconds.
     distributions: Vec<Line>,
     /// Before what was freed is purged.
     stats: Stats,
@@ -36,15 +35,12 @@ pub(super) struct Report {
     pub(super) ok: bool,
 }
 
-/// A distribution, under its name.
+/// A distribution in nanoseconds, under its name.
 #[derive(Debug, Serialize)]
 struct Line {
     name: &'static str,
-    count: u64,
     #[serde(flatten)]
-    microseconds: BTreeMap<&'static str, f64>,
-    #[serde(skip)]
-    times: Times,
+    times: Latency,
 }
 
 impl Report {
@@ -77,19 +73,11 @@ impl Report {
     }
 }
 
-/// Returns the names of the columns, and what each tells in microseconds.
-fn columns(times: &Times) -> impl Iterator<Item = (&'static str, f64)> {
-    let us = |nanoseconds: u64| nanoseconds as f64 / 1000.0;
-    let quantiles = QUANTILES.map(|(name, part)| (name, us(times.quantile(part))));
-    let ends = [("min", us(times.histogram().min())), ("avg", times.mean() / 1000.0)];
-    ends.into_iter().chain(quantiles).chain([("max", us(times.max()))])
-}
-
 fn lines(records: &[Record]) -> Vec<Line> {
     let line = |name, part: fn(&Record) -> Option<&Times>| {
         let mut times = Times::precise();
         records.iter().filter_map(part).for_each(|part| times.add(part));
-        Line { name, count: times.count(), microseconds: columns(&times).collect(), times }
+        Line { name, times: (&times).into() }
     };
     vec![line("wake-up", |record| record.late.as_ref()), line("pair", |record| record.timed.as_ref())]
 }
@@ -124,13 +112,13 @@ impl Display for Report {
 
 impl Report {
     fn table(&self) -> String {
-        let names =
-            self.distributions.iter().take(1).flat_map(|line| columns(&line.times)).map(|(name, _)| name);
-        let head: Vec<_> = ["µs", "count"].into_iter().chain(names).collect();
-        let row = |line: &Line| {
-            let values = columns(&line.times).map(|(_, value)| format!("{value:.3}"));
-            [line.name.to_owned(), line.count.to_string()].into_iter().chain(values).collect()
+        let row = |Line { name, times }: &Line| {
+            let Latency { count, mean, p50, p99, p99_9, p99_99, max } = *times;
+            let times = [mean as u64, p50, p99, p99_9, p99_99, max];
+            let micros = times.map(|ns| format!("{:.3}", ns as f64 / 1000.0));
+            [(*name).to_owned(), count.to_string()].into_iter().chain(micros).collect()
         };
+        let head = ["µs", "count", "mean", "p50", "p99", "p99.9", "p99.99", "max"];
         table("lr", &head, self.distributions.iter().map(row).collect())
     }
 }

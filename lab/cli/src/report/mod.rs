@@ -29,10 +29,6 @@ use vmalloc_lab::units::counted;
 
 /// Where the page goes, unless told otherwise.
 const FILE: &str = "vmalloc-report.html";
-/// Each generation as it was, and ours both ways: designs that differ in the purge alone are
-/// measured on request.
-const DESIGNS: [Name; 6] =
-    [Name::BusyList, Name::FreeList, Name::Augmented, Name::Nodes, Name::Vmalloc, Name::VmallocCached];
 /// Measurements of a design, beside the steps of its replay.
 const MEASUREMENTS: u64 = 2;
 
@@ -75,7 +71,7 @@ impl Data {
     fn measure(options: &ReportOptions) -> Result<Self, Failure> {
         let budget = if options.quick { Budget::QUICK } else { Budget::FULL };
         let budget = Budget { live_max: options.live_max.unwrap_or(budget.live_max), ..budget };
-        let chosen = if options.design.is_empty() { DESIGNS.as_slice() } else { &options.design };
+        let chosen = if options.design.is_empty() { Name::GENERATIONS.as_slice() } else { &options.design };
         let names: Vec<_> = Name::ALL.iter().copied().filter(|name| chosen.contains(name)).collect();
         let mut compiler = Compiler::new(Purges::Own);
         for event in Synthetic::new(budget.events, 0) {

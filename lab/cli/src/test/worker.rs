@@ -3,7 +3,6 @@
 use super::params::Parameters;
 use crate::cases::{Case, Context, PageSize, Refusal};
 use crate::machine::Machine;
-use crate::random;
 use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -61,7 +60,8 @@ pub(super) struct Round<'a> {
 /// Runs all cases of worker number `worker`.
 pub(super) fn run(round: &Round<'_>, worker: u64) -> Record {
     let Round { machine, parameters, .. } = *round;
-    let mut random = random::stream(round.seed, worker);
+    // The generator mixes its seed: those of neighbours have nothing in common.
+    let mut random = Rng::new(Rng::new(round.seed).next_u64() ^ worker);
     let order = order(parameters, &mut random);
     let pages = if parameters.use_huge == 0 { PageSize::Base } else { PageSize::Huge };
     let mut context = Context {

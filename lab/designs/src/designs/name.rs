@@ -44,6 +44,10 @@ impl Name {
     /// All, oldest first.
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
+    /// Each generation as it was, and ours both ways.
+    pub const GENERATIONS: [Self; 6] =
+        [Self::BusyList, Self::FreeList, Self::Augmented, Self::Nodes, Self::Vmalloc, Self::VmallocCached];
+
     /// Returns the name as it is written.
     #[must_use]
     pub fn as_str(self) -> &'static str {
