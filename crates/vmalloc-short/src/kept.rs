@@ -7,7 +7,7 @@
 //! A caller that maps the same frames again finds them mapped. A caller of other frames, whose
 //! place another run has, gets the **spare**: the run of so many pages that was returned last. So
 //! frames that come once go through one run, whose entries the machine has just had in its caches,
-//! and leave the places alone. Runs in turn take a twentieth longer (`mappings --only brief`,
+//! and leave the places alone. Runs in turn take a twentieth longer (`memory -- mappings`,
 //! "scattered, others"). One return in [`EACH`] takes a place from another run all the same, so
 //! that the places follow what is mapped again.
 

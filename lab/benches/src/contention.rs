@@ -48,18 +48,8 @@ pub struct Limits {
 pub struct Row {
     /// Nodes of the space.
     pub nodes: usize,
-    /// Locks of the CPU's own node.
-    pub own_node: f64,
-    /// Locks of other nodes.
-    pub other_nodes: f64,
-    /// Of the map.
-    pub map: f64,
-    /// Of the purger.
-    pub purger: f64,
-    /// Of tables of annotations.
-    pub annotations: f64,
-    /// Of the stock, of frames that are shown twice, of notifiers: of none here.
-    pub rest: f64,
+    /// Locks of the CPU's own node, of other nodes, of the map, and the rest.
+    pub taken: [f64; 4],
     /// How many hundredths of all these would have had to wait.
     pub waited_percent: f64,
     /// Locks that the drain took, for each pair of the CPUs.
@@ -82,34 +72,27 @@ fn play(scene: Scene, options: SpaceOptions, limits: &Limits) -> Row {
     (0..limits.steps).for_each(|_| stage.step());
     let Sums { taken, waited, drain } = stage.sums;
     let pairs = (limits.steps * CPUS) as f64 / 2.0;
-    let [own_node, other_nodes, map, purger, annotations, rest] = taken.map(|count| count as f64 / pairs);
-    let all: u64 = taken.iter().sum();
-    let waited_percent = 100.0 * waited as f64 / all.max(1) as f64;
-    let drain = drain as f64 / pairs;
-    Row { nodes, own_node, other_nodes, map, purger, annotations, rest, waited_percent, drain }
+    let waited_percent = 100.0 * waited as f64 / taken.iter().sum::<u64>().max(1) as f64;
+    let taken = taken.map(|count| count as f64 / pairs);
+    Row { nodes, taken, waited_percent, drain: drain as f64 / pairs }
 }
 
 /// The purpose of a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Lock {
-    Purger,
     Node(usize),
-    Annotations,
-    Rest,
     Map,
+    Rest,
 }
 
 /// Returns the purpose of a lock by its number, in a space with so many nodes.
 fn lock_of(number: u32, nodes: usize) -> Lock {
-    // In the order of the space's documentation, which is that of `quiesce`. Behind the nodes is
-    // the stock.
+    // In the order of the space's documentation, which is that of `quiesce`: the purger, the nodes,
+    // the stock, a table of annotations for each node, notifiers, frames, and the map. The callers
+    // of notifiers have one that is not held in forks.
     match number as usize {
-        0 => Lock::Purger,
-        node if node <= nodes => Lock::Node(node - 1),
-        stock if stock == nodes + 1 => Lock::Rest,
-        table if table <= 2 * nodes + 1 => Lock::Annotations,
+        node if (1..=nodes).contains(&node) => Lock::Node(node - 1),
         map if map == 2 * nodes + 4 => Lock::Map,
-        // Notifiers, frames; and that of the callers of notifiers: it is not held in forks.
         _ => Lock::Rest,
     }
 }
@@ -117,8 +100,8 @@ fn lock_of(number: u32, nodes: usize) -> Lock {
 /// Sums over all steps.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
-    /// Own node, other nodes, map, purger, annotations, the rest.
-    taken: [u64; 6],
+    /// As in [`Row`].
+    taken: [u64; 4],
     waited: u64,
     drain: u64,
 }
@@ -229,9 +212,7 @@ impl Stage {
             let kind = match lock_of(number, self.nodes) {
                 Lock::Node(id) => usize::from(id != own),
                 Lock::Map => 2,
-                Lock::Purger => 3,
-                Lock::Annotations => 4,
-                Lock::Rest => 5,
+                Lock::Rest => 3,
             };
             self.sums.taken[kind] += 1;
             self.sums.waited += u64::from(first != who);
@@ -266,12 +247,11 @@ mod tests {
             stage.allocate();
         });
         assert!(first.contains(&Lock::Node(2)) && first.contains(&Lock::Map), "{first:?}");
-        assert!(!first.iter().any(|lock| matches!(lock, Lock::Annotations | Lock::Purger)), "{first:?}");
-        assert_eq!(taken(&|stage| stage.space.purge().expect("nothing is refused"))[0], Lock::Purger);
+        assert_eq!(taken(&|stage| stage.space.purge().expect("nothing is refused"))[0], Lock::Rest);
         let reserved = taken(&|stage| {
             stage.space.raw().reserve(&Request::new(5 << PAGE_SHIFT)).expect("space");
         });
-        assert!(reserved.contains(&Lock::Annotations), "{reserved:?}");
+        assert!(reserved.contains(&Lock::Rest), "{reserved:?}");
     }
 
     /// The evidence for per-CPU nodes: with a node for each CPU, CPUs that allocate and free do not
@@ -280,12 +260,12 @@ mod tests {
     fn with_a_node_for_each_cpu_locks_are_uncontended() {
         // Enough for each node to be granted a part of it.
         let row = play(Scene::W1, SpaceOptions::default().nodes(CPUS).cache_bytes(256 << 20), &LIMITS);
-        assert_eq!((row.own_node, row.waited_percent), (2.0, 0.0), "only the own node is touched: {row:?}");
+        assert_eq!((row.taken[0], row.waited_percent), (2.0, 0.0), "only the own node is touched: {row:?}");
         let row = run(Scene::W1, Freed::Unmapped, CPUS, &LIMITS);
         assert!(row.waited_percent < 1.0, "{row:?}");
-        assert!(row.annotations + row.rest == 0.0 && row.drain > 0.0, "{row:?}");
+        assert!(row.taken[3] == 0.0 && row.drain > 0.0, "{row:?}");
         // One that is out of addresses of a size looks at another before it takes new ones.
-        assert!(row.other_nodes < 0.01, "{row:?}");
+        assert!(row.taken[1] < 0.01, "{row:?}");
     }
 
     #[test]

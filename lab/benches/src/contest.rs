@@ -8,10 +8,9 @@ use crate::adapter::{self, Noop, Visitor};
 use crate::ranges::Ranges;
 use crate::rounds::{self, cpu_ns, pace};
 use crate::stage::{Readiness, Stage};
-use crate::workload::{Cycle, Workload};
+use crate::workload::Workload;
 use serde::Serialize;
 use std::time::Duration;
-use vmalloc_kit::clock::{tick, ticks_per_ns};
 use vmalloc_kit::stats::median;
 
 /// How much is measured.
@@ -25,9 +24,6 @@ pub struct Limits {
     pub timed_iterations: usize,
 }
 
-/// For set-ups that were in time before.
-const NO_CAP: Duration = Duration::from_secs(100_000);
-
 /// The result of one allocator in one workload.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Row {
@@ -39,8 +35,6 @@ pub struct Row {
     pub ns: Option<f64>,
     /// That over the first allocator's: ours.
     pub ratio: Option<f64>,
-    /// The 99.9th percentile of single iterations, wall time.
-    pub p999_ns: Option<f64>,
     /// Pages from the base of the space to the highest live end, over live pages.
     pub span_per_live: Option<f64>,
     /// Metadata over live areas.
@@ -53,7 +47,6 @@ pub struct Row {
 trait Entrant {
     fn set_up(&mut self, limits: &Limits);
     fn round(&mut self);
-    fn timed_pass(&mut self, limits: &Limits);
     fn row(&mut self) -> Row;
 }
 
@@ -78,21 +71,6 @@ impl<R: Ranges> Entry<R> {
         stage.absorb(&window);
         spent
     }
-
-    /// The slowest single call over all alignments, each on a fresh state.
-    fn worst_call(&self) -> f64 {
-        let mut worst = 0;
-        for order in 1..=9 {
-            let mut stage = Stage::<R>::new(self.workload);
-            stage.set_up(NO_CAP).expect("a set-up without a time limit");
-            let before = tick();
-            let handle = stage.call_allocate(1, 1 << order);
-            let between = tick();
-            stage.call_free(handle);
-            worst = worst.max(between - before).max(tick() - between);
-        }
-        worst as f64 / ticks_per_ns()
-    }
 }
 
 impl<R: Ranges> Entrant for Entry<R> {
@@ -102,8 +80,7 @@ impl<R: Ranges> Entrant for Entry<R> {
             return;
         }
         let mut stage = Stage::new(self.workload);
-        // Nine set-ups in each round have to be affordable.
-        let cap = if self.workload.cycle == Cycle::WorstCall { limits.cap / 20 } else { limits.cap };
+        let cap = limits.cap;
         match stage.set_up(cap) {
             Err(_) => {
                 self.row.note = Some(format!("set-up takes more than {cap:?}"));
@@ -117,32 +94,15 @@ impl<R: Ranges> Entrant for Entry<R> {
         if let areas @ 1.. = self.workload.live_areas() {
             self.row.bytes_per_area = Some(stage.metadata_bytes() as f64 / areas as f64);
         }
-        if self.workload.cycle != Cycle::WorstCall {
-            self.iterations = pace(limits.rounds.window, |iterations| Self::window(&mut stage, iterations));
-        }
+        self.iterations = pace(limits.rounds.window, |iterations| Self::window(&mut stage, iterations));
         self.stage = Some(stage);
     }
 
     fn round(&mut self) {
-        if self.stage.is_some() && self.workload.cycle == Cycle::WorstCall {
-            self.rounds.push(self.worst_call());
-        } else if let Some(stage) = &mut self.stage {
+        if let Some(stage) = &mut self.stage {
             let operations = self.iterations * self.workload.pairs_per_iteration();
             self.rounds.push(Self::window(stage, self.iterations) / operations as f64);
         }
-    }
-
-    fn timed_pass(&mut self, limits: &Limits) {
-        let Some(stage) = &mut self.stage else { return };
-        if self.rounds.is_empty() || self.workload.cycle == Cycle::WorstCall {
-            return;
-        }
-        let per_iteration = median(&self.rounds) * self.workload.pairs_per_iteration() as f64;
-        let affordable = (limits.cap.as_nanos() as f64 / per_iteration.max(1.0)) as usize;
-        let count = limits.timed_iterations.min(affordable);
-        let times = stage.time(count);
-        // With fewer, less than ten lie above it.
-        self.row.p999_ns = (count >= 10_000).then(|| times.quantile(0.999) as f64);
     }
 
     fn row(&mut self) -> Row {
@@ -189,10 +149,6 @@ pub fn run(
     for _ in 0..limits.rounds.rounds {
         entrants.iter_mut().for_each(|entrant| entrant.round());
         progress("rounds");
-    }
-    for entrant in &mut entrants {
-        entrant.timed_pass(limits);
-        progress("single iterations");
     }
     let mut rows: Vec<Row> = entrants.iter_mut().map(|entrant| entrant.row()).collect();
     compare(&mut rows);
@@ -282,7 +238,7 @@ mod tests {
         let names: Vec<_> = rows.iter().map(|row| row.allocator).collect();
         assert_eq!(names, ["BTreeMap first fit", "BTreeMap best fit", "offset-allocator"]);
         assert_eq!(rows[0].ratio, Some(1.0));
-        assert!(rows[1].ns.is_some() && rows[1].p999_ns.is_some());
+        assert!(rows[1].ns.is_some());
         assert_eq!((rows[2].ns, rows[2].note.as_deref()), (None, Some("no alignment")));
     }
 }

@@ -8,8 +8,6 @@
 //! | [`adapter`] | ours, the crates.io peers and two baselines behind that trait |
 //! | [`contest`] | several allocators through one workload, round by round; the tail of single pairs |
 //! | [`threads`] | one space and many threads: pairs a second, and locks that were waited for |
-//! | [`pinning`], [`marks`] | which CPUs threads run on; what so many threads have to reach |
-//! | `mappings` | pages that are there already, and areas that grow: against what the kernel and the C library offer |
 //! | [`contention`] | 128 CPUs played by one thread: which locks they take, and which CPUs would wait |
 //! | [`policy`] | pages, calls and addresses that the caching policy takes, for twelve loads |
 //! | [`played`] | CPUs and a drain thread that one thread plays |
@@ -18,11 +16,11 @@
 //! | [`callgrind`] | counting windows of instructions inside one run |
 //! | `buffers` | large buffers: allocate, touch, free |
 //! | `by_hand` | the kernel's calls, as programs make them by hand |
-//! | `memory` | big areas, pools of pages, slots, stacks, frees that trap |
+//! | `memory` | big areas, pools of pages, slots, stacks, frees that trap, pages that are mapped |
 //! | [`rounds`], [`scene`] | windows of those that are compared, in turn; what many CPUs do with one space |
 //! | [`heap`], [`output`] | the small tools |
 //!
-//! The binaries `ranges`, `counts`, `threads`, `contention`, `mappings`, `memory` and
+//! The binaries `ranges`, `counts`, `threads`, `contention`, `memory` and
 //! `buffers` only parse arguments and print.
 
 pub mod adapter;
@@ -37,12 +35,8 @@ pub mod contest;
 pub mod counting_lock;
 pub mod heap;
 #[cfg(feature = "buffers")]
-pub mod mappings;
-pub mod marks;
-#[cfg(feature = "buffers")]
 pub mod memory;
 pub mod output;
-pub mod pinning;
 pub mod played;
 pub mod policy;
 pub mod ranges;

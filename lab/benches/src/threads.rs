@@ -4,24 +4,11 @@
 //! Threads work for a while of wall time, all at once, and the pairs of all are added up. Numbers
 //! of threads take turns, a window each, so that whatever else the machine does hits all of them
 //! alike. Locks are counted in a pass of its own, which is not timed.
-//!
-//! In a relay one CPU allocates, another frees, a bounded ring between:
-//!
-//! ```text
-//!   CPU 0   allocate ──► ring ──► free   CPU 1
-//!   CPU 2   allocate ──► ring ──► free   CPU 3
-//! ```
-//!
-//! There every free is of an area that another CPU asked for: the worst case of designs whose areas
-//! belong to CPUs. With one thread, that thread fills its ring and empties it in turn: the same
-//! calls without another CPU.
 
 use crate::adapter::{Caller, Drained, House};
 use crate::counting_lock::{self, CountingLock, Taken};
-use crate::pinning::Placement;
 use crate::scene::{LIVE_AREAS, Scene};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use vmalloc::SpaceOptions;
@@ -36,10 +23,6 @@ type Counted = CountingLock<FutexLock>;
 
 /// Replacements for each area before anything is measured.
 const CHURN: usize = 2;
-/// Areas in a ring at most: what a queue between two threads usually holds.
-const RING: usize = 256;
-/// Looks at a ring before a thread lets others run.
-const LOOKS: u32 = 64;
 
 /// The thread that drains.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,15 +46,6 @@ impl Drain {
     }
 }
 
-/// The partners of an allocation.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Workload {
-    /// Each thread frees what it allocated.
-    Own,
-    /// One thread allocates, another frees.
-    Relay,
-}
-
 /// How much is measured, and what becomes of freed areas.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -81,8 +55,6 @@ pub struct Limits {
     pub window: Duration,
     /// The settings of the space, but for its guards.
     pub options: SpaceOptions,
-    /// The CPUs that threads run on.
-    pub placement: Placement,
 }
 
 /// The result of one number of threads in one scene.
@@ -90,8 +62,6 @@ pub struct Limits {
 pub struct Row {
     /// Which scene.
     pub scene: Scene,
-    /// The thread that frees.
-    pub workload: Workload,
     /// The thread that drains.
     pub drain: Drain,
     /// How many threads.
@@ -108,14 +78,13 @@ pub struct Row {
     pub waited_percent: f64,
 }
 
-/// Plays `scene` with each number of `threads` (in a relay: 1, or even) on a space with the
+/// Plays `scene` with each number of `threads` on a space with the
 /// product's locks; ratios are to the first.
 ///
 /// # Panics
 /// When the space refuses a request, which it has room for.
 pub fn run(
     scene: Scene,
-    workload: Workload,
     drain: Drain,
     threads: &[usize],
     limits: &Limits,
@@ -125,11 +94,10 @@ pub fn run(
         Drain::Callers => contest::<Caller<FutexLock, Cpus>, Caller<Counted, Cpus>>,
         Drain::Thread => contest::<Drained<FutexLock, Cpus>, Drained<Counted, Cpus>>,
     };
-    let played = contest(scene, workload, threads, limits, progress);
+    let played = contest(scene, threads, limits, progress);
     let first = played.first().map_or(1.0, |(rates, _)| median(rates));
     let row = |(&threads, (rates, counted)): (&usize, &(Vec<f64>, Played))| Row {
         scene,
-        workload,
         drain,
         threads,
         mpairs_per_s: median(rates) / 1e6,
@@ -148,12 +116,11 @@ pub fn run(
 /// second in every round, and a pass that is not timed.
 fn contest<H: House + Sync, N: House + Sync>(
     scene: Scene,
-    workload: Workload,
     threads: &[usize],
     limits: &Limits,
     progress: &dyn Fn(&str),
 ) -> Vec<(Vec<f64>, Played)> {
-    let stage = |&count: &_| Stage::<H>::new(scene, workload, count, limits);
+    let stage = |&count: &_| Stage::<H>::new(scene, count, limits);
     let stages: Vec<_> = threads.iter().map(stage).collect();
     let mut rates = vec![Vec::new(); threads.len()];
     for round in 0..limits.rounds {
@@ -162,15 +129,13 @@ fn contest<H: House + Sync, N: House + Sync>(
     }
     drop(stages);
     progress("counting locks");
-    let counted = |&count: &_| Stage::<N>::new(scene, workload, count, limits).play(limits.window);
+    let counted = |&count: &_| Stage::<N>::new(scene, count, limits).play(limits.window);
     rates.into_iter().zip(threads.iter().map(counted)).collect()
 }
 
 /// A space, and the areas that each thread has in it.
 struct Stage<H> {
     scene: Scene,
-    workload: Workload,
-    placement: Placement,
     space: H,
     workers: Vec<Mutex<Worker>>,
 }
@@ -179,20 +144,6 @@ struct Stage<H> {
 struct Worker {
     live: Vec<usize>,
     rng: Rng,
-    /// Its part in the next window.
-    part: Part,
-}
-
-/// A part in a window.
-enum Part {
-    /// Frees what it allocates.
-    Own,
-    /// Allocates.
-    Producer(SyncSender<usize>),
-    /// Frees.
-    Consumer(Receiver<usize>),
-    /// Fills a ring, and empties it.
-    Alone,
 }
 
 /// The results of a window.
@@ -211,17 +162,12 @@ impl Played {
 }
 
 impl<H: House + Sync> Stage<H> {
-    fn new(scene: Scene, workload: Workload, threads: usize, limits: &Limits) -> Self {
-        assert!(
-            workload == Workload::Own || threads == 1 || threads.is_multiple_of(2),
-            "{threads} threads are no pairs"
-        );
-        let rng = |seed: usize| Rng::new(seed as u64);
-        let worker = |seed| Mutex::new(Worker { live: Vec::new(), rng: rng(seed), part: Part::Own });
+    fn new(scene: Scene, threads: usize, limits: &Limits) -> Self {
+        let worker = |seed| Mutex::new(Worker { live: Vec::new(), rng: Rng::new(seed as u64) });
         let space = H::open(scene.options(limits.options));
         let workers = (0..threads).map(worker).collect();
-        let stage = Self { scene, workload, placement: limits.placement, space, workers };
-        if (scene, workload) == (Scene::W5, Workload::Own) {
+        let stage = Self { scene, space, workers };
+        if scene == Scene::W5 {
             stage.fill(LIVE_AREAS / threads);
         }
         stage
@@ -230,7 +176,6 @@ impl<H: House + Sync> Stage<H> {
     /// Lets each worker make its areas, all at the same time, and replace each a few times.
     fn fill(&self, each: usize) {
         let work = |number: usize| {
-            self.placement.place(number);
             let worker = &mut lock(&self.workers[number]);
             for _ in 0..each {
                 let area = self.allocate(&mut worker.rng);
@@ -242,34 +187,12 @@ impl<H: House + Sync> Stage<H> {
         assert!(filled.iter().all(Result::is_ok), "no request is refused");
     }
 
-    /// Gives each worker its part in the next window.
-    fn deal(&self) {
-        if let (Workload::Relay, [alone]) = (self.workload, self.workers.as_slice()) {
-            lock(alone).part = Part::Alone;
-        } else if self.workload == Workload::Relay {
-            for pair in self.workers.chunks_exact(2) {
-                let (sender, receiver) = sync_channel(RING);
-                lock(&pair[0]).part = Part::Producer(sender);
-                lock(&pair[1]).part = Part::Consumer(receiver);
-            }
-        }
-    }
-
     /// Lets all threads work at once for so long.
     fn play(&self, window: Duration) -> Played {
-        self.deal();
         let stop = &AtomicBool::new(false);
         let work = |number: usize| {
-            self.placement.place(number);
             counting_lock::take();
-            let worker = &mut lock(&self.workers[number]);
-            let pairs = match std::mem::replace(&mut worker.part, Part::Own) {
-                Part::Own => self.own(worker, stop),
-                Part::Producer(ring) => self.produce(&ring, worker, stop),
-                Part::Consumer(ring) => self.consume(&ring),
-                Part::Alone => self.alone(worker, stop),
-            };
-            (pairs, counting_lock::take())
+            (self.pairs(&mut lock(&self.workers[number]), stop), counting_lock::take())
         };
         let time = |_: &_| {
             let start = Instant::now();
@@ -287,7 +210,7 @@ impl<H: House + Sync> Stage<H> {
         played
     }
 
-    fn own(&self, worker: &mut Worker, stop: &AtomicBool) -> u64 {
+    fn pairs(&self, worker: &mut Worker, stop: &AtomicBool) -> u64 {
         let mut pairs = 0;
         while !stop.load(Ordering::Relaxed) {
             match self.scene {
@@ -297,51 +220,6 @@ impl<H: House + Sync> Stage<H> {
             pairs += 1;
         }
         pairs
-    }
-
-    /// Allocates until the window ends, and puts each area into a ring as soon as that has room.
-    /// Without sleeping: to be woken would be part of what is measured. Counts nothing: what is
-    /// freed counts.
-    fn produce(&self, ring: &SyncSender<usize>, worker: &mut Worker, stop: &AtomicBool) -> u64 {
-        let mut looks = 0;
-        while !stop.load(Ordering::Relaxed) {
-            let mut area = self.allocate(&mut worker.rng);
-            while let Err(full) = ring.try_send(area) {
-                let TrySendError::Full(again) = full else { panic!("the consumer is gone") };
-                area = again;
-                look(&mut looks);
-            }
-        }
-        0
-    }
-
-    /// Frees what comes until the producer is gone; how many.
-    fn consume(&self, ring: &Receiver<usize>) -> u64 {
-        let (mut freed, mut looks) = (0, 0);
-        loop {
-            match ring.try_recv() {
-                Ok(area) => {
-                    self.free(area);
-                    freed += 1;
-                }
-                Err(TryRecvError::Empty) => look(&mut looks),
-                Err(TryRecvError::Disconnected) => return freed,
-            }
-        }
-    }
-
-    /// Fills a ring and empties it until the window ends; how many areas.
-    fn alone(&self, worker: &mut Worker, stop: &AtomicBool) -> u64 {
-        let ((sender, receiver), mut freed) = (sync_channel(RING), 0);
-        while !stop.load(Ordering::Relaxed) {
-            while let Ok(()) = sender.try_send(self.allocate(&mut worker.rng)).map_err(|full| {
-                let (TrySendError::Full(area) | TrySendError::Disconnected(area)) = full;
-                self.free(area);
-            }) {}
-            receiver.try_iter().for_each(|area| self.free(area));
-            freed += RING as u64;
-        }
-        freed
     }
 
     #[inline]
@@ -363,12 +241,6 @@ impl<H: House + Sync> Stage<H> {
     }
 }
 
-/// Waits a little for the other thread; lets it run now and then, for it may have no CPU.
-fn look(looks: &mut u32) {
-    *looks += 1;
-    if looks.is_multiple_of(LOOKS) { std::thread::yield_now() } else { std::hint::spin_loop() }
-}
-
 /// Never contended: each worker has one thread.
 fn lock(worker: &Mutex<Worker>) -> std::sync::MutexGuard<'_, Worker> {
     worker.lock().unwrap_or_else(PoisonError::into_inner)
@@ -378,9 +250,8 @@ fn lock(worker: &Mutex<Worker>) -> std::sync::MutexGuard<'_, Worker> {
 mod tests {
     use super::*;
 
-    fn limits(placement: Placement) -> Limits {
-        let window = Duration::from_millis(20);
-        Limits { rounds: 1, window, options: SpaceOptions::default(), placement }
+    fn limits() -> Limits {
+        Limits { rounds: 1, window: Duration::from_millis(20), options: SpaceOptions::default() }
     }
 
     /// Measures in longer and longer windows, until `is_enough`: on a busy machine no thread may
@@ -397,19 +268,14 @@ mod tests {
 
     #[test]
     fn every_number_of_threads_makes_pairs_under_locks() {
-        let limits = limits(Placement::Pinned);
         for scene in Scene::ALL {
-            for (workload, drain, many) in [
-                (Workload::Own, Drain::Callers, 3),
-                (Workload::Own, Drain::Thread, 3),
-                (Workload::Relay, Drain::Thread, 2),
-            ] {
+            for drain in Drain::ALL {
                 let rows = longer(
-                    &limits,
-                    |limits| run(scene, workload, drain, &[1, many], limits, &|_| {}),
+                    &limits(),
+                    |limits| run(scene, drain, &[1, 3], limits, &|_| {}),
                     |rows| rows.iter().all(|row| row.mpairs_per_s > 0.0 && row.locks_per_pair > 0.0),
                 );
-                assert_eq!(rows.iter().map(|row| row.threads).collect::<Vec<_>>(), [1, many]);
+                assert_eq!(rows.iter().map(|row| row.threads).collect::<Vec<_>>(), [1, 3]);
                 assert!(rows.iter().all(|row| row.drain == drain), "{rows:?}");
                 assert_eq!(rows[0].ratio, 1.0);
                 if drain == Drain::Callers {
@@ -421,8 +287,8 @@ mod tests {
 
     #[test]
     fn live_sets_are_kept_from_window_to_window() {
-        let limits = limits(Placement::Anywhere);
-        let stage = Stage::<Drained<FutexLock, Cpus>>::new(Scene::W5, Workload::Own, 8, &limits);
+        let limits = limits();
+        let stage = Stage::<Drained<FutexLock, Cpus>>::new(Scene::W5, 8, &limits);
         for _ in 0..2 {
             let _ = stage.play(limits.window);
         }
@@ -433,18 +299,5 @@ mod tests {
         };
         assert!((0..10_000).any(|_| agrees()), "{:?}", stage.space.stats());
         stage.space.verify().expect("a space that is whole");
-    }
-
-    #[test]
-    fn areas_go_through_rings_and_are_all_freed() {
-        let limits = limits(Placement::Anywhere);
-        for (scene, threads) in Scene::ALL.into_iter().flat_map(|scene| [1, 2, 6].map(|count| (scene, count)))
-        {
-            let stage = Stage::<Drained<FutexLock, Cpus>>::new(scene, Workload::Relay, threads, &limits);
-            longer(&limits, |limits| stage.play(limits.window), |played| played.pairs > 0);
-            stage.space.purge().expect("this platform refuses nothing");
-            assert_eq!(stage.space.stats().busy_areas, 0);
-            stage.space.verify().expect("a space that is whole");
-        }
     }
 }

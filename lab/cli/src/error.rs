@@ -33,17 +33,20 @@ impl From<Exit> for ExitCode {
 
 /// Bad usage, or a machine that does not allow the command: one line for stderr.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Failure(String);
+pub(crate) struct Failure(String, Exit);
 
 impl Failure {
     /// A failure that says `line`, which may quote what was typed: line breaks in that are escaped.
     pub(crate) fn new(line: impl AsRef<str>) -> Self {
         let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
-        Self(line.as_ref().chars().map(escaped).collect())
+        Self(line.as_ref().chars().map(escaped).collect(), Exit::Usage)
     }
-}
 
-impl Failure {
+    /// Makes it one of what was read, not of its use.
+    pub(crate) fn of_input(self) -> Self {
+        Self(self.0, Exit::Failed)
+    }
+
     /// Says it in one line on stderr; with `json` also as an object on stdout, for a reader of
     /// that.
     pub(crate) fn tell(&self, json: bool) -> Exit {
@@ -52,7 +55,7 @@ impl Failure {
             // If stdout is what failed, the line on stderr is all there is.
             let _ = output::json(&serde_json::json!({ "error": self.0 }));
         }
-        Exit::Usage
+        self.1
     }
 }
 

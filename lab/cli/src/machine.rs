@@ -51,25 +51,6 @@ pub(crate) struct MachineOptions {
 /// Mappings that an area takes where guard pages are mappings: its own and its guard page's.
 const MAPPINGS_EACH: u64 = 2;
 
-/// How many areas a case may hold, and why not as many as it wants.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct MostHeld {
-    /// The most areas.
-    pub(crate) areas: u64,
-    /// The scarce resource.
-    pub(crate) by: Scarce,
-}
-
-/// A resource that held areas take up.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Scarce {
-    /// The mappings that a program may have.
-    Mappings,
-    /// The addresses that could be reserved.
-    Addresses,
-}
-
 /// A space of Linux memory, with what the cases need to know of it.
 pub(crate) struct Machine {
     /// The space.
@@ -108,19 +89,17 @@ impl Machine {
     }
 
     /// The most areas that a case may hold in each of `workers`, when some case wants to hold more.
-    /// Half of what is scarce is left to other areas: those of the loops, and those that were freed
-    /// and not yet purged.
-    pub(crate) fn most_held(&self, workers: u64) -> Option<MostHeld> {
+    /// Half of the mappings and of the addresses is left to other areas: those of the loops, and
+    /// those that were freed and not yet purged.
+    pub(crate) fn most_held(&self, workers: u64) -> Option<u64> {
         let share = |all: u64, each: u64| (all / 2 / each / workers.max(1)).max(1);
         let addresses = share(self.space.geometry().span.len(), cases::PAGES_HELD_EACH);
         let mappings = match self.space.platform().guard_means() {
             GuardMeans::PteMarkers => None,
             _ => max_map_count().map(|limit| share(limit, MAPPINGS_EACH)),
         };
-        let bounds = [(mappings, Scarce::Mappings), (Some(addresses), Scarce::Addresses)];
-        let least = bounds.into_iter().filter_map(|(areas, by)| Some(MostHeld { areas: areas?, by }));
-        let wanted = cases::most_wanted(self.lazy_max_pages);
-        least.min_by_key(|most| most.areas).filter(|most| most.areas < wanted)
+        let most = addresses.min(mappings.unwrap_or(u64::MAX));
+        (most < cases::most_wanted(self.lazy_max_pages)).then_some(most)
     }
 
     /// Returns facts about the machine and the platform's choices.
@@ -205,28 +184,6 @@ pub(crate) fn map_count() -> u64 {
 /// How many mappings a program may have, where the kernel tells.
 pub(crate) fn max_map_count() -> Option<u64> {
     std::fs::read_to_string("/proc/sys/vm/max_map_count").ok()?.trim().parse().ok()
-}
-
-/// Bytes of addresses that this program has; 0 where the kernel does not tell.
-pub(crate) fn address_bytes() -> u64 {
-    statm(0)
-}
-
-/// Bytes of memory that this program has; 0 where the kernel does not tell.
-pub(crate) fn resident_bytes() -> u64 {
-    statm(1)
-}
-
-/// A column of `/proc/self/statm`, in bytes.
-fn statm(column: usize) -> u64 {
-    let statm = std::fs::read_to_string("/proc/self/statm").ok();
-    let pages = statm.and_then(|statm| statm.split(' ').nth(column)?.parse::<u64>().ok());
-    pages.unwrap_or(0) * rustix::param::page_size() as u64
-}
-
-/// Bytes of addresses that a program may have, if that is limited.
-pub(crate) fn address_limit() -> Option<u64> {
-    rustix::process::getrlimit(rustix::process::Resource::As).current
 }
 
 /// Facts to read the results of a run with.

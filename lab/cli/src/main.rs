@@ -7,7 +7,7 @@
 //!  test/        `vmalloc test`: parameters ─► one space, many workers ─► report
 //!  cases/       what a worker runs: one table, a module for each family of cases
 //!  info/        `vmalloc info`: a small session, and what the space tells of it
-//!  latency/     `vmalloc latency`: a periodic thread beside workers, or workers that time themselves
+//!  latency/     `vmalloc latency`: a periodic thread beside workers
 //!  replay/      `vmalloc replay`: traces, read and replayed on designs of the lab
 //!  reproduce/   `vmalloc reproduce`: Linux's published results, measured again
 //!  map/         `vmalloc map`: a kernel's areas as a picture
@@ -20,7 +20,6 @@
 //!  input.rs     files to read
 //!  machine.rs   the space that all commands run on, and facts of the machine;  borrowed_frames.rs  frames of the platform
 //!  worker_threads.rs  threads that start together;  progress.rs  a bar for people who wait
-//!  heap/        gives free memory back;  random.rs  seeded numbers
 //! ```
 
 mod args;
@@ -28,7 +27,6 @@ mod borrowed_frames;
 mod cases;
 mod error;
 mod explain;
-mod heap;
 mod info;
 mod input;
 mod latency;
@@ -36,7 +34,6 @@ mod machine;
 mod map;
 mod output;
 mod progress;
-mod random;
 mod replay;
 mod report;
 mod reproduce;

@@ -1,20 +1,14 @@
 //! Worker threads, of which the machine must allow as many as are asked for.
 
 use crate::error::Failure;
-use crate::machine::{address_bytes, address_limit, map_count, max_map_count};
-use indicatif::HumanBytes;
+use crate::machine::{map_count, max_map_count};
 use std::sync::mpsc::Receiver;
-use vmalloc_lab::workers::{self, STACK_BYTES};
+use vmalloc_lab::workers;
 
 /// The most workers: as many as Linux's driver takes.
 pub(crate) const MAX_THREADS: u64 = 65_535;
 /// Mappings of a thread: its stack and the stack for its signals, each with a guard page.
 const MAPPINGS_PER_THREAD: u64 = 4;
-/// Bytes of addresses of a thread: its stack, the stack for its signals, and what it takes from the
-/// heap at first.
-const ADDRESSES_PER_THREAD: u64 = STACK_BYTES as u64 + (64 << 10);
-/// Bytes of addresses that the program may want besides those that it has and the threads'.
-const SPARE_ADDRESSES: u64 = 4 << 20;
 /// Mappings that the program may want besides those that it has and the threads'.
 const SPARE_MAPPINGS: u64 = 64;
 
@@ -36,7 +30,6 @@ pub(crate) fn run<T: Send>(
     meanwhile: impl FnOnce(&Receiver<()>),
 ) -> Result<Haul<T>, Failure> {
     check_mappings(threads, asked)?;
-    check_addresses(threads, asked)?;
     let (done, ()) = workers::run(threads as usize, |number| work(number as u64), meanwhile)
         .map_err(|it| Failure::new(format!("can't start thread {} of {asked}: {}", it.number, it.error)))?;
     let mut haul = Haul { records: Vec::new(), complaints: Vec::new() };
@@ -59,15 +52,4 @@ fn check_mappings(threads: u64, asked: &str) -> Result<(), Failure> {
             "{asked} would need about {needed} mappings; vm.max_map_count is {limit}"
         ))),
     }
-}
-
-/// Refuses workers that do not fit under `RLIMIT_AS`: a thread that was started and finds no memory
-/// for its first few bytes ends the whole program.
-fn check_addresses(threads: u64, asked: &str) -> Result<(), Failure> {
-    let needed = address_bytes() + threads * ADDRESSES_PER_THREAD + SPARE_ADDRESSES;
-    let Some(limit) = address_limit().filter(|limit| needed > *limit) else { return Ok(()) };
-    let (needed, limit) = (HumanBytes(needed), HumanBytes(limit));
-    Err(Failure::new(format!(
-        "{asked} would need about {needed} of addresses; the limit (ulimit -v) is {limit}"
-    )))
 }

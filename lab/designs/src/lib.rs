@@ -19,7 +19,6 @@
 //! | [`reproduce`] | the five published results, measured again |
 //! | [`trace`] | traces of kernels and programs, read as events, compressed or not |
 //! | [`replay`] | a trace done again by a design |
-//! | [`measure`] | what a report asks of every design |
 //! | [`vmallocinfo`] | `/proc/vmallocinfo`, read |
 //! | [`picture`] | an address space, drawn as text or as SVG |
 //! | [`clock`], [`rng`], [`stats`], [`times`] | clocks, random numbers, medians, histograms of times |
@@ -33,7 +32,6 @@ pub mod blocks;
 pub mod design;
 pub mod designs;
 pub mod lock;
-pub mod measure;
 mod others;
 pub mod picture;
 pub mod replay;

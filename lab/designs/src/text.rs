@@ -13,6 +13,17 @@ const HEAD: u64 = 64 << 10;
 /// A text that is being read.
 pub(crate) type Source<'a> = Box<dyn BufRead + 'a>;
 
+/// Fills `line` with the next line, or with its beginning if it has more than `most` bytes: then
+/// the rest is skipped. Returns how many bytes that are, and 0 at the end.
+pub(crate) fn next_line(source: &mut impl BufRead, line: &mut Vec<u8>, most: usize) -> io::Result<usize> {
+    line.clear();
+    let length = source.by_ref().take(most as u64 + 1).read_until(b'\n', line)?;
+    if length > most && !line.ends_with(b"\n") {
+        source.skip_until(b'\n')?;
+    }
+    Ok(length)
+}
+
 /// Reads the beginning of a text; returns it, and the whole text.
 ///
 /// # Errors

@@ -18,11 +18,11 @@ pub use kernel_log::KernelLog;
 use crate::picture::{Area, Class, Strip};
 use crate::text::{self, Margin};
 use serde::Serialize;
-use std::io::{self, BufRead, Read};
+use std::io::{self, BufRead};
 use vmalloc_percpu::TAG;
 
 /// The longest line that is read: a symbol has 512 characters at most, and a machine 1024 nodes.
-const MOST_LINE_BYTES: u64 = 64 << 10;
+const MOST_LINE_BYTES: usize = 64 << 10;
 /// Where Linux on x86-64 keeps its own text and modules (Documentation/arch/x86/x86_64/mm.rst): a
 /// window apart from vmalloc's.
 const MODULES: u64 = 0xffff_ffff_8000_0000;
@@ -193,21 +193,10 @@ fn read_lines<'a>(text: impl BufRead + 'a, mut take: impl FnMut(&str)) -> io::Re
     };
     let margin = Margin::best(areas);
     let mut buffer = Vec::new();
-    while next_line(&mut text, &mut buffer)? {
+    while text::next_line(&mut text, &mut buffer, MOST_LINE_BYTES)? > 0 {
         take(margin.strip(&String::from_utf8_lossy(&buffer)));
     }
     Ok(())
-}
-
-/// Fills `buffer` with the next line, or with its beginning if it is far too long; whether there
-/// was one.
-fn next_line(text: &mut impl BufRead, buffer: &mut Vec<u8>) -> io::Result<bool> {
-    buffer.clear();
-    text.take(MOST_LINE_BYTES).read_until(b'\n', buffer)?;
-    if buffer.len() as u64 == MOST_LINE_BYTES && !buffer.ends_with(b"\n") {
-        text.skip_until(b'\n')?;
-    }
-    Ok(!buffer.is_empty())
 }
 
 impl Entry {

@@ -1,9 +1,6 @@
 //! How long single calls take: a histogram of nanoseconds, which all measurements share.
 
 use hdrhistogram::Histogram;
-use serde::ser::SerializeStruct;
-use serde::{Serialize, Serializer};
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// The longest time that is told from longer ones: 100 s.
@@ -13,9 +10,6 @@ const LONGEST_NS: u64 = 100_000_000_000;
 const DIGITS: u8 = 2;
 /// Decimal digits of precise times, which take some 200 KiB.
 const PRECISE_DIGITS: u8 = 3;
-
-/// The quantiles that are told, and their names.
-pub const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];
 
 /// Times of calls. All memory is taken at first.
 #[derive(Clone, PartialEq, Debug)]
@@ -51,12 +45,6 @@ impl Times {
         let _ = self.0.add(&other.0);
     }
 
-    /// Returns the histogram, of nanoseconds.
-    #[must_use]
-    pub fn histogram(&self) -> &Histogram<u64> {
-        &self.0
-    }
-
     /// Returns how many were counted.
     #[must_use]
     pub fn count(&self) -> u64 {
@@ -80,25 +68,6 @@ impl Times {
     pub fn quantile(&self, part: f64) -> u64 {
         self.0.value_at_quantile(part)
     }
-
-    /// Returns the times that were counted, ascending, and how many took that long.
-    pub fn steps(&self) -> impl Iterator<Item = (u64, u64)> {
-        let step =
-            |it: hdrhistogram::iterators::IterationValue<u64>| (it.value_iterated_to(), it.count_at_value());
-        self.0.iter_recorded().map(step)
-    }
-}
-
-impl Serialize for Times {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut fields = serializer.serialize_struct("Times", 4)?;
-        fields.serialize_field("count", &self.count())?;
-        let quantiles: BTreeMap<_, _> = QUANTILES.map(|(name, part)| (name, self.quantile(part))).into();
-        fields.serialize_field("quantiles_ns", &quantiles)?;
-        fields.serialize_field("max_ns", &self.max())?;
-        fields.serialize_field("up_to_ns_and_count", &self.steps().collect::<Vec<_>>())?;
-        fields.end()
-    }
 }
 
 /// Measures a look at the clock, in nanoseconds: the median of many.
@@ -119,9 +88,9 @@ mod tests {
     #[test]
     fn quantiles_are_those_of_what_was_recorded() {
         let mut times = Times::default();
-        assert_eq!((times.quantile(0.5), times.max(), times.steps().count()), (0, 0, 0));
+        assert_eq!((times.quantile(0.5), times.max()), (0, 0));
         (1..=10_000).for_each(|value| times.record(Duration::from_nanos(value)));
-        assert_eq!((times.count(), times.steps().map(|step| step.1).sum()), (10_000, 10_000));
+        assert_eq!(times.count(), 10_000);
         for (part, exact) in [(0.5, 5000.0), (0.99, 9900.0), (0.001, 10.0), (1.0, 10_000.0)] {
             let told = times.quantile(part) as f64;
             assert!((told / exact - 1.0).abs() < 0.01, "{told} for {exact}");

@@ -9,7 +9,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread::{self, Builder};
 
 /// The stack of a worker: it calls a few functions deep, and there may be many workers.
-pub const STACK_BYTES: usize = 256 << 10;
+const STACK_BYTES: usize = 256 << 10;
 
 /// A thread that could not be started.
 #[derive(Debug, thiserror::Error)]

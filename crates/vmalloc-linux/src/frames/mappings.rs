@@ -16,7 +16,7 @@
 //! mmap(2) of the file does, but needs no descriptor, which a daemon might close. It is deprecated:
 //! the kernel notes its first use in its log. Where the kernel refuses it, mremap(2) does the same.
 //! Few pages at a time are [populated](POPULATED) with one call, which saves up to a tenth again
-//! (`cargo run --release -p vmalloc-bench --features buffers --bin mappings -- --only brief` in the
+//! (`cargo run --release -p vmalloc-bench --features buffers --bin memory -- mappings` in the
 //! lab, "others"). Moving page table entries (`MREMAP_DONTUNMAP`) would take them out of the linear
 //! map.
 //!

@@ -3,9 +3,9 @@
 use crate::ranges::span;
 use lock_api::RawMutex;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::thread::{JoinHandle, Thread};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::JoinHandle;
 use std::time::Duration;
 use vmalloc::{DrainReason, DrainStatus, Platform, Space, SpaceOptions};
 use vmalloc_kit::null::{ByCallers, CpuHint, Drains, NullPlatform};
@@ -75,22 +75,20 @@ impl<L: SpaceLock, C: CpuHint + Default + Send> House for Drained<L, C> {
     const NAMES: [&'static str; 2] = ["vmalloc Space, drain thread", "vmalloc Space, unmap, drain thread"];
 
     fn open(options: SpaceOptions) -> Self {
-        let bell = Bell::default();
+        let (bell, rings) = mpsc::channel();
+        let bell = Bell(bell);
         let platform = NullPlatform::new(span(), C::default(), bell.clone());
         let space = Arc::new(Space::new(platform, options).expect("metadata for an empty space"));
-        let thread = {
-            let (bell, space) = (bell.clone(), Arc::clone(&space));
-            std::thread::spawn(move || drain(&bell, &space))
-        };
-        // The bell has not rung before: the space is not out of this function yet.
-        let _ = bell.0.thread.set(thread.thread().clone());
+        let drained = Arc::clone(&space);
+        let thread = std::thread::spawn(move || drain(&rings, &drained));
         Self { space, bell, thread: Some(thread) }
     }
 }
 
 impl<L: SpaceLock, C: CpuHint> Drop for Drained<L, C> {
     fn drop(&mut self) {
-        self.bell.ring(STOP);
+        // Fails if the thread has panicked, which is passed on.
+        let _ = self.bell.0.send(None);
         if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join) {
             std::panic::resume_unwind(panic);
         }
@@ -99,68 +97,28 @@ impl<L: SpaceLock, C: CpuHint> Drop for Drained<L, C> {
 
 /// The life of the thread: as that of a space on Linux, between two drains by age it sleeps for a
 /// second.
-fn drain<P: Platform>(bell: &Bell, space: &Space<P>) {
+fn drain<P: Platform>(rings: &Receiver<Option<DrainReason>>, space: &Space<P>) {
     const TICK: Duration = Duration::from_secs(1);
-    let mut due = NOTHING;
     loop {
-        let rest = if due == BY_AGE { DrainStatus::More } else { space.drain().expect("it refuses nothing") };
-        due = bell.wait((rest == DrainStatus::More).then_some(TICK));
-        if due == STOP {
+        let rest = space.drain().expect("it refuses nothing");
+        // A sender is in the space, so a wait only ends by a ring or with its time.
+        let sleep = || rings.recv_timeout(TICK).unwrap_or(Some(DrainReason::Threshold));
+        let is_rest = rest == DrainStatus::More;
+        let ring = if is_rest { sleep() } else { rings.recv().ok().flatten() };
+        let ring = if !is_rest && ring == Some(DrainReason::Age) { sleep() } else { ring };
+        if ring.is_none() {
             return;
         }
     }
 }
 
-/// How a drain is asked for, from the least urgent to the most.
-const NOTHING: u32 = 0;
-const BY_AGE: u32 = 1;
-const SOON: u32 = 2;
-const STOP: u32 = 3;
-
-/// Wakes the thread.
-#[derive(Clone, Debug, Default)]
-pub struct Bell(Arc<Rope>);
-
-#[derive(Debug, Default)]
-struct Rope {
-    wanted: AtomicU32,
-    thread: OnceLock<Thread>,
-}
-
-impl Bell {
-    fn ring(&self, wanted: u32) {
-        // Relaxed: waking and sleeping order what the thread has to see, and the space has locks.
-        if self.0.wanted.load(Ordering::Relaxed) < wanted
-            && self.0.wanted.fetch_max(wanted, Ordering::Relaxed) < wanted
-            && let Some(thread) = self.0.thread.get()
-        {
-            thread.unpark();
-        }
-    }
-
-    /// Waits for a request and returns it; [`SOON`] when the time is over.
-    fn wait(&self, time: Option<Duration>) -> u32 {
-        loop {
-            match self.0.wanted.swap(NOTHING, Ordering::Relaxed) {
-                NOTHING => {}
-                wanted => return wanted,
-            }
-            match time {
-                None => std::thread::park(),
-                Some(time) => {
-                    std::thread::park_timeout(time);
-                    // Also after a wake-up without reason, which does no harm.
-                    return self.0.wanted.swap(NOTHING, Ordering::Relaxed).max(SOON);
-                }
-            }
-        }
-    }
-}
+/// Wakes the thread: to drain, or to end.
+#[derive(Clone, Debug)]
+pub struct Bell(Sender<Option<DrainReason>>);
 
 impl Drains for Bell {
     fn drain_later(&self, due: DrainReason) -> bool {
-        self.ring(if due == DrainReason::Threshold { SOON } else { BY_AGE });
-        true
+        self.0.send(Some(due)).is_ok()
     }
 }
 

@@ -3,6 +3,7 @@
 
 use clap::Parser;
 use indicatif::ProgressBar;
+use serde::Serialize;
 use std::io;
 use std::process::{Command, ExitCode};
 use vmalloc_bench::buffers::{self, Buffers, Row, SCENES, Visitor};
@@ -46,26 +47,28 @@ impl Visitor for PrintRss {
     }
 }
 
-/// Properties of an allocator besides its speed.
-struct Trait {
+/// An allocator: its properties, and its times.
+#[derive(Serialize)]
+struct Told {
+    #[serde(rename = "allocator")]
     name: &'static str,
     version: String,
     rss_per_live: Option<f64>,
     guard: &'static str,
+    #[serde(rename = "use_after_free_traps")]
     traps: &'static str,
+    scenes: Vec<Row>,
 }
 
-struct Traits<'a> {
-    args: &'a Args,
-    traits: Vec<Trait>,
-}
+struct Properties<'a>(&'a Args, Vec<Told>);
 
-impl Visitor for Traits<'_> {
+impl Visitor for Properties<'_> {
     fn visit<B: Buffers + 'static>(&mut self) {
-        if self.args.wants(B::NAME) {
+        if self.0.wants(B::NAME) {
             let rss_per_live = rss_in_child(B::NAME);
             let (name, version) = (B::NAME, B::version());
-            self.traits.push(Trait { name, version, rss_per_live, guard: B::GUARD, traps: B::TRAPS });
+            let (guard, traps, scenes) = (B::GUARD, B::TRAPS, Vec::new());
+            self.1.push(Told { name, version, rss_per_live, guard, traps, scenes });
         }
     }
 }
@@ -76,35 +79,22 @@ fn rss_in_child(name: &str) -> Option<f64> {
     String::from_utf8_lossy(&output.stdout).trim().parse().ok()
 }
 
-fn print_tables(traits: &[Trait], rows: &[Row]) -> io::Result<()> {
+fn print_tables(all: &[Told]) -> io::Result<()> {
     let scenes = SCENES.map(|(name, _)| name);
-    let of = |name: &str, value: fn(&Row) -> f64| -> Vec<String> {
-        rows.iter().filter(|row| row.allocator == name).map(|row| figure(value(row))).collect()
+    let line = |it: &Told, value: fn(&Row) -> f64, tail: Vec<String>| {
+        let figures = it.scenes.iter().map(|row| figure(value(row)));
+        std::iter::once(it.name.to_owned()).chain(figures).chain(tail).collect()
     };
-    let line = |it: &Trait, value: fn(&Row) -> f64, tail: Vec<String>| {
-        [vec![it.name.to_owned()], of(it.name, value), tail].concat()
-    };
-    let ns = traits.iter().map(|it| {
+    let ns = all.iter().map(|it| {
         line(it, |row| row.ns, vec![figure(it.rss_per_live), it.guard.to_owned(), it.traps.to_owned()])
     });
     let head = [&["ns per pair"][..], &scenes, &["RSS/live", "guard", "UAF traps"]].concat();
     let times = table("lrrrrrrll", &head, ns.collect());
-    let ratios = traits.iter().map(|it| line(it, |row| row.ratio, Vec::new()));
+    let ratios = all.iter().map(|it| line(it, |row| row.ratio, Vec::new()));
     let head = [&["ratio"][..], &scenes].concat();
     let ratios = table("lr", &head, ratios.collect());
-    let versions: Vec<_> = traits.iter().map(|it| format!("{} {}", it.name, it.version)).collect();
+    let versions: Vec<_> = all.iter().map(|it| format!("{} {}", it.name, it.version)).collect();
     output::line(&format_args!("{times}\n\n{ratios}\n\nVersions: {}", versions.join("; ")))
-}
-
-fn print_json(traits: &[Trait], rows: &[Row]) -> io::Result<()> {
-    let object = |it: &Trait| {
-        let scenes: Vec<&Row> = rows.iter().filter(|row| row.allocator == it.name).collect();
-        serde_json::json!({
-            "allocator": it.name, "version": it.version, "rss_per_live": it.rss_per_live, "guard": it.guard,
-            "use_after_free_traps": it.traps, "scenes": scenes,
-        })
-    };
-    output::line(&format_args!("{:#}", traits.iter().map(object).collect::<serde_json::Value>()))
 }
 
 fn main() -> ExitCode {
@@ -114,18 +104,22 @@ fn main() -> ExitCode {
         buffers::each(&mut rss);
         return output::end(rss.1);
     }
-    let mut traits = Traits { args: &args, traits: Vec::new() };
-    buffers::each(&mut traits);
-    let traits = traits.traits;
-    if traits.is_empty() {
+    let mut properties = Properties(&args, Vec::new());
+    buffers::each(&mut properties);
+    let mut all = properties.1;
+    if all.is_empty() {
         return output::fail(&format_args!("no allocator starts with any of {:?}", args.names));
     }
     let bar = ProgressBar::new(SCENES.len() as u64);
-    let mut rows = Vec::new();
     for scene in SCENES {
-        rows.extend(buffers::run(scene, &args.measured.limits(), &|name| args.wants(name)));
+        let rows = buffers::run(scene, &args.measured.limits(), &|name| args.wants(name));
+        all.iter_mut().zip(rows).for_each(|(told, row)| told.scenes.push(row));
         bar.inc(1);
     }
     bar.finish_and_clear();
-    output::end(if args.measured.json { print_json(&traits, &rows) } else { print_tables(&traits, &rows) })
+    output::end(if args.measured.json {
+        output::line(&format_args!("{:#}", serde_json::json!(all)))
+    } else {
+        print_tables(&all)
+    })
 }

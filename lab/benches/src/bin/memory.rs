@@ -13,9 +13,14 @@ use vmalloc_kit::table::{figure, table};
 ///
 /// CPU time, system time included; medians of interleaved rounds. The loads and their bars are
 /// described in docs/memory.md.
+///
+/// "mappings": 1, 4 or 16 pages of a pool of 64 MiB are mapped, a byte is written to each, and they
+/// are unmapped. With mmap(2) that is a new range of addresses, a call for each run of consecutive
+/// pages, and munmap(2). "calls alone" maps each run over the one before and touches nothing;
+/// "touch alone" writes the bytes and maps nothing.
 #[derive(Parser)]
 struct Args {
-    /// Only these groups: sizes, steady, arrays, growth, pages, slots, stacks, traps.
+    /// Only these groups: sizes, steady, arrays, growth, pages, slots, stacks, traps, mappings.
     groups: Vec<String>,
     #[command(flatten)]
     measured: RoundsOptions,

@@ -10,7 +10,7 @@ use vmalloc_bench::contest::{self, Limits, Row, Tail};
 use vmalloc_bench::heap::CountingHeap;
 use vmalloc_bench::output;
 use vmalloc_bench::rounds::RoundsOptions;
-use vmalloc_bench::workload::{self, Workload};
+use vmalloc_bench::workload::{self, Cycle, Workload};
 use vmalloc_kit::table::{figure, table};
 
 #[global_allocator]
@@ -19,11 +19,10 @@ static HEAP: CountingHeap = CountingHeap;
 /// Measure address allocators side by side
 ///
 /// For each workload: CPU time of one pair (one allocation and one free; for W7 one lookup) as the
-/// median of interleaved rounds, its ratio to ours, the 99.9th percentile of single iterations
-/// (wall time, from a pass of its own), the pages from the base to the highest live end over the
-/// live pages, and metadata bytes per live area as taken from the heap (without what the caller has
-/// to keep: an address for ours, also a length or a node number for most others). "(loop alone)" is
-/// the measured loop without any allocator; it is part of every other figure.
+/// median of interleaved rounds, its ratio to ours, the pages from the base to the highest live end
+/// over the live pages, and metadata bytes per live area as taken from the heap (without what the
+/// caller has to keep: an address for ours, also a length or a node number for most others).
+/// "(loop alone)" is the measured loop without any allocator; it is part of every other figure.
 #[derive(Parser)]
 struct Args {
     /// Workloads to run, by name or, where no name is that, by the start of one; all when none is
@@ -48,18 +47,8 @@ struct Args {
 impl Args {
     fn limits(&self) -> Limits {
         let (quick, rounds) = (self.measured.quick, self.measured.limits());
-        let cap = Duration::from_secs(if quick {
-            1
-        } else if self.large {
-            60
-        } else {
-            5
-        });
-        let timed_iterations = match (quick, self.tail) {
-            (true, _) => 20_000,
-            (false, false) => 300_000,
-            (false, true) => 1_000_000,
-        };
+        let seconds = if quick { 1 } else { [5, 60][usize::from(self.large)] };
+        let (cap, timed_iterations) = (Duration::from_secs(seconds), if quick { 20_000 } else { 1_000_000 });
         Limits { rounds, cap, timed_iterations }
     }
 
@@ -69,18 +58,23 @@ impl Args {
     }
 
     /// The workloads named, or the name that none answers to.
-    fn workloads(&self) -> Result<Vec<&'static Workload>, &String> {
-        if self.names.is_empty() {
-            return Ok(workload::ALL.iter().filter(|workload| self.large || !workload.large).collect());
-        }
-        let answers = |workload: &Workload, name: &String| match Workload::named(name) {
+    fn workloads(&self) -> Result<Vec<&'static Workload>, &str> {
+        let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
+        let names = if names.is_empty() { vec![""] } else { names };
+        let answers = |workload: &Workload, name: &str| match Workload::named(name) {
             Some(exact) => exact.name == workload.name,
             None => starts_with(workload.name, name) && (self.large || !workload.large),
         };
-        let unknown = self.names.iter().find(|name| !workload::ALL.iter().any(|w| answers(w, name)));
-        let named = |w: &&Workload| self.names.iter().any(|name| answers(w, name));
-        unknown.map_or_else(|| Ok(workload::ALL.iter().filter(named).collect()), Err)
+        match names.iter().find(|name| !timed().any(|it| answers(it, name))) {
+            Some(unknown) => Err(unknown),
+            None => Ok(timed().filter(|it| names.iter().any(|name| answers(it, name))).collect()),
+        }
     }
+}
+
+/// All workloads but the worst call, of which only instructions are counted.
+fn timed() -> impl Iterator<Item = &'static Workload> {
+    workload::ALL.iter().filter(|workload| workload.cycle != Cycle::WorstCall)
 }
 
 fn starts_with(whole: &str, start: &str) -> bool {
@@ -88,14 +82,14 @@ fn starts_with(whole: &str, start: &str) -> bool {
 }
 
 fn print_table(workload: &Workload, rows: &[Row]) -> io::Result<()> {
-    let head = ["allocator", "ns", "ratio", "p99.9 ns", "span/live", "B/area", "note"];
+    let head = ["allocator", "ns", "ratio", "span/live", "B/area", "note"];
     let cells = |row: &Row| {
-        let figures = [row.ns, row.ratio, row.p999_ns, row.span_per_live, row.bytes_per_area];
+        let figures = [row.ns, row.ratio, row.span_per_live, row.bytes_per_area];
         let note = row.note.clone().unwrap_or_default();
         let name = std::iter::once(row.allocator.to_owned());
         name.chain(figures.into_iter().map(figure)).chain([note]).collect()
     };
-    let table = table("lrrrrrl", &head, rows.iter().map(cells).collect());
+    let table = table("lrrrrl", &head, rows.iter().map(cells).collect());
     output::line(&format_args!("{}: {}\n{table}\n", workload.name, workload.about))
 }
 
@@ -120,7 +114,7 @@ fn main() -> ExitCode {
     let workloads = match args.workloads() {
         Ok(workloads) => workloads,
         Err(name) => {
-            let known: Vec<_> = workload::ALL.iter().map(|workload| workload.name).collect();
+            let known: Vec<_> = timed().map(|workload| workload.name).collect();
             return output::fail(&format_args!(
                 "no workload starts with {name:?}; there are {}",
                 known.join(", ")

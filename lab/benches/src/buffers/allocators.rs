@@ -43,115 +43,66 @@ impl<const GUARD_PAGES: usize> Memory for Mmap<GUARD_PAGES> {
     }
 }
 
-/// The C library's `aligned_alloc`, at its defaults.
-#[derive(Debug)]
-pub struct Glibc;
+called!(
+    /// The C library's `aligned_alloc`, at its defaults.
+    pub Glibc, "libc aligned_alloc", "no", Self, glibc_version(),
+    |bytes| libc::aligned_alloc(PAGE_BYTES, bytes),
+    |buffer, _bytes| libc::free(buffer)
+);
 
-impl Buffers for Glibc {
-    const NAME: &'static str = "libc aligned_alloc";
-
-    fn build() -> Self {
-        Self
-    }
-
-    #[cfg(target_env = "gnu")]
-    fn version() -> String {
-        // SAFETY: takes nothing; returns a constant text.
-        let text = unsafe { CStr::from_ptr(libc::gnu_get_libc_version()) };
-        format!("glibc {}", text.to_string_lossy())
-    }
-
-    #[cfg(not(target_env = "gnu"))]
-    fn version() -> String {
-        "unknown".to_owned()
-    }
+#[cfg(target_env = "gnu")]
+fn glibc_version() -> String {
+    // SAFETY: takes nothing; returns a constant text.
+    let text = unsafe { CStr::from_ptr(libc::gnu_get_libc_version()) };
+    format!("glibc {}", text.to_string_lossy())
 }
 
-impl Memory for Glibc {
-    fn allocate(&mut self, bytes: usize) -> NonNull<u8> {
-        // SAFETY: the alignment is a power of two, the size a multiple of it.
-        let buffer = unsafe { libc::aligned_alloc(PAGE_BYTES, bytes) };
-        NonNull::new(buffer.cast()).expect("memory for every scene")
-    }
-
-    unsafe fn free(&mut self, buffer: NonNull<u8>, _bytes: usize) {
-        // SAFETY: `buffer` came from `aligned_alloc` and is freed once, as the caller promises.
-        unsafe { libc::free(buffer.as_ptr().cast()) };
-    }
+#[cfg(not(target_env = "gnu"))]
+fn glibc_version() -> String {
+    "unknown".to_owned()
 }
 
-/// mimalloc, called directly.
-#[derive(Debug)]
-pub struct Mimalloc;
+const IS_SECURE: bool = cfg!(feature = "mimalloc-secure");
 
-impl Buffers for Mimalloc {
-    const NAME: &'static str = if cfg!(feature = "mimalloc-secure") { "mimalloc secure" } else { "mimalloc" };
-    const GUARD: &'static str = if cfg!(feature = "mimalloc-secure") { "some" } else { "no" };
+called!(
+    /// mimalloc.
+    pub Mimalloc,
+    if IS_SECURE { "mimalloc secure" } else { "mimalloc" },
+    if IS_SECURE { "some" } else { "no" },
+    Self,
+    mimalloc_version(),
+    |bytes| libmimalloc_sys::mi_malloc_aligned(bytes, PAGE_BYTES),
+    |buffer, _bytes| libmimalloc_sys::mi_free(buffer)
+);
 
-    fn build() -> Self {
-        Self
-    }
-
-    fn version() -> String {
-        // SAFETY: takes nothing and changes nothing.
-        let number = unsafe { libmimalloc_sys::mi_version() };
-        // From 2.3 on two digits each for what follows the first.
-        format!("{}.{}.{}", number / 10_000, number / 100 % 100, number % 100)
-    }
+fn mimalloc_version() -> String {
+    // SAFETY: takes nothing and changes nothing.
+    let number = unsafe { libmimalloc_sys::mi_version() };
+    // From 2.3 on two digits each for what follows the first.
+    format!("{}.{}.{}", number / 10_000, number / 100 % 100, number % 100)
 }
-
-impl Memory for Mimalloc {
-    fn allocate(&mut self, bytes: usize) -> NonNull<u8> {
-        // SAFETY: the alignment is a power of two.
-        let buffer = unsafe { libmimalloc_sys::mi_malloc_aligned(bytes, PAGE_BYTES) };
-        NonNull::new(buffer.cast()).expect("memory for every scene")
-    }
-
-    unsafe fn free(&mut self, buffer: NonNull<u8>, _bytes: usize) {
-        // SAFETY: `buffer` came from mimalloc and is freed once, as the caller promises.
-        unsafe { libmimalloc_sys::mi_free(buffer.as_ptr().cast()) };
-    }
-}
-
-/// jemalloc, called directly.
-#[derive(Debug)]
-pub struct Jemalloc;
 
 const JEMALLOC_FLAGS: libc::c_int = tikv_jemalloc_sys::MALLOCX_ALIGN(PAGE_BYTES);
 
-impl Buffers for Jemalloc {
-    const NAME: &'static str = "jemalloc";
+called!(
+    /// jemalloc.
+    pub Jemalloc, "jemalloc", "no", Self, jemalloc_version(),
+    |bytes| tikv_jemalloc_sys::mallocx(bytes, JEMALLOC_FLAGS),
+    |buffer, bytes| tikv_jemalloc_sys::sdallocx(buffer, bytes, JEMALLOC_FLAGS)
+);
 
-    fn build() -> Self {
-        Self
+fn jemalloc_version() -> String {
+    let (mut text, mut size) = (null::<libc::c_char>(), size_of::<*const libc::c_char>());
+    // SAFETY: the name ends with a zero byte; a pointer to a text is written where there is room
+    // for a pointer; nothing is set.
+    let code = unsafe {
+        let out = (&raw mut text).cast();
+        tikv_jemalloc_sys::mallctl(c"version".as_ptr(), out, &raw mut size, null_mut(), 0)
+    };
+    if code != 0 || text.is_null() {
+        return "unknown".to_owned();
     }
-
-    fn version() -> String {
-        let (mut text, mut size) = (null::<libc::c_char>(), size_of::<*const libc::c_char>());
-        // SAFETY: the name ends with a zero byte; a pointer to a text is written where there is
-        // room for a pointer; nothing is set.
-        let code = unsafe {
-            let out = (&raw mut text).cast();
-            tikv_jemalloc_sys::mallctl(c"version".as_ptr(), out, &raw mut size, null_mut(), 0)
-        };
-        if code != 0 || text.is_null() {
-            return "unknown".to_owned();
-        }
-        // SAFETY: jemalloc's version is a constant text.
-        let told = unsafe { CStr::from_ptr(text) }.to_string_lossy();
-        told.split('-').next().unwrap_or_default().to_owned()
-    }
-}
-
-impl Memory for Jemalloc {
-    fn allocate(&mut self, bytes: usize) -> NonNull<u8> {
-        // SAFETY: the size is not zero and the flags are a valid alignment.
-        let buffer = unsafe { tikv_jemalloc_sys::mallocx(bytes, JEMALLOC_FLAGS) };
-        NonNull::new(buffer.cast()).expect("memory for every scene")
-    }
-
-    unsafe fn free(&mut self, buffer: NonNull<u8>, bytes: usize) {
-        // SAFETY: `buffer` came from `mallocx` with this size and these flags, and is freed once.
-        unsafe { tikv_jemalloc_sys::sdallocx(buffer.as_ptr().cast(), bytes, JEMALLOC_FLAGS) };
-    }
+    // SAFETY: jemalloc's version is a constant text.
+    let told = unsafe { CStr::from_ptr(text) }.to_string_lossy();
+    told.split('-').next().unwrap_or_default().to_owned()
 }

@@ -1,5 +1,47 @@
 //! Large buffers: allocate, write one byte a page, free.
 
+/// An allocator that is called directly: its name and guards, how it is built, its version, and how
+/// it gives and takes page-aligned buffers.
+macro_rules! called {
+    (
+        $(#[$about:meta])* $vis:vis $name:ident, $text:expr, $guard:expr, $build:expr, $version:expr,
+        |$bytes:ident| $give:expr, |$buffer:ident, $len:ident| $take:expr
+    ) => {
+        $(#[$about])*
+        #[derive(Debug)]
+        $vis struct $name;
+
+        impl Buffers for $name {
+            const NAME: &'static str = $text;
+            const GUARD: &'static str = $guard;
+
+            fn build() -> Self {
+                $build
+            }
+
+            fn version() -> String {
+                $version
+            }
+        }
+
+        impl Memory for $name {
+            fn allocate(&mut self, $bytes: usize) -> NonNull<u8> {
+                // SAFETY: the alignment is a power of two, the size a multiple of it and not zero,
+                // and the allocator is ready.
+                let buffer = unsafe { $give };
+                NonNull::new(buffer.cast()).expect("memory for every scene")
+            }
+
+            unsafe fn free(&mut self, buffer: NonNull<u8>, $len: usize) {
+                let $buffer = buffer.as_ptr().cast();
+                // SAFETY: the buffer came from `allocate` with this size and is freed once, as the
+                // caller promises.
+                unsafe { $take };
+            }
+        }
+    };
+}
+
 mod allocators;
 mod contest;
 mod live;

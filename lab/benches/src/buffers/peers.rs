@@ -9,79 +9,31 @@ pub(super) fn each(visitor: &mut impl Visitor) {
     visitor.visit::<Rpmalloc>();
 }
 
-/// snmalloc, called directly.
-#[derive(Debug)]
-pub(super) struct Snmalloc;
+/// The versions of their crates; a test compares them with the lock file. That of snmalloc is its
+/// crate's.
+const SNMALLOC: &str = "0.7.6";
+const RPMALLOC: &str = "0.2.3+b097fd0";
 
-impl Snmalloc {
-    /// That of its crate, which has the same number; a test compares it with the lock file.
-    const VERSION: &'static str = "0.7.6";
-}
+called!(
+    /// snmalloc.
+    pub(super) Snmalloc, "snmalloc", "no", Self, SNMALLOC.to_owned(),
+    |bytes| snmalloc_sys::sn_rust_alloc(PAGE_BYTES, bytes),
+    |buffer, bytes| snmalloc_sys::sn_rust_dealloc(buffer, PAGE_BYTES, bytes)
+);
 
-impl Buffers for Snmalloc {
-    const NAME: &'static str = "snmalloc";
+called!(
+    /// rpmalloc.
+    pub(super) Rpmalloc, "rpmalloc", "no", { ready_rpmalloc(); Self }, format!("1.4.3, crate {RPMALLOC}"),
+    |bytes| rpmalloc_sys::rpaligned_alloc(PAGE_BYTES, bytes),
+    |buffer, _bytes| rpmalloc_sys::rpfree(buffer)
+);
 
-    fn build() -> Self {
-        Self
-    }
-
-    fn version() -> String {
-        Self::VERSION.to_owned()
-    }
-}
-
-impl Memory for Snmalloc {
-    fn allocate(&mut self, bytes: usize) -> NonNull<u8> {
-        // SAFETY: the alignment is a power of two, and the size is not zero.
-        let buffer = unsafe { snmalloc_sys::sn_rust_alloc(PAGE_BYTES, bytes) };
-        NonNull::new(buffer.cast()).expect("memory for every scene")
-    }
-
-    unsafe fn free(&mut self, buffer: NonNull<u8>, bytes: usize) {
-        // SAFETY: `buffer` came from `sn_rust_alloc` with this alignment and size and is freed
-        // once, as the caller promises.
-        unsafe { snmalloc_sys::sn_rust_dealloc(buffer.as_ptr().cast(), PAGE_BYTES, bytes) };
-    }
-}
-
-/// rpmalloc, called directly.
-#[derive(Debug)]
-pub(super) struct Rpmalloc;
-
-impl Rpmalloc {
-    /// That of its crate; a test compares it with the lock file.
-    const VERSION: &'static str = "0.2.3+b097fd0";
-}
-
-impl Buffers for Rpmalloc {
-    const NAME: &'static str = "rpmalloc";
-
-    fn build() -> Self {
-        // SAFETY: may be called by any thread, any number of times.
-        let code = unsafe { rpmalloc_sys::rpmalloc_initialize() };
-        assert_eq!(code, 0, "rpmalloc can't be initialized");
-        // SAFETY: the allocator is initialized; a thread may say again that it uses it.
-        unsafe { rpmalloc_sys::rpmalloc_thread_initialize() };
-        Self
-    }
-
-    fn version() -> String {
-        format!("1.4.3, crate {}", Self::VERSION)
-    }
-}
-
-impl Memory for Rpmalloc {
-    fn allocate(&mut self, bytes: usize) -> NonNull<u8> {
-        // SAFETY: the alignment is a power of two, and `build` has initialized the allocator for
-        // this thread.
-        let buffer = unsafe { rpmalloc_sys::rpaligned_alloc(PAGE_BYTES, bytes) };
-        NonNull::new(buffer.cast()).expect("memory for every scene")
-    }
-
-    unsafe fn free(&mut self, buffer: NonNull<u8>, _bytes: usize) {
-        // SAFETY: `buffer` came from `rpaligned_alloc` and is freed once, as the caller promises.
-        unsafe { rpmalloc_sys::rpfree(buffer.as_ptr().cast()) };
-    }
+fn ready_rpmalloc() {
+    // SAFETY: may be called by any thread, any number of times.
+    let code = unsafe { rpmalloc_sys::rpmalloc_initialize() };
+    assert_eq!(code, 0, "rpmalloc can't be initialized");
+    // SAFETY: the allocator is initialized; a thread may say again that it uses it.
+    unsafe { rpmalloc_sys::rpmalloc_thread_initialize() };
 }
 
 #[cfg(test)]
@@ -91,7 +43,7 @@ mod tests {
     #[test]
     fn versions_are_those_of_the_lock_file() {
         let lock = include_str!("../../../Cargo.lock");
-        for (name, version) in [("snmalloc-sys", Snmalloc::VERSION), ("rpmalloc-sys", Rpmalloc::VERSION)] {
+        for (name, version) in [("snmalloc-sys", SNMALLOC), ("rpmalloc-sys", RPMALLOC)] {
             let entry = format!("name = \"{name}\"\nversion = \"{version}\"");
             assert!(lock.contains(&entry), "{entry}");
         }

@@ -1,9 +1,10 @@
-//! Memory as large programs use it: big areas, pools of pages, slots, stacks, frees that trap.
+//! Memory as large programs use it: big areas, pools, slots, stacks, traps, pages that are mapped.
 //!
 //! Each module is a group of loads, which ours and its peers play in one run.
 
 pub mod alone;
 pub mod arrays;
+pub mod mappings;
 pub mod pages;
 pub mod sizes;
 pub mod slots;
@@ -52,7 +53,7 @@ pub struct Group {
 }
 
 /// All groups, in the order in which they are measured.
-pub const GROUPS: [Group; 8] = [
+pub const GROUPS: [Group; 9] = [
     Group { name: "sizes", run: sizes::run },
     Group { name: "steady", run: steady::run },
     Group { name: "arrays", run: arrays::run },
@@ -61,4 +62,5 @@ pub const GROUPS: [Group; 8] = [
     Group { name: "slots", run: slots::run },
     Group { name: "stacks", run: stacks::run },
     Group { name: "traps", run: traps::run },
+    Group { name: "mappings", run: mappings::run },
 ];

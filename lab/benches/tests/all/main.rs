@@ -1,5 +1,3 @@
-//! Tests of the benchmarks: programs whose reader goes away, and mappings that are counted.
+//! Tests of the benchmarks: programs whose reader goes away.
 
-#[cfg(feature = "buffers")]
-mod crowd;
 mod pipes;

@@ -29,7 +29,7 @@ fn programs_of_addresses_survive_a_closed_pipe() {
 #[cfg(feature = "buffers")]
 #[test]
 fn programs_of_memory_survive_a_closed_pipe() {
-    closed_pipe(env!("CARGO_BIN_EXE_mappings"), &["--quick", "--quick --json"]);
+    closed_pipe(env!("CARGO_BIN_EXE_memory"), &["--quick mappings", "--quick --json mappings"]);
     let buffers = ["--quick jemalloc", "--quick jemalloc --json", "--rss jemalloc"];
     closed_pipe(env!("CARGO_BIN_EXE_buffers"), &buffers);
 }

@@ -14,12 +14,11 @@ mod percpu;
 mod realloc;
 mod size;
 
-pub(crate) use area::{Area, request};
+pub(crate) use area::Area;
 
 use crate::machine::Machine;
 use serde::Serialize;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
 use vmalloc_lab::rng::Rng;
 
 /// One case of the table.
@@ -55,26 +54,13 @@ pub(crate) struct Context<'m> {
     pub(crate) pages: PageSize,
     /// This worker's random numbers.
     pub(crate) random: Rng,
-    /// Set when the time is over.
-    pub(crate) stop: &'m AtomicBool,
 }
 
-impl<'m> Context<'m> {
-    /// The loops of a run, fewer when the time is over before they are done.
-    fn turns(&self) -> impl Iterator<Item = ()> + use<'m> {
-        let stop = self.stop;
-        (0..self.loops).map(|_| ()).take_while(move |()| !is_set(stop))
+impl Context<'_> {
+    /// The loops of a run.
+    fn turns(&self) -> impl Iterator<Item = ()> + use<> {
+        (0..self.loops).map(|_| ())
     }
-
-    /// Returns true if the time is over.
-    fn is_over(&self) -> bool {
-        is_set(self.stop)
-    }
-}
-
-fn is_set(stop: &AtomicBool) -> bool {
-    // Relaxed: nothing is read that the flag publishes.
-    stop.load(Ordering::Relaxed)
 }
 
 /// The size of pages that is asked for.

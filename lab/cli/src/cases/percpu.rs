@@ -19,7 +19,7 @@ pub(super) fn alloc(context: &mut Context<'_>) -> Result<(), Refusal> {
     let offsets = offsets(machine);
     let mut groups = Vec::new();
     let wanted = count(context, offsets.len() as u64) as usize;
-    while groups.len() < wanted && !context.is_over() {
+    while groups.len() < wanted {
         let bytes = 1 + context.random.below(machine.page_bytes as u64 / 4) as usize;
         let align = 2 << context.random.below(12);
         let group = Group::new(machine, &offsets, bytes, align)?;

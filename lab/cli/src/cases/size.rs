@@ -77,14 +77,12 @@ pub(super) fn free_all<'m>(areas: impl IntoIterator<Item = Area<'m>>) -> Result<
 mod tests {
     use super::*;
     use crate::machine::{Machine, MachineOptions};
-    use crate::random;
-    use std::sync::atomic::AtomicBool;
 
     #[test]
     fn use_huge_asks_for_huge_pages() {
         let machine = Machine::new(MachineOptions::default()).expect("a machine with address space");
         let Some(order) = machine.space.geometry().huge_order else { return };
-        let (stop, nr_pages) = (AtomicBool::new(false), 3 << order);
+        let nr_pages = 3 << order;
         let mut context = Context {
             machine: &machine,
             workers: 1,
@@ -92,8 +90,7 @@ mod tests {
             loops: 1,
             nr_pages,
             pages: PageSize::Huge,
-            random: random::stream(0, 0),
-            stop: &stop,
+            random: vmalloc_lab::rng::Rng::new(0),
         };
         let first_page = |context: &Context<'_>| {
             let area = Area::new(&machine, &sized(context)).expect("room");

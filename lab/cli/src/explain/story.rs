@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 use vmalloc_inspect::{AreaState, Explanation, Neighbour, Place, Position, RecordedFree, Segment};
-use vmalloc_lab::units::human_bytes;
+use vmalloc_lab::units::{counted, human_bytes};
 
 /// Returns the answer as lines, some of which say why a fact is not known: `recorded` frees were
 /// recorded, if any were.
@@ -10,7 +10,13 @@ pub(super) fn story(explanation: &Explanation, recorded: Option<u64>) -> String 
     let addr = explanation.addr;
     let mut text = match &explanation.place {
         Some(place) => format!("{addr:#x}: {}\n", sentence(place)),
-        None => format!("{addr:#x}: in no space; {} looked at\n", counted(explanation.spaces)),
+        None => format!(
+            "{addr:#x}: in no space; {} looked at\n",
+            match explanation.spaces {
+                1 => "1 space was".into(),
+                spaces => format!("{spaces} spaces were"),
+            }
+        ),
     };
     let mut fact = |name: &str, value: String| {
         // Writing to a string can't fail.
@@ -42,17 +48,17 @@ fn unrecorded(recorded: Option<u64>) -> &'static str {
     }
 }
 
-fn counted(spaces: usize) -> String {
-    if spaces == 1 { "1 space was".into() } else { format!("{spaces} spaces were") }
-}
-
 fn sentence(place: &Place) -> String {
     let segment = &place.segment;
     match (segment.state, place.position) {
         (AreaState::Free, _) => beside(place),
         (AreaState::Busy, Position::Inside(byte)) => format!("byte {byte} of {}", area(segment)),
         (AreaState::Busy, Position::Guard(bytes)) => {
-            format!("{} behind the end of {}, in its guard page: an overrun", plural(bytes), area(segment))
+            format!(
+                "{} behind the end of {}, in its guard page: an overrun",
+                counted(bytes, "byte"),
+                area(segment)
+            )
         }
         (AreaState::Busy, _) => format!("in {}", area(segment)),
         (state, Position::Inside(byte)) => {
@@ -60,10 +66,6 @@ fn sentence(place: &Place) -> String {
         }
         (state, _) => format!("in the guard page of an area that is {state}"),
     }
-}
-
-fn plural(bytes: u64) -> String {
-    if bytes == 1 { "1 byte".into() } else { format!("{bytes} bytes") }
 }
 
 /// Returns what a free address is: perhaps an area beside it was meant.

@@ -1,6 +1,5 @@
 //! `vmalloc info`: a small session on a live space, and what the space tells of it.
 
-mod mapped;
 mod report;
 mod session;
 
@@ -9,15 +8,18 @@ use crate::error::Failure;
 use crate::machine::Machine;
 use crate::output;
 use report::Report;
-use session::Session;
+use session::session;
 
 /// Runs the command.
 pub(crate) fn run(options: &InfoOptions, json: bool) -> Result<(), Failure> {
     let machine = Machine::new(options.machine)?;
-    let session = Session::begin(&machine)?;
-    let report = Report::new(&machine, options.machine.strategy);
-    let text = if json { String::new() } else { report.text(&machine) };
-    session.end()?;
+    let look = || {
+        let report = Report::new(&machine, options.machine.strategy);
+        let text = if json { String::new() } else { report.text(&machine) };
+        (report, text)
+    };
+    let (report, text) =
+        session(&machine, look).map_err(|error| Failure::new(format!("the session was refused: {error}")))?;
     if let Some(complaint) = machine.check_whole().into_iter().next() {
         return Err(Failure::new(complaint));
     }

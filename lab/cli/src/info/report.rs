@@ -10,35 +10,10 @@ use vmalloc_lab::units::human_bytes;
 #[derive(Serialize)]
 pub(super) struct Report {
     strategy: Strategy,
-    areas: Vec<AreaLine>,
+    areas: Vec<AreaInfo>,
     stats: Stats,
     nodes: Vec<NodeStats>,
     machine: Facts,
-}
-
-/// A busy area.
-#[derive(Serialize)]
-struct AreaLine {
-    addr: String,
-    bytes: usize,
-    pages: u64,
-    guard: bool,
-    kind: String,
-    tag: Option<String>,
-}
-
-impl From<AreaInfo> for AreaLine {
-    fn from(area: AreaInfo) -> Self {
-        let AreaInfo { addr, bytes, pages, guard, tag, kind, .. } = area;
-        Self {
-            addr: format!("{addr:#x}"),
-            bytes,
-            pages,
-            guard,
-            kind: kind.to_string(),
-            tag: tag.map(|tag| tag.to_string()),
-        }
-    }
 }
 
 impl Report {
@@ -46,7 +21,7 @@ impl Report {
     pub(super) fn new(machine: &Machine, strategy: Strategy) -> Self {
         Self {
             strategy,
-            areas: machine.space.areas().map(AreaLine::from).collect(),
+            areas: machine.space.areas().collect(),
             stats: machine.counts(),
             nodes: machine.node_counts(),
             machine: machine.facts(),
@@ -64,16 +39,13 @@ impl Report {
         text
     }
 
-    fn pages(&self, pages: u64) -> String {
-        human_bytes(pages.saturating_mul(self.machine.page_bytes as u64))
-    }
-
     /// The nodes in which something waits: a large machine has many, and most are empty.
     fn nodes(&self) -> Vec<(String, String)> {
+        let pages = |pages: u64| human_bytes(pages.saturating_mul(self.machine.page_bytes as u64));
         let busy = self.nodes.iter().enumerate().filter(|(_, node)| **node != NodeStats::default());
         let line = |(id, node): (usize, &NodeStats)| {
             let NodeStats { lazy_areas, cached_areas, cached_pages, pooled_areas, pooled_pages, .. } = *node;
-            let (cached, pooled) = (self.pages(cached_pages), self.pages(pooled_pages));
+            let (cached, pooled) = (pages(cached_pages), pages(pooled_pages));
             let value = format!(
                 "lazy {lazy_areas} areas, cached {cached} in {cached_areas}, pooled {pooled} in {pooled_areas}"
             );
@@ -88,19 +60,20 @@ impl Report {
     }
 
     fn platform(&self) -> [(&'static str, String); 10] {
+        let Facts { arch, cpus, kernel, page_bytes, guards, .. } = &self.machine;
         let facts = &self.machine;
-        let lazy_max = facts.lazy_max_pages.saturating_mul(facts.page_bytes as u64);
+        let bytes = |bytes: usize| human_bytes(bytes as u64);
         [
-            ("machine", format!("{}, {} CPUs", facts.arch, facts.cpus)),
-            ("kernel", facts.kernel.clone()),
-            ("page", human_bytes(facts.page_bytes as u64)),
-            ("reserved", human_bytes(facts.reserved_bytes as u64)),
-            ("frames", human_bytes(facts.frame_bytes as u64)),
-            ("guards", facts.guards.clone()),
+            ("machine", format!("{arch}, {cpus} CPUs")),
+            ("kernel", kernel.clone()),
+            ("page", bytes(*page_bytes)),
+            ("reserved", bytes(facts.reserved_bytes)),
+            ("frames", bytes(facts.frame_bytes)),
+            ("guards", guards.clone()),
             ("batches", if facts.batches { "yes" } else { "no" }.to_owned()),
             ("strategy", self.strategy.to_string()),
-            ("cached at most", human_bytes(facts.cache_bytes as u64)),
-            ("lazy at most", human_bytes(lazy_max)),
+            ("cached at most", bytes(facts.cache_bytes)),
+            ("lazy at most", bytes(page_bytes.saturating_mul(facts.lazy_max_pages as usize))),
         ]
     }
 }

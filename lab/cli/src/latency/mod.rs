@@ -1,64 +1,73 @@
-//! `vmalloc latency`: how late a periodic thread wakes while others allocate, and how long a pair
-//! takes at worst.
+//! `vmalloc latency`: how late a periodic thread wakes while others allocate and free.
 //!
 //! ```text
-//!   options ──plan──► Plan ──┬─► worker: pairs as fast as it can     ┐
-//!                            └─► probe: wakes each period, one pair  ┴─► histograms ──report──► text, JSON
+//!   workers: pairs as fast as they can        ──┐
+//!   probe: wakes each period, times one pair  ──┴─► histograms ──report──► text, JSON
 //! ```
-//!
-//! Without `--pairs` the workers are only the load, and one more thread measures; with it there is
-//! no such thread, and the workers time each of their own pairs.
 
-mod plan;
 mod probe;
 mod report;
-mod worker;
 
 use crate::args::LatencyOptions;
+use crate::cases::Area;
 use crate::error::{Exit, Failure};
 use crate::machine::Machine;
 use crate::output;
 use crate::progress::Wait;
 use crate::worker_threads::{self, Haul};
-use plan::Plan;
 use report::Report;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use worker::{Record, Worker};
+use vmalloc_lab::times::Times;
+
+/// Bytes of a buffer: two pages, as in the measurements that made Linux's vmalloc scale.
+const BUFFER_BYTES: usize = 8 << 10;
+/// The time between two wake-ups: that of cyclictest.
+const PERIOD: Duration = Duration::from_millis(1);
+
+/// The measurements of a thread.
+#[derive(Clone, Debug, Default)]
+struct Record {
+    /// Pairs that a worker made.
+    pairs: u64,
+    /// How long single pairs of the probe took.
+    timed: Option<Times>,
+    /// How late the probe woke.
+    late: Option<Times>,
+    /// Wake-ups that the probe missed.
+    missed: u64,
+}
 
 /// Runs the command.
 pub(crate) fn run(options: &LatencyOptions, json: bool) -> Result<Exit, Failure> {
-    let plan = Plan::new(options)?;
+    let threads = options.threads.unwrap_or_else(cpus);
     let machine = Machine::new(options.machine)?;
-    let records = measure(&machine, &plan)?;
-    let report = Report::new(&machine, &plan, options.machine, &records);
+    let records = measure(&machine, threads, Duration::from_secs(options.seconds))?;
+    let report = Report::new(&machine, options, threads, &records);
     report.warn();
     output::tell("latency", &report, &report.to_string(), json).map(|()| Exit::of(report.ok))
 }
 
-/// Runs all threads and returns their measurements. All areas of the workers are freed on return.
-fn measure(machine: &Machine, plan: &Plan) -> Result<Vec<Record>, Failure> {
-    let workers = Worker::all(machine, plan)?;
-    let workers: Vec<_> = workers.into_iter().map(Mutex::new).collect();
+fn cpus() -> u64 {
+    std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64)
+}
+
+/// Runs as many workers and the probe, and returns their measurements.
+fn measure(machine: &Machine, threads: u64, time: Duration) -> Result<Vec<Record>, Failure> {
     let stop = AtomicBool::new(false);
     let work = |number: u64| {
-        let record = match workers.get(number as usize) {
-            // Never contended: each worker has one thread.
-            Some(worker) => {
-                worker.lock().map_err(|_| "a worker panicked".into()).and_then(|mut it| it.run(&stop))
-            }
-            None => probe::run(machine, &stop),
-        };
+        let record = if number < threads { bounce(machine, &stop) } else { probe::run(machine, &stop) };
         if record.is_err() {
             stop.store(true, Ordering::Relaxed);
         }
         record
     };
-    let asked = format!("--threads {}", plan.threads);
     let Haul { records, complaints } =
-        worker_threads::run(plan.threads + u64::from(plan.pairs.is_none()), &asked, work, |finished| {
-            wait(plan, finished, &stop);
+        worker_threads::run(threads + 1, &format!("--threads {threads}"), work, |finished| {
+            let done = |elapsed: Duration| elapsed.as_secs();
+            Wait { what: "s", all: time.as_secs(), done: &done, limit: Some(time) }.wait(finished);
+            // Relaxed: publishes nothing; the threads are joined.
+            stop.store(true, Ordering::Relaxed);
         })?;
     if let Some(complaint) = complaints.first() {
         return Err(Failure::new(complaint));
@@ -66,11 +75,14 @@ fn measure(machine: &Machine, plan: &Plan) -> Result<Vec<Record>, Failure> {
     records.into_iter().collect::<Result<_, String>>().map_err(Failure::new)
 }
 
-/// Waits for the end of the time, and then for the threads.
-fn wait(plan: &Plan, finished: &std::sync::mpsc::Receiver<()>, stop: &AtomicBool) {
-    let limit = Some(plan.time);
-    Wait { what: "s", all: plan.time.as_secs(), done: &|elapsed: Duration| elapsed.as_secs(), limit }
-        .wait(finished);
-    // Relaxed: publishes nothing; the threads are joined.
-    stop.store(true, Ordering::Relaxed);
+/// Allocates a buffer, writes a byte a page and frees it, until `stop`.
+fn bounce(machine: &Machine, stop: &AtomicBool) -> Result<Record, String> {
+    let mut pairs = 0;
+    // Relaxed: nothing is read that the flag publishes.
+    while !stop.load(Ordering::Relaxed) {
+        let area = Area::touched(machine, BUFFER_BYTES).map_err(|error| error.to_string())?;
+        area.free().map_err(|error| error.to_string())?;
+        pairs += 1;
+    }
+    Ok(Record { pairs, ..Record::default() })
 }

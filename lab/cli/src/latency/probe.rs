@@ -3,8 +3,7 @@
 //! How late it wakes is what the workers, the kernel and the machine below did to it. A wake-up
 //! that comes later than the next one is due takes the place of those that it missed.
 
-use super::plan::{BUFFER_BYTES, PERIOD};
-use super::worker::Record;
+use super::{BUFFER_BYTES, PERIOD, Record};
 use crate::cases::Area;
 use crate::machine::Machine;
 use rustix::io::Errno;

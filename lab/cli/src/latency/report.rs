@@ -1,15 +1,15 @@
 //! The report of a run: a table, and JSON.
 
-use super::plan::{BUFFER_BYTES, MAX_PAGES, Means, PERIOD, Plan};
-use super::worker::Record;
-use crate::machine::{Facts, Machine, MachineOptions, Strategy};
+use super::{BUFFER_BYTES, PERIOD, Record};
+use crate::args::LatencyOptions;
+use crate::machine::{Facts, Machine, Strategy};
 use crate::output;
 use serde::Serialize;
-use std::collections::BTreeMap;
 use std::fmt::{self, Display};
 use vmalloc::Stats;
+use vmalloc_lab::replay::Latency;
 use vmalloc_lab::table::table;
-use vmalloc_lab::times::{QUANTILES, Times};
+use vmalloc_lab::times::Times;
 
 /// All of a run.
 #[derive(Debug, Serialize)]
@@ -17,11 +17,8 @@ pub(super) struct Report {
     strategy: Strategy,
     threads: u64,
     seconds: u64,
-    bytes: Option<usize>,
-    period_us: Option<u64>,
-    live_areas: Option<u64>,
-    max_pages: Option<u64>,
-    addresses_only: bool,
+    bytes: usize,
+    period_us: u64,
     /// Nodes, if their number was chosen; what there are is among the facts of the machine.
     #[serde(skip)]
     nodes: Option<u64>,
@@ -30,7 +27,6 @@ pub(super) struct Report {
     pairs_per_second: u64,
     /// Wake-ups that came too late to be told from the next one.
     missed_wakeups: u64,
-    /// Microseconds.
     distributions: Vec<Line>,
     /// Before what was freed is purged.
     stats: Stats,
@@ -39,38 +35,31 @@ pub(super) struct Report {
     pub(super) ok: bool,
 }
 
-/// A distribution, under its name.
+/// A distribution in nanoseconds, under its name.
 #[derive(Debug, Serialize)]
 struct Line {
     name: &'static str,
-    count: u64,
     #[serde(flatten)]
-    microseconds: BTreeMap<&'static str, f64>,
-    #[serde(skip)]
-    times: Times,
+    times: Latency,
 }
 
 impl Report {
     /// Collects the records, and checks the space, which is no longer used.
-    pub(super) fn new(machine: &Machine, plan: &Plan, options: MachineOptions, records: &[Record]) -> Self {
+    pub(super) fn new(machine: &Machine, options: &LatencyOptions, threads: u64, records: &[Record]) -> Self {
         let stats = machine.counts();
         let complaints = machine.check_whole();
         let pairs = records.iter().map(|record| record.pairs).sum();
         Self {
-            strategy: options.strategy,
-            threads: plan.threads,
-            seconds: plan.time.as_secs(),
-            // The probe has a buffer, and so have workers without a live set.
-            bytes: plan.pairs.is_none().then_some(BUFFER_BYTES),
-            period_us: plan.pairs.is_none().then_some(PERIOD.as_micros() as u64),
-            live_areas: plan.live,
-            max_pages: plan.live.map(|_| MAX_PAGES),
-            addresses_only: plan.means() == Means::Addresses,
-            nodes: options.nodes,
+            strategy: options.machine.strategy,
+            threads,
+            seconds: options.seconds,
+            bytes: BUFFER_BYTES,
+            period_us: PERIOD.as_micros() as u64,
+            nodes: options.machine.nodes,
             pairs,
-            pairs_per_second: (pairs as f64 / plan.time.as_secs_f64()) as u64,
+            pairs_per_second: pairs / options.seconds,
             missed_wakeups: records.iter().map(|record| record.missed).sum(),
-            distributions: lines(plan, records),
+            distributions: lines(records),
             stats,
             machine: machine.facts(),
             ok: complaints.is_empty(),
@@ -84,41 +73,32 @@ impl Report {
     }
 }
 
-/// Returns the names of the columns, and what each tells in microseconds.
-fn columns(times: &Times) -> impl Iterator<Item = (&'static str, f64)> {
-    let us = |nanoseconds: u64| nanoseconds as f64 / 1000.0;
-    let quantiles = QUANTILES.map(|(name, part)| (name, us(times.quantile(part))));
-    let ends = [("min", us(times.histogram().min())), ("avg", times.mean() / 1000.0)];
-    ends.into_iter().chain(quantiles).chain([("max", us(times.max()))])
-}
-
-fn lines(plan: &Plan, records: &[Record]) -> Vec<Line> {
+fn lines(records: &[Record]) -> Vec<Line> {
     let line = |name, part: fn(&Record) -> Option<&Times>| {
         let mut times = Times::precise();
         records.iter().filter_map(part).for_each(|part| times.add(part));
-        Line { name, count: times.count(), microseconds: columns(&times).collect(), times }
+        Line { name, times: (&times).into() }
     };
-    let pair = line("pair", |record| record.timed.as_ref());
-    match plan.pairs {
-        None => vec![line("wake-up", |record| record.late.as_ref()), pair],
-        Some(_) => vec![pair],
-    }
+    vec![line("wake-up", |record| record.late.as_ref()), line("pair", |record| record.timed.as_ref())]
 }
 
 impl Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { strategy, threads, seconds, pairs, pairs_per_second, missed_wakeups, .. } = self;
+        let Self {
+            strategy,
+            threads,
+            seconds,
+            bytes,
+            period_us,
+            pairs,
+            pairs_per_second,
+            missed_wakeups,
+            ..
+        } = self;
         write!(f, "vmalloc latency: strategy={strategy} threads={threads} seconds={seconds}")?;
-        let settings = [
-            ("bytes", self.bytes.map(|bytes| bytes as u64)),
-            ("period_us", self.period_us),
-            ("live", self.live_areas),
-            ("max_pages", self.max_pages),
-            ("addresses", self.addresses_only.then_some(1)),
-            ("nodes", self.nodes),
-        ];
-        for (name, value) in settings.iter().filter_map(|(name, value)| Some((name, (*value)?))) {
-            write!(f, " {name}={value}")?;
+        write!(f, " bytes={bytes} period_us={period_us}")?;
+        if let Some(nodes) = self.nodes {
+            write!(f, " nodes={nodes}")?;
         }
         writeln!(f)?;
         writeln!(f, "{}", self.table())?;
@@ -132,13 +112,13 @@ impl Display for Report {
 
 impl Report {
     fn table(&self) -> String {
-        let names =
-            self.distributions.iter().take(1).flat_map(|line| columns(&line.times)).map(|(name, _)| name);
-        let head: Vec<_> = ["µs", "count"].into_iter().chain(names).collect();
-        let row = |line: &Line| {
-            let values = columns(&line.times).map(|(_, value)| format!("{value:.3}"));
-            [line.name.to_owned(), line.count.to_string()].into_iter().chain(values).collect()
+        let row = |Line { name, times }: &Line| {
+            let Latency { count, mean, p50, p99, p99_9, p99_99, max } = *times;
+            let times = [mean as u64, p50, p99, p99_9, p99_99, max];
+            let micros = times.map(|ns| format!("{:.3}", ns as f64 / 1000.0));
+            [(*name).to_owned(), count.to_string()].into_iter().chain(micros).collect()
         };
+        let head = ["µs", "count", "mean", "p50", "p99", "p99.9", "p99.99", "max"];
         table("lr", &head, self.distributions.iter().map(row).collect())
     }
 }

@@ -15,7 +15,7 @@ use anstream::adapter::strip_str;
 use anstream::{AutoStream, ColorChoice};
 use std::path::Path;
 use summary::{Summary, remarked};
-use vmalloc_lab::picture::svg::{self, Place};
+use vmalloc_lab::picture::svg;
 use vmalloc_lab::picture::terminal;
 use vmalloc_lab::vmallocinfo::{Addresses, Vmallocinfo};
 
@@ -58,7 +58,7 @@ fn write_svg(file: &Path, info: &Vmallocinfo, path: &Path) -> Result<(), Failure
         return Err(Failure::new(format!("--svg {} would overwrite what is read", file.display())));
     }
     let title = format!("vmalloc areas of {}", name(path));
-    let picture = svg::picture(&title, &info.strips(), Place::Alone);
+    let picture = svg::picture(&title, &info.strips());
     std::fs::write(file, picture.into_string()).map_err(|error| unwritten(file, error))
 }
 

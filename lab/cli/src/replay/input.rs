@@ -1,7 +1,6 @@
 //! Where traces come from, and what is read.
 
-use super::Stop;
-use super::plan::{OnDamage, Plan};
+use crate::args::ReplayOptions;
 use crate::error::Failure;
 use crate::output;
 use crate::progress::watched;
@@ -50,14 +49,31 @@ pub(super) struct Trace {
 }
 
 impl Input {
+    /// All inputs that are named.
+    pub(super) fn all(options: &ReplayOptions) -> Result<Vec<Self>, Failure> {
+        let is_stdin = |file: &&PathBuf| file.as_os_str() == "-";
+        let one = |file| if is_stdin(&file) { Self::Stdin } else { Self::File(file.into()) };
+        match (options.synthetic, options.files.as_slice()) {
+            (Some(events), []) => Ok(vec![Self::Synthetic(events)]),
+            (None, []) => {
+                Err(Failure::new("a trace is needed: a FILE, '-' for standard input, or --synthetic N"))
+            }
+            (None, files) if files.iter().filter(is_stdin).count() > 1 => {
+                Err(Failure::new("standard input can be read once only"))
+            }
+            (None, files) => Ok(files.iter().map(one).collect()),
+            (Some(_), _) => Err(Failure::new("--synthetic takes the place of a FILE")),
+        }
+    }
+
     /// Reads all of it once, and makes it ready for a replay with each kind of purges.
-    pub(super) fn compile(&self, plan: &Plan) -> Result<(Trace, Vec<Script>), Stop> {
-        let compiler = |&purges: &_| match plan.pressure {
+    pub(super) fn compile(&self, options: &ReplayOptions) -> Result<(Trace, Vec<Script>), Failure> {
+        let compiler = |&purges: &_| match options.pressure {
             Some(calls) => Compiler::new(purges).pressure_every(calls),
             None => Compiler::new(purges),
         };
-        let mut compilers: Vec<_> = plan.purges.purges().iter().map(compiler).collect();
-        let read = self.read(plan.damage, |event| {
+        let mut compilers: Vec<_> = options.purges.purges().iter().map(compiler).collect();
+        let read = self.read(options.strict, |event| {
             let pushed = compilers.iter_mut().try_for_each(|compiler| compiler.push(event));
             pushed.map_err(|error| Failure::new(format!("{self}: {error}")))
         })?;
@@ -67,9 +83,9 @@ impl Input {
     /// Reads all of it, and gives each event to `take`.
     pub(super) fn read(
         &self,
-        damage: OnDamage,
+        strict: bool,
         take: impl FnMut(&Event) -> Result<(), Failure> + Send,
-    ) -> Result<Trace, Stop> {
+    ) -> Result<Trace, Failure> {
         let start = Instant::now();
         let done = AtomicU64::new(0);
         // Relaxed: for people to look at.
@@ -80,11 +96,11 @@ impl Input {
                     File::open(path).map_err(|error| self.complain(format!("can't be read: {error}")))?;
                 let bytes = file.metadata().map_or(0, |data| data.len());
                 let source = Counted { source: file, done: &done };
-                watched("bytes read", bytes, &so_far, || self.read_from(source, damage, take))?
+                watched("bytes read", bytes, &so_far, || self.read_from(source, strict, take))?
             }
             Self::Stdin => {
                 let source = Counted { source: io::stdin(), done: &done };
-                watched("bytes read", 0, &so_far, || self.read_from(source, damage, take))?
+                watched("bytes read", 0, &so_far, || self.read_from(source, strict, take))?
             }
             Self::Synthetic(events) => {
                 watched("events made", *events, &so_far, || self.make(*events, &done, take))?
@@ -98,16 +114,14 @@ impl Input {
     fn read_from(
         &self,
         source: impl Read,
-        damage: OnDamage,
+        strict: bool,
         mut take: impl FnMut(&Event) -> Result<(), Failure>,
-    ) -> Result<Trace, Stop> {
+    ) -> Result<Trace, Failure> {
         let mut reader = Reader::open(source).map_err(|error| self.complain(error))?;
         for event in reader.by_ref() {
             match event {
                 Ok(event) => take(&event)?,
-                Err(error) if damage == OnDamage::Stop => {
-                    return Err(Stop::Damage(format!("{self}: {error}")));
-                }
+                Err(error) if strict => return Err(Failure::new(format!("{self}: {error}")).of_input()),
                 Err(_) => {}
             }
         }
@@ -140,7 +154,7 @@ impl Input {
         events: u64,
         done: &AtomicU64,
         mut take: impl FnMut(&Event) -> Result<(), Failure>,
-    ) -> Result<Trace, Stop> {
+    ) -> Result<Trace, Failure> {
         let mut lines = Account::default();
         for (made, event) in (1..).zip(Synthetic::new(events, SEED)) {
             lines.event(&event);

@@ -2,11 +2,10 @@
 //! allocators.
 //!
 //! ```text
-//!   options ──plan──► inputs ──input──► a script and an account of each ──► every design ──report──► text, JSON
+//!   options ──► inputs ──input──► a script and an account of each ──► every design ──report──► text, JSON
 //! ```
 
 mod input;
-mod plan;
 mod report;
 mod spans;
 mod sparkline;
@@ -17,60 +16,49 @@ use crate::error::{Exit, Failure};
 use crate::output;
 use crate::progress::watched;
 use input::Input;
-use plan::Plan;
 use report::{InputReport, Report};
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
+pub(crate) use table::write;
 use vmalloc_lab::designs::Name;
 use vmalloc_lab::replay::{self, Outcome, Purges, Script};
 
-/// Why a trace is not replayed to its end.
-#[derive(Debug)]
-enum Stop {
-    /// It can't be.
-    Failure(Failure),
-    /// It is damaged, and that was not to be passed over.
-    Damage(String),
-}
-
-impl From<Failure> for Stop {
-    fn from(failure: Failure) -> Self {
-        Self::Failure(failure)
-    }
-}
-
 /// Runs the command.
 pub(crate) fn run(options: &ReplayOptions, json: bool) -> Result<Exit, Failure> {
-    let plan = Plan::new(options)?;
-    match replay_all(&plan, json) {
-        Ok(exit) => Ok(exit),
-        Err(Stop::Failure(failure)) => Err(failure),
-        Err(Stop::Damage(line)) => {
-            Failure::new(line).tell(json);
-            Ok(Exit::Failed)
-        }
+    let designs = designs(&options.design)?;
+    let mut inputs = Vec::new();
+    for input in &Input::all(options)? {
+        inputs.extend(replay_one(options, &designs, input)?);
     }
+    let report = Report::new(options.purges.into(), inputs);
+    report.warn();
+    output::tell("replay", &report, &report.to_string(), json).map(|()| Exit::of(report.ok))
 }
 
-fn replay_all(plan: &Plan, json: bool) -> Result<Exit, Stop> {
-    let mut inputs = Vec::new();
-    for input in &plan.inputs {
-        inputs.extend(replay_one(plan, input)?);
+/// Returns the designs of these names, each once; the product's own where none is named.
+fn designs(words: &[String]) -> Result<Vec<Name>, Failure> {
+    let mut designs = Vec::new();
+    for word in words {
+        match word.parse() {
+            Ok(name) => designs.push(name),
+            Err(_) if word == "all" => designs.extend(Name::ALL),
+            Err(error) => return Err(Failure::new(format!("{error}, and all"))),
+        }
     }
-    let report = Report::new(plan, inputs);
-    report.warn();
-    output::tell("replay", &report, &report.to_string(), json)?;
-    Ok(Exit::of(report.ok))
+    let mut seen = HashSet::new();
+    designs.retain(|name| seen.insert(*name));
+    Ok(if designs.is_empty() { vec![Name::Vmalloc] } else { designs })
 }
 
 /// Replays a trace on every design, with each kind of purges.
-fn replay_one(plan: &Plan, input: &Input) -> Result<Vec<InputReport>, Stop> {
-    let (read, scripts) = input.compile(plan)?;
+fn replay_one(options: &ReplayOptions, designs: &[Name], input: &Input) -> Result<Vec<InputReport>, Failure> {
+    let (read, scripts) = input.compile(options)?;
     let report = |(&purges, script): (&Purges, &_)| {
         let outcome = |&design: &_| outcome(script, design);
-        let outcomes = plan.designs.iter().map(outcome).collect::<Result<_, Failure>>()?;
+        let outcomes = designs.iter().map(outcome).collect::<Result<_, Failure>>()?;
         Ok(InputReport::new(read.clone(), purges, script, outcomes))
     };
-    plan.purges.purges().iter().zip(&scripts).map(report).collect()
+    options.purges.purges().iter().zip(&scripts).map(report).collect()
 }
 
 fn outcome(script: &Script, design: Name) -> Result<Outcome, Failure> {
@@ -78,4 +66,17 @@ fn outcome(script: &Script, design: Name) -> Result<Outcome, Failure> {
     let work = || replay::replay(script, design, &done);
     // Relaxed: for people to look at.
     watched("steps", replay::steps(script), &|| done.load(Ordering::Relaxed), work)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn designs_are_taken_by_name_and_once() {
+        let named = |words: &[&str]| designs(&words.iter().map(|&word| word.into()).collect::<Vec<_>>());
+        assert_eq!(named(&[]), Ok(vec![Name::Vmalloc]));
+        assert_eq!(named(&["all", "vmalloc"]), Ok(Name::ALL.to_vec()));
+        assert_eq!(named(&["nodes", "augmented", "nodes"]), Ok(vec![Name::Nodes, Name::Augmented]));
+    }
 }

@@ -9,7 +9,7 @@ use vmalloc_lab::table::{figure, table};
 use vmalloc_lab::units::human_bytes;
 
 /// All tables of one trace.
-pub(super) fn write(f: &mut fmt::Formatter<'_>, designs: &[Outcome]) -> fmt::Result {
+pub(crate) fn write(f: &mut fmt::Formatter<'_>, designs: &[Outcome]) -> fmt::Result {
     totals(f, designs)?;
     latencies(f, designs)?;
     windows(f, designs)

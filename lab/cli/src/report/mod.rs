@@ -1,32 +1,56 @@
-//! `vmalloc report`: all designs of the lab side by side, as one page that needs nothing else.
+//! `vmalloc report`: all designs of the lab side by side, as tables, as JSON, and as one page with
+//! plots that needs nothing else.
 //!
 //! ```text
-//!   options ──measure──► Data ──┬──► JSON
-//!                               ├── findings ─► sentences: titles, and what is printed
-//!                               └── page ─► figures ─┬─ plot          lines and histograms, by plotters
-//!                                                    ├─ lab's picture  maps of address spaces
-//!                                                    └─ tables
+//!   options ──measure, replay──► Data ──┬──► JSON
+//!                                       ├── tables ─► text, also at the end of the page
+//!                                       └── plot ──► lines, by plotters ─► page
 //! ```
-//!
-//! The page has its style, its script and its plots inside. A design has a colour and dashes by its
-//! place among all designs, the same in every figure.
 
-mod data;
-mod figures;
-mod findings;
+mod measure;
 mod page;
 mod plot;
-mod tables;
-mod units;
 
 use crate::args::ReportOptions;
 use crate::error::{Exit, Failure};
 use crate::output::{self, OutFile};
-use data::Data;
+use crate::progress::watched;
+use crate::replay::write;
+use measure::{Budget, Curve};
+use serde::Serialize;
+use std::fmt;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use vmalloc_lab::designs::Name;
+use vmalloc_lab::replay::{Compiler, Outcome, Purges, replay, steps};
+use vmalloc_lab::table::{NONE, figure, table};
+use vmalloc_lab::trace::Synthetic;
+use vmalloc_lab::units::counted;
 
 /// Where the page goes, unless told otherwise.
 const FILE: &str = "vmalloc-report.html";
+/// Measurements of a design, beside the steps of its replay.
+const MEASUREMENTS: u64 = 2;
+
+/// A report's numbers.
+#[derive(Debug, Serialize)]
+struct Data {
+    cpus: usize,
+    budget: Budget,
+    designs: Vec<DesignData>,
+    /// A made-up trace, on each design.
+    replays: Vec<Outcome>,
+}
+
+/// The measurements of a design.
+#[derive(Debug, Serialize)]
+struct DesignData {
+    name: &'static str,
+    about: &'static str,
+    live: Curve,
+    /// Million pairs a second, by threads.
+    threads: Vec<(u64, f64)>,
+}
 
 /// Runs the command.
 pub(crate) fn run(options: &ReportOptions, json: bool) -> Result<Exit, Failure> {
@@ -34,13 +58,73 @@ pub(crate) fn run(options: &ReportOptions, json: bool) -> Result<Exit, Failure> 
     let path = options.out.clone().or_else(|| (!json).then(|| PathBuf::from(FILE)));
     let file = path.map(|path| OutFile::create(&path)).transpose()?;
     let data = Data::measure(options)?;
-    let mut told = findings::text(&data);
+    let mut told = data.to_string();
     if let Some(file) = file {
-        told += &format!("Written to {}\n", file.path.display());
-        file.write(page::page(&data).as_bytes())?;
+        let path = file.path.display().to_string();
+        file.write(page::page(&data, &told).as_bytes())?;
+        told += &format!("\nWritten to {path}\n");
     }
     output::tell("report", &data, &told, json).map(|()| Exit::Success)
 }
 
-#[cfg(test)]
-mod tests;
+impl Data {
+    fn measure(options: &ReportOptions) -> Result<Self, Failure> {
+        let budget = if options.quick { Budget::QUICK } else { Budget::FULL };
+        let budget = Budget { live_max: options.live_max.unwrap_or(budget.live_max), ..budget };
+        let chosen = if options.design.is_empty() { Name::GENERATIONS.as_slice() } else { &options.design };
+        let names: Vec<_> = Name::ALL.iter().copied().filter(|name| chosen.contains(name)).collect();
+        let mut compiler = Compiler::new(Purges::Own);
+        for event in Synthetic::new(budget.events, 0) {
+            compiler.push(&event).map_err(|error| Failure::new(error.to_string()))?;
+        }
+        let (script, done) = (compiler.finish(), AtomicU64::new(0));
+        let all = names.len() as u64 * (MEASUREMENTS + steps(&script));
+        // Relaxed, here and below: for people to look at.
+        let (designs, replays) = watched("measurements", all, &|| done.load(Ordering::Relaxed), || {
+            let measure = |name| (DesignData::measure(name, &budget, &done), replay(&script, name, &done));
+            names.into_iter().map(measure).unzip()
+        })?;
+        Ok(Self { cpus: vmalloc_lab::cpu::count(), budget, designs, replays })
+    }
+}
+
+impl DesignData {
+    fn measure(name: Name, budget: &Budget, done: &AtomicU64) -> Self {
+        let (live, threads) = (measure::live(name, budget), measure::threads(name, budget));
+        done.fetch_add(MEASUREMENTS, Ordering::Relaxed);
+        Self { name: name.as_str(), about: name.about(), live, threads }
+    }
+}
+
+impl fmt::Display for Data {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let live = |it: &DesignData| it.live.points.clone();
+        writeln!(f, "{}\n", self.columns("ns a pair, by live areas", live))?;
+        for DesignData { name, live, .. } in &self.designs {
+            if let Some(reason) = &live.stopped {
+                writeln!(f, "{name} stops: {reason}\n")?;
+            }
+        }
+        let threads = |it: &DesignData| it.threads.clone();
+        writeln!(f, "{}", self.columns("million pairs/s, by threads", threads))?;
+        writeln!(f, "\nA made-up trace, replayed: {}", counted(self.budget.events, "event"))?;
+        write(f, &self.replays)
+    }
+}
+
+impl Data {
+    /// A row for each design, and a column for each place at which one was measured.
+    fn columns(&self, head: &str, points: impl Fn(&DesignData) -> Vec<(u64, f64)>) -> String {
+        let places: std::collections::BTreeSet<_> =
+            self.designs.iter().flat_map(&points).map(|point| point.0).collect();
+        let row = |design: &DesignData| {
+            let points = points(design);
+            let cell = |place: &u64| points.iter().find(|point| point.0 == *place).map(|point| point.1);
+            let cells = places.iter().map(|place| cell(place).map_or(NONE.to_owned(), figure));
+            std::iter::once(design.name.to_owned()).chain(cells).collect()
+        };
+        let heads = places.iter().map(u64::to_string);
+        let heads: Vec<_> = std::iter::once(head.to_owned()).chain(heads).collect();
+        table("lr", &heads, self.designs.iter().map(row).collect())
+    }
+}

@@ -1,77 +1,89 @@
 //! The page.
 
-use super::data::{Data, DesignData};
-use super::{figures, findings, plot, tables};
-use maud::{Markup, html};
-use vmalloc_lab::picture::{printable, svg};
-use vmalloc_lab::units::{counted, human_bytes};
+use super::measure::{MOST_PAGES, STACK_PAGES};
+use super::plot::{Axes, Lines, plot};
+use super::{Data, DesignData};
+use maud::{DOCTYPE, PreEscaped, html};
+use vmalloc_lab::design::PAGE_SHIFT;
+use vmalloc_lab::replay::{Outcome, Sample, WindowOutcome};
+use vmalloc_lab::units::counted;
 
-const TEMPLATE: &str = include_str!("report.html");
-const CSS: &str = include_str!("report.css");
-const SCRIPT: &str = include_str!("report.js");
+const CSS: &str =
+    "body { max-width: 1040px; margin: 0 auto; padding: 24px; font: 16px/1.5 system-ui, sans-serif; }
+svg { width: 100%; height: auto; } pre { overflow-x: auto; font-size: 13px; } figcaption { color: #59636e; }";
 
-/// The whole page.
-pub(super) fn page(data: &Data) -> String {
-    // One pass: what is put in may hold braces of its own.
-    let mut page = String::new();
-    let mut pieces = TEMPLATE.split("{{");
-    page.push_str(pieces.next().unwrap_or_default());
-    for piece in pieces {
-        let (name, rest) = piece.split_once("}}").unwrap_or((piece, ""));
-        page.push_str(&value(data, name));
-        page.push_str(rest);
-    }
-    page
-}
-
-fn value(data: &Data, name: &str) -> String {
-    match name {
-        "style" => [svg::CSS, CSS, &hiding()].concat(),
-        "date" => data.date.clone(),
-        "facts" => facts(data).into_string(),
-        "findings" => summary(data).into_string(),
-        "designs" => designs(&data.designs).into_string(),
-        "figures" => figures::all(data).into_string(),
-        "script" => [SCRIPT, svg::SCRIPT].concat(),
-        _ => unreachable!("the template names {name}"),
-    }
-}
-
-/// How a design's button hides its lines.
-fn hiding() -> String {
-    let rule = |look| format!(".off-s{look} .series.s{look} {{ display: none; }}\n");
-    (0..plot::LOOKS).map(rule).collect()
-}
-
-fn facts(data: &Data) -> Markup {
-    let machine = &data.machine;
-    let commit = data.commit.map_or_else(String::new, |commit| format!(", commit {commit}"));
-    let facts = [
-        ("Machine", format!("{}, {}", machine.cpu, counted(machine.cpus as u64, "CPU"))),
-        ("Memory", human_bytes(machine.memory_bytes)),
-        ("Kernel", machine.kernel.clone()),
-        ("Program", format!("vmalloc {}{commit}", env!("CARGO_PKG_VERSION"))),
-        ("Command", printable(&data.command_line)),
-        ("Measured", format!("{}, in {:.0} s", data.date, data.seconds)),
-    ];
-    html! { @for (name, fact) in facts { div { dt { (name) } dd { (fact) } } } }
-}
-
-fn summary(data: &Data) -> Markup {
-    let designs = &data.designs;
-    let findings = [
-        ("live", findings::live(designs)),
-        ("threads", findings::threads(designs)),
-        ("latency", findings::latency(designs)),
-        ("fragmentation", findings::span(designs)),
-    ];
+/// The whole page; `tables` is what is printed.
+pub(super) fn page(data: &Data, tables: &str) -> String {
+    let figures = figures(data);
     html! {
-        ul { @for (id, finding) in findings { li { a href={ "#" (id) } { (finding) } "." } } }
-        p.noise { (findings::noise(data)) ". Small differences mean nothing." }
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8" {}
+                title { "vmalloc: designs side by side" }
+                style { (PreEscaped(CSS)) }
+            }
+            body {
+                h1 { "Designs of an address allocator, side by side" }
+                p {
+                    "Each hands out ranges of addresses and takes them back lazily, as kernels do. No memory is behind \
+                     them: what differs is the design alone. Measured by vmalloc " (env!("CARGO_PKG_VERSION")) " on "
+                    (counted(data.cpus as u64, "CPU")) "."
+                }
+                dl { @for design in &data.designs { dt { (design.name) } dd { (design.about) } } }
+                @for (title, how, svg) in &figures {
+                    figure { h2 { (title) } (PreEscaped(svg)) figcaption { (how) } }
+                }
+                h2 { "The numbers" }
+                pre { (tables) }
+            }
+        }
     }
+    .into_string()
 }
 
-fn designs(designs: &[DesignData]) -> Markup {
-    let rows: Vec<_> = designs.iter().map(|it| vec![it.name.to_owned(), it.about.to_owned()]).collect();
-    tables::table(&["design".into(), "what it is".into()], &rows)
+/// A title, how it was measured, and the plot.
+fn figures(data: &Data) -> [(&'static str, String, String); 5] {
+    let powers = |x, y, points: fn(&DesignData) -> &[(u64, f64)]| {
+        let points = |it| points(it).iter().map(|point| (point.0 as f64, point.1)).collect();
+        let lines: Lines = data.designs.iter().map(|it| (it.name, points(it))).collect();
+        plot(x, y, Axes::Logarithmic, &lines)
+    };
+    let over_time = |y, pages: fn(&WindowOutcome, &Sample) -> u64| {
+        let mib = |pages| pages as f64 / (1 << (20 - PAGE_SHIFT)) as f64;
+        let points = |it: &WindowOutcome| {
+            it.samples.iter().map(|sample| (sample.calls as f64, mib(pages(it, sample)))).collect()
+        };
+        let line = |it: &Outcome| (it.design, it.main_window().map(points).unwrap_or_default());
+        plot("calls", y, Axes::Linear, &data.replays.iter().map(line).collect())
+    };
+    [
+        (
+            "Many live areas",
+            format!("Areas of 1 to {MOST_PAGES} pages, all sizes equally likely; some are picked at random and replaced."),
+            powers("live areas", "ns of an allocation and a free", |it| &it.live.points),
+        ),
+        (
+            "Many threads",
+            format!("Each thread allocates {STACK_PAGES} pages and frees them, again and again."),
+            powers("threads", "million pairs a second, all together", |it| &it.threads),
+        ),
+        (
+            "Holes",
+            "A made-up trace: the span from the first live page to the last, less what is live.".into(),
+            over_time("MiB in the span that are not live", |_, it| it.span_pages.saturating_sub(it.busy_pages)),
+        ),
+        (
+            "The largest free range",
+            "The same runs. An area that is larger than this range has to wait for a purge, or is refused.".into(),
+            over_time("MiB of the space outside of it", |window, it| {
+                window.end - window.start - it.largest_free_pages
+            }),
+        ),
+        (
+            "Waiting for a purge",
+            "The same runs. A saw-tooth is a design that waits until much is lazy, and then gives all of it back.".into(),
+            over_time("MiB freed, and not yet reusable", |_, it| it.lazy_pages),
+        ),
+    ]
 }

@@ -28,8 +28,6 @@ Parameters, as KEY=VALUE, decimal, 0x hexadecimal, or CPUs for their number:
   test_repeat_count      how often each case is run (default 1)
   test_loop_count        loops of a run (default {DEFAULT_LOOPS}: a program asks the kernel for its pages, so
                          Linux's default of 1000000 would take many minutes)
-  seconds                go on for so long instead: rounds, each of them one run of each case in a new order,
-                         after which the space must be whole and the memory no larger than after the first
   nr_pages               pages an area of fix_size_alloc_test and no_block_alloc_test, and frames a mapping of
                          vm_map_ram_test (default 1)
   use_huge               1: fix_size_alloc_test asks for huge pages, and has them where there is room for one

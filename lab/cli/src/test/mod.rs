@@ -1,30 +1,31 @@
 //! `vmalloc test`: Linux's test driver over one space of real memory.
 //!
 //! ```text
-//!   words ──params──► Parameters ──rounds──► a thread for each worker ──worker──► cases
+//!   words ──params──► Parameters ──► a thread for each worker ──worker──► cases
 //!                                                    │
 //!                                    Record for each worker ──report──► text or JSON
 //! ```
 //!
-//! All workers share one space. After each round, of which there are many only with `seconds`, the
-//! space is verified and must be whole again.
+//! All workers share one space, which is verified afterwards and must be whole again.
 
 pub(crate) mod help;
 mod params;
 mod preset;
 mod report;
-mod rounds;
 mod worker;
 
 use crate::args::TestOptions;
 use crate::error::{Exit, Failure};
 use crate::machine::Machine;
 use crate::output;
+use crate::progress::Wait;
+use crate::worker_threads::{self, Haul};
 use params::Parameters;
 use report::{Report, Stages};
-use rounds::Rounds;
+use std::sync::atomic::{AtomicU64, Ordering};
 use vmalloc::Platform;
 use vmalloc_lab::clock;
+use worker::{Record, Round};
 
 /// Runs the command.
 pub(crate) fn run(options: &TestOptions, json: bool) -> Result<Exit, Failure> {
@@ -42,22 +43,35 @@ fn measure(machine: &Machine, parameters: &Parameters, options: &TestOptions) ->
     // A seed of 32 bits is easy to type again, and exact in any reader of JSON.
     let seed = parameters.seed.unwrap_or_else(|| machine.space.platform().entropy() & 0xffff_ffff);
     let before = machine.counts();
-    let Rounds { records, complaints, after, memory } = rounds::run(machine, parameters, seed)?;
+    let Haul { records, mut complaints } = round(machine, parameters, seed)?;
+    let after = machine.counts();
+    complaints.extend(machine.check_whole());
     let stats = Stages { before, after, purged: machine.counts() };
-    let most_held = machine.most_held(parameters.nr_threads);
     let failed = records.iter().flat_map(|record| &record.cases).any(|case| case.failed != 0);
     Ok(Report {
         parameters: parameters.clone(),
         strategy: options.machine.strategy,
         seed,
         machine: machine.facts(),
-        most_held: most_held.map(|most| most.areas),
-        held_back_by: most_held.map(|most| most.by),
+        most_held: machine.most_held(parameters.nr_threads),
         clock: clock::NAME,
         workers: records,
         stats,
-        memory,
         ok: complaints.is_empty() && !failed,
         complaints,
     })
+}
+
+/// Runs all workers to their end.
+fn round(machine: &Machine, parameters: &Parameters, seed: u64) -> Result<Haul<Record>, Failure> {
+    let round = Round { machine, parameters, seed, done: AtomicU64::new(0) };
+    let threads = parameters.nr_threads;
+    let all = threads * parameters.cases().count() as u64 * parameters.test_repeat_count;
+    let done = |_| round.done.load(Ordering::Relaxed);
+    worker_threads::run(
+        threads,
+        &format!("nr_threads={threads}"),
+        |number| worker::run(&round, number),
+        |finished| Wait { what: "runs of a case", all, done: &done, limit: None }.wait(finished),
+    )
 }

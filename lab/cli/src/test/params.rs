@@ -8,8 +8,6 @@ use serde::Serialize;
 
 /// The most loops, repeats and pages: Linux's are `int`s.
 const MAX_COUNT: u64 = i32::MAX as u64;
-/// The longest time: a week.
-const MAX_SECONDS: u64 = 7 * 24 * 3600;
 
 /// The parameters of a run: numbers throughout, as in Linux's driver.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -24,8 +22,6 @@ pub(crate) struct Parameters {
     pub(crate) test_repeat_count: u64,
     /// Loops of a run.
     pub(crate) test_loop_count: u64,
-    /// How long to go round and round, instead of `test_repeat_count` runs.
-    pub(crate) seconds: Option<u64>,
     /// Pages an area of the cases that take the parameter.
     pub(crate) nr_pages: u64,
     /// 1: ask for huge pages in the cases that can.
@@ -42,11 +38,6 @@ impl Parameters {
     pub(crate) fn cases(&self) -> impl Iterator<Item = &'static Case> {
         cases::of_mask(self.run_test_mask)
     }
-
-    /// How often each case is run in a round.
-    pub(crate) fn runs_a_round(&self) -> u64 {
-        if self.seconds.is_some() { 1 } else { self.test_repeat_count }
-    }
 }
 
 /// A parameter: its name, what it may be, and where it is kept.
@@ -57,12 +48,11 @@ struct Key {
     set: fn(&mut Parameters, u64),
 }
 
-static KEYS: [Key; 9] = [
+static KEYS: [Key; 8] = [
     Key { name: "nr_threads", least: 1, most: MAX_THREADS, set: |p, value| p.nr_threads = value },
     Key { name: "sequential_test_order", least: 0, most: 1, set: |p, value| p.sequential_test_order = value },
     Key { name: "test_repeat_count", least: 1, most: MAX_COUNT, set: |p, value| p.test_repeat_count = value },
     Key { name: "test_loop_count", least: 1, most: MAX_COUNT, set: |p, value| p.test_loop_count = value },
-    Key { name: "seconds", least: 1, most: MAX_SECONDS, set: |p, value| p.seconds = Some(value) },
     Key { name: "nr_pages", least: 1, most: MAX_COUNT, set: |p, value| p.nr_pages = value },
     Key { name: "use_huge", least: 0, most: 1, set: |p, value| p.use_huge = value },
     Key { name: "run_test_mask", least: 1, most: u64::MAX, set: |p, value| p.run_test_mask = value },
@@ -198,7 +188,6 @@ mod tests {
             ("test_repeat_count=2147483648", "not a number from 1 to 2147483647"),
             ("nr_threads=0", "nr_threads=0 is not a number from 1 to 65535"),
             ("nr_threads=99999999", "from 1 to 65535"),
-            ("seconds=0", "seconds=0 is not a number from 1 to 604800"),
             ("nr_pages=0", "nr_pages=0 is not"),
             ("nr_pages=2147483648", "nr_pages=2147483648 is not a number from 1 to 2147483647"),
             ("nr_pages=18446744073709551616", "nr_pages=18446744073709551616 is not"),

@@ -47,7 +47,6 @@ impl Default for Parameters {
             sequential_test_order: 0,
             test_repeat_count: 1,
             test_loop_count: DEFAULT_LOOPS,
-            seconds: None,
             nr_pages: 1,
             use_huge: 0,
             run_test_mask: cases::known_mask(),

@@ -1,9 +1,8 @@
 //! The report of a run: the summary lines of Linux's driver, or JSON.
 
 use super::params::Parameters;
-use super::rounds::{Memory, Sample};
 use super::worker::{CaseRecord, Record};
-use crate::machine::{Facts, Scarce, Strategy};
+use crate::machine::{Facts, Strategy};
 use crate::output;
 use serde::Serialize;
 use std::fmt::{self, Display};
@@ -23,16 +22,12 @@ pub(super) struct Report {
     pub(super) machine: Facts,
     /// The most areas that a case may hold, where it would hold more if it could.
     pub(super) most_held: Option<u64>,
-    /// The resource that is scarce then.
-    pub(super) held_back_by: Option<Scarce>,
     /// The unit of cycles.
     pub(super) clock: &'static str,
     /// The workers.
     pub(super) workers: Vec<Record>,
     /// The space before, after, and after the purge at the end.
     pub(super) stats: Stages,
-    /// The memory that the program keeps after the first and the last round.
-    pub(super) memory: Memory,
     /// The faults of the space after the run.
     pub(super) complaints: Vec<String>,
     /// True if all went well.
@@ -53,15 +48,12 @@ pub(super) struct Stages {
 impl Report {
     /// Says on stderr what was held back and what went wrong.
     pub(super) fn warn(&self) {
-        if let (Some(most), Some(by)) = (self.most_held, self.held_back_by) {
-            let why = match by {
-                Scarce::Mappings => "here each area takes two of vm.max_map_count mappings".into(),
-                Scarce::Addresses => {
-                    let reserved = human_bytes(self.machine.reserved_bytes as u64);
-                    format!("only {reserved} of addresses could be reserved")
-                }
-            };
-            output::note(&format!("{why}, so a case holds at most {most} areas"));
+        if let Some(most) = self.most_held {
+            let reserved = human_bytes(self.machine.reserved_bytes as u64);
+            output::note(&format!(
+                "{reserved} of addresses, or vm.max_map_count where guard pages are mappings, \
+                 let a case hold at most {most} areas"
+            ));
         }
         for record in &self.workers {
             for case in &record.cases {
@@ -89,9 +81,6 @@ impl Display for Report {
             record.cases.iter().try_for_each(|case| writeln!(f, "{case}"))?;
             writeln!(f, "All test took worker{}={} cycles", record.worker, record.cycles)?;
         }
-        if self.parameters.seconds.is_some() {
-            writeln!(f, "{}", self.memory)?;
-        }
         if self.complaints.is_empty() {
             let purged = &self.stats.purged;
             writeln!(
@@ -104,31 +93,11 @@ impl Display for Report {
     }
 }
 
-impl Display for Memory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { rounds, first, last } = self;
-        let [resident, metadata] =
-            [|sample: &Sample| sample.resident_bytes, |sample: &Sample| sample.metadata_bytes]
-                .map(|bytes| [first, last].map(|sample| human_bytes(bytes(sample))));
-        write!(f, "Memory kept after round 1 and round {rounds}: ")?;
-        write!(
-            f,
-            "{} and {}, of which metadata {} and {}",
-            resident[0], resident[1], metadata[0], metadata[1]
-        )
-    }
-}
-
-/// Linux's line. What is ours, the expected failures, comes behind it and only in the cases that
-/// have any, so that a parser of that line finds what it knows.
 impl Display for CaseRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, passed, failed, xfailed, cut, repeat, loops, avg_usec, .. } = self;
+        let Self { name, passed, failed, xfailed, repeat, loops, avg_usec, .. } = self;
         write!(f, "Summary: {name} passed: {passed} failed: {failed} repeat: {repeat} loops: {loops}")?;
         write!(f, " avg: {avg_usec} usec")?;
-        if *xfailed != 0 {
-            write!(f, " xfailed: {xfailed}")?;
-        }
-        if *cut == 0 { Ok(()) } else { write!(f, " cut: {cut}") }
+        if *xfailed == 0 { Ok(()) } else { write!(f, " xfailed: {xfailed}") }
     }
 }

@@ -5,7 +5,7 @@ mod picture;
 use crate::args::TopOptions;
 use crate::error::{Exit, Failure};
 use crate::output;
-use picture::{Picture, Rates};
+use picture::Picture;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 use vmalloc_inspect::{InspectError, Process, Target};
@@ -20,13 +20,13 @@ const CLEAR: &str = "\x1b[H\x1b[2J";
 pub(crate) fn run(options: &TopOptions, json: bool) -> Result<Exit, Failure> {
     let process = Process::open(options.pid).map_err(refused)?;
     let mut before = look(&process).map_err(refused)?;
-    show(&before, None, options, json)?;
+    show(&before, options, json)?;
     if options.once {
         return Ok(Exit::Success);
     }
     loop {
         std::thread::sleep(INTERVAL);
-        let now = match look(&process) {
+        let mut now = match look(&process) {
             Ok(now) => now,
             // The program that was watched has ended, which is no failure.
             Err(error @ InspectError::Ended { .. }) => {
@@ -35,7 +35,8 @@ pub(crate) fn run(options: &TopOptions, json: bool) -> Result<Exit, Failure> {
             }
             Err(error) => return Err(refused(error)),
         };
-        show(&now, Some(now.since(&before)), options, json)?;
+        now.rates = Some(now.since(&before));
+        show(&now, options, json)?;
         before = now;
     }
 }
@@ -50,12 +51,13 @@ fn look(process: &Process) -> Result<Picture, InspectError> {
     let tallies: Result<_, InspectError> =
         target.spaces()?.iter().map(|space| Ok(space.snapshot()?.tally())).collect();
     let frees = target.recorded_frees()?;
-    Ok(Picture { pid: process.pid(), process: process.counters()?, spaces: tallies?, frees, taken })
+    let (pid, process) = (process.pid(), process.counters()?);
+    Ok(Picture { pid, process, frees, rates: None, spaces: tallies?, taken })
 }
 
-fn show(picture: &Picture, rates: Option<Rates>, options: &TopOptions, json: bool) -> Result<(), Failure> {
+fn show(picture: &Picture, options: &TopOptions, json: bool) -> Result<(), Failure> {
     let is_screen = !options.once && !json && std::io::stdout().is_terminal();
     let clear = if is_screen { CLEAR } else { "" };
-    let text = format!("{clear}{}", picture.text(rates.as_ref(), options.lines));
-    output::tell("top", &picture.report(rates), &text, json)
+    let text = format!("{clear}{}", picture.text(options.lines));
+    output::tell("top", picture, &text, json)
 }

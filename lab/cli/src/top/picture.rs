@@ -7,12 +7,16 @@ use vmalloc_inspect::{Counters, Sum, Tagged, Tally};
 use vmalloc_lab::units::{counted, human_bytes};
 
 /// A process at one moment.
+#[derive(Serialize)]
 pub(super) struct Picture {
     pub(super) pid: i32,
     pub(super) process: Counters,
-    pub(super) spaces: Vec<Tally>,
     /// Frees recorded so far; `None` if the process records none.
+    #[serde(rename = "recorded_frees")]
     pub(super) frees: Option<u64>,
+    pub(super) rates: Option<Rates>,
+    pub(super) spaces: Vec<Tally>,
+    #[serde(skip)]
     pub(super) taken: Instant,
 }
 
@@ -33,27 +37,7 @@ pub(super) struct Rates {
     purged_areas: f64,
 }
 
-/// A picture as JSON.
-#[derive(Serialize)]
-pub(super) struct Report<'a> {
-    pid: i32,
-    process: &'a Counters,
-    recorded_frees: Option<u64>,
-    rates: Option<Rates>,
-    spaces: &'a [Tally],
-}
-
 impl Picture {
-    pub(super) fn report(&self, rates: Option<Rates>) -> Report<'_> {
-        Report {
-            pid: self.pid,
-            process: &self.process,
-            recorded_frees: self.frees,
-            rates,
-            spaces: &self.spaces,
-        }
-    }
-
     /// Returns how fast things changed from an earlier picture to this one.
     pub(super) fn since(&self, before: &Self) -> Rates {
         let seconds = (self.taken - before.taken).as_secs_f64().max(1e-3);
@@ -82,11 +66,11 @@ impl Picture {
     }
 
     /// Returns the picture for people, with up to `lines` tags for each space.
-    pub(super) fn text(&self, rates: Option<&Rates>, lines: usize) -> String {
+    pub(super) fn text(&self, lines: usize) -> String {
         let Counters { program, minor_faults, major_faults, .. } = &self.process;
         let mut text =
             format!("{program} ({}): page faults {minor_faults} minor, {major_faults} major\n", self.pid);
-        if let Some(rates) = rates {
+        if let Some(rates) = &self.rates {
             write_rates(&mut text, rates);
         }
         self.spaces.iter().for_each(|space| write_space(&mut text, space, lines));
@@ -171,7 +155,7 @@ mod tests {
         space.busy.areas = areas;
         space.purges = milliseconds;
         let taken = start + Duration::from_millis(milliseconds);
-        Picture { pid: 1, process: Counters::default(), spaces: vec![space], frees, taken }
+        Picture { pid: 1, process: Counters::default(), frees, rates: None, spaces: vec![space], taken }
     }
 
     #[test]
@@ -187,23 +171,25 @@ mod tests {
     #[test]
     fn counts_that_a_process_does_not_record_are_told_with_the_reason() {
         let start = Instant::now();
-        let now = picture(start, 1000, 30, None);
+        let mut now = picture(start, 1000, 30, None);
         let rates = now.since(&picture(start, 0, 20, None));
+        now.rates = Some(rates);
         assert_eq!((rates.frees, rates.allocations), (None, None));
-        let text = now.text(Some(&rates), 5);
+        let text = now.text(5);
         assert!(text.contains("a second: +10 areas in use;"), "{text}");
         assert!(
             text.contains("allocations and frees are not counted: the process records no frees"),
             "{text}"
         );
-        let recorded = now.text(Some(&Rates { frees: Some(7.0), allocations: Some(17.0), ..rates }), 5);
+        now.rates = Some(Rates { frees: Some(7.0), allocations: Some(17.0), ..rates });
+        let recorded = now.text(5);
         assert!(recorded.contains("a second: 17 allocations, 7 frees, +10 areas in use;"), "{recorded}");
         assert!(!recorded.contains("not counted"), "{recorded}");
     }
 
     #[test]
     fn one_area_is_told_in_the_singular() {
-        let text = picture(Instant::now(), 0, 1, None).text(None, 5);
+        let text = picture(Instant::now(), 0, 1, None).text(5);
         assert!(text.contains(" in 1 area\n") && text.contains(" in 0 ranges\n"), "{text}");
     }
 }

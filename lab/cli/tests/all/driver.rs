@@ -1,6 +1,6 @@
 //! The test driver: its cases, its lines, its numbers.
 
-use crate::common::{assert_refused, json, run, text};
+use crate::common::{json, run, text};
 use serde_json::Value;
 use std::process::{Command, Output};
 
@@ -109,47 +109,6 @@ fn a_seed_repeats_the_orders() {
     assert_ne!(first[0], first[1], "each worker has an order of its own");
 }
 
-/// With a time, rounds follow each other until it is over, and what they keep is told.
-#[test]
-fn seconds_bound_a_run_of_many_rounds() {
-    for strategy in ["retain", "unmap"] {
-        let line = "test --json stress seconds=1 nr_threads=4 test_loop_count=10 run_test_mask=0x319";
-        let (report, code) = json(&format!("{line} --strategy {strategy}"));
-        assert_eq!(
-            (code, &report["ok"], &report["parameters"]["seconds"]),
-            (Some(0), &true.into(), &1.into())
-        );
-        let memory = &report["memory"];
-        let rounds = memory["rounds"].as_u64().expect("a count");
-        assert!(rounds > 1, "{memory}");
-        for sample in ["first", "last"] {
-            assert!(memory[sample]["resident_bytes"].as_u64() > Some(0), "{memory}");
-        }
-        for case in report["workers"]
-            .as_array()
-            .expect("workers")
-            .iter()
-            .flat_map(|it| it["cases"].as_array())
-            .flatten()
-        {
-            let runs = ["repeat", "cut"].map(|name| case[name].as_u64().expect(name));
-            assert!((rounds - 1..=rounds).contains(&(runs[0] + runs[1])) && runs[1] <= 1, "{case}");
-            assert_eq!((&case["passed"], &case["failed"]), (&case["repeat"], &0.into()));
-        }
-    }
-}
-
-/// A run that would take hours ends in the middle of its first round.
-#[test]
-fn a_run_is_cut_when_its_time_is_over() {
-    let text = text("test fix_size_alloc_test seconds=1 test_loop_count=2000000000");
-    let line = text.lines().nth(1).unwrap_or_default();
-    assert_eq!(summary(line, "fix_size_alloc_test"), Some([0, 0, 0, 2_000_000_000, 0]), "{line}");
-    assert!(line.ends_with(" usec cut: 1"), "{line}");
-    assert!(text.contains("\nMemory kept after round 1 and round 1: "), "{text}");
-    assert!(text.contains("The space is whole again"), "{text}");
-}
-
 #[test]
 fn the_seed_is_printed() {
     let text = text("test run_test_mask=1 test_loop_count=1 seed=0xff");
@@ -237,7 +196,7 @@ fn every_case_runs_where_guards_are_mappings() {
         let (report, code) = json(&format!("{line} nr_threads={threads}"));
         assert_eq!(code, Some(0), "{report}");
         if max_map_count() <= 65_530 {
-            assert_eq!((report["most_held"].is_u64(), &report["held_back_by"]), (true, &"mappings".into()));
+            assert!(report["most_held"].is_u64());
         }
         assert_eq!(report["machine"]["guards"], "mprotect");
     }
@@ -259,12 +218,9 @@ fn every_case_runs_where_addresses_are_few() {
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(0), "{line}: {stderr}");
         let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-        assert_eq!((report["most_held"].is_u64(), &report["held_back_by"]), (true, &"addresses".into()));
+        assert!(report["most_held"].is_u64());
         let note = stderr.lines().next().unwrap_or_default();
-        assert!(
-            note.starts_with("vmalloc: only ") && note.contains(" of addresses could be reserved"),
-            "{note}"
-        );
+        assert!(note.contains(" of addresses, or ") && note.contains(" hold at most "), "{note}");
     }
 }
 
@@ -279,12 +235,4 @@ fn deferred_frees_are_waited_for_where_addresses_are_few() {
         let output = limited(60_000, &line);
         assert_eq!(output.status.code(), Some(0), "{line}: {}", String::from_utf8_lossy(&output.stderr));
     }
-}
-
-/// Workers that the limits do not allow are refused before any starts: one that starts without
-/// memory takes all down.
-#[cfg(target_os = "linux")]
-#[test]
-fn threads_that_cannot_start_are_one_line() {
-    assert_refused(&limited(60_000, "test nr_threads=2000"), 2, "nr_threads=2000 would need about ");
 }

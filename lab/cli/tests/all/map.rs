@@ -112,19 +112,6 @@ fn lines_that_are_odd_are_told_and_with_strict_an_error() {
 }
 
 #[test]
-fn utf_16_a_mark_and_a_margin_change_nothing() {
-    let plain = text(&format!("map {REAL}"));
-    let listing = std::fs::read_to_string(REAL).expect("there");
-    let numbered = listing.lines().zip(1..).map(|(line, number)| format!("{number}:{line}\n"));
-    let utf_16 = format!("\u{feff}{listing}").encode_utf16().flat_map(u16::to_le_bytes).collect();
-    for input in
-        [format!("\u{feff}{listing}").into_bytes(), utf_16, numbered.collect::<String>().into_bytes()]
-    {
-        assert_eq!(String::from_utf8_lossy(&piped("map -", input).stdout), plain);
-    }
-}
-
-#[test]
 fn missing_file_is_reported_in_one_line() {
     for (line, input, reason) in [
         ("map /nowhere", "", "can't read /nowhere: "),

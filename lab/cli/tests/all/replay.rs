@@ -88,15 +88,6 @@ fn check(design: &Value) {
 }
 
 #[test]
-fn results_of_one_thread_repeat() {
-    let windows = || {
-        let (report, _) = json(&format!("replay --json {}", data("modules.txt.zst")));
-        report["inputs"][0]["designs"][0]["windows"].clone()
-    };
-    assert_eq!(windows(), windows());
-}
-
-#[test]
 fn the_text_names_what_was_read_and_each_design() {
     let text = text(&format!("replay --design all {}", data("la57.txt.xz")));
     let (design, _) = json(&format!("replay --json --design all {}", data("la57.txt.xz")));

@@ -1,99 +1,53 @@
-//! The two of Linux. What they have in common is all but where a new block goes, and what remembers
-//! dirty slots.
+//! The two of Linux. What they have in common is all but where a new block goes. Which slots are
+//! dirty, a flush asks; here there is none, so they are only counted.
 //!
 //! Locks: a queue before a block; the index and a block one after the other. A block is off its
 //! queue before its last slots are handed out, so its last free meets no other thread.
 
-use super::dirty::{Bits, Dirty, Reach};
 use super::{Blocks, MAX_PAGES};
 use crate::cpu;
 use crate::design::{Ask, Design, Refusal, Setup};
 use crate::designs::Name;
 use crate::lock::Mutex;
 use std::collections::VecDeque;
-use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The difference between the two.
-pub(super) trait Way: Send + Sync {
-    type Dirty: Dirty;
-
-    /// Slots of a new block, for a request that no block in the queue has room for.
-    fn map_anew(blocks: &Classic<Self>, cpu: usize, slots: u64) -> Result<u64, Refusal>
-    where
-        Self: Sized;
-}
-
-/// Before 2015.
-pub(super) struct Head;
-
-/// Since 2015.
-pub(super) struct Tail;
-
-impl Way for Head {
-    type Dirty = Bits;
-
-    fn map_anew(blocks: &Classic<Self>, cpu: usize, slots: u64) -> Result<u64, Refusal> {
-        loop {
-            let block = blocks.make()?;
-            blocks.queues[cpu].lock().push_front(block);
-            if let Some(start) = blocks.map_queued(cpu, slots) {
-                return Ok(start);
-            }
-        }
-    }
-}
-
-impl Way for Tail {
-    type Dirty = Reach;
-
-    fn map_anew(blocks: &Classic<Self>, cpu: usize, slots: u64) -> Result<u64, Refusal> {
-        let block = blocks.make()?;
-        block.state.lock().used = slots;
-        let start = block.start;
-        blocks.queues[cpu].lock().push_back(block);
-        Ok(start)
-    }
-}
-
 /// See the [module](super).
-pub(super) struct Classic<W: Way> {
+pub(super) struct Classic {
+    /// True before 2015: a new block goes to the head of its queue.
+    at_head: bool,
     addresses: Box<dyn Design>,
     slots: u64,
-    queues: Box<[Mutex<Queue<W::Dirty>>]>,
+    queues: Box<[Mutex<VecDeque<Arc<Block>>>]>,
     /// By block number from the start of the span. The lowest addresses are used first, so it stays
     /// short.
-    index: Mutex<Index<W::Dirty>>,
+    index: Mutex<Vec<Option<Arc<Block>>>>,
     made: AtomicU64,
     freed: AtomicU64,
-    way: PhantomData<W>,
 }
 
-type Queue<D> = VecDeque<Arc<Block<D>>>;
-type Index<D> = Vec<Option<Arc<Block<D>>>>;
-
-struct Block<D> {
+struct Block {
     start: u64,
-    state: Mutex<Slots<D>>,
+    state: Mutex<Slots>,
 }
 
-struct Slots<D> {
+struct Slots {
     /// Handed out so far: the lowest ones.
     used: u64,
-    dirty: D,
+    dirty: u64,
 }
 
-impl<W: Way> Classic<W> {
-    pub(super) fn new(setup: &Setup, slots: u64) -> Self {
+impl Classic {
+    pub(super) fn new(setup: &Setup, slots: u64, at_head: bool) -> Self {
         Self {
+            at_head,
             addresses: Name::Augmented.build(setup),
             slots,
             queues: (0..setup.cpus).map(|_| Mutex::new(VecDeque::new())).collect(),
             index: Mutex::new(Vec::new()),
             made: AtomicU64::new(0),
             freed: AtomicU64::new(0),
-            way: PhantomData,
         }
     }
 
@@ -118,10 +72,29 @@ impl<W: Way> Classic<W> {
         None
     }
 
+    /// Slots of a new block, for a request that no block in the queue has room for.
+    fn map_anew(&self, cpu: usize, slots: u64) -> Result<u64, Refusal> {
+        loop {
+            let block = self.make()?;
+            let mut queue = self.queues[cpu].lock();
+            if !self.at_head {
+                block.state.lock().used = slots;
+                let start = block.start;
+                queue.push_back(block);
+                return Ok(start);
+            }
+            queue.push_front(block);
+            drop(queue);
+            if let Some(start) = self.map_queued(cpu, slots) {
+                return Ok(start);
+            }
+        }
+    }
+
     /// An empty block, known by its addresses, in no queue.
-    fn make(&self) -> Result<Arc<Block<W::Dirty>>, Refusal> {
+    fn make(&self) -> Result<Arc<Block>, Refusal> {
         let start = self.addresses.alloc(&Ask::new(self.slots).align(self.slots))?;
-        let state = Mutex::new(Slots { used: 0, dirty: Dirty::new(self.slots) });
+        let state = Mutex::new(Slots { used: 0, dirty: 0 });
         let block = Arc::new(Block { start, state });
         let (mut index, number) = (self.index.lock(), self.number(start));
         if index.len() <= number {
@@ -133,12 +106,12 @@ impl<W: Way> Classic<W> {
         Ok(block)
     }
 
-    fn find(&self, page: u64) -> Option<Arc<Block<W::Dirty>>> {
+    fn find(&self, page: u64) -> Option<Arc<Block>> {
         let inside = self.addresses.span().contains(page);
         if inside { self.index.lock().get(self.number(page))?.clone() } else { None }
     }
 
-    fn discard(&self, block: &Block<W::Dirty>) -> Result<(), Refusal> {
+    fn discard(&self, block: &Block) -> Result<(), Refusal> {
         self.index.lock()[self.number(block.start)] = None;
         self.freed.fetch_add(1, Relaxed);
         self.addresses.free(block.start)
@@ -149,13 +122,13 @@ impl<W: Way> Classic<W> {
     }
 }
 
-impl<W: Way> Blocks for Classic<W> {
+impl Blocks for Classic {
     fn map(&self, pages: u64) -> Result<u64, Refusal> {
         let slots = slots_for(pages)?;
         let cpu = cpu::current(self.queues.len());
         match self.map_queued(cpu, slots) {
             Some(start) => Ok(start),
-            None => W::map_anew(self, cpu, slots),
+            None => self.map_anew(cpu, slots),
         }
     }
 
@@ -167,7 +140,8 @@ impl<W: Way> Blocks for Classic<W> {
         if slot + slots > state.used {
             return Err(Refusal::NotAnArea);
         }
-        let dirty = state.dirty.mark(slot, slots);
+        state.dirty += slots;
+        let dirty = state.dirty;
         drop(state);
         if dirty == self.slots { self.discard(&block) } else { Ok(()) }
     }

@@ -13,18 +13,17 @@
 //!   that have slots left.
 //! * `K2` A block whose slots have all been returned is freed, at that return.
 //!
-//! | | a new block | dirty slots |
-//! |---|---|---|
-//! | [`Head`](Variant::Head), before 2015 | goes to the head, and the request searches again | a bitmap |
-//! | [`Tail`](Variant::Tail), since 2015 | is occupied by the request at once, and goes to the tail | the lowest and the highest, and how many |
-//! | [`Ours`](Variant::Ours) | | slots are handed out again after a flush |
+//! | | a new block |
+//! |---|---|
+//! | [`Head`](Variant::Head), before 2015 | goes to the head, and the request searches again |
+//! | [`Tail`](Variant::Tail), since 2015 | is occupied by the request at once, and goes to the tail |
+//! | [`Ours`](Variant::Ours) | slots are handed out again after a flush |
 //!
 //! At the head a new block hides the older ones, and what they have left is never asked for; at the
 //! tail the oldest are filled first, and so freed. A walk passes at most one block for each order
 //! 0…6, seven. Source: the postings of 2015.
 
 mod classic;
-mod dirty;
 mod ours;
 pub mod scenarios;
 
@@ -77,8 +76,8 @@ impl Variant {
     pub fn build(self, setup: &Setup, slots: u64) -> Box<dyn Blocks> {
         assert!((128..=1024).contains(&slots) && slots.is_power_of_two(), "blocks of {slots} slots");
         match self {
-            Self::Head => Box::new(classic::Classic::<classic::Head>::new(setup, slots)),
-            Self::Tail => Box::new(classic::Classic::<classic::Tail>::new(setup, slots)),
+            Self::Head => Box::new(classic::Classic::new(setup, slots, true)),
+            Self::Tail => Box::new(classic::Classic::new(setup, slots, false)),
             Self::Ours => Box::new(ours::Ours::new(setup, slots)),
         }
     }

@@ -61,34 +61,11 @@ pub fn run(scenario: u8, slots: u64, variant: Variant) -> Outcome {
         let between = Instant::now();
         blocks.unmap(start, pages).expect("it is mapped");
         let after = Instant::now();
-        map.add(ns(between - before));
-        unmap.add(ns(after - between));
+        map.add(between - before);
+        unmap.add(after - between);
     });
     let (made, freed) = blocks.counts();
-    Outcome { variant, made, freed, map: map.profile(1e3), unmap: unmap.profile(1e3) }
-}
-
-/// Returns the pages of all blocks over the live ones, when each block's worth of mappings has one
-/// that stays.
-///
-/// Maps one page for good and a block's worth of others for a moment, `live` times.
-///
-/// # Panics
-/// When addresses run out.
-#[must_use]
-pub fn one_long_lived_page_a_block(slots: u64, variant: Variant, live: u64) -> f64 {
-    let blocks = variant.build(&setup(), slots);
-    let pair = |pages| {
-        let start = blocks.map(pages).expect("room for a moment");
-        blocks.unmap(start, pages).expect("it is mapped");
-    };
-    for _ in 0..live {
-        blocks.map(1).expect("room for a page");
-        (0..7).for_each(|_| pair(1));
-        (0..slots / 8 - 1).for_each(|_| pair(8));
-    }
-    let (made, freed) = blocks.counts();
-    ((made - freed) * slots) as f64 / live as f64
+    Outcome { variant, made, freed, map: map.profile(), unmap: unmap.profile() }
 }
 
 /// One CPU, so that the counts repeat wherever this runs; the threshold of four, as the machines of
@@ -97,15 +74,8 @@ fn setup() -> Setup {
     Setup::with_cpus(1).lazy_max(Setup::with_cpus(4).lazy_max_pages)
 }
 
-fn ns(time: Duration) -> u64 {
-    time.as_nanos() as u64
-}
-
 /// Calls `pair` with the pages of each mapping of a scenario, in order.
-///
-/// # Panics
-/// When there is no such scenario.
-pub fn play(scenario: u8, slots: u64, mut pair: impl FnMut(u64)) {
+fn play(scenario: u8, slots: u64, mut pair: impl FnMut(u64)) {
     match scenario {
         1 => (0..TURNS).for_each(|_| {
             pair(16);
@@ -132,32 +102,27 @@ fn random_sizes() -> impl Iterator<Item = u64> {
     })
 }
 
-/// Sums over single calls, in any unit of time.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Times {
+/// Sums over single calls, in nanoseconds.
+#[derive(Default)]
+struct Times {
     hit: u64,
     sum: u128,
     squares: u128,
 }
 
 impl Times {
-    /// Counts a call.
-    pub fn add(&mut self, units: u64) {
+    fn add(&mut self, time: Duration) {
         self.hit += 1;
-        self.sum += u128::from(units);
-        self.squares += u128::from(units) * u128::from(units);
+        self.sum += time.as_nanos();
+        self.squares += time.as_nanos() * time.as_nanos();
     }
 
     /// Returns the numbers that a function profiler would print.
-    pub fn profile(&self, units_per_us: f64) -> FunctionProfile {
-        let (hit, time_us) = (self.hit as f64, self.sum as f64 / units_per_us);
+    fn profile(&self) -> FunctionProfile {
+        let (hit, time_us) = (self.hit as f64, self.sum as f64 / 1e3);
         let avg_us = time_us / hit;
-        FunctionProfile {
-            hit: self.hit,
-            time_us,
-            avg_us,
-            s2_us2: self.squares as f64 / hit / (units_per_us * units_per_us) - avg_us * avg_us,
-        }
+        let s2_us2 = self.squares as f64 / hit / 1e6 - avg_us * avg_us;
+        FunctionProfile { hit: self.hit, time_us, avg_us, s2_us2 }
     }
 }
 
@@ -173,16 +138,18 @@ mod tests {
         })
     }
 
-    #[test]
-    fn new_blocks_at_the_head_have_the_published_counts() {
-        assert_eq!(counts(1024, Variant::Head), [(1000, 0), (423, 51), (7001, 6993)]);
-        assert_eq!(counts(256, Variant::Head), [(1000, 0), (1735, 762), (7001, 6993)]);
-    }
-
-    #[test]
-    fn new_blocks_at_the_tail_have_the_published_counts() {
-        assert_eq!(counts(1024, Variant::Tail), [(993, 992), (417, 414), (7000, 7000)]);
-        assert_eq!(counts(256, Variant::Tail), [(969, 968), (1667, 1663), (7000, 7000)]);
+    /// The pages of all blocks over the live ones, where each block's worth of mappings has one
+    /// that stays.
+    fn one_long_lived_page_a_block(slots: u64, variant: Variant, live: u64) -> f64 {
+        let blocks = variant.build(&setup(), slots);
+        let pair = |pages| blocks.unmap(blocks.map(pages).expect("room"), pages).expect("it is mapped");
+        for _ in 0..live {
+            blocks.map(1).expect("room for a page");
+            (0..7).for_each(|_| pair(1));
+            (0..slots / 8 - 1).for_each(|_| pair(8));
+        }
+        let (made, freed) = blocks.counts();
+        ((made - freed) * slots) as f64 / live as f64
     }
 
     #[test]
@@ -212,8 +179,8 @@ mod tests {
     #[test]
     fn profile_has_sum_mean_and_variance() {
         let mut times = Times::default();
-        [1000, 2000, 3000].into_iter().for_each(|ns| times.add(ns));
-        let profile = times.profile(1e3);
+        [1, 2, 3].into_iter().for_each(|us| times.add(Duration::from_micros(us)));
+        let profile = times.profile();
         assert_eq!((profile.hit, profile.time_us, profile.avg_us), (3, 6.0, 2.0));
         assert!((profile.s2_us2 - 2.0 / 3.0).abs() < 1e-9);
     }

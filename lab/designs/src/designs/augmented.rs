@@ -78,24 +78,3 @@ impl Augmented {
         (node != NIL).then_some(node)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use crate::design::{Ask, Refusal, Setup};
-    use crate::designs::Name;
-    use vmalloc::PageRange;
-
-    #[test]
-    fn missed_fit_is_refused_and_counted() {
-        for name in [Name::Augmented, Name::Nodes] {
-            let span = PageRange::new(8, 16).unwrap();
-            let design = name.build(&Setup::with_cpus(1).span(span));
-            assert_eq!(design.alloc(&Ask::new(8).align(8)), Err(Refusal::NoSpace));
-            assert_eq!(design.alloc(&Ask::new(9)), Err(Refusal::NoSpace));
-            assert_eq!(design.counts().missed_fits, 1);
-            assert_eq!(design.alloc(&Ask::new(1).align(8)), Ok(8));
-            assert_eq!(design.alloc(&Ask::new(7)), Ok(9));
-            assert_eq!(design.counts().missed_fits, 1);
-        }
-    }
-}

@@ -44,9 +44,9 @@ impl Name {
     /// All, oldest first.
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
-    /// The generations as they were, and ours.
-    pub const HISTORY: [Self; 5] =
-        [Self::BusyList, Self::FreeList, Self::Augmented, Self::Nodes, Self::Vmalloc];
+    /// Each generation as it was, and ours both ways.
+    pub const GENERATIONS: [Self; 6] =
+        [Self::BusyList, Self::FreeList, Self::Augmented, Self::Nodes, Self::Vmalloc, Self::VmallocCached];
 
     /// Returns the name as it is written.
     #[must_use]

@@ -148,7 +148,8 @@ mod tests {
 
     #[test]
     fn areas_are_cut_at_lines_and_long_gaps_folded() {
-        let areas = vec![area(20, 4, Class::Busy), area(30, 10, Class::Busy), area(103, 1, Class::Lazy)];
+        let areas =
+            vec![area(20, 4, Class::Vmalloc), area(30, 10, Class::Vmalloc), area(103, 1, Class::Lazy)];
         let strip = Strip::new("s", 18 << 12, 200 << 12, areas);
         let layout = layout(&strip, 24);
         assert_eq!(layout.line_bytes, 16 << 12);
@@ -160,13 +161,14 @@ mod tests {
 
     #[test]
     fn one_empty_line_is_no_fold() {
-        let strip = Strip::new("s", 0, 48 << 12, vec![area(0, 16, Class::Busy), area(32, 16, Class::Busy)]);
+        let strip =
+            Strip::new("s", 0, 48 << 12, vec![area(0, 16, Class::Vmalloc), area(32, 16, Class::Vmalloc)]);
         assert_eq!(told(&layout(&strip, 24)), ["0: +16", "16: -16", "32: +16"]);
     }
 
     #[test]
     fn last_address_is_laid_out() {
-        let page = |start, end| Area { start, end, guard_bytes: 0, class: Class::Busy, label: None };
+        let page = |start, end| Area { start, end, guard_bytes: 0, class: Class::Vmalloc, label: None };
         let top = u64::MAX - 4095;
         let strip = Strip::new("s", 0, u64::MAX, vec![page(0, 4096), page(top, u64::MAX)]);
         assert_eq!(layout(&strip, 24).lines.len(), 3);
@@ -179,7 +181,7 @@ mod tests {
             ranges in prop::collection::vec((0u64..1 << 44, 1u64..1 << 30), 0..60), most_rows in 1u64..40,
         ) {
             let areas: Vec<_> =
-                ranges.iter().map(|&(start, pages)| area(start, pages, Class::Busy)).collect();
+                ranges.iter().map(|&(start, pages)| area(start, pages, Class::Vmalloc)).collect();
             let Some(strip) = Strip::around("s", areas) else { return Ok(()) };
             let layout = layout(&strip, most_rows);
             let mut from = strip.start;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!                        ┌ a line is as many bytes, a power of two, as let all lines that hold something fit
-//!   0x80000000  ████▓▓▓▓░░░░██████░░░░████      █ busy   ▓ lazy   ░ free   ▏ guard page
+//!   0x80000000  ████▓▓▓▓░░░░██████░░░░████      █ vmalloc  ▓ lazy   ░ free   ▏ guard page
 //!   0x80400000  ██████████░░░░░░░░░░░░░░░░
 //!        ⋮      ~~~ 1.9 TiB free ~~~~~~~~~      a fold: lines that would hold nothing
 //!   0x1fff…000  ░░░░░░░░░░░░░░░░░░░░░░████
@@ -20,7 +20,6 @@ pub mod layout;
 pub mod svg;
 pub mod terminal;
 
-use crate::design;
 use serde::Serialize;
 use strum::{EnumCount, IntoStaticStr, VariantArray};
 
@@ -42,8 +41,6 @@ use strum::{EnumCount, IntoStaticStr, VariantArray};
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "lowercase")]
 pub enum Class {
-    /// Handed out.
-    Busy,
     /// Handed out with memory of its own.
     Vmalloc,
     /// Pages of another owner.
@@ -60,8 +57,6 @@ pub enum Class {
     Other,
     /// Freed, and waiting for a purge.
     Lazy,
-    /// Freed, and kept for requests of its size.
-    Pooled,
     /// Not in use.
     Free,
 }
@@ -89,7 +84,6 @@ impl Class {
     #[must_use]
     pub const fn letter(self) -> char {
         match self {
-            Self::Busy => 'B',
             Self::Vmalloc => 'V',
             Self::Vmap => 'M',
             Self::MapRam => 'R',
@@ -98,7 +92,6 @@ impl Class {
             Self::Percpu => 'C',
             Self::Other => 'O',
             Self::Lazy => 'Z',
-            Self::Pooled => 'P',
             Self::Free => '.',
         }
     }
@@ -107,17 +100,6 @@ impl Class {
     #[must_use]
     pub const fn index(self) -> usize {
         self as usize
-    }
-}
-
-impl From<design::State> for Class {
-    fn from(state: design::State) -> Self {
-        match state {
-            design::State::Free => Self::Free,
-            design::State::Busy => Self::Busy,
-            design::State::Lazy => Self::Lazy,
-            design::State::Pooled => Self::Pooled,
-        }
     }
 }
 
@@ -184,21 +166,6 @@ impl Strip {
         let start = areas.iter().map(|area| area.start).min()?;
         let end = areas.iter().map(|area| area.end).max()?;
         Some(Self::new(name, start, end, areas))
-    }
-
-    /// Returns the whole space of a design.
-    #[must_use]
-    pub fn of_design(design: &dyn design::Design) -> Self {
-        let area = |segment: &design::Segment| Area {
-            start: segment.range.start() << design::PAGE_SHIFT,
-            end: segment.range.end() << design::PAGE_SHIFT,
-            guard_bytes: 0,
-            class: segment.state.into(),
-            label: None,
-        };
-        let span = design.span();
-        let areas = design.segments().iter().map(area).collect();
-        Self::new("whole space", span.start() << design::PAGE_SHIFT, span.end() << design::PAGE_SHIFT, areas)
     }
 
     /// Everything from its first address to its last: areas, and the gaps between them.
@@ -295,13 +262,13 @@ pub(crate) mod tests {
 
     #[test]
     fn overlapping_areas_are_cut_and_bytes_counted_once() {
-        let strip = Strip::new("s", 0, 20 << 12, vec![area(4, 4, Class::Lazy), area(2, 4, Class::Busy)]);
+        let strip = Strip::new("s", 0, 20 << 12, vec![area(4, 4, Class::Lazy), area(2, 4, Class::Vmalloc)]);
         let parts: Vec<_> =
             strip.parts().iter().map(|part| (part.start >> 12, part.end >> 12, part.area)).collect();
         assert_eq!(parts, [(0, 2, None), (2, 6, Some(0)), (6, 8, Some(1)), (8, 20, None)]);
         let totals = totals(&[strip]);
         let told = |class: Class| (totals[class.index()].count, totals[class.index()].bytes >> 12);
-        assert_eq!([Class::Busy, Class::Lazy, Class::Free].map(told), [(1, 4), (1, 2), (2, 14)]);
+        assert_eq!([Class::Vmalloc, Class::Lazy, Class::Free].map(told), [(1, 4), (1, 2), (2, 14)]);
     }
 
     #[test]

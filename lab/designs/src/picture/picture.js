@@ -1,4 +1,4 @@
-// Zoom, pan and hover of a picture: for the file alone, and for every picture in a page.
+// Zoom, pan and hover of a picture.
 (function () {
   "use strict";
   const NS = "http://www.w3.org/2000/svg";
@@ -12,10 +12,9 @@
   }
 
   function start(svg) {
-    const alone = document.documentElement === svg;
     const tip = element("g", { class: "tip", visibility: "hidden" }, svg);
     const point = (event) => new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
-    svg.querySelectorAll(".pane").forEach((pane) => startPane(svg, pane, tip, point, alone));
+    svg.querySelectorAll(".pane").forEach((pane) => startPane(svg, pane, tip, point));
   }
 
   function showTip(svg, tip, at, text) {
@@ -37,7 +36,7 @@
     tip.setAttribute("visibility", "visible");
   }
 
-  function startPane(svg, pane, tip, point, alone) {
+  function startPane(svg, pane, tip, point) {
     const window = pane.querySelector(".window"), view = pane.querySelector(".view");
     const marks = Array.from(pane.querySelectorAll("[data-y]"));
     const patterns = Array.from(svg.querySelectorAll(`pattern[data-pane="${pane.dataset.pane}"]`));
@@ -89,8 +88,6 @@
     }
 
     window.addEventListener("wheel", (event) => {
-      // In a page the wheel scrolls, until the picture was clicked.
-      if (!alone && !event.ctrlKey && !pane.contains(document.activeElement)) return;
       event.preventDefault();
       const at = point(event);
       zoomAt(at.x - left, at.y - top, Math.exp(-event.deltaY / 400));
@@ -146,6 +143,5 @@
     draw();
   }
 
-  if (document.documentElement.matches("svg.vmap")) start(document.documentElement);
-  else document.querySelectorAll("svg.vmap").forEach(start);
+  start(document.documentElement);
 })();

@@ -39,26 +39,14 @@ const ITEM_WIDTH: f64 = 292.0;
 const ITEMS: usize = (WIDTH / ITEM_WIDTH) as usize;
 const ITEM_STEP: f64 = 24.0;
 
-/// The style of pictures, for a page that shows pictures without their own.
-pub const CSS: &str = include_str!("picture.css");
-/// The script that makes the pictures of a page zoom. It must run after them.
-pub const SCRIPT: &str = include_str!("picture.js");
-
-/// Where a picture is shown.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place<'a> {
-    /// In a file of its own.
-    Alone,
-    /// In a page that has [`CSS`] and [`SCRIPT`]; no other picture in it has this identifier.
-    Page(&'a str),
-}
+const CSS: &str = include_str!("picture.css");
+const SCRIPT: &str = include_str!("picture.js");
 
 /// Draws `strips`.
 #[must_use]
-pub fn picture(title: &str, strips: &[Strip], place: Place<'_>) -> Markup {
+pub fn picture(title: &str, strips: &[Strip]) -> Markup {
     let count = strips.len().max(1);
     let painter = Painter {
-        id: if let Place::Page(id) = place { id } else { "vmap" },
         rows: (MOST_ROWS / count as u64).max(8),
         pieces: (MOST_ELEMENTS - OTHER_ELEMENTS) / ELEMENTS_EACH / count,
     };
@@ -73,24 +61,23 @@ pub fn picture(title: &str, strips: &[Strip], place: Place<'_>) -> Markup {
     html! {
         svg xmlns="http://www.w3.org/2000/svg" class="vmap" viewBox={ "0 0 " (WIDTH) " " (height) } role="group"
             aria-label=(title) {
-            @if place == Place::Alone { style { (PreEscaped(CSS)) } }
+            style { (PreEscaped(CSS)) }
             rect.ground width=(WIDTH) height=(height) {}
             text.title x="16" y=(TITLE_Y) { (title) }
             (legend)
             @for pane in &panes { (pane) }
-            @if place == Place::Alone { script { (PreEscaped(["<![CDATA[\n", SCRIPT, "]]>"].concat())) } }
+            script { (PreEscaped(["<![CDATA[\n", SCRIPT, "]]>"].concat())) }
         }
     }
 }
 
-struct Painter<'a> {
-    id: &'a str,
+struct Painter {
     rows: u64,
     /// The most pieces of a strip.
     pieces: usize,
 }
 
-impl Painter<'_> {
+impl Painter {
     /// Draws the legend; returns also the height below it.
     fn legend(&self, strips: &[Strip]) -> (Markup, f64) {
         let totals = totals(strips);
@@ -122,7 +109,7 @@ impl Painter<'_> {
     fn overlay(&self, pane: &str, class: Class, rects: &[Rect]) -> Markup {
         html! {
             @if pattern(class).is_some() && !rects.is_empty() {
-                path.overlay fill={ "url(#" (self.id) "-" (pane) "-" (class.key()) ")" } d=(outlines(rects)) {}
+                path.overlay fill={ "url(#vmap-" (pane) "-" (class.key()) ")" } d=(outlines(rects)) {}
             }
         }
     }
@@ -133,7 +120,7 @@ impl Painter<'_> {
             defs {
                 @for class in Class::ALL {
                     @if let Some((kind, strokes)) = pattern(class) {
-                        pattern id={ (self.id) "-" (pane) "-" (class.key()) } data-pane=(pane) width="6" height="6"
+                        pattern id={ "vmap-" (pane) "-" (class.key()) } data-pane=(pane) width="6" height="6"
                             patternUnits="userSpaceOnUse" { path class=(kind) d=(strokes) {} }
                     }
                 }
@@ -230,10 +217,10 @@ fn guards(strips: &[Strip]) -> Total {
 
 /// Returns the class and the outline of the strokes over a class's colour.
 ///
-/// Busy and free space have none: they are one plain colour.
+/// Areas with memory of their own and free space have none: they are one plain colour.
 const fn pattern(class: Class) -> Option<(&'static str, &'static str)> {
     match class {
-        Class::Busy | Class::Vmalloc | Class::Free => None,
+        Class::Vmalloc | Class::Free => None,
         Class::Vmap => Some(("ink", "M0 3h6")),
         Class::MapRam => Some(("ink", "M3 0v6")),
         Class::Ioremap => Some(("ink", "M-1 1l2 -2M0 6l6 -6M5 7l2 -2")),
@@ -241,10 +228,6 @@ const fn pattern(class: Class) -> Option<(&'static str, &'static str)> {
         Class::Percpu => Some(("ink", "M0 3h6M3 0v6")),
         Class::Other => Some(("ink", "M0 0l6 6M6 0l-6 6")),
         Class::Lazy => Some(("ink", "M-1 5l2 2M0 0l6 6M5 -1l2 2")),
-        Class::Pooled => Some((
-            "dot",
-            "M.6 1.5a.9 .9 0 1 0 1.8 0a.9 .9 0 1 0 -1.8 0zM3.6 4.5a.9 .9 0 1 0 1.8 0a.9 .9 0 1 0 -1.8 0z",
-        )),
     }
 }
 

@@ -94,7 +94,7 @@ impl Painter {
 /// Dark letters on one of the 256 colours: the hues of the SVG.
 const fn ansi(class: Class) -> &'static str {
     match class {
-        Class::Busy | Class::Vmalloc => "\x1b[38;5;16;48;5;74m",
+        Class::Vmalloc => "\x1b[38;5;16;48;5;74m",
         Class::Vmap => "\x1b[38;5;16;48;5;36m",
         Class::MapRam => "\x1b[38;5;16;48;5;221m",
         Class::Ioremap => "\x1b[38;5;16;48;5;173m",
@@ -102,7 +102,6 @@ const fn ansi(class: Class) -> &'static str {
         Class::Percpu => "\x1b[38;5;16;48;5;140m",
         Class::Other => "\x1b[38;5;16;48;5;250m",
         Class::Lazy => "\x1b[38;5;16;48;5;215m",
-        Class::Pooled => "\x1b[38;5;16;48;5;115m",
         Class::Free => "\x1b[38;5;244m",
     }
 }
@@ -190,13 +189,14 @@ small letters: less than half of the cell is in use
 
     #[test]
     fn a_cell_that_is_free_for_the_most_part_has_a_small_letter() {
-        let strip = Strip::new("s", 0, 128 << 12, vec![area(2, 3, Class::Busy), area(120, 8, Class::Busy)]);
+        let strip =
+            Strip::new("s", 0, 128 << 12, vec![area(2, 3, Class::Vmalloc), area(120, 8, Class::Vmalloc)]);
         let row = layout(&strip, 1).rows().next().cloned().expect("a row");
         let letters: String = cells(&strip, &row, 128 << 12, 16)
             .into_iter()
             .map(|cell| cell.map_or(' ', Cell::letter))
             .collect();
-        assert_eq!(letters, "b..............B");
+        assert_eq!(letters, "v..............V");
     }
 
     #[test]

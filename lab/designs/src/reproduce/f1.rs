@@ -1,6 +1,6 @@
 //! F1: a list of free ranges instead of a scan of busy areas (request for comments, 2018).
 
-use super::measure::{Place, column, loop_us, medians, sampled};
+use super::measure::{Place, column, loop_us, medians, rounds};
 use super::{Claim, Clock, Effort, Figure, Measured, Outcome, Progress, Sample, Table, Unit};
 use crate::design::Setup;
 use crate::designs::Name;
@@ -9,8 +9,7 @@ use crate::table::figure;
 use crate::workload::{Case, FITS, Size};
 
 /// Before, after, and what came later.
-const DESIGNS: [Name; 6] =
-    [Name::BusyList, Name::FreeList, Name::Augmented, Name::Nodes, Name::Vmalloc, Name::VmallocCached];
+const DESIGNS: [Name; 6] = Name::GENERATIONS;
 
 /// A test, where it is run, what was published of it, and what has to be saved.
 struct Row {
@@ -71,14 +70,13 @@ pub(super) fn run(effort: Effort, progress: &Progress) -> Outcome {
 /// Measures every design in each round.
 fn measure(row: &Row, effort: Effort, progress: &Progress) -> Vec<Vec<Sample>> {
     let setup = Setup::of_this_machine();
-    let one = |name| {
+    let value = |index: usize| {
         let size = size(effort, row);
-        let (value, disturbed) = sampled(|| loop_us(name, &setup, row.place, row.case, size));
-        progress.step();
-        Sample { value, disturbed }
+        loop_us(DESIGNS[index], &setup, row.place, row.case, size)
     };
-    let is_settled = |rounds: &[_]| claim(row, rounds).verdict.is_settled();
-    effort.patience(least_rounds(effort)).rounds(|| DESIGNS.map(one).to_vec(), is_settled)
+    rounds(DESIGNS.len(), effort.patience(least_rounds(effort)), progress, value, |rounds| {
+        vec![claim(row, rounds)]
+    })
 }
 
 fn claim(row: &Row, rounds: &[Vec<Sample>]) -> Claim {

@@ -1,6 +1,6 @@
 //! F2: the largest free range below each node of a tree, instead of lists (merged series, 2019).
 
-use super::measure::{column, medians, sampled, sequence_seconds, shuffled};
+use super::measure::{column, medians, rounds, sequence_seconds, shuffled};
 use super::{Claim, Clock, Effort, Figure, Measured, Outcome, Progress, Sample, Table, Unit};
 use crate::design::Setup;
 use crate::designs::Name;
@@ -8,8 +8,7 @@ use crate::stats::median;
 use crate::table::figure;
 use crate::workload::{CASES, Size};
 
-const DESIGNS: [Name; 6] =
-    [Name::BusyList, Name::FreeList, Name::Augmented, Name::Nodes, Name::Vmalloc, Name::VmallocCached];
+const DESIGNS: [Name; 6] = Name::GENERATIONS;
 /// Where it was published.
 const AFTER: usize = 2;
 
@@ -87,16 +86,10 @@ impl Way {
         &self,
         effort: Effort,
         progress: &Progress,
-        mut seconds: impl FnMut(usize) -> f64,
+        seconds: impl FnMut(usize) -> f64,
     ) -> Vec<Vec<Sample>> {
-        let mut one = |index| {
-            let (value, disturbed) = sampled(|| seconds(index));
-            progress.step();
-            Sample { value, disturbed }
-        };
-        let round = || (0..DESIGNS.len()).map(&mut one).collect();
-        let are_settled = |rounds: &[_]| self.claims(rounds).iter().all(|claim| claim.verdict.is_settled());
-        effort.patience(least_rounds(effort)).rounds(round, are_settled)
+        let patience = effort.patience(least_rounds(effort));
+        rounds(DESIGNS.len(), patience, progress, seconds, |rounds| self.claims(rounds))
     }
 
     /// From each of the lists to the tree; and from there to ours, which has no bar.

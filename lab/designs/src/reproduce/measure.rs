@@ -1,6 +1,6 @@
 //! Runs of the five results on one thread and on many, and their medians.
 
-use super::Sample;
+use super::{Claim, Patience, Progress, Sample};
 use crate::clock::cpu_time;
 use crate::cpu;
 use crate::design::Setup;
@@ -123,6 +123,23 @@ pub(super) fn sampled<T>(measure: impl FnOnce() -> T) -> (T, bool) {
     let watch = Watch::start();
     let value = measure();
     (value, watch.is_disturbed())
+}
+
+/// Measures so many designs in each round, until what is claimed by the rounds is settled.
+pub(super) fn rounds(
+    designs: usize,
+    patience: Patience,
+    progress: &Progress,
+    mut value: impl FnMut(usize) -> f64,
+    claims: impl Fn(&[Vec<Sample>]) -> Vec<Claim>,
+) -> Vec<Vec<Sample>> {
+    let mut one = |index| {
+        let (value, disturbed) = sampled(|| value(index));
+        progress.step();
+        Sample { value, disturbed }
+    };
+    let round = || (0..designs).map(&mut one).collect();
+    patience.rounds(round, |rounds| claims(rounds).iter().all(|claim| claim.verdict.is_settled()))
 }
 
 /// Returns the samples of one item in all rounds.

@@ -1,7 +1,8 @@
 //! Lines of a text of any length, each held alone and none longer than a tracer writes.
 
 use super::account::Reason;
-use std::io::{BufRead, Read};
+use crate::text::next_line;
+use std::io::BufRead;
 
 /// Bytes of the longest line that is read: sixteen times the page that the kernel formats a line of
 /// its trace in.
@@ -31,8 +32,7 @@ impl<R: BufRead> Lines<R> {
         if self.ended {
             return None;
         }
-        self.line.clear();
-        let length = match self.fill() {
+        let length = match next_line(&mut self.source, &mut self.line, LONGEST) {
             Ok(0) => {
                 self.ended = true;
                 return None;
@@ -46,15 +46,6 @@ impl<R: BufRead> Lines<R> {
         };
         self.number += 1;
         if length > LONGEST { Some(Err(Reason::TooLong(LONGEST))) } else { Some(text(&self.line)) }
-    }
-
-    /// Reads up to the end of the line; its bytes, end included. What is too long is not kept.
-    fn fill(&mut self) -> std::io::Result<usize> {
-        let length = self.source.by_ref().take(LONGEST as u64 + 1).read_until(b'\n', &mut self.line)?;
-        if length > LONGEST && !self.line.ends_with(b"\n") {
-            self.source.skip_until(b'\n')?;
-        }
-        Ok(length)
     }
 }
 
@@ -70,7 +61,7 @@ fn text(line: &[u8]) -> Result<&str, Reason> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::BufReader;
+    use std::io::{BufReader, Read};
 
     fn all(bytes: &[u8], buffer: usize) -> Vec<Result<String, Reason>> {
         let mut lines = Lines::new(BufReader::with_capacity(buffer, bytes));

@@ -52,13 +52,4 @@ impl Tenants {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).0.push(came);
         Ok(())
     }
-
-    /// Moves them out.
-    ///
-    /// # Errors
-    /// When one is not there.
-    pub fn move_out(self, design: &dyn Design) -> Result<(), Refusal> {
-        let (areas, _) = self.0.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        areas.into_iter().try_for_each(|start| design.free(start))
-    }
 }

@@ -27,7 +27,7 @@ fn rects(document: &Document<'_>, class: Class) -> Vec<([f64; 4], String)> {
 #[test]
 fn areas_are_rectangles_where_their_addresses_are() {
     let areas = vec![area(2, 4, Class::Vmalloc), area(14, 4, Class::Lazy)];
-    let text = picture("a", &[Strip::new("s", 0, 32 << 12, areas)], Place::Alone).into_string();
+    let text = picture("a", &[Strip::new("s", 0, 32 << 12, areas)]).into_string();
     let document = parse(&text);
     assert_eq!(
         rects(&document, Class::Vmalloc),
@@ -44,18 +44,18 @@ fn areas_are_rectangles_where_their_addresses_are() {
 
 #[test]
 fn a_long_gap_is_folded_with_its_size_on_it() {
-    let areas = vec![area(0, 1, Class::Busy), area(1 << 28, 1, Class::Busy)];
-    let text = picture("a", &[Strip::around("s", areas).expect("areas")], Place::Alone).into_string();
+    let areas = vec![area(0, 1, Class::Vmalloc), area(1 << 28, 1, Class::Vmalloc)];
+    let text = picture("a", &[Strip::around("s", areas).expect("areas")]).into_string();
     let document = parse(&text);
     let note = document.descendants().find(|node| node.attribute("class") == Some("note"));
     assert_eq!(note.and_then(|note| note.text()), Some("1023.9 GiB free"));
-    assert_eq!(rects(&document, Class::Busy).len(), 2);
+    assert_eq!(rects(&document, Class::Vmalloc).len(), 2);
 }
 
 #[test]
 fn the_legend_has_totals() {
     let areas = vec![area(2, 4, Class::Vmalloc), area(8, 4, Class::Vmalloc), area(14, 4, Class::Ioremap)];
-    let text = picture("a", &[Strip::new("s", 0, 32 << 12, areas)], Place::Alone).into_string();
+    let text = picture("a", &[Strip::new("s", 0, 32 << 12, areas)]).into_string();
     for told in
         ["vmalloc<tspan class=\"dim\" dx=\"6\">32 KiB in 2 areas", "16 KiB in 1 area<", "80 KiB in 4 gaps"]
     {
@@ -68,32 +68,29 @@ fn labels_may_hold_any_characters() {
     let label = "<script>alert('1')</script>\" onload=\"x ]]> &amp; \u{0}";
     let mut odd = area(2, 4, Class::Other);
     odd.label = Some(label.into());
-    for place in [Place::Alone, Place::Page("p")] {
-        let text = picture(label, &[Strip::new(label, 0, 32 << 12, vec![odd.clone()])], place).into_string();
-        let document = parse(&text);
-        let scripts = document.descendants().filter(|node| node.has_tag_name("script")).count();
-        assert_eq!(scripts, usize::from(place == Place::Alone));
-        let words = &rects(&document, Class::Other)[0].1;
-        assert!(words.ends_with(&label.replace('\0', "\u{fffd}")), "{words}");
-    }
+    let text = picture(label, &[Strip::new(label, 0, 32 << 12, vec![odd])]).into_string();
+    let document = parse(&text);
+    assert_eq!(document.descendants().filter(|node| node.has_tag_name("script")).count(), 1);
+    let words = &rects(&document, Class::Other)[0].1;
+    assert!(words.ends_with(&label.replace('\0', "\u{fffd}")), "{words}");
 }
 
 #[test]
 fn many_areas_become_cells_that_tell_their_counts() {
-    let areas: Vec<_> = (0..100_000).map(|index| area(index * 4, 3, Class::Busy)).collect();
-    let text = picture("a", &[Strip::around("s", areas).expect("areas")], Place::Alone).into_string();
+    let areas: Vec<_> = (0..100_000).map(|index| area(index * 4, 3, Class::Vmalloc)).collect();
+    let text = picture("a", &[Strip::around("s", areas).expect("areas")]).into_string();
     let document = parse(&text);
     let elements = document.descendants().filter(Node::is_element).count();
     assert!(elements < MOST_ELEMENTS, "{elements}");
-    let cells = rects(&document, Class::Busy);
+    let cells = rects(&document, Class::Vmalloc);
     assert!(cells.len() > 1000, "{}", cells.len());
     let ([.., height], words) = &cells[10];
     assert!((height / ROW_HEIGHT - 0.75).abs() < 0.02, "{height}");
-    assert!(words.contains("in use, most of it busy\n") && words.ends_with(" areas"), "{words}");
+    assert!(words.contains("in use, most of it vmalloc\n") && words.ends_with(" areas"), "{words}");
 }
 
 #[test]
 fn empty_picture_is_well_formed() {
-    parse(&picture("", &[], Place::Alone).into_string());
-    parse(&picture("", &[Strip::new("s", 0, 0, Vec::new())], Place::Alone).into_string());
+    parse(&picture("", &[]).into_string());
+    parse(&picture("", &[Strip::new("s", 0, 0, Vec::new())]).into_string());
 }

@@ -84,21 +84,3 @@ pub(crate) fn highest_base(free: &Ranges, offsets: &[u64], sizes: &[u64], align:
     let top = free.last()?.end();
     (0..=top / align).rev().map(|multiple| multiple * align).find(fits)
 }
-
-#[test]
-fn the_promises_differ_where_the_designs_do() {
-    let free: Ranges = [(3, 12), (16, 23), (33, 50)].map(|(a, b)| PageRange::new(a, b).unwrap()).to_vec();
-    let ask = Ask::new(5).align(4);
-    assert_eq!(Promise::Lowest.place(&free, &ask), Some(4));
-    assert_eq!(Promise::LowestPadded.place(&free, &ask), Some(4));
-    assert_eq!(Promise::LowestSure.place(&free, &ask), Some(4));
-    let ask = Ask::new(7).align(4);
-    assert_eq!(Promise::Lowest.place(&free, &ask), Some(4));
-    let ask = Ask::new(7).align(8);
-    assert_eq!(Promise::Lowest.place(&free, &ask), Some(16));
-    assert_eq!(Promise::LowestSure.place(&free, &ask), Some(40));
-    let ask = Ask::new(6).align(4).within(PageRange::new(9, 48).unwrap());
-    assert_eq!(Promise::Lowest.place(&free, &ask), Some(16));
-    assert_eq!(Promise::LowestPadded.place(&free, &ask), Some(36));
-    assert_eq!(highest_base(&free, &[0, 16], &[4, 9], 2), Some(18));
-}

@@ -136,11 +136,8 @@ impl Player {
     /// lazy.
     fn purged_since(&self, counts: &Counts) -> bool {
         let now = self.design.counts();
-        now.purges != counts.purges || !self.counts_all_purges() && now.lazy_pages < counts.lazy_pages
-    }
-
-    fn counts_all_purges(&self) -> bool {
-        Name::HISTORY[..4].iter().any(|name| self.design.name().starts_with(name.as_str()))
+        let is_ours = self.design.name().starts_with(Name::Vmalloc.as_str());
+        now.purges != counts.purges || is_ours && now.lazy_pages < counts.lazy_pages
     }
 
     fn judge_place(&mut self, ask: &Ask, start: u64, idle: &Ranges, lazy: &Ranges, purged: bool) -> Wrong {
