@@ -197,13 +197,9 @@ impl Access {
         }
     }
 
+    /// Returns it as mprotect(2) wants it: by the numbers of mmap(2).
     fn protect(self) -> MprotectFlags {
-        match self {
-            Self::None => MprotectFlags::empty(),
-            Self::ReadWrite => MprotectFlags::READ | MprotectFlags::WRITE,
-            Self::Read => MprotectFlags::READ,
-            Self::ReadExecute => MprotectFlags::READ | MprotectFlags::EXEC,
-        }
+        MprotectFlags::from_bits_retain(self.map().bits())
     }
 }
 

@@ -16,9 +16,8 @@ mod sp;
 
 pub use alt_stack::{AltStack, AltStackError};
 
-use arrayvec::ArrayString;
 use std::ffi::c_void;
-use std::fmt::{self, Write};
+use std::fmt;
 use std::io;
 use std::mem;
 use std::ptr;
@@ -89,7 +88,7 @@ impl fmt::Display for Overflow {
 /// # Errors
 /// When the system refuses the handler.
 pub fn report_overflows() -> io::Result<()> {
-    install(write_line)
+    install(|overflow| vmalloc_linux::say(overflow))
 }
 
 /// Calls `report` for each overflow of a stack of any pool, as [`report_overflows`] writes a line.
@@ -126,15 +125,6 @@ fn tell(addr: usize, context: *mut c_void) {
         let report = unsafe { mem::transmute::<*mut (), fn(&Overflow)>(report) };
         report(&overflow);
     }
-}
-
-/// Writes one line to standard error.
-fn write_line(overflow: &Overflow) {
-    let mut line = ArrayString::<256>::new();
-    // Longer lines are cut.
-    let _ = writeln!(line, "{overflow}");
-    // SAFETY: the bytes are the line's. Where they can't be written, nothing can be done.
-    unsafe { libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len()) };
 }
 
 impl Shown {
