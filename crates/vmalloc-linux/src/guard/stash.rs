@@ -447,4 +447,20 @@ mod tests {
         stash.start_anew();
         assert!(stash.kept() == 0 && stash.take(0, 1, 1).is_none());
     }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "it forks")]
+    fn a_child_begins_anew_whatever_lock_another_thread_had() {
+        let stash = stash(100);
+        put(&stash, 5);
+        let held = &stash.shards[0];
+        std::thread::scope(|scope| scope.spawn(|| std::mem::forget(held.lock())).join().unwrap());
+        vmalloc_harness::in_forked_child(|| {
+            // SAFETY: no conditions. It ends a child that waits for ever.
+            unsafe { libc::alarm(10) };
+            stash.start_anew();
+            put(&stash, 5);
+            stash.kept() == 5
+        });
+    }
 }

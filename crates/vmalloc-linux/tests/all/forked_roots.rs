@@ -11,7 +11,6 @@ use vmalloc_linux::{Linux, LinuxOptions, open_root, share};
 use vmalloc_subspaces::{Protected, Root, Subspace, SubspaceError, SubspaceState};
 
 const MIB: usize = 1 << 20;
-const PAGE: usize = 4096;
 const FORKS: u64 = 50;
 
 type Part<P = Linux> = Arc<Space<Subspace<P>>>;

@@ -15,17 +15,6 @@ fn with_frames(pages: usize) -> Linux {
         .unwrap()
 }
 
-fn take(linux: &Linux, count: usize) -> Vec<Frame> {
-    let mut frames = vec![Frame(u64::MAX); count];
-    linux.take_frames(&mut frames).unwrap();
-    frames
-}
-
-fn give(linux: &Linux, frames: &[Frame]) {
-    // SAFETY: the tests give back what they took and no longer use.
-    unsafe { linux.give_frames(frames) }
-}
-
 /// Pages of memory behind the linear map, as the kernel counts them.
 fn backed_pages(linux: &Linux) -> u64 {
     let first = page_ptr(linux, linux.geometry().linear_map.unwrap().start());

@@ -1,12 +1,11 @@
 //! Pages given up by their owner and gathered in an area, whether the kernel moves or copies them.
 
-use crate::common::{guards_by_mapping, in_forked_child, in_own_process, not_run, opened};
+use crate::common::{PAGE, guards_by_mapping, in_forked_child, in_own_process, not_run, opened};
 use std::sync::Arc;
 use vmalloc::{Buffer, Request, Space, SpaceOptions, Zeroed};
 use vmalloc_linux::gather::{GatherArea, GatherError, Gathered};
 use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, open};
 
-const PAGE: usize = 4096;
 const NO_MOVES: &str = "userfaultfd is refused, or Linux is before 6.8";
 
 type Memory = Buffer<Arc<Space<Linux>>, Zeroed>;

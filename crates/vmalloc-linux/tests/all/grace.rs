@@ -1,6 +1,6 @@
 //! Freeing after a grace period: readers keep what they read, and all of it comes back.
 
-use crate::common::{StopAtEnd, assert_whole, in_forked_child, in_own_process, not_run};
+use crate::common::{PAGE, StopAtEnd, assert_whole, in_forked_child, in_own_process, not_run};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -8,8 +8,6 @@ use std::thread;
 use vmalloc::{FreeError, Request, Space, SpaceOptions};
 use vmalloc_linux::rcu::{DeferError, Grace, Head, SettleError, pin};
 use vmalloc_linux::{Linux, LinuxOptions, open};
-
-const PAGE: usize = 4096;
 
 fn space(options: SpaceOptions) -> Arc<Space<Linux>> {
     open(LinuxOptions::new().max_bytes(1 << 30), options).expect("a gigabyte of addresses")

@@ -58,6 +58,10 @@ fn want_of_memory_maps_nothing_and_passes() {
             let middle = pages(&linux, 3 * CHUNK_PAGES, 1);
             map(&linux, middle);
             linux.do_unmap(&[middle]).unwrap();
+            // And three mappings, of which the kernel opens the first before it refuses the last.
+            let page = page_ptr(&linux, middle.start()).cast();
+            // SAFETY: the test owns the page, and the advice leaves its content.
+            assert_eq!(unsafe { libc::madvise(page, 4096, libc::MADV_NOHUGEPAGE) }, 0);
             let huge = pages(&linux, 2, SPAN as u64 / 8192);
             let refused = linux.do_map(huge).unwrap_err();
             assert_eq!(refused.fault, PlatformFault::OutOfMemory);

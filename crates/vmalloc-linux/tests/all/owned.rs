@@ -1,6 +1,6 @@
 //! Owned types on real memory: what they own ends with them, wherever they are dropped.
 
-use crate::common::assert_whole;
+use crate::common::{PAGE, assert_whole};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use vmalloc_linux::vmalloc::{AllocError, AreaError};
@@ -9,8 +9,6 @@ use vmalloc_linux::{
     Reservation, Space, SpaceOptions, Tag, Zeroed, open,
 };
 use vmalloc_short::{ShortMapping, ShortMaps};
-
-const PAGE: usize = 4096;
 
 fn space() -> Arc<Space<Linux>> {
     open(LinuxOptions::new().frame_bytes(64 * PAGE), SpaceOptions::default().cache_bytes(1 << 20)).unwrap()

@@ -1,12 +1,12 @@
 //! Population: areas that a program fills get their memory by one call, others by faults.
 
+use crate::common::PAGE;
 use std::sync::Arc;
 use std::thread;
 use vmalloc::{Request, Space, SpaceOptions};
 use vmalloc_harness::{in_own_process, resident};
 use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, open};
 
-const PAGE: usize = 4096;
 const PAGES: usize = 16;
 
 /// A space that caches nothing: each area is new memory.

@@ -1,8 +1,8 @@
 //! Frees that trap at once where the kernel has no userfaultfd, no mappings, or little memory.
 
+use crate::common::sandbox::refused;
 use crate::common::trapping::*;
 use crate::common::*;
-use crate::environment::sandbox::{Answer, supervised};
 use vmalloc::{Platform, PlatformFault, Request, SpaceOptions};
 use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, ReserveError, open};
 
@@ -10,10 +10,11 @@ use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, ReserveError, open};
 fn without_userfaultfd_frees_trap_by_other_means() {
     in_own_process(|| {
         let before = with_userfault(LinuxOptions::new().drain_thread(false));
-        supervised(
+        refused(
             &[libc::SYS_userfaultfd],
-            |_| Answer::Fail(libc::EPERM),
-            || {
+            libc::EPERM,
+            |_| true,
+            |_| {
                 let options = LinuxOptions::new().guard_means(GuardMeans::Userfault);
                 let insisting = Linux::reserve(options, &SpaceOptions::default());
                 let refused = ReserveError::Unsupported { means: "userfaultfd", code: libc::EPERM };
@@ -23,7 +24,7 @@ fn without_userfaultfd_frees_trap_by_other_means() {
                 let addr = alloc(&space, 16);
                 fill_area(addr, 16, 1);
                 free(&space, addr);
-                traps(&space, addr, 17);
+                traps(addr, 17);
                 // A child of such a program uses and frees what it has.
                 let Some(before) = before else { return };
                 let addr = alloc(&before, 16);
@@ -35,7 +36,7 @@ fn without_userfaultfd_frees_trap_by_other_means() {
                     matches!(refused, vmalloc::AllocError::Unbacked(unbacked) if unbacked.cause.fault == PlatformFault::Unsupported)
                 });
                 free(&before, addr);
-                traps(&before, addr, 17);
+                traps(addr, 17);
             },
         );
     });
@@ -60,7 +61,7 @@ fn spaces_that_trap_choose_userfaultfd_and_budgets_may_be_anything() {
             let addr = alloc(&space, pages);
             fill_area(addr, pages, 1);
             free(&space, addr);
-            traps(&space, addr, pages + 1);
+            traps(addr, pages + 1);
         }
     }
 }
@@ -81,7 +82,7 @@ fn at_the_limit_on_mappings_large_areas_are_refused_and_small_ones_work() {
         let vmalloc::AllocError::Unbacked(told) = refused.unwrap_err() else { panic!("another error") };
         assert_eq!(told.cause.fault, PlatformFault::MapLimit, "{told}");
         freed.unwrap();
-        traps(&space, first, LARGE + 1);
+        traps(first, LARGE + 1);
         fill_area(small.unwrap(), 9, 2);
         let again = alloc(&space, LARGE);
         fill_area(again, LARGE, 3);

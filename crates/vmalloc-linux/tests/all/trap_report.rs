@@ -8,7 +8,6 @@ use vmalloc_harness::{OwnProcess, status_of_child, test_name};
 use vmalloc_linux::trap_report::{self, Place};
 use vmalloc_linux::{Linux, LinuxOptions, open};
 
-const PAGE: usize = 4096;
 const SPAN: usize = 1 << 30;
 
 fn space() -> Arc<Space<Linux>> {

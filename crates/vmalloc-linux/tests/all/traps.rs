@@ -40,9 +40,9 @@ fn a_large_area_takes_memory_as_it_is_touched() {
         // SAFETY: the test has allocated the page.
         unsafe { byte(addr + 77_777 * PAGE).write_volatile(1) };
         assert!(status_bytes("RssAnon") < before + (64 << 20));
-        traps(&space, addr + 100_000 * PAGE, 1);
+        traps(addr + 100_000 * PAGE, 1);
         free(&space, addr);
-        traps(&space, addr + 77_770 * PAGE, 20);
+        traps(addr + 77_770 * PAGE, 20);
     });
 }
 
@@ -73,7 +73,7 @@ fn two_threads_and_forks_meanwhile() {
                             let addr = alloc(space, pages);
                             fill_area(addr, pages, 9);
                             free(space, addr);
-                            traps(space, addr, pages);
+                            traps(addr, pages);
                         }
                         true
                     });
@@ -81,7 +81,7 @@ fn two_threads_and_forks_meanwhile() {
             });
             let addr = alloc(space, 30);
             free(space, addr);
-            traps(space, addr, 31);
+            traps(addr, 31);
         });
     });
 }
@@ -96,7 +96,7 @@ fn locked_and_shared_pages_trap_too() {
             // SAFETY: the area is the test's.
             assert_eq!(unsafe { libc::mlock(byte(addr + 2 * PAGE).cast(), 2 * PAGE) }, 0);
             free(space, addr);
-            traps(space, addr, 9);
+            traps(addr, 9);
             let again = alloc(space, 8);
             fill_area(again, 8, 2);
             // SAFETY: the child waits, and dies without touching anything.
@@ -109,7 +109,7 @@ fn locked_and_shared_pages_trap_too() {
                 }
             }
             free(space, again);
-            traps(space, again, 9);
+            traps(again, 9);
             let third = alloc(space, 8);
             fill_area(third, 8, 3);
             // SAFETY: the child is ours.
@@ -119,7 +119,7 @@ fn locked_and_shared_pages_trap_too() {
             }
             assert_area(third, 8, 3);
             free(space, third);
-            traps(space, third, 9);
+            traps(third, 9);
         });
     });
 }
@@ -137,14 +137,14 @@ fn daemons_may_close_all_descriptors() {
         let addr = alloc(&space, 9);
         fill_area(addr, 9, 3);
         free(&space, addr);
-        traps(&space, addr, 9);
+        traps(addr, 9);
         assert_area(kept, 4, 1);
         in_forked_child(|| {
-            traps(&space, addr, 9);
+            traps(addr, 9);
             assert_area(large, LARGE, 2);
             assert!(log.metadata().is_ok(), "the program's descriptors stay open");
             free(&space, large);
-            traps(&space, large, LARGE);
+            traps(large, LARGE);
             true
         });
     });
@@ -206,7 +206,7 @@ fn memory_that_an_earlier_fork_handler_maps_is_left_alone_in_the_child() {
                 let addr = alloc(&space, pages);
                 fill_area(addr, pages, 2);
                 free(&space, addr);
-                traps(&space, addr, pages);
+                traps(addr, pages);
             }
             drop(space);
             let mapped = MAPPED_IN_CHILD.load(Ordering::Relaxed);

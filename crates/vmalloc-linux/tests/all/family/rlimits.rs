@@ -1,9 +1,8 @@
 //! Limits on memory, reached for real: each in a process of its own.
 
 use super::*;
-use crate::common::{in_own_process, process, status_bytes};
 use rustix::process::Resource;
-use vmalloc::{AreaError, FrameSupply, Protection, Request};
+use vmalloc::{AreaError, FrameSupply, Protection};
 
 const MIB: usize = 1 << 20;
 
@@ -21,7 +20,7 @@ fn without_addresses_frames_are_not_mapped_and_nothing_is_lost() {
             let first = space.platform().take_run(4096, 1).unwrap();
             let frames: Vec<_> = (0..4096).map(|nth| first.plus(nth)).collect();
             let small = space.raw().map(&frames[..2], Protection::ReadWrite, None).unwrap();
-            fill_from(small, 2, 1);
+            fill_words(small, 2);
             let shown = space.raw().alloc_shared(&Request::new(8 * MIB)).unwrap();
             limited(Resource::As, MIB, || {
                 unbacked(space.raw().map(&frames, Protection::ReadWrite, None), PlatformFault::OutOfMemory);
@@ -33,17 +32,17 @@ fn without_addresses_frames_are_not_mapped_and_nothing_is_lost() {
                 space.verify().unwrap();
                 // What fits is served, and what is given back is.
                 let other = space.raw().map(&frames[..100], Protection::ReadWrite, None).unwrap();
-                assert_filled(other, 2, 1);
+                assert_words_of(other, 2, small);
                 vunmap(space, other);
                 space.purge().unwrap();
             });
-            assert_filled(small, 2, 1);
+            assert_words_of(small, 2, small);
             let all = space.raw().map(&frames, Protection::ReadWrite, None).unwrap();
-            assert_filled(all, 2, 1);
+            assert_words_of(all, 2, small);
             [small, all].iter().for_each(|addr| vunmap(space, *addr));
             free(space, shown);
             space.purge().unwrap();
-            give(space, &frames);
+            give(space.platform(), &frames);
         });
     });
 }
@@ -57,28 +56,28 @@ fn without_memory_areas_do_not_grow_and_nothing_is_lost() {
             if space.platform().guard_means() == GuardMeans::Userfault {
                 return;
             }
-            let area = space.raw().alloc(&vmalloc::Request::new(4 * MIB).zeroed()).unwrap();
-            let blocked = space.raw().alloc(&vmalloc::Request::new(4 * MIB).zeroed()).unwrap();
-            [area, blocked].iter().for_each(|addr| fill_from(*addr, 1024, 1));
+            let area = space.raw().alloc(&Request::new(4 * MIB).zeroed()).unwrap();
+            let blocked = space.raw().alloc(&Request::new(4 * MIB).zeroed()).unwrap();
+            [area, blocked].iter().for_each(|addr| fill_words(*addr, 1024));
             limited(Resource::Data, 128 * MIB, || {
                 for addr in [area, blocked] {
                     // SAFETY: the test owns the area.
-                    let refused = unsafe { space.raw().realloc(addr, &vmalloc::Request::new(700 * MIB)) };
+                    let refused = unsafe { space.raw().realloc(addr, &Request::new(700 * MIB)) };
                     let Err(AreaError::Alloc(refused)) = refused else { panic!("{refused:?}") };
                     unbacked(Err::<(), _>(refused), PlatformFault::OutOfMemory);
-                    assert_filled(addr, 1024, 1);
+                    assert_words_of(addr, 1024, addr);
                     assert!(is_trap(addr + 4 * MIB));
                     space.verify().unwrap();
                 }
                 unbacked(space.raw().alloc_exec(&Request::new(700 * MIB)), PlatformFault::OutOfMemory);
                 let user = space.raw().alloc_shared(&Request::new(16 * MIB)).unwrap();
-                fill_from(user, 4096, 1);
+                fill_words(user, 4096);
                 free(space, user);
                 space.purge().unwrap();
             });
             // SAFETY: the test owns the area.
-            let grown = unsafe { space.raw().realloc(area, &vmalloc::Request::new(200 * MIB)) }.unwrap();
-            assert_filled(grown, 1024, 1);
+            let grown = unsafe { space.raw().realloc(area, &Request::new(200 * MIB)) }.unwrap();
+            assert_words_of(grown, 1024, area);
             [grown, blocked].iter().for_each(|addr| free(space, *addr));
         });
     });
@@ -90,9 +89,9 @@ fn without_memory_areas_do_not_grow_and_nothing_is_lost() {
 fn what_can_not_be_purged_for_want_of_memory_is_purged_later() {
     in_own_process(|| {
         in_both_modes(SpaceOptions::default(), |space| {
-            let frames = take(space, FRAMES / 2);
+            let frames = take(space.platform(), FRAMES / 2);
             let addr = space.raw().map(&frames, Protection::ReadWrite, None).unwrap();
-            fill_from(addr, 9, 1);
+            fill_words(addr, 9);
             limited(Resource::Data, 4 * MIB, || {
                 vunmap(space, addr);
                 let purged = space.purge();
@@ -102,7 +101,7 @@ fn what_can_not_be_purged_for_want_of_memory_is_purged_later() {
             });
             space.purge().unwrap();
             assert!((0..9).all(|page| is_trap(addr + page * PAGE)));
-            give(space, &frames);
+            give(space.platform(), &frames);
         });
     });
 }
@@ -111,19 +110,15 @@ fn what_can_not_be_purged_for_want_of_memory_is_purged_later() {
 #[test]
 fn what_is_cached_makes_room_for_what_grows() {
     in_own_process(|| {
-        let Some(space) =
-            space_with(options(GuardMeans::Mprotect), SpaceOptions::default().cache_bytes(SPAN))
-        else {
-            return;
-        };
-        let area = space.raw().alloc(&vmalloc::Request::new(MIB)).unwrap();
-        let kept: Vec<_> =
-            (0..200).map(|_| space.raw().alloc(&vmalloc::Request::new(MIB)).unwrap()).collect();
+        let options = options().guard_means(GuardMeans::Mprotect);
+        let space = open(options, SpaceOptions::default().cache_bytes(SPAN)).unwrap();
+        let area = alloc(&space, 256);
+        let kept: Vec<_> = (0..200).map(|_| alloc(&space, 256)).collect();
         kept.iter().for_each(|memory| free(&space, *memory));
         assert_eq!(space.stats().cached_areas, 200);
         limited(Resource::Data, 32 * MIB, || {
             // SAFETY: the test owns the area.
-            let grown = unsafe { space.raw().realloc(area, &vmalloc::Request::new(150 * MIB)) }.unwrap();
+            let grown = unsafe { space.raw().realloc(area, &Request::new(150 * MIB)) }.unwrap();
             free(&space, grown);
         });
         assert_all_whole(&space);

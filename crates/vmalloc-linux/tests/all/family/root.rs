@@ -1,26 +1,21 @@
 //! The family in sub-spaces.
 
 use super::*;
-use vmalloc::{FrameSupply, Protection, Request};
+use vmalloc::Protection;
 use vmalloc_subspaces::{LIMIT_BYTES, Root};
 
 const MIB: usize = 1 << 20;
 
-fn take_of(linux: &Linux, count: usize) -> Vec<Frame> {
-    let mut frames = vec![Frame(0); count];
-    linux.take_frames(&mut frames).unwrap();
-    frames.reverse();
-    frames
-}
-
 #[test]
 fn a_limit_holds_for_every_kind() {
     for guards in GuardMeans::all() {
-        let Ok(linux) = Linux::reserve(options(guards), &SpaceOptions::default()) else { continue };
+        let Ok(linux) = Linux::reserve(options().guard_means(guards), &SpaceOptions::default()) else {
+            continue;
+        };
         let root = Root::new(linux).unwrap();
         let small = Request::new(64 * MIB);
         let space = root.subspace("small", &small, Some(MIB), SpaceOptions::default()).unwrap();
-        let frames = take_of(root.platform(), 300);
+        let frames = scattered_frames(root.platform(), 300);
         let of_limit = |error: AllocError| match error {
             AllocError::Unbacked(error) => assert_eq!(error.cause.call, LIMIT_BYTES),
             other => panic!("{other}"),
@@ -30,7 +25,7 @@ fn a_limit_holds_for_every_kind() {
         of_limit(space.raw().alloc_shared(&Request::new(300 * PAGE)).unwrap_err());
         of_limit(space.raw().alloc_exec(&Request::new(300 * PAGE)).unwrap_err());
         let addr = space.raw().map(&frames[..200], Protection::ReadWrite, None).unwrap();
-        fill_from(addr, 200, 1);
+        fill_words(addr, 200);
         // SAFETY: nothing uses it any more.
         unsafe { space.raw().unmap(addr) }.unwrap();
         space.verify().unwrap();

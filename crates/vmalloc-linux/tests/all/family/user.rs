@@ -1,11 +1,7 @@
 //! `vmalloc_user`: memory that is shown at several addresses.
 
 use super::*;
-use vmalloc::{AreaError, Protection, Request};
-
-fn remap(space: &Space<Linux>, addr: usize, pages: usize) -> Result<usize, AreaError> {
-    space.raw().map_shared(addr, pages * PAGE, Protection::ReadWrite, None)
-}
+use vmalloc::Protection;
 
 #[test]
 fn frames_run_out_with_a_typed_error_and_nothing_is_lost() {
@@ -17,14 +13,13 @@ fn frames_run_out_with_a_typed_error_and_nothing_is_lost() {
         assert!(error.to_string().contains("out of memory"), "{error}");
         let rest = space.raw().alloc_shared(&Request::new((FRAMES - 1) * PAGE)).unwrap();
         unbacked(space.raw().alloc_shared(&Request::new(1)), PlatformFault::OutOfMemory);
-        fill_from(rest, FRAMES - 1, 1);
-        assert_filled(rest, FRAMES - 1, 1);
+        fill_words(rest, FRAMES - 1);
+        assert_words_of(rest, FRAMES - 1, rest);
         // Other memory is not of the supply, and what is there can still be shown again.
-        let (plain, shown) = (
-            space.raw().alloc(&vmalloc::Request::new(1 << 20)).unwrap(),
-            remap(space, rest, FRAMES - 1).unwrap(),
-        );
-        assert_filled(shown, FRAMES - 1, 1);
+        let plain = alloc(space, 256);
+        let again = space.raw().map_shared(rest, (FRAMES - 1) * PAGE, Protection::ReadWrite, None);
+        let shown = again.unwrap();
+        assert_words_of(shown, FRAMES - 1, rest);
         free(space, plain);
         vunmap(space, shown);
         free(space, rest);
