@@ -3,15 +3,12 @@
 
 use crate::common::*;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::Scope;
 use vmalloc::{Platform, Policy, Protection, Request, Space, SpaceOptions};
 use vmalloc_harness::output_of_child;
 use vmalloc_linux::{Linux, LinuxOptions, open_root, share};
 use vmalloc_subspaces::{Protected, Root, Subspace, SubspaceError, SubspaceState};
 
 const MIB: usize = 1 << 20;
-const FORKS: u64 = 50;
 
 type Part<P = Linux> = Arc<Space<Subspace<P>>>;
 
@@ -41,38 +38,13 @@ fn use_it<P: Platform>(space: &Space<P>, rounds: usize) {
     }
 }
 
-/// Repeats `body` on another thread until all forks are done.
-fn repeat<'scope>(
-    scope: &'scope Scope<'scope, '_>,
-    stop: &'scope AtomicBool,
-    body: impl Fn() + Send + 'scope,
-) {
-    scope.spawn(move || {
-        while !stop.load(Ordering::Relaxed) {
-            body();
-        }
-    });
-}
-
-/// Forks again and again, while `others` are at work on threads of their own; each child must do
-/// `child`.
-fn forks_amid(others: &[&(dyn Fn() + Sync)], child: impl Fn() -> bool) {
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let _stop = StopAtEnd(&stop);
-        others.iter().for_each(|body| repeat(scope, &stop, body));
-        for _ in 0..FORKS {
-            in_forked_child(&child);
-        }
-    });
-}
-
 #[test]
 fn a_child_of_a_fork_uses_sub_spaces_that_others_were_using() {
     in_own_process(|| {
         let root = root();
         let parts = [part(&root, "one", 64 * MIB), part(&root, "other", 64 * MIB)];
         forks_amid(
+            50,
             &[&|| use_it(&parts[0], 20), &|| use_it(&parts[0], 20), &|| use_it(&parts[1], 20)],
             || {
                 parts.iter().for_each(|part| use_it(part, 20));
@@ -97,7 +69,7 @@ fn a_child_of_a_fork_makes_sub_spaces_that_others_were_making_or_dropping() {
             drop(share(space).unwrap());
         };
         let stays = part(&root, "stays", 64 * MIB);
-        forks_amid(&[&come_and_go, &|| use_it(&stays, 20)], || {
+        forks_amid(50, &[&come_and_go, &|| use_it(&stays, 20)], || {
             use_it(&stays, 20);
             let state = root.subspaces().find(|child| child.name == "scratch").map(|child| child.state);
             assert_ne!(state, Some(SubspaceState::Changing), "no thread here changes it");
@@ -132,6 +104,7 @@ fn a_child_of_a_fork_uses_nested_roots_and_protected_children() {
             space.raw().alloc(&Request::new(PAGE)).unwrap();
         };
         forks_amid(
+            50,
             &[&|| use_it(&inner, 20), &|| use_it(&text, 20), &|| use_it(&beside, 20), &come_and_go],
             || {
                 use_it(&inner, 20);
@@ -154,7 +127,7 @@ fn sub_spaces_outlive_the_handle_of_their_root_in_forks_as_well() {
         let root = root();
         let one = part(&root, "one", 64 * MIB);
         drop(root);
-        forks_amid(&[&|| use_it(&one, 20), &|| use_it(&one, 20)], || {
+        forks_amid(50, &[&|| use_it(&one, 20), &|| use_it(&one, 20)], || {
             use_it(&one, 20);
             true
         });

@@ -183,16 +183,6 @@ fn a_free_that_comes_too_late_is_told() {
 }
 
 #[test]
-fn a_reader_does_not_wait_for_itself() {
-    let space = space(SpaceOptions::default());
-    let grace = Grace::new(&space);
-    let reader = pin();
-    assert_eq!(grace.settle(), Err(SettleError::Pinned));
-    drop(reader);
-    assert_eq!(grace.settle(), Ok(()));
-}
-
-#[test]
 fn what_is_pending_when_it_is_dropped_is_freed_by_others() {
     let space = space(SpaceOptions::default());
     let grace = Grace::new(&space);

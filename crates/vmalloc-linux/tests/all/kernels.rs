@@ -69,22 +69,6 @@ fn a_space_opens_where_nothing_tells_the_auxiliary_vector() {
     });
 }
 
-/// As daemons do.
-#[test]
-fn a_program_may_close_all_descriptors() {
-    in_own_process(|| {
-        let Some(linux) = reserve(SPAN, GuardMeans::PteMarkers, Batches::Taken) else { return };
-        purge_scattered(&linux);
-        // SAFETY: this process was made for it.
-        unsafe { process::close_from(3) };
-        purge_scattered(&linux);
-        in_forked_child(|| {
-            purge_scattered(&linux);
-            true
-        });
-    });
-}
-
 /// Frames are chosen before they are made accessible. If that is refused they are free again.
 #[test]
 fn frames_that_can_not_be_made_accessible_are_taken_later() {

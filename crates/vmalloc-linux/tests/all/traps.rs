@@ -2,8 +2,8 @@
 
 use crate::common::trapping::*;
 use crate::common::*;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use vmalloc::SpaceOptions;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use vmalloc::{FrameSupply, Protection, SpaceOptions};
 use vmalloc_linux::{LinuxOptions, open};
 
 #[test]
@@ -50,34 +50,24 @@ fn a_large_area_takes_memory_as_it_is_touched() {
 fn two_threads_and_forks_meanwhile() {
     in_own_process(|| {
         for_each_space(|space| {
-            let stop = AtomicBool::new(false);
-            std::thread::scope(|scope| {
-                let _stop = StopAtEnd(&stop);
-                for thread in 1..3_u8 {
-                    let stop = &stop;
-                    scope.spawn(move || {
-                        let mut round = usize::from(thread);
-                        while !stop.load(Ordering::Relaxed) {
-                            round += 7;
-                            let pages = if round.is_multiple_of(50) { LARGE } else { 1 + round % 70 };
-                            let addr = alloc(space, pages);
-                            fill_area(addr, pages, thread);
-                            assert_area(addr, pages, thread);
-                            free(space, addr);
-                        }
-                    });
+            let (sizes, values) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            let use_some = || {
+                let round = sizes.fetch_add(7, Ordering::Relaxed);
+                let pages = if round.is_multiple_of(50) { LARGE } else { 1 + round % 70 };
+                let value = values.fetch_add(1, Ordering::Relaxed) as u8;
+                let addr = alloc(space, pages);
+                fill_area(addr, pages, value);
+                assert_area(addr, pages, value);
+                free(space, addr);
+            };
+            forks_amid(20, &[&use_some, &use_some], || {
+                for pages in [1, 40, LARGE] {
+                    let addr = alloc(space, pages);
+                    fill_area(addr, pages, 9);
+                    free(space, addr);
+                    traps(addr, pages);
                 }
-                for _ in 0..20 {
-                    in_forked_child(|| {
-                        for pages in [1, 40, LARGE] {
-                            let addr = alloc(space, pages);
-                            fill_area(addr, pages, 9);
-                            free(space, addr);
-                            traps(addr, pages);
-                        }
-                        true
-                    });
-                }
+                true
             });
             let addr = alloc(space, 30);
             free(space, addr);
@@ -124,28 +114,38 @@ fn locked_and_shared_pages_trap_too() {
     });
 }
 
+/// Daemons close what they have inherited, whatever that is.
 #[test]
-fn daemons_may_close_all_descriptors() {
+fn all_descriptors_may_be_closed() {
     in_own_process(|| {
-        let Some(space) = with_userfault(LinuxOptions::new().drain_thread(false)) else { return };
-        let (kept, large) = (alloc(&space, 4), alloc(&space, LARGE));
-        fill_area(kept, 4, 1);
-        fill_area(large, LARGE, 2);
-        // SAFETY: this process was made for it.
-        unsafe { process::close_from(3) };
-        let log = std::fs::File::open("/dev/null").unwrap();
-        let addr = alloc(&space, 9);
-        fill_area(addr, 9, 3);
-        free(&space, addr);
-        traps(addr, 9);
-        assert_area(kept, 4, 1);
-        in_forked_child(|| {
-            traps(addr, 9);
-            assert_area(large, LARGE, 2);
-            assert!(log.metadata().is_ok(), "the program's descriptors stay open");
-            free(&space, large);
-            traps(large, LARGE);
-            true
+        for_each_space(|space| {
+            let (kept, large) = (alloc(space, 4), alloc(space, LARGE));
+            fill_area(kept, 4, 1);
+            fill_area(large, LARGE, 2);
+            let frames = scattered_frames(space.platform(), 5);
+            // SAFETY: this process was made for it.
+            unsafe { process::close_from(3) };
+            let log = std::fs::File::open("/dev/null").unwrap();
+            let areas: Vec<_> = (0..40).map(|_| alloc(space, 9)).collect();
+            areas.iter().for_each(|addr| fill_area(*addr, 9, 3));
+            let (freed, rest): (Vec<_>, Vec<_>) = (0..40).zip(areas).partition(|(nth, _)| nth % 2 == 0);
+            freed.iter().for_each(|(_, addr)| free(space, *addr));
+            space.purge().unwrap();
+            let is_gone = || freed.iter().for_each(|(_, addr)| traps(*addr, 9));
+            is_gone();
+            assert_area(kept, 4, 1);
+            in_forked_child(|| {
+                is_gone();
+                assert_area(large, LARGE, 2);
+                assert!(log.metadata().is_ok(), "the program's descriptors stay open");
+                free(space, large);
+                traps(large, LARGE);
+                let shown = space.raw().map(&frames, Protection::Read, None).unwrap();
+                assert_eq!(space.read(shown, &mut [0; 5 * PAGE]), 5 * PAGE);
+                space.platform().take_run(1, 1).is_ok()
+            });
+            give(space.platform(), &frames);
+            rest.iter().for_each(|(_, addr)| free(space, *addr));
         });
     });
 }

@@ -329,6 +329,23 @@ pub fn status_bytes(name: &str) -> usize {
     line.trim_matches(|char: char| !char.is_ascii_digit()).parse::<usize>().unwrap() << 10
 }
 
+/// Forks so many times, while each of `others` is repeated by a thread of its own. Each child must
+/// do `child`.
+pub fn forks_amid(forks: usize, others: &[&(dyn Fn() + Sync)], child: impl Fn() -> bool) {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _stop = StopAtEnd(&stop);
+        for body in others {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    body();
+                }
+            });
+        }
+        (0..forks).for_each(|_| in_forked_child(&child));
+    });
+}
+
 /// Stops other threads however a test ends, so that it ends.
 pub struct StopAtEnd<'a>(pub &'a AtomicBool);
 

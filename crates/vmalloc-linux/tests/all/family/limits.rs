@@ -36,53 +36,6 @@ fn map_all(most: usize, map: impl Fn() -> Result<usize, AllocError>) -> Vec<usiz
     panic!("{most} mappings were made");
 }
 
-fn to_the_limit(
-    map: impl Fn(&Space<Linux>, &[Frame]) -> Result<usize, AllocError>,
-    unmap: impl Fn(&Space<Linux>, usize, usize),
-) {
-    let Some(max) = map_limit().map(|max| max as usize) else { return };
-    in_both_modes(SpaceOptions::default(), |space| {
-        let frames = scattered_frames(space.platform(), 2);
-        frames.iter().zip(5..).for_each(|(frame, value)| set_frame(space.platform(), *frame, value));
-        let before = mappings(space.platform());
-        for _ in 0..2 {
-            let addrs = map_all(max, || map(space, &frames));
-            assert!(addrs.len() > max / 5, "only {} of {max}", addrs.len());
-            assert_program_goes_on();
-            space.verify().unwrap();
-            assert!(addrs.iter().step_by(97).all(|addr| get(*addr) == 5 && get(addr + PAGE) == 6));
-            // Whatever needs no mapping goes on, too, and what is freed can be had again.
-            let linear = short(space).map(&frames[..1]).unwrap();
-            unmap_ram(space, linear, 1);
-            let (half, rest) = addrs.split_at(addrs.len() / 2);
-            half.iter().for_each(|addr| unmap(space, *addr, 2));
-            let again: Vec<_> = (0..half.len() / 2).map(|_| map(space, &frames).unwrap()).collect();
-            again.iter().chain(rest).for_each(|addr| unmap(space, *addr, 2));
-            space.purge().unwrap();
-            assert!(rest.iter().step_by(97).all(|addr| is_trap(*addr)));
-            let after = mappings(space.platform());
-            assert!(after <= before + OPEN_CHUNKS, "{after} mappings, there were {before}");
-        }
-        give(space.platform(), &frames);
-    });
-}
-
-#[test]
-fn short_mappings_of_scattered_frames_stop_before_the_limit() {
-    in_own_process(|| {
-        to_the_limit(|space, frames| short(space).map(frames), unmap_ram);
-    });
-}
-
-#[test]
-fn mappings_of_scattered_frames_stop_before_the_limit() {
-    in_own_process(|| {
-        let map =
-            |space: &Space<Linux>, frames: &[Frame]| space.raw().map(frames, Protection::ReadWrite, None);
-        to_the_limit(map, |space, addr, _| vunmap(space, addr));
-    });
-}
-
 /// One range that needs more than there is: nothing of it stays.
 #[test]
 fn a_mapping_of_too_many_pieces_leaves_nothing_behind() {

@@ -4,15 +4,12 @@
 mod limits;
 mod read;
 mod realloc;
-mod rlimits;
-mod root;
-mod user;
 
 use crate::common::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vmalloc::{AllocError, Frame, Platform, PlatformFault, Request, Space, SpaceOptions, Unbacked};
 use vmalloc_harness::env;
-use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, open};
+use vmalloc_linux::{Linux, LinuxOptions};
 use vmalloc_short::ShortMaps;
 
 const SPAN: usize = 1 << 30;

@@ -14,27 +14,6 @@ fn vmalloc(space: &Space<Linux>, bytes: usize) -> usize {
     space.raw().alloc(&Request::new(bytes)).unwrap()
 }
 
-/// Large areas that grow leave room for an eighth more, and use it without a call of the system.
-#[test]
-fn a_large_area_that_grows_has_room_to_grow_again() {
-    let space = open(LinuxOptions::new(), SpaceOptions::default()).unwrap();
-    let addr = vmalloc(&space, MIB);
-    fill_words(addr, 4);
-    assert_eq!(realloc(&space, addr, 8 * MIB), addr);
-    let usable = space.usable_size(addr).unwrap();
-    assert!((8 * MIB..=9 * MIB).contains(&usable), "{usable}");
-    assert!(is_trap(addr + usable) && !is_trap(addr + usable - PAGE));
-    fill_words(addr + 256 * PAGE, 2);
-    assert_eq!(realloc(&space, addr, 8 * MIB + 3), addr);
-    assert_eq!((space.usable_size(addr), space.find(addr).unwrap().bytes), (Some(usable), usable));
-    assert_eq!(realloc(&space, addr, 2 * MIB), addr);
-    assert_eq!(space.usable_size(addr), Some(2 * MIB));
-    assert!(is_trap(addr + 2 * MIB));
-    assert_words_of(addr, 4, addr);
-    assert_words_of(addr + 256 * PAGE, 2, addr + 256 * PAGE);
-    free(&space, addr);
-}
-
 /// No page is copied: the ones that are there are moved, and resident before and after.
 #[test]
 fn what_moves_is_not_copied() {
