@@ -128,7 +128,8 @@ fn windows_stop_before_the_limit_on_mappings() {
             let Some(linux) = reserve(SPAN, guards, Batches::Taken) else { continue };
             let frames = scattered_frames(&linux, 100);
             frames.iter().for_each(|frame| set_frame(&linux, *frame, 5));
-            let (in_several_mappings, elsewhere) = (pages(&linux, 1 << 20, 12), pages(&linux, 1 << 21, 12));
+            // In one chunk: nothing but the move draws.
+            let [in_several_mappings, elsewhere] = [0, 100].map(|at| pages(&linux, (1 << 20) + at, 12));
             map_in_several(&linux, in_several_mappings);
             let before = mappings(&linux);
             let (mapped, refused) = window_until_refused(&linux, &frames, max);
@@ -239,14 +240,18 @@ fn windows_that_the_kernel_refuses_leave_nothing_behind() {
             map(&linux, plain);
             fill(&linux, plain, 7);
             // The budget believes that there is plenty.
-            let crowd = Crowd::gather(max);
+            let mut crowd = Crowd::gather(max);
             // The one that puts windows back to what they were comes last: it makes room.
             // SAFETY: the test owns the ranges, and took the frames.
             let refusals = unsafe {
                 [
                     linux.relocate(plain, moved),
                     linux.protect(pages(&linux, 202, 3), Protection::Read),
-                    linux.map_frames(fresh, &frames, Protection::ReadWrite),
+                    {
+                        // The first of them can be mapped.
+                        (0..30).for_each(|_| crowd.thin());
+                        linux.map_frames(fresh, &frames, Protection::ReadWrite)
+                    },
                     linux.map_frames(windows, &frames, Protection::ReadWrite),
                 ]
             };

@@ -304,6 +304,7 @@ fn as_many_slots_can_be_had_as_the_span_has_room_for() {
     let most = space.platform().reserved_bytes() >> 36;
     let is_full = all.len() + 1 >= most && matches!(error, SlotError::Area(_));
     assert!(is_full, "{} slots of {most}, {error}", all.len());
+    assert!(all.iter().all(|slot| slot.addr().is_multiple_of(8 << 20)), "no two share a page table");
     all.truncate(all.len() / 2);
     assert!((0..20).all(|_| pool.alloc().is_ok()));
 }

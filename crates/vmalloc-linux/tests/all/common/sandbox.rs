@@ -54,7 +54,8 @@ pub fn supervised<R: Send>(
     })
 }
 
-/// Runs `body` as [`supervised`] does. Calls that are meant fail with `error` until `body` ends that.
+/// Runs `body` as [`supervised`] does. Calls that are meant fail with `error` until `body` ends
+/// that.
 pub fn refused<R: Send>(
     calls: &[c_long],
     error: c_int,

@@ -4,7 +4,7 @@
 use super::exercise::{Owed, exercise};
 use super::{check, finish, for_both_guards};
 use crate::common::process::set_limit;
-use crate::common::sandbox::refused;
+use crate::common::sandbox::{Refusal, refused};
 use crate::common::*;
 use libc::SYS_munlock;
 use rustix::process::Resource;
@@ -36,14 +36,13 @@ fn filled(space: &Space<Linux>, pages: usize) -> usize {
     addr
 }
 
-/// Allocates, touches and frees much more than may be lazy; by how much that has grown the program.
-fn churn(space: &Space<Linux>) -> usize {
+/// Allocates, touches and frees much more than may be lazy: twice that has grown the program at
+/// most.
+fn assert_keeps_little(space: &Space<Linux>) {
     let before = status_bytes("VmRSS:");
-    for _ in 0..100 {
-        let addr = filled(space, 512);
-        free(space, addr);
-    }
-    status_bytes("VmRSS:").saturating_sub(before)
+    (0..100).for_each(|_| free(space, filled(space, 512)));
+    let grown = status_bytes("VmRSS:").saturating_sub(before);
+    assert!(grown <= 80 * MIB, "{} MiB", grown / MIB);
 }
 
 #[test]
@@ -55,9 +54,7 @@ fn a_locked_page_is_unlocked_when_its_area_is_purged() {
             lock(area + 7 * PAGE, 1);
             lock(small, 3);
             [area, small].iter().for_each(|addr| free(space, *addr));
-            let grown = churn(space);
-            // What may be lazy, twice at most.
-            assert!(grown <= 80 * MIB, "{} MiB", grown / MIB);
+            assert_keeps_little(space);
             space.purge().unwrap();
             assert_eq!((space.stats().refused_areas, status_bytes("VmLck:")), (0, before));
             assert!(is_trap(area + 7 * PAGE) && is_trap(small));
@@ -93,46 +90,38 @@ fn only_what_was_freed_is_unlocked() {
     });
 }
 
-/// A sandbox that does not know munlock(2).
-const UNKNOWN: [libc::c_long; 1] = [SYS_munlock];
+/// Runs `body` in a sandbox that does not know munlock(2), until `body` ends that.
+fn never_unlocked(body: impl FnOnce(&Refusal) + Send) {
+    refused(&[SYS_munlock], libc::EPERM, |_| true, body);
+}
 
 #[test]
 fn where_nothing_can_be_unlocked_memory_goes_and_the_error_says_why() {
     in_own_process(|| {
         for_both_guards(|space| {
-            refused(
-                &UNKNOWN,
-                libc::EPERM,
-                |_| true,
-                |refusal| {
-                    let areas: Vec<_> = (0..40).map(|_| filled(space, 400)).collect();
-                    areas.iter().for_each(|addr| lock(*addr, 400));
-                    let full = status_bytes("VmRSS:");
-                    areas.iter().for_each(|addr| free(space, *addr));
-                    let purged = space.purge();
-                    let left = status_bytes("VmRSS:") + 50 * MIB;
-                    assert!(left < full, "{full} bytes became {left}");
-                    let stats = space.stats();
-                    if space.platform().guard_means() == GuardMeans::PteMarkers {
-                        let refused = purged.unwrap_err();
-                        assert_eq!(
-                            (refused.fault, refused.code),
-                            (PlatformFault::Locked, libc::EPERM),
-                            "{refused}"
-                        );
-                        assert!(refused.to_string().contains("munlock"), "{refused}");
-                        assert_eq!((stats.refused_areas, stats.lazy_areas), (40, 40));
-                    } else {
-                        // Their pages are dropped without being unlocked, and that is all that takes.
-                        purged.unwrap();
-                    }
-                    let grown = churn(space);
-                    assert!(grown <= 80 * MIB, "{} MiB", grown / MIB);
-                    check(space);
-                    refusal.end();
-                    finish(space, Owed::default());
-                },
-            );
+            never_unlocked(|refusal| {
+                let areas: Vec<_> = (0..40).map(|_| filled(space, 400)).collect();
+                areas.iter().for_each(|addr| lock(*addr, 400));
+                let full = status_bytes("VmRSS:");
+                areas.iter().for_each(|addr| free(space, *addr));
+                let purged = space.purge();
+                let left = status_bytes("VmRSS:") + 50 * MIB;
+                assert!(left < full, "{full} bytes became {left}");
+                let stats = space.stats();
+                if space.platform().guard_means() == GuardMeans::PteMarkers {
+                    let refused = purged.unwrap_err();
+                    assert_eq!((refused.fault, refused.code), (PlatformFault::Locked, libc::EPERM));
+                    assert!(refused.to_string().contains("munlock"), "{refused}");
+                    assert_eq!((stats.refused_areas, stats.lazy_areas), (40, 40));
+                } else {
+                    // Their pages are dropped without being unlocked, and that is all it takes.
+                    purged.unwrap();
+                }
+                assert_keeps_little(space);
+                check(space);
+                refusal.end();
+                finish(space, Owed::default());
+            });
         });
     });
 }
@@ -158,8 +147,7 @@ fn a_program_that_locks_all_its_memory_goes_on() {
 }
 
 fn assert_goes_on(space: &Space<Linux>, owner: usize) {
-    let grown = churn(space);
-    assert!(grown <= 80 * MIB, "{} MiB", grown / MIB);
+    assert_keeps_little(space);
     let done = exercise(space);
     assert!(done.refusals.is_empty(), "{:?}", done.refusals);
     space.purge().unwrap();
@@ -183,10 +171,7 @@ fn a_program_that_locks_its_memory_in_advance_can_open_a_space() {
             return;
         }
         let before = status_bytes("VmRSS:");
-        for_both_guards(|space| {
-            let owner = filled(space, 3);
-            assert_goes_on(space, owner);
-        });
+        for_both_guards(|space| assert_goes_on(space, filled(space, 3)));
         let space = open(LinuxOptions::new(), SpaceOptions::default()).unwrap();
         exercise(&space).owed.give(&space);
         let grown = status_bytes("VmRSS:").saturating_sub(before);
@@ -225,27 +210,22 @@ fn a_child_of_a_program_with_locked_memory_goes_on() {
         for guards in GuardMeans::all() {
             let (options, unmapping) = (super::options(guards), SpaceOptions::default().unmap_on_free());
             let Some(space) = super::space_in(Batches::Refused, options, unmapping) else { continue };
-            refused(
-                &UNKNOWN,
-                libc::EPERM,
-                |_| true,
-                |refusal| {
-                    let (area, other) = (filled(&space, 300), filled(&space, 2));
-                    [area, other].iter().for_each(|addr| lock(*addr, 2));
-                    free(&space, area);
-                    assert_eq!(space.purge().is_err(), guards == GuardMeans::PteMarkers);
-                    in_forked_child(|| {
-                        space.purge().unwrap();
-                        free(&space, other);
-                        finish(&space, Owed::default());
-                        true
-                    });
-                    assert_eq!(space.stats().refused_areas, u64::from(guards == GuardMeans::PteMarkers));
-                    refusal.end();
+            never_unlocked(|refusal| {
+                let (area, other) = (filled(&space, 300), filled(&space, 2));
+                [area, other].iter().for_each(|addr| lock(*addr, 2));
+                free(&space, area);
+                assert_eq!(space.purge().is_err(), guards == GuardMeans::PteMarkers);
+                in_forked_child(|| {
+                    space.purge().unwrap();
                     free(&space, other);
                     finish(&space, Owed::default());
-                },
-            );
+                    true
+                });
+                assert_eq!(space.stats().refused_areas, u64::from(guards == GuardMeans::PteMarkers));
+                refusal.end();
+                free(&space, other);
+                finish(&space, Owed::default());
+            });
         }
     });
 }
@@ -270,11 +250,8 @@ fn an_unprivileged_program_that_locks_in_advance_is_told() {
         for space in spaces {
             let done = exercise(&space);
             assert!(done.worked > 20);
-            assert!(
-                done.refusals.iter().all(|refusal| refusal.fault == PlatformFault::OutOfMemory),
-                "{:?}",
-                done.refusals
-            );
+            let mut faults = done.refusals.iter().map(|refusal| refusal.fault);
+            assert!(faults.all(|fault| fault == PlatformFault::OutOfMemory), "{:?}", done.refusals);
             // SAFETY: no conditions.
             assert_eq!(unsafe { libc::munlockall() }, 0);
             finish(&space, done.owed);
