@@ -158,11 +158,7 @@ fn without_the_thread_frees_purge_by_themselves() {
     in_own_process(|| {
         let space_options = SpaceOptions::default().lazy_max_pages(LAZY_MAX);
         let off = open(LinuxOptions::new().max_bytes(SPAN).drain_thread(false), space_options).unwrap();
-        let bare = Space::new(
-            Linux::reserve(LinuxOptions::new().max_bytes(SPAN), &SpaceOptions::default()).unwrap(),
-            space_options,
-        )
-        .unwrap();
+        let bare = Space::new(reserved(LinuxOptions::new().max_bytes(SPAN)), space_options).unwrap();
         for space in [&*off, &bare] {
             assert!(!space.platform().drain_later(DrainReason::Threshold));
             for _ in 0..100 {

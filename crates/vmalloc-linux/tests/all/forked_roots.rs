@@ -18,8 +18,7 @@ fn busy() -> SpaceOptions {
 }
 
 fn root() -> Root<Linux> {
-    open_root(Linux::reserve(LinuxOptions::new().max_bytes(1 << 30), &SpaceOptions::default()).unwrap())
-        .unwrap()
+    open_root(reserved(LinuxOptions::new().max_bytes(1 << 30))).unwrap()
 }
 
 fn part<P: vmalloc_linux::fork::OnFutexes>(root: &Root<P>, name: &'static str, bytes: usize) -> Part<P> {
@@ -43,16 +42,23 @@ fn a_child_of_a_fork_uses_sub_spaces_that_others_were_using() {
     in_own_process(|| {
         let root = root();
         let parts = [part(&root, "one", 64 * MIB), part(&root, "other", 64 * MIB)];
-        forks_amid(
-            50,
-            &[&|| use_it(&parts[0], 20), &|| use_it(&parts[0], 20), &|| use_it(&parts[1], 20)],
-            || {
-                parts.iter().for_each(|part| use_it(part, 20));
-                parts.iter().for_each(|part| part.verify().unwrap());
-                // Two areas at most were in the hands of the others.
-                root.subspaces().all(|child| child.used_bytes <= 2 * 9 * PAGE)
-            },
-        );
+        let others: [&(dyn Fn() + Sync); 3] =
+            [&|| use_it(&parts[0], 20), &|| use_it(&parts[0], 20), &|| use_it(&parts[1], 20)];
+        let use_all = || {
+            parts.iter().for_each(|part| use_it(part, 20));
+            parts.iter().for_each(|part| part.verify().unwrap());
+        };
+        forks_amid(50, &others, || {
+            use_all();
+            // Two areas at most were in the hands of the others.
+            root.subspaces().all(|child| child.used_bytes <= 2 * 9 * PAGE)
+        });
+        // They outlive the handle of their root.
+        drop(root);
+        forks_amid(50, &others, || {
+            use_all();
+            true
+        });
     });
 }
 
@@ -122,19 +128,6 @@ fn a_child_of_a_fork_uses_nested_roots_and_protected_children() {
 }
 
 #[test]
-fn sub_spaces_outlive_the_handle_of_their_root_in_forks_as_well() {
-    in_own_process(|| {
-        let root = root();
-        let one = part(&root, "one", 64 * MIB);
-        drop(root);
-        forks_amid(50, &[&|| use_it(&one, 20), &|| use_it(&one, 20)], || {
-            use_it(&one, 20);
-            true
-        });
-    });
-}
-
-#[test]
 fn a_reservation_goes_with_its_root_and_children_although_hooks_know_of_it() {
     in_own_process(|| {
         let root = root();
@@ -154,22 +147,14 @@ fn a_reservation_goes_with_its_root_and_children_although_hooks_know_of_it() {
 #[test]
 fn a_child_that_asks_for_a_lock_of_a_thread_that_it_does_not_have_says_so() {
     in_own_process(|| {
-        let space = Space::new(
-            Linux::reserve(LinuxOptions::new(), &SpaceOptions::default()).unwrap(),
-            SpaceOptions::default(),
-        )
-        .unwrap();
+        let space = Space::new(reserved(LinuxOptions::new()), SpaceOptions::default()).unwrap();
         std::thread::scope(|scope| scope.spawn(|| space.quiesce()).join().unwrap());
         let (text, status) = output_of_child(|| drop(space.buffer(PAGE)));
         assert!(libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGABRT, "{status:#x}: {text}");
         assert!(text.contains("held by another thread at a fork"), "{text}");
         // A thread of its own, later, waits as everywhere.
         let (text, status) = output_of_child(|| {
-            let own = Space::new(
-                Linux::reserve(LinuxOptions::new(), &SpaceOptions::default()).unwrap(),
-                SpaceOptions::default(),
-            )
-            .unwrap();
+            let own = Space::new(reserved(LinuxOptions::new()), SpaceOptions::default()).unwrap();
             own.quiesce();
             std::thread::scope(|scope| {
                 scope.spawn(|| drop(own.buffer(PAGE).unwrap()));

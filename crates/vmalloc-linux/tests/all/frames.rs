@@ -11,8 +11,7 @@ const SPAN: usize = 1 << 26;
 const KEPT: u64 = (64 << 20) / 4096;
 
 fn with_frames(pages: usize) -> Linux {
-    Linux::reserve(LinuxOptions::new().max_bytes(SPAN).frame_bytes(pages * 4096), &SpaceOptions::default())
-        .unwrap()
+    reserved(LinuxOptions::new().max_bytes(SPAN).frame_bytes(pages * 4096))
 }
 
 /// Pages of memory behind the linear map, as the kernel counts them.

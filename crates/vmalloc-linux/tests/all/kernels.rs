@@ -64,7 +64,7 @@ fn a_space_opens_where_nothing_tells_the_auxiliary_vector() {
         #[cfg(not(target_arch = "x86_64"))]
         let files = [libc::SYS_openat, libc::SYS_prctl];
         supervised(&files, answer, || {
-            purge_scattered(&Linux::reserve(LinuxOptions::new(), &SpaceOptions::default()).unwrap());
+            purge_scattered(&reserved(LinuxOptions::new()));
         });
     });
 }
@@ -74,7 +74,7 @@ fn a_space_opens_where_nothing_tells_the_auxiliary_vector() {
 fn frames_that_can_not_be_made_accessible_are_taken_later() {
     in_own_process(|| {
         let options = LinuxOptions::new().max_bytes(SPAN).frame_bytes(5000 << 12);
-        let linux = Linux::reserve(options, &SpaceOptions::default()).unwrap();
+        let linux = reserved(options);
         let linear = linux.geometry().linear_map.unwrap();
         let is_linear = |call: &Call| linear.contains(call.args[0] >> 12);
         refused(&[libc::SYS_mprotect], libc::ENOMEM, is_linear, |refusal| {
@@ -117,23 +117,16 @@ fn a_child_of_a_fork_in_the_middle_of_an_opening_opens_the_pages_itself() {
 #[test]
 fn without_process_vm_readv_peeking_goes_through_a_pipe() {
     in_own_process(|| {
-        let linux = Linux::reserve(LinuxOptions::new(), &SpaceOptions::default()).unwrap();
+        let linux = reserved(LinuxOptions::new());
         let area = pages(&linux, 3, 2);
         map(&linux, area);
         fill(&linux, area, 1);
-        refused(
-            &[libc::SYS_process_vm_readv],
-            libc::EPERM,
-            |_| true,
-            |_| {
-                let mut to = [9; 3 * 4096];
-                assert_eq!(
-                    linux.read_nofault(page_ptr(&linux, area.start()).addr() + 5, &mut to),
-                    2 * 4096 - 5
-                );
-                assert_eq!((to[0], to[4096 - 5], to[2 * 4096 - 5]), (0, 1, 9));
-                assert_eq!(linux.read_nofault(page_ptr(&linux, area.end()).addr(), &mut to), 0);
-            },
-        );
+        let is_meant = |_: &Call| true;
+        refused(&[libc::SYS_process_vm_readv], libc::EPERM, is_meant, |_| {
+            let mut to = [9; 3 * 4096];
+            assert_eq!(linux.read_nofault(page_ptr(&linux, area.start()).addr() + 5, &mut to), 2 * 4096 - 5);
+            assert_eq!((to[0], to[4096 - 5], to[2 * 4096 - 5]), (0, 1, 9));
+            assert_eq!(linux.read_nofault(page_ptr(&linux, area.end()).addr(), &mut to), 0);
+        });
     });
 }

@@ -18,7 +18,7 @@ fn a_limit_on_address_space_makes_the_span_smaller_and_is_named_when_it_forbids_
         const LIMIT: u64 = 4 << 30;
         set_limit(Resource::As, LIMIT);
 
-        let linux = Linux::reserve(LinuxOptions::new(), &SpaceOptions::default()).unwrap();
+        let linux = reserved(LinuxOptions::new());
         assert!(linux.reserved_bytes() as u64 <= LIMIT / 2);
         assert!(linux.reserved_bytes() as u64 >= LIMIT / 8);
         map(&linux, pages(&linux, 0, 4));
@@ -37,7 +37,7 @@ fn a_limit_on_address_space_makes_the_span_smaller_and_is_named_when_it_forbids_
 fn more_than_the_machine_has_is_halved() {
     in_own_process(|| {
         let bytes = 1 << 60;
-        let halved = Linux::reserve(LinuxOptions::new().max_bytes(bytes), &SpaceOptions::default()).unwrap();
+        let halved = reserved(LinuxOptions::new().max_bytes(bytes));
         assert!(halved.reserved_bytes() < bytes && halved.reserved_bytes().is_power_of_two());
     });
 }
@@ -288,7 +288,7 @@ fn a_limit_on_address_space_makes_the_supply_smaller_and_windows_fit_in_it() {
     in_own_process(|| {
         const LIMIT: u64 = 4 << 30;
         set_soft_limit(Resource::As, LIMIT);
-        let linux = Linux::reserve(LinuxOptions::new(), &SpaceOptions::default()).unwrap();
+        let linux = reserved(LinuxOptions::new());
         let linear = linux.geometry().linear_map.unwrap().len() << linux.geometry().page_shift;
         assert!((LIMIT / 32..=LIMIT / 4).contains(&linear), "{linear} bytes of frames");
         let frames = scattered_frames(&linux, 50);
@@ -315,7 +315,7 @@ fn a_limit_on_address_space_makes_the_supply_smaller_and_windows_fit_in_it() {
         }
         // Too little for any supply.
         drop(linux);
-        let none = Linux::reserve(LinuxOptions::new().max_bytes(1 << 20), &SpaceOptions::default()).unwrap();
+        let none = reserved(LinuxOptions::new().max_bytes(1 << 20));
         assert!(none.reserved_bytes() >= 1 << 20);
     });
 }
@@ -324,7 +324,7 @@ fn a_limit_on_address_space_makes_the_supply_smaller_and_windows_fit_in_it() {
 #[test]
 fn limits_on_descriptors_and_files_refuse_frames_until_they_are_raised() {
     in_own_process(|| {
-        let linux = Linux::reserve(LinuxOptions::new().max_bytes(1 << 28), &SpaceOptions::default()).unwrap();
+        let linux = reserved(LinuxOptions::new().max_bytes(1 << 28));
         for (resource, fault) in
             [(Resource::Nofile, PlatformFault::Other), (Resource::Fsize, PlatformFault::OutOfMemory)]
         {

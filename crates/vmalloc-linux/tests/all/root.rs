@@ -40,7 +40,7 @@ fn a_limit_holds_for_every_kind() {
 #[test]
 fn memory_that_is_mapped_for_reading_is_never_written() {
     let linux = LinuxOptions::new().max_bytes(256 * MIB);
-    let root = Root::new(Linux::reserve(linux, &SpaceOptions::default()).unwrap()).unwrap();
+    let root = Root::new(reserved(linux)).unwrap();
     for trap in [false, true] {
         let options = SpaceOptions::default().zero_on_free(true).trap_on_free(trap);
         let read = root

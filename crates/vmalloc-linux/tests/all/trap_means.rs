@@ -1,6 +1,6 @@
 //! Frees that trap at once where the kernel has no userfaultfd, no mappings, or little memory.
 
-use crate::common::sandbox::refused;
+use crate::common::sandbox::{Call, refused};
 use crate::common::trapping::*;
 use crate::common::*;
 use vmalloc::{Platform, PlatformFault, Request, SpaceOptions};
@@ -10,35 +10,31 @@ use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, ReserveError, open};
 fn without_userfaultfd_frees_trap_by_other_means() {
     in_own_process(|| {
         let before = with_userfault(LinuxOptions::new().drain_thread(false));
-        refused(
-            &[libc::SYS_userfaultfd],
-            libc::EPERM,
-            |_| true,
-            |_| {
-                let options = LinuxOptions::new().guard_means(GuardMeans::Userfault);
-                let insisting = Linux::reserve(options, &SpaceOptions::default());
-                let refused = ReserveError::Unsupported { means: "userfaultfd", code: libc::EPERM };
-                assert_eq!(insisting.err(), Some(refused));
-                let space = open(LinuxOptions::new(), trapping()).unwrap();
-                assert_ne!(space.platform().guard_means(), GuardMeans::Userfault);
-                let addr = alloc(&space, 16);
-                fill_area(addr, 16, 1);
-                free(&space, addr);
-                traps(addr, 17);
-                // A child of such a program uses and frees what it has.
-                let Some(before) = before else { return };
-                let addr = alloc(&before, 16);
-                fill_area(addr, 16, 1);
-                in_forked_child(|| {
-                    assert_area(addr, 16, 1);
-                    free(&before, addr);
-                    let refused = before.raw().alloc(&Request::new(PAGE)).unwrap_err();
-                    matches!(refused, vmalloc::AllocError::Unbacked(unbacked) if unbacked.cause.fault == PlatformFault::Unsupported)
-                });
+        let is_meant = |_: &Call| true;
+        refused(&[libc::SYS_userfaultfd], libc::EPERM, is_meant, |_| {
+            let options = LinuxOptions::new().guard_means(GuardMeans::Userfault);
+            let insisting = Linux::reserve(options, &SpaceOptions::default());
+            let refused = ReserveError::Unsupported { means: "userfaultfd", code: libc::EPERM };
+            assert_eq!(insisting.err(), Some(refused));
+            let space = open(LinuxOptions::new(), trapping()).unwrap();
+            assert_ne!(space.platform().guard_means(), GuardMeans::Userfault);
+            let addr = alloc(&space, 16);
+            fill_area(addr, 16, 1);
+            free(&space, addr);
+            traps(addr, 17);
+            // A child of such a program uses and frees what it has.
+            let Some(before) = before else { return };
+            let addr = alloc(&before, 16);
+            fill_area(addr, 16, 1);
+            in_forked_child(|| {
+                assert_area(addr, 16, 1);
                 free(&before, addr);
-                traps(addr, 17);
-            },
-        );
+                let refused = before.raw().alloc(&Request::new(PAGE)).unwrap_err();
+                matches!(refused, vmalloc::AllocError::Unbacked(unbacked) if unbacked.cause.fault == PlatformFault::Unsupported)
+            });
+            free(&before, addr);
+            traps(addr, 17);
+        });
     });
 }
 

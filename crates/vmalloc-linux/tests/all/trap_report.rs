@@ -217,8 +217,7 @@ fn a_sent_signal_that_was_ignored_still_is() {
             (0..2).all(|_| unsafe { libc::kill(libc::getpid(), libc::SIGBUS) } == 0)
         });
         // A trap ends the program all the same.
-        let space =
-            open(LinuxOptions::new().max_bytes(SPAN), SpaceOptions::default().trap_on_free(true)).unwrap();
+        let space = space();
         let addr = space.raw().alloc(&Request::new(PAGE)).unwrap();
         let status = status_of_child(|| {
             load(addr + PAGE);

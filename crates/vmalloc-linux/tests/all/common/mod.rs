@@ -95,6 +95,11 @@ pub fn reserve(bytes: usize, guards: GuardMeans, batches: Batches) -> Option<Lin
     }
 }
 
+/// A platform with these options.
+pub fn reserved(options: LinuxOptions) -> Linux {
+    Linux::reserve(options, &SpaceOptions::default()).unwrap()
+}
+
 /// The space that was opened; `None` where the kernel lacks its means.
 pub fn opened(result: Result<Arc<Space<Linux>>, OpenError>) -> Option<Arc<Space<Linux>>> {
     match result {

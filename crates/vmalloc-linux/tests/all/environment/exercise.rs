@@ -33,6 +33,12 @@ pub(crate) struct Done {
 }
 
 impl Done {
+    /// Asserts that each refusal is as it has to be.
+    #[track_caller]
+    pub(crate) fn refused_by(&self, is_meant: impl Fn(&PlatformError) -> bool) {
+        assert!(self.refusals.iter().all(is_meant), "{:?}", self.refusals);
+    }
+
     fn note<T>(&mut self, result: Result<T, impl Into<AreaError>>) -> Option<T> {
         match result.map_err(Into::into) {
             Ok(made) => {

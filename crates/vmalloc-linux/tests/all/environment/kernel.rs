@@ -56,7 +56,7 @@ fn each_refusal_is_told(
         // A call that is interrupted for ever is short of something.
         let told = if error == libc::EINTR { libc::EAGAIN } else { error };
         assert!(!done.refusals.is_empty());
-        assert!(done.refusals.iter().all(|refusal| refusal.code == told), "{:?}", done.refusals);
+        done.refused_by(|cause| cause.code == told);
         refusal.end();
         finish(space, std::mem::take(&mut done.owed));
         done
@@ -89,7 +89,7 @@ fn without_memfd_there_are_areas_and_no_frames() {
             for_both_guards(|space| {
                 let done = each_refusal_is_told(space, &[libc::SYS_memfd_create], error, |_| true);
                 assert!(done.worked > 20 && done.refusals.len() == 3, "{:?}", done.refusals);
-                assert!(done.refusals.iter().all(|refusal| refusal.call == "memfd_create"));
+                done.refused_by(|cause| cause.call == "memfd_create");
             });
         }
     });
@@ -272,24 +272,20 @@ fn chunks_that_can_not_be_opened_are_an_error_and_stay_closed() {
                 if space.platform().guard_means() == GuardMeans::Userfault {
                     return;
                 }
-                refused(
-                    &[call],
-                    error,
-                    |call| is_inside(space, call.args[0]),
-                    |refusal| {
-                        let made = space.raw().alloc(&Request::new(5 * PAGE));
-                        // Guards by mprotect(2) are made without advice.
-                        if call == SYS_madvise && space.platform().guard_means() == GuardMeans::Mprotect {
-                            free(space, made.unwrap());
-                        } else {
-                            let Err(AllocError::Unbacked(told)) = made else { panic!("{made:?}") };
-                            assert_eq!((told.cause.code, space.stats().busy_areas), (error, 0));
-                        }
-                        check(space);
-                        refusal.end();
-                        finish(space, Owed::default());
-                    },
-                );
+                let is_meant = |call: &Call| is_inside(space, call.args[0]);
+                refused(&[call], error, is_meant, |refusal| {
+                    let made = space.raw().alloc(&Request::new(5 * PAGE));
+                    // Guards by mprotect(2) are made without advice.
+                    if call == SYS_madvise && space.platform().guard_means() == GuardMeans::Mprotect {
+                        free(space, made.unwrap());
+                    } else {
+                        let Err(AllocError::Unbacked(told)) = made else { panic!("{made:?}") };
+                        assert_eq!((told.cause.code, space.stats().busy_areas), (error, 0));
+                    }
+                    check(space);
+                    refusal.end();
+                    finish(space, Owed::default());
+                });
             });
         }
     });

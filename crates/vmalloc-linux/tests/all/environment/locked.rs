@@ -13,7 +13,7 @@ use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, OpenError, open};
 
 const MIB: usize = 1 << 20;
 
-fn lock(addr: usize, pages: usize) {
+pub(super) fn lock(addr: usize, pages: usize) {
     // SAFETY: locking changes nothing but where the pages are.
     let locked = unsafe { libc::mlock(std::ptr::with_exposed_provenance(addr), pages * PAGE) };
     assert_eq!(locked, 0, "{}", std::io::Error::last_os_error());
@@ -250,8 +250,7 @@ fn an_unprivileged_program_that_locks_in_advance_is_told() {
         for space in spaces {
             let done = exercise(&space);
             assert!(done.worked > 20);
-            let mut faults = done.refusals.iter().map(|refusal| refusal.fault);
-            assert!(faults.all(|fault| fault == PlatformFault::OutOfMemory), "{:?}", done.refusals);
+            done.refused_by(|cause| cause.fault == PlatformFault::OutOfMemory);
             // SAFETY: no conditions.
             assert_eq!(unsafe { libc::munlockall() }, 0);
             finish(&space, done.owed);

@@ -1,6 +1,7 @@
 //! What else a machine may lack: `/proc`, mappings, memory for a group of processes.
 
 use super::exercise::{Owed, exercise, exercise_for};
+use super::locked::lock;
 use super::{all_options, check, everywhere, finish, for_both_guards, for_both_guards_in, plain_options};
 use crate::common::crowd::Crowd;
 use crate::common::*;
@@ -87,10 +88,9 @@ fn at_the_limit_on_mappings_a_space_loses_nothing() {
             // Each refusal counts the mappings of the program, which takes long where there are so
             // many.
             let done = exercise_for(space, 1);
-            let faults = done.refusals.iter().map(|refusal| refusal.fault);
             drop(crowd);
-            assert!(faults.clone().all(|fault| fault == PlatformFault::MapLimit), "{:?}", done.refusals);
-            assert!(space.platform().guard_means() == GuardMeans::PteMarkers || faults.count() > 0);
+            done.refused_by(|cause| cause.fault == PlatformFault::MapLimit);
+            assert!(space.platform().guard_means() == GuardMeans::PteMarkers || !done.refusals.is_empty());
             before.owed.give(space);
             finish(space, done.owed);
         });
@@ -106,11 +106,7 @@ fn a_locked_area_waits_for_a_mapping() {
         for_both_guards_in(SpaceOptions::default().unmap_on_free(), |space| {
             let areas = [300; 3].map(|pages| alloc(space, pages));
             areas.iter().for_each(|addr| fill_words(*addr, 300));
-            // SAFETY: locking changes nothing but where the pages are.
-            let locked = areas.iter().all(
-                |addr| unsafe { libc::mlock(std::ptr::with_exposed_provenance(*addr), 300 * PAGE) } == 0,
-            );
-            assert!(locked);
+            areas.iter().for_each(|addr| lock(*addr, 300));
             let drawing = alloc(space, 1);
             draw(space, drawing).unwrap();
             let full = status_bytes("RssAnon:");

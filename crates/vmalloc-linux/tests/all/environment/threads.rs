@@ -2,7 +2,7 @@
 
 use super::exercise::{Owed, exercise, is_inside};
 use super::{finish, for_both_guards, options, space_in};
-use crate::common::sandbox::refused;
+use crate::common::sandbox::{Call, refused};
 use crate::common::{
     Batches, alloc, assert_words, fill_words, free, in_forked_child, in_own_process, spaces,
 };
@@ -108,26 +108,22 @@ fn a_child_goes_on_with_what_its_parent_could_not_unmap() {
                 let unmapping = SpaceOptions::default().unmap_on_free();
                 let Some(space) = space_in(Batches::Refused, options(guards), unmapping) else { continue };
                 let before = exercise(&space);
-                refused(
-                    &[SYS_madvise],
-                    libc::EIO,
-                    |call| is_inside(&space, call.args[0]),
-                    |refusal| {
-                        let done = exercise(&space);
-                        assert!(space.stats().refused_areas > 0);
-                        if relents_first {
-                            refusal.end();
-                        }
-                        in_forked_child(|| {
-                            let done = exercise(&space);
-                            assert_eq!(done.refusals.is_empty(), relents_first, "{:?}", done.refusals);
-                            assert_eq!(space.purge().is_ok(), relents_first);
-                            true
-                        });
+                let is_meant = |call: &Call| is_inside(&space, call.args[0]);
+                refused(&[SYS_madvise], libc::EIO, is_meant, |refusal| {
+                    let done = exercise(&space);
+                    assert!(space.stats().refused_areas > 0);
+                    if relents_first {
                         refusal.end();
-                        finish(&space, done.owed);
-                    },
-                );
+                    }
+                    in_forked_child(|| {
+                        let done = exercise(&space);
+                        assert_eq!(done.refusals.is_empty(), relents_first, "{:?}", done.refusals);
+                        assert_eq!(space.purge().is_ok(), relents_first);
+                        true
+                    });
+                    refusal.end();
+                    finish(&space, done.owed);
+                });
                 before.owed.give(&space);
             }
         }
