@@ -60,11 +60,6 @@ impl Shape {
         Ok(Self { stack_bytes, keep_bytes, ..unchecked })
     }
 
-    /// Returns the pages of a stack of the pool's size.
-    pub(crate) fn stack_pages(&self) -> u64 {
-        (self.stack_bytes / self.page_bytes) as u64
-    }
-
     /// Returns a size, rounded up to pages.
     pub(crate) fn checked(&self, bytes: usize) -> Result<usize, StackError> {
         let (page_bytes, most) = (self.page_bytes, self.most);

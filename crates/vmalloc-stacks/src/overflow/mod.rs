@@ -135,7 +135,8 @@ impl Shown {
         }
         let page_bytes = self.space.geometry().page_bytes();
         let page = addr & !(page_bytes - 1);
-        let area = self.growable_at(page).or_else(|| self.stack_at(page + page_bytes))?;
+        let stack_at = |bottom| self.space.try_find(bottom).ok()?.filter(|area| area.addr == bottom);
+        let area = self.growable_at(page).or_else(|| stack_at(page + page_bytes))?;
         let top = area.addr + area.pages as usize * page_bytes;
         // An access below the bottom by code that runs elsewhere is no overflow: the top of the
         // stack below may have been overrun.
@@ -150,10 +151,5 @@ impl Shown {
         // The first page of the span has no guard, and is no stack.
         let is_inside = page < area.addr + area.pages as usize * self.space.geometry().page_bytes();
         (area.kind == Kind::Reserved && area.guard && is_inside).then_some(area)
-    }
-
-    /// Returns the stack that begins at `bottom`.
-    fn stack_at(&self, bottom: usize) -> Option<AreaInfo> {
-        self.space.try_find(bottom).ok()?.filter(|area| area.addr == bottom)
     }
 }
