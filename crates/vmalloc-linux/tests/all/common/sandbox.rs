@@ -2,6 +2,7 @@
 //! (seccomp_unotify(2)).
 
 use libc::{c_int, c_long};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -44,12 +45,12 @@ pub fn supervised<R: Send>(
         });
         let listener = listeners.recv().unwrap();
         while !worker.is_finished() {
-            if is_ready(listener) {
-                serve(listener, &answer);
+            if is_ready(&listener) {
+                serve(&listener, &answer);
             }
         }
-        // SAFETY: open and ours.
-        unsafe { libc::close(listener) };
+        // Where an answer panics, this fails the calls that wait for one, and the worker ends.
+        drop(listener);
         worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
@@ -111,22 +112,24 @@ fn filter(calls: &[c_long], fate: u32, flags: libc::c_ulong) -> c_int {
 }
 
 /// Puts the calling thread under a filter that asks about `calls`; the descriptor at which it does.
-fn listen(calls: &[c_long]) -> c_int {
-    filter(calls, libc::SECCOMP_RET_USER_NOTIF, libc::SECCOMP_FILTER_FLAG_NEW_LISTENER)
+fn listen(calls: &[c_long]) -> OwnedFd {
+    let fd = filter(calls, libc::SECCOMP_RET_USER_NOTIF, libc::SECCOMP_FILTER_FLAG_NEW_LISTENER);
+    // SAFETY: the kernel has just opened it, for this alone.
+    unsafe { OwnedFd::from_raw_fd(fd) }
 }
 
 /// Waits a little for a call.
-fn is_ready(listener: c_int) -> bool {
-    let mut wanted = libc::pollfd { fd: listener, events: libc::POLLIN, revents: 0 };
+fn is_ready(listener: &OwnedFd) -> bool {
+    let mut wanted = libc::pollfd { fd: listener.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: room for one answer.
     unsafe { libc::poll(&mut wanted, 1, 5) == 1 && wanted.revents & libc::POLLIN != 0 }
 }
 
-fn serve(listener: c_int, answer: &impl Fn(&Call) -> Answer) {
+fn serve(listener: &OwnedFd, answer: &impl Fn(&Call) -> Answer) {
     // SAFETY: a struct of numbers, which the kernel wants to be zero.
     let mut asked: libc::seccomp_notif = unsafe { std::mem::zeroed() };
     // SAFETY: room for what the kernel writes. Fails where the caller has gone since.
-    if unsafe { libc::ioctl(listener, RECEIVE as _, &raw mut asked) } != 0 {
+    if unsafe { libc::ioctl(listener.as_raw_fd(), RECEIVE as _, &raw mut asked) } != 0 {
         return;
     }
     let call = Call { number: asked.data.nr.into(), args: asked.data.args };
@@ -137,5 +140,5 @@ fn serve(listener: c_int, answer: &impl Fn(&Call) -> Answer) {
     };
     let mut response = libc::seccomp_notif_resp { id: asked.id, val, error, flags };
     // SAFETY: an answer to the call just received. Fails where the caller has gone since.
-    unsafe { libc::ioctl(listener, SEND as _, &raw mut response) };
+    unsafe { libc::ioctl(listener.as_raw_fd(), SEND as _, &raw mut response) };
 }
