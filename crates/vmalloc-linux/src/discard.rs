@@ -5,6 +5,7 @@ use crate::guard::chunks::ChunkState;
 use crate::guard::userfault::Userfault;
 use crate::os::batch::drop_pages;
 use crate::os::madvise::Advice;
+use crate::os::reservation::Access;
 use crate::platform::Linux;
 use vmalloc::{Discard, PageRange, PlatformError};
 
@@ -18,7 +19,7 @@ unsafe impl Discard for Linux {
         for range in ranges {
             self.check(*range)?;
             if !self.table.is_plain(*range) {
-                self.restore_mapped(*range)?;
+                self.restore_special(*range, Access::ReadWrite)?;
             }
         }
         match &self.guarding {

@@ -136,6 +136,8 @@ pub use guard::chunks::CHUNK_PAGES;
 pub use means::GuardMeans;
 pub use open::{OpenError, SharedSpace, open, open_root, share};
 pub use options::LinuxOptions;
+#[doc(hidden)]
+pub use os::fatal::say;
 pub use os::futex::FutexLock;
 pub use page_size::page_bytes;
 pub use platform::Linux;

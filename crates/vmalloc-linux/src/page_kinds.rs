@@ -50,14 +50,8 @@ impl Linux {
         Ok(())
     }
 
-    /// Makes all special pages in `ranges` plain. Their content is lost, and so is that of pages
+    /// Makes all special pages in `range` plain. Their content is lost, and so is that of pages
     /// between them. They may be accessible until they are unmapped as plain ones.
-    pub(crate) fn restore_all(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
-        // All are tried, even after a failure: restored ranges that merge make room for those that
-        // split.
-        ranges.iter().map(|range| self.restore(*range)).fold(Ok(()), Result::and)
-    }
-
     #[inline]
     pub(crate) fn restore(&self, range: PageRange) -> Result<(), PlatformError> {
         if self.table.is_plain(range) {
@@ -66,13 +60,9 @@ impl Linux {
         self.restore_special(range, self.guarding.plain_access())
     }
 
-    /// Makes all special pages in `range`, which stays mapped, plain, readable and writable. They
-    /// read as zero. No mappings are drawn from the budget: at its end the pages would be lost.
-    pub(crate) fn restore_mapped(&self, range: PageRange) -> Result<(), PlatformError> {
-        self.restore_special(range, Access::ReadWrite)
-    }
-
-    fn restore_special(&self, range: PageRange, access: Access) -> Result<(), PlatformError> {
+    /// Makes all special pages in `range` plain, with this access. They read as zero. No mappings
+    /// are drawn from the budget: at its end the pages would be lost.
+    pub(crate) fn restore_special(&self, range: PageRange, access: Access) -> Result<(), PlatformError> {
         self.table.hulls(range).try_for_each(|hull| {
             self.set_opened(hull);
             // W3

@@ -188,7 +188,9 @@ unsafe impl Platform for Linux {
         events::purge(ranges, self.memory.page_shift());
         BUDGET.renew();
         SPARE.renew();
-        self.restore_all(ranges)?;
+        // All are tried, even after a failure: restored ranges that merge make room for those that
+        // split.
+        ranges.iter().map(|range| self.restore(*range)).fold(Ok(()), Result::and)?;
         self.unmap_plain(ranges)
     }
 

@@ -34,9 +34,9 @@
 //!   for ever. Pending memory may then never be freed there, but nothing is freed early.
 //!   [`Grace::settle`] refuses to wait in a child.
 
-use crate::fork::locks;
 use crate::open::SharedSpace;
 use crate::os::futex::FutexLock;
+use crate::os::own_descriptor::process;
 use crossbeam_epoch::Guard;
 use std::alloc::Layout;
 use std::fmt;
@@ -276,10 +276,9 @@ impl Arrivals {
 /// The state that batches in flight share with their `Grace`.
 struct Shared {
     space: SharedSpace,
-    /// The process that it was made in: its number, and the generation of forks, since a child in
-    /// a new PID namespace may have its parent's number. (A `Linux` has installed the handlers that
-    /// count generations.)
-    process: (u32, u64),
+    /// The process that it was made in. (A `Linux` has installed the handlers that count
+    /// generations.)
+    process: u64,
     arriving: Arrivals,
     in_flight: AtomicBool,
     /// Frees asked for so far; at least `done`.
@@ -370,10 +369,6 @@ impl Shared {
             Some((count, first)) => Err(SettleError::Refused { count, first }),
         }
     }
-}
-
-fn process() -> (u32, u64) {
-    (std::process::id(), locks::generation())
 }
 
 /// The records whose grace period runs, or has passed.

@@ -347,7 +347,9 @@ impl<P: Discard> PoolOn<'_, P> {
     /// Reserves addresses for a slot; `None` if no index is left. If it `may_block`, it purges and
     /// asks notifiers for room.
     fn make(&self, may_block: bool) -> Option<Result<usize, vmalloc::AllocError>> {
-        let index = self.vacant.remove_lowest().or_else(|| self.next_unused())?;
+        let one_more = |next| (next < self.options.max_slots).then_some(next + 1);
+        let next_unused = || self.used.fetch_update(Relaxed, Relaxed, one_more).ok();
+        let index = self.vacant.remove_lowest().or_else(next_unused)?;
         let align = self.layout.bytes(self.layout.align);
         let request = Request::new(self.layout.bytes(self.layout.pages()))
             .align(align)
@@ -365,11 +367,6 @@ impl<P: Discard> PoolOn<'_, P> {
                 Some(Err(error))
             }
         }
-    }
-
-    fn next_unused(&self) -> Option<usize> {
-        let most = self.options.max_slots;
-        self.used.fetch_update(Relaxed, Relaxed, |next| (next < most).then_some(next + 1)).ok()
     }
 
     /// Has free slots that were not needed since the last call lose their memory: they wait. If

@@ -49,9 +49,9 @@ pub(crate) enum Age {
 }
 
 impl Notifier<Linux> for Pool {
-    fn make_room(self: Arc<Self>, _: &Space<Linux>, _: u64) -> u64 {
-        let pages = self.shape.stack_pages();
-        self.empty() as u64 * pages
+    fn make_room(self: Arc<Self>, space: &Space<Linux>, _: u64) -> u64 {
+        let pages = self.shape.stack_bytes / space.geometry().page_bytes();
+        (self.empty() * pages) as u64
     }
 
     fn decay(self: Arc<Self>, _: &Space<Linux>) -> bool {

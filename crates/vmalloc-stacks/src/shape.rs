@@ -60,11 +60,6 @@ impl Shape {
         Ok(Self { stack_bytes, keep_bytes, ..unchecked })
     }
 
-    /// Returns the pages of a stack of the pool's size.
-    pub(crate) fn stack_pages(&self) -> u64 {
-        (self.stack_bytes / self.page_bytes) as u64
-    }
-
     /// Returns a size, rounded up to pages.
     pub(crate) fn checked(&self, bytes: usize) -> Result<usize, StackError> {
         let (page_bytes, most) = (self.page_bytes, self.most);
@@ -149,32 +144,6 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_rounded_up_to_pages() {
-        let options = StacksOptions::new().stack_bytes(PAGE + 1).keep_bytes(1);
-        let shape = shape(options).unwrap();
-        assert_eq!((shape.stack_bytes, shape.keep_bytes), (2 * PAGE, PAGE));
-        assert_eq!(shape.checked(PAGE), Ok(PAGE));
-        assert_eq!(shape.checked(3 * PAGE - 1), Ok(3 * PAGE));
-    }
-
-    #[test]
-    fn wrong_sizes_are_told_apart() {
-        let shape = shape(StacksOptions::new()).unwrap();
-        let most = (1 << 30) - 2 * PAGE;
-        assert_eq!(shape.checked(most), Ok(most));
-        for bytes in [0, 1, PAGE - 1] {
-            assert_eq!(shape.checked(bytes), Err(StackError::TooSmall { bytes, page_bytes: PAGE }));
-        }
-        for bytes in [most + 1, isize::MAX as usize, usize::MAX] {
-            assert_eq!(shape.checked(bytes), Err(StackError::TooLarge { bytes, most }));
-        }
-        for align in [0, 3, PAGE + 1, 1 << (usize::BITS - 2)] {
-            let refusal = super::Shape::of(&StacksOptions::new().align(align), PAGE, 1 << 30).map(|_| ());
-            assert_eq!(refusal, Err(StackError::BadAlign { align }));
-        }
-    }
-
-    #[test]
     fn no_mixture_of_sizes_keeps_more_than_the_budget() {
         let warm = 64 << 20;
         for (stack, keep) in [(16, 4), (256, 4), (256, 0), (3, 2), (1, 1), (4, 400)] {
@@ -198,5 +167,7 @@ mod tests {
         assert_eq!(shape.below_kept(stack), PageRange::new(100, 112));
         let all = super::Shape { keep_bytes: 16 * PAGE, ..shape };
         assert_eq!(all.below_kept(stack), None);
+        let least = self::shape(StacksOptions::new().stack_bytes(16 * PAGE).keep_bytes(1)).unwrap();
+        assert_eq!(least.below_kept(stack), PageRange::new(100, 115), "whole pages are kept");
     }
 }

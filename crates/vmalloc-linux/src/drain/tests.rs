@@ -149,33 +149,23 @@ fn wait_for(count: &AtomicU32, least: u32) {
 fn a_fork_waits_for_the_drain_under_way_and_the_child_does_the_next() {
     vmalloc_harness::in_own_process(|| {
         crate::fork::install().unwrap();
-        let ((slow, of_slow), (next, of_next)) = (Counting::allowed(), Counting::allowed());
+        let ((slow, mut of_slow), (next, mut of_next)) = (Counting::allowed(), Counting::allowed());
         slow.awaits_fork.store(true, Ordering::SeqCst);
         assert!(of_slow.request(DrainReason::Threshold));
         wait_for(&slow.begun, 1);
         assert!(of_next.request(DrainReason::Threshold));
-        // SAFETY: the child runs the code below, and ends without unwinding.
-        let child = unsafe { libc::fork() };
-        if child == 0 {
+        vmalloc_harness::in_forked_child(|| {
             let found = (slow.drains.load(Ordering::SeqCst), Arc::strong_count(&slow), DRAINS.is_there());
             slow.awaits_fork.store(false, Ordering::SeqCst);
-            let is_right = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                assert_eq!(found, (1, 1, false));
-                assert_eq!(next.drains.load(Ordering::SeqCst), 0, "one drain was waited for");
-                assert!(!of_slow.wake(), "no thread is there to wake");
-                assert!(of_slow.request(DrainReason::Age));
-                wait_for(&next.drains, 1);
-                drop((of_slow, of_next));
-                assert!(!DRAINS.is_there());
-            }));
-            // SAFETY: no conditions.
-            unsafe { libc::_exit(i32::from(is_right.is_err())) };
-        }
+            assert_eq!(found, (1, 1, false));
+            assert_eq!(next.drains.load(Ordering::SeqCst), 0, "one drain was waited for");
+            assert!(!of_slow.wake(), "no thread is there to wake");
+            assert!(of_slow.request(DrainReason::Age));
+            wait_for(&next.drains, 1);
+            drop((std::mem::take(&mut of_slow), std::mem::take(&mut of_next)));
+            !DRAINS.is_there()
+        });
         slow.awaits_fork.store(false, Ordering::SeqCst);
         wait_for(&next.drains, 1);
-        let mut status = 0;
-        // SAFETY: room for a status; the child is this process's.
-        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-        assert_eq!(status, 0);
     });
 }

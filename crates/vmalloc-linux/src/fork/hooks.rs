@@ -6,6 +6,7 @@ use crate::os::futex::{self, FutexLock};
 use lock_api::{Mutex, MutexGuard};
 use rustix::io::Errno;
 use rustix::thread::gettid;
+use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 
 /// A thing with locks, or with threads of its own, that takes part in each `fork`.
@@ -49,14 +50,6 @@ enum Side {
     Parent,
     /// The new process.
     Child,
-}
-
-/// Enters a hook of the thing that `watch` refers to.
-pub(crate) fn add(watch: impl Watch) {
-    let node = Box::new(Node { next: None, hook: Watched { watch, held: None } });
-    let dead = REGISTRY.lock().add(node);
-    // Back to the heap, which may wait for a fork: the registry is no longer held.
-    drop(dead);
 }
 
 /// A hook of any kind.
@@ -107,115 +100,56 @@ impl<W: Watch> Hook for Watched<W> {
     }
 }
 
-/// A place in a list of hooks. Allocated before it is entered and freed after it was taken out: the
-/// registry uses no heap.
-struct Node<H: ?Sized> {
-    next: Option<Box<Node<dyn Hook>>>,
-    hook: H,
+/// Hooks, the oldest first.
+type Hooks = Vec<Box<dyn Hook>>;
+
+static REGISTRY: Mutex<FutexLock, Hooks> = Mutex::new(Hooks::new());
+
+/// How many hooks there may be, dead ones included, before dead ones are looked for.
+const FEW: usize = 64;
+
+/// Enters a hook of the thing that `watch` refers to. Amortized O(1).
+pub(crate) fn add(watch: impl Watch) {
+    add_to(&REGISTRY, watch);
 }
 
-/// Hooks, first in first out of the same end. No recursion goes down it, however long it is.
-struct List(Option<Box<Node<dyn Hook>>>);
-
-impl List {
-    const EMPTY: Self = Self(None);
-
-    fn push(&mut self, mut node: Box<Node<dyn Hook>>) {
-        node.next = self.0.take();
-        self.0 = Some(node);
-    }
-
-    fn pop(&mut self) -> Option<Box<Node<dyn Hook>>> {
-        let mut node = self.0.take()?;
-        self.0 = node.next.take();
-        Some(node)
-    }
-
-    /// Moves everything to `other`, in the opposite order, and calls `act` for each on its way.
-    fn turn_to(&mut self, other: &mut Self, mut act: impl FnMut(&mut (dyn Hook + 'static))) {
-        while let Some(mut node) = self.pop() {
-            act(&mut node.hook);
-            other.push(node);
+/// Enters a hook. Where the registry is full, those of things that are still there move to another
+/// vector, with room for twice as many. The heap may wait for a fork, so it is used while the
+/// registry is not locked.
+fn add_to(registry: &Mutex<FutexLock, Hooks>, watch: impl Watch) {
+    let hook = Box::new(Watched { watch, held: None });
+    let (mut room, mut dead) = (Hooks::new(), Hooks::new());
+    loop {
+        let mut hooks = registry.lock();
+        if hooks.len() == hooks.capacity() {
+            let (count, alive) = (hooks.len(), hooks.iter().filter(|hook| hook.is_alive()).count());
+            if room.capacity() <= alive || dead.capacity() < count {
+                drop(hooks);
+                (room, dead) = (Hooks::with_capacity((2 * alive).max(FEW)), Hooks::with_capacity(count));
+                continue;
+            }
+            // None comes back to life: what was counted has room.
+            hooks.drain(..).for_each(|it| if it.is_alive() { room.push(it) } else { dead.push(it) });
+            mem::swap(&mut *hooks, &mut room);
         }
-    }
-}
-
-impl Drop for List {
-    fn drop(&mut self) {
-        while self.pop().is_some() {}
+        return hooks.push(hook);
     }
 }
 
-static REGISTRY: Mutex<FutexLock, Registry> = Mutex::new(Registry::new());
-
-/// The hooks.
-struct Registry {
-    /// The newest first.
-    hooks: List,
-    /// In a fork: those that were prepared, the oldest first.
-    prepared: List,
-    count: usize,
-    /// So many hooks are reason to look for dead ones.
-    most: usize,
+/// Takes the locks of all hooks, the newest first.
+fn prepare_all(hooks: &mut Hooks) {
+    hooks.iter_mut().rev().for_each(|hook| hook.prepare());
 }
 
-impl Registry {
-    /// How many hooks there may be, dead ones included, before the first look.
-    const FEW: usize = 64;
-
-    const fn new() -> Self {
-        Self { hooks: List::EMPTY, prepared: List::EMPTY, count: 0, most: Self::FEW }
-    }
-
-    /// Enters a hook, and returns those that were found dead. They are searched for when there are
-    /// twice as many hooks as lived the last time: that is amortized over those added since.
-    #[must_use]
-    fn add(&mut self, node: Box<Node<dyn Hook>>) -> List {
-        self.hooks.push(node);
-        self.count += 1;
-        let mut dead = List::EMPTY;
-        if self.count > self.most {
-            self.take_dead(&mut dead);
-            self.most = (2 * self.count).max(Self::FEW);
-        }
-        dead
-    }
-
-    fn take_dead(&mut self, dead: &mut List) {
-        let mut alive = List::EMPTY;
-        self.count = 0;
-        while let Some(node) = self.hooks.pop() {
-            let is_alive = node.hook.is_alive();
-            self.count += usize::from(is_alive);
-            (if is_alive { &mut alive } else { &mut *dead }).push(node);
-        }
-        alive.turn_to(&mut self.hooks, |_| {});
-    }
-
-    fn prepare(&mut self) {
-        self.hooks.turn_to(&mut self.prepared, |hook| hook.prepare());
-    }
-
-    /// Releases all locks that `prepare` took.
-    ///
-    /// # Safety
-    /// This thread, or the one it was forked from, has called `prepare`, and not this since. In the
-    /// child it is the only thread.
-    unsafe fn release(&mut self, side: Side) {
-        let mut node = self.prepared.0.as_deref();
-        while let Some(Node { next, hook }) = node {
-            // SAFETY: it asks for a call of `quiesce` before: all hooks of this list were prepared;
-            // and for a single thread in the child, as the caller promises.
-            unsafe { hook.release(side) };
-            node = next.as_deref();
-        }
-    }
-
-    /// Holds nothing any longer. All releases come first: the last reference may go, and a
-    /// destructor may use a thing that was locked.
-    fn unhold(&mut self) {
-        self.prepared.turn_to(&mut self.hooks, |hook| hook.unhold());
-    }
+/// Releases all locks that `prepare_all` took, the oldest hook first.
+///
+/// # Safety
+/// This thread, or the one it was forked from, has called `prepare_all`, and not this since. In the
+/// child it is the only thread.
+unsafe fn release_all(hooks: &Hooks, side: Side) {
+    // SAFETY: it asks for a call of `quiesce` before: all hooks were prepared; and for a single
+    // thread in the child, as the caller promises.
+    hooks.iter().for_each(|hook| unsafe { hook.release(side) });
 }
 
 /// Installs the handlers below, so that they run around each fork of this process that begins after
@@ -280,9 +214,9 @@ extern "C" fn prepare() {
     if (!IS_SHARING.load(Ordering::Relaxed) && LONE.begin()) || is_prepared() {
         return;
     }
-    let registry = MutexGuard::leak(REGISTRY.lock());
+    let hooks = MutexGuard::leak(REGISTRY.lock());
     drain::quiesce();
-    registry.prepare();
+    prepare_all(hooks);
     locks::lock_all();
     FORKING.store(gettid().as_raw_nonzero().get(), Ordering::Relaxed);
 }
@@ -316,17 +250,18 @@ fn release(side: Side) {
     unsafe { locks::unlock_all() };
     // SAFETY: the registry is still locked by this thread, whose guard was leaked, so no other
     // reference to it is live.
-    let registry = unsafe { &mut *REGISTRY.data_ptr() };
-    // SAFETY: `prepare` prepared all its hooks, and called `drain::quiesce`. A child has one
-    // thread.
+    let hooks = unsafe { &mut *REGISTRY.data_ptr() };
+    // SAFETY: `prepare` prepared all hooks, and called `drain::quiesce`. A child has one thread.
     unsafe {
-        registry.release(side);
+        release_all(hooks, side);
         match side {
             Side::Parent => drain::resume(),
             Side::Child => drain::resume_in_child(),
         }
     }
-    registry.unhold();
+    // After all releases: the last reference may go, and a destructor may use a thing that was
+    // locked.
+    hooks.iter_mut().for_each(|hook| hook.unhold());
     // SAFETY: this thread locked it in `prepare`, and leaked the guard.
     unsafe { REGISTRY.force_unlock() };
 }
@@ -334,12 +269,12 @@ fn release(side: Side) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
+    use std::sync::{Arc, Weak};
 
     /// Logs the calls that it gets.
     struct Noted {
         name: usize,
-        log: Arc<std::sync::Mutex<Vec<(char, usize)>>>,
+        log: Log,
     }
 
     impl AtFork for Arc<Noted> {
@@ -354,48 +289,64 @@ mod tests {
         unsafe fn resume_in_child(&self) {}
     }
 
-    fn add(registry: &mut Registry, noted: &Arc<Noted>) -> usize {
-        let hook = Watched { watch: Arc::downgrade(noted), held: None };
-        let mut dead = registry.add(Box::new(Node { next: None, hook }));
-        std::iter::from_fn(|| dead.pop()).count()
-    }
+    type Log = Arc<std::sync::Mutex<Vec<(char, usize)>>>;
 
     #[test]
     fn the_newest_hook_is_prepared_first_and_released_last() {
-        let log = Arc::default();
+        let (log, registry) = (Log::default(), Mutex::new(Hooks::new()));
         let noted = [0, 1, 2, 3].map(|name| Arc::new(Noted { name, log: Arc::clone(&log) }));
-        let mut registry = Registry::new();
-        noted.iter().for_each(|noted| assert_eq!(add(&mut registry, noted), 0));
+        noted.iter().for_each(|noted| add_to(&registry, Arc::downgrade(noted)));
         let [first, second, third, fourth] = noted;
         drop(second);
         for _ in 0..2 {
-            registry.prepare();
+            let hooks = &mut registry.lock();
+            prepare_all(hooks);
             // SAFETY: prepared just now.
-            unsafe { registry.release(Side::Parent) };
-            registry.unhold();
+            unsafe { release_all(hooks, Side::Parent) };
+            hooks.iter_mut().for_each(|hook| hook.unhold());
             let expected = [('p', 3), ('p', 2), ('p', 0), ('r', 0), ('r', 2), ('r', 3)];
-            assert_eq!(std::mem::take(&mut *log.lock().unwrap()), expected);
+            assert_eq!(mem::take(&mut *log.lock().unwrap()), expected);
         }
         let alive = [first, third, fourth].map(|noted| Arc::strong_count(&noted));
         assert_eq!(alive, [1; 3], "nothing is kept alive after a fork");
     }
 
+    static OWN: Mutex<FutexLock, Hooks> = Mutex::new(Hooks::new());
+
+    /// Checks that it goes back to the heap while the registry is not locked.
+    struct Checked(Weak<Noted>);
+
+    impl Watch for Checked {
+        type Held = Arc<Noted>;
+
+        fn is_alive(&self) -> bool {
+            self.0.is_alive()
+        }
+
+        fn hold(&self) -> Option<Arc<Noted>> {
+            self.0.hold()
+        }
+    }
+
+    impl Drop for Checked {
+        fn drop(&mut self) {
+            assert!(OWN.try_lock().is_some(), "the heap may wait for a fork");
+        }
+    }
+
     #[test]
     fn dead_hooks_are_taken_out_again_and_again_and_the_order_stays() {
-        let log = Arc::default();
-        let new = |name| Arc::new(Noted { name, log: Arc::clone(&log) });
-        let mut registry = Registry::new();
-        let (mut alive, mut dead) = (Vec::new(), 0);
+        let (log, mut alive) = (Log::default(), Vec::new());
         for name in 0..10_000 {
-            let noted = new(name);
-            dead += add(&mut registry, &noted);
+            let noted = Arc::new(Noted { name, log: Arc::clone(&log) });
+            add_to(&OWN, Checked(Arc::downgrade(&noted)));
             if name % 10 == 0 {
                 alive.push(noted);
             }
-            assert!(registry.count <= (2 * alive.len()).max(Registry::FEW) + 1, "{} hooks", registry.count);
+            let count = OWN.lock().len();
+            assert!(count <= (2 * alive.len()).max(FEW) + 1, "{count} hooks");
         }
-        assert_eq!(registry.count + dead, 10_000);
-        registry.prepare();
+        prepare_all(&mut OWN.lock());
         let expected = alive.iter().rev().map(|noted| ('p', noted.name));
         assert!(log.lock().unwrap().iter().copied().eq(expected));
     }

@@ -205,39 +205,30 @@ pub(crate) fn register(watch: impl Watch) -> Result<(), RegisterError> {
     Ok(())
 }
 
-impl<P: OnFutexes> AtFork for Arc<Space<P>> {
-    fn quiesce(&self) {
-        Space::quiesce(self);
-    }
+/// Has a thing take part in forks by its methods of the same names.
+macro_rules! at_fork {
+    ($thing:ident, $held:ty) => {
+        impl<P: OnFutexes> AtFork for $held {
+            fn quiesce(&self) {
+                $thing::quiesce(self);
+            }
 
-    unsafe fn resume(&self) {
-        // SAFETY: the space asks that this thread called `quiesce`, as the caller promises.
-        unsafe { Space::resume(self) }
-    }
+            unsafe fn resume(&self) {
+                // SAFETY: it asks that this thread called `quiesce`, as the caller promises.
+                unsafe { $thing::resume(self) }
+            }
 
-    unsafe fn resume_in_child(&self) {
-        // SAFETY: the space asks that this thread called `quiesce` before the fork and is the only
-        // one of the child, as the caller promises.
-        unsafe { Space::resume_in_child(self) }
-    }
+            unsafe fn resume_in_child(&self) {
+                // SAFETY: it asks that this thread called `quiesce` before the fork and is the only
+                // one of the child, as the caller promises.
+                unsafe { $thing::resume_in_child(self) }
+            }
+        }
+    };
 }
 
-impl<P: OnFutexes> AtFork for Root<P> {
-    fn quiesce(&self) {
-        Root::quiesce(self);
-    }
-
-    unsafe fn resume(&self) {
-        // SAFETY: the root asks that this thread called `quiesce`, as the caller promises.
-        unsafe { Root::resume(self) }
-    }
-
-    unsafe fn resume_in_child(&self) {
-        // SAFETY: the root asks that this thread called `quiesce` before the fork and is the only
-        // one of the child, as the caller promises.
-        unsafe { Root::resume_in_child(self) }
-    }
-}
+at_fork!(Space, Arc<Space<P>>);
+at_fork!(Root, Root<P>);
 
 impl<T: Send + Sync + 'static> Watch for Weak<T>
 where

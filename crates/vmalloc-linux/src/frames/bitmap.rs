@@ -84,7 +84,7 @@ impl Bitmap {
 
     /// Makes the words accessible, and establishes B2. May be repeated.
     pub(crate) fn make_ready(&self) -> Result<(), Errno> {
-        self.words.open_all()?;
+        self.words.open_part(0, self.words.bytes())?;
         let mut bits = self.frames;
         for level in 0..LEVELS {
             let tail = bits % WORD;
@@ -124,7 +124,7 @@ impl Bitmap {
         let mut at = from;
         for level in 0..LEVELS {
             let (word, bit) = (at / WORD, at % WORD);
-            if word >= self.level_words(level) {
+            if word >= (self.begin[level + 1] - self.begin[level]) as u64 {
                 return None;
             }
             let members = self.load(level, word) & (u64::MAX << bit);
@@ -195,10 +195,6 @@ impl Bitmap {
             (word, bits) = (word / WORD, 1 << (word % WORD));
         }
         removed
-    }
-
-    fn level_words(&self, level: usize) -> u64 {
-        (self.begin[level + 1] - self.begin[level]) as u64
     }
 
     fn load(&self, level: usize, word: u64) -> u64 {

@@ -57,7 +57,6 @@ use crate::frames::bitmap::{Begin, Bitmap, Some64};
 use crate::guard::chunks::CHUNK_PAGES;
 use crate::means::FRAMES_MAX;
 use crate::os::futex::FutexLock;
-use crate::os::limits;
 use crate::os::madvise::{Advice, advise};
 use crate::os::reservation::{Access, Mapping, unlock};
 use libc::iovec;
@@ -65,6 +64,7 @@ use lock_api::MutexGuard;
 use rustix::fd::OwnedFd;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use vmalloc::{Frame, Origin, PageRange, PlatformError, PlatformFault};
 
@@ -173,7 +173,8 @@ impl Supply {
         if free < frames.len() as u64 {
             return Err(used_up());
         }
-        let (kept, rest) = frames.split_at_mut(self.kept_of(frames.len()));
+        let kept = usize::try_from(self.state.kept.load(Ordering::Relaxed)).unwrap_or(usize::MAX);
+        let (kept, rest) = frames.split_at_mut(kept.min(frames.len()));
         // There are enough of either: see above.
         self.fill(kept, &self.kept)?;
         self.fill(rest, &self.free)?;
@@ -195,11 +196,6 @@ impl Supply {
         let _ = self.linear.advise_part(offset, bytes, Advice::DoDump);
         self.state.reached.store(end, Ordering::Relaxed);
         Ok(())
-    }
-
-    /// Returns how many of `count` frames can be ones that kept their memory.
-    fn kept_of(&self, count: usize) -> usize {
-        count.min(usize::try_from(self.state.kept.load(Ordering::Relaxed)).unwrap_or(usize::MAX))
     }
 
     /// Takes the first of a set of free frames.
@@ -411,7 +407,7 @@ enum Memory {
 /// Creates a file of that size, of holes.
 fn create(bytes: usize) -> Result<OwnedFd, PlatformError> {
     // The kernel would not only refuse, but kill (SIGXFSZ).
-    if limits::file_bytes().is_some_and(|limit| limit < bytes as u64) {
+    if getrlimit(Resource::Fsize).current.is_some_and(|limit| limit < bytes as u64) {
         return Err(platform_error("a file of frames (RLIMIT_FSIZE)", Errno::NOMEM));
     }
     // Not executable as a program, which says nothing about mappings. Kernels before 6.3 don't know

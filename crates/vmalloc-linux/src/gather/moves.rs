@@ -170,9 +170,7 @@ impl Registered {
         fd.register(range, Mode::Plain).ok()?;
         Some(Self { fd, range, generation: locks::generation() })
     }
-}
 
-impl Registered {
     /// Returns true in a child of the process that registered the area.
     pub(super) fn is_parents(&self) -> bool {
         self.generation != locks::generation()

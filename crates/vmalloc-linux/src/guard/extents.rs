@@ -50,17 +50,10 @@ impl Extents {
     /// Returns true if all of `range` is open.
     #[inline]
     pub(crate) fn is_open(&self, range: PageRange) -> bool {
-        let mut page = range.start();
-        while page < range.end() {
-            let chunk = self.chunk_at(page);
-            let end = range.end().min(chunk.end());
-            let is_inside = |extent: PageRange| extent.start() <= page && end <= extent.end();
-            if !self.extent(chunk).is_some_and(is_inside) {
-                return false;
-            }
-            page = end;
-        }
-        true
+        self.chunks_of(range).all(|chunk| {
+            let both = chunk.intersection(&range).zip(self.extent(chunk));
+            both.is_some_and(|(part, extent)| extent.covers(&part))
+        })
     }
 
     /// Calls `act` with the maximal open runs inside `range`, ascending, until it fails.

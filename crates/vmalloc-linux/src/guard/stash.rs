@@ -25,7 +25,7 @@
 
 use crate::os::futex::FutexLock;
 use crate::os::reservation::{Access, Mapping};
-use lock_api::{Mutex, MutexGuard};
+use lock_api::Mutex;
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -97,6 +97,9 @@ pub(crate) struct StashRun {
     slot: u32,
 }
 
+/// A slot, the first of its pages, from the start of the shard, and how many.
+type SlotPages = (u32, u64, u64);
+
 /// The state that the lock of a shard protects.
 #[derive(Debug)]
 struct Shard {
@@ -165,31 +168,23 @@ impl Stash {
             return None;
         }
         let own = cpu % self.shards.len();
-        let found = self.take_of(own, self.shards[own].lock(), least, most);
-        found.or_else(|| self.take_elsewhere(own, least, most))
+        let found = self.shards[own].lock().take(least, most).map(|pages| (own, pages));
+        let (id, pages) = found.or_else(|| self.take_elsewhere(own, least, most))?;
+        let run = self.run(id, pages);
+        // Relaxed: a number and nothing else.
+        self.kept.fetch_sub(run.pages, Ordering::Relaxed);
+        Some(run)
     }
 
     #[cold]
-    fn take_elsewhere(&self, own: usize, least: u64, most: u64) -> Option<StashRun> {
-        let others = (0..self.shards.len()).filter(|other| *other != own);
+    fn take_elsewhere(&self, own: usize, least: u64, most: u64) -> Option<(usize, SlotPages)> {
+        let mut others = (0..self.shards.len()).filter(|other| *other != own);
         // A shard that is held is passed by.
-        others
-            .filter_map(|id| Some((id, self.shards[id].try_lock()?)))
-            .find_map(|(id, shard)| self.take_of(id, shard, least, most))
+        others.find_map(|id| Some((id, self.shards[id].try_lock()?.take(least, most)?)))
     }
 
-    fn take_of(
-        &self,
-        id: usize,
-        mut shard: MutexGuard<'_, FutexLock, Shard>,
-        least: u64,
-        most: u64,
-    ) -> Option<StashRun> {
-        let (slot, first, pages) = shard.take(least, most)?;
-        drop(shard);
-        // Relaxed: a number and nothing else.
-        self.kept.fetch_sub(pages, Ordering::Relaxed);
-        Some(StashRun { page: self.base + id as u64 * self.shard_pages + first, pages, shard: id, slot })
+    fn run(&self, shard: usize, (slot, first, pages): SlotPages) -> StashRun {
+        StashRun { page: self.base + shard as u64 * self.shard_pages + first, pages, shard, slot }
     }
 
     /// Ends a run of [`take`](Self::take): its pages have left the slot.
@@ -203,17 +198,22 @@ impl Stash {
         let kept = self.kept.fetch_add(pages, Ordering::Relaxed) + pages;
         let id = cpu % self.shards.len();
         let found = (kept <= self.budget).then(|| self.shards[id].lock().room(pages, self.shard_pages));
-        let Some((slot, first)) = found.flatten() else {
+        let run = found.flatten().map(|pages| self.run(id, pages));
+        if run.is_none() {
             self.kept.fetch_sub(pages, Ordering::Relaxed);
-            return None;
-        };
-        Some(StashRun { page: self.base + id as u64 * self.shard_pages + first, pages, shard: id, slot })
+        }
+        run
     }
 
     /// Ends a run of [`room`](Self::room): `moved` pages are in the slot now.
     pub(crate) fn filled(&self, run: StashRun, moved: u64) {
         self.kept.fetch_sub(run.pages - moved, Ordering::Relaxed);
-        self.shards[run.shard].lock().fill(run.slot, moved);
+        let mut shard = self.shards[run.shard].lock();
+        shard.slot(run.slot).len = moved as u16;
+        if moved != 0 {
+            shard.push_filled(run.slot, moved);
+        }
+        shard.end_run(run.slot);
     }
 
     /// Empties the stash in a child of a fork, which has neither its pages nor other threads.
@@ -257,9 +257,8 @@ impl Shard {
         &mut self.slots()[slot as usize]
     }
 
-    /// Takes up to `most` pages of a slot that has `least`. Returns the slot, the first page, and
-    /// how many.
-    fn take(&mut self, least: u64, most: u64) -> Option<(u32, u64, u64)> {
+    /// Takes up to `most` pages of a slot that has `least`.
+    fn take(&mut self, least: u64, most: u64) -> Option<SlotPages> {
         let len = self.list_from(least)?;
         let id = self.pop_filled(len);
         let slot = self.slot(id);
@@ -278,12 +277,14 @@ impl Shard {
         let slot = self.slot(id);
         slot.runs -= 1;
         if slot.runs == 0 && slot.len == 0 {
-            self.push_empty(id);
+            let room = slot.room as usize;
+            let next = std::mem::replace(&mut self.empty[room], id);
+            self.slot(id).next = next;
         }
     }
 
-    /// Takes an empty slot, or makes one. Returns it, and its first page.
-    fn room(&mut self, pages: u64, shard_pages: u64) -> Option<(u32, u64)> {
+    /// Takes an empty slot, or makes one.
+    fn room(&mut self, pages: u64, shard_pages: u64) -> Option<SlotPages> {
         let room = room_index(pages);
         let id = match self.empty[room] {
             NONE => self.make(room, shard_pages)?,
@@ -294,7 +295,7 @@ impl Shard {
         };
         let slot = self.slot(id);
         slot.runs += 1;
-        Some((id, u64::from(slot.first)))
+        Some((id, u64::from(slot.first), pages))
     }
 
     #[cold]
@@ -307,16 +308,6 @@ impl Shard {
         (self.made, self.used) = (id + 1, used);
         *self.slot(id) = StashSlot { next: NONE, first, len: 0, room: room as u16, runs: 0 };
         Some(id)
-    }
-
-    /// Notes that `pages` pages are in a slot that was taken empty, whose run ends.
-    fn fill(&mut self, id: u32, pages: u64) {
-        let slot = self.slot(id);
-        slot.len = pages as u16;
-        if pages != 0 {
-            self.push_filled(id, pages);
-        }
-        self.end_run(id);
     }
 
     fn push_filled(&mut self, id: u32, pages: u64) {
@@ -335,23 +326,13 @@ impl Shard {
         id
     }
 
-    fn push_empty(&mut self, id: u32) {
-        let room = self.slot(id).room as usize;
-        let next = std::mem::replace(&mut self.empty[room], id);
-        self.slot(id).next = next;
-    }
-
     /// Returns the smallest number of pages, from `pages` on, that a slot holds.
     fn list_from(&self, pages: u64) -> Option<u64> {
-        let (first, bit) = (pages as usize / 64, pages % 64);
-        let words = self.lists.iter().enumerate().skip(first);
-        let masked = words.map(|(at, word)| (at, if at == first { word >> bit << bit } else { *word }));
-        masked.filter(|(_, word)| *word != 0).map(|(at, word)| lowest(at, word)).next()
+        let first = pages as usize / 64;
+        let from = |at: usize| self.lists[at] & if at == first { u64::MAX << (pages % 64) } else { u64::MAX };
+        let at = (first..self.lists.len()).find(|at| from(*at) != 0)?;
+        Some(at as u64 * 64 + u64::from(from(at).trailing_zeros()))
     }
-}
-
-fn lowest(at: usize, word: u64) -> u64 {
-    at as u64 * 64 + u64::from(word.trailing_zeros())
 }
 
 #[cfg(test)]
@@ -446,5 +427,21 @@ mod tests {
         }
         stash.start_anew();
         assert!(stash.kept() == 0 && stash.take(0, 1, 1).is_none());
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "it forks")]
+    fn a_child_begins_anew_whatever_lock_another_thread_had() {
+        let stash = stash(100);
+        put(&stash, 5);
+        let lock = || std::mem::forget(stash.shards[0].lock());
+        std::thread::scope(|scope| scope.spawn(lock).join().unwrap());
+        vmalloc_harness::in_forked_child(|| {
+            // SAFETY: no conditions. It ends a child that waits for ever.
+            unsafe { libc::alarm(10) };
+            stash.start_anew();
+            put(&stash, 5);
+            stash.kept() == 5
+        });
     }
 }

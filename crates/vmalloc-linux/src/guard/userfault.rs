@@ -374,15 +374,10 @@ impl Shared {
             return if matches!(errno, Errno::BADF | Errno::NOTTY) { Ok(()) } else { Err(errno) };
         }
         self.was_closed.store(true, Ordering::Relaxed);
-        self.fd.reopen()?;
-        self.register_stash()?;
-        self.register_again()
+        self.reopen()
     }
 
-    fn repair(&self) -> Result<(), Errno> {
-        if let Some(stash) = &self.stash {
-            stash.start_anew();
-        }
+    fn reopen(&self) -> Result<(), Errno> {
         self.fd.reopen()?;
         self.register_stash()?;
         self.register_again()
@@ -397,8 +392,9 @@ impl AtFork for Arc<Shared> {
     unsafe fn resume(&self) {}
 
     unsafe fn resume_in_child(&self) {
-        if self.is_ready.load(Ordering::Relaxed) && self.repair().is_err() {
-            self.is_ready.store(false, Ordering::Relaxed);
+        if self.is_ready.load(Ordering::Relaxed) {
+            self.stash.iter().for_each(Stash::start_anew);
+            self.is_ready.store(self.reopen().is_ok(), Ordering::Relaxed);
         }
     }
 }

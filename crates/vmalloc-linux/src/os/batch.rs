@@ -92,15 +92,11 @@ impl Batch<'_> {
 pub(crate) fn drop_pages(memory: &Reservation, ranges: &[PageRange]) -> Result<(), PlatformError> {
     match ranges {
         [range] => memory.advise(*range, Advice::DontNeed),
-        ranges => drop_many(memory, ranges),
+        ranges => with_batch(memory, |batch| {
+            ranges.iter().try_for_each(|range| batch.push(*range, drop_runs))?;
+            batch.finish(drop_runs)
+        }),
     }
-}
-
-fn drop_many(memory: &Reservation, ranges: &[PageRange]) -> Result<(), PlatformError> {
-    with_batch(memory, |batch| {
-        ranges.iter().try_for_each(|range| batch.push(*range, drop_runs))?;
-        batch.finish(drop_runs)
-    })
 }
 
 fn drop_runs(memory: &Reservation, runs: &[iovec]) -> Result<(), PlatformError> {

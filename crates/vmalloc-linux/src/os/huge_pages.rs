@@ -87,16 +87,12 @@ impl HugePages {
         let parts = (parts.start()..parts.end()).step_by(pages as usize);
         // The first refusal ends it: the next part would be refused for the same reason.
         let _ = parts.filter_map(|start| PageRange::from_len(start, pages)).try_for_each(|part| {
-            touch(memory, part);
+            let first = memory.run(part).iov_base.cast::<u8>();
+            // The kernel makes a page table, which collapsing needs.
+            // SAFETY: the part has just been mapped, is zero, and only the thread that maps it uses
+            // it. The span's provenance is that of `memory`.
+            unsafe { first.write_volatile(0) };
             memory.advise(part, Advice::Collapse)
         });
     }
-}
-
-/// Has the kernel make a page table, which collapsing needs.
-fn touch(memory: &Reservation, part: PageRange) {
-    let first = memory.run(part).iov_base.cast::<u8>();
-    // SAFETY: the part has just been mapped, is zero, and only the thread that maps it uses it. The
-    // span's provenance is that of `memory`.
-    unsafe { first.write_volatile(0) };
 }

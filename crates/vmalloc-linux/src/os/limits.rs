@@ -10,11 +10,6 @@ pub(crate) fn address_space_bytes() -> Option<u64> {
     getrlimit(Resource::As).current
 }
 
-/// Returns `RLIMIT_FSIZE` in bytes.
-pub(crate) fn file_bytes() -> Option<u64> {
-    getrlimit(Resource::Fsize).current
-}
-
 /// Returns the bytes of address space in use, which the kernel compares with `RLIMIT_AS`. 0 where
 /// `/proc` does not tell.
 pub(crate) fn used_bytes(page_bytes: usize) -> u64 {

@@ -92,7 +92,7 @@ pub(crate) fn is_named(descriptor: RawFd, is_name: impl FnOnce(&[u8]) -> bool) -
 
 /// Returns a number of this process that no other has that shares memory with it by forks, and that
 /// is never 0.
-fn process() -> u64 {
+pub(crate) fn process() -> u64 {
     let pid = u64::from(getpid().as_raw_nonzero().get().unsigned_abs());
     (pid | locks::generation() << PID_BITS) & u64::from(u32::MAX)
 }

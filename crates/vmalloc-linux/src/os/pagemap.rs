@@ -127,7 +127,6 @@ fn decode(entry: u64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::os::reservation::{Access, Mapping};
 
     #[test]
     fn only_present_pages_with_a_number_have_a_frame() {
@@ -135,36 +134,5 @@ mod tests {
         assert_eq!(decode(PRESENT | 1 << 55 | 42), Some(42));
         assert_eq!(decode(PRESENT), None);
         assert_eq!(decode(42), None);
-    }
-
-    /// More runs than one answer holds, a page that was only read, and pages that were never used.
-    #[test]
-    #[cfg_attr(miri, ignore = "Miri has no ioctl")]
-    fn written_pages_are_found_and_pages_of_zeros_are_not() {
-        let (page, pages) = (rustix::param::page_size(), 8 * RUNS);
-        let memory = Mapping::new(pages * page, Access::ReadWrite).unwrap();
-        // A huge page is in memory as a whole, of which one byte was written.
-        // SAFETY: the mapping is this test's alone, and its content stays.
-        unsafe { libc::madvise(memory.base().as_ptr(), pages * page, libc::MADV_NOHUGEPAGE) };
-        let byte = |index: usize| memory.base().as_ptr().cast::<u8>().wrapping_add(index * page);
-        let written: Vec<usize> = (0..2 * RUNS + 5).map(|index| 3 * index + 1).collect();
-        for &index in &written {
-            // SAFETY: inside the mapping, which is writable and this test's alone.
-            unsafe { byte(index).write_volatile(1) };
-        }
-        // SAFETY: as above.
-        let read = unsafe { byte(pages - 1).read_volatile() };
-        let bytes = iovec { iov_base: memory.base().as_ptr(), iov_len: pages * page };
-        let mut found = Vec::new();
-        let answer = Pagemap::default().written(bytes, |run| {
-            let first = (run.start as usize - bytes.iov_base.addr()) / page;
-            found.extend((first..).take((run.end - run.start) as usize / page));
-        });
-        if matches!(answer, Err(Errno::NOTTY | Errno::NOENT | Errno::ACCESS)) {
-            eprintln!("SKIPPED: this kernel has no PAGEMAP_SCAN, or /proc is not there");
-            return;
-        }
-        assert_eq!((answer, read), (Ok(()), 0));
-        assert_eq!(found, written);
     }
 }

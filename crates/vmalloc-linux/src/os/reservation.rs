@@ -92,11 +92,6 @@ impl Mapping {
         unsafe { mprotect(self.base.as_ptr(), self.bytes, MprotectFlags::READ) }
     }
 
-    /// Makes all of it readable and writable.
-    pub(crate) fn open_all(&self) -> Result<(), Errno> {
-        self.open_part(0, self.bytes)
-    }
-
     /// Makes `bytes` bytes from `offset` on readable and writable, both rounded out to pages.
     /// Access only grows, so no reference into the mapping loses any.
     pub(crate) fn open_part(&self, offset: usize, bytes: usize) -> Result<(), Errno> {
@@ -131,9 +126,7 @@ impl Mapping {
         // SAFETY: our own mapping, and the content stays.
         unsafe { madvise::advise(run, advice) }
     }
-}
 
-impl Mapping {
     /// Makes a part accessible that never was. A locked part is unlocked first, or the kernel would
     /// put memory behind all of it.
     ///
@@ -197,13 +190,9 @@ impl Access {
         }
     }
 
+    /// Returns it as mprotect(2) wants it: by the numbers of mmap(2).
     fn protect(self) -> MprotectFlags {
-        match self {
-            Self::None => MprotectFlags::empty(),
-            Self::ReadWrite => MprotectFlags::READ | MprotectFlags::WRITE,
-            Self::Read => MprotectFlags::READ,
-            Self::ReadExecute => MprotectFlags::READ | MprotectFlags::EXEC,
-        }
+        MprotectFlags::from_bits_retain(self.map().bits())
     }
 }
 

@@ -1,10 +1,9 @@
 //! The handlers of `SIGSEGV` and `SIGBUS`.
 
 use super::place;
-use crate::os::fatal::Message;
+use crate::os::fatal::say;
 use libc::{c_int, c_void, sigaction, siginfo_t};
 use rustix::io::Errno;
-use std::fmt::Write;
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::OnceLock;
@@ -149,11 +148,9 @@ extern "C" fn on_trap(signal: c_int, info: *mut siginfo_t, context: *mut c_void)
 }
 
 fn report(addr: usize, _: *mut c_void) {
-    let Some(trap) = place::look_up(addr) else { return };
-    let mut message = Message::default();
-    // A message that is too long is cut.
-    let _ = write!(message, "vmalloc: {trap}");
-    message.send();
+    if let Some(trap) = place::look_up(addr) {
+        say(&format_args!("vmalloc: {trap}"));
+    }
 }
 
 /// Calls a handler.

@@ -1,22 +1,18 @@
 //! What a program changes about its pages by system calls of its own, and what becomes of it.
 
-use crate::common::{Batches, byte, opened, smaps_at, told};
+use crate::common::*;
 use vmalloc::{Request, Space, SpaceOptions};
-use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, open};
+use vmalloc_linux::{Linux, LinuxOptions};
 
-const PAGE: usize = 4096;
 const BYTES: usize = 16 * PAGE;
 
-fn spaces() -> impl Iterator<Item = std::sync::Arc<Space<Linux>>> {
+fn all_spaces() -> Vec<std::sync::Arc<Space<Linux>>> {
     // One node: wherever the thread runs, its areas have the same chunk.
     let space_options = SpaceOptions::default().nodes(1);
-    let all_options = [space_options, space_options.unmap_on_free()];
-    all_options.into_iter().flat_map(|space_options| {
-        GuardMeans::all().filter_map(move |guards| {
-            let options = LinuxOptions::new().max_bytes(64 << 20).guard_means(guards).drain_thread(false);
-            opened(Batches::Refused.opening(|| open(options, space_options)))
-        })
-    })
+    let options = LinuxOptions::new().max_bytes(64 << 20).drain_thread(false);
+    let with = |space_options| spaces(options, space_options);
+    let both = || with(space_options).chain(with(space_options.unmap_on_free())).collect();
+    Batches::Refused.opening(both)
 }
 
 /// Makes the memory at `addr` hard to use for its next owner.
@@ -32,7 +28,7 @@ fn alter(addr: usize) {
 
 #[test]
 fn a_free_of_altered_memory_drops_what_was_changed() {
-    for space in spaces() {
+    for space in all_spaces() {
         let addr = space.raw().alloc(&Request::new(BYTES)).expect("room");
         alter(addr);
         assert!(told(&smaps_at(addr), "VmFlags:").contains(" dc"), "{}", told(&smaps_at(addr), "VmFlags:"));

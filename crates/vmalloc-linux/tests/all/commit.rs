@@ -1,16 +1,8 @@
 //! Memory at chosen addresses inside reserved areas: committed, decommitted, discarded and reset.
 
-use crate::common::{byte, is_trap, mappings, not_run};
+use crate::common::{PAGE, byte, is_trap, mappings, not_run, spaces};
 use std::ops::Range;
-use std::sync::Arc;
-use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, Request, Space, SpaceOptions, open};
-
-const PAGE: usize = 4096;
-
-fn spaces() -> impl Iterator<Item = Arc<Space<Linux>>> {
-    let kinds = [LinuxOptions::new(), LinuxOptions::new().guard_means(GuardMeans::Mprotect)];
-    kinds.into_iter().map(|options| open(options, SpaceOptions::default()).unwrap())
-}
+use vmalloc_linux::{GuardMeans, LinuxOptions, Request, SpaceOptions, open};
 
 fn pages(addr: usize, pages: Range<usize>) -> Range<usize> {
     addr + pages.start * PAGE..addr + pages.end * PAGE
@@ -31,7 +23,7 @@ fn sum(range: &Range<usize>) -> u64 {
 
 #[test]
 fn a_reset_clears_few_pages_and_discards_many() {
-    for space in spaces() {
+    for space in spaces(LinuxOptions::new(), SpaceOptions::default()) {
         let addr = space.raw().reserve(&Request::new(1 << 30)).unwrap();
         let all = pages(addr, 0..4096);
         // SAFETY: the area is this test's, which keeps to it: here and below.

@@ -3,7 +3,7 @@
 
 use crate::common::trapping::{fill_stash, with_userfault};
 use crate::common::*;
-use vmalloc::{Frame, FrameSupply, Request, SpaceOptions};
+use vmalloc::{Request, SpaceOptions};
 use vmalloc_linux::{GuardMeans, LinuxOptions, open};
 
 /// Returns the bytes of all mappings that are in dumps, by their lines of that name.
@@ -16,21 +16,20 @@ fn dumped(name: &str) -> usize {
 #[cfg_attr(miri, ignore = "Miri has no /proc")]
 fn dumps_have_what_is_in_use_with_every_kind_of_guards() {
     in_own_process(|| {
-        let mut spaces = Vec::new();
-        for guards in [GuardMeans::PteMarkers, GuardMeans::Mprotect, GuardMeans::Userfault] {
+        let mut open_spaces = Vec::new();
+        for guards in GuardMeans::all() {
             let before = dumped("Size:");
             let options = LinuxOptions::new().guard_means(guards).drain_thread(false);
             let Some(space) = opened(open(options, SpaceOptions::default())) else { continue };
             let areas =
                 [5_000, 100_000, 20 << 20].map(|bytes| space.raw().alloc(&Request::new(bytes)).unwrap());
-            let mut frames = [Frame(0)];
-            space.platform().take_frames(&mut frames).expect("a frame");
+            let frames = take(space.platform(), 1);
             let after = dumped("Size:");
             // Opened chunks of areas and frames, of 8 MiB, and the space's own records.
             let most = (20 << 20) + 6 * (8 << 20) + (40 << 20);
             assert!(after - before >= 20 << 20, "{guards:?}: what is in use is in dumps");
             assert!(after - before <= most, "{guards:?}: {before} and {after}");
-            spaces.push((space, areas, frames));
+            open_spaces.push((space, areas, frames));
         }
     });
 }
@@ -39,13 +38,11 @@ fn dumps_have_what_is_in_use_with_every_kind_of_guards() {
 #[cfg_attr(miri, ignore = "Miri has no /proc")]
 fn a_space_may_leave_its_areas_out_of_dumps() {
     in_own_process(|| {
-        for guards in [GuardMeans::PteMarkers, GuardMeans::Mprotect, GuardMeans::Userfault] {
-            let options =
-                LinuxOptions::new().guard_means(guards).frame_bytes(0).dump(false).drain_thread(false);
-            let Some(space) = opened(open(options, SpaceOptions::default())) else { continue };
+        let options = LinuxOptions::new().frame_bytes(0).dump(false).drain_thread(false);
+        for space in spaces(options, SpaceOptions::default()) {
             let before = dumped("Size:");
             let area = space.raw().alloc(&Request::new(100 << 20)).unwrap();
-            assert!(dumped("Size:") < before + (100 << 20), "{guards:?}: {area:#x}");
+            assert!(dumped("Size:") < before + (100 << 20), "{area:#x}");
         }
     });
 }

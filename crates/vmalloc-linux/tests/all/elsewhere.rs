@@ -2,99 +2,76 @@
 
 use crate::common::{alloc, assert_whole, byte, free};
 use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::sync_channel;
 use vmalloc::{Space, SpaceOptions};
 use vmalloc_linux::{Linux, LinuxOptions, open};
 
-const SPAN: usize = 1 << 30;
-const THREADS: usize = 8;
-
-fn space(options: SpaceOptions) -> Arc<Space<Linux>> {
-    open(LinuxOptions::new().max_bytes(SPAN), options).unwrap()
-}
-
-/// Retaining and not, with a node for each CPU, one for all, and more than there are CPUs.
-fn all_options() -> impl Iterator<Item = SpaceOptions> {
-    let modes = [
-        SpaceOptions::default(),
-        SpaceOptions::default().cache_bytes(1 << 20),
-        SpaceOptions::default().unmap_on_free(),
-    ];
-    modes.into_iter().flat_map(|options| [options, options.nodes(1), options.nodes(16)])
-}
-
-/// The areas that go around between a producer and its consumer.
+/// Pairs of a thread that allocates and one that frees.
+const PAIRS: usize = 4;
+/// The areas that go around between them.
 const QUEUE: usize = 64;
-/// Areas that each producer makes.
+/// Areas that each pair makes.
 const ROUNDS: usize = 10_000;
 
 /// Half of the threads allocate and write, the others check and free: each area is freed by another
 /// thread, on another CPU where there are several. Neither memory nor metadata may grow with the
-/// number of rounds.
+/// number of rounds: with a node for each CPU, one for all, and more than there are CPUs.
 #[test]
 fn areas_that_are_freed_elsewhere_stay_bounded() {
-    for options in all_options() {
-        let space = space(options.lazy_max_pages(1 << 12));
-        let mut metadata = Vec::new();
-        for _ in 0..4 {
-            let most = hand_over(&space);
+    let default = SpaceOptions::default();
+    let modes = [default, default.cache_bytes(1 << 20), default.unmap_on_free()];
+    for options in modes.into_iter().flat_map(|it| [it, it.nodes(1), it.nodes(16)]) {
+        let space = open(LinuxOptions::new().max_bytes(1 << 30), options.lazy_max_pages(1 << 12)).unwrap();
+        let [first, _, _, last] = [(); 4].map(|()| {
+            let (most, pages) = (hand_over(&space), space.stats().span_pages);
             // In queues, in hands, cached and lazy up to twice the threshold, where frees begin to
             // purge; what is freed during a purge comes on top.
-            let pages = space.stats().span_pages;
             assert!(most < pages / 4, "{most} of {pages} pages in use, lazy or kept");
             assert_whole(&space);
-            metadata.push(space.stats().metadata_bytes);
-        }
-        let (first, last) = (metadata[0], metadata[3]);
-        assert!(last <= 2 * first + (1 << 20), "metadata grows: {metadata:?}");
+            space.stats().metadata_bytes
+        });
+        assert!(last <= 2 * first + (1 << 20), "metadata grows: {first}, {last}");
     }
 }
 
-/// All producers and consumers, to the end; the most pages that were not free.
+/// All pairs, to the end; the most pages that were not free.
 fn hand_over(space: &Space<Linux>) -> u64 {
-    let most = AtomicUsize::new(0);
+    let most = AtomicU64::new(0);
     std::thread::scope(|scope| {
-        for number in 0..THREADS / 2 {
+        for pair in 0..PAIRS {
             let (give, get) = sync_channel(QUEUE);
+            let stamp = move |round: usize| (pair * ROUNDS + round) as u64;
+            scope.spawn(move || {
+                for round in 0..ROUNDS {
+                    let addr = alloc(space, 1 + (pair + round) % 8);
+                    // SAFETY: the first word of an area that is this thread's until it is handed
+                    // over.
+                    unsafe { byte(addr).cast::<u64>().write(stamp(round)) };
+                    give.send(addr).unwrap();
+                }
+            });
             let most = &most;
-            scope.spawn(move || produce(space, number, &give));
-            scope.spawn(move || consume(space, number, &get, most));
+            scope.spawn(move || {
+                // A few are kept for a while, so that they are not freed in the order in which they
+                // came.
+                let mut kept = VecDeque::new();
+                for (round, addr) in get.iter().enumerate() {
+                    // SAFETY: handed over to this thread.
+                    let found = unsafe { byte(addr).cast::<u64>().read() };
+                    assert_eq!(found, stamp(round), "somebody else wrote to it");
+                    kept.push_back(addr);
+                    if kept.len() > 16 {
+                        free(space, kept.swap_remove_back(round % 17).unwrap());
+                    }
+                    if round % 1000 == 0 {
+                        let stats = space.stats();
+                        most.fetch_max(stats.span_pages - stats.free_pages, Ordering::Relaxed);
+                    }
+                }
+                kept.into_iter().for_each(|addr| free(space, addr));
+            });
         }
     });
-    most.into_inner() as u64
-}
-
-fn stamp(number: usize, round: usize) -> u64 {
-    (number * ROUNDS + round) as u64
-}
-
-fn produce(space: &Space<Linux>, number: usize, give: &SyncSender<usize>) {
-    for round in 0..ROUNDS {
-        let addr = alloc(space, 1 + (number + round) % 8);
-        // SAFETY: the first word of an area that is this thread's until it is handed over.
-        unsafe { byte(addr).cast::<u64>().write(stamp(number, round)) };
-        give.send(addr).unwrap();
-    }
-}
-
-fn consume(space: &Space<Linux>, number: usize, get: &Receiver<usize>, most: &AtomicUsize) {
-    // A few are kept for a while, so that they are not freed in the order in which they came.
-    let mut kept = VecDeque::new();
-    for (round, addr) in get.iter().enumerate() {
-        // SAFETY: handed over to this thread.
-        let found = unsafe { byte(addr).cast::<u64>().read() };
-        assert_eq!(found, stamp(number, round), "somebody else wrote to it");
-        kept.push_back(addr);
-        if kept.len() > 16 {
-            let index = round % kept.len();
-            free(space, kept.swap_remove_back(index).unwrap());
-        }
-        if round % 1000 == 0 {
-            let stats = space.stats();
-            most.fetch_max((stats.span_pages - stats.free_pages) as usize, Ordering::Relaxed);
-        }
-    }
-    kept.into_iter().for_each(|addr| free(space, addr));
+    most.into_inner()
 }

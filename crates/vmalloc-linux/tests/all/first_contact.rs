@@ -1,14 +1,12 @@
 //! What an ordinary program meets first: the cost of opening, addresses left for others, odd sizes,
 //! huge ranges, small stacks.
 
-use crate::common::{in_own_process, page_faults, status_bytes};
+use crate::common::{PAGE, in_own_process, page_faults, status_bytes};
 use libc::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 use vmalloc::{Request, Space, SpaceOptions};
 use vmalloc_linux::{Linux, LinuxOptions, open};
-
-const PAGE: usize = 4096;
 
 fn space(options: LinuxOptions) -> Arc<Space<Linux>> {
     open(options, SpaceOptions::default()).expect("addresses for a space")

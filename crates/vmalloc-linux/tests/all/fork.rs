@@ -2,58 +2,38 @@
 
 use crate::common::*;
 use lock_api::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
 use vmalloc_linux::{CHUNK_PAGES, FutexLock, Linux, LinuxOptions, open};
 
 const SPAN: usize = 1 << 30;
 
-/// Maps and unmaps in chunks of the thread's own, opening and closing them, until told to stop.
-fn churn(linux: &Linux, thread: u64, stop: &AtomicBool) {
-    let first = CHURNED.start + thread * 20;
+/// Maps and unmaps in chunks of the thread's own, opening and closing them.
+fn churn(linux: &Linux, first: u64) {
     let all = pages(linux, first * CHUNK_PAGES, 20 * CHUNK_PAGES);
-    for round in 0.. {
-        if stop.load(Ordering::Relaxed) {
-            return;
-        }
-        let at = (first + round % 19) * CHUNK_PAGES;
+    for round in 0..16 {
+        let at = (first + round) * CHUNK_PAGES;
         let ranges = [pages(linux, at + 5, 3), pages(linux, at + CHUNK_PAGES - 2, 4)];
         ranges.iter().for_each(|range| map(linux, *range));
         linux.do_unmap(&ranges).unwrap();
-        if round % 16 == 15 {
-            linux.do_unmap(&[all]).unwrap();
-        }
     }
+    linux.do_unmap(&[all]).unwrap();
 }
-
-/// The chunks that two threads open and close while others fork.
-const CHURNED: std::ops::Range<u64> = 10..50;
 
 #[test]
 fn a_fork_while_others_map_and_unmap_leaves_a_working_child() {
     in_own_process(|| {
         for_each_strategy(SPAN, |linux| {
-            let stop = AtomicBool::new(false);
-            std::thread::scope(|scope| {
-                let _stop = StopAtEnd(&stop);
-                for thread in 0..2 {
-                    let stop = &stop;
-                    scope.spawn(move || churn(linux, thread, stop));
+            forks_amid(20, &[&|| churn(linux, 10), &|| churn(linux, 30)], || {
+                // The child has no other threads: it may use what they were opening or closing at
+                // the fork.
+                for chunk in 10..50 {
+                    let fresh = pages(linux, chunk * CHUNK_PAGES + 100, 3);
+                    map(linux, fresh);
+                    assert_reads(linux, fresh, 0);
+                    fill(linux, fresh, 1);
+                    linux.do_unmap(&[fresh, pages(linux, (chunk + 1) * CHUNK_PAGES, 1)]).unwrap();
+                    assert_traps(linux, fresh);
                 }
-                for _ in 0..20 {
-                    in_forked_child(|| {
-                        // The child has no other threads: it may use what they were opening or
-                        // closing at the fork.
-                        for chunk in CHURNED {
-                            let fresh = pages(linux, chunk * CHUNK_PAGES + 100, 3);
-                            map(linux, fresh);
-                            assert_reads(linux, fresh, 0);
-                            fill(linux, fresh, 1);
-                            linux.do_unmap(&[fresh, pages(linux, (chunk + 1) * CHUNK_PAGES, 1)]).unwrap();
-                            assert_traps(linux, fresh);
-                        }
-                        true
-                    });
-                }
+                true
             });
         });
     });
@@ -88,23 +68,10 @@ fn a_lock_of_a_layer_above_is_free_and_consistent_in_the_child() {
             drop(space.buffer(8192).unwrap());
             pair.1 += 1;
         };
-        let stop = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            let _stop = StopAtEnd(&stop);
-            for _ in 0..2 {
-                scope.spawn(|| {
-                    while !stop.load(Ordering::Relaxed) {
-                        use_it();
-                    }
-                });
-            }
-            for _ in 0..50 {
-                in_forked_child(|| {
-                    use_it();
-                    let pair = LAYER.lock();
-                    pair.0 == pair.1
-                });
-            }
+        forks_amid(50, &[&use_it, &use_it], || {
+            use_it();
+            let pair = LAYER.lock();
+            pair.0 == pair.1
         });
     });
 }

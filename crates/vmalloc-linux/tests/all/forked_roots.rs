@@ -3,16 +3,12 @@
 
 use crate::common::*;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::Scope;
 use vmalloc::{Platform, Policy, Protection, Request, Space, SpaceOptions};
 use vmalloc_harness::output_of_child;
 use vmalloc_linux::{Linux, LinuxOptions, open_root, share};
 use vmalloc_subspaces::{Protected, Root, Subspace, SubspaceError, SubspaceState};
 
 const MIB: usize = 1 << 20;
-const PAGE: usize = 4096;
-const FORKS: u64 = 50;
 
 type Part<P = Linux> = Arc<Space<Subspace<P>>>;
 
@@ -22,8 +18,7 @@ fn busy() -> SpaceOptions {
 }
 
 fn root() -> Root<Linux> {
-    open_root(Linux::reserve(LinuxOptions::new().max_bytes(1 << 30), &SpaceOptions::default()).unwrap())
-        .unwrap()
+    open_root(reserved(LinuxOptions::new().max_bytes(1 << 30))).unwrap()
 }
 
 fn part<P: vmalloc_linux::fork::OnFutexes>(root: &Root<P>, name: &'static str, bytes: usize) -> Part<P> {
@@ -42,46 +37,28 @@ fn use_it<P: Platform>(space: &Space<P>, rounds: usize) {
     }
 }
 
-/// Repeats `body` on another thread until all forks are done.
-fn repeat<'scope>(
-    scope: &'scope Scope<'scope, '_>,
-    stop: &'scope AtomicBool,
-    body: impl Fn() + Send + 'scope,
-) {
-    scope.spawn(move || {
-        while !stop.load(Ordering::Relaxed) {
-            body();
-        }
-    });
-}
-
-/// Forks again and again, while `others` are at work on threads of their own; each child must do
-/// `child`.
-fn forks_amid(others: &[&(dyn Fn() + Sync)], child: impl Fn() -> bool) {
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let _stop = StopAtEnd(&stop);
-        others.iter().for_each(|body| repeat(scope, &stop, body));
-        for _ in 0..FORKS {
-            in_forked_child(&child);
-        }
-    });
-}
-
 #[test]
 fn a_child_of_a_fork_uses_sub_spaces_that_others_were_using() {
     in_own_process(|| {
         let root = root();
         let parts = [part(&root, "one", 64 * MIB), part(&root, "other", 64 * MIB)];
-        forks_amid(
-            &[&|| use_it(&parts[0], 20), &|| use_it(&parts[0], 20), &|| use_it(&parts[1], 20)],
-            || {
-                parts.iter().for_each(|part| use_it(part, 20));
-                parts.iter().for_each(|part| part.verify().unwrap());
-                // Two areas at most were in the hands of the others.
-                root.subspaces().all(|child| child.used_bytes <= 2 * 9 * PAGE)
-            },
-        );
+        let others: [&(dyn Fn() + Sync); 3] =
+            [&|| use_it(&parts[0], 20), &|| use_it(&parts[0], 20), &|| use_it(&parts[1], 20)];
+        let use_all = || {
+            parts.iter().for_each(|part| use_it(part, 20));
+            parts.iter().for_each(|part| part.verify().unwrap());
+        };
+        forks_amid(50, &others, || {
+            use_all();
+            // Two areas at most were in the hands of the others.
+            root.subspaces().all(|child| child.used_bytes <= 2 * 9 * PAGE)
+        });
+        // They outlive the handle of their root.
+        drop(root);
+        forks_amid(50, &others, || {
+            use_all();
+            true
+        });
     });
 }
 
@@ -98,7 +75,7 @@ fn a_child_of_a_fork_makes_sub_spaces_that_others_were_making_or_dropping() {
             drop(share(space).unwrap());
         };
         let stays = part(&root, "stays", 64 * MIB);
-        forks_amid(&[&come_and_go, &|| use_it(&stays, 20)], || {
+        forks_amid(50, &[&come_and_go, &|| use_it(&stays, 20)], || {
             use_it(&stays, 20);
             let state = root.subspaces().find(|child| child.name == "scratch").map(|child| child.state);
             assert_ne!(state, Some(SubspaceState::Changing), "no thread here changes it");
@@ -133,6 +110,7 @@ fn a_child_of_a_fork_uses_nested_roots_and_protected_children() {
             space.raw().alloc(&Request::new(PAGE)).unwrap();
         };
         forks_amid(
+            50,
             &[&|| use_it(&inner, 20), &|| use_it(&text, 20), &|| use_it(&beside, 20), &come_and_go],
             || {
                 use_it(&inner, 20);
@@ -146,19 +124,6 @@ fn a_child_of_a_fork_uses_nested_roots_and_protected_children() {
                 outer.subspaces().all(|child| child.state == SubspaceState::Live)
             },
         );
-    });
-}
-
-#[test]
-fn sub_spaces_outlive_the_handle_of_their_root_in_forks_as_well() {
-    in_own_process(|| {
-        let root = root();
-        let one = part(&root, "one", 64 * MIB);
-        drop(root);
-        forks_amid(&[&|| use_it(&one, 20), &|| use_it(&one, 20)], || {
-            use_it(&one, 20);
-            true
-        });
     });
 }
 
@@ -182,22 +147,14 @@ fn a_reservation_goes_with_its_root_and_children_although_hooks_know_of_it() {
 #[test]
 fn a_child_that_asks_for_a_lock_of_a_thread_that_it_does_not_have_says_so() {
     in_own_process(|| {
-        let space = Space::new(
-            Linux::reserve(LinuxOptions::new(), &SpaceOptions::default()).unwrap(),
-            SpaceOptions::default(),
-        )
-        .unwrap();
+        let space = Space::new(reserved(LinuxOptions::new()), SpaceOptions::default()).unwrap();
         std::thread::scope(|scope| scope.spawn(|| space.quiesce()).join().unwrap());
         let (text, status) = output_of_child(|| drop(space.buffer(PAGE)));
         assert!(libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGABRT, "{status:#x}: {text}");
         assert!(text.contains("held by another thread at a fork"), "{text}");
         // A thread of its own, later, waits as everywhere.
         let (text, status) = output_of_child(|| {
-            let own = Space::new(
-                Linux::reserve(LinuxOptions::new(), &SpaceOptions::default()).unwrap(),
-                SpaceOptions::default(),
-            )
-            .unwrap();
+            let own = Space::new(reserved(LinuxOptions::new()), SpaceOptions::default()).unwrap();
             own.quiesce();
             std::thread::scope(|scope| {
                 scope.spawn(|| drop(own.buffer(PAGE).unwrap()));

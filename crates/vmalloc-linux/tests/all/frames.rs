@@ -11,19 +11,7 @@ const SPAN: usize = 1 << 26;
 const KEPT: u64 = (64 << 20) / 4096;
 
 fn with_frames(pages: usize) -> Linux {
-    Linux::reserve(LinuxOptions::new().max_bytes(SPAN).frame_bytes(pages * 4096), &SpaceOptions::default())
-        .unwrap()
-}
-
-fn take(linux: &Linux, count: usize) -> Vec<Frame> {
-    let mut frames = vec![Frame(u64::MAX); count];
-    linux.take_frames(&mut frames).unwrap();
-    frames
-}
-
-fn give(linux: &Linux, frames: &[Frame]) {
-    // SAFETY: the tests give back what they took and no longer use.
-    unsafe { linux.give_frames(frames) }
+    reserved(LinuxOptions::new().max_bytes(SPAN).frame_bytes(pages * 4096))
 }
 
 /// Pages of memory behind the linear map, as the kernel counts them.
@@ -268,48 +256,18 @@ fn a_child_maps_its_own_frames_over_an_ancestor_s_and_back() {
 fn a_fork_while_others_take_and_map_leaves_a_working_child() {
     in_own_process(|| {
         let linux = with_frames(100_000);
-        let stop = std::sync::atomic::AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            for thread in 0..3 {
-                let (linux, stop) = (&linux, &stop);
-                scope.spawn(move || {
-                    while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-                        let frames = scattered_frames(linux, 20);
-                        let range = pages(linux, thread * 100, 20);
-                        map_frames(linux, range, &frames);
-                        linux.do_unmap(&[range]).unwrap();
-                        give(linux, &frames);
-                    }
-                });
-            }
-            for _ in 0..50 {
-                in_forked_child(|| {
-                    let frames = scattered_frames(&linux, 100);
-                    let range = pages(&linux, 5000, 100);
-                    map_frames(&linux, range, &frames);
-                    fill(&linux, range, 3);
-                    linux.do_unmap(&[range]).unwrap();
-                    frames.iter().all(|frame| frame_value(&linux, *frame) == 3)
-                });
-            }
-            stop.store(true, std::sync::atomic::Ordering::Relaxed);
-        });
-    });
-}
-
-/// A daemon closes what it has inherited, whatever that is.
-#[test]
-fn closing_all_descriptors_harms_nothing() {
-    in_own_process(|| {
-        let linux = with_frames(100);
-        let frames = scattered_frames(&linux, 5);
-        in_forked_child(|| {
-            // SAFETY: this child needs none of them.
-            unsafe { process::close_from(0) };
-            map_frames(&linux, pages(&linux, 0, 5), &frames);
-            // SAFETY: the test owns the range.
-            unsafe { linux.map_frames(pages(&linux, 0, 5), &frames, Protection::Read) }.unwrap();
-            linux.take_run(1, 1).is_ok()
+        let take_and_map = |at: u64| {
+            let (frames, range) = (scattered_frames(&linux, 20), pages(&linux, at, 20));
+            map_frames(&linux, range, &frames);
+            linux.do_unmap(&[range]).unwrap();
+            give(&linux, &frames);
+        };
+        forks_amid(50, &[&|| take_and_map(0), &|| take_and_map(100), &|| take_and_map(200)], || {
+            let (frames, range) = (scattered_frames(&linux, 100), pages(&linux, 5000, 100));
+            map_frames(&linux, range, &frames);
+            fill(&linux, range, 3);
+            linux.do_unmap(&[range]).unwrap();
+            frames.iter().all(|frame| frame_value(&linux, *frame) == 3)
         });
     });
 }

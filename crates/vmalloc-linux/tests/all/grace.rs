@@ -1,6 +1,6 @@
 //! Freeing after a grace period: readers keep what they read, and all of it comes back.
 
-use crate::common::{StopAtEnd, assert_whole, in_forked_child, in_own_process, not_run};
+use crate::common::{PAGE, StopAtEnd, assert_whole, in_forked_child, in_own_process, not_run};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -8,8 +8,6 @@ use std::thread;
 use vmalloc::{FreeError, Request, Space, SpaceOptions};
 use vmalloc_linux::rcu::{DeferError, Grace, Head, SettleError, pin};
 use vmalloc_linux::{Linux, LinuxOptions, open};
-
-const PAGE: usize = 4096;
 
 fn space(options: SpaceOptions) -> Arc<Space<Linux>> {
     open(LinuxOptions::new().max_bytes(1 << 30), options).expect("a gigabyte of addresses")
@@ -182,16 +180,6 @@ fn a_free_that_comes_too_late_is_told() {
     let settled = grace.settle();
     assert!(matches!(settled, Err(SettleError::Refused { count: 1, .. })), "{settled:?}");
     assert_whole(&space);
-}
-
-#[test]
-fn a_reader_does_not_wait_for_itself() {
-    let space = space(SpaceOptions::default());
-    let grace = Grace::new(&space);
-    let reader = pin();
-    assert_eq!(grace.settle(), Err(SettleError::Pinned));
-    drop(reader);
-    assert_eq!(grace.settle(), Ok(()));
 }
 
 #[test]

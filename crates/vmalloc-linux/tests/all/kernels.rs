@@ -1,12 +1,13 @@
 //! Older kernels and sandboxes, played by answers to system calls: what they refuse is done by
 //! other means.
 
+use crate::common::sandbox::{Answer, Call, refused, supervised};
 use crate::common::*;
-use crate::environment::sandbox::{Answer, Call, supervised};
 use crate::environment::{SPAN, finish};
 use libc::{SYS_madvise, SYS_process_madvise};
-use vmalloc::ReadNofault;
-use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, SpaceOptions};
+use std::cell::Cell;
+use vmalloc::{Frame, FrameSupply, Platform, PlatformFault, ReadNofault};
+use vmalloc_linux::{CHUNK_PAGES, GuardMeans, Linux, LinuxOptions, SpaceOptions};
 
 /// Maps, fills and purges many scattered ranges.
 fn purge_scattered(linux: &Linux) {
@@ -25,9 +26,8 @@ fn purge_scattered(linux: &Linux) {
 #[test]
 fn opening_finds_the_means_that_are_left_or_says_what_is_refused() {
     in_own_process(|| {
-        let opened = |refused: fn(&Call) -> bool| {
-            let answer = |call: &Call| if refused(call) { Answer::Fail(libc::EPERM) } else { Answer::Go };
-            supervised(&[SYS_madvise, SYS_process_madvise], answer, || {
+        let opened = |is_meant: fn(&Call) -> bool| {
+            refused(&[SYS_madvise, SYS_process_madvise], libc::EPERM, is_meant, |_| {
                 let options = LinuxOptions::new().guard_means(GuardMeans::PteMarkers);
                 let insisting = Linux::reserve(options, &SpaceOptions::default());
                 let options = LinuxOptions::new().max_bytes(SPAN);
@@ -64,46 +64,69 @@ fn a_space_opens_where_nothing_tells_the_auxiliary_vector() {
         #[cfg(not(target_arch = "x86_64"))]
         let files = [libc::SYS_openat, libc::SYS_prctl];
         supervised(&files, answer, || {
-            purge_scattered(&Linux::reserve(LinuxOptions::new(), &SpaceOptions::default()).unwrap());
+            purge_scattered(&reserved(LinuxOptions::new()));
         });
     });
 }
 
-/// As daemons do.
+/// Frames are chosen before they are made accessible. If that is refused they are free again.
 #[test]
-fn a_program_may_close_all_descriptors() {
+fn frames_that_can_not_be_made_accessible_are_taken_later() {
     in_own_process(|| {
-        let Some(linux) = reserve(SPAN, GuardMeans::PteMarkers, Batches::Taken) else { return };
-        purge_scattered(&linux);
-        // SAFETY: this process was made for it.
-        unsafe { process::close_from(3) };
-        purge_scattered(&linux);
-        in_forked_child(|| {
-            purge_scattered(&linux);
-            true
+        let options = LinuxOptions::new().max_bytes(SPAN).frame_bytes(5000 << 12);
+        let linux = reserved(options);
+        let linear = linux.geometry().linear_map.unwrap();
+        let is_linear = |call: &Call| linear.contains(call.args[0] >> 12);
+        refused(&[libc::SYS_mprotect], libc::ENOMEM, is_linear, |refusal| {
+            for count in [1, 3000] {
+                let refused = linux.take_frames(&mut vec![Frame(0); count]).unwrap_err();
+                assert_eq!(refused.fault, PlatformFault::OutOfMemory);
+            }
+            refusal.end();
+            take(&linux, 5000);
         });
+    });
+}
+
+/// A large range is marked without a lock. Before it is accessible a child finds marks in pages
+/// that count as closed.
+#[test]
+fn a_child_of_a_fork_in_the_middle_of_an_opening_opens_the_pages_itself() {
+    in_own_process(|| {
+        let Some(linux) = reserve(SPAN, GuardMeans::PteMarkers, Batches::Refused) else { return };
+        let (range, forks) = (pages(&linux, 0, 8 * CHUNK_PAGES), Cell::new(0));
+        let first = linux.take_run(range.len(), 1).unwrap();
+        let frames: Vec<_> = (0..range.len()).map(|nth| first.plus(nth)).collect();
+        let answer = |call: &Call| {
+            if call.args[..2] == [range.start() << 12, range.len() << 12] {
+                forks.set(forks.get() + 1);
+                in_forked_child(|| {
+                    let fresh = pages(&linux, 5, 3);
+                    map(&linux, fresh);
+                    assert_reads(&linux, fresh, 0);
+                    true
+                });
+            }
+            Answer::Go
+        };
+        supervised(&[libc::SYS_mprotect], answer, || map_frames(&linux, range, &frames));
+        assert_eq!(forks.get(), 1);
     });
 }
 
 #[test]
 fn without_process_vm_readv_peeking_goes_through_a_pipe() {
     in_own_process(|| {
-        let linux = Linux::reserve(LinuxOptions::new(), &SpaceOptions::default()).unwrap();
+        let linux = reserved(LinuxOptions::new());
         let area = pages(&linux, 3, 2);
         map(&linux, area);
         fill(&linux, area, 1);
-        supervised(
-            &[libc::SYS_process_vm_readv],
-            |_| Answer::Fail(libc::EPERM),
-            || {
-                let mut to = [9; 3 * 4096];
-                assert_eq!(
-                    linux.read_nofault(page_ptr(&linux, area.start()).addr() + 5, &mut to),
-                    2 * 4096 - 5
-                );
-                assert_eq!((to[0], to[4096 - 5], to[2 * 4096 - 5]), (0, 1, 9));
-                assert_eq!(linux.read_nofault(page_ptr(&linux, area.end()).addr(), &mut to), 0);
-            },
-        );
+        let is_meant = |_: &Call| true;
+        refused(&[libc::SYS_process_vm_readv], libc::EPERM, is_meant, |_| {
+            let mut to = [9; 3 * 4096];
+            assert_eq!(linux.read_nofault(page_ptr(&linux, area.start()).addr() + 5, &mut to), 2 * 4096 - 5);
+            assert_eq!((to[0], to[4096 - 5], to[2 * 4096 - 5]), (0, 1, 9));
+            assert_eq!(linux.read_nofault(page_ptr(&linux, area.end()).addr(), &mut to), 0);
+        });
     });
 }

@@ -18,7 +18,7 @@ fn a_limit_on_address_space_makes_the_span_smaller_and_is_named_when_it_forbids_
         const LIMIT: u64 = 4 << 30;
         set_limit(Resource::As, LIMIT);
 
-        let linux = Linux::reserve(LinuxOptions::new(), &SpaceOptions::default()).unwrap();
+        let linux = reserved(LinuxOptions::new());
         assert!(linux.reserved_bytes() as u64 <= LIMIT / 2);
         assert!(linux.reserved_bytes() as u64 >= LIMIT / 8);
         map(&linux, pages(&linux, 0, 4));
@@ -37,7 +37,7 @@ fn a_limit_on_address_space_makes_the_span_smaller_and_is_named_when_it_forbids_
 fn more_than_the_machine_has_is_halved() {
     in_own_process(|| {
         let bytes = 1 << 60;
-        let halved = Linux::reserve(LinuxOptions::new().max_bytes(bytes), &SpaceOptions::default()).unwrap();
+        let halved = reserved(LinuxOptions::new().max_bytes(bytes));
         assert!(halved.reserved_bytes() < bytes && halved.reserved_bytes().is_power_of_two());
     });
 }
@@ -58,6 +58,10 @@ fn want_of_memory_maps_nothing_and_passes() {
             let middle = pages(&linux, 3 * CHUNK_PAGES, 1);
             map(&linux, middle);
             linux.do_unmap(&[middle]).unwrap();
+            // And three mappings, of which the kernel opens the first before it refuses the last.
+            let page = page_ptr(&linux, middle.start()).cast();
+            // SAFETY: the test owns the page, and the advice leaves its content.
+            assert_eq!(unsafe { libc::madvise(page, 4096, libc::MADV_NOHUGEPAGE) }, 0);
             let huge = pages(&linux, 2, SPAN as u64 / 8192);
             let refused = linux.do_map(huge).unwrap_err();
             assert_eq!(refused.fault, PlatformFault::OutOfMemory);
@@ -124,7 +128,8 @@ fn windows_stop_before_the_limit_on_mappings() {
             let Some(linux) = reserve(SPAN, guards, Batches::Taken) else { continue };
             let frames = scattered_frames(&linux, 100);
             frames.iter().for_each(|frame| set_frame(&linux, *frame, 5));
-            let (in_several_mappings, elsewhere) = (pages(&linux, 1 << 20, 12), pages(&linux, 1 << 21, 12));
+            // In one chunk: nothing but the move draws.
+            let [in_several_mappings, elsewhere] = [0, 100].map(|at| pages(&linux, (1 << 20) + at, 12));
             map_in_several(&linux, in_several_mappings);
             let before = mappings(&linux);
             let (mapped, refused) = window_until_refused(&linux, &frames, max);
@@ -235,14 +240,18 @@ fn windows_that_the_kernel_refuses_leave_nothing_behind() {
             map(&linux, plain);
             fill(&linux, plain, 7);
             // The budget believes that there is plenty.
-            let crowd = Crowd::gather(max);
+            let mut crowd = Crowd::gather(max);
             // The one that puts windows back to what they were comes last: it makes room.
             // SAFETY: the test owns the ranges, and took the frames.
             let refusals = unsafe {
                 [
                     linux.relocate(plain, moved),
                     linux.protect(pages(&linux, 202, 3), Protection::Read),
-                    linux.map_frames(fresh, &frames, Protection::ReadWrite),
+                    {
+                        // The first of them can be mapped.
+                        (0..30).for_each(|_| crowd.thin());
+                        linux.map_frames(fresh, &frames, Protection::ReadWrite)
+                    },
                     linux.map_frames(windows, &frames, Protection::ReadWrite),
                 ]
             };
@@ -279,7 +288,7 @@ fn a_limit_on_address_space_makes_the_supply_smaller_and_windows_fit_in_it() {
     in_own_process(|| {
         const LIMIT: u64 = 4 << 30;
         set_soft_limit(Resource::As, LIMIT);
-        let linux = Linux::reserve(LinuxOptions::new(), &SpaceOptions::default()).unwrap();
+        let linux = reserved(LinuxOptions::new());
         let linear = linux.geometry().linear_map.unwrap().len() << linux.geometry().page_shift;
         assert!((LIMIT / 32..=LIMIT / 4).contains(&linear), "{linear} bytes of frames");
         let frames = scattered_frames(&linux, 50);
@@ -306,7 +315,7 @@ fn a_limit_on_address_space_makes_the_supply_smaller_and_windows_fit_in_it() {
         }
         // Too little for any supply.
         drop(linux);
-        let none = Linux::reserve(LinuxOptions::new().max_bytes(1 << 20), &SpaceOptions::default()).unwrap();
+        let none = reserved(LinuxOptions::new().max_bytes(1 << 20));
         assert!(none.reserved_bytes() >= 1 << 20);
     });
 }
@@ -315,7 +324,7 @@ fn a_limit_on_address_space_makes_the_supply_smaller_and_windows_fit_in_it() {
 #[test]
 fn limits_on_descriptors_and_files_refuse_frames_until_they_are_raised() {
     in_own_process(|| {
-        let linux = Linux::reserve(LinuxOptions::new().max_bytes(1 << 28), &SpaceOptions::default()).unwrap();
+        let linux = reserved(LinuxOptions::new().max_bytes(1 << 28));
         for (resource, fault) in
             [(Resource::Nofile, PlatformFault::Other), (Resource::Fsize, PlatformFault::OutOfMemory)]
         {

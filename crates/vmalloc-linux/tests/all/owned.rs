@@ -1,16 +1,13 @@
 //! Owned types on real memory: what they own ends with them, wherever they are dropped.
 
-use crate::common::assert_whole;
+use crate::common::{PAGE, assert_whole};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use vmalloc_linux::vmalloc::{AllocError, AreaError};
 use vmalloc_linux::{
     Area, Buffer, CodeBuffer, Frames, Linux, LinuxOptions, Mapping, PagedArea, ReadOnlyMapping, Request,
     Reservation, Space, SpaceOptions, Tag, Zeroed, open,
 };
 use vmalloc_short::{ShortMapping, ShortMaps};
-
-const PAGE: usize = 4096;
 
 fn space() -> Arc<Space<Linux>> {
     open(LinuxOptions::new().frame_bytes(64 * PAGE), SpaceOptions::default().cache_bytes(1 << 20)).unwrap()
@@ -23,28 +20,13 @@ fn assert_nothing_left(space: &Space<Linux>) {
 }
 
 #[test]
-fn growth_and_shrinking_in_place_never_move() {
-    let space = space();
-    let mut buffer: Buffer<_, Zeroed> = Buffer::new(&*space, &Request::new(2 * PAGE)).unwrap();
-    let addr = buffer.addr();
-    buffer.fill(1);
-    buffer.grow_in_place(9 * PAGE).unwrap();
-    assert_eq!((buffer.addr(), buffer.len(), buffer[2 * PAGE]), (addr, 9 * PAGE, 0));
-    let within = Request::new(PAGE).within(addr + 10 * PAGE, addr + 30 * PAGE);
-    let neighbour = Area::new(&*space, &within).unwrap();
-    let far = 9 * PAGE + (neighbour.addr() - addr);
-    assert!(matches!(buffer.grow_in_place(far), Err(AreaError::Alloc(AllocError::Occupied { .. }))));
-    assert_eq!((buffer.addr(), buffer.len()), (addr, 9 * PAGE));
-    buffer.shrink_in_place(PAGE + 1).unwrap();
-    assert_eq!((buffer.addr(), buffer.len(), buffer.capacity()), (addr, PAGE + 1, 2 * PAGE));
-    assert!(buffer.iter().all(|&byte| byte == 1));
-    drop((buffer, neighbour));
-    assert_nothing_left(&space);
-}
-
-#[test]
 fn frames_go_back_when_they_and_all_their_mappings_are_gone_and_flushed() {
     let space = space();
+    let refused = [Frames::consecutive(&*space, 8, 3), Frames::consecutive(&*space, 0, 1), space.frames(0)];
+    assert!(refused.iter().all(Result::is_err), "{refused:?}");
+    let row = Frames::consecutive(&*space, 8, 4).unwrap();
+    assert!(row[0].0.is_multiple_of(4) && row.windows(2).all(|pair| pair[1] == pair[0].plus(1)));
+    drop(row);
     let mut frames = Frames::new(space.clone(), 64).unwrap();
     frames.swap(0, 63);
     assert!(space.frames(1).is_err(), "the supply is empty");
@@ -61,22 +43,7 @@ fn frames_go_back_when_they_and_all_their_mappings_are_gone_and_flushed() {
     assert!(space.frames(1).is_err(), "one is left");
     drop(three);
     // The supply is short, so the space purges first, and the frames go back after its flush.
-    let again = space.frames(64).unwrap();
-    drop(again);
-    assert_nothing_left(&space);
-}
-
-#[test]
-fn frames_are_consecutive_where_asked() {
-    let space = space();
-    let frames = Frames::consecutive(&*space, 8, 4).unwrap();
-    assert!(frames[0].0.is_multiple_of(4) && frames.windows(2).all(|pair| pair[1] == pair[0].plus(1)));
-    assert!(Frames::consecutive(&*space, 8, 3).is_err() && Frames::consecutive(&*space, 0, 1).is_err());
-    assert!(space.frames(0).is_err());
-    let short = ShortMaps::of(&*space).unwrap();
-    let mapping = ShortMapping::new(&short, &frames).unwrap();
-    mapping.atomics()[0].store(1, Relaxed);
-    drop((mapping, frames));
+    drop(space.frames(64).unwrap());
     assert_nothing_left(&space);
 }
 
@@ -123,23 +90,6 @@ fn mappings_are_read_written_and_copied_in_bulk() {
 }
 
 #[test]
-fn owned_areas_can_be_leaked_and_taken_back() {
-    let space = space();
-    let area = Area::new(space.clone(), &Request::new(PAGE)).unwrap().leak();
-    let reserved = Reservation::new(space.clone(), &Request::new(9 * PAGE)).unwrap().leak();
-    let buffer: Buffer<_, Zeroed> = Buffer::new(&*space, &Request::new(77).align(64)).unwrap();
-    let (memory, layout) = buffer.into_raw();
-    assert_eq!((layout.size(), layout.align(), space.stats().busy_areas), (77, 64, 3));
-    // SAFETY: they were given up a moment ago.
-    unsafe {
-        drop(Area::from_raw(space.clone(), area));
-        drop(Reservation::from_raw(space.clone(), reserved));
-        drop(Buffer::<_, Zeroed>::from_raw(space.clone(), memory, layout));
-    }
-    assert_nothing_left(&space);
-}
-
-#[test]
 fn all_that_is_owned_tells_its_length_in_bytes_and_one_address() {
     let space = space();
     let mut area = Area::new(&*space, &Request::new(PAGE + 1)).unwrap();
@@ -147,6 +97,10 @@ fn all_that_is_owned_tells_its_length_in_bytes_and_one_address() {
     area.grow_in_place(3 * PAGE).unwrap();
     area.grow_in_place(PAGE).unwrap();
     assert_eq!((area.len(), area.capacity()), (3 * PAGE, 3 * PAGE));
+    let mut buffer: Buffer<_, Zeroed> = Buffer::new(&*space, &Request::new(2 * PAGE)).unwrap();
+    buffer.grow_in_place(9 * PAGE).unwrap();
+    buffer.shrink_in_place(PAGE + 1).unwrap();
+    assert_eq!((buffer.len(), buffer.capacity()), (PAGE + 1, 2 * PAGE));
     // SAFETY: it was leaked, and has no other owner.
     let area = unsafe { Area::from_raw(&*space, area.leak()) };
     let reservation = Reservation::new(&*space, &Request::new(PAGE - 1)).unwrap();

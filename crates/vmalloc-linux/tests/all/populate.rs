@@ -1,13 +1,11 @@
 //! Population: areas that a program fills get their memory by one call, others by faults.
 
+use crate::common::{PAGE, free};
 use std::sync::Arc;
 use std::thread;
 use vmalloc::{Request, Space, SpaceOptions};
 use vmalloc_harness::{in_own_process, resident};
 use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, open};
-
-const PAGE: usize = 4096;
-const PAGES: usize = 16;
 
 /// A space that caches nothing: each area is new memory.
 fn space(options: LinuxOptions) -> Arc<Space<Linux>> {
@@ -31,12 +29,6 @@ fn alloc(space: &Space<Linux>, pages: usize, written: usize) -> (usize, usize) {
     (addr, before)
 }
 
-/// Returns, for areas of which so many pages are written one after the other, how many pages of
-/// each had memory before.
-fn before(space: &Space<Linux>, pages: usize, written: &[usize]) -> Vec<usize> {
-    written.iter().map(|&written| alloc(space, pages, written).1).collect()
-}
-
 /// The CPU may change between two allocations, and each set of CPUs learns by itself. A huge page
 /// would bring memory for pages that nothing has touched.
 fn on_one_cpu(test: impl FnOnce() + Send) {
@@ -54,27 +46,48 @@ fn on_one_cpu(test: impl FnOnce() + Send) {
     thread::scope(|scope| scope.spawn(body).join().unwrap());
 }
 
-#[test]
-fn areas_get_memory_at_once_after_two_that_were_filled() {
-    in_own_process(|| {
-        on_one_cpu(|| {
-            let space = space(LinuxOptions::new().populate(true));
-            assert_eq!(before(&space, PAGES, &[16, 16, 16, 16]), [0, 0, 12, 12]);
-            // Another class of sizes, and the least of a malloc's rounding.
-            assert_eq!(before(&space, 100, &[80, 80, 80, 80]), [0, 0, 75, 75]);
-            space.verify().unwrap();
-        });
+/// Areas of one size, one after the other: how many pages are written of each, and how many had
+/// memory before.
+type Row = (usize, &'static [usize], &'static [usize]);
+
+/// Allocates the areas of all rows in a space.
+fn learns(options: LinuxOptions, rows: &[Row]) {
+    on_one_cpu(|| {
+        let space = space(options);
+        for (pages, written, expected) in rows {
+            let before: Vec<_> = written.iter().map(|&written| alloc(&space, *pages, written).1).collect();
+            assert_eq!(before, *expected, "{pages} pages, of which {written:?} are written");
+        }
+        space.verify().unwrap();
     });
 }
 
 #[test]
-fn an_area_that_stays_empty_ends_it_until_two_are_filled_again() {
+fn areas_get_memory_at_once_after_two_that_were_filled() {
     in_own_process(|| {
-        on_one_cpu(|| {
-            let space = space(LinuxOptions::new().populate(true));
-            assert_eq!(before(&space, PAGES, &[16, 16, 0, 16, 16, 16]), [0, 0, 12, 0, 0, 12]);
-            assert_eq!(before(&space, PAGES, &[1; 8])[2..], [0; 6]);
-        });
+        let rows: [Row; 8] = [
+            (16, &[16; 4], &[0, 0, 12, 12]),
+            // Another class of sizes, and the least of a malloc's rounding.
+            (100, &[80; 4], &[0, 0, 75, 75]),
+            // An area that stays empty ends it until two are filled again.
+            (40, &[40, 40, 0, 40, 40, 40], &[0, 0, 30, 0, 0, 30]),
+            (20, &[1; 4], &[0; 4]),
+            // Small and huge areas are left to faults.
+            (7, &[7; 4], &[0; 4]),
+            (8, &[8; 4], &[0, 0, 6, 6]),
+            (1023, &[1023; 4], &[0, 0, 765, 765]),
+            (1024, &[1024; 4], &[0; 4]),
+        ];
+        learns(LinuxOptions::new().populate(true), &rows);
+    });
+}
+
+#[test]
+fn nothing_is_populated_unless_asked_for() {
+    in_own_process(|| {
+        learns(LinuxOptions::new(), &[(16, &[16; 4], &[0; 4])]);
+        let options = LinuxOptions::new().populate(true).guard_means(GuardMeans::Mprotect);
+        learns(options, &[(16, &[16; 4], &[0, 0, 12, 12])]);
     });
 }
 
@@ -85,36 +98,11 @@ fn areas_that_were_purged_count_as_empty() {
         on_one_cpu(|| {
             let space = space(LinuxOptions::new().populate(true));
             for _ in 0..5 {
-                let (addr, before) = alloc(&space, PAGES, PAGES);
+                let (addr, before) = alloc(&space, 16, 16);
                 assert_eq!(before, 0);
-                // SAFETY: allocated above, and not used any more.
-                unsafe { space.raw().free(addr) }.unwrap();
+                free(&space, addr);
                 space.purge().unwrap();
             }
-        });
-    });
-}
-
-#[test]
-fn small_and_huge_areas_are_left_to_faults() {
-    in_own_process(|| {
-        on_one_cpu(|| {
-            let space = space(LinuxOptions::new().populate(true));
-            assert_eq!(before(&space, 7, &[7; 4]), [0; 4]);
-            assert_eq!(before(&space, 8, &[8; 4]), [0, 0, 6, 6]);
-            assert_eq!(before(&space, 1023, &[1023; 4])[2..], [765; 2]);
-            assert_eq!(before(&space, 1024, &[1024; 4]), [0; 4]);
-        });
-    });
-}
-
-#[test]
-fn nothing_is_populated_unless_asked_for() {
-    in_own_process(|| {
-        on_one_cpu(|| {
-            assert_eq!(before(&space(LinuxOptions::new()), PAGES, &[16; 4]), [0; 4]);
-            let options = LinuxOptions::new().populate(true).guard_means(GuardMeans::Mprotect);
-            assert_eq!(before(&space(options), PAGES, &[16; 4]), [0, 0, 12, 12]);
         });
     });
 }

@@ -1,47 +1,46 @@
 //! Sub-spaces of real memory.
 
-use crate::common::lacks;
-use vmalloc::{AllocError, Area, Policy, Protection, Request, SpaceOptions};
+use crate::common::*;
+use vmalloc::{AllocError, Area, Protection, Request, SpaceOptions};
 use vmalloc_linux::{GuardMeans, Linux, LinuxOptions};
+use vmalloc_short::ShortMaps;
 use vmalloc_subspaces::{LIMIT_BYTES, Root, SubspaceError};
 
 const MIB: usize = 1 << 20;
 
-fn root() -> Root<Linux> {
-    Root::new(Linux::reserve(LinuxOptions::new().max_bytes(256 * MIB), &SpaceOptions::default()).unwrap())
-        .unwrap()
-}
-
 #[test]
-fn buffers_of_children_are_memory_and_count() {
-    let root = root();
-    let down = SpaceOptions::default().policy(Policy::Highest);
-    let caches = root.subspace("caches", &Request::new(64 * MIB), None, SpaceOptions::default()).unwrap();
-    let modules = root
-        .subspace("modules", &Request::new(32 * MIB).policy(Policy::Highest), Some(8 * MIB), down)
-        .unwrap();
-    for _ in 0..20 {
-        let mut low = caches.zeroed_buffer(MIB / 2).unwrap();
-        let mut high = modules.zeroed_buffer(MIB / 2 + 5).unwrap();
-        assert!(low.iter().chain(high.iter()).all(|&byte| byte == 0));
-        low.fill(1);
-        high.fill(2);
-        assert!(low.as_ptr() < high.as_ptr() && low.iter().all(|&byte| byte == 1));
+fn a_limit_holds_for_every_kind() {
+    for guards in GuardMeans::all() {
+        let Some(linux) = reserve(256 * MIB, guards, Batches::Taken) else { continue };
+        let root = Root::new(linux).unwrap();
+        let small = Request::new(64 * MIB);
+        let space = root.subspace("small", &small, Some(MIB), SpaceOptions::default()).unwrap();
+        let frames = scattered_frames(root.platform(), 300);
+        let of_limit = |error: AllocError| match error {
+            AllocError::Unbacked(error) => assert_eq!(error.cause.call, LIMIT_BYTES),
+            other => panic!("{other}"),
+        };
+        of_limit(space.raw().map(&frames, Protection::ReadWrite, None).unwrap_err());
+        of_limit(ShortMaps::of(&space).unwrap().map(&frames).unwrap_err());
+        of_limit(space.raw().alloc_shared(&Request::new(300 * PAGE)).unwrap_err());
+        of_limit(space.raw().alloc_exec(&Request::new(300 * PAGE)).unwrap_err());
+        let addr = space.raw().map(&frames[..200], Protection::ReadWrite, None).unwrap();
+        fill_words(addr, 200);
+        // SAFETY: nothing uses it any more.
+        unsafe { space.raw().unmap(addr) }.unwrap();
+        space.verify().unwrap();
+        // Freed areas count no more when there is need.
+        let exec = space.raw().alloc_exec(&Request::new(200 * PAGE)).unwrap();
+        // SAFETY: as above.
+        unsafe { space.raw().free(exec) }.unwrap();
     }
-    let used: usize = root.subspaces().map(|part| part.used_bytes).sum();
-    assert!((MIB..2 * MIB).contains(&used), "one buffer of each is kept, not {used} bytes");
-    let Err(AllocError::Unbacked(refusal)) = modules.zeroed_buffer(9 * MIB) else {
-        panic!("beyond the limit")
-    };
-    assert_eq!(refusal.cause.call, LIMIT_BYTES);
-    let taken = root.subspace("other", &Request::new(200 * MIB), None, SpaceOptions::default()).err();
-    assert!(matches!(taken, Some(SubspaceError::NoSpace(_))), "{taken:?}");
 }
 
 /// A call that clears such memory would end this process.
 #[test]
 fn memory_that_is_mapped_for_reading_is_never_written() {
-    let root = root();
+    let linux = LinuxOptions::new().max_bytes(256 * MIB);
+    let root = Root::new(reserved(linux)).unwrap();
     for trap in [false, true] {
         let options = SpaceOptions::default().zero_on_free(true).trap_on_free(trap);
         let read = root

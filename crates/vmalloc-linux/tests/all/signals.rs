@@ -9,7 +9,6 @@ use std::time::Duration;
 use vmalloc::{DrainReason, FreeError, Platform, Request, Space, SpaceOptions};
 use vmalloc_linux::{Linux, LinuxOptions, open};
 
-const PAGE: usize = 4096;
 /// Areas that handlers free in one process.
 const COUNT: usize = 64;
 /// Processes of a test. Without care most of them hang.

@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use vmalloc::{Frame, MapFrames, PageRange, Platform, PlatformFault, Protection};
-use vmalloc_linux::{CHUNK_PAGES, GuardMeans, Linux, SpaceOptions};
+use vmalloc_linux::{CHUNK_PAGES, GuardMeans};
 
 /// 1 GiB: many chunks, and room to close some.
 const SPAN: usize = 1 << 30;
@@ -43,7 +43,7 @@ fn the_span_is_given_back() {
     in_own_process(|| {
         for_each_strategy(SPAN, |linux| {
             let again = vmalloc_linux::LinuxOptions::new().max_bytes(SPAN).guard_means(linux.guard_means());
-            let second = Linux::reserve(again, &SpaceOptions::default()).unwrap();
+            let second = reserved(again);
             map(&second, pages(&second, 1, 2));
             let page = second.geometry().span.start() + 1;
             drop(second);
@@ -54,7 +54,7 @@ fn the_span_is_given_back() {
 
 #[test]
 fn the_machine_is_described() {
-    let linux = Linux::reserve(vmalloc_linux::LinuxOptions::new(), &SpaceOptions::default()).unwrap();
+    let linux = reserved(vmalloc_linux::LinuxOptions::new());
     assert_eq!(1 << linux.geometry().page_shift, rustix::param::page_size());
     assert_eq!(linux.geometry().span.len() << linux.geometry().page_shift, linux.reserved_bytes() as u64);
     assert!(linux.cpu() < linux.geometry().cpus);

@@ -1,8 +1,8 @@
 //! Frees that trap at once where the kernel has no userfaultfd, no mappings, or little memory.
 
+use crate::common::sandbox::{Call, refused};
 use crate::common::trapping::*;
 use crate::common::*;
-use crate::environment::sandbox::{Answer, supervised};
 use vmalloc::{Platform, PlatformFault, Request, SpaceOptions};
 use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, ReserveError, open};
 
@@ -10,34 +10,31 @@ use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, ReserveError, open};
 fn without_userfaultfd_frees_trap_by_other_means() {
     in_own_process(|| {
         let before = with_userfault(LinuxOptions::new().drain_thread(false));
-        supervised(
-            &[libc::SYS_userfaultfd],
-            |_| Answer::Fail(libc::EPERM),
-            || {
-                let options = LinuxOptions::new().guard_means(GuardMeans::Userfault);
-                let insisting = Linux::reserve(options, &SpaceOptions::default());
-                let refused = ReserveError::Unsupported { means: "userfaultfd", code: libc::EPERM };
-                assert_eq!(insisting.err(), Some(refused));
-                let space = open(LinuxOptions::new(), trapping()).unwrap();
-                assert_ne!(space.platform().guard_means(), GuardMeans::Userfault);
-                let addr = alloc(&space, 16);
-                fill_area(addr, 16, 1);
-                free(&space, addr);
-                traps(&space, addr, 17);
-                // A child of such a program uses and frees what it has.
-                let Some(before) = before else { return };
-                let addr = alloc(&before, 16);
-                fill_area(addr, 16, 1);
-                in_forked_child(|| {
-                    assert_area(addr, 16, 1);
-                    free(&before, addr);
-                    let refused = before.raw().alloc(&Request::new(PAGE)).unwrap_err();
-                    matches!(refused, vmalloc::AllocError::Unbacked(unbacked) if unbacked.cause.fault == PlatformFault::Unsupported)
-                });
+        let is_meant = |_: &Call| true;
+        refused(&[libc::SYS_userfaultfd], libc::EPERM, is_meant, |_| {
+            let options = LinuxOptions::new().guard_means(GuardMeans::Userfault);
+            let insisting = Linux::reserve(options, &SpaceOptions::default());
+            let refused = ReserveError::Unsupported { means: "userfaultfd", code: libc::EPERM };
+            assert_eq!(insisting.err(), Some(refused));
+            let space = open(LinuxOptions::new(), trapping()).unwrap();
+            assert_ne!(space.platform().guard_means(), GuardMeans::Userfault);
+            let addr = alloc(&space, 16);
+            fill_area(addr, 16, 1);
+            free(&space, addr);
+            traps(addr, 17);
+            // A child of such a program uses and frees what it has.
+            let Some(before) = before else { return };
+            let addr = alloc(&before, 16);
+            fill_area(addr, 16, 1);
+            in_forked_child(|| {
+                assert_area(addr, 16, 1);
                 free(&before, addr);
-                traps(&before, addr, 17);
-            },
-        );
+                let refused = before.raw().alloc(&Request::new(PAGE)).unwrap_err();
+                matches!(refused, vmalloc::AllocError::Unbacked(unbacked) if unbacked.cause.fault == PlatformFault::Unsupported)
+            });
+            free(&before, addr);
+            traps(addr, 17);
+        });
     });
 }
 
@@ -60,7 +57,7 @@ fn spaces_that_trap_choose_userfaultfd_and_budgets_may_be_anything() {
             let addr = alloc(&space, pages);
             fill_area(addr, pages, 1);
             free(&space, addr);
-            traps(&space, addr, pages + 1);
+            traps(addr, pages + 1);
         }
     }
 }
@@ -81,7 +78,7 @@ fn at_the_limit_on_mappings_large_areas_are_refused_and_small_ones_work() {
         let vmalloc::AllocError::Unbacked(told) = refused.unwrap_err() else { panic!("another error") };
         assert_eq!(told.cause.fault, PlatformFault::MapLimit, "{told}");
         freed.unwrap();
-        traps(&space, first, LARGE + 1);
+        traps(first, LARGE + 1);
         fill_area(small.unwrap(), 9, 2);
         let again = alloc(&space, LARGE);
         fill_area(again, LARGE, 3);

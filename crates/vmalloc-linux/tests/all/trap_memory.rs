@@ -17,7 +17,7 @@ fn areas_take_memory_as_they_are_touched_until_earlier_ones_were_filled() {
             fill_area(addr, touched, 1);
             let faults = page_faults() - before;
             free(&space, addr);
-            traps(&space, addr, 1001);
+            traps(addr, 1001);
             faults
         };
         // `traps` itself takes faults, and so may the first touch of a table of pages.
@@ -141,10 +141,10 @@ fn small_areas_leave_mappings_to_large_ones() {
         areas.iter().for_each(|addr| assert_area(*addr, 2, 0));
         areas.iter().for_each(|addr| fill_area(*addr, 2, 1));
         let last = *areas.last().unwrap();
-        traps(&space, last + 2 * PAGE, 1);
+        traps(last + 2 * PAGE, 1);
         areas.iter().chain(&large).for_each(|addr| free(&space, *addr));
-        traps(&space, last, 3);
-        traps(&space, large[19], LARGE + 1);
+        traps(last, 3);
+        traps(large[19], LARGE + 1);
         assert_eq!(space.stats().late_frees, 0);
     });
 }

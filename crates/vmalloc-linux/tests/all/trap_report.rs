@@ -2,13 +2,11 @@
 
 use crate::common::*;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use vmalloc::{Request, Space, SpaceOptions, Tag};
 use vmalloc_harness::{OwnProcess, status_of_child, test_name};
 use vmalloc_linux::trap_report::{self, Place};
 use vmalloc_linux::{Linux, LinuxOptions, open};
 
-const PAGE: usize = 4096;
 const SPAN: usize = 1 << 30;
 
 fn space() -> Arc<Space<Linux>> {
@@ -27,6 +25,13 @@ fn said_by_child<F: FnOnce()>(body: F) -> Option<String> {
     Some(String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
+/// Returns the report of a trap in a child: see [`said_by_child`].
+fn report_of_child<F: FnOnce()>(body: F) -> Option<(String, String)> {
+    let said = said_by_child(body)?;
+    let report = said.lines().find(|line| line.starts_with("vmalloc: trap at ")).expect(&said).to_owned();
+    Some((said, report))
+}
+
 /// Gives the thread, which dies, more room for handlers than the 8 KiB of Rust: those of a
 /// sanitizer take part of it.
 fn enlarge_signal_stack() {
@@ -43,7 +48,7 @@ fn load(addr: usize) {
 
 #[test]
 fn a_use_after_free_names_the_area_and_its_thread() {
-    let said = said_by_child(|| {
+    let told = report_of_child(|| {
         trap_report::install().unwrap();
         let space = space();
         let _watch = trap_report::watch(&space);
@@ -57,10 +62,9 @@ fn a_use_after_free_names_the_area_and_its_thread() {
         .unwrap();
         load(addr + PAGE + 16);
     });
-    let Some(said) = said else { return };
+    let Some((said, report)) = told else { return };
     let freed = said.lines().find_map(|line| line.strip_prefix("freed ")).unwrap();
     let (addr, thread) = freed.split_once(" by ").unwrap();
-    let report = said.lines().find(|line| line.starts_with("vmalloc: trap at ")).expect(&said);
     let area = format!("byte {} of an area that thread {thread} freed ", PAGE + 16);
     assert!(report.contains(&area), "{report}");
     assert!(report.contains(&format!(" ms ago: {addr}, {} bytes, \"rows\"", 5 * PAGE)), "{report}");
@@ -69,15 +73,14 @@ fn a_use_after_free_names_the_area_and_its_thread() {
 
 #[test]
 fn an_overrun_names_the_area_in_front() {
-    let said = said_by_child(|| {
+    let told = report_of_child(|| {
         trap_report::install().unwrap();
         let space = space();
         let _watch = trap_report::watch(&space);
         let addr = space.raw().alloc(&Request::new(3 * PAGE).tag("columns")).unwrap();
         load(addr + 3 * PAGE + 8);
     });
-    let Some(said) = said else { return };
-    let report = said.lines().find(|line| line.starts_with("vmalloc: trap at ")).expect(&said);
+    let Some((_, report)) = told else { return };
     assert!(report.contains("8 bytes behind the end of the area in use at "), "{report}");
     assert!(report.ends_with(&format!("{} bytes, \"columns\"", 3 * PAGE)), "{report}");
 }
@@ -155,24 +158,17 @@ fn a_watch_ends_in_the_child_of_a_fork_while_another_thread_looks_up() {
     in_own_process(|| {
         let space = space();
         let addr = space.raw().alloc(&Request::new(PAGE)).unwrap();
-        let stop = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            let _stop = StopAtEnd(&stop);
-            scope.spawn(|| {
-                while !stop.load(Ordering::Relaxed) {
-                    std::hint::black_box(trap_report::look_up(addr));
-                }
+        let look_up = || _ = std::hint::black_box(trap_report::look_up(addr));
+        for _ in 0..200 {
+            let watch = trap_report::watch(&space);
+            forks_amid(1, &[&look_up], || {
+                // SAFETY: no conditions. It ends a child that waits for ever.
+                unsafe { libc::alarm(10) };
+                // SAFETY: the copy in the child has one owner.
+                drop(unsafe { std::ptr::read(&raw const watch) });
+                true
             });
-            for _ in 0..200 {
-                let watch = trap_report::watch(&space);
-                in_forked_child(|| {
-                    // SAFETY: no conditions. It ends a child that waits for ever.
-                    unsafe { libc::alarm(10) };
-                    drop(watch);
-                    true
-                });
-            }
-        });
+        }
     });
 }
 
@@ -221,8 +217,7 @@ fn a_sent_signal_that_was_ignored_still_is() {
             (0..2).all(|_| unsafe { libc::kill(libc::getpid(), libc::SIGBUS) } == 0)
         });
         // A trap ends the program all the same.
-        let space =
-            open(LinuxOptions::new().max_bytes(SPAN), SpaceOptions::default().trap_on_free(true)).unwrap();
+        let space = space();
         let addr = space.raw().alloc(&Request::new(PAGE)).unwrap();
         let status = status_of_child(|| {
             load(addr + PAGE);
@@ -237,21 +232,11 @@ fn a_sent_signal_that_was_ignored_still_is() {
 fn a_child_notes_frees_whatever_its_parent_was_doing() {
     in_own_process(|| {
         trap_report::install().unwrap();
-        let (space, stop) = (space(), AtomicBool::new(false));
-        let alloc_and_free = || free(&space, space.raw().alloc(&Request::new(PAGE)).unwrap());
-        std::thread::scope(|scope| {
-            let _stop = StopAtEnd(&stop);
-            scope.spawn(|| {
-                while !stop.load(Ordering::Relaxed) {
-                    alloc_and_free();
-                }
-            });
-            for _ in 0..300 {
-                in_forked_child(|| {
-                    alloc_and_free();
-                    true
-                });
-            }
+        let space = space();
+        let alloc_and_free = || free(&space, alloc(&space, 1));
+        forks_amid(300, &[&alloc_and_free], || {
+            alloc_and_free();
+            true
         });
     });
 }

@@ -2,8 +2,8 @@
 
 use crate::common::trapping::*;
 use crate::common::*;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use vmalloc::SpaceOptions;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use vmalloc::{FrameSupply, Protection, SpaceOptions};
 use vmalloc_linux::{LinuxOptions, open};
 
 #[test]
@@ -40,9 +40,9 @@ fn a_large_area_takes_memory_as_it_is_touched() {
         // SAFETY: the test has allocated the page.
         unsafe { byte(addr + 77_777 * PAGE).write_volatile(1) };
         assert!(status_bytes("RssAnon") < before + (64 << 20));
-        traps(&space, addr + 100_000 * PAGE, 1);
+        traps(addr + 100_000 * PAGE, 1);
         free(&space, addr);
-        traps(&space, addr + 77_770 * PAGE, 20);
+        traps(addr + 77_770 * PAGE, 20);
     });
 }
 
@@ -50,38 +50,28 @@ fn a_large_area_takes_memory_as_it_is_touched() {
 fn two_threads_and_forks_meanwhile() {
     in_own_process(|| {
         for_each_space(|space| {
-            let stop = AtomicBool::new(false);
-            std::thread::scope(|scope| {
-                let _stop = StopAtEnd(&stop);
-                for thread in 1..3_u8 {
-                    let stop = &stop;
-                    scope.spawn(move || {
-                        let mut round = usize::from(thread);
-                        while !stop.load(Ordering::Relaxed) {
-                            round += 7;
-                            let pages = if round.is_multiple_of(50) { LARGE } else { 1 + round % 70 };
-                            let addr = alloc(space, pages);
-                            fill_area(addr, pages, thread);
-                            assert_area(addr, pages, thread);
-                            free(space, addr);
-                        }
-                    });
+            let (sizes, values) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            let use_some = || {
+                let round = sizes.fetch_add(7, Ordering::Relaxed);
+                let pages = if round.is_multiple_of(50) { LARGE } else { 1 + round % 70 };
+                let value = values.fetch_add(1, Ordering::Relaxed) as u8;
+                let addr = alloc(space, pages);
+                fill_area(addr, pages, value);
+                assert_area(addr, pages, value);
+                free(space, addr);
+            };
+            forks_amid(20, &[&use_some, &use_some], || {
+                for pages in [1, 40, LARGE] {
+                    let addr = alloc(space, pages);
+                    fill_area(addr, pages, 9);
+                    free(space, addr);
+                    traps(addr, pages);
                 }
-                for _ in 0..20 {
-                    in_forked_child(|| {
-                        for pages in [1, 40, LARGE] {
-                            let addr = alloc(space, pages);
-                            fill_area(addr, pages, 9);
-                            free(space, addr);
-                            traps(space, addr, pages);
-                        }
-                        true
-                    });
-                }
+                true
             });
             let addr = alloc(space, 30);
             free(space, addr);
-            traps(space, addr, 31);
+            traps(addr, 31);
         });
     });
 }
@@ -96,7 +86,7 @@ fn locked_and_shared_pages_trap_too() {
             // SAFETY: the area is the test's.
             assert_eq!(unsafe { libc::mlock(byte(addr + 2 * PAGE).cast(), 2 * PAGE) }, 0);
             free(space, addr);
-            traps(space, addr, 9);
+            traps(addr, 9);
             let again = alloc(space, 8);
             fill_area(again, 8, 2);
             // SAFETY: the child waits, and dies without touching anything.
@@ -109,7 +99,7 @@ fn locked_and_shared_pages_trap_too() {
                 }
             }
             free(space, again);
-            traps(space, again, 9);
+            traps(again, 9);
             let third = alloc(space, 8);
             fill_area(third, 8, 3);
             // SAFETY: the child is ours.
@@ -119,33 +109,43 @@ fn locked_and_shared_pages_trap_too() {
             }
             assert_area(third, 8, 3);
             free(space, third);
-            traps(space, third, 9);
+            traps(third, 9);
         });
     });
 }
 
+/// Daemons close what they have inherited, whatever that is.
 #[test]
-fn daemons_may_close_all_descriptors() {
+fn all_descriptors_may_be_closed() {
     in_own_process(|| {
-        let Some(space) = with_userfault(LinuxOptions::new().drain_thread(false)) else { return };
-        let (kept, large) = (alloc(&space, 4), alloc(&space, LARGE));
-        fill_area(kept, 4, 1);
-        fill_area(large, LARGE, 2);
-        // SAFETY: this process was made for it.
-        unsafe { process::close_from(3) };
-        let log = std::fs::File::open("/dev/null").unwrap();
-        let addr = alloc(&space, 9);
-        fill_area(addr, 9, 3);
-        free(&space, addr);
-        traps(&space, addr, 9);
-        assert_area(kept, 4, 1);
-        in_forked_child(|| {
-            traps(&space, addr, 9);
-            assert_area(large, LARGE, 2);
-            assert!(log.metadata().is_ok(), "the program's descriptors stay open");
-            free(&space, large);
-            traps(&space, large, LARGE);
-            true
+        for_each_space(|space| {
+            let (kept, large) = (alloc(space, 4), alloc(space, LARGE));
+            fill_area(kept, 4, 1);
+            fill_area(large, LARGE, 2);
+            let frames = scattered_frames(space.platform(), 5);
+            // SAFETY: this process was made for it.
+            unsafe { process::close_from(3) };
+            let log = std::fs::File::open("/dev/null").unwrap();
+            let areas: Vec<_> = (0..40).map(|_| alloc(space, 9)).collect();
+            areas.iter().for_each(|addr| fill_area(*addr, 9, 3));
+            let (freed, rest): (Vec<_>, Vec<_>) = (0..40).zip(areas).partition(|(nth, _)| nth % 2 == 0);
+            freed.iter().for_each(|(_, addr)| free(space, *addr));
+            space.purge().unwrap();
+            let is_gone = || freed.iter().for_each(|(_, addr)| traps(*addr, 9));
+            is_gone();
+            assert_area(kept, 4, 1);
+            in_forked_child(|| {
+                is_gone();
+                assert_area(large, LARGE, 2);
+                assert!(log.metadata().is_ok(), "the program's descriptors stay open");
+                free(space, large);
+                traps(large, LARGE);
+                let shown = space.raw().map(&frames, Protection::Read, None).unwrap();
+                assert_eq!(space.read(shown, &mut [0; 5 * PAGE]), 5 * PAGE);
+                space.platform().take_run(1, 1).is_ok()
+            });
+            give(space.platform(), &frames);
+            rest.iter().for_each(|(_, addr)| free(space, *addr));
         });
     });
 }
@@ -206,7 +206,7 @@ fn memory_that_an_earlier_fork_handler_maps_is_left_alone_in_the_child() {
                 let addr = alloc(&space, pages);
                 fill_area(addr, pages, 2);
                 free(&space, addr);
-                traps(&space, addr, pages);
+                traps(addr, pages);
             }
             drop(space);
             let mapped = MAPPED_IN_CHILD.load(Ordering::Relaxed);

@@ -75,7 +75,10 @@ fn walk<E: std::fmt::Debug>(
     operation: impl Fn(&mut State) -> Result<(), E>,
     points: &[Point],
 ) {
-    let release = |_: &Space<Sim>, state: State| drop(state);
+    let release = |_: &Space<Sim>, state: State| {
+        let stats = state.pool.stats();
+        assert_eq!(stats.reserved, stats.free + stats.waiting + state.busy.len(), "{stats:?}");
+    };
     let operation = |_: &Space<Sim>, state: &mut State| operation(state);
     vmalloc_sim::harness::walk(name, points, || setup(options, busy), operation, release);
 }
@@ -171,6 +174,26 @@ fn slots_that_can_t_be_given_back_wait_with_their_addresses() {
     drop(state);
     space.purge().unwrap();
     assert_eq!(space.platform().check_end(), []);
+}
+
+/// Addresses run out long before the most slots.
+#[test]
+fn a_span_that_is_too_small_lends_the_same_slots_again() {
+    let machine = Machine::new(PageRange::new(0x100, 0x200).unwrap()).build();
+    let space = Arc::new(Space::new(machine, SpaceOptions::default()).unwrap());
+    let pool = Arc::new(Slots::new(space, SlotsOptions::new(40 * PAGE).keep_bytes(0)).unwrap());
+    let mut state = State { busy: Vec::new(), pool };
+    for round in 0..50 {
+        while state.alloc().is_ok() {
+            assert!(
+                round == 0 || state.pool.stats().reserved == 6,
+                "slots were given back and reserved again"
+            );
+            state.write(state.busy.len() - 1, 1);
+        }
+        assert_eq!(state.busy.len(), 6);
+        state.busy.clear();
+    }
 }
 
 /// Without memory for its tables there is no pool, and nothing is lost. The `Arc` behind them is

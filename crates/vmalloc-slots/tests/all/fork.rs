@@ -1,6 +1,6 @@
 //! Forks: the child goes on with the pool, whatever other threads were doing with it.
 
-use crate::common::{PAGE, fill, is_zero, pool};
+use crate::common::{PAGE, fill, pool};
 use lock_api::{GuardNoSend, RawMutex};
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,48 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use vmalloc::{PageRange, Request, Space, SpaceOptions};
 use vmalloc_harness::{in_forked_child, in_own_process};
 use vmalloc_sim::Sim;
-use vmalloc_slots::{Dirty, Slots, SlotsOptions};
-
-/// Other threads are in the middle of everything at the fork: of a set, a batch, a reservation.
-#[test]
-fn a_fork_while_others_use_the_pool_leaves_a_working_child() {
-    in_own_process(|| {
-        let pool = pool(SlotsOptions::new(1 << 30).keep_bytes(8 << 10).max_slots(80));
-        let stop = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            for user in 0..2 {
-                let (pool, stop) = (&pool, &stop);
-                scope.spawn(move || {
-                    while !stop.load(Ordering::Relaxed) {
-                        let mut all: Vec<_> = (0..20).map(|_| pool.alloc_for(user).unwrap()).collect();
-                        for slot in &mut all {
-                            assert!(is_zero(slot));
-                            fill(slot, 32 << 10);
-                        }
-                    }
-                });
-            }
-            for _ in 0..20 {
-                in_forked_child(|| {
-                    for nth in 0..20 {
-                        let mut some: Vec<_> = (0..16).map(|_| pool.alloc().unwrap()).collect();
-                        for slot in &mut some {
-                            assert!(is_zero(slot));
-                            slot.grow(80 << 10).unwrap();
-                            fill(slot, 80 << 10);
-                        }
-                        if let (Some(slot), true) = (some.pop(), nth % 2 == 0) {
-                            // SAFETY: as written.
-                            unsafe { slot.free(Dirty::Below(80 << 10)) };
-                        }
-                    }
-                    pool.flush().is_ok()
-                });
-            }
-            stop.store(true, Ordering::Relaxed);
-        });
-    });
-}
+use vmalloc_slots::{Slots, SlotsOptions};
 
 /// The parent's drain has the pool on its list, and its thread is not in the child.
 #[test]

@@ -16,7 +16,6 @@ mod fork;
 mod linux;
 #[cfg(all(target_pointer_width = "64", not(miri)))]
 mod mappings;
-mod random;
 mod refused;
 mod threads;
 

@@ -16,9 +16,8 @@ mod sp;
 
 pub use alt_stack::{AltStack, AltStackError};
 
-use arrayvec::ArrayString;
 use std::ffi::c_void;
-use std::fmt::{self, Write};
+use std::fmt;
 use std::io;
 use std::mem;
 use std::ptr;
@@ -89,7 +88,7 @@ impl fmt::Display for Overflow {
 /// # Errors
 /// When the system refuses the handler.
 pub fn report_overflows() -> io::Result<()> {
-    install(write_line)
+    install(|overflow| vmalloc_linux::say(overflow))
 }
 
 /// Calls `report` for each overflow of a stack of any pool, as [`report_overflows`] writes a line.
@@ -128,15 +127,6 @@ fn tell(addr: usize, context: *mut c_void) {
     }
 }
 
-/// Writes one line to standard error.
-fn write_line(overflow: &Overflow) {
-    let mut line = ArrayString::<256>::new();
-    // Longer lines are cut.
-    let _ = writeln!(line, "{overflow}");
-    // SAFETY: the bytes are the line's. Where they can't be written, nothing can be done.
-    unsafe { libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len()) };
-}
-
 impl Shown {
     /// Returns the stack whose overflow an access of `addr` was.
     fn overflow(&self, addr: usize, sp: Option<usize>) -> Option<Overflow> {
@@ -145,7 +135,8 @@ impl Shown {
         }
         let page_bytes = self.space.geometry().page_bytes();
         let page = addr & !(page_bytes - 1);
-        let area = self.growable_at(page).or_else(|| self.stack_at(page + page_bytes))?;
+        let stack_at = |bottom| self.space.try_find(bottom).ok()?.filter(|area| area.addr == bottom);
+        let area = self.growable_at(page).or_else(|| stack_at(page + page_bytes))?;
         let top = area.addr + area.pages as usize * page_bytes;
         // An access below the bottom by code that runs elsewhere is no overflow: the top of the
         // stack below may have been overrun.
@@ -160,10 +151,5 @@ impl Shown {
         // The first page of the span has no guard, and is no stack.
         let is_inside = page < area.addr + area.pages as usize * self.space.geometry().page_bytes();
         (area.kind == Kind::Reserved && area.guard && is_inside).then_some(area)
-    }
-
-    /// Returns the stack that begins at `bottom`.
-    fn stack_at(&self, bottom: usize) -> Option<AreaInfo> {
-        self.space.try_find(bottom).ok()?.filter(|area| area.addr == bottom)
     }
 }

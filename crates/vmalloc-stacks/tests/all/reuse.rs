@@ -109,41 +109,33 @@ fn a_stack_that_can_t_be_trimmed_keeps_no_other_from_it() {
 fn trimming_finds_what_the_sentinel_misses() {
     let stacks = open(16, 4);
     let stack = stacks.stack().unwrap();
-    let (bottom, top) = (stack.bottom(), stack.top());
+    let ends = ends(std::slice::from_ref(&stack));
     // A frame that steps over the sentinel: pages 1 and 16 from the top.
-    for addr in [top - 64, bottom] {
+    for addr in [stack.top() - 64, stack.bottom()] {
         // SAFETY: inside of the stack.
         unsafe { std::ptr::with_exposed_provenance_mut::<u8>(addr).write(1) };
     }
     drop(stack);
-    assert!(memory(&[(bottom, top)]).0 >= 1);
+    assert!(memory(&ends).0 >= 1);
     stacks.trim();
-    assert_eq!(memory(&[(bottom, top)]).0, 0);
+    assert_eq!(memory(&ends).0, 0);
 }
 
 #[test]
-fn chosen_and_named_stacks_are_trimmed_too() {
-    let stacks = open(16, 4);
-    let all = [
-        stacks.request().bytes(32 * PAGE).stack().unwrap(),
-        stacks.request().name("one").bytes(16 * PAGE).stack().unwrap(),
-    ];
-    all.iter().for_each(|stack| use_pages(stack, 16, 1));
-    let ends = ends(&all);
-    drop(all);
-    stacks.trim();
-    assert_eq!(memory(&ends), (0, 8));
-}
-
-#[test]
-fn nothing_is_kept_where_nothing_is_to_be_kept() {
-    let stacks = open(16, 0);
-    let stack = stacks.stack().unwrap();
-    use_pages(&stack, 2, 1);
-    let range = stack.bottom()..stack.top();
-    drop(stack);
-    stacks.trim();
-    assert_eq!(resident(range), 0);
+fn chosen_and_named_stacks_are_trimmed_too_and_where_nothing_is_to_be_kept_nothing_is() {
+    for (keep, kept) in [(4, 8), (0, 0)] {
+        let stacks = open(16, keep);
+        let all = [
+            stacks.request().bytes(32 * PAGE).stack().unwrap(),
+            stacks.request().name("one").bytes(16 * PAGE).stack().unwrap(),
+            stacks.stack().unwrap(),
+        ];
+        all.iter().for_each(|stack| use_pages(stack, 16, 1));
+        let ends = ends(&all);
+        drop(all);
+        stacks.trim();
+        assert_eq!(memory(&ends), (0, kept + keep));
+    }
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn pools_of_impossible_stacks_are_refused() {
         let most = span - 2 * PAGE;
         assert_eq!(refusal(span, settings.stack_bytes(bytes)), StackError::TooLarge { bytes, most });
     }
-    for align in [0, 24, 3 * PAGE, usize::MAX] {
+    for align in [0, 24, 3 * PAGE, span, usize::MAX] {
         assert_eq!(refusal(span, settings.align(align)), StackError::BadAlign { align });
     }
     for span in [0, 1, PAGE - 1] {
@@ -84,9 +84,17 @@ fn the_largest_stack_of_a_span_can_be_made() {
 #[test]
 fn a_growable_stack_grows_and_shrinks_and_no_further() {
     let stacks = open(16, 4);
-    let mut stack = stacks.request().bytes(PAGE).growable(8 * PAGE).unwrap();
+    let mut stack = stacks.request().bytes(0).growable(8 * PAGE).unwrap();
     let (top, most) = (stack.top(), 8 * PAGE);
-    stack.grow(3 * PAGE).unwrap();
+    assert_eq!((stack.len(), stack.bottom(), stack.reserve().len()), (0, top, most));
+    (stack.guard().start..top + PAGE).step_by(PAGE).for_each(assert_traps);
+    for pages in [1, 3] {
+        stack.grow(pages * PAGE).unwrap();
+        assert_eq!((stack.len(), stack.bottom()), (pages * PAGE, top - pages * PAGE));
+        assert_eq!(peek(stack.bottom()), Some(0));
+        assert_guarded(stack.bottom(), top);
+        assert_guarded(stack.guard().end, top);
+    }
     stack.grow(2 * PAGE).unwrap();
     assert_eq!(stack.len(), 3 * PAGE, "it never becomes smaller by growing");
     assert_eq!(stack.grow(most + 1), Err(StackError::BeyondMost { bytes: most + 1, most }));

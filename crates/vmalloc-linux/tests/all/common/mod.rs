@@ -3,8 +3,8 @@
 #![allow(dead_code, unreachable_pub)]
 
 pub mod crowd;
-mod filter;
 pub mod process;
+pub mod sandbox;
 pub mod trapping;
 
 use std::ops::Range;
@@ -15,7 +15,10 @@ use vmalloc::{
     Request, Space, Stats,
 };
 pub use vmalloc_harness::{in_forked_child, in_own_process, not_run};
-use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, OpenError, ReserveError, SpaceOptions};
+use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, OpenError, ReserveError, SpaceOptions, open};
+
+/// The size of a page on the machines that this runs on.
+pub const PAGE: usize = 4096;
 
 /// The platform's calls, for tests: each owns the pages it names, and nothing uses their memory
 /// after an unmap.
@@ -60,7 +63,7 @@ impl Batches {
         }
         std::thread::scope(|scope| {
             let opening = scope.spawn(|| {
-                filter::take_away(libc::SYS_process_madvise);
+                sandbox::take_away(libc::SYS_process_madvise);
                 open()
             });
             opening.join().expect("it has opened")
@@ -92,6 +95,11 @@ pub fn reserve(bytes: usize, guards: GuardMeans, batches: Batches) -> Option<Lin
     }
 }
 
+/// A platform with these options.
+pub fn reserved(options: LinuxOptions) -> Linux {
+    Linux::reserve(options, &SpaceOptions::default()).unwrap()
+}
+
 /// The space that was opened; `None` where the kernel lacks its means.
 pub fn opened(result: Result<Arc<Space<Linux>>, OpenError>) -> Option<Arc<Space<Linux>>> {
     match result {
@@ -99,6 +107,18 @@ pub fn opened(result: Result<Arc<Space<Linux>>, OpenError>) -> Option<Arc<Space<
         Err(OpenError::Reserve(error)) => lacks(&error),
         Err(error) => panic!("{error}"),
     }
+}
+
+/// Returns a space with each kind of guards that the kernel has.
+pub fn spaces(
+    options: LinuxOptions,
+    space_options: SpaceOptions,
+) -> impl Iterator<Item = Arc<Space<Linux>>> + Clone {
+    GuardMeans::all().filter_map(move |guards| {
+        let space = opened(open(options.guard_means(guards), space_options))?;
+        eprintln!("with {guards:?}, {:?} bytes cached", space_options.cache_bytes);
+        Some(space)
+    })
 }
 
 /// Notes the means that the kernel lacks; any other error is a failure.
@@ -142,6 +162,48 @@ pub fn page_ptr(linux: &Linux, page: u64) -> *mut u8 {
 
 pub fn byte(addr: usize) -> *mut u8 {
     std::ptr::with_exposed_provenance_mut(addr)
+}
+
+/// The byte at `addr`, which is mapped; read by this thread itself.
+pub fn get(addr: usize) -> u8 {
+    // SAFETY: the tests have mapped the page.
+    unsafe { byte(addr).read_volatile() }
+}
+
+pub fn set(addr: usize, value: u8) {
+    // SAFETY: the tests have mapped the page, and may write to it.
+    unsafe { byte(addr).write_volatile(value) }
+}
+
+/// Writes to the first and the last word of each of so many pages: each word tells where it is.
+pub fn fill_words(addr: usize, pages: usize) {
+    for word in words(addr, pages) {
+        // SAFETY: the tests have memory there.
+        unsafe { byte(word).cast::<usize>().write_volatile(!word) };
+    }
+}
+
+/// Asserts that so many pages hold what was written to them, there or elsewhere.
+#[track_caller]
+pub fn assert_words(addr: usize, pages: usize) {
+    assert_words_of(addr, pages, !get_word(addr));
+}
+
+/// Asserts that so many pages hold what was written at `old`.
+#[track_caller]
+pub fn assert_words_of(addr: usize, pages: usize, old: usize) {
+    for word in words(addr, pages) {
+        assert_eq!(get_word(word), !(word - addr + old), "{word:#x} of {addr:#x}");
+    }
+}
+
+fn words(addr: usize, pages: usize) -> impl Iterator<Item = usize> {
+    (0..pages).flat_map(move |page| [addr + page * PAGE, addr + (page + 1) * PAGE - size_of::<usize>()])
+}
+
+fn get_word(addr: usize) -> usize {
+    // SAFETY: as above.
+    unsafe { byte(addr).cast::<usize>().read_volatile() }
 }
 
 /// Returns true if touching the byte at `addr` traps.
@@ -272,6 +334,23 @@ pub fn status_bytes(name: &str) -> usize {
     line.trim_matches(|char: char| !char.is_ascii_digit()).parse::<usize>().unwrap() << 10
 }
 
+/// Forks so many times, while each of `others` is repeated by a thread of its own. Each child must
+/// do `child`.
+pub fn forks_amid(forks: usize, others: &[&(dyn Fn() + Sync)], child: impl Fn() -> bool) {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _stop = StopAtEnd(&stop);
+        for body in others {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    body();
+                }
+            });
+        }
+        (0..forks).for_each(|_| in_forked_child(&child));
+    });
+}
+
 /// Stops other threads however a test ends, so that it ends.
 pub struct StopAtEnd<'a>(pub &'a AtomicBool);
 
@@ -281,14 +360,23 @@ impl Drop for StopAtEnd<'_> {
     }
 }
 
+pub fn take(linux: &Linux, count: usize) -> Vec<Frame> {
+    let mut frames = vec![Frame(u64::MAX); count];
+    linux.take_frames(&mut frames).unwrap();
+    frames
+}
+
+pub fn give(linux: &Linux, frames: &[Frame]) {
+    // SAFETY: the tests give back what they took and no longer use.
+    unsafe { linux.give_frames(frames) }
+}
+
 /// `count` frames of the supply, scattered: no two are neighbours.
 pub fn scattered_frames(linux: &Linux, count: usize) -> Vec<Frame> {
-    let mut frames = vec![Frame(0); 2 * count];
-    linux.take_frames(&mut frames).unwrap();
+    let mut frames = take(linux, 2 * count);
     frames.sort_unstable();
     let (kept, others): (Vec<_>, Vec<_>) = frames.chunks_exact(2).map(|two| (two[1], two[0])).unzip();
-    // SAFETY: nothing shows them, and their numbers are known only here.
-    unsafe { linux.give_frames(&others) };
+    give(linux, &others);
     kept.into_iter().rev().collect()
 }
 
@@ -297,19 +385,17 @@ pub fn map_frames(linux: &Linux, range: PageRange, frames: &[Frame]) {
     unsafe { linux.map_frames(range, frames, Protection::ReadWrite) }.unwrap();
 }
 
-/// The first byte of `frame`, in the linear map.
-pub fn linear_ptr(linux: &Linux, frame: Frame) -> *mut u8 {
-    page_ptr(linux, linux.geometry().linear_map.unwrap().start() + frame.0)
+/// The address of `frame` in the linear map.
+pub fn linear_addr(linux: &Linux, frame: Frame) -> usize {
+    page_ptr(linux, linux.geometry().linear_map.unwrap().start() + frame.0).addr()
 }
 
 pub fn set_frame(linux: &Linux, frame: Frame, value: u8) {
-    // SAFETY: the test took the frame.
-    unsafe { linear_ptr(linux, frame).write_volatile(value) };
+    set(linear_addr(linux, frame), value);
 }
 
 pub fn frame_value(linux: &Linux, frame: Frame) -> u8 {
-    // SAFETY: as above.
-    unsafe { linear_ptr(linux, frame).read_volatile() }
+    get(linear_addr(linux, frame))
 }
 
 pub fn protect(linux: &Linux, range: PageRange, protection: Protection) {

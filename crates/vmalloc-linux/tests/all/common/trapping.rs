@@ -1,11 +1,10 @@
 //! Spaces whose frees trap at once, and their memory.
 
-use super::{alloc, byte, free, opened, peek};
+use super::{PAGE, alloc, byte, free, is_trap, opened, spaces};
 use std::sync::Arc;
 use vmalloc::{Space, SpaceOptions};
 use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, open};
 
-pub const PAGE: usize = 4096;
 pub const SPAN: usize = 1 << 30;
 /// Pages of an area that is opened, and not filled.
 pub const LARGE: usize = 1500;
@@ -16,11 +15,9 @@ pub fn trapping() -> SpaceOptions {
 
 /// Runs `body` with a space of each kind of guards, and of none that keeps memory.
 pub fn for_each_space(body: impl Fn(&Arc<Space<Linux>>)) {
-    let all = GuardMeans::all().map(|guards| (guards, trapping()));
-    for (guards, space_options) in all.chain([(GuardMeans::Userfault, trapping().unmap_on_free())]) {
-        let options = LinuxOptions::new().max_bytes(SPAN).guard_means(guards);
-        let Some(space) = opened(open(options, space_options)) else { continue };
-        eprintln!("with {guards:?}, {:?} bytes kept", space_options.cache_bytes);
+    let options = LinuxOptions::new().max_bytes(SPAN);
+    let keeps_none = with_stash(LinuxOptions::new(), trapping().unmap_on_free());
+    for space in spaces(options, trapping()).chain(keeps_none) {
         body(&space);
         assert_eq!(space.stats().late_frees, 0);
         space.verify().unwrap();
@@ -55,8 +52,6 @@ pub fn fill_stash(space: &Space<Linux>, areas: usize, pages: usize) {
     areas.iter().for_each(|addr| free(space, *addr));
 }
 
-pub fn traps(space: &Space<Linux>, addr: usize, pages: usize) {
-    let first = (addr / PAGE) as u64;
-    let linux = space.platform();
-    (first..first + pages as u64).for_each(|page| assert_eq!(peek(linux, page), None, "page {page:#x}"));
+pub fn traps(addr: usize, pages: usize) {
+    (0..pages).for_each(|page| assert!(is_trap(addr + page * PAGE), "page {page} of {addr:#x}"));
 }

@@ -1,6 +1,7 @@
 //! A little of everything that a space does, with every refusal noted.
 
-use super::{PAGE, check};
+use super::check;
+use crate::common::{PAGE, assert_words, fill_words, free, get, give};
 use vmalloc::{
     AllocError, AreaError, Frame, FrameSupply, Platform, PlatformError, Protection, Request, Space, Stats,
 };
@@ -17,8 +18,7 @@ pub(crate) struct Owed(Vec<Frame>);
 impl Owed {
     /// Gives them back after a purge that refused nothing.
     pub(crate) fn give(self, space: &Space<Linux>) {
-        // SAFETY: the frames are the test's, and everything that led to them was purged.
-        unsafe { space.platform().give_frames(&self.0) };
+        give(space.platform(), &self.0);
     }
 }
 
@@ -33,6 +33,12 @@ pub(crate) struct Done {
 }
 
 impl Done {
+    /// Asserts that each refusal is as it has to be.
+    #[track_caller]
+    pub(crate) fn refused_by(&self, is_meant: impl Fn(&PlatformError) -> bool) {
+        assert!(self.refusals.iter().all(is_meant), "{:?}", self.refusals);
+    }
+
     fn note<T>(&mut self, result: Result<T, impl Into<AreaError>>) -> Option<T> {
         match result.map_err(Into::into) {
             Ok(made) => {
@@ -52,13 +58,13 @@ impl Done {
     }
 }
 
-/// Allocates, writes and reads, resizes, maps frames, frees and purges, and leaves nothing behind
-/// but what is refused.
+/// Exercises a space three times.
 pub(crate) fn exercise(space: &Space<Linux>) -> Done {
     exercise_for(space, 3)
 }
 
-/// Exercises the space so many times.
+/// Allocates, writes and reads, resizes, maps frames, frees and purges, so many times, and leaves
+/// nothing behind but what is refused.
 pub(crate) fn exercise_for(space: &Space<Linux>, rounds: usize) -> Done {
     let mut done = Done::default();
     for round in 0..rounds {
@@ -76,7 +82,7 @@ fn areas(space: &Space<Linux>, done: &mut Done, round: usize) {
         let request = if nth % 2 == round % 2 { request.zeroed() } else { request };
         let Some(addr) = done.note(space.raw().alloc(&request)) else { continue };
         assert!(nth % 2 != round % 2 || (0..pages).all(|page| get(addr + page * PAGE) == 0), "not zeros");
-        fill(addr, pages);
+        fill_words(addr, pages);
         areas.push((addr, pages));
     }
     for (addr, pages) in &mut areas {
@@ -84,15 +90,14 @@ fn areas(space: &Space<Linux>, done: &mut Done, round: usize) {
         // SAFETY: the area is the test's.
         let moved = unsafe { space.raw().realloc(*addr, &vmalloc::Request::new(wanted * PAGE)) };
         if let Some(moved) = done.note(moved) {
-            assert_filled(moved, wanted.min(*pages));
-            fill(moved, wanted);
+            assert_words(moved, wanted.min(*pages));
+            fill_words(moved, wanted);
             (*addr, *pages) = (moved, wanted);
         }
     }
     for (addr, pages) in areas {
-        assert_filled(addr, pages);
-        // SAFETY: the area is the test's, and nothing uses it any more.
-        unsafe { space.raw().free(addr) }.unwrap();
+        assert_words(addr, pages);
+        free(space, addr);
     }
     let purged = space.purge();
     let Stats { refused_areas, refused_parts, pending_ranges, .. } = space.stats();
@@ -107,56 +112,24 @@ fn frames(space: &Space<Linux>, done: &mut Done) {
     }
     let scattered = [frames[4], frames[0], frames[2]];
     if let Some(addr) = done.note(space.raw().map(&scattered, Protection::ReadWrite, None)) {
-        fill(addr, 3);
-        assert_filled(addr, 3);
+        fill_words(addr, 3);
+        assert_words(addr, 3);
         // SAFETY: nothing uses the mapping any more.
         unsafe { space.raw().unmap(addr) }.unwrap();
     }
     if let Some(addr) = done.note(ShortMaps::of(space).unwrap().map(&scattered)) {
-        fill(addr, 3);
-        assert_filled(addr, 3);
+        fill_words(addr, 3);
+        assert_words(addr, 3);
         // SAFETY: as above.
         unsafe { ShortMaps::of(space).unwrap().unmap(addr, 3) }.unwrap();
     }
     let flushed = space.flush();
     if flushed.is_ok() {
-        // SAFETY: nothing leads to them any more.
-        unsafe { space.platform().give_frames(&frames) };
+        give(space.platform(), &frames);
     } else {
         done.owed.0.extend(frames);
     }
     done.note(flushed);
-}
-
-/// Writes to the first and the last word of each page.
-pub(crate) fn fill(addr: usize, pages: usize) {
-    for word in words(addr, pages) {
-        // SAFETY: the caller has memory there.
-        unsafe { std::ptr::with_exposed_provenance_mut::<usize>(word).write_volatile(!word) };
-    }
-}
-
-pub(crate) fn assert_filled(addr: usize, pages: usize) {
-    let base = get_word(addr);
-    // Moved with its content: the words tell where they were written.
-    let moved = addr.wrapping_sub(!base);
-    for word in words(addr, pages) {
-        assert_eq!(get_word(word), !word.wrapping_sub(moved), "{word:#x} of {addr:#x}");
-    }
-}
-
-fn words(addr: usize, pages: usize) -> impl Iterator<Item = usize> {
-    (0..pages).flat_map(move |page| [addr + page * PAGE, addr + (page + 1) * PAGE - size_of::<usize>()])
-}
-
-fn get_word(addr: usize) -> usize {
-    // SAFETY: the caller has memory there.
-    unsafe { std::ptr::with_exposed_provenance::<usize>(addr).read_volatile() }
-}
-
-pub(crate) fn get(addr: usize) -> u8 {
-    // SAFETY: as above.
-    unsafe { std::ptr::with_exposed_provenance::<u8>(addr).read_volatile() }
 }
 
 /// Returns true if an address is in the span.

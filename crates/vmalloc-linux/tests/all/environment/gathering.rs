@@ -1,8 +1,7 @@
 //! Pages gathered where the kernel refuses to move some of them, or all.
 
-use super::PAGE;
-use super::sandbox::{Answer, Call, supervised};
-use crate::common::{in_own_process, not_run};
+use crate::common::sandbox::{Answer, Call, refused, supervised};
+use crate::common::{PAGE, in_own_process, not_run};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use vmalloc::{Buffer, Request, Space, SpaceOptions, Zeroed};
@@ -87,8 +86,7 @@ fn without_userfaultfd_pages_are_copied() {
     in_own_process(|| {
         let space = space();
         for error in [libc::EPERM, libc::ENOSYS, libc::EMFILE] {
-            let refuse = |_: &Call| Answer::Fail(error);
-            supervised(&[libc::SYS_userfaultfd], refuse, || assert_eq!(gather_once(&space), None));
+            refused(&[libc::SYS_userfaultfd], error, |_| true, |_| assert_eq!(gather_once(&space), None));
         }
     });
 }
@@ -98,7 +96,6 @@ fn without_userfaultfd_pages_are_copied() {
 fn a_closed_descriptor_makes_no_difference_but_time() {
     in_own_process(|| {
         let space = space();
-        let closed = |call: &Call| if is_move(call) { Answer::Fail(libc::EBADF) } else { Answer::Go };
-        supervised(&[libc::SYS_ioctl], closed, || assert_eq!(gather_once(&space), None));
+        refused(&[libc::SYS_ioctl], libc::EBADF, is_move, |_| assert_eq!(gather_once(&space), None));
     });
 }

@@ -2,17 +2,17 @@
 //! that they leave, other owners map.
 
 use super::exercise::{exercise, is_inside};
-use super::sandbox::{Answer, Call, supervised};
-use super::{PAGE, finish, for_both_guards_in};
-use crate::common::process::Thread;
-use crate::common::{in_forked_child, in_own_process, range_of};
+use super::{finish, for_both_guards_in};
+use crate::common::process::{Thread, handle};
+use crate::common::sandbox::{Answer, Call, supervised};
+use crate::common::{PAGE, give, in_forked_child, in_own_process, range_of, take};
 use libc::{SYS_mmap, SYS_mremap, SYS_remap_file_pages, c_long, c_void};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::ptr::with_exposed_provenance_mut;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use vmalloc::{Frame, FrameSupply, MapFrames, PageRange, Platform, Protection, Request, Space, SpaceOptions};
+use vmalloc::{MapFrames, PageRange, Platform, Protection, Request, Space, SpaceOptions};
 use vmalloc_linux::{GuardMeans, Linux};
 
 /// The part of a hole in which another owner maps.
@@ -94,19 +94,16 @@ fn check_mapped(space: &Space<Linux>) {
 /// Maps other frames behind the same pages again and again, whatever is refused.
 fn exchange_frames(space: &Space<Linux>) {
     let Ok(area) = space.raw().reserve(&Request::new(8 * PAGE)) else { return };
-    let mut frames = [Frame(0); 16];
-    space.platform().take_frames(&mut frames).unwrap();
+    let frames = take(space.platform(), 16);
     for eight in frames.chunks(8).cycle().take(6) {
         let range = PageRange::from_len((area / PAGE) as u64, 8).unwrap();
         // SAFETY: the area and the frames are the test's.
         let _ = unsafe { space.platform().map_frames(range, eight, Protection::ReadWrite) };
     }
-    // SAFETY: nothing uses the area any more, nor the frames once it is purged.
-    unsafe {
-        space.raw().unreserve(area).unwrap();
-        if space.purge().is_ok() {
-            space.platform().give_frames(&frames);
-        }
+    // SAFETY: nothing uses the area any more.
+    unsafe { space.raw().unreserve(area) }.unwrap();
+    if space.purge().is_ok() {
+        give(space.platform(), &frames);
     }
 }
 
@@ -249,8 +246,7 @@ static SIGNALS: AtomicUsize = AtomicUsize::new(0);
 #[test]
 fn threads_forks_and_signals_act_between_the_steps_of_a_move() {
     in_own_process(|| {
-        // SAFETY: the handler adds to a number.
-        unsafe { libc::signal(libc::SIGUSR1, on_signal as *const () as libc::sighandler_t) };
+        handle(libc::SIGUSR1, on_signal, libc::SA_RESTART);
         for options in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free()] {
             for_both_guards_in(options, |space| {
                 let (stops, moving) = (Cell::new(0), OnceLock::new());

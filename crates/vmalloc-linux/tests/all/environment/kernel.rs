@@ -1,9 +1,9 @@
 //! Calls that the kernel refuses, does in part, or interrupts.
 
-use super::exercise::{Owed, exercise, fill, is_inside};
-use super::sandbox::{Answer, Call, supervised};
-use super::{PAGE, check, everywhere, everywhere_in_batches, finish, for_both_guards, for_both_guards_in};
-use crate::common::{Batches, in_own_process, is_trap};
+use super::exercise::{Done, Owed, exercise, is_inside};
+use super::{check, everywhere, everywhere_in_batches, finish, for_both_guards, for_both_guards_in};
+use crate::common::sandbox::{Answer, Call, Refusal, refused, supervised};
+use crate::common::{Batches, PAGE, alloc, fill_words, free, in_own_process, is_trap};
 use libc::{SYS_madvise, SYS_process_madvise};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,18 +28,39 @@ fn is_about(space: &Space<Linux>, call: &Call) -> bool {
     advised(call).0.iter().any(|run| is_inside(space, run.iov_base.addr() as u64))
 }
 
-/// Runs `body`, in which all advice about the space is answered so until `body` ends that.
-fn advise_answered(
+/// Runs `body`, in which all advice about the space is answered so.
+fn advise_answered(space: &Space<Linux>, answer: impl Fn(&Call) -> Answer, body: impl FnOnce() + Send) {
+    let answer = |call: &Call| if is_about(space, call) { answer(call) } else { Answer::Go };
+    supervised(&ADVISING, answer, body);
+}
+
+/// Runs `body`, in which advice about the space that is meant fails until `body` ends that.
+fn advice_refused(
     space: &Space<Linux>,
-    answer: impl Fn(&Call) -> Answer,
-    body: impl FnOnce(&AtomicBool) + Send,
+    error: i32,
+    is_meant: impl Fn(&Call) -> bool,
+    body: impl FnOnce(&Refusal) + Send,
 ) {
-    let is_on = AtomicBool::new(true);
-    let answer = |call: &Call| match is_on.load(Ordering::SeqCst) && is_about(space, call) {
-        true => answer(call),
-        false => Answer::Go,
-    };
-    supervised(&ADVISING, answer, || body(&is_on));
+    refused(&ADVISING, error, |call| is_about(space, call) && is_meant(call), body);
+}
+
+/// Exercises a space while calls are refused, of which each error tells. Then all is whole again.
+fn each_refusal_is_told(
+    space: &Space<Linux>,
+    calls: &[libc::c_long],
+    error: i32,
+    is_meant: impl Fn(&Call) -> bool,
+) -> Done {
+    refused(calls, error, is_meant, |refusal| {
+        let mut done = exercise(space);
+        // A call that is interrupted for ever is short of something.
+        let told = if error == libc::EINTR { libc::EAGAIN } else { error };
+        assert!(!done.refusals.is_empty());
+        done.refused_by(|cause| cause.code == told);
+        refusal.end();
+        finish(space, std::mem::take(&mut done.owed));
+        done
+    })
 }
 
 /// Everything that is advised fails, with each error that a kernel or a sandbox may give.
@@ -53,22 +74,39 @@ fn advice_that_is_refused_keeps_areas_back_until_it_is_not() {
                 // Open chunks with something in them, and something freed.
                 let before = exercise(space);
                 assert!(before.refusals.is_empty());
-                advise_answered(
-                    space,
-                    |_| Answer::Fail(error),
-                    |is_on| {
-                        let done = exercise(space);
-                        assert!(!done.refusals.is_empty());
-                        let codes = done.refusals.iter().map(|refusal| refusal.code);
-                        // A call that is interrupted for ever is short of something.
-                        let told = if error == libc::EINTR { libc::EAGAIN } else { error };
-                        assert!(codes.clone().all(|code| code == told), "{:?}", codes.collect::<Vec<_>>());
-                        is_on.store(false, Ordering::SeqCst);
-                        finish(space, done.owed);
-                    },
-                );
+                each_refusal_is_told(space, &ADVISING, error, |call| is_about(space, call));
                 before.owed.give(space);
             });
+        }
+    });
+}
+
+/// Without a file in memory there are no frames, and everything else works.
+#[test]
+fn without_memfd_there_are_areas_and_no_frames() {
+    in_own_process(|| {
+        for error in [libc::EPERM, libc::ENOSYS, libc::EMFILE, libc::ENOMEM] {
+            for_both_guards(|space| {
+                let done = each_refusal_is_told(space, &[libc::SYS_memfd_create], error, |_| true);
+                assert!(done.worked > 20 && done.refusals.len() == 3, "{:?}", done.refusals);
+                done.refused_by(|cause| cause.call == "memfd_create");
+            });
+        }
+    });
+}
+
+/// Windows and moved areas are made by mremap(2), and undone by mmap(2).
+#[test]
+fn mappings_that_are_refused_are_errors_and_lose_nothing() {
+    in_own_process(|| {
+        for (call, place) in [(libc::SYS_mremap, 4), (libc::SYS_mmap, 0)] {
+            for error in [libc::ENOMEM, libc::EPERM, libc::EAGAIN] {
+                for_both_guards_in(SpaceOptions::default(), |space| {
+                    let before = exercise(space);
+                    each_refusal_is_told(space, &[call], error, |call| is_inside(space, call.args[place]));
+                    before.owed.give(space);
+                });
+            }
         }
     });
 }
@@ -81,32 +119,24 @@ fn a_large_area_that_can_be_neither_closed_nor_marked_traps_after_the_next_purge
         let (options, unmapping) =
             (super::options(GuardMeans::PteMarkers), SpaceOptions::default().unmap_on_free());
         let Some(space) = super::space_in(Batches::Refused, options, unmapping) else { return };
-        let space = &*space;
-        let is_on = AtomicBool::new(false);
-        let answer = |call: &Call| {
-            let is_ours = is_on.load(Ordering::SeqCst) && is_inside(space, call.args[0]);
-            match (call.number, call.args[2]) {
-                (libc::SYS_mprotect, 0) | (libc::SYS_madvise, GUARD_INSTALL) if is_ours => {
-                    Answer::Fail(libc::ENOMEM)
-                }
-                _ => Answer::Go,
-            }
+        const PAGES: usize = 10 * vmalloc_linux::CHUNK_PAGES as usize;
+        let addr = alloc(&space, PAGES);
+        fill_words(addr, 1);
+        let is_meant = |call: &Call| {
+            is_inside(&space, call.args[0])
+                && [(libc::SYS_mprotect, 0), (SYS_madvise, GUARD_INSTALL)]
+                    .contains(&(call.number, call.args[2]))
         };
-        supervised(&[libc::SYS_mprotect, SYS_madvise], answer, || {
-            const PAGES: usize = 10 * vmalloc_linux::CHUNK_PAGES as usize;
-            let addr = space.raw().alloc(&Request::new(PAGES * PAGE)).unwrap();
-            fill(addr, 1);
-            is_on.store(true, Ordering::SeqCst);
-            // SAFETY: the area is the test's, and nothing uses it any more.
-            unsafe { space.raw().free(addr) }.unwrap();
+        refused(&[libc::SYS_mprotect, SYS_madvise], libc::ENOMEM, is_meant, |refusal| {
+            free(&space, addr);
             assert!(space.purge().is_err());
             assert_eq!(space.stats().refused_areas, 1);
-            is_on.store(false, Ordering::SeqCst);
+            refusal.end();
             space.purge().unwrap();
             assert_eq!(space.stats().refused_areas, 0);
             let trapping = [0, 1, PAGES / 2, PAGES - 1].map(|page| is_trap(addr + page * PAGE));
             assert_eq!(trapping, [true; 4]);
-            finish(space, Owed::default());
+            finish(&space, Owed::default());
         });
     });
 }
@@ -119,11 +149,8 @@ fn batches_that_are_refused_are_replaced_by_single_calls() {
             [libc::EINVAL, libc::ENOMEM, libc::EAGAIN, libc::EPERM, libc::ENOSYS, libc::EBADF, libc::EINTR];
         for error in errors {
             everywhere_in_batches(|space| {
-                let refuse = |call: &Call| match call.number {
-                    libc::SYS_process_madvise => Answer::Fail(error),
-                    _ => Answer::Go,
-                };
-                advise_answered(space, refuse, |_| finish(space, Owed::default()));
+                let is_batch = |call: &Call| call.number == SYS_process_madvise;
+                advice_refused(space, error, is_batch, |_| finish(space, Owed::default()));
             });
         }
     });
@@ -147,7 +174,7 @@ fn advice_that_is_interrupted_is_repeated() {
                         Answer::Fail(error)
                     }
                 };
-                advise_answered(space, interrupt, |_| finish(space, Owed::default()));
+                advise_answered(space, interrupt, || finish(space, Owed::default()));
             });
         }
     });
@@ -175,10 +202,8 @@ fn batches_that_are_done_in_part_are_done_to_the_end() {
         let parts: [fn(usize) -> usize; 4] = [|_| PAGE, |bytes| bytes / 2, |bytes| bytes - PAGE, |_| 0];
         for part in parts {
             everywhere_in_batches(|space| {
-                let areas: Vec<_> = (0..40)
-                    .map(|nth| space.raw().alloc(&Request::new((1 + nth % 5) * PAGE)).unwrap())
-                    .collect();
-                areas.iter().for_each(|addr| fill(*addr, 1));
+                let areas: Vec<_> = (0..40).map(|nth| alloc(space, 1 + nth % 5)).collect();
+                areas.iter().for_each(|addr| fill_words(*addr, 1));
                 // Every other one, so that nothing is joined.
                 let (freed, kept): (Vec<_>, Vec<_>) =
                     areas.iter().enumerate().partition(|(nth, _)| nth % 2 == 0);
@@ -186,19 +211,13 @@ fn batches_that_are_done_in_part_are_done_to_the_end() {
                     libc::SYS_process_madvise => partly(call, part),
                     _ => Answer::Go,
                 };
-                advise_answered(space, answer, |_| {
-                    for (_, addr) in &freed {
-                        // SAFETY: the area is the test's.
-                        unsafe { space.raw().free(**addr) }.unwrap();
-                    }
+                advise_answered(space, answer, || {
+                    freed.iter().for_each(|(_, addr)| free(space, **addr));
                     space.purge().unwrap();
                     freed.iter().for_each(|(_, addr)| assert!(is_trap(**addr)));
                     kept.iter().for_each(|(_, addr)| assert!(!is_trap(**addr)));
                 });
-                for (_, addr) in kept {
-                    // SAFETY: as above.
-                    unsafe { space.raw().free(*addr) }.unwrap();
-                }
+                kept.iter().for_each(|(_, addr)| free(space, **addr));
                 finish(space, Owed::default());
             });
         }
@@ -211,24 +230,17 @@ fn advice_that_is_refused_for_one_area_keeps_that_one_back() {
     in_own_process(|| {
         for error in [libc::EINVAL, libc::EIO] {
             everywhere(|space| {
-                let areas: Vec<_> =
-                    (0..50).map(|_| space.raw().alloc(&Request::new(300 * PAGE)).unwrap()).collect();
-                areas.iter().for_each(|addr| fill(*addr, 300));
+                let areas: Vec<_> = (0..50).map(|_| alloc(space, 300)).collect();
+                areas.iter().for_each(|addr| fill_words(*addr, 300));
                 let stuck = areas[20];
-                let refuse = |call: &Call| {
+                let is_meant = |call: &Call| {
                     let inside = |run: &libc::iovec| {
                         run.iov_base.addr() < stuck + 300 * PAGE && stuck < run.iov_base.addr() + run.iov_len
                     };
-                    match advised(call).0.iter().any(inside) {
-                        true => Answer::Fail(error),
-                        false => Answer::Go,
-                    }
+                    advised(call).0.iter().any(inside)
                 };
-                advise_answered(space, refuse, |is_on| {
-                    for addr in &areas {
-                        // SAFETY: the area is the test's.
-                        unsafe { space.raw().free(*addr) }.unwrap();
-                    }
+                advice_refused(space, error, is_meant, |refusal| {
+                    areas.iter().for_each(|addr| free(space, *addr));
                     for _ in 0..2 {
                         assert_eq!(space.purge().unwrap_err().code, error);
                         let stats = space.stats();
@@ -238,7 +250,7 @@ fn advice_that_is_refused_for_one_area_keeps_that_one_back() {
                     }
                     let others = areas.iter().filter(|addr| **addr != stuck);
                     others.for_each(|addr| assert!(is_trap(*addr)));
-                    is_on.store(false, Ordering::SeqCst);
+                    refusal.end();
                     finish(space, Owed::default());
                 });
             });
@@ -251,98 +263,30 @@ fn advice_that_is_refused_for_one_area_keeps_that_one_back() {
 #[test]
 fn chunks_that_can_not_be_opened_are_an_error_and_stay_closed() {
     in_own_process(|| {
-        let calls = [libc::SYS_mprotect, SYS_madvise];
-        for refused in calls {
-            for error in [libc::ENOMEM, libc::EPERM, libc::EACCES] {
-                for_both_guards(|space| {
-                    // It has no chunks.
-                    if space.platform().guard_means() == GuardMeans::Userfault {
-                        return;
-                    }
-                    let is_on = AtomicBool::new(true);
-                    let answer = |call: &Call| match call.number == refused && is_inside(space, call.args[0])
-                    {
-                        // Guards by mprotect(2) are made without advice.
-                        true if is_on.load(Ordering::SeqCst) => Answer::Fail(error),
-                        _ => Answer::Go,
-                    };
-                    supervised(&calls, answer, || {
-                        let made = space.raw().alloc(&Request::new(5 * PAGE));
-                        if refused == SYS_madvise && space.platform().guard_means() == GuardMeans::Mprotect {
-                            // SAFETY: the area is the test's.
-                            unsafe { space.raw().free(made.unwrap()) }.unwrap();
-                        } else {
-                            let Err(AllocError::Unbacked(told)) = made else { panic!("{made:?}") };
-                            assert_eq!(told.cause.code, error);
-                            assert_eq!(space.stats().busy_areas, 0);
-                        }
-                        check(space);
-                        is_on.store(false, Ordering::SeqCst);
-                        finish(space, Owed::default());
-                    });
-                });
-            }
-        }
-    });
-}
-
-/// Without a file in memory there are no frames, and everything else works.
-#[test]
-fn without_memfd_there_are_areas_and_no_frames() {
-    in_own_process(|| {
-        for error in [libc::EPERM, libc::ENOSYS, libc::EMFILE, libc::ENOMEM] {
+        for (call, error) in [libc::SYS_mprotect, SYS_madvise]
+            .into_iter()
+            .flat_map(|call| [libc::ENOMEM, libc::EPERM, libc::EACCES].map(|error| (call, error)))
+        {
             for_both_guards(|space| {
-                let is_on = AtomicBool::new(true);
-                let refuse = |_: &Call| match is_on.load(Ordering::SeqCst) {
-                    true => Answer::Fail(error),
-                    false => Answer::Go,
-                };
-                supervised(&[libc::SYS_memfd_create], refuse, || {
-                    let done = exercise(space);
-                    assert!(done.worked > 20 && done.refusals.len() == 3, "{:?}", done.refusals);
-                    assert!(
-                        done.refusals
-                            .iter()
-                            .all(|refusal| refusal.call == "memfd_create" && refusal.code == error)
-                    );
-                    is_on.store(false, Ordering::SeqCst);
-                    finish(space, done.owed);
+                // It has no chunks.
+                if space.platform().guard_means() == GuardMeans::Userfault {
+                    return;
+                }
+                let is_meant = |call: &Call| is_inside(space, call.args[0]);
+                refused(&[call], error, is_meant, |refusal| {
+                    let made = space.raw().alloc(&Request::new(5 * PAGE));
+                    // Guards by mprotect(2) are made without advice.
+                    if call == SYS_madvise && space.platform().guard_means() == GuardMeans::Mprotect {
+                        free(space, made.unwrap());
+                    } else {
+                        let Err(AllocError::Unbacked(told)) = made else { panic!("{made:?}") };
+                        assert_eq!((told.cause.code, space.stats().busy_areas), (error, 0));
+                    }
+                    check(space);
+                    refusal.end();
+                    finish(space, Owed::default());
                 });
             });
-        }
-    });
-}
-
-/// Windows and moved areas are made by mremap(2), and undone by mmap(2).
-#[test]
-fn mappings_that_are_refused_are_errors_and_lose_nothing() {
-    in_own_process(|| {
-        for refused in [libc::SYS_mremap, libc::SYS_mmap] {
-            for error in [libc::ENOMEM, libc::EPERM, libc::EAGAIN] {
-                for_both_guards_in(SpaceOptions::default(), |space| {
-                    let before = exercise(space);
-                    let is_on = AtomicBool::new(true);
-                    let answer = |call: &Call| {
-                        let place = if refused == libc::SYS_mremap { call.args[4] } else { call.args[0] };
-                        match is_on.load(Ordering::SeqCst) && is_inside(space, place) {
-                            true => Answer::Fail(error),
-                            false => Answer::Go,
-                        }
-                    };
-                    supervised(&[refused], answer, || {
-                        let done = exercise(space);
-                        assert!(!done.refusals.is_empty());
-                        assert!(
-                            done.refusals.iter().all(|refusal| refusal.code == error),
-                            "{:?}",
-                            done.refusals
-                        );
-                        is_on.store(false, Ordering::SeqCst);
-                        finish(space, done.owed);
-                    });
-                    before.owed.give(space);
-                });
-            }
         }
     });
 }
@@ -351,9 +295,9 @@ fn mappings_that_are_refused_are_errors_and_lose_nothing() {
 /// protections, areas that the program has changed.
 fn use_all(space: &std::sync::Arc<Space<Linux>>) {
     finish(space, Owed::default());
-    let first = space.raw().alloc(&Request::new(3 * PAGE)).unwrap();
+    let first = alloc(space, 3);
     assert!(is_trap(first + 3 * PAGE), "the guard behind the first area is open");
-    fill(first, 3);
+    fill_words(first, 3);
     let _beside = space.buffer(PAGE).unwrap();
     // SAFETY: the areas are the test's.
     unsafe {
@@ -363,8 +307,7 @@ fn use_all(space: &std::sync::Arc<Space<Linux>>) {
     let code = CodeBuffer::new(space.clone(), &Request::new(PAGE)).unwrap();
     drop(code.seal().unwrap());
     let shared = space.raw().alloc_shared(&Request::new(2 * PAGE)).unwrap();
-    // SAFETY: as above.
-    unsafe { space.raw().free(shared) }.unwrap();
+    free(space, shared);
     space.purge().unwrap();
 }
 

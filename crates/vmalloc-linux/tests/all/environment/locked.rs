@@ -1,20 +1,19 @@
 //! Memory that is locked (mlock(2), mlockall(2)): the kernel neither drops nor guards it. What is
 //! freed is unlocked.
 
-use super::exercise::{Owed, exercise, fill, get};
-use super::sandbox::{Answer, Call, supervised};
-use super::{PAGE, check, finish, for_both_guards, space_with};
+use super::exercise::{Owed, exercise};
+use super::{check, finish, for_both_guards};
 use crate::common::process::set_limit;
-use crate::common::{Batches, free, in_forked_child, in_own_process, is_trap, not_run, status_bytes};
-use libc::{SYS_munlock, SYS_process_madvise};
+use crate::common::sandbox::{Refusal, refused};
+use crate::common::*;
+use libc::SYS_munlock;
 use rustix::process::Resource;
-use std::sync::atomic::{AtomicBool, Ordering};
-use vmalloc::{FrameSupply, Platform, PlatformFault, Request, Space, SpaceOptions};
-use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, OpenError};
+use vmalloc::{PlatformFault, Request, Space, SpaceOptions};
+use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, OpenError, open};
 
 const MIB: usize = 1 << 20;
 
-fn lock(addr: usize, pages: usize) {
+pub(super) fn lock(addr: usize, pages: usize) {
     // SAFETY: locking changes nothing but where the pages are.
     let locked = unsafe { libc::mlock(std::ptr::with_exposed_provenance(addr), pages * PAGE) };
     assert_eq!(locked, 0, "{}", std::io::Error::last_os_error());
@@ -30,20 +29,20 @@ fn lock_all(flags: libc::c_int) -> bool {
     locked
 }
 
-fn alloc(space: &Space<Linux>, pages: usize) -> usize {
-    let addr = space.raw().alloc(&Request::new(pages * PAGE)).unwrap();
-    fill(addr, pages);
+/// Allocates an area, and writes to each page.
+fn filled(space: &Space<Linux>, pages: usize) -> usize {
+    let addr = alloc(space, pages);
+    fill_words(addr, pages);
     addr
 }
 
-/// Allocates, touches and frees much more than may be lazy; by how much that has grown the program.
-fn churn(space: &Space<Linux>) -> usize {
+/// Allocates, touches and frees much more than may be lazy: twice that has grown the program at
+/// most.
+fn assert_keeps_little(space: &Space<Linux>) {
     let before = status_bytes("VmRSS:");
-    for _ in 0..100 {
-        let addr = alloc(space, 512);
-        free(space, addr);
-    }
-    status_bytes("VmRSS:").saturating_sub(before)
+    (0..100).for_each(|_| free(space, filled(space, 512)));
+    let grown = status_bytes("VmRSS:").saturating_sub(before);
+    assert!(grown <= 80 * MIB, "{} MiB", grown / MIB);
 }
 
 #[test]
@@ -51,13 +50,11 @@ fn a_locked_page_is_unlocked_when_its_area_is_purged() {
     in_own_process(|| {
         for_both_guards(|space| {
             let before = status_bytes("VmLck:");
-            let (area, small) = (alloc(space, 512), alloc(space, 3));
+            let (area, small) = (filled(space, 512), filled(space, 3));
             lock(area + 7 * PAGE, 1);
             lock(small, 3);
             [area, small].iter().for_each(|addr| free(space, *addr));
-            let grown = churn(space);
-            // What may be lazy, twice at most.
-            assert!(grown <= 80 * MIB, "{} MiB", grown / MIB);
+            assert_keeps_little(space);
             space.purge().unwrap();
             assert_eq!((space.stats().refused_areas, status_bytes("VmLck:")), (0, before));
             assert!(is_trap(area + 7 * PAGE) && is_trap(small));
@@ -72,13 +69,15 @@ fn only_what_was_freed_is_unlocked() {
     in_own_process(|| {
         for_both_guards(|space| {
             let before = status_bytes("VmLck:");
-            let areas: Vec<_> = (0..9).map(|_| alloc(space, 4)).collect();
+            let areas: Vec<_> = (0..9).map(|_| filled(space, 4)).collect();
             areas.iter().for_each(|addr| lock(*addr, 4));
             areas.iter().step_by(2).for_each(|addr| free(space, *addr));
             space.purge().unwrap();
             assert_eq!(status_bytes("VmLck:") - before, 4 * 4 * PAGE);
             // Chunks are opened elsewhere, and others come and go.
-            finish_but(space, |space| drop(exercise(space)));
+            drop(exercise(space));
+            space.purge().unwrap();
+            check(space);
             assert_eq!(status_bytes("VmLck:") - before, 4 * 4 * PAGE);
             areas.iter().skip(1).step_by(2).for_each(|addr| {
                 assert_eq!(get(addr + PAGE), !(addr + PAGE) as u8);
@@ -91,26 +90,17 @@ fn only_what_was_freed_is_unlocked() {
     });
 }
 
-fn finish_but(space: &Space<Linux>, act: impl FnOnce(&Space<Linux>)) {
-    act(space);
-    space.purge().unwrap();
-    check(space);
-}
-
-/// A sandbox that does not know munlock(2).
-fn without_munlock(call: &Call) -> Answer {
-    if call.number == SYS_munlock { Answer::Fail(libc::EPERM) } else { Answer::Go }
+/// Runs `body` in a sandbox that does not know munlock(2), until `body` ends that.
+fn never_unlocked(body: impl FnOnce(&Refusal) + Send) {
+    refused(&[SYS_munlock], libc::EPERM, |_| true, body);
 }
 
 #[test]
 fn where_nothing_can_be_unlocked_memory_goes_and_the_error_says_why() {
     in_own_process(|| {
         for_both_guards(|space| {
-            let is_on = AtomicBool::new(true);
-            let answer =
-                |call: &Call| if is_on.load(Ordering::SeqCst) { without_munlock(call) } else { Answer::Go };
-            supervised(&[SYS_munlock], answer, || {
-                let areas: Vec<_> = (0..40).map(|_| alloc(space, 400)).collect();
+            never_unlocked(|refusal| {
+                let areas: Vec<_> = (0..40).map(|_| filled(space, 400)).collect();
                 areas.iter().for_each(|addr| lock(*addr, 400));
                 let full = status_bytes("VmRSS:");
                 areas.iter().for_each(|addr| free(space, *addr));
@@ -120,21 +110,16 @@ fn where_nothing_can_be_unlocked_memory_goes_and_the_error_says_why() {
                 let stats = space.stats();
                 if space.platform().guard_means() == GuardMeans::PteMarkers {
                     let refused = purged.unwrap_err();
-                    assert_eq!(
-                        (refused.fault, refused.code),
-                        (PlatformFault::Locked, libc::EPERM),
-                        "{refused}"
-                    );
+                    assert_eq!((refused.fault, refused.code), (PlatformFault::Locked, libc::EPERM));
                     assert!(refused.to_string().contains("munlock"), "{refused}");
                     assert_eq!((stats.refused_areas, stats.lazy_areas), (40, 40));
                 } else {
-                    // Their pages are dropped without being unlocked, and that is all that takes.
+                    // Their pages are dropped without being unlocked, and that is all it takes.
                     purged.unwrap();
                 }
-                let grown = churn(space);
-                assert!(grown <= 80 * MIB, "{} MiB", grown / MIB);
+                assert_keeps_little(space);
                 check(space);
-                is_on.store(false, Ordering::SeqCst);
+                refusal.end();
                 finish(space, Owed::default());
             });
         });
@@ -148,7 +133,7 @@ fn a_program_that_locks_all_its_memory_goes_on() {
         for flags in [libc::MCL_CURRENT, libc::MCL_CURRENT | libc::MCL_FUTURE] {
             for_both_guards(|space| {
                 // Chunks that are open, some with somebody in them.
-                let owner = alloc(space, 3);
+                let owner = filled(space, 3);
                 exercise(space).owed.give(space);
                 if !lock_all(flags) {
                     return;
@@ -162,8 +147,7 @@ fn a_program_that_locks_all_its_memory_goes_on() {
 }
 
 fn assert_goes_on(space: &Space<Linux>, owner: usize) {
-    let grown = churn(space);
-    assert!(grown <= 80 * MIB, "{} MiB", grown / MIB);
+    assert_keeps_little(space);
     let done = exercise(space);
     assert!(done.refusals.is_empty(), "{:?}", done.refusals);
     space.purge().unwrap();
@@ -187,11 +171,8 @@ fn a_program_that_locks_its_memory_in_advance_can_open_a_space() {
             return;
         }
         let before = status_bytes("VmRSS:");
-        for_both_guards(|space| {
-            let owner = alloc(space, 3);
-            assert_goes_on(space, owner);
-        });
-        let space = vmalloc_linux::open(LinuxOptions::new(), SpaceOptions::default()).unwrap();
+        for_both_guards(|space| assert_goes_on(space, filled(space, 3)));
+        let space = open(LinuxOptions::new(), SpaceOptions::default()).unwrap();
         exercise(&space).owed.give(&space);
         let grown = status_bytes("VmRSS:").saturating_sub(before);
         assert!(grown <= 200 * MIB, "{} MiB", grown / MIB);
@@ -203,20 +184,16 @@ fn a_program_that_locks_its_memory_in_advance_can_open_a_space() {
 fn locked_frames_give_their_memory_back() {
     in_own_process(|| {
         let options = LinuxOptions::new().max_bytes(super::SPAN).drain_thread(false);
-        let Some(space) = space_with(options, SpaceOptions::default()) else { return };
-        let mut frames = vec![vmalloc::Frame(0); 50_000];
-        space.platform().take_frames(&mut frames).unwrap();
+        let space = open(options, SpaceOptions::default()).unwrap();
+        let frames = take(space.platform(), 50_000);
         if !lock_all(libc::MCL_CURRENT) {
             return;
         }
-        let linear = space.platform().geometry().linear_map.unwrap();
-        let addr = |nth: usize| (linear.start() + frames[nth].0) as usize * PAGE;
-        (0..frames.len()).for_each(|nth| fill(addr(nth), 1));
+        frames.iter().for_each(|frame| set_frame(space.platform(), *frame, 1));
         let full = status_bytes("RssShmem:");
         // Before Linux 6.13 the lock brings in frames that were never taken: no mark guards them.
         let others = full.saturating_sub(frames.len() * PAGE);
-        // SAFETY: nothing uses them any more.
-        unsafe { space.platform().give_frames(&frames) };
+        give(space.platform(), &frames);
         // Some is kept for those that come.
         let left = status_bytes("RssShmem:");
         assert!(full >= 190 * MIB && left <= 70 * MIB + others, "{full} bytes became {left}");
@@ -233,11 +210,8 @@ fn a_child_of_a_program_with_locked_memory_goes_on() {
         for guards in GuardMeans::all() {
             let (options, unmapping) = (super::options(guards), SpaceOptions::default().unmap_on_free());
             let Some(space) = super::space_in(Batches::Refused, options, unmapping) else { continue };
-            let is_on = AtomicBool::new(true);
-            let answer =
-                |call: &Call| if is_on.load(Ordering::SeqCst) { without_munlock(call) } else { Answer::Go };
-            supervised(&[SYS_munlock, SYS_process_madvise], answer, || {
-                let (area, other) = (alloc(&space, 300), alloc(&space, 2));
+            never_unlocked(|refusal| {
+                let (area, other) = (filled(&space, 300), filled(&space, 2));
                 [area, other].iter().for_each(|addr| lock(*addr, 2));
                 free(&space, area);
                 assert_eq!(space.purge().is_err(), guards == GuardMeans::PteMarkers);
@@ -248,7 +222,7 @@ fn a_child_of_a_program_with_locked_memory_goes_on() {
                     true
                 });
                 assert_eq!(space.stats().refused_areas, u64::from(guards == GuardMeans::PteMarkers));
-                is_on.store(false, Ordering::SeqCst);
+                refusal.end();
                 free(&space, other);
                 finish(&space, Owed::default());
             });
@@ -260,9 +234,7 @@ fn a_child_of_a_program_with_locked_memory_goes_on() {
 #[test]
 fn an_unprivileged_program_that_locks_in_advance_is_told() {
     in_own_process(|| {
-        let spaces: Vec<_> = GuardMeans::all()
-            .filter_map(|guards| space_with(super::options(guards), SpaceOptions::default()))
-            .collect();
+        let spaces: Vec<_> = spaces(super::plain_options(), SpaceOptions::default()).collect();
         set_limit(Resource::Memlock, 1 << 20);
         // SAFETY: this process was made for it.
         unsafe {
@@ -273,16 +245,12 @@ fn an_unprivileged_program_that_locks_in_advance_is_told() {
         if !lock_all(libc::MCL_FUTURE) {
             return;
         }
-        let refused = vmalloc_linux::open(LinuxOptions::new(), SpaceOptions::default());
+        let refused = open(LinuxOptions::new(), SpaceOptions::default());
         assert!(matches!(refused, Err(OpenError::Reserve(_))), "{refused:?}", refused = refused.err());
         for space in spaces {
             let done = exercise(&space);
             assert!(done.worked > 20);
-            assert!(
-                done.refusals.iter().all(|refusal| refusal.fault == PlatformFault::OutOfMemory),
-                "{:?}",
-                done.refusals
-            );
+            done.refused_by(|cause| cause.fault == PlatformFault::OutOfMemory);
             // SAFETY: no conditions.
             assert_eq!(unsafe { libc::munlockall() }, 0);
             finish(&space, done.owed);

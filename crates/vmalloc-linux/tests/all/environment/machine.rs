@@ -1,11 +1,10 @@
 //! What else a machine may lack: `/proc`, mappings, memory for a group of processes.
 
-use super::exercise::{Owed, exercise, exercise_for, fill};
-use super::{
-    PAGE, all_options, check, everywhere, finish, for_both_guards, for_both_guards_in, options, space_with,
-};
+use super::exercise::{Owed, exercise, exercise_for};
+use super::locked::lock;
+use super::{all_options, check, everywhere, finish, for_both_guards, for_both_guards_in, plain_options};
 use crate::common::crowd::Crowd;
-use crate::common::{in_own_process, is_trap, map_limit, not_run, status_bytes};
+use crate::common::*;
 use std::fs;
 use std::path::{Path, PathBuf};
 use vmalloc::{
@@ -40,7 +39,8 @@ fn without_proc() -> bool {
 #[test]
 fn without_proc_everything_works() {
     in_own_process(|| {
-        let before = for_each_guard_opened();
+        let before: Vec<_> =
+            all_options().into_iter().flat_map(|options| spaces(plain_options(), options)).collect();
         if !without_proc() {
             return;
         }
@@ -49,12 +49,6 @@ fn without_proc_everything_works() {
         finish(&space, Owed::default());
         before.iter().for_each(|space| finish(space, Owed::default()));
     });
-}
-
-fn for_each_guard_opened() -> Vec<std::sync::Arc<vmalloc::Space<vmalloc_linux::Linux>>> {
-    let opened = GuardMeans::all()
-        .map(|guards| all_options().map(|space_options| space_with(options(guards), space_options)));
-    opened.into_iter().flatten().flatten().collect()
 }
 
 /// The kernel says `ENOMEM` for want of mappings as well, and without /proc no program can count
@@ -66,8 +60,8 @@ fn without_proc_the_limit_on_mappings_is_an_error() {
         if !without_proc() {
             return;
         }
-        let options = options(GuardMeans::Mprotect);
-        let Some(space) = space_with(options, SpaceOptions::default().unmap_on_free()) else { return };
+        let options = plain_options().guard_means(GuardMeans::Mprotect);
+        let space = open(options, SpaceOptions::default().unmap_on_free()).unwrap();
         let mut areas = Vec::with_capacity(max as usize);
         let refused = loop {
             match space.raw().alloc(&Request::new(PAGE)) {
@@ -79,10 +73,7 @@ fn without_proc_the_limit_on_mappings_is_an_error() {
         assert_eq!(refused.cause.fault, PlatformFault::OutOfMemory, "{refused}");
         assert!(areas.len() as u64 > max / 4, "{} areas", areas.len());
         check(&space);
-        for addr in areas {
-            // SAFETY: the area is the test's.
-            unsafe { space.raw().free(addr) }.unwrap();
-        }
+        areas.iter().for_each(|addr| free(&space, *addr));
         finish(&space, Owed::default());
     });
 }
@@ -97,10 +88,9 @@ fn at_the_limit_on_mappings_a_space_loses_nothing() {
             // Each refusal counts the mappings of the program, which takes long where there are so
             // many.
             let done = exercise_for(space, 1);
-            let faults = done.refusals.iter().map(|refusal| refusal.fault);
             drop(crowd);
-            assert!(faults.clone().all(|fault| fault == PlatformFault::MapLimit), "{:?}", done.refusals);
-            assert!(space.platform().guard_means() == GuardMeans::PteMarkers || faults.count() > 0);
+            done.refused_by(|cause| cause.fault == PlatformFault::MapLimit);
+            assert!(space.platform().guard_means() == GuardMeans::PteMarkers || !done.refusals.is_empty());
             before.owed.give(space);
             finish(space, done.owed);
         });
@@ -114,21 +104,15 @@ fn a_locked_area_waits_for_a_mapping() {
     in_own_process(|| {
         let Some(max) = map_limit() else { return };
         for_both_guards_in(SpaceOptions::default().unmap_on_free(), |space| {
-            let areas: Vec<_> =
-                (0..3).map(|_| space.raw().alloc(&Request::new(300 * PAGE)).unwrap()).collect();
-            areas.iter().for_each(|addr| fill(*addr, 300));
-            // SAFETY: locking changes nothing but where the pages are.
-            let locked = areas.iter().all(
-                |addr| unsafe { libc::mlock(std::ptr::with_exposed_provenance(*addr), 300 * PAGE) } == 0,
-            );
-            assert!(locked);
-            let drawing = space.raw().alloc(&Request::new(PAGE)).unwrap();
-            protect(space, drawing).unwrap();
+            let areas = [300; 3].map(|pages| alloc(space, pages));
+            areas.iter().for_each(|addr| fill_words(*addr, 300));
+            areas.iter().for_each(|addr| lock(*addr, 300));
+            let drawing = alloc(space, 1);
+            draw(space, drawing).unwrap();
             let full = status_bytes("RssAnon:");
             let crowd = Crowd::gather(max);
-            while protect(space, drawing).is_ok() {}
-            // SAFETY: the area is the test's.
-            unsafe { space.raw().free(areas[1]) }.unwrap();
+            while draw(space, drawing).is_ok() {}
+            free(space, areas[1]);
             let purged = space.purge();
             let stats = space.stats();
             drop(crowd);
@@ -141,8 +125,7 @@ fn a_locked_area_waits_for_a_mapping() {
             assert!(is_trap(areas[1]));
             for addr in [areas[0], areas[2], drawing] {
                 assert!(!is_trap(addr));
-                // SAFETY: as above.
-                unsafe { space.raw().free(addr) }.unwrap();
+                free(space, addr);
             }
             finish(space, Owed::default());
         });
@@ -150,7 +133,7 @@ fn a_locked_area_waits_for_a_mapping() {
 }
 
 /// Draws mappings for a page, which stays as accessible as it is.
-fn protect(space: &Space<Linux>, addr: usize) -> Result<(), PlatformError> {
+fn draw(space: &Space<Linux>, addr: usize) -> Result<(), PlatformError> {
     let page = PageRange::from_len((addr / PAGE) as u64, 1).unwrap();
     // SAFETY: the area is the test's.
     unsafe { space.platform().protect(page, Protection::ReadWrite) }
@@ -196,10 +179,9 @@ fn a_group_with_little_memory_is_enough_for_much_that_is_freed() {
         for_both_guards(|space| {
             for nth in 0..200 {
                 let pages = [256, 2560, 17][nth % 3];
-                let addr = space.raw().alloc(&Request::new(pages * PAGE)).unwrap();
-                fill(addr, pages);
-                // SAFETY: the area is the test's.
-                unsafe { space.raw().free(addr) }.unwrap();
+                let addr = alloc(space, pages);
+                fill_words(addr, pages);
+                free(space, addr);
             }
             finish(space, Owed::default());
         });

@@ -13,7 +13,6 @@ mod gathering;
 mod locked;
 mod machine;
 mod resources;
-pub(crate) mod sandbox;
 mod signals;
 mod threads;
 
@@ -24,13 +23,12 @@ mod holes;
 #[cfg(all(target_env = "gnu", target_pointer_width = "64"))]
 mod kernel;
 
-use crate::common::{Batches, opened};
+use crate::common::{Batches, PAGE, opened, spaces};
 use exercise::{Owed, exercise};
 use std::sync::Arc;
 use vmalloc::{Space, SpaceOptions, Stats};
 use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, open};
 
-const PAGE: usize = 4096;
 pub(crate) const SPAN: usize = 1 << 30;
 const FRAMES: usize = 1 << 12;
 
@@ -43,14 +41,12 @@ fn all_options() -> [SpaceOptions; 2] {
         .map(|space_options| space_options.lazy_max_pages(LAZY_MAX))
 }
 
-fn options(guards: GuardMeans) -> LinuxOptions {
-    let options = LinuxOptions::new().max_bytes(SPAN).frame_bytes(FRAMES * PAGE).drain_thread(false);
-    options.guard_means(guards)
+fn plain_options() -> LinuxOptions {
+    LinuxOptions::new().max_bytes(SPAN).frame_bytes(FRAMES * PAGE).drain_thread(false)
 }
 
-/// A space with these means; `None` where the kernel lacks them.
-fn space_with(options: LinuxOptions, space_options: SpaceOptions) -> Option<Arc<Space<Linux>>> {
-    opened(open(options, space_options))
+fn options(guards: GuardMeans) -> LinuxOptions {
+    plain_options().guard_means(guards)
 }
 
 /// A space that purges in batches, or one that may not.
@@ -94,12 +90,7 @@ fn for_both_guards(scenario: impl Fn(&Arc<Space<Linux>>)) {
 
 /// Runs a scenario for each way to guard, with the options of one space.
 fn for_both_guards_in(space_options: SpaceOptions, scenario: impl Fn(&Arc<Space<Linux>>)) {
-    for guards in GuardMeans::all() {
-        if let Some(space) = space_with(options(guards), space_options) {
-            eprintln!("with {guards:?}, {:?} bytes cached", space_options.cache_bytes);
-            scenario(&space);
-        }
-    }
+    spaces(plain_options(), space_options).for_each(|space| scenario(&space));
 }
 
 /// The counts add up, whatever stays back.

@@ -1,14 +1,15 @@
 //! CPUs that are not there, threads that end, forks in the middle of either.
 
-use super::exercise::{Owed, assert_filled, exercise, fill};
-use super::sandbox::{Answer, Call, supervised};
-use super::{PAGE, finish, for_both_guards, options, space_in, space_with};
-use crate::common::{Batches, in_forked_child, in_own_process};
+use super::exercise::{Owed, exercise, is_inside};
+use super::{finish, for_both_guards, options, space_in};
+use crate::common::sandbox::{Call, refused};
+use crate::common::{
+    Batches, alloc, assert_words, fill_words, free, in_forked_child, in_own_process, spaces,
+};
 use libc::SYS_madvise;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
-use vmalloc::{Request, SpaceOptions};
+use vmalloc::SpaceOptions;
 use vmalloc_linux::{GuardMeans, LinuxOptions};
 
 /// Confines this process to the first CPU that it may use, as where all others were taken away;
@@ -26,7 +27,7 @@ fn confine() -> libc::cpu_set_t {
     }
 }
 
-fn free(cpus: &libc::cpu_set_t) {
+fn end(cpus: &libc::cpu_set_t) {
     // SAFETY: a set that was read before.
     assert_eq!(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), cpus) }, 0);
 }
@@ -39,20 +40,18 @@ fn one_cpu_is_enough_before_and_after() {
             let before = confine();
             finish(space, Owed::default());
             share(space);
-            free(&before);
+            end(&before);
             finish(space, Owed::default());
         });
         let before = confine();
-        let spaces: Vec<_> = GuardMeans::all()
-            .map(|guards| space_with(LinuxOptions::new().guard_means(guards), SpaceOptions::default()))
-            .collect();
-        for space in spaces.iter().flatten() {
+        let spaces: Vec<_> = spaces(LinuxOptions::new(), SpaceOptions::default()).collect();
+        for space in &spaces {
             finish(space, Owed::default());
             share(space);
         }
         // More CPUs than there were when it was opened.
-        free(&before);
-        for space in spaces.iter().flatten() {
+        end(&before);
+        for space in &spaces {
             share(space);
             finish(space, Owed::default());
         }
@@ -70,8 +69,8 @@ fn share(space: &vmalloc::Space<vmalloc_linux::Linux>) {
                 scope.spawn(move || {
                     for step in 0..20 {
                         let pages = 1 + (round + nth * step) % 40;
-                        let addr = space.raw().alloc(&Request::new(pages * PAGE)).unwrap();
-                        fill(addr, pages);
+                        let addr = alloc(space, pages);
+                        fill_words(addr, pages);
                         to.send((addr, pages)).unwrap();
                     }
                 })
@@ -81,9 +80,8 @@ fn share(space: &vmalloc::Space<vmalloc_linux::Linux>) {
                 let some: Vec<_> = (0..40).map_while(|_| areas.recv().ok()).collect();
                 move || {
                     for (addr, pages) in some {
-                        assert_filled(addr, pages);
-                        // SAFETY: the area was handed on, and no other thread has it.
-                        unsafe { space.raw().free(addr) }.unwrap();
+                        assert_words(addr, pages);
+                        free(space, addr);
                     }
                     space.decay().unwrap();
                 }
@@ -92,9 +90,8 @@ fn share(space: &vmalloc::Space<vmalloc_linux::Linux>) {
         }
         drop(to);
         for (addr, pages) in areas {
-            assert_filled(addr, pages);
-            // SAFETY: as above.
-            unsafe { space.raw().free(addr) }.unwrap();
+            assert_words(addr, pages);
+            free(space, addr);
         }
     });
     space.purge().unwrap();
@@ -110,18 +107,13 @@ fn a_child_goes_on_with_what_its_parent_could_not_unmap() {
                 // any process.
                 let unmapping = SpaceOptions::default().unmap_on_free();
                 let Some(space) = space_in(Batches::Refused, options(guards), unmapping) else { continue };
-                let is_on = AtomicBool::new(true);
-                let answer = |call: &Call| {
-                    let refuses =
-                        is_on.load(Ordering::SeqCst) && super::exercise::is_inside(&space, call.args[0]);
-                    if refuses { Answer::Fail(libc::EIO) } else { Answer::Go }
-                };
                 let before = exercise(&space);
-                supervised(&[SYS_madvise], answer, || {
+                let is_meant = |call: &Call| is_inside(&space, call.args[0]);
+                refused(&[SYS_madvise], libc::EIO, is_meant, |refusal| {
                     let done = exercise(&space);
                     assert!(space.stats().refused_areas > 0);
                     if relents_first {
-                        is_on.store(false, Ordering::SeqCst);
+                        refusal.end();
                     }
                     in_forked_child(|| {
                         let done = exercise(&space);
@@ -129,7 +121,7 @@ fn a_child_goes_on_with_what_its_parent_could_not_unmap() {
                         assert_eq!(space.purge().is_ok(), relents_first);
                         true
                     });
-                    is_on.store(false, Ordering::SeqCst);
+                    refusal.end();
                     finish(&space, done.owed);
                 });
                 before.owed.give(&space);

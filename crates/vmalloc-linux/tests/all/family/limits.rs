@@ -1,8 +1,7 @@
 //! The limit on mappings, reached for real: each in a process of its own.
 
 use super::*;
-use crate::common::{in_own_process, map_limit};
-use vmalloc::{Protection, Request};
+use vmalloc::Protection;
 
 /// The rest of the program goes on: the heap, mappings of its own, and threads.
 fn assert_program_goes_on() {
@@ -37,71 +36,24 @@ fn map_all(most: usize, map: impl Fn() -> Result<usize, AllocError>) -> Vec<usiz
     panic!("{most} mappings were made");
 }
 
-fn to_the_limit(
-    map: impl Fn(&Space<Linux>, &[Frame]) -> Result<usize, AllocError>,
-    unmap: impl Fn(&Space<Linux>, usize, usize),
-) {
-    let Some(max) = map_limit().map(|max| max as usize) else { return };
-    in_both_modes(SpaceOptions::default(), |space| {
-        let frames = take_scattered(space, 2);
-        frames.iter().zip(5..).for_each(|(frame, value)| set(linear_addr(space, *frame), value));
-        let before = crate::common::mappings(space.platform());
-        for _ in 0..2 {
-            let addrs = map_all(max, || map(space, &frames));
-            assert!(addrs.len() > max / 5, "only {} of {max}", addrs.len());
-            assert_program_goes_on();
-            space.verify().unwrap();
-            assert!(addrs.iter().step_by(97).all(|addr| get(*addr) == 5 && get(addr + PAGE) == 6));
-            // Whatever needs no mapping goes on, too, and what is freed can be had again.
-            let linear = short(space).map(&frames[..1]).unwrap();
-            unmap_ram(space, linear, 1);
-            let (half, rest) = addrs.split_at(addrs.len() / 2);
-            half.iter().for_each(|addr| unmap(space, *addr, 2));
-            let again: Vec<_> = (0..half.len() / 2).map(|_| map(space, &frames).unwrap()).collect();
-            again.iter().chain(rest).for_each(|addr| unmap(space, *addr, 2));
-            space.purge().unwrap();
-            assert!(rest.iter().step_by(97).all(|addr| is_trap(*addr)));
-            let after = crate::common::mappings(space.platform());
-            assert!(after <= before + OPEN_CHUNKS, "{after} mappings, there were {before}");
-        }
-        give(space, &frames);
-    });
-}
-
-#[test]
-fn short_mappings_of_scattered_frames_stop_before_the_limit() {
-    in_own_process(|| {
-        to_the_limit(|space, frames| short(space).map(frames), unmap_ram);
-    });
-}
-
-#[test]
-fn mappings_of_scattered_frames_stop_before_the_limit() {
-    in_own_process(|| {
-        let map =
-            |space: &Space<Linux>, frames: &[Frame]| space.raw().map(frames, Protection::ReadWrite, None);
-        to_the_limit(map, |space, addr, _| vunmap(space, addr));
-    });
-}
-
 /// One range that needs more than there is: nothing of it stays.
 #[test]
 fn a_mapping_of_too_many_pieces_leaves_nothing_behind() {
     in_own_process(|| {
         let Some(max) = map_limit().map(|max| max as usize) else { return };
         in_both_modes(SpaceOptions::default(), |space| {
-            let two = take_scattered(space, 2);
+            let two = scattered_frames(space.platform(), 2);
             let frames: Vec<_> = two.iter().copied().cycle().take(max).collect();
-            let before = crate::common::mappings(space.platform());
+            let before = mappings(space.platform());
             unbacked(space.raw().map(&frames, Protection::ReadWrite, None), PlatformFault::MapLimit);
             unbacked(short(space).map(&frames), PlatformFault::MapLimit);
-            assert!(crate::common::mappings(space.platform()) <= before + OPEN_CHUNKS);
+            assert!(mappings(space.platform()) <= before + OPEN_CHUNKS);
             let some = space.raw().map(&frames[..max / 2], Protection::ReadWrite, None).unwrap();
             assert_program_goes_on();
             vunmap(space, some);
             space.purge().unwrap();
-            assert!(crate::common::mappings(space.platform()) <= before + OPEN_CHUNKS);
-            give(space, &two);
+            assert!(mappings(space.platform()) <= before + OPEN_CHUNKS);
+            give(space.platform(), &two);
         });
     });
 }
@@ -111,13 +63,12 @@ fn a_mapping_of_too_many_pieces_leaves_nothing_behind() {
 fn a_hundred_thousand_short_mappings_live_at_once() {
     in_own_process(|| {
         const COUNT: usize = 100_000;
-        for guards in GuardMeans::all() {
-            for len in [1, 4] {
-                let options = options(guards).frame_bytes(2 * COUNT * len * PAGE);
-                let Some(space) = space_with(options, SpaceOptions::default()) else { continue };
-                let frames = take(&space, 2 * COUNT * len);
+        for len in [1, 4] {
+            let options = options().frame_bytes(2 * COUNT * len * PAGE);
+            for space in spaces(options, SpaceOptions::default()) {
+                let frames = take(space.platform(), 2 * COUNT * len);
                 assert!(frames.is_sorted());
-                let before = crate::common::mappings(space.platform());
+                let before = mappings(space.platform());
                 // Every second run, the last one first.
                 let runs: Vec<_> = frames.chunks(len).rev().step_by(2).collect();
                 let addrs: Vec<_> = runs.iter().map(|run| short(&space).map(run).unwrap()).collect();
@@ -128,9 +79,9 @@ fn a_hundred_thousand_short_mappings_live_at_once() {
                 for ((addr, run), nth) in addrs.iter().zip(&runs).zip(0_u32..) {
                     assert_eq!((get(addr + len * PAGE - 1), run.len()), (nth as u8, len));
                 }
-                assert_eq!(crate::common::mappings(space.platform()), before);
+                assert_eq!(mappings(space.platform()), before);
                 addrs.iter().for_each(|addr| unmap_ram(&space, *addr, len));
-                give(&space, &frames);
+                give(space.platform(), &frames);
                 assert_all_whole(&space);
             }
         }
@@ -144,24 +95,24 @@ fn an_area_moves_or_stays_whole_at_the_limit() {
     in_own_process(|| {
         let Some(max) = map_limit().map(|max| max as usize) else { return };
         in_both_modes(SpaceOptions::default(), |space| {
-            let frames = take_scattered(space, 2);
-            let area = space.raw().alloc(&Request::new(5 * PAGE)).unwrap();
-            let neighbour = space.raw().alloc(&Request::new(PAGE)).unwrap();
-            fill_from(area, 5, 1);
+            let frames = scattered_frames(space.platform(), 2);
+            let (area, neighbour) = (alloc(space, 5), alloc(space, 1));
+            fill_words(area, 5);
+            let first = area;
             let addrs = map_all(max, || short(space).map(&frames));
             // SAFETY: the test owns the area.
-            let moved = unsafe { space.raw().realloc(area, &vmalloc::Request::new(9 * PAGE)) };
+            let moved = unsafe { space.raw().realloc(area, &Request::new(9 * PAGE)) };
             let area = moved.unwrap_or(area);
-            assert_filled(area, 5, 1);
+            assert_words_of(area, 5, first);
             space.verify().unwrap();
             addrs.iter().for_each(|addr| unmap_ram(space, *addr, 2));
             space.purge().unwrap();
             // SAFETY: as above.
-            let area = unsafe { space.raw().realloc(area, &vmalloc::Request::new(5000 * PAGE)) }.unwrap();
-            assert_filled(area, 5, 1);
+            let area = unsafe { space.raw().realloc(area, &Request::new(5000 * PAGE)) }.unwrap();
+            assert_words_of(area, 5, first);
             [area, neighbour].iter().for_each(|addr| free(space, *addr));
             space.purge().unwrap();
-            give(space, &frames);
+            give(space.platform(), &frames);
         });
     });
 }

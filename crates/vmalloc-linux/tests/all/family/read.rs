@@ -16,7 +16,7 @@ fn come_and_go(space: &Space<Linux>, frames: &[Frame], stop: &AtomicBool) {
             break;
         }
         let pages = 1 + round * 7 % 9;
-        let addr = space.raw().alloc(&vmalloc::Request::new(pages * PAGE).zeroed()).unwrap();
+        let addr = space.raw().alloc(&Request::new(pages * PAGE).zeroed()).unwrap();
         for page in 0..pages {
             // SAFETY: the test owns the page.
             unsafe { byte(addr + page * PAGE).write_bytes(page_value(addr / PAGE + page), PAGE) };
@@ -36,15 +36,17 @@ fn come_and_go(space: &Space<Linux>, frames: &[Frame], stop: &AtomicBool) {
 fn reading_while_others_free_and_map_never_faults() {
     for options in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free().lazy_max_pages(8)] {
         in_both_modes(options, |space| {
-            let frames = take_scattered(space, 3);
+            let frames = scattered_frames(space.platform(), 3);
             // SAFETY: the test took the frames.
-            let zeroed = |frame: &Frame| unsafe { byte(linear_addr(space, *frame)).write_bytes(0, PAGE) };
+            let zeroed = |frame: &Frame| unsafe {
+                byte(linear_addr(space.platform(), *frame)).write_bytes(0, PAGE);
+            };
             frames.iter().for_each(zeroed);
             let stop = AtomicBool::new(false);
             std::thread::scope(|scope| {
                 let _stop = StopAtEnd(&stop);
                 scope.spawn(|| come_and_go(space, &frames, &stop));
-                let start = space.platform().memory_start();
+                let start = space.geometry().span.start() as usize * PAGE;
                 let mut to = vec![0; 100 * PAGE];
                 let (mut read, mut round) = (0, 0);
                 while round < 120 * env::effort() || read == 0 {
@@ -58,17 +60,7 @@ fn reading_while_others_free_and_map_never_faults() {
                 }
             });
             space.purge().unwrap();
-            give(space, &frames);
+            give(space.platform(), &frames);
         });
-    }
-}
-
-trait Start {
-    fn memory_start(&self) -> usize;
-}
-
-impl Start for Linux {
-    fn memory_start(&self) -> usize {
-        vmalloc::Platform::geometry(self).span.start() as usize * PAGE
     }
 }

@@ -1,61 +1,17 @@
 //! `realloc`: areas that grow and shrink, where they are and elsewhere.
 
 use super::*;
-use crate::common::{in_own_process, mappings, status_bytes};
-use vmalloc::Request;
 use vmalloc_harness::resident;
 
 const MIB: usize = 1 << 20;
 
 fn realloc(space: &Space<Linux>, addr: usize, bytes: usize) -> usize {
     // SAFETY: the tests own the area, and go on with what is returned.
-    unsafe { space.raw().realloc(addr, &vmalloc::Request::new(bytes)) }.unwrap()
+    unsafe { space.raw().realloc(addr, &Request::new(bytes)) }.unwrap()
 }
 
 fn vmalloc(space: &Space<Linux>, bytes: usize) -> usize {
-    space.raw().alloc(&vmalloc::Request::new(bytes)).unwrap()
-}
-
-/// Writes the number of each page to all its words.
-fn number(addr: usize, pages: std::ops::Range<usize>) {
-    for page in pages {
-        for word in 0..PAGE / 8 {
-            // SAFETY: the test owns the page.
-            unsafe { byte(addr + page * PAGE + word * 8).cast::<usize>().write_volatile(page) };
-        }
-    }
-}
-
-#[track_caller]
-fn assert_numbered(addr: usize, pages: std::ops::Range<usize>) {
-    for page in pages {
-        for word in 0..PAGE / 8 {
-            // SAFETY: the test owns the page.
-            let found = unsafe { byte(addr + page * PAGE + word * 8).cast::<usize>().read_volatile() };
-            assert_eq!(found, page, "word {word}");
-        }
-    }
-}
-
-/// Large areas that grow leave room for an eighth more, and use it without a call of the system.
-#[test]
-fn a_large_area_that_grows_has_room_to_grow_again() {
-    let space = open(LinuxOptions::new(), SpaceOptions::default()).unwrap();
-    let addr = vmalloc(&space, MIB);
-    number(addr, 0..4);
-    assert_eq!(realloc(&space, addr, 8 * MIB), addr);
-    let usable = space.usable_size(addr).unwrap();
-    assert!((8 * MIB..=9 * MIB).contains(&usable), "{usable}");
-    assert!(is_trap(addr + usable) && !is_trap(addr + usable - PAGE));
-    number(addr, 256..258);
-    assert_eq!(realloc(&space, addr, 8 * MIB + 3), addr);
-    assert_eq!((space.usable_size(addr), space.find(addr).unwrap().bytes), (Some(usable), usable));
-    assert_eq!(realloc(&space, addr, 2 * MIB), addr);
-    assert_eq!(space.usable_size(addr), Some(2 * MIB));
-    assert!(is_trap(addr + 2 * MIB));
-    assert_numbered(addr, 0..4);
-    assert_numbered(addr, 256..258);
-    free(&space, addr);
+    space.raw().alloc(&Request::new(bytes)).unwrap()
 }
 
 /// No page is copied: the ones that are there are moved, and resident before and after.
@@ -64,9 +20,9 @@ fn what_moves_is_not_copied() {
     in_both_modes(SpaceOptions::default(), |space| {
         let addr = vmalloc(space, 16 * MIB);
         let neighbour = vmalloc(space, PAGE);
-        number(addr, 7..9);
+        fill_words(addr + 7 * PAGE, 2);
         let moved = realloc(space, addr, 32 * MIB);
-        assert_numbered(moved, 7..9);
+        assert_words_of(moved + 7 * PAGE, 2, addr + 7 * PAGE);
         assert_eq!(resident(moved, 32 * MIB / PAGE), 2);
         [moved, neighbour].iter().for_each(|addr| free(space, *addr));
     });
@@ -78,7 +34,7 @@ fn what_shrinks_gives_its_memory_back() {
     in_own_process(|| {
         in_both_modes(SpaceOptions::default(), |space| {
             let addr = vmalloc(space, 16 * MIB);
-            number(addr, 0..4096);
+            fill_words(addr, 4096);
             let before = status_bytes("VmRSS:");
             assert_eq!(realloc(space, addr, MIB), addr);
             assert!(
@@ -87,14 +43,14 @@ fn what_shrinks_gives_its_memory_back() {
                 status_bytes("VmRSS:")
             );
             assert!((256..4097).all(|page| is_trap(addr + page * PAGE)));
-            assert_numbered(addr, 0..256);
+            assert_words_of(addr, 256, addr);
             // Others may have what it gave back, and it can have it again.
             let other = vmalloc(space, MIB);
             assert!(other > addr && other < addr + 16 * MIB);
             free(space, other);
             space.purge().unwrap();
             assert_eq!(realloc(space, addr, 2 * MIB), addr);
-            assert_numbered(addr, 0..256);
+            assert_words_of(addr, 256, addr);
             assert!((256..512).all(|page| get(addr + page * PAGE) == 0), "pages given back are other pages");
             assert_eq!(realloc(space, addr, 1), addr);
             assert!(is_trap(addr + PAGE) && !is_trap(addr));
@@ -107,13 +63,12 @@ fn what_shrinks_gives_its_memory_back() {
 /// nothing is left.
 #[test]
 fn an_area_blocked_each_time_keeps_what_it_holds_in_few_mappings() {
-    for guards in GuardMeans::all() {
-        let Some(space) = space_with(options(guards), SpaceOptions::default()) else { continue };
-        let linux = space.platform();
+    for space in spaces(options(), SpaceOptions::default()) {
+        let (linux, guards) = (space.platform(), space.platform().guard_means());
         let mut left = Vec::new();
         for _ in 0..3 {
             let (mut addr, first) = (vmalloc(&space, 3 * PAGE), 3);
-            number(addr, 0..first);
+            fill_words(addr, first);
             let before = mappings(linux);
             let mut counts = Vec::new();
             for pages in (first..).step_by(2).take(50) {
@@ -123,9 +78,9 @@ fn an_area_blocked_each_time_keeps_what_it_holds_in_few_mappings() {
                 let neighbour = space.raw().reserve(&page).unwrap();
                 let moved = realloc(&space, addr, (pages + 2) * PAGE);
                 assert_ne!(moved, addr);
+                assert_words_of(moved, pages, addr);
                 addr = moved;
-                number(addr, pages..pages + 2);
-                assert_numbered(addr, 0..pages + 2);
+                fill_words(addr, pages + 2);
                 assert!(is_trap(addr + (pages + 2) * PAGE));
                 // SAFETY: nothing uses the addresses any more.
                 unsafe { space.raw().unreserve(neighbour) }.unwrap();
