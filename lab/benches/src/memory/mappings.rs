@@ -15,17 +15,17 @@ use vmalloc_linux::{LinuxOptions, SharedSpace, open};
 use vmalloc_short::ShortMaps;
 
 /// Pages that are shown together.
-const SIZES: [usize; 3] = [1, 4, 16];
+pub(super) const SIZES: [usize; 3] = [1, 4, 16];
 /// Pages of the pool: more than caches hold.
-const POOL: u64 = 1 << 14;
+pub(super) const POOL: u64 = 1 << 14;
 /// Lists of pages that are gone through where each time others are wanted.
-const LISTS: usize = 1 << 14;
+pub(super) const LISTS: usize = 1 << 14;
 /// The ways to map them.
 const WAYS: [&str; 5] = ["vm_map_ram", "vmap", "mmap a page", "calls alone", "touch alone"];
 
 /// The order of pages that are shown. A single page is consecutive, whatever it is called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Order {
+pub(super) enum Order {
     /// No page follows the one before; the same ones again and again.
     ScatteredSame,
     /// No page follows the one before; others each time.
@@ -35,7 +35,7 @@ enum Order {
 }
 
 /// All of these, and how tables name them.
-const ORDERS: [(Order, &str); 3] = [
+pub(super) const ORDERS: [(Order, &str); 3] = [
     (Order::ScatteredSame, "scattered, the same"),
     (Order::ScatteredOthers, "scattered, others"),
     (Order::Consecutive, "consecutive, others"),
@@ -52,7 +52,7 @@ pub fn run(limits: &Limits) -> Vec<Row> {
     let mut rows = Vec::new();
     for (order, name) in ORDERS {
         for size in SIZES {
-            let lists = lists(order, size);
+            let lists = lists(order, size, if order == Order::ScatteredSame { 1 } else { LISTS });
             let (own, other) = (pool.frames(&lists), others.frames(&lists));
             let mut vmap = player(&other, |list| others.vmap(list));
             let purged = |iterations| {
@@ -66,23 +66,30 @@ pub fn run(limits: &Limits) -> Vec<Row> {
                 player(&lists, |list| file.show(&file.window, list)),
                 player(&lists, |list| pool.touch_alone(list)),
             ];
-            let load = format!("{size} page{}, {name}", if size == 1 { "" } else { "s" });
             let times = medians(&mut players, limits);
-            rows.extend(WAYS.iter().zip(times).map(|(way, ns)| Row::new(&load, *way, ns, "ns")));
+            rows.extend(WAYS.iter().zip(times).map(|(way, ns)| Row::new(load(size, name), *way, ns, "ns")));
         }
     }
     rows
 }
 
+/// Names the load of `size` pages in an order.
+pub(super) fn load(size: usize, order: &str) -> String {
+    format!("{size} page{}, {order}", if size == 1 { "" } else { "s" })
+}
+
 /// Returns a player that goes through `lists`, and maps, touches and unmaps the pages of each by
 /// `way`.
-fn player<'a, T>(lists: &'a [Vec<T>], mut way: impl FnMut(&[T]) + 'a) -> Box<dyn FnMut(usize) + 'a> {
+pub(super) fn player<'a, T>(
+    lists: &'a [Vec<T>],
+    mut way: impl FnMut(&[T]) + 'a,
+) -> Box<dyn FnMut(usize) + 'a> {
     let mut next = lists.iter().cycle();
     Box::new(move |iterations| next.by_ref().take(iterations).for_each(|list| way(list)))
 }
 
-/// Returns the numbers of `size` pages of the pool, each once, in each of some lists.
-fn lists(order: Order, size: usize) -> Vec<Vec<u64>> {
+/// Returns the numbers of `size` pages of the pool, each once, in each of `count` lists.
+pub(super) fn lists(order: Order, size: usize, count: usize) -> Vec<Vec<u64>> {
     let mut rng = Rng::new(8);
     let list = |_| {
         if order == Order::Consecutive {
@@ -99,7 +106,7 @@ fn lists(order: Order, size: usize) -> Vec<Vec<u64>> {
         }
         list
     };
-    (0..if order == Order::ScatteredSame { 1 } else { LISTS }).map(list).collect()
+    (0..count).map(list).collect()
 }
 
 /// Writes the first byte of each of `pages` pages at `addr`.
@@ -107,7 +114,7 @@ fn lists(order: Order, size: usize) -> Vec<Vec<u64>> {
 /// # Safety
 /// They are mapped and writable, their provenance is exposed, and nothing else uses them.
 #[inline]
-unsafe fn touch(addr: usize, pages: usize) {
+pub(super) unsafe fn touch(addr: usize, pages: usize) {
     // SAFETY: the caller's promise.
     unsafe { crate::by_hand::touch(addr..addr + pages * PAGE) };
 }
@@ -177,14 +184,14 @@ impl Drop for Pool {
 }
 
 /// A file in memory of as many pages, mapped as a program does without us.
-struct Shared {
+pub(super) struct Shared {
     file: OwnedFd,
     /// Addresses where nothing else is mapped.
     window: Mapped,
 }
 
 impl Shared {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let file = rustix::fs::memfd_create(c"pool", rustix::fs::MemfdFlags::CLOEXEC).expect("a file");
         rustix::fs::ftruncate(&file, POOL * PAGE as u64).expect("room for the pool");
         let shared = Self { file, window: reserve(SIZES[SIZES.len() - 1]) };
@@ -194,7 +201,7 @@ impl Shared {
 
     /// Maps pages, touches each, and unmaps all: addresses, a call for each run of consecutive
     /// pages, and one to end it all.
-    fn map_pages(&self, list: &[u64]) {
+    pub(super) fn map_pages(&self, list: &[u64]) {
         let mapped = reserve(list.len());
         self.show(&mapped, list);
         // SAFETY: all pages were mapped just now, and nothing else knows them.
@@ -227,7 +234,7 @@ mod tests {
     #[test]
     fn lists_name_each_page_once_and_match_their_order() {
         for (size, order) in SIZES.into_iter().flat_map(|size| ORDERS.map(|(order, _)| (size, order))) {
-            for list in lists(order, size) {
+            for list in lists(order, size, LISTS) {
                 let runs = list.chunk_by(|a, b| a + 1 == *b).count();
                 assert_eq!(runs, if order == Order::Consecutive { 1 } else { size });
                 assert!(list.len() == size && list.iter().all(|page| *page < POOL));

@@ -5,6 +5,7 @@
 pub mod alone;
 pub mod arrays;
 pub mod mappings;
+pub mod moves;
 pub mod pages;
 pub mod sizes;
 pub mod slots;
@@ -53,7 +54,7 @@ pub struct Group {
 }
 
 /// All groups, in the order in which they are measured.
-pub const GROUPS: [Group; 9] = [
+pub const GROUPS: [Group; 10] = [
     Group { name: "sizes", run: sizes::run },
     Group { name: "steady", run: steady::run },
     Group { name: "arrays", run: arrays::run },
@@ -63,4 +64,5 @@ pub const GROUPS: [Group; 9] = [
     Group { name: "stacks", run: stacks::run },
     Group { name: "traps", run: traps::run },
     Group { name: "mappings", run: mappings::run },
+    Group { name: "moves", run: moves::run },
 ];
