@@ -1,7 +1,6 @@
 //! The whole core on simulated machines.
 
 mod blocks;
-mod cookies;
 mod errors;
 mod faults;
 mod gains;
