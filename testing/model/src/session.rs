@@ -204,11 +204,11 @@ impl<'a> Session<'a> {
         start
     }
 
-    pub(crate) fn changed(&mut self, page: u64, (name, on_map, on_model): Change<'a>) -> u64 {
+    pub(crate) fn changed(&mut self, page: u64, (name, on_map, [from, to]): Change<'a>) -> u64 {
         self.tell(format_args!("{name} {page:#x}"));
         let got = on_map(&mut self.map, page);
         self.tally.refused += usize::from(got.is_err());
-        assert_eq!(got, on_model(&mut self.model, page));
+        assert_eq!(got, self.model.turn(page, from, to));
         page
     }
 

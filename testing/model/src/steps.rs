@@ -5,7 +5,6 @@
 //! profile's rates.
 
 use crate::choices::Choices;
-use crate::naive::NaiveMap;
 use crate::profile::Profile;
 use crate::session::Session;
 use crate::source::Source;
@@ -17,18 +16,15 @@ const LOOK_EVERY: u64 = 12;
 /// Of 256 operations, how many change an area where it is.
 const RESIZES: u8 = 20;
 
-/// A change of an area that starts at a page: of the map, and of the model.
-pub(crate) type Change<'a> = (
-    &'static str,
-    fn(&mut AreaMap<'a>, u64) -> Result<PageRange, NoArea>,
-    fn(&mut NaiveMap, u64) -> Result<PageRange, NoArea>,
-);
+/// A change of an area that starts at a page: of the map, and the states before and after it.
+pub(crate) type Change<'a> =
+    (&'static str, fn(&mut AreaMap<'a>, u64) -> Result<PageRange, NoArea>, [State; 2]);
 
 impl<'a> Session<'a> {
-    pub(crate) const FREE: Change<'a> = ("free", AreaMap::free, NaiveMap::free);
-    const RETIRE: Change<'a> = ("retire", AreaMap::retire, NaiveMap::retire);
-    const REVIVE: Change<'a> = ("revive", AreaMap::revive, NaiveMap::revive);
-    pub(crate) const RELEASE: Change<'a> = ("release", AreaMap::release, NaiveMap::release);
+    pub(crate) const FREE: Change<'a> = ("free", AreaMap::free, [State::Busy, State::Free]);
+    const RETIRE: Change<'a> = ("retire", AreaMap::retire, [State::Busy, State::Retired]);
+    const REVIVE: Change<'a> = ("revive", AreaMap::revive, [State::Retired, State::Busy]);
+    pub(crate) const RELEASE: Change<'a> = ("release", AreaMap::release, [State::Retired, State::Free]);
 
     /// Takes up to `count` steps of a load, as long as `source` has choices.
     ///

@@ -43,6 +43,7 @@ mod play;
 mod player;
 mod settings;
 mod sim;
+mod whole;
 mod wish;
 
 pub use faulty::Faulty;

@@ -1,5 +1,6 @@
 //! The whole core on simulated machines.
 
+mod between_locks;
 mod blocks;
 mod errors;
 mod faults;
