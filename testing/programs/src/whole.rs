@@ -2,6 +2,7 @@
 
 use crate::oracle::facts;
 use crate::player::{Player, is_short};
+use vmalloc::area_map::State;
 use vmalloc::{PageRange, Platform};
 
 impl<P: Platform> Player<'_, P> {
@@ -83,15 +84,24 @@ impl<P: Platform> Player<'_, P> {
         let mut want: Vec<_> = self.oracle.areas.iter().filter_map(|area| self.oracle.info(area)).collect();
         want.sort_unstable_by_key(|area| area.0);
         assert_eq!(found, want);
-        let (mut end, mut free) = (self.place.span.start(), 0);
+        let (mut end, mut free, mut retired) = (self.place.span.start(), 0, 0);
         let mut was_free = false;
         for segment in self.space.segments() {
-            let is_free = segment.state == vmalloc::area_map::State::Free;
+            let is_free = segment.state == State::Free;
             assert_eq!(segment.range.start(), end, "segments follow each other");
             assert!(!(is_free && was_free), "free ranges are joined: {segment:?}");
             free += if is_free { segment.range.len() } else { 0 };
+            retired += u64::from(segment.state == State::Retired);
             (end, was_free) = (segment.range.end(), is_free);
         }
-        assert_eq!((end, free), (self.place.span.end(), self.space.stats().free_pages));
+        let stats = self.space.stats();
+        assert_eq!((end, free), (self.place.span.end(), stats.free_pages));
+        let kept = self.space.cached().fold((0, 0), |sum, (area, _)| (sum.0 + 1, sum.1 + area.len()));
+        let counted = (stats.cached_areas + stats.pooled_areas, stats.cached_pages + stats.pooled_pages);
+        assert!(retired >= kept.0, "{retired} areas are retired: {stats:?}");
+        // Blocks that wait for their release count as well.
+        let is_right =
+            kept == counted || stats.tenant_areas > 0 && kept.0 <= counted.0 && kept.1 <= counted.1;
+        assert!(is_right, "a walk over what is kept finds {kept:?} areas and pages: {stats:?}");
     }
 }

@@ -17,11 +17,8 @@ use vmalloc_short::{ShortMapping, ShortMaps};
 
 /// Judges a refusal: something has failed, or addresses are short.
 fn judge<P: Platform>(player: &Player<'_, P>, error: &AreaError, before: u64) {
-    match error {
-        AreaError::Alloc(AllocError::NoSpace(_) | AllocError::Occupied { .. }) => {}
-        error => {
-            assert!(player.is_shared || player.failed() > before, "nothing has failed, and yet: {error}");
-        }
+    if !matches!(error, AreaError::Alloc(AllocError::NoSpace(_) | AllocError::Occupied { .. })) {
+        assert!(player.is_shared || player.failed() > before, "nothing has failed, and yet: {error}");
     }
 }
 
