@@ -323,7 +323,10 @@ pub(super) fn code<P: DirectMemory + Protect>(player: &mut Player<'_, P>) {
     };
     assert!(buffer.iter().all(|byte| *byte == 0), "new memory for code is not zero");
     buffer.fill(0xc3);
+    let page = (buffer.as_ptr().addr() >> player.place.shift) as u64;
+    let can_fetch = |player: &Player<'_, P>| player.program.look.can_fetch(player.space.platform(), 0, page);
     let sealed = player.call(|_| buffer.seal());
+    assert!(sealed.is_err() || can_fetch(player) != Some(false), "sealed code can't be executed");
     let code = sealed.unwrap_or_else(|refused| {
         player.excuse_any(before);
         let error: &dyn std::error::Error = &refused;
@@ -337,6 +340,7 @@ pub(super) fn code<P: DirectMemory + Protect>(player: &mut Player<'_, P>) {
     match unsealed {
         Ok(mut buffer) => {
             assert!(is_same(&buffer), "the code has changed");
+            assert!(can_fetch(player) != Some(true), "what can be written can be executed");
             buffer.fill(7);
             end(player, player.oracle.areas.len(), buffer);
         }
