@@ -188,7 +188,7 @@ impl Part {
 
 /// Frames, and what shows them: each keeps them taken until it is flushed.
 pub(super) fn mappings<P: MapFrames>(player: &mut Player<'_, P>) {
-    let (space, before, page) = (Arc::clone(&player.space), player.failed(), player.page_bytes());
+    let (space, before) = (Arc::clone(&player.space), player.failed());
     let (count, follows) = (1 + player.below(7), player.source.chance(64));
     let taken = player.call(|_| match follows {
         true => Frames::consecutive(Arc::clone(&space), count, 2),
@@ -199,58 +199,66 @@ pub(super) fn mappings<P: MapFrames>(player: &mut Player<'_, P>) {
         Err(error) => return judge(player, &error.into(), before),
     };
     frames.iter().for_each(|frame| player.oracle.set_frame_word(*frame, None));
-    let first = player.oracle.areas.len();
+    let (first, mut owners) = (player.oracle.areas.len(), Vec::new());
     let (rw, vmap) = (Protection::ReadWrite, What::Mapping(Kind::Vmap));
-    let (mut writable, mut read_only, mut short, mut sparse) =
-        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for _ in 0..1 + player.below(4) {
         frames.swap(player.below(count), player.below(count));
-        let (shown, before) = (frames.to_vec(), player.failed());
-        match player.below(4) {
-            0 => {
-                let made = player.call(|_| Mapping::new(&frames));
-                let told = made.as_ref().map(Mapping::addr).map_err(|error| *error);
-                mapped(player, vmap, &shown, rw, told, before);
-                writable.extend(made);
-            }
-            1 => {
-                let made = player.call(|_| ReadOnlyMapping::new(&frames));
-                let told = made.as_ref().map(ReadOnlyMapping::addr).map_err(|error| *error);
-                mapped(player, vmap, &shown, Protection::Read, told, before);
-                read_only.extend(made);
-            }
+        let of = &frames;
+        owners.extend(match player.below(4) {
+            0 => map(player, vmap, of, rw, Mapping::new, Mapping::addr),
+            1 => map(player, vmap, of, Protection::Read, ReadOnlyMapping::new, ReadOnlyMapping::addr),
             2 => {
                 let maps = Arc::new(ShortMaps::of(Arc::clone(&space)).expect("they were made before"));
-                let made = player.call(|_| ShortMapping::new(maps, &frames));
-                let told = made.as_ref().map(ShortMapping::addr).map_err(|error| *error);
-                mapped(player, What::Short, &shown, rw, told, before);
-                short.extend(made);
+                map(player, What::Short, of, rw, |of| ShortMapping::new(maps, of), ShortMapping::addr)
             }
-            _ => {
-                let wish = Wish::plain((count + 3) * page);
-                let made = player.call(|_| PagedArea::new(Arc::clone(&space), &wish.request()));
-                let Ok(mut area) = made.map_err(|error| judge(player, &error.into(), before)) else {
-                    continue;
-                };
-                let nth = enter(player, What::Reserved, area.addr(), &wish);
-                show(player, &mut area, &frames, nth);
-                sparse.push(area);
-            }
-        }
-        if player.oracle.areas.len() > first {
-            player.write_some(player.oracle.areas.len() - 1);
+            _ => show(player, of),
+        });
+        if let Some(last) = player.oracle.areas.len().checked_sub(1).filter(|last| *last >= first) {
+            player.write_some(last);
         }
     }
     // What shows the frames keeps them as well as their owner does.
-    let mut frames = Some(frames);
-    if player.source.chance(128) {
-        player.call(|_| frames = None);
-    }
-    end(player, first, (writable, frames, read_only, short, sparse));
+    let is_kept = !player.source.chance(128);
+    let frames = player.call(|_| is_kept.then_some(frames));
+    let others = owners.split_off(owners.len() / 2);
+    end(player, first, (owners, frames, others));
 }
 
-/// Shows frames in an area that has three pages more.
-fn show<P: MapFrames>(
+/// An owner, which ends when it is dropped.
+trait Owner {}
+
+impl<T> Owner for T {}
+
+/// Makes a mapping of frames.
+fn map<'a, P: MapFrames + 'a, T: 'a>(
+    player: &mut Player<'_, P>,
+    what: What,
+    frames: &Frames<Arc<Space<P>>>,
+    protection: Protection,
+    make: impl FnOnce(&Frames<Arc<Space<P>>>) -> Result<T, AllocError>,
+    addr: fn(&T) -> usize,
+) -> Option<Box<dyn Owner + 'a>> {
+    let before = player.failed();
+    let made = player.call(|_| make(frames));
+    mapped(player, what, frames, protection, made.as_ref().map(addr).map_err(|error| *error), before);
+    Some(Box::new(made.ok()?))
+}
+
+/// Makes an area that has three pages more, and shows frames in it.
+fn show<'a, P: MapFrames + 'a>(
+    player: &mut Player<'_, P>,
+    frames: &Frames<Arc<Space<P>>>,
+) -> Option<Box<dyn Owner + 'a>> {
+    let (space, before) = (Arc::clone(&player.space), player.failed());
+    let wish = Wish::plain((frames.len() + 3) * player.page_bytes());
+    let made = player.call(|_| PagedArea::new(space, &wish.request()));
+    let mut area = made.map_err(|error| judge(player, &error.into(), before)).ok()?;
+    let nth = enter(player, What::Reserved, area.addr(), &wish);
+    show_in(player, &mut area, frames, nth);
+    Some(Box::new(area))
+}
+
+fn show_in<P: MapFrames>(
     player: &mut Player<'_, P>,
     area: &mut PagedArea<Arc<Space<P>>>,
     frames: &Frames<Arc<Space<P>>>,
@@ -313,6 +321,12 @@ pub(super) fn buffer<P: DirectMemory + Relocate>(player: &mut Player<'_, P>) {
     end(player, player.oracle.areas.len(), buffer);
 }
 
+/// Checks that an error says what could not be done, and has its cause.
+fn told(error: &dyn std::error::Error) {
+    assert!(error.to_string().starts_with("code can't be sealed or unsealed: "), "{error}");
+    assert!(error.source().is_some_and(|cause| cause.is::<AreaError>()));
+}
+
 /// Code that is sealed and unsealed, and keeps its bytes when that is refused.
 pub(super) fn code<P: DirectMemory + Protect>(player: &mut Player<'_, P>) {
     let (space, before) = (Arc::clone(&player.space), player.failed());
@@ -329,25 +343,23 @@ pub(super) fn code<P: DirectMemory + Protect>(player: &mut Player<'_, P>) {
     assert!(sealed.is_err() || can_fetch(player) != Some(false), "sealed code can't be executed");
     let code = sealed.unwrap_or_else(|refused| {
         player.excuse_any(before);
-        let error: &dyn std::error::Error = &refused;
-        assert!(error.to_string().starts_with("code can't be sealed or unsealed: "), "{error}");
-        assert!(error.source().is_some_and(|cause| cause.is::<AreaError>()));
+        told(&refused);
         refused.memory
     });
     // SAFETY: nothing executes it.
     let unsealed = player.call(|_| unsafe { code.unseal() });
     let is_same = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0xc3);
+    let nth = player.oracle.areas.len();
     match unsealed {
-        Ok(mut buffer) => {
+        Ok(buffer) => {
             assert!(is_same(&buffer), "the code has changed");
             assert!(can_fetch(player) != Some(true), "what can be written can be executed");
-            buffer.fill(7);
-            end(player, player.oracle.areas.len(), buffer);
+            end(player, nth, buffer);
         }
         Err(refused) => {
             player.excuse_any(before);
             assert!(is_same(&refused.memory), "the code has changed");
-            end(player, player.oracle.areas.len(), refused.memory);
+            end(player, nth, refused.memory);
         }
     }
 }
