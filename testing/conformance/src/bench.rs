@@ -64,7 +64,19 @@ impl<'a, P: Platform> Bench<'a, P> {
 
     /// Checks that each page holds what [`write`](Self::write) has left, seen from every CPU.
     pub(crate) fn holds(&self, range: PageRange, seed: u64) -> Verdict {
-        (range.start()..range.end()).try_for_each(|page| self.shows(page, word(page, seed)))
+        self.shows_those(range, range.start(), seed)
+    }
+
+    /// Checks that `range` shows what [`write`](Self::write) has left in the pages from `from` on.
+    pub(crate) fn shows_those(&self, range: PageRange, from: u64, seed: u64) -> Verdict {
+        (range.start()..range.end())
+            .zip(from..)
+            .try_for_each(|(page, from)| self.shows(page, word(from, seed)))
+    }
+
+    /// Checks that `range` reads as zero, seen from every CPU.
+    pub(crate) fn is_zero(&self, range: PageRange) -> Verdict {
+        (range.start()..range.end()).try_for_each(|page| self.shows(page, 0))
     }
 
     /// Checks that `page` shows `want`, seen from every CPU.

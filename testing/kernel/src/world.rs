@@ -30,10 +30,8 @@ macro_rules! ensure {
 }
 pub(crate) use ensure;
 
-/// Pages of the span of the larger spaces: 64 GiB.
+/// Pages of the span of a space: 64 GiB.
 const SPAN_PAGES: u64 = 16 << 20;
-/// Pages of the small one.
-pub(crate) const FEW_PAGES: u64 = 256;
 
 /// This kernel and its spaces.
 pub(crate) struct World {
@@ -44,8 +42,6 @@ pub(crate) struct World {
     pub(crate) short: ShortMaps<&'static Space>,
     /// Freed memory is kept for reuse: as spaces are by default.
     pub(crate) caching: &'static Space,
-    /// With so few addresses that they run out.
-    pub(crate) small: &'static Space,
     /// Frames free before there was a space.
     free_at_first: u64,
 }
@@ -60,13 +56,12 @@ impl World {
             space,
             short: ShortMaps::of(space).expect("memory for their records"),
             caching: new_space(kernel, 1, SPAN_PAGES, options),
-            small: new_space(kernel, 2, FEW_PAGES, options.unmap_on_free()),
             free_at_first,
         }
     }
 
-    pub(crate) fn spaces(&self) -> [&'static Space; 3] {
-        [self.space, self.caching, self.small]
+    pub(crate) fn spaces(&self) -> [&'static Space; 2] {
+        [self.space, self.caching]
     }
 
     pub(crate) fn cpus(&self) -> usize {

@@ -1,14 +1,14 @@
 //! What vmalloc is compared with: allocators too simple to be wrong.
 //!
 //! The area map answers questions whose right answer is easy to say and hard to compute quickly.
-//! This crate computes it slowly. A [`Generator`] makes programs of [`Op`]s from random numbers or
-//! from a fuzzer's bytes; a [`Session`] runs each one on an [`AreaMap`](vmalloc_map::AreaMap) and on
-//! [`NaiveMap`], and compares results, errors, segments and figures after every step.
+//! This crate computes it slowly. A [`Session`] takes the choices of a [`Source`], random numbers
+//! or a fuzzer's bytes, does each step on an [`AreaMap`](vmalloc_map::AreaMap) and on [`NaiveMap`], and
+//! compares results, errors, segments and figures.
 //!
 //! ```text
-//!   Seeded ─┐                       ┌─► AreaMap ───────┐
-//!   Bytes  ─┼─► Generator ─► Op ────┤                  ├─► Session: same answer, same state, verify()
-//!   Words  ─┘    (Profile)          └─► NaiveMap       ┘
+//!   Seeded ─┐                     ┌─► AreaMap ───────┐
+//!   Bytes  ─┼─► Session::play ────┤                  ├─► same answer, same state, verify()
+//!   Words  ─┘   (Profile)         └─► NaiveMap       ┘
 //! ```
 //!
 //! A program is cut down by what made it: words by proptest, bytes by the fuzzer.
@@ -23,20 +23,18 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod ask;
+mod choices;
 mod congruent;
-mod generator;
 mod naive;
-mod op;
 mod profile;
 pub mod script;
 mod session;
 mod source;
+mod steps;
 
 pub use ask::Ask;
 pub use congruent::highest_base;
-pub use generator::Generator;
 pub use naive::NaiveMap;
-pub use op::{Op, Place, Spot};
 pub use profile::{Profile, Rates, Sizes};
 pub use session::{MetadataLimit, Session, Tally};
 pub use source::{Bytes, Seeded, Source, Words};

@@ -88,40 +88,21 @@ impl NaiveMap {
         Ok(())
     }
 
-    /// Frees a busy area, and merges it with free neighbours.
+    /// Brings an area from one state to another. What is free merges with free neighbours.
     ///
     /// # Errors
-    /// Unless a busy area starts at `start`.
-    pub fn free(&mut self, start: u64) -> Result<PageRange, NoArea> {
-        let index = self.busy_at(start)?;
-        Ok(self.set_free(index))
-    }
-
-    /// Retires a busy area.
-    ///
-    /// # Errors
-    /// Unless a busy area starts at `start`.
-    pub fn retire(&mut self, start: u64) -> Result<PageRange, NoArea> {
-        let index = self.busy_at(start)?;
-        Ok(self.set(index, State::Retired))
-    }
-
-    /// Makes a retired area busy.
-    ///
-    /// # Errors
-    /// Unless a retired area starts at `start`.
-    pub fn revive(&mut self, start: u64) -> Result<PageRange, NoArea> {
-        let index = self.retired_at(start)?;
-        Ok(self.set(index, State::Busy))
-    }
-
-    /// Frees a retired area, and merges it with free neighbours.
-    ///
-    /// # Errors
-    /// Unless a retired area starts at `start`.
-    pub fn release(&mut self, start: u64) -> Result<PageRange, NoArea> {
-        let index = self.retired_at(start)?;
-        Ok(self.set_free(index))
+    /// Unless an area in the first state starts at `start`.
+    pub fn turn(&mut self, start: u64, from: State, to: State) -> Result<PageRange, NoArea> {
+        let index = self.at(start, from)?;
+        self.segments[index].state = to;
+        let range = self.segments[index].range;
+        if to == State::Free {
+            self.merge_with_next(index);
+            if index > 0 {
+                self.merge_with_next(index - 1);
+            }
+        }
+        Ok(range)
     }
 
     /// Returns the segment that holds `page`; `None` outside the span.
@@ -174,45 +155,21 @@ impl NaiveMap {
         self.segments.iter().position(|segment| segment.range.contains(page))
     }
 
-    /// Returns the segment in use that starts at `page`.
-    fn used_at(&self, page: u64) -> Result<usize, NoArea> {
+    /// Returns the segment in this state that starts at `page`.
+    fn at(&self, page: u64, wanted: State) -> Result<usize, NoArea> {
         let index = self.position(page).ok_or(NoArea::Nothing { page })?;
         let Segment { range, state } = self.segments[index];
         match state {
             State::Free => Err(NoArea::Nothing { page }),
             _ if range.start() != page => Err(NoArea::Interior { page, start: range.start() }),
-            _ => Ok(index),
+            found if found == wanted => Ok(index),
+            State::Retired => Err(NoArea::Retired { page }),
+            State::Busy => Err(NoArea::Busy { page }),
         }
     }
 
     fn busy_at(&self, page: u64) -> Result<usize, NoArea> {
-        let index = self.used_at(page)?;
-        match self.segments[index].state {
-            State::Busy => Ok(index),
-            _ => Err(NoArea::Retired { page }),
-        }
-    }
-
-    fn retired_at(&self, page: u64) -> Result<usize, NoArea> {
-        let index = self.used_at(page)?;
-        match self.segments[index].state {
-            State::Retired => Ok(index),
-            _ => Err(NoArea::Busy { page }),
-        }
-    }
-
-    fn set(&mut self, index: usize, state: State) -> PageRange {
-        self.segments[index].state = state;
-        self.segments[index].range
-    }
-
-    fn set_free(&mut self, index: usize) -> PageRange {
-        let range = self.set(index, State::Free);
-        self.merge_with_next(index);
-        if index > 0 {
-            self.merge_with_next(index - 1);
-        }
-        range
+        self.at(page, State::Busy)
     }
 
     fn merge_with_next(&mut self, index: usize) {
@@ -255,7 +212,7 @@ impl NaiveMap {
         // What can't be cut off is not there.
         let _ = self.split(area.start(), part.start());
         let _ = self.split(part.start(), part.end());
-        Ok(self.free(part.start())?)
+        Ok(self.turn(part.start(), State::Busy, State::Free)?)
     }
 
     /// Grows the busy area that starts at `start` to so many pages.

@@ -204,6 +204,14 @@ impl Profile {
         Self::EXTREME,
     ];
 
+    /// Returns the height of the wave: one period is sixteen steps for each area at its crest.
+    pub(crate) const fn target(&self, step: usize) -> usize {
+        let half = 8 * self.live;
+        let along = step % (2 * half);
+        let height = if along < half { along } else { 2 * half - along };
+        self.live / 8 + (self.live - self.live / 8) * height / half
+    }
+
     /// Returns the pages of the space.
     ///
     /// # Panics

@@ -5,7 +5,7 @@
 //! [`replay`] plays them in an ordinary test. Nothing is random but the bytes: an input that failed
 //! once fails again.
 
-use crate::{Bytes, Generator, MetadataLimit, Profile, Seeded, Session};
+use crate::{Bytes, MetadataLimit, Profile, Seeded, Session};
 use std::fmt::Write;
 use std::path::Path;
 use vmalloc_harness::Told;
@@ -69,9 +69,6 @@ pub fn area_map(input: &[u8]) {
 
 fn play(mut session: Session<'_>, profile: Profile, program: &[u8]) {
     let _told = Told(|| profile.name.to_owned());
-    let mut generator = Generator::new(profile, Bytes::new(program));
-    while let Some(op) = generator.next(session.live()) {
-        session.step(&op);
-    }
+    session.play(&profile, &mut Bytes::new(program), usize::MAX);
     session.finish();
 }

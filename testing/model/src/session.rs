@@ -2,8 +2,12 @@
 
 use crate::ask::Ask;
 use crate::naive::NaiveMap;
-use crate::op::{Op, Place};
-use vmalloc_map::{AreaMap, FitError, NoArea, PageRange, Policy};
+use crate::profile::Profile;
+use crate::source::Seeded;
+use crate::steps::Change;
+use std::fmt::{self, Write};
+use vmalloc_harness::{Told, env};
+use vmalloc_map::{AreaMap, FitError, PageRange, Policy};
 use vmalloc_map::{ResizeError, Segment, State};
 
 /// The ability of a map to run out of metadata.
@@ -52,29 +56,37 @@ pub struct Session<'a> {
     metadata: MetadataLimit,
     tally: Tally,
     metadata_at_start: usize,
-    /// The step under way.
-    op: Option<Op>,
+    /// The call under way.
+    told: String,
 }
 
 impl<'a> Session<'a> {
     /// Begins with `map`, which is empty.
     pub fn new(map: AreaMap<'a>, metadata: MetadataLimit) -> Self {
         let (model, metadata_at_start) = (NaiveMap::new(map.span()), map.metadata_bytes());
-        Self { map, model, metadata, tally: Tally::default(), metadata_at_start, op: None }
+        Self { map, model, metadata, tally: Tally::default(), metadata_at_start, told: String::new() }
     }
 
-    /// Runs `ops` on `map`, which never runs out of metadata, then frees everything.
+    /// Plays `count` steps of a load on `map`, those of a seed, and frees everything. The
+    /// environment may say otherwise. Returns the counts.
     ///
     /// # Panics
-    /// As [`step`](Self::step).
-    pub fn play(map: AreaMap<'a>, ops: &[Op]) {
-        let mut session = Self::new(map, MetadataLimit::None);
-        ops.iter().for_each(|op| session.step(op));
-        session.finish();
+    /// Where the map differs from the model.
+    pub fn seeded(
+        map: AreaMap<'a>,
+        metadata: MetadataLimit,
+        profile: &Profile,
+        seed: u64,
+        count: usize,
+    ) -> Tally {
+        let (seed, mut session) = (env::seed(seed), Self::new(map, metadata));
+        let _told = Told(|| format!("{}, again with VMALLOC_SEED={seed:#x}", profile.name));
+        session.play(profile, &mut Seeded::new(seed), env::ops(count));
+        session.finish()
     }
 
-    /// Returns how many areas are in use, for [`Generator::next`](crate::Generator::next).
-    pub fn live(&self) -> usize {
+    /// Returns how many areas are in use.
+    pub(crate) fn live(&self) -> usize {
         self.model.as_slice().iter().filter(|segment| segment.state != State::Free).count()
     }
 
@@ -88,14 +100,18 @@ impl<'a> Session<'a> {
         &self.map
     }
 
-    /// Runs `op` on both and compares.
+    /// Returns how many steps were taken.
+    pub(crate) fn steps(&self) -> usize {
+        self.tally.steps
+    }
+
+    /// Does something on both, and compares all that is around the page that `act` returns.
     ///
     /// # Panics
     /// Where the map differs from the model.
-    pub fn step(&mut self, op: &Op) {
-        self.op = Some(*op);
+    pub fn does(&mut self, act: impl FnOnce(&mut Self) -> u64) {
+        let page = act(self);
         self.tally.steps += 1;
-        let page = self.run(op);
         self.tally.peak_segments = self.tally.peak_segments.max(self.model.as_slice().len());
         self.compare(page);
     }
@@ -104,11 +120,11 @@ impl<'a> Session<'a> {
     /// program may follow.
     ///
     /// # Panics
-    /// As [`step`](Self::step).
+    /// As [`does`](Self::does).
     pub fn finish(&mut self) -> Tally {
         while let Some(Segment { range, state }) = self.first_in_use() {
-            let place = Place::Page(range.start());
-            self.run(&if state == State::Busy { Op::Free(place) } else { Op::Release(place) });
+            let end = if state == State::Busy { Self::FREE } else { Self::RELEASE };
+            self.changed(range.start(), end);
         }
         self.compare(self.model.span().start());
         self.compare_walk();
@@ -118,49 +134,47 @@ impl<'a> Session<'a> {
         self.tally
     }
 
-    /// Runs `op`; the page to look at afterwards.
-    fn run(&mut self, op: &Op) -> u64 {
-        let page = |place: Place| place.page(&self.model);
-        match *op {
-            Op::Alloc(ask) => self.alloc(&ask),
-            Op::AllocAt { at, pages } => self.alloc_at(page(at), pages),
-            Op::Free(place) => self.change(page(place), |map, at| map.free(at), NaiveMap::free),
-            Op::Retire(place) => self.change(page(place), |map, at| map.retire(at), NaiveMap::retire),
-            Op::Revive(place) => self.change(page(place), |map, at| map.revive(at), NaiveMap::revive),
-            Op::Release(place) => self.change(page(place), |map, at| map.release(at), NaiveMap::release),
-            Op::Find(place) => page(place),
-            Op::Split(start, by) => {
-                let start = page(start);
-                let at = start.saturating_add(by);
-                let right = |parts: (PageRange, PageRange)| parts.1;
-                self.resize(start, |map| map.split(start, at).map(right), |model| model.split(start, at))
-            }
-            Op::FreePart(at, pages) => {
-                let start = page(at);
-                let Some(part) = PageRange::new(start, start.saturating_add(pages)) else { return start };
-                let freed = |map: &mut AreaMap<'a>| map.free_part(part).map(|()| part);
-                self.resize(start, freed, |model| model.free_part(part))
-            }
-            Op::Grow(start, more) => {
-                let start = page(start);
-                let pages = self.model.find(start).map_or(1, |area| area.len()).saturating_add(more);
-                self.resize(start, |map| map.grow_in_place(start, pages), |model| model.grow(start, pages))
-            }
-            Op::Shrink(start, pages) => {
-                let start = page(start);
-                let shrunk = |map: &mut AreaMap<'a>| map.shrink_in_place(start, pages);
-                self.resize(start, shrunk, |model| model.shrink(start, pages))
-            }
-            Op::Extend(more) => {
-                let last = self.model.span().end();
-                let end = last.saturating_add(more);
-                let extended = |map: &mut AreaMap<'a>| map.extend(end).map_err(ResizeError::from);
-                self.resize(last - 1, extended, |model| model.extend(end))
-            }
-        }
+    /// Cuts an area in two at `at`.
+    pub(crate) fn split(&mut self, start: u64, at: u64) -> u64 {
+        self.tell(format_args!("split {start:#x} at {at:#x}"));
+        let right = |parts: (PageRange, PageRange)| parts.1;
+        self.resize(start, |map| map.split(start, at).map(right), |model| model.split(start, at))
     }
 
-    fn alloc(&mut self, ask: &Ask) -> u64 {
+    /// Frees so many pages of an area.
+    pub(crate) fn free_part(&mut self, start: u64, pages: u64) -> u64 {
+        self.tell(format_args!("free {pages} pages from {start:#x} on"));
+        let Some(part) = PageRange::new(start, start.saturating_add(pages)) else { return start };
+        let freed = |map: &mut AreaMap<'a>| map.free_part(part).map(|()| part);
+        self.resize(start, freed, |model| model.free_part(part))
+    }
+
+    /// Grows an area in place by so many pages.
+    pub(crate) fn grow_at(&mut self, start: u64, more: u64) -> u64 {
+        self.tell(format_args!("grow {start:#x} by {more}"));
+        let pages = self.model.find(start).map_or(1, |area| area.len()).saturating_add(more);
+        self.resize(start, |map| map.grow_in_place(start, pages), |model| model.grow(start, pages))
+    }
+
+    /// Shrinks an area in place to so many pages.
+    pub(crate) fn shrink(&mut self, start: u64, pages: u64) -> u64 {
+        self.tell(format_args!("shrink {start:#x} to {pages}"));
+        let shrunk = |map: &mut AreaMap<'a>| map.shrink_in_place(start, pages);
+        self.resize(start, shrunk, |model| model.shrink(start, pages))
+    }
+
+    /// Lets the span end so many pages later. Returns its last page of before.
+    pub fn extend(&mut self, more: u64) -> u64 {
+        self.tell(format_args!("extend by {more}"));
+        let last = self.model.span().end();
+        let end = last.saturating_add(more);
+        let extended = |map: &mut AreaMap<'a>| map.extend(end).map_err(ResizeError::from);
+        self.resize(last - 1, extended, |model| model.extend(end))
+    }
+
+    /// Places an area. Returns a page of it, or the start of the span.
+    pub fn alloc(&mut self, ask: &Ask) -> u64 {
+        self.tell(format_args!("{ask:x?}"));
         let (want, got) = (self.model.place(ask), self.map.alloc(&ask.fit()));
         self.count_claim(got.err());
         match got {
@@ -178,7 +192,9 @@ impl<'a> Session<'a> {
         got.map_or(self.model.span().start(), |range| range.start())
     }
 
-    fn alloc_at(&mut self, start: u64, pages: u64) -> u64 {
+    /// Claims exactly `pages` pages from `start` on; cut where page numbers end. Returns the first.
+    pub fn alloc_at(&mut self, start: u64, pages: u64) -> u64 {
+        self.tell(format_args!("claim {pages} pages from {start:#x} on"));
         let Some(range) = PageRange::new(start, start.saturating_add(pages)) else { return start };
         let got = self.map.alloc_at(range);
         self.count_claim(got.err());
@@ -188,16 +204,17 @@ impl<'a> Session<'a> {
         start
     }
 
-    fn change(
-        &mut self,
-        page: u64,
-        on_map: impl FnOnce(&mut AreaMap<'a>, u64) -> Result<PageRange, NoArea>,
-        on_model: fn(&mut NaiveMap, u64) -> Result<PageRange, NoArea>,
-    ) -> u64 {
+    pub(crate) fn changed(&mut self, page: u64, (name, on_map, [from, to]): Change<'a>) -> u64 {
+        self.tell(format_args!("{name} {page:#x}"));
         let got = on_map(&mut self.map, page);
         self.tally.refused += usize::from(got.is_err());
-        assert_eq!(got, on_model(&mut self.model, page));
+        assert_eq!(got, self.model.turn(page, from, to));
         page
+    }
+
+    fn tell(&mut self, what: fmt::Arguments<'_>) {
+        self.told.clear();
+        let _ = self.told.write_fmt(what);
     }
 
     fn resize(
@@ -266,7 +283,7 @@ impl<'a> Session<'a> {
 impl Drop for Session<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("step {}: {:?}", self.tally.steps, self.op);
+            eprintln!("step {}: {}", self.tally.steps, self.told);
         }
     }
 }

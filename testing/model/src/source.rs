@@ -6,7 +6,7 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 /// A stream of choices. Zero is always the simplest choice, so that a shrinker knows which way to
 /// go.
-pub trait Source {
+pub trait Source: Send {
     /// Returns the next `bits` bits, as a number; at most 64.
     fn bits(&mut self, bits: u32) -> u64;
 
@@ -49,6 +49,16 @@ pub trait Source {
             2 => power + (power - 1),
             _ => power + self.below(power),
         }
+    }
+}
+
+impl<S: Source + ?Sized> Source for &mut S {
+    fn bits(&mut self, bits: u32) -> u64 {
+        (**self).bits(bits)
+    }
+
+    fn is_exhausted(&self) -> bool {
+        (**self).is_exhausted()
     }
 }
 

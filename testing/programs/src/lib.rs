@@ -10,7 +10,9 @@
 //!
 //! A [`Program`] knows which powers a platform has ([`frames`](Program::frames),
 //! [`discard`](Program::discard) …), and so which acts it may choose from. One player serves all
-//! platforms, all settings, and all sources of choices.
+//! platforms, all settings, and all sources of choices. Its acts are the calls of a space and the
+//! types that own their area. Players on several threads can share a space
+//! ([`join`](Program::join)), and go on in the child of a fork.
 //!
 //! # What is checked
 //! - **P1** An address that is handed out is aligned, within its limits, and in no other area.
@@ -41,12 +43,14 @@ mod play;
 mod player;
 mod settings;
 mod sim;
+mod whole;
 mod wish;
 
 pub use faulty::Faulty;
 pub use look::{Below, Blind, Direct, Look, Nofault, Seen};
 pub use narrow::Narrow;
 pub use play::{Program, Walked};
+pub use player::Player;
 pub use settings::random_options;
 pub use sim::SimLook;
 pub use vmalloc_sim::Point;

@@ -75,7 +75,14 @@ pub fn devices(sim: &Sim) -> impl Iterator<Item = Frame> {
 
 /// Returns programs on a simulated machine with memory.
 pub fn on_direct() -> Program<Direct> {
-    Program::new(SimLook(look::Direct)).protect().memory().resize().discard().read_nofault().translate()
+    Program::new(SimLook(look::Direct))
+        .protect()
+        .memory()
+        .resize()
+        .code()
+        .discard()
+        .read_nofault()
+        .translate()
 }
 
 /// Plays a program of bytes on a [`machine`], which the first choose.

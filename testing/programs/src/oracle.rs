@@ -87,6 +87,7 @@ pub(crate) struct Area {
     pub(crate) addr: usize,
     pub(crate) guard: bool,
     pub(crate) tag: Option<&'static str>,
+    pub(crate) cookie: u64,
     pub(crate) protection: Protection,
     pub(crate) pages: Vec<Shown>,
 }
@@ -98,12 +99,12 @@ pub(crate) struct Group {
     pub(crate) sizes: Vec<usize>,
 }
 
-/// The answer of a look-up: address, bytes, pages, guard, kind and tag.
-pub(crate) type Facts = (usize, usize, u64, bool, Kind, Option<Tag>);
+/// The answer of a look-up: address, bytes, pages, guard, kind, tag and cookie.
+pub(crate) type Facts = (usize, usize, u64, bool, Kind, Option<Tag>, u64);
 
 /// Returns what was told of an area.
 pub(crate) fn facts(area: &AreaInfo) -> Facts {
-    (area.addr, area.bytes, area.pages, area.guard, area.kind, area.tag)
+    (area.addr, area.bytes, area.pages, area.guard, area.kind, area.tag, area.cookie)
 }
 
 impl Area {
@@ -208,7 +209,7 @@ impl Oracle {
     /// Returns what a look-up tells of an area; nothing for those in blocks.
     pub(crate) fn info(&self, area: &Area) -> Option<Facts> {
         let (kind, tag) = (area.what.kind()?, area.tag.map(Tag::new));
-        Some((area.addr, self.bytes(area), area.pages.len() as u64, area.guard, kind, tag))
+        Some((area.addr, self.bytes(area), area.pages.len() as u64, area.guard, kind, tag, area.cookie))
     }
 
     /// Notes a new area, which is in no other one's pages.

@@ -2,7 +2,7 @@
 
 use crate::acts::{self, Act, End};
 use crate::look::Look;
-use crate::player::{Cast, Player};
+use crate::player::Player;
 use crate::settings::random_options;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,6 +13,7 @@ use vmalloc::{
 };
 use vmalloc_harness::{Told, env};
 use vmalloc_model::{Seeded, Source};
+use vmalloc_short::ShortMaps;
 use vmalloc_sim::{Due, Point};
 
 /// Failures after which a walk is given up.
@@ -31,12 +32,14 @@ pub type Walked = BTreeMap<(&'static str, Point), u64>;
 /// platform can. See the crate's documentation.
 #[must_use]
 pub struct Program<P: Platform> {
-    look: Arc<dyn Look<P>>,
-    acts: Vec<Act<P>>,
-    end: End<P>,
-    devices: Vec<Frame>,
-    live: usize,
-    most: u64,
+    pub(crate) look: Arc<dyn Look<P>>,
+    pub(crate) acts: Vec<Act<P>>,
+    pub(crate) end: End<P>,
+    pub(crate) devices: Vec<Frame>,
+    /// Areas aimed at.
+    pub(crate) live: usize,
+    /// The most pages of an area, as a rule.
+    pub(crate) most: u64,
     fails: bool,
 }
 
@@ -130,6 +133,14 @@ impl<P: Platform> Program<P> {
         self.with(acts::resize())
     }
 
+    /// Seals and unseals code in memory.
+    pub fn code(self) -> Self
+    where
+        P: DirectMemory + Protect,
+    {
+        self.with(acts::code())
+    }
+
     /// Discards and resets memory.
     pub fn discard(self) -> Self
     where
@@ -159,6 +170,21 @@ impl<P: Platform> Program<P> {
         self
     }
 
+    /// Returns a player of one of several programs on a space, each in a thread of its own. None of
+    /// them does what only a program that is alone can judge.
+    pub fn join(&self, space: Arc<Space<P>>, seed: u64) -> Player<'_, P> {
+        let mut player = Player::new(space, self, Box::new(Seeded::new(seed)));
+        (player.is_shared, player.is_shaky, player.place.largest) = (true, true, player.place.most);
+        player
+    }
+
+    /// Leaves out the acts whose results depend on the whole space, for those that
+    /// [`join`](Self::join) others.
+    pub fn shared(mut self) -> Self {
+        self.acts.retain(|act| act.is_shared);
+        self
+    }
+
     /// Plays one program on an empty space: `ops` steps, or as many as there are choices for. Then
     /// frees everything.
     ///
@@ -176,11 +202,10 @@ impl<P: Platform> Program<P> {
         ops: usize,
         failing: Option<(Point, Due)>,
     ) -> Vec<&'static str> {
-        let Self { look, acts, end, devices, live, most, fails } = self;
-        let most = (*most).min(space.geometry().span.len() / 4).max(1);
-        let fails = *fails && failing.is_none();
-        let cast = Cast { look: &**look, acts, end: *end, devices, live: *live, most, fails };
-        let mut player = Player::new(space, &cast, source);
+        let slots = [0, 0, 0, 64, 64, 128, 1024][source.below(7) as usize];
+        ShortMaps::with_block_slots(&space, slots).expect("memory for their records");
+        let mut player = Player::new(Arc::new(space), self, Box::new(source));
+        player.fails = self.fails && failing.is_none();
         if let Some((call, due)) = failing {
             player.fail(call, due);
         }

@@ -1,32 +1,19 @@
 //! The player: a space, the oracle, and the choices.
 
-use crate::acts::{Act, End};
-use crate::look::{Look, Seen};
-use crate::oracle::{Area, Oracle, Shown, What, facts};
+use crate::look::Seen;
+use crate::oracle::{Area, Oracle, Shown, What};
+use crate::play::Program;
 use crate::wish::Place;
 use std::collections::VecDeque;
-use std::fmt::Display;
-use vmalloc::{AreaInfo, Frame, Kind, PageRange, Platform, PlatformError, Protection, Space, Unbacked};
+use std::fmt::{self, Display};
+use std::sync::Arc;
+use vmalloc::{AreaInfo, Kind, PageRange, Platform, PlatformError, Protection, Space, Unbacked};
 use vmalloc_model::Source;
 use vmalloc_short::ShortMaps;
 use vmalloc_sim::{Due, Point};
 
 /// Steps that a failure tells of.
 const TOLD: usize = 16;
-
-/// The rules and means of a program.
-pub(crate) struct Cast<'a, P: Platform> {
-    pub(crate) look: &'a dyn Look<P>,
-    pub(crate) acts: &'a [Act<P>],
-    pub(crate) end: End<P>,
-    pub(crate) devices: &'a [Frame],
-    /// Areas aimed at.
-    pub(crate) live: usize,
-    /// The most pages of an area, as a rule.
-    pub(crate) most: u64,
-    /// Calls may fail.
-    pub(crate) fails: bool,
-}
 
 /// Returns the short mappings of the space that is played on.
 pub(crate) fn short<P: Platform>(space: &Space<P>) -> ShortMaps<&Space<P>> {
@@ -39,13 +26,19 @@ pub(crate) fn is_short(area: &AreaInfo) -> bool {
 }
 
 /// A program in play.
-pub(crate) struct Player<'a, P: Platform> {
-    pub(crate) space: Space<P>,
-    pub(crate) cast: &'a Cast<'a, P>,
-    pub(crate) source: &'a mut dyn Source,
+pub struct Player<'a, P: Platform> {
+    pub(crate) space: Arc<Space<P>>,
+    pub(crate) program: &'a Program<P>,
+    pub(crate) source: Box<dyn Source + 'a>,
     pub(crate) oracle: Oracle,
     pub(crate) place: Place,
     pub(crate) cpu: usize,
+    /// Calls may be made to fail.
+    pub(crate) fails: bool,
+    /// Others use the space as well: what its counts are, and why it refuses, is not known then.
+    pub(crate) is_shared: bool,
+    /// The process in which it began.
+    process: u32,
     /// A call may have failed, and no purge has set everything right since.
     pub(crate) is_shaky: bool,
     /// Calls that had failed before the program.
@@ -57,22 +50,32 @@ pub(crate) struct Player<'a, P: Platform> {
 }
 
 impl<'a, P: Platform> Player<'a, P> {
-    pub(crate) fn new(space: Space<P>, cast: &'a Cast<'a, P>, source: &'a mut dyn Source) -> Self {
+    pub(crate) fn new(space: Arc<Space<P>>, program: &'a Program<P>, source: Box<dyn Source + 'a>) -> Self {
         let (geometry, space_options) = (*space.geometry(), *space.options());
-        let slots = [0, 0, 0, 64, 64, 128, 1024][source.below(7) as usize];
-        ShortMaps::with_block_slots(&space, slots).expect("memory for their records");
         let place = Place {
             span: geometry.span,
             shift: geometry.page_shift,
             guards: space_options.guard,
             nodes: space.node_stats().len(),
-            most: cast.most,
+            most: program.most.min(geometry.span.len() / 4).max(1),
+            largest: 2 * geometry.span.len(),
         };
-        let oracle = Oracle::new(geometry.span, geometry.page_shift);
-        let (cpu, is_shaky, steps, told, failures) = Default::default();
-        let failed_before = cast.look.failed(space.platform());
-        let mut player =
-            Self { space, cast, source, oracle, place, cpu, is_shaky, failed_before, failures, steps, told };
+        let mut player = Self {
+            failed_before: program.look.failed(space.platform()),
+            space,
+            program,
+            source,
+            oracle: Oracle::new(geometry.span, geometry.page_shift),
+            place,
+            cpu: 0,
+            fails: false,
+            is_shared: false,
+            process: std::process::id(),
+            is_shaky: false,
+            failures: Vec::new(),
+            steps: 0,
+            told: VecDeque::new(),
+        };
         player.run_on(0);
         player
     }
@@ -88,14 +91,19 @@ impl<'a, P: Platform> Player<'a, P> {
         failures
     }
 
-    fn step(&mut self) {
+    /// Does one of the things that the program may do.
+    ///
+    /// # Panics
+    /// When anything is wrong. The last steps are printed then.
+    pub fn step(&mut self) {
+        self.notice_fork();
         self.steps += 1;
         // Every so often a long ebb, so that everything is freed, purged and used again.
-        let live = self.cast.live;
+        let (program, live) = (self.program, self.program.live);
         let ebbs = self.steps % (8 * live) > 6 * live;
-        let all: u64 = self.cast.acts.iter().map(|act| act.share).sum();
+        let all: u64 = program.acts.iter().map(|act| act.share).sum();
         let mut nth = self.source.below(all);
-        let act = self.cast.acts.iter().find(|act| {
+        let act = program.acts.iter().find(|act| {
             let is_it = nth < act.share;
             nth = nth.saturating_sub(act.share);
             is_it
@@ -105,38 +113,75 @@ impl<'a, P: Platform> Player<'a, P> {
             self.tell("one too many");
             self.free_any();
         } else {
-            let before = self.cast.look.failed_on_request(self.space.platform());
+            let before = self.program.look.failed_on_request(self.space.platform());
             self.tell(act.name);
             (act.run)(self);
-            let failed = self.cast.look.failed_on_request(self.space.platform()) - before;
+            let failed = self.program.look.failed_on_request(self.space.platform()) - before;
             self.failures.extend((failed > 0).then_some(act.name));
         }
         self.check_counts();
-        if self.steps.is_multiple_of(32) {
+        if self.steps.is_multiple_of(32) && !self.is_shared {
             self.check_all();
+        }
+    }
+
+    /// Looks at all that it has.
+    ///
+    /// # Panics
+    /// As [`step`](Self::step).
+    pub fn check(&mut self) {
+        self.notice_fork();
+        (0..self.oracle.areas.len()).for_each(|nth| self.check_area(nth));
+    }
+
+    /// Returns the freed ranges that it remembers, and forgets them.
+    pub fn take_freed(&mut self) -> impl Iterator<Item = PageRange> + use<P> {
+        std::mem::take(&mut self.oracle.freed).into_iter()
+    }
+
+    /// Frees all that it has.
+    ///
+    /// # Panics
+    /// As [`step`](Self::step).
+    pub fn free_all(&mut self) {
+        self.notice_fork();
+        self.tell("the end");
+        self.heal();
+        while let Some(last) = self.oracle.areas.len().checked_sub(1) {
+            self.check_area(last);
+            self.free_area(last);
+        }
+        let mine = std::mem::take(&mut self.oracle.mine);
+        if !self.is_shared || !mine.is_empty() {
+            assert_eq!(self.space.purge(), Ok(()), "nothing fails any more");
+            (self.program.end.give)(&self.space, &mine);
+        }
+    }
+
+    /// Goes on in the child of a fork. The frames of before are the parent's: their areas are
+    /// looked at and freed, and no frame is given back.
+    fn notice_fork(&mut self) {
+        if self.process == std::process::id() {
+            return;
+        }
+        self.process = std::process::id();
+        self.oracle.mine.clear();
+        while let Some(nth) = self.any(|area| area.pages.iter().any(|shown| shown.is_frame())) {
+            self.check_area(nth);
+            self.free_area(nth);
         }
     }
 
     /// Frees everything: nothing is left.
     fn finish(mut self) {
-        self.tell("the end");
-        self.heal();
-        while let Some(area) = self.oracle.areas.pop() {
-            self.oracle.areas.push(area);
-            self.check_area(self.oracle.areas.len() - 1);
-            let nth = self.oracle.areas.len() - 1;
-            self.free_area(nth);
-        }
-        let purged = self.space.purge();
-        assert_eq!(purged, Ok(()), "nothing fails any more");
+        self.free_all();
         self.check_all();
         let stats = self.space.stats();
         let waiting = (stats.lazy_areas, stats.cached_areas, stats.pooled_areas, stats.tenant_areas);
         assert_eq!(waiting, (0, 0, 0, 0), "{stats:?}");
         assert_eq!((stats.refused_areas, stats.pending_ranges), (0, 0), "{stats:?}");
         assert_eq!((stats.busy_areas, stats.largest_free_pages), (0, stats.span_pages), "{stats:?}");
-        (self.cast.end.give)(&self.space, &self.oracle.mine);
-        let leaks = self.cast.look.leaks(self.space.platform());
+        let leaks = self.program.look.leaks(self.space.platform());
         assert!(leaks.is_empty(), "{leaks:?}");
     }
 
@@ -158,7 +203,7 @@ impl<'a, P: Platform> Player<'a, P> {
 
     pub(crate) fn run_on(&mut self, cpu: usize) {
         self.cpu = cpu % self.space.geometry().cpus;
-        self.cast.look.run_on(self.space.platform(), self.cpu);
+        self.program.look.run_on(self.space.platform(), self.cpu);
     }
 
     /// Returns a CPU to look from.
@@ -168,38 +213,38 @@ impl<'a, P: Platform> Player<'a, P> {
 
     pub(crate) fn fail(&mut self, call: Point, due: Due) {
         self.is_shaky = true;
-        self.cast.look.fail(self.space.platform(), call, due);
+        self.program.look.fail(self.space.platform(), call, due);
     }
 
     pub(crate) fn heal(&mut self) {
-        self.cast.look.heal(self.space.platform());
+        self.program.look.heal(self.space.platform());
     }
 
     /// Returns how many calls have failed so far.
     pub(crate) fn failed(&self) -> u64 {
-        self.cast.look.failed(self.space.platform()) - self.failed_before
+        self.program.look.failed(self.space.platform()) - self.failed_before
     }
 
     /// Makes a call of the space, whose requests for memory may fail.
     pub(crate) fn call<R>(&self, call: impl FnOnce(&Space<P>) -> R) -> R {
         let (mut call, mut result) = (Some(call), None);
-        self.cast.look.on_heap(&mut || result = call.take().map(|call| call(&self.space)));
+        self.program.look.on_heap(&mut || result = call.take().map(|call| call(&self.space)));
         result.expect("it is called once")
     }
 
     /// Asserts that a refusal has a reason: a call or a request for memory has failed meanwhile.
     pub(crate) fn excuse_any(&self, before: u64) {
-        assert!(self.failed() > before, "nothing has failed");
+        assert!(self.is_shared || self.failed() > before, "nothing has failed");
     }
 
     /// Asserts that an error of the platform has a reason: a call has failed meanwhile.
     pub(crate) fn excuse(&self, before: u64, error: &PlatformError) {
-        assert!(self.failed() > before, "no call has failed, and yet: {error}");
+        assert!(self.is_shared || self.failed() > before, "no call has failed, and yet: {error}");
     }
 
     /// Asserts that memory was refused twice: after the first time everything freed goes back.
     pub(crate) fn excuse_twice(&self, before: u64, unbacked: &Unbacked) {
-        assert!(self.failed() > before + 1, "it was not tried again: {unbacked}");
+        assert!(self.is_shared || self.failed() > before + 1, "it was not tried again: {unbacked}");
     }
 
     /// Returns the number of an area that is such a one.
@@ -250,13 +295,13 @@ impl<'a, P: Platform> Player<'a, P> {
         }
         // All of a linear map is one kind of memory.
         if self.oracle.is_inside(area) {
-            let can_fetch = self.cast.look.can_fetch(self.space.platform(), cpu, number);
+            let can_fetch = self.program.look.can_fetch(self.space.platform(), cpu, number);
             let is_right = can_fetch.is_none_or(|can| can == (area.protection == Protection::ReadExecute));
             assert!(is_right, "page {page} of {}: {can_fetch:?}", self.outline(nth));
         }
         let linear = self.linear_page(shown);
         let number = linear.filter(|_| self.source.chance(64)).unwrap_or(number);
-        let seen = self.cast.look.read(self.space.platform(), cpu, number);
+        let seen = self.program.look.read(self.space.platform(), cpu, number);
         match (seen, self.oracle.word(shown)) {
             (Seen::Unknown, _) | (Seen::Mixed, None) => {}
             (Seen::Word(found), None) => self.oracle.set_word(nth, page, found),
@@ -277,7 +322,7 @@ impl<'a, P: Platform> Player<'a, P> {
     /// Looks at a page that leads nowhere.
     pub(crate) fn check_trap(&mut self, page: u64) {
         let cpu = self.any_cpu();
-        let leads = self.cast.look.leads(self.space.platform(), cpu, page) == Some(true);
+        let leads = self.program.look.leads(self.space.platform(), cpu, page) == Some(true);
         // Refused pages may lead somewhere until a purge has unmapped them.
         let is_excused = leads && self.is_shaky && self.waits_for_unmap();
         assert!(
@@ -307,7 +352,7 @@ impl<'a, P: Platform> Player<'a, P> {
             return self.check_trap(number);
         }
         let linear = self.linear_page(shown).filter(|_| self.source.chance(64));
-        let (platform, look) = (self.space.platform(), self.cast.look);
+        let (platform, look) = (self.space.platform(), &self.program.look);
         if protection != Protection::ReadWrite && linear.is_none() {
             let is_written = look.can_write(platform, cpu, number);
             assert!(is_written != Some(true), "page {page} of {} can be written", self.outline(nth));
@@ -327,7 +372,8 @@ impl<'a, P: Platform> Player<'a, P> {
 
     /// Looks at a freed range, all of which has to trap now.
     pub(crate) fn check_freed(&mut self, range: PageRange) {
-        for page in self.sample(range.len() as usize) {
+        let is_known = !self.is_shared;
+        for page in self.sample(range.len() as usize).into_iter().filter(|_| is_known) {
             let page = range.start() + page as u64;
             // Another area may be there, or a block.
             if self.space.find((page as usize) << self.place.shift).is_none() {
@@ -335,92 +381,11 @@ impl<'a, P: Platform> Player<'a, P> {
             }
         }
     }
+}
 
-    /// Returns the pages that are handed out, ascending: those of areas with their guards, and of
-    /// blocks.
-    pub(crate) fn taken(&self) -> Vec<PageRange> {
-        let areas = self.oracle.areas.iter();
-        let own = areas.filter(|area| self.oracle.is_inside(area) && area.what.kind().is_some());
-        let blocks = self.space.areas().filter(is_short);
-        let blocks = blocks.map(|area| {
-            let pages = area.pages + u64::from(area.guard);
-            PageRange::from_len((area.addr >> self.place.shift) as u64, pages).expect("a block has pages")
-        });
-        let mut all: Vec<_> = own.map(|area| self.oracle.range(area)).chain(blocks).collect();
-        all.sort_unstable_by_key(PageRange::start);
-        all
-    }
-
-    /// Returns whether `size` bytes can be placed, if everything freed is back.
-    pub(crate) fn has_room(&self, size: u64, align: u64, within: PageRange) -> bool {
-        let (taken, span) = (self.taken(), self.addrs(self.place.span));
-        let taken: Vec<_> = taken.iter().map(|&pages| self.addrs(pages)).collect();
-        let starts = [span.start()].into_iter().chain(taken.iter().map(PageRange::end));
-        let ends = taken.iter().map(PageRange::start).chain([span.end()]);
-        starts.zip(ends).any(|(start, end)| {
-            let (start, end) = (start.max(within.start()), end.min(within.end()));
-            let place = start.checked_next_multiple_of(align).and_then(|start| start.checked_add(size));
-            place.is_some_and(|place| place <= end)
-        })
-    }
-
-    /// Returns the addresses of pages.
-    pub(crate) fn addrs(&self, pages: PageRange) -> PageRange {
-        pages.times(1 << self.place.shift)
-    }
-
-    /// Compares the counts.
-    pub(crate) fn check_counts(&self) {
-        let stats = self.space.stats();
-        let waiting = stats.lazy_pages + stats.cached_pages + stats.pooled_pages;
-        let sum = stats.free_pages + stats.busy_pages + waiting;
-        assert_eq!((sum, stats.span_pages), (self.place.span.len(), self.place.span.len()), "{stats:?}");
-        let areas = self.oracle.areas.iter().filter(|area| area.what.kind().is_some());
-        let own = areas.fold((0, 0), |(areas, pages), area| {
-            (areas + 1, pages + area.pages.len() as u64 + u64::from(area.guard))
-        });
-        let shorts = if stats.tenant_areas > 0 || self.has_shorts() { self.block_counts() } else { (0, 0) };
-        // Blocks count as areas until they wait for a flush or for their release.
-        let is_right = |got: u64, own: u64, block: u64| (own..=own + block).contains(&got);
-        let right =
-            is_right(stats.busy_areas, own.0, shorts.0) && is_right(stats.busy_pages, own.1, shorts.1);
-        assert!(right, "the oracle has {own:?} areas and pages, blocks have {shorts:?}: {stats:?}");
-    }
-
-    fn has_shorts(&self) -> bool {
-        self.oracle.areas.iter().any(|area| area.what.kind().is_none())
-    }
-
-    fn block_counts(&self) -> (u64, u64) {
-        let areas = self.space.areas().filter(is_short);
-        areas.fold((0, 0), |(areas, pages), area| (areas + 1, pages + area.pages + u64::from(area.guard)))
-    }
-
-    /// Checks every invariant, and that the machine has found no misuse.
-    pub(crate) fn check_all(&self) {
-        self.space.verify().unwrap_or_else(|violation| panic!("{violation:?}"));
-        let faults = self.cast.look.faults(self.space.platform());
-        assert!(faults.is_empty(), "the machine has found misuses: {faults:?}");
-        self.check_walks();
-    }
-
-    /// Compares walks over the whole space with the oracle.
-    pub(crate) fn check_walks(&self) {
-        let own = self.space.areas().filter(|area| !is_short(area));
-        let found: Vec<_> = own.map(|area| facts(&area)).collect();
-        let mut want: Vec<_> = self.oracle.areas.iter().filter_map(|area| self.oracle.info(area)).collect();
-        want.sort_unstable_by_key(|area| area.0);
-        assert_eq!(found, want);
-        let (mut end, mut free) = (self.place.span.start(), 0);
-        let mut was_free = false;
-        for segment in self.space.segments() {
-            let is_free = segment.state == vmalloc::area_map::State::Free;
-            assert_eq!(segment.range.start(), end, "segments follow each other");
-            assert!(!(is_free && was_free), "free ranges are joined: {segment:?}");
-            free += if is_free { segment.range.len() } else { 0 };
-            (end, was_free) = (segment.range.end(), is_free);
-        }
-        assert_eq!((end, free), (self.place.span.end(), self.space.stats().free_pages));
+impl<P: Platform> fmt::Debug for Player<'_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.told).finish()
     }
 }
 
@@ -435,5 +400,5 @@ impl<P: Platform> Drop for Player<'_, P> {
 
 /// Returns an area without guard and tag.
 pub(crate) fn area(what: What, addr: usize, pages: Vec<Shown>) -> Area {
-    Area { what, addr, guard: false, tag: None, protection: Protection::ReadWrite, pages }
+    Area { what, addr, guard: false, tag: None, cookie: 0, protection: Protection::ReadWrite, pages }
 }

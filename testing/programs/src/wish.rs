@@ -25,6 +25,8 @@ pub(crate) struct Place {
     pub(crate) nodes: usize,
     /// The most pages of an area, as a rule.
     pub(crate) most: u64,
+    /// The most pages of any request that is right.
+    pub(crate) largest: u64,
 }
 
 /// A request in bytes, right or wrong.
@@ -36,6 +38,7 @@ pub(crate) struct Wish {
     pub(crate) zeroed: bool,
     without_guard: bool,
     pub(crate) tag: Option<&'static str>,
+    pub(crate) cookie: u64,
     node: Option<usize>,
     policy: Option<Policy>,
     pub(crate) huge: bool,
@@ -46,8 +49,8 @@ impl Wish {
     /// Returns a wish for so many bytes, and nothing else.
     pub(crate) fn plain(bytes: usize) -> Self {
         let (align, within, tag, node, policy) = Default::default();
-        let (zeroed, without_guard, huge, no_block) = Default::default();
-        Self { bytes, align, within, zeroed, without_guard, tag, node, policy, huge, no_block }
+        let (zeroed, without_guard, huge, no_block, cookie) = Default::default();
+        Self { bytes, align, within, zeroed, without_guard, tag, cookie, node, policy, huge, no_block }
     }
 
     /// Returns a random wish. Half of them are plain.
@@ -61,6 +64,7 @@ impl Wish {
         wish.huge = source.chance(24);
         wish.no_block = source.chance(12);
         wish.tag = TAGS[source.below(4) as usize];
+        wish.cookie = source.below(4);
         if source.chance(64) {
             wish.align = Some(random_align(source, place));
         }
@@ -79,7 +83,7 @@ impl Wish {
 
     /// Returns the request as a space takes it.
     pub(crate) fn request(&self) -> Request {
-        let mut request = Request::new(self.bytes);
+        let mut request = Request::new(self.bytes).cookie(self.cookie);
         if let Some(align) = self.align {
             request = request.align(align);
         }
@@ -168,7 +172,7 @@ pub(crate) fn random_bytes(source: &mut dyn Source, place: &Place) -> usize {
         58..61 => 1 + source.below(300.min(place.most)),
         61 | 62 => 1 + source.below(place.most),
         _ if source.chance(128) => return WRONG_SIZES[source.below(6) as usize],
-        _ => 1 + source.below(2 * place.span.len()),
+        _ => 1 + source.below(place.largest),
     };
     whole as usize * page - source.below(page as u64) as usize
 }

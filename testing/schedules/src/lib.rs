@@ -44,7 +44,7 @@
 //! | an area becomes busy before its annotation is there | `Mutant::LateNote` | `area_busy_before_its_annotation_is_caught` |
 //! | a child of a fork still counts others as in need | `Mutant::ForkInNeed` | `needs_kept_over_a_fork_are_caught` |
 //! | a fork takes the locks out of order | `Mutant::ForkOutOfOrder` | `locks_out_of_order_are_caught` |
-//! | a child of a fork leaves what others were doing as it is | `Mutant::ForkAsItIs` | `fork_without_repair_is_caught` |
+//! | a child of a fork leaves what others were doing as it is | `Mutant::ForkAsItIs` | `fork_without_repair_is_caught`, `fork_of_roots_without_repair_is_caught` |
 //! | slots are returned by a load and a store | `Mutant::SplitReturn` | `slots_returned_in_two_steps_are_caught` |
 //! | held slots are counted off by a load and a store | `Mutant::SplitHeld` | `held_slots_counted_in_two_steps_are_caught` |
 //! | a flush makes slots clean that were returned meanwhile | `Mutant::EagerClean` | `slots_cleaned_before_their_return_are_caught` |

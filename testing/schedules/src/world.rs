@@ -3,10 +3,12 @@
 use crate::explore::{end_alone, leave_others_behind};
 use crate::lock::Lock;
 use crate::machine::{MEMORY_PAGES, Machine, PAGE, memory_start};
-use shuttle::thread;
+use shuttle::thread::{self, JoinHandle};
 use std::ops::Deref;
 use std::sync::Arc;
-use vmalloc::{AllocError, Frame, FrameSupply, FreeError, PageRange, Request, Space, SpaceOptions};
+use vmalloc::{
+    AllocError, DrainStatus, Frame, FrameSupply, FreeError, PageRange, Request, Space, SpaceOptions,
+};
 use vmalloc_short::ShortMaps;
 use vmalloc_sim::{Options, Sim};
 
@@ -65,11 +67,16 @@ impl World {
 
     /// Runs the threads, to their end. Returns what each returned.
     pub fn run<T: Send + 'static, const N: usize>(&self, threads: [fn(&World) -> T; N]) -> [T; N] {
-        let handles = threads.map(|body| {
-            let world = self.clone();
-            thread::spawn(move || body(&world))
-        });
-        handles.map(|handle| handle.join().expect("the thread ends"))
+        threads.map(|body| self.beside(body)).map(ended)
+    }
+
+    /// Begins a thread.
+    pub fn beside<T: Send + 'static>(
+        &self,
+        body: impl FnOnce(&World) -> T + Send + 'static,
+    ) -> JoinHandle<T> {
+        let world = self.clone();
+        thread::spawn(move || body(&world))
     }
 
     fn sim(&self) -> &Sim<Lock> {
@@ -79,10 +86,7 @@ impl World {
     /// Allocates `pages` pages and writes to each.
     pub fn try_take(&self, pages: u64) -> Result<usize, AllocError> {
         let addr = self.raw().alloc(&Request::new(pages as usize * Self::PAGE))?;
-        let first = (addr / Self::PAGE) as u64;
-        for page in first..first + pages {
-            self.sim().write(here(), page, tag(page, pages)).expect("it is mapped");
-        }
+        self.mark(addr, pages);
         Ok(addr)
     }
 
@@ -93,18 +97,14 @@ impl World {
 
     /// Reads each of `pages` pages from here, and frees them.
     pub fn give(&self, addr: usize, pages: u64) {
-        let first = (addr / Self::PAGE) as u64;
-        for page in first..first + pages {
-            assert_eq!(self.sim().read(here(), page), Ok(tag(page, pages)), "page {page:#x}");
-        }
+        self.check_mark(addr, pages);
         // SAFETY: nothing is behind the addresses of a simulated machine.
         unsafe { self.raw().free(addr) }.expect("it was allocated");
     }
 
     /// Frees an area as from an interrupt, if that works.
     pub fn give_atomic(&self, addr: usize, pages: u64) {
-        let page = (addr / PAGE) as u64;
-        assert_eq!(self.sim().read(here(), page), Ok(tag(page, pages)), "page {page:#x}");
+        self.check_mark(addr, pages);
         // SAFETY: as in `give`; nothing else uses the memory behind the area.
         match unsafe { self.raw().free_atomic(addr) } {
             Err(FreeError::Contended { .. }) => self.give(addr, pages),
@@ -128,19 +128,27 @@ impl World {
         let mut frames = vec![Frame(0); pages as usize];
         self.platform().take_frames(&mut frames).expect("there are many");
         let addr = self.short().map(&frames).unwrap_or_else(|error| panic!("no {pages} slots: {error}"));
-        let first = (addr / Self::PAGE) as u64;
-        for page in first..first + pages {
+        self.mark(addr, pages);
+        Mapping { addr, frames }
+    }
+
+    /// Writes to each page of an area, from here.
+    fn mark(&self, addr: usize, pages: u64) {
+        for page in page_of(addr)..page_of(addr) + pages {
             self.sim().write(here(), page, tag(page, pages)).expect("it is mapped");
         }
-        Mapping { addr, frames }
+    }
+
+    /// Reads what was written there.
+    fn check_mark(&self, addr: usize, pages: u64) {
+        for page in page_of(addr)..page_of(addr) + pages {
+            assert_eq!(self.sim().read(here(), page), Ok(tag(page, pages)), "page {page:#x}");
+        }
     }
 
     /// Reads a short mapping from here, ends it, and gives its frames back at once.
     pub fn unmap_ram(&self, mapping: Mapping) {
-        let (first, pages) = ((mapping.addr / Self::PAGE) as u64, mapping.frames.len() as u64);
-        for page in first..first + pages {
-            assert_eq!(self.sim().read(here(), page), Ok(tag(page, pages)), "page {page:#x}");
-        }
+        self.check_mark(mapping.addr, mapping.frames.len() as u64);
         assert!(self.try_unmap_ram(&mapping), "it is mapped");
         // SAFETY: nothing uses them any more.
         unsafe { self.platform().give_frames(&mapping.frames) };
@@ -181,6 +189,21 @@ impl World {
         self.verify().expect("every invariant holds in the child");
     }
 
+    /// Purges, which no fault keeps from it.
+    pub fn purge_all(&self) {
+        self.purge().expect("no fault was asked for");
+    }
+
+    /// Flushes, which no fault keeps from it.
+    pub fn flush_all(&self) {
+        self.flush().expect("no fault was asked for");
+    }
+
+    /// Drains once, which no fault keeps from it.
+    pub fn drain_once(&self) -> DrainStatus {
+        self.drain().expect("no fault was asked for")
+    }
+
     /// Checks the end, when everything was freed: nothing is kept, counted or leaked, and the span
     /// is one free range.
     pub fn finish(&self) {
@@ -196,12 +219,22 @@ impl World {
     }
 }
 
+/// Waits for a thread, and returns what it returned.
+pub(crate) fn ended<T>(thread: JoinHandle<T>) -> T {
+    thread.join().expect("the thread ends")
+}
+
 /// A short mapping.
 pub struct Mapping {
     /// Where it begins.
     pub addr: usize,
     /// The frames that it shows.
     pub frames: Vec<Frame>,
+}
+
+/// Returns the page that begins at an address.
+pub(crate) fn page_of(addr: usize) -> u64 {
+    (addr / PAGE) as u64
 }
 
 /// Returns the word that is written to a page.

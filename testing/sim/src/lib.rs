@@ -73,7 +73,7 @@ mod platform;
 mod sim;
 mod tlb;
 
-pub use counts::{Counts, Flush};
+pub use counts::Counts;
 pub use direct::Direct;
 pub use fault::{Access, Fault};
 pub use machine::TlbVisibility;

@@ -8,8 +8,6 @@
 //!   └──────┴─────────────┴──────┴────────────────────────┴───────────────┘
 //! ```
 
-use crate::options::NewPages;
-
 /// The holder of a frame of the supply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Holder {
@@ -32,7 +30,8 @@ pub(crate) struct Memory {
     limit: u64,
     /// The content of the devices' frames, which follow the supply's.
     devices: Vec<u64>,
-    new_pages: NewPages,
+    /// New pages are of any content but zero.
+    is_dirty: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -44,9 +43,9 @@ struct Frame {
 }
 
 impl Memory {
-    pub(crate) fn new(limit: u64, devices: u64, new_pages: NewPages) -> Self {
+    pub(crate) fn new(limit: u64, devices: u64, is_dirty: bool) -> Self {
         let devices = (limit..limit + devices).map(junk).collect();
-        Self { frames: Vec::new(), free: Vec::new(), limit, devices, new_pages }
+        Self { frames: Vec::new(), free: Vec::new(), limit, devices, is_dirty }
     }
 
     pub(crate) fn is_device(&self, frame: u64) -> bool {
@@ -78,10 +77,7 @@ impl Memory {
 
     /// Returns the word that a page finds in `frame` when it gets it.
     fn fresh(&self, frame: u64) -> u64 {
-        match self.new_pages {
-            NewPages::Zeroed => 0,
-            NewPages::Dirty => junk(frame),
-        }
+        if self.is_dirty { junk(frame) } else { 0 }
     }
 
     /// Takes so many frames of any content for a user, or none.
@@ -217,7 +213,7 @@ mod tests {
 
     #[test]
     fn runs_are_aligned_lowest_and_leave_what_is_between() {
-        let mut memory = Memory::new(16, 0, NewPages::Zeroed);
+        let mut memory = Memory::new(16, 0, false);
         assert_eq!(memory.take(10), Some(0));
         assert_eq!(
             (memory.take_run(3, 4), memory.take_huge(20, 8), memory.take_run(3, 1)),

@@ -1,6 +1,5 @@
 //! The machine as the allocator sees it.
 
-use crate::options::{NewPages, RemapMode};
 use crate::sim::Sim;
 use lock_api::RawMutex;
 use std::fmt;
@@ -18,12 +17,13 @@ unsafe impl<L: RawMutex + Send + Sync + 'static> Platform for Sim<L> {
     type PurgeLock = L;
 
     fn geometry(&self) -> Geometry {
-        Geometry::new(self.span, Sim::PAGE_SHIFT, self.cpus)
-            .huge_order(self.huge_order)
-            .maps_zeroed(self.new_pages == NewPages::Zeroed)
-            .max_slack_percent(self.max_slack_percent)
-            .remaps_atomically(self.remap == RemapMode::Replaces)
-            .linear_map(self.linear)
+        let options = &self.options;
+        Geometry::new(options.span, Sim::PAGE_SHIFT, options.cpus)
+            .huge_order(options.huge_order)
+            .maps_zeroed(!options.is_dirty)
+            .max_slack_percent(options.max_slack_percent)
+            .remaps_atomically(options.replaces)
+            .linear_map(options.linear_pages())
     }
 
     fn cpu(&self) -> usize {
@@ -68,7 +68,7 @@ unsafe impl<L: RawMutex + Send + Sync + 'static> Platform for Sim<L> {
             DrainReason::Age => machine.counts.drains_by_age += 1,
             _ => machine.counts.drains += 1,
         });
-        self.promises_drains
+        self.options.promises_drains
     }
 
     fn entropy(&self) -> u64 {

@@ -1,11 +1,11 @@
 //! The simulated machine as its users see it.
 
-use crate::counts::{Counts, Flush};
+use crate::counts::Counts;
 use crate::cpu;
 use crate::fault::Fault;
 use crate::heap;
 use crate::machine::{Machine, TlbVisibility};
-use crate::options::{NewPages, OnViolation, Options, RemapMode};
+use crate::options::{OnViolation, Options};
 use crate::plan::{Due, Point};
 use lock_api::RawMutex;
 use parking_lot::Mutex;
@@ -20,16 +20,7 @@ use vmalloc::{Frame, PageRange};
 /// a panic.
 #[derive(Debug)]
 pub struct Sim<L = parking_lot::RawMutex> {
-    pub(crate) span: PageRange,
-    pub(crate) cpus: usize,
-    pub(crate) huge_order: Option<u32>,
-    pub(crate) linear: Option<PageRange>,
-    pub(crate) remap: RemapMode,
-    pub(crate) new_pages: NewPages,
-    pub(crate) max_slack_percent: u8,
-    pub(crate) promises_drains: bool,
-    current_cpu: fn() -> usize,
-    on_violation: OnViolation,
+    pub(crate) options: Options,
     machine: Mutex<Machine>,
     lock: PhantomData<fn() -> L>,
 }
@@ -47,20 +38,7 @@ impl Sim {
 
 impl<L: RawMutex + Send + Sync + 'static> Sim<L> {
     pub(crate) fn with(options: Options) -> Self {
-        Self {
-            span: options.span,
-            cpus: options.cpus,
-            huge_order: options.huge_order,
-            linear: options.linear_pages(),
-            remap: options.remap,
-            new_pages: options.new_pages,
-            max_slack_percent: options.max_slack_percent,
-            promises_drains: options.promises_drains,
-            current_cpu: options.current_cpu,
-            on_violation: options.on_violation,
-            machine: Mutex::new(Machine::new(&options)),
-            lock: PhantomData,
-        }
+        Self { machine: Mutex::new(Machine::new(&options)), options, lock: PhantomData }
     }
 
     /// Returns the word that `cpu` reads at `page`, which may be one of the linear map.
@@ -160,11 +138,6 @@ impl<L: RawMutex + Send + Sync + 'static> Sim<L> {
         self.step(|machine| machine.counts)
     }
 
-    /// Returns every flush that succeeded, in order.
-    pub fn flushes(&self) -> Vec<Flush> {
-        self.step(|machine| machine.flushes.clone())
-    }
-
     /// Returns every fault recorded, in order.
     pub fn faults(&self) -> Vec<Fault> {
         self.step(|machine| machine.faults.clone())
@@ -204,7 +177,7 @@ impl<L: RawMutex + Send + Sync + 'static> Sim<L> {
 
     /// Returns the CPU that runs this.
     pub(crate) fn here(&self) -> usize {
-        (self.current_cpu)() % self.cpus
+        (self.options.current_cpu)() % self.options.cpus
     }
 
     /// Does one step of the machine. A fault in it is a panic here, if it is to be one, with the
@@ -218,7 +191,7 @@ impl<L: RawMutex + Send + Sync + 'static> Sim<L> {
         let fault = machine.faults.get(before).copied();
         drop(machine);
         match fault {
-            Some(fault) if self.on_violation == OnViolation::Panic => panic!("{fault}"),
+            Some(fault) if self.options.on_violation == OnViolation::Panic => panic!("{fault}"),
             _ => result,
         }
     }

@@ -2,7 +2,7 @@
 
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::Rng;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use vmalloc::{PageRange, Protection};
 
 /// A translation: a page's frame, what may be done with it, and which mapping of the page it
@@ -41,9 +41,6 @@ pub(crate) struct Tlb {
     entries: BTreeMap<u64, Entry>,
     /// By frame: how many entries lead to it.
     reached: Vec<u32>,
-    /// Pages whose entries were replaced since they were last flushed: no software can know that
-    /// they are gone.
-    evicted: BTreeSet<u64>,
     capacity: Option<usize>,
 }
 
@@ -61,7 +58,9 @@ impl Tlb {
     pub(crate) fn fill(&mut self, page: u64, entry: Entry, random: &mut SplitMix64) {
         debug_assert!(!self.entries.contains_key(&page), "page {page:#x} is here already");
         if self.capacity == Some(self.entries.len()) {
-            self.evict((random.next_u64() % self.entries.len() as u64) as usize);
+            let nth = random.next_u64() % self.entries.len() as u64;
+            let replaced = self.entries.keys().nth(nth as usize).copied();
+            replaced.into_iter().for_each(|page| self.forget(page));
         }
         self.entries.insert(page, entry);
         let frame = entry.frame as usize;
@@ -69,12 +68,6 @@ impl Tlb {
             self.reached.resize(frame + 1, 0);
         }
         self.reached[frame] += 1;
-    }
-
-    fn evict(&mut self, nth: usize) {
-        let Some(page) = self.entries.keys().nth(nth).copied() else { return };
-        self.forget(page);
-        self.evicted.insert(page);
     }
 
     fn forget(&mut self, page: u64) {
@@ -86,16 +79,8 @@ impl Tlb {
     /// Forgets `range`.
     pub(crate) fn flush(&mut self, range: PageRange) {
         let pages = range.start()..range.end();
-        let gone: Vec<u64> = self.entries.range(pages.clone()).map(|(&page, _)| page).collect();
+        let gone: Vec<u64> = self.entries.range(pages).map(|(&page, _)| page).collect();
         gone.into_iter().for_each(|page| self.forget(page));
-        let gone: Vec<u64> = self.evicted.range(pages).copied().collect();
-        gone.iter().for_each(|page| _ = self.evicted.remove(page));
-    }
-
-    /// Returns whether software has to assume that a translation of `range` is here.
-    pub(crate) fn may_hold(&self, range: PageRange) -> bool {
-        let pages = range.start()..range.end();
-        self.entries.range(pages.clone()).next().is_some() || self.evicted.range(pages).next().is_some()
     }
 
     /// Returns the pages that lead to `frame`, with their entries.

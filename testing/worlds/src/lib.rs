@@ -13,14 +13,14 @@
 //!   life.rs     threads, quiet moments, forks, the end: the same for all kinds
 //!   dice.rs     what is chosen at random
 //!   look.rs     looks at memory from outside: what can be read, and what has memory
-//!   world.rs    the whole API: a space with random options and random owners
-//!   owners/     one file for each kind of owner: how it is made, checked, changed and ended
+//!   world.rs    the whole API: random programs that share a space with random options
+//!   owners/     memory by its address with what each page holds, and what becomes of errors
 //!   pools/      slots, stacks, and the blocks of allocators
 //! ```
 //!
 //! What holds, and is checked:
-//! - **Content.** An area holds what its owner wrote until it ends, also when it is resized, moved
-//!   or gathered, in parent and child. Frames show the same bytes at each of their addresses.
+//! - **Content.** An area holds what its owner wrote until it ends, also when it is resized or
+//!   moved, in parent and child. Frames show the same bytes at each of their addresses.
 //! - **Zero** means zero, for each kind of memory that promises it: slots as well.
 //! - **A flush** leaves no page of a freed area that can be read or has memory. No guard can be
 //!   read, and no page that a slot or a stack has not committed.

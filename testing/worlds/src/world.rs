@@ -1,15 +1,16 @@
-//! The world of the whole API: a space with random options, and all kinds of owners.
+//! The world of the whole API: a space with random options, and programs that share it.
 
 use crate::dice::Dice;
 use crate::life::{Forks, Life, live};
 use crate::look::has_memory;
-use crate::owners::{self, Owner, sure};
-use std::sync::{Arc, Mutex};
+use crate::owners::{made, sure};
+use std::cell::RefCell;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
-use vmalloc::{ReadNofault, Space};
+use vmalloc::{PageRange, ReadNofault, Request, Space};
 use vmalloc_linux::rcu::Grace;
 use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, open};
-use vmalloc_programs::random_options;
+use vmalloc_programs::{Nofault, Player, Program, random_options};
 use vmalloc_short::ShortMaps;
 
 pub(crate) type Sp = Arc<Space<Linux>>;
@@ -20,40 +21,43 @@ pub(crate) const PAGE: usize = 4096;
 /// The most freed ranges that are remembered, to look at them after a flush.
 const REMEMBERED: usize = 20_000;
 
-/// A space, and what its owners share.
-pub(crate) struct World {
-    pub(crate) space: Sp,
-    pub(crate) short: Arc<ShortMaps<Sp>>,
-    pub(crate) has_frames: bool,
+/// Returns what each owner does.
+fn program(has_frames: bool) -> &'static Program<Linux> {
+    static PROGRAMS: OnceLock<[Program<Linux>; 2]> = OnceLock::new();
+    let programs = PROGRAMS.get_or_init(|| {
+        let memory = || Program::new(Nofault).live(4).protect().memory().resize().code().discard();
+        [memory().shared(), memory().frames().shared()]
+    });
+    &programs[usize::from(has_frames)]
+}
+
+/// A space, and what its owners share. Each owner is a program that is played step by step.
+struct World {
+    space: Sp,
+    program: &'static Program<Linux>,
     grace: Grace,
-    freed: Mutex<Vec<(usize, usize)>>,
+    freed: Mutex<Vec<PageRange>>,
     process: u32,
 }
 
 impl World {
-    /// Returns where the span begins, and its bytes.
-    pub(crate) fn span(&self) -> (usize, usize) {
-        let geometry = self.space.geometry();
-        (geometry.span.start() as usize * PAGE, geometry.span.len() as usize * PAGE)
-    }
-
-    /// Notes that these bytes are freed in a moment.
-    pub(crate) fn freed(&self, addr: usize, bytes: usize) {
-        if let Ok(mut freed) = self.freed.try_lock()
-            && freed.len() < REMEMBERED
-        {
-            freed.push((addr, bytes));
+    /// Notes what was freed, to look at it after a flush.
+    fn note_freed(&self, owner: &mut Player<'static, Linux>) {
+        if let Ok(mut freed) = self.freed.try_lock() {
+            freed.extend(owner.take_freed());
+            freed.truncate(REMEMBERED);
         }
     }
 
     /// Frees an area once no reader is left that could have found it. A child does not.
-    pub(crate) fn defer(&self, addr: usize) -> bool {
-        // SAFETY: the area is the caller's, and nothing uses it any more.
-        !self.is_child() && unsafe { self.grace.free(addr) }.is_ok()
-    }
-
-    fn is_child(&self) -> bool {
-        std::process::id() != self.process
+    fn defer_one(&self) {
+        let alloc = || self.space.raw().alloc(&Request::new(PAGE));
+        if self.process == std::process::id()
+            && let Some(addr) = made(alloc())
+        {
+            // SAFETY: the area is this function's, and nothing uses it any more.
+            sure(unsafe { self.grace.free(addr) }, "a free after a grace period");
+        }
     }
 
     /// Checks that a page which is in no area any more can't be read, and has no memory.
@@ -71,27 +75,33 @@ impl World {
 }
 
 impl Life for World {
-    type Owner = Box<dyn Owner>;
+    type Owner = RefCell<Player<'static, Linux>>;
 
     fn make(&self, dice: &mut Dice) -> Option<Self::Owner> {
-        owners::make(self, dice)
+        Some(RefCell::new(self.program.join(Arc::clone(&self.space), dice.any())))
     }
 
     fn check(&self, owner: &Self::Owner) {
-        owner.check();
+        owner.borrow_mut().check();
     }
 
     fn change(&self, owner: &mut Self::Owner, dice: &mut Dice) {
-        owner.change(self, dice);
+        (0..1 + dice.below(16)).for_each(|_| owner.get_mut().step());
     }
 
-    fn end(&self, owner: Self::Owner, dice: &mut Dice) {
-        owner.end(self, dice);
+    fn end(&self, mut owner: Self::Owner, _: &mut Dice) {
+        owner.get_mut().free_all();
+        self.note_freed(owner.get_mut());
+    }
+
+    fn tell(&self, owners: &[Self::Owner]) {
+        owners.iter().for_each(|owner| self.note_freed(&mut owner.borrow_mut()));
     }
 
     fn look_around(&self, dice: &mut Dice) {
         let space = &self.space;
-        match dice.below(9) {
+        match dice.below(10) {
+            9 => self.defer_one(),
             0 => sure(space.purge(), "a purge"),
             1 => sure(space.flush(), "a flush"),
             2 => sure(space.decay(), "a decay"),
@@ -99,8 +109,8 @@ impl Life for World {
             4 => drop(sure(space.shrink(dice.below(space.shrinkable() as usize + 3) as u64), "a shrink")),
             5 => assert_ne!(space.vmallocinfo().to_string().len() + space.segments().count(), 0),
             6 => {
-                let (start, bytes) = self.span();
-                let addr = start + dice.below(bytes);
+                let span = space.geometry().span;
+                let addr = (span.start() as usize + dice.below(span.len() as usize)) * PAGE;
                 let _ = (space.find(addr), space.try_find(addr), space.stats());
                 space.read(addr, &mut [0; 10_000]);
             }
@@ -120,8 +130,8 @@ impl Life for World {
         assert_eq!(all, stats.span_pages, "{stats:?}");
         let freed = self.freed.lock().expect("no thread has panicked");
         for _ in 0..freed.len().min(300) {
-            let (addr, bytes) = freed[dice.below(freed.len())];
-            self.check_gone((addr + dice.below(bytes)) / PAGE * PAGE);
+            let range = freed[dice.below(freed.len())];
+            self.check_gone((range.start() as usize + dice.below(range.len() as usize)) * PAGE);
         }
         for area in self.space.areas().filter(|area| area.guard).take(200) {
             let guard = area.addr + area.pages as usize * PAGE;
@@ -189,8 +199,8 @@ pub(crate) fn run(dice: &mut Dice, time: Duration, forks: Forks) -> u64 {
     let (grace, freed) = (Grace::new(&space), Mutex::default());
     let has_frames = has_frames && space.geometry().linear_map.is_some();
     let slots = if dice.one_in(3) { 64 << dice.below(5) } else { 0 };
-    let short = Arc::new(sure(ShortMaps::with_block_slots(space.clone(), slots), "short mappings"));
-    let world = World { space, short, has_frames, grace, freed, process: std::process::id() };
+    sure(ShortMaps::with_block_slots(Arc::clone(&space), slots), "short mappings");
+    let world = World { space, program: program(has_frames), grace, freed, process: std::process::id() };
     let made = live(&world, dice, time, forks);
     sure(world.grace.settle(), "settling");
     check_whole(&world.space);

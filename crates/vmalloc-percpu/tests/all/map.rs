@@ -4,9 +4,7 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use vmalloc::area_map::{Segment, State};
 use vmalloc::{AreaMap, Fit, PageRange, RequestError};
-use vmalloc_model::{
-    Generator, MetadataLimit, NaiveMap, Profile, Seeded, Session, Source, env, highest_base,
-};
+use vmalloc_model::{MetadataLimit, NaiveMap, Profile, Seeded, Session, Source, env, highest_base};
 use vmalloc_percpu::{CongruentError, alloc_in_map};
 
 /// Offsets and sizes of parts that don't overlap, in any order.
@@ -93,10 +91,7 @@ proptest! {
     ) {
         let map = AreaMap::new(profile.span()).expect("the heap has room");
         let mut session = Session::new(map, MetadataLimit::None);
-        let mut generator = Generator::new(profile, Seeded::new(seed));
-        for _ in 0..steps {
-            session.step(&generator.next(session.live()).expect("a seed never ends"));
-        }
+        session.play(&profile, &mut Seeded::new(seed), steps);
         let (model, mut map) = (session.model(), session.map().clone());
         for parts in many {
             if let Err(complaint) = agrees(&mut map, model, &parts) {

@@ -1,6 +1,5 @@
 //! Tests of a space on machines of the tests' own. Others are in `testing/`.
 
 #[cfg(not(miri))]
-mod between_locks;
 mod porting;
 mod two_threads;

@@ -1,8 +1,9 @@
 //! Zero means zero: whatever the pages are, however large the range, by each way to clear it.
 
 use super::Clause;
-use crate::bench::{Bench, Verdict, done, word};
-use vmalloc::{Discard, Frame, MapFrames, PageRange, Protect, Protection, Relocate};
+use super::frames::{map, take};
+use crate::bench::{Bench, Verdict, done};
+use vmalloc::{Discard, MapFrames, PageRange, Protect, Protection, Relocate};
 
 /// The powers with which pages come to have every kind of content.
 pub trait Contents: MapFrames + Protect + Relocate + Discard {}
@@ -63,20 +64,9 @@ fn read_only<P: Contents>(bench: &Bench<'_, P>, range: PageRange) -> Verdict {
     protected_once(bench, range, Protection::Read)
 }
 
-fn take<P: Contents>(bench: &Bench<'_, P>, count: u64) -> Result<Vec<Frame>, String> {
-    let mut frames = vec![Frame(u64::MAX); count as usize];
-    done("take_frames", count, bench.platform.take_frames(&mut frames)).map(|()| frames)
-}
-
-fn show<P: Contents>(bench: &Bench<'_, P>, range: PageRange, frames: &[Frame]) -> Verdict {
-    let protection = Protection::ReadWrite;
-    // SAFETY: the kit owns the whole span, and has taken the frames.
-    done("map_frames", range, unsafe { bench.platform.map_frames(range, frames, protection) })
-}
-
 fn framed<P: Contents>(bench: &Bench<'_, P>, range: PageRange) -> Verdict {
-    let frames = take(bench, range.len())?;
-    show(bench, range, &frames)
+    let frames = take(bench, range.len() as usize)?;
+    map(bench, range, &frames)
 }
 
 fn moved<P: Contents>(bench: &Bench<'_, P>, range: PageRange) -> Verdict {
@@ -100,10 +90,6 @@ fn ranges<P: Contents>(bench: &Bench<'_, P>) -> Vec<PageRange> {
     ranges.into_iter().flatten().filter(|range| bench.geometry.span.end() > range.end() + 4).collect()
 }
 
-fn is_zero<P: Contents>(bench: &Bench<'_, P>, range: PageRange) -> Verdict {
-    (range.start()..range.end()).try_for_each(|page| bench.shows(page, 0))
-}
-
 /// Clears a part of pages of every content by `clear`, and looks at all of them.
 fn clears<P: Contents>(bench: &Bench<'_, P>, clear: impl Fn(PageRange) -> Verdict) -> Verdict {
     for (make, range) in
@@ -114,13 +100,13 @@ fn clears<P: Contents>(bench: &Bench<'_, P>, clear: impl Fn(PageRange) -> Verdic
         let part =
             PageRange::new(range.start() + range.len() / 8, range.end() - range.len() / 5).unwrap_or(range);
         clear(part)?;
-        is_zero(bench, part)?;
+        bench.is_zero(part)?;
         let beside = [PageRange::new(range.start(), part.start()), PageRange::new(part.end(), range.end())];
         beside.into_iter().flatten().try_for_each(|beside| bench.holds(beside, 1))?;
         bench.write(part, 2);
         bench.holds(part, 2)?;
         clear(range)?;
-        is_zero(bench, range)?;
+        bench.is_zero(range)?;
         bench.unmap_and_flush(&[range])?;
         bench.leads_nowhere(range)?;
     }
@@ -144,27 +130,27 @@ fn discarded<P: Contents>(bench: &Bench<'_, P>) -> Verdict {
 fn zeroed_frames<P: Contents>(bench: &Bench<'_, P>) -> Verdict {
     let (one, other) = (bench.pages(4, 9), bench.pages(200, 9));
     let frames = take(bench, 9)?;
-    show(bench, one, &frames)?;
-    show(bench, other, &frames)?;
+    map(bench, one, &frames)?;
+    map(bench, other, &frames)?;
     bench.write(one, 1);
     bench.zero(one);
-    is_zero(bench, one)?;
-    is_zero(bench, other)?;
+    bench.is_zero(one)?;
+    bench.is_zero(other)?;
     bench.unmap_and_flush(&[one])?;
-    show(bench, one, &frames)?;
-    is_zero(bench, one)
+    map(bench, one, &frames)?;
+    bench.is_zero(one)
 }
 
 fn kept_frames<P: Contents>(bench: &Bench<'_, P>) -> Verdict {
     let (one, other) = (bench.pages(4, 9), bench.pages(200, 9));
     let frames = take(bench, 9)?;
-    show(bench, one, &frames)?;
+    map(bench, one, &frames)?;
     bench.write(one, 1);
     // SAFETY: the kit owns the whole span, and has mapped the range.
     done("discard", one, unsafe { bench.platform.discard(&[one]) })?;
-    is_zero(bench, one)?;
-    show(bench, other, &frames)?;
-    (0..9).try_for_each(|nth| bench.shows(other.start() + nth, word(one.start() + nth, 1)))
+    bench.is_zero(one)?;
+    map(bench, other, &frames)?;
+    bench.shows_those(other, one.start(), 1)
 }
 
 fn recycled<P: Contents>(bench: &Bench<'_, P>) -> Verdict {
@@ -175,11 +161,11 @@ fn recycled<P: Contents>(bench: &Bench<'_, P>) -> Verdict {
             bench.unmap_and_flush(&[range])?;
             bench.map(range)?;
             if bench.geometry.maps_zeroed {
-                is_zero(bench, range)?;
+                bench.is_zero(range)?;
             }
             bench.write(range, 3);
             bench.zero(range);
-            is_zero(bench, range)?;
+            bench.is_zero(range)?;
             bench.unmap_and_flush(&[range])?;
         }
     }

@@ -1,7 +1,7 @@
 //! Frames: the supply, and pages that lead to given frames.
 
 use super::Clause;
-use crate::bench::{Bench, Verdict, done, ensure};
+use crate::bench::{Bench, Verdict, done, ensure, word};
 use std::collections::BTreeSet;
 use vmalloc::{Frame, FrameRun, FrameSupply, MapFrames, Origin, PageRange, Protection};
 
@@ -34,7 +34,7 @@ pub(crate) fn frames<P: MapFrames>() -> Vec<Clause<P>> {
     ]
 }
 
-fn take<P: FrameSupply>(bench: &Bench<'_, P>, count: usize) -> Result<Vec<Frame>, String> {
+pub(super) fn take<P: FrameSupply>(bench: &Bench<'_, P>, count: usize) -> Result<Vec<Frame>, String> {
     let mut frames = vec![Frame(u64::MAX); count];
     done("take_frames", count, bench.platform.take_frames(&mut frames))?;
     Ok(frames)
@@ -45,7 +45,7 @@ fn give<P: FrameSupply>(bench: &Bench<'_, P>, frames: &[Frame]) {
     unsafe { bench.platform.give_frames(frames) };
 }
 
-fn map<P: MapFrames>(bench: &Bench<'_, P>, range: PageRange, frames: &[Frame]) -> Verdict {
+pub(super) fn map<P: MapFrames>(bench: &Bench<'_, P>, range: PageRange, frames: &[Frame]) -> Verdict {
     let protection = Protection::ReadWrite;
     // SAFETY: the kit owns the whole span, and has taken the frames.
     done("map_frames", range, unsafe { bench.platform.map_frames(range, frames, protection) })
@@ -97,9 +97,7 @@ fn aliases<P: MapFrames>(bench: &Bench<'_, P>) -> Verdict {
     map(bench, other, &frames)?;
     for (from, to, seed) in [(one, other, 1), (other, one, 2)] {
         bench.write(from, seed);
-        for nth in 0..from.len() {
-            bench.shows(to.start() + nth, crate::bench::word(from.start() + nth, seed))?;
-        }
+        bench.shows_those(to, from.start(), seed)?;
     }
     Ok(())
 }
@@ -113,7 +111,7 @@ fn order<P: MapFrames>(bench: &Bench<'_, P>) -> Verdict {
     for (nth, frame) in frames.iter().rev().enumerate() {
         map(bench, bench.pages(100 + nth as u64, 1), std::slice::from_ref(frame))?;
     }
-    (0..10).try_for_each(|nth| bench.shows(other.start() + nth, crate::bench::word(one.end() - 1 - nth, 1)))
+    (0..10).try_for_each(|nth| bench.shows(other.start() + nth, word(one.end() - 1 - nth, 1)))
 }
 
 fn told<P: MapFrames>(bench: &Bench<'_, P>) -> Verdict {
@@ -147,7 +145,7 @@ fn survive<P: MapFrames>(bench: &Bench<'_, P>) -> Verdict {
     let twice = more.iter().find(|frame| frames.contains(frame));
     ensure(twice.is_none(), || format!("{twice:?} is handed out again"))?;
     map(bench, other, &frames)?;
-    (0..8).try_for_each(|nth| bench.shows(other.start() + nth, crate::bench::word(one.start() + nth, 1)))
+    bench.shows_those(other, one.start(), 1)
 }
 
 fn discarded<P: MapFrames>(bench: &Bench<'_, P>) -> Verdict {
@@ -192,7 +190,7 @@ fn runs<P: MapFrames>(bench: &Bench<'_, P>) -> Verdict {
     let places = [3, 4, 5, 6, 7, 8, 0, 1, 2];
     (other.start()..)
         .zip(places)
-        .try_for_each(|(page, place)| bench.shows(page, crate::bench::word(range.start() + place, 1)))?;
+        .try_for_each(|(page, place)| bench.shows(page, word(range.start() + place, 1)))?;
     bench.unmap_and_flush(&[range, other])?;
     bench.leads_nowhere(range)
 }
@@ -231,7 +229,7 @@ fn replaced<P: MapFrames>(bench: &Bench<'_, P>) -> Verdict {
     bench.write(range, 2);
     bench.holds(range, 2)?;
     map(bench, other, &frames[..6])?;
-    (0..6).try_for_each(|nth| bench.shows(other.start() + nth, crate::bench::word(range.start() + nth, 1)))
+    bench.shows_those(other, range.start(), 1)
 }
 
 fn linear<P: MapFrames>(bench: &Bench<'_, P>) -> Verdict {
@@ -240,7 +238,7 @@ fn linear<P: MapFrames>(bench: &Bench<'_, P>) -> Verdict {
     map(bench, range, &frames)?;
     bench.write(range, 1);
     for (page, frame) in (range.start()..).zip(&frames).filter(|(_, frame)| frame.0 < linear.len()) {
-        bench.shows(linear.start() + frame.0, crate::bench::word(page, 1))?;
+        bench.shows(linear.start() + frame.0, word(page, 1))?;
     }
     Ok(())
 }
@@ -251,5 +249,5 @@ fn readable<P: MapFrames>(bench: &Bench<'_, P>) -> Verdict {
     bench.write(range, 1);
     // SAFETY: the kit owns the whole span, and has taken the frames.
     done("map_frames", other, unsafe { bench.platform.map_frames(other, &frames, Protection::Read) })?;
-    (0..5).try_for_each(|nth| bench.shows(other.start() + nth, crate::bench::word(range.start() + nth, 1)))
+    bench.shows_those(other, range.start(), 1)
 }

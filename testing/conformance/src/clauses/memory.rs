@@ -38,14 +38,10 @@ fn own<P: Platform>(bench: &Bench<'_, P>) -> Verdict {
         .collect()
 }
 
-fn all_zero<P: Platform>(bench: &Bench<'_, P>, range: PageRange) -> Verdict {
-    (range.start()..range.end()).try_for_each(|page| bench.shows(page, 0))
-}
-
 fn zeroed<P: Platform>(bench: &Bench<'_, P>) -> Verdict {
     let range = bench.pages(5, 90);
     bench.map(range)?;
-    if bench.geometry.maps_zeroed { all_zero(bench, range) } else { Ok(()) }
+    if bench.geometry.maps_zeroed { bench.is_zero(range) } else { Ok(()) }
 }
 
 fn recycled<P: Platform>(bench: &Bench<'_, P>) -> Verdict {
@@ -53,7 +49,7 @@ fn recycled<P: Platform>(bench: &Bench<'_, P>) -> Verdict {
     for seed in 1..4 {
         bench.map(range)?;
         if bench.geometry.maps_zeroed {
-            all_zero(bench, range)?;
+            bench.is_zero(range)?;
         }
         bench.write(range, seed);
         bench.unmap_and_flush(&[range])?;
@@ -231,7 +227,7 @@ fn zero<P: Platform>(bench: &Bench<'_, P>) -> Verdict {
     bench.map(all)?;
     bench.write(all, 1);
     bench.zero(bench.pages(70, 10));
-    all_zero(bench, bench.pages(70, 10))?;
+    bench.is_zero(bench.pages(70, 10))?;
     bench.holds(bench.pages(60, 10), 1)?;
     bench.holds(bench.pages(80, 10), 1)
 }
@@ -249,7 +245,7 @@ fn huge<P: Platform>(bench: &Bench<'_, P>) -> Verdict {
     // SAFETY: the kit owns the whole span, and has mapped nothing.
     done("map_huge", range, unsafe { bench.platform.map_huge(range, Protection::ReadWrite) })?;
     if bench.geometry.maps_zeroed {
-        all_zero(bench, range)?;
+        bench.is_zero(range)?;
     }
     bench.write(range, 1);
     let part = PageRange::from_len(first + 5, 3).ok_or("no part")?;

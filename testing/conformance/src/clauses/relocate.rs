@@ -1,7 +1,7 @@
 //! Pages moved to another address.
 
 use super::Clause;
-use crate::bench::{Bench, Verdict, ensure, word};
+use crate::bench::{Bench, Verdict, ensure};
 use vmalloc::{PlatformFault, Relocate};
 
 pub(crate) fn relocate<P: Relocate>() -> Vec<Clause<P>> {
@@ -21,7 +21,7 @@ fn moved<P: Relocate>(bench: &Bench<'_, P>) -> Verdict {
         // SAFETY: the kit owns both ranges; `from` is mapped, and `to` is not.
         match unsafe { bench.platform.relocate(from, to) } {
             Ok(()) => {
-                (0..len).try_for_each(|nth| bench.shows(to.start() + nth, word(from.start() + nth, 1)))?;
+                bench.shows_those(to, from.start(), 1)?;
                 bench.unmap_and_flush(&[from])?;
                 bench.leads_nowhere(from)?;
                 bench.write(to, 2);

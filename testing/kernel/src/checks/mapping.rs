@@ -5,12 +5,9 @@ use crate::access;
 use crate::memory::{DIRECT_MAP, PAGE, direct};
 use crate::world::{Outcome, World, ensure, stamp};
 use crate::{walk, workers};
-use alloc::collections::BTreeSet;
-use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
 use vmalloc::{Frame, FrameSupply, Protection, Request};
-use vmalloc_percpu::TAG;
 
 /// Frames that go back by themselves.
 pub(crate) struct BorrowedFrames<'w> {
@@ -134,38 +131,6 @@ pub(super) fn ram_on_another(world: &World) -> Outcome {
         ensure!(is_right.load(Ordering::SeqCst), "another CPU read something else, or could not unmap");
         world.space.purge()?;
         expect_nothing(addr)?;
-    }
-    Ok(())
-}
-
-pub(super) fn percpu(world: &World) -> Outcome {
-    const UNIT: usize = 16 * PAGE;
-    const GROUPS: usize = 100;
-    let cpus = world.space.geometry().cpus;
-    let offsets: Vec<usize> = (0..cpus).map(|cpu| cpu * UNIT).collect();
-    let (mut bases, mut pages) = (Vec::new(), BTreeSet::new());
-    for group in 0..GROUPS {
-        let sizes = vec![1 + group * 100; cpus];
-        let base = vmalloc_percpu::alloc(world.space, &offsets, &sizes, PAGE << (group % 4))?;
-        bases.push((base, sizes));
-        ensure!(base.is_multiple_of(PAGE << (group % 4)), "{base:#x} is not aligned");
-        for (offset, size) in offsets.iter().zip(&bases[group].1) {
-            let area = world.space.find(base + offset);
-            let right = area.is_some_and(|area| {
-                area.addr == base + offset
-                    && area.tag.as_deref() == Some(TAG)
-                    && area.pages == size.div_ceil(PAGE) as u64
-            });
-            ensure!(right, "{area:?} at {base:#x} + {offset:#x}");
-            for page in 0..size.div_ceil(PAGE) {
-                ensure!(pages.insert(base + offset + page * PAGE), "two areas share a page");
-            }
-            ensure!(walk::leaf(base + offset).is_none(), "memory behind addresses alone");
-        }
-    }
-    for (base, sizes) in bases {
-        // SAFETY: nothing uses the addresses any more.
-        unsafe { vmalloc_percpu::free(world.space, base, &offsets, &sizes) }?;
     }
     Ok(())
 }

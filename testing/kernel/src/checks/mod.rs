@@ -22,7 +22,7 @@ const fn check(name: &'static str, cpus: usize, run: fn(&World) -> Outcome) -> C
     Check { name, cpus, run }
 }
 
-const CHECKS: [Check; 19] = [
+const CHECKS: [Check; 16] = [
     check("memory is there, at its address and in the direct map", 1, memory::is_there),
     check("a guard page faults", 1, memory::guards_fault),
     check("a freed and purged area faults", 1, memory::freed_faults),
@@ -32,15 +32,12 @@ const CHECKS: [Check; 19] = [
     check("vm_map_ram leads to its frames", 1, mapping::ram),
     check("vm_map_ram ended on another CPU", 2, mapping::ram_on_another),
     check("runs of 2 MiB are large pages, and split", 1, mapping::large),
-    check("percpu areas are congruent and distinct", 1, mapping::percpu),
     check("without a shootdown another CPU reads the next owner's data", 2, stale::without_shootdown),
     check("with it, it faults", 2, stale::with_shootdown),
     check("a CPU that does not acknowledge is named", 2, stale::silent_cpu),
     check("frames run out", 1, shortage::frames),
     check("frames for page tables run out", 1, shortage::tables),
     check("frames run out for huge pages", 1, shortage::huge),
-    check("addresses run out", 1, shortage::addresses),
-    check("a foreign address is not freed", 1, shortage::foreign),
     check("100 shootdowns under load", 1, load::shootdowns),
 ];
 

@@ -1,12 +1,12 @@
-//! Frames and addresses that run out, and addresses that belong to no area.
+//! Frames that run out.
 
 use super::memory::unexpected;
 use crate::access;
 use crate::memory::PAGE;
-use crate::world::{FEW_PAGES, Failure, Outcome, World, ensure, free, pages};
+use crate::world::{Failure, Outcome, World, ensure, free, pages};
 use alloc::vec;
 use alloc::vec::Vec;
-use vmalloc::{AllocError, Frame, FreeError, PlatformFault};
+use vmalloc::{AllocError, Frame, PlatformFault};
 
 /// All frames but a few, which go back by themselves.
 struct Hog<'w> {
@@ -97,44 +97,4 @@ pub(super) fn huge(world: &World) -> Outcome {
     access::read(addr + (4 << 20) - 8).map_err(unexpected)?;
     free(world.space, addr)?;
     Ok(world.space.purge()?)
-}
-
-pub(super) fn addresses(world: &World) -> Outcome {
-    let mut areas = Vec::new();
-    let refusal = loop {
-        match pages(world.small, 3) {
-            Ok(addr) => areas.push(addr),
-            Err(refusal) => break refusal,
-        }
-    };
-    ensure!(areas.len() as u64 == FEW_PAGES / 4, "{} areas of 4 pages in {FEW_PAGES}", areas.len());
-    ensure!(matches!(refusal, AllocError::NoSpace(no) if no.size == 4 << 12 && no.largest == 0), "{refusal}");
-    world.small.verify()?;
-    // Freed ones come again, without a purge of ours.
-    let freed = areas.swap_remove(5);
-    free(world.small, freed)?;
-    areas.push(pages(world.small, 3)?);
-    ensure!(areas.last() == Some(&freed), "another address than the one that was freed");
-    areas.into_iter().try_for_each(|addr| free(world.small, addr))
-}
-
-pub(super) fn foreign(world: &World) -> Outcome {
-    let here = core::ptr::from_ref(world).addr() & !(PAGE - 1);
-    let addr = pages(world.space, 3)?;
-    for wrong in [here, 0, addr - PAGE, addr + PAGE, addr + (1 << 30), addr + 8, usize::MAX & !(PAGE - 1)] {
-        // SAFETY: nothing is there that could be freed.
-        let refusal = unsafe { world.space.raw().free(wrong) };
-        let right = match refusal {
-            Err(FreeError::NotAnArea { .. }) => wrong != addr + PAGE && wrong != addr + 8,
-            Err(FreeError::Interior { start, .. }) => wrong == addr + PAGE && start == addr,
-            Err(FreeError::Unaligned { .. }) => wrong == addr + 8,
-            _ => false,
-        };
-        ensure!(right, "{refusal:?} for {wrong:#x}");
-    }
-    free(world.space, addr)?;
-    // SAFETY: it was freed, and nothing uses it.
-    let again = unsafe { world.space.raw().free(addr) };
-    ensure!(matches!(again, Err(FreeError::AlreadyFreed { .. })), "{again:?} for the second time");
-    Ok(())
 }

@@ -7,23 +7,15 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use vmalloc_harness::Told;
 use vmalloc_map::{AreaMap, Fit, FitError, PageRange};
-use vmalloc_model::{Ask, Generator, MetadataLimit, Op, Place, Profile, Seeded, Session, Tally, Words, env};
+use vmalloc_model::{Ask, MetadataLimit, Profile, Seeded, Session, Tally, Words, env};
 
-/// Plays `count` operations. Returns the counts.
-fn agrees(profile: Profile, seed: u64, count: usize) -> Tally {
-    let (seed, count) = (env::seed(seed), env::ops(count));
-    let _told = Told(|| format!("{}, again with VMALLOC_SEED={seed:#x}", profile.name));
-    let map = AreaMap::new(profile.span()).expect("the heap has room");
-    let mut session = Session::new(map, MetadataLimit::None);
-    play(&mut session, profile, seed, count);
-    session.finish()
+fn new(profile: &Profile) -> AreaMap<'static> {
+    AreaMap::new(profile.span()).expect("the heap has room")
 }
 
-fn play(session: &mut Session<'_>, profile: Profile, seed: u64, count: usize) {
-    let mut generator = Generator::new(profile, Seeded::new(seed));
-    for _ in 0..count {
-        session.step(&generator.next(session.live()).expect("a seed never ends"));
-    }
+/// Plays `count` steps. Returns the counts.
+fn agrees(profile: Profile, seed: u64, count: usize) -> Tally {
+    Session::seeded(new(&profile), MetadataLimit::None, &profile, seed, count)
 }
 
 #[test]
@@ -56,7 +48,7 @@ fn a_boundary_behind_the_last_page_is_no_room() {
     let span = PageRange::new(u64::MAX - (1 << 20), u64::MAX).expect("not empty");
     let ask = Ask { align: 1 << 21, phase: (1 << 21) - 1, no_cross: 2, ..Ask::new(2) };
     let map = AreaMap::new(span).expect("the heap has room");
-    Session::play(map, &[Op::Alloc(ask)]);
+    Session::new(map, MetadataLimit::None).does(|it| it.alloc(&ask));
 }
 
 /// The last leaf ends where the numbers do: nothing may be computed behind it.
@@ -94,11 +86,12 @@ fn a_map_to_the_end_of_all_numbers() {
             let bounded = phased.map(|ask| Ask { no_cross: ask.pages.next_power_of_two(), ..ask });
             [asks, phased, bounded].concat()
         });
-        let mut ops: Vec<Op> = asks.map(Op::Alloc).collect();
+        let mut session = Session::new(map, MetadataLimit::None);
+        asks.for_each(|ask| session.does(|it| it.alloc(&ask)));
         for (start, pages) in [(last.start(), 1), (last.start(), 2), (u64::MAX, 1), (span.start(), len + 1)] {
-            ops.push(Op::AllocAt { at: Place::Page(start), pages });
+            session.does(|it| it.alloc_at(start, pages));
         }
-        Session::play(map, &ops);
+        session.finish();
     }
 }
 
@@ -107,29 +100,18 @@ fn a_map_to_the_end_of_all_numbers() {
 #[test]
 fn metadata_stops_growing() {
     let profile = Profile::MIXED;
-    let map = AreaMap::new(profile.span()).expect("the heap has room");
-    let (mut session, mut after_first) = (Session::new(map, MetadataLimit::None), None);
+    let (mut session, mut after_first) = (Session::new(new(&profile), MetadataLimit::None), None);
     for _ in 0..5 {
-        play(&mut session, profile, env::seed(90), 5_000);
+        session.play(&profile, &mut Seeded::new(env::seed(90)), 5_000);
         session.finish();
         let bytes = session.map().metadata_bytes();
         assert!(bytes <= *after_first.get_or_insert(bytes), "{bytes} bytes, more than after the first round");
     }
 }
 
-/// Returns one operation from its own numbers, so that a shrinker can work on each by itself.
-fn op(profile: Profile) -> impl Strategy<Value = Op> {
-    any::<([u64; 12], bool)>().prop_map(move |(words, grows)| {
-        let live = if grows { 0 } else { usize::MAX };
-        Generator::new(profile, Words::new(&words)).next(live).expect("there are words")
-    })
-}
-
-fn profile_and_ops() -> impl Strategy<Value = (Profile, Vec<Op>)> {
-    prop::sample::select(&Profile::ALL[..]).prop_flat_map(|profile| {
-        let ops = prop::collection::vec(op(profile), 1..120);
-        (Just(profile), ops)
-    })
+/// Each step has its own numbers, so that a shrinker can work on each by itself.
+fn profile_and_steps() -> impl Strategy<Value = (Profile, Vec<[u64; 12]>)> {
+    (prop::sample::select(&Profile::ALL[..]), prop::collection::vec(any::<[u64; 12]>(), 1..120))
 }
 
 proptest! {
@@ -141,8 +123,10 @@ proptest! {
     })]
 
     #[test]
-    fn any_list_of_operations_agrees((profile, ops) in profile_and_ops()) {
+    fn any_list_of_steps_agrees((profile, steps) in profile_and_steps()) {
         let _told = Told(|| profile.name.to_owned());
-        Session::play(AreaMap::new(profile.span()).expect("the heap has room"), &ops);
+        let mut session = Session::new(new(&profile), MetadataLimit::None);
+        steps.iter().for_each(|words| session.play(&profile, &mut Words::new(words), 1));
+        session.finish();
     }
 }

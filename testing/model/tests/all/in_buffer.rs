@@ -1,9 +1,8 @@
 //! The area map in memory that the caller lent: the same answers, and a clean refusal when it is
 //! used up.
 
-use vmalloc_harness::Told;
 use vmalloc_map::{AreaMap, FitError, PageRange};
-use vmalloc_model::{Generator, MetadataLimit, Profile, Seeded, Session, Tally, env};
+use vmalloc_model::{MetadataLimit, Profile, Session, Tally};
 
 /// Runs `profile` in `buffer`; every refusal is compared with the model, which did not change
 /// either.
@@ -19,14 +18,7 @@ fn agrees(
         Err(FitError::Metadata) => return None,
         Err(error) => panic!("{error}"),
     };
-    let seed = env::seed(seed);
-    let _told = Told(|| format!("{}, again with VMALLOC_SEED={seed:#x}", profile.name));
-    let mut session = Session::new(map, metadata);
-    let mut generator = Generator::new(profile, Seeded::new(seed));
-    for _ in 0..env::ops(count) {
-        session.step(&generator.next(session.live()).expect("a seed never ends"));
-    }
-    Some(session.finish())
+    Some(Session::seeded(map, metadata, &profile, seed, count))
 }
 
 #[test]

@@ -25,14 +25,35 @@ const TOOLS: [&str; 14] = [
     "xtask-source",
 ];
 
-/// Crates that stand on the platform for Linux.
-const ON_LINUX: [&str; 3] = ["vmalloc-inspect", "vmalloc-stacks", "vmalloc-malloc"];
+/// The interface for other languages: it stands on all products for Linux, and no product on it.
+const INTERFACE: &str = "vmalloc-c";
 
-/// The library to preload, which stands on these.
-const PRELOAD: &str = "vmalloc-preload";
-
-/// Interfaces for other languages: they stand on all products for Linux, and no product on them.
-const INTERFACES: [&str; 1] = ["vmalloc-c"];
+/// Crates with all that they depend on. The others are tools and platforms.
+const EXACT: [(&str, &[&str]); 12] = [
+    ("vmalloc-map", &[]),
+    ("vmalloc", &["vmalloc-map"]),
+    ("vmalloc-subspaces", &["vmalloc"]),
+    ("vmalloc-short", &["vmalloc"]),
+    ("vmalloc-slots", &["vmalloc"]),
+    ("vmalloc-percpu", &["vmalloc"]),
+    ("vmalloc-inspect", &["vmalloc", "vmalloc-linux"]),
+    ("vmalloc-stacks", &["vmalloc", "vmalloc-linux"]),
+    ("vmalloc-malloc", &["vmalloc", "vmalloc-linux"]),
+    ("vmalloc-preload", &["vmalloc-malloc", "vmalloc-linux"]),
+    (
+        INTERFACE,
+        &[
+            "vmalloc-linux",
+            "vmalloc-percpu",
+            "vmalloc-short",
+            "vmalloc-slots",
+            "vmalloc-stacks",
+            "vmalloc-subspaces",
+        ],
+    ),
+    // A tool: the test sees dependencies.
+    ("vmalloc-model", &["vmalloc-harness", "vmalloc-map"]),
+];
 
 /// Returns our crates, and for each which of them it depends on outside of its tests.
 fn dependencies() -> BTreeMap<String, Vec<String>> {
@@ -68,77 +89,16 @@ fn package((key, value): (&String, &toml::Value)) -> String {
 }
 
 #[test]
-fn the_map_depends_on_nothing_of_ours_and_the_core_on_the_map() {
-    assert_eq!(dependencies()["vmalloc-map"], [""; 0]);
-    assert_eq!(dependencies()["vmalloc"], ["vmalloc-map"]);
-}
-
-#[test]
-fn sub_spaces_depend_on_the_core_alone() {
-    assert_eq!(dependencies()["vmalloc-subspaces"], ["vmalloc"]);
-}
-
-#[test]
-fn short_mappings_and_slots_depend_on_the_core_alone() {
-    assert_eq!(dependencies()["vmalloc-short"], ["vmalloc"]);
-    assert_eq!(dependencies()["vmalloc-slots"], ["vmalloc"]);
-}
-
-#[test]
-fn per_cpu_areas_depend_on_the_core_alone() {
-    assert_eq!(dependencies()["vmalloc-percpu"], ["vmalloc"]);
-}
-
-#[test]
-fn a_platform_depends_on_the_core_and_sub_spaces_alone() {
-    for (name, links) in dependencies() {
-        let above = [&TOOLS[..], &ON_LINUX[..], &INTERFACES[..], &[PRELOAD]];
-        let is_above = above.concat().contains(&name.as_str());
-        if name.starts_with("vmalloc-") && name != "vmalloc-map" && !is_above {
-            let is_below = |link: &String| ["vmalloc", "vmalloc-subspaces"].contains(&link.as_str());
-            assert!(links.iter().all(is_below), "{name} depends on {links:?}");
-        }
+fn crates_depend_on_lower_ones_alone() {
+    let all = dependencies();
+    for (name, links) in EXACT {
+        assert_eq!(all[name], links, "{name}");
     }
-}
-
-#[test]
-fn what_stands_on_linux_depends_on_it_and_the_core_alone() {
-    for name in ON_LINUX {
-        assert_eq!(dependencies()[name], ["vmalloc", "vmalloc-linux"], "{name}");
+    for (name, links) in all.iter().filter(|(name, _)| !TOOLS.contains(&name.as_str())) {
+        let is_above = |link: &String| link == INTERFACE || TOOLS.contains(&link.as_str());
+        assert!(!links.iter().any(is_above), "{name} depends on {links:?}");
+        let is_platform = name.starts_with("vmalloc-") && EXACT.iter().all(|(exact, _)| exact != name);
+        let is_below = |link: &String| ["vmalloc", "vmalloc-subspaces"].contains(&link.as_str());
+        assert!(!is_platform || links.iter().all(is_below), "{name} depends on {links:?}");
     }
-}
-
-#[test]
-fn the_library_to_preload_depends_on_the_heap_and_linux_alone() {
-    assert_eq!(dependencies()[PRELOAD], ["vmalloc-malloc", "vmalloc-linux"]);
-}
-
-#[test]
-fn an_interface_stands_on_the_products_for_linux() {
-    let products = [
-        "vmalloc-linux",
-        "vmalloc-percpu",
-        "vmalloc-short",
-        "vmalloc-slots",
-        "vmalloc-stacks",
-        "vmalloc-subspaces",
-    ];
-    assert_eq!(dependencies()["vmalloc-c"], products);
-    for (name, links) in dependencies() {
-        let uses = links.iter().any(|link| INTERFACES.contains(&link.as_str()));
-        assert!(!uses || TOOLS.contains(&name.as_str()), "{name} depends on {links:?}");
-    }
-}
-
-#[test]
-fn only_tools_depend_on_tools() {
-    for (name, links) in dependencies() {
-        let uses_tools = links.iter().any(|link| TOOLS.contains(&link.as_str()));
-        assert!(!uses_tools || TOOLS.contains(&name.as_str()), "{name} depends on {links:?}");
-    }
-}
-
-#[test]
-fn the_test_sees_dependencies() {
-    assert_eq!(dependencies()["vmalloc-model"], ["vmalloc-harness", "vmalloc-map"]);
 }

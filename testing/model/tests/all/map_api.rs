@@ -3,7 +3,7 @@
 
 use vmalloc_map::{AreaMap, Fit, FitError, NoArea, PageRange};
 use vmalloc_map::{Quarantined, ResizeError, State};
-use vmalloc_model::{Generator, MetadataLimit, Op, Place, Profile, Seeded, Session, Source, env};
+use vmalloc_model::{MetadataLimit, Profile, Seeded, Session, Source, env};
 
 fn range(start: u64, end: u64) -> PageRange {
     PageRange::new(start, end).expect("not empty")
@@ -214,20 +214,14 @@ fn a_span_grows_at_its_end_whatever_is_there() {
     {
         let map = AreaMap::new(profile.span()).expect("room");
         let mut session = Session::new(map, MetadataLimit::None);
-        let mut generator = Generator::new(profile, Seeded::new(env::seed(seed)));
-        let mut random = Seeded::new(env::seed(seed + 10));
-        for step in 0..6_000 {
-            let op = generator.next(session.live()).expect("a seed never ends");
-            session.step(&op);
-            if step % 200 == 0 {
-                let end = session.model().as_slice().last().expect("a segment").range.end();
-                let ops = [
-                    // The last page is taken every other time.
-                    Op::AllocAt { at: Place::Page(end - 1), pages: step % 400 / 200 },
-                    Op::Extend(random.magnitude(0, 30).min(u64::MAX / 2 - end.min(u64::MAX / 2))),
-                ];
-                ops.iter().for_each(|op| session.step(op));
-            }
+        let [mut source, mut random] = [seed, seed + 10].map(|seed| Seeded::new(env::seed(seed)));
+        for round in 0..30 {
+            session.play(&profile, &mut source, 200);
+            let end = session.model().span().end();
+            // The last page is taken every other time.
+            session.does(|it| it.alloc_at(end - 1, round % 2));
+            let more = random.magnitude(0, 30).min(u64::MAX / 2 - end.min(u64::MAX / 2));
+            session.does(|it| it.extend(more));
         }
         session.finish();
     }
@@ -235,13 +229,14 @@ fn a_span_grows_at_its_end_whatever_is_there() {
 
 #[test]
 fn a_span_grows_to_the_last_page_of_all() {
-    let ops: Vec<Op> = (0..64)
-        .flat_map(|order| {
-            let at = Place::Page((1 << order) - 1);
-            [Op::AllocAt { at, pages: 1 }, Op::Extend((1 << order) - 1), Op::Find(at)]
-        })
-        .collect();
-    Session::play(AreaMap::new(range(0, 1)).expect("room"), &ops);
+    let mut session = Session::new(AreaMap::new(range(0, 1)).expect("room"), MetadataLimit::None);
+    for order in 0..64 {
+        let last = (1 << order) - 1;
+        session.does(|it| it.alloc_at(last, 1));
+        session.does(|it| it.extend(last));
+        session.does(|_| last);
+    }
+    session.finish();
     let mut map = AreaMap::new(range(0, 1)).expect("room");
     assert!(map.extend(0).is_err(), "it can't shrink");
     assert_eq!(map.extend(1), Ok(range(0, 1)));

@@ -69,21 +69,23 @@ pub(super) fn commit<P: Platform>(player: &mut Player<'_, P>) {
     // SAFETY: the player owns the areas, and nothing is committed there.
     let committed = unsafe { player.call(|space| space.raw().commit(&ranges)) };
     player.tell(format_args!("commit {ranges:x?}: {committed:?}"));
-    match committed {
-        Ok(()) => {
-            set(player, &parts, Shown::Word(0));
-            for part in &parts {
-                player.write_page(part.nth, part.start);
-            }
-        }
-        Err(AreaError::Platform(error)) => {
-            player.excuse(before, &error);
-            player.is_shaky = true;
-            set(player, &parts, Shown::Nothing);
-        }
+    let Some(is_done) = judged(player, committed, before) else { return };
+    player.is_shaky |= !is_done;
+    set(player, &parts, if is_done { Shown::Word(0) } else { Shown::Nothing });
+    if is_done {
+        parts.iter().for_each(|part| player.write_page(part.nth, part.start));
+    }
+}
+
+/// Judges a call for parts of areas. Returns whether it was done, where it has begun.
+fn judged<P: Platform>(player: &Player<'_, P>, done: Result<(), AreaError>, before: u64) -> Option<bool> {
+    match done {
+        Ok(()) => return Some(true),
+        Err(AreaError::Platform(error)) => player.excuse(before, &error),
         Err(AreaError::Alloc(AllocError::Metadata)) => player.excuse_any(before),
         Err(error) => panic!("{error}"),
     }
+    matches!(done, Err(AreaError::Platform(_))).then_some(false)
 }
 
 pub(super) fn decommit<P: Platform>(player: &mut Player<'_, P>) {
@@ -94,15 +96,8 @@ pub(super) fn decommit<P: Platform>(player: &mut Player<'_, P>) {
     // SAFETY: the player owns the areas, and nothing uses the pages any more.
     let decommitted = unsafe { player.call(|space| space.raw().decommit(&ranges)) };
     player.tell(format_args!("decommit {ranges:x?}: {decommitted:?}"));
-    match decommitted {
-        Ok(()) => {}
-        Err(AreaError::Platform(error)) => {
-            player.excuse(before, &error);
-            player.is_shaky = true;
-        }
-        Err(AreaError::Alloc(AllocError::Metadata)) => return player.excuse_any(before),
-        Err(error) => panic!("{error}"),
-    }
+    let Some(is_done) = judged(player, decommitted, before) else { return };
+    player.is_shaky |= !is_done;
     set(player, &parts, Shown::Nothing);
 }
 
@@ -115,15 +110,8 @@ pub(super) fn discard<P: Discard>(player: &mut Player<'_, P>) {
         unsafe { if resets { space.raw().reset(&ranges) } else { space.raw().discard(&ranges) } }
     });
     player.tell(format_args!("discard {ranges:x?}, reset {resets}: {discarded:?}"));
-    match discarded {
-        Ok(()) => set(player, &parts, Shown::Word(0)),
-        Err(AreaError::Platform(error)) => {
-            player.excuse(before, &error);
-            set(player, &parts, Shown::Any);
-        }
-        Err(AreaError::Alloc(AllocError::Metadata)) => player.excuse_any(before),
-        Err(error) => panic!("{error}"),
-    }
+    let Some(is_done) = judged(player, discarded, before) else { return };
+    set(player, &parts, if is_done { Shown::Word(0) } else { Shown::Any });
 }
 
 fn addrs<P: Platform>(player: &Player<'_, P>, parts: &[Part]) -> Vec<Range<usize>> {

@@ -77,7 +77,7 @@ impl<P: Platform> Player<'_, P> {
         }
         freed.unwrap_or_else(|error| panic!("{error}: {area:x?}"));
         let is_alone = self.oracle.areas.iter().all(|other| other.addr != area.addr);
-        if area.what.kind().is_none() && is_alone {
+        if area.what.kind().is_none() && is_alone && !self.is_shared {
             assert!(self.end(&area, way).is_err(), "it was ended twice: {area:x?}");
         }
         self.gone(&area, way == 0);
@@ -93,7 +93,7 @@ impl<P: Platform> Player<'_, P> {
         unsafe {
             match area.what {
                 What::Slots => short(&self.space).unreserve(addr, area.pages.len() as u64),
-                What::Short => (self.cast.end.unmap)(&self.space, area),
+                What::Short => (self.program.end.unmap)(&self.space, area),
                 _ if way == 0 => {
                     let info = self.oracle.info(area);
                     raw.remove(addr).map(|removed| assert_eq!(Some(facts(&removed)), info))
@@ -102,13 +102,13 @@ impl<P: Platform> Player<'_, P> {
                 What::Memory if way == 1 && raw.free_to_node(addr) => Ok(()),
                 _ if area.what.is_freed() && way == 2 => raw.free_altered(addr),
                 _ if area.what.is_freed() => raw.free(addr),
-                _ => (self.cast.end.unmap)(&self.space, area),
+                _ => (self.program.end.unmap)(&self.space, area),
             }
         }
     }
 
     /// Notes that an area was freed, of whose frames the platform was told or not.
-    fn gone(&mut self, area: &Area, is_untold: bool) {
+    pub(super) fn gone(&mut self, area: &Area, is_untold: bool) {
         self.oracle.note_freed_area(area);
         let may_lead = match area.what {
             What::Short => area.is_beyond_blocks(What::Short) && self.oracle.is_inside(area),

@@ -41,14 +41,21 @@ pub(super) fn take<P: MapFrames>(player: &mut Player<'_, P>) {
 
 /// Gives the frames back that nothing shows, of some.
 pub(super) fn give<P: MapFrames>(player: &mut Player<'_, P>) {
+    if player.is_shared {
+        // Others flush unseen.
+        player.space.flush().unwrap_or_else(|error| panic!("{error}"));
+        player.oracle.lingering.clear();
+    }
     let from = player.below(player.oracle.mine.len() + 1);
     let of = player.oracle.mine.split_off(from);
     let (kept, gone): (Vec<_>, Vec<_>) = of.into_iter().partition(|frame| player.oracle.is_shown(*frame));
     player.oracle.mine.extend(kept);
     player.tell(format_args!("{gone:?}"));
-    (player.cast.end.give)(&player.space, &gone);
+    (player.program.end.give)(&player.space, &gone);
     // They are the supply's now.
-    misuse::map_foreign(player, gone.first().copied());
+    if !player.is_shared {
+        misuse::map_foreign(player, gone.first().copied());
+    }
 }
 
 /// Returns some of the player's frames: consecutive ones, or any, and some of them twice.
@@ -99,7 +106,7 @@ pub(super) fn map_runs<P: MapFrames>(player: &mut Player<'_, P>) {
 }
 
 pub(super) fn map_device<P: MapFrames>(player: &mut Player<'_, P>) {
-    let devices = player.cast.devices;
+    let devices = &player.program.devices;
     if devices.is_empty() {
         return;
     }

@@ -2,7 +2,7 @@
 
 use crate::oracle::{Shown, What, facts};
 use crate::player::{Player, is_short};
-use vmalloc::{Kind, Platform, ReadNofault, Translate};
+use vmalloc::{AllocError, AreaError, Kind, Platform, ReadNofault, Translate};
 
 pub(super) fn write<P: Platform>(player: &mut Player<'_, P>) {
     let Some(nth) = player.any(|area| area.what != What::Slots) else { return };
@@ -55,6 +55,22 @@ pub(super) fn find<P: Platform>(player: &mut Player<'_, P>) {
         assert_eq!(lines, player.space.areas().count());
         let after = player.space.areas_from(addr).next();
         assert!(after.is_none_or(|area| area.addr >= addr));
+    }
+}
+
+pub(super) fn set_cookie<P: Platform>(player: &mut Player<'_, P>) {
+    let Some(nth) = player.any(|area| area.what.kind().is_some()) else { return };
+    let (addr, cookie, before) = (player.oracle.areas[nth].addr, player.source.bits(64), player.failed());
+    // SAFETY: the area is the player's.
+    match player.call(|space| unsafe { space.raw().set_cookie(addr, cookie) }) {
+        Ok(()) => player.oracle.areas[nth].cookie = cookie,
+        Err(AreaError::Alloc(AllocError::Metadata)) => player.excuse_any(before),
+        Err(error) => panic!("{error}"),
+    }
+    let last = addr + player.oracle.bytes(&player.oracle.areas[nth]) - 1;
+    for at in [addr, last] {
+        let found = player.space.find(at).map(|area| facts(&area));
+        assert_eq!(found, player.oracle.info(&player.oracle.areas[nth]));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Areas by request.
 
 use crate::oracle::{Area, Shown, What, facts};
-use crate::player::Player;
+use crate::player::{Player, area};
 use crate::wish::Wish;
 use vmalloc::{AllocError, Frame, MapFrames, PageRange, Platform, Protect, Protection, Raw, Request};
 
@@ -16,7 +16,7 @@ pub(super) fn reserve<P: Platform>(player: &mut Player<'_, P>) {
     let made = request(player, What::Reserved, |raw, request| raw.reserve(request));
     if let Some(nth) = made {
         let range = player.oracle.payload(&player.oracle.areas[nth]);
-        player.cast.look.handed_out(player.space.platform(), range);
+        player.program.look.handed_out(player.space.platform(), range);
     }
 }
 
@@ -50,7 +50,7 @@ pub(super) fn alloc_from_node<P: Platform>(player: &mut Player<'_, P>) {
 
 /// Makes an area by a random request. Returns its number.
 fn request<P: Platform>(player: &mut Player<'_, P>, what: What, call: Call<P>) -> Option<usize> {
-    let wish = Wish::random(player.source, &player.place);
+    let wish = Wish::random(&mut *player.source, &player.place);
     let (request, before) = (wish.request(), player.failed());
     let made = player.call(|space| call(&space.raw(), &request));
     player.tell(format_args!("{what:?}: {wish:x?}: {made:x?}"));
@@ -90,7 +90,7 @@ fn refused<P: Platform>(player: &Player<'_, P>, wish: &Wish, error: AllocError, 
 }
 
 /// Checks a new area, and notes it. Returns its number.
-fn enter<P: Platform>(player: &mut Player<'_, P>, what: What, addr: usize, wish: &Wish) -> usize {
+pub(super) fn enter<P: Platform>(player: &mut Player<'_, P>, what: What, addr: usize, wish: &Wish) -> usize {
     let place = player.place;
     let asked = wish.pages(&place);
     let range = PageRange::from_len((addr >> place.shift) as u64, asked).expect("not empty");
@@ -99,9 +99,9 @@ fn enter<P: Platform>(player: &mut Player<'_, P>, what: What, addr: usize, wish:
     assert!(within.covers(&range) && place.span.covers(&range), "it is outside its limits");
     let info = player.space.find(addr).expect("it can be found");
     let guard = wish.has_guard(place.guards);
-    let told = (info.addr, info.bytes, info.guard, Some(info.kind), info.tag);
+    let told = (info.addr, info.bytes, info.guard, Some(info.kind), info.tag, info.cookie);
     let bytes = (info.pages as usize) << place.shift;
-    assert_eq!(told, (addr, bytes, guard, what.kind(), wish.tag.map(Into::into)));
+    assert_eq!(told, (addr, bytes, guard, what.kind(), wish.tag.map(Into::into), wish.cookie));
     // Memory that is reused may be somewhat more than was asked for.
     let pages = asked - u64::from(guard);
     let percent = u64::from(player.space.options().max_slack_percent.unwrap_or_default());
@@ -109,8 +109,7 @@ fn enter<P: Platform>(player: &mut Player<'_, P>, what: What, addr: usize, wish:
     assert!((pages..=pages + extra).contains(&info.pages), "{pages} pages were asked for: {info:x?}");
     assert_eq!(player.space.usable_size(addr), Some(bytes));
     let pages = vec![shown(player, what, wish); info.pages as usize];
-    let protection = Protection::ReadWrite;
-    player.oracle.enter(Area { what, addr, guard, tag: wish.tag, protection, pages });
+    player.oracle.enter(Area { guard, tag: wish.tag, cookie: wish.cookie, ..area(what, addr, pages) });
     let nth = player.oracle.areas.len() - 1;
     if what != What::Shared {
         player.check_area(nth);
@@ -151,7 +150,7 @@ pub(super) fn mapped<P: Platform>(
     };
     let pages: Vec<_> = frames.iter().map(|frame| Shown::Frame(frame.0)).collect();
     let guard = player.place.guards && what != What::Short;
-    player.oracle.enter(Area { what, addr, guard, tag: None, protection, pages });
+    player.oracle.enter(Area { guard, protection, ..area(what, addr, pages) });
     let nth = player.oracle.areas.len() - 1;
     let info = player.oracle.info(&player.oracle.areas[nth]);
     assert!(

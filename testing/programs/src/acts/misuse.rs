@@ -15,14 +15,22 @@ enum Call {
     FreeAltered,
     Unreserve,
     Remove,
+    SetCookie,
     Grow,
     Shrink,
 }
 
-const CALLS: [Call; 6] =
-    [Call::Free, Call::FreeAltered, Call::Unreserve, Call::Remove, Call::Grow, Call::Shrink];
-
 impl Call {
+    const ALL: [Self; 7] = [
+        Self::Free,
+        Self::FreeAltered,
+        Self::Unreserve,
+        Self::Remove,
+        Self::SetCookie,
+        Self::Grow,
+        Self::Shrink,
+    ];
+
     /// Returns whether it may be made for an area.
     fn is_for(self, area: &Area) -> bool {
         match self {
@@ -30,6 +38,7 @@ impl Call {
             Self::Unreserve => {
                 matches!(area.what, What::Reserved | What::Percpu(_)) || area.is_beyond_blocks(What::Slots)
             }
+            Self::SetCookie => true,
             Self::Remove => match area.what {
                 What::Short | What::Slots => area.is_beyond_blocks(area.what),
                 _ => true,
@@ -49,9 +58,13 @@ pub(super) fn misuse<P: Platform>(player: &mut Player<'_, P>) {
 }
 
 fn misuse_addr<P: Platform>(player: &mut Player<'_, P>) {
-    let (addr, call) = (any_addr(player), CALLS[player.below(CALLS.len())]);
+    let (addr, call) = (any_addr(player), Call::ALL[player.below(Call::ALL.len())]);
     let starts_there = |area: &&Area| area.addr == addr && player.oracle.is_inside(area);
     if player.oracle.areas.iter().find(starts_there).is_some_and(|area| call.is_for(area)) {
+        return;
+    }
+    if call == Call::SetCookie && player.space.find(addr).is_some_and(|area| area.addr == addr) {
+        // Blocks take one as well.
         return;
     }
     let (raw, before) = (player.space.raw(), player.space.stats());
@@ -62,6 +75,7 @@ fn misuse_addr<P: Platform>(player: &mut Player<'_, P>) {
             Call::FreeAltered => raw.free_altered(addr),
             Call::Unreserve => raw.unreserve(addr),
             Call::Remove => raw.remove(addr).map(drop),
+            Call::SetCookie => cause(raw.set_cookie(addr, 7)),
             Call::Grow => cause(raw.grow_in_place(addr, 5000)),
             Call::Shrink => cause(raw.shrink_in_place(addr, 1)),
         }

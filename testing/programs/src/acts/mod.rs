@@ -6,6 +6,7 @@ mod frames;
 mod looks;
 mod makes;
 mod misuse;
+mod owned;
 mod pages;
 mod purges;
 mod resize;
@@ -23,6 +24,8 @@ pub(crate) struct Act<P: Platform> {
     pub(crate) share: u64,
     /// It makes an area.
     pub(crate) makes: bool,
+    /// Its result can be judged though others use the space as well.
+    pub(crate) is_shared: bool,
     pub(crate) run: Run<P>,
 }
 
@@ -30,17 +33,21 @@ type Run<P> = fn(&mut Player<'_, P>);
 
 impl<P: Platform> Clone for Act<P> {
     fn clone(&self) -> Self {
-        let Self { name, share, makes, run } = *self;
-        Self { name, share, makes, run }
+        Self { ..*self }
     }
 }
 
 fn makes<P: Platform>(name: &'static str, share: u64, run: Run<P>) -> Act<P> {
-    Act { name, share, makes: true, run }
+    Act { makes: true, ..act(name, share, run) }
 }
 
 fn act<P: Platform>(name: &'static str, share: u64, run: Run<P>) -> Act<P> {
-    Act { name, share, makes: false, run }
+    Act { name, share, makes: false, is_shared: true, run }
+}
+
+/// Returns an act for a program that has the space for itself.
+fn alone<P: Platform>(name: &'static str, share: u64, run: Run<P>) -> Act<P> {
+    Act { is_shared: false, ..act(name, share, run) }
 }
 
 /// Returns what every platform can do.
@@ -52,21 +59,24 @@ pub(crate) fn base<P: Platform>() -> Vec<Act<P>> {
         makes("alloc a group", 3, pages::alloc_group),
         makes("reserve slots", 3, short::reserve),
         act("free", 20, |player| player.free_any()),
-        act("misuse", 6, misuse::misuse),
+        alone("misuse", 6, misuse::misuse),
         act("grow in place", 5, resize::grow),
         act("shrink in place", 5, resize::shrink),
         act("commit", 10, commit::commit),
         act("decommit", 6, commit::decommit),
         act("write", 16, looks::write),
         act("look", 12, looks::look),
-        act("find", 8, looks::find),
-        act("purge", 4, purges::purge),
+        alone("find", 8, looks::find),
+        alone("purge", 4, purges::purge),
         act("move", 8, purges::run_on),
-        act("speculate", 3, purges::speculate),
-        act("fail", 4, purges::fail),
-        act("refuse a page", 2, purges::refuse),
-        act("heal", 2, purges::heal),
-        act("fork", 1, purges::fork),
+        alone("speculate", 3, purges::speculate),
+        alone("fail", 4, purges::fail),
+        alone("refuse a page", 2, purges::refuse),
+        alone("heal", 2, purges::heal),
+        alone("fork", 1, purges::fork),
+        act("set a cookie", 4, looks::set_cookie),
+        act("own areas", 3, owned::areas),
+        act("own pages", 4, owned::pages),
     ]
 }
 
@@ -82,7 +92,8 @@ pub(crate) fn frames<P: MapFrames>() -> Vec<Act<P>> {
         makes("map shared memory", 6, frames::map_shared),
         act("map pages", 10, pages::map),
         act("unmap pages", 6, pages::unmap),
-        act("misuse frames", 4, misuse::misuse_frames),
+        alone("misuse frames", 4, misuse::misuse_frames),
+        act("own frames", 6, owned::mappings),
     ]
 }
 
@@ -95,17 +106,21 @@ pub(crate) fn memory<P: DirectMemory>() -> Vec<Act<P>> {
 }
 
 pub(crate) fn resize<P: DirectMemory + Relocate>() -> Vec<Act<P>> {
-    vec![act("realloc", 16, resize::realloc)]
+    vec![act("realloc", 16, resize::realloc), act("own a buffer", 4, owned::buffer)]
+}
+
+pub(crate) fn code<P: DirectMemory + Protect>() -> Vec<Act<P>> {
+    vec![act("own code", 3, owned::code)]
 }
 
 pub(crate) fn discard<P: Discard>() -> Vec<Act<P>> {
-    vec![act("discard", 8, commit::discard)]
+    vec![act("discard", 8, commit::discard), act("own cleared pages", 4, owned::cleared_pages)]
 }
 
 pub(crate) fn read_nofault<P: ReadNofault>() -> Vec<Act<P>> {
-    vec![act("read", 10, looks::read)]
+    vec![alone("read", 10, looks::read)]
 }
 
 pub(crate) fn translate<P: Translate>() -> Vec<Act<P>> {
-    vec![act("translate", 3, looks::translate)]
+    vec![alone("translate", 3, looks::translate)]
 }

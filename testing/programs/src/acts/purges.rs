@@ -72,12 +72,12 @@ pub(super) fn run_on<P: Platform>(player: &mut Player<'_, P>) {
 
 pub(super) fn speculate<P: Platform>(player: &mut Player<'_, P>) {
     let cpu = player.any_cpu();
-    player.cast.look.speculate(player.space.platform(), cpu);
+    player.program.look.speculate(player.space.platform(), cpu);
 }
 
 /// Makes the unmaps or flushes of a page fail until all is healed: one of an area, or its guard.
 pub(super) fn refuse<P: Platform>(player: &mut Player<'_, P>) {
-    if !player.cast.fails {
+    if !player.fails {
         return;
     }
     let Some(nth) = player.any(|_| true) else { return };
@@ -86,11 +86,11 @@ pub(super) fn refuse<P: Platform>(player: &mut Player<'_, P>) {
     let page = range.start() + player.source.below(range.len());
     player.tell(format_args!("{call:?} of page {page:#x} is refused"));
     let pages = PageRange::from_len(page, 1).expect("one page");
-    player.is_shaky |= player.cast.look.refuse(player.space.platform(), call, pages);
+    player.is_shaky |= player.program.look.refuse(player.space.platform(), call, pages);
 }
 
 pub(super) fn fail<P: Platform>(player: &mut Player<'_, P>) {
-    if player.cast.fails {
+    if player.fails {
         let (call, way) = (CALLS[player.below(CALLS.len())], player.source.below(8));
         let due = Due::KINDS[usize::from(way >= 4)](1 + way % 4);
         player.tell(format_args!("{call:?}: {due:?}"));
@@ -100,7 +100,7 @@ pub(super) fn fail<P: Platform>(player: &mut Player<'_, P>) {
 
 /// Lets everything succeed again: a purge sets right what was refused.
 pub(super) fn heal<P: Platform>(player: &mut Player<'_, P>) {
-    if !player.cast.fails {
+    if !player.fails {
         // Something is to fail later.
         return purge(player);
     }

@@ -10,7 +10,7 @@ fn other_size<P: Platform>(player: &mut Player<'_, P>) -> Option<(usize, usize, 
     let nth = player.any(|area| area.what == What::Memory)?;
     let (addr, bytes) = (player.oracle.areas[nth].addr, player.oracle.bytes(&player.oracle.areas[nth]));
     let bytes = match player.below(4) {
-        0 => random_bytes(player.source, &player.place),
+        0 => random_bytes(&mut *player.source, &player.place),
         1 => bytes.saturating_add(player.below(6 * player.page_bytes())),
         2 => bytes - player.below(bytes),
         _ => bytes.saturating_mul(2),

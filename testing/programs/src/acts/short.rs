@@ -20,14 +20,20 @@ pub(super) fn map<P: MapFrames>(player: &mut Player<'_, P>) {
 /// The wrong number of pages ends nothing, nor does a call for a part of them.
 fn misuse<P: MapFrames>(player: &mut Player<'_, P>, nth: usize) {
     let (addr, count) = (player.oracle.areas[nth].addr, player.oracle.areas[nth].pages.len());
-    for wrong in [count + 1, count - 1, count + 128] {
+    for given in [count + 1, count - 1, count + 128] {
         // SAFETY: it is refused.
-        let refused = unsafe { short(&player.space).unmap(addr, wrong) };
-        assert!(matches!(refused, Err(FreeError::WrongCount { .. })), "{wrong} pages: {refused:?}");
+        let refused = unsafe { short(&player.space).unmap(addr, given) };
+        assert_eq!(refused, Err(FreeError::WrongCount { addr, mapped: count as u64, given: given as u64 }));
     }
     let (inside, rest) = (addr + player.page_bytes(), count - 1);
     // In the linear map other mappings may begin there.
-    if player.oracle.is_inside(&player.oracle.areas[nth]) && rest > 0 {
+    if !player.oracle.is_inside(&player.oracle.areas[nth]) {
+        return;
+    }
+    // SAFETY: it is refused.
+    let refused = unsafe { short(&player.space).unmap(addr + 1, count) };
+    assert_eq!(refused, Err(FreeError::Unaligned { addr: addr + 1 }));
+    if rest > 0 {
         // SAFETY: it is refused.
         let refused = unsafe { short(&player.space).unmap(inside, rest) };
         assert!(refused.is_err(), "{rest} pages at {inside:#x} of a mapping at {addr:#x}");

@@ -1,13 +1,9 @@
 //! Threads that take and free areas, at once and of each other.
 
-use super::free_at_once;
-use super::work;
+use super::{done, free_at_once, work};
 use crate::machine::Machine;
-use crate::world::World;
+use crate::world::{World, ended};
 use shuttle::sync::mpsc;
-use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::Relaxed;
 use vmalloc::sync::point;
 use vmalloc::{Frames, PagedArea, Protection, Request, Space, SpaceOptions};
 use vmalloc_sim::InjectedBug;
@@ -38,24 +34,22 @@ pub fn recycled_frames() {
 pub fn freed_elsewhere(bug: Option<InjectedBug>) {
     let world = World::on(World::options(16).injected_bug(bug), World::tight());
     let (sender, receiver) = mpsc::channel();
-    let giver = world.clone();
-    let taker = world.clone();
     let threads = [
-        shuttle::thread::spawn(move || {
+        world.beside(move |world| {
             for pages in [1, 2, 1, 3] {
-                sender.send((taker.take(pages), pages)).expect("the other side waits");
+                sender.send((world.take(pages), pages)).expect("the other side waits");
             }
         }),
-        shuttle::thread::spawn(move || {
+        world.beside(move |world| {
             while let Ok((addr, pages)) = receiver.recv() {
-                giver.give(addr, pages);
+                world.give(addr, pages);
             }
         }),
     ];
-    world.purge().expect("no fault was asked for");
+    world.purge_all();
     let addr = world.take(2);
     world.give(addr, 2);
-    threads.into_iter().for_each(|thread| thread.join().expect("the thread ends"));
+    threads.into_iter().for_each(ended);
     world.finish();
 }
 
@@ -67,8 +61,8 @@ pub fn purged_while_freeing() {
         areas.iter().for_each(|&addr| world.give(addr, 1));
     };
     world.run([worker, worker, |world| {
-        world.purge().expect("no fault was asked for");
-        world.purge().expect("no fault was asked for");
+        world.purge_all();
+        world.purge_all();
     }]);
     world.finish();
 }
@@ -77,8 +71,8 @@ pub fn purged_while_freeing() {
 pub fn deferred_frees() {
     let world = World::new(24, World::tight());
     world.run([free_at_once, free_at_once, |world| {
-        world.purge().expect("no fault was asked for");
-        let _ = world.drain().expect("no fault was asked for");
+        world.purge_all();
+        let _ = world.drain_once();
     }]);
     world.finish();
 }
@@ -87,20 +81,12 @@ pub fn deferred_frees() {
 pub fn freed_twice_at_once() {
     let world = World::new(16, World::tight().lazy_max_pages(100));
     let addr = world.take(2);
-    let freed = Arc::new(AtomicUsize::new(0));
-    let (first, second) = (world.clone(), world.clone());
-    let (count, also) = (freed.clone(), freed.clone());
     let threads = [
-        shuttle::thread::spawn(move || {
-            count.fetch_add(usize::from(first.free(addr)), Relaxed);
-        }),
-        shuttle::thread::spawn(move || {
-            // SAFETY: nothing else uses the memory behind the area.
-            also.fetch_add(usize::from(unsafe { second.raw().free_atomic(addr) }.is_ok()), Relaxed);
-        }),
+        world.beside(move |world| world.free(addr)),
+        // SAFETY: nothing else uses the memory behind the area.
+        world.beside(move |world| unsafe { world.raw().free_atomic(addr) }.is_ok()),
     ];
-    threads.into_iter().for_each(|thread| thread.join().expect("the thread ends"));
-    assert_eq!(freed.load(Relaxed), 1, "how often an area was freed");
+    assert_eq!(done(threads), 1, "how often an area was freed");
     world.finish();
 }
 
@@ -109,19 +95,17 @@ pub fn freed_twice() {
     let world = World::new(16, World::tight().lazy_max_pages(100));
     let near = world.take(1);
     let addr = world.take(2);
-    let freed = Arc::new(AtomicUsize::new(0));
-    let threads = [freed.clone(), freed.clone()].map(|freed| {
-        let world = world.clone();
-        shuttle::thread::spawn(move || {
+    let threads = [(); 2].map(|()| {
+        world.beside(move |world| {
             // Of another area whose bit is in the same word.
             let other = world.take(1);
-            freed.fetch_add(usize::from(world.free(addr)), Relaxed);
+            let is_freed = world.free(addr);
             world.give(other, 1);
+            is_freed
         })
     });
     world.give(near, 1);
-    threads.into_iter().for_each(|thread| thread.join().expect("the thread ends"));
-    assert_eq!(freed.load(Relaxed), 1, "how often an area was freed");
+    assert_eq!(done(threads), 1, "how often an area was freed");
     world.finish();
 }
 
@@ -184,7 +168,7 @@ pub fn frames_stay_inside_their_area() {
                 drop(PagedArea::new(space, &Request::new(World::PAGE)).expect("there is room"));
                 let addr = world.take(2);
                 world.give(addr, 2);
-                world.purge().expect("no fault was asked for");
+                world.purge_all();
             }
         },
     ]);

@@ -3,10 +3,9 @@
 //!
 //! A block has eight slots here, and a request up to four pages.
 
-use crate::world::{Mapping, World};
+use super::{done, hold};
+use crate::world::{Mapping, World, ended, page_of};
 use shuttle::sync::mpsc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
 use vmalloc::sync::point;
 use vmalloc::{FrameSupply, FreeError};
 use vmalloc_sim::{Discard, TlbVisibility};
@@ -52,8 +51,8 @@ fn come_and_go<const PAGES: u64>(world: &World) {
 pub fn each_with_its_own(slots: Slots) {
     let world = world(slots);
     world.run([come_and_go::<1>, come_and_go::<4>, |world| {
-        world.purge().expect("no fault was asked for");
-        world.flush().expect("no fault was asked for");
+        world.purge_all();
+        world.flush_all();
     }]);
     world.finish();
 }
@@ -62,56 +61,36 @@ pub fn each_with_its_own(slots: Slots) {
 pub fn unmapped_elsewhere(slots: Slots) {
     let world = world(slots);
     let (sender, receiver) = mpsc::channel();
-    let (mapper, unmapper) = (world.clone(), world.clone());
     let threads = [
-        shuttle::thread::spawn(move || {
+        world.beside(move |world| {
             for pages in [4, 4, 2, 4, 1] {
-                sender.send(mapper.map_ram(pages)).expect("the other side waits");
+                sender.send(world.map_ram(pages)).expect("the other side waits");
             }
         }),
-        shuttle::thread::spawn(move || {
+        world.beside(move |world| {
             while let Ok(mapping) = receiver.recv() {
-                unmapper.unmap_ram(mapping);
+                world.unmap_ram(mapping);
             }
         }),
     ];
     come_and_go::<2>(&world);
-    threads.into_iter().for_each(|thread| thread.join().expect("the thread ends"));
+    threads.into_iter().for_each(ended);
     world.finish();
 }
 
-/// Runs `bodies` on CPUs of their own, each with a mapping; the first of which is not made before
-/// this.
-fn with_mappings<const N: usize>(
-    world: &World,
-    mappings: [Vec<Mapping>; N],
-    bodies: [fn(&World, Vec<Mapping>); N],
-) {
-    let threads: Vec<_> = mappings
-        .into_iter()
-        .zip(bodies)
-        .map(|(mappings, body)| {
-            let world = world.clone();
-            shuttle::thread::spawn(move || body(&world, mappings))
-        })
-        .collect();
-    threads.into_iter().for_each(|thread| thread.join().expect("the thread ends"));
-}
-
-fn unmap_all(world: &World, mappings: Vec<Mapping>) {
+fn unmap_all(world: &World, mappings: impl IntoIterator<Item = Mapping>) {
     mappings.into_iter().for_each(|mapping| world.unmap_ram(mapping));
 }
 
 /// The last slots of a block are returned while its queue closes the used-up window for a new one.
 pub fn last_slot_meets_closing(slots: Slots) {
     let world = world(slots);
-    let mappings = vec![world.map_ram(4), world.map_ram(4)];
-    let other = world.clone();
-    let thread = shuttle::thread::spawn(move || unmap_all(&other, mappings));
+    let mappings = [world.map_ram(4), world.map_ram(4)];
+    let thread = world.beside(|world| unmap_all(world, mappings));
     // From the same queue: the window is used up.
     let next = world.map_ram(4);
     world.unmap_ram(next);
-    thread.join().expect("the thread ends");
+    ended(thread);
     world.finish();
 }
 
@@ -121,18 +100,15 @@ pub fn unmapped_while_purged(slots: Slots) {
     // Two blocks, of one of which slots are returned already.
     let [a, b, c, d] = [2, 2, 4, 4].map(|pages| world.map_ram(pages));
     world.unmap_ram(a);
-    with_mappings(
-        &world,
-        [vec![b, c], vec![d], vec![]],
-        [
-            unmap_all,
-            |world, mappings| {
-                world.flush().expect("no fault was asked for");
-                unmap_all(world, mappings);
-            },
-            |world, _| come_and_go::<2>(world),
-        ],
-    );
+    let threads = [
+        world.beside(|world| unmap_all(world, [b, c])),
+        world.beside(|world| {
+            world.flush_all();
+            world.unmap_ram(d);
+        }),
+        world.beside(come_and_go::<2>),
+    ];
+    threads.into_iter().for_each(ended);
     world.finish();
 }
 
@@ -142,7 +118,7 @@ pub fn purges_meet_mapping(slots: Slots) {
     let stays = world.map_ram(1);
     world.run([come_and_go::<1>, come_and_go::<2>, |world| {
         for _ in 0..3 {
-            world.purge().expect("no fault was asked for");
+            world.purge_all();
         }
     }]);
     world.unmap_ram(stays);
@@ -154,8 +130,8 @@ pub fn last_slots_of_two(slots: Slots) {
     let world = world(slots);
     let (one, other) = (world.map_ram(4), world.map_ram(4));
     // Closes the window.
-    world.flush().expect("no fault was asked for");
-    with_mappings(&world, [vec![one], vec![other]], [unmap_all; 2]);
+    world.flush_all();
+    [one, other].map(|it| world.beside(|world| world.unmap_ram(it))).into_iter().for_each(ended);
     let stats = world.stats();
     assert!(
         stats.tenant_areas == 0 || stats.busy_pages == 0 || slots == Slots::Replaced,
@@ -168,15 +144,12 @@ pub fn last_slots_of_two(slots: Slots) {
 pub fn flushed_while_unmapping(slots: Slots) {
     let world = world(slots);
     let [gone, one, other] = [2, 2, 4].map(|pages| world.map_ram(pages));
-    let first = (gone.addr / World::PAGE) as u64;
+    let first = page_of(gone.addr);
     let sim = world.platform().sim();
     (0..4).for_each(|cpu| sim.prefetch(cpu, vmalloc::PageRange::from_len(first, 2).expect("two")));
     world.unmap_ram(gone);
-    let threads = [one, other].map(|mapping| {
-        let world = world.clone();
-        shuttle::thread::spawn(move || world.unmap_ram(mapping))
-    });
-    world.flush().expect("no fault was asked for");
+    let threads = [one, other].map(|mapping| world.beside(|world| world.unmap_ram(mapping)));
+    world.flush_all();
     for (cpu, page) in (0..4).flat_map(|cpu| [(cpu, first), (cpu, first + 1)]) {
         assert_eq!(
             world.platform().sim().look(cpu, page),
@@ -184,7 +157,7 @@ pub fn flushed_while_unmapping(slots: Slots) {
             "cpu {cpu} translates {page:#x}"
         );
     }
-    threads.into_iter().for_each(|thread| thread.join().expect("the thread ends"));
+    threads.into_iter().for_each(ended);
     world.finish();
 }
 
@@ -208,7 +181,7 @@ fn flush_marked(
     gone: Mapping,
     threads: impl IntoIterator<Item = shuttle::thread::JoinHandle<()>>,
 ) {
-    world.flush().expect("no fault was asked for");
+    world.flush_all();
     // Where mappings replace earlier ones, slots that a thread is about to map show what was there
     // until then. No thread uses them.
     let may_show = slots == Slots::Replaced && pages_of(&gone).any(|page| is_taken(world, page));
@@ -217,7 +190,7 @@ fn flush_marked(
         let is_reached = matches!(seen, TlbVisibility::Right(MARK) | TlbVisibility::Stale(MARK));
         assert!(!is_reached || may_show, "cpu {cpu} reaches a returned frame at {page:#x}");
     }
-    threads.into_iter().for_each(|thread| thread.join().expect("the thread ends"));
+    threads.into_iter().for_each(ended);
     // SAFETY: nothing uses them any more.
     unsafe { world.platform().give_frames(&gone.frames) };
 }
@@ -230,7 +203,7 @@ fn is_taken(world: &World, page: u64) -> bool {
 }
 
 fn pages_of(mapping: &Mapping) -> std::ops::Range<u64> {
-    let first = (mapping.addr / World::PAGE) as u64;
+    let first = page_of(mapping.addr);
     first..first + mapping.frames.len() as u64
 }
 
@@ -240,10 +213,7 @@ pub fn flushed_while_mapping(slots: Slots) {
     let world = world(slots);
     let [gone, stays] = [2, 2].map(|pages| world.map_ram(pages));
     end_marked(&world, &gone);
-    let threads = [come_and_go::<1>, come_and_go::<2>].map(|act| {
-        let world = world.clone();
-        shuttle::thread::spawn(move || act(&world))
-    });
+    let threads = [world.beside(come_and_go::<1>), world.beside(come_and_go::<2>)];
     flush_marked(&world, slots, gone, threads);
     world.unmap_ram(stays);
     world.finish();
@@ -255,21 +225,18 @@ pub fn flushed_while_the_window_moves_on(slots: Slots) {
     let world = world_of(128, slots);
     // Blocks that are all clean.
     let ready = [4; 8].map(|pages| world.map_ram(pages));
-    ready.into_iter().for_each(|mapping| world.unmap_ram(mapping));
-    world.flush().expect("no fault was asked for");
+    unmap_all(&world, ready);
+    world.flush_all();
     let (sender, receiver) = mpsc::channel();
-    let thread = {
-        let world = world.clone();
-        shuttle::thread::spawn(move || {
-            let [kept, one, two, three, gone] = [2; 5].map(|pages| world.map_ram(pages));
-            world.unmap_ram(kept);
-            end_marked(&world, &gone);
-            sender.send(gone).expect("it is waited for");
-            [one, two, three].into_iter().for_each(|mapping| world.unmap_ram(mapping));
-            let others = [2; 6].map(|pages| world.map_ram(pages));
-            others.into_iter().for_each(|mapping| world.unmap_ram(mapping));
-        })
-    };
+    let thread = world.beside(move |world| {
+        let [kept, one, two, three, gone] = [2; 5].map(|pages| world.map_ram(pages));
+        world.unmap_ram(kept);
+        end_marked(world, &gone);
+        sender.send(gone).expect("it is waited for");
+        unmap_all(world, [one, two, three]);
+        let others = [2; 6].map(|pages| world.map_ram(pages));
+        unmap_all(world, others);
+    });
     let gone = receiver.recv().expect("it is sent");
     flush_marked(&world, slots, gone, [thread]);
     world.finish();
@@ -279,23 +246,12 @@ pub fn flushed_while_the_window_moves_on(slots: Slots) {
 pub fn unmapped_twice(slots: Slots) {
     let world = world(slots);
     let beside = world.map_ram(2);
-    let mut frames = vec![vmalloc::Frame(0); 2];
-    world.platform().take_frames(&mut frames).expect("there are many");
     // Without frames: those would be discarded twice, which their owner answers for.
     let addr = world.short().reserve(2).expect("room");
-    let ended = Arc::new(AtomicUsize::new(0));
-    let threads = [ended.clone(), ended.clone()].map(|ended| {
-        let world = world.clone();
-        shuttle::thread::spawn(move || {
-            // SAFETY: nothing uses the addresses any more.
-            ended.fetch_add(usize::from(unsafe { world.short().unreserve(addr, 2) }.is_ok()), Relaxed);
-        })
-    });
-    threads.into_iter().for_each(|thread| thread.join().expect("the thread ends"));
-    assert_eq!(ended.load(Relaxed), 1, "how often a mapping was ended");
+    // SAFETY: nothing uses the addresses any more.
+    let end = move |world: &World| unsafe { world.short().unreserve(addr, 2) }.is_ok();
+    assert_eq!(done([world.beside(end), world.beside(end)]), 1, "how often a mapping was ended");
     world.unmap_ram(beside);
-    // SAFETY: they were never mapped.
-    unsafe { world.platform().give_frames(&frames) };
     world.finish();
 }
 
@@ -313,20 +269,11 @@ pub fn found_by_two(_: Slots) {
 /// A fork holds everything for a while, and mappings go on afterwards.
 pub fn fork_meets_blocks(slots: Slots) {
     let world = world(slots);
-    world.run([
-        come_and_go::<2>,
-        |world| {
-            world.quiesce();
-            point();
-            // SAFETY: this thread has just called `quiesce`.
-            unsafe { world.resume() };
-        },
-        |world| {
-            let mapping = world.map_ram(4);
-            world.purge().expect("no fault was asked for");
-            world.unmap_ram(mapping);
-        },
-    ]);
+    world.run([come_and_go::<2>, hold, |world| {
+        let mapping = world.map_ram(4);
+        world.purge_all();
+        world.unmap_ram(mapping);
+    }]);
     world.finish();
 }
 
@@ -335,16 +282,13 @@ pub fn fork_meets_blocks(slots: Slots) {
 pub fn forked_meanwhile(slots: Slots) {
     let world = world(slots);
     let mapping = world.map_ram(2);
-    for body in [come_and_go::<2>, come_and_go::<4>] {
-        let world = world.clone();
-        shuttle::thread::spawn(move || body(&world));
-    }
+    let _others = [world.beside(come_and_go::<2>), world.beside(come_and_go::<4>)];
     point();
     world.fork(|world| {
         come_and_go::<1>(world);
         come_and_go::<4>(world);
         world.unmap_ram(mapping);
-        world.purge().expect("no fault was asked for");
+        world.purge_all();
         // Each of the others has a mapping, and a block that is noted nowhere yet.
         let stats = world.stats();
         assert!(
@@ -357,22 +301,14 @@ pub fn forked_meanwhile(slots: Slots) {
 /// Addresses are few: a thread that finds none waits for those on their way back.
 pub fn slots_run_out(slots: Slots) {
     let world = world_of(24, slots);
-    let kept = Arc::new(Mutex::new(Vec::new()));
-    let shared = kept.clone();
-    let other = world.clone();
-    let thread = shuttle::thread::spawn(move || {
+    let take_turns = |world: &World| {
         for _ in 0..3 {
-            let mapping = other.map_ram(4);
-            shared.lock().expect("nobody fails with it").push(mapping);
-            let last = shared.lock().expect("nobody fails with it").pop();
-            last.into_iter().for_each(|mapping| other.unmap_ram(mapping));
+            let mapping = world.map_ram(4);
+            world.unmap_ram(mapping);
         }
-    });
-    for _ in 0..3 {
-        let mapping = world.map_ram(4);
-        world.unmap_ram(mapping);
-    }
-    thread.join().expect("the thread ends");
-    unmap_all(&world, std::mem::take(&mut *kept.lock().expect("nobody fails with it")));
+    };
+    let thread = world.beside(take_turns);
+    take_turns(&world);
+    ended(thread);
     world.finish();
 }

@@ -1,8 +1,7 @@
 //! Forks while other threads are in the middle of something.
 
-use super::free_at_once;
 use super::shortage::Cache;
-use super::work;
+use super::{free_at_once, hold, work};
 use crate::machine::Machine;
 use crate::world::World;
 use std::sync::Arc;
@@ -28,7 +27,7 @@ pub fn fork_meets_everything() {
         },
         |world| {
             let addr = world.raw().reserve(&Request::new(World::PAGE).tag("io")).expect("there is room");
-            world.purge().expect("no fault was asked for");
+            world.purge_all();
             // SAFETY: nothing uses the addresses any more.
             unsafe { world.raw().unreserve(addr) }.expect("it was reserved");
         },
@@ -41,12 +40,7 @@ pub fn a_fork_meets_looks() {
     let world = World::new(16, SpaceOptions::default().cache_bytes(2 * World::PAGE).guard(false));
     let addr = world.raw().reserve(&Request::new(World::PAGE).tag("io")).expect("there is room");
     world.run([
-        |world: &World| {
-            world.quiesce();
-            point();
-            // SAFETY: this thread has just called `quiesce`.
-            unsafe { world.resume() };
-        },
+        hold,
         |world| {
             assert_eq!(world.stats().span_pages, 16);
             assert!(world.areas().count() >= 1 && world.cached().count() <= 16);
@@ -63,17 +57,12 @@ pub fn forked_meanwhile() {
     let world =
         World::new(24, SpaceOptions::default().cache_bytes(2 * World::PAGE).guard(false).lazy_max_pages(3));
     let addr = world.take(2);
-    for body in
-        [work, free_at_once, |world: &World| world.purge().map(|_| ()).expect("no fault was asked for")]
-    {
-        let world = world.clone();
-        shuttle::thread::spawn(move || body(&world));
-    }
+    let _others = [world.beside(work), world.beside(free_at_once), world.beside(World::purge_all)];
     point();
     world.fork(|world| {
         work(world);
         world.give(addr, 2);
-        world.purge().expect("no fault was asked for");
+        world.purge_all();
         // Each of the two has up to three pages.
         let stats = world.stats();
         assert!(stats.busy_pages <= 6, "more than others have is gone: {stats:?}");
@@ -88,29 +77,22 @@ pub fn forked_while_areas_are_joined() {
     let large = world.take(48);
     let small: Vec<usize> = (0..4).map(|_| world.take(1)).collect();
     small.iter().for_each(|&addr| world.give(addr, 1));
-    let bodies: [fn(&World); 2] = [
-        |world| {
-            let areas = [world.take(2), world.take(3)];
-            world.give(areas[1], 3);
-            world.give(areas[0], 2);
-        },
-        |world| {
-            super::come_and_go::<1>(world);
-            world.flush().expect("no fault was asked for");
-        },
-    ];
-    for body in bodies {
-        let world = world.clone();
-        shuttle::thread::spawn(move || body(&world));
-    }
-    point();
-    world.fork(|world| {
-        world.verify().expect("every invariant holds");
+    let join = |world: &World| {
         let areas = [world.take(2), world.take(3)];
         world.give(areas[1], 3);
         world.give(areas[0], 2);
+    };
+    let flush = |world: &World| {
+        super::come_and_go::<1>(world);
+        world.flush_all();
+    };
+    let _others = [world.beside(join), world.beside(flush)];
+    point();
+    world.fork(|world| {
+        world.verify().expect("every invariant holds");
+        join(world);
         world.give(large, 48);
-        world.purge().expect("no fault was asked for");
+        world.purge_all();
         world.verify().expect("every invariant holds");
         let stats = world.stats();
         assert!(stats.busy_pages <= 10, "more than others have is gone: {stats:?}");
@@ -126,10 +108,7 @@ pub fn forked_while_in_need() {
     let cache = Arc::new(Cache { world: world.clone(), areas });
     let known: Arc<dyn Notifier<Machine>> = cache.clone();
     world.register_notifier(&known).expect("there is memory");
-    let other = world.clone();
-    shuttle::thread::spawn(move || {
-        let _ = other.try_take(7);
-    });
+    let _other = world.beside(|world| world.try_take(7).is_ok());
     point();
     // A mutex of the test's, which the other thread may hold for ever in the child.
     let left = cache.areas.lock().expect("nobody fails with it").clone();
@@ -144,7 +123,7 @@ pub fn forked_while_in_need() {
         for addr in left {
             world.free(addr);
         }
-        world.purge().expect("no fault was asked for");
+        world.purge_all();
         world.take(1);
         assert!(world.stats().pooled_areas > 0, "the child's nodes take addresses for later");
     });
@@ -166,8 +145,7 @@ pub fn forked_inside_a_notifier() {
     let area = world.take(14);
     let forker: Arc<dyn Notifier<Machine>> = Arc::new(Forker(world.clone()));
     world.register_notifier(&forker).expect("there is memory");
-    let other = world.clone();
-    shuttle::thread::spawn(move || look_at(&other, area));
+    let _other = world.beside(move |world| look_at(world, area));
     world.try_take(7).expect_err("there is no room");
     drop(forker);
     let asked = Arc::new(AtomicUsize::new(0));
@@ -176,7 +154,7 @@ pub fn forked_inside_a_notifier() {
     world.try_take(7).expect_err("there is no room");
     assert!(asked.load(Relaxed) > 0, "the child calls its notifiers");
     world.give(area, 14);
-    world.purge().expect("no fault was asked for");
+    world.purge_all();
     let addr = world.take(1);
     assert!(world.stats().pooled_areas > 0, "the child's nodes take addresses for later");
     world.give(addr, 1);

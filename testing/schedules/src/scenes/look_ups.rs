@@ -15,7 +15,7 @@ pub fn seqlock_read_is_consistent() {
             for pages in [7, 8, 7] {
                 let addr = world.take(pages);
                 world.give(addr, pages);
-                world.purge().expect("no fault was asked for");
+                world.purge_all();
             }
         },
         |world| {
@@ -66,7 +66,7 @@ fn kinds_of_areas(world: &World) {
     for request in requests {
         let addr = world.raw().alloc(&request).expect("there is room");
         assert!(world.free(addr));
-        world.purge().expect("no fault was asked for");
+        world.purge_all();
     }
 }
 
@@ -198,7 +198,7 @@ pub fn groups_are_made_and_freed_whole() {
         for area in areas() {
             let found = world.find(area.start() as usize * World::PAGE);
             assert!(found.is_none_or(|info| info.tag == Some("group".into())), "{found:?}");
-            world.purge().expect("no fault was asked for");
+            world.purge_all();
         }
     }]);
     world.finish();
@@ -220,7 +220,7 @@ pub fn found_while_they_are_joined() -> bool {
             // Before a first flush small areas are no one else's: it is among them if it is joined.
             let small = World::start() as usize + 48..World::start() as usize + 52;
             let is_joined = small.contains(&(areas[1] / World::PAGE));
-            let is_joined = is_joined && world.platform().sim().flushes().is_empty();
+            let is_joined = is_joined && world.platform().sim().counts().flushes == 0;
             world.give(areas[1], 3);
             world.give(areas[0], 2);
             is_joined
@@ -238,7 +238,7 @@ pub fn found_while_they_are_joined() -> bool {
         },
         |world| {
             come_and_go::<1>(world);
-            world.purge().expect("no fault was asked for");
+            world.purge_all();
             false
         },
     ]);

@@ -10,7 +10,14 @@ pub mod purges;
 pub mod roots;
 pub mod shortage;
 
-use crate::world::World;
+use crate::world::{World, ended};
+use shuttle::thread::JoinHandle;
+use vmalloc::sync::point;
+
+/// Waits for threads, and returns how many have done it.
+fn done<const N: usize>(threads: [JoinHandle<bool>; N]) -> usize {
+    threads.map(ended).into_iter().filter(|is_done| *is_done).count()
+}
 
 /// Takes and gives areas of one and two pages.
 fn work(world: &World) {
@@ -33,8 +40,19 @@ fn free_at_once(world: &World) {
 
 /// Takes an area of `pages` pages and gives it back, a few times.
 fn come_and_go<const PAGES: u64>(world: &World) {
-    for _ in 0..3 {
-        let addr = world.take(PAGES);
-        world.give(addr, PAGES);
-    }
+    (0..3).for_each(|_| once(world, PAGES));
+}
+
+/// Takes an area of `pages` pages and gives it back.
+fn once(world: &World, pages: u64) {
+    let addr = world.take(pages);
+    world.give(addr, pages);
+}
+
+/// Holds everything for a while, as a fork does.
+fn hold(world: &World) {
+    world.quiesce();
+    point();
+    // SAFETY: this thread has just called `quiesce`.
+    unsafe { world.resume() };
 }

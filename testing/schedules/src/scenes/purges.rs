@@ -1,14 +1,13 @@
 //! Threads that free and purge: nothing is used before its flush, and nothing is lost.
 
-use super::come_and_go;
-use super::work;
-use crate::world::World;
+use super::{come_and_go, work};
+use crate::world::{World, ended, page_of};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use vmalloc::SpaceOptions;
 use vmalloc::sync::point;
-use vmalloc::{DrainReason, DrainStatus, Platform};
+use vmalloc::{DrainReason, DrainStatus, PageRange, Platform};
 use vmalloc_sim::Point;
 use vmalloc_sim::TlbVisibility;
 
@@ -17,11 +16,11 @@ pub fn purges_of_all_kinds() {
     let world =
         World::new(24, SpaceOptions::default().cache_bytes(4 * World::PAGE).guard(false).lazy_max_pages(4));
     world.run([work, work, |world| {
-        let _ = world.drain().expect("no fault was asked for");
+        let _ = world.drain_once();
         world.shrink(1).expect("no fault was asked for");
-        world.flush().expect("no fault was asked for");
+        world.flush_all();
     }]);
-    world.purge().expect("no fault was asked for");
+    world.purge_all();
     world.finish();
 }
 
@@ -32,10 +31,10 @@ pub fn cached_areas_decay() {
         World::new(24, SpaceOptions::default().cache_bytes(5 * World::PAGE).guard(false).lazy_max_pages(4));
     world.run([come_and_go::<1>, come_and_go::<2>, |world| {
         let addr = world.take(1);
-        let _ = world.drain().expect("no fault was asked for");
+        let _ = world.drain_once();
         world.give(addr, 1);
     }]);
-    let rounds = (0..40).take_while(|_| world.drain().expect("no fault was asked for") == DrainStatus::More);
+    let rounds = (0..40).take_while(|_| world.drain_once() == DrainStatus::More);
     assert!(rounds.count() < 40, "repeated, a drain reaches zero");
     assert_eq!(world.shrinkable(), 0);
     world.finish();
@@ -74,32 +73,25 @@ pub fn no_alias_is_left() {
     let world = World::on(World::options(24), World::tight().lazy_max_pages(3));
     let freed = Arc::new(AtomicUsize::new(0));
     let told = freed.clone();
-    let (first, second) = (world.clone(), world.clone());
-    let threads = [
-        shuttle::thread::spawn(move || {
-            // No other thread asks for five pages: the addresses are not handed out again at once.
-            let addr = first.take(5);
-            first.platform().sim().prefetch(2, pages(addr, 5));
-            first.give(addr, 5);
-            told.store(addr, Relaxed);
-            come_and_go::<1>(&first);
-        }),
-        shuttle::thread::spawn(move || come_and_go::<1>(&second)),
-    ];
+    let first = move |world: &World| {
+        // No other thread asks for five pages: the addresses are not handed out again at once.
+        let addr = world.take(5);
+        world.platform().sim().prefetch(2, PageRange::from_len(page_of(addr), 5).expect("an area"));
+        world.give(addr, 5);
+        told.store(addr, Relaxed);
+        come_and_go::<1>(world);
+    };
+    let threads = [world.beside(first), world.beside(come_and_go::<1>)];
     let addr = freed.load(Relaxed);
-    world.flush().expect("no fault was asked for");
+    world.flush_all();
     if addr != 0 {
         for (page, cpu) in (0..5).flat_map(|page| (0..4).map(move |cpu| (page, cpu))) {
-            let sight = world.platform().sim().look(cpu, (addr / World::PAGE) as u64 + page);
+            let sight = world.platform().sim().look(cpu, page_of(addr) + page);
             assert!(!matches!(sight, TlbVisibility::Stale(_)), "cpu {cpu} still translates page {page}");
         }
     }
-    threads.into_iter().for_each(|thread| thread.join().expect("the thread ends"));
+    threads.into_iter().for_each(ended);
     world.finish();
-}
-
-fn pages(addr: usize, pages: u64) -> vmalloc::PageRange {
-    vmalloc::PageRange::from_len((addr / World::PAGE) as u64, pages).expect("an area")
 }
 
 /// Frees ask a thread to drain, which may come late: they help themselves when it does.
@@ -108,7 +100,7 @@ pub fn drained_in_the_background() {
     world.run([come_and_go::<2>, come_and_go::<3>, |world| {
         for _ in 0..6 {
             if world.platform().take_due() {
-                let _ = world.drain().expect("no fault was asked for");
+                let _ = world.drain_once();
             }
             point();
         }
@@ -120,7 +112,7 @@ pub fn drained_in_the_background() {
 /// asked for.
 fn drain_if_due(world: &World) -> bool {
     let is_due = world.platform().take_due();
-    if is_due && world.drain().expect("no fault was asked for") == DrainStatus::More {
+    if is_due && world.drain_once() == DrainStatus::More {
         let _ = world.platform().drain_later(DrainReason::Age);
     }
     is_due

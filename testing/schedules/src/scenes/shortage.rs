@@ -1,11 +1,10 @@
 //! Threads that run out of addresses or frames beside each other.
 
+use super::{done, once};
 use crate::machine::Machine;
-use crate::world::World;
+use crate::world::{World, ended};
 use std::sync::Arc;
 use std::sync::Mutex;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::Relaxed;
 use vmalloc::AllocError;
 use vmalloc::sync::point;
 use vmalloc::{Notifier, Space, SpaceOptions};
@@ -40,11 +39,8 @@ pub fn pooled_by_others() {
             point();
             world.give(addr, 1);
         },
-        |world| {
-            let addr = world.take(6);
-            world.give(addr, 6);
-        },
-        |world| world.purge().expect("no fault was asked for"),
+        |world| once(world, 6),
+        World::purge_all,
     ]);
     world.finish();
 }
@@ -58,20 +54,14 @@ pub fn brought_by_others() {
         world.take(8);
         let freed = [(); 6].map(|()| world.take(1));
         freed.iter().for_each(|&addr| world.give(addr, 1));
-        let _ = world.drain().expect("no fault was asked for");
+        let _ = world.drain_once();
     }]);
-    let in_need = {
-        let world = world.clone();
-        shuttle::thread::spawn(move || {
-            let addr = world.take(4);
-            world.give(addr, 4);
-        })
-    };
+    let in_need = world.beside(|world| once(world, 4));
     // This CPU comes before the one whose pool it is.
     let addr = world.take(1);
     point();
     world.give(addr, 1);
-    in_need.join().expect("the thread ends");
+    ended(in_need);
     world.give(World::start() as usize * World::PAGE, 8);
     world.finish();
 }
@@ -100,21 +90,16 @@ pub fn notifier_makes_room() {
     let cache = Arc::new(Cache { world: world.clone(), areas });
     let known: Arc<dyn Notifier<Machine>> = cache.clone();
     world.register_notifier(&known).expect("there is memory");
-    let met = Arc::new(AtomicUsize::new(0));
-    let threads = [met.clone(), met.clone()].map(|met| {
-        let world = world.clone();
-        shuttle::thread::spawn(move || match world.try_take(7) {
-            Ok(addr) => {
-                met.fetch_add(1, Relaxed);
-                world.give(addr, 7);
-            }
-            // While another asks, no other thread does.
-            Err(AllocError::NoSpace(_)) => {}
-            Err(error) => panic!("{error}"),
-        })
-    });
-    threads.into_iter().for_each(|thread| thread.join().expect("the thread ends"));
-    assert!(met.load(Relaxed) > 0, "the cache was asked for nothing");
+    let ask = |world: &World| match world.try_take(7) {
+        Ok(addr) => {
+            world.give(addr, 7);
+            true
+        }
+        // While another asks, no other thread does.
+        Err(AllocError::NoSpace(_)) => false,
+        Err(error) => panic!("{error}"),
+    };
+    assert!(done([world.beside(ask), world.beside(ask)]) > 0, "the cache was asked for nothing");
     let left = std::mem::take(&mut *cache.areas.lock().expect("nobody fails with it"));
     left.into_iter().for_each(|addr| world.give(addr, 7));
     world.finish();

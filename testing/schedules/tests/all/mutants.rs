@@ -43,110 +43,52 @@ fn a_flush_after_reuse_is_caught() {
     catches_flushes(InjectedBug::DelayedFlush, "reused before it was flushed", areas::freed_elsewhere);
 }
 
-#[test]
-fn a_lazy_count_that_falls_early_is_caught() {
-    catches(Plan::fixed(SCHEDULES), Mutant::EarlyCount, " lazy pages", areas::lazy_pages_are_counted);
+/// Tests that are like each other: a broken protocol, the message, and the scenario, under so many
+/// schedules.
+macro_rules! caught {
+    ($($(#[$about:meta])* $name:ident: $plan:expr, $($mutant:ident, $message:literal, $scenario:expr),+;)*) => {$(
+        $(#[$about])*
+        #[test]
+        fn $name() {
+            $(catches($plan, Mutant::$mutant, $message, $scenario);)+
+        }
+    )*};
 }
 
-#[test]
-fn a_drain_that_forgets_late_is_caught() {
-    // In few schedules the last free comes between the look and what follows it.
-    let plan = Plan::fixed(10 * SCHEDULES);
-    catches(plan, Mutant::LateForget, "nobody is told of what waits", purges::drained_when_told);
-}
+const PLAN: fn() -> Plan = || Plan::fixed(SCHEDULES);
 
-#[test]
-fn a_missing_wait_for_the_purge_is_caught() {
-    catches(Plan::fixed(SCHEDULES), Mutant::NoWait, "no area of 7 pages", shortage::freed_space_on_its_way);
-}
-
-#[test]
-fn lazy_pages_without_bound_are_caught() {
-    let plan = Plan::fixed(SCHEDULES);
-    catches(plan, Mutant::NoWait, "lazy pages are too many", purges::lazy_pages_are_bounded);
-}
-
-#[test]
-fn pooling_while_an_allocation_is_in_need_is_caught() {
-    catches(Plan::fixed(SCHEDULES), Mutant::Hoard, "no area of 6 pages", shortage::pooled_by_others);
-}
-
-#[test]
-fn busy_bit_flipped_in_two_steps_is_caught() {
-    catches(Plan::fixed(SCHEDULES), Mutant::SplitFlip, "", areas::freed_twice);
-}
-
-#[test]
-fn a_stock_taken_without_its_lock_is_caught() {
-    // Few schedules have two takes at once.
-    let plan = Plan::fixed(10 * SCHEDULES);
-    catches(plan, Mutant::UnlockedTake, "", || {
-        look_ups::found_while_they_are_joined();
-    });
-}
-
-#[test]
-fn map_write_without_version_is_caught() {
-    // A look takes a dozen loads, of which few orders go wrong.
-    let plan = Plan::fixed(10 * SCHEDULES).fine();
-    catches(plan, Mutant::NoVersion, "AreaInfo", look_ups::seqlock_read_is_consistent);
-}
-
-#[test]
-fn area_busy_before_its_annotation_is_caught() {
-    let plan = Plan::fixed(SCHEDULES);
-    catches(plan, Mutant::LateNote, "a mixture", look_ups::found_with_its_own_annotation);
-}
-
-#[test]
-fn needs_kept_over_a_fork_are_caught() {
-    let plan = Plan::fixed(SCHEDULES);
-    catches(plan, Mutant::ForkInNeed, "the child", forks::forked_while_in_need);
-}
-
-#[test]
-fn locks_out_of_order_are_caught() {
-    catches(Plan::fixed(SCHEDULES), Mutant::ForkOutOfOrder, "deadlock", forks::fork_meets_everything);
-}
-
-#[test]
-fn slots_returned_in_two_steps_are_caught() {
-    let plan = Plan::fixed(SCHEDULES).fine();
-    catches(plan, Mutant::SplitReturn, "how often a mapping was ended", || {
-        blocks::unmapped_twice(Slots::Recycled);
-    });
-}
-
-#[test]
-fn held_slots_counted_in_two_steps_are_caught() {
-    catches(Plan::fixed(SCHEDULES).fine(), Mutant::SplitHeld, "the block is spent", || {
-        blocks::last_slots_of_two(Slots::Recycled);
-    });
-}
-
-#[test]
-fn slots_cleaned_before_their_return_are_caught() {
-    catches(Plan::fixed(SCHEDULES), Mutant::EagerClean, "was unmapped and not flushed", recycled);
-    catches(Plan::fixed(SCHEDULES), Mutant::EagerClean, "is still mapped", kept);
-}
-
-fn recycled() {
-    blocks::unmapped_while_purged(Slots::Recycled);
-}
-
-fn kept() {
-    blocks::unmapped_while_purged(Slots::Kept);
-}
-
-#[test]
-fn block_spent_in_any_state_is_caught() {
-    catches(Plan::fixed(SCHEDULES), Mutant::SpendAnywhere, "the counts return to zero", recycled);
-}
-
-#[test]
-fn fork_without_repair_is_caught() {
-    let plan = Plan::fixed(SCHEDULES);
-    catches(plan, Mutant::ForkAsItIs, "holds in the child", forks::forked_meanwhile);
-    catches(plan, Mutant::ForkAsItIs, "holds in the child", || blocks::forked_meanwhile(Slots::Kept));
-    catches(plan.fine(), Mutant::ForkAsItIs, "nobody here is at it", roots::forked_while_parts_change);
+caught! {
+    a_lazy_count_that_falls_early_is_caught: PLAN(), EarlyCount, " lazy pages", areas::lazy_pages_are_counted;
+    /// In few schedules the last free comes between the look and what follows it.
+    a_drain_that_forgets_late_is_caught: Plan::fixed(10 * SCHEDULES),
+        LateForget, "nobody is told of what waits", purges::drained_when_told;
+    a_missing_wait_for_the_purge_is_caught: PLAN(), NoWait, "no area of 7 pages", shortage::freed_space_on_its_way;
+    lazy_pages_without_bound_are_caught: PLAN(), NoWait, "lazy pages are too many", purges::lazy_pages_are_bounded;
+    pooling_while_an_allocation_is_in_need_is_caught: PLAN(),
+        Hoard, "no area of 6 pages", shortage::pooled_by_others;
+    busy_bit_flipped_in_two_steps_is_caught: PLAN(), SplitFlip, "", areas::freed_twice;
+    /// Few schedules have two takes at once.
+    a_stock_taken_without_its_lock_is_caught: Plan::fixed(10 * SCHEDULES),
+        UnlockedTake, "", || _ = look_ups::found_while_they_are_joined();
+    /// A look takes a dozen loads, of which few orders go wrong.
+    map_write_without_version_is_caught: Plan::fixed(10 * SCHEDULES).fine(),
+        NoVersion, "AreaInfo", look_ups::seqlock_read_is_consistent;
+    area_busy_before_its_annotation_is_caught: PLAN(),
+        LateNote, "a mixture", look_ups::found_with_its_own_annotation;
+    needs_kept_over_a_fork_are_caught: PLAN(), ForkInNeed, "the child", forks::forked_while_in_need;
+    locks_out_of_order_are_caught: PLAN(), ForkOutOfOrder, "deadlock", forks::fork_meets_everything;
+    slots_returned_in_two_steps_are_caught: PLAN().fine(),
+        SplitReturn, "how often a mapping was ended", || blocks::unmapped_twice(Slots::Recycled);
+    held_slots_counted_in_two_steps_are_caught: PLAN().fine(),
+        SplitHeld, "the block is spent", || blocks::last_slots_of_two(Slots::Recycled);
+    slots_cleaned_before_their_return_are_caught: PLAN(),
+        EagerClean, "was unmapped and not flushed", || blocks::unmapped_while_purged(Slots::Recycled),
+        EagerClean, "is still mapped", || blocks::unmapped_while_purged(Slots::Kept);
+    block_spent_in_any_state_is_caught: PLAN(),
+        SpendAnywhere, "the counts return to zero", || blocks::unmapped_while_purged(Slots::Recycled);
+    fork_without_repair_is_caught: PLAN(),
+        ForkAsItIs, "holds in the child", forks::forked_meanwhile,
+        ForkAsItIs, "holds in the child", || blocks::forked_meanwhile(Slots::Kept);
+    fork_of_roots_without_repair_is_caught: PLAN().fine(),
+        ForkAsItIs, "nobody here is at it", roots::forked_while_parts_change;
 }

@@ -99,7 +99,7 @@ impl Machine {
 
     /// Returns the frame that the linear map has at `page`.
     fn linear_frame(&self, page: u64) -> Option<u64> {
-        self.linear.filter(|linear| linear.contains(page)).map(|linear| page - linear.start())
+        self.options.linear_pages().filter(|linear| linear.contains(page)).map(|linear| page - linear.start())
     }
 
     /// Returns the translation that `cpu` uses for `page`: its own, or else the page table's, which

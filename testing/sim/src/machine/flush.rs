@@ -1,7 +1,6 @@
 //! Taking translations away, from the page table first and from every CPU later.
 
 use super::Machine;
-use crate::counts::Flush;
 use crate::fault::Fault;
 use crate::options::InjectedBug;
 use crate::plan::Point;
@@ -59,14 +58,14 @@ impl Machine {
         self.unflushed.insert(range);
         self.idle.remove(range);
         self.tlbs[cpu].flush(range);
-        if self.injected_bug == Some(InjectedBug::EarlyRecycling) {
+        if self.options.injected_bug == Some(InjectedBug::EarlyRecycling) {
             self.recycle(range);
         }
     }
 
     /// Makes every CPU forget `ranges`, and recycles the frames that were behind them.
     pub(crate) fn flush(&mut self, cpu: usize, ranges: &[PageRange]) -> Result<(), PlatformError> {
-        match self.injected_bug {
+        match self.options.injected_bug {
             Some(InjectedBug::DroppedFlush) => Ok(()),
             Some(InjectedBug::DelayedFlush) => {
                 self.late.push(ranges.to_vec());
@@ -105,11 +104,11 @@ impl Machine {
 
     /// Ends a flush that does not fail.
     fn finish(&mut self, cpu: usize, ranges: &[PageRange]) {
-        let interrupts = (0..self.cpus()).filter(|&other| self.tell(cpu, other, ranges)).count() as u64;
+        (0..self.cpus()).for_each(|other| self.tell(cpu, other, ranges));
         ranges.iter().for_each(|&range| self.unflushed.remove(range));
         ranges.iter().for_each(|&range| self.forget_left(range));
         ranges.iter().for_each(|&range| self.recycle(range));
-        self.note(Flush { cpu, ranges: ranges.len() as u64, pages: pages(ranges), interrupts });
+        self.counts.flushes += 1;
     }
 
     /// Returns whether such a call refuses a page of `range`.
@@ -126,19 +125,12 @@ impl Machine {
         }
     }
 
-    /// Makes `other` forget `ranges`; whether `cpu` had to interrupt it for that. Who holds nothing
-    /// is left alone.
-    pub(super) fn tell(&mut self, cpu: usize, other: usize, ranges: &[PageRange]) -> bool {
-        let tlb = &mut self.tlbs[other];
-        if !ranges.iter().any(|&range| tlb.may_hold(range)) {
-            return false;
+    /// Makes `other` forget `ranges`, for `cpu`.
+    pub(super) fn tell(&mut self, cpu: usize, other: usize, ranges: &[PageRange]) {
+        let forgets = self.options.injected_bug == Some(InjectedBug::ForgottenCpu);
+        if !forgets || Some(other) != self.last_besides(cpu) {
+            ranges.iter().for_each(|&range| self.tlbs[other].flush(range));
         }
-        if self.injected_bug == Some(InjectedBug::ForgottenCpu) && Some(other) == self.last_besides(cpu) {
-            return false;
-        }
-        ranges.iter().for_each(|&range| self.tlbs[other].flush(range));
-        self.counts.interrupts += u64::from(other != cpu);
-        other != cpu
     }
 
     fn last_besides(&self, cpu: usize) -> Option<usize> {
@@ -165,11 +157,6 @@ impl Machine {
                 pages.iter().filter(|&&page| tlb.get(page).is_some_and(|entry| entry.frame == frame));
             self.faults.extend(reaching.map(|&page| Fault::FlushedTooLittle { frame, page, cpu }));
         }
-    }
-
-    fn note(&mut self, flush: Flush) {
-        self.counts.add(&flush);
-        self.flushes.push(flush);
     }
 }
 

@@ -6,12 +6,6 @@ use crate::plan::Point;
 use crate::tlb::{Backing, Entry};
 use vmalloc::{PageRange, PlatformError, PlatformFault, Protection};
 
-/// Why there is no frame.
-enum NoFrame {
-    Injected,
-    Exhausted,
-}
-
 /// How pages are mapped: by which call, and with pages of which size.
 #[derive(Clone, Copy)]
 struct Manner {
@@ -26,7 +20,7 @@ impl Machine {
     }
 
     pub(crate) fn map_huge(&mut self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
-        let manner = Manner { call: "map_huge", point: Point::MapHuge, huge_order: self.huge_order };
+        let manner = Manner { call: "map_huge", point: Point::MapHuge, huge_order: self.options.huge_order };
         self.map_as(manner, range, protection)
     }
 
@@ -46,10 +40,9 @@ impl Machine {
         let mut page = range.start();
         while page < range.end() {
             match self.map_next(page, range.end(), manner, protection) {
-                Ok(next) => page = next,
-                Err(cause) => {
+                Some(next) => page = next,
+                None => {
                     self.undo(PageRange::new(range.start(), page));
-                    self.counts.out_of_frames += u64::from(matches!(cause, NoFrame::Exhausted));
                     return Err(self.refuse(manner.call, PlatformFault::OutOfMemory));
                 }
             }
@@ -77,25 +70,20 @@ impl Machine {
         self.faults.extend(mapped.map(|(page, entry)| Fault::DoubleMap { page, frame: entry.frame }));
     }
 
-    /// Maps a page, or a huge one where that is wanted and possible; where the next one is.
-    fn map_next(
-        &mut self,
-        page: u64,
-        end: u64,
-        manner: Manner,
-        protection: Protection,
-    ) -> Result<u64, NoFrame> {
+    /// Maps a page, or a huge one where that is wanted and possible. Returns where the next one is;
+    /// `None` where there is no frame.
+    fn map_next(&mut self, page: u64, end: u64, manner: Manner, protection: Protection) -> Option<u64> {
         if let Some(pages) = manner.huge_order.map(|order| 1 << order)
             && page.is_multiple_of(pages)
             && end - page >= pages
             && self.map_huge_page(page, pages, protection)
         {
-            return Ok(page + pages);
+            return Some(page + pages);
         }
-        self.plan.pass(Point::Frame).map_err(|_| NoFrame::Injected)?;
-        let frame = self.memory.take(page).ok_or(NoFrame::Exhausted)?;
+        self.plan.pass(Point::Frame).ok()?;
+        let frame = self.memory.take(page)?;
         self.enter(page, frame, protection);
-        Ok(page + 1)
+        Some(page + 1)
     }
 
     /// Maps a huge page if there is a run of frames for it.

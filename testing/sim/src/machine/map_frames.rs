@@ -1,7 +1,7 @@
 //! Putting frames of users and devices behind pages, and letting them go.
 
 use super::flush::first_half;
-use super::{Discard, Machine, RemapMode};
+use super::{Discard, Machine};
 use crate::fault::Fault;
 use crate::plan::Point;
 use crate::tlb::{Backing, Entry};
@@ -59,7 +59,7 @@ impl Machine {
 
     fn discard_page(&mut self, cpu: usize, page: PageRange) {
         self.idle.insert(page);
-        if self.discard == Discard::Unmaps {
+        if self.options.discard == Discard::Unmaps {
             self.drop_translation(cpu, page);
         }
     }
@@ -84,15 +84,13 @@ impl Machine {
     /// Returns whether `page` leads, or led before it was discarded, to a frame that another may
     /// take the place of.
     fn may_replace(&self, page: u64) -> bool {
-        self.remap == RemapMode::Replaces && (self.idle.contains(page) || self.is_shared(page))
+        self.options.replaces && (self.idle.contains(page) || self.is_shared(page))
     }
 
     /// Makes every CPU forget what is replaced in `range`.
     fn forget_replaced(&mut self, cpu: usize, range: PageRange) {
-        let replaced = (range.start()..range.end()).filter(|&page| self.may_replace(page)).count();
-        if replaced > 0 {
-            self.counts.replaced_pages += replaced as u64;
-            (0..self.cpus()).for_each(|other| _ = self.tell(cpu, other, &[range]));
+        if (range.start()..range.end()).any(|page| self.may_replace(page)) {
+            (0..self.cpus()).for_each(|other| self.tell(cpu, other, &[range]));
             self.forget_left(range);
         }
     }

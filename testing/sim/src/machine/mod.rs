@@ -55,10 +55,10 @@ mod tests;
 
 pub use access::TlbVisibility;
 
-use crate::counts::{Counts, Flush};
+use crate::counts::Counts;
 use crate::fault::Fault;
 use crate::memory::Memory;
-use crate::options::{Discard, InjectedBug, Options, RelocateMode, RemapMode};
+use crate::options::{Discard, Options};
 use crate::page_set::PageSet;
 use crate::plan::{Plan, Point};
 use crate::tlb::Tlb;
@@ -71,13 +71,7 @@ use vmalloc::{PageRange, PlatformError, PlatformFault};
 /// All of the machine that changes.
 #[derive(Debug)]
 pub(crate) struct Machine {
-    span: PageRange,
-    injected_bug: Option<InjectedBug>,
-    discard: Discard,
-    remap: RemapMode,
-    linear: Option<PageRange>,
-    huge_order: Option<u32>,
-    relocate_mode: RelocateMode,
+    options: Options,
     page_table: PageTable,
     tlbs: Vec<Tlb>,
     memory: Memory,
@@ -99,22 +93,15 @@ pub(crate) struct Machine {
     pub(crate) plan: Plan,
     pub(crate) faults: Vec<Fault>,
     pub(crate) counts: Counts,
-    pub(crate) flushes: Vec<Flush>,
 }
 
 impl Machine {
     pub(crate) fn new(options: &Options) -> Self {
         Self {
-            span: options.span,
-            injected_bug: options.injected_bug,
-            discard: options.discard,
-            remap: options.remap,
-            linear: options.linear_pages(),
-            huge_order: options.huge_order,
-            relocate_mode: options.relocate_mode,
+            options: options.clone(),
             page_table: PageTable::default(),
             tlbs: vec![Tlb::new(options.tlb_entries); options.cpus],
-            memory: Memory::new(options.frames, options.devices, options.new_pages),
+            memory: Memory::new(options.frames, options.devices, options.is_dirty),
             unflushed: PageSet::default(),
             idle: PageSet::default(),
             limbo: BTreeSet::new(),
@@ -126,7 +113,6 @@ impl Machine {
             plan: Plan::default(),
             faults: Vec::new(),
             counts: Counts::default(),
-            flushes: Vec::new(),
         }
     }
 
@@ -159,7 +145,7 @@ impl Machine {
     }
 
     fn check_ranges(&mut self, call: Point, ranges: &[PageRange]) {
-        let span = self.span;
+        let span = self.options.span;
         let outside = ranges.iter().filter(|range| !span.covers(range));
         self.faults.extend(outside.map(|&range| Fault::OutsideSpan { call, range, span }));
         // Neighbours may touch: they are joined only while there is memory to do it.

@@ -23,7 +23,6 @@ impl Machine {
             return Err(self.refuse("protect", PlatformFault::OutOfMemory));
         }
         self.protect_range(cpu, range, protection);
-        self.counts.protects += 1;
         Ok(())
     }
 
@@ -32,8 +31,8 @@ impl Machine {
             entry.protection = protection;
             self.page_table.insert(page, entry);
         }
-        if self.injected_bug != Some(InjectedBug::UnflushedProtection) {
-            (0..self.cpus()).for_each(|other| _ = self.tell(cpu, other, &[range]));
+        if self.options.injected_bug != Some(InjectedBug::UnflushedProtection) {
+            (0..self.cpus()).for_each(|other| self.tell(cpu, other, &[range]));
         }
     }
 }

@@ -1,8 +1,7 @@
-//! RelocateMode frames to other pages, and the translations that this leaves behind.
+//! Moving frames to other pages, and the translations that this leaves behind.
 
 use super::Machine;
 use crate::fault::Fault;
-use crate::options::RelocateMode;
 use crate::plan::Point;
 use crate::tlb::Entry;
 use vmalloc::{PageRange, PlatformError, PlatformFault};
@@ -15,7 +14,7 @@ impl Machine {
         from: PageRange,
         to: PageRange,
     ) -> Result<(), PlatformError> {
-        if self.relocate_mode == RelocateMode::Unsupported {
+        if !self.options.relocates {
             return Err(self.refuse("relocate", PlatformFault::Unsupported));
         }
         let is_possible = self.check_relocation(from, to);
@@ -32,7 +31,6 @@ impl Machine {
         self.idle.insert(from);
         self.idle.remove(to);
         self.tlbs[cpu].flush(from);
-        self.counts.relocations += 1;
         Ok(())
     }
 

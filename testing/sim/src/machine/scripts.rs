@@ -2,6 +2,7 @@
 
 use super::tests::{DEVICE, HERE, LAST, THERE, flush, map, range, shared, unmap, used};
 use super::*;
+use crate::options::InjectedBug;
 use vmalloc::Protection::ReadWrite;
 use vmalloc::{Frame, Protection};
 

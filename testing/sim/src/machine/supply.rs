@@ -12,7 +12,7 @@ impl Machine {
             return Err(self.refuse("take_frames", PlatformFault::OutOfMemory));
         }
         let taken = self.memory.take_many(frames.len() as u64);
-        let taken = taken.ok_or_else(|| self.exhausted("take_frames"))?;
+        let taken = taken.ok_or_else(|| self.refuse("take_frames", PlatformFault::OutOfMemory))?;
         frames.iter_mut().zip(taken).for_each(|(frame, taken)| *frame = Frame(taken));
         Ok(())
     }
@@ -25,7 +25,8 @@ impl Machine {
         if self.plan.pass(Point::TakeRun).is_err() {
             return Err(self.refuse("take_run", PlatformFault::OutOfMemory));
         }
-        self.memory.take_run(count, align).map(Frame).ok_or_else(|| self.exhausted("take_run"))
+        let taken = self.memory.take_run(count, align).map(Frame);
+        taken.ok_or_else(|| self.refuse("take_run", PlatformFault::OutOfMemory))
     }
 
     /// Gives `frames` back. What was not taken is left as it is.
@@ -53,10 +54,5 @@ impl Machine {
     /// Returns the frames that users have not given back.
     pub(crate) fn taken_frames(&self) -> Vec<Frame> {
         self.memory.taken().map(Frame).collect()
-    }
-
-    fn exhausted(&mut self, call: &'static str) -> PlatformError {
-        self.counts.out_of_frames += 1;
-        self.refuse(call, PlatformFault::OutOfMemory)
     }
 }

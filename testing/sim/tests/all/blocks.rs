@@ -1,7 +1,6 @@
 //! Blocks of short mappings: how many are needed, and how mappings end.
 
-use crate::PAGE;
-use vmalloc::{AllocError, FreeError, PageRange, RequestError, Space, SpaceOptions};
+use vmalloc::{PageRange, Space, SpaceOptions};
 use vmalloc_short::{ShortError, ShortMaps};
 use vmalloc_sim::{Options, Sim};
 
@@ -119,50 +118,6 @@ fn a_long_lived_mapping_pins_itself_and_not_a_block() {
     let live = 60_000;
     let pages = one_long_lived_page_a_block(live);
     assert!(pages <= live * 11 / 10, "{pages} pages for {live} live ones");
-}
-
-#[test]
-fn short_mapping_ends_once_with_its_page_count() {
-    let space = space(1024);
-    let addr = short(&space).reserve(3).unwrap();
-    let wrong = |given| Err(FreeError::WrongCount { addr, mapped: 3, given });
-    for given in [0, 1, 2, 4, 64] {
-        // SAFETY: nothing uses the addresses any more.
-        assert_eq!(unsafe { short(&space).unreserve(addr, given) }, wrong(given));
-    }
-    // SAFETY: nothing uses the addresses any more.
-    let unaligned = unsafe { short(&space).unreserve(addr + 1, 3) };
-    assert_eq!(unaligned, Err(FreeError::Unaligned { addr: addr + 1 }));
-    // SAFETY: nothing uses the addresses any more.
-    let unknown = unsafe { short(&space).unreserve(addr + PAGE, 3) };
-    assert_eq!(unknown, Err(FreeError::NotAnArea { addr: addr + PAGE }));
-    // SAFETY: nothing uses the addresses any more.
-    assert_eq!(unsafe { short(&space).unreserve(PAGE, 3) }, Err(FreeError::NotAnArea { addr: PAGE }));
-    // SAFETY: nothing uses the addresses any more.
-    unsafe { short(&space).unreserve(addr, 3) }.unwrap();
-    // SAFETY: nothing uses the addresses any more.
-    assert_eq!(unsafe { short(&space).unreserve(addr, 3) }, Err(FreeError::AlreadyFreed { addr }));
-    let refused = short(&space).reserve(0).unwrap_err();
-    assert_eq!(refused, AllocError::Request(RequestError::ZeroSize));
-    finish(&space);
-}
-
-#[test]
-fn large_short_mappings_get_an_area() {
-    let space = space(1024);
-    let (small, large) = (short(&space).reserve(64).unwrap(), short(&space).reserve(65).unwrap());
-    assert_eq!(space.stats().tenant_areas, 1);
-    // SAFETY: nothing uses the addresses.
-    let refused = unsafe { short(&space).unreserve(large, 64) };
-    assert_eq!(refused, Err(FreeError::WrongCount { addr: large, mapped: 65, given: 64 }));
-    // SAFETY: nothing uses the addresses.
-    let refused = unsafe { short(&space).unreserve(large, 66) };
-    assert_eq!(refused, Err(FreeError::WrongCount { addr: large, mapped: 65, given: 66 }));
-    // SAFETY: nothing uses the addresses any more.
-    unsafe { short(&space).unreserve(large, 65) }.unwrap();
-    // SAFETY: nothing uses the addresses any more.
-    unsafe { short(&space).unreserve(small, 64) }.unwrap();
-    finish(&space);
 }
 
 #[test]

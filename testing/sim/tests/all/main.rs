@@ -1,7 +1,7 @@
 //! The whole core on simulated machines.
 
+mod between_locks;
 mod blocks;
-mod cookies;
 mod errors;
 mod faults;
 mod gains;

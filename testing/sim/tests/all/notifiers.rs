@@ -8,7 +8,7 @@ use vmalloc::{AllocError, DrainStatus, Notifier, Request, Space, SpaceOptions};
 use vmalloc_sim::Sim;
 
 /// A cache of areas in a space, which it frees on demand.
-struct Cache {
+pub(crate) struct Cache {
     areas: Mutex<Vec<usize>>,
     calls: AtomicUsize,
     /// The number of pages that it claims to have freed.
@@ -18,9 +18,13 @@ struct Cache {
 }
 
 impl Cache {
+    pub(crate) fn of(areas: Vec<usize>, greedy: bool) -> Arc<Self> {
+        let (calls, claim) = Default::default();
+        Arc::new(Self { areas: Mutex::new(areas), calls, claim, greedy })
+    }
+
     fn on(space: &Space<Sim>, greedy: bool) -> Arc<Self> {
-        let (areas, calls, claim) = (Mutex::default(), AtomicUsize::new(0), AtomicU64::new(0));
-        let cache = Arc::new(Self { areas, calls, claim, greedy });
+        let cache = Self::of(Vec::new(), greedy);
         let notifier: Arc<dyn Notifier<Sim>> = cache.clone();
         space.register_notifier(&notifier).unwrap();
         cache

@@ -5,7 +5,7 @@ use vmalloc::{
     AllocError, Frame, FrameSupply, MapFrames, PageRange, Platform, PlatformFault, Policy, Protection,
     Relocate, Request, RequestError, Space, SpaceError, SpaceOptions,
 };
-use vmalloc_sim::{Access, Direct, Fault, OnViolation, Options, Point, Sim, TlbVisibility};
+use vmalloc_sim::{Access, Direct, Fault, OnViolation, Options, Point, Sim};
 use vmalloc_subspaces::{Divisible, LIMIT_BYTES, Root, Subspace, SubspaceError, SubspaceState};
 
 fn range(start: u64, end: u64) -> PageRange {
@@ -173,20 +173,6 @@ fn limit_counts_mapped_and_cached_pages() {
     finish(&root);
 }
 
-#[test]
-fn maps_that_fail_are_not_counted() {
-    let root = root();
-    let part = root.subspace("one", &Request::new(pages(0x100)), Some(pages(4)), bare()).expect("room");
-    for _ in 0..3 {
-        root.platform().fail_nth(Point::Map, 1);
-        let addr = part.raw().alloc(&Request::new(pages(4))).expect("the second try succeeds");
-        free(&part, addr);
-        part.purge().expect("no fault");
-    }
-    drop(part);
-    finish(&root);
-}
-
 /// Returns a root over as many pages whose machine replaces what is mapped, and records misuse.
 fn replacing() -> Root<Sim> {
     let options = Options::new(range(0x1000, 0x2000)).remaps_atomically();
@@ -273,30 +259,6 @@ fn a_child_is_as_the_machine_below() {
 }
 
 #[test]
-fn memory_ends_with_its_space() {
-    let root = root();
-    let part = root.subspace("one", &at(0x1200, 0x1300), None, plain()).expect("room");
-    let kept = part.raw().alloc(&Request::new(pages(2))).expect("room");
-    let freed = part.raw().alloc(&Request::new(pages(2))).expect("room");
-    let cached = part.raw().alloc(&Request::new(pages(9))).expect("room");
-    free(&part, freed);
-    free(&part, cached);
-    let page = (kept / PAGE) as u64;
-    for cpu in 0..4 {
-        root.platform().write(cpu, page, 1).expect("it is mapped");
-    }
-    drop(part);
-    assert!((0..4).all(|cpu| root.platform().look(cpu, page) == TlbVisibility::Nothing));
-    // The simulator panics if the same addresses come back with a stale translation.
-    let again = root.subspace("one", &at(0x1200, 0x1300), None, plain()).expect("room");
-    let addr = again.raw().alloc(&Request::new(pages(0xff))).expect("all of it");
-    assert_eq!(root.platform().read(3, page), Ok(0));
-    free(&again, addr);
-    drop(again);
-    finish(&root);
-}
-
-#[test]
 fn a_child_is_divided_again() {
     let root = root();
     let lent = root
@@ -365,41 +327,5 @@ fn a_protected_child_maps_with_its_own_protection_and_caches_nothing() {
     let part =
         root.protected_subspace("rodata", &Request::new(pages(0x100)), None, Protection::Read, plain());
     assert!(matches!(part.err(), Some(SubspaceError::NotZeroed)));
-    finish(&root);
-}
-
-#[test]
-fn the_platform_lives_until_the_last_child_is_gone() {
-    let root = root();
-    let part = root.subspace("last", &Request::new(pages(0x100)), None, plain()).expect("room");
-    drop(root);
-    let addr = part.raw().alloc(&Request::new(pages(5))).expect("room");
-    part.platform().parent().write(0, (addr / PAGE) as u64, 1).expect("it is mapped");
-    free(&part, addr);
-    part.purge().expect("no fault");
-    part.platform().parent().check_end();
-}
-
-#[test]
-fn children_come_and_go_on_many_threads() {
-    let root = root();
-    std::thread::scope(|scope| {
-        for (thread, name) in ["a", "b", "c", "d"].into_iter().enumerate() {
-            let root = &root;
-            scope.spawn(move || {
-                Sim::run_on(thread);
-                for round in 1..60 {
-                    let policy = if round % 2 == 0 { Policy::Lowest } else { Policy::Highest };
-                    let part = root
-                        .subspace(name, &Request::new(pages(0x40 + round)).policy(policy), None, bare())
-                        .expect("room for four");
-                    let addrs: Vec<_> = (0..round % 8)
-                        .map(|count| part.raw().alloc(&Request::new(pages(1 + count))).expect("room"))
-                        .collect();
-                    addrs.iter().step_by(2).for_each(|&addr| free(&part, addr));
-                }
-            });
-        }
-    });
     finish(&root);
 }

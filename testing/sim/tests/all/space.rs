@@ -1,8 +1,7 @@
-//! Spans that no space is made on, and the end of areas of every kind.
+//! Spans that no space is made on.
 
 use crate::PAGE;
-use vmalloc::{FreeError, PageRange, Request, Space, SpaceError, SpaceOptions};
-use vmalloc_short::ShortMaps;
+use vmalloc::{PageRange, Request, Space, SpaceError, SpaceOptions};
 use vmalloc_sim::{Options, Sim};
 
 fn on(start: u64, end: u64) -> Result<Space<Sim>, SpaceError> {
@@ -31,24 +30,4 @@ fn a_span_that_ends_behind_the_last_address_is_refused() {
     assert_eq!(space.raw().alloc(&Request::new(15 << page_shift)), Ok(first));
     assert_eq!(space.find(usize::MAX), None);
     assert!(space.vmallocinfo().to_string().ends_with("vmalloc\n"));
-}
-
-#[test]
-fn remove_ends_areas_of_every_kind() {
-    let space = on(0x1000, 0x11000).expect("a good span");
-    let plain = space.raw().alloc(&Request::new(10).tag("a tag")).unwrap();
-    let reserved = space.raw().reserve(&Request::new(3 * PAGE)).unwrap();
-    let slot = ShortMaps::of(&space).unwrap().reserve(1).unwrap();
-    // SAFETY: nothing is behind this platform's addresses.
-    let remove = |addr| unsafe { space.raw().remove(addr) };
-    assert_eq!(remove(slot), Err(FreeError::WrongKind { addr: slot }));
-    assert_eq!(remove(reserved + PAGE), Err(FreeError::Interior { addr: reserved + PAGE, start: reserved }));
-    assert_eq!(remove(plain).map(|info| (info.bytes, info.tag)), Ok((PAGE, Some("a tag".into()))));
-    assert_eq!(remove(reserved).map(|info| info.pages), Ok(3));
-    assert!(remove(plain).is_err());
-    // SAFETY: nothing uses the addresses any more.
-    unsafe { ShortMaps::of(&space).unwrap().unreserve(slot, 1) }.unwrap();
-    space.purge().unwrap();
-    let stats = space.stats();
-    assert_eq!((stats.largest_free_pages, stats.busy_areas), (stats.span_pages, 0));
 }

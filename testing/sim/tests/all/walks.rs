@@ -14,7 +14,7 @@ use vmalloc_sim::harness::Simulated;
 use vmalloc_subspaces::{Root, Subspace};
 
 /// Steps of acts, each of which has failed in one run at least.
-const MET: [(&str, &[Point]); 22] = [
+const MET: [(&str, &[Point]); 28] = [
     ("alloc", &[Map, MapHuge, Unmap, Flush, Heap]),
     ("alloc a group", &[Heap]),
     ("alloc code", &[Map, MapHuge, Unmap, Flush, Heap]),
@@ -31,6 +31,12 @@ const MET: [(&str, &[Point]); 22] = [
     ("map for a short while", &[MapFrames, Heap]),
     ("map pages", &[MapFrames]),
     ("map shared memory", &[MapFrames, Heap]),
+    ("own a buffer", &[Map, Relocate, Heap]),
+    ("own areas", &[Map, Heap]),
+    ("own cleared pages", &[Map, Unmap, Discard, Heap]),
+    ("own code", &[Map, Protect, Heap]),
+    ("own frames", &[TakeFrames, TakeRun, MapFrames, Heap]),
+    ("own pages", &[Map, Unmap, Heap]),
     ("protect", &[Protect]),
     ("purge", &[Unmap, Flush, Heap]),
     ("realloc", &[Map, Unmap, Flush, Relocate, Heap]),

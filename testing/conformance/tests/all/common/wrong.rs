@@ -10,29 +10,19 @@ use vmalloc::{
 /// A mistake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mistake {
+    /// A call of this name that does nothing.
+    Nothing(&'static str),
+    /// One that treats so many pages more of each range.
+    Longer(&'static str, i64),
+    ZeroFirstPage,
     SpanFromZero,
     ChangingGeometry,
     CpuTooHigh,
-    MapTooMuch,
-    MapTooLittle,
     RefusalLeavesPages,
-    HugeInPart,
-    UnmapNothing,
     UnmapFirstRange,
-    UnmapTooMuch,
     UnmapTwicePanics,
-    UnmapNowNothing,
-    UnmapNowTooMuch,
-    FlushNothing,
-    ZeroNothing,
-    ZeroFirstPage,
-    ZeroTooMuch,
     RelocateLoses,
-    DiscardNothing,
-    DiscardBeside,
     TouchedInPart,
-    ProtectNothing,
-    ProtectTooMuch,
     ReadTooMuch,
     OnePhysicalPage,
     FramesTwice,
@@ -40,7 +30,6 @@ pub(crate) enum Mistake {
     WildFrames,
     FramesReversed,
     FrameAtOff,
-    DiscardTooMuch,
     LinearOff,
     RemapNothing,
 }
@@ -59,6 +48,16 @@ impl<P> Wrong<P> {
 
     fn makes(&self, mistake: Mistake) -> bool {
         self.mistake == mistake
+    }
+
+    /// Returns the pages of a call's range that it treats, if it is made.
+    fn treated(&self, call: &str, range: PageRange) -> Option<PageRange> {
+        match self.mistake {
+            Mistake::Nothing(wrong) if wrong == call => None,
+            Mistake::Longer(wrong, by) if wrong == call => Some(longer(range, by)),
+            Mistake::ZeroFirstPage if call == "zero" => Some(longer(range, 1 - range.len() as i64)),
+            _ => Some(range),
+        }
     }
 }
 
@@ -92,11 +91,7 @@ unsafe impl<P: Platform> Platform for Wrong<P> {
     }
 
     unsafe fn map(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
-        let mapped = match self.mistake {
-            Mistake::MapTooMuch => longer(range, 1),
-            Mistake::MapTooLittle => longer(range, -1),
-            _ => range,
-        };
+        let Some(mapped) = self.treated("map", range) else { return Ok(()) };
         // SAFETY: the mistake that is wanted, on a simulated machine.
         unsafe { self.inner.map(mapped, protection)? };
         if self.makes(Mistake::RefusalLeavesPages) && range.len() > 1000 {
@@ -106,20 +101,16 @@ unsafe impl<P: Platform> Platform for Wrong<P> {
     }
 
     unsafe fn map_huge(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
-        let mapped = if self.makes(Mistake::HugeInPart) { longer(range, -2) } else { range };
+        let Some(mapped) = self.treated("map_huge", range) else { return Ok(()) };
         // SAFETY: the mistake that is wanted, on a simulated machine.
         unsafe { self.inner.map_huge(mapped, protection) }
     }
 
     unsafe fn unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
+        let ranges = if self.makes(Mistake::UnmapFirstRange) { &ranges[..1] } else { ranges };
         let span = self.inner.geometry().span;
-        let more = |range: &PageRange| longer(*range, 1).intersection(&span).expect("inside");
-        let ranges: Vec<_> = match self.mistake {
-            Mistake::UnmapNothing => return Ok(()),
-            Mistake::UnmapFirstRange => ranges[..1].to_vec(),
-            Mistake::UnmapTooMuch => ranges.iter().map(more).collect(),
-            _ => ranges.to_vec(),
-        };
+        let treated = ranges.iter().filter_map(|range| self.treated("unmap", *range)?.intersection(&span));
+        let ranges: Vec<_> = treated.collect();
         if self.makes(Mistake::UnmapTwicePanics) {
             assert!(self.calls.fetch_xor(1 << 40, Ordering::Relaxed) >> 40 == 0, "unmapped twice");
         }
@@ -128,9 +119,7 @@ unsafe impl<P: Platform> Platform for Wrong<P> {
     }
 
     unsafe fn flush(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
-        if self.makes(Mistake::FlushNothing) {
-            return Ok(());
-        }
+        let Some(_) = self.treated("flush", ranges[0]) else { return Ok(()) };
         if self.makes(Mistake::UnmapTwicePanics) {
             self.calls.fetch_and(!(1 << 40), Ordering::Relaxed);
         }
@@ -139,22 +128,13 @@ unsafe impl<P: Platform> Platform for Wrong<P> {
     }
 
     unsafe fn unmap_now(&self, range: PageRange, tag: Option<&str>) -> Result<(), PlatformError> {
-        let range = match self.mistake {
-            Mistake::UnmapNowNothing => return Ok(()),
-            Mistake::UnmapNowTooMuch => longer(range, 1),
-            _ => range,
-        };
+        let Some(range) = self.treated("unmap_now", range) else { return Ok(()) };
         // SAFETY: the mistake that is wanted, on a simulated machine.
         unsafe { self.inner.unmap_now(range, tag) }
     }
 
     unsafe fn zero(&self, range: PageRange) {
-        let range = match self.mistake {
-            Mistake::ZeroNothing => return,
-            Mistake::ZeroFirstPage => longer(range, 1 - range.len() as i64),
-            Mistake::ZeroTooMuch => longer(range, 1),
-            _ => range,
-        };
+        let Some(range) = self.treated("zero", range) else { return };
         // SAFETY: the mistake that is wanted, on a simulated machine.
         unsafe { self.inner.zero(range) };
     }
@@ -187,14 +167,12 @@ unsafe impl<P: Relocate> Relocate for Wrong<P> {
 // SAFETY: none: a promise is broken on purpose.
 unsafe impl<P: Discard> Discard for Wrong<P> {
     unsafe fn discard(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
-        let beside: Vec<_> = ranges.iter().map(|range| longer(*range, 1)).collect();
-        let ranges = match self.mistake {
-            Mistake::DiscardNothing => return Ok(()),
-            Mistake::DiscardBeside if ranges.len() == 1 => &beside,
-            _ => ranges,
+        let ranges: Vec<_> = match ranges {
+            [only] => self.treated("discard", *only).into_iter().collect(),
+            several => several.iter().filter(|_| !self.makes(Mistake::Nothing("discard"))).copied().collect(),
         };
         // SAFETY: the mistake that is wanted, on a simulated machine.
-        unsafe { self.inner.discard(ranges) }
+        unsafe { self.inner.discard(&ranges) }
     }
 
     unsafe fn touched(&self, range: PageRange, found: &mut dyn FnMut(PageRange)) {
@@ -207,11 +185,7 @@ unsafe impl<P: Discard> Discard for Wrong<P> {
 // SAFETY: none: a promise is broken on purpose.
 unsafe impl<P: Protect> Protect for Wrong<P> {
     unsafe fn protect(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
-        let range = match self.mistake {
-            Mistake::ProtectNothing => return Ok(()),
-            Mistake::ProtectTooMuch => longer(range, 1),
-            _ => range,
-        };
+        let Some(range) = self.treated("protect", range) else { return Ok(()) };
         // SAFETY: the mistake that is wanted, on a simulated machine.
         unsafe { self.inner.protect(range, protection) }
     }
@@ -281,7 +255,7 @@ unsafe impl<P: MapFrames> MapFrames for Wrong<P> {
     }
 
     unsafe fn discard_hint(&self, range: PageRange) {
-        let range = if self.makes(Mistake::DiscardTooMuch) { longer(range, 1) } else { range };
+        let Some(range) = self.treated("discard_hint", range) else { return };
         // SAFETY: the mistake that is wanted, on a simulated machine.
         unsafe { self.inner.discard_hint(range) };
     }

@@ -3,45 +3,81 @@
 use super::holes::{Build, Holes, family};
 use super::reference::Request;
 use super::{DENSE, every_request, leaves, limit};
-use vmalloc_map::{AreaMap, PageRange};
+use vmalloc_map::{AreaMap, PageRange, Policy};
 use vmalloc_model::Ask;
 
-/// Returns the most steps with a lower limit. It adds the leaf it lies in (at most 13 steps: that
-/// is less than twice `DENSE + 1`) and the way up from there, where each level is looked at again.
-fn limit_from_within(height: u32) -> u64 {
-    limit(height) + u64::from(height) + 2 * (DENSE + 1)
+/// A search for the place of a request within limits, with the most steps in a tree of a height.
+struct Search {
+    name: &'static str,
+    policy: Policy,
+    /// The limit, besides one end of the span.
+    limits: fn(&Holes) -> Vec<u64>,
+    answer: fn(&[PageRange], u64, Request) -> Option<u64>,
+    most: fn(u32) -> u64,
 }
 
+const SEARCHES: [Search; 3] = [
+    // A lower limit adds the leaf it lies in (at most 13 steps: that is less than twice
+    // `DENSE + 1`) and the way up from there, where each level is looked at again.
+    Search {
+        name: "lowest above a limit",
+        policy: Policy::Lowest,
+        limits: around_the_middle,
+        answer: first_from,
+        most: |height| limit(height) + u64::from(height) + 2 * (DENSE + 1),
+    },
+    // The highest place takes as few steps as the lowest: one node a level and one leaf, in which
+    // at most `DENSE` ranges are looked at one by one, or all at once in 13 steps.
+    Search {
+        name: "highest",
+        policy: Policy::Highest,
+        limits: |holes| vec![holes.span.end()],
+        answer: last_below,
+        most: |height| u64::from(height) + DENSE,
+    },
+    // An upper limit adds the leaf it lies in and the way up from there.
+    Search {
+        name: "highest below a limit",
+        policy: Policy::Highest,
+        limits: around_the_middle,
+        answer: last_below,
+        most: |height| 2 * (u64::from(height) + DENSE),
+    },
+];
+
 #[test]
-fn a_lower_limit_is_logarithmic_too() {
-    let mut worst = 0;
-    for holes in family(10_000) {
-        let mut map = holes.map(Build::Shuffled);
-        for request in every_request() {
-            for lower in lower_limits(&holes) {
-                let limits = PageRange::new(lower, holes.span.end());
-                let ask = Ask { limits, ..request.ask() };
-                let start = place(&mut map, &ask);
-                let want = first_from(&holes.ranges, lower, request);
-                assert_eq!(start, want, "{}: {ask:?}", holes.name);
-                assert!(
-                    map.last_steps() <= limit_from_within(map.height()),
-                    "{}: {} steps, height {}: {ask:?}",
-                    holes.name,
-                    map.last_steps(),
-                    map.height()
-                );
-                worst = worst.max(map.last_steps());
+fn places_within_limits_and_the_highest_are_found_in_logarithmic_steps() {
+    let mut worst = [0; SEARCHES.len()];
+    for (holes, build) in
+        family(10_000).iter().flat_map(|holes| [(holes, Build::Ascending), (holes, Build::Shuffled)])
+    {
+        let mut map = holes.map(build);
+        let height = map.height();
+        for (search, request) in
+            SEARCHES.iter().enumerate().flat_map(|it| every_request().map(move |r| (it, r)))
+        {
+            let (nth, Search { name, policy, limits, answer, most }) = search;
+            for limit in limits(holes) {
+                let (start, end) = (holes.span.start(), holes.span.end());
+                let is_lower = *policy == Policy::Lowest;
+                let limits = if is_lower { PageRange::new(limit, end) } else { PageRange::new(start, limit) };
+                let ask = Ask { limits, policy: *policy, ..request.ask() };
+                let (placed, name) = (place(&mut map, &ask), format!("{name}, {}: {ask:?}", holes.name));
+                assert_eq!(placed, answer(&holes.ranges, limit, request), "{name}");
+                let steps = map.last_steps();
+                assert!(steps <= most(height), "{name}: {steps} steps, height {height}");
+                worst[nth] = steps.max(worst[nth]);
             }
         }
     }
-    println!("with a lower limit: at most {worst} steps");
+    println!("at most {worst:?} steps");
 }
 
-/// Returns lower limits in a free range, behind it, and at the start of the next one.
-fn lower_limits(holes: &Holes) -> [u64; 4] {
-    let middle = holes.ranges[holes.ranges.len() / 2];
-    [holes.span.start() + 1, middle.start(), middle.end() - 1, middle.end()]
+/// Returns limits near the ends of the span and of a free range.
+fn around_the_middle(holes: &Holes) -> Vec<u64> {
+    let (middle, first) = (holes.ranges[holes.ranges.len() / 2], holes.span.start() + 1);
+    let inside = [middle.start(), middle.start() + 1, middle.end() - 1, middle.end()];
+    [&[first], &inside[..], &[holes.span.end() - 1]].concat()
 }
 
 /// Returns the start of an area like that, which is given back at once.
@@ -49,6 +85,13 @@ fn place(map: &mut AreaMap<'_>, ask: &Ask) -> Option<u64> {
     let start = map.alloc(&ask.fit()).ok()?.start();
     map.free(start).expect("it was just handed out");
     Some(start)
+}
+
+fn last_below(ranges: &[PageRange], upper: u64, request: Request) -> Option<u64> {
+    ranges.iter().rev().find_map(|range| {
+        let start = range.end().min(upper).checked_sub(request.pages)? >> request.order << request.order;
+        (start >= range.start()).then_some(start)
+    })
 }
 
 fn first_from(ranges: &[PageRange], lower: u64, request: Request) -> Option<u64> {

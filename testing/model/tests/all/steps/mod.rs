@@ -21,7 +21,6 @@
 
 mod climb;
 mod growth;
-mod highest;
 mod holes;
 mod limits;
 mod reference;

@@ -1,22 +1,11 @@
 //! Caches that make room, in a space that has none, with every step failing.
 
-use super::scene::{Areas, PAGE, all_options, free, sim_of};
-use std::sync::{Arc, Mutex};
+use super::scene::{Areas, PAGE, all_options, sim_of};
+use crate::notifiers::Cache;
+use std::sync::Arc;
 use vmalloc::{AllocError, Notifier, Request, Space, SpaceOptions};
 use vmalloc_sim::harness::{free_all, walk};
 use vmalloc_sim::{Point, Sim};
-
-/// Holds areas that it can do without.
-struct Cache(Mutex<Vec<usize>>);
-
-impl Notifier<Sim> for Cache {
-    fn make_room(self: Arc<Self>, space: &Space<Sim>, _: u64) -> u64 {
-        let Some(addr) = self.0.lock().expect("no panic").pop() else { return 0 };
-        let pages = space.find(addr).map_or(0, |area| area.pages);
-        free(space, addr);
-        pages
-    }
-}
 
 /// A cache, and the areas that it does not hold.
 type Cached = (Arc<dyn Notifier<Sim>>, Areas);
@@ -29,7 +18,7 @@ fn cached(options: SpaceOptions) -> (Space<Sim>, Cached) {
         areas.push(addr);
     }
     let held = areas.split_off(4);
-    (space, (Arc::new(Cache(Mutex::new(held))), areas))
+    (space, (Cache::of(held, false), areas))
 }
 
 fn alloc_from_cache(space: &Space<Sim>, (_, areas): &mut Cached) -> Result<(), AllocError> {

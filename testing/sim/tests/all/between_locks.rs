@@ -4,14 +4,10 @@
 //! thread plays both: before it takes the n-th lock, it does what the other CPU would do there.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
-use vmalloc::Cached;
-use vmalloc::{DrainReason, DrainStatus, Geometry, PageRange, Platform, PlatformError, SpaceOptions};
-use vmalloc::{Protection, Request, Space};
+use vmalloc::{Cached, DrainStatus, PageRange, Request, Space, SpaceOptions, Translate};
 use vmalloc_short::ShortMaps;
+use vmalloc_sim::{Options, Sim};
 
 type Other = Box<dyn FnOnce()>;
 
@@ -68,64 +64,20 @@ unsafe impl lock_api::RawMutex for OneThread {
     }
 }
 
-/// A machine of two CPUs that notes which pages are mapped.
-struct Machine {
-    span: PageRange,
-    mapped: Mutex<BTreeSet<u64>>,
+type Test = &'static Space<Sim<OneThread>>;
+
+/// Returns a space on a machine of two CPUs with so many pages.
+fn make(pages: u64, options: SpaceOptions) -> Test {
+    let span = PageRange::from_len(1 << 20, pages).unwrap();
+    let machine = Options::new(span).cpus(2).frames(1 << 14).remaps_atomically().promises_drains();
+    let machine = machine.current_cpu(|| CPU.get()).build_with();
+    Box::leak(Box::new(Space::new(machine, options.lazy_max_pages(1 << 20)).unwrap()))
 }
-
-// SAFETY: nothing uses its memory.
-unsafe impl Platform for Machine {
-    type RawLock = OneThread;
-    type PurgeLock = OneThread;
-
-    fn geometry(&self) -> Geometry {
-        Geometry::new(self.span, 12, 2).remaps_atomically(true)
-    }
-
-    fn cpu(&self) -> usize {
-        CPU.get()
-    }
-
-    unsafe fn map(&self, range: PageRange, _: Protection) -> Result<(), PlatformError> {
-        self.mapped.lock().unwrap().extend(range.start()..range.end());
-        Ok(())
-    }
-
-    unsafe fn unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
-        let is_in = |page: &u64| ranges.iter().any(|range| (range.start()..range.end()).contains(page));
-        self.mapped.lock().unwrap().retain(|page| !is_in(page));
-        Ok(())
-    }
-
-    unsafe fn flush(&self, _: &[PageRange]) -> Result<(), PlatformError> {
-        Ok(())
-    }
-
-    unsafe fn zero(&self, _: PageRange) {}
-
-    fn drain_later(&self, _: DrainReason) -> bool {
-        true
-    }
-
-    fn entropy(&self) -> u64 {
-        1
-    }
-
-    fn fatal(&self, damage: &dyn fmt::Display) -> ! {
-        panic!("fatal: {damage}")
-    }
-}
-
-type Test = &'static Space<Machine>;
 
 /// Returns a space where CPU 1 has freed 16 areas, with memory or without, which CPU 0 may bring.
 fn space(kind: Cached) -> Test {
-    let span = PageRange::new(1 << 20, 1 << 21).unwrap();
     let cache = if kind == Cached::Memory { 64 << 20 } else { 0 };
-    let options = SpaceOptions::default().cache_bytes(cache).lazy_max_pages(1 << 20);
-    let space: Test =
-        Box::leak(Box::new(Space::new(Machine { span, mapped: Mutex::default() }, options).unwrap()));
+    let space = make(1 << 20, SpaceOptions::default().cache_bytes(cache));
     CPU.set(1);
     // The leaves that each node has to itself are in use.
     space.raw().reserve(&Request::new(4096 << 12)).unwrap();
@@ -146,12 +98,15 @@ fn give(space: Test, addr: usize) {
     unsafe { space.raw().free(addr) }.unwrap();
 }
 
+fn is_mapped(space: Test, page: u64) -> bool {
+    space.platform().physical_page(page).is_some()
+}
+
 /// Returns how many areas the space keeps, with memory that is mapped and without.
 fn kept(space: Test) -> (usize, usize) {
-    let mapped = space.platform().mapped.lock().unwrap();
     let kept: Vec<_> = space.cached().collect();
     let is_mapped =
-        |(area, kind): &&(PageRange, Cached)| *kind == Cached::Memory && mapped.contains(&area.start());
+        |(area, kind): &&(PageRange, Cached)| *kind == Cached::Memory && is_mapped(space, area.start());
     let addresses = kept.iter().filter(|(_, kind)| *kind == Cached::Addresses);
     (kept.iter().filter(is_mapped).count(), addresses.count())
 }
@@ -213,18 +168,20 @@ fn a_drain_is_not_done_while_areas_keep_memory() {
     assert!(ends > 0, "no drain was done");
 }
 
-/// Returns an empty space that caches up to so many pages, and little in any case.
-fn dear(cached: usize) -> Test {
-    let span = PageRange::new(1 << 20, 1 << 21).unwrap();
-    let options = SpaceOptions::default().guard(false).max_slack_percent(25).lazy_max_pages(1 << 20);
-    let options = options.cache_bytes(cached << 12).cached_beside(|in_use| (in_use / 3).max(4));
+/// Returns an empty space of so many pages that caches up to `cached`, and little in any case.
+fn dear(pages: u64, cached: usize) -> Test {
+    let options = SpaceOptions::default().guard(false).max_slack_percent(25).cache_bytes(cached << 12);
     CPU.set(0);
-    Box::leak(Box::new(Space::new(Machine { span, mapped: Mutex::default() }, options).unwrap()))
+    make(pages, options.cached_beside(|in_use| (in_use / 3).max(4)))
 }
 
+/// A space in which a flush begins, and what another CPU does meanwhile: the area that it may have
+/// freed.
+type Scene = (Test, Box<dyn FnOnce() -> PageRange>);
+
 /// Has another CPU make cached areas lazy before each lock of a flush. Afterwards nothing is mapped
-/// but areas in use, and the area that the other CPU may have freed.
-fn flush_meets(scene: impl Fn() -> (Test, Box<dyn FnOnce() -> PageRange>)) {
+/// but areas in use, and what the other CPU may have freed.
+fn flush_meets(scene: fn() -> Scene) {
     let (mut ends, mut wrong) = (0, Vec::new());
     for nth in 0.. {
         let (space, other) = scene();
@@ -240,9 +197,9 @@ fn flush_meets(scene: impl Fn() -> (Test, Box<dyn FnOnce() -> PageRange>)) {
         }
         ends += 1;
         let its = its.get().expect("it has acted");
-        let mapped = space.platform().mapped.lock().unwrap();
-        let is_left = |page: &&u64| !its.contains(**page) && space.find((**page << 12) as usize).is_none();
-        let left = mapped.iter().filter(is_left).count();
+        let is_its = |page: &u64| space.find((*page as usize) << 12).is_none() && is_mapped(space, *page);
+        let its = (its.start()..its.end()).filter(is_its).count() as u64;
+        let left = space.platform().mapped_pages() - space.stats().busy_pages - its;
         if left != 0 {
             wrong.push((nth, left));
         }
@@ -255,59 +212,45 @@ fn pages(addr: usize, pages: u64) -> PageRange {
     PageRange::from_len((addr >> 12) as u64, pages).unwrap()
 }
 
-#[test]
-fn a_flush_unmaps_what_is_left_of_a_join() {
-    flush_meets(|| {
-        let space = dear(256);
-        let _large = take(space, 600);
-        let small: Vec<_> = (0..20).map(|_| take(space, 10)).collect();
-        small.into_iter().for_each(|addr| give(space, addr));
-        // They were needed just now for this one, and are joined for the next.
-        take(space, 26);
-        (space, Box::new(|| pages(take(space, 25), 25)))
-    });
+fn a_join() -> Scene {
+    let space = dear(1 << 20, 256);
+    let _large = take(space, 600);
+    let small: Vec<_> = (0..20).map(|_| take(space, 10)).collect();
+    small.into_iter().for_each(|addr| give(space, addr));
+    // They were needed just now for this one, and are joined for the next.
+    take(space, 26);
+    (space, Box::new(|| pages(take(space, 25), 25)))
+}
+
+fn growth() -> Scene {
+    let space = dear(1 << 20, 1 << 12);
+    let _large = take(space, 600);
+    // No two lie side by side.
+    let all: Vec<_> = (0..40).map(|_| take(space, 20)).collect();
+    all.into_iter().step_by(2).for_each(|addr| give(space, addr));
+    take(space, 500);
+    (space, Box::new(|| pages(take(space, 600), 600)))
+}
+
+/// Areas of `count` pages are cached, up to `cached`, and make way for one of `other` pages.
+fn making_way(cached: usize, areas: usize, count: usize, other: usize) -> Scene {
+    let space = dear(1 << 20, cached);
+    let areas: Vec<_> = (0..areas).map(|_| take(space, count)).collect();
+    let addr = take(space, other);
+    areas.into_iter().for_each(|addr| give(space, addr));
+    let other = move || {
+        give(space, addr);
+        pages(addr, other as u64)
+    };
+    (space, Box::new(other))
 }
 
 #[test]
-fn a_flush_unmaps_what_growth_makes_go() {
-    flush_meets(|| {
-        let space = dear(1 << 12);
-        let _large = take(space, 600);
-        // No two lie side by side.
-        let all: Vec<_> = (0..40).map(|_| take(space, 20)).collect();
-        all.into_iter().step_by(2).for_each(|addr| give(space, addr));
-        take(space, 500);
-        (space, Box::new(|| pages(take(space, 600), 600)))
-    });
-}
-
-#[test]
-fn a_flush_unmaps_areas_whose_place_others_take() {
-    flush_meets(|| {
-        let space = dear(200);
-        let small: Vec<_> = (0..20).map(|_| take(space, 10)).collect();
-        let other = take(space, 30);
-        small.into_iter().for_each(|addr| give(space, addr));
-        let other = move || {
-            give(space, other);
-            pages(other, 30)
-        };
-        (space, Box::new(other))
-    });
-}
-
-#[test]
-fn a_flush_unmaps_large_areas_whose_place_others_take() {
-    flush_meets(|| {
-        let space = dear(500);
-        let (large, other) = (take(space, 600), take(space, 700));
-        give(space, large);
-        let other = move || {
-            give(space, other);
-            pages(other, 700)
-        };
-        (space, Box::new(other))
-    });
+fn a_flush_unmaps_what_others_make_go() {
+    flush_meets(a_join);
+    flush_meets(growth);
+    flush_meets(|| making_way(200, 20, 10, 30));
+    flush_meets(|| making_way(500, 1, 600, 700));
 }
 
 /// An allocation in need goes on while a large area is cached. Growth of another CPU makes that
@@ -316,12 +259,7 @@ fn a_flush_unmaps_large_areas_whose_place_others_take() {
 #[test]
 fn an_allocation_in_need_sees_what_growth_makes_go() {
     let scene = || {
-        let span = PageRange::new(1 << 20, (1 << 20) + 1024).unwrap();
-        let options = SpaceOptions::default().guard(false).max_slack_percent(25).lazy_max_pages(1 << 20);
-        let options = options.cache_bytes(512 << 12).cached_beside(|in_use| (in_use / 3).max(4));
-        CPU.set(0);
-        let machine = Machine { span, mapped: Mutex::default() };
-        let space: Test = Box::leak(Box::new(Space::new(machine, options).unwrap()));
+        let space = dear(1024, 512);
         let large = take(space, 300);
         take(space, 1024 - 300 - 8);
         (space, large)
