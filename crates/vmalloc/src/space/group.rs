@@ -24,7 +24,6 @@ impl<P: Platform> Raw<'_, P> {
                 return Err(cause);
             }
         }
-        self.cache.budget.set_used(self.geometry.span.len() - self.areas.map().free_pages());
         Ok(())
     }
 
