@@ -1,8 +1,8 @@
 //! `cargo xtask policy`: what the caching policy takes, counted and compared with its budget.
 
 use crate::bounds::Bounds;
-use crate::counts;
-use anyhow::{Context, Result, bail, ensure};
+use crate::process;
+use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
 use std::process::Command;
 
@@ -57,11 +57,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 /// Builds and runs the program that counts.
 fn count() -> Result<Rows> {
-    let output = Command::new(counts::build()?).arg("--policy").output().context("can't run the loads")?;
-    if !output.status.success() {
-        bail!("a load failed:\n{}", String::from_utf8_lossy(&output.stderr).trim());
-    }
-    let rows: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout)?;
+    let printed = process::output(Command::new(process::counts()?).arg("--policy"))?;
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&printed)?;
     let parse = |row: &serde_json::Value| {
         let counts = MEASURES.map(|measure| row[measure].as_f64().unwrap_or(f64::NAN));
         Some((row["row"].as_str()?.to_owned(), counts))
