@@ -24,6 +24,19 @@ pub(crate) unsafe trait Versioned: Copy {
     const FIRST: usize;
 }
 
+/// Makes a struct of C of one of Rust: its size, fields of the same names, and others.
+macro_rules! told {
+    ($from:ident => $to:ident, $told:ident; $($same:ident),*; $($other:ident: $value:expr,)*) => {
+        impl From<$from> for $to {
+            fn from($told: $from) -> Self {
+                Self { size: size_of::<Self>(), $($same: $told.$same as _,)* $($other: $value,)* }
+            }
+        }
+    };
+}
+
+pub(crate) use told;
+
 /// Returns the caller's struct as one of ours.
 ///
 /// # Safety

@@ -288,11 +288,7 @@ pub unsafe extern "C" fn vmalloc_map_find(
     segment: *mut vmalloc_segment,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    call!(code_of_map, detail; map => {
-        let found = map.map.segment(page).ok_or(NoArea::Nothing { page })?;
-        // SAFETY: the conditions of every call.
-        unsafe { input::fill(segment, &found.into()) }
-    })
+    call!(code_of_map > segment, detail; map => map.map.segment(page).ok_or(NoArea::Nothing { page })?)
 }
 
 /// Calls `callback` for each segment from the one that holds `from` on. Returns 0 after the last,

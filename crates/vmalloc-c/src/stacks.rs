@@ -250,10 +250,7 @@ pub unsafe extern "C" fn vmalloc_stacks_get_stats(
     stats: *mut vmalloc_stats,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    call!(code, detail; stacks => {
-        // SAFETY: the conditions of every call.
-        unsafe { input::fill(stats, &stacks.0.stats().into()) }
-    })
+    call!(code > stats, detail; stacks => stacks.0.stats())
 }
 
 /// Has a line written to the standard error for each overflow of a stack of any pool, before the

@@ -13,6 +13,16 @@ use vmalloc_slots::{SlotError, SlotsError};
 use vmalloc_stacks::{AltStackError, StackError};
 use vmalloc_subspaces::{LIMIT_BYTES, SubspaceError};
 
+/// Makes functions that set a figure.
+macro_rules! setters {
+    ($($name:ident: $type:ty = $figure:ident),*) => {
+        $(fn $name(mut self, $figure: $type) -> Self {
+            self.error.$figure = $figure as _;
+            self
+        })*
+    };
+}
+
 /// An error that is being put together. Its figures are those of the error of Rust: bytes and
 /// addresses, or the pages of an address map.
 pub(crate) struct Facts {
@@ -56,34 +66,9 @@ impl Facts {
         self.error
     }
 
-    fn code(mut self, code: i32) -> Self {
-        self.error.code = code;
-        self
-    }
-
-    fn requested(mut self, bytes: u64) -> Self {
-        self.error.requested = bytes;
-        self
-    }
-
-    fn limit(mut self, limit: u64) -> Self {
-        self.error.limit = limit;
-        self
-    }
-
-    fn index(mut self, index: usize) -> Self {
-        self.error.index = index as u64;
-        self
-    }
-
-    fn align(mut self, align: u64) -> Self {
-        self.error.alignment = align;
-        self
-    }
-
-    fn addr(mut self, addr: u64) -> Self {
-        self.error.addr = addr;
-        self
+    setters! {
+        code: i32 = code, requested: u64 = requested, limit: u64 = limit, index: usize = index,
+        align: u64 = alignment, addr: u64 = addr, errno: i32 = system_errno
     }
 
     fn range(mut self, range: PageRange) -> Self {
@@ -93,11 +78,6 @@ impl Facts {
 
     fn other(mut self, range: PageRange) -> Self {
         (self.error.other_start, self.error.other_end) = (range.start(), range.end());
-        self
-    }
-
-    fn errno(mut self, errno: i32) -> Self {
-        self.error.system_errno = errno;
         self
     }
 
