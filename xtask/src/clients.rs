@@ -22,11 +22,7 @@ pub(crate) struct Args {
 const ROOT: &str = "clients";
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let all = all()?;
-    if let Some(unknown) = args.clients.iter().find(|name| !all.contains(name)) {
-        bail!("there is no client {unknown:?}");
-    }
-    let chosen = if args.clients.is_empty() { &all } else { &args.clients };
+    let chosen = chosen(all()?, &args.clients)?;
     let has_failed = |client: &&String| {
         println!("== {client}");
         // The others are worth knowing as well.
@@ -37,6 +33,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let failed: Vec<_> = chosen.iter().filter(has_failed).map(String::as_str).collect();
     ensure!(failed.is_empty(), "failed: {}", failed.join(", "));
     Ok(())
+}
+
+/// Returns those of `all` that were asked for, or all.
+fn chosen(all: Vec<String>, asked: &[String]) -> Result<Vec<String>> {
+    if let Some(unknown) = asked.iter().find(|name| !all.contains(name)) {
+        bail!("there is no client {unknown:?}");
+    }
+    Ok(if asked.is_empty() { all } else { asked.to_vec() })
 }
 
 /// Returns the folders that are workspaces, by their names.
@@ -96,4 +100,18 @@ pub(crate) fn preload(args: &Preload) -> Result<()> {
     let mut cargo = process::cargo();
     cargo.args(["run", "--quiet", "--release", "--locked", "--bin", program, "--"]).args(&args.words);
     process::finish(cargo.current_dir("clients/preloaded-programs").env("CARGO_TARGET_DIR", target()))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_client_that_is_not_there_is_refused() {
+        let chosen = |asked: &[&str]| {
+            let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+            super::chosen(owned(&["one", "two"]), &owned(asked)).map_err(|refused| refused.to_string())
+        };
+        assert_eq!(chosen(&[]).unwrap(), ["one", "two"]);
+        assert_eq!(chosen(&["two"]).unwrap(), ["two"]);
+        assert_eq!(chosen(&["three"]).unwrap_err(), "there is no client \"three\"");
+    }
 }

@@ -5,14 +5,19 @@ use std::{env, fs, process};
 const BOUNDS: [Bounds; 3] = [
     bounds("allowance.toml", Kind::Allowances),
     bounds("bars.toml", Kind::Bars),
-    bounds("size.rs", Kind::Constants(&["FILE"])),
+    bounds("size.rs", Kind::Constants(&["FILE", "MARGIN"])),
 ];
+
+/// Constants whose last number is their bound, behind one with a longer name.
+const SIZES: &str = "const FILES: u8 = 1;\nconst FILE: (&str, usize) = (\"v1\", 4_500);\n    pub(super) const MARGIN: f64 = 0.03;\n";
+/// One of them is higher, the other lower.
+const OTHER_SIZES: &str = "const FILE: usize = 4000;\npub(super) const MARGIN: f64 = 0.04;\n";
 
 /// A repository of its own, removed when dropped.
 struct Repository(std::path::PathBuf);
 
 impl Repository {
-    /// Returns one whose only commit allows `old` two words, a row 10, and a file 450 lines.
+    /// Returns one whose only commit allows `old` two words, a row 10, and a file 4,500 lines.
     fn new(name: &str) -> Self {
         let repository = Self(env::temp_dir().join(format!("vmalloc-ratchet-{}-{name}", process::id())));
         for name in ["old", "new"] {
@@ -22,7 +27,7 @@ impl Repository {
         repository.write("old/Cargo.toml", "");
         repository.write("allowance.toml", "[old]\nwords = 2\n");
         repository.write("bars.toml", "row = 10.0\n");
-        repository.write("size.rs", "const FILE: usize = 450;\n");
+        repository.write("size.rs", SIZES);
         repository.commit();
         repository
     }
@@ -75,8 +80,8 @@ type Scene = (&'static [(&'static str, Option<&'static str>)], &'static [&'stati
 const SCENES: [Scene; 5] = [
     (&[("allowance.toml", Some("[old]\nwords = 3\n"))], &[RISEN]),
     (
-        &[("bars.toml", Some("row = 10.1\n")), ("size.rs", Some("const FILE: usize = 500;\n"))],
-        &["bars.toml: row is 10.1, and was 10", "size.rs: FILE is 500, and was 450"],
+        &[("bars.toml", Some("row = 10.1\nword = \"30\"\n")), ("size.rs", Some(OTHER_SIZES))],
+        &["bars.toml: row is 10.1, and was 10", "size.rs: MARGIN is 0.04, and was 0.03"],
     ),
     // A fall, what is new, and a row that is gone are no rise.
     (
@@ -84,7 +89,7 @@ const SCENES: [Scene; 5] = [
             ("new/Cargo.toml", Some("")),
             ("allowance.toml", Some("[new]\nwords = 7\n")),
             ("bars.toml", Some("other = 99.0\n")),
-            ("size.rs", Some("const FILE: usize = 400;\n")),
+            ("size.rs", Some("const FILE: usize = 4000;\nconst MARGIN: u8 = 0;\n")),
         ],
         &[],
     ),
@@ -95,7 +100,7 @@ const SCENES: [Scene; 5] = [
     ),
     (
         &[("allowance.toml", None), ("size.rs", Some(""))],
-        &["allowance.toml: is gone", "size.rs: FILE is gone"],
+        &["allowance.toml: is gone", "size.rs: FILE is gone", "size.rs: MARGIN is gone"],
     ),
 ];
 
