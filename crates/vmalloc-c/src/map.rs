@@ -227,12 +227,7 @@ fn fit(given: &vmalloc_fit) -> Result<Fit, Refusal> {
         (0, align) => fit = fit.align(align),
         (_, pages) => fit = fit.multiple_of(pages),
     }
-    if given.phase != 0 {
-        fit = fit.phase(given.phase);
-    }
-    if given.no_cross != 0 {
-        fit = fit.no_cross(given.no_cross);
-    }
+    options::built!(fit; phase(given.phase) if given.phase != 0, no_cross(given.no_cross) if given.no_cross != 0);
     if (given.start, given.end) != (0, 0) {
         fit = fit.within(given.start, given.end);
     }
