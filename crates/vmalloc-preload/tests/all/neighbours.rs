@@ -45,7 +45,7 @@ fn attributes_of_a_block_end_with_it_and_children_without_it_go_on() {
 /// Functions of the C library that the library may call.
 ///
 /// The first ask the system: at the library's start, when glibc serves everything, or outside of
-/// all locks. It calls those of the first line; the others are called by Rust's standard library, as it
+/// all locks. It calls those of the first line; Rust's standard library calls the others, as it
 /// starts a thread, and to tell of a panic. The last three lines ask for nothing, or only the
 /// dynamic loader, from the constructor.
 const MAY_CALL: &str = "
