@@ -171,7 +171,7 @@ pub unsafe extern "C" fn vmalloc_remove(
     call!(code, detail; space => {
         if !area.is_null() {
             // SAFETY: the conditions of every call.
-            unsafe { input::check_fillable(area) }?;
+            unsafe { input::size_of_given(area) }?;
         }
         // SAFETY: the caller owns the area, and uses it no more.
         let removed: AreaInfo = on!(&space.0, it => unsafe { it.raw().remove(memory.addr()) })?;
