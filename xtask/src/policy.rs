@@ -126,20 +126,18 @@ fn gone(bounds: &Bounds, rows: &Rows) -> Vec<String> {
 
 /// Returns what is above its bar or has none, and bars of rows that there are not.
 fn complaints(rows: &Rows, bounds: &Bounds) -> Vec<String> {
-    let mut complaints = Vec::new();
-    for (row, counts) in rows {
-        for (measure, &count) in MEASURES.iter().zip(counts) {
-            if judge(bounds, row, measure, count) == Verdict::Above {
-                complaints.push(match bounds.get(&[row, measure]) {
-                    Some(bar) => format!("{row}: {measure} is {count}; its bar is {bar}"),
-                    None => format!("{row}: {measure} has no bar, --bless adds it"),
-                });
-            }
-        }
-    }
-    complaints
-        .extend(gone(bounds, rows).iter().map(|row| format!("{row}: is not counted, --bless removes it")));
-    complaints
+    let above = rows.iter().flat_map(|(row, counts)| {
+        MEASURES
+            .iter()
+            .zip(counts)
+            .filter(move |(measure, count)| judge(bounds, row, measure, **count) == Verdict::Above)
+            .map(move |(measure, count)| match bounds.get(&[row, measure]) {
+                Some(bar) => format!("{row}: {measure} is {count}; its bar is {bar}"),
+                None => format!("{row}: {measure} has no bar, --bless adds it"),
+            })
+    });
+    let gone = gone(bounds, rows).into_iter().map(|row| format!("{row}: is not counted, --bless removes it"));
+    above.chain(gone).collect()
 }
 
 #[cfg(test)]
