@@ -155,11 +155,9 @@ fn a_made_dump_is_read() {
 
 #[test]
 fn a_beacon_or_an_outline_of_another_version_is_told() {
-    let changes: [(fn(&mut Image), u64); 2] = [
-        (|image| image.beacon.version = 77, Beacon::VERSION),
-        (|image| image.outline.version = 77, Outline::VERSION),
-    ];
-    for (change, known) in changes {
+    let changes: [fn(&mut Image); 2] =
+        [|image| image.beacon.version = 77, |image| image.outline.version = 77];
+    for (change, known) in changes.into_iter().zip([Beacon::VERSION, Outline::VERSION]) {
         let mut image = Image::new();
         change(&mut image);
         let told = image.explain_soon().map(drop);

@@ -102,7 +102,7 @@ fn the_highest_base_is_found_in_any_state() {
                 match agrees(&mut map, model, &parts) {
                     Ok(is_found) => answers[usize::from(is_found)].update(|count| count + 1),
                     Err(complaint) => {
-                        prop_assert!(false, "{}, seed {seed}, {steps} steps: {complaint}", profile.name)
+                        prop_assert!(false, "{}, seed {seed}, {steps} steps: {complaint}", profile.name);
                     }
                 }
             }
