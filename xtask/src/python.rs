@@ -2,6 +2,7 @@
 
 use crate::process;
 use anyhow::Result;
+use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -30,7 +31,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let words = ["-m", "pip", "install", "--quiet", "--no-build-isolation", "--no-deps", "--force-reinstall"];
     let mut pip = Command::new(python_of(&venv));
     pip.args(words).arg(root.join("python")).env("MATURIN_PEP517_ARGS", "--locked");
-    process::finish(pip.env("CARGO_TARGET_DIR", root.join("target/python")))?;
+    // pip calls maturin by its name.
+    let others = env::var_os("PATH").unwrap_or_default();
+    let path = env::join_paths([venv.join("bin")].into_iter().chain(env::split_paths(&others)))?;
+    process::finish(pip.env("PATH", path).env("CARGO_TARGET_DIR", root.join("target/python")))?;
     if args.build {
         return Ok(());
     }
