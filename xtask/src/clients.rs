@@ -1,11 +1,10 @@
 //! `cargo xtask clients`: other people's programs run on it.
 
 use crate::process;
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail, ensure};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
-use std::time::{Duration, Instant};
+use std::process::Command;
 
 /// Test the clients, and measure what they gain
 ///
@@ -16,89 +15,57 @@ pub(crate) struct Args {
     /// Run the benches, and not the tests.
     #[arg(long)]
     bench: bool,
-    /// End after so many minutes. The client under way is stopped, and those left out are named.
-    #[arg(long)]
-    minutes: Option<u64>,
     /// Only these clients: names of folders.
     clients: Vec<String>,
 }
 
 const ROOT: &str = "clients";
-/// The clients whose builds take minutes, cheapest first. They go last, so that a limit on time leaves out as few as it can.
-const COSTLY: [&str; 6] = ["range-allocators", "coroutines", "polars", "ostd", "wasmtime", "wasmer"];
-/// The status of timeout(1) when it stopped its command.
-const TIMED_OUT: i32 = 124;
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let clients = chosen(all(Path::new(ROOT))?, &args.clients)?;
-    let end = args.minutes.map(|minutes| Instant::now() + Duration::from_secs(60 * minutes));
-    let mut failed = None;
-    for client in clients {
-        let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-        if left.is_some_and(|left| left.as_secs() == 0) {
-            vmalloc_harness::not_run(format!("client {client}"), "the time is over");
-            continue;
-        }
+    let chosen = chosen(all()?, &args.clients)?;
+    let has_failed = |client: &&String| {
         println!("== {client}");
-        let status = cargo(&client, args.bench, left)?;
-        if left.is_some() && status.code() == Some(TIMED_OUT) {
-            vmalloc_harness::not_run(format!("client {client}"), "the time was over before its end");
-        } else if !status.success() {
-            // The others are worth knowing as well.
-            eprintln!("{client}: FAILED");
-            failed.get_or_insert(anyhow!("{client}: ended with {status}"));
-        }
-    }
-    failed.map_or(Ok(()), Err)
+        // The others are worth knowing as well.
+        process::finish(&mut cargo(client, args.bench))
+            .inspect_err(|error| eprintln!("{client}: FAILED: {error:#}"))
+            .is_err()
+    };
+    let failed: Vec<_> = chosen.iter().filter(has_failed).map(String::as_str).collect();
+    ensure!(failed.is_empty(), "failed: {}", failed.join(", "));
+    Ok(())
 }
 
-/// Returns the folders that are workspaces: the cheap ones first, and else by their names.
-fn all(root: &Path) -> Result<Vec<String>> {
-    let unread = || format!("can't read {}", root.display());
+/// Returns those of `all` that were asked for, or all.
+fn chosen(all: Vec<String>, asked: &[String]) -> Result<Vec<String>> {
+    if let Some(unknown) = asked.iter().find(|name| !all.contains(name)) {
+        bail!("there is no client {unknown:?}");
+    }
+    Ok(if asked.is_empty() { all } else { asked.to_vec() })
+}
+
+/// Returns the folders that are workspaces, by their names.
+fn all() -> Result<Vec<String>> {
     let mut names = Vec::new();
-    for entry in root.read_dir().with_context(unread)? {
-        let entry = entry.with_context(unread)?;
+    for entry in Path::new(ROOT).read_dir().context(ROOT)? {
+        let entry = entry.context(ROOT)?;
         let manifest = std::fs::read_to_string(entry.path().join("Cargo.toml"));
         if manifest.is_ok_and(|text| text.contains("[workspace]")) {
             names.push(entry.file_name().to_string_lossy().into_owned());
         }
     }
-    sort(&mut names);
+    names.sort();
     Ok(names)
 }
 
-fn sort(names: &mut [String]) {
-    names.sort_by_cached_key(|name| (COSTLY.iter().position(|costly| costly == name), name.clone()));
-}
-
-/// Returns those of `all` that were asked for, or all.
-fn chosen(all: Vec<String>, asked: &[String]) -> Result<Vec<String>> {
-    if asked.is_empty() {
-        return Ok(all);
-    }
-    match asked.iter().find(|name| !all.contains(name)) {
-        Some(unknown) => bail!("there is no client {unknown:?}"),
-        None => Ok(asked.to_vec()),
-    }
-}
-
-/// Runs the tests or the bench of a client, for as long as is left.
-fn cargo(client: &str, bench: bool, left: Option<Duration>) -> Result<ExitStatus> {
-    let mut cargo = match left {
-        // timeout(1) stops compilers and tests as well.
-        Some(left) => {
-            let mut timeout = Command::new("timeout");
-            timeout.arg(left.as_secs().to_string()).arg("cargo");
-            timeout
-        }
-        None => Command::new("cargo"),
-    };
+/// Returns what runs the tests or the bench of a client.
+fn cargo(client: &str, bench: bool) -> Command {
+    let mut cargo = Command::new("cargo");
     cargo.current_dir(Path::new(ROOT).join(client)).env("CARGO_TARGET_DIR", target());
     match bench {
         true => cargo.args(["run", "--quiet", "--release", "--locked", "--bin", "bench"]),
         false => cargo.args(["test", "--release", "--locked"]),
     };
-    cargo.status().context("can't run cargo")
+    cargo
 }
 
 /// Compares what is committed for the clients with what others have published.
@@ -110,29 +77,41 @@ pub(crate) fn provenance(words: &[OsString]) -> Result<()> {
 }
 
 /// Returns the directory that all clients share, from wherever one is built.
-pub(crate) fn target() -> PathBuf {
+fn target() -> PathBuf {
     let root = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
     std::path::absolute(&root).unwrap_or(root).join("clients")
 }
 
+/// Run programs of others under a preload library, and compare with runs without it
+///
+/// `clients/preloaded-programs` does it. With --bench, what loads cost under several allocators is measured instead.
+#[derive(clap::Args)]
+pub(crate) struct Preload {
+    /// Measure instead.
+    #[arg(long)]
+    bench: bool,
+    /// What the program takes: --only NAME, and others that `-- --help` tells.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<String>,
+}
+
+pub(crate) fn preload(args: &Preload) -> Result<()> {
+    let program = if args.bench { "bench" } else { "suites" };
+    let mut cargo = process::cargo();
+    cargo.args(["run", "--quiet", "--release", "--locked", "--bin", program, "--"]).args(&args.words);
+    process::finish(cargo.current_dir("clients/preloaded-programs").env("CARGO_TARGET_DIR", target()))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
-
-    #[test]
-    fn clients_whose_builds_take_minutes_go_last() {
-        let mut names =
-            ["wasmer", "zoo", "polars", "range-allocators", "coroutines", "buffer-pool"].map(str::to_owned);
-        sort(&mut names);
-        assert_eq!(names, ["buffer-pool", "zoo", "range-allocators", "coroutines", "polars", "wasmer"]);
-    }
-
     #[test]
     fn a_client_that_is_not_there_is_refused() {
-        let all = || vec!["one".to_owned(), "two".to_owned()];
-        assert_eq!(chosen(all(), &[]).unwrap(), all());
-        assert_eq!(chosen(all(), &["two".to_owned()]).unwrap(), ["two"]);
-        let refused = chosen(all(), &["three".to_owned()]).unwrap_err().to_string();
-        assert_eq!(refused, "there is no client \"three\"");
+        let chosen = |asked: &[&str]| {
+            let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+            super::chosen(owned(&["one", "two"]), &owned(asked)).map_err(|refused| refused.to_string())
+        };
+        assert_eq!(chosen(&[]).unwrap(), ["one", "two"]);
+        assert_eq!(chosen(&["two"]).unwrap(), ["two"]);
+        assert_eq!(chosen(&["three"]).unwrap_err(), "there is no client \"three\"");
     }
 }

@@ -4,11 +4,11 @@ mod dumps;
 mod kernel;
 
 use crate::bounds::Bounds;
-use crate::counts;
+use crate::process;
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// Count the instructions that the allocator executes for one operation of each workload
 ///
@@ -86,8 +86,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 fn callgrind(args: &Args, rows: &Bounds) -> Result<Counts> {
-    check_valgrind()?;
-    let program = counts::build()?;
+    process::output(Command::new("valgrind").arg("--version")).context("try: apt install valgrind")?;
+    let program = process::counts()?;
     let workloads = list(&program)?;
     let without = workloads.iter().map(|workload| &*workload.name).find(|name| rows.get(&[name]).is_none());
     if let Some(name) = without.filter(|_| args.check) {
@@ -114,17 +114,7 @@ fn different(counts: &Counts, rows: &Bounds) -> Vec<String> {
     counts.iter().filter_map(different).collect()
 }
 
-fn check_valgrind() -> Result<()> {
-    match Command::new("valgrind").arg("--version").stdout(Stdio::null()).status() {
-        Ok(_) => Ok(()),
-        Err(error) => Err(error).context("valgrind can't be run; try: apt install valgrind"),
-    }
-}
-
 fn list(program: &Path) -> Result<Vec<Workload>> {
-    let output = Command::new(program).arg("--list").output();
-    let output = output.context("can't run the program that counts")?;
-    let listed = String::from_utf8_lossy(&output.stdout);
     let parse = |line: &str| {
         let [name, pairs, large] = line.split('\t').collect::<Vec<_>>().try_into().ok()?;
         Some(Workload {
@@ -133,7 +123,7 @@ fn list(program: &Path) -> Result<Vec<Workload>> {
             large: large.parse().ok()?,
         })
     };
-    Ok(listed.lines().filter_map(parse).collect())
+    Ok(process::output(Command::new(program).arg("--list"))?.lines().filter_map(parse).collect())
 }
 
 fn selected<'a>(all: &'a [Workload], args: &Args) -> Result<Vec<&'a Workload>> {
@@ -148,22 +138,17 @@ fn selected<'a>(all: &'a [Workload], args: &Args) -> Result<Vec<&'a Workload>> {
 }
 
 fn count(program: &Path, workload: &Workload, args: &Args) -> Result<f64> {
-    let uncounted = || format!("can't read the counts of {}", workload.name);
-    let folder = dumps::Folder::create().with_context(uncounted)?;
-    let output = Command::new("valgrind")
+    let folder = process::empty(process::folder("instructions")?)?;
+    let mut valgrind = Command::new("valgrind");
+    valgrind
         .args(["--quiet", "--tool=callgrind", "--instr-atstart=no"])
-        .arg(format!("--callgrind-out-file={}", folder.file().display()))
+        // It appends `.1`, `.2`, … for the windows.
+        .arg(format!("--callgrind-out-file={}", folder.join("counts").display()))
         .arg(program)
-        .args([&workload.name, "--allocator", &args.allocator, "--turns", &args.turns.to_string()])
-        .output()
-        .context("can't run valgrind")?;
-    if !output.status.success() {
-        let output = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        bail!("{} failed:\n{output}", workload.name);
-    }
-    let windows = folder.windows().with_context(uncounted)?;
-    let value = dumps::per_operation(&windows, args.turns * workload.pairs_per_turn);
-    value.with_context(|| format!("{}: a window is missing", uncounted()))
+        .args([&workload.name, "--allocator", &args.allocator, "--turns", &args.turns.to_string()]);
+    process::output(&mut valgrind)?;
+    let value = dumps::per_operation(&dumps::read(&folder)?, args.turns * workload.pairs_per_turn);
+    value.with_context(|| format!("a window of {} is missing", workload.name))
 }
 
 #[cfg(test)]

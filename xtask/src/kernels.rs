@@ -4,7 +4,6 @@ mod build;
 mod jobs;
 mod package;
 mod parts;
-mod report;
 
 use crate::kernel::{self, Machine};
 use crate::process;
@@ -13,13 +12,12 @@ use anyhow::{Context, Result, ensure};
 use build::Test;
 use jobs::Job;
 use parts::Part;
-use report::{Ended, Reader};
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Run the tests of Linux on Debian's Linux 6.1, in QEMU
 ///
@@ -58,16 +56,12 @@ const OLDEST: &str = "6.1";
 pub(crate) fn run(args: &Args) -> Result<()> {
     // Of kernels, and of what is made for them.
     let folder = process::folder("kernels")?;
-    if let Err(error) = kernel::find_qemu() {
-        vmalloc_harness::not_run("Linux 6.1 in QEMU", error);
-        return Ok(());
-    }
-    let busybox = || package::busybox(&folder);
-    let (kernel, busybox) = match package::kernel(OLDEST, &folder).and_then(|kernel| Ok((kernel, busybox()?)))
-    {
+    let found = kernel::find_qemu()
+        .and_then(|()| Ok((package::kernel(OLDEST, &folder)?, package::busybox(&folder)?)));
+    let (kernel, busybox) = match found {
         Ok(found) => found,
         Err(reason) => {
-            vmalloc_harness::not_run("Linux 6.1 in QEMU", reason);
+            vmalloc_harness::not_run("Linux 6.1 in QEMU", format!("{reason:#}"));
             return Ok(());
         }
     };
@@ -97,10 +91,8 @@ fn chosen<'a>(parts: &'a [Part], args: &Args) -> Result<Vec<&'a Part>> {
 
 /// Makes the first file system. Returns its path.
 fn pack(folder: &Path, busybox: &Path, tests: &[&Test], jobs: &[Job]) -> Result<PathBuf> {
-    let (programs, root) = (folder.join("programs"), folder.join("root"));
+    let (programs, root) = (folder.join("programs"), process::empty(folder.join("root"))?);
     build::preloaded(&programs)?;
-    // What an earlier run has packed.
-    let _ = fs::remove_dir_all(&root);
     let mut files: Vec<_> =
         tests.iter().map(|test| (jobs::on_machine(&test.name), test.file.clone())).collect();
     for entry in programs.read_dir()? {
@@ -143,53 +135,46 @@ fn libraries<'a>(programs: impl Iterator<Item = &'a Path>) -> Result<BTreeSet<St
     Ok(answer.lines().filter(|line| line.starts_with('\t')).filter_map(path).collect())
 }
 
-/// Reads the console until the machine is off, and tells how each command ended.
+/// Shows the console until the machine is off, and tells which commands have failed.
 fn watch(machine: &Machine, jobs: &[Job]) -> Result<()> {
-    let (start, mut reader, mut ended) = (Instant::now(), Reader::default(), Vec::new());
-    while let Some(line) = machine.line().inspect_err(|_| show(reader.rest()))? {
-        if let Some(report) = reader.take(&line) {
-            tell(&report);
-            ended.push(report);
-        }
+    let mut said = String::new();
+    while let Some(line) = machine.line()? {
+        println!("{line}");
+        said += &format!("{line}\n");
     }
-    if !reader.is_over {
-        show(reader.rest());
-    }
-    let is_silent = |job: &&Job| ended.iter().all(|report| report.name != job.name);
-    let silent =
-        jobs.iter().filter(is_silent).inspect(|job| println!("{}: did not report", job.name)).count();
-    let failed = silent + ended.iter().filter(|report| report.failure.is_some()).count();
-    let mut counts = ended.iter().map(|report| report.counts).fold(Counts::default(), Counts::plus);
-    counts.failed += silent as u64;
-    let word = if failed == 0 { "ok" } else { "FAILED" };
-    println!(
-        "test result: {word}. {} passed; {} failed; {} ignored; 0 measured; 0 filtered out; finished in {:.2}s",
-        counts.passed,
-        counts.failed,
-        counts.skipped,
-        start.elapsed().as_secs_f64()
-    );
-    ensure!(failed == 0, "{failed} test programs failed");
+    let failed = jobs.iter().filter_map(|job| Some(format!("{}: {}", job.name, failure(&said, &job.name)?)));
+    let failed: Vec<_> = failed.collect();
+    let Counts { passed, failed: tests, skipped, .. } = Counts::of(&said);
+    println!("{passed} passed, {tests} failed, {skipped} skipped");
+    ensure!(failed.is_empty(), "failed:\n{}", failed.join("\n"));
     Ok(())
 }
 
-/// Prints the report of a command, and what it wrote if it failed.
-fn tell(report: &Ended) {
-    let Ended { name, counts, millis, failure, lines } = report;
-    let seconds = *millis as f64 / 1000.0;
-    let Counts { passed, failed, skipped, .. } = counts;
-    match failure {
-        None => println!("{name}: {passed} passed, {skipped} ignored, {seconds:.1} s"),
-        Some(why) => {
-            show(lines);
-            println!("{name}: FAILED ({why}): {passed} passed, {failed} failed, {seconds:.1} s");
-        }
-    }
-    for line in lines.iter().filter(|line| failure.is_none() && line.contains("NOT RUN")) {
-        println!("  {line}");
+/// Returns why a command failed, by what the console has said of it; `None` if it passed.
+fn failure(said: &str, job: &str) -> Option<String> {
+    let part = said.split_once(&format!("== begin {job}\n")).map(|(_, begun)| begun);
+    let ended = part.and_then(|begun| begun.split_once(&format!("== end {job} ")));
+    let Some((lines, end)) = ended else { return Some("it did not end".to_owned()) };
+    match end.lines().next().and_then(|end| end.split_once(' ')) {
+        Some((_, "exit 0")) if lines.contains("test result: ") => None,
+        Some((_, "exit 0")) => Some("it reported no tests".to_owned()),
+        other => Some(other.map_or("no status", |(_millis, end)| end).to_owned()),
     }
 }
 
-fn show(lines: &[String]) {
-    lines.iter().for_each(|line| println!("  {line}"));
+#[cfg(test)]
+mod tests {
+    use super::failure;
+
+    #[test]
+    fn commands_pass_that_end_well_and_report_tests() {
+        let said = "noise\n== begin linux/space\n  test result: ok. 5 passed\n== end linux/space 1500 exit 0\n\
+            == begin linux/drain\ntest one ... ok\n== end linux/drain 60000 late\n\
+            == begin x\n== end x 10 exit 0\n== begin linux/fork\n";
+        let failures = ["linux/space", "linux/drain", "x", "linux/fork", "y"].map(|job| failure(said, job));
+        let told =
+            [Some("late"), Some("it reported no tests"), Some("it did not end"), Some("it did not end")];
+        assert_eq!(failures[0], None);
+        assert_eq!(failures[1..].iter().map(Option::as_deref).collect::<Vec<_>>(), told);
+    }
 }

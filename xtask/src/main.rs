@@ -3,7 +3,6 @@
 mod bounds;
 mod ci;
 mod clients;
-mod counts;
 mod figures;
 mod instructions;
 mod kernel;
@@ -14,13 +13,11 @@ mod nightly;
 mod package;
 mod packages;
 mod policy;
-mod preload;
 mod process;
 mod python;
 mod qemu;
 mod ratchet;
 mod results;
-
 mod sanitize;
 mod soak;
 mod step;
@@ -55,7 +52,7 @@ enum Chore {
     Msrv,
     Package(package::Args),
     Policy(policy::Args),
-    Preload(preload::Args),
+    Preload(clients::Preload),
     Python(python::Args),
     Qemu(qemu::Args),
     /// Compare every allowance and bar with those of the parent commit, and fail if one is higher
@@ -119,7 +116,7 @@ fn run(chore: &Chore) -> Result<()> {
         Chore::Msrv => msrv::run(),
         Chore::Package(args) => package::run(args),
         Chore::Policy(args) => policy::run(args),
-        Chore::Preload(args) => preload::run(args),
+        Chore::Preload(args) => clients::preload(args),
         Chore::Python(args) => python::run(args),
         Chore::Qemu(args) => qemu::run(args),
         Chore::Ratchet => ratchet::run(),

@@ -1,7 +1,7 @@
 //! `cargo xtask msrv`: the crates build with the least Rust that they name.
 
-use crate::packages;
 use crate::process::{finish, succeeds};
+use crate::{packages, toolchain};
 use anyhow::{Context, Result, ensure};
 use std::process::Command;
 
@@ -16,7 +16,8 @@ pub(crate) fn run() -> Result<()> {
     );
     let version = version.context("the crates name no Rust")?;
     let version = &*format!("{}.{}", version.major, version.minor);
-    if !has(version) && !install(version) {
+    let install = ["toolchain", "install", version, "--profile", "minimal"];
+    if !toolchain::has(version) && !succeeds(Command::new("rustup").args(install)) {
         let reason = format!("there is no toolchain {version}, and rustup could not install it");
         vmalloc_harness::not_run("the least Rust", reason);
         return Ok(());
@@ -32,12 +33,4 @@ fn check(version: &str, packages: &[&str]) -> Result<()> {
     let mut cargo = Command::new("cargo");
     cargo.arg(format!("+{version}")).args(["check", "--quiet", "--locked", "--lib", "--all-features"]);
     finish(cargo.args(["--target-dir", "target/msrv"]).args(packages))
-}
-
-fn has(version: &str) -> bool {
-    succeeds(Command::new("cargo").arg(format!("+{version}")).arg("--version"))
-}
-
-fn install(version: &str) -> bool {
-    succeeds(Command::new("rustup").args(["toolchain", "install", version, "--profile", "minimal"]))
 }

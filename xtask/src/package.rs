@@ -2,11 +2,11 @@
 //! repository around them.
 
 use crate::packages;
-use crate::process::{finish, output, succeeds};
+use crate::process::{empty, finish, output, succeeds};
 use anyhow::{Context, Result, ensure};
 use cargo_metadata::Package;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// Pack the crates that are published, and build and test them from their packages
@@ -52,7 +52,7 @@ fn pack(published: &[Package], root: &Path) -> Result<()> {
     let output = cargo.output().context("can't run cargo")?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success() && !said.contains(DOUBT), "cargo package: {said}");
-    let crates = empty(&root.join("crates"))?;
+    let crates = empty(root.join("crates"))?;
     for package in published {
         let file = root.join("package").join(format!("{}-{}.crate", package.name, package.version));
         unpack(&file, &package.name, &crates)?;
@@ -118,7 +118,7 @@ fn compare(published: &[Package]) -> Result<()> {
 
 /// Runs the tests that the packages hold.
 fn test(published: &[Package], root: &Path) -> Result<()> {
-    let workspace = empty(&root.join("workspace"))?;
+    let workspace = empty(root.join("workspace"))?;
     for file in output(Command::new("git").arg("ls-files").args(WORKSPACE))?.lines() {
         let to = workspace.join(file);
         fs::create_dir_all(to.parent().unwrap_or(&workspace))?;
@@ -138,15 +138,6 @@ fn test(published: &[Package], root: &Path) -> Result<()> {
     finish(cargo.arg("--target-dir").arg(root.join("tests")))
 }
 
-/// Returns a folder, emptied.
-fn empty(folder: &Path) -> Result<PathBuf> {
-    if folder.exists() {
-        fs::remove_dir_all(folder).with_context(|| format!("can't remove {}", folder.display()))?;
-    }
-    fs::create_dir_all(folder).with_context(|| format!("can't make {}", folder.display()))?;
-    Ok(folder.to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,7 +146,7 @@ mod tests {
     #[test]
     fn files_of_a_package_are_new_to_cargo() {
         let folder =
-            empty(&std::env::temp_dir().join(format!("xtask-package-{}", std::process::id()))).unwrap();
+            empty(std::env::temp_dir().join(format!("xtask-package-{}", std::process::id()))).unwrap();
         let source = folder.join("p-0.1.0");
         fs::create_dir(&source).unwrap();
         fs::write(source.join("lib.rs"), "").unwrap();

@@ -1,8 +1,8 @@
 //! `cargo xtask policy`: what the caching policy takes, counted and compared with its budget.
 
 use crate::bounds::Bounds;
-use crate::counts;
-use anyhow::{Context, Result, bail, ensure};
+use crate::process;
+use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
 use std::process::Command;
 
@@ -57,11 +57,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 /// Builds and runs the program that counts.
 fn count() -> Result<Rows> {
-    let output = Command::new(counts::build()?).arg("--policy").output().context("can't run the loads")?;
-    if !output.status.success() {
-        bail!("a load failed:\n{}", String::from_utf8_lossy(&output.stderr).trim());
-    }
-    let rows: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout)?;
+    let printed = process::output(Command::new(process::counts()?).arg("--policy"))?;
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&printed)?;
     let parse = |row: &serde_json::Value| {
         let counts = MEASURES.map(|measure| row[measure].as_f64().unwrap_or(f64::NAN));
         Some((row["row"].as_str()?.to_owned(), counts))
@@ -129,20 +126,18 @@ fn gone(bounds: &Bounds, rows: &Rows) -> Vec<String> {
 
 /// Returns what is above its bar or has none, and bars of rows that there are not.
 fn complaints(rows: &Rows, bounds: &Bounds) -> Vec<String> {
-    let mut complaints = Vec::new();
-    for (row, counts) in rows {
-        for (measure, &count) in MEASURES.iter().zip(counts) {
-            if judge(bounds, row, measure, count) == Verdict::Above {
-                complaints.push(match bounds.get(&[row, measure]) {
-                    Some(bar) => format!("{row}: {measure} is {count}; its bar is {bar}"),
-                    None => format!("{row}: {measure} has no bar, --bless adds it"),
-                });
-            }
-        }
-    }
-    complaints
-        .extend(gone(bounds, rows).iter().map(|row| format!("{row}: is not counted, --bless removes it")));
-    complaints
+    let above = rows.iter().flat_map(|(row, counts)| {
+        MEASURES
+            .iter()
+            .zip(counts)
+            .filter(move |(measure, count)| judge(bounds, row, measure, **count) == Verdict::Above)
+            .map(move |(measure, count)| match bounds.get(&[row, measure]) {
+                Some(bar) => format!("{row}: {measure} is {count}; its bar is {bar}"),
+                None => format!("{row}: {measure} has no bar, --bless adds it"),
+            })
+    });
+    let gone = gone(bounds, rows).into_iter().map(|row| format!("{row}: is not counted, --bless removes it"));
+    above.chain(gone).collect()
 }
 
 #[cfg(test)]

@@ -20,6 +20,15 @@ pub(crate) fn folder(name: &str) -> Result<PathBuf> {
     made.with_context(|| format!("can't make {}", folder.display()))
 }
 
+/// Returns a folder, emptied.
+pub(crate) fn empty(folder: PathBuf) -> Result<PathBuf> {
+    if folder.exists() {
+        fs::remove_dir_all(&folder).with_context(|| format!("can't remove {}", folder.display()))?;
+    }
+    fs::create_dir_all(&folder).with_context(|| format!("can't make {}", folder.display()))?;
+    Ok(folder)
+}
+
 /// Runs a command, which must succeed.
 pub(crate) fn finish(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| format!("can't run {command:?}"))?;
@@ -58,4 +67,10 @@ pub(crate) fn artifacts(cargo: &mut Command) -> Result<Vec<Artifact>> {
 pub(crate) fn built(cargo: &mut Command) -> Result<PathBuf> {
     let mut programs = artifacts(cargo)?.into_iter().filter_map(|artifact| artifact.executable);
     Ok(programs.next_back().context("cargo told of no program")?.into())
+}
+
+/// Builds the program of the benches that counts, which `instructions` and `policy` drive. Returns its file.
+pub(crate) fn counts() -> Result<PathBuf> {
+    let counts = ["--manifest-path", "lab/Cargo.toml", "--package", "vmalloc-bench", "--bin", "counts"];
+    built(cargo().args(["build", "--release"]).args(counts))
 }

@@ -1,8 +1,8 @@
 //! `cargo xtask python`: builds the Python package and runs its tests, in an environment of its own.
 
 use crate::process;
-use anyhow::{Context, Result};
-use std::fs;
+use anyhow::Result;
+use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -27,35 +27,19 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         vmalloc_harness::not_run("Python package", reason);
         return Ok(());
     }
-    install(&root, &venv)?;
+    // A wheel, as it would be published, and with the locked versions.
+    let words = ["-m", "pip", "install", "--quiet", "--no-build-isolation", "--no-deps", "--force-reinstall"];
+    let mut pip = Command::new(python_of(&venv));
+    pip.args(words).arg(root.join("python")).env("MATURIN_PEP517_ARGS", "--locked");
+    // pip calls maturin by its name.
+    let others = env::var_os("PATH").unwrap_or_default();
+    let path = env::join_paths([venv.join("bin")].into_iter().chain(env::split_paths(&others)))?;
+    process::finish(pip.env("PATH", path).env("CARGO_TARGET_DIR", root.join("target/python")))?;
     if args.build {
         return Ok(());
     }
-    process::finish(
-        Command::new(python_of(&venv)).args(["-m", "pytest", "-q"]).arg(root.join("python/tests")),
-    )
-}
-
-/// Builds a wheel, as it would be published, and installs that.
-fn install(root: &Path, venv: &Path) -> Result<()> {
-    let target = root.join("target/python");
-    let wheels = target.join("wheels");
-    if wheels.exists() {
-        fs::remove_dir_all(&wheels)?;
-    }
-    let mut maturin = Command::new(venv.join("bin/maturin"));
-    maturin
-        .args(["build", "--quiet", "--release", "--locked", "--manifest-path"])
-        .arg(root.join("python/Cargo.toml"))
-        .arg("--out")
-        .arg(&wheels)
-        .arg("--interpreter")
-        .arg(python_of(venv))
-        .env("CARGO_TARGET_DIR", &target);
-    process::finish(&mut maturin)?;
-    let wheel = fs::read_dir(&wheels)?.next().context("maturin left no wheel")??.path();
-    let words = ["-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--force-reinstall"];
-    process::finish(Command::new(python_of(venv)).args(words).arg(wheel))
+    let mut tests = Command::new(python_of(&venv));
+    process::finish(tests.args(["-m", "pytest", "-q"]).arg(root.join("python/tests")))
 }
 
 fn python_of(venv: &Path) -> PathBuf {

@@ -3,13 +3,18 @@
 use crate::process::succeeds;
 use std::process::Command;
 
+/// Returns true if there is a toolchain of this name.
+pub(crate) fn has(name: &str) -> bool {
+    succeeds(Command::new("cargo").arg(format!("+{name}")).arg("--version"))
+}
+
 /// Sees to it that the nightly toolchain has `component` and the source of the standard library: installs them by
 /// rustup where it can.
 ///
 /// # Errors
 /// The reason, in a sentence, when they are not to be had.
 pub(crate) fn provide(component: &str) -> Result<(), String> {
-    if !succeeds(Command::new("cargo").args(["+nightly", "--version"])) {
+    if !has("nightly") {
         return Err("there is no nightly toolchain (rustup toolchain install nightly)".into());
     }
     // Of components that are there rustup says so, and downloads nothing.

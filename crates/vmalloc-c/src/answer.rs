@@ -1,7 +1,5 @@
 //! Answers of calls: a pointer or 0, or else `errno` and the detail.
 
-#[cfg(test)]
-use crate::code::*;
 use crate::error::{Facts, vmalloc_error};
 use crate::tsan;
 use libc::{c_int, c_void};
@@ -95,33 +93,36 @@ impl From<vmalloc::Contended> for Refusal {
     }
 }
 
-impl From<vmalloc::FitError> for Refusal {
-    fn from(error: vmalloc::FitError) -> Self {
-        Self::Alloc(error.into())
-    }
+/// Errors that are refused as others are.
+macro_rules! refused_as {
+    ($($error:ty => $kind:ident),*) => {
+        $(impl From<$error> for Refusal {
+            fn from(error: $error) -> Self {
+                Self::$kind(error.into())
+            }
+        })*
+    };
 }
 
-impl From<RequestError> for Refusal {
-    fn from(error: RequestError) -> Self {
-        Self::Alloc(error.into())
-    }
-}
-
-impl From<RegisterError> for Refusal {
-    fn from(error: RegisterError) -> Self {
-        Self::Open(error.into())
-    }
-}
+refused_as!(vmalloc::FitError => Alloc, RequestError => Alloc, RegisterError => Open);
 
 /// Makes a call, and returns its answer by the function of this module that is named first. Each
 /// name behind `;` is a handle, or becomes what a function makes of the caller's arguments. The
-/// block has them, and returns a `Result`.
+/// block has them, and returns a `Result`, or with a struct of the caller's behind `>` what it is
+/// filled with.
 macro_rules! call {
     (@ $name:tt) => {
         $crate::answer::given($name)
     };
     (@ $name:tt, $read:expr) => {
         $read
+    };
+    ($answer:ident > $to:ident, $detail:ident; $($name:tt $(= $read:expr)?),+ => $body:expr) => {
+        call!($answer, $detail; $($name $(= $read)?),+ => {
+            let told = $body;
+            // SAFETY: the conditions of every call.
+            unsafe { $crate::input::fill($to, &told.into()) }
+        })
     };
     ($answer:ident, $detail:ident => $body:expr) => {{
         let call = || -> Result<_, $crate::answer::Refusal> { $body };
@@ -294,27 +295,5 @@ pub(crate) unsafe fn end<T>(pointer: *mut T) {
     if !pointer.is_null() {
         // SAFETY: the caller's condition.
         drop(unsafe { Box::from_raw(pointer) });
-    }
-}
-
-/// Returns whether a code says that the address is at fault.
-#[cfg(test)]
-fn is_of_area(code: i32) -> bool {
-    code / 100 == VMALLOC_FAMILY_AREA
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn double_and_foreign_frees_have_codes_and_numbers_of_their_own() {
-        let of = |error: FreeError| Facts::of(&error.into()).finish();
-        let double = of(FreeError::AlreadyFreed { addr: 7 * page_bytes() });
-        let foreign = of(FreeError::NotAnArea { addr: 7 * page_bytes() });
-        assert!(is_of_area(double.code) && is_of_area(foreign.code));
-        assert_ne!(double.code, foreign.code);
-        assert_eq!((double.error_number, foreign.error_number), (libc::EALREADY, libc::EFAULT));
-        assert_eq!(double.addr, 7 * page_bytes() as u64);
     }
 }

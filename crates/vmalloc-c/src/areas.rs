@@ -100,6 +100,17 @@ pub unsafe extern "C" fn vmalloc_free(
     unsafe { free_slow(space, memory, detail) }
 }
 
+/// Frees memory by a call of the space's own. Null is none.
+macro_rules! frees {
+    ($space:ident, $memory:ident, $detail:ident, $free:ident) => {
+        call!(code, $detail; $space => match $memory.is_null() {
+            true => Ok(()),
+            // SAFETY: the caller owns the memory, and uses it no more.
+            false => on!(&$space.0, it => Ok(unsafe { it.raw().$free($memory.addr()) }?)),
+        })
+    };
+}
+
 /// Frees in any case, as [`alloc_slow`] allocates.
 ///
 /// # Safety
@@ -111,11 +122,7 @@ unsafe extern "C" fn free_slow(
     memory: *mut c_void,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    call!(code, detail; space => match memory.is_null() {
-        true => Ok(()),
-        // SAFETY: the caller owns the memory, and uses it no more.
-        false => on!(&space.0, it => Ok(unsafe { it.raw().free(memory.addr()) }?)),
-    })
+    frees!(space, memory, detail, free)
 }
 
 /// Frees memory whose pages the program has locked, protected or advised about. They are never
@@ -129,11 +136,7 @@ pub unsafe extern "C" fn vmalloc_free_altered(
     memory: *mut c_void,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    call!(code, detail; space => match memory.is_null() {
-        true => Ok(()),
-        // SAFETY: the caller owns the memory, and uses it no more.
-        false => on!(&space.0, it => Ok(unsafe { it.raw().free_altered(memory.addr()) }?)),
-    })
+    frees!(space, memory, detail, free_altered)
 }
 
 /// Frees memory where the caller may not wait: in a signal handler. It takes no lock that is held,
@@ -147,11 +150,7 @@ pub unsafe extern "C" fn vmalloc_free_atomic(
     memory: *mut c_void,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    call!(code, detail; space => match memory.is_null() {
-        true => Ok(()),
-        // SAFETY: the caller owns the memory, and uses it no more.
-        false => on!(&space.0, it => Ok(unsafe { it.raw().free_atomic(memory.addr()) }?)),
-    })
+    frees!(space, memory, detail, free_atomic)
 }
 
 /// Reserves addresses without memory, as a request says: for mappings of the program's own, or to

@@ -104,10 +104,8 @@ pub unsafe extern "C" fn vmalloc_find(
     area: *mut vmalloc_area,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    call!(code, detail; space => {
-        let found = on!(&space.0, it => it.find(addr.addr()));
-        // SAFETY: the conditions of every call.
-        unsafe { input::fill(area, &found.ok_or_else(|| not_an_area(addr.addr()))?.into()) }
+    call!(code > area, detail; space => {
+        on!(&space.0, it => it.find(addr.addr())).ok_or_else(|| not_an_area(addr.addr()))?
     })
 }
 
@@ -124,10 +122,8 @@ pub unsafe extern "C" fn vmalloc_try_find(
     area: *mut vmalloc_area,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    call!(code, detail; space => {
-        let found = on!(&space.0, it => it.try_find(addr.addr()))?;
-        // SAFETY: the conditions of every call.
-        unsafe { input::fill(area, &found.ok_or_else(|| not_an_area(addr.addr()))?.into()) }
+    call!(code > area, detail; space => {
+        on!(&space.0, it => it.try_find(addr.addr()))?.ok_or_else(|| not_an_area(addr.addr()))?
     })
 }
 
@@ -175,7 +171,7 @@ pub unsafe extern "C" fn vmalloc_remove(
     call!(code, detail; space => {
         if !area.is_null() {
             // SAFETY: the conditions of every call.
-            unsafe { input::check_fillable(area) }?;
+            unsafe { input::size_of_given(area) }?;
         }
         // SAFETY: the caller owns the area, and uses it no more.
         let removed: AreaInfo = on!(&space.0, it => unsafe { it.raw().remove(memory.addr()) })?;

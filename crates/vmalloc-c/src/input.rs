@@ -24,17 +24,26 @@ pub(crate) unsafe trait Versioned: Copy {
     const FIRST: usize;
 }
 
+/// Makes a struct of C of one of Rust: its size, fields of the same names, and others.
+macro_rules! told {
+    ($from:ident => $to:ident, $told:ident; $($same:ident),*; $($other:ident: $value:expr,)*) => {
+        impl From<$from> for $to {
+            fn from($told: $from) -> Self {
+                Self { size: size_of::<Self>(), $($same: $told.$same as _,)* $($other: $value,)* }
+            }
+        }
+    };
+}
+
+pub(crate) use told;
+
 /// Returns the caller's struct as one of ours.
 ///
 /// # Safety
 /// `from` is null, or leads to as many bytes as its first field says, as far as these are a size.
 pub(crate) unsafe fn read<T: Versioned>(from: *const T) -> Result<T, Refusal> {
-    if from.is_null() {
-        return Err(Argument::Null.into());
-    }
-    // SAFETY: the first field is the size (`Versioned`), and the caller has it there.
-    let size = unsafe { from.cast::<usize>().read() };
-    check(size, T::FIRST)?;
+    // SAFETY: the caller's condition.
+    let size = unsafe { size_of_given(from) }?;
     // SAFETY: the caller has so many bytes there.
     let bytes = unsafe { slice::from_raw_parts(from.cast::<u8>(), size) };
     let known = size.min(size_of::<T>());
@@ -68,12 +77,8 @@ pub(crate) unsafe fn read_or_default<T: Versioned>(from: *const T) -> Result<T, 
 /// # Safety
 /// That of [`read`], and the bytes may be written.
 pub(crate) unsafe fn fill<T: Versioned>(to: *mut T, ours: &T) -> Result<(), Refusal> {
-    if to.is_null() {
-        return Err(Argument::Null.into());
-    }
-    // SAFETY: the first field is the size (`Versioned`), and the caller has it there.
-    let size = unsafe { to.cast::<usize>().read() };
-    check(size, T::FIRST)?;
+    // SAFETY: the caller's condition.
+    let size = unsafe { size_of_given(to) }?;
     let (known, head) = (size.min(size_of::<T>()), size_of::<usize>());
     // SAFETY: the caller has `size` bytes there, and ours has `known`.
     unsafe {
@@ -84,23 +89,17 @@ pub(crate) unsafe fn fill<T: Versioned>(to: *mut T, ours: &T) -> Result<(), Refu
     Ok(())
 }
 
-/// Checks whether the caller's struct may be filled, before anything is done for it.
+/// Returns the size that the caller's struct says it has, if some version has as much: then it may
+/// be read or filled.
 ///
 /// # Safety
 /// That of [`read`].
-pub(crate) unsafe fn check_fillable<T: Versioned>(to: *const T) -> Result<(), Refusal> {
-    if to.is_null() {
-        return Err(Argument::Null.into());
-    }
+pub(crate) unsafe fn size_of_given<T: Versioned>(given: *const T) -> Result<usize, Refusal> {
     // SAFETY: the first field is the size (`Versioned`), and the caller has it there.
-    check(unsafe { to.cast::<usize>().read() }, T::FIRST)
-}
-
-fn check(size: usize, first: usize) -> Result<(), Refusal> {
-    match size {
-        _ if size < first => Err(Argument::StructSize(size).into()),
-        _ if size > MOST_BYTES => Err(Argument::StructSize(size).into()),
-        _ => Ok(()),
+    let size = unsafe { given.cast::<usize>().as_ref() }.copied().ok_or(Argument::Null)?;
+    match (T::FIRST..=MOST_BYTES).contains(&size) {
+        true => Ok(size),
+        false => Err(Argument::StructSize(size).into()),
     }
 }
 

@@ -227,12 +227,7 @@ fn fit(given: &vmalloc_fit) -> Result<Fit, Refusal> {
         (0, align) => fit = fit.align(align),
         (_, pages) => fit = fit.multiple_of(pages),
     }
-    if given.phase != 0 {
-        fit = fit.phase(given.phase);
-    }
-    if given.no_cross != 0 {
-        fit = fit.no_cross(given.no_cross);
-    }
+    options::built!(fit; phase(given.phase) if given.phase != 0, no_cross(given.no_cross) if given.no_cross != 0);
     if (given.start, given.end) != (0, 0) {
         fit = fit.within(given.start, given.end);
     }
@@ -288,11 +283,7 @@ pub unsafe extern "C" fn vmalloc_map_find(
     segment: *mut vmalloc_segment,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    call!(code_of_map, detail; map => {
-        let found = map.map.segment(page).ok_or(NoArea::Nothing { page })?;
-        // SAFETY: the conditions of every call.
-        unsafe { input::fill(segment, &found.into()) }
-    })
+    call!(code_of_map > segment, detail; map => map.map.segment(page).ok_or(NoArea::Nothing { page })?)
 }
 
 /// Calls `callback` for each segment from the one that holds `from` on. Returns 0 after the last,

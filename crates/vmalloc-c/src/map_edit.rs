@@ -140,9 +140,9 @@ pub unsafe extern "C" fn vmalloc_map_get_stats(
     stats: *mut vmalloc_map_stats,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    call!(code_of_map, detail; map => {
+    call!(code_of_map > stats, detail; map => {
         let map = &map.map;
-        let told = vmalloc_map_stats {
+        vmalloc_map_stats {
             size: size_of::<vmalloc_map_stats>(),
             start: map.span().start(),
             end: map.span().end(),
@@ -150,9 +150,7 @@ pub unsafe extern "C" fn vmalloc_map_get_stats(
             free_pages: map.free_pages(),
             largest_free_pages: map.largest_free(),
             metadata_bytes: map.metadata_bytes() as u64,
-        };
-        // SAFETY: the conditions of every call.
-        unsafe { input::fill(stats, &told) }
+        }
     })
 }
 

@@ -4,10 +4,11 @@ use crate::answer::{self, given};
 use crate::error::vmalloc_error;
 use crate::frames::vmalloc_frames;
 use crate::input;
-use crate::space::{Of, Part, Whole, make_on};
+use crate::space::on;
 use libc::c_void;
+use std::any::Any;
 use std::sync::Arc;
-use vmalloc_linux::{Mapping, ReadOnlyMapping, SpaceRef};
+use vmalloc_linux::{Mapping, ReadOnlyMapping};
 use vmalloc_short::{ShortMapping, ShortMaps};
 
 /// Map the frames for reading alone.
@@ -17,18 +18,15 @@ pub const VMALLOC_MAP_SHORT: u32 = 2;
 
 /// A mapping of frames. It keeps the frames, and ends with its handle.
 pub struct vmalloc_mapping {
-    /// Owned to end it.
-    _any: Of<Any<Whole>, Any<Part>>,
+    /// A mapping of any kind, owned to end it.
+    _owner: Box<dyn Any>,
     addr: usize,
     bytes: usize,
 }
 
-/// A mapping of any kind.
-#[allow(dead_code)]
-enum Any<S: SpaceRef<Platform: vmalloc_linux::MapFrames>> {
-    Writable(Mapping<S>),
-    ReadOnly(ReadOnlyMapping<S>),
-    Short(ShortMapping<Box<ShortMaps<S>>>),
+/// Returns the address of a mapping, and its owner.
+fn owned<M: 'static>(mapping: M, addr: fn(&M) -> usize) -> (usize, Box<dyn Any>) {
+    (addr(&mapping), Box::new(mapping))
 }
 
 /// Maps all frames, in their order, to consecutive pages. Without flags the mapping is writable and
@@ -44,26 +42,16 @@ pub unsafe extern "C" fn vmalloc_mapping_new(
 ) -> *mut vmalloc_mapping {
     call!(handle, detail; frames => {
         let flags = input::flags(flags, VMALLOC_MAP_READ_ONLY | VMALLOC_MAP_SHORT)?;
-        let (addr, pages);
-        let any = make_on!(&frames.0, it => {
-            pages = it.len();
-            let any = match flags {
-                0 => Any::Writable(Mapping::new(it)?),
-                VMALLOC_MAP_READ_ONLY => Any::ReadOnly(ReadOnlyMapping::new(it)?),
-                VMALLOC_MAP_SHORT => {
-                    let short = ShortMaps::of(Arc::clone(it.space()))?;
-                    Any::Short(ShortMapping::new(Box::new(short), it)?)
-                }
-                both => return Err(answer::Argument::Flags(both).into()),
-            };
-            addr = match &any {
-                Any::Writable(it) => it.addr(),
-                Any::ReadOnly(it) => it.addr(),
-                Any::Short(it) => it.addr(),
-            };
-            any
-        });
-        Ok(vmalloc_mapping { _any: any, addr, bytes: pages * answer::page_bytes() })
+        let (pages, (addr, owner)) = on!(&frames.0, it => (it.len(), match flags {
+            0 => owned(Mapping::new(it)?, Mapping::addr),
+            VMALLOC_MAP_READ_ONLY => owned(ReadOnlyMapping::new(it)?, ReadOnlyMapping::addr),
+            VMALLOC_MAP_SHORT => {
+                let short = Box::new(ShortMaps::of(Arc::clone(it.space()))?);
+                owned(ShortMapping::new(short, it)?, ShortMapping::addr)
+            }
+            both => return Err(answer::Argument::Flags(both).into()),
+        }));
+        Ok(vmalloc_mapping { _owner: owner, addr, bytes: pages * answer::page_bytes() })
     })
 }
 

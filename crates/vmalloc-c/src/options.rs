@@ -7,6 +7,17 @@ use libc::c_char;
 use std::ffi::CStr;
 use vmalloc_linux::{GuardMeans, LinuxOptions, Policy, Request, SpaceOptions, Tag};
 
+/// Makes some of the calls that build options, each under its condition.
+macro_rules! built {
+    ($options:ident; $($call:ident($($value:expr)?) if $is_chosen:expr),*) => {
+        $(if $is_chosen {
+            $options = $options.$call($($value)?);
+        })*
+    };
+}
+
+pub(crate) use built;
+
 /// Leave guard pages out, in the whole space.
 pub const VMALLOC_OPEN_NO_GUARDS: u32 = 1;
 /// Cache no memory: a use after free traps once the purge has run.
@@ -102,12 +113,8 @@ impl vmalloc_options {
     pub(crate) unsafe fn split(&self) -> Result<(LinuxOptions, SpaceOptions), Refusal> {
         let space = self.space()?;
         let mut options = LinuxOptions::new();
-        if self.max_bytes != 0 {
-            options = options.max_bytes(self.max_bytes);
-        }
-        if self.frame_bytes != 0 {
-            options = options.frame_bytes(self.frame_bytes);
-        }
+        built!(options; max_bytes(self.max_bytes) if self.max_bytes != 0,
+            frame_bytes(self.frame_bytes) if self.frame_bytes != 0);
         if let Some(guards) = self.guards()? {
             options = options.guard_means(guards);
         }
@@ -249,12 +256,7 @@ pub(crate) unsafe fn request(given: *const vmalloc_request) -> Result<Request, R
     // SAFETY: the caller's condition.
     let given = unsafe { input::read(given) }?;
     let mut request = Request::new(given.bytes);
-    if given.cookie != 0 {
-        request = request.cookie(given.cookie);
-    }
-    if given.align != 0 {
-        request = request.align(given.align);
-    }
+    built!(request; cookie(given.cookie) if given.cookie != 0, align(given.align) if given.align != 0);
     if (given.range_start, given.range_end) != (0, 0) {
         request = request.within(given.range_start, given.range_end);
     }
@@ -269,21 +271,9 @@ impl vmalloc_request {
     fn flagged(&self, mut request: Request) -> Result<Request, Refusal> {
         let flags = input::flags(self.flags, REQUEST_FLAGS)?;
         let is_set = |flag| flags & flag != 0;
-        if is_set(VMALLOC_ZERO) {
-            request = request.zeroed();
-        }
-        if is_set(VMALLOC_NO_GUARD) {
-            request = request.guard(false);
-        }
-        if is_set(VMALLOC_HUGE) {
-            request = request.huge();
-        }
-        if is_set(VMALLOC_NO_BLOCK) {
-            request = request.may_block(false);
-        }
-        if is_set(VMALLOC_ON_NODE) {
-            request = request.node(self.node);
-        }
+        built!(request; zeroed() if is_set(VMALLOC_ZERO), guard(false) if is_set(VMALLOC_NO_GUARD),
+            huge() if is_set(VMALLOC_HUGE), may_block(false) if is_set(VMALLOC_NO_BLOCK),
+            node(self.node) if is_set(VMALLOC_ON_NODE));
         match (is_set(VMALLOC_PLACE), self.policy) {
             (true, number) => Ok(request.policy(policy(number, self.seed)?)),
             (false, 0) => Ok(request),

@@ -2,7 +2,7 @@
 
 use crate::answer::{self, Argument, Refusal, given, given_mut};
 use crate::error::vmalloc_error;
-use crate::input::{self, Versioned};
+use crate::input::{self, Versioned, told};
 use crate::space::{Of, Part, Whole, make_on, on, vmalloc_space};
 use ::vmalloc_slots::{BeyondHead, Dirty, Slot, Slots, SlotsOptions, SlotsStats};
 use libc::{c_int, c_void};
@@ -124,19 +124,9 @@ unsafe impl Versioned for vmalloc_slots_stats {
     const FIRST: usize = 64;
 }
 
-impl From<SlotsStats> for vmalloc_slots_stats {
-    fn from(stats: SlotsStats) -> Self {
-        Self {
-            size: size_of::<Self>(),
-            reserved: stats.reserved as u64,
-            free: stats.free as u64,
-            waiting: stats.waiting as u64,
-            kept_bytes: stats.kept_bytes,
-            waiting_bytes: stats.waiting_bytes,
-            batches: stats.batches,
-            reset_in_batches: stats.reset_in_batches,
-        }
-    }
+told! {
+    SlotsStats => vmalloc_slots_stats, stats;
+    reserved, free, waiting, kept_bytes, waiting_bytes, batches, reset_in_batches;
 }
 
 /// Makes a pool of slots on a space, which it keeps.
@@ -347,9 +337,5 @@ pub unsafe extern "C" fn vmalloc_slots_get_stats(
     stats: *mut vmalloc_slots_stats,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    call!(code, detail; slots => {
-        let counts = on!(&slots.0, it => it.stats());
-        // SAFETY: the conditions of every call.
-        unsafe { input::fill(stats, &counts.into()) }
-    })
+    call!(code > stats, detail; slots => on!(&slots.0, it => it.stats()))
 }

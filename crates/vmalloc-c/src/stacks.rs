@@ -3,6 +3,7 @@
 use crate::answer::{self, Argument, Refusal, given, given_mut};
 use crate::error::vmalloc_error;
 use crate::input::{self, Versioned};
+use crate::options::built;
 use crate::stats::vmalloc_stats;
 use ::vmalloc_stacks::{AltStack, LinuxOptions, Stack, Stacks, StacksOptions};
 use libc::{c_char, c_int, c_void};
@@ -87,15 +88,8 @@ impl vmalloc_stacks_options {
         let linux = LinuxOptions::new().max_bytes(bytes / page_bytes * page_bytes);
         let linux = linux.drain_thread(flags & VMALLOC_STACKS_NO_THREADS == 0);
         let mut options = StacksOptions::new();
-        if self.stack_bytes != 0 {
-            options = options.stack_bytes(self.stack_bytes);
-        }
-        if self.warm_bytes != 0 {
-            options = options.warm_bytes(self.warm_bytes);
-        }
-        if self.align != 0 {
-            options = options.align(self.align);
-        }
+        built!(options; stack_bytes(self.stack_bytes) if self.stack_bytes != 0,
+            warm_bytes(self.warm_bytes) if self.warm_bytes != 0, align(self.align) if self.align != 0);
         options = match (self.keep_bytes, flags & VMALLOC_STACKS_KEEP_NOTHING != 0) {
             (0, false) => options,
             (0, true) => options.keep_bytes(0),
@@ -250,10 +244,7 @@ pub unsafe extern "C" fn vmalloc_stacks_get_stats(
     stats: *mut vmalloc_stats,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    call!(code, detail; stacks => {
-        // SAFETY: the conditions of every call.
-        unsafe { input::fill(stats, &stacks.0.stats().into()) }
-    })
+    call!(code > stats, detail; stacks => stacks.0.stats())
 }
 
 /// Has a line written to the standard error for each overflow of a stack of any pool, before the

@@ -2,7 +2,7 @@
 
 use crate::answer::{self, Argument, Refusal, given};
 use crate::error::vmalloc_error;
-use crate::input::{self, Versioned};
+use crate::input::{Versioned, told};
 use crate::space::{on, vmalloc_space};
 use libc::c_int;
 use vmalloc_linux::{NodeStats, Stats};
@@ -74,38 +74,13 @@ unsafe impl Versioned for vmalloc_stats {
 
 const _: () = assert!(size_of::<vmalloc_stats>() == 27 * 8);
 
-impl From<Stats> for vmalloc_stats {
-    fn from(stats: Stats) -> Self {
-        Self {
-            size: size_of::<Self>(),
-            span_pages: stats.span_pages,
-            busy_areas: stats.busy_areas,
-            busy_pages: stats.busy_pages,
-            lazy_areas: stats.lazy_areas,
-            lazy_pages: stats.lazy_pages,
-            refused_areas: stats.refused_areas,
-            refused_pages: stats.refused_pages,
-            refused_blocks: stats.refused_parts,
-            pending_ranges: stats.pending_ranges,
-            late_frees: stats.late_frees,
-            cached_areas: stats.cached_areas,
-            cached_pages: stats.cached_pages,
-            large_areas: stats.large_areas,
-            large_pages: stats.large_pages,
-            pooled_areas: stats.pooled_areas,
-            pooled_pages: stats.pooled_pages,
-            free_pages: stats.free_pages,
-            largest_free_pages: stats.largest_free_pages,
-            purges: stats.purges,
-            purged_areas: stats.purged_areas,
-            longest_hold_areas: stats.longest_hold_areas,
-            blocks: stats.tenant_areas,
-            blocks_made: stats.tenant_areas_made,
-            blocks_freed: stats.tenant_areas_freed,
-            metadata_bytes: stats.metadata_bytes,
-            page_bytes: answer::page_bytes() as u64,
-        }
-    }
+told! {
+    Stats => vmalloc_stats, stats;
+    span_pages, busy_areas, busy_pages, lazy_areas, lazy_pages, refused_areas, refused_pages, pending_ranges,
+    late_frees, cached_areas, cached_pages, large_areas, large_pages, pooled_areas, pooled_pages, free_pages,
+    largest_free_pages, purges, purged_areas, longest_hold_areas, metadata_bytes;
+    refused_blocks: stats.refused_parts, blocks: stats.tenant_areas, blocks_made: stats.tenant_areas_made,
+    blocks_freed: stats.tenant_areas_freed, page_bytes: answer::page_bytes() as u64,
 }
 
 /// Counts of one node: pages unless the name says otherwise.
@@ -131,17 +106,8 @@ unsafe impl Versioned for vmalloc_node_stats {
     const FIRST: usize = 6 * 8;
 }
 
-impl From<NodeStats> for vmalloc_node_stats {
-    fn from(stats: NodeStats) -> Self {
-        Self {
-            size: size_of::<Self>(),
-            lazy_areas: stats.lazy_areas,
-            cached_areas: stats.cached_areas,
-            cached_pages: stats.cached_pages,
-            pooled_areas: stats.pooled_areas,
-            pooled_pages: stats.pooled_pages,
-        }
-    }
+told! {
+    NodeStats => vmalloc_node_stats, stats; lazy_areas, cached_areas, cached_pages, pooled_areas, pooled_pages;
 }
 
 /// Tells the counts of a space. Each is right for some moment during the call.
@@ -154,11 +120,7 @@ pub unsafe extern "C" fn vmalloc_get_stats(
     stats: *mut vmalloc_stats,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    call!(code, detail; space => {
-        let counts = on!(&space.0, it => it.stats());
-        // SAFETY: the conditions of every call.
-        unsafe { input::fill(stats, &counts.into()) }
-    })
+    call!(code > stats, detail; space => on!(&space.0, it => it.stats()))
 }
 
 /// Returns how many nodes a space has, and 0 for `NULL`.
@@ -182,15 +144,14 @@ pub unsafe extern "C" fn vmalloc_get_node_stats(
     stats: *mut vmalloc_node_stats,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    call!(code, detail; space => {
+    call!(code > stats, detail; space => {
         let (found, nodes) = on!(&space.0, it => {
             let mut all = it.node_stats();
             let nodes = all.len();
             (all.nth(node), nodes)
         });
         let refused = || Refusal::from(vmalloc_linux::RequestError::NoSuchNode { node, nodes });
-        // SAFETY: the conditions of every call.
-        unsafe { input::fill(stats, &found.ok_or_else(refused)?.into()) }
+        found.ok_or_else(refused)?
     })
 }
 

@@ -4,7 +4,6 @@ use crate::error::InspectError;
 use serde::Serialize;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::io;
 use std::ops::Range;
 
 /// A part of an address space.
@@ -171,28 +170,25 @@ pub(crate) fn nth(base: u64, nth: u64, size: u64) -> Result<u64, InspectError> {
         .ok_or(InspectError::Unreadable { addr: base })
 }
 
+/// Returns as many bytes at `place` of `bytes`, or zeros where there are fewer.
+fn part<const N: usize>(bytes: &[u8], place: u64) -> [u8; N] {
+    let rest = usize::try_from(place).ok().and_then(|from| bytes.get(from..));
+    rest.and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
+}
+
 /// Returns the word at `place` of `bytes`, or 0 where there is none.
 pub(crate) fn word(bytes: &[u8], place: u64) -> u64 {
-    let from = usize::try_from(place).unwrap_or(usize::MAX);
-    let part = bytes.get(from..).and_then(|rest| rest.first_chunk());
-    part.map_or(0, |part| u64::from_le_bytes(*part))
+    u64::from_le_bytes(part(bytes, place))
 }
 
 /// Returns the half word at `place` of `bytes`, or 0 where there is none.
 pub(crate) fn half(bytes: &[u8], place: u64) -> u32 {
-    let from = usize::try_from(place).unwrap_or(usize::MAX);
-    let part = bytes.get(from..).and_then(|rest| rest.first_chunk());
-    part.map_or(0, |part| u32::from_le_bytes(*part))
+    u32::from_le_bytes(part(bytes, place))
 }
 
 /// Returns the byte at `place` of `bytes`, or 0 where there is none.
 pub(crate) fn byte(bytes: &[u8], place: u64) -> u8 {
-    usize::try_from(place).ok().and_then(|place| bytes.get(place)).copied().unwrap_or(0)
-}
-
-/// Returns the error of a call of the system.
-pub(crate) fn system(call: &'static str, error: &io::Error) -> InspectError {
-    InspectError::System { call, why: error.to_string() }
+    u8::from_le_bytes(part(bytes, place))
 }
 
 #[cfg(test)]

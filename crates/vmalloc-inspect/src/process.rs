@@ -1,7 +1,7 @@
 //! A live process, read through `/proc`.
 
 use crate::error::InspectError;
-use crate::memory::{KernelMapping, MOST_PAGES, Residency, Source, system};
+use crate::memory::{KernelMapping, MOST_PAGES, Residency, Source};
 use procfs::process::{MMPermissions, MMapPath, MemoryMap, PageInfo, Process as Proc};
 use procfs::{ProcError, ProcResult};
 use rustix::time::{ClockId, clock_gettime};
@@ -168,10 +168,4 @@ fn mapping(map: MemoryMap) -> KernelMapping {
     let (start, end) = map.address;
     let is_file = map.inode != 0;
     KernelMapping { start, end, rights: rights.iter().collect(), name, is_file }
-}
-
-impl From<std::io::Error> for InspectError {
-    fn from(error: std::io::Error) -> Self {
-        system("reading", &error)
-    }
 }

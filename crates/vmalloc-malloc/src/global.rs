@@ -65,6 +65,12 @@ impl<A> LargeAlloc<A> {
         }
     }
 
+    /// Returns a block of the heap, if that may serve it and has room.
+    fn large(&self, layout: Layout, alloc: fn(&LargeHeap, usize, usize) -> *mut u8) -> Option<*mut u8> {
+        let heap = self.heap_for(layout.size())?;
+        Some(inside(|| alloc(heap, layout.size(), layout.align()))).filter(|memory| !memory.is_null())
+    }
+
     /// Returns the heap, if it has handed out the block at `addr`.
     fn heap_of(&self, addr: usize) -> Option<&LargeHeap> {
         self.heap().filter(|heap| heap.contains(addr))
@@ -92,25 +98,14 @@ fn inside<T>(body: impl FnOnce() -> T) -> T {
 // allocator that it came from, for an address is in the reservation or not.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for LargeAlloc<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if let Some(heap) = self.heap_for(layout.size()) {
-            let memory = inside(|| heap.alloc(layout.size(), layout.align()));
-            if !memory.is_null() {
-                return memory;
-            }
-        }
         // SAFETY: the caller's promise.
-        unsafe { self.inner.alloc(layout) }
+        self.large(layout, LargeHeap::alloc).unwrap_or_else(|| unsafe { self.inner.alloc(layout) })
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        if let Some(heap) = self.heap_for(layout.size()) {
-            let memory = inside(|| heap.alloc_zeroed(layout.size(), layout.align()));
-            if !memory.is_null() {
-                return memory;
-            }
-        }
         // SAFETY: the caller's promise.
-        unsafe { self.inner.alloc_zeroed(layout) }
+        self.large(layout, LargeHeap::alloc_zeroed)
+            .unwrap_or_else(|| unsafe { self.inner.alloc_zeroed(layout) })
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {

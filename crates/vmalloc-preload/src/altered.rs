@@ -10,12 +10,10 @@
 //! reserved again, inaccessible: an address in a hole would be taken for a block of the heap.
 
 use crate::base::{Ranges, set_errno};
-use crate::glibc::Hidden;
-use crate::start;
+use crate::{glibc, start};
 use libc::{c_int, c_void, size_t};
 use lock_api::{Mutex, MutexGuard};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
-use std::mem;
 use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,11 +35,8 @@ static ALTERED: Mutex<FutexLock, [Ranges; ATTRIBUTES.len()]> =
 /// True once a block had an attribute.
 static IS_ANY: AtomicBool = AtomicBool::new(false);
 
-static NEXT: Hidden = Hidden::next(c"madvise");
-
-/// Looks up the function that this library stands in for.
-pub(crate) fn look_up() {
-    NEXT.look_up_now();
+glibc::hidden! {
+    NEXT: fn(*mut c_void, size_t, c_int) -> c_int = Next, c"madvise";
 }
 
 /// Advises about memory, as madvise(2).
@@ -54,12 +49,10 @@ pub(crate) unsafe extern "C" fn madvise(memory: *mut c_void, bytes: size_t, advi
         set_errno(libc::ENOMEM);
         return -1;
     }
-    let Some(addr) = NEXT.addr() else {
+    let Some(call) = NEXT.get() else {
         set_errno(libc::ENOSYS);
         return -1;
     };
-    // SAFETY: the function of this name has this type.
-    let call: unsafe extern "C" fn(*mut c_void, size_t, c_int) -> c_int = unsafe { mem::transmute(addr) };
     // SAFETY: the caller's promise.
     unsafe { call(memory, bytes, advice) }
 }

@@ -9,15 +9,22 @@ use libc::{EINVAL, ENOMEM, c_int, c_void, size_t};
 use std::ptr;
 use vmalloc_linux::page_bytes;
 
+/// Allocates large sizes from the heap and others from glibc, and where one refuses from the other.
+#[inline(always)]
+fn served(bytes: usize, align: usize, glibc: impl FnOnce() -> *mut c_void) -> *mut c_void {
+    let is_small = start::is_small(bytes);
+    let memory = if is_small { ptr::null_mut() } else { large::alloc(bytes, align) };
+    match if memory.is_null() { glibc() } else { memory } {
+        refused if refused.is_null() && is_small => large::spare(bytes, align),
+        memory => memory,
+    }
+}
+
 /// Allocates memory, as malloc(3).
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn malloc(bytes: size_t) -> *mut c_void {
-    if !start::is_small(bytes) {
-        return large::malloc(bytes);
-    }
     // SAFETY: no conditions.
-    let memory = unsafe { glibc::malloc(bytes) };
-    if memory.is_null() { large::spare(bytes, 1) } else { memory }
+    served(bytes, 1, || unsafe { glibc::malloc(bytes) })
 }
 
 /// Allocates zeros, as calloc(3).
@@ -110,16 +117,11 @@ pub(crate) unsafe extern "C" fn reallocarray(
 /// one.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn memalign(align: size_t, bytes: size_t) -> *mut c_void {
+    // SAFETY: no conditions.
+    let from_glibc = || unsafe { glibc::memalign(align, bytes) };
     match align.checked_next_power_of_two() {
-        Some(align) if !start::is_small(bytes) => large::memalign(align, bytes),
-        rounded => {
-            // SAFETY: no conditions.
-            let memory = unsafe { glibc::memalign(align, bytes) };
-            match rounded {
-                Some(align) if memory.is_null() => large::spare(bytes, align),
-                _ => memory,
-            }
-        }
+        Some(rounded) => served(bytes, rounded, from_glibc),
+        None => from_glibc(),
     }
 }
 
@@ -153,17 +155,15 @@ pub(crate) unsafe extern "C" fn posix_memalign(out: *mut *mut c_void, align: siz
 /// Allocates whole pages' alignment, as valloc(3).
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn valloc(bytes: size_t) -> *mut c_void {
-    let memory = if start::is_small(bytes) { ptr::null_mut() } else { large::alloc(bytes, page_bytes()) };
     // SAFETY: no conditions.
-    if memory.is_null() { unsafe { glibc::valloc(bytes) } } else { memory }
+    served(bytes, page_bytes(), || unsafe { glibc::valloc(bytes) })
 }
 
 /// Allocates whole pages, as pvalloc(3).
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn pvalloc(bytes: size_t) -> *mut c_void {
-    let memory = if start::is_small(bytes) { ptr::null_mut() } else { large::alloc(bytes, page_bytes()) };
     // SAFETY: no conditions.
-    if memory.is_null() { unsafe { glibc::pvalloc(bytes) } } else { memory }
+    served(bytes, page_bytes(), || unsafe { glibc::pvalloc(bytes) })
 }
 
 /// Returns how many bytes of a block can be used, as malloc_usable_size(3).

@@ -2,6 +2,8 @@
 
 use libc::{c_int, c_void, size_t};
 use std::ffi::CStr;
+use std::marker::PhantomData;
+use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 unsafe extern "C" {
@@ -21,18 +23,19 @@ unsafe extern "C" {
     pub(crate) fn pvalloc(bytes: size_t) -> *mut c_void;
 }
 
-/// A function that has no name but the one that this library replaces. The constructor looks it up,
-/// or the constructor of another library that calls it before.
-pub(crate) struct Hidden {
+/// A function of the type `F` that has no name but the one that this library replaces. The
+/// constructor looks it up, or the constructor of another library that calls it before.
+pub(crate) struct Hidden<F> {
     name: &'static CStr,
     of: Owner,
     /// 0: not looked up yet. 1: there is none.
     addr: AtomicUsize,
+    kind: PhantomData<F>,
 }
 
 /// The owner of a function.
 #[derive(Clone, Copy, Debug)]
-enum Owner {
+pub(crate) enum Owner {
     /// The C library's. Not the next in the order of look-ups: a program may be linked to another
     /// malloc, which is replaced as well (redis is, to jemalloc).
     Glibc,
@@ -43,26 +46,21 @@ enum Owner {
 const UNKNOWN: usize = 0;
 const MISSING: usize = 1;
 
-impl Hidden {
-    const fn new(name: &'static CStr) -> Self {
-        Self { name, of: Owner::Glibc, addr: AtomicUsize::new(UNKNOWN) }
+impl<F: Copy> Hidden<F> {
+    /// # Safety
+    /// `F` is a pointer to functions of the type that the function of this name has, in every
+    /// library that has it.
+    pub(crate) const unsafe fn new(name: &'static CStr, of: Owner) -> Self {
+        Self { name, of, addr: AtomicUsize::new(UNKNOWN), kind: PhantomData }
     }
 
-    /// Returns a function of the library that comes next in the order of look-ups.
-    pub(crate) const fn next(name: &'static CStr) -> Self {
-        Self { name, of: Owner::Next, addr: AtomicUsize::new(UNKNOWN) }
-    }
-
-    /// Looks it up, so that no later call does.
-    pub(crate) fn look_up_now(&self) {
-        self.addr();
-    }
-
-    pub(crate) fn addr(&self) -> Option<usize> {
+    /// Returns the function, if there is one.
+    pub(crate) fn get(&self) -> Option<F> {
         // Relaxed: all threads find one function.
         let known = self.addr.load(Ordering::Relaxed);
         let addr = if known == UNKNOWN { self.look_up() } else { known };
-        (addr != MISSING).then_some(addr)
+        // SAFETY: the function has this type, by the promise of `new`.
+        (addr != MISSING).then(|| unsafe { mem::transmute_copy(&addr) })
     }
 
     #[cold]
@@ -87,73 +85,64 @@ impl Hidden {
     }
 }
 
-static USABLE_SIZE: Hidden = Hidden::new(c"malloc_usable_size");
-static TRIM: Hidden = Hidden::new(c"malloc_trim");
-static MALLINFO2: Hidden = Hidden::new(c"mallinfo2");
-static ALIGNED_ALLOC: Hidden = Hidden::new(c"aligned_alloc");
-static MALLOPT: Hidden = Hidden::new(c"mallopt");
+/// Declares hidden functions with their types, and a function that looks all of them up. No later
+/// call does so: it would take the loader's lock, and replace what dlerror(3) is about to tell.
+macro_rules! hidden {
+    ($($name:ident: fn($($of:ty),*) -> $result:ty = $owner:ident, $symbol:literal;)*) => {
+        $(static $name: $crate::glibc::Hidden<unsafe extern "C" fn($($of),*) -> $result> =
+            // SAFETY: the function of this name has this type, in every library that has it.
+            unsafe { $crate::glibc::Hidden::new($symbol, $crate::glibc::Owner::$owner) };)*
+
+        /// Looks up the functions that this library stands in for.
+        pub(crate) fn look_up() {
+            $($name.get();)*
+        }
+    };
+}
+
+pub(crate) use hidden;
+
+hidden! {
+    USABLE_SIZE: fn(*mut c_void) -> size_t = Glibc, c"malloc_usable_size";
+    TRIM: fn(size_t) -> c_int = Glibc, c"malloc_trim";
+    MALLINFO2: fn() -> libc::mallinfo2 = Glibc, c"mallinfo2";
+    ALIGNED_ALLOC: fn(size_t, size_t) -> *mut c_void = Glibc, c"aligned_alloc";
+    MALLOPT: fn(c_int, c_int) -> c_int = Glibc, c"mallopt";
+}
 
 /// Returns the size of a block of the C library's; `None` if that can't be told.
 ///
 /// # Safety
 /// `memory` is null, or a block of the C library's.
 pub(crate) unsafe fn usable_size(memory: *mut c_void) -> Option<usize> {
-    let addr = USABLE_SIZE.addr()?;
-    // SAFETY: the function of this name has this type, in every C library that has it.
-    let call: unsafe extern "C" fn(*mut c_void) -> size_t = unsafe { std::mem::transmute(addr) };
     // SAFETY: the caller's promise.
-    Some(unsafe { call(memory) })
+    USABLE_SIZE.get().map(|call| unsafe { call(memory) })
 }
 
 /// Gives free memory of the C library's back. Returns 1 if there was some.
 pub(crate) fn trim(pad: size_t) -> c_int {
-    let Some(addr) = TRIM.addr() else { return 0 };
-    // SAFETY: the function of this name has this type.
-    let call: unsafe extern "C" fn(size_t) -> c_int = unsafe { std::mem::transmute(addr) };
     // SAFETY: no conditions.
-    unsafe { call(pad) }
+    TRIM.get().map_or(0, |call| unsafe { call(pad) })
 }
 
 /// Returns the C library's counts, or none at all where it has no such call (before glibc 2.33).
 pub(crate) fn mallinfo2() -> libc::mallinfo2 {
-    let Some(addr) = MALLINFO2.addr() else {
-        // SAFETY: a structure of numbers, for which zero is a value.
-        return unsafe { std::mem::zeroed() };
-    };
-    // SAFETY: the function of this name has this type.
-    let call: unsafe extern "C" fn() -> libc::mallinfo2 = unsafe { std::mem::transmute(addr) };
-    // SAFETY: no conditions.
-    unsafe { call() }
+    // SAFETY: a structure of numbers, for which zero is a value; the call has no conditions.
+    unsafe { MALLINFO2.get().map_or_else(|| mem::zeroed(), |call| call()) }
 }
 
 /// Allocates as the C library's `aligned_alloc`, whose answer to wrong alignments has changed
 /// (glibc 2.38).
 pub(crate) fn aligned_alloc(align: size_t, bytes: size_t) -> *mut c_void {
-    let Some(addr) = ALIGNED_ALLOC.addr() else {
-        // SAFETY: no conditions.
-        return unsafe { memalign(align, bytes) };
-    };
-    // SAFETY: the function of this name has this type.
-    let call: unsafe extern "C" fn(size_t, size_t) -> *mut c_void = unsafe { std::mem::transmute(addr) };
-    // SAFETY: no conditions.
-    unsafe { call(align, bytes) }
+    // SAFETY: no conditions of either.
+    unsafe { ALIGNED_ALLOC.get().map_or_else(|| memalign(align, bytes), |call| call(align, bytes)) }
 }
 
 /// Lets the C library take `bytes` bytes more than it needs when its heap grows. It does not adapt
 /// to the sizes of large blocks from then on.
 pub(crate) fn pad_heap(bytes: c_int) {
-    let Some(addr) = MALLOPT.addr() else { return };
-    // SAFETY: the function of this name has this type.
-    let call: unsafe extern "C" fn(c_int, c_int) -> c_int = unsafe { std::mem::transmute(addr) };
+    let Some(call) = MALLOPT.get() else { return };
     // SAFETY: it writes two words under the lock of the main heap. Threads that allocate meanwhile
     // see the old ones or the new ones, and either will do. A refusal changes nothing.
     unsafe { call(libc::M_TOP_PAD, bytes) };
-}
-
-/// Looks all functions up, so that no later call does: that would take the loader's lock, and
-/// replace what dlerror(3) is about to tell.
-pub(crate) fn look_up_all() {
-    for hidden in [&USABLE_SIZE, &TRIM, &MALLINFO2, &ALIGNED_ALLOC, &MALLOPT] {
-        hidden.addr();
-    }
 }

@@ -11,17 +11,6 @@ use vmalloc_linux::{Contended, FreeError};
 /// The complaint about an address at which no block may start.
 const NO_BLOCK: &str = "no block starts there";
 
-/// Allocates from the heap, or from glibc.
-#[inline(never)]
-pub(crate) fn malloc(bytes: usize) -> *mut c_void {
-    let memory = alloc(bytes, 1);
-    if !memory.is_null() {
-        return memory;
-    }
-    // SAFETY: no conditions.
-    unsafe { glibc::malloc(bytes) }
-}
-
 /// Allocates zeros from the heap, or from glibc.
 #[inline(never)]
 pub(crate) fn calloc(count: size_t, bytes: size_t) -> *mut c_void {
@@ -36,19 +25,8 @@ pub(crate) fn calloc(count: size_t, bytes: size_t) -> *mut c_void {
     unsafe { glibc::calloc(count, bytes) }
 }
 
-/// Allocates aligned memory from the heap, or from glibc. `align` is a power of two.
-#[inline(never)]
-pub(crate) fn memalign(align: usize, bytes: usize) -> *mut c_void {
-    let memory = alloc(bytes, align);
-    if !memory.is_null() {
-        return memory;
-    }
-    // SAFETY: no conditions.
-    unsafe { glibc::memalign(align, bytes) }
-}
-
 /// Allocates from the heap, if it may serve that. Returns null else, with `errno` as it was.
-#[inline]
+#[inline(never)]
 pub(crate) fn alloc(bytes: usize, align: usize) -> *mut c_void {
     let Some(heap) = start::enter_for(bytes) else { return ptr::null_mut() };
     let _errno = SavedErrno::new();

@@ -13,12 +13,10 @@
 //! there is no heap at all.
 
 use crate::base::{SavedErrno, say, set_errno};
-use crate::glibc::Hidden;
-use crate::start;
+use crate::{glibc, start};
 use libc::{c_int, c_uint, pid_t, rlimit};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mlock, mmap_anonymous, munmap};
 use rustix::process::{Resource, getpid, getrlimit};
-use std::mem;
 use std::ptr;
 use vmalloc_linux::{Kind, page_bytes};
 
@@ -26,13 +24,10 @@ use vmalloc_linux::{Kind, page_bytes};
 /// program finds as much as it would without us.
 const PART_OF_LIMIT: u64 = 8;
 
-static SETRLIMIT: Hidden = Hidden::next(c"setrlimit");
-static PRLIMIT: Hidden = Hidden::next(c"prlimit");
-static MLOCKALL: Hidden = Hidden::next(c"mlockall");
-
-/// Looks up the functions that this library stands in for.
-pub(crate) fn look_up() {
-    [&SETRLIMIT, &PRLIMIT, &MLOCKALL].iter().for_each(|hidden| hidden.look_up_now());
+glibc::hidden! {
+    SETRLIMIT: fn(c_uint, *const rlimit) -> c_int = Next, c"setrlimit";
+    PRLIMIT: fn(pid_t, c_uint, *const rlimit, *mut rlimit) -> c_int = Next, c"prlimit";
+    MLOCKALL: fn(c_int) -> c_int = Next, c"mlockall";
 }
 
 /// Returns how many bytes of addresses may be reserved.
@@ -73,9 +68,7 @@ fn is_new_memory_locked() -> bool {
 pub(crate) unsafe extern "C" fn setrlimit(resource: c_uint, limit: *const rlimit) -> c_int {
     // SAFETY: the caller's promise.
     unsafe { prepare(resource, limit) };
-    let Some(addr) = SETRLIMIT.addr() else { return missing() };
-    // SAFETY: the function of this name has this type.
-    let call: unsafe extern "C" fn(c_uint, *const rlimit) -> c_int = unsafe { mem::transmute(addr) };
+    let Some(call) = SETRLIMIT.get() else { return missing() };
     // SAFETY: the caller's promise.
     unsafe { call(resource, limit) }
 }
@@ -105,10 +98,7 @@ pub(crate) unsafe extern "C" fn prlimit(
         // SAFETY: the caller's promise.
         unsafe { prepare(resource, new) };
     }
-    let Some(addr) = PRLIMIT.addr() else { return missing() };
-    // SAFETY: the function of this name has this type.
-    let call: unsafe extern "C" fn(pid_t, c_uint, *const rlimit, *mut rlimit) -> c_int =
-        unsafe { mem::transmute(addr) };
+    let Some(call) = PRLIMIT.get() else { return missing() };
     // SAFETY: the caller's promise.
     unsafe { call(process, resource, new, old) }
 }
@@ -148,9 +138,7 @@ unsafe fn prepare(resource: c_uint, limit: *const rlimit) {
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn mlockall(flags: c_int) -> c_int {
     retire("it locks its memory");
-    let Some(addr) = MLOCKALL.addr() else { return missing() };
-    // SAFETY: the function of this name has this type.
-    let call: unsafe extern "C" fn(c_int) -> c_int = unsafe { mem::transmute(addr) };
+    let Some(call) = MLOCKALL.get() else { return missing() };
     // SAFETY: no conditions.
     let answer = unsafe { call(flags) };
     if answer == 0 && flags & libc::MCL_CURRENT != 0 && flags & libc::MCL_ONFAULT == 0 {

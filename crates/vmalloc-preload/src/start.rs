@@ -77,7 +77,7 @@ extern "C" fn construct(_: c_int, _: *const *const c_char, environment: *const *
     let _ = page_bytes();
     // Now, since a lookup takes the loader's lock. A thread that has it may wait for one that calls
     // malloc: a constructor inside dlopen(3) may create threads and join them.
-    glibc::look_up_all();
+    glibc::look_up();
     altered::look_up();
     limits::look_up();
     // Now, since threads that fork must find all handlers or none.

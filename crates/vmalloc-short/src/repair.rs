@@ -2,17 +2,9 @@
 
 use super::{Block, BlockState, Blocks, List, Run, SlotState};
 use lock_api::RawMutex;
-use vmalloc::tenant::{Part, Tally};
+use vmalloc::tenant::Tally;
 
 impl<L: RawMutex> Blocks<L> {
-    /// Makes a block, of which nothing is known to be unmapped, ready for the next purge.
-    pub(crate) fn put_back(&self, part: &Part) {
-        if let Some(block) = self.get(part.area) {
-            let is_spent = part.lazy_pages != 0;
-            block.set_state(if is_spent { BlockState::Spent } else { BlockState::Closed });
-        }
-    }
-
     /// Ends what threads of the parent were doing with blocks, without locks or between two of
     /// them. The caller is the only thread there is.
     ///

@@ -1,6 +1,6 @@
 //! The blocks as a tenant of their space.
 
-use super::Blocks;
+use super::{BlockState, Blocks};
 use alloc::sync::Arc;
 use core::any::Any;
 use lock_api::RawMutex;
@@ -18,7 +18,10 @@ impl<L: RawMutex + Send + Sync + 'static> Tenant for Blocks<L> {
     }
 
     fn put_off(&self, part: &Part) {
-        self.put_back(part);
+        if let Some(block) = self.get(part.area) {
+            let is_spent = part.lazy_pages != 0;
+            block.set_state(if is_spent { BlockState::Spent } else { BlockState::Closed });
+        }
     }
 
     fn spare(&self, most: u64, release: &mut dyn FnMut(PageRange)) {

@@ -95,6 +95,23 @@ impl<P: Divisible, A> Subspace<P, A> {
     }
 }
 
+/// Methods that the platform below answers. It gets the caller's promises with them.
+macro_rules! forward {
+    (
+        $(fn $name:ident($($arg:ident: $of:ty),*) -> $result:ty;)*
+        $(unsafe fn $call:ident($($with:ident: $kind:ty),*) $(-> $answer:ty)?;)*
+    ) => {
+        $(fn $name(&self, $($arg: $of),*) -> $result {
+            self.parent().$name($($arg),*)
+        })*
+
+        $(unsafe fn $call(&self, $($with: $kind),*) $(-> $answer)? {
+            // SAFETY: the caller's promise is passed on.
+            unsafe { self.parent().$call($($with),*) }
+        })*
+    };
+}
+
 // SAFETY: the span is constant, inside that of the platform below, and by SUB-1 no other
 // sub-space's. The platform below keeps the promises on mapped, unmapped and flushed pages: it gets
 // every call, with the caller's promises. Only a `Protected` sub-space maps with a protection that
@@ -123,19 +140,14 @@ unsafe impl<P: Divisible, A> Platform for Subspace<P, A> {
         self.charged(range, || unsafe { self.parent().map_huge(range, self.protection(protection)) })
     }
 
-    unsafe fn resident(&self, range: PageRange) -> u64 {
-        // SAFETY: the caller's promise is passed on.
-        unsafe { self.parent().resident(range) }
-    }
-
-    unsafe fn make_huge(&self, range: PageRange) {
-        // SAFETY: the caller's promise is passed on.
-        unsafe { self.parent().make_huge(range) }
-    }
-
-    unsafe fn unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
-        // SAFETY: the caller's promise is passed on.
-        unsafe { self.parent().unmap(ranges) }
+    forward! {
+        fn evict_memory(part: Evict) -> bool;
+        fn entropy() -> u64;
+        fn fatal(damage: &dyn fmt::Display) -> !;
+        unsafe fn resident(range: PageRange) -> u64;
+        unsafe fn make_huge(range: PageRange);
+        unsafe fn unmap(ranges: &[PageRange]) -> Result<(), PlatformError>;
+        unsafe fn mark_altered(range: PageRange) -> Result<(), PlatformError>;
     }
 
     unsafe fn flush(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
@@ -155,10 +167,6 @@ unsafe impl<P: Divisible, A> Platform for Subspace<P, A> {
         Ok(())
     }
 
-    fn evict_memory(&self, part: Evict) -> bool {
-        self.parent().evict_memory(part)
-    }
-
     /// Does nothing where memory can't be written. Such memory is zero: the platform maps zeros, or
     /// there is no such sub-space, and pages are never used twice.
     unsafe fn zero(&self, range: PageRange) {
@@ -172,19 +180,6 @@ unsafe impl<P: Divisible, A> Platform for Subspace<P, A> {
     /// one.
     fn drain_later(&self, _: DrainReason) -> bool {
         false
-    }
-
-    unsafe fn mark_altered(&self, range: PageRange) -> Result<(), PlatformError> {
-        // SAFETY: the caller's promise is passed on.
-        unsafe { self.parent().mark_altered(range) }
-    }
-
-    fn entropy(&self) -> u64 {
-        self.parent().entropy()
-    }
-
-    fn fatal(&self, damage: &dyn fmt::Display) -> ! {
-        self.parent().fatal(damage)
     }
 }
 
@@ -203,25 +198,12 @@ unsafe impl<P: Divisible + DirectMemory + Relocate> Relocate for Subspace<P> {
 
 // SAFETY: frames are those of the platform below, which gets every call with the caller's promises.
 unsafe impl<P: Divisible + FrameSupply> FrameSupply for Subspace<P> {
-    fn take_frames(&self, frames: &mut [Frame]) -> Result<(), PlatformError> {
-        self.parent().take_frames(frames)
-    }
-
-    fn take_run(&self, count: u64, align: u64) -> Result<Frame, PlatformError> {
-        self.parent().take_run(count, align)
-    }
-
-    unsafe fn give_frames(&self, frames: &[Frame]) {
-        // SAFETY: the caller's promise is passed on.
-        unsafe { self.parent().give_frames(frames) };
-    }
-
-    fn origin(&self, frame: Frame) -> Origin {
-        self.parent().origin(frame)
-    }
-
-    fn are_taken(&self, first: Frame, count: u64) -> bool {
-        self.parent().are_taken(first, count)
+    forward! {
+        fn take_frames(frames: &mut [Frame]) -> Result<(), PlatformError>;
+        fn take_run(count: u64, align: u64) -> Result<Frame, PlatformError>;
+        fn origin(frame: Frame) -> Origin;
+        fn are_taken(first: Frame, count: u64) -> bool;
+        unsafe fn give_frames(frames: &[Frame]);
     }
 }
 
@@ -249,53 +231,37 @@ unsafe impl<P: Divisible + MapFrames> MapFrames for Subspace<P> {
         self.charged(range, || unsafe { self.parent().map_runs(range, runs, protection) })
     }
 
-    fn runs_of(&self, frames: &[Frame]) -> Option<Vec<FrameRun>> {
-        self.parent().runs_of(frames)
-    }
-
-    fn order_of(&self, runs: &[FrameRun]) -> u32 {
-        self.parent().order_of(runs)
-    }
-
-    unsafe fn discard_hint(&self, range: PageRange) {
-        // SAFETY: the caller's promise is passed on.
-        unsafe { self.parent().discard_hint(range) };
-    }
-
-    fn frame_at(&self, page: u64) -> Option<Frame> {
-        self.parent().frame_at(page)
+    forward! {
+        fn runs_of(frames: &[Frame]) -> Option<Vec<FrameRun>>;
+        fn order_of(runs: &[FrameRun]) -> u32;
+        fn frame_at(page: u64) -> Option<Frame>;
+        unsafe fn discard_hint(range: PageRange);
     }
 }
 
 // SAFETY: the platform below protects the pages, and answers for it.
 unsafe impl<P: Divisible + Protect, A> Protect for Subspace<P, A> {
-    unsafe fn protect(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
-        // SAFETY: the caller's promise is passed on.
-        unsafe { self.parent().protect(range, protection) }
+    forward! {
+        unsafe fn protect(range: PageRange, protection: Protection) -> Result<(), PlatformError>;
     }
 }
 
 // SAFETY: the platform below drops the memory, and answers for it.
 unsafe impl<P: Divisible + Discard> Discard for Subspace<P> {
-    unsafe fn discard(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
-        // SAFETY: the caller's promise is passed on.
-        unsafe { self.parent().discard(ranges) }
-    }
-
-    unsafe fn touched(&self, range: PageRange, found: &mut dyn FnMut(PageRange)) {
-        // SAFETY: the caller's promise is passed on.
-        unsafe { self.parent().touched(range, found) }
+    forward! {
+        unsafe fn discard(ranges: &[PageRange]) -> Result<(), PlatformError>;
+        unsafe fn touched(range: PageRange, found: &mut dyn FnMut(PageRange));
     }
 }
 
 impl<P: Divisible + ReadNofault, A> ReadNofault for Subspace<P, A> {
-    fn read_nofault(&self, addr: usize, to: &mut [u8]) -> usize {
-        self.parent().read_nofault(addr, to)
+    forward! {
+        fn read_nofault(addr: usize, to: &mut [u8]) -> usize;
     }
 }
 
 impl<P: Divisible + Translate, A> Translate for Subspace<P, A> {
-    fn physical_page(&self, page: u64) -> Option<u64> {
-        self.parent().physical_page(page)
+    forward! {
+        fn physical_page(page: u64) -> Option<u64>;
     }
 }

@@ -4,15 +4,14 @@ use crate::entry::{Bits, ENTRIES, Entry};
 use crate::machine_tests::{CPU, Fake, Forgot};
 use crate::platform::X86;
 use crate::tables::Tables;
-use crate::tests::{START, answering, entry, map, platform, unmap_and_flush};
+use crate::tests::{START, answering, entry, flush, map, platform, protect, unmap, unmap_and_flush};
 use std::boxed::Box;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::vec;
 use std::vec::Vec;
 use vmalloc::{
-    Frame, FrameRun, FrameSupply, MapFrames, PageRange, Platform, Protect, Protection, ReadNofault, Relocate,
-    Space, Translate,
+    Frame, FrameRun, FrameSupply, MapFrames, PageRange, Protection, ReadNofault, Relocate, Space, Translate,
 };
 
 /// The first page of the span at which a leaf can stand.
@@ -74,7 +73,7 @@ fn leaves_stand_where_a_run_fills_an_aligned_2_mib_and_nowhere_else() {
     assert_eq!(at.map(|page| order(&platform, page)), [0, 9, 9, 0, 0].map(Ok));
     let leaf = entry(&platform, FIRST).expect("a leaf");
     assert!(leaf.has(Bits::PRESENT | Bits::WRITABLE | Bits::NO_EXECUTE) && !leaf.has(Bits::OWNED));
-    unmap_and_flush(&platform, &[range]);
+    unmap_and_flush(&platform, range);
     assert!((range.start()..range.end()).all(|page| platform.frame_at(page).is_none()));
     assert!(platform.are_taken(large.first, large.count), "frames stay with their owner");
 }
@@ -97,7 +96,7 @@ fn runs_of_any_lengths_are_mapped_in_order_with_fewer_frames_than_tables_hold() 
             let range = pages(from, 1500);
             map_runs(&platform, range, &runs);
             check_leads(&platform, range, &runs);
-            unmap_and_flush(&platform, &[range]);
+            unmap_and_flush(&platform, range);
         }
     }
 }
@@ -107,7 +106,7 @@ fn part_of_a_leaf_unmapped_splits_it_and_is_flushed() {
     let (platform, run) = with_leaf();
     platform.machine().forgotten(0);
     let part = pages(100, 5);
-    unmap_and_flush(&platform, &[part]);
+    unmap_and_flush(&platform, part);
     let forgotten = platform.machine().forgotten(0);
     assert!((part.start()..part.end()).all(|page| forgotten.contains(&Forgot::Page(page))), "{forgotten:?}");
     assert_eq!(order(&platform, FIRST), Ok(0), "it was split");
@@ -120,21 +119,19 @@ fn part_of_a_leaf_unmapped_splits_it_and_is_flushed() {
 #[test]
 fn another_protection_for_part_of_a_leaf_splits_it_and_for_all_keeps_it() {
     let (platform, run) = with_leaf();
-    let protect = |range| {
-        platform.machine().forgotten(0);
-        // SAFETY: the test owns the whole span.
-        unsafe { platform.protect(range, Protection::Read) }.expect("nothing refuses");
-        assert!(!platform.machine().forgotten(0).is_empty(), "everybody is told");
+    platform.machine().forgotten(0);
+    protect(&platform, pages(3, 1), Protection::ReadExecute).expect("nothing refuses");
+    assert_eq!(platform.machine().forgotten(0), [Forgot::Page(FIRST + 3)], "everybody is told");
+    let bits = |nth| {
+        let entry = entry(&platform, FIRST + nth).expect("a table");
+        (entry.has(Bits::WRITABLE), entry.has(Bits::NO_EXECUTE))
     };
-    let is_writable = |page| entry(&platform, page).is_some_and(|entry| entry.has(Bits::WRITABLE));
-    protect(pages(3, 1));
-    assert_eq!([2, 3, 4].map(|nth| is_writable(FIRST + nth)), [true, false, true]);
+    assert_eq!([2, 3, 4].map(bits), [(true, true), (false, false), (true, true)]);
     assert_eq!(order(&platform, FIRST), Ok(0));
     check_leads(&platform, pages(0, ENTRIES), &[run]);
 
     let (platform, _) = with_leaf();
-    // SAFETY: the test owns the whole span.
-    unsafe { platform.protect(pages(0, ENTRIES), Protection::Read) }.expect("nothing refuses");
+    protect(&platform, pages(0, ENTRIES), Protection::Read).expect("nothing refuses");
     let leaf = entry(&platform, FIRST).expect("a leaf");
     assert!(order(&platform, FIRST) == Ok(9) && !leaf.has(Bits::WRITABLE));
 }
@@ -143,13 +140,11 @@ fn another_protection_for_part_of_a_leaf_splits_it_and_for_all_keeps_it() {
 fn a_split_without_a_frame_for_the_table_is_refused_and_tried_again() {
     let (platform, run) = with_leaf();
     platform.machine().left.store(0, Ordering::Relaxed);
-    // SAFETY: the test owns the whole span.
-    unsafe { platform.unmap(&[pages(9, 1)]) }.expect_err("no frame for a table");
-    // SAFETY: as above.
-    unsafe { platform.protect(pages(9, 1), Protection::Read) }.expect_err("no frame for a table");
+    unmap(&platform, pages(9, 1)).expect_err("no frame for a table");
+    protect(&platform, pages(9, 1), Protection::Read).expect_err("no frame for a table");
     check_leads(&platform, pages(0, ENTRIES), &[run]);
     platform.machine().left.store(1, Ordering::Relaxed);
-    unmap_and_flush(&platform, &[pages(9, 1)]);
+    unmap_and_flush(&platform, pages(9, 1));
     assert_eq!((platform.frame_at(FIRST + 9), platform.frame_at(FIRST + 8)), (None, Some(run.first.plus(8))));
 }
 
@@ -162,7 +157,7 @@ fn a_hint_clears_whole_leaves_and_leaves_parts_to_unmap() {
     // SAFETY: as above.
     unsafe { platform.discard_hint(pages(0, ENTRIES)) };
     assert_eq!(entry(&platform, FIRST), None, "no leaf, and no table");
-    unmap_and_flush(&platform, &[pages(0, ENTRIES)]);
+    unmap_and_flush(&platform, pages(0, ENTRIES));
 }
 
 #[test]
@@ -172,7 +167,7 @@ fn a_table_in_a_leaf_s_place_goes_back_after_a_shootdown() {
     // Tables first: of both halves, for more leaves than are made at once elsewhere.
     let range = pages(0, 2 * ENTRIES);
     map(&platform, range);
-    unmap_and_flush(&platform, &[range]);
+    unmap_and_flush(&platform, range);
     platform.machine().forgotten(0);
     let free = platform.machine().free();
     map_runs(&platform, range, &[FrameRun { count: 2 * ENTRIES, ..run }]);
@@ -187,7 +182,7 @@ fn a_table_stays_where_a_cpu_does_not_answer() {
     let run = take(&platform, ENTRIES);
     let range = pages(0, ENTRIES);
     map(&platform, range);
-    unmap_and_flush(&platform, &[range]);
+    unmap_and_flush(&platform, range);
     platform.machine().online[1].store(true, Ordering::SeqCst);
     let free = platform.machine().free();
     map_runs(&platform, range, &[run]);
@@ -204,35 +199,52 @@ const LOOKS: [(&str, Look); 3] = [
     ("read_nofault", |platform| platform.read_nofault((FIRST << 12) as usize, &mut [0]) > 0),
 ];
 
+/// Has another CPU look at a fresh platform, and the owner of its addresses act at each step of
+/// that look in turn, of which there are more than `least`. Checks what the look has returned.
+fn at_each_step<T>(
+    least: usize,
+    act: impl Fn(&X86<Fake>) + Send + Clone + 'static,
+    prepare: impl Fn(&X86<Fake>),
+    look: impl Fn(&X86<Fake>) -> T,
+    check: impl Fn(T, usize),
+) {
+    for step in 1.. {
+        let platform = answering(4000, 1 << 20);
+        prepare(&platform);
+        let (owner, act) = (Arc::downgrade(&platform), act.clone());
+        let acts = move || {
+            let Some(platform) = owner.upgrade() else { return };
+            let here = CPU.replace(0);
+            act(&platform);
+            CPU.set(here);
+        };
+        *platform.machine().on_step.lock().expect("no panic") = (step, Some(Box::new(acts)));
+        CPU.set(1);
+        let found = look(&platform);
+        CPU.set(0);
+        check(found, step);
+        if platform.machine().on_step.lock().expect("no panic").1.is_some() {
+            assert!(step > least, "{step} steps");
+            break;
+        }
+    }
+}
+
 /// A CPU walks to a page while the owner of the addresses puts a leaf in the place of the table,
 /// which goes back and has other content then, and unmaps the leaf again.
 #[test]
 fn a_walk_never_reads_a_table_that_went_back() {
+    let range = pages(0, ENTRIES);
+    let put_leaf = move |platform: &X86<Fake>| {
+        map_runs(platform, range, &[take(platform, ENTRIES)]);
+        unmap(platform, range).expect("nothing refuses");
+    };
+    let prepare = |platform: &X86<Fake>| {
+        map(platform, range);
+        unmap_and_flush(platform, range);
+    };
     for (name, look) in LOOKS {
-        for step in 1.. {
-            let platform = answering(4000, 1 << 20);
-            let (range, run) = (pages(0, ENTRIES), take(&platform, ENTRIES));
-            map(&platform, range);
-            unmap_and_flush(&platform, &[range]);
-            let owner = Arc::downgrade(&platform);
-            let put_leaf = move || {
-                let Some(platform) = owner.upgrade() else { return };
-                let here = CPU.replace(0);
-                map_runs(&platform, range, &[run]);
-                // SAFETY: the test owns the whole span.
-                unsafe { platform.unmap(&[range]) }.expect("nothing refuses");
-                CPU.set(here);
-            };
-            *platform.machine().on_step.lock().expect("no panic") = (step, Some(Box::new(put_leaf)));
-            CPU.set(1);
-            let has_found = look(&platform);
-            CPU.set(0);
-            assert!(!has_found, "{name} at step {step}");
-            if platform.machine().on_step.lock().expect("no panic").1.is_some() {
-                assert!(step > 4, "{name} takes {step} steps");
-                break;
-            }
-        }
+        at_each_step(4, put_leaf, prepare, look, |found, step| assert!(!found, "{name} at step {step}"));
     }
 }
 
@@ -240,33 +252,24 @@ fn a_walk_never_reads_a_table_that_went_back() {
 #[test]
 fn a_read_never_shows_a_frame_that_went_back() {
     const NUMBER: u64 = 0x1234_5678_9abc_def0;
-    for step in 1.. {
-        let platform = answering(4000, 1 << 20);
-        map(&platform, pages(0, 1));
+    let prepare = |platform: &X86<Fake>| {
+        map(platform, pages(0, 1));
         let frame = platform.physical_page(FIRST).expect("it is mapped");
         let word = platform.machine().memory.wrapping_add((frame << 12) as usize).cast::<u64>();
         // SAFETY: the test owns the page, and its frame.
         unsafe { word.write_volatile(NUMBER) };
-        let owner = Arc::downgrade(&platform);
-        let free = move || {
-            let Some(platform) = owner.upgrade() else { return };
-            let here = CPU.replace(0);
-            // A CPU with interrupts off does not answer, and the frame stays.
-            // SAFETY: the test owns the whole span.
-            let _ = unsafe { platform.unmap(&[pages(0, 1)]).and_then(|()| platform.flush(&[pages(0, 1)])) };
-            CPU.set(here);
-        };
-        *platform.machine().on_step.lock().expect("no panic") = (step, Some(Box::new(free)));
-        CPU.set(1);
+    };
+    // A CPU with interrupts off does not answer, and the frame stays.
+    let free = |platform: &X86<Fake>| {
+        let _ = unmap(platform, pages(0, 1)).and_then(|()| flush(platform, pages(0, 1)));
+    };
+    let look = |platform: &X86<Fake>| {
         let mut number = [0; 8];
-        let count = platform.read_nofault((FIRST << 12) as usize, &mut number);
-        CPU.set(0);
+        (platform.read_nofault((FIRST << 12) as usize, &mut number), number)
+    };
+    at_each_step(5, free, prepare, look, |(count, number), step| {
         assert!(count == 0 || number == NUMBER.to_le_bytes(), "step {step}: {number:x?}");
-        if platform.machine().on_step.lock().expect("no panic").1.is_some() {
-            assert!(step > 5, "{step} steps");
-            break;
-        }
-    }
+    });
 }
 
 #[test]

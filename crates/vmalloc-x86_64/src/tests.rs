@@ -13,7 +13,7 @@ use std::sync::{Arc, mpsc};
 use std::vec;
 use std::vec::Vec;
 use vmalloc::{
-    Frame, PageRange, Platform, PlatformError, Protect, Protection, ReadNofault, Relocate, Space, Translate,
+    Frame, PageRange, Platform, PlatformError, Protect, Protection, ReadNofault, Space, Translate,
 };
 use vmalloc_conformance::{Conformance, Look, Seen};
 
@@ -43,9 +43,23 @@ pub(crate) fn map(platform: &X86<Fake>, range: PageRange) {
     unsafe { platform.map(range, Protection::ReadWrite) }.expect("frames");
 }
 
-pub(crate) fn unmap_and_flush(platform: &X86<Fake>, ranges: &[PageRange]) {
+pub(crate) fn unmap(platform: &X86<Fake>, range: PageRange) -> Result<(), PlatformError> {
     // SAFETY: as above.
-    unsafe { platform.unmap(ranges).and_then(|()| platform.flush(ranges)) }.expect("nothing refuses");
+    unsafe { platform.unmap(&[range]) }
+}
+
+pub(crate) fn flush(platform: &X86<Fake>, range: PageRange) -> Result<(), PlatformError> {
+    // SAFETY: as above.
+    unsafe { platform.flush(&[range]) }
+}
+
+pub(crate) fn protect(platform: &X86<Fake>, range: PageRange, to: Protection) -> Result<(), PlatformError> {
+    // SAFETY: as above.
+    unsafe { platform.protect(range, to) }
+}
+
+pub(crate) fn unmap_and_flush(platform: &X86<Fake>, range: PageRange) {
+    unmap(platform, range).and_then(|()| flush(platform, range)).expect("nothing refuses");
 }
 
 #[test]
@@ -62,12 +76,10 @@ fn pages_have_frames_of_their_own_until_they_are_flushed() {
             (None, None)
         );
         let tables = free - platform.machine().free() - pages as usize;
-        // SAFETY: the test owns the whole span.
-        unsafe { platform.unmap(&[range]) }.expect("nothing refuses");
+        unmap(&platform, range).expect("nothing refuses");
         assert!((range.start()..range.end()).all(|page| platform.physical_page(page).is_none()));
         assert_eq!(platform.machine().free(), free - tables - pages as usize, "before the flush");
-        // SAFETY: as above.
-        unsafe { platform.unmap(&[range]).and_then(|()| platform.flush(&[range])) }.expect("nothing refuses");
+        unmap_and_flush(&platform, range);
         assert_eq!(platform.machine().free(), free - tables, "after the flush");
         assert!((range.start()..range.end()).all(|page| entry(&platform, page) == Some(Entry::NONE)));
     }
@@ -107,7 +119,7 @@ fn leaves_stand_where_a_whole_aligned_run_goes() {
     let range = range(offset - 3, 3 + 2 * ENTRIES + 7);
     // A table is there already, and has to make way.
     map(&platform, PageRange::from_len(START + offset, 2).expect("not empty"));
-    unmap_and_flush(&platform, &[PageRange::from_len(START + offset, 2).expect("not empty")]);
+    unmap_and_flush(&platform, PageRange::from_len(START + offset, 2).expect("not empty"));
     let free = platform.machine().free();
     // SAFETY: the test owns the whole span.
     unsafe { platform.map_huge(range, Protection::ReadWrite) }.expect("frames");
@@ -122,38 +134,11 @@ fn leaves_stand_where_a_whole_aligned_run_goes() {
     // A part of a leaf: it is split, and the rest stays.
     let part = PageRange::from_len(first + 100, 5).expect("not empty");
     let kept = platform.physical_page(first + 105);
-    unmap_and_flush(&platform, &[part]);
+    unmap_and_flush(&platform, part);
     assert_eq!((platform.physical_page(first + 104), platform.physical_page(first + 105)), (None, kept));
-    unmap_and_flush(&platform, &[range]);
+    unmap_and_flush(&platform, range);
     let tables = 2;
     assert!(free.abs_diff(platform.machine().free()) <= tables, "{free} {}", platform.machine().free());
-}
-
-#[test]
-fn protection_is_in_the_entries_and_everybody_is_told() {
-    let platform = platform(100, 1000);
-    map(&platform, range(0, 3));
-    platform.machine().forgotten(0);
-    // SAFETY: the test owns the whole span.
-    unsafe { platform.protect(range(1, 1), Protection::ReadExecute) }.expect("nothing refuses");
-    let bits = |nth| {
-        let entry = entry(&platform, START + nth).expect("a table");
-        (entry.has(Bits::WRITABLE), entry.has(Bits::NO_EXECUTE))
-    };
-    assert_eq!([0, 1, 2].map(bits), [(true, true), (false, false), (true, true)]);
-    assert_eq!(platform.machine().forgotten(0), [Forgot::Page(START + 1)]);
-}
-
-#[test]
-fn relocated_pages_keep_their_frames() {
-    let platform = platform(2000, 1 << 20);
-    let (from, to) = (range(2, 600), range(5000, 600));
-    map(&platform, from);
-    let frames: Vec<_> = (from.start()..from.end()).map(|page| platform.physical_page(page)).collect();
-    // SAFETY: the test owns the whole span.
-    unsafe { platform.relocate(from, to) }.expect("tables");
-    assert!((to.start()..to.end()).map(|page| platform.physical_page(page)).eq(frames));
-    assert!((from.start()..from.end()).all(|page| platform.physical_page(page).is_none()));
 }
 
 /// Stops a thread when it is dropped.
@@ -171,10 +156,8 @@ fn a_shootdown_waits_for_every_cpu_and_names_one_that_does_not_answer() {
     platform.machine().online[1].store(true, Ordering::SeqCst);
     map(&platform, range(0, 2));
     let shot = range(0, 2);
-    // SAFETY: the test owns the whole span.
-    unsafe { platform.unmap(&[shot]) }.expect("nothing refuses");
-    // SAFETY: as above.
-    let lost = unsafe { platform.flush(&[shot]) }.expect_err("nobody answers");
+    unmap(&platform, shot).expect("nothing refuses");
+    let lost = flush(&platform, shot).expect_err("nobody answers");
     assert_eq!(lost.code, 1);
     assert!(entry(&platform, START).is_some_and(|entry| entry.has(Bits::STALE)), "its frame is kept");
 
@@ -192,16 +175,15 @@ fn a_shootdown_waits_for_every_cpu_and_names_one_that_does_not_answer() {
                 std::thread::yield_now();
             }
         });
-        // SAFETY: as above.
-        unsafe { platform.flush(&[shot]) }.expect("an answer");
+        flush(&platform, shot).expect("an answer");
         // It missed one, so it forgets everything first. Pages follow where it answered the
         // interrupt that was left from the first flush before the second flush asked.
         assert_eq!(platform.machine().forgotten(1).first(), Some(&Forgot::All));
         map(&platform, shot);
-        unmap_and_flush(&platform, &[shot]);
+        unmap_and_flush(&platform, shot);
         assert_eq!(platform.machine().forgotten(1), [Forgot::Page(START), Forgot::Page(START + 1)]);
         map(&platform, range(0, 34));
-        unmap_and_flush(&platform, &[range(0, 34)]);
+        unmap_and_flush(&platform, range(0, 34));
         assert_eq!(platform.machine().forgotten(1), [Forgot::All]);
     });
     assert_eq!(entry(&platform, START), Some(Entry::NONE));
@@ -237,12 +219,9 @@ fn every_cpu_forgets_though_the_thread_moves_while_it_asks() {
             }
             let page = range(0, 1);
             map(&platform, page);
-            // SAFETY: the test owns the whole span.
-            check_all_forget(&platform, moves, || unsafe { platform.protect(page, Protection::Read) });
-            // SAFETY: as above.
-            unsafe { platform.unmap(&[page]) }.expect("nothing refuses");
-            // SAFETY: as above.
-            check_all_forget(&platform, moves, || unsafe { platform.flush(&[page]) });
+            check_all_forget(&platform, moves, || protect(&platform, page, Protection::Read));
+            unmap(&platform, page).expect("nothing refuses");
+            check_all_forget(&platform, moves, || flush(&platform, page));
             assert_eq!(entry(&platform, START), Some(Entry::NONE));
         }
     }

@@ -41,6 +41,12 @@ pub(crate) struct Violation {
     pub(crate) what: String,
 }
 
+impl Violation {
+    fn new(rule: &'static str, package: &str, place: impl Into<String>, what: impl Into<String>) -> Self {
+        Self { rule, package: package.to_owned(), place: place.into(), what: what.into() }
+    }
+}
+
 pub(crate) fn run(args: &Args) -> Result<()> {
     let packages = source::packages()?;
     let mut found = Vec::new();

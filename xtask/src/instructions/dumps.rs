@@ -1,7 +1,7 @@
 //! The files that Callgrind writes, one for each window of a run.
 
-use std::path::{Path, PathBuf};
-use std::{env, fs, io, process};
+use std::path::Path;
+use std::{fs, io};
 
 /// A window: its label and the instructions in it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -10,40 +10,13 @@ pub(crate) struct Window {
     instructions: u64,
 }
 
-/// A folder for the dumps of one run, removed when dropped.
-pub(crate) struct Folder(PathBuf);
-
-impl Folder {
-    pub(crate) fn create() -> io::Result<Self> {
-        let folder = env::temp_dir().join(format!("vmalloc-instructions-{}", process::id()));
-        fs::create_dir_all(&folder)?;
-        Ok(Self(folder))
+/// Returns all windows in a folder, in no order.
+pub(crate) fn read(folder: &Path) -> io::Result<Vec<Window>> {
+    let mut windows = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        windows.extend(parse(&String::from_utf8_lossy(&fs::read(entry?.path())?)));
     }
-
-    /// Where Callgrind is to write: it appends `.1`, `.2`, … for the windows.
-    pub(crate) fn file(&self) -> PathBuf {
-        self.0.join("counts")
-    }
-
-    /// All windows written so far, in no order.
-    pub(crate) fn windows(&self) -> io::Result<Vec<Window>> {
-        let mut windows = Vec::new();
-        for entry in fs::read_dir(&self.0)? {
-            windows.extend(read(&entry?.path())?);
-        }
-        Ok(windows)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // What cannot be removed stays in the folder for temporary files: no reason to fail.
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-fn read(file: &Path) -> io::Result<Option<Window>> {
-    Ok(parse(&String::from_utf8_lossy(&fs::read(file)?)))
+    Ok(windows)
 }
 
 /// The label and total of a dump; `None` for the dump at exit, which no client request asked for.
@@ -82,15 +55,10 @@ mod tests {
     }
 
     #[test]
-    fn the_empty_loop_is_subtracted() {
+    fn the_empty_loop_is_subtracted_and_the_worst_call_counts() {
         let windows = [window("loop", 130), window("run", 1130)];
-        assert_eq!(per_operation(&windows, 10), Some(100.0));
-        assert_eq!(per_operation(&windows[..1], 10), None);
-    }
-
-    #[test]
-    fn the_worst_call_counts() {
         let calls = [window("before", 8), window("empty", 11), window("allocate", 500), window("free", 90)];
-        assert_eq!(per_operation(&calls, 10), Some(489.0));
+        let counted = [&windows[..], &windows[..1], &calls].map(|windows| per_operation(windows, 10));
+        assert_eq!(counted, [Some(100.0), None, Some(489.0)]);
     }
 }

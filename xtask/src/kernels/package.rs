@@ -1,6 +1,7 @@
 //! A kernel and a shell of Debian: its own client fetches a package, and nothing is installed.
 
 use crate::process;
+use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,20 +9,34 @@ use std::process::Command;
 /// The package that depends on Debian's newest kernel for clouds: small, with what QEMU's machine needs built in.
 const NEWEST: &str = "linux-image-cloud-amd64";
 
-/// Returns the image of the kernel of a version, `6.1` for example; fetches it the first time. An error says why there
-/// is none.
-pub(super) fn kernel(version: &str, folder: &Path) -> Result<PathBuf, String> {
+/// Returns the image of the kernel of a version, `6.1` for example; fetches it the first time.
+///
+/// # Errors
+/// The reason why there is none.
+pub(super) fn kernel(version: &str, folder: &Path) -> Result<PathBuf> {
     let folder = folder.join(format!("linux-{version}"));
-    if let Some(image) = image(&folder, version) {
+    let begin = format!("vmlinuz-{version}.");
+    let image = || {
+        let is_image =
+            |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&begin));
+        entries(&folder.join("boot")).find(is_image)
+    };
+    if let Some(image) = image() {
         return Ok(image);
     }
-    let package = package(version)?;
-    fetch(&package, &folder)?;
-    image(&folder, version).ok_or_else(|| format!("{package} has no image of a kernel"))
+    let answer = process::output(Command::new("apt-cache").args(["depends", NEWEST]))?;
+    let package = dependency(&answer).with_context(|| format!("apt-cache knows no {NEWEST}"))?;
+    let is_wanted = package.starts_with(&format!("linux-image-{version}."));
+    ensure!(is_wanted, "the distribution has {package}, and not Linux {version}");
+    fetch(package, &folder)?;
+    image().with_context(|| format!("{package} has no image of a kernel"))
 }
 
-/// Returns the shell of the machine; fetches it the first time. An error says why there is none.
-pub(super) fn busybox(folder: &Path) -> Result<PathBuf, String> {
+/// Returns the shell of the machine; fetches it the first time.
+///
+/// # Errors
+/// The reason why there is none.
+pub(super) fn busybox(folder: &Path) -> Result<PathBuf> {
     let program = folder.join("busybox/bin/busybox");
     if !program.exists() {
         fetch("busybox-static", &folder.join("busybox"))?;
@@ -30,25 +45,14 @@ pub(super) fn busybox(folder: &Path) -> Result<PathBuf, String> {
 }
 
 /// Unpacks a package in a folder.
-fn fetch(package: &str, folder: &Path) -> Result<(), String> {
-    fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+fn fetch(package: &str, folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder)?;
     // As root, the client would drop its rights, and then can't write to this folder.
     let words = ["-q", "-o", "APT::Sandbox::User=root", "download", package];
-    output(Command::new("apt-get").args(words).current_dir(folder))?;
+    process::output(Command::new("apt-get").args(words).current_dir(folder))?;
     let file = entries(folder).find(|path| path.extension().is_some_and(|kind| kind == "deb"));
-    let file = file.ok_or("apt-get download left no package")?;
-    output(Command::new("dpkg").arg("-x").args([&*file, folder])).map(drop)
-}
-
-/// Returns the name of the package with the kernel of a version.
-fn package(version: &str) -> Result<String, String> {
-    let answer = output(Command::new("apt-cache").args(["depends", NEWEST]))?;
-    let package = dependency(&answer).ok_or_else(|| format!("apt-cache knows no {NEWEST}"))?;
-    if package.starts_with(&format!("linux-image-{version}.")) {
-        Ok(package.to_owned())
-    } else {
-        Err(format!("the distribution has {package}, and not Linux {version}"))
-    }
+    let file = file.context("apt-get download left no package")?;
+    process::output(Command::new("dpkg").arg("-x").args([&*file, folder])).map(drop)
 }
 
 /// Returns the package that the answer of `apt-cache depends` names.
@@ -56,20 +60,8 @@ fn dependency(answer: &str) -> Option<&str> {
     answer.lines().find_map(|line| line.trim().strip_prefix("Depends: "))
 }
 
-fn image(folder: &Path, version: &str) -> Option<PathBuf> {
-    let begin = format!("vmlinuz-{version}.");
-    let is_image =
-        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&begin));
-    entries(&folder.join("boot")).find(is_image)
-}
-
 fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> {
     folder.read_dir().into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path())
-}
-
-/// Returns what a program wrote, if it ended well.
-fn output(command: &mut Command) -> Result<String, String> {
-    process::output(command).map_err(|error| format!("{error:#}"))
 }
 
 #[cfg(test)]

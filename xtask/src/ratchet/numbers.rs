@@ -49,28 +49,3 @@ fn constant(text: &str, name: &str) -> Option<f64> {
     let words = value.split(|char: char| !(char.is_ascii_digit() || "_.".contains(char)));
     words.filter_map(|word| word.replace('_', "").parse().ok()).next_back()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_have_the_names_that_lead_to_them() {
-        let numbers =
-            Kind::Bars.numbers("x", "\"W1\" = 148.0\n[\"a, b\"]\nfresh = 2\nspan = 1.5\nword = \"3\"");
-        let name = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
-        let expected =
-            [(name(&["W1"]), 148.0), (name(&["a, b", "fresh"]), 2.0), (name(&["a, b", "span"]), 1.5)];
-        assert_eq!(numbers.ok(), Some(expected.into()));
-        assert!(Kind::Bars.numbers("x", "no toml").is_err());
-    }
-
-    #[test]
-    fn the_last_number_of_a_constant_is_its_bound() {
-        let text = "const CORE: (&str, usize) = (\"v1\", 9_000);\n    pub(super) const MARGIN: f64 = 0.03;\nconst MOSTLY: u8 = 1;";
-        assert_eq!(
-            ["CORE", "MARGIN", "MOST"].map(|name| constant(text, name)),
-            [Some(9000.0), Some(0.03), None]
-        );
-    }
-}

@@ -5,22 +5,29 @@ use std::{env, fs, process};
 const BOUNDS: [Bounds; 3] = [
     bounds("allowance.toml", Kind::Allowances),
     bounds("bars.toml", Kind::Bars),
-    bounds("size.rs", Kind::Constants(&["FILE"])),
+    bounds("size.rs", Kind::Constants(&["FILE", "MARGIN"])),
 ];
+
+/// Constants whose last number is their bound, behind one with a longer name.
+const SIZES: &str = "const FILES: u8 = 1;\nconst FILE: (&str, usize) = (\"v1\", 4_500);\n    pub(super) const MARGIN: f64 = 0.03;\n";
+/// One of them is higher, the other lower.
+const OTHER_SIZES: &str = "const FILE: usize = 4000;\npub(super) const MARGIN: f64 = 0.04;\n";
 
 /// A repository of its own, removed when dropped.
 struct Repository(std::path::PathBuf);
 
 impl Repository {
-    /// Returns one whose only commit allows `old` two words, a row 10, and a file 450 lines.
+    /// Returns one whose only commit allows `old` two words, a row 10, and a file 4,500 lines.
     fn new(name: &str) -> Self {
         let repository = Self(env::temp_dir().join(format!("vmalloc-ratchet-{}-{name}", process::id())));
-        fs::create_dir_all(repository.0.join("old")).expect("a folder for tests");
+        for name in ["old", "new"] {
+            fs::create_dir_all(repository.0.join(name)).expect("a folder for tests");
+        }
         repository.git(&["init", "--quiet", "--initial-branch", "trunk"]);
         repository.write("old/Cargo.toml", "");
         repository.write("allowance.toml", "[old]\nwords = 2\n");
         repository.write("bars.toml", "row = 10.0\n");
-        repository.write("size.rs", "const FILE: usize = 450;\n");
+        repository.write("size.rs", SIZES);
         repository.commit();
         repository
     }
@@ -67,45 +74,50 @@ impl Drop for Repository {
 
 const RISEN: &str = "allowance.toml: old, words is 3, and was 2";
 
-#[test]
-fn a_rise_is_told_before_it_is_committed_and_after() {
-    let repository = Repository::new("rise");
-    repository.write("allowance.toml", "[old]\nwords = 3\n");
-    assert_eq!(repository.complaints(), [RISEN]);
-    repository.commit();
-    assert_eq!(repository.complaints(), [RISEN]);
-    repository.write("bars.toml", "row = 10.1\n");
-    repository.write("size.rs", "const FILE: usize = 500;\n");
-    let others = ["bars.toml: row is 10.1, and was 10", "size.rs: FILE is 500, and was 450"];
-    assert!(others.iter().all(|it| repository.complaints().contains(&(*it).to_owned())));
-}
+/// Files that are written, or removed, and what is told of them.
+type Scene = (&'static [(&'static str, Option<&'static str>)], &'static [&'static str]);
+
+const SCENES: [Scene; 5] = [
+    (&[("allowance.toml", Some("[old]\nwords = 3\n"))], &[RISEN]),
+    (
+        &[("bars.toml", Some("row = 10.1\nword = \"30\"\n")), ("size.rs", Some(OTHER_SIZES))],
+        &["bars.toml: row is 10.1, and was 10", "size.rs: MARGIN is 0.04, and was 0.03"],
+    ),
+    // A fall, what is new, and a row that is gone are no rise.
+    (
+        &[
+            ("new/Cargo.toml", Some("")),
+            ("allowance.toml", Some("[new]\nwords = 7\n")),
+            ("bars.toml", Some("other = 99.0\n")),
+            ("size.rs", Some("const FILE: usize = 4000;\nconst MARGIN: u8 = 0;\n")),
+        ],
+        &[],
+    ),
+    // A crate that was allowed nothing gets no allowance.
+    (
+        &[("allowance.toml", Some("[old]\nwords = 2\nsummaries = 1\n"))],
+        &["allowance.toml: old, summaries is 1, and was 0"],
+    ),
+    (
+        &[("allowance.toml", None), ("size.rs", Some(""))],
+        &["allowance.toml: is gone", "size.rs: FILE is gone", "size.rs: MARGIN is gone"],
+    ),
+];
 
 #[test]
-fn a_fall_a_new_row_and_a_row_that_is_gone_are_no_rise() {
-    let repository = Repository::new("fall");
-    fs::create_dir_all(repository.0.join("new")).expect("a folder for tests");
-    repository.write("new/Cargo.toml", "");
-    repository.write("allowance.toml", "[new]\nwords = 7\n");
-    repository.write("bars.toml", "other = 99.0\n");
-    repository.write("size.rs", "const FILE: usize = 400;\n");
-    repository.commit();
-    assert_eq!(repository.complaints(), [""; 0]);
-}
-
-#[test]
-fn a_crate_that_was_allowed_nothing_gets_no_allowance() {
-    let repository = Repository::new("none");
-    repository.write("allowance.toml", "[old]\nwords = 2\nsummaries = 1\n");
-    assert_eq!(repository.complaints(), ["allowance.toml: old, summaries is 1, and was 0"]);
-}
-
-#[test]
-fn a_file_or_constant_may_not_go() {
-    let repository = Repository::new("gone");
-    fs::remove_file(repository.0.join("allowance.toml")).expect("it is there");
-    repository.write("size.rs", "");
-    repository.commit();
-    assert_eq!(repository.complaints(), ["allowance.toml: is gone", "size.rs: FILE is gone"]);
+fn what_rises_or_goes_is_told_before_it_is_committed_and_after() {
+    for (nth, (files, told)) in SCENES.into_iter().enumerate() {
+        let repository = Repository::new(&format!("scene-{nth}"));
+        for (path, text) in files {
+            match text {
+                Some(text) => repository.write(path, text),
+                None => fs::remove_file(repository.0.join(path)).expect("it is there"),
+            }
+        }
+        assert_eq!(repository.complaints(), told);
+        repository.commit();
+        assert_eq!(repository.complaints(), told);
+    }
 }
 
 #[test]

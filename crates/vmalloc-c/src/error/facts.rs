@@ -5,13 +5,34 @@ use crate::answer::{Argument, Refusal};
 use crate::code::*;
 use vmalloc_linux::area_map::ResizeError;
 use vmalloc_linux::{
-    AllocError, AreaError, FreeError, NoArea, OpenError, PageRange, PlatformError, PlatformFault,
-    RequestError, ReserveError, SpaceError,
+    AllocError, AreaError, FreeError, MAX_NODES, NoArea, NoSpace, OpenError, PageRange, PlatformError,
+    PlatformFault, RequestError, ReserveError, SpaceError,
 };
 use vmalloc_percpu::{CongruentError, CongruentFreeError};
 use vmalloc_slots::{SlotError, SlotsError};
 use vmalloc_stacks::{AltStackError, StackError};
 use vmalloc_subspaces::{LIMIT_BYTES, SubspaceError};
+
+/// Makes functions that set a figure to a number of an error.
+macro_rules! setters {
+    ($($name:ident = $figure:ident),*) => {
+        $(fn $name(mut self, number: &(impl Copy + TryInto<u64>)) -> Self {
+            self.error.$figure = (*number).try_into().unwrap_or(u64::MAX);
+            self
+        })*
+    };
+}
+
+/// Tells each error by its code and figures; others behind them by what tells these.
+macro_rules! told {
+    ($facts:ident, $error:ident;
+     $($pattern:pat => $code:ident $(, $figure:ident $number:ident)*;)* $(; $($other:pat => $told:expr),*)?) => {
+        match $error {
+            $($pattern => $facts.code($code)$(.$figure($number))*,)*
+            $($($other => $told,)*)?
+        }
+    };
+}
 
 /// An error that is being put together. Its figures are those of the error of Rust: bytes and
 /// addresses, or the pages of an address map.
@@ -23,7 +44,7 @@ impl Facts {
     pub(crate) fn of(refusal: &Refusal) -> Self {
         let new = Self { error: vmalloc_error::NONE };
         match refusal {
-            Refusal::Argument(argument) => new.argument(*argument),
+            Refusal::Argument(argument) => new.argument(argument),
             Refusal::Alloc(error) => new.alloc(error),
             Refusal::Area(error) => new.area(error),
             Refusal::Free(error) => new.free(error),
@@ -40,7 +61,7 @@ impl Facts {
             Refusal::AltStack(AltStackError::Refused(error)) | Refusal::Io(error) => {
                 new.system(error.raw_os_error().unwrap_or(0))
             }
-            Refusal::Violation(violation) => new.code(VMALLOC_E_DAMAGED).addr(violation.at),
+            Refusal::Violation(violation) => new.code(VMALLOC_E_DAMAGED).addr(&violation.at),
             Refusal::Metadata => new.code(VMALLOC_E_METADATA),
             Refusal::Contended => new.code(VMALLOC_E_CONTENDED),
             Refusal::System(_, errno) => new.system(*errno),
@@ -61,157 +82,120 @@ impl Facts {
         self
     }
 
-    fn requested(mut self, bytes: u64) -> Self {
-        self.error.requested = bytes;
-        self
-    }
+    setters!(
+        requested = requested,
+        limit = limit,
+        index = index,
+        align = alignment,
+        addr = addr,
+        start = other_start
+    );
 
-    fn limit(mut self, limit: u64) -> Self {
-        self.error.limit = limit;
-        self
-    }
-
-    fn index(mut self, index: usize) -> Self {
-        self.error.index = index as u64;
-        self
-    }
-
-    fn align(mut self, align: u64) -> Self {
-        self.error.alignment = align;
-        self
-    }
-
-    fn addr(mut self, addr: u64) -> Self {
-        self.error.addr = addr;
-        self
-    }
-
-    fn range(mut self, range: PageRange) -> Self {
+    fn range(mut self, range: &PageRange) -> Self {
         (self.error.range_start, self.error.range_end) = (range.start(), range.end());
         self
     }
 
-    fn other(mut self, range: PageRange) -> Self {
+    fn other(mut self, range: &PageRange) -> Self {
         (self.error.other_start, self.error.other_end) = (range.start(), range.end());
         self
     }
 
-    fn errno(mut self, errno: i32) -> Self {
+    fn failed(mut self, code: i32, errno: i32) -> Self {
         self.error.system_errno = errno;
-        self
+        self.code(code)
     }
 
     fn system(self, errno: i32) -> Self {
-        self.code(VMALLOC_E_SYSTEM).errno(errno)
+        self.failed(VMALLOC_E_SYSTEM, errno)
     }
 
     /// Enters the size asked for, its alignment, where it was looked for, and the largest range.
-    fn room(mut self, size: u64, align: u64, within: PageRange, largest: u64) -> Self {
+    fn room(mut self, size: u64, align: u64, within: &PageRange, largest: u64) -> Self {
         self.error.largest_free = largest;
-        self.requested(size).align(align).range(within)
+        self.requested(&size).align(&align).range(within)
     }
 
-    fn argument(self, argument: Argument) -> Self {
-        let (code, number) = match argument {
-            Argument::Null => (VMALLOC_E_NULL, 0),
-            Argument::StructSize(size) => (VMALLOC_E_STRUCT_SIZE, size as u64),
-            Argument::UnknownByte(index) => (VMALLOC_E_UNKNOWN_BYTES, index as u64),
-            Argument::Flags(bits) => (VMALLOC_E_FLAGS, bits.into()),
-            Argument::Name => (VMALLOC_E_NAME, 0),
-            Argument::Value(bits) => (VMALLOC_E_VALUE, bits.into()),
-            Argument::Count(count) => (VMALLOC_E_COUNT, count as u64),
-        };
-        self.code(code).requested(number)
+    fn no_space(self, it: &NoSpace) -> Self {
+        self.code(VMALLOC_E_NO_SPACE).room(it.size, it.align, &it.within, it.largest)
     }
 
-    fn request(self, error: &RequestError) -> Self {
-        match *error {
-            RequestError::ZeroSize => self.code(VMALLOC_E_ZERO_SIZE),
-            RequestError::SizeOverflow { bytes } => {
-                self.code(VMALLOC_E_SIZE_OVERFLOW).requested(bytes as u64)
-            }
-            RequestError::AlignNotPowerOfTwo { align } => self.code(VMALLOC_E_ALIGN).align(align),
-            RequestError::PhaseTooLarge { phase, align } => {
-                self.code(VMALLOC_E_PHASE).requested(phase).align(align)
-            }
-            RequestError::BadBoundary { boundary, pages } => {
-                self.code(VMALLOC_E_BOUNDARY).requested(pages).limit(boundary)
-            }
-            RequestError::NoSuchNode { node, nodes } => {
-                self.code(VMALLOC_E_NODE).requested(node as u64).limit(nodes as u64)
-            }
-            RequestError::LimitsReversed { start, end } => {
-                let mut facts = self.code(VMALLOC_E_LIMITS);
-                (facts.error.range_start, facts.error.range_end) = (start, end);
-                facts
-            }
-            RequestError::OutsideSpace { asked, space } => {
-                self.code(VMALLOC_E_OUTSIDE).range(asked).other(space)
-            }
-            _ => self.code(VMALLOC_E_VALUE),
+    fn argument(self, argument: &Argument) -> Self {
+        told! { self, argument;
+            Argument::Null => VMALLOC_E_NULL;
+            Argument::StructSize(size) => VMALLOC_E_STRUCT_SIZE, requested size;
+            Argument::UnknownByte(index) => VMALLOC_E_UNKNOWN_BYTES, requested index;
+            Argument::Flags(bits) => VMALLOC_E_FLAGS, requested bits;
+            Argument::Name => VMALLOC_E_NAME;
+            Argument::Value(bits) => VMALLOC_E_VALUE, requested bits;
+            Argument::Count(count) => VMALLOC_E_COUNT, requested count;
+        }
+    }
+
+    fn request(mut self, error: &RequestError) -> Self {
+        if let RequestError::LimitsReversed { start, end } = *error {
+            (self.error.range_start, self.error.range_end) = (start, end);
+        }
+        told! { self, error;
+            RequestError::ZeroSize => VMALLOC_E_ZERO_SIZE;
+            RequestError::SizeOverflow { bytes } => VMALLOC_E_SIZE_OVERFLOW, requested bytes;
+            RequestError::AlignNotPowerOfTwo { align } => VMALLOC_E_ALIGN, align align;
+            RequestError::PhaseTooLarge { phase, align } => VMALLOC_E_PHASE, requested phase, align align;
+            RequestError::BadBoundary { boundary, pages } => VMALLOC_E_BOUNDARY, requested pages, limit boundary;
+            RequestError::NoSuchNode { node, nodes } => VMALLOC_E_NODE, requested node, limit nodes;
+            RequestError::LimitsReversed { .. } => VMALLOC_E_LIMITS;
+            RequestError::OutsideSpace { asked, space } => VMALLOC_E_OUTSIDE, range asked, other space;
+            _ => VMALLOC_E_VALUE;
         }
     }
 
     fn alloc(self, error: &AllocError) -> Self {
-        match error {
+        told! { self, error;
+            AllocError::Occupied { asked, by } => VMALLOC_E_OCCUPIED, range asked, other by;
+            AllocError::BadFrame { frame, .. } => VMALLOC_E_BAD_FRAME, requested frame;
+            ;
             AllocError::Request(error) => self.request(error),
-            AllocError::NoSpace(it) => {
-                self.code(VMALLOC_E_NO_SPACE).room(it.size, it.align, it.within, it.largest)
-            }
-            AllocError::Occupied { asked, by } => self.code(VMALLOC_E_OCCUPIED).range(*asked).other(*by),
-            AllocError::BadFrame { frame, .. } => self.code(VMALLOC_E_BAD_FRAME).requested(*frame),
-            AllocError::Unbacked(it) => {
-                self.room(it.size, it.align, it.within, it.largest).platform(&it.cause)
-            }
-            _ => self.code(VMALLOC_E_METADATA),
+            AllocError::NoSpace(it) => self.no_space(it),
+            AllocError::Unbacked(it) => self.room(it.size, it.align, &it.within, it.largest).platform(&it.cause),
+            _ => self.code(VMALLOC_E_METADATA)
         }
     }
 
     fn area(self, error: &AreaError) -> Self {
-        match error {
+        told! { self, error;
+            AreaError::Beyond { asked, area } => VMALLOC_E_BEYOND, range asked, other area;
+            AreaError::Mapped { addr } => VMALLOC_E_MAPPED, addr addr;
+            AreaError::Overlap { first, second } => VMALLOC_E_OVERLAP, range first, other second;
+            AreaError::NotMapped { addr } => VMALLOC_E_NOT_MAPPED, addr addr;
+            ;
             AreaError::Area(error) => self.free(error),
-            AreaError::Beyond { asked, area } => self.code(VMALLOC_E_BEYOND).range(*asked).other(*area),
-            AreaError::Mapped { addr } => self.code(VMALLOC_E_MAPPED).addr(*addr as u64),
-            AreaError::Overlap { first, second } => self.code(VMALLOC_E_OVERLAP).range(*first).other(*second),
-            AreaError::NotMapped { addr } => self.code(VMALLOC_E_NOT_MAPPED).addr(*addr as u64),
             AreaError::Alloc(error) => self.alloc(error),
             AreaError::Platform(error) => self.platform(error),
-            _ => self.code(VMALLOC_E_SYSTEM),
+            _ => self.code(VMALLOC_E_SYSTEM)
         }
     }
 
-    fn free(mut self, error: &FreeError) -> Self {
-        let (code, addr) = match *error {
-            FreeError::NotAnArea { addr } => (VMALLOC_E_NOT_AN_AREA, addr),
-            FreeError::Interior { addr, start } => {
-                self.error.other_start = start as u64;
-                (VMALLOC_E_INTERIOR, addr)
-            }
-            FreeError::Unaligned { addr } => (VMALLOC_E_UNALIGNED, addr),
-            FreeError::AlreadyFreed { addr } => (VMALLOC_E_ALREADY_FREED, addr),
-            FreeError::Contended { addr } => (VMALLOC_E_CONTENDED, addr),
-            FreeError::NoMemory { addr } => (VMALLOC_E_METADATA, addr),
-            FreeError::WrongCount { addr, mapped, given } => {
-                (self.error.requested, self.error.limit) = (given, mapped);
-                (VMALLOC_E_WRONG_COUNT, addr)
-            }
-            FreeError::WrongKind { addr } => (VMALLOC_E_WRONG_KIND, addr),
-            _ => (VMALLOC_E_NOT_AN_AREA, 0),
-        };
-        self.code(code).addr(addr as u64)
+    fn free(self, error: &FreeError) -> Self {
+        told! { self, error;
+            FreeError::NotAnArea { addr } => VMALLOC_E_NOT_AN_AREA, addr addr;
+            FreeError::Interior { addr, start } => VMALLOC_E_INTERIOR, addr addr, start start;
+            FreeError::Unaligned { addr } => VMALLOC_E_UNALIGNED, addr addr;
+            FreeError::AlreadyFreed { addr } => VMALLOC_E_ALREADY_FREED, addr addr;
+            FreeError::Contended { addr } => VMALLOC_E_CONTENDED, addr addr;
+            FreeError::NoMemory { addr } => VMALLOC_E_METADATA, addr addr;
+            FreeError::WrongCount { addr, mapped, given } => VMALLOC_E_WRONG_COUNT, addr addr, requested given, limit mapped;
+            FreeError::WrongKind { addr } => VMALLOC_E_WRONG_KIND, addr addr;
+            _ => VMALLOC_E_NOT_AN_AREA;
+        }
     }
 
-    fn no_area(mut self, error: &NoArea) -> Self {
-        let (code, page) = match *error {
-            NoArea::Nothing { page } => (VMALLOC_E_NOT_AN_AREA, page),
-            NoArea::Interior { page, start } => {
-                self.error.other_start = start;
-                (VMALLOC_E_INTERIOR, page)
-            }
-            NoArea::Retired { page } => (VMALLOC_E_ALREADY_FREED, page),
-            NoArea::Busy { page } => (VMALLOC_E_WRONG_KIND, page),
-        };
-        self.code(code).addr(page)
+    fn no_area(self, error: &NoArea) -> Self {
+        told! { self, error;
+            NoArea::Nothing { page } => VMALLOC_E_NOT_AN_AREA, addr page;
+            NoArea::Interior { page, start } => VMALLOC_E_INTERIOR, addr page, start start;
+            NoArea::Retired { page } => VMALLOC_E_ALREADY_FREED, addr page;
+            NoArea::Busy { page } => VMALLOC_E_WRONG_KIND, addr page;
+        }
     }
 
     fn platform(self, error: &PlatformError) -> Self {
@@ -223,84 +207,70 @@ impl Facts {
             PlatformFault::Locked => VMALLOC_E_LOCKED,
             _ => VMALLOC_E_SYSTEM,
         };
-        self.code(code).errno(error.code)
+        self.failed(code, error.code)
     }
 
     fn congruent(self, error: &CongruentError) -> Self {
-        match error {
-            CongruentError::NoAreas => self.code(VMALLOC_E_COUNT),
-            CongruentError::LengthsDiffer { offsets, sizes } => {
-                self.code(VMALLOC_E_COUNT).requested(*offsets as u64).limit(*sizes as u64)
-            }
-            CongruentError::OffsetNotPages { index, offset } => {
-                self.code(VMALLOC_E_NOT_PAGES).index(*index).requested(*offset)
-            }
-            CongruentError::ZeroSize { index } => self.code(VMALLOC_E_ZERO_SIZE).index(*index),
-            CongruentError::Overflow { index } => self.code(VMALLOC_E_SIZE_OVERFLOW).index(*index),
-            CongruentError::Overlap { first, second } => {
-                self.code(VMALLOC_E_OVERLAP).index(*first).requested(*second as u64)
-            }
-            CongruentError::AlignNotPowerOfTwo { align } | CongruentError::AlignNotPages { align } => {
-                self.code(VMALLOC_E_ALIGN).align(*align)
-            }
+        told! { self, error;
+            CongruentError::NoAreas => VMALLOC_E_COUNT;
+            CongruentError::LengthsDiffer { offsets, sizes } => VMALLOC_E_COUNT, requested offsets, limit sizes;
+            CongruentError::OffsetNotPages { index, offset } => VMALLOC_E_NOT_PAGES, index index, requested offset;
+            CongruentError::ZeroSize { index } => VMALLOC_E_ZERO_SIZE, index index;
+            CongruentError::Overflow { index } => VMALLOC_E_SIZE_OVERFLOW, index index;
+            CongruentError::Overlap { first, second } => VMALLOC_E_OVERLAP, index first, requested second;
+            CongruentError::AlignNotPowerOfTwo { align } => VMALLOC_E_ALIGN, align align;
+            CongruentError::AlignNotPages { align } => VMALLOC_E_ALIGN, align align;
+            ;
             CongruentError::Request(error) => self.request(error),
             CongruentError::NoSpace(it) => {
-                self.code(VMALLOC_E_NO_SPACE).room(it.size, it.align, it.within, it.largest)
-            }
-            _ => self.code(VMALLOC_E_METADATA),
+                self.code(VMALLOC_E_NO_SPACE).room(it.size, it.align, &it.within, it.largest)
+            },
+            _ => self.code(VMALLOC_E_METADATA)
         }
     }
 
     fn congruent_free(self, error: &CongruentFreeError) -> Self {
-        match error {
+        told! { self, error;
+            CongruentFreeError::Size { index, asked, area } => VMALLOC_E_WRONG_SIZE, index index, range asked, other area;
+            ;
             CongruentFreeError::Request(error) => self.congruent(error),
-            CongruentFreeError::Area { index, cause } => self.free(cause).index(*index),
-            CongruentFreeError::Size { index, asked, area } => {
-                self.code(VMALLOC_E_WRONG_SIZE).index(*index).range(*asked).other(*area)
-            }
-            _ => self.code(VMALLOC_E_VALUE),
+            CongruentFreeError::Area { index, cause } => self.free(cause).index(index),
+            _ => self.code(VMALLOC_E_VALUE)
         }
     }
 
     fn resize(self, error: &ResizeError) -> Self {
-        match error {
+        told! { self, error;
+            ResizeError::NotAPart { asked, area } => VMALLOC_E_BEYOND, range asked, other area;
+            ResizeError::NotInside { at, area } => VMALLOC_E_BEYOND, addr at, other area;
+            ResizeError::WrongSize { pages, area } => VMALLOC_E_WRONG_SIZE, requested pages, other area;
+            ;
             ResizeError::Alloc(error) => self.alloc(&(*error).into()),
             ResizeError::Area(error) => self.no_area(error),
-            ResizeError::NotAPart { asked, area } => self.code(VMALLOC_E_BEYOND).range(*asked).other(*area),
-            ResizeError::NotInside { at, area } => self.code(VMALLOC_E_BEYOND).addr(*at).other(*area),
-            ResizeError::WrongSize { pages, area } => {
-                self.code(VMALLOC_E_WRONG_SIZE).requested(*pages).other(*area)
-            }
-            _ => self.code(VMALLOC_E_VALUE),
+            _ => self.code(VMALLOC_E_VALUE)
         }
     }
 
     fn space(self, error: &SpaceError) -> Self {
-        match error {
-            SpaceError::TooManyNodes { nodes } => {
-                self.code(VMALLOC_E_NODE).requested(*nodes as u64).limit(vmalloc_linux::MAX_NODES as u64)
-            }
-            SpaceError::Metadata => self.code(VMALLOC_E_METADATA),
-            _ => self.code(VMALLOC_E_OUTSIDE),
+        told! { self, error;
+            SpaceError::Metadata => VMALLOC_E_METADATA;
+            ;
+            SpaceError::TooManyNodes { nodes } => self.code(VMALLOC_E_NODE).requested(nodes).limit(&MAX_NODES),
+            _ => self.code(VMALLOC_E_OUTSIDE)
         }
     }
 
     fn reserve(self, error: &ReserveError) -> Self {
-        match *error {
-            ReserveError::ZeroSize => self.code(VMALLOC_E_ZERO_SIZE),
-            ReserveError::NotPageMultiple { bytes, page_bytes } => {
-                self.code(VMALLOC_E_NOT_PAGES).requested(bytes as u64).limit(page_bytes as u64)
-            }
-            ReserveError::TooLarge { bytes } => self.code(VMALLOC_E_SIZE_OVERFLOW).requested(bytes as u64),
-            ReserveError::AddressSpaceLimit { bytes, limit, .. } => {
-                self.code(VMALLOC_E_ADDRESS_LIMIT).requested(bytes as u64).limit(limit)
-            }
-            ReserveError::NoRoom { bytes, code } => {
-                self.code(VMALLOC_E_ADDRESS_LIMIT).requested(bytes as u64).errno(code)
-            }
-            ReserveError::Unsupported { code, .. } => self.code(VMALLOC_E_UNSUPPORTED).errno(code),
-            ReserveError::System { code, .. } => self.system(code),
-            _ => self.code(VMALLOC_E_SYSTEM),
+        told! { self, error;
+            ReserveError::ZeroSize => VMALLOC_E_ZERO_SIZE;
+            ReserveError::NotPageMultiple { bytes, page_bytes } => VMALLOC_E_NOT_PAGES, requested bytes, limit page_bytes;
+            ReserveError::TooLarge { bytes } => VMALLOC_E_SIZE_OVERFLOW, requested bytes;
+            ReserveError::AddressSpaceLimit { bytes, limit, .. } => VMALLOC_E_ADDRESS_LIMIT, requested bytes, limit limit;
+            ;
+            ReserveError::NoRoom { bytes, code } => self.failed(VMALLOC_E_ADDRESS_LIMIT, *code).requested(bytes),
+            ReserveError::Unsupported { code, .. } => self.failed(VMALLOC_E_UNSUPPORTED, *code),
+            ReserveError::System { code, .. } => self.system(*code),
+            _ => self.code(VMALLOC_E_SYSTEM)
         }
     }
 
@@ -314,65 +284,50 @@ impl Facts {
     }
 
     fn subspace(self, error: &SubspaceError) -> Self {
-        match error {
-            SubspaceError::DuplicateName { range, .. } => self.code(VMALLOC_E_DUPLICATE_NAME).other(*range),
-            SubspaceError::Outside { asked, parent } => {
-                self.code(VMALLOC_E_OUTSIDE).range(*asked).other(*parent)
-            }
-            SubspaceError::Overlap { asked, range, .. } => {
-                self.code(VMALLOC_E_OCCUPIED).range(*asked).other(*range)
-            }
+        told! { self, error;
+            SubspaceError::DuplicateName { range, .. } => VMALLOC_E_DUPLICATE_NAME, other range;
+            SubspaceError::Outside { asked, parent } => VMALLOC_E_OUTSIDE, range asked, other parent;
+            SubspaceError::Overlap { asked, range, .. } => VMALLOC_E_OCCUPIED, range asked, other range;
+            ;
             SubspaceError::Request(error) => self.request(error),
-            SubspaceError::NoSpace(it) => {
-                self.code(VMALLOC_E_NO_SPACE).room(it.size, it.align, it.within, it.largest)
-            }
+            SubspaceError::NoSpace(it) => self.no_space(it),
             SubspaceError::Space(error) => self.space(error),
-            _ => self.code(VMALLOC_E_METADATA),
+            _ => self.code(VMALLOC_E_METADATA)
         }
     }
 
     fn slots(self, error: &SlotsError) -> Self {
-        match error {
-            SlotsError::ZeroSize => self.code(VMALLOC_E_ZERO_SIZE),
-            SlotsError::HeadBeyondSlot { head, slot } => {
-                self.code(VMALLOC_E_BEYOND).requested(*head as u64).limit(*slot as u64)
-            }
-            SlotsError::BadCount { slots } => self.code(VMALLOC_E_COUNT).requested(*slots as u64),
-            SlotsError::BeyondSpan { slot, span, .. } => {
-                self.code(VMALLOC_E_TOO_LARGE).requested(*slot as u64).limit(*span)
-            }
-            _ => self.code(VMALLOC_E_METADATA),
+        told! { self, error;
+            SlotsError::ZeroSize => VMALLOC_E_ZERO_SIZE;
+            SlotsError::HeadBeyondSlot { head, slot } => VMALLOC_E_BEYOND, requested head, limit slot;
+            SlotsError::BadCount { slots } => VMALLOC_E_COUNT, requested slots;
+            SlotsError::BeyondSpan { slot, span, .. } => VMALLOC_E_TOO_LARGE, requested slot, limit span;
+            _ => VMALLOC_E_METADATA;
         }
     }
 
     fn slot(self, error: &SlotError) -> Self {
-        match error {
-            SlotError::Exhausted { slots } => self.code(VMALLOC_E_EXHAUSTED).limit(*slots as u64),
-            SlotError::Beyond { asked, slot } => {
-                self.code(VMALLOC_E_BEYOND).requested(*asked as u64).limit(*slot as u64)
-            }
+        told! { self, error;
+            SlotError::Exhausted { slots } => VMALLOC_E_EXHAUSTED, limit slots;
+            SlotError::Beyond { asked, slot } => VMALLOC_E_BEYOND, requested asked, limit slot;
+            ;
             SlotError::Area(error) => self.area(error),
-            _ => self.code(VMALLOC_E_METADATA),
+            _ => self.code(VMALLOC_E_METADATA)
         }
     }
 
     fn stack(self, error: &StackError) -> Self {
-        match error {
-            StackError::TooSmall { bytes, page_bytes } => {
-                self.code(VMALLOC_E_TOO_SMALL).requested(*bytes as u64).limit(*page_bytes as u64)
-            }
-            StackError::TooLarge { bytes, most } => {
-                self.code(VMALLOC_E_TOO_LARGE).requested(*bytes as u64).limit(*most as u64)
-            }
-            StackError::BadAlign { align } => self.code(VMALLOC_E_ALIGN).align(*align as u64),
-            StackError::BeyondMost { bytes, most } => {
-                self.code(VMALLOC_E_BEYOND).requested(*bytes as u64).limit(*most as u64)
-            }
-            StackError::Growing => self.code(VMALLOC_E_GROWING),
+        told! { self, error;
+            StackError::TooSmall { bytes, page_bytes } => VMALLOC_E_TOO_SMALL, requested bytes, limit page_bytes;
+            StackError::TooLarge { bytes, most } => VMALLOC_E_TOO_LARGE, requested bytes, limit most;
+            StackError::BadAlign { align } => VMALLOC_E_ALIGN, align align;
+            StackError::BeyondMost { bytes, most } => VMALLOC_E_BEYOND, requested bytes, limit most;
+            StackError::Growing => VMALLOC_E_GROWING;
+            ;
             StackError::Open(error) => self.open(error),
             StackError::Alloc(error) => self.alloc(error),
             StackError::Commit(error) => self.area(error),
-            _ => self.code(VMALLOC_E_SYSTEM),
+            _ => self.code(VMALLOC_E_SYSTEM)
         }
     }
 }

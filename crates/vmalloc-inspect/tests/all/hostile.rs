@@ -153,6 +153,18 @@ fn a_made_dump_is_read() {
     assert!(is_whole(image.explain_soon()));
 }
 
+#[test]
+fn a_beacon_or_an_outline_of_another_version_is_told() {
+    let changes: [fn(&mut Image); 2] =
+        [|image| image.beacon.version = 77, |image| image.outline.version = 77];
+    for (change, known) in changes.into_iter().zip([Beacon::VERSION, Outline::VERSION]) {
+        let mut image = Image::new();
+        change(&mut image);
+        let told = image.explain_soon().map(drop);
+        assert_eq!(told, Err(InspectError::OtherVersion { found: 77, known }));
+    }
+}
+
 /// Puts the specimen of a table, with the entries that it is known to have.
 fn with_specimen(image: &mut Image) {
     let (control, key) = (TABLE + 0x300, Outline::SPECIMEN_KEY);

@@ -13,7 +13,7 @@ fn tag(place: &Place) -> Option<&str> {
 }
 
 #[test]
-fn areas_guards_and_free_ranges_are_told() {
+fn areas_guards_free_ranges_and_freed_areas_are_told() {
     let subject = Subject::start("still");
     let process = Process::open(subject.pid()).expect("a process");
     let target = Target::find(&process).expect("it is read");
@@ -38,13 +38,6 @@ fn areas_guards_and_free_ranges_are_told() {
     let columns = place(&target, subject.addr("columns"));
     let beside = columns.before.expect("one before");
     assert_eq!((beside.segment.tag.as_deref(), beside.distance), (Some("columns"), 4096));
-}
-
-#[test]
-fn freed_areas_are_told_by_where_they_wait() {
-    let subject = Subject::start("still");
-    let process = Process::open(subject.pid()).expect("a process");
-    let target = Target::find(&process).expect("it is read");
     for name in ["cached", "large"] {
         let found = place(&target, subject.addr(name));
         assert_eq!((found.segment.state, tag(&found)), (AreaState::Cached, None), "{name}");
@@ -96,28 +89,23 @@ fn a_space_that_changes_all_the_time_is_read() {
 }
 
 #[test]
-fn recorded_frees_are_counted_and_others_are_not() {
+fn recorded_frees_are_told_and_others_are_not() {
     for (role, count) in [("traps", Some(1)), ("still", None)] {
         let subject = Subject::start(role);
         let process = Process::open(subject.pid()).expect("a process");
         let target = Target::find(&process).expect("it is read");
         assert_eq!(target.recorded_frees().expect("it is read"), count, "{role}");
+        let found = target.explain(subject.addr("rows") + 16).expect("it is read");
+        assert_eq!(found.freed.is_some(), count.is_some());
+        if let Some(freed) = found.freed {
+            assert_ne!(found.place.expect("it is in the space").segment.state, AreaState::Busy);
+            assert_eq!((freed.addr, freed.bytes), (subject.addr("rows"), 65_536));
+            assert_eq!((freed.tag.as_deref(), freed.thread != 0), (Some("freed rows"), true));
+            assert!(freed.milliseconds_ago.is_some());
+        }
         subject.end();
         assert!(target.recorded_frees().is_err(), "it has ended");
     }
-}
-
-#[test]
-fn a_free_that_was_recorded_is_told() {
-    let subject = Subject::start("traps");
-    let process = Process::open(subject.pid()).expect("a process");
-    let found = Target::find(&process).expect("it is read").explain(subject.addr("rows") + 16);
-    let found = found.expect("it is read");
-    assert_ne!(found.place.expect("it is in the space").segment.state, AreaState::Busy);
-    let freed = found.freed.expect("a record");
-    assert_eq!((freed.addr, freed.bytes), (subject.addr("rows"), 65_536));
-    assert_eq!((freed.tag.as_deref(), freed.thread != 0), (Some("freed rows"), true));
-    assert!(freed.milliseconds_ago.is_some());
 }
 
 #[test]

@@ -11,9 +11,7 @@ fn a_block_that_was_just_freed_has_not_aged() {
     for _ in 0..5 {
         // The next free is due to drain.
         sleep(Duration::from_millis(3));
-        let block = heap.alloc(8 << 20, 1).expose_provenance();
-        // SAFETY: allocated in the line above.
-        unsafe { heap.free(block) }.unwrap();
+        free(&heap, heap.alloc(8 << 20, 1)).unwrap();
         assert_eq!(heap.space().stats().cached_areas, 1);
     }
 }
@@ -31,6 +29,20 @@ fn heap_of(page: usize) -> LargeHeap {
     let heap = LargeHeap::open(options.page_bytes(page), space, 0).unwrap();
     assert_eq!(heap.space().geometry().page_bytes(), page);
     heap
+}
+
+/// Frees a block of the calling test, or an address at which none starts.
+fn free(heap: &LargeHeap, block: *mut u8) -> Result<(), FreeError> {
+    // SAFETY: nothing uses the block any more; other addresses are refused.
+    unsafe { heap.free(block.expose_provenance()) }
+}
+
+/// Allocates a block, and fills it.
+fn filled(heap: &LargeHeap, bytes: usize, with: u8) -> *mut u8 {
+    let block = heap.alloc(bytes, 1);
+    // SAFETY: a block of as many bytes.
+    unsafe { block.write_bytes(with, bytes) };
+    block
 }
 
 /// Returns the sizes of pages that machines have, as far as this one can show them.
@@ -121,17 +133,14 @@ fn realloc_keeps_every_byte_whatever_the_size_of_pages() {
             let content = unsafe { std::slice::from_raw_parts_mut(block, old) };
             content.iter_mut().enumerate().for_each(|(place, it)| *it = byte(place));
             // What comes behind the block keeps it from growing in place.
-            let behind = heap.alloc(old, 16).expose_provenance();
+            let behind = heap.alloc(old, 16);
             // SAFETY: the block is this test's, and the old address is not used any more.
             let moved = unsafe { heap.realloc(block.expose_provenance(), new, 16) }.unwrap();
             // SAFETY: a block of so many bytes.
             let kept = unsafe { std::slice::from_raw_parts(moved, old.min(new)) };
             let wrong = kept.iter().enumerate().filter(|&(place, it)| *it != byte(place)).count();
             assert_eq!(wrong, 0, "{old} to {new} bytes on pages of {page}");
-            for block in [moved.expose_provenance(), behind] {
-                // SAFETY: allocated above, and not used any more.
-                unsafe { heap.free(block) }.unwrap();
-            }
+            [moved, behind].into_iter().for_each(|block| free(&heap, block).unwrap());
         }
         assert_eq!(heap.space().stats().busy_areas, 0);
     }
@@ -206,9 +215,7 @@ fn what_a_program_needs_again_stays_cached_while_it_grows() {
     let heap = heap();
     let sizes = [40_000, 100_000, 300_000];
     for round in 0..500 {
-        let blocks = sizes.map(|bytes| heap.alloc(bytes, 1).expose_provenance());
-        // SAFETY: allocated in the line above.
-        blocks.iter().for_each(|&block| unsafe { heap.free(block) }.unwrap());
+        sizes.map(|bytes| heap.alloc(bytes, 1)).into_iter().for_each(|block| free(&heap, block).unwrap());
         // It grows all the time.
         assert!(!heap.alloc(60_000, 1).is_null());
         let stats = heap.space().stats();
@@ -230,33 +237,21 @@ fn chunks_that_are_free_again_do_not_count_as_memory_to_come() {
     vmalloc_harness::in_own_process(|| {
         let mut heap = heap();
         heap.is_charged = true;
-        let fill = |with: u8| {
-            let blocks: Vec<_> = (0..100).map(|_| heap.alloc(2 << 20, 1)).collect();
-            for block in &blocks {
-                // SAFETY: a block of as many bytes.
-                unsafe { block.write_bytes(with, 2 << 20) };
-            }
-            blocks
-        };
         let before = data_bytes();
         for round in 0..3 {
-            let mut blocks = fill(round);
+            let mut blocks: Vec<_> = (0..100).map(|_| filled(&heap, 2 << 20, round)).collect();
             let stays = blocks.swap_remove(40);
             if heap.space().platform().guard_means() == vmalloc_linux::GuardMeans::PteMarkers {
                 assert!(data_bytes() - before >= 200 << 20);
             }
-            for block in blocks {
-                // SAFETY: allocated above.
-                unsafe { heap.free(block.expose_provenance()) }.unwrap();
-            }
+            blocks.into_iter().for_each(|block| free(&heap, block).unwrap());
             heap.space().purge().unwrap();
             heap.drain();
             assert!(data_bytes() - before <= 32 << 20, "a chunk or two, and records");
             // SAFETY: a block of as many bytes, which was filled.
             let content = unsafe { std::slice::from_raw_parts(stays, 2 << 20) };
             assert!(content.iter().all(|&byte| byte == round));
-            // SAFETY: allocated above.
-            unsafe { heap.free(stays.expose_provenance()) }.unwrap();
+            free(&heap, stays).unwrap();
         }
     });
 }
@@ -266,11 +261,7 @@ fn chunks_that_are_free_again_do_not_count_as_memory_to_come() {
 fn the_end_of_the_reservation_is_given_back_and_what_is_in_use_stays() {
     let heap = heap();
     let (base, bytes) = heap.reservation();
-    let blocks: Vec<_> = (0..100).map(|_| heap.alloc(1 << 20, 1)).collect();
-    for block in &blocks {
-        // SAFETY: a block of as many bytes.
-        unsafe { block.write_bytes(7, 1 << 20) };
-    }
+    let blocks: Vec<_> = (0..100).map(|_| filled(&heap, 1 << 20, 7)).collect();
     let mut told = Vec::new();
     heap.shrink(1 << 30, |kept| told.push(kept));
     heap.shrink(0, |kept| told.push(kept));

@@ -1,7 +1,8 @@
 //! Congruent areas against the reference, which tries every base from the top.
 
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
+use proptest::test_runner::{RngSeed, TestRunner};
+use std::cell::Cell;
 use vmalloc::area_map::{Segment, State};
 use vmalloc::{AreaMap, Fit, PageRange, RequestError};
 use vmalloc_model::{MetadataLimit, NaiveMap, Profile, Seeded, Session, Source, env, highest_base};
@@ -74,54 +75,37 @@ fn any_parts(span: PageRange) -> impl Strategy<Value = Parts> {
     })
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig {
+#[test]
+fn the_highest_base_is_found_in_any_state() {
+    let config = ProptestConfig {
         cases: 60 * env::effort() as u32,
         failure_persistence: None,
         rng_seed: RngSeed::Fixed(env::seed(1)),
         ..ProptestConfig::default()
-    })]
-
-    #[test]
-    fn the_highest_base_is_found_in_any_state(
-        (profile, many) in prop::sample::select(&[Profile::TINY, Profile::SMALL, Profile::CROWDED][..])
-            .prop_flat_map(|profile| (Just(profile), prop::collection::vec(any_parts(profile.span()), 1..40))),
-        seed in any::<u64>(),
-        steps in 0..1500usize,
-    ) {
-        let map = AreaMap::new(profile.span()).expect("the heap has room");
-        let mut session = Session::new(map, MetadataLimit::None);
-        session.play(&profile, &mut Seeded::new(seed), steps);
-        let (model, mut map) = (session.model(), session.map().clone());
-        for parts in many {
-            if let Err(complaint) = agrees(&mut map, model, &parts) {
-                prop_assert!(false, "{}, seed {seed}, {steps} steps: {complaint}", profile.name);
+    };
+    let scenes = prop::sample::select(&[Profile::TINY, Profile::SMALL, Profile::CROWDED][..])
+        .prop_flat_map(|profile| (Just(profile), prop::collection::vec(any_parts(profile.span()), 1..40)));
+    let answers = [Cell::new(0), Cell::new(0)];
+    let played = TestRunner::new(config).run(
+        &(scenes, any::<u64>(), 0..1500usize),
+        |((profile, many), seed, steps)| {
+            let map = AreaMap::new(profile.span()).expect("the heap has room");
+            let mut session = Session::new(map, MetadataLimit::None);
+            session.play(&profile, &mut Seeded::new(seed), steps);
+            let (model, mut map) = (session.model(), session.map().clone());
+            for parts in many {
+                match agrees(&mut map, model, &parts) {
+                    Ok(is_found) => answers[usize::from(is_found)].update(|count| count + 1),
+                    Err(complaint) => {
+                        prop_assert!(false, "{}, seed {seed}, {steps} steps: {complaint}", profile.name);
+                    }
+                }
             }
-        }
-    }
-}
-
-#[test]
-fn both_answers_come_often() {
-    let span = Profile::SMALL.span();
-    let (mut map, mut model) = (AreaMap::new(span).expect("room"), NaiveMap::new(span));
-    let mut source = Seeded::new(env::seed(1));
-    for page in (span.start()..span.end()).step_by(9) {
-        let area = PageRange::from_len(page, source.between(1, 6)).expect("not empty");
-        if map.alloc_at(area).is_ok() {
-            model.alloc_at(area).expect("the same");
-        }
-    }
-    let (mut found, mut refused) = (0, 0);
-    for round in 0..400 {
-        let count = source.between(2, 6);
-        let gaps: Vec<_> = (0..count).map(|_| (source.below(30), source.between(1, 7))).collect();
-        let parts = parts(&gaps, round, 1 << source.below(4), None);
-        match agrees(&mut map, &model, &parts).unwrap_or_else(|complaint| panic!("{complaint}")) {
-            true => found += 1,
-            false => refused += 1,
-        }
-    }
+            Ok(())
+        },
+    );
+    played.unwrap_or_else(|error| panic!("{error}"));
+    let [refused, found] = answers.map(Cell::into_inner);
     assert!(found > 50 && refused > 50, "{found} found, {refused} refused");
 }
 
@@ -166,18 +150,12 @@ fn a_base_below_the_span_serves_parts_inside_it() {
 }
 
 #[test]
-fn neighbours_are_no_overlap_in_any_order() {
+fn neighbours_in_any_order_are_areas_of_their_own() {
     for offsets in [[0, 4, 8], [8, 0, 4], [4, 8, 0], [8, 4, 0]] {
-        let mut map = AreaMap::new(PageRange::new(0x1000, 0x2000).unwrap()).unwrap();
-        assert!(alloc_in_map(&mut map, &offsets, &[4; 3], 1, None).is_ok(), "{offsets:?}");
+        let mut map = AreaMap::new(PageRange::new(0, 100).expect("not empty")).expect("room");
+        assert_eq!(alloc_in_map(&mut map, &offsets, &[4; 3], 1, None), Ok(88), "{offsets:?}");
+        assert_eq!((map.find(91), map.find(92)), (PageRange::new(88, 92), PageRange::new(92, 96)));
     }
-}
-
-#[test]
-fn neighbours_are_areas_of_their_own() {
-    let mut map = AreaMap::new(PageRange::new(0, 100).expect("not empty")).expect("room");
-    assert_eq!(alloc_in_map(&mut map, &[4, 0], &[3, 4], 1, None), Ok(93));
-    assert_eq!((map.find(96), map.find(97)), (PageRange::new(93, 97), PageRange::new(97, 100)));
 }
 
 #[test]
@@ -212,13 +190,4 @@ fn nothing_is_lost_when_memory_for_records_runs_out_in_the_middle() {
         map.alloc(&Fit::new(5)).expect("room as before");
     }
     assert!(made > 100 && refused >= 16, "{made} made, {refused} refused");
-}
-
-#[test]
-fn retired_areas_are_in_the_way() {
-    let span = PageRange::new(10, 50).expect("not empty");
-    let mut map = AreaMap::new(span).expect("room");
-    map.alloc_at(PageRange::new(45, 50).expect("not empty")).expect("free");
-    map.retire(45).expect("busy");
-    assert_eq!(alloc_in_map(&mut map, &[0, 2], &[1, 1], 1, None), Ok(42));
 }

@@ -66,7 +66,7 @@ impl Reader<'_> {
             return;
         };
         for item in items {
-            if ident(item).is_some_and(|ident| ident == name) {
+            if head(item).is_some_and(|(own, ..)| own == name) {
                 self.item(item, public, rename);
             }
             match item {
@@ -96,7 +96,10 @@ impl Reader<'_> {
 
     /// Enters an item, if it is public, under the path `public`.
     fn item(&mut self, item: &Item, public: &str, rename: Option<&str>) {
-        let Some(name) = ident(item).filter(|_| is_shown(item)) else { return };
+        let Some((name, visibility, attributes)) = head(item) else { return };
+        if !is_public(visibility) || is_conditional(attributes) {
+            return;
+        }
         let path = format!("{public}::{}", rename.unwrap_or(&name));
         match item {
             Item::Fn(item) => self.line(&path, &item.sig),
@@ -228,32 +231,19 @@ impl Parse for Setters {
     }
 }
 
-fn ident(item: &Item) -> Option<String> {
-    let ident = match item {
-        Item::Fn(item) => &item.sig.ident,
-        Item::Const(item) => &item.ident,
-        Item::Static(item) => &item.ident,
-        Item::Type(item) => &item.ident,
-        Item::Struct(item) => &item.ident,
-        Item::Enum(item) => &item.ident,
-        Item::Trait(item) => &item.ident,
+/// Returns the name of an item that can be shown, its visibility and its attributes.
+fn head(item: &Item) -> Option<(String, &Visibility, &[syn::Attribute])> {
+    let (name, visibility, attributes) = match item {
+        Item::Fn(item) => (&item.sig.ident, &item.vis, &item.attrs),
+        Item::Const(item) => (&item.ident, &item.vis, &item.attrs),
+        Item::Static(item) => (&item.ident, &item.vis, &item.attrs),
+        Item::Type(item) => (&item.ident, &item.vis, &item.attrs),
+        Item::Struct(item) => (&item.ident, &item.vis, &item.attrs),
+        Item::Enum(item) => (&item.ident, &item.vis, &item.attrs),
+        Item::Trait(item) => (&item.ident, &item.vis, &item.attrs),
         _ => return None,
     };
-    Some(ident.to_string())
-}
-
-fn is_shown(item: &Item) -> bool {
-    let (visibility, attributes) = match item {
-        Item::Fn(item) => (&item.vis, &item.attrs),
-        Item::Const(item) => (&item.vis, &item.attrs),
-        Item::Static(item) => (&item.vis, &item.attrs),
-        Item::Type(item) => (&item.vis, &item.attrs),
-        Item::Struct(item) => (&item.vis, &item.attrs),
-        Item::Enum(item) => (&item.vis, &item.attrs),
-        Item::Trait(item) => (&item.vis, &item.attrs),
-        _ => return false,
-    };
-    is_public(visibility) && !is_conditional(attributes)
+    Some((name.to_string(), visibility, attributes))
 }
 
 fn is_public(visibility: &Visibility) -> bool {

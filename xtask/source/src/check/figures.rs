@@ -54,14 +54,14 @@ pub(super) fn check(found: &mut Vec<Violation>) -> Result<()> {
     let figures: Figures = parse(PATH)?;
     let readme = crate::read(README)?;
     for what in figures.gaps(&readme) {
-        found.push(Violation { rule: "figures", package: "docs".into(), place: README.into(), what });
+        found.push(Violation::new("figures", "docs", README, what));
     }
     for line in figures.line {
         let path = Path::new(&line.file);
         let text = crate::read(path)?;
         let complaint = line.numbers(&text).and_then(|numbers| line.compare(&numbers, &counts));
         if let Err(what) = complaint {
-            found.push(Violation { rule: "figures", package: "docs".into(), place: line.file, what });
+            found.push(Violation::new("figures", "docs", line.file, what));
         }
     }
     Ok(())

@@ -17,12 +17,8 @@ struct Entry {
 
 pub(super) fn check(found: &mut Vec<Violation>) -> Result<()> {
     let text = crate::read(PATH)?;
-    let violation = |(line, what)| Violation {
-        rule: "glossary",
-        package: "docs".into(),
-        place: format!("{PATH}:{line}"),
-        what,
-    };
+    let violation =
+        |(line, what): (usize, String)| Violation::new("glossary", "docs", format!("{PATH}:{line}"), what);
     found.extend(wrong(&entries(&text)).into_iter().map(violation));
     Ok(())
 }

@@ -64,13 +64,9 @@ impl Visit<'_> for Summaries<'_> {
             .iter()
             .find(|it| matches!(&it.meta, syn::Meta::NameValue(it) if it.path.is_ident("doc")));
         if let Some(text) = text.filter(|_| is_public) {
-            self.found.push(Violation {
-                rule: "re-exports",
-                package: self.package.folder.clone(),
-                place: self.file.at(text.span().start().line),
-                what: "a doc comment of a `pub use` stands before the summary of each item that it shows"
-                    .into(),
-            });
+            let what = "a doc comment of a `pub use` stands before the summary of each item that it shows";
+            let place = self.file.at(text.span().start().line);
+            self.found.push(Violation::new("re-exports", &self.package.folder, place, what));
         }
         visit::visit_item_use(self, item);
     }
@@ -89,12 +85,8 @@ impl Visit<'_> for Summaries<'_> {
         let summary = text.value();
         let summary = summary.trim();
         if let Some(opening) = OPENINGS.iter().find(|opening| summary.starts_with(**opening)) {
-            self.found.push(Violation {
-                rule: "summaries",
-                package: self.package.folder.clone(),
-                place: self.file.at(line),
-                what: format!("a summary begins with {:?}: {summary}", opening.trim_end()),
-            });
+            let what = format!("a summary begins with {:?}: {summary}", opening.trim_end());
+            self.found.push(Violation::new("summaries", &self.package.folder, self.file.at(line), what));
         }
     }
 
@@ -116,10 +108,8 @@ fn comments(package: &Package, file: &File, found: &mut Vec<Violation>) {
         if comment.starts_with("```") {
             in_fence = !in_fence;
         }
-        let mut push = |rule, what| {
-            let (package, place) = (package.folder.clone(), file.at(index + 1));
-            found.push(Violation { rule, package, place, what });
-        };
+        let mut push =
+            |rule, what| found.push(Violation::new(rule, &package.folder, file.at(index + 1), what));
         if line.chars().count() > COLUMNS && !in_fence && !may_be_long(comment) {
             push("columns", format!("{} columns of comment", line.chars().count()));
         }

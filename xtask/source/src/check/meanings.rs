@@ -23,15 +23,9 @@ pub(super) fn check(packages: &[Package], found: &mut Vec<Violation>) {
         for name in declared.captures_iter(&file.text).filter_map(|found| found.get(1)) {
             let first = *places.entry(name.as_str()).or_insert(&file.path);
             if *first != file.path {
-                found.push(Violation {
-                    rule: "meanings",
-                    package: "crates".into(),
-                    place: file.path.clone(),
-                    what: format!(
-                        "`{}` names a type in {first} already: give this one a second word",
-                        name.as_str()
-                    ),
-                });
+                let name = name.as_str();
+                let what = format!("`{name}` names a type in {first} already: give this one a second word");
+                found.push(Violation::new("meanings", "crates", &file.path, what));
             }
         }
     }

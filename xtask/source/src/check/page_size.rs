@@ -40,12 +40,8 @@ pub(super) fn check(package: &Package, found: &mut Vec<Violation>) {
     for file in products.filter(|file| !file.is_test()) {
         for (line, what) in spelled(&file.text) {
             if !is_excused(file, line) {
-                found.push(Violation {
-                    rule: "page_size",
-                    package: package.folder.clone(),
-                    place: file.at(line),
-                    what: format!("{what} looks like the size of a page: ask the space, or say `{EXCUSE}`"),
-                });
+                let what = format!("{what} looks like the size of a page: ask the space, or say `{EXCUSE}`");
+                found.push(Violation::new("page_size", &package.folder, file.at(line), what));
             }
         }
     }

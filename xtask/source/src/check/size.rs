@@ -37,15 +37,8 @@ struct Sizes {
 pub(super) fn check_core(packages: &[Package], found: &mut Vec<Violation>) {
     let core = packages.iter().filter(|package| CORE.0.contains(&package.folder.as_str()));
     let code: usize = core.map(|package| measure(package).code).sum();
-    let [place, package] = [CORE.0[0].to_owned(), CORE.0[0].to_owned()];
     let what = format!("{code} lines are more than {}", CORE.1);
-    let violation = || Violation {
-        rule: "core_lines",
-        package: package.clone(),
-        place: place.clone(),
-        what: what.clone(),
-    };
-    found.extend((CORE.1..code).map(|_| violation()));
+    found.extend((CORE.1..code).map(|_| Violation::new("core_lines", CORE.0[0], CORE.0[0], &what)));
 }
 
 pub(super) fn check(package: &Package, found: &mut Vec<Violation>) {
@@ -57,9 +50,7 @@ pub(super) fn check(package: &Package, found: &mut Vec<Violation>) {
         "{}: {code} lines of code, {tests} of tests; functions: median {median}, p90 {p90}, p99 {p99}",
         package.folder
     );
-    let mut push = |rule, place: String, what| {
-        found.push(Violation { rule, package: package.folder.clone(), place, what });
-    };
+    let mut push = |rule, place: String, what| found.push(Violation::new(rule, &package.folder, place, what));
     if p99 > FUNCTION {
         for (lines, place) in sizes.functions.iter().filter(|(lines, _)| *lines > FUNCTION) {
             push("function_lines", place.clone(), format!("{lines} lines, and p99 is {p99}"));

@@ -41,8 +41,8 @@ pub(super) fn check(found: &mut Vec<Violation>) -> Result<()> {
             lines.extend(text.lines().map(str::to_owned));
         }
     }
-    let violation = |(place, what)| Violation { rule: "vocabulary", package: "docs".into(), place, what };
-    found.extend(wrong(lines.iter().map(String::as_str)).into_iter().map(violation));
+    let wrong = wrong(lines.iter().map(String::as_str)).into_iter();
+    found.extend(wrong.map(|(place, what)| Violation::new("vocabulary", "docs", place, what)));
     Ok(())
 }
 

@@ -97,38 +97,3 @@ fn wrapped(text: &str) -> Vec<String> {
     }
     lines
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn conditions_are_told_in_words_of_c() {
-        let text =
-            "/**\n * Frees it.\n *\n * # Safety\n * Nothing\n * uses it.\n */\nint f(void *a,\n      int b);";
-        let wanted = "/*\n * Frees it.\n * Requires: Nothing uses it.\n */\nint f(void *a,\n      int b);";
-        assert_eq!(Declaration::of(text).text(), wanted);
-        assert_eq!(Declaration::of("/*\n * One.\n */\nint f(void);").text(), "/* One. */\nint f(void);");
-    }
-
-    #[test]
-    fn names_are_those_of_c() {
-        let name = |text| Declaration::of(text).name();
-        let (constant, handle) = ("#define VMALLOC_HUGE 4", "/**\n * A.\n */\ntypedef struct a a;");
-        assert_eq!([constant, handle].map(name), ["VMALLOC_HUGE", "a"]);
-        assert_eq!(name("typedef int (*call)(void *a);"), "call");
-        assert_eq!(name("typedef struct {\n  int x;\n} s;"), "s");
-        assert_eq!(name("const uint64_t *numbers(const a *b);"), "numbers");
-    }
-
-    #[test]
-    fn structs_whose_size_is_in_front_have_an_initializer() {
-        let text = "typedef struct vm_x {\n    /*\n     * Its size;\n     * first.\n     */\n    size_t size;\n    \
-            uint64_t a;\n    char name[32];\n} vm_x;";
-        let declaration = Declaration::of(text);
-        assert_eq!(declaration.initializer(), "\n#define VM_X_INIT \\\n    { sizeof(vm_x), 0, { 0 } }\n");
-        assert!(declaration.text().contains("{\n    /* Its size;\n       first. */\n    size_t size;"));
-        assert_eq!(Declaration::of("typedef struct {\n    int x;\n} s;").initializer(), "");
-        assert!(Declaration::of("/*\n * A handle.\n */\ntypedef struct a a;").is_handle());
-    }
-}
