@@ -1,5 +1,5 @@
-//! Pages that their owner gives up, brought together at other addresses, used and brought back: moved
-//! by the kernel, copied, or mapped by mmap(2).
+//! Pages that their owner gives up, brought together at other addresses, used and brought back:
+//! moved by the kernel, copied, or mapped by mmap(2).
 
 use super::Row;
 use super::mappings::{LISTS, ORDERS, POOL, SIZES, Shared, lists, load, player, touch};
