@@ -288,6 +288,18 @@ fn a_pool_is_exhausted_at_its_most_slots() {
     assert_eq!((slot.addr(), resident(&slot)), (addr, 0));
 }
 
+/// Without guards of their own slots have the space's, so that none ends where another begins.
+#[test]
+fn slots_without_guards_of_their_own_do_not_touch() {
+    let space = spaces().remove(0);
+    let bare = SlotsOptions::new(4 * PAGE).guard_before_bytes(0).guard_after_bytes(0);
+    let pool = Slots::new(space.clone(), bare).unwrap();
+    let slots: Vec<_> = (0..8).map(|_| pool.alloc().unwrap()).collect();
+    for slot in &slots {
+        assert_eq!([4 * PAGE - 1, 4 * PAGE].map(|at| peek(&space, slot.addr() + at)), [Some(0), None]);
+    }
+}
+
 #[test]
 fn as_many_slots_can_be_had_as_the_span_has_room_for() {
     let space = spaces().remove(0);
