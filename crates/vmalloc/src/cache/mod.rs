@@ -33,7 +33,7 @@ pub(crate) use allowance::{Allowance, third, twelfth};
 pub(crate) use budget::{Budget, Growth, LazyPages};
 pub(crate) use node::{Lazy, Node, clear};
 pub(crate) use stacks::{Cursor, Fraction, MAX_PAGES, SMALL, SizeStacks, TWICE};
-pub(crate) use stock::{Borders, Put, Stock, Wanted};
+pub(crate) use stock::{Borders, Stock};
 
 use crate::PageRange;
 use crate::sync::size;
@@ -80,8 +80,8 @@ pub(crate) const BATCH: usize = size(32, 2) as usize;
 pub(crate) const HALF: usize = 16;
 
 impl<L: RawMutex> Cache<L> {
-    /// Returns `count` empty nodes; `None` when memory is short.
-    pub(crate) fn new(count: usize, allowance: Allowance) -> Option<Self> {
+    /// Returns `count` empty nodes for areas with so many guard pages; `None` when memory is short.
+    pub(crate) fn new(count: usize, allowance: Allowance, guard_pages: u64) -> Option<Self> {
         let mut nodes = Vec::new();
         nodes.try_reserve_exact(count).ok()?;
         for _ in 0..count {
@@ -91,7 +91,7 @@ impl<L: RawMutex> Cache<L> {
             nodes: nodes.into_boxed_slice(),
             budget: Budget::new(allowance, count),
             lazy: LazyPages::new(allowance.lazy(0), allowance.absent, count),
-            stock: Padded(Mutex::default()),
+            stock: Padded(Mutex::new(Stock::new(guard_pages))),
             most_pooled: allowance.pooled(),
         })
     }
@@ -145,7 +145,7 @@ impl<L: RawMutex> Cache<L> {
         node: &mut Node,
         pages: u64,
         sizes: u64,
-        borders: Option<&impl Borders>,
+        borders: &impl Borders,
     ) -> (u64, u64) {
         let Node { cached, lazy: Lazy { areas, .. }, .. } = node;
         if areas.try_reserve(HALF).is_err() {
@@ -280,7 +280,7 @@ mod tests {
     fn credit_that_another_node_does_not_use_is_taken() {
         let allowance =
             Allowance { lazy: 8, absent: 8, least: 64, most: 64, is_dear: false, beside: twelfth };
-        let cache = Cache::<Flag>::new(4, allowance).unwrap();
+        let cache = Cache::<Flag>::new(4, allowance, 0).unwrap();
         assert!(cache.budget.batch <= 4, "the credit of node 3 is much");
         // All of the budget is credit: most of it that of node 3.
         while cache.budget.take(1, 64).is_some() {}

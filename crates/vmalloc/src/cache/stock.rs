@@ -4,19 +4,21 @@
 //! ones that a node did not need while the space grew. They are few, and what their owners do with
 //! them takes far longer than a lock.
 //!
-//! Areas that lie side by side become one, and a request takes the part that it needs of the
-//! smallest area that holds it. What is evicted is a part as well, of the area that has lain
-//! longest:
+//! Areas that lie side by side are a *run*, and a request takes the part of one that it needs. What
+//! is evicted has lain longest:
 //!
 //! ```text
-//!   waits     │▒▒▒▒ 10 ▒▒▒▒│      │▒▒▒ 7 ▒▒▒│▒▒▒▒ 10 ▒▒▒▒│▒▒▒▒ 8 ▒▒▒▒│
-//!   joined    │▒▒▒▒ 10 ▒▒▒▒│      │▒▒▒▒▒▒▒▒▒▒▒▒▒ 25 ▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒│   a request of 19 pages
+//!   waits     │▒▒▒▒ 10 ▒▒▒▒│      │▒▒▒ 7 ▒▒▒│▒▒▒▒ 10 ▒▒▒▒│▒▒▒▒ 8 ▒▒▒▒│    a request of 19 pages
 //!   taken     │▒▒▒▒ 10 ▒▒▒▒│      │██████████ 19 ██████████│▒▒▒ 6 ▒▒▒│
 //! ```
 //!
 //! So memory that waits serves requests of any size, as the extents of jemalloc do (Evans, 2006).
-//! Where areas have guard pages they stay as they are, for a guard page has no memory: then a
-//! request gets an area as a whole, if that is not much too large.
+//!
+//! Without guard pages the areas of a run are joined at once, and cutting one costs nothing: the
+//! lowest that is large enough serves a request. Areas that end with a guard page, which has no
+//! memory, are joined when a request takes them: then the guard pages inside are mapped, and the
+//! last page is unmapped where the part does not end with a guard page. Each takes a call of the
+//! platform, so the request gets the part that takes the fewest calls, of the smallest run.
 //!
 //! The memory is drawn from the [budget](super::Budget). An area for which there is none left takes
 //! the place of memory that has lain longest.
@@ -27,7 +29,7 @@ mod tests;
 use super::BATCH;
 use super::budget::Budget;
 use super::stacks::Fraction;
-use crate::PageRange;
+use crate::{Fit, PageRange};
 use alloc::vec::Vec;
 use core::mem::offset_of;
 
@@ -39,10 +41,12 @@ const MOST: usize = 1024;
 pub(crate) struct Stock {
     /// Ascending by address.
     areas: Vec<Stocked>,
+    /// The guard pages at the end of each area: one or none.
+    guard_pages: u64,
     /// Pages of all areas.
-    pages: u64,
+    pub(crate) pages: u64,
     /// Pages of memory behind them.
-    memory: u64,
+    pub(crate) memory: u64,
     /// The fewest pages of all areas since the last decay: so many were not needed.
     least: u64,
     /// The number of the next area.
@@ -69,45 +73,19 @@ pub(crate) trait Borders {
     fn join(&self, page: u64);
 }
 
-/// A request to the stock.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted {
-    /// Pages of the area.
-    pub(crate) pages: u64,
-    /// The most pages that an area may have which is not cut.
-    pub(crate) most: u64,
-    /// A power of two: the area starts at a multiple of so many pages.
-    pub(crate) align: u64,
-}
-
-/// The result of keeping an area.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Put {
-    /// True if the area is kept.
-    pub(crate) is_kept: bool,
-    /// Pages of memory behind the areas that made room for it.
-    pub(crate) evicted: u64,
-}
-
-impl Wanted {
-    /// Returns the pages of `area` that serve the request, if any do.
-    fn part_of(&self, area: PageRange, may_cut: bool) -> Option<PageRange> {
-        let start = area.start().checked_next_multiple_of(self.align)?;
-        if may_cut {
-            let part = PageRange::from_len(start, self.pages)?;
-            return area.covers(&part).then_some(part);
-        }
-        (start == area.start() && (self.pages..=self.most).contains(&area.len())).then_some(area)
-    }
-}
-
 impl Stock {
     /// The places of the list and of an area in its entries, and the size of these: for an outline.
     pub(crate) const FIELDS: [usize; 3] =
         [offset_of!(Self, areas), offset_of!(Stocked, area), size_of::<Stocked>()];
 
+    /// Returns an empty stock of areas with so many guard pages.
+    pub(crate) fn new(guard_pages: u64) -> Self {
+        Self { guard_pages, ..Self::default() }
+    }
+
     /// Keeps `area` with `memory` pages of memory, if the budget has them. What has to make room
-    /// for it is pushed to `evicted`, in which there is room for `room` areas.
+    /// for it is pushed to `evicted`, in which there is room for `room` areas. Returns whether it
+    /// is kept, and the pages of memory behind the areas that made room for it.
     pub(crate) fn put(
         &mut self,
         budget: &Budget,
@@ -115,26 +93,24 @@ impl Stock {
         memory: u64,
         room: usize,
         evicted: &mut Vec<PageRange>,
-        borders: Option<&impl Borders>,
-    ) -> Put {
-        let mut put = Put::default();
+        borders: &impl Borders,
+    ) -> (bool, u64) {
         if !self.has_room() || budget.free() + self.memory < memory {
-            return put;
+            return (false, 0);
         }
-        put.is_kept = budget.take(memory, memory).is_some();
-        let mut left = room.min(BATCH - 1);
-        while !put.is_kept && left != 0 {
-            let missing = memory.saturating_sub(budget.free());
-            let Some((oldest, gone)) = self.take_oldest(missing.max(1), borders) else { break };
-            evicted.push(oldest);
+        let (mut is_kept, mut evicted_memory) = (budget.take(memory, memory).is_some(), 0);
+        let most = evicted.len() + room.min(BATCH - 1);
+        while !is_kept && evicted.len() < most && !self.areas.is_empty() {
+            let missing = memory.saturating_sub(budget.free()).max(1);
+            let gone = self.evict(missing, most - evicted.len(), evicted, borders);
             budget.put(gone);
-            (put.evicted, left) = (put.evicted + gone, left - 1);
-            put.is_kept = budget.take(memory, memory).is_some();
+            evicted_memory += gone;
+            is_kept = budget.take(memory, memory).is_some();
         }
-        if put.is_kept {
+        if is_kept {
             self.enter(area, memory, borders);
         }
-        put
+        (is_kept, evicted_memory)
     }
 
     /// Returns whether there is room for one more area, or for what a cut leaves.
@@ -143,61 +119,83 @@ impl Stock {
     }
 
     /// Enters an area, for which there is room and whose memory the budget has given already.
-    pub(crate) fn enter(&mut self, area: PageRange, memory: u64, borders: Option<&impl Borders>) {
-        let mut place = self.areas.partition_point(|kept| kept.area.start() < area.start());
-        let mut kept = Stocked { area, memory, number: self.next };
-        if let Some(borders) = borders {
-            if let Some(behind) = self.areas.get(place).filter(|it| it.area.start() == area.end()) {
+    pub(crate) fn enter(&mut self, area: PageRange, memory: u64, borders: &impl Borders) {
+        let place = self.areas.partition_point(|kept| kept.area.start() < area.start());
+        self.areas.insert(place, Stocked { area, memory, number: self.next });
+        for place in [Some(place), place.checked_sub(1)].into_iter().flatten() {
+            let Some(&[first, behind]) = self.areas.get(place..place + 2) else { continue };
+            if self.guard_pages == 0 && first.is_before(&behind) {
                 borders.join(behind.area.start());
-                kept = kept.and(behind);
-                self.areas.remove(place);
-            }
-            let before = place.checked_sub(1).map(|before| self.areas[before]);
-            if let Some(before) = before.filter(|it| it.area.end() == area.start()) {
-                borders.join(area.start());
-                kept = before.and(&kept);
-                place -= 1;
-                self.areas.remove(place);
+                self.areas[place] = first.and(&behind);
+                self.areas.remove(place + 1);
             }
         }
-        self.areas.insert(place, kept);
         self.pages += area.len();
         self.memory += memory;
         self.next += 1;
     }
 
-    /// Takes the smallest area or part that serves a request, the lowest of equals. O(areas).
+    /// Takes the part of a run that serves a request with the fewest calls, and with none unless
+    /// `may_call`. More than `most` pages are cut. Returns it, and whether its last page is to
+    /// become a guard page. O(areas log areas).
     pub(crate) fn take(
         &mut self,
         budget: &Budget,
-        wanted: &Wanted,
-        borders: Option<&impl Borders>,
-    ) -> Option<PageRange> {
-        let borders = borders.filter(|_| self.has_room());
-        let part_of = |kept: &Stocked| wanted.part_of(kept.area, borders.is_some());
-        let parts = self.areas.iter().enumerate().filter_map(|(place, kept)| Some((place, part_of(kept)?)));
-        let (place, part) = parts.min_by_key(|(_, part)| part.len())?;
-        let (area, memory) = self.take_part(place, part, borders)?;
-        budget.put(memory);
+        fit: &Fit,
+        most: u64,
+        may_call: bool,
+        borders: &impl Borders,
+    ) -> Option<(PageRange, bool)> {
+        self.areas.try_reserve(1).ok()?;
+        let parts = self.areas.chunk_by(Stocked::is_before).flat_map(|run| {
+            let size = self.guard_pages * run.iter().map(|kept| kept.area.len()).sum::<u64>();
+            let parts = (0..run.len()).filter_map(|nth| self.part_of(&run[nth..], fit, most));
+            parts.map(move |(part, calls)| ((calls, size, part.len()), part))
+        });
+        let serving = parts.filter(|((calls, ..), _)| may_call || *calls == 0);
+        let (_, part) = serving.min_by_key(|(cost, _)| *cost)?;
+        let place = self.areas.partition_point(|kept| kept.area.end() <= part.start());
+        let is_cut = self.areas.binary_search_by_key(&part.end(), |kept| kept.area.end()).is_err();
+        budget.put(self.take_part(place, part, borders)?);
         self.reused += 1;
-        Some(area)
+        Some((part, is_cut && self.guard_pages != 0))
     }
 
-    /// Moves at most `most` areas to `out`, the one that has lain longest first, until they have
-    /// `pages` pages. Returns their pages of memory.
+    /// Returns the part at the start of a run that serves a request, and the calls that it takes.
+    fn part_of(&self, run: &[Stocked], fit: &Fit, most: u64) -> Option<(PageRange, usize)> {
+        let (first, has_guards) = (run[0].area, self.guard_pages != 0);
+        let start = first.start().checked_next_multiple_of(fit.alignment())?;
+        let end = start.checked_add(fit.pages())?;
+        let inside = run.partition_point(|kept| kept.area.end() < end);
+        let border = run.get(inside)?.area.end();
+        let is_long = border - start > most;
+        // The pages before it would have no guard page, and a guard page alone is no area.
+        let is_odd = start != first.start() || is_long && border == end + 1;
+        let part = PageRange::of(start, if is_long { end } else { border });
+        let calls = inside + usize::from(has_guards && is_long);
+        (!has_guards || !is_odd).then_some((part, calls))
+    }
+
+    /// Moves at most `most` areas to `out`, until they have `pages` pages: first those of the run
+    /// in which an area has lain longest, and of guarded ones the whole run, so that its addresses
+    /// come back in one piece. Returns their pages of memory.
     pub(crate) fn evict(
         &mut self,
         pages: u64,
         most: usize,
         out: &mut Vec<PageRange>,
-        borders: Option<&impl Borders>,
+        borders: &impl Borders,
     ) -> u64 {
-        let (mut left, mut gone) = (pages, 0);
-        for _ in 0..most {
-            let oldest = if left != 0 { self.take_oldest(left, borders) } else { None };
-            let Some((area, memory)) = oldest else { break };
+        let (mut left, mut gone, mut end, full) = (pages, 0, None, out.len() + most);
+        while out.len() < full {
+            let next =
+                end.and_then(|end| self.areas.binary_search_by_key(&end, |kept| kept.area.start()).ok());
+            let oldest = || if left == 0 { None } else { self.oldest_run() };
+            let Some(place) = next.or_else(oldest) else { break };
+            let (area, memory) = self.take_first(place, left, borders);
             out.push(area);
             (left, gone) = (left.saturating_sub(area.len()), gone + memory);
+            end = (self.guard_pages != 0).then_some(area.end());
         }
         gone
     }
@@ -213,36 +211,38 @@ impl Stock {
         due
     }
 
-    /// Takes the area that has lain longest: of a larger one the first pages, as many as are due.
-    fn take_oldest(&mut self, pages: u64, borders: Option<&impl Borders>) -> Option<(PageRange, u64)> {
-        let borders = borders.filter(|_| self.has_room());
-        let oldest = self.areas.iter().enumerate().min_by_key(|(_, kept)| kept.number);
-        let (place, Stocked { area, memory, .. }) = oldest.map(|(place, kept)| (place, *kept))?;
-        let is_cut = borders.is_some() && pages < area.len() && memory == area.len();
-        let end = if is_cut { area.start() + pages } else { area.end() };
-        self.take_part(place, PageRange::of(area.start(), end), borders).or_else(|| {
-            // Without memory for the cut all of it goes.
-            self.take_part(place, area, borders)
-        })
+    /// Returns the place of the run in which an area has lain longest.
+    fn oldest_run(&self) -> Option<usize> {
+        let (oldest, _) = self.areas.iter().enumerate().min_by_key(|(_, kept)| kept.number)?;
+        let is_apart = |place: &usize| *place == 0 || !self.areas[place - 1].is_before(&self.areas[*place]);
+        (0..=oldest).rev().find(is_apart)
     }
 
-    /// Takes a part of the area at `place`. Returns it and its pages of memory; `None`, and nothing
-    /// is changed, where memory for a cut is short.
-    fn take_part(
-        &mut self,
-        place: usize,
-        part: PageRange,
-        borders: Option<&impl Borders>,
-    ) -> Option<(PageRange, u64)> {
-        let kept = self.areas[place];
-        if part != kept.area && !borders?.cut(kept.area, part) {
+    /// Takes the area at `place`: of a larger one without a guard page the first pages, as many as
+    /// are due.
+    fn take_first(&mut self, place: usize, due: u64, borders: &impl Borders) -> (PageRange, u64) {
+        let Stocked { area, memory, .. } = self.areas[place];
+        let may_cut = self.guard_pages == 0 && memory == area.len() && self.areas.try_reserve(1).is_ok();
+        let part = PageRange::from_len(area.start(), due).filter(|part| may_cut && part.len() < area.len());
+        let cut = part.and_then(|part| Some((part, self.take_part(place, part, borders)?)));
+        // Without memory for the cut all of it goes.
+        cut.unwrap_or_else(|| (area, self.take_part(place, area, borders).unwrap_or(0)))
+    }
+
+    /// Takes a part of the run that begins at `place`, which ends in it. Returns its pages of
+    /// memory; `None`, and nothing is changed, where memory for a cut is short.
+    fn take_part(&mut self, place: usize, part: PageRange, borders: &impl Borders) -> Option<u64> {
+        let last = place + self.areas[place..].partition_point(|kept| kept.area.end() < part.end());
+        let (first, kept) = (self.areas[place], self.areas[last]);
+        let piece = PageRange::of(kept.area.start().max(part.start()), part.end());
+        if piece != kept.area && !borders.cut(kept.area, piece) {
             return None;
         }
-        self.areas.remove(place);
-        let mut memory = kept.memory;
+        let mut memory = self.areas.drain(place..=last).map(|kept| kept.memory).sum();
         // From the back, so that they are in order.
-        let rests = [(part.end(), kept.area.end()), (kept.area.start(), part.start())];
-        for area in rests.into_iter().filter_map(|(start, end)| PageRange::new(start, end)) {
+        let rests = [(kept, part.end(), kept.area.end()), (first, first.area.start(), part.start())];
+        for (kept, start, end) in rests {
+            let Some(area) = PageRange::new(start, end) else { continue };
             let rest = Stocked { area, memory: kept.share_of(&area), ..kept };
             memory -= rest.memory;
             self.areas.insert(place, rest);
@@ -250,22 +250,12 @@ impl Stock {
         self.memory -= memory;
         self.pages -= part.len();
         self.least = self.least.min(self.pages);
-        Some((part, memory))
+        Some(memory)
     }
 
     /// Returns all areas, ascending by address.
     pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = PageRange> + '_ {
         self.areas.iter().map(|kept| kept.area)
-    }
-
-    /// Returns the pages of all areas.
-    pub(crate) fn pages(&self) -> u64 {
-        self.pages
-    }
-
-    /// Returns the pages of memory behind them.
-    pub(crate) fn memory(&self) -> u64 {
-        self.memory
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -274,6 +264,11 @@ impl Stock {
 }
 
 impl Stocked {
+    /// Returns whether `other` lies right behind this.
+    fn is_before(&self, other: &Self) -> bool {
+        self.area.end() == other.area.start()
+    }
+
     /// Returns this and the area behind it as one, which has lain as long as the larger of both.
     fn and(&self, behind: &Self) -> Self {
         let larger = if self.area.len() < behind.area.len() { behind } else { self };

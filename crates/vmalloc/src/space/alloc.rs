@@ -5,10 +5,10 @@ use super::held_node::take_of;
 use super::request::{Checked, Content, PageSize};
 use super::{Raw, Request, Space};
 use crate::areas::{Annotation, Blocking, Kind};
-use crate::cache::{SizeStacks, Wanted};
+use crate::cache::{Cache, SizeStacks};
 use crate::platform::{Platform, PlatformError, Protection};
 use crate::purge::PurgePlan;
-use crate::{AllocError, AreaError, PageRange, Policy, RequestError};
+use crate::{AllocError, AreaError, Fit, PageRange, Policy, RequestError};
 
 impl<P: Platform> Raw<'_, P> {
     /// Allocates memory of any content, or of zeros with [`Request::zeroed`]. Returns its address,
@@ -79,9 +79,8 @@ impl<P: Platform> Raw<'_, P> {
     #[inline(never)]
     fn alloc_slow(&self, request: &Request) -> Result<usize, AllocError> {
         let mut allocation = self.begin(request)?;
-        let Checked { fit, size, .. } = allocation.checked;
-        if size == PageSize::Huge || fit.pages() >= self.aligned_from {
-            allocation.fit_huge();
+        if allocation.checked.size == PageSize::Huge {
+            allocation.checked.fit = allocation.huge_fit();
         }
         let (area, backing) = allocation.obtain(Backing::Cached)?;
         let annotation = allocation.annotation(Kind::Vmalloc);
@@ -150,7 +149,9 @@ impl<P: Platform> Allocation<'_, P> {
         if let Some(found) = found {
             return Ok(found);
         }
-        let area = space.claim(*fit, blocking)?;
+        // Memory that waits has its huge pages where they are.
+        let is_large = wish == Backing::Cached && fit.pages() >= space.aligned_from;
+        let area = space.claim(if is_large { self.huge_fit() } else { *fit }, blocking)?;
         if let Some(node) = self.request.node {
             space.areas.map().leaf(area.start()).set_owner_node(node);
         }
@@ -183,10 +184,11 @@ impl<P: Platform> Allocation<'_, P> {
         let (is_small, is_dear) = (SizeStacks::takes(fit.pages()), space.max_slack_percent != 0);
         let is_base = may_have_memory && self.checked.size == PageSize::Base;
         let cached = if is_small && is_base && is_dear { space.own_node().take_cached(fit) } else { None };
-        let most = fit.pages() + space.slack_for(fit);
-        let wanted = Wanted { pages: fit.pages(), most, align: fit.alignment() };
+        // Without guard pages a cut calls nothing.
+        let slack = if space.guard_pages == 0 { 0 } else { space.slack_for(fit) };
+        let most = fit.pages() + slack;
         let may_stock = may_have_memory && (!is_small || is_dear);
-        let stocked = || if may_stock { self.take_stocked(&wanted) } else { None };
+        let stocked = || if may_stock { self.take_stocked(most) } else { None };
         if let Some(area) = cached.or_else(stocked) {
             return Some((area, Backing::Cached));
         }
@@ -194,34 +196,40 @@ impl<P: Platform> Allocation<'_, P> {
         if found.is_some() || !may_have_memory || !is_dear {
             return found;
         }
-        self.grow(fit.pages(), 0, Some(&wanted)).map(|area| (area, Backing::Cached))
+        self.grow(fit.pages(), 0, Some(most)).map(|area| (area, Backing::Cached))
     }
 
-    /// Takes memory of the stock.
-    fn take_stocked(&self, wanted: &Wanted) -> Option<PageRange> {
-        let space = self.space;
-        let area = space.cache.stock.lock().take(&space.cache.budget, wanted, space.borders())?;
+    /// Takes memory of the stock, of which up to `most` pages are not cut. A large request may take
+    /// calls, for new memory does as well; but not while another thread purges.
+    pub(super) fn take_stocked(&self, most: u64) -> Option<PageRange> {
+        let (space, Checked { fit, size, blocking, .. }) = (self.space, &self.checked);
+        let may_call = space.guard_pages != 0 && !SizeStacks::takes(fit.pages());
+        let may_wait = may_call && *blocking == Blocking::Allowed;
+        let mut purge = if may_wait { space.try_hold_purger() } else { None };
+        // With room for what the platform refuses.
+        purge = purge.and_then(|mut it| it.purger.list().try_reserve(1).is_ok().then_some(it));
+        let Cache { stock, budget, .. } = &space.cache;
+        let (area, lacks_guard) = stock.lock().take(budget, fit, most, purge.is_some(), &space.areas)?;
+        purge.as_mut().is_none_or(|purge| purge.unite(area, lacks_guard)).then_some(())?;
         if SizeStacks::takes(area.len()) {
             space.bring_home(&area, space.platform.cpu() % space.cache.nodes.len());
         }
-        if self.checked.size == PageSize::Huge {
+        if *size == PageSize::Huge {
             // SAFETY: the area was just taken for this caller alone, and is mapped.
             unsafe { space.platform.make_huge(self.payload(area)) };
         }
         Some(area)
     }
 
-    /// Aligns a request that is large enough for huge pages to one, if there is such a place.
+    /// Returns the request, aligned to a huge page if it is large enough for one, and there is such
+    /// a place.
     #[cold]
-    fn fit_huge(&mut self) {
-        let Checked { fit, guard_pages, .. } = &mut self.checked;
-        let pages = fit.pages() - *guard_pages;
-        let is_fit = |order: &u32| pages >> order != 0 && fit.alignment() < 1 << order;
-        let Some(order) = self.space.geometry.huge_order.filter(is_fit) else { return };
-        let aligned = fit.align(1 << order);
-        if self.space.areas.map().place_for(&aligned).is_ok() {
-            *fit = aligned;
-        }
+    fn huge_fit(&self) -> Fit {
+        let Checked { fit, guard_pages, .. } = self.checked;
+        let is_fit = |order: &u32| (fit.pages() - guard_pages) >> order != 0 && fit.alignment() < 1 << order;
+        let order = self.space.geometry.huge_order.filter(is_fit);
+        let aligned = order.map_or(fit, |order| fit.align(1 << order));
+        if self.space.areas.map().place_for(&aligned).is_ok() { aligned } else { fit }
     }
 
     /// Puts pages behind an area just obtained, with the content asked for.

@@ -5,10 +5,9 @@ use super::held_node::HeldNode;
 use crate::FreeError;
 use crate::PageRange;
 use crate::areas::{Annotation, AreaInfo, Disposition, FreedBy, Kind, Retired, Tag};
-use crate::cache::{Node, Put, SizeStacks};
+use crate::cache::{Node, SizeStacks};
 use crate::platform::Platform;
 use lock_api::MutexGuard;
-use vmalloc_map::parts::Look;
 
 /// An area that was freed.
 #[derive(Clone, Copy)]
@@ -254,21 +253,11 @@ impl<P: Platform> Raw<'_, P> {
     /// areas that would start a drain alone are looked at: of others the difference is not
     /// worth a look.
     fn memory_behind(&self, page: u64, by: FreedBy) -> u64 {
-        let threshold = self.cache.lazy.threshold();
-        // Most areas are short: a look without locks tells that.
-        let seen = self.areas.bitmaps.look(page);
-        let is_short =
-            matches!(seen, Ok(Look::Plain(area) | Look::Annotated(area)) if area.len() <= threshold);
-        if is_short || !matches!(by, FreedBy::Free | FreedBy::Unreserve) {
-            return u64::MAX;
-        }
-        match self.find(self.addr(page)) {
-            Some(area) if area.pages > threshold && area.kind.freed() == by => {
-                // SAFETY: the owner of the area frees it.
-                unsafe { self.platform.resident(self.pages_of(&area)) }
-            }
-            _ => u64::MAX,
-        }
+        let is_memory = matches!(by, FreedBy::Free | FreedBy::Unreserve);
+        let is_large = |area: &AreaInfo| area.pages > self.cache.lazy.threshold() && area.kind.freed() == by;
+        let area = if is_memory { self.find(self.addr(page)).filter(is_large) } else { None };
+        // SAFETY: the owner of the area frees it.
+        area.map_or(u64::MAX, |area| unsafe { self.platform.resident(self.pages_of(&area)) })
     }
 
     /// Returns an area without an annotation that was freed.
@@ -321,8 +310,8 @@ impl<P: Platform> HeldNode<'_, P> {
         let (space, areas) = (self.space, &mut self.node.lazy.areas);
         let (room, before) = (areas.capacity() - areas.len(), areas.len());
         // The last place is for the area itself.
-        let (budget, borders) = (&space.cache.budget, space.borders());
-        let Put { is_kept, mut evicted } =
+        let (budget, borders) = (&space.cache.budget, &space.areas);
+        let (is_kept, mut evicted) =
             space.cache.stock.lock().put(budget, area, memory, room - 1, areas, borders);
         if !is_kept {
             areas.push(area);

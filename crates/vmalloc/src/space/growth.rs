@@ -13,9 +13,9 @@
 //!                 │          the most in use │ a third │
 //! ```
 //!
-//! First nodes move small areas to the [stock](crate::cache) that they did not need lately. Where
-//! areas may be joined there, they may be the new area, and no memory is new. Then the stock evicts
-//! what has lain longest.
+//! First nodes move small areas to the [stock](crate::cache) that they did not need lately. There
+//! they may serve the new area, and then no memory is new. Last the stock evicts what has lain
+//! longest.
 //!
 //! So a space becomes little larger than the most that was in use and a third of that, or the least
 //! that may be cached, whatever a program does with its sizes; and one whose size stays keeps its
@@ -28,7 +28,7 @@ use super::alloc::Allocation;
 use super::held_node::HeldNode;
 use crate::PageRange;
 use crate::areas::Blocking;
-use crate::cache::{Growth, HALF, TWICE, Wanted};
+use crate::cache::{Growth, HALF, TWICE};
 use crate::platform::Platform;
 
 /// An area that is more than this part of what is in use or cached is a large step, and looks as
@@ -41,13 +41,13 @@ impl<P: Platform> Allocation<'_, P> {
     /// that is wanted, if there is a place for it, or for one that grows, for which `claimed` pages
     /// were claimed. Or claims some of the memory for the area that is wanted.
     #[cold]
-    pub(super) fn grow(&self, come: u64, claimed: u64, wanted: Option<&Wanted>) -> Option<PageRange> {
+    pub(super) fn grow(&self, come: u64, claimed: u64, most: Option<u64>) -> Option<PageRange> {
         let (space, cache) = (self.space, &self.space.cache);
         if self.checked.blocking == Blocking::Forbidden || space.max_slack_percent == 0 {
             return None;
         }
         let map = space.areas.map();
-        wanted.is_none_or(|_| map.place_for(&self.checked.fit).is_ok()).then_some(())?;
+        most.is_none_or(|_| map.place_for(&self.checked.fit).is_ok()).then_some(())?;
         let used = space.geometry.span.len() + come - map.free_pages() - claimed;
         drop(map);
         let (kept, budget) = (used.saturating_sub(cache.lazy.level()), &cache.budget);
@@ -57,7 +57,7 @@ impl<P: Platform> Allocation<'_, P> {
         }
         let looks = if come > kept / LARGE_STEP { LARGE_STEP as usize } else { 1 };
         self.stock_idle(&growth, come, looks);
-        let found = wanted.and_then(|it| cache.stock.lock().take(budget, it, space.borders()));
+        let found = most.and_then(|most| self.take_stocked(most));
         growth.pages = growth.pages.saturating_sub(found.map_or(0, |area| area.len()));
         for _ in 0..looks {
             growth.pages = growth.pages.saturating_sub(self.evict_stock(growth.pages));
@@ -78,7 +78,7 @@ impl<P: Platform> Allocation<'_, P> {
             // A node that is held is passed by.
             let Some(node) = cache.nodes[id].try_lock().filter(|_| moved < enough) else { continue };
             let mut held = HeldNode { space, id, node };
-            let (more, lazy) = cache.stock_idle(&mut held.node, growth.pages - moved, sizes, space.borders());
+            let (more, lazy) = cache.stock_idle(&mut held.node, growth.pages - moved, sizes, &space.areas);
             moved += more;
             if lazy != 0 {
                 held.publish();
@@ -94,7 +94,7 @@ impl<P: Platform> Allocation<'_, P> {
             return 0;
         }
         let before = areas.len();
-        let memory = space.cache.stock.lock().evict(due, HALF, areas, space.borders());
+        let memory = space.cache.stock.lock().evict(due, HALF, areas, &space.areas);
         space.cache.budget.put(memory);
         let pages: u64 = areas[before..].iter().map(PageRange::len).sum();
         space.counts.held(areas.len() - before);

@@ -152,7 +152,7 @@ impl<P: Platform> Space<P> {
             apart_end: (span.start() + PAGES_APART * count as u64).min(span.end()),
             aligned_from: geometry.huge_order.map_or(u64::MAX, |order| 2 << order),
             areas: Areas::new(&geometry, options.guard, count, flat)?,
-            cache: Cache::new(count, allowance).ok_or(none)?,
+            cache: Cache::new(count, allowance, u64::from(options.guard)).ok_or(none)?,
             purger: Padded(Mutex::new(Purger::new(count).ok_or(none)?)),
             counts: Padded(Counts::default()),
             tenants: Tenants::default(),
@@ -309,12 +309,6 @@ impl<P: Platform> Space<P> {
             Some(area) => Err(FreeError::Interior { addr, start: area.addr }),
             None => Err(FreeError::NotAnArea { addr }),
         }
-    }
-
-    /// Returns the means to cut and join areas that wait, where no area has a guard page.
-    #[inline]
-    fn borders(&self) -> Option<&Areas<P::RawLock>> {
-        (self.guard_pages == 0).then_some(&self.areas)
     }
 
     /// Returns the pages of an area without its guard.

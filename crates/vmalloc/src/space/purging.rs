@@ -3,8 +3,8 @@
 use super::Space;
 use super::told::URGENT;
 use crate::PageRange;
-use crate::cache::{BATCH, Cursor, Fraction, SizeStacks};
-use crate::platform::{Platform, PlatformError, PlatformFault};
+use crate::cache::{BATCH, Borders, Cursor, Fraction, SizeStacks};
+use crate::platform::{Platform, PlatformError, PlatformFault, Protection};
 use crate::purge::{Done, PurgePlan, Purger, Sweep, Unmapper};
 use crate::sync::{Mutant, is, unlocked};
 use crate::{AllocError, AreaError};
@@ -155,7 +155,7 @@ impl<'a, P: Platform> Purge<'a, P> {
             let wanted = (most - count).min(BATCH as u64) as usize;
             let mut stock = unlocked(Mutant::UnlockedTake, || space.cache.stock.lock());
             let left = due.unwrap_or_else(|| stock.due(fraction));
-            let memory = stock.evict(left, wanted, &mut purger.batch, space.borders());
+            let memory = stock.evict(left, wanted, &mut purger.batch, &space.areas);
             space.cache.budget.put(memory);
             let areas = purger.batch.len();
             let pages: u64 = purger.batch.iter().map(PageRange::len).sum();
@@ -214,6 +214,29 @@ impl<'a, P: Platform> Purge<'a, P> {
         self.purger.pending.try_reserve(ranges.len()).map_err(|_| AllocError::Metadata)?;
         let means = self.means();
         self.purger.unmap_or_remember(&means, ranges).map_err(AreaError::Platform)
+    }
+
+    /// Makes one area of those that were taken of the stock for a request: maps the guard pages
+    /// inside, and unmaps the one that is to be behind it. Where the platform refuses that, the
+    /// area is the purge's, which has room for it.
+    pub(super) fn unite(&mut self, area: PageRange, lacks_guard: bool) -> bool {
+        let space = self.space;
+        let last_page = |end: u64| PageRange::of(end - 1, end);
+        let first_end = || space.areas.map().segment(area.start()).map(|first| first.range.end());
+        let mut is_done = true;
+        while let Some(end) = first_end().filter(|&end| end < area.end()) {
+            // SAFETY: the area was just taken for this caller alone, and its guard pages are not
+            // mapped.
+            let map = || unsafe { space.platform.map(last_page(end), Protection::ReadWrite) };
+            is_done = is_done && map().is_ok();
+            space.areas.join(end);
+        }
+        is_done = is_done && (!lacks_guard || self.unmap_parts(&[last_page(area.end())]).is_ok());
+        if !is_done {
+            self.purger.list().push(area);
+            space.count_taken(1, area.len());
+        }
+        is_done
     }
 
     /// Returns whether a page of `range` has still to be unmapped.

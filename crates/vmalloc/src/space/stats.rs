@@ -206,7 +206,7 @@ impl<P: Platform> Space<P> {
             stats.metadata_bytes += node.bytes() as u64;
         }
         let stock = self.cache.stock.lock();
-        (stats.large_areas, stats.large_pages) = (stock.iter().len() as u64, stock.pages());
+        (stats.large_areas, stats.large_pages) = (stock.iter().len() as u64, stock.pages);
         stats.cached_areas += stats.large_areas;
         stats.reused_areas += stock.reused;
         stats.cached_pages += stats.large_pages;

@@ -35,8 +35,8 @@ fn check<P: Platform>(space: &Space<P>) -> Result<(), Violation> {
     }
     let cached: u64 = nodes.iter().map(|node| node.budget()).sum();
     let invariant = "SPACE-4: pages of the budget are neither cached, nor credit, nor free";
-    Violation::unless(space.cache.budget.is_spent(cached + stock.memory()), invariant, map.span().start())?;
-    waiting = (waiting.0 + stock.iter().len() as u64, waiting.1 + stock.pages());
+    Violation::unless(space.cache.budget.is_spent(cached + stock.memory), invariant, map.span().start())?;
+    waiting = (waiting.0 + stock.iter().len() as u64, waiting.1 + stock.pages);
     let lazy = nodes.iter().flat_map(|node| &node.lazy.areas).chain(purger.iter());
     let pages: u64 = lazy.map(|area| area.len()).sum();
     waiting = (waiting.0 + purger.iter().count() as u64, waiting.1 + pages);

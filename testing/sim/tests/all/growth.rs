@@ -5,7 +5,7 @@
 use crate::{alloc, free};
 use vmalloc::{FreeError, PageRange, Request, Space, SpaceOptions, Stats};
 use vmalloc_sim::harness::check;
-use vmalloc_sim::{Direct, Options, Sim};
+use vmalloc_sim::{Direct, Options, Point, Sim};
 
 const SHIFT: u32 = Sim::PAGE_SHIFT;
 
@@ -54,10 +54,11 @@ fn a_policy_of_the_user_bounds_the_cache() {
         let options = SpaceOptions::default().max_slack_percent(25).cached_beside(policy);
         let options = options.cache_bytes(16 << 20);
         let space = Space::new(Options::new(span).cpus(2).build(), options).expect("an empty space");
-        [400, 900].map(|pages| alloc(&space, pages)).iter().for_each(|&addr| free(&space, addr));
+        let [smaller, _apart, larger] = [400, 300, 900].map(|pages| alloc(&space, pages));
+        [smaller, larger].iter().for_each(|&addr| free(&space, addr));
         let cached = space.stats().cached_pages;
         assert!(cached >= 1300, "a free keeps all where the space is no larger than it was: {cached}");
-        let _neither = alloc(&space, 500);
+        let _neither = alloc(&space, 1000);
         assert_eq!(space.stats().cached_pages == cached, keeps);
         check(&space);
     }
@@ -204,4 +205,89 @@ fn left_after(pages: usize) -> u64 {
 #[test]
 fn a_space_of_many_small_areas_gives_cached_memory_back_as_well() {
     assert_eq!([1, 2, 3, 4, 8].map(left_after), [0; 5]);
+}
+
+/// Uses pages on both CPUs, so that each remembers them.
+fn touch(space: &Space<Sim>, addr: usize, pages: u64) {
+    let first = (addr >> SHIFT) as u64;
+    for page in first..first + pages {
+        (0..2).for_each(|cpu| space.platform().write(cpu, page, page).expect("it is mapped"));
+    }
+}
+
+/// Returns three areas side by side, of 300 pages and a guard page each, after they were freed.
+fn three_waiting(space: &Space<Sim>) -> [usize; 3] {
+    let areas = [(); 3].map(|()| alloc(space, 300));
+    let _behind = alloc(space, 2000);
+    areas.iter().for_each(|&addr| touch(space, addr, 300));
+    assert_eq!([areas[1], areas[2]], [301, 602].map(|pages| areas[0] + (pages << SHIFT)));
+    areas.iter().for_each(|&addr| free(space, addr));
+    assert_eq!(space.stats().large_areas, 3);
+    areas
+}
+
+/// Returns how many ranges `act` maps, and how many calls of `unmap` it makes.
+fn calls(space: &Space<Sim>, act: impl FnOnce()) -> [u64; 2] {
+    let now = || [space.platform().counts().maps, space.platform().counts().unmaps];
+    let before = now();
+    act();
+    [0, 1].map(|nth| now()[nth] - before[nth])
+}
+
+/// The guard pages inside are mapped, and one is unmapped at the end; no CPU reads it any more.
+#[test]
+fn guarded_memory_that_waits_serves_a_request_of_another_size() {
+    let space = space(16 << 20, true);
+    let [first, ..] = three_waiting(&space);
+    let mut large = 0;
+    assert_eq!(calls(&space, || large = alloc(&space, 700)), [2, 1]);
+    assert_eq!((large, space.find(large).map(|area| area.pages)), (first, Some(700)));
+    touch(&space, large, 700);
+    let guard = (large >> SHIFT) as u64 + 700;
+    (0..2).for_each(|cpu| assert!(space.platform().read(cpu, guard).is_err(), "{guard:#x} is mapped"));
+    check(&space);
+    let mut rest = 0;
+    assert_eq!(calls(&space, || rest = alloc(&space, 190)), [0, 0], "less than it has, by a little");
+    assert_eq!(rest, first + (701 << SHIFT));
+    touch(&space, rest, 200);
+    [large, rest].iter().for_each(|&addr| free(&space, addr));
+    check(&space);
+    space.purge().expect("no fault was asked for");
+    check(&space);
+}
+
+/// A request that may not wait gets no part: it would have to flush.
+#[test]
+fn a_request_that_may_not_wait_takes_what_needs_no_call() {
+    let space = space(16 << 20, true);
+    let areas = three_waiting(&space);
+    let alloc =
+        |pages: usize| space.raw().alloc(&Request::new(pages << SHIFT).may_block(false)).expect("room");
+    let mut other = 0;
+    assert_eq!(calls(&space, || other = alloc(700)), [1, 0]);
+    assert!(!areas.contains(&other));
+    let mut same = 0;
+    assert_eq!(calls(&space, || same = alloc(290)), [0, 0]);
+    assert!(areas.contains(&same));
+    check(&space);
+}
+
+/// Where the platform has no memory for a guard page inside, or refuses to unmap the one behind, the
+/// request is served by other memory, and the part goes with a later purge.
+#[test]
+fn a_part_that_the_platform_refuses_is_not_lost() {
+    for point in [Point::Map, Point::Unmap, Point::Flush] {
+        let space = space(16 << 20, true);
+        three_waiting(&space);
+        let free_pages = space.stats().free_pages;
+        space.platform().fail_nth(point, if point == Point::Map { 2 } else { 1 });
+        let other = alloc(&space, 700);
+        assert_eq!(space.platform().injected(point), 1);
+        touch(&space, other, 700);
+        check(&space);
+        space.purge().expect("it relented");
+        check(&space);
+        assert_eq!(space.stats().free_pages, free_pages + 903 - 701, "{point:?}");
+        assert_eq!(space.stats().lazy_areas, 0);
+    }
 }
