@@ -27,6 +27,17 @@ fn long_programs_hold_on_large_and_small_spans() {
     });
 }
 
+/// Large areas wait where all CPUs find them, and a request takes a part.
+#[test]
+fn programs_of_large_areas_hold() {
+    let program = on_machine([]).most_pages(700).often("alloc", 100).often("purge", 1);
+    let make = || machine(1 << 16, 17).build();
+    program.seeds(600, 40, 4_000, &make().geometry(), |options| {
+        let options = options.guard(true).trap_on_free(false).cache_bytes(1 << 24);
+        Some(Space::new(make(), options).expect("an empty space"))
+    });
+}
+
 #[test]
 fn short_mappings_hold() {
     let program = on_machine([]).live(250);

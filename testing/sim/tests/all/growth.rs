@@ -272,8 +272,8 @@ fn a_request_that_may_not_wait_takes_what_needs_no_call() {
     check(&space);
 }
 
-/// Where the platform has no memory for a guard page inside, or refuses to unmap the one behind, the
-/// request is served by other memory, and the part goes with a later purge.
+/// Where the platform has no memory for a guard page inside, or refuses to unmap the one behind,
+/// the request is served by other memory, and the part goes with a later purge.
 #[test]
 fn a_part_that_the_platform_refuses_is_not_lost() {
     for point in [Point::Map, Point::Unmap, Point::Flush] {
