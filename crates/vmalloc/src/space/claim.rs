@@ -106,9 +106,9 @@ impl<P: Platform> Space<P> {
             }
             // That nothing was given back does not say that nothing waits: other threads may have
             // freed areas behind the purge. While none purges, freed areas are in a node.
-            let _nobody_purges = self.hold_purger();
+            let purge = self.hold_purger();
             let found = retry();
-            if found.is_some() || !self.is_anything_kept() {
+            if found.is_some() || !self.is_anything_kept() && purge.purger.is_empty() {
                 return found;
             }
         }

@@ -98,7 +98,8 @@ mod tests {
         };
         let odd = Area::of_pages(&machine, 1).expect("room");
         assert_eq!(first_page(&context) % (1 << order), 0);
-        // Larger ones begin at a huge page in any case.
+        // What waits would serve it, and larger ones begin at a huge page in any case.
+        machine.space.purge().expect("nothing is locked");
         (context.pages, context.nr_pages) = (PageSize::Base, 1 << order);
         assert_ne!(first_page(&context) % (1 << order), 0, "it begins behind the one page");
         drop(odd);
