@@ -148,7 +148,7 @@ fn areas_side_by_side_become_one_and_a_part_of_it_is_taken() {
 fn four_guarded() -> Play {
     let mut play = Play::guarded(10_000);
     [110, 130, 100, 120].iter().for_each(|&start| assert!(play.put(area(start, 10)).0.0));
-    assert_eq!(play.areas(), [100, 110, 120, 130].map(|start| area(start, 10)));
+    assert_eq!(play.areas(), of_ten([100, 110, 120, 130]));
     play
 }
 
@@ -188,18 +188,21 @@ fn a_guarded_part_takes_the_fewest_calls() {
 fn a_guarded_run_is_evicted_as_a_whole() {
     let mut play = four_guarded();
     assert!(play.put(area(200, 10)).0.0);
-    let run = || play_areas([100, 110, 120, 130]);
-    assert_eq!(play.evict(1, 32), (40, run()));
+    assert_eq!(play.evict(1, 32), (40, of_ten([100, 110, 120, 130])));
     play.check(10_000);
     assert_eq!(play.areas(), [area(200, 10)]);
     let mut play = four_guarded();
-    assert_eq!(play.evict(1, 3), (30, play_areas([100, 110, 120])), "as far as there is room");
+    assert_eq!(play.evict(1, 3), (30, of_ten([100, 110, 120])), "as far as there is room");
     let mut play = four_guarded();
-    assert!(play.put(area(140, 9_990)).0.0, "all of the run makes room");
-    assert_eq!(play.areas(), [area(140, 9_990)]);
+    // Under Miri one put makes no more than one go.
+    if !cfg!(miri) {
+        assert!(play.put(area(140, 9_990)).0.0, "all of the run makes room");
+        assert_eq!(play.areas(), [area(140, 9_990)]);
+    }
 }
 
-fn play_areas<const N: usize>(starts: [u64; N]) -> Vec<PageRange> {
+/// Returns areas of 10 pages.
+fn of_ten<const N: usize>(starts: [u64; N]) -> Vec<PageRange> {
     starts.map(|start| area(start, 10)).into()
 }
 
@@ -208,7 +211,7 @@ fn without_memory_for_a_cut_a_guarded_run_stays() {
     let mut play = four_guarded();
     play.borders.is_short.set(true);
     assert_eq!(play.take_with_calls(9, 9), None);
-    assert_eq!(play.areas(), play_areas([100, 110, 120, 130]));
+    assert_eq!(play.areas(), of_ten([100, 110, 120, 130]));
     play.check(10_000);
 }
 
