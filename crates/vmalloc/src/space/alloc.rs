@@ -185,8 +185,7 @@ impl<P: Platform> Allocation<'_, P> {
         let is_base = may_have_memory && self.checked.size == PageSize::Base;
         let cached = if is_small && is_base && is_dear { space.own_node().take_cached(fit) } else { None };
         // Without guard pages a cut calls nothing.
-        let slack = if space.guard_pages == 0 { 0 } else { space.slack_for(fit) };
-        let most = fit.pages() + slack;
+        let most = fit.pages() + if space.guard_pages == 0 { 0 } else { space.slack_for(fit) };
         let may_stock = may_have_memory && (!is_small || is_dear);
         let stocked = || if may_stock { self.take_stocked(most) } else { None };
         if let Some(area) = cached.or_else(stocked) {
@@ -203,9 +202,8 @@ impl<P: Platform> Allocation<'_, P> {
     /// calls, for new memory does as well; but not while another thread purges.
     pub(super) fn take_stocked(&self, most: u64) -> Option<PageRange> {
         let (space, Checked { fit, size, blocking, .. }) = (self.space, &self.checked);
-        let may_call = space.guard_pages != 0 && !SizeStacks::takes(fit.pages());
-        let may_wait = may_call && *blocking == Blocking::Allowed;
-        let mut purge = if may_wait { space.try_hold_purger() } else { None };
+        let may_call = *blocking == Blocking::Allowed && !SizeStacks::takes(fit.pages());
+        let mut purge = if may_call && space.guard_pages != 0 { space.try_hold_purger() } else { None };
         // With room for what the platform refuses.
         purge = purge.and_then(|mut it| it.purger.list().try_reserve(1).is_ok().then_some(it));
         let Cache { stock, budget, .. } = &space.cache;
@@ -227,8 +225,8 @@ impl<P: Platform> Allocation<'_, P> {
     fn huge_fit(&self) -> Fit {
         let Checked { fit, guard_pages, .. } = self.checked;
         let is_fit = |order: &u32| (fit.pages() - guard_pages) >> order != 0 && fit.alignment() < 1 << order;
-        let order = self.space.geometry.huge_order.filter(is_fit);
-        let aligned = order.map_or(fit, |order| fit.align(1 << order));
+        let aligned =
+            self.space.geometry.huge_order.filter(is_fit).map_or(fit, |order| fit.align(1 << order));
         if self.space.areas.map().place_for(&aligned).is_ok() { aligned } else { fit }
     }
 

@@ -5,7 +5,7 @@ use super::held_node::HeldNode;
 use crate::FreeError;
 use crate::PageRange;
 use crate::areas::{Annotation, AreaInfo, Disposition, FreedBy, Kind, Retired, Tag};
-use crate::cache::{Node, SizeStacks};
+use crate::cache::{Cache, Node, SizeStacks};
 use crate::platform::Platform;
 use lock_api::MutexGuard;
 
@@ -310,9 +310,8 @@ impl<P: Platform> HeldNode<'_, P> {
         let (space, areas) = (self.space, &mut self.node.lazy.areas);
         let (room, before) = (areas.capacity() - areas.len(), areas.len());
         // The last place is for the area itself.
-        let (budget, borders) = (&space.cache.budget, &space.areas);
-        let (is_kept, mut evicted) =
-            space.cache.stock.lock().put(budget, area, memory, room - 1, areas, borders);
+        let Cache { stock, budget, .. } = &space.cache;
+        let (is_kept, mut evicted) = stock.lock().put(budget, area, memory, room - 1, areas, &space.areas);
         if !is_kept {
             areas.push(area);
             evicted += memory;
