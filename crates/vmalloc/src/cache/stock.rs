@@ -135,15 +135,15 @@ impl Stock {
         self.next += 1;
     }
 
-    /// Takes the part of a run that serves a request with the fewest calls, and with none unless
-    /// `may_call`. More than `most` pages are cut. Returns it, and whether its last page is to
-    /// become a guard page. O(areas log areas).
+    /// Takes the part of a run that serves a request with the fewest calls, `most_calls` at most.
+    /// More than `most` pages are cut. Returns it, and whether its last page is to become a guard
+    /// page. O(areas log areas).
     pub(crate) fn take(
         &mut self,
         budget: &Budget,
         fit: &Fit,
         most: u64,
-        may_call: bool,
+        most_calls: usize,
         borders: &impl Borders,
     ) -> Option<(PageRange, bool)> {
         self.areas.try_reserve(1).ok()?;
@@ -152,7 +152,7 @@ impl Stock {
             let parts = (0..run.len()).filter_map(|nth| self.part_of(&run[nth..], fit, most));
             parts.map(move |(part, calls)| ((calls, size, part.len()), part))
         });
-        let serving = parts.filter(|((calls, ..), _)| may_call || *calls == 0);
+        let serving = parts.filter(|((calls, ..), _)| *calls <= most_calls);
         let (_, part) = serving.min_by_key(|(cost, _)| *cost)?;
         let place = self.areas.partition_point(|kept| kept.area.end() <= part.start());
         let is_cut = self.areas.binary_search_by_key(&part.end(), |kept| kept.area.end()).is_err();

@@ -5,7 +5,7 @@ use super::held_node::take_of;
 use super::request::{Checked, Content, PageSize};
 use super::{Raw, Request, Space};
 use crate::areas::{Annotation, Blocking, Kind};
-use crate::cache::{Cache, SizeStacks};
+use crate::cache::{BATCH, SizeStacks};
 use crate::platform::{Platform, PlatformError, Protection};
 use crate::purge::PurgePlan;
 use crate::{AllocError, AreaError, Fit, PageRange, Policy, RequestError};
@@ -206,8 +206,8 @@ impl<P: Platform> Allocation<'_, P> {
         let mut purge = if may_call && space.guard_pages != 0 { space.try_hold_purger() } else { None };
         // With room for what the platform refuses.
         purge = purge.and_then(|mut it| it.purger.list().try_reserve(1).is_ok().then_some(it));
-        let Cache { stock, budget, .. } = &space.cache;
-        let (area, lacks_guard) = stock.lock().take(budget, fit, most, purge.is_some(), &space.areas)?;
+        let (cache, calls) = (&space.cache, if purge.is_some() { BATCH } else { 0 });
+        let (area, lacks_guard) = cache.stock.lock().take(&cache.budget, fit, most, calls, &space.areas)?;
         purge.as_mut().is_none_or(|purge| purge.unite(area, lacks_guard)).then_some(())?;
         if SizeStacks::takes(area.len()) {
             space.bring_home(&area, space.platform.cpu() % space.cache.nodes.len());

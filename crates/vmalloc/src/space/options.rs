@@ -62,9 +62,8 @@ pub struct SpaceOptions {
     pub zero_on_free: bool,
     /// How much larger than a request, in percent, a cached area may be that serves it once most of
     /// the cache is in use. The guard page lies behind the area, and so up to that much behind the
-    /// bytes asked for. 0 = only areas of the exact size, or parts of larger
-    /// ones. Default: what the
-    /// [platform](crate::Geometry::max_slack_percent) advises.
+    /// bytes asked for. 0 = only areas of the exact size, or parts of larger ones. Default: what
+    /// the [platform](crate::Geometry::max_slack_percent) advises.
     pub max_slack_percent: Option<u8>,
     /// Lazy pages of memory that start a drain, at most. 0 = 32 MiB for each bit of the number of
     /// CPUs, as in Linux. With more than the span has, only an allocation in need starts one. Pages

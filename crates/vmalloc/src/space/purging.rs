@@ -225,8 +225,9 @@ impl<'a, P: Platform> Purge<'a, P> {
         let first_end = || space.areas.map().segment(area.start()).map(|first| first.range.end());
         let mut is_done = true;
         while let Some(end) = first_end().filter(|&end| end < area.end()) {
-            // SAFETY: the area was just taken for this caller alone, and its guard pages are not
-            // mapped.
+            // SAFETY: the area was just taken for this caller alone, and the guard page is not
+            // mapped. It is not pending either: what lies behind a pending one is not given back
+            // (REFUSED-3).
             let map = || unsafe { space.platform.map(last_page(end), Protection::ReadWrite) };
             is_done = is_done && map().is_ok();
             space.areas.join(end);

@@ -59,14 +59,14 @@ impl Play {
 
     fn take(&mut self, pages: u64, most: u64, align: u64) -> Option<PageRange> {
         let fit = Fit::new(pages).align(align);
-        let (area, lacks_guard) = self.stock.take(&self.budget, &fit, most, false, &self.borders)?;
+        let (area, lacks_guard) = self.stock.take(&self.budget, &fit, most, 0, &self.borders)?;
         assert!(!lacks_guard, "that takes a call");
         Some(area)
     }
 
     /// Takes what may need calls. Returns whether a guard page is to be made.
     fn take_with_calls(&mut self, pages: u64, most: u64) -> Option<(PageRange, bool)> {
-        self.stock.take(&self.budget, &Fit::new(pages), most, true, &self.borders)
+        self.stock.take(&self.budget, &Fit::new(pages), most, BATCH, &self.borders)
     }
 
     fn evict(&mut self, pages: u64, most: usize) -> (u64, Vec<PageRange>) {
@@ -181,6 +181,18 @@ fn a_guarded_part_takes_the_fewest_calls() {
     assert_eq!((play.areas(), play.stock.pages), (vec![area(135, 5)], 5));
     play.check(10_000);
     assert_eq!(*play.borders.cuts.borrow(), [[area(130, 10), area(130, 5)]], "the last area alone");
+}
+
+/// The purger is held meanwhile.
+#[test]
+fn a_part_takes_no_more_calls_than_a_batch() {
+    let mut play = Play::guarded(10_000);
+    let all = BATCH as u64 + 2;
+    (0..all).for_each(|nth| assert!(play.put(area(1000 + 10 * nth, 10)).0.0));
+    assert_eq!(play.take_with_calls(10 * all, 10 * all), None, "a guard page too many is inside");
+    let most = area(1000, 10 * (all - 1));
+    assert_eq!(play.take_with_calls(most.len(), most.len()), Some((most, false)));
+    play.check(10_000);
 }
 
 /// It gives its addresses back in one piece.
