@@ -90,6 +90,29 @@ fn only_what_was_freed_is_unlocked() {
     });
 }
 
+/// A part of locked areas that wait serves a larger request, and one of its pages becomes the guard
+/// page: also where that is locked.
+#[test]
+fn locked_areas_that_wait_serve_a_larger_one_with_a_guard_page() {
+    in_own_process(|| {
+        for_both_guards(|space| {
+            let areas = [(); 3].map(|()| filled(space, 400));
+            let behind = filled(space, 1200);
+            areas.iter().for_each(|addr| lock(*addr, 400));
+            areas.iter().for_each(|addr| free(space, *addr));
+            let do_wait = space.options().cache_bytes != Some(0);
+            let larger = filled(space, 900);
+            // Some of the spaces cache nothing.
+            assert_eq!(larger == areas[0], do_wait, "{larger:#x}: {areas:x?}");
+            assert!(is_trap(larger + 900 * PAGE));
+            check(space);
+            [larger, behind].iter().for_each(|addr| free(space, *addr));
+            space.purge().unwrap();
+            finish(space, Owed::default());
+        });
+    });
+}
+
 /// Runs `body` in a sandbox that does not know munlock(2), until `body` ends that.
 fn never_unlocked(body: impl FnOnce(&Refusal) + Send) {
     refused(&[SYS_munlock], libc::EPERM, |_| true, body);
