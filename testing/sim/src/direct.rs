@@ -7,8 +7,8 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::fmt;
 use std::ptr::NonNull;
 use vmalloc::{
-    DirectMemory, Discard, Geometry, PageRange, Platform, PlatformError, Protect, Protection, ReadNofault,
-    Relocate, Translate,
+    DirectMemory, Discard, DrainReason, Geometry, PageRange, Platform, PlatformError, Protect, Protection,
+    ReadNofault, Relocate, Translate,
 };
 
 /// The value of bytes that have no owner any more.
@@ -165,6 +165,10 @@ unsafe impl<L: RawMutex + Send + Sync + 'static> Platform for Direct<L> {
             self.sim.zero(range);
             self.fill(range, 0);
         }
+    }
+
+    fn drain_later(&self, due: DrainReason) -> bool {
+        self.sim.drain_later(due)
     }
 
     fn entropy(&self) -> u64 {
