@@ -72,7 +72,8 @@ fn unpack(file: &Path, name: &str, into: &Path) -> Result<()> {
     fs::rename(from, into.join(name)).with_context(|| format!("{} has no folder of its name", file.display()))
 }
 
-/// Builds the packages where nothing else is: without features, and with all.
+/// Builds each package by itself where nothing else is: without features, and with all. A warning
+/// is an error, for code that only another package's features use is one here alone.
 fn build(published: &[Package], root: &Path) -> Result<()> {
     let crates = root.join("crates");
     let patches = published.iter().map(|package| format!("{0} = {{ path = \"{0}\" }}\n", package.name));
@@ -83,10 +84,12 @@ fn build(published: &[Package], root: &Path) -> Result<()> {
     fs::write(crates.join("Cargo.toml"), manifest).context("can't write the manifest")?;
     // So that the versions of dependencies are those that are tested.
     fs::copy("Cargo.lock", crates.join("Cargo.lock")).context("can't copy Cargo.lock")?;
-    for features in [&[][..], &["--all-features"]] {
+    for (package, features) in
+        published.iter().flat_map(|package| [(package, None), (package, Some("--all-features"))])
+    {
         let mut cargo = Command::new("cargo");
-        cargo.current_dir(&crates).args(["build", "--quiet", "--lib"]).args(features).args(names(published));
-        finish(cargo.arg("--target-dir").arg(root.join("build")))?;
+        cargo.current_dir(&crates).args(["build", "--quiet", "--lib", "-p", &package.name]).args(features);
+        finish(cargo.env("RUSTFLAGS", "-D warnings").arg("--target-dir").arg(root.join("build")))?;
     }
     println!("{} packages build", published.len());
     Ok(())

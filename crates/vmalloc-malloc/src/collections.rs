@@ -9,11 +9,11 @@ use vmalloc::{DirectMemory, Platform, Relocate, Request, SpaceRef, Tag};
 /// A space as an `Allocator`, for collections whose memory is large: the unit is a page, and a
 /// guard page behind it. Small sizes may go to another allocator `A`.
 ///
-/// It implements the trait of each version of the crate `allocator-api2` that has its feature here:
-/// `allocator-api2-02`, which hashbrown needs, `allocator-api2-03`, `allocator-api2-04`. The
-/// version itself is there under the name of the feature. The error of its `try_reserve` is none of
-/// `std::error::Error`, unless the program turns that crate's feature on (`fresh-rust` in 0.4,
-/// `std` before).
+/// It is there with one of these features, and implements the trait of each version of the crate
+/// `allocator-api2` that has one: `allocator-api2-02`, which hashbrown needs, `allocator-api2-03`,
+/// `allocator-api2-04`. The version itself is there under the name of the feature. The error of its
+/// `try_reserve` is none of `std::error::Error`, unless the program turns that crate's feature on
+/// (`fresh-rust` in 0.4, `std` before).
 ///
 /// Collections with allocators of their own have tags of their own. Memory with a cookie is a
 /// [`Buffer`](vmalloc::Buffer).

@@ -21,7 +21,7 @@
 //!
 //! # Features
 //! - `linux`, on by default: `LargeAlloc` and `LargeHeap`. Without it the crate is `no_std`.
-//! - `allocator-api2-02`, `-03`, `-04`: [`SpaceAllocator`] implements the trait of this version of
+//! - `allocator-api2-02`, `-03`, `-04`: `SpaceAllocator` implements the trait of this version of
 //!   `allocator-api2`. hashbrown takes 0.2.
 //!
 //! # What holds for `LargeAlloc`
@@ -33,6 +33,7 @@
 //!   serves every size.
 #![cfg_attr(not(feature = "linux"), no_std)]
 
+#[cfg(any(feature = "allocator-api2-02", feature = "allocator-api2-03", feature = "allocator-api2-04"))]
 mod collections;
 
 #[cfg(feature = "linux")]
@@ -54,6 +55,7 @@ pub use allocator_api2_02;
 pub use allocator_api2_03;
 #[cfg(feature = "allocator-api2-04")]
 pub use allocator_api2_04;
+#[cfg(any(feature = "allocator-api2-02", feature = "allocator-api2-03", feature = "allocator-api2-04"))]
 pub use collections::{GlobalHeap, NoHeap, SpaceAllocator};
 #[cfg(feature = "linux")]
 pub use {

@@ -424,8 +424,8 @@ fn frames_go_back_once_no_cpu_reaches_them() {
     }
 }
 
-/// What `free_atomic` frees while a purge takes what it freed before waits for the next purge: the
-/// next allocation asks for one.
+/// An area that `free_atomic` frees while a purge takes those it freed before waits for the next
+/// purge, and the next allocation asks for that.
 #[test]
 fn what_is_freed_during_a_purge_is_asked_for() {
     let (mut waited, mut ends) = (0, 0);
