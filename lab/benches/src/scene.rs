@@ -4,7 +4,7 @@ use vmalloc::{Request, SpaceOptions};
 use vmalloc_kit::null::PAGE_SHIFT;
 use vmalloc_kit::rng::Rng;
 
-/// Areas that are live in all in W5, however many share them.
+/// Areas that are live in all in W5 by default, however many share them.
 pub const LIVE_AREAS: usize = 100_000;
 /// Pages of the largest area of the live set.
 const MOST_PAGES: u64 = 64;
@@ -24,11 +24,11 @@ impl Scene {
     /// All scenes.
     pub const ALL: [Self; 2] = [Self::W1, Self::W5];
 
-    /// Describes it in one line; `each` names the actor.
-    pub fn about(self, each: &str) -> String {
+    /// Describes it in one line; `each` names the actor, and `live` areas are live.
+    pub fn about(self, each: &str, live: usize) -> String {
         match self {
             Self::W1 => "3 pages and a guard page, empty space".to_owned(),
-            Self::W5 => format!("each {each} replaces areas of 1…64 pages at random, 100,000 live in all"),
+            Self::W5 => format!("each {each} replaces areas of 1…64 pages at random, {live} live in all"),
         }
     }
 

@@ -7,7 +7,7 @@
 
 use crate::adapter::{Caller, Drained, House};
 use crate::counting_lock::{self, CountingLock, Taken};
-use crate::scene::{LIVE_AREAS, Scene};
+use crate::scene::Scene;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -53,6 +53,8 @@ pub struct Limits {
     pub rounds: usize,
     /// The wall time of a window.
     pub window: Duration,
+    /// Areas that are live in W5.
+    pub live: usize,
     /// The settings of the space, but for its guards.
     pub options: SpaceOptions,
 }
@@ -140,7 +142,9 @@ struct Stage<H> {
     workers: Vec<Mutex<Worker>>,
 }
 
-/// The state of a thread between windows.
+/// The state of a thread between windows, which no other thread's cache lines have a part of: its
+/// numbers change with each pair.
+#[repr(align(128))]
 struct Worker {
     live: Vec<usize>,
     rng: Rng,
@@ -168,7 +172,7 @@ impl<H: House + Sync> Stage<H> {
         let workers = (0..threads).map(worker).collect();
         let stage = Self { scene, space, workers };
         if scene == Scene::W5 {
-            stage.fill(LIVE_AREAS / threads);
+            stage.fill((limits.live / threads).max(1));
         }
         stage
     }
@@ -249,9 +253,11 @@ fn lock(worker: &Mutex<Worker>) -> std::sync::MutexGuard<'_, Worker> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scene::LIVE_AREAS;
 
     fn limits() -> Limits {
-        Limits { rounds: 1, window: Duration::from_millis(20), options: SpaceOptions::default() }
+        let window = Duration::from_millis(20);
+        Limits { rounds: 1, window, live: LIVE_AREAS, options: SpaceOptions::default() }
     }
 
     /// Measures in longer and longer windows, until `is_enough`: on a busy machine no thread may

@@ -5,7 +5,7 @@ use std::io;
 use std::process::ExitCode;
 use vmalloc_bench::contention::{self, CPUS, Limits, Row};
 use vmalloc_bench::output;
-use vmalloc_bench::scene::{Freed, Scene};
+use vmalloc_bench::scene::{Freed, LIVE_AREAS, Scene};
 use vmalloc_kit::table::table;
 
 /// Count which CPUs would wait for which on a machine with 128 CPUs, by the number of nodes
@@ -42,7 +42,7 @@ fn print_table(scene: Scene, freed: Freed, rows: &[Row]) -> io::Result<()> {
         std::iter::once(row.nodes.to_string()).chain(cells).chain(rest).collect()
     };
     let table = table("lr", &head, rows.iter().map(cells).collect());
-    output::line(&format_args!("{scene:?}: {}; {}\n{table}\n", scene.about("CPU"), freed.about()))
+    output::line(&format_args!("{scene:?}: {}; {}\n{table}\n", scene.about("CPU", LIVE_AREAS), freed.about()))
 }
 
 fn measure(args: &Args) -> io::Result<()> {
