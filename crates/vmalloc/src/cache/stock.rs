@@ -207,7 +207,8 @@ impl Stock {
             Fraction::Quarter => self.least.min(self.pages.div_ceil(4)),
             Fraction::Idle => self.least,
         };
-        self.least = self.pages - due;
+        // Each area that is taken or evicted lowers it.
+        self.least = self.pages;
         due
     }
 

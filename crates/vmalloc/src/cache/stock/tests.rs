@@ -48,12 +48,8 @@ impl Play {
     }
 
     fn put(&mut self, area: PageRange) -> ((bool, u64), Vec<PageRange>) {
-        self.put_with_room(area, 32)
-    }
-
-    fn put_with_room(&mut self, area: PageRange, room: usize) -> ((bool, u64), Vec<PageRange>) {
         let mut evicted = Vec::new();
-        let put = self.stock.put(&self.budget, area, area.len(), room, &mut evicted, &self.borders);
+        let put = self.stock.put(&self.budget, area, area.len(), 32, &mut evicted, &self.borders);
         (put, evicted)
     }
 
@@ -110,18 +106,32 @@ fn the_smallest_whole_area_that_fits_is_taken() {
     play.check(10_000);
 }
 
-/// Both locks are held meanwhile, and the list may not ask for memory.
+/// Both locks are held meanwhile, and the list may not ask for memory. What it has already does not
+/// count.
 #[test]
 fn no_more_areas_make_way_than_have_room_or_than_a_batch() {
-    for room in [3, 1000] {
+    for (room, before) in [(3, 0), (1000, 0), (3, 2)] {
         let most = room.min(BATCH - 1);
         let mut play = Play::guarded(50 * 10);
         (0..50).for_each(|nth| assert!(play.put(area(0x1000 * (nth + 1), 10)).0.0));
-        let (put, evicted) = play.put_with_room(area(0x100_0000, 50 * 10), room);
-        assert_eq!((put, evicted.len()), ((false, 10 * most as u64), most));
+        let mut list = vec![area(1, 10); before];
+        let put =
+            play.stock.put(&play.budget, area(0x100_0000, 50 * 10), 50 * 10, room, &mut list, &play.borders);
+        assert_eq!((put, list.len()), ((false, 10 * most as u64), before + most));
         assert_eq!(play.areas().len(), 50 - most);
         play.check(50 * 10);
     }
+}
+
+/// A request looks at each area, so they are bounded.
+#[test]
+fn an_area_beyond_the_most_is_refused() {
+    let most = MOST as u64;
+    let mut play = Play::guarded(10 * most + 10);
+    (0..most).for_each(|nth| assert!(play.put(area(0x1000 * (nth + 1), 10)).0.0));
+    assert_eq!(play.put(area(1, 10)), (REFUSED, vec![]));
+    assert_eq!(play.areas().len(), MOST);
+    play.check(10 * most + 10);
 }
 
 #[test]
@@ -342,6 +352,9 @@ fn decay_reaches_zero_and_spares_what_was_needed() {
         assert_eq!(play.stock.due(Fraction::Idle), 2100, "one was needed");
         assert_eq!(play.evict(2100, 32).0, 2100);
         assert_eq!(play.areas(), [area(0, 300)], "the one freed last");
+        assert!(play.put(area(1 << 20, 300)).0.0);
+        assert_eq!(play.stock.due(Fraction::Idle), 300, "the other is new");
+        assert_eq!(play.evict(300, 32), (300, vec![area(0, 300)]));
         fill(&mut play);
         let mut decays = 0;
         while play.stock.pages > 0 {
