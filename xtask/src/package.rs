@@ -72,8 +72,9 @@ fn unpack(file: &Path, name: &str, into: &Path) -> Result<()> {
     fs::rename(from, into.join(name)).with_context(|| format!("{} has no folder of its name", file.display()))
 }
 
-/// Builds each package by itself where nothing else is: without features, and with all. A warning
-/// is an error, for code that only another package's features use is one here alone.
+/// Builds each package by itself where nothing else is: with its default features, and with all. A
+/// warning is an error: beside others a package has the features that they ask for, and code that
+/// only those use.
 fn build(published: &[Package], root: &Path) -> Result<()> {
     let crates = root.join("crates");
     let patches = published.iter().map(|package| format!("{0} = {{ path = \"{0}\" }}\n", package.name));

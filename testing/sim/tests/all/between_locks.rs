@@ -431,7 +431,7 @@ fn what_is_freed_during_a_purge_is_asked_for() {
     let (mut waited, mut ends) = (0, 0);
     for nth in 0.. {
         CPU.set(0);
-        let machine = Direct::<OneThread>::new_with(1 << 12, |options| {
+        let machine = Direct::<OneThread>::new_with(1 << 9, |options| {
             options.cpus(2).current_cpu(|| CPU.get()).promises_drains()
         });
         let options = SpaceOptions::default().unmap_on_free().lazy_max_pages(1 << 20);
