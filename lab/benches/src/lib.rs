@@ -13,7 +13,7 @@
 //! | [`played`] | CPUs and a drain thread that one thread plays |
 //! | [`counting_lock`], [`recorded_lock`] | a lock that counts its waits, and one that notes its takers |
 //! | [`c_calls`] | calls of the C library beside those of Rust |
-//! | [`line`] | the time that a cache line takes from one core to another |
+//! | [`mod@line`] | the time that a cache line takes from one core to another |
 //! | [`callgrind`] | counting windows of instructions inside one run |
 //! | `buffers` | large buffers: allocate, touch, free |
 //! | `by_hand` | the kernel's calls, as programs make them by hand |
