@@ -5,7 +5,7 @@
 use crate::{alloc, free};
 use vmalloc::{FreeError, PageRange, Request, Space, SpaceOptions, Stats};
 use vmalloc_sim::harness::check;
-use vmalloc_sim::{Direct, Options, Point, Sim};
+use vmalloc_sim::{Direct, Due, Options, Point, Sim, heap};
 
 const SHIFT: u32 = Sim::PAGE_SHIFT;
 
@@ -42,6 +42,30 @@ fn growth_joins_areas_that_lie_side_by_side() {
     check(&space);
     space.purge().expect("no fault was asked for");
     check(&space);
+}
+
+/// Areas for which the stock has no memory are lazy, and nothing else has them: the pages that they
+/// took of the budget are there again.
+#[test]
+fn growth_without_memory_for_the_stock_makes_areas_lazy() {
+    let mut made_lazy = 0;
+    for nth in 1.. {
+        let space = space(1 << 20, false);
+        let _large = alloc(&space, 600);
+        // No two lie side by side.
+        let small: Vec<usize> = (0..40).map(|_| alloc(&space, 10)).collect();
+        small.iter().step_by(2).for_each(|&addr| free(&space, addr));
+        let _apart = alloc(&space, 26);
+        let grow = || space.raw().alloc(&Request::new(27 << SHIFT));
+        let (_, demand) = heap::short_of(Due::From(nth), grow);
+        if demand.refused == 0 {
+            break;
+        }
+        // This platform does not drain, so growth purges what it has made lazy.
+        made_lazy += space.stats().purged_areas;
+        check(&space);
+    }
+    assert!(made_lazy > 0, "no area became lazy");
 }
 
 /// A policy of the user's says how much stays cached when the space would grow: nothing, or as much
