@@ -36,6 +36,24 @@ fn the_number_of_nodes_is_checked() {
     assert_eq!(nodes(1000).unwrap_err(), SpaceError::TooManyNodes { nodes: 1000 });
 }
 
+/// A drain that is done leaves nothing that would drain what is freed later: the next free asks the
+/// platform again.
+#[test]
+fn a_free_after_a_drain_that_is_done_asks_for_another() {
+    for options in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free()] {
+        let machine = machine(1 << 12, 1).promises_drains().build();
+        let space = Space::new(machine, options).unwrap();
+        for round in 0..3 {
+            let asked = space.platform().counts().drains_by_age;
+            let areas = [(); 3].map(|()| alloc(&space, 2));
+            areas.iter().for_each(|&addr| free(&space, addr));
+            assert_eq!(space.platform().counts().drains_by_age, asked + 1, "round {round}");
+            let is_done = (0..20).any(|_| space.drain().unwrap() == DrainStatus::Done);
+            assert!(is_done, "round {round}");
+        }
+    }
+}
+
 #[test]
 fn purged_areas_return_to_their_owner_node() {
     let space = space(1 << 16, SpaceOptions::default().unmap_on_free());
