@@ -49,6 +49,21 @@ fn free_atomic(space: &Space<Linux>, addr: usize) -> Result<(), FreeError> {
     unsafe { space.raw().free_atomic(addr) }
 }
 
+/// Frames of shared memory that is freed without waiting go back with the next purge: else a supply
+/// of four areas would end.
+#[test]
+fn shared_memory_freed_without_waiting_gives_its_frames_back() {
+    let options = LinuxOptions::new().frame_bytes(16 << 20).drain_thread(false);
+    let space = open(options, SpaceOptions::default()).unwrap();
+    for round in 0..12 {
+        let shared = space.raw().alloc_shared(&Request::new(4 << 20));
+        let shared = shared.unwrap_or_else(|error| panic!("round {round}: {error}"));
+        assert_eq!(free_atomic(&space, shared), Ok(()));
+        space.purge().unwrap();
+    }
+    assert_whole(&space);
+}
+
 #[test]
 fn freeing_without_waiting_works_under_all_locks() {
     for space_options in [SpaceOptions::default(), SpaceOptions::default().unmap_on_free()] {
