@@ -3,12 +3,15 @@
 //! They lock one node after the other, and an allocation brings areas from one node to another. One
 //! thread plays both: before it takes the n-th lock, it does what the other CPU would do there.
 
+mod forks;
+mod frees;
+
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
-use vmalloc::{Cached, DrainStatus, Frames, Mapping, PageRange, Request, Space, SpaceOptions, Translate};
+use vmalloc::{Cached, DrainStatus, PageRange, Request, Space, SpaceOptions, Translate};
 use vmalloc_short::ShortMaps;
-use vmalloc_sim::{Direct, Options, Sim, TlbVisibility};
+use vmalloc_sim::{Options, Sim};
 
 type Other = Box<dyn FnOnce()>;
 
@@ -343,147 +346,4 @@ fn a_purge_finds_all_blocks_that_others_look_at() {
         }
     }
     assert!(ends > 4, "{ends}");
-}
-
-/// Forks before each lock that `act` takes on such a space. Each fork that gets all locks gets them
-/// where none is held. Returns how many do.
-fn forks_beside(make: impl Fn() -> Test, act: impl Fn(Test)) -> usize {
-    let mut forks = 0;
-    for nth in 0.. {
-        let space = make();
-        let held = Rc::new(Cell::new(None));
-        let noted = held.clone();
-        let fork = move || {
-            let held = HELD.get();
-            space.quiesce();
-            noted.set(Some(held));
-            // SAFETY: this thread has just called `quiesce`.
-            unsafe { space.resume() };
-        };
-        let (_, has_acted) = with_other(nth, fork, || act(space));
-        if !has_acted {
-            break;
-        }
-        let held = held.get();
-        assert!(held.is_none_or(|held| held == 0), "lock {nth}: {held:?} locks are held at the fork");
-        forks += usize::from(held.is_some());
-    }
-    forks
-}
-
-/// A fork waits for each thread that holds a lock: a child would find what the lock protects half
-/// done.
-#[test]
-fn a_fork_waits_for_every_lock() {
-    type Act = fn(Test);
-    let acts: [Act; 6] = [
-        |space| _ = take(space, 100),
-        |space| give(space, space.areas().next().unwrap().addr),
-        |space| _ = space.drain().unwrap(),
-        |space| space.flush().unwrap(),
-        |space| space.purge().unwrap(),
-        |space| drop(Mapping::new(&space.frames(2).unwrap()).unwrap()),
-    ];
-    for (act, kind) in acts.iter().flat_map(|act| [(act, Cached::Memory), (act, Cached::Addresses)]) {
-        let make = || {
-            let space = space(kind);
-            take(space, 50);
-            space
-        };
-        assert!(forks_beside(make, act) > 0, "no fork got through");
-    }
-    // An area of the stock is cut in the map, under the locks of both and of no node.
-    let make = || {
-        let space = dear(1 << 20, 1 << 12);
-        let areas = [600, 700].map(|pages| take(space, pages));
-        give(space, areas[0]);
-        space
-    };
-    assert!(forks_beside(make, |space| _ = take(space, 300)) > 0, "no fork got through");
-}
-
-/// Frames that an area shows go back to the supply once no CPU reaches them there, whether a purge
-/// comes between two locks of the free or the free between two of the purge.
-#[test]
-fn frames_go_back_once_no_cpu_reaches_them() {
-    for is_free_first in [true, false] {
-        let mut ends = 0;
-        for nth in 0.. {
-            let space = make(1 << 12, SpaceOptions::default().unmap_on_free());
-            CPU.set(0);
-            let frames: Frames<Test> = Frames::new(space, 2).unwrap();
-            let mapping = Mapping::new(&frames).unwrap();
-            drop(frames);
-            let shown = pages(mapping.addr(), 2);
-            (0..2).for_each(|cpu| space.platform().prefetch(cpu, shown));
-            let free = move || drop(mapping);
-            let purge = move || space.purge().unwrap();
-            let (done, has_acted) = match is_free_first {
-                true => with_other(nth, purge, free),
-                false => with_other(nth, free, purge),
-            };
-            if !has_acted {
-                break;
-            }
-            if done.is_none() {
-                continue;
-            }
-            ends += 1;
-            let is_reached =
-                |page| (0..2).any(|cpu| space.platform().look(cpu, page) != TlbVisibility::Nothing);
-            let are_reached = (shown.start()..shown.end()).any(is_reached);
-            let are_taken = !space.platform().taken_frames().is_empty();
-            assert!(are_taken || !are_reached, "lock {nth}: frames are free, and a CPU reaches them");
-            space.purge().unwrap();
-            assert!(space.platform().taken_frames().is_empty(), "lock {nth}: frames are lost");
-            space.verify().unwrap();
-        }
-        assert!(ends > 2, "{ends}");
-    }
-}
-
-/// An area that `free_atomic` frees while a purge takes those it freed before waits for the next
-/// purge, and the next allocation asks for that.
-#[test]
-fn what_is_freed_during_a_purge_is_asked_for() {
-    let (mut waited, mut ends) = (0, 0);
-    for nth in 0.. {
-        CPU.set(0);
-        let machine = Direct::<OneThread>::new_with(1 << 9, |options| {
-            options.cpus(2).current_cpu(|| CPU.get()).promises_drains()
-        });
-        let options = SpaceOptions::default().unmap_on_free().lazy_max_pages(1 << 20);
-        let space: &'static _ = Box::leak(Box::new(Space::new(machine, options).unwrap()));
-        let request = Request::new(2 << 12);
-        let areas = [(); 2].map(|()| space.raw().alloc(&request).unwrap());
-        // SAFETY: the areas are the test's, and each is freed once.
-        let free = move |addr| unsafe { space.raw().free_atomic(addr) }.unwrap();
-        free(areas[0]);
-        let other = move || {
-            CPU.set(1);
-            free(areas[1]);
-        };
-        let (done, has_acted) = with_other(nth, other, || space.purge().unwrap());
-        if !has_acted {
-            break;
-        }
-        if done.is_none() {
-            continue;
-        }
-        ends += 1;
-        if is_lazy(space) {
-            waited += 1;
-            let drains = space.platform().sim().counts().drains;
-            space.raw().alloc(&Request::new(100 << 12)).unwrap();
-            let asked = space.platform().sim().counts().drains - drains;
-            assert_eq!(asked, 1, "lock {nth}: drains at once that were asked for");
-        }
-        space.purge().unwrap();
-        assert!(!is_lazy(space), "lock {nth}");
-    }
-    assert!(waited > 0 && ends > waited, "{waited} of {ends}");
-}
-
-fn is_lazy(space: &Space<Direct<OneThread>>) -> bool {
-    space.stats().lazy_pages != 0
 }
