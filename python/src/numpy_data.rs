@@ -13,7 +13,7 @@ use pyo3::types::PyDict;
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
 use std::sync::{LazyLock, OnceLock};
-use vmalloc_linux::{Linux, LinuxOptions, Request, SharedSpace, Space, SpaceOptions, open};
+use vmalloc_linux::{Linux, LinuxOptions, Request, Resize, SharedSpace, Space, SpaceOptions, open};
 
 /// From this size on a block is an area, if a handler names no other: below it guard pages and whole
 /// pages cost more than they save.
@@ -124,7 +124,7 @@ unsafe extern "C" fn realloc(context: *mut c_void, block: *mut c_void, bytes: us
     let held = match area(block) {
         Some((space, addr)) if bytes >= threshold => {
             // SAFETY: the caller owns the block, which is an area, and goes on with the new address.
-            let moved = unsafe { space.raw().realloc(addr, &Request::new(bytes)) };
+            let moved = unsafe { space.raw().realloc(addr, &Resize::new(bytes)) };
             return moved.map_or(ptr::null_mut(), ptr::with_exposed_provenance_mut);
         }
         Some((space, addr)) => space.usable_size(addr).unwrap_or(0),

@@ -460,6 +460,26 @@ typedef struct vmalloc_request {
 #define VMALLOC_REQUEST_INIT \
     { sizeof(vmalloc_request), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
+/*
+ * A new size for memory that is there. Everything else stays the memory's: its guard, tag, cookie,
+ * limits, policy and huge pages. Zero is the default of each field but `bytes`.
+ */
+typedef struct vmalloc_resize {
+    /* `sizeof(vmalloc_resize)`: `VMALLOC_RESIZE_INIT` sets it. */
+    size_t size;
+    /* Bytes asked for, not 0. */
+    size_t bytes;
+    /* The alignment in bytes, a power of two: memory that starts elsewhere moves. */
+    size_t align;
+    /* `VMALLOC_ZERO` for zeros in new bytes, `VMALLOC_NO_BLOCK`, or both. */
+    uint32_t flags;
+    /* Zero. */
+    uint32_t reserved;
+} vmalloc_resize;
+
+#define VMALLOC_RESIZE_INIT \
+    { sizeof(vmalloc_resize), 0, 0, 0, 0 }
+
 /* ---- Spaces ---- */
 
 /*
@@ -579,8 +599,10 @@ int vmalloc_free_or_heap(struct vmalloc_space *space,
 
 /*
  * Makes memory of `vmalloc_alloc` larger or smaller, and returns where it is now. The content is
- * kept as far as it fits. It grows in place where the addresses behind it are free, else its pages
- * move without being copied. `NULL` allocates. A failed call leaves the memory as it was.
+ * kept as far as it fits, and so is everything that the request for the memory said. It grows in
+ * place where the addresses behind it are free, is copied where freed memory of the new size
+ * waits, or its pages move without being copied. `NULL` allocates. A failed call leaves the memory
+ * as it was.
  * Requires: The memory is the caller's. If another address is returned, the caller uses the old
  * one no more.
  */
@@ -590,14 +612,13 @@ void *vmalloc_realloc(struct vmalloc_space *space,
                       struct vmalloc_error *detail);
 
 /*
- * Makes memory of `vmalloc_alloc` meet a request: its size and alignment. With `VMALLOC_ZERO` new
- * bytes are zero, if that flag was in each call for this memory. Tag and guard stay. See
- * `vmalloc_realloc`.
+ * Makes memory of `vmalloc_alloc` as large and as aligned as `resize` says. With `VMALLOC_ZERO` new
+ * bytes are zero, if that flag was in each call for this memory. See `vmalloc_realloc`.
  * Requires: That of `vmalloc_realloc`.
  */
 void *vmalloc_realloc_with(struct vmalloc_space *space,
                            void *memory,
-                           const struct vmalloc_request *request,
+                           const struct vmalloc_resize *resize,
                            struct vmalloc_error *detail);
 
 /*

@@ -5,7 +5,7 @@ use crate::input::{self, Versioned};
 use crate::names;
 use libc::c_char;
 use std::ffi::CStr;
-use vmalloc_linux::{GuardMeans, LinuxOptions, Policy, Request, SpaceOptions, Tag};
+use vmalloc_linux::{GuardMeans, LinuxOptions, Policy, Request, Resize, SpaceOptions, Tag};
 
 /// Makes some of the calls that build options, each under its condition.
 macro_rules! built {
@@ -265,6 +265,54 @@ pub(crate) unsafe fn request(given: *const vmalloc_request) -> Result<Request, R
         request = request.tag(Tag::new(tag));
     }
     given.flagged(request)
+}
+
+const RESIZE_FLAGS: u32 = VMALLOC_ZERO | VMALLOC_NO_BLOCK;
+
+/// A new size for memory that is there. Everything else stays the memory's: its guard, tag, cookie,
+/// limits, policy and huge pages. Zero is the default of each field but `bytes`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct vmalloc_resize {
+    /// `sizeof(vmalloc_resize)`: `VMALLOC_RESIZE_INIT` sets it.
+    pub size: usize,
+    /// Bytes asked for, not 0.
+    pub bytes: usize,
+    /// The alignment in bytes, a power of two: memory that starts elsewhere moves.
+    pub align: usize,
+    /// `VMALLOC_ZERO` for zeros in new bytes, `VMALLOC_NO_BLOCK`, or both.
+    pub flags: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+// SAFETY: `repr(C)`, numbers, the size first; the assertion below excludes padding.
+unsafe impl Versioned for vmalloc_resize {
+    const FIRST: usize = 32;
+}
+
+const _: () = assert!(size_of::<vmalloc_resize>() == 3 * 8 + 2 * 4);
+
+impl vmalloc_resize {
+    /// Returns the new size for memory that is there, and the request for memory that is not.
+    ///
+    /// # Safety
+    /// That of [`input::read`].
+    pub(crate) unsafe fn split(given: *const Self) -> Result<(Resize, Request), Refusal> {
+        // SAFETY: the caller's condition.
+        let given = unsafe { input::read(given) }?;
+        if given.reserved != 0 {
+            return Err(Argument::Value(given.reserved).into());
+        }
+        let flags = input::flags(given.flags, RESIZE_FLAGS)?;
+        let is_set = |flag| flags & flag != 0;
+        let (mut resize, mut request) = (Resize::new(given.bytes), Request::new(given.bytes));
+        built!(resize; align(given.align) if given.align != 0, zeroed() if is_set(VMALLOC_ZERO),
+            may_block(false) if is_set(VMALLOC_NO_BLOCK));
+        built!(request; align(given.align) if given.align != 0, zeroed() if is_set(VMALLOC_ZERO),
+            may_block(false) if is_set(VMALLOC_NO_BLOCK));
+        Ok((resize, request))
+    }
 }
 
 impl vmalloc_request {

@@ -4,7 +4,7 @@ use crate::DEFAULT_THRESHOLD;
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 use stable_deref_trait::CloneStableDeref;
-use vmalloc::{DirectMemory, Platform, Relocate, Request, SpaceRef, Tag};
+use vmalloc::{DirectMemory, Platform, Relocate, Request, Resize, SpaceRef, Tag};
 
 /// A space as an `Allocator`, for collections whose memory is large: the unit is a page, and a
 /// guard page behind it. Small sizes may go to another allocator `A`.
@@ -139,7 +139,7 @@ impl<S: SpaceRef<Platform: DirectMemory + Relocate>, A> SpaceAllocator<S, A> {
     unsafe fn resized(&self, block: NonNull<u8>, new: Layout) -> Option<NonNull<[u8]>> {
         let addr = block.as_ptr().expose_provenance();
         // SAFETY: the caller owns the area.
-        memory(unsafe { self.space.raw().realloc(addr, &Request::from(new)) }.ok()?, new)
+        memory(unsafe { self.space.raw().realloc(addr, &Resize::from(new)) }.ok()?, new)
     }
 
     /// Frees a block of the space.

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use vmalloc_linux::{
-    CHUNK_PAGES, FreeError, Kind, LinuxOptions, OpenError, PageRange, Request, SharedSpace, SpaceOptions,
+    CHUNK_PAGES, FreeError, Kind, LinuxOptions, OpenError, PageRange, Request, Resize, SharedSpace, SpaceOptions,
     open, page_bytes,
 };
 
@@ -300,7 +300,7 @@ impl LargeHeap {
             return unsafe { self.copy(addr, (old - color).min(bytes), bytes, align) };
         }
         // SAFETY: the caller's promise.
-        let resized = unsafe { self.space.raw().realloc(base, &Request::new(new).align(align)) };
+        let resized = unsafe { self.space.raw().realloc(base, &Resize::new(new).align(align)) };
         Ok(resized.map_or(ptr::null_mut(), |base| ptr::with_exposed_provenance_mut(base + color)))
     }
 

@@ -129,6 +129,14 @@ impl Fit {
         self
     }
 
+    /// Returns the request for another number of pages.
+    #[doc(hidden)]
+    pub const fn of_pages(mut self, pages: u64) -> Self {
+        self.is_special |= pages == 0;
+        self.pages = pages;
+        self
+    }
+
     /// Returns how many pages are asked for.
     #[inline]
     #[must_use]

@@ -113,7 +113,7 @@ pub use platform::{
 };
 pub use purge::{DrainStatus, tenant};
 pub use space::{
-    AreasIter, Cached, CachedAreas, MAX_NODES, NodeStats, Notifier, Outline, Raw, Request, Segments, Space,
+    AreasIter, Cached, CachedAreas, MAX_NODES, NodeStats, Notifier, Outline, Raw, Request, Resize, Segments, Space,
     SpaceOptions, Stats, Vmallocinfo,
 };
 #[doc(inline)]

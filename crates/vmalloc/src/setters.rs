@@ -6,12 +6,12 @@
 macro_rules! setters {
     ($(
         $(#[$about:meta])*
-        $name:ident($($argument:ident: $type:ty),*) { $($field:ident = $value:expr),+ }
+        $name:ident($($argument:ident: $type:ty),*) { $($($field:ident).+ = $value:expr),+ }
     )+) => {$(
         $(#[$about])*
         #[inline(always)]
         pub const fn $name(mut self, $($argument: $type),*) -> Self {
-            $(self.$field = $value;)+
+            $(self.$($field).+ = $value;)+
             self
         }
     )+};

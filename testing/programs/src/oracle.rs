@@ -88,6 +88,8 @@ pub(crate) struct Area {
     pub(crate) guard: bool,
     pub(crate) tag: Option<&'static str>,
     pub(crate) cookie: u64,
+    /// The addresses inside of which it stays.
+    pub(crate) within: Option<(usize, usize)>,
     pub(crate) protection: Protection,
     pub(crate) pages: Vec<Shown>,
 }

@@ -70,18 +70,18 @@ static void sizes(vmalloc_space *space)
     CHECK(vmalloc_usable_size(space, memory) == page());
     CHECK(vmalloc_grow_in_place(space, memory, 2 * page(), NULL) == 0);
     memory[2 * page() - 1] = 1;
-    vmalloc_request request = VMALLOC_REQUEST_INIT;
-    request.bytes = 20 * page();
-    request.align = 1 << 21;
-    request.flags = VMALLOC_ZERO;
-    memory = vmalloc_realloc_with(space, memory, &request, NULL);
+    vmalloc_resize resize = VMALLOC_RESIZE_INIT;
+    resize.bytes = 20 * page();
+    resize.align = 1 << 21;
+    resize.flags = VMALLOC_ZERO;
+    memory = vmalloc_realloc_with(space, memory, &resize, NULL);
     CHECK(memory != NULL && (uintptr_t)memory % (1 << 21) == 0 && memory[0] == 7 && memory[20 * page() - 1] == 0);
     CHECK(vmalloc_free(space, memory, NULL) == 0);
 }
 
 static void others(vmalloc_space *space)
 {
-    vmalloc_request request = VMALLOC_REQUEST_INIT;
+    vmalloc_resize request = VMALLOC_RESIZE_INIT;
     request.bytes = (size_t)1 << 30;
     char *addresses = vmalloc_reserve(space, &request, NULL);
     CHECK(addresses != NULL && vmalloc_contains(space, addresses) == 1);

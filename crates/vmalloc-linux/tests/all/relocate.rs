@@ -3,7 +3,7 @@
 use crate::common::crowd::Crowd;
 use crate::common::*;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use vmalloc::{Discard, PageRange, PlatformFault, Protection, Relocate, Request, SpaceOptions};
+use vmalloc::{Discard, PageRange, PlatformFault, Protection, Relocate, Request, Resize, SpaceOptions};
 use vmalloc_linux::{CHUNK_PAGES, GuardMeans, Linux, LinuxOptions, open};
 
 /// 1 GiB: many chunks, and room to close some.
@@ -138,7 +138,7 @@ fn a_move_that_is_refused_half_way_loses_no_content() {
             return not_run("userfaultfd", std::io::Error::last_os_error());
         };
         // SAFETY: the area is the test's, which uses the new address from here on.
-        let new = unsafe { space.raw().realloc(old, &Request::new(100 * PAGE)) }.unwrap();
+        let new = unsafe { space.raw().realloc(old, &Resize::new(100 * PAGE)) }.unwrap();
         // SAFETY: as above.
         let read: Vec<_> = (0..8).map(|page| unsafe { byte(new, page).read() }).collect();
         assert_eq!(read, [101, 102, 0, 104, 105, 106, 107, 108], "{guards:?}, armed from {first_armed} on");

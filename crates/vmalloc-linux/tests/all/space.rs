@@ -5,7 +5,7 @@ use crate::common::*;
 use rustix::process::Resource;
 
 use std::sync::Arc;
-use vmalloc::Request;
+use vmalloc::{Request, Resize};
 use vmalloc::{AllocError, FreeError, PlatformFault, Space, SpaceOptions};
 use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, open};
 
@@ -38,7 +38,7 @@ fn running_out_of_memory_empties_what_is_cached_and_loses_nothing() {
         kept.iter().for_each(|addr| free(&space, *addr));
         assert!(space.stats().cached_areas > 30);
         // SAFETY: the test owns the area.
-        let grown = unsafe { space.raw().realloc(small, &Request::new(40 << 20)) }.unwrap();
+        let grown = unsafe { space.raw().realloc(small, &Resize::new(40 << 20)) }.unwrap();
         free(&space, grown);
         assert_whole(&space);
     });

@@ -1,8 +1,8 @@
 //! Annotations: what is known of an area beyond its pages.
 //!
-//! An annotation is the kind of an area, its guard, the caller's tag, and the caller's cookie. A
-//! plain area (memory of its own with the usual guard, and neither tag nor cookie) has none, and
-//! costs nothing here.
+//! An annotation is the kind of an area, its guard, the caller's tag, the caller's cookie, and its
+//! [`Placement`]. A plain area (memory of its own with the usual guard, placed as the space places,
+//! with neither tag nor cookie) has none, and costs nothing here.
 //!
 //! ```text
 //!   leaf of the map  │ a mark for each 8 pages │     a free, or a look-up, where none is set needs no table
@@ -15,10 +15,32 @@
 //! ```
 
 use super::{Kind, Tag};
-use crate::PageRange;
+use crate::{PageRange, Policy};
 use core::mem::offset_of;
 use hashbrown::HashTable;
 use vmalloc_map::parts::ANNOTATION_PAGES;
+
+/// Where an area may lie, and on which pages, as its request said: a move goes by it as well.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Placement {
+    /// The addresses `[start, end)` inside of which it stays.
+    pub(crate) within: Option<(usize, usize)>,
+    /// The policy, if it is not the one of the space.
+    pub(crate) policy: Option<Policy>,
+    /// True if it consists of as many huge pages as there are.
+    pub(crate) is_huge: bool,
+}
+
+impl Placement {
+    /// Where and how the space places by itself.
+    pub(crate) const USUAL: Self = Self { within: None, policy: None, is_huge: false };
+
+    /// Returns whether the request said nothing.
+    #[inline]
+    fn is_usual(&self) -> bool {
+        self.within.is_none() && self.policy.is_none() && !self.is_huge
+    }
+}
 
 /// The facts of an area that are not in the map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,13 +50,14 @@ pub(crate) struct Annotation {
     pub(crate) tag: Option<Tag>,
     /// A number of the caller's, or 0.
     pub(crate) cookie: u64,
+    pub(crate) placement: Placement,
 }
 
 impl Annotation {
-    /// Returns the facts of an area without a cookie.
+    /// Returns the facts of an area without a cookie, placed as the space places.
     #[inline]
     pub(crate) fn new(kind: Kind, guard_pages: u64, tag: Option<Tag>) -> Self {
-        Self { kind, guard_pages, tag, cookie: 0 }
+        Self { kind, guard_pages, tag, cookie: 0, placement: Placement::USUAL }
     }
 
     /// Returns the facts of an area without an annotation.
@@ -47,7 +70,7 @@ impl Annotation {
     #[inline]
     pub(crate) fn is_plain(&self, guards: bool) -> bool {
         let is_usual = self.kind == Kind::Vmalloc && self.guard_pages == u64::from(guards);
-        is_usual && self.tag.is_none() && self.cookie == 0
+        is_usual && self.tag.is_none() && self.cookie == 0 && self.placement.is_usual()
     }
 }
 
@@ -59,6 +82,8 @@ struct Entry {
     cookie: u64,
     tag: Tag,
     has_tag: bool,
+    /// True if its placement is listed.
+    is_placed: bool,
     kind: Kind,
     guard_pages: u8,
 }
@@ -71,16 +96,24 @@ impl Entry {
         let mixed = page.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         mixed ^ mixed >> 32
     }
+}
 
-    fn annotation(&self) -> Annotation {
-        let Self { cookie, tag, has_tag, kind, guard_pages, .. } = *self;
-        Annotation { kind, guard_pages: guard_pages.into(), tag: has_tag.then_some(tag), cookie }
-    }
+/// The placement of an area that is not the space's usual one, which is rare.
+#[derive(Clone, Copy)]
+struct Placed {
+    /// The first page of the area.
+    page: u64,
+    placement: Placement,
 }
 
 /// A part of the annotations, behind a lock of its own.
 #[derive(Default)]
-pub(crate) struct Table(HashTable<Entry>);
+#[repr(C)]
+pub(crate) struct Table {
+    /// In front: an outline tells where a table lies.
+    entries: HashTable<Entry>,
+    placed: HashTable<Placed>,
+}
 
 impl Table {
     /// The size of an entry, and the places in it: of the page, kind, guard pages and cookie, of
@@ -97,31 +130,48 @@ impl Table {
     ];
 
     fn entry(&self, page: u64) -> Option<&Entry> {
-        self.0.find(Entry::hash(page), |entry| entry.page == page)
+        self.entries.find(Entry::hash(page), |entry| entry.page == page)
+    }
+
+    fn annotation(&self, entry: &Entry) -> Annotation {
+        let Entry { page, cookie, tag, has_tag, is_placed, kind, guard_pages } = *entry;
+        let placed =
+            if is_placed { self.placed.find(Entry::hash(page), |placed| placed.page == page) } else { None };
+        let placement = placed.map_or(Placement::USUAL, |placed| placed.placement);
+        let tag = has_tag.then_some(tag);
+        Annotation { kind, guard_pages: guard_pages.into(), tag, cookie, placement }
     }
 
     /// Returns the annotation of the area at `page`.
     #[inline]
     pub(crate) fn get(&self, page: u64) -> Option<Annotation> {
-        self.entry(page).map(Entry::annotation)
+        self.entry(page).map(|entry| self.annotation(entry))
     }
 
     /// Enters the annotation of the area at `page`, which has none. Returns false, and changes
     /// nothing, when memory is short.
     pub(crate) fn enter(&mut self, page: u64, annotation: &Annotation) -> bool {
-        let Annotation { kind, guard_pages, tag, cookie } = *annotation;
+        let Annotation { kind, guard_pages, tag, cookie, placement } = *annotation;
         let (has_tag, tag) = (tag.is_some(), tag.unwrap_or(const { Tag::new("") }));
-        let entry = Entry { page, cookie, tag, has_tag, kind, guard_pages: guard_pages as u8 };
-        let has_room = self.0.try_reserve(1, |entry| Entry::hash(entry.page)).is_ok();
-        if has_room {
-            self.0.insert_unique(Entry::hash(page), entry, |entry| Entry::hash(entry.page));
+        let (is_placed, guard_pages) = (!placement.is_usual(), guard_pages as u8);
+        let (hash, hash_of) = (Entry::hash(page), |entry: &Entry| Entry::hash(entry.page));
+        let hash_of_placed = |placed: &Placed| Entry::hash(placed.page);
+        if self.entries.try_reserve(1, hash_of).is_err()
+            || is_placed && self.placed.try_reserve(1, hash_of_placed).is_err()
+        {
+            return false;
         }
-        has_room
+        let entry = Entry { page, cookie, tag, has_tag, is_placed, kind, guard_pages };
+        self.entries.insert_unique(hash, entry, hash_of);
+        if is_placed {
+            self.placed.insert_unique(hash, Placed { page, placement }, hash_of_placed);
+        }
+        true
     }
 
     /// Changes the cookie of an annotation. Returns false if there is none.
     pub(super) fn set_cookie(&mut self, page: u64, cookie: u64) -> bool {
-        let found = self.0.find_mut(Entry::hash(page), |entry| entry.page == page);
+        let found = self.entries.find_mut(Entry::hash(page), |entry| entry.page == page);
         found.map(|entry| entry.cookie = cookie).is_some()
     }
 
@@ -129,18 +179,22 @@ impl Table {
     /// stands for it.
     pub(super) fn remove(&mut self, area: PageRange) -> bool {
         let page = area.start();
-        let found = self.0.find_entry(Entry::hash(page), |entry| entry.page == page);
+        let found = self.entries.find_entry(Entry::hash(page), |entry| entry.page == page);
         let Ok(found) = found else { return false };
-        let _ = found.remove();
+        let (entry, _) = found.remove();
+        if entry.is_placed {
+            let placed = self.placed.find_entry(Entry::hash(page), |placed| placed.page == page);
+            let _ = placed.map(|placed| placed.remove());
+        }
         let first = page & !(ANNOTATION_PAGES - 1);
         // No area starts inside of another.
         let mut others = (first..page).chain(area.end()..first + ANNOTATION_PAGES);
-        self.0.is_empty() || !others.any(|page| self.entry(page).is_some())
+        self.entries.is_empty() || !others.any(|page| self.entry(page).is_some())
     }
 
     /// Returns the annotations, each with the first page of its area.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, Annotation)> + '_ {
-        self.0.iter().map(|entry| (entry.page, entry.annotation()))
+        self.entries.iter().map(|entry| (entry.page, self.annotation(entry)))
     }
 
     /// Returns the address of the entry of the area at `page`.
@@ -150,7 +204,7 @@ impl Table {
 
     /// Returns the bytes that it takes beside itself.
     pub(super) fn bytes(&self) -> usize {
-        self.0.allocation_size()
+        self.entries.allocation_size() + self.placed.allocation_size()
     }
 }
 

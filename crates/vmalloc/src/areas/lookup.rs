@@ -1,6 +1,6 @@
 //! From an address to its area.
 
-use super::{Annotation, Areas, Kind, Tag};
+use super::{Annotation, Areas, Kind, Placement, Tag};
 use crate::PageRange;
 use crate::sync::size;
 use core::fmt;
@@ -72,7 +72,7 @@ impl<L: RawMutex> Areas<L> {
     /// page shift, which the caller may know as a constant.
     #[inline(always)]
     fn info(&self, area: PageRange, annotation: Option<Annotation>, shift: u32) -> AreaInfo {
-        let Annotation { kind, guard_pages, tag, cookie } = annotation.unwrap_or(self.plain());
+        let Annotation { kind, guard_pages, tag, cookie, .. } = annotation.unwrap_or(self.plain());
         let pages = area.len() - guard_pages;
         let [addr, bytes] = [area.start(), pages].map(|pages| (pages << shift) as usize);
         AreaInfo { addr, bytes, pages, guard: guard_pages != 0, kind, tag, cookie }
@@ -135,6 +135,11 @@ impl<L: RawMutex> Areas<L> {
             }
         }
         Err(Contended)
+    }
+
+    /// Returns the placement of the busy area at `page`, whose owner asks for it.
+    pub(crate) fn placement(&self, page: u64) -> Placement {
+        self.table(page).get(page).map_or(Placement::USUAL, |annotation| annotation.placement)
     }
 
     /// Returns the range of the busy area that holds `page`.

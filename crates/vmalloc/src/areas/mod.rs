@@ -3,7 +3,7 @@
 //! - [`map`]: the [`AreaMap`] under its lock. An area's range and state are bits
 //!   there.
 //! - [`annotations`]: everything else that is known of an area: its kind, a missing guard, the
-//!   caller's tag and cookie. Plain areas have no annotation.
+//!   caller's tag and cookie, and a placement of its own. Plain areas have no annotation.
 //! - [`states`]: claimed, busy, retired.
 //! - [`lookup`]: from an address to its area, mostly without a lock.
 //! - [`kind`]: what areas are for. [`tag`]: names that callers give them.
@@ -26,7 +26,7 @@ mod map;
 mod states;
 mod tag;
 
-pub(crate) use annotations::{Annotation, Table};
+pub(crate) use annotations::{Annotation, Placement, Table};
 pub(crate) use kind::FreedBy;
 pub use kind::Kind;
 pub(crate) use lookup::Blocking;

@@ -2,7 +2,7 @@
 
 use super::handle::{Area, Memory, SpaceRef};
 use crate::platform::{DirectMemory, Relocate};
-use crate::space::Request;
+use crate::space::{Request, Resize};
 use crate::{AllocError, AreaError};
 use core::alloc::Layout;
 use core::fmt;
@@ -82,13 +82,14 @@ impl<S: SpaceRef<Platform: DirectMemory>, C: Content> Buffer<S, C> {
     /// # Errors
     /// [`AreaError`] when the addresses behind it are not free; nothing is changed.
     pub fn grow_in_place(&mut self, bytes: usize) -> Result<(), AreaError> {
-        let grown = self.len();
+        let (grown, before) = (self.len(), self.capacity());
         if bytes <= grown {
             return Ok(());
         }
         self.area.grow_in_place(bytes)?;
-        let page_bytes = self.area.space().geometry().page_bytes();
-        self.clear(grown, bytes.next_multiple_of(page_bytes), bytes);
+        let (now, maps_zeroed) = (self.capacity(), self.area.space().geometry().maps_zeroed);
+        // New pages that are zeros already are not touched.
+        self.clear(grown, if maps_zeroed { before } else { now }, bytes);
         Ok(())
     }
 
@@ -144,11 +145,11 @@ impl<S: SpaceRef<Platform: DirectMemory + Relocate>, C: Content> Buffer<S, C> {
     /// # Errors
     /// [`AreaError`] when memory or addresses run out; nothing is changed.
     pub fn resize(&mut self, bytes: usize) -> Result<(), AreaError> {
-        let request = Request::new(bytes).align(self.align);
-        let request = if C::ZEROED { request.zeroed() } else { request };
+        let resize = Resize::new(bytes).align(self.align);
+        let resize = if C::ZEROED { resize.zeroed() } else { resize };
         // SAFETY: this owns the area, and nothing uses the old address: `self` is borrowed
         // exclusively.
-        let addr = unsafe { self.area.raw().realloc_written(self.addr(), &request, self.len()) }?;
+        let addr = unsafe { self.area.raw().realloc_written(self.addr(), &resize, self.len()) }?;
         self.area.moved_to(addr, bytes);
         Ok(())
     }

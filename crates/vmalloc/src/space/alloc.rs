@@ -4,7 +4,7 @@ use super::claim::{Backing, ROUNDS};
 use super::held_node::take_of;
 use super::request::{Checked, Content, PageSize};
 use super::{Raw, Request, Space};
-use crate::areas::{Annotation, Blocking, Kind};
+use crate::areas::{Annotation, Blocking, Kind, Placement};
 use crate::cache::{BATCH, SizeStacks};
 use crate::platform::{Platform, PlatformError, Protection};
 use crate::purge::PurgePlan;
@@ -53,7 +53,7 @@ impl<P: Platform> Raw<'_, P> {
     /// [`AllocError`]; nothing is lost or changed.
     pub fn reserve(&self, request: &Request) -> Result<usize, AllocError> {
         let allocation = self.begin(request)?;
-        let (area, backing) = allocation.obtain(Backing::None)?;
+        let (area, backing) = allocation.obtain(Kind::Reserved)?;
         self.hand_out(area, allocation.annotation(Kind::Reserved), backing)?;
         Ok(self.addr(area.start()))
     }
@@ -78,11 +78,8 @@ impl<P: Platform> Raw<'_, P> {
 
     #[inline(never)]
     fn alloc_slow(&self, request: &Request) -> Result<usize, AllocError> {
-        let mut allocation = self.begin(request)?;
-        if allocation.checked.size == PageSize::Huge {
-            allocation.checked.fit = allocation.huge_fit();
-        }
-        let (area, backing) = allocation.obtain(Backing::Cached)?;
+        let allocation = self.begin(request)?;
+        let (area, backing) = allocation.obtain(Kind::Vmalloc)?;
         let annotation = allocation.annotation(Kind::Vmalloc);
         self.hand_out(area, annotation, backing)?;
         match backing {
@@ -94,14 +91,22 @@ impl<P: Platform> Raw<'_, P> {
         }
     }
 
-    /// Checks a request against the machine's pages and this space.
+    /// Checks a request against the machine's pages and this space. One for huge pages begins at
+    /// one, and is one for base pages where it has no room for any.
     pub(super) fn begin<'a>(&'a self, request: &'a Request) -> Result<Allocation<'a, P>, AllocError> {
         if let Some(node) = request.node.filter(|&node| node >= self.cache.nodes.len()) {
             let nodes = self.cache.nodes.len();
             return Err(RequestError::NoSuchNode { node, nodes }.into());
         }
         let checked = request.check(self.shift(), self.options.guard, self.options.policy)?;
-        Ok(Allocation { space: self, request, checked })
+        let mut allocation = Allocation { space: self, request, checked };
+        if checked.size == PageSize::Huge {
+            match allocation.has_huge_page() {
+                true => allocation.checked.fit = allocation.huge_fit(),
+                false => allocation.checked.size = PageSize::Base,
+            }
+        }
+        Ok(allocation)
     }
 }
 
@@ -116,8 +121,14 @@ impl<P: Platform> Allocation<'_, P> {
     /// Returns the annotation of an area that is obtained for this.
     #[inline]
     pub(super) fn annotation(&self, kind: Kind) -> Annotation {
-        let Request { tag, cookie, .. } = *self.request;
-        Annotation { kind, guard_pages: self.checked.guard_pages, tag, cookie }
+        let Request { tag, cookie, placement, .. } = *self.request;
+        let Checked { guard_pages, size, .. } = self.checked;
+        let placement = match kind {
+            Kind::Vmalloc => Placement { is_huge: size == PageSize::Huge, ..placement },
+            // No other kind moves.
+            _ => Placement::USUAL,
+        };
+        Annotation { kind, guard_pages, tag, cookie, placement }
     }
 
     /// Clears an area just obtained whose memory may hold anything, if that was asked for.
@@ -129,29 +140,23 @@ impl<P: Platform> Allocation<'_, P> {
         }
     }
 
-    /// Claims an area, with the memory that it kept if `wish` allows that.
+    /// Claims an area of a kind, memory with what it kept.
     #[inline]
-    fn obtain(&self, wish: Backing) -> Result<(PageRange, Backing), AllocError> {
+    fn obtain(&self, kind: Kind) -> Result<(PageRange, Backing), AllocError> {
         let (space, fit, blocking) = (self.space, &self.checked.fit, self.checked.blocking);
         if blocking == Blocking::Allowed {
             space.balance();
         }
-        let may_wait = fit.lowest_order().is_some() || self.grows_down();
-        // Only areas with the usual guard are cached: every area of a size can then stand in for
-        // every other.
-        let may_have_memory =
-            wish == Backing::Cached && space.caches && self.checked.guard_pages == space.guard_pages;
+        let may_have_memory = kind == Kind::Vmalloc && self.may_have_memory();
         let found = match self.request.node {
-            _ if !may_wait => None,
+            _ if !self.may_wait() => None,
             Some(node) => take_of(space, &mut space.node(node).node, fit, may_have_memory),
             None => self.take_waiting(may_have_memory),
         };
         if let Some(found) = found {
             return Ok(found);
         }
-        // Memory that waits has its huge pages where they are.
-        let is_large = wish == Backing::Cached && fit.pages() >= space.aligned_from;
-        let area = space.claim(if is_large { self.huge_fit() } else { *fit }, blocking)?;
+        let area = space.claim(&self.placed(kind), blocking)?;
         if let Some(node) = self.request.node {
             space.areas.map().leaf(area.start()).set_owner_node(node);
         }
@@ -166,10 +171,37 @@ impl<P: Platform> Allocation<'_, P> {
         self.space.options.policy == Policy::Highest && self.checked.fit.is_highest_anywhere()
     }
 
+    /// Returns whether any area of the size that waits will do.
+    #[inline]
+    fn may_wait(&self) -> bool {
+        self.checked.fit.lowest_order().is_some() || self.grows_down()
+    }
+
+    /// Returns whether memory that waits will do, as far as its place does. Only areas with the
+    /// usual guard are cached: every area of a size can then stand in for every other.
+    #[inline]
+    fn may_have_memory(&self) -> bool {
+        self.space.caches && self.checked.guard_pages == self.space.guard_pages
+    }
+
+    /// Returns the request as the map is asked for new addresses, for areas that are allocated and
+    /// for those that move: a large area of memory begins at a huge page, and a random place is
+    /// another one each time. What waits has its place and its huge pages.
+    #[inline]
+    pub(super) fn placed(&self, kind: Kind) -> Fit {
+        let (space, fit) = (self.space, self.checked.fit);
+        let is_large = kind == Kind::Vmalloc && fit.pages() >= space.aligned_from;
+        let fit = if is_large { self.huge_fit() } else { fit };
+        match fit.placement() {
+            Policy::Random { seed } => fit.policy(Policy::Random { seed: seed ^ space.platform.entropy() }),
+            _ => fit,
+        }
+    }
+
     /// Claims an area, high up or not, and hands it out with its annotation.
     pub(super) fn claim_as(&self, kind: Kind, is_high: bool) -> Result<(PageRange, Annotation), AllocError> {
-        let (space, Checked { fit, blocking, .. }) = (self.space, self.checked);
-        let area = if is_high { space.claim_high(fit, blocking) } else { space.claim(fit, blocking) }?;
+        let (space, fit, blocking) = (self.space, self.placed(kind), self.checked.blocking);
+        let area = if is_high { space.claim_high(&fit, blocking) } else { space.claim(&fit, blocking) }?;
         let annotation = self.annotation(kind);
         space.hand_out(area, annotation, Backing::None)?;
         Ok((area, annotation))
@@ -182,20 +214,39 @@ impl<P: Platform> Allocation<'_, P> {
     fn take_waiting(&self, may_have_memory: bool) -> Option<(PageRange, Backing)> {
         let (space, fit) = (self.space, &self.checked.fit);
         let (is_small, is_dear) = (SizeStacks::takes(fit.pages()), space.max_slack_percent != 0);
-        let is_base = may_have_memory && self.checked.size == PageSize::Base;
-        let cached = if is_small && is_base && is_dear { space.own_node().take_cached(fit) } else { None };
-        // Without guard pages a cut calls nothing.
-        let most = fit.pages() + if space.guard_pages == 0 { 0 } else { space.slack_for(fit) };
-        let may_stock = may_have_memory && (!is_small || is_dear);
-        let stocked = || if may_stock { self.take_stocked(most) } else { None };
-        if let Some(area) = cached.or_else(stocked) {
+        let memory = if may_have_memory && (!is_small || is_dear) { self.take_memory() } else { None };
+        if let Some(area) = memory {
             return Some((area, Backing::Cached));
         }
+        let is_base = may_have_memory && self.checked.size == PageSize::Base;
         let found = if is_small { space.own_node().take_waiting(fit, is_base) } else { None };
         if found.is_some() || !may_have_memory || !is_dear {
             return found;
         }
-        self.grow(fit.pages(), 0, Some(most)).map(|area| (area, Backing::Cached))
+        self.grow(fit.pages(), 0, Some(self.most())).map(|area| (area, Backing::Cached))
+    }
+
+    /// Takes memory that waits, if any will do: of a node or of the stock.
+    #[inline]
+    pub(super) fn take_memory_if_any(&self) -> Option<PageRange> {
+        if self.may_wait() && self.may_have_memory() { self.take_memory() } else { None }
+    }
+
+    /// Takes memory that waits: of a node, or of the stock.
+    #[inline]
+    fn take_memory(&self) -> Option<PageRange> {
+        let (space, fit) = (self.space, &self.checked.fit);
+        let may_be_cached = SizeStacks::takes(fit.pages()) && self.checked.size == PageSize::Base;
+        let cached = if may_be_cached { space.own_node().take_cached(fit) } else { None };
+        cached.or_else(|| self.take_stocked(self.most()))
+    }
+
+    /// Returns up to how many pages memory of the stock may have that is not cut: without guard
+    /// pages a cut calls nothing.
+    #[inline]
+    fn most(&self) -> u64 {
+        let (space, fit) = (self.space, &self.checked.fit);
+        fit.pages() + if space.guard_pages == 0 { 0 } else { space.slack_for(fit) }
     }
 
     /// Takes memory of the stock, of which up to `most` pages are not cut. A large request may take
@@ -219,15 +270,22 @@ impl<P: Platform> Allocation<'_, P> {
         Some(area)
     }
 
+    /// Returns whether a huge page fits into the area, wherever it begins.
+    #[cold]
+    fn has_huge_page(&self) -> bool {
+        let Checked { fit, guard_pages, .. } = self.checked;
+        self.space.geometry.huge_order.is_some_and(|order| (fit.pages() - guard_pages) >> order != 0)
+    }
+
     /// Returns the request, aligned to a huge page if it is large enough for one, and there is such
     /// a place.
     #[cold]
     fn huge_fit(&self) -> Fit {
-        let Checked { fit, guard_pages, .. } = self.checked;
-        let is_fit = |order: &u32| (fit.pages() - guard_pages) >> order != 0 && fit.alignment() < 1 << order;
-        let aligned =
-            self.space.geometry.huge_order.filter(is_fit).map_or(fit, |order| fit.align(1 << order));
-        if self.space.areas.map().place_for(&aligned).is_ok() { aligned } else { fit }
+        let fit = self.checked.fit;
+        let is_fit = |order: &u32| self.has_huge_page() && fit.alignment() < 1 << order;
+        let order = self.space.geometry.huge_order.filter(is_fit);
+        let aligned = order.map(|order| fit.align(1 << order));
+        aligned.filter(|fit| self.space.areas.map().place_for(fit).is_ok()).unwrap_or(fit)
     }
 
     /// Puts pages behind an area just obtained, with the content asked for.
@@ -276,12 +334,21 @@ impl<P: Platform> Allocation<'_, P> {
     }
 
     fn map_memory(&self, area: PageRange) -> Result<(), PlatformError> {
-        let (platform, payload) = (&self.space.platform, self.payload(area));
         // SAFETY: the area was obtained for this caller alone, without memory.
+        unsafe { self.map_pages(self.payload(area)) }
+    }
+
+    /// Puts memory behind pages of the area, of the size that was asked for.
+    ///
+    /// # Safety
+    /// The pages are the caller's alone, and not mapped.
+    pub(super) unsafe fn map_pages(&self, pages: PageRange) -> Result<(), PlatformError> {
+        let platform = &self.space.platform;
+        // SAFETY: the caller's promise.
         unsafe {
             match self.checked.size {
-                PageSize::Base => platform.map(payload, Protection::ReadWrite),
-                PageSize::Huge => platform.map_huge(payload, Protection::ReadWrite),
+                PageSize::Base => platform.map(pages, Protection::ReadWrite),
+                PageSize::Huge => platform.map_huge(pages, Protection::ReadWrite),
             }
         }
     }

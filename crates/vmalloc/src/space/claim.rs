@@ -27,13 +27,10 @@ impl<P: Platform> Space<P> {
     /// Claims an area of the map, not mapped yet. When there is no room for it, and the caller may
     /// wait, everything freed is given back first.
     #[inline]
-    pub(super) fn claim(&self, mut fit: Fit, blocking: Blocking) -> Result<PageRange, AllocError> {
-        if let Policy::Random { seed } = fit.placement() {
-            fit = fit.policy(Policy::Random { seed: seed ^ self.platform.entropy() });
-        }
-        match self.own_node().claim(&fit) {
+    pub(super) fn claim(&self, fit: &Fit, blocking: Blocking) -> Result<PageRange, AllocError> {
+        match self.own_node().claim(fit) {
             Err(AllocError::NoSpace(mut refusal)) if blocking == Blocking::Allowed => {
-                let claimed = self.until_room(fit.pages(), || match self.own_node().claim(&fit) {
+                let claimed = self.until_room(fit.pages(), || match self.own_node().claim(fit) {
                     Err(AllocError::NoSpace(again)) => {
                         refusal = again;
                         None
@@ -49,7 +46,7 @@ impl<P: Platform> Space<P> {
     /// Claims an area that is not memory of its own from the start: if the caller may wait and asks
     /// for no limits and no random place, from the middle of the span upwards. There it is not in
     /// the way of ordinary areas, which begin at its start.
-    pub(super) fn claim_high(&self, fit: Fit, blocking: Blocking) -> Result<PageRange, AllocError> {
+    pub(super) fn claim_high(&self, fit: &Fit, blocking: Blocking) -> Result<PageRange, AllocError> {
         let span = self.geometry.span;
         let is_random = matches!(fit.placement(), Policy::Random { .. });
         if blocking == Blocking::Allowed && fit.limits().is_none() && !is_random {

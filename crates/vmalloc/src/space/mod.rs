@@ -57,7 +57,7 @@ pub use options::{MAX_NODES, SpaceOptions};
 pub use outline::Outline;
 pub use pressure::Notifier;
 pub use raw::Raw;
-pub use request::Request;
+pub use request::{Request, Resize};
 pub use stats::{NodeStats, Stats};
 pub use walk::{Areas as AreasIter, Cached, CachedAreas, Segments, Vmallocinfo};
 

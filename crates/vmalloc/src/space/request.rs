@@ -2,7 +2,7 @@
 
 use crate::PageRange;
 use crate::RequestError;
-use crate::areas::{Blocking, Tag};
+use crate::areas::{AreaInfo, Blocking, Placement, Tag};
 use crate::{Fit, Policy};
 use core::alloc::Layout;
 
@@ -19,14 +19,12 @@ pub struct Request {
     align: usize,
     /// True if anything but size and alignment was asked for.
     special: bool,
-    within: Option<(usize, usize)>,
     pub(super) content: Content,
     pub(super) guard: bool,
     pub(super) tag: Option<Tag>,
     pub(super) cookie: u64,
     pub(super) node: Option<usize>,
-    policy: Option<Policy>,
-    size: PageSize,
+    pub(super) placement: Placement,
     blocking: Blocking,
 }
 
@@ -72,14 +70,12 @@ impl Request {
             bytes,
             align: 1,
             special: false,
-            within: None,
             content: Content::Any,
             guard: true,
             tag: None,
             cookie: 0,
             node: None,
-            policy: None,
-            size: PageSize::Base,
+            placement: Placement::USUAL,
             blocking: Blocking::Allowed,
         }
     }
@@ -101,7 +97,7 @@ impl Request {
         /// partly inside don't count; limits without a whole page are refused with
         /// [`RequestError::LimitsReversed`], those that leave the space with
         /// [`RequestError::OutsideSpace`].
-        within(start: usize, end: usize) { special = true, within = Some((start, end)) }
+        within(start: usize, end: usize) { special = true, placement.within = Some((start, end)) }
 
         /// Gives the area a number of the caller's, which [`Space::find`](crate::Space::find) tells
         /// for each address inside: so the owner of an address is found without a map of one's own.
@@ -123,11 +119,12 @@ impl Request {
         node(node: usize) { special = true, node = Some(node) }
 
         /// Places by `policy`, whatever the space's options say.
-        policy(policy: Policy) { special = true, policy = Some(policy) }
+        policy(policy: Policy) { special = true, placement.policy = Some(policy) }
 
         /// Uses huge pages where the area has room for one and the machine has some; base pages
-        /// elsewhere.
-        huge() { special = true, size = PageSize::Huge }
+        /// elsewhere. An area with room for a huge page begins at one, where there is such a place,
+        /// whichever call makes it.
+        huge() { special = true, placement.is_huge = true }
 
         /// Sets whether the call may wait for a purge or ask notifiers. If not, it fails instead,
         /// and takes locks for a bounded time alone. Default: yes.
@@ -190,11 +187,12 @@ impl Request {
         if !self.align.is_power_of_two() {
             return Err(RequestError::AlignNotPowerOfTwo { align: self.align as u64 });
         }
-        let mut fit = fit.align((self.align >> shift).max(1) as u64).policy(self.policy.unwrap_or(policy));
-        if let Some((start, end)) = self.within {
+        let mut fit = fit.align((self.align >> shift).max(1) as u64).policy(self.placement.policy.unwrap_or(policy));
+        if let Some((start, end)) = self.placement.within {
             fit = self.limit(fit, start, end, shift)?;
         }
-        Ok(Checked { fit, guard_pages: guard_pages as u64, size: self.size, blocking: self.blocking })
+        let size = if self.placement.is_huge { PageSize::Huge } else { PageSize::Base };
+        Ok(Checked { fit, guard_pages: guard_pages as u64, size, blocking: self.blocking })
     }
 
     #[cold]
@@ -203,6 +201,71 @@ impl Request {
         let limits = PageRange::new(first, (end >> shift) as u64);
         let limits = limits.ok_or(RequestError::LimitsReversed { start: start as u64, end: end as u64 })?;
         Ok(fit.within(limits.start(), limits.end()))
+    }
+}
+
+/// A new size for an area that is there, in bytes, for [`Raw::realloc`](super::Raw::realloc).
+///
+/// It has what a caller can change about an area. Everything else stays the area's: its guard, tag,
+/// cookie, limits, policy and pages, as the request for it said or else its space.
+///
+/// ```
+/// # use vmalloc::Resize;
+/// let resize = Resize::new(200_000).align(1 << 16).zeroed();
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub struct Resize {
+    bytes: usize,
+    align: usize,
+    content: Content,
+    blocking: Blocking,
+}
+
+impl From<Layout> for Resize {
+    fn from(layout: Layout) -> Self {
+        Self::new(layout.size()).align(layout.align())
+    }
+}
+
+impl Resize {
+    /// Asks for `bytes` bytes, rounded up to pages, at any page. A call that takes it refuses 0
+    /// with [`RequestError::ZeroSize`].
+    pub const fn new(bytes: usize) -> Self {
+        Self { bytes, align: 1, content: Content::Any, blocking: Blocking::Allowed }
+    }
+
+    setters! {
+        /// Asks for a start at a multiple of `bytes`, a power of two: an area that starts elsewhere
+        /// moves. A call that takes it refuses anything else with
+        /// [`RequestError::AlignNotPowerOfTwo`].
+        align(bytes: usize) { align = bytes }
+
+        /// Asks for zeros in the bytes that are new.
+        zeroed() { content = Content::Zeros }
+
+        /// Sets whether the call may wait for a purge or ask notifiers. If not, an area that can't
+        /// grow without is refused, and one that can't shrink without keeps its pages. Default:
+        /// yes.
+        may_block(may: bool) { blocking = if may { Blocking::Allowed } else { Blocking::Forbidden } }
+    }
+
+    /// Returns the request for an area like `area`, which was placed in this way, of the new size.
+    pub(super) fn like(&self, area: &AreaInfo, placement: Placement) -> Request {
+        let Self { bytes, align, content, blocking } = *self;
+        let AreaInfo { guard, tag, cookie, .. } = *area;
+        Request { align, content, guard, tag, cookie, placement, blocking, ..Request::new(bytes) }
+    }
+
+    /// Returns the bytes asked for.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Returns whether zeros are asked for.
+    pub(super) fn is_zeroed(&self) -> bool {
+        self.content == Content::Zeros
     }
 }
 

@@ -1,20 +1,34 @@
 //! Changing the size of an area: in place where that is possible.
 //!
 //! ```text
+//!   grow much, memory waits          │ area │g│                    ──►   its bytes are copied to that memory
 //!   grow, the neighbour is free      │ area │g│   free   │    ──►   │ area  new │g│ free │
 //!   grow, it is not                  │ area │g│ other │          ──►   pages move to an area elsewhere, with as much again free behind it
 //!   shrink                           │ area     │g│             ──►   │ area │g│ given back │
 //! ```
+//!
+//! # Where each fact comes from
+//! One fact has one source. A caller that changes an area says what is to change; all else is what
+//! the area has, or where it has nothing of its own, what the space has.
+//!
+//! | call | the caller says | the area has | the space has |
+//! |---|---|---|---|
+//! | [`realloc`](Raw::realloc) | size, alignment, zeros, may block: a [`Resize`] | kind, guard, tag, cookie; limits, policy, huge pages | policy, slack |
+//! | [`grow_in_place`](Raw::grow_in_place), [`shrink_in_place`](Raw::shrink_in_place) | size | kind, guard, start; limits, huge pages | |
+//! | [`set_cookie`](Raw::set_cookie) | cookie | | |
+//! | `commit`, `decommit`, `map_pages`, `unmap_pages`, `discard`, `reset` | pages, frames, protection | kind, end | |
+//! | `protect` | protection | kind, pages | |
+//! | `free` and the other calls that free | | kind, guard, tag, pages | what becomes of memory |
+//!
+//! The node of a request is none of an area's facts: it says where memory is taken from.
 
 use super::alloc::Allocation;
 use super::claim::Backing;
-use super::request::{Checked, Content};
-use super::{Raw, Request};
-use crate::Fit;
+use super::{Raw, Request, Resize};
 use crate::PageRange;
-use crate::areas::{AreaInfo, Disposition, FreedBy, Kind};
+use crate::areas::{AreaInfo, Blocking, Disposition, FreedBy, Kind};
 use crate::cache::Borders;
-use crate::platform::{DirectMemory, Platform, PlatformError, Protection, Relocate};
+use crate::platform::{DirectMemory, Platform, PlatformError, Relocate};
 use crate::purge::PurgePlan;
 use crate::{AllocError, AreaError, FitError, FreeError};
 use vmalloc_map::State;
@@ -24,22 +38,30 @@ use vmalloc_map::State;
 const ROOMY_PAGES: u64 = 1024;
 /// That room, in percent of the area: the system is called once for so much.
 const ROOM_PERCENT: u64 = 12;
+/// A new page takes as long as so many that are copied, or longer: 1.5 µs for a page fault and the
+/// drop later, beside 0.06 to 0.21 µs for a copy, on a virtual machine.
+const COPIES: u64 = 4;
 
 impl<P: DirectMemory + Relocate> Raw<'_, P> {
-    /// Makes the area at `addr` meet `request`: its size, and its alignment. Returns where it is
-    /// now. The content is kept as far as it fits; new pages are of any content, or zeros if the
-    /// request asks for them. It grows in place when the addresses behind it are free, large areas
-    /// by up to an eighth more, as far as [`SpaceOptions::max_slack_percent`](crate::SpaceOptions) allows;
-    /// else its pages are moved, without copying them where the platform can do that. Pages
-    /// that it no longer needs are given back at once, but for as many as that setting allows. Its
-    /// tag and its guard stay.
+    /// Makes the area at `addr` as large as `resize` says, and as aligned. Returns where it is now.
+    /// The content is kept as far as it fits; new bytes are of any content, or zeros if that is
+    /// asked for. Where freed memory of the new size waits, and a fifth or more of that would be
+    /// new, the content is copied to it. Else it grows in place when the addresses behind it are
+    /// free, large areas by up to an eighth more, as far as
+    /// [`SpaceOptions::max_slack_percent`](crate::SpaceOptions) allows; or its pages are moved,
+    /// without copying them where the platform can do that. Pages that it no longer needs are given
+    /// back at once, but for as many as that setting allows.
+    ///
+    /// Everything else stays as the request for the area said: guard, tag and cookie, and the place
+    /// of a move, which is one of the area's limits and policy, at a huge page where it has some.
     ///
     /// An area consists of whole pages, and the bytes asked for are not noted. A caller that grows
     /// an area by zeros asks for zeros in each call for it, from its allocation on, and writes no
     /// more than it asked for.
     ///
-    /// O(log n) and one call of the platform in place; a move costs what the platform's does. Waits
-    /// for a purge under way when it shrinks.
+    /// O(log n) and one call of the platform in place; a move costs what the platform's does, and
+    /// frees the old place as [`free`](Self::free) does. Waits for a purge under way when it
+    /// shrinks, if it may block.
     ///
     /// # Safety
     /// The caller owns the area. If another address is returned nothing uses the old one any more.
@@ -48,9 +70,9 @@ impl<P: DirectMemory + Relocate> Raw<'_, P> {
     /// [`AreaError`] when no area of [`alloc`](Self::alloc) starts there, or addresses, memory or
     /// metadata for it run out; nothing is changed.
     #[doc(alias = "vrealloc")]
-    pub unsafe fn realloc(&self, addr: usize, request: &Request) -> Result<usize, AreaError> {
+    pub unsafe fn realloc(&self, addr: usize, resize: &Resize) -> Result<usize, AreaError> {
         // SAFETY: the caller's promise.
-        unsafe { self.realloc_written(addr, request, usize::MAX) }
+        unsafe { self.realloc_written(addr, resize, usize::MAX) }
     }
 
     /// Does what [`realloc`](Self::realloc) does for an area of which all but the first `written`
@@ -61,26 +83,28 @@ impl<P: DirectMemory + Relocate> Raw<'_, P> {
     pub(crate) unsafe fn realloc_written(
         &self,
         addr: usize,
-        request: &Request,
+        resize: &Resize,
         written: usize,
     ) -> Result<usize, AreaError> {
-        let (info, request) = self.resizable(addr, request)?;
-        let resize = self.resize(&info, &request)?;
-        let (old, fit) = (resize.old, &resize.allocation.checked.fit);
-        let stays = old.start() & (fit.alignment() - 1) == 0;
-        let new_addr = if stays && fit.pages() <= old.len() {
+        let (info, request) = self.resizable(addr, resize)?;
+        let resizing = self.resizing(&info, &request)?;
+        let (old, pages) = (resizing.old, resizing.asked().len());
+        let stays = addr & (request.alignment() - 1) == 0;
+        let (new_addr, backing) = if stays && pages <= old.len() {
             // As many more pages may have been given for this size.
-            if old.len() > fit.pages() + self.slack_for(fit) {
-                resize.shrink()?;
+            if old.len() > pages + self.slack_for(&resizing.allocation.checked.fit) {
+                resizing.shrink()?;
             }
-            addr
-        } else if stays && resize.grow_with_room()? {
-            addr
+            (addr, Backing::None)
+        } else if let Some(area) = resizing.take_memory() {
+            (resizing.copy_to_memory(area)?, Backing::Cached)
+        } else if stays && resizing.grow_with_room()? {
+            (addr, Backing::None)
         } else {
-            resize.move_area()?
+            (resizing.move_area()?, Backing::None)
         };
-        if request.content == Content::Zeros {
-            resize.zero_behind(new_addr, request.bytes(), written);
+        if resize.is_zeroed() {
+            resizing.zero_behind(new_addr, resize.bytes(), written, backing);
         }
         Ok(new_addr)
     }
@@ -98,17 +122,18 @@ impl<P: Platform> Raw<'_, P> {
     /// [`AreaError`] when no area of [`alloc`](Self::alloc) starts there, or the addresses behind
     /// it are not free ([`AllocError::Occupied`]); nothing is changed.
     pub unsafe fn grow_in_place(&self, addr: usize, bytes: usize) -> Result<(), AreaError> {
-        let (info, request) = self.resizable(addr, &Request::new(bytes))?;
-        let resize = self.resize(&info, &request)?;
-        let (old, asked) = (resize.old, resize.asked());
+        let (info, request) = self.resizable(addr, &Resize::new(bytes))?;
+        let resizing = self.resizing(&info, &request)?;
+        let (old, asked) = (resizing.old, resizing.asked());
         if asked.len() <= old.len() {
             return Ok(());
         }
         // Areas that wait for reuse behind it give way.
-        let is_grown = resize.grow(asked.len())?
-            || self.is_idle(old.end(), asked.end())
+        let is_grown = resizing.grow(asked.len())?
+            || resizing.is_inside(asked)
+                && self.is_idle(old.end(), asked.end())
                 && self.purge_with(PurgePlan::ALL).is_ok()
-                && resize.grow(asked.len())?;
+                && resizing.grow(asked.len())?;
         if is_grown {
             return Ok(());
         }
@@ -126,39 +151,45 @@ impl<P: Platform> Raw<'_, P> {
     /// [`AreaError`] when no area of [`alloc`](Self::alloc) starts there, or `bytes` is more than
     /// it has; nothing is changed.
     pub unsafe fn shrink_in_place(&self, addr: usize, bytes: usize) -> Result<(), AreaError> {
-        let (info, request) = self.resizable(addr, &Request::new(bytes))?;
-        let resize = self.resize(&info, &request)?;
-        if resize.asked().len() > resize.old.len() {
-            return Err(self.beyond(resize.asked(), self.pages_of(&info)));
+        let (info, request) = self.resizable(addr, &Resize::new(bytes))?;
+        let resizing = self.resizing(&info, &request)?;
+        if resizing.asked().len() > resizing.old.len() {
+            return Err(self.beyond(resizing.asked(), self.pages_of(&info)));
         }
-        resize.shrink()
+        resizing.shrink()
     }
 
-    /// Returns what is known of an area that can be resized, and the request for the same kind.
-    fn resizable(&self, addr: usize, request: &Request) -> Result<(AreaInfo, Request), FreeError> {
+    /// Returns what is known of an area that can be resized, and the request for one like it of the
+    /// new size.
+    fn resizable(&self, addr: usize, resize: &Resize) -> Result<(AreaInfo, Request), FreeError> {
         let info = self.area_starting(addr)?;
-        let mut request = request.guard(request.guard && info.guard).cookie(info.cookie);
-        request.tag = info.tag;
-        if info.kind == Kind::Vmalloc { Ok((info, request)) } else { Err(FreeError::WrongKind { addr }) }
+        if info.kind != Kind::Vmalloc {
+            return Err(FreeError::WrongKind { addr });
+        }
+        Ok((info, resize.like(&info, self.areas.placement(self.pages_of(&info).start()))))
     }
 
-    /// Returns whether the pages from `start` to `end` are in the span, and none is busy.
+    /// Returns whether no page from `start` to `end` is busy.
     fn is_idle(&self, start: u64, end: u64) -> bool {
         let map = self.areas.map();
         let mut segments = map.segments_from(start).take_while(|it| it.range.start() < end);
-        end <= self.geometry.span.end() && segments.all(|segment| segment.state != State::Busy)
+        segments.all(|segment| segment.state != State::Busy)
     }
 
     /// Begins to make an area of the caller's meet `request`.
-    fn resize<'a>(&'a self, info: &'a AreaInfo, request: &'a Request) -> Result<Resize<'a, P>, AllocError> {
+    fn resizing<'a>(
+        &'a self,
+        info: &'a AreaInfo,
+        request: &'a Request,
+    ) -> Result<Resizing<'a, P>, AllocError> {
         let old =
             PageRange::of(self.pages_of(info).start(), self.pages_of(info).end() + u64::from(info.guard));
-        Ok(Resize { allocation: self.begin(request)?, info, old })
+        Ok(Resizing { allocation: self.begin(request)?, info, old })
     }
 }
 
 /// A change of the size of an area of the caller's.
-struct Resize<'a, P: Platform> {
+struct Resizing<'a, P: Platform> {
     /// The area that it is to become.
     allocation: Allocation<'a, P>,
     info: &'a AreaInfo,
@@ -166,17 +197,28 @@ struct Resize<'a, P: Platform> {
     old: PageRange,
 }
 
-impl<P: Platform> Resize<'_, P> {
+impl<P: Platform> Resizing<'_, P> {
     /// Returns the pages that the area would have in place.
     fn asked(&self) -> PageRange {
         PageRange::of(self.old.start(), self.old.start() + self.allocation.checked.fit.pages())
     }
 
-    /// Gives back the pages that the request does not need.
+    /// Returns whether the area may lie at these pages.
+    fn is_inside(&self, pages: PageRange) -> bool {
+        let Allocation { space, checked, .. } = &self.allocation;
+        checked.fit.limits().unwrap_or(space.geometry.span).covers(&pages)
+    }
+
+    /// Gives back the pages that the request does not need. Beside a purge under way they stay
+    /// where the call may not wait for it.
     fn shrink(&self) -> Result<(), AreaError> {
         let (space, old) = (self.allocation.space, self.old);
         let Some(tail) = PageRange::new(self.asked().end(), old.end()) else { return Ok(()) };
-        let mut purge = space.hold_purger();
+        let held = match self.allocation.checked.blocking {
+            Blocking::Allowed => Some(space.hold_purger()),
+            Blocking::Forbidden => space.try_hold_purger(),
+        };
+        let Some(mut purge) = held else { return Ok(()) };
         purge.purger.list().try_reserve(1).map_err(|_| AllocError::Metadata)?;
         purge.purger.pending.try_reserve(1).map_err(|_| AllocError::Metadata)?;
         if !space.areas.cut(old, tail) {
@@ -213,7 +255,8 @@ impl<P: Platform> Resize<'_, P> {
     fn grow(&self, pages: u64) -> Result<bool, AreaError> {
         let (space, old, checked) = (self.allocation.space, self.old, &self.allocation.checked);
         let new = PageRange::of(old.start(), old.start() + pages);
-        if !space.geometry.span.covers(&new) || space.raw().finish_pending(&[new]).is_err() {
+        let may_wait = checked.blocking == Blocking::Allowed || !space.counts.is_anything_pending();
+        if !self.is_inside(new) || !may_wait || space.raw().finish_pending(&[new]).is_err() {
             return Ok(false);
         }
         let (behind, guard) = (PageRange::of(old.end(), new.end()), checked.guard_pages);
@@ -238,32 +281,39 @@ impl<P: Platform> Resize<'_, P> {
         let space = self.allocation.space;
         self.allocation.grow(pages.len(), pages.len() + moving, None);
         // SAFETY: the pages are the caller's alone, and not mapped.
-        let map = || unsafe { space.platform.map(pages, Protection::ReadWrite) };
+        let map = || unsafe { self.allocation.map_pages(pages) };
         space.or_after_purge(self.allocation.checked.blocking, map)
+    }
+
+    /// Takes memory that waits, if a copy to it takes no longer than the pages that would be new.
+    fn take_memory(&self) -> Option<PageRange> {
+        let new = self.asked().len().saturating_sub(self.old.len());
+        if self.info.pages <= COPIES * new { self.allocation.take_memory_if_any() } else { None }
     }
 
     /// Claims an area for the request, behind which as much again is free if possible: so that it
     /// can grow in place the next time.
     fn claim_with_room(&self) -> Result<PageRange, AllocError> {
-        let (space, Checked { fit, blocking, .. }) = (self.allocation.space, self.allocation.checked);
-        let roomy = Fit::new(fit.pages().saturating_mul(2)).align(fit.alignment());
+        let (space, fit) = (self.allocation.space, self.allocation.placed(Kind::Vmalloc));
+        let roomy = fit.of_pages(fit.pages().saturating_mul(2));
         let claim_start = |place: PageRange| {
             let start = fit.within(place.start(), place.start() + fit.pages());
             space.own_node().claim(&start).ok()
         };
         // Another thread may be quicker.
         let claimed = space.place_for(&roomy).ok().and_then(claim_start);
-        claimed.map_or_else(|| space.claim(fit, blocking), Ok)
+        claimed.map_or_else(|| space.claim(&fit, self.allocation.checked.blocking), Ok)
     }
 }
 
-impl<P: DirectMemory + Relocate> Resize<'_, P> {
+impl<P: DirectMemory + Relocate> Resizing<'_, P> {
     /// Zeroes what is behind `bytes` bytes of the area, which is at `addr` now: as far as the
     /// caller has written, and where new pages may hold anything.
-    fn zero_behind(&self, addr: usize, bytes: usize, written: usize) {
+    fn zero_behind(&self, addr: usize, bytes: usize, written: usize, backing: Backing) {
         let (space, before) = (self.allocation.space, self.info.bytes);
         let now = space.find(addr).map_or(0, |area| area.bytes);
-        let fresh = if space.geometry.maps_zeroed { now } else { before.min(now) };
+        let are_zeros = backing == Backing::None && space.geometry.maps_zeroed;
+        let fresh = if are_zeros { now } else { before.min(now) };
         let clear = |from: usize, end: usize| {
             let start = core::ptr::with_exposed_provenance_mut::<u8>(addr + from);
             // SAFETY: the area is the caller's, mapped, and that large (`DirectMemory`).
@@ -271,6 +321,19 @@ impl<P: DirectMemory + Relocate> Resize<'_, P> {
         };
         clear(bytes, written.min(before).min(now));
         clear(fresh, now);
+    }
+
+    /// Copies the area to one with memory, which was taken for it.
+    fn copy_to_memory(&self, new: PageRange) -> Result<usize, AreaError> {
+        let (allocation, space) = (&self.allocation, self.allocation.space);
+        space.hand_out(new, allocation.annotation(Kind::Vmalloc), Backing::Cached)?;
+        let kept_pages = self.info.pages.min(allocation.payload(new).len());
+        let [from, to] = [self.old, new].map(|area| PageRange::of(area.start(), area.start() + kept_pages));
+        // SAFETY: both areas are the caller's, with memory.
+        unsafe { self.copy(from, to) };
+        // As after a move.
+        let _ = space.raw().free_as(self.old.start(), FreedBy::Free, Disposition::MayCache);
+        Ok(space.addr(new.start()))
     }
 
     /// Moves the area to a larger one, or to one that is aligned.
@@ -309,12 +372,21 @@ impl<P: DirectMemory + Relocate> Resize<'_, P> {
     /// Copies pages that could not be moved. Returns what becomes of those they were in.
     fn copy_area(&self, from: PageRange, to: PageRange) -> Result<Disposition, PlatformError> {
         self.map(to, 0)?;
+        // SAFETY: the first is the caller's area, and the second was just mapped for it.
+        unsafe { self.copy(from, to) };
+        Ok(Disposition::MayCache)
+    }
+
+    /// Copies the bytes of pages to as many others.
+    ///
+    /// # Safety
+    /// Both are mapped, disjoint, and the caller's alone.
+    unsafe fn copy(&self, from: PageRange, to: PageRange) {
         let space = self.allocation.space;
         let [source, target] =
             [from, to].map(|range| core::ptr::with_exposed_provenance_mut::<u8>(space.addr(range.start())));
-        // SAFETY: both are mapped memory of this program (`DirectMemory`), of this length,
-        // disjoint, and the caller's alone.
+        // SAFETY: both are memory of this program (`DirectMemory`), of this length; the rest is the
+        // caller's promise.
         unsafe { target.copy_from_nonoverlapping(source, space.bytes(from.len())) };
-        Ok(Disposition::MayCache)
     }
 }

@@ -20,7 +20,7 @@ impl<P: Platform> Raw<'_, P> {
     /// [`AllocError`]; nothing is lost or changed.
     #[doc(hidden)]
     pub fn claim_for_tenant(&self, pages: u64, align: u64, tag: Tag) -> Result<PageRange, AllocError> {
-        let area = self.claim_high(Fit::new(pages).align(align), Blocking::Allowed)?;
+        let area = self.claim_high(&Fit::new(pages).align(align), Blocking::Allowed)?;
         self.hand_out(area, Annotation::new(Kind::Tenant, 0, Some(tag)), Backing::None)?;
         Ok(area)
     }

@@ -5,7 +5,7 @@ use super::alone::{self, Load, minor_faults};
 use crate::buffers::{Buffers, Live};
 use crate::by_hand::kib;
 use crate::rounds::{Limits, cpu_ns};
-use vmalloc::{Request, Space, SpaceOptions};
+use vmalloc::{Request, Resize, Space, SpaceOptions};
 use vmalloc_kit::stats::median;
 use vmalloc_linux::{Linux, LinuxOptions, open};
 
@@ -95,7 +95,7 @@ fn grow_ours(space: &Space<Linux>) {
         let bytes = mib << 20;
         // SAFETY: the area is this function's alone, and has that many bytes then.
         unsafe {
-            addr = raw.realloc(addr, &Request::new(bytes)).expect("memory");
+            addr = raw.realloc(addr, &Resize::new(bytes)).expect("memory");
             std::ptr::with_exposed_provenance_mut::<u8>(addr + bytes - 1).write_volatile(1);
         }
     }

@@ -76,7 +76,7 @@ impl<'m> Area<'m> {
     pub(crate) fn resize(&mut self, pages: u64) -> Result<(), AreaError> {
         let bytes = pages as usize * self.machine.page_bytes;
         // SAFETY: `self` owns the area, and knows it by this address alone.
-        self.addr = unsafe { self.machine.space.raw().realloc(self.addr, &vmalloc::Request::new(bytes))? };
+        self.addr = unsafe { self.machine.space.raw().realloc(self.addr, &vmalloc::Resize::new(bytes))? };
         Ok(())
     }
 

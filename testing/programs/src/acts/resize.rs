@@ -3,7 +3,7 @@
 use crate::oracle::{Shown, What, facts};
 use crate::player::Player;
 use crate::wish::{Wish, random_bytes};
-use vmalloc::{AllocError, AreaError, DirectMemory, PageRange, Platform, Relocate, RequestError};
+use vmalloc::{AllocError, AreaError, DirectMemory, PageRange, Platform, Relocate, RequestError, Resize};
 
 /// Returns an area of memory, its address, and another size.
 fn other_size<P: Platform>(player: &mut Player<'_, P>) -> Option<(usize, usize, usize)> {
@@ -19,11 +19,14 @@ fn other_size<P: Platform>(player: &mut Player<'_, P>) -> Option<(usize, usize, 
 }
 
 /// Judges an error for another size.
-fn judge<P: Platform>(player: &Player<'_, P>, bytes: usize, error: AreaError, before: u64) {
-    let wrongs = Wish::plain(bytes).errors(&player.place);
+fn judge<P: Platform>(player: &Player<'_, P>, wish: &Wish, error: AreaError, before: u64) {
+    let wrongs = wish.errors(&player.place);
     match error {
         AreaError::Alloc(AllocError::Request(wrong)) => assert!(wrongs.contains(&wrong), "{wrong}"),
         _ if !wrongs.is_empty() => panic!("{error}, not one of {wrongs:?}"),
+        AreaError::Alloc(AllocError::Unbacked(unbacked)) if wish.no_block => {
+            player.excuse(before, &unbacked.cause);
+        }
         AreaError::Alloc(AllocError::Unbacked(unbacked)) => player.excuse_twice(before, &unbacked),
         AreaError::Platform(error) => player.excuse(before, &error),
         AreaError::Alloc(AllocError::Metadata) => player.excuse_any(before),
@@ -47,7 +50,7 @@ pub(super) fn grow<P: Platform>(player: &mut Player<'_, P>) {
             let is_taken = ends_outside || player.taken().iter().any(meets);
             assert!(is_taken || player.is_shaky || player.failed() > before, "{by:x?} is free");
         }
-        Err(error) => judge(player, bytes, error, before),
+        Err(error) => judge(player, &Wish::plain(bytes), error, before),
     }
     player.check_area(nth);
 }
@@ -64,7 +67,7 @@ pub(super) fn shrink<P: Platform>(player: &mut Player<'_, P>) {
             let bytes = player.oracle.bytes(&player.oracle.areas[nth]) as u64;
             assert!(asked.len() > bytes && area.len() == bytes, "{asked:x?} is inside {area:x?}");
         }
-        Err(error) => judge(player, bytes, error, before),
+        Err(error) => judge(player, &Wish::plain(bytes), error, before),
     }
     player.check_area(nth);
 }
@@ -72,6 +75,10 @@ pub(super) fn shrink<P: Platform>(player: &mut Player<'_, P>) {
 /// Notes the new size of an area: as many pages as were asked for, or up to `more`.
 fn resized<P: Platform>(player: &mut Player<'_, P>, nth: usize, bytes: usize, more: usize) {
     let info = player.space.find(player.oracle.areas[nth].addr).expect("it is there");
+    if let Some((start, end)) = player.oracle.areas[nth].within {
+        let end_of_area = info.addr + info.bytes + usize::from(info.guard) * player.page_bytes();
+        assert!(start <= info.addr && end_of_area <= end, "{info:x?} left {start:#x}..{end:#x}");
+    }
     let (old, new) = (player.oracle.areas[nth].pages.len(), info.pages as usize);
     let asked = bytes.div_ceil(player.page_bytes());
     assert!((asked..=asked + more).contains(&new), "{info:x?} has not {bytes:#x} bytes");
@@ -92,9 +99,14 @@ pub(super) fn realloc<P: DirectMemory + Relocate>(player: &mut Player<'_, P>) {
     let mut wish = Wish::plain(bytes);
     wish.zeroed = player.source.chance(96);
     wish.align = player.source.chance(32).then(|| player.page_bytes() << player.below(6));
+    wish.no_block = player.source.chance(32);
+    // Everything else is the area's own.
+    wish.within = player.oracle.areas[nth].within;
+    let resize = Resize::new(bytes).align(wish.align.unwrap_or(1)).may_block(!wish.no_block);
+    let resize = if wish.zeroed { resize.zeroed() } else { resize };
     let (before, old) = (player.failed(), player.oracle.bytes(&player.oracle.areas[nth]));
     // SAFETY: the player owns the area, and goes by the address that is returned.
-    let moved = player.call(|space| unsafe { space.raw().realloc(addr, &wish.request()) });
+    let moved = player.call(|space| unsafe { space.raw().realloc(addr, &resize) });
     player.tell(format_args!("realloc {addr:#x} from {old:#x} to {wish:x?}: {moved:x?}"));
     match moved {
         Ok(to) => {
@@ -106,13 +118,15 @@ pub(super) fn realloc<P: DirectMemory + Relocate>(player: &mut Player<'_, P>) {
             reallocated(player, nth, to, &wish, old);
         }
         Err(AreaError::Alloc(AllocError::NoSpace(figures))) => {
+            let within = wish.limit_range(&player.place).expect("it is the area's own");
+            assert_eq!(figures.within, player.addrs(within));
             let has_room = player.has_room(figures.size, figures.align, figures.within);
-            assert!(player.is_shaky || !has_room, "there is room: {figures:x?}");
+            assert!(player.is_shaky || wish.no_block || !has_room, "there is room: {figures:x?}");
         }
         Err(AreaError::Alloc(AllocError::Request(wrong @ RequestError::ZeroSize))) => {
             assert_eq!(bytes, 0, "{wrong}");
         }
-        Err(error) => judge(player, bytes, error, before),
+        Err(error) => judge(player, &wish, error, before),
     }
     player.check_area(nth);
 }
@@ -124,7 +138,10 @@ fn reallocated<P: DirectMemory>(player: &mut Player<'_, P>, nth: usize, to: usiz
     player.oracle.areas[nth].addr = to;
     // A large area gets room to grow again, and one that shrinks keeps as much.
     let percent = usize::from(player.space.options().max_slack_percent.unwrap_or_default());
-    resized(player, nth, bytes, bytes.div_ceil(page_bytes) * percent / 100);
+    let slack = bytes.div_ceil(page_bytes) * percent / 100;
+    // Beside a purge an area that may not wait for it keeps its pages.
+    let surplus = if wish.no_block { kept.len().saturating_sub(bytes.div_ceil(page_bytes)) } else { 0 };
+    resized(player, nth, bytes, slack.max(surplus));
     let cut = old.min(bytes);
     let page = cut / page_bytes;
     let has_cut_page = !cut.is_multiple_of(page_bytes);

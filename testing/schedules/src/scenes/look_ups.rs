@@ -111,7 +111,7 @@ pub fn found_while_it_is_resized() {
             let mut addr = world.raw().alloc(&Request::new(World::PAGE).tag("grows")).expect("there is room");
             for bytes in [2 * World::PAGE, World::PAGE] {
                 // SAFETY: the area is this thread's.
-                addr = unsafe { world.raw().realloc(addr, &vmalloc::Request::new(bytes)) }
+                addr = unsafe { world.raw().realloc(addr, &vmalloc::Resize::new(bytes)) }
                     .expect("there is room");
             }
             assert!(world.free(addr));

@@ -2,7 +2,7 @@
 //! page or an address more or less than documented is a mistake.
 
 use crate::{PAGE, free};
-use vmalloc::{Request, Space, SpaceOptions};
+use vmalloc::{Request, Resize, Space, SpaceOptions};
 use vmalloc_sim::harness::check;
 use vmalloc_sim::{Direct, Options, Sim};
 
@@ -23,7 +23,7 @@ fn a_large_area_that_grows_gets_room_only_where_slack_is_allowed() {
         let space = direct(space_options, |it| it.max_slack_percent(25));
         let addr = space.raw().alloc(&Request::new(1024 * PAGE)).expect("room");
         // SAFETY: the area is the test's, and the old address is not used any more.
-        let grown = unsafe { space.raw().realloc(addr, &Request::new(1100 * PAGE)) }.expect("room");
+        let grown = unsafe { space.raw().realloc(addr, &Resize::new(1100 * PAGE)) }.expect("room");
         assert_eq!(grown, addr, "in place");
         let pages = space.usable_size(grown).expect("an area") / PAGE;
         assert_eq!(pages > 1100, has_room, "{pages} pages");

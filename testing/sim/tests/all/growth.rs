@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use crate::{alloc, free};
-use vmalloc::{FreeError, PageRange, Request, Space, SpaceOptions, Stats};
+use vmalloc::{FreeError, PageRange, Request, Resize, Space, SpaceOptions, Stats};
 use vmalloc_sim::harness::check;
 use vmalloc_sim::{Direct, Due, Options, Point, Sim, heap};
 
@@ -141,7 +141,7 @@ fn an_area_that_moves_makes_the_space_grow_by_its_new_pages() {
 
 fn realloc(space: &Space<Direct>, addr: usize, pages: usize) -> usize {
     // SAFETY: the area is the test's, and the old address is not used again when it moves.
-    unsafe { space.raw().realloc(addr, &Request::new(pages << SHIFT)) }.expect("room")
+    unsafe { space.raw().realloc(addr, &Resize::new(pages << SHIFT)) }.expect("room")
 }
 
 #[test]

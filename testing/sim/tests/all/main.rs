@@ -14,6 +14,7 @@ mod notifiers;
 mod owned;
 mod protocols;
 mod refused;
+mod resize;
 mod root;
 mod space;
 mod span;

@@ -88,7 +88,7 @@ fn areas(space: &Space<Linux>, done: &mut Done, round: usize) {
     for (addr, pages) in &mut areas {
         let wanted = if *pages % 2 == 0 { *pages / 2 } else { *pages + 9 };
         // SAFETY: the area is the test's.
-        let moved = unsafe { space.raw().realloc(*addr, &vmalloc::Request::new(wanted * PAGE)) };
+        let moved = unsafe { space.raw().realloc(*addr, &vmalloc::Resize::new(wanted * PAGE)) };
         if let Some(moved) = done.note(moved) {
             assert_words(moved, wanted.min(*pages));
             fill_words(moved, wanted);

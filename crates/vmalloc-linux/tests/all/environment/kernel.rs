@@ -7,7 +7,7 @@ use crate::common::{Batches, PAGE, alloc, fill_words, free, in_own_process, is_t
 use libc::{SYS_madvise, SYS_process_madvise};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
-use vmalloc::{AllocError, CodeBuffer, Request, Space, SpaceOptions};
+use vmalloc::{AllocError, CodeBuffer, Request, Resize, Space, SpaceOptions};
 use vmalloc_linux::{GuardMeans, Linux};
 
 const GUARD_INSTALL: u64 = 102;
@@ -301,7 +301,7 @@ fn use_all(space: &std::sync::Arc<Space<Linux>>) {
     let _beside = space.buffer(PAGE).unwrap();
     // SAFETY: the areas are the test's.
     unsafe {
-        let moved = space.raw().realloc(first, &Request::new(900 * PAGE)).unwrap();
+        let moved = space.raw().realloc(first, &Resize::new(900 * PAGE)).unwrap();
         space.raw().free_altered(moved).unwrap();
     }
     let code = CodeBuffer::new(space.clone(), &Request::new(PAGE)).unwrap();

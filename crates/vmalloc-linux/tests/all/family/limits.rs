@@ -101,14 +101,14 @@ fn an_area_moves_or_stays_whole_at_the_limit() {
             let first = area;
             let addrs = map_all(max, || short(space).map(&frames));
             // SAFETY: the test owns the area.
-            let moved = unsafe { space.raw().realloc(area, &Request::new(9 * PAGE)) };
+            let moved = unsafe { space.raw().realloc(area, &Resize::new(9 * PAGE)) };
             let area = moved.unwrap_or(area);
             assert_words_of(area, 5, first);
             space.verify().unwrap();
             addrs.iter().for_each(|addr| unmap_ram(space, *addr, 2));
             space.purge().unwrap();
             // SAFETY: as above.
-            let area = unsafe { space.raw().realloc(area, &Request::new(5000 * PAGE)) }.unwrap();
+            let area = unsafe { space.raw().realloc(area, &Resize::new(5000 * PAGE)) }.unwrap();
             assert_words_of(area, 5, first);
             [area, neighbour].iter().for_each(|addr| free(space, *addr));
             space.purge().unwrap();

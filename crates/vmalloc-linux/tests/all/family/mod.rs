@@ -7,7 +7,7 @@ mod realloc;
 
 use crate::common::*;
 use std::sync::atomic::{AtomicBool, Ordering};
-use vmalloc::{AllocError, Frame, Platform, PlatformFault, Request, Space, SpaceOptions, Unbacked};
+use vmalloc::{AllocError, Frame, Platform, PlatformFault, Request, Resize, Space, SpaceOptions, Unbacked};
 use vmalloc_harness::env;
 use vmalloc_linux::{Linux, LinuxOptions};
 use vmalloc_short::ShortMaps;

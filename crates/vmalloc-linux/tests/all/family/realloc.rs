@@ -7,7 +7,7 @@ const MIB: usize = 1 << 20;
 
 fn realloc(space: &Space<Linux>, addr: usize, bytes: usize) -> usize {
     // SAFETY: the tests own the area, and go on with what is returned.
-    unsafe { space.raw().realloc(addr, &Request::new(bytes)) }.unwrap()
+    unsafe { space.raw().realloc(addr, &Resize::new(bytes)) }.unwrap()
 }
 
 fn vmalloc(space: &Space<Linux>, bytes: usize) -> usize {

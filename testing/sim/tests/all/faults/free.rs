@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::ptr::with_exposed_provenance_mut;
 use std::sync::mpsc;
 use std::time::Duration;
-use vmalloc::{FreeError, PageRange, Request, Space, SpaceOptions};
+use vmalloc::{FreeError, PageRange, Request, Resize, Space, SpaceOptions};
 use vmalloc_sim::harness::{Simulated, free_all};
 use vmalloc_sim::{Due, heap};
 use vmalloc_sim::{Options, Point, Sim};
@@ -211,9 +211,9 @@ fn realloc_that_cannot_free_the_old_area_answers_with_the_new_one() {
         });
     }
     assert!(!others.is_empty(), "there is room for all");
-    let (busy, request) = (space.stats().busy_areas, Request::new((PAGES + 3) * PAGE));
+    let (busy, resize) = (space.stats().busy_areas, Resize::new((PAGES + 3) * PAGE));
     // SAFETY: the area is the test's, and where it was is not used.
-    let (moved, _) = heap::short_of(Due::From(1), || unsafe { space.raw().realloc(old, &request) });
+    let (moved, _) = heap::short_of(Due::From(1), || unsafe { space.raw().realloc(old, &resize) });
     let new = moved.expect("it has moved");
     assert!(new != old && space.stats().busy_areas == busy + 1);
     assert!((0..PAGES).all(|nth| *byte(new, nth) == nth as u8));

@@ -176,12 +176,12 @@ fn refused_tail_is_not_reused_until_unmapped() {
             let area = alloc(&space, 20);
             refuse(&space, call, area + refused * PAGE);
             // SAFETY: the area is the test's.
-            assert_eq!(unsafe { space.raw().realloc(area, &vmalloc::Request::new(10 * PAGE)) }, Ok(area));
+            assert_eq!(unsafe { space.raw().realloc(area, &vmalloc::Resize::new(10 * PAGE)) }, Ok(area));
             assert!(space.purge().is_err());
             assert_eq!((space.stats().refused_areas, space.stats().pending_ranges), (1, 1));
             // The part cut off before is still refused, so the part that meets it is, too.
             // SAFETY: as above.
-            assert_eq!(unsafe { space.raw().realloc(area, &vmalloc::Request::new(8 * PAGE)) }, Ok(area));
+            assert_eq!(unsafe { space.raw().realloc(area, &vmalloc::Resize::new(8 * PAGE)) }, Ok(area));
             assert!(space.purge().is_err());
             let others: Vec<_> = (0..20).map(|_| alloc(&space, 5)).collect();
             assert!(others.iter().all(|addr| !range(area, 21).contains(range(*addr, 1).start())));
@@ -210,11 +210,11 @@ fn pending_range_keeps_no_other_area_from_growing() {
         refuse(&space, call, pending + 15 * PAGE);
         // SAFETY: the areas are the test's.
         unsafe {
-            assert_eq!(space.raw().realloc(pending, &vmalloc::Request::new(10 * PAGE)), Ok(pending));
-            assert_eq!(space.raw().realloc(other, &vmalloc::Request::new(9 * PAGE)), Ok(other));
+            assert_eq!(space.raw().realloc(pending, &vmalloc::Resize::new(10 * PAGE)), Ok(pending));
+            assert_eq!(space.raw().realloc(other, &vmalloc::Resize::new(9 * PAGE)), Ok(other));
             touch(&space, other, 9);
             // It grows itself as well, elsewhere.
-            let moved = space.raw().realloc(pending, &vmalloc::Request::new(18 * PAGE)).unwrap();
+            let moved = space.raw().realloc(pending, &vmalloc::Resize::new(18 * PAGE)).unwrap();
             assert_ne!(moved, pending);
             touch(&space, moved, 18);
             [moved, other].iter().for_each(|addr| free(&space, *addr));
