@@ -3,6 +3,7 @@
 use crate::common::{PAGE, assert_whole};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use vmalloc_harness::resident;
 use vmalloc_linux::{
     Area, Buffer, CodeBuffer, Frames, Linux, LinuxOptions, Mapping, PagedArea, ReadOnlyMapping, Request,
     Reservation, Space, SpaceOptions, Tag, Zeroed, open,
@@ -87,6 +88,17 @@ fn mappings_are_read_written_and_copied_in_bulk() {
     let none =
         [one.copy_within(5..4, 0), one.copy_within(end..end + 9, 0), one.copy_within(0..4, usize::MAX)];
     assert_eq!(none, [0; 3]);
+}
+
+/// New pages of a zeroed buffer are zeros already, and take no memory before they are used.
+#[test]
+fn a_zeroed_buffer_that_grows_in_place_touches_no_new_page() {
+    let space = space();
+    let mut buffer: Buffer<_, Zeroed> = Buffer::new(&*space, &Request::new(3 * PAGE - 100)).unwrap();
+    buffer[0] = 1;
+    buffer.grow_in_place(5000 * PAGE + 1).unwrap();
+    assert!(resident(buffer.addr(), 5001) <= 3, "{} pages", resident(buffer.addr(), 5001));
+    assert!(buffer.len() == 5000 * PAGE + 1 && buffer[1..].iter().all(|&byte| byte == 0));
 }
 
 #[test]

@@ -139,7 +139,9 @@ impl<L: RawMutex> Areas<L> {
 
     /// Returns the placement of the busy area at `page`, whose owner asks for it.
     pub(crate) fn placement(&self, page: u64) -> Placement {
-        self.table(page).get(page).map_or(Placement::USUAL, |annotation| annotation.placement)
+        let is_plain = self.bitmaps.sure_home(page).is_some_and(|leaf| !leaf.may_be_annotated(page));
+        let annotation = if is_plain { None } else { self.table(page).get(page) };
+        annotation.map_or(Placement::USUAL, |annotation| annotation.placement)
     }
 
     /// Returns the range of the busy area that holds `page`.

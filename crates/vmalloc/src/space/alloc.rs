@@ -226,10 +226,13 @@ impl<P: Platform> Allocation<'_, P> {
         self.grow(fit.pages(), 0, Some(self.most())).map(|area| (area, Backing::Cached))
     }
 
-    /// Takes memory that waits, if any will do: of a node or of the stock.
-    #[inline]
-    pub(super) fn take_memory_if_any(&self) -> Option<PageRange> {
-        if self.may_wait() && self.may_have_memory() { self.take_memory() } else { None }
+    /// Takes memory that waits, if any will do, also what nodes did not need where the space would
+    /// grow by `new` pages otherwise.
+    pub(super) fn take_memory_for(&self, new: u64) -> Option<PageRange> {
+        if !self.may_wait() || !self.may_have_memory() {
+            return None;
+        }
+        self.take_memory().or_else(|| self.grow(new, 0, Some(self.most())))
     }
 
     /// Takes memory that waits: of a node, or of the stock.

@@ -288,7 +288,7 @@ impl<P: Platform> Resizing<'_, P> {
     /// Takes memory that waits, if a copy to it takes no longer than the pages that would be new.
     fn take_memory(&self) -> Option<PageRange> {
         let new = self.asked().len().saturating_sub(self.old.len());
-        if self.info.pages <= COPIES * new { self.allocation.take_memory_if_any() } else { None }
+        if self.info.pages <= COPIES * new { self.allocation.take_memory_for(new) } else { None }
     }
 
     /// Claims an area for the request, behind which as much again is free if possible: so that it
@@ -332,7 +332,8 @@ impl<P: DirectMemory + Relocate> Resizing<'_, P> {
         // SAFETY: both areas are the caller's, with memory.
         unsafe { self.copy(from, to) };
         // As after a move.
-        let _ = space.raw().free_as(self.old.start(), FreedBy::Free, Disposition::MayCache);
+        // SAFETY: the old area is the caller's, and its content has another place.
+        let _ = unsafe { space.raw().free(self.info.addr) };
         Ok(space.addr(new.start()))
     }
 
