@@ -6,8 +6,8 @@ use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use vmalloc_linux::{
-    CHUNK_PAGES, FreeError, Kind, LinuxOptions, OpenError, PageRange, Request, Resize, SharedSpace, SpaceOptions,
-    open, page_bytes,
+    CHUNK_PAGES, FreeError, Kind, LinuxOptions, OpenError, PageRange, Request, Resize, SharedSpace,
+    SpaceOptions, open, page_bytes,
 };
 
 /// The size from which on a block that has to move gets its pages moved. Below, it is copied into

@@ -113,8 +113,8 @@ pub use platform::{
 };
 pub use purge::{DrainStatus, tenant};
 pub use space::{
-    AreasIter, Cached, CachedAreas, MAX_NODES, NodeStats, Notifier, Outline, Raw, Request, Resize, Segments, Space,
-    SpaceOptions, Stats, Vmallocinfo,
+    AreasIter, Cached, CachedAreas, MAX_NODES, NodeStats, Notifier, Outline, Raw, Request, Resize, Segments,
+    Space, SpaceOptions, Stats, Vmallocinfo,
 };
 #[doc(inline)]
 pub use vmalloc_map::{

@@ -400,5 +400,14 @@ impl<P: Platform> Drop for Player<'_, P> {
 
 /// Returns an area without guard and tag.
 pub(crate) fn area(what: What, addr: usize, pages: Vec<Shown>) -> Area {
-    Area { what, addr, guard: false, tag: None, cookie: 0, within: None, protection: Protection::ReadWrite, pages }
+    Area {
+        what,
+        addr,
+        guard: false,
+        tag: None,
+        cookie: 0,
+        within: None,
+        protection: Protection::ReadWrite,
+        pages,
+    }
 }

@@ -5,8 +5,8 @@ use crate::common::*;
 use rustix::process::Resource;
 
 use std::sync::Arc;
-use vmalloc::{Request, Resize};
 use vmalloc::{AllocError, FreeError, PlatformFault, Space, SpaceOptions};
+use vmalloc::{Request, Resize};
 use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, open};
 
 const SPAN: usize = 1 << 30;

@@ -54,7 +54,7 @@ impl<P: Platform> Raw<'_, P> {
     pub fn reserve(&self, request: &Request) -> Result<usize, AllocError> {
         let allocation = self.begin(request)?;
         let (area, backing) = allocation.obtain(Kind::Reserved)?;
-        self.hand_out(area, allocation.annotation(Kind::Reserved), backing)?;
+        allocation.hand_out(area, Kind::Reserved, backing)?;
         Ok(self.addr(area.start()))
     }
 
@@ -78,12 +78,12 @@ impl<P: Platform> Raw<'_, P> {
 
     #[inline(never)]
     fn alloc_slow(&self, request: &Request) -> Result<usize, AllocError> {
-        let allocation = self.begin(request)?;
+        let mut allocation = self.begin(request)?;
+        allocation.begin_at_huge_page();
         let (area, backing) = allocation.obtain(Kind::Vmalloc)?;
-        let annotation = allocation.annotation(Kind::Vmalloc);
-        self.hand_out(area, annotation, backing)?;
+        allocation.hand_out(area, Kind::Vmalloc, backing)?;
         match backing {
-            Backing::None => allocation.back(area, annotation),
+            Backing::None => allocation.back(area, Kind::Vmalloc),
             Backing::Cached => {
                 allocation.clean(area);
                 Ok(self.addr(area.start()))
@@ -91,22 +91,17 @@ impl<P: Platform> Raw<'_, P> {
         }
     }
 
-    /// Checks a request against the machine's pages and this space. One for huge pages begins at
-    /// one, and is one for base pages where it has no room for any.
+    /// Checks a request against the machine's pages and this space.
     pub(super) fn begin<'a>(&'a self, request: &'a Request) -> Result<Allocation<'a, P>, AllocError> {
         if let Some(node) = request.node.filter(|&node| node >= self.cache.nodes.len()) {
             let nodes = self.cache.nodes.len();
             return Err(RequestError::NoSuchNode { node, nodes }.into());
         }
-        let checked = request.check(self.shift(), self.options.guard, self.options.policy)?;
-        let mut allocation = Allocation { space: self, request, checked };
-        if checked.size == PageSize::Huge {
-            match allocation.has_huge_page() {
-                true => allocation.checked.fit = allocation.huge_fit(),
-                false => allocation.checked.size = PageSize::Base,
-            }
+        let mut checked = request.check(self.shift(), self.options.guard, self.options.policy)?;
+        if checked.size == PageSize::Huge && !self.has_huge_page(&checked) {
+            checked.size = PageSize::Base;
         }
-        Ok(allocation)
+        Ok(Allocation { space: self, request, checked })
     }
 }
 
@@ -129,6 +124,15 @@ impl<P: Platform> Allocation<'_, P> {
             _ => Placement::USUAL,
         };
         Annotation { kind, guard_pages, tag, cookie, placement }
+    }
+
+    /// Makes an area that was obtained busy, with its annotation. A request for a size and an
+    /// alignment alone makes a plain area, without one.
+    #[inline]
+    pub(super) fn hand_out(&self, area: PageRange, kind: Kind, backing: Backing) -> Result<(), AllocError> {
+        let (space, is_plain) = (self.space, kind == Kind::Vmalloc && self.request.plain().is_some());
+        let annotation = if is_plain { space.areas.plain() } else { self.annotation(kind) };
+        space.hand_out(area, annotation, backing)
     }
 
     /// Clears an area just obtained whose memory may hold anything, if that was asked for.
@@ -191,7 +195,7 @@ impl<P: Platform> Allocation<'_, P> {
     pub(super) fn placed(&self, kind: Kind) -> Fit {
         let (space, fit) = (self.space, self.checked.fit);
         let is_large = kind == Kind::Vmalloc && fit.pages() >= space.aligned_from;
-        let fit = if is_large { self.huge_fit() } else { fit };
+        let fit = if is_large || self.checked.size == PageSize::Huge { self.huge_fit() } else { fit };
         match fit.placement() {
             Policy::Random { seed } => fit.policy(Policy::Random { seed: seed ^ space.platform.entropy() }),
             _ => fit,
@@ -236,10 +240,11 @@ impl<P: Platform> Allocation<'_, P> {
     }
 
     /// Takes memory that waits: of a node, or of the stock.
-    #[inline]
+    #[inline(always)]
     fn take_memory(&self) -> Option<PageRange> {
         let (space, fit) = (self.space, &self.checked.fit);
-        let may_be_cached = SizeStacks::takes(fit.pages()) && self.checked.size == PageSize::Base;
+        let is_base = self.checked.size == PageSize::Base;
+        let may_be_cached = is_base && SizeStacks::takes(fit.pages());
         let cached = if may_be_cached { space.own_node().take_cached(fit) } else { None };
         cached.or_else(|| self.take_stocked(self.most()))
     }
@@ -273,11 +278,13 @@ impl<P: Platform> Allocation<'_, P> {
         Some(area)
     }
 
-    /// Returns whether a huge page fits into the area, wherever it begins.
-    #[cold]
-    fn has_huge_page(&self) -> bool {
-        let Checked { fit, guard_pages, .. } = self.checked;
-        self.space.geometry.huge_order.is_some_and(|order| (fit.pages() - guard_pages) >> order != 0)
+    /// Has the area begin at a huge page, also where it is taken of what waits, if huge pages were
+    /// asked for.
+    #[inline]
+    pub(super) fn begin_at_huge_page(&mut self) {
+        if self.checked.size == PageSize::Huge {
+            self.checked.fit = self.huge_fit();
+        }
     }
 
     /// Returns the request, aligned to a huge page if it is large enough for one, and there is such
@@ -285,17 +292,17 @@ impl<P: Platform> Allocation<'_, P> {
     #[cold]
     fn huge_fit(&self) -> Fit {
         let fit = self.checked.fit;
-        let is_fit = |order: &u32| self.has_huge_page() && fit.alignment() < 1 << order;
+        let is_fit = |order: &u32| self.space.has_huge_page(&self.checked) && fit.alignment() < 1 << order;
         let order = self.space.geometry.huge_order.filter(is_fit);
         let aligned = order.map(|order| fit.align(1 << order));
         aligned.filter(|fit| self.space.areas.map().place_for(fit).is_ok()).unwrap_or(fit)
     }
 
-    /// Puts pages behind an area just obtained, with the content asked for.
-    pub(super) fn back(&self, area: PageRange, annotation: Annotation) -> Result<usize, AllocError> {
+    /// Puts pages behind an area of a kind just obtained, with the content asked for.
+    pub(super) fn back(&self, area: PageRange, kind: Kind) -> Result<usize, AllocError> {
         let area = match self.map_memory(area) {
             Ok(()) => area,
-            Err(cause) => self.back_after_purge(area, annotation, cause)?,
+            Err(cause) => self.back_after_purge(area, self.annotation(kind), cause)?,
         };
         if !self.space.geometry.maps_zeroed {
             self.clean(area);
@@ -360,6 +367,14 @@ impl<P: Platform> Allocation<'_, P> {
     #[inline]
     pub(super) fn payload(&self, area: PageRange) -> PageRange {
         payload(area, self.checked.guard_pages)
+    }
+}
+
+impl<P: Platform> Space<P> {
+    /// Returns whether a huge page fits into an area, wherever it begins.
+    #[cold]
+    fn has_huge_page(&self, Checked { fit, guard_pages, .. }: &Checked) -> bool {
+        self.geometry.huge_order.is_some_and(|order| (fit.pages() - guard_pages) >> order != 0)
     }
 }
 

@@ -17,8 +17,8 @@ impl<P: Protect> Raw<'_, P> {
     pub fn alloc_exec(&self, request: &Request) -> Result<usize, AllocError> {
         let request = request.zeroed();
         let allocation = self.begin(&request)?;
-        let (area, annotation) = allocation.claim_as(Kind::Exec, false)?;
-        allocation.back(area, annotation)
+        let (area, _) = allocation.claim_as(Kind::Exec, false)?;
+        allocation.back(area, Kind::Exec)
     }
 
     /// Changes what may be done with the area that [`alloc_exec`](Self::alloc_exec) or

@@ -187,7 +187,8 @@ impl Request {
         if !self.align.is_power_of_two() {
             return Err(RequestError::AlignNotPowerOfTwo { align: self.align as u64 });
         }
-        let mut fit = fit.align((self.align >> shift).max(1) as u64).policy(self.placement.policy.unwrap_or(policy));
+        let mut fit =
+            fit.align((self.align >> shift).max(1) as u64).policy(self.placement.policy.unwrap_or(policy));
         if let Some((start, end)) = self.placement.within {
             fit = self.limit(fit, start, end, shift)?;
         }

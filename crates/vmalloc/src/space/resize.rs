@@ -184,7 +184,9 @@ impl<P: Platform> Raw<'_, P> {
     ) -> Result<Resizing<'a, P>, AllocError> {
         let old =
             PageRange::of(self.pages_of(info).start(), self.pages_of(info).end() + u64::from(info.guard));
-        Ok(Resizing { allocation: self.begin(request)?, info, old })
+        let mut allocation = self.begin(request)?;
+        allocation.begin_at_huge_page();
+        Ok(Resizing { allocation, info, old })
     }
 }
 
@@ -326,7 +328,7 @@ impl<P: DirectMemory + Relocate> Resizing<'_, P> {
     /// Copies the area to one with memory, which was taken for it.
     fn copy_to_memory(&self, new: PageRange) -> Result<usize, AreaError> {
         let (allocation, space) = (&self.allocation, self.allocation.space);
-        space.hand_out(new, allocation.annotation(Kind::Vmalloc), Backing::Cached)?;
+        allocation.hand_out(new, Kind::Vmalloc, Backing::Cached)?;
         let kept_pages = self.info.pages.min(allocation.payload(new).len());
         let [from, to] = [self.old, new].map(|area| PageRange::of(area.start(), area.start() + kept_pages));
         // SAFETY: both areas are the caller's, with memory.
@@ -341,14 +343,13 @@ impl<P: DirectMemory + Relocate> Resizing<'_, P> {
     fn move_area(&self) -> Result<usize, AreaError> {
         let (allocation, space) = (&self.allocation, self.allocation.space);
         let new = self.claim_with_room()?;
-        let annotation = allocation.annotation(Kind::Vmalloc);
-        space.hand_out(new, annotation, Backing::None)?;
+        allocation.hand_out(new, Kind::Vmalloc, Backing::None)?;
         let payload = allocation.payload(new);
         let kept_pages = self.info.pages.min(payload.len());
         let kept = PageRange::of(new.start(), new.start() + kept_pages);
         if let Some(more) = PageRange::new(kept.end(), payload.end()) {
             if let Err(cause) = self.map(more, self.old.len()) {
-                space.give_up(new, annotation);
+                space.give_up(new, allocation.annotation(Kind::Vmalloc));
                 return Err(allocation.unbacked(cause).into());
             }
         }

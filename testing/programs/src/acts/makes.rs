@@ -109,7 +109,13 @@ pub(super) fn enter<P: Platform>(player: &mut Player<'_, P>, what: What, addr: u
     assert!((pages..=pages + extra).contains(&info.pages), "{pages} pages were asked for: {info:x?}");
     assert_eq!(player.space.usable_size(addr), Some(bytes));
     let pages = vec![shown(player, what, wish); info.pages as usize];
-    player.oracle.enter(Area { guard, tag: wish.tag, cookie: wish.cookie, within: wish.within, ..area(what, addr, pages) });
+    player.oracle.enter(Area {
+        guard,
+        tag: wish.tag,
+        cookie: wish.cookie,
+        within: wish.within,
+        ..area(what, addr, pages)
+    });
     let nth = player.oracle.areas.len() - 1;
     if what != What::Shared {
         player.check_area(nth);

@@ -5,9 +5,7 @@
 use crate::{PAGE, alloc, free};
 use std::cell::Cell;
 use std::collections::BTreeSet;
-use vmalloc::{
-    AllocError, AreaError, Fit, Policy, Raw, Request, Resize, Space, SpaceOptions,
-};
+use vmalloc::{AllocError, AreaError, Fit, Policy, Raw, Request, Resize, Space, SpaceOptions};
 use vmalloc_sim::harness::{Simulated, check};
 use vmalloc_sim::{Direct, Options, Sim};
 
