@@ -255,7 +255,17 @@ impl Resize {
     pub(super) fn like(&self, area: &AreaInfo, placement: Placement) -> Request {
         let Self { bytes, align, content, blocking } = *self;
         let AreaInfo { guard, tag, cookie, .. } = *area;
-        Request { align, content, guard, tag, cookie, placement, blocking, ..Request::new(bytes) }
+        Request {
+            align,
+            special: true,
+            content,
+            guard,
+            tag,
+            cookie,
+            placement,
+            blocking,
+            ..Request::new(bytes)
+        }
     }
 
     /// Returns the bytes asked for.
