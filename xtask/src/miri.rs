@@ -46,7 +46,7 @@ const UNITS: [Part; 5] = [
 const THREADS: [Part; 4] = [
     ("two threads on one space", "-p vmalloc --test all two_threads::"),
     ("two threads on one pool of slots", "-p vmalloc-slots --test all threads::"),
-    ("threads on what the Linux platform shares", "-p vmalloc-linux --lib -- rcu:: futex:: watched::"),
+    ("threads on what the Linux platform shares", "-p vmalloc-linux --lib -- futex:: watched::"),
     ("threads on one magazine", "-p vmalloc-stacks --lib -- magazine::"),
 ];
 

@@ -28,7 +28,7 @@ const COUNTS_PAGES: &str = "counts pages in memory by PAGEMAP_SCAN, which Linux 
 
 /// Tests that take long here, and stay out of a run of all checks: measured on two busy cores, 18 s or more.
 const LONG: &str = "linux/drain linux/elsewhere linux/environment linux/family linux/fork linux/forked_roots \
-    linux/frames linux/global linux/grace linux/programs linux/signals linux/traps malloc/global malloc/unit \
+    linux/frames linux/global linux/programs linux/signals linux/traps malloc/global malloc/unit \
     preload/entries preload/forks stacks/fork stacks/life";
 
 /// Returns true if a test is among those that run without words.

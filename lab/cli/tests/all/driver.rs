@@ -12,7 +12,7 @@ fn limited(kilobytes: u64, line: &str) -> Output {
 }
 
 /// Every case.
-const CASES: [&str; 16] = [
+const CASES: [&str; 14] = [
     "fix_size_alloc_test",
     "full_fit_alloc_test",
     "long_busy_list_alloc_test",
@@ -21,8 +21,6 @@ const CASES: [&str; 16] = [
     "random_size_align_alloc_test",
     "align_shift_alloc_test",
     "pcpu_alloc_test",
-    "kvfree_rcu_1_arg_vmalloc_test",
-    "kvfree_rcu_2_arg_vmalloc_test",
     "vm_map_ram_test",
     "no_block_alloc_test",
     "vrealloc_test",
