@@ -221,16 +221,3 @@ fn every_case_runs_where_addresses_are_few() {
         assert!(note.contains(" of addresses, or ") && note.contains(" hold at most "), "{note}");
     }
 }
-
-/// A deferred free of an earlier case may hold the only address that is aligned: it is waited for.
-/// Whether there is such an address is up to where the kernel puts the space: about one run in
-/// eight here has it.
-#[cfg(target_os = "linux")]
-#[test]
-fn deferred_frees_are_waited_for_where_addresses_are_few() {
-    for seed in 0..60 {
-        let line = format!("test nr_threads=1 test_loop_count=20 run_test_mask=320 seed={seed}");
-        let output = limited(60_000, &line);
-        assert_eq!(output.status.code(), Some(0), "{line}: {}", String::from_utf8_lossy(&output.stderr));
-    }
-}
