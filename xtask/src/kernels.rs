@@ -8,6 +8,7 @@ mod parts;
 use crate::kernel::{self, Machine};
 use crate::process;
 use crate::step::Counts;
+use crate::steps;
 use anyhow::{Context, Result, ensure};
 use build::Test;
 use jobs::Job;
@@ -61,8 +62,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let (kernel, busybox) = match found {
         Ok(found) => found,
         Err(reason) => {
-            vmalloc_harness::not_run("Linux 6.1 in QEMU", format!("{reason:#}"));
-            return Ok(());
+            return steps::nothing_ran("Linux 6.1 in QEMU", format!("{reason:#}"));
         }
     };
     let tests = build::tests()?;

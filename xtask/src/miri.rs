@@ -6,7 +6,7 @@ use anyhow::Result;
 
 /// Run the tests that Miri can run, and those of two threads under several of its seeds
 ///
-/// The unit tests of the map, the core, short mappings, the Linux platform and stacks run once, with the borrow checks. The tests of
+/// The unit tests of the map, the core, short mappings, the platforms, pools, allocators and sub-spaces run once, with the borrow checks. The tests of
 /// a whole space used by two threads run once for each seed, without the borrow checks, which are slow: a seed chooses where threads
 /// are interrupted, and which of the values that weak memory allows a load sees. Two of these run at a time. Output and a
 /// report go to target/miri. Installs Miri by rustup where it may.
@@ -34,26 +34,29 @@ const MIRI: &str = "cargo +nightly miri test --target-dir target/miri";
 type Part = (&'static str, &'static str);
 
 /// Each runs once. The first takes as long as all others together, and Miri is one thread.
-const UNITS: [Part; 5] = [
+const UNITS: [Part; 9] = [
     ("unit tests of the core", "-p vmalloc --lib"),
     ("unit tests of the map", "-p vmalloc-map --lib"),
     ("unit tests of short mappings", "-p vmalloc-short --lib"),
     ("unit tests of the Linux platform", "-p vmalloc-linux --lib"),
     ("unit tests of stacks", "-p vmalloc-stacks --lib"),
+    ("unit tests of slots", "-p vmalloc-slots --lib"),
+    ("unit tests of allocators", "-p vmalloc-malloc --lib"),
+    ("unit tests of sub-spaces", "-p vmalloc-subspaces --lib"),
+    ("unit tests of page tables", "-p vmalloc-x86_64 --lib"),
 ];
 
 /// Each runs once a seed.
 const THREADS: [Part; 4] = [
     ("two threads on one space", "-p vmalloc --test all two_threads::"),
     ("two threads on one pool of slots", "-p vmalloc-slots --test all threads::"),
-    ("threads on what the Linux platform shares", "-p vmalloc-linux --lib -- rcu:: futex:: watched::"),
+    ("threads on what the Linux platform shares", "-p vmalloc-linux --lib -- futex:: watched::"),
     ("threads on one magazine", "-p vmalloc-stacks --lib -- magazine::"),
 ];
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     if let Err(reason) = toolchain::provide("miri") {
-        vmalloc_harness::not_run("Miri", reason);
-        return Ok(());
+        return steps::nothing_ran("Miri", reason);
     }
     let (from, to) = (args.from, args.from.saturating_add(args.seeds));
     let seeds = format!(" -Zmiri-disable-stacked-borrows -Zmiri-many-seeds={from}..{to}");

@@ -1,7 +1,7 @@
 //! `cargo xtask msrv`: the crates build with the least Rust that they name.
 
 use crate::process::{finish, succeeds};
-use crate::{packages, toolchain};
+use crate::{packages, steps, toolchain};
 use anyhow::{Context, Result, ensure};
 use std::process::Command;
 
@@ -19,8 +19,7 @@ pub(crate) fn run() -> Result<()> {
     let install = ["toolchain", "install", version, "--profile", "minimal"];
     if !toolchain::has(version) && !succeeds(Command::new("rustup").args(install)) {
         let reason = format!("there is no toolchain {version}, and rustup could not install it");
-        vmalloc_harness::not_run("the least Rust", reason);
-        return Ok(());
+        return steps::nothing_ran("the least Rust", reason);
     }
     let names: Vec<_> = packages.iter().flat_map(|package| ["-p", &package.name]).collect();
     check(version, &names)?;

@@ -34,7 +34,10 @@ pub(crate) fn run(Args { names }: &Args) -> Result<()> {
 const PACKAGES: &str = "abigail-tools apt-utils binutils clang cmake dpkg-dev g++ gcc gcc-multilib gdb ^libpython3[.][0-9]+-testsuite$ make memcached \
     nodejs pkg-config postgresql python3 python3-venv qemu-system-x86 redis-server sqlite3 tcl valgrind xz-utils";
 
-/// The crates that run on each kind of Linux, whose targets `cargo xtask targets` has added.
+/// It waits where another installation is under way.
+const APT: &str = "apt-get -o DPkg::Lock::Timeout=600";
+
+/// The crates that run on each kind of Linux.
 const ON_LINUX: &str =
     "-p vmalloc -p vmalloc-short -p vmalloc-linux -p vmalloc-stacks -p vmalloc-slots -p vmalloc-malloc";
 
@@ -44,9 +47,11 @@ pub(crate) fn all(seed: u64) -> Vec<Step> {
     let deny = |name, words: &str| step(name, &format!("cargo deny {words}")).after("tools");
     let fuzzing = "soak --hours 0.3 --slice 60";
     vec![
-        step("package lists", "apt-get update -qq"),
-        step("packages", &format!("apt-get install -qq -y --no-install-recommends {PACKAGES}"))
+        step("package lists", &format!("{APT} update -qq")),
+        step("packages", &format!("{APT} install -qq -y --no-install-recommends {PACKAGES}"))
             .after("package lists"),
+        // It adds those that steps below run.
+        xtask("targets", "targets"),
         step("tools", "cargo install --quiet --locked cargo-deny cargo-fuzz"),
         random(step("tests", "cargo test --workspace"), 4).after("packages"),
         random(step("tests of the lab", "cargo test --workspace").folder("lab"), 4).after("packages"),
@@ -63,14 +68,16 @@ pub(crate) fn all(seed: u64) -> Vec<Step> {
         xtask("kernel in QEMU", "qemu").after("packages"),
         xtask("Linux 6.1 in QEMU", "kernels --all").after("packages"),
         step("tests with musl", &format!("cargo test --target x86_64-unknown-linux-musl {ON_LINUX}"))
-            .after("packages"),
+            .after("packages")
+            .after("targets"),
         step(
             "a static program",
             "cargo run --target x86_64-unknown-linux-musl -p vmalloc-malloc --example static_program",
         )
         .after("tests with musl"),
         step("tests with 32 bits", &format!("cargo test --target i686-unknown-linux-gnu {ON_LINUX}"))
-            .after("packages"),
+            .after("packages")
+            .after("targets"),
         xtask("huge pages in QEMU", "kernels --append transparent_hugepage=always slots").after("packages"),
         xtask("instructions", "instructions --check").after("packages"),
         xtask("times that README tells", "figures").after("packages"),

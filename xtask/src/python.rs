@@ -1,6 +1,6 @@
 //! `cargo xtask python`: builds the Python package and runs its tests, in an environment of its own.
 
-use crate::process;
+use crate::{process, steps};
 use anyhow::Result;
 use std::env;
 use std::path::{Path, PathBuf};
@@ -24,8 +24,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let venv = root.join("target/python-venv");
     if let Err(reason) = provide(&args.python, &venv) {
-        vmalloc_harness::not_run("Python package", reason);
-        return Ok(());
+        return steps::nothing_ran("Python package", reason);
     }
     // A wheel, as it would be published, and with the locked versions.
     let words = ["-m", "pip", "install", "--quiet", "--no-build-isolation", "--no-deps", "--force-reinstall"];

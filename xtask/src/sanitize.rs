@@ -1,12 +1,11 @@
-//! `cargo xtask sanitize`: the tests of the Linux platform under a sanitizer.
+//! `cargo xtask sanitize`: tests of unsafe code under a sanitizer.
 
-use crate::process;
-use crate::toolchain;
-use anyhow::Result;
+use crate::{process, steps, toolchain};
+use anyhow::{Result, ensure};
 use std::path::Path;
 use std::process::Command;
 
-/// Run the tests of the Linux platform under the address or the thread sanitizer
+/// Run the tests of the Linux platform, allocators, slots, sub-spaces and page tables under a sanitizer
 ///
 /// With the nightly toolchain. The thread sanitizer takes a standard library that is built with it, and so its source,
 /// which is installed by rustup where it may; what it says of that library alone is suppressed (xtask/tsan.txt).
@@ -27,32 +26,63 @@ enum Sanitizer {
 /// The sanitizers are built for this target alone; naming it keeps them out of build scripts.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// Tests that no sanitizer can run, by a part of their name, and why.
-const SKIPPED: [(&str, &str); 21] = [
+/// The packages whose tests run: those with unsafe code that Linux alone can run, or that has tests of its own.
+const PACKAGES: &str =
+    "-p vmalloc-linux -p vmalloc-malloc -p vmalloc-slots -p vmalloc-subspaces -p vmalloc-x86_64";
+
+/// Why tests can't run under a sanitizer, and which: the begin of a name, with its modules.
+const SKIPPED: [(&str, &[&str]); 8] = [
     (
-        "_limit",
         "a sanitizer reserves terabytes of addresses and more mappings than the limit of the test allows",
+        &[
+            "environment::machine::at_the_limit_on_mappings_a_space_loses_nothing",
+            "environment::machine::without_proc_the_limit_on_mappings_is_an_error",
+            "family::limits::an_area_moves_or_stays_whole_at_the_limit",
+            "limits::a_limit_on_address_space_",
+            "limits::mprotect_guards_stop_before_the_limit_on_mappings",
+            "limits::windows_stop_before_the_limit_on_mappings",
+            "limits::limits_on_descriptors_and_files_refuse_frames_until_they_are_raised",
+            "trap_means::at_the_limit_on_mappings_large_areas_are_refused_and_small_ones_work",
+        ],
     ),
-    ("limits_on_descriptors", "as above"),
-    ("want_of_memory", "a sanitizer ends the program when memory for its own books is refused"),
-    ("running_out_of_memory", "as above"),
-    ("locks_all_its_memory", "a sanitizer's shadow can't be locked"),
-    ("a_hole_that_a_refused_move", "it refuses system calls that a sanitizer makes as well"),
-    ("a_hole_that_refused", "as above"),
-    ("each_page_of_the_span_is_mapped", "as above"),
-    ("a_refusal_while_a_space_is_opened", "as above"),
-    ("mappings_that_are_refused_are_errors", "as above; it waits for itself then"),
-    ("where_data_is_short", "a sanitizer's books are data as well"),
-    ("a_child_of_a_program_with_locked_memory", "a sanitizer's shadow can't be locked"),
-    ("locks_in_advance_is_told", "as above"),
-    ("only_what_was_freed_is_unlocked", "as above"),
-    ("where_nothing_can_be_unlocked", "as above"),
-    ("where_nothing_locked_can_be_dropped", "as above"),
-    ("a_locked_area_waits_for_a_mapping", "as above"),
-    ("calls_take_little_stack", "a sanitizer's frames are larger"),
-    ("a_thousand_default_spaces", "the shadow of the thread sanitizer takes most addresses"),
-    ("an_idle_space_takes_little_memory", "a sanitizer's shadow of the records is memory as well"),
-    ("runs_under_valgrind", "valgrind runs no program with a sanitizer"),
+    (
+        "a sanitizer ends the program when memory for its own books is refused",
+        &[
+            "limits::want_of_memory_maps_nothing_and_passes",
+            "space::running_out_of_memory_empties_what_is_cached_and_loses_nothing",
+            "environment::resources::where_data_is_short_everything_works_or_says_so",
+        ],
+    ),
+    (
+        "a sanitizer's shadow can't be locked",
+        &[
+            "environment::locked::a_program_that_locks_all_its_memory_goes_on",
+            "environment::locked::a_child_of_a_program_with_locked_memory_goes_on",
+            "environment::locked::an_unprivileged_program_that_locks_in_advance_is_told",
+            "environment::locked::only_what_was_freed_is_unlocked",
+            "environment::locked::where_nothing_can_be_unlocked_memory_goes_and_the_error_says_why",
+            "environment::machine::a_locked_area_waits_for_a_mapping",
+        ],
+    ),
+    (
+        "it refuses system calls that a sanitizer makes as well",
+        &[
+            "environment::holes::a_hole_that_",
+            "environment::holes::each_page_of_the_span_is_mapped_before_every_system_call",
+            "environment::kernel::a_refusal_while_a_space_is_opened_ends_that_or_takes_nothing_away",
+            "environment::kernel::mappings_that_are_refused_are_errors_and_lose_nothing",
+        ],
+    ),
+    ("a sanitizer's frames are larger", &["first_contact::calls_take_little_stack"]),
+    (
+        "the shadow of the thread sanitizer takes most addresses",
+        &["first_contact::a_thousand_default_spaces_"],
+    ),
+    (
+        "a sanitizer's shadow of the records is memory as well",
+        &["first_contact::an_idle_space_takes_little_memory"],
+    ),
+    ("valgrind runs no program with a sanitizer", &["tools::a_program_with_a_space_runs_under_valgrind"]),
 ];
 
 impl Sanitizer {
@@ -89,27 +119,39 @@ impl Sanitizer {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    if let Err(reason) = toolchain::provide("rust-src") {
-        vmalloc_harness::not_run("sanitizers", reason);
-        return Ok(());
+    // The thread sanitizer alone takes a standard library of its own.
+    let provided = match args.sanitizer {
+        Sanitizer::Address if toolchain::has("nightly") => Ok(()),
+        _ => toolchain::provide("rust-src"),
+    };
+    if let Err(reason) = provided {
+        return steps::nothing_ran("sanitizers", reason);
     }
-    SKIPPED
-        .iter()
-        .for_each(|(test, reason)| println!("without tests with {test:?} in their names: {reason}"));
-    let name = args.sanitizer.name();
-    let (variable, options) = args.sanitizer.options();
+    let tests = process::output(command(args).args(["--", "--list"]))?;
+    for (reason, names) in SKIPPED {
+        for name in names {
+            let count =
+                tests.lines().filter(|line| line.starts_with(name) && line.ends_with(": test")).count();
+            ensure!(count != 0, "no test is named {name}, which is to be skipped");
+            println!("without {count} of {name}: {reason}");
+        }
+    }
     let mut cargo = command(args);
-    cargo.env(variable, options).env("RUSTFLAGS", args.sanitizer.flags());
-    process::finish(cargo.env("CARGO_TARGET_DIR", format!("target/{name}")))
+    cargo.arg("--").args(&args.words);
+    SKIPPED.iter().flat_map(|(_, names)| *names).for_each(|name| _ = cargo.args(["--skip", name]));
+    process::finish(&mut cargo)
 }
 
+/// Returns the command that builds and runs the tests.
 fn command(args: &Args) -> Command {
     let mut cargo = Command::new("cargo");
-    cargo.args("+nightly test --no-fail-fast -p vmalloc-linux --lib --tests --target".split(' ')).arg(TARGET);
+    cargo.args("+nightly test --no-fail-fast --lib --tests --target".split(' ')).arg(TARGET);
+    cargo.args(PACKAGES.split(' '));
     if matches!(args.sanitizer, Sanitizer::Thread) {
         cargo.arg("-Zbuild-std");
     }
-    cargo.arg("--").args(&args.words);
-    SKIPPED.iter().for_each(|(test, _)| _ = cargo.args(["--skip", test]));
+    let (variable, options) = args.sanitizer.options();
+    cargo.env(variable, options).env("RUSTFLAGS", args.sanitizer.flags());
+    cargo.env("CARGO_TARGET_DIR", format!("target/{}", args.sanitizer.name()));
     cargo
 }

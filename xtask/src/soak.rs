@@ -65,6 +65,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let failed: u64 = sums.values().map(|sum| sum.failed).sum();
     ensure!(failed == 0, "{failed} slices failed; see {FOLDER}");
+    let idle = sums.iter().filter(|(_, sum)| sum.missing.is_none() && sum.executions == 0);
+    let idle: Vec<_> = idle.map(|(name, _)| &name[..]).collect();
+    ensure!(idle.is_empty(), "these have executed nothing: {}", idle.join(", "));
     Ok(())
 }
 

@@ -22,5 +22,6 @@ pub(crate) fn provide(component: &str) -> Result<(), String> {
     if succeeds(Command::new("rustup").args(words)) {
         return Ok(());
     }
-    Err(format!("rustup could not install {component} and rust-src for the nightly toolchain"))
+    let both = if component == "rust-src" { String::new() } else { format!("{component} and ") };
+    Err(format!("rustup could not install {both}rust-src for the nightly toolchain"))
 }

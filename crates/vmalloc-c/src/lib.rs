@@ -52,7 +52,6 @@
 //! | `trap_report` | `vmalloc_watch` | |
 //! | `Buffer`, `Area`, `CodeBuffer` | | owners: C has none |
 //! | `SpaceAllocator` with the heap | `vmalloc_alloc_or_heap` | |
-//! | `rcu` | | its guards belong to a scope; C programs have liburcu |
 //! | `Space::new`, `Platform` and its powers | | a platform is written in Rust |
 //! | `quiesce`, `resume` | | the hooks around `fork` call them |
 #![allow(non_camel_case_types)]

@@ -77,29 +77,35 @@ impl TableLayout {
         };
         let layout = Self { control: only(&words, has_entry)?, mask, entry_bytes };
         // The keys that it is known to have are found, and no others.
-        let mut keys: Vec<_> =
-            layout.read(memory, specimen).ok()?.iter().map(|entry| word(entry, key_place)).collect();
+        let mut keys = Vec::new();
+        let enter = |entry: &[u8]| (keys.len() as u64 <= entries).then(|| keys.push(word(entry, key_place)));
+        layout.read(memory, specimen, enter).ok()?;
         keys.sort_unstable();
         let expected = (0..entries).map(|nth| key.wrapping_add(nth));
         if keys.into_iter().eq(expected) { Some(layout) } else { None }
     }
 
-    /// Reads the entries of a table.
-    pub(crate) fn read(&self, memory: &Memory<'_>, table: u64) -> Result<Vec<Vec<u8>>, InspectError> {
+    /// Reads the entries of a table, one after the other: none is kept here.
+    pub(crate) fn read<R>(
+        &self,
+        memory: &Memory<'_>,
+        table: u64,
+        mut each: impl FnMut(&[u8]) -> R,
+    ) -> Result<(), InspectError> {
         let (control, mask) = (memory.word(at(table, self.control)?)?, memory.word(at(table, self.mask)?)?);
         let buckets = mask.checked_add(1).filter(|buckets| buckets.is_power_of_two());
         let buckets = buckets.filter(|buckets| *buckets <= MOST_ENTRIES);
         let buckets = buckets.ok_or(InspectError::damaged("the size of a table"))?;
         if mask == 0 {
-            return Ok(Vec::new());
+            return Ok(());
         }
         let full = memory.bytes(control, buckets)?;
         let is_full = |bucket: &u64| byte(&full, *bucket) < 0x80;
-        let entry = |bucket: u64| {
+        for bucket in (0..buckets).filter(is_full) {
             let back = nth(self.entry_bytes, bucket, self.entry_bytes)?;
             let entry = control.checked_sub(back).ok_or(InspectError::damaged("the place of a table"))?;
-            memory.bytes(entry, self.entry_bytes)
-        };
-        (0..buckets).filter(is_full).map(entry).collect()
+            each(&memory.bytes(entry, self.entry_bytes)?);
+        }
+        Ok(())
     }
 }

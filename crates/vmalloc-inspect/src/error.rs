@@ -43,6 +43,25 @@ pub enum InspectError {
     /// Nothing in the memory tells of a space.
     #[error("no space of vmalloc found: the program has none, or made it without open or share")]
     NoSpace,
+    /// So much read-only memory has no trace of a space.
+    #[error(
+        "no space of vmalloc found in {limit} pages of read-only memory, and this program looks at no more"
+    )]
+    TooManyPages {
+        /// The most pages that are looked at.
+        limit: u64,
+    },
+    /// The core dump ends before its headers say, and what was looked for may be in what is missing.
+    #[error(
+        "the core dump is cut off: its headers tell of {told} bytes, and the file has {bytes} \
+             (a limit as of `ulimit -c`, or a full disk); the records of a space may be in what is missing"
+    )]
+    Cut {
+        /// Bytes that the whole dump would have.
+        told: u64,
+        /// Bytes of the file.
+        bytes: u64,
+    },
     /// A program of another version made the space.
     #[error(
         "a space of another version of vmalloc: its layouts are version {found}, this program reads {known}"

@@ -34,9 +34,9 @@ pub(crate) fn read(memory: &Memory<'_>, outline: &Outline) -> Notes {
     let mut notes = Notes { by_page: HashMap::new(), is_whole: true };
     for table in 0..count {
         let table = nth(first, table, size).and_then(|table| at(table, place));
-        let read = table.and_then(|table| layout.read(memory, table));
+        let enter = |entry: &[u8]| notes.by_page.extend([note(entry, outline)]);
+        let read = table.and_then(|table| layout.read(memory, table, enter));
         notes.is_whole &= read.is_ok();
-        notes.by_page.extend(read.iter().flatten().map(|entry| note(entry, outline)));
     }
     notes
 }

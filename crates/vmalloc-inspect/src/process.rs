@@ -2,7 +2,7 @@
 
 use crate::error::InspectError;
 use crate::memory::{KernelMapping, MOST_PAGES, Residency, Source};
-use procfs::process::{MMPermissions, MMapPath, MemoryMap, PageInfo, Process as Proc};
+use procfs::process::{MMPermissions, MMapPath, MemoryMap, Process as Proc};
 use procfs::{ProcError, ProcResult};
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
@@ -20,6 +20,11 @@ pub struct Process {
     /// When it started: another process with its number started at another time.
     started: u64,
 }
+
+/// Bits of an entry of the page map, see proc_pid_pagemap(5).
+const PRESENT: u32 = 63;
+const IN_SWAP: u32 = 62;
+const GUARD_MARK: u32 = 58;
 
 /// Counts that the system has of a process.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
@@ -131,13 +136,18 @@ impl Source for Process {
 
     fn residency(&self, addrs: Range<u64>, page_bytes: u64) -> Option<Residency> {
         let pages = (addrs.end.checked_sub(addrs.start)? / page_bytes).min(MOST_PAGES);
-        let first = usize::try_from(addrs.start / page_bytes).ok()?;
-        let found = self.proc.pagemap().ok()?.get_range_info(first..first + pages as usize).ok()?;
+        let mut entries = vec![0; pages as usize * size_of::<u64>()];
+        let map = File::open(format!("/proc/{}/pagemap", self.pid)).ok()?;
+        map.read_exact_at(&mut entries, addrs.start / page_bytes * size_of::<u64>() as u64).ok()?;
         let mut residency = Residency { pages, ..Residency::default() };
-        for page in found {
-            match page {
-                PageInfo::MemoryPage(flags) => residency.resident += flags.bits() >> 63,
-                PageInfo::SwapPage(_) => residency.swapped += 1,
+        for entry in entries.chunks_exact(size_of::<u64>()) {
+            let is = |bit: u32| entry[bit as usize / 8] >> (bit % 8) & 1 != 0;
+            // A guard mark is told as a page in swap as well.
+            match (is(PRESENT), is(IN_SWAP), is(GUARD_MARK)) {
+                (true, ..) => residency.resident += 1,
+                (_, _, true) => residency.closed += 1,
+                (_, true, _) => residency.swapped += 1,
+                _ => {}
             }
         }
         Some(residency)

@@ -23,8 +23,11 @@ pub struct SpaceView<'s> {
     pub(crate) outline: Outline,
 }
 
-/// Pages of one mapping that are looked at for a beacon: a number, and no page size.
-const MOST_PAGES: u64 = 4096;
+/// Pages of one mapping that are looked at for a beacon, and pages of all: numbers, and no page
+/// sizes.
+const MOST_PAGES: [u64; 2] = [4096, 1 << 20];
+/// The most copies of the library in one process.
+const MOST_COPIES: usize = 64;
 /// Bytes from one look to the next: the smallest pages that there are. It is no page size of this
 /// machine, for a core dump may be of another.
 const STEP: u64 = 4096;
@@ -66,8 +69,7 @@ impl<'s> Target<'s> {
     pub fn spaces(&self) -> Result<&[SpaceView<'s>], InspectError> {
         match &self.trouble {
             _ if !self.spaces.is_empty() => Ok(&self.spaces),
-            Some(error) => Err(error.clone()),
-            None => Err(InspectError::NoSpace),
+            trouble => Err(self.source.cut().or(trouble.clone()).unwrap_or(InspectError::NoSpace)),
         }
     }
 
@@ -106,22 +108,30 @@ impl<'s> SpaceView<'s> {
     /// # Errors
     /// When the process has ended, or no state of a space is found there.
     pub fn snapshot(&self) -> Result<Snapshot<'s>, InspectError> {
-        Snapshot::take(self)
+        Snapshot::take(self).map_err(|error| self.source.cut().unwrap_or(error))
     }
 }
 
 /// Returns the beacons of all copies of the library in the process.
 fn beacons(source: &dyn Source) -> Result<Vec<Beacon>, InspectError> {
+    let [of_one, of_all] = MOST_PAGES;
+    let mappings = source.mappings()?;
+    let candidates = mappings.iter().filter(|mapping| is_candidate(mapping));
+    let pages = candidates
+        .flat_map(|mapping| (mapping.start..mapping.end).step_by(STEP as usize).take(of_one as usize));
     let mut found = Vec::new();
-    for mapping in source.mappings()?.iter().filter(|mapping| is_candidate(mapping)) {
-        let pages = (mapping.start..mapping.end).step_by(STEP as usize).take(MOST_PAGES as usize);
-        for page in pages {
-            let mut bytes = [0; size_of::<Beacon>()];
-            let is_whole = source.read_at(page, &mut bytes)? == bytes.len();
-            let beacon = Beacon::read_from_bytes(&bytes).ok();
-            let is_own = |beacon: &Beacon| beacon.magic == Beacon::MAGIC && beacon.own == page;
-            found.extend(beacon.filter(|beacon| is_whole && is_own(beacon)));
+    for (nth, page) in (0..).zip(pages) {
+        if nth == of_all && found.is_empty() {
+            return Err(InspectError::TooManyPages { limit: of_all });
         }
+        if nth == of_all || found.len() == MOST_COPIES {
+            break;
+        }
+        let mut bytes = [0; size_of::<Beacon>()];
+        let is_whole = source.read_at(page, &mut bytes)? == bytes.len();
+        let beacon = Beacon::read_from_bytes(&bytes).ok();
+        let is_own = |beacon: &Beacon| beacon.magic == Beacon::MAGIC && beacon.own == page;
+        found.extend(beacon.filter(|beacon| is_whole && is_own(beacon)));
     }
     Ok(found)
 }

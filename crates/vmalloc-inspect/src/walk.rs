@@ -16,8 +16,9 @@ pub(crate) struct Start {
 const LEAF_PAGES: u64 = 256;
 /// The number of the first leaf that has nothing to do with its place.
 const SPARSE: u32 = 1 << 31;
-/// The most leaves that are read.
+/// The most leaves that are read, and the most segments: a leaf of 112 bytes may have 256.
 const MOST_LEAVES: usize = 1 << 24;
+const MOST_STARTS: usize = 1 << 25;
 
 /// The segments of a space at one moment.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -45,6 +46,9 @@ pub(crate) fn walk(memory: &Memory<'_>, outline: &Outline) -> Result<Walk, Inspe
             return Err(InspectError::damaged("a leaf lies where none can follow"));
         }
         starts(&leaf, page, outline, &mut walk.starts);
+        if walk.starts.len() > MOST_STARTS {
+            return Err(InspectError::TooLarge { limit: (MOST_STARTS * size_of::<Start>()) as u64 });
+        }
         floor = page.saturating_add(LEAF_PAGES);
         match leaves.get(half(&leaf, outline.leaf[4]))? {
             Some(next) => leaf = next,

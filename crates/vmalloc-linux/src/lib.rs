@@ -26,7 +26,6 @@
 //! - No call here allocates from the heap after [`Linux::reserve`] (nor in it, on the way to
 //!   success, but with [`GuardMeans::Userfault`]), so a global allocator may stand on it.
 //!   [`open()`] does, and the space and its drain do, see [`on_drain_thread`].
-//!   [`Grace`](rcu::Grace) allocates too: for its collector, and for records that are not embedded.
 //! - A page of the span can be touched if and only if it is in a mapped range. Guard pages, free
 //!   pages and pages freed and purged raise `SIGSEGV`, or `SIGBUS` with [`GuardMeans::Userfault`];
 //!   system calls that are given their address fail with `EFAULT`. With
@@ -94,7 +93,6 @@
 //  watched.rs       things that signal handlers look into
 //  beacon.rs        where another process finds the spaces of this one
 //  drain.rs         the thread that drains all spaces in the background
-//  rcu.rs           freeing after all readers have finished
 //  fork/            hooks around fork; the locks of the process and their order
 //
 //  os/              the system: reservation, madvise, batch, huge_pages, map_count, limits,
@@ -117,7 +115,6 @@ mod page_kinds;
 mod page_size;
 mod platform;
 mod populate;
-pub mod rcu;
 mod read_nofault;
 mod relocate;
 mod reserve;

@@ -24,6 +24,7 @@ use crate::os::reservation::Access;
 use crate::platform::Linux;
 use rustix::io::Errno;
 use std::ffi::c_void;
+use std::fmt::Display;
 use std::iter;
 use std::ptr;
 use vmalloc::{DirectMemory, PageRange, Platform, PlatformError, PlatformFault, ReadNofault, Relocate};
@@ -149,26 +150,29 @@ impl Linux {
         let access = entry.private_access().unwrap_or(Access::None);
         let target = self.memory.run(run);
         if access != Access::ReadWrite {
-            self.memory.protect(run, Access::ReadWrite).unwrap_or_else(|errno| self.is_stuck(errno));
+            self.memory.protect(run, Access::ReadWrite).unwrap_or_else(|errno| self.is_stuck(&errno));
         }
         let mut block = [0; BLOCK];
         for offset in (0..target.iov_len).step_by(BLOCK) {
-            let read = self.read_nofault(source.addr() + offset, &mut block);
-            if block[..read].iter().all(|byte| *byte == 0) {
+            if self.read_nofault(source.addr() + offset, &mut block) < BLOCK {
+                self.is_stuck(&"nor can they be read");
+            }
+            if block == [0; BLOCK] {
                 continue;
             }
             let to = target.iov_base.cast::<u8>().wrapping_add(offset);
             // SAFETY: the page is in a range that the caller of `relocate` owns, so no other thread
             // uses it. It is writable, as it was or was just made, and whole blocks long.
-            unsafe { ptr::copy_nonoverlapping(block.as_ptr(), to, read) };
+            unsafe { ptr::copy_nonoverlapping(block.as_ptr(), to, BLOCK) };
         }
         if access != Access::ReadWrite && self.memory.protect(run, access).is_err() {
             self.table.update(run, |_, old| old.unsure());
         }
     }
 
-    fn is_stuck(&self, errno: Errno) {
-        self.fatal(&format_args!("pages can be moved neither on nor back ({errno})"));
+    /// Stops the program: what the pages hold would be lost.
+    fn is_stuck(&self, why: &dyn Display) -> ! {
+        self.fatal(&format_args!("pages can be moved neither on nor back ({why})"))
     }
 
     /// Makes `from` fault, of which the pages have gone. If that fails, a wild access finds zeros

@@ -166,10 +166,12 @@ pub(crate) struct MapOptions {
 /// Options of `vmalloc why`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The log has the line 'vmap allocation for size N failed'; with the lines 'vmalloc : 0x… - 0x…' of the boot it
-tells the windows, too. Both may be in one file.
+The log has the line 'vmap allocation for size N failed', or the second line of a refusal ('vmalloc error: size N,
+vm_struct allocation failed'); with the lines 'vmalloc : 0x… - 0x…' of the boot it tells the windows, too. Both may be
+in one file.
 
-Exit codes: 0 the windows are told, 1 the addresses are hidden, 2 bad usage, or a file without areas or refusals.")]
+Exit codes: 0 the windows are told, 1 the addresses are hidden, or areas of the listing could not be read, 2 bad usage,
+or a file without areas or refusals.")]
 pub(crate) struct WhyOptions {
     /// A copy of /proc/vmallocinfo, compressed or not, or that itself; - is stdin
     #[arg(value_name = "VMALLOCINFO")]
@@ -180,6 +182,20 @@ pub(crate) struct WhyOptions {
     /// The size that was refused, instead of those in the log
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) bytes: Option<u64>,
+    /// The window of the refused sizes, instead of those in the log: 0xf0800000-0xff800000
+    #[arg(long, value_name = "A-B", value_parser = window)]
+    pub(crate) window: Option<[u64; 2]>,
+}
+
+/// Reads two addresses with a minus sign between.
+fn window(text: &str) -> Result<[u64; 2], String> {
+    let number = |text: &str| {
+        let digits = text.trim().trim_start_matches("0x");
+        u64::from_str_radix(digits, 16).map_err(|_| format!("{text} is no address in hexadecimal digits"))
+    };
+    let (start, end) = text.split_once('-').ok_or("it is no range: 0xf0800000-0xff800000")?;
+    let (start, end) = (number(start)?, number(end)?);
+    if start < end { Ok([start, end]) } else { Err("it ends before it begins".into()) }
 }
 
 /// Options of `vmalloc report`.

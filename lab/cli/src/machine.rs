@@ -8,7 +8,6 @@ use serde::Serialize;
 use std::sync::Arc;
 use vmalloc::MAX_NODES;
 use vmalloc::{NodeStats, Platform, SpaceOptions, Stats};
-use vmalloc_linux::rcu::Grace;
 use vmalloc_linux::{GuardMeans, LinuxOptions, OpenError, SharedSpace, open};
 use vmalloc_short::ShortMaps;
 
@@ -57,8 +56,6 @@ pub(crate) struct Machine {
     pub(crate) space: SharedSpace,
     /// Its short mappings.
     pub(crate) short: ShortMaps<SharedSpace>,
-    /// Its deferred frees.
-    pub(crate) grace: Grace,
     /// Its frames on loan.
     pub(crate) lender: Lender,
     /// Bytes of a page.
@@ -84,8 +81,7 @@ impl Machine {
         let page_bytes = 1usize << space.geometry().page_shift;
         let lazy_max_pages = lazy_max_pages(space.geometry().cpus, page_bytes);
         let short = ShortMaps::of(Arc::clone(&space)).map_err(|error| Failure::new(error.to_string()))?;
-        let (grace, lender) = (Grace::new(&space), Lender::default());
-        Ok(Self { space, short, grace, lender, page_bytes, lazy_max_pages })
+        Ok(Self { space, short, lender: Lender::default(), page_bytes, lazy_max_pages })
     }
 
     /// The most areas that a case may hold in each of `workers`, when some case wants to hold more.
@@ -138,9 +134,6 @@ impl Machine {
     /// anything.
     pub(crate) fn check_whole(&self) -> Vec<String> {
         let mut complaints = Vec::new();
-        if let Err(error) = self.grace.settle() {
-            complaints.push(format!("deferred frees are missing: {error}"));
-        }
         if let Err(violation) = self.space.verify() {
             complaints.push(format!("the space is damaged: {violation}"));
         }

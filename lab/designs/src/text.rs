@@ -73,10 +73,12 @@ pub(crate) enum Margin {
     Number,
     /// `[   12.345678] `: from a kernel's log.
     Time,
+    /// `file:`, or `file:12:`: found by grep.
+    File,
 }
 
 impl Margin {
-    const ALL: [Self; 5] = [Self::Nothing, Self::Quote, Self::Comment, Self::Number, Self::Time];
+    const ALL: [Self; 6] = [Self::Nothing, Self::Quote, Self::Comment, Self::Number, Self::Time, Self::File];
 
     /// Returns the margin with the highest score; of equal ones the first.
     pub(crate) fn best(score: impl Fn(Self) -> u64) -> Self {
@@ -90,8 +92,9 @@ impl Margin {
     }
 
     fn behind(self, line: &str) -> Option<&str> {
-        const PATTERNS: [&str; 4] = [">[> ]*", "# ?", r"\d+[:\t]", r"\[\s*\d+\.\d+\] "];
-        static MARGINS: LazyLock<[Regex; 4]> = LazyLock::new(|| {
+        const PATTERNS: [&str; 5] =
+            [">[> ]*", "# ?", r"\d+[:\t]", r"\[\s*\d+\.\d+\] ", r"[^\s:]*[^\s:\d][^\s:]*:(?:\d+:)?"];
+        static MARGINS: LazyLock<[Regex; 5]> = LazyLock::new(|| {
             PATTERNS.map(|margin| Regex::new(&format!(r"^\s*{margin}")).expect("a pattern"))
         });
         // The first one is none.
@@ -121,6 +124,9 @@ mod tests {
             (Margin::Time, "[    1.25] x", "x"),
             (Margin::Time, "[pid 7] x", "[pid 7] x"),
             (Margin::Time, "[.] x", "[.] x"),
+            (Margin::File, "/proc/vmallocinfo:0x1", "0x1"),
+            (Margin::File, "a-file.2:12:0x1", "0x1"),
+            (Margin::File, "12:0x1", "12:0x1"),
         ] {
             assert_eq!(margin.strip(line), rest, "{margin:?}: {line}");
         }

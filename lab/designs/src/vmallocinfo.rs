@@ -13,16 +13,22 @@ mod compare;
 mod kernel_log;
 mod line;
 
-pub use kernel_log::KernelLog;
+pub use kernel_log::{KernelLog, Refusal};
 
 use crate::picture::{Area, Class, Strip};
 use crate::text::{self, Margin};
+use regex::Regex;
 use serde::Serialize;
 use std::io::{self, BufRead};
+use std::sync::LazyLock;
 use vmalloc_percpu::TAG;
 
-/// The longest line that is read: a symbol has 512 characters at most, and a machine 1024 nodes.
-const MOST_LINE_BYTES: usize = 64 << 10;
+/// The longest line that is read: all of a listing whose line ends were lost.
+const MOST_LINE_BYTES: usize = 16 << 20;
+/// What an area begins with.
+static RANGE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"0x[[:xdigit:]]{6,16}-0x[[:xdigit:]]{1,16}\s+\d+(?:\s|$)").expect("a pattern")
+});
 /// Where Linux on x86-64 keeps its own text and modules (Documentation/arch/x86/x86_64/mm.rst): a
 /// window apart from vmalloc's.
 const MODULES: u64 = 0xffff_ffff_8000_0000;
@@ -67,6 +73,9 @@ pub enum Fault {
     /// It has a word that is no kind of area, and nothing else.
     #[error("the word '{0}' is not known")]
     Unknown(String),
+    /// It has, or may have, an area that could not be read.
+    #[error("{0}")]
+    Lost(&'static str),
     /// It is the same as an earlier one.
     #[error("it repeats line {0}")]
     Repeats(u64),
@@ -114,14 +123,28 @@ impl Vmallocinfo {
     /// When reading fails. No text is an error.
     pub fn read(text: impl BufRead) -> io::Result<Self> {
         let mut info = Self::default();
-        read_lines(text, |line| info.take(line))?;
+        read_lines(text, |line, is_cut| info.take(line, is_cut))?;
         info.judge();
         Ok(info)
     }
 
-    fn take(&mut self, text: &str) {
+    /// Takes a line, of which the end may be cut off. Where line ends were lost it has many areas.
+    fn take(&mut self, text: &str, is_cut: bool) {
         self.lines += 1;
-        if text.trim().is_empty() {
+        let starts = RANGE.find_iter(text).skip(1).map(|found| found.start());
+        let mut from = 0;
+        for end in starts.chain([text.len()]) {
+            self.area(&text[from..end]);
+            from = end;
+        }
+        if is_cut {
+            self.damaged.push(Remark { line: self.lines, reason: Fault::Lost("its end was left out") });
+        }
+    }
+
+    fn area(&mut self, text: &str) {
+        let text = text.trim();
+        if text.is_empty() {
             return;
         }
         let line = self.lines;
@@ -131,8 +154,18 @@ impl Vmallocinfo {
                 let reason = unknown.map(Fault::Unknown);
                 self.doubtful.extend(reason.map(|reason| Remark { line, reason }));
             }
-            Err(reason) => self.damaged.push(Remark { line, reason: Fault::Unreadable(reason) }),
+            Err(reason) => {
+                let is_area = text.starts_with("0x") || RANGE.is_match(text);
+                let reason = if is_area { Fault::Lost(reason) } else { Fault::Unreadable(reason) };
+                self.damaged.push(Remark { line, reason });
+            }
         }
+    }
+
+    /// Returns how many lines have, or may have, areas that could not be read.
+    #[must_use]
+    pub fn lost(&self) -> usize {
+        self.damaged.iter().filter(|remark| matches!(remark.reason, Fault::Lost(_))).count()
     }
 
     /// Finds out what the addresses are, as most lines have it. Where they are real, a line that
@@ -149,7 +182,7 @@ impl Vmallocinfo {
         if self.addresses == Addresses::Real {
             let wrong = self.entries.extract_if(.., |entry| !entry.is_sound());
             let remark = |entry: Entry| {
-                let reason = Fault::Unreadable("the size is not that of the range");
+                let reason = Fault::Lost("the size is not that of the range");
                 Remark { line: entry.line, reason }
             };
             self.damaged.extend(wrong.map(remark));
@@ -185,7 +218,8 @@ impl Vmallocinfo {
 }
 
 /// Gives each line of a text, without the margin that most of them have, to `take`.
-fn read_lines<'a>(text: impl BufRead + 'a, mut take: impl FnMut(&str)) -> io::Result<()> {
+/// Also says whether the end of a line, which is too long, is missing.
+fn read_lines<'a>(text: impl BufRead + 'a, mut take: impl FnMut(&str, bool)) -> io::Result<()> {
     let (head, mut text) = text::peek(Box::new(text))?;
     let head = String::from_utf8_lossy(&head);
     let areas = |margin: Margin| {
@@ -193,16 +227,22 @@ fn read_lines<'a>(text: impl BufRead + 'a, mut take: impl FnMut(&str)) -> io::Re
     };
     let margin = Margin::best(areas);
     let mut buffer = Vec::new();
-    while text::next_line(&mut text, &mut buffer, MOST_LINE_BYTES)? > 0 {
-        take(margin.strip(&String::from_utf8_lossy(&buffer)));
+    loop {
+        let length = text::next_line(&mut text, &mut buffer, MOST_LINE_BYTES)?;
+        if length == 0 {
+            return Ok(());
+        }
+        let is_cut = length > MOST_LINE_BYTES && !buffer.ends_with(b"\n");
+        take(margin.strip(&String::from_utf8_lossy(&buffer)), is_cut);
     }
-    Ok(())
 }
 
 impl Entry {
     /// Returns true if range and size agree.
     fn is_sound(&self) -> bool {
-        self.end.checked_sub(self.start) == Some(self.bytes) && self.bytes > 0
+        // The last address stands for the one behind it, which is none.
+        let is_last = self.end == u64::MAX && self.start.wrapping_add(self.bytes) == 0;
+        (self.end.checked_sub(self.start) == Some(self.bytes) || is_last) && self.bytes > 0
     }
 
     /// Bytes of the guard page, where the number of pages tells: 0 if there is none.

@@ -19,6 +19,15 @@ pub(crate) struct Binary {
     pub(crate) folder: PathBuf,
 }
 
+impl Binary {
+    /// Returns the name of its package: that of the crates' folders, and of the others' with a
+    /// prefix.
+    pub(crate) fn package(&self) -> String {
+        let folder = self.name.split('/').next().unwrap_or_default();
+        if folder.starts_with("vmalloc") { folder.to_owned() } else { format!("vmalloc-{folder}") }
+    }
+}
+
 /// The result of a build.
 pub(crate) enum Built {
     Binaries(Vec<Binary>),

@@ -1,6 +1,6 @@
 //! `cargo xtask mutants`: whether the tests notice mistakes.
 //!
-//! The core is copied with small changes, each behind a switch that is read at run time, so that
+//! The core, the Linux platform and the pools are copied with small changes, each behind a switch that is read at run time, so that
 //! one build serves all. Then the tests run with one change after the other switched on, the quick
 //! tests first, until one fails. A change that none notices *survives*: that is a gap in the tests,
 //! or a change that makes no difference.
@@ -32,7 +32,7 @@ use std::{fs, thread};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Run the tests against small changes of the core, and tell which no test notices
+/// Run the tests against small changes of the core, the Linux platform and the pools, and tell which no test notices
 #[derive(Parser)]
 #[command(name = "cargo xtask mutants", bin_name = "cargo xtask mutants")]
 struct Args {
@@ -48,7 +48,7 @@ struct Args {
     #[arg(long, default_value_t = 2)]
     jobs: usize,
     /// The packages whose tests run
-    #[arg(long = "package", short, default_values = PACKAGES)]
+    #[arg(long = "package", short, default_values = packages())]
     packages: Vec<String>,
     /// Run no test that takes longer by itself, in seconds
     #[arg(long)]
@@ -70,15 +70,11 @@ impl Args {
 /// So much of a change is printed.
 const SHORT: usize = 60;
 
-const PACKAGES: [&str; 7] = [
-    "vmalloc-map",
-    "vmalloc",
-    "vmalloc-short",
-    "vmalloc-model",
-    "vmalloc-sim",
-    "vmalloc-programs",
-    "vmalloc-conformance",
-];
+/// Returns the packages whose tests look at any of the crates.
+fn packages() -> impl Iterator<Item = &'static str> {
+    let all: BTreeSet<&str> = mutant::CRATES.iter().flat_map(|of| of.tests).copied().collect();
+    all.into_iter()
+}
 
 fn main() -> ExitCode {
     match run(&Args::parse()) {
@@ -241,7 +237,8 @@ fn run_all(
     jobs: usize,
 ) -> Result<BTreeMap<String, bool>, Failure> {
     let results = side_by_side(jobs, wanted, |(number, mutant)| {
-        let (by, told) = (catch(*number, parts)?, workshop.told(mutant));
+        let tests = mutant::tests(&workshop.sources[mutant.source].file);
+        let (by, told) = (catch(*number, parts, tests)?, workshop.told(mutant));
         println!("{}", by.as_ref().map_or(format!("SURVIVED {told}"), |by| format!("caught   {told}: {by}")));
         Ok((mutant.name.clone(), by.is_some()))
     })?;
@@ -269,9 +266,9 @@ fn side_by_side<'a, T: Sync, R: Send>(
     })
 }
 
-/// Returns which test catches a mutant.
-fn catch(number: u32, parts: &[Part]) -> Result<Option<String>, Failure> {
-    for part in parts {
+/// Returns which test of these packages catches a mutant.
+fn catch(number: u32, parts: &[Part], packages: &[&str]) -> Result<Option<String>, Failure> {
+    for part in parts.iter().filter(|part| packages.contains(&&*part.binary.package())) {
         if let Some(test) = runs::catch(part, number)? {
             return Ok(Some(test));
         }

@@ -1,4 +1,4 @@
-//! The mutants of a tree: all sites of the core, those that a seed draws, and those with a name.
+//! The mutants of a tree: all sites of the crates, those that a seed draws, and those with a name.
 
 use crate::Failure;
 use crate::switch::Edit;
@@ -9,23 +9,50 @@ use std::fs;
 use std::ops::Range;
 use std::path::Path;
 
-/// The sources of the map, of short mappings and of the core, from the root of the tree, with the
-/// first part of the names of their files.
-pub(crate) const CORE: [(&str, &str); 3] = [
-    ("map/", "crates/vmalloc-map/src/"),
-    ("short/", "crates/vmalloc-short/src/"),
-    ("", "crates/vmalloc/src/"),
+/// A crate that is changed.
+pub(crate) struct Crate {
+    /// The first part of the names of its files.
+    prefix: &'static str,
+    /// Its sources, from the root of the tree.
+    pub(crate) folder: &'static str,
+    /// The packages whose tests look at it.
+    pub(crate) tests: &'static [&'static str],
+}
+
+/// The packages that test the core on machines that are made up.
+const OF_CORE: &[&str] = &[
+    "vmalloc-map",
+    "vmalloc",
+    "vmalloc-short",
+    "vmalloc-model",
+    "vmalloc-sim",
+    "vmalloc-programs",
+    "vmalloc-conformance",
 ];
-/// The modules whose sites are drawn.
-const MODULES: [&str; 6] = ["map", "areas", "cache", "purge", "short", "space"];
-/// Files of tests and of checks.
-const TESTS: [&str; 6] = ["tests", "models", "verify", "verify_space", "tree_check", "check"];
+
+/// The crates that are changed: the core, and what stands on it. The one without a prefix is last.
+pub(crate) const CRATES: [Crate; 8] = [
+    Crate { prefix: "map/", folder: "crates/vmalloc-map/src/", tests: OF_CORE },
+    Crate { prefix: "short/", folder: "crates/vmalloc-short/src/", tests: OF_CORE },
+    Crate { prefix: "linux/", folder: "crates/vmalloc-linux/src/", tests: &["vmalloc-linux"] },
+    Crate { prefix: "stacks/", folder: "crates/vmalloc-stacks/src/", tests: &["vmalloc-stacks"] },
+    Crate { prefix: "slots/", folder: "crates/vmalloc-slots/src/", tests: &["vmalloc-slots"] },
+    Crate { prefix: "malloc/", folder: "crates/vmalloc-malloc/src/", tests: &["vmalloc-malloc"] },
+    Crate { prefix: "percpu/", folder: "crates/vmalloc-percpu/src/", tests: &["vmalloc-percpu"] },
+    Crate { prefix: "", folder: "crates/vmalloc/src/", tests: OF_CORE },
+];
+/// The modules whose sites are drawn: of the core its own, and all of the other crates.
+const MODULES: [&str; 11] =
+    ["map", "short", "linux", "stacks", "slots", "malloc", "percpu", "areas", "cache", "purge", "space"];
+/// Files of tests and of checks, and roots of crates.
+const TESTS: [&str; 8] =
+    ["tests", "models", "verify", "verify_space", "tree_check", "check", "testing", "lib"];
 /// Files of the map that build values, hold records, or stand for atomics.
-const VALUES: [&str; 8] = ["addr", "error", "fit", "lib", "page_set", "shared", "sync", "map/sync"];
+const VALUES: [&str; 7] = ["addr", "error", "fit", "page_set", "shared", "sync", "map/sync"];
 /// The most sites that are drawn of a function.
 const A_FUNCTION: usize = 2;
 
-/// A source file of the core.
+/// A source file.
 pub(crate) struct Source {
     /// Its name, from the folder of the sources.
     pub(crate) file: String,
@@ -81,7 +108,7 @@ impl Source {
     }
 }
 
-/// Reads the sources of the core below `root`.
+/// Reads the sources of the crates below `root`.
 pub(crate) fn sources(root: &Path) -> Result<Vec<Source>, Failure> {
     let mut files = Vec::new();
     for module in MODULES {
@@ -98,8 +125,13 @@ pub(crate) fn sources(root: &Path) -> Result<Vec<Source>, Failure> {
 
 /// Returns the path of a file, from the root of the tree.
 pub(crate) fn path(file: &str) -> String {
-    let of = |(name, folder): (&str, &str)| Some(format!("{folder}{}", file.strip_prefix(name)?));
-    CORE.into_iter().find_map(of).unwrap_or_default()
+    let of = |of: &Crate| Some(format!("{}{}", of.folder, file.strip_prefix(of.prefix)?));
+    CRATES.iter().find_map(of).unwrap_or_default()
+}
+
+/// Returns the packages whose tests look at a file.
+pub(crate) fn tests(file: &str) -> &'static [&'static str] {
+    CRATES.iter().find(|of| file.starts_with(of.prefix)).map_or(&[], |of| of.tests)
 }
 
 fn list(root: &Path, folder: &str, files: &mut Vec<String>) -> Result<(), Failure> {

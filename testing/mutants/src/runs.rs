@@ -37,7 +37,7 @@ const BOUNDS: [Duration; 3] = [Duration::from_millis(50), Duration::from_millis(
 /// The most that a binary may take without a mutant.
 const WITHOUT: Duration = Duration::from_secs(900);
 /// The most memory of a program: mutants may take all that there is.
-const MEMORY: u64 = 4 << 30;
+const MEMORY: u64 = 12 << 30;
 /// Told of a program that did not end.
 const LATE: &str = "(no end in time)";
 /// The time that tests may take with a mutant: some, and many times what they take without.

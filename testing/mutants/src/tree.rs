@@ -1,7 +1,7 @@
 //! The copy of the workspace in which the core has its switches.
 
 use crate::Failure;
-use crate::mutant::{CORE, Mutant, Source, path};
+use crate::mutant::{CRATES, Mutant, Source, path};
 use crate::switch::{Edit, switch};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -54,11 +54,11 @@ pub(crate) fn copy(
 /// Returns the module of the switch for each crate, and the root that has it.
 fn switches(root: &Path) -> Result<Vec<(String, String)>, Failure> {
     let mut texts = Vec::new();
-    for (_, folder) in CORE {
-        let lib = format!("{folder}lib.rs");
+    for of in CRATES {
+        let lib = format!("{}lib.rs", of.folder);
         let text = fs::read_to_string(root.join(&lib))?;
-        texts.push((lib, text.replacen("\nmod error;\n", "\nmod error;\nmod mutant;\n", 1)));
-        texts.push((format!("{folder}mutant.rs"), SWITCH.to_owned()));
+        texts.push((lib, text + "\nmod mutant;\n"));
+        texts.push((format!("{}mutant.rs", of.folder), SWITCH.to_owned()));
     }
     Ok(texts)
 }

@@ -55,7 +55,7 @@
 //! # What is not explored
 //! Weak memory: a schedule is sequentially consistent. The core's own models (`--cfg loom`) and
 //! Miri see to that. Threads that are interrupted by others of the same CPU, as in a signal
-//! handler. The Linux platform, whose own locks (`drain`, `rcu`) are not the core's.
+//! handler. The Linux platform, whose own locks (`drain`) are not the core's.
 #![cfg(shuttle)]
 
 mod explore;

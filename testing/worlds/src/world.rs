@@ -3,12 +3,11 @@
 use crate::dice::Dice;
 use crate::life::{Forks, Life, live};
 use crate::look::has_memory;
-use crate::owners::{made, sure};
+use crate::owners::sure;
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
-use vmalloc::{PageRange, ReadNofault, Request, Space};
-use vmalloc_linux::rcu::Grace;
+use vmalloc::{PageRange, ReadNofault, Space};
 use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, open};
 use vmalloc_programs::{Nofault, Player, Program, random_options};
 use vmalloc_short::ShortMaps;
@@ -35,9 +34,7 @@ fn program(has_frames: bool) -> &'static Program<Linux> {
 struct World {
     space: Sp,
     program: &'static Program<Linux>,
-    grace: Grace,
     freed: Mutex<Vec<PageRange>>,
-    process: u32,
 }
 
 impl World {
@@ -46,17 +43,6 @@ impl World {
         if let Ok(mut freed) = self.freed.try_lock() {
             freed.extend(owner.take_freed());
             freed.truncate(REMEMBERED);
-        }
-    }
-
-    /// Frees an area once no reader is left that could have found it. A child does not.
-    fn defer_one(&self) {
-        let alloc = || self.space.raw().alloc(&Request::new(PAGE));
-        if self.process == std::process::id()
-            && let Some(addr) = made(alloc())
-        {
-            // SAFETY: the area is this function's, and nothing uses it any more.
-            sure(unsafe { self.grace.free(addr) }, "a free after a grace period");
         }
     }
 
@@ -100,8 +86,7 @@ impl Life for World {
 
     fn look_around(&self, dice: &mut Dice) {
         let space = &self.space;
-        match dice.below(10) {
-            9 => self.defer_one(),
+        match dice.below(9) {
             0 => sure(space.purge(), "a purge"),
             1 => sure(space.flush(), "a flush"),
             2 => sure(space.decay(), "a decay"),
@@ -120,7 +105,6 @@ impl Life for World {
     }
 
     fn check_quiet(&self, dice: &mut Dice) {
-        sure(self.grace.settle(), "settling");
         sure(self.space.flush(), "a flush");
         sure(self.space.verify(), "the invariants");
         let stats = self.space.stats();
@@ -196,13 +180,11 @@ pub(crate) fn open_space(dice: &mut Dice) -> Option<(Sp, bool)> {
 /// kernel refuses.
 pub(crate) fn run(dice: &mut Dice, time: Duration, forks: Forks) -> u64 {
     let Some((space, has_frames)) = open_space(dice) else { return 0 };
-    let (grace, freed) = (Grace::new(&space), Mutex::default());
     let has_frames = has_frames && space.geometry().linear_map.is_some();
     let slots = if dice.one_in(3) { 64 << dice.below(5) } else { 0 };
     sure(ShortMaps::with_block_slots(Arc::clone(&space), slots), "short mappings");
-    let world = World { space, program: program(has_frames), grace, freed, process: std::process::id() };
+    let world = World { space, program: program(has_frames), freed: Mutex::default() };
     let made = live(&world, dice, time, forks);
-    sure(world.grace.settle(), "settling");
     check_whole(&world.space);
     made
 }

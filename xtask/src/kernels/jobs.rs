@@ -8,13 +8,13 @@ pub(super) const FOLDER: &str = "/tests";
 pub(super) const PROGRAMS: &str = "/programs";
 
 /// Tests that can't hold on these machines: a part of their names, and why.
-const SKIPPED: [(&str, &str); 8] = [
+const SKIPPED: [(&str, &str); 5] = [
     ("a_program_that_is_linked_to_another_malloc_gets_none_of_it", "needs a compiler"),
     ("a_program_with_more_rights_than_its_caller_has_the_defaults", "needs a compiler"),
-    ("a_pool_is_exhausted_at_its_most_slots", COUNTS_PAGES),
-    ("a_slot_that_is_reset_reads_as_zero_and_stays_as_large", COUNTS_PAGES),
-    ("much_waits_for_a_batch_of_64", COUNTS_PAGES),
-    ("scattered_pages_are_found_where_the_extent_is_not_known", COUNTS_PAGES),
+    (
+        "scattered_pages_are_found_where_the_extent_is_not_known",
+        "the kernel tells of written pages since 6.7: before, all count as kept",
+    ),
     (
         "slots_that_went_back_leave_no_mappings",
         "open: without guard marks, two mappings of each slot stay when it goes back",
@@ -24,11 +24,10 @@ const SKIPPED: [(&str, &str); 8] = [
         "open: 150 forks are not over in its own 60 s; the emulator may be too slow",
     ),
 ];
-const COUNTS_PAGES: &str = "counts pages in memory by PAGEMAP_SCAN, which Linux has since 6.7";
 
 /// Tests that take long here, and stay out of a run of all checks: measured on two busy cores, 18 s or more.
 const LONG: &str = "linux/drain linux/elsewhere linux/environment linux/family linux/fork linux/forked_roots \
-    linux/frames linux/global linux/grace linux/programs linux/signals linux/traps malloc/global malloc/unit \
+    linux/frames linux/global linux/programs linux/signals linux/traps malloc/global malloc/unit \
     preload/entries preload/forks stacks/fork stacks/life";
 
 /// Returns true if a test is among those that run without words.

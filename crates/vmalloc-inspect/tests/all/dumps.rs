@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use vmalloc_harness::not_run;
-use vmalloc_inspect::{AreaState, CoreDump, InspectError, Position, Process, Target};
+use vmalloc_inspect::{AreaState, CoreDump, InspectError, Position, Process, Source, Target};
 
 /// A folder of this test, which is removed with its dumps.
 struct Folder(PathBuf);
@@ -98,6 +98,24 @@ fn files_that_are_no_dumps_are_refused() {
         let refused = CoreDump::open(&file).map(|_| ());
         assert!(matches!(refused, Err(InspectError::NotACore { .. })), "{refused:?}");
     }
+    let named = [
+        (&b""[..], "empty"),
+        (b"\x28\xb5\x2f\xfd and more", "by zstd"),
+        (b"\xfd7zXZ\0 and more", "by xz"),
+        (b"\x1f\x8b\x08 and more", "by gzip"),
+        (b"\x04\x22\x4d\x18 and more", "by lz4"),
+        (b"MDMP\x93\xa7", "minidump"),
+        (b"ProblemType: Crash", "apport"),
+        (b"\x7fELF\x01\x01\x01", "32 bits"),
+        (b"\x7fELF\x02\x02\x01", "highest byte first"),
+        (b"Thread 1 received SIGSEGV", "no ELF file"),
+        (&program, "another type"),
+    ];
+    for (content, name) in named {
+        fs::write(&file, content).expect("it is written");
+        let refused = CoreDump::open(&file).map(|_| ()).unwrap_err().to_string();
+        assert!(refused.contains(name), "{refused}, not {name}");
+    }
     let missing = CoreDump::open(&folder.0.join("missing")).map(|_| ());
     assert!(matches!(missing, Err(InspectError::NotACore { .. })));
 }
@@ -108,20 +126,21 @@ fn a_dump_that_was_cut_off_is_an_error() {
     let Some(dump) = gcore("a_dump_that_was_cut_off_is_an_error", &folder, &subject) else { return };
     let file = fs::OpenOptions::new().write(true).open(&dump).expect("it is ours");
     let whole = file.metadata().expect("its size").len();
+    let mut refused = 0;
     for part in 1..16 {
         file.set_len(whole / 16 * (16 - part)).expect("it is cut");
         let Ok(dump) = CoreDump::open(&dump) else { continue };
-        let told = Target::find(&dump).and_then(|target| target.explain(subject.addr("rows")));
-        assert!(
-            told.is_ok()
-                || matches!(
-                    told,
-                    Err(InspectError::NoSpace
-                        | InspectError::Unreadable { .. }
-                        | InspectError::Damaged { .. })
-                ),
-            "{told:?}"
-        );
+        assert!(dump.cut().is_some(), "{part} of 16 parts are missing");
+        let target = Target::find(&dump).expect("what is there is read");
+        let Ok(told) = target.explain(subject.addr("rows")) else {
+            let error = target.explain(subject.addr("rows")).unwrap_err();
+            assert!(matches!(error, InspectError::Cut { .. }), "{error:?}");
+            refused += 1;
+            continue;
+        };
+        let residency = told.place.and_then(|place| place.residency);
+        assert!(residency.is_none_or(|found| found.resident <= 25), "no more than there is");
     }
+    assert!(refused > 0, "half of a dump has no space");
     assert!(Process::open(subject.pid()).is_ok(), "the process goes on");
 }

@@ -1,5 +1,6 @@
 //! Core dumps that were made to mislead a reader end in an error or an answer, and soon.
 
+use std::cell::Cell;
 use std::fs;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +8,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 use vmalloc::Outline;
-use vmalloc_inspect::{CoreDump, Explanation, InspectError, Target};
+use vmalloc_inspect::{CoreDump, Explanation, InspectError, KernelMapping, Residency, Source, Target};
 use vmalloc_linux::beacon::Beacon;
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -273,4 +274,77 @@ fn leaves_of_all_three_levels_are_found() {
             false => assert!(matches!(explained, Err(InspectError::Damaged { .. })), "{explained:?}"),
         }
     }
+}
+
+/// 65,000 mappings that may be read, of 16 MiB each, as a process has them that maps one page often.
+struct Endless {
+    mapping: KernelMapping,
+    reads: Cell<u64>,
+}
+
+impl Source for Endless {
+    fn read_at(&self, _: u64, buffer: &mut [u8]) -> Result<usize, InspectError> {
+        self.reads.set(self.reads.get() + 1);
+        Ok(buffer.len())
+    }
+
+    fn mappings(&self) -> Result<Vec<KernelMapping>, InspectError> {
+        let nth = |nth: u64| {
+            let mut mapping = self.mapping.clone();
+            (mapping.start, mapping.end) = (nth << 24, (nth + 1) << 24);
+            mapping
+        };
+        Ok((1..65_000).map(nth).collect())
+    }
+
+    fn residency(&self, _: Range<u64>, _: u64) -> Option<Residency> {
+        None
+    }
+
+    fn clock(&self) -> Option<u64> {
+        None
+    }
+}
+
+#[test]
+fn so_many_read_only_pages_are_looked_at_and_no_more() {
+    let mapping = Image::new().dump().mappings().expect("it has one").remove(0);
+    let source = Endless { mapping, reads: Cell::new(0) };
+    let found = Target::find(&source).map(drop);
+    assert_eq!(found, Err(InspectError::TooManyPages { limit: 1 << 20 }));
+    assert!(source.reads.get() <= 1 << 20);
+}
+
+/// Leaves of 112 bytes, each with 256 segments: 33 million of them, and more.
+#[test]
+fn a_map_of_more_segments_than_are_read_is_refused() {
+    const COUNT: u64 = (1 << 17) + 1;
+    let mut image = Image::new();
+    let all: Vec<u64> = (0..COUNT)
+        .flat_map(|nth| {
+            let next = if nth + 1 < COUNT { nth + 2 } else { 0 };
+            let [starts, rest] = [u64::MAX, 0];
+            [
+                starts,
+                starts,
+                starts,
+                starts,
+                rest,
+                rest,
+                rest,
+                rest,
+                rest,
+                rest,
+                rest,
+                rest,
+                256 * nth + 1,
+                next,
+            ]
+        })
+        .collect();
+    image.put(TABLES, &all);
+    (image.outline.bitmaps[4], image.outline.bitmaps[5]) = (TABLES, COUNT);
+    image.put(MAP_END, &[256 * COUNT]);
+    let found = image.explain_soon().map(drop);
+    assert!(matches!(found, Err(InspectError::TooLarge { .. })), "{found:?}");
 }

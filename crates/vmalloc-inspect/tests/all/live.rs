@@ -2,7 +2,9 @@
 
 use crate::common::Subject;
 use std::process::Command;
+use vmalloc_harness::not_run;
 use vmalloc_inspect::{AreaState, InspectError, Place, Position, Process, Source, Target};
+use vmalloc_linux::{GuardMeans, LinuxOptions, Request, SpaceOptions, open};
 
 fn place(target: &Target<'_>, addr: u64) -> Place {
     target.explain(addr).expect("it is read").place.expect("it is in the space")
@@ -98,7 +100,8 @@ fn recorded_frees_are_told_and_others_are_not() {
         let found = target.explain(subject.addr("rows") + 16).expect("it is read");
         assert_eq!(found.freed.is_some(), count.is_some());
         if let Some(freed) = found.freed {
-            assert_ne!(found.place.expect("it is in the space").segment.state, AreaState::Busy);
+            let place = found.place.expect("it is in the space");
+            assert_ne!(place.segment.state, AreaState::Busy);
             assert_eq!((freed.addr, freed.bytes), (subject.addr("rows"), 65_536));
             assert_eq!((freed.tag.as_deref(), freed.thread != 0), (Some("freed rows"), true));
             assert!(freed.milliseconds_ago.is_some());
@@ -140,4 +143,29 @@ fn processes_that_can_not_be_read_have_their_own_errors() {
         "{refused:?}"
     );
     zombie.wait().expect("its end");
+}
+
+/// The kernel tells of a guard mark as of a page in swap.
+#[test]
+fn pages_with_guard_marks_are_closed_and_not_in_swap() {
+    let options = LinuxOptions::new().max_bytes(1 << 30).guard_means(GuardMeans::PteMarkers);
+    let Ok(space) = open(options, SpaceOptions::default().unmap_on_free()) else {
+        return not_run("pages_with_guard_marks_are_closed_and_not_in_swap", "the kernel has none");
+    };
+    let [first, second] = [(); 2].map(|()| space.raw().alloc(&Request::new(28 << 12)).expect("room"));
+    for nth in 0..28 << 12 {
+        // SAFETY: the area is the test's.
+        unsafe { std::ptr::with_exposed_provenance_mut::<u8>(first + nth).write(1) };
+    }
+    let process = Process::open(std::process::id() as i32).expect("this one");
+    let residency = |addr: usize| {
+        let place = place(&Target::find(&process).expect("it is read"), addr as u64);
+        place.residency.map(|found| (found.resident, found.swapped, found.closed, found.pages))
+    };
+    assert_eq!(residency(first), Some((28, 0, 0, 28)));
+    // SAFETY: nothing uses it.
+    unsafe { space.raw().free(first) }.expect("it is freed");
+    space.drain().expect("the kernel agrees");
+    assert_eq!(residency(first), Some((0, 0, 28, 28)));
+    assert_eq!(residency(second), Some((0, 0, 0, 28)), "never touched");
 }

@@ -2,6 +2,7 @@
 
 use crate::drain;
 use crate::fork::{LoneForks, locks};
+use crate::os::fatal::fatal;
 use crate::os::futex::{self, FutexLock};
 use lock_api::{Mutex, MutexGuard};
 use rustix::io::Errno;
@@ -211,6 +212,10 @@ pub(crate) fn lock_always() {
 }
 
 extern "C" fn prepare() {
+    if drain::on_drain_thread() {
+        // It holds `at_work`, for which another fork may wait with the registry locked.
+        fatal(&"a notifier forked on the drain thread, which would wait for itself");
+    }
     if (!IS_SHARING.load(Ordering::Relaxed) && LONE.begin()) || is_prepared() {
         return;
     }

@@ -48,10 +48,12 @@ fn a_thousand_default_spaces_leave_addresses_to_the_program() {
     });
 }
 
-/// An area of an odd size is a plain area: nothing is noted of it, and its size is cached.
+/// An area of an odd size is a plain area: nothing is noted of it, and its size is cached. One node,
+/// for each has records of its own: a thread that changes its CPU would count those of two.
 #[test]
 fn odd_sizes_cost_what_whole_pages_do() {
-    let space = space(LinuxOptions::new().drain_thread(false));
+    let options = LinuxOptions::new().drain_thread(false);
+    let space = open(options, SpaceOptions::default().nodes(1)).expect("addresses for a space");
     let before = space.stats().metadata_bytes;
     let areas: Vec<_> = (0..1000).map(|nth| space.buffer(5000 + nth % 3000).expect("room")).collect();
     let told: usize = space.areas().map(|area| area.bytes).sum();

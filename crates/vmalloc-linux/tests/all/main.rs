@@ -21,7 +21,6 @@ mod fork;
 mod forked_roots;
 mod frames;
 mod gather;
-mod grace;
 mod kernels;
 // Its spans and limits are beyond 32 bits.
 #[cfg(target_pointer_width = "64")]

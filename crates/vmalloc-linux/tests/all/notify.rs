@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use vmalloc::{Notifier, Request, Space, SpaceOptions};
+use vmalloc_harness::output_of_child;
 use vmalloc_linux::{Linux, LinuxOptions, open};
 
 const BYTES: usize = 16 * 4096;
@@ -72,5 +73,49 @@ fn a_fork_while_a_thread_is_inside_a_notifier_leaves_a_child_that_calls_them() {
                 true
             });
         });
+    });
+}
+
+/// Forks wherever it is called.
+struct Forking;
+
+impl Notifier<Linux> for Forking {
+    fn make_room(self: Arc<Self>, _: &Space<Linux>, _: u64) -> u64 {
+        0
+    }
+
+    fn decay(self: Arc<Self>, _: &Space<Linux>) -> bool {
+        in_forked_child(|| true);
+        false
+    }
+}
+
+#[test]
+fn a_notifier_may_fork_in_a_drain_of_the_program_and_not_on_the_drain_thread() {
+    in_own_process(|| {
+        for has_thread in [false, true] {
+            let (said, status) = output_of_child(|| {
+                let options = LinuxOptions::new().max_bytes(64 << 20).drain_thread(has_thread);
+                let space = open(options, SpaceOptions::default()).expect("a space");
+                let notifier: Arc<dyn Notifier<Linux>> = Arc::new(Forking);
+                space.register_notifier(&notifier).expect("there is memory");
+                let freed = space.raw().alloc(&Request::new(BYTES)).expect("room");
+                free(&space, freed);
+                space.decay().expect("the kernel agrees");
+                while has_thread {
+                    thread::park();
+                }
+            });
+            match has_thread {
+                false => assert_eq!(status, 0, "{said}"),
+                true => {
+                    assert!(
+                        libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGABRT,
+                        "{status:#x}"
+                    );
+                    assert!(said.contains("vmalloc: a notifier forked on the drain thread"), "{said}");
+                }
+            }
+        }
     });
 }

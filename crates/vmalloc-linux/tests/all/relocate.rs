@@ -1,6 +1,7 @@
 //! Pages moved to other addresses, with every strategy that the kernel has.
 
 use crate::common::crowd::Crowd;
+use crate::common::sandbox;
 use crate::common::*;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use vmalloc::{Discard, PageRange, PlatformFault, Protection, Relocate, Request, Resize, SpaceOptions};
@@ -174,5 +175,46 @@ fn moved_pages_are_discarded_where_no_mappings_are_left() {
         drop(crowd);
         linux.do_unmap(&[to]).unwrap();
         assert_traps(&linux, to);
+    });
+}
+
+/// The second step of a move is refused, and so is each way to read what the first has moved away.
+#[test]
+fn pages_that_can_be_moved_neither_on_nor_back_end_the_program() {
+    const PAGE: usize = 4096;
+    in_own_process(|| {
+        for guards in guards_by_mapping() {
+            let options = LinuxOptions::new().max_bytes(SPAN).guard_means(guards).drain_thread(false);
+            let Some(space) = opened(open(options, SpaceOptions::default())) else { continue };
+            // The kernel is tried out at the first move.
+            let alloc = || space.raw().alloc(&Request::new(8 * PAGE)).unwrap();
+            let grow = |addr| {
+                // SAFETY: the area is the test's, which uses the new address from here on.
+                unsafe { space.raw().realloc(addr, &Request::new(100 * PAGE)) }
+            };
+            grow(alloc()).unwrap();
+            let addr = alloc();
+            // SAFETY: the area is the test's.
+            unsafe { std::ptr::with_exposed_provenance_mut::<u8>(addr + 5 * PAGE).write(7) };
+            for can_read in [true, false] {
+                let (said, status) = vmalloc_harness::output_of_child(|| {
+                    let calls = [libc::SYS_mremap, libc::SYS_process_vm_readv, libc::SYS_pipe2];
+                    let is_meant = |call: &sandbox::Call| match call.number {
+                        libc::SYS_mremap => call.args[3] & libc::MREMAP_FIXED as u64 != 0,
+                        _ => !can_read,
+                    };
+                    let moved = sandbox::refused(&calls, libc::ENOMEM, is_meant, |_| grow(addr)).unwrap();
+                    // SAFETY: the area is the test's.
+                    let byte = unsafe { std::ptr::with_exposed_provenance::<u8>(moved + 5 * PAGE).read() };
+                    eprintln!("it holds {byte}");
+                });
+                if can_read {
+                    assert!(status == 0 && said.contains("it holds 7"), "{guards:?}: {said}, {status:#x}");
+                } else {
+                    assert!(libc::WIFSIGNALED(status), "{guards:?}: {said}, {status:#x}");
+                    assert!(said.contains("can be moved neither on nor back"), "{guards:?}: {said}");
+                }
+            }
+        }
     });
 }

@@ -22,7 +22,7 @@ fn space(space_options: SpaceOptions) -> Arc<Space<Linux>> {
 fn running_out_of_memory_empties_what_is_cached_and_loses_nothing() {
     in_own_process(|| {
         let options = LinuxOptions::new().max_bytes(SPAN).guard_means(GuardMeans::Mprotect);
-        let space = open(options, SpaceOptions::default()).unwrap();
+        let space = open(options.drain_thread(false), SpaceOptions::default()).unwrap();
         let kept = space.raw().alloc(&Request::new(4096)).unwrap();
         free(&space, kept);
         assert_eq!(space.stats().cached_areas, 1);

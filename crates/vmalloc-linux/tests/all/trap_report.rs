@@ -227,6 +227,41 @@ fn a_sent_signal_that_was_ignored_still_is() {
     });
 }
 
+#[test]
+fn a_sent_signal_ends_the_program_or_is_handled_as_before() {
+    in_own_process(|| {
+        // SAFETY: no conditions, the signals are there, and the value is not looked at.
+        let sent_by: [fn(libc::c_int) -> libc::c_int; 3] = unsafe {
+            [
+                |signal| libc::kill(libc::getpid(), signal),
+                |signal| libc::raise(signal),
+                |signal| libc::sigqueue(libc::getpid(), signal, std::mem::zeroed()),
+            ]
+        };
+        let status = |signal, send: fn(libc::c_int) -> libc::c_int| {
+            status_of_child(|| {
+                enlarge_signal_stack();
+                trap_report::install().unwrap();
+                assert_eq!(send(signal), 0);
+                true
+            })
+        };
+        for signal in [libc::SIGSEGV, libc::SIGBUS] {
+            for send in sent_by {
+                // In the child, whatever a test's program does about traps of its stacks.
+                // SAFETY: the default action is no handler.
+                unsafe { libc::signal(signal, libc::SIG_DFL) };
+                let ended = status(signal, send);
+                assert!(libc::WIFSIGNALED(ended) && libc::WTERMSIG(ended) == signal, "{ended:#x}");
+                // SAFETY: the handler does what a handler may.
+                unsafe { libc::signal(signal, exit_with_7 as *const () as libc::sighandler_t) };
+                let handled = status(signal, send);
+                assert!(libc::WIFEXITED(handled) && libc::WEXITSTATUS(handled) == 7, "{handled:#x}");
+            }
+        }
+    });
+}
+
 /// Another thread notes its frees at each fork, with the feature `trap-backtrace` by unwinding.
 #[test]
 fn a_child_notes_frees_whatever_its_parent_was_doing() {

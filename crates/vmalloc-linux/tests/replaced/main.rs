@@ -11,6 +11,5 @@ mod common;
 mod atfork_twice;
 mod atomic;
 mod global;
-mod grace_heap;
 mod heap;
 mod platform_heap;

@@ -1,6 +1,6 @@
 //! Forks: the child goes on with the pool, whatever other threads were doing with it.
 
-use crate::common::{PAGE, fill, pool};
+use crate::common::{PAGE, drained_pool, fill};
 use lock_api::{GuardNoSend, RawMutex};
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use vmalloc_slots::{Slots, SlotsOptions};
 #[test]
 fn slots_decay_in_a_child() {
     in_own_process(|| {
-        let pool = pool(SlotsOptions::new(1 << 30));
+        let pool = drained_pool(SlotsOptions::new(1 << 30));
         let use_one = || {
             let mut slot = pool.alloc().unwrap();
             fill(&mut slot, 32 << 10);

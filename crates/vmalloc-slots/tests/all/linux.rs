@@ -1,6 +1,6 @@
 //! Slots of Linux memory: what traps, what is kept, and how many calls it takes.
 
-use crate::common::{PAGE, fill, is_zero, peek, pool, resident, spaces};
+use crate::common::{PAGE, drained_pool, fill, is_zero, peek, pool, resident, spaces};
 use std::sync::Arc;
 use vmalloc::{Request, Reservation};
 use vmalloc_slots::{BeyondHead, Dirty, Slot, SlotError, Slots, SlotsOptions};
@@ -150,24 +150,14 @@ fn the_same_user_gets_the_same_slot() {
     assert_eq!(pool.alloc().unwrap().addr(), addrs[11]);
 }
 
-/// Returns how many areas of a space are busy. A drain may be in the middle of its counts: a purge
-/// waits for it.
+/// Returns how many areas of a space are busy.
 fn busy(space: &vmalloc::Space<vmalloc_linux::Linux>) -> u64 {
-    space.purge().unwrap();
     space.stats().busy_areas
-}
-
-/// Returns a pool on a space that no thread drains.
-fn undrained(options: SlotsOptions) -> Arc<crate::common::Pool> {
-    let linux = vmalloc_linux::LinuxOptions::new().max_bytes(1 << 38).drain_thread(false);
-    Arc::new(
-        Slots::new(vmalloc_linux::open(linux, vmalloc::SpaceOptions::default()).unwrap(), options).unwrap(),
-    )
 }
 
 #[test]
 fn slots_that_are_not_needed_lose_their_memory_with_the_drains_of_the_space() {
-    let pool = undrained(SlotsOptions::new(GIB));
+    let pool = pool(SlotsOptions::new(GIB));
     let alloc = |count| (0..count).map(|_| pool.alloc().unwrap()).collect::<Vec<_>>();
     let use_some = |count| {
         let mut all = alloc(count);
@@ -189,7 +179,7 @@ fn slots_that_are_not_needed_lose_their_memory_with_the_drains_of_the_space() {
 
 #[test]
 fn waiting_slots_are_reset_by_the_drains_of_the_space() {
-    let pool = undrained(SlotsOptions::new(GIB).keep_bytes(PAGE));
+    let pool = pool(SlotsOptions::new(GIB).keep_bytes(PAGE));
     let mut all: Vec<_> = (0..60).map(|_| pool.alloc().unwrap()).collect();
     all.iter_mut().for_each(|slot| fill(slot, 64 << 10));
     drop(all);
@@ -201,7 +191,7 @@ fn waiting_slots_are_reset_by_the_drains_of_the_space() {
 /// A drain that resets the slots hides them from no allocation.
 #[test]
 fn drains_take_no_slot_from_a_program_that_needs_all() {
-    let pool = undrained(SlotsOptions::new(1 << 20).head_bytes(1 << 20).max_slots(3).keep_bytes(0));
+    let pool = pool(SlotsOptions::new(1 << 20).head_bytes(1 << 20).max_slots(3).keep_bytes(0));
     let playing = Arc::new(());
     std::thread::scope(|scope| {
         // It ends with the other, also in a panic.
@@ -227,7 +217,7 @@ fn drains_take_no_slot_from_a_program_that_needs_all() {
 
 #[test]
 fn slots_beyond_the_warm_ones_go_back_to_the_space() {
-    let pool = undrained(SlotsOptions::new(1 << 20).head_bytes(PAGE));
+    let pool = pool(SlotsOptions::new(1 << 20).head_bytes(PAGE));
     drop((0..1200).map(|_| pool.alloc().unwrap()).collect::<Vec<_>>());
     assert_eq!(pool.stats().free, 1200);
     while pool.space().drain().unwrap() == vmalloc::DrainStatus::More {}
@@ -236,7 +226,7 @@ fn slots_beyond_the_warm_ones_go_back_to_the_space() {
 
 #[test]
 fn slots_give_way_where_the_space_is_short_of_addresses() {
-    let pool = undrained(SlotsOptions::new(GIB));
+    let pool = pool(SlotsOptions::new(GIB));
     drop((0..40).map(|_| pool.alloc().unwrap()).collect::<Vec<_>>());
     let most = pool.space().geometry().span.len() as usize * PAGE;
     let large = Reservation::new(&**pool.space(), &Request::new(most - (32 << 20))).unwrap();
@@ -248,7 +238,7 @@ fn slots_give_way_where_the_space_is_short_of_addresses() {
 
 #[test]
 fn the_drain_thread_gives_memory_back_that_is_not_needed() {
-    let pool = pool(SlotsOptions::new(GIB).head_bytes(1 << 20));
+    let pool = drained_pool(SlotsOptions::new(GIB).head_bytes(1 << 20));
     let mut slot = pool.alloc().unwrap();
     fill(&mut slot, 1 << 20);
     drop(slot);
@@ -268,10 +258,7 @@ fn a_trim_leaves_as_many_slots_as_it_says() {
     assert!(pool.stats().reserved <= 3 && busy(pool.space()) <= 3);
     let space = pool.space().clone();
     drop(pool);
-    // A drain that has the pool at this moment gives its slots back in the end.
-    while busy(&space) != 0 {
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    }
+    assert_eq!(busy(&space), 0);
 }
 
 #[test]

@@ -72,8 +72,7 @@ fn free_slots_keep_no_more_memory_than_the_bound_with_any_guards() {
         const HEAD: usize = 720 << 10;
         const SLOTS: u64 = 100;
         for guards in GuardMeans::all() {
-            let options =
-                vmalloc_linux::LinuxOptions::new().max_bytes(1 << 36).guard_means(guards).drain_thread(false);
+            let options = vmalloc_linux::LinuxOptions::new().max_bytes(1 << 36).guard_means(guards);
             let Some(space) = space(options) else { continue };
             for most in [0, 64 << 10] {
                 let options =

@@ -21,6 +21,9 @@ use lock_api::Mutex;
 /// The space refers weakly to a notifier, and strongly during a call. So a notifier may be dropped
 /// by the end of a call: one that has to do something then finds that out by
 /// [`Arc::into_inner`].
+///
+/// A platform may call it on a thread of its own that drains the space. There it must not fork:
+/// `vmalloc-linux` stops a program that does, for the fork would wait for that very drain.
 pub trait Notifier<P: Platform>: Send + Sync {
     /// Frees what it can of `space`, which wants addresses for `pages` pages and has given back all
     /// that was freed. Returns how many pages it has freed. No lock is held: it may allocate and

@@ -11,17 +11,9 @@ pub(crate) struct Area<'m> {
 }
 
 impl<'m> Area<'m> {
-    /// Allocates what `request` asks for. Deferred frees, of this case, an earlier one or another
-    /// worker, may hold what there is: then they are waited for.
+    /// Allocates what `request` asks for.
     pub(crate) fn new(machine: &'m Machine, request: &Request) -> Result<Self, AllocError> {
-        let addr = match machine.space.raw().alloc(request) {
-            Err(refusal @ (AllocError::NoSpace(_) | AllocError::Unbacked(_))) => {
-                machine.grace.settle().map_err(|_| refusal)?;
-                machine.space.raw().alloc(request)?
-            }
-            addr => addr?,
-        };
-        Ok(Self { machine, addr })
+        Ok(Self { machine, addr: machine.space.raw().alloc(request)? })
     }
 
     /// The area at `addr`, which the caller owned and `vfree` frees.

@@ -14,7 +14,7 @@ use crate::output::{self, unwritten};
 use anstream::adapter::strip_str;
 use anstream::{AutoStream, ColorChoice};
 use std::path::Path;
-use summary::{Summary, remarked};
+use summary::{Summary, is_partial, remarked};
 use vmalloc_lab::picture::svg;
 use vmalloc_lab::picture::terminal;
 use vmalloc_lab::vmallocinfo::{Addresses, Vmallocinfo};
@@ -47,7 +47,8 @@ fn complain(info: &Vmallocinfo, summary: &Summary<'_>, options: &MapOptions) -> 
         output::note(reason);
         exit = Exit::Failed;
     }
-    if remarked(info) && options.strict {
+    let is_remarked = remarked(info);
+    if is_partial(info) || is_remarked && options.strict {
         exit = Exit::Failed;
     }
     exit

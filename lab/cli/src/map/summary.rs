@@ -104,6 +104,16 @@ pub(crate) fn remarked(info: &Vmallocinfo) -> bool {
     any
 }
 
+/// Says on stderr, and returns true, if areas of a file could not be read.
+pub(crate) fn is_partial(info: &Vmallocinfo) -> bool {
+    let lost = info.lost();
+    if lost > 0 {
+        let lines = counted(lost as u64, "line");
+        output::note(&format!("this is a part of the file: {lines} with an area could not be read"));
+    }
+    lost > 0
+}
+
 /// Returns why there is no map.
 pub(crate) fn hidden(addresses: Addresses) -> Option<&'static str> {
     match addresses {

@@ -140,6 +140,10 @@ impl Input {
         if events == 0 {
             return Err(self.complain(format!("has no event: of {total} lines {damaged} can't be read")));
         }
+        if damaged > events {
+            let most = format!("is read in part alone: of {total} lines {damaged} can't be read, {events} are events");
+            return Err(self.complain(most));
+        }
         if spaces > 1 {
             output::note(&format!(
                 "{self} has the calls of {spaces} address spaces, of processes or of programs one after the other; \

@@ -82,6 +82,7 @@ impl Trace {
             Compression::Xz => " in xz",
             Compression::Gzip => " in gzip",
             Compression::Zstd => " in zstd",
+            Compression::Lz4 => " in lz4",
         };
         let mut text = format!(
             "{}: {}{packed}, {} lines in {:.2} s: {} events, {} headers, {} others, {} damaged\n",

@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(names("run_test_mask=0x9"), both);
         assert_eq!(names("random_size_alloc_test fix_size_alloc_test"), both);
         assert_eq!(names("run_test_mask=0x81"), ["fix_size_alloc_test", "pcpu_alloc_test"]);
-        assert_eq!(names("").len(), 16, "all");
+        assert_eq!(names("").len(), 14, "all");
     }
 
     #[test]

@@ -9,10 +9,11 @@ mod report;
 use crate::args::WhyOptions;
 use crate::error::{Exit, Failure};
 use crate::input::{self, name};
-use crate::map::summary::remarked;
+use crate::map::summary::{is_partial, remarked};
 use crate::output;
 use report::Report;
-use vmalloc_lab::vmallocinfo::{KernelLog, Vmallocinfo};
+use std::collections::BTreeMap;
+use vmalloc_lab::vmallocinfo::{KernelLog, Refusal, Vmallocinfo};
 
 /// Runs the command.
 pub(crate) fn run(options: &WhyOptions, json: bool) -> Result<Exit, Failure> {
@@ -27,7 +28,15 @@ pub(crate) fn run(options: &WhyOptions, json: bool) -> Result<Exit, Failure> {
         log.read(input::open_text(path)?).map_err(|error| input::unreadable(path, &error))?;
     }
     if let Some(bytes) = options.bytes {
-        log.refused = [(bytes, 1)].into();
+        log.refused = [(Refusal { bytes, window: None }, 1)].into();
+    }
+    if let Some([start, end]) = options.window {
+        log.windows = [("window".to_owned(), start..end)].into();
+        let mut refused = BTreeMap::new();
+        for (refusal, times) in std::mem::take(&mut log.refused) {
+            *refused.entry(Refusal { window: None, ..refusal }).or_default() += times;
+        }
+        log.refused = refused;
     }
     if log.refused.is_empty() {
         let path = options.log.as_deref().unwrap_or(path);
@@ -38,5 +47,5 @@ pub(crate) fn run(options: &WhyOptions, json: bool) -> Result<Exit, Failure> {
     let report = Report::new(&info, &log);
     report.hidden().into_iter().for_each(output::note);
     output::tell("why", &report, &report.to_string(), json)?;
-    Ok(Exit::of(report.hidden().is_none()))
+    Ok(Exit::of(report.hidden().is_none() && !is_partial(&info)))
 }

@@ -26,6 +26,14 @@ pub(super) struct Report<'a> {
 struct Refused {
     bytes: u64,
     times: u64,
+    /// The window that its line names.
+    window: Option<[u64; 2]>,
+}
+
+/// A window that the log names.
+struct Known {
+    name: String,
+    range: [u64; 2],
 }
 
 /// A window.
@@ -33,6 +41,8 @@ struct Refused {
 struct Place<'a> {
     #[serde(flatten)]
     window: Window,
+    #[serde(skip)]
+    range: [u64; 2],
     /// The log tells where it begins and ends; else the first area and the last one do.
     from_log: bool,
     callers: Vec<Named<'a>>,
@@ -40,11 +50,15 @@ struct Place<'a> {
 
 impl<'a> Report<'a> {
     pub(super) fn new(info: &'a Vmallocinfo, log: &KernelLog) -> Self {
-        let refused = log.refused.iter().rev().map(|(&bytes, &times)| Refused { bytes, times });
-        let from_log = !log.windows.is_empty();
-        let strips = if from_log { strips(info, log) } else { info.strips() };
+        let refused = log.refused.iter().rev();
+        let refused =
+            refused.map(|(refusal, &times)| Refused { bytes: refusal.bytes, times, window: refusal.window });
+        let known = known(log);
+        let from_log = !known.is_empty();
+        let strips = if from_log { strips(info, &known) } else { info.strips() };
         let place = |strip: &Strip| Place {
             window: Window::new(strip),
+            range: [strip.start, strip.end],
             from_log,
             callers: top_callers(info.entries.iter().filter(|entry| is_in(entry, strip))),
         };
@@ -64,13 +78,24 @@ impl<'a> Report<'a> {
     }
 }
 
-/// The windows that the log names, with the areas in them.
-fn strips(info: &Vmallocinfo, log: &KernelLog) -> Vec<Strip> {
+/// Returns the windows that the log names: at boot, and in the lines of refusals.
+fn known(log: &KernelLog) -> Vec<Known> {
+    let at_boot = log.windows.iter().map(|(name, window)| (name.as_str(), [window.start, window.end]));
+    let restricted = log.refused.keys().filter_map(|refusal| Some(("restricted", refusal.window?)));
+    let mut known: Vec<Known> = Vec::new();
+    for (name, range) in at_boot.chain(restricted) {
+        if known.iter().all(|known| known.range != range) {
+            known.push(Known { name: name.to_owned(), range });
+        }
+    }
+    known
+}
+
+/// Returns these windows, with the areas in them.
+fn strips(info: &Vmallocinfo, known: &[Known]) -> Vec<Strip> {
     let areas: Vec<_> = info.strips().into_iter().flat_map(|strip| strip.areas).collect();
-    let strip = |(name, range): (&String, &std::ops::Range<u64>)| {
-        Strip::new(name, range.start, range.end, areas.clone())
-    };
-    if areas.is_empty() { Vec::new() } else { log.windows.iter().map(strip).collect() }
+    let strip = |known: &Known| Strip::new(&known.name, known.range[0], known.range[1], areas.clone());
+    if areas.is_empty() { Vec::new() } else { known.iter().map(strip).collect() }
 }
 
 fn is_in(entry: &Entry, strip: &Strip) -> bool {
@@ -81,8 +106,9 @@ impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let told = &self.refused[..self.refused.len().min(TOLD)];
         writeln!(f, "Refused, guard page included:")?;
-        for &Refused { bytes, times } in told {
-            writeln!(f, "  {} ({bytes} bytes), {}", human_bytes(bytes), times_told(times))?;
+        for &Refused { bytes, times, window } in told {
+            let within = window.map_or(String::new(), |[start, end]| format!(" in {start:#x}-{end:#x}"));
+            writeln!(f, "  {} ({bytes} bytes){within}, {}", human_bytes(bytes), times_told(times))?;
         }
         let untold = self.refused.len() - told.len();
         if untold != 0 {
@@ -106,15 +132,25 @@ impl Place<'_> {
         if !self.from_log {
             writeln!(f, "  the log names no window: this is from the first area to the last")?;
         }
-        for &Refused { bytes, .. } in refused {
-            writeln!(f, "  {}: {}", human_bytes(bytes), self.verdict(bytes))?;
+        let is_here = |refused: &&Refused| refused.window.is_none_or(|window| window == self.range);
+        for &Refused { bytes, window, .. } in refused.iter().filter(is_here) {
+            writeln!(f, "  {}: {}", human_bytes(bytes), self.verdict(bytes, window.is_some()))?;
         }
         table(f, "Top callers there", &self.callers)
     }
 
-    fn verdict(&self, bytes: u64) -> String {
+    /// Says why so many bytes were refused here; `is_own` if their own line names this window.
+    fn verdict(&self, bytes: u64, is_own: bool) -> String {
         let free = self.window.free_bytes;
         match self.window.largest_hole.as_ref().map_or(0, |hole| hole.bytes) {
+            hole if hole >= bytes && !self.from_log => {
+                "can't tell: the largest hole has room for it, if it is inside of the window that was asked; \
+                 --window A-B, or the log of the boot, names that"
+                    .to_owned()
+            }
+            hole if hole >= bytes && is_own => {
+                "the largest hole has room for it: the listing is of another moment".to_owned()
+            }
             hole if hole >= bytes => {
                 "the largest hole has room for it: another window was asked, or the listing is of another moment"
                     .to_owned()

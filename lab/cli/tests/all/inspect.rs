@@ -2,8 +2,11 @@
 //! `vmalloc latency`.
 
 use crate::common::{json, run, text, vmalloc};
+use std::fs::OpenOptions;
 use std::io::Read;
-use std::process::{Child, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use vmalloc_harness::not_run;
 
 /// A program with a space, which is stopped at the end.
 struct Other(Child);
@@ -84,4 +87,41 @@ fn what_can_not_be_read_is_one_line_and_exit_code_2() {
         assert_eq!(output.status.code(), Some(2), "{line}: {stderr}");
         assert!(stderr.contains(reason) && stderr.lines().count() == 1, "{line}: {stderr}");
     }
+}
+
+/// Returns a dump of a program with a space, and an address in that.
+fn dumped(folder: &Path) -> Option<(PathBuf, u64)> {
+    let other = Other::start();
+    let pid = other.0.id();
+    let (report, _) = json(&format!("top --once --json {pid}"));
+    let start = report["spaces"][0]["span"][0].as_u64().expect("a span");
+    let said = Command::new("gcore").arg("-o").arg(folder.join("dump")).arg(pid.to_string()).output();
+    let dump = folder.join(format!("dump.{pid}"));
+    if !dump.exists() {
+        not_run("core dumps that are compressed or cut off", format_args!("gcore made none: {said:?}"));
+        return None;
+    }
+    Some((dump, start))
+}
+
+#[test]
+fn a_core_dump_is_read_compressed_and_named_where_it_is_cut_off() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some((dump, addr)) = dumped(folder.path()) else { return };
+    let plain = text(&format!("explain {} {addr}", dump.display()));
+    assert!(plain.contains("are in the dump"), "{plain}");
+    for packer in ["gzip -1", "xz -0", "zstd -q -1", "lz4 -q"] {
+        let packed = folder.path().join("packed");
+        let line = format!("{packer} -c < {} > {}", dump.display(), packed.display());
+        if !Command::new("sh").args(["-c", &line]).status().expect("a shell").success() {
+            not_run(format_args!("a core dump packed by {packer}"), "it failed, or is not installed");
+            continue;
+        }
+        assert_eq!(text(&format!("explain {} {addr}", packed.display())), plain, "{packer}");
+    }
+    let file = OpenOptions::new().write(true).open(&dump).expect("it is ours");
+    file.set_len(file.metadata().expect("its size").len() / 3).expect("it is cut");
+    let cut = run(&format!("explain {} {addr}", dump.display()));
+    let said = String::from_utf8_lossy(&cut.stderr);
+    assert!(said.contains("the core dump is cut off") && !said.contains("the program has none"), "{said}");
 }

@@ -27,7 +27,7 @@ fn version_and_help_are_there() {
 
 #[test]
 fn the_table_of_cases_is_listed() {
-    assert_eq!(text("test --list").lines().count(), 16);
+    assert_eq!(text("test --list").lines().count(), 14);
     let (list, _) = json("test --list --json");
     assert_eq!(list["cases"][1]["name"], "full_fit_alloc_test");
     assert_eq!(list["cases"][7]["bit"], 128);

@@ -3,6 +3,7 @@
 //! ```text
 //!   fd 37 7a 58 5a 00   xz, any number of streams one behind the other
 //!   1f 8b               gzip, any number of members
+//!   04 22 4d 18         lz4, any number of frames
 //!   28 b5 2f fd         zstd, any number of frames; 5x 2a 4d 18 begins one to be skipped
 //! ```
 //!
@@ -12,6 +13,7 @@
 
 use encoding_rs_io::DecodeReaderBytesBuilder;
 use flate2::bufread::MultiGzDecoder;
+use lz4_flex::frame::FrameDecoder as Lz4Decoder;
 use lzma_rust2::XzReader;
 use ruzstd::decoding::errors::FrameDecoderError;
 use ruzstd::decoding::errors::ReadFrameHeaderError::SkipFrame;
@@ -36,6 +38,8 @@ pub enum Compression {
     Gzip,
     /// By `zstd`.
     Zstd,
+    /// By `lz4`.
+    Lz4,
 }
 
 impl Compression {
@@ -44,6 +48,7 @@ impl Compression {
             [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Self::Xz,
             [0x1f, 0x8b, ..] => Self::Gzip,
             [0x28, 0xb5, 0x2f, 0xfd, ..] => Self::Zstd,
+            [0x04, 0x22, 0x4d, 0x18, ..] => Self::Lz4,
             [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Zstd,
             _ => Self::Plain,
         }
@@ -65,10 +70,48 @@ pub fn open<'a>(mut source: impl Read + 'a) -> io::Result<(Compression, Box<dyn 
         Compression::Plain => Box::new(source),
         Compression::Xz => Box::new(XzReader::new_mem_limit(source, true, XZ_KIB)),
         Compression::Gzip => Box::new(MultiGzDecoder::new(source)),
+        Compression::Lz4 => Box::new(Lz4(Some(Lz4Decoder::new(Ending { source, has_ended: false })))),
         Compression::Zstd => Box::new(Zstd { source, decoder: FrameDecoder::new(), is_inside: false }),
     };
     let text = DecodeReaderBytesBuilder::new().utf8_passthru(true).strip_bom(true).build(plain);
     Ok((compression, Box::new(BufReader::with_capacity(BUFFER, text))))
+}
+
+/// Frames of lz4, one behind the other; `None` behind the last.
+struct Lz4<R: BufRead>(Option<Lz4Decoder<Ending<R>>>);
+
+impl<R: BufRead> Read for Lz4<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while let Some(decoder) = &mut self.0 {
+            let count = decoder.read(into)?;
+            if count > 0 || into.is_empty() {
+                return Ok(count);
+            }
+            // The decoder does not tell the end of a frame from one that is cut off.
+            let Ending { source, has_ended } = decoder.get_mut();
+            if *has_ended {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            if source.fill_buf()?.is_empty() {
+                self.0 = None;
+            }
+        }
+        Ok(0)
+    }
+}
+
+/// A source that knows whether more was asked of it than there was.
+struct Ending<R> {
+    source: R,
+    has_ended: bool,
+}
+
+impl<R: Read> Read for Ending<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let count = self.source.read(into)?;
+        self.has_ended |= count == 0 && !into.is_empty();
+        Ok(count)
+    }
 }
 
 /// Frames of zstd, one behind the other.
@@ -129,21 +172,31 @@ mod tests {
         ruzstd::encoding::compress_to_vec(text, ruzstd::encoding::CompressionLevel::Fastest)
     }
 
+    /// With a checksum of the whole, as `lz4` writes it.
+    fn lz4(text: &[u8]) -> Vec<u8> {
+        let info = lz4_flex::frame::FrameInfo::new().content_checksum(true);
+        let mut encoder = lz4_flex::frame::FrameEncoder::with_frame_info(info, Vec::new());
+        encoder.write_all(text).expect("memory");
+        encoder.finish().expect("memory")
+    }
+
     /// Returns the text before an error, and true if there was one.
     fn unpack(bytes: &[u8]) -> (Compression, Vec<u8>, bool) {
         let (compression, mut source) = open(bytes).expect("memory");
         let mut text = Vec::new();
-        let failed = source.read_to_end(&mut text).is_err();
+        // The end stays the end.
+        let failed = (0..2).any(|_| source.read_to_end(&mut text).is_err());
         (compression, text, failed)
     }
 
-    fn all() -> [(Compression, Vec<u8>); 4] {
+    fn all() -> [(Compression, Vec<u8>); 5] {
         let xz = include_bytes!("../../tests/data/short.txt.xz").to_vec();
         [
             (Compression::Plain, TEXT.to_vec()),
             (Compression::Xz, xz),
             (Compression::Gzip, gzip(TEXT)),
             (Compression::Zstd, zstd(TEXT)),
+            (Compression::Lz4, lz4(TEXT)),
         ]
     }
 

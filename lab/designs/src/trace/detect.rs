@@ -72,11 +72,30 @@ fn likeness(line: &Result<Result<Event, Known>, Reason>) -> u64 {
 
 /// Files that people have beside traces, by what is in them, and what they are called. A listing
 /// may have a margin.
-const FOREIGN: [(&str, &str); 8] = [
+const FOREIGN: [(&str, &str); 18] = [
     (r"\A\x17\x08Dtracing", "a binary recording of trace-cmd; 'trace-cmd report' prints it as text"),
     (r"\A(?:PERFILE2|2ELIFREP)", "a binary recording of perf, which is not read"),
+    (r"(?m)^% time +seconds +usecs/call", "the counts of 'strace -c', not events; without -c it writes them"),
     (
-        r"\A(?:[> ]+|# ?|\d+[:\t]|\[ *\d+\.\d+\] )?0x\S+-0x\S+\s+\d+\s",
+        r"(?m)^ *\d+\.\d+ \((?: *\d+\.\d+ ms| *)\): ",
+        "the output of 'perf trace', which is not read; 'strace -f' records the same calls",
+    ),
+    (
+        r"(?m)^.{0,60}\bSYS_\w+\(|(?m)^(?:\[pid +\d+\] |\d+ )?\S*(?:malloc|calloc|realloc|free)\(.*\) += ",
+        "the output of ltrace, which is not read; 'strace -f' records calls of the kernel",
+    ),
+    (r"(?m)^ *\d+ \S+ +(?:CALL|RET|NAMI) ", "the output of kdump (ktrace), which is not read"),
+    (r"(?m)^SYSCALL\(args\) ", "the output of dtruss, which is not read"),
+    (
+        r"(?m)^(?:\d+(?: \d+)?: )?[a-z_0-9]+\(.*\)\s+= \d+ \(0x[[:xdigit:]]+\)$",
+        "the output of truss, which is not read",
+    ),
+    (r"(?m)^SYSCALL\[\d+,\d+\]", "the calls that valgrind traced, which are not read"),
+    (r"(?m)^\d+ \d\d:\d\d:\d\d\.\d{9} \d+ .* [<>] \w+", "the output of sysdig, which is not read"),
+    (r"(?m)^\[\d\d:\d\d:\d\d\.\d{9}\] .*: \{ ", "the output of babeltrace (LTTng), which is not read"),
+    (r"\AAttaching \d+ probes?\.\.\.|(?m)^@\w*(?:\[.*\])?: ", "the output of bpftrace, which is not read"),
+    (
+        r"\A(?:[> ]+|# ?|\d+[:\t]|\[ *\d+\.\d+\] |[^\s:]+:(?:\d+:)?)?0x\S+-0x\S+\s+\d+\s",
         "a listing from /proc/vmallocinfo: areas of one moment, not events over time; 'vmalloc map' draws it",
     ),
     (
@@ -158,6 +177,20 @@ mod tests {
             ("[    1.5] bash-157       1d..1. 9992079us+: alloc_vmap_area: va_start: 1\n", "latency format"),
             ("[    1.5] vmap allocation for size 4096 failed: use vmalloc=<size>\n", "'vmalloc why'"),
             ("[    0.000000] Linux version 6.12\n", "dmesg"),
+            ("% time     seconds  usecs/call     calls    errors syscall\n", "strace -c"),
+            ("     0.000 ( 0.004 ms): bash/12 mmap(len: 8192, prot: READ|WRITE) = 0x7f\n", "perf trace"),
+            ("12 SYS_mmap(0, 8192, 3, 34) = 0x7f9781d40000\n", "ltrace"),
+            ("malloc(32)                    = 0x55d0c0ffee00\n", "ltrace"),
+            ("  4711 python3  CALL  mmap(0,0x2000,0x3,0x1002,0xffffffff,0)\n", "ktrace"),
+            ("SYSCALL(args) \t\t = return\nmunmap(0x1, 0x2)\t\t = 0 0\n", "dtruss"),
+            ("4711: sigprocmask(SIG_SETMASK,{ },0x0)\t = 34366607360 (0x800676000)\n", "truss"),
+            ("SYSCALL[4711,1](9) sys_mmap ( 0x0, 8192, 3, 34, -1, 0 ) --> [pre-success]\n", "valgrind"),
+            ("1 14:22:01.123456789 0 bash (12) > mmap addr=0 length=8192\n", "sysdig"),
+            (
+                "[14:22:01.123456789] (+?.?) host syscall_entry_mmap: { cpu_id = 0 }, { len = 1 }\n",
+                "babeltrace",
+            ),
+            ("Attaching 2 probes...\n4711 mmap 8192\n", "bpftrace"),
             ("once upon a time", "'once upon a time'"),
             ("\n\n", "no format"),
         ] {

@@ -29,7 +29,8 @@ pub(super) fn parse(line: u64, text: &str) -> Result<(Entry, Option<String>), &'
     let (start, end) = range.split_once('-').ok_or("it has no range")?;
     let start = address(start).ok_or("it begins with no address")?;
     let end = address(end).ok_or("it has no end address")?;
-    let bytes = words.next().and_then(|word| word.parse().ok()).ok_or("it has no size")?;
+    let bytes: u64 = words.next().and_then(|word| word.parse().ok()).ok_or("it has no size")?;
+    let end = if end == 0 { end_of_addresses(start, bytes) } else { end };
     let (mut caller, mut unknown): (Option<String>, Option<String>) = (None, None);
     let (mut kinds, mut pages) = (Vec::new(), None);
     for (index, word) in words.enumerate() {
@@ -52,6 +53,16 @@ pub(super) fn parse(line: u64, text: &str) -> Result<(Entry, Option<String>), &'
     }
     let kind = if kinds.is_empty() { "unknown".to_owned() } else { kinds.join(" ") };
     Ok((Entry { line, start, end, bytes, caller, kind, pages }, unknown))
+}
+
+/// Returns the end of an area that is printed as 0: the end of all addresses, of 64 bits or of 32.
+/// There is no number behind the last of 64 bits, so it is that one.
+fn end_of_addresses(start: u64, bytes: u64) -> u64 {
+    match start.checked_add(bytes) {
+        None if start.wrapping_add(bytes) == 0 => u64::MAX,
+        Some(end) if end == 1 << 32 => end,
+        _ => 0,
+    }
 }
 
 /// `0x` and up to 16 digits. Before the kernel has random numbers it prints a word instead, which

@@ -1,8 +1,9 @@
 //! What the tests on Linux share.
 #![allow(dead_code, unreachable_pub)]
 
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-use vmalloc::{Discard, ReadNofault, Space, SpaceOptions};
+use vmalloc::{ReadNofault, Space, SpaceOptions};
 use vmalloc_harness::not_run;
 use vmalloc_linux::{GuardMeans, Linux, OpenError, ReserveError, open};
 use vmalloc_slots::{Slot, Slots, SlotsOptions, SlotsRef};
@@ -17,9 +18,10 @@ pub fn spaces() -> Vec<Arc<Space<Linux>>> {
 }
 
 /// Returns a space with these options, or `None` where this kernel lacks their means. No huge page
-/// comes by itself, so that what is resident can be counted.
+/// comes by itself, so that what is resident can be counted. No thread drains it, so that what
+/// waits can be.
 pub fn space(options: vmalloc_linux::LinuxOptions) -> Option<Arc<Space<Linux>>> {
-    match open(options.huge_pages(false), SpaceOptions::default()) {
+    match open(options.huge_pages(false).drain_thread(false), SpaceOptions::default()) {
         Ok(space) => Some(space),
         Err(OpenError::Reserve(error @ ReserveError::Unsupported { means, .. })) => {
             not_run(means, error);
@@ -29,10 +31,19 @@ pub fn space(options: vmalloc_linux::LinuxOptions) -> Option<Arc<Space<Linux>>> 
     }
 }
 
+/// Returns the options of the space of a [`pool`].
+pub fn addresses() -> vmalloc_linux::LinuxOptions {
+    vmalloc_linux::LinuxOptions::new().max_bytes(1 << (usize::BITS / 2 + 12)).huge_pages(false)
+}
+
+/// Returns a pool on a space of its own, which no thread drains.
 pub fn pool(options: SlotsOptions) -> Arc<Pool> {
-    let addresses =
-        vmalloc_linux::LinuxOptions::new().max_bytes(1 << (usize::BITS / 2 + 12)).huge_pages(false);
-    let space = open(addresses, SpaceOptions::default()).unwrap();
+    Arc::new(Slots::new(space(addresses()).unwrap(), options).unwrap())
+}
+
+/// Returns a pool on a space of its own that the drain thread drains.
+pub fn drained_pool(options: SlotsOptions) -> Arc<Pool> {
+    let space = open(addresses(), SpaceOptions::default()).unwrap();
     Arc::new(Slots::new(space, options).unwrap())
 }
 
@@ -58,12 +69,16 @@ pub fn is_zero<R: SlotsRef<Space = Arc<Space<Linux>>>>(slot: &Slot<R>) -> bool {
     bytes.chunks(PAGE).all(|page| page == [0; PAGE])
 }
 
-/// Returns how many pages of a slot have memory behind them.
+/// Returns how many pages of a slot have memory of their own, as proc_pid_pagemap(5) tells. The page
+/// of zeros is present, and not mapped by one page table alone.
 pub fn resident<R: SlotsRef<Space = Arc<Space<Linux>>>>(slot: &Slot<R>) -> u64 {
-    let first = (slot.addr() / PAGE) as u64;
-    let pages = vmalloc::PageRange::from_len(first, (slot.committed_bytes() / PAGE) as u64).unwrap();
-    let mut count = 0;
-    // SAFETY: the slot is the caller's, and committed so far.
-    unsafe { slot.slots().space().platform().touched(pages, &mut |run| count += run.len()) };
-    count
+    const PRESENT_AND_EXCLUSIVE: u64 = 1 << 63 | 1 << 56;
+    let map = std::fs::File::open("/proc/self/pagemap").unwrap();
+    let mut entries = vec![0; slot.committed_bytes() / PAGE * size_of::<u64>()];
+    map.read_exact_at(&mut entries, (slot.addr() / PAGE * size_of::<u64>()) as u64).unwrap();
+    let entries = entries.chunks_exact(size_of::<u64>());
+    entries
+        .map(|entry| u64::from_ne_bytes(entry.try_into().unwrap()))
+        .filter(|entry| entry & PRESENT_AND_EXCLUSIVE == PRESENT_AND_EXCLUSIVE)
+        .count() as u64
 }

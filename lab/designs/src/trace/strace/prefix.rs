@@ -4,12 +4,14 @@ use crate::trace::fields::seconds;
 use regex::Regex;
 use std::sync::LazyLock;
 
-/// `6517 ` or `[pid 6517] `; seconds, or a time of day; and seconds between lines, which may stand
-/// behind another time.
+/// `6517 ` or `[pid 6517] `, with `<name>` behind the number (`-Y`); seconds, or a time of day; seconds
+/// between lines, which may stand behind another time; the number of the call in brackets (`-n`), and
+/// the address that it comes from (`-i`).
 static PREFIX: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(concat!(
-        r"^\s*(?:(?:\[pid +(?<pid>\d+)\]|(?<task>\d+)) +)?",
-        r"(?:(?:(?<time>\d+(?:\.\d+)?)|\d\d:\d\d:\d\d(?:\.\d+)?) +)?(?:\(\+ *\d+(?:\.\d+)?\) *)?"
+        r"^\s*(?:(?:\[pid +(?<pid>\d+)(?:<.*?>)?\]|(?<task>\d+)(?:<.*?>)?) +)?",
+        r"(?:(?:(?<time>\d+(?:\.\d+)?)|\d\d:\d\d:\d\d(?:\.\d+)?) +)?(?:\(\+ *\d+(?:\.\d+)?\) *)?",
+        r"(?:\[ *\d+\] +)?(?:\[(?:[[:xdigit:]]+|\?+)\] +)?"
     ))
     .expect("a pattern")
 });
@@ -52,6 +54,12 @@ mod tests {
             ("     0.000123 ", 0, None),
             ("7      0.000123 ", 7, None),
             ("7 17:12:01 (+     0.000123) ", 7, None),
+            ("4711<python3> ", 4711, None),
+            ("[pid 4711<a> b>] ", 4711, None),
+            ("4711 [00007f02ed2cead7] ", 4711, None),
+            ("[????????????????] ", 0, None),
+            ("4711 [   9] ", 4711, None),
+            ("[pid  7<sh>] 17:12:01 [  12] [00007f02ed2cead7] ", 7, None),
         ] {
             let line = format!("{text}brk(NULL) = 0x1000");
             assert_eq!(Prefix::split(&line), (Prefix { task, time_ns }, "brk(NULL) = 0x1000"), "{text}");
