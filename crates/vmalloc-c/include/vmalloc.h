@@ -152,9 +152,6 @@ typedef struct vmalloc_watch vmalloc_watch;
 /* `EINVAL`: the alignment is not a power of two, or not one that the call allows. */
 #define VMALLOC_E_ALIGN 203
 
-/* `EINVAL`: the phase is not smaller than the alignment. */
-#define VMALLOC_E_PHASE 204
-
 /* `EINVAL`: the boundary is not a power of two, or smaller than the request. */
 #define VMALLOC_E_BOUNDARY 205
 
@@ -1673,8 +1670,6 @@ typedef struct vmalloc_fit {
     uint64_t pages;
     /* The start is a multiple of this, a power of two. */
     uint64_t align;
-    /* The start is so many pages behind a multiple of the alignment. */
-    uint64_t phase;
     /* No multiple of this, a power of two, lies strictly inside. */
     uint64_t no_cross;
     /* The first page allowed. */
@@ -1690,7 +1685,7 @@ typedef struct vmalloc_fit {
 } vmalloc_fit;
 
 #define VMALLOC_FIT_INIT \
-    { sizeof(vmalloc_fit), 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+    { sizeof(vmalloc_fit), 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* A run of pages of a map in one state. Segments follow each other without gaps. */
 typedef struct vmalloc_segment {

@@ -30,8 +30,6 @@ pub struct vmalloc_fit {
     pub pages: u64,
     /// The start is a multiple of this, a power of two.
     pub align: u64,
-    /// The start is so many pages behind a multiple of the alignment.
-    pub phase: u64,
     /// No multiple of this, a power of two, lies strictly inside.
     pub no_cross: u64,
     /// The first page allowed.
@@ -48,10 +46,10 @@ pub struct vmalloc_fit {
 
 // SAFETY: `repr(C)`, numbers, the size first; the assertion below excludes padding.
 unsafe impl Versioned for vmalloc_fit {
-    const FIRST: usize = 72;
+    const FIRST: usize = 64;
 }
 
-const _: () = assert!(size_of::<vmalloc_fit>() == 8 * 8 + 2 * 4);
+const _: () = assert!(size_of::<vmalloc_fit>() == 7 * 8 + 2 * 4);
 
 /// A free range.
 pub const VMALLOC_SEGMENT_FREE: u32 = 0;
@@ -227,7 +225,7 @@ fn fit(given: &vmalloc_fit) -> Result<Fit, Refusal> {
         (0, align) => fit = fit.align(align),
         (_, pages) => fit = fit.multiple_of(pages),
     }
-    options::built!(fit; phase(given.phase) if given.phase != 0, no_cross(given.no_cross) if given.no_cross != 0);
+    options::built!(fit; no_cross(given.no_cross) if given.no_cross != 0);
     if (given.start, given.end) != (0, 0) {
         fit = fit.within(given.start, given.end);
     }

@@ -1,53 +1,62 @@
 //! Names that live as long as the program, as sub-spaces and reservations ask for them.
 //!
-//! A list that only grows, and has each name once: without a lock, so that no fork finds one held.
+//! A tree that only grows, and has each name once: without a lock, so that no fork finds one held.
+//! A name's hash is the way to it, two bits for each level. So a name is found among n in O(log n).
 
 use std::ffi::CStr;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+type Link = AtomicPtr<Entry>;
+
 struct Entry {
     name: Box<CStr>,
-    next: *mut Entry,
+    below: [Link; 4],
 }
 
-static FIRST: AtomicPtr<Entry> = AtomicPtr::new(ptr::null_mut());
+static FIRST: Link = AtomicPtr::new(ptr::null_mut());
 
 /// Returns a copy of the name that lives for ever.
 pub(crate) fn lasting(name: &CStr) -> &'static CStr {
-    // Acquire: pairs with the Release below, so an entry that is found is whole.
-    let mut first = FIRST.load(Ordering::Acquire);
-    let mut new: Option<Box<Entry>> = None;
+    let (mut link, mut way) = (&FIRST, hash(name));
     loop {
-        if let Some(known) = find(first, name) {
-            return known;
+        let entry = at(link).unwrap_or_else(|| enter(link, name));
+        if *entry.name == *name {
+            return &entry.name;
         }
-        let mut entry = new.take().unwrap_or_else(|| Box::new(Entry { name: name.into(), next: first }));
-        entry.next = first;
-        let entry = Box::into_raw(entry);
-        // Release: pairs with the Acquire of the loads. Acquire of a failure: as for the first
-        // load.
-        match FIRST.compare_exchange(first, entry, Ordering::Release, Ordering::Acquire) {
-            // SAFETY: it is in the list now, whose entries are never changed or freed.
-            Ok(_) => return unsafe { &(*entry).name },
-            Err(other) => {
-                first = other;
-                // SAFETY: it was made above, and is in no list.
-                new = Some(unsafe { Box::from_raw(entry) });
-            }
-        }
+        // Of two names with one hash, one is below the other, as far down as it takes.
+        (link, way) = (&entry.below[way as usize % 4], way.rotate_right(2));
     }
 }
 
-fn find(mut entry: *const Entry, name: &CStr) -> Option<&'static CStr> {
-    // SAFETY: entries of the list are whole, and are never changed or freed.
-    while let Some(found) = unsafe { entry.as_ref() } {
-        if *found.name == *name {
-            return Some(&found.name);
+fn hash(name: &CStr) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    name.hash(&mut hasher);
+    hasher.finish()
+}
+
+fn at(link: &Link) -> Option<&'static Entry> {
+    // Acquire: pairs with the Release of `enter`, so an entry that is found is whole.
+    let entry = link.load(Ordering::Acquire);
+    // SAFETY: entries of the tree are whole, and are never changed or freed.
+    unsafe { entry.as_ref() }
+}
+
+/// Returns the entry at `link`, where there was none: a new one, or that of a thread that was quicker.
+fn enter(link: &Link, name: &CStr) -> &'static Entry {
+    let new = Box::into_raw(Box::new(Entry { name: name.into(), below: Default::default() }));
+    // Release: pairs with the Acquire of the loads. Acquire of a failure: as for `at`.
+    match link.compare_exchange(ptr::null_mut(), new, Ordering::Release, Ordering::Acquire) {
+        // SAFETY: it is in the tree now, whose entries are never changed or freed.
+        Ok(_) => unsafe { &*new },
+        Err(other) => {
+            // SAFETY: it was made above, and is in no tree.
+            drop(unsafe { Box::from_raw(new) });
+            // SAFETY: as in `at`.
+            unsafe { &*other }
         }
-        entry = found.next;
     }
-    None
 }
 
 #[cfg(test)]
@@ -63,5 +72,18 @@ mod tests {
         let answers: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
         assert!(answers.windows(2).all(|pair| pair[0] == pair[1]));
         assert_eq!(lasting(c"n7").to_str(), Ok("n7"));
+    }
+
+    #[test]
+    fn a_name_among_many_is_few_links_from_the_first() {
+        for nth in 0..10_000 {
+            lasting(&std::ffi::CString::new(format!("many{nth}")).unwrap());
+        }
+        let (mut left, mut level) = (vec![&FIRST], 0);
+        while !left.is_empty() {
+            left = left.iter().filter_map(|link| at(link)).flat_map(|entry| &entry.below).collect();
+            level += 1;
+        }
+        assert!(level < 24, "{level} levels");
     }
 }

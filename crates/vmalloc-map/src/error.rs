@@ -26,14 +26,6 @@ pub enum RequestError {
         /// The alignment asked for.
         align: u64,
     },
-    /// The phase is not smaller than the alignment.
-    #[error("a phase of {phase} is not below the alignment of {align}")]
-    PhaseTooLarge {
-        /// The phase asked for, in pages.
-        phase: u64,
-        /// The alignment, in pages.
-        align: u64,
-    },
     /// The boundary is not a power of two, or smaller than the request.
     #[error("a boundary of {boundary} is not a power of two of at least {pages}")]
     BadBoundary {

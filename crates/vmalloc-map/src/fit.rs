@@ -27,15 +27,18 @@ pub enum Policy {
 /// A request for address space, in pages.
 ///
 /// The setters take anything, in any order; the map checks the whole when it is asked for a place.
-/// The constraints are those of `vmem_xalloc` (Bonwick and Adams, 2001): limits, alignment, phase,
-/// and a boundary that must not be crossed.
+/// The constraints are limits, alignment, and a boundary that must not be crossed, as in
+/// `vmem_xalloc` (Bonwick and Adams, 2001). Its phase is not among them: summaries of free ranges
+/// can't tell all phases, so a search would try range after range. A caller with one phase numbers
+/// the pages of the map from there. Another asks for more pages, and frees both ends with
+/// [`free_part`](crate::AreaMap::free_part).
 ///
 /// ```
 /// use vmalloc_map::{AreaMap, Fit, FitError, PageRange, RequestError};
 ///
 /// let mut map = AreaMap::new(PageRange::new(1, 100).unwrap())?;
-/// assert_eq!(map.alloc(&Fit::new(5).align(8).phase(3))?.start(), 3);
-/// assert_eq!(map.alloc(&Fit::new(5).multiple_of(12))?.start(), 12);
+/// assert_eq!(map.alloc(&Fit::new(5).align(8))?.start(), 8);
+/// assert_eq!(map.alloc(&Fit::new(5).multiple_of(20))?.start(), 20);
 /// let refused = map.alloc(&Fit::new(5).align(6));
 /// assert_eq!(refused, Err(FitError::Request(RequestError::AlignNotPowerOfTwo { align: 6 })));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -45,8 +48,6 @@ pub enum Policy {
 pub struct Fit {
     pages: u64,
     align: u64,
-    /// The first page is congruent to this modulo the alignment.
-    phase: u64,
     /// No multiple of this lies strictly inside the result.
     no_cross: Option<u64>,
     within: Option<(u64, u64)>,
@@ -65,7 +66,6 @@ impl Fit {
         Self {
             pages,
             align: 1,
-            phase: 0,
             no_cross: None,
             within: None,
             policy: Policy::Lowest,
@@ -99,15 +99,11 @@ impl Fit {
         self
     }
 
-    /// Asks for a start `phase` pages after a multiple of the alignment, which is larger.
-    #[inline]
-    pub const fn phase(mut self, phase: u64) -> Self {
-        (self.phase, self.is_special) = (phase, true);
-        self
-    }
-
     /// Asks for pages with no multiple of `boundary` strictly inside, a power of two not below the
     /// size.
+    ///
+    /// Placement is exact, but takes O(free ranges that are large enough). A start at a multiple of
+    /// the size, rounded up to a power of two, crosses no such boundary either, and takes O(log n).
     #[inline]
     pub const fn no_cross(mut self, boundary: u64) -> Self {
         (self.no_cross, self.is_special) = (Some(boundary), true);
@@ -176,15 +172,12 @@ impl Fit {
 
     #[inline(never)]
     fn check_all(&self, span: PageRange) -> Result<PageRange, RequestError> {
-        let Self { pages, align, phase, .. } = *self;
+        let Self { pages, align, .. } = *self;
         if pages == 0 {
             return Err(RequestError::ZeroSize);
         }
         if align == 0 || !(self.is_multiple || align.is_power_of_two()) {
             return Err(RequestError::AlignNotPowerOfTwo { align });
-        }
-        if phase >= align {
-            return Err(RequestError::PhaseTooLarge { phase, align });
         }
         if let Some(boundary) = self.no_cross.filter(|it| !it.is_power_of_two() || *it < pages) {
             return Err(RequestError::BadBoundary { boundary, pages });
@@ -193,17 +186,17 @@ impl Fit {
         PageRange::new(start, end).ok_or(RequestError::LimitsReversed { start, end })?.inside(span)
     }
 
-    /// Returns log2 of the alignment that a search may ask summaries for: they know no phase and no
-    /// odd number, but the power of two that divides both.
+    /// Returns log2 of the alignment that a search may ask summaries for: they know no odd number,
+    /// but the power of two that divides the multiple.
     #[inline]
     pub(crate) const fn order_for_summaries(&self) -> u32 {
-        (self.align | self.phase).trailing_zeros()
+        self.align.trailing_zeros()
     }
 
     /// Returns log2 of the alignment, if size and alignment say everything.
     #[inline]
     pub(crate) const fn plain_order(&self) -> Option<u32> {
-        let is_plain = self.phase == 0 && self.no_cross.is_none() && self.align.is_power_of_two();
+        let is_plain = self.no_cross.is_none() && self.align.is_power_of_two();
         if is_plain { Some(self.align.trailing_zeros()) } else { None }
     }
 
@@ -232,7 +225,7 @@ impl Fit {
     /// Returns the lowest start in the free pages `range` that satisfies everything but the limits.
     #[inline]
     fn lowest_in(&self, range: PageRange) -> Option<u64> {
-        let mut start = range.start().checked_add(self.distance(self.phase, range.start()))?;
+        let mut start = range.start().checked_add(self.padding(range.start()))?;
         if let Some(boundary) = self.no_cross {
             start = self.past_boundary(start, boundary)?;
         }
@@ -249,24 +242,32 @@ impl Fit {
     /// limits.
     fn highest_in(&self, range: PageRange) -> Option<u64> {
         let last = range.end().checked_sub(self.pages)?;
-        let mut start = last.checked_sub(self.distance(last, self.phase))?;
+        let mut start = last - self.excess(last);
         if let Some(boundary) = self.no_cross {
             start = self.before_boundary(start, boundary)?;
         }
         if start >= range.start() { Some(start) } else { None }
     }
 
-    /// Returns `a - b`, modulo the alignment.
+    /// Returns how many pages `page` lies behind a multiple of the alignment.
     #[inline]
-    const fn distance(&self, a: u64, b: u64) -> u64 {
-        if !self.is_multiple {
-            return a.wrapping_sub(b) & (self.align - 1);
-        }
-        let (a, b) = (a % self.align, b % self.align);
-        if a >= b { a - b } else { self.align - (b - a) }
+    const fn excess(&self, page: u64) -> u64 {
+        if self.is_multiple { page % self.align } else { page & (self.align - 1) }
     }
 
-    /// Returns `start`, or the first congruent page behind it from which no boundary is crossed.
+    /// Returns how many pages the next multiple of the alignment lies behind `page`.
+    #[inline]
+    const fn padding(&self, page: u64) -> u64 {
+        if !self.is_multiple {
+            return page.wrapping_neg() & (self.align - 1);
+        }
+        match page % self.align {
+            0 => 0,
+            excess => self.align - excess,
+        }
+    }
+
+    /// Returns `start`, or the first aligned page behind it from which no boundary is crossed.
     ///
     /// With x = `start` modulo the boundary, a boundary is crossed if x is larger than the boundary
     /// less the size. After k steps of the alignment it is not, if that many are what is missing,
@@ -280,7 +281,7 @@ impl Fit {
         start.checked_add(steps.checked_mul(self.align)?)
     }
 
-    /// Returns `start`, or the last congruent page before it from which no boundary is crossed.
+    /// Returns `start`, or the last aligned page before it from which no boundary is crossed.
     fn before_boundary(&self, start: u64, boundary: u64) -> Option<u64> {
         let (at, free) = (start & (boundary - 1), boundary - self.pages);
         if at <= free {
@@ -338,14 +339,12 @@ mod tests {
     fn lowest_and_highest_agree_with_trying_every_page() {
         for pages in (1..=6).step_by(if cfg!(miri) { 4 } else { 1 }) {
             for align in [1, 2, 3, 4, 5, 6, 7, 8, 12, 16] {
-                for phase in 0..align {
-                    let fit = Fit::new(pages).multiple_of(align).phase(phase);
-                    let fit = if align.is_power_of_two() { fit.align(align) } else { fit };
-                    compare(fit, |start| start % align == phase);
-                    for boundary in [8, 16] {
-                        let inside = |start| start / boundary == (start + pages - 1) / boundary;
-                        compare(fit.no_cross(boundary), |start| start % align == phase && inside(start));
-                    }
+                let fit = Fit::new(pages).multiple_of(align);
+                let fit = if align.is_power_of_two() { fit.align(align) } else { fit };
+                compare(fit, |start| start % align == 0);
+                for boundary in [8, 16] {
+                    let inside = |start| start / boundary == (start + pages - 1) / boundary;
+                    compare(fit.no_cross(boundary), |start| start % align == 0 && inside(start));
                 }
             }
         }
@@ -362,8 +361,6 @@ mod tests {
         }
         assert!(check(fit.align(1 << 63)).is_ok(), "a power of two, however large, is a valid question");
         assert_eq!(check(fit.within(9, 9)), Err(RequestError::LimitsReversed { start: 9, end: 9 }));
-        assert_eq!(check(fit.phase(1)), Err(RequestError::PhaseTooLarge { phase: 1, align: 1 }));
-        assert_eq!(check(fit.phase(1).align(2)), Ok(()), "in any order");
         assert_eq!(check(fit.no_cross(2)), Err(RequestError::BadBoundary { boundary: 2, pages: 4 }));
         assert_eq!(check(fit.no_cross(12)), Err(RequestError::BadBoundary { boundary: 12, pages: 4 }));
         assert_eq!(check(fit.align(3).align(4)), Ok(()), "the last setting counts");

@@ -1,8 +1,8 @@
 //! A map of one span: every free range and every area of it, in one structure.
 //!
-//! [`AreaMap`] hands out ranges of numbers: exact lowest (or highest) fit under an alignment,
-//! limits and boundaries in O(log n), immediate coalescing, look-up by any number inside, areas
-//! that come back for a token. It is a pure data structure: no memory, no lock, no thread. The
+//! [`AreaMap`] hands out ranges of numbers: exact lowest (or highest) fit under an alignment and
+//! limits in O(log n), immediate coalescing, look-up by any number inside, areas that come back for
+//! a token. It is a pure data structure: no memory, no lock, no thread. The
 //! numbers are called pages; they may as well be IOVA pages, frames, blocks of a device, or ids.
 //! [`PageSet`] is a set of them, in runs.
 //!
@@ -46,7 +46,8 @@
 //!
 //! # Cost
 //! For n leaves (at most one for each segment): placement, freeing and resizing are O(log n) for
-//! every alignment up to 2^13 pages. Look-up is one load where leaves are dense from the start of
+//! every alignment up to 2^13 pages. A boundary, a multiple of another number, a larger alignment
+//! and the best fit take O(free ranges that are large enough). Look-up is one load where leaves are dense from the start of
 //! the span on; elsewhere, and deep inside an area of more than 256 pages, it is a way down the
 //! tree: five nodes for a million leaves. Memory follows the areas, not the span: at most 32 bytes
 //! each for 10,000 and more areas of 1…64 pages in a steady state, at most 512 for an isolated huge

@@ -2,8 +2,8 @@
 //!
 //! Every search visits leaves whose summary says yes, and the free ranges that start in them, in
 //! address order. For a plain request (size and an alignment up to 2^13 pages) a yes is exact: the
-//! first leaf visited holds the answer. A phase, a boundary, or a larger alignment makes it a
-//! superset, and ranges are tried one by one.
+//! first leaf visited holds the answer. A boundary, a multiple of another number, or a larger
+//! alignment makes it a superset, and ranges are tried one by one.
 //!
 //! A lower limit may lie inside a free range; that one range is tried first, clipped. An upper
 //! limit needs no search: what fits lowest and does not fit below the limit leaves nothing else

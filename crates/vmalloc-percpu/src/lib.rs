@@ -15,7 +15,7 @@
 //! # Search
 //! The base comes down from the top. A part that does not fit at a base is looked for below, by a
 //! search for the highest place; where it is found tells the highest base that this part leaves
-//! possible, and all parts are asked again from there. When each has fitted in turn, the base is
+//! possible, rounded down to the alignment, and all parts are asked again from there. When each has fitted in turn, the base is
 //! the highest there is: no higher one was passed over without a part that refused it.
 //!
 //! # Cost

@@ -157,21 +157,25 @@ impl<'a> Parts<'a> {
         let (mut fitting, mut index) = (0, 0);
         while fitting < self.len() {
             let below = PageRange::new(within.start(), self.part(base, index)?.end())?;
-            // Congruent, but a base below zero is none.
+            // A base below zero is none.
             let possible = place(&self.fit(index, below))?.checked_sub(self.offset(index))?;
             if possible < base {
-                (base, fitting) = (possible, 0);
+                (base, fitting) = (possible & !(self.align - 1), 0);
             }
-            fitting += 1;
-            index = (index + 1) % self.len();
+            // Else there may be no multiple of the alignment where the part fits: it is asked again.
+            if possible == base {
+                fitting += 1;
+                index = (index + 1) % self.len();
+            }
         }
         Some(base)
     }
 
-    /// Returns what part `index` asks for below, if the base is to be a multiple of the alignment.
+    /// Returns what part `index` asks for below: a multiple of what divides its offset and the
+    /// alignment of the base.
     fn fit(&self, index: usize, below: PageRange) -> Fit {
         let (offset, size) = self.pages_of(index);
-        let fit = Fit::new(size).align(self.align).phase(offset & (self.align - 1));
+        let fit = Fit::new(size).align(1 << (self.align | offset).trailing_zeros());
         fit.policy(Policy::Highest).within(below.start(), below.end())
     }
 
@@ -226,6 +230,16 @@ mod tests {
             let most = 4 * (ranges.len() as u64 / 2 + 1);
             assert!(searches <= most, "{searches} searches for {number} holes");
         }
+    }
+
+    /// Every hole has room for the part, and none where the base is aligned. The map knows no phase,
+    /// so each is asked for a place, once.
+    #[test]
+    fn free_ranges_at_another_phase_are_visited_once() {
+        let (map, ranges) = holes(10_000, 16, &[3]);
+        let (base, searches) = count(&map, &[1], &[3], 16);
+        assert_eq!(base, None);
+        assert!(searches <= ranges.len() as u64 + 1, "{searches} searches");
     }
 
     /// The lowest base of all is the only one.

@@ -2,7 +2,7 @@
 
 use crate::counted::Counted;
 use crate::mapped_set::MappedSet;
-use crate::plan::{Entry, Plan};
+use crate::plan::{Entry, Part, Plan};
 use crate::{Protected, Subspace, SubspaceError, SubspaceInfo, SubspaceState};
 use lock_api::Mutex;
 use vmalloc::{
@@ -143,58 +143,58 @@ impl<P: Divisible> Root<P> {
         let fit = request.fit(shift)?;
         self.reclaim_lingering();
         let limit = limit_bytes.map_or(u64::MAX, |bytes| (bytes >> shift) as u64);
-        let entry = |range| {
+        let part = |range| {
             let mapped = Mutex::new(MappedSet::new(range, limit)?);
-            let mapped = Counted::new(mapped).map_err(|_| FitError::Metadata)?;
-            Ok::<_, FitError>(Entry { name, range, limit_bytes, mapped, state: SubspaceState::Changing })
+            Counted::new(Part { name, range, limit_bytes, mapped }).map_err(|_| FitError::Metadata)
         };
-        let Entry { range, mapped, .. } = self.shared.plan.lock().insert(name, &fit, entry)?;
-        Ok(Subspace::new(self.shared.clone(), range, mapped))
+        let part = self.shared.plan.lock().insert(name, &fit, part)?;
+        Ok(Subspace::new(self.shared.clone(), part))
     }
 
     /// Returns the sub-spaces in address order. It takes the lock again for each: those that come
     /// or go meanwhile may be missed or seen.
     pub fn subspaces(&self) -> impl Iterator<Item = SubspaceInfo> + '_ {
+        self.entries().map(|entry| self.info(&entry))
+    }
+
+    fn entries(&self) -> impl Iterator<Item = Entry<P::RawLock>> + '_ {
         let mut page = 0;
         core::iter::from_fn(move || {
             let entry = self.shared.plan.lock().at_or_behind(page).cloned()?;
-            page = entry.range.end();
-            Some(self.info(&entry))
+            page = entry.part.range.end();
+            Some(entry)
         })
     }
 
     fn info(&self, entry: &Entry<P::RawLock>) -> SubspaceInfo {
-        let Entry { name, range, limit_bytes, state, .. } = *entry;
-        let used_bytes = (entry.mapped.lock().used() << self.platform().geometry().page_shift) as usize;
+        let Part { name, range, limit_bytes, ref mapped } = *entry.part;
+        let (state, used) = (entry.state, mapped.lock().used());
+        let used_bytes = (used << self.platform().geometry().page_shift) as usize;
         SubspaceInfo { name, range, limit_bytes, used_bytes, state }
     }
 
     /// Reclaims the lingering ranges, as far as the platform unmaps and flushes them now.
     fn reclaim_lingering(&self) {
-        let lingers = |info: &SubspaceInfo| info.state == SubspaceState::Lingering;
-        if !self.subspaces().any(|info| lingers(&info)) {
+        if !self.shared.plan.lock().has_lingering() {
             return;
         }
+        // Only the holder of the sweeper removes lingering ranges, so each that is seen is there.
         let _sweeper = self.shared.sweeper.lock();
-        for info in self.subspaces().filter(lingers) {
-            let entry = self.shared.plan.lock().at_or_behind(info.range.start()).cloned();
-            // Only the holder of the sweeper removes lingering ranges, so it is still there.
-            if let Some(entry) = entry.filter(|entry| entry.range == info.range) {
-                self.shared.reclaim(entry.range, &entry.mapped);
-            }
+        for entry in self.entries().filter(|entry| entry.state == SubspaceState::Lingering) {
+            self.shared.reclaim(&entry.part);
         }
     }
 }
 
 impl<P: Platform> Shared<P> {
     /// Reclaims the range of a sub-space that was dropped.
-    pub(crate) fn reclaim(&self, range: PageRange, mapped: &Mutex<P::RawLock, MappedSet>) {
+    pub(crate) fn reclaim(&self, part: &Part<P::RawLock>) {
         // From here to the end a child of a fork sees that a thread was at it.
-        self.plan.lock().set_state(range, SubspaceState::Changing);
-        let left = mapped.lock().bounds();
+        self.plan.lock().set_state(part, SubspaceState::Changing);
+        let left = part.mapped.lock().bounds();
         match left.map_or(Ok(()), |left| self.unmap_and_flush(left)) {
-            Ok(()) => self.plan.lock().remove(range),
-            Err(_) => self.plan.lock().set_state(range, SubspaceState::Lingering),
+            Ok(()) => self.plan.lock().remove(part),
+            Err(_) => self.plan.lock().set_state(part, SubspaceState::Lingering),
         }
     }
 

@@ -2,12 +2,12 @@
 
 use crate::SubspaceState;
 use crate::counted::Counted;
-use crate::mapped_set::{Charge, MappedSet};
+use crate::mapped_set::Charge;
+use crate::plan::Part;
 use crate::root::{Divisible, Shared};
 use alloc::vec::Vec;
 use core::fmt;
 use core::marker::PhantomData;
-use lock_api::Mutex;
 use vmalloc::{
     DirectMemory, Discard, DrainReason, Evict, Frame, FrameRun, FrameSupply, Geometry, MapFrames, Origin,
     PageRange, Platform, PlatformError, Protect, Protection, ReadNofault, Relocate, Translate,
@@ -35,23 +35,18 @@ pub struct Subspace<P: Platform, A = Writable> {
 /// The range of a sub-space, reclaimed on drop.
 struct Lease<P: Platform> {
     shared: Counted<Shared<P>>,
-    range: PageRange,
-    mapped: Counted<Mutex<P::RawLock, MappedSet>>,
+    part: Counted<Part<P::RawLock>>,
 }
 
 impl<P: Platform> Drop for Lease<P> {
     fn drop(&mut self) {
-        self.shared.reclaim(self.range, &self.mapped);
+        self.shared.reclaim(&self.part);
     }
 }
 
 impl<P: Divisible> Subspace<P> {
-    pub(crate) fn new(
-        shared: Counted<Shared<P>>,
-        range: PageRange,
-        mapped: Counted<Mutex<P::RawLock, MappedSet>>,
-    ) -> Self {
-        let lease = Lease { shared, range, mapped };
+    pub(crate) fn new(shared: Counted<Shared<P>>, part: Counted<Part<P::RawLock>>) -> Self {
+        let lease = Lease { shared, part };
         Self { lease, protection: Protection::ReadWrite, access: PhantomData }
     }
 
@@ -69,7 +64,7 @@ impl<P: Divisible, A> Subspace<P, A> {
 
     /// Marks the sub-space as live: it is ready for use by its owner.
     pub(crate) fn set_live(&self) {
-        self.lease.shared.plan.lock().set_state(self.lease.range, SubspaceState::Live);
+        self.lease.shared.plan.lock().set_state(&self.lease.part, SubspaceState::Live);
     }
 
     /// Returns `asked`, or the sub-space's own protection where the caller asks for the default.
@@ -83,13 +78,13 @@ impl<P: Divisible, A> Subspace<P, A> {
         range: PageRange,
         map: impl FnOnce() -> Result<(), PlatformError>,
     ) -> Result<(), PlatformError> {
-        let charge = self.lease.mapped.lock().charge(range)?;
+        let charge = self.lease.part.mapped.lock().charge(range)?;
         self.settled(&charge, map())
     }
 
     fn settled(&self, charge: &Charge, result: Result<(), PlatformError>) -> Result<(), PlatformError> {
         if result.is_err() {
-            self.lease.mapped.lock().refund(charge);
+            self.lease.part.mapped.lock().refund(charge);
         }
         result
     }
@@ -122,7 +117,7 @@ unsafe impl<P: Divisible, A> Platform for Subspace<P, A> {
     type PurgeLock = P::PurgeLock;
 
     fn geometry(&self) -> Geometry {
-        self.lease.shared.platform.geometry().span(self.lease.range)
+        self.lease.shared.platform.geometry().span(self.lease.part.range)
     }
 
     #[inline]
@@ -155,7 +150,7 @@ unsafe impl<P: Divisible, A> Platform for Subspace<P, A> {
         unsafe { self.parent().flush(ranges)? };
         for range in ranges {
             // Locked again for each: a purge may have many ranges, and other threads wait to map.
-            self.lease.mapped.lock().clear(*range);
+            self.lease.part.mapped.lock().clear(*range);
         }
         Ok(())
     }
@@ -163,7 +158,7 @@ unsafe impl<P: Divisible, A> Platform for Subspace<P, A> {
     unsafe fn unmap_now(&self, range: PageRange, tag: Option<&str>) -> Result<(), PlatformError> {
         // SAFETY: the caller's promise is passed on.
         unsafe { self.parent().unmap_now(range, tag)? };
-        self.lease.mapped.lock().clear(range);
+        self.lease.part.mapped.lock().clear(range);
         Ok(())
     }
 
@@ -190,7 +185,7 @@ unsafe impl<P: Divisible + DirectMemory> DirectMemory for Subspace<P> {}
 unsafe impl<P: Divisible + DirectMemory + Relocate> Relocate for Subspace<P> {
     unsafe fn relocate(&self, from: PageRange, to: PageRange) -> Result<(), PlatformError> {
         // Both count until `from` is flushed, whatever the limit: the memory is the same.
-        let charge = self.lease.mapped.lock().enter(to)?;
+        let charge = self.lease.part.mapped.lock().enter(to)?;
         // SAFETY: the caller's promise is passed on.
         self.settled(&charge, unsafe { self.parent().relocate(from, to) })
     }

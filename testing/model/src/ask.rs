@@ -9,8 +9,6 @@ pub struct Ask {
     pub pages: u64,
     /// Any number but 0: a power of two, or a plain multiple.
     pub align: u64,
-    /// The start is congruent to this modulo the alignment, and it is smaller than that.
-    pub phase: u64,
     /// A power of two of at least `pages` whose multiples stay out of the inside; 0 = none.
     pub no_cross: u64,
     /// Where to look; `None` = everywhere.
@@ -22,13 +20,13 @@ pub struct Ask {
 impl Ask {
     /// Returns a request for `pages` pages anywhere, lowest first.
     pub const fn new(pages: u64) -> Self {
-        Self { pages, align: 1, phase: 0, no_cross: 0, limits: None, policy: Policy::Lowest }
+        Self { pages, align: 1, no_cross: 0, limits: None, policy: Policy::Lowest }
     }
 
     /// Returns the request as the allocator takes it.
     pub fn fit(&self) -> Fit {
         // In an order that would not do if each setter checked.
-        let mut fit = Fit::new(self.pages).phase(self.phase).policy(self.policy);
+        let mut fit = Fit::new(self.pages).policy(self.policy);
         if self.no_cross != 0 {
             fit = fit.no_cross(self.no_cross);
         }
@@ -38,11 +36,10 @@ impl Ask {
         if self.align.is_power_of_two() { fit.align(self.align) } else { fit.multiple_of(self.align) }
     }
 
-    /// Returns whether `range` is an answer, if it is free: size, alignment, phase, boundary and
-    /// limits.
+    /// Returns whether `range` is an answer, if it is free: size, alignment, boundary and limits.
     pub fn is_met_by(&self, range: PageRange) -> bool {
         range.len() == self.pages
-            && range.start() % self.align == self.phase
+            && range.start() % self.align == 0
             && !self.crosses(range)
             && self.limits.is_none_or(|limits| limits.covers(&range))
     }

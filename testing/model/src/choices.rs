@@ -22,9 +22,6 @@ impl Choices<'_> {
             // A plain multiple, which need be no power of two.
             ask.align = self.source.between(1, 200);
         }
-        if self.source.chance(rates.phase) {
-            ask.phase = self.source.below(ask.align);
-        }
         if self.source.chance(rates.no_cross) {
             ask.no_cross = self.boundary(ask.pages);
         }

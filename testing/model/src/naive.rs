@@ -283,13 +283,13 @@ fn period(ask: &Ask) -> u128 {
 
 /// Returns the lowest range inside both `free` and `within` that meets `ask`.
 ///
-/// Whether a start is congruent and crosses no boundary repeats with their least common multiple,
+/// Whether a start is aligned and crosses no boundary repeats with their least common multiple,
 /// so the walk ends after one such period. A start that crosses a boundary is followed by others
 /// that cross the same one up to the boundary itself, so the walk goes on from there.
 fn lowest_in(ask: &Ask, free: PageRange, within: PageRange) -> Option<PageRange> {
     let room = free.intersection(&within)?;
     let period = period(ask);
-    let mut start = congruent_from(ask, room.start())?;
+    let mut start = aligned_from(ask, room.start())?;
     let stop = u128::from(start) + period;
     while u128::from(start) <= stop {
         let range = PageRange::from_len(start, ask.pages)?;
@@ -300,7 +300,7 @@ fn lowest_in(ask: &Ask, free: PageRange, within: PageRange) -> Option<PageRange>
             return ask.is_met_by(range).then_some(range);
         }
         let boundary = (start / ask.no_cross + 1).checked_mul(ask.no_cross)?;
-        start = congruent_from(ask, boundary)?;
+        start = aligned_from(ask, boundary)?;
     }
     None
 }
@@ -309,7 +309,7 @@ fn lowest_in(ask: &Ask, free: PageRange, within: PageRange) -> Option<PageRange>
 /// [`lowest_in`], downwards.
 fn highest_in(ask: &Ask, free: PageRange, within: PageRange) -> Option<PageRange> {
     let room = free.intersection(&within)?;
-    let mut start = congruent_to(ask, room.end().checked_sub(ask.pages)?)?;
+    let mut start = aligned_to(ask, room.end().checked_sub(ask.pages)?);
     let stop = u128::from(start).saturating_sub(period(ask));
     while u128::from(start) >= stop {
         let range = PageRange::from_len(start, ask.pages)?;
@@ -320,26 +320,17 @@ fn highest_in(ask: &Ask, free: PageRange, within: PageRange) -> Option<PageRange
             return ask.is_met_by(range).then_some(range);
         }
         let boundary = (range.end() - 1) / ask.no_cross * ask.no_cross;
-        start = congruent_to(ask, boundary.checked_sub(ask.pages)?)?;
+        start = aligned_to(ask, boundary.checked_sub(ask.pages)?);
     }
     None
 }
 
-/// Returns the highest page up to `page` that is congruent to the phase.
-fn congruent_to(ask: &Ask, page: u64) -> Option<u64> {
-    let base = page / ask.align * ask.align;
-    if page - base >= ask.phase {
-        Some(base + ask.phase)
-    } else {
-        Some(base.checked_sub(ask.align)? + ask.phase)
-    }
+/// Returns the highest multiple of the alignment up to `page`.
+fn aligned_to(ask: &Ask, page: u64) -> u64 {
+    page / ask.align * ask.align
 }
 
-/// Returns the lowest page from `page` on that is congruent to the phase.
-fn congruent_from(ask: &Ask, page: u64) -> Option<u64> {
-    let base = page / ask.align * ask.align;
-    match base.checked_add(ask.phase) {
-        Some(start) if start >= page => Some(start),
-        _ => base.checked_add(ask.align)?.checked_add(ask.phase),
-    }
+/// Returns the lowest multiple of the alignment from `page` on.
+fn aligned_from(ask: &Ask, page: u64) -> Option<u64> {
+    page.checked_next_multiple_of(ask.align)
 }

@@ -18,8 +18,6 @@ pub struct Rates {
     pub exact: u8,
     /// An alignment up to `2^align_order`.
     pub aligned: u8,
-    /// A phase, given an alignment.
-    pub phase: u8,
     /// A boundary not to cross.
     pub no_cross: u8,
     /// Limits inside the space.
@@ -59,7 +57,6 @@ pub struct Profile {
 const USUAL: Rates = Rates {
     exact: 20,
     aligned: 64,
-    phase: 16,
     no_cross: 16,
     limits: 16,
     best: 12,
@@ -78,16 +75,7 @@ impl Profile {
         live: 40,
         sizes: Sizes { low: 0, high: 4 },
         align_order: 5,
-        rates: Rates {
-            phase: 64,
-            no_cross: 64,
-            limits: 64,
-            best: 32,
-            random: 32,
-            highest: 80,
-            misuse: 40,
-            ..USUAL
-        },
+        rates: Rates { no_cross: 64, limits: 64, best: 32, random: 32, highest: 80, misuse: 40, ..USUAL },
     };
 
     /// Small areas, as from a kernel's stacks and buffers.
@@ -131,7 +119,7 @@ impl Profile {
         live: 150,
         sizes: Sizes { low: 0, high: 12 },
         align_order: 20,
-        rates: Rates { aligned: 230, phase: 40, ..USUAL },
+        rates: Rates { aligned: 230, ..USUAL },
     };
 
     /// More asked for than there is room: nearly full, and often refused.
@@ -153,16 +141,7 @@ impl Profile {
         live: 150,
         sizes: Sizes { low: 0, high: 8 },
         align_order: 10,
-        rates: Rates {
-            aligned: 180,
-            phase: 120,
-            no_cross: 140,
-            limits: 140,
-            best: 40,
-            random: 40,
-            highest: 80,
-            ..USUAL
-        },
+        rates: Rates { aligned: 180, no_cross: 140, limits: 140, best: 40, random: 40, highest: 80, ..USUAL },
     };
 
     /// Exact claims here and there in 64 TiB (2^34 pages) from an odd page on.
@@ -187,7 +166,7 @@ impl Profile {
         live: 100,
         sizes: Sizes { low: 0, high: 36 },
         align_order: 63,
-        rates: Rates { aligned: 128, phase: 64, no_cross: 64, limits: 64, ..USUAL },
+        rates: Rates { aligned: 128, no_cross: 64, limits: 64, ..USUAL },
     };
 
     /// Every profile.

@@ -12,9 +12,9 @@ static void use(vmalloc_map *map)
 {
     vmalloc_fit fit = VMALLOC_FIT_INIT;
     uint64_t start, end;
-    fit.pages = 5, fit.align = 8, fit.phase = 3;
+    fit.pages = 5, fit.start = 3, fit.end = 1000;
     CHECK(vmalloc_map_alloc(map, &fit, &start, NULL) == 0 && start == 3);
-    fit.phase = 0, fit.align = 12, fit.flags = VMALLOC_FIT_MULTIPLE;
+    fit.start = fit.end = 0, fit.align = 12, fit.flags = VMALLOC_FIT_MULTIPLE;
     CHECK(vmalloc_map_alloc(map, &fit, &start, NULL) == 0 && start == 12);
     CHECK(vmalloc_map_alloc_at(map, 50, 60, NULL) == 0);
     vmalloc_error error;

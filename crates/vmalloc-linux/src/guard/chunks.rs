@@ -16,7 +16,7 @@
 //!
 //! **F1** An open page can be touched iff it is in a mapped range; a closed one never. **F2** The
 //! pages of mapped ranges are open. Guard marks open a part of a chunk at a time, see
-//! [`extents`](super::extents).
+//! [`opened`](super::opened).
 //!
 //! Opening pages for a range puts marks on what is opened beside it, and none on the range itself,
 //! so a huge area costs no mark a page. Runs of open chunks are one mapping each to the
@@ -72,6 +72,10 @@ impl Chunks {
         let chunks = usize::try_from(span.len().div_ceil(unit)).map_err(|_| Errno::NOMEM)?;
         let bits = Mapping::new(chunks.div_ceil(WORD_CHUNKS) * size_of::<AtomicU64>(), Access::ReadWrite)?;
         Ok(Self { span, unit, chunks, bits })
+    }
+
+    pub(crate) fn span(&self) -> PageRange {
+        self.span
     }
 
     /// Returns true if all of `range` is in open chunks.

@@ -1,7 +1,7 @@
 //! Guards: how pages that may not be touched are made to trap.
 //!
 //! ```text
-//!  pte.rs       marks in the page tables (Linux 6.13) ──► extents.rs, chunks.rs  which pages are open
+//!  pte.rs       marks in the page tables (Linux 6.13) ──► opened.rs, chunks.rs  which pages are open
 //!  mprotect.rs  inaccessible mappings (older kernels)
 //!  userfault.rs missing pages raise SIGBUS (for frees that trap) ──► stash.rs  memory to be moved
 //!  dumps.rs     what is in core dumps, for the last two
@@ -9,8 +9,8 @@
 
 pub(crate) mod chunks;
 pub(crate) mod dumps;
-pub(crate) mod extents;
 pub(crate) mod mprotect;
+pub(crate) mod opened;
 pub(crate) mod pte;
 pub(crate) mod stash;
 pub(crate) mod userfault;
@@ -72,7 +72,6 @@ impl Guarding {
     ) -> Result<(), PlatformError> {
         match self {
             Self::Userfault(userfault) => userfault.unmap_now(memory, range, cpu),
-            // One range, so no moment between dropping and marking.
             Self::PteMarkers(_) | Self::Mprotect(_) => self.unmap(memory, &[range]),
         }
     }

@@ -1,12 +1,12 @@
 //! Guard pages as marks in the page tables (`MADV_GUARD_INSTALL`, Linux 6.13).
 //!
 //! # Which thread may change which state
-//! - Pages are **opened** under [`OPENING`], for two areas may lie in one chunk. The order is:
-//!   marks, then access, then the [extent](super::extents). A thread that sees pages open (without
-//!   the lock) finds F1 to hold.
-//! - The whole chunks of a large range belong to one call. They are opened and **closed** without
-//!   the lock: no other thread waits for what takes as long as the range is. The order of closing
-//!   is: pages dropped, extent, access.
+//! - Pages are **opened** and **closed** under [`OPENING`], for two areas may lie in one chunk. The
+//!   order of opening is: marks, then access, then the [units](super::opened). A thread that sees
+//!   pages open (without the lock) finds F1 to hold. The order of closing is: pages dropped, units,
+//!   access, marks.
+//! - The whole chunks of a very large range belong to one call. They are opened and closed without
+//!   the lock: no other thread waits for what takes as long as the range is.
 //! - If a failure, or a fork in another thread, cuts the opening or closing of pages short, they
 //!   count as closed. They are opened as if they had never been.
 //! - `map` and `unmap` of different ranges in open chunks need no lock: the kernel orders changes
@@ -16,15 +16,15 @@
 //! Removing marks interrupts no CPU. Dropping pages interrupts the CPUs that run this program, once
 //! for each call. A vector of marks over touched pages interrupts them once for each *range*, and
 //! so pages are dropped by one vector first and marked by a second. In between a use-after-free
-//! reads zeros instead of trapping. For a single range, marks alone do both.
+//! reads zeros instead of trapping. For a single range that is not closed, marks alone do both.
 
 use crate::error::protect_error;
 use crate::fork::locks::{self, OPENING};
 use crate::guard::chunks::CHUNK_PAGES;
-use crate::guard::extents::Extents;
+use crate::guard::opened::Opened;
 use crate::os::batch::with_batch;
 use crate::os::madvise::Advice;
-use crate::os::map_count::{BUDGET, SPLIT};
+use crate::os::map_count::{BUDGET, SPARE, SPLIT};
 use crate::os::reservation::{Access, Reservation};
 use libc::iovec;
 use rustix::io::Errno;
@@ -32,13 +32,17 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use vmalloc::{PageRange, PlatformError};
 
-/// From this size on, the whole chunks of a range are opened by themselves, and closed rather than
-/// marked. (8 chunks: 64 MiB.)
+/// From this size on, a range is closed rather than marked.
 ///
-/// Marking 64 MiB takes 0.5 ms and 128 KiB of page tables. Closing it takes a few µs, but it may
-/// cost two mappings. At this size even a terabyte with every second piece closed stays at a
-/// quarter of the default `vm.max_map_count`.
-const CLOSE_PAGES: u64 = 8 * CHUNK_PAGES;
+/// A mark is written in 30 ns and removed in as much, however few pages were touched: 256 pages
+/// take as long as closing and opening a range, 16 µs. Closing may cost two mappings, where both
+/// sides of the range stay open. Those are drawn from the budget of ranges that can do without,
+/// which leaves half of the limit alone; beyond it a range is marked.
+const CLOSE_PAGES: u64 = 256;
+
+/// From this size on, the whole chunks of a range are opened and closed by themselves. (8 chunks:
+/// 64 MiB.)
+const ALONE_PAGES: u64 = 8 * CHUNK_PAGES;
 
 /// The page tables below pages that were just mapped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,8 +56,8 @@ pub(crate) enum Below {
 /// Guards by marks in the page tables.
 #[derive(Debug)]
 pub(crate) struct PteMarkers {
-    extents: Extents,
-    /// True once pages were closed, or an opening has failed: closed pages may hold marks then.
+    opened: Opened,
+    /// True once an opening or a closing has failed: closed pages may hold marks then.
     is_uneven: AtomicBool,
     /// The generation of forks in which this was made. In a later one another thread's opening may
     /// have been cut short.
@@ -69,7 +73,7 @@ impl PteMarkers {
     pub(crate) fn new(span: PageRange, dumps: bool) -> Result<Self, Errno> {
         Ok(Self {
             dumps,
-            extents: Extents::new(span)?,
+            opened: Opened::new(span)?,
             is_uneven: AtomicBool::new(false),
             generation: locks::generation(),
         })
@@ -77,7 +81,7 @@ impl PteMarkers {
 
     /// Makes `range` accessible. Returns whether some of it had marks, which are gone then.
     pub(crate) fn map(&self, memory: &Reservation, range: PageRange) -> Result<Below, PlatformError> {
-        if self.extents.is_open(range) {
+        if self.opened.is_open(range) {
             return memory.advise(range, Advice::GuardRemove).map(|()| Below::Tables);
         }
         self.open(memory, range).inspect_err(|_| self.expel(memory, range))
@@ -85,7 +89,7 @@ impl PteMarkers {
 
     /// Opens `range`, of which all pages are about to be replaced, and marks what it has opened.
     pub(crate) fn admit(&self, memory: &Reservation, range: PageRange) -> Result<(), PlatformError> {
-        if self.extents.is_open(range) {
+        if self.opened.is_open(range) {
             return Ok(());
         }
         let opened = self.each_part(range, |part| self.open_closed(memory, range, part, None));
@@ -113,7 +117,7 @@ impl PteMarkers {
                     self.unmap_one(memory, *range)?;
                     continue;
                 }
-                self.extents.open_runs(*range, |part| batch.push(part, drop_and_mark))?;
+                self.opened.open_runs(*range, |part| batch.push(part, drop_and_mark))?;
             }
             batch.finish(drop_and_mark)
         })
@@ -125,7 +129,7 @@ impl PteMarkers {
     fn open(&self, memory: &Reservation, range: PageRange) -> Result<Below, PlatformError> {
         let mut below = Below::Nothing;
         self.each_part(range, |part| {
-            let opened = self.extents.open_runs(part, |open| {
+            let opened = self.opened.open_runs(part, |open| {
                 below = Below::Tables;
                 memory.advise(open, Advice::GuardRemove)
             });
@@ -154,7 +158,7 @@ impl PteMarkers {
 
     /// Returns the whole chunks of a range that has many, between what is before and after them.
     fn large_parts(&self, range: PageRange) -> Option<[Option<PageRange>; 3]> {
-        let chunks = self.extents.whole_chunks(range).filter(|chunks| chunks.len() >= CLOSE_PAGES)?;
+        let chunks = self.opened.whole_chunks(range).filter(|chunks| chunks.len() >= ALONE_PAGES)?;
         let before = PageRange::new(range.start(), chunks.start());
         Some([before, Some(chunks), PageRange::new(chunks.end(), range.end())])
     }
@@ -169,7 +173,7 @@ impl PteMarkers {
         part: PageRange,
         accessible: Option<PageRange>,
     ) -> Result<(), PlatformError> {
-        let opened = self.extents.closed_runs(range, part, |run| self.open_run(memory, run, accessible));
+        let opened = self.opened.closed_runs(range, part, |run| self.open_run(memory, run, accessible));
         opened.inspect_err(|_| self.is_uneven.store(true, Relaxed))
     }
 
@@ -180,9 +184,7 @@ impl PteMarkers {
         accessible: Option<PageRange>,
     ) -> Result<(), PlatformError> {
         // A run beside an open one moves the border of two mappings, and makes none.
-        let beside = [run.start() - 1, run.end()].into_iter().filter(|page| memory.span().contains(*page));
-        let mut beside = beside.filter_map(|page| PageRange::from_len(page, 1));
-        if !beside.any(|page| self.extents.is_open(page)) {
+        if !self.beside(memory, run).any(|page| self.opened.is_open(page)) {
             BUDGET.take(SPLIT)?;
         }
         // Nothing is mapped there. This unlocks locked pages: the kernel would not mark them, and
@@ -203,53 +205,68 @@ impl PteMarkers {
             memory.advise(part, Advice::GuardRemove)?;
         }
         memory.protect(run, Access::ReadWrite).map_err(protect_error)?;
-        self.extents.set_open(run);
+        self.opened.set_open(run);
         Ok(())
+    }
+
+    /// Returns the pages on either side of `run`, as far as they are in the span.
+    fn beside(&self, memory: &Reservation, run: PageRange) -> impl Iterator<Item = PageRange> {
+        let span = memory.span();
+        let pages = [run.start() - 1, run.end()].into_iter().filter(move |page| span.contains(*page));
+        pages.filter_map(|page| PageRange::from_len(page, 1))
     }
 
     fn unmap_one(&self, memory: &Reservation, range: PageRange) -> Result<(), PlatformError> {
         let mark = |part| memory.advise(part, Advice::GuardInstall);
-        let Some([before, chunks, after]) = self.large_parts(range) else {
-            return self.extents.open_runs(range, mark);
-        };
-        for edge in [before, after].into_iter().flatten() {
-            self.extents.open_runs(edge, mark)?;
-        }
-        // Each run is all that is open of its chunks, which are the caller's.
-        chunks.map_or(Ok(()), |chunks| self.extents.open_runs(chunks, |run| self.close(memory, run)))
+        let units = self.opened.whole_units(range).filter(|_| range.len() >= CLOSE_PAGES);
+        let Some(units) = units else { return self.opened.open_runs(range, mark) };
+        // What takes as long as the range is comes first, without the lock.
+        let dropped = self.opened.open_runs(units, |run| memory.advise(run, Advice::DontNeed));
+        let edges = [PageRange::new(range.start(), units.start()), PageRange::new(units.end(), range.end())];
+        let marked = edges.into_iter().flatten().map(|edge| self.opened.open_runs(edge, mark));
+        marked.fold(dropped, Result::and)?;
+        self.each_part(units, |part| self.opened.open_runs(part, |run| self.close(memory, run)))
     }
 
     /// Returns the chunks of which something is open.
     pub(crate) fn open_chunks(&self) -> impl Iterator<Item = PageRange> + '_ {
-        self.extents.open_chunks()
+        self.opened.open_chunks()
     }
 
-    /// Closes the whole chunks of `range`, in which nothing is mapped: it is the caller's.
+    /// Closes the whole units of `range`, in which nothing is mapped: it is the caller's.
     pub(crate) fn close_unused(&self, memory: &Reservation, range: PageRange) -> Result<(), PlatformError> {
-        let Some(chunks) = self.extents.whole_chunks(range) else { return Ok(()) };
-        self.extents.open_runs(chunks, |run| self.close(memory, run))
+        let Some(units) = self.opened.whole_units(range) else { return Ok(()) };
+        self.opened.open_runs(units, |run| memory.advise(run, Advice::DontNeed))?;
+        self.each_part(units, |part| self.opened.open_runs(part, |run| self.close(memory, run)))
     }
 
-    /// Makes a run of open pages inaccessible, which is all that is open of its chunks. At the
-    /// limit on mappings it is marked throughout instead, which serves as well.
+    /// Makes a run of open units inaccessible, whose pages were dropped. At the limit on mappings it
+    /// is marked throughout instead, which serves as well.
     fn close(&self, memory: &Reservation, run: PageRange) -> Result<(), PlatformError> {
-        memory.advise(run, Advice::DontNeed)?;
-        // Dropping pages leaves the marks between them.
-        self.is_uneven.store(true, Relaxed);
-        self.extents.set_closed(run);
+        // A run beside a closed one moves the border of two mappings, and makes none.
+        let makes_mappings = self.beside(memory, run).all(|page| self.opened.is_open(page));
+        if makes_mappings && SPARE.take(SPLIT).is_err() {
+            return memory.advise(run, Advice::GuardInstall);
+        }
+        self.opened.set_closed(run);
         if memory.protect(run, Access::None).is_ok() {
+            // Dropping pages has left the marks between them.
+            if memory.advise(run, Advice::GuardRemove).is_err() {
+                self.is_uneven.store(true, Relaxed);
+            }
             // As what is closed beside it, so that they are one mapping. At the limit on mappings
             // it stays one of its own.
             let _ = memory.advise(run, Advice::DontDump);
             return Ok(());
         }
+        self.is_uneven.store(true, Relaxed);
         let marked = memory.advise(run, Advice::GuardInstall);
         // A run of several mappings may be half done. Going back splits nothing.
         let is_open = memory.protect(run, Access::ReadWrite).is_ok();
         // Also where it could not be marked, so that the next purge finds it. A run that is marked,
         // and can't be opened, is as closed as any.
         if is_open || marked.is_err() {
-            self.extents.set_open(run);
+            self.opened.set_open(run);
         }
         marked
     }
@@ -271,22 +288,63 @@ mod tests {
     use crate::{GuardMeans, Linux, LinuxOptions};
     use vmalloc::SpaceOptions;
 
+    /// Returns a span of 4 GiB and its guards, if the kernel has marks.
+    fn linux() -> Option<Linux> {
+        let options = LinuxOptions::new().max_bytes(4 << 30).guard_means(GuardMeans::PteMarkers);
+        let linux = Linux::reserve(options, &SpaceOptions::default()).ok();
+        if linux.is_none() {
+            vmalloc_harness::not_run("guard marks", "the kernel has none");
+        }
+        linux
+    }
+
+    fn markers(linux: &Linux) -> &PteMarkers {
+        let Guarding::PteMarkers(markers) = &linux.guarding else { unreachable!("they were asked for") };
+        markers
+    }
+
+    /// A mark for each page would make an area cost by its size, however little of it was touched.
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no guard marks")]
+    fn a_large_area_between_others_is_unmapped_and_mapped_without_marks() {
+        let Some(linux) = linux() else { return };
+        let (memory, markers) = (&linux.memory, markers(&linux));
+        for pages in [CLOSE_PAGES, 1000, 1024, 4096 + 7, 16_384, 100_000, 1 << 18] {
+            let start = memory.span().start() + 3;
+            let [before, area, behind] = [(start, 5), (start + 6, pages), (start + 7 + pages, 5)]
+                .map(|(start, pages)| PageRange::from_len(start, pages).unwrap());
+            for range in [before, area, behind] {
+                markers.map(memory, range).unwrap();
+            }
+            for _ in 0..3 {
+                markers.unmap(memory, &[area]).unwrap();
+                let mut marked = 0;
+                let Ok(()) = markers.opened.open_runs(area, |run| {
+                    marked += run.len();
+                    Ok::<_, std::convert::Infallible>(())
+                });
+                assert!(marked < 2 * 64, "{marked} of {pages} pages are marked");
+                assert!(markers.opened.is_open(before) && markers.opened.is_open(behind));
+                markers.map(memory, area).unwrap();
+                assert!(markers.opened.is_open(area));
+            }
+            markers.unmap(memory, &[before, area, behind]).unwrap();
+        }
+    }
+
     /// A large area takes long to open, and no other allocation waits for it.
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no guard marks")]
     fn whole_chunks_of_a_large_range_are_opened_without_the_lock() {
-        let options = LinuxOptions::new().max_bytes(1 << 30).guard_means(GuardMeans::PteMarkers);
-        let Ok(linux) = Linux::reserve(options, &SpaceOptions::default()) else {
-            return vmalloc_harness::not_run("large ranges without a lock", "the kernel has no guard marks");
-        };
-        let Guarding::PteMarkers(markers) = &linux.guarding else { unreachable!("they were asked for") };
+        let Some(linux) = linux() else { return };
+        let markers = markers(&linux);
         let start = linux.memory.span().start();
-        let chunks = PageRange::new(start, start + CLOSE_PAGES).unwrap();
+        let chunks = PageRange::new(start, start + ALONE_PAGES).unwrap();
         let held = OPENING.lock();
         assert_eq!(markers.map(&linux.memory, chunks), Ok(Below::Nothing));
         drop(held);
         let edge = PageRange::new(chunks.end(), chunks.end() + 1).unwrap();
         assert_eq!(markers.map(&linux.memory, edge), Ok(Below::Nothing));
-        assert!(markers.extents.is_open(chunks) && markers.extents.is_open(edge));
+        assert!(markers.opened.is_open(chunks) && markers.opened.is_open(edge));
     }
 }

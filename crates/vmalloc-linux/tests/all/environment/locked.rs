@@ -234,7 +234,7 @@ fn a_child_of_a_program_with_locked_memory_goes_on() {
             let (options, unmapping) = (super::options(guards), SpaceOptions::default().unmap_on_free());
             let Some(space) = super::space_in(Batches::Refused, options, unmapping) else { continue };
             never_unlocked(|refusal| {
-                let (area, other) = (filled(&space, 300), filled(&space, 2));
+                let (area, other) = (filled(&space, 200), filled(&space, 2));
                 [area, other].iter().for_each(|addr| lock(*addr, 2));
                 free(&space, area);
                 assert_eq!(space.purge().is_err(), guards == GuardMeans::PteMarkers);

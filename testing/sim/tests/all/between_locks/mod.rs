@@ -12,6 +12,7 @@ use std::rc::Rc;
 use vmalloc::{Cached, DrainStatus, PageRange, Request, Space, SpaceOptions, Translate};
 use vmalloc_short::ShortMaps;
 use vmalloc_sim::{Options, Sim};
+use vmalloc_subspaces::Root;
 
 type Other = Box<dyn FnOnce()>;
 
@@ -35,6 +36,13 @@ fn with_other<T>(nth: usize, other: impl FnOnce() + 'static, act: impl FnOnce() 
     let done = catch_unwind(AssertUnwindSafe(act)).ok();
     LEFT.set(usize::MAX);
     (done, OTHER.take().is_none())
+}
+
+/// Returns how many locks `act` takes.
+fn locks_of(act: impl FnOnce()) -> usize {
+    LEFT.set(usize::MAX - 1);
+    act();
+    usize::MAX - 1 - LEFT.replace(usize::MAX)
 }
 
 /// A lock for one thread.
@@ -346,4 +354,23 @@ fn a_purge_finds_all_blocks_that_others_look_at() {
         }
     }
     assert!(ends > 4, "{ends}");
+}
+
+/// A sub-space that comes or goes looks at none of the others.
+#[test]
+fn a_sub_space_among_many_takes_as_many_locks_as_among_few() {
+    let span = PageRange::from_len(1 << 20, 1 << 20).unwrap();
+    let machine = Options::new(span).cpus(1).current_cpu(|| 0).build_with::<OneThread>();
+    let (root, mut parts) = (Root::new(machine).unwrap(), Vec::new());
+    let mut open = || {
+        let name: &'static str = Box::leak(format!("part {}", parts.len()).into_boxed_str());
+        parts.push(root.subspace(name, &Request::new(16 << 12), None, SpaceOptions::default()).unwrap());
+        parts.len()
+    };
+    open();
+    let among_few = locks_of(|| _ = open());
+    while open() < 500 {}
+    assert_eq!(locks_of(|| _ = open()), among_few);
+    let close = |parts: &mut Vec<_>, nth| locks_of(|| drop(parts.swap_remove(nth)));
+    assert_eq!(close(&mut parts, 250), close(&mut parts, 499));
 }
