@@ -25,7 +25,7 @@ const HIDDEN: u16 = 1 << 15;
 /// The type of a function, in the lowest four bits of a symbol's `st_info`.
 const FUNCTION: u8 = 2;
 
-/// What dladdr1(3) tells of a loaded library: the first fields of `struct link_map`.
+/// A loaded library, as dladdr1(3) tells it: the first fields of `struct link_map`.
 #[repr(C)]
 struct Library {
     base: usize,

@@ -1,5 +1,5 @@
-//! Programs that have another malloc as well: linked to it, opened later, preloaded before or after.
-//! It found lost contents: tcmalloc and mimalloc export `__libc_malloc` and its family, too.
+//! Programs that have another malloc as well: linked, opened later, preloaded before or after. It
+//! found lost contents: tcmalloc and mimalloc export `__libc_malloc` and its family.
 
 use crate::common::{compiled_before, done, library, plugin, program, program_linked_to, run};
 use std::path::{Path, PathBuf};
