@@ -179,10 +179,7 @@ impl PteMarkers {
         run: PageRange,
         accessible: Option<PageRange>,
     ) -> Result<(), PlatformError> {
-        // A run beside an open one moves the border of two mappings, and makes none.
-        let beside = [run.start() - 1, run.end()].into_iter().filter(|page| memory.span().contains(*page));
-        let mut beside = beside.filter_map(|page| PageRange::from_len(page, 1));
-        if !beside.any(|page| self.extents.is_open(page)) {
+        if !self.is_beside_open(memory, run) {
             BUDGET.take(SPLIT)?;
         }
         // Nothing is mapped there. This unlocks locked pages: the kernel would not mark them, and
@@ -205,6 +202,13 @@ impl PteMarkers {
         memory.protect(run, Access::ReadWrite).map_err(protect_error)?;
         self.extents.set_open(run);
         Ok(())
+    }
+
+    /// Returns true if opening or closing `run` moves the border of two mappings, and makes none.
+    fn is_beside_open(&self, memory: &Reservation, run: PageRange) -> bool {
+        let beside = [run.start() - 1, run.end()].into_iter().filter(|page| memory.span().contains(*page));
+        let mut beside = beside.filter_map(|page| PageRange::from_len(page, 1));
+        beside.any(|page| self.extents.is_open(page))
     }
 
     fn unmap_one(&self, memory: &Reservation, range: PageRange) -> Result<(), PlatformError> {
@@ -238,6 +242,9 @@ impl PteMarkers {
         self.is_uneven.store(true, Relaxed);
         self.extents.set_closed(run);
         if memory.protect(run, Access::None).is_ok() {
+            if !self.is_beside_open(memory, run) {
+                BUDGET.give_back(SPLIT);
+            }
             // As what is closed beside it, so that they are one mapping. At the limit on mappings
             // it stays one of its own.
             let _ = memory.advise(run, Advice::DontDump);
