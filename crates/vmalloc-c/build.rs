@@ -1,5 +1,5 @@
-//! Names the shared library for the linker: programs ask for `libvmalloc.so.0`. Once it is loaded it
-//! stays: its thread, and its handlers of signals and forks, have no other end.
+//! Names the shared library for the linker: programs ask for `libvmalloc.so.0`. Once it is loaded
+//! it stays: its thread, and its handlers of signals and forks, have no other end.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -1,6 +1,6 @@
 //! Links the unwinder into the library, where the compiler has it as an archive: else the dynamic
-//! linker would load `libgcc_s.so.1` into every program, at a fifth of the cost of its start. Once the
-//! library is loaded it stays: its handlers of forks, and its thread, have no other end.
+//! linker would load `libgcc_s.so.1` into every program, at a fifth of the cost of its start. Once
+//! the library is loaded it stays: its handlers of forks, and its thread, have no other end.
 
 use std::process::Command;
 

@@ -92,8 +92,8 @@ pub(crate) fn protect_error(errno: Errno) -> PlatformError {
 /// Returns the platform error for a call that changes mappings and failed with `errno`. The second
 /// name is for a failure at the limit on mappings.
 ///
-/// The kernel says `ENOMEM` both for want of memory and for want of mappings. What tells them apart is
-/// whether it makes mappings that need no memory.
+/// The kernel says `ENOMEM` both for want of memory and for want of mappings. What tells them apart
+/// is whether it makes mappings that need no memory.
 #[cold]
 pub(crate) fn mapping_error([call, at_limit]: [&'static str; 2], errno: Errno) -> PlatformError {
     if errno == Errno::NOMEM && mappings_exhausted() {

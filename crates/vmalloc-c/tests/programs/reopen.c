@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { AREAS = 50, TURNS = 3, WAIT_S = 30 };
+enum { AREAS = 50, TURNS = 2, WAIT_S = 30 };
 
 static volatile sig_atomic_t handled;
 

@@ -6,8 +6,8 @@
 //! is the limit on areas.
 //!
 //! `map` draws them from the [`Budget`](crate::os::map_count::Budget), which refuses before the
-//! kernel would. `unmap` draws none, and gives them back. Should the eighth that the budget leaves alone be used up as
-//! well, `unmap` fails with the same fault.
+//! kernel would. `unmap` draws none, and gives them back. Should the eighth that the budget leaves
+//! alone be used up as well, `unmap` fails with the same fault.
 //!
 //! A scattered purge drops all pages by vectors first, at one interrupt a vector. The mprotect(2)
 //! for each range after it then finds nothing to change in the page tables, and interrupts no CPU.

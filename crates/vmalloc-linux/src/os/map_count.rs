@@ -19,10 +19,10 @@
 //! beyond that the two no longer bound each other, and a count has to tell.
 //!
 //! A count takes nearly half a microsecond a mapping: with thousands of mappings left, that is
-//! nothing for each of them. A count that found few is remembered: once they are drawn, the next 512
-//! requests are refused without one, then eight times as many after each further such count, up to
-//! a quarter of the mappings. So refusals cost no more than a few microseconds each, however many
-//! there are. A program that has unmapped memory meanwhile is counted at once.
+//! nothing for each of them. A count that found few is remembered: once they are drawn, the next
+//! 512 requests are refused without one, then eight times as many after each further such count, up
+//! to a quarter of the mappings. So refusals cost a few microseconds each. A program that has
+//! unmapped memory meanwhile is counted at once.
 
 use crate::error::refusal;
 use crate::os::limits;
@@ -116,7 +116,7 @@ impl Budget {
 
     #[cold]
     fn recount(&self, wanted: u64) -> Result<(), PlatformError> {
-        // What was not handed out is no one's. Relaxed, here and below, as in `take`.
+        // The request is refused, or drawn below. Relaxed, here and below, as in `take`.
         self.left.fetch_add(wanted as i64, Ordering::Relaxed);
         let less = |left: u64| left.checked_sub(1);
         let passing = self.passing_over.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
