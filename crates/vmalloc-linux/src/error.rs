@@ -1,7 +1,7 @@
 //! Errors of a reservation, and the meaning of the kernel's error numbers for the allocator.
 
 use crate::events;
-use crate::os::limits;
+use crate::os::limits::mappings_exhausted;
 use rustix::io::Errno;
 use thiserror::Error;
 use vmalloc::{PlatformError, PlatformFault};
@@ -92,11 +92,11 @@ pub(crate) fn protect_error(errno: Errno) -> PlatformError {
 /// Returns the platform error for a call that changes mappings and failed with `errno`. The second
 /// name is for a failure at the limit on mappings.
 ///
-/// The kernel says `ENOMEM` both for want of memory and for want of mappings. Only the number of
-/// mappings tells them apart: counting takes milliseconds at the limit, which a failure may.
+/// The kernel says `ENOMEM` both for want of memory and for want of mappings. What tells them apart
+/// is whether it makes mappings that need no memory.
 #[cold]
 pub(crate) fn mapping_error([call, at_limit]: [&'static str; 2], errno: Errno) -> PlatformError {
-    if errno == Errno::NOMEM && limits::mappings_exhausted() {
+    if errno == Errno::NOMEM && mappings_exhausted() {
         return refusal(at_limit, PlatformFault::MapLimit, errno);
     }
     platform_error(call, errno)

@@ -7,7 +7,7 @@
 use crate::error::{mapping_error, platform_error, protect_error};
 use crate::frames::table::Entry;
 use crate::guard::Guarding;
-use crate::os::map_count::{BUDGET, SPLIT};
+use crate::os::map_count::{BUDGET, MOVED, SPLIT};
 use crate::os::reservation::Access;
 use crate::os::swap::{Found, pages};
 use crate::platform::Linux;
@@ -70,11 +70,14 @@ impl Linux {
                 markers.admit(&self.memory, hull)?;
             }
             self.retake(hull)?;
+            let drawn = self.table.borders(self.with_neighbours(hull));
             self.memory.replace(hull, access).map_err(|errno| {
                 self.mend(hull);
                 mapping_error(["mmap", "mmap (at vm.max_map_count)"], errno)
             })?;
             self.table.update(hull, |_, _| Entry::PLAIN);
+            BUDGET.give_back(drawn);
+            MOVED.give_back(drawn);
             Ok(())
         })?;
         self.table.forget(range);

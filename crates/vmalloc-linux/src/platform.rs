@@ -14,7 +14,6 @@ use crate::os::fatal::fatal;
 use crate::os::futex::FutexLock;
 use crate::os::huge_pages::HugePages;
 use crate::os::madvise::Advice;
-use crate::os::map_count::{BUDGET, SPARE};
 use crate::os::pagemap::{self, Pagemap};
 use crate::os::reservation::{Access, Mapping, Reservation};
 use crate::populate::Population;
@@ -186,8 +185,6 @@ unsafe impl Platform for Linux {
     unsafe fn unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
         ranges.iter().try_for_each(|range| self.check(*range))?;
         events::purge(ranges, self.memory.page_shift());
-        BUDGET.renew();
-        SPARE.renew();
         // All are tried, even after a failure: restored ranges that merge make room for those that
         // split.
         ranges.iter().map(|range| self.restore(*range)).fold(Ok(()), Result::and)?;

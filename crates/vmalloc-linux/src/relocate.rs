@@ -19,7 +19,7 @@
 use crate::error::{mapping_error, refusal};
 use crate::frames::table::Entry;
 use crate::guard::Guarding;
-use crate::os::map_count::{BUDGET, SPLIT};
+use crate::os::map_count::{BUDGET, MOVED, SPLIT};
 use crate::os::reservation::Access;
 use crate::platform::Linux;
 use rustix::io::Errno;
@@ -57,8 +57,10 @@ unsafe impl Relocate for Linux {
         let runs = runs.filter(|_| from.len() == to.len() && from.intersection(&to).is_none());
         let runs = runs.ok_or_else(|| unsupported(Errno::INVAL))?;
         self.make_room(to)?;
-        // One more for the pages on their way.
-        let drawn = BUDGET.take(SPLIT * runs as u64 + 1);
+        // Each run becomes a mapping beside the last one. For the one on its way, which is gone in
+        // the end, the eighth is there.
+        let drawn = SPLIT + runs as u64 - 1;
+        let drawn = MOVED.take(drawn).and_then(|()| BUDGET.take(drawn));
         drawn.and_then(|()| self.move_runs(from, to)).inspect_err(|_| self.put_back(to))?;
         self.leave(from);
         Ok(())

@@ -23,8 +23,7 @@ fn served(bytes: usize, align: usize, glibc: impl FnOnce() -> *mut c_void) -> *m
 /// Allocates memory, as malloc(3).
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn malloc(bytes: size_t) -> *mut c_void {
-    // SAFETY: no conditions.
-    served(bytes, 1, || unsafe { glibc::malloc(bytes) })
+    served(bytes, 1, || glibc::malloc(bytes))
 }
 
 /// Allocates zeros, as calloc(3).
@@ -33,8 +32,8 @@ pub(crate) extern "C" fn calloc(count: size_t, bytes: size_t) -> *mut c_void {
     match count.checked_mul(bytes) {
         Some(all) if !start::is_small(all) => large::calloc(count, bytes),
         all => {
-            // SAFETY: no conditions. It answers an overflow, too.
-            let memory = unsafe { glibc::calloc(count, bytes) };
+            // It answers an overflow, too.
+            let memory = glibc::calloc(count, bytes);
             match all {
                 Some(all) if memory.is_null() => large::spare_zeros(all),
                 _ => memory,
@@ -93,7 +92,8 @@ pub(crate) unsafe extern "C" fn realloc(memory: *mut c_void, bytes: size_t) -> *
     }
 }
 
-/// Gives an array another size, as reallocarray(3).
+/// Gives an array another size, as reallocarray(3): by the program's realloc. A malloc that was
+/// preloaded before this one may have no function of this name.
 ///
 /// # Safety
 /// That of [`realloc`].
@@ -103,6 +103,10 @@ pub(crate) unsafe extern "C" fn reallocarray(
     count: size_t,
     bytes: size_t,
 ) -> *mut c_void {
+    // SAFETY: the caller's promise.
+    if let Some(resized) = unsafe { glibc::reallocarray(memory, count, bytes) } {
+        return resized;
+    }
     match count.checked_mul(bytes) {
         // SAFETY: the caller's promise.
         Some(all) => unsafe { realloc(memory, all) },
@@ -117,8 +121,7 @@ pub(crate) unsafe extern "C" fn reallocarray(
 /// one.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn memalign(align: size_t, bytes: size_t) -> *mut c_void {
-    // SAFETY: no conditions.
-    let from_glibc = || unsafe { glibc::memalign(align, bytes) };
+    let from_glibc = || glibc::memalign(align, bytes);
     match align.checked_next_power_of_two() {
         Some(rounded) => served(bytes, rounded, from_glibc),
         None => from_glibc(),
@@ -155,15 +158,13 @@ pub(crate) unsafe extern "C" fn posix_memalign(out: *mut *mut c_void, align: siz
 /// Allocates whole pages' alignment, as valloc(3).
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn valloc(bytes: size_t) -> *mut c_void {
-    // SAFETY: no conditions.
-    served(bytes, page_bytes(), || unsafe { glibc::valloc(bytes) })
+    served(bytes, page_bytes(), || glibc::valloc(bytes))
 }
 
 /// Allocates whole pages, as pvalloc(3).
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn pvalloc(bytes: size_t) -> *mut c_void {
-    // SAFETY: no conditions.
-    served(bytes, page_bytes(), || unsafe { glibc::pvalloc(bytes) })
+    served(bytes, page_bytes(), || glibc::pvalloc(bytes))
 }
 
 /// Returns how many bytes of a block can be used, as malloc_usable_size(3).

@@ -69,8 +69,7 @@ pub(crate) fn calls() -> usize {
 #[cold]
 pub(crate) fn put_off(addr: usize) {
     let _errno = SavedErrno::new();
-    // SAFETY: no conditions.
-    let record = unsafe { glibc::malloc(size_of::<PutOff>()) }.cast::<PutOff>();
+    let record = glibc::malloc(size_of::<PutOff>()).cast::<PutOff>();
     if record.is_null() {
         return;
     }

@@ -1,34 +1,21 @@
-//! The C library's own malloc, by the names under which it is not replaced.
+//! The C library's own malloc, by the C library's own table.
+//!
+//! No function of it is bound by the linker. Other mallocs export the names of glibc's insides as
+//! well, such as `__libc_malloc` (tcmalloc and mimalloc do): in a program that is linked to one of
+//! them half of the functions would be its own, and a block would be resized by another owner.
 
+use crate::base::function_of_glibc;
 use libc::{c_int, c_void, size_t};
 use std::ffi::CStr;
 use std::marker::PhantomData;
-use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{mem, ptr};
 
-unsafe extern "C" {
-    #[link_name = "__libc_malloc"]
-    pub(crate) fn malloc(bytes: size_t) -> *mut c_void;
-    #[link_name = "__libc_calloc"]
-    pub(crate) fn calloc(count: size_t, bytes: size_t) -> *mut c_void;
-    #[link_name = "__libc_realloc"]
-    pub(crate) fn realloc(memory: *mut c_void, bytes: size_t) -> *mut c_void;
-    #[link_name = "__libc_free"]
-    pub(crate) fn free(memory: *mut c_void);
-    #[link_name = "__libc_memalign"]
-    pub(crate) fn memalign(align: size_t, bytes: size_t) -> *mut c_void;
-    #[link_name = "__libc_valloc"]
-    pub(crate) fn valloc(bytes: size_t) -> *mut c_void;
-    #[link_name = "__libc_pvalloc"]
-    pub(crate) fn pvalloc(bytes: size_t) -> *mut c_void;
-}
-
-/// A function of the type `F` that has no name but the one that this library replaces. The
-/// constructor looks it up, or the constructor of another library that calls it before.
+/// A function of the type `F` that is looked up by the name that this library replaces. The
+/// constructor does so, or the first call: constructors of other libraries run before.
 pub(crate) struct Hidden<F> {
     name: &'static CStr,
     of: Owner,
-    /// 0: not looked up yet. 1: there is none.
     addr: AtomicUsize,
     kind: PhantomData<F>,
 }
@@ -41,9 +28,13 @@ pub(crate) enum Owner {
     Glibc,
     /// The next library's: it may stand in for the same function.
     Next,
+    /// The first library's: what the program calls.
+    First,
 }
 
+/// The address of a function that was not looked up yet.
 const UNKNOWN: usize = 0;
+/// The address of a function that there is not.
 const MISSING: usize = 1;
 
 impl<F: Copy> Hidden<F> {
@@ -55,6 +46,7 @@ impl<F: Copy> Hidden<F> {
     }
 
     /// Returns the function, if there is one.
+    #[inline]
     pub(crate) fn get(&self) -> Option<F> {
         // Relaxed: all threads find one function.
         let known = self.addr.load(Ordering::Relaxed);
@@ -65,24 +57,27 @@ impl<F: Copy> Hidden<F> {
 
     #[cold]
     fn look_up(&self) -> usize {
-        // SAFETY: both names end in a zero byte. The library is there, and is not loaded again.
-        let found = unsafe {
-            match self.of {
-                Owner::Next => libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()),
-                Owner::Glibc => {
-                    let library = libc::dlopen(c"libc.so.6".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
-                    if library.is_null() { library } else { libc::dlsym(library, self.name.as_ptr()) }
-                }
-            }
+        let found = match self.of {
+            Owner::Glibc => function_of_glibc(self.name),
+            Owner::Next => next_of(libc::RTLD_NEXT, self.name),
+            Owner::First => next_of(libc::RTLD_DEFAULT, self.name),
         };
-        if found.is_null() {
-            // SAFETY: no conditions. The program is not told of a failure that is not its own.
-            unsafe { libc::dlerror() };
-        }
-        let addr = (found as usize).max(MISSING);
+        let addr = found.unwrap_or(MISSING);
         self.addr.store(addr, Ordering::Relaxed);
         addr
     }
+}
+
+/// Returns the function that the loader finds in an order of look-ups. The program is not told of a
+/// failure that is not its own.
+fn next_of(order: *mut c_void, name: &CStr) -> Option<usize> {
+    // SAFETY: an order of look-ups, and a name that ends in a zero byte.
+    let found = unsafe { libc::dlsym(order, name.as_ptr()) };
+    if found.is_null() {
+        // SAFETY: no conditions.
+        unsafe { libc::dlerror() };
+    }
+    (!found.is_null()).then_some(found as usize)
 }
 
 /// Declares hidden functions with their types, and a function that looks all of them up. No later
@@ -103,11 +98,81 @@ macro_rules! hidden {
 pub(crate) use hidden;
 
 hidden! {
+    MALLOC: fn(size_t) -> *mut c_void = Glibc, c"malloc";
+    CALLOC: fn(size_t, size_t) -> *mut c_void = Glibc, c"calloc";
+    REALLOC: fn(*mut c_void, size_t) -> *mut c_void = Glibc, c"realloc";
+    REALLOCARRAY: fn(*mut c_void, size_t, size_t) -> *mut c_void = Glibc, c"reallocarray";
+    FREE: fn(*mut c_void) -> () = Glibc, c"free";
+    MEMALIGN: fn(size_t, size_t) -> *mut c_void = Glibc, c"memalign";
+    ALIGNED_ALLOC: fn(size_t, size_t) -> *mut c_void = Glibc, c"aligned_alloc";
+    VALLOC: fn(size_t) -> *mut c_void = Glibc, c"valloc";
+    PVALLOC: fn(size_t) -> *mut c_void = Glibc, c"pvalloc";
     USABLE_SIZE: fn(*mut c_void) -> size_t = Glibc, c"malloc_usable_size";
     TRIM: fn(size_t) -> c_int = Glibc, c"malloc_trim";
     MALLINFO2: fn() -> libc::mallinfo2 = Glibc, c"mallinfo2";
-    ALIGNED_ALLOC: fn(size_t, size_t) -> *mut c_void = Glibc, c"aligned_alloc";
     MALLOPT: fn(c_int, c_int) -> c_int = Glibc, c"mallopt";
+    FIRST_MALLOC: fn(size_t) -> *mut c_void = First, c"malloc";
+    FIRST_FREE: fn(*mut c_void) -> () = First, c"free";
+}
+
+/// Allocates as the program does, and frees that.
+pub(crate) fn allocate_as_the_program() {
+    let (Some(malloc), Some(free)) = (FIRST_MALLOC.get(), FIRST_FREE.get()) else { return };
+    // SAFETY: a block that nothing uses. Each malloc's free takes its own blocks.
+    unsafe { free(malloc(1)) };
+}
+
+pub(crate) fn malloc(bytes: size_t) -> *mut c_void {
+    // SAFETY: no conditions.
+    MALLOC.get().map_or(ptr::null_mut(), |call| unsafe { call(bytes) })
+}
+
+pub(crate) fn calloc(count: size_t, bytes: size_t) -> *mut c_void {
+    // SAFETY: no conditions.
+    CALLOC.get().map_or(ptr::null_mut(), |call| unsafe { call(count, bytes) })
+}
+
+/// # Safety
+/// `memory` is null, or a block of the C library's.
+pub(crate) unsafe fn realloc(memory: *mut c_void, bytes: size_t) -> *mut c_void {
+    // SAFETY: the caller's promise.
+    REALLOC.get().map_or(ptr::null_mut(), |call| unsafe { call(memory, bytes) })
+}
+
+/// Multiplies and calls the program's realloc, which is the first library's. `None` before glibc
+/// 2.26.
+///
+/// # Safety
+/// `memory` is null, or a block of the program's.
+pub(crate) unsafe fn reallocarray(memory: *mut c_void, count: size_t, bytes: size_t) -> Option<*mut c_void> {
+    // SAFETY: the caller's promise.
+    REALLOCARRAY.get().map(|call| unsafe { call(memory, count, bytes) })
+}
+
+/// # Safety
+/// `memory` is null, or a block of the C library's.
+pub(crate) unsafe fn free(memory: *mut c_void) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if let Some(call) = FREE.get() {
+            call(memory);
+        }
+    }
+}
+
+pub(crate) fn memalign(align: size_t, bytes: size_t) -> *mut c_void {
+    // SAFETY: no conditions.
+    MEMALIGN.get().map_or(ptr::null_mut(), |call| unsafe { call(align, bytes) })
+}
+
+pub(crate) fn valloc(bytes: size_t) -> *mut c_void {
+    // SAFETY: no conditions.
+    VALLOC.get().map_or(ptr::null_mut(), |call| unsafe { call(bytes) })
+}
+
+pub(crate) fn pvalloc(bytes: size_t) -> *mut c_void {
+    // SAFETY: no conditions.
+    PVALLOC.get().map_or(ptr::null_mut(), |call| unsafe { call(bytes) })
 }
 
 /// Returns the size of a block of the C library's; `None` if that can't be told.
@@ -134,8 +199,8 @@ pub(crate) fn mallinfo2() -> libc::mallinfo2 {
 /// Allocates as the C library's `aligned_alloc`, whose answer to wrong alignments has changed
 /// (glibc 2.38).
 pub(crate) fn aligned_alloc(align: size_t, bytes: size_t) -> *mut c_void {
-    // SAFETY: no conditions of either.
-    unsafe { ALIGNED_ALLOC.get().map_or_else(|| memalign(align, bytes), |call| call(align, bytes)) }
+    // SAFETY: no conditions.
+    ALIGNED_ALLOC.get().map_or_else(|| memalign(align, bytes), |call| unsafe { call(align, bytes) })
 }
 
 /// Lets the C library take `bytes` bytes more than it needs when its heap grows. It does not adapt

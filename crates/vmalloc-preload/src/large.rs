@@ -21,8 +21,7 @@ pub(crate) fn calloc(count: size_t, bytes: size_t) -> *mut c_void {
             return memory.cast();
         }
     }
-    // SAFETY: no conditions.
-    unsafe { glibc::calloc(count, bytes) }
+    glibc::calloc(count, bytes)
 }
 
 /// Allocates from the heap, if it may serve that. Returns null else, with `errno` as it was.

@@ -1,13 +1,17 @@
 //! The start of the heap, and the question whether there is one.
 //!
 //! ```text
-//!            constructor: settings read      large requests of VMALLOC_START bytes
-//!   (nothing) ────────────────────────► NEW ───────────────────────────────────────► STARTING
-//!                                        ▲                                            │ │  │ refused
-//!                                        │ in the child of a fork that another        │ │  ▼
-//!                                        └─────────── thread made meanwhile ──────────┘ │  OFF
+//!            constructor: settings read,
+//!            the program's malloc comes here    large requests of VMALLOC_START bytes
+//!   NOTHING ───────────────────────────────► NEW ──────────────────────────────────► STARTING
+//!                                             ▲                                       │ │  │ refused
+//!                                             │ in the child of a fork that another   │ │  ▼
+//!                                             └────────── thread made meanwhile ──────┘ │  OFF
 //!                                                                                 READY ◄
 //! ```
+//!
+//! Where another malloc stands before this library, some functions of the program are that one's
+//! and others come here: those that it lacks. They are glibc's then, as without this library.
 //!
 //! One thread wins the way from NEW to STARTING, and starts the heap on a stack of its own. Without
 //! memory for the stack it goes back to NEW. All others, and whatever that thread allocates on the
@@ -27,10 +31,11 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 use vmalloc_linux::{GuardMeans, LinuxOptions, page_bytes};
 
-const NEW: u8 = 0;
-const STARTING: u8 = 1;
-const READY: u8 = 2;
-const OFF: u8 = 3;
+const NOTHING: u8 = 0;
+const NEW: u8 = 1;
+const STARTING: u8 = 2;
+const READY: u8 = 3;
+const OFF: u8 = 4;
 
 /// The least reservation that is worth having.
 const LEAST_RESERVE: usize = 1 << 30;
@@ -43,7 +48,7 @@ const GLIBC_LARGE: usize = 128 << 10;
 
 /// Sizes below are glibc's. All are, until the constructor has run.
 static THRESHOLD: AtomicUsize = AtomicUsize::new(usize::MAX);
-static STATE: AtomicU8 = AtomicU8::new(NEW);
+static STATE: AtomicU8 = AtomicU8::new(NOTHING);
 /// The thread that opens the heap.
 static STARTER: AtomicUsize = AtomicUsize::new(0);
 /// Bytes of large requests that glibc has served.
@@ -82,11 +87,25 @@ extern "C" fn construct(_: c_int, _: *const *const c_char, environment: *const *
     limits::look_up();
     // Now, since threads that fork must find all handlers or none.
     if fork::install() {
+        probe();
         // Release: pairs with the Acquire in `approach`.
-        THRESHOLD.store(settings.threshold, Ordering::Release);
+        THRESHOLD.store(if is_reached() { settings.threshold } else { usize::MAX }, Ordering::Release);
     } else {
         say(format_args!("the program runs on glibc's malloc alone: pthread_atfork failed"));
     }
+}
+
+/// Asks the program's malloc for a block. Any size is large for a moment, and gets to `approach` if
+/// the request comes here, at once or through a library that counts it.
+fn probe() {
+    // Release: pairs with the Acquire in `approach`.
+    THRESHOLD.store(0, Ordering::Release);
+    glibc::allocate_as_the_program();
+}
+
+/// Returns true if what the program allocates comes here.
+pub(crate) fn is_reached() -> bool {
+    STATE.load(Ordering::Relaxed) != NOTHING
 }
 
 extern "C" fn destruct() {
@@ -153,7 +172,10 @@ pub(crate) fn enter_for(bytes: usize) -> Option<Entered> {
 #[cold]
 fn approach(bytes: usize) {
     // Acquire: pairs with the Release in `construct`: the settings.
-    if THRESHOLD.load(Ordering::Acquire) == usize::MAX || STATE.load(Ordering::Relaxed) != NEW {
+    if THRESHOLD.load(Ordering::Acquire) == usize::MAX || STATE.load(Ordering::Relaxed) > NEW {
+        return;
+    }
+    if STATE.compare_exchange(NOTHING, NEW, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
         return;
     }
     let before = SERVED_BEFORE.fetch_add(bytes.min(usize::MAX >> 1), Ordering::Relaxed);

@@ -110,7 +110,11 @@ impl Display for Counts {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({}): ", process(), program_name())?;
         let Some(heap) = start::heap() else {
-            return f.write_str("all of malloc was glibc's");
+            return f.write_str(if start::is_reached() {
+                "all of malloc was glibc's"
+            } else {
+                "none of malloc came here"
+            });
         };
         let (stats, shift) = (heap.space().stats(), heap.space().geometry().page_shift);
         let (blocks, bytes) = heap.in_use();

@@ -7,7 +7,7 @@
 use std::error::Error;
 use std::sync::Arc;
 use vmalloc::SpaceOptions;
-use vmalloc_linux::{SharedSpace, open};
+use vmalloc_linux::{LinuxOptions, SharedSpace, open};
 use vmalloc_slots::{Dirty, Slot, SlotError, Slots, SlotsOptions};
 
 /// Bytes in a page of WebAssembly.
@@ -106,13 +106,18 @@ impl MemoryCreator for Creator {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let space = open(vmalloc_linux::LinuxOptions::new(), SpaceOptions::default())?;
+    // Addresses for thousands of slots: they cost no memory. The default has room for 60.
+    let space = open(LinuxOptions::new().max_bytes(64 << 40), SpaceOptions::default())?;
     let options = SlotsOptions::new(4 << 30)
         .head_bytes(WASM_PAGE)
         .guard_before_bytes(2 << 30)
         .guard_after_bytes(2 << 30);
     let pool = Arc::new(Slots::new(space, options)?);
     let creator = Creator(pool.clone());
+    let idle = (0..4000).map(|_| creator.new_memory(WASM_PAGE, 4 << 30, 2 << 30));
+    let idle = idle.collect::<Result<Vec<_>, _>>()?;
+    println!("{} memories of 4 GiB at once", idle.len());
+    drop(idle);
     for round in 0..1000 {
         let mut memory = creator.new_memory(WASM_PAGE, 4 << 30, 2 << 30)?;
         memory.grow_to(4 * WASM_PAGE)?;

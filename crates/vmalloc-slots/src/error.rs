@@ -19,7 +19,9 @@ pub enum SlotsError {
         slot: usize,
     },
     /// One slot with its guards is larger than the span of the space, or than any address.
-    #[error("a slot of {slot} bytes with guards of {guards} is larger than the span of {span}")]
+    #[error(
+        "a slot of {slot} bytes with guards of {guards} is larger than the span of {span}: open a larger space (max_bytes on Linux)"
+    )]
     BeyondSpan {
         /// Bytes of a slot.
         slot: usize,

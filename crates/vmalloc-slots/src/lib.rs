@@ -9,10 +9,12 @@
 //! use vmalloc::SpaceOptions;
 //! use vmalloc_slots::{Dirty, Slots, SlotsOptions};
 //!
-//! let space = vmalloc_linux::open(vmalloc_linux::LinuxOptions::new(), SpaceOptions::default())?;
-//! let options = SlotsOptions::new(4 << 20).head_bytes(64 << 10).guard_after_bytes(2 << 20);
+//! // Addresses for 16,000 slots of 4 GiB. They cost no memory; the default is 512 GiB at most.
+//! let addresses = vmalloc_linux::LinuxOptions::new().max_bytes(64 << 40);
+//! let space = vmalloc_linux::open(addresses, SpaceOptions::default())?;
+//! let options = SlotsOptions::new(4 << 30).head_bytes(64 << 10).guard_after_bytes(32 << 20);
 //! let slots = Slots::new(&*space, options)?;
-//! let mut slot = slots.alloc()?; // 64 KiB of zeros, in addresses for 4 MiB
+//! let mut slot = slots.alloc()?; // 64 KiB of zeros, in addresses for 4 GiB
 //! slot.grow(1 << 20)?;
 //! // SAFETY: the page is committed, and no other thread uses the slot. Only its first byte was
 //! // written, and it is not used any more.

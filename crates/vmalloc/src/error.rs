@@ -87,7 +87,7 @@ pub enum AllocError {
     #[error(transparent)]
     Request(#[from] RequestError),
     /// Out of address space.
-    #[error(transparent)]
+    #[error("{0}, or open a larger space (max_bytes on Linux)")]
     NoSpace(#[from] NoSpace),
     /// The exact range asked for is not all free.
     #[error("{asked:?} is not all free: {by:?} is taken")]

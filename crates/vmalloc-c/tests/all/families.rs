@@ -136,6 +136,14 @@ fn gdb_stops_and_continues_a_program() {
     assert!(stopped && said.contains("exited normally"), "{said}{}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// It found a thread that slept in code which was there no longer, and a handler of SIGSEGV.
+#[test]
+fn the_library_stays_when_a_program_closes_it() {
+    let options = ["-Wno-pedantic", "-Wl,--as-needed", "-ldl"];
+    let program = compile("reopen.c", "reopen", &options).unwrap_or_else(|error| panic!("{error}"));
+    succeeded("reopen.c", &run(&[], &program));
+}
+
 #[test]
 fn an_exception_of_a_callback_ends_the_program() {
     let program = compile("thrown.cpp", "thrown", &[]).unwrap_or_else(|error| panic!("{error}"));

@@ -272,6 +272,13 @@ impl Table {
         }
     }
 
+    /// Returns how many pages of `range` are surely in another mapping than the page before.
+    pub(crate) fn borders(&self, range: PageRange) -> u64 {
+        let mut last = self.get(range.start());
+        let pages = range.start() + 1..range.end();
+        pages.filter(|page| !mem::replace(&mut last, self.get(*page)).joins(last)).count() as u64
+    }
+
     /// Returns the shortest parts of `range` that hold all its special pages, one for each run of
     /// special chunks.
     pub(crate) fn hulls(&self, range: PageRange) -> impl Iterator<Item = PageRange> {

@@ -84,10 +84,10 @@ impl<S: SpaceRef<Platform = Linux>> GatherArea<S> {
         let shift = space.platform().memory.page_shift();
         let bytes = pages.checked_mul(1 << shift);
         let bytes = bytes.ok_or(AllocError::from(RequestError::SizeOverflow { bytes: usize::MAX }))?;
+        let area = Area::new(space, &Request::new(bytes).tag("gathered"))?;
         let mut full = Vec::new();
         full.try_reserve_exact(pages).map_err(|_| AllocError::Metadata)?;
         full.resize(pages, false);
-        let area = Area::new(space, &Request::new(bytes).tag("gathered"))?;
         let mut this = Self { registered: None, full, area };
         // A cached area has memory of any content.
         this.clear(0, pages)?;

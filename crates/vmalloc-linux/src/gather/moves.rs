@@ -182,6 +182,7 @@ impl Drop for Registered {
     fn drop(&mut self) {
         if !self.is_parents() {
             let _ = self.fd.unregister(self.range);
+            BUDGET.give_back(SPLIT);
         }
     }
 }

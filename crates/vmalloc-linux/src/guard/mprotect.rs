@@ -6,8 +6,8 @@
 //! is the limit on areas.
 //!
 //! `map` draws them from the [`Budget`](crate::os::map_count::Budget), which refuses before the
-//! kernel would. `unmap` draws none. Should the eighth that the budget leaves alone be used up as
-//! well, `unmap` fails with the same fault.
+//! kernel would. `unmap` draws none, and gives them back. Should the eighth that the budget leaves
+//! alone be used up as well, `unmap` fails with the same fault.
 //!
 //! A scattered purge drops all pages by vectors first, at one interrupt a vector. The mprotect(2)
 //! for each range after it then finds nothing to change in the page tables, and interrupts no CPU.
@@ -36,8 +36,11 @@ impl Mprotect {
     pub(crate) fn unmap(&self, memory: &Reservation, ranges: &[PageRange]) -> Result<(), PlatformError> {
         drop_pages(memory, ranges)?;
         // All are tried, even after a failure: those that merge make room for those that split.
-        let refused =
-            ranges.iter().map(|range| memory.protect(*range, Access::None)).fold(Ok(()), Result::and);
-        refused.map_err(protect_error)
+        let close = |range: &PageRange| {
+            memory.protect(*range, Access::None).map_err(protect_error)?;
+            BUDGET.give_back(SPLIT);
+            Ok(())
+        };
+        ranges.iter().map(close).fold(Ok(()), Result::and)
     }
 }

@@ -184,7 +184,7 @@ impl PteMarkers {
         accessible: Option<PageRange>,
     ) -> Result<(), PlatformError> {
         // A run beside an open one moves the border of two mappings, and makes none.
-        if !self.beside(memory, run).any(|page| self.opened.is_open(page)) {
+        if !self.sides(memory, run).any(|is_open| is_open) {
             BUDGET.take(SPLIT)?;
         }
         // Nothing is mapped there. This unlocks locked pages: the kernel would not mark them, and
@@ -209,11 +209,11 @@ impl PteMarkers {
         Ok(())
     }
 
-    /// Returns the pages on either side of `run`, as far as they are in the span.
-    fn beside(&self, memory: &Reservation, run: PageRange) -> impl Iterator<Item = PageRange> {
+    /// Returns whether the pages on either side of `run` are open, as far as they are in the span.
+    fn sides(&self, memory: &Reservation, run: PageRange) -> impl Iterator<Item = bool> + '_ {
         let span = memory.span();
         let pages = [run.start() - 1, run.end()].into_iter().filter(move |page| span.contains(*page));
-        pages.filter_map(|page| PageRange::from_len(page, 1))
+        pages.filter_map(|page| PageRange::from_len(page, 1)).map(|page| self.opened.is_open(page))
     }
 
     fn unmap_one(&self, memory: &Reservation, range: PageRange) -> Result<(), PlatformError> {
@@ -244,8 +244,8 @@ impl PteMarkers {
     /// is marked throughout instead, which serves as well.
     fn close(&self, memory: &Reservation, run: PageRange) -> Result<(), PlatformError> {
         // A run beside a closed one moves the border of two mappings, and makes none.
-        let makes_mappings = self.beside(memory, run).all(|page| self.opened.is_open(page));
-        if makes_mappings && SPARE.take(SPLIT).is_err() {
+        let makes_mappings = self.sides(memory, run).all(|is_open| is_open);
+        if makes_mappings && SPARE.take(SPLIT).and_then(|()| BUDGET.take(SPLIT)).is_err() {
             return memory.advise(run, Advice::GuardInstall);
         }
         self.opened.set_closed(run);
@@ -253,6 +253,10 @@ impl PteMarkers {
             // Dropping pages has left the marks between them.
             if memory.advise(run, Advice::GuardRemove).is_err() {
                 self.is_uneven.store(true, Relaxed);
+            }
+            // It is one mapping with what is closed on both sides.
+            if !self.sides(memory, run).any(|is_open| is_open) {
+                BUDGET.give_back(SPLIT);
             }
             // As what is closed beside it, so that they are one mapping. At the limit on mappings
             // it stays one of its own.

@@ -232,7 +232,10 @@ impl Userfault {
             let again = |errno| self.0.renew(errno).and_then(|()| self.0.register(part));
             self.0.register(part).or_else(again).map_err(|errno| {
                 mapping_error(["UFFDIO_REGISTER", "UFFDIO_REGISTER (at vm.max_map_count)"], errno)
-            })
+            })?;
+            BUDGET.give_back(SPLIT);
+            SPARE.give_back(SPLIT);
+            Ok(())
         })
     }
 

@@ -1,7 +1,11 @@
 //! The limits that the machine sets, read without touching the heap.
 
 use crate::os::raw::Opened;
+use crate::os::reservation::{Access, Mapping};
+use crate::page_size::page_bytes;
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::mm::{MprotectFlags, mprotect};
 use rustix::process::{Resource, getrlimit};
 use std::ffi::CStr;
 
@@ -47,13 +51,26 @@ pub(crate) fn map_count() -> Option<u64> {
     count_lines(c"/proc/self/maps")
 }
 
-/// Returns true if the program has so many mappings that the kernel refuses to split one in three,
-/// as mprotect(2) does. mremap(2) refuses some mappings earlier.
+/// Returns true if the kernel refuses to make as many mappings as the largest change of one makes.
+/// It is asked, with pages that need no memory: counting takes milliseconds at the limit.
 pub(crate) fn mappings_exhausted() -> bool {
-    match (map_count(), max_map_count()) {
-        (Some(count), Some(max)) => count + 6 >= max,
-        _ => false,
-    }
+    /// mprotect(2) of a page between two others makes two mappings, and mremap(2) is refused where
+    /// fewer than three are left.
+    const SPLIT_PAGES: [usize; 3] = [1, 3, 5];
+    let page = page_bytes();
+    let bytes = (SPLIT_PAGES.len() * 2 + 1) * page;
+    let pages = match Mapping::new(bytes, Access::None) {
+        Ok(pages) => pages,
+        Err(errno) => {
+            let left = address_space_bytes().map_or(u64::MAX, |limit| limit.saturating_sub(used_bytes(page)));
+            return errno == Errno::NOMEM && left >= bytes as u64;
+        }
+    };
+    SPLIT_PAGES.iter().any(|nth| {
+        let place = pages.base().as_ptr().wrapping_byte_add(nth * page);
+        // SAFETY: a page of the mapping just made, which nothing uses.
+        unsafe { mprotect(place, page, MprotectFlags::READ) == Err(Errno::NOMEM) }
+    })
 }
 
 fn open(path: &CStr) -> Option<Opened> {
@@ -92,6 +109,7 @@ mod tests {
         let place = 0;
         assert!(max_map_count() > Some(0));
         assert!(map_count() > Some(3));
+        assert!(!mappings_exhausted());
         assert!(used_bytes(4096) > 1 << 20);
         assert!(
             machine_bytes() > (&raw const place).addr() as u64

@@ -10,32 +10,44 @@
 //! be locked.
 //!
 //! Ranges that can do without a mapping of their own draw from a second budget first, which leaves
-//! half of the limit alone. So many small areas never keep a program from large ones.
+//! half of the limit alone. So many small areas never keep a program from large ones. Moved pages
+//! have one as well, which leaves a quarter.
 //!
 //! The kernel merges mappings on its own, and other parts of the program make some, so no count
-//! kept here could be exact. This one is an upper bound on the mappings made since the last count,
-//! which takes half a microsecond a mapping. With thousands of mappings left, that is nothing for
-//! each of them. At the limit a count that found too few is remembered until this library unmaps
-//! something: the next 2, 4, 8 … requests are refused without one. So the counts are few, however
-//! many requests are refused.
+//! kept here could be exact. What is drawn is an upper bound on the mappings made since the last
+//! count. Code that undoes what it drew for gives the mappings back, up to half of the eighth:
+//! beyond that the two no longer bound each other, and a count has to tell.
+//!
+//! A count takes nearly half a microsecond a mapping: with thousands of mappings left, that is
+//! nothing for each of them. A count that found few is remembered: once they are drawn, the next
+//! 512 requests are refused without one, then eight times as many after each further such count, up
+//! to a quarter of the mappings. So refusals cost a few microseconds each. A program that has
+//! unmapped memory meanwhile is counted at once.
 
 use crate::error::refusal;
 use crate::os::limits;
 use rustix::io::Errno;
-use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use vmalloc::{PlatformError, PlatformFault};
 
 /// The most mappings that treating one range differently from its neighbours adds: the range, and
 /// the rest behind it.
 pub(crate) const SPLIT: u64 = 2;
 
-/// The fewest mappings worth a new count: near the limit no more than every 32nd range pays for
-/// one.
-const GRANT: u64 = 32 * SPLIT;
+/// The part of the limit that may be given back between two counts: half of the eighth.
+const GIVEN_BACK_PART: u64 = 16;
 
-/// The most requests that are refused without a count. Mappings that the program has given up are
-/// found after so many.
-const MOST_PASSED_OVER: u32 = 5000;
+/// So many mappings fewer are worth a count at once. They were as many pages at least.
+const WORTH_A_COUNT: u64 = 64;
+
+/// A look whether memory was unmapped takes some microseconds: after so many looks one request in
+/// as many takes one.
+const LOOKS: u64 = 16;
+
+/// The requests that are refused without a count after the first one that found few. Each further
+/// such count makes them [`PATIENCE`] times as many, up to a quarter of the mappings.
+const FIRST_PASSED: u64 = 512;
+const PATIENCE: u64 = 8;
 
 /// How many mappings may still be made before the mappings of the program are counted again.
 #[derive(Debug)]
@@ -43,22 +55,40 @@ pub(crate) struct Budget {
     /// The part of the limit to leave alone: one in so many.
     part: u64,
     left: AtomicI64,
+    /// How many may still be given back before that.
+    returnable: AtomicI64,
     /// Requests to refuse before the next count.
-    passing_over: AtomicU32,
+    passing_over: AtomicU64,
     /// As many as were refused before the last count.
-    passed_over: AtomicU32,
+    passed_over: AtomicU64,
+    /// The pages of all mappings at the last count.
+    pages: AtomicU64,
+    #[cfg(test)]
+    counts: AtomicU64,
 }
 
 /// The budget of this process. A child of a fork goes on with its parent's, as with its mappings.
 pub(crate) static BUDGET: Budget = Budget::leaving(8);
+
+/// The budget of moved pages, which a copy can replace: they leave a quarter, of which an eighth is
+/// for what can't do without, such as the chunk that the copy may need.
+pub(crate) static MOVED: Budget = Budget::leaving(4);
 
 /// The budget of ranges that can do without.
 pub(crate) static SPARE: Budget = Budget::leaving(2);
 
 impl Budget {
     const fn leaving(part: u64) -> Self {
-        let (passing_over, passed_over) = (AtomicU32::new(0), AtomicU32::new(0));
-        Self { part, left: AtomicI64::new(0), passing_over, passed_over }
+        Self {
+            part,
+            left: AtomicI64::new(0),
+            returnable: AtomicI64::new(0),
+            passing_over: AtomicU64::new(0),
+            passed_over: AtomicU64::new(0),
+            pages: AtomicU64::new(0),
+            #[cfg(test)]
+            counts: AtomicU64::new(0),
+        }
     }
 
     /// Draws `mappings`.
@@ -73,37 +103,48 @@ impl Budget {
         self.recount(mappings)
     }
 
-    /// Forgets refusals: some mappings may have come back.
-    pub(crate) fn renew(&self) {
-        // Relaxed, as in `take`. A look first: no line is written where nothing was refused.
-        if self.passed_over.load(Ordering::Relaxed) != 0 {
-            self.passed_over.store(0, Ordering::Relaxed);
+    /// Gives back `mappings` that were drawn, and are no longer there.
+    pub(crate) fn give_back(&self, mappings: u64) {
+        let returned = mappings as i64;
+        // Relaxed, as in `take`.
+        if self.returnable.fetch_sub(returned, Ordering::Relaxed) >= returned {
+            self.left.fetch_add(returned, Ordering::Relaxed);
+        } else {
             self.passing_over.store(0, Ordering::Relaxed);
         }
     }
 
     #[cold]
     fn recount(&self, wanted: u64) -> Result<(), PlatformError> {
-        // Relaxed, here and below, as in `take`.
-        let less = |left: u32| left.checked_sub(1);
-        if self.passing_over.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok() {
+        // The request is refused, or drawn below. Relaxed, here and below, as in `take`.
+        self.left.fetch_add(wanted as i64, Ordering::Relaxed);
+        let less = |left: u64| left.checked_sub(1);
+        let passing = self.passing_over.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        // Most refusals look at nothing.
+        let passed = self.passed_over.load(Ordering::Relaxed).saturating_sub(passing.unwrap_or(0));
+        if passing.is_ok() && passed > LOOKS && passed % LOOKS != 0 {
             return Err(map_limit());
         }
+        let pages = limits::used_bytes(1);
+        if passing.is_ok() && pages + WORTH_A_COUNT > self.pages.load(Ordering::Relaxed) {
+            return Err(map_limit());
+        }
+        self.pages.store(pages, Ordering::Relaxed);
+        #[cfg(test)]
+        self.counts.fetch_add(1, Ordering::Relaxed);
         // Where /proc does not tell, the kernel refuses.
         let (Some(count), Some(max)) = (limits::map_count(), limits::max_map_count()) else { return Ok(()) };
         let left = (max - max / self.part).saturating_sub(count);
-        if left < GRANT.max(wanted) {
-            // Mappings that were drawn in vain by many refusals must not add up.
-            self.left.store(0, Ordering::Relaxed);
-            let passed =
-                self.passed_over.load(Ordering::Relaxed).saturating_mul(2).clamp(1, MOST_PASSED_OVER);
-            self.passed_over.store(passed, Ordering::Relaxed);
-            self.passing_over.store(passed, Ordering::Relaxed);
-            return Err(map_limit());
-        }
-        self.passed_over.store(0, Ordering::Relaxed);
-        self.left.store((left - wanted) as i64, Ordering::Relaxed);
-        Ok(())
+        self.returnable.store((max / GIVEN_BACK_PART) as i64, Ordering::Relaxed);
+        // Few are handed out, and the next count waits as after one in vain.
+        let is_much = left >= wanted.max(max / GIVEN_BACK_PART);
+        let passed = self.passed_over.load(Ordering::Relaxed).saturating_mul(PATIENCE);
+        let passed = passed.clamp(FIRST_PASSED, FIRST_PASSED.max(count / 4));
+        self.passed_over.store(if is_much { 0 } else { passed }, Ordering::Relaxed);
+        self.passing_over.store(if is_much { 0 } else { passed }, Ordering::Relaxed);
+        let handed_out = if left < wanted { Err(map_limit()) } else { Ok(wanted) };
+        self.left.store((left - handed_out.unwrap_or(0)) as i64, Ordering::Relaxed);
+        handed_out.map(drop)
     }
 }
 
@@ -126,8 +167,6 @@ mod tests {
             assert_eq!(refused.fault, PlatformFault::MapLimit);
             assert!(refused.call.contains("vm.max_map_count"));
         }
-        assert!(budget.take(SPLIT).is_err(), "it is remembered");
-        budget.renew();
         assert_eq!(budget.take(SPLIT), Ok(()));
     }
 
@@ -137,11 +176,25 @@ mod tests {
     fn refusals_are_remembered() {
         let budget = Budget::leaving(8);
         let Some(max) = limits::max_map_count() else { return };
-        let counts = (0..10_000).filter(|_| {
-            let counts = budget.passing_over.load(Ordering::Relaxed) == 0;
-            assert!(budget.take(max).is_err());
-            counts
-        });
-        assert!(counts.count() < 20);
+        assert!((0..10_000).all(|_| budget.take(max).is_err()));
+        assert!(budget.counts.load(Ordering::Relaxed) < 200, "{budget:?}");
+    }
+
+    /// A program at the limit that frees what it allocates, again and again.
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no /proc")]
+    fn what_is_given_back_can_be_drawn_again_without_a_count_until_the_bounds_part() {
+        let budget = Budget::leaving(8);
+        let Some(max) = limits::max_map_count() else { return };
+        budget.take(SPLIT).unwrap();
+        let all = budget.left.load(Ordering::Relaxed) as u64;
+        budget.take(all).unwrap();
+        for _ in 0..max / GIVEN_BACK_PART / SPLIT {
+            budget.give_back(SPLIT);
+            budget.take(SPLIT).unwrap();
+        }
+        assert_eq!(budget.counts.load(Ordering::Relaxed), 1);
+        budget.give_back(SPLIT);
+        assert_eq!(budget.left.load(Ordering::Relaxed), 0, "the next request counts");
     }
 }

@@ -6,9 +6,9 @@ use crate::common::*;
 use rustix::process::Resource;
 use vmalloc::{
     Frame, FrameSupply, MapFrames, PageRange, Platform, PlatformError, PlatformFault, Protect, Protection,
-    ReadNofault, Relocate,
+    ReadNofault, Relocate, Request, Resize,
 };
-use vmalloc_linux::{CHUNK_PAGES, GuardMeans, Linux, LinuxOptions, ReserveError, SpaceOptions};
+use vmalloc_linux::{CHUNK_PAGES, GuardMeans, Linux, LinuxOptions, ReserveError, SpaceOptions, open};
 
 const SPAN: usize = 1 << 34;
 
@@ -343,5 +343,66 @@ fn limits_on_descriptors_and_files_refuse_frames_until_they_are_raised() {
             (linux.read_nofault(addr, &mut to), linux.read_nofault(addr + (3 << 12) - 1, &mut to)),
             (4, 1)
         );
+    });
+}
+
+/// Returns how many bytes this process has read, by all its calls.
+fn bytes_read() -> Option<u64> {
+    let told = std::fs::read_to_string("/proc/self/io").ok()?;
+    told.lines().find_map(|line| line.strip_prefix("rchar: "))?.parse().ok()
+}
+
+/// Returns how many times `body` has read the list of mappings as a whole; `None` where the kernel
+/// does not count what is read.
+fn counts_of_mappings(body: impl FnOnce()) -> Option<f64> {
+    let begin = bytes_read()?;
+    let list = std::fs::read("/proc/self/maps").ok()?.len();
+    let listed = bytes_read()?;
+    body();
+    Some((bytes_read()? - listed) as f64 / (list as f64).max((listed - begin) as f64))
+}
+
+/// It found 6 ms a growth: each purge made the next refusal count all mappings of the program.
+#[test]
+fn at_the_limit_growth_and_refusals_do_not_count_the_mappings_each_time() {
+    in_own_process(|| {
+        let Some(max) = map_limit() else { return };
+        for guards in guards_by_mapping() {
+            for (pages, grown) in [(10, 20), (20, 40), (300, 600)] {
+                let options = LinuxOptions::new().max_bytes(SPAN).drain_thread(false).guard_means(guards);
+                let Ok(space) = open(options, SpaceOptions::default()) else { continue };
+                let alloc = |pages| space.raw().alloc(&Request::new(pages * PAGE));
+                let mut areas: Vec<_> = (0..1000).map(|_| alloc(pages).unwrap()).collect();
+                let crowd = Crowd::of(max * 7 / 16);
+                let grow = || {
+                    for (nth, area) in areas.iter_mut().enumerate() {
+                        // SAFETY: the area is the test's.
+                        let moved = unsafe { space.raw().realloc(*area, &Resize::new(grown * PAGE)) };
+                        *area = moved.unwrap_or(*area);
+                        if nth % 10 == 0 {
+                            space.purge().unwrap();
+                        }
+                    }
+                };
+                let Some(counts) = counts_of_mappings(grow) else {
+                    return not_run("counts of mappings", "the kernel does not count what is read");
+                };
+                assert!(counts < 8.0, "{counts} counts for 1,000 growths of {pages} pages, {guards:?}");
+                drop(crowd);
+
+                // And where the kernel itself refuses.
+                let crowd = Crowd::gather(max);
+                let refuse = || {
+                    for _ in 0..100 {
+                        let _ = alloc(100 << 8).map(|area| free(&space, area));
+                        space.purge().unwrap();
+                    }
+                };
+                let counts = counts_of_mappings(refuse).unwrap();
+                drop(crowd);
+                assert!(counts < 4.0, "{counts} counts for 100 refusals, {guards:?}");
+                areas.iter().for_each(|area| free(&space, *area));
+            }
+        }
     });
 }

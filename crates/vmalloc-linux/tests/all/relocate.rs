@@ -155,9 +155,9 @@ fn a_move_that_is_refused_half_way_loses_no_content() {
 fn moved_pages_are_discarded_where_no_mappings_are_left() {
     in_own_process(|| {
         let Some(max): Option<u64> = map_limit() else { return };
-        // A few more than the eighth that the budget leaves alone.
+        // A few more than the quarter that moves leave alone.
         let mut crowd = Crowd::gather(max);
-        (0..max / 8 + 200_u64).for_each(|_| crowd.thin());
+        (0..max / 4 + 200).for_each(|_| crowd.thin());
         let linux = reserve(SPAN, GuardMeans::Mprotect, Batches::Refused).unwrap();
         let (from, to) = (pages(&linux, 10, 8), pages(&linux, 100, 8));
         map(&linux, from);
@@ -165,7 +165,7 @@ fn moved_pages_are_discarded_where_no_mappings_are_left() {
         // SAFETY: the test owns both.
         unsafe { linux.relocate(from, to) }.unwrap();
         let draw = |nth: u64| linux.do_map(pages(&linux, 1000 + 4 * nth, 1)).err();
-        let refused = (0..500).find_map(draw).expect("the budget is used up");
+        let refused = (0..max).find_map(draw).expect("the budget is used up");
         assert_eq!(refused.fault, PlatformFault::MapLimit);
         // SAFETY: the test owns the pages, and nothing refers to them.
         unsafe { linux.discard(&[to]) }.unwrap();
@@ -190,7 +190,7 @@ fn pages_that_can_be_moved_neither_on_nor_back_end_the_program() {
             let alloc = || space.raw().alloc(&Request::new(8 * PAGE)).unwrap();
             let grow = |addr| {
                 // SAFETY: the area is the test's, which uses the new address from here on.
-                unsafe { space.raw().realloc(addr, &Request::new(100 * PAGE)) }
+                unsafe { space.raw().realloc(addr, &Resize::new(100 * PAGE)) }
             };
             grow(alloc()).unwrap();
             let addr = alloc();

@@ -6,6 +6,7 @@
 //!   message.rs   lines on stderr, without allocation
 //!   errno.rs     errno, kept over a call
 //!   ranges.rs    sets of addresses
+//!   symbols.rs   functions of the C library itself
 //!   value.rs     values of settings
 //! ```
 //!
@@ -18,10 +19,12 @@ mod errno;
 mod message;
 mod ranges;
 mod records;
+mod symbols;
 mod value;
 
 pub(crate) use errno::{SavedErrno, set_errno};
 pub(crate) use message::{Line, say};
 pub(crate) use ranges::Ranges;
 pub(crate) use records::Records;
+pub(crate) use symbols::function_of_glibc;
 pub(crate) use value::{bytes, number, switch};

@@ -68,8 +68,15 @@ fn an_error_of_the_dynamic_loader_outlives_the_first_large_call() {
 }
 
 #[test]
+fn the_library_stays_when_a_program_opens_and_closes_it() {
+    let library = library();
+    let settings = [("LD_PRELOAD", ""), ("VMALLOC_THREAD", "1")];
+    done(&run(&program("loader.c"), &["reopen", library.to_str().unwrap()], &settings));
+}
+
+#[test]
 fn a_program_that_is_linked_to_another_malloc_gets_none_of_it() {
-    let entries = program_linked_to("entries.c", "rival.c");
+    let entries = program_linked_to("entries.c", &plugin("rival.c"));
     assert!(!Command::new(&entries).output().unwrap().status.success(), "the other one aborts");
     done(&run(&entries, &[], &[]));
 }

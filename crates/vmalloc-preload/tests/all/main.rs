@@ -8,6 +8,7 @@ mod common;
 
 mod entries;
 mod forks;
+mod mallocs;
 mod misuse;
 mod moves;
 mod neighbours;

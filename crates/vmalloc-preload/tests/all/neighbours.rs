@@ -52,9 +52,9 @@ const MAY_CALL: &str = "
     clock_gettime clock_nanosleep getpid process_vm_readv pthread_create pthread_detach pthread_join pthread_sigmask sysconf
     close fcntl fstat64 getcwd getenv getrandom gettid lseek64 mmap64 munmap open64 poll pthread_mutex_lock
     pthread_mutex_unlock pthread_once read readlink realpath stat64 statx syscall write writev abort dl_iterate_phdr
-    program_invocation_short_name bcmp dlerror dlopen dlsym getauxval getcontext makecontext memcpy memmove memset
+    program_invocation_short_name bcmp dladdr1 dlerror dlsym getauxval getcontext makecontext memcpy memmove memset
     pthread_attr_destroy pthread_attr_init pthread_attr_setstacksize pthread_key_create pthread_key_delete pthread_self
-    pthread_setspecific sigdelset sigfillset strlen swapcontext memcmp pthread_getspecific pthread_atfork strerror_r memchr";
+    pthread_setspecific gnu_get_libc_version sigdelset sigfillset strlen swapcontext memcmp pthread_getspecific pthread_atfork strerror_r memchr";
 
 #[test]
 fn the_library_asks_the_system_by_no_function_that_others_replace() {

@@ -51,9 +51,6 @@ impl<S: SpaceRef<Platform: FrameSupply>> Frames<S> {
             return Err(RequestError::AlignNotPowerOfTwo { align }.into());
         }
         let take = |frames: &mut [Frame]| {
-            if frames.is_empty() {
-                return Ok(());
-            }
             let first = space.platform().take_run(frames.len() as u64, align)?;
             frames.iter_mut().zip(0..).for_each(|(frame, nth)| *frame = first.plus(nth));
             Ok(())

@@ -5,7 +5,7 @@ use crate::PageRange;
 use alloc::vec::Vec;
 
 /// A page of memory that can be mapped at several addresses at once, by its number on its platform.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, zerocopy::FromZeros)]
 #[repr(transparent)]
 pub struct Frame(pub u64);
 

@@ -7,11 +7,12 @@ use super::{Raw, Request};
 use crate::Fit;
 use crate::PageRange;
 use crate::areas::{Annotation, Blocking, FreedBy, Kind, Tag};
-use crate::platform::{Frame, FrameSupply, MapFrames, Origin, PlatformError, Protection};
+use crate::platform::{Frame, FrameSupply, MapFrames, Origin, PlatformError, PlatformFault, Protection};
 use crate::purge::copy;
 use crate::{AllocError, AreaError, FreeError, RequestError};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use zerocopy::FromZeros;
 
 impl<P: MapFrames> Raw<'_, P> {
     /// Maps `frames` of the platform's supply, in this order, to consecutive pages of an area with
@@ -126,11 +127,15 @@ impl<P: FrameSupply> Raw<'_, P> {
         blocking: Blocking,
         take: impl Fn(&mut [Frame]) -> Result<(), PlatformError>,
     ) -> Result<Box<[Frame]>, AllocError> {
-        let mut frames = Vec::new();
-        frames.try_reserve_exact(count).map_err(|_| AllocError::Metadata)?;
-        frames.resize(count, Frame::default());
+        core::num::NonZero::new(count).ok_or(RequestError::ZeroSize)?;
+        // Each frame is somewhere in the linear map. No page of the list is touched before there
+        // are so many frames.
+        let few = PlatformError { call: "too few frames", fault: PlatformFault::OutOfMemory, code: 0 };
+        let fits = self.geometry().linear_map.is_none_or(|map| count as u64 <= map.len());
+        fits.then_some(()).ok_or_else(|| self.unbacked(fit, few))?;
+        let mut frames = <[Frame]>::new_box_zeroed_with_elems(count).map_err(|_| AllocError::Metadata)?;
         let taken = self.or_after_purge(blocking, || take(&mut frames));
-        taken.map(|()| frames.into_boxed_slice()).map_err(|cause| self.unbacked(fit, cause))
+        taken.map(|()| frames).map_err(|cause| self.unbacked(fit, cause))
     }
 }
 

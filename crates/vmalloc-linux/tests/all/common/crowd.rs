@@ -12,6 +12,14 @@ pub struct Crowd {
 impl Crowd {
     /// Splits a mapping into single pages until the kernel refuses.
     pub fn gather(max: u64) -> Self {
+        let crowd = Self::of(max);
+        assert!(crowd.splits < max as usize);
+        crowd
+    }
+
+    /// Splits a mapping into single pages, with twice as many mappings as splits, until the kernel
+    /// refuses.
+    pub fn of(max: u64) -> Self {
         let page = rustix::param::page_size();
         let bytes = NonZeroUsize::new(2 * max as usize * page).unwrap().get();
         // SAFETY: a fresh mapping at an address that the kernel chooses.
@@ -32,7 +40,6 @@ impl Crowd {
             unsafe { libc::mprotect(at, page, libc::PROT_READ) == 0 }
         };
         let splits = (0..max as usize).take_while(split).count();
-        assert!(splits < max as usize);
         Self { base, bytes, splits }
     }
 

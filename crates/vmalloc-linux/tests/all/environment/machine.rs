@@ -51,8 +51,8 @@ fn without_proc_everything_works() {
     });
 }
 
-/// The kernel says `ENOMEM` for want of mappings as well, and without /proc no program can count
-/// them.
+/// The kernel says `ENOMEM` for want of memory as well, and without /proc no program can count its
+/// mappings.
 #[test]
 fn without_proc_the_limit_on_mappings_is_an_error() {
     in_own_process(|| {
@@ -70,7 +70,7 @@ fn without_proc_the_limit_on_mappings_is_an_error() {
             }
         };
         let AllocError::Unbacked(refused) = refused else { panic!("{refused}") };
-        assert_eq!(refused.cause.fault, PlatformFault::OutOfMemory, "{refused}");
+        assert_eq!(refused.cause.fault, PlatformFault::MapLimit, "{refused}");
         assert!(areas.len() as u64 > max / 4, "{} areas", areas.len());
         check(&space);
         areas.iter().for_each(|addr| free(&space, *addr));

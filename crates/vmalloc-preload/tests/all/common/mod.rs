@@ -16,7 +16,7 @@ pub(crate) fn library() -> PathBuf {
 
 /// Returns the folder with the library and the programs where there is no compiler: `cargo xtask
 /// kernels` makes it.
-fn compiled_before() -> Option<PathBuf> {
+pub(crate) fn compiled_before() -> Option<PathBuf> {
     var_os("VMALLOC_TEST_PROGRAMS").map(PathBuf::from)
 }
 
@@ -51,10 +51,9 @@ pub(crate) fn plugin(source: &str) -> PathBuf {
     }
 }
 
-/// Compiles a program of `tests/programs`, and links it to a library of another one.
-pub(crate) fn program_linked_to(source: &str, library: &str) -> PathBuf {
-    let linked = plugin(library);
-    compile(source, &format!("{source}-linked"), &["-w", "-Wl,--no-as-needed", &linked.to_string_lossy()])
+/// Compiles a program of `tests/programs`, and links it to a library.
+pub(crate) fn program_linked_to(source: &str, library: &Path) -> PathBuf {
+    compile(source, &format!("{source}-linked"), &["-w", "-Wl,--no-as-needed", &library.to_string_lossy()])
 }
 
 /// Runs a program under the library. It opens its heap with the first large request.
