@@ -152,9 +152,6 @@ typedef struct vmalloc_watch vmalloc_watch;
 /* `EINVAL`: the alignment is not a power of two, or not one that the call allows. */
 #define VMALLOC_E_ALIGN 203
 
-/* `EINVAL`: the boundary is not a power of two, or smaller than the request. */
-#define VMALLOC_E_BOUNDARY 205
-
 /* `EINVAL`: there is no such node. */
 #define VMALLOC_E_NODE 206
 
@@ -354,11 +351,8 @@ const char *vmalloc_version_text(void);
 /* The highest address that fits. */
 #define VMALLOC_POLICY_HIGHEST 1
 
-/* The smallest free range that fits, the lowest of equals. */
-#define VMALLOC_POLICY_BEST 2
-
 /* The lowest fit above a random page, which the seed chooses. */
-#define VMALLOC_POLICY_RANDOM 3
+#define VMALLOC_POLICY_RANDOM 2
 
 /* The best guards that the kernel has. The default. */
 #define VMALLOC_GUARDS_BEST 0
@@ -609,8 +603,8 @@ void *vmalloc_realloc(struct vmalloc_space *space,
                       struct vmalloc_error *detail);
 
 /*
- * Makes memory of `vmalloc_alloc` as large and as aligned as `resize` says. With `VMALLOC_ZERO` new
- * bytes are zero, if that flag was in each call for this memory. See `vmalloc_realloc`.
+ * Makes memory of `vmalloc_alloc` as large and as aligned as `resize` says. With `VMALLOC_ZERO`
+ * new bytes are zero, if that flag was in each call for this memory. See `vmalloc_realloc`.
  * Requires: That of `vmalloc_realloc`.
  */
 void *vmalloc_realloc_with(struct vmalloc_space *space,
@@ -1650,9 +1644,6 @@ void vmalloc_watch_free(struct vmalloc_watch *watch);
 
 /* ---- The address map alone ---- */
 
-/* The alignment is any number of pages, not a power of two. */
-#define VMALLOC_FIT_MULTIPLE 1
-
 /* A free range. */
 #define VMALLOC_SEGMENT_FREE 0
 
@@ -1670,8 +1661,6 @@ typedef struct vmalloc_fit {
     uint64_t pages;
     /* The start is a multiple of this, a power of two. */
     uint64_t align;
-    /* No multiple of this, a power of two, lies strictly inside. */
-    uint64_t no_cross;
     /* The first page allowed. */
     uint64_t start;
     /* The page behind the last one allowed. Without limits both are 0. */
@@ -1680,12 +1669,12 @@ typedef struct vmalloc_fit {
     uint64_t seed;
     /* One of `VMALLOC_POLICY_...`. */
     uint32_t policy;
-    /* `VMALLOC_FIT_MULTIPLE` or 0. */
-    uint32_t flags;
+    /* Zero. */
+    uint32_t reserved;
 } vmalloc_fit;
 
 #define VMALLOC_FIT_INIT \
-    { sizeof(vmalloc_fit), 0, 0, 0, 0, 0, 0, 0, 0 }
+    { sizeof(vmalloc_fit), 0, 0, 0, 0, 0, 0, 0 }
 
 /* A run of pages of a map in one state. Segments follow each other without gaps. */
 typedef struct vmalloc_segment {

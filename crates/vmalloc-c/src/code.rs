@@ -39,8 +39,6 @@ pub const VMALLOC_E_ZERO_SIZE: i32 = 201;
 pub const VMALLOC_E_SIZE_OVERFLOW: i32 = 202;
 /// `EINVAL`: the alignment is not a power of two, or not one that the call allows.
 pub const VMALLOC_E_ALIGN: i32 = 203;
-/// `EINVAL`: the boundary is not a power of two, or smaller than the request.
-pub const VMALLOC_E_BOUNDARY: i32 = 205;
 /// `EINVAL`: there is no such node.
 pub const VMALLOC_E_NODE: i32 = 206;
 /// `EINVAL`: limits are empty or reversed.

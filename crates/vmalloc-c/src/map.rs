@@ -17,9 +17,6 @@ pub struct vmalloc_map {
     is_lent: bool,
 }
 
-/// The alignment is any number of pages, not a power of two.
-pub const VMALLOC_FIT_MULTIPLE: u32 = 1;
-
 /// A request for numbers of a map. Zero is the default of each field but `pages`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -30,8 +27,6 @@ pub struct vmalloc_fit {
     pub pages: u64,
     /// The start is a multiple of this, a power of two.
     pub align: u64,
-    /// No multiple of this, a power of two, lies strictly inside.
-    pub no_cross: u64,
     /// The first page allowed.
     pub start: u64,
     /// The page behind the last one allowed. Without limits both are 0.
@@ -40,16 +35,16 @@ pub struct vmalloc_fit {
     pub seed: u64,
     /// One of `VMALLOC_POLICY_...`.
     pub policy: u32,
-    /// `VMALLOC_FIT_MULTIPLE` or 0.
-    pub flags: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
 // SAFETY: `repr(C)`, numbers, the size first; the assertion below excludes padding.
 unsafe impl Versioned for vmalloc_fit {
-    const FIRST: usize = 64;
+    const FIRST: usize = 56;
 }
 
-const _: () = assert!(size_of::<vmalloc_fit>() == 7 * 8 + 2 * 4);
+const _: () = assert!(size_of::<vmalloc_fit>() == 6 * 8 + 2 * 4);
 
 /// A free range.
 pub const VMALLOC_SEGMENT_FREE: u32 = 0;
@@ -220,12 +215,10 @@ pub unsafe extern "C" fn vmalloc_map_alloc(
 
 fn fit(given: &vmalloc_fit) -> Result<Fit, Refusal> {
     let mut fit = Fit::new(given.pages);
-    match (input::flags(given.flags, VMALLOC_FIT_MULTIPLE)?, given.align) {
-        (0, 0) => {}
-        (0, align) => fit = fit.align(align),
-        (_, pages) => fit = fit.multiple_of(pages),
+    if given.reserved != 0 {
+        return Err(Argument::Value(given.reserved).into());
     }
-    options::built!(fit; no_cross(given.no_cross) if given.no_cross != 0);
+    options::built!(fit; align(given.align) if given.align != 0);
     if (given.start, given.end) != (0, 0) {
         fit = fit.within(given.start, given.end);
     }

@@ -47,10 +47,8 @@ const RESERVATION_FLAGS: u32 =
 pub const VMALLOC_POLICY_LOWEST: u32 = 0;
 /// The highest address that fits.
 pub const VMALLOC_POLICY_HIGHEST: u32 = 1;
-/// The smallest free range that fits, the lowest of equals.
-pub const VMALLOC_POLICY_BEST: u32 = 2;
 /// The lowest fit above a random page, which the seed chooses.
-pub const VMALLOC_POLICY_RANDOM: u32 = 3;
+pub const VMALLOC_POLICY_RANDOM: u32 = 2;
 
 /// The best guards that the kernel has. The default.
 pub const VMALLOC_GUARDS_BEST: u32 = 0;
@@ -192,7 +190,6 @@ pub(crate) fn policy(number: u32, seed: u64) -> Result<Policy, Refusal> {
     match number {
         VMALLOC_POLICY_LOWEST => Ok(Policy::Lowest),
         VMALLOC_POLICY_HIGHEST => Ok(Policy::Highest),
-        VMALLOC_POLICY_BEST => Ok(Policy::Best),
         VMALLOC_POLICY_RANDOM => Ok(Policy::Random { seed }),
         other => Err(Argument::Value(other).into()),
     }

@@ -26,8 +26,8 @@ pub unsafe extern "C" fn vmalloc_realloc(
     call!(address, detail; space => unsafe { realloc(space, memory, &Resize::new(bytes), &Request::new(bytes)) })
 }
 
-/// Makes memory of `vmalloc_alloc` as large and as aligned as `resize` says. With `VMALLOC_ZERO` new
-/// bytes are zero, if that flag was in each call for this memory. See `vmalloc_realloc`.
+/// Makes memory of `vmalloc_alloc` as large and as aligned as `resize` says. With `VMALLOC_ZERO`
+/// new bytes are zero, if that flag was in each call for this memory. See `vmalloc_realloc`.
 ///
 /// # Safety
 /// That of `vmalloc_realloc`.

@@ -26,14 +26,6 @@ pub enum RequestError {
         /// The alignment asked for.
         align: u64,
     },
-    /// The boundary is not a power of two, or smaller than the request.
-    #[error("a boundary of {boundary} is not a power of two of at least {pages}")]
-    BadBoundary {
-        /// The boundary asked for, in pages.
-        boundary: u64,
-        /// The size, in pages.
-        pages: u64,
-    },
     /// The node does not exist. A map has none: a space of `vmalloc` says so.
     #[error("there is no node {node}: there are {nodes}")]
     NoSuchNode {

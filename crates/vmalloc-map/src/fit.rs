@@ -13,9 +13,6 @@ pub enum Policy {
     /// The highest address that fits: exact, O(log n). For a space that is shared with a user that
     /// grows upwards.
     Highest,
-    /// The smallest free range that fits, the lowest of equals. O(free ranges that are large
-    /// enough).
-    Best,
     /// The lowest fit above a random page, wrapping around once; the seed chooses the page. O(log
     /// n).
     Random {
@@ -27,18 +24,17 @@ pub enum Policy {
 /// A request for address space, in pages.
 ///
 /// The setters take anything, in any order; the map checks the whole when it is asked for a place.
-/// The constraints are limits, alignment, and a boundary that must not be crossed, as in
-/// `vmem_xalloc` (Bonwick and Adams, 2001). Its phase is not among them: summaries of free ranges
-/// can't tell all phases, so a search would try range after range. A caller with one phase numbers
-/// the pages of the map from there. Another asks for more pages, and frees both ends with
-/// [`free_part`](crate::AreaMap::free_part).
+/// The constraints are those that summaries of free ranges can tell, so that no search tries range
+/// after range. `vmem_xalloc` (Bonwick and Adams, 2001) has a phase and a boundary that must not be
+/// crossed as well. A caller with one phase numbers the pages of the map from there; another asks
+/// for more pages, and frees both ends with [`free_part`](crate::AreaMap::free_part). A start at a
+/// multiple of the size, rounded up to a power of two, crosses no boundary that is no smaller.
 ///
 /// ```
 /// use vmalloc_map::{AreaMap, Fit, FitError, PageRange, RequestError};
 ///
 /// let mut map = AreaMap::new(PageRange::new(1, 100).unwrap())?;
 /// assert_eq!(map.alloc(&Fit::new(5).align(8))?.start(), 8);
-/// assert_eq!(map.alloc(&Fit::new(5).multiple_of(20))?.start(), 20);
 /// let refused = map.alloc(&Fit::new(5).align(6));
 /// assert_eq!(refused, Err(FitError::Request(RequestError::AlignNotPowerOfTwo { align: 6 })));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -48,12 +44,8 @@ pub enum Policy {
 pub struct Fit {
     pages: u64,
     align: u64,
-    /// No multiple of this lies strictly inside the result.
-    no_cross: Option<u64>,
     within: Option<(u64, u64)>,
     policy: Policy,
-    /// True if any number will do as alignment.
-    is_multiple: bool,
     /// False if the request is valid and says no more than a size and a power of two, for the
     /// lowest place.
     is_special: bool,
@@ -63,15 +55,7 @@ impl Fit {
     /// Asks for `pages` pages at any page.
     #[inline]
     pub const fn new(pages: u64) -> Self {
-        Self {
-            pages,
-            align: 1,
-            no_cross: None,
-            within: None,
-            policy: Policy::Lowest,
-            is_multiple: false,
-            is_special: pages == 0,
-        }
+        Self { pages, align: 1, within: None, policy: Policy::Lowest, is_special: pages == 0 }
     }
 
     /// Asks for `pages` pages, not 0, at a multiple of `2^order`.
@@ -85,28 +69,7 @@ impl Fit {
     #[inline]
     pub const fn align(mut self, align: u64) -> Self {
         self.is_special |= !align.is_power_of_two();
-        (self.align, self.is_multiple) = (align, false);
-        self
-    }
-
-    /// Asks for a start at a multiple of `pages` pages, which may be any number but 0.
-    ///
-    /// Placement is exact, but takes O(free ranges) where the number is not a power of two.
-    #[inline]
-    pub const fn multiple_of(mut self, pages: u64) -> Self {
-        self.is_special |= !pages.is_power_of_two();
-        (self.align, self.is_multiple) = (pages, true);
-        self
-    }
-
-    /// Asks for pages with no multiple of `boundary` strictly inside, a power of two not below the
-    /// size.
-    ///
-    /// Placement is exact, but takes O(free ranges that are large enough). A start at a multiple of
-    /// the size, rounded up to a power of two, crosses no such boundary either, and takes O(log n).
-    #[inline]
-    pub const fn no_cross(mut self, boundary: u64) -> Self {
-        (self.no_cross, self.is_special) = (Some(boundary), true);
+        self.align = align;
         self
     }
 
@@ -176,28 +139,17 @@ impl Fit {
         if pages == 0 {
             return Err(RequestError::ZeroSize);
         }
-        if align == 0 || !(self.is_multiple || align.is_power_of_two()) {
+        if !align.is_power_of_two() {
             return Err(RequestError::AlignNotPowerOfTwo { align });
-        }
-        if let Some(boundary) = self.no_cross.filter(|it| !it.is_power_of_two() || *it < pages) {
-            return Err(RequestError::BadBoundary { boundary, pages });
         }
         let Some((start, end)) = self.within else { return Ok(span) };
         PageRange::new(start, end).ok_or(RequestError::LimitsReversed { start, end })?.inside(span)
     }
 
-    /// Returns log2 of the alignment that a search may ask summaries for: they know no odd number,
-    /// but the power of two that divides the multiple.
+    /// Returns log2 of the alignment.
     #[inline]
-    pub(crate) const fn order_for_summaries(&self) -> u32 {
+    pub(crate) const fn order(&self) -> u32 {
         self.align.trailing_zeros()
-    }
-
-    /// Returns log2 of the alignment, if size and alignment say everything.
-    #[inline]
-    pub(crate) const fn plain_order(&self) -> Option<u32> {
-        let is_plain = self.no_cross.is_none() && self.align.is_power_of_two();
-        if is_plain { Some(self.align.trailing_zeros()) } else { None }
     }
 
     /// Returns log2 of the alignment, if size and alignment say everything and the lowest place
@@ -212,7 +164,7 @@ impl Fit {
     /// for.
     #[doc(hidden)]
     pub const fn is_highest_anywhere(&self) -> bool {
-        matches!((self.within, self.policy), (None, Policy::Highest)) && self.plain_order().is_some()
+        matches!((self.within, self.policy), (None, Policy::Highest))
     }
 
     /// Returns the lowest start at or above page `lower` in the free pages `range`.
@@ -225,10 +177,7 @@ impl Fit {
     /// Returns the lowest start in the free pages `range` that satisfies everything but the limits.
     #[inline]
     fn lowest_in(&self, range: PageRange) -> Option<u64> {
-        let mut start = range.start().checked_add(self.padding(range.start()))?;
-        if let Some(boundary) = self.no_cross {
-            start = self.past_boundary(start, boundary)?;
-        }
+        let start = range.start().checked_add(range.start().wrapping_neg() & (self.align - 1))?;
         if start < range.end() && range.end() - start >= self.pages { Some(start) } else { None }
     }
 
@@ -241,73 +190,9 @@ impl Fit {
     /// Returns the highest start in the free pages `range` that satisfies everything but the
     /// limits.
     fn highest_in(&self, range: PageRange) -> Option<u64> {
-        let last = range.end().checked_sub(self.pages)?;
-        let mut start = last - self.excess(last);
-        if let Some(boundary) = self.no_cross {
-            start = self.before_boundary(start, boundary)?;
-        }
+        let start = range.end().checked_sub(self.pages)? & !(self.align - 1);
         if start >= range.start() { Some(start) } else { None }
     }
-
-    /// Returns how many pages `page` lies behind a multiple of the alignment.
-    #[inline]
-    const fn excess(&self, page: u64) -> u64 {
-        if self.is_multiple { page % self.align } else { page & (self.align - 1) }
-    }
-
-    /// Returns how many pages the next multiple of the alignment lies behind `page`.
-    #[inline]
-    const fn padding(&self, page: u64) -> u64 {
-        if !self.is_multiple {
-            return page.wrapping_neg() & (self.align - 1);
-        }
-        match page % self.align {
-            0 => 0,
-            excess => self.align - excess,
-        }
-    }
-
-    /// Returns `start`, or the first aligned page behind it from which no boundary is crossed.
-    ///
-    /// With x = `start` modulo the boundary, a boundary is crossed if x is larger than the boundary
-    /// less the size. After k steps of the alignment it is not, if that many are what is missing,
-    /// modulo the boundary.
-    fn past_boundary(&self, start: u64, boundary: u64) -> Option<u64> {
-        let (at, free) = (start & (boundary - 1), boundary - self.pages);
-        if at <= free {
-            return Some(start);
-        }
-        let steps = first_multiple(self.align % boundary, boundary, boundary - at, boundary - at + free)?;
-        start.checked_add(steps.checked_mul(self.align)?)
-    }
-
-    /// Returns `start`, or the last aligned page before it from which no boundary is crossed.
-    fn before_boundary(&self, start: u64, boundary: u64) -> Option<u64> {
-        let (at, free) = (start & (boundary - 1), boundary - self.pages);
-        if at <= free {
-            return Some(start);
-        }
-        let steps = first_multiple(self.align % boundary, boundary, at - free, at)?;
-        start.checked_sub(steps.checked_mul(self.align)?)
-    }
-}
-
-/// Returns the lowest k for which k × `a` modulo `m` lies between `low` and `high`; `a` is below
-/// `m`, and 0 < `low` ≤ `high` < `m`.
-///
-/// Where no multiple of `a` lies between the two, k × `a` has to pass `m` some times first. How
-/// often is the same question, modulo `a`: so this ends as Euclid's algorithm does, in O(log m).
-fn first_multiple(a: u64, m: u64, low: u64, high: u64) -> Option<u64> {
-    if a == 0 {
-        return None;
-    }
-    let k = low.div_ceil(a);
-    if k * a <= high {
-        return Some(k);
-    }
-    let rounds = first_multiple(m % a, a, a - high % a, a - low % a)?;
-    let passed = u128::from(low) + u128::from(m) * u128::from(rounds);
-    u64::try_from(passed.div_ceil(u128::from(a))).ok()
 }
 
 impl PageRange {
@@ -338,14 +223,8 @@ mod tests {
     #[test]
     fn lowest_and_highest_agree_with_trying_every_page() {
         for pages in (1..=6).step_by(if cfg!(miri) { 4 } else { 1 }) {
-            for align in [1, 2, 3, 4, 5, 6, 7, 8, 12, 16] {
-                let fit = Fit::new(pages).multiple_of(align);
-                let fit = if align.is_power_of_two() { fit.align(align) } else { fit };
-                compare(fit, |start| start % align == 0);
-                for boundary in [8, 16] {
-                    let inside = |start| start / boundary == (start + pages - 1) / boundary;
-                    compare(fit.no_cross(boundary), |start| start % align == 0 && inside(start));
-                }
+            for align in [1, 2, 4, 8, 16] {
+                compare(Fit::new(pages).align(align), |start| start % align == 0);
             }
         }
     }
@@ -357,12 +236,9 @@ mod tests {
         let fit = Fit::new(4);
         for align in [0, 3, u64::MAX] {
             assert_eq!(check(fit.align(align)), Err(RequestError::AlignNotPowerOfTwo { align }));
-            assert_eq!(check(fit.multiple_of(align)).is_ok(), align != 0);
         }
         assert!(check(fit.align(1 << 63)).is_ok(), "a power of two, however large, is a valid question");
         assert_eq!(check(fit.within(9, 9)), Err(RequestError::LimitsReversed { start: 9, end: 9 }));
-        assert_eq!(check(fit.no_cross(2)), Err(RequestError::BadBoundary { boundary: 2, pages: 4 }));
-        assert_eq!(check(fit.no_cross(12)), Err(RequestError::BadBoundary { boundary: 12, pages: 4 }));
         assert_eq!(check(fit.align(3).align(4)), Ok(()), "the last setting counts");
         assert!(check(fit.within(9, 101)).is_err());
     }

@@ -25,7 +25,7 @@ impl AreaMap<'_> {
     /// one.
     #[inline(never)]
     pub(super) fn highest(&self, fit: &Fit, within: PageRange) -> Option<Place> {
-        let query = Query::new(fit.pages(), fit.order_for_summaries());
+        let query = Query::new(fit.pages(), fit.order());
         let mut leaf = if within.end() == self.span().end() {
             self.tree.last(&query, &self.steps)?
         } else {
@@ -46,7 +46,7 @@ impl AreaMap<'_> {
 
     /// Returns the last free range of `leaf` that takes `fit` below page `upper`.
     fn last_in_leaf(&self, leaf: u32, record: &Leaf, upper: u64, fit: &Fit) -> Option<Place> {
-        let dense_order = if record.free_ranges() > DENSE { fit.plain_order() } else { None };
+        let dense_order = (record.free_ranges() > DENSE).then_some(fit.order());
         if let Some(order) = dense_order {
             return self.last_in_dense_leaf(leaf, record, upper, fit, order);
         }

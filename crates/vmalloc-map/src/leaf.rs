@@ -100,12 +100,6 @@ impl Leaf {
         ((self.counts.get() >> OWNER_SHIFT) as usize).wrapping_sub(1)
     }
 
-    /// Returns true if node `id` took addresses here last.
-    #[inline(always)]
-    pub fn is_owned_by(&self, id: usize) -> bool {
-        self.counts.get() >> OWNER_SHIFT == id as u32 + 1
-    }
-
     /// Makes node `node` the one that gets addresses here back. The caller holds the map.
     #[inline]
     pub fn set_owner_node(&self, node: usize) {

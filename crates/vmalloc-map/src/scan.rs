@@ -229,7 +229,7 @@ impl AreaMap<'_> {
     #[inline(never)]
     pub(super) fn first_in_leaf(&self, leaf: u32, from: u32, lower: u64, fit: &Fit) -> Option<Place> {
         let record = self.bitmaps.leaf(leaf);
-        let dense_order = if record.free_ranges() > DENSE { fit.plain_order() } else { None };
+        let dense_order = (record.free_ranges() > DENSE).then_some(fit.order());
         if let Some(order) = dense_order {
             return self.first_in_dense_leaf(leaf, from, lower, fit, order);
         }

@@ -1,9 +1,8 @@
 //! Placement: where a request goes.
 //!
 //! Every search visits leaves whose summary says yes, and the free ranges that start in them, in
-//! address order. For a plain request (size and an alignment up to 2^13 pages) a yes is exact: the
-//! first leaf visited holds the answer. A boundary, a multiple of another number, or a larger
-//! alignment makes it a superset, and ranges are tried one by one.
+//! address order. For an alignment up to 2^13 pages a yes is exact: the first leaf visited holds
+//! the answer. A larger alignment makes it a superset, and ranges are tried one by one.
 //!
 //! A lower limit may lie inside a free range; that one range is tried first, clipped. An upper
 //! limit needs no search: what fits lowest and does not fit below the limit leaves nothing else
@@ -11,7 +10,6 @@
 //!
 //! [`highest`](super::highest) is the mirror of the search for the lowest place.
 
-use super::bitmap::LEAF_PAGES;
 use super::summary::Query;
 use super::{AreaMap, State};
 use crate::PageRange;
@@ -58,7 +56,6 @@ impl AreaMap<'_> {
         let place = match fit.placement() {
             Policy::Lowest => self.lowest(fit, within),
             Policy::Highest => self.highest(fit, within),
-            Policy::Best => self.best(fit, within),
             Policy::Random { seed } => self.random(fit, within, seed),
         };
         match place {
@@ -77,23 +74,7 @@ impl AreaMap<'_> {
     fn lowest(&self, fit: &Fit, within: PageRange) -> Option<Place> {
         // Each candidate starts behind the one before: when the first passes the upper limit, all
         // do.
-        self.candidates(fit, within).next().filter(|place| place.start + fit.pages() <= within.end())
-    }
-
-    fn best(&self, fit: &Fit, within: PageRange) -> Option<Place> {
-        let mut best: Option<Place> = None;
-        for place in self.candidates(fit, within) {
-            if place.start + fit.pages() > within.end() {
-                break;
-            }
-            if best.is_none_or(|best| place.range.len() < best.range.len()) {
-                best = Some(place);
-            }
-            if place.range.len() == fit.pages() {
-                break;
-            }
-        }
-        best
+        self.first(fit, within).filter(|place| place.start + fit.pages() <= within.end())
     }
 
     fn random(&self, fit: &Fit, within: PageRange, seed: u64) -> Option<Place> {
@@ -102,53 +83,25 @@ impl AreaMap<'_> {
         self.lowest(fit, upper).or_else(|| self.lowest(fit, within))
     }
 
-    /// Returns the free ranges that take `fit` at or above the lower limit, in address order, up to
-    /// the upper limit.
+    /// Returns the first free range that takes `fit` at or above the lower limit, and starts below
+    /// the upper one.
     #[inline]
-    fn candidates(&self, fit: &Fit, within: PageRange) -> Candidates<'_> {
-        let query = Query::new(fit.pages(), fit.order_for_summaries());
-        if within.start() == self.span().start() {
-            let leaf = self.tree.first(&query, &self.steps).unwrap_or(0);
-            return Candidates { map: self, fit: *fit, query, within, leaf, bit: 0 };
-        }
-        let (leaf, bit) = self.locate(within.start()).unwrap_or((0, 0));
-        Candidates { map: self, fit: *fit, query, within, leaf, bit }
-    }
-}
-
-struct Candidates<'a> {
-    map: &'a AreaMap<'a>,
-    fit: Fit,
-    query: Query,
-    within: PageRange,
-    /// The leaf to look at; 0 at the end.
-    leaf: u32,
-    /// From where in it.
-    bit: u32,
-}
-
-impl Iterator for Candidates<'_> {
-    type Item = Place;
-
-    #[inline]
-    fn next(&mut self) -> Option<Place> {
-        while self.leaf != 0 {
-            let lower = self.within.start();
-            if let Some(place) = self.map.first_in_leaf(self.leaf, self.bit, lower, &self.fit) {
-                // Behind the whole range: it may have matched from within.
-                let base = self.map.bitmaps.leaf(self.leaf).base();
-                self.bit = (place.range.end() - base).min(u64::from(LEAF_PAGES)) as u32;
+    fn first(&self, fit: &Fit, within: PageRange) -> Option<Place> {
+        let (query, lower) = (Query::new(fit.pages(), fit.order()), within.start());
+        let (mut leaf, mut bit) = match lower == self.span().start() {
+            true => (self.tree.first(&query, &self.steps)?, 0),
+            false => self.locate(lower)?,
+        };
+        loop {
+            if let Some(place) = self.first_in_leaf(leaf, bit, lower, fit) {
                 return Some(place);
             }
-            let next =
-                self.map.tree.next(self.map.bitmaps.leaf(self.leaf).up.get(), &self.query, &self.map.steps);
-            self.leaf = next.unwrap_or(0);
-            self.bit = 0;
-            if self.map.bitmaps.leaf(self.leaf).base() >= self.within.end() {
-                self.leaf = 0;
+            leaf = self.tree.next(self.bitmaps.leaf(leaf).up.get(), &query, &self.steps)?;
+            if self.bitmaps.leaf(leaf).base() >= within.end() {
+                return None;
             }
+            bit = 0;
         }
-        None
     }
 }
 

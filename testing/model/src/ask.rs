@@ -7,10 +7,8 @@ use vmalloc_map::{Fit, PageRange, Policy};
 pub struct Ask {
     /// How many pages: not zero.
     pub pages: u64,
-    /// Any number but 0: a power of two, or a plain multiple.
+    /// A power of two.
     pub align: u64,
-    /// A power of two of at least `pages` whose multiples stay out of the inside; 0 = none.
-    pub no_cross: u64,
     /// Where to look; `None` = everywhere.
     pub limits: Option<PageRange>,
     /// The choice among the places that fit.
@@ -20,32 +18,23 @@ pub struct Ask {
 impl Ask {
     /// Returns a request for `pages` pages anywhere, lowest first.
     pub const fn new(pages: u64) -> Self {
-        Self { pages, align: 1, no_cross: 0, limits: None, policy: Policy::Lowest }
+        Self { pages, align: 1, limits: None, policy: Policy::Lowest }
     }
 
     /// Returns the request as the allocator takes it.
     pub fn fit(&self) -> Fit {
         // In an order that would not do if each setter checked.
         let mut fit = Fit::new(self.pages).policy(self.policy);
-        if self.no_cross != 0 {
-            fit = fit.no_cross(self.no_cross);
-        }
         if let Some(limits) = self.limits {
             fit = fit.within(limits.start(), limits.end());
         }
-        if self.align.is_power_of_two() { fit.align(self.align) } else { fit.multiple_of(self.align) }
+        fit.align(self.align)
     }
 
-    /// Returns whether `range` is an answer, if it is free: size, alignment, boundary and limits.
+    /// Returns whether `range` is an answer, if it is free: size, alignment and limits.
     pub fn is_met_by(&self, range: PageRange) -> bool {
         range.len() == self.pages
             && range.start() % self.align == 0
-            && !self.crosses(range)
             && self.limits.is_none_or(|limits| limits.covers(&range))
-    }
-
-    /// Returns whether a multiple of the boundary lies strictly inside `range`.
-    pub(crate) fn crosses(&self, range: PageRange) -> bool {
-        self.no_cross != 0 && range.start() / self.no_cross != (range.end() - 1) / self.no_cross
     }
 }

@@ -18,13 +18,6 @@ impl Choices<'_> {
         if self.source.chance(rates.aligned) {
             ask.align = 1 << self.source.between(0, u64::from(self.profile.align_order));
         }
-        if self.source.chance(rates.aligned / 4) {
-            // A plain multiple, which need be no power of two.
-            ask.align = self.source.between(1, 200);
-        }
-        if self.source.chance(rates.no_cross) {
-            ask.no_cross = self.boundary(ask.pages);
-        }
         if self.source.chance(rates.limits) {
             ask.limits = self.limits();
         }
@@ -34,21 +27,13 @@ impl Choices<'_> {
 
     fn policy(&mut self) -> Policy {
         let rates = self.profile.rates;
-        if self.source.chance(rates.best) {
-            Policy::Best
-        } else if self.source.chance(rates.random) {
+        if self.source.chance(rates.random) {
             Policy::Random { seed: self.source.bits(64) }
         } else if self.source.chance(rates.highest) {
             Policy::Highest
         } else {
             Policy::Lowest
         }
-    }
-
-    /// Returns a power of two of at least `pages`, tight more often than not; 0 when there is none.
-    fn boundary(&mut self, pages: u64) -> u64 {
-        let Some(tight) = pages.checked_next_power_of_two() else { return 0 };
-        tight.checked_shl(self.source.below(6) as u32).filter(|&wide| wide != 0).unwrap_or(tight)
     }
 
     /// Returns two pages of the space, one of its ends now and then.

@@ -40,8 +40,6 @@ impl NaiveMap {
         let fits = self.free_ranges().filter_map(|free| Some((free, start_in(ask, free, within)?)));
         let chosen = match ask.policy {
             Policy::Highest => fits.max_by_key(|(free, _)| free.start()),
-            // `min_by_key` returns the first of equals, which is the lowest.
-            Policy::Best => fits.min_by_key(|(free, _)| free.len()),
             // Any legal place will do for a random request: the caller compares legality, not the
             // place.
             _ => fits.min_by_key(|(free, _)| free.start()),
@@ -274,55 +272,19 @@ impl NaiveMap {
     }
 }
 
-/// Returns the least common multiple of alignment and boundary: what repeats, repeats with it.
-fn period(ask: &Ask) -> u128 {
-    let (align, boundary) = (u128::from(ask.align), u128::from(ask.no_cross.max(1)));
-    // The boundary is a power of two: what it has in common with the alignment is one too.
-    align * (boundary >> align.trailing_zeros().min(boundary.trailing_zeros()))
-}
-
 /// Returns the lowest range inside both `free` and `within` that meets `ask`.
-///
-/// Whether a start is aligned and crosses no boundary repeats with their least common multiple,
-/// so the walk ends after one such period. A start that crosses a boundary is followed by others
-/// that cross the same one up to the boundary itself, so the walk goes on from there.
 fn lowest_in(ask: &Ask, free: PageRange, within: PageRange) -> Option<PageRange> {
     let room = free.intersection(&within)?;
-    let period = period(ask);
-    let mut start = aligned_from(ask, room.start())?;
-    let stop = u128::from(start) + period;
-    while u128::from(start) <= stop {
-        let range = PageRange::from_len(start, ask.pages)?;
-        if !room.covers(&range) {
-            return None;
-        }
-        if !ask.crosses(range) {
-            return ask.is_met_by(range).then_some(range);
-        }
-        let boundary = (start / ask.no_cross + 1).checked_mul(ask.no_cross)?;
-        start = aligned_from(ask, boundary)?;
-    }
-    None
+    let range = PageRange::from_len(aligned_from(ask, room.start())?, ask.pages)?;
+    (room.covers(&range) && ask.is_met_by(range)).then_some(range)
 }
 
-/// Returns the highest range inside both `free` and `within` that meets `ask`: the walk of
-/// [`lowest_in`], downwards.
+/// Returns the highest range inside both `free` and `within` that meets `ask`.
 fn highest_in(ask: &Ask, free: PageRange, within: PageRange) -> Option<PageRange> {
     let room = free.intersection(&within)?;
-    let mut start = aligned_to(ask, room.end().checked_sub(ask.pages)?);
-    let stop = u128::from(start).saturating_sub(period(ask));
-    while u128::from(start) >= stop {
-        let range = PageRange::from_len(start, ask.pages)?;
-        if !room.covers(&range) {
-            return None;
-        }
-        if !ask.crosses(range) {
-            return ask.is_met_by(range).then_some(range);
-        }
-        let boundary = (range.end() - 1) / ask.no_cross * ask.no_cross;
-        start = aligned_to(ask, boundary.checked_sub(ask.pages)?);
-    }
-    None
+    let start = aligned_to(ask, room.end().checked_sub(ask.pages)?);
+    let range = PageRange::from_len(start, ask.pages)?;
+    (room.covers(&range) && ask.is_met_by(range)).then_some(range)
 }
 
 /// Returns the highest multiple of the alignment up to `page`.

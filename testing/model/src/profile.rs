@@ -18,12 +18,8 @@ pub struct Rates {
     pub exact: u8,
     /// An alignment up to `2^align_order`.
     pub aligned: u8,
-    /// A boundary not to cross.
-    pub no_cross: u8,
     /// Limits inside the space.
     pub limits: u8,
-    /// Best fit.
-    pub best: u8,
     /// Random placement.
     pub random: u8,
     /// Highest first.
@@ -54,17 +50,8 @@ pub struct Profile {
 }
 
 /// Something of everything, retired areas included.
-const USUAL: Rates = Rates {
-    exact: 20,
-    aligned: 64,
-    no_cross: 16,
-    limits: 16,
-    best: 12,
-    random: 12,
-    highest: 40,
-    retire: 80,
-    misuse: 16,
-};
+const USUAL: Rates =
+    Rates { exact: 20, aligned: 64, limits: 16, random: 12, highest: 40, retire: 80, misuse: 16 };
 
 impl Profile {
     /// A handful of pages.
@@ -75,7 +62,7 @@ impl Profile {
         live: 40,
         sizes: Sizes { low: 0, high: 4 },
         align_order: 5,
-        rates: Rates { no_cross: 64, limits: 64, best: 32, random: 32, highest: 80, misuse: 40, ..USUAL },
+        rates: Rates { limits: 64, random: 32, highest: 80, misuse: 40, ..USUAL },
     };
 
     /// Small areas, as from a kernel's stacks and buffers.
@@ -141,7 +128,7 @@ impl Profile {
         live: 150,
         sizes: Sizes { low: 0, high: 8 },
         align_order: 10,
-        rates: Rates { aligned: 180, no_cross: 140, limits: 140, best: 40, random: 40, highest: 80, ..USUAL },
+        rates: Rates { aligned: 180, limits: 140, random: 40, highest: 80, ..USUAL },
     };
 
     /// Exact claims here and there in 64 TiB (2^34 pages) from an odd page on.
@@ -166,7 +153,7 @@ impl Profile {
         live: 100,
         sizes: Sizes { low: 0, high: 36 },
         align_order: 63,
-        rates: Rates { aligned: 128, no_cross: 64, limits: 64, ..USUAL },
+        rates: Rates { aligned: 128, limits: 64, ..USUAL },
     };
 
     /// Every profile.

@@ -29,8 +29,7 @@ pub fn random_options(source: &mut dyn Source, page: usize) -> SpaceOptions {
         options = options.nodes(1 + pick(&[0, 1, 2, 4]));
     }
     if pick(&[0, 0, 1]) == 1 {
-        options =
-            options.policy([Policy::Best, Policy::Highest, Policy::Random { seed: 5 }][pick(&[0, 1, 2])]);
+        options = options.policy([Policy::Highest, Policy::Random { seed: 5 }][pick(&[0, 1])]);
     }
     options
 }

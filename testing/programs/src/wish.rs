@@ -75,8 +75,8 @@ impl Wish {
             wish.node = Some(source.below(place.nodes as u64 + 1) as usize);
         }
         if source.chance(32) {
-            let policies = [Policy::Lowest, Policy::Best, Policy::Highest, Policy::Random { seed: 1 }];
-            wish.policy = Some(policies[source.below(4) as usize]);
+            let policies = [Policy::Lowest, Policy::Highest, Policy::Random { seed: 1 }];
+            wish.policy = Some(policies[source.below(3) as usize]);
         }
         wish
     }

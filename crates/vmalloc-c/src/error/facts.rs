@@ -140,7 +140,6 @@ impl Facts {
             RequestError::ZeroSize => VMALLOC_E_ZERO_SIZE;
             RequestError::SizeOverflow { bytes } => VMALLOC_E_SIZE_OVERFLOW, requested bytes;
             RequestError::AlignNotPowerOfTwo { align } => VMALLOC_E_ALIGN, align align;
-            RequestError::BadBoundary { boundary, pages } => VMALLOC_E_BOUNDARY, requested pages, limit boundary;
             RequestError::NoSuchNode { node, nodes } => VMALLOC_E_NODE, requested node, limit nodes;
             RequestError::LimitsReversed { .. } => VMALLOC_E_LIMITS;
             RequestError::OutsideSpace { asked, space } => VMALLOC_E_OUTSIDE, range asked, other space;

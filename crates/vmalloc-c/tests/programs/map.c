@@ -51,17 +51,15 @@ static void use(vmalloc_map *map)
     REFUSED(vmalloc_map_extend(map, 5, detail), EINVAL, VMALLOC_E_LIMITS);
     REFUSED(vmalloc_map_find(map, 5000, &segment, detail), EFAULT, VMALLOC_E_NOT_AN_AREA);
     REFUSED(vmalloc_map_alloc(map, &fit, NULL, detail), EINVAL, VMALLOC_E_NULL);
-    fit.flags = 2;
-    REFUSED(vmalloc_map_alloc(map, &fit, &start, detail), EINVAL, VMALLOC_E_FLAGS);
-    fit.flags = 0, fit.align = 6;
+    fit.reserved = 2;
+    REFUSED(vmalloc_map_alloc(map, &fit, &start, detail), EINVAL, VMALLOC_E_VALUE);
+    fit.reserved = 0, fit.align = 6;
     REFUSED(vmalloc_map_alloc(map, &fit, &start, detail), EINVAL, VMALLOC_E_ALIGN);
-    fit.align = 0, fit.no_cross = 3;
-    REFUSED(vmalloc_map_alloc(map, &fit, &start, detail), EINVAL, VMALLOC_E_BOUNDARY);
-    fit.no_cross = 0, fit.pages = 1 << 20;
+    fit.align = 0, fit.pages = 1 << 20;
     CHECK(vmalloc_map_alloc(map, &fit, &start, &error) == -ENOSPC && error.requested == 1 << 20);
     fit.pages = 0;
     REFUSED(vmalloc_map_alloc(map, &fit, &start, detail), EINVAL, VMALLOC_E_ZERO_SIZE);
-    fit.pages = 5, fit.start = 1990, fit.end = 1995, fit.policy = VMALLOC_POLICY_BEST;
+    fit.pages = 5, fit.start = 1990, fit.end = 1995, fit.policy = VMALLOC_POLICY_HIGHEST;
     CHECK(vmalloc_map_alloc(map, &fit, &start, NULL) == 0 && start == 1990);
 }
 

@@ -11,7 +11,7 @@
 //!                  areas, marks between them    opened
 //! ```
 //!
-//! What is closed between two open units of one chunk costs two mappings. It is opened, too, with
+//! A closed unit between two open ones of a chunk costs two mappings. It is opened, too, with
 //! marks, as soon as something is opened beside it: closed parts of a chunk are those that a large
 //! area has left, as long as nothing comes near.
 

@@ -48,8 +48,8 @@ fn a_thousand_default_spaces_leave_addresses_to_the_program() {
     });
 }
 
-/// An area of an odd size is a plain area: nothing is noted of it, and its size is cached. One node,
-/// for each has records of its own: a thread that changes its CPU would count those of two.
+/// An area of an odd size is a plain area: nothing is noted of it, and its size is cached. One
+/// node, for each has records of its own: a thread that changes its CPU would count those of two.
 #[test]
 fn odd_sizes_cost_what_whole_pages_do() {
     let options = LinuxOptions::new().drain_thread(false);

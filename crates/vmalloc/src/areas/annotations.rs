@@ -82,8 +82,7 @@ struct Entry {
     cookie: u64,
     tag: Tag,
     has_tag: bool,
-    /// True if its placement is listed.
-    is_placed: bool,
+    placement: Placement,
     kind: Kind,
     guard_pages: u8,
 }
@@ -96,24 +95,16 @@ impl Entry {
         let mixed = page.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         mixed ^ mixed >> 32
     }
-}
 
-/// The placement of an area that is not the space's usual one, which is rare.
-#[derive(Clone, Copy)]
-struct Placed {
-    /// The first page of the area.
-    page: u64,
-    placement: Placement,
+    fn annotation(&self) -> Annotation {
+        let Self { cookie, tag, has_tag, placement, kind, guard_pages, .. } = *self;
+        Annotation { kind, guard_pages: guard_pages.into(), tag: has_tag.then_some(tag), cookie, placement }
+    }
 }
 
 /// A part of the annotations, behind a lock of its own.
 #[derive(Default)]
-#[repr(C)]
-pub(crate) struct Table {
-    /// In front: an outline tells where a table lies.
-    entries: HashTable<Entry>,
-    placed: HashTable<Placed>,
-}
+pub(crate) struct Table(HashTable<Entry>);
 
 impl Table {
     /// The size of an entry, and the places in it: of the page, kind, guard pages and cookie, of
@@ -130,22 +121,13 @@ impl Table {
     ];
 
     fn entry(&self, page: u64) -> Option<&Entry> {
-        self.entries.find(Entry::hash(page), |entry| entry.page == page)
-    }
-
-    fn annotation(&self, entry: &Entry) -> Annotation {
-        let Entry { page, cookie, tag, has_tag, is_placed, kind, guard_pages } = *entry;
-        let placed =
-            if is_placed { self.placed.find(Entry::hash(page), |placed| placed.page == page) } else { None };
-        let placement = placed.map_or(Placement::USUAL, |placed| placed.placement);
-        let tag = has_tag.then_some(tag);
-        Annotation { kind, guard_pages: guard_pages.into(), tag, cookie, placement }
+        self.0.find(Entry::hash(page), |entry| entry.page == page)
     }
 
     /// Returns the annotation of the area at `page`.
     #[inline]
     pub(crate) fn get(&self, page: u64) -> Option<Annotation> {
-        self.entry(page).map(|entry| self.annotation(entry))
+        self.entry(page).map(Entry::annotation)
     }
 
     /// Enters the annotation of the area at `page`, which has none. Returns false, and changes
@@ -153,25 +135,17 @@ impl Table {
     pub(crate) fn enter(&mut self, page: u64, annotation: &Annotation) -> bool {
         let Annotation { kind, guard_pages, tag, cookie, placement } = *annotation;
         let (has_tag, tag) = (tag.is_some(), tag.unwrap_or(const { Tag::new("") }));
-        let (is_placed, guard_pages) = (!placement.is_usual(), guard_pages as u8);
-        let (hash, hash_of) = (Entry::hash(page), |entry: &Entry| Entry::hash(entry.page));
-        let hash_of_placed = |placed: &Placed| Entry::hash(placed.page);
-        if self.entries.try_reserve(1, hash_of).is_err()
-            || is_placed && self.placed.try_reserve(1, hash_of_placed).is_err()
-        {
-            return false;
+        let entry = Entry { page, cookie, tag, has_tag, placement, kind, guard_pages: guard_pages as u8 };
+        let has_room = self.0.try_reserve(1, |entry| Entry::hash(entry.page)).is_ok();
+        if has_room {
+            self.0.insert_unique(Entry::hash(page), entry, |entry| Entry::hash(entry.page));
         }
-        let entry = Entry { page, cookie, tag, has_tag, is_placed, kind, guard_pages };
-        self.entries.insert_unique(hash, entry, hash_of);
-        if is_placed {
-            self.placed.insert_unique(hash, Placed { page, placement }, hash_of_placed);
-        }
-        true
+        has_room
     }
 
     /// Changes the cookie of an annotation. Returns false if there is none.
     pub(super) fn set_cookie(&mut self, page: u64, cookie: u64) -> bool {
-        let found = self.entries.find_mut(Entry::hash(page), |entry| entry.page == page);
+        let found = self.0.find_mut(Entry::hash(page), |entry| entry.page == page);
         found.map(|entry| entry.cookie = cookie).is_some()
     }
 
@@ -179,22 +153,18 @@ impl Table {
     /// stands for it.
     pub(super) fn remove(&mut self, area: PageRange) -> bool {
         let page = area.start();
-        let found = self.entries.find_entry(Entry::hash(page), |entry| entry.page == page);
+        let found = self.0.find_entry(Entry::hash(page), |entry| entry.page == page);
         let Ok(found) = found else { return false };
-        let (entry, _) = found.remove();
-        if entry.is_placed {
-            let placed = self.placed.find_entry(Entry::hash(page), |placed| placed.page == page);
-            let _ = placed.map(|placed| placed.remove());
-        }
+        let _ = found.remove();
         let first = page & !(ANNOTATION_PAGES - 1);
         // No area starts inside of another.
         let mut others = (first..page).chain(area.end()..first + ANNOTATION_PAGES);
-        self.entries.is_empty() || !others.any(|page| self.entry(page).is_some())
+        self.0.is_empty() || !others.any(|page| self.entry(page).is_some())
     }
 
     /// Returns the annotations, each with the first page of its area.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, Annotation)> + '_ {
-        self.entries.iter().map(|entry| (entry.page, self.annotation(entry)))
+        self.0.iter().map(|entry| (entry.page, entry.annotation()))
     }
 
     /// Returns the address of the entry of the area at `page`.
@@ -204,7 +174,7 @@ impl Table {
 
     /// Returns the bytes that it takes beside itself.
     pub(super) fn bytes(&self) -> usize {
-        self.entries.allocation_size() + self.placed.allocation_size()
+        self.0.allocation_size()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The owner of one area, whatever its kind.
 
 use crate::PageRange;
-use crate::platform::{DirectMemory, Platform, Translate};
+use crate::platform::{DirectMemory, Platform};
 use crate::space::{Raw, Request, Space};
 use crate::{AllocError, AreaError, FreeError};
 use core::fmt;
@@ -150,16 +150,6 @@ impl<S: SpaceRef, K: Ends<S::Platform>> Drop for Owned<S, K> {
         if let Err(error) = unsafe { self.kind.end(&self.space, self.addr) } {
             self.space.platform().fatal(&error);
         }
-    }
-}
-
-impl<S: SpaceRef<Platform: Translate>, K: Ends<S::Platform>> Owned<S, K> {
-    /// Returns the number of the physical page behind each page, in order, as
-    /// [`Space::physical_page`] does.
-    pub fn physical_pages(&self) -> impl Iterator<Item = Option<u64>> {
-        let bytes = self.space.usable_size(self.addr).unwrap_or(0);
-        let pages = (self.addr..self.addr + bytes).step_by(self.space.geometry().page_bytes());
-        pages.map(|addr| self.space.physical_page(addr))
     }
 }
 

@@ -54,7 +54,7 @@ impl<P: Platform> Raw<'_, P> {
     pub fn reserve(&self, request: &Request) -> Result<usize, AllocError> {
         let allocation = self.begin(request)?;
         let (area, backing) = allocation.obtain(Kind::Reserved)?;
-        allocation.hand_out(area, Kind::Reserved, backing)?;
+        self.hand_out(area, allocation.annotation(Kind::Reserved), backing)?;
         Ok(self.addr(area.start()))
     }
 
@@ -81,7 +81,7 @@ impl<P: Platform> Raw<'_, P> {
         let mut allocation = self.begin(request)?;
         allocation.begin_at_huge_page();
         let (area, backing) = allocation.obtain(Kind::Vmalloc)?;
-        allocation.hand_out(area, Kind::Vmalloc, backing)?;
+        self.hand_out(area, allocation.annotation(Kind::Vmalloc), backing)?;
         match backing {
             Backing::None => allocation.back(area, Kind::Vmalloc),
             Backing::Cached => {
@@ -97,10 +97,8 @@ impl<P: Platform> Raw<'_, P> {
             let nodes = self.cache.nodes.len();
             return Err(RequestError::NoSuchNode { node, nodes }.into());
         }
-        let mut checked = request.check(self.shift(), self.options.guard, self.options.policy)?;
-        if checked.size == PageSize::Huge && !self.has_huge_page(&checked) {
-            checked.size = PageSize::Base;
-        }
+        let (options, huge_order) = (&self.options, self.geometry.huge_order);
+        let checked = request.check(self.shift(), options.guard, options.policy, huge_order)?;
         Ok(Allocation { space: self, request, checked })
     }
 }
@@ -124,15 +122,6 @@ impl<P: Platform> Allocation<'_, P> {
             _ => Placement::USUAL,
         };
         Annotation { kind, guard_pages, tag, cookie, placement }
-    }
-
-    /// Makes an area that was obtained busy, with its annotation. A request for a size and an
-    /// alignment alone makes a plain area, without one.
-    #[inline]
-    pub(super) fn hand_out(&self, area: PageRange, kind: Kind, backing: Backing) -> Result<(), AllocError> {
-        let (space, is_plain) = (self.space, kind == Kind::Vmalloc && self.request.plain().is_some());
-        let annotation = if is_plain { space.areas.plain() } else { self.annotation(kind) };
-        space.hand_out(area, annotation, backing)
     }
 
     /// Clears an area just obtained whose memory may hold anything, if that was asked for.
@@ -291,8 +280,8 @@ impl<P: Platform> Allocation<'_, P> {
     /// a place.
     #[cold]
     fn huge_fit(&self) -> Fit {
-        let fit = self.checked.fit;
-        let is_fit = |order: &u32| self.space.has_huge_page(&self.checked) && fit.alignment() < 1 << order;
+        let Checked { fit, guard_pages, .. } = self.checked;
+        let is_fit = |order: &u32| (fit.pages() - guard_pages) >> order != 0 && fit.alignment() < 1 << order;
         let order = self.space.geometry.huge_order.filter(is_fit);
         let aligned = order.map(|order| fit.align(1 << order));
         aligned.filter(|fit| self.space.areas.map().place_for(fit).is_ok()).unwrap_or(fit)
@@ -367,14 +356,6 @@ impl<P: Platform> Allocation<'_, P> {
     #[inline]
     pub(super) fn payload(&self, area: PageRange) -> PageRange {
         payload(area, self.checked.guard_pages)
-    }
-}
-
-impl<P: Platform> Space<P> {
-    /// Returns whether a huge page fits into an area, wherever it begins.
-    #[cold]
-    fn has_huge_page(&self, Checked { fit, guard_pages, .. }: &Checked) -> bool {
-        self.geometry.huge_order.is_some_and(|order| (fit.pages() - guard_pages) >> order != 0)
     }
 }
 

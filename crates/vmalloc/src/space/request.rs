@@ -145,7 +145,7 @@ impl Request {
     /// # Errors
     /// [`RequestError`]: size, alignment or limits are wrong for pages of that size.
     pub fn fit(&self, page_shift: u32) -> Result<Fit, RequestError> {
-        self.check(page_shift, false, Policy::Lowest).map(|checked| checked.fit)
+        self.check(page_shift, false, Policy::Lowest, None).map(|checked| checked.fit)
     }
 
     /// Returns the bytes asked for.
@@ -173,6 +173,7 @@ impl Request {
         shift: u32,
         space_guards: bool,
         policy: Policy,
+        huge_order: Option<u32>,
     ) -> Result<Checked, RequestError> {
         if self.bytes == 0 {
             return Err(RequestError::ZeroSize);
@@ -192,7 +193,10 @@ impl Request {
         if let Some((start, end)) = self.placement.within {
             fit = self.limit(fit, start, end, shift)?;
         }
-        let size = if self.placement.is_huge { PageSize::Huge } else { PageSize::Base };
+        // Base pages where no huge page fits in.
+        let has_huge_page = |order| (pages - guard_pages) >> order != 0;
+        let is_huge = self.placement.is_huge && huge_order.is_some_and(has_huge_page);
+        let size = if is_huge { PageSize::Huge } else { PageSize::Base };
         Ok(Checked { fit, guard_pages: guard_pages as u64, size, blocking: self.blocking })
     }
 
@@ -285,7 +289,7 @@ mod tests {
     use super::*;
 
     fn check(request: Request) -> Result<Checked, RequestError> {
-        request.check(12, true, Policy::Lowest)
+        request.check(12, true, Policy::Lowest, None)
     }
 
     #[test]

@@ -328,7 +328,7 @@ impl<P: DirectMemory + Relocate> Resizing<'_, P> {
     /// Copies the area to one with memory, which was taken for it.
     fn copy_to_memory(&self, new: PageRange) -> Result<usize, AreaError> {
         let (allocation, space) = (&self.allocation, self.allocation.space);
-        allocation.hand_out(new, Kind::Vmalloc, Backing::Cached)?;
+        space.hand_out(new, allocation.annotation(Kind::Vmalloc), Backing::Cached)?;
         let kept_pages = self.info.pages.min(allocation.payload(new).len());
         let [from, to] = [self.old, new].map(|area| PageRange::of(area.start(), area.start() + kept_pages));
         // SAFETY: both areas are the caller's, with memory.
@@ -343,7 +343,7 @@ impl<P: DirectMemory + Relocate> Resizing<'_, P> {
     fn move_area(&self) -> Result<usize, AreaError> {
         let (allocation, space) = (&self.allocation, self.allocation.space);
         let new = self.claim_with_room()?;
-        allocation.hand_out(new, Kind::Vmalloc, Backing::None)?;
+        space.hand_out(new, allocation.annotation(Kind::Vmalloc), Backing::None)?;
         let payload = allocation.payload(new);
         let kept_pages = self.info.pages.min(payload.len());
         let kept = PageRange::of(new.start(), new.start() + kept_pages);

@@ -111,13 +111,6 @@ impl Stats {
         self.placed_areas.saturating_add(self.reused_areas)
     }
 
-    /// Returns the hit rate: the part of the [allocations](Self::allocations) that an area which
-    /// waited has served, in percent.
-    #[must_use]
-    pub fn hit_percent(&self) -> u64 {
-        self.reused_areas.saturating_mul(100).checked_div(self.allocations()).unwrap_or(0)
-    }
-
     /// Returns the counts that purges change.
     fn begin<P: Platform>(space: &Space<P>) -> Self {
         let counts = &space.counts;

@@ -18,7 +18,8 @@
 //! that overlap are joined, and each joined window is a design of its own with that span. So a
 //! request for the whole window is one for the whole span, which designs may serve from pools, and
 //! no area leaves its window. What is shared in a kernel, the count of lazy pages, is each window's
-//! own, but for the design that follows Linux in this ([`Name::build_windows`]). A trace without windows has one of 8 TiB, or twice what is busy at most.
+//! own, but for the design that follows Linux in this ([`Name::build_windows`]). A trace without
+//! windows has one of 8 TiB, or twice what is busy at most.
 //!
 //! **Unmatched.** Areas from before the trace are freed in it, and those of per-CPU chunks have no
 //! allocation there. Such frees are counted, and not replayed. An area that is allocated over

@@ -10,8 +10,8 @@
 //! ```
 //!
 //! The size of a first line includes the guard page, that of a second does not. The kernel limits
-//! how often it writes first lines: a second one alone is a refusal as well. Only newer kernels name
-//! the window with the refusal; 32-bit ones print their windows at boot.
+//! how often it writes first lines: a second one alone is a refusal as well. Only newer kernels
+//! name the window with the refusal; 32-bit ones print their windows at boot.
 
 use super::{PAGES, Vmallocinfo, read_lines};
 use regex::{Captures, Regex};

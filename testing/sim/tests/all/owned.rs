@@ -174,14 +174,3 @@ fn a_commit_that_may_not_wait_does_not() {
     area.try_commit(20 * PAGE..30 * PAGE).expect("nothing is committed");
     assert_eq!(area.committed_bytes(), 18 * PAGE);
 }
-
-#[test]
-fn the_pages_behind_an_area_are_told_in_order() {
-    let space = space(SpaceOptions::default());
-    let mut area = PagedArea::new(&space, &pages(4)).expect("room");
-    area.commit(PAGE..3 * PAGE).expect("nothing is committed");
-    let told: Vec<_> = area.physical_pages().collect();
-    let each: Vec<_> = (0..4).map(|nth| space.physical_page(area.addr() + nth * PAGE)).collect();
-    assert_eq!(told, each);
-    assert_eq!(told.iter().map(Option::is_some).collect::<Vec<_>>(), [false, true, true, false]);
-}

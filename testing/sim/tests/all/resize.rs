@@ -10,7 +10,7 @@ use vmalloc_sim::harness::{Simulated, check};
 use vmalloc_sim::{Direct, Options, Sim};
 
 const SHIFT: u32 = Sim::PAGE_SHIFT;
-const POLICIES: [Policy; 4] = [Policy::Lowest, Policy::Highest, Policy::Best, Policy::Random { seed: 7 }];
+const POLICIES: [Policy; 3] = [Policy::Lowest, Policy::Highest, Policy::Random { seed: 7 }];
 
 fn space(options: SpaceOptions) -> Space<Direct> {
     let machine = Direct::new(1 << 13, |options| options.cpus(1).huge_order(4).relocates());

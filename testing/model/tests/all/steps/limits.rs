@@ -101,17 +101,13 @@ fn first_from(ranges: &[PageRange], lower: u64, request: Request) -> Option<u64>
     })
 }
 
-/// No bound to be proud of: a boundary, an odd multiple or an alignment above 2^13 pages is not in
-/// the rooms, so every range that is large enough may be tried. At least none is tried again and again.
+/// No bound to be proud of: an alignment above 2^13 pages is in no summary, so every range that is
+/// large enough may be tried. At least none is tried again and again.
 #[test]
-fn constraints_unknown_to_summaries_cost_a_walk() {
-    let plain = Ask::new(1);
-    for ask in
-        [Ask { align: 511, ..plain }, Ask { pages: 2, no_cross: 2, ..plain }, Ask { align: 1 << 14, ..plain }]
-    {
-        let steps = family(10_000).iter().map(|holes| steps_of_walk(holes, &ask)).max();
-        println!("{ask:?}: up to {steps:?} steps among 10,000 holes");
-    }
+fn alignments_unknown_to_summaries_cost_a_walk() {
+    let ask = Ask { align: 1 << 14, ..Ask::new(1) };
+    let steps = family(10_000).iter().map(|holes| steps_of_walk(holes, &ask)).max();
+    println!("{ask:?}: up to {steps:?} steps among 10,000 holes");
 }
 
 fn steps_of_walk(holes: &Holes, ask: &Ask) -> u64 {
