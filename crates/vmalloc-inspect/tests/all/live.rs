@@ -165,7 +165,7 @@ fn pages_with_guard_marks_are_closed_and_not_in_swap() {
     assert_eq!(residency(first), Some((28, 0, 0, 28)));
     // SAFETY: nothing uses it.
     unsafe { space.raw().free(first) }.expect("it is freed");
-    space.drain().expect("the kernel agrees");
+    let _ = space.drain().expect("the kernel agrees");
     assert_eq!(residency(first), Some((0, 0, 28, 28)));
     assert_eq!(residency(second), Some((0, 0, 0, 28)), "never touched");
 }
