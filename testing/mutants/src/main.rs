@@ -94,7 +94,6 @@ fn run(args: &Args) -> Result<bool, Failure> {
     let sources = mutant::sources(&root)?;
     let lists = Lists::read(folder)?;
     let named = fs::read_to_string(folder.join("named.toml"))?;
-    runs::limit_memory()?;
     let mut workshop = Workshop { root, sources, named, unfit: BTreeSet::new() };
     if args.list {
         return workshop.list(args, &lists).map(|()| true);

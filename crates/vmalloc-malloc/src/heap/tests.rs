@@ -5,6 +5,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri has no /proc")]
 fn a_block_that_was_just_freed_has_not_aged() {
     let options = LinuxOptions::new().max_bytes(1 << 30).drain_thread(false).frame_bytes(0);
     let heap = LargeHeap::open(options, SpaceOptions::default(), 1).unwrap();
