@@ -1,9 +1,9 @@
 //! `cargo xtask mutants`: whether the tests notice mistakes.
 //!
-//! The core, the Linux platform and the pools are copied with small changes, each behind a switch that is read at run time, so that
-//! one build serves all. Then the tests run with one change after the other switched on, the quick
-//! tests first, until one fails. A change that none notices *survives*: that is a gap in the tests,
-//! or a change that makes no difference.
+//! The core, the Linux platform and the pools are copied with small changes, each behind a switch
+//! that is read at run time, so that one build serves all. Then the tests run with one change after
+//! the other switched on, the quick tests first, until one fails. A change that none notices
+//! *survives*: that is a gap in the tests, or a change that makes no difference.
 //!
 //! - [`syntax`]: the sites. [`switch`]: a text with switches. [`mutant`]: which are drawn or named.
 //! - [`tree`]: the copy. [`mod@build`] and [`runs`]: cargo, and the binaries. [`lists`]: what is
@@ -32,7 +32,7 @@ use std::{fs, thread};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Run the tests against small changes of the core, the Linux platform and the pools, and tell which no test notices
+/// Run the tests against small changes of the crates, and tell which no test notices
 #[derive(Parser)]
 #[command(name = "cargo xtask mutants", bin_name = "cargo xtask mutants")]
 struct Args {

@@ -1,7 +1,7 @@
 //! The answer for people: one sentence, and the facts below it.
 
 use std::fmt::Write;
-use vmalloc_inspect::{AreaState, Explanation, Neighbour, Place, Position, RecordedFree, Segment};
+use vmalloc_inspect::{AreaState, Explanation, Neighbour, Place, Position, RecordedFree, Residency, Segment};
 use vmalloc_lab::units::{counted, human_bytes};
 
 /// Returns the answer as lines, some of which say why a fact is not known: `recorded` frees were
@@ -81,7 +81,7 @@ fn or(cause: &str, place: Option<String>) -> String {
     place.map_or(String::new(), |place| format!(", or {cause}, {place}"))
 }
 
-/// So far from an area in use an access may well have been meant for it: a number, and no page size.
+/// So near to an area in use an access may have been meant for it: a number, and no page size.
 const NEAR: u64 = 4096;
 
 /// Returns where an address is behind an area in use, if one ends near.
@@ -116,14 +116,7 @@ fn facts(place: &Place, is_dump: bool, fact: &mut impl FnMut(&str, String)) {
         fact("cookie", format!("{:#x}", segment.cookie));
     }
     if let Some(found) = place.residency {
-        let besides = |count: u64, what: &str| match count {
-            0 => String::new(),
-            count => format!(", {count} {what}"),
-        };
-        let (swapped, closed) =
-            (besides(found.swapped, "in swap"), besides(found.closed, "closed by guard marks"));
-        let pages = format!("{} of {} pages", found.resident, found.pages);
-        fact("memory", if is_dump { format!("{pages} are in the dump") } else { pages + &swapped + &closed });
+        fact("memory", memory(found, is_dump));
     } else if segment.state != AreaState::Free {
         fact("memory", "not known: /proc/PID/pagemap can't be read".into());
     }
@@ -141,6 +134,17 @@ fn facts(place: &Place, is_dump: bool, fact: &mut impl FnMut(&str, String)) {
     if !place.is_whole {
         fact("note", "some tags or states of freed areas could not be read".into());
     }
+}
+
+fn memory(found: Residency, is_dump: bool) -> String {
+    let besides = |count: u64, what: &str| match count {
+        0 => String::new(),
+        count => format!(", {count} {what}"),
+    };
+    let (swapped, closed) =
+        (besides(found.swapped, "in swap"), besides(found.closed, "closed by guard marks"));
+    let pages = format!("{} of {} pages", found.resident, found.pages);
+    if is_dump { format!("{pages} are in the dump") } else { pages + &swapped + &closed }
 }
 
 fn range(segment: &Segment) -> String {

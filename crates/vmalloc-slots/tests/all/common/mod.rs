@@ -69,8 +69,8 @@ pub fn is_zero<R: SlotsRef<Space = Arc<Space<Linux>>>>(slot: &Slot<R>) -> bool {
     bytes.chunks(PAGE).all(|page| page == [0; PAGE])
 }
 
-/// Returns how many pages of a slot have memory of their own, as proc_pid_pagemap(5) tells. The page
-/// of zeros is present, and not mapped by one page table alone.
+/// Returns how many pages of a slot have memory of their own, as proc_pid_pagemap(5) tells. The
+/// page of zeros is present, and not mapped by one page table alone.
 pub fn resident<R: SlotsRef<Space = Arc<Space<Linux>>>>(slot: &Slot<R>) -> u64 {
     const PRESENT_AND_EXCLUSIVE: u64 = 1 << 63 | 1 << 56;
     let map = std::fs::File::open("/proc/self/pagemap").unwrap();
