@@ -15,7 +15,7 @@ use jobs::Job;
 use parts::Part;
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -108,6 +108,8 @@ fn pack(folder: &Path, busybox: &Path, tests: &[&Test], jobs: &[Job]) -> Result<
         fs::copy(&library, place(&root, &library)?)?;
     }
     fs::copy(busybox, place(&root, "/bin/busybox")?)?;
+    // Of system(3), which tests call.
+    symlink("busybox", place(&root, "/bin/sh")?)?;
     fs::write(place(&root, "/jobs")?, jobs.iter().map(Job::line).collect::<String>())?;
     let init = root.join("init");
     fs::write(&init, include_str!("kernels/init.sh"))?;

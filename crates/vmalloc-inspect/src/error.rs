@@ -51,8 +51,7 @@ pub enum InspectError {
         /// The most pages that are looked at.
         limit: u64,
     },
-    /// The core dump ends before its headers say, and what was looked for may be in what is
-    /// missing.
+    /// The core dump ends before its headers say: what was looked for may be missing.
     #[error(
         "the core dump is cut off: its headers tell of {told} bytes, and the file has {bytes} \
              (a limit as of `ulimit -c`, or a full disk); the records of a space may be in what is missing"

@@ -70,6 +70,7 @@ mod tests {
     #[test]
     fn few_addresses_inside_a_page_may_be_starts() {
         let starts = |page| (0..PERIOD).filter(|&place| is_color(page * PERIOD, place)).count();
-        assert!((1..=1000).all(|page| (1..=7).contains(&starts(page))));
+        let pages = if cfg!(miri) { 4 } else { 1000 };
+        assert!((1..=pages).all(|page| (1..=7).contains(&starts(page))));
     }
 }

@@ -380,5 +380,6 @@ fn named(addr: usize, error: FreeError) -> FreeError {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+// Miri has neither /proc nor the calls that a space on Linux takes.
+#[cfg(all(test, not(loom), not(miri)))]
 mod tests;

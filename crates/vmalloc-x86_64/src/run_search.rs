@@ -106,7 +106,8 @@ mod tests {
 
     #[test]
     fn a_run_ends_at_the_first_frame_that_does_not_follow() {
-        for end in (1..70).chain(LARGE as u64 - 3..LARGE as u64 + 70) {
+        let ends = (1..70).chain(LARGE as u64 - 3..LARGE as u64 + 70);
+        for end in ends.step_by(if cfg!(miri) { 47 } else { 1 }) {
             for next in [0, 7 + end - 1, 7 + end + 1, u64::MAX] {
                 let frames = list(&[run(7, end), run(next, 40)]);
                 assert_eq!(run_len(&frames), end as usize, "then {next}");

@@ -25,7 +25,7 @@ use vmalloc_percpu::TAG;
 
 /// The longest line that is read: all of a listing whose line ends were lost.
 const MOST_LINE_BYTES: usize = 16 << 20;
-/// The word that an area begins with.
+/// Finds where an area begins.
 static RANGE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"0x[[:xdigit:]]{6,16}-0x[[:xdigit:]]{1,16}\s+\d+(?:\s|$)").expect("a pattern")
 });

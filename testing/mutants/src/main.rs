@@ -32,8 +32,7 @@ use std::{fs, thread};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Run the tests against small changes of the core, the Linux platform and the pools, and tell
-/// which no test notices
+/// Run the tests against small changes of the crates, and tell which no test notices
 #[derive(Parser)]
 #[command(name = "cargo xtask mutants", bin_name = "cargo xtask mutants")]
 struct Args {
@@ -95,7 +94,6 @@ fn run(args: &Args) -> Result<bool, Failure> {
     let sources = mutant::sources(&root)?;
     let lists = Lists::read(folder)?;
     let named = fs::read_to_string(folder.join("named.toml"))?;
-    runs::limit_memory()?;
     let mut workshop = Workshop { root, sources, named, unfit: BTreeSet::new() };
     if args.list {
         return workshop.list(args, &lists).map(|()| true);

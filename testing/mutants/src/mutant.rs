@@ -20,7 +20,7 @@ pub(crate) struct Crate {
 }
 
 /// The packages that test the core on machines that are made up.
-const OF_CORE: &[&str] = &[
+pub(crate) const OF_CORE: &[&str] = &[
     "vmalloc-map",
     "vmalloc",
     "vmalloc-short",

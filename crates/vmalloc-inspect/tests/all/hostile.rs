@@ -276,8 +276,7 @@ fn leaves_of_all_three_levels_are_found() {
     }
 }
 
-/// 65,000 mappings that may be read, of 16 MiB each, as a process has them that maps one page
-/// often.
+/// 65,000 mappings that may be read, of 16 MiB each: a process may map one page often.
 struct Endless {
     mapping: KernelMapping,
     reads: Cell<u64>,

@@ -1,7 +1,7 @@
 //! What an ordinary program meets first: the cost of opening, addresses left for others, odd sizes,
 //! huge ranges, small stacks.
 
-use crate::common::{PAGE, in_own_process, page_faults, status_bytes};
+use crate::common::{PAGE, in_own_process, page_faults, process, status_bytes};
 use libc::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -48,26 +48,26 @@ fn a_thousand_default_spaces_leave_addresses_to_the_program() {
     });
 }
 
-/// An area of an odd size is a plain area: nothing is noted of it, and its size is cached. One
-/// node, for each has records of its own: a thread that changes its CPU would count those of two.
+/// An area of an odd size is a plain area: nothing is noted of it, and its size is cached. Each CPU
+/// has a node with records of its own.
 #[test]
 fn odd_sizes_cost_what_whole_pages_do() {
-    let options = LinuxOptions::new().drain_thread(false);
-    let space = open(options, SpaceOptions::default().nodes(1)).expect("addresses for a space");
-    let before = space.stats().metadata_bytes;
-    let areas: Vec<_> = (0..1000).map(|nth| space.buffer(5000 + nth % 3000).expect("room")).collect();
-    let told: usize = space.areas().map(|area| area.bytes).sum();
-    assert_eq!(told, 1000 * 2 * PAGE, "an area has whole pages");
-    let noted = space.stats().metadata_bytes - before;
-    assert!(noted <= 16 << 10, "{noted} bytes for 1000 areas of odd sizes");
-    let addr = areas[500].addr();
-    drop(areas);
-    let hits =
-        (0..1000).map(|nth| space.raw().alloc_from_node(8192 - nth % 4000, 1)).filter(|addr| *addr != 0);
-    let again: Vec<_> = hits.collect();
-    assert!(again.len() == 1000 && again.contains(&addr), "{} came from this CPU's node", again.len());
-    // SAFETY: nothing uses them.
-    again.iter().for_each(|addr| unsafe { space.raw().free(*addr) }.expect("it is busy"));
+    process::on_one_cpu(|| {
+        let space = space(LinuxOptions::new().drain_thread(false));
+        let before = space.stats().metadata_bytes;
+        let areas: Vec<_> = (0..1000).map(|nth| space.buffer(5000 + nth % 3000).expect("room")).collect();
+        let told: usize = space.areas().map(|area| area.bytes).sum();
+        assert_eq!(told, 1000 * 2 * PAGE, "an area has whole pages");
+        let noted = space.stats().metadata_bytes - before;
+        assert!(noted <= 16 << 10, "{noted} bytes for 1000 areas of odd sizes");
+        let addr = areas[500].addr();
+        drop(areas);
+        let from_node = |nth: usize| space.raw().alloc_from_node(8192 - nth % 4000, 1);
+        let again: Vec<_> = (0..1000).map(from_node).filter(|addr| *addr != 0).collect();
+        assert!(again.len() == 1000 && again.contains(&addr), "{} came from this CPU's node", again.len());
+        // SAFETY: nothing uses them.
+        again.iter().for_each(|addr| unsafe { space.raw().free(*addr) }.expect("it is busy"));
+    });
 }
 
 /// A zeroed buffer that grows in steps uses the room that it has, and touches none of it.

@@ -102,8 +102,10 @@ fn a_notifier_may_fork_in_a_drain_of_the_program_and_not_on_the_drain_thread() {
                 let freed = space.raw().alloc(&Request::new(BYTES)).expect("room");
                 free(&space, freed);
                 space.decay().expect("the kernel agrees");
-                while has_thread {
-                    thread::park();
+                if has_thread {
+                    loop {
+                        thread::park();
+                    }
                 }
             });
             match has_thread {

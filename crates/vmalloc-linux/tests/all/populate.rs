@@ -1,8 +1,7 @@
 //! Population: areas that a program fills get their memory by one call, others by faults.
 
-use crate::common::{PAGE, free};
+use crate::common::{PAGE, free, process};
 use std::sync::Arc;
-use std::thread;
 use vmalloc::{Request, Space, SpaceOptions};
 use vmalloc_harness::{in_own_process, resident};
 use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, open};
@@ -29,21 +28,12 @@ fn alloc(space: &Space<Linux>, pages: usize, written: usize) -> (usize, usize) {
     (addr, before)
 }
 
-/// The CPU may change between two allocations, and each set of CPUs learns by itself. A huge page
-/// would bring memory for pages that nothing has touched.
+/// Each set of CPUs learns by itself. A huge page would bring memory for pages that nothing has
+/// touched.
 fn on_one_cpu(test: impl FnOnce() + Send) {
     // SAFETY: a setting of this process.
     assert_eq!(unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) }, 0);
-    let body = || {
-        // SAFETY: a set of CPUs on this stack, of the size that the kernel is told.
-        unsafe {
-            let mut one: libc::cpu_set_t = std::mem::zeroed();
-            libc::CPU_SET(usize::try_from(libc::sched_getcpu()).unwrap(), &mut one);
-            assert_eq!(libc::sched_setaffinity(0, size_of_val(&one), &raw const one), 0);
-        }
-        test();
-    };
-    thread::scope(|scope| scope.spawn(body).join().unwrap());
+    process::on_one_cpu(test);
 }
 
 /// Areas of one size, one after the other: how many pages are written of each, and how many had

@@ -232,7 +232,6 @@ fn data_bytes() -> usize {
 
 /// Under strict overcommit and a limit on data, what was opened counted for ever.
 #[test]
-#[cfg_attr(miri, ignore = "Miri has no /proc")]
 fn chunks_that_are_free_again_do_not_count_as_memory_to_come() {
     vmalloc_harness::in_own_process(|| {
         let mut heap = heap();
@@ -257,7 +256,6 @@ fn chunks_that_are_free_again_do_not_count_as_memory_to_come() {
 }
 
 #[test]
-#[cfg_attr(miri, ignore = "Miri has no madvise")]
 fn the_end_of_the_reservation_is_given_back_and_what_is_in_use_stays() {
     let heap = heap();
     let (base, bytes) = heap.reservation();

@@ -81,8 +81,7 @@ fn or(cause: &str, place: Option<String>) -> String {
     place.map_or(String::new(), |place| format!(", or {cause}, {place}"))
 }
 
-/// So far from an area in use an access may well have been meant for it: a number, and no page
-/// size.
+/// So near to an area in use an access may have been meant for it: a number, and no page size.
 const NEAR: u64 = 4096;
 
 /// Returns where an address is behind an area in use, if one ends near.
@@ -117,7 +116,7 @@ fn facts(place: &Place, is_dump: bool, fact: &mut impl FnMut(&str, String)) {
         fact("cookie", format!("{:#x}", segment.cookie));
     }
     if let Some(found) = place.residency {
-        fact("memory", memory(&found, is_dump));
+        fact("memory", memory(found, is_dump));
     } else if segment.state != AreaState::Free {
         fact("memory", "not known: /proc/PID/pagemap can't be read".into());
     }
@@ -137,16 +136,15 @@ fn facts(place: &Place, is_dump: bool, fact: &mut impl FnMut(&str, String)) {
     }
 }
 
-fn memory(found: &Residency, is_dump: bool) -> String {
-    let pages = format!("{} of {} pages", found.resident, found.pages);
+fn memory(found: Residency, is_dump: bool) -> String {
     let besides = |count: u64, what: &str| match count {
         0 => String::new(),
         count => format!(", {count} {what}"),
     };
-    match is_dump {
-        true => pages + " are in the dump",
-        false => pages + &besides(found.swapped, "in swap") + &besides(found.closed, "closed by guard marks"),
-    }
+    let (swapped, closed) =
+        (besides(found.swapped, "in swap"), besides(found.closed, "closed by guard marks"));
+    let pages = format!("{} of {} pages", found.resident, found.pages);
+    if is_dump { format!("{pages} are in the dump") } else { pages + &swapped + &closed }
 }
 
 fn range(segment: &Segment) -> String {

@@ -141,7 +141,9 @@ impl Input {
             return Err(self.complain(format!("has no event: of {total} lines {damaged} can't be read")));
         }
         if damaged > events {
-            let most = format!("is read in part alone: of {total} lines {damaged} can't be read, {events} are events");
+            let most = format!(
+                "is read in part alone: of {total} lines {damaged} can't be read, {events} are events"
+            );
             return Err(self.complain(most));
         }
         if spaces > 1 {

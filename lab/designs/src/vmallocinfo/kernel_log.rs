@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!     vmalloc : 0xf0800000 - 0xff800000   ( 240 MB)                             at boot
-//!   * 0xf1000000..0xf5110000  : vmalloc & ioremap                               at boot, of 32-bit PowerPC
+//!   * 0xf1000000..0xf5110000  : vmalloc & ioremap                               32-bit PowerPC
 //! vmap allocation for size 430080 failed: use vmalloc=<size> to increase size
 //! … for size 8192 failed: Address range restricted to 0xbf000000 - 0xbfe00000   newer kernels
 //! … vmalloc: allocation failure: 425984 bytes, mode:…                           a second line
-//! … vmalloc error: size 4096, vm_struct allocation failed, mode:…               that of newer kernels
+//! … vmalloc error: size 4096, vm_struct allocation failed, mode:…              that of newer kernels
 //! ```
 //!
 //! The size of a first line includes the guard page, that of a second does not. The kernel limits

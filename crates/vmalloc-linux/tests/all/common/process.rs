@@ -64,3 +64,17 @@ impl Thread {
         };
     }
 }
+
+/// Runs a test in a thread that keeps its CPU, which may change else between two allocations.
+pub fn on_one_cpu(test: impl FnOnce() + Send) {
+    let body = || {
+        // SAFETY: a set of CPUs on this stack, of the size that the kernel is told.
+        unsafe {
+            let mut one: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(usize::try_from(libc::sched_getcpu()).unwrap(), &mut one);
+            assert_eq!(libc::sched_setaffinity(0, size_of_val(&one), &raw const one), 0);
+        }
+        test();
+    };
+    std::thread::scope(|scope| scope.spawn(body).join().unwrap());
+}

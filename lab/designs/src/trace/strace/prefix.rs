@@ -4,9 +4,9 @@ use crate::trace::fields::seconds;
 use regex::Regex;
 use std::sync::LazyLock;
 
-/// `6517 ` or `[pid 6517] `, with `<name>` behind the number (`-Y`); seconds, or a time of day; seconds
-/// between lines, which may stand behind another time; the number of the call in brackets (`-n`),
-/// and the address that it comes from (`-i`).
+/// `6517 ` or `[pid 6517] `, with `<name>` behind the number (`-Y`); seconds, or a time of day;
+/// seconds between lines, which may stand behind another time; the number of the call in brackets
+/// (`-n`), and the address that it comes from (`-i`).
 static PREFIX: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(concat!(
         r"^\s*(?:(?:\[pid +(?<pid>\d+)(?:<.*?>)?\]|(?<task>\d+)(?:<.*?>)?) +)?",
