@@ -123,8 +123,8 @@ impl Extents {
             // Release: pairs with the Acquire in `extent`. A thread that sees pages open may touch
             // those that are mapped there.
             self.word(chunk).store((first << 16 | end) as u32, Ordering::Release);
-            self.chunks.set(chunk, ChunkState::Open);
         }
+        self.chunks.set(self.chunks.round_out(run), ChunkState::Open);
     }
 
     /// Notes that the chunks of `run` are closed. It is all that was open of them, and the
@@ -132,8 +132,8 @@ impl Extents {
     pub(crate) fn set_closed(&self, run: PageRange) {
         for chunk in self.chunks_of(run) {
             self.word(chunk).store(0, Ordering::Release);
-            self.chunks.set(chunk, ChunkState::Closed);
         }
+        self.chunks.set(self.chunks.round_out(run), ChunkState::Closed);
     }
 
     /// Returns the chunks of which something is open, ascending.
@@ -242,6 +242,16 @@ mod tests {
             Ok::<_, Infallible>(())
         });
         runs
+    }
+
+    /// A purge holds others up that long: a word of states for 64 chunks, not one for each.
+    #[test]
+    fn states_of_many_chunks_are_written_a_word_at_a_time() {
+        let span = PageRange::from_len(1 << 20, 6400 * CHUNK_PAGES).unwrap();
+        let extents = Extents::new(span).unwrap();
+        extents.set_open(span);
+        extents.set_closed(span);
+        assert_eq!(extents.chunks.written.load(Ordering::Relaxed), 2 * 100);
     }
 
     #[test]
