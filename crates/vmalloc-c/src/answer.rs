@@ -126,7 +126,10 @@ macro_rules! call {
     };
     ($answer:ident, $detail:ident => $body:expr) => {{
         let call = || -> Result<_, $crate::answer::Refusal> { $body };
-        let result = call();
+        let result = {
+            let _own = $crate::tsan::Own::new();
+            call()
+        };
         // SAFETY: the conditions of every call.
         unsafe { $crate::answer::$answer(result, $detail) }
     }};
@@ -259,8 +262,9 @@ pub(crate) unsafe fn asking<T: Into<C>, C>(
 ) -> Result<impl FnMut(T) -> Option<c_int>, Refusal> {
     let callback = callback.ok_or(Argument::Null)?;
     Ok(move |item: T| {
+        let given = item.into();
         // SAFETY: the caller's condition.
-        let answer = unsafe { callback(context, &item.into()) };
+        let answer = tsan::watched(|| unsafe { callback(context, &given) });
         (answer != 0).then_some(answer)
     })
 }
@@ -292,6 +296,7 @@ pub(crate) unsafe fn given_mut<'a, T>(pointer: *mut T) -> Result<&'a mut T, Refu
 /// It is null, or came from [`handle`], and is used no more.
 pub(crate) unsafe fn end<T>(pointer: *mut T) {
     tsan::before();
+    let _own = tsan::Own::new();
     if !pointer.is_null() {
         // SAFETY: the caller's condition.
         drop(unsafe { Box::from_raw(pointer) });

@@ -9,8 +9,11 @@
 //! That is one object for all memory, and not one an area: areas are cut and joined, so the next
 //! owner's area need not begin where the last one's did. The price is that races between two
 //! threads are overlooked which calls of this library happen to order. A suppression file can't do
-//! it: the two stacks of such a report are the program's own. For the library's own records there
-//! is one, `tsan.txt`: it uses the program's heap for them, which the sanitizer watches.
+//! it: the two stacks of such a report are the program's own.
+//!
+//! During a call the sanitizer ignores what the thread reads and writes ([`Own`]): the library has
+//! its records on the program's heap, and clears and copies memory between two owners, by functions
+//! that the sanitizer watches.
 //!
 //! Nothing of this costs a program without the sanitizer more than a test in calls that allocate
 //! memory of the heap or look through a request; `vmalloc_alloc` and `vmalloc_free` have none. A
@@ -22,10 +25,15 @@ use std::sync::OnceLock;
 
 type Tell = unsafe extern "C" fn(*const c_void);
 
-/// `__tsan_release` and `__tsan_acquire` of `sanitizer/tsan_interface.h`.
+type Switch = unsafe extern "C" fn();
+
+/// Functions of the sanitizer: `__tsan_release`, `__tsan_acquire`, `__tsan_ignore_thread_begin` and
+/// `…_end`.
 struct Sanitizer {
     release: Tell,
     acquire: Tell,
+    ignore: Switch,
+    watch: Switch,
 }
 
 /// The address of this is the object.
@@ -54,12 +62,58 @@ pub(crate) fn after() {
     }
 }
 
+/// While this is there the sanitizer ignores what this thread reads and writes: it is the library's
+/// own, or memory between two owners, which it clears and copies.
+pub(crate) struct Own(Option<&'static Sanitizer>);
+
+impl Own {
+    #[inline(always)]
+    pub(crate) fn new() -> Self {
+        // In the first call that opens a space the sanitizer is not known yet.
+        let sanitizer = SANITIZER.get().and_then(Option::as_ref);
+        if let Some(sanitizer) = sanitizer {
+            // SAFETY: no conditions; the drop ends it.
+            unsafe { (sanitizer.ignore)() };
+        }
+        Self(sanitizer)
+    }
+}
+
+impl Drop for Own {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if let Some(sanitizer) = self.0 {
+            // SAFETY: begun by `new`, or again by `watched`.
+            unsafe { (sanitizer.watch)() };
+        }
+    }
+}
+
+/// Calls a function of the program's, which the sanitizer watches.
+pub(crate) fn watched<T>(call: impl FnOnce() -> T) -> T {
+    let Some(Some(sanitizer)) = SANITIZER.get() else { return call() };
+    // SAFETY: a call of the library's is under way, and ignores what the thread does.
+    unsafe { (sanitizer.watch)() };
+    let answer = call();
+    // SAFETY: as above: the call ends it.
+    unsafe { (sanitizer.ignore)() };
+    answer
+}
+
 fn find() -> Option<Sanitizer> {
-    // SAFETY: the names are strings of C. If the program has such a function, it is the
-    // sanitizer's, for the prefix is reserved to the compiler; the type is that of its header.
-    let find = |name: &std::ffi::CStr| unsafe {
-        let found = libc::dlsym(RTLD_DEFAULT, name.as_ptr());
-        (!found.is_null()).then(|| std::mem::transmute::<*mut c_void, Tell>(found))
+    let find = |name: &std::ffi::CStr| {
+        // SAFETY: a string of C.
+        let found = unsafe { libc::dlsym(RTLD_DEFAULT, name.as_ptr()) };
+        (!found.is_null()).then_some(found)
     };
-    Some(Sanitizer { release: find(c"__tsan_release")?, acquire: find(c"__tsan_acquire")? })
+    // SAFETY: if the program has such a function, it is the sanitizer's, for the prefix is reserved
+    // to the compiler; the types are those of its header, and of its sources for the last two.
+    unsafe {
+        Some(Sanitizer {
+            release: std::mem::transmute::<*mut c_void, Tell>(find(c"__tsan_release")?),
+            acquire: std::mem::transmute::<*mut c_void, Tell>(find(c"__tsan_acquire")?),
+            ignore: std::mem::transmute::<*mut c_void, Switch>(find(c"__tsan_ignore_thread_begin")?),
+            watch: std::mem::transmute::<*mut c_void, Switch>(find(c"__tsan_ignore_thread_end")?),
+        })
+    }
 }

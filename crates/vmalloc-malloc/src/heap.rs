@@ -1,6 +1,7 @@
 //! Large memory by address, as a malloc needs it.
 
 use crate::color::{LINE, color, is_color};
+use crate::exact;
 use crate::pace::Pace;
 use std::ops::Range;
 use std::ptr;
@@ -55,6 +56,8 @@ pub struct LargeHeap {
     pace: Pace,
     /// True if the system counts what is opened, used or not.
     is_charged: bool,
+    /// True if blocks end with their pages.
+    is_exact: bool,
 }
 
 impl LargeHeap {
@@ -86,7 +89,16 @@ impl LargeHeap {
             offset_mask: (1 << shift) - 1,
             pace: Pace::new(decay_ms),
             is_charged,
+            is_exact: false,
         })
+    }
+
+    /// Has each block end at the end of its last page, as far as its alignment lets it, in an area
+    /// of its own size with a tag that tells the block's. A resize moves the block. With guards and
+    /// [`SpaceOptions::trap_on_free`], an access past a block or after its free traps at once.
+    #[must_use]
+    pub fn exact(self) -> Self {
+        Self { is_exact: true, ..self }
     }
 
     /// Returns true if `addr` lies in the reservation: one comparison.
@@ -172,8 +184,8 @@ impl LargeHeap {
     #[inline]
     #[must_use]
     pub fn alloc(&self, bytes: usize, align: usize) -> *mut u8 {
-        let Some(block) = self.block_size(bytes) else { return ptr::null_mut() };
-        self.start_in(self.memory(&Request::new(block).align(align)), bytes, align)
+        let Some(request) = self.request(bytes, align) else { return ptr::null_mut() };
+        self.start_in(self.memory(&request), bytes, align)
     }
 
     /// Allocates `bytes` zeros at a multiple of `align`, a power of two. Returns null when there
@@ -181,11 +193,13 @@ impl LargeHeap {
     /// many.
     #[must_use]
     pub fn alloc_zeroed(&self, bytes: usize, align: usize) -> *mut u8 {
-        let Some(block) = self.block_size(bytes) else { return ptr::null_mut() };
-        if block < FRESH_ZEROS_FROM {
-            return self.start_in(self.memory(&Request::new(block).align(align).zeroed()), bytes, align);
+        let (Some(block), Some(request)) = (self.block_size(bytes), self.request(bytes, align)) else {
+            return ptr::null_mut();
+        };
+        if block < FRESH_ZEROS_FROM || self.is_exact {
+            return self.start_in(self.memory(&request.zeroed()), bytes, align);
         }
-        let memory = self.memory(&Request::new(block).align(align));
+        let memory = self.memory(&request);
         let range = memory.addr()..memory.addr() + block;
         // SAFETY: the area was just allocated for this caller alone.
         if range.start != 0 && unsafe { self.space.raw().discard(std::slice::from_ref(&range)) }.is_err() {
@@ -193,6 +207,16 @@ impl LargeHeap {
             unsafe { memory.write_bytes(0, block) };
         }
         memory
+    }
+
+    /// Returns the request for the area of a block; `None` beyond all memory.
+    #[inline]
+    fn request(&self, bytes: usize, align: usize) -> Option<Request> {
+        let request = Request::new(self.block_size(bytes)?).align(align);
+        if !self.is_exact {
+            return Some(request);
+        }
+        Some(exact::noted(request, bytes, exact::offset(bytes, align, self.offset_mask)))
     }
 
     #[inline]
@@ -244,7 +268,7 @@ impl LargeHeap {
     #[inline]
     fn base_of(&self, addr: usize) -> Result<usize, FreeError> {
         let base = addr & !self.offset_mask;
-        if is_color(base, addr - base) { Ok(base) } else { self.base_of_moved(addr, base) }
+        if is_color(base, addr - base) && !self.is_exact { Ok(base) } else { self.base_of_moved(addr, base) }
     }
 
     /// Returns the first byte of the area of a block whose pages were moved: it has the color of
@@ -253,6 +277,8 @@ impl LargeHeap {
     fn base_of_moved(&self, addr: usize, base: usize) -> Result<usize, FreeError> {
         match self.space.find(addr) {
             Some(area) if area.addr != base => Err(FreeError::Interior { addr, start: area.addr }),
+            Some(area) if self.is_exact && area.cookie == (addr - base) as u64 => Ok(base),
+            Some(_) if self.is_exact => Err(FreeError::Unaligned { addr }),
             Some(area) if addr % LINE == 0 && self.bytes_of(area.pages) >= MOVE_PAGES_FROM => Ok(base),
             Some(_) => Err(FreeError::Unaligned { addr }),
             None => Err(FreeError::NotAnArea { addr }),
@@ -288,6 +314,10 @@ impl LargeHeap {
     pub unsafe fn realloc(&self, addr: usize, bytes: usize, align: usize) -> Result<*mut u8, FreeError> {
         let (base, old) = self.area_of(addr)?;
         let color = addr - base;
+        if self.is_exact {
+            // SAFETY: the caller's block, which has `old - color` bytes.
+            return unsafe { self.copy(addr, (old - color).min(bytes), bytes, align) };
+        }
         let needed = bytes.saturating_add(color);
         let Some(new) = self.block_size(needed) else { return Ok(ptr::null_mut()) };
         if needed <= old && old.saturating_sub(new) <= old / SHRINK_PART {
@@ -318,6 +348,9 @@ impl LargeHeap {
     /// Returns the start of a block of `bytes` bytes in `area`, which is null for none.
     #[inline]
     fn start_in(&self, area: *mut u8, bytes: usize, align: usize) -> *mut u8 {
+        if self.is_exact && !area.is_null() {
+            return area.wrapping_add(exact::offset(bytes, align, self.offset_mask));
+        }
         if align > LINE {
             return area;
         }
@@ -332,7 +365,7 @@ impl LargeHeap {
     fn block_size(&self, bytes: usize) -> Option<usize> {
         let page = self.page_bytes();
         let highest = bytes.max(page).ilog2();
-        let unit = page.max(1 << (highest - CLASS_BITS));
+        let unit = if self.is_exact { page } else { page.max(1 << (highest - CLASS_BITS)) };
         bytes.max(1).checked_next_multiple_of(unit).filter(|&bytes| isize::try_from(bytes).is_ok())
     }
 

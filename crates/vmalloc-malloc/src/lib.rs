@@ -41,6 +41,8 @@ mod bounds;
 #[cfg(feature = "linux")]
 mod color;
 #[cfg(feature = "linux")]
+mod exact;
+#[cfg(feature = "linux")]
 mod gate;
 #[cfg(feature = "linux")]
 mod global;

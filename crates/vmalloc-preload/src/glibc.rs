@@ -4,7 +4,7 @@
 //! well, such as `__libc_malloc` (tcmalloc and mimalloc do): in a program that is linked to one of
 //! them half of the functions would be its own, and a block would be resized by another owner.
 
-use crate::base::function_of_glibc;
+use crate::base::{function_of_glibc, resident_pages};
 use libc::{c_int, c_void, size_t};
 use std::ffi::CStr;
 use std::marker::PhantomData;
@@ -184,10 +184,14 @@ pub(crate) unsafe fn usable_size(memory: *mut c_void) -> Option<usize> {
     USABLE_SIZE.get().map(|call| unsafe { call(memory) })
 }
 
-/// Gives free memory of the C library's back. Returns 1 if there was some.
+/// Gives free memory of the C library's back. Returns 1 if there was some. The C library answers 1
+/// as long as it has a free page, given back before or not: so the memory of the program has to
+/// have fallen, where /proc tells that.
 pub(crate) fn trim(pad: size_t) -> c_int {
+    let before = resident_pages();
     // SAFETY: no conditions.
-    TRIM.get().map_or(0, |call| unsafe { call(pad) })
+    let answer = TRIM.get().map_or(0, |call| unsafe { call(pad) });
+    if before.is_some() && resident_pages() >= before { 0 } else { answer }
 }
 
 /// Returns the C library's counts, or none at all where it has no such call (before glibc 2.33).

@@ -6,6 +6,7 @@ use large_heap::LargeHeap;
 use libc::{c_int, c_void, size_t};
 use std::fmt::Display;
 use std::ptr;
+use vmalloc_linux::trap_report::{self, Place};
 use vmalloc_linux::{Contended, FreeError};
 
 /// The complaint about an address at which no block may start.
@@ -264,7 +265,10 @@ pub(crate) fn in_use() -> (usize, usize) {
 #[cold]
 #[inline(never)]
 fn misused(call: &str, addr: usize, error: &dyn Display) {
-    say(format_args!("{call}({addr:#x}): {error}"));
+    match trap_report::look_up(addr).map(|found| found.place) {
+        Some(Place::Freed(freed)) => say(format_args!("{call}({addr:#x}): in an area {freed}")),
+        _ => say(format_args!("{call}({addr:#x}): {error}")),
+    }
     if start::settings().abort {
         // SAFETY: no conditions.
         unsafe { libc::abort() };

@@ -35,6 +35,8 @@ pub(crate) struct Settings {
     pub(crate) guards: bool,
     /// `VMALLOC_TRAP`: a block traps as soon as it is freed.
     pub(crate) trap: bool,
+    /// `VMALLOC_DEBUG`: blocks of all sizes end with their pages, and traps are reported.
+    pub(crate) debug: bool,
     /// `VMALLOC_THREAD`: a thread drains, instead of the threads that free.
     pub(crate) thread: bool,
     /// `VMALLOC_STATS`: one line of counts at the exit.
@@ -59,33 +61,45 @@ impl Settings {
         populate: true,
         guards: false,
         trap: false,
+        debug: false,
         thread: false,
         stats: Stats::Nowhere,
         abort: true,
         tunes_glibc: false,
     };
 
-    /// Reads the settings from an environment.
+    /// The settings that find mistakes. What is freed traps until 1 GiB of addresses was freed.
+    const DEBUG: Self = Self {
+        threshold: 1,
+        start: 0,
+        budget: 0,
+        decay_ms: 0,
+        populate: false,
+        guards: true,
+        trap: true,
+        debug: true,
+        ..Self::DEFAULT
+    };
+
+    /// Reads the settings from an environment. Other settings change those of `VMALLOC_DEBUG=1`.
     ///
     /// # Safety
     /// `environment` is null, or a list of strings that ends in null.
-    pub(crate) unsafe fn read(mut environment: *const *const c_char) -> Self {
-        let mut settings = Self::DEFAULT;
+    pub(crate) unsafe fn read(environment: *const *const c_char) -> Self {
         // SAFETY: no conditions.
         if environment.is_null() || unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
-            return settings;
+            return Self::DEFAULT;
         }
-        // SAFETY: by the caller's promise each entry up to the null is a string.
-        while let Some(entry) = unsafe { environment.read().as_ref() } {
-            // SAFETY: as above.
-            let entry = unsafe { CStr::from_ptr(entry) }.to_bytes();
+        // SAFETY: the caller's promise.
+        let is_debug = unsafe { entries(environment) }.any(|entry| entry == b"VMALLOC_DEBUG=1");
+        let mut settings = if is_debug { Self::DEBUG } else { Self::DEFAULT };
+        // SAFETY: the caller's promise.
+        for entry in unsafe { entries(environment) } {
             let ours = entry.strip_prefix(b"VMALLOC_").unwrap_or_default();
             if let Some(at) = ours.iter().position(|&byte| byte == b'=') {
                 settings.read_one(&ours[..at], &ours[at + 1..]);
             }
             settings.tunes_glibc |= tunes_glibc(entry);
-            // SAFETY: the entry was not the last, so there is another one.
-            environment = unsafe { environment.add(1) };
         }
         settings
     }
@@ -118,6 +132,7 @@ impl Settings {
             b"POPULATE" => self.populate = switch(value)?,
             b"GUARDS" => self.guards = switch(value)?,
             b"TRAP" => self.trap = switch(value)?,
+            b"DEBUG" => self.debug = switch(value)?,
             b"THREAD" => self.thread = switch(value)?,
             b"STATS" => self.stats = Stats::of_setting(value)?,
             b"ABORT" => self.abort = switch(value)?,
@@ -125,6 +140,22 @@ impl Settings {
         }
         Some(true)
     }
+}
+
+/// Returns the strings of an environment.
+///
+/// # Safety
+/// It is a list of strings that ends in null.
+unsafe fn entries(mut environment: *const *const c_char) -> impl Iterator<Item = &'static [u8]> {
+    std::iter::from_fn(move || {
+        // SAFETY: by the caller's promise each entry up to the null is a string, and behind one
+        // that is not null there is another one.
+        unsafe {
+            let entry = environment.read().as_ref()?;
+            environment = environment.add(1);
+            Some(CStr::from_ptr(entry).to_bytes())
+        }
+    })
 }
 
 /// Returns true for variables such as `MALLOC_TOP_PAD_` and `GLIBC_TUNABLES` for its malloc.

@@ -27,9 +27,9 @@ use large_heap::{Bounds, Inside, LargeHeap};
 use libc::{c_char, c_int};
 use std::cell::UnsafeCell;
 use std::ops::Deref;
-use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
-use vmalloc_linux::{GuardMeans, LinuxOptions, page_bytes};
+use std::{mem, ptr};
+use vmalloc_linux::{GuardMeans, LinuxOptions, page_bytes, trap_report};
 
 const NOTHING: u8 = 0;
 const NEW: u8 = 1;
@@ -42,6 +42,8 @@ const LEAST_RESERVE: usize = 1 << 30;
 /// Bytes by which glibc's heap of small blocks grows beyond what it needs, instead of 128 KiB:
 /// git makes 370 calls of brk(2) fewer, 2 % of its time. Pages that are not touched cost nothing.
 const GLIBC_PAD: c_int = 1 << 20;
+/// Freed addresses that trap before the first of them are used again, while debugging.
+const DEBUG_LAZY: u64 = 1 << 30;
 /// The size from which on glibc maps a block. It learns to take larger ones from its heap, unless
 /// it is told how much the heap grows.
 const GLIBC_LARGE: usize = 128 << 10;
@@ -227,6 +229,7 @@ fn open() -> Result<LargeHeap, Box<dyn std::error::Error>> {
     let options = LinuxOptions::new().max_bytes(most).frame_bytes(0).name(c"vmalloc");
     let options = options.drain_thread(settings.thread).populate(settings.populate);
     let space = LargeHeap::space_options(settings.budget).guard(settings.guards).trap_on_free(settings.trap);
+    let space = if settings.debug { space.lazy_max_pages(DEBUG_LAZY / page_bytes() as u64) } else { space };
     let every_ms = if settings.thread { 0 } else { settings.decay_ms as u64 };
     let open = |means| LargeHeap::open(options.guard_means(means), space, every_ms);
     // Not by userfaultfd(2): a program may close descriptors that are not its own.
@@ -234,7 +237,18 @@ fn open() -> Result<LargeHeap, Box<dyn std::error::Error>> {
     if heap.reservation().1 < LEAST_RESERVE.min(most) {
         return Err("the system leaves too few addresses".into());
     }
-    Ok(heap)
+    if settings.trap {
+        report_traps(&heap);
+    }
+    Ok(if settings.debug { heap.exact() } else { heap })
+}
+
+/// Has traps of the heap reported on stderr, until the program takes the signals for itself.
+fn report_traps(heap: &LargeHeap) {
+    match trap_report::install() {
+        Ok(()) => mem::forget(trap_report::watch(heap.space())),
+        Err(error) => say(format_args!("traps are not reported: {error}")),
+    }
 }
 
 /// Gives back what is cached, and the reservation but for `least` bytes and what is in use.

@@ -5,7 +5,7 @@
 //! used only if it still leads to the same file: a program that closes all descriptors may have
 //! opened another one there. A file is opened for the line alone.
 
-use crate::base::{Line, number};
+use crate::base::{Line, peak_kib};
 use crate::{fork, start};
 use rustix::fd::{AsFd, BorrowedFd, IntoRawFd, RawFd};
 use rustix::fs::{Mode, OFlags};
@@ -149,15 +149,4 @@ fn program_name() -> &'static str {
     // another string there.
     let name = unsafe { program_invocation_short_name.as_ref().map(|name| CStr::from_ptr(name)) };
     name.and_then(|name| name.to_str().ok()).unwrap_or("?")
-}
-
-/// Returns the most memory that the program had at once, if /proc tells: proc_pid_status(5).
-fn peak_kib() -> Option<usize> {
-    // Some 1,500 bytes: no page size.
-    let mut text = [0; 4096];
-    let file =
-        rustix::fs::open(c"/proc/self/status", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    let length = rustix::io::read(file, &mut text).ok()?;
-    let line = text[..length].split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"VmHWM:"))?;
-    number(line.strip_suffix(b"kB")?.trim_ascii())
 }

@@ -201,7 +201,7 @@ fn uninstall_removes_what_install_put_below_the_folder_of_a_packager() {
         fs::read_to_string(stage.join("usr/lib/of-a-machine/pkgconfig/vmalloc.pc")).expect("it is there");
     assert!(package.contains("libdir=/usr/lib/of-a-machine\n") && package.contains("-lgcc_s"), "{package}");
     assert!(!package.contains('@') && !package.contains("stage"), "{package}");
-    assert_eq!(files_below(&stage).len(), 12);
+    assert_eq!(files_below(&stage).len(), 11);
     make("uninstall", &words);
     assert_eq!(files_below(&stage), Vec::<PathBuf>::new());
 }

@@ -1,7 +1,7 @@
 //! Programs in C and C++, one for each family of calls: as they are, with the compiler's
 //! sanitizers, and under valgrind.
 
-use crate::common::{CRATE, compile, run, succeeded};
+use crate::common::{compile, run, succeeded};
 use std::os::unix::process::ExitStatusExt;
 use std::process::Output;
 use vmalloc_harness::{is_installed, not_run};
@@ -115,8 +115,7 @@ fn threaded(source: &str, check: impl FnOnce(&Output)) {
     };
     // Its shadow has a fixed place, where a random one of the program's may be.
     if is_installed("setarch", &what) {
-        let options = format!("TSAN_OPTIONS=die_after_fork=0:suppressions={CRATE}/tsan.txt");
-        check(&run(&["env", &options, "setarch", "--addr-no-randomize"], &program));
+        check(&run(&["env", "TSAN_OPTIONS=die_after_fork=0", "setarch", "--addr-no-randomize"], &program));
     }
 }
 

@@ -21,8 +21,15 @@ static uint64_t next(uint64_t *state)
 static char *make(uint64_t *random)
 {
     size_t bytes = 16 + next(random) % (20 * page());
-    char *memory = vmalloc_alloc(space, bytes, NULL);
-    CHECK(memory != NULL);
+    /* The library clears the memory of a former owner, and copies it as it moves. */
+    char *memory = bytes % 2 ? vmalloc_zalloc(space, bytes, NULL) : vmalloc_alloc(space, bytes, NULL);
+    CHECK(memory != NULL && (bytes % 2 == 0 || (memory[0] == 0 && memory[bytes - 1] == 0)));
+    if (bytes % 4 < 2) {
+        memory[bytes - 1] = 7;
+        size_t last = bytes - 1;
+        memory = vmalloc_realloc(space, memory, bytes *= 2, NULL);
+        CHECK(memory != NULL && memory[last] == 7);
+    }
     memcpy(memory, &bytes, sizeof bytes);
     memory[bytes - 1] = (char)bytes;
     return memory;

@@ -60,6 +60,9 @@ pub(crate) struct Chunks {
     /// A mapping of its own, a 64 Mi-th of the span, of which only the touched part is ever backed
     /// by memory.
     bits: Mapping,
+    /// How many words were written.
+    #[cfg(test)]
+    pub(super) written: AtomicU64,
 }
 
 impl Chunks {
@@ -71,7 +74,14 @@ impl Chunks {
     pub(crate) fn of_pages(span: PageRange, unit: u64) -> Result<Self, Errno> {
         let chunks = usize::try_from(span.len().div_ceil(unit)).map_err(|_| Errno::NOMEM)?;
         let bits = Mapping::new(chunks.div_ceil(WORD_CHUNKS) * size_of::<AtomicU64>(), Access::ReadWrite)?;
-        Ok(Self { span, unit, chunks, bits })
+        Ok(Self {
+            span,
+            unit,
+            chunks,
+            bits,
+            #[cfg(test)]
+            written: AtomicU64::new(0),
+        })
     }
 
     pub(crate) fn span(&self) -> PageRange {
@@ -131,6 +141,8 @@ impl Chunks {
                 ChunkState::Closed => self.words()[chunk / WORD_CHUNKS].fetch_and(!mask, Ordering::Release),
             };
             chunk += count;
+            #[cfg(test)]
+            self.written.fetch_add(1, Ordering::Relaxed);
         }
     }
 

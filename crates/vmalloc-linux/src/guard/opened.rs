@@ -137,6 +137,7 @@ impl Opened {
 mod tests {
     use super::*;
     use std::convert::Infallible;
+    use std::sync::atomic::Ordering::Relaxed;
 
     /// A span of 20 chunks, the last of them short, that begins at an odd page.
     fn opened() -> Opened {
@@ -163,6 +164,18 @@ mod tests {
             Ok::<_, Infallible>(())
         });
         runs
+    }
+
+    /// A purge holds others up that long: a word of states for 64 units, not one for each.
+    #[test]
+    fn states_of_many_units_are_written_a_word_at_a_time() {
+        let span = PageRange::from_len(1 << 20, 6400 * CHUNK_PAGES).unwrap();
+        let opened = Opened::new(span).unwrap();
+        opened.set_open(span);
+        opened.set_closed(span);
+        let words = |chunks: &Chunks| chunks.written.load(Relaxed);
+        let units = span.len() / UNIT_PAGES;
+        assert_eq!((words(&opened.units), words(&opened.chunks)), (2 * units / 64, 2 * 100));
     }
 
     #[test]

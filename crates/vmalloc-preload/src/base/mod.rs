@@ -5,6 +5,7 @@
 //!   records.rs   the heap of the library's own records: mappings of the kernel's, under one lock
 //!   message.rs   lines on stderr, without allocation
 //!   errno.rs     errno, kept over a call
+//!   proc.rs      numbers of the process from /proc
 //!   ranges.rs    sets of addresses
 //!   symbols.rs   functions of the C library itself
 //!   value.rs     values of settings
@@ -17,6 +18,7 @@
 
 mod errno;
 mod message;
+mod proc;
 mod ranges;
 mod records;
 mod symbols;
@@ -24,6 +26,7 @@ mod value;
 
 pub(crate) use errno::{SavedErrno, set_errno};
 pub(crate) use message::{Line, say};
+pub(crate) use proc::{peak_kib, resident_pages};
 pub(crate) use ranges::Ranges;
 pub(crate) use records::Records;
 pub(crate) use symbols::function_of_glibc;

@@ -22,7 +22,7 @@ fn entries_answer_as_glibc_does() {
 #[test]
 fn entries_hold_with_every_kind_of_setting() {
     let entries = program("entries.c");
-    for setting in ["GUARDS", "TRAP", "THREAD"] {
+    for setting in ["GUARDS", "TRAP", "THREAD", "DEBUG"] {
         done(&run(&entries, &[], &[(&format!("VMALLOC_{setting}"), "1")]));
     }
     for (name, value) in [("BUDGET", "0"), ("DECAY", "1"), ("RESERVE", "256M"), ("START", "1T")] {

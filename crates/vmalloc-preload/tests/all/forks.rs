@@ -36,6 +36,7 @@ fn children_of_a_process_that_is_just_starting_go_on() {
 #[test]
 fn freed_memory_that_traps_survives_forks() {
     stress(&[("VMALLOC_TRAP", "1")], "2", "600", "15");
+    stress(&[("VMALLOC_DEBUG", "1")], "2", "600", "15");
 }
 
 /// It found a circle: glibc's `tst-malloc-fork-deadlock` did not end. A thread that forked had the

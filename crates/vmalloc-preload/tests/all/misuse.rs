@@ -2,6 +2,7 @@
 
 use crate::common::{done, program, run};
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 
 const ABORTED: Option<i32> = Some(libc::SIGABRT);
 
@@ -50,6 +51,53 @@ fn freed_memory_and_guards_trap_if_that_is_asked_for() {
         assert_eq!(output.status.signal(), Some(libc::SIGSEGV), "{case}");
     }
     done(&run(&misuse, &["touch"], &[]));
+}
+
+/// Blocks of all sizes, from the first one on: each ends with its page, and the report names it.
+#[test]
+fn debugging_reports_which_block_was_meant_and_who_freed_it() {
+    let mistakes = program("mistakes.c");
+    for bytes in ["1", "100", "4096", "6000", "70000", "5000000"] {
+        let run = |case| {
+            let output = run(&mistakes, &[case, bytes], &[("VMALLOC_DEBUG", "1")]);
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            (output.status.signal(), said)
+        };
+        let block = format!("\"block of {bytes} bytes\"");
+        for (case, text) in [
+            ("overrun", "bytes behind the end of the area in use"),
+            ("write", "that thread "),
+            ("moved", "that thread "),
+            ("read", "that thread "),
+        ] {
+            let (signal, said) = run(case);
+            assert_eq!(signal, Some(libc::SIGSEGV), "{case} of {bytes}: {said}");
+            assert!(said.contains(text) && said.contains(&block), "{case} of {bytes}: {said}");
+            assert_eq!(said.lines().count(), 1, "{case} of {bytes}: {said}");
+        }
+        for (case, text) in [("twice", "that thread "), ("inside", "no block starts there")] {
+            let (signal, said) = run(case);
+            assert_eq!(signal, ABORTED, "{case} of {bytes}: {said}");
+            assert!(said.contains(text), "{case} of {bytes}: {said}");
+        }
+        let (signal, said) = run("none");
+        assert_eq!((signal, said.as_str()), (None, ""), "{bytes}");
+    }
+}
+
+#[test]
+fn programs_of_others_run_while_debugging() {
+    for (program, words) in [
+        (
+            "python3",
+            &["-c", "import json; print(len(json.dumps([str(i) for i in range(20000)]))); print('done')"],
+        ),
+        ("sh", &["-c", "seq 3000 | sort -n | tail -n 1; echo done"]),
+    ] {
+        if vmalloc_harness::is_installed(program, format_args!("{program} while debugging")) {
+            assert_eq!(done(&run(Path::new(program), words, &[("VMALLOC_DEBUG", "1")])), "");
+        }
+    }
 }
 
 /// Such a free is put off, and judged after the fork.

@@ -49,7 +49,7 @@ fn attributes_of_a_block_end_with_it_and_children_without_it_go_on() {
 /// starts a thread, and to tell of a panic. The last three lines ask for nothing, or only the
 /// dynamic loader, from the constructor.
 const MAY_CALL: &str = "
-    clock_gettime clock_nanosleep getpid process_vm_readv pthread_create pthread_detach pthread_join pthread_sigmask sysconf
+    sigaction raise clock_gettime clock_nanosleep getpid process_vm_readv pthread_create pthread_detach pthread_join pthread_sigmask sysconf
     close fcntl fstat64 getcwd getenv getrandom gettid lseek64 mmap64 munmap open64 poll pthread_mutex_lock
     pthread_mutex_unlock pthread_once read readlink realpath stat64 statx syscall write writev abort dl_iterate_phdr
     program_invocation_short_name bcmp dladdr1 dlerror dlsym getauxval getcontext makecontext memcpy memmove memset

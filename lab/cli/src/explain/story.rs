@@ -42,7 +42,8 @@ pub(super) fn story(explanation: &Explanation, recorded: Option<u64>, is_dump: b
 fn unrecorded(recorded: Option<u64>) -> &'static str {
     match recorded {
         None => {
-            "not known: the process records no frees (trap_report::install and SpaceOptions::trap_on_free do)"
+            "not known: the process records no frees (trap_report::install and SpaceOptions::trap_on_free do, \
+             and VMALLOC_DEBUG=1 under LD_PRELOAD)"
         }
         Some(_) => "not known: it is not among the frees that were recorded last",
     }

@@ -95,7 +95,7 @@ fn write_rates(text: &mut String, rates: &Rates) {
         let _ = writeln!(
             text,
             "  allocations and frees are not counted: the process records no frees (trap_report::install and \
-             SpaceOptions::trap_on_free do)"
+             SpaceOptions::trap_on_free do, and VMALLOC_DEBUG=1 under LD_PRELOAD)"
         );
     }
 }
