@@ -56,7 +56,12 @@ pub(crate) fn build(
             Message::CompilerArtifact(built) => binaries.extend(binary(built)),
             Message::CompilerMessage(told) if told.message.level == DiagnosticLevel::Error => {
                 let rendered = told.message.rendered.unwrap_or_default();
-                let numbers = told.message.spans.iter().flat_map(|span| to_blame(places, span));
+                let spans = &told.message.spans;
+                let mut numbers: Vec<u32> = spans.iter().flat_map(|span| to_blame(places, span)).collect();
+                if numbers.is_empty() {
+                    numbers = between(places, spans);
+                }
+                let numbers = numbers.into_iter();
                 unfit.extend(numbers.map(|number| (number, rendered.clone())));
                 errors.push(rendered);
             }
@@ -78,6 +83,18 @@ fn binary(built: Artifact) -> Option<Binary> {
     let name = format!("{}/{}", folder.file_name()?, built.target.name);
     let path = built.executable.filter(|_| built.profile.test)?;
     Some(Binary { name, path: path.into(), folder: folder.into() })
+}
+
+/// Returns the mutants between the first and the last place that an error speaks of: a value that
+/// is not dropped any more, for example, is not named where it was.
+fn between(places: &Places, spans: &[DiagnosticSpan]) -> Vec<u32> {
+    let Some(first) = spans.first() else { return Vec::new() };
+    let here = || spans.iter().filter(|span| span.file_name == first.file_name);
+    let [start, end] = [here().map(|span| span.byte_start).min(), here().map(|span| span.byte_end).max()];
+    let all = start.unwrap_or(0) as usize..end.unwrap_or(0) as usize;
+    let place = places.get(&first.file_name).map_or(&[][..], Vec::as_slice);
+    let is_met = |range: &Range<usize>| all.start <= range.start && range.end <= all.end;
+    place.iter().filter(|(_, range)| is_met(range)).map(|(number, _)| *number).collect()
 }
 
 /// Returns the mutants that an error at `span` speaks of: the innermost around it, or else those in
