@@ -43,7 +43,8 @@ fn at(link: &Link) -> Option<&'static Entry> {
     unsafe { entry.as_ref() }
 }
 
-/// Returns the entry at `link`, where there was none: a new one, or that of a thread that was quicker.
+/// Returns the entry at `link`, where there was none: a new one, or that of a thread that was
+/// quicker.
 fn enter(link: &Link, name: &CStr) -> &'static Entry {
     let new = Box::into_raw(Box::new(Entry { name: name.into(), below: Default::default() }));
     // Release: pairs with the Acquire of the loads. Acquire of a failure: as for `at`.

@@ -47,11 +47,11 @@
 //! # Cost
 //! For n leaves (at most one for each segment): placement, freeing and resizing are O(log n) for
 //! every alignment up to 2^13 pages. A boundary, a multiple of another number, a larger alignment
-//! and the best fit take O(free ranges that are large enough). Look-up is one load where leaves are dense from the start of
-//! the span on; elsewhere, and deep inside an area of more than 256 pages, it is a way down the
-//! tree: five nodes for a million leaves. Memory follows the areas, not the span: at most 32 bytes
-//! each for 10,000 and more areas of 1…64 pages in a steady state, at most 512 for an isolated huge
-//! area (`cargo test -p vmalloc-model memory::`).
+//! and the best fit take O(free ranges that are large enough). Look-up is one load where leaves are
+//! dense from the start of the span on; elsewhere, and deep inside an area of more than 256 pages,
+//! it is a way down the tree: five nodes for a million leaves. Memory follows the areas, not the
+//! span: at most 32 bytes each for 10,000 and more areas of 1…64 pages in a steady state, at most
+//! 512 for an isolated huge area (`cargo test -p vmalloc-model memory::`).
 //!
 //! Tree nodes are in an array that grows by an eighth, which now and then makes one allocation copy
 //! it. Leaves never move.

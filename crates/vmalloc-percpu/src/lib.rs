@@ -15,8 +15,9 @@
 //! # Search
 //! The base comes down from the top. A part that does not fit at a base is looked for below, by a
 //! search for the highest place; where it is found tells the highest base that this part leaves
-//! possible, rounded down to the alignment, and all parts are asked again from there. When each has fitted in turn, the base is
-//! the highest there is: no higher one was passed over without a part that refused it.
+//! possible, rounded down to the alignment, and all parts are asked again from there. When each has
+//! fitted in turn, the base is the highest there is: no higher one was passed over without a part
+//! that refused it.
 //!
 //! # Cost
 //! A part that has come down into a free range fits there until the base leaves it below. So it

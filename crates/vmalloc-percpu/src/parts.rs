@@ -162,7 +162,8 @@ impl<'a> Parts<'a> {
             if possible < base {
                 (base, fitting) = (possible & !(self.align - 1), 0);
             }
-            // Else there may be no multiple of the alignment where the part fits: it is asked again.
+            // Else there may be no multiple of the alignment where the part fits: it is asked
+            // again.
             if possible == base {
                 fitting += 1;
                 index = (index + 1) % self.len();
@@ -232,8 +233,8 @@ mod tests {
         }
     }
 
-    /// Every hole has room for the part, and none where the base is aligned. The map knows no phase,
-    /// so each is asked for a place, once.
+    /// Every hole has room for the part, and none where the base is aligned. The map knows no
+    /// phase, so each is asked for a place, once.
     #[test]
     fn free_ranges_at_another_phase_are_visited_once() {
         let (map, ranges) = holes(10_000, 16, &[3]);

@@ -240,8 +240,8 @@ impl PteMarkers {
         self.each_part(units, |part| self.opened.open_runs(part, |run| self.close(memory, run)))
     }
 
-    /// Makes a run of open units inaccessible, whose pages were dropped. At the limit on mappings it
-    /// is marked throughout instead, which serves as well.
+    /// Makes a run of open units inaccessible, whose pages were dropped. At the limit on mappings
+    /// it is marked throughout instead, which serves as well.
     fn close(&self, memory: &Reservation, run: PageRange) -> Result<(), PlatformError> {
         // A run beside a closed one moves the border of two mappings, and makes none.
         let makes_mappings = self.beside(memory, run).all(|page| self.opened.is_open(page));

@@ -41,8 +41,8 @@ fn every_kind_of_load_agrees_with_the_reference() {
     assert!(refused > 0, "there was room for all");
 }
 
-/// Found by fuzzing: the first aligned page was near the last number of all, and the boundary behind
-/// it no number.
+/// Found by fuzzing: the first aligned page was near the last number of all, and the boundary
+/// behind it no number.
 #[test]
 fn a_boundary_behind_the_last_page_is_no_room() {
     let span = PageRange::new(u64::MAX - (1 << 20), u64::MAX).expect("not empty");

@@ -102,7 +102,8 @@ fn first_from(ranges: &[PageRange], lower: u64, request: Request) -> Option<u64>
 }
 
 /// No bound to be proud of: a boundary, an odd multiple or an alignment above 2^13 pages is not in
-/// the rooms, so every range that is large enough may be tried. At least none is tried again and again.
+/// the rooms, so every range that is large enough may be tried. At least none is tried again and
+/// again.
 #[test]
 fn constraints_unknown_to_summaries_cost_a_walk() {
     let plain = Ask::new(1);
