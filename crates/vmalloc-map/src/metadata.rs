@@ -123,7 +123,7 @@ fn growth(len: usize) -> usize {
     const LEAST: usize = 16;
     match len {
         0 => FIRST,
-        ..LEAST => LEAST - len,
+        1..LEAST => LEAST - len,
         _ => (len / 8).max(LEAST),
     }
 }
