@@ -68,7 +68,7 @@ pub unsafe extern "C" fn vmalloc_map_short(
     detail: *mut vmalloc_error,
 ) -> *mut c_void {
     call!(address, detail; space, frames = frames(numbers, count) => {
-        on!(&space.1, it => Ok(it.map(frames)?))
+        on!(space.short()?, it => Ok(it.map(frames)?))
     })
 }
 
@@ -85,7 +85,7 @@ pub unsafe extern "C" fn vmalloc_unmap_short(
 ) -> c_int {
     call!(code, detail; space => {
         // SAFETY: the caller's condition.
-        on!(&space.1, it => Ok(unsafe { it.unmap(addr.addr(), count) }?))
+        on!(space.short()?, it => Ok(unsafe { it.unmap(addr.addr(), count) }?))
     })
 }
 

@@ -7,6 +7,7 @@ use crate::options::vmalloc_options;
 use crate::stats::tell_if_asked;
 use crate::tsan;
 use libc::{c_int, c_void};
+use once_cell::race::OnceBox;
 use std::sync::Arc;
 use vmalloc_linux::{Linux, SharedSpace, Space};
 use vmalloc_short::ShortMaps;
@@ -18,7 +19,10 @@ pub(crate) type Whole = SharedSpace;
 pub(crate) type Part = Arc<Space<Subspace<Linux>>>;
 
 /// A space: memory and addresses are allocated from it. Any thread may use it.
-pub struct vmalloc_space(pub(crate) Of<Whole, Part>, pub(crate) Of<ShortMaps<Whole>, ShortMaps<Part>>);
+pub struct vmalloc_space(pub(crate) Of<Whole, Part>, pub(crate) OnceBox<Short>);
+
+/// The short mappings of a space.
+pub(crate) type Short = Of<ShortMaps<Whole>, ShortMaps<Part>>;
 
 /// Something of a whole reservation, or of a part of one.
 #[derive(Debug)]
@@ -54,10 +58,23 @@ macro_rules! make_on {
 pub(crate) use {make_on, on};
 
 impl vmalloc_space {
-    /// Returns the handle of a space, with its short mappings.
+    /// Returns the handle of a space. Short mappings with blocks of another size than the usual are
+    /// made with it.
     pub(crate) fn new(space: Of<Whole, Part>, block_slots: u64) -> Result<Self, Refusal> {
-        let short = make_on!(&space, it => ShortMaps::with_block_slots(Arc::clone(it), block_slots)?);
+        let short = OnceBox::new();
+        if block_slots != 0 {
+            let made = make_on!(&space, it => ShortMaps::with_block_slots(Arc::clone(it), block_slots)?);
+            let is_first = short.set(Box::new(made)).is_ok();
+            debug_assert!(is_first);
+        }
         Ok(Self(space, short))
+    }
+
+    /// Returns the short mappings of the space, which are made when they are first needed: they
+    /// take 12 KiB.
+    pub(crate) fn short(&self) -> Result<&Short, Refusal> {
+        let make = || Ok(Box::new(make_on!(&self.0, it => ShortMaps::of(Arc::clone(it))?)));
+        self.1.get_or_try_init(make)
     }
 }
 

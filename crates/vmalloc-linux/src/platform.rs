@@ -24,12 +24,49 @@ use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::ptr::NonNull;
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
 use vmalloc::{
     DrainReason, Evict, Geometry, PageRange, Platform, PlatformError, PlatformFault, Protection, Translate,
 };
 
-/// Fewer records are not worth a mapping: those of a span of 512 MiB.
+/// Fewer records are not worth a mapping, and come from the heap: those of a span of 512 MiB.
 const LENT_BYTES: usize = 64 << 10;
+
+/// Memory for records of a space, which they change without a lock.
+#[derive(Debug)]
+pub(crate) enum Records {
+    Mapped(Mapping),
+    OnHeap(Vec<Line>),
+}
+
+/// A line of a cache, where records begin.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+#[expect(dead_code, reason = "the space reads it, by its address")]
+pub(crate) struct Line([AtomicU64; 16]);
+
+impl Records {
+    /// Returns zeroed memory of so many bytes, if there is some.
+    fn new(bytes: usize) -> Option<Self> {
+        if bytes < LENT_BYTES {
+            let (mut lines, count) = (Vec::new(), bytes.div_ceil(size_of::<Line>()));
+            lines.try_reserve_exact(count).ok()?;
+            lines.resize_with(count, Line::default);
+            return Some(Self::OnHeap(lines));
+        }
+        let records = Mapping::new(bytes, Access::ReadWrite).ok()?;
+        // A look into a core dump needs them.
+        let _ = records.advise_whole(Advice::DoDump);
+        Some(Self::Mapped(records))
+    }
+
+    fn base(&self) -> NonNull<u8> {
+        match self {
+            Self::Mapped(mapping) => mapping.base().cast(),
+            Self::OnHeap(lines) => NonNull::from(&lines[..]).cast(),
+        }
+    }
+}
 
 /// Anonymous memory of this program, in one reserved span of addresses.
 ///
@@ -51,7 +88,7 @@ pub struct Linux {
     pub(crate) drain_thread: DrainThread,
     pub(crate) beacon: Entry,
     /// The first leaves of the space.
-    pub(crate) records: OnceLock<Mapping>,
+    pub(crate) records: OnceLock<Records>,
 }
 
 impl Linux {
@@ -147,15 +184,9 @@ unsafe impl Platform for Linux {
     }
 
     fn lend_records(&self, bytes: usize) -> Option<NonNull<u8>> {
-        if bytes < LENT_BYTES {
-            return None;
-        }
-        let records = Mapping::new(bytes, Access::ReadWrite).ok()?;
-        // A look into a core dump needs them.
-        let _ = records.advise_whole(Advice::DoDump);
         // They are lent once.
-        self.records.set(records).ok()?;
-        self.records.get().map(|records| records.base().cast())
+        self.records.set(Records::new(bytes)?).ok()?;
+        self.records.get().map(Records::base)
     }
 
     #[inline]

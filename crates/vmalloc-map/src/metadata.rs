@@ -62,9 +62,7 @@ impl<'m, T: Linked> Pool<'m, T> {
         match &mut self.records {
             Records::Heap(list) => {
                 if list.len() == list.capacity() {
-                    // An eighth at a time instead of the usual doubling: a record is copied eight
-                    // times over its life, and at most an eighth of the memory is idle.
-                    list.try_reserve_exact((list.len() / 8).max(16)).map_err(|_| OutOfMemory)?;
+                    list.try_reserve_exact(growth(list.len())).map_err(|_| OutOfMemory)?;
                 }
                 list.push(T::zeroed());
             }
@@ -113,6 +111,20 @@ impl<'m, T: Linked> Pool<'m, T> {
             Records::Heap(list) => list.capacity() * size_of::<T>(),
             Records::Lent(slots) => mem::size_of_val(*slots),
         }
+    }
+}
+
+/// Returns by how many records an array of `len` records grows.
+///
+/// An eighth at a time instead of the usual doubling: a record is copied eight times over its life,
+/// and at most an eighth of the memory is idle. The first are few: of many maps most are small.
+fn growth(len: usize) -> usize {
+    const FIRST: usize = 4;
+    const LEAST: usize = 16;
+    match len {
+        0 => FIRST,
+        1..LEAST => LEAST - len,
+        _ => (len / 8).max(LEAST),
     }
 }
 

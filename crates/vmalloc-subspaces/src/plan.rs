@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use lock_api::Mutex;
 use vmalloc::{AreaMap, Fit, FitError, Geometry, PageRange, RequestError};
 
-/// The part of a sub-space that stays as long as it is there.
+/// The name, the range and the memory of a sub-space, which stay as long as it is there.
 pub(crate) struct Part<L> {
     pub(crate) name: &'static str,
     pub(crate) range: PageRange,

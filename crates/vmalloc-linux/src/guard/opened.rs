@@ -11,12 +11,13 @@
 //!                  areas, marks between them    opened
 //! ```
 //!
-//! A closed unit between two open ones of a chunk costs two mappings. It is opened, too, with
-//! marks, as soon as something is opened beside it: closed parts of a chunk are those that a large
-//! area has left, as long as nothing comes near.
+//! Closed units between two open ones of one chunk cost two mappings. They are opened, too, with
+//! marks, as soon as something is opened beside them: closed parts of a chunk are those that a
+//! large area has left, as long as nothing comes near.
 
 use super::chunks::{CHUNK_PAGES, ChunkState, Chunks};
 use rustix::io::Errno;
+use std::sync::atomic::{AtomicU64, Ordering};
 use vmalloc::PageRange;
 
 /// Pages in a unit: marking so many pages and removing the marks takes as long as opening a range
@@ -31,13 +32,13 @@ const TABLE_PAGES: u64 = 512;
 #[derive(Debug)]
 pub(crate) struct Opened {
     units: Chunks,
-    /// The chunks that may have open units, so that a search skips the others.
-    chunks: Chunks,
+    /// The page behind the last unit that was ever open: no search goes beyond it.
+    end: AtomicU64,
 }
 
 impl Opened {
     pub(crate) fn new(span: PageRange) -> Result<Self, Errno> {
-        Ok(Self { units: Chunks::of_pages(span, UNIT_PAGES)?, chunks: Chunks::new(span)? })
+        Ok(Self { units: Chunks::of_pages(span, UNIT_PAGES)?, end: AtomicU64::new(span.start()) })
     }
 
     /// Returns true if all of `range` is open.
@@ -96,25 +97,24 @@ impl Opened {
     /// Notes that `run`, one of [`closed_runs`](Self::closed_runs), is open now.
     pub(crate) fn set_open(&self, run: PageRange) {
         self.units.set(run, ChunkState::Open);
-        self.chunks.set(self.chunks.round_out(run), ChunkState::Open);
+        // Relaxed: a search may miss what is opened meanwhile.
+        self.end.fetch_max(run.end(), Ordering::Relaxed);
     }
 
     /// Notes that the units of `run` are closed.
     pub(crate) fn set_closed(&self, run: PageRange) {
         self.units.set(run, ChunkState::Closed);
-        if let Some(chunks) = self.chunks.round_in(run) {
-            self.chunks.set(chunks, ChunkState::Closed);
-        }
     }
 
     /// Returns the chunks of which something is open, ascending.
     pub(crate) fn open_chunks(&self) -> impl Iterator<Item = PageRange> + '_ {
-        let chunks_of = |run: PageRange| {
-            let starts = (run.start()..run.end()).step_by(CHUNK_PAGES as usize);
-            starts.map(|start| self.chunk_at(start))
-        };
-        let chunks = self.chunks.runs(self.chunks.span(), ChunkState::Open).flat_map(chunks_of);
-        chunks.filter(|chunk| self.units.runs(*chunk, ChunkState::Open).next().is_some())
+        let mut page = self.units.span().start();
+        std::iter::from_fn(move || {
+            let rest = PageRange::new(page, self.end.load(Ordering::Relaxed))?;
+            let chunk = self.chunk_at(self.units.runs(rest, ChunkState::Open).next()?.start());
+            page = chunk.end();
+            Some(chunk)
+        })
     }
 
     /// Returns the whole units inside `range`.
@@ -124,12 +124,17 @@ impl Opened {
 
     /// Returns the whole chunks inside `range`.
     pub(crate) fn whole_chunks(&self, range: PageRange) -> Option<PageRange> {
-        self.chunks.round_in(range)
+        let (first, last) = (self.chunk_at(range.start()), self.chunk_at(range.end() - 1));
+        let start = if first.start() < range.start() { first.end() } else { first.start() };
+        let end = if last.end() > range.end() { last.start() } else { last.end() };
+        PageRange::new(start, end)
     }
 
     /// Returns the chunk of `page`; the last one of the span may be a short one.
     fn chunk_at(&self, page: u64) -> PageRange {
-        PageRange::from_len(page, 1).map_or(self.chunks.span(), |page| self.chunks.round_out(page))
+        let span = self.units.span();
+        let start = page - (page - span.start()) % CHUNK_PAGES;
+        PageRange::new(start, (start + CHUNK_PAGES).min(span.end())).unwrap_or(span)
     }
 }
 

@@ -86,3 +86,25 @@ fn freeing_without_waiting_works_under_all_locks() {
         assert_whole(&space);
     }
 }
+
+/// Records of sizes and places that no area has come to take no memory.
+#[test]
+#[cfg_attr(thread_sanitizer, ignore = "the sanitizer has memory of its own for each")]
+fn a_space_with_one_area_takes_few_pages() {
+    in_own_process(|| {
+        const SPACES: usize = 200;
+        let options = LinuxOptions::new().max_bytes(64 << 20).drain_thread(false);
+        let open = || {
+            let space = open(options, SpaceOptions::default()).unwrap();
+            free(&space, alloc(&space, 1));
+            space
+        };
+        let first = open();
+        let before = status_bytes("RssAnon");
+        let spaces: Vec<_> = std::iter::repeat_with(open).take(SPACES).collect();
+        let each = (status_bytes("RssAnon") - before) / SPACES;
+        // 31 KiB, and a quarter more with the redzones of a sanitizer.
+        assert!(each <= 44 << 10, "{each} bytes for each");
+        drop((first, spaces));
+    });
+}

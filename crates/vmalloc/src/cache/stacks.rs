@@ -32,6 +32,7 @@ const WORDS: usize = MAX_PAGES.div_ceil(64) as usize;
 /// Areas by their size.
 #[derive(Default)]
 pub(crate) struct SizeStacks {
+    /// Those of the sizes up to the largest that came so far, and some more.
     stacks: Vec<Stack>,
     /// Set for every stack with something in it, and perhaps for some that have been emptied since.
     some: [u64; WORDS],
@@ -133,16 +134,13 @@ impl SizeStacks {
     /// Keeps `area` where a list has to be made, or needs memory.
     #[inline(never)]
     fn put_first(&mut self, area: PageRange) -> bool {
-        if !Self::takes(area.len()) {
+        let size = area.len() as usize - 1;
+        let sizes = (size + 1).next_power_of_two().clamp(SMALL as usize, MAX_PAGES as usize);
+        let more = sizes.saturating_sub(self.stacks.len());
+        if !Self::takes(area.len()) || self.stacks.try_reserve_exact(more).is_err() {
             return false;
         }
-        if self.stacks.is_empty() {
-            if self.stacks.try_reserve_exact(MAX_PAGES as usize).is_err() {
-                return false;
-            }
-            self.stacks.resize_with(MAX_PAGES as usize, Stack::default);
-        }
-        let size = area.len() as usize - 1;
+        self.stacks.resize_with(self.stacks.len() + more, Stack::default);
         let grown = self.stacks[size].grow();
         if let Some(top) = self.top(size as u64).filter(|_| grown) {
             top.fill(area.start());

@@ -101,7 +101,7 @@ pub(crate) struct Unmapper<'a, P> {
 }
 
 impl<P: Platform> Unmapper<'_, P> {
-    fn unmap_and_flush(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
+    pub(crate) fn unmap_and_flush(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
         // SAFETY: the ranges are made of retired areas that were taken out of the lazy sets: they
         // have no other owner, their owners gave them up, and they are not given back before this
         // has succeeded.

@@ -41,8 +41,11 @@ impl<P: Platform> Raw<'_, P> {
         for (done, range) in ranges.iter().enumerate() {
             // SAFETY: the pages are the caller's, and not mapped.
             if let Err(error) = unsafe { self.map_zeroed(*range, Blocking::Allowed) } {
-                // Pages that can't be unmapped now are unmapped with their area, at the latest.
-                let _ = self.unmap_parts(&ranges[..done]);
+                // Pages that can't be unmapped now are unmapped with their area, at the latest. To
+                // remember them takes memory, of which there may be none.
+                let done = &ranges[..done];
+                let _ = self.unmap_parts(done).is_ok()
+                    || self.hold_purger().means().unmap_and_flush(done).is_ok();
                 return Err(error.into());
             }
         }
