@@ -139,7 +139,10 @@ impl<S: SpaceRef<Platform: DirectMemory + Relocate>, A> SpaceAllocator<S, A> {
     unsafe fn resized(&self, block: NonNull<u8>, new: Layout) -> Option<NonNull<[u8]>> {
         let addr = block.as_ptr().expose_provenance();
         // SAFETY: the caller owns the area.
-        memory(unsafe { self.space.raw().realloc(addr, &Resize::from(new)) }.ok()?, new)
+        memory(
+            unsafe { self.space.raw().realloc(addr, &Resize::new(new.size()).align(new.align())) }.ok()?,
+            new,
+        )
     }
 
     /// Frees a block of the space.

@@ -223,14 +223,8 @@ impl Request {
 pub struct Resize {
     bytes: usize,
     align: usize,
-    content: Content,
+    pub(super) content: Content,
     blocking: Blocking,
-}
-
-impl From<Layout> for Resize {
-    fn from(layout: Layout) -> Self {
-        Self::new(layout.size()).align(layout.align())
-    }
 }
 
 impl Resize {
@@ -276,11 +270,6 @@ impl Resize {
     #[must_use]
     pub const fn bytes(&self) -> usize {
         self.bytes
-    }
-
-    /// Returns whether zeros are asked for.
-    pub(super) fn is_zeroed(&self) -> bool {
-        self.content == Content::Zeros
     }
 }
 

@@ -24,6 +24,7 @@
 
 use super::alloc::Allocation;
 use super::claim::Backing;
+use super::request::Content;
 use super::{Raw, Request, Resize};
 use crate::PageRange;
 use crate::areas::{AreaInfo, Blocking, Disposition, FreedBy, Kind};
@@ -103,7 +104,7 @@ impl<P: DirectMemory + Relocate> Raw<'_, P> {
         } else {
             (resizing.move_area()?, Backing::None)
         };
-        if resize.is_zeroed() {
+        if resize.content == Content::Zeros {
             resizing.zero_behind(new_addr, resize.bytes(), written, backing);
         }
         Ok(new_addr)
