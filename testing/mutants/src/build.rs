@@ -56,12 +56,7 @@ pub(crate) fn build(
             Message::CompilerArtifact(built) => binaries.extend(binary(built)),
             Message::CompilerMessage(told) if told.message.level == DiagnosticLevel::Error => {
                 let rendered = told.message.rendered.unwrap_or_default();
-                let spans = &told.message.spans;
-                let mut numbers: Vec<u32> = spans.iter().flat_map(|span| to_blame(places, span)).collect();
-                if numbers.is_empty() {
-                    numbers = between(places, spans);
-                }
-                let numbers = numbers.into_iter();
+                let numbers = blamed(places, &told.message.spans).into_iter();
                 unfit.extend(numbers.map(|number| (number, rendered.clone())));
                 errors.push(rendered);
             }
@@ -83,6 +78,12 @@ fn binary(built: Artifact) -> Option<Binary> {
     let name = format!("{}/{}", folder.file_name()?, built.target.name);
     let path = built.executable.filter(|_| built.profile.test)?;
     Some(Binary { name, path: path.into(), folder: folder.into() })
+}
+
+/// Returns the mutants that an error speaks of.
+fn blamed(places: &Places, spans: &[DiagnosticSpan]) -> Vec<u32> {
+    let named: Vec<u32> = spans.iter().flat_map(|span| to_blame(places, span)).collect();
+    if named.is_empty() { between(places, spans) } else { named }
 }
 
 /// Returns the mutants between the first and the last place that an error speaks of: a value that
