@@ -81,7 +81,7 @@ static void sizes(vmalloc_space *space)
 
 static void others(vmalloc_space *space)
 {
-    vmalloc_resize request = VMALLOC_RESIZE_INIT;
+    vmalloc_request request = VMALLOC_REQUEST_INIT;
     request.bytes = (size_t)1 << 30;
     char *addresses = vmalloc_reserve(space, &request, NULL);
     CHECK(addresses != NULL && vmalloc_contains(space, addresses) == 1);

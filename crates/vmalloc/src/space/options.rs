@@ -56,7 +56,8 @@ pub struct SpaceOptions {
     /// [cheaper way](crate::platform::Platform::unmap_now). Default: no.
     pub trap_on_free: bool,
     /// Fill freed memory with zeros, so that what it held can be read neither by its next owner nor
-    /// through a stale pointer. An area of more than 256 pages is unmapped instead. Of shared
+    /// through a stale pointer. An area of more than 256 pages that was not filled is
+    /// unmapped instead: clearing it would take memory for pages that nobody touched. Of shared
     /// memory and code the system takes the pages back in any case.
     /// [`Raw::free_atomic`](crate::Raw::free_atomic) does not do it. Default: no.
     pub zero_on_free: bool,
@@ -72,7 +73,8 @@ pub struct SpaceOptions {
     /// Nodes, 1 to [`MAX_NODES`]: CPUs that share none never wait for each other. 0 = one for each
     /// CPU, as far as that goes. Default: 0.
     pub nodes: usize,
-    /// Where areas are placed. Default: lowest first.
+    /// Where areas are placed. Default: lowest first. Every random place is drawn anew, so an area
+    /// with one never reuses what waits: it costs new addresses and new memory, as mmap does.
     pub policy: Policy,
 }
 

@@ -2,8 +2,8 @@
 
 #![allow(unsafe_code)]
 
+use crate::between_locks::OneThread;
 use crate::{PAGE, alloc, free};
-use std::cell::Cell;
 use std::collections::BTreeSet;
 use vmalloc::{AllocError, AreaError, Fit, Policy, Raw, Request, Resize, Space, SpaceOptions};
 use vmalloc_sim::harness::{Simulated, check};
@@ -215,31 +215,6 @@ fn areas_that_grow_much_use_memory_that_waits() {
     free(&space, large);
     assert_ne!(realloc(&space, area, &Resize::new(310 * PAGE)), Ok(large));
     check(&space);
-}
-
-/// A lock of a test with one thread, which would wait for itself.
-struct OneThread(Cell<bool>);
-
-// SAFETY: each test has a space of its own, which one thread uses.
-unsafe impl Sync for OneThread {}
-
-// SAFETY: `try_lock` succeeds once until the unlock, and `lock` does not return without it.
-unsafe impl lock_api::RawMutex for OneThread {
-    #[allow(clippy::declare_interior_mutable_const, reason = "the trait asks for it")]
-    const INIT: Self = Self(Cell::new(false));
-    type GuardMarker = lock_api::GuardSend;
-
-    fn lock(&self) {
-        assert!(self.try_lock(), "it would wait for ever");
-    }
-
-    fn try_lock(&self) -> bool {
-        !self.0.replace(true)
-    }
-
-    unsafe fn unlock(&self) {
-        self.0.set(false);
-    }
 }
 
 /// A resize that may not wait does not wait for a purge under way: it grows, or moves, or keeps the

@@ -45,8 +45,8 @@ fn locks_of(act: impl FnOnce()) -> usize {
     usize::MAX - 1 - LEFT.replace(usize::MAX)
 }
 
-/// A lock for one thread.
-struct OneThread(Cell<bool>);
+/// A lock for one thread, which panics where it would wait for itself.
+pub(crate) struct OneThread(Cell<bool>);
 
 // SAFETY: each test has spaces of its own, which one thread uses.
 unsafe impl Sync for OneThread {}
