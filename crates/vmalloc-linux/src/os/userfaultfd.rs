@@ -166,8 +166,11 @@ impl Userfaultfd {
     /// `from`.
     pub(crate) unsafe fn move_pages(&self, to: Range, from: u64, holes: Holes) -> Result<(), Stuck> {
         let mode = DONTWAKE | if holes == Holes::Moved { ALLOW_SRC_HOLES } else { 0 };
-        // SAFETY: the caller's promise is passed on.
-        unsafe { self.transfer(UFFDIO_MOVE, mode, to, from) }
+        in_steps([to.start, from], to.len, |[to, from], len| {
+            let mut transfer = Transfer { to, from, len, mode, done: 0 };
+            // SAFETY: the structure is the call's, and the caller's promise is passed on.
+            (unsafe { self.call(UFFDIO_MOVE, &mut transfer) }, transfer.done)
+        })
     }
 
     /// Puts the page of zeros behind each page of `to`, where nothing is. A write gets memory.
@@ -175,21 +178,10 @@ impl Userfaultfd {
     /// # Safety
     /// The caller owns `to.len` bytes at `to`, which are registered.
     pub(crate) unsafe fn put_zeros(&self, to: Range) -> Result<(), Stuck> {
-        in_steps(to.len, |done| {
-            let mut zeros = Zeros { start: to.start + done, len: to.len - done, mode: DONTWAKE, done: 0 };
+        in_steps([to.start], to.len, |[start], len| {
+            let mut zeros = Zeros { start, len, mode: DONTWAKE, done: 0 };
             // SAFETY: the structure is the call's, and the caller's promise is passed on.
             (unsafe { self.call(UFFDIO_ZEROPAGE, &mut zeros) }, zeros.done)
-        })
-    }
-
-    /// # Safety
-    /// Those of the two calls.
-    unsafe fn transfer(&self, request: u32, mode: u64, to: Range, from: u64) -> Result<(), Stuck> {
-        in_steps(to.len, |done| {
-            let (start, len) = (to.start + done, to.len - done);
-            let mut transfer = Transfer { to: start, from: from + done, len, mode, done: 0 };
-            // SAFETY: the structure is the call's, and the caller's promise is passed on.
-            (unsafe { self.call(request, &mut transfer) }, transfer.done)
         })
     }
 
@@ -208,12 +200,16 @@ impl Drop for Userfaultfd {
     }
 }
 
-/// Repeats a call that does a part of `len` bytes and says `EAGAIN`. It is given how many are done,
-/// and returns how many more are.
-fn in_steps(len: u64, mut step: impl FnMut(u64) -> (Result<(), Errno>, i64)) -> Result<(), Stuck> {
+/// Repeats a call that does a part of `len` bytes and says `EAGAIN`. Each call is given the
+/// addresses behind what is done and the bytes that are left, and returns how many it has done.
+fn in_steps<const N: usize>(
+    starts: [u64; N],
+    len: u64,
+    mut step: impl FnMut([u64; N], u64) -> (Result<(), Errno>, i64),
+) -> Result<(), Stuck> {
     let (mut done, mut tries) = (0, 0);
     while done < len {
-        let (answer, more) = step(done);
+        let (answer, more) = step(starts.map(|start| start + done), len - done);
         let Err(errno) = answer else { return Ok(()) };
         let more = u64::try_from(more).unwrap_or(0);
         (done, tries) = (done + more, if more == 0 { tries + 1 } else { 0 });
@@ -251,3 +247,44 @@ const _: () = assert!(
         && UFFDIO_ZEROPAGE == 0xc020_aa04
         && UFFDIO_MOVE == 0xc028_aa05
 );
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The addresses and bytes of each call.
+    type Asked = Vec<([u64; 2], u64)>;
+
+    /// Plays a kernel that does so much in each call. Returns what it was asked, and the outcome.
+    fn play(answers: &[(Result<(), Errno>, i64)]) -> (Asked, Result<(), (u64, Errno)>) {
+        let mut asked = Asked::new();
+        let outcome = in_steps([0x10_0000, 0x50_0000], 0x5000, |starts, len| {
+            asked.push((starts, len));
+            answers[(asked.len() - 1).min(answers.len() - 1)]
+        });
+        (asked, outcome.map_err(|Stuck { done, errno }| (done, errno)))
+    }
+
+    #[test]
+    fn a_transfer_that_stops_half_way_goes_on_behind_what_is_done() {
+        let again = Err(Errno::AGAIN);
+        let whole = ([0x10_0000, 0x50_0000], 0x5000);
+        let rest = ([0x10_2000, 0x50_2000], 0x3000);
+        let last = ([0x10_4000, 0x50_4000], 0x1000);
+        assert_eq!(play(&[(Ok(()), 0x5000)]), (vec![whole], Ok(())));
+        let (asked, outcome) = play(&[(again, 0x2000), (again, 0), (again, 0x2000), (Ok(()), 0x1000)]);
+        assert_eq!((asked, outcome), (vec![whole, rest, rest, last], Ok(())));
+        // All is done, whatever the last call says.
+        assert_eq!(play(&[(again, 0x2000), (again, 0x3000)]), (vec![whole, rest], Ok(())));
+    }
+
+    #[test]
+    fn a_transfer_that_fails_tells_how_much_is_done() {
+        let (again, refused) = (Err(Errno::AGAIN), Err(Errno::NOENT));
+        assert_eq!(play(&[(again, 0x2000), (refused, -2)]).1, Err((0x2000, Errno::NOENT)));
+        assert_eq!(play(&[(refused, 0x1000)]).1, Err((0x1000, Errno::NOENT)));
+        // The kernel is busy with these addresses for good.
+        let (asked, outcome) = play(&[(again, 0x2000), (again, -11)]);
+        assert_eq!((asked.len(), outcome), (1 + TRIES, Err((0x2000, Errno::AGAIN))));
+    }
+}

@@ -364,6 +364,10 @@ fn counts_of_mappings(body: impl FnOnce()) -> Option<f64> {
 
 /// It found 6 ms a growth: each purge made the next refusal count all mappings of the program.
 #[test]
+#[cfg_attr(
+    target_env = "musl",
+    ignore = "its heap keeps nothing in reserve, so the test's own memory is refused"
+)]
 fn at_the_limit_growth_and_refusals_do_not_count_the_mappings_each_time() {
     in_own_process(|| {
         let Some(max) = map_limit() else { return };

@@ -176,6 +176,58 @@ fn slots_that_can_t_be_given_back_wait_with_their_addresses() {
     assert_eq!(space.platform().check_end(), []);
 }
 
+/// A reset that the machine refuses leaves pages to be discarded, also beyond the head. These are
+/// decommitted when the slot is freed, and count once.
+#[test]
+fn a_freed_slot_has_no_more_to_lose_than_its_pages() {
+    let (space, mut state) = setup(options(), 1);
+    space.platform().fail_nth(Point::Discard, 1);
+    // SAFETY: 12 pages are committed, and written.
+    unsafe { state.busy[0].reset(Dirty::Unknown) }.unwrap_err();
+    state.busy.clear();
+    let stats = state.pool.stats();
+    assert!(stats.waiting == 1 && stats.waiting_bytes <= 12 * PAGE as u64, "{stats:?}");
+    state.pool.flush().unwrap();
+    state.refill(1).unwrap();
+}
+
+/// A reset keeps memory beyond the head, which the slot loses when it is freed. Where the pool drops
+/// the memory of a free slot later, it drops what is committed still, and nothing beyond.
+#[test]
+fn memory_that_a_reset_kept_beyond_the_head_is_not_dropped_twice() {
+    let (space, mut state) = setup(options().keep_bytes(64 * PAGE), 1);
+    // SAFETY: 12 pages are committed, and written. The reset clears all of them.
+    unsafe {
+        state.busy[0].reset(Dirty::Below(12 * PAGE)).unwrap();
+        state.busy.pop().unwrap().free(Dirty::Below(0));
+    }
+    assert_eq!(state.pool.stats().kept_bytes, 4 * PAGE as u64, "the head");
+    state.pool.flush().unwrap();
+    (0..4).for_each(|_| assert!(space.drain().is_ok()));
+    let stats = state.pool.stats();
+    assert_eq!((stats.free, stats.waiting, stats.kept_bytes), (1, 0, 0), "{stats:?}");
+    state.refill(1).unwrap();
+    drop(state);
+    space.purge().unwrap();
+    assert_eq!(space.platform().check_end(), []);
+}
+
+/// The simulated machine puts memory behind pages when they are committed. It counts for the bounds
+/// as if the owner of the slot had written there.
+#[test]
+fn memory_that_the_machine_puts_behind_a_head_is_bounded() {
+    for (keep, freed, waiting_pages) in [(0, (0, 1), 4), (64 * PAGE, (1, 0), 0)] {
+        let (_, mut state) = setup(options().keep_bytes(keep), 0);
+        state.refill(1).unwrap();
+        // SAFETY: nothing was written.
+        unsafe { state.busy.pop().unwrap().free(Dirty::Below(0)) };
+        let stats = state.pool.stats();
+        assert_eq!((stats.free, stats.waiting), freed, "{stats:?}");
+        assert_eq!(stats.waiting_bytes, waiting_pages * PAGE as u64);
+        assert_eq!(stats.kept_bytes, (4 - waiting_pages) * PAGE as u64);
+    }
+}
+
 /// Addresses run out long before the most slots.
 #[test]
 fn a_span_that_is_too_small_lends_the_same_slots_again() {

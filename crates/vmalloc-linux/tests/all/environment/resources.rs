@@ -47,6 +47,10 @@ fn without_descriptors_a_space_is_opened_and_purged() {
 }
 
 #[test]
+#[cfg_attr(
+    target_env = "musl",
+    ignore = "its heap keeps nothing in reserve, so the test's own memory is refused"
+)]
 fn where_addresses_are_short_everything_works_or_says_so() {
     in_own_process(|| {
         let used = status_bytes("VmSize:");
@@ -85,6 +89,10 @@ fn finish_small(space: &vmalloc::Space<vmalloc_linux::Linux>, owed: Owed) {
 }
 
 #[test]
+#[cfg_attr(
+    target_env = "musl",
+    ignore = "its heap keeps nothing in reserve, so the test's own memory is refused"
+)]
 fn where_data_is_short_everything_works_or_says_so() {
     in_own_process(|| {
         for more in [0, 4 << 20, 16 << 20, 64 << 20] {
