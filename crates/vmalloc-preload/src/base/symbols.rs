@@ -57,10 +57,12 @@ fn glibc() -> Option<&'static Library> {
     /// `RTLD_DL_LINKMAP`.
     const LIBRARY: c_int = 2;
     let (mut info, mut library) = (MaybeUninit::uninit(), ptr::null_mut());
-    let inside = gnu_get_libc_version as *const () as *const c_void;
     // SAFETY: both places may be written. The loader tells in which library the address is, and
     // keeps that library for ever.
     unsafe {
+        // The text lies in the C library. The function may not: in a program that takes its
+        // address, and is not position independent, that address is the program's.
+        let inside = gnu_get_libc_version().cast();
         dladdr1(inside, info.as_mut_ptr(), &raw mut library, LIBRARY);
         library.cast::<Library>().as_ref()
     }

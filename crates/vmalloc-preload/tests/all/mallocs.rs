@@ -1,7 +1,9 @@
 //! Programs that have another malloc as well: linked, opened later, preloaded before or after. It
 //! found lost contents: tcmalloc and mimalloc export `__libc_malloc` and its family.
 
-use crate::common::{compiled_before, done, library, plugin, program, program_linked_to, run};
+use crate::common::{
+    compiled_before, done, library, plugin, program, program_at_fixed_addresses, program_linked_to, run,
+};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use vmalloc_harness::not_run;
@@ -95,6 +97,18 @@ fn a_malloc_that_is_preloaded_before_this_one_has_all_blocks() {
         let counts = run_with(&program("mallocs.c"), &[], &[other, &library()]);
         assert!(leaves_all(&counts), "{}: {counts:?}", other.display());
     });
+}
+
+/// There a function of the C library of which the program takes the address has that in the
+/// program. It got no memory at all.
+#[test]
+fn a_program_at_fixed_addresses_that_takes_those_of_the_c_library_is_served() {
+    const NAME: &str = "a_program_at_fixed_addresses_that_takes_those_of_the_c_library_is_served";
+    if compiled_before().is_some() {
+        return not_run(NAME, "there is no compiler");
+    }
+    let counts = run_with(&program_at_fixed_addresses("mallocs.c"), &[], &[&library()]);
+    assert!(serves(&counts), "{counts:?}");
 }
 
 /// As tools that count what a program allocates do. They call the next library's functions.

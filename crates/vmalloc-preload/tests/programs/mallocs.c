@@ -2,6 +2,7 @@
    measures and frees it, and no byte changes. mallocs [LIBRARY TO OPEN] */
 #include "check.h"
 #include <dlfcn.h>
+#include <gnu/libc-version.h>
 
 enum { KINDS = 9, MOST = 3 << 20 };
 
@@ -66,6 +67,8 @@ static void play(void)
 
 int main(int count, char **words)
 {
+    volatile size_t version = (size_t)gnu_get_libc_version;
+    CHECK(version);
     char *before = malloc(100), *large = malloc(MOST);
     memset(before, 1, 100);
     memset(large, 1, MOST);

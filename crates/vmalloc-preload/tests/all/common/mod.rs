@@ -56,6 +56,11 @@ pub(crate) fn program_linked_to(source: &str, library: &Path) -> PathBuf {
     compile(source, &format!("{source}-linked"), &["-w", "-Wl,--no-as-needed", &library.to_string_lossy()])
 }
 
+/// Compiles a program of `tests/programs` that has a fixed place among addresses.
+pub(crate) fn program_at_fixed_addresses(source: &str) -> PathBuf {
+    compile(source, &format!("{source}-fixed"), &["-w", "-no-pie", "-fno-pic"])
+}
+
 /// Runs a program under the library. It opens its heap with the first large request.
 pub(crate) fn run(program: &Path, words: &[&str], settings: &[(&str, &str)]) -> Output {
     let mut command = Command::new(program);
