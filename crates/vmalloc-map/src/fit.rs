@@ -160,13 +160,6 @@ impl Fit {
         if self.is_special { None } else { Some(self.align.trailing_zeros()) }
     }
 
-    /// Returns true if size and alignment say everything, and the highest place anywhere is asked
-    /// for.
-    #[doc(hidden)]
-    pub const fn is_highest_anywhere(&self) -> bool {
-        matches!((self.within, self.policy), (None, Policy::Highest))
-    }
-
     /// Returns the lowest start at or above page `lower` in the free pages `range`.
     #[inline]
     pub(crate) fn lowest_from(&self, lower: u64, range: PageRange) -> Option<u64> {

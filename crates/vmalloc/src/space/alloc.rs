@@ -156,18 +156,12 @@ impl<P: Platform> Allocation<'_, P> {
         Ok((area, Backing::None))
     }
 
-    /// Returns whether any area of the size will do because all of this space is placed
-    /// from the top: then areas that wait were up there as well. In other spaces a request for the
-    /// highest place means it.
-    #[cold]
-    fn grows_down(&self) -> bool {
-        self.space.options.policy == Policy::Highest && self.checked.fit.is_highest_anywhere()
-    }
-
-    /// Returns whether any area of the size that waits will do.
+    /// Returns whether any area of the size that waits will do: it lies where the policy of the
+    /// space has put it. A request with a policy of its own means it.
     #[inline]
     fn may_wait(&self) -> bool {
-        self.checked.fit.lowest_order().is_some() || self.grows_down()
+        let Placement { within, policy, .. } = self.request.placement;
+        self.checked.fit.lowest_order().is_some() || within.is_none() && policy.is_none()
     }
 
     /// Returns whether memory that waits will do, as far as its place does. Only areas with the

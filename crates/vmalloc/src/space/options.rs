@@ -73,8 +73,8 @@ pub struct SpaceOptions {
     /// Nodes, 1 to [`MAX_NODES`]: CPUs that share none never wait for each other. 0 = one for each
     /// CPU, as far as that goes. Default: 0.
     pub nodes: usize,
-    /// Where areas are placed. Default: lowest first. Every random place is drawn anew, so an area
-    /// with one never reuses what waits: it costs new addresses and new memory, as mmap does.
+    /// Where areas are placed. Default: lowest first. What waits is reused where it is, so a
+    /// random place is drawn for new addresses alone.
     pub policy: Policy,
 }
 

@@ -287,6 +287,22 @@ fn a_request_without_a_place_is_no_growth() {
 }
 
 /// Each seed is mixed with the machine's entropy, whatever the area is for.
+/// Memory of any size that waits lies at a random place already, and serves the next request.
+#[test]
+fn what_waits_at_random_places_is_reused() {
+    let options = SpaceOptions::default().policy(Policy::Random { seed: 7 }).cache_bytes(16 << 20);
+    let span = PageRange::from_len(0x1000, 1 << 16).expect("not empty");
+    let space = Space::new(Options::new(span).build(), options).expect("an empty space");
+    for pages in [1, 200, 1000] {
+        let addr = alloc(&space, pages);
+        free(&space, addr);
+        let maps = space.platform().counts().maps;
+        assert_eq!((alloc(&space, pages), space.platform().counts().maps), (addr, maps), "{pages} pages");
+        let request = Request::new(pages * PAGE).policy(Policy::Random { seed: 7 });
+        assert_ne!(space.raw().alloc(&request), Ok(addr), "a policy of its own is meant");
+    }
+}
+
 #[test]
 fn random_places_of_one_seed_differ() {
     let options = SpaceOptions::default().policy(Policy::Random { seed: 7 }).cache_bytes(0);
