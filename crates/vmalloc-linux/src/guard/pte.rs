@@ -354,7 +354,7 @@ mod tests {
             let [all, area] = [(start, 4096), (start + 64, 1024)]
                 .map(|(start, pages)| PageRange::from_len(start, pages).unwrap());
             markers.map(memory, all).unwrap();
-            let mut come_and_go = || {
+            let come_and_go = || {
                 markers.unmap(memory, &[area]).unwrap();
                 markers.map(memory, area).unwrap();
                 [BUDGET.left(), SPARE.left()]
