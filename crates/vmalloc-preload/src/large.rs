@@ -251,8 +251,11 @@ pub(crate) fn trim() -> c_int {
     let before = idle(&heap);
     // What the system refuses stays, and is tried again later.
     let _ = heap.space().purge();
+    let has_given = before > idle(&heap);
     heap.close_unused();
-    c_int::from(before > idle(&heap))
+    // The addresses that it closed are lazy now.
+    let _ = heap.space().purge();
+    c_int::from(has_given)
 }
 
 /// Returns how many blocks are in use, and their bytes.

@@ -1,6 +1,6 @@
 //! The adapter: vmalloc's area map knows every range, and a set beside it the free ones by their size.
 //!
-//! The map has best fit as well, but looks at every free range that is large enough for it. The set answers the best fit in O(log n).
+//! The map has no best fit. The set answers it in O(log n).
 
 use std::fmt::Debug;
 use std::ops::{Add, Range};

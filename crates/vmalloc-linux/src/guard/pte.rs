@@ -184,7 +184,8 @@ impl PteMarkers {
         accessible: Option<PageRange>,
     ) -> Result<(), PlatformError> {
         // A run beside an open one moves the border of two mappings, and makes none.
-        if !self.sides(memory, run).any(|is_open| is_open) {
+        let open_sides = self.sides(memory, run).filter(|is_open| *is_open).count();
+        if open_sides == 0 {
             BUDGET.take(SPLIT)?;
         }
         // Nothing is mapped there. This unlocks locked pages: the kernel would not mark them, and
@@ -206,6 +207,11 @@ impl PteMarkers {
         }
         memory.protect(run, Access::ReadWrite).map_err(protect_error)?;
         self.opened.set_open(run);
+        // It is one mapping with what is open on both sides.
+        if open_sides == 2 {
+            BUDGET.give_back(SPLIT);
+            SPARE.give_back(SPLIT);
+        }
         Ok(())
     }
 
@@ -291,6 +297,7 @@ mod tests {
     use crate::guard::Guarding;
     use crate::{GuardMeans, Linux, LinuxOptions};
     use vmalloc::SpaceOptions;
+    use vmalloc_harness::in_own_process;
 
     /// Returns a span of 4 GiB and its guards, if the kernel has marks.
     fn linux() -> Option<Linux> {
@@ -334,6 +341,30 @@ mod tests {
             }
             markers.unmap(memory, &[before, area, behind]).unwrap();
         }
+    }
+
+    /// A program near the limit would mark such an area page by page, after a while.
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri has no guard marks")]
+    fn a_large_area_that_comes_and_goes_between_others_draws_no_mappings_in_the_end() {
+        in_own_process(|| {
+            let Some(linux) = linux() else { return };
+            let (memory, markers) = (&linux.memory, markers(&linux));
+            let start = memory.span().start();
+            let [all, area] = [(start, 4096), (start + 64, 1024)]
+                .map(|(start, pages)| PageRange::from_len(start, pages).unwrap());
+            markers.map(memory, all).unwrap();
+            let come_and_go = || {
+                markers.unmap(memory, &[area]).unwrap();
+                markers.map(memory, area).unwrap();
+                [BUDGET.left(), SPARE.left()]
+            };
+            let before = come_and_go();
+            for _ in 0..50 {
+                come_and_go();
+            }
+            assert_eq!(come_and_go(), before);
+        });
     }
 
     /// A large area takes long to open, and no other allocation waits for it.

@@ -114,6 +114,11 @@ impl Budget {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn left(&self) -> i64 {
+        self.left.load(Ordering::Relaxed)
+    }
+
     #[cold]
     fn recount(&self, wanted: u64) -> Result<(), PlatformError> {
         // The request is refused, or drawn below. Relaxed, here and below, as in `take`.

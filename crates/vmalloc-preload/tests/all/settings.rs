@@ -76,9 +76,9 @@ fn the_line_of_counts_goes_to_a_file_of_each_process() {
 /// glibc alone answers 1 each time. No drain thread gives something back meanwhile.
 #[test]
 fn a_trim_that_gives_nothing_back_answers_so() {
-    for setting in [("VMALLOC_START", "0"), ("VMALLOC_START", "1T")] {
-        done(&run(&program("trim.c"), &[], &[setting]));
-    }
+    let trim = program("trim.c");
+    done(&run(&trim, &["ours"], &[("VMALLOC_START", "0")]));
+    done(&run(&trim, &[], &[("VMALLOC_START", "1T")]));
 }
 
 #[test]

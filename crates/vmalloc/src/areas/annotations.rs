@@ -10,8 +10,9 @@
 //!        table 0     table 1  ▼  table 2 …           as many as nodes, each with a lock, as Linux sorts its
 //!      ┌─────────┐ ┌─────────────────────┐           busy areas (2024)
 //!      │         │ │ page ─► kind, guard,│
-//!      │         │ │         tag, cookie │           104 bytes an area, and 56 on average for room
-//!      └─────────┘ └─────────────────────┘
+//!      │         │ │         tag, cookie,│           104 bytes an area, and 55 on average for room
+//!      └─────────┘ │         placement   │
+//!                  └─────────────────────┘
 //! ```
 
 use super::{Kind, Tag};

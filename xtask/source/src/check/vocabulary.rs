@@ -27,8 +27,6 @@ const METHODS: [(&str, &str); 6] = [
 const ASKED: [&str; 2] = ["LargeHeap", "Space"];
 /// Beginnings of the names of switches: each is a setter with a bool.
 const NEGATIVES: [&str; 3] = ["dont_", "no_", "without_"];
-/// A number of pages, and no switch.
-const NO_SWITCH: &str = "no_cross";
 /// Types with an address and no length: several areas, and a slice whose length is that of its `Deref`.
 const NO_LENGTH: [&str; 2] = ["Buffer", "CongruentAreas"];
 
@@ -105,7 +103,7 @@ fn wrong_method(owner: &str, name: &str, signature: &str) -> Option<String> {
     if let Some(word) = word {
         return Some(format!("the word is {word}"));
     }
-    if NEGATIVES.iter().any(|negative| name.starts_with(negative)) && name != NO_SWITCH {
+    if NEGATIVES.iter().any(|negative| name.starts_with(negative)) {
         return Some("a switch is a setter with a bool".into());
     }
     let lends = signature.split_once("->").is_some_and(|(_, returned)| returned.contains("&["));
@@ -145,7 +143,6 @@ mod tests {
                      vmalloc::Request::bytes: const fn bytes(&self) -> usize\n\
                      vmalloc::Request::guard: const fn guard(mut self, guard: bool) -> Self\n\
                      vmalloc::Space::usable_size: fn usable_size(&self, addr: usize) -> Option<usize>\n\
-                     vmalloc_map::Fit::no_cross: const fn no_cross(mut self, boundary: u64) -> Self\n\
                      vmalloc_linux::Ring::addr: fn addr(&self) -> usize\n\
                      vmalloc_linux::Ring::as_ptr: fn as_ptr(&self) -> * mut u8\n\
                      vmalloc_linux::Ring::len: fn len(&self) -> usize";
