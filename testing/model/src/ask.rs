@@ -34,7 +34,7 @@ impl Ask {
     /// Returns whether `range` is an answer, if it is free: size, alignment and limits.
     pub fn is_met_by(&self, range: PageRange) -> bool {
         range.len() == self.pages
-            && range.start() % self.align == 0
+            && range.start().is_multiple_of(self.align)
             && self.limits.is_none_or(|limits| limits.covers(&range))
     }
 }
