@@ -191,8 +191,8 @@ fn a_freed_slot_has_no_more_to_lose_than_its_pages() {
     state.refill(1).unwrap();
 }
 
-/// A reset keeps memory beyond the head, which the slot loses when it is freed. Where the pool drops
-/// the memory of a free slot later, it drops what is committed still, and nothing beyond.
+/// A reset keeps memory beyond the head, which the slot loses when it is freed. Where the pool
+/// drops the memory of a free slot later, it drops what is committed still, and nothing beyond.
 #[test]
 fn memory_that_a_reset_kept_beyond_the_head_is_not_dropped_twice() {
     let (space, mut state) = setup(options().keep_bytes(64 * PAGE), 1);

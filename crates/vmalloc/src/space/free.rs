@@ -191,8 +191,8 @@ impl<P: Platform> Raw<'_, P> {
         self.free_slow(page, FreedBy::Free)
     }
 
-    /// Fills memory with zeros that is about to be freed, if it is little or all there. Returns what
-    /// becomes of it.
+    /// Fills memory with zeros that is about to be freed, if it is little or all there. Returns
+    /// what becomes of it.
     #[cold]
     fn clear_freed(&self, addr: usize) -> Disposition {
         match self.area_starting(addr) {

@@ -57,7 +57,7 @@ pub struct SpaceOptions {
     pub trap_on_free: bool,
     /// Fill freed memory with zeros, so that what it held can be read neither by its next owner nor
     /// through a stale pointer. An area of more than 256 pages that was not filled is
-    /// unmapped instead: clearing it would take memory for pages that nobody touched. Of shared
+    /// unmapped instead: clearing it would take memory for pages that were never touched. Of shared
     /// memory and code the system takes the pages back in any case.
     /// [`Raw::free_atomic`](crate::Raw::free_atomic) does not do it. Default: no.
     pub zero_on_free: bool,
