@@ -242,13 +242,18 @@ impl<'a, P: Platform> Player<'a, P> {
         assert!(self.is_shared || self.failed() > before, "no call has failed, and yet: {error}");
     }
 
-    /// Asserts that memory was refused twice: after the first time everything freed goes back. More
-    /// frames than there are at all are refused at once.
+    /// Asserts that memory was refused twice: after the first time everything freed goes back.
     pub(crate) fn excuse_twice(&self, before: u64, unbacked: &Unbacked) {
+        self.excuse_unbacked(before, 2, unbacked);
+    }
+
+    /// Asserts that memory was refused so many times. More frames than there are at all are refused
+    /// at once.
+    pub(crate) fn excuse_unbacked(&self, before: u64, times: u64, unbacked: &Unbacked) {
         let geometry = self.space.geometry();
         let is_beyond = |map: PageRange| unbacked.size >> geometry.page_shift > map.len();
         let is_shared = self.is_shared || geometry.linear_map.is_some_and(is_beyond);
-        assert!(is_shared || self.failed() > before + 1, "it was not tried again: {unbacked}");
+        assert!(is_shared || self.failed() >= before + times, "not refused {times} times: {unbacked}");
     }
 
     /// Returns the number of an area that is such a one.

@@ -120,8 +120,8 @@ impl<P: Platform> Raw<'_, P> {
     /// The caller owns the area.
     ///
     /// # Errors
-    /// [`AreaError`] when no area of [`alloc`](Self::alloc) starts there, or the addresses behind
-    /// it are not free ([`AllocError::Occupied`]); nothing is changed.
+    /// [`AreaError`] when no area of [`alloc`](Self::alloc) starts there, or the addresses behind it
+    /// are not free or not inside its limits ([`AllocError::Occupied`]); nothing is changed.
     pub unsafe fn grow_in_place(&self, addr: usize, bytes: usize) -> Result<(), AreaError> {
         let (info, request) = self.resizable(addr, &Resize::new(bytes))?;
         let resizing = self.resizing(&info, &request)?;

@@ -83,7 +83,7 @@ fn refused<P: Platform>(player: &Player<'_, P>, wish: &Wish, error: AllocError, 
             let may_room_be = player.is_shaky || wish.no_block;
             assert!(may_room_be || !player.has_room(size, align, within), "there is room for {wish:x?}");
         }
-        AllocError::Unbacked(unbacked) if wish.no_block => player.excuse(before, &unbacked.cause),
+        AllocError::Unbacked(unbacked) if wish.no_block => player.excuse_unbacked(before, 1, &unbacked),
         AllocError::Unbacked(unbacked) => player.excuse_twice(before, &unbacked),
         error => panic!("{error}"),
     }

@@ -25,7 +25,7 @@ fn judge<P: Platform>(player: &Player<'_, P>, wish: &Wish, error: AreaError, bef
         AreaError::Alloc(AllocError::Request(wrong)) => assert!(wrongs.contains(&wrong), "{wrong}"),
         _ if !wrongs.is_empty() => panic!("{error}, not one of {wrongs:?}"),
         AreaError::Alloc(AllocError::Unbacked(unbacked)) if wish.no_block => {
-            player.excuse(before, &unbacked.cause);
+            player.excuse_unbacked(before, 1, &unbacked);
         }
         AreaError::Alloc(AllocError::Unbacked(unbacked)) => player.excuse_twice(before, &unbacked),
         AreaError::Platform(error) => player.excuse(before, &error),
@@ -45,7 +45,9 @@ pub(super) fn grow<P: Platform>(player: &mut Player<'_, P>) {
         Ok(()) => resized(player, nth, bytes.max(player.oracle.bytes(&player.oracle.areas[nth])), 0),
         Err(AreaError::Alloc(AllocError::Occupied { asked, by })) => {
             // What waits for reuse gives way.
-            let ends_outside = asked.end() > player.addrs(player.place.span).end();
+            let within = player.oracle.areas[nth].within;
+            let ends_outside = asked.end() > player.addrs(player.place.span).end()
+                || within.is_some_and(|(_, end)| asked.end() > end as u64);
             let meets = |taken: &PageRange| player.addrs(*taken).intersection(&by).is_some();
             let is_taken = ends_outside || player.taken().iter().any(meets);
             assert!(is_taken || player.is_shaky || player.failed() > before, "{by:x?} is free");
