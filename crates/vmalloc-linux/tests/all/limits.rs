@@ -410,3 +410,27 @@ fn at_the_limit_growth_and_refusals_do_not_count_the_mappings_each_time() {
         }
     });
 }
+
+/// It found 2 GiB of memory for a request of 2^28 frames, which was refused then.
+#[test]
+fn a_refused_request_for_frames_costs_no_memory() {
+    in_own_process(|| {
+        const SUPPLY: usize = 1 << 20;
+        let options = LinuxOptions::new().frame_bytes(SUPPLY * PAGE).drain_thread(false);
+        let space = open(options, SpaceOptions::default()).unwrap();
+        let taken = space.frames(1000).unwrap();
+        // Ready for the first refusal, with the books of the supply.
+        assert!(space.frames(SUPPLY + 1).is_err());
+        // As many as the supply has, and far more.
+        let (resident, mapped) = (status_bytes("VmHWM:"), status_bytes("VmPeak:"));
+        for count in [SUPPLY, 1 << 24, 1 << 28, 1 << 31, usize::MAX] {
+            assert!(space.frames(count).is_err(), "{count} frames");
+            let request = Request::new(count.saturating_mul(PAGE).min(1 << 43));
+            assert!(space.raw().alloc_shared(&request).is_err(), "{count} pages");
+        }
+        let list = SUPPLY * size_of::<Frame>();
+        let grown = (status_bytes("VmHWM:") - resident, status_bytes("VmPeak:") - mapped);
+        assert!(grown.0 < 1 << 20 && grown.1 < 2 * list, "{grown:?}");
+        assert_eq!(taken.len(), 1000);
+    });
+}

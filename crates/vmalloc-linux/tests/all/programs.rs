@@ -72,7 +72,7 @@ fn play(program: &Program<Faulty<Linux>>, seed: u64, count: u64, with: &With) {
 
 /// Options of a space of some chunks, and of one of many.
 fn sizes() -> [LinuxOptions; 2] {
-    [112, 1024].map(|mib| LinuxOptions::new().max_bytes(mib * MIB).frame_bytes(4096 * MIB))
+    [112, 1024].map(|mib| LinuxOptions::new().max_bytes(mib * MIB).frame_bytes(2048 * MIB))
 }
 
 #[test]
