@@ -87,8 +87,8 @@ fn read_number(path: &CStr) -> Option<u64> {
 }
 
 fn count_lines(path: &CStr) -> Option<u64> {
-    // On the stack of an allocation: more would be read faster, and counts are few.
-    let mut text = [0; 512];
+    // On the stack of an allocation or a purge: more would be read faster, and counts are few.
+    let mut text = [0; 64];
     let file = open(path)?;
     let mut lines = 0;
     loop {

@@ -107,7 +107,7 @@ fn areas_stay_inside_their_limits() {
         let grown = realloc(&space, addr, &Resize::new(20 * PAGE)).expect("the limits have room");
         assert!(inside(grown, 20), "{policy:?}: {grown:#x}");
         let smaller = realloc(&space, grown, &Resize::new(3 * PAGE).align(16 * PAGE)).expect("room");
-        assert!(inside(smaller, 3) && smaller % (16 * PAGE) == 0);
+        assert!(inside(smaller, 3) && smaller.is_multiple_of(16 * PAGE));
         free(&space, smaller);
         check(&space);
     }
