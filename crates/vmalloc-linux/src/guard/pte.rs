@@ -184,7 +184,7 @@ impl PteMarkers {
         accessible: Option<PageRange>,
     ) -> Result<(), PlatformError> {
         // A run beside an open one moves the border of two mappings, and makes none.
-        let open_sides = self.sides(memory, run).filter(|is_open| *is_open).count();
+        let (open_sides, _) = self.sides(memory, run);
         if open_sides == 0 {
             BUDGET.take(SPLIT)?;
         }
@@ -215,11 +215,18 @@ impl PteMarkers {
         Ok(())
     }
 
-    /// Returns whether the pages on either side of `run` are open, as far as they are in the span.
-    fn sides(&self, memory: &Reservation, run: PageRange) -> impl Iterator<Item = bool> + '_ {
-        let span = memory.span();
-        let pages = [run.start() - 1, run.end()].into_iter().filter(move |page| span.contains(*page));
-        pages.filter_map(|page| PageRange::from_len(page, 1)).map(|page| self.opened.is_open(page))
+    /// Returns on how many sides of `run` the next page is open, and on how many it is closed, as
+    /// far as there is one in the span.
+    #[inline(never)]
+    fn sides(&self, memory: &Reservation, run: PageRange) -> (usize, usize) {
+        let (mut open, mut closed) = (0, 0);
+        for page in [run.start() - 1, run.end()] {
+            if memory.span().contains(page) {
+                let is_open = PageRange::from_len(page, 1).is_some_and(|page| self.opened.is_open(page));
+                *if is_open { &mut open } else { &mut closed } += 1;
+            }
+        }
+        (open, closed)
     }
 
     fn unmap_one(&self, memory: &Reservation, range: PageRange) -> Result<(), PlatformError> {
@@ -227,10 +234,11 @@ impl PteMarkers {
         let units = self.opened.whole_units(range).filter(|_| range.len() >= CLOSE_PAGES);
         let Some(units) = units else { return self.opened.open_runs(range, mark) };
         // What takes as long as the range is comes first, without the lock.
-        let dropped = self.opened.open_runs(units, |run| memory.advise(run, Advice::DontNeed));
-        let edges = [PageRange::new(range.start(), units.start()), PageRange::new(units.end(), range.end())];
-        let marked = edges.into_iter().flatten().map(|edge| self.opened.open_runs(edge, mark));
-        marked.fold(dropped, Result::and)?;
+        let mut done = self.opened.open_runs(units, |run| memory.advise(run, Advice::DontNeed));
+        for edge in [PageRange::new(range.start(), units.start()), PageRange::new(units.end(), range.end())] {
+            done = done.and(edge.map_or(Ok(()), |edge| self.opened.open_runs(edge, mark)));
+        }
+        done?;
         self.each_part(units, |part| self.opened.open_runs(part, |run| self.close(memory, run)))
     }
 
@@ -250,8 +258,8 @@ impl PteMarkers {
     /// it is marked throughout instead, which serves as well.
     fn close(&self, memory: &Reservation, run: PageRange) -> Result<(), PlatformError> {
         // A run beside a closed one moves the border of two mappings, and makes none.
-        let makes_mappings = self.sides(memory, run).all(|is_open| is_open);
-        if makes_mappings && SPARE.take(SPLIT).and_then(|()| BUDGET.take(SPLIT)).is_err() {
+        let (open_sides, closed_sides) = self.sides(memory, run);
+        if closed_sides == 0 && SPARE.take(SPLIT).and_then(|()| BUDGET.take(SPLIT)).is_err() {
             return memory.advise(run, Advice::GuardInstall);
         }
         self.opened.set_closed(run);
@@ -261,7 +269,7 @@ impl PteMarkers {
                 self.is_uneven.store(true, Relaxed);
             }
             // It is one mapping with what is closed on both sides.
-            if !self.sides(memory, run).any(|is_open| is_open) {
+            if open_sides == 0 {
                 BUDGET.give_back(SPLIT);
             }
             // As what is closed beside it, so that they are one mapping. At the limit on mappings
