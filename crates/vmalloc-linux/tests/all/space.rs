@@ -44,23 +44,6 @@ fn running_out_of_memory_empties_what_is_cached_and_loses_nothing() {
     });
 }
 
-/// A space that clears what is freed keeps the memory of an area of any size, if all of it was
-/// touched. Of one that was not, clearing would take memory for the rest.
-#[test]
-fn cleared_memory_of_any_size_is_kept_if_all_of_it_was_touched() {
-    let space = space(SpaceOptions::default().zero_on_free(true).cache_bytes(64 << 20));
-    for (pages, touched, kept) in [(256, 256, true), (257, 257, true), (3000, 3000, true), (3000, 1, false)] {
-        space.purge().unwrap();
-        let addr = space.raw().alloc(&Request::new(pages * PAGE)).unwrap();
-        (0..touched).for_each(|page| set(addr + page * PAGE + 9, 7));
-        free(&space, addr);
-        assert_eq!(space.stats().cached_pages >= pages as u64, kept, "{pages} pages, {touched} touched");
-        let again = space.raw().alloc(&Request::new(pages * PAGE)).unwrap();
-        assert!((0..pages).all(|page| get(again + page * PAGE + 9) == 0));
-        free(&space, again);
-    }
-}
-
 fn free_atomic(space: &Space<Linux>, addr: usize) -> Result<(), FreeError> {
     // SAFETY: the tests own what they free.
     unsafe { space.raw().free_atomic(addr) }

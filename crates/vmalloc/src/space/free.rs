@@ -191,23 +191,19 @@ impl<P: Platform> Raw<'_, P> {
         self.free_slow(page, FreedBy::Free)
     }
 
-    /// Fills memory with zeros that is about to be freed, if it is little or all there. Returns
-    /// what becomes of it.
+    /// Fills memory with zeros that is about to be freed, if it is little. Returns what becomes of
+    /// it.
     #[cold]
     fn clear_freed(&self, addr: usize) -> Disposition {
         match self.area_starting(addr) {
-            Ok(area) if area.kind == Kind::Vmalloc => {
-                let pages = self.pages_of(&area);
+            Ok(area) if area.kind != Kind::Vmalloc || !SizeStacks::takes(area.pages + 1) => {
+                Disposition::MustUnmap
+            }
+            Ok(area) => {
                 // SAFETY: the area's owner frees it, and it is mapped as a whole.
-                unsafe {
-                    if !SizeStacks::takes(area.pages + 1) && self.platform.resident(pages) < area.pages {
-                        return Disposition::MustUnmap;
-                    }
-                    self.platform.zero(pages);
-                }
+                unsafe { self.platform.zero(self.pages_of(&area)) };
                 Disposition::MayCache
             }
-            Ok(_) => Disposition::MustUnmap,
             // The free tells what is wrong.
             Err(_) => Disposition::MayCache,
         }

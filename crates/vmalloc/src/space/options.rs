@@ -56,8 +56,8 @@ pub struct SpaceOptions {
     /// [cheaper way](crate::platform::Platform::unmap_now). Default: no.
     pub trap_on_free: bool,
     /// Fill freed memory with zeros, so that what it held can be read neither by its next owner nor
-    /// through a stale pointer. An area of more than 256 pages that was not filled is
-    /// unmapped instead: clearing it would take memory for pages that were never touched. Of shared
+    /// through a stale pointer. An area of more than 256 pages is unmapped instead: a
+    /// program often touches little of one, and clearing would take memory for the rest. Of shared
     /// memory and code the system takes the pages back in any case.
     /// [`Raw::free_atomic`](crate::Raw::free_atomic) does not do it. Default: no.
     pub zero_on_free: bool,
