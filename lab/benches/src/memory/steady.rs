@@ -6,10 +6,9 @@ use crate::buffers::{Buffers, Live, PAGE_BYTES};
 use crate::by_hand::kib;
 use crate::rounds::Limits;
 
-/// Live areas, and the most that resident over live memory and the faults of a pair must be. These
-/// bars hold today, also beside other programs, and only fall. The aims are in docs/memory.md.
+/// Live areas, and the most that resident over live memory and the faults of a pair must be.
 const SIZES: [(usize, [f64; 2]); 4] =
-    [(100, [2.2, 0.1]), (300, [1.6, 0.034]), (1000, [1.3, 0.035]), (4000, [1.22, 0.02])];
+    [(100, [2.0, 0.063]), (300, [1.6, 0.034]), (1000, [1.3, 0.009]), (4000, [1.22, 0.016])];
 /// Pairs that are counted, and pairs of each live area before them.
 const PAIRS: usize = 100_000;
 const WARM_UP: usize = 8;
