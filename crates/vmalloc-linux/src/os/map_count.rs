@@ -19,10 +19,9 @@
 //! beyond that the two no longer bound each other, and a count has to tell.
 //!
 //! A count takes nearly half a microsecond a mapping: with thousands of mappings left, that is
-//! nothing for each of them. A count that found few is remembered: once they are drawn, the next
-//! 512 requests are refused without one, then eight times as many after each further such count, up
-//! to a quarter of the mappings. So refusals cost a few microseconds each. A program that has
-//! unmapped memory meanwhile is counted at once.
+//! nothing for each of them. A count that found few is remembered: once they are drawn, a quarter
+//! as many requests as it counted mappings are refused without one. So a refusal pays for four
+//! mappings, 2 µs. A program that has unmapped memory meanwhile is counted at once.
 
 use crate::error::refusal;
 use crate::os::limits;
@@ -37,17 +36,12 @@ pub(crate) const SPLIT: u64 = 2;
 /// The part of the limit that may be given back between two counts: half of the eighth.
 const GIVEN_BACK_PART: u64 = 16;
 
-/// So many mappings fewer are worth a count at once. They were as many pages at least.
+/// So many pages fewer are worth a count at once: each mapping has one at least.
 const WORTH_A_COUNT: u64 = 64;
 
-/// A look whether memory was unmapped takes some microseconds: after so many looks one request in
-/// as many takes one.
-const LOOKS: u64 = 16;
-
-/// The requests that are refused without a count after the first one that found few. Each further
-/// such count makes them [`PATIENCE`] times as many, up to a quarter of the mappings.
-const FIRST_PASSED: u64 = 512;
-const PATIENCE: u64 = 8;
+/// The mappings of a count that a refusal pays for: after one that found few, so many times fewer
+/// requests are refused without a count.
+const PAID_FOR: u64 = 4;
 
 /// How many mappings may still be made before the mappings of the program are counted again.
 #[derive(Debug)]
@@ -59,8 +53,6 @@ pub(crate) struct Budget {
     returnable: AtomicI64,
     /// Requests to refuse before the next count.
     passing_over: AtomicU64,
-    /// As many as were refused before the last count.
-    passed_over: AtomicU64,
     /// The pages of all mappings at the last count.
     pages: AtomicU64,
     #[cfg(test)]
@@ -84,7 +76,6 @@ impl Budget {
             left: AtomicI64::new(0),
             returnable: AtomicI64::new(0),
             passing_over: AtomicU64::new(0),
-            passed_over: AtomicU64::new(0),
             pages: AtomicU64::new(0),
             #[cfg(test)]
             counts: AtomicU64::new(0),
@@ -124,14 +115,9 @@ impl Budget {
         // The request is refused, or drawn below. Relaxed, here and below, as in `take`.
         self.left.fetch_add(wanted as i64, Ordering::Relaxed);
         let less = |left: u64| left.checked_sub(1);
-        let passing = self.passing_over.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
-        // Most refusals look at nothing.
-        let passed = self.passed_over.load(Ordering::Relaxed).saturating_sub(passing.unwrap_or(0));
-        if passing.is_ok() && passed > LOOKS && passed % LOOKS != 0 {
-            return Err(map_limit());
-        }
+        let is_passed = self.passing_over.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok();
         let pages = limits::used_bytes(1);
-        if passing.is_ok() && pages + WORTH_A_COUNT > self.pages.load(Ordering::Relaxed) {
+        if is_passed && pages + WORTH_A_COUNT > self.pages.load(Ordering::Relaxed) {
             return Err(map_limit());
         }
         self.pages.store(pages, Ordering::Relaxed);
@@ -143,10 +129,7 @@ impl Budget {
         self.returnable.store((max / GIVEN_BACK_PART) as i64, Ordering::Relaxed);
         // Few are handed out, and the next count waits as after one in vain.
         let is_much = left >= wanted.max(max / GIVEN_BACK_PART);
-        let passed = self.passed_over.load(Ordering::Relaxed).saturating_mul(PATIENCE);
-        let passed = passed.clamp(FIRST_PASSED, FIRST_PASSED.max(count / 4));
-        self.passed_over.store(if is_much { 0 } else { passed }, Ordering::Relaxed);
-        self.passing_over.store(if is_much { 0 } else { passed }, Ordering::Relaxed);
+        self.passing_over.store(if is_much { 0 } else { count / PAID_FOR }, Ordering::Relaxed);
         let handed_out = if left < wanted { Err(map_limit()) } else { Ok(wanted) };
         self.left.store((left - handed_out.unwrap_or(0)) as i64, Ordering::Relaxed);
         handed_out.map(drop)
@@ -175,14 +158,17 @@ mod tests {
         assert_eq!(budget.take(SPLIT), Ok(()));
     }
 
-    /// Refusals cost counts of all mappings: a few for thousands.
+    /// A refusal pays for four mappings of a count, however many are refused.
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no /proc")]
     fn refusals_are_remembered() {
+        const REFUSALS: u64 = 10_000;
         let budget = Budget::leaving(8);
-        let Some(max) = limits::max_map_count() else { return };
-        assert!((0..10_000).all(|_| budget.take(max).is_err()));
-        assert!(budget.counts.load(Ordering::Relaxed) < 200, "{budget:?}");
+        let (Some(max), Some(least)) = (limits::max_map_count(), limits::map_count()) else { return };
+        assert!((0..REFUSALS).all(|_| budget.take(max).is_err()));
+        let counts = budget.counts.load(Ordering::Relaxed);
+        // Other tests may unmap something meanwhile.
+        assert!(counts * (least / 2 / PAID_FOR) <= REFUSALS, "{counts} counts of {least} mappings");
     }
 
     /// A program at the limit that frees what it allocates, again and again.
