@@ -7,7 +7,7 @@ int main(int count, char **words)
 {
     (void)words;
     static const size_t sizes[] = { 20000, 600000 };
-    CHECK(malloc_trim(0) >= 0);
+    malloc_trim(0);
     for (int round = 0; round < 4; round++) {
         char *blocks[BLOCKS];
         size_t n = sizes[round % 2];
