@@ -101,12 +101,12 @@ pub(crate) struct Unmapper<'a, P> {
 }
 
 impl<P: Platform> Unmapper<'_, P> {
-    /// Unmaps and flushes ranges that have no other owner: freed ones, or what a failed commit takes
-    /// back for its caller.
+    /// Unmaps and flushes ranges that have no other owner: freed ones, or what a failed commit
+    /// takes back for its caller.
     pub(crate) fn unmap_and_flush(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
-        // SAFETY: the ranges are of retired areas that were taken out of the lazy sets, whose owners
-        // gave them up, or the caller's who committed them a moment ago. They are not given back
-        // before this has succeeded.
+        // SAFETY: the ranges are of retired areas that were taken out of the lazy sets, whose
+        // owners gave them up, or the caller's who committed them a moment ago. They are not given
+        // back before this has succeeded.
         unsafe {
             self.platform.unmap(ranges)?;
             self.platform.flush(ranges)

@@ -57,8 +57,8 @@ impl<P: DirectMemory + Relocate> Raw<'_, P> {
     /// of a move, which is one of the area's limits and policy, at a huge page where it has some.
     ///
     /// Only the content goes along for certain. What the program has changed about the pages by
-    /// system calls of its own (locks, protection, advice) may stay with the old place, and its next
-    /// owner gets it as after [`free`](Self::free).
+    /// system calls of its own (locks, protection, advice) may stay with the old place, and its
+    /// next owner gets it as after [`free`](Self::free).
     ///
     /// An area consists of whole pages, and the bytes asked for are not noted. A caller that grows
     /// an area by zeros asks for zeros in each call for it, from its allocation on, and writes no
