@@ -39,8 +39,8 @@ use vmalloc_map::State;
 const ROOMY_PAGES: u64 = 1024;
 /// That room, in percent of the area: the system is called once for so much.
 const ROOM_PERCENT: u64 = 12;
-/// A new page takes as long as so many that are copied, or longer: 1.5 µs for a page fault and the
-/// drop later, beside 0.06 to 0.21 µs for a copy, on a virtual machine.
+/// A new page takes as long as so many that are copied, or longer: docs/decisions.md has the
+/// figures.
 const COPIES: u64 = 4;
 
 impl<P: DirectMemory + Relocate> Raw<'_, P> {
