@@ -109,7 +109,8 @@ impl AreaMap<'_> {
         // All start in the leaf of the first, which is there.
         let count = count.min(u64::from(LEAF_PAGES - 1 - bit) / pages + 1);
         let range = PageRange::of(from, self.bitmaps.end_of(record, bit));
-        if range.len() < 2 * count * pages {
+        let count = count.min(range.len() / pages);
+        if count == 0 {
             return 0;
         }
         self.cut_more(&Place { leaf, range, start: from }, count, pages)

@@ -3,6 +3,8 @@
 use super::Areas;
 use crate::PageRange;
 use crate::cache::Borders;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
 use lock_api::{MutexGuard, RawMutex};
 use vmalloc_map::parts::Bitmaps;
@@ -11,8 +13,37 @@ use vmalloc_map::{AreaMap, NoArea, State};
 /// The area map, held. A thread that reads the bitmaps meanwhile without it can tell that they may
 /// be changing.
 pub(crate) struct HeldMap<'a, L: RawMutex> {
-    map: MutexGuard<'a, L, AreaMap<'static>>,
+    map: MutexGuard<'a, L, Mapped>,
     bitmaps: &'a Bitmaps<'static>,
+}
+
+/// The area map, and what is known of those that take areas of it.
+pub(super) struct Mapped {
+    areas: AreaMap<'static>,
+    takers: Box<[Taker]>,
+    /// Areas that were placed so far.
+    placed: u64,
+    /// The most pages that were not free then.
+    peak: u64,
+}
+
+/// A node as the map sees it.
+#[derive(Default)]
+pub(crate) struct Taker {
+    /// The leaf that this node got when it would have had to share another's.
+    pub(crate) own_leaf: Option<PageRange>,
+    /// Pages that it takes in one go.
+    pub(crate) run: u64,
+}
+
+impl Mapped {
+    /// Returns a map for so many nodes; `None` when memory is short.
+    pub(super) fn new(areas: AreaMap<'static>, nodes: usize) -> Option<Self> {
+        let mut takers = Vec::new();
+        takers.try_reserve_exact(nodes).ok()?;
+        takers.resize_with(nodes, Taker::default);
+        Some(Self { areas, takers: takers.into_boxed_slice(), placed: 0, peak: 0 })
+    }
 }
 
 impl<L: RawMutex> Areas<L> {
@@ -38,13 +69,31 @@ impl<L: RawMutex> Borders for Areas<L> {
 }
 
 impl<'a, L: RawMutex> HeldMap<'a, L> {
-    fn of(map: MutexGuard<'a, L, AreaMap<'static>>, bitmaps: &'a Bitmaps<'static>) -> Self {
+    fn of(map: MutexGuard<'a, L, Mapped>, bitmaps: &'a Bitmaps<'static>) -> Self {
         bitmaps.begin_change();
         Self { map, bitmaps }
     }
 }
 
 impl<L: RawMutex> HeldMap<'_, L> {
+    /// Returns the map to take areas of, and what it knows of node `id`.
+    pub(crate) fn taker(&mut self, id: usize) -> (&mut AreaMap<'static>, &mut Taker) {
+        let Mapped { areas, takers, .. } = &mut *self.map;
+        (areas, &mut takers[id])
+    }
+
+    /// Counts an area that was placed. Returns the pages that are not free.
+    pub(crate) fn count_placed(&mut self) -> u64 {
+        let used = self.span().len() - self.free_pages();
+        (self.map.placed, self.map.peak) = (self.map.placed + 1, self.map.peak.max(used));
+        used
+    }
+
+    /// Returns how many areas were placed so far, and the most pages that were not free then.
+    pub(crate) fn placed(&self) -> (u64, u64) {
+        (self.map.placed, self.map.peak)
+    }
+
     /// Takes the busy area that starts at `page` out of use if it `is_right`, or tells why there is
     /// none. An area that was freed there may have been joined with others since.
     pub(crate) fn retire_area(
@@ -53,7 +102,7 @@ impl<L: RawMutex> HeldMap<'_, L> {
         is_right: impl FnOnce(PageRange) -> bool,
     ) -> Result<PageRange, NoArea> {
         let is_freed = |map: &Self| map.segment(page).is_some_and(|found| found.state == State::Retired);
-        match self.map.retire_if(page, is_right) {
+        match self.retire_if(page, is_right) {
             Ok(area) => area.ok_or(NoArea::Busy { page }),
             Err(NoArea::Interior { .. }) if is_freed(self) => Err(NoArea::Retired { page }),
             Err(error) => Err(error),
@@ -71,12 +120,12 @@ impl<L: RawMutex> Drop for HeldMap<'_, L> {
 impl<L: RawMutex> Deref for HeldMap<'_, L> {
     type Target = AreaMap<'static>;
     fn deref(&self) -> &AreaMap<'static> {
-        &self.map
+        &self.map.areas
     }
 }
 
 impl<L: RawMutex> DerefMut for HeldMap<'_, L> {
     fn deref_mut(&mut self) -> &mut AreaMap<'static> {
-        &mut self.map
+        &mut self.map.areas
     }
 }

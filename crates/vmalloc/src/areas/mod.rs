@@ -31,7 +31,7 @@ pub(crate) use kind::FreedBy;
 pub use kind::Kind;
 pub(crate) use lookup::Blocking;
 pub use lookup::{AreaInfo, Contended};
-pub(crate) use map::HeldMap;
+pub(crate) use map::{HeldMap, Taker};
 pub(crate) use states::{Disposition, Retired};
 pub use tag::Tag;
 
@@ -52,7 +52,7 @@ pub(crate) struct Areas<L> {
     pub(crate) bitmaps: Shared<'static, Bitmaps<'static>>,
     /// Annotations: by the address of the area.
     tables: Box<[Padded<Mutex<L, Table>>]>,
-    map: Padded<Mutex<L, AreaMap<'static>>>,
+    map: Padded<Mutex<L, map::Mapped>>,
 }
 
 impl<L: RawMutex> Areas<L> {
@@ -74,7 +74,7 @@ impl<L: RawMutex> Areas<L> {
             // SAFETY: the map is dropped with these areas, and nothing reads the bitmaps then.
             bitmaps: unsafe { map.bitmaps().reader() },
             tables: all.into_boxed_slice(),
-            map: Padded(Mutex::new(map)),
+            map: Padded(Mutex::new(map::Mapped::new(map, tables).ok_or(SpaceError::Metadata)?)),
         })
     }
 

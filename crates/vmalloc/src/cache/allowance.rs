@@ -4,7 +4,7 @@
 //! ```text
 //!   cached   least ─── a part of what is in use ───► most      with memory: a twelfth, a third where memory is dear, or the user's
 //!   lazy     a half of the cached, but no more than the threshold     memory to be unmapped, where memory is dear
-//!   pooled   3/2 of the threshold, or 3/4 where memory is cached      addresses alone
+//!   pooled   in each node twice the threshold     addresses alone
 //! ```
 //!
 //! Where memory is dear, what is in use is the most that ever was, and a free keeps memory beyond
@@ -56,26 +56,6 @@ impl Allowance {
     /// then.
     pub(super) fn lazy(&self, in_use: u64) -> u64 {
         if self.is_dear && self.follows() { (self.cached(in_use) / 2).min(self.lazy) } else { self.lazy }
-    }
-
-    /// Returns the pages that all pools together hold at most after a purge, and as many again of
-    /// small areas. What they hold spreads the areas in use. Where memory is cached that is so of
-    /// the cache too, and the pools get half as much.
-    ///
-    /// | pools, in thresholds | unmapped: span, hits | cached: span, hits |
-    /// |---|---|---|
-    /// | 1/2 | | 1.38, 72 % |
-    /// | 3/4 | | 1.42, 74 % |
-    /// | 1 | 1.12, 65 % | 1.48, 76 % |
-    /// | 3/2 | 1.20, 70 % | 1.62, 78 % |
-    /// | 3 | 1.20, 70 % | 1.70, 80 % |
-    ///
-    /// (A kernel's trace with modules, containers and packet filters: span in multiples of Linux's
-    /// own. `vmalloc replay` shows both figures.)
-    pub(super) fn pooled(&self) -> u64 {
-        let three_quarters = (self.lazy / 4).saturating_mul(3);
-        let pooled = if self.most == 0 { three_quarters.saturating_mul(2) } else { three_quarters };
-        pooled.min(u64::MAX / 4)
     }
 }
 

@@ -4,6 +4,8 @@
 use super::Padded;
 use super::allowance::Allowance;
 use crate::sync::AtomicU64;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Pages that may be cached, and are no node's credit.
@@ -106,9 +108,14 @@ impl Budget {
     }
 }
 
-/// Pages that are lazy, but for less than a batch in each node.
+/// Nodes whose lazy areas one purge takes: so many CPUs share a count of lazy pages, and wait for
+/// one purge.
+pub(crate) const GROUP: usize = crate::sync::size(8, 1) as usize;
+
+/// Pages that are lazy, but for less than a batch in each node: a count for each group of nodes,
+/// and from two groups on one for what was in no node. Each group has its part of the threshold.
 pub(crate) struct LazyPages {
-    pages: Padded<AtomicU64>,
+    counts: Box<[Padded<LazyCount>]>,
     /// Lazy pages that start a drain. A thread that grows the space writes it.
     threshold: AtomicU64,
     /// The nodes keep so many parts of the threshold to themselves.
@@ -119,36 +126,81 @@ pub(crate) struct LazyPages {
     most_absent: u64,
 }
 
-impl LazyPages {
-    /// Returns a count whose threshold is `pages` pages of memory at first, and `most_absent` pages
-    /// without. All nodes together hold back at most a quarter of the memory.
-    pub(crate) fn new(pages: u64, most_absent: u64, nodes: usize) -> Self {
-        Self {
-            pages: Padded(AtomicU64::new(0)),
-            threshold: AtomicU64::new(pages),
-            shares: 4 * nodes as u64,
-            absent: Padded(AtomicU64::new(0)),
-            most_absent,
-        }
-    }
+/// Lazy pages of a group of nodes.
+#[derive(Default)]
+pub(crate) struct LazyCount(AtomicU64);
 
+impl LazyCount {
     /// Adds pages.
     pub(crate) fn add(&self, pages: u64) {
         // Relaxed: a number that starts work, and protects nothing.
-        self.pages.fetch_add(pages, Relaxed);
+        self.0.fetch_add(pages, Relaxed);
     }
 
     pub(crate) fn sub(&self, pages: u64) {
-        self.pages.fetch_sub(pages, Relaxed);
+        self.0.fetch_sub(pages, Relaxed);
     }
 
     #[inline(always)]
     pub(crate) fn level(&self) -> u64 {
-        self.pages.load(Relaxed)
+        self.0.load(Relaxed)
+    }
+}
+
+impl LazyPages {
+    /// Returns a count whose threshold is `pages` pages of memory at first, and `most_absent` pages
+    /// without. All nodes together hold back at most a quarter of the memory. `None` when memory is
+    /// short.
+    pub(crate) fn new(pages: u64, most_absent: u64, nodes: usize) -> Option<Self> {
+        let groups = nodes.div_ceil(GROUP);
+        let (mut counts, count) = (Vec::new(), if groups == 1 { 1 } else { groups + 1 });
+        counts.try_reserve_exact(count).ok()?;
+        counts.resize_with(count, || Padded(LazyCount::default()));
+        Some(Self {
+            counts: counts.into_boxed_slice(),
+            threshold: AtomicU64::new(pages),
+            shares: 4 * nodes as u64,
+            absent: Padded(AtomicU64::new(0)),
+            most_absent,
+        })
+    }
+
+    /// Returns how many groups of nodes purge by themselves: none where there would be one alone.
+    pub(crate) fn groups(&self) -> usize {
+        self.counts.len() - 1
+    }
+
+    /// Returns the nodes of a group.
+    pub(crate) const fn nodes_of(group: usize) -> core::ops::Range<usize> {
+        group * GROUP..(group + 1) * GROUP
+    }
+
+    /// Returns the count of what was lazy in node `id`; with a number that is no node's, of what
+    /// was in none.
+    #[inline(always)]
+    pub(crate) fn of(&self, id: usize) -> &LazyCount {
+        let last = self.counts.len() - 1;
+        &self.counts[last.min(id / GROUP)]
+    }
+
+    /// Returns the count of what was in no node.
+    pub(crate) fn of_none(&self) -> &LazyCount {
+        self.of(usize::MAX)
+    }
+
+    /// Returns the lazy pages of all.
+    pub(crate) fn level(&self) -> u64 {
+        self.counts.iter().map(|count| count.level()).sum()
     }
 
     pub(crate) fn threshold(&self) -> u64 {
         self.threshold.load(Relaxed)
+    }
+
+    /// Returns the lazy pages of a group that start a drain.
+    #[inline(always)]
+    pub(crate) fn part(&self) -> u64 {
+        self.threshold() / self.groups().max(1) as u64
     }
 
     /// Sets the lazy pages that start a drain.
@@ -159,21 +211,16 @@ impl LazyPages {
         }
     }
 
+    /// Returns the lazy pages of a group beyond which allocations help.
     #[inline(always)]
     pub(crate) fn limit(&self) -> u64 {
-        self.threshold().saturating_mul(2)
+        self.part().saturating_mul(2)
     }
 
     /// Adds pages without memory. Returns whether they are reason to drain now.
     pub(crate) fn add_absent(&self, pages: u64) -> bool {
         // Relaxed: see `add`.
         self.absent.fetch_add(pages, Relaxed) + pages > self.most_absent
-    }
-
-    /// Counts pages without memory as if they had some.
-    pub(crate) fn fill_absent(&self, pages: u64) {
-        self.add(pages);
-        self.sub_absent(pages);
     }
 
     pub(crate) fn sub_absent(&self, pages: u64) {
@@ -185,9 +232,14 @@ impl LazyPages {
         self.absent.load(Relaxed)
     }
 
-    /// Returns whether `pages` lazy pages of memory, or those without, are reason to drain.
+    /// Returns whether the pages without memory are reason to drain.
+    pub(crate) fn is_absent_much(&self) -> bool {
+        self.absent() > self.most_absent
+    }
+
+    /// Returns whether `pages` lazy pages of one group are reason to drain.
     pub(crate) fn is_much(&self, pages: u64) -> bool {
-        pages > self.threshold() || self.absent() > self.most_absent
+        pages > self.part()
     }
 
     /// Returns how many lazy pages a node keeps to itself.

@@ -30,9 +30,9 @@ mod stacks;
 mod stock;
 
 pub(crate) use allowance::{Allowance, third, twelfth};
-pub(crate) use budget::{Budget, Growth, LazyPages};
+pub(crate) use budget::{Budget, GROUP, Growth, LazyPages};
 pub(crate) use node::{Lazy, Node, clear};
-pub(crate) use stacks::{Cursor, Fraction, MAX_PAGES, SMALL, SizeStacks, TWICE};
+pub(crate) use stacks::{Cursor, Fraction, MAX_PAGES, SizeStacks, TWICE};
 pub(crate) use stock::{Borders, Stock};
 
 use crate::PageRange;
@@ -68,9 +68,6 @@ pub(crate) struct Cache<L> {
     pub(crate) lazy: LazyPages,
     /// Areas that kept their memory and have no place in a node. Locked after a node.
     pub(crate) stock: Padded<Mutex<L, Stock>>,
-    /// Pages that the pools of all nodes may hold after a purge together, and as many of small
-    /// areas.
-    most_pooled: u64,
 }
 
 /// Areas that are looked at, moved or given back under one hold of a lock that allocations and
@@ -90,9 +87,8 @@ impl<L: RawMutex> Cache<L> {
         Some(Self {
             nodes: nodes.into_boxed_slice(),
             budget: Budget::new(allowance, count),
-            lazy: LazyPages::new(allowance.lazy(0), allowance.absent, count),
+            lazy: LazyPages::new(allowance.lazy(0), allowance.absent, count)?,
             stock: Padded(Mutex::new(Stock::new(guard_pages))),
-            most_pooled: allowance.pooled(),
         })
     }
 
@@ -201,12 +197,12 @@ impl<L: RawMutex> Cache<L> {
         more.is_some()
     }
 
-    /// Adds a node's lazy pages to the number that all share. Returns how many.
+    /// Adds the lazy pages of node `id` to the number that its group shares. Returns how many.
     #[inline(never)]
-    pub(crate) fn publish(&self, mut node: MutexGuard<'_, L, Node>) -> u64 {
+    pub(crate) fn publish(&self, id: usize, mut node: MutexGuard<'_, L, Node>) -> u64 {
         let added = node.take_unpublished(self.lazy.batch());
         // Before the node is free: a purge can not take what is not counted.
-        self.lazy.add(added);
+        self.lazy.of(id).add(added);
         added
     }
 
@@ -230,26 +226,26 @@ impl<L: RawMutex> Cache<L> {
         self.each().for_each(|mut node| self.budget.put(node.rest()));
     }
 
-    /// Puts areas into the pool of node `id`, up to `room` pages. Those that do not go in are in
-    /// `rest` then.
-    pub(crate) fn pool(&self, id: usize, areas: &[PageRange], room: &mut u64, rest: &mut Vec<PageRange>) {
-        rest.clear();
+    /// Puts areas into the pool of node `id`, at most [`BATCH`], up to `most` pages in all or four
+    /// runs. Where they are more, areas make way that the node did not need since the last time: `evicted` has
+    /// them then, and `cursor` says where to go on. Returns how many went in.
+    pub(crate) fn pool(
+        &self,
+        id: usize,
+        areas: &[PageRange],
+        most: u64,
+        cursor: &mut Cursor,
+        evicted: &mut Vec<PageRange>,
+    ) -> usize {
+        evicted.clear();
         let mut node = self.nodes[id].lock();
-        rest.extend(areas.iter().filter(|area| {
-            let reserved = if area.len() <= SMALL { 0 } else { self.most_pooled };
-            let is_pooled = area.len() + reserved <= *room && node.pooled.put(**area);
-            if is_pooled {
-                *room -= area.len();
-            }
-            !is_pooled
-        }));
-    }
-
-    /// Returns how many pages the pools may still take, the last part of them for small areas only.
-    /// Addresses that wait in them are missing elsewhere: what is in use spreads over as many more.
-    /// O(nodes).
-    pub(crate) fn room_in_pools(&self) -> u64 {
-        (2 * self.most_pooled).saturating_sub(self.each().map(|node| node.pooled.pages()).sum())
+        let most = most.max(4 * node.run);
+        let goes_in = |area: &&PageRange| node.pooled_pages() + area.len() <= most && node.pool(**area);
+        let count = areas.iter().take_while(goes_in).count();
+        if count < areas.len() {
+            node.evict_pooled(Fraction::Idle, cursor, BATCH - count, evicted);
+        }
+        count
     }
 
     /// Locks all nodes, for a fork.

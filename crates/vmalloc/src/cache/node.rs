@@ -20,14 +20,12 @@ pub(crate) struct Node {
     publish_at: u64,
     /// Pages that may be cached here, of the budget that all nodes share; 0 while the node rests.
     pub(super) credit: u64,
-    /// The leaf that this node got when it would have had to share another's.
-    pub(crate) own_leaf: Option<PageRange>,
+    /// Pages of the pooled areas.
+    pooled_pages: u64,
+    /// Pages that it takes of the map in one go.
+    pub(crate) run: u64,
     /// The node that was looked at last for memory of a size that this one has none of.
     pub(crate) looked_at: usize,
-    /// Areas that the map placed for it so far.
-    pub(crate) placed: u64,
-    /// The most pages that were not free then.
-    pub(crate) peak: u64,
     /// Areas that waited here and were handed out again, so far.
     pub(crate) reused: u64,
     /// How often no credit was given.
@@ -72,15 +70,41 @@ impl Node {
     #[inline(always)]
     pub(crate) fn take_pooled(&mut self, size: usize, align: u64) -> Option<u64> {
         let start = self.pooled.take_at(size, align)?;
+        self.pooled_pages -= size as u64 + 1;
         self.reused += 1;
         Some(start)
+    }
+
+    /// Puts an area into the pool. Returns whether it is there.
+    #[must_use]
+    pub(crate) fn pool(&mut self, area: PageRange) -> bool {
+        let is_pooled = self.pooled.put(area);
+        self.pooled_pages += if is_pooled { area.len() } else { 0 };
+        is_pooled
+    }
+
+    /// Returns the pages of the pooled areas.
+    pub(crate) fn pooled_pages(&self) -> u64 {
+        self.pooled_pages
+    }
+
+    /// Moves a fraction of the pooled areas to `out`, as [`SizeStacks::evict`] does.
+    pub(crate) fn evict_pooled(
+        &mut self,
+        fraction: Fraction,
+        cursor: &mut Cursor,
+        most: usize,
+        out: &mut Vec<PageRange>,
+    ) -> bool {
+        let is_more = self.pooled.evict(fraction, cursor, most, out);
+        self.pooled_pages -= out.iter().map(PageRange::len).sum::<u64>();
+        is_more
     }
 
     /// Puts an area back that was just taken. Returns whether it is there again.
     #[must_use]
     pub(crate) fn put_back(&mut self, area: PageRange, is_cached: bool) -> bool {
-        let stacks = if is_cached { &mut self.cached } else { &mut self.pooled };
-        let is_back = stacks.put(area);
+        let is_back = if is_cached { self.cached.put(area) } else { self.pool(area) };
         self.reused -= u64::from(is_back);
         if is_back && is_cached {
             self.credit -= area.len();
@@ -92,18 +116,17 @@ impl Node {
     /// that has none of a size will need more than one, and each look takes the other CPU's cache
     /// lines. Areas below `apart_end` stay.
     pub(crate) fn bring(&mut self, other: &mut Self, pages: u64, are_cached: bool, apart_end: u64) {
-        let (from, to) = match are_cached {
-            true => (&mut other.cached, &mut self.cached),
-            false => (&mut other.pooled, &mut self.pooled),
-        };
+        let from = if are_cached { &mut other.cached } else { &mut other.pooled };
         for _ in 0..(from.count(pages) / 2).min(BATCH as u32) {
-            let Some(start) = from.take(pages, 1) else { return };
+            let Some(start) = from.take(pages, 1) else { break };
             let area = PageRange::of(start, start + pages);
-            if start < apart_end || !to.put(area) {
+            let goes = start >= apart_end && if are_cached { self.cached.put(area) } else { self.pool(area) };
+            if !goes {
                 // It has left a place there.
                 let _ = from.put(area);
-                return;
+                break;
             }
+            other.pooled_pages -= if are_cached { 0 } else { pages };
         }
     }
 
@@ -289,8 +312,9 @@ mod tests {
 
     fn node(areas: core::ops::Range<u64>, are_cached: bool) -> Node {
         let mut node = Node::new().unwrap();
-        let stacks = if are_cached { &mut node.cached } else { &mut node.pooled };
-        areas.for_each(|number| assert!(stacks.put(area(number))));
+        for area in areas.map(area) {
+            assert!(if are_cached { node.cached.put(area) } else { node.pool(area) });
+        }
         node
     }
 

@@ -134,19 +134,24 @@ impl SizeStacks {
     /// Keeps `area` where a list has to be made, or needs memory.
     #[inline(never)]
     fn put_first(&mut self, area: PageRange) -> bool {
-        let size = area.len() as usize - 1;
-        let sizes = (size + 1).next_power_of_two().clamp(SMALL as usize, MAX_PAGES as usize);
-        let more = sizes.saturating_sub(self.stacks.len());
-        if !Self::takes(area.len()) || self.stacks.try_reserve_exact(more).is_err() {
-            return false;
-        }
-        self.stacks.resize_with(self.stacks.len() + more, Stack::default);
-        let grown = self.stacks[size].grow();
-        if let Some(top) = self.top(size as u64).filter(|_| grown) {
+        let grown = self.stack(area.len()).is_some_and(Stack::grow);
+        let size = area.len() - 1;
+        if let Some(top) = self.top(size).filter(|_| grown) {
             top.fill(area.start());
-            self.some[size / 64 % WORDS] |= 1 << (size % 64);
+            self.some[size as usize / 64 % WORDS] |= 1 << (size % 64);
         }
         grown
+    }
+
+    /// Returns the stack of areas of `pages` pages, which is made if there is none.
+    fn stack(&mut self, pages: u64) -> Option<&mut Stack> {
+        let sizes = pages.next_power_of_two().clamp(SMALL, MAX_PAGES) as usize;
+        let more = sizes.saturating_sub(self.stacks.len());
+        if !Self::takes(pages) || self.stacks.try_reserve_exact(more).is_err() {
+            return None;
+        }
+        self.stacks.resize_with(self.stacks.len() + more, Stack::default);
+        self.stacks.get_mut(pages as usize - 1)
     }
 
     /// Takes an area of exactly `pages` pages that starts at a multiple of `align` pages.

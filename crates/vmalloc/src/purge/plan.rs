@@ -48,29 +48,15 @@ impl Done {
 }
 
 impl PurgePlan {
-    /// Lazy pages have passed the threshold: idle areas go as well.
-    const MAKE_ROOM: Self = Self {
-        cached: Some(Fraction::Idle),
-        pooled: Some(Fraction::Idle),
-        most: u64::MAX,
-        refill: true,
-        insists: false,
-        sweep: Sweep::Due,
-    };
-    /// Returns the plan because lazy pages have passed the threshold. Where memory is dear, idle
-    /// areas that have some make way only for others, within the budget.
-    pub(crate) const fn make_room(is_cheap: bool) -> Self {
-        if is_cheap { Self::MAKE_ROOM } else { Self { cached: None, ..Self::MAKE_ROOM } }
-    }
-
-    /// Lazy areas only, for the sake of a tenant.
-    pub(crate) const FLUSH: Self = Self { cached: None, pooled: None, ..Self::MAKE_ROOM };
+    /// Lazy areas only: they have passed the threshold.
+    pub(crate) const LAZY: Self =
+        Self { cached: None, pooled: None, most: u64::MAX, refill: true, insists: false, sweep: Sweep::Due };
     /// By age: a quarter of everything.
     pub(crate) const DECAY: Self = Self {
         cached: Some(Fraction::Quarter),
         pooled: Some(Fraction::Quarter),
         sweep: Sweep::Everything,
-        ..Self::MAKE_ROOM
+        ..Self::LAZY
     };
     /// Until no freed memory is left, and no stale translation of it.
     pub(crate) const UNMAP: Self = Self {
@@ -78,10 +64,16 @@ impl PurgePlan {
         pooled: None,
         insists: true,
         sweep: Sweep::Everything,
-        ..Self::MAKE_ROOM
+        ..Self::LAZY
     };
     /// Everything, to the map.
     pub(crate) const ALL: Self = Self::at_most(u64::MAX);
+
+    /// Returns whether a purge with this plan does all that one with the `other` would, but for
+    /// those of a certain number of areas.
+    pub(crate) fn covers(&self, other: &Self) -> bool {
+        self.insists && self.most == u64::MAX && (self == other || *other == Self::UNMAP)
+    }
 
     /// Returns the part of the memory that the platform keeps which goes back as well: as much as
     /// of the pooled areas. A purge of a certain number of areas is none of all.

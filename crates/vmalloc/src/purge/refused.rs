@@ -113,15 +113,16 @@ impl<P: Platform> Unmapper<'_, P> {
         }
     }
 
-    fn move_to_refused(&self, areas: u64, pages: u64) {
+    /// Counts areas that were lazy in node `id`, or with a number that is no node's in none.
+    fn move_to_refused(&self, id: usize, areas: u64, pages: u64) {
         // Relaxed, here and below: numbers that protect nothing.
         self.counts.refused_areas.fetch_add(areas, Relaxed);
         self.counts.refused_pages.fetch_add(pages, Relaxed);
-        self.lazy.sub(pages);
+        self.lazy.of(id).sub(pages);
     }
 
     pub(crate) fn move_from_refused(&self, areas: u64, pages: u64) {
-        self.lazy.add(pages);
+        self.lazy.of_none().add(pages);
         self.counts.refused_areas.fetch_sub(areas, Relaxed);
         self.counts.refused_pages.fetch_sub(pages, Relaxed);
     }
@@ -154,16 +155,17 @@ impl Purger {
     fn sift<P: Platform>(&mut self, means: &Unmapper<'_, P>, done: &mut Done) -> Result<(), PlatformError> {
         let Self { taken, pending, refused, .. } = self;
         // Refused areas are counted as a whole.
-        for lazy in taken.iter_mut() {
-            means.lazy.fill_absent(core::mem::take(&mut lazy.absent));
-        }
-        for Lazy { areas: list, .. } in taken.iter_mut() {
+        let of_none = taken.len() - 1;
+        for (id, Lazy { areas: list, absent }) in taken.iter_mut().enumerate() {
+            let id = if id == of_none { usize::MAX } else { id };
+            means.lazy.of(id).add(*absent);
+            means.lazy.sub_absent(core::mem::take(absent));
             let count = sift_areas(means, list, pending, &mut done.refusal);
             if refused.areas.try_reserve(count).is_err() {
                 return done.complete();
             }
             let pages = list[..count].iter().map(PageRange::len).sum();
-            means.move_to_refused(count as u64, pages);
+            means.move_to_refused(id, count as u64, pages);
             refused.areas.extend(list.drain(..count));
         }
         self.sift_parts(means, done)
@@ -187,22 +189,21 @@ impl Purger {
         let Sifted { refusal, is_complete, lazy } =
             parts.sift(&mut refused.parts, unmap, |unmapped| unmapped.is_err());
         done.refusal = refusal.or(done.refusal);
-        means.move_to_refused(lazy.0, lazy.1);
+        means.move_to_refused(usize::MAX, lazy.0, lazy.1);
         means.counts.refused_parts.store(refused.parts.len(), Relaxed);
         if is_complete { Ok(()) } else { done.complete() }
     }
 
-    /// Tries again to unmap what was refused. `give` gets the areas that no longer are, and a list
-    /// for its own use.
+    /// Tries again to unmap what was refused. `give` gets the areas that no longer are.
     #[cold]
     pub(crate) fn retry<P: Platform>(
         &mut self,
         means: &Unmapper<'_, P>,
         plan: PurgePlan,
         done: &mut Done,
-        give: impl FnOnce(&[PageRange], &mut Vec<PageRange>) -> u64,
+        give: impl FnOnce(&[PageRange]) -> u64,
     ) {
-        let Self { refused, pending, batch, parts, .. } = self;
+        let Self { refused, pending, parts, .. } = self;
         // Parts that are unmapped now go the way of all that was taken.
         let unmap = |ranges: &[PageRange]| means.unmap_and_flush(ranges);
         let sifted = refused.parts.sift(parts, unmap, |unmapped| unmapped.is_ok());
@@ -221,7 +222,7 @@ impl Purger {
         let (areas, pages) = (relented.len() as u64, relented.iter().map(PageRange::len).sum());
         means.move_from_refused(areas, pages);
         means.counts.purged_areas.fetch_add(areas, Relaxed);
-        done.given += give(relented, batch);
+        done.given += give(relented);
         refused.areas.drain(gone);
         // Areas that are refused together may go one by one.
         let refusal = refusal.filter(|_| !refused.areas.is_empty());

@@ -132,7 +132,7 @@ impl Tally<'_> {
     /// Counts an area whose `pages` pages are lazy from now on, or 0 for one that is spare. The
     /// caller holds the lock under which a purge would find it.
     pub fn add(&mut self, pages: u64) {
-        self.lazy.add(pages);
+        self.lazy.of_none().add(pages);
         self.most = self.most.max(Some(pages));
     }
 }

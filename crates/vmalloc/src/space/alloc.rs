@@ -252,7 +252,8 @@ impl<P: Platform> Allocation<'_, P> {
         let (area, lacks_guard) = cache.stock.lock().take(&cache.budget, fit, most, calls, &space.areas)?;
         purge.as_mut().is_none_or(|purge| purge.unite(area, lacks_guard)).then_some(())?;
         if SizeStacks::takes(area.len()) {
-            space.bring_home(&area, space.platform.cpu() % space.cache.nodes.len());
+            // It may be a part of a larger one, and in a leaf that is no node's yet.
+            space.areas.map().leaf(area.start()).set_owner_node(space.cpu_node());
         }
         if *size == PageSize::Huge {
             // SAFETY: the area was just taken for this caller alone, and is mapped.

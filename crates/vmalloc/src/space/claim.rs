@@ -2,6 +2,7 @@
 
 use super::Space;
 use crate::areas::{Annotation, Blocking};
+use crate::cache::SizeStacks;
 use crate::platform::{Platform, PlatformError};
 use crate::purge::PurgePlan;
 use crate::sync::{Mutant, is};
@@ -28,9 +29,10 @@ impl<P: Platform> Space<P> {
     /// wait, everything freed is given back first.
     #[inline]
     pub(super) fn claim(&self, fit: &Fit, blocking: Blocking) -> Result<PageRange, AllocError> {
-        match self.own_node().claim(fit) {
+        let may_run = fit.lowest_order() == Some(0) && SizeStacks::takes(fit.pages());
+        match self.claim_of_map(fit, may_run) {
             Err(AllocError::NoSpace(mut refusal)) if blocking == Blocking::Allowed => {
-                let claimed = self.until_room(fit.pages(), || match self.own_node().claim(fit) {
+                let claimed = self.until_room(fit.pages(), || match self.claim_of_map(fit, false) {
                     Err(AllocError::NoSpace(again)) => {
                         refusal = again;
                         None
@@ -50,7 +52,7 @@ impl<P: Platform> Space<P> {
         let span = self.geometry.span;
         let is_random = matches!(fit.placement(), Policy::Random { .. });
         if blocking == Blocking::Allowed && fit.limits().is_none() && !is_random {
-            match self.own_node().claim(&fit.within(span.start() + span.len() / 2, span.end())) {
+            match self.claim_of_map(&fit.within(span.start() + span.len() / 2, span.end()), false) {
                 Err(AllocError::NoSpace(_) | AllocError::Request(RequestError::LimitsReversed { .. })) => {}
                 result => return result,
             }
@@ -103,7 +105,9 @@ impl<P: Platform> Space<P> {
             }
             // That nothing was given back does not say that nothing waits: other threads may have
             // freed areas behind the purge. While none purges, freed areas are in a node.
-            let purge = self.hold_purger();
+            let mut purge = self.hold_purger();
+            let _alone = self.whole.enter();
+            purge.take_over();
             let found = retry();
             if found.is_some() || !self.is_anything_kept() && purge.purger.is_empty() {
                 return found;

@@ -20,6 +20,7 @@ impl<P: Platform> Space<P> {
             self.areas.lock_map();
         }
         core::mem::forget(self.purger.lock());
+        self.groups.iter().for_each(|group| core::mem::forget(group.lock()));
         self.cache.lock_all();
         self.tenants.iter().for_each(|tenant| tenant.lock());
         self.areas.lock_tables();
@@ -42,6 +43,7 @@ impl<P: Platform> Space<P> {
         if !is(Mutant::ForkAsItIs) {
             if !is(Mutant::ForkInNeed) {
                 self.need.start_anew();
+                self.whole.start_anew();
                 self.notifiers.calling.start_anew();
             }
             let purge = self.hold_purger();
@@ -65,6 +67,7 @@ impl<P: Platform> Space<P> {
             self.notifiers.unlock_all();
             self.tenants.iter().for_each(|tenant| tenant.unlock());
             self.cache.unlock_all();
+            self.groups.iter().for_each(|group| group.force_unlock());
             self.purger.force_unlock();
         }
     }

@@ -72,7 +72,7 @@ impl<P: Platform> Purge<'_, P> {
             if list.try_reserve(1).is_ok() {
                 list.push(area);
                 space.deferred.count_off(area.len());
-                space.count_taken(1, area.len());
+                space.count_taken(usize::MAX, 1, area.len());
             } else {
                 // SAFETY: as when it was entered first; it has just been taken out, and has no
                 // other owner.
@@ -90,7 +90,8 @@ impl<P: Platform> Purge<'_, P> {
         let (space, mut areas, mut pages) = (self.space, 0, 0);
         self.each_deferred(|area| (areas, pages) = (areas + 1, pages + area.len()));
         space.deferred.set_counts(areas, pages);
-        let listed = self.purger.iter().count() as u64 + areas;
+        let mut listed = areas;
+        self.each_taken(|_| listed += 1);
         let nodes = space.cache.each().map(|node| node.areas()).sum::<u64>()
             + space.cache.stock.lock().iter().len() as u64;
         if space.areas.map().idle_areas() != listed + nodes {
@@ -119,7 +120,7 @@ impl<P: Platform> Purge<'_, P> {
 
     /// Calls `act` for all areas that wait in a list.
     fn each_listed(&self, mut act: impl FnMut(PageRange)) {
-        self.purger.iter().copied().for_each(&mut act);
+        self.each_taken(&mut act);
         self.space.cache.each().for_each(|node| node.lazy.areas.iter().copied().for_each(&mut act));
         self.space.cached().for_each(|(area, _)| act(area));
         self.each_deferred(act);

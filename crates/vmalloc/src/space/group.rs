@@ -59,12 +59,12 @@ impl<P: Platform> Raw<'_, P> {
             self.areas.forget_annotation(area);
             purge.purger.list().push(area);
         }
-        self.count_taken(count, pages);
+        self.count_taken(usize::MAX, count, pages);
         drop(purge);
-        self.trigger_drain(pages);
+        self.trigger_drain(usize::MAX, pages);
         if self.options.trap_on_free {
             // A refusal stays with the purger, as after any free.
-            let _ = self.purge_with(PurgePlan::FLUSH);
+            let _ = self.purge_with(PurgePlan::LAZY);
         }
         Ok(())
     }

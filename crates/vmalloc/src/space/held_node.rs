@@ -2,6 +2,7 @@
 
 use super::Space;
 use super::claim::{Backing, ROUNDS};
+use crate::areas::{HeldMap, Taker};
 use crate::cache::{BATCH, Node};
 use crate::platform::Platform;
 use crate::purge::PurgePlan;
@@ -11,11 +12,11 @@ use lock_api::MutexGuard;
 use vmalloc_map::AreaMap;
 use vmalloc_map::parts::LEAF_SHIFT;
 
-/// Pages that a node takes from the map in one go, for areas of one size: a sixteenth of a leaf at
-/// least stays for others, and a node holds less without need than it frees before a drain.
-const RUN_PAGES: u64 = size(64, 6);
-/// Areas of such a run: a lock may be held for so many.
-const RUN_AREAS: u64 = BATCH as u64;
+/// Pages that a node takes of the map in one go, at least and at most.
+const LEAST_RUN: u64 = size(64, 6);
+const MOST_RUN: u64 = size(1024, 6);
+/// Pages of the largest area that gets a leaf apart: a sixteenth of a leaf.
+const SMALL_PAGES: u64 = size(64, 6);
 /// Pages for each node near the start of the span in whose leaves no other node's areas are: six
 /// leaves, which is little for a program, and all that a program of few areas ever uses.
 pub(super) const PAGES_APART: u64 = size(6 << LEAF_SHIFT, 2);
@@ -56,37 +57,29 @@ impl<P: Platform> Space<P> {
         }
         Err(no_memory)
     }
-
-    /// Makes node `id` the owner of the leaf of an area that it took from another: freed areas go
-    /// to the owner, and so to the CPU that needed one.
-    pub(super) fn bring_home(&self, area: &PageRange, id: usize) {
-        self.areas.map().leaf(area.start()).set_owner_node(id);
-    }
 }
 
 impl<P: Platform> HeldNode<'_, P> {
     /// Takes an area with memory: of the size, somewhat larger, or from another node.
     pub(super) fn take_cached(mut self, fit: &Fit) -> Option<PageRange> {
-        let (space, id) = (self.space, self.id);
+        let space = self.space;
         let found = take_cached_of(space, &mut self.node, fit);
         if found.is_some() {
             return found;
         }
         space.cache.trim_credit(&mut self.node);
-        let found = self.take_of_others(|_, other| take_cached_of(space, other, fit));
-        drop(self);
-        found.inspect(|area| space.bring_home(area, id))
+        self.take_of_others(|_, other| take_cached_of(space, other, fit))
     }
 
     /// Takes an area that waits here or in another node, before new addresses are taken: else the
     /// areas in use spread farther and farther.
     pub(super) fn take_waiting(mut self, fit: &Fit, may_have_memory: bool) -> Option<(PageRange, Backing)> {
-        let (space, id) = (self.space, self.id);
+        let space = self.space;
         let found = take_of(space, &mut self.node, fit, may_have_memory);
         if found.is_some() {
             return found;
         }
-        let found = self.take_of_others(|own, other| {
+        self.take_of_others(|own, other| {
             let (area, backing) = take_of(space, other, fit, may_have_memory)?;
             // Near the start of the span each node has leaves to itself.
             if area.start() < space.apart_end && other.put_back(area, backing == Backing::Cached) {
@@ -98,9 +91,7 @@ impl<P: Platform> HeldNode<'_, P> {
                 own.bring(other, area.len(), backing == Backing::Cached, space.apart_end);
             }
             Some((area, backing))
-        });
-        drop(self);
-        found.inspect(|(area, _)| space.bring_home(area, id))
+        })
     }
 
     /// Takes something from one other node: from the one that had something the last time, else the
@@ -113,75 +104,123 @@ impl<P: Platform> HeldNode<'_, P> {
         self.node.looked_at = if found.is_some() { other } else { other + 1 };
         found
     }
+}
 
+impl<P: Platform> Space<P> {
     /// Claims an area of the map: it is the caller's, but not busy before it is
-    /// [handed out](Space::hand_out).
-    pub(super) fn claim(mut self, fit: &Fit) -> Result<PageRange, AllocError> {
-        let space = self.space;
-        let mut map = space.areas.map();
-        let placed = self.place(&mut map, fit);
-        let area = placed.map_err(|error| error.in_bytes(1 << space.shift()))?;
-        let leaf = map.leaf(area.start());
-        leaf.set_owner_node(self.id);
-        leaf.withhold(area.start());
-        let used = space.geometry.span.len() - map.free_pages();
-        space.cache.budget.set_used(used);
-        (self.node.placed, self.node.peak) = (self.node.placed + 1, self.node.peak.max(used));
-        let others_wait = space.need.is_any() && !is(Mutant::Hoard);
-        let is_small = fit.lowest_order() == Some(0) && area.len() <= RUN_PAGES;
-        let more = if is_small && !others_wait {
-            map.alloc_more(area, (RUN_PAGES / area.len()).min(RUN_AREAS))
-        } else {
-            0
-        };
-        // Downwards, so that the lowest is taken first.
-        for number in (1..=more).rev() {
-            let start = area.start() + number * area.len();
-            if !self.node.pooled.put(PageRange::of(start, start + area.len())) {
-                space.sure(map.release(start));
+    /// [handed out](Self::hand_out). Others of its size go to the pool of this CPU's node along
+    /// with it, if it `may_run`: more of them while the node has to wait for the map, and fewer
+    /// when it has not.
+    pub(super) fn claim_of_map(&self, fit: &Fit, may_run: bool) -> Result<PageRange, AllocError> {
+        let id = self.cpu_node();
+        let at_once = self.areas.try_map();
+        let has_waited = at_once.is_none();
+        let mut map = at_once.unwrap_or_else(|| self.areas.map());
+        let area = self.place(id, &mut map, fit).map_err(|error| error.in_bytes(1 << self.shift()))?;
+        let used = map.count_placed();
+        if may_run && (!self.need.is_any() || is(Mutant::Hoard)) {
+            let run = &mut map.taker(id).1.run;
+            *run = if has_waited { 2 * *run } else { *run - *run / 8 }.clamp(LEAST_RUN, MOST_RUN);
+            let more = (*run / area.len()).min(BATCH as u64) as usize;
+            if more != 0 {
+                self.claim_more(id, &mut map, fit, area, more);
             }
         }
+        drop(map);
+        self.cache.budget.set_used(used);
         Ok(area)
+    }
+
+    /// Claims up to `more` areas as the `last` one, and puts them into the pool of node `id`.
+    #[inline(never)]
+    fn claim_more(
+        &self,
+        id: usize,
+        map: &mut HeldMap<'_, P::RawLock>,
+        fit: &Fit,
+        mut last: PageRange,
+        more: usize,
+    ) {
+        let (mut starts, mut count) = ([0; BATCH], 0);
+        while count < more {
+            let behind = map.alloc_more(last, (more - count) as u64);
+            if behind == 0 {
+                let Ok(area) = self.place(id, map, fit) else { break };
+                (starts[count], last) = (area.start(), area);
+                count += 1;
+            }
+            for _ in 0..behind {
+                last = PageRange::of(last.end(), last.end() + last.len());
+                starts[count] = last.start();
+                count += 1;
+            }
+        }
+        // Nothing is waited for with the map held: where the node is, the areas go back.
+        let mut node = self.cache.nodes[id].try_lock();
+        node.iter_mut().for_each(|node| node.run = map.taker(id).1.run);
+        // Downwards, so that the lowest is taken first.
+        for &start in starts[..count].iter().rev() {
+            let area = PageRange::of(start, start + last.len());
+            if !node.as_mut().is_some_and(|node| node.pool(area)) {
+                self.sure(map.release(start));
+            }
+        }
     }
 
     /// Takes the lowest place, but in no leaf where another node's areas are, if that can be had:
     /// two CPUs that flip bits of one leaf wait for each other's cache lines. A space with one
     /// busy node never sees the difference.
     #[inline]
-    fn place(&mut self, map: &mut AreaMap<'_>, fit: &Fit) -> Result<PageRange, FitError> {
+    fn place(&self, id: usize, map: &mut HeldMap<'_, P::RawLock>, fit: &Fit) -> Result<PageRange, FitError> {
+        let (map, taker) = map.taker(id);
+        let area = self.place_for_taker(id, map, taker, fit)?;
+        let leaf = map.leaf(area.start());
+        leaf.set_owner_node(id);
+        leaf.withhold(area.start());
+        Ok(area)
+    }
+
+    #[inline]
+    fn place_for_taker(
+        &self,
+        id: usize,
+        map: &mut AreaMap<'_>,
+        taker: &mut Taker,
+        fit: &Fit,
+    ) -> Result<PageRange, FitError> {
         let is_small =
-            fit.pages() <= RUN_PAGES && fit.lowest_order().is_some_and(|order| order <= LEAF_SHIFT);
-        if let Some(leaf) = self.node.own_leaf.filter(|_| is_small) {
+            fit.pages() <= SMALL_PAGES && fit.lowest_order().is_some_and(|order| order <= LEAF_SHIFT);
+        if let Some(leaf) = taker.own_leaf.filter(|_| is_small) {
             match map.alloc(&fit.within(leaf.start(), leaf.end())) {
                 Ok(area) => return Ok(area),
-                Err(_) => self.node.own_leaf = None,
+                Err(_) => taker.own_leaf = None,
             }
         }
         let area = map.alloc(fit)?;
         let owner_node = map.leaf(area.start()).owner_node();
-        let is_free = owner_node.is_none_or(|owner| owner == self.id);
-        if is_free || !is_small { Ok(area) } else { self.move_apart(map, fit, area) }
+        let is_free = owner_node.is_none_or(|owner| owner == id);
+        if is_free || !is_small { Ok(area) } else { self.move_apart(map, taker, fit, area) }
     }
 
     /// Moves an area just placed to a leaf of its own, if one is free near the start of the span.
     /// Farther up, leaves of one node each would spread the areas over several times the addresses.
     #[inline(never)]
     fn move_apart(
-        &mut self,
+        &self,
         map: &mut AreaMap<'_>,
+        taker: &mut Taker,
         fit: &Fit,
         area: PageRange,
     ) -> Result<PageRange, FitError> {
-        let space = self.space;
         // No leaf is free below the lowest place of a small area.
-        if area.start() >= space.apart_end {
+        if area.start() >= self.apart_end {
             return Ok(area);
         }
         let leaf = Fit::plain(1 << LEAF_SHIFT, LEAF_SHIFT);
-        let leaf = leaf.within(space.geometry.span.start(), space.apart_end);
+        let leaf = leaf.within(self.geometry.span.start(), self.apart_end);
         let Ok(leaf) = map.alloc(&leaf) else { return Ok(area) };
-        space.sure(map.free(area.start()).and_then(|_| map.free(leaf.start())));
-        self.node.own_leaf = Some(leaf);
+        self.sure(map.free(area.start()).and_then(|_| map.free(leaf.start())));
+        taker.own_leaf = Some(leaf);
         map.alloc(&fit.within(leaf.start(), leaf.end()))
     }
 }

@@ -65,9 +65,10 @@ use crate::PageRange;
 use crate::areas::{AreaInfo, Areas, Contended};
 use crate::cache::{Cache, Padded};
 use crate::platform::{Geometry, Platform};
-use crate::purge::{Counts, Deferred, FrameSets, Purger, Tenants};
+use crate::purge::{Counts, Deferred, FrameSets, GroupPurger, Purger, Tenants};
 use crate::sync::AtomicU64;
 use crate::{AllocError, AreaError, FreeError, SpaceError};
+use ::alloc::boxed::Box;
 use ::alloc::sync::Arc;
 use core::fmt;
 use held_node::PAGES_APART;
@@ -105,6 +106,12 @@ pub struct Space<P: Platform> {
     pub(crate) areas: Areas<P::RawLock>,
     cache: Cache<P::RawLock>,
     purger: Padded<Mutex<P::PurgeLock, Purger>>,
+    /// A purger for each group of nodes, if there are several.
+    groups: Box<[Padded<Mutex<P::PurgeLock, GroupPurger>>]>,
+    /// Purges of the whole space that have begun.
+    begun: Padded<AtomicU64>,
+    /// Purges of the whole space under way. Meanwhile no group purges by itself.
+    whole: Padded<Inside>,
     counts: Padded<Counts>,
     tenants: Tenants,
     pub(crate) frame_sets: Padded<FrameSets<P, P::RawLock>>,
@@ -143,6 +150,7 @@ impl<P: Platform> Space<P> {
         let flat = flat.unwrap_or_default();
         let mask = |are_all: bool| if are_all { usize::MAX } else { (1 << shift) - 1 };
         let frees_do_more = options.trap_on_free || options.zero_on_free;
+        let cache = Cache::new(count, allowance, u64::from(options.guard)).ok_or(none)?;
         Ok(Self {
             free_mask: mask(frees_do_more),
             cache_mask: mask(frees_do_more || allowance.most == 0),
@@ -152,8 +160,11 @@ impl<P: Platform> Space<P> {
             apart_end: (span.start() + PAGES_APART * count as u64).min(span.end()),
             aligned_from: geometry.huge_order.map_or(u64::MAX, |order| 2 << order),
             areas: Areas::new(&geometry, options.guard, count, flat)?,
-            cache: Cache::new(count, allowance, u64::from(options.guard)).ok_or(none)?,
             purger: Padded(Mutex::new(Purger::new(count).ok_or(none)?)),
+            groups: purging::groups(&cache).ok_or(none)?,
+            begun: Padded(AtomicU64::new(0)),
+            whole: Padded(Inside::default()),
+            cache,
             counts: Padded(Counts::default()),
             tenants: Tenants::default(),
             frame_sets: Padded(FrameSets::new()),
@@ -259,6 +270,13 @@ impl<P: Platform> Space<P> {
     #[doc(hidden)]
     pub fn generation(&self) -> u64 {
         self.need.generation()
+    }
+
+    /// Returns the number of this CPU's node.
+    #[inline(always)]
+    fn cpu_node(&self) -> usize {
+        let (cpu, nodes) = (self.platform.cpu(), self.cache.nodes.len());
+        if cpu < nodes { cpu } else { cpu % nodes }
     }
 
     #[inline(always)]

@@ -5,10 +5,12 @@ use super::purging::Purge;
 use super::told::ASKED;
 use crate::PageRange;
 use crate::cache::Fraction;
+use crate::cache::GROUP;
 use crate::platform::{Platform, PlatformError};
 use crate::purge::{Done, DrainStatus, PurgePlan};
+use crate::sync::fence;
 use crate::sync::{Mutant, is};
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 /// So many times the limit of lazy pages are far too many.
 const FAR_BEHIND: u64 = 2;
@@ -64,8 +66,7 @@ impl<P: Platform> Space<P> {
 
     /// Drains in the background: a platform calls this that was asked to
     /// [`drain later`](Platform::drain_later), or that lets areas decay by age. Above the threshold
-    /// it purges, and gives back the pooled areas that were not needed since the last time, and the
-    /// cached ones where memory is cheap. Else it is [`decay`](Self::decay). Then it lets
+    /// it purges the groups of CPUs that are. Else it is [`decay`](Self::decay). Then it lets
     /// [notifiers](super::Notifier::decay) give back what they keep. Says whether there is a reason
     /// to come again. It may block. Allocations do not wait for it unless addresses or memory are
     /// exhausted.
@@ -75,12 +76,21 @@ impl<P: Platform> Space<P> {
     /// else is purged before them. Otherwise areas that are refused are a reason to come again, and
     /// no error.
     pub fn drain(&self) -> Result<DrainStatus, PlatformError> {
-        let is_much = self.cache.lazy.is_much(self.cache.lazy.level());
-        let done = self.purge_with(if is_much {
-            PurgePlan::make_room(self.max_slack_percent == 0)
-        } else {
-            PurgePlan::DECAY
-        })?;
+        let lazy = &self.cache.lazy;
+        let is_much = |id: &usize| lazy.is_much(lazy.of(*id).level()) || lazy.is_absent_much();
+        let groups = (0..self.cache.nodes.len()).step_by(GROUP).chain([usize::MAX]);
+        let mut done = None;
+        for id in groups.filter(is_much) {
+            // What a platform keeps of unmapped areas decays by age.
+            done = Some(Done { keeps_memory: true, ..Done::default() });
+            if !self.purge_group(id, true) {
+                self.purge_with(PurgePlan::LAZY)?;
+            }
+        }
+        let done = match done {
+            Some(done) => done,
+            None => self.purge_with(PurgePlan::DECAY)?,
+        };
         // Else areas could be brought to a node that was passed already, and none would ask for
         // another drain.
         let _in_need = self.need.enter();
@@ -119,17 +129,32 @@ impl<P: Platform> Space<P> {
         self.purge_with(PurgePlan::at_most(areas)).map(|done| done.evicted)
     }
 
-    /// Runs one purge, after the one under way.
+    /// Runs one purge, after the one under way; none where another has done its work, which began
+    /// after this call.
     pub(super) fn purge_with(&self, plan: PurgePlan) -> Result<Done, PlatformError> {
         if is(Mutant::NoWait) && self.purger.is_locked() {
             return Ok(Done::default());
         }
+        // Here and where a purge begins: either this reads that it has begun, or the purge sees what
+        // was freed before this call.
+        fence(SeqCst);
+        let begun = self.begun.load(Relaxed);
         let mut purge = self.hold_purger();
+        if let Some((number, last, done)) = purge.purger.last {
+            if number > begun && last.covers(&plan) {
+                return Ok(done);
+            }
+        }
+        let number = self.begun.fetch_add(1, Relaxed) + 1;
+        fence(SeqCst);
         let mut done = purge.run(plan)?;
         // Without memory for longer lists, all that has to go does so in several rounds.
         while purge.purger.is_short && plan.cached == Some(Fraction::All) {
             let rest = PurgePlan { most: plan.most - done.evicted, ..plan };
             done = done.and(&purge.run(rest)?);
+        }
+        if plan.covers(&plan) {
+            purge.purger.last = Some((number, plan, done));
         }
         Ok(done)
     }
@@ -144,31 +169,37 @@ impl<P: Platform> Space<P> {
         self.purger.try_lock().map(|purger| Purge { space: self, purger })
     }
 
-    /// Purges because many pages are lazy, unless another thread is at it.
+    /// Purges because many pages of the group of node `id` are lazy, unless another thread is at it.
     #[cold]
-    pub(super) fn purge_if_idle(&self) {
+    pub(super) fn purge_if_idle(&self, id: usize) {
+        if self.purge_group(id, false) {
+            return;
+        }
         if let Some(mut purge) = self.try_hold_purger() {
             // A failure stays with the purger; the next allocation in need reports it.
-            let _ = purge.run(PurgePlan::make_room(self.max_slack_percent == 0));
+            let _ = purge.run(PurgePlan::LAZY);
         }
     }
 
-    /// Purges because an allocation found more lazy pages than the limit, and where they are far
-    /// more, waits for the purge under way.
+    /// Purges because an allocation found more lazy pages in its group than the limit, and where
+    /// they are far more, waits for the purge under way.
     ///
     /// While the purging thread runs they seldom become as many. Where threads are more than CPUs
     /// it may not run for a long time. All others would then free into the lazy sets, which hold
     /// memory, and allocate addresses that no cache knows: 64 threads on two CPUs make twice as
     /// many pairs of `alloc` and `free` where they wait.
     #[cold]
-    pub(super) fn purge_behind(&self) {
-        let lazy = &self.cache.lazy;
-        let is_far = lazy.level() > FAR_BEHIND * lazy.limit() && !is(Mutant::NoWait);
+    pub(super) fn purge_behind(&self, id: usize) {
+        let (lazy, count) = (&self.cache.lazy, self.cache.lazy.of(id));
+        let is_far = count.level() > FAR_BEHIND * lazy.limit() && !is(Mutant::NoWait);
+        if self.purge_group(id, is_far) {
+            return;
+        }
         let purge = if is_far { Some(self.hold_purger()) } else { self.try_hold_purger() };
         // The purge that was waited for may have been enough.
-        if let Some(mut purge) = purge.filter(|_| lazy.level() > lazy.limit()) {
+        if let Some(mut purge) = purge.filter(|_| count.level() > lazy.limit()) {
             // A failure stays with the purger, as above.
-            let _ = purge.run(PurgePlan::make_room(self.max_slack_percent == 0));
+            let _ = purge.run(PurgePlan::LAZY);
         }
     }
 
@@ -176,13 +207,28 @@ impl<P: Platform> Space<P> {
     /// another thread is at it. Returns whether that worked.
     #[doc(hidden)]
     pub fn flush_if_idle(&self) -> bool {
-        self.try_hold_purger().is_some_and(|mut purge| purge.run(PurgePlan::FLUSH).is_ok())
+        self.try_hold_purger().is_some_and(|mut purge| purge.run(PurgePlan::LAZY).is_ok())
     }
 
-    /// Counts areas that go to the purger, and pages of theirs that were not counted as lazy yet.
-    pub(super) fn count_taken(&self, areas: u64, pages: u64) {
+    /// Counts areas of node `id`, or of none, that go to a purger, and pages of theirs that were not
+    /// counted as lazy yet.
+    pub(super) fn count_taken(&self, id: usize, areas: u64, pages: u64) {
         self.counts.taken_areas.fetch_add(areas, Relaxed);
-        self.cache.lazy.add(pages);
+        self.cache.lazy.of(id).add(pages);
+    }
+
+    /// Counts areas of node `id`, or of none, that leave a purger. `absent` is how many pages of
+    /// those that it still has are without memory: these are counted off first.
+    pub(super) fn count_given(&self, id: usize, areas: &[PageRange], absent: &mut u64) {
+        let (lazy, is_early) = (&self.cache.lazy, is(Mutant::EarlyCount));
+        let pages: u64 = if is_early { 0 } else { areas.iter().map(PageRange::len).sum() };
+        let without = pages.min(*absent);
+        if without != 0 {
+            *absent -= without;
+            lazy.sub_absent(without);
+        }
+        lazy.of(id).sub(pages - without);
+        self.counts.taken_areas.fetch_sub(areas.len() as u64, Relaxed);
     }
 
     /// Gives at most [`BATCH`](crate::cache::BATCH) areas to the map. Returns how many.

@@ -3,15 +3,17 @@
 use super::Space;
 use super::told::URGENT;
 use crate::PageRange;
-use crate::cache::{BATCH, Borders, Cursor, Fraction, SizeStacks};
+use crate::cache::{BATCH, Borders, Cache, Cursor, Fraction, Lazy, LazyPages, Padded, SizeStacks};
 use crate::platform::{Platform, PlatformError, PlatformFault, Protection};
-use crate::purge::{Done, PurgePlan, Purger, Sweep, Unmapper};
+use crate::purge::{Done, GroupPurger, PurgePlan, Purger, Sweep, Unmapper};
 use crate::sync::{Mutant, is, unlocked};
 use crate::{AllocError, AreaError};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::ops::Range;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
-use lock_api::MutexGuard;
-use vmalloc_map::parts::{LEAF_SHIFT, Leaf};
+use lock_api::{Mutex, MutexGuard, RawMutex};
+use vmalloc_map::parts::Leaf;
 
 /// So many returned parts of tenants that show owned frames may wait for a flush of them all.
 const MOST_RETURNED: usize = 1024;
@@ -35,18 +37,24 @@ impl<'a, P: Platform> Purge<'a, P> {
 
     pub(super) fn run(&mut self, plan: PurgePlan) -> Result<Done, PlatformError> {
         let (space, means) = (self.space, self.means());
+        let _alone = (!space.groups.is_empty()).then(|| space.whole.enter());
         self.purger.is_short = false;
         let mut done = Done { refusal: self.purger.finish_pending(&means, |_| true), ..Done::default() };
         if !self.purger.refused.is_empty() {
-            let mut way = WayBack::new(space, plan);
-            let give = |areas: &[PageRange], rest: &mut Vec<PageRange>| way.give_areas(areas, &mut 0, rest);
-            self.purger.retry(&means, plan, &mut done, give);
+            self.purger.retry(&means, plan, &mut done, |areas| {
+                areas
+                    .chunks(BATCH)
+                    .map(|some| {
+                        space.count_given(usize::MAX, some, &mut 0);
+                        space.release(some)
+                    })
+                    .sum()
+            });
         }
-        if !self.purger.is_empty() {
-            // The set that an earlier purge could not finish comes first.
-            self.purger.unmap_taken(&means, &mut done)?;
-            done.given += self.give_back(plan);
-        }
+        // What an earlier purge could not finish comes first.
+        self.finish(&mut done)?;
+        self.take_over();
+        self.finish(&mut done)?;
         // First the shares in frame sets, then the areas: their lists had them before.
         let waiting = space.frame_sets.lock().waiting();
         // Where nothing decays, frames of returned parts would wait for ever.
@@ -60,7 +68,7 @@ impl<'a, P: Platform> Purge<'a, P> {
             done.evicted += self.take_cached_areas(fraction, plan.most);
             done.evicted += self.take_stock(fraction, plan.most - done.evicted);
         }
-        self.take();
+        space.take_lazy(0, &mut self.purger.taken);
         self.take_deferred();
         space.tally(|tally| self.purger.parts.collect(&space.tenants, plan.sweep, tally));
         if plan.insists && self.purger.parts.is_short() {
@@ -75,7 +83,7 @@ impl<'a, P: Platform> Purge<'a, P> {
             (done.given, done.evicted) = (done.given + pooled, done.evicted + pooled);
         }
         if is_some {
-            done.given += self.give_back(plan);
+            done.given += self.give_back(plan.refill);
             self.purger.tidy();
             space.counts.purges.fetch_add(1, Relaxed);
             space.counts.list_bytes.store(self.purger.bytes() as u64, Relaxed);
@@ -84,6 +92,34 @@ impl<'a, P: Platform> Purge<'a, P> {
         let spared = self.release_spare(plan.pooled, plan.most - done.evicted);
         let keeps_memory = plan.memory().is_some_and(|part| space.platform.evict_memory(part));
         Ok(Done { given: done.given + spared, evicted: done.evicted + spared, keeps_memory, ..done })
+    }
+
+    /// Unmaps what was taken before, and gives it back.
+    fn finish(&mut self, done: &mut Done) -> Result<(), PlatformError> {
+        if !self.purger.is_empty() {
+            let means = self.means();
+            self.purger.unmap_taken(&means, done)?;
+            done.given += self.give_back(false);
+        }
+        Ok(())
+    }
+
+    /// Waits for the purges of groups that are under way, and takes what they could not finish.
+    /// Behind it none is, for as long as the caller is [counted](Space::whole).
+    pub(super) fn take_over(&mut self) {
+        for (number, group) in self.space.groups.iter().enumerate() {
+            let mut group = group.lock();
+            let sets = self.purger.taken[LazyPages::nodes_of(number).start..].iter_mut();
+            let is_left = |(all, of_group): &(&mut Lazy, &mut Lazy)| all.is_empty() && !of_group.is_empty();
+            let left = sets.zip(&mut group.taken).filter(is_left);
+            left.for_each(|(all, of_group)| core::mem::swap(all, of_group));
+        }
+    }
+
+    /// Calls `act` for all areas that purges have.
+    pub(super) fn each_taken(&self, mut act: impl FnMut(PageRange)) {
+        self.purger.iter().copied().for_each(&mut act);
+        self.space.groups.iter().for_each(|group| group.lock().iter().copied().for_each(&mut act));
     }
 
     /// Ends those of the first shares of areas and of parts of tenants that were flushed, and gives
@@ -106,21 +142,6 @@ impl<'a, P: Platform> Purge<'a, P> {
         }
     }
 
-    /// Takes the lazy sets of all nodes (step 2).
-    fn take(&mut self) {
-        let space = self.space;
-        for (node, taken) in space.cache.nodes.iter().zip(&mut self.purger.taken) {
-            let mut node = node.lock();
-            if !node.lazy.is_empty() {
-                let unpublished = node.take_lazy(taken);
-                space.count_taken(taken.areas.len() as u64, unpublished);
-                if is(Mutant::EarlyCount) {
-                    space.cache.lazy.sub(taken.areas.iter().map(PageRange::len).sum());
-                }
-            }
-        }
-    }
-
     /// Takes a fraction of the cached areas, `most` at most. Returns how many.
     fn take_cached_areas(&mut self, fraction: Fraction, most: u64) -> u64 {
         let (space, purger) = (self.space, &mut *self.purger);
@@ -136,7 +157,7 @@ impl<'a, P: Platform> Purge<'a, P> {
                 let wanted = (most - count).min(BATCH as u64) as usize;
                 more = node.evict_cached(fraction, &mut cursor, wanted, batch);
                 let pages = batch.iter().map(PageRange::len).sum();
-                space.count_taken(batch.len() as u64, pages);
+                space.count_taken(usize::MAX, batch.len() as u64, pages);
                 drop(node);
                 count += batch.len() as u64;
                 space.counts.held(batch.len());
@@ -159,7 +180,7 @@ impl<'a, P: Platform> Purge<'a, P> {
             space.cache.budget.put(memory);
             let areas = purger.batch.len();
             let pages: u64 = purger.batch.iter().map(PageRange::len).sum();
-            space.count_taken(areas as u64, memory);
+            space.count_taken(usize::MAX, areas as u64, memory);
             drop(stock);
             space.cache.lazy.add_absent(pages - memory);
             purger.enter_batch(pages - memory);
@@ -181,7 +202,7 @@ impl<'a, P: Platform> Purge<'a, P> {
             while more && given < most {
                 batch.clear();
                 let wanted = (most - given).min(BATCH as u64) as usize;
-                more = node.lock().pooled.evict(fraction, &mut cursor, wanted, batch);
+                more = node.lock().evict_pooled(fraction, &mut cursor, wanted, batch);
                 given += space.release(batch);
             }
         }
@@ -189,23 +210,17 @@ impl<'a, P: Platform> Purge<'a, P> {
     }
 
     /// Gives flushed areas to pools or to the map (step 5). Returns how many went to the map.
-    fn give_back(&mut self, plan: PurgePlan) -> u64 {
+    fn give_back(&mut self, refill: bool) -> u64 {
         let space = self.space;
         let Purger { taken, batch, parts, .. } = &mut *self.purger;
-        let (mut given, mut purged, mut way) = (0, 0, WayBack::new(space, plan));
         space.tally(|tally| {
             parts.take(&space.tenants, |tenant, part, ranges| {
-                space.cache.lazy.sub(part.lazy_pages);
+                space.cache.lazy.of_none().sub(part.lazy_pages);
                 tenant.flushed(part, ranges, tally);
             });
         });
-        for taken in taken {
-            purged += taken.areas.len() as u64;
-            given += way.give_areas(&taken.areas, &mut taken.absent, batch);
-            taken.clear();
-        }
-        space.counts.purged_areas.fetch_add(purged, Relaxed);
-        given
+        let ids = (0..space.cache.nodes.len()).chain([usize::MAX]);
+        ids.zip(taken).map(|(id, taken)| space.give_set(id, taken, refill, batch)).sum()
     }
 
     /// Unmaps and flushes parts of areas in use, which are disjoint and ascending. The caller owns
@@ -235,7 +250,7 @@ impl<'a, P: Platform> Purge<'a, P> {
         is_done = is_done && (!lacks_guard || self.unmap_parts(&[last_page(area.end())]).is_ok());
         if !is_done {
             self.purger.list().push(area);
-            space.count_taken(1, area.len());
+            space.count_taken(usize::MAX, 1, area.len());
         }
         is_done
     }
@@ -246,72 +261,119 @@ impl<'a, P: Platform> Purge<'a, P> {
     }
 }
 
-/// The way of flushed areas back: to pools, as far as these have room, or to the map.
-struct WayBack<'a, P: Platform> {
-    space: &'a Space<P>,
-    /// Pages that may still go to pools.
-    room: u64,
+/// Returns purgers for the groups of nodes; `None` when memory is short.
+pub(super) fn groups<L: RawMutex, G: RawMutex>(
+    cache: &Cache<L>,
+) -> Option<Box<[Padded<Mutex<G, GroupPurger>>]>> {
+    let (mut groups, nodes) = (Vec::new(), cache.nodes.len());
+    groups.try_reserve_exact(cache.lazy.groups()).ok()?;
+    for group in 0..cache.lazy.groups() {
+        let Range { start, end } = LazyPages::nodes_of(group);
+        groups.push(Padded(Mutex::new(GroupPurger::new(end.min(nodes) - start)?)));
+    }
+    Some(groups.into_boxed_slice())
 }
 
-impl<'a, P: Platform> WayBack<'a, P> {
-    fn new(space: &'a Space<P>, plan: PurgePlan) -> Self {
-        Self { space, room: if plan.refill { space.cache.room_in_pools() } else { 0 } }
-    }
-
-    /// Gives areas of any node back. Returns how many went to the map.
-    fn give_areas(&mut self, areas: &[PageRange], absent: &mut u64, rest: &mut Vec<PageRange>) -> u64 {
-        let give = |areas: &[PageRange]| {
-            let given = match self.room {
-                0 => self.space.release(areas),
-                _ => self.return_to_owners(areas, rest),
-            };
-            self.count_given(areas, absent);
-            given
-        };
-        areas.chunks(BATCH).map(give).sum()
-    }
-
-    /// Counts areas that leave the purger. `absent` is how many pages of those that it still has
-    /// are without memory: these are counted off first.
-    fn count_given(&self, areas: &[PageRange], absent: &mut u64) {
-        let (lazy, is_early) = (&self.space.cache.lazy, is(Mutant::EarlyCount));
-        let pages: u64 = if is_early { 0 } else { areas.iter().map(PageRange::len).sum() };
-        let without = pages.min(*absent);
-        if without != 0 {
-            *absent -= without;
-            lazy.sub_absent(without);
+impl<P: Platform> Space<P> {
+    /// Purges the lazy areas of the group of node `id`, and `waits` for a purge of them under way if
+    /// that is wanted. Returns false where it is for a purge of the whole space.
+    pub(super) fn purge_group(&self, id: usize, waits: bool) -> bool {
+        let number = id / LazyPages::nodes_of(0).end;
+        let (lazy, Some(group)) = (&self.cache.lazy, self.groups.get(number)) else { return false };
+        let is_of_all = |pages| lazy.is_much(pages) || lazy.is_absent_much();
+        if is_of_all(lazy.of_none().level() + self.deferred.pages())
+            || self.frame_sets.lock().waiting() != [0; 2]
+        {
+            return false;
         }
-        lazy.sub(pages - without);
-        self.space.counts.taken_areas.fetch_sub(areas.len() as u64, Relaxed);
+        let group = if waits { Some(group.lock()) } else { group.try_lock() };
+        let Some(mut group) = group else { return true };
+        if self.whole.is_any() || !group.is_empty() {
+            return false;
+        }
+        // The purge that was waited for may have been enough.
+        if !lazy.is_much(lazy.of(id).level()) {
+            return true;
+        }
+        let first = LazyPages::nodes_of(number).start;
+        self.take_lazy(first, &mut group.taken);
+        let means = Unmapper { platform: &self.platform, counts: &self.counts, lazy };
+        // REFUSED-3
+        if self.counts.is_anything_pending() || !group.unmap_taken(&means) {
+            return false;
+        }
+        let GroupPurger { taken, batch, .. } = &mut *group;
+        (first..).zip(taken).for_each(|(id, taken)| _ = self.give_set(id, taken, true, batch));
+        self.counts.purges.fetch_add(1, Relaxed);
+        true
     }
 
-    /// Puts areas into the pools of their owner nodes. Those that do not go in go to the map.
-    fn return_to_owners(&mut self, mut areas: &[PageRange], rest: &mut Vec<PageRange>) -> u64 {
-        let space = self.space;
-        let owner_node = |area: &PageRange| {
-            let home = space.areas.bitmaps.sure_home(area.start());
-            let home = home.filter(|_| SizeStacks::takes(area.len()));
-            home.and_then(Leaf::owner_node).map(|owner| owner % space.cache.nodes.len())
-        };
-        let mut given = 0;
-        while let Some((first, others)) = areas.split_first() {
-            let owner = owner_node(first);
-            let is_small = |area: &PageRange| owner.is_some() && area.len() <= first.len();
-            // Those in the same leaf have the same owner, if they are not too large for a pool.
-            let is_near = |area: &PageRange| (area.start() ^ first.start()) >> LEAF_SHIFT == 0;
-            let is_next = |area: &&PageRange| is_near(area) && is_small(area) || owner_node(area) == owner;
-            let more = others.iter().take_while(is_next).count();
-            let of_owner;
-            (of_owner, areas) = areas.split_at(1 + more);
-            given += match owner {
-                Some(id) => {
-                    space.cache.pool(id, of_owner, &mut self.room, rest);
-                    space.counts.held(of_owner.len());
-                    space.release(rest)
+    /// Takes the lazy sets of nodes from the `first` on, one for each that is `taken`.
+    fn take_lazy(&self, first: usize, taken: &mut [Lazy]) {
+        for (id, (node, taken)) in (first..).zip(self.cache.nodes[first..].iter().zip(taken)) {
+            let mut node = node.lock();
+            if !node.lazy.is_empty() {
+                let unpublished = node.take_lazy(taken);
+                self.count_taken(id, taken.areas.len() as u64, unpublished);
+                if is(Mutant::EarlyCount) {
+                    self.cache.lazy.of(id).sub(taken.areas.iter().map(PageRange::len).sum());
                 }
-                None => space.release(of_owner),
+            }
+        }
+    }
+
+    /// Gives a set of flushed areas back that node `id` freed, or none. Returns how many went to
+    /// the map.
+    fn give_set(&self, id: usize, taken: &mut Lazy, refill: bool, batch: &mut Vec<PageRange>) -> u64 {
+        let Lazy { areas, absent } = taken;
+        // What the purge took comes back to the pool, and as much again may be there. Cached areas
+        // spread what is in use as well.
+        let pages: u64 = areas.iter().map(PageRange::len).sum();
+        let most = if self.caches { pages } else { 2 * pages };
+        let is_nodes = refill && id < self.cache.nodes.len();
+        let mut given = 0;
+        for some in areas.chunks(BATCH) {
+            given += if is_nodes { self.give_to_node(id, some, most, batch) } else { self.release(some) };
+            self.count_given(id, some, absent);
+        }
+        self.counts.purged_areas.fetch_add(areas.len() as u64, Relaxed);
+        taken.clear();
+        given
+    }
+
+    /// Gives flushed areas back that node `id` freed, at most [`BATCH`]: to its pool, up to `most`
+    /// pages there, or to the map. Returns how many went to the map.
+    fn give_to_node(
+        &self,
+        id: usize,
+        mut areas: &[PageRange],
+        most: u64,
+        evicted: &mut Vec<PageRange>,
+    ) -> u64 {
+        let (mut given, mut cursor) = (0, Cursor::default());
+        while let Some(first) = areas.first() {
+            let owner = self.pool_of(id, first);
+            let count = areas.iter().take_while(|area| self.pool_of(id, area) == owner).count();
+            let pooled = match owner {
+                Some(owner) => self.cache.pool(owner, &areas[..count], most, &mut cursor, evicted),
+                None => 0,
             };
+            self.counts.held(pooled + evicted.len());
+            // Those that did not go in try once more where others made way.
+            let rest = if evicted.is_empty() { count - pooled } else { 0 };
+            given += self.release(evicted) + self.release(&areas[pooled..pooled + rest]);
+            evicted.clear();
+            areas = &areas[pooled + rest..];
         }
         given
+    }
+
+    /// Returns the node whose pool takes an area that node `id` freed: near the start of the span
+    /// the one whose areas alone are in its leaf, as if it was cached; none for a large one.
+    fn pool_of(&self, id: usize, area: &PageRange) -> Option<usize> {
+        let is_apart = area.start() < self.apart_end;
+        let leaf = if is_apart { self.areas.bitmaps.sure_home(area.start()) } else { None };
+        let owner = leaf.and_then(Leaf::owner_node).map_or(id, |owner| owner % self.cache.nodes.len());
+        SizeStacks::takes(area.len()).then_some(owner)
     }
 }

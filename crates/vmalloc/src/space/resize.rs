@@ -238,7 +238,7 @@ impl<P: Platform> Resizing<'_, P> {
             space.release(&[tail]);
         } else {
             purge.purger.list().push(tail);
-            space.count_taken(1, tail.len());
+            space.count_taken(usize::MAX, 1, tail.len());
         }
         Ok(())
     }
@@ -305,7 +305,7 @@ impl<P: Platform> Resizing<'_, P> {
         let roomy = fit.of_pages(fit.pages().saturating_mul(2));
         let claim_start = |place: PageRange| {
             let start = fit.within(place.start(), place.start() + fit.pages());
-            space.own_node().claim(&start).ok()
+            space.claim_of_map(&start, false).ok()
         };
         // Another thread may be quicker.
         let claimed = space.place_for(&roomy).ok().and_then(claim_start);

@@ -193,9 +193,7 @@ impl<P: Platform> Space<P> {
             stats.cached_pages += node.cached.pages();
             stats.pooled_areas += node.pooled.areas();
             stats.pooled_pages += node.pooled.pages();
-            stats.placed_areas += node.placed;
             stats.reused_areas += node.reused;
-            stats.peak_pages = stats.peak_pages.max(node.peak);
             stats.metadata_bytes += node.bytes() as u64;
         }
         let stock = self.cache.stock.lock();
@@ -215,6 +213,7 @@ impl<P: Platform> Space<P> {
         let kept = self.areas.table_bytes() + self.frame_sets.lock().bytes();
         let map = self.areas.map();
         stats.free_pages = map.free_pages();
+        (stats.placed_areas, stats.peak_pages) = map.placed();
         stats.largest_free_pages = map.largest_free();
         stats.metadata_bytes += (map.metadata_bytes() + kept) as u64;
         // Every area is one of these; while other threads free and allocate, one may have been

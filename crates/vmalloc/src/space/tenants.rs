@@ -67,7 +67,7 @@ impl<P: Platform> Space<P> {
     pub fn tally<T>(&self, act: impl FnOnce(&mut Tally<'_>) -> T) -> T {
         let mut tally = Tally { lazy: &self.cache.lazy, most: None };
         let result = act(&mut tally);
-        tally.most.into_iter().for_each(|most| self.trigger_drain(most));
+        tally.most.into_iter().for_each(|most| self.trigger_drain(usize::MAX, most));
         result
     }
 

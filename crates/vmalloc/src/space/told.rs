@@ -33,8 +33,9 @@ impl<P: Platform> HeldNode<'_, P> {
 
     /// Publishes the lazy pages of a node, and triggers the drain where they are too many.
     pub(super) fn publish(self) {
-        let added = self.space.cache.publish(self.node);
-        self.space.trigger_drain(added);
+        let Self { space, id, node } = self;
+        let added = space.cache.publish(id, node);
+        space.trigger_drain(id, added);
     }
 }
 
@@ -43,11 +44,12 @@ impl<P: Platform> Space<P> {
     /// behind.
     #[inline]
     pub(super) fn balance(&self) {
-        if self.cache.lazy.level() > self.cache.lazy.limit() {
-            self.purge_behind();
+        let (id, lazy) = (self.cpu_node(), &self.cache.lazy);
+        if lazy.of(id).level() > lazy.limit() {
+            self.purge_behind(id);
         }
         if self.told.load(Relaxed) == URGENT {
-            self.trigger_drain(0);
+            self.trigger_drain(id, 0);
         }
     }
 
@@ -60,16 +62,17 @@ impl<P: Platform> Space<P> {
         // its lock. What it does not see there was put there behind it, and its thread sees that
         // the drain forgot. A notifier without locks has a fence.
         if self.told.load(Relaxed) != ASKED {
-            self.trigger_drain(0);
+            self.trigger_drain(self.cpu_node(), 0);
         }
     }
 
     /// Has what waits drained: now, if it is much or was freed where nothing could be asked, or
-    /// else by age. The caller has published `added` lazy pages. No lock is held.
-    pub(super) fn trigger_drain(&self, added: u64) {
+    /// else by age. The caller has published `added` lazy pages of node `id`, or with a number that
+    /// is no node's of none. No lock is held.
+    pub(super) fn trigger_drain(&self, id: usize, added: u64) {
         let (lazy, told) = (&self.cache.lazy, self.told.load(Relaxed));
-        let total = lazy.level() + self.deferred.pages();
-        let is_much = lazy.is_much(total);
+        let total = lazy.of(id).level() + self.deferred.pages();
+        let is_much = lazy.is_much(total) || lazy.is_absent_much();
         let is_now = is_much || told == URGENT;
         let reason = if is_now { DrainReason::Threshold } else { DrainReason::Age };
         let is_asked = told == ASKED && !is_now;
@@ -83,8 +86,8 @@ impl<P: Platform> Space<P> {
         // Within bounds the drain does it. Beyond, freeing is put before everything else. But one
         // huge area is no sign that the drain falls behind, and the caller does not wait for its
         // purge.
-        if (is_much && !is_promised) || (total > lazy.limit() && added <= lazy.threshold()) {
-            self.purge_if_idle();
+        if (is_much && !is_promised) || (total > lazy.limit() && added <= lazy.part()) {
+            self.purge_if_idle(id);
         }
     }
 

@@ -41,7 +41,7 @@ impl<P: Platform> Raw<'_, P> {
         }
         self.make_lazy(area)?;
         // What the platform refuses stays lazy.
-        let unmapped = self.purge_with(PurgePlan::FLUSH).and_then(Done::complete);
+        let unmapped = self.purge_with(PurgePlan::LAZY).and_then(Done::complete);
         if is_clear && unmapped.is_err() {
             // Relaxed: a number and nothing else.
             self.counts.late_frees.fetch_add(1, Relaxed);
@@ -53,7 +53,7 @@ impl<P: Platform> Raw<'_, P> {
     fn give_unmapped(&self, area: PageRange, owner_node: Option<usize>) {
         let node = owner_node.filter(|_| SizeStacks::takes(area.len()));
         let node = node.map(|owner| &self.cache.nodes[owner % self.cache.nodes.len()]);
-        if !node.is_some_and(|node| node.lock().pooled.put(area)) {
+        if !node.is_some_and(|node| node.lock().pool(area)) {
             self.release(&[area]);
         }
     }

@@ -21,6 +21,7 @@ impl<P: Platform> Space<P> {
 /// Checks a space, in pages.
 fn check<P: Platform>(space: &Space<P>) -> Result<(), Violation> {
     let purger = space.purger.lock();
+    let groups: Vec<_> = space.groups.iter().map(|group| group.lock()).collect();
     let nodes: Vec<_> = space.cache.each().collect();
     let stock = space.cache.stock.lock();
     let tables: Vec<_> = space.areas.tables().collect();
@@ -38,8 +39,10 @@ fn check<P: Platform>(space: &Space<P>) -> Result<(), Violation> {
     Violation::unless(space.cache.budget.is_spent(cached + stock.memory), invariant, map.span().start())?;
     waiting = (waiting.0 + stock.iter().len() as u64, waiting.1 + stock.pages);
     let lazy = nodes.iter().flat_map(|node| &node.lazy.areas).chain(purger.iter());
+    let lazy = lazy.chain(groups.iter().flat_map(|group| group.iter()));
     let pages: u64 = lazy.map(|area| area.len()).sum();
-    waiting = (waiting.0 + purger.iter().count() as u64, waiting.1 + pages);
+    let of_groups: usize = groups.iter().map(|group| group.iter().count()).sum();
+    waiting = (waiting.0 + (purger.iter().count() + of_groups) as u64, waiting.1 + pages);
     let invariant = "SPACE-1: an area is neither busy, lazy, cached, pooled nor free";
     Violation::unless(retired == waiting, invariant, map.span().start())?;
     for (page, annotation) in tables.iter().flat_map(|table| table.iter()) {

@@ -82,7 +82,7 @@ fn the_span_of_a_steady_load_stops_growing() {
         let mut load = Load::new(cpus, space_options, 8_000);
         let (first, _, last) = (load.run(40_000), load.run(40_000), load.run(40_000));
         assert!(last <= first + 4, "{first} and later {last} hundredths on {cpus} CPUs, {space_options:?}");
-        assert!(last <= 135, "{last} hundredths of what is in use on {cpus} CPUs, {space_options:?}");
+        assert!(last <= 140, "{last} hundredths of what is in use on {cpus} CPUs, {space_options:?}");
         load.space.verify().unwrap();
     }
 }
@@ -101,14 +101,14 @@ fn addresses_that_wait_in_one_node_serve_another() {
 }
 
 #[test]
-fn pools_hold_no_more_than_one_and_a_half_thresholds() {
+fn a_pool_holds_no_more_than_twice_what_a_purge_takes() {
     let space = space(2, SpaceOptions::default().unmap_on_free().lazy_max_pages(4_000));
     let areas: Vec<usize> = (0..200).map(|_| alloc(&space, 100)).collect();
     areas.iter().for_each(|&addr| free(&space, addr));
     space.flush().unwrap();
     let stats = space.stats();
     assert_eq!(stats.lazy_pages, 0);
-    assert!(stats.pooled_pages <= 6_000 && stats.pooled_pages > 4_000, "{} pages", stats.pooled_pages);
+    assert!(stats.pooled_pages <= 9_000 && stats.pooled_pages > 4_000, "{} pages", stats.pooled_pages);
 }
 
 #[test]
@@ -120,12 +120,18 @@ fn what_no_node_has_used_for_a_cycle_goes_back() {
     let pooled = space.stats().pooled_areas;
     assert_eq!(pooled, 100);
     // The first cycle begins when the areas come in; then half of the idle ones go each time.
-    for _ in 0..9 {
+    for _ in 0..12 {
         let many: Vec<usize> = (0..20_000).map(|_| alloc(&space, 1)).collect();
         many.iter().for_each(|&addr| free(&space, addr));
     }
-    let left = space.cached().filter(|(area, _)| area.len() == 70).count();
-    assert_eq!(left, 0, "areas of a size that nobody has asked for");
+    let left = || space.cached().filter(|(area, _)| area.len() == 70).count();
+    assert!(
+        left() < pooled as usize / 10,
+        "where the pool is full, {} areas of a size that nobody asks for",
+        left()
+    );
+    (0..20).for_each(|_| space.decay().unwrap());
+    assert_eq!(left(), 0, "by age");
 }
 
 #[test]
