@@ -7,6 +7,7 @@ use rustix::process::Resource;
 use std::sync::Arc;
 use vmalloc::{AllocError, FreeError, PlatformFault, Space, SpaceOptions};
 use vmalloc::{Request, Resize};
+use vmalloc_harness::env::addresses;
 use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, open};
 
 const SPAN: usize = 1 << 30;
@@ -92,7 +93,7 @@ fn freeing_without_waiting_works_under_all_locks() {
 #[cfg_attr(thread_sanitizer, ignore = "the sanitizer has memory of its own for each")]
 fn a_space_with_one_area_takes_few_pages() {
     in_own_process(|| {
-        const SPACES: usize = 200;
+        const SPACES: usize = addresses(200);
         let options = LinuxOptions::new().max_bytes(64 << 20).drain_thread(false);
         let open = || {
             let space = open(options, SpaceOptions::default()).unwrap();
