@@ -101,8 +101,7 @@ pub(crate) fn all(seed: u64) -> Vec<Step> {
             .after("C library"),
         xtask("clients", "clients").after("packages"),
         deny("dependencies", "check bans licenses sources"),
-        deny("dependencies of the lab", "--config ../deny.toml check bans licenses sources")
-            .folder("lab"),
+        deny("dependencies of the lab", "--config ../deny.toml check bans licenses sources").folder("lab"),
         // Of a database that github.com has.
         deny("advisories", "check advisories"),
         deny("advisories of the lab", "--config ../deny.toml check advisories").folder("lab"),

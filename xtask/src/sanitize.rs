@@ -48,6 +48,7 @@ const SKIPPED: [(&str, &[&str]); 9] = [
     (
         "a sanitizer ends the program when memory for its own books is refused",
         &[
+            "limits::at_the_limit_growth_and_refusals_do_not_count_the_mappings_each_time",
             "limits::want_of_memory_maps_nothing_and_passes",
             "space::running_out_of_memory_empties_what_is_cached_and_loses_nothing",
             "environment::resources::where_data_is_short_everything_works_or_says_so",
@@ -81,7 +82,10 @@ const SKIPPED: [(&str, &[&str]); 9] = [
     ),
     (
         "a sanitizer's shadow of the records is memory as well",
-        &["first_contact::an_idle_space_takes_little_memory"],
+        &[
+            "first_contact::an_idle_space_takes_little_memory",
+            "limits::a_refused_request_for_frames_costs_no_memory",
+        ],
     ),
     ("valgrind runs no program with a sanitizer", &["tools::a_program_with_a_space_runs_under_valgrind"]),
 ];
