@@ -90,7 +90,6 @@ fn freeing_without_waiting_works_under_all_locks() {
 
 /// Records of sizes and places that no area has come to take no memory.
 #[test]
-#[cfg_attr(thread_sanitizer, ignore = "the sanitizer has memory of its own for each")]
 fn a_space_with_one_area_takes_few_pages() {
     in_own_process(|| {
         const SPACES: usize = addresses(200);
@@ -104,8 +103,7 @@ fn a_space_with_one_area_takes_few_pages() {
         let before = status_bytes("RssAnon");
         let spaces: Vec<_> = std::iter::repeat_with(open).take(SPACES).collect();
         let each = (status_bytes("RssAnon") - before) / SPACES;
-        // 31 KiB, and a quarter more with the redzones of a sanitizer.
-        assert!(each <= 44 << 10, "{each} bytes for each");
+        assert!(each <= 40 << 10, "{each} bytes for each");
         drop((first, spaces));
     });
 }
