@@ -38,6 +38,7 @@ const SKIPPED: [(&str, &[&str]); 9] = [
             "environment::machine::at_the_limit_on_mappings_a_space_loses_nothing",
             "environment::machine::without_proc_the_limit_on_mappings_is_an_error",
             "family::limits::an_area_moves_or_stays_whole_at_the_limit",
+            "global::a_block_outgrows_a_full_space",
             "limits::a_limit_on_address_space_",
             "limits::mprotect_guards_stop_before_the_limit_on_mappings",
             "limits::windows_stop_before_the_limit_on_mappings",
