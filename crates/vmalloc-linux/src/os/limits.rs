@@ -88,10 +88,10 @@ fn read_number(path: &CStr) -> Option<u64> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// Room for as much of a file in `/proc` as the kernel writes at a time. A count may come at the end
-/// of a small stack. A thread that finds the room in use reads in small parts, as a child of a fork
-/// does whose user was another thread.
-static TEXT: Mutex<FutexLock, [u8; 4096]> = Mutex::new([0; 4096]);
+/// Room for what a count reads at once, some thirty lines: it may come at the end of a small stack.
+/// A thread that finds the room in use reads in small parts, as a child of a fork does whose user
+/// was another thread.
+static TEXT: Mutex<FutexLock, [u8; 2048]> = Mutex::new([0; 2048]);
 
 fn count_lines(path: &CStr) -> Option<u64> {
     let (mut text, mut little) = (TEXT.try_lock(), [0; 64]);
