@@ -100,12 +100,11 @@ pub(crate) fn all(seed: u64) -> Vec<Step> {
             .env("PKG_CONFIG_PATH", "../../../target/c-library/lib/pkgconfig")
             .after("C library"),
         xtask("clients", "clients").after("packages"),
-        deny("dependencies", "--offline check bans licenses sources"),
-        deny("dependencies of the lab", "--offline check --config ../deny.toml bans licenses sources")
-            .folder("lab"),
+        deny("dependencies", "check bans licenses sources"),
+        deny("dependencies of the lab", "--config ../deny.toml check bans licenses sources").folder("lab"),
         // Of a database that github.com has.
         deny("advisories", "check advisories"),
-        deny("advisories of the lab", "check --config ../deny.toml advisories").folder("lab"),
+        deny("advisories of the lab", "--config ../deny.toml check advisories").folder("lab"),
         step("benches with all their peers", "cargo test -p vmalloc-bench --features peers")
             .env("RUSTFLAGS", "-D warnings")
             .folder("lab"),

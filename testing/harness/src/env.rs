@@ -39,6 +39,13 @@ pub fn seconds(default: u64) -> u64 {
     number("VMALLOC_SECONDS").unwrap_or(default * effort() as u64)
 }
 
+/// Returns what a test asks for of something that takes addresses: `most`, and a part of it with
+/// 32 bits, where a program has 4 GiB in all.
+#[must_use]
+pub const fn addresses(most: usize) -> usize {
+    if usize::BITS < 64 { most / 16 } else { most }
+}
+
 /// Returns the number of schedules to explore: `VMALLOC_SCHEDULES`, or else `default`
 /// times the effort.
 ///

@@ -1,8 +1,10 @@
 //! The limits that the machine sets, read without touching the heap.
 
+use crate::os::futex::FutexLock;
 use crate::os::raw::Opened;
 use crate::os::reservation::{Access, Mapping};
 use crate::page_size::page_bytes;
+use lock_api::Mutex;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mm::{MprotectFlags, mprotect};
@@ -86,13 +88,18 @@ fn read_number(path: &CStr) -> Option<u64> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
+/// Room for what a count reads at once, some thirty lines: it may come at the end of a small stack.
+/// A thread that finds the room in use reads in small parts, as a child of a fork does whose user
+/// was another thread.
+static TEXT: Mutex<FutexLock, [u8; 2048]> = Mutex::new([0; 2048]);
+
 fn count_lines(path: &CStr) -> Option<u64> {
-    // On the stack of an allocation or a purge: more would be read faster, and counts are few.
-    let mut text = [0; 64];
+    let (mut text, mut little) = (TEXT.try_lock(), [0; 64]);
+    let text = text.as_deref_mut().map_or(&mut little[..], |text| &mut text[..]);
     let file = open(path)?;
     let mut lines = 0;
     loop {
-        match rustix::io::read(&file, &mut text).ok()? {
+        match rustix::io::read(&file, &mut *text).ok()? {
             0 => return Some(lines),
             length => lines += text[..length].iter().filter(|&&byte| byte == b'\n').count() as u64,
         }

@@ -24,7 +24,7 @@ fn sum(range: &Range<usize>) -> u64 {
 #[test]
 fn a_reset_clears_few_pages_and_discards_many() {
     for space in spaces(LinuxOptions::new(), SpaceOptions::default()) {
-        let addr = space.raw().reserve(&Request::new(1 << 30)).unwrap();
+        let addr = space.raw().reserve(&Request::new(4096 * PAGE)).unwrap();
         let all = pages(addr, 0..4096);
         // SAFETY: the area is this test's, which keeps to it: here and below.
         unsafe { space.raw().commit(std::slice::from_ref(&all)) }.unwrap();
@@ -47,13 +47,13 @@ fn single_pages_all_over_an_area_cost_no_mapping_each() {
         let why = "without guard marks each page costs two mappings";
         return not_run("single_pages_all_over_an_area_cost_no_mapping_each", why);
     }
-    let addr = space.raw().reserve(&Request::new(1 << 28)).unwrap();
-    let all = pages(addr, 0..1 << 16);
+    let addr = space.raw().reserve(&Request::new(8192 * PAGE)).unwrap();
+    let all = pages(addr, 0..8192);
     let mappings = || mappings(space.platform());
     // SAFETY: the area is this test's, which keeps to it: here and below.
     unsafe { space.raw().commit(std::slice::from_ref(&all)) }.unwrap();
     let before = mappings();
-    let some: Vec<_> = (0..2000).map(|nth| nth * 32).map(|page| pages(addr, page..page + 1)).collect();
+    let some: Vec<_> = (0..2000).map(|nth| nth * 4).map(|page| pages(addr, page..page + 1)).collect();
     some.iter().for_each(fill);
     // SAFETY: as above.
     unsafe { space.raw().decommit(&some) }.unwrap();

@@ -95,8 +95,8 @@ fn a_child_of_a_fork_in_the_middle_of_an_opening_opens_the_pages_itself() {
     in_own_process(|| {
         let Some(linux) = reserve(SPAN, GuardMeans::PteMarkers, Batches::Refused) else { return };
         let (range, forks) = (pages(&linux, 0, 8 * CHUNK_PAGES), Cell::new(0));
-        let first = linux.take_run(range.len(), 1).unwrap();
-        let frames: Vec<_> = (0..range.len()).map(|nth| first.plus(nth)).collect();
+        let first = linux.take_run(CHUNK_PAGES, 1).unwrap();
+        let frames: Vec<_> = (0..range.len()).map(|nth| first.plus(nth % CHUNK_PAGES)).collect();
         let answer = |call: &Call| {
             if call.args[..2] == [range.start() << 12, range.len() << 12] {
                 forks.set(forks.get() + 1);

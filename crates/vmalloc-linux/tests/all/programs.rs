@@ -5,6 +5,7 @@
 use crate::common::{Batches, can_write};
 use std::sync::Arc;
 use vmalloc::{Platform, Space, SpaceOptions};
+use vmalloc_harness::env::addresses;
 use vmalloc_harness::not_run;
 use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, ReserveError};
 use vmalloc_programs::{Below, Faulty, Look, Narrow, Nofault, Program, Seen};
@@ -72,7 +73,7 @@ fn play(program: &Program<Faulty<Linux>>, seed: u64, count: u64, with: &With) {
 
 /// Options of a space of some chunks, and of one of many.
 fn sizes() -> [LinuxOptions; 2] {
-    [112, 1024].map(|mib| LinuxOptions::new().max_bytes(mib * MIB).frame_bytes(2048 * MIB))
+    [112, 1024].map(|mib| LinuxOptions::new().max_bytes(mib * MIB).frame_bytes(addresses(2048 * MIB)))
 }
 
 #[test]

@@ -7,6 +7,7 @@ use rustix::process::Resource;
 use std::sync::Arc;
 use vmalloc::{AllocError, FreeError, PlatformFault, Space, SpaceOptions};
 use vmalloc::{Request, Resize};
+use vmalloc_harness::env::addresses;
 use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, open};
 
 const SPAN: usize = 1 << 30;
@@ -89,10 +90,9 @@ fn freeing_without_waiting_works_under_all_locks() {
 
 /// Records of sizes and places that no area has come to take no memory.
 #[test]
-#[cfg_attr(thread_sanitizer, ignore = "the sanitizer has memory of its own for each")]
 fn a_space_with_one_area_takes_few_pages() {
     in_own_process(|| {
-        const SPACES: usize = 200;
+        const SPACES: usize = addresses(200);
         let options = LinuxOptions::new().max_bytes(64 << 20).drain_thread(false);
         let open = || {
             let space = open(options, SpaceOptions::default()).unwrap();
@@ -103,8 +103,7 @@ fn a_space_with_one_area_takes_few_pages() {
         let before = status_bytes("RssAnon");
         let spaces: Vec<_> = std::iter::repeat_with(open).take(SPACES).collect();
         let each = (status_bytes("RssAnon") - before) / SPACES;
-        // 31 KiB, and a quarter more with the redzones of a sanitizer.
-        assert!(each <= 44 << 10, "{each} bytes for each");
+        assert!(each <= 40 << 10, "{each} bytes for each");
         drop((first, spaces));
     });
 }

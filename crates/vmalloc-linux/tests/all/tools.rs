@@ -20,9 +20,12 @@ fn a_program_with_a_space_runs_under_valgrind() {
     valgrind.args(["--exact", "--test-threads=1", "tools::a_program_with_a_space_runs_under_valgrind"]);
     match valgrind.env(UNDER_TOOL, "valgrind").output() {
         Ok(output) => {
-            let said = String::from_utf8_lossy(&output.stdout);
+            let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+            if said.contains("Fatal error at startup") {
+                return not_run("a program with a space under valgrind", "it lacks the symbols of this libc");
+            }
             let passed = output.status.success() && said.contains("1 passed");
-            assert!(passed, "{}: {said}{}", output.status, String::from_utf8_lossy(&output.stderr));
+            assert!(passed, "{}: {said}", output.status);
         }
         Err(error) => not_run("a program with a space under valgrind", error),
     }

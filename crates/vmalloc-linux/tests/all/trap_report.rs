@@ -3,11 +3,12 @@
 use crate::common::*;
 use std::sync::Arc;
 use vmalloc::{Request, Space, SpaceOptions, Tag};
+use vmalloc_harness::env::addresses;
 use vmalloc_harness::{OwnProcess, status_of_child, test_name};
 use vmalloc_linux::trap_report::{self, Place};
 use vmalloc_linux::{Linux, LinuxOptions, open};
 
-const SPAN: usize = 1 << 30;
+const SPAN: usize = addresses(1 << 30);
 
 fn space() -> Arc<Space<Linux>> {
     open(LinuxOptions::new().max_bytes(SPAN), SpaceOptions::default().trap_on_free(true)).unwrap()
@@ -144,7 +145,7 @@ fn look_up_tells_every_place() {
 #[test]
 fn many_spaces_are_watched_at_once() {
     in_own_process(|| {
-        let spaces: Vec<_> = (0..100).map(|_| space()).collect();
+        let spaces: Vec<_> = (0..addresses(100)).map(|_| space()).collect();
         let watches: Vec<_> = spaces.iter().map(trap_report::watch).collect();
         let addr_in = |space: &Arc<Space<Linux>>| (space.geometry().span.start() << 12) as usize;
         assert!(spaces.iter().all(|space| trap_report::look_up(addr_in(space)).is_some()));

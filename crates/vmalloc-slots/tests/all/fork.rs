@@ -14,7 +14,7 @@ use vmalloc_slots::{Slots, SlotsOptions};
 #[test]
 fn slots_decay_in_a_child() {
     in_own_process(|| {
-        let pool = drained_pool(SlotsOptions::new(1 << 30));
+        let pool = drained_pool(SlotsOptions::new(1 << 24));
         let use_one = || {
             let mut slot = pool.alloc().unwrap();
             fill(&mut slot, 32 << 10);

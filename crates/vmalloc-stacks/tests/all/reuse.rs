@@ -140,7 +140,7 @@ fn chosen_and_named_stacks_are_trimmed_too_and_where_nothing_is_to_be_kept_nothi
 
 #[test]
 fn the_space_caches_as_many_stacks_as_their_kept_parts_allow() {
-    let options = settings(64, 4).warm_bytes(1000 * 4 * PAGE);
+    let options = settings(8, 4).warm_bytes(1000 * 4 * PAGE);
     let stacks = Stacks::open_with(LinuxOptions::new().drain_thread(false), &options).unwrap();
     let all: Vec<_> = (0..1200).map(|_| stacks.stack().unwrap()).collect();
     drop(all);

@@ -206,7 +206,7 @@ fn a_program_that_locks_its_memory_in_advance_can_open_a_space() {
 #[test]
 fn locked_frames_give_their_memory_back() {
     in_own_process(|| {
-        let options = LinuxOptions::new().max_bytes(super::SPAN).drain_thread(false);
+        let options = super::plain_options().frame_bytes(256 * MIB);
         let space = open(options, SpaceOptions::default()).unwrap();
         let frames = take(space.platform(), 50_000);
         if !lock_all(libc::MCL_CURRENT) {

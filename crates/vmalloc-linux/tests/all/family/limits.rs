@@ -62,7 +62,7 @@ fn a_mapping_of_too_many_pieces_leaves_nothing_behind() {
 #[test]
 fn a_hundred_thousand_short_mappings_live_at_once() {
     in_own_process(|| {
-        const COUNT: usize = 100_000;
+        const COUNT: usize = env::addresses(100_000);
         for len in [1, 4] {
             let options = options().frame_bytes(2 * COUNT * len * PAGE);
             for space in spaces(options, SpaceOptions::default()) {
