@@ -1,8 +1,8 @@
-//! Numbers that only fall, in a file of TOML that people read: counts and bars.
+//! Numbers in a file of TOML that people read: counts and bars.
 
 use anyhow::{Context, Result};
 use std::fs;
-use toml_edit::{DocumentMut, Item, TableLike, value};
+use toml_edit::{DocumentMut, Item, value};
 
 /// A file with numbers. What is written keeps its comments and its order.
 pub(crate) struct Bounds {
@@ -37,29 +37,17 @@ impl Bounds {
         table.map_or(Vec::new(), |table| table.iter().map(|(name, _)| name.to_owned()).collect())
     }
 
+    /// Sets the number to which some names lead.
+    pub(crate) fn set(&mut self, names: &[&str], number: f64) {
+        let item = names.iter().fold(self.file.as_item_mut(), |item, name| &mut item[name]);
+        *item = value(number);
+    }
+
     /// Lowers a number, or enters it if there is none. None is raised: `cargo xtask ratchet`.
     pub(crate) fn lower(&mut self, names: &[&str], number: f64) {
         if self.get(names).is_none_or(|known| number < known) {
-            let item = names.iter().fold(self.file.as_item_mut(), |item, name| &mut item[name]);
-            *item = value(number);
+            self.set(names, number);
         }
-    }
-
-    /// Removes what some names lead to, and a row of which nothing is left.
-    pub(crate) fn remove(&mut self, names: &[&str]) {
-        remove(self.file.as_table_mut(), names);
-    }
-}
-
-fn remove(table: &mut dyn TableLike, names: &[&str]) {
-    let [name, rest @ ..] = names else { return };
-    let below = table.get_mut(name).and_then(Item::as_table_like_mut).filter(|_| !rest.is_empty());
-    let is_empty = below.is_none_or(|below| {
-        remove(below, rest);
-        below.is_empty()
-    });
-    if is_empty {
-        table.remove(name);
     }
 }
 
@@ -69,18 +57,16 @@ mod tests {
 
     #[test]
     fn numbers_fall_and_all_else_stays() {
-        let text = "# Why\n\n\"a, b\" = { x = 2.0, y = 1 } # here\n\n[missed]\n\"a, b\" = { x = 3.5 }\n";
+        let text = "# Why\n\n\"a, b\" = { x = 2.0, y = 1 } # here\n";
         let mut bounds = Bounds::parse("", text).unwrap();
         assert_eq!([["a, b", "y"], ["a, b", "z"]].map(|names| bounds.get(&names)), [Some(1.0), None]);
-        assert_eq!(bounds.names(&[]), ["a, b", "missed"]);
+        assert_eq!(bounds.names(&[]), ["a, b"]);
         bounds.lower(&["a, b", "x"], 1.5);
         bounds.lower(&["a, b", "y"], 1.5);
         bounds.lower(&["c", "x"], 9.0);
         let lowered = "# Why\n\n\"a, b\" = { x = 1.5, y = 1 } # here\nc = { x = 9.0 }\n";
-        assert_eq!(bounds.file.to_string(), format!("{lowered}\n[missed]\n\"a, b\" = {{ x = 3.5 }}\n"));
-        bounds.remove(&["missed", "a, b", "x"]);
         assert_eq!(bounds.file.to_string(), lowered);
-        bounds.remove(&["a, b"]);
-        assert_eq!(bounds.names(&[]), ["c"]);
+        bounds.set(&["a, b", "y"], 1.5);
+        assert_eq!(bounds.get(&["a, b", "y"]), Some(1.5));
     }
 }

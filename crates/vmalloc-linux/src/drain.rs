@@ -14,8 +14,9 @@
 //! - The **places** are the spaces that may be drained, in the order of their turns. The thread
 //!   looks at the places one after the other. Each goes to the end of the line.
 //!
-//! A drain by age is due a [`TICK`] after it was asked for, at the whole second that is nearest to
-//! that. So all spaces share one wake-up a second, and there is none once nothing is left in any.
+//! A drain by age is due a *tick* of its space after it was asked for, at the multiple of the tick
+//! that is nearest to that. So all spaces with the usual [`TICK`] share one wake-up a second, and
+//! there is none once nothing is left in any.
 //!
 //! # What a space waits for
 //! A space that asks waits for the drain under way, and for at most one drain of each other space:
@@ -88,10 +89,10 @@ const RUNG: u32 = 1;
 /// One creation or end of a thread, as the bell counts them. Its bit says that a thread is there.
 const THERE: u32 = 2;
 
-/// The time between two drains by age, of which each takes a quarter of the cached areas, but none
-/// that was needed since the one before. Half of the unused memory goes in about 3 s, 64 MiB in
-/// areas of one page in 40 s. A wake-up a second is no load to speak of.
-const TICK: Duration = Duration::from_secs(1);
+/// The usual time between two drains by age, of which each takes a quarter of the cached areas, but
+/// none that was needed since the one before. Half of the unused memory goes in about 3 s, 64 MiB
+/// in areas of one page in 40 s. A wake-up a second is no load to speak of.
+pub(crate) const TICK: Duration = Duration::from_secs(1);
 
 /// After the n-th refusal in a row to create the thread, 2ⁿ requests pass before the next attempt,
 /// at most this many. Each purges by itself, which takes longer than the attempt would.
@@ -121,9 +122,10 @@ pub(crate) trait Drain: Send + Sync {
 pub(crate) struct DrainThread(OnceLock<Arc<Asking>>);
 
 impl DrainThread {
-    /// Has the thread drain `space`, whose platform this belongs to, from its first request on.
-    pub(crate) fn allow(&self, space: Weak<dyn Drain>) {
-        let asking = Arc::new(Asking { word: AtomicU32::new(QUIET), space });
+    /// Has the thread drain `space`, whose platform this belongs to, from its first request on, and
+    /// by age at every `tick`; never by age if that is zero.
+    pub(crate) fn allow(&self, space: Weak<dyn Drain>, tick: Duration) {
+        let asking = Arc::new(Asking { word: AtomicU32::new(QUIET), tick, space });
         // A second call changes nothing.
         if self.0.set(Arc::clone(&asking)).is_ok() {
             DRAINS.places.lock().line.push_back(Place { asking, due: None });
@@ -135,7 +137,11 @@ impl DrainThread {
     /// creation of a thread.
     pub(crate) fn request(&self, due: DrainReason) -> bool {
         let Some(asking) = self.0.get() else { return false };
-        asking.ask(if due == DrainReason::Age { AGED } else { DUE }) || DRAINS.start()
+        match due {
+            DrainReason::Age if asking.tick.is_zero() => false,
+            DrainReason::Age => asking.ask(AGED) || DRAINS.start(),
+            _ => asking.ask(DUE) || DRAINS.start(),
+        }
     }
 
     /// Asks for a drain at once, and returns true if it will come: if the thread is there. A few
@@ -170,6 +176,7 @@ impl Drop for DrainThread {
 struct Asking {
     /// [`QUIET`], [`AGED`] or [`DUE`].
     word: AtomicU32,
+    tick: Duration,
     space: Weak<dyn Drain>,
 }
 
@@ -191,7 +198,7 @@ impl Asking {
     /// One round. When it returns, the space may be gone, by this very call.
     fn drain(&self) {
         let Some(space) = self.space.upgrade() else { return };
-        if space.drain() == DrainStatus::More {
+        if space.drain() == DrainStatus::More && !self.tick.is_zero() {
             self.word.fetch_max(AGED, Ordering::Relaxed);
         }
     }
@@ -200,19 +207,26 @@ impl Asking {
 /// A space in the line of those that may be drained.
 struct Place {
     asking: Arc<Asking>,
-    /// The second of the system's clock at which the next drain by age is due.
-    due: Option<u64>,
+    /// The time of the system's clock at which the next drain by age is due.
+    due: Option<Duration>,
 }
 
 impl Place {
-    /// Returns the second at which the space is to be drained.
-    fn due(&mut self, now: Duration) -> Option<u64> {
+    /// Returns the time at which the space is to be drained.
+    fn due(&mut self, now: Duration) -> Option<Duration> {
         match self.asking.word.load(Ordering::Relaxed) {
             QUIET => None,
-            AGED => Some(*self.due.get_or_insert((now + TICK + TICK / 2).as_secs())),
-            _ => Some(0),
+            AGED => Some(*self.due.get_or_insert_with(|| next_drain(now, self.asking.tick))),
+            _ => Some(Duration::ZERO),
         }
     }
+}
+
+/// Returns the multiple of `tick` that is nearest to a tick after `now`.
+fn next_drain(now: Duration, tick: Duration) -> Duration {
+    let later = now.saturating_add(tick).saturating_add(tick / 2);
+    let past_multiple = later.as_nanos() % tick.as_nanos().max(1);
+    later.saturating_sub(Duration::from_nanos(past_multiple.try_into().unwrap_or(u64::MAX)))
 }
 
 /// The spaces that may be drained, and the thread that does it.
@@ -229,15 +243,15 @@ struct Places {
 impl Places {
     const NONE: Self = Self { line: VecDeque::new(), thread: None, refusals: 0, passing_over: 0 };
 
-    /// Takes the next space that is due, which comes last then. If none is due, returns the second
+    /// Takes the next space that is due, which comes last then. If none is due, returns the time
     /// at which the first one will be.
-    fn take_due(&mut self, now: Duration) -> Result<Arc<Asking>, Option<u64>> {
+    fn take_due(&mut self, now: Duration) -> Result<Arc<Asking>, Option<Duration>> {
         let mut first = None;
         for _ in 0..self.line.len() {
             self.line.rotate_left(1);
             let Some(place) = self.line.back_mut() else { break };
             let Some(due) = place.due(now) else { continue };
-            if due <= now.as_secs() {
+            if due <= now {
                 place.due = None;
                 place.asking.word.store(QUIET, Ordering::Relaxed);
                 return Ok(Arc::clone(&place.asking));
@@ -363,7 +377,7 @@ impl Drains {
                 Ok(asking) => asking.drain(),
                 Err(due) => {
                     drop(at_work);
-                    let nap = due.map(|due| Duration::from_secs(due).saturating_sub(now()));
+                    let nap = due.map(|due| due.saturating_sub(now()));
                     wait(&self.bell, ours & !RUNG, nap);
                 }
             }

@@ -52,7 +52,7 @@ pub type SharedSpace = Arc<Space<Linux>>;
 pub fn open(linux: LinuxOptions, space: SpaceOptions) -> Result<SharedSpace, OpenError> {
     let space = share(Space::new(Linux::reserve(linux, &space)?, space)?)?;
     if linux.drain_thread {
-        space.platform().drain_thread.allow(Arc::<Space<Linux>>::downgrade(&space));
+        space.platform().drain_thread.allow(Arc::<Space<Linux>>::downgrade(&space), linux.decay_every);
     }
     Ok(space)
 }

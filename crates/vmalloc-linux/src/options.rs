@@ -1,8 +1,10 @@
 //! The options of a reservation, checked once.
 
+use crate::drain::TICK;
 use crate::error::ReserveError;
 use crate::means::{FRAMES_MAX, GuardMeans};
 use std::ffi::CStr;
+use std::time::Duration;
 use vmalloc::setters;
 
 /// The most that is reserved by default.
@@ -41,6 +43,7 @@ pub struct LinuxOptions {
     pub(crate) page_bytes: Option<usize>,
     pub(crate) guard_means: Option<GuardMeans>,
     pub(crate) drain_thread: bool,
+    pub(crate) decay_every: Duration,
     pub(crate) populate: bool,
     pub(crate) dump: bool,
     pub(crate) huge_pages: bool,
@@ -55,6 +58,7 @@ impl Default for LinuxOptions {
             page_bytes: None,
             guard_means: None,
             drain_thread: true,
+            decay_every: TICK,
             populate: false,
             dump: true,
             huge_pages: true,
@@ -139,6 +143,11 @@ impl LinuxOptions {
         /// [`Space::decay`](vmalloc::Space::decay) is called. On by default.
         #[must_use]
         drain_thread(drain_thread: bool) { drain_thread = drain_thread }
+        /// Sets the time between two drains of the thread by age, of which each gives back a
+        /// quarter of the cached areas, but none that was needed since the last. With zero the
+        /// thread drains only where much is lazy. A second by default.
+        #[must_use]
+        decay_every(every: Duration) { decay_every = every }
     }
 
     /// Returns the sizes to try, for pages of `page_bytes`, where `left` addresses are.

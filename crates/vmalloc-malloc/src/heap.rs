@@ -7,8 +7,8 @@ use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use vmalloc_linux::{
-    CHUNK_PAGES, FreeError, Kind, LinuxOptions, OpenError, PageRange, Request, Resize, SharedSpace,
-    SpaceOptions, open, page_bytes,
+    CHUNK_PAGES, DrainStatus, FreeError, Kind, LinuxOptions, OpenError, PageRange, Request, Resize,
+    SharedSpace, SpaceOptions, open, page_bytes,
 };
 
 /// The size from which on a block that has to move gets its pages moved. Below, it is copied into
@@ -234,8 +234,9 @@ impl LargeHeap {
     /// [`FreeError`] when no block starts there; nothing is changed.
     #[inline]
     pub unsafe fn free(&self, addr: usize) -> Result<(), FreeError> {
-        if self.pace.is_due() {
-            self.drain();
+        match self.pace.due() {
+            0 => {}
+            due => self.drain(due),
         }
         let base = self.base_of(addr)?;
         // SAFETY: the caller's promise.
@@ -286,9 +287,12 @@ impl LargeHeap {
     }
 
     #[cold]
-    fn drain(&self) {
+    fn drain(&self, due: u64) {
         // Areas that the system refuses stay lazy, and the next drain tries them again.
-        let _ = self.space.drain();
+        let _ = (0..due).try_for_each(|_| match self.space.drain() {
+            Ok(DrainStatus::More) => Ok(()),
+            end => Err(end),
+        });
         if self.is_charged {
             self.close_unused();
         }

@@ -2,9 +2,12 @@
 //!
 //! A thread in the background would be seen by the program: by those that count their threads, or
 //! call unshare(2), or forbid clone(2). So the first free after an interval has passed drains the
-//! space. A program that frees nothing any more keeps what is cached, which the budget bounds.
+//! space, once for each interval since the last: what an idle program did not need is gone then.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The most drains that are made up for. Each leaves three quarters: of 1 GiB, 100 KiB are left.
+const MOST_DUE: u64 = 32;
 
 /// The time between two drains.
 #[derive(Debug)]
@@ -21,22 +24,24 @@ impl Pace {
         Self { every_ms, next_ms: AtomicU64::new(0) }
     }
 
-    /// Returns true in one of the threads that ask, once in each interval.
+    /// Returns how many drains are due, to one of the threads that ask in each interval: as many as
+    /// intervals have passed, but no more than leave anything.
     #[inline]
-    pub(crate) fn is_due(&self) -> bool {
+    pub(crate) fn due(&self) -> u64 {
         if self.every_ms == 0 {
-            return false;
+            return 0;
         }
         let (now, next) = (now_ms(), self.next_ms.load(Ordering::Relaxed));
-        now >= next && self.take(now, next)
+        if now < next { 0 } else { self.take(now, next) }
     }
 
     /// Begins the next interval. The first one begins with the first question.
     #[cold]
-    fn take(&self, now: u64, next: u64) -> bool {
+    fn take(&self, now: u64, next: u64) -> u64 {
         let new = now.saturating_add(self.every_ms);
         // Relaxed: one thread wins, and nothing else is published.
-        self.next_ms.compare_exchange(next, new, Ordering::Relaxed, Ordering::Relaxed).is_ok() && next != 0
+        let has_won = self.next_ms.compare_exchange(next, new, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if has_won && next != 0 { ((now - next) / self.every_ms).saturating_add(1).min(MOST_DUE) } else { 0 }
     }
 }
 
@@ -56,9 +61,16 @@ mod tests {
     #[test]
     fn nothing_is_due_at_first_and_one_question_an_interval_afterwards() {
         let pace = Pace::new(1 << 40);
-        assert!(!pace.is_due(), "the first interval begins");
+        assert_eq!(pace.due(), 0, "the first interval begins");
         pace.next_ms.store(1, Ordering::Relaxed);
-        assert_eq!([pace.is_due(), pace.is_due()], [true, false]);
+        assert_eq!([pace.due(), pace.due()], [1, 0]);
+    }
+
+    #[test]
+    fn intervals_in_which_nobody_asked_are_made_up_for() {
+        let pace = Pace::new(1 << 20);
+        let at = |now: u64| pace.take(now, pace.next_ms.load(Ordering::Relaxed));
+        assert_eq!([at(5), at(5 + (1 << 20)), at(5 + (5 << 20)), at(1 << 40)], [0, 1, 4, MOST_DUE]);
     }
 
     #[test]
@@ -66,7 +78,7 @@ mod tests {
         for (every_ms, next_ms) in [(0, 1), (u64::MAX, 0)] {
             let pace = Pace::new(every_ms);
             pace.next_ms.store(next_ms, Ordering::Relaxed);
-            assert!((0..3).all(|_| !pace.is_due()));
+            assert!((0..3).all(|_| pace.due() == 0));
         }
     }
 }

@@ -106,18 +106,18 @@ impl<'m> Bitmaps<'m> {
     /// Returns the leaf of that number, or one without starts if there is none.
     #[inline(always)]
     pub(super) fn leaf(&self, leaf: u32) -> &Leaf {
-        self.leaf_near(leaf).unwrap_or_else(|| self.leaf_slow(leaf))
+        self.dense.near((leaf as usize).wrapping_sub(1)).unwrap_or_else(|| self.sparse_leaf(leaf))
     }
 
     #[inline(never)]
-    fn leaf_slow(&self, leaf: u32) -> &Leaf {
+    fn sparse_leaf(&self, leaf: u32) -> &Leaf {
         // Most that come here are sparse, on the heap.
         let near = self.sparse.get().and_then(|sparse| sparse.near_row(leaf.wrapping_sub(SPARSE) as usize));
-        near.unwrap_or_else(|| self.leaf_anywhere(leaf))
+        near.unwrap_or_else(|| self.far_leaf(leaf))
     }
 
     #[inline(never)]
-    fn leaf_anywhere(&self, leaf: u32) -> &Leaf {
+    fn far_leaf(&self, leaf: u32) -> &Leaf {
         let found = match (leaf, self.lent) {
             (0, _) => None,
             (SPARSE.., Some(leaves)) => leaves.get((leaf - SPARSE) as usize),
@@ -147,12 +147,6 @@ impl<'m> Bitmaps<'m> {
     pub(super) fn dense(&self, page: u64) -> Option<(u32, &Leaf)> {
         let record = self.dense.near(usize::try_from(self.group(page)).ok()?)?;
         if record.is_of(page) { Some((self.group(page) as u32 + 1, record)) } else { None }
-    }
-
-    /// Returns the number of the leaf that holds `page`, if it is dense.
-    #[inline(always)]
-    pub(super) fn dense_leaf(&self, page: u64) -> Option<u32> {
-        self.dense(page).map(|(leaf, _)| leaf)
     }
 
     /// Takes a number for the leaf of `group`, with a record for it. There are `count` leaves
@@ -209,17 +203,12 @@ impl<'m> Bitmaps<'m> {
         self.dense.near_row(usize::try_from(self.group(page)).ok()?)
     }
 
-    /// Returns what [`home`](Self::home) does, wherever the record is.
-    #[inline(never)]
-    fn far_home(&self, page: u64) -> Option<&Leaf> {
-        self.dense.get(usize::try_from(self.group(page)).ok()?)
-    }
-
     /// Returns the record of the group, wherever it is, if there is a leaf there. An area that
     /// starts at `page` can then be freed and reused without the map for as long as it is one.
     #[inline]
     pub fn sure_home(&self, page: u64) -> Option<&Leaf> {
-        self.far_home(page).filter(|record| record.is_of(page))
+        let record = self.dense.get(usize::try_from(self.group(page)).ok()?);
+        record.filter(|record| record.is_of(page))
     }
 
     /// Takes the busy area that starts at `page`, in `record`, out of use; `None` when there is
@@ -290,7 +279,7 @@ impl<'m> Bitmaps<'m> {
     /// marks, which do not mark it, has no annotation.
     #[inline(always)]
     pub fn look(&self, page: u64) -> Result<Look, Unclear> {
-        let home = self.home(page).or_else(|| self.far_home(page)).ok_or(Unclear)?;
+        let home = self.home(page).or_else(|| self.sure_home(page)).ok_or(Unclear)?;
         let (marks, version) = (home.annotation_marks(), self.version.before());
         let found = self.find_in(home, page);
         if !self.version.is_still(version) {
@@ -381,12 +370,6 @@ impl<'m> Bitmaps<'m> {
         // anything.
         let holds = (start..end).contains(&page) && home.is_busy(Leaf::bit(start));
         if holds { Found::Area(PageRange::of(start, end), home) } else { Found::None }
-    }
-
-    /// Returns the leaf of that number, if it is one of the first dense ones.
-    #[inline(always)]
-    fn leaf_near(&self, leaf: u32) -> Option<&Leaf> {
-        self.dense.near((leaf as usize).wrapping_sub(1))
     }
 }
 

@@ -55,7 +55,7 @@ impl AreaMap<'_> {
     /// [`NoArea`]; nothing is changed.
     #[doc(hidden)]
     #[inline]
-    pub fn retire(&mut self, start: u64) -> Result<PageRange, NoArea> {
+    pub fn retire(&self, start: u64) -> Result<PageRange, NoArea> {
         // One that is refused is none.
         self.retire_if(start, |_| true)?.ok_or(NoArea::Busy { page: start })
     }
@@ -68,7 +68,7 @@ impl AreaMap<'_> {
     #[doc(hidden)]
     #[inline]
     pub fn retire_if(
-        &mut self,
+        &self,
         start: u64,
         is_right: impl FnOnce(PageRange) -> bool,
     ) -> Result<Option<PageRange>, NoArea> {
@@ -89,7 +89,7 @@ impl AreaMap<'_> {
     /// ends that. Nothing is changed.
     #[doc(hidden)]
     #[inline]
-    pub fn revive(&mut self, start: u64) -> Result<PageRange, NoArea> {
+    pub fn revive(&self, start: u64) -> Result<PageRange, NoArea> {
         let (leaf, bit) = self.retired_at(start)?;
         let record = self.bitmaps.leaf(leaf);
         record.set_busy(bit);

@@ -225,14 +225,14 @@ impl<'m> AreaMap<'m> {
     /// Returns the leaf that holds `page`, or 0. Any page may be asked for.
     #[inline]
     pub(crate) fn leaf_of(&self, page: u64) -> u32 {
-        match self.bitmaps.dense_leaf(page) {
-            Some(leaf) => leaf,
-            None => self.leaf_slow(page),
+        match self.bitmaps.dense(page) {
+            Some((leaf, _)) => leaf,
+            None => self.far_leaf_of(page),
         }
     }
 
     #[inline(never)]
-    fn leaf_slow(&self, page: u64) -> u32 {
+    fn far_leaf_of(&self, page: u64) -> u32 {
         match self.bitmaps.sure_home(page) {
             Some(_) => self.bitmaps.group(page) as u32 + 1,
             None => {

@@ -101,8 +101,8 @@ impl AreaMap<'_> {
     #[doc(hidden)]
     pub fn alloc_more(&mut self, area: PageRange, count: u64) -> u64 {
         let (pages, from) = (area.len(), area.end());
-        let Some(leaf) = self.bitmaps.dense_leaf(from) else { return 0 };
-        let (record, bit) = (self.bitmaps.leaf(leaf), Leaf::bit(from));
+        let Some((leaf, record)) = self.bitmaps.dense(from) else { return 0 };
+        let bit = Leaf::bit(from);
         if !record.is_start(bit) || record.is_used(bit) {
             return 0;
         }

@@ -28,6 +28,7 @@ use libc::{c_char, c_int};
 use std::cell::UnsafeCell;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
+use std::time::Duration;
 use std::{mem, ptr};
 use vmalloc_linux::{GuardMeans, LinuxOptions, page_bytes, trap_report};
 
@@ -227,7 +228,8 @@ fn open() -> Result<LargeHeap, Box<dyn std::error::Error>> {
         return Err("the limit on addresses (ulimit -v) leaves too few".into());
     }
     let options = LinuxOptions::new().max_bytes(most).frame_bytes(0).name(c"vmalloc");
-    let options = options.drain_thread(settings.thread).populate(settings.populate);
+    let decay = Duration::from_millis(settings.decay_ms as u64);
+    let options = options.drain_thread(settings.thread).decay_every(decay).populate(settings.populate);
     let space = LargeHeap::space_options(settings.budget).guard(settings.guards).trap_on_free(settings.trap);
     let space = if settings.debug { space.lazy_max_pages(DEBUG_LAZY / page_bytes() as u64) } else { space };
     let every_ms = if settings.thread { 0 } else { settings.decay_ms as u64 };

@@ -1,6 +1,6 @@
 //! Repairs in the child of a fork, and settings of a platform, on one without memory.
 
-use crate::{DrainReason, Geometry, PageRange, Platform, PlatformError, SpaceOptions};
+use crate::{Contended, DrainReason, Fit, Geometry, PageRange, Platform, PlatformError, SpaceOptions};
 use crate::{Protection, Request, Space, SpaceError};
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -113,6 +113,21 @@ fn the_child_of_a_fork_asks_for_a_drain_with_its_first_free() {
         unsafe { space.resume_in_child() };
         assert_eq!(asked_after_free(2), 2);
     }
+}
+
+/// Only a change keeps a look-up without locks from its answer, not a thread that reads the map.
+#[test]
+fn try_find_answers_beside_a_reader_of_the_map() {
+    let space = Space::new(Machine::<12>::default(), SpaceOptions::default()).unwrap();
+    let addr = space.raw().alloc(&Request::new(1 << 12)).unwrap();
+    let find = || space.try_find(addr).map(|area| area.map(|area| area.addr));
+    let mut held = space.areas.map();
+    assert_eq!(find(), Ok(Some(addr)), "the map is held");
+    let area = held.alloc(&Fit::new(1)).unwrap();
+    held.free(area.start()).unwrap();
+    assert_eq!(find(), Err(Contended), "it changes");
+    drop(held);
+    assert_eq!(find(), Ok(Some(addr)), "it does no more");
 }
 
 /// A wrong constant would take addresses for pages of another size.

@@ -22,8 +22,8 @@ pub(crate) type Change<'a> =
 
 impl<'a> Session<'a> {
     pub(crate) const FREE: Change<'a> = ("free", AreaMap::free, [State::Busy, State::Free]);
-    const RETIRE: Change<'a> = ("retire", AreaMap::retire, [State::Busy, State::Retired]);
-    const REVIVE: Change<'a> = ("revive", AreaMap::revive, [State::Retired, State::Busy]);
+    const RETIRE: Change<'a> = ("retire", |map, page| map.retire(page), [State::Busy, State::Retired]);
+    const REVIVE: Change<'a> = ("revive", |map, page| map.revive(page), [State::Retired, State::Busy]);
     pub(crate) const RELEASE: Change<'a> = ("release", AreaMap::release, [State::Retired, State::Free]);
 
     /// Takes up to `count` steps of a load, as long as `source` has choices.

@@ -38,7 +38,7 @@ struct Model {
 impl Model {
     fn open() -> Self {
         let (space, thread) = (Arc::new(Space::default()), DrainThread::default());
-        thread.allow(Arc::<Space>::downgrade(&space));
+        thread.allow(Arc::<Space>::downgrade(&space), super::TICK);
         Self { space, thread }
     }
 

@@ -26,14 +26,18 @@ impl Drain for Nothing {
 }
 
 fn line(count: usize) -> (Vec<Arc<Asking>>, Places) {
-    let asking = || Arc::new(Asking { word: AtomicU32::new(QUIET), space: Weak::<Nothing>::new() });
+    line_of(count, TICK)
+}
+
+fn line_of(count: usize, tick: Duration) -> (Vec<Arc<Asking>>, Places) {
+    let asking = || Arc::new(Asking { word: AtomicU32::new(QUIET), tick, space: Weak::<Nothing>::new() });
     let all: Vec<_> = std::iter::repeat_with(asking).take(count).collect();
     let line = all.iter().map(|asking| Place { asking: Arc::clone(asking), due: None }).collect();
     (all, Places { line, ..Places::NONE })
 }
 
 /// Takes the place that is due, and returns which of `all` it is.
-fn take(places: &mut Places, all: &[Arc<Asking>], now: Duration) -> Result<usize, Option<u64>> {
+fn take(places: &mut Places, all: &[Arc<Asking>], now: Duration) -> Result<usize, Option<Duration>> {
     let taken = places.take_due(now)?;
     Ok(all.iter().position(|asking| Arc::ptr_eq(asking, &taken)).unwrap())
 }
@@ -74,7 +78,7 @@ fn drains_by_age_of_all_spaces_come_in_the_same_second() {
         asking.word.store(AGED, Ordering::Relaxed);
         next = places.take_due(at(nth)).unwrap_err();
     }
-    assert_eq!(next, Some(8));
+    assert_eq!(next, Some(at(1_000)));
     assert!(all.iter().all(|asking| asking.word.load(Ordering::Relaxed) == AGED));
     let mut drained: Vec<_> = std::iter::from_fn(|| take(&mut places, &all, at(1_000)).ok()).collect();
     drained.sort_unstable();
@@ -83,26 +87,45 @@ fn drains_by_age_of_all_spaces_come_in_the_same_second() {
 }
 
 #[test]
-fn what_ages_waits_for_half_a_second_at_least_and_for_a_second_from_drain_to_drain() {
-    for ms in (0..3_000).step_by(if cfg!(miri) { 250 } else { 1 }) {
-        let (all, mut places) = line(1);
-        let now = Duration::from_millis(ms);
-        all[0].word.store(AGED, Ordering::Relaxed);
-        let due = Duration::from_secs(places.take_due(now).unwrap_err().unwrap());
-        assert!(due > now + TICK / 2 && due <= now + TICK + TICK / 2, "at {ms} ms: {due:?}");
-        assert!(places.take_due(due).is_ok());
-        // The drain took a while, and left something.
-        all[0].word.store(AGED, Ordering::Relaxed);
-        let next = places.take_due(due + TICK / 3).unwrap_err();
-        assert_eq!(next, Some((due + TICK).as_secs()));
+fn what_ages_waits_for_half_a_tick_at_least_and_for_a_tick_from_drain_to_drain() {
+    for tick in [TICK, TICK / 10, TICK / 500, 7 * TICK] {
+        for ms in (0..3_000).step_by(if cfg!(miri) { 250 } else { 1 }) {
+            let (all, mut places) = line_of(1, tick);
+            let now = Duration::from_millis(ms);
+            all[0].word.store(AGED, Ordering::Relaxed);
+            let due = places.take_due(now).unwrap_err().unwrap();
+            assert!(due > now + tick / 2 && due <= now + tick + tick / 2, "at {ms} ms: {due:?}");
+            assert!(places.take_due(due).is_ok());
+            // The drain took a while, and left something.
+            all[0].word.store(AGED, Ordering::Relaxed);
+            let next = places.take_due(due + tick / 3).unwrap_err();
+            assert_eq!(next, Some(due + tick));
+        }
     }
+}
+
+#[test]
+fn a_tick_without_end_is_no_panic() {
+    let (all, mut places) = line_of(1, Duration::MAX);
+    all[0].word.store(AGED, Ordering::Relaxed);
+    assert!(places.take_due(TICK).unwrap_err().is_some_and(|due| due > TICK));
+}
+
+#[test]
+fn a_space_without_a_tick_is_drained_when_much_waits_and_never_by_age() {
+    let (space, thread) = (Arc::new(Nothing), DrainThread::default());
+    thread.allow(Arc::<Nothing>::downgrade(&space), Duration::ZERO);
+    assert!(!thread.request(DrainReason::Age), "the caller decays");
+    let asking = thread.0.get().unwrap();
+    assert_eq!(asking.word.load(Ordering::Relaxed), QUIET);
+    assert!(asking.ask(DUE) || asking.word.load(Ordering::Relaxed) == DUE);
 }
 
 #[test]
 fn a_request_at_once_goes_before_the_one_by_age() {
     let (all, mut places) = line(2);
     all[0].word.store(AGED, Ordering::Relaxed);
-    assert_eq!(places.take_due(Duration::ZERO).err(), Some(Some(1)));
+    assert_eq!(places.take_due(Duration::ZERO).err(), Some(Some(TICK)));
     all[0].word.store(DUE, Ordering::Relaxed);
     assert_eq!(take(&mut places, &all, Duration::ZERO), Ok(0));
     assert_eq!(places.take_due(Duration::from_secs(9)).err(), Some(None), "that was drained");
@@ -130,7 +153,7 @@ impl Drain for Counting {
 impl Counting {
     fn allowed() -> (Arc<Self>, DrainThread) {
         let (space, thread) = (Arc::new(Self::default()), DrainThread::default());
-        thread.allow(Arc::<Self>::downgrade(&space));
+        thread.allow(Arc::<Self>::downgrade(&space), TICK);
         (space, thread)
     }
 }

@@ -245,7 +245,7 @@ fn chunks_that_are_free_again_do_not_count_as_memory_to_come() {
             }
             blocks.into_iter().for_each(|block| free(&heap, block).unwrap());
             heap.space().purge().unwrap();
-            heap.drain();
+            heap.drain(1);
             assert!(data_bytes() - before <= 32 << 20, "a chunk or two, and records");
             // SAFETY: a block of as many bytes, which was filled.
             let content = unsafe { std::slice::from_raw_parts(stays, 2 << 20) };

@@ -142,6 +142,17 @@ fn a_limit_on_addresses_leaves_the_program_to_glibc_with_one_line() {
     assert!(said.contains("runs on glibc's malloc alone") && said.lines().count() == 1, "{said}");
 }
 
+#[test]
+fn an_idle_program_keeps_little_of_a_burst_once_the_thread_has_run_or_a_call_comes() {
+    let idle = program("idle.c");
+    for (mode, settings) in [
+        ("waits", &[("VMALLOC_THREAD", "1"), ("VMALLOC_DECAY", "10")][..]),
+        ("calls", &[("VMALLOC_DECAY", "5")]),
+    ] {
+        assert_eq!(done(&run(&idle, &[mode], settings)), "", "{mode}");
+    }
+}
+
 /// As judges, sandboxes and test harnesses do: it found a program without a thread more.
 #[test]
 fn a_program_may_limit_its_own_addresses() {

@@ -10,11 +10,12 @@ use lock_api::{MutexGuard, RawMutex};
 use vmalloc_map::parts::Bitmaps;
 use vmalloc_map::{AreaMap, NoArea, State};
 
-/// The area map, held. A thread that reads the bitmaps meanwhile without it can tell that they may
-/// be changing.
+/// The area map under its lock. Its first use by `&mut` begins a change, which lasts until the lock
+/// is released: threads that read the bitmaps without the lock learn of that, and of nothing else.
 pub(crate) struct HeldMap<'a, L: RawMutex> {
     map: MutexGuard<'a, L, Mapped>,
     bitmaps: &'a Bitmaps<'static>,
+    is_changing: bool,
 }
 
 /// The area map, and what is known of those that take areas of it.
@@ -49,12 +50,12 @@ impl Mapped {
 impl<L: RawMutex> Areas<L> {
     /// Locks the map.
     pub(crate) fn map(&self) -> HeldMap<'_, L> {
-        HeldMap::of(self.map.0.lock(), &self.bitmaps)
+        HeldMap { map: self.map.0.lock(), bitmaps: &self.bitmaps, is_changing: false }
     }
 
     /// Locks the map unless it is held.
     pub(crate) fn try_map(&self) -> Option<HeldMap<'_, L>> {
-        self.map.0.try_lock().map(|map| HeldMap::of(map, &self.bitmaps))
+        self.map.0.try_lock().map(|map| HeldMap { map, bitmaps: &self.bitmaps, is_changing: false })
     }
 }
 
@@ -68,18 +69,18 @@ impl<L: RawMutex> Borders for Areas<L> {
     }
 }
 
-impl<'a, L: RawMutex> HeldMap<'a, L> {
-    fn of(map: MutexGuard<'a, L, Mapped>, bitmaps: &'a Bitmaps<'static>) -> Self {
-        bitmaps.begin_change();
-        Self { map, bitmaps }
-    }
-}
-
 impl<L: RawMutex> HeldMap<'_, L> {
     /// Returns the map to take areas of, and what it knows of node `id`.
     pub(crate) fn taker(&mut self, id: usize) -> (&mut AreaMap<'static>, &mut Taker) {
+        self.begin_change();
         let Mapped { areas, takers, .. } = &mut *self.map;
         (areas, &mut takers[id])
+    }
+
+    fn begin_change(&mut self) {
+        if !core::mem::replace(&mut self.is_changing, true) {
+            self.bitmaps.begin_change();
+        }
     }
 
     /// Counts an area that was placed. Returns the pages that are not free.
@@ -97,14 +98,14 @@ impl<L: RawMutex> HeldMap<'_, L> {
     /// Takes the busy area that starts at `page` out of use if it `is_right`, or tells why there is
     /// none. An area that was freed there may have been joined with others since.
     pub(crate) fn retire_area(
-        &mut self,
+        &self,
         page: u64,
         is_right: impl FnOnce(PageRange) -> bool,
     ) -> Result<PageRange, NoArea> {
-        let is_freed = |map: &Self| map.segment(page).is_some_and(|found| found.state == State::Retired);
+        let state = || self.segment(page).map(|found| found.state);
         match self.retire_if(page, is_right) {
             Ok(area) => area.ok_or(NoArea::Busy { page }),
-            Err(NoArea::Interior { .. }) if is_freed(self) => Err(NoArea::Retired { page }),
+            Err(NoArea::Interior { .. }) if state() == Some(State::Retired) => Err(NoArea::Retired { page }),
             Err(error) => Err(error),
         }
     }
@@ -113,7 +114,9 @@ impl<L: RawMutex> HeldMap<'_, L> {
 impl<L: RawMutex> Drop for HeldMap<'_, L> {
     fn drop(&mut self) {
         // Before the lock is released, which is dropped after this.
-        self.bitmaps.end_change();
+        if self.is_changing {
+            self.bitmaps.end_change();
+        }
     }
 }
 
@@ -126,6 +129,7 @@ impl<L: RawMutex> Deref for HeldMap<'_, L> {
 
 impl<L: RawMutex> DerefMut for HeldMap<'_, L> {
     fn deref_mut(&mut self) -> &mut AreaMap<'static> {
+        self.begin_change();
         &mut self.map.areas
     }
 }

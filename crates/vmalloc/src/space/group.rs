@@ -46,7 +46,7 @@ impl<P: Platform> Raw<'_, P> {
         for (index, area) in areas.clone().enumerate() {
             let has_room = purge.purger.list().try_reserve(index + 1).is_ok();
             if let Err(cause) = self.retire_reserved(area, tag, has_room) {
-                let mut map = self.areas.map();
+                let map = self.areas.map();
                 areas.take(index).for_each(|area| _ = self.sure(map.revive(area.start())));
                 return Err((index, cause));
             }

@@ -3,7 +3,7 @@
 use super::come_and_go;
 use crate::world::World;
 use crate::world::here;
-use vmalloc::{AreaInfo, Kind, Request, SpaceOptions};
+use vmalloc::{AreaInfo, Fit, Kind, Request, SpaceOptions};
 
 /// A reader without locks sees areas as they are or were, never a mixture.
 pub fn seqlock_read_is_consistent() {
@@ -36,6 +36,33 @@ pub fn seqlock_read_is_consistent() {
         },
     ]);
     world.give(below, 3);
+    world.finish();
+}
+
+/// Threads that read the map change nothing: a look-up without locks has its answer at once.
+pub fn try_find_answers_beside_readers_of_the_map() {
+    let world = World::new(12, World::tight());
+    let addr = world.take(3);
+    world.run([
+        |world| {
+            let fit = Fit::new(4);
+            assert_eq!(world.stats().busy_areas, 1);
+            assert_eq!(world.segments().count(), 2);
+            assert_eq!(world.areas().count(), 1);
+            assert!(world.place_for(&fit).is_ok() && world.place_for(&Fit::new(12)).is_err());
+            assert!(world.vmallocinfo().to_string().contains("pages=3"));
+            assert_eq!(world.cached().count(), 0);
+            world.verify().expect("no violation");
+        },
+        |world| {
+            let addr = World::start() as usize * World::PAGE;
+            for page in [0, 2, 0] {
+                let found = world.try_find(addr + page * World::PAGE);
+                assert!(found.is_ok_and(|area| area.is_some_and(|area| area.pages == 3)));
+            }
+        },
+    ]);
+    world.give(addr, 3);
     world.finish();
 }
 

@@ -37,6 +37,7 @@ holds! {
     shortage::brought_by_others;
     shortage::notifier_makes_room;
     look_ups::seqlock_read_is_consistent;
+    look_ups::try_find_answers_beside_readers_of_the_map;
     look_ups::found_with_its_own_annotation;
     look_ups::found_with_its_own_annotation_when_reused;
     look_ups::found_while_it_is_resized;
