@@ -78,6 +78,11 @@ pub fn offer<T: ?Sized>(guard: &mut lock_api::MutexGuard<'_, Spin, T>) {
     }
 }
 
+/// Lets others run, in a loop that waits for them.
+pub fn yield_now() {
+    std::thread::yield_now();
+}
+
 /// A lock that is waited for actively: in a kernel nothing else runs on a CPU that holds one.
 #[derive(Debug)]
 pub struct Spin {

@@ -7,11 +7,9 @@ use crate::designs::areas::{Group, Want};
 use crate::designs::augmented::Augmented;
 use crate::designs::pair::FreeSpace;
 use crate::lock::{Mutex, SleepMutex};
-use std::sync::atomic::{
-    AtomicBool, AtomicU64,
-    Ordering::{Relaxed, SeqCst},
-};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use vmalloc::PageRange;
+use vmalloc::sync::AtomicU64;
 
 /// Pages of a zone.
 const ZONE_PAGES: u64 = 16;
@@ -32,8 +30,8 @@ pub(super) struct Shared {
     lazy_max: u64,
     pub(super) nodes: Box<[Node]>,
     pub(super) purging: SleepMutex<()>,
-    /// A free has found too much lazy since the last drain began.
-    pub(super) asked: AtomicBool,
+    /// Not 0 if a free has found too much lazy since the last drain began.
+    pub(super) asked: AtomicU64,
     /// `N2`. Sequentially consistent where it rises and where it decides; both sides also hold
     /// locks in between.
     pub(super) lazy: AtomicU64,
@@ -57,7 +55,7 @@ impl Shared {
             lazy_max: setup.lazy_max_pages,
             nodes: (0..setup.cpus).map(|_| Node::new()).collect(),
             purging: SleepMutex::new(()),
-            asked: AtomicBool::new(false),
+            asked: AtomicU64::new(0),
             lazy: AtomicU64::new(0),
             purges: AtomicU64::new(0),
             longest_hold: AtomicU64::new(0),
@@ -169,10 +167,10 @@ impl Shared {
         }
         // Before the try: a thread that does not get the lock has asked its holder, who looks again
         // after unlocking.
-        self.asked.store(true, SeqCst);
-        while self.asked.load(SeqCst) {
+        self.asked.store(1, SeqCst);
+        while self.asked.load(SeqCst) != 0 {
             let Some(purging) = self.purging.try_lock() else { return };
-            if self.asked.swap(false, SeqCst) {
+            if self.asked.swap(0, SeqCst) != 0 {
                 self.drain(&purging, Decay::Quarter);
             }
         }

@@ -1,0 +1,142 @@
+//! Places in the code that locked, or to which a cache line came.
+//!
+//! A site is a return address. Its name comes from a backtrace that is captured where the site is
+//! met first: the debug information tells the functions that were inlined there, with their types.
+
+use crate::{LineStats, LockStats};
+use std::backtrace::Backtrace;
+use std::collections::HashMap;
+
+/// Counts of a site.
+#[derive(Debug)]
+pub(crate) struct Site {
+    met: Backtrace,
+    pub(crate) lock: LockStats,
+    pub(crate) lines: LineStats,
+}
+
+/// All sites of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Sites(HashMap<usize, Site>);
+
+impl Sites {
+    /// Returns the counts of a return address, in whose function this runs.
+    pub(crate) fn at(&mut self, site: usize) -> &mut Site {
+        self.0.entry(site).or_insert_with(|| Site {
+            met: Backtrace::force_capture(),
+            lock: LockStats::default(),
+            lines: LineStats::default(),
+        })
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Site> {
+        self.0.values()
+    }
+}
+
+impl Site {
+    pub(crate) fn place(&self) -> Place {
+        Place::read(&self.met.to_string())
+    }
+}
+
+/// The functions around a site, innermost first: each with its file and line.
+#[derive(Debug)]
+pub(crate) struct Place(Vec<(String, String)>);
+
+impl Place {
+    /// Reads a backtrace: `N: function`, and below it `at file:line:column`.
+    fn read(trace: &str) -> Self {
+        let mut frames = Vec::new();
+        for line in trace.lines().map(str::trim) {
+            if let Some(at) = line.strip_prefix("at ") {
+                if let Some((_, place)) = frames.last_mut() {
+                    *place = at.rsplit_once(':').map_or(at, |(place, _)| place).to_owned();
+                }
+            } else if let Some((_, function)) = line.split_once(": ") {
+                frames.push((function.to_owned(), String::new()));
+            }
+        }
+        Self(frames)
+    }
+
+    /// Returns the type that the lock protects, which is taken here, without its path.
+    pub(crate) fn guarded(&self) -> String {
+        let types = self.0.iter().find_map(|(function, _)| {
+            let (_, types) = function.split_once("lock_api::mutex::Mutex<")?;
+            Some(second(types))
+        });
+        types.map_or_else(|| "?".to_owned(), |guarded| without_paths(&guarded))
+    }
+
+    /// Returns the line of the source.
+    pub(crate) fn line(&self) -> String {
+        let is_named = |(function, place): &&(String, String)| {
+            !place.is_empty()
+                && !place.contains("/rustc/")
+                && !place.contains("/registry/")
+                && !place.contains("machine/src/")
+                && !place.contains("src/sync/")
+                && !function.starts_with("__")
+        };
+        let named = self.0.iter().find(is_named);
+        named.map_or_else(|| "?".to_owned(), |(_, place)| from_the_root(place).to_owned())
+    }
+}
+
+/// Returns the second of the types between two brackets, of which the first was read.
+fn second(types: &str) -> String {
+    let (mut depth, mut commas, mut found) = (0, 0, String::new());
+    for letter in types.chars() {
+        match letter {
+            '<' | '(' | '[' => depth += 1,
+            '>' if depth == 0 => break,
+            '>' | ')' | ']' => depth -= 1,
+            ',' if depth == 0 => {
+                commas += 1;
+                continue;
+            }
+            _ => {}
+        }
+        if commas == 1 {
+            found.push(letter);
+        }
+    }
+    found.trim().to_owned()
+}
+
+/// Leaves the last name of each path.
+fn without_paths(name: &str) -> String {
+    let mut short = String::new();
+    for letter in name.chars() {
+        short.push(letter);
+        if short.ends_with("::") {
+            let path = short.trim_end_matches(|letter: char| letter.is_alphanumeric() || "_:".contains(letter)).len();
+            short.truncate(path);
+        }
+    }
+    short
+}
+
+/// Returns a file's name from the folder of the repository on.
+fn from_the_root(place: &str) -> &str {
+    let root = ["crates/", "lab/"].iter().filter_map(|folder| place.find(&format!("/{folder}"))).min();
+    root.map_or(place, |root| &place[root + 1..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn backtrace_names_the_guarded_type_and_the_line() {
+        let trace = "   0: vmalloc_machine::sites::Sites::at\n             at /x/lab/machine/src/sites.rs:30:9\n   \
+            1: <lock_api::mutex::Mutex<vmalloc_lab::lock::Spin, vmalloc::cache::Node<vmalloc::A, u8>>>::lock\n             \
+            at /home/x/.cargo/registry/src/lock_api/src/mutex.rs:1:2\n   \
+            2: <vmalloc::space::Space<P>>::claim\n             at /x/crates/vmalloc/src/space/held_node.rs:121:30\n";
+        let place = Place::read(trace);
+        assert_eq!(place.guarded(), "Node<A, u8>");
+        assert_eq!(place.line(), "crates/vmalloc/src/space/held_node.rs:121");
+        assert_eq!(Place::read("").line(), "?");
+    }
+}
