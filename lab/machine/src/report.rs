@@ -87,7 +87,7 @@ impl Report {
     /// Returns the counts of locks by the line of the source that takes them.
     #[must_use]
     pub fn lock_sites(&self) -> Vec<(String, LockStats)> {
-        self.locks_by(|place| format!("{} {}", place.line(), place.guarded()))
+        self.locks_by(|place| format!("{}: {}", place.guarded(), place.lines()))
     }
 
     fn locks_by(&self, name: impl Fn(&Place) -> String) -> Vec<(String, LockStats)> {
@@ -105,7 +105,7 @@ impl Report {
     pub fn line_sites(&self) -> Vec<(String, LineStats)> {
         let mut named: BTreeMap<String, LineStats> = BTreeMap::new();
         for site in self.sites.iter().filter(|site| site.lines.passed > 0) {
-            named.entry(site.place().line()).or_default().add(site.lines);
+            named.entry(site.place().lines()).or_default().add(site.lines);
         }
         let mut all: Vec<_> = named.into_iter().collect();
         all.sort_by_key(|(_, stats)| std::cmp::Reverse(stats.lost));

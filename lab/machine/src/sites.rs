@@ -62,30 +62,32 @@ impl Place {
 
     /// Returns the type that the lock protects, which is taken here, without its path.
     pub(crate) fn guarded(&self) -> String {
-        let types = self.0.iter().find_map(|(function, _)| {
-            let (_, types) = function.split_once("lock_api::mutex::Mutex<")?;
-            Some(second(types))
-        });
-        types.map_or_else(|| "?".to_owned(), |guarded| without_paths(&guarded))
+        let methods = self.0.iter().filter(|(_, place)| place.contains("lock_api") && place.contains("mutex.rs"));
+        let mut types = methods.filter_map(|(function, _)| second(function.split_once('<')?.1));
+        types.next().map_or_else(|| "?".to_owned(), |guarded| without_paths(&guarded))
     }
 
-    /// Returns the line of the source.
-    pub(crate) fn line(&self) -> String {
-        let is_named = |(function, place): &&(String, String)| {
-            !place.is_empty()
-                && !place.contains("/rustc/")
-                && !place.contains("/registry/")
-                && !place.contains("machine/src/")
-                && !place.contains("src/sync/")
-                && !function.starts_with("__")
-        };
-        let named = self.0.iter().find(is_named);
-        named.map_or_else(|| "?".to_owned(), |(_, place)| from_the_root(place).to_owned())
+    /// Returns the line of the source, and those that it was called from in other files.
+    pub(crate) fn lines(&self) -> String {
+        let mut named: Vec<&str> = self.0.iter().map(|(_, place)| place.as_str()).filter(|it| is_named(it)).collect();
+        named.dedup_by_key(|place| place.split_once(':').map(|(file, _)| file));
+        let names: Vec<_> = named.into_iter().take(LEVELS).map(from_the_root).collect();
+        if names.is_empty() { "?".to_owned() } else { names.join(" < ") }
     }
 }
 
+/// How many lines tell of a site.
+const LEVELS: usize = 3;
+
+/// Returns whether a line of the source is one that a site is named for: not of libraries, locks,
+/// atomics, or this crate.
+fn is_named(place: &str) -> bool {
+    const LEFT_OUT: [&str; 5] = ["/rustc/", "/registry/", "machine/src/", "/lock/modelled.rs", "/src/sync/"];
+    place.contains(".rs:") && !LEFT_OUT.iter().any(|part| place.contains(part))
+}
+
 /// Returns the second of the types between two brackets, of which the first was read.
-fn second(types: &str) -> String {
+fn second(types: &str) -> Option<String> {
     let (mut depth, mut commas, mut found) = (0, 0, String::new());
     for letter in types.chars() {
         match letter {
@@ -102,7 +104,7 @@ fn second(types: &str) -> String {
             found.push(letter);
         }
     }
-    found.trim().to_owned()
+    (commas > 0).then(|| found.trim().to_owned())
 }
 
 /// Leaves the last name of each path.
@@ -118,10 +120,10 @@ fn without_paths(name: &str) -> String {
     short
 }
 
-/// Returns a file's name from the folder of the repository on.
+/// Returns a file's name from the folder of its crate on.
 fn from_the_root(place: &str) -> &str {
-    let root = ["crates/", "lab/"].iter().filter_map(|folder| place.find(&format!("/{folder}"))).min();
-    root.map_or(place, |root| &place[root + 1..])
+    let root = ["/crates/", "/lab/", "./"].iter().find_map(|folder| place.split_once(folder));
+    root.map_or(place, |(_, rest)| rest)
 }
 
 #[cfg(test)]
@@ -129,14 +131,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn backtrace_names_the_guarded_type_and_the_line() {
-        let trace = "   0: vmalloc_machine::sites::Sites::at\n             at /x/lab/machine/src/sites.rs:30:9\n   \
-            1: <lock_api::mutex::Mutex<vmalloc_lab::lock::Spin, vmalloc::cache::Node<vmalloc::A, u8>>>::lock\n             \
-            at /home/x/.cargo/registry/src/lock_api/src/mutex.rs:1:2\n   \
-            2: <vmalloc::space::Space<P>>::claim\n             at /x/crates/vmalloc/src/space/held_node.rs:121:30\n";
+    fn backtrace_names_the_guarded_type_and_the_lines() {
+        let trace = "   0: vmalloc_machine::hooks::spin_lock\n             at ./machine/src/hooks.rs:30:9\n   \
+            1: lock<vmalloc_lab::lock::Spin, vmalloc::cache::Node<vmalloc::A, u8>>\n             \
+            at /home/x/.cargo/registry/src/index/lock_api-0.4.14/src/mutex.rs:213:2\n   \
+            2: map<Spin>\n             at /x/crates/vmalloc/src/areas/map.rs:21:30\n   \
+            3: map<Spin>\n             at /x/crates/vmalloc/src/areas/map.rs:44:30\n   \
+            4: claim\n             at /x/crates/vmalloc/src/space/held_node.rs:121:30\n";
         let place = Place::read(trace);
         assert_eq!(place.guarded(), "Node<A, u8>");
-        assert_eq!(place.line(), "crates/vmalloc/src/space/held_node.rs:121");
-        assert_eq!(Place::read("").line(), "?");
+        assert_eq!(place.lines(), "vmalloc/src/areas/map.rs:21 < vmalloc/src/space/held_node.rs:121");
+        assert_eq!((Place::read("").lines(), Place::read("").guarded()), ("?".to_owned(), "?".to_owned()));
     }
 }

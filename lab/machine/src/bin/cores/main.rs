@@ -1,17 +1,136 @@
-//! Designs on virtual CPUs.
+//! Runs designs on virtual CPUs: `cargo xtask cores`.
+
+mod bars;
 mod load;
-use load::Load;
+mod measures;
+mod plot;
+mod show;
+
+use clap::{Parser, Subcommand};
+use load::{Load, PUBLISHED_MASK};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use vmalloc_lab::designs::Name;
+
 #[global_allocator]
 static ALLOCATOR: vmalloc_machine::Allocator = vmalloc_machine::Allocator;
-fn main() {
-    let args: Vec<String> = std::env::args().collect();
-    let cpus = args[2].parse().unwrap();
-    let o = Load::published(args[1].parse().unwrap(), cpus, args[3].parse().unwrap()).run();
-    let r = &o.report;
-    let pairs = o.load.pairs() as f64;
-    println!("{} {cpus}: {:.4} ms, spin {:.2} %, idle {:.2} %, blocks {:.2}, lines {:.2}, lost {:.1} ns, queued {:.1}, span {}", args[1], r.time as f64/1e9, 100.0*r.spun as f64/r.busy as f64,
-        100.0*r.idle as f64/(r.busy+r.idle) as f64, r.blocks as f64/pairs, r.lines.passed as f64/pairs, r.lines.lost as f64/pairs/1e3, r.lines.queued as f64/pairs/1e3, o.span);
-    for (name, s) in r.locks() { println!("  {name}: taken {:.3} waited {:.1} % of time {:.2} % hold {:.0} max {:.0}", s.taken as f64/pairs, 100.0*s.waited as f64/s.taken as f64, 100.0*s.wait as f64/r.busy as f64, s.hold as f64/s.taken as f64/1e3, s.hold_max as f64/1e3); }
-    for (name, s) in r.lock_sites().iter().take(8) { println!("  {name}: taken {:.3} wait {:.2} %", s.taken as f64/pairs, 100.0*s.wait as f64/r.busy as f64); }
-    for (name, s) in r.line_sites().iter().take(12) { println!("  {name}: lines {:.3} lost {:.2} %", s.passed as f64/pairs, 100.0*s.lost as f64/r.busy as f64); }
+
+/// Run designs on virtual CPUs, in virtual time
+///
+/// The real code of each design runs on 1 to 128 CPUs that one thread of this machine plays. Blocks of code, cache lines that pass
+/// from one CPU to another, locks and waits take their time by one set of constants. Results are the same to the digit
+/// wherever this is run. `docs/lab.md` tells what it can't say.
+#[derive(Parser)]
+#[command(name = "cores", bin_name = "cargo xtask cores")]
+struct Args {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Measure the published result of 2024 again: waiting, and time, from one tree to nodes
+    ///
+    /// With 2 CPUs it is what `vmalloc reproduce f5` runs on the real ones: 32 nodes, a space that is lived in, nothing done with
+    /// areas. With more it is the load of the publication, with a node for each CPU.
+    F5 {
+        #[arg(long, default_value_t = 32)]
+        cpus: usize,
+        /// Loops of all threads.
+        #[arg(long, default_value_t = 512_000)]
+        loops: u64,
+        /// What `vmalloc reproduce f5 --json` printed, to be shown beside it.
+        #[arg(long)]
+        real: Option<PathBuf>,
+    },
+    /// Tell how long the same work takes on more and more CPUs
+    Scale {
+        /// Designs.
+        #[arg(required = true)]
+        designs: Vec<Name>,
+        #[command(flatten)]
+        size: Sizes,
+    },
+    /// Tell what was waited for, by the types that locks protect and by the lines that take them
+    Locks {
+        design: Name,
+        #[command(flatten)]
+        size: Sizes,
+        /// Lines to tell of.
+        #[arg(long, default_value_t = 12)]
+        top: usize,
+    },
+    /// Tell which lines of the source lost most to cache lines
+    Lines {
+        design: Name,
+        #[command(flatten)]
+        size: Sizes,
+        /// Lines to tell of.
+        #[arg(long, default_value_t = 20)]
+        top: usize,
+    },
+    /// Print the rows that docs/cores.toml has bars for, as JSON
+    Rows {
+        /// Those that take seconds.
+        #[arg(long)]
+        quick: bool,
+    },
+    /// Draw the time by CPUs of `augmented`, `nodes` and ours
+    Plot {
+        out: PathBuf,
+        #[command(flatten)]
+        size: Sizes,
+    },
+}
+
+#[derive(clap::Args, Clone)]
+struct Sizes {
+    /// Numbers of CPUs, each with a thread and a node.
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 8, 32, 128])]
+    cpus: Vec<usize>,
+    /// Loops of all threads: 64,000 are a short run, 512,000 a long one.
+    #[arg(long, default_value_t = 64_000)]
+    loops: u64,
+    /// The cases, by their bits: 1 one page, 2 one page among holes, 4 100 pages and one.
+    #[arg(long, default_value_t = PUBLISHED_MASK)]
+    mask: u8,
+    /// Threads for each CPU.
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+}
+
+impl Sizes {
+    fn loads(&self, design: Name) -> impl Iterator<Item = Load> {
+        self.cpus.iter().map(move |&cpus| Load {
+            mask: self.mask,
+            threads: cpus * self.threads,
+            ..Load::published(design, cpus, self.loops)
+        })
+    }
+}
+
+fn main() -> ExitCode {
+    if !cfg!(machine) {
+        eprintln!("error: this is built by `cargo xtask cores`");
+        return ExitCode::from(2);
+    }
+    match run(Args::parse().task) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(task: Task) -> std::io::Result<()> {
+    match task {
+        Task::F5 { cpus, loops, real } => return show::f5(cpus, loops, real.as_deref()),
+        Task::Scale { designs, size } => designs.iter().for_each(|&design| show::scale(size.loads(design))),
+        Task::Locks { design, size, top } => size.loads(design).for_each(|load| show::locks(&load.run(), top)),
+        Task::Lines { design, size, top } => size.loads(design).for_each(|load| show::lines(&load.run(), top)),
+        Task::Rows { quick } => bars::rows(quick),
+        Task::Plot { out, size } => return std::fs::write(out, plot::svg(|design| size.loads(design))),
+    }
+    Ok(())
 }
