@@ -88,10 +88,12 @@ fn table(rows: &Rows, bounds: &Bounds) -> String {
 /// Returns what is above its bar, or has none.
 fn complaints(rows: &Rows, bounds: &Bounds) -> Vec<String> {
     let above = beside(rows, bounds).filter(|&(.., number, bar)| bar.is_none_or(|bar| number > bar));
-    above.map(|(row, name, number, bar)| match bar {
-        Some(bar) => format!("{row}: {name} is {number}; its bar is {bar}"),
-        None => format!("{row}: {name} has no bar, --bless adds it"),
-    }).collect()
+    above
+        .map(|(row, name, number, bar)| match bar {
+            Some(bar) => format!("{row}: {name} is {number}; its bar is {bar}"),
+            None => format!("{row}: {name} has no bar, --bless adds it"),
+        })
+        .collect()
 }
 
 /// Lowers the bars.
@@ -110,9 +112,8 @@ mod tests {
 
     #[test]
     fn number_above_its_bar_fails_and_blessing_only_lowers() {
-        let rows = |number| {
-            Rows::from([("a, 8 CPUs".to_owned(), BTreeMap::from([("idle".to_owned(), number)]))])
-        };
+        let rows =
+            |number| Rows::from([("a, 8 CPUs".to_owned(), BTreeMap::from([("idle".to_owned(), number)]))]);
         let mut bounds = Bounds::parse(PATH, "\"a, 8 CPUs\" = { idle = 2.0 }\n").unwrap();
         assert_eq!(complaints(&rows(2.0), &bounds), [""; 0]);
         assert_eq!(complaints(&rows(2.1), &bounds), ["a, 8 CPUs: idle is 2.1; its bar is 2"]);

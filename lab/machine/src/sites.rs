@@ -62,14 +62,16 @@ impl Place {
 
     /// Returns the type that the lock protects, which is taken here, without its path.
     pub(crate) fn guarded(&self) -> String {
-        let methods = self.0.iter().filter(|(_, place)| place.contains("lock_api") && place.contains("mutex.rs"));
+        let methods =
+            self.0.iter().filter(|(_, place)| place.contains("lock_api") && place.contains("mutex.rs"));
         let mut types = methods.filter_map(|(function, _)| second(function.split_once('<')?.1));
         types.next().map_or_else(|| "?".to_owned(), |guarded| without_paths(&guarded))
     }
 
     /// Returns the line of the source, and those that it was called from in other files.
     pub(crate) fn lines(&self) -> String {
-        let mut named: Vec<&str> = self.0.iter().map(|(_, place)| place.as_str()).filter(|it| is_named(it)).collect();
+        let mut named: Vec<&str> =
+            self.0.iter().map(|(_, place)| place.as_str()).filter(|it| is_named(it)).collect();
         named.dedup_by_key(|place| place.split_once(':').map(|(file, _)| file));
         let names: Vec<_> = named.into_iter().take(LEVELS).map(from_the_root).collect();
         if names.is_empty() { "?".to_owned() } else { names.join(" < ") }
@@ -113,7 +115,9 @@ fn without_paths(name: &str) -> String {
     for letter in name.chars() {
         short.push(letter);
         if short.ends_with("::") {
-            let path = short.trim_end_matches(|letter: char| letter.is_alphanumeric() || "_:".contains(letter)).len();
+            let path = short
+                .trim_end_matches(|letter: char| letter.is_alphanumeric() || "_:".contains(letter))
+                .len();
             short.truncate(path);
         }
     }

@@ -55,22 +55,25 @@ fn lock_goes_to_those_that_wait_in_order() {
         unlock(&locks[0], Kind::Spin);
         tell("0");
     };
-    let (report, told) = run(3, &[
-        holder,
-        |locks, tell| {
-            work(20);
-            lock(&locks[0], Kind::Spin, 0);
-            tell("1");
-            work(30);
-            unlock(&locks[0], Kind::Spin);
-        },
-        |locks, tell| {
-            work(5);
-            lock(&locks[0], Kind::Spin, 0);
-            tell("2");
-            unlock(&locks[0], Kind::Spin);
-        },
-    ]);
+    let (report, told) = run(
+        3,
+        &[
+            holder,
+            |locks, tell| {
+                work(20);
+                lock(&locks[0], Kind::Spin, 0);
+                tell("1");
+                work(30);
+                unlock(&locks[0], Kind::Spin);
+            },
+            |locks, tell| {
+                work(5);
+                lock(&locks[0], Kind::Spin, 0);
+                tell("2");
+                unlock(&locks[0], Kind::Spin);
+            },
+        ],
+    );
     // CPU 0 has the lock at 1 (its line is nobody's) and until 501, when its line has to come back
     // from CPU 1, where it went after CPU 2: 511. The other CPUs come at 5 + 10 + 1 and 20 + 10 + 1.
     // Each hand-over takes 100 and brings the line along.
@@ -85,19 +88,22 @@ fn lock_goes_to_those_that_wait_in_order() {
 
 #[test]
 fn sleeper_leaves_its_cpu_and_wakes_up_in_time() {
-    let (report, told) = run(2, &[
-        |locks, _| {
-            lock(&locks[0], Kind::Sleep, 0);
-            work(5_000);
-            unlock(&locks[0], Kind::Sleep);
-        },
-        |locks, tell| {
-            work(50);
-            lock(&locks[0], Kind::Sleep, 0);
-            tell("woken");
-            unlock(&locks[0], Kind::Sleep);
-        },
-    ]);
+    let (report, told) = run(
+        2,
+        &[
+            |locks, _| {
+                lock(&locks[0], Kind::Sleep, 0);
+                work(5_000);
+                unlock(&locks[0], Kind::Sleep);
+            },
+            |locks, tell| {
+                work(50);
+                lock(&locks[0], Kind::Sleep, 0);
+                tell("woken");
+                unlock(&locks[0], Kind::Sleep);
+            },
+        ],
+    );
     // Asleep at 50 + 10 + 1; the holder is done at 1 + 5,000, and needs the line back.
     assert_eq!(told, [("woken", 5_011 + 1_000)]);
     assert_eq!((report.idle, report.spun), (6_011 - 61, 0));
@@ -107,27 +113,30 @@ fn sleeper_leaves_its_cpu_and_wakes_up_in_time() {
 #[test]
 fn woken_sleeper_takes_its_cpu_back_at_the_next_chance() {
     // Threads 0 and 2 share CPU 0: 0 sleeps for the lock of 1, and 2 runs meanwhile, with a spin lock.
-    let (_, told) = run(2, &[
-        |locks, tell| {
-            work(50);
-            lock(&locks[0], Kind::Sleep, 0);
-            tell("woken");
-            unlock(&locks[0], Kind::Sleep);
-        },
-        |locks, _| {
-            lock(&locks[0], Kind::Sleep, 0);
-            work(20_000);
-            unlock(&locks[0], Kind::Sleep);
-        },
-        |locks, tell| {
-            lock(&locks[1], Kind::Spin, 0);
-            work(30_000);
-            unlock(&locks[1], Kind::Spin);
-            tell("unlocked");
-            work(10);
-            tell("back");
-        },
-    ]);
+    let (_, told) = run(
+        2,
+        &[
+            |locks, tell| {
+                work(50);
+                lock(&locks[0], Kind::Sleep, 0);
+                tell("woken");
+                unlock(&locks[0], Kind::Sleep);
+            },
+            |locks, _| {
+                lock(&locks[0], Kind::Sleep, 0);
+                work(20_000);
+                unlock(&locks[0], Kind::Sleep);
+            },
+            |locks, tell| {
+                lock(&locks[1], Kind::Spin, 0);
+                work(30_000);
+                unlock(&locks[1], Kind::Spin);
+                tell("unlocked");
+                work(10);
+                tell("back");
+            },
+        ],
+    );
     // CPU 0 sleeps at 61 and switches until 10,061; thread 2 has its spin lock from 10,062 (one line
     // holds both locks: 10 more) until 40,072, when thread 0 has been ready for long: at the next
     // look, 10 later, it gets the CPU.
@@ -171,10 +180,13 @@ fn same_threads_give_the_same_report() {
 #[test]
 #[should_panic(expected = "1 threads wait for ever")]
 fn deadlock_is_reported() {
-    run(1, &[|locks, _| {
-        lock(&locks[0], Kind::Spin, 0);
-        lock(&locks[0], Kind::Spin, 0);
-    }]);
+    run(
+        1,
+        &[|locks, _| {
+            lock(&locks[0], Kind::Spin, 0);
+            lock(&locks[0], Kind::Spin, 0);
+        }],
+    );
 }
 
 #[test]

@@ -23,7 +23,8 @@ fn row(name: &str, numbers: &[(&str, f64)]) -> String {
 
 fn name(load: &Load) -> String {
     let run = if load.loops == LONG { "long" } else { "short" };
-    format!("{}, {} CPUs, {run}", load.design, load.cpus)
+    let cpus = if load.cpus == 1 { "CPU" } else { "CPUs" };
+    format!("{}, {} {cpus}, {run}", load.design, load.cpus)
 }
 
 fn run(design: Name, cpus: usize, loops: u64) -> Outcome {

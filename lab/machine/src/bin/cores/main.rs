@@ -127,8 +127,12 @@ fn run(task: Task) -> std::io::Result<()> {
     match task {
         Task::F5 { cpus, loops, real } => return show::f5(cpus, loops, real.as_deref()),
         Task::Scale { designs, size } => designs.iter().for_each(|&design| show::scale(size.loads(design))),
-        Task::Locks { design, size, top } => size.loads(design).for_each(|load| show::locks(&load.run(), top)),
-        Task::Lines { design, size, top } => size.loads(design).for_each(|load| show::lines(&load.run(), top)),
+        Task::Locks { design, size, top } => {
+            size.loads(design).for_each(|load| show::locks(&load.run(), top))
+        }
+        Task::Lines { design, size, top } => {
+            size.loads(design).for_each(|load| show::lines(&load.run(), top))
+        }
         Task::Rows { quick } => bars::rows(quick),
         Task::Plot { out, size } => return std::fs::write(out, plot::svg(|design| size.loads(design))),
     }

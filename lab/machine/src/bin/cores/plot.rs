@@ -38,22 +38,34 @@ fn draw(curves: &[Vec<Outcome>; 4]) -> String {
         let (at, cpus) = (x(outcome.load.cpus as f64), outcome.load.cpus);
         let (top, bottom) = (EDGE, HEIGHT - EDGE);
         line(format_args!("<path d=\"M{at:.1} {top}V{bottom}\" stroke=\"#ddd\"/>"));
-        line(format_args!("<text x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\">{cpus}</text>", bottom + 16.0));
+        line(format_args!(
+            "<text x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\">{cpus}</text>",
+            bottom + 16.0
+        ));
     }
     let powers = (0..5).flat_map(|power| [1.0, 3.0].map(|by| by * 10f64.powi(power)));
     for value in powers.filter(|value| (ms.0..=ms.1).contains(value)) {
         let (at, right) = (y(value), WIDTH - RIGHT);
         line(format_args!("<path d=\"M{LEFT} {at:.1}H{right}\" stroke=\"#ddd\"/>"));
-        line(format_args!("<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{value} ms</text>", LEFT - 6.0, at + 4.0));
+        line(format_args!(
+            "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{value} ms</text>",
+            LEFT - 6.0,
+            at + 4.0
+        ));
     }
     for (curve, color) in curves.iter().zip(COLORS) {
         let Some(last) = curve.last() else { continue };
         let places: Vec<_> =
             curve.iter().map(|it| format!("{:.1},{:.1}", x(it.load.cpus as f64), y(it.ms()))).collect();
         let places = places.join(" ");
-        line(format_args!("<polyline points=\"{places}\" fill=\"none\" stroke=\"{color}\" stroke-width=\"2\"/>"));
+        line(format_args!(
+            "<polyline points=\"{places}\" fill=\"none\" stroke=\"{color}\" stroke-width=\"2\"/>"
+        ));
         let (at, design) = (y(last.ms()) + 4.0, last.load.design);
-        line(format_args!("<text x=\"{}\" y=\"{at:.1}\" fill=\"{color}\">{design}</text>", WIDTH - RIGHT + 8.0));
+        line(format_args!(
+            "<text x=\"{}\" y=\"{at:.1}\" fill=\"{color}\">{design}</text>",
+            WIDTH - RIGHT + 8.0
+        ));
     }
     line(format_args!("<text x=\"{LEFT}\" y=\"22\">the same work on more CPUs, virtual ms</text>\n</svg>"));
     svg

@@ -12,12 +12,23 @@ pub(crate) fn scale(loads: impl Iterator<Item = Load>) {
     let outcomes: Vec<_> = loads.map(Load::run).collect();
     let Some(first) = outcomes.first() else { return };
     let head = [
-        "CPUs", "ms", "spinning %", "idle %", "ns a pair", "blocks", "lines", "map locks", "node held ns",
-        "span pages", "worst hold µs", "worst wait µs",
+        "CPUs",
+        "ms",
+        "spinning %",
+        "idle %",
+        "ns a pair",
+        "blocks",
+        "lines",
+        "map locks",
+        "node held ns",
+        "span pages",
+        "worst hold µs",
+        "worst wait µs",
     ];
     let row = |outcome: &Outcome| {
         let locks = outcome.report.locks();
-        let worst = |of: fn(&LockStats) -> u64| locks.iter().map(|(_, it)| of(it)).max().unwrap_or(0) as f64 / 1e6;
+        let worst =
+            |of: fn(&LockStats) -> u64| locks.iter().map(|(_, it)| of(it)).max().unwrap_or(0) as f64 / 1e6;
         vec![
             outcome.load.cpus.to_string(),
             format!("{:.4}", outcome.ms()),
@@ -43,8 +54,16 @@ fn about(load: &Load) -> String {
 
 /// Prints what was waited for.
 pub(crate) fn locks(outcome: &Outcome, top: usize) {
-    let head =
-        ["", "a pair", "waited for %", "% of the time", "held ns", "at most µs", "waits at most µs", "tries failed"];
+    let head = [
+        "",
+        "a pair",
+        "waited for %",
+        "% of the time",
+        "held ns",
+        "at most µs",
+        "waits at most µs",
+        "tries failed",
+    ];
     let row = |(name, it): (String, LockStats)| {
         let taken = it.taken.max(1) as f64;
         vec![
@@ -60,7 +79,10 @@ pub(crate) fn locks(outcome: &Outcome, top: usize) {
     };
     print_head(outcome);
     println!("{}\n", table("lr", &head, outcome.report.locks().into_iter().map(row).collect()));
-    println!("{}\n", table("lr", &head, outcome.report.lock_sites().into_iter().take(top).map(row).collect()));
+    println!(
+        "{}\n",
+        table("lr", &head, outcome.report.lock_sites().into_iter().take(top).map(row).collect())
+    );
 }
 
 /// Prints what was lost to cache lines.
@@ -128,7 +150,12 @@ fn beside(outcomes: &[Outcome; 4], json: &str) -> io::Result<()> {
         if let Some([from, to]) = pair(json, &format!("{names}time")) {
             let real = from / to;
             let apart = (gain / real).max(real / gain);
-            rows.push((format!("{names}time"), format!("{real:.2} ×"), format!("{gain:.2} ×"), apart <= APART.1));
+            rows.push((
+                format!("{names}time"),
+                format!("{real:.2} ×"),
+                format!("{gain:.2} ×"),
+                apart <= APART.1,
+            ));
         }
     }
     if rows.is_empty() {
