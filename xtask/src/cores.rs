@@ -6,6 +6,7 @@ use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsString;
+use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -21,6 +22,9 @@ pub(crate) struct Args {
     /// Compare only what takes seconds.
     #[arg(long)]
     quick: bool,
+    /// Run F5 on the real CPUs as well, and show both: this tells whether the machine is like them.
+    #[arg(long, conflicts_with = "check")]
+    real: bool,
     /// Lower the bars to what was counted, and add those that are missing. None is raised.
     #[arg(long, requires = "check")]
     bless: bool,
@@ -30,6 +34,8 @@ pub(crate) struct Args {
 }
 
 const PATH: &str = "docs/cores.toml";
+/// What the real CPUs made of F5.
+const REAL: &str = "target/f5.json";
 /// A bar over what was counted when it was set: another compiler makes other blocks.
 const ROOM: f64 = 1.05;
 
@@ -37,6 +43,10 @@ type Rows = BTreeMap<String, BTreeMap<String, f64>>;
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let mut cores = Command::new(build()?);
+    if args.real {
+        fs::write(REAL, reproduced()?).context(REAL)?;
+        cores.args(["f5", "--cpus", "2", "--real", REAL]);
+    }
     if !args.check {
         let status = cores.args(&args.words).status().context("can't run cores")?;
         ensure!(status.success(), "cores ended with {status}");
@@ -62,6 +72,13 @@ fn build() -> Result<PathBuf> {
     cargo.args(["build", "--profile", "machine", "--locked", "--target-dir", "target/machine"]);
     cargo.args(["--manifest-path", "lab/Cargo.toml", "--package", "vmalloc-machine", "--bin", "cores"]);
     process::built(cargo.env("RUSTC_WRAPPER", wrapper).env("RUSTFLAGS", "--cfg machine"))
+}
+
+/// Runs F5 on the real CPUs.
+fn reproduced() -> Result<String> {
+    let cli = ["--manifest-path", "lab/Cargo.toml", "--package", "vmalloc-cli"];
+    let program = process::built(process::cargo().args(["build", "--release"]).args(cli))?;
+    process::output(Command::new(program).args(["reproduce", "f5", "--quick", "--json"]))
 }
 
 /// Returns each number of the rows beside its bar.

@@ -41,6 +41,7 @@ pub(super) fn run(effort: Effort, progress: &Progress) -> Outcome {
     let runs = Runs(&rounds);
     let mut outcome = Outcome::new(Figure::F5, effort, runs.all_claims(), vec![runs.table()], &NOTES);
     outcome.notes.push(of_this_machine());
+    outcome.notes.push(disturbed(&rounds));
     outcome
 }
 
@@ -114,6 +115,13 @@ impl Runs<'_> {
         let head = ["", "seconds", "% of time waiting", "% of locks waited for", "million locks"];
         Table::new("Medians; the same work in all for each number of threads", &head, all.map(row).collect())
     }
+}
+
+/// Says how much others did meanwhile: `cores f5 --real` shows it beside what it compares.
+fn disturbed(rounds: &[Vec<Watched>]) -> String {
+    let all = rounds.iter().flatten();
+    let (count, disturbed) = (all.clone().count(), all.filter(|(_, disturbed)| *disturbed).count());
+    format!("Other programs used the CPUs in {disturbed} of {count} measurements.")
 }
 
 fn of_this_machine() -> String {

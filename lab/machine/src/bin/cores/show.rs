@@ -165,8 +165,14 @@ fn beside(outcomes: &[Outcome; 4], json: &str) -> io::Result<()> {
     let rows = rows.into_iter().map(|(name, real, ours, is_near)| vec![name, real, ours, verdict(is_near)]);
     let head = ["", "real CPUs", "virtual CPUs", "within 10 points, 1.5 ×"];
     println!("{}\n", table("l", &head, rows.collect()));
+    if let Some((_, note)) = json.split_once(DISTURBED) {
+        println!("Real CPUs: {DISTURBED}{}\n", note.split('"').next().unwrap_or_default());
+    }
     Ok(())
 }
+
+/// How a note of `vmalloc reproduce f5` begins that tells whether its figures mean something.
+const DISTURBED: &str = "Other programs used the CPUs";
 
 /// Returns what was measured before and after, in a claim of a report of JSON.
 fn pair(json: &str, claim: &str) -> Option<[f64; 2]> {
