@@ -17,29 +17,21 @@
 #[cfg(not(target_has_atomic = "64"))]
 compile_error!("vmalloc needs atomics of 64 bits with compare-and-swap, which this target lacks");
 
-#[cfg(shuttle)]
-mod explored;
 #[cfg(any(shuttle, machine))]
 mod hooked;
-#[cfg(machine)]
-mod machine;
 #[cfg(loom)]
 pub mod modelled;
-#[cfg(not(any(shuttle, loom)))]
+#[cfg(not(any(shuttle, loom, machine)))]
 mod plain;
 #[cfg(not(loom))]
 mod word;
 
-#[cfg(not(any(shuttle, loom, machine)))]
-pub use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence};
-#[cfg(shuttle)]
-pub use explored::{Grain, explore, is, point, size, unlocked, unlocks};
 #[cfg(any(shuttle, machine))]
-pub use hooked::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence};
+pub use hooked::*;
 #[cfg(loom)]
 pub use modelled::*;
-#[cfg(not(any(shuttle, loom)))]
-pub use plain::{is, size, unlocked};
+#[cfg(not(any(shuttle, loom, machine)))]
+pub use plain::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence, is, size, unlocked};
 #[cfg(not(loom))]
 pub use word::{set_word_at, word_at};
 

@@ -18,7 +18,8 @@
 //! | [`rounds`], [`scene`] | windows of those that are compared, in turn; what many CPUs do with one space |
 //! | [`heap`], [`output`] | the small tools |
 //!
-//! The binaries `ranges`, `counts`, `threads`, `memory` and `buffers` only parse arguments and print.
+//! The binaries `ranges`, `counts`, `threads`, `memory` and `buffers` only parse arguments and
+//! print.
 
 pub mod adapter;
 #[cfg(feature = "buffers")]

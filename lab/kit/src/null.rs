@@ -99,8 +99,8 @@ impl Pages for Unmapped {
     fn unmap(&self, _ranges: &[PageRange]) {}
 }
 
-/// Zeroed memory from the heap. The system gives large allocations that nobody has touched no memory
-/// yet, if they are aligned as it likes.
+/// Zeroed memory from the heap. The system puts no memory behind a large allocation before it is
+/// touched, unless an alignment is asked for.
 #[derive(Debug)]
 struct Records {
     start: NonNull<u8>,

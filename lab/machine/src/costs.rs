@@ -39,13 +39,13 @@ impl Costs {
     /// The machine of the publication of 2024: 32 cores of Zen 2, where `run_test_mask=7` took
     /// 51.3 s with nodes.
     pub const PUBLISHED: Self = Self {
-        // Blocks of these designs have about five instructions. On one CPU a pair of `nodes` takes
-        // 83 ns then, and one of `vmalloc` 71 ns; on the two CPUs that the lab runs on, both are
-        // within 10 % of what is measured there.
+        // Blocks of these designs have about five instructions. With `nodes` a pair of one-page
+        // areas takes 83 ns on one CPU, and with `vmalloc` 71 ns. With lines of 20 ns, F5 takes as
+        // long as on the two CPUs that the lab runs on: within 8 % for both, 27 % for `augmented`.
         block: 1_500,
         // Zen 2: 30 ns between two cores of a complex, 70 to 100 ns between complexes, as published
-        // with reviews of these CPUs in 2019 and 2020. `augmented` to `nodes` gains 9.6 at 40 ns and
-        // 10.7 at 100 ns, so the figure decides little.
+        // with reviews of these CPUs in 2019 and 2020. From 40 to 100 ns the gain of F5 rises by a
+        // tenth, so the figure decides little.
         line: 70 * NANO,
         // Tables of instructions by A. Fog: a locked exchange-and-add takes 17 cycles on Zen 2.
         atomic: 5 * NANO,
@@ -64,13 +64,13 @@ impl Costs {
         // Linux's base slice on eight CPUs and more, as its documentation has it.
         slice: 3_000 * MICRO,
         // What the publication's profile of nodes leaves outside of the address part: 51.3 s on 32
-        // CPUs for 64 M loops of each test. `full_fit` has 7.8 % of it, 2.0 µs a pair;
-        // `long_busy_list` 82.3 %, 21.1 µs for 101 pages. Of 2.0 µs a pair 0.83 are the address part.
+        // CPUs for 64 M loops of each test. `full_fit` has 7.8 % of it, 2.0 µs a pair, and
+        // `long_busy_list` 82.3 %, 21.1 µs for 101 pages. The address part is 0.83 µs of 2.0.
         area: 1_000 * NANO,
         page: 170 * NANO,
     };
 
-    /// The machine of the publication, with nothing done to areas: the lab's own runs of F5 allocate
+    /// The machine of the publication, where areas are not used: the lab's own runs of F5 allocate
     /// and free, and no more.
     pub const BARE: Self = Self { area: 0, page: 0, ..Self::PUBLISHED };
 }

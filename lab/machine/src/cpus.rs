@@ -97,8 +97,8 @@ pub(crate) fn settle() {
 pub(crate) fn touch(addr: usize, to: Use, site: usize) {
     let Some(mut line) = line_at(addr) else { return };
     now(|now| {
-        // SAFETY: no other reference to it is alive: only this thread has any, for as long as a call
-        // of `Line` takes.
+        // SAFETY: no other reference to it is alive. Only this thread has any, and for no longer
+        // than a call of `Line`.
         let line = unsafe { line.as_mut() };
         if line.is_at_hand(now.cpu.get(), to) {
             return;
@@ -141,7 +141,7 @@ impl State {
     }
 
     /// Runs the threads to their ends.
-    pub(crate) fn run(mut self, threads: Vec<Work>) -> Report {
+    pub(crate) fn run(mut self, threads: Vec<Work<'static>>) -> Report {
         for (number, work) in threads.into_iter().enumerate() {
             let cpu = number % self.cpus.len();
             self.threads.push(Thread::new(cpu, work));
@@ -301,7 +301,7 @@ fn run_on(thread: usize) {
 }
 
 impl Thread {
-    fn new(cpu: usize, work: Work) -> Self {
+    fn new(cpu: usize, work: Work<'static>) -> Self {
         let body = Body::with_stack(DefaultStack::new(512 << 10).expect("a stack"), move |yielder, ()| {
             YIELDER.set(yielder);
             let count = |on| {

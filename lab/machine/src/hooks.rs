@@ -156,13 +156,13 @@ extern "C" fn __machine_is_waited_for(word: &AtomicU32) -> bool {
     is_waited_for(word)
 }
 
-/// What comes next takes no time, and is not interrupted.
+/// Code that takes no time and is not interrupted comes next.
 #[unsafe(no_mangle)]
 extern "C" fn __machine_off() {
     now(|now| now.off.set(now.on.replace(false)));
 }
 
-/// The end of that.
+/// That code has ended.
 #[unsafe(no_mangle)]
 extern "C" fn __machine_on() {
     now(|now| now.on.set(now.off.replace(false)));

@@ -1,13 +1,13 @@
 //! A machine of 1 to 128 virtual CPUs in virtual time, on one thread of the host.
 //!
 //! It runs the *real* code of an allocator, and says how long that takes on CPUs that we do not
-//! have. The compiler puts a call before every basic block, load and store of the code that is
-//! looked at (`-Cpasses=sancov-module`, `rustc.sh` beside this crate); this crate is what is called.
+//! have. The compiler puts a call to this crate before every basic block, load and store of the
+//! code that is looked at (`-Cpasses=sancov-module`, see `rustc.sh` beside this crate).
 //!
 //! ```text
-//!   thread 0 ──► CPU 0   t=120 ████████ block, block, load … ──┐ always the CPU with the least time runs
-//!   thread 1 ──► CPU 1   t=190 ██████████████                  │
-//!   thread 2 ──► CPU 2   t=95  ████ waits for a lock           ▼
+//!   thread 0 ──► CPU 0   t=120 ████████ block, load … ──┐ the CPU with the least time runs
+//!   thread 1 ──► CPU 1   t=190 ██████████████           │
+//!   thread 2 ──► CPU 2   t=95  ████ waits for a lock    ▼
 //!                              └── lines: which CPUs have each of them
 //! ```
 //!
@@ -58,7 +58,7 @@ use memory::Memory;
 use now::now;
 
 /// The work of a thread.
-pub type Work = Box<dyn FnOnce()>;
+pub type Work<'a> = Box<dyn FnOnce() + 'a>;
 
 /// A machine. A process has one at a time; what is allocated in it may not outlive it.
 #[derive(Debug)]
@@ -87,8 +87,11 @@ impl Machine {
     ///
     /// # Panics
     /// Unless there are 1 to [`MAX_CPUS`] CPUs, and where threads wait for each other for ever.
-    pub fn run(&self, cpus: usize, on_cpu: fn(usize), threads: Vec<Work>) -> Report {
+    pub fn run(&self, cpus: usize, on_cpu: fn(usize), threads: Vec<Work<'_>>) -> Report {
         assert!((1..=MAX_CPUS).contains(&cpus), "{cpus} CPUs");
+        // SAFETY: each thread is run to its end before this returns. Where one never ends, it is
+        // forgotten and never runs again.
+        let threads = unsafe { std::mem::transmute::<Vec<Work<'_>>, Vec<Work<'static>>>(threads) };
         State::new(self.costs, cpus, on_cpu).run(threads)
     }
 }

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!             first use: free              another CPU writes: a line
-//!   nobody ─────────────────► one CPU ◄──────────────────────────────┐
+//!   no CPU ─────────────────► one CPU ◄──────────────────────────────┐
 //!                                │ another CPU reads: a line          │
 //!                                └───────────────────────────► many CPUs
 //! ```
 //!
-//! * `L1` The CPUs in `sharers` have the line. A CPU that is the only one may write, and any of them
-//!   may read, at no cost.
+//! * `L1` The CPUs in `sharers` have the line. A CPU that is the only one may write, and each of
+//!   them may read, at no cost.
 //! * `L2` A line passes to one CPU at a time: `free_at` is when it has arrived at the last one.
 //!
 //! Caches never lose a line to make room, and a line takes as long from any CPU.
@@ -28,7 +28,7 @@ pub(crate) enum Use {
     Write,
 }
 
-/// The state of a line. That of a line that nobody has used is all zeros.
+/// The state of a line: all zeros before its first use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Line {
     sharers: u128,
@@ -48,8 +48,8 @@ impl Line {
         }
     }
 
-    /// Brings it to a CPU, from `clock` on. Returns when it is there, and how long it waited for the
-    /// passes before.
+    /// Brings it to a CPU, from `clock` on. Returns when it is there, and how long the CPU waited
+    /// for the passes before.
     pub(crate) fn pass(&mut self, cpu: usize, to: Use, clock: Picos, cost: Picos) -> (Picos, Picos) {
         let begin = clock.max(self.free_at);
         self.free_at = begin + cost;

@@ -10,7 +10,7 @@ use crate::now::{now, quietly};
 use crate::{LockStats, Picos};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// What a thread does while it waits.
+/// The way in which a thread waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// It keeps its CPU.

@@ -22,8 +22,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Where it begins: far from where kernels put programs, libraries and stacks.
 const BASE: usize = 0x2000_0000_0000;
-/// Where the last may begin. A machine whose threads never ended leaves its memory as it is, and the
-/// next has its own behind it.
+/// Where the last may begin. A machine whose threads never ended leaves its memory as it is. The
+/// next machine has its own behind it.
 const LAST: usize = BASE + 64 * BYTES;
 /// The records of a span of 8 TiB take 2 GiB, of which little is touched.
 const BYTES: usize = 16 << 30;
@@ -45,11 +45,11 @@ thread_local! {
 
 struct Heap {
     base: Cell<usize>,
-    /// What was never allocated begins here.
+    /// Never allocated from here on.
     end: Cell<usize>,
     /// Allocations that were not freed.
     live: Cell<u64>,
-    /// What was freed, by classes: each begins with the place of the next.
+    /// Freed allocations, by classes: each begins with the place of the next.
     freed: [Cell<*mut u8>; CLASSES],
     /// One for each line of the memory.
     lines: Cell<*mut Line>,
@@ -110,7 +110,7 @@ impl Drop for Memory {
             heap.live.get()
         });
         if live != 0 {
-            // What is left in it may still be used.
+            // Something in it may still be used.
             *self.base += BYTES;
             assert!(std::thread::panicking(), "{live} allocations outlive their machine");
             return;
@@ -181,7 +181,7 @@ fn charge() {
 }
 
 // SAFETY: allocations of the heap are apart from each other, as large and aligned as was asked for,
-// and are used again only after they were freed. What is outside of its memory is the system's.
+// and are used again only after they were freed. All other memory is the system's.
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if !now(|now| now.modelled.get()) {

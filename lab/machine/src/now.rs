@@ -8,13 +8,13 @@ use std::cell::Cell;
 /// How far a CPU may be ahead of the others while it meets none of them.
 pub(crate) const AHEAD: Picos = 1_000_000;
 
-/// See the [module](self).
+/// The thread that runs now.
 pub(crate) struct Now {
-    /// Whether hooks count: code of a design runs on a virtual CPU.
+    /// True where hooks count: code of a design runs on a virtual CPU.
     pub(crate) on: Cell<bool>,
-    /// Whether they did before `__machine_off`.
+    /// True where they did before `__machine_off`.
     pub(crate) off: Cell<bool>,
-    /// Whether the heap is that of the machine: also while a design is set up.
+    /// True where the heap is that of the machine: also while a design is set up.
     pub(crate) modelled: Cell<bool>,
     /// The time on this CPU.
     pub(crate) clock: Cell<Picos>,

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 pub struct LineStats {
     /// How many.
     pub passed: u64,
-    /// What CPUs lost to them.
+    /// The time that CPUs lost to them.
     pub lost: Picos,
     /// Of that, the time in which a line passed to others first.
     pub queued: Picos,
@@ -54,7 +54,7 @@ impl LockStats {
     }
 }
 
-/// What a run took. Sums are those of all CPUs.
+/// The times and counts of a run. Sums are those of all CPUs.
 #[derive(Debug)]
 pub struct Report {
     /// From the start to the end of the last thread.

@@ -2,14 +2,43 @@
 //! virtual time.
 
 #[cfg(shuttle)]
-use super::explored::{change, look};
+#[path = "explored.rs"]
+mod explored;
 #[cfg(machine)]
-use super::machine::{change, look};
-use super::{Mutant, is};
+#[allow(unreachable_pub, unused_imports)]
+#[path = "plain.rs"]
+mod plain;
+
+use super::Mutant;
 use core::sync::atomic::{self, Ordering};
+#[cfg(shuttle)]
+use explored::{change, look};
+#[cfg(machine)]
+use told::{change, look};
 use zerocopy::{FromBytes, IntoBytes};
 
 pub use core::sync::atomic::fence;
+#[cfg(shuttle)]
+pub use explored::{Grain, explore, is, point, size, unlocked, unlocks};
+#[cfg(machine)]
+pub use plain::{is, size, unlocked};
+
+/// The machine is told of operations that read and write at once. Its compiler tells it of loads
+/// and stores.
+#[cfg(machine)]
+mod told {
+    unsafe extern "C" {
+        safe fn __machine_change(addr: usize);
+    }
+
+    #[inline(always)]
+    pub(super) fn look<T>(_word: &T) {}
+
+    #[inline(always)]
+    pub(super) fn change<T>(word: &T) {
+        __machine_change(core::ptr::from_ref(word).addr());
+    }
+}
 
 macro_rules! atomic {
     ($name:ident, $value:ty) => {

@@ -13,8 +13,9 @@ use vmalloc_kit::table::{figure, table};
 /// Measure one space under many threads
 ///
 /// Millions of pairs (one allocation and one free) a second of all threads together, as the median
-/// of interleaved rounds, its range, and its ratio to the first number of threads. W1: 3 pages and a guard page in an empty space. W5: each thread replaces random areas of
-/// its share of the live ones, 1…64 pages. No memory is behind the addresses; the loop and its
+/// of interleaved rounds, its range, and its ratio to the first number of threads. W1: 3 pages and
+/// a guard page in an empty space. W5: each thread replaces random areas of its share of the live
+/// ones, 1…64 pages. No memory is behind the addresses; the loop and its
 /// random numbers are part of the figures. Each scene is played twice: with callers that purge, and
 /// with a thread that drains.
 ///

@@ -31,7 +31,7 @@ fn run(design: Name, cpus: usize, loops: u64) -> Outcome {
     Load::published(design, cpus, loops).run()
 }
 
-/// What is told of ours, with its time over that of nodes.
+/// Returns the row of a run of ours, with its time over that of nodes.
 fn ours(outcome: &Outcome, nodes: &Outcome) -> String {
     row(
         &name(&outcome.load),

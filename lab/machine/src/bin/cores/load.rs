@@ -7,7 +7,7 @@ use vmalloc_lab::designs::Name;
 use vmalloc_lab::workload::{CASES, Case, Crowd, Size, Stage, Tenants};
 use vmalloc_machine::{Costs, Machine, Report, Work};
 
-/// What a run does.
+/// The work of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
     pub(crate) design: Name,
@@ -20,12 +20,12 @@ pub(crate) struct Load {
     pub(crate) mask: u8,
     /// The divisor of the areas that cases hold, beside the number of threads.
     pub(crate) held_by: u64,
-    /// Whether others live in the space.
+    /// True where others live in the space.
     pub(crate) lived_in: bool,
     pub(crate) costs: Costs,
 }
 
-/// What it took.
+/// A run that has ended.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) load: Load,
@@ -53,8 +53,8 @@ impl Load {
         }
     }
 
-    /// F5 as `vmalloc reproduce f5` runs it: 32 nodes, a space that is lived in, and nothing that is
-    /// done with areas.
+    /// F5 as `vmalloc reproduce f5` runs it: 32 nodes, a space that is lived in, and areas that
+    /// are not used.
     pub(crate) const fn reproduced(design: Name, cpus: usize, loops: u64) -> Self {
         let published = Self::published(design, cpus, loops);
         Self { nodes: 32, held_by: 4, lived_in: true, costs: Costs::BARE, ..published }
@@ -88,14 +88,12 @@ impl Load {
     }
 
     /// Each thread has an order of its own, as in F5.
-    fn threads(&self, design: &dyn Design, tenants: Option<&Tenants>, setup: &Setup) -> Vec<Work> {
-        // SAFETY: the machine has run all threads to their ends before the design and the tenants are dropped.
-        let (design, tenants) = unsafe {
-            (
-                std::mem::transmute::<&dyn Design, &'static dyn Design>(design),
-                std::mem::transmute::<Option<&Tenants>, Option<&'static Tenants>>(tenants),
-            )
-        };
+    fn threads<'a>(
+        &self,
+        design: &'a dyn Design,
+        tenants: Option<&'a Tenants>,
+        setup: &Setup,
+    ) -> Vec<Work<'a>> {
         let threads = self.threads as u64;
         let stage = Stage { design, lazy_max_pages: setup.lazy_max_pages, tenants, crowd: Crowd::Alone };
         let size = Size::loops(self.loops / threads).held_by(threads * self.held_by);
@@ -108,7 +106,7 @@ impl Load {
                     let done = case.run(stage, size, rng.next_u64(), &mut |_| {});
                     done.unwrap_or_else(|refusal| panic!("{}: {refusal}", case.name));
                 }
-            }) as Work
+            }) as Work<'a>
         };
         (0..threads).map(thread).collect()
     }

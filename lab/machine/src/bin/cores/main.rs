@@ -17,9 +17,10 @@ static ALLOCATOR: vmalloc_machine::Allocator = vmalloc_machine::Allocator;
 
 /// Run designs on virtual CPUs, in virtual time
 ///
-/// The real code of each design runs on 1 to 128 CPUs that one thread of this machine plays. Blocks of code, cache lines that pass
-/// from one CPU to another, locks and waits take their time by one set of constants. Results are the same to the digit
-/// wherever this is run. `docs/lab.md` tells what it can't say.
+/// The real code of each design runs on 1 to 128 CPUs that one thread of this machine plays. Blocks
+/// of code, cache lines that pass from one CPU to another, locks and waits take their time by one
+/// set of constants. Results are the same to the digit wherever this is run. `docs/lab.md` tells
+/// what it can't say.
 #[derive(Parser)]
 #[command(name = "cores", bin_name = "cargo xtask cores")]
 struct Args {
@@ -31,15 +32,16 @@ struct Args {
 enum Task {
     /// Measure the published result of 2024 again: waiting, and time, from one tree to nodes
     ///
-    /// With 2 CPUs it is what `vmalloc reproduce f5` runs on the real ones: 32 nodes, a space that is lived in, nothing done with
-    /// areas. With more it is the load of the publication, with a node for each CPU.
+    /// With 2 CPUs it is what `vmalloc reproduce f5` runs on the real ones: 32 nodes, a space that
+    /// is lived in, areas that are not used. With more it is the load of the publication, with a
+    /// node for each CPU.
     F5 {
         #[arg(long, default_value_t = 32)]
         cpus: usize,
         /// Loops of all threads.
         #[arg(long, default_value_t = 512_000)]
         loops: u64,
-        /// What `vmalloc reproduce f5 --json` printed, to be shown beside it.
+        /// The output of `vmalloc reproduce f5 --json`, to be shown beside it.
         #[arg(long)]
         real: Option<PathBuf>,
     },
@@ -128,10 +130,10 @@ fn run(task: Task) -> std::io::Result<()> {
         Task::F5 { cpus, loops, real } => return show::f5(cpus, loops, real.as_deref()),
         Task::Scale { designs, size } => designs.iter().for_each(|&design| show::scale(size.loads(design))),
         Task::Locks { design, size, top } => {
-            size.loads(design).for_each(|load| show::locks(&load.run(), top))
+            size.loads(design).for_each(|load| show::locks(&load.run(), top));
         }
         Task::Lines { design, size, top } => {
-            size.loads(design).for_each(|load| show::lines(&load.run(), top))
+            size.loads(design).for_each(|load| show::lines(&load.run(), top));
         }
         Task::Rows { quick } => bars::rows(quick),
         Task::Plot { out, size } => return std::fs::write(out, plot::svg(|design| size.loads(design))),

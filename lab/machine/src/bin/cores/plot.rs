@@ -1,4 +1,4 @@
-//! Time by CPUs, as SVG: both axes are logarithmic, so half the time on twice the CPUs is one slope.
+//! Time by CPUs, as SVG. Both axes are logarithmic: half the time on twice the CPUs is one slope.
 
 use crate::load::{Load, Outcome};
 use crate::show::F5;
@@ -20,53 +20,82 @@ pub(crate) fn svg<L: Iterator<Item = Load>>(loads: impl Fn(Name) -> L) -> String
     draw(&curves)
 }
 
+/// Where a value stands between the ends of an axis, from 0 to 1.
+#[derive(Clone, Copy)]
+struct Axis {
+    low: f64,
+    high: f64,
+}
+
+impl Axis {
+    fn of(values: impl Iterator<Item = f64>) -> Self {
+        let ends = Self { low: f64::MAX, high: f64::MIN };
+        values.fold(ends, |it, value| Self { low: it.low.min(value), high: it.high.max(value) })
+    }
+
+    fn along(self, value: f64) -> f64 {
+        (value / self.low).ln() / (self.high / self.low).ln().max(1e-9)
+    }
+}
+
+struct Picture {
+    cpus: Axis,
+    ms: Axis,
+    svg: String,
+}
+
 fn draw(curves: &[Vec<Outcome>; 4]) -> String {
     let points = || curves.iter().flatten();
-    let bounds = |of: fn(&Outcome) -> f64| {
-        points().map(of).fold((f64::MAX, f64::MIN), |(low, high), it| (low.min(it), high.max(it)))
-    };
-    let (cpus, ms) = (bounds(|it| it.load.cpus as f64), bounds(Outcome::ms));
-    let along = |value: f64, (low, high): (f64, f64)| (value / low).ln() / (high / low).ln().max(1e-9);
-    let x = |value: f64| LEFT + along(value, cpus) * (WIDTH - LEFT - RIGHT);
-    let y = |value: f64| HEIGHT - EDGE - along(value, ms) * (HEIGHT - 2.0 * EDGE);
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" font-size=\"12\">\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
-    );
-    let mut line = |text: std::fmt::Arguments<'_>| writeln!(svg, "{text}").expect("a string");
-    for outcome in &curves[0] {
-        let (at, cpus) = (x(outcome.load.cpus as f64), outcome.load.cpus);
-        let (top, bottom) = (EDGE, HEIGHT - EDGE);
-        line(format_args!("<path d=\"M{at:.1} {top}V{bottom}\" stroke=\"#ddd\"/>"));
-        line(format_args!(
-            "<text x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\">{cpus}</text>",
-            bottom + 16.0
-        ));
+    let cpus = Axis::of(points().map(|it| it.load.cpus as f64));
+    let mut picture = Picture { cpus, ms: Axis::of(points().map(Outcome::ms)), svg: String::new() };
+    let size = format!("viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" font-size=\"12\"");
+    picture.line(format_args!("<svg xmlns=\"http://www.w3.org/2000/svg\" {size}>"));
+    picture.line(format_args!("<rect width=\"100%\" height=\"100%\" fill=\"white\"/>"));
+    curves[0].iter().for_each(|outcome| picture.column(outcome.load.cpus));
+    (0..5).for_each(|power| [1.0, 3.0].iter().for_each(|by| picture.row(by * 10f64.powi(power))));
+    curves.iter().zip(COLORS).for_each(|(curve, color)| picture.curve(curve, color));
+    picture.line(format_args!(
+        "<text x=\"{LEFT}\" y=\"22\">the same work on more CPUs, virtual ms</text>\n</svg>"
+    ));
+    picture.svg
+}
+
+impl Picture {
+    fn line(&mut self, text: std::fmt::Arguments<'_>) {
+        writeln!(self.svg, "{text}").expect("a string");
     }
-    let powers = (0..5).flat_map(|power| [1.0, 3.0].map(|by| by * 10f64.powi(power)));
-    for value in powers.filter(|value| (ms.0..=ms.1).contains(value)) {
-        let (at, right) = (y(value), WIDTH - RIGHT);
-        line(format_args!("<path d=\"M{LEFT} {at:.1}H{right}\" stroke=\"#ddd\"/>"));
-        line(format_args!(
-            "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{value} ms</text>",
-            LEFT - 6.0,
-            at + 4.0
-        ));
+
+    fn x(&self, cpus: usize) -> f64 {
+        LEFT + self.cpus.along(cpus as f64) * (WIDTH - LEFT - RIGHT)
     }
-    for (curve, color) in curves.iter().zip(COLORS) {
-        let Some(last) = curve.last() else { continue };
-        let places: Vec<_> =
-            curve.iter().map(|it| format!("{:.1},{:.1}", x(it.load.cpus as f64), y(it.ms()))).collect();
-        let places = places.join(" ");
-        line(format_args!(
-            "<polyline points=\"{places}\" fill=\"none\" stroke=\"{color}\" stroke-width=\"2\"/>"
-        ));
-        let (at, design) = (y(last.ms()) + 4.0, last.load.design);
-        line(format_args!(
-            "<text x=\"{}\" y=\"{at:.1}\" fill=\"{color}\">{design}</text>",
-            WIDTH - RIGHT + 8.0
-        ));
+
+    fn y(&self, ms: f64) -> f64 {
+        HEIGHT - EDGE - self.ms.along(ms) * (HEIGHT - 2.0 * EDGE)
     }
-    line(format_args!("<text x=\"{LEFT}\" y=\"22\">the same work on more CPUs, virtual ms</text>\n</svg>"));
-    svg
+
+    fn column(&mut self, cpus: usize) {
+        let (at, bottom) = (self.x(cpus), HEIGHT - EDGE);
+        self.line(format_args!("<path d=\"M{at:.1} {EDGE}V{bottom}\" stroke=\"#ddd\"/>"));
+        let below = bottom + 16.0;
+        self.line(format_args!("<text x=\"{at:.1}\" y=\"{below}\" text-anchor=\"middle\">{cpus}</text>"));
+    }
+
+    fn row(&mut self, ms: f64) {
+        if (self.ms.low..=self.ms.high).contains(&ms) {
+            let (at, right, left) = (self.y(ms), WIDTH - RIGHT, LEFT - 6.0);
+            self.line(format_args!("<path d=\"M{LEFT} {at:.1}H{right}\" stroke=\"#ddd\"/>"));
+            let at = at + 4.0;
+            self.line(format_args!("<text x=\"{left}\" y=\"{at:.1}\" text-anchor=\"end\">{ms} ms</text>"));
+        }
+    }
+
+    fn curve(&mut self, outcomes: &[Outcome], color: &str) {
+        let Some(last) = outcomes.last() else { return };
+        let place = |it: &Outcome| format!("{:.1},{:.1}", self.x(it.load.cpus), self.y(it.ms()));
+        let points = outcomes.iter().map(place).collect::<Vec<_>>().join(" ");
+        let style = format!("fill=\"none\" stroke=\"{color}\" stroke-width=\"2\"");
+        self.line(format_args!("<polyline points=\"{points}\" {style}/>"));
+        let (right, at, design) = (WIDTH - RIGHT + 8.0, self.y(last.ms()) + 4.0, last.load.design);
+        self.line(format_args!("<text x=\"{right}\" y=\"{at:.1}\" fill=\"{color}\">{design}</text>"));
+    }
 }

@@ -7,45 +7,48 @@ use vmalloc_kit::table::{figure, table};
 use vmalloc_lab::designs::Name;
 use vmalloc_machine::LockStats;
 
+/// The head of a table of [`steps`].
+const STEPS: [&str; 12] = [
+    "CPUs",
+    "ms",
+    "spinning %",
+    "idle %",
+    "ns a pair",
+    "blocks",
+    "lines",
+    "map locks",
+    "node held ns",
+    "span pages",
+    "worst hold µs",
+    "worst wait µs",
+];
+
 /// Prints the same work on more and more CPUs.
 pub(crate) fn scale(loads: impl Iterator<Item = Load>) {
     let outcomes: Vec<_> = loads.map(Load::run).collect();
     let Some(first) = outcomes.first() else { return };
-    let head = [
-        "CPUs",
-        "ms",
-        "spinning %",
-        "idle %",
-        "ns a pair",
-        "blocks",
-        "lines",
-        "map locks",
-        "node held ns",
-        "span pages",
-        "worst hold µs",
-        "worst wait µs",
-    ];
-    let row = |outcome: &Outcome| {
-        let locks = outcome.report.locks();
-        let worst =
-            |of: fn(&LockStats) -> u64| locks.iter().map(|(_, it)| of(it)).max().unwrap_or(0) as f64 / 1e6;
-        vec![
-            outcome.load.cpus.to_string(),
-            format!("{:.4}", outcome.ms()),
-            format!("{:.2}", outcome.spinning()),
-            format!("{:.2}", outcome.idle()),
-            figure(outcome.a_pair(outcome.report.busy) / 1e3),
-            format!("{:.1}", outcome.a_pair(outcome.report.blocks)),
-            format!("{:.2}", outcome.a_pair(outcome.report.lines.passed)),
-            format!("{:.4}", outcome.map_locks()),
-            figure(outcome.node_hold()),
-            outcome.span.to_string(),
-            figure(worst(|it| it.hold_max)),
-            figure(worst(|it| it.wait_max)),
-        ]
-    };
-    let rows = outcomes.iter().map(row).collect();
-    println!("{}: {}\n{}\n", first.load.design, about(&first.load), table("r", &head, rows));
+    let table = table("r", &STEPS, outcomes.iter().map(steps).collect());
+    println!("{}: {}\n{table}\n", first.load.design, about(&first.load));
+}
+
+fn steps(outcome: &Outcome) -> Vec<String> {
+    let locks = outcome.report.locks();
+    let worst =
+        |of: fn(&LockStats) -> u64| locks.iter().map(|(_, it)| of(it)).max().unwrap_or(0) as f64 / 1e6;
+    vec![
+        outcome.load.cpus.to_string(),
+        format!("{:.4}", outcome.ms()),
+        format!("{:.2}", outcome.spinning()),
+        format!("{:.2}", outcome.idle()),
+        figure(outcome.a_pair(outcome.report.busy) / 1e3),
+        format!("{:.1}", outcome.a_pair(outcome.report.blocks)),
+        format!("{:.2}", outcome.a_pair(outcome.report.lines.passed)),
+        format!("{:.4}", outcome.map_locks()),
+        figure(outcome.node_hold()),
+        outcome.span.to_string(),
+        figure(worst(|it| it.hold_max)),
+        figure(worst(|it| it.wait_max)),
+    ]
 }
 
 fn about(load: &Load) -> String {
