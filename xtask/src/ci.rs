@@ -84,5 +84,6 @@ pub(crate) fn all() -> Vec<Step> {
         step("instructions", &format!("target/debug/xtask instructions --check {ROWS}")).after("build of the tests"),
         // One program counts both.
         step("policy", "target/debug/xtask policy").after("instructions"),
+        step("virtual CPUs", "target/debug/xtask cores --check --quick").after("policy"),
     ]
 }

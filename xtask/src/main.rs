@@ -3,6 +3,7 @@
 mod bounds;
 mod ci;
 mod clients;
+mod cores;
 mod figures;
 mod instructions;
 mod kernel;
@@ -41,6 +42,7 @@ enum Chore {
     Ci,
     Nightly(nightly::Args),
     Clients(clients::Args),
+    Cores(cores::Args),
     Figures(figures::Args),
     Instructions(instructions::Args),
     Kernels(kernels::Args),
@@ -109,6 +111,7 @@ fn run(chore: &Chore) -> Result<()> {
         Chore::Ci => ci::run(),
         Chore::Nightly(args) => nightly::run(args),
         Chore::Clients(args) => clients::run(args),
+        Chore::Cores(args) => cores::run(args),
         Chore::Figures(args) => figures::run(args),
         Chore::Instructions(args) => instructions::run(args),
         Chore::Kernels(args) => kernels::run(args),

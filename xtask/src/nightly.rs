@@ -84,6 +84,8 @@ pub(crate) fn all(seed: u64) -> Vec<Step> {
         .after("targets"),
         xtask("huge pages in QEMU", "kernels --append transparent_hugepage=always slots").after("packages"),
         xtask("instructions", "instructions --check").after("packages"),
+        xtask("virtual CPUs", "cores --check"),
+        xtask("virtual CPUs beside real ones", "cores --real").after("virtual CPUs"),
         xtask("times that README tells", "figures").after("packages"),
         step(
             "memory of steady loads and arrays",

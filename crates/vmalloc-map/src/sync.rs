@@ -10,26 +10,27 @@
 //! ```sh
 //! RUSTFLAGS="--cfg loom" cargo test -p vmalloc --lib models --target-dir target/loom
 //! ```
+//!
+//! Under `--cfg machine` the lab's machine of virtual CPUs is told of each operation that reads and
+//! writes at once.
 
 #[cfg(not(target_has_atomic = "64"))]
 compile_error!("vmalloc needs atomics of 64 bits with compare-and-swap, which this target lacks");
 
-#[cfg(shuttle)]
-mod explored;
+#[cfg(any(shuttle, machine))]
+mod hooked;
 #[cfg(loom)]
 pub mod modelled;
-#[cfg(not(any(shuttle, loom)))]
+#[cfg(not(any(shuttle, loom, machine)))]
 mod plain;
 #[cfg(not(loom))]
 mod word;
 
-#[cfg(shuttle)]
-pub use explored::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence, size, unlocked};
-#[cfg(shuttle)]
-pub use explored::{Grain, explore, is, point, unlocks};
+#[cfg(any(shuttle, machine))]
+pub use hooked::*;
 #[cfg(loom)]
 pub use modelled::*;
-#[cfg(not(any(shuttle, loom)))]
+#[cfg(not(any(shuttle, loom, machine)))]
 pub use plain::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence, is, size, unlocked};
 #[cfg(not(loom))]
 pub use word::{set_word_at, word_at};

@@ -7,11 +7,8 @@
 //! | [`stage`] | one allocator in the state that a workload asks for, and the measured loops |
 //! | [`adapter`] | ours, the crates.io peers and two baselines behind that trait |
 //! | [`contest`] | several allocators through one workload, round by round; the tail of single pairs |
-//! | [`threads`] | one space and many threads: pairs a second, and locks that were waited for |
-//! | [`contention`] | 128 CPUs played by one thread: which locks they take, and which CPUs would wait |
+//! | [`threads`] | one space and many threads: pairs a second |
 //! | [`policy`] | pages, calls and addresses that the caching policy takes, for twelve loads |
-//! | [`played`] | CPUs and a drain thread that one thread plays |
-//! | [`counting_lock`], [`recorded_lock`] | a lock that counts its waits, and one that notes its takers |
 //! | [`c_calls`] | calls of the C library beside those of Rust |
 //! | [`mod@line`] | the time that a cache line takes from one core to another |
 //! | [`callgrind`] | counting windows of instructions inside one run |
@@ -21,8 +18,8 @@
 //! | [`rounds`], [`scene`] | windows of those that are compared, in turn; what many CPUs do with one space |
 //! | [`heap`], [`output`] | the small tools |
 //!
-//! The binaries `ranges`, `counts`, `threads`, `contention`, `memory` and
-//! `buffers` only parse arguments and print.
+//! The binaries `ranges`, `counts`, `threads`, `memory` and `buffers` only parse arguments and
+//! print.
 
 pub mod adapter;
 #[cfg(feature = "buffers")]
@@ -31,18 +28,14 @@ pub mod buffers;
 pub mod by_hand;
 pub mod c_calls;
 pub mod callgrind;
-pub mod contention;
 pub mod contest;
-pub mod counting_lock;
 pub mod heap;
 pub mod line;
 #[cfg(feature = "buffers")]
 pub mod memory;
 pub mod output;
-pub mod played;
 pub mod policy;
 pub mod ranges;
-pub mod recorded_lock;
 pub mod rounds;
 pub mod scene;
 pub mod stage;

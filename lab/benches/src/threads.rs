@@ -1,12 +1,12 @@
-//! One space and many threads: pairs a second of all together, and how often a lock had to be
-//! waited for; with callers that purge by themselves, and with a thread that drains.
+//! One space and many threads: pairs a second of all together, with callers that purge by
+//! themselves, and with a thread that drains. What threads wait for, the machine of virtual CPUs
+//! tells (`cargo xtask cores locks`).
 //!
 //! Threads work for a while of wall time, all at once, and the pairs of all are added up. Numbers
 //! of threads take turns, a window each, so that whatever else the machine does hits all of them
-//! alike. Locks are counted in a pass of its own, which is not timed.
+//! alike.
 
 use crate::adapter::{Caller, Drained, House};
-use crate::counting_lock::{self, CountingLock, Taken};
 use crate::scene::Scene;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -17,9 +17,6 @@ use vmalloc_kit::rng::Rng;
 use vmalloc_kit::stats::median;
 use vmalloc_kit::workers::{self, all_done};
 use vmalloc_linux::FutexLock;
-
-/// The product's lock, which counts.
-type Counted = CountingLock<FutexLock>;
 
 /// Replacements for each area before anything is measured.
 const CHURN: usize = 2;
@@ -74,10 +71,6 @@ pub struct Row {
     pub range: [f64; 2],
     /// The median over that of the first number of threads.
     pub ratio: f64,
-    /// Locks taken for a pair.
-    pub locks_per_pair: f64,
-    /// Of those, how many hundredths had to wait.
-    pub waited_percent: f64,
 }
 
 /// Plays `scene` with each number of `threads` on a space with the
@@ -93,12 +86,12 @@ pub fn run(
     progress: &dyn Fn(&str),
 ) -> Vec<Row> {
     let contest = match drain {
-        Drain::Callers => contest::<Caller<FutexLock, Cpus>, Caller<Counted, Cpus>>,
-        Drain::Thread => contest::<Drained<FutexLock, Cpus>, Drained<Counted, Cpus>>,
+        Drain::Callers => contest::<Caller<FutexLock, Cpus>>,
+        Drain::Thread => contest::<Drained<FutexLock, Cpus>>,
     };
     let played = contest(scene, threads, limits, progress);
-    let first = played.first().map_or(1.0, |(rates, _)| median(rates));
-    let row = |(&threads, (rates, counted)): (&usize, &(Vec<f64>, Played))| Row {
+    let first = played.first().map_or(1.0, |rates| median(rates));
+    let row = |(&threads, rates): (&usize, &Vec<f64>)| Row {
         scene,
         drain,
         threads,
@@ -108,20 +101,17 @@ pub fn run(
             rates.iter().copied().fold(0.0, f64::max) / 1e6,
         ],
         ratio: median(rates) / first,
-        locks_per_pair: counted.taken.locks as f64 / counted.pairs.max(1) as f64,
-        waited_percent: counted.taken.waited_percent(),
     };
     threads.iter().zip(&played).map(row).collect()
 }
 
-/// Times spaces `H`, and counts the locks of spaces `N`: for each number of threads the pairs a
-/// second in every round, and a pass that is not timed.
-fn contest<H: House + Sync, N: House + Sync>(
+/// Times spaces `H`: for each number of threads the pairs a second in every round.
+fn contest<H: House + Sync>(
     scene: Scene,
     threads: &[usize],
     limits: &Limits,
     progress: &dyn Fn(&str),
-) -> Vec<(Vec<f64>, Played)> {
+) -> Vec<Vec<f64>> {
     let stage = |&count: &_| Stage::<H>::new(scene, count, limits);
     let stages: Vec<_> = threads.iter().map(stage).collect();
     let mut rates = vec![Vec::new(); threads.len()];
@@ -129,10 +119,7 @@ fn contest<H: House + Sync, N: House + Sync>(
         progress(&format!("round {} of {}", round + 1, limits.rounds));
         rates.iter_mut().zip(&stages).for_each(|(rates, stage)| rates.push(stage.play(limits.window).rate()));
     }
-    drop(stages);
-    progress("counting locks");
-    let counted = |&count: &_| Stage::<N>::new(scene, count, limits).play(limits.window);
-    rates.into_iter().zip(threads.iter().map(counted)).collect()
+    rates
 }
 
 /// A space, and the areas that each thread has in it.
@@ -155,7 +142,6 @@ struct Worker {
 struct Played {
     pairs: u64,
     time: Duration,
-    taken: Taken,
 }
 
 impl Played {
@@ -194,10 +180,7 @@ impl<H: House + Sync> Stage<H> {
     /// Lets all threads work at once for so long.
     fn play(&self, window: Duration) -> Played {
         let stop = &AtomicBool::new(false);
-        let work = |number: usize| {
-            counting_lock::take();
-            (self.pairs(&mut lock(&self.workers[number]), stop), counting_lock::take())
-        };
+        let work = |number: usize| self.pairs(&mut lock(&self.workers[number]), stop);
         let time = |_: &_| {
             let start = Instant::now();
             std::thread::sleep(window);
@@ -206,12 +189,8 @@ impl<H: House + Sync> Stage<H> {
             start.elapsed()
         };
         let (done, time) = workers::run(self.workers.len(), work, time).expect("threads");
-        let mut played = Played { time, ..Played::default() };
-        for (pairs, taken) in done.into_iter().map(|done| done.expect("no request is refused")) {
-            played.pairs += pairs;
-            played.taken = played.taken.plus(taken);
-        }
-        played
+        let pairs = done.into_iter().map(|done| done.expect("no request is refused")).sum();
+        Played { pairs, time }
     }
 
     fn pairs(&self, worker: &mut Worker, stop: &AtomicBool) -> u64 {
@@ -273,20 +252,17 @@ mod tests {
     }
 
     #[test]
-    fn every_number_of_threads_makes_pairs_under_locks() {
+    fn every_number_of_threads_makes_pairs() {
         for scene in Scene::ALL {
             for drain in Drain::ALL {
                 let rows = longer(
                     &limits(),
                     |limits| run(scene, drain, &[1, 3], limits, &|_| {}),
-                    |rows| rows.iter().all(|row| row.mpairs_per_s > 0.0 && row.locks_per_pair > 0.0),
+                    |rows| rows.iter().all(|row| row.mpairs_per_s > 0.0),
                 );
                 assert_eq!(rows.iter().map(|row| row.threads).collect::<Vec<_>>(), [1, 3]);
                 assert!(rows.iter().all(|row| row.drain == drain), "{rows:?}");
                 assert_eq!(rows[0].ratio, 1.0);
-                if drain == Drain::Callers {
-                    assert_eq!(rows[0].waited_percent, 0.0);
-                }
             }
         }
     }

@@ -28,19 +28,34 @@
 //! them. All have the same locks ([`lock`]), the same CPUs ([`cpu`]) and the same thresholds
 //! ([`Setup`]), so that what differs is the design.
 
-pub mod blocks;
 pub mod design;
 pub mod designs;
+#[cfg(not(machine))]
 pub mod lock;
-mod others;
-pub mod picture;
-pub mod replay;
-pub mod reproduce;
-mod text;
-pub mod trace;
-pub mod units;
-pub mod vmallocinfo;
+#[cfg(machine)]
+#[path = "lock/modelled.rs"]
+pub mod lock;
 pub mod workload;
+
+// A machine of virtual CPUs (`vmalloc-machine`) runs designs and workloads, and nothing else.
+#[cfg(not(machine))]
+pub mod blocks;
+#[cfg(not(machine))]
+mod others;
+#[cfg(not(machine))]
+pub mod picture;
+#[cfg(not(machine))]
+pub mod replay;
+#[cfg(not(machine))]
+pub mod reproduce;
+#[cfg(not(machine))]
+mod text;
+#[cfg(not(machine))]
+pub mod trace;
+#[cfg(not(machine))]
+pub mod units;
+#[cfg(not(machine))]
+pub mod vmallocinfo;
 
 pub use vmalloc_kit::{clock, cpu, null, rng, stats, table, times, workers};
 

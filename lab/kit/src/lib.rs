@@ -3,6 +3,7 @@
 
 pub mod clock;
 pub mod cpu;
+pub mod hooks;
 pub mod null;
 pub mod rng;
 pub mod stats;

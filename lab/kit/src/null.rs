@@ -1,12 +1,12 @@
 //! The platform of the lab and its benches: real locks under which no memory is, so that what is
 //! left is the address part.
 
-use crate::cpu;
+use crate::{cpu, hooks};
 use core::fmt;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 use lock_api::RawMutex;
-use memmap2::{MmapOptions, MmapRaw};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::sync::OnceLock;
 use vmalloc::{DrainReason, Geometry, PageRange, Platform, PlatformError, Protection};
 
@@ -99,6 +99,43 @@ impl Pages for Unmapped {
     fn unmap(&self, _ranges: &[PageRange]) {}
 }
 
+/// Zeroed memory from the heap. The system puts no memory behind a large allocation before it is
+/// touched, unless an alignment is asked for.
+#[derive(Debug)]
+struct Records {
+    start: NonNull<u8>,
+    layout: Layout,
+}
+
+/// [`Platform::lend_records`].
+const RECORDS_ALIGN: usize = 64;
+
+impl Records {
+    fn new(bytes: usize) -> Option<Self> {
+        let layout = Layout::from_size_align(bytes + RECORDS_ALIGN, align_of::<usize>()).ok()?;
+        // SAFETY: the layout has bytes.
+        let start = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+        Some(Self { start, layout })
+    }
+
+    fn aligned(&self) -> NonNull<u8> {
+        // SAFETY: there are as many bytes more.
+        unsafe { self.start.add(self.start.align_offset(RECORDS_ALIGN)) }
+    }
+}
+
+impl Drop for Records {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout; the platform does not live any more.
+        unsafe { dealloc(self.start.as_ptr(), self.layout) };
+    }
+}
+
+// SAFETY: plain memory, which the space alone uses that it is lent to.
+unsafe impl Send for Records {}
+// SAFETY: as above.
+unsafe impl Sync for Records {}
+
 /// A platform with locks of the type `L`, and `P` where a purge may sleep, and no memory.
 #[derive(Debug)]
 pub struct NullPlatform<L, C = FirstCpu, D = ByCallers, T = Unmapped, P = L> {
@@ -106,7 +143,7 @@ pub struct NullPlatform<L, C = FirstCpu, D = ByCallers, T = Unmapped, P = L> {
     cpu: C,
     drains: D,
     pages: T,
-    records: OnceLock<MmapRaw>,
+    records: OnceLock<Records>,
     locks: PhantomData<fn() -> (L, P)>,
 }
 
@@ -145,10 +182,11 @@ unsafe impl<L: RawMutex + Send + Sync + 'static, C: CpuHint, D: Drains, T: Pages
     }
 
     fn lend_records(&self, bytes: usize) -> Option<NonNull<u8>> {
-        let records = MmapRaw::from(MmapOptions::new().len(bytes).map_anon().ok()?);
+        let records = Records::new(bytes)?;
+        let lent = records.aligned();
         // They are lent once.
         self.records.set(records).ok()?;
-        NonNull::new(self.records.get()?.as_mut_ptr())
+        Some(lent)
     }
 
     #[inline]
@@ -167,6 +205,7 @@ unsafe impl<L: RawMutex + Send + Sync + 'static, C: CpuHint, D: Drains, T: Pages
     }
 
     unsafe fn flush(&self, _ranges: &[PageRange]) -> Result<(), PlatformError> {
+        hooks::flush();
         Ok(())
     }
 

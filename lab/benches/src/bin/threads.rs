@@ -13,10 +13,9 @@ use vmalloc_kit::table::{figure, table};
 /// Measure one space under many threads
 ///
 /// Millions of pairs (one allocation and one free) a second of all threads together, as the median
-/// of interleaved rounds, its range, and its ratio to the first number of threads. "locks" is how
-/// many locks a pair takes, "waited" how many of them were not free at once, from a pass of its
-/// own. W1: 3 pages and a guard page in an empty space. W5: each thread replaces random areas of
-/// its share of the live ones, 1…64 pages. No memory is behind the addresses; the loop and its
+/// of interleaved rounds, its range, and its ratio to the first number of threads. W1: 3 pages and
+/// a guard page in an empty space. W5: each thread replaces random areas of its share of the live
+/// ones, 1…64 pages. No memory is behind the addresses; the loop and its
 /// random numbers are part of the figures. Each scene is played twice: with callers that purge, and
 /// with a thread that drains.
 ///
@@ -44,10 +43,10 @@ struct Args {
 fn print_table(freed: Freed, live: usize, rows: &[Row], lines: [Option<Duration>; 2]) -> io::Result<()> {
     let Some(Row { scene, drain, .. }) = rows.first() else { return Ok(()) };
     let title = format!("{scene:?}: {}; {}; {}", scene.about("thread", live), drain.about(), freed.about());
-    let head = ["threads", "M pairs/s", "lowest", "highest", "ratio", "locks", "waited %"];
+    let head = ["threads", "M pairs/s", "lowest", "highest", "ratio"];
     let cells = |row: &Row| {
         let [lowest, highest] = row.range;
-        let figures = [row.mpairs_per_s, lowest, highest, row.ratio, row.locks_per_pair, row.waited_percent];
+        let figures = [row.mpairs_per_s, lowest, highest, row.ratio];
         std::iter::once(row.threads.to_string()).chain(figures.into_iter().map(figure)).collect()
     };
     let table = table("lr", &head, rows.iter().map(cells).collect());

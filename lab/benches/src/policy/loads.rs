@@ -67,7 +67,7 @@ fn steady(stage: &mut Stage, most: usize, sizes: [u64; 2], allocations: usize, f
     let (mut rng, mut live) = (Rng::new(1), Vec::with_capacity(most));
     for _ in 0..allocations {
         if frees == Frees::AsTheThreadMoves && rng.below(100) == 0 {
-            crate::played::turn_to(rng.below(4) as usize);
+            super::played::turn_to(rng.below(4) as usize);
         }
         if live.len() == most {
             let area = take_any(&mut rng, &mut live);
@@ -82,7 +82,7 @@ fn steady(stage: &mut Stage, most: usize, sizes: [u64; 2], allocations: usize, f
 
 fn turn(frees: Frees, cpu: usize) {
     if frees == Frees::OnAnotherCpu {
-        crate::played::turn_to(cpu);
+        super::played::turn_to(cpu);
     }
 }
 

@@ -11,6 +11,7 @@
 //! There is no time in it, so every row repeats to the last digit.
 
 mod loads;
+mod played;
 mod stage;
 
 pub use loads::{LOADS, Load};

@@ -2,7 +2,7 @@
 
 use super::Row;
 use super::loads::Load;
-use crate::played::{self, Later};
+use super::played::{self, Later};
 use crate::ranges::{BASE_PAGE, span};
 use parking_lot::{Mutex, RawMutex};
 use vmalloc::{Geometry, PageRange, Request, Space, SpaceOptions};

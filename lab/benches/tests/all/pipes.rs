@@ -23,7 +23,6 @@ fn programs_of_addresses_survive_a_closed_pipe() {
     let ranges = ["--quick W1 --only noop", "--quick W1 --only noop --json", "--quick --tail W1 --only noop"];
     closed_pipe(env!("CARGO_BIN_EXE_ranges"), &ranges);
     closed_pipe(env!("CARGO_BIN_EXE_threads"), &["--quick --rounds 1 1"]);
-    closed_pipe(env!("CARGO_BIN_EXE_contention"), &["--quick 1"]);
 }
 
 #[cfg(feature = "buffers")]

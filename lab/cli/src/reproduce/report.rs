@@ -30,10 +30,15 @@ impl fmt::Display for Report {
         }
         let count = |verdict| self.outcomes.iter().filter(|outcome| outcome.verdict == verdict).count();
         write!(f, "Reproduced: {} of {}", count(Verdict::Reproduced), self.outcomes.len())?;
-        match count(Verdict::TooBusy) {
-            0 => writeln!(f),
-            busy => writeln!(f, "; too busy to judge: {busy}"),
+        for (verdict, name) in
+            [(Verdict::TooBusy, "too busy to judge"), (Verdict::Shown, "shown, not judged")]
+        {
+            match count(verdict) {
+                0 => {}
+                some => write!(f, "; {name}: {some}")?,
+            }
         }
+        writeln!(f)
     }
 }
 

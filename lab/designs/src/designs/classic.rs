@@ -18,8 +18,9 @@ use super::purge::Purge;
 use super::stack::Stack;
 use crate::design::{Ask, Counts, Design, Refusal, Segment, Setup, State};
 use crate::lock::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use vmalloc::PageRange;
+use vmalloc::sync::AtomicU64;
 
 /// See the [module](self).
 pub(super) struct Classic<S: Areas> {

@@ -24,6 +24,7 @@ mod tree;
 use crate::design::{Counts, Segment, State};
 pub use name::{Name, UnknownName};
 pub use ours::Ours;
+#[cfg(not(machine))]
 pub(crate) use ours::{Addresses, space};
 use vmalloc::PageRange;
 

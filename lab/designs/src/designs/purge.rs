@@ -21,17 +21,15 @@ use super::areas::Areas;
 use super::classic::Classic;
 use super::stack::Stack;
 use crate::lock::{self, Mutex};
-use std::sync::atomic::{
-    AtomicUsize,
-    Ordering::{Acquire, Relaxed, Release},
-};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use vmalloc::sync::AtomicU64;
 
 /// See the [module](self).
 pub(super) enum Purge {
     /// P0.
     Held(Mutex<()>),
     /// P1 and P2.
-    Counted { purging: AtomicUsize, offer: Offer },
+    Counted { purging: AtomicU64, offer: Offer },
 }
 
 /// When the lock is offered.
@@ -48,11 +46,11 @@ impl Purge {
     }
 
     pub(super) const fn p1() -> Self {
-        Self::Counted { purging: AtomicUsize::new(0), offer: Offer::Always }
+        Self::Counted { purging: AtomicU64::new(0), offer: Offer::Always }
     }
 
     pub(super) const fn p2() -> Self {
-        Self::Counted { purging: AtomicUsize::new(0), offer: Offer::UnlessPressed }
+        Self::Counted { purging: AtomicU64::new(0), offer: Offer::UnlessPressed }
     }
 }
 
@@ -79,13 +77,13 @@ impl<S: Areas> Classic<S> {
                 self.give_all_counted(purging, *offer);
                 // Acquire: pairs with the release of each purge that ends.
                 while purging.load(Acquire) != 0 {
-                    std::thread::yield_now();
+                    lock::yield_now();
                 }
             }
         }
     }
 
-    fn give_all_counted(&self, purging: &AtomicUsize, offer: Offer) {
+    fn give_all_counted(&self, purging: &AtomicU64, offer: Offer) {
         // Before the set is taken: the lock that is taken then is what makes it seen by who finds
         // the list empty.
         purging.fetch_add(1, Relaxed);
@@ -139,7 +137,9 @@ impl<S: Areas> Classic<S> {
 
 /// Here every CPU would forget its translations, once for all of the set. There is no memory and so
 /// nothing to forget.
-pub(super) fn flush<T>(_set: &Stack<T>) {}
+pub(super) fn flush<T>(_set: &Stack<T>) {
+    vmalloc_kit::hooks::flush();
+}
 
 #[cfg(test)]
 mod tests;

@@ -7,12 +7,11 @@
 
 pub mod wakeups;
 
-use crate::clock::cpu_time;
+use crate::clock::{tick, ticks_per_ns};
 use lock_api::{GuardSend, RawMutex, RawMutexFair};
 use serde::Serialize;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::time::{Duration, Instant};
 use vmalloc_linux::FutexLock;
 
 /// A mutex behind a spin lock: everything that allocations and frees take.
@@ -30,7 +29,7 @@ pub struct Waits {
     pub waited: u64,
     /// Nanoseconds from there until they were had.
     pub nanoseconds: u64,
-    /// Of those, how many the thread ran: only counted where [`count_running`] was called.
+    /// Of those, how many the thread ran: it looked at the lock, and did not sleep.
     pub ran: u64,
 }
 
@@ -49,21 +48,21 @@ impl Waits {
 
 // One for each thread: shared ones would be fought over more than the locks.
 thread_local! {
+    /// Times are in ticks here: a wait is often shorter than a call of the system, which would make
+    /// the waits of others longer as well.
     static WAITS: Cell<Waits> = const { Cell::new(Waits { locks: 0, waited: 0, nanoseconds: 0, ran: 0 }) };
-    static COUNTS_RUNNING: Cell<bool> = const { Cell::new(false) };
     /// Spin locks that this thread holds.
     static HELD: Cell<u32> = const { Cell::new(0) };
 }
 
 /// Returns the counts of this thread since the last call.
 pub fn take_waits() -> Waits {
-    WAITS.take()
-}
-
-/// Makes this thread count how much it runs while it waits: each wait takes two system calls
-/// longer.
-pub(crate) fn count_running() {
-    COUNTS_RUNNING.set(true);
+    let waits = WAITS.take();
+    if waits.waited == 0 {
+        return waits;
+    }
+    let nanoseconds = |ticks: u64| (ticks as f64 / ticks_per_ns()) as u64;
+    Waits { nanoseconds: nanoseconds(waits.nanoseconds), ran: nanoseconds(waits.ran), ..waits }
 }
 
 /// Lets a thread that waits for the lock of `guard` have it first, and what waits for the
@@ -76,6 +75,11 @@ pub fn offer<T: ?Sized>(guard: &mut lock_api::MutexGuard<'_, Spin, T>) {
     } else if wakeups::may_be_due() {
         lock_api::MutexGuard::unlocked(guard, || {});
     }
+}
+
+/// Lets others run, in a loop that waits for them.
+pub fn yield_now() {
+    std::thread::yield_now();
 }
 
 /// A lock that is waited for actively: in a kernel nothing else runs on a CPU that holds one.
@@ -124,16 +128,34 @@ impl Drop for NeverSleep {
     }
 }
 
+/// Ticks of the longest look at a lock, some 2 µs: where one took longer, the thread did not run.
+const LOOK_TICKS: u64 = 5_000;
+
 impl Spin {
+    /// Waits, and counts it.
     #[cold]
     fn wait(&self) {
+        let (began, mut ran) = (tick(), 0);
         self.waiting.fetch_add(1, Relaxed);
+        let mut last = began;
         if !(0..LOOKS.load(Relaxed)).any(|_| {
             std::hint::spin_loop();
-            !self.lock.is_locked() && self.lock.try_lock()
+            let is_had = !self.lock.is_locked() && self.lock.try_lock();
+            let looked = tick();
+            ran += looked.saturating_sub(last).min(LOOK_TICKS);
+            last = looked;
+            is_had
         }) {
             self.lock.lock();
         }
+        let waits = WAITS.get();
+        WAITS.set(Waits {
+            waited: waits.waited + 1,
+            // One at least: ticks may differ between cores.
+            nanoseconds: waits.nanoseconds + tick().saturating_sub(began).max(1),
+            ran: waits.ran + ran,
+            ..waits
+        });
         self.served.fetch_add(1, Relaxed);
         self.waiting.fetch_sub(1, Relaxed);
     }
@@ -152,32 +174,6 @@ fn hold() {
     HELD.set(HELD.get() + 1);
 }
 
-/// Takes a lock, and counts what it took; `wait` takes one that is not free.
-#[inline]
-fn count(try_lock: impl FnOnce() -> bool, wait: impl FnOnce()) {
-    let free = try_lock();
-    let waits = WAITS.get();
-    WAITS.set(Waits { locks: waits.locks + 1, ..waits });
-    if !free {
-        count_wait(wait);
-    }
-}
-
-#[cold]
-fn count_wait(wait: impl FnOnce()) {
-    let counts = COUNTS_RUNNING.get();
-    let ran = || if counts { cpu_time() } else { Duration::ZERO };
-    let (start, ran_before) = (Instant::now(), ran());
-    wait();
-    let waits = WAITS.get();
-    WAITS.set(Waits {
-        waited: waits.waited + 1,
-        nanoseconds: waits.nanoseconds + start.elapsed().as_nanos() as u64,
-        ran: waits.ran + (ran() - ran_before).as_nanos() as u64,
-        ..waits
-    });
-}
-
 fn count_try(taken: bool) -> bool {
     let waits = WAITS.get();
     WAITS.set(Waits { locks: waits.locks + u64::from(taken), ..waits });
@@ -194,7 +190,12 @@ unsafe impl RawMutex for Spin {
     #[inline]
     fn lock(&self) {
         hold();
-        count(|| self.lock.try_lock(), || self.wait());
+        let is_free = self.lock.try_lock();
+        let waits = WAITS.get();
+        WAITS.set(Waits { locks: waits.locks + 1, ..waits });
+        if !is_free {
+            self.wait();
+        }
     }
 
     #[inline]

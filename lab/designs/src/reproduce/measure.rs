@@ -100,7 +100,6 @@ pub(super) fn shuffled(name: Name, setup: &Setup, cases: &[Case], size: Size, th
             if setup.cpus > cpu::count() {
                 cpu::play(Some(thread % setup.cpus));
             }
-            lock::count_running();
             let began = cpu_time();
             cases.iter().for_each(|case| run_case(stage, case, size, rng.next_u64(), &mut |_| {}));
             (cpu_time() - began, lock::take_waits())

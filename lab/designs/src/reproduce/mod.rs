@@ -237,11 +237,12 @@ pub enum Verdict {
 
 impl Verdict {
     /// Returns the verdict over many: what is refuted counts most, and then what can't be judged.
+    /// Where nothing has a bar, all is shown.
     #[must_use]
     pub fn of_all(verdicts: impl IntoIterator<Item = Self>) -> Self {
         let all: Vec<_> = verdicts.into_iter().collect();
-        let worst = [Self::NotReproduced, Self::TooBusy].into_iter().find(|worst| all.contains(worst));
-        worst.unwrap_or(Self::Reproduced)
+        let order = [Self::NotReproduced, Self::TooBusy, Self::Reproduced];
+        order.into_iter().find(|worst| all.contains(worst)).unwrap_or(Self::Shown)
     }
 
     /// Returns true unless more samples could change it for the better.
@@ -375,5 +376,8 @@ mod tests {
         assert_eq!(both(vec![holds(), holds()]), (true, Verdict::Reproduced));
         assert_eq!(both(vec![holds(), fails(true)]), (false, Verdict::TooBusy));
         assert_eq!(both(vec![fails(true), fails(false), holds()]), (false, Verdict::NotReproduced));
+        let shown = || claim(4.0, 2.0, false, Unit::Times, None);
+        assert_eq!(both(vec![shown()]), (false, Verdict::Shown));
+        assert_eq!(both(vec![shown(), holds()]), (true, Verdict::Reproduced));
     }
 }

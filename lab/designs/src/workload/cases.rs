@@ -1,6 +1,6 @@
 //! The eight cases that Linux's driver had in 2019, by their bits: 1, 2, 4 … 128.
 
-use super::{Case, Run, guarded};
+use super::{Case, Run};
 use crate::design::Refusal;
 
 /// All eight, in the order of their bits.
@@ -51,8 +51,8 @@ fn full_fit(run: &mut Run<'_>) -> Result<(), Refusal> {
 pub(super) fn long_busy_list(run: &mut Run<'_>) -> Result<(), Refusal> {
     let held = run.hold(LONG_LIST)?;
     run.turns(|run| {
-        let large = run.stage.design.alloc(&guarded(100))?;
-        let small = run.stage.design.alloc(&guarded(1))?;
+        let large = run.area(100, 1)?;
+        let small = run.area(1, 1)?;
         run.stage.design.free(large)?;
         run.stage.design.free(small)
     })?;

@@ -14,6 +14,7 @@ pub use cases::CASES;
 pub use fits::FITS;
 use std::time::{Duration, Instant};
 pub use tenants::Tenants;
+use vmalloc_kit::hooks;
 
 /// A case of a test driver.
 #[derive(Clone, Copy, Debug)]
@@ -127,8 +128,15 @@ impl Run<'_> {
 
     /// An area of so many pages and its guard page, allocated and freed.
     fn pair(&self, pages: u64, align: u64) -> Result<(), Refusal> {
-        let start = self.stage.design.alloc(&guarded(pages).align(align))?;
+        let start = self.area(pages, align)?;
         self.stage.design.free(start)
+    }
+
+    /// An area of so many pages and its guard page, allocated and used.
+    fn area(&self, pages: u64, align: u64) -> Result<u64, Refusal> {
+        let start = self.stage.design.alloc(&guarded(pages).align(align))?;
+        hooks::used(start, pages);
+        Ok(start)
     }
 
     /// So many one-page areas, less when cases are to hold less.
@@ -136,7 +144,7 @@ impl Run<'_> {
         let count = count / self.size.held_by;
         let one = |_| {
             self.rest();
-            self.stage.design.alloc(&guarded(1))
+            self.area(1, 1)
         };
         (0..count).map(one).collect()
     }

@@ -7,7 +7,8 @@
 use super::guarded;
 use crate::design::{Design, Refusal};
 use crate::rng::Rng;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use vmalloc_kit::hooks::quietly;
 
 /// A steady set of areas of 1 to 64 pages, of which one is replaced now and then.
 pub struct Tenants(Mutex<(Vec<u64>, Rng)>);
@@ -41,15 +42,18 @@ impl Tenants {
     }
 
     fn replace_one(&self, design: &dyn Design) -> Result<(), Refusal> {
-        let (pages, gone) = {
-            let mut set = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            let (areas, rng) = &mut *set;
+        let (pages, gone) = quietly(|| {
+            let (areas, rng) = &mut *self.set();
             let which = rng.below(areas.len() as u64) as usize;
             (rng.between(1, 64), areas.swap_remove(which))
-        };
+        });
         design.free(gone)?;
         let came = design.alloc(&guarded(pages))?;
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).0.push(came);
+        quietly(|| self.set().0.push(came));
         Ok(())
+    }
+
+    fn set(&self) -> MutexGuard<'_, (Vec<u64>, Rng)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

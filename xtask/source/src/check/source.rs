@@ -38,7 +38,7 @@ impl File {
         let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
         // Explored schedules and models have facades of their own, which no ordinary build has.
         let is_test_name =
-            ["tests", "models", "explored", "modelled"].contains(&stem) || stem.ends_with("_tests");
+            ["tests", "models", "explored", "hooked", "modelled"].contains(&stem) || stem.ends_with("_tests");
         let in_tests =
             |part: &std::ffi::OsStr| ["tests", "benches", "examples"].iter().any(|name| part == *name);
         // The first two parts are the folder of the crate.

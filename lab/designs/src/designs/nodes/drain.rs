@@ -127,4 +127,6 @@ impl Shared {
 
 /// Here every CPU would forget its translations from the lowest to the highest page of the set,
 /// once. There is no memory and so nothing to forget.
-fn flush(_lazy: &[Area]) {}
+fn flush(_lazy: &[Area]) {
+    vmalloc_kit::hooks::flush();
+}

@@ -7,11 +7,10 @@ use crate::designs::areas::{Group, Want};
 use crate::designs::augmented::Augmented;
 use crate::designs::pair::FreeSpace;
 use crate::lock::{Mutex, SleepMutex};
-use std::sync::atomic::{
-    AtomicBool, AtomicU64,
-    Ordering::{Relaxed, SeqCst},
-};
+use std::ops::Deref;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use vmalloc::PageRange;
+use vmalloc::sync::AtomicU64;
 
 /// Pages of a zone.
 const ZONE_PAGES: u64 = 16;
@@ -19,7 +18,7 @@ const ZONE_PAGES: u64 = 16;
 /// A window: its pages, and those of them that are free.
 pub(super) struct Window {
     pub(super) span: PageRange,
-    pub(super) heap: Mutex<Augmented>,
+    pub(super) heap: Padded<Mutex<Augmented>>,
     pub(super) missed_fits: AtomicU64,
 }
 
@@ -31,14 +30,26 @@ pub(super) struct Shared {
     pub(super) main: usize,
     lazy_max: u64,
     pub(super) nodes: Box<[Node]>,
-    pub(super) purging: SleepMutex<()>,
-    /// A free has found too much lazy since the last drain began.
-    pub(super) asked: AtomicBool,
+    pub(super) purging: Padded<SleepMutex<()>>,
+    /// Not 0 if a free has found too much lazy since the last drain began.
+    pub(super) asked: Padded<AtomicU64>,
     /// `N2`. Sequentially consistent where it rises and where it decides; both sides also hold
     /// locks in between.
-    pub(super) lazy: AtomicU64,
+    pub(super) lazy: Padded<AtomicU64>,
     pub(super) purges: AtomicU64,
     pub(super) longest_hold: AtomicU64,
+}
+
+/// Something on a cache line of its own: frees write it, and what is beside is read by all calls.
+#[repr(align(64))]
+pub(super) struct Padded<T>(T);
+
+impl<T> Deref for Padded<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
 }
 
 impl Shared {
@@ -47,7 +58,7 @@ impl Shared {
         assert!((1..=128).contains(&setup.cpus), "{} CPUs", setup.cpus);
         let window = |&span: &PageRange| Window {
             span,
-            heap: Mutex::new(Augmented::new(span)),
+            heap: Padded(Mutex::new(Augmented::new(span))),
             missed_fits: AtomicU64::new(0),
         };
         let main = (0..spans.len()).max_by_key(|&at| spans[at].len()).expect("a window");
@@ -56,9 +67,9 @@ impl Shared {
             main,
             lazy_max: setup.lazy_max_pages,
             nodes: (0..setup.cpus).map(|_| Node::new()).collect(),
-            purging: SleepMutex::new(()),
-            asked: AtomicBool::new(false),
-            lazy: AtomicU64::new(0),
+            purging: Padded(SleepMutex::new(())),
+            asked: Padded(AtomicU64::new(0)),
+            lazy: Padded(AtomicU64::new(0)),
             purges: AtomicU64::new(0),
             longest_hold: AtomicU64::new(0),
         }
@@ -169,10 +180,10 @@ impl Shared {
         }
         // Before the try: a thread that does not get the lock has asked its holder, who looks again
         // after unlocking.
-        self.asked.store(true, SeqCst);
-        while self.asked.load(SeqCst) {
+        self.asked.store(1, SeqCst);
+        while self.asked.load(SeqCst) != 0 {
             let Some(purging) = self.purging.try_lock() else { return };
-            if self.asked.swap(false, SeqCst) {
+            if self.asked.swap(0, SeqCst) != 0 {
                 self.drain(&purging, Decay::Quarter);
             }
         }

@@ -176,17 +176,17 @@ fn frees_during_a_drain_ask_for_a_second_one() {
         // The first drain stops where it takes the lazy set.
         let pools = nodes.shared.nodes[0].pools.lock();
         let first = scope.spawn(|| nodes.free(starts[1]));
-        while nodes.shared.asked.load(SeqCst) || !nodes.shared.purging.is_locked() {
+        while nodes.shared.asked.load(SeqCst) != 0 || !nodes.shared.purging.is_locked() {
             std::thread::yield_now();
         }
         // The count has not fallen: this free asks for another, and does not wait.
         nodes.free(starts[2]).unwrap();
-        assert!(nodes.shared.asked.load(SeqCst));
+        assert_eq!(nodes.shared.asked.load(SeqCst), 1);
         drop(pools);
         first.join().unwrap().unwrap();
     });
     // The second drain came, and decayed the pool that the first had filled.
-    assert!(!nodes.shared.asked.load(SeqCst));
+    assert_eq!(nodes.shared.asked.load(SeqCst), 0);
     assert_eq!((nodes.lazy_pages(), pooled(&nodes, 0, 10)), (0, 0));
     nodes.verify().unwrap();
 }

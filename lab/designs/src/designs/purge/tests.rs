@@ -17,7 +17,7 @@ fn tree(purge: Purge, pages: u64, lazy_max: u64) -> Tree {
     Tree::new("tree", &Setup::with_cpus(1).span(span).lazy_max(lazy_max), purge)
 }
 
-fn purging(tree: &Tree) -> &AtomicUsize {
+fn purging(tree: &Tree) -> &AtomicU64 {
     let Purge::Counted { purging, .. } = &tree.purge else { panic!("another purge") };
     purging
 }

@@ -10,24 +10,24 @@ thread_local! {
 }
 
 /// Begins a new play: the first CPU has its turn, and no drain is due.
-pub fn restart() {
+pub(super) fn restart() {
     turn_to(0);
     DRAIN_IS_DUE.set(false);
 }
 
 /// Gives the turn to a CPU.
-pub fn turn_to(cpu: usize) {
+pub(super) fn turn_to(cpu: usize) {
     cpu::play(Some(cpu));
 }
 
 /// Returns whether a drain was asked for at once since the last call.
-pub fn take_drain() -> bool {
+pub(super) fn take_drain() -> bool {
     DRAIN_IS_DUE.replace(false)
 }
 
 /// A thread that drains when it comes to its turn.
 #[derive(Clone, Copy, Debug)]
-pub struct Later;
+pub(super) struct Later;
 
 impl Drains for Later {
     fn drain_later(&self, due: DrainReason) -> bool {
