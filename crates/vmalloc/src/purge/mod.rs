@@ -73,8 +73,8 @@ pub(crate) struct Purger {
     pub(crate) batch: Vec<PageRange>,
     /// True if the purge under way found no memory for a list of all that it was to take.
     pub(crate) is_short: bool,
-    /// The last purge that left nothing behind on purpose: its number, what it was to do, and what
-    /// it has done. A call that waited for it has nothing to do.
+    /// The last purge that a call asked for: its number, what it was to do, and what it has done. A
+    /// call that waited for it has nothing to do.
     pub(crate) last: Option<(u64, PurgePlan, Done)>,
 }
 

@@ -69,10 +69,10 @@ impl PurgePlan {
     /// Everything, to the map.
     pub(crate) const ALL: Self = Self::at_most(u64::MAX);
 
-    /// Returns whether a purge with this plan does all that one with the `other` would, but for
-    /// those of a certain number of areas.
+    /// Returns whether a purge with this plan does all that one with the `other` would.
     pub(crate) fn covers(&self, other: &Self) -> bool {
-        self.insists && self.most == u64::MAX && (self == other || *other == Self::UNMAP)
+        let is_less = *other == Self::LAZY || *other == Self::UNMAP && self.insists;
+        self.most == u64::MAX && (self == other || is_less)
     }
 
     /// Returns the part of the memory that the platform keeps which goes back as well: as much as

@@ -153,9 +153,7 @@ impl<P: Platform> Space<P> {
             let rest = PurgePlan { most: plan.most - done.evicted, ..plan };
             done = done.and(&purge.run(rest)?);
         }
-        if plan.covers(&plan) {
-            purge.purger.last = Some((number, plan, done));
-        }
+        purge.purger.last = Some((number, plan, done));
         Ok(done)
     }
 

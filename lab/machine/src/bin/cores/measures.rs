@@ -5,7 +5,7 @@ use vmalloc_machine::LockStats;
 
 /// The types that the lock of all free ranges protects, by the beginnings of their names: ours, the
 /// heap of `nodes`, and the whole of the older designs.
-const MAPS: [&str; 3] = ["AreaMap", "Augmented", "Held<"];
+const MAPS: [&str; 3] = ["Mapped", "Augmented", "Held<"];
 /// Those that the locks of one node protect: ours, and the three of `nodes`.
 const NODES: [&str; 4] = ["Node", "Pools", "Tree<", "Stack<"];
 
