@@ -85,7 +85,7 @@ pub(crate) fn all(seed: u64) -> Vec<Step> {
         xtask("huge pages in QEMU", "kernels --append transparent_hugepage=always slots").after("packages"),
         xtask("instructions", "instructions --check").after("packages"),
         xtask("virtual CPUs", "cores --check"),
-        xtask("virtual CPUs beside real ones", "cores --real").after("virtual CPUs"),
+        xtask("virtual CPUs beside real ones", "cores --real -- --line 20").after("virtual CPUs"),
         xtask("times that README tells", "figures").after("packages"),
         step(
             "memory of steady loads and arrays",

@@ -73,4 +73,11 @@ impl Costs {
     /// The machine of the publication, where areas are not used: the lab's own runs of F5 allocate
     /// and free, and no more.
     pub const BARE: Self = Self { area: 0, page: 0, ..Self::PUBLISHED };
+
+    /// Returns the costs where a line takes so many nanoseconds from one CPU to another, with a
+    /// lock or without.
+    #[must_use]
+    pub const fn with_line(self, nanoseconds: u64) -> Self {
+        Self { line: nanoseconds * NANO, handover: nanoseconds * NANO, ..self }
+    }
 }

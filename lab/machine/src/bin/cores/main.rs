@@ -44,6 +44,10 @@ enum Task {
         /// The output of `vmalloc reproduce f5 --json`, to be shown beside it.
         #[arg(long)]
         real: Option<PathBuf>,
+        /// Nanoseconds that a cache line takes from one CPU to another, where they are not those of
+        /// the publication: the bench `threads` prints those of real ones.
+        #[arg(long)]
+        line: Option<u64>,
     },
     /// Tell how long the same work takes on more and more CPUs
     Scale {
@@ -127,7 +131,7 @@ fn main() -> ExitCode {
 
 fn run(task: Task) -> std::io::Result<()> {
     match task {
-        Task::F5 { cpus, loops, real } => return show::f5(cpus, loops, real.as_deref()),
+        Task::F5 { cpus, loops, real, line } => return show::f5(cpus, loops, real.as_deref(), line),
         Task::Scale { designs, size } => designs.iter().for_each(|&design| show::scale(size.loads(design))),
         Task::Locks { design, size, top } => {
             size.loads(design).for_each(|load| show::locks(&load.run(), top));

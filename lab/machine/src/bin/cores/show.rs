@@ -116,9 +116,13 @@ pub(crate) const F5: [Name; 4] = [Name::Augmented, Name::Nodes, Name::Vmalloc, N
 const REAL_CPUS: usize = 2;
 
 /// Prints F5, beside what the real CPUs made of it.
-pub(crate) fn f5(cpus: usize, loops: u64, real: Option<&Path>) -> io::Result<()> {
+pub(crate) fn f5(cpus: usize, loops: u64, real: Option<&Path>, line: Option<u64>) -> io::Result<()> {
     let load = if cpus <= REAL_CPUS { Load::reproduced } else { Load::published };
-    let outcomes = F5.map(|design| load(design, cpus, loops).run());
+    let outcomes = F5.map(|design| {
+        let load = load(design, cpus, loops);
+        let costs = line.map_or(load.costs, |line| load.costs.with_line(line));
+        Load { costs, ..load }.run()
+    });
     let row = |outcome: &Outcome| {
         vec![
             outcome.load.design.to_string(),
