@@ -352,6 +352,7 @@ impl<P: Platform> Space<P> {
     ) -> u64 {
         let (mut given, mut cursor) = (0, Cursor::default());
         while let Some(first) = areas.first() {
+            evicted.clear();
             let owner = self.pool_of(id, first);
             let count = areas.iter().take_while(|area| self.pool_of(id, area) == owner).count();
             let pooled = match owner {
@@ -362,7 +363,6 @@ impl<P: Platform> Space<P> {
             // Those that did not go in try once more where others made way.
             let rest = if evicted.is_empty() { count - pooled } else { 0 };
             given += self.release(evicted) + self.release(&areas[pooled..pooled + rest]);
-            evicted.clear();
             areas = &areas[pooled + rest..];
         }
         given
