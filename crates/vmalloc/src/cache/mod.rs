@@ -227,7 +227,7 @@ impl<L: RawMutex> Cache<L> {
     }
 
     /// Puts areas into the pool of node `id`, at most [`BATCH`], up to `most` pages in all or four
-    /// runs. Where they are more, areas make way that the node did not need since the last time: `evicted`, which is empty, has
+    /// runs. Where they are more, areas make way that the node did not need since the last time: `evicted` has
     /// them then, and `cursor` says where to go on. Returns how many went in.
     pub(crate) fn pool(
         &self,

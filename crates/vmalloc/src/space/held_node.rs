@@ -161,7 +161,8 @@ impl<P: Platform> Space<P> {
         // Downwards, so that the lowest is taken first.
         for &start in starts[..count].iter().rev() {
             let area = PageRange::of(start, start + last.len());
-            if !node.as_mut().is_some_and(|node| node.pool(area)) {
+            let is_home = self.areas.bitmaps.sure_home(start).is_some();
+            if !is_home || !node.as_mut().is_some_and(|node| node.pool(area)) {
                 self.sure(map.release(start));
             }
         }

@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use lock_api::{Mutex, MutexGuard, RawMutex};
-use vmalloc_map::parts::Leaf;
+use vmalloc_map::parts::LEAF_SHIFT;
 
 /// So many returned parts of tenants that show owned frames may wait for a flush of them all.
 const MOST_RETURNED: usize = 1024;
@@ -354,7 +354,11 @@ impl<P: Platform> Space<P> {
         while let Some(first) = areas.first() {
             evicted.clear();
             let owner = self.pool_of(id, first);
-            let count = areas.iter().take_while(|area| self.pool_of(id, area) == owner).count();
+            // Those of one leaf have one owner, if they are not too large for a pool.
+            let is_near = |area: &PageRange| (area.start() ^ first.start()) >> LEAF_SHIFT == 0;
+            let is_alike = |area: &PageRange| is_near(area) && area.len() <= first.len();
+            let is_next = |area: &&PageRange| is_alike(area) || self.pool_of(id, area) == owner;
+            let count = areas.iter().take_while(is_next).count();
             let pooled = match owner {
                 Some(owner) => self.cache.pool(owner, &areas[..count], most, &mut cursor, evicted),
                 None => 0,
@@ -369,11 +373,11 @@ impl<P: Platform> Space<P> {
     }
 
     /// Returns the node whose pool takes an area that node `id` freed: near the start of the span
-    /// the one whose areas alone are in its leaf, as if it was cached; none for a large one.
+    /// the one whose areas alone are in its leaf, as if it was cached. None takes a large one, or
+    /// one in a leaf that is not dense.
     fn pool_of(&self, id: usize, area: &PageRange) -> Option<usize> {
-        let is_apart = area.start() < self.apart_end;
-        let leaf = if is_apart { self.areas.bitmaps.sure_home(area.start()) } else { None };
-        let owner = leaf.and_then(Leaf::owner_node).map_or(id, |owner| owner % self.cache.nodes.len());
-        SizeStacks::takes(area.len()).then_some(owner)
+        let home = self.areas.bitmaps.sure_home(area.start()).filter(|_| SizeStacks::takes(area.len()))?;
+        let owner = if area.start() < self.apart_end { home.owner_node() } else { None };
+        Some(owner.map_or(id, |owner| owner % self.cache.nodes.len()))
     }
 }
