@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   cached   least ─── a part of what is in use ───► most      with memory: a twelfth, a third where memory is dear, or the user's
-//!   lazy     a half of the cached, but no more than the threshold     memory to be unmapped, where memory is dear
+//!   lazy     an eighth of the cached, but no more than the threshold     memory to be unmapped, where memory is dear
 //!   pooled   in each node twice the threshold     addresses alone
 //! ```
 //!
@@ -55,7 +55,7 @@ impl Allowance {
     /// Returns the lazy pages that start a drain beside `in_use` pages: they have memory until
     /// then.
     pub(super) fn lazy(&self, in_use: u64) -> u64 {
-        if self.is_dear && self.follows() { (self.cached(in_use) / 2).min(self.lazy) } else { self.lazy }
+        if self.is_dear && self.follows() { (self.cached(in_use) / 8).min(self.lazy) } else { self.lazy }
     }
 }
 
@@ -72,7 +72,7 @@ mod tests {
         assert_eq!([0, 48_000, u64::MAX].map(|in_use| CHEAP.cached(in_use)), [2_048, 4_000, 65_536]);
         assert_eq!([0, 48_000, u64::MAX].map(|in_use| DEAR.cached(in_use)), [2_048, 16_000, 65_536]);
         assert_eq!([0, 48_000, u64::MAX].map(|in_use| CHEAP.lazy(in_use)), [16_384; 3]);
-        assert_eq!([0, 48_000, u64::MAX].map(|in_use| DEAR.lazy(in_use)), [1_024, 8_000, 16_384]);
+        assert_eq!([0, 48_000, u64::MAX].map(|in_use| DEAR.lazy(in_use)), [256, 2_000, 8_192]);
     }
 
     #[test]

@@ -75,7 +75,7 @@ pub(crate) struct Purger {
     pub(crate) is_short: bool,
     /// The last purge that a call asked for: its number, what it was to do, and what it has done. A
     /// call that waited for it has nothing to do.
-    pub(crate) last: Option<(u64, PurgePlan, Done)>,
+    last: Option<(u64, PurgePlan, Done)>,
 }
 
 /// The sets that a purge of one group of nodes works on. What it can't finish stays here, and the
@@ -186,6 +186,18 @@ impl Purger {
             batch,
             is_short: false,
         })
+    }
+
+    /// Returns what the last purge has done, if it began after the one with number `begun` and did
+    /// all that a `plan` asks for.
+    pub(crate) fn done_since(&self, begun: u64, plan: &PurgePlan) -> Option<Done> {
+        let last = self.last.as_ref();
+        last.filter(|(number, last, _)| *number > begun && last.covers(plan)).map(|(.., done)| *done)
+    }
+
+    /// Notes what a purge has done, for [`done_since`](Self::done_since).
+    pub(crate) fn note(&mut self, number: u64, plan: &PurgePlan, done: &Done) {
+        self.last = Some((number, *plan, *done));
     }
 
     /// Returns the list for areas that no node's lazy set had.

@@ -140,10 +140,8 @@ impl<P: Platform> Space<P> {
         fence(SeqCst);
         let begun = self.begun.load(Relaxed);
         let mut purge = self.hold_purger();
-        if let Some((number, last, done)) = purge.purger.last {
-            if number > begun && last.covers(&plan) {
-                return Ok(done);
-            }
+        if let Some(done) = purge.purger.done_since(begun, &plan) {
+            return Ok(done);
         }
         let number = self.begun.fetch_add(1, Relaxed) + 1;
         fence(SeqCst);
@@ -153,7 +151,7 @@ impl<P: Platform> Space<P> {
             let rest = PurgePlan { most: plan.most - done.evicted, ..plan };
             done = done.and(&purge.run(rest)?);
         }
-        purge.purger.last = Some((number, plan, done));
+        purge.purger.note(number, &plan, &done);
         Ok(done)
     }
 

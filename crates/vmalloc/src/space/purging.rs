@@ -35,31 +35,17 @@ impl<'a, P: Platform> Purge<'a, P> {
         Unmapper { platform, counts, lazy: &cache.lazy }
     }
 
-    pub(super) fn run(&mut self, plan: PurgePlan) -> Result<Done, PlatformError> {
-        let (space, means) = (self.space, self.means());
+    pub(super) fn run(&mut self, mut plan: PurgePlan) -> Result<Done, PlatformError> {
+        let space = self.space;
         let _alone = (!space.groups.is_empty()).then(|| space.whole.enter());
-        self.purger.is_short = false;
-        let mut done = Done { refusal: self.purger.finish_pending(&means, |_| true), ..Done::default() };
-        if !self.purger.refused.is_empty() {
-            self.purger.retry(&means, plan, &mut done, |areas| {
-                areas
-                    .chunks(BATCH)
-                    .map(|some| {
-                        space.count_given(usize::MAX, some, &mut 0);
-                        space.release(some)
-                    })
-                    .sum()
-            });
-        }
-        // What an earlier purge could not finish comes first.
-        self.finish(&mut done)?;
-        self.take_over();
-        self.finish(&mut done)?;
+        let mut done = Done::default();
+        self.finish_earlier(plan, &mut done)?;
         // First the shares in frame sets, then the areas: their lists had them before.
         let waiting = space.frame_sets.lock().waiting();
         // Where nothing decays, frames of returned parts would wait for ever.
-        let plan =
-            if waiting[1] > MOST_RETURNED { PurgePlan { sweep: Sweep::Everything, ..plan } } else { plan };
+        if waiting[1] > MOST_RETURNED {
+            plan.sweep = Sweep::Everything;
+        }
         // Acquire: pairs with the Release in `tell_later`. The purge finds what was told of; what
         // is told of later stays so.
         let _ = space.told.compare_exchange(URGENT, 0, Acquire, Relaxed);
@@ -76,6 +62,7 @@ impl<'a, P: Platform> Purge<'a, P> {
         }
         let is_some = !self.purger.is_empty();
         if is_some {
+            let means = self.means();
             self.purger.unmap_taken(&means, &mut done)?;
         }
         if let Some(fraction) = plan.pooled {
@@ -90,8 +77,28 @@ impl<'a, P: Platform> Purge<'a, P> {
         }
         self.settle_frames(waiting, plan);
         let spared = self.release_spare(plan.pooled, plan.most - done.evicted);
-        let keeps_memory = plan.memory().is_some_and(|part| space.platform.evict_memory(part));
-        Ok(Done { given: done.given + spared, evicted: done.evicted + spared, keeps_memory, ..done })
+        (done.given, done.evicted) = (done.given + spared, done.evicted + spared);
+        done.keeps_memory = plan.memory().is_some_and(|part| space.platform.evict_memory(part));
+        Ok(done)
+    }
+
+    /// Unmaps and gives back what earlier purges, and those of groups, could not finish.
+    fn finish_earlier(&mut self, plan: PurgePlan, done: &mut Done) -> Result<(), PlatformError> {
+        let (space, means) = (self.space, self.means());
+        self.purger.is_short = false;
+        done.refusal = self.purger.finish_pending(&means, |_| true);
+        if !self.purger.refused.is_empty() {
+            self.purger.retry(&means, plan, done, |areas| {
+                let give = |some: &[PageRange]| {
+                    space.count_given(usize::MAX, some, &mut 0);
+                    space.release(some)
+                };
+                areas.chunks(BATCH).map(give).sum()
+            });
+        }
+        self.finish(done)?;
+        self.take_over();
+        self.finish(done)
     }
 
     /// Unmaps what was taken before, and gives it back.
