@@ -30,6 +30,10 @@ const CLASS_BITS: u32 = 2;
 /// asks for again: redis leaves sizes behind as its values grow, and 40 MB of them would stay.
 const LEAST_CACHED: usize = 4 << 20;
 
+/// Freed memory that may stay cached however little is in use: with what is freed until the next
+/// look, and the program itself, an idle program keeps less than 32 MiB.
+const IDLE_CACHED: usize = 16 << 20;
+
 fn least_cached_pages() -> u64 {
     (LEAST_CACHED / page_bytes()) as u64
 }
@@ -239,8 +243,30 @@ impl LargeHeap {
             due => self.drain(due),
         }
         let base = self.base_of(addr)?;
+        let bytes = self.space.usable_size(base).unwrap_or(0);
         // SAFETY: the caller's promise.
-        unsafe { self.space.raw().free(base) }.map_err(|error| named(addr, error))
+        unsafe { self.space.raw().free(base) }.map_err(|error| named(addr, error))?;
+        if self.pace.has_freed_much(bytes) {
+            self.keep_no_more_than_is_in_use();
+        }
+        Ok(())
+    }
+
+    /// Gives back as much of what is cached as is more than what is in use, and more than
+    /// [`IDLE_CACHED`]: after a burst there may be no other call.
+    #[cold]
+    fn keep_no_more_than_is_in_use(&self) {
+        let least = (IDLE_CACHED / self.page_bytes()) as u64;
+        loop {
+            let stats = self.space.stats();
+            let excess = stats.cached_pages.saturating_sub(stats.busy_pages.max(least));
+            // Of areas of all sizes: another round takes what these leave.
+            let areas = (stats.cached_areas * excess).div_ceil(stats.cached_pages.max(1));
+            // What the system refuses stays lazy, and the next drain tries it again.
+            if excess == 0 || !self.space.shrink(areas).is_ok_and(|evicted| evicted != 0) {
+                return;
+            }
+        }
     }
 
     /// Frees the block at `addr`, and drops what the program has changed about its pages: advice

@@ -4,24 +4,29 @@
 //! call unshare(2), or forbid clone(2). So the first free after an interval has passed drains the
 //! space, once for each interval since the last: what an idle program did not need is gone then.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// The most drains that are made up for. Each leaves three quarters: of 1 GiB, 100 KiB are left.
 const MOST_DUE: u64 = 32;
 
-/// The time between two drains.
+/// Bytes that are freed between two looks at what is cached.
+const STEP: usize = 8 << 20;
+
+/// The time between two drains, and the bytes between two looks.
 #[derive(Debug)]
 pub(crate) struct Pace {
     every_ms: u64,
     /// Milliseconds of the monotonic clock at which the next drain is due.
     next_ms: AtomicU64,
+    /// Bytes of all blocks that were freed.
+    freed: AtomicUsize,
 }
 
 impl Pace {
     /// Returns a pace of one drain in `every_ms` milliseconds; none at all for 0.
     #[must_use]
     pub(crate) const fn new(every_ms: u64) -> Self {
-        Self { every_ms, next_ms: AtomicU64::new(0) }
+        Self { every_ms, next_ms: AtomicU64::new(0), freed: AtomicUsize::new(0) }
     }
 
     /// Returns how many drains are due, to one of the threads that ask in each interval: as many as
@@ -33,6 +38,14 @@ impl Pace {
         }
         let (now, next) = (now_ms(), self.next_ms.load(Ordering::Relaxed));
         if now < next { 0 } else { self.take(now, next) }
+    }
+
+    /// Counts a block that was freed. Returns true to one thread in each [`STEP`].
+    #[inline]
+    pub(crate) fn has_freed_much(&self, bytes: usize) -> bool {
+        // Relaxed: a count, and nothing else is published.
+        let before = self.freed.fetch_add(bytes, Ordering::Relaxed);
+        before / STEP != before.wrapping_add(bytes) / STEP
     }
 
     /// Begins the next interval. The first one begins with the first question.

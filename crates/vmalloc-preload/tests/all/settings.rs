@@ -143,11 +143,12 @@ fn a_limit_on_addresses_leaves_the_program_to_glibc_with_one_line() {
 }
 
 #[test]
-fn an_idle_program_keeps_little_of_a_burst_once_the_thread_has_run_or_a_call_comes() {
+fn an_idle_program_keeps_little_of_a_burst() {
     let idle = program("idle.c");
     for (mode, settings) in [
         ("waits", &[("VMALLOC_THREAD", "1"), ("VMALLOC_DECAY", "10")][..]),
         ("calls", &[("VMALLOC_DECAY", "5")]),
+        ("rests", &[("VMALLOC_DECAY", "0")]),
     ] {
         assert_eq!(done(&run(&idle, &[mode], settings)), "", "{mode}");
     }
