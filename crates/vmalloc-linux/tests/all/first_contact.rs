@@ -150,7 +150,8 @@ fn stack_of(act: impl FnOnce()) -> usize {
 fn calls_take_little_stack() {
     let space = space(LinuxOptions::new().drain_thread(false));
     let mut addr = 0;
-    let request = Request::new(300 * PAGE).tag("a tag");
+    // Less than starts a purge.
+    let request = Request::new(200 * PAGE).tag("a tag");
     let alloc = stack_of(|| addr = space.raw().alloc(&request).expect("room"));
     // SAFETY: nothing uses it.
     let free = stack_of(|| unsafe { space.raw().free(addr) }.expect("it is busy"));
