@@ -92,7 +92,6 @@ extern crate std;
 mod setters;
 
 mod areas;
-mod cache;
 mod error;
 mod owned;
 mod platform;
@@ -100,6 +99,7 @@ mod purge;
 mod space;
 #[cfg(test)]
 mod tests;
+mod wait;
 
 pub use areas::{AreaInfo, Contended, Kind, Tag};
 pub use error::{AllocError, AreaError, FreeError, SpaceError, Unbacked};

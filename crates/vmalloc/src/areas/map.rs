@@ -2,7 +2,7 @@
 
 use super::Areas;
 use crate::PageRange;
-use crate::cache::Borders;
+use crate::wait::Borders;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};

@@ -36,8 +36,8 @@ pub(crate) use states::{Disposition, Retired};
 pub use tag::Tag;
 
 use crate::SpaceError;
-use crate::cache::{Padded, places};
 use crate::platform::Geometry;
+use crate::wait::{Padded, places};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use lock_api::{Mutex, RawMutex};

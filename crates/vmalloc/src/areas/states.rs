@@ -183,7 +183,7 @@ impl<L: RawMutex> Areas<L> {
     }
 
     /// Claims the pages behind a busy area, which grows by them when they are
-    /// [joined](crate::cache::Borders::join) to it.
+    /// [joined](crate::wait::Borders::join) to it.
     pub(crate) fn claim_behind(&self, pages: PageRange) -> Result<(), FitError> {
         let mut map = self.map();
         map.alloc_at(pages)?;

@@ -82,8 +82,10 @@ pub enum Evict {
 /// The machine below the allocator.
 ///
 /// The allocator calls no method while it holds a lock that allocations and frees take, so an
-/// implementation may take its own locks freely. `unmap`, `flush` and `evict_memory` run under the
-/// [`PurgeLock`](Platform::PurgeLock), which only purges take; `unmap_now` runs under no lock. An
+/// implementation may take its own locks freely. `unmap`, `flush` and `evict_memory` run under a
+/// [`PurgeLock`](Platform::PurgeLock), which only purges take: one of the space and, with more than
+/// eight nodes, one of each group of eight. Those of different groups may unmap and flush different
+/// ranges at the same time; `unmap_now` runs under no lock. An
 /// implementation must not call back into the space that calls it.
 ///
 /// # Safety
@@ -101,7 +103,7 @@ pub unsafe trait Platform: Sync {
     /// never over a call of the platform. On bare metal it also keeps interrupts off.
     type RawLock: lock_api::RawMutex + Send + Sync + 'static;
 
-    /// The lock that one purge holds from its beginning to its end, [`unmap`](Self::unmap) and
+    /// The lock that a purge holds from its beginning to its end, [`unmap`](Self::unmap) and
     /// [`flush`](Self::flush) included. An allocation that runs out of addresses waits for it. On
     /// bare metal it leaves interrupts on, and a CPU that waits for it goes on answering other
     /// CPUs: a flush waits for all of them.

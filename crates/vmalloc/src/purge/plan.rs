@@ -1,8 +1,8 @@
 //! How much a purge does, and what it has done.
 
 use super::tenant::Sweep;
-use crate::cache::Fraction;
 use crate::platform::{Evict, PlatformError};
+use crate::wait::Fraction;
 
 /// The work of a purge beside unmapping lazy areas.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

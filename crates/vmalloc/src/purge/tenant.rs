@@ -24,8 +24,8 @@
 //! calls the space only while it holds none, and from within its methods never.
 
 use crate::PageRange;
-use crate::cache::{LazyPages, clear};
 use crate::platform::PlatformError;
+use crate::wait::{LazyPages, clear};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;

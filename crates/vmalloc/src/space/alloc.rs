@@ -5,9 +5,9 @@ use super::held_node::take_of;
 use super::request::{Checked, Content, PageSize};
 use super::{Raw, Request, Space};
 use crate::areas::{Annotation, Blocking, Kind, Placement};
-use crate::cache::{BATCH, SizeStacks};
 use crate::platform::{Platform, PlatformError, Protection};
 use crate::purge::PurgePlan;
+use crate::wait::{BATCH, SizeStacks};
 use crate::{AllocError, AreaError, Fit, PageRange, Policy, RequestError};
 
 impl<P: Platform> Raw<'_, P> {

@@ -2,10 +2,10 @@
 
 use super::Space;
 use crate::areas::{Annotation, Blocking};
-use crate::cache::SizeStacks;
 use crate::platform::{Platform, PlatformError};
 use crate::purge::PurgePlan;
 use crate::sync::{Mutant, is};
+use crate::wait::SizeStacks;
 use crate::{AllocError, Fit, FitError, PageRange, Policy, RequestError, Unbacked};
 
 /// How often everything freed is given back before an allocation is refused, as long as anything

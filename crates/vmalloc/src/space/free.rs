@@ -5,8 +5,8 @@ use super::held_node::HeldNode;
 use crate::FreeError;
 use crate::PageRange;
 use crate::areas::{Annotation, AreaInfo, Disposition, FreedBy, Kind, Retired, Tag};
-use crate::cache::{Cache, Node, SizeStacks};
 use crate::platform::Platform;
+use crate::wait::{Cache, Node, SizeStacks};
 use lock_api::MutexGuard;
 
 /// An area that was freed.

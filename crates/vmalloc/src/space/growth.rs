@@ -13,7 +13,7 @@
 //!                 │          the most in use │ a third │
 //! ```
 //!
-//! First nodes move small areas to the [stock](crate::cache) that they did not need lately. There
+//! First nodes move small areas to the [stock](crate::wait) that they did not need lately. There
 //! they may serve the new area, and then no memory is new. Last the stock evicts what has lain
 //! longest.
 //!
@@ -28,13 +28,9 @@ use super::alloc::Allocation;
 use super::held_node::HeldNode;
 use crate::PageRange;
 use crate::areas::Blocking;
-use crate::cache::{Growth, HALF, TWICE};
 use crate::platform::Platform;
-
-/// An area that is more than this part of what is in use or cached is a large step, and looks as
-/// often for memory that can go: what waits for later misses may be more than there will be.
-/// PostgreSQL's large sorts are such.
-const LARGE_STEP: u64 = 16;
+use crate::wait::policy::LARGE_STEP;
+use crate::wait::{Growth, HALF, TWICE};
 
 impl<P: Platform> Allocation<'_, P> {
     /// Makes cached memory lazy because `come` pages come, where new memory costs much: for an area

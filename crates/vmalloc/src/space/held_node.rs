@@ -3,23 +3,15 @@
 use super::Space;
 use super::claim::{Backing, ROUNDS};
 use crate::areas::{HeldMap, Taker};
-use crate::cache::{BATCH, Node};
 use crate::platform::Platform;
 use crate::purge::PurgePlan;
-use crate::sync::{Mutant, is, size};
+use crate::sync::{Mutant, is};
+use crate::wait::Node;
+use crate::wait::policy::{BATCH, LEAST_RUN, MOST_RUN, SHORTER};
 use crate::{AllocError, Fit, FitError, FreeError, PageRange};
 use lock_api::MutexGuard;
 use vmalloc_map::AreaMap;
 use vmalloc_map::parts::LEAF_SHIFT;
-
-/// Pages that a node takes of the map in one go, at least and at most.
-const LEAST_RUN: u64 = size(64, 6);
-const MOST_RUN: u64 = size(1024, 6);
-/// Pages of the largest area that gets a leaf apart: a sixteenth of a leaf.
-const SMALL_PAGES: u64 = size(64, 6);
-/// Pages for each node near the start of the span in whose leaves no other node's areas are: six
-/// leaves, which is little for a program, and all that a program of few areas ever uses.
-pub(super) const PAGES_APART: u64 = size(6 << LEAF_SHIFT, 2);
 
 /// A node, locked.
 pub(super) struct HeldNode<'a, P: Platform> {
@@ -120,7 +112,7 @@ impl<P: Platform> Space<P> {
         let used = map.count_placed();
         if may_run && (!self.need.is_any() || is(Mutant::Hoard)) {
             let run = &mut map.taker(id).1.run;
-            *run = if has_waited { 2 * *run } else { *run - *run / 8 }.clamp(LEAST_RUN, MOST_RUN);
+            *run = if has_waited { 2 * *run } else { *run - *run / SHORTER }.clamp(LEAST_RUN, MOST_RUN);
             let more = (*run / area.len()).min(BATCH as u64) as usize;
             if more != 0 {
                 self.claim_more(id, &mut map, fit, area, more);
@@ -190,7 +182,7 @@ impl<P: Platform> Space<P> {
         fit: &Fit,
     ) -> Result<PageRange, FitError> {
         let is_small =
-            fit.pages() <= SMALL_PAGES && fit.lowest_order().is_some_and(|order| order <= LEAF_SHIFT);
+            fit.pages() <= LEAST_RUN && fit.lowest_order().is_some_and(|order| order <= LEAF_SHIFT);
         if let Some(leaf) = taker.own_leaf.filter(|_| is_small) {
             match map.alloc(&fit.within(leaf.start(), leaf.end())) {
                 Ok(area) => return Ok(area),

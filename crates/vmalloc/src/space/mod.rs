@@ -14,14 +14,15 @@
 //! # Locks
 //! In the order in which they are taken; each is passed on to nothing that could take one before
 //! it.
-//! 1. The purger: one purge at a time, and the areas that it has taken. The only
-//!    lock that is held over calls of the platform.
+//! 1. The purger: one purge of the space at a time, and the areas that it has taken. Then those of
+//!    groups of nodes. The only locks that are held over calls of the platform.
 //! 2. A node: what its CPUs free and take. Two are held together only for
 //!    [`verify_space`](Space::verify) and forks, in order. Then the stock.
 //! 3. The locks of a [tenant](crate::tenant).
 //! 4. A table of annotations.
 //! 5. The notifiers; the frame sets.
-//! 6. The area map.
+//! 6. The area map. Under it the node of the CPU is tried once, to put a run in, and never waited
+//!    for.
 
 mod alloc;
 mod claim;
@@ -63,18 +64,18 @@ pub use walk::{Areas as AreasIter, Cached, CachedAreas, Segments, Vmallocinfo};
 
 use crate::PageRange;
 use crate::areas::{AreaInfo, Areas, Contended};
-use crate::cache::{Cache, Padded};
 use crate::platform::{Geometry, Platform};
-use crate::purge::{Counts, Deferred, FrameSets, GroupPurger, Purger, Tenants};
+use crate::purge::{Counts, Deferred, FrameSets, Purger, Tenants};
 use crate::sync::AtomicU64;
+use crate::sync::size;
+use crate::wait::policy::APART;
+use crate::wait::{Cache, Padded};
 use crate::{AllocError, AreaError, FreeError, SpaceError};
-use ::alloc::boxed::Box;
 use ::alloc::sync::Arc;
 use core::fmt;
-use held_node::PAGES_APART;
 use lock_api::Mutex;
 use pressure::{Inside, Notifiers};
-use vmalloc_map::parts::{Bitmaps, Leaf, Lent};
+use vmalloc_map::parts::{Bitmaps, LEAF_SHIFT, Leaf, Lent};
 
 /// One span of addresses on a platform's memory, from which guarded areas of any size are handed
 /// out. Any thread may call any method.
@@ -107,7 +108,7 @@ pub struct Space<P: Platform> {
     cache: Cache<P::RawLock>,
     purger: Padded<Mutex<P::PurgeLock, Purger>>,
     /// A purger for each group of nodes, if there are several.
-    groups: Box<[Padded<Mutex<P::PurgeLock, GroupPurger>>]>,
+    groups: purging::Groups<P::PurgeLock>,
     /// Purges of the whole space that have begun.
     begun: Padded<AtomicU64>,
     /// Purges of the whole space under way. Meanwhile no group purges by itself.
@@ -157,7 +158,7 @@ impl<P: Platform> Space<P> {
             guard_pages: u64::from(options.guard),
             caches: allowance.most != 0,
             max_slack_percent: u64::from(percent),
-            apart_end: (span.start() + PAGES_APART * count as u64).min(span.end()),
+            apart_end: (span.start() + (size(APART << LEAF_SHIFT, 2)) * count as u64).min(span.end()),
             aligned_from: geometry.huge_order.map_or(u64::MAX, |order| 2 << order),
             areas: Areas::new(&geometry, options.guard, count, flat)?,
             purger: Padded(Mutex::new(Purger::new(count).ok_or(none)?)),

@@ -2,16 +2,12 @@
 
 use crate::Policy;
 use crate::SpaceError;
-use crate::cache::{Allowance, third, twelfth};
 use crate::platform::Geometry;
+use crate::wait::policy::{ABSENT, CACHED, LAZY, LEAST_CHEAP, LEAST_DEAR};
+use crate::wait::{Allowance, third, twelfth};
 
 /// The most nodes that a space can have: where Linux stops (2024).
 pub const MAX_NODES: usize = 128;
-
-/// Bytes for each CPU that are cached by default however little is in use: a burst of frees in a
-/// kernel is. Where memory is dear a quarter, twice what a node takes of the budget at a time: a
-/// program of a few megabytes is not to hold several times what it uses.
-const LEAST_CACHE_BYTES: usize = 8 << 20;
 
 /// Options of a space. Each field has a builder of the same name.
 ///
@@ -124,7 +120,8 @@ impl SpaceOptions {
         policy(policy: Policy) { policy = policy }
     }
 
-    /// Unmaps freed areas at the next purge: `cache_bytes(0)`.
+    /// Unmaps freed areas at the next purge: `cache_bytes(0)`. Beyond what is in use the space holds at
+    /// most twice the [lazy pages](Self::lazy_max_pages) that start a drain, and nothing after a drain.
     pub const fn unmap_on_free(self) -> Self {
         self.cache_bytes(0)
     }
@@ -140,16 +137,16 @@ impl SpaceOptions {
         let pages = |bytes: usize| (bytes >> geometry.page_shift) as u64;
         let is_dear = self.max_slack_percent.is_some_and(|percent| percent != 0);
         let cpus = geometry.cpus.clamp(4, MAX_NODES);
-        let of_cpus = cpus * LEAST_CACHE_BYTES / if is_dear { 4 } else { 1 };
+        let of_cpus = cpus * if is_dear { LEAST_DEAR } else { LEAST_CHEAP };
         let least = if self.cached_beside.is_some() { 0 } else { self.cache_bytes.unwrap_or(of_cpus) };
-        let most = pages(*self.cache_bytes.get_or_insert(cpus * (64 << 20)));
+        let most = pages(*self.cache_bytes.get_or_insert(cpus * CACHED));
         let least = pages(least).min(most);
         let lazy = match self.lazy_max_pages {
-            0 => pages(32 << 20) * bits(geometry.cpus),
+            0 => pages(LAZY) * bits(geometry.cpus),
             pages => pages,
         };
         let beside = self.cached_beside.unwrap_or(if is_dear { third } else { twelfth });
-        Allowance { lazy, absent: geometry.span.len() / 8, least, most, is_dear, beside }
+        Allowance { lazy, absent: geometry.span.len() / ABSENT, least, most, is_dear, beside }
     }
 
     /// Returns how many nodes there are on a machine with `cpus` CPUs.

@@ -20,9 +20,9 @@
 use super::Space;
 use crate::PageRange;
 use crate::areas::{Annotation, Kind, Table};
-use crate::cache::{Lazy, MAX_PAGES, Node, SizeStacks, Stock, places};
 use crate::platform::Platform;
 use crate::purge::{Purger, Refused};
+use crate::wait::{Lazy, MAX_PAGES, Node, SizeStacks, Stock, places};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::mem::offset_of;

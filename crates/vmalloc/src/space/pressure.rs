@@ -8,9 +8,9 @@
 
 use super::Space;
 use crate::AllocError;
-use crate::cache::Padded;
 use crate::platform::Platform;
 use crate::sync::AtomicU64;
+use crate::wait::Padded;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};

@@ -4,16 +4,14 @@ use super::Space;
 use super::purging::Purge;
 use super::told::ASKED;
 use crate::PageRange;
-use crate::cache::Fraction;
-use crate::cache::GROUP;
 use crate::platform::{Platform, PlatformError};
 use crate::purge::{Done, DrainStatus, PurgePlan};
 use crate::sync::fence;
 use crate::sync::{Mutant, is};
+use crate::wait::Fraction;
+use crate::wait::GROUP;
+use crate::wait::policy::BEHIND;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
-
-/// So many times the limit of lazy pages are far too many.
-const FAR_BEHIND: u64 = 2;
 
 impl<P: Platform> Space<P> {
     /// Gives back everything that is lazy, cached or pooled, and waits for a purge under way. After
@@ -187,7 +185,7 @@ impl<P: Platform> Space<P> {
     #[cold]
     pub(super) fn purge_behind(&self, id: usize) {
         let (lazy, count) = (&self.cache.lazy, self.cache.lazy.of(id));
-        let is_far = count.level() > FAR_BEHIND * lazy.limit() && !is(Mutant::NoWait);
+        let is_far = count.level() > BEHIND * lazy.limit() && !is(Mutant::NoWait);
         if self.purge_group(id, is_far) {
             return;
         }
@@ -227,7 +225,7 @@ impl<P: Platform> Space<P> {
         self.counts.taken_areas.fetch_sub(areas.len() as u64, Relaxed);
     }
 
-    /// Gives at most [`BATCH`](crate::cache::BATCH) areas to the map. Returns how many.
+    /// Gives at most [`BATCH`](crate::wait::BATCH) areas to the map. Returns how many.
     pub(super) fn release(&self, areas: &[PageRange]) -> u64 {
         if areas.is_empty() {
             return 0;

@@ -3,10 +3,11 @@
 use super::Space;
 use super::told::URGENT;
 use crate::PageRange;
-use crate::cache::{BATCH, Borders, Cache, Cursor, Fraction, Lazy, LazyPages, Padded, SizeStacks};
 use crate::platform::{Platform, PlatformError, PlatformFault, Protection};
 use crate::purge::{Done, GroupPurger, PurgePlan, Purger, Sweep, Unmapper};
 use crate::sync::{Mutant, is, unlocked};
+use crate::wait::policy::{LONG_LIST, POOLED};
+use crate::wait::{BATCH, Borders, Cache, Cursor, Fraction, Lazy, LazyPages, Padded, SizeStacks};
 use crate::{AllocError, AreaError};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -14,9 +15,6 @@ use core::ops::Range;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use lock_api::{Mutex, MutexGuard, RawMutex};
 use vmalloc_map::parts::LEAF_SHIFT;
-
-/// So many returned parts of tenants that show owned frames may wait for a flush of them all.
-const MOST_RETURNED: usize = 1024;
 
 /// The reason why a part of a tenant could not be noted that was to be unmapped.
 const NO_MEMORY: PlatformError =
@@ -43,7 +41,7 @@ impl<'a, P: Platform> Purge<'a, P> {
         // First the shares in frame sets, then the areas: their lists had them before.
         let waiting = space.frame_sets.lock().waiting();
         // Where nothing decays, frames of returned parts would wait for ever.
-        if waiting[1] > MOST_RETURNED {
+        if waiting[1] > LONG_LIST {
             plan.sweep = Sweep::Everything;
         }
         // Acquire: pairs with the Release in `tell_later`. The purge finds what was told of; what
@@ -268,10 +266,11 @@ impl<'a, P: Platform> Purge<'a, P> {
     }
 }
 
+/// Purgers of groups of nodes.
+pub(super) type Groups<L> = Box<[Padded<Mutex<L, GroupPurger>>]>;
+
 /// Returns purgers for the groups of nodes; `None` when memory is short.
-pub(super) fn groups<L: RawMutex, G: RawMutex>(
-    cache: &Cache<L>,
-) -> Option<Box<[Padded<Mutex<G, GroupPurger>>]>> {
+pub(super) fn groups<L: RawMutex, G: RawMutex>(cache: &Cache<L>) -> Option<Groups<G>> {
     let (mut groups, nodes) = (Vec::new(), cache.nodes.len());
     groups.try_reserve_exact(cache.lazy.groups()).ok()?;
     for group in 0..cache.lazy.groups() {
@@ -336,7 +335,7 @@ impl<P: Platform> Space<P> {
         // What the purge took comes back to the pool, and as much again may be there. Cached areas
         // spread what is in use as well.
         let pages: u64 = areas.iter().map(PageRange::len).sum();
-        let most = if self.caches { pages } else { 2 * pages };
+        let most = if self.caches { pages } else { POOLED * pages };
         let is_nodes = refill && id < self.cache.nodes.len();
         let mut given = 0;
         for some in areas.chunks(BATCH) {

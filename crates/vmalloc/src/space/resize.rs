@@ -28,9 +28,9 @@ use super::request::Content;
 use super::{Raw, Request, Resize};
 use crate::PageRange;
 use crate::areas::{AreaInfo, Blocking, Disposition, FreedBy, Kind};
-use crate::cache::Borders;
 use crate::platform::{DirectMemory, Platform, PlatformError, Relocate};
 use crate::purge::PurgePlan;
+use crate::wait::Borders;
 use crate::{AllocError, AreaError, FitError, FreeError};
 use vmalloc_map::State;
 

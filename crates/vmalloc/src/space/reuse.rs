@@ -5,8 +5,8 @@ use super::Raw;
 use super::alloc::payload;
 use super::free::refuse;
 use crate::PageRange;
-use crate::cache::SizeStacks;
 use crate::platform::{Platform, Protection};
+use crate::wait::SizeStacks;
 
 impl<P: Platform> Raw<'_, P> {
     /// Allocates in the common case: nothing special, and an area of the size waits in this CPU's

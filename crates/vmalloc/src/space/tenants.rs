@@ -5,9 +5,9 @@ use super::purging::Purge;
 use super::{Raw, Space};
 use crate::PageRange;
 use crate::areas::{Annotation, Blocking, Kind, Tag};
-use crate::cache::Fraction;
 use crate::platform::Platform;
 use crate::purge::tenant::{Tally, Tenant};
+use crate::wait::Fraction;
 use crate::{AllocError, Fit};
 use alloc::sync::Arc;
 

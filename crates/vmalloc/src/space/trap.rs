@@ -1,7 +1,7 @@
 //! Frees after which a stale access traps at once.
 //!
 //! ```text
-//!   free ── retire ──► in no list ── unmap_now ──► pool of the owner node, or the map
+//!   free ── retire ──► in no list ── unmap_now ──► pool of the leaf's node, or the map
 //!                          │ refused                 ▲
 //!                          └────────► lazy ── purge ─┘ before the free returns
 //! ```
@@ -15,9 +15,9 @@ use super::free::FreedArea;
 use crate::FreeError;
 use crate::PageRange;
 use crate::areas::Annotation;
-use crate::cache::SizeStacks;
 use crate::platform::Platform;
 use crate::purge::{Done, FrameShare, PurgePlan};
+use crate::wait::SizeStacks;
 use core::sync::atomic::Ordering::Relaxed;
 
 impl<P: Platform> Raw<'_, P> {

@@ -6,8 +6,8 @@
 use super::Space;
 use crate::PageRange;
 use crate::areas::AreaInfo;
-use crate::cache::{BATCH, MAX_PAGES};
 use crate::platform::Platform;
+use crate::wait::{BATCH, MAX_PAGES};
 use core::array::IntoIter;
 use core::fmt;
 use core::iter::Flatten;

@@ -8,7 +8,7 @@ use std::path::Path;
 use syn::visit::{self, Visit};
 
 /// The modules of the core, lowest first.
-const FLOORS: [&str; 7] = ["platform", "error", "cache", "areas", "purge", "space", "owned"];
+const FLOORS: [&str; 7] = ["platform", "error", "wait", "areas", "purge", "space", "owned"];
 
 /// A module, by its path in the crate.
 type Module = Vec<String>;

@@ -26,15 +26,12 @@
 #[cfg(test)]
 mod tests;
 
-use super::BATCH;
 use super::budget::Budget;
+use super::policy::{BATCH, LONG_LIST};
 use super::stacks::Fraction;
 use crate::{Fit, PageRange};
 use alloc::vec::Vec;
 use core::mem::offset_of;
-
-/// The most areas: a request looks at each, 32 KiB.
-const MOST: usize = 1024;
 
 /// Areas that kept their memory and wait in no node.
 #[derive(Default)]
@@ -115,7 +112,7 @@ impl Stock {
 
     /// Returns whether there is room for one more area, or for what a cut leaves.
     pub(crate) fn has_room(&mut self) -> bool {
-        self.areas.len() < MOST && self.areas.try_reserve(1).is_ok()
+        self.areas.len() < LONG_LIST && self.areas.try_reserve(1).is_ok()
     }
 
     /// Enters an area, for which there is room and whose memory the budget has given already.

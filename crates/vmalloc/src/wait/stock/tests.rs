@@ -1,4 +1,4 @@
-use super::super::allowance::{Allowance, third};
+use super::super::policy::{Allowance, third};
 use super::*;
 use alloc::vec;
 use core::cell::{Cell, RefCell};
@@ -126,11 +126,11 @@ fn no_more_areas_make_way_than_have_room_or_than_a_batch() {
 /// A request looks at each area, so they are bounded.
 #[test]
 fn an_area_beyond_the_most_is_refused() {
-    let most = MOST as u64;
+    let most = LONG_LIST as u64;
     let mut play = Play::guarded(10 * most + 10);
     (0..most).for_each(|nth| assert!(play.put(area(0x1000 * (nth + 1), 10)).0.0));
     assert_eq!(play.put(area(1, 10)), (REFUSED, vec![]));
-    assert_eq!(play.areas().len(), MOST);
+    assert_eq!(play.areas().len(), LONG_LIST);
     play.check(10 * most + 10);
 }
 

@@ -2,7 +2,7 @@
 //! areas.
 
 use super::Padded;
-use super::allowance::Allowance;
+use super::policy::{Allowance, BEHIND, CREDIT, GROUP, HELD_BACK};
 use crate::sync::AtomicU64;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -27,9 +27,6 @@ pub(crate) struct Budget {
     pub(super) batch: u64,
 }
 
-/// The largest batch: 1 MiB in pages of 4 KiB.
-const MAX_BATCH: u64 = crate::sync::size(256, 2);
-
 /// A space that becomes too large for what it has needed so far.
 pub(crate) struct Growth {
     /// Pages for which cached ones are to be given back.
@@ -49,7 +46,7 @@ impl Budget {
             withheld: Padded(AtomicU64::new(most - allowance.cached(0))),
             highest: Padded(AtomicU64::new(0)),
             allowance,
-            batch: (most / nodes as u64 / 4).clamp(1, MAX_BATCH),
+            batch: (most / nodes as u64 / HELD_BACK).clamp(1, CREDIT),
         }
     }
 
@@ -80,7 +77,7 @@ impl Budget {
     /// Notes that cached pages were given back for growth. Some of those that are still due are up
     /// to the next miss.
     pub(crate) fn note_growth(&self, growth: &Growth) {
-        self.highest.fetch_max(growth.highest.saturating_sub(growth.pages.min(MAX_BATCH)), Relaxed);
+        self.highest.fetch_max(growth.highest.saturating_sub(growth.pages.min(CREDIT)), Relaxed);
     }
 
     /// Takes `pages` pages, and up to `most` if there are as many. Returns `None` if there are
@@ -107,10 +104,6 @@ impl Budget {
         self.free.fetch_add(pages, Relaxed);
     }
 }
-
-/// Nodes whose lazy areas one purge takes: so many CPUs share a count of lazy pages, and wait for
-/// one purge.
-pub(crate) const GROUP: usize = crate::sync::size(8, 1) as usize;
 
 /// Pages that are lazy, but for less than a batch in each node: a count for each group of nodes,
 /// and from two groups on one for what was in no node. Each group has its part of the threshold.
@@ -159,7 +152,7 @@ impl LazyPages {
         Some(Self {
             counts: counts.into_boxed_slice(),
             threshold: AtomicU64::new(pages),
-            shares: 4 * nodes as u64,
+            shares: HELD_BACK * nodes as u64,
             absent: Padded(AtomicU64::new(0)),
             most_absent,
         })
@@ -214,7 +207,7 @@ impl LazyPages {
     /// Returns the lazy pages of a group beyond which allocations help.
     #[inline(always)]
     pub(crate) fn limit(&self) -> u64 {
-        self.part().saturating_mul(2)
+        self.part().saturating_mul(BEHIND)
     }
 
     /// Adds pages without memory. Returns whether they are reason to drain now.

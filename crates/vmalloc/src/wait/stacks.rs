@@ -15,15 +15,13 @@
 #[cfg(test)]
 mod tests;
 
-use super::BATCH;
+use super::policy::{BATCH, MAX_PAGES};
 use crate::PageRange;
 use alloc::vec::Vec;
 use core::mem::offset_of;
 
-/// The largest area that is kept, in pages: 256 and a guard page.
-pub(crate) const MAX_PAGES: u64 = 257;
-/// Pages of the largest small area. Small areas that wait spread the others little.
-pub(crate) const SMALL: u64 = 16;
+/// Sizes that a set of stacks begins with.
+const SMALL: u64 = 16;
 /// Sizes that a hand goes over so that it meets each twice.
 pub(crate) const TWICE: u64 = 2 * MAX_PAGES;
 /// Words with a bit for each stack.

@@ -1,42 +1,51 @@
-//! The cache: what the CPUs keep of freed areas, so that most allocations and frees touch nothing
-//! that CPUs share.
+//! What waits after a free, and for how long: the one place that decides it.
 //!
 //! ```text
 //!            alloc                              free, here                 purge
 //!              │ 1                                  │                        │
-//!     cached ◄─┤      freed, memory kept            ├─► cached ──(decay)──┐  │
-//!     pooled ◄─┤ 2    addresses, flushed            │                     ▼  ▼
-//!        map ◄─┘ 3    shared by all nodes           └──────────────────► lazy ──► pool of the owner node
+//!     cached ◄─┤      freed, memory kept            ├─► cached ──(age)───┐   │
+//!     pooled ◄─┤ 2    addresses, flushed            │                    ▼   ▼
+//!        map ◄─┘ 3    in runs                       └────────────────► lazy ──► pool of the node that freed it
 //! ```
 //!
-//! - [`node`]: what one CPU, or a few, have. Each node has one lock.
-//! - [`stacks`]: areas by size, as Linux's nodes have them since 2024.
-//! - [`stock`]: areas without a place in a node that kept their memory, one list for all CPUs.
-//! - [`allowance`]: the policy: how much may wait in all.
-//! - [`budget`]: two numbers that all nodes share in batches: pages that may be cached, and pages
-//!   that are lazy.
+//! 1. A CPU works on its own node. Each node has one lock, and nobody waits for another lock while it
+//!    holds one.
+//! 2. A free caches the area if the budget has room for its memory. Else the area is lazy: its memory
+//!    is unmapped in bulk.
+//! 3. When the lazy pages of a group of nodes pass their part of the threshold, one purge unmaps and
+//!    flushes them all. What it took goes back to the pools of the nodes that freed it: what a node
+//!    frees it will allocate again.
+//! 4. An allocation takes what waits in its node, then in another, then a run of new addresses: a long
+//!    one if it had to wait for the map.
+//! 5. Whatever was not needed since the last decay goes by age, a quarter at a time. Nothing else goes
+//!    by age: beyond a bound, new areas make old ones of the same place go.
 //!
-//! A CPU works on its own node, whichever node owns the area. An area of another owner node is a
-//! *remote free*, and the purge returns it. (Linux sorts busy and lazy areas to nodes by address,
-//! 16 pages in turn. Here the state of an area is a bit beside its address, which needs no list,
-//! and a free needs no lock but the freeing CPU's own.)
+//! - [`policy`]: the numbers, each with what it was measured by. [`budget`]: two numbers that nodes
+//!   share in batches: pages that may be cached, and pages that are lazy.
+//! - [`node`], [`stacks`]: what one CPU, or a few, have, by size, as Linux's nodes have it since 2024.
+//!   [`stock`]: areas without a place in a node that kept their memory, one list for all CPUs.
 //!
-//! Nothing here knows the platform or the area map.
+//! The space puts that in order, and has no number of its own: `space/held_node.rs` is what an
+//! allocation takes of a node, and of the map for it; `space/growth.rs` a space that becomes larger
+//! than it has to be; `space/told.rs` what the platform knows of all that.
+//!
+//! (Linux sorts busy and lazy areas to nodes by address, 16 pages in turn. Here the state of an area
+//! is a bit beside its address, which needs no list, and a free needs no lock but the freeing CPU's
+//! own.)
 
-mod allowance;
 mod budget;
 mod node;
+pub(crate) mod policy;
 mod stacks;
 mod stock;
 
-pub(crate) use allowance::{Allowance, third, twelfth};
-pub(crate) use budget::{Budget, GROUP, Growth, LazyPages};
+pub(crate) use budget::{Budget, Growth, LazyPages};
 pub(crate) use node::{Lazy, Node, clear};
-pub(crate) use stacks::{Cursor, Fraction, MAX_PAGES, SizeStacks, TWICE};
+pub(crate) use policy::{Allowance, BATCH, GROUP, MAX_PAGES, third, twelfth};
+pub(crate) use stacks::{Cursor, Fraction, SizeStacks, TWICE};
 pub(crate) use stock::{Borders, Stock};
 
 use crate::PageRange;
-use crate::sync::size;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use lock_api::{Mutex, MutexGuard, RawMutex};
@@ -70,11 +79,8 @@ pub(crate) struct Cache<L> {
     pub(crate) stock: Padded<Mutex<L, Stock>>,
 }
 
-/// Areas that are looked at, moved or given back under one hold of a lock that allocations and
-/// frees take (contract: at most 32); and room for as many where memory is short.
-pub(crate) const BATCH: usize = size(32, 2) as usize;
 /// Areas that growth moves to the stock, and evicts from it, under one hold of two locks.
-pub(crate) const HALF: usize = 16;
+pub(crate) const HALF: usize = BATCH / 2;
 
 impl<L: RawMutex> Cache<L> {
     /// Returns `count` empty nodes for areas with so many guard pages; `None` when memory is short.
@@ -239,7 +245,7 @@ impl<L: RawMutex> Cache<L> {
     ) -> usize {
         evicted.clear();
         let mut node = self.nodes[id].lock();
-        let most = most.max(4 * node.run);
+        let most = most.max(policy::RUNS * node.run);
         let goes_in = |area: &&PageRange| node.pooled_pages() + area.len() <= most && node.pool(**area);
         let count = areas.iter().take_while(goes_in).count();
         if count < areas.len() {

@@ -32,7 +32,7 @@ pub(crate) struct Node {
     refusals: u16,
 }
 
-/// Freed areas that are not unmapped yet, of any owner node.
+/// Freed areas that are not unmapped yet, wherever they were allocated.
 #[derive(Default)]
 pub(crate) struct Lazy {
     pub(crate) areas: Vec<PageRange>,
@@ -50,7 +50,7 @@ impl Node {
     /// every area that is refused.
     pub(crate) fn may_search(&mut self) -> bool {
         self.refusals = self.refusals.wrapping_add(1);
-        self.refusals % 32 == 1
+        self.refusals % BATCH as u16 == 1
     }
 
     /// Takes a cached area of `pages` pages at a multiple of `align`, or of up to `extra` pages
