@@ -82,9 +82,10 @@ pub enum Evict {
 /// The machine below the allocator.
 ///
 /// The allocator calls no method while it holds a lock that allocations and frees take, so an
-/// implementation may take its own locks freely. `unmap`, `flush` and `evict_memory` run under the
-/// [`PurgeLock`](Platform::PurgeLock), which only purges take; `unmap_now` runs under no lock. An
-/// implementation must not call back into the space that calls it.
+/// implementation may take its own locks freely. `unmap`, `flush` and `evict_memory` run under a
+/// [`PurgeLock`](Platform::PurgeLock), which only purges take; `unmap_now` runs under no lock. A
+/// space of more than 8 nodes has several such locks: other threads may be in `unmap` and `flush`
+/// with other ranges. An implementation must not call back into the space that calls it.
 ///
 /// # Safety
 /// The allocator hands out addresses as memory on the strength of these promises:
@@ -101,10 +102,10 @@ pub unsafe trait Platform: Sync {
     /// never over a call of the platform. On bare metal it also keeps interrupts off.
     type RawLock: lock_api::RawMutex + Send + Sync + 'static;
 
-    /// The lock that one purge holds from its beginning to its end, [`unmap`](Self::unmap) and
-    /// [`flush`](Self::flush) included. An allocation that runs out of addresses waits for it. On
-    /// bare metal it leaves interrupts on, and a CPU that waits for it goes on answering other
-    /// CPUs: a flush waits for all of them.
+    /// The lock that a purge holds from its beginning to its end, [`unmap`](Self::unmap) and
+    /// [`flush`](Self::flush) included: one for each group of 8 nodes, and one for all. An allocation
+    /// that runs out of addresses waits for them. On bare metal it leaves interrupts on, and a CPU
+    /// that waits for it goes on answering other CPUs: a flush waits for all of them.
     type PurgeLock: lock_api::RawMutex;
 
     /// [`Geometry::page_shift`], where it is known when the program is built: that saves a look at
