@@ -65,10 +65,9 @@ use crate::PageRange;
 use crate::areas::{AreaInfo, Areas, Contended};
 use crate::cache::{Cache, Padded};
 use crate::platform::{Geometry, Platform};
-use crate::purge::{Counts, Deferred, FrameSets, GroupPurger, Purger, Tenants};
+use crate::purge::{Counts, Deferred, FrameSets, Purger, Tenants};
 use crate::sync::AtomicU64;
 use crate::{AllocError, AreaError, FreeError, SpaceError};
-use ::alloc::boxed::Box;
 use ::alloc::sync::Arc;
 use core::fmt;
 use held_node::PAGES_APART;
@@ -107,7 +106,7 @@ pub struct Space<P: Platform> {
     cache: Cache<P::RawLock>,
     purger: Padded<Mutex<P::PurgeLock, Purger>>,
     /// A purger for each group of nodes, if there are several.
-    groups: Box<[Padded<Mutex<P::PurgeLock, GroupPurger>>]>,
+    groups: purging::Groups<P::PurgeLock>,
     /// Purges of the whole space that have begun.
     begun: Padded<AtomicU64>,
     /// Purges of the whole space under way. Meanwhile no group purges by itself.
