@@ -45,6 +45,20 @@ pub enum Mutant {
     NoWait,
     /// Addresses are taken for later while others are in need.
     Hoard,
+    /// A call has nothing to do where the purge has done it that was under way when it came.
+    UnderWay,
+    /// A purge of the whole space leaves what purges of groups are at work on.
+    NoTakeOver,
+    /// A group purges beside a purge of the whole space.
+    NotAlone,
+    /// A purge of a group drops what the platform refused.
+    GroupDrops,
+    /// A purge of a group gives areas back of which a part has still to be unmapped.
+    GroupForgets,
+    /// A run is neither in the map nor in a node for a moment.
+    RunOutside,
+    /// A fork does not wait for the purges of groups.
+    ForkPastGroups,
     /// A busy bit is flipped by a load and a store.
     SplitFlip,
     /// A purge takes what the stock has without its lock.

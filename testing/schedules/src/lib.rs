@@ -37,6 +37,13 @@
 //! | lazy pages are counted off when they are taken | `Mutant::EarlyCount` | `a_lazy_count_that_falls_early_is_caught` |
 //! | no allocation waits for the purge under way | `Mutant::NoWait` | `a_missing_wait_for_the_purge_is_caught`, `lazy_pages_without_bound_are_caught` |
 //! | runs are taken while others are in need | `Mutant::Hoard` | `pooling_while_an_allocation_is_in_need_is_caught` |
+//! | a call leaves its work to the purge that was under way when it came | `Mutant::UnderWay` | `a_ticket_of_the_purge_under_way_is_caught` |
+//! | a purge of the whole space leaves what groups are at work on | `Mutant::NoTakeOver` | `a_group_that_is_not_taken_over_is_caught` |
+//! | a group purges beside a purge of the whole space | `Mutant::NotAlone` | `a_group_beside_a_purge_of_the_space_is_caught` |
+//! | a group drops what the platform refused | `Mutant::GroupDrops` | `a_group_that_drops_what_is_refused_is_caught` |
+//! | a group gives areas back with parts still to be unmapped | `Mutant::GroupForgets` | `a_group_that_forgets_what_is_pending_is_caught` |
+//! | a run is neither in the map nor in a node for a moment | `Mutant::RunOutside` | `a_run_outside_of_its_node_is_caught` |
+//! | a fork does not wait for groups | `Mutant::ForkPastGroups` | `a_fork_past_groups_is_caught` |
 //! | a busy bit is flipped by a load and a store | `Mutant::SplitFlip` | `busy_bit_flipped_in_two_steps_is_caught` |
 //! | a purge takes from the stock without its lock | `Mutant::UnlockedTake` | `a_stock_taken_without_its_lock_is_caught` |
 //! | a drain forgets that it was asked for after its look | `Mutant::LateForget` | `a_drain_that_forgets_late_is_caught` |
@@ -50,7 +57,8 @@
 //! | a flush makes slots clean that were returned meanwhile | `Mutant::EagerClean` | `slots_cleaned_before_their_return_are_caught` |
 //! | a block is spent wherever it is | `Mutant::SpendAnywhere` | `block_spent_in_any_state_is_caught` |
 //!
-//! The models have theirs: pages told of too late, need told of too late.
+//! The models have theirs: pages told of too late, need told of too late, a run put in without the
+//! map, a purge shared without fences.
 //!
 //! # What is not explored
 //! Weak memory: a schedule is sequentially consistent. The core's own models (`--cfg loom`) and

@@ -83,10 +83,9 @@ pub enum Evict {
 ///
 /// The allocator calls no method while it holds a lock that allocations and frees take, so an
 /// implementation may take its own locks freely. `unmap`, `flush` and `evict_memory` run under a
-/// [`PurgeLock`](Platform::PurgeLock), which only purges take: one of the space and, with more than
-/// eight nodes, one of each group of eight. Those of different groups may unmap and flush different
-/// ranges at the same time; `unmap_now` runs under no lock. An
-/// implementation must not call back into the space that calls it.
+/// [`PurgeLock`](Platform::PurgeLock), which only purges take; `unmap_now` runs under no lock. A
+/// space of more than 8 nodes has several such locks: other threads may be in `unmap` and `flush`
+/// with other ranges. An implementation must not call back into the space that calls it.
 ///
 /// # Safety
 /// The allocator hands out addresses as memory on the strength of these promises:
@@ -104,9 +103,9 @@ pub unsafe trait Platform: Sync {
     type RawLock: lock_api::RawMutex + Send + Sync + 'static;
 
     /// The lock that a purge holds from its beginning to its end, [`unmap`](Self::unmap) and
-    /// [`flush`](Self::flush) included. An allocation that runs out of addresses waits for it. On
-    /// bare metal it leaves interrupts on, and a CPU that waits for it goes on answering other
-    /// CPUs: a flush waits for all of them.
+    /// [`flush`](Self::flush) included: one for each group of 8 nodes, and one for all. An allocation
+    /// that runs out of addresses waits for them. On bare metal it leaves interrupts on, and a CPU
+    /// that waits for it goes on answering other CPUs: a flush waits for all of them.
     type PurgeLock: lock_api::RawMutex;
 
     /// [`Geometry::page_shift`], where it is known when the program is built: that saves a look at

@@ -8,6 +8,7 @@ use crate::platform::Platform;
 use crate::purge::Purger;
 use crate::sync::{Mutant, is};
 use core::sync::atomic::Ordering::Relaxed;
+use lock_api::Mutex;
 
 impl<P: Platform> Space<P> {
     /// Holds all locks of the space, for a `fork`, until [`resume`](Self::resume). Waits for a
@@ -20,7 +21,11 @@ impl<P: Platform> Space<P> {
             self.areas.lock_map();
         }
         core::mem::forget(self.purger.lock());
-        self.groups.iter().for_each(|group| core::mem::forget(group.lock()));
+        let hold = |group: &Mutex<_, _>| match is(Mutant::ForkPastGroups) {
+            true => core::mem::forget(group.try_lock()),
+            false => core::mem::forget(group.lock()),
+        };
+        self.groups.iter().for_each(|group| hold(group));
         self.cache.lock_all();
         self.tenants.iter().for_each(|tenant| tenant.lock());
         self.areas.lock_tables();

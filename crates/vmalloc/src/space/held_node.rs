@@ -147,6 +147,9 @@ impl<P: Platform> Space<P> {
                 count += 1;
             }
         }
+        if is(Mutant::RunOutside) {
+            map.let_go();
+        }
         // Nothing is waited for with the map held: where the node is, the areas go back.
         let mut node = self.cache.nodes[id].try_lock();
         node.iter_mut().for_each(|node| node.run = map.taker(id).1.run);

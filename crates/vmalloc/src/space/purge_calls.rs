@@ -95,7 +95,7 @@ impl<P: Platform> Space<P> {
         // Before the look: a free that the look misses, behind it under the same lock, tells again.
         let mut was_told = if is(Mutant::LateForget) { 0 } else { self.told.swap(0, Relaxed) };
         let do_notifiers_keep = self.notifiers.decay(self);
-        let is_idle = self.cache.rest();
+        let is_idle = self.is_idle();
         let tenants = self.tenants.counts();
         let left = tenants.lazy_areas + tenants.spare_areas + self.deferred.areas();
         let is_kept = done.keeps_memory || do_notifiers_keep || self.counts.is_anything_refused();
@@ -107,6 +107,15 @@ impl<P: Platform> Space<P> {
             let _ = self.told.compare_exchange(0, ASKED, Relaxed, Relaxed);
         }
         Ok(if is_done { DrainStatus::Done } else { DrainStatus::More })
+    }
+
+    /// Returns whether nothing waits in the nodes and the stock, and no purge has anything. Then the
+    /// next free in each node tells the platform.
+    fn is_idle(&self) -> bool {
+        let mut purge = self.hold_purger();
+        let _alone = self.whole.enter();
+        purge.take_over();
+        self.cache.rest() && purge.purger.is_empty()
     }
 
     /// Returns how many areas [`shrink`](Self::shrink) could give back now: those whose memory is
@@ -136,9 +145,10 @@ impl<P: Platform> Space<P> {
         // Here and where a purge begins: either this reads that it has begun, or the purge sees what
         // was freed before this call.
         fence(SeqCst);
+        let is_early = is(Mutant::UnderWay) && self.purger.is_locked();
         let begun = self.begun.load(Relaxed);
         let mut purge = self.hold_purger();
-        if let Some(done) = purge.purger.done_since(begun, &plan) {
+        if let Some(done) = purge.purger.done_since(begun.saturating_sub(is_early.into()), &plan) {
             return Ok(done);
         }
         let number = self.begun.fetch_add(1, Relaxed) + 1;

@@ -112,6 +112,9 @@ impl<'a, P: Platform> Purge<'a, P> {
     /// Waits for the purges of groups that are under way, and takes what they could not finish.
     /// Behind it none is, for as long as the caller is [counted](Space::whole).
     pub(super) fn take_over(&mut self) {
+        if is(Mutant::NoTakeOver) {
+            return;
+        }
         for (number, group) in self.space.groups.iter().enumerate() {
             let mut group = group.lock();
             let sets = self.purger.taken[LazyPages::nodes_of(number).start..].iter_mut();
@@ -294,7 +297,7 @@ impl<P: Platform> Space<P> {
         }
         let group = if waits { Some(group.lock()) } else { group.try_lock() };
         let Some(mut group) = group else { return true };
-        if self.whole.is_any() || !group.is_empty() {
+        if self.whole.is_any() && !is(Mutant::NotAlone) || !group.is_empty() {
             return false;
         }
         // The purge that was waited for may have been enough.
@@ -305,10 +308,15 @@ impl<P: Platform> Space<P> {
         self.take_lazy(first, &mut group.taken);
         let means = Unmapper { platform: &self.platform, counts: &self.counts, lazy };
         // REFUSED-3
-        if self.counts.is_anything_pending() || !group.unmap_taken(&means) {
+        let is_pending = self.counts.is_anything_pending() && !is(Mutant::GroupForgets);
+        let is_done = !is_pending && group.unmap_taken(&means);
+        let GroupPurger { taken, batch, .. } = &mut *group;
+        if !is_done {
+            if is(Mutant::GroupDrops) {
+                taken.iter_mut().for_each(Lazy::clear);
+            }
             return false;
         }
-        let GroupPurger { taken, batch, .. } = &mut *group;
         (first..).zip(taken).for_each(|(id, taken)| _ = self.give_set(id, taken, true, batch));
         self.counts.purges.fetch_add(1, Relaxed);
         true

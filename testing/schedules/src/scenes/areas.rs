@@ -10,7 +10,7 @@ use vmalloc_sim::InjectedBug;
 
 /// Three CPUs take and free small areas of their own, with little room and frequent purges.
 pub fn small_areas(bug: Option<InjectedBug>) {
-    let world = World::on(World::options(24).injected_bug(bug), World::tight());
+    let world = World::on(World::options(12).injected_bug(bug), World::tight());
     world.run([work; 3]);
     world.finish();
 }

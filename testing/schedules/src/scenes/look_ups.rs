@@ -43,6 +43,8 @@ pub fn seqlock_read_is_consistent() {
 pub fn try_find_answers_beside_readers_of_the_map() {
     let world = World::new(12, World::tight());
     let addr = world.take(3);
+    // What this CPU took for later.
+    world.purge_all();
     world.run([
         |world| {
             let fit = Fit::new(4);

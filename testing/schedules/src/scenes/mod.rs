@@ -5,6 +5,7 @@
 pub mod areas;
 pub mod blocks;
 pub mod forks;
+pub mod groups;
 pub mod look_ups;
 pub mod purges;
 pub mod roots;

@@ -43,7 +43,8 @@ pub fn cached_areas_decay() {
 /// However late the thread that purges gets on, the others do not free on and on: there is a number
 /// of lazy pages at which they wait for it.
 pub fn lazy_pages_are_bounded() {
-    let world = World::new(160, World::tight().lazy_max_pages(1));
+    // The first and the third share a node.
+    let world = World::new(160, World::tight().nodes(2).lazy_max_pages(2));
     let replace: fn(&World) = |world| {
         for _ in 0..4 {
             (0..4).for_each(|_| come_and_go::<1>(world));
@@ -110,7 +111,7 @@ pub fn drained_in_the_background() {
 
 /// Drains whenever that was asked for, again as long as something is left. Returns whether it was
 /// asked for.
-fn drain_if_due(world: &World) -> bool {
+pub(super) fn drain_if_due(world: &World) -> bool {
     let is_due = world.platform().take_due();
     if is_due && world.drain_once() == DrainStatus::More {
         let _ = world.platform().drain_later(DrainReason::Age);
@@ -120,7 +121,10 @@ fn drain_if_due(world: &World) -> bool {
 
 /// Frees tell the platform of what waits. When all that it was told of is drained, nothing is left.
 pub fn drained_when_told() {
-    let space_options = SpaceOptions::default().cache_bytes(4 * World::PAGE).guard(false).lazy_max_pages(4);
+    told(SpaceOptions::default().cache_bytes(4 * World::PAGE).guard(false).lazy_max_pages(4));
+}
+
+pub(super) fn told(space_options: SpaceOptions) {
     let world = World::on(World::options(20).promises_drains(), space_options);
     world.run([come_and_go::<2>, come_and_go::<3>, |world| {
         for _ in 0..12 {

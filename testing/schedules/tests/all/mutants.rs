@@ -2,7 +2,7 @@
 //! schedules.
 
 use vmalloc_schedules::scenes::blocks::{self, Slots};
-use vmalloc_schedules::scenes::{areas, forks, look_ups, purges, roots, shortage};
+use vmalloc_schedules::scenes::{areas, forks, groups, look_ups, purges, roots, shortage};
 use vmalloc_schedules::{Failure, Mutant, Plan, tell};
 use vmalloc_sim::InjectedBug;
 
@@ -64,7 +64,7 @@ caught! {
         LateForget, "nobody is told of what waits", purges::drained_when_told;
     a_missing_wait_for_the_purge_is_caught: PLAN(), NoWait, "no area of 7 pages", shortage::freed_space_on_its_way;
     lazy_pages_without_bound_are_caught: PLAN(), NoWait, "lazy pages are too many", purges::lazy_pages_are_bounded;
-    pooling_while_an_allocation_is_in_need_is_caught: PLAN(),
+    pooling_while_an_allocation_is_in_need_is_caught: Plan::fixed(10 * SCHEDULES),
         Hoard, "no area of 6 pages", shortage::pooled_by_others;
     busy_bit_flipped_in_two_steps_is_caught: PLAN(), SplitFlip, "", areas::freed_twice;
     /// Few schedules have two takes at once.
@@ -75,6 +75,22 @@ caught! {
         NoVersion, "AreaInfo", look_ups::seqlock_read_is_consistent;
     area_busy_before_its_annotation_is_caught: PLAN(),
         LateNote, "a mixture", look_ups::found_with_its_own_annotation;
+    a_ticket_of_the_purge_under_way_is_caught: PLAN(),
+        UnderWay, "still translates", groups::flushed_beside_a_group;
+    a_group_that_is_not_taken_over_is_caught: PLAN(),
+        NoTakeOver, "still translates", groups::flushed_beside_a_group,
+        NoTakeOver, "no area of 7 pages", groups::freed_space_in_a_group;
+    a_group_beside_a_purge_of_the_space_is_caught: PLAN(),
+        NotAlone, "still translates", groups::flushed_beside_a_group;
+    a_group_that_drops_what_is_refused_is_caught: PLAN(),
+        GroupDrops, "", groups::refused_in_a_group,
+        GroupDrops, "", groups::failing_beside_groups;
+    a_group_that_forgets_what_is_pending_is_caught: PLAN(),
+        GroupForgets, "", groups::pending_beside_groups;
+    a_run_outside_of_its_node_is_caught: Plan::fixed(10 * SCHEDULES),
+        RunOutside, "no area of 6 pages", shortage::pooled_by_others;
+    a_fork_past_groups_is_caught: PLAN(),
+        ForkPastGroups, "", groups::forked_while_groups_purge;
     needs_kept_over_a_fork_are_caught: PLAN(), ForkInNeed, "the child", forks::forked_while_in_need;
     locks_out_of_order_are_caught: PLAN(), ForkOutOfOrder, "deadlock", forks::fork_meets_everything;
     slots_returned_in_two_steps_are_caught: PLAN().fine(),

@@ -43,6 +43,16 @@ holds! {
     look_ups::found_while_it_is_resized;
     look_ups::found_with_a_cookie_of_its_owner;
     look_ups::groups_are_made_and_freed_whole;
+    groups::flushed_beside_a_group;
+    groups::freed_space_in_a_group;
+    groups::in_need_beside_groups;
+    groups::refused_in_a_group;
+    groups::failing_beside_groups;
+    groups::pending_beside_groups;
+    groups::fork_meets_groups;
+    groups::forked_while_groups_purge;
+    groups::drained_by_groups;
+    groups::drained_beside_a_group;
     forks::fork_meets_everything;
     forks::a_fork_meets_looks;
     forks::forked_meanwhile;

@@ -5,6 +5,7 @@ mod blocks;
 mod errors;
 mod faults;
 mod gains;
+mod groups;
 mod growth;
 mod mappings;
 mod messages;
