@@ -345,6 +345,12 @@ const char *vmalloc_version_text(void);
  */
 #define VMALLOC_OPEN_POPULATE 256
 
+/*
+ * Cache a twelfth of what is in use, as where new memory is cheap, rather than a third of the most
+ * that was.
+ */
+#define VMALLOC_OPEN_CHEAP_MEMORY 512
+
 /* The lowest address that fits. The default. */
 #define VMALLOC_POLICY_LOWEST 0
 

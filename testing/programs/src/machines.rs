@@ -5,7 +5,8 @@ use crate::play::Program;
 use crate::settings::random_options;
 use crate::sim::SimLook;
 use vmalloc::{
-    Frame, FrameSupply, MapFrames, Origin, PageRange, Platform, Protect, ReadNofault, Space, Translate,
+    Frame, FrameSupply, MapFrames, MemoryCost, Origin, PageRange, Platform, Protect, ReadNofault, Space,
+    Translate,
 };
 use vmalloc_model::{Bytes, Source};
 use vmalloc_sim::harness::Simulated;
@@ -38,7 +39,7 @@ pub fn machine(pages: u64, powers: u64) -> Options {
         options = options.dirty();
     }
     if power(4) {
-        options = options.max_slack_percent(25);
+        options = options.memory_cost(MemoryCost::Dear).max_slack_percent(25);
     }
     if power(5) {
         options = options.tlb_entries(8);

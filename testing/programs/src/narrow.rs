@@ -1,7 +1,7 @@
 //! Powers that a platform has, and that are hidden from the allocator.
 
 use std::fmt;
-use vmalloc::Geometry;
+use vmalloc::{Geometry, MemoryCost};
 
 /// Constants of a platform that are hidden. A platform may always claim less than it can.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -15,8 +15,8 @@ pub struct Narrow {
     pub no_linear_map: bool,
     /// [`Geometry::remaps_atomically`] is false.
     pub no_atomic_remap: bool,
-    /// [`Geometry::max_slack_percent`] is 25 where it is 0, and else 0.
-    pub other_slack: bool,
+    /// [`Geometry::memory_cost`] is the other one.
+    pub other_cost: bool,
 }
 
 impl Narrow {
@@ -28,9 +28,9 @@ impl Narrow {
     }
 
     fn from_bits(bits: u32) -> Self {
-        let [dirty, no_huge_pages, no_linear_map, no_atomic_remap, other_slack] =
+        let [dirty, no_huge_pages, no_linear_map, no_atomic_remap, other_cost] =
             [0, 1, 2, 3, 4].map(|bit| bits >> bit & 1 == 1);
-        Self { dirty, no_huge_pages, no_linear_map, no_atomic_remap, other_slack }
+        Self { dirty, no_huge_pages, no_linear_map, no_atomic_remap, other_cost }
     }
 
     /// Returns true if everything hidden is there.
@@ -43,13 +43,16 @@ impl Narrow {
 
     /// Returns `geometry` without what is hidden.
     pub fn geometry(self, geometry: Geometry) -> Geometry {
-        let percent = if geometry.max_slack_percent == 0 { 25 } else { 0 };
+        let cost = match geometry.memory_cost {
+            MemoryCost::Cheap => MemoryCost::Dear,
+            MemoryCost::Dear => MemoryCost::Cheap,
+        };
         geometry
             .maps_zeroed(geometry.maps_zeroed && !self.dirty)
             .huge_order(geometry.huge_order.filter(|_| !self.no_huge_pages))
             .linear_map(geometry.linear_map.filter(|_| !self.no_linear_map))
             .remaps_atomically(geometry.remaps_atomically && !self.no_atomic_remap)
-            .max_slack_percent(if self.other_slack { percent } else { geometry.max_slack_percent })
+            .memory_cost(if self.other_cost { cost } else { geometry.memory_cost })
     }
 }
 
@@ -60,7 +63,7 @@ impl fmt::Display for Narrow {
             (self.no_huge_pages, "no huge pages"),
             (self.no_linear_map, "no linear map"),
             (self.no_atomic_remap, "no atomic remap"),
-            (self.other_slack, "other slack"),
+            (self.other_cost, "other cost of memory"),
         ];
         let names: Vec<_> = hidden.iter().filter(|(is, _)| *is).map(|(_, name)| *name).collect();
         f.write_str(&if names.is_empty() { "all powers".to_owned() } else { names.join(", ") })

@@ -1,6 +1,6 @@
 //! Random settings of a space.
 
-use vmalloc::{Policy, SpaceOptions};
+use vmalloc::{MemoryCost, Policy, SpaceOptions};
 use vmalloc_model::Source;
 
 /// Returns random settings for a space on a machine with pages of so many bytes. Zeros choose the
@@ -20,7 +20,10 @@ pub fn random_options(source: &mut dyn Source, page: usize) -> SpaceOptions {
     }
     options = options.guard(pick(&[0, 0, 0, 1]) == 0).zero_on_free(pick(&[0, 0, 0, 1]) == 1);
     if pick(&[0, 1]) == 1 {
-        options = options.max_slack_percent(pick(&[0, 25, 100]) as u8);
+        // One draw for both: each slack with each cost.
+        let nth = pick(&[0, 1, 2, 3, 4, 5]);
+        let cost = [MemoryCost::Cheap, MemoryCost::Dear][nth % 2];
+        options = options.memory_cost(cost).max_slack_percent([0, 25, 100][nth / 2]);
     }
     if pick(&[0, 1]) == 1 {
         options = options.lazy_max_pages(pick(&[1, 16, 100, 100_000]) as u64);

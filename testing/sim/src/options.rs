@@ -3,7 +3,7 @@
 use crate::cpu;
 use crate::sim::Sim;
 use lock_api::RawMutex;
-use vmalloc::PageRange;
+use vmalloc::{MemoryCost, PageRange};
 
 /// The effect of a [`Fault`](crate::Fault), besides its record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -57,6 +57,7 @@ pub struct Options {
     pub(crate) huge_order: Option<u32>,
     pub(crate) relocates: bool,
     pub(crate) is_dirty: bool,
+    pub(crate) memory_cost: MemoryCost,
     pub(crate) max_slack_percent: u8,
     pub(crate) seed: u64,
     pub(crate) tlb_entries: Option<usize>,
@@ -81,6 +82,7 @@ impl Options {
             huge_order: None,
             relocates: false,
             is_dirty: false,
+            memory_cost: MemoryCost::Cheap,
             max_slack_percent: 0,
             seed: 0,
             tlb_entries: None,
@@ -122,6 +124,9 @@ impl Options {
         /// Leaves it to the space to [zero](vmalloc::Geometry::maps_zeroed) new pages. Their words
         /// are never zero, so that a reader that expects zeros sees it.
         dirty() { is_dirty = true }
+
+        /// Sets what new memory [costs](vmalloc::Geometry::memory_cost).
+        memory_cost(cost: MemoryCost) { memory_cost = cost }
 
         /// Sets the part of a reused area, in percent, that may stay unused
         /// ([`Geometry::max_slack_percent`](vmalloc::Geometry::max_slack_percent)).

@@ -21,6 +21,7 @@ unsafe impl<L: RawMutex + Send + Sync + 'static> Platform for Sim<L> {
         Geometry::new(options.span, Sim::PAGE_SHIFT, options.cpus)
             .huge_order(options.huge_order)
             .maps_zeroed(!options.is_dirty)
+            .memory_cost(options.memory_cost)
             .max_slack_percent(options.max_slack_percent)
             .remaps_atomically(options.replaces)
             .linear_map(options.linear_pages())

@@ -2,6 +2,18 @@
 
 use crate::PageRange;
 
+/// What new memory costs, against keeping some that may not be needed again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum MemoryCost {
+    /// Little: a frame and an entry in a page table, as in a kernel. The cache follows what is in
+    /// use now.
+    #[default]
+    Cheap,
+    /// Much, as page faults do. The cache follows the most that was in use, and a request looks for
+    /// memory of other nodes before it takes new memory.
+    Dear,
+}
+
 /// The constants of a machine, which a [`Platform`](super::Platform) returns once.
 ///
 /// ```
@@ -38,9 +50,11 @@ pub struct Geometry {
     /// returns. If so, a [tenant](crate::tenant) may map returned parts again without a flush.
     /// Default: no.
     pub remaps_atomically: bool,
+    /// What new memory costs. Default: little. See
+    /// [`SpaceOptions::memory_cost`](crate::SpaceOptions::memory_cost).
+    pub memory_cost: MemoryCost,
     /// How much larger than a request, in percent of the request, a cached area may be that serves
-    /// it. It is worth something where new memory costs much, as page faults do. Then the allocator
-    /// also looks for cached areas of other nodes. Default: 0. See
+    /// it. Default: 0. See
     /// [`SpaceOptions::max_slack_percent`](crate::SpaceOptions::max_slack_percent).
     pub max_slack_percent: u8,
     /// Where frame 0, 1, 2 … of the supply can be used at any time, readable and writable, outside
@@ -59,6 +73,7 @@ impl Geometry {
             huge_order: None,
             maps_zeroed: true,
             remaps_atomically: false,
+            memory_cost: MemoryCost::Cheap,
             max_slack_percent: 0,
             linear_map: None,
         }
@@ -76,6 +91,9 @@ impl Geometry {
 
         /// Sets [`remaps_atomically`](Self::remaps_atomically).
         remaps_atomically(atomically: bool) { remaps_atomically = atomically }
+
+        /// Sets [`memory_cost`](Self::memory_cost).
+        memory_cost(cost: MemoryCost) { memory_cost = cost }
 
         /// Sets [`max_slack_percent`](Self::max_slack_percent).
         max_slack_percent(percent: u8) { max_slack_percent = percent }

@@ -39,7 +39,7 @@ mod geometry;
 pub use discard::Discard;
 pub use error::{PlatformError, PlatformFault};
 pub use frame_powers::{Frame, FrameRun, FrameSupply, MapFrames, Origin};
-pub use geometry::Geometry;
+pub use geometry::{Geometry, MemoryCost};
 
 use crate::PageRange;
 use core::fmt;

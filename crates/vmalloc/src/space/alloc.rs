@@ -200,7 +200,7 @@ impl<P: Platform> Allocation<'_, P> {
     #[inline]
     fn take_waiting(&self, may_have_memory: bool) -> Option<(PageRange, Backing)> {
         let (space, fit) = (self.space, &self.checked.fit);
-        let (is_small, is_dear) = (SizeStacks::takes(fit.pages()), space.max_slack_percent != 0);
+        let (is_small, is_dear) = (SizeStacks::takes(fit.pages()), space.is_dear);
         let memory = if may_have_memory && (!is_small || is_dear) { self.take_memory() } else { None };
         if let Some(area) = memory {
             return Some((area, Backing::Cached));

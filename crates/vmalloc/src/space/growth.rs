@@ -33,13 +33,13 @@ use crate::wait::policy::LARGE_STEP;
 use crate::wait::{Growth, HALF, TWICE};
 
 impl<P: Platform> Allocation<'_, P> {
-    /// Makes cached memory lazy because `come` pages come, where new memory costs much: for an area
+    /// Makes cached memory lazy because `come` pages come, where new memory is dear: for an area
     /// that is wanted, if there is a place for it, or for one that grows, for which `claimed` pages
     /// were claimed. Or claims some of the memory for the area that is wanted.
     #[cold]
     pub(super) fn grow(&self, come: u64, claimed: u64, most: Option<u64>) -> Option<PageRange> {
         let (space, cache) = (self.space, &self.space.cache);
-        if self.checked.blocking == Blocking::Forbidden || space.max_slack_percent == 0 {
+        if self.checked.blocking == Blocking::Forbidden || !space.is_dear {
             return None;
         }
         let map = space.areas.map();

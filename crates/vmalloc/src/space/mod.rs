@@ -97,6 +97,8 @@ pub struct Space<P: Platform> {
     guard_pages: u64,
     /// True if freed areas may keep their memory.
     caches: bool,
+    /// True if new memory is dear.
+    is_dear: bool,
     /// [`SpaceOptions::max_slack_percent`], as it was decided.
     max_slack_percent: u64,
     /// The end of the first leaves, each of which is one node's.
@@ -157,6 +159,7 @@ impl<P: Platform> Space<P> {
             cache_mask: mask(frees_do_more || allowance.most == 0),
             guard_pages: u64::from(options.guard),
             caches: allowance.most != 0,
+            is_dear: allowance.is_dear,
             max_slack_percent: u64::from(percent),
             apart_end: (span.start() + (size(APART << LEAF_SHIFT, 2)) * count as u64).min(span.end()),
             aligned_from: geometry.huge_order.map_or(u64::MAX, |order| 2 << order),

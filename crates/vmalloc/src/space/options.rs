@@ -2,7 +2,7 @@
 
 use crate::Policy;
 use crate::SpaceError;
-use crate::platform::Geometry;
+use crate::platform::{Geometry, MemoryCost};
 use crate::wait::policy::{ABSENT, CACHED, LAZY, LEAST_CHEAP, LEAST_DEAR};
 use crate::wait::{Allowance, third, twelfth};
 
@@ -31,16 +31,14 @@ pub struct SpaceOptions {
     /// [`cached_beside`](Self::cached_beside).
     pub cache_bytes: Option<usize>,
     /// The policy: how many pages may be cached beside so many pages in use, up to
-    /// [`cache_bytes`](Self::cache_bytes). Where
-    /// [new memory costs much](crate::Geometry::max_slack_percent), it follows the most that was in
-    /// use: beyond that and what is allowed beside it, new areas make cached ones go, and half as
-    /// many lazy pages start a drain.
+    /// [`cache_bytes`](Self::cache_bytes). Where [memory is dear](Self::memory_cost), it follows
+    /// the most that was in use: beyond that and what is allowed beside it, new areas make cached
+    /// ones go, and an eighth as many lazy pages start a drain.
     ///
     /// The space asks often, from any thread, and while it holds locks: the function only computes.
     /// If it calls the space it waits for ever, and if it panics an area is lost. Default: all of
     /// `cache_bytes` where that is set. Else a twelfth, but no less than 32 MiB or, from four CPUs
-    /// on, 8 MiB for each. Where new memory costs much: a third, but no less than a quarter of
-    /// that.
+    /// on, 8 MiB for each. Where memory is dear: a third, but no less than a quarter of that.
     pub cached_beside: Option<fn(u64) -> u64>,
     /// Unmap and flush each area before its free returns, so that a stale access traps at once: the
     /// dearest way, for finding mistakes and for hardening. The space caches nothing then. A
@@ -57,6 +55,10 @@ pub struct SpaceOptions {
     /// memory and code the system takes the pages back in any case.
     /// [`Raw::free_atomic`](crate::Raw::free_atomic) does not do it. Default: no.
     pub zero_on_free: bool,
+    /// What new memory costs: whether the cache follows what is in use now, or the most that was.
+    /// Where it is [dear](MemoryCost::Dear), more waits for reuse. Default: what the
+    /// [platform](crate::Geometry::memory_cost) says.
+    pub memory_cost: Option<MemoryCost>,
     /// How much larger than a request, in percent, a cached area may be that serves it once most of
     /// the cache is in use. The guard page lies behind the area, and so up to that much behind the
     /// bytes asked for. 0 = only areas of the exact size, or parts of larger ones. Default: what
@@ -82,6 +84,7 @@ impl Default for SpaceOptions {
             cached_beside: None,
             trap_on_free: false,
             zero_on_free: false,
+            memory_cost: None,
             max_slack_percent: None,
             lazy_max_pages: 0,
             nodes: 0,
@@ -107,6 +110,9 @@ impl SpaceOptions {
         /// Sets [`zero_on_free`](Self::zero_on_free).
         zero_on_free(zero: bool) { zero_on_free = zero }
 
+        /// Sets [`memory_cost`](Self::memory_cost).
+        memory_cost(cost: MemoryCost) { memory_cost = Some(cost) }
+
         /// Sets [`max_slack_percent`](Self::max_slack_percent).
         max_slack_percent(percent: u8) { max_slack_percent = Some(percent) }
 
@@ -131,11 +137,11 @@ impl SpaceOptions {
         if self.trap_on_free { self.cache_bytes(0) } else { self }
     }
 
-    /// Returns how much may wait on a machine, of what was freed. A default for the cache becomes a
-    /// setting.
+    /// Returns how much may wait on a machine, of what was freed. Defaults for the cache and for the
+    /// cost of memory become settings.
     pub(super) fn allowance(&mut self, geometry: &Geometry) -> Allowance {
         let pages = |bytes: usize| (bytes >> geometry.page_shift) as u64;
-        let is_dear = self.max_slack_percent.is_some_and(|percent| percent != 0);
+        let is_dear = *self.memory_cost.get_or_insert(geometry.memory_cost) == MemoryCost::Dear;
         let cpus = geometry.cpus.clamp(4, MAX_NODES);
         let of_cpus = cpus * if is_dear { LEAST_DEAR } else { LEAST_CHEAP };
         let least = if self.cached_beside.is_some() { 0 } else { self.cache_bytes.unwrap_or(of_cpus) };

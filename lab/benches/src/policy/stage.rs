@@ -5,11 +5,11 @@ use super::loads::Load;
 use super::played::{self, Later};
 use crate::ranges::{BASE_PAGE, span};
 use parking_lot::{Mutex, RawMutex};
-use vmalloc::{Geometry, PageRange, Request, Space, SpaceOptions};
+use vmalloc::{Geometry, MemoryCost, PageRange, Request, Space, SpaceOptions};
 use vmalloc_kit::null::PAGE_SHIFT;
 use vmalloc_kit::null::{Cpus, NullPlatform, Pages};
 
-/// The slack that Linux advises, where new memory costs much.
+/// The slack that Linux advises.
 const DEAR_PERCENT: u8 = 25;
 
 /// The bounds of the cache. When the bars were set they were 128 MiB for areas of up to 256 pages
@@ -58,8 +58,9 @@ impl Tables {
 
 impl Pages for Counted {
     fn priced(&self, geometry: Geometry) -> Geometry {
-        let slack = if self.is_dear { DEAR_PERCENT } else { 0 };
-        geometry.max_slack_percent(slack).remaps_atomically(true)
+        let (cost, slack) =
+            if self.is_dear { (MemoryCost::Dear, DEAR_PERCENT) } else { (MemoryCost::Cheap, 0) };
+        geometry.memory_cost(cost).max_slack_percent(slack).remaps_atomically(true)
     }
 
     fn map(&self, range: PageRange) {

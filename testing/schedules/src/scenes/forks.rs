@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use vmalloc::sync::point;
-use vmalloc::{Notifier, Request, Space, SpaceOptions};
+use vmalloc::{MemoryCost, Notifier, Request, Space, SpaceOptions};
 
 /// A fork holds everything for a while; no thread waits for ever, and a look that may not wait does
 /// not.
@@ -72,7 +72,7 @@ pub fn forked_meanwhile() {
 
 /// A child of a fork goes on where others were joining areas, making them lazy, and purging.
 pub fn forked_while_areas_are_joined() {
-    let options = SpaceOptions::default().guard(false).nodes(2).max_slack_percent(100);
+    let options = SpaceOptions::default().guard(false).nodes(2).memory_cost(MemoryCost::Dear);
     let world = World::new(64, options.cache_bytes(32 * World::PAGE).cached_beside(|in_use| in_use / 3));
     let large = world.take(48);
     let small: Vec<usize> = (0..4).map(|_| world.take(1)).collect();

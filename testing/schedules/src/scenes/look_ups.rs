@@ -3,7 +3,7 @@
 use super::come_and_go;
 use crate::world::World;
 use crate::world::here;
-use vmalloc::{AreaInfo, Fit, Kind, Request, SpaceOptions};
+use vmalloc::{AreaInfo, Fit, Kind, MemoryCost, Request, SpaceOptions};
 
 /// A reader without locks sees areas as they are or were, never a mixture.
 pub fn seqlock_read_is_consistent() {
@@ -236,7 +236,7 @@ pub fn groups_are_made_and_freed_whole() {
 /// Small areas are joined to a larger one while others look for areas, and while areas come, go and
 /// are purged: what is found is of one size or the other. Returns whether some were joined.
 pub fn found_while_they_are_joined() -> bool {
-    let options = SpaceOptions::default().guard(false).nodes(1).max_slack_percent(100);
+    let options = SpaceOptions::default().guard(false).nodes(1).memory_cost(MemoryCost::Dear);
     let world = World::new(64, options.cache_bytes(32 * World::PAGE).cached_beside(|in_use| in_use / 3));
     // A third as much may be cached, and no step is large against it.
     let large = world.take(48);

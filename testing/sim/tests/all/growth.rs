@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use crate::{alloc, free};
-use vmalloc::{FreeError, PageRange, Request, Resize, Space, SpaceOptions, Stats};
+use vmalloc::{FreeError, MemoryCost, PageRange, Request, Resize, Space, SpaceOptions, Stats};
 use vmalloc_sim::harness::check;
 use vmalloc_sim::{Direct, Due, Options, Point, Sim, heap};
 
@@ -11,7 +11,8 @@ const SHIFT: u32 = Sim::PAGE_SHIFT;
 
 fn space(cache_bytes: usize, guard: bool) -> Space<Sim> {
     let span = PageRange::new(0x100, 0x8000).expect("not empty");
-    let space_options = SpaceOptions::default().guard(guard).max_slack_percent(25).cache_bytes(cache_bytes);
+    let space_options = SpaceOptions::default().guard(guard).memory_cost(MemoryCost::Dear);
+    let space_options = space_options.max_slack_percent(25).cache_bytes(cache_bytes);
     let options = Options::new(span).cpus(2);
     Space::new(options.build(), space_options.cached_beside(|in_use| (in_use / 3).max(4)))
         .expect("an empty space")
@@ -75,7 +76,7 @@ fn a_policy_of_the_user_bounds_the_cache() {
     let nothing: fn(u64) -> u64 = |_| 0;
     for (policy, keeps) in [(nothing, false), (|in_use| in_use, true)] {
         let span = PageRange::new(0x100, 0x8000).expect("not empty");
-        let options = SpaceOptions::default().max_slack_percent(25).cached_beside(policy);
+        let options = SpaceOptions::default().memory_cost(MemoryCost::Dear).cached_beside(policy);
         let options = options.cache_bytes(16 << 20);
         let space = Space::new(Options::new(span).cpus(2).build(), options).expect("an empty space");
         let [smaller, _apart, larger] = [400, 300, 900].map(|pages| alloc(&space, pages));
@@ -125,7 +126,8 @@ fn an_area_that_grows_makes_the_space_grow() {
 /// though they have two places meanwhile.
 #[test]
 fn an_area_that_moves_makes_the_space_grow_by_its_new_pages() {
-    let options = SpaceOptions::default().guard(false).max_slack_percent(25).cache_bytes(4096 << SHIFT);
+    let options = SpaceOptions::default().guard(false).memory_cost(MemoryCost::Dear);
+    let options = options.cache_bytes(4096 << SHIFT);
     let machine = Direct::new(4096, |options| options.cpus(3).relocates());
     let space =
         Space::new(machine, options.cached_beside(|in_use| (in_use / 3).max(4))).expect("an empty space");

@@ -3,7 +3,8 @@
 
 use crate::{PAGE, alloc, free};
 use vmalloc::{
-    AllocError, DrainStatus, PageRange, Request, RequestError, Space, SpaceError, SpaceOptions, Stats,
+    AllocError, DrainStatus, MemoryCost, PageRange, Request, RequestError, Space, SpaceError, SpaceOptions,
+    Stats,
 };
 use vmalloc_sim::{Options, Sim};
 
@@ -76,7 +77,7 @@ fn purged_areas_return_to_their_owner_node() {
 fn an_area_that_goes_back_to_its_node_is_none_that_was_reused() {
     for options in [SpaceOptions::default().unmap_on_free(), SpaceOptions::default()] {
         Sim::run_on(0);
-        let space = space(1 << 16, options.max_slack_percent(0));
+        let space = space(1 << 16, options.memory_cost(MemoryCost::Cheap));
         let areas: Vec<_> = (0..100).map(|_| alloc(&space, 5)).collect();
         areas.into_iter().for_each(|addr| free(&space, addr));
         if options.cache_bytes == Some(0) {

@@ -5,7 +5,7 @@ use crate::{PAGE, alloc, free};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use std::collections::BTreeSet;
-use vmalloc::{PageRange, Policy, Raw, Request, Space, SpaceOptions};
+use vmalloc::{MemoryCost, PageRange, Policy, Raw, Request, Space, SpaceOptions};
 use vmalloc_sim::{Options, Sim};
 
 const START: u64 = 1 << 20;
@@ -149,8 +149,32 @@ fn the_cache_grows_with_what_is_in_use() {
 
 /// Where memory is dear, with at least 1 MiB cached.
 fn dear() -> SpaceOptions {
-    let space_options = SpaceOptions::default().max_slack_percent(25).cache_bytes(256 << 20);
+    let space_options = SpaceOptions::default().memory_cost(MemoryCost::Dear).cache_bytes(256 << 20);
     space_options.cached_beside(|in_use| (in_use / 3).max(256)).lazy_max_pages(1024)
+}
+
+/// The cost of memory alone says what the cache follows, and slack alone how much larger an area may
+/// be than what is asked for.
+#[test]
+fn slack_is_no_matter_of_what_memory_costs() {
+    for (cost, slack) in [MemoryCost::Cheap, MemoryCost::Dear].into_iter().flat_map(|it| [(it, 0), (it, 25)])
+    {
+        let is_dear = cost == MemoryCost::Dear;
+        let space = space(1, dear().cache_bytes(16 << 20).memory_cost(cost).max_slack_percent(slack));
+        let areas: Vec<usize> = (0..100).map(|_| alloc(&space, 40)).collect();
+        areas.iter().for_each(|&addr| free(&space, addr));
+        let cached = space.stats().cached_pages;
+        assert_eq!(cached == 4_000, is_dear, "{cost:?}, {slack} %: {cached} pages");
+        let again: Vec<usize> = (0..100).map(|_| alloc(&space, 35)).collect();
+        let larger =
+            { again.iter() }.filter(|&&addr| space.find(addr).expect("it is busy").pages != 35).count();
+        assert_eq!(larger != 0, slack != 0, "{cost:?}, {slack} %: {larger} areas are larger");
+        space.verify().unwrap();
+    }
+    let pages = PageRange::from_len(0x1000, 1 << 20).expect("not empty");
+    let platform = Options::new(pages).memory_cost(MemoryCost::Dear).build();
+    let space = Space::new(platform, SpaceOptions::default().max_slack_percent(0)).expect("an empty space");
+    assert_eq!(space.options().memory_cost, Some(MemoryCost::Dear), "as the platform says");
 }
 
 /// Areas of one size are had and given up in turn, all at once, as a collector of garbage does it.
@@ -295,7 +319,7 @@ fn a_request_without_a_place_is_no_growth() {
 /// Memory of any size that waits lies at a random place already, and serves the next request.
 #[test]
 fn what_waits_at_random_places_is_reused() {
-    let options = SpaceOptions::default().policy(Policy::Random { seed: 7 }).max_slack_percent(25);
+    let options = SpaceOptions::default().policy(Policy::Random { seed: 7 }).memory_cost(MemoryCost::Dear);
     let options = options.cache_bytes(16 << 20);
     let span = PageRange::from_len(0x1000, 1 << 16).expect("not empty");
     let space = Space::new(Options::new(span).build(), options).expect("an empty space");

@@ -9,7 +9,7 @@ mod frees;
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
-use vmalloc::{Cached, DrainStatus, PageRange, Request, Space, SpaceOptions, Translate};
+use vmalloc::{Cached, DrainStatus, MemoryCost, PageRange, Request, Space, SpaceOptions, Translate};
 use vmalloc_short::ShortMaps;
 use vmalloc_sim::{Options, Sim};
 use vmalloc_subspaces::Root;
@@ -188,7 +188,8 @@ fn a_drain_is_not_done_while_areas_keep_memory() {
 
 /// Returns an empty space of so many pages that caches up to `cached`, and little in any case.
 fn dear(pages: u64, cached: usize) -> Test {
-    let options = SpaceOptions::default().guard(false).max_slack_percent(25).cache_bytes(cached << 12);
+    let options =
+        SpaceOptions::default().guard(false).memory_cost(MemoryCost::Dear).cache_bytes(cached << 12);
     CPU.set(0);
     make(pages, options.cached_beside(|in_use| (in_use / 3).max(4)))
 }
