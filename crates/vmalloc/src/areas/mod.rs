@@ -31,7 +31,7 @@ pub(crate) use kind::FreedBy;
 pub use kind::Kind;
 pub(crate) use lookup::Blocking;
 pub use lookup::{AreaInfo, Contended};
-pub(crate) use map::{HeldMap, Taker};
+pub(crate) use map::HeldMap;
 pub(crate) use states::{Disposition, Retired};
 pub use tag::Tag;
 

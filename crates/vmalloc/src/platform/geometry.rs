@@ -2,7 +2,7 @@
 
 use crate::PageRange;
 
-/// What new memory costs, against keeping some that may not be needed again.
+/// The cost of new memory, against keeping some that may not be needed again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum MemoryCost {
     /// Little: a frame and an entry in a page table, as in a kernel. The cache follows what is in
@@ -50,7 +50,7 @@ pub struct Geometry {
     /// returns. If so, a [tenant](crate::tenant) may map returned parts again without a flush.
     /// Default: no.
     pub remaps_atomically: bool,
-    /// What new memory costs. Default: little. See
+    /// The cost of new memory. Default: little. See
     /// [`SpaceOptions::memory_cost`](crate::SpaceOptions::memory_cost).
     pub memory_cost: MemoryCost,
     /// How much larger than a request, in percent of the request, a cached area may be that serves

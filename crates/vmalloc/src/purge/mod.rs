@@ -10,9 +10,10 @@
 //! ```
 //!
 //! Protocol:
-//! 1. The **purger** is locked: one purge of the space runs at a time. An allocation that runs out of addresses
-//!    waits for it, so none fails while freed addresses are on their way back. The second of two
-//!    callers, which would find nothing lazy, waits until the first has given everything back.
+//! 1. The **purger** is locked: one purge of the space runs at a time. An allocation that runs out
+//!    of addresses waits for it, so none fails while freed addresses are on their way back. The
+//!    second of two callers, which would find nothing lazy, waits until the first has given
+//!    everything back.
 //! 2. Cached areas that have to go are taken, in batches. Then the lazy sets of all nodes are, each
 //!    by exchanging two lists under its node's lock: what other threads make lazy of cached areas
 //!    meanwhile is in one of these.
@@ -24,15 +25,15 @@
 //!
 //! With more than eight nodes, a purge at the threshold is one of a **group** of eight: steps 2, 3
 //! and 5 for its lazy sets alone, beside those of other groups.
-//! - **GROUP-1** While a purge of the space is under way no group begins one, and it waits for those
-//!   that have begun: what was freed before the call is flushed when it returns.
-//! - **GROUP-2** An allocation in need looks for the last time while no purge is under way: then each
-//!   area is in a node, in the map, or in use.
+//! - **GROUP-1** While a purge of the space is under way no group begins one, and it waits for
+//!   those that have begun: what was freed before the call is flushed when it returns.
+//! - **GROUP-2** An allocation in need looks for the last time while no purge is under way: then
+//!   each area is in a node, in the map, or in use.
 //! - **GROUP-3** What a group's purge could not finish stays in its sets, and the next purge of the
 //!   space takes it over. Where anything is pending (REFUSED-3) a group finishes nothing.
 //! - **GROUP-4** A fork holds the purger, then all groups.
-//! - **GROUP-5** A call that waited for a purge that began after it has nothing to do, if that was as
-//!   thorough.
+//! - **GROUP-5** A call that waited for a purge that began after it has nothing to do, if that was
+//!   as thorough.
 //!
 //! A set stays in the purger from the moment when it is taken until each area is given back. So
 //! when the platform fails nothing is lost, and no area that may still be translated somewhere is

@@ -2,7 +2,7 @@
 
 use super::Space;
 use super::claim::{Backing, ROUNDS};
-use crate::areas::{HeldMap, Taker};
+use crate::areas::HeldMap;
 use crate::platform::Platform;
 use crate::purge::PurgePlan;
 use crate::sync::{Mutant, is};
@@ -10,7 +10,6 @@ use crate::wait::Node;
 use crate::wait::policy::{BATCH, LEAST_RUN, MOST_RUN, SHORTER};
 use crate::{AllocError, Fit, FitError, FreeError, PageRange};
 use lock_api::MutexGuard;
-use vmalloc_map::AreaMap;
 use vmalloc_map::parts::LEAF_SHIFT;
 
 /// A node, locked.
@@ -104,40 +103,42 @@ impl<P: Platform> Space<P> {
     /// with it, if it `may_run`: more of them while the node has to wait for the map, and fewer
     /// when it has not.
     pub(super) fn claim_of_map(&self, fit: &Fit, may_run: bool) -> Result<PageRange, AllocError> {
-        let id = self.cpu_node();
         let at_once = self.areas.try_map();
         let has_waited = at_once.is_none();
-        let mut map = at_once.unwrap_or_else(|| self.areas.map());
-        let area = self.place(id, &mut map, fit).map_err(|error| error.in_bytes(1 << self.shift()))?;
-        let used = map.count_placed();
+        let map = at_once.unwrap_or_else(|| self.areas.map());
+        let mut taking = Taking { space: self, id: self.cpu_node(), map };
+        let area = taking.place(fit).map_err(|error| error.in_bytes(1 << self.shift()))?;
+        let used = taking.map.count_placed();
         if may_run && (!self.need.is_any() || is(Mutant::Hoard)) {
-            let run = &mut map.taker(id).1.run;
+            let run = &mut taking.map.taker(taking.id).1.run;
             *run = if has_waited { 2 * *run } else { *run - *run / SHORTER }.clamp(LEAST_RUN, MOST_RUN);
             let more = (*run / area.len()).min(BATCH as u64) as usize;
             if more != 0 {
-                self.claim_more(id, &mut map, fit, area, more);
+                taking.place_more(fit, area, more);
             }
         }
-        drop(map);
+        drop(taking);
         self.cache.budget.set_used(used);
         Ok(area)
     }
+}
 
-    /// Claims up to `more` areas as the `last` one, and puts them into the pool of node `id`.
+/// The map, held to take areas of it for a node.
+struct Taking<'a, P: Platform> {
+    space: &'a Space<P>,
+    id: usize,
+    map: HeldMap<'a, P::RawLock>,
+}
+
+impl<P: Platform> Taking<'_, P> {
+    /// Takes up to `more` areas as the `last` one, and puts them into the pool of the node.
     #[inline(never)]
-    fn claim_more(
-        &self,
-        id: usize,
-        map: &mut HeldMap<'_, P::RawLock>,
-        fit: &Fit,
-        mut last: PageRange,
-        more: usize,
-    ) {
+    fn place_more(&mut self, fit: &Fit, mut last: PageRange, more: usize) {
         let (mut starts, mut count) = ([0; BATCH], 0);
         while count < more {
-            let behind = map.alloc_more(last, (more - count) as u64);
+            let behind = self.map.alloc_more(last, (more - count) as u64);
             if behind == 0 {
-                let Ok(area) = self.place(id, map, fit) else { break };
+                let Ok(area) = self.place(fit) else { break };
                 (starts[count], last) = (area.start(), area);
                 count += 1;
             }
@@ -148,17 +149,18 @@ impl<P: Platform> Space<P> {
             }
         }
         if is(Mutant::RunOutside) {
-            map.let_go();
+            self.map.let_go();
         }
+        let Self { space, id, map } = self;
         // Nothing is waited for with the map held: where the node is, the areas go back.
-        let mut node = self.cache.nodes[id].try_lock();
-        node.iter_mut().for_each(|node| node.run = map.taker(id).1.run);
+        let mut node = space.cache.nodes[*id].try_lock();
+        node.iter_mut().for_each(|node| node.run = map.taker(*id).1.run);
         // Downwards, so that the lowest is taken first.
         for &start in starts[..count].iter().rev() {
             let area = PageRange::of(start, start + last.len());
-            let is_home = self.areas.bitmaps.sure_home(start).is_some();
+            let is_home = space.areas.bitmaps.sure_home(start).is_some();
             if !is_home || !node.as_mut().is_some_and(|node| node.pool(area)) {
-                self.sure(map.release(start));
+                space.sure(map.release(start));
             }
         }
     }
@@ -167,55 +169,41 @@ impl<P: Platform> Space<P> {
     /// two CPUs that flip bits of one leaf wait for each other's cache lines. A space with one
     /// busy node never sees the difference.
     #[inline]
-    fn place(&self, id: usize, map: &mut HeldMap<'_, P::RawLock>, fit: &Fit) -> Result<PageRange, FitError> {
-        let (map, taker) = map.taker(id);
-        let area = self.place_for_taker(id, map, taker, fit)?;
-        let leaf = map.leaf(area.start());
-        leaf.set_owner_node(id);
-        leaf.withhold(area.start());
-        Ok(area)
-    }
-
-    #[inline]
-    fn place_for_taker(
-        &self,
-        id: usize,
-        map: &mut AreaMap<'_>,
-        taker: &mut Taker,
-        fit: &Fit,
-    ) -> Result<PageRange, FitError> {
+    fn place(&mut self, fit: &Fit) -> Result<PageRange, FitError> {
+        let (map, taker) = self.map.taker(self.id);
         let is_small =
             fit.pages() <= LEAST_RUN && fit.lowest_order().is_some_and(|order| order <= LEAF_SHIFT);
-        if let Some(leaf) = taker.own_leaf.filter(|_| is_small) {
-            match map.alloc(&fit.within(leaf.start(), leaf.end())) {
-                Ok(area) => return Ok(area),
-                Err(_) => taker.own_leaf = None,
+        let own_leaf = taker.own_leaf.filter(|_| is_small);
+        let own = own_leaf.map(|leaf| map.alloc(&fit.within(leaf.start(), leaf.end())));
+        let area = match own {
+            Some(Ok(area)) => area,
+            _ => {
+                taker.own_leaf = taker.own_leaf.filter(|_| own.is_none());
+                let area = map.alloc(fit)?;
+                let owner = map.leaf(area.start()).owner_node();
+                let is_free = owner.is_none_or(|owner| owner == self.id);
+                if is_free || !is_small { area } else { self.move_apart(fit, area)? }
             }
-        }
-        let area = map.alloc(fit)?;
-        let owner_node = map.leaf(area.start()).owner_node();
-        let is_free = owner_node.is_none_or(|owner| owner == id);
-        if is_free || !is_small { Ok(area) } else { self.move_apart(map, taker, fit, area) }
+        };
+        let leaf = self.map.leaf(area.start());
+        leaf.set_owner_node(self.id);
+        leaf.withhold(area.start());
+        Ok(area)
     }
 
     /// Moves an area just placed to a leaf of its own, if one is free near the start of the span.
     /// Farther up, leaves of one node each would spread the areas over several times the addresses.
     #[inline(never)]
-    fn move_apart(
-        &self,
-        map: &mut AreaMap<'_>,
-        taker: &mut Taker,
-        fit: &Fit,
-        area: PageRange,
-    ) -> Result<PageRange, FitError> {
+    fn move_apart(&mut self, fit: &Fit, area: PageRange) -> Result<PageRange, FitError> {
+        let (space, (map, taker)) = (self.space, self.map.taker(self.id));
         // No leaf is free below the lowest place of a small area.
-        if area.start() >= self.apart_end {
+        if area.start() >= space.apart_end {
             return Ok(area);
         }
         let leaf = Fit::plain(1 << LEAF_SHIFT, LEAF_SHIFT);
-        let leaf = leaf.within(self.geometry.span.start(), self.apart_end);
+        let leaf = leaf.within(space.geometry.span.start(), space.apart_end);
         let Ok(leaf) = map.alloc(&leaf) else { return Ok(area) };
-        self.sure(map.free(area.start()).and_then(|_| map.free(leaf.start())));
+        space.sure(map.free(area.start()).and_then(|_| map.free(leaf.start())));
         taker.own_leaf = Some(leaf);
         map.alloc(&fit.within(leaf.start(), leaf.end()))
     }

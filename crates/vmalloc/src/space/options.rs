@@ -55,7 +55,7 @@ pub struct SpaceOptions {
     /// memory and code the system takes the pages back in any case.
     /// [`Raw::free_atomic`](crate::Raw::free_atomic) does not do it. Default: no.
     pub zero_on_free: bool,
-    /// What new memory costs: whether the cache follows what is in use now, or the most that was.
+    /// The cost of new memory: whether the cache follows what is in use now, or the most that was.
     /// Where it is [dear](MemoryCost::Dear), more waits for reuse. Default: what the
     /// [platform](crate::Geometry::memory_cost) says.
     pub memory_cost: Option<MemoryCost>,
@@ -126,8 +126,9 @@ impl SpaceOptions {
         policy(policy: Policy) { policy = policy }
     }
 
-    /// Unmaps freed areas at the next purge: `cache_bytes(0)`. Beyond what is in use the space holds at
-    /// most twice the [lazy pages](Self::lazy_max_pages) that start a drain, and nothing after a drain.
+    /// Unmaps freed areas at the next purge: `cache_bytes(0)`. Beyond what is in use the space
+    /// holds at most twice the [lazy pages](Self::lazy_max_pages) that start a drain, and nothing
+    /// after a drain.
     pub const fn unmap_on_free(self) -> Self {
         self.cache_bytes(0)
     }
@@ -137,8 +138,8 @@ impl SpaceOptions {
         if self.trap_on_free { self.cache_bytes(0) } else { self }
     }
 
-    /// Returns how much may wait on a machine, of what was freed. Defaults for the cache and for the
-    /// cost of memory become settings.
+    /// Returns how much may wait on a machine, of what was freed. Defaults for the cache and for
+    /// the cost of memory become settings.
     pub(super) fn allowance(&mut self, geometry: &Geometry) -> Allowance {
         let pages = |bytes: usize| (bytes >> geometry.page_shift) as u64;
         let is_dear = *self.memory_cost.get_or_insert(geometry.memory_cost) == MemoryCost::Dear;

@@ -1,16 +1,14 @@
 //! The calls that purge: how much, and whether they wait.
 
 use super::Space;
-use super::purging::Purge;
+use super::purging::{Purge, Ways};
 use super::told::ASKED;
 use crate::PageRange;
 use crate::platform::{Platform, PlatformError};
-use crate::purge::{Done, DrainStatus, PurgePlan};
-use crate::sync::fence;
-use crate::sync::{Mutant, is};
-use crate::wait::Fraction;
-use crate::wait::GROUP;
+use crate::purge::{Done, DrainStatus, GroupPurger, PurgePlan, Unmapper};
+use crate::sync::{Mutant, fence, is};
 use crate::wait::policy::BEHIND;
+use crate::wait::{Fraction, GROUP, Lazy, LazyPages};
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 impl<P: Platform> Space<P> {
@@ -95,7 +93,12 @@ impl<P: Platform> Space<P> {
         // Before the look: a free that the look misses, behind it under the same lock, tells again.
         let mut was_told = if is(Mutant::LateForget) { 0 } else { self.told.swap(0, Relaxed) };
         let do_notifiers_keep = self.notifiers.decay(self);
-        let is_idle = self.is_idle();
+        // While no purge has anything.
+        let mut purge = self.hold_purger();
+        let alone = self.whole.enter();
+        purge.take_over();
+        let is_idle = self.cache.rest() && purge.purger.is_empty();
+        drop((alone, purge));
         let tenants = self.tenants.counts();
         let left = tenants.lazy_areas + tenants.spare_areas + self.deferred.areas();
         let is_kept = done.keeps_memory || do_notifiers_keep || self.counts.is_anything_refused();
@@ -107,15 +110,6 @@ impl<P: Platform> Space<P> {
             let _ = self.told.compare_exchange(0, ASKED, Relaxed, Relaxed);
         }
         Ok(if is_done { DrainStatus::Done } else { DrainStatus::More })
-    }
-
-    /// Returns whether nothing waits in the nodes and the stock, and no purge has anything. Then the
-    /// next free in each node tells the platform.
-    fn is_idle(&self) -> bool {
-        let mut purge = self.hold_purger();
-        let _alone = self.whole.enter();
-        purge.take_over();
-        self.cache.rest() && purge.purger.is_empty()
     }
 
     /// Returns how many areas [`shrink`](Self::shrink) could give back now: those whose memory is
@@ -142,8 +136,8 @@ impl<P: Platform> Space<P> {
         if is(Mutant::NoWait) && self.purger.is_locked() {
             return Ok(Done::default());
         }
-        // Here and where a purge begins: either this reads that it has begun, or the purge sees what
-        // was freed before this call.
+        // Here and where a purge begins: either this reads that it has begun, or the purge sees
+        // what was freed before this call.
         fence(SeqCst);
         let is_early = is(Mutant::UnderWay) && self.purger.is_locked();
         let begun = self.begun.load(Relaxed);
@@ -173,7 +167,46 @@ impl<P: Platform> Space<P> {
         self.purger.try_lock().map(|purger| Purge { space: self, purger })
     }
 
-    /// Purges because many pages of the group of node `id` are lazy, unless another thread is at it.
+    /// Purges the lazy areas of the group of node `id`, and `waits` for a purge of them under way
+    /// if that is wanted. Returns false where it is for a purge of the whole space.
+    fn purge_group(&self, id: usize, waits: bool) -> bool {
+        let number = id / LazyPages::nodes_of(0).end;
+        let (lazy, Some(group)) = (&self.cache.lazy, self.groups.get(number)) else { return false };
+        let is_of_all = |pages| lazy.is_much(pages) || lazy.is_absent_much();
+        if is_of_all(lazy.of_none().level() + self.deferred.pages())
+            || self.frame_sets.lock().waiting() != [0; 2]
+        {
+            return false;
+        }
+        let group = if waits { Some(group.lock()) } else { group.try_lock() };
+        let Some(mut group) = group else { return true };
+        if self.whole.is_any() && !is(Mutant::NotAlone) || !group.is_empty() {
+            return false;
+        }
+        // The purge that was waited for may have been enough.
+        if !lazy.is_much(lazy.of(id).level()) {
+            return true;
+        }
+        let first = LazyPages::nodes_of(number).start;
+        Ways(self).take_lazy(first, &mut group.taken);
+        let means = Unmapper { platform: &self.platform, counts: &self.counts, lazy };
+        // REFUSED-3
+        let is_pending = self.counts.is_anything_pending() && !is(Mutant::GroupForgets);
+        let is_done = !is_pending && group.unmap_taken(&means);
+        let GroupPurger { taken, batch, .. } = &mut *group;
+        if !is_done {
+            if is(Mutant::GroupDrops) {
+                taken.iter_mut().for_each(Lazy::clear);
+            }
+            return false;
+        }
+        (first..).zip(taken).for_each(|(id, taken)| _ = Ways(self).give_set(id, taken, true, batch));
+        self.counts.purges.fetch_add(1, Relaxed);
+        true
+    }
+
+    /// Purges because many pages of the group of node `id` are lazy, unless another thread is at
+    /// it.
     #[cold]
     pub(super) fn purge_if_idle(&self, id: usize) {
         if self.purge_group(id, false) {
@@ -214,25 +247,11 @@ impl<P: Platform> Space<P> {
         self.try_hold_purger().is_some_and(|mut purge| purge.run(PurgePlan::LAZY).is_ok())
     }
 
-    /// Counts areas of node `id`, or of none, that go to a purger, and pages of theirs that were not
-    /// counted as lazy yet.
+    /// Counts areas of node `id`, or of none, that go to a purger, and pages of theirs that were
+    /// not counted as lazy yet.
     pub(super) fn count_taken(&self, id: usize, areas: u64, pages: u64) {
         self.counts.taken_areas.fetch_add(areas, Relaxed);
         self.cache.lazy.of(id).add(pages);
-    }
-
-    /// Counts areas of node `id`, or of none, that leave a purger. `absent` is how many pages of
-    /// those that it still has are without memory: these are counted off first.
-    pub(super) fn count_given(&self, id: usize, areas: &[PageRange], absent: &mut u64) {
-        let (lazy, is_early) = (&self.cache.lazy, is(Mutant::EarlyCount));
-        let pages: u64 = if is_early { 0 } else { areas.iter().map(PageRange::len).sum() };
-        let without = pages.min(*absent);
-        if without != 0 {
-            *absent -= without;
-            lazy.sub_absent(without);
-        }
-        lazy.of(id).sub(pages - without);
-        self.counts.taken_areas.fetch_sub(areas.len() as u64, Relaxed);
     }
 
     /// Gives at most [`BATCH`](crate::wait::BATCH) areas to the map. Returns how many.

@@ -52,7 +52,7 @@ impl<'a, P: Platform> Purge<'a, P> {
             done.evicted += self.take_cached_areas(fraction, plan.most);
             done.evicted += self.take_stock(fraction, plan.most - done.evicted);
         }
-        space.take_lazy(0, &mut self.purger.taken);
+        Ways(space).take_lazy(0, &mut self.purger.taken);
         self.take_deferred();
         space.tally(|tally| self.purger.parts.collect(&space.tenants, plan.sweep, tally));
         if plan.insists && self.purger.parts.is_short() {
@@ -88,7 +88,7 @@ impl<'a, P: Platform> Purge<'a, P> {
         if !self.purger.refused.is_empty() {
             self.purger.retry(&means, plan, done, |areas| {
                 let give = |some: &[PageRange]| {
-                    space.count_given(usize::MAX, some, &mut 0);
+                    Ways(space).count_given(usize::MAX, some, &mut 0);
                     space.release(some)
                 };
                 areas.chunks(BATCH).map(give).sum()
@@ -228,7 +228,7 @@ impl<'a, P: Platform> Purge<'a, P> {
             });
         });
         let ids = (0..space.cache.nodes.len()).chain([usize::MAX]);
-        ids.zip(taken).map(|(id, taken)| space.give_set(id, taken, refill, batch)).sum()
+        ids.zip(taken).map(|(id, taken)| Ways(space).give_set(id, taken, refill, batch)).sum()
     }
 
     /// Unmaps and flushes parts of areas in use, which are disjoint and ascending. The caller owns
@@ -283,54 +283,19 @@ pub(super) fn groups<L: RawMutex, G: RawMutex>(cache: &Cache<L>) -> Option<Group
     Some(groups.into_boxed_slice())
 }
 
-impl<P: Platform> Space<P> {
-    /// Purges the lazy areas of the group of node `id`, and `waits` for a purge of them under way if
-    /// that is wanted. Returns false where it is for a purge of the whole space.
-    pub(super) fn purge_group(&self, id: usize, waits: bool) -> bool {
-        let number = id / LazyPages::nodes_of(0).end;
-        let (lazy, Some(group)) = (&self.cache.lazy, self.groups.get(number)) else { return false };
-        let is_of_all = |pages| lazy.is_much(pages) || lazy.is_absent_much();
-        if is_of_all(lazy.of_none().level() + self.deferred.pages())
-            || self.frame_sets.lock().waiting() != [0; 2]
-        {
-            return false;
-        }
-        let group = if waits { Some(group.lock()) } else { group.try_lock() };
-        let Some(mut group) = group else { return true };
-        if self.whole.is_any() && !is(Mutant::NotAlone) || !group.is_empty() {
-            return false;
-        }
-        // The purge that was waited for may have been enough.
-        if !lazy.is_much(lazy.of(id).level()) {
-            return true;
-        }
-        let first = LazyPages::nodes_of(number).start;
-        self.take_lazy(first, &mut group.taken);
-        let means = Unmapper { platform: &self.platform, counts: &self.counts, lazy };
-        // REFUSED-3
-        let is_pending = self.counts.is_anything_pending() && !is(Mutant::GroupForgets);
-        let is_done = !is_pending && group.unmap_taken(&means);
-        let GroupPurger { taken, batch, .. } = &mut *group;
-        if !is_done {
-            if is(Mutant::GroupDrops) {
-                taken.iter_mut().for_each(Lazy::clear);
-            }
-            return false;
-        }
-        (first..).zip(taken).for_each(|(id, taken)| _ = self.give_set(id, taken, true, batch));
-        self.counts.purges.fetch_add(1, Relaxed);
-        true
-    }
+/// The ways of areas to a purge, and back.
+pub(super) struct Ways<'a, P: Platform>(pub(super) &'a Space<P>);
 
+impl<P: Platform> Ways<'_, P> {
     /// Takes the lazy sets of nodes from the `first` on, one for each that is `taken`.
-    fn take_lazy(&self, first: usize, taken: &mut [Lazy]) {
-        for (id, (node, taken)) in (first..).zip(self.cache.nodes[first..].iter().zip(taken)) {
+    pub(super) fn take_lazy(&self, first: usize, taken: &mut [Lazy]) {
+        for (id, (node, taken)) in (first..).zip(self.0.cache.nodes[first..].iter().zip(taken)) {
             let mut node = node.lock();
             if !node.lazy.is_empty() {
                 let unpublished = node.take_lazy(taken);
-                self.count_taken(id, taken.areas.len() as u64, unpublished);
+                self.0.count_taken(id, taken.areas.len() as u64, unpublished);
                 if is(Mutant::EarlyCount) {
-                    self.cache.lazy.of(id).sub(taken.areas.iter().map(PageRange::len).sum());
+                    self.0.cache.lazy.of(id).sub(taken.areas.iter().map(PageRange::len).sum());
                 }
             }
         }
@@ -338,19 +303,25 @@ impl<P: Platform> Space<P> {
 
     /// Gives a set of flushed areas back that node `id` freed, or none. Returns how many went to
     /// the map.
-    fn give_set(&self, id: usize, taken: &mut Lazy, refill: bool, batch: &mut Vec<PageRange>) -> u64 {
+    pub(super) fn give_set(
+        &self,
+        id: usize,
+        taken: &mut Lazy,
+        refill: bool,
+        batch: &mut Vec<PageRange>,
+    ) -> u64 {
         let Lazy { areas, absent } = taken;
         // What the purge took comes back to the pool, and as much again may be there. Cached areas
         // spread what is in use as well.
         let pages: u64 = areas.iter().map(PageRange::len).sum();
-        let most = if self.caches { pages } else { POOLED * pages };
-        let is_nodes = refill && id < self.cache.nodes.len();
+        let most = if self.0.caches { pages } else { POOLED * pages };
+        let is_nodes = refill && id < self.0.cache.nodes.len();
         let mut given = 0;
         for some in areas.chunks(BATCH) {
-            given += if is_nodes { self.give_to_node(id, some, most, batch) } else { self.release(some) };
+            given += if is_nodes { self.give_to_node(id, some, most, batch) } else { self.0.release(some) };
             self.count_given(id, some, absent);
         }
-        self.counts.purged_areas.fetch_add(areas.len() as u64, Relaxed);
+        self.0.counts.purged_areas.fetch_add(areas.len() as u64, Relaxed);
         taken.clear();
         given
     }
@@ -374,13 +345,13 @@ impl<P: Platform> Space<P> {
             let is_next = |area: &&PageRange| is_alike(area) || self.pool_of(id, area) == owner;
             let count = areas.iter().take_while(is_next).count();
             let pooled = match owner {
-                Some(owner) => self.cache.pool(owner, &areas[..count], most, &mut cursor, evicted),
+                Some(owner) => self.0.cache.pool(owner, &areas[..count], most, &mut cursor, evicted),
                 None => 0,
             };
-            self.counts.held(pooled + evicted.len());
+            self.0.counts.held(pooled + evicted.len());
             // Those that did not go in try once more where others made way.
             let rest = if evicted.is_empty() { count - pooled } else { 0 };
-            given += self.release(evicted) + self.release(&areas[pooled..pooled + rest]);
+            given += self.0.release(evicted) + self.0.release(&areas[pooled..pooled + rest]);
             areas = &areas[pooled + rest..];
         }
         given
@@ -390,8 +361,22 @@ impl<P: Platform> Space<P> {
     /// the one whose areas alone are in its leaf, as if it was cached. None takes a large one, or
     /// one in a leaf that is not dense.
     fn pool_of(&self, id: usize, area: &PageRange) -> Option<usize> {
-        let home = self.areas.bitmaps.sure_home(area.start()).filter(|_| SizeStacks::takes(area.len()))?;
-        let owner = if area.start() < self.apart_end { home.owner_node() } else { None };
-        Some(owner.map_or(id, |owner| owner % self.cache.nodes.len()))
+        let home = self.0.areas.bitmaps.sure_home(area.start()).filter(|_| SizeStacks::takes(area.len()))?;
+        let owner = if area.start() < self.0.apart_end { home.owner_node() } else { None };
+        Some(owner.map_or(id, |owner| owner % self.0.cache.nodes.len()))
+    }
+
+    /// Counts areas of node `id`, or of none, that leave a purger. `absent` is how many pages of
+    /// those that it still has are without memory: these are counted off first.
+    fn count_given(&self, id: usize, areas: &[PageRange], absent: &mut u64) {
+        let (lazy, is_early) = (&self.0.cache.lazy, is(Mutant::EarlyCount));
+        let pages: u64 = if is_early { 0 } else { areas.iter().map(PageRange::len).sum() };
+        let without = pages.min(*absent);
+        if without != 0 {
+            *absent -= without;
+            lazy.sub_absent(without);
+        }
+        lazy.of(id).sub(pages - without);
+        self.0.counts.taken_areas.fetch_sub(areas.len() as u64, Relaxed);
     }
 }

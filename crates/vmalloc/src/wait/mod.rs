@@ -8,30 +8,31 @@
 //!        map ◄─┘ 3    in runs                       └────────────────► lazy ──► pool of the node that freed it
 //! ```
 //!
-//! 1. A CPU works on its own node. Each node has one lock, and nobody waits for another lock while it
-//!    holds one.
-//! 2. A free caches the area if the budget has room for its memory. Else the area is lazy: its memory
-//!    is unmapped in bulk.
-//! 3. When the lazy pages of a group of nodes pass their part of the threshold, one purge unmaps and
-//!    flushes them all. What it took goes back to the pools of the nodes that freed it: what a node
-//!    frees it will allocate again.
-//! 4. An allocation takes what waits in its node, then in another, then a run of new addresses: a long
-//!    one if it had to wait for the map.
-//! 5. Whatever was not needed since the last decay goes by age, a quarter at a time. Nothing else goes
-//!    by age: beyond a bound, new areas make old ones of the same place go.
+//! 1. A CPU works on its own node. Each node has one lock, and a CPU that holds one waits for no
+//!    other.
+//! 2. A free caches the area if the budget has room for its memory. Else the area is lazy: its
+//!    memory is unmapped in bulk.
+//! 3. When the lazy pages of a group of nodes pass their part of the threshold, one purge unmaps
+//!    and flushes them all. What it took goes back to the pools of the nodes that freed it: what a
+//!    node frees it will allocate again.
+//! 4. An allocation takes what waits in its node, then in another, then a run of new addresses: a
+//!    long one if it had to wait for the map.
+//! 5. Whatever was not needed since the last decay goes by age, a quarter at a time. Nothing else
+//!    goes by age: beyond a bound, new areas make old ones of the same place go.
 //!
 //! - [`policy`]: the numbers, each with what it was measured by. [`budget`]: two numbers that nodes
 //!   share in batches: pages that may be cached, and pages that are lazy.
-//! - [`node`], [`stacks`]: what one CPU, or a few, have, by size, as Linux's nodes have it since 2024.
-//!   [`stock`]: areas without a place in a node that kept their memory, one list for all CPUs.
+//! - [`node`], [`stacks`]: what one CPU, or a few, have, by size, as Linux's nodes have it since
+//!   2024. [`stock`]: areas without a place in a node that kept their memory, one list for all
+//!   CPUs.
 //!
 //! The space puts that in order, and has no number of its own: `space/held_node.rs` is what an
 //! allocation takes of a node, and of the map for it; `space/growth.rs` a space that becomes larger
 //! than it has to be; `space/told.rs` what the platform knows of all that.
 //!
-//! (Linux sorts busy and lazy areas to nodes by address, 16 pages in turn. Here the state of an area
-//! is a bit beside its address, which needs no list, and a free needs no lock but the freeing CPU's
-//! own.)
+//! (Linux sorts busy and lazy areas to nodes by address, 16 pages in turn. Here the state of an
+//! area is a bit beside its address, which needs no list, and a free needs no lock but the freeing
+//! CPU's own.)
 
 mod budget;
 mod node;
@@ -233,8 +234,8 @@ impl<L: RawMutex> Cache<L> {
     }
 
     /// Puts areas into the pool of node `id`, at most [`BATCH`], up to `most` pages in all or four
-    /// runs. Where they are more, areas make way that the node did not need since the last time: `evicted` has
-    /// them then, and `cursor` says where to go on. Returns how many went in.
+    /// runs. Where they are more, areas make way that the node did not need since the last time:
+    /// `evicted` has them then, and `cursor` says where to go on. Returns how many went in.
     pub(crate) fn pool(
         &self,
         id: usize,

@@ -17,20 +17,22 @@ use crate::sync::size;
 
 /// The most bytes that are cached for each CPU: what a burst of frees on it is. A setting.
 pub(crate) const CACHED: usize = 64 << 20;
-/// The bytes for each CPU that are cached however little is in use: a burst of frees in a kernel is.
+/// The bytes for each CPU that are cached however little is in use: a burst of frees in a kernel
+/// is.
 pub(crate) const LEAST_CHEAP: usize = 8 << 20;
-/// The same where memory is dear: a program of a few megabytes is not to hold several times what it
-/// uses.
+/// Bytes that are cached for each CPU in any case where memory is dear: a program of a few
+/// megabytes is not to hold several times what it uses.
 pub(crate) const LEAST_DEAR: usize = 2 << 20;
-/// The part of what is in use that is cached: it spreads what is in use over as many more addresses.
+/// The part of what is in use that is cached: it spreads what is in use over as many more
+/// addresses.
 const CHEAP: u64 = 12;
-/// The same where memory is dear. With a quarter arrays that double take twice as many new pages
-/// (`policy`).
+/// The part that is cached where memory is dear. With a quarter arrays that double take twice as
+/// many new pages (`policy`).
 const DEAR: u64 = 3;
 /// Lazy bytes that start a drain, for each bit of the number of CPUs: Linux's number (2008).
 pub(crate) const LAZY: usize = 32 << 20;
-/// The part of what may be cached that is lazy, where memory is dear. With a half peaks are 6 % higher
-/// on average, and 13 % in the worst load; a sixteenth brings nothing more (`policy`).
+/// The part of what may be cached that is lazy, where memory is dear. With a half peaks are 6 %
+/// higher on average, and 13 % in the worst load; a sixteenth brings nothing more (`policy`).
 const LAZY_OF_CACHED: u64 = 8;
 /// The part of the span whose pages without memory start a drain.
 pub(crate) const ABSENT: u64 = 8;
@@ -40,17 +42,17 @@ pub(crate) const BEHIND: u64 = 2;
 pub(crate) const HELD_BACK: u64 = 4;
 /// Pages that a node takes of the budget at most in one go: 1 MiB in pages of 4 KiB.
 pub(crate) const CREDIT: u64 = size(256, 2);
-/// Nodes whose lazy areas one purge takes. One purger for all is held 95 % of the time with 128 CPUs,
-/// and others sleep for it half of theirs (`cores`).
+/// Nodes whose lazy areas one purge takes. One purger for all is held 95 % of the time with 128
+/// CPUs, and others sleep for it half of theirs (`cores`).
 pub(crate) const GROUP: usize = size(8, 1) as usize;
 /// Areas that are looked at, moved or given back under one hold of a lock that allocations and
 /// frees take (contract: at most 32); and room for as many where memory is short.
 pub(crate) const BATCH: usize = size(32, 2) as usize;
-/// Pages that a node takes of the map in one go where it never waits for it; and of the largest area
-/// that gets a leaf apart: a sixteenth of a leaf.
+/// Pages that a node takes of the map in one go where it never waits for it; and of the largest
+/// area that gets a leaf apart: a sixteenth of a leaf.
 pub(crate) const LEAST_RUN: u64 = size(64, 6);
-/// The same at most. Such runs on one CPU take 15 % more addresses (`policy`); with runs of 64 pages
-/// 128 CPUs take three times the time (`cores`).
+/// Pages that a node takes of the map in one go at most. Such runs on one CPU take 15 % more
+/// addresses (`policy`); with runs of 64 pages 128 CPUs take three times the time (`cores`).
 pub(crate) const MOST_RUN: u64 = size(1024, 6);
 /// The part of a run by which it becomes shorter each time that the node has not waited.
 pub(crate) const SHORTER: u64 = 8;
@@ -67,9 +69,9 @@ pub(crate) const APART: u64 = 6;
 /// Entries of a list that requests go through as a whole: areas of the stock, and parts of tenants
 /// that wait for a flush of all.
 pub(crate) const LONG_LIST: usize = 1024;
-/// An area that is more than this part of what is in use or cached is a large step, and growth looks
-/// as often for memory that can go: what waits for later misses may be more than there will be.
-/// PostgreSQL's large sorts are such.
+/// An area that is more than this part of what is in use or cached is a large step, and growth
+/// looks as often for memory that can go: what waits for later misses may be more than there will
+/// be. PostgreSQL's large sorts are such.
 pub(crate) const LARGE_STEP: u64 = 16;
 
 /// Returns what may be cached beside `in_use` pages.

@@ -153,8 +153,8 @@ fn dear() -> SpaceOptions {
     space_options.cached_beside(|in_use| (in_use / 3).max(256)).lazy_max_pages(1024)
 }
 
-/// The cost of memory alone says what the cache follows, and slack alone how much larger an area may
-/// be than what is asked for.
+/// The cost of memory alone says what the cache follows, and slack alone how much larger an area
+/// may be than what is asked for.
 #[test]
 fn slack_is_no_matter_of_what_memory_costs() {
     for (cost, slack) in [MemoryCost::Cheap, MemoryCost::Dear].into_iter().flat_map(|it| [(it, 0), (it, 25)])
