@@ -57,7 +57,7 @@ fn drawings_name_functions_that_exist() {
     let page = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("it is there");
     let drawn = drawn(&page);
     assert!(drawn.len() > 40, "{drawn:?}");
-    let known: BTreeSet<_> = ["space", "purge", "cache", "areas"]
+    let known: BTreeSet<_> = ["space", "purge", "wait", "areas"]
         .iter()
         .flat_map(|folder| functions(&root().join("crates/vmalloc/src").join(folder)))
         .collect();

@@ -8,7 +8,7 @@ use std::fs;
 use toml::Table;
 
 /// Crates that test, measure or show: never part of what is shipped as a library.
-const TOOLS: [&str; 14] = [
+const TOOLS: [&str; 15] = [
     "vmalloc-model",
     "vmalloc-programs",
     "vmalloc-conformance",
@@ -16,6 +16,7 @@ const TOOLS: [&str; 14] = [
     "vmalloc-harness",
     "vmalloc-kit",
     "vmalloc-lab",
+    "vmalloc-machine",
     "vmalloc-mutants",
     "vmalloc-schedules",
     "vmalloc-worlds",

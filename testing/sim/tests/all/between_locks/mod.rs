@@ -188,10 +188,15 @@ fn a_drain_is_not_done_while_areas_keep_memory() {
 
 /// Returns an empty space of so many pages that caches up to `cached`, and little in any case.
 fn dear(pages: u64, cached: usize) -> Test {
+    dear_with(pages, cached, |in_use| (in_use / 3).max(4))
+}
+
+/// Returns an empty space as `dear`, that caches so many pages beside those in use.
+fn dear_with(pages: u64, cached: usize, beside: fn(u64) -> u64) -> Test {
     let options =
         SpaceOptions::default().guard(false).memory_cost(MemoryCost::Dear).cache_bytes(cached << 12);
     CPU.set(0);
-    make(pages, options.cached_beside(|in_use| (in_use / 3).max(4)))
+    make(pages, options.cached_beside(beside))
 }
 
 /// A space in which a flush begins, and what another CPU does meanwhile: the area that it may have
@@ -232,7 +237,9 @@ fn pages(addr: usize, pages: u64) -> PageRange {
 }
 
 fn a_join() -> Scene {
-    let space = dear(1 << 20, 256);
+    // An eighth of what may be cached may be lazy. Beyond four times that the allocation would wait
+    // for the flush.
+    let space = dear_with(1 << 20, 1 << 12, |in_use| in_use);
     let _large = take(space, 600);
     let small: Vec<_> = (0..20).map(|_| take(space, 10)).collect();
     small.into_iter().for_each(|addr| give(space, addr));
@@ -242,7 +249,7 @@ fn a_join() -> Scene {
 }
 
 fn growth() -> Scene {
-    let space = dear(1 << 20, 1 << 12);
+    let space = dear_with(1 << 20, 1 << 12, |in_use| in_use);
     let _large = take(space, 600);
     // No two lie side by side.
     let all: Vec<_> = (0..40).map(|_| take(space, 20)).collect();
