@@ -310,6 +310,9 @@ impl<P: Platform> Ways<'_, P> {
         refill: bool,
         batch: &mut Vec<PageRange>,
     ) -> u64 {
+        if taken.is_empty() {
+            return 0;
+        }
         let Lazy { areas, absent } = taken;
         // What the purge took comes back to the pool, and as much again may be there. Cached areas
         // spread what is in use as well.
