@@ -83,22 +83,21 @@ impl<P: Platform> Space<P> {
                 self.purge_with(PurgePlan::LAZY)?;
             }
         }
-        let done = match done {
-            Some(done) => done,
-            None => self.purge_with(PurgePlan::DECAY)?,
-        };
+        let done = done.map_or_else(|| self.purge_with(PurgePlan::DECAY), Ok)?;
         // Else areas could be brought to a node that was passed already, and none would ask for
         // another drain.
         let _in_need = self.need.enter();
         // Before the look: a free that the look misses, behind it under the same lock, tells again.
         let mut was_told = if is(Mutant::LateForget) { 0 } else { self.told.swap(0, Relaxed) };
         let do_notifiers_keep = self.notifiers.decay(self);
-        // While no purge has anything.
-        let mut purge = self.hold_purger();
-        let alone = self.whole.enter();
-        purge.take_over();
-        let is_idle = self.cache.rest() && purge.purger.is_empty();
-        drop((alone, purge));
+        let mut is_idle = self.cache.rest();
+        if is_idle {
+            // A purge may have had what the nodes had not: once more, while none has anything.
+            let mut purge = self.hold_purger();
+            let _alone = self.whole.enter();
+            purge.take_over();
+            is_idle = self.cache.rest() && purge.purger.is_empty();
+        }
         let tenants = self.tenants.counts();
         let left = tenants.lazy_areas + tenants.spare_areas + self.deferred.areas();
         let is_kept = done.keeps_memory || do_notifiers_keep || self.counts.is_anything_refused();

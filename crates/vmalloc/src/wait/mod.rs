@@ -247,7 +247,7 @@ impl<L: RawMutex> Cache<L> {
         evicted.clear();
         let mut node = self.nodes[id].lock();
         let most = most.max(policy::RUNS * node.run);
-        let goes_in = |area: &&PageRange| node.pooled_pages() + area.len() <= most && node.pool(**area);
+        let goes_in = |area: &&PageRange| node.pooled_pages + area.len() <= most && node.pool(**area);
         let count = areas.iter().take_while(goes_in).count();
         if count < areas.len() {
             node.evict_pooled(Fraction::Idle, cursor, BATCH - count, evicted);

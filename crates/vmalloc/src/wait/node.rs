@@ -21,7 +21,7 @@ pub(crate) struct Node {
     /// Pages that may be cached here, of the budget that all nodes share; 0 while the node rests.
     pub(super) credit: u64,
     /// Pages of the pooled areas.
-    pooled_pages: u64,
+    pub(super) pooled_pages: u64,
     /// Pages that it takes of the map in one go.
     pub(crate) run: u64,
     /// The node that was looked at last for memory of a size that this one has none of.
@@ -81,11 +81,6 @@ impl Node {
         let is_pooled = self.pooled.put(area);
         self.pooled_pages += if is_pooled { area.len() } else { 0 };
         is_pooled
-    }
-
-    /// Returns the pages of the pooled areas.
-    pub(crate) fn pooled_pages(&self) -> u64 {
-        self.pooled_pages
     }
 
     /// Moves a fraction of the pooled areas to `out`, as [`SizeStacks::evict`] does.
