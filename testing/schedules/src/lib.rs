@@ -45,7 +45,7 @@
 //! | a run is neither in the map nor in a node for a moment | `Mutant::RunOutside` | `a_run_outside_of_its_node_is_caught` |
 //! | a fork does not wait for groups | `Mutant::ForkPastGroups` | `a_fork_past_groups_is_caught` |
 //! | a busy bit is flipped by a load and a store | `Mutant::SplitFlip` | `busy_bit_flipped_in_two_steps_is_caught` |
-//! | a purge takes from the stock without its lock | `Mutant::UnlockedTake` | none now: `found_while_they_are_joined` joins nothing since nodes take runs |
+//! | a purge takes from the stock without its lock | `Mutant::UnlockedTake` | `a_stock_taken_without_its_lock_is_caught` |
 //! | a drain forgets that it was asked for after its look | `Mutant::LateForget` | `a_drain_that_forgets_late_is_caught` |
 //! | the version of the bitmaps stays | `Mutant::NoVersion` | `map_write_without_version_is_caught` |
 //! | an area becomes busy before its annotation is there | `Mutant::LateNote` | `area_busy_before_its_annotation_is_caught` |

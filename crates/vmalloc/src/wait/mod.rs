@@ -42,7 +42,7 @@ mod stock;
 
 pub(crate) use budget::{Budget, Growth, LazyPages};
 pub(crate) use node::{Lazy, Node, clear};
-pub(crate) use policy::{Allowance, BATCH, GROUP, MAX_PAGES, third, twelfth};
+pub(crate) use policy::{Allowance, BATCH, GROUP, HALF, MAX_PAGES, third, twelfth};
 pub(crate) use stacks::{Cursor, Fraction, SizeStacks, TWICE};
 pub(crate) use stock::{Borders, Stock};
 
@@ -79,9 +79,6 @@ pub(crate) struct Cache<L> {
     /// Areas that kept their memory and have no place in a node. Locked after a node.
     pub(crate) stock: Padded<Mutex<L, Stock>>,
 }
-
-/// Areas that growth moves to the stock, and evicts from it, under one hold of two locks.
-pub(crate) const HALF: usize = BATCH / 2;
 
 impl<L: RawMutex> Cache<L> {
     /// Returns `count` empty nodes for areas with so many guard pages; `None` when memory is short.

@@ -48,6 +48,8 @@ pub(crate) const GROUP: usize = size(8, 1) as usize;
 /// Areas that are looked at, moved or given back under one hold of a lock that allocations and
 /// frees take (contract: at most 32); and room for as many where memory is short.
 pub(crate) const BATCH: usize = size(32, 2) as usize;
+/// Areas that growth moves to the stock, and evicts from it, under one hold of two locks.
+pub(crate) const HALF: usize = 16;
 /// Pages that a node takes of the map in one go where it never waits for it; and of the largest
 /// area that gets a leaf apart: a sixteenth of a leaf.
 pub(crate) const LEAST_RUN: u64 = size(64, 6);

@@ -67,6 +67,9 @@ caught! {
     pooling_while_an_allocation_is_in_need_is_caught: Plan::fixed(10 * SCHEDULES),
         Hoard, "no area of 6 pages", shortage::pooled_by_others;
     busy_bit_flipped_in_two_steps_is_caught: PLAN(), SplitFlip, "", areas::freed_twice;
+    /// Few schedules have two takes at once.
+    a_stock_taken_without_its_lock_is_caught: Plan::fixed(10 * SCHEDULES),
+        UnlockedTake, "", || _ = look_ups::found_while_they_are_joined();
     /// A look takes a dozen loads, of which few orders go wrong.
     map_write_without_version_is_caught: Plan::fixed(10 * SCHEDULES).fine(),
         NoVersion, "AreaInfo", look_ups::seqlock_read_is_consistent;
