@@ -330,3 +330,31 @@ fn where_no_thread_can_be_created_frees_purge_until_one_can() {
         wait_for_threads(0);
     });
 }
+
+/// The bound that docs/memory.md states, in resident memory: after a burst, and by age.
+#[test]
+fn what_a_space_holds_beyond_what_is_in_use_is_bounded_and_goes() {
+    const MIB: usize = 1 << 20;
+    in_own_process(|| {
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        let cached = 64 * MIB * cpus.max(4);
+        let lazy = 64 * MIB * (usize::BITS - cpus.leading_zeros()) as usize;
+        let settings = SpaceOptions::default();
+        for (settings, held) in [(settings, cached + cached / 4), (settings.unmap_on_free(), lazy)] {
+            let space = open(LinuxOptions::new().drain_thread(false), settings).unwrap();
+            let before = status_bytes("RssAnon:");
+            let resident = || status_bytes("RssAnon:").saturating_sub(before + 8 * MIB);
+            // Half as much again as may stay.
+            let areas: Vec<usize> = (0..3 * held / 2 / (100 * PAGE)).map(|_| alloc(&space, 100)).collect();
+            areas.iter().for_each(|&addr| fill_area(addr, 100, 1));
+            assert!(resident() > held, "{settings:?}");
+            areas.into_iter().for_each(|addr| free(&space, addr));
+            let burst = resident();
+            assert!(burst <= held, "{burst} of {held} bytes are held, {settings:?}");
+            (0..10).for_each(|_| _ = space.drain().unwrap());
+            assert!(resident() <= burst / 10, "{} of {burst} after ten seconds, {settings:?}", resident());
+            (0..50).for_each(|_| _ = space.drain().unwrap());
+            assert_eq!(resident(), 0, "after a minute, {settings:?}");
+        }
+    });
+}

@@ -171,15 +171,9 @@ impl<P: Platform> Space<P> {
     fn purge_group(&self, id: usize, waits: bool) -> bool {
         let number = id / LazyPages::nodes_of(0).end;
         let (lazy, Some(group)) = (&self.cache.lazy, self.groups.get(number)) else { return false };
-        let is_of_all = |pages| lazy.is_much(pages) || lazy.is_absent_much();
-        if is_of_all(lazy.of_none().level() + self.deferred.pages())
-            || self.frame_sets.lock().waiting() != [0; 2]
-        {
-            return false;
-        }
         let group = if waits { Some(group.lock()) } else { group.try_lock() };
         let Some(mut group) = group else { return true };
-        if self.whole.is_any() && !is(Mutant::NotAlone) || !group.is_empty() {
+        if self.whole.is_any() && !is(Mutant::NotAlone) || !group.is_empty() || self.waits_for_all() {
             return false;
         }
         // The purge that was waited for may have been enough.
@@ -202,6 +196,13 @@ impl<P: Platform> Space<P> {
         (first..).zip(taken).for_each(|(id, taken)| _ = Ways(self).give_set(id, taken, true, batch));
         self.counts.purges.fetch_add(1, Relaxed);
         true
+    }
+
+    /// Returns whether something waits that no group has: much of what was in no node, or frames.
+    fn waits_for_all(&self) -> bool {
+        let lazy = &self.cache.lazy;
+        let is_much = lazy.is_much(lazy.of_none().level() + self.deferred.pages()) || lazy.is_absent_much();
+        is_much || self.frame_sets.lock().waiting() != [0; 2]
     }
 
     /// Purges because many pages of the group of node `id` are lazy, unless another thread is at

@@ -318,10 +318,9 @@ impl<P: Platform> Ways<'_, P> {
         // spread what is in use as well.
         let pages: u64 = areas.iter().map(PageRange::len).sum();
         let most = if self.0.caches { pages } else { POOLED * pages };
-        let is_nodes = refill && id < self.0.cache.nodes.len();
         let mut given = 0;
         for some in areas.chunks(BATCH) {
-            given += if is_nodes { self.give_to_node(id, some, most, batch) } else { self.0.release(some) };
+            given += if refill { self.give_to_pools(id, some, most, batch) } else { self.0.release(some) };
             self.count_given(id, some, absent);
         }
         self.0.counts.purged_areas.fetch_add(areas.len() as u64, Relaxed);
@@ -329,9 +328,9 @@ impl<P: Platform> Ways<'_, P> {
         given
     }
 
-    /// Gives flushed areas back that node `id` freed, at most [`BATCH`]: to its pool, up to `most`
-    /// pages there, or to the map. Returns how many went to the map.
-    fn give_to_node(
+    /// Gives flushed areas back that node `id` freed, or none, at most [`BATCH`]: to the pools that
+    /// take them, up to `most` pages there, or to the map. Returns how many went to the map.
+    fn give_to_pools(
         &self,
         id: usize,
         mut areas: &[PageRange],
@@ -342,9 +341,10 @@ impl<P: Platform> Ways<'_, P> {
         while let Some(first) = areas.first() {
             evicted.clear();
             let owner = self.pool_of(id, first);
-            // Those of one leaf have one owner, if they are not too large for a pool.
+            // Those of one leaf go one way, if they are not too large for a pool.
             let is_near = |area: &PageRange| (area.start() ^ first.start()) >> LEAF_SHIFT == 0;
-            let is_alike = |area: &PageRange| is_near(area) && area.len() <= first.len();
+            let is_small = |area: &PageRange| owner.is_some() && area.len() <= first.len();
+            let is_alike = |area: &PageRange| is_near(area) && is_small(area);
             let is_next = |area: &&PageRange| is_alike(area) || self.pool_of(id, area) == owner;
             let count = areas.iter().take_while(is_next).count();
             let pooled = match owner {
@@ -360,13 +360,14 @@ impl<P: Platform> Ways<'_, P> {
         given
     }
 
-    /// Returns the node whose pool takes an area that node `id` freed: near the start of the span
-    /// the one whose areas alone are in its leaf, as if it was cached. None takes a large one, or
-    /// one in a leaf that is not dense.
+    /// Returns the node whose pool takes an area that node `id` freed. Near the start of the span it
+    /// is the one whose areas alone are in its leaf, as if it was cached; so it is for an area that
+    /// no node freed. None takes a large one, or one in a leaf that is not dense.
     fn pool_of(&self, id: usize, area: &PageRange) -> Option<usize> {
-        let home = self.0.areas.bitmaps.sure_home(area.start()).filter(|_| SizeStacks::takes(area.len()))?;
-        let owner = if area.start() < self.0.apart_end { home.owner_node() } else { None };
-        Some(owner.map_or(id, |owner| owner % self.0.cache.nodes.len()))
+        let (home, nodes) = (self.0.areas.bitmaps.sure_home(area.start())?, self.0.cache.nodes.len());
+        let goes_home = area.start() < self.0.apart_end || id >= nodes;
+        let owner = if goes_home { home.owner_node().map(|owner| owner % nodes) } else { None };
+        owner.or(Some(id)).filter(|&id| id < nodes && SizeStacks::takes(area.len()))
     }
 
     /// Counts areas of node `id`, or of none, that leave a purger. `absent` is how many pages of

@@ -25,14 +25,14 @@ pub(crate) const LEAST_CHEAP: usize = 8 << 20;
 pub(crate) const LEAST_DEAR: usize = 2 << 20;
 /// The part of what is in use that is cached: it spreads what is in use over as many more
 /// addresses.
-const CHEAP: u64 = 12;
+const CHEAP_PART: u64 = 12;
 /// The part that is cached where memory is dear. With a quarter arrays that double take twice as
 /// many new pages (`policy`).
-const DEAR: u64 = 3;
+const DEAR_PART: u64 = 3;
 /// Lazy bytes that start a drain, for each bit of the number of CPUs: Linux's number (2008).
 pub(crate) const LAZY: usize = 32 << 20;
 /// The part of what may be cached that is lazy, where memory is dear. With a half peaks are 6 %
-/// higher on average, and 13 % in the worst load; a sixteenth brings nothing more (`policy`).
+/// higher on average, and 20 % in the worst load; a sixteenth brings nothing more (`policy`).
 const LAZY_OF_CACHED: u64 = 8;
 /// The part of the span whose pages without memory start a drain.
 pub(crate) const ABSENT: u64 = 8;
@@ -78,12 +78,12 @@ pub(crate) const LARGE_STEP: u64 = 16;
 
 /// Returns what may be cached beside `in_use` pages.
 pub(crate) fn twelfth(in_use: u64) -> u64 {
-    in_use / CHEAP
+    in_use / CHEAP_PART
 }
 
 /// Returns what may be cached where memory is dear.
 pub(crate) fn third(in_use: u64) -> u64 {
-    in_use / DEAR
+    in_use / DEAR_PART
 }
 
 /// Bounds of what waits, in pages.

@@ -347,22 +347,3 @@ fn random_places_of_one_seed_differ() {
         assert!(gaps.len() > 10, "{gaps:x?}");
     }
 }
-
-/// The bound that docs/memory.md states, in resident memory: after a burst, and by age.
-#[test]
-fn what_a_space_holds_beyond_what_is_in_use_is_bounded_and_goes() {
-    let cases = [(SpaceOptions::default(), 4 * (8 << 20)), (SpaceOptions::default().unmap_on_free(), 0)];
-    for (options, cached) in cases {
-        let space = space(1 << 20, options);
-        let areas: Vec<usize> = (0..3_000).map(|n| alloc(&space, 1 + n % 200)).collect();
-        areas.into_iter().for_each(|addr| free(&space, addr));
-        let held = |space: &Space<Sim>| space.platform().mapped_pages() as usize;
-        let most = (cached + 2 * 3 * (32 << 20)) / PAGE;
-        let burst = held(&space);
-        assert!(burst <= most && burst > cached / PAGE / 2, "{burst} pages are held, {options:?}");
-        (0..10).for_each(|_| _ = space.drain().unwrap());
-        assert!(held(&space) <= burst / 10, "{} of {burst} after ten drains, {options:?}", held(&space));
-        (0..50).for_each(|_| _ = space.drain().unwrap());
-        assert_eq!(held(&space), 0, "after sixty drains, {options:?}");
-    }
-}
