@@ -1,6 +1,7 @@
 //! The drain thread: when there is one, what it does, and how it ends.
 
 use crate::common::process::set_soft_limit;
+use crate::common::trapping::fill_area;
 use crate::common::*;
 use rustix::process::Resource;
 

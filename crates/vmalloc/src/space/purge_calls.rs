@@ -173,7 +173,11 @@ impl<P: Platform> Space<P> {
         let (lazy, Some(group)) = (&self.cache.lazy, self.groups.get(number)) else { return false };
         let group = if waits { Some(group.lock()) } else { group.try_lock() };
         let Some(mut group) = group else { return true };
-        if self.whole.is_any() && !is(Mutant::NotAlone) || !group.is_empty() || self.waits_for_all() {
+        let of_none = lazy.of_none().level() + self.deferred.pages();
+        let is_for_all = || lazy.is_much(of_none) || lazy.is_absent_much();
+        let has_frames = || self.frame_sets.lock().waiting() != [0; 2];
+        let is_alone = !self.whole.is_any() || is(Mutant::NotAlone);
+        if !is_alone || !group.is_empty() || is_for_all() || has_frames() {
             return false;
         }
         // The purge that was waited for may have been enough.
@@ -196,13 +200,6 @@ impl<P: Platform> Space<P> {
         (first..).zip(taken).for_each(|(id, taken)| _ = Ways(self).give_set(id, taken, true, batch));
         self.counts.purges.fetch_add(1, Relaxed);
         true
-    }
-
-    /// Returns whether something waits that no group has: much of what was in no node, or frames.
-    fn waits_for_all(&self) -> bool {
-        let lazy = &self.cache.lazy;
-        let is_much = lazy.is_much(lazy.of_none().level() + self.deferred.pages()) || lazy.is_absent_much();
-        is_much || self.frame_sets.lock().waiting() != [0; 2]
     }
 
     /// Purges because many pages of the group of node `id` are lazy, unless another thread is at

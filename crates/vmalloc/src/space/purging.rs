@@ -360,9 +360,9 @@ impl<P: Platform> Ways<'_, P> {
         given
     }
 
-    /// Returns the node whose pool takes an area that node `id` freed. Near the start of the span it
-    /// is the one whose areas alone are in its leaf, as if it was cached; so it is for an area that
-    /// no node freed. None takes a large one, or one in a leaf that is not dense.
+    /// Returns the node whose pool takes an area that node `id` freed. Near the start of the span
+    /// that is the one whose areas alone are in its leaf, as if it was cached. So it is for an area
+    /// that no node freed. None takes a large one, or one in a leaf that is not dense.
     fn pool_of(&self, id: usize, area: &PageRange) -> Option<usize> {
         let (home, nodes) = (self.0.areas.bitmaps.sure_home(area.start())?, self.0.cache.nodes.len());
         let goes_home = area.start() < self.0.apart_end || id >= nodes;
