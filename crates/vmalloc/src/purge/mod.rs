@@ -63,13 +63,12 @@ pub(crate) use refused::{Refused, Unmapper, meets};
 pub(crate) use tenant::{Parts, Sweep, Tenants};
 
 use crate::PageRange;
-use crate::platform::Platform;
 use crate::sync::AtomicU64;
 use crate::wait::{BATCH, Lazy, clear};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// The sets that the one purge under way works on.
+/// The sets that a purge works on. A purge of one group of nodes uses the lists, and nothing else.
 pub(crate) struct Purger {
     /// For each node, the areas of its lazy set that are not given back yet; then one more set, for
     /// those that were in none.
@@ -89,15 +88,6 @@ pub(crate) struct Purger {
     /// The last purge that a call asked for: its number, what it was to do, and what it has done. A
     /// call that waited for it has nothing to do.
     last: Option<(u64, PurgePlan, Done)>,
-}
-
-/// The sets that a purge of one group of nodes works on. What it can't finish stays here, and the
-/// next purge of the whole space takes it over.
-pub(crate) struct GroupPurger {
-    /// For each node of the group, the areas of its lazy set that are not given back yet.
-    pub(crate) taken: Vec<Lazy>,
-    ranges: Vec<PageRange>,
-    pub(crate) batch: Vec<PageRange>,
 }
 
 /// Counts over the life of a space.
@@ -148,47 +138,15 @@ impl Counts {
     }
 }
 
-/// Returns so many empty sets, and a list with room for [`BATCH`] areas; `None` when memory is
-/// short.
-fn sets(count: usize) -> Option<(Vec<Lazy>, Vec<PageRange>)> {
-    let (mut taken, mut batch) = (Vec::new(), Vec::new());
-    taken.try_reserve_exact(count).ok()?;
-    for _ in 0..count {
-        taken.push(Lazy::new()?);
-    }
-    batch.try_reserve_exact(BATCH).ok()?;
-    Some((taken, batch))
-}
-
-impl GroupPurger {
-    /// Returns a purger for a group of `nodes` nodes; `None` when memory is short.
-    pub(crate) fn new(nodes: usize) -> Option<Self> {
-        let (taken, batch) = sets(nodes)?;
-        Some(Self { taken, ranges: Vec::new(), batch })
-    }
-
-    /// Unmaps and flushes everything that was taken. Returns whether that worked.
-    pub(crate) fn unmap_taken<P: Platform>(&mut self, means: &Unmapper<'_, P>) -> bool {
-        let areas = self.taken.iter().flat_map(|lazy| &lazy.areas);
-        let joined = ranges::coalesce(areas, &mut self.ranges);
-        let is_done = joined.is_some() && means.unmap_and_flush(&self.ranges).is_ok();
-        clear(&mut self.ranges);
-        is_done
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.taken.iter().all(Lazy::is_empty)
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &PageRange> {
-        self.taken.iter().flat_map(|lazy| &lazy.areas)
-    }
-}
-
 impl Purger {
     /// Returns a purger for `nodes` nodes; `None` when memory is short.
     pub(crate) fn new(nodes: usize) -> Option<Self> {
-        let (taken, batch) = sets(nodes + 1)?;
+        let (mut taken, mut batch) = (Vec::new(), Vec::new());
+        taken.try_reserve_exact(nodes + 1).ok()?;
+        for _ in 0..=nodes {
+            taken.push(Lazy::new()?);
+        }
+        batch.try_reserve_exact(BATCH).ok()?;
         Some(Self {
             last: None,
             taken,

@@ -139,6 +139,12 @@ impl Purger {
         means: &Unmapper<'_, P>,
         done: &mut Done,
     ) -> Result<(), PlatformError> {
+        // REFUSED-3
+        if self.unmap_all(means) && self.pending.is_empty() { Ok(()) } else { self.sift(means, done) }
+    }
+
+    /// Unmaps and flushes everything that was taken. Returns whether that worked.
+    pub(crate) fn unmap_all<P: Platform>(&mut self, means: &Unmapper<'_, P>) -> bool {
         let Self { taken, ranges, parts, .. } = self;
         let areas = || taken.iter().flat_map(|lazy| &lazy.areas).chain(parts.ranges());
         let unmapped = match coalesce(areas(), ranges) {
@@ -146,8 +152,7 @@ impl Purger {
             // One by one it takes no memory.
             None => areas().try_for_each(|area| means.unmap_and_flush(&[*area])),
         };
-        // REFUSED-3
-        if unmapped.is_ok() && self.pending.is_empty() { Ok(()) } else { self.sift(means, done) }
+        unmapped.is_ok()
     }
 
     /// Unmaps what was taken as far as the platform lets it, and sets the rest aside.

@@ -5,7 +5,7 @@ use super::purging::{Purge, Ways};
 use super::told::ASKED;
 use crate::PageRange;
 use crate::platform::{Platform, PlatformError};
-use crate::purge::{Done, DrainStatus, GroupPurger, PurgePlan, Unmapper};
+use crate::purge::{Done, DrainStatus, PurgePlan, Purger, Unmapper};
 use crate::sync::{Mutant, fence, is};
 use crate::wait::policy::BEHIND;
 use crate::wait::{Fraction, GROUP, Lazy, LazyPages};
@@ -189,8 +189,8 @@ impl<P: Platform> Space<P> {
         let means = Unmapper { platform: &self.platform, counts: &self.counts, lazy };
         // REFUSED-3
         let is_pending = self.counts.is_anything_pending() && !is(Mutant::GroupForgets);
-        let is_done = !is_pending && group.unmap_taken(&means);
-        let GroupPurger { taken, batch, .. } = &mut *group;
+        let is_done = !is_pending && group.unmap_all(&means);
+        let Purger { taken, batch, .. } = &mut *group;
         if !is_done {
             if is(Mutant::GroupDrops) {
                 taken.iter_mut().for_each(Lazy::clear);
@@ -198,6 +198,7 @@ impl<P: Platform> Space<P> {
             return false;
         }
         (first..).zip(taken).for_each(|(id, taken)| _ = Ways(self).give_set(id, taken, true, batch));
+        group.tidy();
         self.counts.purges.fetch_add(1, Relaxed);
         true
     }

@@ -4,7 +4,7 @@ use super::Space;
 use super::told::URGENT;
 use crate::PageRange;
 use crate::platform::{Platform, PlatformError, PlatformFault, Protection};
-use crate::purge::{Done, GroupPurger, PurgePlan, Purger, Sweep, Unmapper};
+use crate::purge::{Done, PurgePlan, Purger, Sweep, Unmapper};
 use crate::sync::{Mutant, is, unlocked};
 use crate::wait::policy::{LONG_LIST, POOLED};
 use crate::wait::{BATCH, Borders, Cache, Cursor, Fraction, Lazy, LazyPages, Padded, SizeStacks};
@@ -270,7 +270,7 @@ impl<'a, P: Platform> Purge<'a, P> {
 }
 
 /// Purgers of groups of nodes.
-pub(super) type Groups<L> = Box<[Padded<Mutex<L, GroupPurger>>]>;
+pub(super) type Groups<L> = Box<[Padded<Mutex<L, Purger>>]>;
 
 /// Returns purgers for the groups of nodes; `None` when memory is short.
 pub(super) fn groups<L: RawMutex, G: RawMutex>(cache: &Cache<L>) -> Option<Groups<G>> {
@@ -278,7 +278,7 @@ pub(super) fn groups<L: RawMutex, G: RawMutex>(cache: &Cache<L>) -> Option<Group
     groups.try_reserve_exact(cache.lazy.groups()).ok()?;
     for group in 0..cache.lazy.groups() {
         let Range { start, end } = LazyPages::nodes_of(group);
-        groups.push(Padded(Mutex::new(GroupPurger::new(end.min(nodes) - start)?)));
+        groups.push(Padded(Mutex::new(Purger::new(end.min(nodes) - start)?)));
     }
     Some(groups.into_boxed_slice())
 }
