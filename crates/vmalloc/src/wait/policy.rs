@@ -42,8 +42,8 @@ pub(crate) const BEHIND: u64 = 2;
 pub(crate) const HELD_BACK: u64 = 4;
 /// Pages that a node takes of the budget at most in one go: 1 MiB in pages of 4 KiB.
 pub(crate) const CREDIT: u64 = size(256, 2);
-/// Nodes whose lazy areas one purge takes. With one purger for all, 128 CPUs take 1.8 times the time,
-/// and sleep for it half of theirs (`cores`).
+/// Nodes whose lazy areas one purge takes. With one purger for all, 128 CPUs take 1.8 times the
+/// time, and sleep for it half of theirs (`cores`).
 pub(crate) const GROUP: usize = size(8, 1) as usize;
 /// Areas that are looked at, moved or given back under one hold of a lock that allocations and
 /// frees take (contract: at most 32); and room for as many where memory is short.
@@ -53,8 +53,8 @@ pub(crate) const HALF: usize = 16;
 /// Pages that a node takes of the map in one go where it never waits for it; and of the largest
 /// area that gets a leaf apart: a sixteenth of a leaf.
 pub(crate) const LEAST_RUN: u64 = size(64, 6);
-/// Pages that a node takes of the map in one go at most. Such runs on one CPU take 15 % more addresses
-/// (`policy`); with runs of 64 pages 128 CPUs take 1.5 times the time (`cores`).
+/// Pages that a node takes of the map in one go at most. Such runs on one CPU take 15 % more
+/// addresses (`policy`); with runs of 64 pages 128 CPUs take 1.5 times the time (`cores`).
 pub(crate) const MOST_RUN: u64 = size(1024, 6);
 /// The part of a run by which it becomes shorter each time that the node has not waited.
 pub(crate) const SHORTER: u64 = 8;
