@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Addresses of the core, and all else as vmalloc has it: a record and a list of pages for each
+ * area. A free unmaps and frees the pages at once. Addresses wait for the flush.
+ */
+#include "vm.h"
+
+/* The record hangs on the area's first page: only these two know where records are. */
+static void keep_record(struct vm_struct *area)
+{
+	set_page_private(area->pages[0], (unsigned long)area);
+}
+
+static struct vm_struct *take_record(const void *addr)
+{
+	struct page *first = vmalloc_to_page(addr);
+	struct vm_struct *area = (void *)page_private(first);
+
+	set_page_private(first, 0);
+	return area;
+}
+
+void *plain_alloc(unsigned long size, unsigned long align, gfp_t gfp, int node, const void *caller)
+{
+	gfp_t inner = gfp & ~(__GFP_HIGHMEM | __GFP_ZERO);
+	unsigned long count = PAGES(size), addr;
+	struct vm_struct *area;
+
+	if (!count || count > totalram_pages())
+		return NULL;
+	area = kzalloc_node(sizeof(*area), inner, node);
+	addr = area ? vm_alloc(plain, size, align) : 0;
+	if (!addr)
+		goto no_addr;
+	area->pages = kvcalloc_node(count, sizeof(*area->pages), inner, node);
+	if (!area->pages || !put_pages(addr, area->pages, count, gfp | __GFP_NOWARN))
+		goto no_pages;
+	area->addr = (void *)addr;
+	area->size = ADDR(count + 1);
+	area->nr_pages = count;
+	area->caller = caller;
+	keep_record(area);
+	return area->addr;
+no_pages:
+	vm_free(plain, addr);
+	kvfree(area->pages);
+no_addr:
+	kfree(area);
+	return NULL;
+}
+
+void plain_free(const void *addr)
+{
+	struct vm_struct *area;
+	unsigned int nth;
+
+	might_sleep();
+	if (!addr)
+		return;
+	area = take_record(addr);
+	unmap_range((unsigned long)addr, (unsigned long)addr + ADDR(area->nr_pages));
+	WARN_ON(!vm_free(plain, (unsigned long)addr));
+	for (nth = 0; nth < area->nr_pages; nth++) {
+		__free_page(area->pages[nth]);
+		cond_resched();
+	}
+	kvfree(area->pages);
+	kfree(area);
+}
+
+/* Addresses for the caller's pages, for a short while: they come of a block, and have no record. */
+void *plain_map_ram(struct page **pages, unsigned int count, int node)
+{
+	unsigned long addr = vm_short(plain, count), end = addr + ADDR(count);
+
+	if (!addr || !map_range(addr, end, PAGE_KERNEL, pages, PAGE_SHIFT, GFP_KERNEL))
+		return (void *)addr;
+	plain_unmap_ram((void *)addr, count);
+	return NULL;
+}
+
+void plain_unmap_ram(const void *addr, unsigned int count)
+{
+	unmap_range((unsigned long)addr, (unsigned long)addr + ADDR(count));
+	WARN_ON(!vm_short_end(plain, (unsigned long)addr, count));
+}
