@@ -35,7 +35,7 @@ pub(crate) struct AreaInfo {
     /// The tag that it was allocated with, or None.
     tag: Option<String>,
     /// The number that it was allocated with, or 0.
-    cookie: u64,
+    record: u64,
 }
 
 /// The state of an area.
@@ -86,10 +86,10 @@ impl Space {
     /// Returns a new area of `size` zeros.
     ///
     /// Its address is a multiple of `align`, a power of two. find() returns the `tag`, of which 31 bytes are kept, and
-    /// the `cookie`, a number of the caller's below 2^64.
+    /// the `record`, a number of the caller's below 2^64.
     #[pyo3(
-        signature = (size, *, align=Count(1), tag=None, cookie=Count(0)),
-        text_signature = "($self, size, *, align=1, tag=None, cookie=0)"
+        signature = (size, *, align=Count(1), tag=None, record=Count(0)),
+        text_signature = "($self, size, *, align=1, tag=None, record=0)"
     )]
     fn alloc(
         &self,
@@ -97,9 +97,10 @@ impl Space {
         size: Count,
         align: Count,
         tag: Option<&str>,
-        cookie: Count,
+        record: Count,
     ) -> PyResult<Area> {
-        let request = Request::new(size.0).align(align.0).zeroed().cookie(cookie.0 as u64);
+        let request = Request::new(size.0).align(align.0).zeroed();
+        let request = if record.0 == 0 { request } else { request.record(record.0 as u64) };
         let request = tag.map_or(request, |tag| request.tag(tag));
         let made = py.detach(|| Buffer::new(Arc::clone(&self.0), &request));
         let buffer = made.map_err(|error| refusal(&error))?;
@@ -110,7 +111,7 @@ impl Space {
     fn find(&self, addr: Count) -> Option<AreaInfo> {
         let info = self.0.find(addr.0)?;
         let tag = info.tag.map(|tag| tag.to_string());
-        Some(AreaInfo { addr: info.addr, size: info.bytes, tag, cookie: info.cookie })
+        Some(AreaInfo { addr: info.addr, size: info.bytes, tag, record: info.record })
     }
 
     /// Gives everything that was freed back to the system.
@@ -141,8 +142,8 @@ fn refusal(error: &AllocError) -> PyErr {
 impl AreaInfo {
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let tag = (&self.tag).into_pyobject(py)?.repr()?;
-        let Self { addr, size, cookie, .. } = self;
-        Ok(format!("vmalloc.AreaInfo(addr={addr:#x}, size={size}, tag={tag}, cookie={cookie})"))
+        let Self { addr, size, record, .. } = self;
+        Ok(format!("vmalloc.AreaInfo(addr={addr:#x}, size={size}, tag={tag}, record={record})"))
     }
 }
 

@@ -115,10 +115,10 @@ def test_a_with_block_frees_its_area():
 
 def test_an_area_is_found_by_any_address_inside():
     space = vmalloc.Space(1 << 24)
-    rows, plain = space.alloc(100_000, tag="rows", cookie=2**64 - 1), space.alloc(1)
+    rows, plain = space.alloc(100_000, tag="rows", record=2**64 - 1), space.alloc(1)
     found = space.find(rows.addr + 99_999)
     assert (found.addr, found.tag) == (rows.addr, "rows") and 100_000 <= found.size < 104_096
-    assert (found.cookie, space.find(plain.addr).cookie) == (2**64 - 1, 0)
+    assert (found.record, space.find(plain.addr).record) == (2**64 - 1, 0)
     assert found == space.find(rows.addr) and hash(found) == hash(space.find(rows.addr))
     assert space.find(plain.addr).tag is None and space.find(plain.addr) != found
     address = rows.addr
@@ -193,7 +193,7 @@ def test_objects_show_what_they_are():
     area = space.alloc(5000, tag="it's")
     assert repr(space) == "<vmalloc.Space of 16777216 bytes, areas in use: 1>"
     assert repr(area) == f"<vmalloc.Area at {area.addr:#x}, 5000 bytes>"
-    assert repr(space.find(area.addr)) == f"vmalloc.AreaInfo(addr={area.addr:#x}, size=8192, tag=\"it's\", cookie=0)"
+    assert repr(space.find(area.addr)) == f"vmalloc.AreaInfo(addr={area.addr:#x}, size=8192, tag=\"it's\", record=0)"
     area.free()
     assert repr(area) == "<vmalloc.Area, freed>"
 

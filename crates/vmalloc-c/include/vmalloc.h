@@ -451,14 +451,14 @@ typedef struct vmalloc_request {
     /* The name of the owner, for reports, or `NULL`. The first 31 bytes count, which are copied. */
     const char *tag;
     /* A number of the caller's for the area, which `vmalloc_find` tells for each address inside. */
-    uint64_t cookie;
+    uint64_t record;
 } vmalloc_request;
 
 #define VMALLOC_REQUEST_INIT \
     { sizeof(vmalloc_request), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /*
- * A new size for memory that is there. Everything else stays the memory's: its guard, tag, cookie,
+ * A new size for memory that is there. Everything else stays the memory's: its guard, tag, record,
  * limits, policy and huge pages. Zero is the default of each field but `bytes`.
  */
 typedef struct vmalloc_resize {
@@ -684,7 +684,7 @@ typedef struct vmalloc_area {
     /* The name of its owner, or an empty string. */
     char tag[32];
     /* The number that its owner gave it, or 0. */
-    uint64_t cookie;
+    uint64_t record;
 } vmalloc_area;
 
 #define VMALLOC_AREA_INIT \
@@ -716,12 +716,12 @@ int vmalloc_try_find(const struct vmalloc_space *space,
 size_t vmalloc_usable_size(const struct vmalloc_space *space, const void *memory);
 
 /*
- * Gives the area at `memory`, of any kind, the number `cookie`, as the field of a request does.
+ * Gives the area at `memory`, of any kind, the number `record`, as the field of a request does.
  * Requires: The caller owns the area.
  */
-int vmalloc_set_cookie(struct vmalloc_space *space,
+int vmalloc_set_record(struct vmalloc_space *space,
                        void *memory,
-                       uint64_t cookie,
+                       uint64_t record,
                        struct vmalloc_error *detail);
 
 /*

@@ -45,7 +45,7 @@ pub struct vmalloc_area {
     /// The name of its owner, or an empty string.
     pub tag: [c_char; 32],
     /// The number that its owner gave it, or 0.
-    pub cookie: u64,
+    pub record: u64,
 }
 
 // SAFETY: `repr(C)`, numbers, the size first; the assertion below excludes padding.
@@ -68,7 +68,7 @@ impl From<AreaInfo> for vmalloc_area {
             kind: number(&area),
             guard: area.guard.into(),
             tag,
-            cookie: area.cookie,
+            record: area.record,
         }
     }
 }
@@ -139,20 +139,20 @@ pub unsafe extern "C" fn vmalloc_usable_size(space: *const vmalloc_space, memory
     size.ok().flatten().unwrap_or(0)
 }
 
-/// Gives the area at `memory`, of any kind, the number `cookie`, as the field of a request does.
+/// Gives the area at `memory`, of any kind, the number `record`, as the field of a request does.
 ///
 /// # Safety
 /// The caller owns the area.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn vmalloc_set_cookie(
+pub unsafe extern "C" fn vmalloc_set_record(
     space: *mut vmalloc_space,
     memory: *mut c_void,
-    cookie: u64,
+    record: u64,
     detail: *mut vmalloc_error,
 ) -> c_int {
     call!(code, detail; space => {
         // SAFETY: the caller owns the area.
-        on!(&space.0, it => Ok(unsafe { it.raw().set_cookie(memory.addr(), cookie) }?))
+        on!(&space.0, it => Ok(unsafe { it.raw().set_record(memory.addr(), record) }?))
     })
 }
 

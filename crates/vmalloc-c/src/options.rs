@@ -239,7 +239,7 @@ pub struct vmalloc_request {
     /// The name of the owner, for reports, or `NULL`. The first 31 bytes count, which are copied.
     pub tag: *const c_char,
     /// A number of the caller's for the area, which `vmalloc_find` tells for each address inside.
-    pub cookie: u64,
+    pub record: u64,
 }
 
 // SAFETY: `repr(C)`, numbers and a pointer, the size first; the assertion below excludes padding.
@@ -257,7 +257,7 @@ pub(crate) unsafe fn request(given: *const vmalloc_request) -> Result<Request, R
     // SAFETY: the caller's condition.
     let given = unsafe { input::read(given) }?;
     let mut request = Request::new(given.bytes);
-    built!(request; cookie(given.cookie) if given.cookie != 0, align(given.align) if given.align != 0);
+    built!(request; record(given.record) if given.record != 0, align(given.align) if given.align != 0);
     if (given.range_start, given.range_end) != (0, 0) {
         request = request.within(given.range_start, given.range_end);
     }
@@ -270,7 +270,7 @@ pub(crate) unsafe fn request(given: *const vmalloc_request) -> Result<Request, R
 
 const RESIZE_FLAGS: u32 = VMALLOC_ZERO | VMALLOC_NO_BLOCK;
 
-/// A new size for memory that is there. Everything else stays the memory's: its guard, tag, cookie,
+/// A new size for memory that is there. Everything else stays the memory's: its guard, tag, record,
 /// limits, policy and huge pages. Zero is the default of each field but `bytes`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]

@@ -66,8 +66,8 @@ pub struct Segment {
     pub kind: Option<String>,
     /// The owner's name for it.
     pub tag: Option<String>,
-    /// The owner's cookie, or 0.
-    pub cookie: u64,
+    /// The owner's record, or 0.
+    pub record: u64,
 }
 
 /// A space at one moment.
@@ -90,7 +90,8 @@ impl<'s> Snapshot<'s> {
         let counts = [purges, purged, taken, late, version / 2];
         let retired = walk.starts.iter().filter(|start| start.is_area && !start.is_busy).count();
         let waiting = waiting::read(&memory, &outline, retired as u64);
-        let notes = notes::read(&memory, &outline);
+        let busy = walk.starts.iter().filter(|start| start.is_area && start.is_busy);
+        let notes = notes::read(&memory, &outline, busy.map(|start| start.page));
         Ok(Self { source, outline, walk, waiting, notes, is_settled, counts })
     }
 
@@ -153,7 +154,7 @@ impl<'s> Snapshot<'s> {
             guard_bytes: self.addr(guard_pages),
             kind: note.kind.map(|kind| kind.to_string()),
             tag: note.tag,
-            cookie: note.cookie,
+            record: note.record,
         })
     }
 

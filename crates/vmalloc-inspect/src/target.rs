@@ -188,8 +188,17 @@ fn checked(outline: Outline) -> Result<Outline, InspectError> {
         return Err(InspectError::OtherVersion { found, known });
     }
     let Outline { leaf, range, node, stacks, entry, .. } = &outline;
-    let places =
-        [&leaf[..], range, node, stacks, entry, &outline.rows, &outline.large[1..], &outline.purge[1..3]];
+    let places = [
+        &leaf[..],
+        range,
+        node,
+        stacks,
+        entry,
+        &outline.rows,
+        &outline.note_rows,
+        &outline.large[1..],
+        &outline.purge[1..3],
+    ];
     let are_small = places.iter().all(|places| places.iter().all(|place| *place <= MOST_PLACE));
     let is_page = (12..=21).contains(&outline.page_shift) && outline.guard_pages <= 1;
     let counts = [outline.nodes[1], outline.tables[1], outline.sizes];
@@ -199,10 +208,10 @@ fn checked(outline: Outline) -> Result<Outline, InspectError> {
     // Else there is no end of entries in a few bytes.
     let have_sizes = outline.stacks[3] >= 8 && outline.large[2] >= 8 && outline.purge[1] >= 8;
     // Chunks are divided by.
-    let has_chunks = outline.rows[2..5].iter().all(|count| *count != 0);
+    let counts = outline.rows[2..5].iter().chain(&outline.note_rows[2..5]);
+    let has_chunks = counts.into_iter().all(|count| *count != 0);
     let has_sizes = outline.leaf[5] >= 32 && outline.range[2] >= 16;
-    let are_containers = outline.containers.iter().all(|size| (24..=128).contains(size));
-    let are_sizes = has_sizes && have_sizes && are_containers;
+    let are_sizes = has_sizes && have_sizes && outline.entry[0] >= 48 && outline.root <= MOST_PLACE;
     match are_small && is_page && are_few && are_rows && has_chunks && are_sizes {
         true => Ok(outline),
         false => Err(InspectError::damaged("its outline")),

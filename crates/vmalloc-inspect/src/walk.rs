@@ -1,7 +1,8 @@
 //! The segments of a space: its leaves in address order, and the bits in them.
 
+use crate::containers::in_rows;
 use crate::error::InspectError;
-use crate::memory::{Memory, at, half, nth, word};
+use crate::memory::{Memory, half, nth, word};
 use vmalloc::Outline;
 
 /// A place where a segment starts.
@@ -118,26 +119,7 @@ impl Leaves<'_, '_> {
 
     /// Returns the address of leaf `index` of an array.
     fn in_chunks(&self, array: u64, index: u64) -> Result<u64, InspectError> {
-        let [far, near, leaves, first, chunks, beyond] = self.outline.rows;
-        let number = index / leaves;
-        let place = match number / chunks {
-            0 if number < first => nth(at(array, near)?, number, 8)?,
-            0 => nth(self.pointer(at(array, far)?)?, number, 8)?,
-            table if table < chunks => {
-                let tables = self.pointer(at(array, beyond)?)?;
-                nth(self.pointer(nth(tables, table, 8)?)?, number % chunks, 8)?
-            }
-            _ => return Err(InspectError::damaged("the number of a leaf")),
-        };
-        let chunk = self.pointer(place)?;
-        nth(chunk, index % leaves, self.outline.leaf[5])
-    }
-
-    /// Returns the pointer at `addr`, which is not null.
-    fn pointer(&self, addr: u64) -> Result<u64, InspectError> {
-        match self.memory.word(addr)? {
-            0 => Err(InspectError::damaged("a leaf is linked that is not there")),
-            pointer => Ok(pointer),
-        }
+        let found = in_rows(self.memory, &self.outline.rows, array, index, self.outline.leaf[5])?;
+        found.ok_or(InspectError::damaged("a leaf is linked that is not there"))
     }
 }

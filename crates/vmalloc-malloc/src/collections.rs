@@ -15,7 +15,7 @@ use vmalloc::{DirectMemory, Platform, Relocate, Request, Resize, SpaceRef, Tag};
 /// `try_reserve` is none of `std::error::Error`, unless the program turns that crate's feature on
 /// (`fresh-rust` in 0.4, `std` before).
 ///
-/// Collections with allocators of their own have tags of their own. Memory with a cookie is a
+/// Collections with allocators of their own have tags of their own. Memory with a record is a
 /// [`Buffer`](vmalloc::Buffer).
 ///
 /// ```

@@ -3,7 +3,7 @@
 //! ```text
 //!   page            page            guard
 //!   │        ███████│███████████████│▒▒▒▒▒    a block; its first byte past the end traps
-//!   └─ the cookie ─►│                         of the area, which a free compares
+//!   └─ the record ─►│                         of the area, which a free compares
 //! ```
 //!
 //! A block ends at the end of its last page, as far as its alignment lets it. Its area is no larger
@@ -26,7 +26,8 @@ pub(crate) fn noted(request: Request, bytes: usize, offset: usize) -> Request {
     let mut text = Text { bytes: [0; 31], len: 0 };
     let _ = write!(text, "block of {bytes} bytes");
     let tag = std::str::from_utf8(&text.bytes[..text.len]).unwrap_or_default();
-    request.cookie(offset as u64).tag(tag)
+    let request = if offset == 0 { request } else { request.record(offset as u64) };
+    request.tag(tag)
 }
 
 /// A short text, made without allocation.

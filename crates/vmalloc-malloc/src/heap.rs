@@ -304,7 +304,7 @@ impl LargeHeap {
     fn base_of_moved(&self, addr: usize, base: usize) -> Result<usize, FreeError> {
         match self.space.find(addr) {
             Some(area) if area.addr != base => Err(FreeError::Interior { addr, start: area.addr }),
-            Some(area) if self.is_exact && area.cookie == (addr - base) as u64 => Ok(base),
+            Some(area) if self.is_exact && area.record == (addr - base) as u64 => Ok(base),
             Some(_) if self.is_exact => Err(FreeError::Unaligned { addr }),
             Some(area) if addr % LINE == 0 && self.bytes_of(area.pages) >= MOVE_PAGES_FROM => Ok(base),
             Some(_) => Err(FreeError::Unaligned { addr }),

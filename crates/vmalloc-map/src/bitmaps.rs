@@ -17,8 +17,8 @@ mod places;
 use super::bitmap::{LEAF_SHIFT, WORDS};
 use super::cell::Long;
 use super::leaf::Leaf;
-use super::marks::AnnotationMarks;
 use super::metadata::{OutOfMemory, carve};
+use super::notes::{Note, Noted, Notes, Slot, after_note};
 use super::row_array::{RowArray, cold_path};
 use super::version::Version;
 use crate::PageRange;
@@ -56,6 +56,8 @@ pub struct Bitmaps<'m> {
     sparse: OnceBox<RowArray<Leaf, LEAVES>>,
     lent: Option<&'m [Leaf]>,
     dense: RowArray<Leaf, LEAVES>,
+    /// Notes of areas in dense leaves, once there are any: by pages from group 0 on.
+    notes: OnceBox<Notes>,
 }
 
 impl<'m> Bitmaps<'m> {
@@ -66,7 +68,8 @@ impl<'m> Bitmaps<'m> {
         let base = span.start() >> LEAF_SHIFT << LEAF_SHIFT;
         let (nowhere, version) = (Leaf::default(), Version::new());
         let (start, end) = (span.start(), Long::new(span.end()));
-        Self { start, end, base, nowhere, version, sparse: OnceBox::new(), lent, dense }
+        let (sparse, notes) = (OnceBox::new(), OnceBox::new());
+        Self { start, end, base, nowhere, version, sparse, lent, dense, notes }
     }
 
     /// Returns how many of the first leaves may lie in one piece.
@@ -187,7 +190,8 @@ impl<'m> Bitmaps<'m> {
     pub(super) fn bytes(&self) -> usize {
         let lent = self.lent.map_or(0, size_of_val::<[Leaf]>);
         let own = size_of_val(self) - size_of_val(&self.dense);
-        own + lent + self.dense.bytes() + self.sparse.get().map_or(0, RowArray::bytes)
+        let notes = self.notes.get().map_or(0, RowArray::bytes);
+        own + lent + notes + self.dense.bytes() + self.sparse.get().map_or(0, RowArray::bytes)
     }
 
     /// Returns the record of the group of `page`, if it is found in one step. If an area starts
@@ -271,16 +275,62 @@ impl<'m> Bitmaps<'m> {
         self.version.end();
     }
 
+    /// Returns the place of the note of `page`.
+    #[inline]
+    fn slot(&self, page: u64) -> Option<&Slot> {
+        let (notes, index) = (self.notes.get()?, usize::try_from(page.wrapping_sub(self.base)).ok()?);
+        notes.near_row(index).or_else(|| notes.get(index))
+    }
+
+    /// Makes sure that there is a place for a note of `page`. Takes memory, at most 4 KiB in most
+    /// cases.
+    pub fn reach_note(&self, page: u64) -> Result<(), OutOfMemory> {
+        if self.slot(page).is_some() {
+            return Ok(());
+        }
+        let notes = self.notes.get_or_try_init(|| try_box(RowArray::default()))?;
+        notes.reach(usize::try_from(page.wrapping_sub(self.base)).map_err(|_| OutOfMemory)?)
+    }
+
+    /// Returns the note of the caller's area that starts at `page`, in `leaf`.
+    #[inline]
+    pub fn note(&self, leaf: &Leaf, page: u64) -> Note {
+        let slot = if leaf.is_noted() { self.slot(page) } else { None };
+        slot.map_or(Note::default(), Slot::get)
+    }
+
+    /// Enters the note of the caller's area that starts at `page`, in `leaf`: before it is busy, or
+    /// in place of another note. Returns false, and changes nothing, where there is no
+    /// [place](Self::reach_note) for it.
+    #[inline]
+    pub fn enter_note(&self, leaf: &Leaf, page: u64, note: Note) -> bool {
+        self.slot(page).map(|slot| slot.enter(leaf, note)).is_some()
+    }
+
+    /// Takes the note of the area that starts at `page`, in `leaf`, which the caller has just
+    /// retired.
+    #[inline]
+    pub fn take_note(&self, leaf: &Leaf, page: u64) -> Note {
+        let slot = if leaf.is_noted() { self.slot(page) } else { None };
+        slot.map_or(Note::default(), Slot::take)
+    }
+
+    /// Returns a page with a note, of those for which `is_it`. O(places for notes).
+    pub fn find_note(&self, is_it: impl Fn(u64) -> bool) -> Option<u64> {
+        let notes = self.notes.get()?;
+        let has_note = |(_, slot): &(usize, &Slot)| slot.get() != Note::default();
+        let pages = notes.iter().filter(has_note).map(|(index, _)| self.base + index as u64);
+        pages.into_iter().find(|&page| is_it(page))
+    }
+
     /// Returns the busy area that holds `page`, without the map: `Err` when it was changing, or
     /// takes the map to tell.
     ///
-    /// An area is busy only while its annotation, if it has one, is marked
-    /// ([`Leaf::annotation_entered`]). So an area that was busy between two looks at the same
-    /// marks, which do not mark it, has no annotation.
+    /// Where no leaf is noted an area has no note (NOTE-2), if none was entered between two looks.
     #[inline(always)]
     pub fn look(&self, page: u64) -> Result<Look, Unclear> {
         let home = self.home(page).or_else(|| self.sure_home(page)).ok_or(Unclear)?;
-        let (marks, version) = (home.annotation_marks(), self.version.before());
+        let (noted, version) = (home.noted(), self.version.before());
         let found = self.find_in(home, page);
         if !self.version.is_still(version) {
             return Err(Unclear);
@@ -288,31 +338,68 @@ impl<'m> Bitmaps<'m> {
         match found {
             Found::None => Ok(Look::Nothing),
             Found::Unsure => Err(Unclear),
-            Found::Area(area, first) if core::ptr::eq(first, home) => Look::at(area, home, marks),
+            Found::Area(area, first) if core::ptr::eq(first, home) => {
+                self.look_at(area, home, noted, version)
+            }
             Found::Area(area, first) => self.look_across(area, first, version),
         }
     }
 
     /// Returns what is known of `area`, which starts in `first` and was busy when the version was
-    /// `version`: the marks there have not been read.
+    /// `version`: whether there are notes has not been read.
     #[inline(always)]
     fn look_across(&self, area: PageRange, first: &Leaf, version: u64) -> Result<Look, Unclear> {
-        let (marks, again) = (first.annotation_marks(), self.version.before());
+        let (noted, again) = (first.noted(), self.version.before());
         let is_busy = first.is_busy(Leaf::bit(area.start()));
         let is_known = is_busy && again == version && self.version.is_still(version);
-        if is_known { Look::at(area, first, marks) } else { Err(Unclear) }
+        // A leaf that is not dense has no places for notes.
+        let is_known = is_known && (!noted.is_noted() || self.sure_home(area.start()).is_some());
+        if is_known { self.look_at(area, first, noted, version) } else { Err(Unclear) }
+    }
+
+    /// Returns what is known of `area`, which starts in `first` and was busy after `before` was
+    /// read there.
+    #[inline(always)]
+    fn look_at(&self, area: PageRange, first: &Leaf, before: Noted, version: u64) -> Result<Look, Unclear> {
+        if before.is_noted() {
+            return self.look_noted(area, first, before, version);
+        }
+        if first.noted() == before { Ok(Look::Plain(area)) } else { Err(Unclear) }
+    }
+
+    /// Reads the note of `area` with it. No note was entered since `before` was read, and the area
+    /// was busy after that. So a note that is there twice is that of the area which is busy in
+    /// between: another one would have entered its own. And where there is none twice, the area has
+    /// none: its note would be there for as long as it is busy.
+    #[inline(never)]
+    fn look_noted(
+        &self,
+        area: PageRange,
+        first: &Leaf,
+        before: Noted,
+        version: u64,
+    ) -> Result<Look, Unclear> {
+        let slot = self.slot(area.start()).ok_or(Unclear)?;
+        let note = slot.get();
+        after_note();
+        let is_busy = first.is_busy(Leaf::bit(area.start())) && self.version.is_still(version);
+        let is_same = is_busy && slot.get() == note;
+        after_note();
+        match is_same && first.noted() == before {
+            true if note == Note::default() => Ok(Look::Plain(area)),
+            true => Ok(Look::Noted(area, note)),
+            false => Err(Unclear),
+        }
     }
 
     /// Returns the busy area that holds `page` as [`look`](Self::look) does, if it starts and ends
-    /// close by and has no annotation. `None` tells nothing.
+    /// close by and no area near it has a note. `None` tells nothing.
     #[inline(always)]
     pub fn look_near(&self, page: u64) -> Option<PageRange> {
         let home = self.home(page)?;
-        let (marks, version) = (home.annotation_marks(), self.version.before());
+        let (noted, version) = (home.noted(), self.version.before());
         let area = home.area_near(page)?;
-        let is_plain = self.version.is_still(version)
-            && !marks.may_be_annotated(area.start())
-            && home.annotation_marks() == marks;
+        let is_plain = self.version.is_still(version) && !noted.is_noted() && home.noted() == noted;
         is_plain.then_some(area)
     }
 
@@ -389,22 +476,10 @@ pub struct Unclear;
 pub enum Look {
     /// No busy area holds the page.
     Nothing,
-    /// This one does, and has no annotation.
+    /// This one does, and has no note.
     Plain(PageRange),
-    /// This one does, and may have an annotation.
-    Annotated(PageRange),
-}
-
-impl Look {
-    /// Returns what is known of `area`, which starts in `first` and was busy after `before` was
-    /// read there.
-    #[inline(always)]
-    fn at(area: PageRange, first: &Leaf, before: AnnotationMarks) -> Result<Self, Unclear> {
-        if before.may_be_annotated(area.start()) {
-            return Ok(Self::Annotated(area));
-        }
-        if first.annotation_marks() == before { Ok(Self::Plain(area)) } else { Err(Unclear) }
-    }
+    /// This one does, and has this note.
+    Noted(PageRange, Note),
 }
 
 /// An answer of the bitmaps alone about a page.

@@ -33,12 +33,12 @@ impl Long {
         self.0.store(value, Relaxed);
     }
 
-    /// Replaces the word by what `change` makes of it, as one step among those of other threads.
+    /// Adds to the word. Other threads may do so too.
     /// Release: pairs with the Acquire of `Version::before`: a reader that sees the new word
     /// sees what was written before.
-    pub(super) fn update(&self, change: impl Fn(u64) -> u64) {
-        // The closure always returns a value, so the update always succeeds.
-        let _ = self.0.fetch_update(Release, Relaxed, |word| Some(change(word)));
+    #[inline(always)]
+    pub(super) fn add(&self, value: u64) {
+        self.0.fetch_add(value, Release);
     }
 
     /// Sets the bits of `mask` and returns what was there. Other threads may change other bits.

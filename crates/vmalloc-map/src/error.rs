@@ -12,6 +12,9 @@ pub enum RequestError {
     /// Nothing was asked for.
     #[error("the size is zero")]
     ZeroSize,
+    /// The record is 0, which stands for none. A space of `vmalloc` says so.
+    #[error("a record of 0 stands for none")]
+    ZeroRecord,
     /// The size, rounded up to pages and with its guard, is more than `isize::MAX` bytes: no object
     /// is as large, and no slice could cover it (the rule of [`Layout`](core::alloc::Layout)). A
     /// space of `vmalloc` says so.

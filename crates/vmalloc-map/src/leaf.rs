@@ -20,12 +20,6 @@ use core::mem::offset_of;
 use core::num::NonZero;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Pages that share a bit for annotations: one word of them does for a leaf.
-pub const ANNOTATION_PAGES: u64 = LEAF_PAGES as u64 / 32;
-
-/// One annotation entered, in `annotations`.
-pub(crate) const ANNOTATION_ENTERED: u64 = 1 << 32;
-
 /// Two cache lines. Who frees or looks up an area reads the first; freeing and reuse write `busy`
 /// in the second. Only the holder of the map writes anything else.
 #[derive(Debug, Default, FromBytes, IntoBytes)]
@@ -36,10 +30,9 @@ pub struct Leaf {
     busy: Bitmap,
     /// The page behind the first page of the leaf; 0 where there is no leaf.
     tag: Long,
-    /// Low half: a bit for each 8 pages, set while an area that starts there may have an
-    /// annotation. High half: how often an annotation was entered, so that a reader sees one that
-    /// came and went.
-    pub(super) annotations: Long,
+    /// Lowest bit: set where an area that starts here may have a note. Above: how often one was
+    /// entered, so that a reader sees one that came and went.
+    pub(super) notes: Long,
     /// Where the tree holds this leaf: node × 16 + slot.
     pub(super) up: Word,
     /// The leaf before this one in address order; 0 for the first.
@@ -84,8 +77,7 @@ impl Leaf {
         self.next.set(next);
         self.up.set(0);
         self.counts.set(0);
-        // The count of annotations goes on, for readers that remember it from before.
-        self.annotations.update(|word| (word & !(ANNOTATION_ENTERED - 1)).wrapping_add(ANNOTATION_ENTERED));
+        self.begin_notes();
     }
 
     /// Returns the node that took addresses here last, which gets them back.

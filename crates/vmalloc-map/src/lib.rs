@@ -98,8 +98,8 @@ mod fit;
 mod highest;
 mod leaf;
 mod map;
-mod marks;
 mod metadata;
+mod notes;
 mod page_set;
 mod place;
 mod quarantine;
@@ -131,7 +131,8 @@ pub use verify::Violation;
 pub mod parts {
     pub use crate::bitmap::LEAF_SHIFT;
     pub use crate::bitmaps::{Bitmaps, Look};
-    pub use crate::leaf::{ANNOTATION_PAGES, Leaf};
+    pub use crate::leaf::Leaf;
+    pub use crate::notes::Note;
     pub use crate::row_array::RowArray;
     pub use crate::shared::{Lent, OutOfMemory, Shared, try_box};
 }

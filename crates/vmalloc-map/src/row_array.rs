@@ -31,11 +31,11 @@ pub(crate) const fn cold_path() {}
 /// Rows in a table. The first 1024 are found in one step: 131,072 leaves, that is 128 GiB of
 /// small areas in pages of 4 KiB, for 8 KiB of table.
 pub(crate) const TABLE: usize = size(1024, 16) as usize;
-/// Rows in the far table, among them places for those of the near one: 2 TiB, for 128 KiB.
-const FAR: usize = size(1 << 14, 64) as usize;
+/// Rows in the far table, among them places for those of the near one: 1 TiB, for 64 KiB.
+const FAR: usize = size(1 << 13, 64) as usize;
 
 type Table<T, const SIZE: usize, const LEN: usize> = [OnceBox<[T; SIZE]>; LEN];
-/// As many such tables: in all, 2^28 rows.
+/// As many such tables: in all, 2^26 rows.
 type Beyond<T, const SIZE: usize> = [OnceBox<Table<T, SIZE, FAR>>; FAR];
 
 /// An array of rows of `SIZE` records.
@@ -140,6 +140,17 @@ impl<T: Record, const SIZE: usize> RowArray<T, SIZE> {
             }
         };
         place.get_or_try_init(|| <[T; SIZE]>::new_box_zeroed().map_err(|_| OutOfMemory)).map(|_| ())
+    }
+
+    /// Returns the records of all rows that are there, but for the piece in front.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &T)> {
+        let near = self.near.iter().enumerate();
+        let far = self.far.get().into_iter().flat_map(|far| far.iter().enumerate());
+        let tables = self.beyond.get().into_iter().flat_map(|beyond| beyond.iter().enumerate());
+        let beyond = tables.filter_map(|(nth, table)| Some((nth, table.get()?)));
+        let beyond = beyond.flat_map(|(nth, table)| (nth * FAR..).zip(table.iter()));
+        let rows = near.chain(far).chain(beyond).filter_map(|(row, place)| Some((row, place.get()?)));
+        rows.flat_map(|(row, records)| (row * SIZE..).zip(records))
     }
 
     /// Returns the bytes of the array and its rows.

@@ -87,7 +87,7 @@ pub(crate) struct Area {
     pub(crate) addr: usize,
     pub(crate) guard: bool,
     pub(crate) tag: Option<&'static str>,
-    pub(crate) cookie: u64,
+    pub(crate) record: u64,
     /// The addresses inside of which it stays.
     pub(crate) within: Option<(usize, usize)>,
     pub(crate) protection: Protection,
@@ -101,12 +101,12 @@ pub(crate) struct Group {
     pub(crate) sizes: Vec<usize>,
 }
 
-/// The answer of a look-up: address, bytes, pages, guard, kind, tag and cookie.
+/// The answer of a look-up: address, bytes, pages, guard, kind, tag and record.
 pub(crate) type Facts = (usize, usize, u64, bool, Kind, Option<Tag>, u64);
 
 /// Returns what was told of an area.
 pub(crate) fn facts(area: &AreaInfo) -> Facts {
-    (area.addr, area.bytes, area.pages, area.guard, area.kind, area.tag, area.cookie)
+    (area.addr, area.bytes, area.pages, area.guard, area.kind, area.tag, area.record)
 }
 
 impl Area {
@@ -211,7 +211,7 @@ impl Oracle {
     /// Returns what a look-up tells of an area; nothing for those in blocks.
     pub(crate) fn info(&self, area: &Area) -> Option<Facts> {
         let (kind, tag) = (area.what.kind()?, area.tag.map(Tag::new));
-        Some((area.addr, self.bytes(area), area.pages.len() as u64, area.guard, kind, tag, area.cookie))
+        Some((area.addr, self.bytes(area), area.pages.len() as u64, area.guard, kind, tag, area.record))
     }
 
     /// Notes a new area, which is in no other one's pages.

@@ -414,7 +414,7 @@ pub(crate) fn area(what: What, addr: usize, pages: Vec<Shown>) -> Area {
         addr,
         guard: false,
         tag: None,
-        cookie: 0,
+        record: 0,
         within: None,
         protection: Protection::ReadWrite,
         pages,

@@ -38,7 +38,7 @@ pub(crate) struct Wish {
     pub(crate) zeroed: bool,
     without_guard: bool,
     pub(crate) tag: Option<&'static str>,
-    pub(crate) cookie: u64,
+    pub(crate) record: u64,
     node: Option<usize>,
     policy: Option<Policy>,
     pub(crate) huge: bool,
@@ -49,8 +49,8 @@ impl Wish {
     /// Returns a wish for so many bytes, and nothing else.
     pub(crate) fn plain(bytes: usize) -> Self {
         let (align, within, tag, node, policy) = Default::default();
-        let (zeroed, without_guard, huge, no_block, cookie) = Default::default();
-        Self { bytes, align, within, zeroed, without_guard, tag, cookie, node, policy, huge, no_block }
+        let (zeroed, without_guard, huge, no_block, record) = Default::default();
+        Self { bytes, align, within, zeroed, without_guard, tag, record, node, policy, huge, no_block }
     }
 
     /// Returns a random wish. Half of them are plain.
@@ -64,7 +64,7 @@ impl Wish {
         wish.huge = source.chance(24);
         wish.no_block = source.chance(12);
         wish.tag = TAGS[source.below(4) as usize];
-        wish.cookie = source.below(4);
+        wish.record = source.below(4);
         if source.chance(64) {
             wish.align = Some(random_align(source, place));
         }
@@ -83,7 +83,10 @@ impl Wish {
 
     /// Returns the request as a space takes it.
     pub(crate) fn request(&self) -> Request {
-        let mut request = Request::new(self.bytes).cookie(self.cookie);
+        let mut request = Request::new(self.bytes);
+        if self.record != 0 {
+            request = request.record(self.record);
+        }
         if let Some(align) = self.align {
             request = request.align(align);
         }

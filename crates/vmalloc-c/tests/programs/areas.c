@@ -34,7 +34,7 @@ static void memory(vmalloc_space *space)
     request.align = 1 << 20;
     request.flags = VMALLOC_ZERO;
     request.tag = "frame buffer";
-    request.cookie = 3;
+    request.record = 3;
     char *three = vmalloc_alloc_with(space, &request, NULL);
     CHECK(three != NULL && (uintptr_t)three % (1 << 20) == 0 && three[49999] == 0);
 
@@ -42,9 +42,9 @@ static void memory(vmalloc_space *space)
     CHECK(vmalloc_find(space, three + 4711, &area, NULL) == 0);
     CHECK(area.addr == (uintptr_t)three && area.bytes >= 50000 && area.guard == 1);
     CHECK(area.kind == VMALLOC_KIND_MEMORY && strcmp(area.tag, "frame buffer") == 0);
-    CHECK(area.cookie == 3 && vmalloc_set_cookie(space, two, UINT64_MAX, NULL) == 0);
+    CHECK(area.record == 3 && vmalloc_set_record(space, two, UINT64_MAX, NULL) == 0);
     CHECK(vmalloc_try_find(space, two + 1, &area, NULL) == 0 && area.addr == (uintptr_t)two);
-    CHECK(area.cookie == UINT64_MAX && vmalloc_set_cookie(space, two + 1, 1, NULL) == -EINVAL);
+    CHECK(area.record == UINT64_MAX && vmalloc_set_record(space, two + 1, 1, NULL) == -EINVAL);
     int areas = 0;
     CHECK(vmalloc_walk(space, NULL, count, &areas, NULL) == 0 && areas == 3);
     areas = 0;

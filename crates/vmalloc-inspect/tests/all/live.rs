@@ -23,7 +23,7 @@ fn areas_guards_free_ranges_and_freed_areas_are_told() {
     let found = place(&target, rows + 500);
     assert!(found.is_settled && found.is_whole);
     assert_eq!((found.segment.state, tag(&found)), (AreaState::Busy, Some("rows")));
-    assert_eq!((found.segment.addr, found.segment.bytes, found.segment.cookie), (rows, 102_400, 0));
+    assert_eq!((found.segment.addr, found.segment.bytes, found.segment.record), (rows, 102_400, 0));
     assert_eq!(found.position, Position::Inside(500));
     let residency = found.residency.expect("the system tells");
     assert_eq!((residency.resident, residency.pages), (25, 25), "all of it was written");
@@ -32,7 +32,7 @@ fn areas_guards_free_ranges_and_freed_areas_are_told() {
     assert_eq!((guard.position, tag(&guard)), (Position::Guard(3), Some("rows")));
     let plain = place(&target, subject.addr("plain"));
     assert_eq!((plain.segment.bytes, tag(&plain), plain.segment.guard_bytes), (12_288, None, 4096));
-    assert_eq!(place(&target, subject.addr("behind")).segment.cookie, 0xc00c1e);
+    assert_eq!(place(&target, subject.addr("behind")).segment.record, 0xc00c1e);
     let dense = place(&target, subject.addr("dense"));
     assert_eq!((dense.segment.guard_bytes, dense.segment.end - dense.segment.addr), (0, 4096));
     let free = place(&target, found.span[1] - 1);

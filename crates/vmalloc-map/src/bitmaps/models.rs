@@ -1,7 +1,7 @@
 //! Looks without the map under weak memory: against frees, against reuse, and against changes of
 //! where areas start.
 
-use super::{Bitmaps, Look};
+use super::{Bitmaps, Look, Note};
 use crate::AreaMap;
 use crate::Fit;
 use crate::PageRange;
@@ -11,6 +11,7 @@ use crate::sync::modelled::{fails_with, holds, needs};
 use loom::thread;
 
 const FIRST: u64 = 256;
+const NOTE: Note = Note { record: 7, facts: 9 };
 
 /// A map with two areas: three pages at its start, and two behind them.
 fn scene() -> (AreaMap<'static>, Shared<'static, Bitmaps<'static>>) {
@@ -31,7 +32,7 @@ fn scene() -> (AreaMap<'static>, Shared<'static, Bitmaps<'static>>) {
 fn look(bitmaps: &Bitmaps<'_>, page: u64) -> Option<Option<PageRange>> {
     match bitmaps.look(page).ok()? {
         Look::Nothing => Some(None),
-        Look::Plain(area) | Look::Annotated(area) => Some(Some(area)),
+        Look::Plain(area) | Look::Noted(area, _) => Some(Some(area)),
     }
 }
 
@@ -149,16 +150,17 @@ fn an_area_with_a_note_comes_and_goes(
     finds_plain: fn(&Bitmaps<'_>) -> bool,
 ) {
     let record = bitmaps.home(start).expect("a leaf");
-    record.annotation_entered(start);
+    bitmaps.reach_note(start).expect("there is memory");
+    assert!(bitmaps.enter_note(record, start, NOTE));
     record.withhold(start);
-    record.annotations_left(start);
+    assert_eq!(bitmaps.take_note(record, start), NOTE);
     let shared = bitmaps.reader_in_test();
     // The owner is the first thread, for the same reason as above.
     let looker = thread::spawn(move || assert!(!finds_plain(&shared), "an area without its annotation"));
-    record.annotation_entered(start);
+    assert!(bitmaps.enter_note(record, start, NOTE));
     assert!(record.make_busy(start), "it was not busy");
     bitmaps.retire(record, start).expect("it is busy");
-    record.annotations_left(start);
+    assert_eq!(bitmaps.take_note(record, start), NOTE);
     looker.join().expect("the looker ends");
 }
 
@@ -210,7 +212,8 @@ fn a_look_across_while_an_area_with_a_note_is_replaced() {
     }
     assert!(bitmaps.look(FIRST + 260).is_ok());
     let record = bitmaps.home(old.start()).expect("a leaf");
-    record.annotation_entered(old.start());
+    bitmaps.reach_note(old.start()).expect("there is memory");
+    assert!(bitmaps.enter_note(record, old.start(), NOTE));
     let shared = bitmaps.reader_in_test();
     let looker = thread::spawn(move || {
         let found = shared.look(FIRST + 260);
@@ -218,7 +221,7 @@ fn a_look_across_while_an_area_with_a_note_is_replaced() {
     });
     bitmaps.begin_change();
     map.free(old.start()).expect("it is an area");
-    record.annotations_left(old.start());
+    assert_eq!(bitmaps.take_note(record, old.start()), NOTE);
     assert_eq!(alloc(&mut map, 50).start(), old.start());
     bitmaps.end_change();
     looker.join().expect("the looker ends");

@@ -1,11 +1,19 @@
 //! Where the words of the bitmaps lie: for an outline of the space.
 
-use super::{Bitmaps, LEAVES, Leaf, RowArray};
+use super::{Bitmaps, LEAVES, Leaf, Notes, RowArray};
 use core::ptr::from_ref;
 
 impl Bitmaps<'_> {
     /// The places of the tables in an array of leaves, and their sizes.
     pub const ROW_ARRAY: [usize; 6] = RowArray::<Leaf, LEAVES>::FIELDS;
+
+    /// The same of the array of notes.
+    pub const NOTES: [usize; 6] = Notes::FIELDS;
+
+    /// Returns the address of the pointer to the notes.
+    pub fn notes_place(&self) -> usize {
+        from_ref(&self.notes).addr()
+    }
 
     /// Returns the first page of the span and of group 0.
     pub fn first_pages(&self) -> [u64; 2] {

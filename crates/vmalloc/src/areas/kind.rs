@@ -36,6 +36,13 @@ pub(crate) enum FreedBy {
 }
 
 impl Kind {
+    /// Returns the kind of a number that was one.
+    pub(crate) fn of(code: u64) -> Self {
+        const ALL: [Kind; 7] =
+            [Kind::Vmalloc, Kind::Reserved, Kind::Vmap, Kind::IoMap, Kind::Shared, Kind::Exec, Kind::Tenant];
+        ALL[code as usize % ALL.len()]
+    }
+
     /// Returns the call that frees areas of this kind.
     pub(crate) fn freed(self) -> FreedBy {
         match self {

@@ -25,13 +25,13 @@ pub struct AreaInfo {
     pub kind: Kind,
     /// The caller's tag.
     pub tag: Option<Tag>,
-    /// The caller's cookie, or 0: see [`Request::cookie`](crate::Request::cookie).
-    pub cookie: u64,
+    /// The owner's record, or 0: see [`Request::record`](crate::Request::record).
+    pub record: u64,
 }
 
 impl fmt::Debug for AreaInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { addr, bytes, pages, guard, kind, tag, cookie } = self;
+        let Self { addr, bytes, pages, guard, kind, tag, record } = self;
         f.debug_struct("AreaInfo")
             .field("addr", &format_args!("{addr:#x}"))
             .field("bytes", bytes)
@@ -39,7 +39,7 @@ impl fmt::Debug for AreaInfo {
             .field("guard", guard)
             .field("kind", kind)
             .field("tag", tag)
-            .field("cookie", cookie)
+            .field("record", record)
             .finish()
     }
 }
@@ -63,6 +63,14 @@ pub(crate) enum Blocking {
     Forbidden,
 }
 
+/// What is known of a page without its table.
+enum Told {
+    /// All of it.
+    All(Option<AreaInfo>),
+    /// The range of its area.
+    Range(PageRange),
+}
+
 /// How often a look without locks is repeated when the bitmaps were changing: a change takes less
 /// than a microsecond.
 const LOOKS: usize = size(16, 2) as usize;
@@ -72,10 +80,10 @@ impl<L: RawMutex> Areas<L> {
     /// page shift, which the caller may know as a constant.
     #[inline(always)]
     fn info(&self, area: PageRange, annotation: Option<Annotation>, shift: u32) -> AreaInfo {
-        let Annotation { kind, guard_pages, tag, cookie, .. } = annotation.unwrap_or(self.plain());
+        let Annotation { kind, guard_pages, tag, record, .. } = annotation.unwrap_or(self.plain());
         let pages = area.len() - guard_pages;
         let [addr, bytes] = [area.start(), pages].map(|pages| (pages << shift) as usize);
-        AreaInfo { addr, bytes, pages, guard: guard_pages != 0, kind, tag, cookie }
+        AreaInfo { addr, bytes, pages, guard: guard_pages != 0, kind, tag, record }
     }
 
     /// Returns the area that holds `page`. All of the answer was true at one moment during the
@@ -90,10 +98,9 @@ impl<L: RawMutex> Areas<L> {
 
     #[inline(never)]
     fn find_far(&self, page: u64) -> Option<AreaInfo> {
-        match self.bitmaps.look(page) {
-            Ok(Look::Nothing) => None,
-            Ok(Look::Plain(area)) => Some(self.info(area, None, self.shift)),
-            Ok(Look::Annotated(_)) | Err(_) => self.find_slow(page),
+        match self.bitmaps.look(page).map(|look| self.told(look)) {
+            Ok(Told::All(found)) => found,
+            Ok(Told::Range(_)) | Err(_) => self.find_slow(page),
         }
     }
 
@@ -107,31 +114,40 @@ impl<L: RawMutex> Areas<L> {
         }
     }
 
-    /// Returns the area that holds `page`, without waiting for a lock.
-    pub(crate) fn try_find(&self, page: u64) -> Result<Option<AreaInfo>, Contended> {
-        match self.look(page) {
-            Some(Look::Nothing) => Ok(None),
-            Some(Look::Plain(area)) => Ok(Some(self.info(area, None, self.shift))),
-            Some(Look::Annotated(_)) | None => self.find_by_locks(page, Blocking::Forbidden),
+    /// Returns what a look at the bitmaps tells.
+    #[inline]
+    fn told(&self, look: Look) -> Told {
+        match look {
+            Look::Nothing => Told::All(None),
+            Look::Plain(area) => Told::All(Some(self.info(area, None, self.shift))),
+            Look::Noted(area, note) => match Annotation::of_note(note, self.guard) {
+                Some(annotation) => Told::All(Some(self.info(area, Some(annotation), self.shift))),
+                None => Told::Range(area),
+            },
         }
     }
 
-    /// Finds the area that holds `page` with its annotation's table locked: by AREA-1, area and
-    /// annotation belong together then.
+    /// Returns the area that holds `page`, without waiting for a lock.
+    pub(crate) fn try_find(&self, page: u64) -> Result<Option<AreaInfo>, Contended> {
+        self.find_by_locks(page, Blocking::Forbidden)
+    }
+
+    /// Finds the area that holds `page` with its annotation's table locked, if a table has that: by
+    /// AREA-1, area and annotation belong together then.
     fn find_by_locks(&self, page: u64, blocking: Blocking) -> Result<Option<AreaInfo>, Contended> {
         for _ in 0..LOOKS {
-            let Some(seen) = self.area_at(page, blocking)? else { return Ok(None) };
-            let table = match blocking {
-                Blocking::Allowed => self.table(seen.start()),
-                Blocking::Forbidden => self.try_table(seen.start()).ok_or(Contended)?,
+            let seen = match self.area_at(page, blocking)? {
+                Told::All(found) => return Ok(found),
+                Told::Range(area) => area,
             };
+            let table = self.table_as(seen.start(), blocking).ok_or(Contended)?;
             match self.area_at(page, blocking)? {
-                None => return Ok(None),
-                Some(area) if area.start() == seen.start() => {
+                Told::All(found) => return Ok(found),
+                Told::Range(area) if area.start() == seen.start() => {
                     return Ok(Some(self.info(area, table.get(area.start()), self.shift)));
                 }
                 // Another area is there now, whose annotation may be in another table.
-                Some(_) => {}
+                Told::Range(_) => {}
             }
         }
         Err(Contended)
@@ -139,18 +155,28 @@ impl<L: RawMutex> Areas<L> {
 
     /// Returns the placement of the busy area at `page`, whose owner asks for it.
     pub(crate) fn placement(&self, page: u64) -> Placement {
-        let is_plain = self.bitmaps.sure_home(page).is_some_and(|leaf| !leaf.may_be_annotated(page));
-        let annotation = if is_plain { None } else { self.table(page).get(page) };
+        let note = self.bitmaps.sure_home(page).map(|leaf| self.bitmaps.note(leaf, page));
+        let noted = note.and_then(|note| Annotation::of_note(note, self.guard));
+        let annotation = noted.or_else(|| self.table(page).get(page));
         annotation.map_or(Placement::USUAL, |annotation| annotation.placement)
     }
 
-    /// Returns the range of the busy area that holds `page`.
-    fn area_at(&self, page: u64, blocking: Blocking) -> Result<Option<PageRange>, Contended> {
-        match (self.look(page), blocking) {
-            (Some(Look::Nothing), _) => Ok(None),
-            (Some(Look::Plain(area) | Look::Annotated(area)), _) => Ok(Some(area)),
-            (None, Blocking::Allowed) => Ok(self.map().find(page)),
-            (None, Blocking::Forbidden) => Ok(self.try_map().ok_or(Contended)?.find(page)),
+    /// Returns what is known of the busy area that holds `page`: its range alone, where a table has
+    /// its annotation.
+    fn area_at(&self, page: u64, blocking: Blocking) -> Result<Told, Contended> {
+        if let Some(look) = self.look(page) {
+            return Ok(self.told(look));
+        }
+        let map = self.map_as(blocking).ok_or(Contended)?;
+        // Now that the bitmaps don't change, only an owner who frees the area disturbs a look.
+        if let Some(look) = self.look(page) {
+            return Ok(self.told(look));
+        }
+        match map.find(page) {
+            None => Ok(Told::All(None)),
+            Some(area) if self.bitmaps.sure_home(area.start()).is_none() => Ok(Told::Range(area)),
+            // The page lies in no leaf, and its area begins in one.
+            Some(area) => self.look(area.start()).map(|look| self.told(look)).ok_or(Contended),
         }
     }
 

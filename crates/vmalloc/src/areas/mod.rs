@@ -3,7 +3,7 @@
 //! - [`map`]: the [`AreaMap`] under its lock. An area's range and state are bits
 //!   there.
 //! - [`annotations`]: everything else that is known of an area: its kind, a missing guard, the
-//!   caller's tag and cookie, and a placement of its own. Plain areas have no annotation.
+//!   owner's record and tag, and a placement of its own. Plain areas have no annotation.
 //! - [`states`]: claimed, busy, retired.
 //! - [`lookup`]: from an address to its area, mostly without a lock.
 //! - [`kind`]: what areas are for. [`tag`]: names that callers give them.
@@ -15,9 +15,10 @@
 //! A table of annotations comes before the map. Nothing here takes any other lock.
 //!
 //! # Invariants
-//! - **AREA-1** A busy area's annotation, if it has one, is in its table: areas become busy last,
-//!   under the table's lock.
-//! - **AREA-2** A table has no annotation of an area that is free.
+//! - **AREA-1** A busy area's annotation, if it has one, is in its note or in its table: areas
+//!   become busy last, and where a table has it under the table's lock.
+//! - **AREA-2** Neither a note nor a table has an annotation of an area that is free.
+//! - **AREA-3** No memory is taken or given back with a lock held.
 
 pub(crate) mod annotations;
 mod kind;
@@ -26,7 +27,7 @@ mod map;
 mod states;
 mod tag;
 
-pub(crate) use annotations::{Annotation, Placement, Table};
+pub(crate) use annotations::{Annotation, Entry, Placement, Table};
 pub(crate) use kind::FreedBy;
 pub use kind::Kind;
 pub(crate) use lookup::Blocking;

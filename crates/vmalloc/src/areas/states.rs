@@ -8,13 +8,14 @@
 //! ```
 
 use super::annotations::ZONE_SHIFT;
-use super::{Annotation, Areas, FreedBy, HeldMap, Kind, Table};
+use super::{Annotation, Areas, Blocking, Entry, FreedBy, HeldMap, Kind, Table};
 use crate::PageRange;
 use crate::sync::{Mutant, is};
 use crate::{FitError, FreeError};
+use alloc::boxed::Box;
 use lock_api::{Mutex, MutexGuard, RawMutex};
 use vmalloc_map::NoArea;
-use vmalloc_map::parts::Leaf;
+use vmalloc_map::parts::{Leaf, Note};
 
 /// The fate of the memory of a freed area.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,39 +34,67 @@ pub(crate) struct Retired {
     pub(crate) disposition: Disposition,
     /// The facts that were known of it.
     pub(crate) annotation: Annotation,
+    /// Where they were, to be dropped once no lock is held.
+    pub(crate) entry: Option<Box<Entry>>,
 }
 
+/// An area out of use, its annotation, and where that was.
+type Out = (PageRange, Annotation, Option<Box<Entry>>);
+
 impl<L: RawMutex> Areas<L> {
-    /// Enters the annotation of a claimed area, if it is not plain, and makes the area busy, under
-    /// the lock of the annotation's table. Returns `None`, and changes nothing, when memory is
-    /// short, and whether the area was claimed otherwise.
+    /// Enters the annotation of a claimed area, if it is not plain, and makes the area busy.
+    /// Returns `None`, and changes nothing, when memory is short, and whether the area was claimed
+    /// otherwise. The caller holds no lock.
+    #[inline]
     pub(crate) fn hand_out(&self, area: PageRange, annotation: Annotation) -> Option<bool> {
-        if annotation.is_plain(self.guard) {
+        let note = annotation.note(self.guard);
+        if note == Note::default() {
             return Some(self.make_busy(area.start()));
         }
-        self.annotate(area, annotation)
+        self.annotate(area.start(), &annotation, note, None)
     }
 
-    /// Enters the annotation of a claimed area and makes the area busy. See
-    /// [`hand_out`](Self::hand_out).
+    /// Hands an area out again that has just been retired. It takes no memory.
+    #[cold]
+    pub(crate) fn hand_back(&self, page: u64, annotation: &Annotation, entry: Option<Box<Entry>>) -> bool {
+        let note = annotation.note(self.guard);
+        let is_plain = note == Note::default();
+        if is_plain {
+            self.make_busy(page)
+        } else {
+            self.annotate(page, annotation, note, entry) == Some(true)
+        }
+    }
+
+    /// Enters an annotation, as a note or with one, and makes the area busy. Its entry is made here
+    /// unless there is one.
     #[inline(never)]
-    pub(crate) fn annotate(&self, area: PageRange, annotation: Annotation) -> Option<bool> {
-        let start = area.start();
-        let mut was_claimed = true;
-        if is(Mutant::LateNote) {
-            was_claimed = self.make_busy(start);
+    fn annotate(
+        &self,
+        page: u64,
+        annotation: &Annotation,
+        note: Note,
+        entry: Option<Box<Entry>>,
+    ) -> Option<bool> {
+        let home = self.bitmaps.sure_home(page);
+        if home.is_some() {
+            self.bitmaps.reach_note(page).ok()?;
         }
-        let mut table = self.table(start);
-        if !table.enter(start, &annotation) {
-            return None;
+        let is_tabled = home.is_none() || Annotation::of_note(note, self.guard).is_none();
+        let entry = match entry {
+            None if is_tabled => Some(Entry::new(page, annotation).ok()?),
+            entry => entry,
+        };
+        let early = is(Mutant::LateNote).then(|| self.make_busy(page));
+        let mut table = is_tabled.then(|| self.table(page));
+        let unused = entry.and_then(|entry| table.as_mut().and_then(|table| table.enter(entry)));
+        match home {
+            Some(leaf) => _ = self.bitmaps.enter_note(leaf, page, note),
+            None => self.with_leaf(page, Leaf::note_entered),
         }
-        // The mark changes under the table's lock, as when the last annotation beside it goes.
-        self.with_leaf(start, |leaf| {
-            leaf.annotation_entered(start);
-            if !is(Mutant::LateNote) {
-                was_claimed = leaf.make_busy(start);
-            }
-        });
+        let was_claimed = early.unwrap_or_else(|| self.make_busy(page));
+        drop(table);
+        drop(unused);
         Some(was_claimed)
     }
 
@@ -94,9 +123,21 @@ impl<L: RawMutex> Areas<L> {
         self.table_of(page).lock()
     }
 
-    /// Locks the table of the annotation of the area at `page`, unless it is held.
-    pub(crate) fn try_table(&self, page: u64) -> Option<MutexGuard<'_, L, Table>> {
-        self.table_of(page).try_lock()
+    /// Locks the table of the annotation of the area at `page`; if it may not wait, unless that is
+    /// held.
+    pub(super) fn table_as(&self, page: u64, blocking: Blocking) -> Option<MutexGuard<'_, L, Table>> {
+        match blocking {
+            Blocking::Allowed => Some(self.table(page)),
+            Blocking::Forbidden => self.table_of(page).try_lock(),
+        }
+    }
+
+    /// Locks the map in the same way.
+    pub(super) fn map_as(&self, blocking: Blocking) -> Option<HeldMap<'_, L>> {
+        match blocking {
+            Blocking::Allowed => Some(self.map()),
+            Blocking::Forbidden => self.try_map(),
+        }
     }
 
     fn table_of(&self, page: u64) -> &Mutex<L, Table> {
@@ -108,55 +149,67 @@ impl<L: RawMutex> Areas<L> {
         self.tables.iter().map(|table| table.0.lock())
     }
 
-    /// Takes an area that `by` frees out of use, and its annotation. It locks the map by `map`
-    /// where it has to, once. If that is not to be had, the answer is [`FreeError::Contended`]. No
-    /// lock is waited for here.
-    pub(crate) fn retire<'a>(
-        &'a self,
-        mut table: MutexGuard<'_, L, Table>,
-        page: u64,
-        by: FreedBy,
-        map: impl FnOnce() -> Option<HeldMap<'a, L>>,
-    ) -> Result<Retired, FreeError> {
-        let annotation = table.get(page).unwrap_or(self.plain());
-        let home = self.bitmaps.sure_home(page);
-        let mut held = None;
-        let area = match home.filter(|leaf| self.bitmaps.is_busy(leaf, page)) {
-            Some(_) if annotation.kind.freed() != by => Err(NoArea::Busy { page }),
-            Some(leaf) => self.bitmaps.retire(leaf, page).ok_or(NoArea::Retired { page }),
-            None => {
-                let contended = FreeError::Contended { addr: (page << self.shift) as usize };
-                let map = held.insert(map().ok_or(contended)?);
-                map.retire_area(page, |_| annotation.kind.freed() == by)
-            }
+    /// Takes an area that `by` frees out of use, and its annotation. Where it would have to wait for
+    /// a lock and may not, the answer is [`FreeError::Contended`].
+    pub(crate) fn retire(&self, page: u64, by: FreedBy, blocking: Blocking) -> Result<Retired, FreeError> {
+        let (retired, home) = match self.bitmaps.sure_home(page) {
+            Some(leaf) => (self.retire_near(leaf, page, by, blocking), leaf.owner_node()),
+            None => (self.retire_far(page, by, blocking), None),
         };
-        let area = area.map_err(|error| FreeError::of(error, self.shift))?;
-        if table.remove(area) {
-            // Without a home it took the map.
-            let leaf = home.or_else(|| held.as_ref().map(|map| map.leaf(page)));
-            leaf.into_iter().for_each(|leaf| leaf.annotations_left(page));
-        }
+        let (area, annotation, entry) = retired.map_err(|error| match error {
+            Some(error) => FreeError::of(error, self.shift),
+            None => FreeError::Contended { addr: (page << self.shift) as usize },
+        })?;
         // Only areas with the usual guard are cached: every area of a size can then stand in for
         // every other.
         let is_usual = annotation.guard_pages == u64::from(self.guard) && annotation.kind == Kind::Vmalloc;
         let disposition = if is_usual { Disposition::MayCache } else { Disposition::MustUnmap };
-        let owner_node = home.and_then(Leaf::owner_node);
-        Ok(Retired { area, owner_node, disposition, annotation })
+        Ok(Retired { area, owner_node: home, disposition, annotation, entry })
+    }
+
+    /// Retires an area in a dense leaf. A table is locked where the note says so. No error stands
+    /// for a lock that is held.
+    fn retire_near(
+        &self,
+        leaf: &Leaf,
+        page: u64,
+        by: FreedBy,
+        blocking: Blocking,
+    ) -> Result<Out, Option<NoArea>> {
+        let note = self.bitmaps.note(leaf, page);
+        let known = Annotation::of_note(note, self.guard);
+        let mut table = if known.is_none() { Some(self.table_as(page, blocking).ok_or(None)?) } else { None };
+        let tabled = || table.as_ref().and_then(|table| table.get(page));
+        let known = known.or_else(tabled).unwrap_or(self.plain());
+        if !self.bitmaps.is_busy(leaf, page) {
+            let map = self.map_as(blocking).ok_or(None)?;
+            // Busy now, of which another thread made an area meanwhile.
+            return Err(Some(map.retire_area(page, |_| false).err().unwrap_or(NoArea::Retired { page })));
+        }
+        if known.kind.freed() != by {
+            return Err(Some(NoArea::Busy { page }));
+        }
+        let area = self.bitmaps.retire(leaf, page).ok_or(Some(NoArea::Retired { page }))?;
+        let note = self.bitmaps.take_note(leaf, page);
+        let entry = table.as_mut().and_then(|table| table.take_out(page, blocking));
+        Ok((area, Annotation::of_note(note, self.guard).unwrap_or(known), entry))
+    }
+
+    /// Retires an area that is found by the map alone.
+    fn retire_far(&self, page: u64, by: FreedBy, blocking: Blocking) -> Result<Out, Option<NoArea>> {
+        let mut table = self.table_as(page, blocking).ok_or(None)?;
+        let annotation = table.get(page).unwrap_or(self.plain());
+        let map = self.map_as(blocking).ok_or(None)?;
+        let area = map.retire_area(page, |_| annotation.kind.freed() == by).map_err(Some)?;
+        Ok((area, annotation, table.take_out(page, blocking)))
     }
 
     /// Frees a busy area that got no memory, and its annotation. Nothing was mapped, so there is
     /// nothing to flush.
     #[cold]
-    pub(crate) fn give_up(&self, area: PageRange, annotation: Annotation) -> Result<(), NoArea> {
-        let page = area.start();
-        let mut table = (!annotation.is_plain(self.guard)).then(|| self.table(page));
-        let mut map = self.map();
-        map.retire(page)?;
-        if table.as_mut().is_some_and(|table| table.remove(area)) {
-            map.leaf(page).annotations_left(page);
-        }
-        map.release(page)?;
-        Ok(())
+    pub(crate) fn give_up(&self, area: PageRange, by: FreedBy) -> Result<(), FreeError> {
+        self.retire(area.start(), by, Blocking::Allowed)?;
+        self.release(&[area]).map_err(|error| FreeError::of(error, self.shift))
     }
 
     /// Releases claimed or retired areas.
@@ -168,23 +221,9 @@ impl<L: RawMutex> Areas<L> {
         Ok(())
     }
 
-    /// Makes the free pages of `area` a busy area with this annotation.
-    pub(crate) fn make_at(&self, area: PageRange, annotation: &Annotation) -> Result<(), FitError> {
-        let (page, mut table) = (area.start(), self.table(area.start()));
-        let mut map = self.map();
-        map.alloc_at(area)?;
-        if !table.enter(page, annotation) {
-            // It was just made.
-            let _ = map.free(page);
-            return Err(FitError::Metadata);
-        }
-        map.leaf(page).annotation_entered(page);
-        Ok(())
-    }
-
-    /// Claims the pages behind a busy area, which grows by them when they are
-    /// [joined](crate::wait::Borders::join) to it.
-    pub(crate) fn claim_behind(&self, pages: PageRange) -> Result<(), FitError> {
+    /// Claims free pages: an area of its own, or what a busy area in front of them grows by when it
+    /// is [joined](crate::wait::Borders::join).
+    pub(crate) fn claim_at(&self, pages: PageRange) -> Result<(), FitError> {
         let mut map = self.map();
         map.alloc_at(pages)?;
         map.leaf(pages.start()).withhold(pages.start());
@@ -192,25 +231,32 @@ impl<L: RawMutex> Areas<L> {
     }
 
     /// Removes the annotation of an area that is busy no more, and is in no list yet.
-    pub(crate) fn forget_annotation(&self, area: PageRange) {
-        let page = area.start();
-        if self.table(page).remove(area) {
-            self.with_leaf(page, |leaf| leaf.annotations_left(page));
+    pub(crate) fn forget_annotation(&self, page: u64) {
+        let note = self.bitmaps.sure_home(page).map(|leaf| self.bitmaps.take_note(leaf, page));
+        if note.is_none_or(|note| Annotation::of_note(note, self.guard).is_none()) {
+            let entry = self.table(page).remove(page);
+            drop(entry);
         }
     }
 
-    /// Sets the cookie of a busy area, whose owner asks for it. Returns false, and changes nothing,
-    /// when memory is short.
-    pub(crate) fn set_cookie(&self, page: u64, cookie: u64) -> bool {
-        let mut table = self.table(page);
-        if table.set_cookie(page, cookie) {
+    /// Sets the record of a busy area, whose owner asks for it. Returns false, and changes nothing,
+    /// when memory is short. The caller holds no lock.
+    pub(crate) fn set_record(&self, page: u64, record: u64) -> bool {
+        if let Some(leaf) = self.bitmaps.sure_home(page) {
+            let note = self.bitmaps.note(leaf, page);
+            if Annotation::of_note(note, self.guard).is_some() {
+                let has_place = self.bitmaps.reach_note(page).is_ok();
+                return has_place && self.bitmaps.enter_note(leaf, page, Note { record, ..note });
+            }
+        }
+        if self.table(page).set_record(page, record) {
             return true;
         }
-        let is_entered = table.enter(page, &Annotation { cookie, ..self.plain() });
-        if is_entered {
-            self.with_leaf(page, |leaf| leaf.annotation_entered(page));
-        }
-        is_entered
+        let Ok(entry) = Entry::new(page, &Annotation { record, ..self.plain() }) else { return false };
+        let unused = self.table(page).enter(entry);
+        drop(unused);
+        self.with_leaf(page, Leaf::note_entered);
+        true
     }
 
     /// Does something with the leaf in which the area at `page` starts.

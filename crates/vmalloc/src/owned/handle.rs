@@ -77,13 +77,13 @@ impl<S: SpaceRef, K: Ends<S::Platform>> Owned<S, K> {
         &self.space
     }
 
-    /// Sets the [cookie](Request::cookie) of the area.
+    /// Sets the [record](Request::record) of the area, or takes it away with 0.
     ///
     /// # Errors
     /// [`AreaError`] when memory to note it is short; nothing is changed.
-    pub fn set_cookie(&mut self, cookie: u64) -> Result<(), AreaError> {
+    pub fn set_record(&mut self, record: u64) -> Result<(), AreaError> {
         // SAFETY: this owns the area.
-        unsafe { self.raw().set_cookie(self.addr, cookie) }
+        unsafe { self.raw().set_record(self.addr, record) }
     }
 
     pub(super) fn raw(&self) -> Raw<'_, S::Platform> {

@@ -171,6 +171,12 @@ impl Purger {
         self.last = Some((number, *plan, *done));
     }
 
+    /// Returns the sets of nodes.
+    pub(crate) fn of_nodes(&mut self) -> &mut [Lazy] {
+        let last = self.taken.len() - 1;
+        &mut self.taken[..last]
+    }
+
     /// Returns the list for areas that no node's lazy set had.
     pub(crate) fn list(&mut self) -> &mut Vec<PageRange> {
         let last = self.taken.len() - 1;

@@ -52,23 +52,27 @@ impl<P: Platform> Raw<'_, P> {
     /// # Errors
     /// [`AllocError`]; nothing is lost or changed.
     pub fn reserve(&self, request: &Request) -> Result<usize, AllocError> {
+        if let Some(area) = self.reuse_usual(request, Kind::Reserved) {
+            self.hand_out(area, self.usual(request, Kind::Reserved), Backing::None)?;
+            return Ok(self.addr(area.start()));
+        }
         let allocation = self.begin(request)?;
         let (area, backing) = allocation.obtain(Kind::Reserved)?;
         self.hand_out(area, allocation.annotation(Kind::Reserved), backing)?;
         Ok(self.addr(area.start()))
     }
 
-    /// Sets the [cookie](Request::cookie) of the area at `addr`, of any kind. O(1). The first of an
-    /// area that had neither tag nor cookie takes memory to note it.
+    /// Sets the [record](Request::record) of the area at `addr`, of any kind, or takes it away with
+    /// 0. O(1). The first among 256 pages takes memory to note it.
     ///
     /// # Safety
-    /// The caller owns the area: so an owner may rely on the cookies of its areas, as on pointers.
+    /// The caller owns the area: so an owner may rely on the records of its areas, as on pointers.
     ///
     /// # Errors
     /// [`AreaError`] when no such area starts at `addr`, or memory is short; nothing is changed.
-    pub unsafe fn set_cookie(&self, addr: usize, cookie: u64) -> Result<(), AreaError> {
+    pub unsafe fn set_record(&self, addr: usize, record: u64) -> Result<(), AreaError> {
         let page = self.page(self.area_starting(addr)?.addr)?;
-        if self.areas.set_cookie(page, cookie) { Ok(()) } else { Err(AllocError::Metadata.into()) }
+        if self.areas.set_record(page, record) { Ok(()) } else { Err(AllocError::Metadata.into()) }
     }
 
     #[inline(never)]
@@ -78,6 +82,9 @@ impl<P: Platform> Raw<'_, P> {
 
     #[inline(never)]
     fn alloc_slow(&self, request: &Request) -> Result<usize, AllocError> {
+        if let Some(addr) = self.reuse_recorded(request)? {
+            return Ok(addr);
+        }
         let mut allocation = self.begin(request)?;
         allocation.begin_at_huge_page();
         let (area, backing) = allocation.obtain(Kind::Vmalloc)?;
@@ -114,14 +121,14 @@ impl<P: Platform> Allocation<'_, P> {
     /// Returns the annotation of an area that is obtained for this.
     #[inline]
     pub(super) fn annotation(&self, kind: Kind) -> Annotation {
-        let Request { tag, cookie, placement, .. } = *self.request;
+        let Request { tag, record, placement, .. } = *self.request;
         let Checked { guard_pages, size, .. } = self.checked;
         let placement = match kind {
             Kind::Vmalloc => Placement { is_huge: size == PageSize::Huge, ..placement },
             // No other kind moves.
             _ => Placement::USUAL,
         };
-        Annotation { kind, guard_pages, tag, cookie, placement }
+        Annotation { kind, guard_pages, tag, record, placement }
     }
 
     /// Clears an area just obtained whose memory may hold anything, if that was asked for.

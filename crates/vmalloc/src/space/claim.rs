@@ -187,6 +187,6 @@ impl<P: Platform> Space<P> {
     /// Frees a busy area that got no memory, and its annotation.
     #[cold]
     pub(super) fn give_up(&self, area: PageRange, annotation: Annotation) {
-        self.sure(self.areas.give_up(area, annotation));
+        self.sure(self.areas.give_up(area, annotation.kind.freed()));
     }
 }

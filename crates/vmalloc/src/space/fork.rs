@@ -102,8 +102,7 @@ impl<P: Platform> Purge<'_, P> {
 fn unfinished_area<P: Platform>(space: &Space<P>) -> Option<PageRange> {
     let has = |page: u64| space.tenants.iter().any(|tenant| tenant.has(page));
     let page = space.areas.tables().find_map(|table| {
-        let mut areas = table.iter().filter(|(_, known)| known.kind == Kind::Tenant);
-        areas.find_map(|(page, _)| (!has(page)).then_some(page))
+        table.find(&mut |page, known| (known.kind == Kind::Tenant && !has(page)).then_some(page))
     })?;
     space.areas.map().find(page)
 }

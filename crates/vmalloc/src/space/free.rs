@@ -4,7 +4,7 @@ use super::Raw;
 use super::held_node::HeldNode;
 use crate::FreeError;
 use crate::PageRange;
-use crate::areas::{Annotation, AreaInfo, Disposition, FreedBy, Kind, Retired, Tag};
+use crate::areas::{Annotation, AreaInfo, Blocking, Disposition, FreedBy, Kind, Retired, Tag};
 use crate::platform::Platform;
 use crate::wait::{Cache, Node, SizeStacks};
 use lock_api::MutexGuard;
@@ -130,7 +130,7 @@ impl<P: Platform> Raw<'_, P> {
         let page = (addr >> self.shift()) as u64;
         let bitmaps = &*self.areas.bitmaps;
         let Some(leaf) = bitmaps.home(page) else { return false };
-        if leaf.may_be_annotated(page) {
+        if leaf.is_noted() {
             return false;
         }
         // Where each leaf is one node's, an area goes home to it: two CPUs that reuse areas of one
@@ -157,7 +157,7 @@ impl<P: Platform> Raw<'_, P> {
         let page = (addr >> self.shift()) as u64;
         let bitmaps = &*self.areas.bitmaps;
         let Some(leaf) = bitmaps.home(page) else { return false };
-        if addr & self.free_mask != 0 || leaf.may_be_annotated(page) {
+        if addr & self.free_mask != 0 || leaf.is_noted() {
             return false;
         }
         let Some(mut node) = self.cache.try_lock(self.platform.cpu()) else { return false };
@@ -180,12 +180,12 @@ impl<P: Platform> Raw<'_, P> {
             return self.free_slow(page, FreedBy::Free);
         }
         let home = self.areas.bitmaps.sure_home(page);
-        if let Some(leaf) = home.filter(|leaf| !leaf.may_be_annotated(page)) {
+        if let Some(leaf) = home.filter(|leaf| !leaf.is_noted()) {
             let held = self.node_with_room(page)?;
             if let Some(area) = self.areas.bitmaps.retire(leaf, page) {
                 let freed = self.plain_freed(area, leaf.owner_node());
                 let put = held.put_freed(freed, Disposition::MayCache);
-                return put.inspect_err(|_| self.not_freed(area, self.areas.plain(), None));
+                return put.inspect_err(|_| self.not_freed(area, self.areas.plain(), None, None));
             }
         }
         self.free_slow(page, FreedBy::Free)
@@ -228,18 +228,18 @@ impl<P: Platform> Raw<'_, P> {
         }
         let memory = if self.options.trap_on_free { u64::MAX } else { self.memory_behind(page, by) };
         let held = self.node_with_room(page)?;
-        let table = self.areas.table(page);
-        let mut retired = self.areas.retire(table, page, by, || Some(self.areas.map()))?;
-        if disposition == Disposition::MustUnmap {
-            retired.disposition = Disposition::MustUnmap;
+        let retired = self.areas.retire(page, by, Blocking::Allowed)?;
+        if retired.disposition == Disposition::MustUnmap {
+            disposition = Disposition::MustUnmap;
         }
-        let Retired { area, owner_node, disposition, annotation } = retired;
+        // The entry is dropped at the end, when no lock is held.
+        let Retired { area, owner_node, annotation, entry, .. } = retired;
         let may_show = annotation.kind.may_show_frames();
         let share = if may_show { self.frame_sets.lock().leave(page) } else { None };
         let Annotation { guard_pages, tag, .. } = annotation;
         let freed = FreedArea { area, memory: memory.min(area.len()), owner_node, guard_pages, tag };
         if let Err(error) = held.put_freed(freed, disposition) {
-            self.not_freed(area, annotation, share);
+            self.not_freed(area, annotation, entry, share);
             return Err(error);
         }
         // Only now: a purge looks at the shares that were released before it takes the areas.

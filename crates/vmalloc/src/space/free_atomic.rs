@@ -5,11 +5,12 @@ use super::purging::Purge;
 use super::told::URGENT;
 use crate::FreeError;
 use crate::PageRange;
-use crate::areas::FreedBy;
+use crate::areas::{Blocking, FreedBy};
 use crate::platform::{DirectMemory, Platform};
 use crate::sync::word_at;
 use core::sync::atomic::Ordering::Relaxed;
 use vmalloc_map::State;
+use vmalloc_map::parts::Leaf;
 
 impl<P: DirectMemory> Raw<'_, P> {
     /// Frees memory as [`free`](Self::free) does, but never waits, takes no memory, and creates
@@ -30,15 +31,15 @@ impl<P: DirectMemory> Raw<'_, P> {
     ///
     /// # Errors
     /// [`FreeError`]; nothing is changed. [`FreeError::Contended`] when it would take a lock that
-    /// is held to say whether this is an area that can be freed: where areas with tags, odd sizes
-    /// or no guard start within the same 8 pages, or far out in a sparse span; or when the list for
-    /// such areas is full. Then it has to be tried again, after a purge.
+    /// is held: for an area with a tag, limits, no guard or frames, or far out in a sparse span; or
+    /// when the list for such areas is full. Then it has to be tried again, after a purge.
     #[doc(alias = "vfree_atomic")]
     pub unsafe fn free_atomic(&self, addr: usize) -> Result<(), FreeError> {
         let page = self.page(addr)?;
         let bitmaps = &self.areas.bitmaps;
-        let area = match bitmaps.sure_home(page).filter(|leaf| !leaf.may_be_annotated(page)) {
-            Some(leaf) => bitmaps.retire(leaf, page),
+        let plain = |leaf: &&Leaf| bitmaps.note(leaf, page).facts == 0;
+        let area = match bitmaps.sure_home(page).filter(plain) {
+            Some(leaf) => bitmaps.retire(leaf, page).inspect(|_| _ = bitmaps.take_note(leaf, page)),
             None => None,
         };
         let Some(area) = area else { return self.try_free(page) };
@@ -107,6 +108,8 @@ impl<P: Platform> Purge<'_, P> {
             space.sure(space.areas.map().revive(area.start()));
         });
         for lost in space.segments().filter(|segment| segment.state == State::Retired) {
+            // Its owner had entered its note, or not yet taken it.
+            space.areas.forget_annotation(lost.range.start());
             let mut node = space.cache.nodes[0].lock();
             if node.lazy.has_room() {
                 node.enter_lazy(lost.range, lost.range.len());
@@ -144,7 +147,6 @@ impl<P: Platform> Raw<'_, P> {
         let contended = FreeError::Contended { addr: self.addr(page) };
         let mut nodes = self.cache.nodes.iter();
         let mut node = nodes.find_map(|node| node.try_lock()).ok_or(contended)?;
-        let table = self.areas.try_table(page).ok_or(contended)?;
         if node.lazy.is_full() {
             let found = self.areas.try_map().ok_or(contended)?.find(page);
             if found.is_some_and(|area| area.start() == page) {
@@ -152,7 +154,7 @@ impl<P: Platform> Raw<'_, P> {
             }
         }
         let mut sets = self.frame_sets.try_lock().ok_or(contended)?;
-        let retired = self.areas.retire(table, page, FreedBy::Free, || self.areas.try_map())?;
+        let retired = self.areas.retire(page, FreedBy::Free, Blocking::Forbidden)?;
         node.enter_lazy(retired.area, retired.area.len());
         if let Some(share) = sets.leave(page) {
             sets.release(share, page);

@@ -1,7 +1,8 @@
 //! Groups of reserved areas at chosen pages, which are made and freed together: all, or none.
 
 use super::Raw;
-use crate::areas::{Annotation, Kind, Tag};
+use super::claim::Backing;
+use crate::areas::{Annotation, AreaInfo, Kind, Tag};
 use crate::platform::Platform;
 use crate::purge::PurgePlan;
 use crate::{FitError, FreeError, PageRange};
@@ -19,7 +20,11 @@ impl<P: Platform> Raw<'_, P> {
     ) -> Result<(), FitError> {
         let annotation = Annotation::new(Kind::Reserved, 0, Some(tag.into()));
         for (index, area) in areas.clone().enumerate() {
-            if let Err(cause) = self.areas.make_at(area, &annotation) {
+            let made = self.areas.claim_at(area);
+            let made = made.and_then(|()| {
+                self.hand_out(area, annotation, Backing::None).map_err(|_| FitError::Metadata)
+            });
+            if let Err(cause) = made {
                 areas.take(index).for_each(|area| self.give_up(area, annotation));
                 return Err(cause);
             }
@@ -56,7 +61,7 @@ impl<P: Platform> Raw<'_, P> {
             return Ok(());
         }
         for area in areas {
-            self.areas.forget_annotation(area);
+            self.areas.forget_annotation(area.start());
             purge.purger.list().push(area);
         }
         self.count_taken(usize::MAX, count, pages);
@@ -76,9 +81,8 @@ impl<P: Platform> Raw<'_, P> {
         if !has_room {
             return Err(FreeError::NoMemory { addr: self.addr(page) });
         }
-        let table = self.areas.table(page);
-        let is_right =
-            table.get(page).is_some_and(|known| known.kind == Kind::Reserved && known.tag == Some(tag));
+        let is_right = |known: AreaInfo| known.kind == Kind::Reserved && known.tag == Some(tag);
+        let is_right = self.find(self.addr(page)).is_some_and(is_right);
         let retired = self.areas.map().retire_area(page, |found| is_right && found == area);
         retired.map(|_| ()).map_err(|error| FreeError::of(error, self.shift()))
     }

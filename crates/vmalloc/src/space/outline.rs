@@ -3,10 +3,11 @@
 //!
 //! ```text
 //!   outline ─┬─► bitmaps: leaf ─► leaf ─► …      segments and their states, in address order
-//!            ├─► tables of annotations           tags, kinds, other guards, cookies
+//!            ├─► notes                           records, kinds, other guards: by the page
+//!            ├─► tables of annotations           what has a tag
 //!            ├─► nodes ─► stacks, lists          which areas are cached, pooled, lazy
 //!            ├─► large areas, the purge          the others that are retired
-//!            └─► specimens                       a list and a table with known content
+//!            └─► specimen                        a list with known content
 //! ```
 //!
 //! It is made once, of numbers alone, and nothing on any path of the space knows of it. Places in
@@ -19,16 +20,15 @@
 
 use super::Space;
 use crate::PageRange;
-use crate::areas::{Annotation, Kind, Table};
+use crate::areas::Table;
 use crate::platform::Platform;
 use crate::purge::{Purger, Refused};
 use crate::wait::{Lazy, MAX_PAGES, Node, SizeStacks, Stock, places};
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::mem::offset_of;
 use core::ptr::from_ref;
 use once_cell::race::OnceBox;
-use vmalloc_map::parts::{Bitmaps, Leaf};
+use vmalloc_map::parts::{Bitmaps, Leaf, OutOfMemory, try_box};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Where the records of a space lie, and how they are laid out. All are addresses in the process of
@@ -74,76 +74,45 @@ pub struct Outline {
     pub deferred: u64,
     /// Counts: purges, areas purged, areas in the purge, frees that did not trap at once.
     pub counts: [u64; 4],
-    /// Specimens: of a list, its first element, how many, and how many it has room for.
+    /// The specimen of a list, its first element, how many, and how many it has room for.
     pub list: [u64; 4],
-    /// Of a table of annotations: the table, how many entries, their first key and the entry of
-    /// that key.
-    pub table: [u64; 4],
-    /// Bytes of a list and of a table.
-    pub containers: [u64; 2],
-    /// An entry: its size, the places of the key, kind, guard pages and cookie, of whether there is
-    /// a tag, and of the length and the bytes of that.
-    pub entry: [u64; 8],
+    /// The place of the first link in a table. An entry: its size, the places of the page, kind,
+    /// guard pages and record, of whether there is a tag, of the length and the bytes of that, and
+    /// of the links to four more.
+    pub root: u64,
+    pub entry: [u64; 9],
+    /// The pointer to the array of notes, and as in `rows` the places in it. A note has two words:
+    /// the record, and facts, where bit 1 is set if the kind is in byte 1 and the guard pages are
+    /// above it.
+    pub notes: u64,
+    pub note_rows: [u64; 6],
 }
 
 impl Outline {
     /// The version of the layouts that this one has. A reader reads outlines of its own version.
-    pub const VERSION: u64 = 8;
-    /// How many entries the specimen has: other numbers than its room or the room that is left.
-    pub const SPECIMEN_ENTRIES: u64 = 5;
-    /// Its keys follow each other from this one.
-    pub const SPECIMEN_KEY: u64 = 0x7370_6563_0000;
+    pub const VERSION: u64 = 9;
 }
 
-/// A list and a table with known content.
-struct Specimens {
-    list: Vec<u64>,
-    table: Table,
-}
+/// A list with known content.
+static SPECIMEN: OnceBox<Vec<u64>> = OnceBox::new();
 
-static SPECIMENS: OnceBox<Specimens> = OnceBox::new();
-
-impl Specimens {
-    /// Returns the specimens of the program; `None` when memory is short.
-    fn get() -> Option<&'static Self> {
-        SPECIMENS.get_or_try_init(|| Self::new().ok_or(())).ok()
-    }
-
-    fn new() -> Option<Box<Self>> {
-        let (mut list, mut table) = (Vec::new(), Table::default());
-        list.try_reserve_exact(11).ok()?;
+/// Returns the facts of the specimen of the program; `None` when memory is short.
+fn specimen() -> Option<[u64; 4]> {
+    let make = || {
+        let mut list = Vec::new();
+        list.try_reserve_exact(11).map_err(|_| OutOfMemory)?;
         list.extend(0..3);
-        let annotation = Annotation::new(Kind::Vmalloc, 0, None);
-        let mut keys = (0..Outline::SPECIMEN_ENTRIES).map(|nth| Outline::SPECIMEN_KEY + nth);
-        if !keys.all(|key| table.enter(key, &annotation)) {
-            return None;
-        }
-        vmalloc_map::parts::try_box(Self { list, table }).ok()
-    }
-
-    /// Returns the facts of the list.
-    fn list(&self) -> [u64; 4] {
-        let list = &self.list;
-        [from_ref(list).addr(), list.as_ptr().addr(), list.len(), list.capacity()].map(|word| word as u64)
-    }
-
-    /// Returns the facts of the entries of the table.
-    fn entries(&self) -> Option<[u64; 4]> {
-        let entry = self.table.place(Outline::SPECIMEN_KEY)?;
-        Some([
-            from_ref(&self.table).addr() as u64,
-            Outline::SPECIMEN_ENTRIES,
-            Outline::SPECIMEN_KEY,
-            entry as u64,
-        ])
-    }
+        try_box(list)
+    };
+    let list = SPECIMEN.get_or_try_init(make).ok()?;
+    let words = [from_ref(list).addr(), list.as_ptr().addr(), list.len(), list.capacity()];
+    Some(words.map(|word| word as u64))
 }
 
 impl Outline {
     /// Returns where the records of `space` lie: see [`Space::outline`].
     pub(super) fn of<P: Platform>(space: &Space<P>) -> Self {
         let words = |all: [usize; 4]| all.map(|word| word as u64);
-        let specimens = Specimens::get();
         let bitmaps = &space.areas.bitmaps;
         let counts = &space.counts;
         let counts =
@@ -173,9 +142,10 @@ impl Outline {
             ]),
             deferred: space.deferred.last_word() as u64,
             counts: counts.map(|count| count.addr() as u64),
-            list: specimens.map(Specimens::list).unwrap_or_default(),
-            table: specimens.and_then(Specimens::entries).unwrap_or_default(),
-            containers: [size_of::<Vec<u64>>() as u64, size_of::<Table>() as u64],
+            list: specimen().unwrap_or_default(),
+            root: Table::ROOT as u64,
+            notes: bitmaps.notes_place() as u64,
+            note_rows: Bitmaps::NOTES.map(|word| word as u64),
             entry: Table::FIELDS.map(|word| word as u64),
         }
     }

@@ -185,7 +185,7 @@ impl<P: Platform> Space<P> {
             return true;
         }
         let first = LazyPages::nodes_of(number).start;
-        Ways(self).take_lazy(first, &mut group.taken);
+        Ways(self).take_lazy(first, group.of_nodes());
         let means = Unmapper { platform: &self.platform, counts: &self.counts, lazy };
         // REFUSED-3
         let is_pending = self.counts.is_anything_pending() && !is(Mutant::GroupForgets);

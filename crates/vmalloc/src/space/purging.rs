@@ -52,7 +52,7 @@ impl<'a, P: Platform> Purge<'a, P> {
             done.evicted += self.take_cached_areas(fraction, plan.most);
             done.evicted += self.take_stock(fraction, plan.most - done.evicted);
         }
-        Ways(space).take_lazy(0, &mut self.purger.taken);
+        Ways(space).take_lazy(0, self.purger.of_nodes());
         self.take_deferred();
         space.tally(|tally| self.purger.parts.collect(&space.tenants, plan.sweep, tally));
         if plan.insists && self.purger.parts.is_short() {

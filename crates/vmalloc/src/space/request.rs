@@ -17,12 +17,13 @@ use core::alloc::Layout;
 pub struct Request {
     bytes: usize,
     align: usize,
-    /// True if anything but size and alignment was asked for.
+    /// True if anything but size, alignment and a record was asked for.
     special: bool,
+    pub(super) has_record: bool,
     pub(super) content: Content,
     pub(super) guard: bool,
     pub(super) tag: Option<Tag>,
-    pub(super) cookie: u64,
+    pub(super) record: u64,
     pub(super) node: Option<usize>,
     pub(super) placement: Placement,
     blocking: Blocking,
@@ -70,10 +71,11 @@ impl Request {
             bytes,
             align: 1,
             special: false,
+            has_record: false,
             content: Content::Any,
             guard: true,
             tag: None,
-            cookie: 0,
+            record: 0,
             node: None,
             placement: Placement::USUAL,
             blocking: Blocking::Allowed,
@@ -99,19 +101,21 @@ impl Request {
         /// [`RequestError::OutsideSpace`].
         within(start: usize, end: usize) { special = true, placement.within = Some((start, end)) }
 
-        /// Gives the area a number of the caller's, which [`Space::find`](crate::Space::find) tells
-        /// for each address inside: so the owner of an address is found without a map of one's own.
-        /// It is 0 unless it is set, and may be [set later](crate::Raw::set_cookie).
+        /// Gives the area a word of its owner's, a pointer or a number, which
+        /// [`Space::find`](crate::Space::find) tells for each address inside: so the owner of an
+        /// address is found without a map of one's own. It may be
+        /// [set later](crate::Raw::set_record). A call that takes the request refuses 0, which
+        /// stands for none, with [`RequestError::ZeroRecord`].
         ///
         /// ```
         /// # use vmalloc::{AllocError, Platform, Request, Space};
         /// # fn example<P: Platform>(space: &Space<P>) -> Result<(), AllocError> {
-        /// let addr = space.raw().alloc(&Request::new(100_000).cookie(7))?;
-        /// assert_eq!(space.find(addr + 50_000).map(|area| area.cookie), Some(7));
+        /// let addr = space.raw().alloc(&Request::new(100_000).record(7))?;
+        /// assert_eq!(space.find(addr + 50_000).map(|area| area.record), Some(7));
         /// # Ok(())
         /// # }
         /// ```
-        cookie(cookie: u64) { special = true, cookie = cookie }
+        record(record: u64) { has_record = true, record = record }
 
         /// Takes memory that node `node` has freed, where there is some: for memory near the CPUs
         /// that will use it. When it is freed and purged, its addresses go back to that node.
@@ -163,7 +167,14 @@ impl Request {
     /// Returns bytes and alignment, if that is all that was asked for.
     #[inline(always)]
     pub(super) fn plain(&self) -> Option<(usize, usize)> {
-        if self.special { None } else { Some((self.bytes, self.align)) }
+        if self.special || self.has_record { None } else { Some((self.bytes, self.align)) }
+    }
+
+    /// Returns bytes and alignment, if that is all that was asked for but for a record.
+    #[inline(always)]
+    pub(super) fn usual(&self) -> Option<(usize, usize)> {
+        let is_usual = !self.special && (!self.has_record || self.record != 0);
+        is_usual.then_some((self.bytes, self.align))
     }
 
     /// Checks the request for pages of `1 << shift` bytes.
@@ -177,6 +188,9 @@ impl Request {
     ) -> Result<Checked, RequestError> {
         if self.bytes == 0 {
             return Err(RequestError::ZeroSize);
+        }
+        if self.has_record && self.record == 0 {
+            return Err(RequestError::ZeroRecord);
         }
         let (page, guard_pages) = (1usize << shift, usize::from(space_guards && self.guard));
         let padded = self.bytes.checked_add(page - 1 + (guard_pages << shift));
@@ -212,7 +226,7 @@ impl Request {
 /// A new size for an area that is there, in bytes, for [`Raw::realloc`](super::Raw::realloc).
 ///
 /// It has what a caller can change about an area. Everything else stays the area's: its guard, tag,
-/// cookie, limits, policy and pages, as the request for it said or else its space.
+/// record, limits, policy and pages, as the request for it said or else its space.
 ///
 /// ```
 /// # use vmalloc::Resize;
@@ -252,14 +266,15 @@ impl Resize {
     /// Returns the request for an area like `area`, which was placed in this way, of the new size.
     pub(super) fn like(&self, area: &AreaInfo, placement: Placement) -> Request {
         let Self { bytes, align, content, blocking } = *self;
-        let AreaInfo { guard, tag, cookie, .. } = *area;
+        let AreaInfo { guard, tag, record, .. } = *area;
         Request {
             align,
             special: true,
+            has_record: record != 0,
             content,
             guard,
             tag,
-            cookie,
+            record,
             placement,
             blocking,
             ..Request::new(bytes)

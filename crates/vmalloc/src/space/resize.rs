@@ -13,9 +13,9 @@
 //!
 //! | call | the caller says | the area has | the space has |
 //! |---|---|---|---|
-//! | [`realloc`](Raw::realloc) | size, alignment, zeros, may block: a [`Resize`] | kind, guard, tag, cookie; limits, policy, huge pages | policy, slack |
+//! | [`realloc`](Raw::realloc) | size, alignment, zeros, may block: a [`Resize`] | kind, guard, tag, record; limits, policy, huge pages | policy, slack |
 //! | [`grow_in_place`](Raw::grow_in_place), [`shrink_in_place`](Raw::shrink_in_place) | size | kind, guard, start; limits, huge pages | |
-//! | [`set_cookie`](Raw::set_cookie) | cookie | | |
+//! | [`set_record`](Raw::set_record) | record | | |
 //! | `commit`, `decommit`, `map_pages`, `unmap_pages`, `discard`, `reset` | pages, frames, protection | kind, end | |
 //! | `protect` | protection | kind, pages | |
 //! | `free` and the other calls that free | | kind, guard, tag, pages | what becomes of memory |
@@ -53,7 +53,7 @@ impl<P: DirectMemory + Relocate> Raw<'_, P> {
     /// without copying them where the platform can do that. Pages that it no longer needs are given
     /// back at once, but for as many as that setting allows.
     ///
-    /// Everything else stays as the request for the area said: guard, tag and cookie, and the place
+    /// Everything else stays as the request for the area said: guard, tag and record, and the place
     /// of a move, which is one of the area's limits and policy, at a huge page where it has some.
     ///
     /// Only the content goes along for certain. What the program has changed about the pages by
@@ -267,7 +267,7 @@ impl<P: Platform> Resizing<'_, P> {
             return Ok(false);
         }
         let (behind, guard) = (PageRange::of(old.end(), new.end()), checked.guard_pages);
-        match space.areas.claim_behind(behind) {
+        match space.areas.claim_at(behind) {
             Ok(()) => {}
             Err(FitError::Metadata) => return Err(AllocError::Metadata.into()),
             Err(_) => return Ok(false),

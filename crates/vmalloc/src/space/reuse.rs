@@ -1,12 +1,14 @@
 //! Areas that are used again: the common way of an allocation, which calls nothing and touches
 //! nothing that CPUs share.
 
-use super::Raw;
 use super::alloc::payload;
+use super::claim::Backing;
 use super::free::refuse;
-use crate::PageRange;
+use super::{Raw, Request};
+use crate::areas::{Annotation, Kind};
 use crate::platform::{Platform, Protection};
 use crate::wait::SizeStacks;
+use crate::{AllocError, PageRange};
 
 impl<P: Platform> Raw<'_, P> {
     /// Allocates in the common case: nothing special, and an area of the size waits in this CPU's
@@ -58,6 +60,39 @@ impl<P: Platform> Raw<'_, P> {
         self.revive(start);
         drop(node);
         if self.map_reused(start, size) { self.addr(start) } else { 0 }
+    }
+
+    /// Allocates memory with a record, in the common case.
+    pub(super) fn reuse_recorded(&self, request: &Request) -> Result<Option<usize>, AllocError> {
+        let found = if request.has_record { self.reuse_usual(request, Kind::Vmalloc) } else { None };
+        let Some(area) = found else { return Ok(None) };
+        let backing = if self.caches { Backing::Cached } else { Backing::None };
+        self.hand_out(area, self.usual(request, Kind::Vmalloc), backing)?;
+        let is_mapped = self.caches || self.map_reused(area.start(), area.len() as usize - 1);
+        Ok(is_mapped.then(|| self.addr(area.start())))
+    }
+
+    /// Claims an area for a request without anything special but a record, if one of the size waits
+    /// in this CPU's node, which is free: with its memory, if that is what waits there for areas of
+    /// this kind.
+    pub(super) fn reuse_usual(&self, request: &Request, kind: Kind) -> Option<PageRange> {
+        let (bytes, align) = request.usual()?;
+        let size = self.size_of(bytes);
+        if !align.is_power_of_two() || !SizeStacks::takes(size as u64) {
+            return None;
+        }
+        let align = (align >> self.shift()).max(1) as u64;
+        let mut node = self.cache.try_lock(self.platform.cpu())?;
+        let start = match kind == Kind::Vmalloc && self.caches {
+            true => node.reuse(size, align),
+            false => node.take_pooled(size, align),
+        }?;
+        Some(PageRange::of(start, start + size as u64 + 1))
+    }
+
+    /// Returns the annotation of an area for such a request.
+    pub(super) fn usual(&self, request: &Request, kind: Kind) -> Annotation {
+        Annotation { record: request.record, ..Annotation::new(kind, self.guard_pages, None) }
     }
 
     /// Returns the size of the area for `bytes` bytes in the stacks. No bytes are more than any

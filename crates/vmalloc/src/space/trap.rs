@@ -14,10 +14,11 @@ use super::Raw;
 use super::free::FreedArea;
 use crate::FreeError;
 use crate::PageRange;
-use crate::areas::Annotation;
+use crate::areas::{Annotation, Entry};
 use crate::platform::Platform;
 use crate::purge::{Done, FrameShare, PurgePlan};
 use crate::wait::SizeStacks;
+use alloc::boxed::Box;
 use core::sync::atomic::Ordering::Relaxed;
 
 impl<P: Platform> Raw<'_, P> {
@@ -70,14 +71,17 @@ impl<P: Platform> Raw<'_, P> {
 
     /// Makes a retired area busy again that could not be freed, as it was.
     #[cold]
-    pub(super) fn not_freed(&self, area: PageRange, annotation: Annotation, share: Option<FrameShare>) {
+    pub(super) fn not_freed(
+        &self,
+        area: PageRange,
+        annotation: Annotation,
+        entry: Option<Box<Entry>>,
+        share: Option<FrameShare>,
+    ) {
         if let Some(share) = share {
             self.frame_sets.lock().stay(share);
         }
-        // The annotation has just left room. If another area has taken that, this one loses its
-        // tag.
-        let handed_out = self.areas.hand_out(area, annotation);
-        if !handed_out.unwrap_or_else(|| self.areas.make_busy(area.start())) {
+        if !self.areas.hand_back(area.start(), &annotation, entry) {
             self.platform.fatal(&"an area that is being freed is busy");
         }
     }

@@ -1,7 +1,7 @@
 //! Checks of a whole space.
 
 use super::Space;
-use crate::areas::Kind;
+use crate::areas::{Annotation, Kind};
 use crate::platform::Platform;
 use alloc::vec::Vec;
 use vmalloc_map::{State, Violation};
@@ -45,20 +45,26 @@ fn check<P: Platform>(space: &Space<P>) -> Result<(), Violation> {
     waiting = (waiting.0 + (purger.iter().count() + of_groups) as u64, waiting.1 + pages);
     let invariant = "SPACE-1: an area is neither busy, lazy, cached, pooled nor free";
     Violation::unless(retired == waiting, invariant, map.span().start())?;
-    for (page, annotation) in tables.iter().flat_map(|table| table.iter()) {
-        let is_area =
-            map.find(page).is_some_and(|area| area.start() == page && area.len() > annotation.guard_pages);
-        let is_noted = is_area && map.leaf(page).may_be_annotated(page);
-        Violation::unless(is_noted, "SPACE-2: an annotation without its area", page)?;
-    }
+    let is_noted = |page: u64, known: Annotation| {
+        let area = map.find(page).filter(|area| area.start() == page && area.len() > known.guard_pages);
+        area.is_some() && map.leaf(page).is_noted()
+    };
+    let lost = tables
+        .iter()
+        .find_map(|table| table.find(&mut |page, known| (!is_noted(page, known)).then_some(page)));
+    let lost = lost.or_else(|| space.areas.bitmaps.find_note(|page| map.find(page).is_none()));
+    Violation::unless(lost.is_none(), "SPACE-2: an annotation without its area", lost.unwrap_or_default())?;
     drop(map);
-    let annotated = tables.iter().flat_map(|table| table.iter());
     let mut areas = 0;
-    for (page, _) in annotated.filter(|(_, known)| known.kind == Kind::Tenant) {
-        let has_tenant = space.tenants.iter().any(|tenant| tenant.has(page));
-        Violation::unless(has_tenant, "SPACE-3: an area of a tenant that no tenant has", page)?;
-        areas += 1;
-    }
+    let stray = tables.iter().find_map(|table| {
+        table.find(&mut |page, known| {
+            let is_tenants = known.kind == Kind::Tenant;
+            areas += u64::from(is_tenants);
+            (is_tenants && !space.tenants.iter().any(|tenant| tenant.has(page))).then_some(page)
+        })
+    });
+    let invariant = "SPACE-3: an area of a tenant that no tenant has";
+    Violation::unless(stray.is_none(), invariant, stray.unwrap_or_default())?;
     Violation::unless(areas == space.tenants.counts().areas, "SPACE-3: a tenant's area is not in use", 0)?;
     space.tenants.iter().try_for_each(|tenant| tenant.verify())
 }

@@ -113,8 +113,8 @@ fn facts(place: &Place, is_dump: bool, fact: &mut impl FnMut(&str, String)) {
     if let Some(kind) = segment.kind.as_ref().filter(|kind| *kind != "vmalloc") {
         fact("kind", kind.clone());
     }
-    if segment.cookie != 0 {
-        fact("cookie", format!("{:#x}", segment.cookie));
+    if segment.record != 0 {
+        fact("record", format!("{:#x}", segment.record));
     }
     if let Some(found) = place.residency {
         fact("memory", memory(found, is_dump));

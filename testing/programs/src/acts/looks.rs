@@ -58,12 +58,12 @@ pub(super) fn find<P: Platform>(player: &mut Player<'_, P>) {
     }
 }
 
-pub(super) fn set_cookie<P: Platform>(player: &mut Player<'_, P>) {
+pub(super) fn set_record<P: Platform>(player: &mut Player<'_, P>) {
     let Some(nth) = player.any(|area| area.what.kind().is_some()) else { return };
-    let (addr, cookie, before) = (player.oracle.areas[nth].addr, player.source.bits(64), player.failed());
+    let (addr, record, before) = (player.oracle.areas[nth].addr, player.source.bits(64), player.failed());
     // SAFETY: the area is the player's.
-    match player.call(|space| unsafe { space.raw().set_cookie(addr, cookie) }) {
-        Ok(()) => player.oracle.areas[nth].cookie = cookie,
+    match player.call(|space| unsafe { space.raw().set_record(addr, record) }) {
+        Ok(()) => player.oracle.areas[nth].record = record,
         Err(AreaError::Alloc(AllocError::Metadata)) => player.excuse_any(before),
         Err(error) => panic!("{error}"),
     }

@@ -99,9 +99,9 @@ pub(super) fn enter<P: Platform>(player: &mut Player<'_, P>, what: What, addr: u
     assert!(within.covers(&range) && place.span.covers(&range), "it is outside its limits");
     let info = player.space.find(addr).expect("it can be found");
     let guard = wish.has_guard(place.guards);
-    let told = (info.addr, info.bytes, info.guard, Some(info.kind), info.tag, info.cookie);
+    let told = (info.addr, info.bytes, info.guard, Some(info.kind), info.tag, info.record);
     let bytes = (info.pages as usize) << place.shift;
-    assert_eq!(told, (addr, bytes, guard, what.kind(), wish.tag.map(Into::into), wish.cookie));
+    assert_eq!(told, (addr, bytes, guard, what.kind(), wish.tag.map(Into::into), wish.record));
     // Memory that is reused may be somewhat more than was asked for.
     let pages = asked - u64::from(guard);
     let percent = u64::from(player.space.options().max_slack_percent.unwrap_or_default());
@@ -112,7 +112,7 @@ pub(super) fn enter<P: Platform>(player: &mut Player<'_, P>, what: What, addr: u
     player.oracle.enter(Area {
         guard,
         tag: wish.tag,
-        cookie: wish.cookie,
+        record: wish.record,
         within: wish.within,
         ..area(what, addr, pages)
     });

@@ -15,7 +15,7 @@ enum Call {
     FreeAltered,
     Unreserve,
     Remove,
-    SetCookie,
+    SetRecord,
     Grow,
     Shrink,
 }
@@ -26,7 +26,7 @@ impl Call {
         Self::FreeAltered,
         Self::Unreserve,
         Self::Remove,
-        Self::SetCookie,
+        Self::SetRecord,
         Self::Grow,
         Self::Shrink,
     ];
@@ -38,7 +38,7 @@ impl Call {
             Self::Unreserve => {
                 matches!(area.what, What::Reserved | What::Percpu(_)) || area.is_beyond_blocks(What::Slots)
             }
-            Self::SetCookie => true,
+            Self::SetRecord => true,
             Self::Remove => match area.what {
                 What::Short | What::Slots => area.is_beyond_blocks(area.what),
                 _ => true,
@@ -63,7 +63,7 @@ fn misuse_addr<P: Platform>(player: &mut Player<'_, P>) {
     if player.oracle.areas.iter().find(starts_there).is_some_and(|area| call.is_for(area)) {
         return;
     }
-    if call == Call::SetCookie && player.space.find(addr).is_some_and(|area| area.addr == addr) {
+    if call == Call::SetRecord && player.space.find(addr).is_some_and(|area| area.addr == addr) {
         // Blocks take one as well.
         return;
     }
@@ -75,7 +75,7 @@ fn misuse_addr<P: Platform>(player: &mut Player<'_, P>) {
             Call::FreeAltered => raw.free_altered(addr),
             Call::Unreserve => raw.unreserve(addr),
             Call::Remove => raw.remove(addr).map(drop),
-            Call::SetCookie => cause(raw.set_cookie(addr, 7)),
+            Call::SetRecord => cause(raw.set_record(addr, 7)),
             Call::Grow => cause(raw.grow_in_place(addr, 5000)),
             Call::Shrink => cause(raw.shrink_in_place(addr, 1)),
         }

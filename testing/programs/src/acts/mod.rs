@@ -74,7 +74,7 @@ pub(crate) fn base<P: Platform>() -> Vec<Act<P>> {
         alone("refuse a page", 2, purges::refuse),
         alone("heal", 2, purges::heal),
         alone("fork", 1, purges::fork),
-        act("set a cookie", 4, looks::set_cookie),
+        act("set a record", 4, looks::set_record),
         act("own areas", 3, owned::areas),
         act("own pages", 4, owned::pages),
     ]

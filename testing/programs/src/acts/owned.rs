@@ -60,9 +60,9 @@ fn grow<P: Platform>(player: &mut Player<'_, P>, mut area: Area<Arc<Space<P>>>, 
     assert!(area.capacity() >= old);
     let grown = player.call(|_| area.grow_in_place(bytes));
     assert_eq!(area.len(), if grown.is_ok() { bytes } else { old });
-    let told = player.call(|_| area.set_cookie(7));
-    let cookie = space.find(area.addr()).map(|area| area.cookie);
-    assert_eq!(cookie, Some(if told.is_ok() { 7 } else { 0 }));
+    let told = player.call(|_| area.set_record(7));
+    let record = space.find(area.addr()).map(|area| area.record);
+    assert_eq!(record, Some(if told.is_ok() { 7 } else { 0 }));
     grown.and(told).unwrap_or_else(|error| judge(player, &error, before));
     let addr = area.leak();
     // SAFETY: it was leaked a moment ago.

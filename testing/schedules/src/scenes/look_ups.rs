@@ -170,19 +170,19 @@ pub fn annotations_follow_their_areas() {
     world.finish();
 }
 
-/// The owners of areas set cookies: an area is found with one that it had, and no other.
-pub fn found_with_a_cookie_of_its_owner() {
+/// The owners of areas set records: an area is found with one that it had, and no other.
+pub fn found_with_a_record_of_its_owner() {
     let world = World::new(8, World::tight());
     let own: fn(&World) = |world| {
         let (raw, page) = (world.raw(), World::PAGE);
         let addr = raw.alloc(&Request::new(page)).expect("there is room");
         for number in [1, 2] {
             // SAFETY: the area is this thread's.
-            unsafe { raw.set_cookie(addr, number) }.expect("there is memory");
-            assert_eq!(world.find(addr).map(|area| area.cookie), Some(number));
+            unsafe { raw.set_record(addr, number) }.expect("there is memory");
+            assert_eq!(world.find(addr).map(|area| area.record), Some(number));
         }
         assert!(world.free(addr));
-        for request in [Request::new(page).tag("odd").cookie(3), Request::new(2 * page)] {
+        for request in [Request::new(page).tag("odd").record(3), Request::new(2 * page)] {
             let addr = raw.alloc(&request).expect("there is room");
             assert!(world.free(addr));
         }
@@ -191,9 +191,9 @@ pub fn found_with_a_cookie_of_its_owner() {
         for page in World::start()..World::start() + 2 {
             let addr = page as usize * World::PAGE;
             for area in [world.find(addr), world.try_find(addr).ok().flatten()].into_iter().flatten() {
-                let seen = (area.pages, area.tag, area.cookie);
-                let cookies = [0, 1, 2].map(|cookie| (1, None, cookie));
-                let known = cookies.into_iter().chain([(1, Some("odd".into()), 3), (2, None, 0)]);
+                let seen = (area.pages, area.tag, area.record);
+                let records = [0, 1, 2].map(|record| (1, None, record));
+                let known = records.into_iter().chain([(1, Some("odd".into()), 3), (2, None, 0)]);
                 assert!(known.into_iter().any(|known| known == seen), "a mixture: {area:?}");
             }
         }

@@ -41,7 +41,7 @@ holds! {
     look_ups::found_with_its_own_annotation;
     look_ups::found_with_its_own_annotation_when_reused;
     look_ups::found_while_it_is_resized;
-    look_ups::found_with_a_cookie_of_its_owner;
+    look_ups::found_with_a_record_of_its_owner;
     look_ups::groups_are_made_and_freed_whole;
     groups::flushed_beside_a_group;
     groups::freed_space_in_a_group;

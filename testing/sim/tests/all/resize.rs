@@ -113,13 +113,13 @@ fn areas_stay_inside_their_limits() {
     }
 }
 
-/// Guard, tag and cookie are the area's, whether it stays, grows, shrinks, moves or is copied.
+/// Guard, tag and record are the area's, whether it stays, grows, shrinks, moves or is copied.
 #[test]
 fn what_an_area_has_stays() {
     for guards in [true, false] {
         for guard in [true, false] {
             let space = space(SpaceOptions::default().guard(guards).cache_bytes(1 << 20));
-            let request = Request::new(8 * PAGE).guard(guard).tag("a tag").cookie(9);
+            let request = Request::new(8 * PAGE).guard(guard).tag("a tag").record(9);
             let mut addr = space.raw().alloc(&request).expect("room");
             let has_guard = guards && guard;
             for pages in [8, 9, 30, 3, 1, 1, 200, 5] {
@@ -128,7 +128,7 @@ fn what_an_area_has_stays() {
                 }
                 addr = realloc(&space, addr, &Resize::new(pages * PAGE)).expect("room");
                 let area = space.find(addr).expect("it is there");
-                let kept = (area.guard, area.tag.map(|it| it.to_string()), area.cookie);
+                let kept = (area.guard, area.tag.map(|it| it.to_string()), area.record);
                 assert_eq!(kept, (has_guard, Some("a tag".to_owned()), 9));
                 assert!(area.bytes >= pages * PAGE);
                 let first = (addr >> SHIFT) as u64;

@@ -144,7 +144,7 @@ fn still(options: LinuxOptions) {
     let dense = alloc(&space, Request::new(4096).guard(false).tag("dense"));
     let cached = alloc(&space, Request::new(20_480));
     let large = alloc(&space, Request::new(8 << 20));
-    let behind = alloc(&space, Request::new(4096).tag("behind").cookie(0xc00c1e));
+    let behind = alloc(&space, Request::new(4096).tag("behind").record(0xc00c1e));
     // SAFETY: areas of this program's own, as large as asked for.
     unsafe { std::slice::from_raw_parts_mut(rows as *mut u8, 100_000).fill(1) };
     free(&space, cached);
