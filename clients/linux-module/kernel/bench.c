@@ -32,6 +32,8 @@ struct design {
 	void *(*alloc)(unsigned long bytes);
 	void (*free)(void *area);
 	void (*flush)(void);
+	/* Forgets which sizes were freed lately, so that a row does not depend on the one before. */
+	void (*settle)(void);
 	bool has_memory;
 };
 
@@ -41,18 +43,28 @@ static struct vm_struct *(*find_area)(const void *addr);
 static void *linux_alloc(unsigned long bytes) { return vmalloc(bytes); }
 static void linux_free(void *area) { vfree(area); }
 static void linux_end(void) { vm_unmap_aliases(); }
+/* Linux gives a part back with each flush. */
+static void linux_settle(void)
+{
+	int nth;
+
+	for (nth = 0; nth < 20; nth++)
+		vm_unmap_aliases();
+}
 static void *ours_plain(unsigned long bytes)
 {
 	return plain_alloc(bytes, 1, GFP_KERNEL, NUMA_NO_NODE, __builtin_return_address(0));
 }
 static void ours_plain_free(void *area) { plain_free(area); }
 static void plain_end(void) { vm_flush(plain); }
+static void plain_settle(void) { vm_purge(plain); }
 static void *ours_lazy(unsigned long bytes)
 {
 	return lazy_alloc(bytes, 1, GFP_KERNEL, NUMA_NO_NODE, __builtin_return_address(0));
 }
 static void ours_lazy_free(void *area) { lazy_free(area); }
 static void lazy_end(void) { vm_flush(lazy); }
+static void lazy_settle(void) { vm_purge(lazy); }
 
 /* Addresses alone, with a record. */
 static void *linux_addresses(unsigned long bytes) { return get_area(bytes, VM_MAP)->addr; }
@@ -63,17 +75,23 @@ static void *ours_addresses(unsigned long bytes)
 
 	area->caller = __builtin_return_address(0);
 	area->size = bytes + PAGE_SIZE;
-	area->addr = (void *)vm_alloc_with(plain, bytes, 1, area);
+	area->addr = (void *)vm_alloc(plain, bytes, 1, area);
 	return area->addr;
 }
-static void ours_addresses_end(void *area) { kfree(vm_remove(plain, (unsigned long)area)); }
+static void ours_addresses_end(void *addr)
+{
+	struct vm_struct *area = vm_record(plain, (unsigned long)addr);
+
+	WARN_ON(!vm_free(plain, (unsigned long)addr));
+	kfree(area);
+}
 
 static const struct design designs[] = {
-	{ "linux", linux_alloc, linux_free, linux_end, true },
-	{ "plain", ours_plain, ours_plain_free, plain_end, true },
-	{ "lazy", ours_lazy, ours_lazy_free, lazy_end, true },
-	{ "linux addresses", linux_addresses, linux_addresses_end, linux_end, false },
-	{ "plain addresses", ours_addresses, ours_addresses_end, plain_end, false },
+	{ "linux", linux_alloc, linux_free, linux_end, linux_settle, true },
+	{ "plain", ours_plain, ours_plain_free, plain_end, plain_settle, true },
+	{ "lazy", ours_lazy, ours_lazy_free, lazy_end, lazy_settle, true },
+	{ "linux addresses", linux_addresses, linux_addresses_end, linux_end, linux_settle, false },
+	{ "plain addresses", ours_addresses, ours_addresses_end, plain_end, plain_settle, false },
 };
 
 /* What a row has taken, over all of its rounds. */
@@ -141,6 +159,7 @@ static void pairs_of(const struct design *design, const char *row, unsigned long
 {
 	int round;
 
+	design->settle();
 	round_of(design, "warm", pages, count);
 	for (round = 0; round < 5; round++)
 		round_of(design, row, pages, count);
@@ -172,6 +191,7 @@ static void pairs(const struct design *design)
 {
 	int **live = kvcalloc(LIVE, sizeof(*live), GFP_KERNEL), round;
 
+	design->settle();
 	for (round = 0; live && round < 4; round++) {
 		cycle(design, live);
 		if (!round)
@@ -256,11 +276,7 @@ static int bench(const char *word, const struct kernel_param *param)
 				round_of(design, "some", 2, 500);
 				forget();
 			} else if (sysfs_streq(word, "settle")) {
-				/* A few flushes later no side keeps addresses of sizes of before. */
-				design->flush();
-				design->flush();
-				design->flush();
-				design->flush();
+				design->settle();
 			} else if (sysfs_streq(word, design->name) && pass) {
 				begin();
 				design->flush();

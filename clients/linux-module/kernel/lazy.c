@@ -68,7 +68,7 @@ int linux_map(u64 start, u64 count)
 
 void *lazy_alloc(unsigned long size, unsigned long align, gfp_t gfp, int node, const void *caller)
 {
-	unsigned long addr = PAGES(size) > totalram_pages() ? 0 : vm_alloc(lazy, size, align), at;
+	unsigned long addr = PAGES(size) > totalram_pages() ? 0 : vm_alloc(lazy, size, align, NULL), at;
 
 	for (at = addr; addr && gfp & __GFP_ZERO && at < addr + size; at += PAGE_SIZE)
 		clear_page((void *)at);

@@ -1,24 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Addresses of the core, and all else as vmalloc has it: a record and a list of pages for each
- * area. A free unmaps and frees the pages at once. Addresses wait for the flush.
+ * Addresses of the core, which keeps the pointer to the area's record too. All else is as in
+ * vmalloc: a record and a list of pages for each area. A free unmaps and frees the pages at once. Addresses wait for the flush.
  */
 #include "vm.h"
-
-/* The record hangs on the area's first page: only these two know where records are. */
-static void keep_record(struct vm_struct *area)
-{
-	set_page_private(area->pages[0], (unsigned long)area);
-}
-
-static struct vm_struct *take_record(const void *addr)
-{
-	struct page *first = vmalloc_to_page(addr);
-	struct vm_struct *area = (void *)page_private(first);
-
-	set_page_private(first, 0);
-	return area;
-}
 
 void *plain_alloc(unsigned long size, unsigned long align, gfp_t gfp, int node, const void *caller)
 {
@@ -29,7 +14,7 @@ void *plain_alloc(unsigned long size, unsigned long align, gfp_t gfp, int node, 
 	if (!count || count > totalram_pages())
 		return NULL;
 	area = kzalloc_node(sizeof(*area), inner, node);
-	addr = area ? vm_alloc(plain, size, align) : 0;
+	addr = area ? vm_alloc(plain, size, align, area) : 0;
 	if (!addr)
 		goto no_addr;
 	area->pages = kvcalloc_node(count, sizeof(*area->pages), inner, node);
@@ -39,7 +24,6 @@ void *plain_alloc(unsigned long size, unsigned long align, gfp_t gfp, int node, 
 	area->size = ADDR(count + 1);
 	area->nr_pages = count;
 	area->caller = caller;
-	keep_record(area);
 	return area->addr;
 no_pages:
 	vm_free(plain, addr);
@@ -57,7 +41,9 @@ void plain_free(const void *addr)
 	might_sleep();
 	if (!addr)
 		return;
-	area = take_record(addr);
+	area = vm_record(plain, (unsigned long)addr);
+	if (WARN_ON(!area))
+		return;
 	unmap_range((unsigned long)addr, (unsigned long)addr + ADDR(area->nr_pages));
 	WARN_ON(!vm_free(plain, (unsigned long)addr));
 	for (nth = 0; nth < area->nr_pages; nth++) {

@@ -10,11 +10,11 @@
 struct vm *vm_open(unsigned long start, unsigned long bytes, unsigned int cpus, bool lends_memory);
 unsigned int vm_close(struct vm *vm);
 void vm_flush(struct vm *vm);
+void vm_purge(struct vm *vm);
 void vm_drain(struct vm *vm);
-unsigned long vm_alloc(struct vm *vm, unsigned long bytes, unsigned long align);
+unsigned long vm_alloc(struct vm *vm, unsigned long bytes, unsigned long align, void *record);
+void *vm_record(struct vm *vm, unsigned long addr);
 bool vm_free(struct vm *vm, unsigned long addr);
-unsigned long vm_alloc_with(struct vm *vm, unsigned long bytes, unsigned long align, void *record);
-void *vm_remove(struct vm *vm, unsigned long addr);
 unsigned long vm_short(struct vm *vm, u64 pages);
 bool vm_short_end(struct vm *vm, unsigned long addr, u64 pages);
 

@@ -59,16 +59,30 @@ extern "C" fn vm_flush(vm: &Vm) {
     let _ = vm.space.flush();
 }
 
+/// Gives all addresses back that are kept for areas of sizes that were freed.
+#[unsafe(no_mangle)]
+extern "C" fn vm_purge(vm: &Vm) {
+    let _ = vm.space.purge();
+}
+
 /// Unmaps and flushes what is due: the work that `linux_drain_later` asked for.
 #[unsafe(no_mangle)]
 extern "C" fn vm_drain(vm: &Vm) {
     let _ = vm.space.drain();
 }
 
-/// Returns the address of a new area; 0 if there is none.
+/// Returns the address of a new area; 0 if there is none. A record of 0 is none.
 #[unsafe(no_mangle)]
-extern "C" fn vm_alloc(vm: &Vm, bytes: usize, align: usize) -> usize {
-    vm.space.raw().alloc(&Request::new(bytes).align(align)).unwrap_or(0)
+extern "C" fn vm_alloc(vm: &Vm, bytes: usize, align: usize, record: usize) -> usize {
+    let request = Request::new(bytes).align(align);
+    let request = if record == 0 { request } else { request.record(record as u64) };
+    vm.space.raw().alloc(&request).unwrap_or(0)
+}
+
+/// Returns the record of the area that starts at an address; 0 if there is none.
+#[unsafe(no_mangle)]
+extern "C" fn vm_record(vm: &Vm, addr: usize) -> usize {
+    vm.space.find(addr).filter(|area| area.addr == addr).map_or(0, |area| area.record as usize)
 }
 
 /// Frees an area.
@@ -79,22 +93,6 @@ extern "C" fn vm_alloc(vm: &Vm, bytes: usize, align: usize) -> usize {
 unsafe extern "C" fn vm_free(vm: &Vm, addr: usize) -> bool {
     // SAFETY: the caller's promise.
     unsafe { vm.space.raw().free(addr) }.is_ok()
-}
-
-/// Returns the address of a new area that has a record; 0 if there is none.
-#[unsafe(no_mangle)]
-extern "C" fn vm_alloc_with(vm: &Vm, bytes: usize, align: usize, record: usize) -> usize {
-    vm.space.raw().alloc(&Request::new(bytes).align(align).cookie(record as u64)).unwrap_or(0)
-}
-
-/// Frees an area that has a record. Returns the record; 0 if no area starts there.
-///
-/// # Safety
-/// The area is the caller's, and nothing uses it any more.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn vm_remove(vm: &Vm, addr: usize) -> usize {
-    // SAFETY: the caller's promise.
-    unsafe { vm.space.raw().remove(addr) }.map_or(0, |area| area.cookie as usize)
 }
 
 /// Returns addresses for frames of the caller's, for a short while; 0 if there are none.
