@@ -67,7 +67,10 @@ pub(crate) fn all(seed: u64) -> Vec<Step> {
         xtask("fuzzing, stress and random worlds", fuzzing).after("tools"),
         xtask("kernel in QEMU", "qemu").after("packages"),
         xtask("Linux 6.1 in QEMU", "kernels --all").after("packages"),
-        xtask("inside Linux 6.12 in QEMU", "inside-linux 6.12 --check").after("packages"),
+        xtask("inside Linux 6.12 in QEMU", "inside-linux 6.12 --check").after("packages").after("targets"),
+        step("lints of the Linux module", "cargo clippy --quiet --release --locked -- -D warnings")
+            .folder("clients/linux-module/rust")
+            .after("targets"),
         step("tests with musl", &format!("cargo test --target x86_64-unknown-linux-musl {ON_LINUX}"))
             .after("packages")
             .after("targets"),

@@ -191,13 +191,6 @@ static void pairs(const struct design *design)
 {
 	int **live = kvcalloc(LIVE, sizeof(*live), GFP_KERNEL), round;
 
-	design->settle();
-	for (round = 0; live && round < 4; round++) {
-		cycle(design, live);
-		if (!round)
-			forget();
-	}
-	kvfree(live);
 	pairs_of(design, "pair of 1", 1, 8000);
 	pairs_of(design, "pair of 2", 2, 8000);
 	if (design->has_memory) {
@@ -205,6 +198,14 @@ static void pairs(const struct design *design)
 		pairs_of(design, "pair of 16", 16, 2500);
 		pairs_of(design, "pair of 64", 64, 625);
 	}
+	tell(design);
+	design->settle();
+	for (round = 0; live && round < 4; round++) {
+		cycle(design, live);
+		if (!round)
+			forget();
+	}
+	kvfree(live);
 	tell(design);
 }
 

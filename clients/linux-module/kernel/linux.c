@@ -7,13 +7,11 @@
 #include "vm.h"
 
 #define SPAN (1ul << 40)
-#ifdef alloc_pages_bulk_array /* its name before 6.14 */
-#define alloc_pages_bulk alloc_pages_bulk_array
-#endif
 
 int (*map_range)(unsigned long, unsigned long, pgprot_t, struct page **, unsigned int, gfp_t);
 void (*unmap_range)(unsigned long, unsigned long);
 void (*flush_range)(unsigned long, unsigned long);
+void (*free_bulk)(struct page **, unsigned long);
 static struct vm_struct *(*get_area)(unsigned long size, unsigned long flags);
 static unsigned long (*lookup)(const char *name);
 
@@ -46,24 +44,6 @@ bool linux_drain_later(u64 start)
 {
 	schedule_work(ADDR(start) == (unsigned long)plain_span->addr ? &plain_work : &lazy_work);
 	return true;
-}
-
-/* Puts new pages at an address. If that fails, nothing is there. */
-bool put_pages(unsigned long addr, struct page **pages, unsigned long count, gfp_t gfp)
-{
-	unsigned long done = 0, now;
-
-	do {
-		now = alloc_pages_bulk(gfp, min(100ul, count - done), pages + done);
-		done += now;
-		cond_resched();
-	} while (now && done < count);
-	if (done == count && !map_range(addr, addr + ADDR(count), PAGE_KERNEL, pages, PAGE_SHIFT, gfp))
-		return true;
-	unmap_range(addr, addr + ADDR(count));
-	while (done)
-		__free_page(pages[--done]);
-	return false;
 }
 
 /* Space::new takes 16 KiB of stack today, as much as there is: it gets a larger one. */
@@ -112,6 +92,7 @@ static int __init start(void)
 	flush_range = find_symbol("flush_tlb_kernel_range");
 	map_range = find_symbol("__vmap_pages_range_noflush");
 	unmap_range = find_symbol("__vunmap_range_noflush");
+	free_bulk = find_symbol("free_pages_bulk");
 	if (!get_area || !flush_range || !map_range || !unmap_range)
 		return -ENOENT;
 	plain_span = get_area(SPAN, VM_MAP);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Addresses of the core, which keeps the pointer to the area's record too. All else is as in
- * vmalloc: a record and a list of pages for each area. A free unmaps and frees the pages at once. Addresses wait for the flush.
+ * Addresses of the core, which also keeps the pointer to each area's record. All else is as in
+ * vmalloc: the record has a list of pages, and a free unmaps and frees them at once. Addresses wait
+ * for the flush.
  */
 #include "vm.h"
 
@@ -17,7 +18,7 @@ void *plain_alloc(unsigned long size, unsigned long align, gfp_t gfp, int node, 
 	addr = area ? vm_alloc(plain, size, align, area) : 0;
 	if (!addr)
 		goto no_addr;
-	area->pages = kvcalloc_node(count, sizeof(*area->pages), inner, node);
+	area->pages = kvzalloc_node(count * sizeof(*area->pages), inner, node);
 	if (!area->pages || !put_pages(addr, area->pages, count, gfp | __GFP_NOWARN))
 		goto no_pages;
 	area->addr = (void *)addr;
@@ -36,7 +37,6 @@ no_addr:
 void plain_free(const void *addr)
 {
 	struct vm_struct *area;
-	unsigned int nth;
 
 	might_sleep();
 	if (!addr)
@@ -46,10 +46,7 @@ void plain_free(const void *addr)
 		return;
 	unmap_range((unsigned long)addr, (unsigned long)addr + ADDR(area->nr_pages));
 	WARN_ON(!vm_free(plain, (unsigned long)addr));
-	for (nth = 0; nth < area->nr_pages; nth++) {
-		__free_page(area->pages[nth]);
-		cond_resched();
-	}
+	give_pages(area->pages, area->nr_pages);
 	kvfree(area->pages);
 	kfree(area);
 }

@@ -24,8 +24,12 @@ extern int (*map_range)(unsigned long start, unsigned long end, pgprot_t prot, s
 			unsigned int shift, gfp_t gfp);
 extern void (*unmap_range)(unsigned long start, unsigned long end);
 extern void (*flush_range)(unsigned long start, unsigned long end);
+extern void (*free_bulk)(struct page **pages, unsigned long count); /* since 7.0 */
 void *find_symbol(const char *name);
+
+/* pages.c */
 bool put_pages(unsigned long addr, struct page **pages, unsigned long count, gfp_t gfp);
+void give_pages(struct page **pages, unsigned long count);
 
 /* Each design has the calls of Linux. */
 void *plain_alloc(unsigned long size, unsigned long align, gfp_t gfp, int node, const void *caller);

@@ -1,6 +1,6 @@
 //! Building the module, and the kernel's own suite over both allocators.
 
-use super::relocations;
+use super::{Kernel, relocations};
 use crate::process;
 use anyhow::{Context, Result};
 use std::fs;
@@ -12,19 +12,32 @@ const MODULES: [&str; 3] = ["vm", "suite-linux", "suite-ours"];
 /// Sections that the kernel's loader does not want.
 const NOT_WANTED: [&str; 5] = [".llvmbc", ".llvmcmd", ".eh_frame", ".rela.eh_frame", ".debug_gdb_scripts"];
 
-/// Builds them below `folder`, for the kernel whose headers lie in `headers`. Returns their files.
-pub(super) fn build(headers: &Path, suite: &Path, folder: &Path) -> Result<Vec<PathBuf>> {
-    let modules = process::empty(folder.join("modules"))?;
+/// Builds them for a kernel, below `folder` or in its tree. Returns their files.
+pub(super) fn build(kernel: &Kernel, folder: &Path) -> Result<Vec<PathBuf>> {
+    let modules = process::empty(kernel.tree.as_deref().unwrap_or(folder).join("modules"))?;
     for entry in Path::new(SOURCES).join("kernel").read_dir()? {
         let file = entry?.path();
         fs::copy(&file, modules.join(file.file_name().context("a source without a name")?))?;
     }
     for over in ["suite-linux.c", "suite-ours.c"] {
-        fs::copy(suite, modules.join(over))?;
+        fs::copy(&kernel.suite, modules.join(over))?;
     }
     link(&library()?, &modules)?;
-    let mut make = Command::new("make");
-    make.arg("-C").arg(headers).arg(format!("M={}", modules.display())).arg("modules");
+    let mut make = match &kernel.tree {
+        None => Command::new("make"),
+        Some(tree) => {
+            // With /proc, which its programs read, for as long as this runs.
+            let mut inside = Command::new("unshare");
+            inside.args(["--mount", "sh", "-c"]);
+            inside
+                .arg("mkdir -p $0/proc && mount -t proc proc $0/proc && exec chroot $0 make \"$@\"")
+                .arg(tree);
+            inside.arg("CONFIG_OBJTOOL_WERROR=");
+            inside
+        }
+    };
+    let place = kernel.tree.as_ref().map_or(&*modules, |_| Path::new("/modules"));
+    make.arg("-C").arg(&kernel.headers).arg(format!("M={}", place.display())).arg("modules");
     // What objtool says of code that is not the kernel's own compiler's fills pages. An error is in the status.
     process::output(&mut make)?;
     Ok(MODULES.map(|name| modules.join(format!("{name}.ko"))).into())

@@ -65,22 +65,30 @@ pub(crate) fn headers(release: &str, folder: &Path) -> Result<PathBuf> {
     Ok(headers)
 }
 
-/// Returns a file of the sources of a version; fetches it the first time, and keeps none of the others.
+/// The kernel's own suite of its allocator, below the folder to which its sources were unpacked.
+pub(crate) const SUITE: &str = "test_vmalloc.c";
+
+/// Returns the suite of a version; fetches the sources the first time, and keeps nothing else of them.
 ///
 /// # Errors
 /// The reason why there is none.
-pub(crate) fn source(version: &str, path: &str, folder: &Path) -> Result<PathBuf> {
-    let file = folder.join(format!("linux-source-{version}")).join(path);
+pub(crate) fn suite(version: &str, folder: &Path) -> Result<PathBuf> {
+    let file = folder.join(SUITE);
     if !file.exists() {
-        let package = format!("linux-source-{version}");
-        fetch(&package, folder)?;
-        let archive = folder.join(format!("usr/src/{package}.tar.xz"));
-        let mut tar = Command::new("tar");
-        tar.arg("-xJf").arg(&archive).arg(format!("{package}/{path}")).current_dir(folder);
-        process::output(&mut tar)?;
-        fs::remove_file(archive)?;
+        fetch(&format!("linux-source-{version}"), folder)?;
+        take_suite(version, folder)?;
     }
     Ok(file)
+}
+
+/// Takes the suite out of an unpacked package of sources, which goes.
+pub(crate) fn take_suite(version: &str, folder: &Path) -> Result<()> {
+    let sources = format!("linux-source-{version}");
+    let archive = folder.join(format!("usr/src/{sources}.tar.xz"));
+    let mut tar = Command::new("tar");
+    tar.arg("-xJf").arg(&archive).arg("--strip-components=2").arg(format!("{sources}/lib/{SUITE}"));
+    process::output(tar.current_dir(folder))?;
+    Ok(fs::remove_file(archive)?)
 }
 
 /// Returns the shell of the machine; fetches it the first time.
@@ -115,7 +123,7 @@ fn dependency(package: &str, start: &str) -> Result<String> {
 }
 
 /// Returns the packages that the answer of `apt-cache depends` names.
-fn depends(answer: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn depends(answer: &str) -> impl Iterator<Item = &str> {
     answer.lines().filter_map(|line| line.trim().strip_prefix("Depends: "))
 }
 
