@@ -36,10 +36,8 @@ void linux_unmap(u64 start, u64 pages)
 /* Flushes on every CPU what was unmapped, and only then frees the pages. */
 void linux_flush(u64 start, u64 end)
 {
-	struct page *page, *next, *pages[64];
 	unsigned long from, to;
 	LIST_HEAD(flushed);
-	int count = 0;
 
 	spin_lock(&gone_lock);
 	list_splice_init(&gone, &flushed);
@@ -49,14 +47,7 @@ void linux_flush(u64 start, u64 end)
 	gone_end = 0;
 	spin_unlock(&gone_lock);
 	flush_range(from, to);
-	list_for_each_entry_safe(page, next, &flushed, lru) {
-		pages[count++] = page;
-		if (count == ARRAY_SIZE(pages)) {
-			release_pages(pages, count);
-			count = 0;
-		}
-	}
-	release_pages(pages, count);
+	give_list(&flushed);
 }
 
 int linux_map(u64 start, u64 count)

@@ -9,6 +9,8 @@
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
 #define take_large(pages, count, gfp) 0
+
+void give_list(struct list_head *pages) { put_pages_list(pages); }
 #else
 /* Pages of large orders, split: Linux asks for such first. */
 static unsigned long take_large(struct page **pages, unsigned long count, gfp_t gfp)
@@ -28,6 +30,21 @@ static unsigned long take_large(struct page **pages, unsigned long count, gfp_t 
 			pages[done] = page++;
 	}
 	return done;
+}
+
+void give_list(struct list_head *list)
+{
+	struct page *page, *next, *pages[64];
+	unsigned long count = 0;
+
+	list_for_each_entry_safe(page, next, list, lru) {
+		if (count == ARRAY_SIZE(pages)) {
+			give_pages(pages, count);
+			count = 0;
+		}
+		pages[count++] = page;
+	}
+	give_pages(pages, count);
 }
 #endif
 

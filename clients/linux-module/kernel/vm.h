@@ -30,6 +30,7 @@ void *find_symbol(const char *name);
 /* pages.c */
 bool put_pages(unsigned long addr, struct page **pages, unsigned long count, gfp_t gfp);
 void give_pages(struct page **pages, unsigned long count);
+void give_list(struct list_head *pages);
 
 /* Each design has the calls of Linux. */
 void *plain_alloc(unsigned long size, unsigned long align, gfp_t gfp, int node, const void *caller);

@@ -3,6 +3,9 @@
 use crate::bounds::Bounds;
 use crate::kernel::Machine;
 use anyhow::{Result, bail, ensure};
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
 
 /// Linux first: the others are compared with it.
 const DESIGNS: [&str; 3] = ["linux", "plain", "lazy"];
@@ -93,11 +96,13 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    /// Listens to a machine until it is off.
-    pub(super) fn watch(&mut self, machine: &Machine, cpus: usize) -> Result<()> {
+    /// Listens to a machine until it is off. What it says goes to a file as well.
+    pub(super) fn watch(&mut self, machine: &Machine, cpus: usize, console: &Path) -> Result<()> {
         let mut is_over = false;
+        let mut console = File::create(console)?;
         while let Some(line) = machine.line()? {
-            is_over |= line == "== over";
+            writeln!(console, "{line}")?;
+            is_over |= line.ends_with("== over");
             self.hear(&line, cpus);
         }
         ensure!(is_over, "the machine with {cpus} CPUs ended early:\n{}", self.trouble.join("\n"));
@@ -106,9 +111,9 @@ impl Figures {
 
     /// Takes in a line of the console.
     fn hear(&mut self, line: &str, cpus: usize) {
-        if let Some(design) = line.strip_prefix("== suite ").and_then(place) {
-            self.suite = Some((design, Vec::new()));
-        } else if let Some(words) = line.strip_prefix("== memory ") {
+        if let Some((_, design)) = line.split_once("== suite ") {
+            self.suite = place(design).map(|design| (design, Vec::new()));
+        } else if let Some((_, words)) = line.split_once("== memory ") {
             let mut numbers = words.split(' ').filter_map(|word| word.parse().ok());
             if let (Some(lines), Some(free)) = (numbers.next(), numbers.next()) {
                 self.memory.push((lines, free));

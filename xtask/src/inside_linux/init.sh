@@ -8,15 +8,20 @@
 /bin/busybox --install -s /bin
 export PATH=/bin
 
+# The kernel's log has a thread of its own: what is said goes there, so that it comes in its turn.
+say() {
+    echo "$1" >/dev/kmsg
+}
+
 bench() {
-    echo "$1" >/sys/module/vm/parameters/bench || echo "FAILED bench $1"
+    echo "$1" >/sys/module/vm/parameters/bench || say "FAILED bench $1"
 }
 
 # suite DESIGN MASK LOOPS WORKERS: the kernel's own suite over a design. The suite's module refuses to stay, so insmod
 # tries a second way, and the suite runs twice.
 suite() {
     bench settle
-    echo "== suite $1"
+    say "== suite $1"
     module=ours
     case $1 in
     linux) module=linux ;;
@@ -30,12 +35,13 @@ suite() {
 memory() {
     sync
     free=$(grep MemFree /proc/meminfo)
-    echo "== memory $(grep -c . /proc/vmallocinfo) ${free//[^0-9]/}"
+    say "== memory $(grep -c . /proc/vmallocinfo) ${free//[^0-9]/}"
 }
 
 sleep 60
-insmod /vm.ko || echo "FAILED insmod"
+insmod /vm.ko || say "FAILED insmod"
 . /run
 rmmod vm
-echo "== over"
+say "== over"
+sleep 1
 poweroff -f
