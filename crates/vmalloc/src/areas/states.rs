@@ -186,7 +186,7 @@ impl<L: RawMutex> Areas<L> {
             // Busy now, of which another thread made an area meanwhile.
             return Err(Some(map.retire_area(page, |_| false).err().unwrap_or(NoArea::Retired { page })));
         }
-        if known.kind.freed() != by {
+        if !by.frees(known.kind) {
             return Err(Some(NoArea::Busy { page }));
         }
         let area = self.bitmaps.retire(leaf, page).ok_or(Some(NoArea::Retired { page }))?;
@@ -200,7 +200,7 @@ impl<L: RawMutex> Areas<L> {
         let mut table = self.table_as(page, blocking).ok_or(None)?;
         let annotation = table.get(page).unwrap_or(self.plain());
         let map = self.map_as(blocking).ok_or(None)?;
-        let area = map.retire_area(page, |_| annotation.kind.freed() == by).map_err(Some)?;
+        let area = map.retire_area(page, |_| by.frees(annotation.kind)).map_err(Some)?;
         Ok((area, annotation, table.take_out(page, blocking)))
     }
 
