@@ -47,35 +47,24 @@ impl<L: RawMutex> Areas<L> {
     /// otherwise. The caller holds no lock.
     #[inline]
     pub(crate) fn hand_out(&self, area: PageRange, annotation: Annotation) -> Option<bool> {
-        let note = annotation.note(self.guard);
-        if note == Note::default() {
+        if annotation.is_plain(self.guard) {
             return Some(self.make_busy(area.start()));
         }
-        self.annotate(area.start(), &annotation, note, None)
+        self.annotate(area.start(), &annotation, None)
     }
 
     /// Hands an area out again that has just been retired. It takes no memory.
     #[cold]
     pub(crate) fn hand_back(&self, page: u64, annotation: &Annotation, entry: Option<Box<Entry>>) -> bool {
-        let note = annotation.note(self.guard);
-        let is_plain = note == Note::default();
-        if is_plain {
-            self.make_busy(page)
-        } else {
-            self.annotate(page, annotation, note, entry) == Some(true)
-        }
+        let is_plain = annotation.is_plain(self.guard);
+        if is_plain { self.make_busy(page) } else { self.annotate(page, annotation, entry) == Some(true) }
     }
 
     /// Enters an annotation, as a note or with one, and makes the area busy. Its entry is made here
     /// unless there is one.
     #[inline(never)]
-    fn annotate(
-        &self,
-        page: u64,
-        annotation: &Annotation,
-        note: Note,
-        entry: Option<Box<Entry>>,
-    ) -> Option<bool> {
+    fn annotate(&self, page: u64, annotation: &Annotation, entry: Option<Box<Entry>>) -> Option<bool> {
+        let note = annotation.note(self.guard);
         let home = self.bitmaps.sure_home(page);
         if home.is_some() {
             self.bitmaps.reach_note(page).ok()?;
