@@ -5,7 +5,7 @@
 //! published with the area's address. Any other word is checked afterwards (`Space::try_find`).
 
 use crate::sync::{AtomicU32, AtomicU64};
-use core::sync::atomic::Ordering::{Relaxed, Release};
+use core::sync::atomic::Ordering::Relaxed;
 use zerocopy::{FromBytes, IntoBytes};
 
 /// 64 bits.
@@ -34,11 +34,9 @@ impl Long {
     }
 
     /// Adds to the word. Other threads may do so too.
-    /// Release: pairs with the Acquire of `Version::before`: a reader that sees the new word
-    /// sees what was written before.
     #[inline(always)]
     pub(super) fn add(&self, value: u64) {
-        self.0.fetch_add(value, Release);
+        self.0.fetch_add(value, Relaxed);
     }
 
     /// Sets the bits of `mask` and returns what was there. Other threads may change other bits.

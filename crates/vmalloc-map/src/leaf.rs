@@ -30,7 +30,7 @@ pub struct Leaf {
     busy: Bitmap,
     /// The page behind the first page of the leaf; 0 where there is no leaf.
     tag: Long,
-    /// Lowest bit: set where an area that starts here may have a note. Above: how often one was
+    /// Highest bit: set where an area that starts here may have a note. Below: how often one was
     /// entered, so that a reader sees one that came and went.
     pub(super) notes: Long,
     /// Where the tree holds this leaf: node × 16 + slot.

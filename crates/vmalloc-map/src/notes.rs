@@ -40,10 +40,9 @@ pub(crate) struct Slot {
 /// The notes of all pages: a row for each leaf.
 pub(crate) type Notes = RowArray<Slot, { LEAF_PAGES as usize }>;
 
-/// The bit of [`Leaf::notes`] that says that there may be notes.
-const NOTED: u64 = 1;
-/// One note entered, in `Leaf::notes`.
-const ENTERED: u64 = 2;
+/// The bit of [`Leaf::notes`] that says that there may be notes: the sign, which takes one
+/// instruction to look at.
+const NOTED: u64 = 1 << 63;
 
 impl Slot {
     #[inline]
@@ -84,7 +83,7 @@ pub(crate) struct Noted(u64);
 impl Noted {
     #[inline(always)]
     pub(super) fn is_noted(self) -> bool {
-        self.0 & NOTED != 0
+        (self.0 as i64) < 0
     }
 }
 
@@ -104,7 +103,7 @@ impl Leaf {
 
     /// Begins without notes. The count goes on, for readers that remember it from before.
     pub(super) fn begin_notes(&self) {
-        self.notes.set((self.notes.get() | NOTED).wrapping_add(1));
+        self.notes.set((self.notes.get() & !NOTED) + 1);
     }
 
     /// Says that a note is entered here, or an annotation elsewhere. The caller makes the area busy
@@ -114,7 +113,7 @@ impl Leaf {
         if !self.is_noted() {
             self.notes.fetch_or(NOTED);
         }
-        self.notes.add(ENTERED);
+        self.notes.add(1);
         // Release: a reader that sees the note, or finds the area busy, sees the count.
         fence(Release);
     }

@@ -79,6 +79,13 @@ impl Annotation {
         Self::new(Kind::Vmalloc, u64::from(guards), None)
     }
 
+    /// Returns whether an area without an annotation is the same.
+    #[inline]
+    pub(crate) fn is_plain(&self, guards: bool) -> bool {
+        let is_usual = self.kind == Kind::Vmalloc && self.guard_pages == u64::from(guards);
+        is_usual && self.tag.is_none() && self.record == 0 && self.placement.is_usual()
+    }
+
     /// Returns the note that holds all of it, or stands for an entry in a table.
     #[inline]
     pub(crate) fn note(&self, guards: bool) -> Note {

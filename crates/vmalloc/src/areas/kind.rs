@@ -33,6 +33,15 @@ pub(crate) enum FreedBy {
     Unmap,
     /// None: its tenant does.
     Tenant,
+    /// Whichever of the first three it is.
+    Any,
+}
+
+impl FreedBy {
+    /// Returns whether this call frees areas of that kind.
+    pub(crate) fn frees(self, kind: Kind) -> bool {
+        self == kind.freed() || self == Self::Any && kind != Kind::Tenant
+    }
 }
 
 impl Kind {

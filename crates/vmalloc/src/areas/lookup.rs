@@ -79,7 +79,7 @@ impl<L: RawMutex> Areas<L> {
     /// Returns the facts of `area`, whose annotation this is, or which has none. `shift` is the
     /// page shift, which the caller may know as a constant.
     #[inline(always)]
-    fn info(&self, area: PageRange, annotation: Option<Annotation>, shift: u32) -> AreaInfo {
+    pub(crate) fn info(&self, area: PageRange, annotation: Option<Annotation>, shift: u32) -> AreaInfo {
         let Annotation { kind, guard_pages, tag, record, .. } = annotation.unwrap_or(self.plain());
         let pages = area.len() - guard_pages;
         let [addr, bytes] = [area.start(), pages].map(|pages| (pages << shift) as usize);

@@ -47,35 +47,24 @@ impl<L: RawMutex> Areas<L> {
     /// otherwise. The caller holds no lock.
     #[inline]
     pub(crate) fn hand_out(&self, area: PageRange, annotation: Annotation) -> Option<bool> {
-        let note = annotation.note(self.guard);
-        if note == Note::default() {
+        if annotation.is_plain(self.guard) {
             return Some(self.make_busy(area.start()));
         }
-        self.annotate(area.start(), &annotation, note, None)
+        self.annotate(area.start(), &annotation, None)
     }
 
     /// Hands an area out again that has just been retired. It takes no memory.
     #[cold]
     pub(crate) fn hand_back(&self, page: u64, annotation: &Annotation, entry: Option<Box<Entry>>) -> bool {
-        let note = annotation.note(self.guard);
-        let is_plain = note == Note::default();
-        if is_plain {
-            self.make_busy(page)
-        } else {
-            self.annotate(page, annotation, note, entry) == Some(true)
-        }
+        let is_plain = annotation.is_plain(self.guard);
+        if is_plain { self.make_busy(page) } else { self.annotate(page, annotation, entry) == Some(true) }
     }
 
     /// Enters an annotation, as a note or with one, and makes the area busy. Its entry is made here
     /// unless there is one.
     #[inline(never)]
-    fn annotate(
-        &self,
-        page: u64,
-        annotation: &Annotation,
-        note: Note,
-        entry: Option<Box<Entry>>,
-    ) -> Option<bool> {
+    fn annotate(&self, page: u64, annotation: &Annotation, entry: Option<Box<Entry>>) -> Option<bool> {
+        let note = annotation.note(self.guard);
         let home = self.bitmaps.sure_home(page);
         if home.is_some() {
             self.bitmaps.reach_note(page).ok()?;
@@ -186,7 +175,7 @@ impl<L: RawMutex> Areas<L> {
             // Busy now, of which another thread made an area meanwhile.
             return Err(Some(map.retire_area(page, |_| false).err().unwrap_or(NoArea::Retired { page })));
         }
-        if known.kind.freed() != by {
+        if !by.frees(known.kind) {
             return Err(Some(NoArea::Busy { page }));
         }
         let area = self.bitmaps.retire(leaf, page).ok_or(Some(NoArea::Retired { page }))?;
@@ -200,7 +189,7 @@ impl<L: RawMutex> Areas<L> {
         let mut table = self.table_as(page, blocking).ok_or(None)?;
         let annotation = table.get(page).unwrap_or(self.plain());
         let map = self.map_as(blocking).ok_or(None)?;
-        let area = map.retire_area(page, |_| annotation.kind.freed() == by).map_err(Some)?;
+        let area = map.retire_area(page, |_| by.frees(annotation.kind)).map_err(Some)?;
         Ok((area, annotation, table.take_out(page, blocking)))
     }
 

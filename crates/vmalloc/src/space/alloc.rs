@@ -33,7 +33,7 @@ impl<P: Platform> Raw<'_, P> {
                 0 => self.alloc_plain(bytes, align),
                 addr => Ok(addr),
             },
-            None => self.alloc_slow(request),
+            None => self.alloc_special(request),
         }
     }
 
@@ -80,11 +80,17 @@ impl<P: Platform> Raw<'_, P> {
         self.alloc_slow(&Request::new(bytes).align(align))
     }
 
+    /// Allocates for a request with anything special, perhaps no more than a record.
     #[inline(never)]
-    fn alloc_slow(&self, request: &Request) -> Result<usize, AllocError> {
-        if let Some(addr) = self.reuse_recorded(request)? {
-            return Ok(addr);
+    fn alloc_special(&self, request: &Request) -> Result<usize, AllocError> {
+        match self.reuse_usual(request, Kind::Vmalloc) {
+            Some(area) => self.hand_out_recorded(area, request),
+            None => self.alloc_slow(request),
         }
+    }
+
+    #[inline(never)]
+    pub(super) fn alloc_slow(&self, request: &Request) -> Result<usize, AllocError> {
         let mut allocation = self.begin(request)?;
         allocation.begin_at_huge_page();
         let (area, backing) = allocation.obtain(Kind::Vmalloc)?;

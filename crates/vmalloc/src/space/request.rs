@@ -17,8 +17,10 @@ use core::alloc::Layout;
 pub struct Request {
     bytes: usize,
     align: usize,
-    /// True if anything but size, alignment and a record was asked for.
+    /// True if anything but size and alignment was asked for.
     special: bool,
+    /// True if anything but these and a record was asked for.
+    odd: bool,
     pub(super) has_record: bool,
     pub(super) content: Content,
     pub(super) guard: bool,
@@ -71,6 +73,7 @@ impl Request {
             bytes,
             align: 1,
             special: false,
+            odd: false,
             has_record: false,
             content: Content::Any,
             guard: true,
@@ -89,17 +92,17 @@ impl Request {
         align(bytes: usize) { align = bytes }
 
         /// Asks for zeros.
-        zeroed() { special = true, content = Content::Zeros }
+        zeroed() { special = true, odd = true, content = Content::Zeros }
 
         /// Sets whether there is an unmapped page behind the area, if the space has guards.
         /// Default: yes.
-        guard(guard: bool) { special = true, guard = guard }
+        guard(guard: bool) { special = true, odd = true, guard = guard }
 
         /// Stays inside the addresses `[start, end)`, the guard page too. Pages that are only
         /// partly inside don't count; limits without a whole page are refused with
         /// [`RequestError::LimitsReversed`], those that leave the space with
         /// [`RequestError::OutsideSpace`].
-        within(start: usize, end: usize) { special = true, placement.within = Some((start, end)) }
+        within(start: usize, end: usize) { special = true, odd = true, placement.within = Some((start, end)) }
 
         /// Gives the area a word of its owner's, a pointer or a number, which
         /// [`Space::find`](crate::Space::find) tells for each address inside: so the owner of an
@@ -115,30 +118,31 @@ impl Request {
         /// # Ok(())
         /// # }
         /// ```
-        record(record: u64) { has_record = true, record = record }
+        record(record: u64) { special = true, has_record = true, record = record }
 
         /// Takes memory that node `node` has freed, where there is some: for memory near the CPUs
         /// that will use it. When it is freed and purged, its addresses go back to that node.
         #[doc(alias = "vmalloc_node")]
-        node(node: usize) { special = true, node = Some(node) }
+        node(node: usize) { special = true, odd = true, node = Some(node) }
 
         /// Places by `policy`, whatever the space's options say.
-        policy(policy: Policy) { special = true, placement.policy = Some(policy) }
+        policy(policy: Policy) { special = true, odd = true, placement.policy = Some(policy) }
 
         /// Uses huge pages where the area has room for one and the machine has some; base pages
         /// elsewhere. An area with room for a huge page begins at one, where there is such a place,
         /// whichever call makes it.
-        huge() { special = true, placement.is_huge = true }
+        huge() { special = true, odd = true, placement.is_huge = true }
 
         /// Sets whether the call may wait for a purge or ask notifiers. If not, it fails instead,
         /// and takes locks for a bounded time alone. Default: yes.
-        may_block(may: bool) { special = true, blocking = if may { Blocking::Allowed } else { Blocking::Forbidden } }
+        may_block(may: bool) { special = true, odd = true, blocking = if may { Blocking::Allowed } else { Blocking::Forbidden } }
     }
 
     /// Names the caller, for reports.
     #[inline]
     pub fn tag(mut self, tag: impl Into<Tag>) -> Self {
         self.special = true;
+        self.odd = true;
         self.tag = Some(tag.into());
         self
     }
@@ -167,13 +171,13 @@ impl Request {
     /// Returns bytes and alignment, if that is all that was asked for.
     #[inline(always)]
     pub(super) fn plain(&self) -> Option<(usize, usize)> {
-        if self.special || self.has_record { None } else { Some((self.bytes, self.align)) }
+        if self.special { None } else { Some((self.bytes, self.align)) }
     }
 
     /// Returns bytes and alignment, if that is all that was asked for but for a record.
     #[inline(always)]
     pub(super) fn usual(&self) -> Option<(usize, usize)> {
-        let is_usual = !self.special && (!self.has_record || self.record != 0);
+        let is_usual = !self.odd && (!self.has_record || self.record != 0);
         is_usual.then_some((self.bytes, self.align))
     }
 
@@ -270,6 +274,7 @@ impl Resize {
         Request {
             align,
             special: true,
+            odd: true,
             has_record: record != 0,
             content,
             guard,

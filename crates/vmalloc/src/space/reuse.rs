@@ -62,14 +62,13 @@ impl<P: Platform> Raw<'_, P> {
         if self.map_reused(start, size) { self.addr(start) } else { 0 }
     }
 
-    /// Allocates memory with a record, in the common case.
-    pub(super) fn reuse_recorded(&self, request: &Request) -> Result<Option<usize>, AllocError> {
-        let found = if request.has_record { self.reuse_usual(request, Kind::Vmalloc) } else { None };
-        let Some(area) = found else { return Ok(None) };
+    /// Hands out an area of [`reuse_usual`](Self::reuse_usual), as memory with a record.
+    pub(super) fn hand_out_recorded(&self, area: PageRange, request: &Request) -> Result<usize, AllocError> {
         let backing = if self.caches { Backing::Cached } else { Backing::None };
         self.hand_out(area, self.usual(request, Kind::Vmalloc), backing)?;
         let is_mapped = self.caches || self.map_reused(area.start(), area.len() as usize - 1);
-        Ok(is_mapped.then(|| self.addr(area.start())))
+        // Without memory the slow path tells why.
+        if is_mapped { Ok(self.addr(area.start())) } else { self.alloc_slow(request) }
     }
 
     /// Claims an area for a request without anything special but a record, if one of the size waits

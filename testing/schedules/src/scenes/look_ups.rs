@@ -71,14 +71,15 @@ pub fn try_find_answers_beside_readers_of_the_map() {
 /// Checks that all of `info` is of one of the areas that the scenes below make. None of one page
 /// has neither a tag nor a guard of its own.
 fn assert_of_one_area(info: AreaInfo) {
-    let seen = (info.bytes, info.pages, info.guard, info.tag);
+    let seen = (info.bytes, info.pages, info.guard, info.tag, info.record);
     let known = [
-        (World::PAGE, 1, false, None),
-        (World::PAGE, 1, true, Some("even".into())),
-        (World::PAGE, 1, true, Some("odd".into())),
-        (2 * World::PAGE, 2, true, None),
-        (World::PAGE, 1, true, Some("grows".into())),
-        (2 * World::PAGE, 2, true, Some("grows".into())),
+        (World::PAGE, 1, false, None, 5),
+        (World::PAGE, 1, true, None, 6),
+        (World::PAGE, 1, true, Some("even".into()), 0),
+        (World::PAGE, 1, true, Some("odd".into()), 7),
+        (2 * World::PAGE, 2, true, None, 0),
+        (World::PAGE, 1, true, Some("grows".into()), 0),
+        (2 * World::PAGE, 2, true, Some("grows".into()), 0),
     ];
     assert!(known.contains(&seen), "a mixture: {info:?}");
 }
@@ -87,10 +88,11 @@ fn assert_of_one_area(info: AreaInfo) {
 fn kinds_of_areas(world: &World) {
     let page = World::PAGE;
     let requests = [
-        Request::new(page).guard(false),
+        Request::new(page).guard(false).record(5),
         Request::new(page).tag("even"),
+        Request::new(page).record(6),
         Request::new(2 * page),
-        Request::new(page).tag("odd"),
+        Request::new(page).tag("odd").record(7),
     ];
     for request in requests {
         let addr = world.raw().alloc(&request).expect("there is room");
@@ -122,8 +124,10 @@ pub fn found_with_its_own_annotation_when_reused() {
     let world = World::new(8, SpaceOptions::default().cache_bytes(8 * World::PAGE).nodes(1));
     let reuse: fn(&World) = |world| {
         let page = World::PAGE;
-        for request in [Request::new(page).tag("odd"), Request::new(page).tag("even"), Request::new(2 * page)]
-        {
+        let odd = Request::new(page).tag("odd").record(7);
+        let reused =
+            [odd, Request::new(page).record(6), Request::new(page).tag("even"), Request::new(2 * page)];
+        for request in reused {
             let addr = world.raw().alloc(&request).expect("there is room");
             assert!(world.free(addr));
         }

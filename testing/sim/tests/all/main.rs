@@ -14,6 +14,7 @@ mod nodes;
 mod notifiers;
 mod owned;
 mod protocols;
+mod records;
 mod refused;
 mod resize;
 mod root;
