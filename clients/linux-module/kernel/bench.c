@@ -78,13 +78,8 @@ static void *ours_addresses(unsigned long bytes)
 	area->addr = (void *)vm_alloc(plain, bytes, 1, area);
 	return area->addr;
 }
-static void ours_addresses_end(void *addr)
-{
-	struct vm_struct *area = vm_record(plain, (unsigned long)addr);
-
-	WARN_ON(!vm_free(plain, (unsigned long)addr));
-	kfree(area);
-}
+static void nothing(struct vm_struct *area) { }
+static void ours_addresses_end(void *addr) { kfree(vm_free_with(plain, (unsigned long)addr, nothing)); }
 
 static const struct design designs[] = {
 	{ "linux", linux_alloc, linux_free, linux_end, linux_settle, true },

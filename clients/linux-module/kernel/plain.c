@@ -34,6 +34,11 @@ no_addr:
 	return NULL;
 }
 
+static void unmap(struct vm_struct *area)
+{
+	unmap_range((unsigned long)area->addr, (unsigned long)area->addr + ADDR(area->nr_pages));
+}
+
 void plain_free(const void *addr)
 {
 	struct vm_struct *area;
@@ -41,11 +46,9 @@ void plain_free(const void *addr)
 	might_sleep();
 	if (!addr)
 		return;
-	area = vm_record(plain, (unsigned long)addr);
+	area = vm_free_with(plain, (unsigned long)addr, unmap);
 	if (WARN_ON(!area))
 		return;
-	unmap_range((unsigned long)addr, (unsigned long)addr + ADDR(area->nr_pages));
-	WARN_ON(!vm_free(plain, (unsigned long)addr));
 	give_pages(area->pages, area->nr_pages);
 	kvfree(area->pages);
 	kfree(area);

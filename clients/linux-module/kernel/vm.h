@@ -13,8 +13,8 @@ void vm_flush(struct vm *vm);
 void vm_purge(struct vm *vm);
 void vm_drain(struct vm *vm);
 unsigned long vm_alloc(struct vm *vm, unsigned long bytes, unsigned long align, void *record);
-void *vm_record(struct vm *vm, unsigned long addr);
 bool vm_free(struct vm *vm, unsigned long addr);
+void *vm_free_with(struct vm *vm, unsigned long addr, void (*unmap)(struct vm_struct *record));
 unsigned long vm_short(struct vm *vm, u64 pages);
 bool vm_short_end(struct vm *vm, unsigned long addr, u64 pages);
 

@@ -14,7 +14,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::ptr;
 use linux::Linux;
-use vmalloc::{Kind, PageRange, Request, Space, SpaceOptions};
+use vmalloc::{AreaInfo, FreeError, Kind, PageRange, Request, Space, SpaceOptions};
 use vmalloc_short::ShortMaps;
 
 /// A space and its short mappings.
@@ -79,12 +79,6 @@ extern "C" fn vm_alloc(vm: &Vm, bytes: usize, align: usize, record: usize) -> us
     vm.space.raw().alloc(&request).unwrap_or(0)
 }
 
-/// Returns the record of the area that starts at an address; 0 if there is none.
-#[unsafe(no_mangle)]
-extern "C" fn vm_record(vm: &Vm, addr: usize) -> usize {
-    vm.space.find(addr).filter(|area| area.addr == addr).map_or(0, |area| area.record as usize)
-}
-
 /// Frees an area.
 ///
 /// # Safety
@@ -93,6 +87,21 @@ extern "C" fn vm_record(vm: &Vm, addr: usize) -> usize {
 unsafe extern "C" fn vm_free(vm: &Vm, addr: usize) -> bool {
     // SAFETY: the caller's promise.
     unsafe { vm.space.raw().free(addr) }.is_ok()
+}
+
+/// Frees an area that has a record, once `unmap` is done with it. Returns the record; 0 if no area
+/// starts there.
+///
+/// # Safety
+/// The area is the caller's, and nothing uses it any more.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn vm_free_with(vm: &Vm, addr: usize, unmap: extern "C" fn(usize)) -> usize {
+    let unmap = |area: &AreaInfo| {
+        unmap(area.record as usize);
+        Ok::<_, FreeError>(area.record as usize)
+    };
+    // SAFETY: the caller's promise.
+    unsafe { vm.space.raw().free_with(addr, unmap) }.unwrap_or(0)
 }
 
 /// Returns addresses for frames of the caller's, for a short while; 0 if there are none.
