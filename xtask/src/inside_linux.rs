@@ -9,7 +9,7 @@ use crate::bounds::Bounds;
 use crate::kernel::{self, Machine};
 use crate::kernels::package;
 use crate::{process, steps, targets};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use figures::Figures;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -37,11 +37,13 @@ const BARS: &str = "clients/linux-module/bars.toml";
 const MACHINE: [&str; 6] = ["-icount", "shift=0,sleep=off", "-cpu", "max,-erms,-fsrm", "-m", "2G"];
 /// Both sides without the detours against speculation, and with pages as they come.
 const PARAMETERS: &str = "console=ttyS0 loglevel=7 panic=-1 mitigations=off init_on_alloc=0 nokaslr random.trust_cpu=on \
-    no_timer_check tsc=reliable printk.devkmsg=on";
+    no_timer_check tsc=reliable printk.devkmsg=on oops=panic";
 /// The kernel that waits for its second CPU without end in such a machine.
 const ALONE: &str = "6.1";
 /// A machine of 2 CPUs that other programs slow down takes some minutes.
 const LIMIT: Duration = Duration::from_secs(3600);
+/// QEMU 7.2 gives wrong flags to a CPU in one of five boots with 2 CPUs or so.
+const BOOTS: usize = 3;
 
 /// A kernel, and what is made for it.
 struct Kernel {
@@ -68,16 +70,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let folder = process::folder("inside-linux")?.join(&args.version);
     let modules = module::build(&kernel, &folder)?;
-    let mut figures = Figures::default();
     let loads = if args.check { 20 } else { 200 };
-    let boots = [(1, figures::one_cpu(loads)), (2, figures::two_cpus())];
-    for (cpus, script) in boots.iter().filter(|(cpus, _)| *cpus == 1 || kernel.version != ALONE) {
-        let initramfs = pack(&folder, &busybox, &modules, script)?;
-        let mut qemu = Command::new(kernel::QEMU);
-        qemu.args(MACHINE).args(["-smp", &cpus.to_string(), "-nodefaults", "-append", PARAMETERS]);
-        qemu.arg("-kernel").arg(&kernel.image).arg("-initrd").arg(&initramfs);
-        let console = folder.join(format!("console-{cpus}.txt"));
-        figures.watch(&Machine::start(&mut qemu, LIMIT)?, *cpus, &console)?;
+    let mut figures =
+        boot(&kernel, 1, &folder, &pack(&folder, &busybox, &modules, &figures::one_cpu(loads))?)?;
+    if kernel.version != ALONE {
+        let initramfs = pack(&folder, &busybox, &modules, &figures::two_cpus())?;
+        figures.add_all(boot(&kernel, 2, &folder, &initramfs)?);
     }
     let bars = Bounds::read(BARS)?;
     print!("{}", figures.table(&kernel.release));
@@ -95,6 +93,23 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         ensure!(below.is_empty(), "not within {BARS}:\n{}", below.join("\n"));
     }
     Ok(())
+}
+
+/// Boots a machine, and listens to it until it is off. What it says goes to a file in `folder` as well.
+fn boot(kernel: &Kernel, cpus: usize, folder: &Path, initramfs: &Path) -> Result<Figures> {
+    let console = folder.join(format!("console-{cpus}.txt"));
+    for boot in 1.. {
+        let mut qemu = Command::new(kernel::QEMU);
+        qemu.args(MACHINE).args(["-smp", &cpus.to_string(), "-nodefaults", "-append", PARAMETERS]);
+        qemu.arg("-kernel").arg(&kernel.image).arg("-initrd").arg(initramfs);
+        let figures = Figures::heard(&Machine::start(&mut qemu, LIMIT)?, cpus, &console)?;
+        if boot == BOOTS || !figures.is_emulator_at_fault() {
+            figures.ensure_over(&console)?;
+            return Ok(figures);
+        }
+        println!("The emulator gave a CPU with {cpus} CPUs wrong flags; once more.");
+    }
+    bail!("no machine was booted")
 }
 
 /// Fetches a kernel, and what its modules are built with.
