@@ -33,6 +33,7 @@ void linux_preempt_enable(void) { preempt_enable(); }
 void linux_relax(void) { cpu_relax(); }
 void linux_yield(void) { cond_resched(); cpu_relax(); }
 void linux_zero(u64 start, u64 pages) { memset((void *)ADDR(start), 0, ADDR(pages)); }
+void linux_print(const char *text, unsigned long bytes) { pr_cont("%.*s", (int)bytes, text); }
 void linux_bug(void) { BUG(); }
 
 static void drain_plain(struct work_struct *work) { vm_drain(plain); }

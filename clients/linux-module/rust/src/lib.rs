@@ -38,7 +38,7 @@ extern "C" fn vm_open(start: usize, bytes: usize, cpus: u32, lends_memory: bool)
 }
 
 /// Ends the space. Returns 0, or what was wrong with it: 1 for areas that were never freed, 2 for
-/// an invariant that does not hold.
+/// an invariant that does not hold, which the log tells.
 ///
 /// # Safety
 /// `vm_open` made it, and nothing uses it any more.
@@ -49,7 +49,8 @@ unsafe extern "C" fn vm_close(vm: *mut Vm) -> u32 {
     vm_flush(&vm);
     // Blocks of short mappings are kept for the next ones.
     let is_left = vm.space.areas().any(|area| area.kind != Kind::Tenant);
-    u32::from(is_left) + 2 * u32::from(vm.space.verify().is_err())
+    let broken = vm.space.verify().map_err(|violation| linux::say(&violation));
+    u32::from(is_left) + 2 * u32::from(broken.is_err())
 }
 
 /// Unmaps and flushes all that was freed, as `vm_unmap_aliases` does.

@@ -1,7 +1,7 @@
 //! What the core takes from Linux: a heap, two locks, and the platform.
 
 use core::alloc::{GlobalAlloc, Layout};
-use core::fmt::Display;
+use core::fmt::{self, Display, Write};
 use core::sync::atomic::{AtomicBool, Ordering};
 use lock_api::{GuardNoSend, RawMutex};
 use vmalloc::{DrainReason, Geometry, PageRange, Platform, PlatformError, PlatformFault, Protection};
@@ -20,6 +20,7 @@ unsafe extern "C" {
     fn linux_flush(start: u64, end: u64);
     fn linux_zero(start: u64, pages: u64);
     safe fn linux_drain_later(start: u64) -> bool;
+    fn linux_print(text: *const u8, bytes: usize);
     safe fn linux_bug() -> !;
 }
 
@@ -41,8 +42,24 @@ unsafe impl GlobalAlloc for Heap {
 #[global_allocator]
 static HEAP: Heap = Heap;
 
+/// The kernel's log.
+struct Log;
+
+impl Write for Log {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        // SAFETY: the bytes are a text's.
+        unsafe { linux_print(text.as_ptr(), text.len()) };
+        Ok(())
+    }
+}
+
+pub(crate) fn say(what: &dyn Display) {
+    let _ = writeln!(Log, "{what}");
+}
+
 #[panic_handler]
-fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
+    say(info);
     linux_bug()
 }
 
@@ -151,7 +168,7 @@ unsafe impl Platform for Linux {
         0
     }
 
-    fn fatal(&self, _: &dyn Display) -> ! {
-        linux_bug()
+    fn fatal(&self, damage: &dyn Display) -> ! {
+        panic!("{damage}")
     }
 }
