@@ -133,7 +133,7 @@ pub mod parts {
     pub use crate::bitmaps::{Bitmaps, Look};
     pub use crate::leaf::{ANNOTATION_PAGES, Leaf};
     pub use crate::row_array::RowArray;
-    pub use crate::shared::{Lent, OutOfMemory, Shared, try_box};
+    pub use crate::shared::{Lent, Once, OutOfMemory, Shared, try_box, try_zeroed};
 }
 
 #[cfg(test)]

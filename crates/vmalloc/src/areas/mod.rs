@@ -61,7 +61,7 @@ impl<L: RawMutex> Areas<L> {
         geometry: &Geometry,
         guard: bool,
         tables: usize,
-        flat: Lent<Leaf>,
+        flat: Option<Lent<'static, Leaf>>,
     ) -> Result<Self, SpaceError> {
         let (span, shift) = (geometry.span, geometry.page_shift);
         let mut all = Vec::new();

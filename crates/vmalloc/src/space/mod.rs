@@ -150,7 +150,6 @@ impl<P: Platform> Space<P> {
         // SAFETY: the platform lends that for its life, and lives as long as the areas.
         let flat =
             platform.lend_records(leaves * size_of::<Leaf>()).map(|at| unsafe { Lent::new(at, leaves) });
-        let flat = flat.unwrap_or_default();
         let mask = |are_all: bool| if are_all { usize::MAX } else { (1 << shift) - 1 };
         let frees_do_more = options.trap_on_free || options.zero_on_free;
         let cache = Cache::new(count, allowance, u64::from(options.guard)).ok_or(none)?;

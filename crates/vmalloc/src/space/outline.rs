@@ -27,8 +27,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::mem::offset_of;
 use core::ptr::from_ref;
-use once_cell::race::OnceBox;
-use vmalloc_map::parts::{Bitmaps, Leaf};
+use vmalloc_map::parts::{Bitmaps, Leaf, Once};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Where the records of a space lie, and how they are laid out. All are addresses in the process of
@@ -101,7 +100,7 @@ struct Specimens {
     table: Table,
 }
 
-static SPECIMENS: OnceBox<Specimens> = OnceBox::new();
+static SPECIMENS: Once<Specimens> = Once::new();
 
 impl Specimens {
     /// Returns the specimens of the program; `None` when memory is short.
