@@ -134,7 +134,7 @@ pub mod parts {
     pub use crate::leaf::Leaf;
     pub use crate::notes::Note;
     pub use crate::row_array::RowArray;
-    pub use crate::shared::{Lent, OutOfMemory, Shared, try_box};
+    pub use crate::shared::{Lent, Once, OutOfMemory, Shared, try_box, try_zeroed};
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ pub(crate) struct Slot {
 }
 
 /// The notes of all pages: a row for each leaf.
-pub(crate) type Notes = RowArray<Slot, { LEAF_PAGES as usize }>;
+pub(crate) type Notes<'m> = RowArray<'m, Slot, { LEAF_PAGES as usize }>;
 
 /// The bit of [`Leaf::notes`] that says that there may be notes: the sign, which takes one
 /// instruction to look at.

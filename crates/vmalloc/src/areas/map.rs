@@ -50,12 +50,12 @@ impl Mapped {
 impl<L: RawMutex> Areas<L> {
     /// Locks the map.
     pub(crate) fn map(&self) -> HeldMap<'_, L> {
-        HeldMap { map: self.map.0.lock(), bitmaps: &self.bitmaps, is_changing: false }
+        HeldMap { map: self.map.lock(), bitmaps: &self.bitmaps, is_changing: false }
     }
 
     /// Locks the map unless it is held.
     pub(crate) fn try_map(&self) -> Option<HeldMap<'_, L>> {
-        self.map.0.try_lock().map(|map| HeldMap { map, bitmaps: &self.bitmaps, is_changing: false })
+        self.map.try_lock().map(|map| HeldMap { map, bitmaps: &self.bitmaps, is_changing: false })
     }
 }
 

@@ -38,7 +38,7 @@ pub use tag::Tag;
 
 use crate::SpaceError;
 use crate::platform::Geometry;
-use crate::wait::{Padded, places};
+use crate::wait::{Apart, Padded, places};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use lock_api::{Mutex, RawMutex};
@@ -53,7 +53,7 @@ pub(crate) struct Areas<L> {
     pub(crate) bitmaps: Shared<'static, Bitmaps<'static>>,
     /// Annotations: by the address of the area.
     tables: Box<[Padded<Mutex<L, Table>>]>,
-    map: Padded<Mutex<L, map::Mapped>>,
+    map: Apart<Mutex<L, map::Mapped>>,
 }
 
 impl<L: RawMutex> Areas<L> {
@@ -62,7 +62,7 @@ impl<L: RawMutex> Areas<L> {
         geometry: &Geometry,
         guard: bool,
         tables: usize,
-        flat: Lent<Leaf>,
+        flat: Option<Lent<'static, Leaf>>,
     ) -> Result<Self, SpaceError> {
         let (span, shift) = (geometry.span, geometry.page_shift);
         let mut all = Vec::new();
@@ -75,7 +75,7 @@ impl<L: RawMutex> Areas<L> {
             // SAFETY: the map is dropped with these areas, and nothing reads the bitmaps then.
             bitmaps: unsafe { map.bitmaps().reader() },
             tables: all.into_boxed_slice(),
-            map: Padded(Mutex::new(map::Mapped::new(map, tables).ok_or(SpaceError::Metadata)?)),
+            map: Apart::new(Mutex::new(map::Mapped::new(map, tables).ok_or(SpaceError::Metadata)?))?,
         })
     }
 
@@ -101,7 +101,7 @@ impl<L: RawMutex> Areas<L> {
     }
 
     pub(crate) fn lock_map(&self) {
-        core::mem::forget(self.map.0.lock());
+        core::mem::forget(self.map.lock());
     }
 
     /// Releases the map and the tables.
@@ -111,7 +111,7 @@ impl<L: RawMutex> Areas<L> {
     pub(crate) unsafe fn unlock_all(&self) {
         // SAFETY: by the caller's promise all are held.
         unsafe {
-            self.map.0.force_unlock();
+            self.map.force_unlock();
             self.tables.iter().for_each(|table| table.0.force_unlock());
         }
     }

@@ -58,7 +58,7 @@ pub(crate) use deferred::Deferred;
 pub(crate) use frame_sets::{FrameSets, FrameShare, copy};
 pub use plan::DrainStatus;
 pub(crate) use plan::{Done, PurgePlan};
-pub(crate) use ranges::join;
+pub(crate) use ranges::{join, sort};
 pub(crate) use refused::{Refused, Unmapper, meets};
 pub(crate) use tenant::{Parts, Sweep, Tenants};
 

@@ -32,7 +32,7 @@
 //! one call where the platform has relented. Otherwise a purge on request tries each by itself, for
 //! an allocation may need it. A purge that starts by itself tries [`BATCH`] of them in turn.
 
-use super::ranges::coalesce;
+use super::ranges::{coalesce, sort};
 use super::tenant::{Parts, Sifted};
 use super::{Counts, Done, PurgePlan, Purger};
 use crate::PageRange;
@@ -214,7 +214,7 @@ impl Purger {
         let sifted = refused.parts.sift(parts, unmap, |unmapped| unmapped.is_ok());
         means.move_from_refused(sifted.lazy.0, sifted.lazy.1);
         means.counts.refused_parts.store(refused.parts.len(), Relaxed);
-        refused.areas.sort_unstable_by_key(PageRange::start);
+        sort(&mut refused.areas);
         let is_any = !refused.areas.is_empty();
         let at_once = if is_any { means.unmap_and_flush(&refused.areas) } else { Ok(()) };
         let (mut gone, mut refusal) = (0..refused.areas.len(), at_once.err());
@@ -293,7 +293,7 @@ fn sift_areas<P: Platform>(
             refused += 1;
         }
     }
-    areas[refused..].sort_unstable_by_key(PageRange::start);
+    sort(&mut areas[refused..]);
     let (mut tried, mut step) = (refused, areas.len());
     while tried < areas.len() {
         let end = areas.len().min(tried.saturating_add(step));

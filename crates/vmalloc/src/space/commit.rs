@@ -18,7 +18,7 @@ use super::frame_list::FrameList;
 use crate::PageRange;
 use crate::areas::{Blocking, Kind};
 use crate::platform::{Discard, Frame, MapFrames, Origin, Platform, PlatformError, Protection};
-use crate::purge::{join, meets};
+use crate::purge::{join, meets, sort};
 use crate::{AllocError, AreaError, FreeError, RequestError};
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -253,7 +253,7 @@ impl<P: Platform> Raw<'_, P> {
             }
             all.push(asked);
         }
-        all.sort_unstable_by_key(PageRange::start);
+        sort(&mut all);
         if let Some(two) = all.windows(2).find(|two| two[0].end() > two[1].start()) {
             let (first, second) = (self.addrs(two[0]), self.addrs(two[1]));
             return Err(AreaError::Overlap { first, second });

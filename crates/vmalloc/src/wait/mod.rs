@@ -46,10 +46,11 @@ pub(crate) use policy::{Allowance, BATCH, GROUP, HALF, MAX_PAGES, third, twelfth
 pub(crate) use stacks::{Cursor, Fraction, SizeStacks, TWICE};
 pub(crate) use stock::{Borders, Stock};
 
-use crate::PageRange;
+use crate::{PageRange, SpaceError};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use lock_api::{Mutex, MutexGuard, RawMutex};
+use vmalloc_map::parts::try_box;
 
 /// A value on cache lines of its own, two at a time as the prefetcher takes them.
 #[repr(align(128))]
@@ -60,6 +61,26 @@ impl<T> core::ops::Deref for Padded<T> {
 
     fn deref(&self) -> &T {
         &self.0
+    }
+}
+
+/// A value with cache lines of its own on the heap, so that a space is small enough for any stack.
+pub(crate) struct Apart<T>(Box<Padded<T>>);
+
+impl<T> Apart<T> {
+    /// # Errors
+    /// [`SpaceError::Metadata`] when memory is short.
+    pub(crate) fn new(value: T) -> Result<Self, SpaceError> {
+        try_box(Padded(value)).map(Self).map_err(|_| SpaceError::Metadata)
+    }
+}
+
+impl<T> core::ops::Deref for Apart<T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        &self.0.0
     }
 }
 
@@ -77,7 +98,7 @@ pub(crate) struct Cache<L> {
     pub(crate) budget: Budget,
     pub(crate) lazy: LazyPages,
     /// Areas that kept their memory and have no place in a node. Locked after a node.
-    pub(crate) stock: Padded<Mutex<L, Stock>>,
+    pub(crate) stock: Apart<Mutex<L, Stock>>,
 }
 
 impl<L: RawMutex> Cache<L> {
@@ -90,9 +111,9 @@ impl<L: RawMutex> Cache<L> {
         }
         Some(Self {
             nodes: nodes.into_boxed_slice(),
-            budget: Budget::new(allowance, count),
+            budget: Budget::new(allowance, count).ok()?,
             lazy: LazyPages::new(allowance.lazy(0), allowance.absent, count)?,
-            stock: Padded(Mutex::new(Stock::new(guard_pages))),
+            stock: Apart::new(Mutex::new(Stock::new(guard_pages))).ok()?,
         })
     }
 
