@@ -13,8 +13,9 @@ use std::{fs, thread};
 const MOST_BYTES: u64 = 500_000;
 pub(crate) const QEMU: &str = "qemu-system-x86_64";
 const INSTALL: [&str; 5] = ["apt-get", "install", "--yes", "--no-install-recommends", "qemu-system-x86"];
-/// Memory of the machine: the driver's cases hold some 200 MiB with one CPU, and the notes of per-CPU areas are on a heap.
-const MEMORY: &str = "512M";
+/// Memory of the machine: the driver's cases hold some 200 MiB with one CPU, and the notes of per-CPU areas are on a heap. The stack is
+/// measured with 100,000 areas.
+pub(crate) const MEMORY: [&str; 2] = ["512M", "1G"];
 
 /// An image that was built.
 pub(crate) struct Image {
@@ -26,6 +27,7 @@ pub(crate) struct Image {
 #[derive(Clone, Copy)]
 pub(crate) struct Boot<'a> {
     pub(crate) cpus: usize,
+    pub(crate) memory: &'a str,
     pub(crate) command_line: &'a str,
     /// One tick of the clock for each instruction, exactly: one CPU only.
     pub(crate) counts_instructions: bool,
@@ -73,7 +75,7 @@ impl Image {
     pub(crate) fn boot(&self, boot: Boot<'_>) -> Result<Run> {
         let start = Instant::now();
         let mut qemu = Command::new(QEMU);
-        qemu.args(["-accel", "tcg", "-m", MEMORY, "-smp", &boot.cpus.to_string()])
+        qemu.args(["-accel", "tcg", "-m", boot.memory, "-smp", &boot.cpus.to_string()])
             .arg("-kernel")
             .arg(&self.path)
             .args(["-append", boot.command_line])

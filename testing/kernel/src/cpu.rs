@@ -64,6 +64,12 @@ pub(crate) fn number() -> usize {
     number
 }
 
+/// For tests: makes this CPU, the only one that runs, say that it is `number`.
+pub(crate) fn pretend(number: usize) {
+    // SAFETY: GS leads to this CPU's words.
+    unsafe { asm!("mov gs:[{NUMBER}], {}", in(reg) number, NUMBER = const NUMBER, options(nostack)) };
+}
+
 /// This CPU's words.
 ///
 /// # Safety

@@ -40,6 +40,24 @@ impl Kernel {
         }
     }
 
+    /// For tests: this CPU, the only one that runs, becomes `number`.
+    pub(crate) fn pretend(&self, number: usize) {
+        cpu::pretend(number);
+        let silent = self.online.load(Ordering::SeqCst) & self.last();
+        self.online.store(1 << number | silent, Ordering::SeqCst);
+    }
+
+    /// For tests: the last CPU, which does not run, counts as online or not. While it does, flushes are refused.
+    pub(crate) fn set_silent(&self, is_silent: bool) {
+        let others = self.online.load(Ordering::SeqCst) & !self.last();
+        self.online.store(others | if is_silent { self.last() } else { 0 }, Ordering::SeqCst);
+        self.blocking.store(if is_silent { 1 } else { PATIENCE }, Ordering::SeqCst);
+    }
+
+    fn last(&self) -> u64 {
+        1 << (self.apics.len() - 1)
+    }
+
     /// Counts this CPU as online.
     pub(crate) fn join(&self) {
         self.online.fetch_or(1 << cpu::number(), Ordering::SeqCst);

@@ -7,6 +7,7 @@ mod shortage;
 mod stale;
 
 pub(crate) use mapping::BorrowedFrames;
+pub(crate) use shortage::Hog;
 
 use crate::serial::say;
 use crate::world::{Failure, Outcome, World};
