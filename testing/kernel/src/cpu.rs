@@ -30,7 +30,7 @@ pub(crate) struct Local {
 pub(crate) const DEPTH: usize = offset_of!(Local, depth);
 pub(crate) const RESUME: usize = offset_of!(Local, resume);
 pub(crate) const RESUME_STACK: usize = offset_of!(Local, resume_stack);
-const NUMBER: usize = offset_of!(Local, number);
+pub(crate) const NUMBER: usize = offset_of!(Local, number);
 
 struct Locals(UnsafeCell<[Local; MAX]>);
 
@@ -62,12 +62,6 @@ pub(crate) fn number() -> usize {
         asm!("mov {}, gs:[{NUMBER}]", out(reg) number, NUMBER = const NUMBER, options(nostack, readonly, preserves_flags));
     };
     number
-}
-
-/// For tests: makes this CPU, the only one that runs, say that it is `number`.
-pub(crate) fn pretend(number: usize) {
-    // SAFETY: GS leads to this CPU's words.
-    unsafe { asm!("mov gs:[{NUMBER}], {}", in(reg) number, NUMBER = const NUMBER, options(nostack)) };
 }
 
 /// This CPU's words.

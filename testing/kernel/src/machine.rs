@@ -22,7 +22,7 @@ pub(crate) struct Kernel {
     pub(crate) supply: Supply,
     /// The controllers' numbers of all CPUs, this one first.
     pub(crate) apics: Vec<u8>,
-    online: AtomicU64,
+    pub(crate) online: AtomicU64,
     /// For tests: translations are not forgotten.
     pub(crate) keeps_stale: AtomicBool,
     /// For tests: looks at a CPU before it counts as lost.
@@ -38,24 +38,6 @@ impl Kernel {
             keeps_stale: AtomicBool::new(false),
             blocking: AtomicU64::new(PATIENCE),
         }
-    }
-
-    /// For tests: this CPU, the only one that runs, becomes `number`.
-    pub(crate) fn pretend(&self, number: usize) {
-        cpu::pretend(number);
-        let silent = self.online.load(Ordering::SeqCst) & self.last();
-        self.online.store(1 << number | silent, Ordering::SeqCst);
-    }
-
-    /// For tests: the last CPU, which does not run, counts as online or not. While it does, flushes are refused.
-    pub(crate) fn set_silent(&self, is_silent: bool) {
-        let others = self.online.load(Ordering::SeqCst) & !self.last();
-        self.online.store(others | if is_silent { self.last() } else { 0 }, Ordering::SeqCst);
-        self.blocking.store(if is_silent { 1 } else { PATIENCE }, Ordering::SeqCst);
-    }
-
-    fn last(&self) -> u64 {
-        1 << (self.apics.len() - 1)
     }
 
     /// Counts this CPU as online.

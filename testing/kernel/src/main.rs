@@ -27,6 +27,7 @@ mod machine;
 mod madt;
 mod memory;
 mod serial;
+#[cfg(feature = "stack")]
 mod stack;
 mod traps;
 mod vmap;
@@ -78,6 +79,7 @@ extern "C" fn start(info: usize) -> ! {
         crash(how);
     }
     exit(match options {
+        #[cfg(feature = "stack")]
         Options { stack: true, .. } => ended(stack::run(&world)),
         Options { counts: true, loops, turns, only, .. } => {
             ended(count::run(&world, &Rows { loops, turns, only }))

@@ -5,8 +5,9 @@
 //! of chance, and with as many where the platform refuses. Many calls under one name count as their deepest. A
 //! caller's frame is not counted, nor what an interrupt takes: those have stacks of their own.
 
-use crate::checks::Hog;
-use crate::machine::{Kernel, Space};
+use crate::checks::shortage::Hog;
+use crate::cpu::NUMBER;
+use crate::machine::{Kernel, PATIENCE, Space};
 use crate::memory::PAGE;
 use crate::serial::say;
 use crate::world::{Failure, Outcome, World, ensure};
@@ -28,6 +29,7 @@ type Platform = X86<&'static Kernel>;
 const MANY: usize = 100_000;
 /// CPUs that this one is in turn, and nodes: so many that some share a purger. One more is silent.
 const CPUS: usize = 11;
+const SILENT: u64 = 1 << CPUS;
 /// Bytes that `Space::new` may take, and any other call.
 const BOUNDS: [usize; 2] = [2048, 4096];
 /// Bytes that are painted.
@@ -117,6 +119,21 @@ impl<'w> Table<'w> {
     }
 }
 
+/// Makes this CPU, the only one that runs, say that it is `number`.
+fn pretend(kernel: &Kernel, number: usize) {
+    // SAFETY: GS leads to this CPU's words.
+    unsafe { asm!("mov gs:[{NUMBER}], {}", in(reg) number, NUMBER = const NUMBER, options(nostack)) };
+    let silent = kernel.online.load(Relaxed) & SILENT;
+    kernel.online.store(1 << number | silent, Relaxed);
+}
+
+/// Counts a CPU as online that does not run, or no more. While it is, every flush is refused.
+fn set_silent(kernel: &Kernel, is_silent: bool) {
+    let others = kernel.online.load(Relaxed) & !SILENT;
+    kernel.online.store(others | if is_silent { SILENT } else { 0 }, Relaxed);
+    kernel.blocking.store(if is_silent { 1 } else { PATIENCE }, Relaxed);
+}
+
 /// While it lives the platform refuses every flush, and what takes frames.
 struct Refusal<'w> {
     kernel: &'static Kernel,
@@ -126,14 +143,14 @@ struct Refusal<'w> {
 impl<'w> Refusal<'w> {
     fn new(world: &'w World) -> Self {
         let hog = Hog::leave(world, 0).unwrap_or_else(|_| unreachable!("the supply has what it says"));
-        world.kernel.set_silent(true);
+        set_silent(world.kernel, true);
         Self { kernel: world.kernel, _hog: hog }
     }
 }
 
 impl Drop for Refusal<'_> {
     fn drop(&mut self) {
-        self.kernel.set_silent(false);
+        set_silent(self.kernel, false);
     }
 }
 
@@ -183,7 +200,7 @@ fn calls(table: &mut Table<'_>, count: usize, nodes: usize) -> Outcome {
     for round in 0..3 {
         table.row("alloc", || {
             (areas.len()..count).try_for_each(|nth| {
-                kernel.pretend(nth % nodes);
+                pretend(kernel, nth % nodes);
                 space.raw().alloc(&Request::new(PAGE)).map(|addr| areas.push(addr))
             })
         })?;
@@ -196,7 +213,7 @@ fn calls(table: &mut Table<'_>, count: usize, nodes: usize) -> Outcome {
         let name = if round == 0 { "free that purges" } else { "free" };
         let mut cpus = (0..nodes).cycle();
         let is_free = table.each(name, &areas[kept..], |addr| {
-            cpus.next().into_iter().for_each(|cpu| kernel.pretend(cpu));
+            cpus.next().into_iter().for_each(|cpu| pretend(kernel, cpu));
             // SAFETY: the area is of this check, and nothing uses it.
             unsafe { space.raw().free(addr) }
         });

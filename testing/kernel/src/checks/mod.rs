@@ -3,11 +3,10 @@
 mod load;
 mod mapping;
 mod memory;
-mod shortage;
+pub(crate) mod shortage;
 mod stale;
 
 pub(crate) use mapping::BorrowedFrames;
-pub(crate) use shortage::Hog;
 
 use crate::serial::say;
 use crate::world::{Failure, Outcome, World};
