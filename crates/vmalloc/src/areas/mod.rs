@@ -38,11 +38,9 @@ pub use tag::Tag;
 
 use crate::SpaceError;
 use crate::platform::Geometry;
-use crate::wait::{Apart, Padded, places};
+use crate::wait::{Apart, Padded, list, places};
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use lock_api::{Mutex, RawMutex};
-use vmalloc_map::AreaMap;
 use vmalloc_map::parts::{Bitmaps, Leaf, Lent, Shared};
 
 /// The areas of a space.
@@ -65,17 +63,14 @@ impl<L: RawMutex> Areas<L> {
         flat: Option<Lent<'static, Leaf>>,
     ) -> Result<Self, SpaceError> {
         let (span, shift) = (geometry.span, geometry.page_shift);
-        let mut all = Vec::new();
-        all.try_reserve_exact(tables).map_err(|_| SpaceError::Metadata)?;
-        all.resize_with(tables, || Padded(Mutex::new(Table::default())));
-        let map = AreaMap::on_heap(span, flat).map_err(|_| SpaceError::Metadata)?;
+        let map = map::Mapped::new(span, flat, tables)?;
         Ok(Self {
             shift,
             guard,
             // SAFETY: the map is dropped with these areas, and nothing reads the bitmaps then.
-            bitmaps: unsafe { map.bitmaps().reader() },
-            tables: all.into_boxed_slice(),
-            map: Apart::new(Mutex::new(map::Mapped::new(map, tables).ok_or(SpaceError::Metadata)?))?,
+            bitmaps: unsafe { map.lock().areas.bitmaps().reader() },
+            tables: list(tables, || Padded(Mutex::new(Table::default())))?,
+            map,
         })
     }
 

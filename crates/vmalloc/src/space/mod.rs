@@ -145,14 +145,15 @@ impl<P: Platform> Space<P> {
         let count = options.node_count(cpus)?;
         let percent = *options.max_slack_percent.get_or_insert(geometry.max_slack_percent);
         let allowance = options.allowance(&geometry);
-        let none = SpaceError::Metadata;
         let leaves = Bitmaps::flat_leaves(span);
         // SAFETY: the platform lends that for its life, and lives as long as the areas.
         let flat =
             platform.lend_records(leaves * size_of::<Leaf>()).map(|at| unsafe { Lent::new(at, leaves) });
         let mask = |are_all: bool| if are_all { usize::MAX } else { (1 << shift) - 1 };
         let frees_do_more = options.trap_on_free || options.zero_on_free;
-        let cache = Cache::new(count, allowance, u64::from(options.guard)).ok_or(none)?;
+        let cache = Cache::new(count, allowance, u64::from(options.guard))?;
+        let purger = Apart::new(Mutex::new(Purger::default()))?;
+        purger.lock().prepare(count)?;
         Ok(Self {
             free_mask: mask(frees_do_more),
             cache_mask: mask(frees_do_more || allowance.most == 0),
@@ -163,8 +164,8 @@ impl<P: Platform> Space<P> {
             apart_end: (span.start() + (size(APART << LEAF_SHIFT, 2)) * count as u64).min(span.end()),
             aligned_from: geometry.huge_order.map_or(u64::MAX, |order| 2 << order),
             areas: Areas::new(&geometry, options.guard, count, flat)?,
-            purger: Apart::new(Mutex::new(Purger::new(count).ok_or(none)?))?,
-            groups: purging::groups(&cache).ok_or(none)?,
+            purger,
+            groups: purging::groups(&cache)?,
             begun: Apart::new(AtomicU64::new(0))?,
             whole: Apart::new(Inside::default())?,
             cache,

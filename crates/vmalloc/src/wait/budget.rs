@@ -2,11 +2,10 @@
 //! areas.
 
 use super::policy::{Allowance, BEHIND, CREDIT, GROUP, HELD_BACK};
-use super::{Apart, Padded};
+use super::{Apart, Padded, list};
 use crate::SpaceError;
 use crate::sync::AtomicU64;
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Pages that may be cached, and are no node's credit.
@@ -146,18 +145,18 @@ impl LazyCount {
 
 impl LazyPages {
     /// Returns a count whose threshold is `pages` pages of memory at first, and `most_absent` pages
-    /// without. All nodes together hold back at most a quarter of the memory. `None` when memory is
-    /// short.
-    pub(crate) fn new(pages: u64, most_absent: u64, nodes: usize) -> Option<Self> {
+    /// without. All nodes together hold back at most a quarter of the memory.
+    ///
+    /// # Errors
+    /// [`SpaceError::Metadata`] when memory is short.
+    pub(crate) fn new(pages: u64, most_absent: u64, nodes: usize) -> Result<Self, SpaceError> {
         let groups = nodes.div_ceil(GROUP);
-        let (mut counts, count) = (Vec::new(), if groups == 1 { 1 } else { groups + 1 });
-        counts.try_reserve_exact(count).ok()?;
-        counts.resize_with(count, || Padded(LazyCount::default()));
-        Some(Self {
-            counts: counts.into_boxed_slice(),
+        let count = if groups == 1 { 1 } else { groups + 1 };
+        Ok(Self {
+            counts: list(count, || Padded(LazyCount::default()))?,
             threshold: AtomicU64::new(pages),
             shares: HELD_BACK * nodes as u64,
-            absent: Apart::new(AtomicU64::new(0)).ok()?,
+            absent: Apart::new(AtomicU64::new(0))?,
             most_absent,
         })
     }
