@@ -12,13 +12,16 @@
 //! So the owner of an area can find its end without a lock, and of two threads that free it, one
 //! learns that it came second: the flip tells what was there before.
 
+mod notes;
 mod places;
+
+pub use notes::Note;
+use notes::{Noted, Notes};
 
 use super::bitmap::{LEAF_SHIFT, WORDS};
 use super::cell::Long;
 use super::leaf::Leaf;
 use super::metadata::{OutOfMemory, carve};
-use super::notes::{Note, Noted, Notes, Slot, after_note};
 use super::row_array::{RowArray, cold_path};
 use super::version::Version;
 use crate::PageRange;
@@ -290,54 +293,6 @@ impl<'m> Bitmaps<'m> {
         self.version.end();
     }
 
-    /// Returns the place of the note of `page`.
-    #[inline]
-    fn slot(&self, page: u64) -> Option<&Slot> {
-        let (notes, index) = (self.notes.get()?, usize::try_from(page.wrapping_sub(self.base)).ok()?);
-        notes.near_row(index).or_else(|| notes.get(index))
-    }
-
-    /// Makes sure that there is a place for a note of `page`. Takes memory, at most 4 KiB in most
-    /// cases.
-    pub fn reach_note(&self, page: u64) -> Result<(), OutOfMemory> {
-        if self.slot(page).is_some() {
-            return Ok(());
-        }
-        let notes = self.notes.get_or_try_init(try_zeroed)?;
-        notes.reach(usize::try_from(page.wrapping_sub(self.base)).map_err(|_| OutOfMemory)?)
-    }
-
-    /// Returns the note of the caller's area that starts at `page`, in `leaf`.
-    #[inline]
-    pub fn note(&self, leaf: &Leaf, page: u64) -> Note {
-        let slot = if leaf.is_noted() { self.slot(page) } else { None };
-        slot.map_or(Note::default(), Slot::get)
-    }
-
-    /// Enters the note of the caller's area that starts at `page`, in `leaf`: before it is busy, or
-    /// in place of another note. Returns false, and changes nothing, where there is no
-    /// [place](Self::reach_note) for it.
-    #[inline]
-    pub fn enter_note(&self, leaf: &Leaf, page: u64, note: Note) -> bool {
-        self.slot(page).map(|slot| slot.enter(leaf, note)).is_some()
-    }
-
-    /// Takes the note of the area that starts at `page`, in `leaf`, which the caller has just
-    /// retired.
-    #[inline]
-    pub fn take_note(&self, leaf: &Leaf, page: u64) -> Note {
-        let slot = if leaf.is_noted() { self.slot(page) } else { None };
-        slot.map_or(Note::default(), Slot::take)
-    }
-
-    /// Returns a page with a note, of those for which `is_it`. O(places for notes).
-    pub fn find_note(&self, is_it: impl Fn(u64) -> bool) -> Option<u64> {
-        let notes = self.notes.get()?;
-        let has_note = |(_, slot): &(usize, &Slot)| slot.get() != Note::default();
-        let pages = notes.iter().filter(has_note).map(|(index, _)| self.base + index as u64);
-        pages.into_iter().find(|&page| is_it(page))
-    }
-
     /// Returns the busy area that holds `page`, without the map: `Err` when it was changing, or
     /// takes the map to tell.
     ///
@@ -380,31 +335,6 @@ impl<'m> Bitmaps<'m> {
             return self.look_noted(area, first, before, version);
         }
         if first.noted() == before { Ok(Look::Plain(area)) } else { Err(Unclear) }
-    }
-
-    /// Reads the note of `area` with it. No note was entered since `before` was read, and the area
-    /// was busy after that. So a note that is there twice is that of the area which is busy in
-    /// between: another one would have entered its own. And where there is none twice, the area has
-    /// none: its note would be there for as long as it is busy.
-    #[inline(never)]
-    fn look_noted(
-        &self,
-        area: PageRange,
-        first: &Leaf,
-        before: Noted,
-        version: u64,
-    ) -> Result<Look, Unclear> {
-        let slot = self.slot(area.start()).ok_or(Unclear)?;
-        let note = slot.get();
-        after_note();
-        let is_busy = first.is_busy(Leaf::bit(area.start())) && self.version.is_still(version);
-        let is_same = is_busy && slot.get() == note;
-        after_note();
-        match is_same && first.noted() == before {
-            true if note == Note::default() => Ok(Look::Plain(area)),
-            true => Ok(Look::Noted(area, note)),
-            false => Err(Unclear),
-        }
     }
 
     /// Returns the busy area that holds `page` as [`look`](Self::look) does, if it starts and ends

@@ -122,17 +122,6 @@ impl<T: Record, const SIZE: usize> RowArray<'_, T, SIZE> {
         place.get_or_try_init(try_zeroed).map(|_| ())
     }
 
-    /// Returns the records of all rows that are there, but for the piece in front.
-    pub fn iter(&self) -> impl Iterator<Item = (usize, &T)> {
-        let near = self.near.iter().enumerate();
-        let far = self.far.get().into_iter().flat_map(|far| far.iter().enumerate());
-        let tables = self.beyond.get().into_iter().flat_map(|beyond| beyond.iter().enumerate());
-        let beyond = tables.filter_map(|(nth, table)| Some((nth, table.get()?)));
-        let beyond = beyond.flat_map(|(nth, table)| (nth * FAR..).zip(table.iter()));
-        let rows = near.chain(far).chain(beyond).filter_map(|(row, place)| Some((row, place.get()?)));
-        rows.flat_map(|(row, records)| (row * SIZE..).zip(records))
-    }
-
     /// Returns the bytes of the array and its rows.
     pub fn bytes(&self) -> usize {
         let beyond = self.beyond.get();

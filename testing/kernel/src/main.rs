@@ -7,7 +7,8 @@
 //!                                                 └► stack
 //! ```
 //! Its command line is made of words: `loops=N` (turns of a case), `count` (measure instead of
-//! testing), `stack` (measure the stack of each call), `only=NAME` (rows that begin so), `turns=N` (of those), `crash=WHAT` (end badly).
+//! testing), `stack` (measure the stack of each call), `only=NAME` (rows that begin so), `turns=N`
+//! (of those), `crash=WHAT` (end badly).
 #![no_std]
 #![no_main]
 

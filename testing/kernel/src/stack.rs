@@ -1,9 +1,10 @@
-//! How much stack each call takes: the stack below a call is painted, and what is left of the paint is looked
-//! at when it has returned.
+//! How much stack each call takes: the stack below a call is painted, and what is left of the paint
+//! is looked at when it has returned.
 //!
-//! Lines `stack NAME ONE MANY REFUSED`, in bytes: with one area, with many that were made and freed in an order
-//! of chance, and with as many where the platform refuses. Many calls under one name count as their deepest. A
-//! caller's frame is not counted, nor what an interrupt takes: those have stacks of their own.
+//! Lines `stack NAME ONE MANY REFUSED`, in bytes: with one area, with many that were made and freed
+//! in an order of chance, and with as many where the platform refuses. Many calls under one name
+//! count as their deepest. A caller's frame is not counted, nor what an interrupt takes: those have
+//! stacks of their own.
 
 use crate::checks::shortage::Hog;
 use crate::cpu::NUMBER;
@@ -43,8 +44,8 @@ static CALLER: AtomicUsize = AtomicUsize::new(0);
 #[inline(never)]
 fn depth(call: &mut dyn FnMut()) -> usize {
     let top: usize;
-    // SAFETY: below the stack pointer nothing is in use, in code without a red zone. Interrupts have stacks of
-    // their own. This stack is larger.
+    // SAFETY: below the stack pointer nothing is in use, in code without a red zone. Interrupts
+    // have stacks of their own. This stack is larger.
     unsafe {
         asm!("mov {top}, rsp", "lea rdi, [rsp - {bytes}]", "rep stosq", top = out(reg) top,
             inout("rcx") PAINTED / 8 => _, out("rdi") _, in("rax") PAINT, bytes = const PAINTED);
@@ -67,7 +68,7 @@ fn new_space(platform: Platform, options: SpaceOptions) -> Result<Space, SpaceEr
     Space::new(platform, options)
 }
 
-/// What was measured, and for which column this is.
+/// The stack that calls took, and the column that comes next.
 struct Table<'w> {
     world: &'w World,
     /// Frames to map.
@@ -177,8 +178,8 @@ pub(crate) fn run(world: &World) -> Outcome {
     table.print()
 }
 
-/// Makes a space and measures its calls, with `count` areas. Where the platform refuses, it does so from the
-/// moment on at which the areas are there; it relents for what has to end well.
+/// Makes a space and measures its calls, with `count` areas. Where the platform refuses, it does so
+/// from the moment on at which the areas are there; it relents for what has to end well.
 fn calls(table: &mut Table<'_>, count: usize, nodes: usize) -> Outcome {
     let kernel = table.world.kernel;
     let span = PageRange::from_len(0xf_ffff_e900_0000, 1 << 24).expect("pages");
@@ -196,6 +197,20 @@ fn calls(table: &mut Table<'_>, count: usize, nodes: usize) -> Outcome {
     let notifier: Arc<dyn Notifier<Platform>> = Arc::new(Idle);
     table.row("register_notifier", || space.register_notifier(&notifier))?;
 
+    rounds(table, &space, count, nodes)?;
+    others(table, &space, count)?;
+    table.row("decay", || space.decay())?;
+    table.row("shrink", || space.shrink(u64::MAX))?;
+    let _refusal = table.refuse();
+    let mut space = Some(space);
+    table.row("drop", || space = None);
+    Ok(())
+}
+
+/// Measures frees that purge, and purges, three times: of all areas, and then of those that are
+/// left.
+fn rounds(table: &mut Table<'_>, space: &Space, count: usize, nodes: usize) -> Outcome {
+    let kernel = table.world.kernel;
     let mut areas = Vec::with_capacity(count);
     for round in 0..3 {
         table.row("alloc", || {
@@ -205,19 +220,13 @@ fn calls(table: &mut Table<'_>, count: usize, nodes: usize) -> Outcome {
             })
         })?;
         if round == 0 {
-            look(table, &space, areas[count / 2])?;
+            look(table, space, areas[count / 2])?;
         }
         shuffle(&mut areas);
         let (refusal, purges) = (table.refuse(), space.stats().purges);
         let kept = if round == 0 { 0 } else { count / 8 };
         let name = if round == 0 { "free that purges" } else { "free" };
-        let mut cpus = (0..nodes).cycle();
-        let is_free = table.each(name, &areas[kept..], |addr| {
-            cpus.next().into_iter().for_each(|cpu| pretend(kernel, cpu));
-            // SAFETY: the area is of this check, and nothing uses it.
-            unsafe { space.raw().free(addr) }
-        });
-        ensure!(is_free, "an area can't be freed");
+        free_each(table, space, name, &areas[kept..], nodes)?;
         areas.truncate(kept);
         ensure!(round > 0 || count == 1 || space.stats().purges > purges, "no free has purged");
         let (name, is_refused) = match round {
@@ -231,12 +240,24 @@ fn calls(table: &mut Table<'_>, count: usize, nodes: usize) -> Outcome {
         drop(refusal);
         table.row("purge", || space.purge())?;
     }
-    others(table, &space, count)?;
-    table.row("decay", || space.decay())?;
-    table.row("shrink", || space.shrink(u64::MAX))?;
-    let _refusal = table.refuse();
-    let mut space = Some(space);
-    table.row("drop", || space = None);
+    Ok(())
+}
+
+/// Measures frees on one CPU after the other.
+fn free_each(
+    table: &mut Table<'_>,
+    space: &Space,
+    name: &'static str,
+    areas: &[usize],
+    nodes: usize,
+) -> Outcome {
+    let (kernel, mut cpus) = (table.world.kernel, (0..nodes).cycle());
+    let is_free = table.each(name, areas, |addr| {
+        cpus.next().into_iter().for_each(|cpu| pretend(kernel, cpu));
+        // SAFETY: the area is of this check, and nothing uses it.
+        unsafe { space.raw().free(addr) }
+    });
+    ensure!(is_free, "an area can't be freed");
     Ok(())
 }
 
@@ -265,18 +286,16 @@ fn look(table: &mut Table<'_>, space: &Space, addr: usize) -> Outcome {
     Ok(())
 }
 
-/// Measures the other calls that make and end areas: of each kind some thousand. Where the platform refuses, some
-/// are made again, and may be refused.
+/// Measures the other calls that make and end areas: of each kind some thousand. Where the platform
+/// refuses, some are made again, and may be refused.
 fn others(table: &mut Table<'_>, space: &Space, count: usize) -> Outcome {
-    for refuses in [false, true] {
-        if refuses && table.column != 2 {
-            break;
-        }
+    let ways = if table.column == 2 { 2 } else { 1 };
+    for refuses in [false, true].into_iter().take(ways) {
         let turns = count.min(if refuses { 100 } else { 5000 });
         let requests = [
             ("alloc of zeros", Request::new(3 * PAGE).zeroed(), turns),
             ("alloc aligned", Request::new(3 * PAGE).align(16 * PAGE), turns),
-            ("alloc with tag and cookie", Request::new(PAGE).tag("stack").cookie(7), turns),
+            ("alloc with tag and record", Request::new(PAGE).tag("stack").record(7), turns),
             ("alloc huge", Request::new(2 << 20).huge(), turns.min(20)),
         ];
         for (name, request, turns) in requests {
@@ -322,7 +341,7 @@ fn resize(table: &mut Table<'_>, space: &Space, areas: &mut Vec<usize>) {
     // SAFETY: as above.
     table.each("grow_in_place", areas, |addr| unsafe { raw.grow_in_place(addr, 3 * PAGE) });
     // SAFETY: as above.
-    table.each("set_cookie", areas, |addr| unsafe { raw.set_cookie(addr, 3) });
+    table.each("set_record", areas, |addr| unsafe { raw.set_record(addr, 3) });
     let mut rest = areas.len() / 2;
     table.row("free_atomic", || {
         areas.retain(|&addr| {
@@ -333,7 +352,8 @@ fn resize(table: &mut Table<'_>, space: &Space, areas: &mut Vec<usize>) {
     });
 }
 
-/// Measures reserved areas, with pages of their own and with frames. Returns true if nothing was refused.
+/// Measures reserved areas, with pages of their own and with frames. Returns true if nothing was
+/// refused.
 fn reserved(table: &mut Table<'_>, space: &Space, turns: usize) -> Result<bool, Failure> {
     let (raw, shown) = (space.raw(), table.shown);
     let mut areas = Vec::with_capacity(turns);
@@ -361,8 +381,8 @@ fn reserved(table: &mut Table<'_>, space: &Space, turns: usize) -> Result<bool, 
     Ok(results.iter().all(Result::is_ok))
 }
 
-/// Measures areas that show frames, the caller's or their own; code, and removal. Returns true if nothing was
-/// refused.
+/// Measures areas that show frames, the caller's or their own; code, and removal. Returns true if
+/// nothing was refused.
 fn frames(table: &mut Table<'_>, space: &Space, turns: usize) -> Result<bool, Failure> {
     let (raw, shown, protection) = (space.raw(), table.shown, Protection::ReadWrite);
     let run = |nth: usize| FrameRun { first: shown[nth], count: 1 };

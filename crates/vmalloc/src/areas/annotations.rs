@@ -1,8 +1,8 @@
 //! Annotations: what is known of an area beyond its pages.
 //!
 //! An annotation is the kind of an area, its guard, its owner's record and tag, and its
-//! [`Placement`]. Where they do, a [`Note`] holds it: two words for the area's first page, without a
-//! lock. A tag or a placement needs an entry in a table.
+//! [`Placement`]. A [`Note`] holds it where that has room: two words for the area's first page,
+//! without a lock. A tag or a placement needs an entry in a table.
 //!
 //! ```text
 //!   plain                 nothing at all: memory of its own with the usual guard
@@ -176,7 +176,8 @@ impl Path {
 
 impl Table {
     /// The size of an entry, and the places in it: of the page, kind, guard pages and record, of
-    /// whether there is a tag, of the length and the bytes of that, and of the links: for an outline.
+    /// whether there is a tag, of the length and the bytes of that, and of the links: for an
+    /// outline.
     pub(crate) const FIELDS: [usize; 9] = [
         size_of::<Entry>(),
         offset_of!(Entry, page),

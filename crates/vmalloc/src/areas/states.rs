@@ -87,6 +87,12 @@ impl<L: RawMutex> Areas<L> {
         Some(was_claimed)
     }
 
+    /// Returns whether there is a note at `page`.
+    pub(crate) fn has_note(&self, page: u64) -> bool {
+        let home = self.bitmaps.sure_home(page);
+        home.is_some_and(|leaf| self.bitmaps.note(leaf, page) != Note::default())
+    }
+
     /// Makes a claimed area busy. Returns whether it was claimed.
     pub(crate) fn make_busy(&self, start: u64) -> bool {
         self.with_leaf(start, |leaf| leaf.make_busy(start))
@@ -138,8 +144,8 @@ impl<L: RawMutex> Areas<L> {
         self.tables.iter().map(|table| table.0.lock())
     }
 
-    /// Takes an area that `by` frees out of use, and its annotation. Where it would have to wait for
-    /// a lock and may not, the answer is [`FreeError::Contended`].
+    /// Takes an area that `by` frees out of use, and its annotation. Where it would have to wait
+    /// for a lock and may not, the answer is [`FreeError::Contended`].
     pub(crate) fn retire(&self, page: u64, by: FreedBy, blocking: Blocking) -> Result<Retired, FreeError> {
         let (retired, home) = match self.bitmaps.sure_home(page) {
             Some(leaf) => (self.retire_near(leaf, page, by, blocking), leaf.owner_node()),

@@ -56,7 +56,8 @@ impl Refused {
     /// The place of the list of areas: for an outline.
     pub(crate) const AREAS: usize = offset_of!(Self, areas);
 
-    /// Makes room for what can be set aside where memory is short. Returns false when it already is.
+    /// Makes room for what can be set aside where memory is short. Returns false when it already
+    /// is.
     pub(super) fn prepare(&mut self) -> bool {
         self.areas.try_reserve_exact(BATCH).is_ok()
     }
