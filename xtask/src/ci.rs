@@ -34,6 +34,7 @@ pub(crate) fn all() -> Vec<Step> {
         step("format of the kernel", "cargo fmt --check").folder("testing/kernel"),
         step("format of the Python package", "cargo fmt --check").folder("python"),
         step("format of the clients' tool", "cargo fmt --check").folder(PUBLISHED),
+        step("format of the Linux module", "cargo fmt --check").folder("clients/linux-module/rust"),
         step("build of the tests", "cargo test --workspace --no-run").builds(),
         // What tests preload: cargo builds no dynamic library for a test by itself.
         step("build of the libraries", &format!("cargo build {LIBRARIES}")).after("build of the tests").builds(),

@@ -2,7 +2,7 @@
 
 mod build;
 mod jobs;
-mod package;
+pub(crate) mod package;
 mod parts;
 
 use crate::kernel::{self, Machine};

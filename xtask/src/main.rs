@@ -5,6 +5,7 @@ mod ci;
 mod clients;
 mod cores;
 mod figures;
+mod inside_linux;
 mod instructions;
 mod kernel;
 mod kernels;
@@ -44,6 +45,7 @@ enum Chore {
     Clients(clients::Args),
     Cores(cores::Args),
     Figures(figures::Args),
+    InsideLinux(inside_linux::Args),
     Instructions(instructions::Args),
     Kernels(kernels::Args),
     Miri(miri::Args),
@@ -113,6 +115,7 @@ fn run(chore: &Chore) -> Result<()> {
         Chore::Clients(args) => clients::run(args),
         Chore::Cores(args) => cores::run(args),
         Chore::Figures(args) => figures::run(args),
+        Chore::InsideLinux(args) => inside_linux::run(args),
         Chore::Instructions(args) => instructions::run(args),
         Chore::Kernels(args) => kernels::run(args),
         Chore::Miri(args) => miri::run(args),

@@ -31,7 +31,7 @@ pub(crate) fn run(Args { names }: &Args) -> Result<()> {
 }
 
 /// The packages of Debian that steps call. The name of one has the version of Python in it.
-const PACKAGES: &str = "abigail-tools apt-utils binutils clang cmake dpkg-dev g++ gcc gcc-multilib gdb ^libpython3[.][0-9]+-testsuite$ make memcached \
+const PACKAGES: &str = "abigail-tools apt-utils binutils clang cmake dpkg-dev g++ gcc gcc-multilib gdb libelf1 ^libpython3[.][0-9]+-testsuite$ make memcached \
     nodejs pkg-config postgresql python3 python3-venv qemu-system-x86 redis-server sqlite3 tcl valgrind xz-utils";
 
 /// It waits where another installation is under way.
@@ -67,6 +67,10 @@ pub(crate) fn all(seed: u64) -> Vec<Step> {
         xtask("fuzzing, stress and random worlds", fuzzing).after("tools"),
         xtask("kernel in QEMU", "qemu").after("packages"),
         xtask("Linux 6.1 in QEMU", "kernels --all").after("packages"),
+        xtask("inside Linux 6.12 in QEMU", "inside-linux 6.12 --check").after("packages").after("targets"),
+        step("lints of the Linux module", "cargo clippy --quiet --release --locked -- -D warnings")
+            .folder("clients/linux-module/rust")
+            .after("targets"),
         step("tests with musl", &format!("cargo test --target x86_64-unknown-linux-musl {ON_LINUX}"))
             .after("packages")
             .after("targets"),

@@ -54,7 +54,7 @@ pub(crate) fn run() -> Result<()> {
 }
 
 /// Returns true if the toolchain in use has a `core` for the target, or rustup could add it.
-fn is_there(target: &str) -> Result<bool> {
+pub(crate) fn is_there(target: &str) -> Result<bool> {
     // Of targets that are there rustup says so, and downloads nothing.
     let _ = succeeds(Command::new("rustup").args(["target", "add", target]));
     let folder = output(Command::new("rustc").args(["--print", "target-libdir", "--target", target]))?;
