@@ -65,7 +65,14 @@ impl<L: RawMutex> Areas<L> {
     #[inline(never)]
     fn annotate(&self, page: u64, annotation: &Annotation, entry: Option<Box<Entry>>) -> Option<bool> {
         let note = annotation.note(self.guard);
-        let home = self.bitmaps.sure_home(page);
+        let home = self.bitmaps.home(page).or_else(|| self.bitmaps.sure_home(page));
+        if let Some(leaf) = home.filter(|_| note.facts != Annotation::TABLED && !is(Mutant::LateNote)) {
+            if !self.bitmaps.enter_note(leaf, page, note) {
+                self.bitmaps.reach_note(page).ok()?;
+                self.bitmaps.enter_note(leaf, page, note);
+            }
+            return Some(leaf.make_busy(page));
+        }
         if home.is_some() {
             self.bitmaps.reach_note(page).ok()?;
         }
@@ -85,6 +92,16 @@ impl<L: RawMutex> Areas<L> {
         drop(table);
         drop(unused);
         Some(was_claimed)
+    }
+
+    /// Returns whether `by` frees an area with this note, which shows no frames and is in no table,
+    /// and nothing of it is cached where the space `caches`.
+    #[inline]
+    pub(crate) fn is_simple(&self, note: Note, by: FreedBy, caches: bool) -> bool {
+        Annotation::of_note(note, self.guard).is_some_and(|known| {
+            let may_cache = caches && known.kind == Kind::Vmalloc;
+            by.frees(known.kind) && !known.kind.may_show_frames() && !may_cache
+        })
     }
 
     /// Returns whether there is a note at `page`.
