@@ -1,13 +1,13 @@
 //! `cargo xtask qemu`: the allocator as a kernel's, on emulated machines.
 
-use crate::kernel::{self, Boot, DIED, Image, PASSED, Run};
+use crate::kernel::{self, Boot, DIED, Image, MEMORY, PASSED, Run};
 use anyhow::{Context, Result, bail, ensure};
 use std::time::Duration;
 
 /// Boot the kernel that tests vmalloc, with 1, 2 and 4 CPUs
 ///
 /// Builds the image of `testing/kernel`, boots it in QEMU once for each number of CPUs, prints what it prints and checks its exit status;
-/// then makes it end badly on purpose, which it has to report. Installs QEMU where it may.
+/// then makes it end badly on purpose, which it has to report, and measures the stack of each call, which has a bound (docs/porting.md). Installs QEMU where it may.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Numbers of CPUs.
@@ -20,6 +20,9 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 90)]
     limit: u64,
 }
+
+/// CPUs where the stack is measured: one runs, and says that it is each of them in turn.
+const STACK_CPUS: usize = 12;
 
 /// Ways to end badly, and how the report of each begins.
 const CRASHES: [(&str, &str); 4] = [
@@ -34,18 +37,25 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let image = Image::build()?;
     println!("image: {} bytes", image.bytes);
     let limit = Duration::from_secs(args.limit);
+    let one = Boot {
+        cpus: 1,
+        memory: MEMORY[0],
+        command_line: "",
+        counts_instructions: false,
+        limit,
+        is_shown: true,
+    };
     for &cpus in &args.cpus {
         let what = format!("{cpus} CPUs");
         println!("{what}:");
         let command_line = &format!("loops={}", args.loops);
-        let boot = Boot { cpus, command_line, counts_instructions: false, limit, is_shown: true };
-        let run = image.boot(boot).context(what.clone())?;
+        let run = image.boot(Boot { cpus, command_line, ..one }).context(what.clone())?;
         check(&what, &run, PASSED)?;
         println!("{what}: passed in {:.1} s", run.took.as_secs_f64());
     }
     for (crash, report) in CRASHES {
         let command_line = &format!("crash={crash}");
-        let boot = Boot { cpus: 1, command_line, counts_instructions: false, limit, is_shown: false };
+        let boot = Boot { command_line, is_shown: false, ..one };
         let run = image.boot(boot).context(crash)?;
         check(crash, &run, DIED)?;
         if !run.lines.iter().any(|line| line.starts_with(report)) {
@@ -53,6 +63,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
         println!("{crash}: reported");
     }
+    // The image is built in the place of the other one.
+    let stack = Boot { cpus: STACK_CPUS, memory: MEMORY[1], command_line: "stack", limit: limit * 2, ..one };
+    let run = Image::build_with(&["stack"])?.boot(stack).context("stack")?;
+    check("stack", &run, PASSED)?;
+    println!("stack: within its bounds, in {:.1} s", run.took.as_secs_f64());
     Ok(())
 }
 

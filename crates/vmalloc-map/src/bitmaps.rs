@@ -12,19 +12,21 @@
 //! So the owner of an area can find its end without a lock, and of two threads that free it, one
 //! learns that it came second: the flip tells what was there before.
 
+mod notes;
 mod places;
+
+pub use notes::Note;
+use notes::{Noted, Notes};
 
 use super::bitmap::{LEAF_SHIFT, WORDS};
 use super::cell::Long;
 use super::leaf::Leaf;
 use super::metadata::{OutOfMemory, carve};
-use super::notes::{Note, Noted, Notes, Slot, after_note};
 use super::row_array::{RowArray, cold_path};
 use super::version::Version;
 use crate::PageRange;
-use crate::shared::{Lent, Shared, place, try_box};
-use once_cell::race::OnceBox;
-use zerocopy::FromBytes;
+use crate::shared::{Lent, Once, Shared, place, try_zeroed};
+use zerocopy::{FromBytes, FromZeros};
 
 /// Leaves in a piece: 16 KiB, for 2^15 pages.
 pub(crate) const LEAVES: usize = 128;
@@ -43,6 +45,7 @@ const SPARSE: u32 = 1 << 31;
 /// ```
 ///
 /// In lent memory all leaves are sparse, and lie in one array.
+#[derive(FromZeros)]
 pub struct Bitmaps<'m> {
     /// The first page of the span.
     start: u64,
@@ -53,23 +56,22 @@ pub struct Bitmaps<'m> {
     /// The leaf that is read where there is none.
     nowhere: Leaf,
     version: Version,
-    sparse: OnceBox<RowArray<Leaf, LEAVES>>,
-    lent: Option<&'m [Leaf]>,
-    dense: RowArray<Leaf, LEAVES>,
+    sparse: Once<RowArray<'m, Leaf, LEAVES>>,
+    /// The leaves, where memory is lent.
+    lent: Lent<'m, Leaf>,
+    dense: RowArray<'m, Leaf, LEAVES>,
     /// Notes of areas in dense leaves, once there are any: by pages from group 0 on.
-    notes: OnceBox<Notes>,
+    notes: Once<Notes<'m>>,
 }
 
 impl<'m> Bitmaps<'m> {
     /// Bytes that bitmaps in lent memory take beside their leaves, at most.
     pub(super) const LENT_BYTES: usize = size_of::<Self>() + align_of::<Self>();
 
-    fn of(span: PageRange, lent: Option<&'m [Leaf]>, dense: RowArray<Leaf, LEAVES>) -> Self {
-        let base = span.start() >> LEAF_SHIFT << LEAF_SHIFT;
-        let (nowhere, version) = (Leaf::default(), Version::new());
-        let (start, end) = (span.start(), Long::new(span.end()));
-        let (sparse, notes) = (OnceBox::new(), OnceBox::new());
-        Self { start, end, base, nowhere, version, sparse, lent, dense, notes }
+    /// Sets the span of bitmaps that were just made.
+    fn cover(&mut self, span: PageRange) {
+        (self.start, self.end) = (span.start(), Long::new(span.end()));
+        self.base = span.start() >> LEAF_SHIFT << LEAF_SHIFT;
     }
 
     /// Returns how many of the first leaves may lie in one piece.
@@ -79,8 +81,16 @@ impl<'m> Bitmaps<'m> {
     }
 
     /// Returns bitmaps on the heap, but for those of the first leaves.
-    pub(super) fn on_heap(span: PageRange, flat: Lent<Leaf>) -> Result<Shared<'m, Self>, OutOfMemory> {
-        try_box(Self::of(span, None, RowArray::flat(flat))).map(Shared::boxed)
+    pub(super) fn on_heap(
+        span: PageRange,
+        flat: Option<Lent<'static, Leaf>>,
+    ) -> Result<Shared<'m, Self>, OutOfMemory> {
+        let mut bitmaps = try_zeroed::<Self>()?;
+        bitmaps.cover(span);
+        if let Some(flat) = flat {
+            bitmaps.dense.flat = flat;
+        }
+        Ok(Shared::boxed(bitmaps))
     }
 
     /// Returns bitmaps of at most `count` leaves at the front of `memory`, which shrinks.
@@ -89,11 +99,12 @@ impl<'m> Bitmaps<'m> {
         memory: &mut &'m mut [u8],
         count: usize,
     ) -> Result<Shared<'m, Self>, OutOfMemory> {
-        let home = carve::<Self>(memory, 1)?;
+        let bitmaps = place::<Self>(carve::<Self>(memory, 1)?);
+        bitmaps.cover(span);
         let leaves = carve::<Leaf>(memory, count)?;
         leaves.fill(0);
-        let leaves = <[Leaf]>::mut_from_bytes(leaves).map_err(|_| OutOfMemory)?;
-        Ok(Shared::lent(place(home, Self::of(span, Some(leaves), RowArray::default()))))
+        bitmaps.lent = <[Leaf]>::mut_from_bytes(leaves).map_err(|_| OutOfMemory)?.into();
+        Ok(Shared::lent(bitmaps))
     }
 
     #[inline(always)]
@@ -121,20 +132,27 @@ impl<'m> Bitmaps<'m> {
 
     #[inline(never)]
     fn far_leaf(&self, leaf: u32) -> &Leaf {
-        let found = match (leaf, self.lent) {
-            (0, _) => None,
-            (SPARSE.., Some(leaves)) => leaves.get((leaf - SPARSE) as usize),
-            (SPARSE.., None) => self.sparse.get().and_then(|sparse| sparse.get((leaf - SPARSE) as usize)),
+        let found = match leaf {
+            0 => None,
+            SPARSE.. => {
+                let index = (leaf - SPARSE) as usize;
+                self.lent.get(index).or_else(|| self.sparse.get()?.get(index))
+            }
             _ => self.dense.get(leaf as usize - 1),
         };
         found.unwrap_or(&self.nowhere)
     }
 
+    fn is_lent(&self) -> bool {
+        self.lent.get(0).is_some()
+    }
+
     /// Makes sure that there is a record for sparse leaf number `index`.
     fn reach_sparse(&self, index: usize) -> Result<(), OutOfMemory> {
-        match self.lent {
-            Some(leaves) => leaves.get(index).map(|_| ()).ok_or(OutOfMemory),
-            None => self.sparse.get_or_try_init(|| try_box(RowArray::default()))?.reach(index),
+        match self.lent.get(index) {
+            Some(_) => Ok(()),
+            None if self.is_lent() => Err(OutOfMemory),
+            None => self.sparse.get_or_try_init(try_zeroed)?.reach(index),
         }
     }
 
@@ -160,7 +178,7 @@ impl<'m> Bitmaps<'m> {
             let index = group as usize;
             let dense = index < LEAVES + count * GROUPS_PER_LEAF;
             if self.dense.get(index).is_some()
-                || (dense && self.lent.is_none() && self.dense.reach(index).is_ok())
+                || (dense && !self.is_lent() && self.dense.reach(index).is_ok())
             {
                 return Ok(group + 1);
             }
@@ -188,7 +206,7 @@ impl<'m> Bitmaps<'m> {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        let lent = self.lent.map_or(0, size_of_val::<[Leaf]>);
+        let lent = self.lent.place()[1] * size_of::<Leaf>();
         let own = size_of_val(self) - size_of_val(&self.dense);
         let notes = self.notes.get().map_or(0, RowArray::bytes);
         own + lent + notes + self.dense.bytes() + self.sparse.get().map_or(0, RowArray::bytes)
@@ -275,54 +293,6 @@ impl<'m> Bitmaps<'m> {
         self.version.end();
     }
 
-    /// Returns the place of the note of `page`.
-    #[inline]
-    fn slot(&self, page: u64) -> Option<&Slot> {
-        let (notes, index) = (self.notes.get()?, usize::try_from(page.wrapping_sub(self.base)).ok()?);
-        notes.near_row(index).or_else(|| notes.get(index))
-    }
-
-    /// Makes sure that there is a place for a note of `page`. Takes memory, at most 4 KiB in most
-    /// cases.
-    pub fn reach_note(&self, page: u64) -> Result<(), OutOfMemory> {
-        if self.slot(page).is_some() {
-            return Ok(());
-        }
-        let notes = self.notes.get_or_try_init(|| try_box(RowArray::default()))?;
-        notes.reach(usize::try_from(page.wrapping_sub(self.base)).map_err(|_| OutOfMemory)?)
-    }
-
-    /// Returns the note of the caller's area that starts at `page`, in `leaf`.
-    #[inline]
-    pub fn note(&self, leaf: &Leaf, page: u64) -> Note {
-        let slot = if leaf.is_noted() { self.slot(page) } else { None };
-        slot.map_or(Note::default(), Slot::get)
-    }
-
-    /// Enters the note of the caller's area that starts at `page`, in `leaf`: before it is busy, or
-    /// in place of another note. Returns false, and changes nothing, where there is no
-    /// [place](Self::reach_note) for it.
-    #[inline]
-    pub fn enter_note(&self, leaf: &Leaf, page: u64, note: Note) -> bool {
-        self.slot(page).map(|slot| slot.enter(leaf, note)).is_some()
-    }
-
-    /// Takes the note of the area that starts at `page`, in `leaf`, which the caller has just
-    /// retired.
-    #[inline]
-    pub fn take_note(&self, leaf: &Leaf, page: u64) -> Note {
-        let slot = if leaf.is_noted() { self.slot(page) } else { None };
-        slot.map_or(Note::default(), Slot::take)
-    }
-
-    /// Returns a page with a note, of those for which `is_it`. O(places for notes).
-    pub fn find_note(&self, is_it: impl Fn(u64) -> bool) -> Option<u64> {
-        let notes = self.notes.get()?;
-        let has_note = |(_, slot): &(usize, &Slot)| slot.get() != Note::default();
-        let pages = notes.iter().filter(has_note).map(|(index, _)| self.base + index as u64);
-        pages.into_iter().find(|&page| is_it(page))
-    }
-
     /// Returns the busy area that holds `page`, without the map: `Err` when it was changing, or
     /// takes the map to tell.
     ///
@@ -365,31 +335,6 @@ impl<'m> Bitmaps<'m> {
             return self.look_noted(area, first, before, version);
         }
         if first.noted() == before { Ok(Look::Plain(area)) } else { Err(Unclear) }
-    }
-
-    /// Reads the note of `area` with it. No note was entered since `before` was read, and the area
-    /// was busy after that. So a note that is there twice is that of the area which is busy in
-    /// between: another one would have entered its own. And where there is none twice, the area has
-    /// none: its note would be there for as long as it is busy.
-    #[inline(never)]
-    fn look_noted(
-        &self,
-        area: PageRange,
-        first: &Leaf,
-        before: Noted,
-        version: u64,
-    ) -> Result<Look, Unclear> {
-        let slot = self.slot(area.start()).ok_or(Unclear)?;
-        let note = slot.get();
-        after_note();
-        let is_busy = first.is_busy(Leaf::bit(area.start())) && self.version.is_still(version);
-        let is_same = is_busy && slot.get() == note;
-        after_note();
-        match is_same && first.noted() == before {
-            true if note == Note::default() => Ok(Look::Plain(area)),
-            true => Ok(Look::Noted(area, note)),
-            false => Err(Unclear),
-        }
     }
 
     /// Returns the busy area that holds `page` as [`look`](Self::look) does, if it starts and ends

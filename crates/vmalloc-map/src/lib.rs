@@ -99,7 +99,6 @@ mod highest;
 mod leaf;
 mod map;
 mod metadata;
-mod notes;
 mod page_set;
 mod place;
 mod quarantine;
@@ -130,11 +129,10 @@ pub use verify::Violation;
 #[doc(hidden)]
 pub mod parts {
     pub use crate::bitmap::LEAF_SHIFT;
-    pub use crate::bitmaps::{Bitmaps, Look};
+    pub use crate::bitmaps::{Bitmaps, Look, Note};
     pub use crate::leaf::Leaf;
-    pub use crate::notes::Note;
     pub use crate::row_array::RowArray;
-    pub use crate::shared::{Lent, OutOfMemory, Shared, try_box};
+    pub use crate::shared::{Lent, Once, OutOfMemory, Shared, try_box, try_zeroed};
 }
 
 #[cfg(test)]

@@ -57,12 +57,12 @@ impl<'m> AreaMap<'m> {
     /// # Errors
     /// [`FitError::Metadata`].
     pub fn new(span: PageRange) -> Result<Self, FitError> {
-        Self::on_heap(span, Lent::default())
+        Self::on_heap(span, None)
     }
 
     /// Returns an empty map over `span`, whose first leaves are in memory that was lent.
     #[doc(hidden)]
-    pub fn on_heap(span: PageRange, flat: Lent<Leaf>) -> Result<Self, FitError> {
+    pub fn on_heap(span: PageRange, flat: Option<Lent<'static, Leaf>>) -> Result<Self, FitError> {
         Self::assemble(Bitmaps::on_heap(span, flat)?, Pool::on_heap()?)
     }
 

@@ -12,6 +12,7 @@
 pub(crate) use crate::shared::OutOfMemory;
 use alloc::vec::Vec;
 use bytemuck::Pod;
+use bytemuck::allocation::try_zeroed_vec;
 use core::mem;
 use core::ops::{Index, IndexMut};
 
@@ -61,10 +62,11 @@ impl<'m, T: Linked> Pool<'m, T> {
         let index = u32::try_from(self.len).map_err(|_| OutOfMemory)?;
         match &mut self.records {
             Records::Heap(list) => {
-                if list.len() == list.capacity() {
-                    list.try_reserve_exact(growth(list.len())).map_err(|_| OutOfMemory)?;
+                if self.len == list.len() {
+                    let longer = try_zeroed_vec(self.len + growth(self.len)).map_err(|()| OutOfMemory)?;
+                    let shorter = mem::replace(list, longer);
+                    list[..self.len].copy_from_slice(&shorter);
                 }
-                list.push(T::zeroed());
             }
             Records::Lent(slots) => *slots.get_mut(self.len).ok_or(OutOfMemory)? = T::zeroed(),
         }
@@ -90,6 +92,17 @@ impl<'m, T: Linked> Pool<'m, T> {
         self.spare -= 1;
         self[index] = T::zeroed();
         index
+    }
+
+    /// Returns two records, which are not the same: they are too large to copy one on the stack.
+    pub(super) fn pair(&mut self, one: u32, other: u32) -> (&mut T, &mut T) {
+        let all: &mut [T] = match &mut self.records {
+            Records::Heap(list) => list,
+            Records::Lent(slots) => slots,
+        };
+        let (low, high) = all.split_at_mut(one.max(other) as usize);
+        let (low, high) = (&mut low[one.min(other) as usize], &mut high[0]);
+        if one < other { (low, high) } else { (high, low) }
     }
 
     /// Puts a record back.

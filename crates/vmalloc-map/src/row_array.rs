@@ -9,13 +9,9 @@
 //! ```
 
 use super::cell::Long;
-use super::metadata::OutOfMemory;
-use crate::shared::Lent;
+use crate::shared::{Lent, Once, OutOfMemory, try_zeroed};
 use crate::sync::size;
-use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::mem::offset_of;
-use once_cell::race::OnceBox;
 use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 /// A record that may be read while it is written: made of atomics, and valid when zeroed.
@@ -34,34 +30,23 @@ pub(crate) const TABLE: usize = size(1024, 16) as usize;
 /// Rows in the far table, among them places for those of the near one: 1 TiB, for 64 KiB.
 const FAR: usize = size(1 << 13, 64) as usize;
 
-type Table<T, const SIZE: usize, const LEN: usize> = [OnceBox<[T; SIZE]>; LEN];
+type Table<T, const SIZE: usize, const LEN: usize> = [Once<[T; SIZE]>; LEN];
 /// As many such tables: in all, 2^26 rows.
-type Beyond<T, const SIZE: usize> = [OnceBox<Table<T, SIZE, FAR>>; FAR];
+type Beyond<T, const SIZE: usize> = [Once<Table<T, SIZE, FAR>>; FAR];
 
-/// An array of rows of `SIZE` records.
-pub struct RowArray<T, const SIZE: usize> {
-    far: OnceBox<Table<T, SIZE, FAR>>,
-    beyond: OnceBox<Beyond<T, SIZE>>,
+/// An array of rows of `SIZE` records. Zeros are a valid one: none yet.
+#[derive(FromZeros)]
+pub struct RowArray<'m, T, const SIZE: usize> {
+    far: Once<Table<T, SIZE, FAR>>,
+    beyond: Once<Beyond<T, SIZE>>,
     near: Table<T, SIZE, TABLE>,
     /// The records of the first rows, or none. They stand in for those of `near`.
-    flat: Lent<T>,
+    pub(crate) flat: Lent<'m, T>,
     /// The end of those that are in use. One thread at a time writes it.
     flat_end: Long,
 }
 
-impl<T: Record, const SIZE: usize> Default for RowArray<T, SIZE> {
-    fn default() -> Self {
-        Self {
-            far: OnceBox::new(),
-            beyond: OnceBox::new(),
-            near: [const { OnceBox::new() }; TABLE],
-            flat: Lent::default(),
-            flat_end: Long::new(0),
-        }
-    }
-}
-
-impl<T: Record, const SIZE: usize> RowArray<T, SIZE> {
+impl<T: Record, const SIZE: usize> RowArray<'_, T, SIZE> {
     /// The places of the far and the near table. How many records a row has, and rows the near
     /// table and the far one. The place of the list of all other tables, as many as the far one has
     /// rows: for an outline.
@@ -70,16 +55,11 @@ impl<T: Record, const SIZE: usize> RowArray<T, SIZE> {
 
     /// Returns the address of the first records, and how many lie in one piece.
     pub fn flat_part(&self) -> [usize; 2] {
-        [self.flat.as_ptr().addr(), self.flat.len()]
+        self.flat.place()
     }
 
     /// The most records that may lie in one piece.
     pub const MOST_FLAT: u64 = (TABLE * SIZE) as u64;
-
-    /// Returns an array whose first records lie in one piece: it takes one step less to find each.
-    pub fn flat(flat: Lent<T>) -> Self {
-        Self { flat, ..Self::default() }
-    }
 
     /// Returns the record at `index`, if its row is there and one of the first, which take fewer
     /// steps. O(1).
@@ -127,36 +107,25 @@ impl<T: Record, const SIZE: usize> RowArray<T, SIZE> {
     /// changed where it fails.
     #[cold]
     pub fn reach(&self, index: usize) -> Result<(), OutOfMemory> {
-        if index < self.flat.len() {
+        if self.flat.get(index).is_some() {
             self.flat_end.set(self.flat_end.get().max(index as u64 + 1));
             return Ok(());
         }
         let place = match index / SIZE {
             row @ ..TABLE => &self.near[row],
-            row @ ..FAR => &self.far.get_or_try_init(array)?[row],
+            row @ ..FAR => &self.far.get_or_try_init(try_zeroed)?[row],
             row => {
-                let beyond = self.beyond.get_or_try_init(array)?;
-                &beyond.get(row / FAR).ok_or(OutOfMemory)?.get_or_try_init(array)?[row % FAR]
+                let beyond = self.beyond.get_or_try_init(try_zeroed)?;
+                &beyond.get(row / FAR).ok_or(OutOfMemory)?.get_or_try_init(try_zeroed)?[row % FAR]
             }
         };
-        place.get_or_try_init(|| <[T; SIZE]>::new_box_zeroed().map_err(|_| OutOfMemory)).map(|_| ())
-    }
-
-    /// Returns the records of all rows that are there, but for the piece in front.
-    pub fn iter(&self) -> impl Iterator<Item = (usize, &T)> {
-        let near = self.near.iter().enumerate();
-        let far = self.far.get().into_iter().flat_map(|far| far.iter().enumerate());
-        let tables = self.beyond.get().into_iter().flat_map(|beyond| beyond.iter().enumerate());
-        let beyond = tables.filter_map(|(nth, table)| Some((nth, table.get()?)));
-        let beyond = beyond.flat_map(|(nth, table)| (nth * FAR..).zip(table.iter()));
-        let rows = near.chain(far).chain(beyond).filter_map(|(row, place)| Some((row, place.get()?)));
-        rows.flat_map(|(row, records)| (row * SIZE..).zip(records))
+        place.get_or_try_init(try_zeroed).map(|_| ())
     }
 
     /// Returns the bytes of the array and its rows.
     pub fn bytes(&self) -> usize {
         let beyond = self.beyond.get();
-        let far = || self.far.get().into_iter().chain(beyond.into_iter().flatten().filter_map(OnceBox::get));
+        let far = || self.far.get().into_iter().chain(beyond.into_iter().flatten().filter_map(Once::get));
         let rows = far().flatten().chain(&self.near);
         let rows = rows.filter(|row| row.get().is_some()).count() * size_of::<[T; SIZE]>();
         let tables = beyond.map_or(0, size_of_val) + far().map(size_of_val).sum::<usize>();
@@ -164,17 +133,10 @@ impl<T: Record, const SIZE: usize> RowArray<T, SIZE> {
     }
 }
 
-/// Makes an array of nothing yet on the heap.
-fn array<T, const LEN: usize>() -> Result<Box<[OnceBox<T>; LEN]>, OutOfMemory> {
-    let mut list = Vec::new();
-    list.try_reserve_exact(LEN).map_err(|_| OutOfMemory)?;
-    list.resize_with(LEN, OnceBox::new);
-    list.into_boxed_slice().try_into().map_err(|_| OutOfMemory)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
     use core::ptr;
     use core::sync::atomic::AtomicU64;
     use core::sync::atomic::Ordering::Relaxed;
@@ -185,9 +147,11 @@ mod tests {
     /// however it is found.
     #[test]
     fn flat_arrays_answer_as_chunks_do() {
-        let mut lent = [const { AtomicU64::new(0) }; 3 * SIZE];
-        for mut rows in [RowArray::<AtomicU64, SIZE>::default(), RowArray::flat(Lent::of_test(&mut lent))] {
-            let is_flat = !rows.flat.is_empty();
+        for is_flat in [false, true] {
+            let mut rows = try_zeroed::<RowArray<'static, AtomicU64, SIZE>>().unwrap();
+            if is_flat {
+                rows.flat = Vec::from_iter((0..3 * SIZE).map(|_| AtomicU64::new(0))).leak().into();
+            }
             let (far, beyond) = (SIZE * TABLE, SIZE * FAR);
             let reached = [0, 5, 23, 24, far - 1, far, far + SIZE, beyond - 1, beyond, 3 * beyond];
             assert!(is_flat || rows.get(0).is_none(), "nothing is there yet");

@@ -7,7 +7,9 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 use core::ops::Deref;
-use core::ptr::NonNull;
+use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::AtomicPtr;
+use core::sync::atomic::Ordering::{Acquire, Release};
 use zerocopy::FromZeros;
 
 /// Invariant (SHARED-1): `at` is valid for reads for `'m` and until the owner is dropped, and
@@ -69,44 +71,105 @@ impl<T> Drop for Shared<'_, T> {
     }
 }
 
-/// Records in zeroed memory that a platform has lent.
-pub struct Lent<T>(NonNull<[T]>);
-
-// SAFETY: the records are shared by reference alone.
-unsafe impl<T: Sync> Send for Lent<T> {}
-// SAFETY: as above.
-unsafe impl<T: Sync> Sync for Lent<T> {}
-
-impl<T> Default for Lent<T> {
-    /// Returns no records.
-    fn default() -> Self {
-        Self(NonNull::slice_from_raw_parts(NonNull::dangling(), 0))
-    }
+/// Records in memory that a caller or a platform has lent for `'m`. Zeros are a valid one: none.
+#[derive(FromZeros)]
+pub struct Lent<'m, T> {
+    at: *const T,
+    len: usize,
+    lent: PhantomData<&'m [T]>,
 }
 
-impl<T: FromZeros> Lent<T> {
+// SAFETY: the records are shared by reference alone.
+unsafe impl<T: Sync> Send for Lent<'_, T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for Lent<'_, T> {}
+
+impl<T: FromZeros> Lent<'static, T> {
     /// Returns `count` records, which begin at `at`.
     ///
     /// # Safety
     /// There is zeroed memory for so many, which nothing else uses, for as long as this is used.
     pub unsafe fn new(at: NonNull<u8>, count: usize) -> Self {
         assert!(at.cast::<T>().is_aligned(), "a platform has lent memory of another alignment");
-        Self(NonNull::slice_from_raw_parts(at.cast(), count))
-    }
-
-    /// Returns records for a test, which keeps their memory longer.
-    #[cfg(test)]
-    pub fn of_test(memory: &mut [T]) -> Self {
-        Self(NonNull::from(memory))
+        Self { at: at.cast().as_ptr(), len: count, lent: PhantomData }
     }
 }
 
-impl<T> Deref for Lent<T> {
-    type Target = [T];
+impl<'m, T> From<&'m mut [T]> for Lent<'m, T> {
+    fn from(memory: &'m mut [T]) -> Self {
+        Self { at: memory.as_ptr(), len: memory.len(), lent: PhantomData }
+    }
+}
+
+impl<T> Lent<'_, T> {
+    /// Returns the address of the first record, and how many there are.
+    pub(crate) fn place(&self) -> [usize; 2] {
+        [self.at.addr(), self.len]
+    }
+
+    /// Returns the record at `index`, if there are so many.
     #[inline(always)]
-    fn deref(&self) -> &[T] {
-        // SAFETY: by the condition of `new` they are there, and zeros are valid for them.
-        unsafe { self.0.as_ref() }
+    pub(crate) fn get(&self, index: usize) -> Option<&T> {
+        // SAFETY: by the condition of `new`, or the lifetime, they are there, and zeros are valid.
+        if index < self.len { Some(unsafe { &*self.at.add(index) }) } else { None }
+    }
+}
+
+/// A box that is made once, by the thread that comes first. Zeros are a valid one: none yet. So
+/// large tables of them are made where they stay, and not on the stack.
+#[derive(FromZeros)]
+#[repr(transparent)]
+pub struct Once<T>(AtomicPtr<T>, PhantomData<Box<T>>);
+
+impl<T: Send + Sync> Once<T> {
+    /// Returns one that is not made yet.
+    pub const fn new() -> Self {
+        Self(AtomicPtr::new(null_mut()), PhantomData)
+    }
+
+    /// Returns the value, if it is made.
+    #[inline(always)]
+    pub fn get(&self) -> Option<&T> {
+        // SAFETY: null, or a box that is dropped with this. Acquire: pairs with the exchange below.
+        unsafe { self.0.load(Acquire).as_ref() }
+    }
+
+    /// Returns the value, which is made if it is not yet there.
+    ///
+    /// # Errors
+    /// Those of `make`; nothing is changed.
+    pub fn get_or_try_init<E>(&self, make: impl FnOnce() -> Result<Box<T>, E>) -> Result<&T, E> {
+        if let Some(value) = self.get() {
+            return Ok(value);
+        }
+        let new = Box::into_raw(make()?);
+        // Release: pairs with the Acquire of a look, here and above.
+        let at = match self.0.compare_exchange(null_mut(), new, Release, Acquire) {
+            Ok(_) => new,
+            Err(first) => {
+                // SAFETY: it came second, so nothing else knows of it.
+                drop(unsafe { Box::from_raw(new) });
+                first
+            }
+        };
+        // SAFETY: as for `get`.
+        Ok(unsafe { &*at })
+    }
+}
+
+impl<T: Send + Sync> Default for Once<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> Drop for Once<T> {
+    fn drop(&mut self) {
+        let at = *self.0.get_mut();
+        if !at.is_null() {
+            // SAFETY: a box that was leaked, and nothing refers to it any more.
+            drop(unsafe { Box::from_raw(at) });
+        }
     }
 }
 
@@ -124,13 +187,16 @@ pub fn try_box<T>(value: T) -> Result<Box<T>, OutOfMemory> {
     Ok(unsafe { Box::from_raw(one.cast::<T>()) })
 }
 
-/// Puts `value` into `memory`, which is as long as it and aligned for it.
-pub(crate) fn place<T>(memory: &mut [u8], value: T) -> &mut T {
+/// Makes a value of zeros on the heap, in place.
+pub fn try_zeroed<T: FromZeros>() -> Result<Box<T>, OutOfMemory> {
+    T::new_box_zeroed().map_err(|_| OutOfMemory)
+}
+
+/// Makes a value of zeros in `memory`, which is as long as it and aligned for it.
+pub(crate) fn place<T: FromZeros>(memory: &mut [u8]) -> &mut T {
     let at = memory.as_mut_ptr().cast::<T>();
     assert!(memory.len() == size_of::<T>() && at.is_aligned(), "other memory than was asked for");
-    // SAFETY: as asserted, and the memory is borrowed for as long as the value.
-    unsafe {
-        at.write(value);
-        &mut *at
-    }
+    memory.fill(0);
+    // SAFETY: as asserted, zeros are valid, and the memory is borrowed for as long as the value.
+    unsafe { &mut *at }
 }

@@ -7,18 +7,16 @@
 
 use crate::sync::{AtomicU64, Mutant, fence, is};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use zerocopy::FromZeros;
 
 /// Odd while the holder of the map is changing where segments start. On a cache line of its own
 /// (two, as the prefetcher takes them): what is beside it never changes, and every reader reads
 /// that.
+#[derive(FromZeros)]
 #[repr(align(128))]
 pub(crate) struct Version(AtomicU64);
 
 impl Version {
-    pub(super) fn new() -> Self {
-        Self(AtomicU64::new(0))
-    }
-
     /// Begins a change: the holder of the map calls it before its first write.
     #[inline]
     pub(super) fn begin(&self) {

@@ -10,6 +10,7 @@ use lock_api::{Mutex, RawMutex};
 use vmalloc::PageRange;
 use vmalloc::area_map::parts::{OutOfMemory, RowArray};
 use vmalloc::sync::size;
+use zerocopy::FromZeros;
 
 /// The most pages of a request that blocks serve: one word of bits in the original.
 pub const MOST_PAGES: u64 = size(64, 4);
@@ -82,7 +83,7 @@ pub(crate) struct Blocks<L> {
     /// The block that is number 0, and how many a whole span has: numbers go round.
     origin: u64,
     total: u64,
-    pub(crate) records: RowArray<Block, 1>,
+    pub(crate) records: RowArray<'static, Block, 1>,
 
     pub(crate) queues: Box<[Padded<Queue<L>>]>,
     pub(crate) lists: Padded<Mutex<L, Lists>>,
@@ -103,7 +104,7 @@ impl<L: RawMutex> Blocks<L> {
             shift,
             origin: middle.div_ceil(slots),
             total: span.end().div_ceil(slots) - span.start() / slots,
-            records: RowArray::default(),
+            records: RowArray::new_zeroed(),
             queues: list.into_boxed_slice(),
             lists: Padded(Mutex::new(Lists::default())),
             linear: Linear::default(),

@@ -5,15 +5,14 @@
 //! mapping.
 
 use core::sync::atomic::Ordering;
-use once_cell::race::OnceBox;
 use vmalloc::Frame;
-use vmalloc::area_map::parts::{RowArray, try_box};
+use vmalloc::area_map::parts::{Once, RowArray, try_zeroed};
 use vmalloc::sync::AtomicU64;
 
 /// Frames of a piece of the table: a page of words.
 const PIECE: usize = 512;
 
-type Counts = RowArray<AtomicU64, PIECE>;
+type Counts = RowArray<'static, AtomicU64, PIECE>;
 
 /// Bits for how many mappings there are; above them their pages.
 const COUNT_BITS: u32 = 32;
@@ -22,7 +21,7 @@ const COUNT: u64 = (1 << COUNT_BITS) - 1;
 /// The mappings in a linear map.
 #[derive(Default)]
 pub(crate) struct Linear {
-    counts: OnceBox<Counts>,
+    counts: Once<Counts>,
 }
 
 impl Linear {
@@ -63,7 +62,7 @@ impl Linear {
 
     #[cold]
     fn reach(&self, frame: Frame) -> Option<&AtomicU64> {
-        let counts = self.counts.get_or_try_init(|| try_box(Counts::default())).ok()?;
+        let counts = self.counts.get_or_try_init(try_zeroed).ok()?;
         counts.reach(frame.0 as usize).ok()?;
         counts.get(frame.0 as usize)
     }

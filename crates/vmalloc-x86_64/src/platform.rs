@@ -37,6 +37,8 @@ pub enum SpanError {
     TooManyCpus,
     /// No frames for the tables of the third level, of which there is one for each 512 GiB.
     NoTables,
+    /// No memory for what each CPU acknowledges.
+    NoMemory,
 }
 
 impl fmt::Display for SpanError {
@@ -45,6 +47,7 @@ impl fmt::Display for SpanError {
             Self::NotCanonical => "the span has addresses that four levels of tables do not translate",
             Self::TooManyCpus => "more CPUs than can be shot down",
             Self::NoTables => "out of frames for page tables",
+            Self::NoMemory => "out of memory for the words of CPUs",
         })
     }
 }
@@ -87,7 +90,8 @@ impl<M: Machine> X86<M> {
             Tables(&machine).make(page, 3).map_err(|NoTable| SpanError::NoTables)?;
             page = ((page >> (3 * TABLE_SHIFT)) + 1) << (3 * TABLE_SHIFT);
         }
-        Ok(Self { machine, span, shootdown: Shootdown::new() })
+        let shootdown = Shootdown::new(machine.cpus()).ok_or(SpanError::NoMemory)?;
+        Ok(Self { machine, span, shootdown })
     }
 
     /// Returns the machine below.

@@ -24,7 +24,9 @@
 
 use crate::entry::PAGE_SHIFT;
 use crate::lock::OpenLock;
-use crate::machine::{MAX_CPUS, Machine, pinned};
+use crate::machine::{Machine, pinned};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use lock_api::Mutex;
 use vmalloc::PageRange;
@@ -43,7 +45,7 @@ pub(crate) struct Shootdown {
     number: AtomicU64,
     count: AtomicUsize,
     ranges: [[AtomicU64; 2]; MOST_RANGES],
-    seen: [AtomicU64; MAX_CPUS],
+    seen: Box<[AtomicU64]>,
 }
 
 /// A CPU that is online and did not acknowledge.
@@ -53,14 +55,18 @@ pub(crate) struct Lost {
 }
 
 impl Shootdown {
-    pub(crate) const fn new() -> Self {
-        Self {
+    /// Returns one for so many CPUs; `None` when memory is short.
+    pub(crate) fn new(cpus: usize) -> Option<Self> {
+        let mut seen = Vec::new();
+        seen.try_reserve_exact(cpus).ok()?;
+        seen.resize_with(cpus, || AtomicU64::new(0));
+        Some(Self {
             turn: Mutex::new(()),
             number: AtomicU64::new(0),
             count: AtomicUsize::new(0),
             ranges: [const { [const { AtomicU64::new(0) }; 2] }; MOST_RANGES],
-            seen: [const { AtomicU64::new(0) }; MAX_CPUS],
-        }
+            seen: seen.into_boxed_slice(),
+        })
     }
 
     /// Makes every CPU forget `ranges`.

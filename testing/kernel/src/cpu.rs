@@ -30,7 +30,7 @@ pub(crate) struct Local {
 pub(crate) const DEPTH: usize = offset_of!(Local, depth);
 pub(crate) const RESUME: usize = offset_of!(Local, resume);
 pub(crate) const RESUME_STACK: usize = offset_of!(Local, resume_stack);
-const NUMBER: usize = offset_of!(Local, number);
+pub(crate) const NUMBER: usize = offset_of!(Local, number);
 
 struct Locals(UnsafeCell<[Local; MAX]>);
 

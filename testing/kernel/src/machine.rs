@@ -22,7 +22,7 @@ pub(crate) struct Kernel {
     pub(crate) supply: Supply,
     /// The controllers' numbers of all CPUs, this one first.
     pub(crate) apics: Vec<u8>,
-    online: AtomicU64,
+    pub(crate) online: AtomicU64,
     /// For tests: translations are not forgotten.
     pub(crate) keeps_stale: AtomicBool,
     /// For tests: looks at a CPU before it counts as lost.

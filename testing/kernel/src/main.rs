@@ -3,10 +3,12 @@
 //!
 //! ```text
 //!   boot.s ─► start ─► memory, traps, clock, CPUs ─► checks, cases      ─► exit
-//!                                                 └► counts (measure)
+//!                                                 ├► counts (measure)
+//!                                                 └► stack
 //! ```
 //! Its command line is made of words: `loops=N` (turns of a case), `count` (measure instead of
-//! testing), `only=NAME` (rows that begin so), `turns=N` (of those), `crash=WHAT` (end badly).
+//! testing), `stack` (measure the stack of each call), `only=NAME` (rows that begin so), `turns=N`
+//! (of those), `crash=WHAT` (end badly).
 #![no_std]
 #![no_main]
 
@@ -26,6 +28,8 @@ mod machine;
 mod madt;
 mod memory;
 mod serial;
+#[cfg(feature = "stack")]
+mod stack;
 mod traps;
 mod vmap;
 mod walk;
@@ -41,7 +45,7 @@ use exit::{Status, exit};
 use machine::Kernel;
 use serial::say;
 use vmalloc_x86_64::{Interrupts, Machine};
-use world::{Failure, World};
+use world::{Failure, Outcome, World};
 
 const STACK_BYTES: usize = 128 << 10;
 
@@ -66,14 +70,23 @@ extern "C" fn start(info: usize) -> ! {
     let kernel: &'static Kernel = kernel;
     KERNEL.store(core::ptr::from_ref(kernel).cast_mut(), Ordering::Release);
     cpu::Here::on();
-    start_others(kernel);
+    let options = Options::new(info.command_line());
+    if !options.stack {
+        start_others(kernel);
+    }
     let world = World::new(kernel);
     say!("{} CPUs, {} frames free", world.cpus(), kernel.supply.free());
-    let options = Options::new(info.command_line());
     if let Some(how) = options.crash {
         crash(how);
     }
-    exit(if options.counts { count(&world, &options) } else { test(&world, options.loops) })
+    exit(match options {
+        #[cfg(feature = "stack")]
+        Options { stack: true, .. } => ended(stack::run(&world)),
+        Options { counts: true, loops, turns, only, .. } => {
+            ended(count::run(&world, &Rows { loops, turns, only }))
+        }
+        _ => test(&world, options.loops),
+    })
 }
 
 /// The options of the command line.
@@ -81,6 +94,7 @@ struct Options<'a> {
     loops: u64,
     turns: u64,
     counts: bool,
+    stack: bool,
     only: &'a str,
     crash: Option<&'a str>,
 }
@@ -89,12 +103,14 @@ impl<'a> Options<'a> {
     fn new(line: &'a str) -> Self {
         let value =
             |name: &str| line.split_whitespace().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+        let has = |name| line.split_whitespace().any(|word| word == name);
         let number =
             |name, otherwise| value(name).and_then(|number| number.parse().ok()).unwrap_or(otherwise);
         Self {
             loops: number("loops", 1000),
             turns: number("turns", count::TURNS),
-            counts: line.split_whitespace().any(|word| word == "count"),
+            counts: has("count"),
+            stack: has("stack"),
             only: value("only").unwrap_or(""),
             crash: value("crash"),
         }
@@ -111,8 +127,8 @@ fn test(world: &World, loops: u64) -> Status {
     if failed == 0 { Status::Passed } else { Status::Failed }
 }
 
-fn count(world: &World, options: &Options<'_>) -> Status {
-    match count::run(world, &Rows { loops: options.loops, turns: options.turns, only: options.only }) {
+fn ended(outcome: Outcome) -> Status {
+    match outcome {
         Ok(()) => Status::Passed,
         Err(Failure(why)) => {
             say!("FAILED {why}");

@@ -1,6 +1,6 @@
 //! `cargo xtask instructions --kernel`: what a whole vmalloc takes in a kernel, page tables and purges included.
 
-use crate::kernel::{self, Boot, Image, PASSED};
+use crate::kernel::{self, Boot, Image, MEMORY, PASSED};
 use anyhow::{Result, ensure};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,6 +12,7 @@ pub(crate) fn run() -> Result<BTreeMap<String, f64>> {
     kernel::find_qemu()?;
     let boot = Boot {
         cpus: 1,
+        memory: MEMORY[0],
         command_line: "count loops=1000",
         counts_instructions: true,
         limit: LIMIT,

@@ -7,7 +7,7 @@ impl Bitmaps<'_> {
     /// The places of the tables in an array of leaves, and their sizes.
     pub const ROW_ARRAY: [usize; 6] = RowArray::<Leaf, LEAVES>::FIELDS;
 
-    /// The same of the array of notes.
+    /// The places of the tables in an array of notes, and their sizes.
     pub const NOTES: [usize; 6] = Notes::FIELDS;
 
     /// Returns the address of the pointer to the notes.

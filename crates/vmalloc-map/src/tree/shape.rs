@@ -6,16 +6,6 @@ use crate::bitmaps::Bitmaps;
 use crate::metadata::OutOfMemory;
 use crate::summary::Summary;
 
-/// How a full node makes place.
-#[derive(Clone, Copy)]
-enum Split {
-    /// Half of the children move: an insertion somewhere.
-    Half,
-    /// None move: an insertion behind the last leaf of all, so that a growing space fills its
-    /// nodes.
-    Append,
-}
-
 impl Tree<'_> {
     /// Makes sure that the next `leaves` calls of [`insert_after`](Self::insert_after) find the
     /// nodes they need: a split at every level and a new root.
@@ -23,60 +13,44 @@ impl Tree<'_> {
         self.nodes.ensure(leaves * (self.height as usize + 2))
     }
 
-    /// Enters `leaf` behind the leaf `before`; its summary is none so high.
+    /// Enters `leaf` behind the leaf `before`; its summary is none so high. So what lies below each
+    /// node above stays the same, split or not, and so do the summaries there.
     pub(crate) fn insert_after(&mut self, before: u32, leaf: u32, bitmaps: &Bitmaps<'_>) {
-        let split = if bitmaps.leaf(leaf).next.get() == 0 { Split::Append } else { Split::Half };
-        let first = bitmaps.leaf(leaf).base();
-        self.insert(bitmaps.leaf(before).up.get(), (leaf, first), &Summary::NONE, 0, split, bitmaps);
-    }
-
-    /// Enters a child, with its first page, behind the place `after`, `level` levels above the
-    /// leaves. Where no node splits, what lies below the nodes on the way stays the same, and so do
-    /// the summaries above them.
-    fn insert(
-        &mut self,
-        after: u32,
-        (child, first): (u32, u64),
-        summary: &Summary,
-        level: u32,
-        split: Split,
-        bitmaps: &Bitmaps<'_>,
-    ) {
-        let (mut node, mut slot) = (node_of(after), slot_of(after) + 1);
-        let is_full = self.nodes[node].len as usize == FAN;
-        if is_full {
-            let kept = match split {
-                Split::Append if slot == FAN => FAN,
-                _ => FAN / 2,
-            };
-            let twin = self.split(node, kept, level, split, bitmaps);
-            if slot > kept || kept == FAN {
-                (node, slot) = (twin, slot - kept);
+        let is_last = bitmaps.leaf(leaf).next.get() == 0;
+        let (mut after, mut child, mut level) = (bitmaps.leaf(before).up.get(), leaf, 1);
+        let (mut first, mut summary) = (bitmaps.leaf(leaf).base(), Summary::NONE);
+        loop {
+            let (node, slot) = (node_of(after), slot_of(after) + 1);
+            let (mut into, mut at, mut twin) = (node, slot, 0);
+            if self.nodes[node].len as usize == FAN {
+                // Behind the last leaf of all no child moves, so that a growing space fills its
+                // nodes.
+                let kept = if is_last && slot == FAN { FAN } else { FAN / 2 };
+                twin = self.split(node, kept, level, bitmaps);
+                if slot > kept || kept == FAN {
+                    (into, at) = (twin, slot - kept);
+                }
             }
-        }
-        self.nodes[node].insert(slot, child, first, summary);
-        self.relink(node, slot, level + 1, bitmaps);
-        if is_full {
-            self.restate_first(node);
-            // Nodes above may have split while this child was in neither half.
-            self.refresh(node);
+            self.nodes[into].insert(at, child, first, &summary);
+            self.relink(into, at, level, bitmaps);
+            if twin == 0 {
+                return;
+            }
+            if node == self.root {
+                self.grow_root();
+            }
+            self.restate(node);
+            (after, child, level) = (self.nodes[node].up, twin, level + 1);
+            (first, summary) = (self.nodes[twin].first[0], self.nodes[twin].total());
         }
     }
 
-    /// Moves the children from `kept` on into a new node behind `node`.
-    fn split(&mut self, node: u32, kept: usize, level: u32, split: Split, bitmaps: &Bitmaps<'_>) -> u32 {
+    /// Moves the children from `kept` on into a new node, which has no parent yet.
+    fn split(&mut self, node: u32, kept: usize, level: u32, bitmaps: &Bitmaps<'_>) -> u32 {
         let twin = self.nodes.take();
-        let mut moved = self.nodes[twin];
-        self.nodes[node].move_tail(kept, &mut moved);
-        self.nodes[twin] = moved;
-        self.relink(twin, 0, level + 1, bitmaps);
-        if node == self.root {
-            self.grow_root();
-        }
-        self.restate(node);
-        // A twin that is empty yet has no first page: TREE-4 holds once its child is in.
-        let (first, summary) = (moved.first[0], moved.total());
-        self.insert(self.nodes[node].up, (twin, first), &summary, level + 1, split, bitmaps);
+        let (old, new) = self.nodes.pair(node, twin);
+        old.move_tail(kept, new);
+        self.relink(twin, 0, level, bitmaps);
         twin
     }
 
@@ -91,8 +65,23 @@ impl Tree<'_> {
     }
 
     /// Takes the leaf at `up` out.
-    pub(crate) fn remove(&mut self, up: u32, bitmaps: &Bitmaps<'_>) {
-        self.remove_at(up, 0, bitmaps);
+    pub(crate) fn remove(&mut self, mut up: u32, bitmaps: &Bitmaps<'_>) {
+        for level in 1.. {
+            let (node, slot) = (node_of(up), slot_of(up));
+            self.nodes[node].remove(slot);
+            self.relink(node, slot, level, bitmaps);
+            up = self.nodes[node].up;
+            if self.nodes[node].len == 0 && node != self.root {
+                self.nodes.put(node);
+                continue;
+            }
+            if slot == 0 {
+                self.restate_first(node);
+            }
+            self.refresh(node);
+            self.merge(node, level, bitmaps);
+            break;
+        }
         while self.height > 1 && self.nodes[self.root].len == 1 {
             let old = self.root;
             self.root = self.nodes[old].child[0];
@@ -103,35 +92,25 @@ impl Tree<'_> {
         }
     }
 
-    fn remove_at(&mut self, up: u32, level: u32, bitmaps: &Bitmaps<'_>) {
-        let (node, slot) = (node_of(up), slot_of(up));
-        self.nodes[node].remove(slot);
-        self.relink(node, slot, level + 1, bitmaps);
-        if node == self.root {
-            return;
-        }
-        let node_up = self.nodes[node].up;
-        if self.nodes[node].len == 0 {
-            self.nodes.put(node);
-            return self.remove_at(node_up, level + 1, bitmaps);
-        }
-        if slot == 0 {
-            self.restate_first(node);
-        }
-        self.refresh(node);
-        self.merge(node, level, bitmaps);
-    }
-
-    /// Makes `node`, which is not the root, and a neighbour one, if they are small.
-    fn merge(&mut self, node: u32, level: u32, bitmaps: &Bitmaps<'_>) {
-        let up = self.nodes[node].up;
-        let (parent, slot) = (node_of(up), slot_of(up));
-        if !self.merge_with_next(parent, slot, level, bitmaps) && slot > 0 {
-            self.merge_with_next(parent, slot - 1, level, bitmaps);
+    /// Makes `node` and a neighbour one, if they are small, and so the nodes above.
+    fn merge(&mut self, mut node: u32, level: u32, bitmaps: &Bitmaps<'_>) {
+        for level in level.. {
+            if node == self.root {
+                return;
+            }
+            let up = self.nodes[node].up;
+            let (parent, slot) = (node_of(up), slot_of(up));
+            let is_merged = self.merge_with_next(parent, slot, level, bitmaps)
+                || slot > 0 && self.merge_with_next(parent, slot - 1, level, bitmaps);
+            if !is_merged {
+                return;
+            }
+            node = parent;
         }
     }
 
-    /// Makes the children `slot` and `slot + 1` of `parent` one, if they are small.
+    /// Makes the children `slot` and `slot + 1` of `parent` one, if they are small. `level` is
+    /// theirs.
     fn merge_with_next(&mut self, parent: u32, slot: usize, level: u32, bitmaps: &Bitmaps<'_>) -> bool {
         if slot + 1 >= self.nodes[parent].len as usize {
             return false;
@@ -141,17 +120,13 @@ impl Tree<'_> {
         if kept + self.nodes[right].len > MERGE_AT {
             return false;
         }
-        let mut merged = self.nodes[left];
-        self.nodes[right].move_tail(0, &mut merged);
-        self.nodes[left] = merged;
-        self.relink(left, kept as usize, level + 1, bitmaps);
+        let (from, to) = self.nodes.pair(right, left);
+        from.move_tail(0, to);
+        self.relink(left, kept as usize, level, bitmaps);
         self.nodes.put(right);
         self.restate(left);
         self.nodes[parent].remove(slot + 1);
-        self.relink(parent, slot + 1, level + 2, bitmaps);
-        if parent != self.root {
-            self.merge(parent, level + 1, bitmaps);
-        }
+        self.relink(parent, slot + 1, level + 1, bitmaps);
         true
     }
 

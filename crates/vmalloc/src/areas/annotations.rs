@@ -1,8 +1,8 @@
 //! Annotations: what is known of an area beyond its pages.
 //!
 //! An annotation is the kind of an area, its guard, its owner's record and tag, and its
-//! [`Placement`]. Where they do, a [`Note`] holds it: two words for the area's first page, without a
-//! lock. A tag or a placement needs an entry in a table.
+//! [`Placement`]. A [`Note`] holds it where that has room: two words for the area's first page,
+//! without a lock. A tag or a placement needs an entry in a table.
 //!
 //! ```text
 //!   plain                 nothing at all: memory of its own with the usual guard
@@ -59,14 +59,15 @@ pub(crate) struct Annotation {
     pub(crate) placement: Placement,
 }
 
-/// The facts of a note whose annotation is in a table.
-const TABLED: u64 = 1;
 /// The bit of facts that differ from the usual ones. Above are the kind and the guard pages.
 const UNUSUAL: u64 = 2;
 const KIND_SHIFT: u32 = 8;
 const GUARD_SHIFT: u32 = 16;
 
 impl Annotation {
+    /// The facts of a note whose annotation is in a table.
+    pub(super) const TABLED: u64 = 1;
+
     /// Returns the facts of an area without a record, placed as the space places.
     #[inline]
     pub(crate) fn new(kind: Kind, guard_pages: u64, tag: Option<Tag>) -> Self {
@@ -90,7 +91,7 @@ impl Annotation {
     #[inline]
     pub(crate) fn note(&self, guards: bool) -> Note {
         if self.tag.is_some() || !self.placement.is_usual() {
-            return Note { record: 0, facts: TABLED };
+            return Note { record: 0, facts: Self::TABLED };
         }
         let is_usual = self.kind == Kind::Vmalloc && self.guard_pages == u64::from(guards);
         let facts = UNUSUAL | (self.kind as u64) << KIND_SHIFT | self.guard_pages << GUARD_SHIFT;
@@ -103,7 +104,7 @@ impl Annotation {
         let Note { record, facts } = note;
         match facts {
             0 => Some(Self { record, ..Self::plain(guards) }),
-            TABLED => None,
+            Self::TABLED => None,
             _ => {
                 let guard_pages = facts >> GUARD_SHIFT;
                 Some(Self { record, ..Self::new(Kind::of(facts >> KIND_SHIFT & 0xff), guard_pages, None) })
@@ -176,7 +177,8 @@ impl Path {
 
 impl Table {
     /// The size of an entry, and the places in it: of the page, kind, guard pages and record, of
-    /// whether there is a tag, of the length and the bytes of that, and of the links: for an outline.
+    /// whether there is a tag, of the length and the bytes of that, and of the links: for an
+    /// outline.
     pub(crate) const FIELDS: [usize; 9] = [
         size_of::<Entry>(),
         offset_of!(Entry, page),

@@ -63,7 +63,7 @@ pub(crate) enum Blocking {
     Forbidden,
 }
 
-/// What is known of a page without its table.
+/// The facts of a page that are known without its table.
 enum Told {
     /// All of it.
     All(Option<AreaInfo>),

@@ -1,13 +1,12 @@
 //! The area map under its lock: the state that all nodes share.
 
 use super::Areas;
-use crate::PageRange;
-use crate::wait::Borders;
+use crate::wait::{Apart, Borders, list};
+use crate::{PageRange, SpaceError};
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
-use lock_api::{MutexGuard, RawMutex};
-use vmalloc_map::parts::Bitmaps;
+use lock_api::{Mutex, MutexGuard, RawMutex};
+use vmalloc_map::parts::{Bitmaps, Leaf, Lent};
 use vmalloc_map::{AreaMap, NoArea, State};
 
 /// The area map under its lock. Its first use by `&mut` begins a change, which lasts until the lock
@@ -20,7 +19,7 @@ pub(crate) struct HeldMap<'a, L: RawMutex> {
 
 /// The area map, and what is known of those that take areas of it.
 pub(super) struct Mapped {
-    areas: AreaMap<'static>,
+    pub(super) areas: AreaMap<'static>,
     takers: Box<[Taker]>,
     /// Areas that were placed so far.
     placed: u64,
@@ -38,24 +37,27 @@ pub(crate) struct Taker {
 }
 
 impl Mapped {
-    /// Returns a map for so many nodes; `None` when memory is short.
-    pub(super) fn new(areas: AreaMap<'static>, nodes: usize) -> Option<Self> {
-        let mut takers = Vec::new();
-        takers.try_reserve_exact(nodes).ok()?;
-        takers.resize_with(nodes, Taker::default);
-        Some(Self { areas, takers: takers.into_boxed_slice(), placed: 0, peak: 0 })
+    /// Returns a map of `span` for so many nodes, with its lock.
+    pub(super) fn new<L: RawMutex>(
+        span: PageRange,
+        flat: Option<Lent<'static, Leaf>>,
+        nodes: usize,
+    ) -> Result<Apart<Mutex<L, Self>>, SpaceError> {
+        let takers = list(nodes, Taker::default)?;
+        let areas = AreaMap::on_heap(span, flat).map_err(|_| SpaceError::Metadata)?;
+        Apart::new(Mutex::new(Self { areas, takers, placed: 0, peak: 0 }))
     }
 }
 
 impl<L: RawMutex> Areas<L> {
     /// Locks the map.
     pub(crate) fn map(&self) -> HeldMap<'_, L> {
-        HeldMap { map: self.map.0.lock(), bitmaps: &self.bitmaps, is_changing: false }
+        HeldMap { map: self.map.lock(), bitmaps: &self.bitmaps, is_changing: false }
     }
 
     /// Locks the map unless it is held.
     pub(crate) fn try_map(&self) -> Option<HeldMap<'_, L>> {
-        self.map.0.try_lock().map(|map| HeldMap { map, bitmaps: &self.bitmaps, is_changing: false })
+        self.map.try_lock().map(|map| HeldMap { map, bitmaps: &self.bitmaps, is_changing: false })
     }
 }
 

@@ -38,11 +38,9 @@ pub use tag::Tag;
 
 use crate::SpaceError;
 use crate::platform::Geometry;
-use crate::wait::{Padded, places};
+use crate::wait::{Apart, Padded, list, places};
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use lock_api::{Mutex, RawMutex};
-use vmalloc_map::AreaMap;
 use vmalloc_map::parts::{Bitmaps, Leaf, Lent, Shared};
 
 /// The areas of a space.
@@ -53,7 +51,7 @@ pub(crate) struct Areas<L> {
     pub(crate) bitmaps: Shared<'static, Bitmaps<'static>>,
     /// Annotations: by the address of the area.
     tables: Box<[Padded<Mutex<L, Table>>]>,
-    map: Padded<Mutex<L, map::Mapped>>,
+    map: Apart<Mutex<L, map::Mapped>>,
 }
 
 impl<L: RawMutex> Areas<L> {
@@ -62,20 +60,17 @@ impl<L: RawMutex> Areas<L> {
         geometry: &Geometry,
         guard: bool,
         tables: usize,
-        flat: Lent<Leaf>,
+        flat: Option<Lent<'static, Leaf>>,
     ) -> Result<Self, SpaceError> {
         let (span, shift) = (geometry.span, geometry.page_shift);
-        let mut all = Vec::new();
-        all.try_reserve_exact(tables).map_err(|_| SpaceError::Metadata)?;
-        all.resize_with(tables, || Padded(Mutex::new(Table::default())));
-        let map = AreaMap::on_heap(span, flat).map_err(|_| SpaceError::Metadata)?;
+        let map = map::Mapped::new(span, flat, tables)?;
         Ok(Self {
             shift,
             guard,
             // SAFETY: the map is dropped with these areas, and nothing reads the bitmaps then.
-            bitmaps: unsafe { map.bitmaps().reader() },
-            tables: all.into_boxed_slice(),
-            map: Padded(Mutex::new(map::Mapped::new(map, tables).ok_or(SpaceError::Metadata)?)),
+            bitmaps: unsafe { map.lock().areas.bitmaps().reader() },
+            tables: list(tables, || Padded(Mutex::new(Table::default())))?,
+            map,
         })
     }
 
@@ -101,7 +96,7 @@ impl<L: RawMutex> Areas<L> {
     }
 
     pub(crate) fn lock_map(&self) {
-        core::mem::forget(self.map.0.lock());
+        core::mem::forget(self.map.lock());
     }
 
     /// Releases the map and the tables.
@@ -111,7 +106,7 @@ impl<L: RawMutex> Areas<L> {
     pub(crate) unsafe fn unlock_all(&self) {
         // SAFETY: by the caller's promise all are held.
         unsafe {
-            self.map.0.force_unlock();
+            self.map.force_unlock();
             self.tables.iter().for_each(|table| table.0.force_unlock());
         }
     }

@@ -65,7 +65,14 @@ impl<L: RawMutex> Areas<L> {
     #[inline(never)]
     fn annotate(&self, page: u64, annotation: &Annotation, entry: Option<Box<Entry>>) -> Option<bool> {
         let note = annotation.note(self.guard);
-        let home = self.bitmaps.sure_home(page);
+        let home = self.bitmaps.home(page).or_else(|| self.bitmaps.sure_home(page));
+        if let Some(leaf) = home.filter(|_| note.facts != Annotation::TABLED && !is(Mutant::LateNote)) {
+            if !self.bitmaps.enter_note(leaf, page, note) {
+                self.bitmaps.reach_note(page).ok()?;
+                self.bitmaps.enter_note(leaf, page, note);
+            }
+            return Some(leaf.make_busy(page));
+        }
         if home.is_some() {
             self.bitmaps.reach_note(page).ok()?;
         }
@@ -85,6 +92,22 @@ impl<L: RawMutex> Areas<L> {
         drop(table);
         drop(unused);
         Some(was_claimed)
+    }
+
+    /// Returns whether `by` frees an area with this note, which shows no frames and is in no table,
+    /// and nothing of it is cached where the space `caches`.
+    #[inline]
+    pub(crate) fn is_simple(&self, note: Note, by: FreedBy, caches: bool) -> bool {
+        Annotation::of_note(note, self.guard).is_some_and(|known| {
+            let may_cache = caches && known.kind == Kind::Vmalloc;
+            by.frees(known.kind) && !known.kind.may_show_frames() && !may_cache
+        })
+    }
+
+    /// Returns whether there is a note at `page`.
+    pub(crate) fn has_note(&self, page: u64) -> bool {
+        let home = self.bitmaps.sure_home(page);
+        home.is_some_and(|leaf| self.bitmaps.note(leaf, page) != Note::default())
     }
 
     /// Makes a claimed area busy. Returns whether it was claimed.
@@ -138,8 +161,8 @@ impl<L: RawMutex> Areas<L> {
         self.tables.iter().map(|table| table.0.lock())
     }
 
-    /// Takes an area that `by` frees out of use, and its annotation. Where it would have to wait for
-    /// a lock and may not, the answer is [`FreeError::Contended`].
+    /// Takes an area that `by` frees out of use, and its annotation. Where it would have to wait
+    /// for a lock and may not, the answer is [`FreeError::Contended`].
     pub(crate) fn retire(&self, page: u64, by: FreedBy, blocking: Blocking) -> Result<Retired, FreeError> {
         let (retired, home) = match self.bitmaps.sure_home(page) {
             Some(leaf) => (self.retire_near(leaf, page, by, blocking), leaf.owner_node()),

@@ -62,13 +62,14 @@ pub(crate) use ranges::{join, sort};
 pub(crate) use refused::{Refused, Unmapper, meets};
 pub(crate) use tenant::{Parts, Sweep, Tenants};
 
-use crate::PageRange;
 use crate::sync::AtomicU64;
 use crate::wait::{BATCH, Lazy, clear};
+use crate::{PageRange, SpaceError};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// The sets that a purge works on. A purge of one group of nodes uses the lists, and nothing else.
+/// The sets that a purge works on, with memory for them once they are [prepared](Self::prepare). A purge of one group of nodes uses the lists, and nothing else.
+#[derive(Default)]
 pub(crate) struct Purger {
     /// For each node, the areas of its lazy set that are not given back yet; then one more set, for
     /// those that were in none.
@@ -139,24 +140,17 @@ impl Counts {
 }
 
 impl Purger {
-    /// Returns a purger for `nodes` nodes; `None` when memory is short.
-    pub(crate) fn new(nodes: usize) -> Option<Self> {
-        let (mut taken, mut batch) = (Vec::new(), Vec::new());
-        taken.try_reserve_exact(nodes + 1).ok()?;
+    /// Makes the sets for `nodes` nodes, in place: a purger is large.
+    ///
+    /// # Errors
+    /// [`SpaceError::Metadata`] when memory is short.
+    pub(crate) fn prepare(&mut self, nodes: usize) -> Result<(), SpaceError> {
+        self.taken.try_reserve_exact(nodes + 1).map_err(|_| SpaceError::Metadata)?;
         for _ in 0..=nodes {
-            taken.push(Lazy::new()?);
+            self.taken.push(Lazy::new()?);
         }
-        batch.try_reserve_exact(BATCH).ok()?;
-        Some(Self {
-            last: None,
-            taken,
-            pending: Vec::new(),
-            parts: Parts::default(),
-            refused: Refused::new()?,
-            ranges: Vec::new(),
-            batch,
-            is_short: false,
-        })
+        let is_ready = self.refused.prepare() && self.batch.try_reserve_exact(BATCH).is_ok();
+        if is_ready { Ok(()) } else { Err(SpaceError::Metadata) }
     }
 
     /// Returns what the last purge has done, if it began after the one with number `begun` and did

@@ -32,12 +32,12 @@ const FEW: usize = 24;
 /// Bits of a digit.
 const DIGIT: usize = 4;
 
-/// Sorts by the first page, in place, by one digit after the other from the highest in which two differ. O(n)
-/// for ranges that ascend, O(n · digits) for others.
+/// Sorts by the first page, in place, by one digit after the other from the highest in which two
+/// differ. O(n) for ranges that ascend, O(n · digits) for others.
 ///
-/// The sorts of `core` recurse, and take more than the whole stack of a kernel's thread. This one has no list
-/// of what is still to do: behind a part that is sorted follows the part that agrees in all digits with its
-/// first range, up to the one that tells that from the range before it.
+/// The sorts of `core` recurse, and take more than the whole stack of a kernel's thread. This one
+/// has no list of what is still to do: behind a part that is sorted follows the part that agrees in
+/// all digits with its first range, up to the one that tells that from the range before it.
 ///
 /// ```text
 ///      sorted    next part
@@ -66,7 +66,8 @@ pub(crate) fn sort(ranges: &mut [PageRange]) {
     }
 }
 
-/// Brings ranges into the order of one digit of their first pages. Returns how many have the lowest one.
+/// Brings ranges into the order of one digit of their first pages. Returns how many have the lowest
+/// one.
 fn distribute(ranges: &mut [PageRange], shift: usize) -> usize {
     let digit = |range: &PageRange| (range.start() >> shift) as usize % (1 << DIGIT);
     // For each digit where the next range with it goes, and the end of all of them.

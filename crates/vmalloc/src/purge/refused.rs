@@ -44,6 +44,7 @@ use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// The areas and parts of tenants that the platform has refused by themselves.
+#[derive(Default)]
 pub(crate) struct Refused {
     areas: Vec<PageRange>,
     pub(crate) parts: Parts,
@@ -55,12 +56,10 @@ impl Refused {
     /// The place of the list of areas: for an outline.
     pub(crate) const AREAS: usize = offset_of!(Self, areas);
 
-    /// Returns an empty set; `None` when memory is short.
-    pub(super) fn new() -> Option<Self> {
-        let mut areas = Vec::new();
-        // So many can be set aside where memory is short.
-        areas.try_reserve_exact(BATCH).ok()?;
-        Some(Self { areas, parts: Parts::default(), next: 0 })
+    /// Makes room for what can be set aside where memory is short. Returns false when it already
+    /// is.
+    pub(super) fn prepare(&mut self) -> bool {
+        self.areas.try_reserve_exact(BATCH).is_ok()
     }
 
     pub(crate) fn is_empty(&self) -> bool {

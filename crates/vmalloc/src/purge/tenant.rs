@@ -30,9 +30,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
 use core::ops::Range;
-use once_cell::race::OnceBox;
 use vmalloc_map::Violation;
-use vmalloc_map::parts::try_box;
+use vmalloc_map::parts::{Once, try_box};
 
 /// An owner of areas that hands out parts of them: see [`Space::add_tenant`](crate::Space::add_tenant).
 ///
@@ -293,7 +292,7 @@ impl Parts {
 /// The tenants of a space. They stay for its life, so any thread reads the list without a lock.
 #[derive(Default)]
 pub(crate) struct Tenants {
-    first: OnceBox<Link>,
+    first: Once<Link>,
 }
 
 struct Link {
@@ -310,13 +309,11 @@ impl Tenants {
 
     /// Adds a tenant at the end. The caller holds the purger. Returns false when memory is short.
     pub(crate) fn add(&self, tenant: Arc<dyn Tenant>) -> bool {
-        match self.first.get() {
-            Some(link) => link.others.add(tenant),
-            None => {
-                let link = try_box(Link { tenant, others: Self::default() });
-                link.is_ok_and(|link| self.first.set(link).is_ok())
-            }
+        let mut end = &self.first;
+        while let Some(link) = end.get() {
+            end = &link.others.first;
         }
+        end.get_or_try_init(|| try_box(Link { tenant, others: Self::default() })).is_ok()
     }
 
     /// Returns the sum of the counts of all.

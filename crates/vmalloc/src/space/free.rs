@@ -89,7 +89,12 @@ impl<P: Platform> Raw<'_, P> {
     /// # Errors
     /// [`FreeError`] when no such area starts at `addr`; nothing is changed.
     pub unsafe fn unreserve(&self, addr: usize) -> Result<(), FreeError> {
-        self.free_slow(self.page(addr)?, FreedBy::Unreserve)
+        let page = self.page(addr)?;
+        if self.free_noted(page, FreedBy::Unreserve) {
+            Ok(())
+        } else {
+            self.free_slow(page, FreedBy::Unreserve)
+        }
     }
 
     /// Frees an area of any kind that one call frees, and tells what it was. Frames of the caller's
@@ -172,12 +177,38 @@ impl<P: Platform> Raw<'_, P> {
         true
     }
 
+    /// Frees an area with a note in the common case: its memory goes at once, or is unmapped later,
+    /// and this CPU's node is free and has room. If it is not that, nothing was changed.
+    #[inline]
+    fn free_noted(&self, page: u64, by: FreedBy) -> bool {
+        let bitmaps = &*self.areas.bitmaps;
+        let Some(leaf) = bitmaps.home(page).filter(|leaf| leaf.is_noted()) else { return false };
+        let Some(pages) = bitmaps.size_near(leaf, page).map(|size| size.wrapping_add(1)) else {
+            return false;
+        };
+        let is_lazy = self.areas.is_simple(bitmaps.note(leaf, page), by, self.caches);
+        if !is_lazy || self.free_mask == usize::MAX {
+            return false;
+        }
+        let Some(mut node) = self.cache.try_lock(self.platform.cpu()) else { return false };
+        if node.is_lazy_special(pages) || !bitmaps.retire_start(leaf, page) {
+            return refuse(node);
+        }
+        bitmaps.take_note(leaf, page);
+        node.enter_lazy(PageRange::of(page, page + pages), pages);
+        drop(node);
+        true
+    }
+
     /// Frees memory in any case.
     #[inline(never)]
     fn free_any(&self, addr: usize) -> Result<(), FreeError> {
         let page = self.page(addr)?;
         if self.options.zero_on_free {
             return self.free_slow(page, FreedBy::Free);
+        }
+        if self.free_noted(page, FreedBy::Free) {
+            return Ok(());
         }
         let home = self.areas.bitmaps.sure_home(page);
         if let Some(leaf) = home.filter(|leaf| !leaf.is_noted()) {

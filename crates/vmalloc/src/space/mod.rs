@@ -69,7 +69,7 @@ use crate::purge::{Counts, Deferred, FrameSets, Purger, Tenants};
 use crate::sync::AtomicU64;
 use crate::sync::size;
 use crate::wait::policy::APART;
-use crate::wait::{Cache, Padded};
+use crate::wait::{Apart, Cache};
 use crate::{AllocError, AreaError, FreeError, SpaceError};
 use ::alloc::sync::Arc;
 use core::fmt;
@@ -108,23 +108,23 @@ pub struct Space<P: Platform> {
 
     pub(crate) areas: Areas<P::RawLock>,
     cache: Cache<P::RawLock>,
-    purger: Padded<Mutex<P::PurgeLock, Purger>>,
+    purger: Apart<Mutex<P::PurgeLock, Purger>>,
     /// A purger for each group of nodes, if there are several.
     groups: purging::Groups<P::PurgeLock>,
     /// Purges of the whole space that have begun.
-    begun: Padded<AtomicU64>,
+    begun: Apart<AtomicU64>,
     /// Purges of the whole space under way. Meanwhile no group purges by itself.
-    whole: Padded<Inside>,
-    counts: Padded<Counts>,
+    whole: Apart<Inside>,
+    counts: Apart<Counts>,
     tenants: Tenants,
-    pub(crate) frame_sets: Padded<FrameSets<P, P::RawLock>>,
-    deferred: Padded<Deferred>,
+    pub(crate) frame_sets: Apart<FrameSets<P, P::RawLock>>,
+    deferred: Apart<Deferred>,
     /// The platform's knowledge of what waits: [`told::ASKED`], [`told::URGENT`], or 0 for none.
-    told: Padded<AtomicU64>,
+    told: Apart<AtomicU64>,
     /// Allocations that wait for addresses to be given back, and purges and drains that go from
     /// node to node. Meanwhile no node takes addresses for later, neither from the map nor from
     /// other nodes.
-    need: Padded<Inside>,
+    need: Apart<Inside>,
     notifiers: Notifiers<P>,
 }
 
@@ -145,15 +145,15 @@ impl<P: Platform> Space<P> {
         let count = options.node_count(cpus)?;
         let percent = *options.max_slack_percent.get_or_insert(geometry.max_slack_percent);
         let allowance = options.allowance(&geometry);
-        let none = SpaceError::Metadata;
         let leaves = Bitmaps::flat_leaves(span);
         // SAFETY: the platform lends that for its life, and lives as long as the areas.
         let flat =
             platform.lend_records(leaves * size_of::<Leaf>()).map(|at| unsafe { Lent::new(at, leaves) });
-        let flat = flat.unwrap_or_default();
         let mask = |are_all: bool| if are_all { usize::MAX } else { (1 << shift) - 1 };
         let frees_do_more = options.trap_on_free || options.zero_on_free;
-        let cache = Cache::new(count, allowance, u64::from(options.guard)).ok_or(none)?;
+        let cache = Cache::new(count, allowance, u64::from(options.guard))?;
+        let purger = Apart::new(Mutex::new(Purger::default()))?;
+        purger.lock().prepare(count)?;
         Ok(Self {
             free_mask: mask(frees_do_more),
             cache_mask: mask(frees_do_more || allowance.most == 0),
@@ -164,18 +164,18 @@ impl<P: Platform> Space<P> {
             apart_end: (span.start() + (size(APART << LEAF_SHIFT, 2)) * count as u64).min(span.end()),
             aligned_from: geometry.huge_order.map_or(u64::MAX, |order| 2 << order),
             areas: Areas::new(&geometry, options.guard, count, flat)?,
-            purger: Padded(Mutex::new(Purger::new(count).ok_or(none)?)),
-            groups: purging::groups(&cache).ok_or(none)?,
-            begun: Padded(AtomicU64::new(0)),
-            whole: Padded(Inside::default()),
+            purger,
+            groups: purging::groups(&cache)?,
+            begun: Apart::new(AtomicU64::new(0))?,
+            whole: Apart::new(Inside::default())?,
             cache,
-            counts: Padded(Counts::default()),
+            counts: Apart::new(Counts::default())?,
             tenants: Tenants::default(),
-            frame_sets: Padded(FrameSets::new()),
-            deferred: Padded(Deferred::default()),
-            told: Padded(AtomicU64::new(0)),
-            need: Padded(Inside::default()),
-            notifiers: Notifiers::new(),
+            frame_sets: Apart::new(FrameSets::new())?,
+            deferred: Apart::new(Deferred::default())?,
+            told: Apart::new(AtomicU64::new(0))?,
+            need: Apart::new(Inside::default())?,
+            notifiers: Notifiers::new()?,
             geometry,
             platform,
             options,
@@ -349,7 +349,7 @@ impl<P: Platform> Drop for Space<P> {
     /// Gives frames back whose last area was freed and not yet flushed: those of a sub-space are
     /// its root's.
     fn drop(&mut self) {
-        if self.frame_sets.0.get_mut().waiting() != [0; 2] {
+        if self.frame_sets.lock().waiting() != [0; 2] {
             // What the platform refuses to unmap may show them still, so they stay taken.
             let _ = self.purge();
         }

@@ -27,8 +27,7 @@ use crate::wait::{Lazy, MAX_PAGES, Node, SizeStacks, Stock, places};
 use alloc::vec::Vec;
 use core::mem::offset_of;
 use core::ptr::from_ref;
-use once_cell::race::OnceBox;
-use vmalloc_map::parts::{Bitmaps, Leaf, OutOfMemory, try_box};
+use vmalloc_map::parts::{Bitmaps, Leaf, Once, OutOfMemory, try_box};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Where the records of a space lie, and how they are laid out. All are addresses in the process of
@@ -94,7 +93,7 @@ impl Outline {
 }
 
 /// A list with known content.
-static SPECIMEN: OnceBox<Vec<u64>> = OnceBox::new();
+static SPECIMEN: Once<Vec<u64>> = Once::new();
 
 /// Returns the facts of the specimen of the program; `None` when memory is short.
 fn specimen() -> Option<[u64; 4]> {

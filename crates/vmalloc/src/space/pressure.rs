@@ -7,10 +7,10 @@
 //! the generation that it was in: the thread that forked may itself have been in need.
 
 use super::Space;
-use crate::AllocError;
 use crate::platform::Platform;
 use crate::sync::AtomicU64;
-use crate::wait::Padded;
+use crate::wait::Apart;
+use crate::{AllocError, SpaceError};
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -101,7 +101,7 @@ impl Drop for Stay<'_> {
 pub(super) struct Notifiers<P: Platform> {
     known: Mutex<P::RawLock, Known<P>>,
     /// The one thread that has them make room.
-    pub(super) calling: Padded<Inside>,
+    pub(super) calling: Apart<Inside>,
 }
 
 /// Notifiers in the order of registration, each with a number that no other has had.
@@ -111,9 +111,9 @@ struct Known<P> {
 }
 
 impl<P: Platform> Notifiers<P> {
-    pub(super) fn new() -> Self {
+    pub(super) fn new() -> Result<Self, SpaceError> {
         let known = Mutex::new(Known { list: Vec::new(), next: 0 });
-        Self { known, calling: Padded(Inside::default()) }
+        Ok(Self { known, calling: Apart::new(Inside::default())? })
     }
 
     pub(super) fn lock_all(&self) {

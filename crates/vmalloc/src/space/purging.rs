@@ -7,8 +7,8 @@ use crate::platform::{Platform, PlatformError, PlatformFault, Protection};
 use crate::purge::{Done, PurgePlan, Purger, Sweep, Unmapper};
 use crate::sync::{Mutant, is, unlocked};
 use crate::wait::policy::{LONG_LIST, POOLED};
-use crate::wait::{BATCH, Borders, Cache, Cursor, Fraction, Lazy, LazyPages, Padded, SizeStacks};
-use crate::{AllocError, AreaError};
+use crate::wait::{BATCH, Borders, Cache, Cursor, Fraction, Lazy, LazyPages, Padded, SizeStacks, list};
+use crate::{AllocError, AreaError, SpaceError};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -272,15 +272,18 @@ impl<'a, P: Platform> Purge<'a, P> {
 /// Purgers of groups of nodes.
 pub(super) type Groups<L> = Box<[Padded<Mutex<L, Purger>>]>;
 
-/// Returns purgers for the groups of nodes; `None` when memory is short.
-pub(super) fn groups<L: RawMutex, G: RawMutex>(cache: &Cache<L>) -> Option<Groups<G>> {
-    let (mut groups, nodes) = (Vec::new(), cache.nodes.len());
-    groups.try_reserve_exact(cache.lazy.groups()).ok()?;
-    for group in 0..cache.lazy.groups() {
-        let Range { start, end } = LazyPages::nodes_of(group);
-        groups.push(Padded(Mutex::new(Purger::new(end.min(nodes) - start)?)));
+/// Returns purgers for the groups of nodes.
+///
+/// # Errors
+/// [`SpaceError::Metadata`] when memory is short.
+pub(super) fn groups<L: RawMutex, G: RawMutex>(cache: &Cache<L>) -> Result<Groups<G>, SpaceError> {
+    let nodes = cache.nodes.len();
+    let mut groups = list(cache.lazy.groups(), || Padded(Mutex::new(Purger::default())))?;
+    for (number, group) in groups.iter_mut().enumerate() {
+        let Range { start, end } = LazyPages::nodes_of(number);
+        group.0.get_mut().prepare(end.min(nodes) - start)?;
     }
-    Some(groups.into_boxed_slice())
+    Ok(groups)
 }
 
 /// The ways of areas to a purge, and back.

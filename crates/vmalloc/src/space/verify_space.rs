@@ -52,7 +52,9 @@ fn check<P: Platform>(space: &Space<P>) -> Result<(), Violation> {
     let lost = tables
         .iter()
         .find_map(|table| table.find(&mut |page, known| (!is_noted(page, known)).then_some(page)));
-    let lost = lost.or_else(|| space.areas.bitmaps.find_note(|page| map.find(page).is_none()));
+    let idle = map.segments().filter(|segment| segment.state != State::Busy);
+    let lost =
+        lost.or_else(|| idle.map(|segment| segment.range.start()).find(|&page| space.areas.has_note(page)));
     Violation::unless(lost.is_none(), "SPACE-2: an annotation without its area", lost.unwrap_or_default())?;
     drop(map);
     let mut areas = 0;

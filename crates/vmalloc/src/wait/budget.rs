@@ -1,11 +1,11 @@
 //! Two numbers that all nodes share, each changed in batches: so a CPU touches them once in many
 //! areas.
 
-use super::Padded;
 use super::policy::{Allowance, BEHIND, CREDIT, GROUP, HELD_BACK};
+use super::{Apart, Padded, list};
+use crate::SpaceError;
 use crate::sync::AtomicU64;
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Pages that may be cached, and are no node's credit.
@@ -17,11 +17,11 @@ use core::sync::atomic::Ordering::Relaxed;
 ///
 /// Where memory is dear, withheld pages are cached as well, until the space [grows](Self::growth).
 pub(crate) struct Budget {
-    free: Padded<AtomicU64>,
+    free: Apart<AtomicU64>,
     /// Free pages that no node gets, since too little is in use.
-    withheld: Padded<AtomicU64>,
+    withheld: Apart<AtomicU64>,
     /// The most pages in use so far for which cached ones were given back.
-    highest: Padded<AtomicU64>,
+    highest: Apart<AtomicU64>,
     allowance: Allowance,
     /// Pages that a node takes at a time.
     pub(super) batch: u64,
@@ -39,15 +39,18 @@ pub(crate) struct Growth {
 
 impl Budget {
     /// Returns a budget for `nodes` nodes. Each node takes its part in about four batches.
-    pub(crate) fn new(allowance: Allowance, nodes: usize) -> Self {
+    ///
+    /// # Errors
+    /// [`SpaceError::Metadata`] when memory is short.
+    pub(crate) fn new(allowance: Allowance, nodes: usize) -> Result<Self, SpaceError> {
         let most = allowance.most;
-        Self {
-            free: Padded(AtomicU64::new(most)),
-            withheld: Padded(AtomicU64::new(most - allowance.cached(0))),
-            highest: Padded(AtomicU64::new(0)),
+        Ok(Self {
+            free: Apart::new(AtomicU64::new(most))?,
+            withheld: Apart::new(AtomicU64::new(most - allowance.cached(0)))?,
+            highest: Apart::new(AtomicU64::new(0))?,
             allowance,
             batch: (most / nodes as u64 / HELD_BACK).clamp(1, CREDIT),
-        }
+        })
     }
 
     /// Sets how much may be cached while `used` pages of addresses are in use.
@@ -114,7 +117,7 @@ pub(crate) struct LazyPages {
     /// The nodes keep so many parts of the threshold to themselves.
     shares: u64,
     /// Pages of lazy areas behind which there is no memory. They are not among the lazy pages.
-    absent: Padded<AtomicU64>,
+    absent: Apart<AtomicU64>,
     /// Absent pages that start a drain.
     most_absent: u64,
 }
@@ -142,18 +145,18 @@ impl LazyCount {
 
 impl LazyPages {
     /// Returns a count whose threshold is `pages` pages of memory at first, and `most_absent` pages
-    /// without. All nodes together hold back at most a quarter of the memory. `None` when memory is
-    /// short.
-    pub(crate) fn new(pages: u64, most_absent: u64, nodes: usize) -> Option<Self> {
+    /// without. All nodes together hold back at most a quarter of the memory.
+    ///
+    /// # Errors
+    /// [`SpaceError::Metadata`] when memory is short.
+    pub(crate) fn new(pages: u64, most_absent: u64, nodes: usize) -> Result<Self, SpaceError> {
         let groups = nodes.div_ceil(GROUP);
-        let (mut counts, count) = (Vec::new(), if groups == 1 { 1 } else { groups + 1 });
-        counts.try_reserve_exact(count).ok()?;
-        counts.resize_with(count, || Padded(LazyCount::default()));
-        Some(Self {
-            counts: counts.into_boxed_slice(),
+        let count = if groups == 1 { 1 } else { groups + 1 };
+        Ok(Self {
+            counts: list(count, || Padded(LazyCount::default()))?,
             threshold: AtomicU64::new(pages),
             shares: HELD_BACK * nodes as u64,
-            absent: Padded(AtomicU64::new(0)),
+            absent: Apart::new(AtomicU64::new(0))?,
             most_absent,
         })
     }

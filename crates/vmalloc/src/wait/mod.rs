@@ -46,10 +46,11 @@ pub(crate) use policy::{Allowance, BATCH, GROUP, HALF, MAX_PAGES, third, twelfth
 pub(crate) use stacks::{Cursor, Fraction, SizeStacks, TWICE};
 pub(crate) use stock::{Borders, Stock};
 
-use crate::PageRange;
+use crate::{PageRange, SpaceError};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use lock_api::{Mutex, MutexGuard, RawMutex};
+use vmalloc_map::parts::try_box;
 
 /// A value on cache lines of its own, two at a time as the prefetcher takes them.
 #[repr(align(128))]
@@ -61,6 +62,40 @@ impl<T> core::ops::Deref for Padded<T> {
     fn deref(&self) -> &T {
         &self.0
     }
+}
+
+/// A value with cache lines of its own on the heap, so that a space is small enough for any stack.
+pub(crate) struct Apart<T>(Box<Padded<T>>);
+
+impl<T> Apart<T> {
+    /// A function of its own: the stack of its caller has none of the padding.
+    ///
+    /// # Errors
+    /// [`SpaceError::Metadata`] when memory is short.
+    #[inline(never)]
+    pub(crate) fn new(value: T) -> Result<Self, SpaceError> {
+        try_box(Padded(value)).map(Self).map_err(|_| SpaceError::Metadata)
+    }
+}
+
+impl<T> core::ops::Deref for Apart<T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        &self.0.0
+    }
+}
+
+/// Makes a list in place.
+///
+/// # Errors
+/// [`SpaceError::Metadata`] when memory is short.
+pub(crate) fn list<T>(len: usize, make: impl FnMut() -> T) -> Result<Box<[T]>, SpaceError> {
+    let mut list = Vec::new();
+    list.try_reserve_exact(len).map_err(|_| SpaceError::Metadata)?;
+    list.resize_with(len, make);
+    Ok(list.into_boxed_slice())
 }
 
 /// Returns the address of the first value, how many there are, the bytes from each to the next, and
@@ -77,22 +112,24 @@ pub(crate) struct Cache<L> {
     pub(crate) budget: Budget,
     pub(crate) lazy: LazyPages,
     /// Areas that kept their memory and have no place in a node. Locked after a node.
-    pub(crate) stock: Padded<Mutex<L, Stock>>,
+    pub(crate) stock: Apart<Mutex<L, Stock>>,
 }
 
 impl<L: RawMutex> Cache<L> {
-    /// Returns `count` empty nodes for areas with so many guard pages; `None` when memory is short.
-    pub(crate) fn new(count: usize, allowance: Allowance, guard_pages: u64) -> Option<Self> {
-        let mut nodes = Vec::new();
-        nodes.try_reserve_exact(count).ok()?;
-        for _ in 0..count {
-            nodes.push(Padded(Mutex::new(Node::new()?)));
+    /// Returns `count` empty nodes for areas with so many guard pages.
+    ///
+    /// # Errors
+    /// [`SpaceError::Metadata`] when memory is short.
+    pub(crate) fn new(count: usize, allowance: Allowance, guard_pages: u64) -> Result<Self, SpaceError> {
+        let mut nodes = list(count, || Padded(Mutex::new(Node::default())))?;
+        for node in &mut nodes {
+            node.0.get_mut().lazy = Lazy::new()?;
         }
-        Some(Self {
-            nodes: nodes.into_boxed_slice(),
-            budget: Budget::new(allowance, count),
+        Ok(Self {
+            nodes,
+            budget: Budget::new(allowance, count)?,
             lazy: LazyPages::new(allowance.lazy(0), allowance.absent, count)?,
-            stock: Padded(Mutex::new(Stock::new(guard_pages))),
+            stock: Apart::new(Mutex::new(Stock::new(guard_pages)))?,
         })
     }
 

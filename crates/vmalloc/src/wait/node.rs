@@ -2,7 +2,7 @@
 
 use super::BATCH;
 use super::stacks::{Cursor, Fraction, SizeStacks, Top};
-use crate::PageRange;
+use crate::{PageRange, SpaceError};
 use alloc::vec::Vec;
 
 /// The state that a node's lock protects.
@@ -41,11 +41,6 @@ pub(crate) struct Lazy {
 }
 
 impl Node {
-    /// Returns an empty node; `None` when memory is short.
-    pub(crate) fn new() -> Option<Self> {
-        Some(Self { lazy: Lazy::new()?, ..Self::default() })
-    }
-
     /// Returns whether it is time to look at other nodes for credit that they do not use: not for
     /// every area that is refused.
     pub(crate) fn may_search(&mut self) -> bool {
@@ -234,11 +229,14 @@ impl Node {
 
 impl Lazy {
     /// Returns an empty set with room for a batch, which it keeps: for times when memory is short,
-    /// and for frees that are not to wait. `None` when memory is short.
-    pub(crate) fn new() -> Option<Self> {
+    /// and for frees that are not to wait.
+    ///
+    /// # Errors
+    /// [`SpaceError::Metadata`] when memory is short.
+    pub(crate) fn new() -> Result<Self, SpaceError> {
         let mut areas = Vec::new();
-        areas.try_reserve_exact(BATCH).ok()?;
-        Some(Self { areas, absent: 0 })
+        areas.try_reserve_exact(BATCH).map_err(|_| SpaceError::Metadata)?;
+        Ok(Self { areas, absent: 0 })
     }
 
     /// Makes sure that the next area has room. Returns whether it has.
@@ -266,7 +264,7 @@ impl Lazy {
     /// Empties it, and keeps memory for as many the next time.
     pub(crate) fn clear(&mut self) {
         self.absent = 0;
-        let small = if is_too_large(&self.areas) { Self::new() } else { None };
+        let small = if is_too_large(&self.areas) { Self::new().ok() } else { None };
         self.areas.clear();
         // Without memory for less it keeps what it has.
         if let Some(small) = small {
@@ -306,7 +304,7 @@ mod tests {
     }
 
     fn node(areas: core::ops::Range<u64>, are_cached: bool) -> Node {
-        let mut node = Node::new().unwrap();
+        let mut node = Node::default();
         for area in areas.map(area) {
             assert!(if are_cached { node.cached.put(area) } else { node.pool(area) });
         }
@@ -323,7 +321,7 @@ mod tests {
     fn half_of_the_areas_go_along_and_a_batch_at_most() {
         for (count, brought) in [(0, 0), (1, 0), (2, 1), (7, 3), (64, 32), (100, 32)] {
             for are_cached in [false, true] {
-                let (mut own, mut other) = (Node::new().unwrap(), node(10..10 + count, are_cached));
+                let (mut own, mut other) = (Node::default(), node(10..10 + count, are_cached));
                 own.bring(&mut other, PAGES, are_cached, 0);
                 let brought = brought.min(BATCH as u64);
                 assert_eq!((own.areas(), other.areas()), (brought, count - brought), "of {count}");
@@ -338,7 +336,7 @@ mod tests {
 
     #[test]
     fn areas_of_leaves_apart_stay() {
-        let (mut own, mut other) = (Node::new().unwrap(), node(10..30, false));
+        let (mut own, mut other) = (Node::default(), node(10..30, false));
         (0..3).for_each(|_| own.bring(&mut other, PAGES, false, area(27).start()));
         assert_eq!((own.areas(), other.areas()), (3, 17));
     }

@@ -3,7 +3,7 @@
 mod load;
 mod mapping;
 mod memory;
-mod shortage;
+pub(crate) mod shortage;
 mod stale;
 
 pub(crate) use mapping::BorrowedFrames;

@@ -9,13 +9,13 @@ use alloc::vec::Vec;
 use vmalloc::{AllocError, Frame, PlatformFault};
 
 /// All frames but a few, which go back by themselves.
-struct Hog<'w> {
+pub(crate) struct Hog<'w> {
     world: &'w World,
     frames: Vec<Frame>,
 }
 
 impl<'w> Hog<'w> {
-    fn leave(world: &'w World, left: u64) -> Result<Self, Failure> {
+    pub(crate) fn leave(world: &'w World, left: u64) -> Result<Self, Failure> {
         let supply = &world.kernel.supply;
         let mut frames = vec![Frame(0); supply.free().saturating_sub(left) as usize];
         ensure!(supply.take(&mut frames), "the supply has fewer than it says");

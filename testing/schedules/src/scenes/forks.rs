@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use vmalloc::sync::point;
-use vmalloc::{MemoryCost, Notifier, Request, Space, SpaceOptions};
+use vmalloc::{FreeError, MemoryCost, Notifier, Request, Space, SpaceOptions};
 
 /// A fork holds everything for a while; no thread waits for ever, and a look that may not wait does
 /// not.
@@ -67,6 +67,32 @@ pub fn forked_meanwhile() {
         let stats = world.stats();
         assert!(stats.busy_pages <= 6, "more than others have is gone: {stats:?}");
         assert_eq!(stats.free_pages + stats.busy_pages, stats.span_pages, "{stats:?}");
+    });
+}
+
+/// A child of a fork finds no record of an area that another thread was handing out or freeing.
+pub fn forked_while_areas_are_noted() {
+    let world =
+        World::new(12, SpaceOptions::default().unmap_on_free().guard(false).nodes(1).lazy_max_pages(3));
+    let noting: fn(&World) = |world| {
+        let (raw, request) = (world.raw(), Request::new(World::PAGE));
+        let addr = raw.alloc(&request.record(3)).expect("there is room");
+        assert!(world.free(addr));
+        let addr = raw.reserve(&request.record(4)).expect("there is room");
+        // SAFETY: nothing uses the addresses any more.
+        let freed = unsafe { raw.free_with(addr, |area| Ok::<_, FreeError>(area.record)) };
+        assert_eq!(freed, Ok(4));
+    };
+    let _others = [world.beside(noting), world.beside(noting)];
+    point();
+    world.fork(|world| {
+        world.purge_all();
+        let areas: Vec<_> = (0..10).map(|_| world.take(1)).collect();
+        for &addr in &areas {
+            assert_eq!(world.find(addr).map(|area| area.record), Some(0), "another's record");
+        }
+        world.verify().expect("every invariant holds");
+        areas.into_iter().for_each(|addr| world.give(addr, 1));
     });
 }
 

@@ -58,6 +58,7 @@ holds! {
     forks::forked_meanwhile;
     forks::forked_while_in_need;
     forks::forked_while_areas_are_joined;
+    forks::forked_while_areas_are_noted;
     forks::forked_inside_a_notifier;
     areas::freed_twice;
     areas::lazy_pages_are_counted;

@@ -132,7 +132,7 @@ fn records_without_memory_change_nothing() {
     }
 }
 
-/// What the owner answers in `free_with`.
+/// The answer of an owner in `free_with`.
 #[derive(Debug, PartialEq)]
 enum Answer {
     Free(FreeError),

@@ -39,7 +39,7 @@ impl Play {
     fn new(pages: u64) -> Self {
         let allowance =
             Allowance { lazy: 1, absent: 1, least: pages, most: pages, is_dear: true, beside: third };
-        Self { stock: Stock::new(0), budget: Budget::new(allowance, 1), borders: Noted::default() }
+        Self { stock: Stock::new(0), budget: Budget::new(allowance, 1).unwrap(), borders: Noted::default() }
     }
 
     /// Areas that end with a guard page each.

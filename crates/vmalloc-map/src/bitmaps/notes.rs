@@ -12,10 +12,14 @@
 //! So the owner of an area reads and writes its note without a lock, and where no leaf is noted
 //! nothing is read at all.
 
-use super::bitmap::LEAF_PAGES;
-use super::cell::Long;
-use super::leaf::Leaf;
-use super::row_array::RowArray;
+use super::{Bitmaps, Look, Unclear};
+use crate::PageRange;
+use crate::bitmap::LEAF_PAGES;
+use crate::cell::Long;
+use crate::leaf::Leaf;
+use crate::metadata::OutOfMemory;
+use crate::row_array::RowArray;
+use crate::shared::try_zeroed;
 use crate::sync::fence;
 use core::sync::atomic::Ordering::{Acquire, Release};
 use zerocopy::{FromBytes, IntoBytes};
@@ -25,26 +29,26 @@ use zerocopy::{FromBytes, IntoBytes};
 pub struct Note {
     /// A word of the owner's.
     pub record: u64,
-    /// What is not usual about the area, as its space encodes it.
+    /// The facts that are not usual, as its space encodes them.
     pub facts: u64,
 }
 
 /// The place of a note.
 #[derive(FromBytes, IntoBytes)]
 #[repr(C)]
-pub(crate) struct Slot {
+pub(crate) struct NoteSlot {
     record: Long,
     facts: Long,
 }
 
 /// The notes of all pages: a row for each leaf.
-pub(crate) type Notes = RowArray<Slot, { LEAF_PAGES as usize }>;
+pub(crate) type Notes<'m> = RowArray<'m, NoteSlot, { LEAF_PAGES as usize }>;
 
 /// The bit of [`Leaf::notes`] that says that there may be notes: the sign, which takes one
 /// instruction to look at.
 const NOTED: u64 = 1 << 63;
 
-impl Slot {
+impl NoteSlot {
     #[inline]
     pub(super) fn get(&self) -> Note {
         Note { record: self.record.get(), facts: self.facts.get() }
@@ -102,7 +106,7 @@ impl Leaf {
     }
 
     /// Begins without notes. The count goes on, for readers that remember it from before.
-    pub(super) fn begin_notes(&self) {
+    pub(crate) fn begin_notes(&self) {
         self.notes.set((self.notes.get() & !NOTED) + 1);
     }
 
@@ -119,9 +123,70 @@ impl Leaf {
     }
 }
 
-/// Orders what was read of a note before what is read next.
-#[inline]
-pub(super) fn after_note() {
-    // Acquire: pairs with the Release of `enter` and `take`.
-    fence(Acquire);
+impl Bitmaps<'_> {
+    /// Returns the place of the note of `page`.
+    #[inline]
+    fn slot(&self, page: u64) -> Option<&NoteSlot> {
+        let (notes, index) = (self.notes.get()?, usize::try_from(page.wrapping_sub(self.base)).ok()?);
+        notes.near_row(index).or_else(|| notes.get(index))
+    }
+
+    /// Makes sure that there is a place for a note of `page`. Takes memory, at most 4 KiB in most
+    /// cases.
+    pub fn reach_note(&self, page: u64) -> Result<(), OutOfMemory> {
+        if self.slot(page).is_some() {
+            return Ok(());
+        }
+        let notes = self.notes.get_or_try_init(try_zeroed)?;
+        notes.reach(usize::try_from(page.wrapping_sub(self.base)).map_err(|_| OutOfMemory)?)
+    }
+
+    /// Returns the note of the caller's area that starts at `page`, in `leaf`.
+    #[inline]
+    pub fn note(&self, leaf: &Leaf, page: u64) -> Note {
+        let slot = if leaf.is_noted() { self.slot(page) } else { None };
+        slot.map_or(Note::default(), NoteSlot::get)
+    }
+
+    /// Enters the note of the caller's area that starts at `page`, in `leaf`: before it is busy, or
+    /// in place of another note. Returns false, and changes nothing, where there is no
+    /// [place](Self::reach_note) for it.
+    #[inline]
+    pub fn enter_note(&self, leaf: &Leaf, page: u64, note: Note) -> bool {
+        self.slot(page).map(|slot| slot.enter(leaf, note)).is_some()
+    }
+
+    /// Takes the note of the area that starts at `page`, in `leaf`, which the caller has just
+    /// retired.
+    #[inline]
+    pub fn take_note(&self, leaf: &Leaf, page: u64) -> Note {
+        let slot = if leaf.is_noted() { self.slot(page) } else { None };
+        slot.map_or(Note::default(), NoteSlot::take)
+    }
+
+    /// Reads the note of `area` with it. No note was entered since `before` was read, and the area
+    /// was busy after that. So a note that is there twice is that of the area which is busy in
+    /// between: another one would have entered its own. And where there is none twice, the area has
+    /// none: its note would be there for as long as it is busy.
+    #[inline(never)]
+    pub(super) fn look_noted(
+        &self,
+        area: PageRange,
+        first: &Leaf,
+        before: Noted,
+        version: u64,
+    ) -> Result<Look, Unclear> {
+        let slot = self.slot(area.start()).ok_or(Unclear)?;
+        let note = slot.get();
+        // Acquire, here and below: pairs with the Release of `enter` and `take`.
+        fence(Acquire);
+        let is_busy = first.is_busy(Leaf::bit(area.start())) && self.version.is_still(version);
+        let is_same = is_busy && slot.get() == note;
+        fence(Acquire);
+        match is_same && first.noted() == before {
+            true if note == Note::default() => Ok(Look::Plain(area)),
+            true => Ok(Look::Noted(area, note)),
+            false => Err(Unclear),
+        }
+    }
 }
