@@ -2,7 +2,6 @@
 /* What the core takes from Linux, and two spaces. plain.c and lazy.c are allocators over these. */
 #include <linux/kprobes.h>
 #include <linux/module.h>
-#include <linux/objtool.h>
 #include <linux/workqueue.h>
 #include "vm.h"
 
@@ -47,22 +46,10 @@ bool linux_drain_later(u64 start)
 	return true;
 }
 
-/* Space::new takes 16 KiB of stack today, as much as there is: it gets a larger one. */
-#define STACK (1ul << 16)
-static struct vm *open(struct vm_struct *span, unsigned long lends)
+static struct vm *open(struct vm_struct *span, bool lends_memory)
 {
-	unsigned long start = (unsigned long)span->addr, bytes = SPAN, cpus = nr_cpu_ids, vm;
-	char *stack = vzalloc(STACK);
-
-	if (!stack)
-		return NULL;
-	asm volatile("mov %%rsp, %%rbx; mov %5, %%rsp; call *%6; mov %%rbx, %%rsp"
-		     : "=a"(vm), "+D"(start), "+S"(bytes), "+d"(cpus), "+c"(lends)
-		     : "r"(stack + STACK - 64), "r"(vm_open) : "rbx", "r8", "r9", "r10", "r11", "memory", "cc");
-	vfree(stack);
-	return (struct vm *)vm;
+	return span ? vm_open((unsigned long)span->addr, SPAN, nr_cpu_ids, lends_memory) : NULL;
 }
-STACK_FRAME_NON_STANDARD(open);
 
 static void stop(void)
 {
@@ -98,8 +85,8 @@ static int __init start(void)
 		return -ENOENT;
 	plain_span = get_area(SPAN, VM_MAP);
 	lazy_span = get_area(SPAN, VM_MAP);
-	plain = plain_span ? open(plain_span, false) : NULL;
-	lazy = lazy_span ? open(lazy_span, true) : NULL;
+	plain = open(plain_span, false);
+	lazy = open(lazy_span, true);
 	if (plain && lazy)
 		return 0;
 	stop();
