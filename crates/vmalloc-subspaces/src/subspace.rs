@@ -136,6 +136,7 @@ unsafe impl<P: Divisible, A> Platform for Subspace<P, A> {
     }
 
     forward! {
+        fn init_purge_lock(lock: &P::PurgeLock) -> bool;
         fn evict_memory(part: Evict) -> bool;
         fn entropy() -> u64;
         fn fatal(damage: &dyn fmt::Display) -> !;

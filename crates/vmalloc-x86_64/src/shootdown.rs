@@ -44,7 +44,8 @@ pub(crate) struct Shootdown {
     turn: Mutex<OpenLock, ()>,
     number: AtomicU64,
     count: AtomicUsize,
-    ranges: [[AtomicU64; 2]; MOST_RANGES],
+    /// [`MOST_RANGES`] ranges.
+    ranges: Box<[[AtomicU64; 2]]>,
     seen: Box<[AtomicU64]>,
 }
 
@@ -54,18 +55,24 @@ pub(crate) struct Lost {
     pub(crate) cpu: usize,
 }
 
+/// Makes a list in place: a platform is moved into its space, and so is small.
+fn list<T>(len: usize, make: impl FnMut() -> T) -> Option<Box<[T]>> {
+    let mut list = Vec::new();
+    list.try_reserve_exact(len).ok()?;
+    list.resize_with(len, make);
+    Some(list.into_boxed_slice())
+}
+
 impl Shootdown {
     /// Returns one for so many CPUs; `None` when memory is short.
     pub(crate) fn new(cpus: usize) -> Option<Self> {
-        let mut seen = Vec::new();
-        seen.try_reserve_exact(cpus).ok()?;
-        seen.resize_with(cpus, || AtomicU64::new(0));
+        let word = || AtomicU64::new(0);
         Some(Self {
             turn: Mutex::new(()),
             number: AtomicU64::new(0),
             count: AtomicUsize::new(0),
-            ranges: [const { [const { AtomicU64::new(0) }; 2] }; MOST_RANGES],
-            seen: seen.into_boxed_slice(),
+            ranges: list(MOST_RANGES, || [word(), word()])?,
+            seen: list(cpus, word)?,
         })
     }
 

@@ -3,7 +3,7 @@
 use crate::{Contended, DrainReason, Fit, Geometry, PageRange, Platform, PlatformError, SpaceOptions};
 use crate::{Protection, Request, Space, SpaceError};
 use core::fmt;
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering};
 use lock_api::{GuardSend, RawMutex};
 
 /// A lock that panics instead of waiting.
@@ -26,20 +26,52 @@ unsafe impl RawMutex for Flag {
     }
 }
 
+/// A lock that panics when it is taken before it was made ready, or a second time.
+struct Late(AtomicBool, Flag);
+
+// SAFETY: as for `Flag`.
+unsafe impl RawMutex for Late {
+    #[allow(clippy::declare_interior_mutable_const)]
+    const INIT: Self = Self(AtomicBool::new(false), Flag::INIT);
+    type GuardMarker = GuardSend;
+
+    fn lock(&self) {
+        assert!(self.try_lock(), "one thread takes a lock twice");
+    }
+    fn try_lock(&self) -> bool {
+        assert!(self.0.load(Ordering::Relaxed), "a lock is taken that was not made ready");
+        self.1.try_lock()
+    }
+    unsafe fn unlock(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.1.unlock() };
+    }
+}
+
 /// A platform without memory, on which every call succeeds. Its pages have 2^12 bytes, whatever its
-/// constant says. It counts the requests for a drain.
-#[derive(Default)]
-struct Machine<const SHIFT: u32>(AtomicUsize);
+/// constant says. It counts the requests for a drain, and the locks for which there is memory.
+struct Machine<const SHIFT: u32>(AtomicUsize, AtomicIsize);
+
+impl<const SHIFT: u32> Default for Machine<SHIFT> {
+    fn default() -> Self {
+        Self(AtomicUsize::new(0), AtomicIsize::new(100))
+    }
+}
 
 // SAFETY: nothing is ever reached through it.
 unsafe impl<const SHIFT: u32> Platform for Machine<SHIFT> {
     type RawLock = Flag;
-    type PurgeLock = Flag;
+    type PurgeLock = Late;
 
     const PAGE_SHIFT: Option<u32> = Some(SHIFT);
 
     fn geometry(&self) -> Geometry {
         Geometry::new(PageRange::of(0x100, 0x200), 12, 1).maps_zeroed(false)
+    }
+
+    fn init_purge_lock(&self, lock: &Late) -> bool {
+        assert!(!lock.0.swap(true, Ordering::Relaxed), "a lock is made ready twice");
+        self.1.fetch_sub(1, Ordering::Relaxed) > 0
     }
 
     fn cpu(&self) -> usize {
@@ -135,4 +167,27 @@ fn try_find_answers_beside_a_reader_of_the_map() {
 fn a_constant_that_contradicts_the_geometry_is_refused() {
     let refused = Space::new(Machine::<14>::default(), SpaceOptions::default()).err();
     assert_eq!(refused, Some(SpaceError::PageShift { page_shift: 12, constant: 14 }));
+}
+
+/// Each lock of purges is made ready before it is taken, those of groups as well; where that fails there is no
+/// space.
+#[test]
+fn locks_that_are_made_at_run_time_are_ready_or_the_space_is_refused() {
+    // A lock for all nodes, and one for each of three groups of eight.
+    for (locks, is_made) in [(0, false), (3, false), (4, true)] {
+        let machine = Machine::<12>(AtomicUsize::new(0), AtomicIsize::new(locks));
+        match Space::new(machine, SpaceOptions::default().nodes(20)) {
+            Ok(space) => {
+                assert!(is_made, "{locks} locks");
+                let addr = space.raw().alloc(&Request::new(1 << 12)).unwrap();
+                // SAFETY: nothing uses the area any more.
+                unsafe { space.raw().free(addr) }.unwrap();
+                space.purge().unwrap();
+                space.quiesce();
+                // SAFETY: this is the only thread, and it has just called `quiesce`.
+                unsafe { space.resume_in_child() };
+            }
+            Err(error) => assert_eq!((error, is_made), (SpaceError::Metadata, false), "{locks} locks"),
+        }
+    }
 }

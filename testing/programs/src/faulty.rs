@@ -161,6 +161,10 @@ unsafe impl<P: Platform> Platform for Faulty<P> {
         false
     }
 
+    fn init_purge_lock(&self, lock: &P::PurgeLock) -> bool {
+        self.inner.init_purge_lock(lock)
+    }
+
     fn entropy(&self) -> u64 {
         let nth = self.entropy.fetch_add(1, Ordering::Relaxed);
         Seeded::new(nth).next_u64()

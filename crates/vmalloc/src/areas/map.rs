@@ -45,7 +45,7 @@ impl Mapped {
     ) -> Result<Apart<Mutex<L, Self>>, SpaceError> {
         let takers = list(nodes, Taker::default)?;
         let areas = AreaMap::on_heap(span, flat).map_err(|_| SpaceError::Metadata)?;
-        Apart::new(Mutex::new(Self { areas, takers, placed: 0, peak: 0 }))
+        Apart::new(|| Mutex::new(Self { areas, takers, placed: 0, peak: 0 }))
     }
 }
 

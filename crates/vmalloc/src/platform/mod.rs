@@ -113,6 +113,15 @@ pub unsafe trait Platform: Sync {
     /// Default: not known.
     const PAGE_SHIFT: Option<u32> = None;
 
+    /// Makes a lock ready where it stays: one of [`INIT`](lock_api::RawMutex::INIT), which no thread
+    /// has taken. For locks that take more than a constant, such as a C mutex. A space makes each of
+    /// its locks ready once, never moves it, and is not made where this returns false.
+    /// Default: it is ready.
+    fn init_purge_lock(&self, lock: &Self::PurgeLock) -> bool {
+        let _ = lock;
+        true
+    }
+
     /// Returns the constants of this machine. The allocator asks once, when a space is made.
     fn geometry(&self) -> Geometry;
 

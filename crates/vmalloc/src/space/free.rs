@@ -207,9 +207,6 @@ impl<P: Platform> Raw<'_, P> {
         if self.options.zero_on_free {
             return self.free_slow(page, FreedBy::Free);
         }
-        if self.free_noted(page, FreedBy::Free) {
-            return Ok(());
-        }
         let home = self.areas.bitmaps.sure_home(page);
         if let Some(leaf) = home.filter(|leaf| !leaf.is_noted()) {
             let held = self.node_with_room(page)?;
@@ -219,7 +216,7 @@ impl<P: Platform> Raw<'_, P> {
                 return put.inspect_err(|_| self.not_freed(area, self.areas.plain(), None, None));
             }
         }
-        self.free_slow(page, FreedBy::Free)
+        if self.free_noted(page, FreedBy::Free) { Ok(()) } else { self.free_slow(page, FreedBy::Free) }
     }
 
     /// Fills memory with zeros that is about to be freed, if it is little. Returns what becomes of

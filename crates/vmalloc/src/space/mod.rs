@@ -87,7 +87,9 @@ pub struct Space<P: Platform> {
     // Constant.
     platform: P,
     options: SpaceOptions,
-    geometry: Geometry,
+    geometry: Apart<Geometry>,
+    /// log2 of the page size in bytes.
+    shift: u32,
     /// The bits that the address of an area does not have which may be freed in a common case: all,
     /// where every free has more to do.
     free_mask: usize,
@@ -134,14 +136,13 @@ impl<P: Platform> Space<P> {
     /// # Errors
     /// [`SpaceError`]: the span holds page 0 or ends behind the last address, a setting makes no
     /// sense, or memory for metadata is short.
-    pub fn new(platform: P, options: SpaceOptions) -> Result<Self, SpaceError> {
+    pub fn new(platform: P, mut options: SpaceOptions) -> Result<Self, SpaceError> {
         let geometry = platform.geometry();
         let (span, shift, cpus) = (geometry.span, geometry.page_shift, geometry.cpus);
         SpaceError::check_span(&geometry)?;
         if let Some(constant) = P::PAGE_SHIFT.filter(|&constant| constant != shift) {
             return Err(SpaceError::PageShift { page_shift: shift, constant });
         }
-        let mut options = options.settled();
         let count = options.node_count(cpus)?;
         let percent = *options.max_slack_percent.get_or_insert(geometry.max_slack_percent);
         let allowance = options.allowance(&geometry);
@@ -152,9 +153,16 @@ impl<P: Platform> Space<P> {
         let mask = |are_all: bool| if are_all { usize::MAX } else { (1 << shift) - 1 };
         let frees_do_more = options.trap_on_free || options.zero_on_free;
         let cache = Cache::new(count, allowance, u64::from(options.guard))?;
-        let purger = Apart::new(Mutex::new(Purger::default()))?;
-        purger.lock().prepare(count)?;
+        let mut purger = Apart::new(|| Mutex::new(Purger::default()))?;
+        purger.get_mut().prepare(count)?;
+        let groups = purging::groups(&cache)?;
+        // SAFETY: the lock is not taken, and nothing releases it here.
+        let is_ready = |lock: &Mutex<_, _>| platform.init_purge_lock(unsafe { lock.raw() });
+        if !is_ready(&purger) || !groups.iter().all(|group| is_ready(&group.0)) {
+            return Err(SpaceError::Metadata);
+        }
         Ok(Self {
+            shift,
             free_mask: mask(frees_do_more),
             cache_mask: mask(frees_do_more || allowance.most == 0),
             guard_pages: u64::from(options.guard),
@@ -165,18 +173,18 @@ impl<P: Platform> Space<P> {
             aligned_from: geometry.huge_order.map_or(u64::MAX, |order| 2 << order),
             areas: Areas::new(&geometry, options.guard, count, flat)?,
             purger,
-            groups: purging::groups(&cache)?,
-            begun: Apart::new(AtomicU64::new(0))?,
-            whole: Apart::new(Inside::default())?,
+            groups,
+            begun: Apart::new(|| AtomicU64::new(0))?,
+            whole: Apart::new(Inside::default)?,
             cache,
-            counts: Apart::new(Counts::default())?,
+            counts: Apart::new(Counts::default)?,
             tenants: Tenants::default(),
-            frame_sets: Apart::new(FrameSets::new())?,
-            deferred: Apart::new(Deferred::default())?,
-            told: Apart::new(AtomicU64::new(0))?,
-            need: Apart::new(Inside::default())?,
+            frame_sets: Apart::new(FrameSets::new)?,
+            deferred: Apart::new(Deferred::default)?,
+            told: Apart::new(|| AtomicU64::new(0))?,
+            need: Apart::new(Inside::default)?,
             notifiers: Notifiers::new()?,
-            geometry,
+            geometry: Apart::new(|| geometry)?,
             platform,
             options,
         })
@@ -185,7 +193,7 @@ impl<P: Platform> Space<P> {
     /// Returns log2 of the page size in bytes.
     #[inline(always)]
     fn shift(&self) -> u32 {
-        P::PAGE_SHIFT.unwrap_or(self.geometry.page_shift)
+        P::PAGE_SHIFT.unwrap_or(self.shift)
     }
 
     /// Returns the bits of an address inside its page.

@@ -133,15 +133,13 @@ impl SpaceOptions {
         self.cache_bytes(0)
     }
 
-    /// Returns the settings as they take effect.
-    pub(super) fn settled(self) -> Self {
-        if self.trap_on_free { self.cache_bytes(0) } else { self }
-    }
-
     /// Returns how much may wait on a machine, of what was freed. Defaults for the cache and for
     /// the cost of memory become settings.
     pub(super) fn allowance(&mut self, geometry: &Geometry) -> Allowance {
         let pages = |bytes: usize| (bytes >> geometry.page_shift) as u64;
+        if self.trap_on_free {
+            self.cache_bytes = Some(0);
+        }
         let is_dear = *self.memory_cost.get_or_insert(geometry.memory_cost) == MemoryCost::Dear;
         let cpus = geometry.cpus.clamp(4, MAX_NODES);
         let of_cpus = cpus * if is_dear { LEAST_DEAR } else { LEAST_CHEAP };

@@ -113,7 +113,7 @@ struct Known<P> {
 impl<P: Platform> Notifiers<P> {
     pub(super) fn new() -> Result<Self, SpaceError> {
         let known = Mutex::new(Known { list: Vec::new(), next: 0 });
-        Ok(Self { known, calling: Apart::new(Inside::default())? })
+        Ok(Self { known, calling: Apart::new(Inside::default)? })
     }
 
     pub(super) fn lock_all(&self) {

@@ -45,9 +45,9 @@ impl Budget {
     pub(crate) fn new(allowance: Allowance, nodes: usize) -> Result<Self, SpaceError> {
         let most = allowance.most;
         Ok(Self {
-            free: Apart::new(AtomicU64::new(most))?,
-            withheld: Apart::new(AtomicU64::new(most - allowance.cached(0)))?,
-            highest: Apart::new(AtomicU64::new(0))?,
+            free: Apart::new(|| AtomicU64::new(most))?,
+            withheld: Apart::new(|| AtomicU64::new(most - allowance.cached(0)))?,
+            highest: Apart::new(|| AtomicU64::new(0))?,
             allowance,
             batch: (most / nodes as u64 / HELD_BACK).clamp(1, CREDIT),
         })
@@ -156,7 +156,7 @@ impl LazyPages {
             counts: list(count, || Padded(LazyCount::default()))?,
             threshold: AtomicU64::new(pages),
             shares: HELD_BACK * nodes as u64,
-            absent: Apart::new(AtomicU64::new(0))?,
+            absent: Apart::new(|| AtomicU64::new(0))?,
             most_absent,
         })
     }

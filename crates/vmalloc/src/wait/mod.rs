@@ -68,13 +68,13 @@ impl<T> core::ops::Deref for Padded<T> {
 pub(crate) struct Apart<T>(Box<Padded<T>>);
 
 impl<T> Apart<T> {
-    /// A function of its own: the stack of its caller has none of the padding.
+    /// Makes the value in a frame of its own: that of the caller, which has many such, stays small.
     ///
     /// # Errors
     /// [`SpaceError::Metadata`] when memory is short.
     #[inline(never)]
-    pub(crate) fn new(value: T) -> Result<Self, SpaceError> {
-        try_box(Padded(value)).map(Self).map_err(|_| SpaceError::Metadata)
+    pub(crate) fn new(make: impl FnOnce() -> T) -> Result<Self, SpaceError> {
+        try_box(Padded(make())).map(Self).map_err(|_| SpaceError::Metadata)
     }
 }
 
@@ -84,6 +84,12 @@ impl<T> core::ops::Deref for Apart<T> {
     #[inline(always)]
     fn deref(&self) -> &T {
         &self.0.0
+    }
+}
+
+impl<T> core::ops::DerefMut for Apart<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0.0
     }
 }
 
@@ -109,8 +115,8 @@ pub(crate) fn places<L: RawMutex, T>(all: &[Padded<Mutex<L, T>>]) -> [usize; 4] 
 /// The nodes of a space, and the numbers that they share.
 pub(crate) struct Cache<L> {
     pub(crate) nodes: Box<[Padded<Mutex<L, Node>>]>,
-    pub(crate) budget: Budget,
-    pub(crate) lazy: LazyPages,
+    pub(crate) budget: Apart<Budget>,
+    pub(crate) lazy: Apart<LazyPages>,
     /// Areas that kept their memory and have no place in a node. Locked after a node.
     pub(crate) stock: Apart<Mutex<L, Stock>>,
 }
@@ -120,16 +126,19 @@ impl<L: RawMutex> Cache<L> {
     ///
     /// # Errors
     /// [`SpaceError::Metadata`] when memory is short.
+    #[inline(never)]
     pub(crate) fn new(count: usize, allowance: Allowance, guard_pages: u64) -> Result<Self, SpaceError> {
         let mut nodes = list(count, || Padded(Mutex::new(Node::default())))?;
         for node in &mut nodes {
             node.0.get_mut().lazy = Lazy::new()?;
         }
+        let budget = Budget::new(allowance, count)?;
+        let lazy = LazyPages::new(allowance.lazy(0), allowance.absent, count)?;
         Ok(Self {
             nodes,
-            budget: Budget::new(allowance, count)?,
-            lazy: LazyPages::new(allowance.lazy(0), allowance.absent, count)?,
-            stock: Apart::new(Mutex::new(Stock::new(guard_pages)))?,
+            budget: Apart::new(|| budget)?,
+            lazy: Apart::new(|| lazy)?,
+            stock: Apart::new(|| Mutex::new(Stock::new(guard_pages)))?,
         })
     }
 

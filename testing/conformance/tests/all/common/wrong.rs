@@ -139,6 +139,10 @@ unsafe impl<P: Platform> Platform for Wrong<P> {
         unsafe { self.inner.zero(range) };
     }
 
+    fn init_purge_lock(&self, lock: &P::PurgeLock) -> bool {
+        self.inner.init_purge_lock(lock)
+    }
+
     fn entropy(&self) -> u64 {
         self.inner.entropy()
     }
