@@ -90,11 +90,13 @@ impl<T: Record, const SIZE: usize> RowArray<'_, T, SIZE> {
     }
 
     /// Returns the record at `index`, if its row is there. O(1).
-    #[inline(never)]
+    #[inline]
     pub fn get(&self, index: usize) -> Option<&T> {
-        if let Some(record) = self.flat.get(index) {
-            return Some(record);
-        }
+        self.flat.get(index).or_else(|| self.in_row(index))
+    }
+
+    #[inline(never)]
+    fn in_row(&self, index: usize) -> Option<&T> {
         let row = match index / SIZE {
             row @ ..TABLE => &self.near[row],
             row @ ..FAR => &self.far.get()?[row],

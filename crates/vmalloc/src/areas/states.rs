@@ -65,7 +65,7 @@ impl<L: RawMutex> Areas<L> {
     #[inline(never)]
     fn annotate(&self, page: u64, annotation: &Annotation, entry: Option<Box<Entry>>) -> Option<bool> {
         let note = annotation.note(self.guard);
-        let home = self.bitmaps.home(page).or_else(|| self.bitmaps.sure_home(page));
+        let home = self.bitmaps.sure_home(page);
         if let Some(leaf) = home.filter(|_| note.facts != Annotation::TABLED && !is(Mutant::LateNote)) {
             if !self.bitmaps.enter_note(leaf, page, note) {
                 self.bitmaps.reach_note(page).ok()?;

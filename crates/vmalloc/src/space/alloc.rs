@@ -94,7 +94,10 @@ impl<P: Platform> Raw<'_, P> {
         let mut allocation = self.begin(request)?;
         allocation.begin_at_huge_page();
         let (area, backing) = allocation.obtain(Kind::Vmalloc)?;
-        self.hand_out(area, allocation.annotation(Kind::Vmalloc), backing)?;
+        match request.plain() {
+            Some(_) => self.hand_out_plain(area),
+            None => self.hand_out(area, allocation.annotation(Kind::Vmalloc), backing)?,
+        }
         match backing {
             Backing::None => allocation.back(area, Kind::Vmalloc),
             Backing::Cached => {

@@ -179,7 +179,7 @@ impl<P: Platform> Raw<'_, P> {
 
     /// Frees an area with a note in the common case: its memory goes at once, or is unmapped later,
     /// and this CPU's node is free and has room. If it is not that, nothing was changed.
-    #[inline]
+    #[inline(never)]
     fn free_noted(&self, page: u64, by: FreedBy) -> bool {
         let bitmaps = &*self.areas.bitmaps;
         let Some(leaf) = bitmaps.home(page).filter(|leaf| leaf.is_noted()) else { return false };
