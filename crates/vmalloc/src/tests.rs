@@ -169,8 +169,8 @@ fn a_constant_that_contradicts_the_geometry_is_refused() {
     assert_eq!(refused, Some(SpaceError::PageShift { page_shift: 12, constant: 14 }));
 }
 
-/// Each lock of purges is made ready before it is taken, those of groups as well; where that fails there is no
-/// space.
+/// Each lock of purges is made ready before it is taken, those of groups as well; where that fails
+/// there is no space.
 #[test]
 fn locks_that_are_made_at_run_time_are_ready_or_the_space_is_refused() {
     // A lock for all nodes, and one for each of three groups of eight.

@@ -103,9 +103,9 @@ pub unsafe trait Platform: Sync {
     type RawLock: lock_api::RawMutex + Send + Sync + 'static;
 
     /// The lock that a purge holds from its beginning to its end, [`unmap`](Self::unmap) and
-    /// [`flush`](Self::flush) included: one for each group of 8 nodes, and one for all. An allocation
-    /// that runs out of addresses waits for them. On bare metal it leaves interrupts on, and a CPU
-    /// that waits for it goes on answering other CPUs: a flush waits for all of them.
+    /// [`flush`](Self::flush) included: one for each group of 8 nodes, and one for all. An
+    /// allocation that runs out of addresses waits for them. On bare metal it leaves interrupts on,
+    /// and a CPU that waits for it goes on answering other CPUs: a flush waits for all of them.
     type PurgeLock: lock_api::RawMutex;
 
     /// [`Geometry::page_shift`], where it is known when the program is built: that saves a look at
@@ -113,9 +113,9 @@ pub unsafe trait Platform: Sync {
     /// Default: not known.
     const PAGE_SHIFT: Option<u32> = None;
 
-    /// Makes a lock ready where it stays: one of [`INIT`](lock_api::RawMutex::INIT), which no thread
-    /// has taken. For locks that take more than a constant, such as a C mutex. A space makes each of
-    /// its locks ready once, never moves it, and is not made where this returns false.
+    /// Makes a lock ready where it stays: one of [`INIT`](lock_api::RawMutex::INIT), which no
+    /// thread has taken. For locks that take more than a constant, such as a C mutex. A space makes
+    /// each of its locks ready once, never moves it, and is not made where this returns false.
     /// Default: it is ready.
     fn init_purge_lock(&self, lock: &Self::PurgeLock) -> bool {
         let _ = lock;

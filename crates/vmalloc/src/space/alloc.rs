@@ -95,7 +95,9 @@ impl<P: Platform> Raw<'_, P> {
         allocation.begin_at_huge_page();
         let (area, backing) = allocation.obtain(Kind::Vmalloc)?;
         match request.plain() {
-            Some(_) => self.hand_out_plain(area),
+            // Without anything special it has no annotation.
+            Some(_) if self.areas.make_busy(area.start()) => {}
+            Some(_) => self.platform.fatal(&"a claimed area is busy"),
             None => self.hand_out(area, allocation.annotation(Kind::Vmalloc), backing)?,
         }
         match backing {

@@ -156,14 +156,6 @@ impl<P: Platform> Space<P> {
         }
     }
 
-    /// Makes a claimed area busy that has no annotation.
-    #[inline]
-    pub(super) fn hand_out_plain(&self, area: PageRange) {
-        if !self.areas.make_busy(area.start()) {
-            self.platform.fatal(&"a claimed area is busy");
-        }
-    }
-
     #[cold]
     fn not_annotated(&self, area: PageRange, backing: Backing) -> Result<(), AllocError> {
         match backing {
@@ -171,8 +163,8 @@ impl<P: Platform> Space<P> {
             // Where an area can neither be described nor be given back, it is handed out: it lacks
             // its tag, but is not lost.
             Backing::Cached if !self.raw().free_claimed(area) => {
-                self.hand_out_plain(area);
-                return Ok(());
+                let was_claimed = self.areas.make_busy(area.start());
+                return if was_claimed { Ok(()) } else { self.platform.fatal(&"a claimed area is busy") };
             }
             Backing::Cached => {}
         }
