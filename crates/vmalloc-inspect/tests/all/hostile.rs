@@ -29,8 +29,6 @@ const LEAF_BYTES: u64 = 112;
 const ENTRY_BYTES: u64 = 64;
 const TABLES: u64 = ZEROS + 0x1000;
 const MANY: u64 = 1 << 16;
-/// The control bytes of a table behind as many entries.
-const CONTROL: u64 = TABLES + 16 * MANY + ENTRY_BYTES * MANY / 4;
 
 /// The memory of a dump, with one space of one leaf.
 struct Image {
