@@ -74,6 +74,11 @@ impl<P, L: RawMutex> FrameSets<P, L> {
         self.sets.try_lock()
     }
 
+    /// Returns the sets, of which the caller has the only reference.
+    pub(crate) fn get_mut(&mut self) -> &mut Sets<P> {
+        self.sets.get_mut()
+    }
+
     /// Enters `frames`, which were taken from the supply, as a set. When memory is short, `give`
     /// gives them back.
     pub(crate) fn enter(

@@ -357,7 +357,7 @@ impl<P: Platform> Drop for Space<P> {
     /// Gives frames back whose last area was freed and not yet flushed: those of a sub-space are
     /// its root's.
     fn drop(&mut self) {
-        if self.frame_sets.lock().waiting() != [0; 2] {
+        if self.frame_sets.get_mut().waiting() != [0; 2] {
             // What the platform refuses to unmap may show them still, so they stay taken.
             let _ = self.purge();
         }
