@@ -96,6 +96,7 @@ mod cut;
 mod error;
 mod fit;
 mod highest;
+mod lack;
 mod leaf;
 mod map;
 mod metadata;
@@ -130,6 +131,7 @@ pub use verify::Violation;
 pub mod parts {
     pub use crate::bitmap::LEAF_SHIFT;
     pub use crate::bitmaps::{Bitmaps, Look, Note};
+    pub use crate::lack::{Lack, Nodes};
     pub use crate::leaf::Leaf;
     pub use crate::row_array::RowArray;
     pub use crate::shared::{Lent, Once, OutOfMemory, Shared, try_box, try_zeroed};

@@ -3,6 +3,7 @@
 
 use crate::bitmap::LEAF_PAGES;
 use crate::bitmaps::{Bitmaps, Found, Spare};
+use crate::lack::Lack;
 use crate::leaf::Leaf;
 use crate::metadata::Pool;
 use crate::shared::{Lent, Shared};
@@ -49,6 +50,10 @@ pub struct AreaMap<'m> {
     /// The map's number in its tokens of quarantine; 0 as long as it gave none.
     pub(crate) token_map: usize,
     pub(crate) steps: Steps,
+    /// True if its caller takes memory for it, with no lock held.
+    pub(crate) asks: bool,
+    /// The memory that a change has lacked.
+    pub(crate) lack: Option<Lack>,
 }
 
 impl<'m> AreaMap<'m> {
@@ -102,7 +107,18 @@ impl<'m> AreaMap<'m> {
         tree.set(record.up.get(), Summary::of(span.start(), span.end()));
         let free_pages = span.len();
         let steps = Steps::default();
-        Ok(Self { bitmaps, spare, leaf_count: 1, tree, free_pages, areas: 0, token_map: 0, steps })
+        Ok(Self {
+            bitmaps,
+            spare,
+            tree,
+            free_pages,
+            leaf_count: 1,
+            areas: 0,
+            token_map: 0,
+            steps,
+            asks: false,
+            lack: None,
+        })
     }
 
     /// Returns the pages that the map covers.

@@ -84,6 +84,24 @@ impl<'m, T: Linked> Pool<'m, T> {
         Ok(())
     }
 
+    /// Returns as how many records the array has to be made longer first, if it has to be.
+    pub(super) fn lacks(&self, count: usize) -> Option<usize> {
+        let Records::Heap(list) = &self.records else { return None };
+        let need = self.len + count.saturating_sub(self.spare);
+        if need > list.len() { Some(need.max(self.len + growth(self.len))) } else { None }
+    }
+
+    /// Goes on in a `longer` array, which becomes the one that was.
+    pub(super) fn move_to(&mut self, longer: &mut Vec<T>) {
+        match &mut self.records {
+            Records::Heap(list) if list.len() < longer.len() => {
+                longer[..self.len].copy_from_slice(&list[..self.len]);
+                mem::swap(list, longer);
+            }
+            _ => {}
+        }
+    }
+
     /// Takes a zeroed record. [`ensure`](Self::ensure) has been called for it.
     pub(super) fn take(&mut self) -> u32 {
         let index = self.free;

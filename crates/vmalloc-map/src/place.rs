@@ -270,6 +270,9 @@ impl AreaMap<'_> {
     /// Makes the leaf whose first page is `base`, between two that are neighbours.
     #[inline(never)]
     fn make_leaf(&mut self, base: u64, prev: u32, next: u32) -> Result<u32, OutOfMemory> {
+        if self.is_lacking(base) {
+            return Err(OutOfMemory);
+        }
         let bitmaps = &*self.bitmaps;
         self.tree.ensure(1)?;
         let leaf = bitmaps.number(bitmaps.group(base), self.leaf_count, &mut self.spare)?;

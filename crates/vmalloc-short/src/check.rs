@@ -8,15 +8,16 @@ use vmalloc::area_map::Violation;
 impl<L: RawMutex> Blocks<L> {
     /// Checks BLOCK-1 to BLOCK-4, while no thread is between two locks.
     pub(crate) fn check(&self) -> Result<(), Violation> {
-        let _queues: Vec<_> = self.queues.iter().map(|queue| queue.0.state.lock()).collect();
-        let windows: Vec<Window> = self.open_windows().collect();
+        // Made before the first lock, and dropped after the last.
+        let mut queues = Vec::with_capacity(self.queues.len());
+        queues.extend(self.queues.iter().map(|queue| queue.0.state.lock()));
         let lists = self.lists.lock();
         for &first in &lists.all {
             let Some(block) = self.get(first) else {
                 return Err(Violation { invariant: "BLOCK-4: a block without its record", at: first });
             };
-            let window = windows.iter().find(|window| self.first(window.end - 1) == first);
-            self.check_block(block, first, window)?;
+            let window = self.open_windows().find(|window| self.first(window.end - 1) == first);
+            self.check_block(block, first, window.as_ref())?;
         }
         Ok(())
     }

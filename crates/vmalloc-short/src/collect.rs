@@ -33,6 +33,9 @@ impl<L: RawMutex> Blocks<L> {
     }
 
     fn collect_closed(&self, sweep: Sweep, parts: &mut Parts, tally: &mut Tally<'_>) {
+        // Each other slot may begin a range. The heap is called with no lock held.
+        let most = self.slots() as usize / 2 + 1;
+        parts.make_room(most);
         self.each_block(|lists, first, block| {
             let state = block.state();
             let wanted = match state {
@@ -42,6 +45,8 @@ impl<L: RawMutex> Blocks<L> {
             };
             if wanted && self.enter_part(parts, first, block) {
                 block.set_state(BlockState::Purging);
+                drop(lists);
+                parts.make_room(most);
             } else if state == BlockState::Closed {
                 self.settle(lists, tally, block, first);
             }

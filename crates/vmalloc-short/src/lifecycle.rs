@@ -3,6 +3,7 @@
 use super::{Block, BlockState, Blocks, Lists, MOST_PAGES, Window};
 use core::ops::Range;
 use lock_api::{MutexGuard, RawMutex};
+use vmalloc::lists::{lacks_one, lengthen};
 use vmalloc::sync::size;
 use vmalloc::tenant::Tally;
 
@@ -78,9 +79,9 @@ impl<L: RawMutex> Blocks<L> {
 
     /// Makes the area at `first` a block, all of it a window. Returns `None` when memory is short.
     pub(crate) fn enter(&self, first: u64, pages: u64) -> Option<Window> {
-        let mut lists = self.lists.lock();
         let block = self.reach(first).ok()?;
-        lists.all.try_reserve(1).ok()?;
+        let mut lists = self.lists.lock();
+        lengthen(&mut lists, |lists| &mut lists.all, |lists| lacks_one(&lists.all)).then_some(())?;
         lists.enter(first, block);
         block.set_state(BlockState::Open);
         block.set_clean(0);

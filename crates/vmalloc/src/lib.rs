@@ -121,5 +121,10 @@ pub use vmalloc_map::{
     self as area_map, AreaMap, Fit, FitError, NoArea, NoSpace, PageRange, PageSet, Policy, RequestError,
 };
 
+/// Lists behind a lock: for allocators on top of a space.
+#[doc(hidden)]
+pub mod lists {
+    pub use crate::wait::{lacks_one, lengthen};
+}
 #[doc(hidden)]
 pub use vmalloc_map::sync;

@@ -1,5 +1,6 @@
 //! A simulated machine with memory at its addresses.
 
+use crate::heap::SpaceLock;
 use crate::options::Options;
 use crate::sim::Sim;
 use lock_api::RawMutex;
@@ -109,7 +110,7 @@ impl<L> Drop for Direct<L> {
 // the caller's choice of `L` does.
 #[allow(unsafe_code)]
 unsafe impl<L: RawMutex + Send + Sync + 'static> Platform for Direct<L> {
-    type RawLock = L;
+    type RawLock = SpaceLock<L>;
     type PurgeLock = L;
 
     fn geometry(&self) -> Geometry {

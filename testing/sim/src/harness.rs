@@ -257,6 +257,7 @@ pub fn free_all<P: Platform>(space: &Space<P>) {
 /// Checks a space with areas in it: its invariants, its counts against a walk over it, and its
 /// machine.
 pub fn check<P: Simulated>(space: &Space<P>) {
+    assert_eq!(heap::take_calls_under_locks(), 0, "calls of the heap under locks of the space");
     space.verify().expect("every invariant holds");
     let stats = space.stats();
     let sum =

@@ -18,6 +18,7 @@
 //! ```
 
 use crate::plan::Due;
+use lock_api::RawMutex;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
@@ -39,6 +40,10 @@ thread_local! {
     static IS_COUNTED: Cell<bool> = const { Cell::new(false) };
     /// How many exemptions are in force.
     static EXEMPT: Cell<u32> = const { Cell::new(0) };
+    /// Locks of spaces that this thread holds.
+    static LOCKS: Cell<u32> = const { Cell::new(0) };
+    /// Calls of the heap that this thread made meanwhile.
+    static UNDER_LOCKS: Cell<u64> = const { Cell::new(0) };
 }
 
 /// Runs `act` with a shortage of memory in this thread; its result and what it asked for. Without a
@@ -102,8 +107,56 @@ impl Drop for Exempt {
     }
 }
 
+/// Returns how often this thread has called a [`FailingAlloc`] with a [lock](SpaceLock) of a space
+/// held, and forgets it.
+pub fn take_calls_under_locks() -> u64 {
+    UNDER_LOCKS.take()
+}
+
+/// A lock of a space, which knows of the calls of the heap that are made while it is held.
+#[derive(Debug)]
+pub struct SpaceLock<L>(L);
+
+// SAFETY: the lock below excludes.
+#[allow(unsafe_code)]
+unsafe impl<L: RawMutex> RawMutex for SpaceLock<L> {
+    #[allow(clippy::declare_interior_mutable_const)]
+    const INIT: Self = Self(L::INIT);
+
+    type GuardMarker = L::GuardMarker;
+
+    fn lock(&self) {
+        self.0.lock();
+        LOCKS.set(LOCKS.get() + 1);
+    }
+
+    fn try_lock(&self) -> bool {
+        let is_ours = self.0.try_lock();
+        LOCKS.set(LOCKS.get() + u32::from(is_ours));
+        is_ours
+    }
+
+    unsafe fn unlock(&self) {
+        LOCKS.set(LOCKS.get().saturating_sub(1));
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.0.unlock() };
+    }
+
+    fn is_locked(&self) -> bool {
+        self.0.is_locked()
+    }
+}
+
+/// Notes a call of the heap.
+fn note() {
+    if LOCKS.get() != 0 && EXEMPT.get() == 0 {
+        UNDER_LOCKS.set(UNDER_LOCKS.get() + 1);
+    }
+}
+
 /// Returns whether the request that is being made is one to refuse.
 fn refuses() -> bool {
+    note();
     if !IS_COUNTED.get() || EXEMPT.get() > 0 {
         return false;
     }
@@ -149,6 +202,7 @@ unsafe impl GlobalAlloc for FailingAlloc {
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        note();
         // SAFETY: the caller's promise is passed on; every block is the system's.
         unsafe { System.dealloc(block, layout) }
     }

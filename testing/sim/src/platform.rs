@@ -1,5 +1,6 @@
 //! The machine as the allocator sees it.
 
+use crate::heap::SpaceLock;
 use crate::sim::Sim;
 use lock_api::RawMutex;
 use std::fmt;
@@ -13,7 +14,7 @@ use vmalloc::{
 // caller's choice of `L` does.
 #[allow(unsafe_code)]
 unsafe impl<L: RawMutex + Send + Sync + 'static> Platform for Sim<L> {
-    type RawLock = L;
+    type RawLock = SpaceLock<L>;
     type PurgeLock = L;
 
     fn geometry(&self) -> Geometry {

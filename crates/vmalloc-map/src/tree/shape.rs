@@ -1,16 +1,27 @@
 //! Leaves that come and go: splitting, merging, and the height.
 
-use super::Tree;
 use super::tree_node::{FAN, MERGE_AT, node_of, place, slot_of};
+use super::{Node, Tree};
 use crate::bitmaps::Bitmaps;
 use crate::metadata::OutOfMemory;
 use crate::summary::Summary;
+use alloc::vec::Vec;
 
 impl Tree<'_> {
     /// Makes sure that the next `leaves` calls of [`insert_after`](Self::insert_after) find the
     /// nodes they need: a split at every level and a new root.
     pub(crate) fn ensure(&mut self, leaves: usize) -> Result<(), OutOfMemory> {
         self.nodes.ensure(leaves * (self.height as usize + 2))
+    }
+
+    /// Returns as how many nodes the pool has to be made longer before that, if it has to be.
+    pub(crate) fn lacks(&self, leaves: usize) -> Option<usize> {
+        self.nodes.lacks(leaves * (self.height as usize + 2))
+    }
+
+    /// Goes on in a longer pool.
+    pub(crate) fn move_to(&mut self, longer: &mut Vec<Node>) {
+        self.nodes.move_to(longer);
     }
 
     /// Enters `leaf` behind the leaf `before`; its summary is none so high. So what lies below each

@@ -5,8 +5,9 @@ use crate::wait::{Apart, Borders, list};
 use crate::{PageRange, SpaceError};
 use alloc::boxed::Box;
 use core::ops::{Deref, DerefMut};
+use core::sync::atomic::Ordering::Relaxed;
 use lock_api::{Mutex, MutexGuard, RawMutex};
-use vmalloc_map::parts::{Bitmaps, Leaf, Lent};
+use vmalloc_map::parts::{Bitmaps, Lack, Leaf, Lent};
 use vmalloc_map::{AreaMap, NoArea, State};
 
 /// The area map under its lock. Its first use by `&mut` begins a change, which lasts until the lock
@@ -44,7 +45,8 @@ impl Mapped {
         nodes: usize,
     ) -> Result<Apart<Mutex<L, Self>>, SpaceError> {
         let takers = list(nodes, Taker::default)?;
-        let areas = AreaMap::on_heap(span, flat).map_err(|_| SpaceError::Metadata)?;
+        let mut areas = AreaMap::on_heap(span, flat).map_err(|_| SpaceError::Metadata)?;
+        areas.ask_for_memory();
         Apart::new(|| Mutex::new(Self { areas, takers, placed: 0, peak: 0 }))
     }
 }
@@ -59,11 +61,53 @@ impl<L: RawMutex> Areas<L> {
     pub(crate) fn try_map(&self) -> Option<HeldMap<'_, L>> {
         self.map.try_lock().map(|map| HeldMap { map, bitmaps: &self.bitmaps, is_changing: false })
     }
+
+    /// Changes the map, and where that lacks memory, once more with more. The caller holds no lock
+    /// of the space that other threads wait for without sleeping.
+    pub(crate) fn change<T, E>(
+        &self,
+        mut act: impl FnMut(&mut HeldMap<'_, L>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        loop {
+            let mut map = self.map();
+            let result = act(&mut map);
+            let lack = map.take_lack();
+            drop(map);
+            if !self.supply(lack) || result.is_ok() {
+                return result;
+            }
+        }
+    }
+
+    /// Takes the memory that a change of the map has lacked. Returns whether it has some more.
+    #[inline(always)]
+    pub(crate) fn supply(&self, lack: Option<Lack>) -> bool {
+        lack.is_some_and(|lack| self.supply_some(lack))
+    }
+
+    #[cold]
+    fn supply_some(&self, lack: Lack) -> bool {
+        let Ok(mut nodes) = lack.take(&self.bitmaps) else { return false };
+        self.map().map.areas.supply(&mut nodes);
+        true
+    }
+
+    /// Takes the memory that a change has lacked whose caller held other locks. Returns whether the
+    /// map has some more.
+    pub(crate) fn supply_late(&self) -> bool {
+        let is_due = self.is_short.load(Relaxed) && self.is_short.swap(false, Relaxed);
+        let lack = if is_due { self.map().take_lack() } else { None };
+        self.supply(lack)
+    }
 }
 
 impl<L: RawMutex> Borders for Areas<L> {
     fn cut(&self, whole: PageRange, part: PageRange) -> bool {
-        self.map().cut_retired(whole, part)
+        let is_cut = self.map().cut_retired(whole, part);
+        if !is_cut {
+            self.is_short.store(true, Relaxed);
+        }
+        is_cut
     }
 
     fn join(&self, page: u64) {
@@ -77,6 +121,12 @@ impl<L: RawMutex> HeldMap<'_, L> {
         self.begin_change();
         let Mapped { areas, takers, .. } = &mut *self.map;
         (areas, &mut takers[id])
+    }
+
+    /// Takes the note of the memory that a change has lacked.
+    #[inline(always)]
+    pub(crate) fn take_lack(&mut self) -> Option<Lack> {
+        self.map.areas.take_lack()
     }
 
     fn begin_change(&mut self) {

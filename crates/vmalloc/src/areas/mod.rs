@@ -40,6 +40,7 @@ use crate::SpaceError;
 use crate::platform::Geometry;
 use crate::wait::{Apart, Padded, list, places};
 use alloc::boxed::Box;
+use core::sync::atomic::AtomicBool;
 use lock_api::{Mutex, RawMutex};
 use vmalloc_map::parts::{Bitmaps, Leaf, Lent, Shared};
 
@@ -52,6 +53,8 @@ pub(crate) struct Areas<L> {
     /// Annotations: by the address of the area.
     tables: Box<[Padded<Mutex<L, Table>>]>,
     map: Apart<Mutex<L, map::Mapped>>,
+    /// True if a change of the map lacked memory under other locks.
+    is_short: AtomicBool,
 }
 
 impl<L: RawMutex> Areas<L> {
@@ -71,6 +74,7 @@ impl<L: RawMutex> Areas<L> {
             bitmaps: unsafe { map.lock().areas.bitmaps().reader() },
             tables: list(tables, || Padded(Mutex::new(Table::default())))?,
             map,
+            is_short: AtomicBool::new(false),
         })
     }
 

@@ -236,10 +236,11 @@ impl<L: RawMutex> Areas<L> {
     /// Claims free pages: an area of its own, or what a busy area in front of them grows by when it
     /// is [joined](crate::wait::Borders::join).
     pub(crate) fn claim_at(&self, pages: PageRange) -> Result<(), FitError> {
-        let mut map = self.map();
-        map.alloc_at(pages)?;
-        map.leaf(pages.start()).withhold(pages.start());
-        Ok(())
+        self.change(|map| {
+            map.alloc_at(pages)?;
+            map.leaf(pages.start()).withhold(pages.start());
+            Ok(())
+        })
     }
 
     /// Removes the annotation of an area that is busy no more, and is in no list yet.

@@ -99,7 +99,11 @@ impl<S: SpaceRef> Frames<S> {
     }
 
     pub(super) fn share_again(&self) -> Result<FrameShare, AllocError> {
-        let again = self.share.share.as_ref().and_then(|share| self.space().frame_sets.lock().again(share));
+        let again = self
+            .share
+            .share
+            .as_ref()
+            .and_then(|share| self.space().frame_sets.lock_with_room()?.again(share));
         again.ok_or(AllocError::Metadata)
     }
 }
@@ -204,7 +208,7 @@ impl<S: SpaceRef<Platform: MapFrames> + CloneStableDeref, const W: bool> Owned<S
             }
         };
         let page = (addr >> space.geometry().page_shift) as u64;
-        let is_shown = space.frame_sets.lock().show(&share, page);
+        let is_shown = space.frame_sets.lock_with_room().map(|mut sets| sets.show(&share, page)).is_some();
         if is_shown {
             space.frame_sets.end(share, space.platform());
             return Ok(Self::own(space, addr, bytes, Mapped(())));

@@ -61,9 +61,22 @@ pub(crate) struct FrameSets<P, L> {
 
 impl<P, L: RawMutex> FrameSets<P, L> {
     pub(crate) fn new() -> Self {
-        let (shown, sets) = (HashMap::new(), HashMap::new());
-        let (released, returned) = (VecDeque::new(), VecDeque::new());
-        Self { sets: Mutex::new(Sets { shown, sets, released, returned, handles: 0, next: 0 }) }
+        Self { sets: Mutex::new(Sets::new()) }
+    }
+
+    /// Locks the sets, with room for one more, or for one more share of one. `None` when memory is
+    /// short. The heap is called without the lock.
+    pub(crate) fn lock_with_room(&self) -> Option<MutexGuard<'_, L, Sets<P>>> {
+        let mut sets = self.lock();
+        while !sets.has_room(&sets) {
+            let [shown, own, shares] = [sets.shown.len(), sets.sets.len(), sets.shares()];
+            let mut more = MutexGuard::unlocked(&mut sets, || Sets::with_room(shown, own, shares))?;
+            if sets.has_room(&more) {
+                sets.move_to(&mut more);
+            }
+            MutexGuard::unlocked(&mut sets, || drop(more));
+        }
+        Some(sets)
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, L, Sets<P>> {
@@ -87,8 +100,11 @@ impl<P, L: RawMutex> FrameSets<P, L> {
         give: fn(&P, &[Frame]),
         platform: &P,
     ) -> Option<FrameShare> {
-        let entered = self.lock().enter(frames, give);
-        entered.map_err(|frames| give(platform, &frames)).ok()
+        let Some(mut sets) = self.lock_with_room() else {
+            give(platform, &frames);
+            return None;
+        };
+        Some(sets.enter(frames, give))
     }
 
     /// Ends the share of a handle. With the last share the frames go back.
@@ -122,27 +138,57 @@ impl<P, L: RawMutex> FrameSets<P, L> {
 }
 
 impl<P> Sets<P> {
-    /// Enters a set with one share, that of its handle. The frames come back when memory is short.
-    pub(crate) fn enter(
-        &mut self,
-        frames: Box<[Frame]>,
-        give: fn(&P, &[Frame]),
-    ) -> Result<FrameShare, Box<[Frame]>> {
-        if self.sets.try_reserve(1).is_err() || !self.make_room() {
-            return Err(frames);
-        }
+    fn new() -> Self {
+        let (shown, sets) = (HashMap::new(), HashMap::new());
+        let (released, returned) = (VecDeque::new(), VecDeque::new());
+        Self { shown, sets, released, returned, handles: 0, next: 0 }
+    }
+
+    /// Makes lists with room for twice as much, or for a few.
+    fn with_room(shown: usize, sets: usize, shares: usize) -> Option<Self> {
+        let [shown, sets, shares] = [shown, sets, shares].map(|count| (2 * count).max(4));
+        let mut new = Self::new();
+        new.shown.try_reserve(shown).ok()?;
+        new.sets.try_reserve(sets).ok()?;
+        new.released.try_reserve(shares).ok()?;
+        new.returned.try_reserve(shares).ok()?;
+        Some(new)
+    }
+
+    /// Returns how many places either list of shares has to have for those that wait there, for all
+    /// others, and for one more.
+    fn shares(&self) -> usize {
+        self.released.len().max(self.returned.len()) + self.shown.len() + self.handles + 1
+    }
+
+    /// Returns whether the lists of `other` are long enough for these, and for one more.
+    fn has_room(&self, other: &Self) -> bool {
+        other.shown.capacity() > self.shown.len()
+            && other.sets.capacity() > self.sets.len()
+            && other.released.capacity().min(other.returned.capacity()) >= self.shares()
+    }
+
+    /// Goes on in longer lists, which become those that were.
+    fn move_to(&mut self, longer: &mut Self) {
+        longer.shown.extend(self.shown.drain());
+        longer.sets.extend(self.sets.drain());
+        longer.released.append(&mut self.released);
+        longer.returned.append(&mut self.returned);
+        (longer.handles, longer.next) = (self.handles, self.next);
+        core::mem::swap(self, longer);
+    }
+
+    /// Enters a set with one share, that of its handle. There is room for it.
+    fn enter(&mut self, frames: Box<[Frame]>, give: fn(&P, &[Frame])) -> FrameShare {
         self.handles += 1;
         let set = self.next;
         self.next += 1;
         self.sets.insert(set, FrameSet { frames, shares: 1, give });
-        Ok(FrameShare { page: 0, set })
+        FrameShare { page: 0, set }
     }
 
-    /// Returns one more share without an area; `None` when memory is short.
+    /// Returns one more share without an area, for which there is room.
     pub(crate) fn again(&mut self, share: &FrameShare) -> Option<FrameShare> {
-        if !self.make_room() {
-            return None;
-        }
         self.sets.get_mut(&share.set)?.shares += 1;
         self.handles += 1;
         Some(FrameShare { page: 0, set: share.set })
@@ -153,40 +199,28 @@ impl<P> Sets<P> {
         Some(&self.sets.get(self.shown.get(&page)?)?.frames)
     }
 
-    /// Returns a copy of the frames that the area at `page` shows; `None` when memory is short.
-    pub(crate) fn copy(&self, page: u64) -> Option<Vec<Frame>> {
-        copy(self.frames(page)?)
+    /// Has the area at `page` show the set of `share` as well. There is room for that.
+    pub(crate) fn show(&mut self, share: &FrameShare, page: u64) {
+        self.show_set(share.set, page);
     }
 
-    /// Has the area at `page` show the set of `share` as well. Returns false when memory is short.
-    pub(crate) fn show(&mut self, share: &FrameShare, page: u64) -> bool {
-        self.show_set(share.set, page)
+    /// Has the area at `other` show the set that the area at `page` shows. There is room for that.
+    pub(crate) fn share(&mut self, page: u64, other: u64) {
+        if let Some(&set) = self.shown.get(&page) {
+            self.show_set(set, other);
+        }
     }
 
-    /// Has the area at `other` show the set that the area at `page` shows. Returns false when
-    /// memory is short.
-    pub(crate) fn share(&mut self, page: u64, other: u64) -> bool {
-        self.shown.get(&page).copied().is_some_and(|set| self.show_set(set, other))
-    }
-
-    fn show_set(&mut self, set: u64, page: u64) -> bool {
-        let fits = self.shown.try_reserve(1).is_ok() && self.make_room();
-        if let Some(known) = self.sets.get_mut(&set).filter(|_| fits) {
+    fn show_set(&mut self, set: u64, page: u64) {
+        if let Some(known) = self.sets.get_mut(&set) {
             known.shares += 1;
             self.shown.insert(page, set);
         }
-        fits
     }
 
     /// Takes the share of the area at `page` out, if it has one.
     pub(crate) fn leave(&mut self, page: u64) -> Option<FrameShare> {
         self.shown.remove(&page).map(|set| FrameShare { page, set })
-    }
-
-    /// Makes room for one more share on either list. Returns false when memory is short.
-    fn make_room(&mut self) -> bool {
-        let room = self.shown.len() + self.handles + 1;
-        self.released.try_reserve(room).is_ok() && self.returned.try_reserve(room).is_ok()
     }
 
     /// Lets a purge end a share that flushes the area which was freed at `page`.
@@ -221,12 +255,10 @@ impl<P> Sets<P> {
         self.end(share)
     }
 
-    /// Takes the share back that the area at `page` has just left with: it was not freed. Another
-    /// area may have taken the room that it left. Without memory for more, its frames stay taken.
+    /// Takes the share back that the area at `page` has just left with: it was not freed. There is
+    /// room for it.
     pub(crate) fn stay(&mut self, share: FrameShare) {
-        if self.shown.try_reserve(1).is_ok() {
-            self.shown.insert(share.page, share.set);
-        }
+        self.shown.insert(share.page, share.set);
     }
 
     /// Ends a share. Returns the set, if that was its last.

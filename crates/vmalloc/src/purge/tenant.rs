@@ -188,6 +188,13 @@ impl Parts {
         fits
     }
 
+    /// Makes room for a part of up to `ranges` ranges, if the heap has memory: for a tenant that
+    /// [adds](Self::add) one under a lock.
+    pub fn make_room(&mut self, ranges: usize) {
+        let _ = self.parts.try_reserve(1);
+        let _ = self.ranges.try_reserve(ranges);
+    }
+
     /// Notes one range, joined to the last one behind `from` if that ends there. Returns false when
     /// memory is short.
     fn add_range(&mut self, from: usize, range: PageRange) -> bool {

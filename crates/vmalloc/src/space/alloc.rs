@@ -267,7 +267,13 @@ impl<P: Platform> Allocation<'_, P> {
         // With room for what the platform refuses.
         purge = purge.and_then(|mut it| it.purger.list().try_reserve(1).is_ok().then_some(it));
         let (cache, calls) = (&space.cache, if purge.is_some() { BATCH } else { 0 });
-        let (area, lacks_guard) = cache.stock.lock().take(&cache.budget, fit, most, calls, &space.areas)?;
+        let (area, lacks_guard) = loop {
+            // With a place for what a cut leaves.
+            let found = cache.lock_stock(1).take(&cache.budget, fit, most, calls, &space.areas);
+            if found.is_some() || !space.areas.supply_late() {
+                break found?;
+            }
+        };
         purge.as_mut().is_none_or(|purge| purge.unite(area, lacks_guard)).then_some(())?;
         if SizeStacks::takes(area.len()) {
             // It may be a part of a larger one, and in a leaf that is no node's yet.

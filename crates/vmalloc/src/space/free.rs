@@ -6,7 +6,7 @@ use crate::FreeError;
 use crate::PageRange;
 use crate::areas::{Annotation, AreaInfo, Blocking, Disposition, FreedBy, Kind, Retired, Tag};
 use crate::platform::Platform;
-use crate::wait::{Cache, Node, SizeStacks};
+use crate::wait::{Cache, Node, SizeStacks, make_lazy_room, make_room};
 use lock_api::MutexGuard;
 
 /// An area that was freed.
@@ -379,7 +379,8 @@ impl<P: Platform> Raw<'_, P> {
 
 impl<P: Platform> HeldNode<'_, P> {
     /// Caches a retired area, makes it lazy, for which there is room, or unmaps it at once. It
-    /// fails only where frees trap, and the area is retired still then.
+    /// fails where frees trap, or where there is room no more, as other threads had the node while
+    /// a list was lengthened; the area is retired still then.
     #[inline]
     fn put_freed(mut self, freed: FreedArea, disposition: Disposition) -> Result<(), FreeError> {
         let space = self.space;
@@ -391,17 +392,36 @@ impl<P: Platform> HeldNode<'_, P> {
         let FreedArea { area, memory, owner_node, .. } = freed;
         let fits = owner_node.is_some() && SizeStacks::takes(area.len());
         let may_cache = disposition == Disposition::MayCache && space.caches;
-        if may_cache && fits && space.cache.keep(&mut self.node, area) {
+        if may_cache && fits && (space.cache.keep(&mut self.node, area) || self.keep_with_room(area)) {
             drop(self);
             space.tell();
         } else if may_cache && !fits {
+            MutexGuard::unlocked(&mut self.node, || drop(space.cache.lock_stock(2)));
+            self.check_room(area)?;
             self.put_stocked(area, memory);
         } else {
+            self.check_room(area)?;
             self.node.lazy.areas.push(area);
             self.make_lazy(area.len(), memory);
             self.publish_if_due();
         }
         Ok(())
+    }
+
+    /// Caches an area for which there is credit, where it was room that was missing.
+    #[cold]
+    fn keep_with_room(&mut self, area: PageRange) -> bool {
+        let has_credit = self.node.credit >= area.len();
+        has_credit
+            && make_room(&mut self.node, Node::cached, area.len(), 1)
+            && self.space.cache.keep(&mut self.node, area)
+    }
+
+    /// Makes sure that an area can become lazy.
+    #[inline]
+    fn check_room(&mut self, area: PageRange) -> Result<(), FreeError> {
+        let has_room = make_lazy_room(&mut self.node);
+        if has_room { Ok(()) } else { Err(FreeError::NoMemory { addr: self.space.addr(area.start()) }) }
     }
 
     /// Caches an area for which no node has a place, or makes it lazy. Those that it takes the
@@ -425,6 +445,7 @@ impl<P: Platform> HeldNode<'_, P> {
         }
         self.make_lazy(pages, evicted);
         self.publish_if_due();
+        space.areas.supply_late();
     }
 
     /// Counts pages that became lazy here, and of which `memory` have memory.

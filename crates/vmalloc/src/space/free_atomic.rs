@@ -8,6 +8,7 @@ use crate::PageRange;
 use crate::areas::{Blocking, FreedBy};
 use crate::platform::{DirectMemory, Platform};
 use crate::sync::word_at;
+use crate::wait::make_lazy_room;
 use core::sync::atomic::Ordering::Relaxed;
 use vmalloc_map::State;
 use vmalloc_map::parts::Leaf;
@@ -111,7 +112,7 @@ impl<P: Platform> Purge<'_, P> {
             // Its owner had entered its note, or not yet taken it.
             space.areas.forget_annotation(lost.range.start());
             let mut node = space.cache.nodes[0].lock();
-            if node.lazy.has_room() {
+            if make_lazy_room(&mut node) {
                 node.enter_lazy(lost.range, lost.range.len());
             }
         }

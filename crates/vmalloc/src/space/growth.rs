@@ -30,7 +30,7 @@ use crate::PageRange;
 use crate::areas::Blocking;
 use crate::platform::Platform;
 use crate::wait::policy::LARGE_STEP;
-use crate::wait::{Growth, HALF, TWICE};
+use crate::wait::{Growth, HALF, TWICE, make_lazy_room};
 
 impl<P: Platform> Allocation<'_, P> {
     /// Makes cached memory lazy because `come` pages come, where new memory is dear: for an area
@@ -45,7 +45,10 @@ impl<P: Platform> Allocation<'_, P> {
         let map = space.areas.map();
         most.is_none_or(|_| map.place_for(&self.checked.fit).is_ok()).then_some(())?;
         let used = space.geometry.span.len() + come - map.free_pages() - claimed;
+        let lack = map.next_lack();
         drop(map);
+        // For a cut of the stock, which is under other locks.
+        space.areas.supply(lack);
         let (kept, budget) = (used.saturating_sub(cache.lazy.level()), &cache.budget);
         let mut growth = budget.growth(&cache.lazy, kept);
         if growth.pages == 0 {
@@ -68,12 +71,14 @@ impl<P: Platform> Allocation<'_, P> {
         let (space, cache, own) = (self.space, &self.space.cache, self.space.own_node());
         let (id, other) = (own.id, cache.other_than(own.id, &own.node));
         drop(own);
+        drop(cache.lock_stock(HALF));
         let (enough, sizes) = (growth.pages.min(come), if growth.excess == 0 { 1 } else { TWICE });
         let mut moved = 0;
         for id in (0..looks).flat_map(|_| [Some(id), other]).flatten() {
             // A node that is held is passed by.
             let Some(node) = cache.nodes[id].try_lock().filter(|_| moved < enough) else { continue };
             let mut held = HeldNode { space, id, node };
+            make_lazy_room(&mut held.node);
             let (more, lazy) = cache.stock_idle(&mut held.node, growth.pages - moved, sizes, &space.areas);
             moved += more;
             if lazy != 0 {
@@ -85,10 +90,10 @@ impl<P: Platform> Allocation<'_, P> {
     /// Makes memory of the stock lazy that has lain longest, up to `due` pages. Returns how many.
     fn evict_stock(&self, due: u64) -> u64 {
         let (space, mut held) = (self.space, self.space.own_node());
-        let areas = &mut held.node.lazy.areas;
-        if due == 0 || areas.try_reserve(HALF).is_err() {
+        if due == 0 || !make_lazy_room(&mut held.node) || !held.node.lazy.has_much_room() {
             return 0;
         }
+        let areas = &mut held.node.lazy.areas;
         let before = areas.len();
         let memory = space.cache.stock.lock().evict(due, HALF, areas, &space.areas);
         space.cache.budget.put(memory);

@@ -6,11 +6,11 @@ use crate::areas::HeldMap;
 use crate::platform::Platform;
 use crate::purge::PurgePlan;
 use crate::sync::{Mutant, is};
-use crate::wait::Node;
 use crate::wait::policy::{BATCH, LEAST_RUN, MOST_RUN, SHORTER};
+use crate::wait::{Node, make_lazy_room, make_room};
 use crate::{AllocError, Fit, FitError, FreeError, PageRange};
 use lock_api::MutexGuard;
-use vmalloc_map::parts::LEAF_SHIFT;
+use vmalloc_map::parts::{LEAF_SHIFT, Lack};
 
 /// A node, locked.
 pub(super) struct HeldNode<'a, P: Platform> {
@@ -35,16 +35,15 @@ impl<P: Platform> Space<P> {
     /// Holds this CPU's node, with room for one more area to be unmapped: a freed area has to be
     /// remembered until then. Where memory for that is short, a purge makes room.
     pub(super) fn node_with_room(&self, page: u64) -> Result<HeldNode<'_, P>, FreeError> {
-        let mut held = self.own_node();
         let no_memory = FreeError::NoMemory { addr: self.addr(page) };
         // Other threads may take the room that a purge makes.
         for _ in 0..ROUNDS {
-            if held.node.lazy.has_room() {
+            let mut held = self.own_node();
+            if make_lazy_room(&mut held.node) {
                 return Ok(held);
             }
             drop(held);
-            self.purge_with(PurgePlan::ALL).map_err(|_| no_memory)?;
-            held = self.own_node();
+            self.purge_with(PurgePlan::LAZY).map_err(|_| no_memory)?;
         }
         Err(no_memory)
     }
@@ -70,7 +69,7 @@ impl<P: Platform> HeldNode<'_, P> {
         if found.is_some() {
             return found;
         }
-        self.take_of_others(|own, other| {
+        let found = self.take_of_others(|own, other| {
             let (area, backing) = take_of(space, other, fit, may_have_memory)?;
             // Near the start of the span each node has leaves to itself.
             if area.start() < space.apart_end && other.put_back(area, backing == Backing::Cached) {
@@ -82,7 +81,13 @@ impl<P: Platform> HeldNode<'_, P> {
                 own.bring(other, area.len(), backing == Backing::Cached, space.apart_end);
             }
             Some((area, backing))
-        })
+        });
+        if let Some((area, backing)) = found {
+            let list = if backing == Backing::Cached { Node::cached } else { Node::pooled };
+            // For the next time.
+            make_room(&mut self.node, list, area.len(), BATCH / 2);
+        }
+        found
     }
 
     /// Takes something from one other node: from the one that had something the last time, else the
@@ -103,23 +108,43 @@ impl<P: Platform> Space<P> {
     /// with it, if it `may_run`: more of them while the node has to wait for the map, and fewer
     /// when it has not.
     pub(super) fn claim_of_map(&self, fit: &Fit, may_run: bool) -> Result<PageRange, AllocError> {
+        loop {
+            let (result, lack) = self.claim_once(fit, may_run);
+            // For the next time, or to try once more.
+            if !self.areas.supply(lack) || result.is_ok() {
+                return result.map_err(|error| error.in_bytes(1 << self.shift()).into());
+            }
+        }
+    }
+
+    /// Claims an area, if the map has the memory for that. Tells what it lacks.
+    #[inline]
+    fn claim_once(&self, fit: &Fit, may_run: bool) -> (Result<PageRange, FitError>, Option<Lack>) {
         let at_once = self.areas.try_map();
         let has_waited = at_once.is_none();
         let map = at_once.unwrap_or_else(|| self.areas.map());
         let mut taking = Taking { space: self, id: self.cpu_node(), map };
-        let area = taking.place(fit).map_err(|error| error.in_bytes(1 << self.shift()))?;
+        let area = match taking.place(fit) {
+            Ok(area) => area,
+            Err(error) => return (Err(error), taking.map.take_lack()),
+        };
         let used = taking.map.count_placed();
+        let mut lacks_room = 0;
         if may_run && (!self.need.is_any() || is(Mutant::Hoard)) {
             let run = &mut taking.map.taker(taking.id).1.run;
             *run = if has_waited { 2 * *run } else { *run - *run / SHORTER }.clamp(LEAST_RUN, MOST_RUN);
             let more = (*run / area.len()).min(BATCH as u64) as usize;
-            if more != 0 {
-                taking.place_more(fit, area, more);
+            if more != 0 && taking.place_more(fit, area, more) {
+                lacks_room = more;
             }
         }
+        let (id, lack) = (taking.id, taking.map.take_lack());
         drop(taking);
+        if lacks_room != 0 {
+            make_room(&mut self.node(id).node, Node::pooled, area.len(), lacks_room);
+        }
         self.cache.budget.set_used(used);
-        Ok(area)
+        (Ok(area), lack)
     }
 }
 
@@ -131,10 +156,15 @@ struct Taking<'a, P: Platform> {
 }
 
 impl<P: Platform> Taking<'_, P> {
-    /// Takes up to `more` areas as the `last` one, and puts them into the pool of the node.
+    /// Takes up to `more` areas as the `last` one, and puts them into the pool of the node, as far
+    /// as that has room. Returns whether it has too little.
     #[inline(never)]
-    fn place_more(&mut self, fit: &Fit, mut last: PageRange, more: usize) {
+    fn place_more(&mut self, fit: &Fit, mut last: PageRange, more: usize) -> bool {
         let (mut starts, mut count) = ([0; BATCH], 0);
+        // Nothing is waited for with the map held.
+        let Some(mut node) = self.space.cache.nodes[self.id].try_lock() else { return false };
+        let room = node.pooled.room(last.len());
+        let (lacks_room, more) = (room < more, more.min(room));
         while count < more {
             let behind = self.map.alloc_more(last, (more - count) as u64);
             if behind == 0 {
@@ -148,21 +178,20 @@ impl<P: Platform> Taking<'_, P> {
                 count += 1;
             }
         }
-        if is(Mutant::RunOutside) {
-            self.map.let_go();
-        }
         let Self { space, id, map } = self;
-        // Nothing is waited for with the map held: where the node is, the areas go back.
-        let mut node = space.cache.nodes[*id].try_lock();
-        node.iter_mut().for_each(|node| node.run = map.taker(*id).1.run);
+        if is(Mutant::RunOutside) {
+            MutexGuard::unlocked(&mut node, || map.let_go());
+        }
+        node.run = map.taker(*id).1.run;
         // Downwards, so that the lowest is taken first.
         for &start in starts[..count].iter().rev() {
             let area = PageRange::of(start, start + last.len());
             let is_home = space.areas.bitmaps.sure_home(start).is_some();
-            if !is_home || !node.as_mut().is_some_and(|node| node.pool(area)) {
+            if !is_home || !node.pool(area) {
                 space.sure(map.release(start));
             }
         }
+        lacks_room
     }
 
     /// Takes the lowest place, but in no leaf where another node's areas are, if that can be had:

@@ -146,14 +146,16 @@ impl<P: MapFrames> Allocation<'_, P> {
         let count = usize::try_from(payload.len()).unwrap_or(usize::MAX);
         let take = |frames: &mut [Frame]| space.platform.take_frames(frames);
         let frames = space.raw().take_frames(count, &fit, blocking, take)?;
+        let listed = copy(&frames);
         // Before anything leads to the frames, so that there is nothing to be undone that might
         // fail.
         let (sets, platform) = (&space.frame_sets, &space.platform);
         let share = sets.enter(frames, give, platform).ok_or(AllocError::Metadata)?;
-        let shown = {
-            let mut sets = sets.lock();
-            sets.show(&share, payload.start()).then(|| sets.copy(payload.start())).flatten()
-        };
+        let room = listed.and_then(|listed| Some((listed, sets.lock_with_room()?)));
+        let shown = room.map(|(listed, mut sets)| {
+            sets.show(&share, payload.start());
+            listed
+        });
         let result = shown.ok_or(AllocError::Metadata).and_then(|frames| {
             // SAFETY: the area was just obtained for this caller alone, the frames just taken.
             let map = || unsafe { space.platform.map_frames(payload, &frames, Protection::ReadWrite) };
@@ -197,14 +199,17 @@ impl<P: MapFrames> Raw<'_, P> {
     /// Returns the frames behind the pages `asked` of the area at `first`, of which the area at
     /// `other` has a share from now on.
     fn shared_frames(&self, first: u64, asked: PageRange, other: u64) -> Result<Vec<Frame>, AreaError> {
-        let mut sets = self.frame_sets.lock();
+        let mut frames = Vec::new();
+        frames.try_reserve_exact(asked.len() as usize).map_err(|_| AllocError::Metadata)?;
+        let mut sets = self.frame_sets.lock_with_room().ok_or(AllocError::Metadata)?;
         let from = (asked.start() - first) as usize;
         let freed = FreeError::AlreadyFreed { addr: self.addr(first) };
         let all = sets.frames(first).ok_or(freed)?;
         // Another thread may have freed the area, and a smaller one may begin there now.
         let shown = all.get(from..from + asked.len() as usize);
-        let frames = copy(shown.ok_or(freed)?).ok_or(AllocError::Metadata)?;
-        if sets.share(first, other) { Ok(frames) } else { Err(AllocError::Metadata.into()) }
+        frames.extend_from_slice(shown.ok_or(freed)?);
+        sets.share(first, other);
+        Ok(frames)
     }
 
     /// Maps frames of the origin `wanted` to an area.

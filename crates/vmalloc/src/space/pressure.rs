@@ -9,7 +9,7 @@
 use super::Space;
 use crate::platform::Platform;
 use crate::sync::AtomicU64;
-use crate::wait::Apart;
+use crate::wait::{Apart, lacks_one, lengthen};
 use crate::{AllocError, SpaceError};
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
@@ -131,14 +131,25 @@ impl<P: Platform> Notifiers<P> {
 
     /// Has `notifier` called from the next round on: see [`Space::register_notifier`].
     pub(super) fn register(&self, notifier: &Arc<dyn Notifier<P>>) -> Result<(), AllocError> {
-        let mut known = self.known.lock();
         // Numbers stay with their notifiers, so a round that is under way skips none.
-        known.list.retain(|(_, known)| known.strong_count() > 0);
-        known.list.try_reserve(1).map_err(|_| AllocError::Metadata)?;
+        while let Some(gone) = self.take_gone() {
+            drop(gone);
+        }
+        let mut known = self.known.lock();
+        if !lengthen(&mut known, |known| &mut known.list, |known| lacks_one(&known.list)) {
+            return Err(AllocError::Metadata);
+        }
         let number = known.next;
         known.next += 1;
         known.list.push((number, Arc::downgrade(notifier)));
         Ok(())
+    }
+
+    /// Takes a notifier out of the list that is dropped already.
+    fn take_gone(&self) -> Option<(u64, Weak<dyn Notifier<P>>)> {
+        let mut known = self.known.lock();
+        let place = known.list.iter().position(|(_, known)| known.strong_count() == 0)?;
+        Some(known.list.remove(place))
     }
 
     /// Has every notifier make room. Returns how many pages they say they have freed; 0 while

@@ -167,6 +167,7 @@ impl<'a, P: Platform> Purge<'a, P> {
                 let pages = batch.iter().map(PageRange::len).sum();
                 space.count_taken(usize::MAX, batch.len() as u64, pages);
                 drop(node);
+                cursor.gone = Vec::new();
                 count += batch.len() as u64;
                 space.counts.held(batch.len());
                 purger.enter_batch(0);
@@ -190,6 +191,7 @@ impl<'a, P: Platform> Purge<'a, P> {
             let pages: u64 = purger.batch.iter().map(PageRange::len).sum();
             space.count_taken(usize::MAX, areas as u64, memory);
             drop(stock);
+            space.areas.supply_late();
             space.cache.lazy.add_absent(pages - memory);
             purger.enter_batch(pages - memory);
             space.counts.held(areas);
@@ -211,6 +213,7 @@ impl<'a, P: Platform> Purge<'a, P> {
                 batch.clear();
                 let wanted = (most - given).min(BATCH as u64) as usize;
                 more = node.lock().evict_pooled(fraction, &mut cursor, wanted, batch);
+                cursor.gone = Vec::new();
                 given += space.release(batch);
             }
         }

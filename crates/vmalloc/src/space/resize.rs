@@ -228,9 +228,10 @@ impl<P: Platform> Resizing<'_, P> {
         let Some(mut purge) = held else { return Ok(()) };
         purge.purger.list().try_reserve(1).map_err(|_| AllocError::Metadata)?;
         purge.purger.pending.try_reserve(1).map_err(|_| AllocError::Metadata)?;
-        if !space.areas.cut(old, tail) {
-            return Err(AllocError::Metadata.into());
-        }
+        space.areas.change(|map| match map.cut_retired(old, tail) {
+            true => Ok(()),
+            false => Err(AllocError::Metadata),
+        })?;
         // The guard of the smaller area goes with the tail. Pages that the platform refuses to
         // unmap are tried again by the next purge; until then that guard may be accessible.
         let gone = PageRange::of(tail.start() - self.allocation.checked.guard_pages, tail.end());

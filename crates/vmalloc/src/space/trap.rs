@@ -79,7 +79,11 @@ impl<P: Platform> Raw<'_, P> {
         share: Option<FrameShare>,
     ) {
         if let Some(share) = share {
-            self.frame_sets.lock().stay(share);
+            // Another area may have taken the room that it left. Without memory for more, its frames
+            // stay taken.
+            if let Some(mut sets) = self.frame_sets.lock_with_room() {
+                sets.stay(share);
+            }
         }
         if !self.areas.hand_back(area.start(), &annotation, entry) {
             self.platform.fatal(&"an area that is being freed is busy");

@@ -1,9 +1,12 @@
 //! Checks of a whole space.
 
 use super::Space;
-use crate::areas::{Annotation, Kind};
+use crate::areas::{Annotation, Kind, Table};
 use crate::platform::Platform;
+use crate::purge::Purger;
+use crate::wait::{Node, Stock};
 use alloc::vec::Vec;
+use core::ops::Deref;
 use vmalloc_map::{State, Violation};
 
 impl<P: Platform> Space<P> {
@@ -14,23 +17,42 @@ impl<P: Platform> Space<P> {
     /// # Errors
     /// The first [`Violation`] found.
     pub fn verify(&self) -> Result<(), Violation> {
-        check(self).map_err(|page| Violation { at: page.at << self.shift(), ..page })
+        // Made before the first lock, and dropped after the last.
+        let count = self.cache.nodes.len();
+        let mut groups = Vec::with_capacity(self.groups.len());
+        let (mut nodes, mut tables) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        let purger = self.purger.lock();
+        groups.extend(self.groups.iter().map(|group| group.lock()));
+        nodes.extend(self.cache.each());
+        let result = {
+            let stock = self.cache.stock.lock();
+            tables.extend(self.areas.tables());
+            check(self, &purger, &groups, &nodes, &stock, &tables)
+        };
+        tables.clear();
+        nodes.clear();
+        groups.clear();
+        drop(purger);
+        let result = result.and_then(|()| self.tenants.iter().try_for_each(|tenant| tenant.verify()));
+        result.map_err(|page| Violation { at: page.at << self.shift(), ..page })
     }
 }
 
 /// Checks a space, in pages.
-fn check<P: Platform>(space: &Space<P>) -> Result<(), Violation> {
-    let purger = space.purger.lock();
-    let groups: Vec<_> = space.groups.iter().map(|group| group.lock()).collect();
-    let nodes: Vec<_> = space.cache.each().collect();
-    let stock = space.cache.stock.lock();
-    let tables: Vec<_> = space.areas.tables().collect();
+fn check<P: Platform>(
+    space: &Space<P>,
+    purger: &Purger,
+    groups: &[impl Deref<Target = Purger>],
+    nodes: &[impl Deref<Target = Node>],
+    stock: &Stock,
+    tables: &[impl Deref<Target = Table>],
+) -> Result<(), Violation> {
     let map = space.areas.map();
     map.verify()?;
     let retired = map.segments().filter(|segment| segment.state == State::Retired);
     let retired = retired.fold((0, 0), |sum, segment| (sum.0 + 1, sum.1 + segment.range.len()));
     let mut waiting = (space.deferred.areas(), space.deferred.pages());
-    for node in &nodes {
+    for node in nodes {
         waiting.0 += node.areas();
         waiting.1 += node.cached.pages() + node.pooled.pages();
     }
@@ -67,6 +89,5 @@ fn check<P: Platform>(space: &Space<P>) -> Result<(), Violation> {
     });
     let invariant = "SPACE-3: an area of a tenant that no tenant has";
     Violation::unless(stray.is_none(), invariant, stray.unwrap_or_default())?;
-    Violation::unless(areas == space.tenants.counts().areas, "SPACE-3: a tenant's area is not in use", 0)?;
-    space.tenants.iter().try_for_each(|tenant| tenant.verify())
+    Violation::unless(areas == space.tenants.counts().areas, "SPACE-3: a tenant's area is not in use", 0)
 }

@@ -41,9 +41,10 @@ mod stacks;
 mod stock;
 
 pub(crate) use budget::{Budget, Growth, LazyPages};
-pub(crate) use node::{Lazy, Node, clear};
+pub(crate) use node::{Lazy, Node, clear, make_lazy_room};
+pub use node::{lacks_one, lengthen};
 pub(crate) use policy::{Allowance, BATCH, GROUP, HALF, MAX_PAGES, third, twelfth};
-pub(crate) use stacks::{Cursor, Fraction, SizeStacks, TWICE};
+pub(crate) use stacks::{Cursor, Fraction, SizeStacks, TWICE, make_room};
 pub(crate) use stock::{Borders, Stock};
 
 use crate::{PageRange, SpaceError};
@@ -194,7 +195,7 @@ impl<L: RawMutex> Cache<L> {
         borders: &impl Borders,
     ) -> (u64, u64) {
         let Node { cached, lazy: Lazy { areas, .. }, .. } = node;
-        if areas.try_reserve(HALF).is_err() {
+        if areas.capacity() - areas.len() < HALF {
             return (0, 0);
         }
         let before = areas.len();
@@ -290,12 +291,25 @@ impl<L: RawMutex> Cache<L> {
         evicted.clear();
         let mut node = self.nodes[id].lock();
         let most = most.max(policy::RUNS * node.run);
-        let goes_in = |area: &&PageRange| node.pooled_pages + area.len() <= most && node.pool(**area);
+        let goes_in = |area: &&PageRange| {
+            let fits = node.pooled_pages + area.len() <= most;
+            fits && (node.pool(**area)
+                || make_room(&mut node, Node::pooled, area.len(), 1) && node.pool(**area))
+        };
         let count = areas.iter().take_while(goes_in).count();
         if count < areas.len() {
             node.evict_pooled(Fraction::Idle, cursor, BATCH - count, evicted);
         }
         count
+    }
+
+    /// Locks the stock, with room for `more` areas if the heap has memory. The caller holds no lock.
+    pub(crate) fn lock_stock(&self, more: usize) -> MutexGuard<'_, L, Stock> {
+        let mut stock = self.stock.lock();
+        if stock.lacks(more).is_some() {
+            lengthen(&mut stock, Stock::list, |stock| stock.lacks(more));
+        }
+        stock
     }
 
     /// Locks all nodes, for a fork.

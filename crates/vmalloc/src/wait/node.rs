@@ -4,6 +4,7 @@ use super::BATCH;
 use super::stacks::{Cursor, Fraction, SizeStacks, Top};
 use crate::{PageRange, SpaceError};
 use alloc::vec::Vec;
+use lock_api::{MutexGuard, RawMutex};
 
 /// The state that a node's lock protects.
 #[derive(Default)]
@@ -19,7 +20,7 @@ pub(crate) struct Node {
     /// Unpublished pages at which they are published; 0 while the node [rests](Self::rest).
     publish_at: u64,
     /// Pages that may be cached here, of the budget that all nodes share; 0 while the node rests.
-    pub(super) credit: u64,
+    pub(crate) credit: u64,
     /// Pages of the pooled areas.
     pub(super) pooled_pages: u64,
     /// Pages that it takes of the map in one go.
@@ -41,6 +42,14 @@ pub(crate) struct Lazy {
 }
 
 impl Node {
+    pub(crate) fn cached(&mut self) -> &mut SizeStacks {
+        &mut self.cached
+    }
+
+    pub(crate) fn pooled(&mut self) -> &mut SizeStacks {
+        &mut self.pooled
+    }
+
     /// Returns whether it is time to look at other nodes for credit that they do not use: not for
     /// every area that is refused.
     pub(crate) fn may_search(&mut self) -> bool {
@@ -239,16 +248,16 @@ impl Lazy {
         Ok(Self { areas, absent: 0 })
     }
 
-    /// Makes sure that the next area has room. Returns whether it has.
-    #[inline]
-    #[must_use]
-    pub(crate) fn has_room(&mut self) -> bool {
-        self.has_much_room() || self.areas.try_reserve(BATCH + 1).is_ok() || !self.is_full()
+    /// Returns how long the list has to be for one area and those of frees that are not to wait.
+    /// `None` where it is, or is as long as it may be.
+    fn lacks(&self) -> Option<usize> {
+        let more = (2 * self.areas.capacity()).clamp(2 * BATCH, MOST_LAZY);
+        (!self.has_much_room() && self.areas.capacity() < more).then_some(more)
     }
 
     /// Returns whether there is room for one area and for those of frees that are not to wait.
     #[inline(always)]
-    fn has_much_room(&self) -> bool {
+    pub(crate) fn has_much_room(&self) -> bool {
         self.areas.capacity() - self.areas.len() > BATCH
     }
 
@@ -277,6 +286,44 @@ impl Lazy {
     }
 }
 
+/// Makes room for one more lazy area in a node, and for those of frees that are not to wait, if the
+/// heap has memory. Others may have the node meanwhile. Returns whether there is room for one.
+#[inline]
+pub(crate) fn make_lazy_room<L: RawMutex>(node: &mut MutexGuard<'_, L, Node>) -> bool {
+    if !node.lazy.has_much_room() {
+        lengthen(node, |node| &mut node.lazy.areas, |node| node.lazy.lacks());
+    }
+    !node.lazy.is_full()
+}
+
+/// Lengthens a list behind a lock for as long as it `lacks` room, and memory is not short. It calls
+/// the heap without the lock, which others may take meanwhile. Returns whether there is room.
+#[cold]
+pub fn lengthen<L: RawMutex, T, E>(
+    held: &mut MutexGuard<'_, L, T>,
+    list: fn(&mut T) -> &mut Vec<E>,
+    lacks: impl Fn(&T) -> Option<usize>,
+) -> bool {
+    while let Some(room) = lacks(held) {
+        let mut longer = Vec::new();
+        if MutexGuard::unlocked(held, || longer.try_reserve_exact(room)).is_err() {
+            return false;
+        }
+        let shorter = list(held);
+        if shorter.capacity() < longer.capacity() {
+            longer.append(shorter);
+            core::mem::swap(shorter, &mut longer);
+        }
+        MutexGuard::unlocked(held, || drop(longer));
+    }
+    true
+}
+
+/// Returns how long a list has to be for one more, if it is not.
+pub fn lacks_one<E>(list: &Vec<E>) -> Option<usize> {
+    (list.len() == list.capacity()).then(|| (2 * list.len()).max(8))
+}
+
 /// Empties a list. If its memory is much more than it held, the memory goes as a whole: a smaller
 /// piece would have to be asked for, and may be refused.
 pub(crate) fn clear<T>(list: &mut Vec<T>) {
@@ -290,6 +337,8 @@ fn is_too_large<T>(list: &Vec<T>) -> bool {
     list.capacity() > 4 * list.len().max(LIST)
 }
 
+/// The most lazy areas of a node: 64 KiB, which every heap has in one piece. Then it purges.
+const MOST_LAZY: usize = 4096;
 /// The room that lists keep in any case: a page or two.
 const LIST: usize = 256;
 

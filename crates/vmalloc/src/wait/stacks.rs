@@ -15,10 +15,12 @@
 #[cfg(test)]
 mod tests;
 
+use super::Node;
 use super::policy::{BATCH, MAX_PAGES};
 use crate::PageRange;
 use alloc::vec::Vec;
-use core::mem::offset_of;
+use core::mem::{self, offset_of};
+use lock_api::{MutexGuard, RawMutex};
 
 /// Sizes that a set of stacks begins with.
 const SMALL: u64 = 16;
@@ -72,6 +74,44 @@ pub(crate) struct Cursor {
     size: usize,
     /// Areas of this size that are still to go; `None` before they were counted.
     due: Option<usize>,
+    /// The memory of a stack that is empty, which the caller drops with no lock held.
+    pub(crate) gone: Vec<u64>,
+}
+
+/// Memory for the lists of areas of one size: made, and dropped, with no lock held.
+#[derive(Default)]
+struct Room {
+    stacks: Vec<Stack>,
+    starts: Vec<u64>,
+}
+
+impl Room {
+    /// Makes so many stacks, and places in one; `None` when memory is short.
+    fn new([stacks, places]: [usize; 2]) -> Option<Self> {
+        let mut room = Self::default();
+        u32::try_from(places).ok()?;
+        room.stacks.try_reserve_exact(stacks).ok()?;
+        room.starts.try_reserve_exact(places).ok()?;
+        room.stacks.resize_with(stacks, Stack::default);
+        room.starts.resize(places, 0);
+        Some(room)
+    }
+}
+
+/// Makes room for `more` areas of `pages` pages in a list of a node. Others may have the node
+/// meanwhile. Returns whether there is room.
+pub(crate) fn make_room<L: RawMutex>(
+    node: &mut MutexGuard<'_, L, Node>,
+    list: fn(&mut Node) -> &mut SizeStacks,
+    pages: u64,
+    more: usize,
+) -> bool {
+    while let Some(lack) = list(node).lacks(pages, more) {
+        let Some(mut room) = MutexGuard::unlocked(node, || Room::new(lack)) else { break };
+        list(node).move_to(pages, &mut room);
+        MutexGuard::unlocked(node, || drop(room));
+    }
+    list(node).room(pages) >= more
 }
 
 impl SizeStacks {
@@ -107,7 +147,7 @@ impl SizeStacks {
         pages <= MAX_PAGES
     }
 
-    /// Keeps `area`, if its size and the memory for that allow. Returns whether it does.
+    /// Keeps `area`, if there is [room](make_room). Returns whether it does.
     #[inline(always)]
     #[must_use]
     pub(crate) fn put(&mut self, area: PageRange) -> bool {
@@ -116,7 +156,7 @@ impl SizeStacks {
                 top.fill(area.start());
                 true
             }
-            None => self.put_first(area),
+            None => false,
         }
     }
 
@@ -129,27 +169,38 @@ impl SizeStacks {
         Some(Top { place, count: &mut stack.count })
     }
 
-    /// Keeps `area` where a list has to be made, or needs memory.
-    #[inline(never)]
-    fn put_first(&mut self, area: PageRange) -> bool {
-        let grown = self.stack(area.len()).is_some_and(Stack::grow);
-        let size = area.len() - 1;
-        if let Some(top) = self.top(size).filter(|_| grown) {
-            top.fill(area.start());
-            self.some[size as usize / 64 % WORDS] |= 1 << (size % 64);
-        }
-        grown
+    /// Returns how many more areas of `pages` pages there is room for.
+    #[inline]
+    pub(crate) fn room(&self, pages: u64) -> usize {
+        self.stacks.get(pages as usize - 1).map_or(0, |stack| stack.starts.len() - stack.count as usize)
     }
 
-    /// Returns the stack of areas of `pages` pages, which is made if there is none.
-    fn stack(&mut self, pages: u64) -> Option<&mut Stack> {
-        let sizes = pages.next_power_of_two().clamp(SMALL, MAX_PAGES) as usize;
-        let more = sizes.saturating_sub(self.stacks.len());
-        if !Self::takes(pages) || self.stacks.try_reserve_exact(more).is_err() {
+    /// Returns the stacks, and the places in that of `pages` pages, that there have to be for `more`
+    /// areas. `None` where there are as many, or none are kept.
+    fn lacks(&self, pages: u64, more: usize) -> Option<[usize; 2]> {
+        if self.room(pages) >= more || !Self::takes(pages) {
             return None;
         }
-        self.stacks.resize_with(self.stacks.len() + more, Stack::default);
-        self.stacks.get_mut(pages as usize - 1)
+        let stack = self.stacks.get(pages as usize - 1);
+        let sizes = pages.next_power_of_two().clamp(SMALL, MAX_PAGES) as usize;
+        let places = stack.map_or(0, |stack| stack.starts.len());
+        Some([stack.map_or(sizes, |_| 0), places + places.max(ROOM).max(more)])
+    }
+
+    /// Goes on in longer lists, which become those that were.
+    fn move_to(&mut self, pages: u64, room: &mut Room) {
+        if self.stacks.len() < room.stacks.len() {
+            self.stacks.iter_mut().zip(&mut room.stacks).for_each(|(old, new)| mem::swap(old, new));
+            mem::swap(&mut self.stacks, &mut room.stacks);
+        }
+        let size = pages as usize - 1;
+        let Some(stack) = self.stacks.get_mut(size) else { return };
+        let count = stack.count as usize;
+        if stack.starts.len() < room.starts.len() {
+            room.starts[..count].copy_from_slice(&stack.starts[..count]);
+            mem::swap(&mut stack.starts, &mut room.starts);
+            self.some[size / 64] |= 1 << (size % 64);
+        }
     }
 
     /// Takes an area of exactly `pages` pages that starts at a multiple of `align` pages.
@@ -203,7 +254,7 @@ impl SizeStacks {
     ) -> bool {
         while let Some(size) = self.next_size(cursor.size) {
             if size != cursor.size {
-                *cursor = Cursor { size, due: None };
+                (cursor.size, cursor.due) = (size, None);
             }
             let stack = &mut self.stacks[size];
             // Between two batches areas may have been taken from the rest.
@@ -211,13 +262,15 @@ impl SizeStacks {
             let count = due.min(most.saturating_sub(out.len()));
             stack.evict(count, size as u64 + 1, out);
             if stack.count == 0 && fraction != Fraction::Idle {
-                stack.starts = Vec::new();
+                cursor.gone = mem::take(&mut stack.starts);
                 self.some[size / 64 % WORDS] &= !(1 << (size % 64));
+                (cursor.size, cursor.due) = (size + 1, None);
+                return true;
             } else if count < due {
                 cursor.due = Some(due - count);
                 return true;
             }
-            *cursor = Cursor { size: size + 1, due: None };
+            (cursor.size, cursor.due) = (size + 1, None);
             if out.len() >= most {
                 return true;
             }
@@ -286,16 +339,6 @@ impl Stack {
             self.least = last;
         }
         Some(start)
-    }
-
-    /// Makes room for more areas. Returns whether there is some.
-    fn grow(&mut self) -> bool {
-        let room = self.starts.len().max(ROOM);
-        if self.starts.try_reserve(room).is_err() || u32::try_from(self.starts.len() + room).is_err() {
-            return false;
-        }
-        self.starts.resize(self.starts.len() + room, 0);
-        true
     }
 
     /// Returns how many areas are to go.

@@ -53,7 +53,7 @@ pub(crate) struct Stock {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Stocked {
+pub(super) struct Stocked {
     area: PageRange,
     /// Pages of memory behind it, of the budget.
     memory: u64,
@@ -110,9 +110,24 @@ impl Stock {
         (is_kept, evicted_memory)
     }
 
-    /// Returns whether there is room for one more area, or for what a cut leaves.
-    pub(crate) fn has_room(&mut self) -> bool {
-        self.areas.len() < LONG_LIST && self.areas.try_reserve(1).is_ok()
+    /// Returns whether there is room for one more area.
+    pub(crate) fn has_room(&self) -> bool {
+        self.areas.len() < LONG_LIST && self.has_place()
+    }
+
+    /// Returns whether there is a place for what a cut leaves.
+    fn has_place(&self) -> bool {
+        self.areas.len() < self.areas.capacity()
+    }
+
+    /// Returns how long the list has to be for `more` areas, if it is not.
+    pub(super) fn lacks(&self, more: usize) -> Option<usize> {
+        let need = self.areas.len() + more;
+        (need > self.areas.capacity()).then(|| need.max(2 * self.areas.capacity()))
+    }
+
+    pub(super) fn list(&mut self) -> &mut Vec<Stocked> {
+        &mut self.areas
     }
 
     /// Enters an area, for which there is room and whose memory the budget has given already.
@@ -143,7 +158,7 @@ impl Stock {
         most_calls: usize,
         borders: &impl Borders,
     ) -> Option<(PageRange, bool)> {
-        self.areas.try_reserve(1).ok()?;
+        self.has_place().then_some(())?;
         let parts = self.areas.chunk_by(Stocked::is_before).flat_map(|run| {
             let size = self.guard_pages * run.iter().map(|kept| kept.area.len()).sum::<u64>();
             let parts = (0..run.len()).filter_map(|nth| self.part_of(&run[nth..], fit, most));
@@ -220,7 +235,7 @@ impl Stock {
     /// are due.
     fn take_first(&mut self, place: usize, due: u64, borders: &impl Borders) -> (PageRange, u64) {
         let Stocked { area, memory, .. } = self.areas[place];
-        let may_cut = self.guard_pages == 0 && memory == area.len() && self.areas.try_reserve(1).is_ok();
+        let may_cut = self.guard_pages == 0 && memory == area.len() && self.has_place();
         let part = PageRange::from_len(area.start(), due).filter(|part| may_cut && part.len() < area.len());
         let cut = part.and_then(|part| Some((part, self.take_part(place, part, borders)?)));
         // Without memory for the cut all of it goes.

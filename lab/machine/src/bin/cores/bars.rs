@@ -6,6 +6,9 @@ use vmalloc_lab::designs::Name;
 /// Loops of a short run, and of a long one.
 const SHORT: u64 = 64_000;
 const LONG: u64 = 512_000;
+/// The orders of a short run, whose numbers are the medians: a block of code more somewhere lets
+/// threads meet elsewhere, and moves a number of one order by a tenth.
+const ORDERS: u64 = 9;
 /// The steps at which time has to fall.
 const STEPS: [usize; 5] = [1, 2, 8, 32, 128];
 
@@ -22,28 +25,36 @@ fn row(name: &str, numbers: &[(&str, f64)]) -> String {
 }
 
 fn name(load: &Load) -> String {
-    let run = if load.loops == LONG { "long" } else { "short" };
+    let run = if load.loops == LONG { "long" } else { "9 short" };
     let cpus = if load.cpus == 1 { "CPU" } else { "CPUs" };
     format!("{}, {} {cpus}, {run}", load.design, load.cpus)
 }
 
-fn run(design: Name, cpus: usize, loops: u64) -> Outcome {
-    Load::published(design, cpus, loops).run()
+/// Runs a design in each of the orders.
+fn run(design: Name, cpus: usize, loops: u64) -> Vec<Outcome> {
+    let orders = if loops == SHORT { ORDERS } else { 3 };
+    (0..orders).map(|orders| Load { orders, ..Load::published(design, cpus, loops) }.run()).collect()
 }
 
-/// Returns the row of a run of ours, with its time over that of nodes.
-fn ours(outcome: &Outcome, nodes: &Outcome) -> String {
+fn median(of: &[Outcome], number: impl Fn(&Outcome) -> f64) -> f64 {
+    let mut numbers: Vec<_> = of.iter().map(number).collect();
+    numbers.sort_by(f64::total_cmp);
+    numbers[numbers.len() / 2]
+}
+
+/// Returns the row of runs of ours, with their time over that of nodes.
+fn ours(all: &[Outcome], nodes: &[Outcome]) -> String {
     row(
-        &name(&outcome.load),
+        &name(&all[0].load),
         &[
-            ("time", outcome.ms() / nodes.ms()),
-            ("spinning", outcome.spinning()),
-            ("idle", outcome.idle()),
-            ("blocks", outcome.a_pair(outcome.report.blocks)),
-            ("lines", outcome.a_pair(outcome.report.lines.passed)),
-            ("map_locks", outcome.map_locks()),
-            ("node_held_ns", outcome.node_hold()),
-            ("span", outcome.span as f64),
+            ("time", median(all, Outcome::ms) / median(nodes, Outcome::ms)),
+            ("spinning", median(all, Outcome::spinning)),
+            ("idle", median(all, Outcome::idle)),
+            ("blocks", median(all, |it| it.a_pair(it.report.blocks))),
+            ("lines", median(all, |it| it.a_pair(it.report.lines.passed))),
+            ("map_locks", median(all, Outcome::map_locks)),
+            ("node_held_ns", median(all, Outcome::node_hold)),
+            ("span", median(all, |it| it.span as f64)),
         ],
     )
 }
@@ -55,10 +66,11 @@ fn quick_rows() -> Vec<String> {
 
 fn f5() -> Vec<String> {
     let [before, after] = [Name::Augmented, Name::Nodes].map(|design| run(design, 32, LONG));
+    let [tree, pools] = [&before[0], &after[0]];
     let numbers = [
-        ("nodes_over_augmented", after.ms() / before.ms()),
-        ("augmented_not_spinning", 100.0 - before.spinning()),
-        ("nodes_spinning", after.spinning()),
+        ("nodes_over_augmented", pools.ms() / tree.ms()),
+        ("augmented_not_spinning", 100.0 - tree.spinning()),
+        ("nodes_spinning", pools.spinning()),
     ];
     vec![row("F5, 32 CPUs, long", &numbers), ours(&run(Name::Vmalloc, 32, LONG), &after)]
 }
@@ -74,10 +86,11 @@ fn short_rows() -> Vec<String> {
     let nodes = STEPS.map(|cpus| run(Name::Nodes, cpus, SHORT));
     for design in [Name::Vmalloc, Name::VmallocCached] {
         let steps = STEPS.map(|cpus| run(design, cpus, SHORT));
-        let slower = steps.windows(2).map(|pair| pair[1].ms() / pair[0].ms()).fold(0.0, f64::max);
-        rows.push(row(&format!("{design}, steps, short"), &[("slower", slower)]));
-        let both = steps.iter().zip(&nodes).filter(|(it, _)| it.load.cpus != 8);
-        rows.extend(both.map(|(outcome, nodes)| ours(outcome, nodes)));
+        let times: Vec<_> = steps.iter().map(|all| median(all, Outcome::ms)).collect();
+        let slower = times.windows(2).map(|pair| pair[1] / pair[0]).fold(0.0, f64::max);
+        rows.push(row(&format!("{design}, steps, 9 short"), &[("slower", slower)]));
+        let both = steps.iter().zip(&nodes).filter(|(all, _)| all[0].load.cpus != 8);
+        rows.extend(both.map(|(all, nodes)| ours(all, nodes)));
     }
     let alone = Load { mask: 1, ..Load::published(Name::Vmalloc, 1, SHORT) }.run();
     rows.push(row("vmalloc, 1 CPU, one-page areas", &[("blocks", alone.a_pair(alone.report.blocks))]));

@@ -22,6 +22,8 @@ pub(crate) struct Load {
     pub(crate) held_by: u64,
     /// True where others live in the space.
     pub(crate) lived_in: bool,
+    /// The number of the orders in which the threads take their cases.
+    pub(crate) orders: u64,
     pub(crate) costs: Costs,
 }
 
@@ -49,6 +51,7 @@ impl Load {
             mask: PUBLISHED_MASK,
             held_by: 1,
             lived_in: false,
+            orders: 0,
             costs: Costs::PUBLISHED,
         }
     }
@@ -98,7 +101,7 @@ impl Load {
         let stage = Stage { design, lazy_max_pages: setup.lazy_max_pages, tenants, crowd: Crowd::Alone };
         let size = Size::loops(self.loops / threads).held_by(threads * self.held_by);
         let thread = |number| {
-            let mut rng = Rng::new(0x5eed + number);
+            let mut rng = Rng::new((self.orders << 32) + 0x5eed + number);
             let mut cases: Vec<_> = self.cases().map(|(_, case)| case).collect();
             rng.shuffle(&mut cases);
             Box::new(move || {
