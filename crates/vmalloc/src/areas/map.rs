@@ -69,25 +69,23 @@ impl<L: RawMutex> Areas<L> {
         mut act: impl FnMut(&mut HeldMap<'_, L>) -> Result<T, E>,
     ) -> Result<T, E> {
         loop {
-            let mut map = self.map();
-            let result = act(&mut map);
-            let lack = map.take_lack();
-            drop(map);
-            if !self.supply(lack) || result.is_ok() {
+            let result = act(&mut self.map());
+            if result.is_ok() || !self.supply_lack() {
                 return result;
             }
         }
     }
 
-    /// Takes the memory that a change of the map has lacked. Returns whether it has some more.
-    #[inline(always)]
-    pub(crate) fn supply(&self, lack: Option<Lack>) -> bool {
-        lack.is_some_and(|lack| self.supply_some(lack))
+    /// Takes the memory that a change has lacked. Returns whether the map has some more.
+    #[cold]
+    pub(crate) fn supply_lack(&self) -> bool {
+        let lack = self.map().take_lack();
+        self.supply(lack)
     }
 
-    #[cold]
-    fn supply_some(&self, lack: Lack) -> bool {
-        let Ok(mut nodes) = lack.take(&self.bitmaps) else { return false };
+    /// Takes memory for the map. Returns whether it has some more.
+    pub(crate) fn supply(&self, lack: Option<Lack>) -> bool {
+        let Some(Ok(mut nodes)) = lack.map(|lack| lack.take(&self.bitmaps)) else { return false };
         self.map().map.areas.supply(&mut nodes);
         true
     }
@@ -95,9 +93,7 @@ impl<L: RawMutex> Areas<L> {
     /// Takes the memory that a change has lacked whose caller held other locks. Returns whether the
     /// map has some more.
     pub(crate) fn supply_late(&self) -> bool {
-        let is_due = self.is_short.load(Relaxed) && self.is_short.swap(false, Relaxed);
-        let lack = if is_due { self.map().take_lack() } else { None };
-        self.supply(lack)
+        self.is_short.load(Relaxed) && self.is_short.swap(false, Relaxed) && self.supply_lack()
     }
 }
 

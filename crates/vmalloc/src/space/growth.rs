@@ -71,10 +71,11 @@ impl<P: Platform> Allocation<'_, P> {
         let (space, cache, own) = (self.space, &self.space.cache, self.space.own_node());
         let (id, other) = (own.id, cache.other_than(own.id, &own.node));
         drop(own);
-        drop(cache.lock_stock(HALF));
         let (enough, sizes) = (growth.pages.min(come), if growth.excess == 0 { 1 } else { TWICE });
         let mut moved = 0;
         for id in (0..looks).flat_map(|_| [Some(id), other]).flatten() {
+            // Under the lock of a node there is no call of the heap.
+            drop(cache.lock_stock(HALF));
             // A node that is held is passed by.
             let Some(node) = cache.nodes[id].try_lock().filter(|_| moved < enough) else { continue };
             let mut held = HeldNode { space, id, node };

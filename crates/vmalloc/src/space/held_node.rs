@@ -10,7 +10,7 @@ use crate::wait::policy::{BATCH, LEAST_RUN, MOST_RUN, SHORTER};
 use crate::wait::{Node, make_lazy_room, make_room};
 use crate::{AllocError, Fit, FitError, FreeError, PageRange};
 use lock_api::MutexGuard;
-use vmalloc_map::parts::{LEAF_SHIFT, Lack};
+use vmalloc_map::parts::LEAF_SHIFT;
 
 /// A node, locked.
 pub(super) struct HeldNode<'a, P: Platform> {
@@ -85,7 +85,7 @@ impl<P: Platform> HeldNode<'_, P> {
         if let Some((area, backing)) = found {
             let list = if backing == Backing::Cached { Node::cached } else { Node::pooled };
             // For the next time.
-            make_room(&mut self.node, list, area.len(), BATCH / 2);
+            make_room(&mut self.node, list, area.len(), BATCH);
         }
         found
     }
@@ -109,42 +109,49 @@ impl<P: Platform> Space<P> {
     /// when it has not.
     pub(super) fn claim_of_map(&self, fit: &Fit, may_run: bool) -> Result<PageRange, AllocError> {
         loop {
-            let (result, lack) = self.claim_once(fit, may_run);
-            // For the next time, or to try once more.
-            if !self.areas.supply(lack) || result.is_ok() {
-                return result.map_err(|error| error.in_bytes(1 << self.shift()).into());
+            match self.claim_once(fit, may_run) {
+                Err(FitError::Metadata) if self.areas.supply_lack() => {}
+                result => return result.map_err(|error| error.in_bytes(1 << self.shift()).into()),
             }
         }
     }
 
-    /// Claims an area, if the map has the memory for that. Tells what it lacks.
-    #[inline]
-    fn claim_once(&self, fit: &Fit, may_run: bool) -> (Result<PageRange, FitError>, Option<Lack>) {
+    /// Claims an area, if the map has the memory for that.
+    #[inline(always)]
+    fn claim_once(&self, fit: &Fit, may_run: bool) -> Result<PageRange, FitError> {
         let at_once = self.areas.try_map();
         let has_waited = at_once.is_none();
         let map = at_once.unwrap_or_else(|| self.areas.map());
         let mut taking = Taking { space: self, id: self.cpu_node(), map };
-        let area = match taking.place(fit) {
-            Ok(area) => area,
-            Err(error) => return (Err(error), taking.map.take_lack()),
-        };
+        let area = taking.place(fit)?;
         let used = taking.map.count_placed();
-        let mut lacks_room = 0;
         if may_run && (!self.need.is_any() || is(Mutant::Hoard)) {
             let run = &mut taking.map.taker(taking.id).1.run;
             *run = if has_waited { 2 * *run } else { *run - *run / SHORTER }.clamp(LEAST_RUN, MOST_RUN);
             let more = (*run / area.len()).min(BATCH as u64) as usize;
-            if more != 0 && taking.place_more(fit, area, more) {
-                lacks_room = more;
+            if more != 0 && !taking.place_more(fit, area, more) {
+                self.make_room_and_place(taking, fit, area, more);
+                self.cache.budget.set_used(used);
+                return Ok(area);
             }
         }
-        let (id, lack) = (taking.id, taking.map.take_lack());
         drop(taking);
-        if lacks_room != 0 {
-            make_room(&mut self.node(id).node, Node::pooled, area.len(), lacks_room);
-        }
         self.cache.budget.set_used(used);
-        (Ok(area), lack)
+        Ok(area)
+    }
+
+    /// Takes areas for later where the node has no room for them: it gets some with no lock held.
+    #[cold]
+    #[inline(never)]
+    fn make_room_and_place(&self, taking: Taking<'_, P>, fit: &Fit, area: PageRange, more: usize) {
+        let id = taking.id;
+        drop(taking);
+        if make_room(&mut self.node(id).node, Node::pooled, area.len(), more) {
+            let mut taking = Taking { space: self, id, map: self.areas.map() };
+            if !self.need.is_any() || is(Mutant::Hoard) {
+                taking.place_more(fit, area, more);
+            }
+        }
     }
 }
 
@@ -156,15 +163,16 @@ struct Taking<'a, P: Platform> {
 }
 
 impl<P: Platform> Taking<'_, P> {
-    /// Takes up to `more` areas as the `last` one, and puts them into the pool of the node, as far
-    /// as that has room. Returns whether it has too little.
+    /// Takes up to `more` areas as the `last` one, and puts them into the pool of the node. Returns
+    /// false, and takes none, where that has no room for them.
     #[inline(never)]
     fn place_more(&mut self, fit: &Fit, mut last: PageRange, more: usize) -> bool {
-        let (mut starts, mut count) = ([0; BATCH], 0);
         // Nothing is waited for with the map held.
-        let Some(mut node) = self.space.cache.nodes[self.id].try_lock() else { return false };
-        let room = node.pooled.room(last.len());
-        let (lacks_room, more) = (room < more, more.min(room));
+        let Some(mut node) = self.space.cache.nodes[self.id].try_lock() else { return true };
+        if node.pooled.room(last.len()) < more {
+            return false;
+        }
+        let (mut starts, mut count) = ([0; BATCH], 0);
         while count < more {
             let behind = self.map.alloc_more(last, (more - count) as u64);
             if behind == 0 {
@@ -191,7 +199,7 @@ impl<P: Platform> Taking<'_, P> {
                 space.sure(map.release(start));
             }
         }
-        lacks_room
+        true
     }
 
     /// Takes the lowest place, but in no leaf where another node's areas are, if that can be had:

@@ -347,6 +347,7 @@ mod tests {
         cache.nodes[3].lock().credit = 58;
         let mut own = cache.nodes[0].lock();
         (own.credit, own.looked_at) = (6, 3);
+        own.cached.with_room(10, 1);
         assert!(cache.keep(&mut own, PageRange::of(100, 110)), "10 pages: {}", own.credit);
     }
 }

@@ -355,6 +355,8 @@ mod tests {
     fn node(areas: core::ops::Range<u64>, are_cached: bool) -> Node {
         let mut node = Node::default();
         for area in areas.map(area) {
+            let list = if are_cached { &mut node.cached } else { &mut node.pooled };
+            list.with_room(PAGES, 1);
             assert!(if are_cached { node.cached.put(area) } else { node.pool(area) });
         }
         node
@@ -371,6 +373,8 @@ mod tests {
         for (count, brought) in [(0, 0), (1, 0), (2, 1), (7, 3), (64, 32), (100, 32)] {
             for are_cached in [false, true] {
                 let (mut own, mut other) = (Node::default(), node(10..10 + count, are_cached));
+                let list = if are_cached { &mut own.cached } else { &mut own.pooled };
+                list.with_room(PAGES, BATCH);
                 own.bring(&mut other, PAGES, are_cached, 0);
                 let brought = brought.min(BATCH as u64);
                 assert_eq!((own.areas(), other.areas()), (brought, count - brought), "of {count}");
@@ -386,6 +390,7 @@ mod tests {
     #[test]
     fn areas_of_leaves_apart_stay() {
         let (mut own, mut other) = (Node::default(), node(10..30, false));
+        own.pooled.with_room(PAGES, 3);
         (0..3).for_each(|_| own.bring(&mut other, PAGES, false, area(27).start()));
         assert_eq!((own.areas(), other.areas()), (3, 17));
     }

@@ -203,6 +203,15 @@ impl SizeStacks {
         }
     }
 
+    /// Makes room for `more` areas where no lock is held anyway.
+    #[cfg(test)]
+    pub(super) fn with_room(&mut self, pages: u64, more: usize) -> &mut Self {
+        if let Some(mut room) = self.lacks(pages, more).and_then(Room::new) {
+            self.move_to(pages, &mut room);
+        }
+        self
+    }
+
     /// Takes an area of exactly `pages` pages that starts at a multiple of `align` pages.
     #[inline]
     pub(crate) fn take(&mut self, pages: u64, align: u64) -> Option<u64> {

@@ -80,6 +80,12 @@ impl Stock {
         Self { guard_pages, ..Self::default() }
     }
 
+    /// Returns an empty stock that never lacks room.
+    #[cfg(test)]
+    fn with_room(guard_pages: u64) -> Self {
+        Self { areas: Vec::with_capacity(LONG_LIST + 1), ..Self::new(guard_pages) }
+    }
+
     /// Keeps `area` with `memory` pages of memory, if the budget has them. What has to make room
     /// for it is pushed to `evicted`, in which there is room for `room` areas. Returns whether it
     /// is kept, and the pages of memory behind the areas that made room for it.
@@ -123,7 +129,7 @@ impl Stock {
     /// Returns how long the list has to be for `more` areas, if it is not.
     pub(super) fn lacks(&self, more: usize) -> Option<usize> {
         let need = self.areas.len() + more;
-        (need > self.areas.capacity()).then(|| need.max(2 * self.areas.capacity()))
+        (need > self.areas.capacity()).then(|| need.max(2 * self.areas.capacity()).max(8))
     }
 
     pub(super) fn list(&mut self) -> &mut Vec<Stocked> {

@@ -39,12 +39,16 @@ impl Play {
     fn new(pages: u64) -> Self {
         let allowance =
             Allowance { lazy: 1, absent: 1, least: pages, most: pages, is_dear: true, beside: third };
-        Self { stock: Stock::new(0), budget: Budget::new(allowance, 1).unwrap(), borders: Noted::default() }
+        Self {
+            stock: Stock::with_room(0),
+            budget: Budget::new(allowance, 1).unwrap(),
+            borders: Noted::default(),
+        }
     }
 
     /// Areas that end with a guard page each.
     fn guarded(pages: u64) -> Self {
-        Self { stock: Stock::new(1), ..Self::new(pages) }
+        Self { stock: Stock::with_room(1), ..Self::new(pages) }
     }
 
     fn put(&mut self, area: PageRange) -> ((bool, u64), Vec<PageRange>) {
