@@ -51,6 +51,9 @@ pub(crate) fn all() -> Vec<Step> {
             .after("build of the models"),
         // The command of README.
         step("tests", "cargo test --workspace").after("build of the libraries"),
+        step("errors without texts", "cargo test --no-default-features -p vmalloc-map -p vmalloc --lib")
+            .env("VMALLOC_WITHOUT_TEXTS", "1")
+            .after("tests"),
         // What depends on the kernel's age: what a slot keeps, what a page tells, how pages move. Not those parts of preload
         // that take as long as all of these: `cargo xtask nightly` runs them.
         step("Linux 6.1 in QEMU", "target/debug/xtask kernels slots preload/base preload/misuse preload/settings preload/stacks linux/relocate")

@@ -19,12 +19,13 @@ use thiserror::Error;
 /// Why an area can't be cut, grown or shrunk where it is. Nothing was changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
+#[error("ResizeError")]
 pub enum ResizeError {
     /// No busy area starts there.
     #[error(transparent)]
     Area(#[from] NoArea),
     /// An area can't be cut there: no part of it would be left on one side.
-    #[error("page {at:#x} is not inside the area {area:?}")]
+    #[cfg_attr(feature = "error-texts", error("page {at:#x} is not inside the area {area:?}"))]
     NotInside {
         /// Where the area was to be cut.
         at: u64,
@@ -32,7 +33,7 @@ pub enum ResizeError {
         area: PageRange,
     },
     /// The pages to be freed are not all of one busy area.
-    #[error("{asked:?} is not part of the area {area:?}")]
+    #[cfg_attr(feature = "error-texts", error("{asked:?} is not part of the area {area:?}"))]
     NotAPart {
         /// The pages named.
         asked: PageRange,
@@ -40,7 +41,7 @@ pub enum ResizeError {
         area: PageRange,
     },
     /// The area can't grow or shrink to that size.
-    #[error("{area:?} can't be made {pages} pages by this call")]
+    #[cfg_attr(feature = "error-texts", error("{area:?} can't be made {pages} pages by this call"))]
     WrongSize {
         /// The size asked for, in pages.
         pages: u64,

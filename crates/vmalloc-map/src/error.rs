@@ -3,34 +3,36 @@
 
 use crate::PageRange;
 use crate::shared::OutOfMemory;
+use core::ops::Range;
 use thiserror::Error;
 
 /// A request that can never be met, whatever is free. Nothing was changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
+#[error("RequestError")]
 pub enum RequestError {
     /// Nothing was asked for.
-    #[error("the size is zero")]
+    #[cfg_attr(feature = "error-texts", error("the size is zero"))]
     ZeroSize,
     /// The record is 0, which stands for none. A space of `vmalloc` says so.
-    #[error("a record of 0 stands for none")]
+    #[cfg_attr(feature = "error-texts", error("a record of 0 stands for none"))]
     ZeroRecord,
     /// The size, rounded up to pages and with its guard, is more than `isize::MAX` bytes: no object
     /// is as large, and no slice could cover it (the rule of [`Layout`](core::alloc::Layout)). A
     /// space of `vmalloc` says so.
-    #[error("a size of {bytes} bytes is not representable")]
+    #[cfg_attr(feature = "error-texts", error("a size of {bytes} bytes is not representable"))]
     SizeOverflow {
         /// The size asked for, in bytes.
         bytes: usize,
     },
     /// The alignment is zero or not a power of two (in the unit the request was made in).
-    #[error("an alignment of {align} is not a power of two")]
+    #[cfg_attr(feature = "error-texts", error("an alignment of {align} is not a power of two"))]
     AlignNotPowerOfTwo {
         /// The alignment asked for.
         align: u64,
     },
     /// The node does not exist. A map has none: a space of `vmalloc` says so.
-    #[error("there is no node {node}: there are {nodes}")]
+    #[cfg_attr(feature = "error-texts", error("there is no node {node}: there are {nodes}"))]
     NoSuchNode {
         /// The node asked for.
         node: usize,
@@ -38,7 +40,7 @@ pub enum RequestError {
         nodes: usize,
     },
     /// The limits are empty or reversed, or hold no whole page.
-    #[error("the limits {start:#x}..{end:#x} hold no page")]
+    #[cfg_attr(feature = "error-texts", error("the limits {start:#x}..{end:#x} hold no page"))]
     LimitsReversed {
         /// First page or byte allowed.
         start: u64,
@@ -46,7 +48,7 @@ pub enum RequestError {
         end: u64,
     },
     /// The limits or the exact range lie, at least in part, outside the space.
-    #[error("{asked:?} is not inside {space:?}")]
+    #[cfg_attr(feature = "error-texts", error("{asked:?} is not inside {space:?}"))]
     OutsideSpace {
         /// The range asked for.
         asked: PageRange,
@@ -55,21 +57,24 @@ pub enum RequestError {
     },
 }
 
-impl TryFrom<core::ops::Range<u64>> for PageRange {
+impl TryFrom<Range<u64>> for PageRange {
     type Error = RequestError;
 
-    fn try_from(range: core::ops::Range<u64>) -> Result<Self, RequestError> {
-        let core::ops::Range { start, end } = range;
+    fn try_from(Range { start, end }: Range<u64>) -> Result<Self, RequestError> {
         Self::new(start, end).ok_or(RequestError::LimitsReversed { start, end })
     }
 }
 
 /// The refusal of an allocation for want of address space, with its figures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-#[error(
-    "no {size} {unit} free, aligned to {align}, within {within:?}; the largest free range anywhere has {largest}: \
+#[cfg_attr(
+    feature = "error-texts",
+    error(
+        "no {size} {unit} free, aligned to {align}, within {within:?}; the largest free range anywhere has {largest}: \
      free some, or widen the limits"
+    )
 )]
+#[cfg_attr(not(feature = "error-texts"), error("NoSpace"))]
 pub struct NoSpace {
     /// The size asked for, guard included.
     pub size: u64,
@@ -87,6 +92,7 @@ pub struct NoSpace {
 /// Why a map hands out no range. Nothing was changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
+#[error("FitError")]
 pub enum FitError {
     /// The request itself is wrong.
     #[error(transparent)]
@@ -95,7 +101,7 @@ pub enum FitError {
     #[error(transparent)]
     NoSpace(#[from] NoSpace),
     /// The exact range asked for is not all free.
-    #[error("{asked:?} is not all free: {by:?} is taken")]
+    #[cfg_attr(feature = "error-texts", error("{asked:?} is not all free: {by:?} is taken"))]
     Occupied {
         /// The range asked for.
         asked: PageRange,
@@ -103,7 +109,7 @@ pub enum FitError {
         by: PageRange,
     },
     /// No memory for the map's own records.
-    #[error("out of memory for metadata")]
+    #[cfg_attr(feature = "error-texts", error("out of memory for metadata"))]
     Metadata,
 }
 
@@ -139,15 +145,16 @@ impl From<OutOfMemory> for FitError {
 
 /// Why a page names no area that the call can take. Nothing was changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[error("NoArea")]
 pub enum NoArea {
     /// No area holds this page.
-    #[error("page {page:#x} is in no area")]
+    #[cfg_attr(feature = "error-texts", error("page {page:#x} is in no area"))]
     Nothing {
         /// The page given.
         page: u64,
     },
     /// The page is inside an area, not at its start.
-    #[error("page {page:#x} is inside the area that starts at {start:#x}")]
+    #[cfg_attr(feature = "error-texts", error("page {page:#x} is inside the area that starts at {start:#x}"))]
     Interior {
         /// The page given.
         page: u64,
@@ -155,13 +162,13 @@ pub enum NoArea {
         start: u64,
     },
     /// The area is retired: it was freed before.
-    #[error("page {page:#x} was freed already")]
+    #[cfg_attr(feature = "error-texts", error("page {page:#x} was freed already"))]
     Retired {
         /// The page given.
         page: u64,
     },
     /// The call takes a retired area without a token: this one is busy, or the map gives tokens.
-    #[error("the area at page {page:#x} is busy, or comes back only for a token")]
+    #[cfg_attr(feature = "error-texts", error("page {page:#x} is busy, or comes back only for a token"))]
     Busy {
         /// The page given.
         page: u64,

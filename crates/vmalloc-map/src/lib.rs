@@ -62,6 +62,8 @@
 //! Bonwick's vmem (2001).
 //!
 //! # Features
+//! - `error-texts` (on by default): errors tell their facts. Without it they tell the name of their
+//!   type, which makes a kernel smaller.
 //! - `serde`: maps are written as span and segments, and checked when they are read.
 //! - `count-steps`: `AreaMap::last_steps` tells how many tree nodes and ranges a search looked at.
 #![no_std]

@@ -45,6 +45,7 @@ fn placement_is_exact_lowest_fit_for_alignments() {
     map.verify().unwrap();
 }
 
+#[cfg(feature = "error-texts")]
 #[test]
 fn a_refusal_carries_its_figures_and_changes_nothing() {
     let mut map = AreaMap::new(span(0, 100)).unwrap();
@@ -76,6 +77,20 @@ fn a_refusal_carries_its_figures_and_changes_nothing() {
     assert_eq!(map.alloc(&fit(1, 1 << 63)), Err(FitError::NoSpace(NoSpace { largest: 50, ..refusal })));
     assert_eq!(map.free_pages(), 89);
     map.verify().unwrap();
+}
+
+/// Of the errors of a space the tests of `vmalloc` say so.
+#[cfg(not(feature = "error-texts"))]
+#[test]
+fn an_error_without_its_text_tells_the_name_of_its_type() {
+    let mut map = AreaMap::new(span(0, 100)).unwrap();
+    assert_eq!(map.alloc(&fit(0, 1)).unwrap_err().to_string(), "RequestError");
+    assert_eq!(map.alloc(&fit(101, 1)).unwrap_err().to_string(), "NoSpace");
+    assert_eq!(FitError::Metadata.to_string(), "FitError");
+    assert_eq!(map.free(5).unwrap_err().to_string(), "NoArea");
+    let area = map.alloc(&fit(10, 1)).unwrap();
+    assert_eq!(map.split(area.start(), area.end()).unwrap_err().to_string(), "ResizeError");
+    assert_eq!(Violation { invariant: "MAP-1", at: 5 }.to_string(), "MAP-1");
 }
 
 #[test]

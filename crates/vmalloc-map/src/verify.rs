@@ -2,10 +2,12 @@
 
 use super::leaf::Leaf;
 use super::{AreaMap, State};
-use core::fmt;
+use thiserror::Error;
 
 /// A broken invariant.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[cfg_attr(feature = "error-texts", error("{invariant} (at {at:#x})"))]
+#[cfg_attr(not(feature = "error-texts"), error("{invariant}"))]
 pub struct Violation {
     /// The name of the invariant, and how it is broken.
     pub invariant: &'static str,
@@ -20,14 +22,6 @@ impl Violation {
         if holds { Ok(()) } else { Err(Self { invariant, at }) }
     }
 }
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (at {:#x})", self.invariant, self.at)
-    }
-}
-
-impl core::error::Error for Violation {}
 
 impl AreaMap<'_> {
     /// Checks every invariant and the summaries. O(n): for tests and debugging.

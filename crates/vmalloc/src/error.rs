@@ -10,7 +10,8 @@ use vmalloc_map::{FitError, NoArea, NoSpace, RequestError};
 /// The refusal of an allocation that found addresses but no memory behind them, with its figures,
 /// in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-#[error("no memory behind {size} bytes: {cause}")]
+#[cfg_attr(feature = "error-texts", error("no memory behind {size} bytes: {cause}"))]
+#[cfg_attr(not(feature = "error-texts"), error("Unbacked"))]
 pub struct Unbacked {
     /// The size asked for, guard included.
     pub size: u64,
@@ -28,22 +29,23 @@ pub struct Unbacked {
 /// Why a space can't be made on a platform.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
+#[error("SpaceError")]
 pub enum SpaceError {
     /// The span holds page 0. An area there would be at address 0, which is the null pointer and,
     /// to most callers, the sign of failure: the platform has to leave that page out.
-    #[error("the span {span:?} begins at the null address")]
+    #[cfg_attr(feature = "error-texts", error("the span {span:?} begins at the null address"))]
     NullPage {
         /// The platform's span.
         span: PageRange,
     },
     /// The span ends behind the last address that a pointer can hold.
-    #[error("the span {span:?} ends behind the last address")]
+    #[cfg_attr(feature = "error-texts", error("the span {span:?} ends behind the last address"))]
     BeyondAddresses {
         /// The platform's span, as far as there are numbers.
         span: PageRange,
     },
     /// The platform's geometry and its constant name different page sizes.
-    #[error("pages of 2^{page_shift} bytes, and of 2^{constant} by `Platform::PAGE_SHIFT`")]
+    #[cfg_attr(feature = "error-texts", error("pages of 2^{page_shift} bytes, but PAGE_SHIFT is {constant}"))]
     PageShift {
         /// log2 of the page size in bytes, by the geometry.
         page_shift: u32,
@@ -51,13 +53,13 @@ pub enum SpaceError {
         constant: u32,
     },
     /// More nodes than there can be.
-    #[error("{nodes} nodes are more than 128")]
+    #[cfg_attr(feature = "error-texts", error("{nodes} nodes are more than 128"))]
     TooManyNodes {
         /// How many were asked for.
         nodes: usize,
     },
     /// No memory for the allocator's own metadata.
-    #[error("out of memory for metadata")]
+    #[cfg_attr(feature = "error-texts", error("out of memory for metadata"))]
     Metadata,
 }
 
@@ -82,15 +84,16 @@ impl SpaceError {
 /// Why an allocation failed. Nothing was changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
+#[error("AllocError")]
 pub enum AllocError {
     /// The request itself is wrong.
     #[error(transparent)]
     Request(#[from] RequestError),
     /// Out of address space.
-    #[error("{0}, or open a larger space (max_bytes on Linux)")]
+    #[cfg_attr(feature = "error-texts", error("{0}, or open a larger space (max_bytes on Linux)"))]
     NoSpace(#[from] NoSpace),
     /// The exact range asked for is not all free.
-    #[error("{asked:?} is not all free: {by:?} is taken")]
+    #[cfg_attr(feature = "error-texts", error("{asked:?} is not all free: {by:?} is taken"))]
     Occupied {
         /// The addresses asked for.
         asked: PageRange,
@@ -99,7 +102,7 @@ pub enum AllocError {
     },
     /// A frame that may not be mapped this way: not taken from the supply, or, where device memory
     /// is asked for, none.
-    #[error("frame {frame:#x} may not be mapped here: it is {origin:?}")]
+    #[cfg_attr(feature = "error-texts", error("frame {frame:#x} may not be mapped here: it is {origin:?}"))]
     BadFrame {
         /// The first such frame.
         frame: u64,
@@ -107,7 +110,7 @@ pub enum AllocError {
         origin: Origin,
     },
     /// No memory for the allocator's own metadata.
-    #[error("out of memory for metadata")]
+    #[cfg_attr(feature = "error-texts", error("out of memory for metadata"))]
     Metadata,
     /// Out of memory, or of what else the platform needs to back the area with pages.
     #[error(transparent)]
@@ -134,15 +137,16 @@ impl From<OutOfMemory> for AllocError {
 /// Why an address can't be freed (or resized, or translated). Nothing was changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
+#[error("FreeError")]
 pub enum FreeError {
     /// No area holds this address.
-    #[error("{addr:#x} is in no area")]
+    #[cfg_attr(feature = "error-texts", error("{addr:#x} is in no area"))]
     NotAnArea {
         /// The address given.
         addr: usize,
     },
     /// The address is inside an area, not at its start.
-    #[error("{addr:#x} is inside the area that starts at {start:#x}")]
+    #[cfg_attr(feature = "error-texts", error("{addr:#x} is inside the area that starts at {start:#x}"))]
     Interior {
         /// The address given.
         addr: usize,
@@ -151,32 +155,32 @@ pub enum FreeError {
     },
     /// The address has an offset inside its page: no area, and no range of pages, starts or ends
     /// there.
-    #[error("{addr:#x} is not at the start of a page")]
+    #[cfg_attr(feature = "error-texts", error("{addr:#x} is not at the start of a page"))]
     Unaligned {
         /// The address given.
         addr: usize,
     },
     /// An area that was freed before, and waits for reuse or for its purge, holds this address.
-    #[error("{addr:#x} was freed already")]
+    #[cfg_attr(feature = "error-texts", error("{addr:#x} was freed already"))]
     AlreadyFreed {
         /// The address given.
         addr: usize,
     },
     /// A call that never waits would have to wait: for a lock, or until what was there is unmapped.
-    #[error("this can't be done at {addr:#x} without waiting: use the call that may wait")]
+    #[cfg_attr(feature = "error-texts", error("this has to wait at {addr:#x}: use the call that may wait"))]
     Contended {
         /// The address given.
         addr: usize,
     },
     /// Memory is short: the area cannot be remembered until it is unmapped, and the purge that
     /// would make room for it failed. Free it again later.
-    #[error("no memory to remember {addr:#x} until it is unmapped: free it again later")]
+    #[cfg_attr(feature = "error-texts", error("no memory to remember {addr:#x}: free it again later"))]
     NoMemory {
         /// The address given.
         addr: usize,
     },
     /// Another number of pages is mapped there than this call names.
-    #[error("{mapped} pages are mapped at {addr:#x}, not {given}")]
+    #[cfg_attr(feature = "error-texts", error("{mapped} pages are mapped at {addr:#x}, not {given}"))]
     WrongCount {
         /// The address given.
         addr: usize,
@@ -186,7 +190,7 @@ pub enum FreeError {
         given: u64,
     },
     /// The area is of another kind than this call frees.
-    #[error("the area at {addr:#x} is of another kind than this call is for")]
+    #[cfg_attr(feature = "error-texts", error("the area at {addr:#x} is not of the kind this call is for"))]
     WrongKind {
         /// The address of the area.
         addr: usize,
@@ -210,12 +214,13 @@ impl FreeError {
 /// Why something can't be done with an area. Nothing was changed, unless the call says otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
+#[error("AreaError")]
 pub enum AreaError {
     /// The area is not there, or not of the kind that this can be done with.
     #[error(transparent)]
     Area(#[from] FreeError),
     /// The pages are not all inside the area's.
-    #[error("{asked:?} is not inside the area {area:?}")]
+    #[cfg_attr(feature = "error-texts", error("{asked:?} is not inside the area {area:?}"))]
     Beyond {
         /// The addresses asked for.
         asked: PageRange,
@@ -223,13 +228,13 @@ pub enum AreaError {
         area: PageRange,
     },
     /// Something is mapped there already.
-    #[error("something is mapped at {addr:#x} already")]
+    #[cfg_attr(feature = "error-texts", error("something is mapped at {addr:#x} already"))]
     Mapped {
         /// The address of the first such page.
         addr: usize,
     },
     /// Two of the ranges share pages.
-    #[error("ranges overlap: {first:?} and {second:?}")]
+    #[cfg_attr(feature = "error-texts", error("ranges overlap: {first:?} and {second:?}"))]
     Overlap {
         /// The range that starts first.
         first: PageRange,
@@ -238,13 +243,13 @@ pub enum AreaError {
     },
     /// Nothing that the call is for is mapped there: no memory of the area's own to take away, or
     /// no frames that were mapped from there on.
-    #[error("nothing that this call is for is mapped at {addr:#x}")]
+    #[cfg_attr(feature = "error-texts", error("nothing that this call is for is mapped at {addr:#x}"))]
     NotMapped {
         /// The address of the first such page.
         addr: usize,
     },
     /// The frames are of another space, which would give them back while this one shows them.
-    #[error("the frames are of another space")]
+    #[cfg_attr(feature = "error-texts", error("the frames are of another space"))]
     ForeignFrames,
     /// Addresses, metadata or memory for it ran out, or the request is wrong.
     #[error(transparent)]

@@ -79,6 +79,8 @@
 //! documentation's search.
 //!
 //! # Features
+//! - `error-texts` (on by default): errors tell their facts. Without it they tell the name of their
+//!   type, which makes a kernel smaller.
 //! - `serde`: area maps are written as span and segments, and checked when they are read; so are
 //!   [`Stats`], [`NodeStats`] and [`AreaInfo`].
 //! - `count-steps`: `AreaMap::last_steps` tells how many tree nodes and ranges a search looked at.

@@ -106,6 +106,28 @@ unsafe impl<const SHIFT: u32> Platform for Machine<SHIFT> {
     }
 }
 
+// A dependency that turns the texts on would take the next test away. `cargo xtask ci` sets this.
+const _: () = assert!(option_env!("VMALLOC_WITHOUT_TEXTS").is_none() || cfg!(not(feature = "error-texts")));
+
+#[cfg(not(feature = "error-texts"))]
+#[test]
+fn an_error_without_its_text_tells_the_name_of_its_type() {
+    use crate::{AllocError, AreaError, PlatformFault, Unbacked};
+    use std::string::ToString;
+    let space = Space::new(Machine::<12>::default(), SpaceOptions::default()).unwrap();
+    let refused = |bytes| space.raw().alloc(&Request::new(bytes)).unwrap_err().to_string();
+    assert_eq!([refused(0), refused(1 << 46)], ["RequestError", "AllocError"]);
+    assert_eq!(AllocError::Metadata.to_string(), "AllocError");
+    // SAFETY: no area is there.
+    assert_eq!(unsafe { space.raw().free(5) }.unwrap_err().to_string(), "FreeError");
+    assert_eq!(AreaError::ForeignFrames.to_string(), "AreaError");
+    assert_eq!(SpaceError::Metadata.to_string(), "SpaceError");
+    let cause = PlatformError { call: "map", fault: PlatformFault::OutOfMemory, code: 12 };
+    assert_eq!(cause.to_string(), "PlatformError");
+    let unbacked = Unbacked { size: 1, align: 1, within: PageRange::of(1, 2), largest: 1, cause };
+    assert_eq!(AllocError::from(unbacked).to_string(), "Unbacked");
+}
+
 /// A fork leaves a thread behind that has taken an area out of use, and entered it in no list yet.
 /// Other areas are in lists. The child finds the one.
 #[test]

@@ -5,6 +5,7 @@ use crate::PageRange;
 use crate::sync::size;
 use core::fmt;
 use lock_api::RawMutex;
+use thiserror::Error;
 use vmalloc_map::parts::Look;
 
 /// The facts of a busy area.
@@ -45,16 +46,9 @@ impl fmt::Debug for AreaInfo {
 }
 
 /// The call would have to wait for a lock that is held.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[error("a lock of the space is held")]
 pub struct Contended;
-
-impl fmt::Display for Contended {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a lock of the space is held")
-    }
-}
-
-impl core::error::Error for Contended {}
 
 /// The right of a call to wait: for locks, for a purge, or for notifiers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

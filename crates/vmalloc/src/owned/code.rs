@@ -41,7 +41,8 @@ pub type Code<S> = Owned<S, Exec<true>>;
 
 /// The refusal of the platform to change what may be done with code. It has the memory.
 #[derive(Debug, Error)]
-#[error("code can't be sealed or unsealed: {cause}")]
+#[cfg_attr(feature = "error-texts", error("code can't be sealed or unsealed: {cause}"))]
+#[cfg_attr(not(feature = "error-texts"), error("ProtectError"))]
 pub struct ProtectError<S: SpaceRef<Platform: Protect>> {
     /// The memory.
     pub memory: Code<S>,

@@ -1,39 +1,32 @@
 //! What a platform call runs into.
 
-use core::fmt;
 use thiserror::Error;
 
 /// The kind of failure of a platform call.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum PlatformFault {
     /// No memory, or a limit on memory (RLIMIT_AS, cgroup, overcommit).
+    #[error("out of memory")]
     OutOfMemory,
     /// The limit on the number of mappings (`vm.max_map_count`).
+    #[error("out of mappings")]
     MapLimit,
     /// The machine or kernel does not have what was asked for.
+    #[error("not supported")]
     Unsupported,
     /// The pages are locked in memory, and the machine does not let this program unlock them.
+    #[error("locked in memory")]
     Locked,
     /// Anything else: see the code.
+    #[error("refused")]
     Other,
-}
-
-impl fmt::Display for PlatformFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::OutOfMemory => "out of memory",
-            Self::MapLimit => "out of mappings",
-            Self::Unsupported => "not supported",
-            Self::Locked => "locked in memory",
-            Self::Other => "refused",
-        })
-    }
 }
 
 /// A platform call that failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-#[error("{call} failed: {fault} (code {code})")]
+#[cfg_attr(feature = "error-texts", error("{call} failed: {fault} (code {code})"))]
+#[cfg_attr(not(feature = "error-texts"), error("PlatformError"))]
 pub struct PlatformError {
     /// The call, for people.
     pub call: &'static str,

@@ -53,7 +53,7 @@ fn a_refused_free_tells_the_address_that_was_given() {
     assert_eq!(free(addr + PAGE), "0x1001000 is inside the area that starts at 0x1000000");
     // SAFETY: as above.
     let unreserved = unsafe { space.raw().unreserve(addr) }.expect_err("it is memory");
-    assert_eq!(unreserved.to_string(), "the area at 0x1000000 is of another kind than this call is for");
+    assert_eq!(unreserved.to_string(), "the area at 0x1000000 is not of the kind this call is for");
     // SAFETY: as above.
     unsafe { space.raw().free(addr) }.expect("it is busy");
     assert_eq!(free(addr), "0x1000000 was freed already");
