@@ -12,6 +12,7 @@
 //! So the owner of an area can find its end without a lock, and of two threads that free it, one
 //! learns that it came second: the flip tells what was there before.
 
+mod lacks;
 mod notes;
 mod places;
 
@@ -25,7 +26,6 @@ use super::metadata::{OutOfMemory, carve};
 use super::row_array::{RowArray, cold_path};
 use super::version::Version;
 use crate::PageRange;
-use crate::lack::Lack;
 use crate::shared::{Lent, Once, Shared, place, try_zeroed};
 use zerocopy::{FromBytes, FromZeros};
 
@@ -148,11 +148,6 @@ impl<'m> Bitmaps<'m> {
         self.lent.get(0).is_some()
     }
 
-    /// Makes sure that there is a record for the dense leaf of that index.
-    pub(super) fn reach_dense(&self, index: usize) -> Result<(), OutOfMemory> {
-        self.dense.reach(index)
-    }
-
     /// Makes sure that there is a record for sparse leaf number `index`.
     pub(super) fn reach_sparse(&self, index: usize) -> Result<(), OutOfMemory> {
         match self.lent.get(index) {
@@ -195,27 +190,6 @@ impl<'m> Bitmaps<'m> {
         let leaf = spare.free;
         spare.free = self.leaf(leaf).next.get();
         Ok(leaf)
-    }
-
-    /// Returns the index of a group's dense leaf, and whether memory is worth it. There are `count`
-    /// leaves already.
-    fn dense_index(&self, group: u64, count: usize) -> Option<(usize, bool)> {
-        let index = u32::try_from(group).ok().filter(|&group| group < SPARSE - 1)? as usize;
-        Some((index, index < LEAVES + count * GROUPS_PER_LEAF && !self.is_lent()))
-    }
-
-    /// Returns the row of leaves that [`number`](Self::number) would make.
-    pub(super) fn lacks(&self, group: u64, count: usize, spare: &Spare) -> Option<Lack> {
-        match self.dense_index(group, count) {
-            Some((index, _)) if self.dense.get(index).is_some() => None,
-            Some((index, true)) => Some(Lack::Dense(index)),
-            _ if spare.free != 0 || self.is_lent() => None,
-            _ => {
-                let index = spare.last as usize;
-                let is_there = self.sparse.get().is_some_and(|sparse| sparse.get(index).is_some());
-                if is_there { None } else { Some(Lack::Sparse(index)) }
-            }
-        }
     }
 
     /// Takes a number back, whose leaf has no starts.

@@ -1,5 +1,5 @@
-//! Memory that a change lacks: a map behind a lock asks its caller for it, who takes it with no lock
-//! held.
+//! Memory that a change lacks: a map behind a lock asks its caller for it, who takes it with no
+//! lock held.
 //!
 //! ```text
 //!   lock ─ change: fails, changes nothing ─ lack ─ unlock ─ take memory ─ lock ─ supply ─ change ─ unlock

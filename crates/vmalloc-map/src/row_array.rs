@@ -105,8 +105,8 @@ impl<T: Record, const SIZE: usize> RowArray<'_, T, SIZE> {
         Some(&row.get()?[index % SIZE])
     }
 
-    /// Makes sure that the row of `index` is there. Nothing is changed where it fails. One thread at
-    /// a time calls it for a record that lies in one piece with others.
+    /// Makes sure that the row of `index` is there. Nothing is changed where it fails. One thread
+    /// at a time calls it for a record that lies in one piece with others.
     #[cold]
     pub fn reach(&self, index: usize) -> Result<(), OutOfMemory> {
         if self.flat.get(index).is_some() {

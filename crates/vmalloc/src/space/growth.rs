@@ -91,12 +91,13 @@ impl<P: Platform> Allocation<'_, P> {
     /// Makes memory of the stock lazy that has lain longest, up to `due` pages. Returns how many.
     fn evict_stock(&self, due: u64) -> u64 {
         let (space, mut held) = (self.space, self.space.own_node());
-        if due == 0 || !make_lazy_room(&mut held.node) || !held.node.lazy.has_much_room() {
+        if due == 0 || !make_lazy_room(&mut held.node) {
             return 0;
         }
         let areas = &mut held.node.lazy.areas;
+        let most = HALF.min(areas.capacity() - areas.len());
         let before = areas.len();
-        let memory = space.cache.stock.lock().evict(due, HALF, areas, &space.areas);
+        let memory = space.cache.stock.lock().evict(due, most, areas, &space.areas);
         space.cache.budget.put(memory);
         let pages: u64 = areas[before..].iter().map(PageRange::len).sum();
         space.counts.held(areas.len() - before);

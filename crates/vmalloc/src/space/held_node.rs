@@ -109,47 +109,9 @@ impl<P: Platform> Space<P> {
     /// when it has not.
     pub(super) fn claim_of_map(&self, fit: &Fit, may_run: bool) -> Result<PageRange, AllocError> {
         loop {
-            match self.claim_once(fit, may_run) {
+            match Taking::claim(self, fit, may_run) {
                 Err(FitError::Metadata) if self.areas.supply_lack() => {}
                 result => return result.map_err(|error| error.in_bytes(1 << self.shift()).into()),
-            }
-        }
-    }
-
-    /// Claims an area, if the map has the memory for that.
-    #[inline(always)]
-    fn claim_once(&self, fit: &Fit, may_run: bool) -> Result<PageRange, FitError> {
-        let at_once = self.areas.try_map();
-        let has_waited = at_once.is_none();
-        let map = at_once.unwrap_or_else(|| self.areas.map());
-        let mut taking = Taking { space: self, id: self.cpu_node(), map };
-        let area = taking.place(fit)?;
-        let used = taking.map.count_placed();
-        if may_run && (!self.need.is_any() || is(Mutant::Hoard)) {
-            let run = &mut taking.map.taker(taking.id).1.run;
-            *run = if has_waited { 2 * *run } else { *run - *run / SHORTER }.clamp(LEAST_RUN, MOST_RUN);
-            let more = (*run / area.len()).min(BATCH as u64) as usize;
-            if more != 0 && !taking.place_more(fit, area, more) {
-                self.make_room_and_place(taking, fit, area, more);
-                self.cache.budget.set_used(used);
-                return Ok(area);
-            }
-        }
-        drop(taking);
-        self.cache.budget.set_used(used);
-        Ok(area)
-    }
-
-    /// Takes areas for later where the node has no room for them: it gets some with no lock held.
-    #[cold]
-    #[inline(never)]
-    fn make_room_and_place(&self, taking: Taking<'_, P>, fit: &Fit, area: PageRange, more: usize) {
-        let id = taking.id;
-        drop(taking);
-        if make_room(&mut self.node(id).node, Node::pooled, area.len(), more) {
-            let mut taking = Taking { space: self, id, map: self.areas.map() };
-            if !self.need.is_any() || is(Mutant::Hoard) {
-                taking.place_more(fit, area, more);
             }
         }
     }
@@ -162,7 +124,45 @@ struct Taking<'a, P: Platform> {
     map: HeldMap<'a, P::RawLock>,
 }
 
-impl<P: Platform> Taking<'_, P> {
+impl<'a, P: Platform> Taking<'a, P> {
+    /// Claims an area, if the map has the memory for that.
+    #[inline(always)]
+    fn claim(space: &'a Space<P>, fit: &Fit, may_run: bool) -> Result<PageRange, FitError> {
+        let at_once = space.areas.try_map();
+        let has_waited = at_once.is_none();
+        let map = at_once.unwrap_or_else(|| space.areas.map());
+        let mut taking = Self { space, id: space.cpu_node(), map };
+        let area = taking.place(fit)?;
+        let used = taking.map.count_placed();
+        if may_run && (!space.need.is_any() || is(Mutant::Hoard)) {
+            let run = &mut taking.map.taker(taking.id).1.run;
+            *run = if has_waited { 2 * *run } else { *run - *run / SHORTER }.clamp(LEAST_RUN, MOST_RUN);
+            let more = (*run / area.len()).min(BATCH as u64) as usize;
+            if more != 0 && !taking.place_more(fit, area, more) {
+                taking.place_with_room(fit, area, more);
+                space.cache.budget.set_used(used);
+                return Ok(area);
+            }
+        }
+        drop(taking);
+        space.cache.budget.set_used(used);
+        Ok(area)
+    }
+
+    /// Takes areas for later where the node has no room for them: it gets some with no lock held.
+    #[cold]
+    #[inline(never)]
+    fn place_with_room(self, fit: &Fit, area: PageRange, more: usize) {
+        let Self { space, id, map } = self;
+        drop(map);
+        if make_room(&mut space.node(id).node, Node::pooled, area.len(), more) {
+            let mut taking = Self { space, id, map: space.areas.map() };
+            if !space.need.is_any() || is(Mutant::Hoard) {
+                taking.place_more(fit, area, more);
+            }
+        }
+    }
+
     /// Takes up to `more` areas as the `last` one, and puts them into the pool of the node. Returns
     /// false, and takes none, where that has no room for them.
     #[inline(never)]

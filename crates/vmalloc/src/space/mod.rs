@@ -32,6 +32,7 @@ mod fork;
 mod frame_list;
 mod free;
 mod free_atomic;
+mod free_with;
 mod group;
 mod growth;
 mod held_node;

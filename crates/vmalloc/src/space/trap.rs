@@ -79,8 +79,8 @@ impl<P: Platform> Raw<'_, P> {
         share: Option<FrameShare>,
     ) {
         if let Some(share) = share {
-            // Another area may have taken the room that it left. Without memory for more, its frames
-            // stay taken.
+            // Another area may have taken the room that it left. Without memory for more, its
+            // frames stay taken.
             if let Some(mut sets) = self.frame_sets.lock_with_room() {
                 sets.stay(share);
             }

@@ -195,11 +195,9 @@ impl<L: RawMutex> Cache<L> {
         borders: &impl Borders,
     ) -> (u64, u64) {
         let Node { cached, lazy: Lazy { areas, .. }, .. } = node;
-        if areas.capacity() - areas.len() < HALF {
-            return (0, 0);
-        }
         let before = areas.len();
-        let moved = cached.make_way(pages, HALF, sizes, areas);
+        let most = HALF.min(areas.capacity() - areas.len());
+        let moved = cached.make_way(pages, most, sizes, areas);
         let mut stock = self.stock.lock();
         while areas.len() > before && stock.has_room() {
             areas.pop().into_iter().for_each(|area| stock.enter(area, area.len(), borders));
@@ -303,7 +301,8 @@ impl<L: RawMutex> Cache<L> {
         count
     }
 
-    /// Locks the stock, with room for `more` areas if the heap has memory. The caller holds no lock.
+    /// Locks the stock, with room for `more` areas if the heap has memory. The caller holds no
+    /// lock.
     pub(crate) fn lock_stock(&self, more: usize) -> MutexGuard<'_, L, Stock> {
         let mut stock = self.stock.lock();
         if stock.lacks(more).is_some() {

@@ -257,7 +257,7 @@ impl Lazy {
 
     /// Returns whether there is room for one area and for those of frees that are not to wait.
     #[inline(always)]
-    pub(crate) fn has_much_room(&self) -> bool {
+    fn has_much_room(&self) -> bool {
         self.areas.capacity() - self.areas.len() > BATCH
     }
 
@@ -338,7 +338,7 @@ fn is_too_large<T>(list: &Vec<T>) -> bool {
 }
 
 /// The most lazy areas of a node: 64 KiB, which every heap has in one piece. Then it purges.
-const MOST_LAZY: usize = 4096;
+const MOST_LAZY: usize = 1 << 12;
 /// The room that lists keep in any case: a page or two.
 const LIST: usize = 256;
 

@@ -175,8 +175,8 @@ impl SizeStacks {
         self.stacks.get(pages as usize - 1).map_or(0, |stack| stack.starts.len() - stack.count as usize)
     }
 
-    /// Returns the stacks, and the places in that of `pages` pages, that there have to be for `more`
-    /// areas. `None` where there are as many, or none are kept.
+    /// Returns the stacks, and the places in that of `pages` pages, that there have to be for
+    /// `more` areas. `None` where there are as many, or none are kept.
     fn lacks(&self, pages: u64, more: usize) -> Option<[usize; 2]> {
         if self.room(pages) >= more || !Self::takes(pages) {
             return None;
