@@ -338,7 +338,7 @@ fn is_too_large<T>(list: &Vec<T>) -> bool {
 }
 
 /// The most lazy areas of a node: 64 KiB, which every heap has in one piece. Then it purges.
-const MOST_LAZY: usize = 1 << 12;
+const MOST_LAZY: usize = 128 * BATCH;
 /// The room that lists keep in any case: a page or two.
 const LIST: usize = 256;
 

@@ -6,9 +6,9 @@ use vmalloc_lab::designs::Name;
 /// Loops of a short run, and of a long one.
 const SHORT: u64 = 64_000;
 const LONG: u64 = 512_000;
-/// The orders of a short run, whose numbers are the medians: a block of code more somewhere lets
+/// The orders of a short run and of a long one, whose numbers are the medians: a block of code more somewhere lets
 /// threads meet elsewhere, and moves a number of one order by a tenth.
-const ORDERS: u64 = 9;
+const ORDERS: [u64; 2] = [9, 3];
 /// The steps at which time has to fall.
 const STEPS: [usize; 5] = [1, 2, 8, 32, 128];
 
@@ -25,14 +25,14 @@ fn row(name: &str, numbers: &[(&str, f64)]) -> String {
 }
 
 fn name(load: &Load) -> String {
-    let run = if load.loops == LONG { "long" } else { "9 short" };
+    let run = if load.loops == LONG { "3 long" } else { "9 short" };
     let cpus = if load.cpus == 1 { "CPU" } else { "CPUs" };
     format!("{}, {} {cpus}, {run}", load.design, load.cpus)
 }
 
 /// Runs a design in each of the orders.
 fn run(design: Name, cpus: usize, loops: u64) -> Vec<Outcome> {
-    let orders = if loops == SHORT { ORDERS } else { 3 };
+    let orders = ORDERS[usize::from(loops != SHORT)];
     (0..orders).map(|orders| Load { orders, ..Load::published(design, cpus, loops) }.run()).collect()
 }
 
