@@ -6,8 +6,8 @@ use vmalloc_lab::designs::Name;
 /// Loops of a short run, and of a long one.
 const SHORT: u64 = 64_000;
 const LONG: u64 = 512_000;
-/// The orders of a short run and of a long one, whose numbers are the medians: a block of code more somewhere lets
-/// threads meet elsewhere, and moves a number of one order by a tenth.
+/// The orders of a short run and of a long one, whose numbers are the medians: a block of code more
+/// somewhere lets threads meet elsewhere, and moves a number of one order by a tenth.
 const ORDERS: [u64; 2] = [9, 3];
 /// The steps at which time has to fall.
 const STEPS: [usize; 5] = [1, 2, 8, 32, 128];
