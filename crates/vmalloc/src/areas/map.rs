@@ -69,21 +69,18 @@ impl<L: RawMutex> Areas<L> {
         mut act: impl FnMut(&mut HeldMap<'_, L>) -> Result<T, E>,
     ) -> Result<T, E> {
         loop {
-            let result = act(&mut self.map());
-            if result.is_ok() || !self.supply_lack() {
+            let mut map = self.map();
+            let result = act(&mut map);
+            // While the map is held: else another thread might take it.
+            let lack = if result.is_err() { map.take_lack() } else { None };
+            drop(map);
+            if !self.supply(lack) {
                 return result;
             }
         }
     }
 
-    /// Takes the memory that a change has lacked. Returns whether the map has some more.
-    #[cold]
-    pub(crate) fn supply_lack(&self) -> bool {
-        let lack = self.map().take_lack();
-        self.supply(lack)
-    }
-
-    /// Takes memory for the map. Returns whether it has some more.
+    /// Takes memory for the map that a change has lacked. Returns whether it has some more.
     pub(crate) fn supply(&self, lack: Option<Lack>) -> bool {
         let Some(Ok(mut nodes)) = lack.map(|lack| lack.take(&self.bitmaps)) else { return false };
         self.map().map.areas.supply(&mut nodes);
@@ -93,7 +90,9 @@ impl<L: RawMutex> Areas<L> {
     /// Takes the memory that a change has lacked whose caller held other locks. Returns whether the
     /// map has some more.
     pub(crate) fn supply_late(&self) -> bool {
-        self.is_short.load(Relaxed) && self.is_short.swap(false, Relaxed) && self.supply_lack()
+        let is_due = self.is_short.load(Relaxed) && self.is_short.swap(false, Relaxed);
+        let lack = if is_due { self.map().take_lack() } else { None };
+        self.supply(lack)
     }
 }
 

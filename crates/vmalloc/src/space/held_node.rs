@@ -10,7 +10,7 @@ use crate::wait::policy::{BATCH, LEAST_RUN, MOST_RUN, SHORTER};
 use crate::wait::{Node, make_lazy_room, make_room};
 use crate::{AllocError, Fit, FitError, FreeError, PageRange};
 use lock_api::MutexGuard;
-use vmalloc_map::parts::LEAF_SHIFT;
+use vmalloc_map::parts::{LEAF_SHIFT, Lack};
 
 /// A node, locked.
 pub(super) struct HeldNode<'a, P: Platform> {
@@ -110,8 +110,9 @@ impl<P: Platform> Space<P> {
     pub(super) fn claim_of_map(&self, fit: &Fit, may_run: bool) -> Result<PageRange, AllocError> {
         loop {
             match Taking::claim(self, fit, may_run) {
-                Err(FitError::Metadata) if self.areas.supply_lack() => {}
-                result => return result.map_err(|error| error.in_bytes(1 << self.shift()).into()),
+                Ok(area) => return Ok(area),
+                Err((_, lack)) if self.areas.supply(lack) => {}
+                Err((error, _)) => return Err(error.in_bytes(1 << self.shift()).into()),
             }
         }
     }
@@ -125,14 +126,14 @@ struct Taking<'a, P: Platform> {
 }
 
 impl<'a, P: Platform> Taking<'a, P> {
-    /// Claims an area, if the map has the memory for that.
+    /// Claims an area, if the map has the memory for that. Tells what it lacks.
     #[inline(always)]
-    fn claim(space: &'a Space<P>, fit: &Fit, may_run: bool) -> Result<PageRange, FitError> {
+    fn claim(space: &'a Space<P>, fit: &Fit, may_run: bool) -> Result<PageRange, (FitError, Option<Lack>)> {
         let at_once = space.areas.try_map();
         let has_waited = at_once.is_none();
         let map = at_once.unwrap_or_else(|| space.areas.map());
         let mut taking = Self { space, id: space.cpu_node(), map };
-        let area = taking.place(fit)?;
+        let area = taking.place(fit).map_err(|error| (error, taking.map.take_lack()))?;
         let used = taking.map.count_placed();
         if may_run && (!space.need.is_any() || is(Mutant::Hoard)) {
             let run = &mut taking.map.taker(taking.id).1.run;

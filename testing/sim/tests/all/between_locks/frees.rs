@@ -1,7 +1,7 @@
 //! Frees between two locks of a purge, and purges between two of a free.
 
 use super::{CPU, OneThread, Test, make, pages, with_other};
-use vmalloc::{Frames, Mapping, Request, Space, SpaceOptions};
+use vmalloc::{Frames, Mapping, PageRange, Request, Space, SpaceOptions};
 use vmalloc_sim::{Direct, TlbVisibility};
 
 /// Frames that an area shows go back to the supply once no CPU reaches them there, whether a purge
@@ -88,4 +88,26 @@ fn what_is_freed_during_a_purge_is_asked_for() {
 
 fn is_lazy(space: &Space<Direct<OneThread>>) -> bool {
     space.stats().lazy_pages != 0
+}
+
+/// A thread whose change lacks memory for the map gets it, though another's change lacks some before
+/// it has it.
+#[test]
+fn each_thread_gets_the_memory_that_its_change_lacks() {
+    let mut ends = 0;
+    for nth in 0.. {
+        let space = make(1 << 20, SpaceOptions::default());
+        // Each in a leaf that has no record yet.
+        let reserve = move |page: u64| {
+            let area = PageRange::from_len((1 << 20) + page, 3).unwrap();
+            space.raw().reserve_all([area].into_iter(), "far").unwrap();
+        };
+        let (done, has_acted) = with_other(nth, move || reserve(500_000), || reserve(900_000));
+        if !has_acted {
+            break;
+        }
+        ends += usize::from(done.is_some());
+        space.verify().unwrap();
+    }
+    assert!(ends > 2, "{ends}");
 }
