@@ -106,8 +106,10 @@ fn each_thread_gets_the_memory_that_its_change_lacks() {
         if !has_acted {
             break;
         }
-        ends += usize::from(done.is_some());
-        space.verify().unwrap();
+        if done.is_some() {
+            ends += 1;
+            space.verify().unwrap();
+        }
     }
     assert!(ends > 2, "{ends}");
 }
