@@ -62,8 +62,7 @@ impl<L: RawMutex> Areas<L> {
         self.map.try_lock().map(|map| HeldMap { map, bitmaps: &self.bitmaps, is_changing: false })
     }
 
-    /// Changes the map, and where that lacks memory, once more with more. The caller holds no lock
-    /// of the space that other threads wait for without sleeping.
+    /// Changes the map, and where that lacks memory, again with more. The caller holds no raw lock.
     pub(crate) fn change<T, E>(
         &self,
         mut act: impl FnMut(&mut HeldMap<'_, L>) -> Result<T, E>,
@@ -72,7 +71,7 @@ impl<L: RawMutex> Areas<L> {
             let mut map = self.map();
             let result = act(&mut map);
             // While the map is held: else another thread might take it.
-            let lack = if result.is_err() { map.take_lack() } else { None };
+            let lack = result.as_ref().err().and_then(|_| map.take_lack());
             drop(map);
             if !self.supply(lack) {
                 return result;

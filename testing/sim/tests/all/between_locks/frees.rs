@@ -90,8 +90,8 @@ fn is_lazy(space: &Space<Direct<OneThread>>) -> bool {
     space.stats().lazy_pages != 0
 }
 
-/// A thread whose change lacks memory for the map gets it, though another's change lacks some before
-/// it has it.
+/// A thread whose change lacks memory for the map gets it, though another's change lacks some
+/// before it has it.
 #[test]
 fn each_thread_gets_the_memory_that_its_change_lacks() {
     let mut ends = 0;
