@@ -57,12 +57,6 @@ impl AreaMap<'_> {
         self.lack.take()
     }
 
-    /// Returns the nodes that the next leaf would lack.
-    #[doc(hidden)]
-    pub fn next_lack(&self) -> Option<Lack> {
-        self.tree.lacks(1).map(Lack::Nodes)
-    }
-
     /// Goes on with more nodes. The caller drops what it has then, with no lock held.
     #[doc(hidden)]
     pub fn supply(&mut self, nodes: &mut Nodes) {

@@ -45,10 +45,7 @@ impl<P: Platform> Allocation<'_, P> {
         let map = space.areas.map();
         most.is_none_or(|_| map.place_for(&self.checked.fit).is_ok()).then_some(())?;
         let used = space.geometry.span.len() + come - map.free_pages() - claimed;
-        let lack = map.next_lack();
         drop(map);
-        // For a cut of the stock, which is under other locks.
-        space.areas.supply(lack);
         let (kept, budget) = (used.saturating_sub(cache.lazy.level()), &cache.budget);
         let mut growth = budget.growth(&cache.lazy, kept);
         if growth.pages == 0 {

@@ -17,7 +17,7 @@ use crate::PageRange;
 use crate::areas::{Annotation, Entry};
 use crate::platform::Platform;
 use crate::purge::{Done, FrameShare, PurgePlan};
-use crate::wait::SizeStacks;
+use crate::wait::{Node, SizeStacks, make_room};
 use alloc::boxed::Box;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -54,7 +54,11 @@ impl<P: Platform> Raw<'_, P> {
     fn give_unmapped(&self, area: PageRange, owner_node: Option<usize>) {
         let node = owner_node.filter(|_| SizeStacks::takes(area.len()));
         let node = node.map(|owner| &self.cache.nodes[owner % self.cache.nodes.len()]);
-        if !node.is_some_and(|node| node.lock().pool(area)) {
+        let is_pooled = node.is_some_and(|node| {
+            let mut node = node.lock();
+            make_room(&mut node, Node::pooled, area.len(), 1) && node.pool(area)
+        });
+        if !is_pooled {
             self.release(&[area]);
         }
     }
