@@ -173,10 +173,11 @@ pub(super) struct Sifted {
 
 impl Parts {
     /// Enters a part of the area at page `area`, of which `lazy_pages` are counted as lazy, with
-    /// its ranges in address order. Returns false, and enters nothing, when memory is short.
+    /// its ranges in address order. Returns false, and enters nothing, where there is no
+    /// [room](Self::make_room) for it.
     pub fn add(&mut self, area: u64, lazy_pages: u64, ranges: impl IntoIterator<Item = PageRange>) -> bool {
         let before = self.ranges.len();
-        let fits = self.parts.try_reserve(1).is_ok()
+        let fits = self.parts.len() < self.parts.capacity()
             && ranges.into_iter().all(|range| self.add_range(before, range));
         if fits {
             let ranges = self.ranges.len() - before;
@@ -188,21 +189,20 @@ impl Parts {
         fits
     }
 
-    /// Makes room for a part of up to `ranges` ranges, if the heap has memory: for a tenant that
-    /// [adds](Self::add) one under a lock.
+    /// Makes room for a part of up to `ranges` ranges, if the heap has memory: a tenant
+    /// [adds](Self::add) it under a lock, where the heap is not called.
     pub fn make_room(&mut self, ranges: usize) {
-        let _ = self.parts.try_reserve(1);
-        let _ = self.ranges.try_reserve(ranges);
+        self.is_short |= self.parts.try_reserve(1).is_err() || self.ranges.try_reserve(ranges).is_err();
     }
 
-    /// Notes one range, joined to the last one behind `from` if that ends there. Returns false when
-    /// memory is short.
+    /// Notes one range, joined to the last one behind `from` if that ends there. Returns false where
+    /// there is no room.
     fn add_range(&mut self, from: usize, range: PageRange) -> bool {
         if let Some(last) = self.ranges[from..].last_mut().filter(|last| last.end() == range.start()) {
             *last = PageRange::of(last.start(), range.end());
             return true;
         }
-        let fits = self.ranges.try_reserve(1).is_ok();
+        let fits = self.ranges.len() < self.ranges.capacity();
         if fits {
             self.ranges.push(range);
         }

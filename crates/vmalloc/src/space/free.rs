@@ -342,7 +342,9 @@ impl<P: Platform> HeldNode<'_, P> {
             drop(self);
             space.tell();
         } else if may_cache && !fits {
-            MutexGuard::unlocked(&mut self.node, || drop(space.cache.lock_stock(2)));
+            if space.cache.stock.lock().lacks(2).is_some() {
+                MutexGuard::unlocked(&mut self.node, || drop(space.cache.lock_stock(2)));
+            }
             self.check_room(area)?;
             self.put_stocked(area, memory);
         } else {

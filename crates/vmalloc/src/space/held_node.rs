@@ -165,14 +165,9 @@ impl<'a, P: Platform> Taking<'a, P> {
     }
 
     /// Takes up to `more` areas as the `last` one, and puts them into the pool of the node. Returns
-    /// false, and takes none, where that has no room for them.
+    /// false, and takes none, where that lacks room for them.
     #[inline(never)]
     fn place_more(&mut self, fit: &Fit, mut last: PageRange, more: usize) -> bool {
-        // Nothing is waited for with the map held.
-        let Some(mut node) = self.space.cache.nodes[self.id].try_lock() else { return true };
-        if node.pooled.room(last.len()) < more {
-            return false;
-        }
         let (mut starts, mut count) = ([0; BATCH], 0);
         while count < more {
             let behind = self.map.alloc_more(last, (more - count) as u64);
@@ -187,20 +182,23 @@ impl<'a, P: Platform> Taking<'a, P> {
                 count += 1;
             }
         }
-        let Self { space, id, map } = self;
         if is(Mutant::RunOutside) {
-            MutexGuard::unlocked(&mut node, || map.let_go());
+            self.map.let_go();
         }
-        node.run = map.taker(*id).1.run;
+        let Self { space, id, map } = self;
+        // Nothing is waited for with the map held: where the node is, the areas go back.
+        let mut node = space.cache.nodes[*id].try_lock();
+        node.iter_mut().for_each(|node| node.run = map.taker(*id).1.run);
+        let lacks_room = node.as_ref().is_some_and(|node| node.pooled.room(last.len()) < count);
         // Downwards, so that the lowest is taken first.
         for &start in starts[..count].iter().rev() {
             let area = PageRange::of(start, start + last.len());
             let is_home = space.areas.bitmaps.sure_home(start).is_some();
-            if !is_home || !node.pool(area) {
+            if lacks_room || !is_home || !node.as_mut().is_some_and(|node| node.pool(area)) {
                 space.sure(map.release(start));
             }
         }
-        true
+        !lacks_room
     }
 
     /// Takes the lowest place, but in no leaf where another node's areas are, if that can be had:

@@ -199,15 +199,15 @@ impl<P: MapFrames> Raw<'_, P> {
     /// Returns the frames behind the pages `asked` of the area at `first`, of which the area at
     /// `other` has a share from now on.
     fn shared_frames(&self, first: u64, asked: PageRange, other: u64) -> Result<Vec<Frame>, AreaError> {
-        let mut frames = Vec::new();
-        frames.try_reserve_exact(asked.len() as usize).map_err(|_| AllocError::Metadata)?;
-        let mut sets = self.frame_sets.lock_with_room().ok_or(AllocError::Metadata)?;
         let from = (asked.start() - first) as usize;
+        let part = from..from + asked.len() as usize;
         let freed = FreeError::AlreadyFreed { addr: self.addr(first) };
-        let all = sets.frames(first).ok_or(freed)?;
         // Another thread may have freed the area, and a smaller one may begin there now.
-        let shown = all.get(from..from + asked.len() as usize);
-        frames.extend_from_slice(shown.ok_or(freed)?);
+        self.frame_sets.lock().frames(first).and_then(|all| all.get(part.clone())).ok_or(freed)?;
+        let mut frames = Vec::new();
+        frames.try_reserve_exact(part.len()).map_err(|_| AllocError::Metadata)?;
+        let mut sets = self.frame_sets.lock_with_room().ok_or(AllocError::Metadata)?;
+        frames.extend_from_slice(sets.frames(first).and_then(|all| all.get(part)).ok_or(freed)?);
         sets.share(first, other);
         Ok(frames)
     }

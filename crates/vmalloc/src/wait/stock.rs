@@ -127,7 +127,7 @@ impl Stock {
     }
 
     /// Returns how long the list has to be for `more` areas, if it is not.
-    pub(super) fn lacks(&self, more: usize) -> Option<usize> {
+    pub(crate) fn lacks(&self, more: usize) -> Option<usize> {
         let need = self.areas.len() + more;
         (need > self.areas.capacity()).then(|| need.max(2 * self.areas.capacity()).max(8))
     }
