@@ -338,7 +338,11 @@ impl<P: Platform> HeldNode<'_, P> {
         let FreedArea { area, memory, owner_node, .. } = freed;
         let fits = owner_node.is_some() && SizeStacks::takes(area.len());
         let may_cache = disposition == Disposition::MayCache && space.caches;
-        if may_cache && fits && (space.cache.keep(&mut self.node, area) || self.keep_with_room(area)) {
+        let has_credit = |node: &Node| node.credit >= area.len();
+        let keep = |held: &mut Self| {
+            space.cache.keep(&mut held.node, area) || has_credit(&held.node) && held.keep_with_room(area)
+        };
+        if may_cache && fits && keep(&mut self) {
             drop(self);
             space.tell();
         } else if may_cache && !fits {
@@ -356,13 +360,10 @@ impl<P: Platform> HeldNode<'_, P> {
         Ok(())
     }
 
-    /// Caches an area for which there is credit, where it was room that was missing.
+    /// Caches an area for which there is credit, where it is room that is missing.
     #[cold]
     fn keep_with_room(&mut self, area: PageRange) -> bool {
-        let has_credit = self.node.credit >= area.len();
-        has_credit
-            && make_room(&mut self.node, Node::cached, area.len(), 1)
-            && self.space.cache.keep(&mut self.node, area)
+        make_room(&mut self.node, Node::cached, area.len(), 1) && self.space.cache.keep(&mut self.node, area)
     }
 
     /// Makes sure that an area can become lazy.

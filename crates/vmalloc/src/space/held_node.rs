@@ -82,11 +82,13 @@ impl<P: Platform> HeldNode<'_, P> {
             }
             Some((area, backing))
         });
-        if let Some((area, backing)) = found {
-            let list = if backing == Backing::Cached { Node::cached } else { Node::pooled };
-            // For the next time.
-            make_room(&mut self.node, list, area.len(), BATCH);
-        }
+        // For the next time, or for what comes with an area of the map now.
+        let more =
+            if found.is_some() { BATCH } else { (self.node.run / fit.pages()).min(BATCH as u64) as usize };
+        match found {
+            Some((area, Backing::Cached)) => make_room(&mut self.node, Node::cached, area.len(), more),
+            _ => make_room(&mut self.node, Node::pooled, fit.pages(), more),
+        };
         found
     }
 
@@ -139,8 +141,9 @@ impl<'a, P: Platform> Taking<'a, P> {
             let run = &mut taking.map.taker(taking.id).1.run;
             *run = if has_waited { 2 * *run } else { *run - *run / SHORTER }.clamp(LEAST_RUN, MOST_RUN);
             let more = (*run / area.len()).min(BATCH as u64) as usize;
-            if more != 0 && !taking.place_more(fit, area, more) {
-                taking.place_with_room(fit, area, more);
+            let left = if more == 0 { 0 } else { taking.place_more(fit, area, more) };
+            if left != 0 {
+                taking.place_with_room(fit, area, left);
                 space.cache.budget.set_used(used);
                 return Ok(area);
             }
@@ -150,24 +153,31 @@ impl<'a, P: Platform> Taking<'a, P> {
         Ok(area)
     }
 
-    /// Takes areas for later where the node has no room for them: it gets some with no lock held.
+    /// Takes areas for later once more, when it has taken what they lack with no lock held.
     #[cold]
     #[inline(never)]
-    fn place_with_room(self, fit: &Fit, area: PageRange, more: usize) {
-        let Self { space, id, map } = self;
-        drop(map);
-        if make_room(&mut space.node(id).node, Node::pooled, area.len(), more) {
-            let mut taking = Self { space, id, map: space.areas.map() };
-            if !space.need.is_any() || is(Mutant::Hoard) {
-                taking.place_more(fit, area, more);
+    fn place_with_room(mut self, fit: &Fit, area: PageRange, mut more: usize) {
+        let (space, id) = (self.space, self.id);
+        loop {
+            let lack = self.map.take_lack();
+            drop(self.map);
+            let has_room = make_room(&mut space.node(id).node, Node::pooled, area.len(), more);
+            if !has_room || lack.is_some() && !space.areas.supply(lack) {
+                return;
+            }
+            self = Self { space, id, map: space.areas.map() };
+            let is_needed = space.need.is_any() && !is(Mutant::Hoard);
+            more = if is_needed { 0 } else { self.place_more(fit, area, more) };
+            if more == 0 {
+                return;
             }
         }
     }
 
-    /// Takes up to `more` areas as the `last` one, and puts them into the pool of the node. Returns
-    /// false, and takes none, where that lacks room for them.
+    /// Takes up to `more` areas as the `last` one, and puts them into the pool of the node. Returns how
+    /// many it did not take because that lacks room, or the map memory.
     #[inline(never)]
-    fn place_more(&mut self, fit: &Fit, mut last: PageRange, more: usize) -> bool {
+    fn place_more(&mut self, fit: &Fit, mut last: PageRange, more: usize) -> usize {
         let (mut starts, mut count) = ([0; BATCH], 0);
         while count < more {
             let behind = self.map.alloc_more(last, (more - count) as u64);
@@ -186,19 +196,26 @@ impl<'a, P: Platform> Taking<'a, P> {
             self.map.let_go();
         }
         let Self { space, id, map } = self;
+        // All go back where the map lacks memory for more, so that they are in order in the end.
+        let is_lacking = count < more && map.is_lacking();
+        let node = if is_lacking { None } else { space.cache.nodes[*id].try_lock() };
         // Nothing is waited for with the map held: where the node is, the areas go back.
-        let mut node = space.cache.nodes[*id].try_lock();
-        node.iter_mut().for_each(|node| node.run = map.taker(*id).1.run);
-        let lacks_room = node.as_ref().is_some_and(|node| node.pooled.room(last.len()) < count);
+        let Some(mut node) = node else {
+            starts[..count].iter().for_each(|&start| _ = space.sure(map.release(start)));
+            return if is_lacking { more } else { 0 };
+        };
+        node.run = map.taker(*id).1.run;
+        let mut left = 0;
         // Downwards, so that the lowest is taken first.
         for &start in starts[..count].iter().rev() {
             let area = PageRange::of(start, start + last.len());
             let is_home = space.areas.bitmaps.sure_home(start).is_some();
-            if lacks_room || !is_home || !node.as_mut().is_some_and(|node| node.pool(area)) {
+            if !is_home || !node.pool(area) {
                 space.sure(map.release(start));
+                left += usize::from(is_home);
             }
         }
-        !lacks_room
+        left
     }
 
     /// Takes the lowest place, but in no leaf where another node's areas are, if that can be had:

@@ -100,7 +100,18 @@ impl Room {
 
 /// Makes room for `more` areas of `pages` pages in a list of a node. Others may have the node
 /// meanwhile. Returns whether there is room.
+#[inline]
 pub(crate) fn make_room<L: RawMutex>(
+    node: &mut MutexGuard<'_, L, Node>,
+    list: fn(&mut Node) -> &mut SizeStacks,
+    pages: u64,
+    more: usize,
+) -> bool {
+    list(node).room(pages) >= more || lengthen(node, list, pages, more)
+}
+
+#[cold]
+fn lengthen<L: RawMutex>(
     node: &mut MutexGuard<'_, L, Node>,
     list: fn(&mut Node) -> &mut SizeStacks,
     pages: u64,
