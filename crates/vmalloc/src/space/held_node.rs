@@ -83,8 +83,8 @@ impl<P: Platform> HeldNode<'_, P> {
             Some((area, backing))
         });
         // For the next time, or for what comes with an area of the map now.
-        let more =
-            if found.is_some() { BATCH } else { (self.node.run / fit.pages()).min(BATCH as u64) as usize };
+        let run = (2 * self.node.run).max(LEAST_RUN) / fit.pages();
+        let more = if found.is_some() { BATCH } else { run.min(BATCH as u64) as usize };
         match found {
             Some((area, Backing::Cached)) => make_room(&mut self.node, Node::cached, area.len(), more),
             _ => make_room(&mut self.node, Node::pooled, fit.pages(), more),

@@ -290,9 +290,10 @@ impl Lazy {
 /// heap has memory. Others may have the node meanwhile. Returns whether there is room for one.
 #[inline]
 pub(crate) fn make_lazy_room<L: RawMutex>(node: &mut MutexGuard<'_, L, Node>) -> bool {
-    if !node.lazy.has_much_room() {
-        lengthen(node, |node| &mut node.lazy.areas, |node| node.lazy.lacks());
+    if node.lazy.has_much_room() {
+        return true;
     }
+    lengthen(node, |node| &mut node.lazy.areas, |node| node.lazy.lacks());
     !node.lazy.is_full()
 }
 
