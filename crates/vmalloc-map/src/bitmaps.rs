@@ -88,9 +88,7 @@ impl<'m> Bitmaps<'m> {
     ) -> Result<Shared<'m, Self>, OutOfMemory> {
         let mut bitmaps = try_zeroed::<Self>()?;
         bitmaps.cover(span);
-        if let Some(flat) = flat {
-            bitmaps.dense.flat = flat;
-        }
+        flat.into_iter().for_each(|flat| bitmaps.dense.flat = flat);
         Ok(Shared::boxed(bitmaps))
     }
 
@@ -144,7 +142,7 @@ impl<'m> Bitmaps<'m> {
         found.unwrap_or(&self.nowhere)
     }
 
-    fn is_lent(&self) -> bool {
+    pub(super) fn is_lent(&self) -> bool {
         self.lent.get(0).is_some()
     }
 

@@ -112,13 +112,17 @@ impl<'m, T: Linked> Pool<'m, T> {
         index
     }
 
-    /// Returns two records, which are not the same: they are too large to copy one on the stack.
-    pub(super) fn pair(&mut self, one: u32, other: u32) -> (&mut T, &mut T) {
-        let all: &mut [T] = match &mut self.records {
+    #[inline]
+    fn all_mut(&mut self) -> &mut [T] {
+        match &mut self.records {
             Records::Heap(list) => list,
             Records::Lent(slots) => slots,
-        };
-        let (low, high) = all.split_at_mut(one.max(other) as usize);
+        }
+    }
+
+    /// Returns two records, which are not the same: they are too large to copy one on the stack.
+    pub(super) fn pair(&mut self, one: u32, other: u32) -> (&mut T, &mut T) {
+        let (low, high) = self.all_mut().split_at_mut(one.max(other) as usize);
         let (low, high) = (&mut low[one.min(other) as usize], &mut high[0]);
         if one < other { (low, high) } else { (high, low) }
     }
@@ -159,7 +163,7 @@ fn growth(len: usize) -> usize {
     }
 }
 
-impl<T> Index<u32> for Pool<'_, T> {
+impl<T: Linked> Index<u32> for Pool<'_, T> {
     type Output = T;
     #[inline]
     fn index(&self, index: u32) -> &T {
@@ -172,14 +176,10 @@ impl<T> Index<u32> for Pool<'_, T> {
     }
 }
 
-impl<T> IndexMut<u32> for Pool<'_, T> {
+impl<T: Linked> IndexMut<u32> for Pool<'_, T> {
     #[inline]
     fn index_mut(&mut self, index: u32) -> &mut T {
-        let all: &mut [T] = match &mut self.records {
-            Records::Heap(list) => list,
-            Records::Lent(slots) => slots,
-        };
-        &mut all[index as usize]
+        &mut self.all_mut()[index as usize]
     }
 }
 

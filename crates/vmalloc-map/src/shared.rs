@@ -123,7 +123,7 @@ pub struct Once<T>(AtomicPtr<T>, PhantomData<Box<T>>);
 
 impl<T: Send + Sync> Once<T> {
     /// Returns one that is not made yet.
-    pub const fn new() -> Self {
+    pub const fn none() -> Self {
         Self(AtomicPtr::new(null_mut()), PhantomData)
     }
 
@@ -154,12 +154,6 @@ impl<T: Send + Sync> Once<T> {
         };
         // SAFETY: as for `get`.
         Ok(unsafe { &*at })
-    }
-}
-
-impl<T: Send + Sync> Default for Once<T> {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

@@ -107,7 +107,7 @@ impl<L: RawMutex> Blocks<L> {
             records: RowArray::new_zeroed(),
             queues: list.into_boxed_slice(),
             lists: Padded(Mutex::new(Lists::default())),
-            linear: Linear::default(),
+            linear: Linear::new_zeroed(),
         })
     }
 

@@ -8,6 +8,7 @@ use core::sync::atomic::Ordering;
 use vmalloc::Frame;
 use vmalloc::area_map::parts::{Once, RowArray, try_zeroed};
 use vmalloc::sync::AtomicU64;
+use zerocopy::FromZeros;
 
 /// Frames of a piece of the table: a page of words.
 const PIECE: usize = 512;
@@ -19,7 +20,7 @@ const COUNT_BITS: u32 = 32;
 const COUNT: u64 = (1 << COUNT_BITS) - 1;
 
 /// The mappings in a linear map.
-#[derive(Default)]
+#[derive(FromZeros)]
 pub(crate) struct Linear {
     counts: Once<Counts>,
 }
@@ -78,7 +79,7 @@ mod tests {
 
     #[test]
     fn mappings_of_one_frame_agree_in_length() {
-        let linear = Linear::default();
+        let linear = Linear::new_zeroed();
         assert!(linear.take(Frame(700), 3) && linear.take(Frame(700), 3));
         assert!(!linear.take(Frame(700), 2), "another length");
         assert_eq!(linear.give(Frame(700), 2), Err(3));

@@ -149,8 +149,9 @@ impl Purger {
         for _ in 0..=nodes {
             self.taken.push(Lazy::new()?);
         }
-        let is_ready = self.refused.prepare() && self.batch.try_reserve_exact(BATCH).is_ok();
-        if is_ready { Ok(()) } else { Err(SpaceError::Metadata) }
+        // So many can be set aside where memory is short.
+        let lists = [&mut self.refused.areas, &mut self.batch];
+        lists.into_iter().try_for_each(|list| list.try_reserve_exact(BATCH)).map_err(|_| SpaceError::Metadata)
     }
 
     /// Returns what the last purge has done, if it began after the one with number `begun` and did

@@ -48,8 +48,7 @@ pub(crate) fn sort(ranges: &mut [PageRange]) {
         return;
     }
     let digit_of = |differ: u64| differ.ilog2() as usize / DIGIT;
-    let first = ranges[0].start();
-    let differ = ranges.iter().fold(0, |differ, range| differ | (range.start() ^ first));
+    let differ = ranges.iter().fold(0, |differ, range| differ | (range.start() ^ ranges[0].start()));
     let (mut part, mut digits) = (0..ranges.len(), digit_of(differ) + 1);
     loop {
         while part.len() > FEW && digits > 0 {

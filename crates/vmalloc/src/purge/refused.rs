@@ -46,7 +46,7 @@ use core::sync::atomic::Ordering::Relaxed;
 /// The areas and parts of tenants that the platform has refused by themselves.
 #[derive(Default)]
 pub(crate) struct Refused {
-    areas: Vec<PageRange>,
+    pub(super) areas: Vec<PageRange>,
     pub(crate) parts: Parts,
     /// Where a purge that starts by itself goes on to try areas.
     next: usize,
@@ -55,12 +55,6 @@ pub(crate) struct Refused {
 impl Refused {
     /// The place of the list of areas: for an outline.
     pub(crate) const AREAS: usize = offset_of!(Self, areas);
-
-    /// Makes room for what can be set aside where memory is short. Returns false when it already
-    /// is.
-    pub(super) fn prepare(&mut self) -> bool {
-        self.areas.try_reserve_exact(BATCH).is_ok()
-    }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.areas.is_empty() && self.parts.is_empty()

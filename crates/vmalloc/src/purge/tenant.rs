@@ -297,7 +297,6 @@ impl Parts {
 }
 
 /// The tenants of a space. They stay for its life, so any thread reads the list without a lock.
-#[derive(Default)]
 pub(crate) struct Tenants {
     first: Once<Link>,
 }
@@ -309,6 +308,10 @@ struct Link {
 }
 
 impl Tenants {
+    pub(crate) const fn new() -> Self {
+        Self { first: Once::none() }
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<dyn Tenant>> {
         let links = core::iter::successors(self.first.get(), |link| link.others.first.get());
         links.map(|link| &link.tenant)
@@ -320,7 +323,7 @@ impl Tenants {
         while let Some(link) = end.get() {
             end = &link.others.first;
         }
-        end.get_or_try_init(|| try_box(Link { tenant, others: Self::default() })).is_ok()
+        end.get_or_try_init(|| try_box(Link { tenant, others: Self::new() })).is_ok()
     }
 
     /// Returns the sum of the counts of all.

@@ -93,7 +93,7 @@ impl Outline {
 }
 
 /// A list with known content.
-static SPECIMEN: Once<Vec<u64>> = Once::new();
+static SPECIMEN: Once<Vec<u64>> = Once::none();
 
 /// Returns the facts of the specimen of the program; `None` when memory is short.
 fn specimen() -> Option<[u64; 4]> {

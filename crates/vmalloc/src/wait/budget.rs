@@ -17,11 +17,11 @@ use core::sync::atomic::Ordering::Relaxed;
 ///
 /// Where memory is dear, withheld pages are cached as well, until the space [grows](Self::growth).
 pub(crate) struct Budget {
-    free: Apart<AtomicU64>,
+    free: Padded<AtomicU64>,
     /// Free pages that no node gets, since too little is in use.
-    withheld: Apart<AtomicU64>,
+    withheld: Padded<AtomicU64>,
     /// The most pages in use so far for which cached ones were given back.
-    highest: Apart<AtomicU64>,
+    highest: Padded<AtomicU64>,
     allowance: Allowance,
     /// Pages that a node takes at a time.
     pub(super) batch: u64,
@@ -42,12 +42,12 @@ impl Budget {
     ///
     /// # Errors
     /// [`SpaceError::Metadata`] when memory is short.
-    pub(crate) fn new(allowance: Allowance, nodes: usize) -> Result<Self, SpaceError> {
+    pub(crate) fn new(allowance: Allowance, nodes: usize) -> Result<Apart<Self>, SpaceError> {
         let most = allowance.most;
-        Ok(Self {
-            free: Apart::new(|| AtomicU64::new(most))?,
-            withheld: Apart::new(|| AtomicU64::new(most - allowance.cached(0)))?,
-            highest: Apart::new(|| AtomicU64::new(0))?,
+        Apart::new(|| Self {
+            free: Padded(AtomicU64::new(most)),
+            withheld: Padded(AtomicU64::new(most - allowance.cached(0))),
+            highest: Padded(AtomicU64::new(0)),
             allowance,
             batch: (most / nodes as u64 / HELD_BACK).clamp(1, CREDIT),
         })
@@ -117,7 +117,7 @@ pub(crate) struct LazyPages {
     /// The nodes keep so many parts of the threshold to themselves.
     shares: u64,
     /// Pages of lazy areas behind which there is no memory. They are not among the lazy pages.
-    absent: Apart<AtomicU64>,
+    absent: Padded<AtomicU64>,
     /// Absent pages that start a drain.
     most_absent: u64,
 }
@@ -149,14 +149,15 @@ impl LazyPages {
     ///
     /// # Errors
     /// [`SpaceError::Metadata`] when memory is short.
-    pub(crate) fn new(pages: u64, most_absent: u64, nodes: usize) -> Result<Self, SpaceError> {
+    pub(crate) fn new(pages: u64, most_absent: u64, nodes: usize) -> Result<Apart<Self>, SpaceError> {
         let groups = nodes.div_ceil(GROUP);
         let count = if groups == 1 { 1 } else { groups + 1 };
-        Ok(Self {
-            counts: list(count, || Padded(LazyCount::default()))?,
+        let counts = list(count, || Padded(LazyCount::default()))?;
+        Apart::new(|| Self {
+            counts,
             threshold: AtomicU64::new(pages),
             shares: HELD_BACK * nodes as u64,
-            absent: Apart::new(|| AtomicU64::new(0))?,
+            absent: Padded(AtomicU64::new(0)),
             most_absent,
         })
     }

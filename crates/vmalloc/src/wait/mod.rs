@@ -133,12 +133,10 @@ impl<L: RawMutex> Cache<L> {
         for node in &mut nodes {
             node.0.get_mut().lazy = Lazy::new()?;
         }
-        let budget = Budget::new(allowance, count)?;
-        let lazy = LazyPages::new(allowance.lazy(0), allowance.absent, count)?;
         Ok(Self {
             nodes,
-            budget: Apart::new(|| budget)?,
-            lazy: Apart::new(|| lazy)?,
+            budget: Budget::new(allowance, count)?,
+            lazy: LazyPages::new(allowance.lazy(0), allowance.absent, count)?,
             stock: Apart::new(|| Mutex::new(Stock::new(guard_pages)))?,
         })
     }

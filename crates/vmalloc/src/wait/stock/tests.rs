@@ -1,5 +1,6 @@
 use super::super::policy::{Allowance, third};
 use super::*;
+use crate::wait::Apart;
 use alloc::vec;
 use core::cell::{Cell, RefCell};
 
@@ -30,7 +31,7 @@ impl Borders for Noted {
 /// A stock, and a budget that nothing else uses.
 struct Play {
     stock: Stock,
-    budget: Budget,
+    budget: Apart<Budget>,
     borders: Noted,
 }
 
