@@ -99,7 +99,9 @@ fn list() -> ExitCode {
     for workload in workload::ALL {
         println!("{}\t{}\t{}", workload.name, workload.pairs_per_iteration(), workload.large);
     }
-    println!("{}\t1\tfalse", c_calls::NAME);
+    for name in c_calls::NAMES {
+        println!("{name}\t1\tfalse");
+    }
     ExitCode::SUCCESS
 }
 
@@ -112,8 +114,8 @@ fn main() -> ExitCode {
         return output::end(output::line(&format_args!("{:#}", serde_json::json!(policy::run()))));
     }
     let name = args.name.unwrap_or_default();
-    if name == c_calls::NAME {
-        c_calls::count(args.turns);
+    if c_calls::NAMES.contains(&&*name) {
+        c_calls::count(&name, args.turns);
         return ExitCode::SUCCESS;
     }
     let Some(workload) = Workload::named(&name) else {
