@@ -50,12 +50,6 @@ impl AreaMap<'_> {
         self.asks = true;
     }
 
-    /// Returns whether a change has lacked memory, and nobody has taken the note of that.
-    #[doc(hidden)]
-    pub fn has_lacked(&self) -> bool {
-        self.lack.is_some()
-    }
-
     /// Takes the note of the memory that a change has lacked.
     #[doc(hidden)]
     #[inline]

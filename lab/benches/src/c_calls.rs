@@ -26,7 +26,7 @@ const WARM_TURNS: usize = 100;
 type Alloc = unsafe extern "C" fn(*mut vmalloc_space, usize, *mut vmalloc_error) -> *mut c_void;
 type Free = unsafe extern "C" fn(*mut vmalloc_space, *mut c_void, *mut vmalloc_error) -> i32;
 
-type Request =
+type AllocWith =
     unsafe extern "C" fn(*mut vmalloc_space, *const vmalloc_request, *mut vmalloc_error) -> *mut c_void;
 
 /// Counts pairs of Rust, or none, in the window `loop`, and pairs of C in the window `run`.
@@ -91,7 +91,7 @@ fn c_pairs(space: *mut vmalloc_space, turns: usize) {
 }
 
 #[inline(never)]
-fn request_pairs(space: *mut vmalloc_space, request: &vmalloc_request, calls: (Request, Free), turns: usize) {
+fn request_pairs(space: *mut vmalloc_space, request: &vmalloc_request, calls: (AllocWith, Free), turns: usize) {
     let (alloc, free) = black_box(calls);
     for _ in 0..turns {
         // SAFETY: as above; the tag of the request is a C string.

@@ -117,11 +117,6 @@ impl<L: RawMutex> HeldMap<'_, L> {
         (areas, &mut takers[id])
     }
 
-    /// Returns whether a change has lacked memory.
-    pub(crate) fn is_lacking(&self) -> bool {
-        self.map.areas.has_lacked()
-    }
-
     /// Takes the note of the memory that a change has lacked.
     #[inline(always)]
     pub(crate) fn take_lack(&mut self) -> Option<Lack> {

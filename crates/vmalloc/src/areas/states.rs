@@ -94,14 +94,19 @@ impl<L: RawMutex> Areas<L> {
         Some(was_claimed)
     }
 
-    /// Returns whether `by` frees an area with this note, which shows no frames and is in no table,
-    /// and nothing of it is cached where the space `caches`.
+    /// Returns the fate of the memory of an area with this note that `by` frees, if it shows no
+    /// frames and is in no table.
     #[inline]
-    pub(crate) fn is_simple(&self, note: Note, by: FreedBy, caches: bool) -> bool {
-        Annotation::of_note(note, self.guard).is_some_and(|known| {
-            let may_cache = caches && known.kind == Kind::Vmalloc;
-            by.frees(known.kind) && !known.kind.may_show_frames() && !may_cache
-        })
+    pub(crate) fn simple(&self, note: Note, by: FreedBy) -> Option<Disposition> {
+        let known = Annotation::of_note(note, self.guard)?;
+        (by.frees(known.kind) && !known.kind.may_show_frames()).then(|| self.disposition(&known))
+    }
+
+    /// Returns the fate of the memory of an area. Only areas with the usual guard are cached: every
+    /// area of a size can then stand in for every other.
+    fn disposition(&self, known: &Annotation) -> Disposition {
+        let is_usual = known.guard_pages == u64::from(self.guard) && known.kind == Kind::Vmalloc;
+        if is_usual { Disposition::MayCache } else { Disposition::MustUnmap }
     }
 
     /// Returns whether there is a note at `page`.
@@ -172,10 +177,7 @@ impl<L: RawMutex> Areas<L> {
             Some(error) => FreeError::of(error, self.shift),
             None => FreeError::Contended { addr: (page << self.shift) as usize },
         })?;
-        // Only areas with the usual guard are cached: every area of a size can then stand in for
-        // every other.
-        let is_usual = annotation.guard_pages == u64::from(self.guard) && annotation.kind == Kind::Vmalloc;
-        let disposition = if is_usual { Disposition::MayCache } else { Disposition::MustUnmap };
+        let disposition = self.disposition(&annotation);
         Ok(Retired { area, owner_node: home, disposition, annotation, entry })
     }
 

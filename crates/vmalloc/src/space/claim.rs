@@ -29,7 +29,7 @@ impl<P: Platform> Space<P> {
     /// wait, everything freed is given back first.
     #[inline]
     pub(super) fn claim(&self, fit: &Fit, blocking: Blocking) -> Result<PageRange, AllocError> {
-        let may_run = fit.lowest_order() == Some(0) && SizeStacks::takes(fit.pages());
+        let may_run = fit.lowest_order().is_some() && SizeStacks::takes(fit.pages());
         match self.claim_of_map(fit, may_run) {
             Err(AllocError::NoSpace(mut refusal)) if blocking == Blocking::Allowed => {
                 let claimed = self.until_room(fit.pages(), || match self.claim_of_map(fit, false) {

@@ -177,25 +177,35 @@ impl<P: Platform> Raw<'_, P> {
         true
     }
 
-    /// Frees an area with a note in the common case: its memory goes at once, or is unmapped later,
-    /// and this CPU's node is free and has room. If it is not that, nothing was changed.
+    /// Frees an area with a note in the common case: its memory is cached, goes at once, or is
+    /// unmapped later, and a node is free and has room. If it is not that, nothing was changed.
     #[inline(never)]
     fn free_noted(&self, page: u64, by: FreedBy) -> bool {
         let bitmaps = &*self.areas.bitmaps;
         let Some(leaf) = bitmaps.home(page).filter(|leaf| leaf.is_noted()) else { return false };
-        let Some(pages) = bitmaps.size_near(leaf, page).map(|size| size.wrapping_add(1)) else {
-            return false;
-        };
-        let is_lazy = self.areas.is_simple(bitmaps.note(leaf, page), by, self.caches);
-        if !is_lazy || self.free_mask == usize::MAX {
+        let Some(size) = bitmaps.size_near(leaf, page) else { return false };
+        let Some(disposition) = self.areas.simple(bitmaps.note(leaf, page), by) else { return false };
+        if self.free_mask == usize::MAX {
             return false;
         }
-        let Some(mut node) = self.cache.try_lock(self.platform.cpu()) else { return false };
-        if node.is_lazy_special(pages) || !bitmaps.retire_start(leaf, page) {
+        let is_cached = self.caches && disposition == Disposition::MayCache;
+        let is_home = is_cached && page < self.apart_end;
+        let id = if is_home { leaf.owner_hint() } else { self.platform.cpu() };
+        let Some(mut node) = self.cache.try_lock(id) else { return false };
+        // Of an address that may not be of this space, until its start is retired.
+        let pages = size.wrapping_add(1);
+        let has_room = if is_cached { node.place(size).is_some() } else { !node.is_lazy_special(pages) };
+        if !has_room || !bitmaps.retire_start(leaf, page) {
             return refuse(node);
         }
         bitmaps.take_note(leaf, page);
-        node.enter_lazy(PageRange::of(page, page + pages), pages);
+        match node.place(size).filter(|_| is_cached) {
+            Some((top, credit)) => {
+                top.fill(page);
+                *credit -= pages;
+            }
+            None => node.enter_lazy(PageRange::of(page, page + pages), pages),
+        }
         drop(node);
         true
     }

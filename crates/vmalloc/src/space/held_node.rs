@@ -83,11 +83,9 @@ impl<P: Platform> HeldNode<'_, P> {
             Some((area, backing))
         });
         // For the next time, or for what comes with an area of the map now.
-        let run = (2 * self.node.run).max(LEAST_RUN) / fit.pages();
-        let more = if found.is_some() { BATCH } else { run.min(BATCH as u64) as usize };
         match found {
-            Some((area, Backing::Cached)) => make_room(&mut self.node, Node::cached, area.len(), more),
-            _ => make_room(&mut self.node, Node::pooled, fit.pages(), more),
+            Some((area, Backing::Cached)) => make_room(&mut self.node, Node::cached, area.len(), BATCH),
+            _ => make_room(&mut self.node, Node::pooled, fit.pages(), BATCH),
         };
         found
     }
@@ -140,10 +138,14 @@ impl<'a, P: Platform> Taking<'a, P> {
         if may_run && (!space.need.is_any() || is(Mutant::Hoard)) {
             let run = &mut taking.map.taker(taking.id).1.run;
             *run = if has_waited { 2 * *run } else { *run - *run / SHORTER }.clamp(LEAST_RUN, MOST_RUN);
-            let more = (*run / area.len()).min(BATCH as u64) as usize;
-            let left = if more == 0 { 0 } else { taking.place_more(fit, area, more) };
-            if left != 0 {
-                taking.place_with_room(fit, area, left);
+            let more = in_run(*run, fit);
+            if more != 0 {
+                let lack = taking.place_more(fit, area, more);
+                drop(taking);
+                if lack.is_some() {
+                    // For the next time.
+                    space.areas.supply(lack);
+                }
                 space.cache.budget.set_used(used);
                 return Ok(area);
             }
@@ -153,36 +155,19 @@ impl<'a, P: Platform> Taking<'a, P> {
         Ok(area)
     }
 
-    /// Takes areas for later once more, when it has taken what they lack with no lock held.
-    #[cold]
+    /// Takes up to `more` areas as the `last` one, and puts those into the pool of the node that it has
+    /// room for. Where the map lacks memory it takes none, so that they are in order the next time.
     #[inline(never)]
-    fn place_with_room(mut self, fit: &Fit, area: PageRange, mut more: usize) {
-        let (space, id) = (self.space, self.id);
-        loop {
-            let lack = self.map.take_lack();
-            drop(self.map);
-            let has_room = make_room(&mut space.node(id).node, Node::pooled, area.len(), more);
-            if !has_room || lack.is_some() && !space.areas.supply(lack) {
-                return;
-            }
-            self = Self { space, id, map: space.areas.map() };
-            let is_needed = space.need.is_any() && !is(Mutant::Hoard);
-            more = if is_needed { 0 } else { self.place_more(fit, area, more) };
-            if more == 0 {
-                return;
-            }
-        }
-    }
-
-    /// Takes up to `more` areas as the `last` one, and puts them into the pool of the node. Returns how
-    /// many it did not take because that lacks room, or the map memory.
-    #[inline(never)]
-    fn place_more(&mut self, fit: &Fit, mut last: PageRange, more: usize) -> usize {
+    fn place_more(&mut self, fit: &Fit, mut last: PageRange, more: usize) -> Option<Lack> {
         let (mut starts, mut count) = ([0; BATCH], 0);
+        // Where what lies behind it is not aligned, the next lies farther up in its leaf.
+        let is_aligned = last.len() & (fit.alignment() - 1) == 0;
         while count < more {
-            let behind = self.map.alloc_more(last, (more - count) as u64);
+            let behind = if is_aligned { self.map.alloc_more(last, (more - count) as u64) } else { 0 };
             if behind == 0 {
-                let Ok(area) = self.place(fit) else { break };
+                let end = (last.end() | ((1 << LEAF_SHIFT) - 1)) + 1;
+                let next = if is_aligned { *fit } else { fit.within(last.end(), end) };
+                let Ok(area) = self.place(&next) else { break };
                 (starts[count], last) = (area.start(), area);
                 count += 1;
             }
@@ -196,26 +181,19 @@ impl<'a, P: Platform> Taking<'a, P> {
             self.map.let_go();
         }
         let Self { space, id, map } = self;
-        // All go back where the map lacks memory for more, so that they are in order in the end.
-        let is_lacking = count < more && map.is_lacking();
-        let node = if is_lacking { None } else { space.cache.nodes[*id].try_lock() };
         // Nothing is waited for with the map held: where the node is, the areas go back.
-        let Some(mut node) = node else {
-            starts[..count].iter().for_each(|&start| _ = space.sure(map.release(start)));
-            return if is_lacking { more } else { 0 };
-        };
-        node.run = map.taker(*id).1.run;
-        let mut left = 0;
+        let lack = if count < more { map.take_lack() } else { None };
+        let mut node = space.cache.nodes[*id].try_lock().filter(|_| lack.is_none());
+        node.iter_mut().for_each(|node| node.run = map.taker(*id).1.run);
         // Downwards, so that the lowest is taken first.
         for &start in starts[..count].iter().rev() {
             let area = PageRange::of(start, start + last.len());
             let is_home = space.areas.bitmaps.sure_home(start).is_some();
-            if !is_home || !node.pool(area) {
+            if !is_home || !node.as_mut().is_some_and(|node| node.pool(area)) {
                 space.sure(map.release(start));
-                left += usize::from(is_home);
             }
         }
-        left
+        lack
     }
 
     /// Takes the lowest place, but in no leaf where another node's areas are, if that can be had:
@@ -260,6 +238,11 @@ impl<'a, P: Platform> Taking<'a, P> {
         taker.own_leaf = Some(leaf);
         map.alloc(&fit.within(leaf.start(), leaf.end()))
     }
+}
+
+/// Returns how many areas a run of so many pages has, with what lies between aligned ones.
+fn in_run(run: u64, fit: &Fit) -> usize {
+    (run / fit.pages().max(fit.alignment())).min(BATCH as u64) as usize
 }
 
 /// Takes a cached area of a node, of which up to the slack is not needed.
