@@ -130,7 +130,7 @@ fn round(
 ) -> Result<Round, PlatformError> {
     for range in ranges {
         // SAFETY: the example owns the whole span.
-        unsafe { linux.map(*range, Protection::ReadWrite)? };
+        unsafe { linux.map(*range, Protection::ReadWrite, ())? };
         touch(linux, *range);
     }
     let (interrupts, beside) = (shootdowns(), time_of(clock));

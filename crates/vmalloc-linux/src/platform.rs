@@ -166,6 +166,7 @@ impl Linux {
 unsafe impl Platform for Linux {
     type RawLock = FutexLock;
     type PurgeLock = FutexLock;
+    type Context = ();
 
     // On other machines Linux tells the size of pages only when it runs. This one has no other page
     // size: the architecture says it.
@@ -199,14 +200,14 @@ unsafe impl Platform for Linux {
         if cpu < self.cpus { cpu } else { cpu % self.cpus }
     }
 
-    unsafe fn map(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
+    unsafe fn map(&self, range: PageRange, protection: Protection, _: ()) -> Result<(), PlatformError> {
         self.check(range)?;
         let access = protection.try_into()?;
         self.map_plain(range)?;
         self.protect_new(range, access)
     }
 
-    unsafe fn map_huge(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
+    unsafe fn map_huge(&self, range: PageRange, protection: Protection, _: ()) -> Result<(), PlatformError> {
         self.check(range)?;
         let access = protection.try_into()?;
         self.map_plain(range)?;

@@ -115,6 +115,7 @@ macro_rules! forward {
 unsafe impl<P: Divisible, A> Platform for Subspace<P, A> {
     type RawLock = P::RawLock;
     type PurgeLock = P::PurgeLock;
+    type Context = P::Context;
 
     fn geometry(&self) -> Geometry {
         self.lease.shared.platform.geometry().span(self.lease.part.range)
@@ -125,14 +126,24 @@ unsafe impl<P: Divisible, A> Platform for Subspace<P, A> {
         self.parent().cpu()
     }
 
-    unsafe fn map(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
+    unsafe fn map(
+        &self,
+        range: PageRange,
+        protection: Protection,
+        context: P::Context,
+    ) -> Result<(), PlatformError> {
         // SAFETY: the caller's promise is passed on.
-        self.charged(range, || unsafe { self.parent().map(range, self.protection(protection)) })
+        self.charged(range, || unsafe { self.parent().map(range, self.protection(protection), context) })
     }
 
-    unsafe fn map_huge(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
+    unsafe fn map_huge(
+        &self,
+        range: PageRange,
+        protection: Protection,
+        context: P::Context,
+    ) -> Result<(), PlatformError> {
         // SAFETY: the caller's promise is passed on.
-        self.charged(range, || unsafe { self.parent().map_huge(range, self.protection(protection)) })
+        self.charged(range, || unsafe { self.parent().map_huge(range, self.protection(protection), context) })
     }
 
     forward! {

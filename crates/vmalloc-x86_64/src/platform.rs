@@ -146,6 +146,7 @@ fn addr(page: u64) -> usize {
 unsafe impl<M: Machine> Platform for X86<M> {
     type RawLock = IrqLock<M>;
     type PurgeLock = OpenLock;
+    type Context = ();
 
     fn geometry(&self) -> Geometry {
         let linear = self.machine.direct_map() as u64 >> PAGE_SHIFT;
@@ -160,7 +161,7 @@ unsafe impl<M: Machine> Platform for X86<M> {
         self.machine.cpu()
     }
 
-    unsafe fn map(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
+    unsafe fn map(&self, range: PageRange, protection: Protection, _: ()) -> Result<(), PlatformError> {
         let run = self.reach(range)?;
         let present = Bits::PRESENT | Bits::OWNED | allows(protection);
         // Arrays on the stack are no larger than they have to be, for they are cleared.
@@ -176,7 +177,7 @@ unsafe impl<M: Machine> Platform for X86<M> {
         }
     }
 
-    unsafe fn map_huge(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
+    unsafe fn map_huge(&self, range: PageRange, protection: Protection, _: ()) -> Result<(), PlatformError> {
         self.prepare_huge(range, Bits::OWNED).inspect_err(|_| self.reclaim(range))?;
         self.show(range, protection);
         Ok(())

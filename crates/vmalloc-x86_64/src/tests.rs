@@ -40,7 +40,7 @@ pub(crate) fn entry(platform: &X86<Fake>, page: u64) -> Option<Entry> {
 
 pub(crate) fn map(platform: &X86<Fake>, range: PageRange) {
     // SAFETY: the test owns the whole span.
-    unsafe { platform.map(range, Protection::ReadWrite) }.expect("frames");
+    unsafe { platform.map(range, Protection::ReadWrite, ()) }.expect("frames");
 }
 
 pub(crate) fn unmap(platform: &X86<Fake>, range: PageRange) -> Result<(), PlatformError> {
@@ -95,9 +95,9 @@ fn a_refusal_at_any_frame_gives_all_back_but_for_tables() {
             // SAFETY: the test owns the whole span.
             let mapped = unsafe {
                 if huge {
-                    platform.map_huge(range, Protection::ReadWrite)
+                    platform.map_huge(range, Protection::ReadWrite, ())
                 } else {
-                    platform.map(range, Protection::ReadWrite)
+                    platform.map(range, Protection::ReadWrite, ())
                 }
             };
             if mapped.is_ok() {
@@ -122,7 +122,7 @@ fn leaves_stand_where_a_whole_aligned_run_goes() {
     unmap_and_flush(&platform, PageRange::from_len(START + offset, 2).expect("not empty"));
     let free = platform.machine().free();
     // SAFETY: the test owns the whole span.
-    unsafe { platform.map_huge(range, Protection::ReadWrite) }.expect("frames");
+    unsafe { platform.map_huge(range, Protection::ReadWrite, ()) }.expect("frames");
     let order = |page| Tables(platform.machine()).find(page).map(|slot| slot.order);
     let first = START + offset;
     assert_eq!(

@@ -114,6 +114,7 @@ impl Machine {
 unsafe impl Platform for Machine {
     type RawLock = SpinLock;
     type PurgeLock = SpinLock;
+    type Context = ();
 
     fn geometry(&self) -> Geometry {
         Geometry::new(PageRange::from_len(self.first, PAGES).expect("not empty"), PAGE_SHIFT, CPUS)
@@ -123,7 +124,7 @@ unsafe impl Platform for Machine {
         0
     }
 
-    unsafe fn map(&self, range: PageRange, _protection: Protection) -> Result<(), PlatformError> {
+    unsafe fn map(&self, range: PageRange, _protection: Protection, _: ()) -> Result<(), PlatformError> {
         // All or nothing: frames first, then entries.
         let taken = self
             .frames

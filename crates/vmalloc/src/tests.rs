@@ -62,6 +62,7 @@ impl<const SHIFT: u32> Default for Machine<SHIFT> {
 unsafe impl<const SHIFT: u32> Platform for Machine<SHIFT> {
     type RawLock = Flag;
     type PurgeLock = Late;
+    type Context = ();
 
     const PAGE_SHIFT: Option<u32> = Some(SHIFT);
 
@@ -78,7 +79,7 @@ unsafe impl<const SHIFT: u32> Platform for Machine<SHIFT> {
         0
     }
 
-    unsafe fn map(&self, _: PageRange, _: Protection) -> Result<(), PlatformError> {
+    unsafe fn map(&self, _: PageRange, _: Protection, _: ()) -> Result<(), PlatformError> {
         Ok(())
     }
 

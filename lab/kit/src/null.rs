@@ -174,6 +174,7 @@ unsafe impl<L: RawMutex + Send + Sync + 'static, C: CpuHint, D: Drains, T: Pages
 {
     type RawLock = L;
     type PurgeLock = P;
+    type Context = ();
 
     const PAGE_SHIFT: Option<u32> = Some(PAGE_SHIFT);
 
@@ -194,7 +195,7 @@ unsafe impl<L: RawMutex + Send + Sync + 'static, C: CpuHint, D: Drains, T: Pages
         self.cpu.cpu()
     }
 
-    unsafe fn map(&self, range: PageRange, _protection: Protection) -> Result<(), PlatformError> {
+    unsafe fn map(&self, range: PageRange, _protection: Protection, _: ()) -> Result<(), PlatformError> {
         self.pages.map(range);
         Ok(())
     }

@@ -30,7 +30,7 @@ impl<'a, P: Platform> Bench<'a, P> {
 
     pub(crate) fn map(&self, range: PageRange) -> Verdict {
         // SAFETY: the kit owns the whole span of a platform that it made.
-        done("map", range, unsafe { self.platform.map(range, Protection::ReadWrite) })
+        done("map", range, unsafe { self.platform.map(range, Protection::ReadWrite, Default::default()) })
     }
 
     pub(crate) fn unmap(&self, ranges: &[PageRange]) -> Verdict {

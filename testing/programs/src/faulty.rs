@@ -82,6 +82,7 @@ impl<P: Platform> Faulty<P> {
 unsafe impl<P: Platform> Platform for Faulty<P> {
     type RawLock = P::RawLock;
     type PurgeLock = P::PurgeLock;
+    type Context = P::Context;
 
     const PAGE_SHIFT: Option<u32> = P::PAGE_SHIFT;
 
@@ -93,18 +94,28 @@ unsafe impl<P: Platform> Platform for Faulty<P> {
         self.cpu.load(Ordering::Relaxed)
     }
 
-    unsafe fn map(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
+    unsafe fn map(
+        &self,
+        range: PageRange,
+        protection: Protection,
+        context: P::Context,
+    ) -> Result<(), PlatformError> {
         self.pass(Point::Map)?;
         // SAFETY: the caller's promises are those asked for.
-        unsafe { self.inner.map(range, protection)? };
+        unsafe { self.inner.map(range, protection, context)? };
         self.soil(range, protection);
         Ok(())
     }
 
-    unsafe fn map_huge(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
+    unsafe fn map_huge(
+        &self,
+        range: PageRange,
+        protection: Protection,
+        context: P::Context,
+    ) -> Result<(), PlatformError> {
         self.pass(Point::MapHuge)?;
         // SAFETY: the caller's promises are those asked for.
-        unsafe { self.inner.map_huge(range, protection)? };
+        unsafe { self.inner.map_huge(range, protection, context)? };
         self.soil(range, protection);
         Ok(())
     }

@@ -79,6 +79,7 @@ impl Machine {
 unsafe impl Platform for Machine {
     type RawLock = Lock;
     type PurgeLock = Lock;
+    type Context = ();
 
     fn geometry(&self) -> Geometry {
         let below = self.sim.geometry();
@@ -89,10 +90,10 @@ unsafe impl Platform for Machine {
         self.sim.cpu()
     }
 
-    unsafe fn map(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
+    unsafe fn map(&self, range: PageRange, protection: Protection, _: ()) -> Result<(), PlatformError> {
         point();
         // SAFETY: the caller's promise.
-        unsafe { self.sim.map(range, protection) }
+        unsafe { self.sim.map(range, protection, ()) }
     }
 
     unsafe fn unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {

@@ -112,6 +112,7 @@ impl<L> Drop for Direct<L> {
 unsafe impl<L: RawMutex + Send + Sync + 'static> Platform for Direct<L> {
     type RawLock = SpaceLock<L>;
     type PurgeLock = L;
+    type Context = ();
 
     fn geometry(&self) -> Geometry {
         self.sim.geometry().remaps_atomically(false).linear_map(None)
@@ -121,19 +122,19 @@ unsafe impl<L: RawMutex + Send + Sync + 'static> Platform for Direct<L> {
         self.sim.cpu()
     }
 
-    unsafe fn map(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
+    unsafe fn map(&self, range: PageRange, protection: Protection, _: ()) -> Result<(), PlatformError> {
         // SAFETY: the caller's promise is passed on, and it makes the range the caller's alone.
         unsafe {
-            self.sim.map(range, protection)?;
+            self.sim.map(range, protection, ())?;
             self.fill(range, self.new_byte());
         }
         Ok(())
     }
 
-    unsafe fn map_huge(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
+    unsafe fn map_huge(&self, range: PageRange, protection: Protection, _: ()) -> Result<(), PlatformError> {
         // SAFETY: the caller's promise is passed on, and it makes the range the caller's alone.
         unsafe {
-            self.sim.map_huge(range, protection)?;
+            self.sim.map_huge(range, protection, ())?;
             self.fill(range, self.new_byte());
         }
         Ok(())

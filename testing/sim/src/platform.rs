@@ -16,6 +16,7 @@ use vmalloc::{
 unsafe impl<L: RawMutex + Send + Sync + 'static> Platform for Sim<L> {
     type RawLock = SpaceLock<L>;
     type PurgeLock = L;
+    type Context = ();
 
     fn geometry(&self) -> Geometry {
         let options = &self.options;
@@ -32,7 +33,7 @@ unsafe impl<L: RawMutex + Send + Sync + 'static> Platform for Sim<L> {
         self.here()
     }
 
-    unsafe fn map(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
+    unsafe fn map(&self, range: PageRange, protection: Protection, _: ()) -> Result<(), PlatformError> {
         let cpu = self.here();
         self.step(|machine| {
             let mapped = machine.map(range, protection);
@@ -41,7 +42,7 @@ unsafe impl<L: RawMutex + Send + Sync + 'static> Platform for Sim<L> {
         })
     }
 
-    unsafe fn map_huge(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
+    unsafe fn map_huge(&self, range: PageRange, protection: Protection, _: ()) -> Result<(), PlatformError> {
         self.step(|machine| machine.map_huge(range, protection))
     }
 

@@ -116,6 +116,7 @@ pub(crate) struct Linux {
 unsafe impl Platform for Linux {
     type RawLock = Lock<true>;
     type PurgeLock = Lock<false>;
+    type Context = ();
     const PAGE_SHIFT: Option<u32> = Some(12);
 
     fn geometry(&self) -> Geometry {
@@ -126,7 +127,7 @@ unsafe impl Platform for Linux {
         linux_cpu() as usize
     }
 
-    unsafe fn map(&self, range: PageRange, _: Protection) -> Result<(), PlatformError> {
+    unsafe fn map(&self, range: PageRange, _: Protection, _: ()) -> Result<(), PlatformError> {
         if !self.lends_memory {
             return Ok(());
         }

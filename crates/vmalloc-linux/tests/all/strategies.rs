@@ -137,7 +137,7 @@ fn huge_pages_are_used_without_splitting_mappings() {
         map(linux, PageRange::from_len(start - 10, 1).unwrap());
         let before = mappings(linux);
         // SAFETY: the test owns the range.
-        unsafe { linux.map_huge(range, Protection::ReadWrite) }.unwrap();
+        unsafe { linux.map_huge(range, Protection::ReadWrite, ()) }.unwrap();
         let bytes: usize = smaps().iter().map(|(_, lines)| told_bytes(lines, "AnonHugePages:")).sum();
         eprintln!("{:?}: {bytes} bytes in huge pages", linux.guard_means());
         assert!(mappings(linux) <= before + 2);

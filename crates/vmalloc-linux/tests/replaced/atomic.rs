@@ -54,6 +54,7 @@ struct Watched(Linux);
 unsafe impl Platform for Watched {
     type RawLock = Lock;
     type PurgeLock = Lock;
+    type Context = ();
 
     fn geometry(&self) -> Geometry {
         let below = self.0.geometry();
@@ -64,10 +65,10 @@ unsafe impl Platform for Watched {
         self.0.cpu()
     }
 
-    unsafe fn map(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
+    unsafe fn map(&self, range: PageRange, protection: Protection, _: ()) -> Result<(), PlatformError> {
         not_atomic("map");
         // SAFETY: passed on.
-        unsafe { self.0.map(range, protection) }
+        unsafe { self.0.map(range, protection, ()) }
     }
 
     unsafe fn unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {

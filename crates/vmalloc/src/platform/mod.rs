@@ -108,6 +108,12 @@ pub unsafe trait Platform: Sync {
     /// and a CPU that waits for it goes on answering other CPUs: a flush waits for all of them.
     type PurgeLock: lock_api::RawMutex;
 
+    /// What a caller tells [`map`](Self::map) and [`map_huge`](Self::map_huge) about one allocation,
+    /// by [`Raw::with`](crate::Raw::with): a kernel's allocation flags and memory node, for example.
+    /// `()` where there is nothing to tell. Calls without one have the default, and so has what the
+    /// space maps for itself, such as the guard pages inside of areas that it joins.
+    type Context: Copy + Default + Send + Sync + 'static;
+
     /// [`Geometry::page_shift`], where it is known when the program is built: that saves a look at
     /// it in every call. [`Space::new`](crate::Space::new) refuses a geometry that differs.
     /// Default: not known.
@@ -138,8 +144,8 @@ pub unsafe trait Platform: Sync {
         None
     }
 
-    /// Puts pages behind `range`, now or on first touch. They read as zero where
-    /// [`Geometry::maps_zeroed`] says so.
+    /// Puts pages behind `range`, now or on first touch, in the way that `context` says. They read
+    /// as zero where [`Geometry::maps_zeroed`] says so.
     ///
     /// The range is inside the span and not mapped. Pages next to it stay as they are: in
     /// particular the guard page behind it must go on faulting.
@@ -150,7 +156,12 @@ pub unsafe trait Platform: Sync {
     /// # Errors
     /// When pages, page tables or mappings run out. Nothing of `range` is mapped then: the platform
     /// undoes what it had begun.
-    unsafe fn map(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError>;
+    unsafe fn map(
+        &self,
+        range: PageRange,
+        protection: Protection,
+        context: Self::Context,
+    ) -> Result<(), PlatformError>;
 
     /// Puts huge pages behind each whole, aligned huge page of `range` that the supply has one for,
     /// and base pages behind the rest.
@@ -160,9 +171,14 @@ pub unsafe trait Platform: Sync {
     ///
     /// # Errors
     /// See [`map`](Self::map). A missing huge page is no error.
-    unsafe fn map_huge(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
+    unsafe fn map_huge(
+        &self,
+        range: PageRange,
+        protection: Protection,
+        context: Self::Context,
+    ) -> Result<(), PlatformError> {
         // SAFETY: the caller owns the range.
-        unsafe { self.map(range, protection) }
+        unsafe { self.map(range, protection, context) }
     }
 
     /// Takes the translations of `ranges` away, without waiting for other CPUs to notice.

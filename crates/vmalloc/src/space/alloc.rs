@@ -117,7 +117,7 @@ impl<P: Platform> Raw<'_, P> {
         }
         let (options, huge_order) = (&self.options, self.geometry.huge_order);
         let checked = request.check(self.shift(), options.guard, options.policy, huge_order)?;
-        Ok(Allocation { space: self, request, checked })
+        Ok(Allocation { space: self, request, checked, context: self.context })
     }
 }
 
@@ -126,6 +126,7 @@ pub(super) struct Allocation<'a, P: Platform> {
     pub(super) space: &'a Space<P>,
     request: &'a Request,
     pub(super) checked: Checked,
+    context: P::Context,
 }
 
 impl<P: Platform> Allocation<'_, P> {
@@ -361,12 +362,12 @@ impl<P: Platform> Allocation<'_, P> {
     /// # Safety
     /// The pages are the caller's alone, and not mapped.
     pub(super) unsafe fn map_pages(&self, pages: PageRange) -> Result<(), PlatformError> {
-        let platform = &self.space.platform;
+        let (platform, context) = (&self.space.platform, self.context);
         // SAFETY: the caller's promise.
         unsafe {
             match self.checked.size {
-                PageSize::Base => platform.map(pages, Protection::ReadWrite),
-                PageSize::Huge => platform.map_huge(pages, Protection::ReadWrite),
+                PageSize::Base => platform.map(pages, Protection::ReadWrite, context),
+                PageSize::Huge => platform.map_huge(pages, Protection::ReadWrite, context),
             }
         }
     }

@@ -78,7 +78,7 @@ impl<P: Platform> Raw<'_, P> {
     /// They are the caller's, and not mapped.
     unsafe fn map_zeroed(&self, pages: PageRange, blocking: Blocking) -> Result<(), PlatformError> {
         // SAFETY: the caller's promise.
-        let map = || unsafe { self.platform().map(pages, Protection::ReadWrite) };
+        let map = || unsafe { self.platform().map(pages, Protection::ReadWrite, self.context) };
         self.or_after_purge(blocking, map)?;
         if !self.geometry.maps_zeroed {
             // SAFETY: the pages are the caller's, and were just mapped.

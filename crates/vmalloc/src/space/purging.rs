@@ -254,8 +254,8 @@ impl<'a, P: Platform> Purge<'a, P> {
             // SAFETY: the area was just taken for this caller alone, and the guard page is not
             // mapped. It is not pending either: what lies behind a pending one is not given back
             // (REFUSED-3).
-            let map = || unsafe { space.platform.map(last_page(end), Protection::ReadWrite) };
-            is_done = is_done && map().is_ok();
+            let map = |page| unsafe { space.platform.map(page, Protection::ReadWrite, Default::default()) };
+            is_done = is_done && map(last_page(end)).is_ok();
             space.areas.join(end);
         }
         is_done = is_done && (!lacks_guard || self.unmap_parts(&[last_page(area.end())]).is_ok());

@@ -30,12 +30,29 @@ use core::ops::Deref;
 ///     }
 /// }
 /// ```
-pub struct Raw<'s, P: Platform>(&'s Space<P>);
+pub struct Raw<'s, P: Platform> {
+    space: &'s Space<P>,
+    pub(super) context: P::Context,
+}
 
 impl<'s, P: Platform> Raw<'s, P> {
     #[inline(always)]
     pub(super) fn new(space: &'s Space<P>) -> Self {
-        Self(space)
+        Self { space, context: P::Context::default() }
+    }
+
+    /// Returns this layer with a context for [`Platform::map`] and [`Platform::map_huge`]. New
+    /// memory is mapped with it: of areas that are allocated, that grow or move, and that are
+    /// committed. Frames of the supply have none.
+    ///
+    /// Memory that waits is reused without a call of the platform, whatever its context was. A
+    /// kernel that needs the memory of one node sets
+    /// [`unmap_on_free`](crate::SpaceOptions::unmap_on_free), or asks for a
+    /// [node](crate::Request::node) of the space.
+    #[must_use]
+    #[inline(always)]
+    pub fn with(self, context: P::Context) -> Self {
+        Self { context, ..self }
     }
 }
 
@@ -52,12 +69,12 @@ impl<P: Platform> Deref for Raw<'_, P> {
 
     #[inline(always)]
     fn deref(&self) -> &Space<P> {
-        self.0
+        self.space
     }
 }
 
 impl<P: Platform> fmt::Debug for Raw<'_, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Raw").field(self.0).finish()
+        f.debug_tuple("Raw").field(self.space).finish()
     }
 }

@@ -108,7 +108,7 @@ impl<P: Platform> Raw<'_, P> {
         let area = PageRange::of(start, start + size as u64 + 1);
         let payload = payload(area, self.guard_pages);
         // SAFETY: the area was taken for this caller alone, without memory.
-        let mapped = unsafe { self.platform.map(payload, Protection::ReadWrite) };
+        let mapped = unsafe { self.platform.map(payload, Protection::ReadWrite, self.context) };
         if mapped.is_err() {
             self.give_up(area, self.areas.plain());
         }

@@ -79,7 +79,7 @@ fn refused<P: Platform>(bench: &Bench<'_, P>) -> Verdict {
     bench.write(first, 1);
     let Some(rest) = rest else { return Ok(()) };
     // SAFETY: the kit owns the whole span, and has mapped nothing of the rest.
-    if unsafe { bench.platform.map(rest, Protection::ReadWrite) }.is_err() {
+    if unsafe { bench.platform.map(rest, Protection::ReadWrite, Default::default()) }.is_err() {
         bench.leads_nowhere(bench.pages(1, 500))?;
     }
     bench.unmap_and_flush(&[rest])?;
@@ -161,7 +161,7 @@ fn gone_together<P: Platform>(bench: &Bench<'_, P>) -> Verdict {
             };
             // SAFETY: each thread has pages of its own, and keeps no reference into them.
             unsafe {
-                platform.map(range, Protection::ReadWrite)?;
+                platform.map(range, Protection::ReadWrite, Default::default())?;
                 platform.unmap_now(range, None)
             }
         })
@@ -243,7 +243,9 @@ fn huge<P: Platform>(bench: &Bench<'_, P>) -> Verdict {
         return Ok(());
     };
     // SAFETY: the kit owns the whole span, and has mapped nothing.
-    done("map_huge", range, unsafe { bench.platform.map_huge(range, Protection::ReadWrite) })?;
+    done("map_huge", range, unsafe {
+        bench.platform.map_huge(range, Protection::ReadWrite, Default::default())
+    })?;
     if bench.geometry.maps_zeroed {
         bench.is_zero(range)?;
     }

@@ -192,16 +192,16 @@ fn pages_are_counted_from_map_to_flush() {
     let child = root.divide("child", &at(0x1200, 0x1800), Some(pages(20))).expect("room");
     // SAFETY: nothing uses the pages.
     unsafe {
-        child.map(range(0x1200, 0x1210), RW).expect("within the limit");
+        child.map(range(0x1200, 0x1210), RW, ()).expect("within the limit");
         assert_eq!(used(&root), 16);
-        let refused = child.map(range(0x1220, 0x1225), RW).expect_err("beyond it");
+        let refused = child.map(range(0x1220, 0x1225), RW, ()).expect_err("beyond it");
         assert_eq!((refused.call, refused.fault), (LIMIT_BYTES, PlatformFault::OutOfMemory));
         child.unmap(&[range(0x1204, 0x1208)]).expect("no fault");
         assert_eq!(used(&root), 16, "unmapped is not flushed");
         child.flush(&[range(0x1204, 0x1208)]).expect("no fault");
         child.flush(&[range(0x1204, 0x1208), range(0x1210, 0x1240)]).expect("no fault");
         assert_eq!(used(&root), 12, "a part, and never twice");
-        child.map(range(0x1220, 0x1225), RW).expect("within the limit");
+        child.map(range(0x1220, 0x1225), RW, ()).expect("within the limit");
         assert_eq!(used(&root), 17);
     }
     let before = root.platform().counts();
@@ -221,7 +221,7 @@ fn what_fails_below_is_not_counted() {
     [Point::Map, Point::MapHuge].iter().for_each(|point| sim.fail_nth(*point, 1));
     // SAFETY: nothing uses the pages, and the frames are the test's.
     unsafe {
-        assert!(child.map(all, RW).is_err() && child.map_huge(all, RW).is_err());
+        assert!(child.map(all, RW, ()).is_err() && child.map_huge(all, RW, ()).is_err());
         assert_eq!(used(&root), 0);
         child.map_frames(some, &frames[..4], Protection::Read).expect("no fault");
         [Point::MapFrames, Point::Flush].iter().for_each(|point| sim.fail_nth(*point, 1));
@@ -242,7 +242,7 @@ fn memory_that_moves_needs_no_room_below_the_limit() {
     let (from, to) = (range(first, first + 10), range(first + 16, first + 26));
     // SAFETY: nothing uses the pages.
     unsafe {
-        child.map(from, RW).expect("within the limit");
+        child.map(from, RW, ()).expect("within the limit");
         child.relocate(from, to).expect("no fault");
         assert_eq!(used(&root), 20, "the old place has to be flushed");
         child.unmap(&[from]).and_then(|()| child.flush(&[from])).expect("no fault");

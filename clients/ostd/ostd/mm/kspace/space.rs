@@ -183,6 +183,7 @@ impl Tables {
 unsafe impl Platform for Tables {
     type RawLock = IrqLock;
     type PurgeLock = OpenLock;
+    type Context = ();
 
     const PAGE_SHIFT: Option<u32> = Some(PAGE_SIZE.trailing_zeros());
 
@@ -196,7 +197,7 @@ unsafe impl Platform for Tables {
     }
 
     /// Refuses: an area maps its own frames, by a cursor.
-    unsafe fn map(&self, _: PageRange, _: Protection) -> Result<(), PlatformError> {
+    unsafe fn map(&self, _: PageRange, _: Protection, _: ()) -> Result<(), PlatformError> {
         Err(refusal("map", PlatformFault::Unsupported))
     }
 

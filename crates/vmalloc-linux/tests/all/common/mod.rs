@@ -31,7 +31,7 @@ pub trait Calls {
 impl Calls for Linux {
     fn do_map(&self, range: PageRange) -> Result<(), PlatformError> {
         // SAFETY: see the trait.
-        unsafe { self.map(range, Protection::ReadWrite) }
+        unsafe { self.map(range, Protection::ReadWrite, ()) }
     }
 
     fn do_unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {

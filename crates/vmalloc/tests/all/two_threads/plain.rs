@@ -136,6 +136,7 @@ impl Drop for Plain {
 unsafe impl Platform for Plain {
     type RawLock = YieldLock;
     type PurgeLock = YieldLock;
+    type Context = ();
 
     fn geometry(&self) -> Geometry {
         Geometry::new(self.span, PAGE_SHIFT, CPUS).remaps_atomically(self.replaces)
@@ -145,7 +146,7 @@ unsafe impl Platform for Plain {
         CPU.get()
     }
 
-    unsafe fn map(&self, range: PageRange, _: Protection) -> Result<(), PlatformError> {
+    unsafe fn map(&self, range: PageRange, _: Protection, _: ()) -> Result<(), PlatformError> {
         self.set(range, 0, |page| {
             // SAFETY: the caller owns the range.
             let before = unsafe { *self.cell(page).get() };

@@ -71,6 +71,7 @@ fn longer(range: PageRange, by: i64) -> PageRange {
 unsafe impl<P: Platform> Platform for Wrong<P> {
     type RawLock = P::RawLock;
     type PurgeLock = P::PurgeLock;
+    type Context = P::Context;
 
     fn geometry(&self) -> Geometry {
         let geometry = self.inner.geometry();
@@ -90,20 +91,30 @@ unsafe impl<P: Platform> Platform for Wrong<P> {
         if self.makes(Mistake::CpuTooHigh) { self.inner.geometry().cpus } else { self.inner.cpu() }
     }
 
-    unsafe fn map(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
+    unsafe fn map(
+        &self,
+        range: PageRange,
+        protection: Protection,
+        context: P::Context,
+    ) -> Result<(), PlatformError> {
         let Some(mapped) = self.treated("map", range) else { return Ok(()) };
         // SAFETY: the mistake that is wanted, on a simulated machine.
-        unsafe { self.inner.map(mapped, protection)? };
+        unsafe { self.inner.map(mapped, protection, context)? };
         if self.makes(Mistake::RefusalLeavesPages) && range.len() > 1000 {
             return Err(PlatformError { call: "map", fault: PlatformFault::OutOfMemory, code: 1 });
         }
         Ok(())
     }
 
-    unsafe fn map_huge(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
+    unsafe fn map_huge(
+        &self,
+        range: PageRange,
+        protection: Protection,
+        context: P::Context,
+    ) -> Result<(), PlatformError> {
         let Some(mapped) = self.treated("map_huge", range) else { return Ok(()) };
         // SAFETY: the mistake that is wanted, on a simulated machine.
-        unsafe { self.inner.map_huge(mapped, protection) }
+        unsafe { self.inner.map_huge(mapped, protection, context) }
     }
 
     unsafe fn unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
