@@ -5,7 +5,7 @@
 //! goes from one thread to the other must go by an order that the space made. Its seeds also choose
 //! among the values that weak memory allows a load to see.
 
-mod plain;
+pub(crate) mod plain;
 
 use plain::{CPUS, PAGE, Plain, run_on};
 use std::sync::atomic::{AtomicUsize, Ordering};
