@@ -114,6 +114,7 @@ impl Machine {
 unsafe impl Platform for Machine {
     type RawLock = SpinLock;
     type PurgeLock = SpinLock;
+    // What a caller tells `map` about one allocation: here nothing.
     type Context = ();
 
     fn geometry(&self) -> Geometry {

@@ -41,14 +41,16 @@ impl<'s, P: Platform> Raw<'s, P> {
         Self { space, context: P::Context::default() }
     }
 
-    /// Returns this layer with a context for [`Platform::map`] and [`Platform::map_huge`]. New
-    /// memory is mapped with it: of areas that are allocated, that grow or move, and that are
-    /// committed. Frames of the supply have none.
+    /// Returns this layer with a context for [`Platform::map`] and [`Platform::map_huge`]. Its calls
+    /// map memory with that: for areas that they allocate, grow or move, and where they commit. The
+    /// space does not read it: a call that must not wait says so in its [`Request`](super::Request)
+    /// as well. Frames are mapped without a context.
     ///
-    /// Memory that waits is reused without a call of the platform, whatever its context was. A
-    /// kernel that needs the memory of one node sets
-    /// [`unmap_on_free`](crate::SpaceOptions::unmap_on_free), or asks for a
-    /// [node](crate::Request::node) of the space.
+    /// Cached memory is reused without a call of the platform, whatever its context was. A kernel
+    /// that needs memory of one node sets
+    /// [`unmap_on_free`](crate::SpaceOptions::unmap_on_free), or has a
+    /// [node](crate::Request::node) of the space for each.
+    #[doc(alias = "__vmalloc")]
     #[must_use]
     #[inline(always)]
     pub fn with(self, context: P::Context) -> Self {
