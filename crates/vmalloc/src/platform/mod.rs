@@ -108,10 +108,10 @@ pub unsafe trait Platform: Sync {
     /// and a CPU that waits for it goes on answering other CPUs: a flush waits for all of them.
     type PurgeLock: lock_api::RawMutex;
 
-    /// What a caller tells [`map`](Self::map) and [`map_huge`](Self::map_huge) about one allocation,
-    /// by [`Raw::with`](crate::Raw::with): a kernel's allocation flags and memory node, for example.
-    /// `()` where there is nothing to tell. Calls without one have the default, and so has what the
-    /// space maps for itself, such as the guard pages inside of areas that it joins.
+    /// The context of one allocation for [`map`](Self::map) and [`map_huge`](Self::map_huge), which
+    /// a caller tells by [`Raw::with`](crate::Raw::with): a kernel's allocation flags and memory
+    /// node, for example. `()` where there is nothing to tell. Calls without one have the default,
+    /// and so has what the space maps for itself, such as guard pages inside areas that it joins.
     type Context: Copy + Default + Send + Sync + 'static;
 
     /// [`Geometry::page_shift`], where it is known when the program is built: that saves a look at

@@ -229,7 +229,7 @@ impl<P: Platform> Space<P> {
     /// Returns the unsafe layer, which names areas by their addresses.
     #[inline(always)]
     pub fn raw(&self) -> Raw<'_, P> {
-        Raw::new(self)
+        Raw { space: self, context: P::Context::default() }
     }
 
     /// Returns whether `addr` lies in this space, allocated or not. No lock.

@@ -31,20 +31,15 @@ use core::ops::Deref;
 /// }
 /// ```
 pub struct Raw<'s, P: Platform> {
-    space: &'s Space<P>,
+    pub(super) space: &'s Space<P>,
     pub(super) context: P::Context,
 }
 
-impl<'s, P: Platform> Raw<'s, P> {
-    #[inline(always)]
-    pub(super) fn new(space: &'s Space<P>) -> Self {
-        Self { space, context: P::Context::default() }
-    }
-
-    /// Returns this layer with a context for [`Platform::map`] and [`Platform::map_huge`]. Its calls
-    /// map memory with that: for areas that they allocate, grow or move, and where they commit. The
-    /// space does not read it: a call that must not wait says so in its [`Request`](super::Request)
-    /// as well. Frames are mapped without a context.
+impl<P: Platform> Raw<'_, P> {
+    /// Returns this layer with a context for [`Platform::map`] and [`Platform::map_huge`]. Its
+    /// calls map memory with that: for areas that they allocate, grow or move, and where they
+    /// commit. The space does not read it: a call that must not wait says so in its
+    /// [`Request`](super::Request) as well. Frames are mapped without a context.
     ///
     /// Cached memory is reused without a call of the platform, whatever its context was. A kernel
     /// that needs memory of one node sets

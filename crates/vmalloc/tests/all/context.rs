@@ -4,6 +4,7 @@ use crate::two_threads::plain::{PAGE, Plain, YieldLock};
 use Call::{Huge, Map};
 use std::fmt;
 use std::mem::take;
+use std::slice::from_ref;
 use std::sync::Mutex;
 use vmalloc::{
     AllocError, AreaError, DirectMemory, Geometry, MemoryCost, PageRange, Platform, PlatformError,
@@ -155,7 +156,7 @@ fn every_call_that_maps_memory_hands_its_context_to_the_platform() {
             assert_eq!(told(&space), [(Map, words); 2], "realloc");
             let reserved = raw.reserve(&pages(9)).unwrap();
             assert_eq!(told(&space), []);
-            raw.commit(&[reserved..reserved + PAGE]).unwrap();
+            raw.commit(from_ref(&(reserved..reserved + PAGE))).unwrap();
             once(Map, "commit");
             raw.try_commit(reserved + PAGE..reserved + 2 * PAGE).unwrap();
             once(Map, "try_commit");
@@ -216,9 +217,10 @@ fn a_context_that_forbids_waiting_gets_an_error_where_memory_is_short_and_change
         {
             assert!(matches!(grown, Err(AreaError::Alloc(AllocError::Unbacked(_)))), "{grown:?}");
         }
-        let committed = now.commit(&[reserved..reserved + PAGE]);
+        let page = reserved..reserved + PAGE;
+        let committed = now.commit(from_ref(&page));
         assert!(matches!(committed, Err(AreaError::Platform(it)) if is_short(&it)), "{committed:?}");
-        space.raw().commit(&[reserved..reserved + PAGE]).expect("nothing is mapped there");
+        space.raw().commit(from_ref(&page)).expect("nothing is mapped there");
     }
     assert_eq!((space.stats().busy_pages, space.find(area).unwrap().pages), (before.busy_pages, 90));
     space.verify().unwrap();
