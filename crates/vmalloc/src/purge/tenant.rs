@@ -195,8 +195,8 @@ impl Parts {
         self.is_short |= self.parts.try_reserve(1).is_err() || self.ranges.try_reserve(ranges).is_err();
     }
 
-    /// Notes one range, joined to the last one behind `from` if that ends there. Returns false where
-    /// there is no room.
+    /// Notes one range, joined to the last one behind `from` if that ends there. Returns false
+    /// where there is no room.
     fn add_range(&mut self, from: usize, range: PageRange) -> bool {
         if let Some(last) = self.ranges[from..].last_mut().filter(|last| last.end() == range.start()) {
             *last = PageRange::of(last.start(), range.end());

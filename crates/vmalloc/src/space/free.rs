@@ -89,12 +89,7 @@ impl<P: Platform> Raw<'_, P> {
     /// # Errors
     /// [`FreeError`] when no such area starts at `addr`; nothing is changed.
     pub unsafe fn unreserve(&self, addr: usize) -> Result<(), FreeError> {
-        let page = self.page(addr)?;
-        if self.free_noted(page, FreedBy::Unreserve) {
-            Ok(())
-        } else {
-            self.free_slow(page, FreedBy::Unreserve)
-        }
+        self.free_slow(self.page(addr)?, FreedBy::Unreserve)
     }
 
     /// Frees an area of any kind that one call frees, and tells what it was. Frames of the caller's
@@ -184,13 +179,10 @@ impl<P: Platform> Raw<'_, P> {
         let bitmaps = &*self.areas.bitmaps;
         let Some(leaf) = bitmaps.home(page).filter(|leaf| leaf.is_noted()) else { return false };
         let Some(size) = bitmaps.size_near(leaf, page) else { return false };
-        let Some(disposition) = self.areas.simple(bitmaps.note(leaf, page), by) else { return false };
-        if self.free_mask == usize::MAX {
-            return false;
-        }
+        let simple = self.areas.simple(bitmaps.note(leaf, page), by);
+        let Some(disposition) = simple.filter(|_| self.free_mask != usize::MAX) else { return false };
         let is_cached = self.caches && disposition == Disposition::MayCache;
-        let is_home = is_cached && page < self.apart_end;
-        let id = if is_home { leaf.owner_hint() } else { self.platform.cpu() };
+        let id = if is_cached && page < self.apart_end { leaf.owner_hint() } else { self.platform.cpu() };
         let Some(mut node) = self.cache.try_lock(id) else { return false };
         // Of an address that may not be of this space, until its start is retired.
         let pages = size.wrapping_add(1);
@@ -214,11 +206,8 @@ impl<P: Platform> Raw<'_, P> {
     #[inline(never)]
     fn free_any(&self, addr: usize) -> Result<(), FreeError> {
         let page = self.page(addr)?;
-        if self.options.zero_on_free {
-            return self.free_slow(page, FreedBy::Free);
-        }
         let home = self.areas.bitmaps.sure_home(page);
-        if let Some(leaf) = home.filter(|leaf| !leaf.is_noted()) {
+        if let Some(leaf) = home.filter(|leaf| !leaf.is_noted() && !self.options.zero_on_free) {
             let held = self.node_with_room(page)?;
             if let Some(area) = self.areas.bitmaps.retire(leaf, page) {
                 let freed = self.plain_freed(area, leaf.owner_node());
@@ -226,7 +215,7 @@ impl<P: Platform> Raw<'_, P> {
                 return put.inspect_err(|_| self.not_freed(area, self.areas.plain(), None, None));
             }
         }
-        if self.free_noted(page, FreedBy::Free) { Ok(()) } else { self.free_slow(page, FreedBy::Free) }
+        self.free_slow(page, FreedBy::Free)
     }
 
     /// Fills memory with zeros that is about to be freed, if it is little. Returns what becomes of
@@ -251,7 +240,8 @@ impl<P: Platform> Raw<'_, P> {
     /// there is none.
     #[inline(never)]
     pub(super) fn free_slow(&self, page: u64, by: FreedBy) -> Result<(), FreeError> {
-        self.free_as(page, by, Disposition::MayCache)
+        let is_freed = !self.options.zero_on_free && self.free_noted(page, by);
+        if is_freed { Ok(()) } else { self.free_as(page, by, Disposition::MayCache) }
     }
 
     /// Frees an area, and says what becomes of its memory.

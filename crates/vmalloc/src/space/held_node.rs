@@ -135,28 +135,27 @@ impl<'a, P: Platform> Taking<'a, P> {
         let mut taking = Self { space, id: space.cpu_node(), map };
         let area = taking.place(fit).map_err(|error| (error, taking.map.take_lack()))?;
         let used = taking.map.count_placed();
+        let mut lack = None;
         if may_run && (!space.need.is_any() || is(Mutant::Hoard)) {
             let run = &mut taking.map.taker(taking.id).1.run;
             *run = if has_waited { 2 * *run } else { *run - *run / SHORTER }.clamp(LEAST_RUN, MOST_RUN);
-            let more = in_run(*run, fit);
+            // What lies between aligned ones counts as well.
+            let more = (*run / fit.pages().max(fit.alignment())).min(BATCH as u64) as usize;
             if more != 0 {
-                let lack = taking.place_more(fit, area, more);
-                drop(taking);
-                if lack.is_some() {
-                    // For the next time.
-                    space.areas.supply(lack);
-                }
-                space.cache.budget.set_used(used);
-                return Ok(area);
+                lack = taking.place_more(fit, area, more);
             }
         }
         drop(taking);
+        if lack.is_some() {
+            // For the next time.
+            space.areas.supply(lack);
+        }
         space.cache.budget.set_used(used);
         Ok(area)
     }
 
-    /// Takes up to `more` areas as the `last` one, and puts those into the pool of the node that it has
-    /// room for. Where the map lacks memory it takes none, so that they are in order the next time.
+    /// Takes up to `more` areas as the `last` one, and puts those into the pool of the node that it
+    /// has room for. Where the map lacks memory it takes none, and tells what is lacking.
     #[inline(never)]
     fn place_more(&mut self, fit: &Fit, mut last: PageRange, more: usize) -> Option<Lack> {
         let (mut starts, mut count) = ([0; BATCH], 0);
@@ -238,11 +237,6 @@ impl<'a, P: Platform> Taking<'a, P> {
         taker.own_leaf = Some(leaf);
         map.alloc(&fit.within(leaf.start(), leaf.end()))
     }
-}
-
-/// Returns how many areas a run of so many pages has, with what lies between aligned ones.
-fn in_run(run: u64, fit: &Fit) -> usize {
-    (run / fit.pages().max(fit.alignment())).min(BATCH as u64) as usize
 }
 
 /// Takes a cached area of a node, of which up to the slack is not needed.

@@ -26,12 +26,7 @@ impl<P: Platform> Raw<'_, P> {
         if below > self.offset_mask() || align & below != 0 || !self.caches {
             return self.reuse_otherwise(bytes, align);
         }
-        let size = self.size_of(bytes);
-        let Some(mut node) = self.cache.try_lock(self.platform.cpu()) else { return 0 };
-        let Some(start) = node.reuse(size, 1) else { return usize::from(refuse(node)) };
-        self.revive(start);
-        drop(node);
-        self.addr(start)
+        self.reuse_cached(self.size_of(bytes), 1)
     }
 
     /// Allocates in the common case with an alignment above a page, or where nothing is cached.
@@ -45,6 +40,12 @@ impl<P: Platform> Raw<'_, P> {
         if !self.caches {
             return self.reuse_addresses(size, align);
         }
+        self.reuse_cached(size, align)
+    }
+
+    /// Takes a cached area.
+    #[inline(always)]
+    fn reuse_cached(&self, size: usize, align: u64) -> usize {
         let Some(mut node) = self.cache.try_lock(self.platform.cpu()) else { return 0 };
         let Some(start) = node.reuse(size, align) else { return usize::from(refuse(node)) };
         self.revive(start);

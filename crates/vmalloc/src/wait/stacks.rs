@@ -98,25 +98,18 @@ impl Room {
     }
 }
 
+type Held<'a, L> = MutexGuard<'a, L, Node>;
+type List = fn(&mut Node) -> &mut SizeStacks;
+
 /// Makes room for `more` areas of `pages` pages in a list of a node. Others may have the node
 /// meanwhile. Returns whether there is room.
 #[inline]
-pub(crate) fn make_room<L: RawMutex>(
-    node: &mut MutexGuard<'_, L, Node>,
-    list: fn(&mut Node) -> &mut SizeStacks,
-    pages: u64,
-    more: usize,
-) -> bool {
+pub(crate) fn make_room<L: RawMutex>(node: &mut Held<'_, L>, list: List, pages: u64, more: usize) -> bool {
     list(node).room(pages) >= more || lengthen(node, list, pages, more)
 }
 
 #[cold]
-fn lengthen<L: RawMutex>(
-    node: &mut MutexGuard<'_, L, Node>,
-    list: fn(&mut Node) -> &mut SizeStacks,
-    pages: u64,
-    more: usize,
-) -> bool {
+fn lengthen<L: RawMutex>(node: &mut Held<'_, L>, list: List, pages: u64, more: usize) -> bool {
     while let Some(lack) = list(node).lacks(pages, more) {
         let Some(mut room) = MutexGuard::unlocked(node, || Room::new(lack)) else { break };
         list(node).move_to(pages, &mut room);
