@@ -42,7 +42,7 @@ pub fn pooled_by_others() {
     let addr = world.take(1);
     point();
     world.give(addr, 1);
-    others.map(ended);
+    others.into_iter().for_each(ended);
     world.finish();
 }
 
