@@ -91,7 +91,12 @@ fn c_pairs(space: *mut vmalloc_space, turns: usize) {
 }
 
 #[inline(never)]
-fn request_pairs(space: *mut vmalloc_space, request: &vmalloc_request, calls: (AllocWith, Free), turns: usize) {
+fn request_pairs(
+    space: *mut vmalloc_space,
+    request: &vmalloc_request,
+    calls: (AllocWith, Free),
+    turns: usize,
+) {
     let (alloc, free) = black_box(calls);
     for _ in 0..turns {
         // SAFETY: as above; the tag of the request is a C string.
