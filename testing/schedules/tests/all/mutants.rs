@@ -64,7 +64,7 @@ caught! {
         LateForget, "nobody is told of what waits", purges::drained_when_told;
     a_missing_wait_for_the_purge_is_caught: PLAN(), NoWait, "no area of 7 pages", shortage::freed_space_on_its_way;
     lazy_pages_without_bound_are_caught: PLAN(), NoWait, "lazy pages are too many", purges::lazy_pages_are_bounded;
-    pooling_while_an_allocation_is_in_need_is_caught: PLAN(),
+    pooling_while_an_allocation_is_in_need_is_caught: Plan::fixed(10 * SCHEDULES),
         Hoard, "no area of 6 pages", shortage::pooled_by_others;
     busy_bit_flipped_in_two_steps_is_caught: PLAN(), SplitFlip, "", areas::freed_twice;
     /// Few schedules have two takes at once.
