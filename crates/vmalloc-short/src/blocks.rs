@@ -8,7 +8,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use lock_api::{Mutex, RawMutex};
 use vmalloc::PageRange;
-use vmalloc::area_map::parts::{OutOfMemory, RowArray};
+use vmalloc::area_map::parts::{OutOfMemory, RowArray, try_zeroed};
 use vmalloc::sync::size;
 use zerocopy::FromZeros;
 
@@ -83,7 +83,8 @@ pub(crate) struct Blocks<L> {
     /// The block that is number 0, and how many a whole span has: numbers go round.
     origin: u64,
     total: u64,
-    pub(crate) records: RowArray<'static, Block, 1>,
+    /// On the heap, so that blocks are small enough for any stack.
+    pub(crate) records: Box<RowArray<'static, Block, 1>>,
 
     pub(crate) queues: Box<[Padded<Queue<L>>]>,
     pub(crate) lists: Padded<Mutex<L, Lists>>,
@@ -104,7 +105,7 @@ impl<L: RawMutex> Blocks<L> {
             shift,
             origin: middle.div_ceil(slots),
             total: span.end().div_ceil(slots) - span.start() / slots,
-            records: RowArray::new_zeroed(),
+            records: try_zeroed().ok()?,
             queues: list.into_boxed_slice(),
             lists: Padded(Mutex::new(Lists::default())),
             linear: Linear::new_zeroed(),
