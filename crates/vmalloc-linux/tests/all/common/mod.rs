@@ -320,7 +320,7 @@ pub fn is_dumped(lines: &[String]) -> bool {
 /// The most mappings of a process; `None` where reaching that would take too long.
 pub fn map_limit() -> Option<u64> {
     let max = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap().trim().parse().unwrap();
-    if max > 1 << 18 {
+    if max > 1 << 20 {
         not_run("the limit on mappings", format_args!("{max} mappings would take too long"));
         return None;
     }
