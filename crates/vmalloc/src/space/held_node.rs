@@ -164,7 +164,7 @@ impl<'a, P: Platform> Taking<'a, P> {
         while count < more {
             let behind = if is_aligned { self.map.alloc_more(last, (more - count) as u64) } else { 0 };
             if behind == 0 {
-                let end = (last.end() | ((1 << LEAF_SHIFT) - 1)) + 1;
+                let end = (last.start() | ((1 << LEAF_SHIFT) - 1)) + 1;
                 let next = if is_aligned { *fit } else { fit.within(last.end(), end) };
                 let Ok(area) = self.place(&next) else { break };
                 (starts[count], last) = (area.start(), area);

@@ -154,14 +154,14 @@ impl<P: Platform> Space<P> {
         let mask = |are_all: bool| if are_all { usize::MAX } else { (1 << shift) - 1 };
         let frees_do_more = options.trap_on_free || options.zero_on_free;
         let cache = Cache::new(count, allowance, u64::from(options.guard))?;
-        let purger = Apart::new(|| Mutex::new(Purger::default()))?;
+        let mut purger = Apart::new(|| Mutex::new(Purger::default()))?;
+        purger.get_mut().prepare(count)?;
         let groups = purging::groups(&cache)?;
         // SAFETY: the lock is not taken, and nothing releases it here.
         let is_ready = |lock: &Mutex<_, _>| platform.init_purge_lock(unsafe { lock.raw() });
         if !is_ready(&purger) || !groups.iter().all(|group| is_ready(&group.0)) {
             return Err(SpaceError::Metadata);
         }
-        purger.lock().prepare(count)?;
         Ok(Self {
             shift,
             free_mask: mask(frees_do_more),
