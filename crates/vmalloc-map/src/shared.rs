@@ -5,6 +5,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::iter;
 use core::marker::PhantomData;
 use core::ops::Deref;
 use core::ptr::{NonNull, null_mut};
@@ -171,11 +172,11 @@ impl<T> Drop for Once<T> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OutOfMemory;
 
-/// Puts `value` on the heap, if that has room.
-pub fn try_box<T>(value: T) -> Result<Box<T>, OutOfMemory> {
+/// Makes a value on the heap, in place, if that has room.
+pub fn try_box<T>(make: impl FnOnce() -> T) -> Result<Box<T>, OutOfMemory> {
     let mut list = Vec::new();
     list.try_reserve_exact(1).map_err(|_| OutOfMemory)?;
-    list.push(value);
+    list.extend(iter::once_with(make));
     let one = Box::into_raw(list.into_boxed_slice());
     // SAFETY: a box of one value has the layout of the value, and this is the only pointer to it.
     Ok(unsafe { Box::from_raw(one.cast::<T>()) })

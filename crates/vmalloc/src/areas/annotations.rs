@@ -135,7 +135,7 @@ impl Entry {
         let Annotation { kind, guard_pages, tag, record, placement } = *annotation;
         let (has_tag, tag) = (tag.is_some(), tag.unwrap_or(const { Tag::new("") }));
         let below = [const { None }; 4];
-        try_box(Self { page, record, tag, has_tag, placement, kind, guard_pages, below })
+        try_box(|| Self { page, record, tag, has_tag, placement, kind, guard_pages, below })
     }
 
     pub(super) fn annotation(&self) -> Annotation {

@@ -323,7 +323,7 @@ impl Tenants {
         while let Some(link) = end.get() {
             end = &link.others.first;
         }
-        end.get_or_try_init(|| try_box(Link { tenant, others: Self::new() })).is_ok()
+        end.get_or_try_init(|| try_box(|| Link { tenant, others: Self::new() })).is_ok()
     }
 
     /// Returns the sum of the counts of all.

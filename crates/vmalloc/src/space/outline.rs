@@ -101,7 +101,7 @@ fn specimen() -> Option<[u64; 4]> {
         let mut list = Vec::new();
         list.try_reserve_exact(11).map_err(|_| OutOfMemory)?;
         list.extend(0..3);
-        try_box(list)
+        try_box(|| list)
     };
     let list = SPECIMEN.get_or_try_init(make).ok()?;
     let words = [from_ref(list).addr(), list.as_ptr().addr(), list.len(), list.capacity()];

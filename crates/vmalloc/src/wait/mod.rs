@@ -75,7 +75,7 @@ impl<T> Apart<T> {
     /// [`SpaceError::Metadata`] when memory is short.
     #[inline(never)]
     pub(crate) fn new(make: impl FnOnce() -> T) -> Result<Self, SpaceError> {
-        try_box(Padded(make())).map(Self).map_err(|_| SpaceError::Metadata)
+        try_box(|| Padded(make())).map(Self).map_err(|_| SpaceError::Metadata)
     }
 }
 
