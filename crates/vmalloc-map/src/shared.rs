@@ -5,7 +5,6 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::iter;
 use core::marker::PhantomData;
 use core::ops::Deref;
 use core::ptr::{NonNull, null_mut};
@@ -176,7 +175,7 @@ pub struct OutOfMemory;
 pub fn try_box<T>(make: impl FnOnce() -> T) -> Result<Box<T>, OutOfMemory> {
     let mut list = Vec::new();
     list.try_reserve_exact(1).map_err(|_| OutOfMemory)?;
-    list.extend(iter::once_with(make));
+    list.extend(core::iter::once_with(make));
     let one = Box::into_raw(list.into_boxed_slice());
     // SAFETY: a box of one value has the layout of the value, and this is the only pointer to it.
     Ok(unsafe { Box::from_raw(one.cast::<T>()) })

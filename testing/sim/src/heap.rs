@@ -30,12 +30,14 @@ pub struct Demand {
     pub asked: u64,
     /// Refused.
     pub refused: u64,
+    /// The bytes of the largest.
+    pub largest: usize,
 }
 
 thread_local! {
     /// The requests that are to fail, of those that are counted.
     static DUE: Cell<Option<Due>> = const { Cell::new(None) };
-    static DEMAND: Cell<Demand> = const { Cell::new(Demand { asked: 0, refused: 0 }) };
+    static DEMAND: Cell<Demand> = const { Cell::new(Demand { asked: 0, refused: 0, largest: 0 }) };
     /// True within a call that is counted.
     static IS_COUNTED: Cell<bool> = const { Cell::new(false) };
     /// How many exemptions are in force.
@@ -51,11 +53,12 @@ thread_local! {
 /// standard library aborts.
 pub fn short_of<R>(due: Due, act: impl FnOnce() -> R) -> (R, Demand) {
     let before = DEMAND.get();
+    DEMAND.set(Demand { largest: 0, ..before });
     fail(due);
     let result = counted(act);
     heal();
-    let Demand { asked, refused } = DEMAND.get();
-    (result, Demand { asked: asked - before.asked, refused: refused - before.refused })
+    let Demand { asked, refused, largest } = DEMAND.get();
+    (result, Demand { asked: asked - before.asked, refused: refused - before.refused, largest })
 }
 
 /// Makes requests fail from now on that are made in [`counted`] calls of this thread, together
@@ -154,14 +157,15 @@ fn note() {
     }
 }
 
-/// Returns whether the request that is being made is one to refuse.
-fn refuses() -> bool {
+/// Returns whether the request for so many bytes, which is being made, is one to refuse.
+fn refuses(bytes: usize) -> bool {
     note();
     if !IS_COUNTED.get() || EXEMPT.get() > 0 {
         return false;
     }
     let mut demand = DEMAND.get();
     demand.asked += 1;
+    demand.largest = demand.largest.max(bytes);
     let refused = DUE.get().is_some_and(|due| due.has(demand.asked));
     demand.refused += u64::from(refused);
     DEMAND.set(demand);
@@ -178,7 +182,7 @@ pub struct FailingAlloc;
 #[allow(unsafe_code)]
 unsafe impl GlobalAlloc for FailingAlloc {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if refuses() {
+        if refuses(layout.size()) {
             return std::ptr::null_mut();
         }
         // SAFETY: the caller's promise is passed on.
@@ -186,7 +190,7 @@ unsafe impl GlobalAlloc for FailingAlloc {
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        if refuses() {
+        if refuses(layout.size()) {
             return std::ptr::null_mut();
         }
         // SAFETY: the caller's promise is passed on.
@@ -194,7 +198,7 @@ unsafe impl GlobalAlloc for FailingAlloc {
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        if refuses() {
+        if refuses(size) {
             return std::ptr::null_mut();
         }
         // SAFETY: the caller's promise is passed on; every block is the system's.

@@ -63,7 +63,7 @@ pub(crate) use refused::{Refused, Unmapper, meets};
 pub(crate) use tenant::{Parts, Sweep, Tenants};
 
 use crate::sync::AtomicU64;
-use crate::wait::{BATCH, Lazy, clear};
+use crate::wait::{BATCH, Lazy, has_piece};
 use crate::{PageRange, SpaceError};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
@@ -80,12 +80,10 @@ pub(crate) struct Purger {
     pub(crate) parts: Parts,
     /// Areas and parts that the platform refuses.
     pub(crate) refused: Refused,
-    /// Memory for the ranges to unmap.
+    /// Memory for the ranges to unmap, a piece after the other.
     ranges: Vec<PageRange>,
     /// Memory for areas on the way from one lock to another; for [`BATCH`] of them.
     pub(crate) batch: Vec<PageRange>,
-    /// True if the purge under way found no memory for a list of all that it was to take.
-    pub(crate) is_short: bool,
     /// The last purge that a call asked for: its number, what it was to do, and what it has done. A
     /// call that waited for it has nothing to do.
     last: Option<(u64, PurgePlan, Done)>,
@@ -150,7 +148,7 @@ impl Purger {
             self.taken.push(Lazy::new()?);
         }
         // So many can be set aside where memory is short.
-        let lists = [&mut self.refused.areas, &mut self.batch];
+        let lists = [&mut self.refused.areas, &mut self.ranges, &mut self.batch];
         lists.into_iter().try_for_each(|list| list.try_reserve_exact(BATCH)).map_err(|_| SpaceError::Metadata)
     }
 
@@ -178,11 +176,9 @@ impl Purger {
         &mut self.taken[last].areas
     }
 
-    /// Returns whether that list has room for a batch, and notes if it has none.
+    /// Returns whether that list has room for a batch. It has while it is empty.
     pub(crate) fn has_room(&mut self) -> bool {
-        let has_room = self.list().try_reserve(BATCH).is_ok();
-        self.is_short |= !has_room;
-        has_room
+        has_piece(self.list(), BATCH)
     }
 
     /// Enters the areas of the batch in that list, which has room for them. Behind `absent` pages
@@ -200,11 +196,6 @@ impl Purger {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &PageRange> {
         self.taken.iter().flat_map(|lazy| &lazy.areas).chain(self.refused.areas())
-    }
-
-    /// Lets go of memory that one purge needed.
-    pub(crate) fn tidy(&mut self) {
-        clear(&mut self.ranges);
     }
 
     pub(crate) fn bytes(&self) -> usize {

@@ -35,12 +35,6 @@ pub(crate) struct Done {
 }
 
 impl Done {
-    /// Returns what this and the next round have done together. The next one tried again what this
-    /// one was refused.
-    pub(crate) fn and(self, next: &Self) -> Self {
-        Self { given: self.given + next.given, evicted: self.evicted + next.evicted, ..*next }
-    }
-
     /// Returns the refusal as the error that it is to callers that need everything done.
     pub(crate) fn complete(self) -> Result<(), PlatformError> {
         self.refusal.map_or(Ok(()), Err)

@@ -1,30 +1,43 @@
 //! Many areas as ascending ranges with neighbours joined, as a platform is asked to unmap them.
 
 use crate::PageRange;
+use crate::wait::{BATCH, clear, has_piece};
 use alloc::vec::Vec;
 
-/// Fills `ranges` with the pages of `areas`, which are disjoint. `None` when memory is short.
-/// O(n log n).
-pub(crate) fn coalesce<'a>(
-    areas: impl Iterator<Item = &'a PageRange>,
+/// Calls `act` with the pages of lists of areas, which are disjoint, until it fails: with all of them at
+/// once, or where that would take a large piece of memory with one part after the other. `ranges`,
+/// which has room for some, is memory for them. O(n log n).
+pub(crate) fn coalesce<'a, E>(
+    lists: impl Iterator<Item = &'a [PageRange]>,
     ranges: &mut Vec<PageRange>,
-) -> Option<()> {
+    mut act: impl FnMut(&[PageRange]) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut finish = |ranges: &mut Vec<PageRange>| {
+        sort(ranges);
+        join(ranges);
+        let result = if ranges.is_empty() { Ok(()) } else { act(ranges) };
+        clear(ranges, BATCH);
+        result
+    };
+    // A platform that panicked left some there.
     ranges.clear();
-    for area in areas {
-        // Areas often come beside each other, in either order: then there is less to sort.
-        if let Some(last) = ranges.last_mut() {
-            let (start, end) = (last.start().min(area.start()), last.end().max(area.end()));
-            if end - start == last.len() + area.len() {
-                *last = PageRange::of(start, end);
-                continue;
+    for list in lists {
+        for area in list {
+            // Areas often come beside each other, in either order: then there is less to sort.
+            if let Some(last) = ranges.last_mut() {
+                let (start, end) = (last.start().min(area.start()), last.end().max(area.end()));
+                if end - start == last.len() + area.len() {
+                    *last = PageRange::of(start, end);
+                    continue;
+                }
             }
+            if ranges.len() == ranges.capacity() && !has_piece(ranges, 1) {
+                finish(ranges)?;
+            }
+            ranges.push(*area);
         }
-        ranges.try_reserve(1).ok()?;
-        ranges.push(*area);
     }
-    sort(ranges);
-    join(ranges);
-    Some(())
+    finish(ranges)
 }
 
 /// Ranges that are sorted by putting one after the other in its place.
@@ -170,9 +183,36 @@ mod tests {
             area(1 << 40, 1 << 45),
         ];
         let mut ranges = Vec::new();
-        coalesce(areas.iter(), &mut ranges).unwrap();
         let long = [area(100, 20_001), area(1 << 40, 1 << 46)];
-        assert_eq!(ranges[..3], [area(9, 13), area(30, 31), area(40, 61)]);
-        assert_eq!(ranges[3..], long);
+        let is_right = |ranges: &[PageRange]| {
+            assert_eq!(ranges[..3], [area(9, 13), area(30, 31), area(40, 61)]);
+            assert_eq!(ranges[3..], long);
+            Err(7)
+        };
+        assert_eq!(coalesce([&areas[..]].into_iter(), &mut ranges, is_right), Err(7));
+        assert_eq!(coalesce([].into_iter(), &mut ranges, |_| Err(7)), Ok(()), "nothing is no call");
+    }
+
+    /// More ranges than one piece of memory holds are told one part after the other, each once, and
+    /// none after one that was refused.
+    #[test]
+    fn many_ranges_are_told_in_parts() {
+        let areas: Vec<PageRange> =
+            shuffled(10_000).into_iter().map(|number| PageRange::of(2 * number, 2 * number + 1)).collect();
+        let (mut told, mut parts, mut memory) = (Vec::new(), 0, Vec::new());
+        let note = |ranges: &[PageRange]| {
+            told.extend_from_slice(ranges);
+            parts += 1;
+            if parts < 4 { Ok(()) } else { Err(()) }
+        };
+        assert_eq!(coalesce([&areas[..]].into_iter(), &mut memory, note), Ok(()));
+        sort(&mut told);
+        assert_eq!((parts, told), (3, (0..10_000).map(|n| PageRange::of(2 * n, 2 * n + 1)).collect()));
+        let mut calls = 0;
+        let refuse = |_: &[PageRange]| {
+            calls += 1;
+            Err(())
+        };
+        assert_eq!((coalesce([&areas[..]].into_iter(), &mut memory, refuse), calls), (Err(()), 1));
     }
 }

@@ -139,13 +139,8 @@ impl Purger {
     /// Unmaps and flushes everything that was taken. Returns whether that worked.
     pub(crate) fn unmap_all<P: Platform>(&mut self, means: &Unmapper<'_, P>) -> bool {
         let Self { taken, ranges, parts, .. } = self;
-        let areas = || taken.iter().flat_map(|lazy| &lazy.areas).chain(parts.ranges());
-        let unmapped = match coalesce(areas(), ranges) {
-            Some(()) => means.unmap_and_flush(ranges),
-            // One by one it takes no memory.
-            None => areas().try_for_each(|area| means.unmap_and_flush(&[*area])),
-        };
-        unmapped.is_ok()
+        let lists = taken.iter().map(|lazy| &lazy.areas[..]).chain([parts.ranges()]);
+        coalesce(lists, ranges, |ranges| means.unmap_and_flush(ranges)).is_ok()
     }
 
     /// Unmaps what was taken as far as the platform lets it, and sets the rest aside.
@@ -179,11 +174,10 @@ impl Purger {
         if parts.is_empty() {
             return Ok(());
         }
-        let joined = coalesce(parts.ranges().iter(), ranges);
-        if joined.is_some() && means.unmap_and_flush(ranges).is_ok() {
+        let unmap = |ranges: &[PageRange]| means.unmap_and_flush(ranges);
+        if coalesce([parts.ranges()].into_iter(), ranges, unmap).is_ok() {
             return Ok(());
         }
-        let unmap = |ranges: &[PageRange]| means.unmap_and_flush(ranges);
         let Sifted { refusal, is_complete, lazy } =
             parts.sift(&mut refused.parts, unmap, |unmapped| unmapped.is_err());
         done.refusal = refusal.or(done.refusal);

@@ -228,8 +228,8 @@ impl Parts {
                 act(&**tenant, part, own);
             }
         }
-        clear(&mut self.parts);
-        clear(&mut self.ranges);
+        clear(&mut self.parts, 0);
+        clear(&mut self.ranges, 0);
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -8,7 +8,7 @@ use crate::platform::{Platform, PlatformError};
 use crate::purge::{Done, DrainStatus, PurgePlan, Purger, Unmapper};
 use crate::sync::{Mutant, fence, is};
 use crate::wait::policy::BEHIND;
-use crate::wait::{Fraction, GROUP, Lazy, LazyPages};
+use crate::wait::{GROUP, Lazy, LazyPages};
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 impl<P: Platform> Space<P> {
@@ -146,12 +146,7 @@ impl<P: Platform> Space<P> {
         }
         let number = self.begun.fetch_add(1, Relaxed) + 1;
         fence(SeqCst);
-        let mut done = purge.run(plan)?;
-        // Without memory for longer lists, all that has to go does so in several rounds.
-        while purge.purger.is_short && plan.cached == Some(Fraction::All) {
-            let rest = PurgePlan { most: plan.most - done.evicted, ..plan };
-            done = done.and(&purge.run(rest)?);
-        }
+        let done = purge.run(plan)?;
         purge.purger.note(number, &plan, &done);
         Ok(done)
     }
@@ -198,7 +193,6 @@ impl<P: Platform> Space<P> {
             return false;
         }
         (first..).zip(taken).for_each(|(id, taken)| _ = Ways(self).give_set(id, taken, true, batch));
-        group.tidy();
         self.counts.purges.fetch_add(1, Relaxed);
         true
     }

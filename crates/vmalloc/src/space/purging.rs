@@ -49,8 +49,8 @@ impl<'a, P: Platform> Purge<'a, P> {
         let _ = space.told.compare_exchange(URGENT, 0, Acquire, Relaxed);
         // Before the lazy sets: other threads may make cached areas lazy, and never the reverse.
         if let Some(fraction) = plan.cached {
-            done.evicted += self.take_cached_areas(fraction, plan.most);
-            done.evicted += self.take_stock(fraction, plan.most - done.evicted);
+            self.take_cached_areas(fraction, plan.most, &mut done)?;
+            self.take_stock(fraction, plan.most, &mut done)?;
         }
         Ways(space).take_lazy(0, self.purger.of_nodes());
         self.take_deferred();
@@ -69,7 +69,6 @@ impl<'a, P: Platform> Purge<'a, P> {
         }
         if is_some {
             done.given += self.give_back(plan.refill);
-            self.purger.tidy();
             space.counts.purges.fetch_add(1, Relaxed);
             space.counts.list_bytes.store(self.purger.bytes() as u64, Relaxed);
         }
@@ -83,7 +82,6 @@ impl<'a, P: Platform> Purge<'a, P> {
     /// Unmaps and gives back what earlier purges, and those of groups, could not finish.
     fn finish_earlier(&mut self, plan: PurgePlan, done: &mut Done) -> Result<(), PlatformError> {
         let (space, means) = (self.space, self.means());
-        self.purger.is_short = false;
         done.refusal = self.purger.finish_pending(&means, |_| true);
         if !self.purger.refused.is_empty() {
             self.purger.retry(&means, plan, done, |areas| {
@@ -150,39 +148,53 @@ impl<'a, P: Platform> Purge<'a, P> {
         }
     }
 
-    /// Takes a fraction of the cached areas, `most` at most. Returns how many.
-    fn take_cached_areas(&mut self, fraction: Fraction, most: u64) -> u64 {
-        let (space, purger) = (self.space, &mut *self.purger);
+    /// Makes room for a batch of cached areas: gives back those taken so far, where their list may
+    /// not be longer.
+    fn make_room(&mut self, done: &mut Done) -> Result<&mut Purger, PlatformError> {
+        if !self.purger.has_room() {
+            self.finish(done)?;
+        }
+        Ok(&mut self.purger)
+    }
+
+    /// Takes a fraction of the cached areas, as many as are left of `most`.
+    fn take_cached_areas(
+        &mut self,
+        fraction: Fraction,
+        most: u64,
+        done: &mut Done,
+    ) -> Result<(), PlatformError> {
+        let space = self.space;
         // Else an allocation could bring areas to a node that was passed already.
         let _in_need = space.need.enter();
-        let mut count = 0;
         for node in &space.cache.nodes {
             let (mut cursor, mut more) = (Cursor::default(), true);
-            while more && count < most && purger.has_room() {
+            while more && done.evicted < most {
+                let purger = self.make_room(done)?;
                 let batch = &mut purger.batch;
                 batch.clear();
                 let mut node = node.lock();
-                let wanted = (most - count).min(BATCH as u64) as usize;
+                let wanted = (most - done.evicted).min(BATCH as u64) as usize;
                 more = node.evict_cached(fraction, &mut cursor, wanted, batch);
                 let pages = batch.iter().map(PageRange::len).sum();
                 space.count_taken(usize::MAX, batch.len() as u64, pages);
                 drop(node);
                 cursor.gone = Vec::new();
-                count += batch.len() as u64;
+                done.evicted += batch.len() as u64;
                 space.counts.held(batch.len());
                 purger.enter_batch(0);
             }
         }
-        count
+        Ok(())
     }
 
-    /// Takes a fraction of the stock, `most` areas at most. Returns how many.
-    fn take_stock(&mut self, fraction: Fraction, most: u64) -> u64 {
-        let (space, purger) = (self.space, &mut *self.purger);
-        let (mut due, mut count) = (None, 0);
-        while count < most && due != Some(0) && purger.has_room() {
+    /// Takes a fraction of the stock, as many areas as are left of `most`.
+    fn take_stock(&mut self, fraction: Fraction, most: u64, done: &mut Done) -> Result<(), PlatformError> {
+        let (space, mut due) = (self.space, None);
+        while done.evicted < most && due != Some(0) {
+            let purger = self.make_room(done)?;
             purger.batch.clear();
-            let wanted = (most - count).min(BATCH as u64) as usize;
+            let wanted = (most - done.evicted).min(BATCH as u64) as usize;
             let mut stock = unlocked(Mutant::UnlockedTake, || space.cache.stock.lock());
             let left = due.unwrap_or_else(|| stock.due(fraction));
             let memory = stock.evict(left, wanted, &mut purger.batch, &space.areas);
@@ -195,10 +207,10 @@ impl<'a, P: Platform> Purge<'a, P> {
             space.cache.lazy.add_absent(pages - memory);
             purger.enter_batch(pages - memory);
             space.counts.held(areas);
-            count += areas as u64;
+            done.evicted += areas as u64;
             due = Some(if areas == 0 { 0 } else { left.saturating_sub(pages) });
         }
-        count
+        Ok(())
     }
 
     /// Gives a fraction of the pools to the map, `most` areas at most (step 4). Returns how many.

@@ -273,12 +273,7 @@ impl Lazy {
     /// Empties it, and keeps memory for as many the next time.
     pub(crate) fn clear(&mut self) {
         self.absent = 0;
-        let small = if is_too_large(&self.areas) { Self::new().ok() } else { None };
-        self.areas.clear();
-        // Without memory for less it keeps what it has.
-        if let Some(small) = small {
-            self.areas = small.areas;
-        }
+        clear(&mut self.areas, BATCH);
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -325,20 +320,24 @@ pub fn lacks_one<E>(list: &Vec<E>) -> Option<usize> {
     (list.len() == list.capacity()).then(|| (2 * list.len()).max(8))
 }
 
-/// Empties a list. If its memory is much more than it held, the memory goes as a whole: a smaller
-/// piece would have to be asked for, and may be refused.
-pub(crate) fn clear<T>(list: &mut Vec<T>) {
-    if is_too_large(list) {
-        *list = Vec::new();
-    }
+/// Empties a list. If its memory is much more than it held, it keeps memory for `least`.
+pub(crate) fn clear<T>(list: &mut Vec<T>, least: usize) {
+    let is_too_large = list.capacity() > 4 * list.len().max(LIST);
     list.clear();
+    let mut small = Vec::new();
+    // Without memory for less it keeps what it has.
+    if is_too_large && small.try_reserve_exact(least).is_ok() {
+        *list = small;
+    }
 }
 
-fn is_too_large<T>(list: &Vec<T>) -> bool {
-    list.capacity() > 4 * list.len().max(LIST)
+/// Returns whether a list has room for `more`, or gets it in a piece of 64 KiB at most.
+pub(crate) fn has_piece(list: &mut Vec<PageRange>, more: usize) -> bool {
+    list.len() + more <= MOST_LAZY && list.try_reserve(more).is_ok()
 }
 
-/// The most lazy areas of a node: 64 KiB, which every heap has in one piece. Then it purges.
+/// The most areas in a list: 64 KiB, which every heap has in one piece. A node with as many lazy
+/// areas purges.
 const MOST_LAZY: usize = 128 * BATCH;
 /// The room that lists keep in any case: a page or two.
 const LIST: usize = 256;

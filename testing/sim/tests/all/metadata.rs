@@ -48,7 +48,33 @@ fn areas_are_freed_and_purged_without_any_memory() {
     }
 }
 
-/// A purge without memory for longer lists goes in several rounds.
+/// However many areas wait, their lists are asked of the heap in pieces: a kernel's gives no large
+/// ones, or to some callers only. The nodes of the tree are one array.
+#[test]
+fn lists_of_areas_are_no_large_pieces() {
+    let [list, tree] = [64 << 10, 96 << 10];
+    let span = PageRange::from_len(0x1000, 1 << 26).expect("not empty");
+    let options = [SpaceOptions::default(), SpaceOptions::default().unmap_on_free()];
+    for (cpus, options) in [1, 16].into_iter().flat_map(|cpus| options.map(|options| (cpus, options))) {
+        let space = Space::new(Options::new(span).cpus(cpus).build(), options).expect("an empty space");
+        let largest = |act: &mut dyn FnMut()| heap::short_of(Due::Nth(1 << 40), act).1.largest;
+        let mut areas = Vec::with_capacity(100_000);
+        let request = |nth: usize| Request::new((1 + nth % 4) * PAGE).record(nth as u64 + 1);
+        let mut make =
+            || (0..100_000).for_each(|nth| areas.push(space.raw().alloc(&request(nth)).expect("room")));
+        assert!((list..tree).contains(&largest(&mut make)));
+        let mut free_all = || (0..100_000).for_each(|nth| free(&space, areas[nth * 7919 % 100_000]));
+        let largest = [
+            largest(&mut free_all),
+            largest(&mut || space.flush().expect("it can")),
+            largest(&mut || space.purge().expect("it can")),
+        ];
+        assert!(largest.iter().all(|&bytes| bytes <= list), "{options:?}: {largest:?} bytes");
+        check_whole(&space);
+    }
+}
+
+/// A flush without memory for longer lists gives back what it has taken whenever they are full.
 #[test]
 fn everything_cached_is_flushed_without_any_memory() {
     let options = SpaceOptions::default().cache_bytes(1 << 24).guard(false);
