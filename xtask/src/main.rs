@@ -74,10 +74,7 @@ enum Chore {
     ///
     /// With the toolchain in use, for those of its targets that are installed, or that rustup can add. The others are told.
     Targets,
-    /// Compare the public API with docs/api
-    #[command(disable_help_flag = true)]
-    Api(Words),
-    /// Hold the rules of language and size
+    /// Hold the rules of size
     #[command(disable_help_flag = true)]
     Check(Words),
     /// Compare the C header with its sources
@@ -130,7 +127,6 @@ fn run(chore: &Chore) -> Result<()> {
         Chore::Sanitize(args) => sanitize::run(args),
         Chore::Soak(args) => soak::run(args),
         Chore::Targets => targets::run(),
-        Chore::Api(words) => program("xtask-source", Some("api"), words),
         Chore::Check(words) => program("xtask-source", Some("check"), words),
         Chore::Header(words) => program("xtask-source", Some("header"), words),
         Chore::Provenance(words) => clients::provenance(&words.words),

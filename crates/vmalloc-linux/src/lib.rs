@@ -84,7 +84,6 @@
 //  populate.rs      memory behind new areas at once, where the program fills them
 //  shrink.rs        chunks closed again, and the end of a span given back
 //  relocate.rs      pages moved to other addresses
-//  gather/          pages given up by their owner, moved behind consecutive addresses
 //  ring.rs          a ring buffer: pages mapped twice
 //  discard.rs       memory that reads as zero again
 //  read_nofault.rs  reading addresses that may lead nowhere
@@ -105,7 +104,6 @@ mod error;
 mod events;
 pub mod fork;
 mod frames;
-pub mod gather;
 mod guard;
 mod means;
 mod open;

@@ -2,21 +2,17 @@
 
 mod allowance;
 mod figures;
-mod glossary;
-mod language;
 mod lines;
-mod meanings;
 mod page_size;
 mod size;
 mod source;
-mod vocabulary;
 
 use allowance::Allowance;
 use anyhow::{Result, ensure};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Hold the rules of language and size
+/// Hold the rules of size
 ///
 /// Each violation that xtask/source/allowance.toml does not allow is printed with its place. The file
 /// says, for each crate and rule, how many there are today; the numbers may only become smaller.
@@ -51,16 +47,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let packages = source::packages()?;
     let mut found = Vec::new();
     for package in &packages {
-        language::check(package, &mut found);
         size::check(package, &mut found);
         page_size::check(package, &mut found);
     }
     size::check_core(&packages, &mut found);
-    meanings::check(&packages, &mut found);
     // A workspace of its own, and a product all the same.
     page_size::check(&source::package(Path::new(page_size::PYTHON))?, &mut found);
-    glossary::check(&mut found)?;
-    vocabulary::check(&mut found)?;
     figures::check(&mut found)?;
     let allowance = Allowance::read()?;
     let mut groups: BTreeMap<(String, &str), Vec<&Violation>> = BTreeMap::new();

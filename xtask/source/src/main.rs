@@ -1,6 +1,5 @@
-//! Chores that read the sources of this repository: `cargo xtask api`, `check` and `header` run them.
+//! Chores that read the sources of this repository: `cargo xtask check` and `header` run them.
 
-mod api;
 mod check;
 mod header;
 
@@ -20,14 +19,12 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Chore {
-    Api(api::Args),
     Check(check::Args),
     Header(header::Args),
 }
 
 fn main() -> ExitCode {
     let done = match Args::parse().chore {
-        Chore::Api(args) => api::run(&args),
         Chore::Check(args) => check::run(&args),
         Chore::Header(args) => header::run(&args),
     };

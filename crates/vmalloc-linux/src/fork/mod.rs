@@ -47,9 +47,9 @@
 //! with its locks and all that it has half changed. The child begins a new generation, no more.
 //! glibc's own malloc does the same. (A thread made by a bare `clone` is not known, there or here.)
 //!
-//! That is not so once [`Frames`](crate::Frames), [`gather`](crate::gather) or
-//! [`GuardMeans::Userfault`](crate::GuardMeans::Userfault) are in use: their calls act on what parent and
-//! child share, or on the parent from the child. So locks are taken then in any case.
+//! That is not so once [`Frames`](crate::Frames) or [`GuardMeans::Userfault`](crate::GuardMeans::Userfault)
+//! are in use: their calls act on what parent and child share, or on the parent from the child. So
+//! locks are taken then in any case.
 //!
 //! # Where no hooks run
 //! A fork that bypasses the C library (a bare `clone`), and `vfork`, run none. A space or a root

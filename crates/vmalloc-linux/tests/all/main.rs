@@ -20,7 +20,6 @@ mod first_contact;
 mod fork;
 mod forked_roots;
 mod frames;
-mod gather;
 mod kernels;
 // Its spans and limits are beyond 32 bits.
 #[cfg(target_pointer_width = "64")]

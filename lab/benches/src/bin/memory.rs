@@ -17,12 +17,10 @@ use vmalloc_kit::table::{figure, table};
 /// "mappings": 1, 4 or 16 pages of a pool of 64 MiB are mapped, a byte is written to each, and they
 /// are unmapped. With mmap(2) that is a new range of addresses, a call for each run of consecutive
 /// pages, and munmap(2). "calls alone" maps each run over the one before and touches nothing;
-/// "touch alone" writes the bytes and maps nothing. "moves": private pages are brought together,
-/// written to, and brought back.
+/// "touch alone" writes the bytes and maps nothing.
 #[derive(Parser)]
 struct Args {
-    /// Only these groups: sizes, steady, arrays, growth, pages, slots, stacks, traps, mappings,
-    /// moves.
+    /// Only these groups: sizes, steady, arrays, growth, pages, slots, stacks, traps, mappings.
     groups: Vec<String>,
     #[command(flatten)]
     measured: RoundsOptions,

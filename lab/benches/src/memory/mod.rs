@@ -5,7 +5,6 @@
 pub mod alone;
 pub mod arrays;
 pub mod mappings;
-pub mod moves;
 pub mod pages;
 pub mod sizes;
 pub mod slots;
@@ -64,5 +63,4 @@ pub const GROUPS: [Group; 10] = [
     Group { name: "stacks", run: stacks::run },
     Group { name: "traps", run: traps::run },
     Group { name: "mappings", run: mappings::run },
-    Group { name: "moves", run: moves::run },
 ];

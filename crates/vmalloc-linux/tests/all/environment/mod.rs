@@ -9,7 +9,6 @@
 #![cfg_attr(not(all(target_env = "gnu", target_pointer_width = "64")), allow(dead_code))]
 
 mod exercise;
-mod gathering;
 mod locked;
 mod machine;
 mod resources;
