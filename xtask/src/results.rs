@@ -8,7 +8,7 @@ use std::process::Command;
 
 /// Write docs/results.md anew, from the output of the program
 ///
-/// Takes some ten minutes: the published results in full, the traces of the tests on every design, and ten million events.
+/// Takes some ten minutes: the published results in full, that of 2024 on virtual CPUs, and what Linux and designs span in traces of it.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Less of the published results.
@@ -19,40 +19,41 @@ pub(crate) struct Args {
     out: PathBuf,
 }
 
-/// The traces that the tests read: of kernels, and of a program.
-const TRACES: [&str; 4] = [
-    "lab/designs/tests/data/la57.txt.xz",
-    "lab/designs/tests/data/modules.txt.zst",
-    "lab/designs/tests/data/program.txt.gz",
-    "lab/designs/tests/data/short.txt",
+/// The designs whose spans are compared with Linux's, in traces long enough for many drains.
+const SPANS: [&str; 11] = [
+    "replay",
+    "--purges",
+    "both",
+    "--design",
+    "nodes",
+    "--design",
+    "vmalloc",
+    "--design",
+    "vmalloc-cached",
+    "lab/designs/tests/data/forks.txt.xz",
+    "lab/designs/tests/data/cgroups.txt.xz",
 ];
-
-/// Traces long enough for many drains.
-const LONG_TRACES: [&str; 2] =
-    ["lab/designs/tests/data/forks.txt.xz", "lab/designs/tests/data/cgroups.txt.xz"];
-/// The designs whose spans are compared with Linux's.
-const SPANS: [&str; 9] =
-    ["replay", "--purges", "both", "--design", "nodes", "--design", "vmalloc", "--design", "vmalloc-cached"];
-/// What a reader of older results has to know.
-const SPANS_CHANGED: &str = "\nSince November 2026 the design `nodes` drains as Linux 6.12 does: a pool of fewer than four areas is emptied \
-    at a drain, pools are last in, first out, refilled in rising address order, and only the main window has any; all windows share one count of \
-    lazy pages. And purges of the trace take the place of those at thresholds, where both came before. Its peak span over that in \
-    the trace was 0.86 and 1.94 on two whole traces, and is 1.00 on both (`vmalloc replay --purges both`).\n";
+/// How the tables begin that sum a trace up.
+const SUM: &str = ": peak span of the main window over that in the trace";
+const VIRTUAL: [&str; 3] = ["f5", "--cpus", "32"];
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let build = ["build", "--quiet", "--release", "--manifest-path", "lab/Cargo.toml", "-p", "vmalloc-cli"];
     output("cargo", &build)?;
-    let head = head()?;
-    // The longest last.
-    let traces =
-        section("Real traces on every design", &[&["replay", "--design", "all"][..], &TRACES].concat())?;
-    let spans = section("Addresses that Linux and designs span", &[&SPANS[..], &LONG_TRACES].concat())?;
-    let events =
-        section("Ten million events", &["replay", "--synthetic", "10000000", "--design", "vmalloc"])?;
-    let quick: &[&str] = if args.quick { &["--quick"] } else { &[] };
-    let published = section("The published results", &[&["reproduce"], quick].concat())?;
-    let text = [head.as_str(), &published, &spans, SPANS_CHANGED, &traces, &events].concat();
-    fs::write(&args.out, text).with_context(|| format!("can't write {}", args.out.display()))
+    let words = if args.quick { &["reproduce", "--quick"][..] } else { &["reproduce"] };
+    let published = section("The published results", &of_lab(words)?);
+    let printed = output("cargo", &[&["xtask", "cores"][..], &VIRTUAL].concat())?;
+    let cores = section("That of 2024 on 32 virtual CPUs", &command("cargo xtask cores", &VIRTUAL, &printed));
+    let printed = of_lab(&SPANS)?;
+    let (told, sums) = printed.split_once('\n').context("the command and what it printed")?;
+    let is_sum = |part: &&str| part.lines().next().is_some_and(|line| line.ends_with(SUM));
+    let sums: Vec<&str> = sums.split("\n\n").filter(is_sum).collect();
+    let spans = section(
+        "Addresses that Linux and designs span",
+        &format!("{told}\n…\n{}\n", sums.join("\n\n").trim_end()),
+    );
+    fs::write(&args.out, [head()?, published, cores, spans].concat())
+        .with_context(|| format!("can't write {}", args.out.display()))
 }
 
 /// What ran where.
@@ -73,12 +74,18 @@ fn head() -> Result<String> {
     ))
 }
 
-/// The command, and what it printed.
-fn section(title: &str, words: &[&str]) -> Result<String> {
-    let words_together = words.join(" ");
-    eprintln!("vmalloc {words_together}");
-    let printed = output("lab/target/release/vmalloc", words)?;
-    Ok(format!("\n## {title}\n\n```text\n$ vmalloc {words_together}\n{printed}```\n"))
+fn section(title: &str, printed: &str) -> String {
+    format!("\n## {title}\n\n```text\n{printed}```\n")
+}
+
+/// Runs the program of the lab. Returns the command, and what it printed.
+fn of_lab(words: &[&str]) -> Result<String> {
+    eprintln!("vmalloc {}", words.join(" "));
+    Ok(command("vmalloc", words, &output("lab/target/release/vmalloc", words)?))
+}
+
+fn command(program: &str, words: &[&str], printed: &str) -> String {
+    format!("$ {program} {}\n{printed}", words.join(" "))
 }
 
 fn output(program: &str, words: &[&str]) -> Result<String> {

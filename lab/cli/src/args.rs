@@ -139,7 +139,7 @@ f3  blocks of short mappings at the tail of their queue (2015)
 f4  purge without a held lock (2016)
 f5  a node for each CPU instead of one tree (2024)
 
-Exit codes: 0 all of them are reproduced, or the machine is too busy to judge some, 1 one is not reproduced, 2 bad usage.")]
+Exit codes: 0 all that are judged are reproduced, 1 one is not reproduced, 2 bad usage.")]
 pub(crate) struct ReproduceOptions {
     /// Which results: f1 to f5 [default: all five]
     #[arg(value_name = "FIGURE", value_parser = crate::reproduce::figure)]

@@ -153,6 +153,9 @@ pub struct Counts {
     pub longest_hold_areas: u64,
     /// Requests that the search missed although a free range could take them (the quirk of 2019).
     pub missed_fits: u64,
+    /// Areas, free ranges or nodes of a tree that searches for a place have looked at, if the design
+    /// counts them.
+    pub looked: u64,
     /// Bytes of metadata, as far as the design can tell.
     pub metadata_bytes: u64,
 }

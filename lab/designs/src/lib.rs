@@ -41,7 +41,6 @@ pub mod workload;
 #[cfg(not(machine))]
 pub mod blocks;
 #[cfg(not(machine))]
-mod others;
 #[cfg(not(machine))]
 pub mod picture;
 #[cfg(not(machine))]

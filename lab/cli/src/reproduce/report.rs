@@ -30,13 +30,9 @@ impl fmt::Display for Report {
         }
         let count = |verdict| self.outcomes.iter().filter(|outcome| outcome.verdict == verdict).count();
         write!(f, "Reproduced: {} of {}", count(Verdict::Reproduced), self.outcomes.len())?;
-        for (verdict, name) in
-            [(Verdict::TooBusy, "too busy to judge"), (Verdict::Shown, "shown, not judged")]
-        {
-            match count(verdict) {
-                0 => {}
-                some => write!(f, "; {name}: {some}")?,
-            }
+        match count(Verdict::Shown) {
+            0 => {}
+            some => write!(f, "; shown here, judged by `cargo xtask cores --check`: {some}")?,
         }
         writeln!(f)
     }

@@ -34,6 +34,9 @@ pub(super) trait Areas: Send {
     /// Everything in address order.
     fn segments(&self, lazy: &Stack<Self::Freed>) -> Vec<Segment>;
 
+    /// Returns how many areas, free ranges or nodes searches for a place have looked at.
+    fn looked(&self) -> u64;
+
     /// Returns the bytes of all of it.
     fn bytes(&self) -> usize;
 

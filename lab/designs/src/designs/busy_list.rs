@@ -119,6 +119,10 @@ impl Areas for BusyList {
         segments
     }
 
+    fn looked(&self) -> u64 {
+        self.areas.looked()
+    }
+
     fn bytes(&self) -> usize {
         self.areas.bytes()
     }
@@ -134,6 +138,7 @@ impl BusyList {
     fn walk(&self, want: &Want) -> Option<Found> {
         let (mut below, mut skipped) = self.start(want);
         loop {
+            self.areas.look();
             let above = self.areas.next(below);
             let start = want.first_in(self.end_of(below))?;
             let end = start.checked_add(want.pages)?;

@@ -161,6 +161,7 @@ impl<S: Areas> Design for Classic<S> {
             purges: self.purges.load(Relaxed),
             longest_hold_areas: self.longest_hold.load(Relaxed),
             missed_fits: self.missed_fits.load(Relaxed),
+            looked: held.areas.looked(),
             metadata_bytes: (held.areas.bytes() + held.lazy.bytes()) as u64,
             ..super::count(&held.areas.segments(&held.lazy))
         }

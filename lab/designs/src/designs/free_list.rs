@@ -98,6 +98,7 @@ impl FreeList {
         let tree = self.ranges.tree();
         let (mut node, mut skipped) = self.start(want);
         while node != NIL {
+            tree.look();
             let free = tree.range(node);
             let start = want.first_in(free.start())?;
             let end = start.checked_add(want.pages)?;

@@ -137,6 +137,7 @@ impl Design for Ours {
             purges: stats.purges,
             longest_hold_areas: stats.longest_hold_areas,
             missed_fits: 0,
+            looked: 0,
             metadata_bytes: stats.metadata_bytes,
         }
     }

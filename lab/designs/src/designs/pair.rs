@@ -102,6 +102,10 @@ impl<F: FreeSpace> Areas for Pair<F> {
         segments
     }
 
+    fn looked(&self) -> u64 {
+        self.free.ranges().tree().looked()
+    }
+
     fn bytes(&self) -> usize {
         self.busy.bytes() + self.free.ranges().bytes()
     }

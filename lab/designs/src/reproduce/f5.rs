@@ -3,11 +3,10 @@
 //! Real CPUs show it and judge nothing: how a lock is waited for depends on how many there are, and
 //! on what else they do. The machine of virtual CPUs judges it (`cargo xtask cores`).
 
-use super::measure::{Crowd, sampled, shuffled};
-use super::{Claim, Clock, Effort, Figure, Measured, Outcome, Progress, Sample, Table, Unit};
+use super::measure::{Crowd, medians, rounds, shuffled};
+use super::{Claim, Effort, Figure, Outcome, Progress, Table, Unit};
 use crate::design::Setup;
 use crate::designs::Name;
-use crate::stats::median;
 use crate::table::figure;
 use crate::workload::{CASES, Size};
 
@@ -36,41 +35,24 @@ pub(super) fn steps(effort: Effort) -> u64 {
 }
 
 pub(super) fn run(effort: Effort, progress: &Progress) -> Outcome {
-    let are_settled = |rounds: &[_]| Runs(rounds).all_claims().iter().all(|claim| claim.verdict.is_settled());
-    let rounds = effort.patience(least_rounds(effort)).rounds(|| round(effort, progress), are_settled);
-    let runs = Runs(&rounds);
+    let setup = Setup::with_cpus(CPUS);
+    let measure = |index: usize| {
+        let threads = THREADS[index / DESIGNS.len()];
+        let name = DESIGNS[index % DESIGNS.len()];
+        shuffled(name, &setup, &CASES[..MASK], size(effort, threads), threads)
+    };
+    let runs = Runs(rounds(THREADS.len() * DESIGNS.len(), least_rounds(effort), progress, measure));
     let mut outcome = Outcome::new(Figure::F5, effort, runs.all_claims(), vec![runs.table()], &NOTES);
     outcome.notes.push(of_this_machine());
-    outcome.notes.push(disturbed(&rounds));
     outcome
 }
 
-/// A crowd, and whether others used the CPUs.
-type Watched = (Crowd, bool);
+/// All rounds: in each, every design with every number of threads.
+struct Runs(Vec<Vec<Crowd>>);
 
-/// Every design with every number of threads.
-fn round(effort: Effort, progress: &Progress) -> Vec<Watched> {
-    let setup = Setup::with_cpus(CPUS);
-    let all = THREADS.into_iter().flat_map(|threads| DESIGNS.map(|name| (name, threads)));
-    let measure = |(name, threads)| {
-        let crowd = sampled(|| shuffled(name, &setup, &CASES[..MASK], size(effort, threads), threads));
-        progress.step();
-        crowd
-    };
-    all.map(measure).collect()
-}
-
-/// All rounds.
-struct Runs<'a>(&'a [Vec<Watched>]);
-
-impl Runs<'_> {
-    fn samples(&self, threads: usize, design: usize, of: fn(&Crowd) -> f64) -> Vec<Sample> {
-        let sample = |(crowd, disturbed): &Watched| Sample { value: of(crowd), disturbed: *disturbed };
-        self.0.iter().map(|round| sample(&round[threads * DESIGNS.len() + design])).collect()
-    }
-
+impl Runs {
     fn middle(&self, threads: usize, design: usize, of: fn(&Crowd) -> f64) -> f64 {
-        median(&self.samples(threads, design, of).iter().map(|it| it.value).collect::<Vec<_>>())
+        medians(&self.0, of)[threads * DESIGNS.len() + design]
     }
 
     fn all_claims(&self) -> Vec<Claim> {
@@ -87,10 +69,9 @@ impl Runs<'_> {
         };
         let names = [0, after].map(|design| DESIGNS[design].as_str()).join(" → ");
         let shown = |what, published, of, unit| {
-            let (before, after) = (self.samples(threads, 0, of), self.samples(threads, after, of));
+            let pair = [0, after].map(|design| self.middle(threads, design, of));
             let what = format!("{} threads, {names}: {what}", THREADS[threads]);
-            let clock = Clock::Wall;
-            Measured { what, published, before, after, unit, clock, middle: median }.claim(Unit::Times, None)
+            Claim::of(what, published, pair, unit, Unit::Times, None)
         };
         [
             shown("waiting for locks", published(SHARE), Crowd::waited_percent, "% of time waiting"),
@@ -115,13 +96,6 @@ impl Runs<'_> {
         let head = ["", "seconds", "% of time waiting", "% of locks waited for", "million locks"];
         Table::new("Medians; the same work in all for each number of threads", &head, all.map(row).collect())
     }
-}
-
-/// Says how much others did meanwhile: `cores f5 --real` shows it beside what it compares.
-fn disturbed(rounds: &[Vec<Watched>]) -> String {
-    let all = rounds.iter().flatten();
-    let (count, disturbed) = (all.clone().count(), all.filter(|(_, disturbed)| *disturbed).count());
-    format!("Other programs used the CPUs in {disturbed} of {count} measurements.")
 }
 
 fn of_this_machine() -> String {

@@ -1,12 +1,11 @@
 //! Runs of the five results on one thread and on many, and their medians.
 
-use super::{Claim, Patience, Progress, Sample};
+use super::Progress;
 use crate::clock::cpu_time;
 use crate::cpu;
 use crate::design::Setup;
 use crate::designs::Name;
 use crate::lock::{self, Waits};
-use crate::others::Watch;
 use crate::rng::Rng;
 use crate::stats::median;
 use crate::workers::{self, all_done};
@@ -19,8 +18,8 @@ const SEED: u64 = 0x5eed;
 /// The state of a space before a test begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
-    /// No other user.
-    Empty,
+    /// What stays there [after boot](workload::boot).
+    Booted,
     /// [`Tenants`], which come and go.
     LivedIn,
 }
@@ -28,6 +27,9 @@ pub(super) enum Place {
 /// Runs `work` on a new design.
 fn on_stage<R>(name: Name, setup: &Setup, place: Place, work: impl FnOnce(Stage<'_>) -> R) -> R {
     let design = name.build(setup);
+    if place == Place::Booted {
+        workload::boot(&*design).expect("room for some areas");
+    }
     let tenants = (place == Place::LivedIn).then(|| Tenants::move_in(&*design).expect("room for tenants"));
     let stage = Stage {
         design: &*design,
@@ -38,29 +40,33 @@ fn on_stage<R>(name: Name, setup: &Setup, place: Place, work: impl FnOnce(Stage<
     work(stage)
 }
 
-/// Microseconds of one loop of `case`, alone on a new design.
-pub(super) fn loop_us(name: Name, setup: &Setup, place: Place, case: &Case, size: Size) -> f64 {
+/// One loop of `case`, alone on a new design: its microseconds, and what searches look at in it.
+pub(super) fn one_loop(name: Name, setup: &Setup, place: Place, case: &Case, size: Size) -> [f64; 2] {
     on_stage(name, setup, place, |stage| {
-        let (mut from, mut to) = (Duration::ZERO, Duration::ZERO);
-        let mut clock = |timed| match timed {
-            Timed::Loops => from = cpu_time(),
-            Timed::Rest => to = cpu_time(),
+        let (mut time, mut looked) = ([Duration::ZERO; 2], [0; 2]);
+        let mut clock = |timed| {
+            let nth = usize::from(timed == Timed::Rest);
+            (time[nth], looked[nth]) = (cpu_time(), stage.design.counts().looked);
+            time[0] = if nth == 0 { cpu_time() } else { time[0] };
         };
         run_case(stage, case, size, SEED, &mut clock);
-        (to - from).as_secs_f64() * 1e6 / size.loops as f64
+        let micros = (time[1] - time[0]).as_secs_f64() * 1e6;
+        [micros, (looked[1] - looked[0]) as f64].map(|sum| sum / size.loops as f64)
     })
 }
 
 /// Seconds of each of `cases` from beginning to end, what they prepare included, one after the
-/// other on one new design that is lived in.
-pub(super) fn sequence_seconds(name: Name, setup: &Setup, cases: &[Case], size: Size) -> Vec<f64> {
+/// other on one new design that is lived in; and what searches look at in all.
+pub(super) fn sequence(name: Name, setup: &Setup, cases: &[Case], size: Size) -> (Vec<f64>, u64) {
     on_stage(name, setup, Place::LivedIn, |stage| {
+        let before = stage.design.counts().looked;
         let time = |case| {
             let start = cpu_time();
             run_case(stage, case, size, SEED, &mut |_| {});
             (cpu_time() - start).as_secs_f64()
         };
-        cases.iter().map(time).collect()
+        let seconds = cases.iter().map(time).collect();
+        (seconds, stage.design.counts().looked - before)
     })
 }
 
@@ -78,6 +84,8 @@ pub(super) struct Crowd {
     pub(super) ran: f64,
     /// Their waits for locks.
     pub(super) waits: Waits,
+    /// What their searches look at.
+    pub(super) looked: u64,
 }
 
 impl Crowd {
@@ -92,6 +100,7 @@ impl Crowd {
 /// own. If the design has more CPUs than the machine, threads play them in turn.
 pub(super) fn shuffled(name: Name, setup: &Setup, cases: &[Case], size: Size, threads: usize) -> Crowd {
     on_stage(name, setup, Place::LivedIn, |stage| {
+        let before = stage.design.counts().looked;
         let crowd = if threads > cpu::count() { workload::Crowd::Crowded } else { workload::Crowd::Alone };
         let stage = Stage { crowd, ..stage };
         let work = |thread: usize| {
@@ -113,44 +122,30 @@ pub(super) fn shuffled(name: Name, setup: &Setup, cases: &[Case], size: Size, th
         let done: Vec<_> = done.into_iter().map(|done| done.expect("no panic")).collect();
         let ran = done.iter().map(|(time, _)| time.as_secs_f64()).sum();
         let waits = done.iter().fold(Waits::default(), |sum, (_, waits)| sum.plus(*waits));
-        Crowd { seconds, ran, waits }
+        Crowd { seconds, ran, waits, looked: stage.design.counts().looked - before }
     })
 }
 
-/// Measures something, and watches what others do meanwhile.
-pub(super) fn sampled<T>(measure: impl FnOnce() -> T) -> (T, bool) {
-    let watch = Watch::start();
-    let value = measure();
-    (value, watch.is_disturbed())
-}
-
-/// Measures so many designs in each round, until what is claimed by the rounds is settled.
-pub(super) fn rounds(
+/// Measures so many designs in each of so many rounds.
+pub(super) fn rounds<T>(
     designs: usize,
-    patience: Patience,
+    rounds: usize,
     progress: &Progress,
-    mut value: impl FnMut(usize) -> f64,
-    claims: impl Fn(&[Vec<Sample>]) -> Vec<Claim>,
-) -> Vec<Vec<Sample>> {
+    mut value: impl FnMut(usize) -> T,
+) -> Vec<Vec<T>> {
     let mut one = |index| {
-        let (value, disturbed) = sampled(|| value(index));
+        let value = value(index);
         progress.step();
-        Sample { value, disturbed }
+        value
     };
-    let round = || (0..designs).map(&mut one).collect();
-    patience.rounds(round, |rounds| claims(rounds).iter().all(|claim| claim.verdict.is_settled()))
-}
-
-/// Returns the samples of one item in all rounds.
-pub(super) fn column(rounds: &[Vec<Sample>], item: usize) -> Vec<Sample> {
-    rounds.iter().map(|round| round[item]).collect()
+    (0..rounds).map(|_| (0..designs).map(&mut one).collect()).collect()
 }
 
 /// Returns the median of each item over all rounds, in each of which every item is measured once:
 /// what disturbs the machine meets all.
-pub(super) fn medians(rounds: &[Vec<Sample>]) -> Vec<f64> {
-    let of = |item| median(&column(rounds, item).iter().map(|sample| sample.value).collect::<Vec<_>>());
-    (0..rounds.first().map_or(0, Vec::len)).map(of).collect()
+pub(super) fn medians<T>(rounds: &[Vec<T>], of: impl Fn(&T) -> f64) -> Vec<f64> {
+    let middle = |item: usize| median(&rounds.iter().map(|round| of(&round[item])).collect::<Vec<_>>());
+    (0..rounds.first().map_or(0, Vec::len)).map(middle).collect()
 }
 
 #[cfg(test)]
@@ -160,13 +155,8 @@ mod tests {
 
     #[test]
     fn a_median_is_taken_of_each_item_by_itself() {
-        let round =
-            |by: f64| [10.0, 20.0].map(|value| Sample { value: value + by, disturbed: false }).to_vec();
-        assert_eq!(medians(&[round(3.0), round(1.0), round(2.0)]), [12.0, 22.0]);
-        assert_eq!(
-            column(&[round(3.0), round(1.0)], 1).iter().map(|it| it.value).collect::<Vec<_>>(),
-            [23.0, 21.0]
-        );
+        let round = |by: f64| vec![10.0 + by, 20.0 + by];
+        assert_eq!(medians(&[round(3.0), round(1.0), round(2.0)], |value| *value), [12.0, 22.0]);
     }
 
     #[test]

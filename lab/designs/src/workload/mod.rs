@@ -4,12 +4,14 @@
 //! same for every design and is left out. An area of Linux's test is asked for with its guard page,
 //! so that one page is a request for two.
 
+mod boot;
 mod cases;
 mod fits;
 mod tenants;
 
 use crate::design::{Ask, Design, Refusal};
 use crate::rng::Rng;
+pub use boot::boot;
 pub use cases::CASES;
 pub use fits::FITS;
 use std::time::{Duration, Instant};

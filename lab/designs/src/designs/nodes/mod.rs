@@ -157,6 +157,7 @@ impl Design for Nodes {
             purges: if self.is_main() { self.shared.purges.load(Relaxed) } else { 0 },
             longest_hold_areas: self.shared.longest_hold.load(Relaxed),
             missed_fits: self.window().missed_fits.load(Relaxed),
+            looked: self.window().heap.lock().ranges().tree().looked(),
             metadata_bytes: self.bytes() as u64,
             ..super::count(&self.segments())
         }

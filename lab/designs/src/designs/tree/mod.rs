@@ -34,6 +34,7 @@ mod verify;
 mod walk;
 
 pub(super) use augment::{Augment, Largest, Plain};
+use std::cell::Cell;
 use vmalloc::PageRange;
 
 /// A node's index in its arena.
@@ -85,13 +86,25 @@ pub(super) struct Tree<A: Augment, T = ()> {
     root: Id,
     unused: Id,
     len: usize,
+    /// How many nodes searches for a place have looked at.
+    looked: Cell<u64>,
 }
 
 impl<A: Augment, T: Copy + Default> Tree<A, T> {
     pub(super) fn new() -> Self {
         let nowhere = PageRange::new(0, 1).expect("not empty");
         let nil = Node { red: false, ..Node::new(nowhere, A::EMPTY, T::default()) };
-        Self { nodes: vec![nil], root: NIL, unused: NIL, len: 0 }
+        Self { nodes: vec![nil], root: NIL, unused: NIL, len: 0, looked: Cell::new(0) }
+    }
+
+    /// Notes that a search for a place looks at a node.
+    #[inline]
+    pub(super) fn look(&self) {
+        self.looked.set(self.looked.get() + 1);
+    }
+
+    pub(super) fn looked(&self) -> u64 {
+        self.looked.get()
     }
 
     /// Returns the bytes of the arena.

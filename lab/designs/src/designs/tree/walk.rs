@@ -122,6 +122,7 @@ impl<T: Copy + Default> Tree<Largest, T> {
     pub(in crate::designs) fn lowest_above(&self, page: u64, pages: u64) -> Id {
         let mut spot = self.spot(page);
         while spot.parent != NIL {
+            self.look();
             let node = spot.parent;
             if spot.side == Side::Left {
                 if self.range(node).len() >= pages {
@@ -142,6 +143,7 @@ impl<T: Copy + Default> Tree<Largest, T> {
             return NIL;
         }
         loop {
+            self.look();
             let left = self.child(node, Side::Left);
             if self.node(left).sum >= pages {
                 node = left;
