@@ -50,7 +50,7 @@ void linux_flush(u64 start, u64 end)
 	give_list(&flushed);
 }
 
-int linux_map(u64 start, u64 count)
+int linux_map(u64 start, u64 count, struct context how)
 {
 	struct page *pages[64];
 	u64 done, now;
@@ -58,8 +58,9 @@ int linux_map(u64 start, u64 count)
 	for (done = 0; done < count; done += now) {
 		now = min(count - done, 64ull);
 		memset(pages, 0, now * sizeof(*pages));
-		if (!put_pages(ADDR(start + done), pages, now, GFP_KERNEL | __GFP_NOWARN)) {
+		if (!put_pages(ADDR(start + done), pages, now, how)) {
 			linux_unmap(start, done);
+			linux_flush(start, start + done);
 			return -ENOMEM;
 		}
 	}
@@ -68,7 +69,10 @@ int linux_map(u64 start, u64 count)
 
 void *lazy_alloc(unsigned long size, unsigned long align, gfp_t gfp, int node, const void *caller)
 {
-	unsigned long addr = PAGES(size) > totalram_pages() ? 0 : vm_alloc(lazy, size, align, NULL), at;
+	unsigned long addr = 0, at;
+
+	if (PAGES(size) <= totalram_pages())
+		addr = vm_alloc(lazy, size, align, NULL, context_of(gfp & ~__GFP_ZERO, node));
 
 	for (at = addr; addr && gfp & __GFP_ZERO && at < addr + size; at += PAGE_SIZE)
 		clear_page((void *)at);

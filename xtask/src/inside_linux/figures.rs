@@ -38,7 +38,7 @@ pub(super) fn one_cpu(loads: usize) -> String {
         for mask in {CASES}; do for design in linux plain lazy; do suite $design $mask 2000 1; done; done\n\
         for design in linux plain lazy; do suite $design 63 2000 1; done\n\
         done\n\
-        rmmod vm\nload=-10\n\
+        bench contexts\nrmmod vm\nload=-10\n\
         while [ $load -lt {loads} ]; do\n\
         [ $load = 0 ] && memory\n\
         insmod /vm.ko && bench some && rmmod vm\n\
