@@ -12,24 +12,13 @@ static DEFINE_SPINLOCK(gone_lock);
 
 void linux_unmap(u64 start, u64 pages)
 {
-	unsigned long addr = ADDR(start), end = ADDR(start + pages), stop;
-	unsigned int level;
 	LIST_HEAD(found);
-	pte_t *pte, old;
 
-	for (; addr < end; addr = stop) {
-		stop = min(end, ALIGN(addr + 1, PMD_SIZE));
-		pte = lookup_address(addr, &level);
-		for (; pte && level == PG_LEVEL_4K && addr < stop; addr += PAGE_SIZE, pte++) {
-			old = native_ptep_get_and_clear(pte);
-			if (pte_present(old))
-				list_add_tail(&pte_page(old)->lru, &found);
-		}
-	}
+	take_pages(ADDR(start), ADDR(start + pages), &found);
 	spin_lock(&gone_lock);
 	list_splice(&found, &gone);
 	gone_start = min(gone_start, ADDR(start));
-	gone_end = max(gone_end, end);
+	gone_end = max(gone_end, ADDR(start + pages));
 	spin_unlock(&gone_lock);
 }
 

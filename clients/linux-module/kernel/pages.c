@@ -75,6 +75,24 @@ static int map(unsigned long addr, unsigned long end, struct page **pages, struc
 	return error;
 }
 
+/* Takes pages out of the table, and never waits, as Linux may. */
+void take_pages(unsigned long addr, unsigned long end, struct list_head *found)
+{
+	unsigned long stop;
+	unsigned int level;
+	pte_t *pte, old;
+
+	for (; addr < end; addr = stop) {
+		stop = min(end, ALIGN(addr + 1, PMD_SIZE));
+		pte = lookup_address(addr, &level);
+		for (; pte && level == PG_LEVEL_4K && addr < stop; addr += PAGE_SIZE, pte++) {
+			old = native_ptep_get_and_clear(pte);
+			if (found && pte_present(old))
+				list_add_tail(&pte_page(old)->lru, found);
+		}
+	}
+}
+
 /* Puts new pages at an address. If that fails, nothing is there. */
 bool put_pages(unsigned long addr, struct page **pages, unsigned long count, struct context how)
 {
@@ -87,7 +105,8 @@ bool put_pages(unsigned long addr, struct page **pages, unsigned long count, str
 	}
 	if (done == count && !map(addr, end, pages, how))
 		return true;
-	unmap_range(addr, end);
+	take_pages(addr, end, NULL);
+	flush_range(addr, end);
 	give_pages(pages, done);
 	return false;
 }

@@ -42,6 +42,7 @@ void *find_symbol(const char *name);
 
 /* pages.c */
 bool put_pages(unsigned long addr, struct page **pages, unsigned long count, struct context how);
+void take_pages(unsigned long addr, unsigned long end, struct list_head *found);
 void give_pages(struct page **pages, unsigned long count);
 void give_list(struct list_head *pages);
 

@@ -24,8 +24,7 @@ const UNEQUAL: &str = "\
 Not equal, for us: our code has no return thunks, indirect-branch thunks and landing pads (mitigations=off takes the
   first two out of Linux as well); no accounting of pages to control groups, no hooks of kmemleak and KASAN, no memory
   policy, no line of /proc/vmallocinfo for an area (its record is kept, and nobody prints it).
-Not equal, against us: calls of the kernel from Rust are no inline functions, and the heap is called under locks, so it
-  gives no memory that has to be waited for.
+Not equal, against us: calls of the kernel from Rust are no inline functions.
 `lazy` gives pages back after the flush of many areas, Linux before it: pages stay longer, and never too short.
 The figures of 2 CPUs count what a waiting CPU spins, and an emulated CPU waits while the other one has its turn.
 ";
