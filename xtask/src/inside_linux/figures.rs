@@ -11,6 +11,8 @@ use std::path::Path;
 const DESIGNS: [&str; 3] = ["linux", "plain", "lazy"];
 /// The cases of the suite, by their bits: those that call what the module replaces.
 const CASES: &str = "1 2 4 8 16 32 1024";
+/// The case of requests that must not wait, which the suite has since Linux 7. Those of `plain` may.
+const NO_BLOCK: &str = "2048";
 const CASES_OF_TWO: &str = "1 8 16 32";
 /// How far the first and the last figure of a design may be apart, as a part of them.
 const APART: f64 = 0.02;
@@ -36,6 +38,7 @@ pub(super) fn one_cpu(loads: usize) -> String {
         for pass in 1 2; do\n\
         for mask in {CASES}; do for design in linux plain lazy; do suite $design $mask 2000 1; done; done\n\
         for design in linux plain lazy; do suite $design 63 2000 1; done\n\
+        for design in linux lazy; do suite $design {NO_BLOCK} 2000 1; done\n\
         done\n\
         bench contexts\nrmmod vm\nload=-10\n\
         while [ $load -lt {loads} ]; do\n\
