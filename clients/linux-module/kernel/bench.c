@@ -75,7 +75,7 @@ static void *ours_addresses(unsigned long bytes)
 
 	area->caller = __builtin_return_address(0);
 	area->size = bytes + PAGE_SIZE;
-	area->addr = (void *)vm_alloc(plain, bytes, 1, area);
+	area->addr = (void *)vm_alloc(plain, bytes, 1, area, context_of(GFP_KERNEL, NUMA_NO_NODE));
 	return area->addr;
 }
 static void nothing(struct vm_struct *area) { }
@@ -243,6 +243,49 @@ static void threads(const struct design *design)
 	end("4 threads, 4,000 replacements each", THREADS * LOOPS);
 }
 
+static void *lazy_now(unsigned long pages, gfp_t gfp)
+{
+	unsigned long switches;
+	void *area;
+
+	preempt_disable();
+	switches = current->nvcsw;
+	area = lazy_alloc(ADDR(pages), 1, gfp, NUMA_NO_NODE, NULL);
+	WARN_ON(current->nvcsw != switches);
+	preempt_enable();
+	return area;
+}
+
+/* What an allocation says reaches the supply of pages: whether to wait, and which memory node to ask. */
+static void contexts(void)
+{
+	int *held[16] = {}, nth, node, refused = 0;
+
+	/* Pages of the table, which a request that must not wait can't have made. */
+	lazy_free(lazy_alloc(ADDR(16384), 1, GFP_KERNEL, NUMA_NO_NODE, NULL));
+	vm_flush(lazy);
+	for_each_online_node(node) {
+		held[0] = lazy_alloc(PAGE_SIZE, 1, GFP_KERNEL | __GFP_THISNODE, node, NULL);
+		WARN_ON(!held[0] || page_to_nid(vmalloc_to_page(held[0])) != node);
+		lazy_free(held[0]);
+		held[0] = NULL;
+	}
+	for (nth = 0; nth < 1000; nth++) {
+		lazy_free(held[nth % 16]);
+		held[nth % 16] = lazy_now(nth % 8 + 1, nth % 2 ? GFP_ATOMIC : GFP_NOWAIT);
+		if (held[nth % 16])
+			held[nth % 16][0] = nth;
+		else
+			refused++;
+	}
+	for (nth = 0; nth < 16; nth++)
+		lazy_free(held[nth]);
+	WARN_ON(lazy_now(totalram_pages(), GFP_NOWAIT));
+	vm_flush(lazy);
+	pr_info("must not wait: %d of 1000 refused\n", refused);
+	WARN_ON(refused);
+}
+
 static int find_all(void)
 {
 	get_area = find_symbol("get_vm_area");
@@ -257,6 +300,8 @@ static int bench(const char *word, const struct kernel_param *param)
 {
 	int error = find_all(), pass, nth;
 
+	if (!error && sysfs_streq(word, "contexts"))
+		contexts();
 	for (pass = 0; !error && pass < 2; pass++)
 		for (nth = 0; nth < ARRAY_SIZE(designs); nth++) {
 			const struct design *design = &designs[nth];

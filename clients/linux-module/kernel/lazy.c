@@ -12,24 +12,13 @@ static DEFINE_SPINLOCK(gone_lock);
 
 void linux_unmap(u64 start, u64 pages)
 {
-	unsigned long addr = ADDR(start), end = ADDR(start + pages), stop;
-	unsigned int level;
 	LIST_HEAD(found);
-	pte_t *pte, old;
 
-	for (; addr < end; addr = stop) {
-		stop = min(end, ALIGN(addr + 1, PMD_SIZE));
-		pte = lookup_address(addr, &level);
-		for (; pte && level == PG_LEVEL_4K && addr < stop; addr += PAGE_SIZE, pte++) {
-			old = native_ptep_get_and_clear(pte);
-			if (pte_present(old))
-				list_add_tail(&pte_page(old)->lru, &found);
-		}
-	}
+	take_pages(ADDR(start), ADDR(start + pages), &found);
 	spin_lock(&gone_lock);
 	list_splice(&found, &gone);
 	gone_start = min(gone_start, ADDR(start));
-	gone_end = max(gone_end, end);
+	gone_end = max(gone_end, ADDR(start + pages));
 	spin_unlock(&gone_lock);
 }
 
@@ -50,7 +39,7 @@ void linux_flush(u64 start, u64 end)
 	give_list(&flushed);
 }
 
-int linux_map(u64 start, u64 count)
+int linux_map(u64 start, u64 count, struct context how)
 {
 	struct page *pages[64];
 	u64 done, now;
@@ -58,8 +47,9 @@ int linux_map(u64 start, u64 count)
 	for (done = 0; done < count; done += now) {
 		now = min(count - done, 64ull);
 		memset(pages, 0, now * sizeof(*pages));
-		if (!put_pages(ADDR(start + done), pages, now, GFP_KERNEL | __GFP_NOWARN)) {
+		if (!put_pages(ADDR(start + done), pages, now, how)) {
 			linux_unmap(start, done);
+			linux_flush(start, start + done);
 			return -ENOMEM;
 		}
 	}
@@ -68,7 +58,10 @@ int linux_map(u64 start, u64 count)
 
 void *lazy_alloc(unsigned long size, unsigned long align, gfp_t gfp, int node, const void *caller)
 {
-	unsigned long addr = PAGES(size) > totalram_pages() ? 0 : vm_alloc(lazy, size, align, NULL), at;
+	unsigned long addr = 0, at;
+
+	if (PAGES(size) <= totalram_pages())
+		addr = vm_alloc(lazy, size, align, NULL, context_of(gfp & ~__GFP_ZERO, node));
 
 	for (at = addr; addr && gfp & __GFP_ZERO && at < addr + size; at += PAGE_SIZE)
 		clear_page((void *)at);

@@ -19,7 +19,7 @@ void *find_symbol(const char *name) { return (void *)lookup(name); }
 struct vm *plain, *lazy;
 static struct vm_struct *plain_span, *lazy_span;
 
-/* The core calls the heap under its locks too, where nothing may wait. */
+/* A request that must not wait may want memory for the core as well. */
 void *linux_heap_alloc(unsigned long bytes)
 {
 	return preemptible() ? kvmalloc(bytes, GFP_KERNEL) : kmalloc(bytes, GFP_ATOMIC);

@@ -2,24 +2,25 @@
 /*
  * Addresses of the core, which also keeps the pointer to each area's record. All else is as in
  * vmalloc: the record has a list of pages, and a free unmaps and frees them at once. Addresses wait
- * for the flush.
+ * for the flush. An allocation may wait.
  */
 #include "vm.h"
 
 void *plain_alloc(unsigned long size, unsigned long align, gfp_t gfp, int node, const void *caller)
 {
 	gfp_t inner = gfp & ~(__GFP_HIGHMEM | __GFP_ZERO);
+	struct context how = context_of(gfp, node);
 	unsigned long count = PAGES(size), addr;
 	struct vm_struct *area;
 
-	if (!count || count > totalram_pages())
+	if (!count || count > totalram_pages() || !how.may_wait)
 		return NULL;
 	area = kzalloc_node(sizeof(*area), inner, node);
-	addr = area ? vm_alloc(plain, size, align, area) : 0;
+	addr = area ? vm_alloc(plain, size, align, area, how) : 0;
 	if (!addr)
 		goto no_addr;
 	area->pages = kvzalloc_node(count * sizeof(*area->pages), inner, node);
-	if (!area->pages || !put_pages(addr, area->pages, count, gfp | __GFP_NOWARN))
+	if (!area->pages || !put_pages(addr, area->pages, count, how))
 		goto no_pages;
 	area->addr = (void *)addr;
 	area->size = ADDR(count + 1);

@@ -3,6 +3,7 @@
 #include <linux/mm.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
+#undef __vmalloc
 #undef __vmalloc_node
 #undef vmalloc
 #undef vzalloc
@@ -12,6 +13,7 @@ void ours_free(const void *addr);
 void *plain_map_ram(struct page **pages, unsigned int count, int node);
 void plain_unmap_ram(const void *addr, unsigned int count);
 #define __vmalloc_node(...) ours_alloc(__VA_ARGS__)
+#define __vmalloc(n, gfp) vmalloc_huge(n, gfp)
 #define vmalloc_huge(n, gfp) ours_alloc(n, 1, gfp, NUMA_NO_NODE, __builtin_return_address(0))
 #define vmalloc(n) vmalloc_huge(n, GFP_KERNEL)
 #define vfree(p) ours_free(p)

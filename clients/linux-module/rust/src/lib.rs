@@ -1,6 +1,6 @@
 //! The core of vmalloc behind functions of C: the Rust half of a module of Linux.
 //!
-//! `kernel/module.c` is the other half. It calls the functions here, and has those that
+//! `kernel/` is the other half. It calls the functions here, and has those that
 //! [`linux`] declares. A space *lends* memory, or addresses alone, for a module that maps and
 //! unmaps by itself.
 
@@ -13,7 +13,7 @@ mod linux;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::ptr;
-use linux::Linux;
+use linux::{Context, Linux};
 use vmalloc::{AreaInfo, FreeError, Kind, PageRange, Request, Space, SpaceOptions};
 use vmalloc_short::ShortMaps;
 
@@ -72,12 +72,14 @@ extern "C" fn vm_drain(vm: &Vm) {
     let _ = vm.space.drain();
 }
 
-/// Returns the address of a new area; 0 if there is none. A record of 0 is none.
+/// Returns the address of a new area, whose pages are asked for as the context says; 0 if there is
+/// none. A record of 0 is none.
 #[unsafe(no_mangle)]
-extern "C" fn vm_alloc(vm: &Vm, bytes: usize, align: usize, record: usize) -> usize {
+extern "C" fn vm_alloc(vm: &Vm, bytes: usize, align: usize, record: usize, context: Context) -> usize {
     let request = Request::new(bytes).align(align);
     let request = if record == 0 { request } else { request.record(record as u64) };
-    vm.space.raw().alloc(&request).unwrap_or(0)
+    let request = if context.may_wait { request } else { request.may_block(false) };
+    vm.space.raw().with(context).alloc(&request).unwrap_or(0)
 }
 
 /// Frees an area.

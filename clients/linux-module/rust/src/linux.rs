@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use lock_api::{GuardNoSend, RawMutex};
 use vmalloc::{DrainReason, Geometry, PageRange, Platform, PlatformError, PlatformFault, Protection};
 
-// Of `kernel/module.c`. Addresses are numbers of pages.
+// Of `kernel/`. Addresses are numbers of pages.
 unsafe extern "C" {
     fn linux_heap_alloc(bytes: usize) -> *mut u8;
     fn linux_heap_free(block: *mut u8);
@@ -15,7 +15,7 @@ unsafe extern "C" {
     safe fn linux_preempt_enable();
     safe fn linux_relax();
     safe fn linux_yield();
-    fn linux_map(start: u64, pages: u64) -> i32;
+    fn linux_map(start: u64, pages: u64, context: Context) -> i32;
     fn linux_unmap(start: u64, pages: u64);
     fn linux_flush(start: u64, end: u64);
     fn linux_zero(start: u64, pages: u64);
@@ -102,6 +102,15 @@ unsafe impl<const SPINS: bool> RawMutex for Lock<SPINS> {
     }
 }
 
+/// How an allocation asks the kernel for pages, as in `kernel/vm.h`. The default waits for none.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+pub(crate) struct Context {
+    flags: u32,
+    node: i32,
+    pub(crate) may_wait: bool,
+}
+
 /// The kernel below a space.
 pub(crate) struct Linux {
     pub(crate) span: PageRange,
@@ -116,7 +125,7 @@ pub(crate) struct Linux {
 unsafe impl Platform for Linux {
     type RawLock = Lock<true>;
     type PurgeLock = Lock<false>;
-    type Context = ();
+    type Context = Context;
     const PAGE_SHIFT: Option<u32> = Some(12);
 
     fn geometry(&self) -> Geometry {
@@ -127,12 +136,12 @@ unsafe impl Platform for Linux {
         linux_cpu() as usize
     }
 
-    unsafe fn map(&self, range: PageRange, _: Protection, _: ()) -> Result<(), PlatformError> {
+    unsafe fn map(&self, range: PageRange, _: Protection, context: Context) -> Result<(), PlatformError> {
         if !self.lends_memory {
             return Ok(());
         }
         // SAFETY: the caller owns the range.
-        match unsafe { linux_map(range.start(), range.len()) } {
+        match unsafe { linux_map(range.start(), range.len(), context) } {
             0 => Ok(()),
             code => Err(PlatformError { call: "map", fault: PlatformFault::OutOfMemory, code }),
         }
