@@ -12,10 +12,10 @@ use core::fmt;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use vmalloc::{Frame, Origin, PageRange, SpaceOptions};
-use vmalloc_x86_64::{Interrupts, Machine, X86};
+use vmalloc_tables::{Interrupts, Machine, PageTables, X86Levels4};
 
 /// A space on this machine.
-pub(crate) type Space = vmalloc::Space<X86<&'static Kernel>>;
+pub(crate) type Space = vmalloc::Space<PageTables<&'static Kernel>>;
 
 /// This kernel.
 pub(crate) struct Kernel {
@@ -66,6 +66,8 @@ unsafe impl Interrupts for &'static Kernel {
 // SAFETY: the boot's tables and direct map are for good; the supply hands frames out once. Tests
 // that switch forgetting off use the addresses for nothing else until all have forgotten them.
 unsafe impl Machine for &'static Kernel {
+    type Format = X86Levels4;
+
     #[inline(always)]
     fn cpu(&self) -> usize {
         cpu::number()
@@ -120,14 +122,21 @@ unsafe impl Machine for &'static Kernel {
     }
 
     #[inline]
-    fn invalidate(&self, addr: usize) {
+    fn translation(&self) -> u64 {
+        x86_64::registers::control::Cr4::read_raw()
+    }
+
+    #[inline]
+    fn forget(&self, ranges: &[PageRange]) {
         if !self.keeps_stale.load(Ordering::Relaxed) {
-            x86_64::instructions::tlb::flush(x86_64::VirtAddr::new_truncate(addr as u64));
+            for page in ranges.iter().flat_map(|range| range.start()..range.end()) {
+                x86_64::instructions::tlb::flush(x86_64::VirtAddr::new_truncate(page << 12));
+            }
         }
     }
 
     #[inline]
-    fn invalidate_all(&self) {
+    fn forget_all(&self) {
         if !self.keeps_stale.load(Ordering::Relaxed) {
             // There are no global ones.
             x86_64::instructions::tlb::flush_all();
@@ -180,7 +189,7 @@ pub(crate) fn new_space(
     const APART: u64 = 1 << 28;
     let span = PageRange::from_len(START + nth * APART, pages.min(APART)).expect("pages");
     // SAFETY: each of them has a terabyte for itself, and this kernel uses nothing else there.
-    let platform = unsafe { X86::new(kernel, span) }.expect("frames for tables");
+    let platform = unsafe { PageTables::new(kernel, span) }.expect("frames for tables");
     let space: &'static Space =
         Box::leak(Box::new(Space::new(platform, options).expect("memory for metadata")));
     let pointer = core::ptr::from_ref(space).cast_mut();

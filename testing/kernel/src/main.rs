@@ -44,7 +44,7 @@ use count::Rows;
 use exit::{Status, exit};
 use machine::Kernel;
 use serial::say;
-use vmalloc_x86_64::{Interrupts, Machine};
+use vmalloc_tables::{Interrupts, Machine};
 use world::{Failure, Outcome, World};
 
 const STACK_BYTES: usize = 128 << 10;

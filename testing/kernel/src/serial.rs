@@ -5,7 +5,7 @@ use core::fmt::{self, Write};
 use lock_api::Mutex;
 use uart_16550::Uart16550;
 use uart_16550::backend::PioBackend;
-use vmalloc_x86_64::IrqLock;
+use vmalloc_tables::IrqLock;
 
 struct Serial(Uart16550<PioBackend>);
 

@@ -22,9 +22,9 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use vmalloc::{
     AreaError, Frame, FrameRun, Notifier, PageRange, Protection, Request, Resize, SpaceError, SpaceOptions,
 };
-use vmalloc_x86_64::X86;
+use vmalloc_tables::PageTables;
 
-type Platform = X86<&'static Kernel>;
+type Platform = PageTables<&'static Kernel>;
 
 /// Areas of the second column and the third.
 const MANY: usize = 100_000;
@@ -184,7 +184,7 @@ fn calls(table: &mut Table<'_>, count: usize, nodes: usize) -> Outcome {
     let kernel = table.world.kernel;
     let span = PageRange::from_len(0xf_ffff_e900_0000, 1 << 24).expect("pages");
     // SAFETY: nothing else is there, and the spaces before it are gone.
-    let platform = unsafe { X86::new(kernel, span) }.expect("frames for tables");
+    let platform = unsafe { PageTables::new(kernel, span) }.expect("frames for tables");
     // A free purges when nearly all areas are lazy, each with its guard page.
     let options = SpaceOptions::default().unmap_on_free().nodes(nodes).lazy_max_pages(count as u64 * 19 / 10);
     let space = table.row("new", || {

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, Ordering};
 use lock_api::Mutex;
 use vmalloc::Frame;
-use vmalloc_x86_64::{Interrupts, IrqLock};
+use vmalloc_tables::{Interrupts, IrqLock};
 
 const OLD: u64 = 0x0101_0101;
 const NEW: u64 = 0x0202_0202;
