@@ -63,4 +63,4 @@ pub use vmalloc::{self, *};
 pub use format::{Aarch64Pages4K, Aarch64Pages16K, Format, Sv39, Sv48, X86Levels4};
 pub use lock::{IrqLock, OpenLock};
 pub use machine::{Interrupts, MAX_CPUS, Machine, Reach};
-pub use platform::{SpanError, PageTables};
+pub use platform::{PageTables, SpanError};

@@ -265,7 +265,8 @@ unsafe impl<M: Machine> Platform for PageTables<M> {
     }
 
     unsafe fn zero(&self, range: PageRange) {
-        let start = core::ptr::with_exposed_provenance_mut::<u8>((range.start() << Self::PAGE_SHIFT) as usize);
+        let start =
+            core::ptr::with_exposed_provenance_mut::<u8>((range.start() << Self::PAGE_SHIFT) as usize);
         // SAFETY: the range is mapped and writable, and only the caller uses it.
         unsafe { start.write_bytes(0, (range.len() << Self::PAGE_SHIFT) as usize) };
     }
@@ -444,7 +445,8 @@ impl<M: Machine> PageTables<M> {
         let frame = entry.frame().plus(inside);
         let readable = frame.0 < self.machine.frames() && self.machine.origin(frame) != Origin::Device;
         readable.then(|| {
-            let direct = self.machine.direct_map() + (frame.0 << Self::PAGE_SHIFT) as usize + Self::offset(addr);
+            let direct =
+                self.machine.direct_map() + (frame.0 << Self::PAGE_SHIFT) as usize + Self::offset(addr);
             core::ptr::with_exposed_provenance(direct)
         })
     }

@@ -111,7 +111,9 @@ impl<M: Machine> PageTables<M> {
         for piece in pieces::<FormatOf<M>>(range, runs) {
             let Ok(slot) = walk.slot(piece.pages.start()) else { return };
             match self.tables().below(&slot) {
-                Some(table) if FormatOf::<M>::GROUP_ORDER == 0 => table.of(piece.pages).put_run(piece.first, bits),
+                Some(table) if FormatOf::<M>::GROUP_ORDER == 0 => {
+                    table.of(piece.pages).put_run(piece.first, bits)
+                }
                 Some(table) => {
                     for (pages, group) in groups::<FormatOf<M>>(&piece).into_iter().flatten() {
                         let first = piece.first.plus(pages.start() - piece.pages.start());

@@ -4,7 +4,7 @@
 use crate::format::{Format, X86Levels4};
 use crate::machine::Machine;
 use crate::machine_tests::{CPU, Fake, Forgot, MOVES, is_interruptible};
-use crate::platform::{SpanError, PageTables};
+use crate::platform::{PageTables, SpanError};
 use crate::tables::Tables;
 use std::boxed::Box;
 use std::collections::BTreeSet;
@@ -58,7 +58,11 @@ pub(crate) fn flush(platform: &PageTables<Fake>, range: PageRange) -> Result<(),
     unsafe { platform.flush(&[range]) }
 }
 
-pub(crate) fn protect(platform: &PageTables<Fake>, range: PageRange, to: Protection) -> Result<(), PlatformError> {
+pub(crate) fn protect(
+    platform: &PageTables<Fake>,
+    range: PageRange,
+    to: Protection,
+) -> Result<(), PlatformError> {
     // SAFETY: as above.
     unsafe { platform.protect(range, to) }
 }
@@ -367,7 +371,8 @@ impl Look<PageTables<Fake>> for ThroughFrames {
     }
 
     fn can_write(&self, platform: &PageTables<Fake>, _: usize, page: u64) -> Option<bool> {
-        entry(platform, page).map(|entry| entry.is_present() && entry == entry.protected(Protection::ReadWrite))
+        entry(platform, page)
+            .map(|entry| entry.is_present() && entry == entry.protected(Protection::ReadWrite))
     }
 
     fn zero(&self, platform: &PageTables<Fake>, range: PageRange) -> bool {

@@ -16,8 +16,7 @@ use talc::source::Manual;
 use vmalloc::{Frame, Origin};
 use vmalloc_tables::IrqLock;
 
-/// Where physical address 0 is.
-pub(crate) const DIRECT_MAP: usize = 0xffff_8000_0000_0000;
+pub(crate) use crate::arch::DIRECT_MAP;
 /// Bytes of a page.
 pub(crate) const PAGE: usize = 4096;
 

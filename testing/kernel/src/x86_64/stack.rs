@@ -6,8 +6,8 @@
 //! count as their deepest. A caller's frame is not counted, nor what an interrupt takes: those have
 //! stacks of their own.
 
+use super::cpu::NUMBER;
 use crate::checks::shortage::Hog;
-use crate::cpu::NUMBER;
 use crate::machine::{Kernel, PATIENCE, Space};
 use crate::memory::PAGE;
 use crate::serial::say;
@@ -166,7 +166,7 @@ impl Notifier<Platform> for Idle {
 
 /// Measures all calls, and prints the table.
 pub(crate) fn run(world: &World) -> Outcome {
-    let cpus = world.kernel.apics.len();
+    let cpus = world.kernel.cpus.len();
     ensure!(cpus > CPUS, "the machine has {cpus} CPUs, not {}", CPUS + 1);
     let mut table = Table { world, shown: [Frame(0); 16], rows: Vec::new(), column: 0 };
     ensure!(world.kernel.supply.take(&mut table.shown), "there are no frames");
