@@ -43,7 +43,7 @@ const UNITS: [Part; 9] = [
     ("unit tests of slots", "-p vmalloc-slots --lib"),
     ("unit tests of allocators", "-p vmalloc-malloc --lib"),
     ("unit tests of sub-spaces", "-p vmalloc-subspaces --lib"),
-    ("unit tests of page tables", "-p vmalloc-x86_64 --lib"),
+    ("unit tests of page tables", "-p vmalloc-tables --lib"),
 ];
 
 /// Each runs once a seed.

@@ -28,7 +28,7 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// The packages whose tests run: those with unsafe code that Linux alone can run, or that has tests of its own.
 const PACKAGES: &str =
-    "-p vmalloc-linux -p vmalloc-malloc -p vmalloc-slots -p vmalloc-subspaces -p vmalloc-x86_64";
+    "-p vmalloc-linux -p vmalloc-malloc -p vmalloc-slots -p vmalloc-subspaces -p vmalloc-tables";
 
 /// Why tests can't run under a sanitizer, and which: the begin of a name, with its modules.
 const SKIPPED: [(&str, &[&str]); 9] = [

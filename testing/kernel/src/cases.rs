@@ -18,7 +18,7 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use vmalloc::{AllocError, Frame, FrameSupply, Request};
 use vmalloc_percpu::TAG;
 use vmalloc_short::ShortMaps;
-use vmalloc_x86_64::IrqLock;
+use vmalloc_tables::IrqLock;
 
 /// The environment of a case.
 pub(crate) struct Context {

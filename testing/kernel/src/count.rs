@@ -3,6 +3,7 @@
 //! Lines `count NAME VALUE`, in instructions for one pair of calls, and in thousands for a case.
 //! The loop around the calls counts as well.
 
+use crate::arch::clock::a_million_instructions;
 use crate::cases::{CASES, Context};
 use crate::checks::BorrowedFrames;
 use crate::clock::ticks;
@@ -11,7 +12,6 @@ use crate::serial::say;
 use crate::vmap;
 use crate::world::{Failure, Outcome, World, free, pages};
 use alloc::format;
-use core::arch::asm;
 use vmalloc::Frame;
 use vmalloc_short::ShortMaps;
 
@@ -22,10 +22,7 @@ pub(crate) const TURNS: u64 = 12_000;
 /// Ticks of a million instructions.
 fn ticks_of_a_million() -> u64 {
     let start = ticks();
-    // SAFETY: it counts down.
-    unsafe {
-        asm!("2:", "dec {left:e}", "jnz 2b", left = inout(reg) 500_000 => _, options(nomem, nostack));
-    }
+    a_million_instructions();
     ticks() - start
 }
 

@@ -1,6 +1,6 @@
 //! The kernel as the allocator's machine, and the spaces that answer a shootdown.
 
-use crate::apic::{self, Vector};
+use crate::arch::{self, CpuId, tlb};
 use crate::cpu::{self, Here};
 use crate::exit::{Status, exit};
 use crate::memory::{DIRECT_MAP, Supply};
@@ -11,31 +11,34 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
-use vmalloc::{Frame, Origin, PageRange, SpaceOptions};
-use vmalloc_x86_64::{Interrupts, Machine, X86};
+use vmalloc::{Frame, Origin, PageRange, Protection, SpaceOptions};
+use vmalloc_tables::{Interrupts, Machine, PageTables, Reach};
 
 /// A space on this machine.
-pub(crate) type Space = vmalloc::Space<X86<&'static Kernel>>;
+pub(crate) type Space = vmalloc::Space<PageTables<&'static Kernel>>;
 
 /// This kernel.
 pub(crate) struct Kernel {
     pub(crate) supply: Supply,
-    /// The controllers' numbers of all CPUs, this one first.
-    pub(crate) apics: Vec<u8>,
+    /// The hardware's numbers of all CPUs, this one first.
+    pub(crate) cpus: Vec<CpuId>,
     pub(crate) online: AtomicU64,
     /// For tests: translations are not forgotten.
     pub(crate) keeps_stale: AtomicBool,
+    /// Interrupts that were sent for shootdowns.
+    pub(crate) interrupts: AtomicU64,
     /// For tests: looks at a CPU before it counts as lost.
     pub(crate) blocking: AtomicU64,
 }
 
 impl Kernel {
-    pub(crate) fn new(supply: Supply, apics: Vec<u8>) -> Self {
+    pub(crate) fn new(supply: Supply, cpus: Vec<CpuId>) -> Self {
         Self {
             supply,
-            apics,
+            cpus,
             online: AtomicU64::new(1),
             keeps_stale: AtomicBool::new(false),
+            interrupts: AtomicU64::new(0),
             blocking: AtomicU64::new(PATIENCE),
         }
     }
@@ -66,13 +69,15 @@ unsafe impl Interrupts for &'static Kernel {
 // SAFETY: the boot's tables and direct map are for good; the supply hands frames out once. Tests
 // that switch forgetting off use the addresses for nothing else until all have forgotten them.
 unsafe impl Machine for &'static Kernel {
+    type Format = tlb::Format;
+
     #[inline(always)]
     fn cpu(&self) -> usize {
         cpu::number()
     }
 
     fn cpus(&self) -> usize {
-        self.apics.len()
+        self.cpus.len()
     }
 
     #[inline]
@@ -120,22 +125,37 @@ unsafe impl Machine for &'static Kernel {
     }
 
     #[inline]
-    fn invalidate(&self, addr: usize) {
+    fn translation(&self) -> u64 {
+        tlb::translation()
+    }
+
+    #[inline]
+    fn forget(&self, ranges: &[PageRange]) {
         if !self.keeps_stale.load(Ordering::Relaxed) {
-            x86_64::instructions::tlb::flush(x86_64::VirtAddr::new_truncate(addr as u64));
+            tlb::forget(ranges);
         }
     }
 
     #[inline]
-    fn invalidate_all(&self) {
+    fn forget_all(&self) {
         if !self.keeps_stale.load(Ordering::Relaxed) {
-            // There are no global ones.
-            x86_64::instructions::tlb::flush_all();
+            tlb::forget_all();
         }
     }
 
+    #[inline]
+    fn reach(&self) -> Reach {
+        tlb::REACH
+    }
+
+    #[inline]
+    fn published(&self, _: &[PageRange]) {
+        tlb::published();
+    }
+
     fn interrupt(&self, cpu: usize) {
-        apic::send(self.apics[cpu], Vector::Shootdown);
+        self.interrupts.fetch_add(1, Ordering::Relaxed);
+        arch::interrupt(self.cpus[cpu]);
     }
 
     fn blocking(&self) -> u64 {
@@ -164,6 +184,15 @@ fn spaces() -> impl Iterator<Item = &'static Space> {
     ALL.iter().map_while(|space| unsafe { space.load(Ordering::Acquire).as_ref() })
 }
 
+/// Returns true if an access at `addr` that faulted is to be tried again.
+pub(crate) fn is_back(addr: usize, access: Protection) -> bool {
+    let holds = |space: &Space| {
+        let span = space.geometry().span;
+        (span.start()..span.end()).contains(&(addr as u64 >> 12))
+    };
+    spaces().any(|space| holds(space) && space.platform().is_back(addr, access))
+}
+
 /// The handler of a shootdown.
 pub(crate) fn acknowledge() {
     spaces().for_each(|space| space.platform().acknowledge());
@@ -176,11 +205,10 @@ pub(crate) fn new_space(
     pages: u64,
     options: SpaceOptions,
 ) -> &'static Space {
-    const START: u64 = 0xf_ffff_c900_0000;
-    const APART: u64 = 1 << 28;
-    let span = PageRange::from_len(START + nth * APART, pages.min(APART)).expect("pages");
-    // SAFETY: each of them has a terabyte for itself, and this kernel uses nothing else there.
-    let platform = unsafe { X86::new(kernel, span) }.expect("frames for tables");
+    let start = arch::SPACES + nth * arch::APART;
+    let span = PageRange::from_len(start, pages.min(arch::APART)).expect("pages");
+    // SAFETY: each of them has addresses for itself, and this kernel uses nothing else there.
+    let platform = unsafe { PageTables::new(kernel, span) }.expect("frames for tables");
     let space: &'static Space =
         Box::leak(Box::new(Space::new(platform, options).expect("memory for metadata")));
     let pointer = core::ptr::from_ref(space).cast_mut();

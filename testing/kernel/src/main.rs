@@ -6,6 +6,8 @@
 //!                                                 ├► counts (measure)
 //!                                                 └► stack
 //! ```
+//! What a machine's architecture decides is in a folder of its own, with the same names in each.
+//!
 //! Its command line is made of words: `loops=N` (turns of a case), `count` (measure instead of
 //! testing), `stack` (measure the stack of each call), `only=NAME` (rows that begin so), `turns=N`
 //! (of those), `crash=WHAT` (end badly).
@@ -14,27 +16,28 @@
 
 extern crate alloc;
 
-mod access;
-mod apic;
-mod boot;
-mod bytes;
+/// What differs from one architecture to the next: each folder has the same items.
+#[cfg_attr(target_arch = "x86_64", path = "x86_64/mod.rs")]
+#[cfg_attr(target_arch = "aarch64", path = "aarch64/mod.rs")]
+#[cfg_attr(target_arch = "riscv64", path = "riscv64/mod.rs")]
+mod arch;
+
 mod cases;
 mod checks;
 mod clock;
 mod count;
-mod cpu;
+#[cfg(not(target_arch = "x86_64"))]
+mod devicetree;
 mod exit;
 mod machine;
-mod madt;
 mod memory;
 mod serial;
-#[cfg(feature = "stack")]
-mod stack;
-mod traps;
 mod vmap;
 mod walk;
 mod workers;
 mod world;
+
+use arch::{access, boot, cpu};
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -44,7 +47,7 @@ use count::Rows;
 use exit::{Status, exit};
 use machine::Kernel;
 use serial::say;
-use vmalloc_x86_64::{Interrupts, Machine};
+use vmalloc_tables::{Interrupts, Machine};
 use world::{Failure, Outcome, World};
 
 const STACK_BYTES: usize = 128 << 10;
@@ -60,19 +63,23 @@ extern "C" fn start(info: usize) -> ! {
     let (info, supply) = unsafe {
         cpu::enter(0);
         let info = StartInfo::at(info);
-        (info, memory::enter(info.memory()))
+        let supply = memory::enter(info.memory());
+        (info, supply)
     };
-    traps::enter();
-    apic::mask_old_ones();
-    apic::enter();
+    arch::enter();
     clock::calibrate();
-    let kernel = Box::leak(Box::new(Kernel::new(supply, cpus(info))));
+    let mut cpus = arch::cpus(&info);
+    cpus.truncate(cpu::MAX);
+    let kernel = Box::leak(Box::new(Kernel::new(supply, cpus)));
     let kernel: &'static Kernel = kernel;
     KERNEL.store(core::ptr::from_ref(kernel).cast_mut(), Ordering::Release);
     cpu::Here::on();
     let options = Options::new(info.command_line());
-    if !options.stack {
-        start_others(kernel);
+    if !options.stack
+        && let Err(why) = start_others(kernel)
+    {
+        say!("FAILED other CPUs do not come up: {why}");
+        exit(Status::Failed);
     }
     let world = World::new(kernel);
     say!("{} CPUs, {} frames free", world.cpus(), kernel.supply.free());
@@ -81,7 +88,7 @@ extern "C" fn start(info: usize) -> ! {
     }
     exit(match options {
         #[cfg(feature = "stack")]
-        Options { stack: true, .. } => ended(stack::run(&world)),
+        Options { stack: true, .. } => ended(arch::stack::run(&world)),
         Options { counts: true, loops, turns, only, .. } => {
             ended(count::run(&world, &Rows { loops, turns, only }))
         }
@@ -139,14 +146,9 @@ fn ended(outcome: Outcome) -> Status {
 
 /// Ends badly, to see that it is seen.
 fn crash(how: &str) {
+    arch::crash(how);
     match how {
-        // SAFETY: its handler ends the machine.
-        "interrupt" => unsafe { core::arch::asm!("int 0x42") },
-        "double-fault" => {
-            traps::lose_gates();
-            fault();
-        }
-        "page-fault" => fault(),
+        "page-fault" | "double-fault" => fault(),
         _ => panic!("asked to"),
     }
 }
@@ -154,25 +156,20 @@ fn crash(how: &str) {
 /// Reads where nothing is: behind all spaces.
 fn fault() {
     // SAFETY: none: the handler ends the machine.
-    let _ = unsafe { core::ptr::with_exposed_provenance::<u8>(0xffff_fe00_0000_0000).read_volatile() };
+    let _ = unsafe { core::ptr::with_exposed_provenance::<u8>(arch::NOWHERE).read_volatile() };
 }
 
-/// Controllers of all CPUs, this one's first.
-fn cpus(info: &StartInfo) -> alloc::vec::Vec<u8> {
-    let mut apics = madt::cpus(info).unwrap_or_else(|| vec![apic::id()]);
-    apics.truncate(cpu::MAX);
-    apics.sort_by_key(|&id| id != apic::id());
-    apics
-}
-
-fn start_others(kernel: &'static Kernel) {
-    for number in 1..kernel.apics.len() {
+/// Starts all CPUs but this one, or says why the machine does not.
+fn start_others(kernel: &'static Kernel) -> Result<(), &'static str> {
+    for number in 1..kernel.cpus.len() {
         let stack = Box::leak(vec![0u128; STACK_BYTES / 16].into_boxed_slice());
-        // SAFETY: the one before is up.
-        unsafe { boot::prepare(number, stack.as_ptr_range().end.addr() as u64) };
+        let end = stack.as_ptr_range().end.addr() as u64;
         let is_up = || kernel.is_online(number);
-        assert!(apic::start(kernel.apics[number], is_up), "CPU {number} does not come up");
+        if !arch::start_cpu(kernel.cpus[number], number, end, is_up)? {
+            return Err("it was started, and nothing is heard of it");
+        }
     }
+    Ok(())
 }
 
 /// Where every other CPU comes from the trampoline.
@@ -184,8 +181,7 @@ extern "C" fn start_other(number: usize) -> ! {
         cpu::enter(number);
         &*KERNEL.load(Ordering::Acquire)
     };
-    traps::enter();
-    apic::enter();
+    arch::enter();
     kernel.join();
     cpu::Here::on();
     workers::serve(kernel)

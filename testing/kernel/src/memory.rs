@@ -14,10 +14,9 @@ use lock_api::Mutex;
 use talc::TalcLock;
 use talc::source::Manual;
 use vmalloc::{Frame, Origin};
-use vmalloc_x86_64::IrqLock;
+use vmalloc_tables::IrqLock;
 
-/// Where physical address 0 is.
-pub(crate) const DIRECT_MAP: usize = 0xffff_8000_0000_0000;
+pub(crate) use crate::arch::DIRECT_MAP;
 /// Bytes of a page.
 pub(crate) const PAGE: usize = 4096;
 
@@ -90,7 +89,7 @@ impl Supply {
         self.rest.lock().free
     }
 
-    /// Takes the lowest free frames: [`vmalloc_x86_64::Machine::take_frames`].
+    /// Takes the lowest free frames: [`vmalloc_tables::Machine::take_frames`].
     #[inline]
     pub(crate) fn take(&self, frames: &mut [Frame]) -> bool {
         let mut rest = self.rest.lock();
@@ -114,7 +113,7 @@ impl Supply {
         true
     }
 
-    /// Takes the first run that fits: [`vmalloc_x86_64::Machine::take_run`].
+    /// Takes the first run that fits: [`vmalloc_tables::Machine::take_run`].
     pub(crate) fn take_run(&self, count: u64, align: u64) -> Option<Frame> {
         let mut rest = self.rest.lock();
         let starts = (self.first.next_multiple_of(align)..self.end).step_by(align as usize);
@@ -129,7 +128,7 @@ impl Supply {
         Some(Frame(first))
     }
 
-    /// Returns frames: [`vmalloc_x86_64::Machine::give_frames`].
+    /// Returns frames: [`vmalloc_tables::Machine::give_frames`].
     #[inline]
     pub(crate) fn give(&self, frames: &[Frame]) {
         let mut rest = self.rest.lock();

@@ -1,32 +1,12 @@
-//! Text out of the first serial port.
+//! Text out of the machine's serial port.
 
+use crate::arch::Port;
 use crate::cpu::Here;
 use core::fmt::{self, Write};
 use lock_api::Mutex;
-use uart_16550::Uart16550;
-use uart_16550::backend::PioBackend;
-use vmalloc_x86_64::IrqLock;
+use vmalloc_tables::IrqLock;
 
-struct Serial(Uart16550<PioBackend>);
-
-impl Serial {
-    const fn new() -> Self {
-        // SAFETY: the machine has a 16550 there, and nothing else uses it.
-        match unsafe { Uart16550::new_port(0x3f8) } {
-            Ok(port) => Self(port),
-            Err(_) => panic!("all registers are below the last port"),
-        }
-    }
-}
-
-impl Write for Serial {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.0.send_bytes_exact(text.as_bytes());
-        Ok(())
-    }
-}
-
-static SERIAL: Mutex<IrqLock<Here>, Serial> = Mutex::new(Serial::new());
+static SERIAL: Mutex<IrqLock<Here>, Port> = Mutex::new(Port::new());
 
 /// Prints a line while no other CPU prints.
 pub(crate) fn print_line(text: fmt::Arguments<'_>) {
@@ -36,7 +16,7 @@ pub(crate) fn print_line(text: fmt::Arguments<'_>) {
 
 /// Prints a line without the lock, which the interrupted code may hold.
 pub(crate) fn print_in_need(text: fmt::Arguments<'_>) {
-    let _ = writeln!(Serial::new(), "{text}");
+    let _ = writeln!(Port::new(), "{text}");
 }
 
 /// Prints a line.

@@ -1,6 +1,6 @@
 //! Work for other CPUs: each halts until it is woken.
 
-use crate::apic::{self, Vector};
+use crate::arch;
 use crate::cpu;
 use crate::machine::Kernel;
 use core::cell::UnsafeCell;
@@ -32,7 +32,7 @@ pub(crate) fn serve(kernel: &Kernel) -> ! {
         }
         // Release: the waiting CPU sees what was done.
         post.is_full.store(false, Ordering::Release);
-        apic::send(kernel.apics[0], Vector::Wake);
+        arch::wake(kernel.cpus[0]);
     }
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn begin<'a>(
         unsafe { *post.work.get() = Some(work) };
         post.is_full.store(true, Ordering::Release);
         workers.cpus |= 1 << cpu;
-        apic::send(kernel.apics[cpu], Vector::Wake);
+        arch::wake(kernel.cpus[cpu]);
     }
     workers
 }
@@ -72,7 +72,7 @@ impl Drop for Workers<'_> {
 
 /// Makes all CPUs do `work`, this one included, and waits for them.
 pub(crate) fn all(kernel: &Kernel, work: impl Fn(usize) + Sync) {
-    let _workers = begin(kernel, 1..kernel.apics.len(), &work);
+    let _workers = begin(kernel, 1..kernel.cpus.len(), &work);
     work(0);
 }
 

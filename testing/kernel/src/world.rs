@@ -1,5 +1,6 @@
 //! The spaces that the checks and cases work on, and the check that all frames are accounted for.
 
+use crate::arch::SPAN;
 use crate::machine::{Kernel, Space, new_space};
 use crate::memory::PAGE;
 use crate::walk;
@@ -30,9 +31,6 @@ macro_rules! ensure {
 }
 pub(crate) use ensure;
 
-/// Pages of the span of a space: 64 GiB.
-const SPAN_PAGES: u64 = 16 << 20;
-
 /// This kernel and its spaces.
 pub(crate) struct World {
     pub(crate) kernel: &'static Kernel,
@@ -50,12 +48,12 @@ impl World {
     pub(crate) fn new(kernel: &'static Kernel) -> Self {
         let free_at_first = kernel.supply.free() + walk::tables();
         let options = SpaceOptions::default();
-        let space = new_space(kernel, 0, SPAN_PAGES, options.unmap_on_free());
+        let space = new_space(kernel, 0, SPAN, options.unmap_on_free());
         Self {
             kernel,
             space,
             short: ShortMaps::of(space).expect("memory for their records"),
-            caching: new_space(kernel, 1, SPAN_PAGES, options),
+            caching: new_space(kernel, 1, SPAN, options),
             free_at_first,
         }
     }
@@ -65,7 +63,7 @@ impl World {
     }
 
     pub(crate) fn cpus(&self) -> usize {
-        self.kernel.apics.len()
+        self.kernel.cpus.len()
     }
 
     /// Frames that are neither free nor tables.

@@ -6,7 +6,7 @@ use crate::memory::{DIRECT_MAP, PAGE, direct};
 use crate::world::{Outcome, World, ensure, stamp};
 use crate::{walk, workers};
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use vmalloc::{Frame, FrameSupply, Protection, Request};
 
 /// Frames that go back by themselves.
@@ -110,6 +110,47 @@ pub(super) fn large(world: &World) -> Outcome {
     check_leads_to(addr + 10 * PAGE, &frames[10..LARGE])?;
     // SAFETY: as above.
     Ok(unsafe { space.raw().unreserve(addr) }?)
+}
+
+/// Another CPU reads pages of a large page, and of a group behind it, of which others are unmapped.
+pub(super) fn part_in_use(world: &World) -> Outcome {
+    const LARGE: usize = 512;
+    let (borrowed, raw) = (BorrowedFrames::aligned(world, LARGE + 128)?, world.space.raw());
+    for round in 0..20 {
+        let addr = raw.reserve(&Request::new((LARGE + 128) * PAGE).align(LARGE * PAGE))?;
+        // SAFETY: this check alone maps there.
+        unsafe { raw.map_pages(addr, &borrowed.frames, Protection::ReadWrite) }?;
+        let read = [addr, addr + (LARGE + 16) * PAGE];
+        let (is_over, reads, faults) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
+        let work = |_| {
+            while !is_over.load(Ordering::Relaxed) {
+                faults.fetch_add(
+                    read.iter().filter(|&&at| access::read(at).is_err()).count(),
+                    Ordering::Relaxed,
+                );
+                reads.fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        let workers = workers::begin(world.kernel, [1], &work);
+        let wait_for_reads = || {
+            let before = reads.load(Ordering::Relaxed);
+            while reads.load(Ordering::Relaxed) < before + 2 {
+                core::hint::spin_loop();
+            }
+        };
+        wait_for_reads();
+        // SAFETY: as above, and nothing uses the pages.
+        let ended = [9 + round, LARGE + 17 + round % 15]
+            .map(|page| unsafe { raw.unmap_pages(addr + page * PAGE, 1) });
+        wait_for_reads();
+        is_over.store(true, Ordering::Relaxed);
+        drop(workers);
+        ended.into_iter().collect::<Result<(), _>>()?;
+        // SAFETY: as above.
+        unsafe { raw.unreserve(addr) }?;
+        ensure!(faults.load(Ordering::Relaxed) == 0, "{faults:?} reads faulted in round {round}");
+    }
+    Ok(())
 }
 
 /// Mapped here, used and unmapped there.

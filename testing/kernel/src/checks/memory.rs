@@ -1,15 +1,10 @@
 //! Memory behind addresses, and none where there should be none.
 
-use crate::access::{self, Fault};
+use crate::access::{self, EXECUTE, Fault, REFUSED, WRITE};
 use crate::memory::{PAGE, direct};
 use crate::walk;
 use crate::world::{Failure, Outcome, World, ensure, free, pages, stamp};
 use vmalloc::{Protection, Request};
-
-/// Bits of a fault's error.
-const REFUSED: u64 = 1;
-const WRITE: u64 = 2;
-const EXECUTE: u64 = 16;
 
 /// Patterns in the first and last word of every page are read back, at the address and where its
 /// frame always is.
@@ -120,12 +115,10 @@ pub(super) fn huge(world: &World) -> Outcome {
 }
 
 pub(super) fn exec(world: &World) -> Outcome {
-    /// `mov eax, 42; ret`
-    const CODE: u64 = u64::from_le_bytes([0xb8, 42, 0, 0, 0, 0xc3, 0x90, 0x90]);
     let addr = world.space.raw().alloc_exec(&Request::new(PAGE))?;
     // SAFETY: the area is this check's, and holds a function when it is called.
     unsafe {
-        access::write(addr, CODE).map_err(unexpected)?;
+        access::write(addr, access::CODE).map_err(unexpected)?;
         expect(access::call(addr), addr, EXECUTE | REFUSED)?;
         world.space.raw().protect(addr, Protection::ReadExecute)?;
         ensure!(access::call(addr) == Ok(42), "{:x?}", access::call(addr));

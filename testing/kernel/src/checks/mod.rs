@@ -22,7 +22,7 @@ const fn check(name: &'static str, cpus: usize, run: fn(&World) -> Outcome) -> C
     Check { name, cpus, run }
 }
 
-const CHECKS: [Check; 16] = [
+const CHECKS: [Check; 18] = [
     check("memory is there, at its address and in the direct map", 1, memory::is_there),
     check("a guard page faults", 1, memory::guards_fault),
     check("a freed and purged area faults", 1, memory::freed_faults),
@@ -32,8 +32,10 @@ const CHECKS: [Check; 16] = [
     check("vm_map_ram leads to its frames", 1, mapping::ram),
     check("vm_map_ram ended on another CPU", 2, mapping::ram_on_another),
     check("runs of 2 MiB are large pages, and split", 1, mapping::large),
+    check("the rest of a large page and of a group stays while a part goes", 2, mapping::part_in_use),
     check("without a shootdown another CPU reads the next owner's data", 2, stale::without_shootdown),
     check("with it, it faults", 2, stale::with_shootdown),
+    check("a purge of 1,000 ranges forgets them at once", 1, stale::many_ranges),
     check("a CPU that does not acknowledge is named", 2, stale::silent_cpu),
     check("frames run out", 1, shortage::frames),
     check("frames for page tables run out", 1, shortage::tables),

@@ -15,7 +15,7 @@ const PRODUCTS: [&str; 11] = [
     "vmalloc-stacks",
     "vmalloc-malloc",
     "vmalloc-preload",
-    "vmalloc-x86_64",
+    "vmalloc-tables",
     "vmalloc-c",
 ];
 

@@ -21,7 +21,7 @@ const SPELLED: &str = r"(?x)
 const NO_CODE: &str = r#""(?:[^"\\]|\\.)*"|//.*"#;
 
 /// Crates of platforms whose pages have this size.
-const PLATFORMS: [&str; 1] = ["crates/vmalloc-x86_64"];
+const PLATFORMS: [&str; 1] = ["crates/vmalloc-tables"];
 /// The folder of the Python package, a product beside the crates.
 pub(super) const PYTHON: &str = "python";
 /// What a comment says of a number that happens to be that of a page.

@@ -1,10 +1,10 @@
 //! The platform over a machine that is made of this program's memory: physical memory is a piece of
 //! it, CPUs are threads, and the tests keep the TLB.
 
-use crate::entry::{Bits, ENTRIES, Entry, PAGE_SHIFT};
+use crate::format::{Format, X86Levels4};
 use crate::machine::Machine;
 use crate::machine_tests::{CPU, Fake, Forgot, MOVES, is_interruptible};
-use crate::platform::{SpanError, X86};
+use crate::platform::{PageTables, SpanError};
 use crate::tables::Tables;
 use std::boxed::Box;
 use std::collections::BTreeSet;
@@ -20,6 +20,11 @@ use vmalloc_conformance::{Conformance, Look, Seen};
 /// In the upper half, in the middle of a table of every level.
 pub(crate) const START: u64 = 0xf_ffff_c900_0000 + 3 * ENTRIES * ENTRIES + 5;
 
+/// An entry of x86-64.
+type Entry = crate::entry::Entry<X86Levels4>;
+const PAGE_SHIFT: u32 = X86Levels4::PAGE_SHIFT;
+const ENTRIES: u64 = 1 << X86Levels4::TABLE_SHIFT;
+
 pub(crate) fn span(pages: u64) -> PageRange {
     PageRange::from_len(START, pages).expect("not empty")
 }
@@ -28,37 +33,41 @@ pub(crate) fn range(from: u64, pages: u64) -> PageRange {
     PageRange::from_len(START + from, pages).expect("not empty")
 }
 
-pub(crate) fn platform(frames: u64, pages: u64) -> X86<Fake> {
+pub(crate) fn platform(frames: u64, pages: u64) -> PageTables<Fake> {
     CPU.set(0);
     // SAFETY: nothing is translated here.
-    unsafe { X86::new(Fake::new(frames), span(pages)) }.expect("a span")
+    unsafe { PageTables::new(Fake::new(frames), span(pages)) }.expect("a span")
 }
 
-pub(crate) fn entry(platform: &X86<Fake>, page: u64) -> Option<Entry> {
+pub(crate) fn entry(platform: &PageTables<Fake>, page: u64) -> Option<Entry> {
     Tables(platform.machine()).find(page).ok().map(|slot| slot.get())
 }
 
-pub(crate) fn map(platform: &X86<Fake>, range: PageRange) {
+pub(crate) fn map(platform: &PageTables<Fake>, range: PageRange) {
     // SAFETY: the test owns the whole span.
     unsafe { platform.map(range, Protection::ReadWrite, ()) }.expect("frames");
 }
 
-pub(crate) fn unmap(platform: &X86<Fake>, range: PageRange) -> Result<(), PlatformError> {
+pub(crate) fn unmap(platform: &PageTables<Fake>, range: PageRange) -> Result<(), PlatformError> {
     // SAFETY: as above.
     unsafe { platform.unmap(&[range]) }
 }
 
-pub(crate) fn flush(platform: &X86<Fake>, range: PageRange) -> Result<(), PlatformError> {
+pub(crate) fn flush(platform: &PageTables<Fake>, range: PageRange) -> Result<(), PlatformError> {
     // SAFETY: as above.
     unsafe { platform.flush(&[range]) }
 }
 
-pub(crate) fn protect(platform: &X86<Fake>, range: PageRange, to: Protection) -> Result<(), PlatformError> {
+pub(crate) fn protect(
+    platform: &PageTables<Fake>,
+    range: PageRange,
+    to: Protection,
+) -> Result<(), PlatformError> {
     // SAFETY: as above.
     unsafe { platform.protect(range, to) }
 }
 
-pub(crate) fn unmap_and_flush(platform: &X86<Fake>, range: PageRange) {
+pub(crate) fn unmap_and_flush(platform: &PageTables<Fake>, range: PageRange) {
     unmap(platform, range).and_then(|()| flush(platform, range)).expect("nothing refuses");
 }
 
@@ -159,7 +168,7 @@ fn a_shootdown_waits_for_every_cpu_and_names_one_that_does_not_answer() {
     unmap(&platform, shot).expect("nothing refuses");
     let lost = flush(&platform, shot).expect_err("nobody answers");
     assert_eq!(lost.code, 1);
-    assert!(entry(&platform, START).is_some_and(|entry| entry.has(Bits::STALE)), "its frame is kept");
+    assert!(entry(&platform, START).is_some_and(|entry| entry.has(X86Levels4::STALE)), "its frame is kept");
 
     platform.machine().answers.store(true, Ordering::SeqCst);
     let stop = AtomicBool::new(false);
@@ -191,7 +200,7 @@ fn a_shootdown_waits_for_every_cpu_and_names_one_that_does_not_answer() {
 
 /// Returns a platform on two CPUs, of which one that is interrupted answers at once, unless it has
 /// interrupts off.
-pub(crate) fn answering(frames: u64, pages: u64) -> Arc<X86<Fake>> {
+pub(crate) fn answering(frames: u64, pages: u64) -> Arc<PageTables<Fake>> {
     let platform = Arc::new(platform(frames, pages));
     platform.machine().online[1].store(true, Ordering::SeqCst);
     let answers = Arc::downgrade(&platform);
@@ -228,7 +237,7 @@ fn every_cpu_forgets_though_the_thread_moves_while_it_asks() {
 }
 
 /// Calls `shoot`, which shoots the first page down, on a thread with these moves.
-fn check_all_forget(platform: &X86<Fake>, moves: u64, shoot: impl Fn() -> Result<(), PlatformError>) {
+fn check_all_forget(platform: &PageTables<Fake>, moves: u64, shoot: impl Fn() -> Result<(), PlatformError>) {
     for cpu in [0, 1] {
         platform.machine().forgotten(cpu);
     }
@@ -248,7 +257,7 @@ fn spans_that_four_levels_do_not_translate_are_refused() {
     let new = |start, pages| {
         let span = PageRange::from_len(start, pages).expect("not empty");
         // SAFETY: nothing is translated here.
-        unsafe { X86::new(Fake::new(10), span) }.err()
+        unsafe { PageTables::new(Fake::new(10), span) }.err()
     };
     assert_eq!(new((1 << 35) - 1, 2), Some(SpanError::NotCanonical));
     assert_eq!(new(1 << 40, 1), Some(SpanError::NotCanonical));
@@ -328,7 +337,7 @@ struct ThroughFrames;
 
 impl ThroughFrames {
     /// Returns the words behind `page`, of the span or of the map of all memory.
-    fn words(platform: &X86<Fake>, page: u64) -> Option<impl Iterator<Item = *mut u64>> {
+    fn words(platform: &PageTables<Fake>, page: u64) -> Option<impl Iterator<Item = *mut u64>> {
         let machine = platform.machine();
         let first = machine.direct_map() as u64 >> PAGE_SHIFT;
         let is_direct = (first..first + machine.frames).contains(&page);
@@ -338,8 +347,8 @@ impl ThroughFrames {
     }
 }
 
-impl Look<X86<Fake>> for ThroughFrames {
-    fn fill(&self, platform: &X86<Fake>, _: usize, page: u64, word: u64) {
+impl Look<PageTables<Fake>> for ThroughFrames {
+    fn fill(&self, platform: &PageTables<Fake>, _: usize, page: u64, word: u64) {
         let words = Self::words(platform, page).expect("a mapped page");
         words.for_each(|at| {
             // SAFETY: a frame of the simulated memory, which the kit owns.
@@ -347,7 +356,7 @@ impl Look<X86<Fake>> for ThroughFrames {
         });
     }
 
-    fn read(&self, platform: &X86<Fake>, _: usize, page: u64) -> Seen {
+    fn read(&self, platform: &PageTables<Fake>, _: usize, page: u64) -> Seen {
         let Some(words) = Self::words(platform, page) else { return Seen::Fault };
         let mut loaded = words.map(|at| {
             // SAFETY: a frame of the simulated memory, which the kit owns.
@@ -357,15 +366,16 @@ impl Look<X86<Fake>> for ThroughFrames {
         if loaded.all(|word| word == first) { Seen::Word(first) } else { Seen::Mixed }
     }
 
-    fn leads(&self, platform: &X86<Fake>, _: usize, page: u64) -> Option<bool> {
+    fn leads(&self, platform: &PageTables<Fake>, _: usize, page: u64) -> Option<bool> {
         Some(platform.physical_page(page).is_some())
     }
 
-    fn can_write(&self, platform: &X86<Fake>, _: usize, page: u64) -> Option<bool> {
-        entry(platform, page).map(|entry| entry.has(Bits::PRESENT) && entry.has(Bits::WRITABLE))
+    fn can_write(&self, platform: &PageTables<Fake>, _: usize, page: u64) -> Option<bool> {
+        entry(platform, page)
+            .map(|entry| entry.is_present() && entry == entry.protected(Protection::ReadWrite))
     }
 
-    fn zero(&self, platform: &X86<Fake>, range: PageRange) -> bool {
+    fn zero(&self, platform: &PageTables<Fake>, range: PageRange) -> bool {
         (range.start()..range.end()).for_each(|page| self.fill(platform, 0, page, 0));
         true
     }

@@ -1,8 +1,9 @@
 //! A machine that is made of this program's memory.
 
-use crate::entry::{Bits, PAGE_SHIFT};
-use crate::machine::{Interrupts, Machine};
+use crate::format::{Format, X86Levels4};
+use crate::machine::{Interrupts, Machine, Reach};
 use core::fmt;
+use core::marker::PhantomData;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::boxed::Box;
 use std::cell::Cell;
@@ -10,7 +11,7 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::vec::Vec;
-use vmalloc::{Frame, Origin};
+use vmalloc::{Frame, Origin, PageRange};
 
 const CPUS: usize = 2;
 
@@ -49,9 +50,16 @@ pub(crate) type Handler = Box<dyn FnMut(usize) + Send>;
 /// An act of another CPU at a step of a walk.
 pub(crate) type Act = Box<dyn FnOnce() + Send>;
 
-pub(crate) struct Fake {
+/// A machine whose tables have the format `F`.
+pub(crate) struct Fake<F = X86Levels4> {
+    format: PhantomData<F>,
+    /// What it says of its translation, and of the reach of what forgets.
+    pub(crate) translation: u64,
+    pub(crate) reach: Reach,
+    pub(crate) root: Frame,
     pub(crate) memory: *mut u8,
     pub(crate) frames: u64,
+    layout: Layout,
     pub(crate) free: Mutex<BTreeSet<u64>>,
     /// Frames that may still be taken; then the supply refuses.
     pub(crate) left: AtomicU64,
@@ -69,19 +77,32 @@ pub(crate) struct Fake {
 }
 
 // SAFETY: the memory is only used through the platform and by its owner.
-unsafe impl Send for Fake {}
+unsafe impl<F> Send for Fake<F> {}
 // SAFETY: as above.
-unsafe impl Sync for Fake {}
+unsafe impl<F> Sync for Fake<F> {}
 
 const ROOT: u64 = 1;
 
 impl Fake {
+    /// Returns a machine of x86-64.
     pub(crate) fn new(frames: u64) -> Self {
+        // `CR4` with entries of 64 bits.
+        Self::with(frames, 1 << 5, Reach::This)
+    }
+}
+
+impl<F: Format> Fake<F> {
+    pub(crate) fn with(frames: u64, translation: u64, reach: Reach) -> Self {
         // SAFETY: the layout has a size.
         let memory = unsafe { alloc_zeroed(Self::layout(frames)) };
         Self {
+            format: PhantomData,
+            translation,
+            reach,
+            root: Frame(ROOT),
             memory,
             frames,
+            layout: Self::layout(frames),
             free: Mutex::new((2..frames).collect()),
             left: AtomicU64::new(u64::MAX),
             on_return: Mutex::new(None),
@@ -110,17 +131,17 @@ impl Fake {
     /// the supply never hands out.
     fn scribble(&self, frames: &[Frame]) {
         for frame in frames {
-            let words = self.memory.wrapping_add((frame.0 << PAGE_SHIFT) as usize).cast::<u64>();
-            for nth in 0..1 << (PAGE_SHIFT - 3) {
+            let words = self.memory.wrapping_add((frame.0 << F::PAGE_SHIFT) as usize).cast::<u64>();
+            for nth in 0..1 << (F::PAGE_SHIFT - 3) {
                 // SAFETY: a frame of this memory, which nothing uses. Volatile, as others may read
                 // it against the rules.
-                unsafe { words.wrapping_add(nth).write_volatile(Bits::PRESENT.bits()) };
+                unsafe { words.wrapping_add(nth).write_volatile(F::PRESENT) };
             }
         }
     }
 
     fn layout(frames: u64) -> Layout {
-        Layout::from_size_align((frames << PAGE_SHIFT) as usize, 1 << PAGE_SHIFT).expect("a layout")
+        Layout::from_size_align((frames << F::PAGE_SHIFT) as usize, 1 << F::PAGE_SHIFT).expect("a layout")
     }
 
     pub(crate) fn forgotten(&self, cpu: usize) -> Vec<Forgot> {
@@ -136,15 +157,15 @@ impl Fake {
     }
 }
 
-impl Drop for Fake {
+impl<F> Drop for Fake<F> {
     fn drop(&mut self) {
         // SAFETY: allocated so in `new`.
-        unsafe { dealloc(self.memory, Self::layout(self.frames)) };
+        unsafe { dealloc(self.memory, self.layout) };
     }
 }
 
 // SAFETY: no handler of a test runs on a CPU that has interrupts off, and no thread moves there.
-unsafe impl Interrupts for Fake {
+unsafe impl<F: Format> Interrupts for Fake<F> {
     fn off() {
         let mut off = OFF.get();
         off[CPU.get()] += 1;
@@ -160,7 +181,8 @@ unsafe impl Interrupts for Fake {
 
 // SAFETY: the memory is one piece, frames are kept in a set, and there is no processor whose
 // translations matter.
-unsafe impl Machine for Fake {
+unsafe impl<F: Format> Machine for Fake<F> {
+    type Format = F;
     fn cpu(&self) -> usize {
         let cpu = CPU.get();
         move_on();
@@ -173,7 +195,7 @@ unsafe impl Machine for Fake {
         self.online[cpu].load(Ordering::SeqCst)
     }
     fn root(&self) -> Frame {
-        Frame(ROOT)
+        self.root
     }
     fn direct_map(&self) -> usize {
         // A walk asks for it at each table that it comes to, before it reads there.
@@ -215,11 +237,18 @@ unsafe impl Machine for Fake {
     fn origin(&self, frame: Frame) -> Origin {
         if frame.0 < self.frames { Origin::Supply } else { Origin::Device }
     }
-    fn invalidate(&self, addr: usize) {
-        self.forgot[CPU.get()].lock().expect("no panic").push(Forgot::Page(addr as u64 >> PAGE_SHIFT));
+    fn translation(&self) -> u64 {
+        self.translation
     }
-    fn invalidate_all(&self) {
+    fn forget(&self, ranges: &[PageRange]) {
+        let pages = ranges.iter().flat_map(|range| range.start()..range.end());
+        self.forgot[CPU.get()].lock().expect("no panic").extend(pages.map(Forgot::Page));
+    }
+    fn forget_all(&self) {
         self.forgot[CPU.get()].lock().expect("no panic").push(Forgot::All);
+    }
+    fn reach(&self) -> Reach {
+        self.reach
     }
     fn interrupt(&self, cpu: usize) {
         self.interrupted[cpu].store(true, Ordering::SeqCst);

@@ -1,7 +1,8 @@
 //! The local interrupt controller of each CPU: interrupts to others.
 
+use super::boot;
+use crate::clock;
 use crate::memory::direct;
-use crate::{boot, clock};
 use core::time::Duration;
 use x86_64::instructions::port::Port;
 use x86_64::registers::model_specific::Msr;
@@ -85,9 +86,14 @@ pub(crate) fn end_of_interrupt() {
     write(END_OF_INTERRUPT, 0);
 }
 
-/// Sends an interrupt.
-pub(crate) fn send(to: u8, vector: Vector) {
-    command(to, vector as u32 | ASSERT);
+/// Makes a CPU acknowledge a shootdown.
+pub(crate) fn interrupt(cpu: u8) {
+    command(cpu, Vector::Shootdown as u32 | ASSERT);
+}
+
+/// Makes a CPU look for work.
+pub(crate) fn wake(cpu: u8) {
+    command(cpu, Vector::Wake as u32 | ASSERT);
 }
 
 fn command(to: u8, what: u32) {
@@ -98,14 +104,21 @@ fn command(to: u8, what: u32) {
     write(COMMAND_LOW, what);
 }
 
-/// Starts a CPU at the trampoline.
-pub(crate) fn start(to: u8, is_up: impl Fn() -> bool) -> bool {
+/// Starts a CPU, on a stack that ends there.
+pub(crate) fn start_cpu(
+    cpu: u8,
+    number: usize,
+    stack: u64,
+    is_up: impl Fn() -> bool,
+) -> Result<bool, &'static str> {
     const PAGE: u32 = (boot::TRAMPOLINE >> 12) as u32;
-    command(to, INIT);
-    clock::delay(Duration::from_millis(10));
-    command(to, START_UP | PAGE);
+    // SAFETY: the one before is up.
+    unsafe { boot::prepare(number, stack) };
+    command(cpu, INIT);
+    clock::wait(Duration::from_millis(10), || false);
+    command(cpu, START_UP | PAGE);
     if !clock::wait(Duration::from_millis(200), &is_up) {
-        command(to, START_UP | PAGE);
+        command(cpu, START_UP | PAGE);
     }
-    clock::wait(Duration::from_secs(20), is_up)
+    Ok(clock::wait(Duration::from_secs(20), is_up))
 }

@@ -22,7 +22,6 @@
 //! On return from [`Shootdown::run`] with `Ok`, no CPU that is online holds a translation of the
 //! ranges. With an error, one may.
 
-use crate::entry::PAGE_SHIFT;
 use crate::lock::OpenLock;
 use crate::machine::{Machine, pinned};
 use alloc::boxed::Box;
@@ -144,7 +143,7 @@ impl Shootdown {
         }
         let count = self.count.load(Ordering::Relaxed);
         if seen + 1 < number || count == ALL {
-            machine.invalidate_all();
+            machine.forget_all();
         } else {
             self.forget(machine, count);
         }
@@ -157,7 +156,7 @@ impl Shootdown {
     pub(crate) fn join<M: Machine>(&self, machine: &M) {
         pinned::<M, _>(|| {
             let number = self.number.load(Ordering::SeqCst);
-            machine.invalidate_all();
+            machine.forget_all();
             self.seen[machine.cpu()].store(number, Ordering::Release);
         });
     }
@@ -168,7 +167,7 @@ impl Shootdown {
             // Those of a request that replaces another, read by a CPU that was given up on, may not
             // belong together.
             let end = end.min(start.saturating_add(MOST_PAGES));
-            (start..end).for_each(|page| machine.invalidate((page << PAGE_SHIFT) as usize));
+            PageRange::new(start, end).iter().for_each(|range| machine.forget(core::slice::from_ref(range)));
         }
     }
 }

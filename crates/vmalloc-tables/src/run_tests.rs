@@ -1,8 +1,8 @@
 //! Runs of frames: where leaves stand, and what becomes of them.
 
-use crate::entry::{Bits, ENTRIES, Entry};
+use crate::format::{Format, X86Levels4};
 use crate::machine_tests::{CPU, Fake, Forgot};
-use crate::platform::X86;
+use crate::platform::PageTables;
 use crate::tables::Tables;
 use crate::tests::{START, answering, entry, flush, map, platform, protect, unmap, unmap_and_flush};
 use std::boxed::Box;
@@ -13,6 +13,9 @@ use std::vec::Vec;
 use vmalloc::{
     Frame, FrameRun, FrameSupply, MapFrames, PageRange, Protection, ReadNofault, Relocate, Space, Translate,
 };
+
+type Entry = crate::entry::Entry<X86Levels4>;
+const ENTRIES: u64 = 1 << X86Levels4::TABLE_SHIFT;
 
 /// The first page of the span at which a leaf can stand.
 const FIRST: u64 = START.next_multiple_of(ENTRIES);
@@ -25,25 +28,25 @@ fn before(pages: u64) -> PageRange {
     PageRange::from_len(FIRST - pages, pages).expect("not empty")
 }
 
-fn take(platform: &X86<Fake>, count: u64) -> FrameRun {
+fn take(platform: &PageTables<Fake>, count: u64) -> FrameRun {
     FrameRun { first: platform.take_run(count, ENTRIES).expect("frames"), count }
 }
 
-fn first_mapped(platform: &X86<Fake>, range: PageRange) -> Option<u64> {
+fn first_mapped(platform: &PageTables<Fake>, range: PageRange) -> Option<u64> {
     (range.start()..range.end()).find(|&page| platform.frame_at(page).is_some())
 }
 
-fn map_runs(platform: &X86<Fake>, range: PageRange, runs: &[FrameRun]) {
+fn map_runs(platform: &PageTables<Fake>, range: PageRange, runs: &[FrameRun]) {
     // SAFETY: the test owns the whole span.
     unsafe { platform.map_runs(range, runs, Protection::ReadWrite) }.expect("tables");
 }
 
-fn order(platform: &X86<Fake>, page: u64) -> Result<u32, u32> {
+fn order(platform: &PageTables<Fake>, page: u64) -> Result<u32, u32> {
     Tables(platform.machine()).find(page).map(|slot| slot.order)
 }
 
 /// Checks that `range` leads to the frames of `runs`, in order.
-fn check_leads(platform: &X86<Fake>, range: PageRange, runs: &[FrameRun]) {
+fn check_leads(platform: &PageTables<Fake>, range: PageRange, runs: &[FrameRun]) {
     let frames = runs.iter().flat_map(|run| run.frames());
     for (page, frame) in (range.start()..range.end()).zip(frames) {
         assert_eq!(platform.frame_at(page), Some(frame), "page {:#x}", page - FIRST);
@@ -51,7 +54,7 @@ fn check_leads(platform: &X86<Fake>, range: PageRange, runs: &[FrameRun]) {
 }
 
 /// Returns a platform with one leaf at [`FIRST`], and its frames.
-fn with_leaf() -> (X86<Fake>, FrameRun) {
+fn with_leaf() -> (PageTables<Fake>, FrameRun) {
     let platform = platform(4000, 1 << 20);
     let run = take(&platform, ENTRIES);
     map_runs(&platform, pages(0, ENTRIES), &[run]);
@@ -72,7 +75,8 @@ fn leaves_stand_where_a_run_fills_an_aligned_2_mib_and_nowhere_else() {
     let at = [FIRST - 1, FIRST, FIRST + ENTRIES, FIRST + 2 * ENTRIES, FIRST + 3 * ENTRIES];
     assert_eq!(at.map(|page| order(&platform, page)), [0, 9, 9, 0, 0].map(Ok));
     let leaf = entry(&platform, FIRST).expect("a leaf");
-    assert!(leaf.has(Bits::PRESENT | Bits::WRITABLE | Bits::NO_EXECUTE) && !leaf.has(Bits::OWNED));
+    assert!(leaf.is_present() && leaf == leaf.protected(Protection::ReadWrite));
+    assert!(!leaf.has(X86Levels4::OWNED));
     unmap_and_flush(&platform, range);
     assert!((range.start()..range.end()).all(|page| platform.frame_at(page).is_none()));
     assert!(platform.are_taken(large.first, large.count), "frames stay with their owner");
@@ -124,16 +128,16 @@ fn another_protection_for_part_of_a_leaf_splits_it_and_for_all_keeps_it() {
     assert_eq!(platform.machine().forgotten(0), [Forgot::Page(FIRST + 3)], "everybody is told");
     let bits = |nth| {
         let entry = entry(&platform, FIRST + nth).expect("a table");
-        (entry.has(Bits::WRITABLE), entry.has(Bits::NO_EXECUTE))
+        [Protection::ReadWrite, Protection::ReadExecute].map(|to| entry == entry.protected(to))
     };
-    assert_eq!([2, 3, 4].map(bits), [(true, true), (false, false), (true, true)]);
+    assert_eq!([2, 3, 4].map(bits), [[true, false], [false, true], [true, false]]);
     assert_eq!(order(&platform, FIRST), Ok(0));
     check_leads(&platform, pages(0, ENTRIES), &[run]);
 
     let (platform, _) = with_leaf();
     protect(&platform, pages(0, ENTRIES), Protection::Read).expect("nothing refuses");
     let leaf = entry(&platform, FIRST).expect("a leaf");
-    assert!(order(&platform, FIRST) == Ok(9) && !leaf.has(Bits::WRITABLE));
+    assert!(order(&platform, FIRST) == Ok(9) && leaf == leaf.protected(Protection::Read));
 }
 
 #[test]
@@ -191,7 +195,7 @@ fn a_table_stays_where_a_cpu_does_not_answer() {
 }
 
 /// Looks that any CPU may take at any page: whether they find something.
-type Look = fn(&X86<Fake>) -> bool;
+type Look = fn(&PageTables<Fake>) -> bool;
 
 const LOOKS: [(&str, Look); 3] = [
     ("physical_page", |platform| platform.physical_page(FIRST).is_some()),
@@ -203,9 +207,9 @@ const LOOKS: [(&str, Look); 3] = [
 /// that look in turn, of which there are more than `least`. Checks what the look has returned.
 fn at_each_step<T>(
     least: usize,
-    act: impl Fn(&X86<Fake>) + Send + Clone + 'static,
-    prepare: impl Fn(&X86<Fake>),
-    look: impl Fn(&X86<Fake>) -> T,
+    act: impl Fn(&PageTables<Fake>) + Send + Clone + 'static,
+    prepare: impl Fn(&PageTables<Fake>),
+    look: impl Fn(&PageTables<Fake>) -> T,
     check: impl Fn(T, usize),
 ) {
     for step in 1.. {
@@ -235,11 +239,11 @@ fn at_each_step<T>(
 #[test]
 fn a_walk_never_reads_a_table_that_went_back() {
     let range = pages(0, ENTRIES);
-    let put_leaf = move |platform: &X86<Fake>| {
+    let put_leaf = move |platform: &PageTables<Fake>| {
         map_runs(platform, range, &[take(platform, ENTRIES)]);
         unmap(platform, range).expect("nothing refuses");
     };
-    let prepare = |platform: &X86<Fake>| {
+    let prepare = |platform: &PageTables<Fake>| {
         map(platform, range);
         unmap_and_flush(platform, range);
     };
@@ -252,7 +256,7 @@ fn a_walk_never_reads_a_table_that_went_back() {
 #[test]
 fn a_read_never_shows_a_frame_that_went_back() {
     const NUMBER: u64 = 0x1234_5678_9abc_def0;
-    let prepare = |platform: &X86<Fake>| {
+    let prepare = |platform: &PageTables<Fake>| {
         map(platform, pages(0, 1));
         let frame = platform.physical_page(FIRST).expect("it is mapped");
         let word = platform.machine().memory.wrapping_add((frame << 12) as usize).cast::<u64>();
@@ -260,10 +264,10 @@ fn a_read_never_shows_a_frame_that_went_back() {
         unsafe { word.write_volatile(NUMBER) };
     };
     // A CPU with interrupts off does not answer, and the frame stays.
-    let free = |platform: &X86<Fake>| {
+    let free = |platform: &PageTables<Fake>| {
         let _ = unmap(platform, pages(0, 1)).and_then(|()| flush(platform, pages(0, 1)));
     };
-    let look = |platform: &X86<Fake>| {
+    let look = |platform: &PageTables<Fake>| {
         let mut number = [0; 8];
         (platform.read_nofault((FIRST << 12) as usize, &mut number), number)
     };

@@ -1,7 +1,8 @@
 //! The machine that a kernel lends.
 
+use crate::format::Format;
 use core::fmt;
-use vmalloc::{DrainReason, Frame, Origin};
+use vmalloc::{DrainReason, Frame, Origin, PageRange};
 
 /// The most CPUs that a platform can shoot down.
 pub const MAX_CPUS: usize = 256;
@@ -29,16 +30,35 @@ pub(crate) fn pinned<I: Interrupts, T>(body: impl FnOnce() -> T) -> T {
     result
 }
 
-/// A kernel on x86-64, as far as the platform needs it. The crate's documentation lists further
-/// conditions.
+/// The CPUs that a machine's [`forget`](Machine::forget) reaches.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reach {
+    /// The CPU that runs it. Others are interrupted, and run it themselves.
+    This,
+    /// All CPUs, before it returns: the hardware broadcasts it, or the firmware does.
+    All,
+}
+
+/// The format of a machine's tables.
+pub(crate) type FormatOf<M> = <M as Machine>::Format;
+
+/// A kernel, as far as the platform needs it. The crate's documentation lists further conditions.
 ///
 /// # Safety
 /// - [`direct_map`](Self::direct_map) leads to physical memory as described, and
-///   [`root`](Self::root) to a page table of the fourth level that all CPUs use.
+///   [`root`](Self::root) to a page table of the highest level that all CPUs use.
 /// - Frames are handed out once, and have no other user until they are given back.
-/// - After `invalidate` and `invalidate_all` this CPU holds no translation of the page, or none at
-///   all, not even a global one.
+/// - After `forget` and `forget_all` the CPUs that they [reach](Self::reach) hold no translation of
+///   the pages, or none at all, not even a global one. Entries that were written before are what
+///   those CPUs see from then on.
+/// - After `published` all CPUs find the entries that were written before, but for CPUs that keep
+///   that a page was not there, whose faults go to [`PageTables::is_back`].
+///
+/// [`PageTables::is_back`]: crate::PageTables::is_back
 pub unsafe trait Machine: Interrupts + Send + Sync {
+    /// The format of its tables.
+    type Format: Format;
+
     /// Returns the CPU that runs this, below [`cpus`](Self::cpus).
     fn cpu(&self) -> usize;
 
@@ -46,8 +66,12 @@ pub unsafe trait Machine: Interrupts + Send + Sync {
     fn cpus(&self) -> usize;
 
     /// Returns true if that CPU runs and answers interrupts. One that comes up later calls
-    /// [`X86::join`](crate::X86::join).
+    /// [`PageTables::join`](crate::PageTables::join).
     fn is_online(&self, cpu: usize) -> bool;
+
+    /// Returns the word in which the CPU tells how it translates: on x86-64 `CR4`, on AArch64
+    /// `ID_AA64MMFR0_EL1`, on RISC-V `satp`. Constant.
+    fn translation(&self) -> u64;
 
     /// Returns the frame of the top-level table. Constant.
     fn root(&self) -> Frame;
@@ -80,14 +104,31 @@ pub unsafe trait Machine: Interrupts + Send + Sync {
         (0..count).all(|nth| self.origin(first.plus(nth)) == Origin::Supply)
     }
 
-    /// Makes this CPU forget the translation of the page at `addr` (`invlpg`).
-    fn invalidate(&self, addr: usize);
+    /// Makes CPUs forget the translations of `ranges`, few pages in all. One barrier before and one
+    /// behind serve all of them:
+    ///
+    /// - x86-64: `invlpg` for each page
+    /// - AArch64: `dsb ishst`, `tlbi vaae1is` for each page, `dsb ish`, `isb`
+    /// - RISC-V: `sfence.vma` for each page
+    fn forget(&self, ranges: &[PageRange]);
 
-    /// Makes this CPU forget all translations, global ones included.
-    fn invalidate_all(&self);
+    /// Makes CPUs forget all translations, global ones included.
+    fn forget_all(&self);
+
+    /// Returns the CPUs that `forget` and `forget_all` reach. Constant.
+    fn reach(&self) -> Reach {
+        Reach::This
+    }
+
+    /// Follows when entries of `ranges` have become present. x86-64 needs nothing; AArch64
+    /// `dsb ishst` and `isb`; RISC-V without Svvptc `sfence.vma`.
+    fn published(&self, ranges: &[PageRange]) {
+        let _ = ranges;
+    }
 
     /// Sends the interrupt to `cpu` whose handler calls
-    /// [`X86::acknowledge`](crate::X86::acknowledge).
+    /// [`PageTables::acknowledge`](crate::PageTables::acknowledge). Never called where `forget`
+    /// reaches all CPUs.
     fn interrupt(&self, cpu: usize);
 
     /// Returns how often a CPU is looked at before it counts as lost, a `pause` apart.

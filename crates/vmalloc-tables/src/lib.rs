@@ -2,9 +2,9 @@
 //! [`Platform`].
 //!
 //! ```text
-//!    Space<X86<M>>          areas, nodes, lazy free
+//!    Space<PageTables<M>>          areas, nodes, lazy free
 //!        │ map, unmap, flush, map_frames …
-//!    X86<M>
+//!    PageTables<M>
 //!     ├─ entries            filling, visiting, splitting and emptying the entries of a range
 //!     ├─ runs               runs of frames: leaves where they go, entries table by table
 //!     ├─ tables             four levels; leaves of 4 KiB, 2 MiB and 1 GiB; grown without a lock
@@ -20,9 +20,9 @@
 //! 2. All physical memory that the supply hands out, and all page tables, can be read and written
 //!    at one offset ([`Machine::direct_map`]).
 //! 3. All CPUs use the same top-level entries for the span: one root, or roots of which those
-//!    entries were made in advance ([`X86::new`] makes them).
+//!    entries were made in advance ([`PageTables::new`] makes them).
 //! 4. An interrupt that [`Machine::interrupt`] sends runs a handler that calls
-//!    [`X86::acknowledge`], unless that CPU has interrupts off, and then as soon as it has them on.
+//!    [`PageTables::acknowledge`], unless that CPU has interrupts off, and then as soon as it has them on.
 //! 5. Calls that may purge (everything that allocates, and `purge`, `drain`, `free` …) are made
 //!    with interrupts on. With interrupts off, or from a handler, areas are freed with
 //!    `free_atomic`. Two CPUs that waited for each other's acknowledgement with interrupts off
@@ -39,8 +39,9 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-mod entries;
 mod entry;
+mod fill;
+mod format;
 mod lock;
 mod machine;
 #[cfg(test)]
@@ -59,6 +60,7 @@ mod tests;
 // of each of its items.
 pub use vmalloc::{self, *};
 
+pub use format::{Aarch64Pages4K, Aarch64Pages16K, Format, Sv39, Sv48, X86Levels4};
 pub use lock::{IrqLock, OpenLock};
-pub use machine::{Interrupts, MAX_CPUS, Machine};
-pub use platform::{SpanError, X86};
+pub use machine::{Interrupts, MAX_CPUS, Machine, Reach};
+pub use platform::{PageTables, SpanError};

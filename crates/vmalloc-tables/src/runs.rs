@@ -13,10 +13,11 @@
 //! Memory of devices gets no leaves: its caching may change within 2 MiB (MTRRs), which a leaf may
 //! not span.
 
-use crate::entry::{Bits, ENTRIES, Entry, out_of_memory};
-use crate::machine::Machine;
-use crate::platform::X86;
-use crate::tables::{EntryRef, NoTable, Walk};
+use crate::entry::{Entry, entries, out_of_memory};
+use crate::format::Format;
+use crate::machine::{FormatOf, Machine};
+use crate::platform::PageTables;
+use crate::tables::{NoTable, RefOf, Walk};
 use vmalloc::{Frame, FrameRun, Origin, PageRange, PlatformError};
 
 /// Tables that are detached with one shootdown.
@@ -30,14 +31,14 @@ struct Piece {
 }
 
 /// Returns the pieces that `runs` behind `range` are in, in order.
-fn pieces(range: PageRange, runs: &[FrameRun]) -> impl Iterator<Item = Piece> {
+fn pieces<F: Format>(range: PageRange, runs: &[FrameRun]) -> impl Iterator<Item = Piece> {
     let (mut page, mut rest) = (range.start(), runs.iter());
     let mut run = FrameRun::default();
     core::iter::from_fn(move || {
         if run.count == 0 {
             run = *rest.next()?;
         }
-        let count = run.count.min(ENTRIES - (page & (ENTRIES - 1)));
+        let count = run.count.min(entries::<F>() - (page & (entries::<F>() - 1)));
         let piece = Piece { pages: PageRange::from_len(page, count)?, first: run.first };
         run = FrameRun { first: run.first.plus(count), count: run.count - count };
         page = piece.pages.end();
@@ -45,14 +46,28 @@ fn pieces(range: PageRange, runs: &[FrameRun]) -> impl Iterator<Item = Piece> {
     })
 }
 
-impl<M: Machine> X86<M> {
+/// Returns the parts of `piece` in order, with the bits that make them groups: what comes before the
+/// first whole group, the whole groups, and what comes after them.
+fn groups<F: Format>(piece: &Piece) -> [Option<(PageRange, u64)>; 3] {
+    let Piece { pages, first } = *piece;
+    let size = 1 << F::GROUP_ORDER;
+    if size == 1 || (pages.start() ^ first.0) & (size - 1) != 0 {
+        return [Some((pages, 0)), None, None];
+    }
+    let from = pages.start().next_multiple_of(size).min(pages.end());
+    let to = (pages.end() & !(size - 1)).max(from);
+    let part = |start, end, bits| PageRange::new(start, end).map(|pages| (pages, bits));
+    [part(pages.start(), from, 0), part(from, to, F::GROUP), part(to, pages.end(), 0)]
+}
+
+impl<M: Machine> PageTables<M> {
     /// Puts the frames of `runs` behind `range`, which is not mapped. When a table is missing,
     /// nothing is mapped.
     pub(crate) fn put_runs(
         &self,
         range: PageRange,
         runs: &[FrameRun],
-        bits: Bits,
+        bits: u64,
     ) -> Result<(), PlatformError> {
         let is_in_the_way = self.make_way(range, runs).map_err(|NoTable| out_of_memory("page table"))?;
         // Nothing can fail from here on.
@@ -66,8 +81,8 @@ impl<M: Machine> X86<M> {
     /// Makes the tables for `runs` behind `range`. Returns true if tables are in places of leaves.
     fn make_way(&self, range: PageRange, runs: &[FrameRun]) -> Result<bool, NoTable> {
         let (mut walk, mut is_in_the_way) = (Walk::new(self.tables()), false);
-        for piece in pieces(range, runs) {
-            let starts_behind_another = piece.pages.start() & (ENTRIES - 1) != 0;
+        for piece in pieces::<FormatOf<M>>(range, runs) {
+            let starts_behind_another = piece.pages.start() & (entries::<FormatOf<M>>() - 1) != 0;
             if starts_behind_another && piece.pages.start() != range.start() {
                 continue;
             }
@@ -84,20 +99,28 @@ impl<M: Machine> X86<M> {
     /// Returns true if one leaf can stand for all of `piece`.
     #[inline]
     fn is_leaf(&self, piece: &Piece) -> bool {
-        piece.pages.len() == ENTRIES
-            && piece.first.0 & (ENTRIES - 1) == 0
+        piece.pages.len() == entries::<FormatOf<M>>()
+            && piece.first.0 & (entries::<FormatOf<M>>() - 1) == 0
             && self.machine.origin(piece.first) != Origin::Device
     }
 
     /// Writes the entries of all pieces, whose tables are there: leaves where no table is in their
     /// place.
-    fn put_pieces(&self, range: PageRange, runs: &[FrameRun], bits: Bits) {
+    fn put_pieces(&self, range: PageRange, runs: &[FrameRun], bits: u64) {
         let mut walk = Walk::new(self.tables());
-        for piece in pieces(range, runs) {
+        for piece in pieces::<FormatOf<M>>(range, runs) {
             let Ok(slot) = walk.slot(piece.pages.start()) else { return };
             match self.tables().below(&slot) {
-                Some(table) => table.of(piece.pages).put_run(piece.first, bits),
-                None => slot.set(Entry::new(piece.first, bits | Bits::LARGE)),
+                Some(table) if FormatOf::<M>::GROUP_ORDER == 0 => {
+                    table.of(piece.pages).put_run(piece.first, bits)
+                }
+                Some(table) => {
+                    for (pages, group) in groups::<FormatOf<M>>(&piece).into_iter().flatten() {
+                        let first = piece.first.plus(pages.start() - piece.pages.start());
+                        table.of(pages).put_run(first, bits | group);
+                    }
+                }
+                None => slot.set(Entry::leaf(piece.first, bits)),
             }
         }
     }
@@ -105,13 +128,13 @@ impl<M: Machine> X86<M> {
     /// Makes way for leaves where there are tables.
     fn detach_tables(&self, range: PageRange, runs: &[FrameRun]) {
         let mut walk = Walk::new(self.tables());
-        let leaves = pieces(range, runs).filter(|piece| self.is_leaf(piece));
+        let leaves = pieces::<FormatOf<M>>(range, runs).filter(|piece| self.is_leaf(piece));
         let mut places = leaves.filter_map(|piece| {
             let slot = walk.slot(piece.pages.start()).ok()?;
             self.tables().below(&slot).map(|_| (slot.get(), slot))
         });
         loop {
-            let mut detached: [Option<(Entry, EntryRef<'_>)>; AT_ONCE] =
+            let mut detached: [Option<(Entry<FormatOf<M>>, RefOf<'_, M>)>; AT_ONCE] =
                 core::array::from_fn(|_| places.next());
             if detached[0].is_none() {
                 return;
@@ -135,10 +158,39 @@ impl<M: Machine> X86<M> {
     /// Clears the entries of `range` that are all of a leaf or base pages.
     #[inline]
     pub(crate) fn clear_whole(&self, range: PageRange) {
+        self.leave_groups(range);
         self.visit_runs(range, |run, part| {
             if run.order == 0 || part.len() == 1 << run.order {
                 run.slots().for_each(|slot| slot.set(Entry::NONE));
             }
         });
+    }
+
+    /// Makes the groups that lie in `range` only in part single pages.
+    #[inline]
+    pub(crate) fn leave_groups(&self, range: PageRange) {
+        if FormatOf::<M>::GROUP_ORDER > 0 {
+            self.leave_group(range.start());
+            self.leave_group(range.end());
+        }
+    }
+
+    /// Makes the group that begins before `page` and goes on behind it single pages.
+    fn leave_group(&self, page: u64) {
+        let first = page >> FormatOf::<M>::GROUP_ORDER << FormatOf::<M>::GROUP_ORDER;
+        let is_group = |page| {
+            self.tables().find(page).is_ok_and(|slot| slot.order == 0 && slot.get().has(FormatOf::<M>::GROUP))
+        };
+        let Some(group) = PageRange::from_len(first, 1 << FormatOf::<M>::GROUP_ORDER) else { return };
+        if page == first || !is_group(first) {
+            return;
+        }
+        let _broken = self.broken.lock();
+        self.visit(group, |slot| slot.set(slot.get().without(FormatOf::<M>::PRESENT)));
+        self.machine.forget(&[group]);
+        self.visit(group, |slot| {
+            slot.set(slot.get().without(FormatOf::<M>::GROUP).with(FormatOf::<M>::PRESENT));
+        });
+        self.machine.published(&[group]);
     }
 }

@@ -3,7 +3,7 @@
 use core::arch::asm;
 use core::cell::UnsafeCell;
 use core::mem::offset_of;
-use vmalloc_x86_64::Interrupts;
+use vmalloc_tables::Interrupts;
 use x86_64::VirtAddr;
 use x86_64::registers::model_specific::GsBase;
 

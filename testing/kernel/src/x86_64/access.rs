@@ -1,16 +1,23 @@
 //! Accesses that may fault, and tell.
 
-use crate::cpu::{self, RESUME, RESUME_STACK};
+use super::cpu::{self, RESUME, RESUME_STACK};
 use core::arch::asm;
 
 /// An access that faulted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Fault {
     pub(crate) addr: usize,
-    /// The processor's: bit 0 a page was there and refused, bit 1 it was written, bit 4 it was
-    /// executed.
+    /// The processor's bits, as below.
     pub(crate) error: u64,
 }
+
+/// A page was there and refused; it was written; it was executed.
+pub(crate) const REFUSED: u64 = 1;
+pub(crate) const WRITE: u64 = 2;
+pub(crate) const EXECUTE: u64 = 16;
+
+/// `mov eax, 42; ret`
+pub(crate) const CODE: u64 = u64::from_le_bytes([0xb8, 42, 0, 0, 0, 0xc3, 0x90, 0x90]);
 
 /// The instructions of an access: the fault, if any, goes on behind it with `resume` cleared.
 macro_rules! expect_fault {

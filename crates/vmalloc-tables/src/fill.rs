@@ -1,19 +1,20 @@
 //! Entries of a span: filling, visiting, splitting and emptying them.
 
-use crate::entry::{BATCH, Bits, ENTRIES, Entry, TABLE_SHIFT, allows, out_of_memory};
-use crate::machine::{Machine, pinned};
-use crate::platform::X86;
-use crate::tables::{EntryRef, EntryRun, NoTable};
+use crate::entry::{BATCH, Entry, entries, out_of_memory};
+use crate::format::Format;
+use crate::machine::{FormatOf, Machine, pinned};
+use crate::platform::PageTables;
+use crate::tables::{NoTable, RefOf, RunOf};
 use core::convert::Infallible;
 use vmalloc::{Frame, PageRange, PlatformError, Protection};
 
-impl<M: Machine> X86<M> {
+impl<M: Machine> PageTables<M> {
     /// Makes the tables that base pages of `range` need.
     pub(crate) fn make_tables(&self, range: PageRange) -> Result<(), PlatformError> {
         let mut page = range.start();
         while page < range.end() {
             self.tables().make(page, 1).map_err(|NoTable| out_of_memory("page table"))?;
-            page = ((page >> TABLE_SHIFT) + 1) << TABLE_SHIFT;
+            page = ((page >> FormatOf::<M>::TABLE_SHIFT) + 1) << FormatOf::<M>::TABLE_SHIFT;
         }
         Ok(())
     }
@@ -21,7 +22,7 @@ impl<M: Machine> X86<M> {
     /// Returns the entries of `range`, if one table has them all. Otherwise its tables are made
     /// now.
     #[inline]
-    pub(crate) fn reach(&self, range: PageRange) -> Result<Option<EntryRun<'_>>, PlatformError> {
+    pub(crate) fn reach(&self, range: PageRange) -> Result<Option<RunOf<'_, M>>, PlatformError> {
         let run = self.tables().make_run(range).map_err(|NoTable| out_of_memory("page table"))?;
         if run.is_none() {
             self.make_tables(range)?;
@@ -35,8 +36,8 @@ impl<M: Machine> X86<M> {
     pub(crate) fn fill<const MOST: usize>(
         &self,
         range: PageRange,
-        run: Option<EntryRun<'_>>,
-        bits: Bits,
+        run: Option<RunOf<'_, M>>,
+        bits: u64,
     ) -> Result<(), PlatformError> {
         let mut frames = [Frame(0); MOST];
         let frames = &mut frames[..range.len() as usize];
@@ -52,7 +53,7 @@ impl<M: Machine> X86<M> {
 
     /// Puts frames of the supply into the entries of any number of pages, whose tables are there.
     /// Frames that were put there before a refusal stay.
-    pub(crate) fn fill_many(&self, range: PageRange, bits: Bits) -> Result<(), PlatformError> {
+    pub(crate) fn fill_many(&self, range: PageRange, bits: u64) -> Result<(), PlatformError> {
         let mut start = range.start();
         while let Some(part) = PageRange::new(start, range.end().min(start + BATCH as u64)) {
             self.fill::<BATCH>(part, None, bits)?;
@@ -62,7 +63,7 @@ impl<M: Machine> X86<M> {
     }
 
     /// Writes `frames` into the entries of `range`, which has tables and no leaves above them.
-    pub(crate) fn put(&self, range: PageRange, frames: &[Frame], bits: Bits) {
+    pub(crate) fn put(&self, range: PageRange, frames: &[Frame], bits: u64) {
         let mut rest = frames;
         self.visit_runs(range, |run, part| {
             let Some((these, others)) = rest.split_at_checked(part.len() as usize) else { return };
@@ -73,8 +74,8 @@ impl<M: Machine> X86<M> {
 
     /// Calls `act` for all entries of `range`, as many at a time as one table has.
     #[inline]
-    pub(crate) fn visit_runs(&self, range: PageRange, mut act: impl FnMut(EntryRun<'_>, PageRange)) {
-        let act = |run: EntryRun<'_>, part| {
+    pub(crate) fn visit_runs(&self, range: PageRange, mut act: impl FnMut(RunOf<'_, M>, PageRange)) {
+        let act = |run: RunOf<'_, M>, part| {
             act(run, part);
             Ok::<(), Infallible>(())
         };
@@ -85,7 +86,7 @@ impl<M: Machine> X86<M> {
 
     /// Calls `act` for every entry of `range`.
     #[inline]
-    pub(crate) fn visit(&self, range: PageRange, mut act: impl FnMut(&EntryRef<'_>)) {
+    pub(crate) fn visit(&self, range: PageRange, mut act: impl FnMut(&RefOf<'_, M>)) {
         self.visit_runs(range, |run, _| run.slots().for_each(|slot| act(&slot)));
     }
 
@@ -94,8 +95,9 @@ impl<M: Machine> X86<M> {
     pub(crate) fn visit_pages(
         &self,
         range: PageRange,
-        act: &mut impl FnMut(&EntryRef<'_>),
+        act: &mut impl FnMut(&RefOf<'_, M>),
     ) -> Result<(), PlatformError> {
+        self.leave_groups(range);
         self.tables().each(range, |run, part| {
             let leaf = if run.order == 0 || part.len() == 1 << run.order { None } else { run.first() };
             let Some(leaf) = leaf else {
@@ -105,7 +107,7 @@ impl<M: Machine> X86<M> {
             if leaf.get() == Entry::NONE {
                 return Ok(());
             }
-            self.tables().split(&leaf).map_err(|NoTable| out_of_memory("page table"))?;
+            self.split(&leaf, part.start())?;
             self.visit_pages(part, act)
         })
     }
@@ -125,7 +127,7 @@ impl<M: Machine> X86<M> {
         };
         self.visit(range, |slot| {
             let entry = slot.get();
-            if entry.has(Bits::OWNED) && !entry.has(Bits::PRESENT) {
+            if entry.has(FormatOf::<M>::OWNED) && !entry.is_present() {
                 slot.set(Entry::NONE);
                 give(entry.frame());
                 (1..1 << slot.order).for_each(|nth| give(entry.frame().plus(nth)));
@@ -137,16 +139,16 @@ impl<M: Machine> X86<M> {
 
     /// Puts a leaf of 2^order pages at `page`, owned and not present. Returns true if the supply
     /// had a run for it.
-    fn put_leaf(&self, page: u64, order: u32, bits: Bits) -> bool {
-        let Ok(slot) = self.tables().make(page, order / TABLE_SHIFT + 1) else { return false };
+    fn put_leaf(&self, page: u64, order: u32, bits: u64) -> bool {
+        let Ok(slot) = self.tables().make(page, order / FormatOf::<M>::TABLE_SHIFT + 1) else { return false };
         let before = slot.get();
         // A table whose place the leaf takes: of the lowest level, it is empty, for its pages are
         // the caller's.
-        if before != Entry::NONE && order > TABLE_SHIFT {
+        if before != Entry::NONE && order > FormatOf::<M>::TABLE_SHIFT {
             return false;
         }
         let Some(first) = self.machine.take_run(1 << order, 1 << order) else { return false };
-        let leaf = Entry::new(first, bits | Bits::LARGE);
+        let leaf = Entry::leaf(first, bits);
         if before == Entry::NONE {
             slot.set(leaf);
             return true;
@@ -157,16 +159,23 @@ impl<M: Machine> X86<M> {
     /// Replaces a table by a leaf. No CPU may reach the table any more before its frame is used for
     /// something else.
     #[cold]
-    fn replace_table(&self, slot: &EntryRef<'_>, table: Entry, leaf: Entry, page: u64) -> bool {
+    fn replace_table(
+        &self,
+        slot: &RefOf<'_, M>,
+        table: Entry<FormatOf<M>>,
+        leaf: Entry<FormatOf<M>>,
+        page: u64,
+    ) -> bool {
+        let entries = entries::<FormatOf<M>>();
         slot.set(leaf);
-        let range = PageRange::from_len(page, ENTRIES);
+        let range = PageRange::from_len(page, entries);
         if range.is_some_and(|range| self.shoot(&[range]).is_ok()) {
             // SAFETY: taken for a table, which is empty, and which no CPU reaches any more.
             unsafe { self.machine.give_frames(&[table.frame()]) };
             return true;
         }
         slot.set(table);
-        for nth in 0..ENTRIES {
+        for nth in 0..entries {
             // SAFETY: taken for the leaf, which was never present, so nothing uses it.
             unsafe { self.machine.give_frames(&[leaf.frame().plus(nth)]) };
         }
@@ -176,21 +185,22 @@ impl<M: Machine> X86<M> {
     /// Returns the largest order of a leaf that could stand at `page` and end inside `range`.
     fn leaf_order(page: u64, range: PageRange) -> Option<u32> {
         let fits = |order: &u32| page.trailing_zeros() >= *order && range.end() - page >= 1 << *order;
-        [2 * TABLE_SHIFT, TABLE_SHIFT].into_iter().find(fits)
+        [2 * FormatOf::<M>::TABLE_SHIFT, FormatOf::<M>::TABLE_SHIFT].into_iter().find(fits)
     }
 
     /// Makes owned entries for all of `range`, not present: leaves where they go, base pages
     /// elsewhere.
-    pub(crate) fn prepare_huge(&self, range: PageRange, bits: Bits) -> Result<(), PlatformError> {
+    pub(crate) fn prepare_huge(&self, range: PageRange, bits: u64) -> Result<(), PlatformError> {
         let mut page = range.start();
         while page < range.end() {
             let leaf = Self::leaf_order(page, range);
-            let orders = [leaf, leaf.map(|_| TABLE_SHIFT)].into_iter().flatten();
+            let orders = [leaf, leaf.map(|_| FormatOf::<M>::TABLE_SHIFT)].into_iter().flatten();
             if let Some(order) = { orders }.find(|&order| self.put_leaf(page, order, bits)) {
                 page += 1 << order;
                 continue;
             }
-            let end = (((page >> TABLE_SHIFT) + 1) << TABLE_SHIFT).min(range.end());
+            let shift = FormatOf::<M>::TABLE_SHIFT;
+            let end = (((page >> shift) + 1) << shift).min(range.end());
             let Some(part) = PageRange::new(page, end) else { break };
             self.make_tables(part)?;
             self.fill_many(part, bits)?;
@@ -201,30 +211,56 @@ impl<M: Machine> X86<M> {
 
     /// Makes all entries of `range` that were prepared present.
     pub(crate) fn show(&self, range: PageRange, protection: Protection) {
-        let bits = Bits::PRESENT | allows(protection);
+        let bits = Self::shown(protection);
         self.visit(range, |slot| slot.set(slot.get().with(bits)));
+        self.machine.published(&[range]);
     }
 
     /// Returns the present entry of `page` or of the leaf that holds it, and the number of the page
-    /// in there. The page may be another owner's: interrupts are off meanwhile (X4).
+    /// in there. The page may be another owner's: interrupts are off meanwhile (X4). Where entries
+    /// are broken for a moment it waits for that.
     #[inline]
-    pub(crate) fn entry(&self, page: u64) -> Option<(Entry, u64)> {
-        pinned::<M, _>(|| {
+    pub(crate) fn entry(&self, page: u64) -> Option<(Entry<FormatOf<M>>, u64)> {
+        let look = || {
             let slot = self.tables().find(page).ok()?;
             let entry = slot.get();
             let inside = page & ((1 << slot.order) - 1);
-            entry.has(Bits::PRESENT).then_some((entry, inside))
+            entry.is_present().then_some((entry, inside))
+        };
+        pinned::<M, _>(look).or_else(|| {
+            if FormatOf::<M>::REWRITES_LIVE {
+                return None;
+            }
+            let _whole = self.broken.lock();
+            look()
         })
+    }
+
+    /// Makes the leaf in `slot`, which holds `page`, a table of leaves one level below.
+    #[cold]
+    fn split(&self, slot: &RefOf<'_, M>, page: u64) -> Result<(), PlatformError> {
+        let table = self.tables().split(slot).map_err(|NoTable| out_of_memory("page table"))?;
+        if FormatOf::<M>::REWRITES_LIVE {
+            slot.set(table);
+            return Ok(());
+        }
+        let _broken = self.broken.lock();
+        slot.set(Entry::NONE);
+        self.machine.forget(&[PageRange::of(page, page + 1)]);
+        slot.set(table);
+        self.machine.published(&[PageRange::of(page, page + 1)]);
+        Ok(())
     }
 
     /// Splits every leaf in `range` down to base pages.
     pub(crate) fn split_all(&self, range: PageRange) -> Result<(), PlatformError> {
+        self.leave_groups(range);
         loop {
             let mut split = false;
-            self.tables().each(range, |run, _| {
+            self.tables().each(range, |run, part| {
                 let Some(leaf) = run.first().filter(|leaf| leaf.order > 0) else { return Ok(()) };
                 split = true;
-                self.tables().split(&leaf).map_err(|NoTable| out_of_memory("page table"))
+                self.split(&leaf, part.start())
             })?;
             if !split {
                 return Ok(());

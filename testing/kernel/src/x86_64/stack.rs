@@ -6,8 +6,8 @@
 //! count as their deepest. A caller's frame is not counted, nor what an interrupt takes: those have
 //! stacks of their own.
 
+use super::cpu::NUMBER;
 use crate::checks::shortage::Hog;
-use crate::cpu::NUMBER;
 use crate::machine::{Kernel, PATIENCE, Space};
 use crate::memory::PAGE;
 use crate::serial::say;
@@ -22,9 +22,9 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use vmalloc::{
     AreaError, Frame, FrameRun, Notifier, PageRange, Protection, Request, Resize, SpaceError, SpaceOptions,
 };
-use vmalloc_x86_64::X86;
+use vmalloc_tables::PageTables;
 
-type Platform = X86<&'static Kernel>;
+type Platform = PageTables<&'static Kernel>;
 
 /// Areas of the second column and the third.
 const MANY: usize = 100_000;
@@ -166,7 +166,7 @@ impl Notifier<Platform> for Idle {
 
 /// Measures all calls, and prints the table.
 pub(crate) fn run(world: &World) -> Outcome {
-    let cpus = world.kernel.apics.len();
+    let cpus = world.kernel.cpus.len();
     ensure!(cpus > CPUS, "the machine has {cpus} CPUs, not {}", CPUS + 1);
     let mut table = Table { world, shown: [Frame(0); 16], rows: Vec::new(), column: 0 };
     ensure!(world.kernel.supply.take(&mut table.shown), "there are no frames");
@@ -184,7 +184,7 @@ fn calls(table: &mut Table<'_>, count: usize, nodes: usize) -> Outcome {
     let kernel = table.world.kernel;
     let span = PageRange::from_len(0xf_ffff_e900_0000, 1 << 24).expect("pages");
     // SAFETY: nothing else is there, and the spaces before it are gone.
-    let platform = unsafe { X86::new(kernel, span) }.expect("frames for tables");
+    let platform = unsafe { PageTables::new(kernel, span) }.expect("frames for tables");
     // A free purges when nearly all areas are lazy, each with its guard page.
     let options = SpaceOptions::default().unmap_on_free().nodes(nodes).lazy_max_pages(count as u64 * 19 / 10);
     let space = table.row("new", || {

@@ -1,6 +1,7 @@
 //! The CPUs of the machine, as the MADT lists them: a table of ACPI.
 
-use crate::boot::StartInfo;
+use super::apic;
+use super::boot::StartInfo;
 use crate::memory::direct;
 use acpi::madt::{Madt, MadtEntry};
 use acpi::{AcpiHandler, AcpiTables, PhysicalMapping};
@@ -21,9 +22,16 @@ impl AcpiHandler for DirectMap {
     fn unmap_physical_region<T>(_region: &PhysicalMapping<Self, T>) {}
 }
 
+/// Returns the interrupt controllers of all usable CPUs, this one's first.
+pub(crate) fn cpus(info: &StartInfo) -> Vec<u8> {
+    let mut apics = listed(info).unwrap_or_else(|| alloc::vec![apic::id()]);
+    apics.sort_by_key(|&id| id != apic::id());
+    apics
+}
+
 /// Returns the numbers of the interrupt controllers of all usable CPUs, or `None` if a table is
 /// missing.
-pub(crate) fn cpus(info: &StartInfo) -> Option<Vec<u8>> {
+fn listed(info: &StartInfo) -> Option<Vec<u8>> {
     const ENABLED_OR_CAN_BE: u32 = 0b11;
     if info.rsdp_at == 0 {
         return None;

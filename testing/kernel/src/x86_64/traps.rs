@@ -3,13 +3,15 @@
 //! Every entry runs on a stack of its own, for below the stack pointer the precompiled `core` keeps
 //! a red zone, and a kernel stack that has run over must not take the report with it.
 
-use crate::apic::{self, Vector};
-use crate::cpu::{self, DEPTH};
+use super::access::{EXECUTE, WRITE};
+use super::apic::{self, Vector};
+use super::cpu::{self, DEPTH};
 use crate::exit::{Status, exit};
 use crate::machine;
 use crate::serial::print_in_need;
 use alloc::boxed::Box;
 use core::fmt;
+use vmalloc_tables::Protection;
 use x86_64::VirtAddr;
 use x86_64::instructions::segmentation::{CS, DS, ES, SS, Segment};
 use x86_64::instructions::tables::{lidt, load_tss, sidt};
@@ -83,12 +85,22 @@ extern "C" fn trap(frame: &mut Frame) {
         }
         Some(Vector::Wake) => apic::end_of_interrupt(),
         Some(Vector::Spurious) => {}
-        None if frame.vector == PAGE_FAULT && resume(frame) => {}
+        None if frame.vector == PAGE_FAULT && (is_back(frame.error) || resume(frame)) => {}
         None => {
             print_in_need(format_args!("\n{frame}"));
             exit(Status::Died)
         }
     }
+}
+
+/// Returns true if the access that faulted is to be tried again.
+fn is_back(error: u64) -> bool {
+    let access = match error & (WRITE | EXECUTE) {
+        WRITE => Protection::ReadWrite,
+        EXECUTE => Protection::ReadExecute,
+        _ => Protection::Read,
+    };
+    machine::is_back(Cr2::read_raw() as usize, access)
 }
 
 /// Goes on behind the access that faulted, if that was expected.
@@ -123,8 +135,15 @@ fn gate(vector: usize, selector: u16) -> [u64; 2] {
     [low | stack << 32 | PRESENT_INTERRUPT_GATE << 40 | (entry >> 16 & 0xffff) << 48, entry >> 32]
 }
 
-/// Makes this CPU take interrupts and faults: segments, stacks, gates. For good.
+/// Makes this CPU take interrupts and faults. For good.
 pub(crate) fn enter() {
+    enter_gates();
+    apic::mask_old_ones();
+    apic::enter();
+}
+
+/// Segments, stacks, gates.
+fn enter_gates() {
     let tss = Box::leak(Box::new(TaskStateSegment::new()));
     // Whole, for the structure is packed.
     let mut stacks = tss.interrupt_stack_table;

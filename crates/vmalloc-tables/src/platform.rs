@@ -6,14 +6,16 @@
 //!   flush     shootdown ──► stale entries ──► none, their frames to the supply
 //! ```
 
-use crate::entry::{BATCH, Bits, Entry, PAGE_SHIFT, TABLE_SHIFT, allows, out_of_memory};
+use crate::entry::{BATCH, Entry, out_of_memory};
+use crate::format::Format;
 use crate::lock::{IrqLock, OpenLock};
-use crate::machine::{MAX_CPUS, Machine, pinned};
+use crate::machine::{FormatOf, Interrupts, MAX_CPUS, Machine, Reach, pinned};
 use crate::run_search::{fills, runs_of};
 use crate::shootdown::{Lost, Shootdown};
-use crate::tables::{NoTable, Tables};
+use crate::tables::{NoTable, Tables, order_of};
 use alloc::vec::Vec;
 use core::fmt;
+use lock_api::Mutex;
 use vmalloc::{
     DirectMemory, DrainReason, Frame, FrameRun, FrameSupply, Geometry, MapFrames, Origin, PageRange,
     Platform, PlatformError, PlatformFault, Protect, Protection, ReadNofault, Relocate, Translate,
@@ -21,21 +23,25 @@ use vmalloc::{
 
 /// Pages of this CPU that are forgotten one by one; see [`shootdown`](crate::shootdown).
 const FEW: u64 = 33;
-/// Bytes of a page.
-const PAGE_BYTES: usize = 1 << PAGE_SHIFT;
-/// Bits of an address that page tables translate: 47 on either half.
-const HALF_SHIFT: u32 = 47 - PAGE_SHIFT;
 
-/// An error of [`X86::new`].
+/// An error of [`PageTables::new`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum SpanError {
-    /// Some of its addresses are not canonical: four levels translate 47 bits on either half of the
-    /// address space.
+    /// Some of its addresses are not translated by tables of this format: those between the two
+    /// halves of the address space.
     NotCanonical,
+    /// The CPU does not read tables of this format.
+    OtherFormat,
+    /// The top-level table is not in the map of all memory.
+    RootOutOfReach,
+    /// Entries of this format are broken before they are made, and the machine's
+    /// [`forget`](Machine::forget) does not reach all CPUs.
+    NoBroadcast,
     /// The machine has more CPUs than [`MAX_CPUS`].
     TooManyCpus,
-    /// No frames for the tables of the third level, of which there is one for each 512 GiB.
+    /// No frames for the tables below the top level, of which the top-level entries of the
+    /// span each need one.
     NoTables,
     /// No memory for what each CPU acknowledges.
     NoMemory,
@@ -44,7 +50,10 @@ pub enum SpanError {
 impl fmt::Display for SpanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NotCanonical => "the span has addresses that four levels of tables do not translate",
+            Self::NotCanonical => "the span has addresses that tables of this format do not translate",
+            Self::OtherFormat => "the CPU does not read tables of this format",
+            Self::RootOutOfReach => "the top-level table is not in the map of all memory",
+            Self::NoBroadcast => "tables of this format need CPUs that all forget at once",
             Self::TooManyCpus => "more CPUs than can be shot down",
             Self::NoTables => "out of frames for page tables",
             Self::NoMemory => "out of memory for the words of CPUs",
@@ -54,20 +63,26 @@ impl fmt::Display for SpanError {
 
 impl core::error::Error for SpanError {}
 
-/// A span of addresses on bare x86-64.
-pub struct X86<M> {
+/// A span of addresses on a bare machine.
+pub struct PageTables<M: Interrupts> {
     pub(crate) machine: M,
     span: PageRange,
     shootdown: Shootdown,
+    /// Held while an entry in use is broken, to be made anew.
+    pub(crate) broken: Mutex<IrqLock<M>, ()>,
 }
 
-impl<M> fmt::Debug for X86<M> {
+impl<M: Interrupts> fmt::Debug for PageTables<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("X86").field("span", &self.span).finish_non_exhaustive()
+        f.debug_struct("PageTables").field("span", &self.span).finish_non_exhaustive()
     }
 }
 
-impl<M: Machine> X86<M> {
+impl<M: Machine> PageTables<M> {
+    const PAGE_SHIFT: u32 = FormatOf::<M>::PAGE_SHIFT;
+    /// log2 of the pages of either half of the address space.
+    const HALF_SHIFT: u32 = FormatOf::<M>::HALF_SHIFT - FormatOf::<M>::PAGE_SHIFT;
+
     /// Makes the platform over `span`. Its top-level entries are made now: later all roots can
     /// share them.
     ///
@@ -78,20 +93,32 @@ impl<M: Machine> X86<M> {
     /// The machine is as the crate's documentation assumes, and nothing else uses the addresses of
     /// `span`.
     pub unsafe fn new(machine: M, span: PageRange) -> Result<Self, SpanError> {
-        let (low, high) = (1 << HALF_SHIFT, (1 << (u64::BITS - PAGE_SHIFT)) - (1 << HALF_SHIFT));
-        if span.end() > low && span.start() < high || span.end() > 1 << (u64::BITS - PAGE_SHIFT) {
+        let (half, all) = (Self::HALF_SHIFT, u64::BITS - Self::PAGE_SHIFT);
+        let (low, high) = (1 << half, (1 << all) - (1 << half));
+        if span.end() > low && span.start() < high || span.end() > 1 << all {
             return Err(SpanError::NotCanonical);
+        }
+        if !FormatOf::<M>::is_read_by(machine.translation()) {
+            return Err(SpanError::OtherFormat);
+        }
+        if machine.root().0 >= machine.frames() {
+            return Err(SpanError::RootOutOfReach);
+        }
+        if !FormatOf::<M>::REWRITES_LIVE && machine.reach() != Reach::All {
+            return Err(SpanError::NoBroadcast);
         }
         if machine.cpus() > MAX_CPUS {
             return Err(SpanError::TooManyCpus);
         }
-        let mut page = span.start();
+        let (mut page, top) = (span.start(), FormatOf::<M>::LEVELS);
+        let shift = order_of::<FormatOf<M>>(top);
         while page < span.end() {
-            Tables(&machine).make(page, 3).map_err(|NoTable| SpanError::NoTables)?;
-            page = ((page >> (3 * TABLE_SHIFT)) + 1) << (3 * TABLE_SHIFT);
+            Tables(&machine).make(page, top - 1).map_err(|NoTable| SpanError::NoTables)?;
+            page = ((page >> shift) + 1) << shift;
         }
         let shootdown = Shootdown::new(machine.cpus()).ok_or(SpanError::NoMemory)?;
-        Ok(Self { machine, span, shootdown })
+        machine.published(&[span]);
+        Ok(Self { machine, span, shootdown, broken: Mutex::new(()) })
     }
 
     /// Returns the machine below.
@@ -116,8 +143,39 @@ impl<M: Machine> X86<M> {
         Tables(&self.machine)
     }
 
+    /// Returns true if the access at `addr` that faulted is to be tried again. The kernel's handler
+    /// of faults asks, with the protection that the access needs, wherever `addr` is in the span:
+    /// the page may be there and its entry have been broken for a moment, or this CPU may have kept
+    /// that it was not there. Takes no lock that the interrupted code may hold.
+    #[must_use]
+    pub fn is_back(&self, addr: usize, access: Protection) -> bool {
+        let page = addr as u64 >> Self::PAGE_SHIFT;
+        let Some((entry, _)) = self.entry(page) else { return false };
+        let is_allowed = access == Protection::Read || entry == entry.protected(access);
+        if is_allowed {
+            self.machine.published(&[PageRange::of(page, page + 1)]);
+        }
+        is_allowed
+    }
+
+    /// Returns the bits of pages that are mapped with `protection`.
+    pub(crate) fn shown(protection: Protection) -> u64 {
+        FormatOf::<M>::PRESENT | FormatOf::<M>::access(protection)
+    }
+
+    /// Returns the bits of pages that show frames like `frame` with `protection`.
+    fn shows(&self, frame: Option<&Frame>, protection: Protection) -> u64 {
+        let is_device = FormatOf::<M>::DEVICE != 0
+            && frame.is_some_and(|&frame| self.machine.origin(frame) == Origin::Device);
+        Self::shown(protection) | if is_device { FormatOf::<M>::DEVICE } else { 0 }
+    }
+
     /// Makes every CPU forget `ranges`.
     pub(crate) fn shoot(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
+        if self.machine.reach() == Reach::All {
+            self.forget_here(ranges);
+            return Ok(());
+        }
         self.shootdown.run(&self.machine, ranges).map_err(|Lost { cpu }| PlatformError {
             call: "shootdown: no answer from the CPU of that number",
             fault: PlatformFault::Other,
@@ -125,33 +183,27 @@ impl<M: Machine> X86<M> {
         })
     }
 
-    /// Makes this CPU forget `ranges`.
+    /// Makes this CPU forget `ranges`, or all CPUs where that reaches all.
     fn forget_here(&self, ranges: &[PageRange]) {
         if ranges.iter().map(PageRange::len).sum::<u64>() > FEW {
-            return self.machine.invalidate_all();
+            return self.machine.forget_all();
         }
-        for page in ranges.iter().flat_map(|range| range.start()..range.end()) {
-            self.machine.invalidate(addr(page));
-        }
+        self.machine.forget(ranges);
     }
-}
-
-fn addr(page: u64) -> usize {
-    (page << PAGE_SHIFT) as usize
 }
 
 // SAFETY: the span is the one that the caller of `new` promised. Pages are present from `map` to
 // `unmap`, and lead to frames that have no other user. Frames go back after every CPU has
 // acknowledged. The geometry says that new pages are not zeroed. The locks exclude.
-unsafe impl<M: Machine> Platform for X86<M> {
+unsafe impl<M: Machine> Platform for PageTables<M> {
     type RawLock = IrqLock<M>;
     type PurgeLock = OpenLock;
     type Context = ();
 
     fn geometry(&self) -> Geometry {
-        let linear = self.machine.direct_map() as u64 >> PAGE_SHIFT;
-        Geometry::new(self.span, PAGE_SHIFT, self.machine.cpus())
-            .huge_order(Some(TABLE_SHIFT))
+        let linear = self.machine.direct_map() as u64 >> Self::PAGE_SHIFT;
+        Geometry::new(self.span, Self::PAGE_SHIFT, self.machine.cpus())
+            .huge_order(Some(FormatOf::<M>::TABLE_SHIFT))
             .maps_zeroed(false)
             .linear_map(PageRange::from_len(linear, self.machine.frames()))
     }
@@ -163,22 +215,24 @@ unsafe impl<M: Machine> Platform for X86<M> {
 
     unsafe fn map(&self, range: PageRange, protection: Protection, _: ()) -> Result<(), PlatformError> {
         let run = self.reach(range)?;
-        let present = Bits::PRESENT | Bits::OWNED | allows(protection);
+        let present = FormatOf::<M>::OWNED | Self::shown(protection);
         // Arrays on the stack are no larger than they have to be, for they are cleared.
         match range.len() {
-            0..=4 => self.fill::<4>(range, run, present),
-            5..=16 => self.fill::<16>(range, run, present),
-            17..=64 => self.fill::<BATCH>(range, run, present),
+            0..=4 => self.fill::<4>(range, run, present)?,
+            5..=16 => self.fill::<16>(range, run, present)?,
+            17..=64 => self.fill::<BATCH>(range, run, present)?,
             _ => {
-                self.fill_many(range, Bits::OWNED).inspect_err(|_| self.reclaim(range))?;
+                self.fill_many(range, FormatOf::<M>::OWNED).inspect_err(|_| self.reclaim(range))?;
                 self.show(range, protection);
-                Ok(())
+                return Ok(());
             }
         }
+        self.machine.published(&[range]);
+        Ok(())
     }
 
     unsafe fn map_huge(&self, range: PageRange, protection: Protection, _: ()) -> Result<(), PlatformError> {
-        self.prepare_huge(range, Bits::OWNED).inspect_err(|_| self.reclaim(range))?;
+        self.prepare_huge(range, FormatOf::<M>::OWNED).inspect_err(|_| self.reclaim(range))?;
         self.show(range, protection);
         Ok(())
     }
@@ -187,10 +241,10 @@ unsafe impl<M: Machine> Platform for X86<M> {
         for &range in ranges {
             self.visit_pages(range, &mut |slot| {
                 let entry = slot.get();
-                if entry.has(Bits::PRESENT) {
-                    let owned = entry.has(Bits::OWNED);
+                if entry.is_present() {
+                    let owned = entry.has(FormatOf::<M>::OWNED);
                     slot.set(if owned {
-                        entry.without(Bits::PRESENT).with(Bits::STALE)
+                        entry.without(FormatOf::<M>::PRESENT).with(FormatOf::<M>::STALE)
                     } else {
                         Entry::NONE
                     });
@@ -202,15 +256,19 @@ unsafe impl<M: Machine> Platform for X86<M> {
     }
 
     unsafe fn flush(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
-        self.shoot(ranges)?;
+        // Where `unmap` has reached all CPUs, none holds a translation any more.
+        if self.machine.reach() == Reach::This {
+            self.shoot(ranges)?;
+        }
         ranges.iter().for_each(|&range| self.reclaim(range));
         Ok(())
     }
 
     unsafe fn zero(&self, range: PageRange) {
-        let start = core::ptr::with_exposed_provenance_mut::<u8>(addr(range.start()));
+        let start =
+            core::ptr::with_exposed_provenance_mut::<u8>((range.start() << Self::PAGE_SHIFT) as usize);
         // SAFETY: the range is mapped and writable, and only the caller uses it.
-        unsafe { start.write_bytes(0, (range.len() << PAGE_SHIFT) as usize) };
+        unsafe { start.write_bytes(0, (range.len() << Self::PAGE_SHIFT) as usize) };
     }
 
     fn drain_later(&self, due: DrainReason) -> bool {
@@ -231,10 +289,10 @@ unsafe impl<M: Machine> Platform for X86<M> {
 }
 
 // SAFETY: mapped pages are memory at their own addresses, and page 0 is in no span.
-unsafe impl<M: Machine> DirectMemory for X86<M> {}
+unsafe impl<M: Machine> DirectMemory for PageTables<M> {}
 
 // SAFETY: `relocate` moves the entries themselves, so `to` holds the content that `from` held.
-unsafe impl<M: Machine> Relocate for X86<M> {
+unsafe impl<M: Machine> Relocate for PageTables<M> {
     unsafe fn relocate(&self, from: PageRange, to: PageRange) -> Result<(), PlatformError> {
         self.make_tables(to)?;
         self.split_all(from)?;
@@ -242,20 +300,22 @@ unsafe impl<M: Machine> Relocate for X86<M> {
         let mut page = to.start();
         self.visit(from, |slot| {
             let entry = slot.get();
-            if entry.has(Bits::PRESENT) {
-                self.visit(PageRange::of(page, page + 1), |slot| slot.set(entry));
+            if entry.is_present() {
+                let alone = entry.without(FormatOf::<M>::GROUP);
+                self.visit(PageRange::of(page, page + 1), |slot| slot.set(alone));
                 slot.set(Entry::NONE);
             }
             page += 1;
         });
         self.forget_here(&[from]);
+        self.machine.published(&[to]);
         Ok(())
     }
 }
 
 // SAFETY: the machine hands frames out once. Entries lead where `put` says, until they are
 // unmapped. The direct map is constant.
-unsafe impl<M: Machine> FrameSupply for X86<M> {
+unsafe impl<M: Machine> FrameSupply for PageTables<M> {
     fn take_frames(&self, frames: &mut [Frame]) -> Result<(), PlatformError> {
         if self.machine.take_frames(frames) { Ok(()) } else { Err(out_of_memory("frames")) }
     }
@@ -281,18 +341,19 @@ unsafe impl<M: Machine> FrameSupply for X86<M> {
 }
 
 // SAFETY: as for `FrameSupply`.
-unsafe impl<M: Machine> MapFrames for X86<M> {
+unsafe impl<M: Machine> MapFrames for PageTables<M> {
     unsafe fn map_frames(
         &self,
         range: PageRange,
         frames: &[Frame],
         protection: Protection,
     ) -> Result<(), PlatformError> {
-        let bits = Bits::PRESENT | allows(protection);
+        let bits = self.shows(frames.first(), protection);
         match self.reach(range)? {
             Some(run) => run.put(frames, bits),
             None => self.put(range, frames, bits),
         }
+        self.machine.published(&[range]);
         Ok(())
     }
 
@@ -302,7 +363,10 @@ unsafe impl<M: Machine> MapFrames for X86<M> {
         runs: &[FrameRun],
         protection: Protection,
     ) -> Result<(), PlatformError> {
-        self.put_runs(range, runs, Bits::PRESENT | allows(protection))
+        let first = runs.first().map(|run| run.first);
+        self.put_runs(range, runs, self.shows(first.as_ref(), protection))?;
+        self.machine.published(&[range]);
+        Ok(())
     }
 
     fn runs_of(&self, frames: &[Frame]) -> Option<Vec<FrameRun>> {
@@ -310,7 +374,8 @@ unsafe impl<M: Machine> MapFrames for X86<M> {
     }
 
     fn order_of(&self, runs: &[FrameRun]) -> u32 {
-        if fills(runs, TABLE_SHIFT) { TABLE_SHIFT } else { 0 }
+        let orders = [FormatOf::<M>::TABLE_SHIFT, FormatOf::<M>::GROUP_ORDER];
+        orders.into_iter().find(|&order| order > 0 && fills(runs, order)).unwrap_or(0)
     }
 
     unsafe fn discard_hint(&self, range: PageRange) {
@@ -319,17 +384,17 @@ unsafe impl<M: Machine> MapFrames for X86<M> {
 
     fn frame_at(&self, page: u64) -> Option<Frame> {
         let (entry, inside) = self.entry(page)?;
-        (!entry.has(Bits::OWNED)).then(|| entry.frame().plus(inside))
+        (!entry.has(FormatOf::<M>::OWNED)).then(|| entry.frame().plus(inside))
     }
 }
 
 // SAFETY: entries say which accesses are allowed, and every CPU has forgotten the old ones on
 // return.
-unsafe impl<M: Machine> Protect for X86<M> {
+unsafe impl<M: Machine> Protect for PageTables<M> {
     unsafe fn protect(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
         self.visit_pages(range, &mut |slot| {
             let entry = slot.get();
-            if entry.has(Bits::PRESENT) {
+            if entry.is_present() {
                 slot.set(entry.protected(protection));
             }
         })?;
@@ -339,13 +404,13 @@ unsafe impl<M: Machine> Protect for X86<M> {
 
 /// Reads through the direct map, where nothing faults, with interrupts off for a page at a time. So
 /// if a page is unmapped meanwhile, the bytes are those of its frame, which has no next owner yet.
-impl<M: Machine> ReadNofault for X86<M> {
+impl<M: Machine> ReadNofault for PageTables<M> {
     fn read_nofault(&self, start: usize, to: &mut [u8]) -> usize {
         let mut copied = 0;
         while let [_, ..] = to[copied..] {
             let at = start.wrapping_add(copied);
             let rest = to.len() - copied;
-            let part = &mut to[copied..][..rest.min(PAGE_BYTES - at % PAGE_BYTES)];
+            let part = &mut to[copied..][..rest.min((1 << Self::PAGE_SHIFT) - Self::offset(at))];
             if !pinned::<M, _>(|| self.copy(at, part)) {
                 break;
             }
@@ -355,7 +420,12 @@ impl<M: Machine> ReadNofault for X86<M> {
     }
 }
 
-impl<M: Machine> X86<M> {
+impl<M: Machine> PageTables<M> {
+    /// Returns where in its page an address is.
+    fn offset(addr: usize) -> usize {
+        addr & ((1 << Self::PAGE_SHIFT) - 1)
+    }
+
     /// Copies bytes of one page from `addr` on. Returns false if there are none. Interrupts are
     /// off: the frame does not go back before they are on again.
     fn copy(&self, addr: usize, to: &mut [u8]) -> bool {
@@ -371,18 +441,19 @@ impl<M: Machine> X86<M> {
     /// Returns where the byte at `addr` can be read, if it is memory: reading a device would do
     /// something.
     fn direct(&self, addr: usize) -> Option<*const u8> {
-        let (entry, inside) = self.entry(addr as u64 >> PAGE_SHIFT)?;
+        let (entry, inside) = self.entry(addr as u64 >> Self::PAGE_SHIFT)?;
         let frame = entry.frame().plus(inside);
         let readable = frame.0 < self.machine.frames() && self.machine.origin(frame) != Origin::Device;
         readable.then(|| {
-            let direct = self.machine.direct_map() + (frame.0 << PAGE_SHIFT) as usize + addr % PAGE_BYTES;
+            let direct =
+                self.machine.direct_map() + (frame.0 << Self::PAGE_SHIFT) as usize + Self::offset(addr);
             core::ptr::with_exposed_provenance(direct)
         })
     }
 }
 
 /// Finds the frame behind a page, frames of other owners too.
-impl<M: Machine> Translate for X86<M> {
+impl<M: Machine> Translate for PageTables<M> {
     fn physical_page(&self, page: u64) -> Option<u64> {
         let (entry, inside) = self.entry(page)?;
         Some(entry.frame().0 + inside)

@@ -1,0 +1,103 @@
+//! Data of each CPU, found through `TPIDR_EL1`, which every CPU sets before anything else.
+
+use core::arch::asm;
+use core::cell::UnsafeCell;
+use core::mem::offset_of;
+use vmalloc_tables::Interrupts;
+
+/// The most CPUs that are started.
+pub(crate) const MAX: usize = 16;
+
+/// Words of one CPU, that only it reads and writes.
+#[repr(C, align(64))]
+pub(crate) struct Local {
+    number: u64,
+    /// How often interrupts are off: they are on when it is 0, and only then.
+    depth: u64,
+    /// Where to go on when the access that is under way faults; 0 when no fault is expected.
+    pub(crate) resume: u64,
+    /// The last fault that was expected.
+    pub(crate) fault_addr: u64,
+    pub(crate) fault_error: u64,
+}
+
+/// Offsets for assembly.
+const DEPTH: usize = offset_of!(Local, depth);
+const NUMBER: usize = offset_of!(Local, number);
+pub(crate) const RESUME: usize = offset_of!(Local, resume);
+
+struct Locals(UnsafeCell<[Local; MAX]>);
+
+// SAFETY: each CPU uses its own only.
+unsafe impl Sync for Locals {}
+
+static LOCALS: Locals = Locals(UnsafeCell::new(
+    [const { Local { number: 0, depth: 1, resume: 0, fault_addr: 0, fault_error: 0 } }; MAX],
+));
+
+/// Makes this CPU know itself.
+///
+/// # Safety
+/// Interrupts are off, and no other CPU is `number`.
+pub(crate) unsafe fn enter(number: usize) {
+    // SAFETY: in bounds by the index, and this CPU's alone.
+    unsafe {
+        let local = &raw mut (*LOCALS.0.get())[number];
+        (*local).number = number as u64;
+        asm!("msr tpidr_el1, {}", in(reg) local);
+    }
+}
+
+/// This CPU's number.
+#[inline(always)]
+pub(crate) fn number() -> usize {
+    let number: usize;
+    // SAFETY: the register leads to this CPU's words.
+    unsafe {
+        asm!("mrs {0}, tpidr_el1", "ldr {0}, [{0}, #{NUMBER}]", out(reg) number, NUMBER = const NUMBER,
+            options(nostack, readonly, preserves_flags));
+    }
+    number
+}
+
+/// This CPU's words.
+///
+/// # Safety
+/// The reference ends before anything else uses them: an expected access, a handler.
+pub(crate) unsafe fn local<'a>() -> &'a mut Local {
+    // SAFETY: in bounds, and of this CPU; the caller's promise.
+    unsafe { &mut (*LOCALS.0.get())[number()] }
+}
+
+/// Interrupts of the CPU that runs this.
+pub(crate) struct Here;
+
+// SAFETY: the depth counts; at 0 interrupts are on, else off. No thread moves from its CPU.
+unsafe impl Interrupts for Here {
+    #[inline(always)]
+    fn off() {
+        // SAFETY: the register leads to this CPU's words.
+        unsafe {
+            asm!("msr daifset, #2", "mrs {0}, tpidr_el1", "ldr {1}, [{0}, #{DEPTH}]", "add {1}, {1}, #1",
+                "str {1}, [{0}, #{DEPTH}]", out(reg) _, out(reg) _, DEPTH = const DEPTH, options(nostack));
+        }
+    }
+
+    #[inline(always)]
+    fn on() {
+        // SAFETY: as above, and it undoes one `off`.
+        unsafe {
+            asm!("mrs {0}, tpidr_el1", "ldr {1}, [{0}, #{DEPTH}]", "sub {1}, {1}, #1",
+                "str {1}, [{0}, #{DEPTH}]", "cbnz {1}, 2f", "msr daifclr, #2", "2:", out(reg) _, out(reg) _,
+                DEPTH = const DEPTH, options(nostack));
+        }
+    }
+}
+
+/// Waits until `is_done`, which another CPU makes true before it sends an event.
+pub(crate) fn wait_until(is_done: impl Fn() -> bool) {
+    while !is_done() {
+        // SAFETY: an event between the question and this ends the wait at once.
+        unsafe { asm!("wfe", options(nomem, nostack)) };
+    }
+}
