@@ -91,8 +91,8 @@ fn claim(row: &Row, rounds: &[Vec<Looped>]) -> Claim {
 const NOTES: [&str; 4] = [
     "What is judged is how many areas, or free ranges, a loop looks at: the same on every machine. The bar is the least of the time that was saved where it was \
      about: 69 % with 15,000 areas held. The other three tests were published to show that short searches get no slower.",
-    "The space is that of a virtual machine after boot (its /proc/vmallocinfo): stacks leave gaps that the small request of the test fits and \
-     the large one does not, so the search begins at the bottom again and again.",
+    "The space is that of a virtual machine after boot (its /proc/vmallocinfo). What was in its gaps goes when the test has made its areas: then the small request \
+     fits a gap and the large one does not, so the search begins at the bottom again and again.",
     "Lived in: 8,000 areas of 1 to 64 pages, one of which is replaced every 10 loops, as on a machine that does something besides.",
     "The publication describes the loops of le_fit and long_busy_list; those of the other two follow from their names: b_fit cuts 3 pages \
      out of holes of exactly that, ne_fit takes 3 pages at multiples of 8. Time of the thread's CPU.",

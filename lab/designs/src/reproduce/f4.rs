@@ -32,7 +32,7 @@ const PAGES: u64 = 2;
 /// Buffers that are lazy when a purge begins. A purge of the tree under one lock lasts some
 /// milliseconds then, as purges did on the machine of the publication; with Linux's threshold it
 /// would last no longer than this machine's own delays.
-const LAZY: u64 = 50_000;
+const LAZY: u64 = 250_000;
 /// From one wake-up to the next: many in the time of a purge, so that none is missed.
 const PERIOD: Duration = Duration::from_micros(50);
 /// Purges before the measurement: designs with lists have two of each, which take turns.
@@ -135,7 +135,7 @@ fn pair(design: &dyn Design) {
 }
 
 const NOTES: [&str; 2] = [
-    "8 KiB buffers with guard pages, of which 50,000 are lazy when a purge begins: as many are given back under one hold of the lock that allocations take, or \
+    "8 KiB buffers with guard pages, of which 250,000 are lazy when a purge begins: as many are given back under one hold of the lock that allocations take, or \
      one by one. Purges are run by the frees that reach the threshold.",
     "Wake-ups: one thread. A program can be preempted with a lock held, a kernel that spins can not: a timer of the thread's own fires every 50 µs that \
      it runs, and is answered as soon as it holds no spin lock. Locks that sleep (purges of nodes and of ours have one) delay no wake-up. \

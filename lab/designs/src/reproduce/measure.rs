@@ -18,7 +18,7 @@ const SEED: u64 = 0x5eed;
 /// The state of a space before a test begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
-    /// What stays there [after boot](workload::boot).
+    /// What is there [after boot](workload::boot), some of which has gone when loops begin.
     Booted,
     /// [`Tenants`], which come and go.
     LivedIn,
@@ -27,9 +27,6 @@ pub(super) enum Place {
 /// Runs `work` on a new design.
 fn on_stage<R>(name: Name, setup: &Setup, place: Place, work: impl FnOnce(Stage<'_>) -> R) -> R {
     let design = name.build(setup);
-    if place == Place::Booted {
-        workload::boot(&*design).expect("room for some areas");
-    }
     let tenants = (place == Place::LivedIn).then(|| Tenants::move_in(&*design).expect("room for tenants"));
     let stage = Stage {
         design: &*design,
@@ -44,7 +41,13 @@ fn on_stage<R>(name: Name, setup: &Setup, place: Place, work: impl FnOnce(Stage<
 pub(super) fn one_loop(name: Name, setup: &Setup, place: Place, case: &Case, size: Size) -> [f64; 2] {
     on_stage(name, setup, place, |stage| {
         let (mut time, mut looked) = ([Duration::ZERO; 2], [0; 2]);
+        let gaps = || workload::boot(stage.design).expect("room for some areas");
+        let mut gaps = if place == Place::Booted { gaps() } else { Vec::new() };
         let mut clock = |timed| {
+            gaps.drain(..).for_each(|gap| stage.design.free(gap).expect("an area"));
+            if timed == Timed::Loops {
+                stage.design.settle();
+            }
             let nth = usize::from(timed == Timed::Rest);
             (time[nth], looked[nth]) = (cpu_time(), stage.design.counts().looked);
             time[0] = if nth == 0 { cpu_time() } else { time[0] };

@@ -153,11 +153,12 @@ impl Design for Nodes {
     /// The counts of this window. Purges are those of the main one, and so is the metadata of the
     /// nodes.
     fn counts(&self) -> Counts {
+        let looked = self.window().heap.lock().ranges().tree().looked();
         Counts {
             purges: if self.is_main() { self.shared.purges.load(Relaxed) } else { 0 },
             longest_hold_areas: self.shared.longest_hold.load(Relaxed),
             missed_fits: self.window().missed_fits.load(Relaxed),
-            looked: self.window().heap.lock().ranges().tree().looked(),
+            looked,
             metadata_bytes: self.bytes() as u64,
             ..super::count(&self.segments())
         }
