@@ -86,6 +86,14 @@ unsafe impl Interrupts for Here {
     }
 }
 
+/// Undoes one `off` in a handler, where interrupts are off until it has returned.
+pub(crate) fn leave_handler() {
+    // SAFETY: the register is this CPU's.
+    unsafe {
+        asm!("mrs {0}, tpidr_el0", "sub {0}, {0}, #1", "msr tpidr_el0, {0}", out(reg) _, options(nostack));
+    }
+}
+
 /// Waits until `is_done`, which another CPU makes true before it sends an event.
 pub(crate) fn wait_until(is_done: impl Fn() -> bool) {
     while !is_done() {
