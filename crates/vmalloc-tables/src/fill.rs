@@ -116,7 +116,8 @@ impl<M: Machine> PageTables<M> {
     pub(crate) fn reclaim(&self, range: PageRange) {
         let (mut frames, mut count) = ([Frame(0); BATCH], 0);
         let mut give = |frame: Frame| {
-            frames[count] = frame;
+            // The place is there: the list is emptied as soon as it is full.
+            frames[count % BATCH] = frame;
             count += 1;
             if count == BATCH {
                 // SAFETY: the frames were taken: an entry that is gone owned them. Nothing uses
@@ -125,13 +126,20 @@ impl<M: Machine> PageTables<M> {
                 count = 0;
             }
         };
-        self.visit(range, |slot| {
+        let owned = |slot: &RefOf<'_, M>| {
             let entry = slot.get();
-            if entry.has(FormatOf::<M>::OWNED) && !entry.is_present() {
+            let state = entry.0 & (FormatOf::<M>::OWNED | FormatOf::<M>::PRESENT);
+            (state == FormatOf::<M>::OWNED).then(|| {
                 slot.set(Entry::NONE);
-                give(entry.frame());
-                (1..1 << slot.order).for_each(|nth| give(entry.frame().plus(nth)));
+                entry.frame()
+            })
+        };
+        self.visit_runs(range, |run, _| {
+            let firsts = run.slots().filter_map(|slot| owned(&slot));
+            if run.order == 0 {
+                return firsts.for_each(&mut give);
             }
+            firsts.flat_map(|first| (0..1 << run.order).map(move |nth| first.plus(nth))).for_each(&mut give);
         });
         // SAFETY: as above: taken, and no CPU translates to them.
         unsafe { self.machine.give_frames(&frames[..count]) };

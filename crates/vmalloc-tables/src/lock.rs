@@ -88,7 +88,7 @@ unsafe impl RawMutex for OpenLock {
 #[inline]
 fn take(held: &AtomicBool) -> bool {
     // Acquire: pairs with the Release of the last holder.
-    held.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    !held.swap(true, Ordering::Acquire)
 }
 
 #[cold]

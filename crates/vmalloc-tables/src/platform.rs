@@ -244,7 +244,8 @@ unsafe impl<M: Machine> Platform for PageTables<M> {
                 if entry.is_present() {
                     let owned = entry.has(FormatOf::<M>::OWNED);
                     slot.set(if owned {
-                        entry.without(FormatOf::<M>::PRESENT).with(FormatOf::<M>::STALE)
+                        // Present and not stale before, stale and not present now.
+                        Entry::of(entry.0 ^ (FormatOf::<M>::PRESENT | FormatOf::<M>::STALE))
                     } else {
                         Entry::NONE
                     });

@@ -29,6 +29,8 @@ use vmalloc::{Frame, PageRange};
 
 /// Entries that are written without a branch between them.
 const AT_ONCE: usize = 64;
+/// As many, where there are few.
+const FEW: usize = 8;
 
 /// The place of a page's entry.
 pub(crate) struct EntryRef<'a, F> {
@@ -83,15 +85,20 @@ impl<'a, F: Format> EntryRun<'a, F> {
     /// Writes `frames` into its entries, of which there are as many.
     #[inline]
     pub(crate) fn put(self, frames: &[Frame], bits: u64) {
-        self.slots().zip(frames).for_each(|(slot, &frame)| slot.set(Entry::page(frame, bits)));
+        self.put_by::<FEW>(frames, bits);
     }
 
     /// Writes `frames`, of which there may be many, as [`put`](Self::put) does.
     pub(crate) fn put_many(self, frames: &[Frame], bits: u64) {
+        self.put_by::<AT_ONCE>(frames, bits);
+    }
+
+    #[inline]
+    fn put_by<const N: usize>(self, frames: &[Frame], bits: u64) {
         let put = |(cell, &frame): (&AtomicU64, &Frame)| {
             EntryRef::<F>::new(cell, self.order).set(Entry::page(frame, bits));
         };
-        let (chunks, frame_chunks) = (self.cells.chunks_exact(AT_ONCE), frames.chunks_exact(AT_ONCE));
+        let (chunks, frame_chunks) = (self.cells.chunks_exact(N), frames.chunks_exact(N));
         let (rest, frame_rest) = (chunks.remainder(), frame_chunks.remainder());
         for (chunk, frames) in chunks.zip(frame_chunks) {
             chunk.iter().zip(frames).for_each(put);
@@ -231,7 +238,12 @@ impl<'m, M: Machine> Tables<'m, M> {
         if range.len() > entries::<FormatOf<M>>() - start as u64 {
             return Ok(None);
         }
-        Ok(match self.reach(range.start(), 1)? {
+        // Most tables are there: no call on that way.
+        let place = match self.descend(range.start()) {
+            Ok(place) => place,
+            Err(_) => self.reach(range.start(), 1)?,
+        };
+        Ok(match place {
             Place::Leaf(_) => None,
             Place::Table(table) => {
                 Some(EntryRun::new(&table.as_ref()[start..start + range.len() as usize], 0))
@@ -257,7 +269,6 @@ impl<'m, M: Machine> Tables<'m, M> {
     }
 
     /// Returns the table of `level` for `page`, or a leaf above. Missing tables are made.
-    #[inline]
     fn reach(self, page: u64, level: u32) -> Result<Place<'m, M>, NoTable> {
         let mut table = self.table(self.0.root());
         for above in (level + 1..=FormatOf::<M>::LEVELS).rev() {

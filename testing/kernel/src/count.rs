@@ -51,6 +51,9 @@ pub(crate) fn run(world: &World, rows: &Rows<'_>) -> Outcome {
         for count in [1, 16, 64] {
             row(&format!("{name}/vmalloc/{count}"), &|| alloc_and_free(space, count))?;
         }
+        // What the rows before have left would be cut up.
+        space.shrink(u64::MAX)?;
+        row(&format!("{name}/vmalloc/4"), &|| alloc_and_free(space, 4))?;
     }
     for count in [1, 8, 16, 32, 64] {
         let (scattered, consecutive) =

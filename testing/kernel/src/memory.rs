@@ -95,19 +95,21 @@ impl Supply {
         let mut rest = self.rest.lock();
         let Some(free) = rest.free.checked_sub(frames.len() as u64) else { return false };
         rest.free = free;
-        let (mut word, mut slots) = (rest.lowest, frames.iter_mut());
-        while !slots.as_slice().is_empty() {
-            // Relaxed: the lock orders it; a reader without it wants a single bit of a frame that
-            // is his.
-            let mut bits = self.words[word].load(Ordering::Relaxed);
-            while bits != 0
-                && let Some(slot) = slots.next()
-            {
-                *slot = Frame(word as u64 * 64 + u64::from(bits.trailing_zeros()));
-                bits &= bits - 1;
+        // Relaxed: the lock orders it; a reader without it wants a single bit of a frame that is
+        // his.
+        let (words, mut word) = (&*self.words, rest.lowest);
+        let mut bits = words.get(word).map_or(0, |word| word.load(Ordering::Relaxed));
+        for slot in frames {
+            while bits == 0 {
+                words[word].store(0, Ordering::Relaxed);
+                word += 1;
+                bits = words[word].load(Ordering::Relaxed);
             }
-            self.words[word].store(bits, Ordering::Relaxed);
-            word += usize::from(bits == 0);
+            *slot = Frame(word as u64 * WORD + u64::from(bits.trailing_zeros()));
+            bits &= bits - 1;
+        }
+        if let Some(last) = words.get(word) {
+            last.store(bits, Ordering::Relaxed);
         }
         rest.lowest = word;
         true
@@ -132,12 +134,16 @@ impl Supply {
     #[inline]
     pub(crate) fn give(&self, frames: &[Frame]) {
         let mut rest = self.rest.lock();
-        rest.free += frames.len() as u64;
+        let (words, mut lowest) = (&*self.words, rest.lowest);
         for &Frame(frame) in frames {
-            assert!(!self.is_free(frame), "frame {frame:#x} was given back twice");
-            self.flip(frame);
-            rest.lowest = rest.lowest.min((frame / 64) as usize);
+            let (word, bit) = (&words[(frame / WORD) as usize], 1 << (frame % WORD));
+            let free = word.load(Ordering::Relaxed);
+            assert!(free & bit == 0, "a frame was given back twice");
+            word.store(free | bit, Ordering::Relaxed);
+            lowest = lowest.min((frame / WORD) as usize);
         }
+        rest.free += frames.len() as u64;
+        rest.lowest = lowest;
     }
 
     /// Returns the origin of a frame.

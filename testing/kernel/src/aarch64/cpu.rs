@@ -1,4 +1,6 @@
-//! Data of each CPU, found through `TPIDR_EL1`, which every CPU sets before anything else.
+//! Data of each CPU, in registers that every CPU sets before anything else: `TPIDR_EL1` leads to its
+//! words, `TPIDRRO_EL0` is its number, and `TPIDR_EL0` counts how often interrupts are off. They are
+//! on when it is 0, and only then.
 
 use core::arch::asm;
 use core::cell::UnsafeCell;
@@ -11,9 +13,6 @@ pub(crate) const MAX: usize = 16;
 /// Words of one CPU, that only it reads and writes.
 #[repr(C, align(64))]
 pub(crate) struct Local {
-    number: u64,
-    /// How often interrupts are off: they are on when it is 0, and only then.
-    depth: u64,
     /// Where to go on when the access that is under way faults; 0 when no fault is expected.
     pub(crate) resume: u64,
     /// The last fault that was expected.
@@ -21,9 +20,7 @@ pub(crate) struct Local {
     pub(crate) fault_error: u64,
 }
 
-/// Offsets for assembly.
-const DEPTH: usize = offset_of!(Local, depth);
-const NUMBER: usize = offset_of!(Local, number);
+/// An offset for assembly.
 pub(crate) const RESUME: usize = offset_of!(Local, resume);
 
 struct Locals(UnsafeCell<[Local; MAX]>);
@@ -31,9 +28,8 @@ struct Locals(UnsafeCell<[Local; MAX]>);
 // SAFETY: each CPU uses its own only.
 unsafe impl Sync for Locals {}
 
-static LOCALS: Locals = Locals(UnsafeCell::new(
-    [const { Local { number: 0, depth: 1, resume: 0, fault_addr: 0, fault_error: 0 } }; MAX],
-));
+static LOCALS: Locals =
+    Locals(UnsafeCell::new([const { Local { resume: 0, fault_addr: 0, fault_error: 0 } }; MAX]));
 
 /// Makes this CPU know itself.
 ///
@@ -43,8 +39,8 @@ pub(crate) unsafe fn enter(number: usize) {
     // SAFETY: in bounds by the index, and this CPU's alone.
     unsafe {
         let local = &raw mut (*LOCALS.0.get())[number];
-        (*local).number = number as u64;
-        asm!("msr tpidr_el1, {}", in(reg) local);
+        asm!("msr tpidr_el1, {}", "msr tpidrro_el0, {}", "msr tpidr_el0, {}", in(reg) local,
+            in(reg) number, in(reg) 1u64);
     }
 }
 
@@ -52,11 +48,8 @@ pub(crate) unsafe fn enter(number: usize) {
 #[inline(always)]
 pub(crate) fn number() -> usize {
     let number: usize;
-    // SAFETY: the register leads to this CPU's words.
-    unsafe {
-        asm!("mrs {0}, tpidr_el1", "ldr {0}, [{0}, #{NUMBER}]", out(reg) number, NUMBER = const NUMBER,
-            options(nostack, readonly, preserves_flags));
-    }
+    // SAFETY: it only reads.
+    unsafe { asm!("mrs {}, tpidrro_el0", out(reg) number, options(nostack, nomem, preserves_flags)) };
     number
 }
 
@@ -72,14 +65,14 @@ pub(crate) unsafe fn local<'a>() -> &'a mut Local {
 /// Interrupts of the CPU that runs this.
 pub(crate) struct Here;
 
-// SAFETY: the depth counts; at 0 interrupts are on, else off. No thread moves from its CPU.
+// SAFETY: the register counts; at 0 interrupts are on, else off. No thread moves from its CPU.
 unsafe impl Interrupts for Here {
     #[inline(always)]
     fn off() {
-        // SAFETY: the register leads to this CPU's words.
+        // SAFETY: the register is this CPU's.
         unsafe {
-            asm!("msr daifset, #2", "mrs {0}, tpidr_el1", "ldr {1}, [{0}, #{DEPTH}]", "add {1}, {1}, #1",
-                "str {1}, [{0}, #{DEPTH}]", out(reg) _, out(reg) _, DEPTH = const DEPTH, options(nostack));
+            asm!("msr daifset, #2", "mrs {0}, tpidr_el0", "add {0}, {0}, #1", "msr tpidr_el0, {0}", out(reg) _,
+                options(nostack));
         }
     }
 
@@ -87,10 +80,17 @@ unsafe impl Interrupts for Here {
     fn on() {
         // SAFETY: as above, and it undoes one `off`.
         unsafe {
-            asm!("mrs {0}, tpidr_el1", "ldr {1}, [{0}, #{DEPTH}]", "sub {1}, {1}, #1",
-                "str {1}, [{0}, #{DEPTH}]", "cbnz {1}, 2f", "msr daifclr, #2", "2:", out(reg) _, out(reg) _,
-                DEPTH = const DEPTH, options(nostack));
+            asm!("mrs {0}, tpidr_el0", "sub {0}, {0}, #1", "msr tpidr_el0, {0}", "cbnz {0}, 2f",
+                "msr daifclr, #2", "2:", out(reg) _, options(nostack));
         }
+    }
+}
+
+/// Undoes one `off` in a handler, where interrupts are off until it has returned.
+pub(crate) fn leave_handler() {
+    // SAFETY: the register is this CPU's.
+    unsafe {
+        asm!("mrs {0}, tpidr_el0", "sub {0}, {0}, #1", "msr tpidr_el0, {0}", out(reg) _, options(nostack));
     }
 }
 

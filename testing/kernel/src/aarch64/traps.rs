@@ -9,7 +9,7 @@ use alloc::boxed::Box;
 use core::arch::asm;
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
-use vmalloc_tables::Protection;
+use vmalloc_tables::{Interrupts, Protection};
 
 core::arch::global_asm!(include_str!("traps.s"), trap = sym trap);
 
@@ -77,11 +77,18 @@ impl Cause {
 
 extern "C" fn trap(vector: u64, frame: &mut Frame) {
     let cause = Cause::read();
+    // Counted as interrupts that are off, so that nothing turns them on before the end.
+    cpu::Here::off();
+    handle(vector, frame, &cause);
+    cpu::leave_handler();
+}
+
+fn handle(vector: u64, frame: &mut Frame, cause: &Cause) {
     if vector == FAULT && cause.is_page_fault() {
         if FAULTS_AGAIN.swap(false, Ordering::Relaxed) {
             super::read_nowhere();
         }
-        if machine::is_back(cause.addr as usize, cause.access()) || resume(frame, &cause) {
+        if machine::is_back(cause.addr as usize, cause.access()) || resume(frame, cause) {
             return;
         }
     }
