@@ -28,7 +28,8 @@ impl Choices<'_> {
     fn policy(&mut self) -> Policy {
         let rates = self.profile.rates;
         if self.source.chance(rates.random) {
-            Policy::Random { seed: self.source.bits(64) }
+            let bits = self.source.bits(64);
+            if bits % 2 == 0 { Policy::Random { seed: bits } } else { Policy::Near { to: self.page() } }
         } else if self.source.chance(rates.highest) {
             Policy::Highest
         } else {
