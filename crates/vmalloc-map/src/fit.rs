@@ -13,11 +13,16 @@ pub enum Policy {
     /// The highest address that fits: exact, O(log n). For a space that is shared with a user that
     /// grows upwards.
     Highest,
-    /// The lowest fit above a random page, wrapping around once; the seed chooses the page. O(log
-    /// n).
+    /// The fit nearest to a random page, which the seed chooses. O(log n).
     Random {
         /// Entropy for this one placement.
         seed: u64,
+    },
+    /// The fit whose start is nearest to a place, the higher of two: exact, O(log n). For code that
+    /// calls code, and for windows of devices.
+    Near {
+        /// A page, inside the limits or not. A space of `vmalloc` counts in bytes: an address.
+        to: u64,
     },
 }
 
@@ -86,6 +91,22 @@ impl Fit {
         self.is_special |= !matches!(policy, Policy::Lowest);
         self.policy = policy;
         self
+    }
+
+    /// Asks for the start nearest to page `to`. Distances are bounded by [`within`](Self::within).
+    ///
+    /// ```
+    /// use vmalloc_map::{AreaMap, Fit, PageRange};
+    ///
+    /// let mut map = AreaMap::new(PageRange::new(0, 100).unwrap())?;
+    /// let code = map.alloc(&Fit::new(8).near(50))?;
+    /// assert_eq!((code.start(), map.alloc(&Fit::new(4).near(51))?.start()), (50, 46));
+    /// assert!(map.alloc(&Fit::new(8).near(52).within(45, 60)).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub const fn near(self, to: u64) -> Self {
+        self.policy(Policy::Near { to })
     }
 
     /// Returns the request for another number of pages.
@@ -163,27 +184,14 @@ impl Fit {
     /// Returns the lowest start at or above page `lower` in the free pages `range`.
     #[inline]
     pub(crate) fn lowest_from(&self, lower: u64, range: PageRange) -> Option<u64> {
-        let range = PageRange::new(range.start().max(lower), range.end())?;
-        self.lowest_in(range)
-    }
-
-    /// Returns the lowest start in the free pages `range` that satisfies everything but the limits.
-    #[inline]
-    fn lowest_in(&self, range: PageRange) -> Option<u64> {
-        let start = range.start().checked_add(range.start().wrapping_neg() & (self.align - 1))?;
+        let from = range.start().max(lower);
+        let start = from.checked_add(from.wrapping_neg() & (self.align - 1))?;
         if start < range.end() && range.end() - start >= self.pages { Some(start) } else { None }
     }
 
     /// Returns the highest start in the free pages `range` with all pages below page `upper`.
     pub(crate) fn highest_below(&self, upper: u64, range: PageRange) -> Option<u64> {
-        let range = PageRange::new(range.start(), range.end().min(upper))?;
-        self.highest_in(range)
-    }
-
-    /// Returns the highest start in the free pages `range` that satisfies everything but the
-    /// limits.
-    fn highest_in(&self, range: PageRange) -> Option<u64> {
-        let start = range.end().checked_sub(self.pages)? & !(self.align - 1);
+        let start = range.end().min(upper).checked_sub(self.pages)? & !(self.align - 1);
         if start >= range.start() { Some(start) } else { None }
     }
 }
@@ -200,15 +208,19 @@ impl PageRange {
 mod tests {
     use super::*;
 
-    /// Compares both ends with trying every page.
+    /// Compares both ends with trying every page, without a limit and with one.
     fn compare(fit: Fit, meets: impl Fn(u64) -> bool) {
         let step = if cfg!(miri) { 17 } else { 1 };
         for start in (0..40).step_by(step) {
             for end in (start + 1..start + 40).step_by(step) {
                 let range = PageRange::new(start, end).unwrap();
-                let fits = |s: &u64| s + fit.pages() <= end && meets(*s);
-                assert_eq!(fit.lowest_in(range), (start..end).find(fits), "{fit:?} in {range:?}");
-                assert_eq!(fit.highest_in(range), (start..end).rfind(fits), "{fit:?} in {range:?}");
+                for (lower, upper) in [(0, u64::MAX), (start + 3, (end - 1).min(37))] {
+                    let fits = |s: &u64| s + fit.pages() <= end && meets(*s);
+                    let lowest = (start.max(lower)..end).find(fits);
+                    let highest = (start..end).rfind(|s| fits(s) && s + fit.pages() <= upper);
+                    assert_eq!(fit.lowest_from(lower, range), lowest, "{fit:?} in {range:?}");
+                    assert_eq!(fit.highest_below(upper, range), highest, "{fit:?} in {range:?}");
+                }
             }
         }
     }

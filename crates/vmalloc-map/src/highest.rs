@@ -46,9 +46,8 @@ impl AreaMap<'_> {
 
     /// Returns the last free range of `leaf` that takes `fit` below page `upper`.
     fn last_in_leaf(&self, leaf: u32, record: &Leaf, upper: u64, fit: &Fit) -> Option<Place> {
-        let dense_order = (record.free_ranges() > DENSE).then_some(fit.order());
-        if let Some(order) = dense_order {
-            return self.last_in_dense_leaf(leaf, record, upper, fit, order);
+        if record.free_ranges() > DENSE {
+            return self.last_in_dense_leaf(leaf, record, upper, fit);
         }
         for word in (0..WORDS).rev() {
             let mut free = record.free_word(word);
@@ -65,14 +64,7 @@ impl AreaMap<'_> {
         None
     }
 
-    fn last_in_dense_leaf(
-        &self,
-        leaf: u32,
-        record: &Leaf,
-        upper: u64,
-        fit: &Fit,
-        order: u32,
-    ) -> Option<Place> {
+    fn last_in_dense_leaf(&self, leaf: u32, record: &Leaf, upper: u64, fit: &Fit) -> Option<Place> {
         self.steps.tick();
         let (runs, tail) = record.free_runs();
         if let Some(tail) = tail {
@@ -83,7 +75,7 @@ impl AreaMap<'_> {
         }
         let below = upper.saturating_sub(record.base());
         let runs = if below < u64::from(LEAF_PAGES) { runs.before(below as u32) } else { runs };
-        let bit = runs.last_fit(fit.pages(), order, record.base(), &self.steps)?;
+        let bit = runs.last_fit(fit.pages(), fit.order(), record.base(), &self.steps)?;
         let first = record.start_at_or_before(bit)?;
         let range = PageRange::of(record.page(first), self.bitmaps.end_of(record, first));
         Some(Place { leaf, range, start: record.page(bit) })

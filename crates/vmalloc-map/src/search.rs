@@ -56,7 +56,8 @@ impl AreaMap<'_> {
         let place = match fit.placement() {
             Policy::Lowest => self.lowest(fit, within),
             Policy::Highest => self.highest(fit, within),
-            Policy::Random { seed } => self.random(fit, within, seed),
+            Policy::Random { seed } => self.nearest(fit, within, within.start() + seed % within.len()),
+            Policy::Near { to } => self.nearest(fit, within, to),
         };
         match place {
             Some(place) => Ok(place),
@@ -77,10 +78,17 @@ impl AreaMap<'_> {
         self.first(fit, within).filter(|place| place.start + fit.pages() <= within.end())
     }
 
-    fn random(&self, fit: &Fit, within: PageRange, seed: u64) -> Option<Place> {
-        let from = within.start() + seed % within.len();
-        let upper = PageRange::of(from, within.end());
-        self.lowest(fit, upper).or_else(|| self.lowest(fit, within))
+    /// Returns the place nearest to a page: the lowest from it on, unless the highest of all starts
+    /// below it is nearer.
+    #[inline(never)]
+    fn nearest(&self, fit: &Fit, within: PageRange, to: u64) -> Option<Place> {
+        let to = to.clamp(within.start(), within.end() - 1);
+        let above = self.lowest(fit, PageRange::of(to, within.end()));
+        let reach = above.map_or(u64::MAX, |above| above.start - to).saturating_sub(1);
+        let (lower, upper) = (to.saturating_sub(reach), to.saturating_add(fit.pages() - 1));
+        let nearer = PageRange::new(lower.max(within.start()), upper.min(within.end()));
+        let nearer = nearer.filter(|nearer| nearer.len() >= fit.pages());
+        nearer.and_then(|nearer| self.highest(fit, nearer)).or(above)
     }
 
     /// Returns the first free range that takes `fit` at or above the lower limit, and starts below

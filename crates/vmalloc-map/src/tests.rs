@@ -236,7 +236,9 @@ fn a_place_that_is_looked_up_is_the_place_that_is_taken() {
     for pages in [12, 600, 1, 7, 11, 300].into_iter().take(sizes) {
         for align in [1, 512, 8].into_iter().take(sizes) {
             for (from, to) in [(900, 910), (1, 4_000), (5, 500), (3_500, 3_999)].into_iter().take(limits) {
-                for policy in [Policy::Lowest, Policy::Highest, Policy::Random { seed: 99 }] {
+                for policy in
+                    [Policy::Lowest, Policy::Highest, Policy::Random { seed: 99 }, Policy::Near { to: 905 }]
+                {
                     let fit = fit(pages, align).within(from, to).policy(policy);
                     let looked_up = map.place_for(&fit);
                     assert_eq!(looked_up, map.try_clone().unwrap().alloc(&fit), "{fit:?}");

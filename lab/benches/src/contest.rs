@@ -8,7 +8,7 @@ use crate::adapter::{self, Noop, Visitor};
 use crate::ranges::Ranges;
 use crate::rounds::{self, cpu_ns, pace};
 use crate::stage::{Readiness, Stage};
-use crate::workload::Workload;
+use crate::workload::{Cycle, Workload};
 use serde::Serialize;
 use std::time::Duration;
 use vmalloc_kit::stats::median;
@@ -76,7 +76,12 @@ impl<R: Ranges> Entry<R> {
 impl<R: Ranges> Entrant for Entry<R> {
     fn set_up(&mut self, limits: &Limits) {
         if !adapter::is_able::<R>(self.workload) {
-            self.row.note = Some(if self.workload.finds() { "no lookup" } else { "no alignment" }.to_owned());
+            let lacks = match self.workload.cycle {
+                Cycle::Near => "not near a page",
+                _ if self.workload.finds() => "no lookup",
+                _ => "no alignment",
+            };
+            self.row.note = Some(lacks.to_owned());
             return;
         }
         let mut stage = Stage::new(self.workload);

@@ -35,6 +35,8 @@ pub trait Ranges: Sized {
     const ALIGNS: bool;
     /// True if it can find an area by address.
     const FINDS: bool = false;
+    /// True if it can allocate near a page.
+    const NEARS: bool = false;
     /// True if it adds guard pages itself; otherwise guarded requests ask for one page more.
     const GUARDS: bool = false;
 
@@ -57,6 +59,9 @@ pub trait Ranges: Sized {
     fn find(&self, _page: u64) -> Option<u64> {
         None
     }
+
+    /// Allocates a page as near to `page` as can be, and frees it.
+    fn bounce_near(&mut self, _page: u64) {}
 
     /// Makes everything freed so far reusable by any request; called once, when the set-up is done.
     fn settle(&mut self) {}

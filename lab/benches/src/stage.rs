@@ -39,7 +39,7 @@ pub struct TooSlow;
 pub enum Window {
     /// Allocations.
     Steps(Vec<Step>),
-    /// Pages to look up.
+    /// Pages to look up, or to be near to.
     Pages(Vec<u64>),
 }
 
@@ -155,7 +155,9 @@ impl<R: Ranges> Stage<R> {
             Cycle::Replace(shape) | Cycle::Bounce(shape) => Window::Steps(self.draw_steps(shape, iterations)),
             Cycle::Two { .. } | Cycle::WorstCall => Window::Steps(self.draw_steps(ONE_PAGE, iterations)),
             Cycle::FindStart => Window::Pages((0..iterations).map(|_| self.draw_page(0)).collect()),
-            Cycle::FindInterior => Window::Pages((0..iterations).map(|_| self.draw_page(u32::MAX)).collect()),
+            Cycle::FindInterior | Cycle::Near => {
+                Window::Pages((0..iterations).map(|_| self.draw_page(u32::MAX)).collect())
+            }
         }
     }
 
@@ -183,6 +185,9 @@ impl<R: Ranges> Stage<R> {
                 steps.iter().for_each(|_| self.two(u64::from(first), u64::from(second)));
             }
             (Window::Steps(steps), _) => steps.iter().for_each(|step| self.bounce(step)),
+            (Window::Pages(pages), Cycle::Near) => {
+                pages.iter().for_each(|&page| self.ranges.bounce_near(page));
+            }
             (Window::Pages(pages), _) => pages.iter().for_each(|&page| self.look_up(page)),
         }
     }
@@ -216,6 +221,9 @@ impl<R: Ranges> Stage<R> {
                 steps.iter().for_each(|_| timed(&mut || self.two(u64::from(first), u64::from(second))));
             }
             (Window::Steps(steps), _) => steps.iter().for_each(|step| timed(&mut || self.bounce(step))),
+            (Window::Pages(pages), Cycle::Near) => {
+                pages.iter().for_each(|&page| timed(&mut || self.ranges.bounce_near(page)));
+            }
             (Window::Pages(pages), _) => pages.iter().for_each(|&page| timed(&mut || self.look_up(page))),
         }
     }

@@ -75,6 +75,8 @@ pub enum Cycle {
     FindStart,
     /// Look up a random live area by any of its pages.
     FindInterior,
+    /// Allocate a page near any page of a random live area, and free it. One pair.
+    Near,
     /// The first call for one page at alignment 2, 4, … 512 and the free after it, each from a
     /// set-up of its own; the worst of them counts.
     WorstCall,
@@ -141,6 +143,15 @@ pub const ALL: &[Workload] = &{
         on(Map, "FS-large", steady(10_000, 20_000, LARGE), "10,000 live areas of 1…65,536 pages"),
         on(Map, "FS-holes-100", (HOLES, Cycle::Bounce(fixed(100))), "15,000 one-page holes; 100 pages"),
         on(Map, "FS-holes-1", (HOLES, Cycle::Bounce(ONE_PAGE)), "15,000 one-page holes; 1 page"),
+        Workload {
+            large: true,
+            ..on(
+                Map,
+                "FS-near",
+                (Setup::Holes { holes: 1_000_000 }, Cycle::Near),
+                "1,000,000 one-page holes; 1 page near an area",
+            )
+        },
         on(
             Map,
             "FS-align",
@@ -254,7 +265,7 @@ impl Workload {
         match self.cycle {
             Cycle::Replace(shape) | Cycle::Bounce(shape) => shape.max_order > 0,
             Cycle::WorstCall => true,
-            Cycle::Two { .. } | Cycle::FindStart | Cycle::FindInterior => false,
+            Cycle::Two { .. } | Cycle::FindStart | Cycle::FindInterior | Cycle::Near => false,
         }
     }
 

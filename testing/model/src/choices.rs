@@ -28,7 +28,12 @@ impl Choices<'_> {
     fn policy(&mut self) -> Policy {
         let rates = self.profile.rates;
         if self.source.chance(rates.random) {
-            Policy::Random { seed: self.source.bits(64) }
+            let bits = self.source.bits(64);
+            if bits.is_multiple_of(2) {
+                Policy::Random { seed: bits }
+            } else {
+                Policy::Near { to: self.page() }
+            }
         } else if self.source.chance(rates.highest) {
             Policy::Highest
         } else {

@@ -37,17 +37,29 @@ impl NaiveMap {
         let within = ask.limits.unwrap_or(self.span);
         self.check_inside(within)?;
         let start_in = if ask.policy == Policy::Highest { highest_in } else { lowest_in };
-        let fits = self.free_ranges().filter_map(|free| Some((free, start_in(ask, free, within)?)));
+        let fits = self.free_ranges().filter_map(|free| start_in(ask, free, within));
         let chosen = match ask.policy {
-            Policy::Highest => fits.max_by_key(|(free, _)| free.start()),
+            Policy::Highest => fits.max_by_key(PageRange::start),
+            Policy::Near { to } => self.nearest(ask, within, to),
             // Any legal place will do for a random request: the caller compares legality, not the
             // place.
-            _ => fits.min_by_key(|(free, _)| free.start()),
+            _ => fits.min_by_key(PageRange::start),
         };
         match chosen {
-            Some((_, range)) => Ok(range),
+            Some(range) => Ok(range),
             None => Err(self.no_space(ask, within).into()),
         }
+    }
+
+    /// Returns the range whose start is nearest to `to`, the higher of two: of each free range the
+    /// highest that starts below `to`, or the lowest that does not.
+    fn nearest(&self, ask: &Ask, within: PageRange, to: u64) -> Option<PageRange> {
+        let below = PageRange::new(within.start(), within.end().min(to.saturating_add(ask.pages - 1)));
+        let above = PageRange::new(within.start().max(to), within.end());
+        let highest = |free| highest_in(ask, free, below?);
+        let lowest = |free| lowest_in(ask, free, above?);
+        let fits = self.free_ranges().flat_map(|free| [lowest(free), highest(free)]).flatten();
+        fits.min_by_key(|range| (range.start().abs_diff(to), range.start() < to))
     }
 
     /// Returns whether every page of `range` is free.

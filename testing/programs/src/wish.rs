@@ -75,7 +75,8 @@ impl Wish {
             wish.node = Some(source.below(place.nodes as u64 + 1) as usize);
         }
         if source.chance(32) {
-            let policies = [Policy::Lowest, Policy::Highest, Policy::Random { seed: 1 }];
+            let (middle, bytes) = (place.span.start() + place.span.len() / 2, 1 << place.shift);
+            let policies = [Policy::Highest, Policy::Random { seed: 1 }, Policy::Near { to: middle * bytes }];
             wish.policy = Some(policies[source.below(3) as usize]);
         }
         wish

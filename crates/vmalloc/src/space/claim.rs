@@ -46,12 +46,12 @@ impl<P: Platform> Space<P> {
     }
 
     /// Claims an area that is not memory of its own from the start: if the caller may wait and asks
-    /// for no limits and no random place, from the middle of the span upwards. There it is not in
-    /// the way of ordinary areas, which begin at its start.
+    /// for no limits, no random place and none near another, from the middle of the span upwards.
+    /// There it is not in the way of ordinary areas, which begin at its start.
     pub(super) fn claim_high(&self, fit: &Fit, blocking: Blocking) -> Result<PageRange, AllocError> {
         let span = self.geometry.span;
-        let is_random = matches!(fit.placement(), Policy::Random { .. });
-        if blocking == Blocking::Allowed && fit.limits().is_none() && !is_random {
+        let is_placed = matches!(fit.placement(), Policy::Random { .. } | Policy::Near { .. });
+        if blocking == Blocking::Allowed && fit.limits().is_none() && !is_placed {
             match self.claim_of_map(&fit.within(span.start() + span.len() / 2, span.end()), false) {
                 Err(AllocError::NoSpace(_) | AllocError::Request(RequestError::LimitsReversed { .. })) => {}
                 result => return result,

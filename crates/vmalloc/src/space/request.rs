@@ -128,6 +128,18 @@ impl Request {
         /// Places by `policy`, whatever the space's options say.
         policy(policy: Policy) { special = true, odd = true, placement.policy = Some(policy) }
 
+        /// Places as near to an address as can be: see [`Policy::Near`]. How far away an area may
+        /// lie is for [`within`](Self::within) to say. No area that waits for reuse serves it.
+        ///
+        /// ```
+        /// # use vmalloc::{AllocError, Platform, Request, Space};
+        /// # fn example<P: Platform>(space: &Space<P>, caller: usize) -> Result<(), AllocError> {
+        /// let callee = space.raw().alloc(&Request::new(100_000).near(caller))?;
+        /// # Ok(())
+        /// # }
+        /// ```
+        near(addr: usize) { special = true, odd = true, placement.policy = Some(Policy::Near { to: addr as u64 }) }
+
         /// Uses huge pages where the area has room for one and the machine has some; base pages
         /// elsewhere. An area with room for a huge page begins at one, where there is such a place,
         /// whichever call makes it.
@@ -202,12 +214,14 @@ impl Request {
             return Err(RequestError::SizeOverflow { bytes: self.bytes });
         };
         let pages = padded >> shift;
-        let fit = Fit::new(pages as u64);
         if !self.align.is_power_of_two() {
             return Err(RequestError::AlignNotPowerOfTwo { align: self.align as u64 });
         }
-        let mut fit =
-            fit.align((self.align >> shift).max(1) as u64).policy(self.placement.policy.unwrap_or(policy));
+        let policy = self.placement.policy.unwrap_or(policy);
+        let mut fit = Fit::new(pages as u64).align((self.align >> shift).max(1) as u64).policy(policy);
+        if let Policy::Near { to } = policy {
+            fit = fit.near(to >> shift);
+        }
         if let Some((start, end)) = self.placement.within {
             fit = self.limit(fit, start, end, shift)?;
         }
@@ -319,6 +333,14 @@ mod tests {
         }
         assert!(check(Request::new(most + 1).guard(false)).is_ok());
         assert!(check(Request::new(most + 4097).guard(false)).is_err());
+    }
+
+    #[test]
+    fn an_address_to_be_near_is_counted_in_pages() {
+        let near = Request::new(1).near(0x5fff);
+        assert_eq!(check(near).unwrap().fit.placement(), Policy::Near { to: 5 });
+        let space_is_near = Request::new(1).check(12, true, Policy::Near { to: 0x5000 }, None);
+        assert_eq!(space_is_near.unwrap().fit.placement(), Policy::Near { to: 5 });
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub use ours::{Map, OurSpace};
 pub use peers::{FreeListPages, Offset, RangeAlloc, VmAllocator};
 
 use crate::ranges::Ranges;
-use crate::workload::{Layer, Workload};
+use crate::workload::{Cycle, Layer, Workload};
 use vmalloc_kit::null::FirstCpu;
 use vmalloc_linux::FutexLock;
 
@@ -66,7 +66,9 @@ pub fn each_drained(visitor: &mut impl Visitor) {
 
 /// Returns true if `R` offers all that `workload` asks for.
 pub fn is_able<R: Ranges>(workload: &Workload) -> bool {
-    (R::ALIGNS || !workload.aligns()) && (R::FINDS || !workload.finds())
+    (R::ALIGNS || !workload.aligns())
+        && (R::FINDS || !workload.finds())
+        && (R::NEARS || workload.cycle != Cycle::Near)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ impl Ranges for Noop {
     const NAME: &'static str = "(loop alone)";
     const ALIGNS: bool = true;
     const FINDS: bool = true;
+    const NEARS: bool = true;
     const GUARDS: bool = true;
 
     fn build(_plan: &Plan) -> Self {

@@ -13,6 +13,7 @@ impl Ranges for Map {
     const NAME: &'static str = "vmalloc AreaMap";
     const ALIGNS: bool = true;
     const FINDS: bool = true;
+    const NEARS: bool = true;
 
     fn build(_plan: &Plan) -> Self {
         Self(AreaMap::new(span()).expect("metadata for an empty map"))
@@ -36,6 +37,12 @@ impl Ranges for Map {
     #[inline]
     fn find(&self, page: u64) -> Option<u64> {
         self.0.find(page).map(|range| range.start())
+    }
+
+    #[inline]
+    fn bounce_near(&mut self, page: u64) {
+        let area = self.0.alloc(&Fit::new(1).near(page)).expect("space for every workload");
+        self.0.free(area.start()).expect("a live area");
     }
 
     fn own_metadata_bytes(&self) -> Option<usize> {

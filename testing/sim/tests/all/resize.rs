@@ -81,6 +81,25 @@ fn areas_move_by_the_policy_that_places_them() {
     }
 }
 
+/// An area near an address lies at the nearest place of the map, and moves to the nearest.
+#[test]
+fn areas_near_an_address_move_near_it() {
+    let space = with_holes(SpaceOptions::default());
+    let caller = ((space.geometry().span.start() as usize + 700) << SHIFT) + 5;
+    let nearest = |pages: u64| {
+        let fit = Fit::new(pages).near((caller >> SHIFT) as u64);
+        (space.place_for(&fit).expect("room").start() as usize) << SHIFT
+    };
+    let wanted = nearest(10);
+    let addr = space.raw().alloc(&Request::new(9 * PAGE).near(caller)).expect("room");
+    assert_eq!(addr, wanted);
+    assert!(caller.abs_diff(addr) < 200 * PAGE, "{addr:#x} is no neighbour of {caller:#x}");
+    block(&space, addr);
+    let wanted = nearest(32);
+    assert_eq!(realloc(&space, addr, &Resize::new(15 * PAGE)).expect("room"), wanted);
+    check(&space);
+}
+
 /// An area stays inside its limits, its guard page too, in place and when it moves. What an
 /// allocation there is refused, a resize is refused as well.
 #[test]
@@ -174,6 +193,19 @@ fn every_call_heeds_huge_pages() {
         let _odd = [(); 3].map(|()| alloc(&space, 1));
         let addr = call(&space.raw(), &Request::new(20 * PAGE).huge()).expect("room");
         assert_eq!(addr % (16 * PAGE), 0, "{addr:#x} is inside a huge page");
+    }
+}
+
+/// An area near an address is near for each kind of area, also for those that else lie high.
+#[test]
+fn every_call_heeds_the_address_to_be_near() {
+    let span = vmalloc::PageRange::new(0x101, 0x1000).expect("not empty");
+    let machine = Options::new(span).cpus(1).frames(1 << 12).build();
+    let space = Space::new(machine, SpaceOptions::default()).expect("an empty space");
+    let caller = 0x400 * PAGE;
+    for call in [Raw::alloc, Raw::alloc_shared, Raw::alloc_exec, Raw::reserve] {
+        let addr = call(&space.raw(), &Request::new(PAGE).near(caller)).expect("room");
+        assert!(addr.abs_diff(caller) < 8 * PAGE, "{addr:#x} is far from {caller:#x}");
     }
 }
 

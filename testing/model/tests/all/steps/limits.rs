@@ -10,13 +10,13 @@ use vmalloc_model::Ask;
 struct Search {
     name: &'static str,
     policy: Policy,
-    /// The limit, besides one end of the span.
+    /// The limit, besides one end of the span, or the page to be near to.
     limits: fn(&Holes) -> Vec<u64>,
     answer: fn(&[PageRange], u64, Request) -> Option<u64>,
     most: fn(u32) -> u64,
 }
 
-const SEARCHES: [Search; 3] = [
+const SEARCHES: [Search; 4] = [
     // A lower limit adds the leaf it lies in (at most 13 steps: that is less than twice
     // `DENSE + 1`) and the way up from there, where each level is looked at again.
     Search {
@@ -43,6 +43,14 @@ const SEARCHES: [Search; 3] = [
         answer: last_below,
         most: |height| 2 * (u64::from(height) + DENSE),
     },
+    // The nearest place is one of two: the lowest above the page, and the highest below it.
+    Search {
+        name: "nearest",
+        policy: Policy::Near { to: 0 },
+        limits: around_the_middle,
+        answer: nearest,
+        most: |height| limit(height) + 3 * u64::from(height) + 4 * (DENSE + 1),
+    },
 ];
 
 #[test]
@@ -59,9 +67,12 @@ fn places_within_limits_and_the_highest_are_found_in_logarithmic_steps() {
             let (nth, Search { name, policy, limits, answer, most }) = search;
             for limit in limits(holes) {
                 let (start, end) = (holes.span.start(), holes.span.end());
-                let is_lower = *policy == Policy::Lowest;
-                let limits = if is_lower { PageRange::new(limit, end) } else { PageRange::new(start, limit) };
-                let ask = Ask { limits, policy: *policy, ..request.ask() };
+                let (limits, policy) = match policy {
+                    Policy::Near { .. } => (None, Policy::Near { to: limit }),
+                    Policy::Lowest => (PageRange::new(limit, end), Policy::Lowest),
+                    _ => (PageRange::new(start, limit), *policy),
+                };
+                let ask = Ask { limits, policy, ..request.ask() };
                 let (placed, name) = (place(&mut map, &ask), format!("{name}, {}: {ask:?}", holes.name));
                 assert_eq!(placed, answer(&holes.ranges, limit, request), "{name}");
                 let steps = map.last_steps();
@@ -99,6 +110,12 @@ fn first_from(ranges: &[PageRange], lower: u64, request: Request) -> Option<u64>
         let start = range.start().max(lower).next_multiple_of(1 << request.order);
         (start + request.pages <= range.end()).then_some(start)
     })
+}
+
+fn nearest(ranges: &[PageRange], to: u64, request: Request) -> Option<u64> {
+    let below = last_below(ranges, to + request.pages - 1, request);
+    let both = [first_from(ranges, to, request), below].into_iter().flatten();
+    both.min_by_key(|&start| (start.abs_diff(to), start < to))
 }
 
 /// No bound to be proud of: an alignment above 2^13 pages is in no summary, so every range that is
