@@ -112,7 +112,7 @@ impl<M: Machine> PageTables<M> {
             let Ok(slot) = walk.slot(piece.pages.start()) else { return };
             match self.tables().below(&slot) {
                 Some(table) if FormatOf::<M>::GROUP_ORDER == 0 => {
-                    table.of(piece.pages).put_run(piece.first, bits)
+                    table.of(piece.pages).put_run(piece.first, bits);
                 }
                 Some(table) => {
                     for (pages, group) in groups::<FormatOf<M>>(&piece).into_iter().flatten() {
@@ -134,8 +134,7 @@ impl<M: Machine> PageTables<M> {
             self.tables().below(&slot).map(|_| (slot.get(), slot))
         });
         loop {
-            let mut detached: [Option<(Entry<FormatOf<M>>, RefOf<'_, M>)>; AT_ONCE] =
-                core::array::from_fn(|_| places.next());
+            let mut detached = core::array::from_fn::<_, AT_ONCE, _>(|_| places.next());
             if detached[0].is_none() {
                 return;
             }
