@@ -17,7 +17,7 @@ use crate::entry::{Entry, entries, out_of_memory};
 use crate::format::Format;
 use crate::machine::{FormatOf, Machine};
 use crate::platform::PageTables;
-use crate::tables::{NoTable, RefOf, Walk};
+use crate::tables::{NoTable, Walk};
 use vmalloc::{Frame, FrameRun, Origin, PageRange, PlatformError};
 
 /// Tables that are detached with one shootdown.
