@@ -110,6 +110,7 @@ impl<P: Platform> Raw<'_, P> {
     }
 
     /// Checks a request against the machine's pages and this space.
+    #[inline]
     pub(super) fn begin<'a>(&'a self, request: &'a Request) -> Result<Allocation<'a, P>, AllocError> {
         if let Some(node) = request.node.filter(|&node| node >= self.cache.nodes.len()) {
             let nodes = self.cache.nodes.len();
