@@ -42,6 +42,8 @@ extern crate std;
 mod entry;
 mod fill;
 mod format;
+#[cfg(test)]
+mod format_tests;
 mod lock;
 mod machine;
 #[cfg(test)]
