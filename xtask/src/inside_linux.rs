@@ -6,7 +6,7 @@ mod relocations;
 mod tree;
 
 use crate::bounds::Bounds;
-use crate::kernel::{self, Machine};
+use crate::kernel::{self, Architecture, Machine};
 use crate::kernels::package;
 use crate::{process, steps, targets};
 use anyhow::{Context, Result, bail, ensure};
@@ -59,8 +59,8 @@ struct Kernel {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let what = format!("the core inside Linux {}", args.version);
     let folder = process::folder("kernels")?;
-    let found =
-        kernel::find_qemu().and_then(|()| Ok((fetched(&args.version, &folder)?, package::busybox(&folder)?)));
+    let found = kernel::find_qemu(Architecture::X86)
+        .and_then(|()| Ok((fetched(&args.version, &folder)?, package::busybox(&folder)?)));
     let (kernel, busybox) = match found {
         Ok(found) => found,
         Err(reason) => return steps::nothing_ran(&what, format!("{reason:#}")),

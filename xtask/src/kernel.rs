@@ -7,18 +7,61 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
-use std::{fs, thread};
+use std::{fs, iter, thread};
 
 /// The most bytes of an image, without symbols.
 const MOST_BYTES: u64 = 500_000;
 pub(crate) const QEMU: &str = "qemu-system-x86_64";
-const INSTALL: [&str; 5] = ["apt-get", "install", "--yes", "--no-install-recommends", "qemu-system-x86"];
+const INSTALL: [&str; 4] = ["apt-get", "install", "--yes", "--no-install-recommends"];
 /// Memory of the machine: the driver's cases hold some 200 MiB with one CPU, and the notes of per-CPU areas are on a heap. The stack is
 /// measured with 100,000 areas.
 pub(crate) const MEMORY: [&str; 2] = ["512M", "1G"];
 
+/// The architecture of a machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Architecture {
+    X86,
+    Aarch64,
+    Riscv64,
+}
+
+impl Architecture {
+    /// Returns the program that emulates it, and the package that has that.
+    fn qemu(self) -> (&'static str, &'static str) {
+        match self {
+            Self::X86 => (QEMU, "qemu-system-x86"),
+            Self::Aarch64 => ("qemu-system-aarch64", "qemu-system-arm"),
+            Self::Riscv64 => ("qemu-system-riscv64", "qemu-system-misc"),
+        }
+    }
+
+    /// Returns the target that the image is built for.
+    pub(crate) fn target(self) -> &'static str {
+        match self {
+            Self::X86 => "x86_64-unknown-linux-gnu",
+            Self::Aarch64 => "aarch64-unknown-none-softfloat",
+            Self::Riscv64 => "riscv64imac-unknown-none-elf",
+        }
+    }
+
+    /// Returns what makes a machine on which the kernel can end with a status.
+    fn machine(self) -> &'static str {
+        match self {
+            Self::X86 => "-device isa-debug-exit,iobase=0xf4,iosize=0x04",
+            Self::Aarch64 => "-machine virt -cpu max -semihosting",
+            Self::Riscv64 => "-machine virt",
+        }
+    }
+
+    fn no_qemu(self) -> String {
+        let (qemu, package) = self.qemu();
+        format!("{qemu} is not installed; try: {} {package}", INSTALL.join(" "))
+    }
+}
+
 /// An image that was built.
 pub(crate) struct Image {
+    architecture: Architecture,
     path: PathBuf,
     pub(crate) bytes: u64,
 }
@@ -57,8 +100,8 @@ pub(crate) const DIED: i32 = 18;
 
 impl Image {
     /// Builds it.
-    pub(crate) fn build() -> Result<Self> {
-        let image = Self::build_with(&[])?;
+    pub(crate) fn build(architecture: Architecture) -> Result<Self> {
+        let image = Self::build_with(architecture, &[])?;
         if image.bytes > MOST_BYTES {
             bail!("the image has {} bytes, more than {MOST_BYTES}", image.bytes);
         }
@@ -66,26 +109,27 @@ impl Image {
     }
 
     /// Builds one with features; cargo says where it is.
-    pub(crate) fn build_with(features: &[&str]) -> Result<Self> {
+    pub(crate) fn build_with(architecture: Architecture, features: &[&str]) -> Result<Self> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testing/kernel");
         let mut cargo = process::cargo();
         cargo.args(["build", "--release", "--locked", "--features", &features.join(",")]);
+        cargo.args(["--target", architecture.target()]);
         // Where its own flags are, which these would replace.
         cargo.current_dir(folder).env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
         let path = process::built(&mut cargo)?;
         let bytes = fs::metadata(&path).with_context(|| format!("can't read {}", path.display()))?.len();
-        Ok(Self { path, bytes })
+        Ok(Self { architecture, path, bytes })
     }
 
     /// Boots it, and waits for its end.
     pub(crate) fn boot(&self, boot: Boot<'_>) -> Result<Run> {
         let start = Instant::now();
-        let mut qemu = Command::new(QEMU);
+        let mut qemu = Command::new(self.architecture.qemu().0);
         qemu.args(["-accel", "tcg", "-m", boot.memory, "-smp", &boot.cpus.to_string()])
             .arg("-kernel")
             .arg(&self.path)
             .args(["-append", boot.command_line])
-            .args(["-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"]);
+            .args(self.architecture.machine().split(' '));
         if boot.counts_instructions {
             qemu.args(["-icount", "shift=0"]);
         }
@@ -97,7 +141,7 @@ impl Image {
             }
             lines.push(line);
         }
-        Ok(Run { lines, took: start.elapsed(), status: machine.qemu.wait().context(QEMU)? })
+        Ok(Run { lines, took: start.elapsed(), status: machine.qemu.wait().context("QEMU")? })
     }
 }
 
@@ -112,7 +156,8 @@ impl Machine {
     /// Starts QEMU, which shows nothing but its console.
     pub(crate) fn start(qemu: &mut Command, limit: Duration) -> Result<Self> {
         qemu.args(["-display", "none", "-serial", "stdio", "-monitor", "none", "-no-reboot"]);
-        let mut qemu = qemu.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().with_context(no_qemu)?;
+        let mut qemu =
+            qemu.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("can't start QEMU")?;
         let console = qemu.stdout.take().context("no console")?;
         Ok(Self { qemu, lines: read(console), until: Instant::now() + limit })
     }
@@ -150,13 +195,11 @@ fn read(console: impl io::Read + Send + 'static) -> Receiver<String> {
     receiver
 }
 
-fn no_qemu() -> String {
-    format!("{QEMU} is not installed; try: {}", INSTALL.join(" "))
-}
-
 /// Sees to it that QEMU is there: where this program may, it installs it.
-pub(crate) fn find_qemu() -> Result<()> {
-    let is_there = || Command::new(QEMU).arg("--version").stdout(Stdio::null()).status().is_ok();
+pub(crate) fn find_qemu(architecture: Architecture) -> Result<()> {
+    let (qemu, package) = architecture.qemu();
+    let no_qemu = || architecture.no_qemu();
+    let is_there = || Command::new(qemu).arg("--version").stdout(Stdio::null()).status().is_ok();
     if is_there() {
         return Ok(());
     }
@@ -164,8 +207,9 @@ pub(crate) fn find_qemu() -> Result<()> {
     if user.stdout.trim_ascii() != b"0" {
         bail!(no_qemu());
     }
-    eprintln!("{QEMU} is not installed: {}", INSTALL.join(" "));
-    let installed = Command::new(INSTALL[0]).args(&INSTALL[1..]).stdout(Stdio::null()).status();
+    let install: Vec<&str> = INSTALL.into_iter().chain(iter::once(package)).collect();
+    eprintln!("{qemu} is not installed: {}", install.join(" "));
+    let installed = Command::new(install[0]).args(&install[1..]).stdout(Stdio::null()).status();
     ensure!(installed.is_ok_and(|status| status.success()) && is_there(), no_qemu());
     Ok(())
 }

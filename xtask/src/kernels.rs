@@ -5,7 +5,7 @@ mod jobs;
 pub(crate) mod package;
 mod parts;
 
-use crate::kernel::{self, Machine};
+use crate::kernel::{self, Architecture, Machine};
 use crate::process;
 use crate::step::Counts;
 use crate::steps;
@@ -57,7 +57,7 @@ const OLDEST: &str = "6.1";
 pub(crate) fn run(args: &Args) -> Result<()> {
     // Of kernels, and of what is made for them.
     let folder = process::folder("kernels")?;
-    let found = kernel::find_qemu()
+    let found = kernel::find_qemu(Architecture::X86)
         .and_then(|()| Ok((package::kernel(OLDEST, &folder)?, package::busybox(&folder)?)));
     let (kernel, busybox) = match found {
         Ok(found) => found,

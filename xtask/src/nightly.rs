@@ -65,7 +65,7 @@ pub(crate) fn all(seed: u64) -> Vec<Step> {
         xtask("sanitizer of addresses", "sanitize address"),
         xtask("sanitizer of threads", "sanitize thread"),
         xtask("fuzzing, stress and random worlds", fuzzing).after("tools"),
-        xtask("kernel in QEMU", "qemu").after("packages"),
+        xtask("kernel in QEMU", "qemu --machine all").after("packages").after("targets"),
         xtask("Linux 6.1 in QEMU", "kernels --all").after("packages"),
         xtask("inside Linux 6.12 in QEMU", "inside-linux 6.12 --check").after("packages").after("targets"),
         step("lints of the Linux module", "cargo clippy --quiet --release --locked -- -D warnings")

@@ -1,15 +1,20 @@
 //! `cargo xtask qemu`: the allocator as a kernel's, on emulated machines.
 
-use crate::kernel::{self, Boot, DIED, Image, MEMORY, PASSED, Run};
+use crate::kernel::{self, Architecture, Boot, DIED, Image, MEMORY, PASSED, Run};
+use crate::targets;
 use anyhow::{Context, Result, bail, ensure};
 use std::time::Duration;
 
 /// Boot the kernel that tests vmalloc, with 1, 2 and 4 CPUs
 ///
 /// Builds the image of `testing/kernel`, boots it in QEMU once for each number of CPUs, prints what it prints and checks its exit status;
-/// then makes it end badly on purpose, which it has to report, and measures the stack of each call, which has a bound (docs/porting.md). Installs QEMU where it may.
+/// then makes it end badly on purpose, which it has to report. On x86-64 it also measures the stack of each call, which has a bound
+/// (docs/porting.md). Installs QEMU where it may.
 #[derive(clap::Args)]
 pub(crate) struct Args {
+    /// The machine: its architecture, or all of them.
+    #[arg(long, value_enum, default_value = "x86-64")]
+    machine: Chosen,
     /// Numbers of CPUs.
     #[arg(long, value_delimiter = ',', default_value = "1,2,4")]
     cpus: Vec<usize>,
@@ -19,6 +24,27 @@ pub(crate) struct Args {
     /// Seconds that one boot may take.
     #[arg(long, default_value_t = 90)]
     limit: u64,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Chosen {
+    #[value(name = "x86-64")]
+    X86,
+    Aarch64,
+    Riscv64,
+    All,
+}
+
+impl Chosen {
+    fn architectures(self) -> &'static [Architecture] {
+        const ALL: [Architecture; 3] = [Architecture::X86, Architecture::Aarch64, Architecture::Riscv64];
+        match self {
+            Self::X86 => &ALL[..1],
+            Self::Aarch64 => &ALL[1..2],
+            Self::Riscv64 => &ALL[2..],
+            Self::All => &ALL,
+        }
+    }
 }
 
 /// CPUs where the stack is measured: one runs, and says that it is each of them in turn.
@@ -33,8 +59,22 @@ const CRASHES: [(&str, &str); 4] = [
 ];
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    kernel::find_qemu()?;
-    let image = Image::build()?;
+    for &architecture in args.machine.architectures() {
+        let target = architecture.target();
+        if !targets::is_there(target)? {
+            let reason = "the toolchain has no library for its target";
+            vmalloc_harness::not_run(format!("the kernel on {architecture:?}"), reason);
+            continue;
+        }
+        println!("{architecture:?}:");
+        boot_all(args, architecture).with_context(|| format!("{architecture:?}"))?;
+    }
+    Ok(())
+}
+
+fn boot_all(args: &Args, architecture: Architecture) -> Result<()> {
+    kernel::find_qemu(architecture)?;
+    let image = Image::build(architecture)?;
     println!("image: {} bytes", image.bytes);
     let limit = Duration::from_secs(args.limit);
     let one = Boot {
@@ -63,9 +103,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
         println!("{crash}: reported");
     }
+    if architecture != Architecture::X86 {
+        return Ok(());
+    }
     // The image is built in the place of the other one.
     let stack = Boot { cpus: STACK_CPUS, memory: MEMORY[1], command_line: "stack", limit: limit * 2, ..one };
-    let run = Image::build_with(&["stack"])?.boot(stack).context("stack")?;
+    let run = Image::build_with(architecture, &["stack"])?.boot(stack).context("stack")?;
     check("stack", &run, PASSED)?;
     println!("stack: within its bounds, in {:.1} s", run.took.as_secs_f64());
     Ok(())

@@ -7,7 +7,7 @@ use std::process::Command;
 
 /// The core, and what needs no more than a platform: a heap, and no operating system.
 const PORTABLE: &str = "--no-default-features --features vmalloc-malloc/allocator-api2-04 -p vmalloc-subspaces \
-    -p vmalloc-short -p vmalloc-slots -p vmalloc-percpu -p vmalloc-malloc";
+    -p vmalloc-short -p vmalloc-slots -p vmalloc-percpu -p vmalloc-malloc -p vmalloc-tables";
 /// `cargo xtask nightly` compiles and runs the tests of two of these.
 const LINUX: &str =
     "-p vmalloc-subspaces -p vmalloc-short -p vmalloc-slots -p vmalloc-stacks -p vmalloc-malloc";

@@ -8,8 +8,8 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::boxed::Box;
 use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::vec::Vec;
 use vmalloc::{Frame, Origin, PageRange};
 
@@ -61,6 +61,8 @@ pub(crate) struct Fake<F = X86Levels4> {
     pub(crate) frames: u64,
     layout: Layout,
     pub(crate) free: Mutex<BTreeSet<u64>>,
+    /// Frames that were taken so far.
+    pub(crate) taken: Arc<AtomicU64>,
     /// Frames that may still be taken; then the supply refuses.
     pub(crate) left: AtomicU64,
     /// Runs, on other CPUs, when frames come back.
@@ -69,6 +71,8 @@ pub(crate) struct Fake<F = X86Levels4> {
     pub(crate) on_interrupt: Mutex<Option<Handler>>,
     /// Runs at a step of a walk: with the number of steps that are left until then, 0 for never.
     pub(crate) on_step: Mutex<(usize, Option<Act>)>,
+    /// Runs when a CPU forgets pages.
+    pub(crate) on_forget: Mutex<Option<Box<dyn FnMut(&[PageRange]) + Send>>>,
     pub(crate) forgot: [Mutex<Vec<Forgot>>; CPUS],
     pub(crate) interrupted: [AtomicBool; CPUS],
     pub(crate) online: [AtomicBool; CPUS],
@@ -104,10 +108,12 @@ impl<F: Format> Fake<F> {
             frames,
             layout: Self::layout(frames),
             free: Mutex::new((2..frames).collect()),
+            taken: Arc::default(),
             left: AtomicU64::new(u64::MAX),
             on_return: Mutex::new(None),
             on_interrupt: Mutex::new(None),
             on_step: Mutex::default(),
+            on_forget: Mutex::new(None),
             forgot: Default::default(),
             interrupted: Default::default(),
             online: [AtomicBool::new(true), AtomicBool::new(false)],
@@ -210,6 +216,7 @@ unsafe impl<F: Format> Machine for Fake<F> {
         if free.len() < frames.len() || !self.may_take(frames.len() as u64) {
             return false;
         }
+        self.taken.fetch_add(frames.len() as u64, Ordering::Relaxed);
         frames.fill_with(|| Frame(free.pop_first().expect("counted")));
         true
     }
@@ -241,6 +248,9 @@ unsafe impl<F: Format> Machine for Fake<F> {
         self.translation
     }
     fn forget(&self, ranges: &[PageRange]) {
+        if let Some(act) = &mut *self.on_forget.lock().expect("no panic") {
+            act(ranges);
+        }
         let pages = ranges.iter().flat_map(|range| range.start()..range.end());
         self.forgot[CPU.get()].lock().expect("no panic").extend(pages.map(Forgot::Page));
     }

@@ -334,22 +334,22 @@ fn a_space_on_it_is_whole_again_with_every_frame_back() {
 
 /// Looks at the simulated memory through the map of all memory: the span's own addresses are not
 /// this program's.
-struct ThroughFrames;
+pub(crate) struct ThroughFrames;
 
 impl ThroughFrames {
     /// Returns the words behind `page`, of the span or of the map of all memory.
-    fn words(platform: &PageTables<Fake>, page: u64) -> Option<impl Iterator<Item = *mut u64>> {
+    fn words<F: Format>(platform: &PageTables<Fake<F>>, page: u64) -> Option<impl Iterator<Item = *mut u64>> {
         let machine = platform.machine();
-        let first = machine.direct_map() as u64 >> PAGE_SHIFT;
+        let first = machine.direct_map() as u64 >> F::PAGE_SHIFT;
         let is_direct = (first..first + machine.frames).contains(&page);
         let frame = if is_direct { page - first } else { platform.physical_page(page)? };
-        let start = machine.memory.wrapping_add((frame << PAGE_SHIFT) as usize).cast::<u64>();
-        Some((0..1 << (PAGE_SHIFT - 3)).map(move |nth| start.wrapping_add(nth)))
+        let start = machine.memory.wrapping_add((frame << F::PAGE_SHIFT) as usize).cast::<u64>();
+        Some((0..1 << (F::PAGE_SHIFT - 3)).map(move |nth| start.wrapping_add(nth)))
     }
 }
 
-impl Look<PageTables<Fake>> for ThroughFrames {
-    fn fill(&self, platform: &PageTables<Fake>, _: usize, page: u64, word: u64) {
+impl<F: Format> Look<PageTables<Fake<F>>> for ThroughFrames {
+    fn fill(&self, platform: &PageTables<Fake<F>>, _: usize, page: u64, word: u64) {
         let words = Self::words(platform, page).expect("a mapped page");
         words.for_each(|at| {
             // SAFETY: a frame of the simulated memory, which the kit owns.
@@ -357,7 +357,7 @@ impl Look<PageTables<Fake>> for ThroughFrames {
         });
     }
 
-    fn read(&self, platform: &PageTables<Fake>, _: usize, page: u64) -> Seen {
+    fn read(&self, platform: &PageTables<Fake<F>>, _: usize, page: u64) -> Seen {
         let Some(words) = Self::words(platform, page) else { return Seen::Fault };
         let mut loaded = words.map(|at| {
             // SAFETY: a frame of the simulated memory, which the kit owns.
@@ -367,16 +367,17 @@ impl Look<PageTables<Fake>> for ThroughFrames {
         if loaded.all(|word| word == first) { Seen::Word(first) } else { Seen::Mixed }
     }
 
-    fn leads(&self, platform: &PageTables<Fake>, _: usize, page: u64) -> Option<bool> {
+    fn leads(&self, platform: &PageTables<Fake<F>>, _: usize, page: u64) -> Option<bool> {
         Some(platform.physical_page(page).is_some())
     }
 
-    fn can_write(&self, platform: &PageTables<Fake>, _: usize, page: u64) -> Option<bool> {
-        entry(platform, page)
+    fn can_write(&self, platform: &PageTables<Fake<F>>, _: usize, page: u64) -> Option<bool> {
+        let slot = Tables(platform.machine()).find(page).ok();
+        slot.map(|slot| slot.get())
             .map(|entry| entry.is_present() && entry == entry.protected(Protection::ReadWrite))
     }
 
-    fn zero(&self, platform: &PageTables<Fake>, range: PageRange) -> bool {
+    fn zero(&self, platform: &PageTables<Fake<F>>, range: PageRange) -> bool {
         (range.start()..range.end()).for_each(|page| self.fill(platform, 0, page, 0));
         true
     }

@@ -1,6 +1,6 @@
 //! `cargo xtask instructions --kernel`: what a whole vmalloc takes in a kernel, page tables and purges included.
 
-use crate::kernel::{self, Boot, Image, MEMORY, PASSED};
+use crate::kernel::{self, Architecture, Boot, Image, MEMORY, PASSED};
 use anyhow::{Result, ensure};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ const LIMIT: Duration = Duration::from_secs(300);
 
 /// Boots the kernel on a machine that counts. Returns the counts of its rows.
 pub(crate) fn run() -> Result<BTreeMap<String, f64>> {
-    kernel::find_qemu()?;
+    kernel::find_qemu(Architecture::X86)?;
     let boot = Boot {
         cpus: 1,
         memory: MEMORY[0],
@@ -18,7 +18,7 @@ pub(crate) fn run() -> Result<BTreeMap<String, f64>> {
         limit: LIMIT,
         is_shown: false,
     };
-    let run = Image::build()?.boot(boot)?;
+    let run = Image::build(Architecture::X86)?.boot(boot)?;
     ensure!(run.ended_with(PASSED), "the machine did not end well: {}", run.lines.join("\n"));
     let counts = run.lines.iter().filter_map(|line| count(line));
     Ok(counts.inspect(|(name, count)| println!("{name} {count}")).collect())

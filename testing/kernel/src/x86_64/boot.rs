@@ -45,9 +45,9 @@ impl StartInfo {
     ///
     /// # Safety
     /// A PVH loader said that it is there.
-    pub(crate) unsafe fn at(at: usize) -> &'static Self {
+    pub(crate) unsafe fn at(at: usize) -> Self {
         // SAFETY: by the protocol, and nothing writes it; the direct map shows it.
-        let info: &Self = unsafe { &*direct(at as u64) };
+        let info: Self = unsafe { direct::<Self>(at as u64).read() };
         assert_eq!(info.magic, MAGIC, "not started by a PVH loader");
         info
     }
