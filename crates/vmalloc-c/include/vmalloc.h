@@ -357,8 +357,11 @@ const char *vmalloc_version_text(void);
 /* The highest address that fits. */
 #define VMALLOC_POLICY_HIGHEST 1
 
-/* The lowest fit above a random page, which the seed chooses. */
+/* The fit nearest to a random page, which the seed chooses. */
 #define VMALLOC_POLICY_RANDOM 2
+
+/* The fit whose start is nearest to an address, or in a map to a page, which `seed` is. */
+#define VMALLOC_POLICY_NEAR 3
 
 /* The best guards that the kernel has. The default. */
 #define VMALLOC_GUARDS_BEST 0
@@ -410,7 +413,7 @@ typedef struct vmalloc_options {
     size_t nodes;
     /* Slots of a block of short mappings, a power of two from 64 to 1024. */
     uint64_t block_slots;
-    /* The seed of `VMALLOC_POLICY_RANDOM`. */
+    /* The seed of `VMALLOC_POLICY_RANDOM`, or the address of `VMALLOC_POLICY_NEAR`. */
     uint64_t seed;
     /* Any of `VMALLOC_OPEN_...`. */
     uint32_t flags;
@@ -423,10 +426,24 @@ typedef struct vmalloc_options {
     uint32_t max_slack_percent;
     /* The name of the addresses in `/proc/self/maps`, or `NULL`. */
     const char *name;
+    /* Addresses to reserve at least, in bytes: fewer are refused. The detail has the largest
+       window that there is. */
+    size_t min_bytes;
+    /* The first address, of a page. Fewer than `max_bytes` are reserved there only if `min_bytes`
+       is set. What is mapped there stays, and the reservation is refused. */
+    size_t at;
+    /* The address that the first one is to be near to. */
+    size_t near;
+    /* How far from `near` all addresses have to be, in bytes. With 0 any distance will do. */
+    size_t within;
+    /* The address below which all lie, as high as can be. */
+    size_t below;
+    /* The alignment of the first address in bytes, a power of two. */
+    size_t align;
 } vmalloc_options;
 
 #define VMALLOC_OPTIONS_INIT \
-    { sizeof(vmalloc_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+    { sizeof(vmalloc_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* A request for memory or addresses. Zero is the default of each field but `bytes`. */
 typedef struct vmalloc_request {
@@ -442,7 +459,7 @@ typedef struct vmalloc_request {
     size_t range_end;
     /* The node of `VMALLOC_ON_NODE`. */
     size_t node;
-    /* The seed of `VMALLOC_POLICY_RANDOM`. */
+    /* The seed of `VMALLOC_POLICY_RANDOM`, or the address of `VMALLOC_POLICY_NEAR`. */
     uint64_t seed;
     /* Any of `VMALLOC_ZERO` to `VMALLOC_PLACE`. */
     uint32_t flags;
@@ -1240,6 +1257,9 @@ void vmalloc_notifier_free(struct vmalloc_notifier *notifier);
 /* Put the sub-space at `start` exactly. */
 #define VMALLOC_PLACE_AT 2
 
+/* Put the sub-space as near to `start` as can be. */
+#define VMALLOC_PLACE_NEAR 4
+
 /* The sub-space lives. */
 #define VMALLOC_SUBSPACE_LIVE 0
 
@@ -1257,7 +1277,8 @@ typedef struct vmalloc_placement {
     size_t bytes;
     /* The alignment in bytes, a power of two, or 0. */
     size_t align;
-    /* The first address, of a page, with `VMALLOC_PLACE_AT`. */
+    /* The first address, of a page, with `VMALLOC_PLACE_AT`, or any address with
+       `VMALLOC_PLACE_NEAR`. */
     size_t start;
     /* The most memory that may be mapped at once, cached memory included. 0 is no limit. */
     size_t limit_bytes;
@@ -1265,10 +1286,15 @@ typedef struct vmalloc_placement {
     uint32_t flags;
     /* Zero. */
     uint32_t reserved;
+    /* The lowest address allowed, but with `VMALLOC_PLACE_AT`. Without limits it is 0, and so is
+       `range_end`. */
+    size_t range_start;
+    /* The address behind the last one allowed. */
+    size_t range_end;
 } vmalloc_placement;
 
 #define VMALLOC_PLACEMENT_INIT \
-    { sizeof(vmalloc_placement), 0, 0, 0, 0, 0, 0 }
+    { sizeof(vmalloc_placement), 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* A sub-space, as its root knows it. */
 typedef struct vmalloc_subspace_info {
@@ -1671,7 +1697,7 @@ typedef struct vmalloc_fit {
     uint64_t start;
     /* The page behind the last one allowed. Without limits both are 0. */
     uint64_t end;
-    /* The seed of `VMALLOC_POLICY_RANDOM`. */
+    /* The seed of `VMALLOC_POLICY_RANDOM`, or the page of `VMALLOC_POLICY_NEAR`. */
     uint64_t seed;
     /* One of `VMALLOC_POLICY_...`. */
     uint32_t policy;

@@ -31,7 +31,7 @@ pub struct vmalloc_fit {
     pub start: u64,
     /// The page behind the last one allowed. Without limits both are 0.
     pub end: u64,
-    /// The seed of `VMALLOC_POLICY_RANDOM`.
+    /// The seed of `VMALLOC_POLICY_RANDOM`, or the page of `VMALLOC_POLICY_NEAR`.
     pub seed: u64,
     /// One of `VMALLOC_POLICY_...`.
     pub policy: u32,

@@ -50,8 +50,10 @@ const RESERVATION_FLAGS: u32 =
 pub const VMALLOC_POLICY_LOWEST: u32 = 0;
 /// The highest address that fits.
 pub const VMALLOC_POLICY_HIGHEST: u32 = 1;
-/// The lowest fit above a random page, which the seed chooses.
+/// The fit nearest to a random page, which the seed chooses.
 pub const VMALLOC_POLICY_RANDOM: u32 = 2;
+/// The fit whose start is nearest to an address, or in a map to a page, which `seed` is.
+pub const VMALLOC_POLICY_NEAR: u32 = 3;
 
 /// The best guards that the kernel has. The default.
 pub const VMALLOC_GUARDS_BEST: u32 = 0;
@@ -84,7 +86,7 @@ pub struct vmalloc_options {
     pub nodes: usize,
     /// Slots of a block of short mappings, a power of two from 64 to 1024.
     pub block_slots: u64,
-    /// The seed of `VMALLOC_POLICY_RANDOM`.
+    /// The seed of `VMALLOC_POLICY_RANDOM`, or the address of `VMALLOC_POLICY_NEAR`.
     pub seed: u64,
     /// Any of `VMALLOC_OPEN_...`.
     pub flags: u32,
@@ -97,6 +99,20 @@ pub struct vmalloc_options {
     pub max_slack_percent: u32,
     /// The name of the addresses in `/proc/self/maps`, or `NULL`.
     pub name: *const c_char,
+    /// Addresses to reserve at least, in bytes: fewer are refused. The detail has the largest
+    /// window that there is.
+    pub min_bytes: usize,
+    /// The first address, of a page. Fewer than `max_bytes` are reserved there only if `min_bytes`
+    /// is set. What is mapped there stays, and the reservation is refused.
+    pub at: usize,
+    /// The address that the first one is to be near to.
+    pub near: usize,
+    /// How far from `near` all addresses have to be, in bytes. With 0 any distance will do.
+    pub within: usize,
+    /// The address below which all lie, as high as can be.
+    pub below: usize,
+    /// The alignment of the first address in bytes, a power of two.
+    pub align: usize,
 }
 
 // SAFETY: `repr(C)`, numbers and a pointer, the size first; the assertion below excludes padding.
@@ -104,7 +120,7 @@ unsafe impl Versioned for vmalloc_options {
     const FIRST: usize = 88;
 }
 
-const _: () = assert!(size_of::<vmalloc_options>() == 8 * 8 + 4 * 4 + 8);
+const _: () = assert!(size_of::<vmalloc_options>() == 14 * 8 + 4 * 4 + 8);
 
 impl vmalloc_options {
     /// Returns the options of the reservation and the options of its space.
@@ -115,7 +131,15 @@ impl vmalloc_options {
         let space = self.space()?;
         let mut options = LinuxOptions::new();
         built!(options; max_bytes(self.max_bytes) if self.max_bytes != 0,
+            min_bytes(self.min_bytes) if self.min_bytes != 0, at(self.at) if self.at != 0,
+            below(self.below) if self.below != 0, align(self.align) if self.align != 0,
             frame_bytes(self.frame_bytes) if self.frame_bytes != 0);
+        match (self.near, self.within) {
+            (0, 0) => {}
+            (0, _) => return Err(Argument::Value(0).into()),
+            (near, 0) => options = options.near(near, usize::MAX),
+            (near, within) => options = options.near(near, within),
+        }
         if let Some(guards) = self.guards()? {
             options = options.guard_means(guards);
         }
@@ -153,7 +177,8 @@ impl vmalloc_options {
 
     /// Returns the options of a sub-space. Those of a reservation have to be left out.
     pub(crate) fn of_subspace(&self) -> Result<SpaceOptions, Refusal> {
-        if self.max_bytes | self.frame_bytes != 0 || self.guards != 0 || !self.name.is_null() {
+        let window = self.min_bytes | self.at | self.near | self.within | self.below | self.align;
+        if self.max_bytes | self.frame_bytes | window != 0 || self.guards != 0 || !self.name.is_null() {
             return Err(Argument::Value(self.guards).into());
         }
         input::flags(self.flags, OPEN_FLAGS & !RESERVATION_FLAGS)?;
@@ -195,6 +220,7 @@ pub(crate) fn policy(number: u32, seed: u64) -> Result<Policy, Refusal> {
         VMALLOC_POLICY_LOWEST => Ok(Policy::Lowest),
         VMALLOC_POLICY_HIGHEST => Ok(Policy::Highest),
         VMALLOC_POLICY_RANDOM => Ok(Policy::Random { seed }),
+        VMALLOC_POLICY_NEAR => Ok(Policy::Near { to: seed }),
         other => Err(Argument::Value(other).into()),
     }
 }
@@ -230,7 +256,7 @@ pub struct vmalloc_request {
     pub range_end: usize,
     /// The node of `VMALLOC_ON_NODE`.
     pub node: usize,
-    /// The seed of `VMALLOC_POLICY_RANDOM`.
+    /// The seed of `VMALLOC_POLICY_RANDOM`, or the address of `VMALLOC_POLICY_NEAR`.
     pub seed: u64,
     /// Any of `VMALLOC_ZERO` to `VMALLOC_PLACE`.
     pub flags: u32,

@@ -19,6 +19,8 @@ pub struct vmalloc_root(Root<Linux>);
 pub const VMALLOC_PLACE_HIGHEST: u32 = 1;
 /// Put the sub-space at `start` exactly.
 pub const VMALLOC_PLACE_AT: u32 = 2;
+/// Put the sub-space as near to `start` as can be.
+pub const VMALLOC_PLACE_NEAR: u32 = 4;
 
 /// Where a sub-space is put, and how much it may use.
 #[repr(C)]
@@ -30,7 +32,8 @@ pub struct vmalloc_placement {
     pub bytes: usize,
     /// The alignment in bytes, a power of two, or 0.
     pub align: usize,
-    /// The first address, of a page, with `VMALLOC_PLACE_AT`.
+    /// The first address, of a page, with `VMALLOC_PLACE_AT`, or any address with
+    /// `VMALLOC_PLACE_NEAR`.
     pub start: usize,
     /// The most memory that may be mapped at once, cached memory included. 0 is no limit.
     pub limit_bytes: usize,
@@ -38,6 +41,11 @@ pub struct vmalloc_placement {
     pub flags: u32,
     /// Zero.
     pub reserved: u32,
+    /// The lowest address allowed, but with `VMALLOC_PLACE_AT`. Without limits it is 0, and so is
+    /// `range_end`.
+    pub range_start: usize,
+    /// The address behind the last one allowed.
+    pub range_end: usize,
 }
 
 // SAFETY: `repr(C)`, numbers, the size first; the assertion below excludes padding.
@@ -45,7 +53,7 @@ unsafe impl Versioned for vmalloc_placement {
     const FIRST: usize = 48;
 }
 
-const _: () = assert!(size_of::<vmalloc_placement>() == 5 * 8 + 2 * 4);
+const _: () = assert!(size_of::<vmalloc_placement>() == 7 * 8 + 2 * 4);
 
 /// The sub-space lives.
 pub const VMALLOC_SUBSPACE_LIVE: u32 = 0;
@@ -143,9 +151,14 @@ fn request(given: &vmalloc_placement) -> Result<Request, Refusal> {
     if given.reserved != 0 {
         return Err(Argument::Value(given.reserved).into());
     }
-    let request = Request::new(given.bytes);
-    let request = match input::flags(given.flags, VMALLOC_PLACE_HIGHEST | VMALLOC_PLACE_AT)? {
-        VMALLOC_PLACE_AT if given.align == 0 => {
+    let mut request = Request::new(given.bytes);
+    let limits = (given.range_start, given.range_end);
+    if limits != (0, 0) {
+        request = request.within(limits.0, limits.1);
+    }
+    let known = VMALLOC_PLACE_HIGHEST | VMALLOC_PLACE_AT | VMALLOC_PLACE_NEAR;
+    let request = match input::flags(given.flags, known)? {
+        VMALLOC_PLACE_AT if given.align == 0 && limits == (0, 0) => {
             let page_bytes = page_bytes();
             if given.start % page_bytes != 0 {
                 let refusal = ReserveError::NotPageMultiple { bytes: given.start, page_bytes };
@@ -156,6 +169,7 @@ fn request(given: &vmalloc_placement) -> Result<Request, Refusal> {
             let end = end.ok_or(RequestError::SizeOverflow { bytes: given.bytes })?;
             return Ok(request.within(given.start, end));
         }
+        VMALLOC_PLACE_NEAR => request.near(given.start),
         _ if given.start != 0 => return Err(Argument::Flags(given.flags).into()),
         0 => request,
         VMALLOC_PLACE_HIGHEST => request.policy(Policy::Highest),

@@ -84,8 +84,10 @@ impl vmalloc_stacks_options {
             return Err(Argument::Value(self.reserved).into());
         }
         let page_bytes = answer::page_bytes();
-        let bytes = if self.span_bytes == 0 { Stacks::SPAN_BYTES } else { self.span_bytes };
-        let linux = LinuxOptions::new().max_bytes(bytes / page_bytes * page_bytes);
+        let linux = match self.span_bytes {
+            0 => Stacks::usual_addresses(),
+            bytes => LinuxOptions::new().max_bytes(bytes / page_bytes * page_bytes),
+        };
         let linux = linux.drain_thread(flags & VMALLOC_STACKS_NO_THREADS == 0);
         let mut options = StacksOptions::new();
         built!(options; stack_bytes(self.stack_bytes) if self.stack_bytes != 0,

@@ -38,12 +38,42 @@ pub enum ReserveError {
         limit: u64,
     },
     /// The machine has no room for the smallest size tried, whatever the limits.
-    #[error("no room for {bytes} contiguous bytes of address space (errno {code})")]
+    #[error("no room for {bytes} contiguous bytes of address space: the most is {largest} (errno {code})")]
     NoRoom {
         /// The smallest size tried.
         bytes: usize,
+        /// The bytes of the largest free window; 0 where `/proc` does not tell.
+        largest: u64,
         /// The `errno` of mmap(2).
         code: i32,
+    },
+    /// More bytes are asked for at least than at most.
+    #[error("at least {least} bytes are more than the {most} at most")]
+    LeastAboveMost {
+        /// The least asked for.
+        least: usize,
+        /// The most asked for.
+        most: usize,
+    },
+    /// The alignment is not a power of two, or the address is not one of a page, or not aligned.
+    #[error("address {address:#x} can't be aligned to {align} bytes")]
+    NotAligned {
+        /// The address asked for, or 0.
+        address: usize,
+        /// The alignment asked for, or the size of a page.
+        align: usize,
+    },
+    /// The place asked for is taken, or has no room for the smallest size tried.
+    #[error("no {bytes} bytes are free in {start:#x}..{end:#x}: the most is {largest}")]
+    NoWindow {
+        /// The smallest size tried.
+        bytes: usize,
+        /// The first address allowed.
+        start: u64,
+        /// The address behind the last one allowed.
+        end: u64,
+        /// The bytes of the largest free window there, aligned; 0 where `/proc` does not tell.
+        largest: u64,
     },
     /// The kernel refuses the means asked for, or every means that can be used.
     #[error("this kernel refuses {means} (errno {code})")]

@@ -16,10 +16,10 @@
 //!
 //! # Features
 //! - `serde`: [`Stats`], [`NodeStats`], [`AreaInfo`] and area maps are written out and read back.
-//! - `tracing`: events with the target `vmalloc`: `growth` (memory behind new pages), `purge`,
-//!   `refusal` (of the system). A subscriber is called in the middle of an allocation or a purge:
-//!   it must not allocate, free, resize, commit or purge in the space, nor drop what it owns there,
-//!   as it would in a program whose heap stands on it.
+//! - `tracing`: events with the target `vmalloc`: `reservation` (bytes asked for, and got),
+//!   `growth` (memory behind new pages), `purge`, `refusal` (of the system). A subscriber is called
+//!   in the middle of an allocation or a purge: it must not allocate, free, resize, commit or purge
+//!   in the space, nor drop what it owns there, as it would in a program whose heap stands on it.
 //! - `trap-backtrace`: [reports on traps](trap_report) show where the area was freed.
 //!
 //! # What holds
@@ -74,6 +74,7 @@
 //  open.rs          a whole allocator in one call, `open`; roots and spaces that survive forks
 //  reserve.rs       options and limits ──► one reservation, and the means that this kernel has
 //  options.rs       what may be asked for
+//  window.rs        where the span may lie, and the place in it
 //  means.rs         guards, batches
 //  error.rs         errors of a reservation
 //  events/          what `tracing` is told
@@ -95,7 +96,7 @@
 //  drain.rs         the thread that drains all spaces in the background
 //  fork/            hooks around fork; the locks of the process and their order
 //
-//  os/              the system: reservation, madvise, batch, huge_pages, map_count, limits,
+//  os/              the system: reservation, gaps, madvise, batch, huge_pages, map_count, limits,
 //                   cpu, futex, pagemap, own_descriptor, fatal; raw: calls of the kernel itself
 
 pub mod beacon;
@@ -123,6 +124,7 @@ mod shrink;
 pub mod trap_report;
 #[doc(hidden)]
 pub mod watched;
+mod window;
 
 // The core, whole. A doc comment here would stand before that of each of its items.
 pub use vmalloc::{self, *};

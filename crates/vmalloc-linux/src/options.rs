@@ -3,6 +3,7 @@
 use crate::drain::TICK;
 use crate::error::ReserveError;
 use crate::means::{FRAMES_MAX, GuardMeans};
+use crate::window::{To, Window, anywhere};
 use std::ffi::CStr;
 use std::time::Duration;
 use vmalloc::setters;
@@ -39,6 +40,12 @@ const FRAME_MINIMUM_BYTES: usize = 16 << 20;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinuxOptions {
     max_bytes: Option<usize>,
+    min_bytes: Option<usize>,
+    part_of_left: Option<u64>,
+    at: Option<usize>,
+    near: Option<(usize, usize)>,
+    below: Option<usize>,
+    align: usize,
     frame_bytes: Option<usize>,
     pub(crate) page_bytes: Option<usize>,
     pub(crate) guard_means: Option<GuardMeans>,
@@ -54,6 +61,12 @@ impl Default for LinuxOptions {
     fn default() -> Self {
         Self {
             max_bytes: None,
+            min_bytes: None,
+            part_of_left: None,
+            at: None,
+            near: None,
+            below: None,
+            align: 1,
             frame_bytes: None,
             page_bytes: None,
             guard_means: None,
@@ -74,13 +87,16 @@ impl LinuxOptions {
         Self::default()
     }
 
-    /// Asks for `bytes`, or, where that is refused, a half, a quarter … of it, down to 16 MiB. How
-    /// many there are is told by [`Linux::reserved_bytes`](crate::Linux::reserved_bytes).
+    /// Asks for `bytes`, or, where that is refused, a half, a quarter … of it, down to 16 MiB or
+    /// [`min_bytes`](Self::min_bytes). How many there are is told by
+    /// [`Linux::reserved_bytes`](crate::Linux::reserved_bytes), and how many were asked for by
+    /// [`Linux::asked_bytes`](crate::Linux::asked_bytes).
     ///
     /// By default it is a 256th of the addresses that the program has left, up to 1 TiB: 512 GiB
     /// for the first space on x86-64, and so much less for each next one that the program's own
     /// mappings find room beside a thousand of them. Where a 256th is less than 8 GiB, up to a 64th
-    /// is taken; under `RLIMIT_AS`, up to a quarter of what that leaves. Addresses cost no memory.
+    /// is taken: 8 GiB in 39 bits of addresses. Under `RLIMIT_AS` it is up to a quarter of what
+    /// that leaves: 63 GiB of 256. Addresses cost no memory.
     #[must_use]
     pub fn max_bytes(self, bytes: usize) -> Self {
         Self { max_bytes: Some(bytes), ..self }
@@ -95,7 +111,66 @@ impl LinuxOptions {
         Self { page_bytes: Some(bytes), ..self }
     }
 
+    /// Asks for `bytes` at least: fewer are refused, with the largest window that there is. With as
+    /// many as [`max_bytes`](Self::max_bytes) the span has exactly that size.
+    #[must_use]
+    pub fn min_bytes(self, bytes: usize) -> Self {
+        Self { min_bytes: Some(bytes), ..self }
+    }
+
+    /// Asks for no more than this part of the addresses left: an 8th for 8.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn part_of_left(self, part: u64) -> Self {
+        Self { part_of_left: Some(part), ..self }
+    }
+
+    /// Asks for a span that starts at `addr`, of [`max_bytes`](Self::max_bytes), or of
+    /// [`min_bytes`](Self::min_bytes) at least where these are set. What is mapped there stays, and
+    /// the reservation is refused with [`ReserveError::NoWindow`].
+    ///
+    /// ```
+    /// use vmalloc_linux::{LinuxOptions, OpenError, ReserveError, SpaceOptions, open};
+    ///
+    /// let options = LinuxOptions::new().max_bytes(64 << 20).min_bytes(64 << 20).align(1 << 32);
+    /// let space = open(options, SpaceOptions::default())?;
+    /// let start = space.geometry().span.start() as usize * vmalloc_linux::page_bytes();
+    /// let again = open(options.at(start), SpaceOptions::default());
+    /// assert!(matches!(again, Err(OpenError::Reserve(ReserveError::NoWindow { largest: 0, .. }))));
+    /// drop(space);
+    /// assert!(open(options.at(start), SpaceOptions::default()).is_ok());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn at(self, addr: usize) -> Self {
+        Self { at: Some(addr), ..self }
+    }
+
+    /// Asks for a span that starts as near to `addr` as can be, and lies in the `within` bytes
+    /// below it and above it: for code that calls a program, 2 GiB.
+    ///
+    /// ```
+    /// use vmalloc_linux::{LinuxOptions, SpaceOptions, open};
+    ///
+    /// let program = LinuxOptions::new as fn() -> LinuxOptions as usize;
+    /// let options = LinuxOptions::new().max_bytes(64 << 20).near(program, 1 << 31);
+    /// let space = open(options, SpaceOptions::default())?;
+    /// let geometry = space.geometry();
+    /// assert!(geometry.span.start().abs_diff((program >> geometry.page_shift) as u64) < 1 << 19);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn near(self, addr: usize, within: usize) -> Self {
+        Self { near: Some((addr, within)), ..self }
+    }
+
     setters! {
+        /// Asks for a span below `limit`, as high as can be: `1 << 32` for addresses of 32 bits.
+        #[must_use]
+        below(limit: usize) { below = Some(limit) }
+        /// Asks for a span that starts at a multiple of `bytes`, a power of two. Default: a page.
+        #[must_use]
+        align(bytes: usize) { align = bytes }
         /// Asks for up to `bytes` of pages that can be mapped at several addresses at once
         /// ([`Frames`](vmalloc::Frames)), or none for 0. By default a 1024th of the addresses left,
         /// up to 64 GiB, which costs addresses only.
@@ -152,9 +227,52 @@ impl LinuxOptions {
 
     /// Returns the sizes to try, for pages of `page_bytes`, where `left` addresses are.
     pub(crate) fn sizes(&self, page_bytes: usize, left: Left) -> Result<Sizes, ReserveError> {
-        let most = self.max_bytes.unwrap_or_else(|| left.default_bytes(page_bytes).max(MINIMUM_BYTES));
+        let least = self.min_bytes.unwrap_or(0);
+        let most =
+            self.max_bytes.unwrap_or_else(|| left.default_bytes(page_bytes).max(MINIMUM_BYTES).max(least));
         check_size(most, page_bytes)?;
-        Ok(Sizes { next: Some(most), minimum: MINIMUM_BYTES.min(most), page_bytes })
+        if self.min_bytes.is_some() {
+            check_size(least, page_bytes)?;
+        }
+        if least > most {
+            return Err(ReserveError::LeastAboveMost { least, most });
+        }
+        let minimum = match (self.min_bytes, self.at) {
+            (Some(least), _) => least,
+            (None, Some(_)) => most,
+            (None, None) => MINIMUM_BYTES.min(most),
+        };
+        let part = |part: u64| (left.machine.min(left.limit) / part).min(most as u64);
+        let next = self.part_of_left.map_or(most, |of| rounded(part(of), page_bytes)).max(minimum);
+        Ok(Sizes { next: Some(next), minimum, page_bytes })
+    }
+
+    /// Returns the bytes that were asked for, of those to be tried.
+    pub(crate) fn asked_bytes(&self, sizes: Sizes) -> usize {
+        self.max_bytes.or(sizes.next).unwrap_or(0)
+    }
+
+    /// Returns where the span may lie.
+    pub(crate) fn window(&self, page_bytes: usize) -> Result<Window, ReserveError> {
+        let (align, address) = (self.align.max(page_bytes), self.at.unwrap_or(0));
+        if !self.align.is_power_of_two() || address % align != 0 {
+            return Err(ReserveError::NotAligned { address, align: self.align.max(page_bytes) });
+        }
+        let mut window = Window { align: align as u64, ..anywhere() };
+        let end = &mut window.within.end;
+        if let Some((addr, within)) = self.near {
+            let (addr, within) = (addr as u64, within as u64);
+            *end = addr.saturating_add(within).min(*end);
+            window.within.start = addr.saturating_sub(within).max(window.within.start);
+        }
+        *end = self.below.map_or(*end, |limit| (limit as u64).min(*end));
+        window.to = match (self.at, self.near) {
+            (Some(start), _) => To::At(start as u64),
+            (None, Some((addr, _))) => To::Near(addr as u64),
+            (None, None) if self.below.is_some() || align > page_bytes => To::Near(u64::MAX),
+            (None, None) => To::Any,
+        };
+        Ok(window)
     }
 
     /// Returns the sizes to try for the supply of frames, if one is asked for.

@@ -79,6 +79,8 @@ pub struct Linux {
     /// Where the guards do not say themselves what is in core dumps.
     pub(crate) dumps: Option<Dumps>,
     pub(crate) memory: Reservation,
+    /// The bytes of addresses that were asked for.
+    pub(crate) asked: usize,
     pub(crate) table: Table,
     pub(crate) supply: Option<Supply>,
     pub(crate) huge: HugePages,
@@ -98,6 +100,14 @@ impl Linux {
     #[must_use]
     pub fn reserved_bytes(&self) -> usize {
         self.memory.bytes()
+    }
+
+    /// Returns how many bytes of addresses were asked for at most: by
+    /// [`max_bytes`](crate::LinuxOptions::max_bytes), or by default. There are fewer where the
+    /// system has refused as many.
+    #[must_use]
+    pub fn asked_bytes(&self) -> usize {
+        self.asked
     }
 
     /// Returns the kind of guards in use.

@@ -8,6 +8,7 @@
 use crate::beacon::Entry;
 use crate::drain::DrainThread;
 use crate::error::ReserveError;
+use crate::events;
 use crate::fork::hooks;
 use crate::frames::supply::Supply;
 use crate::frames::table::Table;
@@ -28,6 +29,7 @@ use crate::os::reservation::{Access, Mapping, Reservation};
 use crate::page_size::page_bytes;
 use crate::platform::Linux;
 use crate::populate::Population;
+use crate::window::{Window, anywhere};
 use rustix::io::Errno;
 use std::sync::{Arc, OnceLock};
 use vmalloc::{PageRange, PlatformError, SpaceOptions};
@@ -54,7 +56,9 @@ impl Linux {
         let page_bytes = options.page_bytes.unwrap_or(machine);
         let sizes = options.sizes(page_bytes, left(machine))?;
         hooks::install().map_err(|errno| system("pthread_atfork", errno))?;
-        let mapping = reserve_largest(sizes, machine)?;
+        let asked = options.asked_bytes(sizes);
+        let mapping = reserve_largest(sizes, &options.window(page_bytes)?, machine)?;
+        events::reservation(asked, mapping.bytes());
         let bytes = mapping.bytes();
         let room = BatchRoom::new().map_err(|errno| system("mmap", errno))?;
         let memory = Reservation::new(mapping, page_bytes, room);
@@ -89,6 +93,7 @@ impl Linux {
             guarding,
             dumps: dumps.transpose()?,
             memory,
+            asked,
             table,
             supply,
             huge: HugePages::default(),
@@ -104,15 +109,16 @@ impl Linux {
 }
 
 /// Reserves the first of `sizes` that can be had.
-fn reserve_largest(sizes: Sizes, page_bytes: usize) -> Result<Mapping, ReserveError> {
-    let mut refused = ReserveError::ZeroSize;
+fn reserve_largest(sizes: Sizes, window: &Window, page_bytes: usize) -> Result<Mapping, ReserveError> {
+    let mut refused = (0, Errno::NOMEM);
     for bytes in sizes.capped(half_of_the_rest(page_bytes)) {
-        match Mapping::new(bytes, Access::None) {
+        match window.reserve(bytes) {
             Ok(mapping) => return Ok(mapping),
-            Err(errno) => refused = refusal(bytes, page_bytes, errno),
+            Err(errno) => refused = (bytes, errno),
         }
     }
-    Err(refused)
+    let (bytes, errno) = refused;
+    Err(if errno == Errno::EXIST { window.refusal(bytes) } else { refusal(bytes, page_bytes, errno) })
 }
 
 /// Reserves the first of `sizes` that can be had for frames. Half of the rest again: a quarter of
@@ -144,7 +150,7 @@ fn refusal(bytes: usize, page_bytes: usize, errno: Errno) -> ReserveError {
         Some(limit) if errno == Errno::NOMEM && used.saturating_add(bytes as u64) > limit => {
             ReserveError::AddressSpaceLimit { bytes, used, limit }
         }
-        _ => ReserveError::NoRoom { bytes, code: errno.raw_os_error() },
+        _ => ReserveError::NoRoom { bytes, largest: anywhere().largest(), code: errno.raw_os_error() },
     }
 }
 

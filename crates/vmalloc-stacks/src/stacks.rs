@@ -28,17 +28,25 @@ use vmalloc_linux::LinuxOptions;
 pub struct Stacks(Arc<Pool>);
 
 impl Stacks {
-    /// The addresses of a pool by default, in bytes: those of ten million stacks of 1 MiB, an
+    /// The most addresses of a pool by default, in bytes: those of ten million stacks of 1 MiB, an
     /// eighth of what a program has.
     pub const SPAN_BYTES: usize = if usize::BITS >= 64 { 1 << 44 } else { 1 << 28 };
 
-    /// Reserves [`SPAN_BYTES`](Self::SPAN_BYTES) of addresses, or, where that is refused, a half, a
-    /// quarter … of it, and opens a pool on them.
+    /// Reserves an eighth of the addresses left, and of those that `RLIMIT_AS` leaves, up to
+    /// [`SPAN_BYTES`](Self::SPAN_BYTES), and opens a pool on them: 64 GiB where a program has 39
+    /// bits of addresses, 32 GiB under `ulimit -v` of 256 GiB. Where that is refused, it is a half,
+    /// a quarter … of it.
     ///
     /// # Errors
     /// [`StackError`]; nothing is left behind.
     pub fn open(options: &StacksOptions) -> Result<Self, StackError> {
-        Self::open_with(LinuxOptions::new().max_bytes(Self::SPAN_BYTES), options)
+        Self::open_with(Self::usual_addresses(), options)
+    }
+
+    #[doc(hidden)]
+    #[must_use]
+    pub fn usual_addresses() -> LinuxOptions {
+        LinuxOptions::new().max_bytes(Self::SPAN_BYTES).part_of_left(8)
     }
 
     /// Reserves addresses as `linux` says, those of all stacks and their guards, and opens a pool

@@ -69,7 +69,8 @@ impl<P: Divisible> Root<P> {
     }
 
     /// Makes a space in a part of the span, which it keeps until it is dropped. Of the request,
-    /// size, alignment, limits and policy count. Limits of just its size ask for that one place.
+    /// size, alignment, limits and policy count, so [`Request::near`] asks for addresses next to
+    /// others. Limits of just its size ask for that one place.
     /// [`SpaceOptions::policy`] is the direction of the space.
     ///
     /// With `limit_bytes`, no more may be mapped in it, cached memory included, rounded down to

@@ -29,7 +29,11 @@ impl Choices<'_> {
         let rates = self.profile.rates;
         if self.source.chance(rates.random) {
             let bits = self.source.bits(64);
-            if bits % 2 == 0 { Policy::Random { seed: bits } } else { Policy::Near { to: self.page() } }
+            if bits.is_multiple_of(2) {
+                Policy::Random { seed: bits }
+            } else {
+                Policy::Near { to: self.page() }
+            }
         } else if self.source.chance(rates.highest) {
             Policy::Highest
         } else {

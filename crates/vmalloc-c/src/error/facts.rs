@@ -3,6 +3,7 @@
 use super::vmalloc_error;
 use crate::answer::{Argument, Refusal};
 use crate::code::*;
+use core::ops::Range;
 use vmalloc_linux::area_map::ResizeError;
 use vmalloc_linux::{
     AllocError, AreaError, FreeError, MAX_NODES, NoArea, NoSpace, OpenError, PageRange, PlatformError,
@@ -84,6 +85,7 @@ impl Facts {
 
     setters!(
         requested = requested,
+        largest = largest_free,
         limit = limit,
         index = index,
         align = alignment,
@@ -114,6 +116,15 @@ impl Facts {
     fn room(mut self, size: u64, align: u64, within: &PageRange, largest: u64) -> Self {
         self.error.largest_free = largest;
         self.requested(&size).align(&align).range(within)
+    }
+
+    /// Enters the window in which no place has so many bytes, if it has addresses at all.
+    fn no_window(self, bytes: usize, within: Range<u64>, largest: u64) -> Self {
+        let facts = self.code(VMALLOC_E_NO_SPACE).requested(&bytes).largest(&largest);
+        match PageRange::new(within.start, within.end) {
+            Some(within) => facts.range(&within),
+            None => facts,
+        }
     }
 
     fn no_space(self, it: &NoSpace) -> Self {
@@ -264,8 +275,13 @@ impl Facts {
             ReserveError::NotPageMultiple { bytes, page_bytes } => VMALLOC_E_NOT_PAGES, requested bytes, limit page_bytes;
             ReserveError::TooLarge { bytes } => VMALLOC_E_SIZE_OVERFLOW, requested bytes;
             ReserveError::AddressSpaceLimit { bytes, limit, .. } => VMALLOC_E_ADDRESS_LIMIT, requested bytes, limit limit;
+            ReserveError::LeastAboveMost { least, most } => VMALLOC_E_TOO_LARGE, requested least, limit most;
+            ReserveError::NotAligned { address, align } => VMALLOC_E_ALIGN, requested align, addr address;
             ;
-            ReserveError::NoRoom { bytes, code } => self.failed(VMALLOC_E_ADDRESS_LIMIT, *code).requested(bytes),
+            ReserveError::NoWindow { bytes, start, end, largest } => self.no_window(*bytes, *start..*end, *largest),
+            ReserveError::NoRoom { bytes, largest, code } => {
+                self.failed(VMALLOC_E_ADDRESS_LIMIT, *code).requested(bytes).largest(largest)
+            },
             ReserveError::Unsupported { code, .. } => self.failed(VMALLOC_E_UNSUPPORTED, *code),
             ReserveError::System { code, .. } => self.system(*code),
             _ => self.code(VMALLOC_E_SYSTEM)

@@ -61,6 +61,12 @@ static void use(vmalloc_map *map)
     REFUSED(vmalloc_map_alloc(map, &fit, &start, detail), EINVAL, VMALLOC_E_ZERO_SIZE);
     fit.pages = 5, fit.start = 1990, fit.end = 1995, fit.policy = VMALLOC_POLICY_HIGHEST;
     CHECK(vmalloc_map_alloc(map, &fit, &start, NULL) == 0 && start == 1990);
+    fit.pages = 2, fit.start = fit.end = 0, fit.policy = VMALLOC_POLICY_NEAR, fit.seed = 1500;
+    CHECK(vmalloc_map_alloc(map, &fit, &start, NULL) == 0 && start == 1500);
+    CHECK(vmalloc_map_alloc(map, &fit, &start, NULL) == 0 && start == 1502);
+    CHECK(vmalloc_map_alloc(map, &fit, &start, NULL) == 0 && start == 1498);
+    fit.policy = 4;
+    REFUSED(vmalloc_map_alloc(map, &fit, &start, detail), EINVAL, VMALLOC_E_VALUE);
 }
 
 int main(void)

@@ -48,8 +48,76 @@ static void notifiers(vmalloc_space *space, size_t bytes)
     NO_POINTER(vmalloc_notifier_new(space, NULL, NULL, NULL, detail), EINVAL, VMALLOC_E_NULL);
 }
 
+/* Spaces at an address, near one, below one, aligned. */
+static void windows_of_spaces(void)
+{
+    vmalloc_options options = VMALLOC_OPTIONS_INIT;
+    options.max_bytes = options.min_bytes = 64 << 20, options.align = 1 << 28;
+    vmalloc_space *space = vmalloc_open(&options, NULL);
+    size_t start, end, first, last;
+    CHECK(vmalloc_span(space, &start, &end, NULL) == 0);
+    CHECK(start % (1 << 28) == 0 && end - start == 64 << 20);
+    options.at = start;
+    vmalloc_error error;
+    CHECK(vmalloc_open(&options, &error) == NULL && errno == ENOSPC && error.code == VMALLOC_E_NO_SPACE);
+    CHECK(error.requested == 64 << 20 && error.range_start == start && error.range_end == end);
+    CHECK(error.largest_free == 0);
+    vmalloc_close(space);
+    space = vmalloc_open(&options, NULL);
+    CHECK(vmalloc_span(space, &first, &last, NULL) == 0 && first == start && last == end);
+    options.at = 0, options.align = 0, options.near = start, options.within = 1 << 30;
+    vmalloc_space *other = vmalloc_open(&options, NULL);
+    CHECK(vmalloc_span(other, &first, &last, NULL) == 0);
+    CHECK(first >= start - (1 << 30) && last <= start + (1 << 30) && (last <= start || first >= end));
+    vmalloc_close(other), vmalloc_close(space);
+    options.near = 0;
+    NO_POINTER(vmalloc_open(&options, detail), EINVAL, VMALLOC_E_VALUE);
+    options.within = 0, options.below = 1u << 31;
+    space = vmalloc_open(&options, NULL);
+    CHECK(vmalloc_span(space, &first, &last, NULL) == 0 && last <= 1u << 31);
+    vmalloc_close(space);
+    options.below = 1 << 20;
+    NO_POINTER(vmalloc_open(&options, detail), ENOSPC, VMALLOC_E_NO_SPACE);
+    options.below = 0, options.at = 1;
+    NO_POINTER(vmalloc_open(&options, detail), EINVAL, VMALLOC_E_ALIGN);
+    options.at = 0, options.align = 3;
+    NO_POINTER(vmalloc_open(&options, detail), EINVAL, VMALLOC_E_ALIGN);
+    options.align = 0, options.min_bytes *= 2;
+    NO_POINTER(vmalloc_open(&options, detail), ERANGE, VMALLOC_E_TOO_LARGE);
+    options.min_bytes = 1;
+    NO_POINTER(vmalloc_open(&options, detail), EINVAL, VMALLOC_E_NOT_PAGES);
+}
+
+/* Sub-spaces near an address, and within limits. */
+static void near_windows(vmalloc_root *root, size_t start, size_t end)
+{
+    size_t middle = start + (end - start) / 2 / page() * page(), first, last;
+    vmalloc_placement placement = VMALLOC_PLACEMENT_INIT;
+    placement.bytes = 8 * page(), placement.start = middle + 1, placement.flags = VMALLOC_PLACE_NEAR;
+    vmalloc_space *one = vmalloc_subspace_open(root, "one", &placement, NULL, NULL);
+    CHECK(vmalloc_span(one, &first, &last, NULL) == 0 && first == middle);
+    vmalloc_space *two = vmalloc_subspace_open(root, "two", &placement, NULL, NULL);
+    CHECK(vmalloc_span(two, &first, &last, NULL) == 0 && first == middle + 8 * page());
+    placement.range_start = middle - 4 * page(), placement.range_end = middle + 20 * page();
+    NO_POINTER(vmalloc_subspace_open(root, "three", &placement, NULL, detail), ENOSPC, VMALLOC_E_NO_SPACE);
+    placement.range_start = middle - 8 * page();
+    vmalloc_space *three = vmalloc_subspace_open(root, "three", &placement, NULL, NULL);
+    CHECK(vmalloc_span(three, &first, &last, NULL) == 0 && last == middle);
+    placement.flags = VMALLOC_PLACE_NEAR | VMALLOC_PLACE_HIGHEST;
+    NO_POINTER(vmalloc_subspace_open(root, "four", &placement, NULL, detail), EINVAL, VMALLOC_E_FLAGS);
+    placement.flags = VMALLOC_PLACE_AT; /* with limits */
+    NO_POINTER(vmalloc_subspace_open(root, "four", &placement, NULL, detail), EINVAL, VMALLOC_E_FLAGS);
+    vmalloc_request request = VMALLOC_REQUEST_INIT;
+    request.bytes = page(), request.flags = VMALLOC_PLACE | VMALLOC_NO_GUARD;
+    request.policy = VMALLOC_POLICY_NEAR, request.seed = middle + 5 * page() + 7;
+    char *memory = vmalloc_alloc_with(one, &request, NULL);
+    CHECK((size_t)memory == middle + 5 * page());
+    vmalloc_close(one), vmalloc_close(two), vmalloc_close(three);
+}
+
 int main(void)
 {
+    windows_of_spaces();
     vmalloc_root *root = vmalloc_root_open(NULL, NULL);
     CHECK(root != NULL);
     vmalloc_placement placement = VMALLOC_PLACEMENT_INIT;
@@ -110,6 +178,10 @@ int main(void)
     REFUSED(vmalloc_root_walk(NULL, count, &parts, detail), EINVAL, VMALLOC_E_NULL);
     REFUSED(vmalloc_root_span(NULL, NULL, NULL, detail), EINVAL, VMALLOC_E_NULL);
     CHECK(vmalloc_root_span(root, &start, &end, NULL) == 0 && end > start);
+
+    near_windows(root, start, end);
+    options.max_bytes = 0, options.at = page();
+    NO_POINTER(vmalloc_subspace_open(root, "third", &placement, &options, detail), EINVAL, VMALLOC_E_VALUE);
 
     vmalloc_root_close(root), vmalloc_root_close(NULL);
     memory = vmalloc_alloc(modules, 1, NULL); /* sub-spaces live on */

@@ -11,6 +11,6 @@ mod silent;
 mod told;
 
 #[cfg(not(feature = "tracing"))]
-pub(crate) use silent::{growth, purge, refusal};
+pub(crate) use silent::{growth, purge, refusal, reservation};
 #[cfg(feature = "tracing")]
-pub(crate) use told::{growth, purge, refusal};
+pub(crate) use told::{growth, purge, refusal, reservation};

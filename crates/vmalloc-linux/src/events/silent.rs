@@ -10,3 +10,6 @@ pub(crate) fn purge(_: &[PageRange], _: u32) {}
 
 #[inline]
 pub(crate) fn refusal(_: &PlatformError) {}
+
+#[inline]
+pub(crate) fn reservation(_: usize, _: usize) {}

@@ -21,3 +21,9 @@ pub(crate) fn purge(ranges: &[PageRange], page_shift: u32) {
 pub(crate) fn refusal(error: &PlatformError) {
     warn!(target: "vmalloc", call = error.call, fault = %error.fault, code = error.code, "refusal");
 }
+
+/// Tells how many bytes of addresses were asked for, and how many there are.
+#[cold]
+pub(crate) fn reservation(asked: usize, bytes: usize) {
+    debug!(target: "vmalloc", asked = asked, bytes = bytes, "reservation");
+}

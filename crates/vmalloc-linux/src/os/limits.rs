@@ -80,7 +80,7 @@ fn open(path: &CStr) -> Option<Opened> {
 }
 
 /// Returns the decimal number that a file begins with.
-fn read_number(path: &CStr) -> Option<u64> {
+pub(crate) fn read_number(path: &CStr) -> Option<u64> {
     let mut text = [0; 24];
     let file = open(path)?;
     let length = rustix::io::read(&file, &mut text).ok()?;

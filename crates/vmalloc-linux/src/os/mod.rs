@@ -5,6 +5,7 @@ pub(crate) mod batch;
 pub(crate) mod cpu;
 pub(crate) mod fatal;
 pub(crate) mod futex;
+pub(crate) mod gaps;
 pub(crate) mod huge_pages;
 pub(crate) mod limits;
 pub(crate) mod madvise;

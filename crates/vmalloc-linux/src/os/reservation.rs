@@ -42,13 +42,29 @@ impl Mapping {
     /// counted against the memory of the machine before it is touched. It is left out of core
     /// dumps: most of it is addresses alone, each of which a debugger would write.
     pub(crate) fn new(bytes: usize, access: Access) -> Result<Self, Errno> {
+        Self::made(ptr::null_mut(), bytes, access, MapFlags::empty())
+    }
+
+    /// Fresh private memory as of [`new`](Self::new), at this address.
+    ///
+    /// # Errors
+    /// `EEXIST` where anything is mapped there, which stays as it is.
+    pub(crate) fn at(start: usize, bytes: usize, access: Access) -> Result<Self, Errno> {
+        let place = ptr::without_provenance_mut(start);
+        let made = Self::made(place, bytes, access, MapFlags::FIXED_NOREPLACE)?;
+        // A kernel that does not know the flag takes the address as a hint.
+        if made.base.as_ptr() == place { Ok(made) } else { Err(Errno::EXIST) }
+    }
+
+    /// Makes a mapping where nothing is: the flags let the kernel choose, or never replace.
+    fn made(place: *mut c_void, bytes: usize, access: Access, more: MapFlags) -> Result<Self, Errno> {
         // Miri knows one kind of mapping, which can be read and written.
         let (flags, access) = match cfg!(miri) {
             true => (MapFlags::PRIVATE, Access::ReadWrite),
             false => (MapFlags::PRIVATE | MapFlags::NORESERVE, access),
         };
-        // SAFETY: the kernel chooses an address where nothing is mapped.
-        let base = unsafe { mmap_anonymous(ptr::null_mut(), bytes, access.map(), flags)? };
+        // SAFETY: the kernel takes addresses where nothing is mapped, or refuses.
+        let base = unsafe { mmap_anonymous(place, bytes, access.map(), flags | more)? };
         // SAFETY: the kernel has just made this mapping for its caller alone.
         let made = unsafe { Self::of_kernel(base, bytes)? };
         if !cfg!(miri) {

@@ -52,11 +52,14 @@ impl Told {
 }
 
 #[test]
-fn a_subscriber_is_told_of_growth_purges_and_refusals() {
+fn a_subscriber_is_told_of_reservations_growth_purges_and_refusals() {
     in_own_process(|| {
         let told = Told::default();
         let options = LinuxOptions::new().drain_thread(false).max_bytes(64 << 20).frame_bytes(4 * 4096);
-        let space = open(options, SpaceOptions::default()).expect("a space");
+        let mut space = None;
+        let reservation = told.during(|| space = open(options, SpaceOptions::default()).ok());
+        let space = space.expect("a space");
+        assert_eq!(reservation, [format!("DEBUG message=reservation asked={0} bytes={0} ", 64 << 20)]);
         let mut buffer = None;
         let growth = told.during(|| buffer = space.zeroed_buffer(40 << 20).ok());
         let addr = buffer.as_ref().expect("room").addr();

@@ -41,3 +41,5 @@ mod trap_means;
 mod trap_memory;
 mod trap_report;
 mod traps;
+#[cfg(target_pointer_width = "64")]
+mod windows;

@@ -16,6 +16,8 @@ mod fork;
 mod linux;
 #[cfg(all(target_pointer_width = "64", not(miri)))]
 mod mappings;
+#[cfg(all(target_pointer_width = "64", not(miri)))]
+mod narrow;
 mod refused;
 mod threads;
 

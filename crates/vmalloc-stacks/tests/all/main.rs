@@ -14,6 +14,8 @@ mod life;
 // Forty thousand stacks take more addresses than 32 bits have.
 #[cfg(target_pointer_width = "64")]
 mod many;
+#[cfg(target_pointer_width = "64")]
+mod narrow;
 // The stacks are overflowed by assembler.
 #[cfg(target_arch = "x86_64")]
 mod overflow;
