@@ -87,8 +87,7 @@ impl AreaMap<'_> {
         let reach = above.map_or(u64::MAX, |above| above.start - to).saturating_sub(1);
         let (lower, upper) = (to.saturating_sub(reach), to.saturating_add(fit.pages() - 1));
         let nearer = PageRange::new(lower.max(within.start()), upper.min(within.end()));
-        let nearer = nearer.filter(|nearer| nearer.len() >= fit.pages());
-        nearer.and_then(|nearer| self.highest(fit, nearer)).or(above)
+        nearer.filter(|it| it.len() >= fit.pages()).and_then(|it| self.highest(fit, it)).or(above)
     }
 
     /// Returns the first free range that takes `fit` at or above the lower limit, and starts below

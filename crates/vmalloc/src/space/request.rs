@@ -217,11 +217,12 @@ impl Request {
         if !self.align.is_power_of_two() {
             return Err(RequestError::AlignNotPowerOfTwo { align: self.align as u64 });
         }
-        let policy = self.placement.policy.unwrap_or(policy);
-        let mut fit = Fit::new(pages as u64).align((self.align >> shift).max(1) as u64).policy(policy);
-        if let Policy::Near { to } = policy {
-            fit = fit.near(to >> shift);
-        }
+        let fit = Fit::new(pages as u64).align((self.align >> shift).max(1) as u64);
+        let mut fit = match self.placement.policy.unwrap_or(policy) {
+            Policy::Lowest => fit,
+            Policy::Near { to } => fit.near(to >> shift),
+            policy => fit.policy(policy),
+        };
         if let Some((start, end)) = self.placement.within {
             fit = self.limit(fit, start, end, shift)?;
         }
