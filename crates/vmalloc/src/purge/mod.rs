@@ -63,7 +63,7 @@ pub(crate) use refused::{Refused, Unmapper, meets};
 pub(crate) use tenant::{Parts, Sweep, Tenants};
 
 use crate::sync::AtomicU64;
-use crate::wait::{BATCH, Lazy, has_piece};
+use crate::wait::{BATCH, Lazy};
 use crate::{PageRange, SpaceError};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
@@ -174,11 +174,6 @@ impl Purger {
     pub(crate) fn list(&mut self) -> &mut Vec<PageRange> {
         let last = self.taken.len() - 1;
         &mut self.taken[last].areas
-    }
-
-    /// Returns whether that list has room for a batch. It has while it is empty.
-    pub(crate) fn has_room(&mut self) -> bool {
-        has_piece(self.list(), BATCH)
     }
 
     /// Enters the areas of the batch in that list, which has room for them. Behind `absent` pages

@@ -7,7 +7,9 @@ use crate::platform::{Platform, PlatformError, PlatformFault, Protection};
 use crate::purge::{Done, PurgePlan, Purger, Sweep, Unmapper};
 use crate::sync::{Mutant, is, unlocked};
 use crate::wait::policy::{LONG_LIST, POOLED};
-use crate::wait::{BATCH, Borders, Cache, Cursor, Fraction, Lazy, LazyPages, Padded, SizeStacks, list};
+use crate::wait::{
+    BATCH, Borders, Cache, Cursor, Fraction, Lazy, LazyPages, Padded, SizeStacks, has_piece, list,
+};
 use crate::{AllocError, AreaError, SpaceError};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -151,7 +153,8 @@ impl<'a, P: Platform> Purge<'a, P> {
     /// Makes room for a batch of cached areas: gives back those taken so far, where their list may
     /// not be longer.
     fn make_room(&mut self, done: &mut Done) -> Result<&mut Purger, PlatformError> {
-        if !self.purger.has_room() {
+        // An empty one has room.
+        if !has_piece(self.purger.list(), BATCH) {
             self.finish(done)?;
         }
         Ok(&mut self.purger)
