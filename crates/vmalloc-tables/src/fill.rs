@@ -67,7 +67,7 @@ impl<M: Machine> PageTables<M> {
         let mut rest = frames;
         self.visit_runs(range, |run, part| {
             let Some((these, others)) = rest.split_at_checked(part.len() as usize) else { return };
-            run.put_many(these, bits);
+            run.put(these, bits);
             rest = others;
         });
     }
@@ -161,19 +161,14 @@ impl<M: Machine> PageTables<M> {
             slot.set(leaf);
             return true;
         }
-        self.replace_table(&slot, before, leaf, page)
+        self.replace_table(&slot, leaf, page)
     }
 
     /// Replaces a table by a leaf. No CPU may reach the table any more before its frame is used for
     /// something else.
     #[cold]
-    fn replace_table(
-        &self,
-        slot: &RefOf<'_, M>,
-        table: Entry<FormatOf<M>>,
-        leaf: Entry<FormatOf<M>>,
-        page: u64,
-    ) -> bool {
+    fn replace_table(&self, slot: &RefOf<'_, M>, leaf: Entry<FormatOf<M>>, page: u64) -> bool {
+        let table = slot.get();
         let entries = entries::<FormatOf<M>>();
         slot.set(leaf);
         let range = PageRange::from_len(page, entries);

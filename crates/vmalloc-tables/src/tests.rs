@@ -4,7 +4,8 @@
 use crate::format::{Format, X86Levels4};
 use crate::machine::Machine;
 use crate::machine_tests::{CPU, Fake, Forgot, MOVES, is_interruptible};
-use crate::platform::{PageTables, SpanError};
+use crate::platform::PageTables;
+use crate::span::SpanError;
 use crate::tables::Tables;
 use std::boxed::Box;
 use std::collections::BTreeSet;
