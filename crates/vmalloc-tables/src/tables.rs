@@ -28,7 +28,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use vmalloc::{Frame, PageRange};
 
 /// Entries that are written without a branch between them.
-const AT_ONCE: usize = 16;
+pub(crate) const AT_ONCE: usize = 64;
 
 /// The place of a page's entry.
 pub(crate) struct EntryRef<'a, F> {
@@ -80,13 +80,14 @@ impl<'a, F: Format> EntryRun<'a, F> {
         self.cells.iter().map(move |cell| EntryRef::new(cell, self.order))
     }
 
-    /// Writes `frames` into its entries, of which there are as many.
+    /// Writes `frames` into its entries, of which there are as many, `N` without a branch between
+    /// them.
     #[inline]
-    pub(crate) fn put(self, frames: &[Frame], bits: u64) {
+    pub(crate) fn put<const N: usize>(self, frames: &[Frame], bits: u64) {
         let put = |(cell, &frame): (&AtomicU64, &Frame)| {
             EntryRef::<F>::new(cell, self.order).set(Entry::page(frame, bits));
         };
-        let (chunks, frame_chunks) = (self.cells.chunks_exact(AT_ONCE), frames.chunks_exact(AT_ONCE));
+        let (chunks, frame_chunks) = (self.cells.chunks_exact(N), frames.chunks_exact(N));
         let (rest, frame_rest) = (chunks.remainder(), frame_chunks.remainder());
         for (chunk, frames) in chunks.zip(frame_chunks) {
             chunk.iter().zip(frames).for_each(put);
