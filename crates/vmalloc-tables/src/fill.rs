@@ -4,7 +4,7 @@ use crate::entry::{BATCH, Entry, entries, out_of_memory};
 use crate::format::Format;
 use crate::machine::{FormatOf, Machine, pinned};
 use crate::platform::PageTables;
-use crate::tables::{NoTable, RefOf, RunOf};
+use crate::tables::{AT_ONCE, NoTable, RefOf, RunOf};
 use core::convert::Infallible;
 use vmalloc::{Frame, PageRange, PlatformError, Protection};
 
@@ -33,7 +33,7 @@ impl<M: Machine> PageTables<M> {
     /// Puts frames of the supply into the entries of `range`, of `run` if that has them all. One
     /// request, which fails as a whole or not at all.
     #[inline]
-    pub(crate) fn fill<const MOST: usize>(
+    pub(crate) fn fill<const MOST: usize, const N: usize>(
         &self,
         range: PageRange,
         run: Option<RunOf<'_, M>>,
@@ -45,7 +45,7 @@ impl<M: Machine> PageTables<M> {
             return Err(out_of_memory("frames"));
         }
         match run {
-            Some(run) => run.put(frames, bits),
+            Some(run) => run.put::<N>(frames, bits),
             None => self.put(range, frames, bits),
         }
         Ok(())
@@ -56,7 +56,7 @@ impl<M: Machine> PageTables<M> {
     pub(crate) fn fill_many(&self, range: PageRange, bits: u64) -> Result<(), PlatformError> {
         let mut start = range.start();
         while let Some(part) = PageRange::new(start, range.end().min(start + BATCH as u64)) {
-            self.fill::<BATCH>(part, None, bits)?;
+            self.fill::<BATCH, AT_ONCE>(part, None, bits)?;
             start = part.end();
         }
         Ok(())
@@ -67,7 +67,7 @@ impl<M: Machine> PageTables<M> {
         let mut rest = frames;
         self.visit_runs(range, |run, part| {
             let Some((these, others)) = rest.split_at_checked(part.len() as usize) else { return };
-            run.put_many(these, bits);
+            run.put::<AT_ONCE>(these, bits);
             rest = others;
         });
     }
@@ -161,19 +161,14 @@ impl<M: Machine> PageTables<M> {
             slot.set(leaf);
             return true;
         }
-        self.replace_table(&slot, before, leaf, page)
+        self.replace_table(&slot, leaf, page)
     }
 
     /// Replaces a table by a leaf. No CPU may reach the table any more before its frame is used for
     /// something else.
     #[cold]
-    fn replace_table(
-        &self,
-        slot: &RefOf<'_, M>,
-        table: Entry<FormatOf<M>>,
-        leaf: Entry<FormatOf<M>>,
-        page: u64,
-    ) -> bool {
+    fn replace_table(&self, slot: &RefOf<'_, M>, leaf: Entry<FormatOf<M>>, page: u64) -> bool {
+        let table = slot.get();
         let entries = entries::<FormatOf<M>>();
         slot.set(leaf);
         let range = PageRange::from_len(page, entries);

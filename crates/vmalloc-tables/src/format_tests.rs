@@ -6,7 +6,7 @@ use crate::format::{Aarch64Pages4K, Aarch64Pages16K, Format, Sv39, Sv48, X86Leve
 use crate::machine::Reach;
 use crate::machine_tests::{CPU, Fake, Forgot};
 use crate::platform::PageTables;
-use crate::span_error::SpanError;
+use crate::span::SpanError;
 use crate::tables::Tables;
 use crate::tests::ThroughFrames;
 use std::boxed::Box;
@@ -16,7 +16,7 @@ use std::vec::Vec;
 use vmalloc::{Frame, FrameRun, FrameSupply, MapFrames, PageRange, Platform, Protect, Protection, Translate};
 use vmalloc_conformance::Conformance;
 
-/// What CPUs say that read the tables of each format.
+/// The translations of CPUs that read the tables of each format.
 const WITH_4K: u64 = 0;
 const WITH_16K: u64 = 1 << 20;
 const IN_SV39: u64 = 8 << 60;

@@ -66,7 +66,7 @@ mod run_search;
 mod run_tests;
 mod runs;
 mod shootdown;
-mod span_error;
+mod span;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -79,4 +79,4 @@ pub use format::{Aarch64Pages4K, Aarch64Pages16K, Format, Sv39, Sv48, X86Levels4
 pub use lock::{IrqLock, OpenLock};
 pub use machine::{Interrupts, MAX_CPUS, Machine, Reach};
 pub use platform::PageTables;
-pub use span_error::SpanError;
+pub use span::SpanError;

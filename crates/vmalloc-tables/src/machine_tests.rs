@@ -45,6 +45,8 @@ pub(crate) enum Forgot {
     All,
 }
 
+/// A look at what a CPU forgets.
+pub(crate) type OnForget = Box<dyn FnMut(&[PageRange]) + Send>;
 /// The handler of an interrupt, for the CPU of a number.
 pub(crate) type Handler = Box<dyn FnMut(usize) + Send>;
 /// An act of another CPU at a step of a walk.
@@ -53,7 +55,7 @@ pub(crate) type Act = Box<dyn FnOnce() + Send>;
 /// A machine whose tables have the format `F`.
 pub(crate) struct Fake<F = X86Levels4> {
     format: PhantomData<F>,
-    /// What it says of its translation, and of the reach of what forgets.
+    /// Its answers.
     pub(crate) translation: u64,
     pub(crate) reach: Reach,
     pub(crate) root: Frame,
@@ -72,7 +74,7 @@ pub(crate) struct Fake<F = X86Levels4> {
     /// Runs at a step of a walk: with the number of steps that are left until then, 0 for never.
     pub(crate) on_step: Mutex<(usize, Option<Act>)>,
     /// Runs when a CPU forgets pages.
-    pub(crate) on_forget: Mutex<Option<Box<dyn FnMut(&[PageRange]) + Send>>>,
+    pub(crate) on_forget: Mutex<Option<OnForget>>,
     pub(crate) forgot: [Mutex<Vec<Forgot>>; CPUS],
     pub(crate) interrupted: [AtomicBool; CPUS],
     pub(crate) online: [AtomicBool; CPUS],

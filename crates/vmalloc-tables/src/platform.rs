@@ -12,7 +12,7 @@ use crate::lock::{IrqLock, OpenLock};
 use crate::machine::{FormatOf, Interrupts, MAX_CPUS, Machine, Reach, pinned};
 use crate::run_search::{fills, runs_of};
 use crate::shootdown::{Lost, Shootdown};
-use crate::span_error::SpanError;
+use crate::span::SpanError;
 use crate::tables::{NoTable, Tables, order_of};
 use alloc::vec::Vec;
 use core::fmt;
@@ -30,7 +30,7 @@ pub struct PageTables<M: Interrupts> {
     pub(crate) machine: M,
     span: PageRange,
     shootdown: Shootdown,
-    /// Held while an entry in use is broken, to be made anew.
+    /// Held while an entry in use is broken, until it is made again.
     pub(crate) broken: Mutex<IrqLock<M>, ()>,
 }
 
@@ -180,9 +180,9 @@ unsafe impl<M: Machine> Platform for PageTables<M> {
         let present = FormatOf::<M>::OWNED | Self::shown(protection);
         // Arrays on the stack are no larger than they have to be, for they are cleared.
         match range.len() {
-            0..=4 => self.fill::<4>(range, run, present)?,
-            5..=16 => self.fill::<16>(range, run, present)?,
-            17..=64 => self.fill::<BATCH>(range, run, present)?,
+            0..=4 => self.fill::<4, 1>(range, run, present)?,
+            5..=16 => self.fill::<16, 8>(range, run, present)?,
+            17..=64 => self.fill::<BATCH, 16>(range, run, present)?,
             _ => {
                 self.fill_many(range, FormatOf::<M>::OWNED).inspect_err(|_| self.reclaim(range))?;
                 self.show(range, protection);
@@ -313,7 +313,7 @@ unsafe impl<M: Machine> MapFrames for PageTables<M> {
     ) -> Result<(), PlatformError> {
         let bits = self.shows(frames.first(), protection);
         match self.reach(range)? {
-            Some(run) => run.put(frames, bits),
+            Some(run) => run.put::<8>(frames, bits),
             None => self.put(range, frames, bits),
         }
         self.machine.published(&[range]);

@@ -10,6 +10,10 @@
 //! detached first. Its entry above is cleared, every CPU forgets it, and its frame goes back. Where
 //! a CPU does not answer, it is put back, and gets entries.
 //!
+//! A piece that is no leaf gets *groups* where the format has them: whole aligned sixteens, say,
+//! whose entries carry a hint. Before a part of a group changes, `leave_groups` makes it single
+//! pages: their entries are broken, all CPUs forget them, and they are made without the hint.
+//!
 //! Memory of devices gets no leaves: its caching may change within 2 MiB (MTRRs), which a leaf may
 //! not span.
 
@@ -46,8 +50,8 @@ fn pieces<F: Format>(range: PageRange, runs: &[FrameRun]) -> impl Iterator<Item 
     })
 }
 
-/// Returns the parts of `piece` in order, with the bits that make them groups: what comes before the
-/// first whole group, the whole groups, and what comes after them.
+/// Returns the parts of `piece` in order, with the bits that make them groups: the pages before
+/// the first whole group, the whole groups, and the pages behind them.
 fn groups<F: Format>(piece: &Piece) -> [Option<(PageRange, u64)>; 3] {
     let Piece { pages, first } = *piece;
     let size = 1 << F::GROUP_ORDER;
@@ -134,7 +138,7 @@ impl<M: Machine> PageTables<M> {
             self.tables().below(&slot).map(|_| (slot.get(), slot))
         });
         loop {
-            let mut detached = core::array::from_fn::<_, AT_ONCE, _>(|_| places.next());
+            let mut detached: [_; AT_ONCE] = core::array::from_fn(|_| places.next());
             if detached[0].is_none() {
                 return;
             }
@@ -169,27 +173,21 @@ impl<M: Machine> PageTables<M> {
     #[inline]
     pub(crate) fn leave_groups(&self, range: PageRange) {
         if FormatOf::<M>::GROUP_ORDER > 0 {
-            self.leave_group(range.start());
-            self.leave_group(range.end());
+            [range.start(), range.end()].into_iter().for_each(|page| self.leave_group(page));
         }
     }
 
     /// Makes the group that begins before `page` and goes on behind it single pages.
     fn leave_group(&self, page: u64) {
-        let first = page >> FormatOf::<M>::GROUP_ORDER << FormatOf::<M>::GROUP_ORDER;
-        let is_group = |page| {
-            self.tables().find(page).is_ok_and(|slot| slot.order == 0 && slot.get().has(FormatOf::<M>::GROUP))
-        };
-        let Some(group) = PageRange::from_len(first, 1 << FormatOf::<M>::GROUP_ORDER) else { return };
-        if page == first || !is_group(first) {
-            return;
-        }
+        let (group, present, size) =
+            (FormatOf::<M>::GROUP, FormatOf::<M>::PRESENT, 1 << FormatOf::<M>::GROUP_ORDER);
+        let Ok(slot) = self.tables().find(page) else { return };
+        let is_inside = page & (size - 1) != 0 && slot.order == 0 && slot.get().has(group);
+        let Some(range) = PageRange::from_len(page & !(size - 1), size).filter(|_| is_inside) else { return };
         let _broken = self.broken.lock();
-        self.visit(group, |slot| slot.set(slot.get().without(FormatOf::<M>::PRESENT)));
-        self.machine.forget(&[group]);
-        self.visit(group, |slot| {
-            slot.set(slot.get().without(FormatOf::<M>::GROUP).with(FormatOf::<M>::PRESENT));
-        });
-        self.machine.published(&[group]);
+        self.visit(range, |slot| slot.set(slot.get().without(present)));
+        self.machine.forget(&[range]);
+        self.visit(range, |slot| slot.set(slot.get().without(group).with(present)));
+        self.machine.published(&[range]);
     }
 }

@@ -28,9 +28,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use vmalloc::{Frame, PageRange};
 
 /// Entries that are written without a branch between them.
-const AT_ONCE: usize = 64;
-/// As many, where there are few.
-const FEW: usize = 8;
+pub(crate) const AT_ONCE: usize = 64;
 
 /// The place of a page's entry.
 pub(crate) struct EntryRef<'a, F> {
@@ -82,19 +80,10 @@ impl<'a, F: Format> EntryRun<'a, F> {
         self.cells.iter().map(move |cell| EntryRef::new(cell, self.order))
     }
 
-    /// Writes `frames` into its entries, of which there are as many.
+    /// Writes `frames` into its entries, of which there are as many, `N` without a branch between
+    /// them.
     #[inline]
-    pub(crate) fn put(self, frames: &[Frame], bits: u64) {
-        self.put_by::<FEW>(frames, bits);
-    }
-
-    /// Writes `frames`, of which there may be many, as [`put`](Self::put) does.
-    pub(crate) fn put_many(self, frames: &[Frame], bits: u64) {
-        self.put_by::<AT_ONCE>(frames, bits);
-    }
-
-    #[inline]
-    fn put_by<const N: usize>(self, frames: &[Frame], bits: u64) {
+    pub(crate) fn put<const N: usize>(self, frames: &[Frame], bits: u64) {
         let put = |(cell, &frame): (&AtomicU64, &Frame)| {
             EntryRef::<F>::new(cell, self.order).set(Entry::page(frame, bits));
         };
@@ -216,9 +205,9 @@ impl<'m, M: Machine> Tables<'m, M> {
     fn table(self, frame: Frame) -> Table<'m, M> {
         let addr = self.0.direct_map() + (frame.0 << FormatOf::<M>::PAGE_SHIFT) as usize;
         // SAFETY: a frame that holds a table: the root, or one that `new_table` made. Through the
-        // direct map it is a page of aligned words that are only read and written as atomics. It stays a
-        // table as long as the machine lives (X1), or until no CPU can reach it any more: not
-        // before the owner of its pages or a CPU with interrupts off has done with it (X4).
+        // direct map it is a page of aligned words that are only read and written as atomics. It
+        // stays a table as long as the machine lives (X1), or until no CPU can reach it any more:
+        // not before the owner of its pages or a CPU with interrupts off has done with it (X4).
         unsafe { &*core::ptr::with_exposed_provenance(addr) }
     }
 

@@ -5,7 +5,7 @@ use crate::format::{Format, X86Levels4};
 use crate::machine::Machine;
 use crate::machine_tests::{CPU, Fake, Forgot, MOVES, is_interruptible};
 use crate::platform::PageTables;
-use crate::span_error::SpanError;
+use crate::span::SpanError;
 use crate::tables::Tables;
 use std::boxed::Box;
 use std::collections::BTreeSet;

@@ -17,7 +17,7 @@ impl Piece {
     }
 }
 
-/// What the tree tells.
+/// The facts of the tree.
 #[derive(Default)]
 pub(crate) struct StartInfo {
     memory: [Piece; 1],

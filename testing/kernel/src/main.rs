@@ -16,7 +16,7 @@
 
 extern crate alloc;
 
-/// What differs from one architecture to the next: each folder has the same items.
+/// The architecture. Each folder has the same items.
 #[cfg_attr(target_arch = "x86_64", path = "x86_64/mod.rs")]
 #[cfg_attr(target_arch = "aarch64", path = "aarch64/mod.rs")]
 #[cfg_attr(target_arch = "riscv64", path = "riscv64/mod.rs")]

@@ -35,23 +35,10 @@ const NO_EXECUTE_BELOW: u64 = 1 << 54;
 const BLOCK: u64 = 1 << 57;
 const ALL: u64 = INNER_SHAREABLE | ACCESSED | NO_EXECUTE_BELOW;
 
-/// Fields of `ID_AA64MMFR0_EL1` that tell which pages a CPU has.
-const PAGES_4K: u32 = 28;
-const PAGES_16K: u32 = 20;
-
-fn access(protection: Protection) -> u64 {
-    match protection {
-        Protection::ReadWrite => NO_EXECUTE,
-        Protection::ReadExecute => READ_ONLY,
-        // An unknown protection allows least.
-        _ => READ_ONLY | NO_EXECUTE,
-    }
-}
-
 /// Implements [`Format`] for a size of pages.
 macro_rules! pages {
     ($name:ident, $entries:literal, $levels:literal, $table:literal, $page:literal, $half:literal,
-     $group:literal, $has:expr) => {
+     $group:literal, $field:literal, $has:pat) => {
         // SAFETY: as the architecture has it. Bits 55 to 57 are the system's.
         unsafe impl Format for $name {
             type Table = [AtomicU64; $entries];
@@ -76,20 +63,21 @@ macro_rules! pages {
 
             #[inline]
             fn access(protection: Protection) -> u64 {
-                access(protection)
+                match protection {
+                    Protection::ReadWrite => NO_EXECUTE,
+                    Protection::ReadExecute => READ_ONLY,
+                    // An unknown protection allows least.
+                    _ => READ_ONLY | NO_EXECUTE,
+                }
             }
 
+            /// Looks at the field of `ID_AA64MMFR0_EL1` for this size of pages.
             fn is_read_by(features: u64) -> bool {
-                $has(features)
+                matches!(features >> $field & 15, $has)
             }
         }
     };
 }
 
-/// Returns a field of four bits.
-fn field(features: u64, shift: u32) -> u64 {
-    features >> shift & 15
-}
-
-pages!(Aarch64Pages4K, 512, 4, 9, 12, 48, 4, |features| field(features, PAGES_4K) <= 1);
-pages!(Aarch64Pages16K, 2048, 3, 11, 14, 47, 7, |features| matches!(field(features, PAGES_16K), 1 | 2));
+pages!(Aarch64Pages4K, 512, 4, 9, 12, 48, 4, 28, 0 | 1);
+pages!(Aarch64Pages16K, 2048, 3, 11, 14, 47, 7, 20, 1 | 2);

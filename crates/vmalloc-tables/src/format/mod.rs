@@ -59,19 +59,19 @@ pub unsafe trait Format: Copy + Eq + Debug + Send + Sync + 'static {
     /// A bit of [`LEAF`](Self::LEAF) that no entry of a table has.
     const IS_LEAF: u64;
     /// Bits that a page or leaf of a device has besides.
-    const DEVICE: u64;
+    const DEVICE: u64 = 0;
     /// The bits by which protections differ.
     const ACCESS: u64;
 
     /// log2 of the pages of a *group*: neighbours that lead to as many frames in a row, from a
     /// multiple of their number on. A CPU may keep one translation for all of a group whose entries
     /// have the bit [`GROUP`](Self::GROUP). 0 where CPUs have no such thing.
-    const GROUP_ORDER: u32;
+    const GROUP_ORDER: u32 = 0;
     /// The bit of entries of a group, or 0.
-    const GROUP: u64;
+    const GROUP: u64 = 0;
     /// False if no CPU may see two present entries one after the other for one page that differ in
     /// their size or group: the entry is broken, then all CPUs forget it, then the next is made.
-    const REWRITES_LIVE: bool;
+    const REWRITES_LIVE: bool = true;
 
     /// Returns the bits of [`ACCESS`](Self::ACCESS) that allow accesses by `protection`.
     fn access(protection: Protection) -> u64;

@@ -48,12 +48,8 @@ macro_rules! levels {
             const PAGE: u64 = ALL;
             const LEAF: u64 = ALL;
             const IS_LEAF: u64 = READ;
-            // The attributes of physical memory say how devices are accessed.
-            const DEVICE: u64 = 0;
+            // How devices are accessed the attributes of physical memory say.
             const ACCESS: u64 = WRITE | EXECUTE;
-            const GROUP_ORDER: u32 = 0;
-            const GROUP: u64 = 0;
-            const REWRITES_LIVE: bool = true;
 
             #[inline]
             fn access(protection: Protection) -> u64 {

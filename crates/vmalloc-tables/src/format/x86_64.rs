@@ -39,12 +39,8 @@ unsafe impl Format for X86Levels4 {
     const PAGE: u64 = 0;
     const LEAF: u64 = LARGE;
     const IS_LEAF: u64 = LARGE;
-    // The ranges of memory types (MTRRs) say how devices are cached.
-    const DEVICE: u64 = 0;
+    // How devices are cached the ranges of memory types (MTRRs) say.
     const ACCESS: u64 = WRITABLE | NO_EXECUTE;
-    const GROUP_ORDER: u32 = 0;
-    const GROUP: u64 = 0;
-    const REWRITES_LIVE: bool = true;
 
     #[inline]
     fn access(protection: Protection) -> u64 {

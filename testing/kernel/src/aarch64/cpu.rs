@@ -1,6 +1,7 @@
-//! Data of each CPU, in registers that every CPU sets before anything else: `TPIDR_EL1` leads to its
-//! words, `TPIDRRO_EL0` is its number, and `TPIDR_EL0` counts how often interrupts are off. They are
-//! on when it is 0, and only then.
+//! Data of each CPU, in registers that every CPU sets before anything else.
+//!
+//! `TPIDR_EL1` leads to its words, `TPIDRRO_EL0` is its number, and `TPIDR_EL0` counts how often
+//! interrupts are off. They are on when it is 0, and only then.
 
 use core::arch::asm;
 use core::cell::UnsafeCell;

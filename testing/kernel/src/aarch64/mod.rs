@@ -87,7 +87,7 @@ pub(crate) fn wake(_: u64) {
     unsafe { asm!("dsb ish", "sev", options(nostack)) };
 }
 
-/// There are no shootdowns by interrupt: forgetting reaches all CPUs.
+/// Is never called: forgetting reaches all CPUs.
 pub(crate) fn interrupt(cpu: u64) {
     unreachable!("CPU {cpu} is interrupted");
 }

@@ -33,8 +33,8 @@ pub(crate) const SPAN: u64 = 16 << 20;
 /// An address where nothing is.
 pub(crate) const NOWHERE: usize = 0xffff_fe00_0000_0000;
 
-/// A look at an entry of a page table above the lowest level: whether it leads anywhere, and whether to
-/// memory.
+/// A look at an entry of a page table above the lowest level: whether it leads anywhere, and
+/// whether to memory.
 pub(crate) const LEVELS: u32 = 4;
 pub(crate) fn is_present(entry: u64) -> bool {
     entry & 1 != 0

@@ -24,7 +24,7 @@ pub(crate) fn forget(ranges: &[PageRange]) {
     }
 }
 
-/// There are no global ones.
+/// Forgets all, of which none are global.
 #[inline(always)]
 pub(crate) fn forget_all() {
     tlb::flush_all();

@@ -1,4 +1,4 @@
-//! Why a span can't be had.
+//! Spans and machines that do not fit.
 
 use core::fmt;
 
