@@ -41,7 +41,6 @@ pub mod workload;
 #[cfg(not(machine))]
 pub mod blocks;
 #[cfg(not(machine))]
-#[cfg(not(machine))]
 pub mod picture;
 #[cfg(not(machine))]
 pub mod replay;

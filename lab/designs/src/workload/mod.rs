@@ -4,6 +4,7 @@
 //! same for every design and is left out. An area of Linux's test is asked for with its guard page,
 //! so that one page is a request for two.
 
+#[cfg(not(machine))]
 mod boot;
 mod cases;
 mod fits;
@@ -11,6 +12,7 @@ mod tenants;
 
 use crate::design::{Ask, Design, Refusal};
 use crate::rng::Rng;
+#[cfg(not(machine))]
 pub use boot::boot;
 pub use cases::CASES;
 pub use fits::FITS;
