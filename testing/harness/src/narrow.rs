@@ -27,12 +27,22 @@ pub fn narrow_addresses(bits: u32) -> usize {
     free
 }
 
-/// Maps what is free in a range, without access.
-fn occupy(start: usize, end: usize) {
+/// Maps what is free in a range, without access, as far as a program has addresses: the kernel's
+/// own mappings lie beyond.
+fn occupy(mut start: usize, end: usize) {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
-    if start < end && end < 1 << (usize::BITS - 1) {
-        // SAFETY: nothing that is mapped is replaced.
-        unsafe { libc::mmap(ptr::without_provenance_mut(start), end - start, libc::PROT_NONE, flags, -1, 0) };
+    for piece in (16..usize::BITS - 1).rev().map(|bits| 1 << bits) {
+        while start < end {
+            let bytes = piece.min(end - start);
+            // SAFETY: nothing that is mapped is replaced.
+            let at = unsafe {
+                libc::mmap(ptr::without_provenance_mut(start), bytes, libc::PROT_NONE, flags, -1, 0)
+            };
+            if at == libc::MAP_FAILED {
+                break;
+            }
+            start += bytes;
+        }
     }
 }
 

@@ -7,7 +7,10 @@ use std::process::{Command, Output};
 /// Runs the program with the words of `line` and at most so many KiB of addresses.
 #[cfg(target_os = "linux")]
 fn limited(kilobytes: u64, line: &str) -> Output {
-    let script = format!("ulimit -v {kilobytes}; exec {} {line}", env!("CARGO_BIN_EXE_vmalloc"));
+    // One arena: a thread of glibc that tries to get one of its own maps 64 MiB for a moment, in
+    // which another thread's request of a few bytes is refused.
+    let program = env!("CARGO_BIN_EXE_vmalloc");
+    let script = format!("ulimit -v {kilobytes}; MALLOC_ARENA_MAX=1 exec {program} {line}");
     Command::new("sh").args(["-c", &script]).output().expect("a shell")
 }
 

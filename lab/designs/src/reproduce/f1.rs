@@ -89,7 +89,7 @@ fn claim(row: &Row, rounds: &[Vec<Looped>]) -> Claim {
 }
 
 const NOTES: [&str; 4] = [
-    "What is judged is how many areas, or free ranges, a loop looks at: the same on every machine. The bar is the least of the time that was saved where it was \
+    "A claim judges how many areas, or free ranges, a loop looks at: the same on every machine. The bar is the least of the time that was saved where it was \
      about: 69 % with 15,000 areas held. The other three tests were published to show that short searches get no slower.",
     "The space is that of a virtual machine after boot (its /proc/vmallocinfo). What was in its gaps goes when the test has made its areas: then the small request \
      fits a gap and the large one does not, so the search begins at the bottom again and again.",

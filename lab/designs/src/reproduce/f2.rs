@@ -80,7 +80,7 @@ fn claims(what: &str, published: &str, rounds: &[Vec<Ran>]) -> [Claim; 3] {
 }
 
 const NOTES: [&str; 4] = [
-    "What is judged is how many areas, free ranges or nodes all searches look at. The tree was published against the list of busy areas, the mainline of its time; \
+    "A claim judges how many areas, free ranges or nodes all searches look at. The tree was published against the list of busy areas, the mainline of its time; \
      the list of free ranges had been proposed and not merged. Both have to look at 3.35 times as many, the published gain in time.",
     "The space is lived in: 8,000 areas of 1 to 64 pages, as on a large server, one of which is replaced every 10 loops. With fewer the lists lose less, for they are walked: \
      that is what was published.",

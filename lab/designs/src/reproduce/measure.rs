@@ -18,7 +18,7 @@ const SEED: u64 = 0x5eed;
 /// The state of a space before a test begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
-    /// What is there [after boot](workload::boot), some of which has gone when loops begin.
+    /// The areas of a machine [after boot](workload::boot), of which some go before loops begin.
     Booted,
     /// [`Tenants`], which come and go.
     LivedIn,

@@ -9,8 +9,8 @@
 //! | [`f4`] | 2016 | one lock over a purge → none | an area is given back under a hold; the worst wake-up is 4 to 9 times earlier |
 //! | [`f5`] | 2024 | one tree → a node for each CPU | 64 threads wait for locks 16.5 % of their time, not 93 % |
 //!
-//! What is judged are counts, which are the same on a busy machine, and wake-ups by a timer of the
-//! thread's own. Times stand beside them: those of the address part in a program, on other
+//! Counts are judged, which are the same on a busy machine, and wake-ups by a timer of the thread's
+//! own. Times stand beside them: those of the address part in a program, on other
 //! machines, without pages.
 
 pub mod f1;
