@@ -20,10 +20,12 @@ pub(crate) struct List {
 }
 
 impl ListLayout {
+    pub(crate) const BYTES: u64 = 24;
+
     /// Returns the layout that the specimen has; `None` if it is not told by that.
     pub(crate) fn find(memory: &Memory<'_>, outline: &Outline) -> Option<Self> {
         let [specimen, pointer, len, capacity] = outline.list;
-        let words: [u64; 3] = memory.words(specimen).ok()?;
+        let words: [u64; Self::BYTES as usize / 8] = memory.words(specimen).ok()?;
         let place = |wanted| only(&words, |word| word == wanted);
         place(capacity)?;
         Some(Self { pointer: place(pointer)?, len: place(len)? })

@@ -197,7 +197,7 @@ fn checked(outline: Outline) -> Result<Outline, InspectError> {
         &outline.rows,
         &outline.note_rows,
         &outline.large[1..],
-        &outline.purge[1..3],
+        &outline.purge[1..4],
     ];
     let are_small = places.iter().all(|places| places.iter().all(|place| *place <= MOST_PLACE));
     let is_page = (12..=21).contains(&outline.page_shift) && outline.guard_pages <= 1;

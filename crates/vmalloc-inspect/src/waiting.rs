@@ -57,10 +57,17 @@ impl Reader<'_, '_> {
     fn node(&mut self, node: u64) -> Read {
         let [first, _, size, place] = self.outline.nodes;
         let node = at(nth(first, node, size)?, place)?;
-        let [cached, pooled, lazy] = self.outline.node;
+        let [cached, pooled, lazy, full] = self.outline.node;
         self.stacks(at(node, cached)?, AreaState::Cached)?;
         self.stacks(at(node, pooled)?, AreaState::Pooled)?;
-        self.ranges(at(node, lazy)?, AreaState::Lazy)
+        self.lazy(at(node, lazy)?, at(node, full)?, AreaState::Lazy)
+    }
+
+    /// Reads lazy areas: a list, and those that were full before.
+    fn lazy(&mut self, list: u64, full: u64, state: AreaState) -> Read {
+        self.ranges(list, state)?;
+        let full = self.lists.read(self.memory, full, self.most)?;
+        (0..full.len).try_for_each(|number| self.ranges(nth(full.first, number, ListLayout::BYTES)?, state))
     }
 
     /// Reads areas by their sizes.
@@ -107,12 +114,12 @@ impl Reader<'_, '_> {
     }
 
     fn purge(&mut self) -> Read {
-        let [taken, size, areas, refused] = self.outline.purge;
+        let [taken, size, areas, full, refused] = self.outline.purge;
         // One more than there are nodes.
         let taken = self.lists.read(self.memory, taken, self.outline.nodes[1] + 1)?;
         for nth_node in 0..taken.len {
             let set = nth(taken.first, nth_node, size)?;
-            self.ranges(at(set, areas)?, AreaState::Purging)?;
+            self.lazy(at(set, areas)?, at(set, full)?, AreaState::Purging)?;
         }
         self.ranges(refused, AreaState::Refused)
     }

@@ -128,7 +128,7 @@ fn outline() -> Outline {
     outline.stacks = [0, 8, 0, 8];
     outline.sizes = BASE;
     outline.large = [ZEROS, 0, 16];
-    outline.purge = [ZEROS, 16, 0, ZEROS];
+    outline.purge = [ZEROS, 16, 0, 0, ZEROS];
     outline.deferred = ZEROS;
     outline.counts = [ZEROS; 4];
     outline.list = [LIST, 0x77, 3, 11];

@@ -190,7 +190,7 @@ impl Purger {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &PageRange> {
-        self.taken.iter().flat_map(|lazy| &lazy.areas).chain(self.refused.areas())
+        self.taken.iter().flat_map(Lazy::iter).chain(self.refused.areas())
     }
 
     pub(crate) fn bytes(&self) -> usize {

@@ -139,7 +139,7 @@ impl Purger {
     /// Unmaps and flushes everything that was taken. Returns whether that worked.
     pub(crate) fn unmap_all<P: Platform>(&mut self, means: &Unmapper<'_, P>) -> bool {
         let Self { taken, ranges, parts, .. } = self;
-        let lists = taken.iter().map(|lazy| &lazy.areas[..]).chain([parts.ranges()]);
+        let lists = taken.iter().flat_map(Lazy::lists).chain([parts.ranges()]);
         coalesce(lists, ranges, |ranges| means.unmap_and_flush(ranges)).is_ok()
     }
 
@@ -149,17 +149,19 @@ impl Purger {
         let Self { taken, pending, refused, .. } = self;
         // Refused areas are counted as a whole.
         let of_none = taken.len() - 1;
-        for (id, Lazy { areas: list, absent }) in taken.iter_mut().enumerate() {
+        for (id, lazy) in taken.iter_mut().enumerate() {
             let id = if id == of_none { usize::MAX } else { id };
-            means.lazy.of(id).add(*absent);
-            means.lazy.sub_absent(core::mem::take(absent));
-            let count = sift_areas(means, list, pending, &mut done.refusal);
-            if refused.areas.try_reserve(count).is_err() {
-                return done.complete();
+            means.lazy.of(id).add(lazy.absent);
+            means.lazy.sub_absent(core::mem::take(&mut lazy.absent));
+            for list in lazy.lists_mut() {
+                let count = sift_areas(means, list, pending, &mut done.refusal);
+                if refused.areas.try_reserve(count).is_err() {
+                    return done.complete();
+                }
+                let pages = list[..count].iter().map(PageRange::len).sum();
+                means.move_to_refused(id, count as u64, pages);
+                refused.areas.extend(list.drain(..count));
             }
-            let pages = list[..count].iter().map(PageRange::len).sum();
-            means.move_to_refused(id, count as u64, pages);
-            refused.areas.extend(list.drain(..count));
         }
         self.sift_parts(means, done)
     }

@@ -125,7 +125,7 @@ impl<P: Platform> Purge<'_, P> {
     /// Calls `act` for all areas that wait in a list.
     fn each_listed(&self, mut act: impl FnMut(PageRange)) {
         self.each_taken(&mut act);
-        self.space.cache.each().for_each(|node| node.lazy.areas.iter().copied().for_each(&mut act));
+        self.space.cache.each().for_each(|node| node.lazy.iter().copied().for_each(&mut act));
         self.space.cached().for_each(|(area, _)| act(area));
         self.each_deferred(act);
     }

@@ -97,7 +97,7 @@ impl<P: Platform> HeldNode<'_, P> {
         let other = cache.other_than(self.id, &self.node)?;
         // A node that is held is passed by.
         let found = take(&mut self.node, &mut *cache.nodes[other].try_lock()?);
-        self.node.looked_at = if found.is_some() { other } else { other + 1 };
+        self.node.looked_at = (other + usize::from(found.is_none())) as u16;
         found
     }
 }
@@ -183,7 +183,7 @@ impl<'a, P: Platform> Taking<'a, P> {
         // Nothing is waited for with the map held: where the node is, the areas go back.
         let lack = if count < more { map.take_lack() } else { None };
         let mut node = space.cache.nodes[*id].try_lock().filter(|_| lack.is_none());
-        node.iter_mut().for_each(|node| node.run = map.taker(*id).1.run);
+        node.iter_mut().for_each(|node| node.run = map.taker(*id).1.run as u32);
         // Downwards, so that the lowest is taken first.
         for &start in starts[..count].iter().rev() {
             let area = PageRange::of(start, start + last.len());

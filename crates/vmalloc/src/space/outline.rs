@@ -57,8 +57,8 @@ pub struct Outline {
     /// Records behind locks: the first, how many, bytes from each to the next, the place in each.
     pub nodes: [u64; 4],
     pub tables: [u64; 4],
-    /// Places in a node: cached, pooled, and the list of lazy areas.
-    pub node: [u64; 3],
+    /// Places in a node: cached, pooled, the list of lazy areas, and the list of full ones.
+    pub node: [u64; 4],
     /// The place of the list of stacks; in a stack, of the starts and their count; its size.
     pub stacks: [u64; 4],
     /// Stacks in a list, at most.
@@ -66,8 +66,8 @@ pub struct Outline {
     /// Large areas: the list, the place of an area in an entry, the size of an entry.
     pub large: [u64; 3],
     /// The purge: the list of what each node gave and of one more set, its size of an entry, the
-    /// place of the list in an entry, and the list of refused areas.
-    pub purge: [u64; 4],
+    /// places of the list in an entry and of that of full ones, and the list of refused areas.
+    pub purge: [u64; 5],
     /// The word with the address of the last area freed by `free_atomic`, which has in its first
     /// word that of the one before.
     pub deferred: u64,
@@ -89,7 +89,7 @@ pub struct Outline {
 
 impl Outline {
     /// The version of the layouts that this one has. A reader reads outlines of its own version.
-    pub const VERSION: u64 = 9;
+    pub const VERSION: u64 = 10;
 }
 
 /// A list with known content.
@@ -133,12 +133,14 @@ impl Outline {
             stacks: words(SizeStacks::FIELDS),
             sizes: MAX_PAGES,
             large: [space.cache.stock.data_ptr().addr() + areas, area, size].map(|word| word as u64),
-            purge: words([
+            purge: [
                 purger + offset_of!(Purger, taken),
                 size_of::<Lazy>(),
                 offset_of!(Lazy, areas),
+                offset_of!(Lazy, full),
                 purger + offset_of!(Purger, refused) + Refused::AREAS,
-            ]),
+            ]
+            .map(|word| word as u64),
             deferred: space.deferred.last_word() as u64,
             counts: counts.map(|count| count.addr() as u64),
             list: specimen().unwrap_or_default(),
@@ -151,5 +153,9 @@ impl Outline {
 }
 
 /// The places of what waits in a node.
-const NODE: [usize; 3] =
-    [offset_of!(Node, cached), offset_of!(Node, pooled), offset_of!(Node, lazy) + offset_of!(Lazy, areas)];
+const NODE: [usize; 4] = [
+    offset_of!(Node, cached),
+    offset_of!(Node, pooled),
+    offset_of!(Node, lazy) + offset_of!(Lazy, areas),
+    offset_of!(Node, lazy) + offset_of!(Lazy, full),
+];

@@ -314,9 +314,9 @@ impl<P: Platform> Ways<'_, P> {
             let mut node = node.lock();
             if !node.lazy.is_empty() {
                 let unpublished = node.take_lazy(taken);
-                self.0.count_taken(id, taken.areas.len() as u64, unpublished);
+                self.0.count_taken(id, taken.len(), unpublished);
                 if is(Mutant::EarlyCount) {
-                    self.0.cache.lazy.of(id).sub(taken.areas.iter().map(PageRange::len).sum());
+                    self.0.cache.lazy.of(id).sub(taken.iter().map(PageRange::len).sum());
                 }
             }
         }
@@ -334,17 +334,16 @@ impl<P: Platform> Ways<'_, P> {
         if taken.is_empty() {
             return 0;
         }
-        let Lazy { areas, absent } = taken;
         // What the purge took comes back to the pool, and as much again may be there. Cached areas
         // spread what is in use as well.
-        let pages: u64 = areas.iter().map(PageRange::len).sum();
+        let pages: u64 = taken.iter().map(PageRange::len).sum();
         let most = if self.0.caches { pages } else { POOLED * pages };
-        let mut given = 0;
-        for some in areas.chunks(BATCH) {
+        let (mut given, mut absent) = (0, taken.absent);
+        for some in taken.lists().flat_map(|list| list.chunks(BATCH)) {
             given += if refill { self.give_to_pools(id, some, most, batch) } else { self.0.release(some) };
-            self.count_given(id, some, absent);
+            self.count_given(id, some, &mut absent);
         }
-        self.0.counts.purged_areas.fetch_add(areas.len() as u64, Relaxed);
+        self.0.counts.purged_areas.fetch_add(taken.len(), Relaxed);
         taken.clear();
         given
     }

@@ -187,7 +187,7 @@ impl<P: Platform> Space<P> {
     pub fn stats(&self) -> Stats {
         let mut stats = Stats::begin(self);
         for node in self.cache.each() {
-            stats.lazy_areas += node.lazy.areas.len() as u64;
+            stats.lazy_areas += node.lazy.len();
             stats.lazy_pages += node.unpublished();
             stats.cached_areas += node.cached.areas();
             stats.cached_pages += node.cached.pages();
@@ -228,7 +228,7 @@ impl<P: Platform> Space<P> {
     /// Returns the counts of each node.
     pub fn node_stats(&self) -> impl ExactSizeIterator<Item = NodeStats> {
         self.cache.each().map(|node| NodeStats {
-            lazy_areas: node.lazy.areas.len() as u64,
+            lazy_areas: node.lazy.len(),
             cached_areas: node.cached.areas(),
             cached_pages: node.cached.pages(),
             pooled_areas: node.pooled.areas(),

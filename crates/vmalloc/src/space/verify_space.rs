@@ -60,7 +60,7 @@ fn check<P: Platform>(
     let invariant = "SPACE-4: pages of the budget are neither cached, nor credit, nor free";
     Violation::unless(space.cache.budget.is_spent(cached + stock.memory), invariant, map.span().start())?;
     waiting = (waiting.0 + stock.iter().len() as u64, waiting.1 + stock.pages);
-    let lazy = nodes.iter().flat_map(|node| &node.lazy.areas).chain(purger.iter());
+    let lazy = nodes.iter().flat_map(|node| node.lazy.iter()).chain(purger.iter());
     let lazy = lazy.chain(groups.iter().flat_map(|group| group.iter()));
     let pages: u64 = lazy.map(|area| area.len()).sum();
     let of_groups: usize = groups.iter().map(|group| group.iter().count()).sum();

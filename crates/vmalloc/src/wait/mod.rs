@@ -211,8 +211,8 @@ impl<L: RawMutex> Cache<L> {
     /// the next in turn; `None` where there is one alone.
     pub(crate) fn other_than(&self, id: usize, own: &Node) -> Option<usize> {
         // Among two others a look would find more, and take as many more cache lines of other CPUs.
-        let turns = [own.looked_at, own.looked_at.wrapping_add(1)].into_iter();
-        turns.map(|turn| turn % self.nodes.len()).find(|&other| other != id)
+        let turn = usize::from(own.looked_at);
+        [turn, turn + 1].into_iter().map(|turn| turn % self.nodes.len()).find(|&other| other != id)
     }
 
     /// Gives up the credit of `node` beyond a batch, so that it is not taken for cached memory.
@@ -232,8 +232,8 @@ impl<L: RawMutex> Cache<L> {
         let take = || self.budget.take(missing, missing.max(self.budget.batch));
         let mut more = take();
         if more.is_none() && node.may_search() {
-            let next = node.looked_at % self.nodes.len();
-            node.looked_at = next + 1;
+            let next = usize::from(node.looked_at) % self.nodes.len();
+            node.looked_at = next as u16 + 1;
             // Nothing is waited for: our own node is among those that are held.
             if let Some(mut other) = self.nodes[next].try_lock() {
                 self.trim_credit(&mut other);
@@ -286,7 +286,7 @@ impl<L: RawMutex> Cache<L> {
     ) -> usize {
         evicted.clear();
         let mut node = self.nodes[id].lock();
-        let most = most.max(policy::RUNS * node.run);
+        let most = most.max(policy::RUNS * u64::from(node.run));
         let goes_in = |area: &&PageRange| {
             let fits = node.pooled_pages + area.len() <= most;
             fits && (node.pool(**area)

@@ -4,6 +4,7 @@ use super::BATCH;
 use super::stacks::{Cursor, Fraction, SizeStacks, Top};
 use crate::{PageRange, SpaceError};
 use alloc::vec::Vec;
+use core::mem;
 use lock_api::{MutexGuard, RawMutex};
 
 /// The state that a node's lock protects.
@@ -23,12 +24,12 @@ pub(crate) struct Node {
     pub(crate) credit: u64,
     /// Pages of the pooled areas.
     pub(super) pooled_pages: u64,
-    /// Pages that it takes of the map in one go.
-    pub(crate) run: u64,
-    /// The node that was looked at last for memory of a size that this one has none of.
-    pub(crate) looked_at: usize,
     /// Areas that waited here and were handed out again, so far.
     pub(crate) reused: u64,
+    /// Pages that it takes of the map in one go.
+    pub(crate) run: u32,
+    /// The node that was looked at last for memory of a size that this one has none of.
+    pub(crate) looked_at: u16,
     /// How often no credit was given.
     refusals: u16,
 }
@@ -36,8 +37,11 @@ pub(crate) struct Node {
 /// Freed areas that are not unmapped yet, wherever they were allocated.
 #[derive(Default)]
 pub(crate) struct Lazy {
+    /// Those that came last.
     pub(crate) areas: Vec<PageRange>,
-    /// Pages of these behind which there is no memory.
+    /// The lists that were full before this one: a long one would be a large piece of the heap.
+    pub(crate) full: Vec<Vec<PageRange>>,
+    /// Pages of all these behind which there is no memory.
     pub(crate) absent: u64,
 }
 
@@ -169,13 +173,13 @@ impl Node {
     /// Takes the lazy pages that are to be published. The next ones are when they are `next`.
     pub(super) fn take_unpublished(&mut self, next: u64) -> u64 {
         self.publish_at = next;
-        core::mem::take(&mut self.unpublished)
+        mem::take(&mut self.unpublished)
     }
 
     /// Exchanges the lazy areas with an empty set. Returns the pages that are not published.
     pub(crate) fn take_lazy(&mut self, taken: &mut Lazy) -> u64 {
-        core::mem::swap(&mut self.lazy, taken);
-        core::mem::take(&mut self.unpublished)
+        mem::swap(&mut self.lazy, taken);
+        mem::take(&mut self.unpublished)
     }
 
     /// Returns the place of an area of `size` + 1 pages that is freed in the common case, and the
@@ -218,12 +222,12 @@ impl Node {
     /// which the node has no longer.
     pub(super) fn rest(&mut self) -> u64 {
         self.publish_at = 0;
-        core::mem::take(&mut self.credit)
+        mem::take(&mut self.credit)
     }
 
     /// Returns how many areas are in its lists.
     pub(crate) fn areas(&self) -> u64 {
-        self.cached.areas() + self.pooled.areas() + self.lazy.areas.len() as u64
+        self.cached.areas() + self.pooled.areas() + self.lazy.len()
     }
 
     /// Returns whether nothing waits in it.
@@ -245,14 +249,24 @@ impl Lazy {
     pub(crate) fn new() -> Result<Self, SpaceError> {
         let mut areas = Vec::new();
         areas.try_reserve_exact(BATCH).map_err(|_| SpaceError::Metadata)?;
-        Ok(Self { areas, absent: 0 })
+        Ok(Self { areas, ..Self::default() })
     }
 
-    /// Returns how long the list has to be for one area and those of frees that are not to wait.
-    /// `None` where it is, or is as long as it may be.
-    fn lacks(&self) -> Option<usize> {
-        let more = (2 * self.areas.capacity()).clamp(2 * BATCH, MOST_LAZY);
-        (!self.has_much_room() && self.areas.capacity() < more).then_some(more)
+    /// Returns the lists of its areas.
+    pub(crate) fn lists(&self) -> impl Iterator<Item = &[PageRange]> {
+        self.full.iter().chain([&self.areas]).map(Vec::as_slice)
+    }
+
+    pub(crate) fn lists_mut(&mut self) -> impl Iterator<Item = &mut Vec<PageRange>> {
+        self.full.iter_mut().chain([&mut self.areas])
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &PageRange> {
+        self.lists().flatten()
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.lists().map(<[_]>::len).sum::<usize>() as u64
     }
 
     /// Returns whether there is room for one area and for those of frees that are not to wait.
@@ -267,17 +281,20 @@ impl Lazy {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.areas.is_empty()
+        self.lists().all(<[_]>::is_empty)
     }
 
-    /// Empties it, and keeps memory for as many the next time.
+    /// Empties it, and keeps memory for a list the next time.
     pub(crate) fn clear(&mut self) {
         self.absent = 0;
+        self.areas = self.full.pop().unwrap_or_else(|| mem::take(&mut self.areas));
+        self.full.clear();
         clear(&mut self.areas, BATCH);
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.areas.capacity() * size_of::<PageRange>()
+        let areas: usize = self.full.iter().chain([&self.areas]).map(Vec::capacity).sum();
+        areas * size_of::<PageRange>() + self.full.capacity() * size_of::<Vec<PageRange>>()
     }
 }
 
@@ -285,10 +302,30 @@ impl Lazy {
 /// heap has memory. Others may have the node meanwhile. Returns whether there is room for one.
 #[inline]
 pub(crate) fn make_lazy_room<L: RawMutex>(node: &mut MutexGuard<'_, L, Node>) -> bool {
-    if node.lazy.has_much_room() {
-        return true;
+    node.lazy.has_much_room() || add_list(node)
+}
+
+/// Gives a node one more list for lazy areas. Returns whether there is room for one.
+#[cold]
+fn add_list<L: RawMutex>(node: &mut MutexGuard<'_, L, Node>) -> bool {
+    while !node.lazy.has_much_room()
+        && lengthen(node, |node| &mut node.lazy.full, |node| lacks_one(&node.lazy.full))
+    {
+        let room = (2 * node.lazy.areas.capacity()).clamp(2 * BATCH, PIECE);
+        let mut list = Vec::new();
+        if MutexGuard::unlocked(node, || list.try_reserve_exact(room)).is_err() {
+            break;
+        }
+        let Lazy { areas, full, .. } = &mut node.lazy;
+        // Others had the node meanwhile.
+        if full.len() < full.capacity() {
+            mem::swap(areas, &mut list);
+            if !list.is_empty() {
+                full.push(mem::take(&mut list));
+            }
+        }
+        MutexGuard::unlocked(node, || drop(list));
     }
-    lengthen(node, |node| &mut node.lazy.areas, |node| node.lazy.lacks());
     !node.lazy.is_full()
 }
 
@@ -308,7 +345,7 @@ pub fn lengthen<L: RawMutex, T, E>(
         let shorter = list(held);
         if shorter.capacity() < longer.capacity() {
             longer.append(shorter);
-            core::mem::swap(shorter, &mut longer);
+            mem::swap(shorter, &mut longer);
         }
         MutexGuard::unlocked(held, || drop(longer));
     }
@@ -333,12 +370,13 @@ pub(crate) fn clear<T>(list: &mut Vec<T>, least: usize) {
 
 /// Returns whether a list has room for `more`, or gets it in a piece of 64 KiB at most.
 pub(crate) fn has_piece(list: &mut Vec<PageRange>, more: usize) -> bool {
-    list.len() + more <= MOST_LAZY && list.try_reserve(more).is_ok()
+    list.len() + more <= PIECE && list.try_reserve(more).is_ok()
 }
 
-/// The most areas in a list: 64 KiB, which every heap has in one piece. A node with as many lazy
-/// areas purges.
-const MOST_LAZY: usize = 128 * BATCH;
+/// The most bytes of a list, which every heap has in one piece.
+pub(super) const PIECE_BYTES: usize = 64 << 10;
+/// The most areas in one.
+const PIECE: usize = PIECE_BYTES / size_of::<PageRange>();
 /// The room that lists keep in any case: a page or two.
 const LIST: usize = 256;
 

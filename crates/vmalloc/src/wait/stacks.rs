@@ -15,7 +15,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::Node;
+use super::node::{Node, PIECE_BYTES};
 use super::policy::{BATCH, MAX_PAGES};
 use crate::PageRange;
 use alloc::vec::Vec;
@@ -180,7 +180,7 @@ impl SizeStacks {
     }
 
     /// Returns the stacks, and the places in that of `pages` pages, that there have to be for
-    /// `more` areas. `None` where there are as many, or none are kept.
+    /// `more` areas. `None` where there are as many, or as many as there may be, or none are kept.
     fn lacks(&self, pages: u64, more: usize) -> Option<[usize; 2]> {
         if self.room(pages) >= more || !Self::takes(pages) {
             return None;
@@ -188,7 +188,8 @@ impl SizeStacks {
         let stack = self.stacks.get(pages as usize - 1);
         let sizes = pages.next_power_of_two().clamp(SMALL, MAX_PAGES) as usize;
         let places = stack.map_or(0, |stack| stack.starts.len());
-        Some([stack.map_or(sizes, |_| 0), places + places.max(ROOM).max(more)])
+        let longer = (places + places.max(ROOM).max(more)).min(PIECE_BYTES / size_of::<u64>());
+        if longer == places { None } else { Some([stack.map_or(sizes, |_| 0), longer]) }
     }
 
     /// Goes on in longer lists, which become those that were.

@@ -74,6 +74,23 @@ fn lists_of_areas_are_no_large_pieces() {
     }
 }
 
+/// A node whose list of lazy areas is full begins another: how many pages wait is decided by their
+/// limit alone.
+#[test]
+fn full_lists_of_lazy_areas_start_no_purge() {
+    let span = PageRange::from_len(0x1000, 1 << 26).expect("not empty");
+    let options = SpaceOptions::default().unmap_on_free().lazy_max_pages(1 << 20);
+    let space = Space::new(Options::new(span).build(), options).expect("an empty space");
+    let areas: Vec<usize> =
+        (0..20_000).map(|_| space.raw().alloc(&Request::new(PAGE)).expect("room")).collect();
+    areas.iter().for_each(|&addr| free(&space, addr));
+    assert_eq!((space.stats().lazy_areas, space.stats().purges), (20_000, 0));
+    check(&space);
+    space.purge().expect("it can");
+    assert_eq!((space.stats().lazy_areas, space.stats().purges), (0, 1));
+    check_whole(&space);
+}
+
 /// A flush without memory for longer lists gives back what it has taken whenever they are full.
 #[test]
 fn everything_cached_is_flushed_without_any_memory() {

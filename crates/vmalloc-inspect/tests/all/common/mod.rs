@@ -183,7 +183,7 @@ fn traps() {
 /// Ten thousand areas, half of them freed again and purged, at the start and far apart.
 fn many() {
     let options = LinuxOptions::new().max_bytes(1 << (usize::BITS / 2 + 12)).drain_thread(false);
-    let space = space(options, SpaceOptions::default().unmap_on_free());
+    let space = space(options, SpaceOptions::default().unmap_on_free().lazy_max_pages(1 << 20));
     let tags = ["even", "odd"];
     let all: Vec<_> =
         (0..10_000).map(|nth| alloc(&space, Request::new((1 + nth % 7) << 12).tag(tags[nth % 2]))).collect();
@@ -191,5 +191,7 @@ fn many() {
     space.purge().expect("a purge");
     let far = space.geometry().span.end() as usize * 4096 - (1 << 40);
     let far = alloc(&space, Request::new(4096).tag("far").within(far, far + (1 << 30)));
-    tell(&[("first", all[0]), ("second", all[1]), ("far", far)]);
+    let lazy: Vec<_> = (0..5000).map(|_| alloc(&space, Request::new(4096))).collect();
+    lazy.iter().for_each(|addr| free(&space, *addr));
+    tell(&[("first", all[0]), ("second", all[1]), ("far", far), ("lazy", lazy[0])]);
 }

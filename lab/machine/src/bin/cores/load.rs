@@ -1,8 +1,9 @@
 //! One run: a design, a number of CPUs, and what they do.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use vmalloc_kit::cpu;
 use vmalloc_kit::rng::Rng;
-use vmalloc_lab::design::{Design, Setup};
+use vmalloc_lab::design::{Ask, Design, Setup};
 use vmalloc_lab::designs::Name;
 use vmalloc_lab::workload::{CASES, Case, Crowd, Size, Stage, Tenants};
 use vmalloc_machine::{Costs, Machine, Report, Work};
@@ -34,6 +35,30 @@ pub(crate) struct Outcome {
     pub(crate) report: Report,
     /// Pages from the start of the span to the end of the highest area that was used.
     pub(crate) span: u64,
+}
+
+/// Has CPUs allocate and free 2 pages, in `pairs` turns of all of them. Returns the limit, and the
+/// most lazy pages that there were.
+///
+/// # Panics
+/// When the design refuses what it should not, or is not whole afterwards.
+pub(crate) fn most_lazy(design: Name, cpus: usize, pairs: u64) -> (u64, u64) {
+    let machine = Machine::new(Costs::BARE);
+    let on_cpu = |cpu| cpu::play(Some(cpu));
+    on_cpu(0);
+    // Of four CPUs, as the machines of the publication had.
+    let limit = Setup::with_cpus(4).lazy_max_pages;
+    let design = machine.set_up(|| design.build(&Setup::with_cpus(cpus).lazy_max(limit)));
+    let (most, design) = (AtomicU64::new(0), &*design);
+    let turn = || {
+        design.free(design.alloc(&Ask::new(2)).expect("room")).expect("an area");
+        most.fetch_max(design.lazy_pages(), Relaxed);
+    };
+    let turns = pairs / cpus as u64;
+    let threads = (0..cpus).map(|_| Box::new(|| (0..turns).for_each(|_| turn())) as Work<'_>).collect();
+    machine.run(cpus, on_cpu, threads);
+    design.verify().expect("a whole design");
+    (limit, most.into_inner())
 }
 
 /// `run_test_mask=7`: one page, one page among holes, 100 pages and one.

@@ -57,6 +57,15 @@ enum Task {
         #[command(flatten)]
         size: Sizes,
     },
+    /// Count the lazy pages that CPUs make which allocate and free 2 pages: under the purge of 2016, which
+    /// always offers the lock, that of 2018, which keeps it while they are many, and ours
+    Lazy {
+        #[arg(long, value_delimiter = ',', default_values_t = [2, 4, 64])]
+        cpus: Vec<usize>,
+        /// Pairs of all threads.
+        #[arg(long, default_value_t = 1_000_000)]
+        pairs: u64,
+    },
     /// Tell what was waited for, by the types that locks protect and by the lines that take them
     Locks {
         design: Name,
@@ -133,6 +142,7 @@ fn run(task: Task) -> std::io::Result<()> {
     match task {
         Task::F5 { cpus, loops, real, line } => return show::f5(cpus, loops, real.as_deref(), line),
         Task::Scale { designs, size } => designs.iter().for_each(|&design| show::scale(size.loads(design))),
+        Task::Lazy { cpus, pairs } => show::lazy(&cpus, pairs),
         Task::Locks { design, size, top } => {
             size.loads(design).for_each(|load| show::locks(&load.run(), top));
         }

@@ -1,6 +1,6 @@
 //! Tables for people.
 
-use crate::load::{Load, Outcome};
+use crate::load::{Load, Outcome, most_lazy};
 use std::io;
 use std::path::Path;
 use vmalloc_kit::table::{figure, table};
@@ -107,6 +107,18 @@ fn print_head(outcome: &Outcome) {
     let (ms, spinning, idle) = (outcome.ms(), outcome.spinning(), outcome.idle());
     println!("{design} on {cpus} CPUs, {}", about(&outcome.load));
     println!("{ms:.4} ms, {spinning:.2} % spinning, {idle:.2} % idle\n");
+}
+
+/// Prints the most lazy pages that there were.
+pub(crate) fn lazy(cpus: &[usize], pairs: u64) {
+    let designs = [Name::AugmentedP1, Name::Augmented, Name::Vmalloc];
+    let rows = cpus.iter().map(|&cpus| {
+        let most = designs.map(|design| most_lazy(design, cpus, pairs));
+        let cells = most.iter().map(|(_, most)| most.to_string());
+        [cpus.to_string(), most[0].0.to_string()].into_iter().chain(cells).collect()
+    });
+    let head = ["CPUs", "limit", "2016: always offered", "2018: unless many", "ours"];
+    println!("Most lazy pages in {pairs} pairs of 2 pages\n{}\n", table("r", &head, rows.collect()));
 }
 
 /// The designs of F5, oldest first.
