@@ -26,6 +26,7 @@ pub use name::{Name, UnknownName};
 pub use ours::Ours;
 #[cfg(not(machine))]
 pub(crate) use ours::{Addresses, space};
+pub use purge::one_purger;
 use vmalloc::PageRange;
 
 /// Sums up the areas and pages of segments.

@@ -6,6 +6,7 @@
 //! | P0, before 2016 | a spin lock | held | goes away if it needs no result, else spins |
 //! | P1, 2016 | nothing | offered after each area | purges what has come since; waits for the count if it needs a result |
 //! | P2, 2018 | nothing | offered after each area while fewer than 2 × lazy_max pages wait | as P1 |
+//! | [one purger](one_purger), 2017 to 2018 | a lock that purges alone take | as P1, or as P2 | goes away |
 //!
 //! * `P1` A set of lazy areas leaves the list whole, under the lock, so no area is in two sets. The last
 //!   freed goes back first, which the descriptions leave open.
@@ -18,16 +19,19 @@
 //! Offered means that a waiting thread has it next. Sources: the postings of 2016 and of 2018.
 
 use super::areas::Areas;
+use super::augmented::Augmented;
 use super::classic::Classic;
+use super::pair::Pair;
 use super::stack::Stack;
+use crate::design::{Design, Setup};
 use crate::lock::{self, Mutex};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use vmalloc::sync::AtomicU64;
 
 /// See the [module](self).
 pub(super) enum Purge {
-    /// P0.
-    Held(Mutex<()>),
+    /// P0, and one purger.
+    Held { purger: Mutex<()>, offer: Offer },
     /// P1 and P2.
     Counted { purging: AtomicU64, offer: Offer },
 }
@@ -42,7 +46,7 @@ pub(super) enum Offer {
 
 impl Purge {
     pub(super) const fn p0() -> Self {
-        Self::Held(Mutex::new(()))
+        Self::Held { purger: Mutex::new(()), offer: Offer::Never }
     }
 
     pub(super) const fn p1() -> Self {
@@ -54,13 +58,25 @@ impl Purge {
     }
 }
 
+/// Builds the tree as it was when the threshold was proposed: the series of 2016 had been merged
+/// with one purge at a time. It always offers the lock, or does unless many pages are lazy.
+///
+/// # Panics
+/// When memory for its metadata is short.
+#[must_use]
+pub fn one_purger(setup: &Setup, always_offers: bool) -> Box<dyn Design> {
+    let offer = if always_offers { Offer::Always } else { Offer::UnlessPressed };
+    let purge = Purge::Held { purger: Mutex::new(()), offer };
+    Box::new(Classic::<Pair<Augmented>>::new("one-purger", setup, purge))
+}
+
 impl<S: Areas> Classic<S> {
     /// Purges for a caller that needs no result.
     pub(super) fn purge_if_nobody_does(&self) {
         match &self.purge {
-            Purge::Held(lock) => {
-                let Some(_purging) = lock.try_lock() else { return };
-                self.give_all(Offer::Never);
+            Purge::Held { purger, offer } => {
+                let Some(_purging) = purger.try_lock() else { return };
+                self.give_all(*offer);
             }
             Purge::Counted { purging, offer } => self.give_all_counted(purging, *offer),
         }
@@ -69,9 +85,9 @@ impl<S: Areas> Classic<S> {
     /// Frees all that was lazy before the call.
     pub(super) fn purge_and_wait(&self) {
         match &self.purge {
-            Purge::Held(lock) => {
-                let _purging = lock.lock();
-                self.give_all(Offer::Never);
+            Purge::Held { purger, offer } => {
+                let _purging = purger.lock();
+                self.give_all(*offer);
             }
             Purge::Counted { purging, offer } => {
                 self.give_all_counted(purging, *offer);

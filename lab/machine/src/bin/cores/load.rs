@@ -42,13 +42,13 @@ pub(crate) struct Outcome {
 ///
 /// # Panics
 /// When the design refuses what it should not, or is not whole afterwards.
-pub(crate) fn most_lazy(design: Name, cpus: usize, pairs: u64) -> (u64, u64) {
+pub(crate) fn most_lazy(build: fn(&Setup) -> Box<dyn Design>, cpus: usize, pairs: u64) -> (u64, u64) {
     let machine = Machine::new(Costs::BARE);
     let on_cpu = |cpu| cpu::play(Some(cpu));
     on_cpu(0);
     // Of four CPUs, as the machines of the publication had.
     let limit = Setup::with_cpus(4).lazy_max_pages;
-    let design = machine.set_up(|| design.build(&Setup::with_cpus(cpus).lazy_max(limit)));
+    let design = machine.set_up(|| build(&Setup::with_cpus(cpus).lazy_max(limit)));
     let (most, design) = (AtomicU64::new(0), &*design);
     let turn = || {
         design.free(design.alloc(&Ask::new(2)).expect("room")).expect("an area");

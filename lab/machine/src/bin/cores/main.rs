@@ -57,13 +57,14 @@ enum Task {
         #[command(flatten)]
         size: Sizes,
     },
-    /// Count the lazy pages that CPUs make which allocate and free 2 pages: under the purge of 2016, which
-    /// always offers the lock, that of 2018, which keeps it while they are many, and ours
+    /// Count the lazy pages of CPUs that allocate and free 2 pages
+    ///
+    /// Under one purge at a time that always offers the lock, the same with the threshold of 2018, and ours.
     Lazy {
         #[arg(long, value_delimiter = ',', default_values_t = [2, 4, 64])]
         cpus: Vec<usize>,
         /// Pairs of all threads.
-        #[arg(long, default_value_t = 1_000_000)]
+        #[arg(long, default_value_t = 250_000)]
         pairs: u64,
     },
     /// Tell what was waited for, by the types that locks protect and by the lines that take them

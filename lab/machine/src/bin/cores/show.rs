@@ -4,7 +4,8 @@ use crate::load::{Load, Outcome, most_lazy};
 use std::io;
 use std::path::Path;
 use vmalloc_kit::table::{figure, table};
-use vmalloc_lab::designs::Name;
+use vmalloc_lab::design::{Design, Setup};
+use vmalloc_lab::designs::{Name, one_purger};
 use vmalloc_machine::LockStats;
 
 /// The head of a table of [`steps`].
@@ -111,13 +112,14 @@ fn print_head(outcome: &Outcome) {
 
 /// Prints the most lazy pages that there were.
 pub(crate) fn lazy(cpus: &[usize], pairs: u64) {
-    let designs = [Name::AugmentedP1, Name::Augmented, Name::Vmalloc];
+    let designs: [fn(&Setup) -> Box<dyn Design>; 3] =
+        [|setup| one_purger(setup, true), |setup| one_purger(setup, false), |setup| Name::Vmalloc.build(setup)];
     let rows = cpus.iter().map(|&cpus| {
         let most = designs.map(|design| most_lazy(design, cpus, pairs));
         let cells = most.iter().map(|(_, most)| most.to_string());
         [cpus.to_string(), most[0].0.to_string()].into_iter().chain(cells).collect()
     });
-    let head = ["CPUs", "limit", "2016: always offered", "2018: unless many", "ours"];
+    let head = ["CPUs", "limit", "always offered", "unless many, 2018", "ours"];
     println!("Most lazy pages in {pairs} pairs of 2 pages\n{}\n", table("r", &head, rows.collect()));
 }
 
