@@ -287,7 +287,8 @@ impl Lazy {
     /// Empties it, and keeps memory for a list the next time.
     pub(crate) fn clear(&mut self) {
         self.absent = 0;
-        self.areas = self.full.pop().unwrap_or_else(|| mem::take(&mut self.areas));
+        let last = self.full.pop().filter(|last| last.len() > self.areas.len());
+        self.areas = last.unwrap_or_else(|| mem::take(&mut self.areas));
         self.full.clear();
         clear(&mut self.areas, BATCH);
     }

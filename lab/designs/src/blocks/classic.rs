@@ -1,10 +1,11 @@
-//! The two of Linux. What they have in common is all but where a new block goes. Which slots are
-//! dirty, a flush asks; here there is none, so they are only counted.
+//! Those of Linux. They have all in common but where a new block goes, and what they know of dirty
+//! slots. A flush asks for these; nothing is mapped here, so it is only counted.
 //!
 //! Locks: a queue before a block; the index and a block one after the other. A block is off its
 //! queue before its last slots are handed out, so its last free meets no other thread.
 
-use super::{Blocks, MAX_PAGES};
+use super::dirty::Dirty;
+use super::{Blocks, Counts, Flush, MAX_PAGES};
 use crate::cpu;
 use crate::design::{Ask, Design, Refusal, Setup};
 use crate::designs::Name;
@@ -14,31 +15,38 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// See the [module](super).
-pub(super) struct Classic {
+pub(super) struct Classic<D> {
     /// True before 2015: a new block goes to the head of its queue.
     at_head: bool,
     addresses: Box<dyn Design>,
     slots: u64,
-    queues: Box<[Mutex<VecDeque<Arc<Block>>>]>,
+    queues: Box<[Queue<D>]>,
     /// By block number from the start of the span. The lowest addresses are used first, so it stays
     /// short.
-    index: Mutex<Vec<Option<Arc<Block>>>>,
+    index: Mutex<Vec<Option<Arc<Block<D>>>>>,
     made: AtomicU64,
     freed: AtomicU64,
+    walked: AtomicU64,
 }
 
-struct Block {
+/// The blocks of a CPU with room.
+type Queue<D> = Mutex<VecDeque<Arc<Block<D>>>>;
+
+struct Block<D> {
     start: u64,
-    state: Mutex<Slots>,
+    state: Mutex<Slots<D>>,
 }
 
-struct Slots {
+#[derive(Default)]
+struct Slots<D> {
     /// Handed out so far: the lowest ones.
     used: u64,
-    dirty: u64,
+    /// Returned so far.
+    returned: u64,
+    dirty: D,
 }
 
-impl Classic {
+impl<D: Dirty> Classic<D> {
     pub(super) fn new(setup: &Setup, slots: u64, at_head: bool) -> Self {
         Self {
             at_head,
@@ -48,6 +56,7 @@ impl Classic {
             index: Mutex::new(Vec::new()),
             made: AtomicU64::new(0),
             freed: AtomicU64::new(0),
+            walked: AtomicU64::new(0),
         }
     }
 
@@ -61,6 +70,7 @@ impl Classic {
                 continue;
             }
             let start = block.start + state.used;
+            self.walked.fetch_max(at as u64 + 1, Relaxed);
             state.used += slots;
             let full = state.used == self.slots;
             drop(state);
@@ -69,6 +79,7 @@ impl Classic {
             }
             return Some(start);
         }
+        self.walked.fetch_max(queue.len() as u64, Relaxed);
         None
     }
 
@@ -92,9 +103,9 @@ impl Classic {
     }
 
     /// An empty block, known by its addresses, in no queue.
-    fn make(&self) -> Result<Arc<Block>, Refusal> {
+    fn make(&self) -> Result<Arc<Block<D>>, Refusal> {
         let start = self.addresses.alloc(&Ask::new(self.slots).align(self.slots))?;
-        let state = Mutex::new(Slots { used: 0, dirty: 0 });
+        let state = Mutex::new(Slots::default());
         let block = Arc::new(Block { start, state });
         let (mut index, number) = (self.index.lock(), self.number(start));
         if index.len() <= number {
@@ -106,12 +117,12 @@ impl Classic {
         Ok(block)
     }
 
-    fn find(&self, page: u64) -> Option<Arc<Block>> {
+    fn find(&self, page: u64) -> Option<Arc<Block<D>>> {
         let inside = self.addresses.span().contains(page);
         if inside { self.index.lock().get(self.number(page))?.clone() } else { None }
     }
 
-    fn discard(&self, block: &Block) -> Result<(), Refusal> {
+    fn discard(&self, block: &Block<D>) -> Result<(), Refusal> {
         self.index.lock()[self.number(block.start)] = None;
         self.freed.fetch_add(1, Relaxed);
         self.addresses.free(block.start)
@@ -122,7 +133,7 @@ impl Classic {
     }
 }
 
-impl Blocks for Classic {
+impl<D: Dirty> Blocks for Classic<D> {
     fn map(&self, pages: u64) -> Result<u64, Refusal> {
         let slots = slots_for(pages)?;
         let cpu = cpu::current(self.queues.len());
@@ -140,14 +151,23 @@ impl Blocks for Classic {
         if slot + slots > state.used {
             return Err(Refusal::NotAnArea);
         }
-        state.dirty += slots;
-        let dirty = state.dirty;
+        state.dirty.add(slot, slots);
+        state.returned += slots;
+        let returned = state.returned;
         drop(state);
-        if dirty == self.slots { self.discard(&block) } else { Ok(()) }
+        if returned == self.slots { self.discard(&block) } else { Ok(()) }
     }
 
-    fn counts(&self) -> (u64, u64) {
-        (self.made.load(Relaxed), self.freed.load(Relaxed))
+    fn counts(&self) -> Counts {
+        let [made, freed, walked] = [&self.made, &self.freed, &self.walked].map(|count| count.load(Relaxed));
+        Counts { made, freed, walked }
+    }
+
+    fn flush(&self) -> Option<Flush> {
+        let mut work = Flush::default();
+        let index = self.index.lock();
+        index.iter().flatten().for_each(|block| block.state.lock().dirty.flush(&mut work));
+        Some(work)
     }
 }
 

@@ -16,7 +16,8 @@
 //! | | a new block |
 //! |---|---|
 //! | [`Head`](Variant::Head), before 2015 | goes to the head, and the request searches again |
-//! | [`Tail`](Variant::Tail), since 2015 | is occupied by the request at once, and goes to the tail |
+//! | [`Tail`](Variant::Tail), 2015 | is occupied by the request at once, and goes to the tail |
+//! | [`Range`](Variant::Range), 2015, the third patch | as that; what is dirty in a block is one range, no bitmap |
 //! | [`Ours`](Variant::Ours) | slots are handed out again after a flush |
 //!
 //! At the head a new block hides the older ones, and what they have left is never asked for; at the
@@ -24,10 +25,12 @@
 //! 0…6, seven. Source: the postings of 2015.
 
 mod classic;
+mod dirty;
 mod ours;
 pub mod scenarios;
 
 use crate::design::{Refusal, Setup};
+use dirty::{Bitmap, Span};
 use serde::Serialize;
 use strum::Display;
 
@@ -48,8 +51,35 @@ pub trait Blocks: Send + Sync {
     /// `NotAnArea` when no block is there, or, where that can be told, nothing is mapped.
     fn unmap(&self, start: u64, pages: u64) -> Result<(), Refusal>;
 
-    /// Blocks made and blocks freed, so far.
-    fn counts(&self) -> (u64, u64);
+    /// Blocks so far.
+    fn counts(&self) -> Counts;
+
+    /// Counts what a flush of all that is dirty has to do; `None` where it asks no block.
+    fn flush(&self) -> Option<Flush> {
+        None
+    }
+}
+
+/// Counts of blocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Counts {
+    /// Blocks made.
+    pub made: u64,
+    /// Blocks freed.
+    pub freed: u64,
+    /// The most blocks that a request looked at, the one with room included; 0 where it walks none.
+    pub walked: u64,
+}
+
+/// The work of a flush of all aliases.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Flush {
+    /// Searches for where something dirty begins or ends.
+    pub searches: u64,
+    /// Ranges that are to be flushed.
+    pub ranges: u64,
+    /// Pages of these.
+    pub pages: u64,
 }
 
 /// A way to keep blocks.
@@ -61,6 +91,8 @@ pub enum Variant {
     Head,
     /// Since 2015.
     Tail,
+    /// That, with a range of dirty slots.
+    Range,
     /// The product's.
     #[strum(serialize = "vmalloc")]
     Ours,
@@ -76,8 +108,9 @@ impl Variant {
     pub fn build(self, setup: &Setup, slots: u64) -> Box<dyn Blocks> {
         assert!((128..=1024).contains(&slots) && slots.is_power_of_two(), "blocks of {slots} slots");
         match self {
-            Self::Head => Box::new(classic::Classic::new(setup, slots, true)),
-            Self::Tail => Box::new(classic::Classic::new(setup, slots, false)),
+            Self::Head => Box::new(classic::Classic::<Bitmap>::new(setup, slots, true)),
+            Self::Tail => Box::new(classic::Classic::<Bitmap>::new(setup, slots, false)),
+            Self::Range => Box::new(classic::Classic::<Span>::new(setup, slots, false)),
             Self::Ours => Box::new(ours::Ours::new(setup, slots)),
         }
     }

@@ -1,6 +1,6 @@
 //! The product's blocks: slots that have been returned are handed out again after a flush.
 
-use super::Blocks;
+use super::{Blocks, Counts};
 use crate::design::{PAGE_SHIFT, Refusal, Setup};
 use crate::designs::{self, Addresses};
 use vmalloc::{AllocError, Space, SpaceOptions};
@@ -33,8 +33,8 @@ impl Blocks for Ours {
         unsafe { self.0.unreserve((start << PAGE_SHIFT) as usize, pages) }.map_err(|_| Refusal::NotAnArea)
     }
 
-    fn counts(&self) -> (u64, u64) {
+    fn counts(&self) -> Counts {
         let counts = self.0.counts();
-        (counts.made, counts.freed)
+        Counts { made: counts.made, freed: counts.freed, walked: 0 }
     }
 }

@@ -9,7 +9,7 @@
 //! One CPU; each mapping is returned before the next is made. The counts repeat exactly. The times
 //! are those of single calls, the reading of the clock included, as a function profiler has them.
 
-use super::Variant;
+use super::{Counts, Flush, Variant};
 use crate::design::Setup;
 use serde::Serialize;
 use std::time::{Duration, Instant};
@@ -37,10 +37,8 @@ pub struct FunctionProfile {
 pub struct Outcome {
     /// With which blocks.
     pub variant: Variant,
-    /// Blocks made.
-    pub made: u64,
-    /// Blocks freed.
-    pub freed: u64,
+    /// The blocks.
+    pub blocks: Counts,
     /// The function that obtains slots.
     pub map: FunctionProfile,
     /// The function that returns them.
@@ -64,8 +62,34 @@ pub fn run(scenario: u8, slots: u64, variant: Variant) -> Outcome {
         map.add(between - before);
         unmap.add(after - between);
     });
-    let (made, freed) = blocks.counts();
-    Outcome { variant, made, freed, map: map.profile(), unmap: unmap.profile() }
+    Outcome { variant, blocks: blocks.counts(), map: map.profile(), unmap: unmap.profile() }
+}
+
+/// Returns the work of a flush of a block of so many slots, every other one of which was returned;
+/// `None` where a flush asks no block.
+///
+/// # Panics
+/// When there is no such block.
+#[must_use]
+pub fn flush(slots: u64, variant: Variant) -> Option<Flush> {
+    let blocks = variant.build(&setup(), slots);
+    let mapped: Vec<_> = (0..slots).map(|_| blocks.map(1).expect("room for a page")).collect();
+    mapped.iter().step_by(2).for_each(|&start| blocks.unmap(start, 1).expect("it is mapped"));
+    blocks.flush()
+}
+
+/// Plays scenario 2 with sizes drawn from a seed, which is not 0. Returns the blocks.
+///
+/// # Panics
+/// When there is no such block.
+#[must_use]
+pub fn drawn(seed: u32, slots: u64, variant: Variant) -> Counts {
+    let blocks = variant.build(&setup(), slots);
+    for pages in random_sizes(seed).take(10 * TURNS) {
+        let start = blocks.map(pages).expect("room for a moment");
+        blocks.unmap(start, pages).expect("it is mapped");
+    }
+    blocks.counts()
 }
 
 /// One CPU, so that the counts repeat wherever this runs; the threshold of four, as the machines of
@@ -81,7 +105,7 @@ fn play(scenario: u8, slots: u64, mut pair: impl FnMut(u64)) {
             pair(16);
             (0..(slots - 16) / 8 - 1).for_each(|_| pair(8));
         }),
-        2 => random_sizes().take(10 * TURNS).for_each(pair),
+        2 => random_sizes(1).take(10 * TURNS).for_each(pair),
         3 => (0..TURNS).for_each(|_| {
             for order in 0..ORDERS {
                 (0..(slots >> order) - 1).for_each(|_| pair(1 << order));
@@ -92,8 +116,8 @@ fn play(scenario: u8, slots: u64, mut pair: impl FnMut(u64)) {
     }
 }
 
-fn random_sizes() -> impl Iterator<Item = u64> {
-    let mut x = 1u32;
+fn random_sizes(seed: u32) -> impl Iterator<Item = u64> {
+    let mut x = seed;
     std::iter::repeat_with(move || {
         x ^= x << 13;
         x ^= x >> 17;
@@ -134,7 +158,7 @@ mod tests {
         [1, 2, 3].map(|scenario| {
             let outcome = run(scenario, slots, variant);
             assert_eq!(outcome.map.hit, outcome.unmap.hit);
-            (outcome.made, outcome.freed)
+            (outcome.blocks.made, outcome.blocks.freed)
         })
     }
 
@@ -148,7 +172,7 @@ mod tests {
             (0..7).for_each(|_| pair(1));
             (0..slots / 8 - 1).for_each(|_| pair(8));
         }
-        let (made, freed) = blocks.counts();
+        let Counts { made, freed, .. } = blocks.counts();
         ((made - freed) * slots) as f64 / live as f64
     }
 
@@ -174,6 +198,23 @@ mod tests {
         let calls = |scenario, slots| run(scenario, slots, Variant::Tail).map.hit;
         assert_eq!([1, 2, 3].map(|scenario| calls(scenario, 1024)), [126_000, 10_000, 2_032_000]);
         assert_eq!([1, 2, 3].map(|scenario| calls(scenario, 256)), [30_000, 10_000, 508_000]);
+    }
+
+    /// The worst case that the author names is one block for each order.
+    #[test]
+    fn at_the_tail_seven_blocks_are_walked_and_at_the_head_nearly_all() {
+        let walked = |scenario, variant| run(scenario, 1024, variant).blocks.walked;
+        assert_eq!([1, 2, 3].map(|scenario| walked(scenario, Variant::Tail)), [1, 5, 7]);
+        assert_eq!([1, 3].map(|scenario| walked(scenario, Variant::Head)), [999, 7]);
+    }
+
+    #[test]
+    fn a_bitmap_is_searched_and_a_range_is_told() {
+        let work = |searches, ranges, pages| Some(Flush { searches, ranges, pages });
+        assert_eq!(flush(1024, Variant::Tail), work(1025, 512, 512));
+        assert_eq!(flush(1024, Variant::Range), work(0, 1, 1023));
+        assert_eq!(flush(256, Variant::Range), work(0, 1, 255));
+        assert_eq!(flush(256, Variant::Ours), None);
     }
 
     #[test]

@@ -69,7 +69,7 @@ fn before_2016_only_a_caller_that_needs_a_result_waits_for_a_purge() {
     let tree = tree(Purge::p0(), 8, 1000);
     let start = tree.alloc(&Ask::new(8)).unwrap();
     tree.free(start).unwrap();
-    let Purge::Held(lock) = &tree.purge else { panic!("another purge") };
+    let Purge::Held { purger: lock, .. } = &tree.purge else { panic!("another purge") };
     let held = lock.lock();
     tree.purge();
     assert_eq!(tree.lazy_pages(), 8);

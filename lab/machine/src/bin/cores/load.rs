@@ -37,12 +37,15 @@ pub(crate) struct Outcome {
     pub(crate) span: u64,
 }
 
+/// Builds a design.
+pub(crate) type Build = fn(&Setup) -> Box<dyn Design>;
+
 /// Has CPUs allocate and free 2 pages, in `pairs` turns of all of them. Returns the limit, and the
 /// most lazy pages that there were.
 ///
 /// # Panics
 /// When the design refuses what it should not, or is not whole afterwards.
-pub(crate) fn most_lazy(build: fn(&Setup) -> Box<dyn Design>, cpus: usize, pairs: u64) -> (u64, u64) {
+pub(crate) fn most_lazy(build: Build, cpus: usize, pairs: u64) -> (u64, u64) {
     let machine = Machine::new(Costs::BARE);
     let on_cpu = |cpu| cpu::play(Some(cpu));
     on_cpu(0);

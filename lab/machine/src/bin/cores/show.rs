@@ -1,10 +1,9 @@
 //! Tables for people.
 
-use crate::load::{Load, Outcome, most_lazy};
+use crate::load::{Build, Load, Outcome, most_lazy};
 use std::io;
 use std::path::Path;
 use vmalloc_kit::table::{figure, table};
-use vmalloc_lab::design::{Design, Setup};
 use vmalloc_lab::designs::{Name, one_purger};
 use vmalloc_machine::LockStats;
 
@@ -112,8 +111,11 @@ fn print_head(outcome: &Outcome) {
 
 /// Prints the most lazy pages that there were.
 pub(crate) fn lazy(cpus: &[usize], pairs: u64) {
-    let designs: [fn(&Setup) -> Box<dyn Design>; 3] =
-        [|setup| one_purger(setup, true), |setup| one_purger(setup, false), |setup| Name::Vmalloc.build(setup)];
+    let designs: [Build; 3] = [
+        |setup| one_purger(setup, true),
+        |setup| one_purger(setup, false),
+        |setup| Name::Vmalloc.build(setup),
+    ];
     let rows = cpus.iter().map(|&cpus| {
         let most = designs.map(|design| most_lazy(design, cpus, pairs));
         let cells = most.iter().map(|(_, most)| most.to_string());
