@@ -125,7 +125,8 @@ impl<P: Platform> Space<P> {
     }
 
     /// Returns the areas as text, a line each in the manner of Linux's `/proc/vmallocinfo`: range
-    /// with guard page, size with guard page, tag, pages, kind.
+    /// with guard page, size with guard page, tag, pages, kind. At last the areas that wait to be
+    /// unmapped, by nodes, as Linux tells them.
     pub fn vmallocinfo(&self) -> Vmallocinfo<'_, P> {
         Vmallocinfo { space: self }
     }
@@ -185,6 +186,18 @@ impl<P: Platform> fmt::Display for Vmallocinfo<'_, P> {
             let tag = area.tag.as_deref().unwrap_or("-");
             let end = start + bytes;
             writeln!(f, "{start:#018x}-{end:#018x} {bytes:7} {tag} pages={pages} {kind}")?;
+        }
+        for node in &self.space.cache.nodes {
+            let (mut seen, mut before) = (0, usize::MAX);
+            while seen != before {
+                before = seen;
+                let some = few(node.lock().lazy.iter().skip(seen).copied());
+                for area in some {
+                    let [start, end] = [area.start(), area.end()].map(|page| self.space.addr(page));
+                    writeln!(f, "{start:#018x}-{end:#018x} {:7} unpurged vm_area", end - start)?;
+                    seen += 1;
+                }
+            }
         }
         Ok(())
     }

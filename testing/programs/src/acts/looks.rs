@@ -51,8 +51,11 @@ pub(super) fn find<P: Platform>(player: &mut Player<'_, P>) {
     assert!(!in_block || found.is_some(), "{addr:#x} is in no block");
     if player.source.chance(32) {
         player.check_walks();
-        let lines = player.space.vmallocinfo().to_string().lines().count();
-        assert_eq!(lines, player.space.areas().count());
+        let text = player.space.vmallocinfo().to_string();
+        let [lazy, busy] = [true, false]
+            .map(|it| text.lines().filter(|line| line.ends_with(" unpurged vm_area") == it).count());
+        let lazy_areas: u64 = player.space.node_stats().map(|node| node.lazy_areas).sum();
+        assert_eq!((busy, lazy as u64), (player.space.areas().count(), lazy_areas));
         let after = player.space.areas_from(addr).next();
         assert!(after.is_none_or(|area| area.addr >= addr));
     }

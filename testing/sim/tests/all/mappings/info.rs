@@ -63,6 +63,10 @@ fn every_kind_has_its_line_in_address_order() {
     unreserve(&space, addrs[4]);
     // SAFETY: nothing uses the addresses any more.
     unsafe { vmalloc_percpu::free(&space, base, &[0, 4 * PAGE], &[PAGE, 2 * PAGE]) }.expect("made");
+    let waiting = space.vmallocinfo().to_string();
+    let count = waiting.lines().filter(|line| line.ends_with(" unpurged vm_area")).count();
+    let lazy: u64 = space.node_stats().map(|node| node.lazy_areas).sum();
+    assert!(count as u64 == lazy && lazy > 5, "{waiting}");
     space.purge().expect("nothing fails");
     assert_eq!(space.vmallocinfo().to_string(), "");
     give(&space, &frames);
