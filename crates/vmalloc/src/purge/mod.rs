@@ -199,3 +199,20 @@ impl Purger {
         lists + ranges + self.refused.bytes()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_what_is_taken_and_refused_are_metadata() {
+        let mut purger = Purger::default();
+        purger.prepare(2).expect("memory");
+        let before = purger.bytes();
+        purger.refused.areas.reserve_exact(2 * BATCH);
+        purger.taken[0].areas.reserve_exact(3 * BATCH);
+        purger.taken[1].full.push(Vec::with_capacity(4 * BATCH));
+        let list = purger.taken[1].full.capacity() * size_of::<Vec<PageRange>>();
+        assert_eq!(purger.bytes(), before + (1 + 2 + 4) * BATCH * size_of::<PageRange>() + list);
+    }
+}
