@@ -1,7 +1,7 @@
 //! Ordinary areas, and parts of them.
 
 use super::{CALLS, PAGE, alloc, calls, check, finish, free, lazy, refuse, space};
-use vmalloc::{AllocError, DrainStatus, PageRange, Request, SpaceOptions};
+use vmalloc::{AllocError, DrainStatus, Request, SpaceOptions};
 use vmalloc_sim::Point;
 
 #[test]
