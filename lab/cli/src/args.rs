@@ -5,8 +5,9 @@ use crate::machine::MachineOptions;
 use crate::output;
 use crate::test::help;
 use crate::worker_threads::MAX_THREADS;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 use std::ffi::OsString;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
@@ -54,6 +55,13 @@ pub(crate) enum Command {
     Why(WhyOptions),
     /// Measure all designs of the lab side by side, and write one page with plots
     Report(ReportOptions),
+    /// Print the completions of a shell, for the file where it looks for them
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Print this program's page for man
+    Man,
 }
 
 /// Options of `vmalloc test`.
@@ -179,12 +187,34 @@ pub(crate) struct WhyOptions {
     /// The kernel's log (dmesg), compressed or not
     #[arg(value_name = "LOG")]
     pub(crate) log: Option<PathBuf>,
-    /// The size that was refused, instead of those in the log
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    /// The size that was refused, instead of those in the log: 430080, 420K, 4G
+    #[arg(long, value_name = "N", value_parser = bytes)]
     pub(crate) bytes: Option<u64>,
     /// The window of the refused sizes, instead of those in the log: 0xf0800000-0xff800000
     #[arg(long, value_name = "A-B", value_parser = window)]
     pub(crate) window: Option<[u64; 2]>,
+}
+
+/// Reads a size in bytes.
+fn bytes(text: &str) -> Result<u64, String> {
+    let bytes = number(text, 1024).filter(|&bytes| bytes != 0);
+    bytes.ok_or_else(|| format!("{text} is no size: a number, with K, M, G or T behind it if need be"))
+}
+
+/// Reads a decimal number. A letter behind it multiplies by `unit`, its square and so on: 100k.
+pub(crate) fn number(text: &str, unit: u64) -> Option<u64> {
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let power = match &*text[digits.len()..].to_ascii_lowercase() {
+        "" => 0,
+        "k" => 1,
+        "m" => 2,
+        "g" => 3,
+        "t" => 4,
+        _ => return None,
+    };
+    // `parse` takes a sign.
+    let number: Option<u64> = if digits.starts_with('+') { None } else { digits.parse().ok() };
+    number?.checked_mul(unit.pow(power))
 }
 
 /// Reads two addresses with a minus sign between.
@@ -301,6 +331,41 @@ pub(crate) fn overview(json: bool) -> Result<(), Failure> {
     }))
 }
 
+/// Writes the completions of a shell.
+pub(crate) fn completions(shell: Shell) -> Result<(), Failure> {
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "vmalloc", &mut text);
+    output::text(&String::from_utf8_lossy(&text))
+}
+
+/// Writes the page for man.
+pub(crate) fn man() -> Result<(), Failure> {
+    let mut text = Vec::new();
+    let page = clap_mangen::Man::new(Arguments::command()).render(&mut text);
+    page.map_err(|error| Failure::new(format!("the page for man: {error}")))?;
+    output::text(&String::from_utf8_lossy(&text))
+}
+
+/// Asks whether the name was meant that is nearest to `word`, if one is near.
+pub(crate) fn did_you_mean<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> String {
+    let likeness = |name: &str| strsim::jaro_winkler(word, name);
+    let near = names.filter(|name| likeness(name) > 0.8);
+    let nearest = near.max_by(|one, other| likeness(one).total_cmp(&likeness(other)));
+    nearest.map_or_else(String::new, |name| format!(", did you mean '{name}'?"))
+}
+
+/// The same for the name that the parser suggests.
+fn suggestion(error: &clap::Error) -> String {
+    let suggested =
+        [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg, ContextKind::SuggestedValue];
+    let name = suggested.into_iter().find_map(|kind| match error.get(kind)? {
+        ContextValue::String(name) => Some(name.clone()),
+        ContextValue::Strings(names) => names.first().cloned(),
+        _ => None,
+    });
+    name.map_or_else(String::new, |name| format!(", did you mean '{name}'?"))
+}
+
 /// The complaint without its advice, which takes many lines: the help of the command that was named
 /// has more.
 fn one_line(error: &clap::Error, named: Option<&str>) -> Failure {
@@ -313,7 +378,8 @@ fn one_line(error: &clap::Error, named: Option<&str>) -> Failure {
         line = format!("{line} {}", missing.join(" "));
     }
     let help = named.map_or("vmalloc --help".to_owned(), |name| format!("vmalloc {name} --help"));
-    Failure::new(format!("{line}; see '{help}'"))
+    let suggestion = suggestion(error);
+    Failure::new(format!("{line}{suggestion}; see '{help}'"))
 }
 
 #[cfg(test)]

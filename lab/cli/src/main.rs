@@ -69,6 +69,8 @@ fn run() -> Result<Exit, Failure> {
         Some(Command::Report(options)) => report::run(&options, json),
         Some(Command::Explain(options)) => explain::run(&options, json),
         Some(Command::Top(options)) => top::run(&options, json),
+        Some(Command::Completions { shell }) => args::completions(shell).map(|()| Exit::Success),
+        Some(Command::Man) => args::man().map(|()| Exit::Success),
         Some(Command::Info(options)) => info::run(&options, json).map(|()| Exit::Success),
     }
 }

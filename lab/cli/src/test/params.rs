@@ -1,6 +1,7 @@
 //! The driver's parameters: Linux's names, checked once.
 
-use super::preset::Preset;
+use super::preset::{PRESETS, Preset};
+use crate::args;
 use crate::cases::{self, Case};
 use crate::error::Failure;
 use crate::worker_threads::MAX_THREADS;
@@ -93,7 +94,8 @@ fn begin(words: &[String]) -> Result<(Parameters, &[String]), Failure> {
 /// Sets a parameter.
 pub(super) fn set(parameters: &mut Parameters, key: &str, value: &str) -> Result<(), Failure> {
     let Some(known) = KEYS.iter().find(|known| known.name == key) else {
-        return Err(Failure::new(format!("no parameter is named '{key}'; see 'vmalloc test --help'")));
+        let meant = args::did_you_mean(key, KEYS.iter().map(|known| known.name));
+        return Err(Failure::new(format!("no parameter is named '{key}'{meant}; see 'vmalloc test --help'")));
     };
     let Key { name, least, most, set } = *known;
     match number(value) {
@@ -105,17 +107,18 @@ pub(super) fn set(parameters: &mut Parameters, key: &str, value: &str) -> Result
     }
 }
 
-/// Reads a decimal number, a hexadecimal one with `0x`, or `CPUs`: as many as there are.
+/// Reads a decimal number, in thousands with `k` and so on, a hexadecimal one with `0x`, or `CPUs`:
+/// as many as there are.
 fn number(text: &str) -> Option<u64> {
     if text == "CPUs" {
         return std::thread::available_parallelism().ok().map(|cpus| cpus.get() as u64);
     }
-    let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-        Some(digits) => (digits, 16),
-        None => (text, 10),
-    };
-    // `from_str_radix` takes a sign.
-    if digits.starts_with('+') { None } else { u64::from_str_radix(digits, radix).ok() }
+    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        // `from_str_radix` takes a sign.
+        Some(digits) if digits.starts_with('+') => None,
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => args::number(text, 1000),
+    }
 }
 
 fn pick(word: &str) -> Result<u64, Failure> {
@@ -124,9 +127,14 @@ fn pick(word: &str) -> Result<u64, Failure> {
         None if Preset::by_name(word).is_some() => {
             Err(Failure::new(format!("the preset '{word}' must come first, and alone")))
         }
-        None => Err(Failure::new(format!(
-            "'{word}' is no preset, no case and no parameter; see 'vmalloc test --help'"
-        ))),
+        None => {
+            let names =
+                PRESETS.iter().map(|preset| preset.name).chain(cases::CASES.iter().map(|case| case.name));
+            let meant = args::did_you_mean(word, names);
+            let line =
+                format!("'{word}' is no preset, no case and no parameter{meant}; see 'vmalloc test --help'");
+            Err(Failure::new(line))
+        }
     }
 }
 

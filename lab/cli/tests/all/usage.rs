@@ -47,6 +47,13 @@ fn bad_usage_is_one_line_and_exit_code_2() {
         ("test --nodes 0", "'--nodes <N>': 0 is not in 1..=128"),
         ("latency --nodes 129", "'--nodes <N>': 129 is not in 1..=128"),
         ("test quick", "'quick' is no preset, no case and no parameter"),
+        ("tset", "'tset', did you mean 'test'?; see 'vmalloc --help'"),
+        ("info --statregy unmap", "did you mean '--strategy'?"),
+        ("test smok", "did you mean 'smoke'?"),
+        ("test fix_size_aloc_test", "did you mean 'fix_size_alloc_test'?"),
+        ("test nr_threadz=1", "did you mean 'nr_threads'?"),
+        ("test test_loop_count=100x", "test_loop_count=100x is not a number"),
+        ("why --bytes 4Q list", "4Q is no size"),
         ("latency --threads 0", "'--threads <N>': 0 is not in 1..=65535"),
         ("latency --seconds 0.5", "--seconds"),
     ] {
@@ -91,4 +98,22 @@ fn a_closed_pipe_is_told_in_one_line() {
         let output = vmalloc(line).stdout(writer).output().expect("the program");
         assert_refused(&output, 2, "can't write the output: ");
     }
+}
+
+#[test]
+fn sizes_and_counts_have_letters() {
+    let list = concat!(env!("CARGO_MANIFEST_DIR"), "/../designs/tests/data/vmallocinfo.txt");
+    let (told, _) = json(&format!("why --json --bytes 420k {list}"));
+    assert_eq!(told["refused"][0]["bytes"], 430_080);
+    let (report, _) = json("test --json fix_size_alloc_test test_loop_count=2k");
+    assert_eq!(report["parameters"]["test_loop_count"], 2000);
+}
+
+#[test]
+fn shells_and_man_are_told() {
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(text(&format!("completions {shell}")).contains("reproduce"), "{shell}");
+    }
+    let page = text("man");
+    assert!(page.contains(".TH vmalloc 1") && page.contains("reproduce"), "{page}");
 }
