@@ -20,6 +20,7 @@ use vmalloc_lab::reproduce::Figure;
 #[command(name = "vmalloc", version, disable_help_subcommand = true)]
 #[command(after_help = "\
 Examples: vmalloc test smoke; vmalloc info --strategy unmap; vmalloc explain 4711 0x7f2f50003010
+For a shell and for man: vmalloc completions bash; vmalloc man
 
 Exit codes: 0 all went well, 1 a test or a replay failed, 2 bad usage, or a file or machine that does not allow it.")]
 pub(crate) struct Arguments {
@@ -56,11 +57,13 @@ pub(crate) enum Command {
     /// Measure all designs of the lab side by side, and write one page with plots
     Report(ReportOptions),
     /// Print the completions of a shell, for the file where it looks for them
+    #[command(hide = true)]
     Completions {
         /// The shell
         shell: Shell,
     },
     /// Print this program's page for man
+    #[command(hide = true)]
     Man,
 }
 
