@@ -19,8 +19,7 @@ use vmalloc_lab::reproduce::Figure;
 #[derive(Parser, Debug)]
 #[command(name = "vmalloc", version, disable_help_subcommand = true)]
 #[command(after_help = "\
-Examples: vmalloc test smoke; vmalloc info --strategy unmap; vmalloc explain 4711 0x7f2f50003010
-For a shell and for man: vmalloc completions bash; vmalloc man
+Examples: vmalloc test smoke; vmalloc explain 4711 0x7f2f50003010; vmalloc completions bash; vmalloc man
 
 Exit codes: 0 all went well, 1 a test or a replay failed, 2 bad usage, or a file or machine that does not allow it.")]
 pub(crate) struct Arguments {
