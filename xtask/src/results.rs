@@ -8,7 +8,7 @@ use std::process::Command;
 
 /// Write docs/results.md anew, from the output of the program
 ///
-/// Takes some ten minutes: the published results in full, that of 2024 on virtual CPUs, and what Linux and designs span in traces of it.
+/// Takes some ten minutes: the claims of the published results in full, that of 2024 on virtual CPUs, and what Linux and designs span in traces of it.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Less of the published results.
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let build = ["build", "--quiet", "--release", "--manifest-path", "lab/Cargo.toml", "-p", "vmalloc-cli"];
     output("cargo", &build)?;
     let words = if args.quick { &["reproduce", "--quick"][..] } else { &["reproduce"] };
-    let published = section("The published results", &of_lab(words)?);
+    let published = section("The published results", &claims(&of_lab(words)?));
     let printed = output("cargo", &[&["xtask", "cores"][..], &VIRTUAL].concat())?;
     let cores = section("That of 2024 on 32 virtual CPUs", &command("cargo xtask cores", &VIRTUAL, &printed));
     let printed = of_lab(&SPANS)?;
@@ -54,6 +54,18 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     );
     fs::write(&args.out, [head()?, published, cores, spans].concat())
         .with_context(|| format!("can't write {}", args.out.display()))
+}
+
+/// Returns the parts of what `reproduce` prints that have its claims: of each result the first two,
+/// and the last of all.
+fn claims(printed: &str) -> String {
+    let parts: Vec<&str> = printed.split("\n\n").collect();
+    let is_title =
+        |part: &str| part.lines().last().is_some_and(|line| line.starts_with('F') && line.contains("): "));
+    let is_claim =
+        |at: &usize| is_title(parts[*at]) || *at > 0 && is_title(parts[*at - 1]) || *at == parts.len() - 1;
+    let kept: Vec<&str> = (0..parts.len()).filter(is_claim).map(|at| parts[at]).collect();
+    kept.join("\n\n")
 }
 
 /// What ran where.
