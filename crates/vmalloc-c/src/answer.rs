@@ -7,7 +7,9 @@ use std::io;
 use thiserror::Error;
 use vmalloc_linux::area_map::{ResizeError, Violation};
 use vmalloc_linux::fork::RegisterError;
-use vmalloc_linux::{AllocError, AreaError, FreeError, PageRange, PlatformError, RequestError, vmalloc};
+use vmalloc_linux::{
+    AllocError, AreaError, FreeError, PageRange, PlatformError, PurgeError, RequestError, vmalloc,
+};
 use vmalloc_percpu::{CongruentError, CongruentFreeError};
 
 /// An argument that is wrong whatever the state.
@@ -51,6 +53,10 @@ pub(crate) enum Refusal {
     CongruentFree(#[from] CongruentFreeError),
     #[error(transparent)]
     Platform(#[from] PlatformError),
+    #[error(transparent)]
+    Purge(#[from] PurgeError),
+    #[error(transparent)]
+    Unmap(#[from] vmalloc_short::UnmapError),
     #[error(transparent)]
     Resize(#[from] ResizeError),
     #[error(transparent)]

@@ -124,8 +124,17 @@ pub mod trap_report;
 pub mod watched;
 mod window;
 
-// The core, whole. A doc comment here would stand before that of each of its items.
-pub use vmalloc::{self, *};
+// The items of the core. A doc comment here would stand before that of each.
+pub use vmalloc::{
+    self, AllocError, Area, AreaError, AreaInfo, AreaMap, AreasIter, Buffer, Cached, CachedAreas, Code,
+    CodeBuffer, Contended, Content, DirectMemory, Discard, DrainReason, DrainStatus, Evict, Fit, FitError,
+    Frame, FrameRun, FrameSupply, Frames, FreeError, Geometry, Kind, MAX_NODES, MapFrames, Mapping,
+    MemoryCost, NoArea, NoSpace, NodeStats, Notifier, Origin, Outline, Owned, PageRange, PageSet, PagedArea,
+    Platform, PlatformError, PlatformFault, Policy, Protect, ProtectError, Protection, PurgeError, Raw,
+    ReadNofault, ReadOnlyMapping, Relocate, Request, RequestError, Reservation, Resize, Segments, Share,
+    Space, SpaceError, SpaceOptions, SpaceRef, Stale, Stats, Tag, Translate, Unbacked, Vmallocinfo, Zeroed,
+    area_map, tenant,
+};
 
 pub use drain::on_drain_thread;
 pub use error::ReserveError;

@@ -1,6 +1,6 @@
 //! The calls: short mappings made and ended, and the areas of blocks.
 
-use super::error::ShortError;
+use super::error::{ShortError, UnmapError};
 use super::handout::Given;
 use super::lifecycle::Recycling;
 use super::slots::SlotState;
@@ -127,9 +127,9 @@ impl<S: SpaceRef> ShortMaps<S> {
     /// Nothing uses the addresses any more, nor what is mapped there: their owner calls this, once.
     ///
     /// # Errors
-    /// [`FreeError`] when no `pages` pages were handed out at `addr`; nothing is changed.
+    /// [`UnmapError`] when no `pages` pages were handed out at `addr`; nothing is changed.
     #[inline(always)]
-    pub unsafe fn unreserve(&self, addr: usize, pages: u64) -> Result<(), FreeError> {
+    pub unsafe fn unreserve(&self, addr: usize, pages: u64) -> Result<(), UnmapError> {
         // SAFETY: the caller's promise.
         unsafe { self.return_slots(addr, pages) }
     }
@@ -166,10 +166,10 @@ impl<S: SpaceRef<Platform: MapFrames>> ShortMaps<S> {
     /// Nothing uses the frames through this mapping any more: its owner calls this, once.
     ///
     /// # Errors
-    /// [`FreeError`] when no such mapping begins there; nothing is changed.
-    /// [`WrongCount`](FreeError::WrongCount) when it is one of another number of pages.
+    /// [`UnmapError`] when no such mapping begins there, or one of another number of pages; nothing
+    /// is changed.
     #[doc(alias = "vm_unmap_ram")]
-    pub unsafe fn unmap(&self, addr: usize, count: usize) -> Result<(), FreeError> {
+    pub unsafe fn unmap(&self, addr: usize, count: usize) -> Result<(), UnmapError> {
         let (page, pages) = (self.page(addr), count as u64);
         if let Some(first) = self.linear_frame(addr) {
             return self.end_linear(page, first, pages);
@@ -177,8 +177,8 @@ impl<S: SpaceRef<Platform: MapFrames>> ShortMaps<S> {
         if pages > MOST_PAGES && self.blocks.in_use(page).is_none() {
             return match self.own_area(addr, pages)? {
                 // SAFETY: it is the caller's. Where there is none, the call tells what is there.
-                None | Some(Kind::Vmap) => unsafe { self.space.raw().unmap(addr) },
-                _ => Err(FreeError::WrongKind { addr }),
+                None | Some(Kind::Vmap) => unsafe { Ok(self.space.raw().unmap(addr)?) },
+                _ => Err(FreeError::WrongKind { addr }.into()),
             };
         }
         let block = self.blocks.get(page).filter(|_| self.is_aligned(addr));
@@ -222,10 +222,10 @@ impl<S: SpaceRef<Platform: MapFrames>> ShortMaps<S> {
         (linear.contains(page) && self.is_aligned(addr)).then(|| Frame(page - linear.start()))
     }
 
-    fn end_linear(&self, page: u64, first: Frame, given: u64) -> Result<(), FreeError> {
+    fn end_linear(&self, page: u64, first: Frame, given: u64) -> Result<(), UnmapError> {
         self.blocks.linear.give(first, given).map_err(|mapped| match mapped {
-            0 => FreeError::NotAnArea { addr: self.addr(page) },
-            mapped => FreeError::WrongCount { addr: self.addr(page), mapped, given },
+            0 => FreeError::NotAnArea { addr: self.addr(page) }.into(),
+            mapped => UnmapError::WrongCount { addr: self.addr(page), mapped, given },
         })
     }
 
@@ -347,7 +347,7 @@ impl<S: SpaceRef> ShortMaps<S> {
     /// # Safety
     /// Nothing uses the addresses any more.
     #[inline(always)]
-    unsafe fn return_slots(&self, addr: usize, pages: u64) -> Result<(), FreeError> {
+    unsafe fn return_slots(&self, addr: usize, pages: u64) -> Result<(), UnmapError> {
         match self.give_slots(addr, pages) {
             true => Ok(()),
             // SAFETY: the caller's promise.
@@ -381,7 +381,7 @@ impl<S: SpaceRef> ShortMaps<S> {
     /// # Safety
     /// Nothing uses the addresses any more.
     #[inline(never)]
-    unsafe fn give_slots_slow(&self, addr: usize, pages: u64) -> Result<(), FreeError> {
+    unsafe fn give_slots_slow(&self, addr: usize, pages: u64) -> Result<(), UnmapError> {
         let page = self.page(addr);
         match self.blocks.in_use(page).filter(|_| self.is_aligned(addr)) {
             Some(block) => self.space.tally(|tally| self.blocks.give_slow(tally, block, addr, page, pages)),
@@ -394,24 +394,24 @@ impl<S: SpaceRef> ShortMaps<S> {
     ///
     /// # Safety
     /// Nothing uses the addresses any more.
-    unsafe fn end_reservation(&self, addr: usize, pages: u64) -> Result<(), FreeError> {
+    unsafe fn end_reservation(&self, addr: usize, pages: u64) -> Result<(), UnmapError> {
         match self.own_area(addr, pages)? {
             // SAFETY: it is the caller's. Where there is none, the call tells what is there.
-            None | Some(Kind::Reserved) => unsafe { self.space.raw().unreserve(addr) },
-            _ => Err(FreeError::WrongKind { addr }),
+            None | Some(Kind::Reserved) => unsafe { Ok(self.space.raw().unreserve(addr)?) },
+            _ => Err(FreeError::WrongKind { addr }.into()),
         }
     }
 
     /// Returns the kind of the area for exactly `pages` pages that was made at `addr` because
     /// blocks do not serve so many. `None` if no area begins there.
-    fn own_area(&self, addr: usize, pages: u64) -> Result<Option<Kind>, FreeError> {
+    fn own_area(&self, addr: usize, pages: u64) -> Result<Option<Kind>, UnmapError> {
         match self.space.find(addr).filter(|area| area.addr == addr) {
             // A block of others has the tag as well.
             Some(area) if area.kind == Kind::Tenant || area.tag != Some(Tag::new(TAG)) => {
-                Err(FreeError::WrongKind { addr })
+                Err(FreeError::WrongKind { addr }.into())
             }
             Some(area) if area.pages != pages => {
-                Err(FreeError::WrongCount { addr, mapped: area.pages, given: pages })
+                Err(UnmapError::WrongCount { addr, mapped: area.pages, given: pages })
             }
             area => Ok(area.map(|area| area.kind)),
         }

@@ -3,7 +3,6 @@
 use super::{AtomicWindow, Block, BlockState, Blocks, List, Padded, QueueState, Run};
 use lock_api::RawMutex;
 use vmalloc::PageRange;
-use vmalloc::sync::{Mutant, is};
 use vmalloc::tenant::{Part, Parts, Sweep, Tally};
 
 impl<L: RawMutex> Blocks<L> {
@@ -87,7 +86,6 @@ impl<L: RawMutex> Blocks<L> {
         if flushed == all {
             block.set_clean(self.slots());
         } else {
-            let flushed = if is(Mutant::EagerClean) { &all } else { flushed };
             let clean: u64 = flushed.iter().map(|&run| block.clear_dirty(run.into())).sum();
             block.set_clean(block.clean() + clean);
         }

@@ -4,8 +4,8 @@ use super::{
     AtomicWindow, Block, BlockState, Blocks, Kept, Key, MOST_KEPT, Queue, SlotState, Window, order_of,
     slots_for,
 };
+use crate::UnmapError;
 use lock_api::RawMutex;
-use vmalloc::sync::{Mutant, is};
 use vmalloc::tenant::Tally;
 use vmalloc::{FreeError, PageRange, Platform};
 
@@ -116,8 +116,7 @@ impl<L: RawMutex> Blocks<L> {
     pub(crate) fn emptied(&self, tally: &mut Tally<'_>, block: &Block, page: u64) {
         // If it is elsewhere, the purge under way or the next one sees to it.
         let lists = self.lists.lock();
-        let is_closed = block.state() == BlockState::Closed || is(Mutant::SpendAnywhere);
-        if is_closed && block.held() == 0 {
+        if block.state() == BlockState::Closed && block.held() == 0 {
             self.spend(lists, tally, block, self.first(page));
         }
     }
@@ -126,7 +125,7 @@ impl<L: RawMutex> Blocks<L> {
     /// `addr`.
     ///
     /// # Errors
-    /// [`FreeError`] when no `pages` pages are mapped there; nothing is changed.
+    /// [`UnmapError`] when no `pages` pages are mapped there; nothing is changed.
     pub(crate) fn give_slow(
         &self,
         tally: &mut Tally<'_>,
@@ -134,15 +133,15 @@ impl<L: RawMutex> Blocks<L> {
         addr: usize,
         page: u64,
         pages: u64,
-    ) -> Result<(), FreeError> {
+    ) -> Result<(), UnmapError> {
         if let Some(slots) = slots_for(pages).filter(|_| block.give_run(page, pages)) {
             self.given(tally, block, page, slots);
             return Ok(());
         }
         match block.slot(page) {
-            SlotState::Clean | SlotState::Reserved { .. } => Err(FreeError::NotAnArea { addr }),
-            SlotState::Live { pages: mapped } => Err(FreeError::WrongCount { addr, mapped, given: pages }),
-            SlotState::Kept { .. } | SlotState::Dirty { .. } => Err(FreeError::AlreadyFreed { addr }),
+            SlotState::Clean | SlotState::Reserved { .. } => Err(FreeError::NotAnArea { addr }.into()),
+            SlotState::Live { pages: mapped } => Err(UnmapError::WrongCount { addr, mapped, given: pages }),
+            SlotState::Kept { .. } | SlotState::Dirty { .. } => Err(FreeError::AlreadyFreed { addr }.into()),
         }
     }
 

@@ -96,7 +96,7 @@ mod windows;
 
 pub use blocks::MOST_PAGES;
 pub use calls::{ShortMaps, TAG};
-pub use error::ShortError;
+pub use error::{ShortError, UnmapError};
 pub use mapping::{ShortMapping, ShortMapsRef};
 
 use blocks::{Blocks, Padded, is_served, order_of, slots_for};

@@ -6,8 +6,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 use std::boxed::Box;
-use vmalloc::sync::Mutant;
-use vmalloc::sync::modelled::{fails_with, holds, needs};
+use vmalloc::sync::modelled::{holds, needs};
 use zerocopy::FromZeros;
 
 /// Slots of the block, whose pages are their numbers and so many more.
@@ -115,8 +114,8 @@ fn models_of_last_slots_returned_need_every_order() {
 }
 
 #[test]
-fn models_of_held_slots_counted_in_two_steps_fail() {
-    fails_with(Mutant::SplitHeld, 3, the_last_unmaps_all);
+fn models_of_last_slots_returned_hold() {
+    holds(3, the_last_unmaps_all);
 }
 
 /// Two threads return one mapping.
@@ -131,8 +130,8 @@ fn two_return_one_mapping() {
 }
 
 #[test]
-fn models_of_slots_returned_in_two_steps_fail() {
-    fails_with(Mutant::SplitReturn, 3, two_return_one_mapping);
+fn models_of_slots_returned_twice_hold() {
+    holds(3, two_return_one_mapping);
 }
 
 /// A window is closed while two threads take from it: no slot is handed out twice, and none is

@@ -3,7 +3,7 @@
 use super::slots_for;
 use core::ops::Range;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
-use vmalloc::sync::{AtomicU8, AtomicU64, Mutant, is, size};
+use vmalloc::sync::{AtomicU8, AtomicU64, size};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// The most slots of a block.
@@ -130,13 +130,6 @@ impl Block {
     /// Makes the live run of `pages` pages that begins at `start` dirty, if there is one.
     #[inline(always)]
     pub(crate) fn give_run(&self, start: u64, pages: u64) -> bool {
-        if is(Mutant::SplitReturn) {
-            let is_live = self.slot(start) == SlotState::Live { pages };
-            if is_live {
-                self.byte(start).store(pages as u8 | DIRTY, Relaxed);
-            }
-            return is_live;
-        }
         // Acquire and release: all uses of the mapping come before its slots are found dirty.
         self.exchange(start, pages as u8, pages as u8 | DIRTY)
     }
@@ -144,11 +137,6 @@ impl Block {
     /// Counts slots off that were held. Returns how many were.
     #[inline(always)]
     pub(crate) fn give(&self, slots: u64) -> u64 {
-        if is(Mutant::SplitHeld) {
-            let old = self.held();
-            self.held.store(old - slots, Relaxed);
-            return old;
-        }
         self.held.fetch_sub(slots, AcqRel)
     }
 

@@ -2,7 +2,6 @@
 
 use crate::counted::{Counted, Weak};
 use crate::root::{Divisible, Root, Shared};
-use crate::sync;
 use vmalloc::Platform;
 
 impl<P: Divisible> Root<P> {
@@ -47,9 +46,7 @@ impl<P: Divisible> Root<P> {
     pub unsafe fn resume_in_child(&self) {
         // SAFETY: the thread this one was forked from has called `quiesce`, and not yet `resume`.
         unsafe { self.resume() };
-        if !sync::leaves_changing() {
-            self.shared.plan.lock().repair();
-        }
+        self.shared.plan.lock().repair();
     }
 
     /// Returns a reference to the root that keeps nothing alive.

@@ -82,7 +82,6 @@ mod mapped_set;
 mod plan;
 mod root;
 mod subspace;
-mod sync;
 
 pub use error::SubspaceError;
 pub use fork::WeakRoot;

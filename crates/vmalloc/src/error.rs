@@ -134,6 +134,19 @@ impl From<OutOfMemory> for AllocError {
     }
 }
 
+/// Why a purge is not complete. What it could not unmap waits for the next one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+#[error("PurgeError")]
+pub enum PurgeError {
+    /// No memory for the list of parts that are to be unmapped.
+    #[cfg_attr(feature = "error-texts", error("out of memory for the list of parts to unmap"))]
+    Metadata,
+    /// The platform refused.
+    #[error(transparent)]
+    Platform(#[from] PlatformError),
+}
+
 /// Why an address can't be freed (or resized, or translated). Nothing was changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
@@ -178,16 +191,6 @@ pub enum FreeError {
     NoMemory {
         /// The address given.
         addr: usize,
-    },
-    /// Another number of pages is mapped there than this call names.
-    #[cfg_attr(feature = "error-texts", error("{mapped} pages are mapped at {addr:#x}, not {given}"))]
-    WrongCount {
-        /// The address given.
-        addr: usize,
-        /// Pages mapped there.
-        mapped: u64,
-        /// Pages named.
-        given: u64,
     },
     /// The area is of another kind than this call frees.
     #[cfg_attr(feature = "error-texts", error("the area at {addr:#x} is not of the kind this call is for"))]

@@ -104,7 +104,7 @@ mod tests;
 mod wait;
 
 pub use areas::{AreaInfo, Contended, Kind, Tag};
-pub use error::{AllocError, AreaError, FreeError, SpaceError, Unbacked};
+pub use error::{AllocError, AreaError, FreeError, PurgeError, SpaceError, Unbacked};
 pub use owned::{
     Area, Buffer, Code, CodeBuffer, Content, Frames, Mapping, Owned, PagedArea, ProtectError,
     ReadOnlyMapping, Reservation, Share, SpaceRef, Stale, Zeroed,

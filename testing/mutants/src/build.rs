@@ -1,6 +1,7 @@
 //! Building the test binaries of the copy, and telling which mutants do not compile.
 
 use crate::Failure;
+use crate::mutant::Mutant;
 use crate::tree::Places;
 use cargo_metadata::diagnostic::{DiagnosticLevel, DiagnosticSpan};
 use cargo_metadata::{Artifact, Message};
@@ -8,6 +9,39 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// Tests that are built together.
+pub(crate) struct Build {
+    /// The `--cfg` that they are built with, or none.
+    pub(crate) cfg: &'static str,
+    /// What cargo is told to build.
+    pub(crate) words: Vec<String>,
+}
+
+/// The builds of explored schedules, and of models of weak memory.
+const EXPLORED: [(&str, &[&str]); 2] = [
+    ("shuttle", &["-p", "vmalloc-schedules", "--test", "all"]),
+    ("loom", &["-p", "vmalloc-map", "-p", "vmalloc-short", "--lib"]),
+];
+
+impl Build {
+    /// Returns the builds whose tests `wanted` are run against: those of `packages` for what names
+    /// no tests.
+    pub(crate) fn for_all<'a>(
+        packages: &[String],
+        wanted: impl Iterator<Item = &'a Mutant> + Clone,
+    ) -> Vec<Self> {
+        let is_named = |words: &[&str]| {
+            wanted.clone().flat_map(|mutant| &mutant.explored).any(|test| words.contains(&&*test.package))
+        };
+        let words = packages.iter().flat_map(|package| ["-p", package]).map(str::to_owned).collect();
+        let is_any = wanted.clone().any(|mutant| mutant.explored.is_empty());
+        let own = is_any.then_some(Self { cfg: "", words });
+        let explored = EXPLORED.into_iter().filter(|(_, words)| is_named(words));
+        let owned = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
+        own.into_iter().chain(explored.map(|(cfg, words)| Self { cfg, words: owned(words) })).collect()
+    }
+}
 
 /// A test binary.
 #[derive(Clone, Debug)]
@@ -17,6 +51,8 @@ pub(crate) struct Binary {
     pub(crate) path: PathBuf,
     /// Where its tests expect to run: the package.
     pub(crate) folder: PathBuf,
+    /// That of its build.
+    pub(crate) cfg: &'static str,
 }
 
 impl Binary {
@@ -35,25 +71,23 @@ pub(crate) enum Built {
     Unfit(BTreeMap<u32, String>),
 }
 
-/// Builds the tests of `packages` in `tree`. What is built goes to `target`.
+/// Builds tests in `tree`. What is built goes to a folder below `target`.
 ///
 /// # Errors
 /// The build fails, and no mutant is to blame.
-pub(crate) fn build(
-    tree: &Path,
-    target: &Path,
-    packages: &[String],
-    places: &Places,
-) -> Result<Built, Failure> {
+pub(crate) fn build(tree: &Path, target: &Path, of: &Build, places: &Places) -> Result<Built, Failure> {
     let mut cargo = Command::new("cargo");
     cargo.args(["test", "--no-run", "--quiet", "--locked", "--message-format=json"]);
-    cargo.args(packages.iter().flat_map(|package| ["-p", package]));
-    cargo.current_dir(tree).env("CARGO_TARGET_DIR", target).env("CARGO_INCREMENTAL", "0");
+    cargo.args(&of.words).current_dir(tree).env("CARGO_INCREMENTAL", "0");
+    cargo.env("CARGO_TARGET_DIR", target.join(of.cfg));
+    if !of.cfg.is_empty() {
+        cargo.env("RUSTFLAGS", format!("--cfg {}", of.cfg));
+    }
     let output = cargo.output()?;
     let (mut binaries, mut errors, mut unfit) = (Vec::new(), Vec::new(), BTreeMap::new());
     for message in Message::parse_stream(&output.stdout[..]) {
         match message? {
-            Message::CompilerArtifact(built) => binaries.extend(binary(built)),
+            Message::CompilerArtifact(built) => binaries.extend(binary(built, of.cfg)),
             Message::CompilerMessage(told) if told.message.level == DiagnosticLevel::Error => {
                 let rendered = told.message.rendered.unwrap_or_default();
                 let numbers = blamed(places, &told.message.spans).into_iter();
@@ -73,11 +107,11 @@ pub(crate) fn build(
     Ok(Built::Unfit(unfit))
 }
 
-fn binary(built: Artifact) -> Option<Binary> {
+fn binary(built: Artifact, cfg: &'static str) -> Option<Binary> {
     let folder = built.manifest_path.parent()?;
     let name = format!("{}/{}", folder.file_name()?, built.target.name);
     let path = built.executable.filter(|_| built.profile.test)?;
-    Some(Binary { name, path: path.into(), folder: folder.into() })
+    Some(Binary { name, path: path.into(), folder: folder.into(), cfg })
 }
 
 /// Returns the mutants that an error speaks of.

@@ -3,7 +3,9 @@
 //! The core, the Linux platform and the pools are copied with small changes, each behind a switch
 //! that is read at run time, so that one build serves all. Then the tests run with one change after
 //! the other switched on, the quick tests first, until one fails. A change that none notices
-//! *survives*: that is a gap in the tests, or a change that makes no difference.
+//! *survives*: that is a gap in the tests, or a change that makes no difference. Protocols that
+//! only threads can break name the explored schedules, or the models of weak memory, that must each
+//! notice: these are builds of their own.
 //!
 //! - [`syntax`]: the sites. [`switch`]: a text with switches. [`mutant`]: which are drawn or named.
 //! - [`tree`]: the copy. [`mod@build`] and [`runs`]: cargo, and the binaries. [`lists`]: what is
@@ -18,10 +20,10 @@ mod switch;
 mod syntax;
 mod tree;
 
-use build::{Binary, Built, build};
+use build::{Binary, Build, Built, build};
 use clap::Parser;
 use lists::{Difference, Lists};
-use mutant::{Mutant, Origin, Source};
+use mutant::{Explored, Mutant, Origin, Source};
 use runs::{Part, Told};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -36,7 +38,7 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Parser)]
 #[command(name = "cargo xtask mutants", bin_name = "cargo xtask mutants")]
 struct Args {
-    /// Only the mutants whose names have one of these parts
+    /// Only the mutants whose names, or whose explored tests, have one of these parts
     names: Vec<String>,
     /// Seed of the draw: the lists are about the default
     #[arg(long, default_value_t = 20261125)]
@@ -63,7 +65,11 @@ struct Args {
 
 impl Args {
     fn selects(&self, mutant: &Mutant) -> bool {
-        self.names.is_empty() || self.names.iter().any(|part| mutant.name.contains(&part[..]))
+        let has = |part: &String| {
+            let is_of = |test: &Explored| format!("{} {}", test.package, test.test).contains(part);
+            mutant.name.contains(part) || mutant.explored.iter().any(is_of)
+        };
+        self.names.is_empty() || self.names.iter().any(has)
     }
 }
 
@@ -99,7 +105,8 @@ fn run(args: &Args) -> Result<bool, Failure> {
         return workshop.list(args, &lists).map(|()| true);
     }
     let (mutants, binaries) = workshop.build(args, &lists)?;
-    let parts = measure(&binaries, &workshop.place("times.json"), args)?;
+    let (own, explored): (Vec<_>, Vec<_>) = binaries.into_iter().partition(|binary| binary.cfg.is_empty());
+    let parts = measure(&own, &workshop.place("times.json"), args)?;
     let numbered = (1..).zip(&mutants);
     let wanted: Vec<(u32, &Mutant)> = numbered.filter(|(_, mutant)| args.selects(mutant)).collect();
     println!(
@@ -108,7 +115,7 @@ fn run(args: &Args) -> Result<bool, Failure> {
         mutants.len(),
         mutant::all(&workshop.sources).len()
     );
-    let results = run_all(&workshop, &wanted, &parts, args.jobs)?;
+    let results = run_all(&workshop, &wanted, (&parts, &explored), args.jobs)?;
     let is_good = tell(&results, &mutants, &lists);
     if args.bless {
         let all: BTreeSet<&str> = mutants.iter().map(|mutant| &mutant.name[..]).collect();
@@ -156,17 +163,23 @@ impl Workshop {
     /// Builds the tests with as many mutants as compile.
     fn build(&mut self, args: &Args, lists: &Lists) -> Result<(Vec<Mutant>, Vec<Binary>), Failure> {
         let (tree, target) = (self.place("tree"), self.place("build"));
-        loop {
+        'drawn: loop {
             let mutants = self.mutants(args, lists)?;
             let places = tree::copy(&self.root, &tree, &self.sources, &mutants)?;
-            eprintln!("building the tests of {} with {} mutants", args.packages.join(", "), mutants.len());
-            match build(&tree, &target, &args.packages, &places)? {
-                Built::Binaries(binaries) => return Ok((mutants, binaries)),
-                Built::Unfit(unfit) => {
-                    let name = |number: u32| mutants[number as usize - 1].name.clone();
-                    self.leave_out(unfit.into_iter().map(|(number, error)| (name(number), error)).collect())?;
+            let mut all = Vec::new();
+            for of in Build::for_all(&args.packages, mutants.iter().filter(|mutant| args.selects(mutant))) {
+                eprintln!("building {} {} with {} mutants", of.cfg, of.words.join(" "), mutants.len());
+                match build(&tree, &target, &of, &places)? {
+                    Built::Binaries(binaries) => all.extend(binaries),
+                    Built::Unfit(unfit) => {
+                        let name = |number: u32| mutants[number as usize - 1].name.clone();
+                        let unfit = unfit.into_iter().map(|(number, error)| (name(number), error));
+                        self.leave_out(unfit.collect())?;
+                        continue 'drawn;
+                    }
                 }
             }
+            return Ok((mutants, all));
         }
     }
 
@@ -183,7 +196,8 @@ impl Workshop {
 
     /// Returns what a mutant is: its name, its line, and the change.
     fn told(&self, mutant: &Mutant) -> String {
-        let Mutant { name, source, edit, .. } = mutant;
+        let Mutant { name, edits, .. } = mutant;
+        let (source, edit) = &edits[0];
         let (line, before) = self.sources[*source].line(&edit.range);
         let [before, after] = [before, &edit.after].map(short);
         match &after[..] {
@@ -232,12 +246,16 @@ fn measure(binaries: &[Binary], notes: &Path, args: &Args) -> Result<Vec<Part>, 
 fn run_all(
     workshop: &Workshop,
     wanted: &[(u32, &Mutant)],
-    parts: &[Part],
+    (parts, explored): (&[Part], &[Binary]),
     jobs: usize,
 ) -> Result<BTreeMap<String, bool>, Failure> {
     let results = side_by_side(jobs, wanted, |(number, mutant)| {
-        let tests = mutant::tests(&workshop.sources[mutant.source].file);
-        let (by, told) = (catch(*number, parts, tests)?, workshop.told(mutant));
+        let tests = mutant::tests(&workshop.sources[mutant.edits[0].0].file);
+        let by = match &mutant.explored[..] {
+            [] => catch(*number, parts, tests)?,
+            all => catch_explored(*number, explored, all)?,
+        };
+        let told = workshop.told(mutant);
         println!("{}", by.as_ref().map_or(format!("SURVIVED {told}"), |by| format!("caught   {told}: {by}")));
         Ok((mutant.name.clone(), by.is_some()))
     })?;
@@ -273,6 +291,20 @@ fn catch(number: u32, parts: &[Part], packages: &[&str]) -> Result<Option<String
         }
     }
     Ok(None)
+}
+
+/// Returns the tests, if all of them catch a mutant.
+fn catch_explored(number: u32, binaries: &[Binary], tests: &[Explored]) -> Result<Option<String>, Failure> {
+    let mut by = Vec::new();
+    for test in tests {
+        let binary = binaries.iter().find(|binary| binary.package() == test.package);
+        let binary = binary.ok_or_else(|| format!("there is no package {}", test.package))?;
+        match runs::catch(&runs::alone(binary, test)?, number)? {
+            Some(caught) => by.push(caught),
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(by.join(", ")))
 }
 
 /// Tells what a run has shown that the lists do not say. Returns whether that is nothing bad.

@@ -31,7 +31,7 @@ pub(crate) const OF_CORE: &[&str] = &[
 ];
 
 /// The crates that are changed: the core, and what stands on it. The one without a prefix is last.
-pub(crate) const CRATES: [Crate; 8] = [
+pub(crate) const CRATES: [Crate; 9] = [
     Crate { prefix: "map/", folder: "crates/vmalloc-map/src/", tests: OF_CORE },
     Crate { prefix: "short/", folder: "crates/vmalloc-short/src/", tests: OF_CORE },
     Crate { prefix: "linux/", folder: "crates/vmalloc-linux/src/", tests: &["vmalloc-linux"] },
@@ -39,11 +39,24 @@ pub(crate) const CRATES: [Crate; 8] = [
     Crate { prefix: "slots/", folder: "crates/vmalloc-slots/src/", tests: &["vmalloc-slots"] },
     Crate { prefix: "malloc/", folder: "crates/vmalloc-malloc/src/", tests: &["vmalloc-malloc"] },
     Crate { prefix: "percpu/", folder: "crates/vmalloc-percpu/src/", tests: &["vmalloc-percpu"] },
+    Crate { prefix: "subspaces/", folder: "crates/vmalloc-subspaces/src/", tests: &["vmalloc-subspaces"] },
     Crate { prefix: "", folder: "crates/vmalloc/src/", tests: OF_CORE },
 ];
-/// The modules whose sites are drawn: of the core its own, and all of the other crates.
-const MODULES: [&str; 11] =
-    ["map", "short", "linux", "stacks", "slots", "malloc", "percpu", "areas", "cache", "purge", "space"];
+/// The modules with sites: of the core its own, and all of the other crates.
+const MODULES: [&str; 12] = [
+    "map",
+    "short",
+    "linux",
+    "stacks",
+    "slots",
+    "malloc",
+    "percpu",
+    "subspaces",
+    "areas",
+    "wait",
+    "purge",
+    "space",
+];
 /// Files of tests and of checks, and roots of crates.
 const TESTS: [&str; 8] =
     ["tests", "models", "verify", "verify_space", "tree_check", "check", "testing", "lib"];
@@ -73,12 +86,24 @@ pub(crate) enum Origin {
 pub(crate) struct Mutant {
     pub(crate) name: String,
     pub(crate) origin: Origin,
-    /// The index of its file.
-    pub(crate) source: usize,
-    pub(crate) edit: Edit,
+    /// Each with the index of its file.
+    pub(crate) edits: Vec<(usize, Edit)>,
+    /// The tests that each have to catch it: see [`Explored`]. Without any, one of all tests has
+    /// to.
+    pub(crate) explored: Vec<Explored>,
 }
 
-/// An entry of the list of named mutants: a site, or a text of a function and what replaces it.
+/// A test of explored schedules, or of a model of weak memory.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
+pub(crate) struct Explored {
+    pub(crate) package: String,
+    pub(crate) test: String,
+    /// So many schedules, where it explores them.
+    #[serde(default)]
+    pub(crate) schedules: u32,
+}
+
+/// An entry of the list of named mutants: a site, or changes that have a name.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Named {
@@ -91,6 +116,21 @@ struct Named {
     #[serde(default)]
     before: String,
     #[serde(default)]
+    after: String,
+    /// What changes along with it.
+    #[serde(default)]
+    also: Vec<Change>,
+    #[serde(default)]
+    explored: Vec<Explored>,
+}
+
+/// A text of a function, and what replaces it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Change {
+    file: String,
+    function: String,
+    before: String,
     after: String,
 }
 
@@ -153,28 +193,38 @@ fn list(root: &Path, folder: &str, files: &mut Vec<String>) -> Result<(), Failur
 /// Returns the mutants that `list` names. They have no numbers yet.
 pub(crate) fn named(sources: &[Source], list: &str) -> Result<Vec<Mutant>, Failure> {
     let list: NamedList = toml::from_str(list)?;
-    list.mutant.iter().map(|named| find(sources, named)).collect()
+    let (found, missing): (Vec<_>, Vec<_>) =
+        list.mutant.into_iter().map(|named| find(sources, named)).partition(Result::is_ok);
+    let missing: Vec<String> = missing.into_iter().filter_map(Result::err).map(|it| it.to_string()).collect();
+    if missing.is_empty() { found.into_iter().collect() } else { Err(missing.join("\n").into()) }
 }
 
-fn find(sources: &[Source], named: &Named) -> Result<Mutant, Failure> {
+fn find(sources: &[Source], named: Named) -> Result<Mutant, Failure> {
     if let Some(name) = &named.site {
         let mut sites = sites(sources);
         let (source, site) = sites.find(|(_, site)| site.name == *name).ok_or(format!("no site {name}"))?;
         return Ok(mutant(source, site, Origin::Named));
     }
-    let name = named.name.as_ref().ok_or("a mutant with neither `site` nor `name`")?;
-    let Some(source) = sources.iter().position(|source| source.file == named.file) else {
-        return Err(format!("{name}: there is no file {}", named.file).into());
-    };
-    let functions = sources[source].found.functions.iter().filter(|(it, _)| *it == named.function);
-    let found: Vec<_> = functions
-        .flat_map(|(_, place)| occurrences(&sources[source].text, place.clone(), &named.before))
-        .collect();
-    let [range] = &found[..] else {
-        return Err(format!("{name}: the text is {} times in {}", found.len(), named.function).into());
-    };
-    let edit = Edit { number: 0, range: range.clone(), after: named.after.clone() };
-    Ok(Mutant { name: name.clone(), origin: Origin::Named, source, edit })
+    let Named { name, file, function, before, after, also, explored, .. } = named;
+    let name = name.ok_or("a mutant with neither `site` nor `name`")?;
+    let changes = [Change { file, function, before, after }].into_iter().chain(also);
+    let edits: Result<_, String> = changes.map(|change| edit(sources, change)).collect();
+    let edits = edits.map_err(|error| format!("{name}: {error}"))?;
+    Ok(Mutant { name, origin: Origin::Named, edits, explored })
+}
+
+/// Returns the index of a change's file, and its place.
+fn edit(sources: &[Source], change: Change) -> Result<(usize, Edit), String> {
+    let Change { file, function, before, after } = change;
+    let source = sources.iter().position(|source| source.file == file);
+    let source = source.ok_or(format!("there is no file {file}"))?;
+    let functions = sources[source].found.functions.iter().filter(|(it, _)| *it == function);
+    let found: Vec<_> =
+        functions.flat_map(|(_, place)| occurrences(&sources[source].text, place.clone(), &before)).collect();
+    match &found[..] {
+        [range] => Ok((source, Edit { number: 0, range: range.clone(), after })),
+        _ => Err(format!("the text is {} times in {function}", found.len())),
+    }
 }
 
 /// Returns where `wanted` is in a part of `text`, however the lines are broken.
@@ -198,7 +248,7 @@ fn sites(sources: &[Source]) -> impl Iterator<Item = (usize, &Site)> {
 
 fn mutant(source: usize, site: &Site, origin: Origin) -> Mutant {
     let edit = Edit { number: 0, range: site.range.clone(), after: site.after.clone() };
-    Mutant { name: site.name.clone(), origin, source, edit }
+    Mutant { name: site.name.clone(), origin, edits: vec![(source, edit)], explored: Vec::new() }
 }
 
 /// Draws `count` sites, two of a function at most, of each module as many as it has part of all
@@ -285,7 +335,7 @@ mod tests {
         let sources = [source("space/a.rs", TEXT)];
         let list = "[[mutant]]\nname = 'n'\nfile = 'space/a.rs'\nfunction = 'f'\nbefore = '''a();\n  b();'''\nafter = ''";
         let found = named(&sources, list).unwrap();
-        assert_eq!(&TEXT[found[0].edit.range.clone()], "a(); b();");
+        assert_eq!(&TEXT[found[0].edits[0].1.range.clone()], "a(); b();");
         assert!(named(&sources, &list.replace("'f'", "'g'")).is_err());
         assert!(named(&sources, "[[mutant]]\nsite = 'space/a.rs:g:delete:1'").is_ok());
     }

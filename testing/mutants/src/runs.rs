@@ -2,7 +2,7 @@
 
 use crate::Failure;
 use crate::build::Binary;
-use crate::mutant::OF_CORE;
+use crate::mutant::{Explored, OF_CORE};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader};
@@ -18,6 +18,8 @@ pub(crate) struct Part {
     tests: Vec<String>,
     /// Their time without a mutant.
     pub(crate) time: Duration,
+    /// So many schedules are explored, where the tests explore any.
+    schedules: u32,
 }
 
 /// Results of the tests of a binary.
@@ -48,7 +50,7 @@ const MANY: u32 = 5;
 
 /// Runs a binary without a mutant.
 pub(crate) fn measure(binary: &Binary) -> Result<Told, Failure> {
-    let told = run(binary, &[], 0, usize::MAX, WITHOUT)?;
+    let told = run(binary, &[], 0, (0, usize::MAX), WITHOUT)?;
     match &told.end {
         Some(end) => Err(format!("{} without a mutant: {end}", binary.name).into()),
         None => Ok(told),
@@ -74,9 +76,23 @@ pub(crate) fn parts(binary: &Binary, told: &Told, most: Duration) -> (Vec<Part>,
             binary: binary.clone(),
             tests: tests.into_iter().map(|(test, _)| test.clone()).collect(),
             time,
+            schedules: 0,
         }
     };
     (parts.into_iter().filter(|tests| !tests.is_empty()).map(part).collect(), left_out)
+}
+
+/// Runs a test without a mutant.
+///
+/// # Errors
+/// It fails, or is not there.
+pub(crate) fn alone(binary: &Binary, test: &Explored) -> Result<Part, Failure> {
+    let (tests, schedules) = (vec![test.test.clone()], test.schedules);
+    let told = run(binary, &tests, 0, (schedules, 1), WITHOUT)?;
+    match &told.passed[..] {
+        [(_, time)] => Ok(Part { binary: binary.clone(), tests, time: *time, schedules }),
+        _ => Err(format!("{} {} does not pass without a mutant", binary.name, test.test).into()),
+    }
 }
 
 /// Runs tests up to the first that a mutant makes fail, and returns its name.
@@ -85,9 +101,10 @@ pub(crate) fn parts(binary: &Binary, told: &Told, most: Duration) -> (Vec<Part>,
 /// mutant as well: where these take too long for that, both have twice the time.
 pub(crate) fn catch(part: &Part, mutant: u32) -> Result<Option<String>, Failure> {
     let mut limit = SOME + MANY * part.time;
+    let run = |mutant, limit| run(&part.binary, &part.tests, mutant, (part.schedules, 1), limit);
     let told = loop {
-        let told = run(&part.binary, &part.tests, mutant, 1, limit)?;
-        if !told.is_late() || !run(&part.binary, &part.tests, 0, 1, limit / 2)?.is_late() {
+        let told = run(mutant, limit)?;
+        if !told.is_late() || !run(0, limit / 2)?.is_late() {
             break told;
         }
         limit *= 2;
@@ -96,12 +113,12 @@ pub(crate) fn catch(part: &Part, mutant: u32) -> Result<Option<String>, Failure>
     Ok(failed.map(|test| format!("{} {test}", part.binary.name)))
 }
 
-/// Runs `tests` of a binary, or all, until so many fail. 0 is no mutant.
+/// Runs `tests` of a binary, or all, under so many schedules until so many fail. 0 is no mutant.
 fn run(
     binary: &Binary,
     tests: &[String],
     mutant: u32,
-    failures: usize,
+    (schedules, failures): (u32, usize),
     limit: Duration,
 ) -> Result<Told, Failure> {
     let mut command = match OF_CORE.contains(&&*binary.package()) {
@@ -112,9 +129,12 @@ fn run(
         }
         false => Command::new(&binary.path),
     };
-    // One test at a time: the last one that was begun is the one that ends the program.
-    command.arg("--test-threads=1").arg("--exact").args(tests).current_dir(&binary.folder);
+    // One test at a time: the last one that was begun is the one that ends the program. Of two
+    // threads the names are printed with the results, behind what an explored test tells.
+    let threads = if schedules == 0 { 1 } else { 2 };
+    command.arg(format!("--test-threads={threads}")).arg("--exact").args(tests).current_dir(&binary.folder);
     command.env("CARGO_MANIFEST_DIR", &binary.folder).env("VMALLOC_MUTANT", mutant.to_string());
+    command.env("VMALLOC_SCHEDULES", schedules.to_string());
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
     let mut child = command.spawn()?;
     let told = watch(&lines(&mut child), failures, Instant::now() + limit);

@@ -26,7 +26,9 @@ pub(crate) fn copy(
 ) -> Result<Places, Failure> {
     let mut edits: BTreeMap<usize, Vec<Edit>> = BTreeMap::new();
     for (number, mutant) in (1..).zip(mutants) {
-        edits.entry(mutant.source).or_default().push(Edit { number, ..mutant.edit.clone() });
+        for (source, edit) in &mutant.edits {
+            edits.entry(*source).or_default().push(Edit { number, ..edit.clone() });
+        }
     }
     let (mut texts, mut places) = (BTreeMap::new(), Places::new());
     for (source, edits) in edits {

@@ -9,7 +9,7 @@ use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use vmalloc::sync::{Grain, Mutant};
+use vmalloc::sync::Grain;
 use vmalloc_model::env;
 
 /// The depth of a PCT schedule: one more than the changes of priority that a bug may need.
@@ -23,7 +23,6 @@ pub struct Plan {
     schedules: usize,
     seed: u64,
     grain: Grain,
-    mutant: Option<Mutant>,
 }
 
 /// The first schedule in which a scenario failed.
@@ -44,7 +43,7 @@ impl Plan {
 
     /// Returns a plan of exactly `schedules` schedules, whatever the environment says.
     pub fn fixed(schedules: usize) -> Self {
-        Self { schedules, seed: 1, grain: Grain::Coarse, mutant: None }
+        Self { schedules, seed: 1, grain: Grain::Coarse }
     }
 
     /// Takes a tenth of the schedules.
@@ -57,12 +56,6 @@ impl Plan {
     #[must_use]
     pub fn fine(self) -> Self {
         Self { grain: Grain::Fine, ..self }
-    }
-
-    /// Breaks the protocol in this way.
-    #[must_use]
-    pub fn broken(self, mutant: Mutant) -> Self {
-        Self { mutant: Some(mutant), ..self }
     }
 
     /// Explores. Returns how the scenario fails, if some schedule lets it.
@@ -90,7 +83,7 @@ impl Plan {
             let scenario = scenario.clone();
             Runner::new(scheduler, config).run(move || scenario())
         };
-        vmalloc::sync::explore(self.grain, self.mutant, || {
+        vmalloc::sync::explore(self.grain, || {
             run(Box::new(PctScheduler::new_from_seed(seed, DEPTH, self.schedules - random)))
                 + run(Box::new(RandomScheduler::new_from_seed(seed, random)))
         })

@@ -7,9 +7,10 @@ use core::ops::Range;
 use vmalloc_linux::area_map::ResizeError;
 use vmalloc_linux::{
     AllocError, AreaError, FreeError, MAX_NODES, NoArea, NoSpace, OpenError, PageRange, PlatformError,
-    PlatformFault, RequestError, ReserveError, SpaceError,
+    PlatformFault, PurgeError, RequestError, ReserveError, SpaceError,
 };
 use vmalloc_percpu::{CongruentError, CongruentFreeError};
+use vmalloc_short::UnmapError;
 use vmalloc_slots::{SlotError, SlotsError};
 use vmalloc_stacks::{AltStackError, StackError};
 use vmalloc_subspaces::{LIMIT_BYTES, SubspaceError};
@@ -52,7 +53,9 @@ impl Facts {
             Refusal::NoArea(error) => new.no_area(error),
             Refusal::Congruent(error) => new.congruent(error),
             Refusal::CongruentFree(error) => new.congruent_free(error),
-            Refusal::Platform(error) => new.platform(error),
+            Refusal::Platform(error) | Refusal::Purge(PurgeError::Platform(error)) => new.platform(error),
+            Refusal::Purge(PurgeError::Metadata) => new.code(VMALLOC_E_NO_MEMORY),
+            Refusal::Unmap(error) => new.unmap(error),
             Refusal::Resize(error) => new.resize(error),
             Refusal::Open(error) => new.open(error),
             Refusal::Subspace(error) => new.subspace(error),
@@ -192,9 +195,17 @@ impl Facts {
             FreeError::AlreadyFreed { addr } => VMALLOC_E_ALREADY_FREED, addr addr;
             FreeError::Contended { addr } => VMALLOC_E_CONTENDED, addr addr;
             FreeError::NoMemory { addr } => VMALLOC_E_METADATA, addr addr;
-            FreeError::WrongCount { addr, mapped, given } => VMALLOC_E_WRONG_COUNT, addr addr, requested given, limit mapped;
             FreeError::WrongKind { addr } => VMALLOC_E_WRONG_KIND, addr addr;
             _ => VMALLOC_E_NOT_AN_AREA;
+        }
+    }
+
+    fn unmap(self, error: &UnmapError) -> Self {
+        told! { self, error;
+            UnmapError::WrongCount { addr, mapped, given } => VMALLOC_E_WRONG_COUNT, addr addr, requested given, limit mapped;
+            ;
+            UnmapError::Free(error) => self.free(error),
+            _ => self.code(VMALLOC_E_SYSTEM)
         }
     }
 

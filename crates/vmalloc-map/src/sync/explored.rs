@@ -3,7 +3,6 @@
 
 extern crate std;
 
-use super::Mutant;
 use core::time::Duration;
 use std::cell::Cell;
 
@@ -19,19 +18,18 @@ pub enum Grain {
 }
 
 std::thread_local! {
-    static SETUP: Cell<(Grain, Option<Mutant>)> = const { Cell::new((Grain::Coarse, None)) };
-    static UNLOCKS: Cell<bool> = const { Cell::new(false) };
+    static GRAIN: Cell<Grain> = const { Cell::new(Grain::Coarse) };
 }
 
-/// Runs `body` with these scheduling points, and this protocol broken.
-pub fn explore<R>(grain: Grain, mutant: Option<Mutant>, body: impl FnOnce() -> R) -> R {
-    struct Reset((Grain, Option<Mutant>));
+/// Runs `body` with these scheduling points.
+pub fn explore<R>(grain: Grain, body: impl FnOnce() -> R) -> R {
+    struct Reset(Grain);
     impl Drop for Reset {
         fn drop(&mut self) {
-            SETUP.set(self.0);
+            GRAIN.set(self.0);
         }
     }
-    let _reset = Reset(SETUP.replace((grain, mutant)));
+    let _reset = Reset(GRAIN.replace(grain));
     body()
 }
 
@@ -43,7 +41,7 @@ pub fn point() {
 
 /// A load or a store of a word comes next.
 pub(super) fn look<T>(_word: &T) {
-    if SETUP.get().0 == Grain::Fine {
+    if GRAIN.get() == Grain::Fine {
         point();
     }
 }
@@ -55,21 +53,4 @@ pub(super) fn change<T>(_word: &T) {
 
 pub const fn size(_ordinary: u64, explored: u64) -> u64 {
     explored
-}
-
-/// Returns true if this exploration breaks the protocol in this way.
-pub fn is(mutant: Mutant) -> bool {
-    SETUP.get().1 == Some(mutant)
-}
-
-/// Takes a lock that lets the caller in at once if the protocol is broken in this way.
-pub fn unlocked<R>(mutant: Mutant, lock: impl FnOnce() -> R) -> R {
-    UNLOCKS.set(is(mutant));
-    lock()
-}
-
-/// Returns whether the lock that asks lets its caller in while another holds it. It asks before it
-/// lets another thread run.
-pub fn unlocks() -> bool {
-    UNLOCKS.replace(false)
 }

@@ -9,7 +9,6 @@ mod explored;
 #[path = "plain.rs"]
 mod plain;
 
-use super::Mutant;
 use core::sync::atomic::{self, Ordering};
 #[cfg(shuttle)]
 use explored::{change, look};
@@ -19,9 +18,9 @@ use zerocopy::{FromBytes, IntoBytes};
 
 pub use core::sync::atomic::fence;
 #[cfg(shuttle)]
-pub use explored::{Grain, explore, is, point, size, unlocked, unlocks};
+pub use explored::{Grain, explore, point, size};
 #[cfg(machine)]
-pub use plain::{is, size, unlocked};
+pub use plain::size;
 
 /// The machine is told of operations that read and write at once. Its compiler tells it of loads
 /// and stores.
@@ -147,27 +146,13 @@ impl AtomicU64 {
     #[inline]
     pub fn fetch_or(&self, mask: u64, order: Ordering) -> u64 {
         change(self);
-        if is(Mutant::SplitFlip) {
-            return self.flip(|word| word | mask);
-        }
         self.0.fetch_or(mask, order)
     }
 
     #[inline]
     pub fn fetch_and(&self, mask: u64, order: Ordering) -> u64 {
         change(self);
-        if is(Mutant::SplitFlip) {
-            return self.flip(|word| word & mask);
-        }
         self.0.fetch_and(mask, order)
-    }
-
-    /// Changes the word by a load and a store.
-    fn flip(&self, change_to: impl Fn(u64) -> u64) -> u64 {
-        let word = self.0.load(Ordering::Relaxed);
-        change(self);
-        self.0.store(change_to(word), Ordering::Relaxed);
-        word
     }
 
     #[inline]

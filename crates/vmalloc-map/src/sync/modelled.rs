@@ -13,7 +13,6 @@
 
 extern crate std;
 
-use super::Mutant;
 use core::panic::Location;
 use core::sync::atomic::{self, Ordering};
 use loom::cell::UnsafeCell;
@@ -30,15 +29,6 @@ type Modelled = loom::sync::atomic::AtomicU64;
 
 pub const fn size(_ordinary: u64, explored: u64) -> u64 {
     explored
-}
-
-#[inline(always)]
-pub fn unlocked<R>(_: Mutant, lock: impl FnOnce() -> R) -> R {
-    lock()
-}
-
-pub fn is(mutant: Mutant) -> bool {
-    STATE.with_borrow(|state| state.mutant == Some(mutant))
 }
 
 /// One half of an order at one place of the code.
@@ -61,7 +51,6 @@ struct CellState {
     words: HashMap<usize, Rc<UnsafeCell<usize>>>,
     /// The last number that was given to an atomic.
     last: u64,
-    mutant: Option<Mutant>,
     /// The half that is left out.
     broken: Option<Site>,
     /// Those that the model has come by.
@@ -89,14 +78,6 @@ fn run(preemptions: usize, body: fn()) {
 pub fn holds(preemptions: usize, body: fn()) {
     STATE.with_borrow_mut(|state| *state = CellState { last: state.last, ..CellState::default() });
     run(preemptions, body);
-}
-
-/// Asserts that the model fails when the protocol is broken in this way.
-pub fn fails_with(mutant: Mutant, preemptions: usize, body: fn()) {
-    holds(preemptions, body);
-    STATE.with_borrow_mut(|state| state.mutant = Some(mutant));
-    let result = catch_unwind(AssertUnwindSafe(|| run(preemptions, body)));
-    assert!(result.is_err(), "{mutant:?} is not seen");
 }
 
 /// Asserts that the model holds, and which halves of the orders it comes by it needs: it fails when
@@ -264,21 +245,11 @@ macro_rules! atomic {
 
             #[track_caller]
             pub fn fetch_or(&self, mask: $value, order: Ordering) -> $value {
-                if is(Mutant::SplitFlip) {
-                    let old = self.load(Ordering::Relaxed);
-                    self.store(old | mask, Ordering::Relaxed);
-                    return old;
-                }
                 self.modelled().fetch_or(mask as u64, weakened(order, Location::caller())) as $value
             }
 
             #[track_caller]
             pub fn fetch_and(&self, mask: $value, order: Ordering) -> $value {
-                if is(Mutant::SplitFlip) {
-                    let old = self.load(Ordering::Relaxed);
-                    self.store(old & mask, Ordering::Relaxed);
-                    return old;
-                }
                 self.modelled().fetch_and(mask as u64, weakened(order, Location::caller())) as $value
             }
 

@@ -129,14 +129,6 @@ impl<L: RawMutex> HeldMap<'_, L> {
         }
     }
 
-    /// Lets other threads have the map in between.
-    pub(crate) fn let_go(&mut self) {
-        if core::mem::take(&mut self.is_changing) {
-            self.bitmaps.end_change();
-        }
-        MutexGuard::unlocked(&mut self.map, || ());
-    }
-
     /// Counts an area that was placed. Returns the pages that are not free.
     pub(crate) fn count_placed(&mut self) -> u64 {
         let used = self.span().len() - self.free_pages();

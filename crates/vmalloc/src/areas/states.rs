@@ -10,7 +10,6 @@
 use super::annotations::ZONE_SHIFT;
 use super::{Annotation, Areas, Blocking, Entry, FreedBy, HeldMap, Kind, Table};
 use crate::PageRange;
-use crate::sync::{Mutant, is};
 use crate::{FitError, FreeError};
 use alloc::boxed::Box;
 use lock_api::{Mutex, MutexGuard, RawMutex};
@@ -66,7 +65,7 @@ impl<L: RawMutex> Areas<L> {
     fn annotate(&self, page: u64, annotation: &Annotation, entry: Option<Box<Entry>>) -> Option<bool> {
         let note = annotation.note(self.guard);
         let home = self.bitmaps.sure_home(page);
-        if let Some(leaf) = home.filter(|_| note.facts != Annotation::TABLED && !is(Mutant::LateNote)) {
+        if let Some(leaf) = home.filter(|_| note.facts != Annotation::TABLED) {
             if !self.bitmaps.enter_note(leaf, page, note) {
                 self.bitmaps.reach_note(page).ok()?;
                 self.bitmaps.enter_note(leaf, page, note);
@@ -81,14 +80,13 @@ impl<L: RawMutex> Areas<L> {
             None if is_tabled => Some(Entry::new(page, annotation).ok()?),
             entry => entry,
         };
-        let early = is(Mutant::LateNote).then(|| self.make_busy(page));
         let mut table = is_tabled.then(|| self.table(page));
         let unused = entry.and_then(|entry| table.as_mut().and_then(|table| table.enter(entry)));
         match home {
             Some(leaf) => _ = self.bitmaps.enter_note(leaf, page, note),
             None => self.with_leaf(page, Leaf::note_entered),
         }
-        let was_claimed = early.unwrap_or_else(|| self.make_busy(page));
+        let was_claimed = self.make_busy(page);
         drop(table);
         drop(unused);
         Some(was_claimed)

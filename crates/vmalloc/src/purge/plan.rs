@@ -1,6 +1,7 @@
 //! How much a purge does, and what it has done.
 
 use super::tenant::Sweep;
+use crate::error::PurgeError;
 use crate::platform::{Evict, PlatformError};
 use crate::wait::Fraction;
 
@@ -32,12 +33,20 @@ pub(crate) struct Done {
     pub(crate) keeps_memory: bool,
     /// Why something stays with the purger, if something does.
     pub(crate) refusal: Option<PlatformError>,
+    /// True if there was no memory to note a part of a tenant that was to be unmapped.
+    pub(crate) lacks_memory: bool,
 }
 
 impl Done {
-    /// Returns the refusal as the error that it is to callers that need everything done.
-    pub(crate) fn complete(self) -> Result<(), PlatformError> {
+    /// Returns the refusal as the error that it is to callers that need everything unmapped.
+    pub(crate) fn refused(self) -> Result<(), PlatformError> {
         self.refusal.map_or(Ok(()), Err)
+    }
+
+    /// Returns what is missing as the error that it is to callers that need everything done.
+    pub(crate) fn complete(self) -> Result<(), PurgeError> {
+        self.refused()?;
+        if self.lacks_memory { Err(PurgeError::Metadata) } else { Ok(()) }
     }
 }
 

@@ -156,7 +156,7 @@ impl Purger {
             for list in lazy.lists_mut() {
                 let count = sift_areas(means, list, pending, &mut done.refusal);
                 if refused.areas.try_reserve(count).is_err() {
-                    return done.complete();
+                    return done.refused();
                 }
                 let pages = list[..count].iter().map(PageRange::len).sum();
                 means.move_to_refused(id, count as u64, pages);
@@ -185,7 +185,7 @@ impl Purger {
         done.refusal = refusal.or(done.refusal);
         means.move_to_refused(usize::MAX, lazy.0, lazy.1);
         means.counts.refused_parts.store(refused.parts.len(), Relaxed);
-        if is_complete { Ok(()) } else { done.complete() }
+        if is_complete { Ok(()) } else { done.refused() }
     }
 
     /// Tries again to unmap what was refused. `give` gets the areas that no longer are.

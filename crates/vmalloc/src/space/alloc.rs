@@ -53,13 +53,13 @@ impl<P: Platform> Raw<'_, P> {
     /// [`AllocError`]; nothing is lost or changed.
     pub fn reserve(&self, request: &Request) -> Result<usize, AllocError> {
         if let Some(area) = self.reuse_usual(request, Kind::Reserved) {
-            self.hand_out(area, self.usual(request, Kind::Reserved), Backing::None)?;
-            return Ok(self.addr(area.start()));
+            self.space.hand_out(area, self.usual(request, Kind::Reserved), Backing::None)?;
+            return Ok(self.space.addr(area.start()));
         }
         let allocation = self.begin(request)?;
         let (area, backing) = allocation.obtain(Kind::Reserved)?;
-        self.hand_out(area, allocation.annotation(Kind::Reserved), backing)?;
-        Ok(self.addr(area.start()))
+        self.space.hand_out(area, allocation.annotation(Kind::Reserved), backing)?;
+        Ok(self.space.addr(area.start()))
     }
 
     /// Sets the [record](Request::record) of the area at `addr`, of any kind, or takes it away with
@@ -71,8 +71,8 @@ impl<P: Platform> Raw<'_, P> {
     /// # Errors
     /// [`AreaError`] when no such area starts at `addr`, or memory is short; nothing is changed.
     pub unsafe fn set_record(&self, addr: usize, record: u64) -> Result<(), AreaError> {
-        let page = self.page(self.area_starting(addr)?.addr)?;
-        if self.areas.set_record(page, record) { Ok(()) } else { Err(AllocError::Metadata.into()) }
+        let page = self.space.page(self.space.area_starting(addr)?.addr)?;
+        if self.space.areas.set_record(page, record) { Ok(()) } else { Err(AllocError::Metadata.into()) }
     }
 
     #[inline(never)]
@@ -96,15 +96,15 @@ impl<P: Platform> Raw<'_, P> {
         let (area, backing) = allocation.obtain(Kind::Vmalloc)?;
         match request.plain() {
             // Without anything special it has no annotation.
-            Some(_) if self.areas.make_busy(area.start()) => {}
-            Some(_) => self.platform.fatal(&"a claimed area is busy"),
-            None => self.hand_out(area, allocation.annotation(Kind::Vmalloc), backing)?,
+            Some(_) if self.space.areas.make_busy(area.start()) => {}
+            Some(_) => self.space.platform.fatal(&"a claimed area is busy"),
+            None => self.space.hand_out(area, allocation.annotation(Kind::Vmalloc), backing)?,
         }
         match backing {
             Backing::None => allocation.back(area, Kind::Vmalloc),
             Backing::Cached => {
                 allocation.clean(area);
-                Ok(self.addr(area.start()))
+                Ok(self.space.addr(area.start()))
             }
         }
     }
@@ -112,13 +112,13 @@ impl<P: Platform> Raw<'_, P> {
     /// Checks a request against the machine's pages and this space.
     #[inline]
     pub(super) fn begin<'a>(&'a self, request: &'a Request) -> Result<Allocation<'a, P>, AllocError> {
-        if let Some(node) = request.node.filter(|&node| node >= self.cache.nodes.len()) {
-            let nodes = self.cache.nodes.len();
+        if let Some(node) = request.node.filter(|&node| node >= self.space.cache.nodes.len()) {
+            let nodes = self.space.cache.nodes.len();
             return Err(RequestError::NoSuchNode { node, nodes }.into());
         }
-        let (options, huge_order) = (&self.options, self.geometry.huge_order);
-        let checked = request.check(self.shift(), options.guard, options.policy, huge_order)?;
-        Ok(Allocation { space: self, request, checked, context: self.context })
+        let (options, huge_order) = (&self.space.options, self.space.geometry.huge_order);
+        let checked = request.check(self.space.shift(), options.guard, options.policy, huge_order)?;
+        Ok(Allocation { space: self.space, request, checked, context: self.context })
     }
 }
 

@@ -4,7 +4,6 @@ use super::Space;
 use crate::areas::{Annotation, Blocking};
 use crate::platform::{Platform, PlatformError};
 use crate::purge::PurgePlan;
-use crate::sync::{Mutant, is};
 use crate::wait::SizeStacks;
 use crate::{AllocError, Fit, FitError, PageRange, Policy, RequestError, Unbacked};
 
@@ -98,10 +97,9 @@ impl<P: Platform> Space<P> {
             match purge {
                 // Other threads took it first.
                 Ok(done) if done.given > 0 => continue,
-                // The last look would hide that these protocols are broken.
-                Ok(_) if !is(Mutant::NoWait) && !is(Mutant::Hoard) => {}
+                Ok(_) => {}
                 // Less is free than could be, for the platform fails.
-                _ => return None,
+                Err(_) => return None,
             }
             // That nothing was given back does not say that nothing waits: other threads may have
             // freed areas behind the purge. While none purges, freed areas are in a node.

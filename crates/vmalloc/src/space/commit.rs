@@ -45,7 +45,7 @@ impl<P: Platform> Raw<'_, P> {
                 // remember them takes memory, of which there may be none.
                 let done = &ranges[..done];
                 let _ = self.unmap_parts(done).is_ok()
-                    || self.hold_purger().means().unmap_and_flush(done).is_ok();
+                    || self.space.hold_purger().means().unmap_and_flush(done).is_ok();
                 return Err(error.into());
             }
         }
@@ -64,8 +64,8 @@ impl<P: Platform> Raw<'_, P> {
     pub unsafe fn try_commit(&self, range: Range<usize>) -> Result<(), AreaError> {
         let pages = self.pages_between(&range)?;
         self.area_around(pages, |kind| kind == Kind::Reserved)?;
-        let is_pending = || self.try_hold_purger().is_none_or(|purge| purge.is_pending(pages));
-        if self.counts.is_anything_pending() && is_pending() {
+        let is_pending = || self.space.try_hold_purger().is_none_or(|purge| purge.is_pending(pages));
+        if self.space.counts.is_anything_pending() && is_pending() {
             return Err(FreeError::Contended { addr: range.start }.into());
         }
         // SAFETY: the pages are the caller's, and not mapped.
@@ -78,11 +78,11 @@ impl<P: Platform> Raw<'_, P> {
     /// They are the caller's, and not mapped.
     unsafe fn map_zeroed(&self, pages: PageRange, blocking: Blocking) -> Result<(), PlatformError> {
         // SAFETY: the caller's promise.
-        let map = || unsafe { self.platform().map(pages, Protection::ReadWrite, self.context) };
-        self.or_after_purge(blocking, map)?;
-        if !self.geometry.maps_zeroed {
+        let map = || unsafe { self.space.platform().map(pages, Protection::ReadWrite, self.context) };
+        self.space.or_after_purge(blocking, map)?;
+        if !self.space.geometry.maps_zeroed {
             // SAFETY: the pages are the caller's, and were just mapped.
-            unsafe { self.platform().zero(pages) };
+            unsafe { self.space.platform().zero(pages) };
         }
         Ok(())
     }
@@ -123,16 +123,16 @@ impl<P: MapFrames> Raw<'_, P> {
         protection: Protection,
     ) -> Result<(), AreaError> {
         let range = self.reserved_pages(addr, frames.len() as u64)?;
-        FrameList::Frames(frames).check(self.platform(), Origin::Supply)?;
+        FrameList::Frames(frames).check(self.space.platform(), Origin::Supply)?;
         self.finish_pending(&[range])?;
         let mut pages = range.start()..range.end();
-        if let Some(page) = pages.find(|&page| self.platform.frame_at(page).is_some()) {
-            return Err(AreaError::Mapped { addr: self.addr(page) });
+        if let Some(page) = pages.find(|&page| self.space.platform.frame_at(page).is_some()) {
+            return Err(AreaError::Mapped { addr: self.space.addr(page) });
         }
         // SAFETY: the pages are in an area of the caller's, and not mapped; the frames were
         // checked.
         let map = |list: FrameList<'_>| unsafe { self.map_or_purge(range, list, protection) };
-        FrameList::with_runs(self.platform(), frames, map).map_err(AreaError::Platform)
+        FrameList::with_runs(self.space.platform(), frames, map).map_err(AreaError::Platform)
     }
 
     /// Unmaps `pages` pages of an area of [`reserve`](Self::reserve), from `addr` on, all of which
@@ -150,11 +150,12 @@ impl<P: MapFrames> Raw<'_, P> {
     pub unsafe fn unmap_pages(&self, addr: usize, pages: u64) -> Result<(), AreaError> {
         let range = self.reserved_pages(addr, pages)?;
         // Pages that were refused before may be those that are asked for again.
-        let is_pending = self.counts.is_anything_pending() && self.hold_purger().is_pending(range);
+        let space = self.space;
+        let is_pending = space.counts.is_anything_pending() && space.hold_purger().is_pending(range);
         self.finish_pending(&[range])?;
-        let is_mapped = |page: &u64| self.platform.frame_at(*page).is_some();
+        let is_mapped = |page: &u64| self.space.platform.frame_at(*page).is_some();
         match (range.start()..range.end()).find(|page| !is_mapped(page)) {
-            Some(page) if !is_pending => return Err(AreaError::NotMapped { addr: self.addr(page) }),
+            Some(page) if !is_pending => return Err(AreaError::NotMapped { addr: self.space.addr(page) }),
             _ if !(range.start()..range.end()).any(|page| is_mapped(&page)) => return Ok(()),
             _ => {}
         }
@@ -178,7 +179,7 @@ impl<P: Discard> Raw<'_, P> {
     pub unsafe fn discard(&self, ranges: &[Range<usize>]) -> Result<(), AreaError> {
         let ranges = self.ranges_of(ranges, is_memory)?;
         // SAFETY: the pages are the caller's, mapped, and of no use to it.
-        unsafe { self.platform().discard(&ranges) }.map_err(AreaError::Platform)
+        unsafe { self.space.platform().discard(&ranges) }.map_err(AreaError::Platform)
     }
 
     /// Makes `ranges` read as zero, as [`discard`](Self::discard) does, but in the way that costs
@@ -200,7 +201,7 @@ impl<P: Discard> Raw<'_, P> {
             return Ok(());
         }
         // SAFETY: as above.
-        unsafe { self.platform().discard(&ranges) }.map_err(AreaError::Platform)
+        unsafe { self.space.platform().discard(&ranges) }.map_err(AreaError::Platform)
     }
 
     /// Clears the pages of `range` that were used, if they are few. Returns whether they were.
@@ -208,7 +209,7 @@ impl<P: Discard> Raw<'_, P> {
     /// # Safety
     /// The caller owns the pages, they are mapped, and nothing needs their content.
     unsafe fn zero_used(&self, range: PageRange) -> bool {
-        let platform = self.platform();
+        let platform = self.space.platform();
         // The caller says that they are used, and a look costs more than they do.
         if range.len() <= MOST_ZEROED / 2 {
             // SAFETY: the pages are the caller's and mapped.
@@ -255,7 +256,7 @@ impl<P: Platform> Raw<'_, P> {
         }
         sort(&mut all);
         if let Some(two) = all.windows(2).find(|two| two[0].end() > two[1].start()) {
-            let (first, second) = (self.addrs(two[0]), self.addrs(two[1]));
+            let (first, second) = (self.space.addrs(two[0]), self.space.addrs(two[1]));
             return Err(AreaError::Overlap { first, second });
         }
         join(&mut all);
@@ -265,8 +266,8 @@ impl<P: Platform> Raw<'_, P> {
     /// Returns the pages of one range.
     pub(crate) fn pages_between(&self, range: &Range<usize>) -> Result<PageRange, AreaError> {
         // The end is of no area, wherever it lies.
-        let end = self.page(range.end).map_err(|_| FreeError::Unaligned { addr: range.end });
-        let (start, end) = (self.page(range.start)?, end?);
+        let end = self.space.page(range.end).map_err(|_| FreeError::Unaligned { addr: range.end });
+        let (start, end) = (self.space.page(range.start)?, end?);
         Ok(PageRange::new(start, end).ok_or(RequestError::ZeroSize)?)
     }
 
@@ -276,20 +277,20 @@ impl<P: Platform> Raw<'_, P> {
         asked: PageRange,
         is_wanted: impl Fn(Kind) -> bool,
     ) -> Result<PageRange, AreaError> {
-        let addr = self.addr(asked.start());
-        let area = self.find(addr).ok_or(FreeError::NotAnArea { addr })?;
-        let pages = self.pages_of(&area);
+        let addr = self.space.addr(asked.start());
+        let area = self.space.find(addr).ok_or(FreeError::NotAnArea { addr })?;
+        let pages = self.space.pages_of(&area);
         if !is_wanted(area.kind) {
             return Err(FreeError::WrongKind { addr: area.addr }.into());
         }
-        if pages.covers(&asked) { Ok(pages) } else { Err(self.beyond(asked, pages)) }
+        if pages.covers(&asked) { Ok(pages) } else { Err(self.space.beyond(asked, pages)) }
     }
 
     /// Returns `pages` pages from `addr` on, which lie in a reserved area.
     fn reserved_pages(&self, addr: usize, pages: u64) -> Result<PageRange, AreaError> {
-        let asked = PageRange::from_len(self.page(addr)?, pages).ok_or(match pages {
+        let asked = PageRange::from_len(self.space.page(addr)?, pages).ok_or(match pages {
             0 => RequestError::ZeroSize,
-            _ => RequestError::SizeOverflow { bytes: self.bytes(pages) },
+            _ => RequestError::SizeOverflow { bytes: self.space.bytes(pages) },
         })?;
         self.area_around(asked, |kind| kind == Kind::Reserved).map(|_| asked)
     }
@@ -297,16 +298,16 @@ impl<P: Platform> Raw<'_, P> {
     /// Unmaps and flushes parts of areas in use, which are disjoint and ascending.
     fn unmap_parts(&self, ranges: &[PageRange]) -> Result<(), AreaError> {
         // One at a time, as the platform is promised.
-        if ranges.is_empty() { Ok(()) } else { self.hold_purger().unmap_parts(ranges) }
+        if ranges.is_empty() { Ok(()) } else { self.space.hold_purger().unmap_parts(ranges) }
     }
 
     /// Makes sure that no page of `ranges`, which are disjoint and ascending, has still to be
     /// unmapped, before pages are mapped there.
     pub(super) fn finish_pending(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
-        if !self.counts.is_anything_pending() {
+        if !self.space.counts.is_anything_pending() {
             return Ok(());
         }
-        let (mut purge, meets) = (self.hold_purger(), |pending: &PageRange| meets(ranges, pending));
+        let (mut purge, meets) = (self.space.hold_purger(), |pending: &PageRange| meets(ranges, pending));
         let means = purge.means();
         purge.purger.finish_pending(&means, meets).map_or(Ok(()), Err)
     }

@@ -34,12 +34,13 @@ impl<P: Protect> Raw<'_, P> {
     #[doc(alias = "set_memory_ro")]
     #[doc(alias = "set_memory_rox")]
     pub unsafe fn protect(&self, addr: usize, protection: Protection) -> Result<(), AreaError> {
-        let area = self.area_starting(addr)?;
+        let area = self.space.area_starting(addr)?;
         // Plain areas are cached as they are, and others rely on writing to them.
         if !matches!(area.kind, Kind::Exec | Kind::Vmap) {
             return Err(FreeError::WrongKind { addr }.into());
         }
         // SAFETY: the area is the caller's.
-        unsafe { self.platform.protect(self.pages_of(&area), protection) }.map_err(AreaError::Platform)
+        unsafe { self.space.platform.protect(self.space.pages_of(&area), protection) }
+            .map_err(AreaError::Platform)
     }
 }

@@ -6,9 +6,7 @@ use crate::PageRange;
 use crate::areas::Kind;
 use crate::platform::Platform;
 use crate::purge::Purger;
-use crate::sync::{Mutant, is};
 use core::sync::atomic::Ordering::Relaxed;
-use lock_api::Mutex;
 
 impl<P: Platform> Space<P> {
     /// Holds all locks of the space, for a `fork`, until [`resume`](Self::resume). Waits for a
@@ -17,23 +15,14 @@ impl<P: Platform> Space<P> {
     /// It is safe to call, for it only takes locks: memory is never handed out twice, but threads
     /// may wait for ever. The locks of what the platform stands on are not among them.
     pub fn quiesce(&self) {
-        if is(Mutant::ForkOutOfOrder) {
-            self.areas.lock_map();
-        }
         core::mem::forget(self.purger.lock());
-        let hold = |group: &Mutex<_, _>| match is(Mutant::ForkPastGroups) {
-            true => core::mem::forget(group.try_lock()),
-            false => core::mem::forget(group.lock()),
-        };
-        self.groups.iter().for_each(|group| hold(group));
+        self.groups.iter().for_each(|group| core::mem::forget(group.lock()));
         self.cache.lock_all();
         self.tenants.iter().for_each(|tenant| tenant.lock());
         self.areas.lock_tables();
         self.notifiers.lock_all();
         self.frame_sets.lock_all();
-        if !is(Mutant::ForkOutOfOrder) {
-            self.areas.lock_map();
-        }
+        self.areas.lock_map();
     }
 
     /// Ends what [`quiesce`](Self::quiesce) began, in the child of a fork. It also ends what
@@ -45,18 +34,14 @@ impl<P: Platform> Space<P> {
     pub unsafe fn resume_in_child(&self) {
         // SAFETY: the caller's promise.
         unsafe { self.resume() };
-        if !is(Mutant::ForkAsItIs) {
-            if !is(Mutant::ForkInNeed) {
-                self.need.start_anew();
-                self.whole.start_anew();
-                self.notifiers.calling.start_anew();
-            }
-            let purge = self.hold_purger();
-            purge.repair_retired();
-            purge.repair_tenants();
-            self.cache.rest_all();
-            self.told.store(0, Relaxed);
-        }
+        self.need.start_anew();
+        self.whole.start_anew();
+        self.notifiers.calling.start_anew();
+        let purge = self.hold_purger();
+        purge.repair_retired();
+        purge.repair_tenants();
+        self.cache.rest_all();
+        self.told.store(0, Relaxed);
     }
 
     /// Ends what [`quiesce`](Self::quiesce) began.

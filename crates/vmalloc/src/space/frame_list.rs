@@ -109,8 +109,8 @@ impl<P: MapFrames> Raw<'_, P> {
         }
         let list = FrameList::Runs(runs);
         // More pages than there are find no addresses; so many frames are not looked at.
-        if list.pages() <= self.geometry.span.len() {
-            list.check(self.platform(), Origin::Supply)?;
+        if list.pages() <= self.space.geometry.span.len() {
+            list.check(self.space.platform(), Origin::Supply)?;
         }
         self.map_area(list, protection, Kind::Vmap, tag.map(Tag::new))
     }

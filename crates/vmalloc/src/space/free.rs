@@ -54,7 +54,7 @@ impl<P: Platform> Raw<'_, P> {
     #[inline(always)]
     #[doc(hidden)]
     pub unsafe fn free_to_node(&self, addr: usize) -> bool {
-        addr & self.cache_mask == 0 && self.free_to_cache_here(addr)
+        addr & self.space.cache_mask == 0 && self.free_to_cache_here(addr)
     }
 
     /// Frees memory, and drops what the program has changed about its pages: locks, protection, and
@@ -69,12 +69,12 @@ impl<P: Platform> Raw<'_, P> {
     /// pages were changed; nothing is changed.
     #[doc(hidden)]
     pub unsafe fn free_altered(&self, addr: usize) -> Result<(), FreeError> {
-        let page = self.page(addr)?;
+        let page = self.space.page(addr)?;
         let is_memory = |area: &AreaInfo| area.kind.freed() == FreedBy::Free;
-        if let Some(area) = self.area_starting(addr).ok().filter(is_memory) {
+        if let Some(area) = self.space.area_starting(addr).ok().filter(is_memory) {
             // SAFETY: by the caller's promise the area is the caller's, and nothing uses it any
             // more.
-            unsafe { self.platform.mark_altered(self.pages_of(&area)) }
+            unsafe { self.space.platform.mark_altered(self.space.pages_of(&area)) }
                 .map_err(|_| FreeError::NoMemory { addr })?;
         }
         self.free_as(page, FreedBy::Free, Disposition::MustUnmap)
@@ -89,7 +89,7 @@ impl<P: Platform> Raw<'_, P> {
     /// # Errors
     /// [`FreeError`] when no such area starts at `addr`; nothing is changed.
     pub unsafe fn unreserve(&self, addr: usize) -> Result<(), FreeError> {
-        self.free_slow(self.page(addr)?, FreedBy::Unreserve)
+        self.free_slow(self.space.page(addr)?, FreedBy::Unreserve)
     }
 
     /// Frees an area of any kind that one call frees, and tells what it was. Frames of the caller's
@@ -102,8 +102,8 @@ impl<P: Platform> Raw<'_, P> {
     /// [`FreeError`] when no such area starts at `addr`; nothing is changed.
     #[doc(alias = "remove_vm_area")]
     pub unsafe fn remove(&self, addr: usize) -> Result<AreaInfo, FreeError> {
-        let page = self.page(addr)?;
-        let info = self.area_starting(addr)?;
+        let page = self.space.page(addr)?;
+        let info = self.space.area_starting(addr)?;
         match info.kind.freed() {
             FreedBy::Tenant => Err(FreeError::WrongKind { addr }),
             by => self.free_slow(page, by).map(|()| info),
@@ -117,8 +117,8 @@ impl<P: Platform> Raw<'_, P> {
     /// the node.
     #[inline(never)]
     fn free_to_cache(&self, addr: usize) -> bool {
-        if addr & self.cache_mask != 0 {
-            return !self.caches && self.free_to_lazy(addr);
+        if addr & self.space.cache_mask != 0 {
+            return !self.space.caches && self.free_to_lazy(addr);
         }
         self.free_to_cache_here(addr)
     }
@@ -127,16 +127,16 @@ impl<P: Platform> Raw<'_, P> {
     /// bit of [`cache_mask`](super::Space::cache_mask).
     #[inline(always)]
     fn free_to_cache_here(&self, addr: usize) -> bool {
-        let page = (addr >> self.shift()) as u64;
-        let bitmaps = &*self.areas.bitmaps;
+        let page = (addr >> self.space.shift()) as u64;
+        let bitmaps = &*self.space.areas.bitmaps;
         let Some(leaf) = bitmaps.home(page) else { return false };
         if leaf.is_noted() {
             return false;
         }
         // Where each leaf is one node's, an area goes home to it: two CPUs that reuse areas of one
         // leaf would wait for each other's cache lines.
-        let id = if page < self.apart_end { leaf.owner_hint() } else { self.platform.cpu() };
-        let Some(mut node) = self.cache.try_lock(id) else { return false };
+        let id = if page < self.space.apart_end { leaf.owner_hint() } else { self.space.platform.cpu() };
+        let Some(mut node) = self.space.cache.try_lock(id) else { return false };
         // If no area starts at `page`, this length is garbage; `retire_start` below then fails and
         // it is not used.
         let Some(size) = bitmaps.size_near(leaf, page) else { return refuse(node) };
@@ -154,13 +154,13 @@ impl<P: Platform> Raw<'_, P> {
     /// every address.
     #[inline(never)]
     fn free_to_lazy(&self, addr: usize) -> bool {
-        let page = (addr >> self.shift()) as u64;
-        let bitmaps = &*self.areas.bitmaps;
+        let page = (addr >> self.space.shift()) as u64;
+        let bitmaps = &*self.space.areas.bitmaps;
         let Some(leaf) = bitmaps.home(page) else { return false };
-        if addr & self.free_mask != 0 || leaf.is_noted() {
+        if addr & self.space.free_mask != 0 || leaf.is_noted() {
             return false;
         }
-        let Some(mut node) = self.cache.try_lock(self.platform.cpu()) else { return false };
+        let Some(mut node) = self.space.cache.try_lock(self.space.platform.cpu()) else { return false };
         let Some(size) = bitmaps.size_near(leaf, page) else { return refuse(node) };
         // Of an address that may not be of this space, until its start is retired.
         let pages = size.wrapping_add(1);
@@ -176,14 +176,15 @@ impl<P: Platform> Raw<'_, P> {
     /// unmapped later, and a node is free and has room. If it is not that, nothing was changed.
     #[inline(never)]
     fn free_noted(&self, page: u64, by: FreedBy) -> bool {
-        let bitmaps = &*self.areas.bitmaps;
+        let space = self.space;
+        let bitmaps = &*space.areas.bitmaps;
         let Some(leaf) = bitmaps.home(page).filter(|leaf| leaf.is_noted()) else { return false };
         let Some(size) = bitmaps.size_near(leaf, page) else { return false };
-        let simple = self.areas.simple(bitmaps.note(leaf, page), by);
-        let Some(disposition) = simple.filter(|_| self.free_mask != usize::MAX) else { return false };
-        let is_cached = self.caches && disposition == Disposition::MayCache;
-        let id = if is_cached && page < self.apart_end { leaf.owner_hint() } else { self.platform.cpu() };
-        let Some(mut node) = self.cache.try_lock(id) else { return false };
+        let simple = space.areas.simple(bitmaps.note(leaf, page), by);
+        let Some(disposition) = simple.filter(|_| space.free_mask != usize::MAX) else { return false };
+        let is_cached = space.caches && disposition == Disposition::MayCache;
+        let id = if is_cached && page < space.apart_end { leaf.owner_hint() } else { space.platform.cpu() };
+        let Some(mut node) = space.cache.try_lock(id) else { return false };
         // Of an address that may not be of this space, until its start is retired.
         let pages = size.wrapping_add(1);
         let has_room = if is_cached { node.place(size).is_some() } else { !node.is_lazy_special(pages) };
@@ -205,14 +206,14 @@ impl<P: Platform> Raw<'_, P> {
     /// Frees memory in any case.
     #[inline(never)]
     fn free_any(&self, addr: usize) -> Result<(), FreeError> {
-        let page = self.page(addr)?;
-        let home = self.areas.bitmaps.sure_home(page);
-        if let Some(leaf) = home.filter(|leaf| !leaf.is_noted() && !self.options.zero_on_free) {
-            let held = self.node_with_room(page)?;
-            if let Some(area) = self.areas.bitmaps.retire(leaf, page) {
+        let page = self.space.page(addr)?;
+        let home = self.space.areas.bitmaps.sure_home(page);
+        if let Some(leaf) = home.filter(|leaf| !leaf.is_noted() && !self.space.options.zero_on_free) {
+            let held = self.space.node_with_room(page)?;
+            if let Some(area) = self.space.areas.bitmaps.retire(leaf, page) {
                 let freed = self.plain_freed(area, leaf.owner_node());
                 let put = held.put_freed(freed, Disposition::MayCache);
-                return put.inspect_err(|_| self.not_freed(area, self.areas.plain(), None, None));
+                return put.inspect_err(|_| self.not_freed(area, self.space.areas.plain(), None, None));
             }
         }
         self.free_slow(page, FreedBy::Free)
@@ -222,13 +223,13 @@ impl<P: Platform> Raw<'_, P> {
     /// it.
     #[cold]
     fn clear_freed(&self, addr: usize) -> Disposition {
-        match self.area_starting(addr) {
+        match self.space.area_starting(addr) {
             Ok(area) if area.kind != Kind::Vmalloc || !SizeStacks::takes(area.pages + 1) => {
                 Disposition::MustUnmap
             }
             Ok(area) => {
                 // SAFETY: the area's owner frees it, and it is mapped as a whole.
-                unsafe { self.platform.zero(self.pages_of(&area)) };
+                unsafe { self.space.platform.zero(self.space.pages_of(&area)) };
                 Disposition::MayCache
             }
             // The free tells what is wrong.
@@ -240,7 +241,7 @@ impl<P: Platform> Raw<'_, P> {
     /// there is none.
     #[inline(never)]
     pub(super) fn free_slow(&self, page: u64, by: FreedBy) -> Result<(), FreeError> {
-        let is_freed = !self.options.zero_on_free && self.free_noted(page, by);
+        let is_freed = !self.space.options.zero_on_free && self.free_noted(page, by);
         if is_freed { Ok(()) } else { self.free_as(page, by, Disposition::MayCache) }
     }
 
@@ -251,12 +252,12 @@ impl<P: Platform> Raw<'_, P> {
         by: FreedBy,
         mut disposition: Disposition,
     ) -> Result<(), FreeError> {
-        if self.options.zero_on_free && disposition == Disposition::MayCache && by == FreedBy::Free {
-            disposition = self.clear_freed(self.addr(page));
+        if self.space.options.zero_on_free && disposition == Disposition::MayCache && by == FreedBy::Free {
+            disposition = self.clear_freed(self.space.addr(page));
         }
-        let memory = if self.options.trap_on_free { u64::MAX } else { self.memory_behind(page, by) };
-        let held = self.node_with_room(page)?;
-        let retired = self.areas.retire(page, by, Blocking::Allowed)?;
+        let memory = if self.space.options.trap_on_free { u64::MAX } else { self.memory_behind(page, by) };
+        let held = self.space.node_with_room(page)?;
+        let retired = self.space.areas.retire(page, by, Blocking::Allowed)?;
         if retired.disposition == Disposition::MustUnmap {
             disposition = Disposition::MustUnmap;
         }
@@ -297,27 +298,29 @@ impl<P: Platform> Raw<'_, P> {
     /// areas that would start a drain alone are looked at: of others the difference is not
     /// worth a look.
     fn memory_behind(&self, page: u64, by: FreedBy) -> u64 {
+        let (space, bitmaps) = (self.space, &self.space.areas.bitmaps);
         let is_memory = matches!(by, FreedBy::Free | FreedBy::Unreserve);
-        let is_large = |area: &AreaInfo| area.pages > self.cache.lazy.threshold() && area.kind.freed() == by;
-        let near = self.areas.bitmaps.home(page).and_then(|leaf| self.areas.bitmaps.size_near(leaf, page));
+        let is_large = |area: &AreaInfo| area.pages > space.cache.lazy.threshold() && area.kind.freed() == by;
+        let near = bitmaps.home(page).and_then(|leaf| bitmaps.size_near(leaf, page));
         // A hint: the address may be of no area.
-        let may_be_large = near.is_none_or(|pages| pages >= self.cache.lazy.threshold());
-        let area = if is_memory && may_be_large { self.find(self.addr(page)).filter(is_large) } else { None };
+        let may_be_large = near.is_none_or(|pages| pages >= space.cache.lazy.threshold());
+        let area =
+            if is_memory && may_be_large { space.find(space.addr(page)).filter(is_large) } else { None };
         // SAFETY: the owner of the area frees it.
-        area.map_or(u64::MAX, |area| unsafe { self.platform.resident(self.pages_of(&area)) })
+        area.map_or(u64::MAX, |area| unsafe { space.platform.resident(space.pages_of(&area)) })
     }
 
     /// Returns an area without an annotation that was freed.
     #[inline(always)]
     fn plain_freed(&self, area: PageRange, owner_node: Option<usize>) -> FreedArea {
-        FreedArea { area, memory: area.len(), owner_node, guard_pages: self.guard_pages, tag: None }
+        FreedArea { area, memory: area.len(), owner_node, guard_pages: self.space.guard_pages, tag: None }
     }
 
     /// Frees a claimed area that kept its memory. Returns false, and changes nothing, where there
     /// is no memory to remember it.
     pub(super) fn free_claimed(&self, area: PageRange) -> bool {
-        let Some(leaf) = self.areas.bitmaps.sure_home(area.start()) else { return false };
-        let Ok(held) = self.node_with_room(area.start()) else { return false };
+        let Some(leaf) = self.space.areas.bitmaps.sure_home(area.start()) else { return false };
+        let Ok(held) = self.space.node_with_room(area.start()) else { return false };
         let freed = self.plain_freed(area, leaf.owner_node());
         held.put_freed(freed, Disposition::MayCache).is_ok()
     }

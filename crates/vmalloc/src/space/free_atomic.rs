@@ -36,20 +36,20 @@ impl<P: DirectMemory> Raw<'_, P> {
     /// when the list for such areas is full. Then it has to be tried again, after a purge.
     #[doc(alias = "vfree_atomic")]
     pub unsafe fn free_atomic(&self, addr: usize) -> Result<(), FreeError> {
-        let page = self.page(addr)?;
-        let bitmaps = &self.areas.bitmaps;
+        let page = self.space.page(addr)?;
+        let bitmaps = &self.space.areas.bitmaps;
         let plain = |leaf: &&Leaf| bitmaps.note(leaf, page).facts == 0;
         let area = match bitmaps.sure_home(page).filter(plain) {
             Some(leaf) => bitmaps.retire(leaf, page).inspect(|_| _ = bitmaps.take_note(leaf, page)),
             None => None,
         };
         let Some(area) = area else { return self.try_free(page) };
-        self.deferred.count(area.len());
+        self.space.deferred.count(area.len());
         // SAFETY: a plain area has memory from its first page on (`DirectMemory`), aligned to a
         // page. It was just retired, so no other caller frees it or hands it out, and its owner has
         // given it up.
-        unsafe { self.deferred.enter(addr) };
-        self.tell_later();
+        unsafe { self.space.deferred.enter(addr) };
+        self.space.tell_later();
         Ok(())
     }
 }
@@ -145,23 +145,23 @@ impl<P: Platform> Purge<'_, P> {
 impl<P: Platform> Raw<'_, P> {
     /// Frees by locks, if all of them are free, and only as far as that takes no memory.
     fn try_free(&self, page: u64) -> Result<(), FreeError> {
-        let contended = FreeError::Contended { addr: self.addr(page) };
-        let mut nodes = self.cache.nodes.iter();
+        let contended = FreeError::Contended { addr: self.space.addr(page) };
+        let mut nodes = self.space.cache.nodes.iter();
         let mut node = nodes.find_map(|node| node.try_lock()).ok_or(contended)?;
         if node.lazy.is_full() {
-            let found = self.areas.try_map().ok_or(contended)?.find(page);
+            let found = self.space.areas.try_map().ok_or(contended)?.find(page);
             if found.is_some_and(|area| area.start() == page) {
                 return Err(contended);
             }
         }
-        let mut sets = self.frame_sets.try_lock().ok_or(contended)?;
-        let retired = self.areas.retire(page, FreedBy::Free, Blocking::Forbidden)?;
+        let mut sets = self.space.frame_sets.try_lock().ok_or(contended)?;
+        let retired = self.space.areas.retire(page, FreedBy::Free, Blocking::Forbidden)?;
         node.enter_lazy(retired.area, retired.area.len());
         if let Some(share) = sets.leave(page) {
             sets.release(share, page);
         }
         drop(node);
-        self.tell_later();
+        self.space.tell_later();
         Ok(())
     }
 }

@@ -39,12 +39,12 @@ impl<P: Platform> Raw<'_, P> {
         addr: usize,
         unmap: impl FnOnce(&AreaInfo) -> Result<T, E>,
     ) -> Result<T, E> {
-        let page = self.page(addr)?;
-        let retired = self.areas.retire(page, FreedBy::Any, Blocking::Allowed)?;
-        let info = self.areas.info(retired.area, Some(retired.annotation), self.shift());
-        let mut claimed = Claimed { space: self, retired: Some(retired) };
+        let page = self.space.page(addr)?;
+        let retired = self.space.areas.retire(page, FreedBy::Any, Blocking::Allowed)?;
+        let info = self.space.areas.info(retired.area, Some(retired.annotation), self.space.shift());
+        let mut claimed = Claimed { space: self.space, retired: Some(retired) };
         let result = unmap(&info)?;
-        let held = self.node_with_room(page)?;
+        let held = self.space.node_with_room(page)?;
         if let Some(retired) = claimed.retired.take() {
             held.put_retired(retired, u64::MAX, Disposition::MustUnmap)?;
         }

@@ -20,12 +20,12 @@ impl<P: Platform> Raw<'_, P> {
     ) -> Result<(), FitError> {
         let annotation = Annotation::new(Kind::Reserved, 0, Some(tag.into()));
         for (index, area) in areas.clone().enumerate() {
-            let made = self.areas.claim_at(area);
+            let made = self.space.areas.claim_at(area);
             let made = made.and_then(|()| {
-                self.hand_out(area, annotation, Backing::None).map_err(|_| FitError::Metadata)
+                self.space.hand_out(area, annotation, Backing::None).map_err(|_| FitError::Metadata)
             });
             if let Err(cause) = made {
-                areas.take(index).for_each(|area| self.give_up(area, annotation));
+                areas.take(index).for_each(|area| self.space.give_up(area, annotation));
                 return Err(cause);
             }
         }
@@ -47,12 +47,12 @@ impl<P: Platform> Raw<'_, P> {
         areas: impl Iterator<Item = PageRange> + Clone,
         tag: impl Into<Tag>,
     ) -> Result<(), (usize, FreeError)> {
-        let (mut purge, tag, mut count, mut pages) = (self.hold_purger(), tag.into(), 0, 0);
+        let (mut purge, tag, mut count, mut pages) = (self.space.hold_purger(), tag.into(), 0, 0);
         for (index, area) in areas.clone().enumerate() {
             let has_room = purge.purger.list().try_reserve(index + 1).is_ok();
             if let Err(cause) = self.retire_reserved(area, tag, has_room) {
-                let map = self.areas.map();
-                areas.take(index).for_each(|area| _ = self.sure(map.revive(area.start())));
+                let map = self.space.areas.map();
+                areas.take(index).for_each(|area| _ = self.space.sure(map.revive(area.start())));
                 return Err((index, cause));
             }
             (count, pages) = (count + 1, pages + area.len());
@@ -61,15 +61,15 @@ impl<P: Platform> Raw<'_, P> {
             return Ok(());
         }
         for area in areas {
-            self.areas.forget_annotation(area.start());
+            self.space.areas.forget_annotation(area.start());
             purge.purger.list().push(area);
         }
-        self.count_taken(usize::MAX, count, pages);
+        self.space.count_taken(usize::MAX, count, pages);
         drop(purge);
-        self.trigger_drain(usize::MAX, pages);
-        if self.options.trap_on_free {
+        self.space.trigger_drain(usize::MAX, pages);
+        if self.space.options.trap_on_free {
             // A refusal stays with the purger, as after any free.
-            let _ = self.purge_with(PurgePlan::LAZY);
+            let _ = self.space.purge_with(PurgePlan::LAZY);
         }
         Ok(())
     }
@@ -79,11 +79,11 @@ impl<P: Platform> Raw<'_, P> {
     fn retire_reserved(&self, area: PageRange, tag: Tag, has_room: bool) -> Result<(), FreeError> {
         let page = area.start();
         if !has_room {
-            return Err(FreeError::NoMemory { addr: self.addr(page) });
+            return Err(FreeError::NoMemory { addr: self.space.addr(page) });
         }
         let is_right = |known: AreaInfo| known.kind == Kind::Reserved && known.tag == Some(tag);
-        let is_right = self.find(self.addr(page)).is_some_and(is_right);
-        let retired = self.areas.map().retire_area(page, |found| is_right && found == area);
-        retired.map(|_| ()).map_err(|error| FreeError::of(error, self.shift()))
+        let is_right = self.space.find(self.space.addr(page)).is_some_and(is_right);
+        let retired = self.space.areas.map().retire_area(page, |found| is_right && found == area);
+        retired.map(|_| ()).map_err(|error| FreeError::of(error, self.space.shift()))
     }
 }

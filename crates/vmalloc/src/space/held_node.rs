@@ -5,7 +5,6 @@ use super::claim::{Backing, ROUNDS};
 use crate::areas::HeldMap;
 use crate::platform::Platform;
 use crate::purge::PurgePlan;
-use crate::sync::{Mutant, is};
 use crate::wait::policy::{BATCH, LEAST_RUN, MOST_RUN, SHORTER};
 use crate::wait::{Node, make_lazy_room, make_room};
 use crate::{AllocError, Fit, FitError, FreeError, PageRange};
@@ -77,7 +76,7 @@ impl<P: Platform> HeldNode<'_, P> {
             }
             // An allocation in need, a purge and a drain look at one node after the other. They
             // would not see what moves from a later one to an earlier.
-            if !space.need.is_any() || is(Mutant::Hoard) {
+            if !space.need.is_any() {
                 own.bring(other, area.len(), backing == Backing::Cached, space.apart_end);
             }
             Some((area, backing))
@@ -136,7 +135,7 @@ impl<'a, P: Platform> Taking<'a, P> {
         let area = taking.place(fit).map_err(|error| (error, taking.map.take_lack()))?;
         let used = taking.map.count_placed();
         let mut lack = None;
-        if may_run && (!space.need.is_any() || is(Mutant::Hoard)) {
+        if may_run && !space.need.is_any() {
             let run = &mut taking.map.taker(taking.id).1.run;
             *run = if has_waited { 2 * *run } else { *run - *run / SHORTER }.clamp(LEAST_RUN, MOST_RUN);
             // What lies between aligned ones counts as well.
@@ -175,9 +174,6 @@ impl<'a, P: Platform> Taking<'a, P> {
                 starts[count] = last.start();
                 count += 1;
             }
-        }
-        if is(Mutant::RunOutside) {
-            self.map.let_go();
         }
         let Self { space, id, map } = self;
         // Nothing is waited for with the map held: where the node is, the areas go back.

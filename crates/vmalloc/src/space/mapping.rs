@@ -62,7 +62,7 @@ impl<P: MapFrames> Raw<'_, P> {
     #[doc(alias = "vunmap")]
     #[doc(alias = "iounmap")]
     pub unsafe fn unmap(&self, addr: usize) -> Result<(), FreeError> {
-        let page = self.page(addr)?;
+        let page = self.space.page(addr)?;
         // SAFETY: the caller owns the area, if there is one.
         unsafe { self.hint_unused(addr, FreedBy::Unmap) };
         self.free_slow(page, FreedBy::Unmap)
@@ -78,8 +78,8 @@ impl<P: MapFrames> Raw<'_, P> {
     pub fn alloc_shared(&self, request: &Request) -> Result<usize, AllocError> {
         let allocation = self.begin(request)?;
         let (area, annotation) = allocation.claim_as(Kind::Shared, true)?;
-        allocation.back_with_frames(area).inspect_err(|_| self.give_up(area, annotation))?;
-        Ok(self.addr(area.start()))
+        allocation.back_with_frames(area).inspect_err(|_| self.space.give_up(area, annotation))?;
+        Ok(self.space.addr(area.start()))
     }
 
     /// Shows `bytes` bytes at `addr`, a page inside an area of
@@ -96,24 +96,24 @@ impl<P: MapFrames> Raw<'_, P> {
         protection: Protection,
         tag: Option<&str>,
     ) -> Result<usize, AreaError> {
-        let (page, tag) = (self.page(addr)?, tag.map(Tag::new));
-        let asked = PageRange::from_len(page, bytes.div_ceil(1 << self.shift()) as u64);
+        let (page, tag) = (self.space.page(addr)?, tag.map(Tag::new));
+        let asked = PageRange::from_len(page, bytes.div_ceil(1 << self.space.shift()) as u64);
         let asked = asked.ok_or(RequestError::ZeroSize)?;
         let first = self.area_around(asked, |kind| kind == Kind::Shared)?.start();
         let (area, annotation) = self.claim_mapping(asked.len(), 0, Kind::Vmap, tag)?;
         let mapped = self.shared_frames(first, asked, area.start()).and_then(|frames| {
-            let payload = payload(area, self.guard_pages);
+            let payload = payload(area, self.space.guard_pages);
             // SAFETY: the area was just obtained for this caller alone; the set that the frames are
             // of has one more share now.
             let map = |list: FrameList<'_>| unsafe { self.map_or_purge(payload, list, protection) };
-            FrameList::with_runs(self.platform(), &frames, map).map_err(AreaError::from)
+            FrameList::with_runs(self.space.platform(), &frames, map).map_err(AreaError::from)
         });
         if let Err(error) = mapped {
-            self.frame_sets.end_shown(area.start(), self.platform());
-            self.give_up(area, annotation);
+            self.space.frame_sets.end_shown(area.start(), self.space.platform());
+            self.space.give_up(area, annotation);
             return Err(error);
         }
-        Ok(self.addr(area.start()))
+        Ok(self.space.addr(area.start()))
     }
 }
 
@@ -131,11 +131,11 @@ impl<P: FrameSupply> Raw<'_, P> {
         // Each frame is somewhere in the linear map. No page of the list is touched before there
         // are so many frames.
         let few = PlatformError { call: "too few frames", fault: PlatformFault::OutOfMemory, code: 0 };
-        let fits = self.geometry().linear_map.is_none_or(|map| count as u64 <= map.len());
-        fits.then_some(()).ok_or_else(|| self.unbacked(fit, few))?;
+        let fits = self.space.geometry().linear_map.is_none_or(|map| count as u64 <= map.len());
+        fits.then_some(()).ok_or_else(|| self.space.unbacked(fit, few))?;
         let mut frames = <[Frame]>::new_box_zeroed_with_elems(count).map_err(|_| AllocError::Metadata)?;
-        let taken = self.or_after_purge(blocking, || take(&mut frames));
-        taken.map(|()| frames).map_err(|cause| self.unbacked(fit, cause))
+        let taken = self.space.or_after_purge(blocking, || take(&mut frames));
+        taken.map(|()| frames).map_err(|cause| self.space.unbacked(fit, cause))
     }
 }
 
@@ -182,7 +182,7 @@ impl<P: MapFrames> Raw<'_, P> {
         kind: Kind,
         tag: Option<Tag>,
     ) -> Result<(PageRange, Annotation), AllocError> {
-        let mut request = Request::new(self.bytes(pages));
+        let mut request = Request::new(self.space.bytes(pages));
         request.tag = tag;
         let mut allocation = self.begin(&request)?;
         let fit = allocation.checked.fit;
@@ -201,12 +201,12 @@ impl<P: MapFrames> Raw<'_, P> {
     fn shared_frames(&self, first: u64, asked: PageRange, other: u64) -> Result<Vec<Frame>, AreaError> {
         let from = (asked.start() - first) as usize;
         let part = from..from + asked.len() as usize;
-        let freed = FreeError::AlreadyFreed { addr: self.addr(first) };
+        let freed = FreeError::AlreadyFreed { addr: self.space.addr(first) };
         // Another thread may have freed the area, and a smaller one may begin there now.
-        self.frame_sets.lock().frames(first).and_then(|all| all.get(part.clone())).ok_or(freed)?;
+        self.space.frame_sets.lock().frames(first).and_then(|all| all.get(part.clone())).ok_or(freed)?;
         let mut frames = Vec::new();
         frames.try_reserve_exact(part.len()).map_err(|_| AllocError::Metadata)?;
-        let mut sets = self.frame_sets.lock_with_room().ok_or(AllocError::Metadata)?;
+        let mut sets = self.space.frame_sets.lock_with_room().ok_or(AllocError::Metadata)?;
         frames.extend_from_slice(sets.frames(first).and_then(|all| all.get(part)).ok_or(freed)?);
         sets.share(first, other);
         Ok(frames)
@@ -221,8 +221,8 @@ impl<P: MapFrames> Raw<'_, P> {
         kind: Kind,
         tag: Option<&str>,
     ) -> Result<usize, AllocError> {
-        FrameList::with_runs(self.platform(), frames, |list| {
-            list.check(self.platform(), wanted)?;
+        FrameList::with_runs(self.space.platform(), frames, |list| {
+            list.check(self.space.platform(), wanted)?;
             self.map_area(list, protection, kind, tag.map(Tag::new))
         })
     }
@@ -235,16 +235,16 @@ impl<P: MapFrames> Raw<'_, P> {
         kind: Kind,
         tag: Option<Tag>,
     ) -> Result<usize, AllocError> {
-        let order = list.order(self.platform());
+        let order = list.order(self.space.platform());
         let (area, annotation) = self.claim_mapping(list.pages(), order, kind, tag)?;
-        let payload = payload(area, self.guard_pages);
+        let payload = payload(area, self.space.guard_pages);
         // SAFETY: the area was just obtained for this caller alone, and the frames were checked.
         let mapped = unsafe { self.map_or_purge(payload, list, protection) };
         mapped.map_err(|cause| {
-            self.give_up(area, annotation);
-            self.unbacked(&Fit::plain(area.len(), 0), cause)
+            self.space.give_up(area, annotation);
+            self.space.unbacked(&Fit::plain(area.len(), 0), cause)
         })?;
-        Ok(self.addr(area.start()))
+        Ok(self.space.addr(area.start()))
     }
 
     /// Maps the frames of `list`. Where page tables or mappings run short, everything freed is
@@ -259,8 +259,8 @@ impl<P: MapFrames> Raw<'_, P> {
         protection: Protection,
     ) -> Result<(), PlatformError> {
         // SAFETY: the caller owns the range, and the frames may be mapped.
-        let map = || unsafe { list.map(self.platform(), range, protection) };
-        self.or_after_purge(Blocking::Allowed, map)
+        let map = || unsafe { list.map(self.space.platform(), range, protection) };
+        self.space.or_after_purge(Blocking::Allowed, map)
     }
 
     /// Tells the platform that nothing uses the area at `addr`, if it is one that such a call
@@ -269,10 +269,10 @@ impl<P: MapFrames> Raw<'_, P> {
     /// # Safety
     /// The caller owns the area.
     pub(super) unsafe fn hint_unused(&self, addr: usize, by: FreedBy) {
-        if let Some(area) = self.area_starting(addr).ok().filter(|area| area.kind.freed() == by) {
+        if let Some(area) = self.space.area_starting(addr).ok().filter(|area| area.kind.freed() == by) {
             // SAFETY: by the caller's promise the area is the caller's, and areas of such kinds are
             // mapped by frames.
-            unsafe { self.platform.discard_hint(self.pages_of(&area)) };
+            unsafe { self.space.platform.discard_hint(self.space.pages_of(&area)) };
         }
     }
 }

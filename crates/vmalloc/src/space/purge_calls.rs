@@ -4,11 +4,12 @@ use super::Space;
 use super::purging::{Purge, Ways};
 use super::told::ASKED;
 use crate::PageRange;
+use crate::error::PurgeError;
 use crate::platform::{Platform, PlatformError};
 use crate::purge::{Done, DrainStatus, PurgePlan, Purger, Unmapper};
-use crate::sync::{Mutant, fence, is};
+use crate::sync::fence;
 use crate::wait::policy::BEHIND;
-use crate::wait::{GROUP, Lazy, LazyPages};
+use crate::wait::{GROUP, LazyPages};
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 impl<P: Platform> Space<P> {
@@ -25,9 +26,9 @@ impl<P: Platform> Space<P> {
     /// [`Stats::refused_areas`](super::Stats::refused_areas), and every later purge tries them
     /// again. So it is for parts of areas in use, and for parts of areas of
     /// [tenants](crate::tenant): this is an error as long as `refused_areas`, `refused_parts` or
-    /// `pending_ranges` is not 0. It is one as well where there is no memory to note the parts that
-    /// are to be unmapped.
-    pub fn purge(&self) -> Result<(), PlatformError> {
+    /// `pending_ranges` is not 0. [`PurgeError::Metadata`] where there is no memory to note the
+    /// parts that are to be unmapped.
+    pub fn purge(&self) -> Result<(), PurgeError> {
         self.purge_with(PurgePlan::ALL)?.complete()
     }
 
@@ -43,7 +44,7 @@ impl<P: Platform> Space<P> {
     /// The platform's, as for [`purge`](Self::purge): some CPU may hold a translation for an area
     /// that it refuses.
     #[doc(alias = "vm_unmap_aliases")]
-    pub fn flush(&self) -> Result<(), PlatformError> {
+    pub fn flush(&self) -> Result<(), PurgeError> {
         self.purge_with(PurgePlan::UNMAP)?.complete()
     }
 
@@ -57,7 +58,7 @@ impl<P: Platform> Space<P> {
     /// The platform's, as for [`purge`](Self::purge).
     pub fn decay(&self) -> Result<(), PlatformError> {
         self.notifiers.decay(self);
-        self.purge_with(PurgePlan::DECAY)?.complete()
+        self.purge_with(PurgePlan::DECAY)?.refused()
     }
 
     /// Drains in the background: a platform calls this that was asked to
@@ -88,7 +89,7 @@ impl<P: Platform> Space<P> {
         // another drain.
         let _in_need = self.need.enter();
         // Before the look: a free that the look misses, behind it under the same lock, tells again.
-        let mut was_told = if is(Mutant::LateForget) { 0 } else { self.told.swap(0, Relaxed) };
+        let was_told = self.told.swap(0, Relaxed);
         let do_notifiers_keep = self.notifiers.decay(self);
         let mut is_idle = self.cache.rest();
         if is_idle {
@@ -102,9 +103,6 @@ impl<P: Platform> Space<P> {
         let left = tenants.lazy_areas + tenants.spare_areas + self.deferred.areas();
         let is_kept = done.keeps_memory || do_notifiers_keep || self.counts.is_anything_refused();
         let is_done = is_idle && left == 0 && !is_kept;
-        if is(Mutant::LateForget) {
-            was_told = self.told.swap(0, Relaxed);
-        }
         if !is_done && was_told != 0 {
             let _ = self.told.compare_exchange(0, ASKED, Relaxed, Relaxed);
         }
@@ -132,16 +130,12 @@ impl<P: Platform> Space<P> {
     /// Runs one purge, after the one under way; none where another has done its work, which began
     /// after this call.
     pub(super) fn purge_with(&self, plan: PurgePlan) -> Result<Done, PlatformError> {
-        if is(Mutant::NoWait) && self.purger.is_locked() {
-            return Ok(Done::default());
-        }
         // Here and where a purge begins: either this reads that it has begun, or the purge sees
         // what was freed before this call.
         fence(SeqCst);
-        let is_early = is(Mutant::UnderWay) && self.purger.is_locked();
         let begun = self.begun.load(Relaxed);
         let mut purge = self.hold_purger();
-        if let Some(done) = purge.purger.done_since(begun.saturating_sub(is_early.into()), &plan) {
+        if let Some(done) = purge.purger.done_since(begun, &plan) {
             return Ok(done);
         }
         let number = self.begun.fetch_add(1, Relaxed) + 1;
@@ -171,8 +165,7 @@ impl<P: Platform> Space<P> {
         let of_none = lazy.of_none().level() + self.deferred.pages();
         let is_for_all = || lazy.is_much(of_none) || lazy.is_absent_much();
         let has_frames = || self.frame_sets.lock().waiting() != [0; 2];
-        let is_alone = !self.whole.is_any() || is(Mutant::NotAlone);
-        if !is_alone || !group.is_empty() || is_for_all() || has_frames() {
+        if self.whole.is_any() || !group.is_empty() || is_for_all() || has_frames() {
             return false;
         }
         // The purge that was waited for may have been enough.
@@ -183,13 +176,9 @@ impl<P: Platform> Space<P> {
         Ways(self).take_lazy(first, group.of_nodes());
         let means = Unmapper { platform: &self.platform, counts: &self.counts, lazy };
         // REFUSED-3
-        let is_pending = self.counts.is_anything_pending() && !is(Mutant::GroupForgets);
-        let is_done = !is_pending && group.unmap_all(&means);
+        let is_done = !self.counts.is_anything_pending() && group.unmap_all(&means);
         let Purger { taken, batch, .. } = &mut *group;
         if !is_done {
-            if is(Mutant::GroupDrops) {
-                taken.iter_mut().for_each(Lazy::clear);
-            }
             return false;
         }
         (first..).zip(taken).for_each(|(id, taken)| _ = Ways(self).give_set(id, taken, true, batch));
@@ -220,7 +209,7 @@ impl<P: Platform> Space<P> {
     #[cold]
     pub(super) fn purge_behind(&self, id: usize) {
         let (lazy, count) = (&self.cache.lazy, self.cache.lazy.of(id));
-        let is_far = count.level() > BEHIND * lazy.limit() && !is(Mutant::NoWait);
+        let is_far = count.level() > BEHIND * lazy.limit();
         if self.purge_group(id, is_far) {
             return;
         }

@@ -3,9 +3,8 @@
 use super::Space;
 use super::told::URGENT;
 use crate::PageRange;
-use crate::platform::{Platform, PlatformError, PlatformFault, Protection};
+use crate::platform::{Platform, PlatformError, Protection};
 use crate::purge::{Done, PurgePlan, Purger, Sweep, Unmapper};
-use crate::sync::{Mutant, is, unlocked};
 use crate::wait::policy::{LONG_LIST, POOLED};
 use crate::wait::{
     BATCH, Borders, Cache, Cursor, Fraction, Lazy, LazyPages, Padded, SizeStacks, has_piece, list,
@@ -17,10 +16,6 @@ use core::ops::Range;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use lock_api::{Mutex, MutexGuard, RawMutex};
 use vmalloc_map::parts::LEAF_SHIFT;
-
-/// The reason why a part of a tenant could not be noted that was to be unmapped.
-const NO_MEMORY: PlatformError =
-    PlatformError { call: "the list of parts to unmap", fault: PlatformFault::OutOfMemory, code: 0 };
 
 /// The holder of the purger: it alone purges, and unmaps parts of areas in use.
 pub(super) struct Purge<'a, P: Platform> {
@@ -57,9 +52,7 @@ impl<'a, P: Platform> Purge<'a, P> {
         Ways(space).take_lazy(0, self.purger.of_nodes());
         self.take_deferred();
         space.tally(|tally| self.purger.parts.collect(&space.tenants, plan.sweep, tally));
-        if plan.insists && self.purger.parts.is_short() {
-            done.refusal = done.refusal.or(Some(NO_MEMORY));
-        }
+        done.lacks_memory = plan.insists && self.purger.parts.is_short();
         let is_some = !self.purger.is_empty();
         if is_some {
             let means = self.means();
@@ -112,9 +105,6 @@ impl<'a, P: Platform> Purge<'a, P> {
     /// Waits for the purges of groups that are under way, and takes what they could not finish.
     /// Behind it none is, for as long as the caller is [counted](Space::whole).
     pub(super) fn take_over(&mut self) {
-        if is(Mutant::NoTakeOver) {
-            return;
-        }
         for (number, group) in self.space.groups.iter().enumerate() {
             let mut group = group.lock();
             let sets = self.purger.taken[LazyPages::nodes_of(number).start..].iter_mut();
@@ -198,7 +188,7 @@ impl<'a, P: Platform> Purge<'a, P> {
             let purger = self.make_room(done)?;
             purger.batch.clear();
             let wanted = (most - done.evicted).min(BATCH as u64) as usize;
-            let mut stock = unlocked(Mutant::UnlockedTake, || space.cache.stock.lock());
+            let mut stock = space.cache.stock.lock();
             let left = due.unwrap_or_else(|| stock.due(fraction));
             let memory = stock.evict(left, wanted, &mut purger.batch, &space.areas);
             space.cache.budget.put(memory);
@@ -315,9 +305,6 @@ impl<P: Platform> Ways<'_, P> {
             if !node.lazy.is_empty() {
                 let unpublished = node.take_lazy(taken);
                 self.0.count_taken(id, taken.len(), unpublished);
-                if is(Mutant::EarlyCount) {
-                    self.0.cache.lazy.of(id).sub(taken.iter().map(PageRange::len).sum());
-                }
             }
         }
     }
@@ -393,8 +380,8 @@ impl<P: Platform> Ways<'_, P> {
     /// Counts areas of node `id`, or of none, that leave a purger. `absent` is how many pages of
     /// those that it still has are without memory: these are counted off first.
     fn count_given(&self, id: usize, areas: &[PageRange], absent: &mut u64) {
-        let (lazy, is_early) = (&self.0.cache.lazy, is(Mutant::EarlyCount));
-        let pages: u64 = if is_early { 0 } else { areas.iter().map(PageRange::len).sum() };
+        let lazy = &self.0.cache.lazy;
+        let pages: u64 = areas.iter().map(PageRange::len).sum();
         let without = pages.min(*absent);
         if without != 0 {
             *absent -= without;

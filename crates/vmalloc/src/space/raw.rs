@@ -3,7 +3,6 @@
 use super::Space;
 use crate::platform::Platform;
 use core::fmt;
-use core::ops::Deref;
 
 /// The unsafe layer of a space: areas are made, changed and ended by address (`usize`).
 ///
@@ -60,15 +59,6 @@ impl<P: Platform> Clone for Raw<'_, P> {
 }
 
 impl<P: Platform> Copy for Raw<'_, P> {}
-
-impl<P: Platform> Deref for Raw<'_, P> {
-    type Target = Space<P>;
-
-    #[inline(always)]
-    fn deref(&self) -> &Space<P> {
-        self.space
-    }
-}
 
 impl<P: Platform> fmt::Debug for Raw<'_, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -97,7 +97,7 @@ impl<P: DirectMemory + Relocate> Raw<'_, P> {
         let stays = addr & (request.alignment() - 1) == 0;
         let (new_addr, backing) = if stays && pages <= old.len() {
             // As many more pages may have been given for this size.
-            if old.len() > pages + self.slack_for(&resizing.allocation.checked.fit) {
+            if old.len() > pages + self.space.slack_for(&resizing.allocation.checked.fit) {
                 resizing.shrink()?;
             }
             (addr, Backing::None)
@@ -137,13 +137,13 @@ impl<P: Platform> Raw<'_, P> {
         let is_grown = resizing.grow(asked.len())?
             || resizing.is_inside(asked)
                 && self.is_idle(old.end(), asked.end())
-                && self.purge_with(PurgePlan::ALL).is_ok()
+                && self.space.purge_with(PurgePlan::ALL).is_ok()
                 && resizing.grow(asked.len())?;
         if is_grown {
             return Ok(());
         }
-        let by = self.addrs(PageRange::of(old.end(), asked.end()));
-        Err(AllocError::Occupied { asked: self.addrs(asked), by }.into())
+        let by = self.space.addrs(PageRange::of(old.end(), asked.end()));
+        Err(AllocError::Occupied { asked: self.space.addrs(asked), by }.into())
     }
 
     /// Makes the area at `addr` smaller without moving it. Pages that it no longer needs are given
@@ -159,7 +159,7 @@ impl<P: Platform> Raw<'_, P> {
         let (info, request) = self.resizable(addr, &Resize::new(bytes))?;
         let resizing = self.resizing(&info, &request)?;
         if resizing.asked().len() > resizing.old.len() {
-            return Err(self.beyond(resizing.asked(), self.pages_of(&info)));
+            return Err(self.space.beyond(resizing.asked(), self.space.pages_of(&info)));
         }
         resizing.shrink()
     }
@@ -167,16 +167,16 @@ impl<P: Platform> Raw<'_, P> {
     /// Returns what is known of an area that can be resized, and the request for one like it of the
     /// new size.
     fn resizable(&self, addr: usize, resize: &Resize) -> Result<(AreaInfo, Request), FreeError> {
-        let info = self.area_starting(addr)?;
+        let info = self.space.area_starting(addr)?;
         if info.kind != Kind::Vmalloc {
             return Err(FreeError::WrongKind { addr });
         }
-        Ok((info, resize.like(&info, self.areas.placement(self.pages_of(&info).start()))))
+        Ok((info, resize.like(&info, self.space.areas.placement(self.space.pages_of(&info).start()))))
     }
 
     /// Returns whether no page from `start` to `end` is busy.
     fn is_idle(&self, start: u64, end: u64) -> bool {
-        let map = self.areas.map();
+        let map = self.space.areas.map();
         let mut segments = map.segments_from(start).take_while(|it| it.range.start() < end);
         segments.all(|segment| segment.state != State::Busy)
     }
@@ -187,8 +187,8 @@ impl<P: Platform> Raw<'_, P> {
         info: &'a AreaInfo,
         request: &'a Request,
     ) -> Result<Resizing<'a, P>, AllocError> {
-        let old =
-            PageRange::of(self.pages_of(info).start(), self.pages_of(info).end() + u64::from(info.guard));
+        let pages = self.space.pages_of(info);
+        let old = PageRange::of(pages.start(), pages.end() + u64::from(info.guard));
         let mut allocation = self.begin(request)?;
         allocation.begin_at_huge_page();
         Ok(Resizing { allocation, info, old })

@@ -23,7 +23,7 @@ impl<P: Platform> Raw<'_, P> {
     #[inline(always)]
     pub(super) fn reuse_here(&self, bytes: usize, align: usize) -> usize {
         let below = align.wrapping_sub(1);
-        if below > self.offset_mask() || align & below != 0 || !self.caches {
+        if below > self.space.offset_mask() || align & below != 0 || !self.space.caches {
             return self.reuse_otherwise(bytes, align);
         }
         self.reuse_cached(self.size_of(bytes), 1)
@@ -36,8 +36,8 @@ impl<P: Platform> Raw<'_, P> {
         if !align.is_power_of_two() || !SizeStacks::takes(size as u64) {
             return 0;
         }
-        let align = (align >> self.shift()) as u64;
-        if !self.caches {
+        let align = (align >> self.space.shift()) as u64;
+        if !self.space.caches {
             return self.reuse_addresses(size, align);
         }
         self.reuse_cached(size, align)
@@ -46,30 +46,30 @@ impl<P: Platform> Raw<'_, P> {
     /// Takes a cached area.
     #[inline(always)]
     fn reuse_cached(&self, size: usize, align: u64) -> usize {
-        let Some(mut node) = self.cache.try_lock(self.platform.cpu()) else { return 0 };
+        let Some(mut node) = self.space.cache.try_lock(self.space.platform.cpu()) else { return 0 };
         let Some(start) = node.reuse(size, align) else { return usize::from(refuse(node)) };
         self.revive(start);
         drop(node);
-        self.addr(start)
+        self.space.addr(start)
     }
 
     /// Allocates in the common case where nothing keeps its memory.
     #[inline(never)]
     fn reuse_addresses(&self, size: usize, align: u64) -> usize {
-        let Some(mut node) = self.cache.try_lock(self.platform.cpu()) else { return 0 };
+        let Some(mut node) = self.space.cache.try_lock(self.space.platform.cpu()) else { return 0 };
         let Some(start) = node.take_pooled(size, align) else { return usize::from(refuse(node)) };
         self.revive(start);
         drop(node);
-        if self.map_reused(start, size) { self.addr(start) } else { 0 }
+        if self.map_reused(start, size) { self.space.addr(start) } else { 0 }
     }
 
     /// Hands out an area of [`reuse_usual`](Self::reuse_usual), as memory with a record.
     pub(super) fn hand_out_recorded(&self, area: PageRange, request: &Request) -> Result<usize, AllocError> {
-        let backing = if self.caches { Backing::Cached } else { Backing::None };
-        self.hand_out(area, self.usual(request, Kind::Vmalloc), backing)?;
-        let is_mapped = self.caches || self.map_reused(area.start(), area.len() as usize - 1);
+        let backing = if self.space.caches { Backing::Cached } else { Backing::None };
+        self.space.hand_out(area, self.usual(request, Kind::Vmalloc), backing)?;
+        let is_mapped = self.space.caches || self.map_reused(area.start(), area.len() as usize - 1);
         // Without memory the slow path tells why.
-        if is_mapped { Ok(self.addr(area.start())) } else { self.alloc_slow(request) }
+        if is_mapped { Ok(self.space.addr(area.start())) } else { self.alloc_slow(request) }
     }
 
     /// Claims an area for a request without anything special but a record, if one of the size waits
@@ -81,9 +81,9 @@ impl<P: Platform> Raw<'_, P> {
         if !align.is_power_of_two() || !SizeStacks::takes(size as u64) {
             return None;
         }
-        let align = (align >> self.shift()).max(1) as u64;
-        let mut node = self.cache.try_lock(self.platform.cpu())?;
-        let start = match kind == Kind::Vmalloc && self.caches {
+        let align = (align >> self.space.shift()).max(1) as u64;
+        let mut node = self.space.cache.try_lock(self.space.platform.cpu())?;
+        let start = match kind == Kind::Vmalloc && self.space.caches {
             true => node.reuse(size, align),
             false => node.take_pooled(size, align),
         }?;
@@ -92,14 +92,14 @@ impl<P: Platform> Raw<'_, P> {
 
     /// Returns the annotation of an area for such a request.
     pub(super) fn usual(&self, request: &Request, kind: Kind) -> Annotation {
-        Annotation { record: request.record, ..Annotation::new(kind, self.guard_pages, None) }
+        Annotation { record: request.record, ..Annotation::new(kind, self.space.guard_pages, None) }
     }
 
     /// Returns the size of the area for `bytes` bytes in the stacks. No bytes are more than any
     /// size there.
     #[inline(always)]
     fn size_of(&self, bytes: usize) -> usize {
-        (bytes.wrapping_sub(1) >> self.shift()) + self.guard_pages as usize
+        (bytes.wrapping_sub(1) >> self.space.shift()) + self.space.guard_pages as usize
     }
 
     /// Puts memory behind an area just taken from a pool. If there is none, the area goes back, and
@@ -107,11 +107,11 @@ impl<P: Platform> Raw<'_, P> {
     #[inline(always)]
     fn map_reused(&self, start: u64, size: usize) -> bool {
         let area = PageRange::of(start, start + size as u64 + 1);
-        let payload = payload(area, self.guard_pages);
+        let payload = payload(area, self.space.guard_pages);
         // SAFETY: the area was taken for this caller alone, without memory.
-        let mapped = unsafe { self.platform.map(payload, Protection::ReadWrite, self.context) };
+        let mapped = unsafe { self.space.platform.map(payload, Protection::ReadWrite, self.context) };
         if mapped.is_err() {
-            self.give_up(area, self.areas.plain());
+            self.space.give_up(area, self.space.areas.plain());
         }
         mapped.is_ok()
     }
@@ -119,8 +119,8 @@ impl<P: Platform> Raw<'_, P> {
     /// Makes a retired area that came from a node busy.
     #[inline(always)]
     fn revive(&self, start: u64) {
-        if !self.areas.revive(start) {
-            self.platform.fatal(&"an area in a node is not retired");
+        if !self.space.areas.revive(start) {
+            self.space.platform.fatal(&"an area in a node is not retired");
         }
     }
 }

@@ -20,8 +20,8 @@ impl<P: Platform> Raw<'_, P> {
     /// [`AllocError`]; nothing is lost or changed.
     #[doc(hidden)]
     pub fn claim_for_tenant(&self, pages: u64, align: u64, tag: Tag) -> Result<PageRange, AllocError> {
-        let area = self.claim_high(&Fit::new(pages).align(align), Blocking::Allowed)?;
-        self.hand_out(area, Annotation::new(Kind::Tenant, 0, Some(tag)), Backing::None)?;
+        let area = self.space.claim_high(&Fit::new(pages).align(align), Blocking::Allowed)?;
+        self.space.hand_out(area, Annotation::new(Kind::Tenant, 0, Some(tag)), Backing::None)?;
         Ok(area)
     }
 
@@ -32,7 +32,7 @@ impl<P: Platform> Raw<'_, P> {
     /// have any more. Nothing uses its pages, and they are flushed, or were never mapped.
     #[doc(hidden)]
     pub unsafe fn release_for_tenant(&self, area: PageRange) {
-        self.give_up_tenants(area);
+        self.space.give_up_tenants(area);
     }
 }
 

@@ -32,20 +32,20 @@ impl<P: Platform> Raw<'_, P> {
         // An area is not its guard alone.
         let pages = PageRange::of(area.start(), area.end() - freed.guard_pages);
         // REFUSED-3: where a part of an area was refused before, the purge says when it is gone.
-        let may_unmap = is_clear && !self.counts.is_anything_pending();
+        let may_unmap = is_clear && !self.space.counts.is_anything_pending();
         // SAFETY: the area was retired by this caller, and is in no list: it has no other owner.
-        if may_unmap && unsafe { self.platform.unmap_now(pages, freed.tag.as_deref()) }.is_ok() {
+        if may_unmap && unsafe { self.space.platform.unmap_now(pages, freed.tag.as_deref()) }.is_ok() {
             self.give_unmapped(area, freed.owner_node);
             // Its addresses wait in a pool, and its memory perhaps with the platform.
-            self.tell();
+            self.space.tell();
             return Ok(());
         }
         self.make_lazy(area)?;
         // What the platform refuses stays lazy.
-        let unmapped = self.purge_with(PurgePlan::LAZY).and_then(Done::complete);
+        let unmapped = self.space.purge_with(PurgePlan::LAZY).and_then(Done::refused);
         if is_clear && unmapped.is_err() {
             // Relaxed: a number and nothing else.
-            self.counts.late_frees.fetch_add(1, Relaxed);
+            self.space.counts.late_frees.fetch_add(1, Relaxed);
         }
         Ok(())
     }
@@ -53,13 +53,13 @@ impl<P: Platform> Raw<'_, P> {
     /// Gives the addresses of an unmapped and flushed area back.
     fn give_unmapped(&self, area: PageRange, owner_node: Option<usize>) {
         let node = owner_node.filter(|_| SizeStacks::takes(area.len()));
-        let node = node.map(|owner| &self.cache.nodes[owner % self.cache.nodes.len()]);
+        let node = node.map(|owner| &self.space.cache.nodes[owner % self.space.cache.nodes.len()]);
         let is_pooled = node.is_some_and(|node| {
             let mut node = node.lock();
             make_room(&mut node, Node::pooled, area.len(), 1) && node.pool(area)
         });
         if !is_pooled {
-            self.release(&[area]);
+            self.space.release(&[area]);
         }
     }
 
@@ -67,7 +67,7 @@ impl<P: Platform> Raw<'_, P> {
     /// nothing is changed.
     #[cold]
     fn make_lazy(&self, area: PageRange) -> Result<(), FreeError> {
-        let mut held = self.node_with_room(area.start())?;
+        let mut held = self.space.node_with_room(area.start())?;
         held.node.enter_lazy(area, area.len());
         held.publish_if_due();
         Ok(())
@@ -85,12 +85,12 @@ impl<P: Platform> Raw<'_, P> {
         if let Some(share) = share {
             // Another area may have taken the room that it left. Without memory for more, its
             // frames stay taken.
-            if let Some(mut sets) = self.frame_sets.lock_with_room() {
+            if let Some(mut sets) = self.space.frame_sets.lock_with_room() {
                 sets.stay(share);
             }
         }
-        if !self.areas.hand_back(area.start(), &annotation, entry) {
-            self.platform.fatal(&"an area that is being freed is busy");
+        if !self.space.areas.hand_back(area.start(), &annotation, entry) {
+            self.space.platform.fatal(&"an area that is being freed is busy");
         }
     }
 }

@@ -3,6 +3,7 @@
 use crate::oracle::{Area, Shown, What, facts};
 use crate::player::{Player, short};
 use vmalloc::{DirectMemory, Frame, FreeError, MapFrames, Platform, Space};
+use vmalloc_short::UnmapError;
 
 /// Ends mappings, and gives frames back.
 pub(crate) struct End<P: Platform> {
@@ -38,7 +39,7 @@ impl<P: Platform> End<P> {
             unsafe {
                 match area.what {
                     What::Mapping(_) => space.raw().unmap(area.addr),
-                    What::Short => short(space).unmap(area.addr, area.pages.len()),
+                    What::Short => short(space).unmap(area.addr, area.pages.len()).map_err(free_error),
                     _ => space.raw().unreserve(area.addr),
                 }
             }
@@ -48,6 +49,14 @@ impl<P: Platform> End<P> {
             unsafe { space.platform().give_frames(frames) };
         };
         Self { unmap, give }
+    }
+}
+
+/// Returns the error of a mapping that is ended whole.
+fn free_error(error: UnmapError) -> FreeError {
+    match error {
+        UnmapError::Free(error) => error,
+        error => panic!("{error}"),
     }
 }
 
@@ -92,7 +101,9 @@ impl<P: Platform> Player<'_, P> {
         // SAFETY: the player owns the area, and nothing uses it any more: here and below.
         unsafe {
             match area.what {
-                What::Slots => short(&self.space).unreserve(addr, area.pages.len() as u64),
+                What::Slots => {
+                    short(&self.space).unreserve(addr, area.pages.len() as u64).map_err(free_error)
+                }
                 What::Short => (self.program.end.unmap)(&self.space, area),
                 _ if way == 0 => {
                     let info = self.oracle.info(area);

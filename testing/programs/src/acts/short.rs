@@ -5,6 +5,7 @@ use super::makes::{mapped, refused_mapping};
 use crate::oracle::{Shown, What};
 use crate::player::{Player, area, short};
 use vmalloc::{FreeError, MapFrames, Platform, Protection};
+use vmalloc_short::UnmapError;
 
 pub(super) fn map<P: MapFrames>(player: &mut Player<'_, P>) {
     let most = [9, 9, 9, 9, 9, 9, 64, 80][player.below(8)];
@@ -23,7 +24,7 @@ fn misuse<P: MapFrames>(player: &mut Player<'_, P>, nth: usize) {
     for given in [count + 1, count - 1, count + 128] {
         // SAFETY: it is refused.
         let refused = unsafe { short(&player.space).unmap(addr, given) };
-        assert_eq!(refused, Err(FreeError::WrongCount { addr, mapped: count as u64, given: given as u64 }));
+        assert_eq!(refused, Err(UnmapError::WrongCount { addr, mapped: count as u64, given: given as u64 }));
     }
     let (inside, rest) = (addr + player.page_bytes(), count - 1);
     // In the linear map other mappings may begin there.
@@ -32,7 +33,7 @@ fn misuse<P: MapFrames>(player: &mut Player<'_, P>, nth: usize) {
     }
     // SAFETY: it is refused.
     let refused = unsafe { short(&player.space).unmap(addr + 1, count) };
-    assert_eq!(refused, Err(FreeError::Unaligned { addr: addr + 1 }));
+    assert_eq!(refused, Err(FreeError::Unaligned { addr: addr + 1 }.into()));
     if rest > 0 {
         // SAFETY: it is refused.
         let refused = unsafe { short(&player.space).unmap(inside, rest) };

@@ -6,8 +6,9 @@
 use super::{done, hold};
 use crate::world::{Mapping, World, ended, page_of};
 use shuttle::sync::mpsc;
+use vmalloc::FrameSupply;
 use vmalloc::sync::point;
-use vmalloc::{FrameSupply, FreeError};
+use vmalloc_short::UnmapError;
 use vmalloc_sim::{Discard, TlbVisibility};
 
 /// The fate of slots that are returned.
@@ -199,7 +200,7 @@ fn flush_marked(
 fn is_taken(world: &World, page: u64) -> bool {
     // SAFETY: no mapping of these scenes has three pages, so this ends none.
     let answer = unsafe { world.short().unmap(page as usize * World::PAGE, 3) };
-    matches!(answer, Err(FreeError::WrongCount { .. }))
+    matches!(answer, Err(UnmapError::WrongCount { .. }))
 }
 
 fn pages_of(mapping: &Mapping) -> std::ops::Range<u64> {

@@ -2,6 +2,6 @@
 #![cfg(shuttle)]
 
 mod blocks;
+mod flushes;
 mod models;
-mod mutants;
 mod scenarios;

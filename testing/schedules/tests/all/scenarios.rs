@@ -36,7 +36,6 @@ holds! {
     shortage::pooled_by_others;
     shortage::brought_by_others;
     shortage::notifier_makes_room;
-    look_ups::seqlock_read_is_consistent;
     look_ups::try_find_answers_beside_readers_of_the_map;
     look_ups::found_with_its_own_annotation;
     look_ups::found_with_its_own_annotation_when_reused;
@@ -60,6 +59,7 @@ holds! {
     forks::forked_while_areas_are_joined;
     forks::forked_while_areas_are_noted;
     forks::forked_inside_a_notifier;
+    roots::forked_while_parts_change;
     areas::freed_twice;
     areas::lazy_pages_are_counted;
     purges::drained_in_the_background;
@@ -68,6 +68,14 @@ holds! {
     shortage::memory_runs_out;
     purges::purges_fail;
     look_ups::annotations_follow_their_areas;
+}
+
+/// Explores a scene in which few orders of a dozen loads could go wrong, with points at every access
+/// alone.
+#[test]
+fn seqlock_read_is_consistent() {
+    let plan = Plan::new(SCHEDULES).fine();
+    explore("seqlock_read_is_consistent", plan, scenes::look_ups::seqlock_read_is_consistent);
 }
 
 /// Explores one scene more, of which some schedules have to join areas.

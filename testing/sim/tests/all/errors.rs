@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use std::fmt::{Debug, Display};
 use std::slice;
 use vmalloc::{
-    AllocError, AreaError, FreeError, PageRange, PagedArea, Protection, Request, Space, SpaceError,
-    SpaceOptions, Tag,
+    AllocError, AreaError, PageRange, PagedArea, PlatformError, PlatformFault, Protection, PurgeError,
+    Request, Space, SpaceError, SpaceOptions, Tag,
 };
 use vmalloc_percpu::{CongruentError, CongruentFreeError};
+use vmalloc_short::{ShortError, UnmapError};
 use vmalloc_sim::{Due, heap};
 use vmalloc_sim::{Options, Point, Sim};
 use vmalloc_subspaces::{Root, SubspaceError};
@@ -18,10 +19,11 @@ const PAGE: usize = 1 << Sim::PAGE_SHIFT;
 /// larger, and sizes, counts and frames are smaller.
 const FIRST: u64 = 1 << 34;
 
-const SOURCES: [&str; 4] = [
+const SOURCES: [&str; 5] = [
     include_str!("../../../../crates/vmalloc/src/error.rs"),
     include_str!("../../../../crates/vmalloc-map/src/error.rs"),
     include_str!("../../../../crates/vmalloc-percpu/src/error.rs"),
+    include_str!("../../../../crates/vmalloc-short/src/error.rs"),
     include_str!("../../../../crates/vmalloc-subspaces/src/error.rs"),
 ];
 
@@ -142,7 +144,8 @@ fn areas(seen: &mut Seen) {
         raw.free(addr).expect("busy");
         seen.note("FreeError", &raw.free(addr).expect_err("it is free"));
         let three = crate::short(&space).reserve(3).expect("room");
-        seen.note("FreeError", &short_of_two(&space, three));
+        seen.note("UnmapError", &short_of_two(&space, three));
+        seen.note("UnmapError", &short_of_two(&space, three + PAGE / 2));
     }
     let mut area = PagedArea::new(&space, &Request::new(8 * PAGE)).expect("room");
     area.commit(0..2 * PAGE).expect("nothing is there");
@@ -155,9 +158,9 @@ fn areas(seen: &mut Seen) {
     space.platform().heal();
 }
 
-/// Ends a mapping of three pages as one of two.
+/// Ends a mapping of three pages, or none, as one of two.
 #[allow(unsafe_code)]
-fn short_of_two(space: &Space<Sim>, addr: usize) -> FreeError {
+fn short_of_two(space: &Space<Sim>, addr: usize) -> UnmapError {
     // SAFETY: nothing uses the addresses any more.
     unsafe { short(space).unreserve(addr, 2) }.expect_err("it has three")
 }
@@ -175,6 +178,9 @@ fn spaces(seen: &mut Seen) {
     }
     let geometry = SpaceError::PageShift { page_shift: 12, constant: 16 };
     seen.note("SpaceError", &geometry);
+    seen.note("ShortError", &ShortError::BadBlock { slots: 63 });
+    let refused = PlatformError { call: "unmap", fault: PlatformFault::Locked, code: 11 };
+    seen.note("PurgeError", &PurgeError::from(refused));
 }
 
 fn sub_spaces(seen: &mut Seen) {

@@ -12,13 +12,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vmalloc::{
     Frame, FrameSupply, Geometry, MapFrames, PageRange, Platform, PlatformError, Protect, Protection,
-    Request, Space, Stats,
+    PurgeError, Request, Space, Stats,
 };
 pub use vmalloc_harness::{in_forked_child, in_own_process, not_run};
 use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, OpenError, ReserveError, SpaceOptions, open};
 
 /// The size of a page on the machines that this runs on.
 pub const PAGE: usize = 4096;
+
+/// Returns what the platform refused to a purge.
+pub fn cause(error: PurgeError) -> PlatformError {
+    match error {
+        PurgeError::Platform(error) => error,
+        error => panic!("{error}"),
+    }
+}
 
 /// The platform's calls, for tests: each owns the pages it names, and nothing uses their memory
 /// after an unmap.

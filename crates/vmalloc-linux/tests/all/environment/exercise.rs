@@ -1,7 +1,7 @@
 //! A little of everything that a space does, with every refusal noted.
 
 use super::check;
-use crate::common::{PAGE, assert_words, fill_words, free, get, give};
+use crate::common::{PAGE, assert_words, cause, fill_words, free, get, give};
 use vmalloc::{
     AllocError, AreaError, Frame, FrameSupply, Platform, PlatformError, Protection, Request, Space, Stats,
 };
@@ -102,7 +102,7 @@ fn areas(space: &Space<Linux>, done: &mut Done, round: usize) {
     let purged = space.purge();
     let Stats { refused_areas, refused_parts, pending_ranges, .. } = space.stats();
     assert_eq!(purged.is_err(), refused_areas + refused_parts + pending_ranges > 0, "{purged:?}");
-    done.note(purged);
+    done.note(purged.map_err(cause));
 }
 
 fn frames(space: &Space<Linux>, done: &mut Done) {
@@ -129,7 +129,7 @@ fn frames(space: &Space<Linux>, done: &mut Done) {
     } else {
         done.owed.0.extend(frames);
     }
-    done.note(flushed);
+    done.note(flushed.map_err(cause));
 }
 
 /// Returns true if an address is in the span.

@@ -3,7 +3,7 @@
 use super::exercise::{Done, Owed, exercise, is_inside};
 use super::{check, everywhere, everywhere_in_batches, finish, for_both_guards, for_both_guards_in};
 use crate::common::sandbox::{Answer, Call, Refusal, refused, supervised};
-use crate::common::{Batches, PAGE, alloc, fill_words, free, in_own_process, is_trap};
+use crate::common::{Batches, PAGE, alloc, cause, fill_words, free, in_own_process, is_trap};
 use libc::{SYS_madvise, SYS_process_madvise};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -242,7 +242,7 @@ fn advice_that_is_refused_for_one_area_keeps_that_one_back() {
                 advice_refused(space, error, is_meant, |refusal| {
                     areas.iter().for_each(|addr| free(space, *addr));
                     for _ in 0..2 {
-                        assert_eq!(space.purge().unwrap_err().code, error);
+                        assert_eq!(cause(space.purge().unwrap_err()).code, error);
                         let stats = space.stats();
                         assert_eq!((stats.lazy_areas, stats.refused_areas, stats.refused_pages), (1, 1, 301));
                         assert_eq!(stats.free_pages, stats.span_pages - 301);

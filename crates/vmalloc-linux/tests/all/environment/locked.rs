@@ -132,7 +132,7 @@ fn where_nothing_can_be_unlocked_memory_goes_and_the_error_says_why() {
                 assert!(left < full, "{full} bytes became {left}");
                 let stats = space.stats();
                 if space.platform().guard_means() == GuardMeans::PteMarkers {
-                    let refused = purged.unwrap_err();
+                    let refused = cause(purged.unwrap_err());
                     assert_eq!((refused.fault, refused.code), (PlatformFault::Locked, libc::EPERM));
                     assert!(refused.to_string().contains("munlock"), "{refused}");
                     assert_eq!((stats.refused_areas, stats.lazy_areas), (40, 40));

@@ -117,7 +117,7 @@ fn a_locked_area_waits_for_a_mapping() {
             let stats = space.stats();
             drop(crowd);
             if space.platform().guard_means() == GuardMeans::PteMarkers {
-                assert_eq!(purged.unwrap_err().fault, PlatformFault::MapLimit);
+                assert_eq!(cause(purged.unwrap_err()).fault, PlatformFault::MapLimit);
                 assert_eq!((stats.refused_areas, stats.refused_pages), (1, 301));
                 assert!(status_bytes("RssAnon:") + 250 * PAGE < full);
             }

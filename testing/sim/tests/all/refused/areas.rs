@@ -13,7 +13,7 @@ fn one_refused_page_keeps_one_area_back() {
         areas.iter().for_each(|addr| free(&space, *addr));
         for _ in 0..3 {
             let refused = space.purge().unwrap_err();
-            assert!(refused.call.contains("refused page"), "{refused}");
+            assert!(refused.to_string().contains("refused page"), "{refused}");
             let stats = space.stats();
             assert_eq!((stats.lazy_areas, stats.refused_areas), (1, 1), "{stats:?}");
             assert_eq!((stats.lazy_pages, stats.refused_pages), (5, 5), "{stats:?}");
