@@ -86,10 +86,10 @@ struct Room {
 }
 
 impl Room {
-    /// Makes so many stacks, and places in one; `None` when memory is short.
+    /// Makes so many stacks, and places in one; `None` when memory is short, or they are no piece.
     fn new([stacks, places]: [usize; 2]) -> Option<Self> {
         let mut room = Self::default();
-        u32::try_from(places).ok()?;
+        (places <= PIECE_BYTES / size_of::<u64>()).then_some(())?;
         room.stacks.try_reserve_exact(stacks).ok()?;
         room.starts.try_reserve_exact(places).ok()?;
         room.stacks.resize_with(stacks, Stack::default);
@@ -180,7 +180,7 @@ impl SizeStacks {
     }
 
     /// Returns the stacks, and the places in that of `pages` pages, that there have to be for
-    /// `more` areas. `None` where there are as many, or as many as there may be, or none are kept.
+    /// `more` areas. `None` where there are as many, or none are kept.
     fn lacks(&self, pages: u64, more: usize) -> Option<[usize; 2]> {
         if self.room(pages) >= more || !Self::takes(pages) {
             return None;
@@ -188,8 +188,7 @@ impl SizeStacks {
         let stack = self.stacks.get(pages as usize - 1);
         let sizes = pages.next_power_of_two().clamp(SMALL, MAX_PAGES) as usize;
         let places = stack.map_or(0, |stack| stack.starts.len());
-        let longer = (places + places.max(ROOM).max(more)).min(PIECE_BYTES / size_of::<u64>());
-        if longer == places { None } else { Some([stack.map_or(sizes, |_| 0), longer]) }
+        Some([stack.map_or(sizes, |_| 0), places + places.max(ROOM).max(more)])
     }
 
     /// Goes on in longer lists, which become those that were.
