@@ -91,20 +91,20 @@ impl<P: Platform> Raw<'_, P> {
 
     #[inline(never)]
     pub(super) fn alloc_slow(&self, request: &Request) -> Result<usize, AllocError> {
-        let mut allocation = self.begin(request)?;
+        let (space, mut allocation) = (self.space, self.begin(request)?);
         allocation.begin_at_huge_page();
         let (area, backing) = allocation.obtain(Kind::Vmalloc)?;
         match request.plain() {
             // Without anything special it has no annotation.
-            Some(_) if self.space.areas.make_busy(area.start()) => {}
-            Some(_) => self.space.platform.fatal(&"a claimed area is busy"),
-            None => self.space.hand_out(area, allocation.annotation(Kind::Vmalloc), backing)?,
+            Some(_) if space.areas.make_busy(area.start()) => {}
+            Some(_) => space.platform.fatal(&"a claimed area is busy"),
+            None => space.hand_out(area, allocation.annotation(Kind::Vmalloc), backing)?,
         }
         match backing {
             Backing::None => allocation.back(area, Kind::Vmalloc),
             Backing::Cached => {
                 allocation.clean(area);
-                Ok(self.space.addr(area.start()))
+                Ok(space.addr(area.start()))
             }
         }
     }
@@ -112,13 +112,14 @@ impl<P: Platform> Raw<'_, P> {
     /// Checks a request against the machine's pages and this space.
     #[inline]
     pub(super) fn begin<'a>(&'a self, request: &'a Request) -> Result<Allocation<'a, P>, AllocError> {
-        if let Some(node) = request.node.filter(|&node| node >= self.space.cache.nodes.len()) {
-            let nodes = self.space.cache.nodes.len();
+        let space = self.space;
+        if let Some(node) = request.node.filter(|&node| node >= space.cache.nodes.len()) {
+            let nodes = space.cache.nodes.len();
             return Err(RequestError::NoSuchNode { node, nodes }.into());
         }
-        let (options, huge_order) = (&self.space.options, self.space.geometry.huge_order);
-        let checked = request.check(self.space.shift(), options.guard, options.policy, huge_order)?;
-        Ok(Allocation { space: self.space, request, checked, context: self.context })
+        let (options, huge_order) = (&space.options, space.geometry.huge_order);
+        let checked = request.check(space.shift(), options.guard, options.policy, huge_order)?;
+        Ok(Allocation { space, request, checked, context: self.context })
     }
 }
 
