@@ -211,8 +211,10 @@ impl<L: RawMutex> Cache<L> {
     /// the next in turn; `None` where there is one alone.
     pub(crate) fn other_than(&self, id: usize, own: &Node) -> Option<usize> {
         // Among two others a look would find more, and take as many more cache lines of other CPUs.
-        let turn = usize::from(own.looked_at);
-        [turn, turn + 1].into_iter().map(|turn| turn % self.nodes.len()).find(|&other| other != id)
+        let next = |turn: usize| if turn < self.nodes.len() { turn } else { 0 };
+        let turn = next(own.looked_at.into());
+        let other = if turn == id { next(turn + 1) } else { turn };
+        (other != id).then_some(other)
     }
 
     /// Gives up the credit of `node` beyond a batch, so that it is not taken for cached memory.
@@ -232,7 +234,8 @@ impl<L: RawMutex> Cache<L> {
         let take = || self.budget.take(missing, missing.max(self.budget.batch));
         let mut more = take();
         if more.is_none() && node.may_search() {
-            let next = usize::from(node.looked_at) % self.nodes.len();
+            let looked_at = usize::from(node.looked_at);
+            let next = if looked_at < self.nodes.len() { looked_at } else { 0 };
             node.looked_at = next as u16 + 1;
             // Nothing is waited for: our own node is among those that are held.
             if let Some(mut other) = self.nodes[next].try_lock() {
