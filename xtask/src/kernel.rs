@@ -72,6 +72,8 @@ pub(crate) struct Boot<'a> {
     pub(crate) cpus: usize,
     pub(crate) memory: &'a str,
     pub(crate) command_line: &'a str,
+    /// Words for QEMU besides these.
+    pub(crate) devices: &'a str,
     /// One tick of the clock for each instruction, exactly: one CPU only.
     pub(crate) counts_instructions: bool,
     pub(crate) limit: Duration,
@@ -129,7 +131,8 @@ impl Image {
             .arg("-kernel")
             .arg(&self.path)
             .args(["-append", boot.command_line])
-            .args(self.architecture.machine().split(' '));
+            .args(self.architecture.machine().split(' '))
+            .args(boot.devices.split_whitespace());
         if boot.counts_instructions {
             qemu.args(["-icount", "shift=0"]);
         }

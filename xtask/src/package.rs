@@ -27,7 +27,7 @@ pub(crate) struct Args {
 /// Below it everything lies.
 const ROOT: &str = "target/package";
 /// What tests need besides the packages: the manifests of the workspace, and what these name.
-const WORKSPACE: [&str; 6] = ["Cargo.toml", "Cargo.lock", "crates", "lab", "testing", "xtask"];
+const WORKSPACE: [&str; 7] = ["Cargo.toml", "Cargo.lock", "crates", "examples", "lab", "testing", "xtask"];
 /// What cargo says of a package that lacks a text that registries show, and of other doubts.
 const DOUBT: &str = "warning:";
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// Boot the kernel that tests vmalloc, with 1, 2 and 4 CPUs
 ///
 /// Builds the image of `testing/kernel`, boots it in QEMU once for each number of CPUs, prints what it prints and checks its exit status;
-/// then makes it end badly on purpose, which it has to report. On x86-64 it also measures the stack of each call, which has a bound
+/// then makes it end badly on purpose, which it has to report. On x86-64 it also boots it with two memory nodes, and measures the stack of each call, which has a bound
 /// (docs/porting.md). Installs QEMU where it may.
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -50,6 +50,13 @@ impl Chosen {
 /// CPUs where the stack is measured: one runs, and says that it is each of them in turn.
 const STACK_CPUS: usize = 12;
 
+/// Two memory nodes, each half of the memory, and where the second begins.
+const NODES: (&str, &str) = (
+    "-object memory-backend-ram,id=low,size=256M -object memory-backend-ram,id=high,size=256M \
+     -numa node,memdev=low,cpus=0 -numa node,memdev=high,cpus=1",
+    "node1=268435456",
+);
+
 /// Ways to end badly, and how the report of each begins.
 const CRASHES: [(&str, &str); 4] = [
     ("page-fault", "page fault"),
@@ -81,6 +88,7 @@ fn boot_all(args: &Args, architecture: Architecture) -> Result<()> {
         cpus: 1,
         memory: MEMORY[0],
         command_line: "",
+        devices: "",
         counts_instructions: false,
         limit,
         is_shown: true,
@@ -106,6 +114,10 @@ fn boot_all(args: &Args, architecture: Architecture) -> Result<()> {
     if architecture != Architecture::X86 {
         return Ok(());
     }
+    let nodes = Boot { cpus: 2, devices: NODES.0, command_line: NODES.1, ..one };
+    let run = image.boot(nodes).context("memory nodes")?;
+    check("memory nodes", &run, PASSED)?;
+    println!("memory nodes: passed in {:.1} s", run.took.as_secs_f64());
     // The image is built in the place of the other one.
     let stack = Boot { cpus: STACK_CPUS, memory: MEMORY[1], command_line: "stack", limit: limit * 2, ..one };
     let run = Image::build_with(architecture, &["stack"])?.boot(stack).context("stack")?;

@@ -2,7 +2,7 @@
 //!
 //! The first touch of a page is a fault. A call that populates many pages saves the way into the
 //! kernel and back for each: areas of 64 pages and more are filled in 0.77 of the time, those of 8
-//! in 0.9 (`cargo run --release -p vmalloc-linux --example fill_cost`). But pages that the program
+//! in 0.9 (`cargo run --release -p vmalloc-examples --example fill_cost`). But pages that the program
 //! never touches would be wasted. So the platform learns from what happens, for each class of
 //! sizes:
 //!

@@ -98,3 +98,8 @@ impl<F: Format> Entry<F> {
 pub(crate) fn out_of_memory(call: &'static str) -> PlatformError {
     PlatformError { call, fault: PlatformFault::OutOfMemory, code: 0 }
 }
+
+/// Returns the error of frames that the machine refuses.
+pub(crate) fn no_frames(fault: PlatformFault) -> PlatformError {
+    PlatformError { call: "frames", fault, code: 0 }
+}

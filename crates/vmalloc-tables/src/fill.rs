@@ -1,6 +1,6 @@
 //! Entries of a span: filling, visiting, splitting and emptying them.
 
-use crate::entry::{BATCH, Entry, entries, out_of_memory};
+use crate::entry::{BATCH, Entry, entries, no_frames, out_of_memory};
 use crate::format::Format;
 use crate::machine::{FormatOf, Machine, pinned};
 use crate::platform::PageTables;
@@ -38,12 +38,11 @@ impl<M: Machine> PageTables<M> {
         range: PageRange,
         run: Option<RunOf<'_, M>>,
         bits: u64,
+        context: M::Context,
     ) -> Result<(), PlatformError> {
         let mut frames = [Frame(0); MOST];
         let frames = &mut frames[..range.len() as usize];
-        if !self.machine.take_frames(frames) {
-            return Err(out_of_memory("frames"));
-        }
+        self.machine.take_frames(frames, context).map_err(no_frames)?;
         match run {
             Some(run) => run.put::<N>(frames, bits),
             None => self.put(range, frames, bits),
@@ -53,10 +52,15 @@ impl<M: Machine> PageTables<M> {
 
     /// Puts frames of the supply into the entries of any number of pages, whose tables are there.
     /// Frames that were put there before a refusal stay.
-    pub(crate) fn fill_many(&self, range: PageRange, bits: u64) -> Result<(), PlatformError> {
+    pub(crate) fn fill_many(
+        &self,
+        range: PageRange,
+        bits: u64,
+        context: M::Context,
+    ) -> Result<(), PlatformError> {
         let mut start = range.start();
         while let Some(part) = PageRange::new(start, range.end().min(start + BATCH as u64)) {
-            self.fill::<BATCH, AT_ONCE>(part, None, bits)?;
+            self.fill::<BATCH, AT_ONCE>(part, None, bits, context)?;
             start = part.end();
         }
         Ok(())
@@ -147,7 +151,7 @@ impl<M: Machine> PageTables<M> {
 
     /// Puts a leaf of 2^order pages at `page`, owned and not present. Returns true if the supply
     /// had a run for it.
-    fn put_leaf(&self, page: u64, order: u32, bits: u64) -> bool {
+    fn put_leaf(&self, page: u64, order: u32, bits: u64, context: M::Context) -> bool {
         let Ok(slot) = self.tables().make(page, order / FormatOf::<M>::TABLE_SHIFT + 1) else { return false };
         let before = slot.get();
         // A table whose place the leaf takes: of the lowest level, it is empty, for its pages are
@@ -155,7 +159,7 @@ impl<M: Machine> PageTables<M> {
         if before != Entry::NONE && order > FormatOf::<M>::TABLE_SHIFT {
             return false;
         }
-        let Some(first) = self.machine.take_run(1 << order, 1 << order) else { return false };
+        let Some(first) = self.machine.take_run(1 << order, 1 << order, context) else { return false };
         let leaf = Entry::leaf(first, bits);
         if before == Entry::NONE {
             slot.set(leaf);
@@ -193,12 +197,17 @@ impl<M: Machine> PageTables<M> {
 
     /// Makes owned entries for all of `range`, not present: leaves where they go, base pages
     /// elsewhere.
-    pub(crate) fn prepare_huge(&self, range: PageRange, bits: u64) -> Result<(), PlatformError> {
+    pub(crate) fn prepare_huge(
+        &self,
+        range: PageRange,
+        bits: u64,
+        context: M::Context,
+    ) -> Result<(), PlatformError> {
         let mut page = range.start();
         while page < range.end() {
             let leaf = Self::leaf_order(page, range);
             let orders = [leaf, leaf.map(|_| FormatOf::<M>::TABLE_SHIFT)].into_iter().flatten();
-            if let Some(order) = { orders }.find(|&order| self.put_leaf(page, order, bits)) {
+            if let Some(order) = { orders }.find(|&order| self.put_leaf(page, order, bits, context)) {
                 page += 1 << order;
                 continue;
             }
@@ -206,7 +215,7 @@ impl<M: Machine> PageTables<M> {
             let end = (((page >> shift) + 1) << shift).min(range.end());
             let Some(part) = PageRange::new(page, end) else { break };
             self.make_tables(part)?;
-            self.fill_many(part, bits)?;
+            self.fill_many(part, bits, context)?;
             page = end;
         }
         Ok(())

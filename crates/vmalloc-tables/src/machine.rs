@@ -2,7 +2,7 @@
 
 use crate::format::Format;
 use core::fmt;
-use vmalloc::{DrainReason, Frame, Origin, PageRange};
+use vmalloc::{DrainReason, Frame, Origin, PageRange, PlatformFault};
 
 /// The most CPUs that a platform can shoot down.
 pub const MAX_CPUS: usize = 256;
@@ -59,6 +59,12 @@ pub unsafe trait Machine: Interrupts + Send + Sync {
     /// The format of its tables.
     type Format: Format;
 
+    /// The context of one allocation, which becomes that of the platform
+    /// ([`vmalloc::Platform::Context`]): where there are memory nodes, the node to take frames of.
+    /// The default asks for none in particular: page tables are taken with it. `()` where there is
+    /// nothing to tell.
+    type Context: Copy + Default + Send + Sync + 'static;
+
     /// Returns the CPU that runs this, below [`cpus`](Self::cpus).
     fn cpu(&self) -> usize;
 
@@ -82,12 +88,16 @@ pub unsafe trait Machine: Interrupts + Send + Sync {
     /// Returns how many frames the direct map shows, from frame 0 on. Constant.
     fn frames(&self) -> u64;
 
-    /// Takes frames, as many as `frames` has room for, or none. Returns true if it took them. May
-    /// be called with interrupts on or off.
-    fn take_frames(&self, frames: &mut [Frame]) -> bool;
+    /// Takes frames as `context` says, as many as `frames` has room for, or none. May be called with
+    /// interrupts on or off.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`](PlatformFault::OutOfMemory) when they run out, and
+    /// [`Unsupported`](PlatformFault::Unsupported) where the machine lacks what `context` asks for.
+    fn take_frames(&self, frames: &mut [Frame], context: Self::Context) -> Result<(), PlatformFault>;
 
-    /// Takes `count` consecutive frames from a multiple of `align` on.
-    fn take_run(&self, count: u64, align: u64) -> Option<Frame>;
+    /// Takes `count` consecutive frames from a multiple of `align` on, as `context` says.
+    fn take_run(&self, count: u64, align: u64, context: Self::Context) -> Option<Frame>;
 
     /// Takes frames back.
     ///

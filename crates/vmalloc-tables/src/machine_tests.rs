@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::vec::Vec;
-use vmalloc::{Frame, Origin, PageRange};
+use vmalloc::{Frame, Origin, PageRange, PlatformFault};
 
 const CPUS: usize = 2;
 
@@ -191,6 +191,7 @@ unsafe impl<F: Format> Interrupts for Fake<F> {
 // translations matter.
 unsafe impl<F: Format> Machine for Fake<F> {
     type Format = F;
+    type Context = ();
     fn cpu(&self) -> usize {
         let cpu = CPU.get();
         move_on();
@@ -213,16 +214,16 @@ unsafe impl<F: Format> Machine for Fake<F> {
     fn frames(&self) -> u64 {
         self.frames
     }
-    fn take_frames(&self, frames: &mut [Frame]) -> bool {
+    fn take_frames(&self, frames: &mut [Frame], (): ()) -> Result<(), PlatformFault> {
         let mut free = self.free.lock().expect("no panic");
         if free.len() < frames.len() || !self.may_take(frames.len() as u64) {
-            return false;
+            return Err(PlatformFault::OutOfMemory);
         }
         self.taken.fetch_add(frames.len() as u64, Ordering::Relaxed);
         frames.fill_with(|| Frame(free.pop_first().expect("counted")));
-        true
+        Ok(())
     }
-    fn take_run(&self, count: u64, align: u64) -> Option<Frame> {
+    fn take_run(&self, count: u64, align: u64, (): ()) -> Option<Frame> {
         let mut free = self.free.lock().expect("no panic");
         let mut starts = (align..self.frames.saturating_sub(count)).step_by(align as usize);
         let first = starts.find(|&first| (first..first + count).all(|frame| free.contains(&frame)))?;

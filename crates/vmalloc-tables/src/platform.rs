@@ -6,7 +6,7 @@
 //!   flush     shootdown ──► stale entries ──► none, their frames to the supply
 //! ```
 
-use crate::entry::{BATCH, Entry, out_of_memory};
+use crate::entry::{BATCH, Entry, no_frames, out_of_memory};
 use crate::format::Format;
 use crate::lock::{IrqLock, OpenLock};
 use crate::machine::{FormatOf, Interrupts, MAX_CPUS, Machine, Reach, pinned};
@@ -160,7 +160,7 @@ impl<M: Machine> PageTables<M> {
 unsafe impl<M: Machine> Platform for PageTables<M> {
     type RawLock = IrqLock<M>;
     type PurgeLock = OpenLock;
-    type Context = ();
+    type Context = M::Context;
 
     fn geometry(&self) -> Geometry {
         let linear = self.machine.direct_map() as u64 >> Self::PAGE_SHIFT;
@@ -175,16 +175,21 @@ unsafe impl<M: Machine> Platform for PageTables<M> {
         self.machine.cpu()
     }
 
-    unsafe fn map(&self, range: PageRange, protection: Protection, _: ()) -> Result<(), PlatformError> {
+    unsafe fn map(
+        &self,
+        range: PageRange,
+        protection: Protection,
+        context: M::Context,
+    ) -> Result<(), PlatformError> {
         let run = self.reach(range)?;
         let present = FormatOf::<M>::OWNED | Self::shown(protection);
         // Arrays on the stack are no larger than they have to be, for they are cleared.
         match range.len() {
-            0..=4 => self.fill::<4, 1>(range, run, present)?,
-            5..=16 => self.fill::<16, 8>(range, run, present)?,
-            17..=64 => self.fill::<BATCH, 16>(range, run, present)?,
+            0..=4 => self.fill::<4, 1>(range, run, present, context)?,
+            5..=16 => self.fill::<16, 8>(range, run, present, context)?,
+            17..=64 => self.fill::<BATCH, 16>(range, run, present, context)?,
             _ => {
-                self.fill_many(range, FormatOf::<M>::OWNED).inspect_err(|_| self.reclaim(range))?;
+                self.fill_many(range, FormatOf::<M>::OWNED, context).inspect_err(|_| self.reclaim(range))?;
                 self.show(range, protection);
                 return Ok(());
             }
@@ -193,8 +198,13 @@ unsafe impl<M: Machine> Platform for PageTables<M> {
         Ok(())
     }
 
-    unsafe fn map_huge(&self, range: PageRange, protection: Protection, _: ()) -> Result<(), PlatformError> {
-        self.prepare_huge(range, FormatOf::<M>::OWNED).inspect_err(|_| self.reclaim(range))?;
+    unsafe fn map_huge(
+        &self,
+        range: PageRange,
+        protection: Protection,
+        context: M::Context,
+    ) -> Result<(), PlatformError> {
+        self.prepare_huge(range, FormatOf::<M>::OWNED, context).inspect_err(|_| self.reclaim(range))?;
         self.show(range, protection);
         Ok(())
     }
@@ -280,11 +290,11 @@ unsafe impl<M: Machine> Relocate for PageTables<M> {
 // unmapped. The direct map is constant.
 unsafe impl<M: Machine> FrameSupply for PageTables<M> {
     fn take_frames(&self, frames: &mut [Frame]) -> Result<(), PlatformError> {
-        if self.machine.take_frames(frames) { Ok(()) } else { Err(out_of_memory("frames")) }
+        self.machine.take_frames(frames, M::Context::default()).map_err(no_frames)
     }
 
     fn take_run(&self, count: u64, align: u64) -> Result<Frame, PlatformError> {
-        self.machine.take_run(count, align).ok_or(out_of_memory("frames"))
+        self.machine.take_run(count, align, M::Context::default()).ok_or(out_of_memory("frames"))
     }
 
     unsafe fn give_frames(&self, frames: &[Frame]) {

@@ -278,9 +278,7 @@ impl<'m, M: Machine> Tables<'m, M> {
     #[cold]
     fn new_table(self, cell: &AtomicU64) -> Result<EntryOf<M>, NoTable> {
         let mut frame = [Frame(0)];
-        if !self.0.take_frames(&mut frame) {
-            return Err(NoTable);
-        }
+        self.0.take_frames(&mut frame, M::Context::default()).map_err(|_| NoTable)?;
         let table = self.table(frame[0]);
         table.as_ref().iter().for_each(|cell| cell.store(EntryOf::<M>::NONE.0, Ordering::Relaxed));
         let entry = EntryOf::<M>::table(frame[0]);
@@ -369,9 +367,7 @@ impl<'m, M: Machine> Tables<'m, M> {
     #[cold]
     pub(crate) fn split(self, slot: &RefOf<'m, M>) -> Result<EntryOf<M>, NoTable> {
         let mut frame = [Frame(0)];
-        if !self.0.take_frames(&mut frame) {
-            return Err(NoTable);
-        }
+        self.0.take_frames(&mut frame, M::Context::default()).map_err(|_| NoTable)?;
         let (mut leaf, order) = (slot.get(), slot.order - FormatOf::<M>::TABLE_SHIFT);
         if order == 0 {
             leaf = leaf.without(FormatOf::<M>::LEAF).with(FormatOf::<M>::PAGE);

@@ -281,7 +281,7 @@ fn frames_that_others_take_while_an_allocation_purges_are_waited_for() {
     use_one().expect("frames");
     // The areas left are lazy.
     let mut rest = vec![Frame(0); machine.free()];
-    assert!(machine.take_frames(&mut rest));
+    machine.take_frames(&mut rest, ()).expect("as many as are free");
 
     let (ask, asked) = mpsc::channel();
     let (answer, answered) = mpsc::channel();

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
-use vmalloc::{Frame, Origin, PageRange, Protection, SpaceOptions};
+use vmalloc::{Frame, Origin, PageRange, PlatformFault, Protection, SpaceOptions};
 use vmalloc_tables::{Interrupts, Machine, PageTables, Reach};
 
 /// A space on this machine.
@@ -70,6 +70,8 @@ unsafe impl Interrupts for &'static Kernel {
 // that switch forgetting off use the addresses for nothing else until all have forgotten them.
 unsafe impl Machine for &'static Kernel {
     type Format = tlb::Format;
+    /// The memory node, or any.
+    type Context = Option<usize>;
 
     #[inline(always)]
     fn cpu(&self) -> usize {
@@ -102,12 +104,20 @@ unsafe impl Machine for &'static Kernel {
     }
 
     #[inline]
-    fn take_frames(&self, frames: &mut [Frame]) -> bool {
-        self.supply.take(frames)
+    fn take_frames(&self, frames: &mut [Frame], node: Option<usize>) -> Result<(), PlatformFault> {
+        let taken = match node {
+            None => self.supply.take(frames),
+            Some(node) => {
+                let node = self.supply.node(node).ok_or(PlatformFault::Unsupported)?;
+                self.supply.take_of(frames, node)
+            }
+        };
+        if taken { Ok(()) } else { Err(PlatformFault::OutOfMemory) }
     }
 
-    fn take_run(&self, count: u64, align: u64) -> Option<Frame> {
-        self.supply.take_run(count, align)
+    fn take_run(&self, count: u64, align: u64, node: Option<usize>) -> Option<Frame> {
+        let frames = node.map_or(Some(self.supply.all()), |node| self.supply.node(node))?;
+        self.supply.take_run(count, align, frames)
     }
 
     #[inline]

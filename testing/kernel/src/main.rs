@@ -10,7 +10,8 @@
 //!
 //! Its command line is made of words: `loops=N` (turns of a case), `count` (measure instead of
 //! testing), `stack` (measure the stack of each call), `only=NAME` (rows that begin so), `turns=N`
-//! (of those), `crash=WHAT` (end badly).
+//! (of those), `node1=ADDRESS` (where memory node 1 begins, in bytes; check what is about nodes, and
+//! no more), `crash=WHAT` (end badly).
 #![no_std]
 #![no_main]
 
@@ -63,7 +64,7 @@ extern "C" fn start(info: usize) -> ! {
     let (info, supply) = unsafe {
         cpu::enter(0);
         let info = StartInfo::at(info);
-        let supply = memory::enter(info.memory());
+        let supply = memory::enter(info.memory(), Options::new(info.command_line()).node1);
         (info, supply)
     };
     arch::enter();
@@ -92,6 +93,7 @@ extern "C" fn start(info: usize) -> ! {
         Options { counts: true, loops, turns, only, .. } => {
             ended(count::run(&world, &Rows { loops, turns, only }))
         }
+        Options { node1: Some(_), .. } => ended(checks::nodes(&world)),
         _ => test(&world, options.loops),
     })
 }
@@ -100,6 +102,7 @@ extern "C" fn start(info: usize) -> ! {
 struct Options<'a> {
     loops: u64,
     turns: u64,
+    node1: Option<u64>,
     counts: bool,
     stack: bool,
     only: &'a str,
@@ -116,6 +119,7 @@ impl<'a> Options<'a> {
         Self {
             loops: number("loops", 1000),
             turns: number("turns", count::TURNS),
+            node1: value("node1").and_then(|addr| addr.parse().ok()),
             counts: has("count"),
             stack: has("stack"),
             only: value("only").unwrap_or(""),

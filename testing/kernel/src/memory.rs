@@ -4,11 +4,13 @@
 //!   0      1 MiB     image_end                                            end of memory
 //!   │ boot │  image  │   heap (three eighths)   │   frames of the supply  │
 //! ```
-//! All of it can be read and written at [`DIRECT_MAP`].
+//! All of it can be read and written at [`DIRECT_MAP`]. Memory node 1, where there is one, begins at
+//! an address that the command line tells, and has all memory above it.
 
 use crate::boot::{self, Piece};
 use crate::cpu::Here;
 use alloc::boxed::Box;
+use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 use lock_api::Mutex;
 use talc::TalcLock;
@@ -33,9 +35,11 @@ static HEAP: TalcLock<IrqLock<Here>, Manual> = TalcLock::new(Manual);
 /// Takes over all memory behind the image, in its largest piece: the frames that are left when the
 /// heap has its part.
 ///
+/// Memory from address `node1` on is of memory node 1, where there is one.
+///
 /// # Safety
 /// Called once, before anything else allocates.
-pub(crate) unsafe fn enter(pieces: &[Piece]) -> Supply {
+pub(crate) unsafe fn enter(pieces: &[Piece], node1: Option<u64>) -> Supply {
     let (start, end) = pieces
         .iter()
         .filter(|piece| piece.is_ram())
@@ -46,7 +50,8 @@ pub(crate) unsafe fn enter(pieces: &[Piece]) -> Supply {
     let heap = (end - start) * 3 / 8;
     // SAFETY: unused memory so far, and the heap's alone from here on.
     unsafe { HEAP.lock().claim(direct(start), heap as usize) };
-    Supply::new((start + heap).div_ceil(WORD_BYTES) * WORD, end / WORD_BYTES * WORD)
+    let (first, end) = ((start + heap).div_ceil(WORD_BYTES) * WORD, end / WORD_BYTES * WORD);
+    Supply::new(first, end, node1.map_or(end, |addr| (addr / WORD_BYTES * WORD).clamp(first, end)))
 }
 
 /// Frames of a word.
@@ -60,6 +65,8 @@ pub(crate) struct Supply {
     /// Multiples of [`WORD`], as the other.
     first: u64,
     end: u64,
+    /// The first of memory node 1; the end where there is none.
+    node1: u64,
     words: Box<[AtomicU64]>,
     rest: Mutex<IrqLock<Here>, Rest>,
 }
@@ -73,15 +80,32 @@ struct Rest {
 
 impl Supply {
     /// The frames from `first` to `end`, all free.
-    fn new(first: u64, end: u64) -> Self {
+    fn new(first: u64, end: u64, node1: u64) -> Self {
         let words = (0..end / WORD).map(|_| AtomicU64::new(u64::MAX));
         let rest = Rest { free: end - first, lowest: (first / 64) as usize };
-        Self { first, end, words: words.collect(), rest: Mutex::new(rest) }
+        Self { first, end, node1, words: words.collect(), rest: Mutex::new(rest) }
     }
 
     /// The frame behind the last.
     pub(crate) fn end(&self) -> u64 {
         self.end
+    }
+
+    /// All frames, of any node.
+    pub(crate) fn all(&self) -> Range<u64> {
+        self.first..self.end
+    }
+
+    /// The frames of a memory node, if there is one of that number.
+    pub(crate) fn node(&self, number: usize) -> Option<Range<u64>> {
+        let (first, end) = *[(self.first, self.node1), (self.node1, self.end)].get(number)?;
+        (first < end).then_some(first..end)
+    }
+
+    /// How many of a node are free.
+    pub(crate) fn free_of(&self, node: Range<u64>) -> u64 {
+        let _rest = self.rest.lock();
+        node.filter(|&frame| self.is_free(frame)).count() as u64
     }
 
     /// How many are free.
@@ -115,14 +139,27 @@ impl Supply {
         true
     }
 
-    /// Takes the first run that fits: [`vmalloc_tables::Machine::take_run`].
-    pub(crate) fn take_run(&self, count: u64, align: u64) -> Option<Frame> {
+    /// Takes the lowest free frames of a node, or none.
+    pub(crate) fn take_of(&self, frames: &mut [Frame], node: Range<u64>) -> bool {
         let mut rest = self.rest.lock();
-        let starts = (self.first.next_multiple_of(align)..self.end).step_by(align as usize);
+        let mut free = node.filter(|&frame| self.is_free(frame));
+        for slot in frames.iter_mut() {
+            let Some(frame) = free.next() else { return false };
+            *slot = Frame(frame);
+        }
+        frames.iter().for_each(|frame| self.flip(frame.0));
+        rest.free -= frames.len() as u64;
+        true
+    }
+
+    /// Takes the first run of `frames` that fits: [`vmalloc_tables::Machine::take_run`].
+    pub(crate) fn take_run(&self, count: u64, align: u64, frames: Range<u64>) -> Option<Frame> {
+        let mut rest = self.rest.lock();
+        let starts = (frames.start.next_multiple_of(align)..frames.end).step_by(align as usize);
         let fits = |first: &u64| {
             first
                 .checked_add(count)
-                .is_some_and(|end| end <= self.end && (*first..end).all(|frame| self.is_free(frame)))
+                .is_some_and(|end| end <= frames.end && (*first..end).all(|frame| self.is_free(frame)))
         };
         let first = starts.into_iter().find(fits)?;
         (first..first + count).for_each(|frame| self.flip(frame));

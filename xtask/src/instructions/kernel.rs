@@ -14,6 +14,7 @@ pub(crate) fn run() -> Result<BTreeMap<String, f64>> {
         cpus: 1,
         memory: MEMORY[0],
         command_line: "count loops=1000",
+        devices: "",
         counts_instructions: true,
         limit: LIMIT,
         is_shown: false,

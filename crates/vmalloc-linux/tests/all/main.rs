@@ -13,7 +13,6 @@ mod dumps;
 mod elsewhere;
 mod environment;
 mod events;
-mod examples;
 mod family;
 #[cfg(target_pointer_width = "64")]
 mod first_contact;

@@ -1,6 +1,7 @@
 //! Tests of the allocators. This program has one of them itself.
 
 mod collections;
+mod examples;
 mod global;
 
 use std::alloc::System;

@@ -24,7 +24,6 @@ impl<P: Platform> Raw<'_, P> {
     #[doc(alias = "vmalloc")]
     #[doc(alias = "vzalloc")]
     #[doc(alias = "vmalloc_huge")]
-    #[doc(alias = "vmalloc_node")]
     #[inline(always)]
     pub fn alloc(&self, request: &Request) -> Result<usize, AllocError> {
         // Taken apart, so that a request that is made where it is used never gets as far as memory.

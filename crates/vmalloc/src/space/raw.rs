@@ -41,10 +41,11 @@ impl<P: Platform> Raw<'_, P> {
     /// [`Request`](super::Request) as well. Frames are mapped without a context.
     ///
     /// Cached memory is reused without a call of the platform, whatever its context was. A kernel
-    /// that needs memory of one node sets
+    /// that needs memory of one memory node sets
     /// [`unmap_on_free`](crate::SpaceOptions::unmap_on_free), or has a
     /// [node](crate::Request::node) of the space for each.
     #[doc(alias = "__vmalloc")]
+    #[doc(alias = "vmalloc_node")]
     #[must_use]
     #[inline(always)]
     pub fn with(self, context: P::Context) -> Self {

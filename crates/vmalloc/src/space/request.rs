@@ -120,9 +120,9 @@ impl Request {
         /// ```
         record(record: u64) { special = true, has_record = true, record = record }
 
-        /// Takes memory that node `node` has freed, where there is some: for memory near the CPUs
-        /// that will use it. When it is freed and purged, its addresses go back to that node.
-        #[doc(alias = "vmalloc_node")]
+        /// Takes memory that node `node` of the space has freed, where there is some. When it is
+        /// freed and purged, its addresses go back to that node. A memory node is asked for by a
+        /// context: see [`Raw::with`](crate::Raw::with).
         node(node: usize) { special = true, odd = true, node = Some(node) }
 
         /// Places by `policy`, whatever the space's options say.

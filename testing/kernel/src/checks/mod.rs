@@ -3,10 +3,12 @@
 mod load;
 mod mapping;
 mod memory;
+mod nodes;
 pub(crate) mod shortage;
 mod stale;
 
 pub(crate) use mapping::BorrowedFrames;
+pub(crate) use nodes::nodes;
 
 use crate::arch::tlb;
 use crate::serial::say;

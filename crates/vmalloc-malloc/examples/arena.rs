@@ -1,6 +1,6 @@
 //! An arena of 50,000 vectors that grow in turn. Any address in one of them tells which one it is.
 //!
-//! `cargo run --release -p vmalloc-linux --example arena`
+//! `cargo run --release -p vmalloc-malloc --example arena`
 //!
 //! It takes 600 MiB of memory. Before Linux 6.13 each vector takes two of the kernel's mappings, so
 //! that the default limit on these allows about 28,000.

@@ -1,6 +1,6 @@
 //! A megabyte goes through a ring buffer of 64 KiB. No record is split where the ring ends.
 //!
-//! `cargo run -p vmalloc-linux --example ring_stream`
+//! `cargo run -p vmalloc-examples --example ring_stream`
 
 use std::error::Error;
 use vmalloc_linux::{LinuxOptions, Ring, SpaceOptions, open};

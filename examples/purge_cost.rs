@@ -8,7 +8,7 @@
 //! interrupt, so on a busy machine the other rounds would flatter. A line without any such round
 //! has no figures.
 //!
-//! `cargo run --release -p vmalloc-linux --example purge_cost`
+//! `cargo run --release -p vmalloc-examples --example purge_cost`
 
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};

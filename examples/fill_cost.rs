@@ -1,5 +1,5 @@
 //! What it costs to fill new memory, in nanoseconds a page of CPU time: by faults, and with
-//! [`LinuxOptions::populate`]. `cargo run --release -p vmalloc-linux --example fill_cost`.
+//! [`LinuxOptions::populate`]. `cargo run --release -p vmalloc-examples --example fill_cost`.
 //!
 //! In one run, alternating: 64 MiB of areas of one size, that are allocated, filled and freed
 //! again, and purged after the measurement. Medians. The sizes are those of a malloc's blocks.
