@@ -213,8 +213,7 @@ impl<L: RawMutex> Cache<L> {
         // Among two others a look would find more, and take as many more cache lines of other CPUs.
         let next = |turn: usize| if turn < self.nodes.len() { turn } else { 0 };
         let turn = next(own.looked_at.into());
-        let other = if turn == id { next(turn + 1) } else { turn };
-        (other != id).then_some(other)
+        Some(if turn == id { next(turn + 1) } else { turn }).filter(|&other| other != id)
     }
 
     /// Gives up the credit of `node` beyond a batch, so that it is not taken for cached memory.
@@ -234,8 +233,7 @@ impl<L: RawMutex> Cache<L> {
         let take = || self.budget.take(missing, missing.max(self.budget.batch));
         let mut more = take();
         if more.is_none() && node.may_search() {
-            let looked_at = usize::from(node.looked_at);
-            let next = if looked_at < self.nodes.len() { looked_at } else { 0 };
+            let next = usize::from(node.looked_at) % self.nodes.len();
             node.looked_at = next as u16 + 1;
             // Nothing is waited for: our own node is among those that are held.
             if let Some(mut other) = self.nodes[next].try_lock() {

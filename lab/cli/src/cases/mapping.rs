@@ -4,7 +4,8 @@ use super::{Context, Refusal};
 use crate::borrowed_frames::BorrowedFrames;
 use crate::machine::Machine;
 use core::ptr::{with_exposed_provenance, with_exposed_provenance_mut};
-use vmalloc::{AllocError, Frame, FreeError};
+use vmalloc::{AllocError, Frame};
+use vmalloc_short::UnmapError;
 
 /// The most runs of frames in a mapping: to the kernel each is a mapping, and a program may have
 /// 65,530.
@@ -80,13 +81,13 @@ impl<'a> Mapping<'a> {
         Ok(())
     }
 
-    fn end(self) -> Result<(), FreeError> {
+    fn end(self) -> Result<(), UnmapError> {
         let result = self.unmap();
         core::mem::forget(self);
         result
     }
 
-    fn unmap(&self) -> Result<(), FreeError> {
+    fn unmap(&self) -> Result<(), UnmapError> {
         // SAFETY: nothing but `self` uses the mapping, and it is called by what ends `self`.
         unsafe { self.machine.short.unmap(self.addr, self.frames.len()) }
     }
