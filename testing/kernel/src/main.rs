@@ -23,6 +23,7 @@ extern crate alloc;
 #[cfg_attr(target_arch = "riscv64", path = "riscv64/mod.rs")]
 mod arch;
 
+mod access;
 mod cases;
 mod checks;
 mod clock;
@@ -38,7 +39,7 @@ mod walk;
 mod workers;
 mod world;
 
-use arch::{access, boot, cpu};
+use arch::{boot, cpu};
 
 use alloc::boxed::Box;
 use alloc::vec;

@@ -1,20 +1,8 @@
-//! Accesses that may fault, and tell.
+//! The instructions of accesses that may fault.
 
-use super::cpu::{self, RESUME};
+use super::cpu::RESUME;
+use crate::access::{Fault, result};
 use core::arch::asm;
-
-/// An access that faulted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Fault {
-    pub(crate) addr: usize,
-    /// Bits below.
-    pub(crate) error: u64,
-}
-
-/// A page was there and refused; it was written; it was executed.
-pub(crate) const REFUSED: u64 = 1;
-pub(crate) const WRITE: u64 = 2;
-pub(crate) const EXECUTE: u64 = 16;
 
 /// `li a0, 42; ret`
 pub(crate) const CODE: u64 = 0x0000_8067_02a0_0513;
@@ -37,15 +25,6 @@ macro_rules! expect_fault {
         );
         result(untouched)
     }};
-}
-
-fn result(untouched: u64) -> Result<(), Fault> {
-    if untouched != 0 {
-        return Ok(());
-    }
-    // SAFETY: the access is over.
-    let local = unsafe { cpu::local() };
-    Err(Fault { addr: local.fault_addr as usize, error: local.fault_error })
 }
 
 /// Reads a word.

@@ -1,7 +1,7 @@
 //! Interrupts and faults: those that are expected, and a dump of all registers for the others.
 
-use super::access::{EXECUTE, REFUSED, WRITE};
 use super::cpu;
+use crate::access::{EXECUTE, REFUSED, WRITE};
 use crate::exit::{Status, exit};
 use crate::serial::print_in_need;
 use crate::{machine, walk};

@@ -1,20 +1,8 @@
-//! Accesses that may fault, and tell.
+//! The instructions of accesses that may fault.
 
-use super::cpu::{self, RESUME, RESUME_STACK};
+use super::cpu::{RESUME, RESUME_STACK};
+use crate::access::{Fault, result};
 use core::arch::asm;
-
-/// An access that faulted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Fault {
-    pub(crate) addr: usize,
-    /// The processor's bits, as below.
-    pub(crate) error: u64,
-}
-
-/// A page was there and refused; it was written; it was executed.
-pub(crate) const REFUSED: u64 = 1;
-pub(crate) const WRITE: u64 = 2;
-pub(crate) const EXECUTE: u64 = 16;
 
 /// `mov eax, 42; ret`
 pub(crate) const CODE: u64 = u64::from_le_bytes([0xb8, 42, 0, 0, 0, 0xc3, 0x90, 0x90]);
@@ -38,15 +26,6 @@ macro_rules! expect_fault {
         );
         result(untouched)
     }};
-}
-
-fn result(untouched: u64) -> Result<(), Fault> {
-    if untouched != 0 {
-        return Ok(());
-    }
-    // SAFETY: the access is over.
-    let local = unsafe { cpu::local() };
-    Err(Fault { addr: local.fault_addr as usize, error: local.fault_error })
 }
 
 /// Reads a word.

@@ -3,9 +3,9 @@
 //! Every entry runs on a stack of its own, for below the stack pointer the precompiled `core` keeps
 //! a red zone, and a kernel stack that has run over must not take the report with it.
 
-use super::access::{EXECUTE, WRITE};
 use super::apic::{self, Vector};
 use super::cpu::{self, DEPTH};
+use crate::access::{EXECUTE, WRITE};
 use crate::exit::{Status, exit};
 use crate::machine;
 use crate::serial::print_in_need;
