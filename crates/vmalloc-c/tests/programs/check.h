@@ -32,6 +32,15 @@
         }                                                                                          \
     } while (0)
 
+/* Checks that a second free is refused. Its addresses may be free by then: a thread drains. */
+#define FREED_TWICE(call)                                                                          \
+    do {                                                                                           \
+        vmalloc_error detail_, *detail = &detail_;                                                 \
+        int answer_ = (call);                                                                      \
+        CHECK((answer_ == -EALREADY && detail_.code == VMALLOC_E_ALREADY_FREED)                    \
+              || (answer_ == -EFAULT && detail_.code == VMALLOC_E_NOT_AN_AREA));                   \
+    } while (0)
+
 /* Checks that a call returns NULL with this errno and this code. */
 #define NO_POINTER(call, number, wanted)                                                           \
     REFUSED((errno = 0, (call) == NULL ? -errno : 1), number, wanted)
