@@ -41,7 +41,7 @@ mod stacks;
 mod stock;
 
 pub(crate) use budget::{Budget, Growth, LazyPages};
-pub(crate) use node::{Lazy, Node, clear, has_piece, make_lazy_room};
+pub(crate) use node::{Lazy, Node, PIECE_BYTES, clear, has_piece, make_lazy_room};
 pub use node::{lacks_one, lengthen};
 pub(crate) use policy::{Allowance, BATCH, GROUP, HALF, MAX_PAGES, third, twelfth};
 pub(crate) use stacks::{Cursor, Fraction, SizeStacks, TWICE, make_room};

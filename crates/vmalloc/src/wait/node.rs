@@ -375,7 +375,7 @@ pub(crate) fn has_piece(list: &mut Vec<PageRange>, more: usize) -> bool {
 }
 
 /// The most bytes of a list, which every heap has in one piece.
-pub(super) const PIECE_BYTES: usize = 64 << 10;
+pub(crate) const PIECE_BYTES: usize = 64 << 10;
 /// The most areas in one.
 const PIECE: usize = PIECE_BYTES / size_of::<PageRange>();
 /// The room that lists keep in any case: a page or two.

@@ -15,8 +15,8 @@
 #[cfg(test)]
 mod tests;
 
-use super::node::{Node, PIECE_BYTES};
 use super::policy::{BATCH, MAX_PAGES};
+use super::{Node, PIECE_BYTES};
 use crate::PageRange;
 use alloc::vec::Vec;
 use core::mem::{self, offset_of};
