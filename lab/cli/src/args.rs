@@ -356,7 +356,7 @@ pub(crate) fn did_you_mean<'a>(word: &str, names: impl Iterator<Item = &'a str>)
     nearest.map_or_else(String::new, |name| format!(", did you mean '{name}'?"))
 }
 
-/// The same for the name that the parser suggests.
+/// Asks whether the name was meant that the parser suggests.
 fn suggestion(error: &clap::Error) -> String {
     let suggested =
         [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg, ContextKind::SuggestedValue];

@@ -317,9 +317,9 @@ fn add_list<L: RawMutex>(node: &mut MutexGuard<'_, L, Node>) -> bool {
         if MutexGuard::unlocked(node, || list.try_reserve_exact(room)).is_err() {
             break;
         }
-        let Lazy { areas, full, .. } = &mut node.lazy;
         // Others had the node meanwhile.
-        if full.len() < full.capacity() {
+        if !node.lazy.has_much_room() && node.lazy.full.len() < node.lazy.full.capacity() {
+            let Lazy { areas, full, .. } = &mut node.lazy;
             mem::swap(areas, &mut list);
             if !list.is_empty() {
                 full.push(mem::take(&mut list));

@@ -8,7 +8,7 @@
 
 use super::{Flush, MAX_PAGES};
 
-/// What is dirty in a block.
+/// The dirty slots of a block.
 pub(super) trait Dirty: Default + Send + Sync {
     /// Notes slots that were returned.
     fn add(&mut self, first: u64, slots: u64);
