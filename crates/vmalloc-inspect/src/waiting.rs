@@ -1,6 +1,6 @@
 //! Where retired areas wait.
 
-use crate::containers::{List, ListLayout};
+use crate::containers::ListLayout;
 use crate::error::InspectError;
 use crate::memory::{Memory, at, half, nth, word};
 use crate::snapshot::AreaState;
@@ -65,16 +65,9 @@ impl Reader<'_, '_> {
 
     /// Reads lazy areas: a list, and those that were full before.
     fn lazy(&mut self, list: u64, full: u64, state: AreaState) -> Read {
+        self.ranges(list, state)?;
         let full = self.lists.read(self.memory, full, self.most)?;
-        let mut left = self.most;
-        for number in 0..full.len {
-            let list = nth(full.first, number, ListLayout::BYTES)?;
-            // Of all lists together: a hostile process may have one list many times.
-            let list = self.lists.read(self.memory, list, left)?;
-            left -= list.len;
-            self.told(list, self.outline.range[2], self.outline.range[0], state)?;
-        }
-        self.ranges(list, state)
+        (0..full.len).try_for_each(|number| self.ranges(nth(full.first, number, ListLayout::BYTES)?, state))
     }
 
     /// Reads areas by their sizes.
@@ -107,10 +100,6 @@ impl Reader<'_, '_> {
     /// Reads a list of entries of `size` bytes, with the first page at `place` in each.
     fn entries(&mut self, list: u64, size: u64, place: u64, state: AreaState) -> Read {
         let list = self.lists.read(self.memory, list, self.most)?;
-        self.told(list, size, place, state)
-    }
-
-    fn told(&mut self, list: List, size: u64, place: u64, state: AreaState) -> Read {
         let bytes = match list.len {
             0 => Vec::new(),
             len => self.memory.bytes(list.first, len * size)?,
