@@ -8,6 +8,7 @@ use vmalloc::{
     Frame, FrameSupply, MapFrames, PageRange, Platform, PlatformError, PlatformFault, Protect, Protection,
     ReadNofault, Relocate, Request, Resize,
 };
+use vmalloc_harness::{kernel_map_limit, map_limit};
 use vmalloc_linux::{CHUNK_PAGES, GuardMeans, Linux, LinuxOptions, ReserveError, SpaceOptions, open};
 
 const SPAN: usize = 1 << 34;
@@ -228,7 +229,7 @@ fn a_move_into_a_hole_of_the_span_is_undone() {
 #[test]
 fn windows_that_the_kernel_refuses_leave_nothing_behind() {
     in_own_process(|| {
-        let Some(max) = map_limit() else { return };
+        let Some(max) = kernel_map_limit() else { return };
         for guards in guards_by_mapping() {
             let Some(linux) = reserve(SPAN, guards, Batches::Taken) else { continue };
             let frames = scattered_frames(&linux, 100);

@@ -5,6 +5,7 @@ use crate::common::sandbox;
 use crate::common::*;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use vmalloc::{Discard, PageRange, PlatformFault, Protection, Relocate, Request, Resize, SpaceOptions};
+use vmalloc_harness::map_limit;
 use vmalloc_linux::{CHUNK_PAGES, GuardMeans, Linux, LinuxOptions, open};
 
 /// 1 GiB: many chunks, and room to close some.

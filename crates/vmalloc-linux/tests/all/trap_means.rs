@@ -4,6 +4,7 @@ use crate::common::sandbox::{Call, refused};
 use crate::common::trapping::*;
 use crate::common::*;
 use vmalloc::{Platform, PlatformFault, Request, SpaceOptions};
+use vmalloc_harness::kernel_map_limit;
 use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, ReserveError, open};
 
 #[test]
@@ -65,7 +66,7 @@ fn spaces_that_trap_choose_userfaultfd_and_budgets_may_be_anything() {
 #[test]
 fn at_the_limit_on_mappings_large_areas_are_refused_and_small_ones_work() {
     in_own_process(|| {
-        let Some(max) = map_limit() else { return };
+        let Some(max) = kernel_map_limit() else { return };
         let Some(space) = with_userfault(LinuxOptions::new().drain_thread(false)) else { return };
         let (first, second) = (alloc(&space, LARGE), alloc(&space, 5));
         fill_area(first, LARGE, 1);

@@ -4,6 +4,7 @@ use crate::common::trapping::*;
 use crate::common::*;
 use std::collections::BTreeSet;
 use vmalloc::SpaceOptions;
+use vmalloc_harness::map_limit;
 use vmalloc_linux::{GuardMeans, LinuxOptions, open};
 
 /// Areas take memory page by page until an earlier one was filled.

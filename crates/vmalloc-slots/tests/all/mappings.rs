@@ -1,7 +1,7 @@
 //! Kernel mappings and memory: they are counted for the whole process, which is each test's own.
 
 use crate::common::{PAGE, fill, is_zero, pool, space};
-use vmalloc_harness::{in_own_process, not_run};
+use vmalloc_harness::{in_own_process, map_limit};
 use vmalloc_linux::GuardMeans;
 use vmalloc_slots::{Dirty, Slot, Slots, SlotsOptions};
 
@@ -31,11 +31,7 @@ fn slots_that_went_back_leave_no_mappings() {
 #[test]
 fn large_slots_leave_an_eighth_of_the_mappings_to_the_program() {
     in_own_process(|| {
-        let max: u64 = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap().trim().parse().unwrap();
-        if max > 1 << 17 {
-            let why = format_args!("{max} mappings would take too long");
-            return not_run("large_slots_leave_an_eighth_of_the_mappings_to_the_program", why);
-        }
+        let Some(max) = map_limit() else { return };
         let mut pools =
             (0..2).map(|_| pool(SlotsOptions::new(64 << 20).head_bytes(PAGE))).collect::<Vec<_>>();
         let mut slots: Vec<Slot<_>> = Vec::new();

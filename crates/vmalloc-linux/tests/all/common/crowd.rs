@@ -10,11 +10,10 @@ pub struct Crowd {
 }
 
 impl Crowd {
-    /// Splits a mapping into single pages until the kernel refuses.
+    /// Splits a mapping into single pages until the program has `max` mappings, or the kernel
+    /// refuses.
     pub fn gather(max: u64) -> Self {
-        let crowd = Self::of(max);
-        assert!(crowd.splits < max as usize);
-        crowd
+        Self::of(max / 2)
     }
 
     /// Splits a mapping into single pages, with twice as many mappings as splits, until the kernel

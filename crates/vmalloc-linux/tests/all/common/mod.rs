@@ -325,16 +325,6 @@ pub fn is_dumped(lines: &[String]) -> bool {
     !told(lines, "VmFlags:").split(' ').any(|flag| flag == "dd")
 }
 
-/// The most mappings of a process; `None` where reaching that would take too long.
-pub fn map_limit() -> Option<u64> {
-    let max = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap().trim().parse().unwrap();
-    if max > 1 << 20 {
-        not_run("the limit on mappings", format_args!("{max} mappings would take too long"));
-        return None;
-    }
-    Some(max)
-}
-
 /// A line of `/proc/self/status`, in bytes.
 pub fn status_bytes(name: &str) -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();

@@ -6,35 +6,12 @@ use super::{all_options, check, everywhere, finish, for_both_guards, for_both_gu
 use crate::common::crowd::Crowd;
 use crate::common::*;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use vmalloc::{
     AllocError, PageRange, PlatformError, PlatformFault, Protect, Protection, Request, Space, SpaceOptions,
 };
+use vmalloc_harness::{kernel_map_limit, map_limit, without_proc};
 use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, open};
-
-/// Takes `/proc` away from this process; whether that was allowed.
-fn without_proc() -> bool {
-    // SAFETY: this process, which was made for it, gets a view of the mounts of its own, and takes
-    // one away there.
-    let done = unsafe {
-        libc::unshare(libc::CLONE_NEWNS) == 0
-            && libc::mount(
-                c"none".as_ptr(),
-                c"/".as_ptr(),
-                std::ptr::null(),
-                libc::MS_REC | libc::MS_PRIVATE,
-                std::ptr::null(),
-            ) == 0
-            && libc::umount2(c"/proc".as_ptr(), libc::MNT_DETACH) == 0
-    };
-    if !done {
-        not_run(
-            "without_proc",
-            format_args!("/proc can't be unmounted: {}", std::io::Error::last_os_error()),
-        );
-    }
-    done && !Path::new("/proc/self").exists()
-}
 
 #[test]
 fn without_proc_everything_works() {
@@ -56,7 +33,7 @@ fn without_proc_everything_works() {
 #[test]
 fn without_proc_the_limit_on_mappings_is_an_error() {
     in_own_process(|| {
-        let Some(max) = map_limit() else { return };
+        let Some(max) = kernel_map_limit() else { return };
         if !without_proc() {
             return;
         }
@@ -81,7 +58,7 @@ fn without_proc_the_limit_on_mappings_is_an_error() {
 #[test]
 fn at_the_limit_on_mappings_a_space_loses_nothing() {
     in_own_process(|| {
-        let Some(max) = map_limit() else { return };
+        let Some(max) = kernel_map_limit() else { return };
         for_both_guards_in(SpaceOptions::default().unmap_on_free(), |space| {
             let before = exercise(space);
             let crowd = Crowd::gather(max);

@@ -2,6 +2,7 @@
 
 use super::*;
 use vmalloc::Protection;
+use vmalloc_harness::map_limit;
 
 /// The rest of the program goes on: the heap, mappings of its own, and threads.
 fn assert_program_goes_on() {
