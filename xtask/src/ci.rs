@@ -45,7 +45,6 @@ pub(crate) fn all() -> Vec<Step> {
         step("schedules", "cargo test -p vmalloc-schedules --test all --target-dir target/schedules")
             .env("RUSTFLAGS", SHUTTLE)
             .after("build of the schedules"),
-        step("broken protocols", "target/debug/xtask mutants vmalloc-schedules").after("tests"),
         step("build of the models", &format!("{models} --no-run")).env("RUSTFLAGS", LOOM).builds(),
         step("models of weak memory", &format!("{models} models"))
             .env("RUSTFLAGS", LOOM)
