@@ -127,8 +127,8 @@ mod window;
 // The items of the core. A doc comment here would stand before that of each.
 pub use vmalloc::{
     self, AllocError, Area, AreaError, AreaInfo, AreaMap, AreasIter, Buffer, Cached, CachedAreas, Code,
-    CodeBuffer, Contended, Content, DirectMemory, Discard, DrainReason, DrainStatus, Evict, Fit, FitError,
-    Frame, FrameRun, FrameSupply, Frames, FreeError, Geometry, Kind, MAX_NODES, MapFrames, Mapping,
+    CodeBuffer, Contended, Content, DirectMemory, Discard, DrainReason, DrainStatus, Evict, Extras, Fit,
+    FitError, Frame, FrameRun, FrameSupply, Frames, FreeError, Geometry, Kind, MAX_NODES, MapFrames, Mapping,
     MemoryCost, NoArea, NoSpace, NodeStats, Notifier, Origin, Outline, Owned, PageRange, PageSet, PagedArea,
     Platform, PlatformError, PlatformFault, Policy, Protect, ProtectError, Protection, PurgeError, Raw,
     ReadNofault, ReadOnlyMapping, Relocate, Request, RequestError, Reservation, Resize, Segments, Share,

@@ -110,8 +110,9 @@ pub use owned::{
     ReadOnlyMapping, Reservation, Share, SpaceRef, Stale, Zeroed,
 };
 pub use platform::{
-    DirectMemory, Discard, DrainReason, Evict, Frame, FrameRun, FrameSupply, Geometry, MapFrames, MemoryCost,
-    Origin, Platform, PlatformError, PlatformFault, Protect, Protection, ReadNofault, Relocate, Translate,
+    DirectMemory, Discard, DrainReason, Evict, Extras, Frame, FrameRun, FrameSupply, Geometry, MapFrames,
+    MemoryCost, Origin, Platform, PlatformError, PlatformFault, Protect, Protection, ReadNofault, Relocate,
+    Translate,
 };
 pub use purge::{DrainStatus, tenant};
 pub use space::{

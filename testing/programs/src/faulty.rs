@@ -6,8 +6,9 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use vmalloc::{
-    DirectMemory, Discard, DrainReason, Evict, Frame, FrameRun, FrameSupply, Geometry, MapFrames, Origin,
-    PageRange, Platform, PlatformError, PlatformFault, Protect, Protection, ReadNofault, Relocate, Translate,
+    DirectMemory, Discard, DrainReason, Evict, Extras, Frame, FrameRun, FrameSupply, Geometry, MapFrames,
+    Origin, PageRange, Platform, PlatformError, PlatformFault, Protect, Protection, ReadNofault, Relocate,
+    Translate,
 };
 use vmalloc_model::Seeded;
 use vmalloc_sim::{Injected, Plan, Point};
@@ -94,6 +95,10 @@ unsafe impl<P: Platform> Platform for Faulty<P> {
         self.cpu.load(Ordering::Relaxed)
     }
 
+    fn extras(&self) -> &dyn Extras {
+        self
+    }
+
     unsafe fn map(
         &self,
         range: PageRange,
@@ -120,16 +125,6 @@ unsafe impl<P: Platform> Platform for Faulty<P> {
         Ok(())
     }
 
-    unsafe fn resident(&self, range: PageRange) -> u64 {
-        // SAFETY: the caller's promises are those asked for.
-        unsafe { self.inner.resident(range) }
-    }
-
-    unsafe fn make_huge(&self, range: PageRange) {
-        // SAFETY: the caller's promises are those asked for.
-        unsafe { self.inner.make_huge(range) }
-    }
-
     unsafe fn unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
         if let Err(error) = self.pass(Point::Unmap) {
             // SAFETY: the caller's promises are those asked for, for a part of the ranges.
@@ -143,21 +138,6 @@ unsafe impl<P: Platform> Platform for Faulty<P> {
         self.pass(Point::Flush)?;
         // SAFETY: the caller's promises are those asked for.
         unsafe { self.inner.flush(ranges) }
-    }
-
-    unsafe fn unmap_now(&self, range: PageRange, tag: Option<&str>) -> Result<(), PlatformError> {
-        self.pass(Point::UnmapNow)?;
-        // SAFETY: the caller's promises are those asked for.
-        unsafe { self.inner.unmap_now(range, tag) }
-    }
-
-    fn evict_memory(&self, part: Evict) -> bool {
-        self.inner.evict_memory(part)
-    }
-
-    unsafe fn mark_altered(&self, range: PageRange) -> Result<(), PlatformError> {
-        // SAFETY: the caller's promises are those asked for.
-        unsafe { self.inner.mark_altered(range) }
     }
 
     unsafe fn zero(&self, range: PageRange) {
@@ -183,6 +163,34 @@ unsafe impl<P: Platform> Platform for Faulty<P> {
 
     fn fatal(&self, damage: &dyn fmt::Display) -> ! {
         panic!("fatal: {damage}")
+    }
+}
+
+// SAFETY: the platform below keeps the promises; it lends this one nothing.
+unsafe impl<P: Platform> Extras for Faulty<P> {
+    unsafe fn resident(&self, range: PageRange) -> u64 {
+        // SAFETY: the caller's promises are those asked for.
+        unsafe { self.inner.extras().resident(range) }
+    }
+
+    unsafe fn make_huge(&self, range: PageRange) {
+        // SAFETY: the caller's promises are those asked for.
+        unsafe { self.inner.extras().make_huge(range) }
+    }
+
+    unsafe fn unmap_now(&self, range: PageRange, tag: Option<&str>) -> Result<(), PlatformError> {
+        self.pass(Point::UnmapNow)?;
+        // SAFETY: the caller's promises are those asked for.
+        unsafe { self.inner.extras().unmap_now(range, tag) }
+    }
+
+    fn evict_memory(&self, part: Evict) -> bool {
+        self.inner.extras().evict_memory(part)
+    }
+
+    unsafe fn mark_altered(&self, range: PageRange) -> Result<(), PlatformError> {
+        // SAFETY: the caller's promises are those asked for.
+        unsafe { self.inner.extras().mark_altered(range) }
     }
 }
 
