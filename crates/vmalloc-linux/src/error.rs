@@ -1,10 +1,90 @@
-//! Errors of a reservation, and the meaning of the kernel's error numbers for the allocator.
+//! The error of all calls, that of a reservation, and the meaning of the kernel's error numbers for the allocator.
 
 use crate::events;
+use crate::fork::RegisterError;
 use crate::os::limits::mappings_exhausted;
+use crate::trap_report::InstallError;
 use rustix::io::Errno;
 use thiserror::Error;
-use vmalloc::{PlatformError, PlatformFault};
+use vmalloc::{
+    AllocError, AreaError, FitError, FreeError, PlatformError, PlatformFault, Protect, ProtectError,
+};
+use vmalloc::{PurgeError, RequestError, SpaceError, SpaceRef};
+use vmalloc_subspaces::SubspaceError;
+
+/// The one error of a program that asks for no more: `?` makes it of that of every call here and of
+/// a space.
+///
+/// Each call has a type of its own, which names what can go wrong there. An error in another one
+/// stands here by itself, so that each refusal has one place.
+///
+/// ```
+/// use vmalloc_linux::{AllocError, Error, LinuxOptions, Mapping, SpaceOptions, open};
+///
+/// fn play(bytes: usize) -> Result<(), Error> {
+///     let space = open(LinuxOptions::new().max_bytes(64 << 20), SpaceOptions::default())?;
+///     let frames = space.frames(4)?;
+///     Mapping::new(&frames)?.write(0, b"shared");
+///     space.zeroed_buffer(bytes)?.resize(2 * bytes)?;
+///     Ok(space.purge()?)
+/// }
+/// assert_eq!(play(1 << 20), Ok(()));
+/// assert!(matches!(play(1 << 30), Err(Error::Alloc(AllocError::NoSpace(_)))));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+#[error(transparent)]
+pub enum Error {
+    /// The addresses could not be reserved.
+    Reserve(#[from] ReserveError),
+    /// No space could be made on them.
+    Space(#[from] SpaceError),
+    /// The space could not be made safe against forks.
+    Fork(#[from] RegisterError),
+    /// No sub-space could be made.
+    Subspace(#[from] SubspaceError),
+    /// Memory or addresses could not be allocated.
+    Alloc(#[from] AllocError),
+    /// The address is not that of an area which the call is for.
+    Free(#[from] FreeError),
+    /// Something can't be done with an area. What other variants say is never in it.
+    Area(AreaError),
+    /// A purge is not complete.
+    Purge(#[from] PurgeError),
+    /// The system refused.
+    Platform(#[from] PlatformError),
+    /// No handler of traps could be installed.
+    Traps(#[from] InstallError),
+}
+
+impl From<AreaError> for Error {
+    fn from(error: AreaError) -> Self {
+        match error {
+            AreaError::Area(error) => Self::Free(error),
+            AreaError::Alloc(error) => Self::Alloc(error),
+            AreaError::Platform(error) => Self::Platform(error),
+            error => Self::Area(error),
+        }
+    }
+}
+
+impl From<FitError> for Error {
+    fn from(error: FitError) -> Self {
+        Self::Alloc(error.into())
+    }
+}
+
+impl From<RequestError> for Error {
+    fn from(error: RequestError) -> Self {
+        Self::Alloc(error.into())
+    }
+}
+
+impl<S: SpaceRef<Platform: Protect>> From<ProtectError<S>> for Error {
+    fn from(error: ProtectError<S>) -> Self {
+        error.cause.into()
+    }
+}
 
 /// An error of [`Linux::reserve`](crate::Linux::reserve). Nothing was changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
