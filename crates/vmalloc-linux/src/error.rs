@@ -5,6 +5,7 @@ use crate::fork::RegisterError;
 use crate::os::limits::mappings_exhausted;
 use crate::trap_report::InstallError;
 use rustix::io::Errno;
+use std::fmt;
 use thiserror::Error;
 use vmalloc::{
     AllocError, AreaError, FitError, FreeError, PlatformError, PlatformFault, Protect, ProtectError,
@@ -102,13 +103,13 @@ pub enum ReserveError {
         page_bytes: usize,
     },
     /// The size is more than half of what an address can name; no program has that.
-    #[error("{bytes} bytes are more than any address space has")]
+    #[error("{} are more than any address space has", Size::of(*bytes))]
     TooLarge {
         /// The size asked for.
         bytes: usize,
     },
     /// The limit on the program's address space stands in the way.
-    #[error("{bytes} bytes more than the {used} in use would pass RLIMIT_AS, which is {limit} bytes")]
+    #[error("{} more than the {} in use would pass RLIMIT_AS, which is {}", Size::of(*bytes), Size(*used), Size(*limit))]
     AddressSpaceLimit {
         /// The smallest size tried.
         bytes: usize,
@@ -118,7 +119,7 @@ pub enum ReserveError {
         limit: u64,
     },
     /// The machine has no room for the smallest size tried, whatever the limits.
-    #[error("no room for {bytes} contiguous bytes of address space: the most is {largest} (errno {code})")]
+    #[error("no room for {} of addresses in a row: the most is {} (errno {code})", Size::of(*bytes), Size(*largest))]
     NoRoom {
         /// The smallest size tried.
         bytes: usize,
@@ -128,7 +129,7 @@ pub enum ReserveError {
         code: i32,
     },
     /// More bytes are asked for at least than at most.
-    #[error("at least {least} bytes are more than the {most} at most")]
+    #[error("at least {} are more than the {} at most", Size::of(*least), Size::of(*most))]
     LeastAboveMost {
         /// The least asked for.
         least: usize,
@@ -144,7 +145,7 @@ pub enum ReserveError {
         align: usize,
     },
     /// The place asked for is taken, or has no room for the smallest size tried.
-    #[error("no {bytes} bytes are free in {start:#x}..{end:#x}: the most is {largest}")]
+    #[error("no {} are free in {start:#x}..{end:#x}: the most is {}", Size::of(*bytes), Size(*largest))]
     NoWindow {
         /// The smallest size tried.
         bytes: usize,
@@ -171,6 +172,23 @@ pub enum ReserveError {
         /// Its `errno`.
         code: i32,
     },
+}
+
+/// A number of bytes, printed in the largest unit that has no fraction.
+struct Size(u64);
+
+impl Size {
+    fn of(bytes: usize) -> Self {
+        Self(bytes as u64)
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = ["bytes", "KiB", "MiB", "GiB"];
+        let nth = if self.0 == 0 { 0 } else { (self.0.trailing_zeros() as usize / 10).min(units.len() - 1) };
+        write!(f, "{} {}", self.0 >> (10 * nth), units[nth])
+    }
 }
 
 /// Returns the platform error for a `call` that failed with `errno`.
@@ -210,4 +228,15 @@ pub(crate) fn mapping_error([call, at_limit]: [&'static str; 2], errno: Errno) -
         return refusal(at_limit, PlatformFault::MapLimit, errno);
     }
     platform_error(call, errno)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_told_in_the_largest_unit_without_a_fraction() {
+        let told = [0, 1025, 5 << 12, (1 << 40) + (1 << 20), 3 << 44].map(|bytes| Size(bytes).to_string());
+        assert_eq!(told, ["0 bytes", "1025 bytes", "20 KiB", "1048577 MiB", "49152 GiB"]);
+    }
 }
