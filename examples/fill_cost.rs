@@ -5,13 +5,13 @@
 //! again, and purged after the measurement. Medians. The sizes are those of a malloc's blocks.
 
 use std::time::Duration;
-use vmalloc_linux::{Linux, LinuxOptions, OpenError, Request, SharedSpace, Space, SpaceOptions, open};
+use vmalloc_linux::{Error, Linux, LinuxOptions, Request, SharedSpace, Space, SpaceOptions, open};
 
 const PAGE: usize = 4096;
 const ROUNDS: usize = 21;
 const ALL_PAGES: usize = 1 << 14;
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> Result<(), Error> {
     let spaces = [space(LinuxOptions::new())?, space(LinuxOptions::new().populate(true))?];
     println!("{:>6}  {:>7}  {:>9}", "pages", "faults", "populated");
     for pages in [8, 16, 64, 256, 1000] {
@@ -31,12 +31,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 /// A space that caches nothing.
-fn space(options: LinuxOptions) -> Result<SharedSpace, OpenError> {
+fn space(options: LinuxOptions) -> Result<SharedSpace, Error> {
     open(options.drain_thread(false).frame_bytes(0), SpaceOptions::default().cache_bytes(0).guard(false))
 }
 
 /// Fills new areas. Returns nanoseconds a page.
-fn fill(space: &Space<Linux>, pages: usize) -> Result<u128, Box<dyn std::error::Error>> {
+fn fill(space: &Space<Linux>, pages: usize) -> Result<u128, Error> {
     let mut areas = Vec::with_capacity(ALL_PAGES / pages);
     let before = cpu_time();
     for _ in 0..ALL_PAGES / pages {

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use vmalloc::{PageRange, Platform, PlatformError, Protection};
-use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, ReserveError, SpaceOptions};
+use vmalloc_linux::{Error, GuardMeans, Linux, LinuxOptions, ReserveError, SpaceOptions};
 
 const RANGES: u64 = 1024;
 const PAGES: u64 = 4;
@@ -61,7 +61,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(std::io::stdout().write_all(as_json(&lines).as_bytes())?)
 }
 
-fn measure_all() -> Result<Vec<Line>, Box<dyn std::error::Error>> {
+fn measure_all() -> Result<Vec<Line>, Error> {
     let mut lines = Vec::new();
     for guards in GuardMeans::all() {
         let options = LinuxOptions::new().max_bytes(1 << 30).guard_means(guards);

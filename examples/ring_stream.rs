@@ -2,15 +2,14 @@
 //!
 //! `cargo run -p vmalloc-examples --example ring_stream`
 
-use std::error::Error;
-use vmalloc_linux::{LinuxOptions, Ring, SpaceOptions, open};
+use vmalloc_linux::{Error, LinuxOptions, Ring, SpaceOptions, open};
 
 /// Mixes bytes into a checksum (FNV-1a).
 fn mix(sum: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(sum, |sum, &byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-pub(crate) fn main() -> Result<(), Box<dyn Error>> {
+pub(crate) fn main() -> Result<(), Error> {
     let space = open(LinuxOptions::new(), SpaceOptions::default())?;
     let mut ring = Ring::new(&*space, 64 << 10)?;
     let source: Vec<u8> = (0..1_usize << 20).map(|nth| (nth * 31 + nth / 251) as u8).collect();
@@ -26,12 +25,12 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
             }
             let at = written % ring.len();
             across += usize::from(at + record.len() > ring.len());
-            ring.get_mut(at, record.len()).ok_or("too long")?.copy_from_slice(record);
+            ring.get_mut(at, record.len()).expect("it fits").copy_from_slice(record);
             written += record.len();
         }
         // The reader takes pieces of another size, each as one slice.
         let count = 2311.min(written - read);
-        sum = mix(sum, ring.get(read % ring.len(), count).ok_or("too long")?);
+        sum = mix(sum, ring.get(read % ring.len(), count).expect("it fits"));
         read += count;
     }
     assert_eq!(sum, mix(0, &source));

@@ -7,7 +7,7 @@ use std::ffi::c_void;
 use std::ops::Range;
 use thiserror::Error;
 use vmalloc_linux::{
-    AllocError, AreaError, LinuxOptions, OpenError, Request, SharedSpace, SpaceOptions, open,
+    AllocError, AreaError, LinuxOptions, Error, Request, SharedSpace, SpaceOptions, open,
 };
 
 /// Why a way could not do its work.
@@ -15,7 +15,7 @@ use vmalloc_linux::{
 pub enum WayError {
     /// There is no space of addresses.
     #[error("no space: {0}")]
-    Open(#[from] OpenError),
+    Open(#[from] Error),
     /// There are no addresses for the pool.
     #[error("no addresses: {0}")]
     Addresses(#[from] AllocError),

@@ -1,9 +1,11 @@
-//! The `x86_64` crate's own page table code, unmodified, on the simulated MMU of `vmalloc-sim`.
+//! The `x86_64` crate's own page table code, unmodified, on a simulated MMU.
 //!
 //! [`Kernel`] is the part that every kernel has to write around the crate: frames, the address of physical memory, and the
 //! flush. Frames come from the machine and go back to it, so that a frame which goes back too early is found.
 
-use vmalloc_sim::mmu::{Mmu, MmuFault};
+pub mod mmu;
+
+use mmu::{Mmu, MmuFault};
 use x86_64::structures::paging::mapper::{CleanUp, MapToError, UnmapError};
 use x86_64::structures::paging::{
     FrameAllocator, FrameDeallocator, Mapper, OffsetPageTable, Page, PageTable, PageTableFlags, PhysFrame,

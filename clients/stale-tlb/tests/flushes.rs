@@ -1,8 +1,7 @@
 //! Flushes that are missing are found by one run, and code that flushes is found right.
 
+use stale_tlb::mmu::{Access, MmuFault};
 use stale_tlb::{Flush, Kernel, Tables};
-use vmalloc_sim::Access;
-use vmalloc_sim::mmu::MmuFault;
 
 const ADDR: u64 = 0x4000_0000_0000;
 

@@ -4,7 +4,7 @@ use crate::memory::{Pool, SlotMemory};
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 use vmalloc::SpaceOptions;
-use vmalloc_linux::{OpenError, SharedSpace, open};
+use vmalloc_linux::{Error, SharedSpace, open};
 use vmalloc_slots::{Slots, SlotsOptions};
 use wasmer::sys::{BaseTunables, Tunables};
 use wasmer::{MemoryError, MemoryType, Pages, TableType};
@@ -27,8 +27,8 @@ impl Pools {
     /// Reserves addresses: 64 TiB, which are 8,000 memories of 4 GiB with a guard of 4 GiB.
     ///
     /// # Errors
-    /// [`OpenError`].
-    pub fn open() -> Result<Self, OpenError> {
+    /// [`Error`].
+    pub fn open() -> Result<Self, Error> {
         let space = open(vmalloc_linux::LinuxOptions::new().max_bytes(1 << 46), SpaceOptions::default())?;
         Ok(Self::on(space, SlotsOptions::new(0)))
     }
@@ -83,8 +83,8 @@ impl SlotTunables {
     /// Returns tunables with pools of their own.
     ///
     /// # Errors
-    /// [`OpenError`].
-    pub fn open() -> Result<Self, OpenError> {
+    /// [`Error`].
+    pub fn open() -> Result<Self, Error> {
         Ok(Self::on(Arc::new(Pools::open()?)))
     }
 

@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use vmalloc::SpaceOptions;
-use vmalloc_linux::{OpenError, SharedSpace, open};
+use vmalloc_linux::{SharedSpace, open};
 use vmalloc_slots::{BeyondHead, Dirty, Slot, Slots, SlotsOptions};
 use wasmtime::{Error, LinearMemory, MemoryCreator, MemoryType};
 
@@ -84,8 +84,8 @@ impl Memories {
     /// Reserves addresses: 64 TiB, which are 16,000 memories of 4 GiB with guards.
     ///
     /// # Errors
-    /// [`OpenError`].
-    pub fn open() -> Result<Self, OpenError> {
+    /// [`vmalloc_linux::Error`].
+    pub fn open() -> Result<Self, vmalloc_linux::Error> {
         let space = open(vmalloc_linux::LinuxOptions::new().max_bytes(1 << 46), SpaceOptions::default())?;
         Ok(Self::on(space, SlotsOptions::new(MOST_BYTES)))
     }

@@ -1,4 +1,4 @@
-# Makes a page for man(1) of a page in docs/c: awk -v page=NAME -v section=3 -v version=V -f man.awk PAGE.md
+# Makes a page for man(1) of a page in docs/c: awk -v page=NAME -v version=V -f man.awk PAGE.md
 #
 # Of Markdown it knows what those pages have: headings, paragraphs, code, tables, `words`, **words** and [links](to).
 
@@ -12,6 +12,9 @@ function styled(text) {
     text = plain(text)
     while (match(text, /\[[^]]*\]\([^)]*\)/)) {
         link = substr(text, RSTART, RLENGTH)
+        # Another of these pages.
+        if (sub(/\.md\)$/, "**(7)", link) && link !~ /\//)
+            sub(/^.*\]\(/, "**vmalloc_", link)
         sub(/^\[/, "", link)
         sub(/\]\(.*$/, "", link)
         text = substr(text, 1, RSTART - 1) link substr(text, RSTART + RLENGTH)
@@ -28,7 +31,7 @@ function safe(text) {
     return text ~ /^[.']/ ? "\\&" text : text
 }
 
-BEGIN { printf ".TH %s %s \"\" \"vmalloc %s\" \"vmalloc for C\"\n", toupper(page), section, version }
+BEGIN { printf ".TH %s 7 \"\" \"vmalloc %s\" \"vmalloc for C\"\n", toupper(page), version }
 
 /^```/ {
     code = !code

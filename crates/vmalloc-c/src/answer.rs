@@ -60,7 +60,7 @@ pub(crate) enum Refusal {
     #[error(transparent)]
     Resize(#[from] ResizeError),
     #[error(transparent)]
-    Open(#[from] vmalloc_linux::OpenError),
+    Open(#[from] vmalloc_linux::Error),
     #[error(transparent)]
     Subspace(#[from] vmalloc_subspaces::SubspaceError),
     #[error(transparent)]

@@ -9,7 +9,7 @@ use crate::space::{Of, vmalloc_space};
 use crate::stats::tell_if_asked;
 use libc::{c_char, c_int, c_void};
 use std::ffi::CStr;
-use vmalloc_linux::{Linux, OpenError, Policy, Request, RequestError, ReserveError, page_bytes};
+use vmalloc_linux::{Error, Linux, Policy, Request, RequestError, ReserveError, page_bytes};
 use vmalloc_subspaces::{Root, SubspaceInfo, SubspaceState};
 
 /// A reservation that is divided among sub-spaces.
@@ -102,7 +102,7 @@ pub unsafe extern "C" fn vmalloc_root_open(
     call!(handle, detail => {
         // SAFETY: the conditions of every call.
         let (linux, space) = unsafe { input::read_or_default(options)?.split() }?;
-        let platform = Linux::reserve(linux, &space).map_err(OpenError::from)?;
+        let platform = Linux::reserve(linux, &space).map_err(Error::from)?;
         Ok(vmalloc_root(vmalloc_linux::open_root(platform)?))
     })
 }
@@ -162,7 +162,7 @@ fn request(given: &vmalloc_placement) -> Result<Request, Refusal> {
             let page_bytes = page_bytes();
             if given.start % page_bytes != 0 {
                 let refusal = ReserveError::NotPageMultiple { bytes: given.start, page_bytes };
-                return Err(OpenError::from(refusal).into());
+                return Err(Error::from(refusal).into());
             }
             let whole = given.bytes.checked_next_multiple_of(page_bytes);
             let end = whole.and_then(|bytes| given.start.checked_add(bytes));

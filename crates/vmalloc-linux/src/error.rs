@@ -1,10 +1,91 @@
-//! Errors of a reservation, and the meaning of the kernel's error numbers for the allocator.
+//! The error of all calls, that of a reservation, and the meaning of the kernel's error numbers for the allocator.
 
 use crate::events;
+use crate::fork::RegisterError;
 use crate::os::limits::mappings_exhausted;
+use crate::trap_report::InstallError;
 use rustix::io::Errno;
+use std::fmt;
 use thiserror::Error;
-use vmalloc::{PlatformError, PlatformFault};
+use vmalloc::{
+    AllocError, AreaError, FitError, FreeError, PlatformError, PlatformFault, Protect, ProtectError,
+};
+use vmalloc::{PurgeError, RequestError, SpaceError, SpaceRef};
+use vmalloc_subspaces::SubspaceError;
+
+/// The one error of a program that asks for no more: `?` makes it of that of every call here and of
+/// a space.
+///
+/// Each call has a type of its own, which names what can go wrong there. An error in another one
+/// stands here by itself, so that each refusal has one place.
+///
+/// ```
+/// use vmalloc_linux::{AllocError, Error, LinuxOptions, Mapping, SpaceOptions, open};
+///
+/// fn play(bytes: usize) -> Result<(), Error> {
+///     let space = open(LinuxOptions::new().max_bytes(64 << 20), SpaceOptions::default())?;
+///     let frames = space.frames(4)?;
+///     Mapping::new(&frames)?.write(0, b"shared");
+///     space.zeroed_buffer(bytes)?.resize(2 * bytes)?;
+///     Ok(space.purge()?)
+/// }
+/// assert_eq!(play(1 << 20), Ok(()));
+/// assert!(matches!(play(1 << 30), Err(Error::Alloc(AllocError::NoSpace(_)))));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+#[error(transparent)]
+pub enum Error {
+    /// The addresses could not be reserved.
+    Reserve(#[from] ReserveError),
+    /// No space could be made on them.
+    Space(#[from] SpaceError),
+    /// The space could not be made safe against forks.
+    Fork(#[from] RegisterError),
+    /// No sub-space could be made.
+    Subspace(#[from] SubspaceError),
+    /// Memory or addresses could not be allocated.
+    Alloc(#[from] AllocError),
+    /// The address is not that of an area which the call is for.
+    Free(#[from] FreeError),
+    /// Something can't be done with an area. What other variants say is never in it.
+    Area(AreaError),
+    /// A purge is not complete.
+    Purge(#[from] PurgeError),
+    /// The system refused.
+    Platform(#[from] PlatformError),
+    /// No handler of traps could be installed.
+    Traps(#[from] InstallError),
+}
+
+impl From<AreaError> for Error {
+    fn from(error: AreaError) -> Self {
+        match error {
+            AreaError::Area(error) => Self::Free(error),
+            AreaError::Alloc(error) => Self::Alloc(error),
+            AreaError::Platform(error) => Self::Platform(error),
+            error => Self::Area(error),
+        }
+    }
+}
+
+impl From<FitError> for Error {
+    fn from(error: FitError) -> Self {
+        Self::Alloc(error.into())
+    }
+}
+
+impl From<RequestError> for Error {
+    fn from(error: RequestError) -> Self {
+        Self::Alloc(error.into())
+    }
+}
+
+impl<S: SpaceRef<Platform: Protect>> From<ProtectError<S>> for Error {
+    fn from(error: ProtectError<S>) -> Self {
+        error.cause.into()
+    }
+}
 
 /// An error of [`Linux::reserve`](crate::Linux::reserve). Nothing was changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
@@ -22,13 +103,13 @@ pub enum ReserveError {
         page_bytes: usize,
     },
     /// The size is more than half of what an address can name; no program has that.
-    #[error("{bytes} bytes are more than any address space has")]
+    #[error("{} are more than any address space has", Size::of(*bytes))]
     TooLarge {
         /// The size asked for.
         bytes: usize,
     },
     /// The limit on the program's address space stands in the way.
-    #[error("{bytes} bytes more than the {used} in use would pass RLIMIT_AS, which is {limit} bytes")]
+    #[error("{} more than the {} in use would pass RLIMIT_AS, which is {}", Size::of(*bytes), Size(*used), Size(*limit))]
     AddressSpaceLimit {
         /// The smallest size tried.
         bytes: usize,
@@ -38,7 +119,7 @@ pub enum ReserveError {
         limit: u64,
     },
     /// The machine has no room for the smallest size tried, whatever the limits.
-    #[error("no room for {bytes} contiguous bytes of address space: the most is {largest} (errno {code})")]
+    #[error("no room for {} of addresses in a row: the most is {} (errno {code})", Size::of(*bytes), Size(*largest))]
     NoRoom {
         /// The smallest size tried.
         bytes: usize,
@@ -48,7 +129,7 @@ pub enum ReserveError {
         code: i32,
     },
     /// More bytes are asked for at least than at most.
-    #[error("at least {least} bytes are more than the {most} at most")]
+    #[error("at least {} are more than the {} at most", Size::of(*least), Size::of(*most))]
     LeastAboveMost {
         /// The least asked for.
         least: usize,
@@ -64,7 +145,7 @@ pub enum ReserveError {
         align: usize,
     },
     /// The place asked for is taken, or has no room for the smallest size tried.
-    #[error("no {bytes} bytes are free in {start:#x}..{end:#x}: the most is {largest}")]
+    #[error("no {} are free in {start:#x}..{end:#x}: the most is {}", Size::of(*bytes), Size(*largest))]
     NoWindow {
         /// The smallest size tried.
         bytes: usize,
@@ -91,6 +172,23 @@ pub enum ReserveError {
         /// Its `errno`.
         code: i32,
     },
+}
+
+/// A number of bytes, printed in the largest unit that has no fraction.
+struct Size(u64);
+
+impl Size {
+    fn of(bytes: usize) -> Self {
+        Self(bytes as u64)
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = ["bytes", "KiB", "MiB", "GiB"];
+        let nth = if self.0 == 0 { 0 } else { (self.0.trailing_zeros() as usize / 10).min(units.len() - 1) };
+        write!(f, "{} {}", self.0 >> (10 * nth), units[nth])
+    }
 }
 
 /// Returns the platform error for a `call` that failed with `errno`.
@@ -130,4 +228,15 @@ pub(crate) fn mapping_error([call, at_limit]: [&'static str; 2], errno: Errno) -
         return refusal(at_limit, PlatformFault::MapLimit, errno);
     }
     platform_error(call, errno)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_told_in_the_largest_unit_without_a_fraction() {
+        let told = [0, 1025, 5 << 12, (1 << 40) + (1 << 20), 3 << 44].map(|bytes| Size(bytes).to_string());
+        assert_eq!(told, ["0 bytes", "1025 bytes", "20 KiB", "1048577 MiB", "49152 GiB"]);
+    }
 }

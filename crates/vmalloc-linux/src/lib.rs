@@ -9,7 +9,7 @@
 //! let space = open(LinuxOptions::new(), SpaceOptions::default())?;
 //! let mut buffer = space.zeroed_buffer(1 << 20)?;
 //! buffer[0] = 1;
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # Ok::<(), vmalloc_linux::Error>(())
 //! ```
 //!
 #![doc = include_str!("recipes.md")]
@@ -76,7 +76,7 @@
 //  options.rs       what may be asked for
 //  window.rs        where the span may lie, and the place in it
 //  means.rs         guards, batches
-//  error.rs         errors of a reservation
+//  error.rs         the error of all calls, and that of a reservation
 //  events/          what `tracing` is told
 //
 //  platform.rs      the `vmalloc` traits ──┬─► guard/         pages that trap: marks, mprotect
@@ -127,8 +127,8 @@ mod window;
 // The items of the core. A doc comment here would stand before that of each.
 pub use vmalloc::{
     self, AllocError, Area, AreaError, AreaInfo, AreaMap, AreasIter, Buffer, Cached, CachedAreas, Code,
-    CodeBuffer, Contended, Content, DirectMemory, Discard, DrainReason, DrainStatus, Evict, Fit, FitError,
-    Frame, FrameRun, FrameSupply, Frames, FreeError, Geometry, Kind, MAX_NODES, MapFrames, Mapping,
+    CodeBuffer, Contended, Content, DirectMemory, Discard, DrainReason, DrainStatus, Evict, Extras, Fit,
+    FitError, Frame, FrameRun, FrameSupply, Frames, FreeError, Geometry, Kind, MAX_NODES, MapFrames, Mapping,
     MemoryCost, NoArea, NoSpace, NodeStats, Notifier, Origin, Outline, Owned, PageRange, PageSet, PagedArea,
     Platform, PlatformError, PlatformFault, Policy, Protect, ProtectError, Protection, PurgeError, Raw,
     ReadNofault, ReadOnlyMapping, Relocate, Request, RequestError, Reservation, Resize, Segments, Share,
@@ -137,10 +137,10 @@ pub use vmalloc::{
 };
 
 pub use drain::on_drain_thread;
-pub use error::ReserveError;
+pub use error::{Error, ReserveError};
 pub use guard::chunks::CHUNK_PAGES;
 pub use means::GuardMeans;
-pub use open::{OpenError, SharedSpace, open, open_root, share};
+pub use open::{SharedSpace, open, open_root, share};
 pub use options::LinuxOptions;
 #[doc(hidden)]
 pub use os::fatal::say;

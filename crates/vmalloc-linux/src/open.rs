@@ -3,29 +3,13 @@
 
 use crate::beacon;
 use crate::drain::Drain;
-use crate::error::ReserveError;
+use crate::error::Error;
 use crate::fork::{OnFutexes, RegisterError, register};
 use crate::options::LinuxOptions;
 use crate::platform::Linux;
 use std::sync::Arc;
-use thiserror::Error;
-use vmalloc::{DrainStatus, Space, SpaceError, SpaceOptions};
+use vmalloc::{DrainStatus, Space, SpaceOptions};
 use vmalloc_subspaces::Root;
-
-/// An error of [`open`], [`open_root`] or [`share`]. Nothing is left behind.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-#[non_exhaustive]
-pub enum OpenError {
-    /// The addresses could not be reserved.
-    #[error(transparent)]
-    Reserve(#[from] ReserveError),
-    /// No space could be made on them.
-    #[error(transparent)]
-    Space(#[from] SpaceError),
-    /// The space could not be made safe against forks.
-    #[error(transparent)]
-    Fork(#[from] RegisterError),
-}
 
 /// A space as [`open`] returns it: each clone of the reference leads to that one space.
 pub type SharedSpace = Arc<Space<Linux>>;
@@ -44,12 +28,12 @@ pub type SharedSpace = Arc<Space<Linux>>;
 /// let mut buffer = space.zeroed_buffer(100_000)?;
 /// buffer[99_999] = 1;
 /// assert_eq!(buffer.iter().map(|&byte| u32::from(byte)).sum::<u32>(), 1);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), vmalloc_linux::Error>(())
 /// ```
 ///
 /// # Errors
-/// [`OpenError`].
-pub fn open(linux: LinuxOptions, space: SpaceOptions) -> Result<SharedSpace, OpenError> {
+/// [`Error::Reserve`], [`Error::Space`] or [`Error::Fork`]. Nothing is left behind.
+pub fn open(linux: LinuxOptions, space: SpaceOptions) -> Result<SharedSpace, Error> {
     let space = share(Space::new(Linux::reserve(linux, &space)?, space)?)?;
     if linux.drain_thread {
         space.platform().drain_thread.allow(Arc::<Space<Linux>>::downgrade(&space), linux.decay_every);
@@ -72,12 +56,12 @@ pub fn open(linux: LinuxOptions, space: SpaceOptions) -> Result<SharedSpace, Ope
 /// let nested = open_root(root.divide("jit", &Request::new(1 << 30), None)?)?;
 /// let code = share(nested.subspace("code", &Request::new(1 << 20), None, plain)?)?;
 /// assert!(modules.buffer(4096).is_ok() && code.buffer(4096).is_ok());
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), vmalloc_linux::Error>(())
 /// ```
 ///
 /// # Errors
-/// [`OpenError`].
-pub fn open_root<P: OnFutexes>(platform: P) -> Result<Root<P>, OpenError> {
+/// [`Error::Space`] or [`Error::Fork`]. Nothing is left behind.
+pub fn open_root<P: OnFutexes>(platform: P) -> Result<Root<P>, Error> {
     let root = Root::new(platform)?;
     // Before a child can be made: its hook comes after those of all things that stand on it.
     register(root.downgrade())?;

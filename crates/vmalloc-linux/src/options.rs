@@ -130,16 +130,16 @@ impl LinuxOptions {
     /// the reservation is refused with [`ReserveError::NoWindow`].
     ///
     /// ```
-    /// use vmalloc_linux::{LinuxOptions, OpenError, ReserveError, SpaceOptions, open};
+    /// use vmalloc_linux::{Error, LinuxOptions, ReserveError, SpaceOptions, open};
     ///
     /// let options = LinuxOptions::new().max_bytes(64 << 20).min_bytes(64 << 20).align(1 << 32);
     /// let space = open(options, SpaceOptions::default())?;
     /// let start = space.geometry().span.start() as usize * vmalloc_linux::page_bytes();
     /// let again = open(options.at(start), SpaceOptions::default());
-    /// assert!(matches!(again, Err(OpenError::Reserve(ReserveError::NoWindow { largest: 0, .. }))));
+    /// assert!(matches!(again, Err(Error::Reserve(ReserveError::NoWindow { largest: 0, .. }))));
     /// drop(space);
     /// assert!(open(options.at(start), SpaceOptions::default()).is_ok());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # Ok::<(), vmalloc_linux::Error>(())
     /// ```
     #[must_use]
     pub fn at(self, addr: usize) -> Self {
@@ -157,7 +157,7 @@ impl LinuxOptions {
     /// let space = open(options, SpaceOptions::default())?;
     /// let geometry = space.geometry();
     /// assert!(geometry.span.start().abs_diff((program >> geometry.page_shift) as u64) < 1 << 19);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # Ok::<(), vmalloc_linux::Error>(())
     /// ```
     #[must_use]
     pub fn near(self, addr: usize, within: usize) -> Self {

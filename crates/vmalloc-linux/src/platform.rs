@@ -26,8 +26,8 @@ use std::ptr::NonNull;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 use vmalloc::{
-    DrainReason, Evict, Geometry, MemoryCost, PageRange, Platform, PlatformError, PlatformFault, Protection,
-    Translate,
+    DrainReason, Evict, Extras, Geometry, MemoryCost, PageRange, Platform, PlatformError, PlatformFault,
+    Protection, Translate,
 };
 
 /// Fewer records are not worth a mapping, and come from the heap: those of a span of 512 MiB.
@@ -197,10 +197,8 @@ unsafe impl Platform for Linux {
             .linear_map(self.supply.as_ref().map(Supply::linear))
     }
 
-    fn lend_records(&self, bytes: usize) -> Option<NonNull<u8>> {
-        // They are lent once.
-        self.records.set(Records::new(bytes)?).ok()?;
-        self.records.get().map(Records::base)
+    fn extras(&self) -> &dyn Extras {
+        self
     }
 
     #[inline]
@@ -242,34 +240,6 @@ unsafe impl Platform for Linux {
         Ok(())
     }
 
-    /// Unmaps by one call of the kernel for plain pages, which returns when every CPU traps.
-    unsafe fn unmap_now(&self, range: PageRange, tag: Option<&str>) -> Result<(), PlatformError> {
-        self.check(range)?;
-        let shift = self.memory.page_shift();
-        note_free((range.start() << shift) as usize, (range.len() << shift) as usize, tag);
-        self.restore(range)?;
-        self.guarding.unmap_now(&self.memory, range, self.cpu())
-    }
-
-    fn evict_memory(&self, part: Evict) -> bool {
-        self.guarding.evict(part)
-    }
-
-    unsafe fn mark_altered(&self, range: PageRange) -> Result<(), PlatformError> {
-        self.check(range)?;
-        self.mark_special(range)
-    }
-
-    unsafe fn resident(&self, range: PageRange) -> u64 {
-        let (shift, mut pages) = (self.memory.page_shift(), 0);
-        let scanned = self.pagemap.written(self.memory.run(range), |run| pages += run.end - run.start);
-        if scanned.is_ok() { pages >> shift } else { range.len() }
-    }
-
-    unsafe fn make_huge(&self, range: PageRange) {
-        self.huge.collapse_used(&self.memory, range);
-    }
-
     unsafe fn zero(&self, range: PageRange) {
         if let Guarding::Userfault(userfault) = &self.guarding {
             return self.zero_registered(userfault, range);
@@ -301,6 +271,46 @@ unsafe impl Platform for Linux {
 
     fn fatal(&self, damage: &dyn fmt::Display) -> ! {
         fatal(damage)
+    }
+}
+
+// SAFETY:
+// - Records are lent once, and are a mapping of their own.
+// - `Guarding::unmap_now` returns when every CPU traps: U1 of `guard::userfault`, or as `unmap`.
+// - A stash is of pages that were unmapped; the rest asks and advises the kernel.
+unsafe impl Extras for Linux {
+    fn lend_records(&self, bytes: usize) -> Option<NonNull<u8>> {
+        // They are lent once.
+        self.records.set(Records::new(bytes)?).ok()?;
+        self.records.get().map(Records::base)
+    }
+
+    /// Unmaps by one call of the kernel for plain pages, which returns when every CPU traps.
+    unsafe fn unmap_now(&self, range: PageRange, tag: Option<&str>) -> Result<(), PlatformError> {
+        self.check(range)?;
+        let shift = self.memory.page_shift();
+        note_free((range.start() << shift) as usize, (range.len() << shift) as usize, tag);
+        self.restore(range)?;
+        self.guarding.unmap_now(&self.memory, range, self.cpu())
+    }
+
+    fn evict_memory(&self, part: Evict) -> bool {
+        self.guarding.evict(part)
+    }
+
+    unsafe fn mark_altered(&self, range: PageRange) -> Result<(), PlatformError> {
+        self.check(range)?;
+        self.mark_special(range)
+    }
+
+    unsafe fn resident(&self, range: PageRange) -> u64 {
+        let (shift, mut pages) = (self.memory.page_shift(), 0);
+        let scanned = self.pagemap.written(self.memory.run(range), |run| pages += run.end - run.start);
+        if scanned.is_ok() { pages >> shift } else { range.len() }
+    }
+
+    unsafe fn make_huge(&self, range: PageRange) {
+        self.huge.collapse_used(&self.memory, range);
     }
 }
 

@@ -23,10 +23,10 @@ use crate::Linux;
 /// let space = open(LinuxOptions::new(), SpaceOptions::default())?;
 /// let mut ring = Ring::new(space, 64 << 10)?;
 /// let end = ring.len() - 3;
-/// ring.get_mut(end, 6).ok_or("too long")?.copy_from_slice(b"abcdef");
+/// ring.get_mut(end, 6).unwrap().copy_from_slice(b"abcdef");
 /// assert_eq!(ring.get(end + 3, 3), Some(&b"def"[..]), "it went on at the start");
 /// assert_eq!(ring.get(0, 3), Some(&b"def"[..]));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), vmalloc_linux::Error>(())
 /// ```
 ///
 /// Its content is of no meaning at first: what earlier owners of its frames left there. After a

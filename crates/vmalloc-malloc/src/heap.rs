@@ -7,8 +7,8 @@ use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use vmalloc_linux::{
-    CHUNK_PAGES, DrainStatus, FreeError, Kind, LinuxOptions, OpenError, PageRange, Request, Resize,
-    SharedSpace, SpaceOptions, open, page_bytes,
+    CHUNK_PAGES, DrainStatus, Error, FreeError, Kind, LinuxOptions, PageRange, Request, Resize, SharedSpace,
+    SpaceOptions, open, page_bytes,
 };
 
 /// The size from which on a block that has to move gets its pages moved. Below, it is copied into
@@ -80,8 +80,8 @@ impl LargeHeap {
     /// drain thread, that does it.
     ///
     /// # Errors
-    /// [`OpenError`]; nothing is left behind.
-    pub fn open(linux: LinuxOptions, space: SpaceOptions, decay_ms: u64) -> Result<Self, OpenError> {
+    /// [`Error`]; nothing is left behind.
+    pub fn open(linux: LinuxOptions, space: SpaceOptions, decay_ms: u64) -> Result<Self, Error> {
         let space = open(linux, space)?;
         let is_charged = space.platform().is_charged_for_chunks();
         let (span, shift) = (space.geometry().span, space.geometry().page_shift);

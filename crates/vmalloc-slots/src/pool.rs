@@ -286,7 +286,7 @@ impl<P: Discard> PoolOn<'_, P> {
         state.committed = pages.end;
         let staying = Pages { end: self.limit(state), ..pages };
         // SAFETY: the pages are the caller's.
-        let resident = |range| unsafe { self.space.platform().resident(range) };
+        let resident = |range| unsafe { self.space.platform().extras().resident(range) };
         let filled = pages_at(state.base, staying).map_or(0, resident);
         if filled != 0 {
             (state.kept, state.kept_end) = (state.kept + filled, staying.end);

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 use vmalloc::{AllocError, AreaError};
-use vmalloc_linux::OpenError;
+use vmalloc_linux::Error;
 
 /// The refusal of a pool or of a stack. Nothing is lost or changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
@@ -43,7 +43,7 @@ pub enum StackError {
     Growing,
     /// No space could be opened for the pool.
     #[error(transparent)]
-    Open(#[from] OpenError),
+    Open(#[from] Error),
     /// The pool is out of addresses or memory.
     #[error(transparent)]
     Alloc(#[from] AllocError),

@@ -9,8 +9,8 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::marker::PhantomData;
 use vmalloc::{
-    DirectMemory, Discard, DrainReason, Evict, Frame, FrameRun, FrameSupply, Geometry, MapFrames, Origin,
-    PageRange, Platform, PlatformError, Protect, Protection, ReadNofault, Relocate, Translate,
+    DirectMemory, Discard, DrainReason, Evict, Extras, Frame, FrameRun, FrameSupply, Geometry, MapFrames,
+    Origin, PageRange, Platform, PlatformError, Protect, Protection, ReadNofault, Relocate, Translate,
 };
 
 /// A sub-space whose memory can be read and written.
@@ -117,6 +117,10 @@ unsafe impl<P: Divisible, A> Platform for Subspace<P, A> {
     type PurgeLock = P::PurgeLock;
     type Context = P::Context;
 
+    fn extras(&self) -> &dyn Extras {
+        self
+    }
+
     fn geometry(&self) -> Geometry {
         self.lease.shared.platform.geometry().span(self.lease.part.range)
     }
@@ -148,13 +152,9 @@ unsafe impl<P: Divisible, A> Platform for Subspace<P, A> {
 
     forward! {
         fn init_purge_lock(lock: &P::PurgeLock) -> bool;
-        fn evict_memory(part: Evict) -> bool;
         fn entropy() -> u64;
         fn fatal(damage: &dyn fmt::Display) -> !;
-        unsafe fn resident(range: PageRange) -> u64;
-        unsafe fn make_huge(range: PageRange);
         unsafe fn unmap(ranges: &[PageRange]) -> Result<(), PlatformError>;
-        unsafe fn mark_altered(range: PageRange) -> Result<(), PlatformError>;
     }
 
     unsafe fn flush(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
@@ -164,13 +164,6 @@ unsafe impl<P: Divisible, A> Platform for Subspace<P, A> {
             // Locked again for each: a purge may have many ranges, and other threads wait to map.
             self.lease.part.mapped.lock().clear(*range);
         }
-        Ok(())
-    }
-
-    unsafe fn unmap_now(&self, range: PageRange, tag: Option<&str>) -> Result<(), PlatformError> {
-        // SAFETY: the caller's promise is passed on.
-        unsafe { self.parent().unmap_now(range, tag)? };
-        self.lease.part.mapped.lock().clear(range);
         Ok(())
     }
 
@@ -187,6 +180,35 @@ unsafe impl<P: Divisible, A> Platform for Subspace<P, A> {
     /// one.
     fn drain_later(&self, _: DrainReason) -> bool {
         false
+    }
+}
+
+// SAFETY: the platform below keeps the promises, and gets every call; it lends this one nothing.
+unsafe impl<P: Divisible, A> Extras for Subspace<P, A> {
+    unsafe fn unmap_now(&self, range: PageRange, tag: Option<&str>) -> Result<(), PlatformError> {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.parent().extras().unmap_now(range, tag)? };
+        self.lease.part.mapped.lock().clear(range);
+        Ok(())
+    }
+
+    fn evict_memory(&self, part: Evict) -> bool {
+        self.parent().extras().evict_memory(part)
+    }
+
+    unsafe fn mark_altered(&self, range: PageRange) -> Result<(), PlatformError> {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.parent().extras().mark_altered(range) }
+    }
+
+    unsafe fn resident(&self, range: PageRange) -> u64 {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.parent().extras().resident(range) }
+    }
+
+    unsafe fn make_huge(&self, range: PageRange) {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.parent().extras().make_huge(range) }
     }
 }
 

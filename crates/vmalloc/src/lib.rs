@@ -70,7 +70,7 @@
 //!   [`PageRange`], and fields named `pages`.
 //! - Errors carry their facts. A failed call changes nothing, except where its documentation says
 //!   what a refusal by the platform leaves. [`AllocError::NoSpace`] says what was asked for,
-//!   where, and the largest free range.
+//!   where, and what would have fitted.
 //! - The crate needs `alloc` but no operating system, and no thread or CPU: the platform brings the
 //!   lock.
 //!
@@ -110,8 +110,9 @@ pub use owned::{
     ReadOnlyMapping, Reservation, Share, SpaceRef, Stale, Zeroed,
 };
 pub use platform::{
-    DirectMemory, Discard, DrainReason, Evict, Frame, FrameRun, FrameSupply, Geometry, MapFrames, MemoryCost,
-    Origin, Platform, PlatformError, PlatformFault, Protect, Protection, ReadNofault, Relocate, Translate,
+    DirectMemory, Discard, DrainReason, Evict, Extras, Frame, FrameRun, FrameSupply, Geometry, MapFrames,
+    MemoryCost, Origin, Platform, PlatformError, PlatformFault, Protect, Protection, ReadNofault, Relocate,
+    Translate,
 };
 pub use purge::{DrainStatus, tenant};
 pub use space::{

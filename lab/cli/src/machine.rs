@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::sync::Arc;
 use vmalloc::MAX_NODES;
 use vmalloc::{NodeStats, Platform, SpaceOptions, Stats};
-use vmalloc_linux::{GuardMeans, LinuxOptions, OpenError, SharedSpace, open};
+use vmalloc_linux::{Error, GuardMeans, LinuxOptions, SharedSpace, open};
 use vmalloc_short::ShortMaps;
 
 /// The treatment of freed areas.
@@ -156,9 +156,9 @@ impl Machine {
     }
 }
 
-fn refused(error: &OpenError) -> Failure {
+fn refused(error: &Error) -> Failure {
     match error {
-        OpenError::Reserve(error) => Failure::new(format!("can't reserve address space: {error}")),
+        Error::Reserve(error) => Failure::new(format!("can't reserve address space: {error}")),
         error => Failure::new(format!("can't make a space: {error}")),
     }
 }

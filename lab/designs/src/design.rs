@@ -1,5 +1,6 @@
 //! The interface of every design, and its set-up.
 
+use crate::designs;
 use serde::Serialize;
 use vmalloc::PageRange;
 
@@ -160,9 +161,10 @@ pub struct Counts {
     pub metadata_bytes: u64,
 }
 
-/// One design of an address allocator.
+/// One design of an address allocator. `examples/own_design.rs` is a whole one, in 60 lines.
 ///
-/// Every method may be called by many threads at once.
+/// Every method may be called by many threads at once. The defaults are for a design that keeps
+/// nothing lazy or pooled.
 pub trait Design: Send + Sync {
     /// How tables name it.
     fn name(&self) -> &'static str;
@@ -200,7 +202,7 @@ pub trait Design: Send + Sync {
     fn free_congruent(&self, base: u64, offsets: &[u64], sizes: &[u64]) -> Result<(), Refusal>;
 
     /// Gives what is lazy back, to pools or free ranges, as the threshold makes a design do.
-    fn purge(&self);
+    fn purge(&self) {}
 
     /// Does what the design does when memory is short. Linux's nodes give their pools back, the
     /// designs before them nothing; ours gives back what is lazy, pooled or cached.
@@ -208,13 +210,18 @@ pub trait Design: Send + Sync {
 
     /// Gives everything back that is not busy: afterwards what is not busy is free, and free
     /// neighbours are merged.
-    fn settle(&self);
+    fn settle(&self) {}
 
-    /// The counts. May take long and hold locks: not for timed passes.
-    fn counts(&self) -> Counts;
+    /// The counts. May take long and hold locks: not for timed passes. By default what the segments
+    /// tell.
+    fn counts(&self) -> Counts {
+        designs::count(&self.segments())
+    }
 
     /// Lazy pages now: cheap enough for every sample of a timeline.
-    fn lazy_pages(&self) -> u64;
+    fn lazy_pages(&self) -> u64 {
+        0
+    }
 
     /// Pages in free ranges now, where a design keeps some areas for reuse and so can serve a
     /// request without them: cheap enough to be asked around each call. `None` where it keeps none.
@@ -225,9 +232,12 @@ pub trait Design: Send + Sync {
     /// All segments in address order, from the first page of the span to its last.
     fn segments(&self) -> Vec<Segment>;
 
-    /// Checks every invariant, while no thread allocates or frees.
+    /// Checks every invariant, while no thread allocates or frees. By default that each page is in
+    /// one segment.
     ///
     /// # Errors
     /// The first one found broken, in words.
-    fn verify(&self) -> Result<(), String>;
+    fn verify(&self) -> Result<(), String> {
+        designs::verify_partition(self.span(), &self.segments())
+    }
 }

@@ -8,7 +8,7 @@ use core::ptr::NonNull;
 use lock_api::RawMutex;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::sync::OnceLock;
-use vmalloc::{DrainReason, Geometry, PageRange, Platform, PlatformError, Protection};
+use vmalloc::{DrainReason, Extras, Geometry, PageRange, Platform, PlatformError, Protection};
 
 /// log2 of the bytes of a page, wherever the lab has to turn pages into bytes.
 pub const PAGE_SHIFT: u32 = 12;
@@ -107,7 +107,7 @@ struct Records {
     layout: Layout,
 }
 
-/// [`Platform::lend_records`].
+/// [`Extras::lend_records`].
 const RECORDS_ALIGN: usize = 64;
 
 impl Records {
@@ -182,12 +182,8 @@ unsafe impl<L: RawMutex + Send + Sync + 'static, C: CpuHint, D: Drains, T: Pages
         self.pages.priced(Geometry::new(self.span, PAGE_SHIFT, self.cpu.cpus()))
     }
 
-    fn lend_records(&self, bytes: usize) -> Option<NonNull<u8>> {
-        let records = Records::new(bytes)?;
-        let lent = records.aligned();
-        // They are lent once.
-        self.records.set(records).ok()?;
-        Some(lent)
+    fn extras(&self) -> &dyn Extras {
+        self
     }
 
     #[inline]
@@ -223,5 +219,16 @@ unsafe impl<L: RawMutex + Send + Sync + 'static, C: CpuHint, D: Drains, T: Pages
 
     fn fatal(&self, damage: &dyn fmt::Display) -> ! {
         panic!("{damage}")
+    }
+}
+
+// SAFETY: records are lent once, and live as long as the platform.
+unsafe impl<L, C, D, T, P> Extras for NullPlatform<L, C, D, T, P> {
+    fn lend_records(&self, bytes: usize) -> Option<NonNull<u8>> {
+        let records = Records::new(bytes)?;
+        let lent = records.aligned();
+        // They are lent once.
+        self.records.set(records).ok()?;
+        Some(lent)
     }
 }

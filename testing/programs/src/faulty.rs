@@ -6,8 +6,9 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use vmalloc::{
-    DirectMemory, Discard, DrainReason, Evict, Frame, FrameRun, FrameSupply, Geometry, MapFrames, Origin,
-    PageRange, Platform, PlatformError, PlatformFault, Protect, Protection, ReadNofault, Relocate, Translate,
+    DirectMemory, Discard, DrainReason, Evict, Extras, Frame, FrameRun, FrameSupply, Geometry, MapFrames,
+    Origin, PageRange, Platform, PlatformError, PlatformFault, Protect, Protection, ReadNofault, Relocate,
+    Translate,
 };
 use vmalloc_model::Seeded;
 use vmalloc_sim::{Injected, Plan, Point};
@@ -94,6 +95,10 @@ unsafe impl<P: Platform> Platform for Faulty<P> {
         self.cpu.load(Ordering::Relaxed)
     }
 
+    fn extras(&self) -> &dyn Extras {
+        self
+    }
+
     unsafe fn map(
         &self,
         range: PageRange,
@@ -120,16 +125,6 @@ unsafe impl<P: Platform> Platform for Faulty<P> {
         Ok(())
     }
 
-    unsafe fn resident(&self, range: PageRange) -> u64 {
-        // SAFETY: the caller's promises are those asked for.
-        unsafe { self.inner.resident(range) }
-    }
-
-    unsafe fn make_huge(&self, range: PageRange) {
-        // SAFETY: the caller's promises are those asked for.
-        unsafe { self.inner.make_huge(range) }
-    }
-
     unsafe fn unmap(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
         if let Err(error) = self.pass(Point::Unmap) {
             // SAFETY: the caller's promises are those asked for, for a part of the ranges.
@@ -143,21 +138,6 @@ unsafe impl<P: Platform> Platform for Faulty<P> {
         self.pass(Point::Flush)?;
         // SAFETY: the caller's promises are those asked for.
         unsafe { self.inner.flush(ranges) }
-    }
-
-    unsafe fn unmap_now(&self, range: PageRange, tag: Option<&str>) -> Result<(), PlatformError> {
-        self.pass(Point::UnmapNow)?;
-        // SAFETY: the caller's promises are those asked for.
-        unsafe { self.inner.unmap_now(range, tag) }
-    }
-
-    fn evict_memory(&self, part: Evict) -> bool {
-        self.inner.evict_memory(part)
-    }
-
-    unsafe fn mark_altered(&self, range: PageRange) -> Result<(), PlatformError> {
-        // SAFETY: the caller's promises are those asked for.
-        unsafe { self.inner.mark_altered(range) }
     }
 
     unsafe fn zero(&self, range: PageRange) {
@@ -186,117 +166,107 @@ unsafe impl<P: Platform> Platform for Faulty<P> {
     }
 }
 
+/// Methods that the platform `$below` answers, unless `$fails` returns an error before. It gets the
+/// caller's promises with them.
+macro_rules! pass_on {
+    (
+        $self:ident => $below:expr;
+        $(fn $name:ident($($arg:ident: $of:ty),*) -> $result:ty $(, $fails:expr)?;)*
+        $(unsafe fn $call:ident($($with:ident: $kind:ty),*) $(-> $answer:ty)? $(, $refused:expr)?;)*
+    ) => {
+        $(fn $name(&$self, $($arg: $of),*) -> $result {
+            $($fails?;)?
+            $below.$name($($arg),*)
+        })*
+
+        $(unsafe fn $call(&$self, $($with: $kind),*) $(-> $answer)? {
+            $($refused?;)?
+            // SAFETY: the caller's promises are those asked for.
+            unsafe { $below.$call($($with),*) }
+        })*
+    };
+}
+
+// SAFETY: the platform below keeps the promises; it lends this one nothing.
+unsafe impl<P: Platform> Extras for Faulty<P> {
+    pass_on! {
+        self => self.inner.extras();
+        fn evict_memory(part: Evict) -> bool;
+        unsafe fn resident(range: PageRange) -> u64;
+        unsafe fn make_huge(range: PageRange);
+        unsafe fn mark_altered(range: PageRange) -> Result<(), PlatformError>;
+        unsafe fn unmap_now(range: PageRange, tag: Option<&str>) -> Result<(), PlatformError>,
+            self.pass(Point::UnmapNow);
+    }
+}
+
 // SAFETY: mapped pages are those of the platform below.
 unsafe impl<P: DirectMemory> DirectMemory for Faulty<P> {}
 
 // SAFETY: the platform below keeps the promises.
 unsafe impl<P: Relocate> Relocate for Faulty<P> {
-    unsafe fn relocate(&self, from: PageRange, to: PageRange) -> Result<(), PlatformError> {
-        self.pass(Point::Relocate)?;
-        // SAFETY: the caller's promises are those asked for.
-        unsafe { self.inner.relocate(from, to) }
+    pass_on! {
+        self => self.inner;
+        unsafe fn relocate(from: PageRange, to: PageRange) -> Result<(), PlatformError>,
+            self.pass(Point::Relocate);
     }
 }
 
 // SAFETY: the platform below keeps the promises.
 unsafe impl<P: Discard> Discard for Faulty<P> {
-    unsafe fn discard(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
-        self.pass(Point::Discard)?;
-        // SAFETY: the caller's promises are those asked for.
-        unsafe { self.inner.discard(ranges) }
-    }
-
-    unsafe fn touched(&self, range: PageRange, found: &mut dyn FnMut(PageRange)) {
-        // SAFETY: the caller's promises are those asked for.
-        unsafe { self.inner.touched(range, found) }
+    pass_on! {
+        self => self.inner;
+        unsafe fn discard(ranges: &[PageRange]) -> Result<(), PlatformError>, self.pass(Point::Discard);
+        unsafe fn touched(range: PageRange, found: &mut dyn FnMut(PageRange));
     }
 }
 
 // SAFETY: the platform below keeps the promises.
 unsafe impl<P: Protect> Protect for Faulty<P> {
-    unsafe fn protect(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError> {
-        self.pass(Point::Protect)?;
-        // SAFETY: the caller's promises are those asked for.
-        unsafe { self.inner.protect(range, protection) }
+    pass_on! {
+        self => self.inner;
+        unsafe fn protect(range: PageRange, protection: Protection) -> Result<(), PlatformError>,
+            self.pass(Point::Protect);
     }
 }
 
 // SAFETY: the platform below keeps the promises.
 unsafe impl<P: FrameSupply> FrameSupply for Faulty<P> {
-    fn take_frames(&self, frames: &mut [Frame]) -> Result<(), PlatformError> {
-        self.pass(Point::TakeFrames)?;
-        self.inner.take_frames(frames)
-    }
-
-    fn take_run(&self, count: u64, align: u64) -> Result<Frame, PlatformError> {
-        self.pass(Point::TakeRun)?;
-        self.inner.take_run(count, align)
-    }
-
-    unsafe fn give_frames(&self, frames: &[Frame]) {
-        // SAFETY: the caller's promises are those asked for.
-        unsafe { self.inner.give_frames(frames) };
-    }
-
-    fn origin(&self, frame: Frame) -> Origin {
-        self.inner.origin(frame)
-    }
-
-    fn are_taken(&self, first: Frame, count: u64) -> bool {
-        self.inner.are_taken(first, count)
+    pass_on! {
+        self => self.inner;
+        fn take_frames(frames: &mut [Frame]) -> Result<(), PlatformError>, self.pass(Point::TakeFrames);
+        fn take_run(count: u64, align: u64) -> Result<Frame, PlatformError>, self.pass(Point::TakeRun);
+        fn origin(frame: Frame) -> Origin;
+        fn are_taken(first: Frame, count: u64) -> bool;
+        unsafe fn give_frames(frames: &[Frame]);
     }
 }
 
 // SAFETY: the platform below keeps the promises.
 unsafe impl<P: MapFrames> MapFrames for Faulty<P> {
-    unsafe fn map_frames(
-        &self,
-        range: PageRange,
-        frames: &[Frame],
-        protection: Protection,
-    ) -> Result<(), PlatformError> {
-        self.pass(Point::MapFrames)?;
-        // SAFETY: the caller's promises are those asked for.
-        unsafe { self.inner.map_frames(range, frames, protection) }
-    }
-
-    unsafe fn map_runs(
-        &self,
-        range: PageRange,
-        runs: &[FrameRun],
-        protection: Protection,
-    ) -> Result<(), PlatformError> {
-        self.pass(Point::MapFrames)?;
-        // SAFETY: the caller's promises are those asked for.
-        unsafe { self.inner.map_runs(range, runs, protection) }
-    }
-
-    fn runs_of(&self, frames: &[Frame]) -> Option<Vec<FrameRun>> {
-        self.inner.runs_of(frames)
-    }
-
-    fn order_of(&self, runs: &[FrameRun]) -> u32 {
-        self.inner.order_of(runs)
-    }
-
-    unsafe fn discard_hint(&self, range: PageRange) {
-        // SAFETY: the caller's promises are those asked for.
-        unsafe { self.inner.discard_hint(range) };
-    }
-
-    fn frame_at(&self, page: u64) -> Option<Frame> {
-        self.inner.frame_at(page)
+    pass_on! {
+        self => self.inner;
+        fn runs_of(frames: &[Frame]) -> Option<Vec<FrameRun>>;
+        fn order_of(runs: &[FrameRun]) -> u32;
+        fn frame_at(page: u64) -> Option<Frame>;
+        unsafe fn map_frames(range: PageRange, frames: &[Frame], protection: Protection)
+            -> Result<(), PlatformError>, self.pass(Point::MapFrames);
+        unsafe fn map_runs(range: PageRange, runs: &[FrameRun], protection: Protection)
+            -> Result<(), PlatformError>, self.pass(Point::MapFrames);
+        unsafe fn discard_hint(range: PageRange);
     }
 }
 
 impl<P: ReadNofault> ReadNofault for Faulty<P> {
-    fn read_nofault(&self, addr: usize, to: &mut [u8]) -> usize {
-        self.inner.read_nofault(addr, to)
+    pass_on! {
+        self => self.inner;
+        fn read_nofault(addr: usize, to: &mut [u8]) -> usize;
     }
 }
 
 impl<P: Translate> Translate for Faulty<P> {
-    fn physical_page(&self, page: u64) -> Option<u64> {
-        self.inner.physical_page(page)
+    pass_on! {
+        self => self.inner;
+        fn physical_page(page: u64) -> Option<u64>;
     }
 }

@@ -8,8 +8,8 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::fmt;
 use std::ptr::NonNull;
 use vmalloc::{
-    DirectMemory, Discard, DrainReason, Geometry, PageRange, Platform, PlatformError, Protect, Protection,
-    ReadNofault, Relocate, Translate,
+    DirectMemory, Discard, DrainReason, Extras, Geometry, PageRange, Platform, PlatformError, Protect,
+    Protection, ReadNofault, Relocate, Translate,
 };
 
 /// The value of bytes that have no owner any more.
@@ -122,6 +122,10 @@ unsafe impl<L: RawMutex + Send + Sync + 'static> Platform for Direct<L> {
         self.sim.cpu()
     }
 
+    fn extras(&self) -> &dyn Extras {
+        self
+    }
+
     unsafe fn map(&self, range: PageRange, protection: Protection, _: ()) -> Result<(), PlatformError> {
         // SAFETY: the caller's promise is passed on, and it makes the range the caller's alone.
         unsafe {
@@ -153,14 +157,6 @@ unsafe impl<L: RawMutex + Send + Sync + 'static> Platform for Direct<L> {
         unsafe { self.sim.flush(ranges) }
     }
 
-    unsafe fn unmap_now(&self, range: PageRange, tag: Option<&str>) -> Result<(), PlatformError> {
-        // SAFETY: the caller's promise is passed on; by it nothing uses the range any more.
-        unsafe {
-            self.fill(range, POISON);
-            self.sim.unmap_now(range, tag)
-        }
-    }
-
     unsafe fn zero(&self, range: PageRange) {
         // SAFETY: the caller's promise is passed on.
         unsafe {
@@ -179,6 +175,18 @@ unsafe impl<L: RawMutex + Send + Sync + 'static> Platform for Direct<L> {
 
     fn fatal(&self, damage: &dyn fmt::Display) -> ! {
         self.sim.fatal(damage)
+    }
+}
+
+// SAFETY: the simulator's promise; it lends nothing.
+#[allow(unsafe_code)]
+unsafe impl<L: RawMutex + Send + Sync + 'static> Extras for Direct<L> {
+    unsafe fn unmap_now(&self, range: PageRange, tag: Option<&str>) -> Result<(), PlatformError> {
+        // SAFETY: the caller's promise is passed on; by it nothing uses the range any more.
+        unsafe {
+            self.fill(range, POISON);
+            self.sim.unmap_now(range, tag)
+        }
     }
 }
 

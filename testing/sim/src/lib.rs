@@ -49,7 +49,7 @@
 //! ([`Protect`](vmalloc::Protect)); and anything can be [read](vmalloc::ReadNofault) at. Machines
 //! differ in what they have of this: see [`Options`]. Memory is counted in words: a page has one.
 //!
-//! Page tables that somebody else's code writes are run on an [`Mmu`](mmu::Mmu).
+//! Page tables that somebody else's code writes are run on an MMU of their own: `clients/stale-tlb`.
 //!
 //! # What is not simulated
 //! Page tables as trees of frames, huge pages as single translations, accesses between two steps of
@@ -65,7 +65,6 @@ pub mod harness;
 pub mod heap;
 mod machine;
 mod memory;
-pub mod mmu;
 mod options;
 mod page_set;
 mod plan;

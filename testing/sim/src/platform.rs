@@ -5,7 +5,7 @@ use crate::sim::Sim;
 use lock_api::RawMutex;
 use std::fmt;
 use vmalloc::{
-    Discard, DrainReason, Frame, FrameSupply, Geometry, MapFrames, Origin, PageRange, Platform,
+    Discard, DrainReason, Extras, Frame, FrameSupply, Geometry, MapFrames, Origin, PageRange, Platform,
     PlatformError, Protect, Protection, ReadNofault, Translate,
 };
 
@@ -33,6 +33,10 @@ unsafe impl<L: RawMutex + Send + Sync + 'static> Platform for Sim<L> {
         self.here()
     }
 
+    fn extras(&self) -> &dyn Extras {
+        self
+    }
+
     unsafe fn map(&self, range: PageRange, protection: Protection, _: ()) -> Result<(), PlatformError> {
         let cpu = self.here();
         self.step(|machine| {
@@ -54,11 +58,6 @@ unsafe impl<L: RawMutex + Send + Sync + 'static> Platform for Sim<L> {
     unsafe fn flush(&self, ranges: &[PageRange]) -> Result<(), PlatformError> {
         let cpu = self.here();
         self.step(|machine| machine.flush(cpu, ranges))
-    }
-
-    unsafe fn unmap_now(&self, range: PageRange, _: Option<&str>) -> Result<(), PlatformError> {
-        let cpu = self.here();
-        self.step(|machine| machine.unmap_now(cpu, range))
     }
 
     unsafe fn zero(&self, range: PageRange) {
@@ -107,6 +106,15 @@ unsafe impl<L: RawMutex + Send + Sync + 'static> FrameSupply for Sim<L> {
 
     fn origin(&self, frame: Frame) -> Origin {
         self.step(|machine| machine.origin(frame))
+    }
+}
+
+// SAFETY: the machine flushes what it unmaps at once; it lends nothing.
+#[allow(unsafe_code)]
+unsafe impl<L: RawMutex + Send + Sync + 'static> Extras for Sim<L> {
+    unsafe fn unmap_now(&self, range: PageRange, _: Option<&str>) -> Result<(), PlatformError> {
+        let cpu = self.here();
+        self.step(|machine| machine.unmap_now(cpu, range))
     }
 }
 

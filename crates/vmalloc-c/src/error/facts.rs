@@ -6,7 +6,7 @@ use crate::code::*;
 use core::ops::Range;
 use vmalloc_linux::area_map::ResizeError;
 use vmalloc_linux::{
-    AllocError, AreaError, FreeError, MAX_NODES, NoArea, NoSpace, OpenError, PageRange, PlatformError,
+    AllocError, AreaError, Error, FreeError, MAX_NODES, NoArea, NoSpace, PageRange, PlatformError,
     PlatformFault, PurgeError, RequestError, ReserveError, SpaceError,
 };
 use vmalloc_percpu::{CongruentError, CongruentFreeError};
@@ -115,7 +115,7 @@ impl Facts {
         self.failed(VMALLOC_E_SYSTEM, errno)
     }
 
-    /// Enters the size asked for, its alignment, where it was looked for, and the largest range.
+    /// Enters the size asked for, its alignment, where it was looked for, and what would fit.
     fn room(mut self, size: u64, align: u64, within: &PageRange, largest: u64) -> Self {
         self.error.largest_free = largest;
         self.requested(&size).align(&align).range(within)
@@ -299,11 +299,11 @@ impl Facts {
         }
     }
 
-    fn open(self, error: &OpenError) -> Self {
+    fn open(self, error: &Error) -> Self {
         match error {
-            OpenError::Reserve(error) => self.reserve(error),
-            OpenError::Space(error) => self.space(error),
-            OpenError::Fork(vmalloc_linux::fork::RegisterError::Refused { code }) => self.system(*code),
+            Error::Reserve(error) => self.reserve(error),
+            Error::Space(error) => self.space(error),
+            Error::Fork(vmalloc_linux::fork::RegisterError::Refused { code }) => self.system(*code),
             _ => self.code(VMALLOC_E_SYSTEM),
         }
     }

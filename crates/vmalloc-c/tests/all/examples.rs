@@ -1,7 +1,7 @@
 //! The examples, built against the library that the Makefile of the crate installs, and run: by
 //! their own Makefile with pkg-config, and by CMake.
 
-use crate::common::{CRATE, built};
+use crate::common::{CRATE, built, declarations};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -151,37 +151,66 @@ fn run_with_cmake(prefix: &Path, build: &str) {
 }
 
 #[test]
-fn pages_for_man_have_all_that_the_documents_have() {
-    let name = "pages_for_man_have_all_that_the_documents_have";
+fn every_function_and_every_document_has_a_page_for_man() {
+    let name = "every_function_and_every_document_has_a_page_for_man";
     if !is_installed("make", name) {
         return;
     }
-    let pages = install("man-prefix").join("share/man");
-    for (page, words) in [
-        ("man7/vmalloc.7", ["vmalloc \\- vmalloc from C", ".SH INSTALL", "find_package(vmalloc"]),
+    let prefix = install("man-prefix");
+    let pages = prefix.join("share/man");
+    for function in functions() {
+        let text = page(&pages, &format!("man3/{function}.3"));
+        for word in [&format!(".SH NAME\n{function} \\- "), &format!("{function}("), ".SH DESCRIPTION\n"] {
+            assert!(text.contains(word), "{function} has no {word:?}:\n{text}");
+        }
+    }
+    for (name, words) in [
         (
-            "man3/vmalloc_alloc.3",
+            "man3/vmalloc_free.3",
+            ["free \\- frees memory of vmalloc_alloc, vmalloc_z", ".SH REQUIRES\nThe memory is the caller's"],
+        ),
+        ("man7/vmalloc.7", ["vmalloc \\- vmalloc from C", "\\fBvmalloc_stacks\\fR(7)"]),
+        (
+            "man7/vmalloc_areas.7",
             [
-                "\\fBWalks.\\fR",
                 "request.align = 1 << 16;",
                 ".TP\n\\fBvmalloc_alloc_shared\\fR\nended by \\fBvmalloc_free\\fR; memory that can be shown again\n",
             ],
         ),
         (
-            "man3/vmalloc_error.3",
-            [
-                ".SH VERSIONS",
-                "printf(\"%s\\en\", error.text);",
-                ".TP\n\\fBEDQUOT\\fR\nthe limit of a sub-space\n",
-            ],
+            "man7/vmalloc_errors.7",
+            ["printf(\"%s\\en\", error.text);", ".TP\n\\fBEDQUOT\\fR\nthe limit of a sub-space\n"],
         ),
     ] {
-        let text = fs::read_to_string(pages.join(page)).expect("it is installed");
-        for word in words {
-            assert!(text.contains(word), "{page} has no {word:?}:\n{text}");
-        }
-        assert!(!text.contains("](") && !text.contains('`') && !text.contains("\n|"), "{page}:\n{text}");
+        let text = page(&pages, name);
+        assert!(words.iter().all(|word| text.contains(word)), "{name} lacks one of {words:?}:\n{text}");
     }
+}
+
+/// Returns the functions of the header.
+fn functions() -> Vec<String> {
+    let header = fs::read_to_string(Path::new(CRATE).join("include/vmalloc.h")).expect("it is there");
+    declarations::functions(&header)
+}
+
+/// Returns the text of an installed page, in which nothing of the source's marks is left.
+fn page(pages: &Path, name: &str) -> String {
+    let text = fs::read_to_string(pages.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+    assert!(!text.contains("](") && !text.contains('`') && !text.contains("\n|"), "{name}:\n{text}");
+    text
+}
+
+#[test]
+fn installed_libraries_are_stripped() {
+    let name = "installed_libraries_are_stripped";
+    if !is_installed("make", name) || !is_installed("readelf", name) {
+        return;
+    }
+    let libraries = install("stripped").join("lib");
+    let has = |path: PathBuf, section| run(Command::new("readelf").arg("-WS").arg(path)).contains(section);
+    assert!(has(built("libvmalloc_c.so"), ".symtab") && has(built("libvmalloc_c.a"), ".debug_info"));
+    assert!(!has(libraries.join("libvmalloc.so"), ".symtab"));
+    assert!(!has(libraries.join("libvmalloc.a"), ".debug_info"));
 }
 
 #[test]
@@ -201,7 +230,8 @@ fn uninstall_removes_what_install_put_below_the_folder_of_a_packager() {
         fs::read_to_string(stage.join("usr/lib/of-a-machine/pkgconfig/vmalloc.pc")).expect("it is there");
     assert!(package.contains("libdir=/usr/lib/of-a-machine\n") && package.contains("-lgcc_s"), "{package}");
     assert!(!package.contains('@') && !package.contains("stage"), "{package}");
-    assert_eq!(files_below(&stage).len(), 11);
+    // Four libraries, the header, three packages, nine documents.
+    assert_eq!(files_below(&stage).len(), 17 + functions().len());
     make("uninstall", &words);
     assert_eq!(files_below(&stage), Vec::<PathBuf>::new());
 }

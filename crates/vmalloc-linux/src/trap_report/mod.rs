@@ -7,7 +7,7 @@
 //! trap_report::install()?;
 //! let space = open(LinuxOptions::new(), SpaceOptions::default().trap_on_free(true))?;
 //! let _watch = trap_report::watch(&space);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # Ok::<(), vmalloc_linux::Error>(())
 //! ```
 //!
 //! From then on a stale access ends the program with a line such as

@@ -138,7 +138,6 @@ pub unsafe trait MapFrames: FrameSupply {
     /// that map each frame for itself.
     #[inline]
     fn runs_of(&self, frames: &[Frame]) -> Option<Vec<FrameRun>> {
-        let _ = frames;
         None
     }
 
@@ -147,7 +146,6 @@ pub unsafe trait MapFrames: FrameSupply {
     /// there is no such place. Default: 0, for anywhere.
     #[inline]
     fn order_of(&self, runs: &[FrameRun]) -> u32 {
-        let _ = runs;
         0
     }
 
@@ -156,9 +154,7 @@ pub unsafe trait MapFrames: FrameSupply {
     ///
     /// # Safety
     /// The caller owns `range` exclusively, and it was mapped by [`map_frames`](Self::map_frames).
-    unsafe fn discard_hint(&self, range: PageRange) {
-        let _ = range;
-    }
+    unsafe fn discard_hint(&self, range: PageRange) {}
 
     /// Returns the frame behind `page`, if [`map_frames`](Self::map_frames) has put one there and
     /// nothing has taken it away.

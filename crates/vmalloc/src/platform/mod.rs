@@ -7,6 +7,7 @@
 //! | trait | power | needed by |
 //! |---|---|---|
 //! | [`Platform`] | maps, unmaps and flushes memory of its own | every [`Space`](crate::Space) |
+//! | [`Extras`] | unmaps and flushes in one call, keeps memory back, tells what is resident | none |
 //! | [`DirectMemory`] | a mapped page is memory at its own address | [`Buffer`](crate::Buffer) |
 //! | [`FrameSupply`] | hands out pages of memory by number | shared memory |
 //! | [`MapFrames`] | puts given frames behind pages | mappings |
@@ -31,19 +32,20 @@
 //! returned for a range may its addresses be handed out again, and only then may the platform
 //! recycle the pages behind them.
 
-mod discard;
+#![expect(unused_variables, reason = "a default method may need nothing of what it is given")]
+
 mod error;
 mod frame_powers;
 mod geometry;
+mod powers;
 
-pub use discard::Discard;
 pub use error::{PlatformError, PlatformFault};
 pub use frame_powers::{Frame, FrameRun, FrameSupply, MapFrames, Origin};
 pub use geometry::{Geometry, MemoryCost};
+pub use powers::{DirectMemory, Discard, Evict, Extras, Protect, ReadNofault, Relocate, Translate};
 
 use crate::PageRange;
 use core::fmt;
-use core::ptr::NonNull;
 
 /// The access that the program has to the pages of an area.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -69,22 +71,12 @@ pub enum DrainReason {
     Age,
 }
 
-/// The part of the memory that [`Platform::evict_memory`] gives back.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum Evict {
-    /// A quarter: memory decays.
-    Quarter,
-    /// All of it.
-    All,
-}
-
 /// The machine below the allocator.
 ///
 /// The allocator calls no method while it holds a lock that allocations and frees take, so an
-/// implementation may take its own locks freely. `unmap`, `flush` and `evict_memory` run under a
-/// [`PurgeLock`](Platform::PurgeLock), which only purges take; `unmap_now` runs under no lock. A
-/// space of more than 8 nodes has several such locks: other threads may be in `unmap` and `flush`
+/// implementation may take its own locks freely. `unmap`, `flush` and [`evict_memory`](Extras::evict_memory)
+/// run under a [`PurgeLock`](Platform::PurgeLock), which only purges take; `unmap_now` runs under no
+/// lock. A space of more than 8 nodes has several such locks: other threads may be in `unmap` and `flush`
 /// with other ranges. An implementation must not call back into the space that calls it.
 ///
 /// # Safety
@@ -94,8 +86,8 @@ pub enum Evict {
 /// - After `map(range)` has returned `Ok`, every byte of `range` can be read and written until
 ///   `unmap` is called for it. Nothing else is reachable through it. Pages that were not mapped
 ///   before read as zero, if [`Geometry::maps_zeroed`] says so.
-/// - After `unmap` and `flush` have both returned `Ok` for a range, or `unmap_now` has, no CPU
-///   reaches its former pages through it any more.
+/// - After `unmap` and `flush` have both returned `Ok` for a range, no CPU reaches its former pages
+///   through it any more.
 /// - The locks exclude, as `lock_api::RawMutex` asks.
 pub unsafe trait Platform: Sync {
     /// The lock that protects the allocator's state. It is held for a bounded number of areas,
@@ -124,7 +116,6 @@ pub unsafe trait Platform: Sync {
     /// each of its locks ready once, never moves it, and is not made where this returns false.
     /// Default: it is ready.
     fn init_purge_lock(&self, lock: &Self::PurgeLock) -> bool {
-        let _ = lock;
         true
     }
 
@@ -135,13 +126,10 @@ pub unsafe trait Platform: Sync {
     /// protects nothing.
     fn cpu(&self) -> usize;
 
-    /// Lends `bytes` zeroed bytes for records, at a multiple of 64, of which only what is touched
-    /// takes memory. Nothing else uses them for as long as the platform lives. A space asks once,
-    /// when it is made; with them it needs a step less to find an area. The default is for
-    /// platforms where memory is there before it is touched.
-    fn lend_records(&self, bytes: usize) -> Option<NonNull<u8>> {
-        let _ = bytes;
-        None
+    /// Returns what this machine can do besides: itself, where it implements [`Extras`]. Default:
+    /// nothing.
+    fn extras(&self) -> &dyn Extras {
+        &()
     }
 
     /// Puts pages behind `range`, now or on first touch, in the way that `context` says. They read
@@ -209,67 +197,6 @@ pub unsafe trait Platform: Sync {
     /// flushes them again, as for [`unmap`](Self::unmap).
     unsafe fn flush(&self, ranges: &[PageRange]) -> Result<(), PlatformError>;
 
-    /// Unmaps `range` and flushes it before it returns: for a free after which a stale access has
-    /// to trap at once. The range holds no guard page, but may hold pages that were never mapped.
-    /// The tag is the area's, for a platform that reports traps. Many threads may be in this call,
-    /// and another in each of the other calls. The default is for platforms that can't: a purge
-    /// does it.
-    ///
-    /// # Safety
-    /// The caller owns all of `range` exclusively, and nothing uses its memory.
-    ///
-    /// # Errors
-    /// Any part of `range` may have been unmapped then. The allocator hands it to
-    /// [`unmap`](Self::unmap) and [`flush`](Self::flush).
-    unsafe fn unmap_now(&self, range: PageRange, tag: Option<&str>) -> Result<(), PlatformError> {
-        let _ = (range, tag);
-        Err(PlatformError { call: "unmap_now", fault: PlatformFault::Unsupported, code: 0 })
-    }
-
-    /// Gives memory back to the machine that the platform has kept of unmapped ranges, to put it
-    /// behind others. Each purge that evicts pooled areas calls it, and so does a purge for an
-    /// allocation in need. Returns whether the platform still keeps some. The default is for
-    /// platforms that keep nothing.
-    fn evict_memory(&self, part: Evict) -> bool {
-        let _ = part;
-        false
-    }
-
-    /// Notes that the program has changed what the machine does with the pages of `range`, behind
-    /// the platform's back: locked them, protected them, or advised the system about them. The next
-    /// [`unmap`](Self::unmap) then replaces them by pages as new. A platform whose pages have no
-    /// such attributes does nothing.
-    ///
-    /// # Safety
-    /// The caller owns `range` exclusively, it is mapped, and nothing uses its memory any more.
-    ///
-    /// # Errors
-    /// When there is no memory to remember it; nothing is changed.
-    unsafe fn mark_altered(&self, range: PageRange) -> Result<(), PlatformError> {
-        let _ = range;
-        Ok(())
-    }
-
-    /// Returns how many pages of `range`, which is mapped in part or as a whole, have memory behind
-    /// them, or an upper bound. The allocator asks for large areas that are freed, since a program
-    /// often uses little of them. The default says: all of it.
-    ///
-    /// # Safety
-    /// The caller owns `range` exclusively.
-    unsafe fn resident(&self, range: PageRange) -> u64 {
-        range.len()
-    }
-
-    /// Puts huge pages behind the whole, aligned huge parts of `range`, which is mapped, where that
-    /// is possible. Its content stays. The allocator calls it where cached memory serves a request
-    /// for huge pages. The default does nothing.
-    ///
-    /// # Safety
-    /// The caller owns `range` exclusively, and all of it is mapped.
-    unsafe fn make_huge(&self, range: PageRange) {
-        let _ = range;
-    }
-
     /// Fills the pages of `range`, which are all mapped, with zeros. The allocator calls it for
     /// requests of zeros where an area kept its pages, or the platform does not
     /// [zero](Geometry::maps_zeroed) new ones.
@@ -291,7 +218,6 @@ pub unsafe trait Platform: Sync {
     ///
     /// The default is for platforms without such a context.
     fn drain_later(&self, reason: DrainReason) -> bool {
-        let _ = reason;
         false
     }
 
@@ -315,66 +241,4 @@ pub unsafe trait Platform: Sync {
     /// Stops the program: the allocator's state is damaged, and going on would hand out memory
     /// twice.
     fn fatal(&self, damage: &dyn fmt::Display) -> !;
-}
-
-/// A platform whose mapped pages are ordinary memory of this program, at their own addresses.
-///
-/// The simulator is not one: its addresses lead nowhere.
-///
-/// # Safety
-/// For a mapped page, `page << page_shift` is a valid, readable, writable address of this program
-/// with exposed provenance, and no mapped page is at address zero.
-pub unsafe trait DirectMemory: Platform {}
-
-/// A platform that may be able to move pages to another address.
-///
-/// # Safety
-/// After [`relocate`](Self::relocate) has returned `Ok`, the new range shows what the old one held,
-/// and the old one leads nowhere on this CPU.
-pub unsafe trait Relocate: Platform {
-    /// Moves the pages behind `from` to `to`, of the same length, without copying them. On return
-    /// `from` is as after [`unmap`](Platform::unmap): it faults on this CPU, and has to be unmapped
-    /// and flushed before it is handed out.
-    ///
-    /// # Safety
-    /// The caller owns both ranges exclusively; `from` is mapped by [`map`](Platform::map), `to` is
-    /// not mapped.
-    ///
-    /// # Errors
-    /// Both ranges are as before. The default answers
-    /// [`Unsupported`](crate::PlatformFault::Unsupported), which tells the caller to copy.
-    unsafe fn relocate(&self, from: PageRange, to: PageRange) -> Result<(), PlatformError> {
-        let _ = (from, to);
-        Err(PlatformError { call: "relocate", fault: PlatformFault::Unsupported, code: 0 })
-    }
-}
-
-/// A platform that can change the protection of mapped pages.
-///
-/// # Safety
-/// After `Ok` no CPU can do with the pages what the protection does not allow.
-pub unsafe trait Protect: Platform {
-    /// Lets every CPU do with the pages of `range`, which are mapped, what `protection` allows, and
-    /// nothing else.
-    ///
-    /// # Safety
-    /// The caller owns `range` exclusively.
-    ///
-    /// # Errors
-    /// Each page has the old protection or the new one.
-    unsafe fn protect(&self, range: PageRange, protection: Protection) -> Result<(), PlatformError>;
-}
-
-/// A platform that can read addresses which may lead nowhere.
-pub trait ReadNofault: Platform {
-    /// Copies bytes from `addr` on into `to`, up to the first that can't be read. Returns how many.
-    /// Never faults, even if pages are unmapped meanwhile.
-    fn read_nofault(&self, addr: usize, to: &mut [u8]) -> usize;
-}
-
-/// A platform that can tell which physical page stands behind an address.
-pub trait Translate: Platform {
-    /// Returns the number of the physical page behind `page`, which is inside a busy area; `None`
-    /// when no page is there yet, or when the machine does not tell this program.
-    fn physical_page(&self, page: u64) -> Option<u64>;
 }

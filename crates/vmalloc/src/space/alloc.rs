@@ -283,7 +283,7 @@ impl<P: Platform> Allocation<'_, P> {
         }
         if *size == PageSize::Huge {
             // SAFETY: the area was just taken for this caller alone, and is mapped.
-            unsafe { space.platform.make_huge(self.payload(area)) };
+            unsafe { space.platform.extras().make_huge(self.payload(area)) };
         }
         Some(area)
     }

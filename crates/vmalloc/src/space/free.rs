@@ -74,7 +74,7 @@ impl<P: Platform> Raw<'_, P> {
         if let Some(area) = self.space.area_starting(addr).ok().filter(is_memory) {
             // SAFETY: by the caller's promise the area is the caller's, and nothing uses it any
             // more.
-            unsafe { self.space.platform.mark_altered(self.space.pages_of(&area)) }
+            unsafe { self.space.platform.extras().mark_altered(self.space.pages_of(&area)) }
                 .map_err(|_| FreeError::NoMemory { addr })?;
         }
         self.free_as(page, FreedBy::Free, Disposition::MustUnmap)
@@ -307,7 +307,7 @@ impl<P: Platform> Raw<'_, P> {
         let area =
             if is_memory && may_be_large { space.find(space.addr(page)).filter(is_large) } else { None };
         // SAFETY: the owner of the area frees it.
-        area.map_or(u64::MAX, |area| unsafe { space.platform.resident(space.pages_of(&area)) })
+        area.map_or(u64::MAX, |area| unsafe { space.platform.extras().resident(space.pages_of(&area)) })
     }
 
     /// Returns an area without an annotation that was freed.

@@ -148,9 +148,9 @@ impl<P: Platform> Space<P> {
         let percent = *options.max_slack_percent.get_or_insert(geometry.max_slack_percent);
         let allowance = options.allowance(&geometry);
         let leaves = Bitmaps::flat_leaves(span);
+        let lent = platform.extras().lend_records(leaves * size_of::<Leaf>());
         // SAFETY: the platform lends that for its life, and lives as long as the areas.
-        let flat =
-            platform.lend_records(leaves * size_of::<Leaf>()).map(|at| unsafe { Lent::new(at, leaves) });
+        let flat = lent.map(|at| unsafe { Lent::new(at, leaves) });
         let mask = |are_all: bool| if are_all { usize::MAX } else { (1 << shift) - 1 };
         let frees_do_more = options.trap_on_free || options.zero_on_free;
         let cache = Cache::new(count, allowance, u64::from(options.guard))?;

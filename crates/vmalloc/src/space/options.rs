@@ -47,7 +47,7 @@ pub struct SpaceOptions {
     /// [`Raw::free_atomic`](crate::Raw::free_atomic) and [tenants](crate::tenant) stay lazy. So
     /// does an area that the platform refuses to unmap ([`Stats::late_frees`](crate::Stats)). Each
     /// free is a purge where the platform has no
-    /// [cheaper way](crate::platform::Platform::unmap_now). Default: no.
+    /// [cheaper way](crate::platform::Extras::unmap_now). Default: no.
     pub trap_on_free: bool,
     /// Fill freed memory with zeros, so that what it held can be read neither by its next owner nor
     /// through a stale pointer. An area of more than 256 pages is unmapped instead: a

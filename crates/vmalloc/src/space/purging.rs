@@ -70,7 +70,7 @@ impl<'a, P: Platform> Purge<'a, P> {
         self.settle_frames(waiting, plan);
         let spared = self.release_spare(plan.pooled, plan.most - done.evicted);
         (done.given, done.evicted) = (done.given + spared, done.evicted + spared);
-        done.keeps_memory = plan.memory().is_some_and(|part| space.platform.evict_memory(part));
+        done.keeps_memory = plan.memory().is_some_and(|part| space.platform.extras().evict_memory(part));
         Ok(done)
     }
 

@@ -28,13 +28,13 @@ impl<P: Platform> Raw<'_, P> {
     /// purge.
     #[inline(never)]
     pub(super) fn unmap_freed(&self, freed: &FreedArea, is_clear: bool) -> Result<(), FreeError> {
-        let area = freed.area;
+        let (area, extras) = (freed.area, self.space.platform.extras());
         // An area is not its guard alone.
         let pages = PageRange::of(area.start(), area.end() - freed.guard_pages);
         // REFUSED-3: where a part of an area was refused before, the purge says when it is gone.
         let may_unmap = is_clear && !self.space.counts.is_anything_pending();
         // SAFETY: the area was retired by this caller, and is in no list: it has no other owner.
-        if may_unmap && unsafe { self.space.platform.unmap_now(pages, freed.tag.as_deref()) }.is_ok() {
+        if may_unmap && unsafe { extras.unmap_now(pages, freed.tag.as_deref()) }.is_ok() {
             self.give_unmapped(area, freed.owner_node);
             // Its addresses wait in a pool, and its memory perhaps with the platform.
             self.space.tell();

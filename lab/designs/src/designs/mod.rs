@@ -30,7 +30,7 @@ pub use purge::one_purger;
 use vmalloc::PageRange;
 
 /// Sums up the areas and pages of segments.
-fn count(segments: &[Segment]) -> Counts {
+pub(crate) fn count(segments: &[Segment]) -> Counts {
     let mut counts = Counts::default();
     for Segment { range, state } in segments {
         match state {
@@ -50,7 +50,7 @@ fn count(segments: &[Segment]) -> Counts {
 }
 
 /// Each page of the span is in exactly one segment.
-fn verify_partition(span: PageRange, segments: &[Segment]) -> Result<(), String> {
+pub(crate) fn verify_partition(span: PageRange, segments: &[Segment]) -> Result<(), String> {
     let mut end = span.start();
     for segment in segments {
         if segment.range.start() != end {

@@ -38,7 +38,7 @@ fn reused<P: Contents>(bench: &Bench<'_, P>, range: PageRange) -> Verdict {
     bench.map(range)?;
     bench.write(range, 7);
     // SAFETY: the kit owns the whole span.
-    if unsafe { bench.platform.unmap_now(range, None) }.is_err() {
+    if unsafe { bench.platform.extras().unmap_now(range, None) }.is_err() {
         bench.unmap_and_flush(&[range])?;
     }
     bench.map(range)

@@ -114,7 +114,7 @@ fn kept<P: Platform>(bench: &Bench<'_, P>) -> Verdict {
 /// Unmaps at once, if the platform can.
 fn unmap_now<P: Platform>(bench: &Bench<'_, P>, range: PageRange) -> Result<bool, String> {
     // SAFETY: the kit owns the whole span, and keeps no reference into it.
-    let unmapped = unsafe { bench.platform.unmap_now(range, None) };
+    let unmapped = unsafe { bench.platform.extras().unmap_now(range, None) };
     match unmapped {
         Err(PlatformError { fault: PlatformFault::Unsupported, .. }) => Ok(false),
         unmapped => done("unmap_now", range, unmapped).map(|()| true),
@@ -162,7 +162,7 @@ fn gone_together<P: Platform>(bench: &Bench<'_, P>) -> Verdict {
             // SAFETY: each thread has pages of its own, and keeps no reference into them.
             unsafe {
                 platform.map(range, Protection::ReadWrite, Default::default())?;
-                platform.unmap_now(range, None)
+                platform.extras().unmap_now(range, None)
             }
         })
     };
@@ -189,7 +189,7 @@ fn evicted<P: Platform>(bench: &Bench<'_, P>) -> Verdict {
         if !unmap_now(bench, goes)? {
             bench.unmap_and_flush(&[goes])?;
         }
-        let is_left = bench.platform.evict_memory(part);
+        let is_left = bench.platform.extras().evict_memory(part);
         ensure(!is_left || part != Evict::All, || "memory is left after all was to go".to_owned())?;
     }
     bench.holds(stays, 1)?;
@@ -265,7 +265,7 @@ fn altered<P: Platform>(bench: &Bench<'_, P>) -> Verdict {
     bench.map(range)?;
     bench.write(range, 1);
     // SAFETY: the kit owns the whole span; the range is mapped, and used no more.
-    done("mark_altered", range, unsafe { bench.platform.mark_altered(range) })?;
+    done("mark_altered", range, unsafe { bench.platform.extras().mark_altered(range) })?;
     bench.unmap_and_flush(&[range])?;
     bench.map(range)?;
     let shown = bench.look.read(&bench.platform, 0, range.start());

@@ -15,7 +15,7 @@ use vmalloc::{
     PurgeError, Request, Space, Stats,
 };
 pub use vmalloc_harness::{in_forked_child, in_own_process, not_run};
-use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, OpenError, ReserveError, SpaceOptions, open};
+use vmalloc_linux::{Error, GuardMeans, Linux, LinuxOptions, ReserveError, SpaceOptions, open};
 
 /// The size of a page on the machines that this runs on.
 pub const PAGE: usize = 4096;
@@ -109,10 +109,10 @@ pub fn reserved(options: LinuxOptions) -> Linux {
 }
 
 /// The space that was opened; `None` where the kernel lacks its means.
-pub fn opened(result: Result<Arc<Space<Linux>>, OpenError>) -> Option<Arc<Space<Linux>>> {
+pub fn opened(result: Result<Arc<Space<Linux>>, Error>) -> Option<Arc<Space<Linux>>> {
     match result {
         Ok(space) => Some(space),
-        Err(OpenError::Reserve(error)) => lacks(&error),
+        Err(Error::Reserve(error)) => lacks(&error),
         Err(error) => panic!("{error}"),
     }
 }

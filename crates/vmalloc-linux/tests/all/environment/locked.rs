@@ -9,7 +9,7 @@ use crate::common::*;
 use libc::SYS_munlock;
 use rustix::process::Resource;
 use vmalloc::{PlatformFault, Request, Space, SpaceOptions};
-use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, OpenError, open};
+use vmalloc_linux::{Error, GuardMeans, Linux, LinuxOptions, open};
 
 const MIB: usize = 1 << 20;
 
@@ -269,7 +269,7 @@ fn an_unprivileged_program_that_locks_in_advance_is_told() {
             return;
         }
         let refused = open(LinuxOptions::new(), SpaceOptions::default());
-        assert!(matches!(refused, Err(OpenError::Reserve(_))), "{refused:?}", refused = refused.err());
+        assert!(matches!(refused, Err(Error::Reserve(_))), "{refused:?}", refused = refused.err());
         for space in spaces {
             let done = exercise(&space);
             assert!(done.worked > 20);

@@ -6,7 +6,7 @@ use crate::common::process::limited;
 use crate::common::{in_own_process, opened, status_bytes};
 use rustix::process::Resource;
 use vmalloc::{PlatformFault, SpaceOptions};
-use vmalloc_linux::{GuardMeans, LinuxOptions, OpenError, ReserveError, open};
+use vmalloc_linux::{Error, GuardMeans, LinuxOptions, ReserveError, open};
 
 #[test]
 fn without_descriptors_there_are_areas_and_no_frames() {
@@ -39,7 +39,7 @@ fn without_descriptors_a_space_is_opened_and_purged() {
             }) {
                 Ok(space) => finish(&space, Owed::default()),
                 // A means that is a descriptor itself.
-                Err(OpenError::Reserve(ReserveError::Unsupported { code: libc::EMFILE, .. })) => {}
+                Err(Error::Reserve(ReserveError::Unsupported { code: libc::EMFILE, .. })) => {}
                 refused => _ = opened(refused),
             }
         }

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use vmalloc::{ReadNofault, Space, SpaceOptions};
 use vmalloc_harness::not_run;
-use vmalloc_linux::{GuardMeans, Linux, OpenError, ReserveError, open};
+use vmalloc_linux::{Error, GuardMeans, Linux, ReserveError, open};
 use vmalloc_slots::{Slot, Slots, SlotsOptions, SlotsRef};
 
 pub const PAGE: usize = 4096;
@@ -23,7 +23,7 @@ pub fn spaces() -> Vec<Arc<Space<Linux>>> {
 pub fn space(options: vmalloc_linux::LinuxOptions) -> Option<Arc<Space<Linux>>> {
     match open(options.huge_pages(false).drain_thread(false), SpaceOptions::default()) {
         Ok(space) => Some(space),
-        Err(OpenError::Reserve(error @ ReserveError::Unsupported { means, .. })) => {
+        Err(Error::Reserve(error @ ReserveError::Unsupported { means, .. })) => {
             not_run(means, error);
             None
         }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use vmalloc::{
-    DirectMemory, Discard, Frame, FrameSupply, Geometry, MapFrames, Origin, PageRange, Platform,
+    DirectMemory, Discard, Extras, Frame, FrameSupply, Geometry, MapFrames, Origin, PageRange, Platform,
     PlatformError, PlatformFault, Protect, Protection, ReadNofault, Relocate, Translate,
 };
 
@@ -91,6 +91,10 @@ unsafe impl<P: Platform> Platform for Wrong<P> {
         if self.makes(Mistake::CpuTooHigh) { self.inner.geometry().cpus } else { self.inner.cpu() }
     }
 
+    fn extras(&self) -> &dyn Extras {
+        self
+    }
+
     unsafe fn map(
         &self,
         range: PageRange,
@@ -138,12 +142,6 @@ unsafe impl<P: Platform> Platform for Wrong<P> {
         unsafe { self.inner.flush(ranges) }
     }
 
-    unsafe fn unmap_now(&self, range: PageRange, tag: Option<&str>) -> Result<(), PlatformError> {
-        let Some(range) = self.treated("unmap_now", range) else { return Ok(()) };
-        // SAFETY: the mistake that is wanted, on a simulated machine.
-        unsafe { self.inner.unmap_now(range, tag) }
-    }
-
     unsafe fn zero(&self, range: PageRange) {
         let Some(range) = self.treated("zero", range) else { return };
         // SAFETY: the mistake that is wanted, on a simulated machine.
@@ -160,6 +158,15 @@ unsafe impl<P: Platform> Platform for Wrong<P> {
 
     fn fatal(&self, damage: &dyn fmt::Display) -> ! {
         panic!("{damage}")
+    }
+}
+
+// SAFETY: none: the promise is broken on purpose.
+unsafe impl<P: Platform> Extras for Wrong<P> {
+    unsafe fn unmap_now(&self, range: PageRange, tag: Option<&str>) -> Result<(), PlatformError> {
+        let Some(range) = self.treated("unmap_now", range) else { return Ok(()) };
+        // SAFETY: the mistake that is wanted, on a simulated machine.
+        unsafe { self.inner.extras().unmap_now(range, tag) }
     }
 }
 

@@ -73,11 +73,10 @@ impl Climber {
     }
 
     fn cost(&mut self, request: Request) -> u64 {
-        let placed = self.map.alloc(&request.fit());
+        // A refusal counts what it tells besides.
+        let Ok(range) = self.map.alloc(&request.fit()) else { return 0 };
         let steps = self.map.last_steps();
-        if let Ok(range) = placed {
-            self.map.free(range.start()).expect("it was just handed out");
-        }
+        self.map.free(range.start()).expect("it was just handed out");
         steps
     }
 

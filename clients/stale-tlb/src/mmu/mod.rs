@@ -1,10 +1,8 @@
 //! An MMU for page tables that somebody else's code writes: the map, unmap and flush of any kernel,
-//! run on CPUs that forget
-//! nothing by themselves.
+//! run on CPUs that forget nothing by themselves.
 //!
 //! The code under test writes real tables of x86-64, of four levels, into the frames of an [`Mmu`].
-//! Accesses go the way
-//! of the hardware:
+//! Accesses go the way of the hardware:
 //!
 //! ```text
 //!   access by CPU 1 ─► TLB 1 ──hit───────────────────────────────► frame
@@ -13,20 +11,16 @@
 //!                      table cache 1: (level, address) ─► table    the lowest table that it has
 //!                        │
 //!                        ▼
-//!                      tables in frames ─► entry … entry ─► frame   both caches are filled on the
-//! way
+//!                      tables in frames ─► entry … entry ─► frame   both caches are filled
 //! ```
 //!
 //! After each access the tables are walked once more, from the root. Where the caches led
-//! elsewhere, the access is an
-//! [`MmuFault`]. So is a frame that is freed while a cache of any CPU leads to it, as a page or as
-//! a table: that is the
-//! flush that came too late or not at all, found before it does damage.
-//!
-//! `clients/stale-tlb` shows how crates of others are run on it.
+//! elsewhere, the access is an [`MmuFault`]. So is a frame that is freed while a cache of any CPU
+//! leads to it, as a page or as a table: that is the flush that came too late or not at all, found
+//! before it does damage.
 //!
 //! ```
-//! use vmalloc_sim::mmu::{Mmu, MmuFault};
+//! use stale_tlb::mmu::{Mmu, MmuFault};
 //!
 //! let mmu = Mmu::new(2, 16);
 //! let table: Vec<u64> = (0..4).map(|_| mmu.alloc().unwrap()).collect();
@@ -49,8 +43,7 @@
 //!
 //! # What is not simulated
 //! Five levels, tags of address spaces (PCID), global pages, the bits for users, dirty and
-//! accessed, and writes that are
-//! held in a store buffer.
+//! accessed, and writes that are held in a store buffer.
 
 mod cpu;
 #[cfg(test)]
@@ -62,7 +55,16 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use thiserror::Error;
 
-use crate::fault::Access;
+/// A way to access a page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Reads it.
+    Read,
+    /// Writes to it.
+    Write,
+    /// Executes what is there.
+    Fetch,
+}
 
 /// Words in a frame.
 const WORDS: usize = 512;

@@ -1,7 +1,6 @@
 //! The caches of one CPU: translations of pages, and the tables where its walks may start.
 
-use super::{MmuFault, PAGE_BITS};
-use crate::fault::Access;
+use super::{Access, MmuFault, PAGE_BITS};
 use std::collections::BTreeMap;
 
 /// Levels of tables; the lowest is 0.

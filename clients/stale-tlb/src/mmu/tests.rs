@@ -1,7 +1,6 @@
 //! The machine against what the manuals say, on tables written by hand.
 
-use super::{Mmu, MmuFault};
-use crate::fault::Access;
+use super::{Access, Mmu, MmuFault};
 
 const RIGHTS: u64 = 0b11;
 const LARGE: u64 = 1 << 7;
