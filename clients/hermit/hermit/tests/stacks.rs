@@ -19,19 +19,20 @@ use hermit::probe::physical;
 use hermit::syscalls::{sys_futex_wait, sys_futex_wake, sys_join, sys_spawn2};
 
 const PAGE: usize = 4096;
-const TASKS: usize = 2_000;
+const TASKS: usize = 1_000;
 /// The least that Hermit gives a task, and the least that a cached area is larger.
 const STACK: usize = 32 << 10;
 
-static GATE: AtomicU32 = AtomicU32::new(0);
+/// One for each task: the kernel looks for a waiter in a list.
+static GATES: [AtomicU32; TASKS] = [const { AtomicU32::new(0) }; TASKS];
 static LOCALS: [AtomicUsize; TASKS] = [const { AtomicUsize::new(0) }; TASKS];
 
 /// Says where its stack is, and waits.
 unsafe extern "C" fn wait(nth: usize) {
 	let local = nth;
 	LOCALS[nth].store(&raw const local as usize, SeqCst);
-	while GATE.load(SeqCst) == 0 {
-		unsafe { sys_futex_wait(GATE.as_ptr(), 0, core::ptr::null(), 0) };
+	while GATES[nth].load(SeqCst) == 0 {
+		unsafe { sys_futex_wait(GATES[nth].as_ptr(), 0, core::ptr::null(), 0) };
 	}
 }
 
@@ -44,7 +45,7 @@ fn check(local: usize) {
 
 /// Spawns tasks, checks the stack of each, and ends them.
 fn round() {
-	GATE.store(0, SeqCst);
+	GATES.iter().for_each(|gate| gate.store(0, SeqCst));
 	LOCALS.iter().for_each(|local| local.store(0, SeqCst));
 	let tasks: Vec<_> = (0..TASKS).map(|nth| unsafe { sys_spawn2(wait, nth, 2, STACK, -1) }).collect();
 	for local in &LOCALS {
@@ -53,9 +54,11 @@ fn round() {
 		}
 		check(local.load(SeqCst));
 	}
-	GATE.store(1, SeqCst);
-	unsafe { sys_futex_wake(GATE.as_ptr(), i32::MAX) };
-	tasks.into_iter().for_each(|task| assert_eq!(sys_join(task), 0));
+	for (gate, task) in GATES.iter().zip(tasks) {
+		gate.store(1, SeqCst);
+		unsafe { sys_futex_wake(gate.as_ptr(), 1) };
+		assert_eq!(sys_join(task), 0);
+	}
 }
 
 #[inline(never)]

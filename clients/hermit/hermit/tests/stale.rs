@@ -91,17 +91,26 @@ fn after_device_buffer(_: u64) -> Option<u64> {
 /// the new owner's word.
 fn at_a_new_mapping(round: u64) -> Option<u64> {
 	let old = Mapping::new(1, OURS);
-	let addr = old.addr();
+	let (addr, frame) = (old.addr(), old.frame());
 	assert_eq!(peek_elsewhere(addr), Some(OURS));
 	drop(old);
 	settle();
-	// The lowest addresses and the lowest frame, of different owners.
-	let held = addresses(PAGE);
-	let _other = Mapping::new(1, THEIRS);
-	free_addresses(held, PAGE);
+	let mut held = Vec::new();
+	while held.last() != Some(&addr) {
+		held.push(addresses(PAGE));
+		assert!(held.len() < 10_000, "the address is lost");
+	}
+	let mut owners = Vec::new();
+	while owners.last().map(Mapping::frame) != Some(frame) {
+		owners.push(Mapping::new(1, THEIRS));
+		assert!(owners.len() < 10_000, "the frame is lost");
+	}
+	held.into_iter().for_each(|addr| free_addresses(addr, PAGE));
 	settle();
-	let new = Mapping::new(1, round);
-	assert_eq!(new.addr(), addr, "the address is not used again");
+	while owners.last().map(Mapping::addr) != Some(addr) {
+		owners.push(Mapping::new(1, round));
+		assert!(owners.len() < 10_000, "the address is not used again");
+	}
 	peek_elsewhere(addr).filter(|word| *word != round)
 }
 
