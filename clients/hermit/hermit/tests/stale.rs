@@ -22,7 +22,9 @@ use mapping::{Mapping, PAGE};
 const OURS: u64 = 0x1111_1111_1111_1111;
 const THEIRS: u64 = 0x2222_2222_2222_2222;
 /// An emulated CPU may lose a translation of its own accord, so each look is taken often.
-const ROUNDS: u64 = 100;
+const ROUNDS: u64 = 50;
+/// Pages of a mapping whose addresses come again: few such mappings lie before them.
+const MANY: usize = 64;
 
 static ASKED: AtomicUsize = AtomicUsize::new(0);
 static ANSWER: AtomicUsize = AtomicUsize::new(0);
@@ -90,25 +92,25 @@ fn after_device_buffer(_: u64) -> Option<u64> {
 /// Makes a mapping where another one was, of another frame, and returns what CPU 1 sees there but
 /// the new owner's word.
 fn at_a_new_mapping(round: u64) -> Option<u64> {
-	let old = Mapping::new(1, OURS);
+	let old = Mapping::new(MANY, OURS);
 	let (addr, frame) = (old.addr(), old.frame());
 	assert_eq!(peek_elsewhere(addr), Some(OURS));
 	drop(old);
 	settle();
 	let mut held = Vec::new();
 	while held.last() != Some(&addr) {
-		held.push(addresses(PAGE));
+		held.push(addresses(MANY * PAGE));
 		assert!(held.len() < 10_000, "the address is lost");
 	}
 	let mut owners = Vec::new();
 	while owners.last().map(Mapping::frame) != Some(frame) {
-		owners.push(Mapping::new(1, THEIRS));
+		owners.push(Mapping::new(MANY, THEIRS));
 		assert!(owners.len() < 10_000, "the frame is lost");
 	}
-	held.into_iter().for_each(|addr| free_addresses(addr, PAGE));
+	held.into_iter().for_each(|addr| free_addresses(addr, MANY * PAGE));
 	settle();
 	while owners.last().map(Mapping::addr) != Some(addr) {
-		owners.push(Mapping::new(1, round));
+		owners.push(Mapping::new(MANY, round));
 		assert!(owners.len() < 10_000, "the address is not used again");
 	}
 	peek_elsewhere(addr).filter(|word| *word != round)
