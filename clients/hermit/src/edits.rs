@@ -8,9 +8,8 @@ pub(super) const TESTS: [&str; 3] = ["stale", "stacks", "measure"];
 
 /// Lets the kernel be built by a compiler of today, booted without its loader, and looked at.
 pub(super) fn boot(kernel: &Path) {
-    let tests = TESTS.map(|test| {
-        format!("[[test]]\nname = \"{test}\"\npath = \"tests/{test}.rs\"\nharness = false\n\n")
-    });
+    let tests = TESTS
+        .map(|test| format!("[[test]]\nname = \"{test}\"\npath = \"tests/{test}.rs\"\nharness = false\n\n"));
     Manifest::read(kernel)
         .set("[dependencies.hermit-entry]", "features", "[\"kernel\", \"loader\"]")
         .with(&tests.concat())
@@ -32,7 +31,11 @@ pub(super) fn boot(kernel: &Path) {
     Source::edit(&x86.join("mm/paging.rs"), |source| {
         // Of the two handlers, that without user spaces.
         source
-            .words_anywhere("\n\tstack_frame: ExceptionStackFrame,", "\n\tmut stack_frame: ExceptionStackFrame,", 1)
+            .words_anywhere(
+                "\n\tstack_frame: ExceptionStackFrame,",
+                "\n\tmut stack_frame: ExceptionStackFrame,",
+                1,
+            )
             .words_anywhere(") {\n\terror!(\"Page fault (#PF)!\");", RECOVER, 1)
     });
 }
@@ -48,7 +51,11 @@ pub(super) fn published(kernel: &Path) {
 pub(super) fn vmalloc(kernel: &Path, tables: &Path) {
     Manifest::read(kernel).with(&format!("[dependencies.vmalloc-tables]\npath = {tables:?}\n")).write();
     Source::edit(&kernel.join("src/lib.rs"), |source| {
-        source.before_statement("application_processor_main", "synch_all_cores", "arch::mm::virtualmem::join();")
+        source.before_statement(
+            "application_processor_main",
+            "synch_all_cores",
+            "arch::mm::virtualmem::join();",
+        )
     });
     Source::edit(&kernel.join("src/mm/mod.rs"), |source| {
         source
@@ -64,9 +71,7 @@ pub(super) fn vmalloc(kernel: &Path, tables: &Path) {
     let x86 = kernel.join("src/arch/x86_64");
     Source::edit(&x86.join("mm/mod.rs"), |source| source.append("pub(crate) mod machine;\n"));
     Source::edit(&x86.join("mm/paging.rs"), |source| {
-        source
-            .before_statement("map", "let pages", MAP)
-            .before_statement("unmap", "let first_page", UNMAP)
+        source.before_statement("map", "let pages", MAP).before_statement("unmap", "let first_page", UNMAP)
     });
     Source::edit(&x86.join("kernel/apic.rs"), |source| {
         let acknowledge = "crate::arch::mm::virtualmem::acknowledge();";
@@ -76,10 +81,30 @@ pub(super) fn vmalloc(kernel: &Path, tables: &Path) {
         source
             .replace("CommonStack", STACKS)
             .body("TaskStacks::new", NEW_STACKS)
-            .words("TaskStacks::get_user_stack_size", "stacks.total_size - DEFAULT_STACK_SIZE - IST_SIZE", "stacks.user_size", 1)
-            .words("TaskStacks::get_user_stack", "stacks.virt_addr + IST_SIZE + DEFAULT_STACK_SIZE + 3 * BasePageSize::SIZE", "stacks.user", 1)
-            .words("TaskStacks::get_kernel_stack", "stacks.virt_addr + IST_SIZE + 2 * BasePageSize::SIZE", "stacks.kernel", 1)
-            .words("TaskStacks::get_interrupt_stack", "stacks.virt_addr + BasePageSize::SIZE", "stacks.ist1", 1)
+            .words(
+                "TaskStacks::get_user_stack_size",
+                "stacks.total_size - DEFAULT_STACK_SIZE - IST_SIZE",
+                "stacks.user_size",
+                1,
+            )
+            .words(
+                "TaskStacks::get_user_stack",
+                "stacks.virt_addr + IST_SIZE + DEFAULT_STACK_SIZE + 3 * BasePageSize::SIZE",
+                "stacks.user",
+                1,
+            )
+            .words(
+                "TaskStacks::get_kernel_stack",
+                "stacks.virt_addr + IST_SIZE + 2 * BasePageSize::SIZE",
+                "stacks.kernel",
+                1,
+            )
+            .words(
+                "TaskStacks::get_interrupt_stack",
+                "stacks.virt_addr + BasePageSize::SIZE",
+                "stacks.ist1",
+                1,
+            )
             .body("impl Drop for TaskStacks::drop", DROP_STACKS)
     });
 }

@@ -146,13 +146,25 @@ pub enum Cpus {
 pub fn boot(kernel: &Path, cpus: Cpus) -> Result<Report, Error> {
     let mut qemu = Command::new("timeout");
     // As Hermit's own runner does, with memory for thousands of stacks.
-    qemu.args([LIMIT, QEMU, "-accel", "tcg", "-m", "2G", "-no-reboot", "-display", "none", "-monitor", "none"])
-        .args(["-cpu", "qemu64,apic,fsgsbase,rdtscp,xsave,xsaveopt,fxsr", "-serial", "stdio"])
-        .args(["-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"])
-        .args(["-netdev", "user,id=net", "-device", "virtio-net-pci,netdev=net,disable-legacy=on"])
-        .arg("-kernel")
-        .arg(kernel)
-        .args(["-append", "kernel -- one two"]);
+    qemu.args([
+        LIMIT,
+        QEMU,
+        "-accel",
+        "tcg",
+        "-m",
+        "2G",
+        "-no-reboot",
+        "-display",
+        "none",
+        "-monitor",
+        "none",
+    ])
+    .args(["-cpu", "qemu64,apic,fsgsbase,rdtscp,xsave,xsaveopt,fxsr", "-serial", "stdio"])
+    .args(["-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"])
+    .args(["-netdev", "user,id=net", "-device", "virtio-net-pci,netdev=net,disable-legacy=on"])
+    .arg("-kernel")
+    .arg(kernel)
+    .args(["-append", "kernel -- one two"]);
     match cpus {
         Cpus::Some(count) => qemu.args(["-smp", &count.to_string()]),
         // A tick of the clock is an instruction.

@@ -68,7 +68,8 @@ mod tests {
 
     #[test]
     fn rows_and_addresses_are_read() {
-        let report = Report::read("a::b...\t[ok]\nBENCH task 17\n[\u{1b}[31mERROR\u{1b}[0m] at = 0x1f00\n", Some(3));
+        let report =
+            Report::read("a::b...\t[ok]\nBENCH task 17\n[\u{1b}[31mERROR\u{1b}[0m] at = 0x1f00\n", Some(3));
         assert!(report.has_succeeded);
         assert_eq!(report.passed(), 1);
         assert_eq!(report.rows("BENCH"), [Row { what: "task".into(), count: 17 }]);

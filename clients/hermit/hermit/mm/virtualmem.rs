@@ -9,7 +9,7 @@
 //! |---|---|---|
 //! | [`allocate`] | reserved; [`map`] shows what its owner has elsewhere | addresses |
 //! | [`memory`] | memory of its own, with a guard page; kept mapped for the next one | addresses and frames |
-//! | [`device_memory`] | consecutive frames | addresses and frames |
+//! | [`device_memory`] | so, on consecutive frames | addresses and frames |
 //!
 //! With interrupts on, a call may purge, and so wait for other CPUs. Hermit's timer would let
 //! another task run meanwhile, which might wait for the same lock for ever: so it waits until the
@@ -25,7 +25,9 @@ use vmalloc_tables::{
 };
 
 use super::machine::{self, Hermit};
-use crate::arch::x86_64::mm::paging::{BasePageSize, PageSize, PageTableEntryFlags};
+use crate::arch::x86_64::mm::paging::{
+	BasePageSize, PageSize, PageTableEntryFlags, virtual_to_physical,
+};
 use crate::arch::x86_64::mm::{PhysAddr, VirtAddr};
 
 const PAGE: u64 = BasePageSize::SIZE;
@@ -103,16 +105,22 @@ pub fn memory(size: usize) -> Result<VirtAddr, AllocError> {
 	make(Request::new(size), |raw, request| raw.alloc(request))
 }
 
-/// Allocates memory on consecutive frames.
+/// Allocates memory on consecutive frames: memory mostly is, for its frames are taken in runs.
 pub fn device_memory(size: usize) -> Result<VirtAddr, AllocError> {
-	if size as u64 <= PAGE {
-		return memory(size);
+	let start = memory(size)?;
+	if size as u64 <= PAGE || is_run(start, size) {
+		return Ok(start);
 	}
+	deallocate(start, size);
+	// All of these frames are taken at once.
 	let start = make(Request::new(size), |raw, request| raw.alloc_shared(request))?;
-	let frame = |nth: u64| space().platform().frame_at(start.as_u64() / PAGE + nth).unwrap();
-	let is_run = (0..size as u64 / PAGE).all(|nth| frame(nth) == frame(0).plus(nth));
-	assert!(is_run, "no {size:#x} bytes of consecutive frames");
+	assert!(is_run(start, size), "no {size:#x} bytes of consecutive frames");
 	Ok(start)
+}
+
+fn is_run(start: VirtAddr, size: usize) -> bool {
+	let first = virtual_to_physical(start).unwrap();
+	(0..size as u64).step_by(PAGE as usize).all(|at| virtual_to_physical(start + at) == Some(first + at))
 }
 
 /// Frees an area of any of these calls. Its addresses are not used again, nor its frames by others,

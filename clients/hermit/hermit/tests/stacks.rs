@@ -20,7 +20,7 @@ use hermit::syscalls::{sys_futex_wait, sys_futex_wake, sys_join, sys_spawn2};
 
 const PAGE: usize = 4096;
 const TASKS: usize = 1_000;
-/// The least that Hermit gives a task, and the least that a cached area is larger.
+/// The least that Hermit gives a task.
 const STACK: usize = 32 << 10;
 
 /// One for each task: the kernel looks for a waiter in a list.
