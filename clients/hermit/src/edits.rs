@@ -47,9 +47,14 @@ pub(super) fn published(kernel: &Path) {
     });
 }
 
-/// Has the kernel get its virtual addresses from `vmalloc`, whose platform is in a folder.
-pub(super) fn vmalloc(kernel: &Path, tables: &Path) {
-    Manifest::read(kernel).with(&format!("[dependencies.vmalloc-tables]\npath = {tables:?}\n")).write();
+/// Has the kernel get its virtual addresses from a space, and its frames from an area map. `repository` has both.
+pub(super) fn vmalloc(kernel: &Path, repository: &Path) {
+    let tables = repository.join("crates/vmalloc-tables");
+    let frames = repository.join("clients/range-allocators/free-list");
+    Manifest::read(kernel)
+        .with(&format!("[dependencies.vmalloc-tables]\npath = {tables:?}\n"))
+        .with(&format!("[patch.crates-io]\nfree-list.path = {frames:?}\n"))
+        .write();
     Source::edit(&kernel.join("src/lib.rs"), |source| {
         source.before_statement(
             "application_processor_main",

@@ -40,7 +40,7 @@ pub(super) fn kernel(hermit: Hermit) -> Result<PathBuf, Error> {
     match hermit {
         Hermit::Published => edits::published(&fresh),
         Hermit::OnVmalloc => {
-            edits::vmalloc(&fresh, &here.join("../../crates/vmalloc-tables"));
+            edits::vmalloc(&fresh, &here.join("../.."));
             copy(&added.join("mm"), &fresh.join("src/arch/x86_64/mm"))?;
         }
     }
