@@ -88,6 +88,7 @@ pub enum DrainReason {
 ///   before read as zero, if [`Geometry::maps_zeroed`] says so.
 /// - After `unmap` and `flush` have both returned `Ok` for a range, no CPU reaches its former pages
 ///   through it any more.
+/// - What [`extras`](Self::extras) returns works on the pages of this platform.
 /// - The locks exclude, as `lock_api::RawMutex` asks.
 pub unsafe trait Platform: Sync {
     /// The lock that protects the allocator's state. It is held for a bounded number of areas,
