@@ -70,7 +70,7 @@ fn freed_memory_that_is_kept_stays_out_of_dumps_as_the_span_does() {
 #[test]
 fn a_span_has_a_name_and_stays_out_of_dumps() {
     let space = open(LinuxOptions::new().dump(false).name(c"vault"), SpaceOptions::default()).unwrap();
-    let lines = smaps_at(space.raw().alloc(&Request::new(4096)).unwrap());
+    let lines = smaps_at(space.raw().alloc(&Request::new(1)).unwrap());
     assert!(!is_dumped(&lines), "{lines:?}");
     if lines[0].contains("[anon:") {
         assert!(lines[0].ends_with("[anon:vault]"), "{}", lines[0]);

@@ -22,15 +22,15 @@ fn a_limit_holds_for_every_kind() {
         };
         of_limit(space.raw().map(&frames, Protection::ReadWrite, None).unwrap_err());
         of_limit(ShortMaps::of(&space).unwrap().map(&frames).unwrap_err());
-        of_limit(space.raw().alloc_shared(&Request::new(300 * PAGE)).unwrap_err());
-        of_limit(space.raw().alloc_exec(&Request::new(300 * PAGE)).unwrap_err());
+        of_limit(space.raw().alloc_shared(&Request::new(300 * page_bytes())).unwrap_err());
+        of_limit(space.raw().alloc_exec(&Request::new(300 * page_bytes())).unwrap_err());
         let addr = space.raw().map(&frames[..200], Protection::ReadWrite, None).unwrap();
         fill_words(addr, 200);
         // SAFETY: nothing uses it any more.
         unsafe { space.raw().unmap(addr) }.unwrap();
         space.verify().unwrap();
         // Freed areas count no more when there is need.
-        let exec = space.raw().alloc_exec(&Request::new(200 * PAGE)).unwrap();
+        let exec = space.raw().alloc_exec(&Request::new(200 * page_bytes())).unwrap();
         // SAFETY: as above.
         unsafe { space.raw().free(exec) }.unwrap();
     }
@@ -47,9 +47,9 @@ fn memory_that_is_mapped_for_reading_is_never_written() {
             .protected_subspace("read", &Request::new(64 * MIB), None, Protection::Read, options)
             .unwrap();
         for _ in 0..50 {
-            let area = Area::new(&read, &Request::new(3 * 4096).zeroed()).unwrap();
+            let area = Area::new(&read, &Request::new(3 * page_bytes()).zeroed()).unwrap();
             let mut bytes = [1; 5000];
-            assert_eq!((read.read(area.addr() + 4096, &mut bytes), bytes), (5000, [0; 5000]));
+            assert_eq!((read.read(area.addr() + page_bytes(), &mut bytes), bytes), (5000, [0; 5000]));
         }
         read.purge().unwrap();
     }

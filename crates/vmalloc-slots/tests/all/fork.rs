@@ -1,6 +1,6 @@
 //! Forks: the child goes on with the pool, whatever other threads were doing with it.
 
-use crate::common::{PAGE, drained_pool, fill};
+use crate::common::{drained_pool, fill, page_bytes};
 use lock_api::{GuardNoSend, RawMutex};
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -80,7 +80,7 @@ type StoppingSpace = Space<Sim<StoppingLock>>;
 fn child_drops_the_pool(nth: usize, work: fn(&Slots<&StoppingSpace>)) -> bool {
     let machine = vmalloc_sim::Options::new(PageRange::new(0x100, 0x180).unwrap());
     let space: StoppingSpace = Space::new(machine.build_with(), SpaceOptions::default()).unwrap();
-    let pool = Slots::new(&space, SlotsOptions::new(16 * PAGE).head_bytes(PAGE)).unwrap();
+    let pool = Slots::new(&space, SlotsOptions::new(16 * page_bytes()).head_bytes(page_bytes())).unwrap();
     let two = [pool.alloc().unwrap(), pool.alloc().unwrap()];
     drop(two);
     std::thread::scope(|scope| {
@@ -97,7 +97,7 @@ fn child_drops_the_pool(nth: usize, work: fn(&Slots<&StoppingSpace>)) -> bool {
             return false;
         }
         in_forked_child(|| {
-            let request = Request::new(17 * PAGE);
+            let request = Request::new(17 * page_bytes());
             let mut others = Vec::new();
             while let Ok(addr) = space.raw().reserve(&request) {
                 others.push(addr);

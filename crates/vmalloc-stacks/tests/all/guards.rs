@@ -8,7 +8,10 @@ fn the_first_stack_of_a_span_has_guards_on_both_sides() {
     let default = Stacks::open(&StacksOptions::new()).unwrap();
     for (stacks, pages) in [(open(4, 2), 4), (default, 256)] {
         let stack = stacks.stack().unwrap();
-        assert_eq!((stack.len(), stack.guard()), (pages * PAGE, stack.bottom() - PAGE..stack.bottom()));
+        assert_eq!(
+            (stack.len(), stack.guard()),
+            (pages * page_bytes(), stack.bottom() - page_bytes()..stack.bottom())
+        );
         // It is the lowest: nothing but the first page of the span is below.
         let others: Vec<_> = (0..100).map(|_| stacks.stack().unwrap()).collect();
         assert!(others.iter().all(|other| other.bottom() > stack.bottom()));
