@@ -1,5 +1,6 @@
 //! A kernel and a shell of Debian: its own client fetches a package, and nothing is installed.
 
+use super::apt::{Apt, entries};
 use crate::process;
 use anyhow::{Context, Result, ensure};
 use std::fs;
@@ -9,12 +10,12 @@ use std::process::Command;
 /// The version that the distribution's newest kernel has, as far as tests promise.
 const NEWEST: &str = "6.1";
 
-/// Returns the package that depends on the newest kernel of a version, or on its headers: for clouds, which is small, and
-/// has what QEMU's machine needs built in.
-fn newest(kind: &str, version: &str) -> String {
+/// Returns the package that depends on the newest kernel of a version: for clouds, which is small, and has what QEMU's
+/// machine needs built in.
+fn newest(version: &str) -> String {
     match version {
-        NEWEST => format!("linux-{kind}-cloud-amd64"),
-        _ => format!("linux-{kind}-{version}-cloud-amd64"),
+        NEWEST => "linux-image-cloud-amd64".to_owned(),
+        _ => format!("linux-image-{version}-cloud-amd64"),
     }
 }
 
@@ -33,11 +34,11 @@ pub(crate) fn kernel(version: &str, folder: &Path) -> Result<PathBuf> {
     if let Some(image) = image() {
         return Ok(image);
     }
-    let newest = newest("image", version);
-    let package = dependency(&newest, "linux-image-")?;
+    let apt = Apt::own();
+    let package = apt.dependency(&newest(version), "linux-image-")?;
     let is_wanted = package.starts_with(&format!("linux-image-{version}."));
     ensure!(is_wanted, "the distribution has {package}, and not Linux {version}");
-    fetch(&package, &folder)?;
+    apt.fetch(&package, &folder)?;
     image().with_context(|| format!("{package} has no image of a kernel"))
 }
 
@@ -49,10 +50,13 @@ pub(crate) fn headers(release: &str, folder: &Path) -> Result<PathBuf> {
     let headers = folder.join(format!("usr/src/linux-headers-{release}"));
     let makefile = headers.join("Makefile");
     if !makefile.exists() {
-        let package = format!("linux-headers-{release}");
-        let packages =
-            [dependency(&package, "linux-kbuild-")?, dependency(&package, "linux-headers-")?, package];
-        packages.iter().try_for_each(|package| fetch(package, folder))?;
+        let (apt, package) = (Apt::own(), format!("linux-headers-{release}"));
+        let packages = [
+            apt.dependency(&package, "linux-kbuild-")?,
+            apt.dependency(&package, "linux-headers-")?,
+            package,
+        ];
+        packages.iter().try_for_each(|package| apt.fetch(package, folder))?;
     }
     // It includes another one by its place in a system where it is installed.
     let text = fs::read_to_string(&makefile)?;
@@ -75,7 +79,7 @@ pub(crate) const SUITE: &str = "test_vmalloc.c";
 pub(crate) fn suite(version: &str, folder: &Path) -> Result<PathBuf> {
     let file = folder.join(SUITE);
     if !file.exists() {
-        fetch(&format!("linux-source-{version}"), folder)?;
+        Apt::own().fetch(&format!("linux-source-{version}"), folder)?;
         take_suite(version, folder)?;
     }
     Ok(file)
@@ -91,55 +95,72 @@ pub(crate) fn take_suite(version: &str, folder: &Path) -> Result<()> {
     Ok(fs::remove_file(archive)?)
 }
 
-/// Returns the shell of the machine; fetches it the first time.
+/// Returns a shell of this system, for machines of its architecture; fetches it the first time.
 ///
 /// # Errors
 /// The reason why there is none.
 pub(crate) fn busybox(folder: &Path) -> Result<PathBuf> {
-    let program = folder.join("busybox/bin/busybox");
-    if !program.exists() {
-        fetch("busybox-static", &folder.join("busybox"))?;
+    let folder = folder.join("busybox");
+    if shell(&folder).is_none() {
+        Apt::own().fetch(BUSYBOX, &folder)?;
     }
-    Ok(program)
+    shell(&folder).context(NO_SHELL)
 }
 
-/// Unpacks a package in a folder.
-fn fetch(package: &str, folder: &Path) -> Result<()> {
-    fs::create_dir_all(folder)?;
-    // As root, the client would drop its rights, and then can't write to this folder.
-    let words = ["-q", "-o", "APT::Sandbox::User=root", "download", package];
-    process::output(Command::new("apt-get").args(words).current_dir(folder))?;
-    let file = entries(folder).find(|path| path.extension().is_some_and(|kind| kind == "deb"));
-    let file = file.context("apt-get download left no package")?;
-    process::output(Command::new("dpkg").arg("-x").args([&*file, folder]))?;
-    Ok(fs::remove_file(file)?)
+const BUSYBOX: &str = "busybox-static";
+const NO_SHELL: &str = "the package has no shell";
+
+/// Returns the shell below a folder to which its package was unpacked.
+fn shell(folder: &Path) -> Option<PathBuf> {
+    ["bin/busybox", "usr/bin/busybox"].map(|file| folder.join(file)).into_iter().find(|file| file.exists())
 }
 
-/// Returns the package with this start on which another one depends.
-fn dependency(package: &str, start: &str) -> Result<String> {
-    let answer = process::output(Command::new("apt-cache").args(["depends", package]))?;
-    let found = depends(&answer).find(|name| name.starts_with(start)).map(str::to_owned);
-    found.with_context(|| format!("apt-cache knows no {package}"))
+/// What a machine of another architecture boots.
+#[derive(Clone, Copy)]
+pub(super) struct Foreign {
+    /// Debian's name of the architecture.
+    pub(super) architecture: &'static str,
+    /// The releases, of which the last has the kernel.
+    pub(super) suites: &'static [&'static str],
+    /// The package that depends on the newest kernel.
+    pub(super) kernel: &'static str,
 }
 
-/// Returns the packages that the answer of `apt-cache depends` names.
-pub(crate) fn depends(answer: &str) -> impl Iterator<Item = &str> {
-    answer.lines().filter_map(|line| line.trim().strip_prefix("Depends: "))
+/// Returns the kernel and the shell of another architecture; fetches them the first time.
+///
+/// # Errors
+/// The reason why there are none.
+pub(super) fn foreign(foreign: &Foreign, folder: &Path) -> Result<(PathBuf, PathBuf)> {
+    let found = || Some((kernel_image(folder)?, shell(folder)?));
+    if let Some(found) = found() {
+        return Ok(found);
+    }
+    let apt = Apt::of(foreign.suites, Some(foreign.architecture), folder.join("apt"))?;
+    let newest = format!("{}/{}", foreign.kernel, foreign.suites.last().context("no release")?);
+    let image = apt.dependency(&newest, "linux-image-")?;
+    // Newer kernels come in a package of their own, on which that of their modules depends.
+    let binary = apt.dependency(&image, "linux-binary-").unwrap_or(image);
+    [&*binary, BUSYBOX].iter().try_for_each(|package| apt.fetch(package, folder))?;
+    found().with_context(|| format!("{binary} has no image of a kernel, or {NO_SHELL}"))
 }
 
-fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> {
-    folder.read_dir().into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path())
+/// Returns the image of a kernel below a folder to which its package was unpacked.
+fn kernel_image(folder: &Path) -> Option<PathBuf> {
+    let [boot, modules] = ["boot", "usr/lib/modules"].map(|below| folder.join(below));
+    let of_modules = entries(&modules).map(|release| release.join("vmlinuz"));
+    let is_image = |path: &PathBuf| {
+        path.exists() && path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinu"))
+    };
+    entries(&boot).chain(of_modules).find(is_image)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::newest;
 
     #[test]
-    fn the_kernel_is_the_package_that_the_newest_one_depends_on() {
-        let answer = "linux-image-cloud-amd64\n  Depends: linux-image-6.1.0-56-cloud-amd64\n";
-        assert_eq!(depends(answer).collect::<Vec<_>>(), ["linux-image-6.1.0-56-cloud-amd64"]);
-        assert_eq!(depends("linux-image-cloud-amd64\n").count(), 0);
-        assert_eq!(newest("image", "6.12"), "linux-image-6.12-cloud-amd64");
+    fn kernels_beside_the_newest_have_their_version_in_the_name() {
+        assert_eq!(newest("6.1"), "linux-image-cloud-amd64");
+        assert_eq!(newest("6.12"), "linux-image-6.12-cloud-amd64");
     }
 }
