@@ -14,7 +14,8 @@ fn a_limit_holds_for_every_kind() {
         let Some(linux) = reserve(256 * MIB, guards, Batches::Taken) else { continue };
         let root = Root::new(linux).unwrap();
         let small = Request::new(64 * MIB);
-        let space = root.subspace("small", &small, Some(MIB), SpaceOptions::default()).unwrap();
+        let space =
+            root.subspace("small", &small, Some(256 * page_bytes()), SpaceOptions::default()).unwrap();
         let frames = scattered_frames(root.platform(), 300);
         let of_limit = |error: AllocError| match error {
             AllocError::Unbacked(error) => assert_eq!(error.cause.call, LIMIT_BYTES),

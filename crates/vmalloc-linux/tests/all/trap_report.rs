@@ -119,7 +119,7 @@ fn look_up_tells_every_place() {
         let nothing = 0x1000;
         assert!(trap_report::look_up(nothing).is_none());
         let first = space.raw().alloc(&Request::new(page_bytes())).unwrap();
-        let request = Request::new(2 * page_bytes()).tag("a tag").align(1 << 20);
+        let request = Request::new(2 * page_bytes()).tag("a tag").align(256 * page_bytes());
         let addr = space.raw().alloc(&request).unwrap();
         assert!(trap_report::look_up(addr).is_none(), "not watched yet");
         let watch = trap_report::watch(&space);
@@ -131,7 +131,7 @@ fn look_up_tells_every_place() {
         free(&space, addr);
         let Place::Freed(freed) = place(addr + 1) else { panic!("not freed") };
         assert_eq!((freed.addr, freed.bytes, freed.tag), (addr, 2 * page_bytes(), Some(Tag::new("a tag"))));
-        let again = space.raw().alloc(&Request::new(2 * page_bytes()).align(1 << 20)).unwrap();
+        let again = space.raw().alloc(&Request::new(2 * page_bytes()).align(256 * page_bytes())).unwrap();
         assert_eq!(again, addr, "the address is in use again");
         assert!(matches!(place(addr + 1), Place::Inside(_)));
         [first, again].iter().for_each(|addr| free(&space, *addr));

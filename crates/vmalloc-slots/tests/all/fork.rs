@@ -1,6 +1,6 @@
 //! Forks: the child goes on with the pool, whatever other threads were doing with it.
 
-use crate::common::{drained_pool, fill, page_bytes};
+use crate::common::{drained_pool, fill};
 use lock_api::{GuardNoSend, RawMutex};
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -72,6 +72,9 @@ unsafe impl RawMutex for StoppingLock {
     }
 }
 
+/// A page of the simulated machine.
+const PAGE: usize = 4096;
+
 type StoppingSpace = Space<Sim<StoppingLock>>;
 
 /// Runs `work` on another thread, and forks where that thread releases its last lock for the
@@ -80,7 +83,7 @@ type StoppingSpace = Space<Sim<StoppingLock>>;
 fn child_drops_the_pool(nth: usize, work: fn(&Slots<&StoppingSpace>)) -> bool {
     let machine = vmalloc_sim::Options::new(PageRange::new(0x100, 0x180).unwrap());
     let space: StoppingSpace = Space::new(machine.build_with(), SpaceOptions::default()).unwrap();
-    let pool = Slots::new(&space, SlotsOptions::new(16 * page_bytes()).head_bytes(page_bytes())).unwrap();
+    let pool = Slots::new(&space, SlotsOptions::new(16 * PAGE).head_bytes(PAGE)).unwrap();
     let two = [pool.alloc().unwrap(), pool.alloc().unwrap()];
     drop(two);
     std::thread::scope(|scope| {
@@ -97,7 +100,7 @@ fn child_drops_the_pool(nth: usize, work: fn(&Slots<&StoppingSpace>)) -> bool {
             return false;
         }
         in_forked_child(|| {
-            let request = Request::new(17 * page_bytes());
+            let request = Request::new(17 * PAGE);
             let mut others = Vec::new();
             while let Ok(addr) = space.raw().reserve(&request) {
                 others.push(addr);

@@ -52,7 +52,7 @@ fn a_little_is_cleared_at_once_and_keeps_its_memory() {
 /// 64 pages that were written somewhere in 64 MiB are found and cleared; nothing else gets memory.
 #[test]
 fn scattered_pages_are_found_where_the_extent_is_not_known() {
-    let pool = pool(SlotsOptions::new(64 << 20).head_bytes(64 << 20));
+    let pool = pool(SlotsOptions::new(64 << 20).head_bytes(64 << 20).keep_bytes(16 << 20));
     for round in 0..3 {
         let slot = pool.alloc().unwrap();
         assert!(resident(&slot) <= 64 * round);

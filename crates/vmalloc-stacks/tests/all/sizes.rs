@@ -117,11 +117,11 @@ fn a_growable_stack_grows_and_shrinks_and_no_further() {
 #[test]
 fn cached_stacks_are_no_reason_to_run_out_of_addresses() {
     // Room for fewer stacks than a magazine has.
-    let stacks = Stacks::open_with(addresses(32 << 20), &settings(255, 2)).unwrap();
+    let stacks = Stacks::open_with(addresses(32 * 256 * page_bytes()), &settings(255, 2)).unwrap();
     let all: Vec<_> = std::iter::from_fn(|| stacks.stack().ok()).collect();
     assert!((20..=32).contains(&all.len()), "{}", all.len());
     drop(all);
-    let large = stacks.request().bytes(30 << 20).stack().unwrap();
+    let large = stacks.request().bytes(30 * 256 * page_bytes()).stack().unwrap();
     drop(large);
     assert_eq!(std::iter::from_fn(|| stacks.stack().ok()).take(20).count(), 20);
 }
