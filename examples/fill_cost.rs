@@ -5,9 +5,10 @@
 //! again, and purged after the measurement. Medians. The sizes are those of a malloc's blocks.
 
 use std::time::Duration;
-use vmalloc_linux::{Error, Linux, LinuxOptions, Request, SharedSpace, Space, SpaceOptions, open};
+use vmalloc_linux::{
+    Error, Linux, LinuxOptions, Request, SharedSpace, Space, SpaceOptions, open, page_bytes,
+};
 
-const PAGE: usize = 4096;
 const ROUNDS: usize = 21;
 const ALL_PAGES: usize = 1 << 14;
 
@@ -40,9 +41,9 @@ fn fill(space: &Space<Linux>, pages: usize) -> Result<u128, Error> {
     let mut areas = Vec::with_capacity(ALL_PAGES / pages);
     let before = cpu_time();
     for _ in 0..ALL_PAGES / pages {
-        let addr = space.raw().alloc(&Request::new(pages * PAGE))?;
+        let addr = space.raw().alloc(&Request::new(pages * page_bytes()))?;
         // SAFETY: an area of so many bytes.
-        unsafe { std::ptr::with_exposed_provenance_mut::<u8>(addr).write_bytes(1, pages * PAGE) };
+        unsafe { std::ptr::with_exposed_provenance_mut::<u8>(addr).write_bytes(1, pages * page_bytes()) };
         areas.push(addr);
     }
     let time = cpu_time() - before;

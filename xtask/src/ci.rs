@@ -56,7 +56,7 @@ pub(crate) fn all() -> Vec<Step> {
             .after("tests"),
         // What depends on the kernel's age: what a slot keeps, what a page tells, how pages move. Not those parts of preload
         // that take as long as all of these: `cargo xtask nightly` runs them.
-        step("Linux 6.1 in QEMU", "target/debug/xtask kernels slots preload/base preload/misuse preload/settings preload/stacks linux/relocate")
+        step("Linux 6.1 in QEMU", "target/debug/xtask machines linux-6.1 slots preload/base preload/misuse preload/settings preload/stacks linux/relocate")
             .after("tests"),
         step("tests of the lab", "cargo test --workspace --locked").folder(LAB).after("build of the lab"),
         step("sources of the clients", "cargo test --locked --all-features --target-dir ../../target/clients").folder(PUBLISHED).after("build of the tests"),

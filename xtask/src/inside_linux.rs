@@ -6,8 +6,8 @@ mod relocations;
 mod tree;
 
 use crate::bounds::Bounds;
-use crate::kernel::{self, Architecture, Machine};
-use crate::kernels::package;
+use crate::kernel::{self, Machine};
+use crate::machines::package;
 use crate::{process, steps, targets};
 use anyhow::{Context, Result, bail, ensure};
 use figures::Figures;
@@ -59,7 +59,7 @@ struct Kernel {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let what = format!("the core inside Linux {}", args.version);
     let folder = process::folder("kernels")?;
-    let found = kernel::find_qemu(Architecture::X86)
+    let found = kernel::find_qemu(kernel::QEMU)
         .and_then(|()| Ok((fetched(&args.version, &folder)?, package::busybox(&folder)?)));
     let (kernel, busybox) = match found {
         Ok(found) => found,
@@ -99,7 +99,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 fn boot(kernel: &Kernel, cpus: usize, folder: &Path, initramfs: &Path) -> Result<Figures> {
     let console = folder.join(format!("console-{cpus}.txt"));
     for boot in 1.. {
-        let mut qemu = Command::new(kernel::QEMU);
+        let mut qemu = Command::new(kernel::QEMU.program);
         qemu.args(MACHINE).args(["-smp", &cpus.to_string(), "-nodefaults", "-append", PARAMETERS]);
         qemu.arg("-kernel").arg(&kernel.image).arg("-initrd").arg(initramfs);
         let figures = Figures::heard(&Machine::start(&mut qemu, LIMIT)?, cpus, &console)?;

@@ -11,11 +11,18 @@ use std::{fs, iter, thread};
 
 /// The most bytes of an image, without symbols.
 const MOST_BYTES: u64 = 500_000;
-pub(crate) const QEMU: &str = "qemu-system-x86_64";
+pub(crate) const QEMU: Emulator = Emulator { program: "qemu-system-x86_64", package: "qemu-system-x86" };
 const INSTALL: [&str; 4] = ["apt-get", "install", "--yes", "--no-install-recommends"];
 /// Memory of the machine: the driver's cases hold some 200 MiB with one CPU, and the notes of per-CPU areas are on a heap. The stack is
 /// measured with 100,000 areas.
 pub(crate) const MEMORY: [&str; 2] = ["512M", "1G"];
+
+/// A program that emulates machines, and the package that has it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Emulator {
+    pub(crate) program: &'static str,
+    pub(crate) package: &'static str,
+}
 
 /// The architecture of a machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,12 +33,12 @@ pub(crate) enum Architecture {
 }
 
 impl Architecture {
-    /// Returns the program that emulates it, and the package that has that.
-    fn qemu(self) -> (&'static str, &'static str) {
+    /// Returns what emulates it.
+    pub(crate) const fn qemu(self) -> Emulator {
         match self {
-            Self::X86 => (QEMU, "qemu-system-x86"),
-            Self::Aarch64 => ("qemu-system-aarch64", "qemu-system-arm"),
-            Self::Riscv64 => ("qemu-system-riscv64", "qemu-system-misc"),
+            Self::X86 => QEMU,
+            Self::Aarch64 => Emulator { program: "qemu-system-aarch64", package: "qemu-system-arm" },
+            Self::Riscv64 => Emulator { program: "qemu-system-riscv64", package: "qemu-system-misc" },
         }
     }
 
@@ -51,11 +58,6 @@ impl Architecture {
             Self::Aarch64 => "-machine virt -cpu max -semihosting",
             Self::Riscv64 => "-machine virt",
         }
-    }
-
-    fn no_qemu(self) -> String {
-        let (qemu, package) = self.qemu();
-        format!("{qemu} is not installed; try: {} {package}", INSTALL.join(" "))
     }
 }
 
@@ -126,7 +128,7 @@ impl Image {
     /// Boots it, and waits for its end.
     pub(crate) fn boot(&self, boot: Boot<'_>) -> Result<Run> {
         let start = Instant::now();
-        let mut qemu = Command::new(self.architecture.qemu().0);
+        let mut qemu = Command::new(self.architecture.qemu().program);
         qemu.args(["-accel", "tcg", "-m", boot.memory, "-smp", &boot.cpus.to_string()])
             .arg("-kernel")
             .arg(&self.path)
@@ -199,10 +201,9 @@ fn read(console: impl io::Read + Send + 'static) -> Receiver<String> {
 }
 
 /// Sees to it that QEMU is there: where this program may, it installs it.
-pub(crate) fn find_qemu(architecture: Architecture) -> Result<()> {
-    let (qemu, package) = architecture.qemu();
-    let no_qemu = || architecture.no_qemu();
-    let is_there = || Command::new(qemu).arg("--version").stdout(Stdio::null()).status().is_ok();
+pub(crate) fn find_qemu(Emulator { program, package }: Emulator) -> Result<()> {
+    let no_qemu = || format!("{program} is not installed; try: {} {package}", INSTALL.join(" "));
+    let is_there = || Command::new(program).arg("--version").stdout(Stdio::null()).status().is_ok();
     if is_there() {
         return Ok(());
     }
@@ -211,7 +212,7 @@ pub(crate) fn find_qemu(architecture: Architecture) -> Result<()> {
         bail!(no_qemu());
     }
     let install: Vec<&str> = INSTALL.into_iter().chain(iter::once(package)).collect();
-    eprintln!("{qemu} is not installed: {}", install.join(" "));
+    eprintln!("{program} is not installed: {}", install.join(" "));
     let installed = Command::new(install[0]).args(&install[1..]).stdout(Stdio::null()).status();
     ensure!(installed.is_ok_and(|status| status.success()) && is_there(), no_qemu());
     Ok(())

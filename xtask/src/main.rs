@@ -8,7 +8,7 @@ mod figures;
 mod inside_linux;
 mod instructions;
 mod kernel;
-mod kernels;
+mod machines;
 mod miri;
 mod msrv;
 mod nightly;
@@ -47,7 +47,7 @@ enum Chore {
     Figures(figures::Args),
     InsideLinux(inside_linux::Args),
     Instructions(instructions::Args),
-    Kernels(kernels::Args),
+    Machines(machines::Args),
     Miri(miri::Args),
     /// Check that the crates and the Python package build with the least Rust that they name, with all their features
     ///
@@ -114,7 +114,7 @@ fn run(chore: &Chore) -> Result<()> {
         Chore::Figures(args) => figures::run(args),
         Chore::InsideLinux(args) => inside_linux::run(args),
         Chore::Instructions(args) => instructions::run(args),
-        Chore::Kernels(args) => kernels::run(args),
+        Chore::Machines(args) => machines::run(args),
         Chore::Miri(args) => miri::run(args),
         Chore::Msrv => msrv::run(),
         Chore::Package(args) => package::run(args),

@@ -32,7 +32,7 @@ pub(crate) fn run(Args { names }: &Args) -> Result<()> {
 
 /// The packages of Debian that steps call. The name of one has the version of Python in it.
 const PACKAGES: &str = "abigail-tools apt-utils binutils clang cmake dpkg-dev g++ gcc gcc-multilib gdb libelf1 ^libpython3[.][0-9]+-testsuite$ make memcached \
-    nodejs pkg-config postgresql python3 python3-venv qemu-system-x86 redis-server sqlite3 tcl valgrind xz-utils";
+    nodejs pkg-config postgresql python3 python3-venv qemu-system-arm qemu-system-x86 redis-server sqlite3 tcl valgrind xz-utils";
 
 /// It waits where another installation is under way.
 const APT: &str = "apt-get -o DPkg::Lock::Timeout=600";
@@ -66,7 +66,10 @@ pub(crate) fn all(seed: u64) -> Vec<Step> {
         xtask("sanitizer of threads", "sanitize thread"),
         xtask("fuzzing, stress and random worlds", fuzzing).after("tools"),
         xtask("kernel in QEMU", "qemu --machine all").after("packages").after("targets"),
-        xtask("Linux 6.1 in QEMU", "kernels --all").after("packages"),
+        xtask("Linux 6.1 in QEMU", "machines linux-6.1 --all").after("packages"),
+        xtask("huge pages in QEMU", "machines huge-pages --all").after("Linux 6.1 in QEMU"),
+        xtask("two memory nodes in QEMU", "machines two-nodes").after("Linux 6.1 in QEMU"),
+        xtask("pages of 16 KiB in QEMU", "machines aarch64-16k --all").after("packages").after("targets"),
         xtask("inside Linux 6.12 in QEMU", "inside-linux 6.12 --check").after("packages").after("targets"),
         step("lints of the Linux module", "cargo clippy --quiet --release --locked -- -D warnings")
             .folder("clients/linux-module/rust")
@@ -86,7 +89,6 @@ pub(crate) fn all(seed: u64) -> Vec<Step> {
         )
         .after("packages")
         .after("targets"),
-        xtask("huge pages in QEMU", "kernels --append transparent_hugepage=always slots").after("packages"),
         xtask("instructions", "instructions --check").after("packages"),
         xtask("virtual CPUs", "cores --check"),
         xtask("virtual CPUs beside real ones", "cores --real -- --line 20").after("virtual CPUs"),

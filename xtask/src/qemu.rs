@@ -80,7 +80,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 fn boot_all(args: &Args, architecture: Architecture) -> Result<()> {
-    kernel::find_qemu(architecture)?;
+    kernel::find_qemu(architecture.qemu())?;
     let image = Image::build(architecture)?;
     println!("image: {} bytes", image.bytes);
     let limit = Duration::from_secs(args.limit);

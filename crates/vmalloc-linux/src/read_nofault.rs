@@ -102,32 +102,32 @@ fn through((output, input): &(Opened, Opened), from: usize, to: &mut [u8]) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const PAGE: usize = 4096;
+    use crate::page_bytes;
 
     /// Tries both ways, over a hole between two pages.
     #[test]
     #[cfg_attr(miri, ignore = "Miri has no pages that cannot be read")]
     fn a_copy_ends_at_the_first_byte_that_cannot_be_read() {
+        let page = page_bytes();
         let mapping =
-            crate::os::reservation::Mapping::new(8 * PAGE, crate::os::reservation::Access::ReadWrite)
+            crate::os::reservation::Mapping::new(8 * page, crate::os::reservation::Access::ReadWrite)
                 .unwrap();
         let base = mapping.base().addr().get();
         // SAFETY: our own mapping, which nothing else refers to.
-        unsafe { std::slice::from_raw_parts_mut(mapping.base().as_ptr().cast::<u8>(), 8 * PAGE).fill(7) };
-        let hidden = mapping.base().as_ptr().wrapping_byte_add(6 * PAGE);
+        unsafe { std::slice::from_raw_parts_mut(mapping.base().as_ptr().cast::<u8>(), 8 * page).fill(7) };
+        let hidden = mapping.base().as_ptr().wrapping_byte_add(6 * page);
         // SAFETY: our own mapping, which nothing else refers to.
-        unsafe { rustix::mm::mprotect(hidden, PAGE, rustix::mm::MprotectFlags::empty()).unwrap() };
+        unsafe { rustix::mm::mprotect(hidden, page, rustix::mm::MprotectFlags::empty()).unwrap() };
         for way in [
-            |addr, to: &mut [u8]| by_call(addr, to, PAGE).unwrap(),
-            |addr, to: &mut [u8]| by_pipe(addr, to, PAGE),
+            |addr, to: &mut [u8]| by_call(addr, to, page_bytes()).unwrap(),
+            |addr, to: &mut [u8]| by_pipe(addr, to, page_bytes()),
         ] {
-            let mut to = [0; 8 * PAGE];
-            assert_eq!(way(base + 5, &mut to), 6 * PAGE - 5);
-            assert!(to[..6 * PAGE - 5].iter().all(|&byte| byte == 7) && to[6 * PAGE - 5] == 0);
-            assert_eq!(way(base + 6 * PAGE, &mut to), 0);
-            assert_eq!(way(base + 7 * PAGE + 9, &mut to[..100]), 100);
-            assert_eq!(way(base + 2 * PAGE - 1, &mut to[..2]), 2);
+            let mut to = vec![0; 8 * page];
+            assert_eq!(way(base + 5, &mut to), 6 * page - 5);
+            assert!(to[..6 * page - 5].iter().all(|&byte| byte == 7) && to[6 * page - 5] == 0);
+            assert_eq!(way(base + 6 * page, &mut to), 0);
+            assert_eq!(way(base + 7 * page + 9, &mut to[..100]), 100);
+            assert_eq!(way(base + 2 * page - 1, &mut to[..2]), 2);
             assert_eq!(way(base, &mut []), 0);
             assert_eq!(way(0, &mut to), 0);
             assert_eq!(way(usize::MAX - 3, &mut to), 0);

@@ -275,30 +275,30 @@ mod tests {
     use super::*;
     use crate::{Stacks, StacksOptions};
     use vmalloc::ReadNofault;
-
-    const PAGE: usize = 4096;
+    use vmalloc_linux::page_bytes;
 
     #[test]
     #[cfg_attr(miri, ignore = "maps memory of the kernel's")]
     fn a_stack_that_another_thread_was_growing_at_a_fork_grows_in_the_child() {
         let linux = vmalloc_linux::LinuxOptions::new().max_bytes(1 << 30).drain_thread(false);
         let stacks = Stacks::open_with(linux, &StacksOptions::new()).unwrap();
-        let stack = stacks.request().bytes(2 * PAGE).growable(64 * PAGE).unwrap();
+        let stack = stacks.request().bytes(2 * page_bytes()).growable(64 * page_bytes()).unwrap();
         // Another thread has committed some pages, and not yet noted it.
         let size = stack.0.claim().unwrap();
-        let pages = stack.top() - 8 * PAGE..stack.top() - size;
+        let pages = stack.top() - 8 * page_bytes()..stack.top() - size;
         // SAFETY: this owns the stack, and the pages are not committed.
         unsafe { stack.0.pool.space.raw().commit(&[pages]) }.unwrap();
         vmalloc_harness::in_forked_child(|| {
             // Whether the lowest byte is memory, and the byte below it.
             let is_memory = |addr: usize| stack.0.pool.space.platform().read_nofault(addr, &mut [0]) == 1;
             let look = || [stack.bottom(), stack.bottom() - 1].map(is_memory);
-            let grown = |pages| stack.grow(pages * PAGE).map(|()| (stack.len() / PAGE, look()));
+            let grown =
+                |pages| stack.grow(pages * page_bytes()).map(|()| (stack.len() / page_bytes(), look()));
             [3, 6, 63].map(grown) == [3, 6, 63].map(|pages| Ok((pages, [true, false])))
         });
         // In the parent that thread goes on.
-        assert_eq!(stack.grow(64 * PAGE), Err(StackError::Growing));
-        stack.0.release(8 * PAGE, Ok(())).unwrap();
-        stack.grow(64 * PAGE).unwrap();
+        assert_eq!(stack.grow(64 * page_bytes()), Err(StackError::Growing));
+        stack.0.release(8 * page_bytes(), Ok(())).unwrap();
+        stack.grow(64 * page_bytes()).unwrap();
     }
 }

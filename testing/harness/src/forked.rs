@@ -3,6 +3,7 @@
 
 use std::ffi::c_int;
 use std::io::{self, Read};
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
@@ -85,16 +86,17 @@ pub fn peek(addr: usize) -> Option<u8> {
     Some(byte[0])
 }
 
-/// Returns how many of so many pages of 4,096 bytes from `addr` on have memory, as the kernel
-/// counts them.
+/// Returns how many pages of a range of addresses have memory, as the kernel counts them.
 ///
 /// # Panics
 /// When they are not all mapped.
-pub fn resident(addr: usize, pages: usize) -> usize {
-    let mut present = vec![0_u8; pages];
-    let start = ptr::with_exposed_provenance_mut(addr);
+pub fn resident(range: Range<usize>) -> usize {
+    // SAFETY: it only tells.
+    let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
+    let mut present = vec![0_u8; range.len().div_ceil(page_bytes)];
+    let start = ptr::with_exposed_provenance_mut(range.start);
     // SAFETY: the answer has room for each page. The kernel only looks.
-    let answer = unsafe { libc::mincore(start, pages << 12, present.as_mut_ptr()) };
-    assert_eq!(answer, 0, "{addr:#x} is not mapped");
+    let answer = unsafe { libc::mincore(start, range.len(), present.as_mut_ptr()) };
+    assert_eq!(answer, 0, "{:#x} is not mapped", range.start);
     present.iter().filter(|&&page| page & 1 != 0).count()
 }

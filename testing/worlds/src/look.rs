@@ -1,17 +1,17 @@
 //! Looks at memory from outside of the library: what has memory.
 
-use crate::world::PAGE;
 use std::fs::File;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
+use vmalloc_linux::page_bytes;
 
 /// Returns whether there is memory behind a page, or the page of zeros: proc_pid_pagemap(5) tells.
 pub fn has_memory(addr: usize) -> bool {
     const PRESENT: u64 = 1 << 63;
     let mut entry = [0; size_of::<u64>()];
     let map = File::open("/proc/self/pagemap").expect("a process may look at itself");
-    let offset = (addr / PAGE * size_of::<u64>()) as u64;
+    let offset = (addr / page_bytes() * size_of::<u64>()) as u64;
     map.read_exact_at(&mut entry, offset).expect("there is an entry for it");
     u64::from_ne_bytes(entry) & PRESENT != 0
 }
@@ -70,7 +70,10 @@ pub fn resident(range: Range<usize>) -> Option<u64> {
         // SAFETY: the argument is as the kernel asks for, with room for as many regions.
         let found = unsafe { libc::ioctl(map.as_raw_fd(), PAGEMAP_SCAN, &raw mut scan) };
         let found = usize::try_from(found).ok()?;
-        pages += regions[..found].iter().map(|region| (region.end - region.start) / PAGE as u64).sum::<u64>();
+        pages += regions[..found]
+            .iter()
+            .map(|region| (region.end - region.start) / page_bytes() as u64)
+            .sum::<u64>();
         start = scan.walk_end;
     }
     Some(pages)

@@ -8,14 +8,11 @@ use std::cell::RefCell;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use vmalloc::{PageRange, ReadNofault, Space};
-use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, open};
+use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, open, page_bytes};
 use vmalloc_programs::{Nofault, Player, Program, random_options};
 use vmalloc_short::ShortMaps;
 
 pub(crate) type Sp = Arc<Space<Linux>>;
-
-/// The size of a page on the machines that this runs on, which `run` checks.
-pub(crate) const PAGE: usize = 4096;
 
 /// The most freed ranges that are remembered, to look at them after a flush.
 const REMEMBERED: usize = 20_000;
@@ -95,7 +92,7 @@ impl Life for World {
             5 => assert_ne!(space.vmallocinfo().to_string().len() + space.segments().count(), 0),
             6 => {
                 let span = space.geometry().span;
-                let addr = (span.start() as usize + dice.below(span.len() as usize)) * PAGE;
+                let addr = (span.start() as usize + dice.below(span.len() as usize)) * page_bytes();
                 let _ = (space.find(addr), space.try_find(addr), space.stats());
                 space.read(addr, &mut [0; 10_000]);
             }
@@ -115,10 +112,10 @@ impl Life for World {
         let freed = self.freed.lock().expect("no thread has panicked");
         for _ in 0..freed.len().min(300) {
             let range = freed[dice.below(freed.len())];
-            self.check_gone((range.start() as usize + dice.below(range.len() as usize)) * PAGE);
+            self.check_gone((range.start() as usize + dice.below(range.len() as usize)) * page_bytes());
         }
         for area in self.space.areas().filter(|area| area.guard).take(200) {
-            let guard = area.addr + area.pages as usize * PAGE;
+            let guard = area.addr + area.pages as usize * page_bytes();
             assert!(!self.can_be_read(guard), "the guard of {area:?} can be read");
         }
     }
@@ -169,10 +166,10 @@ pub(crate) fn options(dice: &mut Dice) -> (LinuxOptions, bool) {
 /// Opens a space with random options, which it prints. Returns it, and whether frames were asked
 /// for; `None` for options that this kernel refuses.
 pub(crate) fn open_space(dice: &mut Dice) -> Option<(Sp, bool)> {
-    let ((options, has_frames), space_options) = (options(dice), random_options(&mut dice.0, PAGE));
+    let ((options, has_frames), space_options) = (options(dice), random_options(&mut dice.0, page_bytes()));
     println!("  {options:?}, {space_options:?}");
     let space = open(options, space_options).map_err(|error| println!("  refused: {error}")).ok()?;
-    assert_eq!(space.geometry().page_bytes(), PAGE);
+    assert_eq!(space.geometry().page_bytes(), page_bytes());
     Some((space, has_frames))
 }
 

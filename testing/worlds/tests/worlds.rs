@@ -2,10 +2,9 @@
 
 use std::time::{Duration, Instant};
 use vmalloc_harness::peek;
+use vmalloc_linux::page_bytes;
 use vmalloc_worlds::look::{has_memory, resident};
 use vmalloc_worlds::{Forks, Kind};
-
-const PAGE: usize = 4096;
 
 /// Runs worlds from the seed on for so many seconds.
 fn run_some(kind: Kind, seconds: u64, default: u64, forks: Forks) {
@@ -49,17 +48,24 @@ fn pages_that_were_written_are_resident_and_those_that_were_read_are_not() {
     let anonymous = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     // SAFETY: a new mapping, which is never unmapped.
     let memory = unsafe {
-        libc::mmap(std::ptr::null_mut(), 200 * PAGE, libc::PROT_READ | libc::PROT_WRITE, anonymous, -1, 0)
+        libc::mmap(
+            std::ptr::null_mut(),
+            200 * page_bytes(),
+            libc::PROT_READ | libc::PROT_WRITE,
+            anonymous,
+            -1,
+            0,
+        )
     };
     let start = memory.expose_provenance();
     for page in (0..150).step_by(2) {
-        let byte = std::ptr::with_exposed_provenance_mut::<u8>(start + page * PAGE);
+        let byte = std::ptr::with_exposed_provenance_mut::<u8>(start + page * page_bytes());
         // SAFETY: the mapping is this test's.
         unsafe { byte.write_volatile(1) };
         // SAFETY: as above.
-        assert_eq!(unsafe { byte.add(PAGE).read_volatile() }, 0);
+        assert_eq!(unsafe { byte.add(page_bytes()).read_volatile() }, 0);
     }
-    assert!(matches!(resident(start..start + 200 * PAGE), None | Some(75)));
-    assert!(has_memory(start) && !has_memory(start + 190 * PAGE));
-    assert_eq!((peek(start), peek(start + PAGE), peek(8)), (Some(1), Some(0), None));
+    assert!(matches!(resident(start..start + 200 * page_bytes()), None | Some(75)));
+    assert!(has_memory(start) && !has_memory(start + 190 * page_bytes()));
+    assert_eq!((peek(start), peek(start + page_bytes()), peek(8)), (Some(1), Some(0), None));
 }

@@ -9,7 +9,7 @@ const LIMIT: Duration = Duration::from_secs(300);
 
 /// Boots the kernel on a machine that counts. Returns the counts of its rows.
 pub(crate) fn run() -> Result<BTreeMap<String, f64>> {
-    kernel::find_qemu(Architecture::X86)?;
+    kernel::find_qemu(Architecture::X86.qemu())?;
     let boot = Boot {
         cpus: 1,
         memory: MEMORY[0],

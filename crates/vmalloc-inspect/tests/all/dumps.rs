@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use vmalloc_harness::not_run;
 use vmalloc_inspect::{AreaState, CoreDump, InspectError, Position, Process, Source, Target};
+use vmalloc_linux::page_bytes;
 
 /// A folder of this test, which is removed with its dumps.
 struct Folder(PathBuf);
@@ -31,7 +32,7 @@ fn check(dump: &Path, subject: &Subject) {
     let told = |addr| target.explain(addr).expect("it is read").place.expect("it is in the space");
     let rows = told(subject.addr("rows") + 5);
     assert_eq!((rows.segment.tag.as_deref(), rows.position), (Some("rows"), Position::Inside(5)));
-    assert_eq!((rows.segment.bytes, rows.is_settled, rows.is_whole), (102_400, true, true));
+    assert_eq!((rows.segment.bytes, rows.is_settled, rows.is_whole), (25 * page_bytes() as u64, true, true));
     assert_eq!(told(subject.addr("cached")).segment.state, AreaState::Cached);
     let tally = target.spaces().expect("a space")[0].snapshot().expect("it is read").tally();
     assert_eq!((tally.busy.areas, tally.cached.areas), (7, 2));

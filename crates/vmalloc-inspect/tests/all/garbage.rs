@@ -5,7 +5,7 @@ use proptest::test_runner::RngSeed;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use vmalloc_inspect::{InspectError, KernelMapping, Process, Residency, Source, Target};
-use vmalloc_linux::{Linux, LinuxOptions, Request, Space, SpaceOptions, beacon::Beacon, open};
+use vmalloc_linux::{Linux, LinuxOptions, Request, Space, SpaceOptions, beacon::Beacon, open, page_bytes};
 
 /// This process, some bytes of which read as others.
 struct Damaged {
@@ -92,7 +92,7 @@ proptest! {
         let start = space().geometry().span.start();
         let process = Process::open(std::process::id() as i32).expect("this process");
         let damaged = Damaged { process, seed, one_of: 3 << rate, mask };
-        let _ = look(&damaged, (start + page) << 12);
+        let _ = look(&damaged, (start + page) * page_bytes() as u64);
     }
 }
 
@@ -101,5 +101,5 @@ fn memory_that_is_whole_is_read_by_the_same_way() {
     let start = space().geometry().span.start();
     let process = Process::open(std::process::id() as i32).expect("this process");
     let whole = Damaged { process, seed: 0, one_of: u64::MAX, mask: 0 };
-    assert_eq!(look(&whole, start << 12), Ok(()));
+    assert_eq!(look(&whole, start * page_bytes() as u64), Ok(()));
 }

@@ -1,10 +1,10 @@
 //! A look into a live process.
 
-use crate::common::Subject;
+use crate::common::{Subject, rows_bytes};
 use std::process::Command;
 use vmalloc_harness::not_run;
 use vmalloc_inspect::{AreaState, InspectError, Place, Position, Process, Source, Target};
-use vmalloc_linux::{GuardMeans, LinuxOptions, Request, SpaceOptions, open};
+use vmalloc_linux::{GuardMeans, LinuxOptions, Request, SpaceOptions, open, page_bytes};
 
 fn place(target: &Target<'_>, addr: u64) -> Place {
     target.explain(addr).expect("it is read").place.expect("it is in the space")
@@ -19,27 +19,28 @@ fn areas_guards_free_ranges_and_freed_areas_are_told() {
     let subject = Subject::start("still");
     let process = Process::open(subject.pid()).expect("a process");
     let target = Target::find(&process).expect("it is read");
-    let rows = subject.addr("rows");
+    let (rows, page) = (subject.addr("rows"), page_bytes() as u64);
+    let within = rows_bytes() as u64 + 1;
     let found = place(&target, rows + 500);
     assert!(found.is_settled && found.is_whole);
     assert_eq!((found.segment.state, tag(&found)), (AreaState::Busy, Some("rows")));
-    assert_eq!((found.segment.addr, found.segment.bytes, found.segment.record), (rows, 102_400, 0));
+    assert_eq!((found.segment.addr, found.segment.bytes, found.segment.record), (rows, 25 * page, 0));
     assert_eq!(found.position, Position::Inside(500));
     let residency = found.residency.expect("the system tells");
     assert_eq!((residency.resident, residency.pages), (25, 25), "all of it was written");
-    assert_eq!(place(&target, rows + 100_001).position, Position::Inside(100_001));
-    let guard = place(&target, rows + 25 * 4096 + 3);
+    assert_eq!(place(&target, rows + within).position, Position::Inside(within));
+    let guard = place(&target, rows + 25 * page + 3);
     assert_eq!((guard.position, tag(&guard)), (Position::Guard(3), Some("rows")));
     let plain = place(&target, subject.addr("plain"));
-    assert_eq!((plain.segment.bytes, tag(&plain), plain.segment.guard_bytes), (12_288, None, 4096));
+    assert_eq!((plain.segment.bytes, tag(&plain), plain.segment.guard_bytes), (3 * page, None, page));
     assert_eq!(place(&target, subject.addr("behind")).segment.record, 0xc00c1e);
     let dense = place(&target, subject.addr("dense"));
-    assert_eq!((dense.segment.guard_bytes, dense.segment.end - dense.segment.addr), (0, 4096));
+    assert_eq!((dense.segment.guard_bytes, dense.segment.end - dense.segment.addr), (0, page));
     let free = place(&target, found.span[1] - 1);
     assert_eq!((free.segment.state, free.behind), (AreaState::Free, None));
     let columns = place(&target, subject.addr("columns"));
     let beside = columns.before.expect("one before");
-    assert_eq!((beside.segment.tag.as_deref(), beside.distance), (Some("columns"), 4096));
+    assert_eq!((beside.segment.tag.as_deref(), beside.distance), (Some("columns"), page));
     for name in ["cached", "large"] {
         let found = place(&target, subject.addr(name));
         assert_eq!((found.segment.state, tag(&found)), (AreaState::Cached, None), "{name}");
@@ -47,8 +48,11 @@ fn areas_guards_free_ranges_and_freed_areas_are_told() {
     let tally = target.spaces().expect("a space")[0].snapshot().expect("it is read").tally();
     assert_eq!((tally.busy.areas, tally.cached.areas, tally.between.areas), (7, 2, 0));
     let tags: Vec<_> = tally.tags.iter().map(|tag| (tag.tag.as_deref(), tag.areas, tag.bytes)).collect();
-    assert_eq!(tags[0], (Some("rows"), 1, 102_400));
-    assert!(tags.contains(&(Some("columns"), 3, 3 * 8192)) && tags.contains(&(None, 1, 12_288)), "{tags:?}");
+    assert_eq!(tags[0], (Some("rows"), 1, 25 * page));
+    assert!(
+        tags.contains(&(Some("columns"), 3, 6 * page)) && tags.contains(&(None, 1, 3 * page)),
+        "{tags:?}"
+    );
     let all = tally.busy.bytes + tally.cached.bytes + tally.pooled.bytes + tally.free.bytes;
     assert_eq!(all, tally.span[1] - tally.span[0], "every page has one state");
 }
@@ -153,8 +157,9 @@ fn pages_with_guard_marks_are_closed_and_not_in_swap() {
     let Ok(space) = open(options, SpaceOptions::default().unmap_on_free()) else {
         return not_run("pages_with_guard_marks_are_closed_and_not_in_swap", "the kernel has none");
     };
-    let [first, second] = [(); 2].map(|()| space.raw().alloc(&Request::new(28 << 12)).expect("room"));
-    for nth in 0..28 << 12 {
+    let [first, second] =
+        [(); 2].map(|()| space.raw().alloc(&Request::new(28 * page_bytes())).expect("room"));
+    for nth in 0..28 * page_bytes() {
         // SAFETY: the area is the test's.
         unsafe { std::ptr::with_exposed_provenance_mut::<u8>(first + nth).write(1) };
     }

@@ -106,12 +106,11 @@ fn drop_runs(memory: &Reservation, runs: &[iovec]) -> Result<(), PlatformError> 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const PAGE: usize = 4096;
+    use crate::page_bytes;
 
     fn memory(pages: usize) -> Reservation {
-        let mapping = Mapping::new(pages * PAGE, Access::ReadWrite).unwrap();
-        Reservation::new(mapping, PAGE, BatchRoom::new().unwrap()).unwrap()
+        let mapping = Mapping::new(pages * page_bytes(), Access::ReadWrite).unwrap();
+        Reservation::new(mapping, page_bytes(), BatchRoom::new().unwrap()).unwrap()
     }
 
     fn pages_of(memory: &Reservation) -> Vec<PageRange> {
@@ -163,8 +162,8 @@ mod tests {
             // SAFETY: as above, and all of it is initialized.
             let content = unsafe { std::slice::from_raw_parts(bytes.iov_base.cast::<u8>(), bytes.iov_len) };
             assert!(
-                content[..PAGE].iter().all(|&byte| byte == 1)
-                    && content[PAGE..].iter().all(|&byte| byte == 0)
+                content[..page_bytes()].iter().all(|&byte| byte == 1)
+                    && content[page_bytes()..].iter().all(|&byte| byte == 0)
             );
         }
     }

@@ -117,7 +117,7 @@ mod tests {
         assert!(max_map_count() > Some(0));
         assert!(map_count() > Some(3));
         assert!(!mappings_exhausted());
-        assert!(used_bytes(4096) > 1 << 20);
+        assert!(used_bytes(crate::page_bytes()) > 1 << 20);
         assert!(
             machine_bytes() > (&raw const place).addr() as u64
                 && machine_bytes() >> 2 < (&raw const place).addr() as u64

@@ -36,7 +36,7 @@ use crate::read_nofault;
 use libc::iovec;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, MremapFlags, MsyncFlags, mmap, mmap_anonymous, mremap, mremap_fixed, msync};
+use rustix::mm::{MapFlags, MremapFlags, MsyncFlags, mmap, mmap_anonymous, mremap, msync};
 use std::ffi::c_void;
 use std::mem;
 use std::ptr;
@@ -95,8 +95,8 @@ fn is_moved(pages: usize) -> Result<bool, Errno> {
     // SAFETY: a page of our own, which can be written.
     unsafe { place.cast::<u8>().write_volatile(MARK) };
     // SAFETY: both are mappings of our own, of this length.
-    match unsafe { mremap_fixed(from, bytes, bytes, MremapFlags::MAYMOVE, place) } {
-        Ok(_) => {
+    match unsafe { move_over(from, bytes, bytes, place) } {
+        Ok(()) => {
             // It is where the target was, which ends with `target`.
             mem::forget(source);
             Ok(true)
@@ -108,6 +108,19 @@ fn is_moved(pages: usize) -> Result<bool, Errno> {
             Ok(false)
         }
     }
+}
+
+/// Moves a mapping over what is at `place`: mremap(2) with `MREMAP_FIXED`. For architectures that
+/// rustix has no assembler for, 64-bit PowerPC among them, its own function gives the kernel
+/// another flag, which refuses that (`EINVAL`).
+///
+/// # Safety
+/// As of that call: what is moved, and what is replaced, is the caller's.
+unsafe fn move_over(from: *mut c_void, old: usize, bytes: usize, place: *mut c_void) -> Result<(), Errno> {
+    let (from, place) = (from.expose_provenance(), place.expose_provenance());
+    let flags = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as usize;
+    // SAFETY: the caller's promise.
+    unsafe { raw::call(libc::SYS_mremap, [from, old, bytes, flags, place, 0]) }.map(drop)
 }
 
 /// Returns the byte at an address that may lead nowhere; `None` where it can't be read.
@@ -169,7 +182,7 @@ impl Reservation {
         if looks_first() {
             // SAFETY: an old size of zero leaves shared memory where it is, see mremap(2). M1, M2
             // for the target, which the caller owns and no other thread uses.
-            return unsafe { mremap_fixed(source, 0, bytes, flags, run.iov_base) }.map(drop);
+            return unsafe { move_over(source, 0, bytes, run.iov_base) };
         }
         // SAFETY: as above. The kernel makes a mapping of that length for this caller alone.
         let lifted = unsafe { Mapping::of_kernel(mremap(source, 0, bytes, flags)?, bytes)? };
@@ -184,9 +197,9 @@ impl Reservation {
         let (source, bytes) = (lifted.base().as_ptr(), lifted.bytes());
         // SAFETY: the source is a whole mapping of our own. M1, M2 for the target, which the caller
         // owns and no other thread uses.
-        match unsafe { mremap_fixed(source, bytes, bytes, MremapFlags::MAYMOVE, run.iov_base) } {
+        match unsafe { move_over(source, bytes, bytes, run.iov_base) } {
             // It is a part of the span now.
-            Ok(_) => {
+            Ok(()) => {
                 mem::forget(lifted);
                 Ok(())
             }

@@ -4,7 +4,9 @@ use crate::common::*;
 use vmalloc::{Request, Space, SpaceOptions};
 use vmalloc_linux::{Linux, LinuxOptions};
 
-const BYTES: usize = 16 * PAGE;
+fn bytes() -> usize {
+    16 * page_bytes()
+}
 
 fn all_spaces() -> Vec<std::sync::Arc<Space<Linux>>> {
     // One node: wherever the thread runs, its areas have the same chunk.
@@ -20,22 +22,22 @@ fn alter(addr: usize) {
     let memory = byte(addr).cast();
     // SAFETY: the area is the test's; the calls change what the kernel does with its pages.
     unsafe {
-        assert_eq!(libc::madvise(memory, BYTES, libc::MADV_DONTFORK), 0);
-        assert_eq!(libc::mlock(memory, PAGE), 0);
-        assert_eq!(libc::mprotect(memory, BYTES, libc::PROT_READ), 0);
+        assert_eq!(libc::madvise(memory, bytes(), libc::MADV_DONTFORK), 0);
+        assert_eq!(libc::mlock(memory, page_bytes()), 0);
+        assert_eq!(libc::mprotect(memory, bytes(), libc::PROT_READ), 0);
     }
 }
 
 #[test]
 fn a_free_of_altered_memory_drops_what_was_changed() {
     for space in all_spaces() {
-        let addr = space.raw().alloc(&Request::new(BYTES)).expect("room");
+        let addr = space.raw().alloc(&Request::new(bytes())).expect("room");
         alter(addr);
         assert!(told(&smaps_at(addr), "VmFlags:").contains(" dc"), "{}", told(&smaps_at(addr), "VmFlags:"));
         // SAFETY: nothing uses the area any more.
         unsafe { space.raw().free_altered(addr) }.expect("it was allocated");
         space.purge().expect("the kernel agrees");
-        assert_eq!(space.raw().alloc(&Request::new(BYTES)), Ok(addr), "the lowest place");
+        assert_eq!(space.raw().alloc(&Request::new(bytes())), Ok(addr), "the lowest place");
         let lines = smaps_at(addr);
         let flags = told(&lines, "VmFlags:");
         assert!(!flags.contains(" dc") && !flags.contains(" lo"), "{flags}");
@@ -43,7 +45,7 @@ fn a_free_of_altered_memory_drops_what_was_changed() {
         // SAFETY: the area is the test's.
         unsafe {
             assert_eq!(memory.read(), 0, "the old pages are gone");
-            memory.write_bytes(7, BYTES);
+            memory.write_bytes(7, bytes());
             space.raw().free(addr).expect("it was allocated");
         }
         space.purge().expect("the kernel agrees");

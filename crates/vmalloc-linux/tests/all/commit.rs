@@ -1,16 +1,16 @@
 //! Memory at chosen addresses inside reserved areas: committed, decommitted, discarded and reset.
 
-use crate::common::{PAGE, byte, is_trap, mappings, not_run, spaces};
+use crate::common::{byte, is_trap, mappings, not_run, page_bytes, spaces};
 use std::ops::Range;
 use vmalloc_linux::{GuardMeans, LinuxOptions, Request, SpaceOptions, open};
 
 fn pages(addr: usize, pages: Range<usize>) -> Range<usize> {
-    addr + pages.start * PAGE..addr + pages.end * PAGE
+    addr + pages.start * page_bytes()..addr + pages.end * page_bytes()
 }
 
 /// Writes to each page of a range.
 fn fill(range: &Range<usize>) {
-    for addr in range.clone().step_by(PAGE) {
+    for addr in range.clone().step_by(page_bytes()) {
         // SAFETY: the test's pages are committed.
         unsafe { byte(addr).write_volatile(7) };
     }
@@ -18,13 +18,13 @@ fn fill(range: &Range<usize>) {
 
 fn sum(range: &Range<usize>) -> u64 {
     // SAFETY: the test's pages are committed.
-    range.clone().step_by(PAGE).map(|addr| u64::from(unsafe { byte(addr).read_volatile() })).sum()
+    range.clone().step_by(page_bytes()).map(|addr| u64::from(unsafe { byte(addr).read_volatile() })).sum()
 }
 
 #[test]
 fn a_reset_clears_few_pages_and_discards_many() {
     for space in spaces(LinuxOptions::new(), SpaceOptions::default()) {
-        let addr = space.raw().reserve(&Request::new(4096 * PAGE)).unwrap();
+        let addr = space.raw().reserve(&Request::new(4096 * page_bytes())).unwrap();
         let all = pages(addr, 0..4096);
         // SAFETY: the area is this test's, which keeps to it: here and below.
         unsafe { space.raw().commit(std::slice::from_ref(&all)) }.unwrap();
@@ -47,7 +47,7 @@ fn single_pages_all_over_an_area_cost_no_mapping_each() {
         let why = "without guard marks each page costs two mappings";
         return not_run("single_pages_all_over_an_area_cost_no_mapping_each", why);
     }
-    let addr = space.raw().reserve(&Request::new(8192 * PAGE)).unwrap();
+    let addr = space.raw().reserve(&Request::new(8192 * page_bytes())).unwrap();
     let all = pages(addr, 0..8192);
     let mappings = || mappings(space.platform());
     // SAFETY: the area is this test's, which keeps to it: here and below.

@@ -346,7 +346,8 @@ fn what_a_space_holds_beyond_what_is_in_use_is_bounded_and_goes() {
             let before = status_bytes("RssAnon:");
             let resident = || status_bytes("RssAnon:").saturating_sub(before + 8 * MIB);
             // Half as much again as may stay.
-            let areas: Vec<usize> = (0..3 * held / 2 / (100 * PAGE)).map(|_| alloc(&space, 100)).collect();
+            let areas: Vec<usize> =
+                (0..3 * held / 2 / (100 * page_bytes())).map(|_| alloc(&space, 100)).collect();
             areas.iter().for_each(|&addr| fill_area(addr, 100, 1));
             assert!(resident() > held, "{settings:?}");
             areas.into_iter().for_each(|addr| free(&space, addr));

@@ -4,7 +4,7 @@
 use crate::common::trapping::{fill_stash, with_userfault};
 use crate::common::*;
 use vmalloc::{Request, SpaceOptions};
-use vmalloc_linux::{GuardMeans, LinuxOptions, open};
+use vmalloc_linux::{CHUNK_PAGES, GuardMeans, LinuxOptions, open};
 
 /// Returns the bytes of all mappings that are in dumps, by their lines of that name.
 fn dumped(name: &str) -> usize {
@@ -25,8 +25,9 @@ fn dumps_have_what_is_in_use_with_every_kind_of_guards() {
                 [5_000, 100_000, 20 << 20].map(|bytes| space.raw().alloc(&Request::new(bytes)).unwrap());
             let frames = take(space.platform(), 1);
             let after = dumped("Size:");
-            // Opened chunks of areas and frames, of 8 MiB, and the space's own records.
-            let most = (20 << 20) + 6 * (8 << 20) + (40 << 20);
+            // Opened chunks of areas and frames, and the space's own records.
+            let chunk = CHUNK_PAGES as usize * page_bytes();
+            let most = (20 << 20) + 6 * chunk + (40 << 20);
             assert!(after - before >= 20 << 20, "{guards:?}: what is in use is in dumps");
             assert!(after - before <= most, "{guards:?}: {before} and {after}");
             open_spaces.push((space, areas, frames));
@@ -70,7 +71,7 @@ fn freed_memory_that_is_kept_stays_out_of_dumps_as_the_span_does() {
 #[test]
 fn a_span_has_a_name_and_stays_out_of_dumps() {
     let space = open(LinuxOptions::new().dump(false).name(c"vault"), SpaceOptions::default()).unwrap();
-    let lines = smaps_at(space.raw().alloc(&Request::new(4096)).unwrap());
+    let lines = smaps_at(space.raw().alloc(&Request::new(1)).unwrap());
     assert!(!is_dumped(&lines), "{lines:?}");
     if lines[0].contains("[anon:") {
         assert!(lines[0].ends_with("[anon:vault]"), "{}", lines[0]);

@@ -1,7 +1,7 @@
 //! What an ordinary program meets first: the cost of opening, addresses left for others, odd sizes,
 //! huge ranges, small stacks.
 
-use crate::common::{PAGE, in_own_process, page_faults, process, status_bytes};
+use crate::common::{in_own_process, page_bytes, page_faults, process, status_bytes};
 use libc::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -55,14 +55,16 @@ fn odd_sizes_cost_what_whole_pages_do() {
     process::on_one_cpu(|| {
         let space = space(LinuxOptions::new().drain_thread(false));
         let before = space.stats().metadata_bytes;
-        let areas: Vec<_> = (0..1000).map(|nth| space.buffer(5000 + nth % 3000).expect("room")).collect();
+        let size = |nth| 1000 + nth % 3000;
+        let areas: Vec<_> =
+            (0..1000).map(|nth| space.buffer(page_bytes() + size(nth)).expect("room")).collect();
         let told: usize = space.areas().map(|area| area.bytes).sum();
-        assert_eq!(told, 1000 * 2 * PAGE, "an area has whole pages");
+        assert_eq!(told, 1000 * 2 * page_bytes(), "an area has whole pages");
         let noted = space.stats().metadata_bytes - before;
         assert!(noted <= 16 << 10, "{noted} bytes for 1000 areas of odd sizes");
         let addr = areas[500].addr();
         drop(areas);
-        let from_node = |nth: usize| space.raw().alloc_from_node(8192 - nth % 4000, 1);
+        let from_node = |nth: usize| space.raw().alloc_from_node(page_bytes() + size(nth), 1);
         let again: Vec<_> = (0..1000).map(from_node).filter(|addr| *addr != 0).collect();
         assert!(again.len() == 1000 && again.contains(&addr), "{} came from this CPU's node", again.len());
         // SAFETY: nothing uses them.
@@ -79,7 +81,7 @@ fn a_zeroed_buffer_grows_without_a_touch_of_its_room() {
         buffer.resize(65 << 20).expect("room");
         let (addr, faults) = (buffer.addr(), page_faults());
         for step in 1..=100 {
-            buffer.resize((65 << 20) + step * PAGE).expect("room");
+            buffer.resize((65 << 20) + step * page_bytes()).expect("room");
         }
         let faults = page_faults() - faults;
         assert_eq!(buffer.addr(), addr, "it has room");
@@ -126,8 +128,8 @@ fn stack_of(act: impl FnOnce()) -> usize {
         run::<F>
     }
     let entry = start(&act);
-    let mut stack = vec![PAINT; STACK + PAGE];
-    let base = stack.as_mut_ptr().addr().next_multiple_of(PAGE);
+    let mut stack = vec![PAINT; STACK + page_bytes()];
+    let base = stack.as_mut_ptr().addr().next_multiple_of(page_bytes());
     let mut call = Call { act: Some(act), from: 0 };
     let (mut attr, mut thread) = (MaybeUninit::uninit(), MaybeUninit::uninit());
     let sure = |code: c_int| assert_eq!(code, 0);
@@ -151,11 +153,13 @@ fn calls_take_little_stack() {
     let space = space(LinuxOptions::new().drain_thread(false));
     let mut addr = 0;
     // Less than starts a purge.
-    let request = Request::new(200 * PAGE).tag("a tag");
+    let request = Request::new(200 * page_bytes()).tag("a tag");
     let alloc = stack_of(|| addr = space.raw().alloc(&request).expect("room"));
     // SAFETY: nothing uses it.
     let free = stack_of(|| unsafe { space.raw().free(addr) }.expect("it is busy"));
     let purge = stack_of(|| space.purge().expect("no refusal"));
-    let holds = alloc <= 3500 && free <= 2500 && purge <= 2500;
+    // A call on AArch64 saves more registers.
+    let most_of_free = if cfg!(target_arch = "aarch64") { 2800 } else { 2500 };
+    let holds = alloc <= 3500 && free <= most_of_free && purge <= 2500;
     assert!(holds, "bytes of stack: {alloc} of an allocation, {free} of a free, {purge} of a purge");
 }

@@ -4,7 +4,9 @@ use crate::common::*;
 use lock_api::Mutex;
 use vmalloc_linux::{CHUNK_PAGES, FutexLock, Linux, LinuxOptions, open};
 
-const SPAN: usize = 1 << 30;
+fn span() -> usize {
+    page_bytes() << 18
+}
 
 /// Maps and unmaps in chunks of the thread's own, opening and closing them.
 fn churn(linux: &Linux, first: u64) {
@@ -21,7 +23,7 @@ fn churn(linux: &Linux, first: u64) {
 #[test]
 fn a_fork_while_others_map_and_unmap_leaves_a_working_child() {
     in_own_process(|| {
-        for_each_strategy(SPAN, |linux| {
+        for_each_strategy(span(), |linux| {
             forks_amid(20, &[&|| churn(linux, 10), &|| churn(linux, 30)], || {
                 // The child has no other threads: it may use what they were opening or closing at
                 // the fork.
@@ -56,7 +58,7 @@ extern "C" fn release_layer() {
 fn a_lock_of_a_layer_above_is_free_and_consistent_in_the_child() {
     in_own_process(|| {
         let space =
-            open(LinuxOptions::new().max_bytes(SPAN), vmalloc::SpaceOptions::default().nodes(1)).unwrap();
+            open(LinuxOptions::new().max_bytes(span()), vmalloc::SpaceOptions::default().nodes(1)).unwrap();
         // SAFETY: functions for the life of the program, which do not unwind.
         let installed =
             unsafe { libc::pthread_atfork(Some(hold_layer), Some(release_layer), Some(release_layer)) };
@@ -65,7 +67,7 @@ fn a_lock_of_a_layer_above_is_free_and_consistent_in_the_child() {
             let mut pair = LAYER.lock();
             pair.0 += 1;
             // Under the layer's lock, as a heap would.
-            drop(space.buffer(8192).unwrap());
+            drop(space.buffer(2 * page_bytes()).unwrap());
             pair.1 += 1;
         };
         forks_amid(50, &[&use_it, &use_it], || {
@@ -83,7 +85,7 @@ fn ten_thousand_spaces_are_forked_with_and_dropped() {
         const SPACES: usize = 10_000;
         let small = || {
             open(
-                LinuxOptions::new().max_bytes(16 << 12).frame_bytes(0),
+                LinuxOptions::new().max_bytes(16 * page_bytes()).frame_bytes(0),
                 vmalloc::SpaceOptions::default().nodes(1),
             )
             .unwrap()
@@ -91,7 +93,7 @@ fn ten_thousand_spaces_are_forked_with_and_dropped() {
         let mut spaces: Vec<_> = (0..SPACES).map(|_| small()).collect();
         for _ in 0..2 {
             in_forked_child(|| {
-                spaces.iter().all(|space| space.buffer(4096).is_ok()) && small().buffer(4096).is_ok()
+                spaces.iter().all(|space| space.buffer(1).is_ok()) && small().buffer(1).is_ok()
             });
             // Every second one goes, from the middle of the list of hooks.
             let mut kept = false;
@@ -104,6 +106,6 @@ fn ten_thousand_spaces_are_forked_with_and_dropped() {
         spaces.truncate(10);
         // As many again, one after the other: what is dropped is forgotten.
         (0..SPACES).for_each(|_| drop(small()));
-        in_forked_child(|| spaces.iter().all(|space| space.buffer(4096).is_ok()));
+        in_forked_child(|| spaces.iter().all(|space| space.buffer(1).is_ok()));
     });
 }

@@ -28,7 +28,7 @@ fn part<P: vmalloc_linux::fork::OnFutexes>(root: &Root<P>, name: &'static str, b
 /// Takes, gives and now and then purges, `rounds` times.
 fn use_it<P: Platform>(space: &Space<P>, rounds: usize) {
     for round in 0..rounds {
-        let addr = space.raw().alloc(&Request::new(PAGE * (1 + round % 9))).unwrap();
+        let addr = space.raw().alloc(&Request::new(page_bytes() * (1 + round % 9))).unwrap();
         // SAFETY: this thread has just allocated it.
         unsafe { space.raw().free(addr) }.unwrap();
         if round % 4 == 3 {
@@ -51,7 +51,7 @@ fn a_child_of_a_fork_uses_sub_spaces_that_others_were_using() {
         forks_amid(50, &others, || {
             use_all();
             // Two areas at most were in the hands of the others.
-            root.subspaces().all(|child| child.used_bytes <= 2 * 9 * PAGE)
+            root.subspaces().all(|child| child.used_bytes <= 2 * 9 * page_bytes())
         });
         // They outlive the handle of their root.
         drop(root);
@@ -71,7 +71,7 @@ fn a_child_of_a_fork_makes_sub_spaces_that_others_were_making_or_dropping() {
         let come_and_go = || {
             let Ok(space) = scratch() else { return };
             // It is still handed out when its space ends.
-            space.raw().alloc(&Request::new(3 * PAGE)).unwrap();
+            space.raw().alloc(&Request::new(3 * page_bytes())).unwrap();
             drop(share(space).unwrap());
         };
         let stays = part(&root, "stays", 64 * MIB);
@@ -107,7 +107,7 @@ fn a_child_of_a_fork_uses_nested_roots_and_protected_children() {
         let scratch = || nested.subspace("scratch", &Request::new(MIB).policy(Policy::Highest), None, busy());
         let come_and_go = || {
             let Ok(space) = scratch() else { return };
-            space.raw().alloc(&Request::new(PAGE)).unwrap();
+            space.raw().alloc(&Request::new(page_bytes())).unwrap();
         };
         forks_amid(
             50,
@@ -131,10 +131,10 @@ fn a_child_of_a_fork_uses_nested_roots_and_protected_children() {
 fn a_reservation_goes_with_its_root_and_children_although_hooks_know_of_it() {
     in_own_process(|| {
         let root = root();
-        let start = (root.platform().geometry().span.start() as usize * PAGE) as *mut libc::c_void;
+        let start = (root.platform().geometry().span.start() as usize * page_bytes()) as *mut libc::c_void;
         // Fails where nothing is mapped.
         // SAFETY: room for a page's byte.
-        let is_reserved = || unsafe { libc::mincore(start, PAGE, [0_u8; 1].as_mut_ptr()) } == 0;
+        let is_reserved = || unsafe { libc::mincore(start, page_bytes(), [0_u8; 1].as_mut_ptr()) } == 0;
         let one = part(&root, "one", MIB);
         drop(root);
         assert!(is_reserved(), "a child is left");
@@ -149,7 +149,7 @@ fn a_child_that_asks_for_a_lock_of_a_thread_that_it_does_not_have_says_so() {
     in_own_process(|| {
         let space = Space::new(reserved(LinuxOptions::new()), SpaceOptions::default()).unwrap();
         std::thread::scope(|scope| scope.spawn(|| space.quiesce()).join().unwrap());
-        let (text, status) = output_of_child(|| drop(space.buffer(PAGE)));
+        let (text, status) = output_of_child(|| drop(space.buffer(page_bytes())));
         assert!(libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGABRT, "{status:#x}: {text}");
         assert!(text.contains("held by another thread at a fork"), "{text}");
         // A thread of its own, later, waits as everywhere.
@@ -157,7 +157,7 @@ fn a_child_that_asks_for_a_lock_of_a_thread_that_it_does_not_have_says_so() {
             let own = Space::new(reserved(LinuxOptions::new()), SpaceOptions::default()).unwrap();
             own.quiesce();
             std::thread::scope(|scope| {
-                scope.spawn(|| drop(own.buffer(PAGE).unwrap()));
+                scope.spawn(|| drop(own.buffer(page_bytes()).unwrap()));
                 // SAFETY: this thread has just called `quiesce`.
                 unsafe { own.resume() };
             });

@@ -6,18 +6,22 @@ use std::sync::Mutex;
 use vmalloc::{Frame, FrameSupply, MapFrames, Origin, Platform, PlatformFault, Protection};
 use vmalloc_linux::{Linux, LinuxOptions, SpaceOptions};
 
-const SPAN: usize = 1 << 26;
+fn span() -> usize {
+    page_bytes() << 14
+}
 /// The memory that given-back frames may keep, in pages, see `frames/supply.rs`.
-const KEPT: u64 = (64 << 20) / 4096;
+fn most_kept() -> u64 {
+    (64 << 20) / page_bytes() as u64
+}
 
 fn with_frames(pages: usize) -> Linux {
-    reserved(LinuxOptions::new().max_bytes(SPAN).frame_bytes(pages * 4096))
+    reserved(LinuxOptions::new().max_bytes(span()).frame_bytes(pages * page_bytes()))
 }
 
 /// Pages of memory behind the linear map, as the kernel counts them.
 fn backed_pages(linux: &Linux) -> u64 {
     let first = page_ptr(linux, linux.geometry().linear_map.unwrap().start());
-    told_bytes(&smaps_at(first.addr()), "Rss:") as u64 / 4096
+    told_bytes(&smaps_at(first.addr()), "Rss:") as u64 / page_bytes() as u64
 }
 
 #[test]
@@ -98,22 +102,22 @@ fn frames_come_consecutive_while_there_are_some() {
 
 #[test]
 fn given_frames_keep_memory_up_to_the_budget() {
-    let linux = with_frames(4 * KEPT as usize);
+    let linux = with_frames(4 * most_kept() as usize);
     for _ in 0..2 {
-        let frames = take(&linux, 3 * KEPT as usize);
+        let frames = take(&linux, 3 * most_kept() as usize);
         frames.iter().for_each(|frame| set_frame(&linux, *frame, 1));
-        assert_eq!(backed_pages(&linux), 3 * KEPT);
+        assert_eq!(backed_pages(&linux), 3 * most_kept());
         for part in frames.chunks(1000) {
             give(&linux, part);
         }
-        assert_eq!(backed_pages(&linux), KEPT);
+        assert_eq!(backed_pages(&linux), most_kept());
     }
     // Frames given back to the machine come back as zeros, kept ones as they were; all count again.
-    let frames = take(&linux, 2 * KEPT as usize);
+    let frames = take(&linux, 2 * most_kept() as usize);
     let kept = frames.iter().filter(|frame| frame_value(&linux, **frame) == 1).count();
-    assert_eq!(kept as u64, KEPT);
+    assert_eq!(kept as u64, most_kept());
     give(&linux, &frames);
-    assert_eq!(backed_pages(&linux), KEPT);
+    assert_eq!(backed_pages(&linux), most_kept());
 }
 
 #[test]
@@ -127,7 +131,8 @@ fn without_a_supply_frames_are_unsupported() {
     let refused = unsafe { linux.map_frames(pages(&linux, 0, 1), &[Frame(0)], Protection::ReadWrite) };
     assert_eq!(refused.unwrap_err().fault, PlatformFault::Unsupported);
     map(&linux, pages(&linux, 0, 1));
-    let odd = Linux::reserve(LinuxOptions::new().max_bytes(SPAN).frame_bytes(5000), &SpaceOptions::default());
+    let odd =
+        Linux::reserve(LinuxOptions::new().max_bytes(span()).frame_bytes(5000), &SpaceOptions::default());
     assert!(odd.is_err());
 }
 

@@ -3,7 +3,7 @@
 
 use crate::common::sandbox::{Answer, Call, refused, supervised};
 use crate::common::*;
-use crate::environment::{SPAN, finish};
+use crate::environment::{finish, span};
 use libc::{SYS_madvise, SYS_process_madvise};
 use std::cell::Cell;
 use vmalloc::{Frame, FrameSupply, Platform, PlatformFault, ReadNofault};
@@ -30,7 +30,7 @@ fn opening_finds_the_means_that_are_left_or_says_what_is_refused() {
             refused(&[SYS_madvise, SYS_process_madvise], libc::EPERM, is_meant, |_| {
                 let options = LinuxOptions::new().guard_means(GuardMeans::PteMarkers);
                 let insisting = Linux::reserve(options, &SpaceOptions::default());
-                let options = LinuxOptions::new().max_bytes(SPAN);
+                let options = LinuxOptions::new().max_bytes(span());
                 let space = vmalloc_linux::open(options, SpaceOptions::default().unmap_on_free()).ok()?;
                 finish(&space, Default::default());
                 let guards = (space.platform().guard_means(), insisting.err().map(|error| error.to_string()));
@@ -73,10 +73,10 @@ fn a_space_opens_where_nothing_tells_the_auxiliary_vector() {
 #[test]
 fn frames_that_can_not_be_made_accessible_are_taken_later() {
     in_own_process(|| {
-        let options = LinuxOptions::new().max_bytes(SPAN).frame_bytes(5000 << 12);
+        let options = LinuxOptions::new().max_bytes(span()).frame_bytes(5000 * page_bytes());
         let linux = reserved(options);
         let linear = linux.geometry().linear_map.unwrap();
-        let is_linear = |call: &Call| linear.contains(call.args[0] >> 12);
+        let is_linear = |call: &Call| linear.contains(call.args[0] / page_bytes() as u64);
         refused(&[libc::SYS_mprotect], libc::ENOMEM, is_linear, |refusal| {
             for count in [1, 3000] {
                 let refused = linux.take_frames(&mut vec![Frame(0); count]).unwrap_err();
@@ -93,12 +93,12 @@ fn frames_that_can_not_be_made_accessible_are_taken_later() {
 #[test]
 fn a_child_of_a_fork_in_the_middle_of_an_opening_opens_the_pages_itself() {
     in_own_process(|| {
-        let Some(linux) = reserve(SPAN, GuardMeans::PteMarkers, Batches::Refused) else { return };
+        let Some(linux) = reserve(span(), GuardMeans::PteMarkers, Batches::Refused) else { return };
         let (range, forks) = (pages(&linux, 0, 8 * CHUNK_PAGES), Cell::new(0));
         let first = linux.take_run(CHUNK_PAGES, 1).unwrap();
         let frames: Vec<_> = (0..range.len()).map(|nth| first.plus(nth % CHUNK_PAGES)).collect();
         let answer = |call: &Call| {
-            if call.args[..2] == [range.start() << 12, range.len() << 12] {
+            if call.args[..2] == [range.start(), range.len()].map(|pages| pages * page_bytes() as u64) {
                 forks.set(forks.get() + 1);
                 in_forked_child(|| {
                     let fresh = pages(&linux, 5, 3);
@@ -123,9 +123,10 @@ fn without_process_vm_readv_peeking_goes_through_a_pipe() {
         fill(&linux, area, 1);
         let is_meant = |_: &Call| true;
         refused(&[libc::SYS_process_vm_readv], libc::EPERM, is_meant, |_| {
-            let mut to = [9; 3 * 4096];
-            assert_eq!(linux.read_nofault(page_ptr(&linux, area.start()).addr() + 5, &mut to), 2 * 4096 - 5);
-            assert_eq!((to[0], to[4096 - 5], to[2 * 4096 - 5]), (0, 1, 9));
+            let (page, mut to) = (page_bytes(), vec![9; 3 * page_bytes()]);
+            let start = page_ptr(&linux, area.start()).addr();
+            assert_eq!(linux.read_nofault(start + 5, &mut to), 2 * page - 5);
+            assert_eq!((to[0], to[page - 5], to[2 * page - 5]), (0, 1, 9));
             assert_eq!(linux.read_nofault(page_ptr(&linux, area.end()).addr(), &mut to), 0);
         });
     });

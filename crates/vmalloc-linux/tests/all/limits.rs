@@ -11,7 +11,9 @@ use vmalloc::{
 use vmalloc_harness::{kernel_map_limit, map_limit};
 use vmalloc_linux::{CHUNK_PAGES, GuardMeans, Linux, LinuxOptions, ReserveError, SpaceOptions, open};
 
-const SPAN: usize = 1 << 34;
+fn span() -> usize {
+    page_bytes() << 22
+}
 
 #[test]
 fn a_limit_on_address_space_makes_the_span_smaller_and_is_named_when_it_forbids_it() {
@@ -49,7 +51,7 @@ fn more_than_the_machine_has_is_halved() {
 fn want_of_memory_maps_nothing_and_passes() {
     in_own_process(|| {
         for guards in guards_by_mapping() {
-            let Some(linux) = reserve(SPAN, guards, Batches::Refused) else { continue };
+            let Some(linux) = reserve(span(), guards, Batches::Refused) else { continue };
             let first = pages(&linux, 0, 1);
             map(&linux, first);
             fill(&linux, first, 1);
@@ -63,8 +65,8 @@ fn want_of_memory_maps_nothing_and_passes() {
             // And three mappings, of which the kernel opens the first before it refuses the last.
             let page = page_ptr(&linux, middle.start()).cast();
             // SAFETY: the test owns the page, and the advice leaves its content.
-            assert_eq!(unsafe { libc::madvise(page, 4096, libc::MADV_NOHUGEPAGE) }, 0);
-            let huge = pages(&linux, 2, SPAN as u64 / 8192);
+            assert_eq!(unsafe { libc::madvise(page, page_bytes(), libc::MADV_NOHUGEPAGE) }, 0);
+            let huge = pages(&linux, 2, (span() / 2 / page_bytes()) as u64);
             let refused = linux.do_map(huge).unwrap_err();
             assert_eq!(refused.fault, PlatformFault::OutOfMemory);
             assert_reads(&linux, first, 1);
@@ -94,7 +96,7 @@ fn map_until_refused(linux: &Linux, most: u64) -> (u64, PlatformError) {
 fn mprotect_guards_stop_before_the_limit_on_mappings() {
     in_own_process(|| {
         let Some(max) = map_limit() else { return };
-        let Some(linux) = reserve(SPAN, GuardMeans::Mprotect, Batches::Refused) else { return };
+        let Some(linux) = reserve(span(), GuardMeans::Mprotect, Batches::Refused) else { return };
         let (mapped, refused) = map_until_refused(&linux, max);
         assert_eq!(refused.fault, PlatformFault::MapLimit, "{refused}");
         assert!(refused.to_string().contains("vm.max_map_count"), "{refused}");
@@ -127,7 +129,7 @@ fn windows_stop_before_the_limit_on_mappings() {
     in_own_process(|| {
         let Some(max) = map_limit() else { return };
         for guards in guards_by_mapping() {
-            let Some(linux) = reserve(SPAN, guards, Batches::Taken) else { continue };
+            let Some(linux) = reserve(span(), guards, Batches::Taken) else { continue };
             let frames = scattered_frames(&linux, 100);
             frames.iter().for_each(|frame| set_frame(&linux, *frame, 5));
             // In one chunk: nothing but the move draws.
@@ -199,7 +201,7 @@ fn assert_stays(linux: &Linux, from: PageRange, to: PageRange) {
 fn a_move_into_a_hole_of_the_span_is_undone() {
     in_own_process(|| {
         for guards in guards_by_mapping() {
-            let Some(linux) = reserve(SPAN, guards, Batches::Taken) else { continue };
+            let Some(linux) = reserve(span(), guards, Batches::Taken) else { continue };
             let (from, to) = (pages(&linux, 100, 12), pages(&linux, 200, 12));
             map_in_several(&linux, from);
             // Somebody has unmapped the last pages: the last of five moves finds nothing.
@@ -232,7 +234,7 @@ fn windows_that_the_kernel_refuses_leave_nothing_behind() {
     in_own_process(|| {
         let Some(max) = kernel_map_limit() else { return };
         for guards in guards_by_mapping() {
-            let Some(linux) = reserve(SPAN, guards, Batches::Taken) else { continue };
+            let Some(linux) = reserve(span(), guards, Batches::Taken) else { continue };
             let frames = scattered_frames(&linux, 100);
             let (windows, plain, moved) =
                 (pages(&linux, 10, 100), pages(&linux, 200, 9), pages(&linux, 220, 9));
@@ -342,7 +344,7 @@ fn limits_on_descriptors_and_files_refuse_frames_until_they_are_raised() {
         let mut to = [9; 4];
         let addr = page_ptr(&linux, linux.geometry().span.start()).addr();
         assert_eq!(
-            (linux.read_nofault(addr, &mut to), linux.read_nofault(addr + (3 << 12) - 1, &mut to)),
+            (linux.read_nofault(addr, &mut to), linux.read_nofault(addr + 3 * page_bytes() - 1, &mut to)),
             (4, 1)
         );
     });
@@ -375,15 +377,15 @@ fn at_the_limit_growth_and_refusals_do_not_count_the_mappings_each_time() {
         let Some(max) = map_limit() else { return };
         for guards in guards_by_mapping() {
             for (pages, grown) in [(10, 20), (20, 40), (300, 600)] {
-                let options = LinuxOptions::new().max_bytes(SPAN).drain_thread(false).guard_means(guards);
+                let options = LinuxOptions::new().max_bytes(span()).drain_thread(false).guard_means(guards);
                 let Ok(space) = open(options, SpaceOptions::default()) else { continue };
-                let alloc = |pages| space.raw().alloc(&Request::new(pages * PAGE));
+                let alloc = |pages| space.raw().alloc(&Request::new(pages * page_bytes()));
                 let mut areas: Vec<_> = (0..1000).map(|_| alloc(pages).unwrap()).collect();
                 let crowd = Crowd::of(max * 7 / 16);
                 let grow = || {
                     for (nth, area) in areas.iter_mut().enumerate() {
                         // SAFETY: the area is the test's.
-                        let moved = unsafe { space.raw().realloc(*area, &Resize::new(grown * PAGE)) };
+                        let moved = unsafe { space.raw().realloc(*area, &Resize::new(grown * page_bytes())) };
                         *area = moved.unwrap_or(*area);
                         if nth % 10 == 0 {
                             space.purge().unwrap();
@@ -422,7 +424,7 @@ fn a_refused_request_for_frames_costs_no_memory() {
         #[cfg(target_env = "gnu")]
         // SAFETY: it sets a number of the C library.
         assert_eq!(unsafe { libc::mallopt(libc::M_MXFAST, 0) }, 1);
-        let options = LinuxOptions::new().frame_bytes(SUPPLY * PAGE).drain_thread(false);
+        let options = LinuxOptions::new().frame_bytes(SUPPLY * page_bytes()).drain_thread(false);
         let space = open(options, SpaceOptions::default()).unwrap();
         let taken = space.frames(1000).unwrap();
         // Ready for the first refusal, with the books of the supply.
@@ -431,7 +433,7 @@ fn a_refused_request_for_frames_costs_no_memory() {
         let (resident, mapped) = (status_bytes("VmHWM:"), status_bytes("VmPeak:"));
         for count in [SUPPLY, 1 << 24, 1 << 28, 1 << 31, usize::MAX] {
             assert!(space.frames(count).is_err(), "{count} frames");
-            let request = Request::new(count.saturating_mul(PAGE).min(1 << 43));
+            let request = Request::new(count.saturating_mul(page_bytes()).min(1 << 43));
             assert!(space.raw().alloc_shared(&request).is_err(), "{count} pages");
         }
         let list = SUPPLY * size_of::<Frame>();

@@ -8,7 +8,7 @@ use vmalloc::{Notifier, Request, Space, SpaceOptions};
 use vmalloc_harness::output_of_child;
 use vmalloc_linux::{Linux, LinuxOptions, open};
 
-const BYTES: usize = 16 * 4096;
+const BYTES: usize = 64 << 10;
 
 /// Holds areas, and may be told to stay inside a call.
 struct Cache {
@@ -67,7 +67,7 @@ fn a_fork_while_a_thread_is_inside_a_notifier_leaves_a_child_that_calls_them() {
                 let met = space.raw().alloc(&Request::new(BYTES)).is_ok();
                 areas.iter().for_each(|&addr| free(&space, addr));
                 space.purge().expect("the kernel agrees");
-                space.raw().alloc(&Request::new(4096)).expect("all is free");
+                space.raw().alloc(&Request::new(1)).expect("all is free");
                 let (calls, pooled) = (cache.calls.load(SeqCst) - before, space.stats().pooled_areas);
                 assert!(met && calls == 1 && pooled > 0, "{met}, {calls} calls, {pooled} areas pooled");
                 true

@@ -1,6 +1,6 @@
 //! Owned types on real memory: what they own ends with them, wherever they are dropped.
 
-use crate::common::{PAGE, assert_whole};
+use crate::common::{assert_whole, page_bytes};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use vmalloc_harness::resident;
@@ -11,7 +11,8 @@ use vmalloc_linux::{
 use vmalloc_short::{ShortMapping, ShortMaps};
 
 fn space() -> Arc<Space<Linux>> {
-    open(LinuxOptions::new().frame_bytes(64 * PAGE), SpaceOptions::default().cache_bytes(1 << 20)).unwrap()
+    open(LinuxOptions::new().frame_bytes(64 * page_bytes()), SpaceOptions::default().cache_bytes(1 << 20))
+        .unwrap()
 }
 
 /// Nothing is busy, and all frames are in the supply again after a purge.
@@ -35,9 +36,12 @@ fn frames_go_back_when_they_and_all_their_mappings_are_gone_and_flushed() {
     let one = Mapping::new(&frames).unwrap();
     let (two, three) = (ShortMapping::new(&short, &frames).unwrap(), ReadOnlyMapping::new(&frames).unwrap());
     drop(frames);
-    one.atomics()[5 * PAGE + 3].store(77, Relaxed);
+    one.atomics()[5 * page_bytes() + 3].store(77, Relaxed);
     let mut read = [0; 2];
-    assert_eq!((two.atomics()[5 * PAGE + 3].load(Relaxed), three.read(5 * PAGE + 3, &mut read)), (77, 2));
+    assert_eq!(
+        (two.atomics()[5 * page_bytes() + 3].load(Relaxed), three.read(5 * page_bytes() + 3, &mut read)),
+        (77, 2)
+    );
     assert_eq!(read, [77, 0]);
     assert!(space.frames(1).is_err(), "mappings keep the frames");
     drop((one, two));
@@ -52,14 +56,14 @@ fn frames_go_back_when_they_and_all_their_mappings_are_gone_and_flushed() {
 #[test]
 fn sealed_code_is_called_by_its_entry() {
     let space = space();
-    let mut buffer = CodeBuffer::new(&*space, &Request::new(PAGE)).unwrap();
+    let mut buffer = CodeBuffer::new(&*space, &Request::new(page_bytes())).unwrap();
     buffer[7..11].copy_from_slice(&[0x8d, 0x47, 0x01, 0xc3]); // lea eax, [rdi + 1]; ret
     let code = buffer.seal().unwrap();
     // SAFETY: that function begins there, and the code outlives its calls.
     let next = unsafe { code.entry::<extern "sysv64" fn(i32) -> i32>(7) }.unwrap();
     assert_eq!(next(41), 42);
     // SAFETY: nothing is called.
-    assert!(unsafe { code.entry::<extern "C" fn()>(PAGE) }.is_none(), "behind the end");
+    assert!(unsafe { code.entry::<extern "C" fn()>(page_bytes()) }.is_none(), "behind the end");
 }
 
 #[test]
@@ -67,11 +71,11 @@ fn mappings_are_read_written_and_copied_in_bulk() {
     let space = space();
     let frames = space.frames(2).unwrap();
     let (one, other) = (Mapping::new(&frames).unwrap(), ReadOnlyMapping::new(&frames).unwrap());
-    let end = 2 * PAGE;
-    assert_eq!((one.write(PAGE - 4, b"across a page"), one.write(end - 3, b"12345")), (13, 3));
+    let end = 2 * page_bytes();
+    assert_eq!((one.write(page_bytes() - 4, b"across a page"), one.write(end - 3, b"12345")), (13, 3));
     assert_eq!((one.write(end, b"1"), one.write(usize::MAX, b"1")), (0, 0));
     let mut text = [0; 13];
-    assert_eq!((other.read(PAGE - 4, &mut text), &text), (13, b"across a page"));
+    assert_eq!((other.read(page_bytes() - 4, &mut text), &text), (13, b"across a page"));
     assert_eq!((one.read(end - 3, &mut text), &text[..3]), (3, &b"123"[..]));
 
     let shown = |at: usize, count: usize| {
@@ -94,38 +98,45 @@ fn mappings_are_read_written_and_copied_in_bulk() {
 #[test]
 fn a_zeroed_buffer_that_grows_in_place_touches_no_new_page() {
     let space = space();
-    let mut buffer: Buffer<_, Zeroed> = Buffer::new(&*space, &Request::new(3 * PAGE - 100)).unwrap();
+    let mut buffer: Buffer<_, Zeroed> = Buffer::new(&*space, &Request::new(3 * page_bytes() - 100)).unwrap();
     buffer[0] = 1;
-    buffer.grow_in_place(5000 * PAGE + 1).unwrap();
-    assert!(resident(buffer.addr(), 5001) <= 3, "{} pages", resident(buffer.addr(), 5001));
-    assert!(buffer.len() == 5000 * PAGE + 1 && buffer[1..].iter().all(|&byte| byte == 0));
+    buffer.grow_in_place(5000 * page_bytes() + 1).unwrap();
+    let touched = resident(buffer.addr()..buffer.addr() + buffer.len());
+    assert!(touched <= 3, "{touched} pages");
+    assert!(buffer.len() == 5000 * page_bytes() + 1 && buffer[1..].iter().all(|&byte| byte == 0));
 }
 
 #[test]
 fn all_that_is_owned_tells_its_length_in_bytes_and_one_address() {
     let space = space();
-    let mut area = Area::new(&*space, &Request::new(PAGE + 1)).unwrap();
-    assert_eq!((area.len(), area.capacity(), area.as_ptr().addr()), (PAGE + 1, 2 * PAGE, area.addr()));
-    area.grow_in_place(3 * PAGE).unwrap();
-    area.grow_in_place(PAGE).unwrap();
-    assert_eq!((area.len(), area.capacity()), (3 * PAGE, 3 * PAGE));
-    let mut buffer: Buffer<_, Zeroed> = Buffer::new(&*space, &Request::new(2 * PAGE)).unwrap();
-    buffer.grow_in_place(9 * PAGE).unwrap();
-    buffer.shrink_in_place(PAGE + 1).unwrap();
-    assert_eq!((buffer.len(), buffer.capacity()), (PAGE + 1, 2 * PAGE));
+    let mut area = Area::new(&*space, &Request::new(page_bytes() + 1)).unwrap();
+    assert_eq!(
+        (area.len(), area.capacity(), area.as_ptr().addr()),
+        (page_bytes() + 1, 2 * page_bytes(), area.addr())
+    );
+    area.grow_in_place(3 * page_bytes()).unwrap();
+    area.grow_in_place(page_bytes()).unwrap();
+    assert_eq!((area.len(), area.capacity()), (3 * page_bytes(), 3 * page_bytes()));
+    let mut buffer: Buffer<_, Zeroed> = Buffer::new(&*space, &Request::new(2 * page_bytes())).unwrap();
+    buffer.grow_in_place(9 * page_bytes()).unwrap();
+    buffer.shrink_in_place(page_bytes() + 1).unwrap();
+    assert_eq!((buffer.len(), buffer.capacity()), (page_bytes() + 1, 2 * page_bytes()));
     // SAFETY: it was leaked, and has no other owner.
     let area = unsafe { Area::from_raw(&*space, area.leak()) };
-    let reservation = Reservation::new(&*space, &Request::new(PAGE - 1)).unwrap();
-    let paged = PagedArea::new(&*space, &Request::new(PAGE - 1)).unwrap();
+    let reservation = Reservation::new(&*space, &Request::new(page_bytes() - 1)).unwrap();
+    let paged = PagedArea::new(&*space, &Request::new(page_bytes() - 1)).unwrap();
     let code = CodeBuffer::new(&*space, &Request::new(5)).unwrap().seal().unwrap();
-    assert_eq!((area.len(), reservation.len(), paged.len()), (3 * PAGE, PAGE - 1, PAGE));
+    assert_eq!(
+        (area.len(), reservation.len(), paged.len()),
+        (3 * page_bytes(), page_bytes() - 1, page_bytes())
+    );
     assert_eq!((code.len(), (*code).len(), code.as_ptr().addr()), (5, 5, code.addr()));
 
     let (frames, short) = (space.frames(2).unwrap(), ShortMaps::of(&*space).unwrap());
     let (one, two) = (Mapping::new(&frames).unwrap(), ShortMapping::new(&short, &frames).unwrap());
     assert_eq!(
         (one.len(), one.atomics().len(), two.len(), two.atomics().len()),
-        (2 * PAGE, 2 * PAGE, 2 * PAGE, 2 * PAGE)
+        (2 * page_bytes(), 2 * page_bytes(), 2 * page_bytes(), 2 * page_bytes())
     );
     assert_eq!((one.as_ptr().addr(), two.as_ptr().addr()), (one.addr(), two.addr()));
     drop((area, reservation, paged, code, one, two, frames));
@@ -136,7 +147,7 @@ fn tags_come_from_any_string_and_everything_can_be_printed() {
     let space = space();
     let names: Vec<String> = (0..5).map(|nth| format!("worker {nth}")).collect();
     let areas: Vec<_> =
-        names.iter().map(|name| Area::new(&*space, &Request::new(PAGE).tag(name)).unwrap()).collect();
+        names.iter().map(|name| Area::new(&*space, &Request::new(page_bytes()).tag(name)).unwrap()).collect();
     for (area, name) in areas.iter().zip(&names) {
         assert_eq!(space.find(area.addr()).unwrap().tag, Some(Tag::new(name)));
     }

@@ -1,6 +1,6 @@
 //! Population: areas that a program fills get their memory by one call, others by faults.
 
-use crate::common::{PAGE, free, process};
+use crate::common::{free, page_bytes, process};
 use std::sync::Arc;
 use vmalloc::{Request, Space, SpaceOptions};
 use vmalloc_harness::{in_own_process, resident};
@@ -15,10 +15,10 @@ fn space(options: LinuxOptions) -> Arc<Space<Linux>> {
 /// Allocates an area, and writes to its first pages. Returns where it is, and how many pages had
 /// memory before.
 fn alloc(space: &Space<Linux>, pages: usize, written: usize) -> (usize, usize) {
-    let addr = space.raw().alloc(&Request::new(pages * PAGE)).unwrap();
-    let before = resident(addr, pages);
+    let addr = space.raw().alloc(&Request::new(pages * page_bytes())).unwrap();
+    let before = resident(addr..addr + pages * page_bytes());
     for page in 0..written {
-        let byte = std::ptr::with_exposed_provenance_mut::<u8>(addr + page * PAGE);
+        let byte = std::ptr::with_exposed_provenance_mut::<u8>(addr + page * page_bytes());
         // SAFETY: a page of the area. New memory is zero, populated or not.
         unsafe {
             assert_eq!(byte.read(), 0);

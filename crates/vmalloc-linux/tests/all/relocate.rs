@@ -9,7 +9,9 @@ use vmalloc_harness::map_limit;
 use vmalloc_linux::{CHUNK_PAGES, GuardMeans, Linux, LinuxOptions, open};
 
 /// 1 GiB: many chunks, and room to close some.
-const SPAN: usize = 1 << 30;
+fn span() -> usize {
+    page_bytes() << 18
+}
 
 /// Small areas of userfaultfd can't be moved: the answer says so, and changes nothing.
 fn cannot_move(linux: &Linux) -> bool {
@@ -30,7 +32,7 @@ fn cannot_move(linux: &Linux) -> bool {
 
 #[test]
 fn a_refused_move_leaves_the_pages_in_place() {
-    for_each_strategy(SPAN, |linux| {
+    for_each_strategy(span(), |linux| {
         let (from, to) = (pages(linux, 3, 4), pages(linux, 20, 4));
         let frames = scattered_frames(linux, 4);
         map_frames(linux, from, &frames);
@@ -63,7 +65,7 @@ fn a_refused_move_leaves_the_pages_in_place() {
 
 #[test]
 fn an_area_of_several_mappings_moves_with_its_protections() {
-    for_each_strategy(SPAN, |linux| {
+    for_each_strategy(span(), |linux| {
         if cannot_move(linux) {
             return;
         }
@@ -124,23 +126,22 @@ fn armed(addr: usize, bytes: usize) -> Option<OwnedFd> {
 /// From Linux 6.17 on the kernel moves the mappings in front of one that it refuses to move.
 #[test]
 fn a_move_that_is_refused_half_way_loses_no_content() {
-    const PAGE: usize = 4096;
     for (guards, first_armed) in
         guards_by_mapping().flat_map(|guards| [(guards, 4), (guards, 0), (guards, 7)])
     {
-        let options = LinuxOptions::new().max_bytes(SPAN).guard_means(guards);
+        let options = LinuxOptions::new().max_bytes(span()).guard_means(guards);
         let Some(space) = opened(open(options, SpaceOptions::default())) else { continue };
-        let old = space.raw().alloc(&Request::new(8 * PAGE)).unwrap();
+        let old = space.raw().alloc(&Request::new(8 * page_bytes())).unwrap();
         let byte = |addr: usize, page: usize| {
-            std::ptr::with_exposed_provenance_mut::<u8>(addr + page * PAGE + 7 * page)
+            std::ptr::with_exposed_provenance_mut::<u8>(addr + page * page_bytes() + 7 * page)
         };
         // SAFETY: the area is the test's. Page 2 was never touched.
         [0, 1, 3, 4, 5, 6, 7].iter().for_each(|page| unsafe { byte(old, *page).write(101 + *page as u8) });
-        let Some(_fd) = armed(old + first_armed * PAGE, (8 - first_armed) * PAGE) else {
+        let Some(_fd) = armed(old + first_armed * page_bytes(), (8 - first_armed) * page_bytes()) else {
             return not_run("userfaultfd", std::io::Error::last_os_error());
         };
         // SAFETY: the area is the test's, which uses the new address from here on.
-        let new = unsafe { space.raw().realloc(old, &Resize::new(100 * PAGE)) }.unwrap();
+        let new = unsafe { space.raw().realloc(old, &Resize::new(100 * page_bytes())) }.unwrap();
         // SAFETY: as above.
         let read: Vec<_> = (0..8).map(|page| unsafe { byte(new, page).read() }).collect();
         assert_eq!(read, [101, 102, 0, 104, 105, 106, 107, 108], "{guards:?}, armed from {first_armed} on");
@@ -159,7 +160,7 @@ fn moved_pages_are_discarded_where_no_mappings_are_left() {
         // A few more than the quarter that moves leave alone.
         let mut crowd = Crowd::gather(max);
         (0..max / 4 + 200).for_each(|_| crowd.thin());
-        let linux = reserve(SPAN, GuardMeans::Mprotect, Batches::Refused).unwrap();
+        let linux = reserve(span(), GuardMeans::Mprotect, Batches::Refused).unwrap();
         let (from, to) = (pages(&linux, 10, 8), pages(&linux, 100, 8));
         map(&linux, from);
         fill(&linux, from, 1);
@@ -182,21 +183,20 @@ fn moved_pages_are_discarded_where_no_mappings_are_left() {
 /// The second step of a move is refused, and so is each way to read what the first has moved away.
 #[test]
 fn pages_that_can_be_moved_neither_on_nor_back_end_the_program() {
-    const PAGE: usize = 4096;
     in_own_process(|| {
         for guards in guards_by_mapping() {
-            let options = LinuxOptions::new().max_bytes(SPAN).guard_means(guards).drain_thread(false);
+            let options = LinuxOptions::new().max_bytes(span()).guard_means(guards).drain_thread(false);
             let Some(space) = opened(open(options, SpaceOptions::default())) else { continue };
             // The kernel is tried out at the first move.
-            let alloc = || space.raw().alloc(&Request::new(8 * PAGE)).unwrap();
+            let alloc = || space.raw().alloc(&Request::new(8 * page_bytes())).unwrap();
             let grow = |addr| {
                 // SAFETY: the area is the test's, which uses the new address from here on.
-                unsafe { space.raw().realloc(addr, &Resize::new(100 * PAGE)) }
+                unsafe { space.raw().realloc(addr, &Resize::new(100 * page_bytes())) }
             };
             grow(alloc()).unwrap();
             let addr = alloc();
             // SAFETY: the area is the test's.
-            unsafe { std::ptr::with_exposed_provenance_mut::<u8>(addr + 5 * PAGE).write(7) };
+            unsafe { std::ptr::with_exposed_provenance_mut::<u8>(addr + 5 * page_bytes()).write(7) };
             for can_read in [true, false] {
                 let (said, status) = vmalloc_harness::output_of_child(|| {
                     let calls = [libc::SYS_mremap, libc::SYS_process_vm_readv, libc::SYS_pipe2];
@@ -206,7 +206,8 @@ fn pages_that_can_be_moved_neither_on_nor_back_end_the_program() {
                     };
                     let moved = sandbox::refused(&calls, libc::ENOMEM, is_meant, |_| grow(addr)).unwrap();
                     // SAFETY: the area is the test's.
-                    let byte = unsafe { std::ptr::with_exposed_provenance::<u8>(moved + 5 * PAGE).read() };
+                    let byte =
+                        unsafe { std::ptr::with_exposed_provenance::<u8>(moved + 5 * page_bytes()).read() };
                     eprintln!("it holds {byte}");
                 });
                 if can_read {

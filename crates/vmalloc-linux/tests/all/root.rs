@@ -14,7 +14,8 @@ fn a_limit_holds_for_every_kind() {
         let Some(linux) = reserve(256 * MIB, guards, Batches::Taken) else { continue };
         let root = Root::new(linux).unwrap();
         let small = Request::new(64 * MIB);
-        let space = root.subspace("small", &small, Some(MIB), SpaceOptions::default()).unwrap();
+        let space =
+            root.subspace("small", &small, Some(256 * page_bytes()), SpaceOptions::default()).unwrap();
         let frames = scattered_frames(root.platform(), 300);
         let of_limit = |error: AllocError| match error {
             AllocError::Unbacked(error) => assert_eq!(error.cause.call, LIMIT_BYTES),
@@ -22,15 +23,15 @@ fn a_limit_holds_for_every_kind() {
         };
         of_limit(space.raw().map(&frames, Protection::ReadWrite, None).unwrap_err());
         of_limit(ShortMaps::of(&space).unwrap().map(&frames).unwrap_err());
-        of_limit(space.raw().alloc_shared(&Request::new(300 * PAGE)).unwrap_err());
-        of_limit(space.raw().alloc_exec(&Request::new(300 * PAGE)).unwrap_err());
+        of_limit(space.raw().alloc_shared(&Request::new(300 * page_bytes())).unwrap_err());
+        of_limit(space.raw().alloc_exec(&Request::new(300 * page_bytes())).unwrap_err());
         let addr = space.raw().map(&frames[..200], Protection::ReadWrite, None).unwrap();
         fill_words(addr, 200);
         // SAFETY: nothing uses it any more.
         unsafe { space.raw().unmap(addr) }.unwrap();
         space.verify().unwrap();
         // Freed areas count no more when there is need.
-        let exec = space.raw().alloc_exec(&Request::new(200 * PAGE)).unwrap();
+        let exec = space.raw().alloc_exec(&Request::new(200 * page_bytes())).unwrap();
         // SAFETY: as above.
         unsafe { space.raw().free(exec) }.unwrap();
     }
@@ -47,9 +48,9 @@ fn memory_that_is_mapped_for_reading_is_never_written() {
             .protected_subspace("read", &Request::new(64 * MIB), None, Protection::Read, options)
             .unwrap();
         for _ in 0..50 {
-            let area = Area::new(&read, &Request::new(3 * 4096).zeroed()).unwrap();
+            let area = Area::new(&read, &Request::new(3 * page_bytes()).zeroed()).unwrap();
             let mut bytes = [1; 5000];
-            assert_eq!((read.read(area.addr() + 4096, &mut bytes), bytes), (5000, [0; 5000]));
+            assert_eq!((read.read(area.addr() + page_bytes(), &mut bytes), bytes), (5000, [0; 5000]));
         }
         read.purge().unwrap();
     }

@@ -76,7 +76,7 @@ fn use_malloc() -> impl FnMut(usize) {
 }
 
 fn new_areas(space: &Space<Linux>) -> [usize; COUNT] {
-    std::array::from_fn(|index| space.raw().alloc(&Request::new((1 + index % 3) * PAGE)).unwrap())
+    std::array::from_fn(|index| space.raw().alloc(&Request::new((1 + index % 3) * page_bytes())).unwrap())
 }
 
 /// Handlers free all areas; the next call that may create a thread has them drained.
@@ -84,11 +84,15 @@ fn frees_are_drained(space: &Space<Linux>) {
     interrupt(space, new_areas(space), use_malloc());
     assert_eq!(drain_threads().len(), 0, "a handler has created a thread");
     assert_eq!(space.stats().lazy_areas, COUNT as u64);
-    let next = space.raw().alloc(&Request::new(PAGE).tag("the long way")).unwrap();
+    let next = space.raw().alloc(&Request::new(page_bytes()).tag("the long way")).unwrap();
     wait_until("what was freed is drained", || space.stats().lazy_areas == 0);
     assert_eq!(drain_threads().len(), 1);
     // Now there is a thread to be woken, and nothing else is called.
-    interrupt(space, std::array::from_fn(|_| space.raw().alloc(&Request::new(PAGE)).unwrap()), use_malloc());
+    interrupt(
+        space,
+        std::array::from_fn(|_| space.raw().alloc(&Request::new(page_bytes())).unwrap()),
+        use_malloc(),
+    );
     wait_until("what was freed is drained", || space.stats().lazy_areas == 0);
     // SAFETY: allocated above.
     unsafe { space.raw().free(next) }.unwrap();
@@ -135,11 +139,12 @@ fn a_handler_that_interrupted_the_space_itself_frees_in_the_end() {
             let space = open(LinuxOptions::new().max_bytes(1 << 28), options).unwrap();
             // Every second one takes locks, if they are free.
             let areas = std::array::from_fn(|index| {
-                let request = Request::new((1 + index % 3) * PAGE);
+                let request = Request::new((1 + index % 3) * page_bytes());
                 space.raw().alloc(&if index % 2 == 0 { request } else { request.tag("noted") }).unwrap()
             });
             interrupt(&space, areas, |round| {
-                let addr = space.raw().alloc(&Request::new((1 + round % 5) * PAGE).tag("own")).unwrap();
+                let addr =
+                    space.raw().alloc(&Request::new((1 + round % 5) * page_bytes()).tag("own")).unwrap();
                 // SAFETY: just allocated.
                 unsafe { space.raw().free(addr) }.unwrap();
                 if round % 8 == 0 {

@@ -5,11 +5,13 @@ use vmalloc::{Frame, MapFrames, PageRange, Platform, PlatformFault, Protection};
 use vmalloc_linux::{CHUNK_PAGES, GuardMeans};
 
 /// 1 GiB: many chunks, and room to close some.
-const SPAN: usize = 1 << 30;
+fn span() -> usize {
+    page_bytes() << 18
+}
 
 #[test]
 fn a_range_outside_the_span_is_refused() {
-    for_each_strategy(SPAN, |linux| {
+    for_each_strategy(span(), |linux| {
         let span = linux.geometry().span;
         let ends =
             [PageRange::new(span.end() - 1, span.end() + 1), PageRange::new(span.start() - 1, span.start())];
@@ -23,7 +25,7 @@ fn a_range_outside_the_span_is_refused() {
 
 #[test]
 fn marks_cost_no_mappings() {
-    for_each_strategy(SPAN, |linux| {
+    for_each_strategy(span(), |linux| {
         let before = mappings(linux);
         for index in 0..2000 {
             map(linux, pages(linux, index * 8, 3));
@@ -41,8 +43,8 @@ fn marks_cost_no_mappings() {
 #[test]
 fn the_span_is_given_back() {
     in_own_process(|| {
-        for_each_strategy(SPAN, |linux| {
-            let again = vmalloc_linux::LinuxOptions::new().max_bytes(SPAN).guard_means(linux.guard_means());
+        for_each_strategy(span(), |linux| {
+            let again = vmalloc_linux::LinuxOptions::new().max_bytes(span()).guard_means(linux.guard_means());
             let second = reserved(again);
             map(&second, pages(&second, 1, 2));
             let page = second.geometry().span.start() + 1;
@@ -63,7 +65,7 @@ fn the_machine_is_described() {
 
 #[test]
 fn frames_mapped_over_frames_replace_them() {
-    for_each_strategy(SPAN, |linux| {
+    for_each_strategy(span(), |linux| {
         assert!(linux.geometry().remaps_atomically);
         let frames = scattered_frames(linux, 12);
         frames.iter().zip(1..).for_each(|(frame, value)| set_frame(linux, *frame, value));
@@ -99,7 +101,7 @@ fn frames_mapped_over_frames_replace_them() {
 /// Pages between frames are replaced with them, though they were not open.
 #[test]
 fn closed_pages_between_frames_trap_when_all_are_unmapped() {
-    for_each_strategy(SPAN, |linux| {
+    for_each_strategy(span(), |linux| {
         let frames = scattered_frames(linux, 4);
         let (first, last) = (pages(linux, CHUNK_PAGES - 48, 4), pages(linux, CHUNK_PAGES + 900, 4));
         [first, last].iter().for_each(|range| map_frames(linux, *range, &frames));
@@ -111,7 +113,7 @@ fn closed_pages_between_frames_trap_when_all_are_unmapped() {
 
 #[test]
 fn frames_outside_the_supply_are_refused() {
-    for_each_strategy(SPAN, |linux| {
+    for_each_strategy(span(), |linux| {
         let (range, taken) = (pages(linux, 3, 2), scattered_frames(linux, 1)[0]);
         let last = linux.geometry().linear_map.unwrap().len();
         for frames in [&[taken, Frame(last)][..], &[taken, Frame(u64::MAX)], &[taken]] {
@@ -126,7 +128,7 @@ fn frames_outside_the_supply_are_refused() {
 /// Where the kernel has some to give: not an error where it does not.
 #[test]
 fn huge_pages_are_used_without_splitting_mappings() {
-    for_each_strategy(SPAN, |linux| {
+    for_each_strategy(span(), |linux| {
         let Some(order) = linux.geometry().huge_order else {
             let why = "the kernel has no huge pages";
             return not_run("huge_pages_are_used_without_splitting_mappings", why);

@@ -30,7 +30,7 @@ fn without_userfaultfd_frees_trap_by_other_means() {
             in_forked_child(|| {
                 assert_area(addr, 16, 1);
                 free(&before, addr);
-                let refused = before.raw().alloc(&Request::new(PAGE)).unwrap_err();
+                let refused = before.raw().alloc(&Request::new(page_bytes())).unwrap_err();
                 matches!(refused, vmalloc::AllocError::Unbacked(unbacked) if unbacked.cause.fault == PlatformFault::Unsupported)
             });
             free(&before, addr);
@@ -51,9 +51,9 @@ fn spaces_that_trap_choose_userfaultfd_and_budgets_may_be_anything() {
         let chosen = LinuxOptions::new().guard_means(GuardMeans::Mprotect);
         assert_eq!(means(chosen, trapping()), GuardMeans::Mprotect);
     }
-    for bytes in [0, 1, PAGE, isize::MAX as usize, usize::MAX] {
+    for bytes in [0, 1, page_bytes(), isize::MAX as usize, usize::MAX] {
         let Some(space) = with_stash(LinuxOptions::new(), trapping().cache_bytes(bytes)) else { return };
-        assert_eq!(space.geometry().maps_zeroed, bytes < PAGE);
+        assert_eq!(space.geometry().maps_zeroed, bytes < page_bytes());
         for pages in [1, 2, 50] {
             let addr = alloc(&space, pages);
             fill_area(addr, pages, 1);
@@ -71,8 +71,8 @@ fn at_the_limit_on_mappings_large_areas_are_refused_and_small_ones_work() {
         let (first, second) = (alloc(&space, LARGE), alloc(&space, 5));
         fill_area(first, LARGE, 1);
         let crowd = crowd::Crowd::gather(max);
-        let refused = space.raw().alloc(&Request::new(LARGE * PAGE));
-        let small = space.raw().alloc(&Request::new(9 * PAGE));
+        let refused = space.raw().alloc(&Request::new(LARGE * page_bytes()));
+        let small = space.raw().alloc(&Request::new(9 * page_bytes()));
         // SAFETY: the area is the test's.
         let freed = unsafe { space.raw().free(first) };
         drop(crowd);

@@ -33,7 +33,7 @@ fn areas_take_memory_as_they_are_touched_until_earlier_ones_were_filled() {
 fn a_stash_that_is_full_of_small_runs_takes_large_ones() {
     in_own_process(|| {
         let options = LinuxOptions::new().drain_thread(false);
-        let Some(space) = with_stash(options, trapping().cache_bytes(100 * PAGE)) else { return };
+        let Some(space) = with_stash(options, trapping().cache_bytes(100 * page_bytes())) else { return };
         fill_stash(&space, 100, 1);
         fill_stash(&space, 1, 90);
         let addr = alloc(&space, 90);
@@ -50,7 +50,7 @@ fn freed_areas_are_one_mapping_again() {
     in_own_process(|| {
         for space_options in [trapping().unmap_on_free(), SpaceOptions::default().unmap_on_free()] {
             for guards in [GuardMeans::Userfault, GuardMeans::Mprotect] {
-                let options = LinuxOptions::new().max_bytes(SPAN).guard_means(guards).drain_thread(false);
+                let options = LinuxOptions::new().max_bytes(span()).guard_means(guards).drain_thread(false);
                 let Some(space) = opened(open(options, space_options)) else { continue };
                 let before = mappings(space.platform());
                 let areas: Vec<_> = (0..1000).map(|index| alloc(&space, 1 + index % 7)).collect();
@@ -92,8 +92,9 @@ fn a_dropped_page_is_in_no_later_area() {
     for _ in 0..10 {
         let addr = alloc(&space, 16);
         fill_area(addr, 16, 1);
+        let page = byte(addr + 5 * page_bytes());
         // SAFETY: the area is the test's, which does not touch the page again.
-        assert_eq!(unsafe { libc::madvise(byte(addr + 5 * PAGE).cast(), PAGE, libc::MADV_DONTNEED) }, 0);
+        assert_eq!(unsafe { libc::madvise(page.cast(), page_bytes(), libc::MADV_DONTNEED) }, 0);
         free(&space, addr);
         let next = alloc(&space, 16);
         fill_area(next, 16, 2);
@@ -122,7 +123,7 @@ fn new_areas_are_zero_after_the_program_has_closed_the_descriptor() {
         );
         for (addr, pages) in again {
             // SAFETY: the test has allocated so many pages.
-            assert!((0..pages * PAGE).all(|at| unsafe { byte(addr + at).read_volatile() } == 0));
+            assert!((0..pages * page_bytes()).all(|at| unsafe { byte(addr + at).read_volatile() } == 0));
         }
     });
 }
@@ -142,7 +143,7 @@ fn small_areas_leave_mappings_to_large_ones() {
         areas.iter().for_each(|addr| assert_area(*addr, 2, 0));
         areas.iter().for_each(|addr| fill_area(*addr, 2, 1));
         let last = *areas.last().unwrap();
-        traps(last + 2 * PAGE, 1);
+        traps(last + 2 * page_bytes(), 1);
         areas.iter().chain(&large).for_each(|addr| free(&space, *addr));
         traps(last, 3);
         traps(large[19], LARGE + 1);

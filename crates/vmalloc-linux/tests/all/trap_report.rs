@@ -53,7 +53,7 @@ fn a_use_after_free_names_the_area_and_its_thread() {
         trap_report::install().unwrap();
         let space = space();
         let _watch = trap_report::watch(&space);
-        let addr = space.raw().alloc(&Request::new(5 * PAGE).tag("rows")).unwrap();
+        let addr = space.raw().alloc(&Request::new(5 * page_bytes()).tag("rows")).unwrap();
         let freeing = Arc::clone(&space);
         std::thread::spawn(move || {
             eprintln!("freed {addr:#x} by {}", rustix::thread::gettid().as_raw_nonzero());
@@ -61,14 +61,14 @@ fn a_use_after_free_names_the_area_and_its_thread() {
         })
         .join()
         .unwrap();
-        load(addr + PAGE + 16);
+        load(addr + page_bytes() + 16);
     });
     let Some((said, report)) = told else { return };
     let freed = said.lines().find_map(|line| line.strip_prefix("freed ")).unwrap();
     let (addr, thread) = freed.split_once(" by ").unwrap();
-    let area = format!("byte {} of an area that thread {thread} freed ", PAGE + 16);
+    let area = format!("byte {} of an area that thread {thread} freed ", page_bytes() + 16);
     assert!(report.contains(&area), "{report}");
-    assert!(report.contains(&format!(" ms ago: {addr}, {} bytes, \"rows\"", 5 * PAGE)), "{report}");
+    assert!(report.contains(&format!(" ms ago: {addr}, {} bytes, \"rows\"", 5 * page_bytes())), "{report}");
     assert_eq!(cfg!(feature = "trap-backtrace"), report.contains("; freed at 0x"), "{report}");
 }
 
@@ -78,12 +78,12 @@ fn an_overrun_names_the_area_in_front() {
         trap_report::install().unwrap();
         let space = space();
         let _watch = trap_report::watch(&space);
-        let addr = space.raw().alloc(&Request::new(3 * PAGE).tag("columns")).unwrap();
-        load(addr + 3 * PAGE + 8);
+        let addr = space.raw().alloc(&Request::new(3 * page_bytes()).tag("columns")).unwrap();
+        load(addr + 3 * page_bytes() + 8);
     });
     let Some((_, report)) = told else { return };
     assert!(report.contains("8 bytes behind the end of the area in use at "), "{report}");
-    assert!(report.ends_with(&format!("{} bytes, \"columns\"", 3 * PAGE)), "{report}");
+    assert!(report.ends_with(&format!("{} bytes, \"columns\"", 3 * page_bytes())), "{report}");
 }
 
 extern "C" fn exit_with_7(_: libc::c_int) {
@@ -100,7 +100,7 @@ fn the_handler_that_was_there_before_is_called() {
         trap_report::install().unwrap();
         trap_report::install().unwrap();
         let space = space();
-        let addr = space.raw().alloc(&Request::new(PAGE)).unwrap();
+        let addr = space.raw().alloc(&Request::new(page_bytes())).unwrap();
         free(&space, addr);
         let status = status_of_child(|| {
             enlarge_signal_stack();
@@ -118,20 +118,20 @@ fn look_up_tells_every_place() {
         let space = space();
         let nothing = 0x1000;
         assert!(trap_report::look_up(nothing).is_none());
-        let first = space.raw().alloc(&Request::new(PAGE)).unwrap();
-        let request = Request::new(2 * PAGE).tag("a tag").align(1 << 20);
+        let first = space.raw().alloc(&Request::new(page_bytes())).unwrap();
+        let request = Request::new(2 * page_bytes()).tag("a tag").align(256 * page_bytes());
         let addr = space.raw().alloc(&request).unwrap();
         assert!(trap_report::look_up(addr).is_none(), "not watched yet");
         let watch = trap_report::watch(&space);
         let place = |addr| trap_report::look_up(addr).unwrap().place;
         assert!(matches!(place(addr + 5), Place::Inside(area) if area.addr == addr));
-        assert!(matches!(place(addr + 2 * PAGE), Place::Behind(area) if area.addr == addr));
+        assert!(matches!(place(addr + 2 * page_bytes()), Place::Behind(area) if area.addr == addr));
         assert!(matches!(place(addr - 1), Place::Before(area) if area.tag == Some(Tag::new("a tag"))));
-        assert!(matches!(place(addr - 2 * PAGE), Place::Nowhere));
+        assert!(matches!(place(addr - 2 * page_bytes()), Place::Nowhere));
         free(&space, addr);
         let Place::Freed(freed) = place(addr + 1) else { panic!("not freed") };
-        assert_eq!((freed.addr, freed.bytes, freed.tag), (addr, 2 * PAGE, Some(Tag::new("a tag"))));
-        let again = space.raw().alloc(&Request::new(2 * PAGE).align(1 << 20)).unwrap();
+        assert_eq!((freed.addr, freed.bytes, freed.tag), (addr, 2 * page_bytes(), Some(Tag::new("a tag"))));
+        let again = space.raw().alloc(&Request::new(2 * page_bytes()).align(256 * page_bytes())).unwrap();
         assert_eq!(again, addr, "the address is in use again");
         assert!(matches!(place(addr + 1), Place::Inside(_)));
         [first, again].iter().for_each(|addr| free(&space, *addr));
@@ -147,7 +147,7 @@ fn many_spaces_are_watched_at_once() {
     in_own_process(|| {
         let spaces: Vec<_> = (0..addresses(100)).map(|_| space()).collect();
         let watches: Vec<_> = spaces.iter().map(trap_report::watch).collect();
-        let addr_in = |space: &Arc<Space<Linux>>| (space.geometry().span.start() << 12) as usize;
+        let addr_in = |space: &Arc<Space<Linux>>| space.geometry().span.start() as usize * page_bytes();
         assert!(spaces.iter().all(|space| trap_report::look_up(addr_in(space)).is_some()));
         drop(watches);
         assert!(spaces.iter().all(|space| trap_report::look_up(addr_in(space)).is_none()));
@@ -158,7 +158,7 @@ fn many_spaces_are_watched_at_once() {
 fn a_watch_ends_in_the_child_of_a_fork_while_another_thread_looks_up() {
     in_own_process(|| {
         let space = space();
-        let addr = space.raw().alloc(&Request::new(PAGE)).unwrap();
+        let addr = space.raw().alloc(&Request::new(page_bytes())).unwrap();
         let look_up = || _ = std::hint::black_box(trap_report::look_up(addr));
         for _ in 0..200 {
             let watch = trap_report::watch(&space);
@@ -197,7 +197,7 @@ fn a_handler_that_was_to_be_called_once_is_called_once() {
             assert_ne!(flags & libc::SA_RESTART, 0);
         }
         let space = space();
-        let addr = space.raw().alloc(&Request::new(PAGE)).unwrap();
+        let addr = space.raw().alloc(&Request::new(page_bytes())).unwrap();
         free(&space, addr);
         load(addr);
     });
@@ -219,9 +219,9 @@ fn a_sent_signal_that_was_ignored_still_is() {
         });
         // A trap ends the program all the same.
         let space = space();
-        let addr = space.raw().alloc(&Request::new(PAGE)).unwrap();
+        let addr = space.raw().alloc(&Request::new(page_bytes())).unwrap();
         let status = status_of_child(|| {
-            load(addr + PAGE);
+            load(addr + page_bytes());
             true
         });
         assert!(libc::WIFSIGNALED(status), "{status:#x}");

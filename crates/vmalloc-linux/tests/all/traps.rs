@@ -17,7 +17,7 @@ fn a_stale_access_ends_the_program() {
                 // SAFETY: a default action, and a freed byte.
                 unsafe {
                     let _ = [libc::SIGSEGV, libc::SIGBUS].map(|signal| libc::signal(signal, libc::SIG_DFL));
-                    byte(addr + 5 * PAGE).read_volatile();
+                    byte(addr + 5 * page_bytes()).read_volatile();
                 }
                 true
             });
@@ -38,11 +38,11 @@ fn a_large_area_takes_memory_as_it_is_touched() {
         let before = status_bytes("RssAnon");
         let addr = alloc(&space, 100_000);
         // SAFETY: the test has allocated the page.
-        unsafe { byte(addr + 77_777 * PAGE).write_volatile(1) };
+        unsafe { byte(addr + 77_777 * page_bytes()).write_volatile(1) };
         assert!(status_bytes("RssAnon") < before + (64 << 20));
-        traps(addr + 100_000 * PAGE, 1);
+        traps(addr + 100_000 * page_bytes(), 1);
         free(&space, addr);
-        traps(addr + 77_770 * PAGE, 20);
+        traps(addr + 77_770 * page_bytes(), 20);
     });
 }
 
@@ -84,7 +84,7 @@ fn locked_and_shared_pages_trap_too() {
             let addr = alloc(space, 8);
             fill_area(addr, 8, 1);
             // SAFETY: the area is the test's.
-            assert_eq!(unsafe { libc::mlock(byte(addr + 2 * PAGE).cast(), 2 * PAGE) }, 0);
+            assert_eq!(unsafe { libc::mlock(byte(addr + 2 * page_bytes()).cast(), 2 * page_bytes()) }, 0);
             free(space, addr);
             traps(addr, 9);
             let again = alloc(space, 8);
@@ -141,7 +141,7 @@ fn all_descriptors_may_be_closed() {
                 free(space, large);
                 traps(large, LARGE);
                 let shown = space.raw().map(&frames, Protection::Read, None).unwrap();
-                assert_eq!(space.read(shown, &mut [0; 5 * PAGE]), 5 * PAGE);
+                assert_eq!(space.read(shown, &mut vec![0; 5 * page_bytes()]), 5 * page_bytes());
                 space.platform().take_run(1, 1).is_ok()
             });
             give(space.platform(), &frames);
@@ -156,12 +156,13 @@ fn a_closed_space_leaves_files_open_that_have_the_numbers_of_its_descriptors() {
     use std::os::fd::AsRawFd;
     in_own_process(|| {
         for batches in Batches::ALL {
-            let options = LinuxOptions::new().max_bytes(SPAN).drain_thread(false);
+            let options = LinuxOptions::new().max_bytes(span()).drain_thread(false);
             let opening = || open(options, SpaceOptions::default());
             let Some(space) = opened(batches.opening(opening)) else { continue };
             let large = alloc(&space, 1024);
             // SAFETY: the area is the test's.
-            unsafe { space.raw().reset(std::slice::from_ref(&(large..large + 1024 * PAGE))) }.unwrap();
+            unsafe { space.raw().reset(std::slice::from_ref(&(large..large + 1024 * page_bytes()))) }
+                .unwrap();
             let areas: Vec<_> = (0..40).map(|_| alloc(&space, 4)).collect();
             areas.iter().step_by(2).for_each(|addr| free(&space, *addr));
             space.purge().unwrap();
@@ -211,7 +212,7 @@ fn memory_that_an_earlier_fork_handler_maps_is_left_alone_in_the_child() {
             drop(space);
             let mapped = MAPPED_IN_CHILD.load(Ordering::Relaxed);
             assert_ne!(mapped, usize::MAX);
-            fill_area(mapped, MAPPED / PAGE, 3);
+            fill_area(mapped, MAPPED / page_bytes(), 3);
             true
         });
     });

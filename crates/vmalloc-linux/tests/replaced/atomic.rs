@@ -8,9 +8,7 @@ use vmalloc::{
     DirectMemory, DrainReason, FreeError, Geometry, PageRange, Platform, PlatformError, Protection, Request,
     Space, SpaceOptions,
 };
-use vmalloc_linux::{FutexLock, Linux, LinuxOptions};
-
-const PAGE: usize = 4096;
+use vmalloc_linux::{FutexLock, Linux, LinuxOptions, page_bytes};
 
 thread_local! {
     static ATOMIC: Cell<bool> = const { Cell::new(false) };
@@ -121,8 +119,8 @@ fn free_atomically(space: &Space<Watched>, addr: usize) -> Result<(), FreeError>
 /// An area of one of all kinds that the call frees; in the lower half of the span, or far out.
 fn area(space: &Space<Watched>, kind: usize, far: bool) -> usize {
     let span = space.platform().geometry().span;
-    let half = ((span.start() + span.len() / 2) << 12) as usize;
-    let request = Request::new((1 + kind % 3) * PAGE);
+    let half = (span.start() + span.len() / 2) as usize * page_bytes();
+    let request = Request::new((1 + kind % 3) * page_bytes());
     let request = match kind {
         1 => Request::new(5000),
         2 => request.tag("noted"),
@@ -130,7 +128,7 @@ fn area(space: &Space<Watched>, kind: usize, far: bool) -> usize {
         4 => request.zeroed(),
         _ => request,
     };
-    let request = if far { request.within(half, (span.end() << 12) as usize) } else { request };
+    let request = if far { request.within(half, span.end() as usize * page_bytes()) } else { request };
     space.raw().alloc(&request).unwrap()
 }
 
@@ -167,7 +165,7 @@ fn where_nobody_drains_an_allocation_purges_what_was_freed_atomically() {
     let linux = Linux::reserve(LinuxOptions::new().max_bytes(1 << 28), &SpaceOptions::default()).unwrap();
     let space = Space::new(Watched(linux), SpaceOptions::default().lazy_max_pages(100)).unwrap();
     for _ in 0..1000 {
-        let addr = space.raw().alloc(&Request::new(16 * PAGE)).unwrap();
+        let addr = space.raw().alloc(&Request::new(16 * page_bytes())).unwrap();
         free_atomically(&space, addr).unwrap();
         assert!(space.stats().lazy_pages < 100 + 3 * 17, "{:?}", space.stats());
     }

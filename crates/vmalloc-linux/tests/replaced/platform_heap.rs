@@ -7,7 +7,7 @@ use vmalloc_linux::{CHUNK_PAGES, GuardMeans, Linux, LinuxOptions, ReserveError, 
 
 /// Everything a platform is asked for in its life. Returns the error where the kernel refuses it.
 fn live(guards: GuardMeans, ranges: &mut [PageRange]) -> Option<ReserveError> {
-    let options = LinuxOptions::new().max_bytes(1 << 30).guard_means(guards);
+    let options = LinuxOptions::new().max_bytes(page_bytes() << 18).guard_means(guards);
     let linux = match Linux::reserve(options, &SpaceOptions::default()) {
         Ok(linux) => linux,
         Err(error) => return Some(error),

@@ -51,7 +51,7 @@ fn blocks_are_on_their_side_of_the_threshold_and_move_with_their_content() {
         assert!(memory.addr().is_multiple_of(1 << 16), "the alignment stays");
         std::alloc::dealloc(memory, Layout::from_size_align(300_000, 1 << 16).unwrap());
     }
-    let half = Layout::from_size_align(isize::MAX as usize & !4095, 1).unwrap();
+    let half = Layout::from_size_align(isize::MAX as usize - (1 << 20), 1).unwrap();
     // SAFETY: the size is not zero.
     let both = [(); 2].map(|()| std::hint::black_box(unsafe { std::alloc::alloc(half) }));
     assert!(both[1].is_null(), "no machine has all addresses");
@@ -75,7 +75,7 @@ fn a_block_outgrows_a_full_space() {
         assert!(!is_large(&first), "all of the space does not");
         assert!(first.iter().all(|&byte| byte == 7) && second.iter().all(|&byte| byte == 8));
         assert!(
-            heap.space().stats().busy_pages as usize * 4096 < 2 * bytes,
+            heap.space().stats().busy_pages as usize * vmalloc_linux::page_bytes() < 2 * bytes,
             "the block of the space was freed"
         );
     });

@@ -3,7 +3,8 @@
 #include "check.h"
 
 /* Whole pages: such a block of the library starts with its page, and one of glibc does not. */
-enum { BYTES = 24 * 4096, INSIDE = 4096 };
+#define BYTES (24 * page_bytes())
+#define INSIDE page_bytes()
 
 static atomic_int is_over;
 static int forks;
@@ -33,7 +34,7 @@ int main(int count, char **words)
         unsigned char *block = malloc(BYTES);
         CHECK(block);
         memset(block, 7, BYTES);
-        if ((uintptr_t) block % 4096 != 0) {
+        if ((uintptr_t) block % page_bytes() != 0) {
             /* One of glibc's, which serves the others while a thread forks, and ends the program. */
             free(block);
             continue;

@@ -5,12 +5,12 @@ static const size_t size = 8 << 20;
 
 static char *pages_of(char *block)
 {
-    return (char *) (((uintptr_t) block + 4095) & ~4095ul);
+    return (char *) (((uintptr_t) block + page_bytes() - 1) & -page_bytes());
 }
 
 static void advise(char *block, int advice)
 {
-    CHECK(madvise(pages_of(block), size - 8192, advice) == 0);
+    CHECK(madvise(pages_of(block), size - 2 * page_bytes(), advice) == 0);
 }
 
 static char *block_of(int content)
@@ -132,8 +132,9 @@ int main(int argc, char **argv)
         next_owners(block);
     } else {
         /* Pages here and there. */
-        for (size_t at = 4096; at + 8192 < size; at += 65536)
-            CHECK(madvise(pages_of(block) + at, 4096 + at % 8192, MADV_DONTFORK) == 0);
+        size_t page = page_bytes();
+        for (size_t at = page; at + 2 * page < size; at += 16 * page)
+            CHECK(madvise(pages_of(block) + at, page + at % (2 * page), MADV_DONTFORK) == 0);
         in_child(NULL, 0, churn);
         next_owners(block);
     }

@@ -3,7 +3,7 @@
 #include "check.h"
 #include <time.h>
 
-enum { BLOCKS = 8, PAGE = 4096 };
+enum { BLOCKS = 8 };
 
 static atomic_int over;
 static atomic_long moves;
@@ -54,7 +54,7 @@ static void *grow(void *none)
                 CHECK(blocks[i]);
                 blocks[i][0] = 1;
             }
-            blocks[i] = grown(blocks[i], (2 << 20) + next(&state) % (3 << 20), PAGE);
+            blocks[i] = grown(blocks[i], (2 << 20) + next(&state) % (3 << 20), page_bytes());
             blocks[i] = grown(blocks[i], (6 << 20) + next(&state) % (3 << 20), 5 << 20);
         }
         for (int i = 0; i < BLOCKS; i++)
@@ -66,14 +66,14 @@ static void *grow(void *none)
 /* Maps pages, writes to them, and looks at them for a while. */
 static void look(uint64_t *state, uintptr_t start, uintptr_t end)
 {
-    size_t bytes = (next(state) % 64 + 1) * PAGE;
+    size_t bytes = (next(state) % 64 + 1) * page_bytes();
     volatile char *own = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(own != MAP_FAILED);
     CHECK(((uintptr_t)own < start || (uintptr_t)own >= end) && "a mapping of others is inside of the reservation");
-    for (size_t at = 0; at < bytes; at += PAGE)
+    for (size_t at = 0; at < bytes; at += page_bytes())
         own[at] = 77;
     for (int turn = 0; turn < 10; turn++)
-        for (size_t at = 0; at < bytes; at += PAGE)
+        for (size_t at = 0; at < bytes; at += page_bytes())
             CHECK(own[at] == 77 && "a mapping of others has changed");
     CHECK(munmap((void *)own, bytes) == 0);
 }

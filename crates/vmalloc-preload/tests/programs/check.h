@@ -43,6 +43,12 @@ static inline size_t hidden_size(size_t n)
 #define realloc(p, n) hidden(realloc(hidden(p), hidden_size(n)))
 #define free(p) free(hidden(p))
 
+/* The bytes of a page, as the machine tells. */
+static inline size_t page_bytes(void)
+{
+    return (size_t) sysconf(_SC_PAGESIZE);
+}
+
 /* A step of xorshift64: the next number of a sequence that its seed repeats. */
 static inline uint64_t next(uint64_t *state)
 {

@@ -135,10 +135,10 @@ static void alignments(void)
     CHECK(p && (uintptr_t) p % 32 == 0);
     free(p);
     p = valloc(100000);
-    CHECK(p && (uintptr_t) p % 4096 == 0);
+    CHECK(p && (uintptr_t) p % page_bytes() == 0);
     free(p);
     p = pvalloc(100001);
-    CHECK(p && (uintptr_t) p % 4096 == 0 && malloc_usable_size(p) >= 102400);
+    CHECK(p && (uintptr_t) p % page_bytes() == 0 && malloc_usable_size(p) >= 100001);
     free(p);
     errno = 0;
     CHECK(pvalloc(SIZE_MAX) == NULL && errno == ENOMEM);

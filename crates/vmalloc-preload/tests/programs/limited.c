@@ -36,10 +36,11 @@ static size_t kib(const char *name)
    thread keeps up to 64 pages to itself before Linux 6.2, and each CPU some since. */
 static void check_present(char *block, size_t bytes)
 {
-    static unsigned char present[50 * MIB / 4096 + 1];
-    char *first = (char *) ((uintptr_t) block & ~4095ul);
-    size_t pages = (block + bytes - first + 4095) / 4096;
-    CHECK(pages <= sizeof present && mincore(first, pages * 4096, present) == 0);
+    static unsigned char present[50 * MIB / 512];
+    size_t page = page_bytes();
+    char *first = (char *) ((uintptr_t) block & -page);
+    size_t pages = (block + bytes - first + page - 1) / page;
+    CHECK(pages <= sizeof present && mincore(first, pages * page, present) == 0);
     for (size_t i = 0; i < pages; i++)
         CHECK(present[i] & 1);
 }
@@ -108,7 +109,7 @@ int main(int argc, char **argv)
         for (int i = 0; i < 8; i++) {
             mapped[i] = mmap(NULL, 32 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
             CHECK(mapped[i] != MAP_FAILED);
-            memset(mapped[i], 1, 4096);
+            memset(mapped[i], 1, page_bytes());
         }
         char *large = malloc(200 * MIB);
         CHECK(large && malloc_usable_size(large) >= 200 * MIB);

@@ -20,7 +20,7 @@ int main(int argc, char **argv)
     if (!strcmp(argv[1], "start")) {
         char *block = malloc(1 << 20);
         CHECK(block);
-        memset(block, 1, 8192);
+        memset(block, 1, 2 * page_bytes());
         free(block);
     } else if (!strcmp(argv[1], "addresses")) {
         struct rlimit limit = {512 << 20, 512 << 20};
@@ -53,7 +53,7 @@ int main(int argc, char **argv)
         for (int i = 0; i < 40; i++) {
             char *block = malloc(64 << 10);
             unsigned char present;
-            CHECK(block && mincore(block, 4096, &present) == 0);
+            CHECK(block && mincore(block, page_bytes(), &present) == 0);
             populated += present & 1;
             memset(block, i, 64 << 10);
         }

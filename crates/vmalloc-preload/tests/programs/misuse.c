@@ -7,7 +7,7 @@ int main(int argc, char **argv)
     char *p = malloc(1 << 20), *big = malloc(2 << 20), *q = malloc(100000);
     p[0] = q[0] = big[0] = 1;
     if (!strcmp(argv[1], "interior")) {
-        free(q + 4096);
+        free(q + page_bytes());
     } else if (!strcmp(argv[1], "unaligned")) {
         free(q + 16);
     } else if (!strcmp(argv[1], "double")) {
@@ -20,9 +20,9 @@ int main(int argc, char **argv)
         free(q);
         CHECK(realloc(q, 200000) == NULL);
     } else if (!strcmp(argv[1], "realloc-interior")) {
-        CHECK(realloc(q + 4096, 200000) == NULL);
+        CHECK(realloc(q + page_bytes(), 200000) == NULL);
     } else if (!strcmp(argv[1], "realloc-small-interior")) {
-        CHECK(realloc(q + 4096, 20) == NULL);
+        CHECK(realloc(q + page_bytes(), 20) == NULL);
     } else if (!strcmp(argv[1], "foreign")) {
         static char foreign[64];
         free(foreign + 16);

@@ -1,6 +1,6 @@
 //! Forks: the child goes on with the pool, whatever other threads were doing with it.
 
-use crate::common::{PAGE, drained_pool, fill};
+use crate::common::{drained_pool, fill};
 use lock_api::{GuardNoSend, RawMutex};
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -71,6 +71,9 @@ unsafe impl RawMutex for StoppingLock {
         }
     }
 }
+
+/// A page of the simulated machine.
+const PAGE: usize = 4096;
 
 type StoppingSpace = Space<Sim<StoppingLock>>;
 

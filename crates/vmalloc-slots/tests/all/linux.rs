@@ -1,6 +1,6 @@
 //! Slots of Linux memory: what traps, what is kept, and how many calls it takes.
 
-use crate::common::{PAGE, drained_pool, fill, is_zero, peek, pool, resident, spaces};
+use crate::common::{drained_pool, fill, is_zero, page_bytes, pages_in, peek, pool, resident, spaces};
 use std::sync::Arc;
 use vmalloc::{Request, Reservation};
 use vmalloc_slots::{BeyondHead, Dirty, Slot, SlotError, Slots, SlotsOptions};
@@ -22,7 +22,7 @@ fn a_slot_grows_in_place_to_its_size_and_no_further() {
         }
         let beyond = SlotError::Beyond { asked: (64 << 20) + 1, slot: 64 << 20 };
         assert_eq!(slot.grow((64 << 20) + 1), Err(beyond));
-        assert_eq!((peek(&space, addr), peek(&space, addr + PAGE + 1)), (Some(0xa5), Some(0xa5)));
+        assert_eq!((peek(&space, addr), peek(&space, addr + page_bytes() + 1)), (Some(0xa5), Some(0xa5)));
         // It traps again beyond its head once it was reset.
         drop(slot);
         pool.flush().unwrap();
@@ -44,20 +44,20 @@ fn a_little_is_cleared_at_once_and_keeps_its_memory() {
     let stats = pool.stats();
     assert_eq!((stats.free, stats.waiting, stats.kept_bytes), (1, 0, 64 << 10));
     let slot = pool.alloc().unwrap();
-    assert_eq!((slot.addr(), resident(&slot), pool.stats().kept_bytes), (addr, 16, 0));
+    assert_eq!((slot.addr(), resident(&slot), pool.stats().kept_bytes), (addr, pages_in(64 << 10), 0));
     assert!(is_zero(&slot));
     assert_eq!(pool.stats().batches, 0);
 }
 
-/// 64 pages that were written somewhere in 16 MiB are found and cleared; nothing else gets memory.
+/// 64 pages that were written somewhere in 64 MiB are found and cleared; nothing else gets memory.
 #[test]
 fn scattered_pages_are_found_where_the_extent_is_not_known() {
-    let pool = pool(SlotsOptions::new(16 << 20).head_bytes(16 << 20));
+    let pool = pool(SlotsOptions::new(64 << 20).head_bytes(64 << 20).keep_bytes(16 << 20));
     for round in 0..3 {
         let slot = pool.alloc().unwrap();
         assert!(resident(&slot) <= 64 * round);
         for page in 0..64 {
-            let offset = (page * 61 + round as usize) * PAGE;
+            let offset = (page * 61 + round as usize) * page_bytes();
             // SAFETY: the slot is this test's, and committed.
             unsafe {
                 assert_eq!(slot.as_ptr().add(offset).read(), 0);
@@ -66,7 +66,7 @@ fn scattered_pages_are_found_where_the_extent_is_not_known() {
         }
         assert_eq!(resident(&slot), 64 * (round + 1));
         drop(slot);
-        assert_eq!(pool.stats().kept_bytes, 64 * (round + 1) * PAGE as u64);
+        assert_eq!(pool.stats().kept_bytes, 64 * (round + 1) * page_bytes() as u64);
     }
     assert!(is_zero(&pool.alloc().unwrap()));
 }
@@ -80,17 +80,17 @@ fn much_waits_for_a_batch_of_64() {
         // SAFETY: as written.
         unsafe { slot.free(Dirty::Below(1 << 20)) };
         let stats = pool.stats();
-        // Its 240 pages too many count, so the bytes are due as well: every 70 slots or so.
+        // Its pages too many, of 960 KiB, count, so the bytes are due as well: every 70 slots or so.
         assert_eq!((stats.reset_in_batches + stats.waiting as u64, stats.batches), (freed, freed / 64));
     }
-    assert_eq!(pool.stats().waiting_bytes, 2 * 240 * PAGE as u64);
+    assert_eq!(pool.stats().waiting_bytes, 2 * (960 << 10));
     pool.flush().unwrap();
     assert_eq!((pool.stats().batches, pool.stats().waiting_bytes), (3, 0));
     for _ in 0..130 {
         let slot = pool.alloc().unwrap();
-        assert!(resident(&slot) <= 16 && is_zero(&slot));
+        assert!(resident(&slot) <= pages_in(64 << 10) && is_zero(&slot));
         // What a read has put there is no memory of the slot's.
-        assert!(resident(&slot) <= 16);
+        assert!(resident(&slot) <= pages_in(64 << 10));
         std::mem::forget(slot);
     }
 }
@@ -115,7 +115,10 @@ fn memory_beyond_the_head_stays_if_asked() {
     fill(&mut slot, 4 << 20);
     drop(slot);
     let slot = pool.alloc().unwrap();
-    assert_eq!((slot.committed_bytes(), resident(&slot), pool.stats().batches), (4 << 20, 1024, 0));
+    assert_eq!(
+        (slot.committed_bytes(), resident(&slot), pool.stats().batches),
+        (4 << 20, pages_in(4 << 20), 0)
+    );
     assert!(is_zero(&slot));
 }
 
@@ -129,7 +132,7 @@ fn a_slot_that_is_reset_reads_as_zero_and_stays_as_large() {
             fill(&mut slot, 3 << 20);
             // SAFETY: as written.
             unsafe { slot.reset(dirty) }.unwrap();
-            assert!(resident(&slot) <= (keep / PAGE) as u64);
+            assert!(resident(&slot) <= pages_in(keep));
             assert!(slot.committed_bytes() == 8 << 20 && is_zero(&slot));
         }
     }
@@ -179,7 +182,7 @@ fn slots_that_are_not_needed_lose_their_memory_with_the_drains_of_the_space() {
 
 #[test]
 fn waiting_slots_are_reset_by_the_drains_of_the_space() {
-    let pool = pool(SlotsOptions::new(GIB).keep_bytes(PAGE));
+    let pool = pool(SlotsOptions::new(GIB).keep_bytes(page_bytes()));
     let mut all: Vec<_> = (0..60).map(|_| pool.alloc().unwrap()).collect();
     all.iter_mut().for_each(|slot| fill(slot, 64 << 10));
     drop(all);
@@ -217,7 +220,7 @@ fn drains_take_no_slot_from_a_program_that_needs_all() {
 
 #[test]
 fn slots_beyond_the_warm_ones_go_back_to_the_space() {
-    let pool = pool(SlotsOptions::new(1 << 20).head_bytes(PAGE));
+    let pool = pool(SlotsOptions::new(1 << 20).head_bytes(page_bytes()));
     drop((0..1200).map(|_| pool.alloc().unwrap()).collect::<Vec<_>>());
     assert_eq!(pool.stats().free, 1200);
     while pool.space().drain().unwrap() == vmalloc::DrainStatus::More {}
@@ -228,7 +231,7 @@ fn slots_beyond_the_warm_ones_go_back_to_the_space() {
 fn slots_give_way_where_the_space_is_short_of_addresses() {
     let pool = pool(SlotsOptions::new(GIB));
     drop((0..40).map(|_| pool.alloc().unwrap()).collect::<Vec<_>>());
-    let most = pool.space().geometry().span.len() as usize * PAGE;
+    let most = pool.space().geometry().span.len() as usize * page_bytes();
     let large = Reservation::new(&**pool.space(), &Request::new(most - (32 << 20))).unwrap();
     assert_eq!(pool.stats().reserved, 0);
     assert!(pool.alloc().is_err());
@@ -266,7 +269,7 @@ fn a_pool_is_exhausted_at_its_most_slots() {
     let pool = pool(SlotsOptions::new(GIB).max_slots(3).keep_bytes(0));
     let mut all: Vec<_> = (0..3).map(|_| pool.alloc().unwrap()).collect();
     assert_eq!(pool.alloc().unwrap_err(), SlotError::Exhausted { slots: 3 });
-    fill(&mut all[1], PAGE);
+    fill(&mut all[1], page_bytes());
     let addr = all[1].addr();
     // It waits, and is reset because it is needed.
     drop(all.swap_remove(1));
@@ -279,11 +282,14 @@ fn a_pool_is_exhausted_at_its_most_slots() {
 #[test]
 fn slots_without_guards_of_their_own_do_not_touch() {
     let space = spaces().remove(0);
-    let bare = SlotsOptions::new(4 * PAGE).guard_before_bytes(0).guard_after_bytes(0);
+    let bare = SlotsOptions::new(4 * page_bytes()).guard_before_bytes(0).guard_after_bytes(0);
     let pool = Slots::new(space.clone(), bare).unwrap();
     let slots: Vec<_> = (0..8).map(|_| pool.alloc().unwrap()).collect();
     for slot in &slots {
-        assert_eq!([4 * PAGE - 1, 4 * PAGE].map(|at| peek(&space, slot.addr() + at)), [Some(0), None]);
+        assert_eq!(
+            [4 * page_bytes() - 1, 4 * page_bytes()].map(|at| peek(&space, slot.addr() + at)),
+            [Some(0), None]
+        );
     }
 }
 
@@ -321,7 +327,7 @@ fn a_slot_that_one_cpu_freed_serves_another_that_finds_none() {
                     let _ = rustix::thread::sched_setaffinity(None, &set);
                     let all: Vec<_> = (0..slots).map(|_| pool.alloc().unwrap()).collect();
                     assert!(all.iter().all(is_zero));
-                    all.into_iter().for_each(|mut slot| fill(&mut slot, PAGE));
+                    all.into_iter().for_each(|mut slot| fill(&mut slot, page_bytes()));
                 });
                 alone.join().unwrap();
             });

@@ -1,6 +1,6 @@
 //! Kernel mappings and memory: they are counted for the whole process, which is each test's own.
 
-use crate::common::{PAGE, fill, is_zero, pool, space};
+use crate::common::{fill, is_zero, page_bytes, pool, space};
 use vmalloc_harness::{in_own_process, map_limit};
 use vmalloc_linux::GuardMeans;
 use vmalloc_slots::{Dirty, Slot, Slots, SlotsOptions};
@@ -13,7 +13,6 @@ fn mappings() -> usize {
 #[test]
 fn slots_that_went_back_leave_no_mappings() {
     in_own_process(|| {
-        assert_eq!(vmalloc_linux::CHUNK_PAGES as usize * PAGE, 8 << 20);
         let pool = pool(SlotsOptions::new(4 << 30).max_slots(64));
         let before = mappings();
         for _ in 0..20 {
@@ -33,7 +32,7 @@ fn large_slots_leave_an_eighth_of_the_mappings_to_the_program() {
     in_own_process(|| {
         let Some(max) = map_limit() else { return };
         let mut pools =
-            (0..2).map(|_| pool(SlotsOptions::new(64 << 20).head_bytes(PAGE))).collect::<Vec<_>>();
+            (0..2).map(|_| pool(SlotsOptions::new(64 << 20).head_bytes(page_bytes()))).collect::<Vec<_>>();
         let mut slots: Vec<Slot<_>> = Vec::new();
         let refused = (0..max).find_map(|nth| match Slot::new(pools[nth as usize % 2].clone()) {
             Ok(slot) => {
@@ -111,17 +110,17 @@ fn slots_keep_no_more_than_the_bound_where_huge_pages_come_by_themselves() {
             let Some(space) = space(vmalloc_linux::LinuxOptions::new().guard_means(guards)) else {
                 continue;
             };
-            let options = SlotsOptions::new(64 << 20).head_bytes(HEAD).keep_bytes(16 * PAGE);
+            let options = SlotsOptions::new(64 << 20).head_bytes(HEAD).keep_bytes(16 * page_bytes());
             let pool = Slots::new(space, options).unwrap();
             let mut all: Vec<_> = (0..10).map(|_| pool.alloc().unwrap()).collect();
             assert!(all.iter().all(|slot| gets_no_huge_page(slot.addr())), "{guards:?}");
             let before = resident();
             for slot in &mut all {
-                fill(slot, PAGE);
+                fill(slot, page_bytes());
             }
             for slot in all {
                 // SAFETY: nothing uses the slot, of which the first page was written.
-                unsafe { slot.free(Dirty::Below(PAGE)) };
+                unsafe { slot.free(Dirty::Below(page_bytes())) };
             }
             let more = resident().saturating_sub(before);
             assert!(more < 1 << 20, "{guards:?}: {more} bytes more");

@@ -49,7 +49,7 @@ fn a_coroutine_ends_on_another_thread() {
 #[test]
 fn a_coroutine_grows_the_stack_that_it_runs_on() {
     let stacks = open(16, 4);
-    let stack = stacks.request().bytes(8 * PAGE).growable(1 << 20).unwrap();
+    let stack = stacks.request().bytes(8 * page_bytes()).growable(1 << 20).unwrap();
     let grower = stack.grower();
     let mut coroutine = Coroutine::with_stack(stack, move |_: &Yielder<_, ()>, depth: usize| {
         assert_eq!(recurse(10), 10);

@@ -14,7 +14,7 @@ fn a_child_opens_and_drops_pools_and_decays_them() {
             for stacks in [&stacks, &own] {
                 let stack = stacks.stack().unwrap();
                 use_pages(&stack, 16, 1);
-                let below = stack.bottom()..stack.top() - 2 * PAGE;
+                let below = stack.bottom()..stack.top() - 2 * page_bytes();
                 drop(stack);
                 while resident(below.clone()) > 0 {
                     std::thread::sleep(std::time::Duration::from_millis(50));

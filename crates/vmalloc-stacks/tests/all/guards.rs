@@ -6,9 +6,12 @@ use vmalloc_stacks::{Stacks, StacksOptions};
 #[test]
 fn the_first_stack_of_a_span_has_guards_on_both_sides() {
     let default = Stacks::open(&StacksOptions::new()).unwrap();
-    for (stacks, pages) in [(open(4, 2), 4), (default, 256)] {
+    for (stacks, pages) in [(open(4, 2), 4), (default, (1 << 20) / page_bytes())] {
         let stack = stacks.stack().unwrap();
-        assert_eq!((stack.len(), stack.guard()), (pages * PAGE, stack.bottom() - PAGE..stack.bottom()));
+        assert_eq!(
+            (stack.len(), stack.guard()),
+            (pages * page_bytes(), stack.bottom() - page_bytes()..stack.bottom())
+        );
         // It is the lowest: nothing but the first page of the span is below.
         let others: Vec<_> = (0..100).map(|_| stacks.stack().unwrap()).collect();
         assert!(others.iter().all(|other| other.bottom() > stack.bottom()));

@@ -24,7 +24,7 @@ fn a_pool_lives_as_long_as_a_handle_or_a_stack_and_no_longer() {
             let stacks = open(16, 4);
             let other = stacks.clone();
             let all: Vec<_> = (0..200).map(|_| stacks.stack().unwrap()).collect();
-            let last = other.request().bytes(PAGE).growable(4 * PAGE).unwrap();
+            let last = other.request().bytes(page_bytes()).growable(4 * page_bytes()).unwrap();
             let addr = all[0].bottom();
             drop(stacks);
             other.stack().unwrap();
@@ -33,7 +33,7 @@ fn a_pool_lives_as_long_as_a_handle_or_a_stack_and_no_longer() {
             all.iter().for_each(|stack| use_pages(stack, 16, 2));
             assert_guarded(all[7].bottom(), all[7].top());
             drop(all);
-            last.grow(4 * PAGE).unwrap();
+            last.grow(4 * page_bytes()).unwrap();
             assert_eq!(peek(last.bottom()), Some(0));
             assert!(is_mapped(addr));
             drop(last);
@@ -74,18 +74,18 @@ fn pools_come_and_go_while_stacks_are_dropped() {
 fn two_threads_that_grow_a_stack_commit_each_page_once() {
     let stacks = open(4, 2);
     for _ in 0..200 {
-        let stack = stacks.request().bytes(PAGE).growable(64 * PAGE).unwrap();
+        let stack = stacks.request().bytes(page_bytes()).growable(64 * page_bytes()).unwrap();
         std::thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| {
                     for pages in 2..=64 {
-                        while let Err(error) = stack.grow(pages * PAGE) {
+                        while let Err(error) = stack.grow(pages * page_bytes()) {
                             assert_eq!(error, vmalloc_stacks::StackError::Growing);
                         }
                     }
                 });
             }
         });
-        assert_eq!(stack.len(), 64 * PAGE);
+        assert_eq!(stack.len(), 64 * page_bytes());
     }
 }

@@ -9,7 +9,9 @@ const GIB: usize = 1 << 30;
 fn opens_two_pools(left: usize) {
     let pools = [(); 2].map(|()| Stacks::open(&StacksOptions::new()).expect("few addresses do"));
     let spans = pools.each_ref().map(|pool| pool.stats().span_pages as usize * vmalloc_linux::page_bytes());
-    assert!((left / 9..=left / 8).contains(&spans[0]), "{} of {left} bytes", spans[0]);
+    // A static program lies among these addresses itself, and the platform does not count that.
+    let most = (left + (16 << 20)) / 8;
+    assert!((left / 9..=most).contains(&spans[0]), "{} of {left} bytes", spans[0]);
     assert!((spans[0] / 8 * 6..=spans[0]).contains(&spans[1]), "{spans:?}");
     let stacks: Vec<_> = (0..1000).map(|_| pools[0].stack().expect("there are thousands")).collect();
     assert_eq!(stacks.len(), 1000);

@@ -43,8 +43,10 @@ fn pool() -> Stacks {
 fn a_named_stack_is_reported_by_its_name() {
     in_own_process(|| {
         let stacks = pool();
-        let (below, stack) =
-            (stacks.stack().unwrap(), stacks.request().name("parser 7").bytes(5 * PAGE).stack().unwrap());
+        let (below, stack) = (
+            stacks.stack().unwrap(),
+            stacks.request().name("parser 7").bytes(5 * page_bytes()).stack().unwrap(),
+        );
         let text = reported(|| overflow(stack.top()));
         let ends = format!("{:#x}..{:#x}, 20 KiB", stack.bottom(), stack.top());
         let expected = format!(
@@ -75,9 +77,10 @@ fn a_stack_without_a_name_is_reported_by_its_pool() {
 fn a_growable_stack_is_reported_below_what_is_committed_and_below_its_reservation() {
     in_own_process(|| {
         let stacks = pool();
-        let stack = stacks.request().name("growing").bytes(2 * PAGE).growable(8 * PAGE).unwrap();
+        let stack =
+            stacks.request().name("growing").bytes(2 * page_bytes()).growable(8 * page_bytes()).unwrap();
         for pages in [2, 8] {
-            stack.grow(pages * PAGE).unwrap();
+            stack.grow(pages * page_bytes()).unwrap();
             let text = reported(|| overflow(stack.top()));
             let addr = stack.bottom() - 8;
             assert!(text.contains(&format!("at {addr:#x}: stack `growing`")), "{text:?}");
@@ -92,7 +95,7 @@ fn an_overrun_from_elsewhere_is_no_overflow() {
         let mut both = [stacks.stack().unwrap(), stacks.stack().unwrap()];
         both.sort_by_key(vmalloc_stacks::Stack::bottom);
         let [low, high] = both;
-        assert_eq!(low.top() + PAGE, high.bottom());
+        assert_eq!(low.top() + page_bytes(), high.bottom());
         for (top, addr) in [(low.top(), low.top() + 8), (high.top() - 64, low.bottom() - 8)] {
             assert_eq!(reported(|| touch_from(top, addr)), "");
         }

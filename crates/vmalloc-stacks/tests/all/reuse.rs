@@ -12,14 +12,14 @@ fn a_dropped_stack_is_reused_with_its_memory() {
     drop(stack);
     let stack = stacks.stack().unwrap();
     assert_eq!(stack.bottom(), bottom);
-    assert_eq!(resident(stack.top() - 4 * PAGE..stack.top()), 4);
-    assert_eq!(peek(stack.top() - PAGE), Some(5));
+    assert_eq!(resident(stack.top() - 4 * page_bytes()..stack.top()), 4);
+    assert_eq!(peek(stack.top() - page_bytes()), Some(5));
 }
 
 /// Returns the pages of `ends` with memory below the kept four, and in them.
 fn memory(ends: &[(usize, usize)]) -> (usize, usize) {
-    let below = ends.iter().map(|&(bottom, top)| resident(bottom..top - 4 * PAGE)).sum();
-    (below, ends.iter().map(|&(_, top)| resident(top - 4 * PAGE..top)).sum())
+    let below = ends.iter().map(|&(bottom, top)| resident(bottom..top - 4 * page_bytes())).sum();
+    (below, ends.iter().map(|&(_, top)| resident(top - 4 * page_bytes()..top)).sum())
 }
 
 fn ends(stacks: &[Stack]) -> Vec<(usize, usize)> {
@@ -75,9 +75,9 @@ fn a_trimmed_stack_reads_as_zero_below_the_kept_part() {
     let stack = stacks.stack().unwrap();
     assert_eq!(stack.bottom(), bottom);
     for page in 5..=16 {
-        assert_eq!(peek(top - page * PAGE), Some(0));
+        assert_eq!(peek(top - page * page_bytes()), Some(0));
     }
-    assert_eq!(peek(top - PAGE), Some(1));
+    assert_eq!(peek(top - page_bytes()), Some(1));
 }
 
 /// One stack can't be trimmed, for a page of it is not mapped any more: all others are.
@@ -93,8 +93,9 @@ fn a_stack_that_can_t_be_trimmed_keeps_no_other_from_it() {
             ends.sort_unstable();
             let (bottom, _) = ends.remove(7);
             // SAFETY: the stack is this test's, and is not used any more.
-            let unmapped =
-                unsafe { libc::munmap(std::ptr::with_exposed_provenance_mut(bottom + PAGE), PAGE) };
+            let unmapped = unsafe {
+                libc::munmap(std::ptr::with_exposed_provenance_mut(bottom + page_bytes()), page_bytes())
+            };
             assert_eq!(unmapped, 0);
             drop(all);
             stacks.trim();
@@ -126,8 +127,8 @@ fn chosen_and_named_stacks_are_trimmed_too_and_where_nothing_is_to_be_kept_nothi
     for (keep, kept) in [(4, 8), (0, 0)] {
         let stacks = open(16, keep);
         let all = [
-            stacks.request().bytes(32 * PAGE).stack().unwrap(),
-            stacks.request().name("one").bytes(16 * PAGE).stack().unwrap(),
+            stacks.request().bytes(32 * page_bytes()).stack().unwrap(),
+            stacks.request().name("one").bytes(16 * page_bytes()).stack().unwrap(),
             stacks.stack().unwrap(),
         ];
         all.iter().for_each(|stack| use_pages(stack, 16, 1));
@@ -140,7 +141,7 @@ fn chosen_and_named_stacks_are_trimmed_too_and_where_nothing_is_to_be_kept_nothi
 
 #[test]
 fn the_space_caches_as_many_stacks_as_their_kept_parts_allow() {
-    let options = settings(8, 4).warm_bytes(1000 * 4 * PAGE);
+    let options = settings(8, 4).warm_bytes(1000 * 4 * page_bytes());
     let stacks = Stacks::open_with(LinuxOptions::new().drain_thread(false), &options).unwrap();
     let all: Vec<_> = (0..1200).map(|_| stacks.stack().unwrap()).collect();
     drop(all);
@@ -157,9 +158,9 @@ fn the_background_trims_by_itself() {
     use_pages(&stack, 16, 1);
     drop(stack);
     // However long that takes: a second, and more on a machine with other work.
-    while resident(bottom..top - 4 * PAGE) > 0 {
+    while resident(bottom..top - 4 * page_bytes()) > 0 {
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
     // Then the space has it, and frees it by its age. It is the pool's again if it is reused.
-    assert_eq!(stacks.stack().unwrap().len(), 16 * PAGE);
+    assert_eq!(stacks.stack().unwrap().len(), 16 * page_bytes());
 }

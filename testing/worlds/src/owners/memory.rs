@@ -1,8 +1,8 @@
 //! Memory by its address, with the model of what it holds.
 
 use crate::dice::Dice;
-use crate::world::PAGE;
 use std::ops::Range;
+use vmalloc_linux::page_bytes;
 
 /// The model of memory: the number that each page begins with, where it is known.
 pub(crate) struct Pages {
@@ -15,7 +15,7 @@ const WORD: usize = size_of::<u64>();
 
 impl Pages {
     pub(crate) fn new(addr: usize, bytes: usize, is_zero: bool) -> Self {
-        Self { addr, bytes, held: vec![is_zero.then_some(0); bytes.div_ceil(PAGE)] }
+        Self { addr, bytes, held: vec![is_zero.then_some(0); bytes.div_ceil(page_bytes())] }
     }
 
     pub(crate) fn addr(&self) -> usize {
@@ -24,8 +24,8 @@ impl Pages {
 
     /// Returns where a page begins, and where its last whole word is.
     fn places(&self, page: usize) -> Option<[usize; 2]> {
-        let start = self.addr + page * PAGE;
-        let end = (self.addr + self.bytes).min(start + PAGE);
+        let start = self.addr + page * page_bytes();
+        let end = (self.addr + self.bytes).min(start + page_bytes());
         (end - start >= WORD).then(|| [start, (end - WORD) / WORD * WORD])
     }
 
@@ -56,7 +56,7 @@ impl Pages {
     /// Has so many bytes from now on; more of them hold anything.
     pub(crate) fn resize(&mut self, bytes: usize) {
         self.bytes = bytes;
-        self.held.resize(bytes.div_ceil(PAGE), None);
+        self.held.resize(bytes.div_ceil(page_bytes()), None);
     }
 
     pub(crate) fn write_some(&mut self, dice: &mut Dice) {
@@ -101,7 +101,7 @@ impl Pages {
     /// Goes on with the same content at another address, or of another size. Of a page that is cut,
     /// or was, the content is not known any more.
     pub(crate) fn moved(&mut self, addr: usize, bytes: usize) {
-        let whole = self.bytes.min(bytes) / PAGE;
+        let whole = self.bytes.min(bytes) / page_bytes();
         let mut moved = Self::new(addr, bytes, false);
         moved.held[..whole].copy_from_slice(&self.held[..whole]);
         *self = moved;

@@ -4,12 +4,13 @@ use crate::dice::Dice;
 use crate::life::{Forks, Life, live};
 use crate::owners::memory::Pages;
 use crate::owners::sure;
-use crate::world::{PAGE, Sp, check_space_of_child, check_whole, open_space, options};
+use crate::world::{Sp, check_space_of_child, check_whole, open_space, options};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use vmalloc_linux::page_bytes;
 use vmalloc_malloc::allocator_api2_04::alloc::Allocator;
 use vmalloc_malloc::{GlobalHeap, LargeAlloc, LargeHeap, SpaceAllocator};
 use vmalloc_programs::random_options;
@@ -252,7 +253,7 @@ fn open_heap(dice: &mut Dice) -> Option<LargeHeap> {
     let space_options = if dice.one_in(2) {
         LargeHeap::space_options(dice.pick(&[0, 1 << 20, 128 << 20]))
     } else {
-        random_options(&mut dice.0, PAGE)
+        random_options(&mut dice.0, page_bytes())
     };
     println!("  {options:?}, {space_options:?}");
     let heap = LargeHeap::open(options, space_options, dice.pick(&[0, 10, 1000]));

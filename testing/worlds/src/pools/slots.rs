@@ -5,12 +5,13 @@ use crate::life::{Forks, Life, live};
 use crate::look::resident;
 use crate::owners::memory::Pages;
 use crate::owners::{made, sure};
-use crate::world::{PAGE, Sp, check_space_of_child, check_whole, open_space};
+use crate::world::{Sp, check_space_of_child, check_whole, open_space};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vmalloc::ReadNofault;
+use vmalloc_linux::page_bytes;
 use vmalloc_slots::{BeyondHead, Dirty, Slot, SlotError, Slots, SlotsOptions};
 
 type Pool = Arc<Slots<Sp>>;
@@ -56,7 +57,7 @@ impl Held {
         let pages = self.pages.len() - from;
         match pages {
             0 => {}
-            ..300 if !dice.one_in(3) => self.pages.check_zeros(from * PAGE),
+            ..300 if !dice.one_in(3) => self.pages.check_zeros(from * page_bytes()),
             _ => (0..20).for_each(|_| self.pages.check_page(from + dice.below(pages), 0)),
         }
     }
@@ -84,15 +85,15 @@ impl Held {
     fn grow(&mut self, dice: &mut Dice) {
         let (before, size) = (self.slot.committed_bytes(), self.slot.len());
         let bytes = match dice.below(8) {
-            0 => size + 1 + dice.below(PAGE),
+            0 => size + 1 + dice.below(page_bytes()),
             1 => size.min(MOST_COMMITTED),
             _ => dice.below(size.min(before + (1 << 20)) + 1),
         };
         match self.slot.grow(bytes) {
             Ok(()) => {
-                assert_eq!(self.slot.committed_bytes(), before.max(bytes.next_multiple_of(PAGE)));
+                assert_eq!(self.slot.committed_bytes(), before.max(bytes.next_multiple_of(page_bytes())));
                 self.pages.resize(self.slot.committed_bytes());
-                self.check_zeros(before / PAGE, dice);
+                self.check_zeros(before / page_bytes(), dice);
             }
             Err(SlotError::Beyond { asked, slot }) => assert!(asked == bytes && bytes > slot && slot == size),
             Err(error) => assert!(!error.to_string().is_empty()),
@@ -103,12 +104,14 @@ impl Held {
     /// Returns what is dirty, told in a random way.
     fn dirty(&self, dice: &mut Dice) -> Told {
         let mut written = (0..self.pages.len()).filter(|page| self.pages.is_known(*page));
-        let words = |page: usize| [0, PAGE - 8].map(|at| page * PAGE + at..page * PAGE + at + 8);
+        let words = |page: usize| {
+            [0, page_bytes() - 8].map(|at| page * page_bytes() + at..page * page_bytes() + at + 8)
+        };
         match dice.below(4) {
             0 => Told::Unknown,
-            1 => Told::Below(written.next_back().map_or(0, |page| (page + 1) * PAGE)),
+            1 => Told::Below(written.next_back().map_or(0, |page| (page + 1) * page_bytes())),
             2 => Told::Ranges(written.rev().flat_map(words).collect()),
-            _ => Told::Ranges(written.map(|page| page * PAGE..(page + 1) * PAGE).collect()),
+            _ => Told::Ranges(written.map(|page| page * page_bytes()..(page + 1) * page_bytes()).collect()),
         }
     }
 
@@ -127,7 +130,8 @@ impl World {
     /// Returns the pages with memory of each free slot; `None` where the kernel does not tell.
     fn resident_of_free(&self) -> Option<Vec<u64>> {
         let busy = self.busy.lock().expect("no thread has panicked");
-        let areas = self.pool.space().areas().map(|area| area.addr..area.addr + area.pages as usize * PAGE);
+        let areas =
+            self.pool.space().areas().map(|area| area.addr..area.addr + area.pages as usize * page_bytes());
         let free = areas.filter(|area| busy.range(area.clone()).next().is_none());
         free.map(resident).collect()
     }
@@ -138,9 +142,15 @@ impl World {
         assert!(stats.kept_bytes <= options.resident_bytes as u64, "{stats:?} of {options:?}");
         let Some(resident) = self.resident_of_free() else { return };
         let most = resident.iter().max().copied().unwrap_or(0);
-        assert!(most <= (options.keep_bytes / PAGE) as u64, "a free slot has {most} pages: {options:?}");
+        assert!(
+            most <= (options.keep_bytes / page_bytes()) as u64,
+            "a free slot has {most} pages: {options:?}"
+        );
         let all: u64 = resident.iter().sum();
-        assert!(all * PAGE as u64 <= stats.kept_bytes, "free slots have {all} pages: {stats:?}, {options:?}");
+        assert!(
+            all * page_bytes() as u64 <= stats.kept_bytes,
+            "free slots have {all} pages: {stats:?}, {options:?}"
+        );
     }
 }
 

@@ -5,12 +5,12 @@ use crate::life::{Forks, Life, live};
 use crate::look::has_memory;
 use crate::owners::made;
 use crate::owners::memory::Pages;
-use crate::world::PAGE;
 use std::ops::Range;
 use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 use vmalloc_harness::peek;
+use vmalloc_linux::page_bytes;
 use vmalloc_stacks::{Growable, LinuxOptions, Stack, StackError, Stacks, StacksOptions};
 
 /// The most dropped stacks that are remembered, to look at them once the pool is cleared.
@@ -79,7 +79,7 @@ impl Held {
 
     /// Writes the top and the bottom, and perhaps all between, as deep frames do.
     fn write_some(&mut self, dice: &mut Dice) {
-        let (top, pages) = (self.pages.len(), self.size() / PAGE);
+        let (top, pages) = (self.pages.len(), self.size() / page_bytes());
         if pages == 0 {
             return;
         }
@@ -94,7 +94,8 @@ impl Held {
 
     fn check_traps(&self) {
         let range = self.range();
-        let mut traps = vec![range.start - 1, range.start - PAGE, range.end, range.end + PAGE - 1];
+        let mut traps =
+            vec![range.start - 1, range.start - page_bytes(), range.end, range.end + page_bytes() - 1];
         if self.size() < range.len() {
             traps.extend([range.start, self.top() - self.size() - 1]);
         }
@@ -107,7 +108,7 @@ impl Held {
     fn resize(&mut self, dice: &mut Dice, has_threads: bool) {
         let before = self.size();
         let Memory::Growable(stack, most) = &mut self.memory else { return };
-        let (bytes, more) = (dice.below(*most + 2 * PAGE), dice.below(*most) + 1);
+        let (bytes, more) = (dice.below(*most + 2 * page_bytes()), dice.below(*most) + 1);
         let done = match dice.below(8) {
             0 if has_threads => {
                 let grower = stack.grower();
@@ -122,7 +123,7 @@ impl Held {
             _ => unsafe { stack.shrink(bytes.min(before)) },
         };
         refused_or_done(done);
-        self.pages.forget(0..self.pages.len() - self.size() / PAGE);
+        self.pages.forget(0..self.pages.len() - self.size() / page_bytes());
     }
 }
 
@@ -153,7 +154,7 @@ impl World {
         let mut dropped = self.dropped.lock().expect("no thread has panicked");
         for _ in 0..dropped.len().min(200) {
             let range = &dropped[dice.below(dropped.len())];
-            let page = range.start + dice.below(range.len() / PAGE) * PAGE;
+            let page = range.start + dice.below(range.len() / page_bytes()) * page_bytes();
             if !busy.iter().any(|busy| busy.contains(&page)) {
                 assert!(peek(page).is_none(), "{page:#x} of a dropped stack can be read");
                 assert!(!has_memory(page), "{page:#x} of a dropped stack has memory");

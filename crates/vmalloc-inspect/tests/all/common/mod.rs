@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::Arc;
-use vmalloc_linux::{Linux, LinuxOptions, Request, Space, SpaceOptions, open, trap_report};
+use vmalloc_linux::{Linux, LinuxOptions, Request, Space, SpaceOptions, open, page_bytes, trap_report};
 
 /// Set for the child: what it does when its space is there.
 const ROLE: &str = "VMALLOC_INSPECT_ROLE";
@@ -135,18 +135,23 @@ fn small() -> LinuxOptions {
     LinuxOptions::new().max_bytes(256 << 20).frame_bytes(0)
 }
 
+/// An odd size: 25 pages, of which the last is used in part.
+pub(crate) fn rows_bytes() -> usize {
+    24 * page_bytes() + 1696
+}
+
 /// Areas with tags, of odd sizes, without guards, freed ones, and one without a tag.
 fn still(options: LinuxOptions) {
-    let space = space(options.drain_thread(false), SpaceOptions::default().nodes(1));
-    let rows = alloc(&space, Request::new(100_000).tag("rows"));
-    let columns: Vec<_> = (0..3).map(|_| alloc(&space, Request::new(8192).tag("columns"))).collect();
-    let plain = alloc(&space, Request::new(12_288));
-    let dense = alloc(&space, Request::new(4096).guard(false).tag("dense"));
-    let cached = alloc(&space, Request::new(20_480));
+    let (space, page) = (space(options.drain_thread(false), SpaceOptions::default().nodes(1)), page_bytes());
+    let rows = alloc(&space, Request::new(rows_bytes()).tag("rows"));
+    let columns: Vec<_> = (0..3).map(|_| alloc(&space, Request::new(2 * page).tag("columns"))).collect();
+    let plain = alloc(&space, Request::new(3 * page));
+    let dense = alloc(&space, Request::new(page).guard(false).tag("dense"));
+    let cached = alloc(&space, Request::new(5 * page));
     let large = alloc(&space, Request::new(8 << 20));
-    let behind = alloc(&space, Request::new(4096).tag("behind").record(0xc00c1e));
+    let behind = alloc(&space, Request::new(page).tag("behind").record(0xc00c1e));
     // SAFETY: areas of this program's own, as large as asked for.
-    unsafe { std::slice::from_raw_parts_mut(rows as *mut u8, 100_000).fill(1) };
+    unsafe { std::slice::from_raw_parts_mut(rows as *mut u8, rows_bytes()).fill(1) };
     free(&space, cached);
     free(&space, large);
     let addrs = [("rows", rows), ("columns", columns[1]), ("plain", plain), ("dense", dense)];
@@ -162,8 +167,8 @@ fn busy() {
     for _ in 0..2 {
         let space = Arc::clone(&space);
         std::thread::spawn(move || {
-            for bytes in (1..200_u64).cycle() {
-                let addr = alloc(&space, Request::new((bytes as usize) << 12).tag("comes and goes"));
+            for bytes in (1..200).cycle() {
+                let addr = alloc(&space, Request::new(bytes * page_bytes()).tag("comes and goes"));
                 free(&space, addr);
             }
         });
@@ -185,13 +190,14 @@ fn many() {
     let options = LinuxOptions::new().max_bytes(1 << (usize::BITS / 2 + 12)).drain_thread(false);
     let space = space(options, SpaceOptions::default().unmap_on_free().lazy_max_pages(1 << 20));
     let tags = ["even", "odd"];
-    let all: Vec<_> =
-        (0..10_000).map(|nth| alloc(&space, Request::new((1 + nth % 7) << 12).tag(tags[nth % 2]))).collect();
+    let all: Vec<_> = (0..10_000)
+        .map(|nth| alloc(&space, Request::new((1 + nth % 7) * page_bytes()).tag(tags[nth % 2])))
+        .collect();
     all.iter().skip(1).step_by(2).for_each(|addr| free(&space, *addr));
     space.purge().expect("a purge");
-    let far = space.geometry().span.end() as usize * 4096 - (1 << 40);
-    let far = alloc(&space, Request::new(4096).tag("far").within(far, far + (1 << 30)));
-    let lazy: Vec<_> = (0..5000).map(|_| alloc(&space, Request::new(4096))).collect();
+    let far = space.geometry().span.end() as usize * page_bytes() - (1 << 40);
+    let far = alloc(&space, Request::new(1).tag("far").within(far, far + (1 << 30)));
+    let lazy: Vec<_> = (0..5000).map(|_| alloc(&space, Request::new(1))).collect();
     lazy.iter().for_each(|addr| free(&space, *addr));
     tell(&[("first", all[0]), ("second", all[1]), ("far", far), ("lazy", lazy[0])]);
 }

@@ -15,10 +15,8 @@ use vmalloc::{
     PurgeError, Request, Space, Stats,
 };
 pub use vmalloc_harness::{in_forked_child, in_own_process, not_run};
+pub use vmalloc_linux::page_bytes;
 use vmalloc_linux::{Error, GuardMeans, Linux, LinuxOptions, ReserveError, SpaceOptions, open};
-
-/// The size of a page on the machines that this runs on.
-pub const PAGE: usize = 4096;
 
 /// Returns what the platform refused to a purge.
 pub fn cause(error: PurgeError) -> PlatformError {
@@ -206,7 +204,9 @@ pub fn assert_words_of(addr: usize, pages: usize, old: usize) {
 }
 
 fn words(addr: usize, pages: usize) -> impl Iterator<Item = usize> {
-    (0..pages).flat_map(move |page| [addr + page * PAGE, addr + (page + 1) * PAGE - size_of::<usize>()])
+    (0..pages).flat_map(move |page| {
+        [addr + page * page_bytes(), addr + (page + 1) * page_bytes() - size_of::<usize>()]
+    })
 }
 
 fn get_word(addr: usize) -> usize {
@@ -250,7 +250,7 @@ pub fn assert_traps(linux: &Linux, range: PageRange) {
 
 /// Allocates so many pages.
 pub fn alloc(space: &Space<Linux>, pages: usize) -> usize {
-    space.raw().alloc(&Request::new(pages << 12)).unwrap()
+    space.raw().alloc(&Request::new(pages * page_bytes())).unwrap()
 }
 
 pub fn free(space: &Space<Linux>, addr: usize) {

@@ -1,11 +1,13 @@
 //! Spaces whose frees trap at once, and their memory.
 
-use super::{PAGE, alloc, byte, free, is_trap, opened, spaces};
+use super::{alloc, byte, free, is_trap, opened, page_bytes, spaces};
 use std::sync::Arc;
 use vmalloc::{Space, SpaceOptions};
 use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, open};
 
-pub const SPAN: usize = 1 << 30;
+pub fn span() -> usize {
+    page_bytes() << 18
+}
 /// Pages of an area that is opened, and not filled.
 pub const LARGE: usize = 1500;
 
@@ -15,7 +17,7 @@ pub fn trapping() -> SpaceOptions {
 
 /// Runs `body` with a space of each kind of guards, and of none that keeps memory.
 pub fn for_each_space(body: impl Fn(&Arc<Space<Linux>>)) {
-    let options = LinuxOptions::new().max_bytes(SPAN);
+    let options = LinuxOptions::new().max_bytes(span());
     let keeps_none = with_stash(LinuxOptions::new(), trapping().unmap_on_free());
     for space in spaces(options, trapping()).chain(keeps_none) {
         body(&space);
@@ -31,17 +33,17 @@ pub fn with_userfault(options: LinuxOptions) -> Option<Arc<Space<Linux>>> {
 
 /// With userfaultfd, and a stash of as much as these options cache.
 pub fn with_stash(options: LinuxOptions, space_options: SpaceOptions) -> Option<Arc<Space<Linux>>> {
-    opened(open(options.max_bytes(SPAN).guard_means(GuardMeans::Userfault), space_options))
+    opened(open(options.max_bytes(span()).guard_means(GuardMeans::Userfault), space_options))
 }
 
 pub fn fill_area(addr: usize, pages: usize, value: u8) {
     // SAFETY: the test has allocated so many pages.
-    (0..pages).for_each(|page| unsafe { byte(addr + page * PAGE + 7).write_volatile(value) });
+    (0..pages).for_each(|page| unsafe { byte(addr + page * page_bytes() + 7).write_volatile(value) });
 }
 
 pub fn assert_area(addr: usize, pages: usize, value: u8) {
     // SAFETY: as above.
-    let at = |page: usize| unsafe { byte(addr + page * PAGE + 7).read_volatile() };
+    let at = |page: usize| unsafe { byte(addr + page * page_bytes() + 7).read_volatile() };
     assert!((0..pages).all(|page| at(page) == value), "{pages} pages of {value}");
 }
 
@@ -53,5 +55,5 @@ pub fn fill_stash(space: &Space<Linux>, areas: usize, pages: usize) {
 }
 
 pub fn traps(addr: usize, pages: usize) {
-    (0..pages).for_each(|page| assert!(is_trap(addr + page * PAGE), "page {page} of {addr:#x}"));
+    (0..pages).for_each(|page| assert!(is_trap(addr + page * page_bytes()), "page {page} of {addr:#x}"));
 }

@@ -1,7 +1,7 @@
 //! A little of everything that a space does, with every refusal noted.
 
 use super::check;
-use crate::common::{PAGE, assert_words, cause, fill_words, free, get, give};
+use crate::common::{assert_words, cause, fill_words, free, get, give, page_bytes};
 use vmalloc::{
     AllocError, AreaError, Frame, FrameSupply, Platform, PlatformError, Protection, Request, Space, Stats,
 };
@@ -78,17 +78,20 @@ pub(crate) fn exercise_for(space: &Space<Linux>, rounds: usize) -> Done {
 fn areas(space: &Space<Linux>, done: &mut Done, round: usize) {
     let mut areas = Vec::with_capacity(SIZES.len());
     for (nth, pages) in SIZES.into_iter().enumerate() {
-        let request = Request::new(pages * PAGE);
+        let request = Request::new(pages * page_bytes());
         let request = if nth % 2 == round % 2 { request.zeroed() } else { request };
         let Some(addr) = done.note(space.raw().alloc(&request)) else { continue };
-        assert!(nth % 2 != round % 2 || (0..pages).all(|page| get(addr + page * PAGE) == 0), "not zeros");
+        assert!(
+            nth % 2 != round % 2 || (0..pages).all(|page| get(addr + page * page_bytes()) == 0),
+            "not zeros"
+        );
         fill_words(addr, pages);
         areas.push((addr, pages));
     }
     for (addr, pages) in &mut areas {
         let wanted = if *pages % 2 == 0 { *pages / 2 } else { *pages + 9 };
         // SAFETY: the area is the test's.
-        let moved = unsafe { space.raw().realloc(*addr, &vmalloc::Resize::new(wanted * PAGE)) };
+        let moved = unsafe { space.raw().realloc(*addr, &vmalloc::Resize::new(wanted * page_bytes())) };
         if let Some(moved) = done.note(moved) {
             assert_words(moved, wanted.min(*pages));
             fill_words(moved, wanted);
@@ -134,5 +137,5 @@ fn frames(space: &Space<Linux>, done: &mut Done) {
 
 /// Returns true if an address is in the span.
 pub(crate) fn is_inside(space: &Space<Linux>, addr: u64) -> bool {
-    space.platform().geometry().span.contains(addr / PAGE as u64)
+    space.platform().geometry().span.contains(addr / page_bytes() as u64)
 }

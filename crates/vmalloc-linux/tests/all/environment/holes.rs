@@ -5,7 +5,7 @@ use super::exercise::{exercise, is_inside};
 use super::{finish, for_both_guards_in};
 use crate::common::process::{Thread, handle};
 use crate::common::sandbox::{Answer, Call, supervised};
-use crate::common::{PAGE, give, in_forked_child, in_own_process, range_of, take};
+use crate::common::{give, in_forked_child, in_own_process, page_bytes, range_of, take};
 use libc::{SYS_mmap, SYS_mremap, SYS_remap_file_pages, c_long, c_void};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -41,10 +41,10 @@ fn replaced(call: &Call) -> Option<Range<usize>> {
 fn their_part(hole: &Range<usize>, taken: Taken) -> Option<Range<usize>> {
     match taken {
         Taken::Nothing => None,
-        Taken::Begin => Some(hole.start..hole.start + PAGE),
+        Taken::Begin => Some(hole.start..hole.start + page_bytes()),
         Taken::Middle => {
-            let start = hole.start + hole.len() / PAGE / 2 * PAGE;
-            Some(start..start + PAGE)
+            let start = hole.start + hole.len() / page_bytes() / 2 * page_bytes();
+            Some(start..start + page_bytes())
         }
         Taken::All => Some(hole.clone()),
     }
@@ -93,10 +93,10 @@ fn check_mapped(space: &Space<Linux>) {
 
 /// Maps other frames behind the same pages again and again, whatever is refused.
 fn exchange_frames(space: &Space<Linux>) {
-    let Ok(area) = space.raw().reserve(&Request::new(8 * PAGE)) else { return };
+    let Ok(area) = space.raw().reserve(&Request::new(8 * page_bytes())) else { return };
     let frames = take(space.platform(), 16);
     for eight in frames.chunks(8).cycle().take(6) {
-        let range = PageRange::from_len((area / PAGE) as u64, 8).unwrap();
+        let range = PageRange::from_len((area / page_bytes()) as u64, 8).unwrap();
         // SAFETY: the area and the frames are the test's.
         let _ = unsafe { space.platform().map_frames(range, eight, Protection::ReadWrite) };
     }
@@ -124,7 +124,7 @@ fn in_holes(kernel: Kernel, number: c_long, error: i32, taken: Taken, options: S
                 let Some(hole) = replaced(call) else { return Answer::Go };
                 if !is_inside(space, hole.start as u64) {
                     // The library tries a move of two mappings, once.
-                    let is_tried = call.number == SYS_mremap && hole.len() == 2 * PAGE;
+                    let is_tried = call.number == SYS_mremap && hole.len() == 2 * page_bytes();
                     if kernel == Kernel::LooksFirst || !is_tried {
                         return Answer::Go;
                     }
@@ -257,11 +257,15 @@ fn threads_forks_and_signals_act_between_the_steps_of_a_move() {
                 };
                 supervised(&[SYS_mremap], answer, || {
                     moving.set(Thread::current()).unwrap();
-                    let mut areas: Vec<_> = (0..12).map(|_| space.buffer(300 * PAGE).unwrap()).collect();
+                    let mut areas: Vec<_> =
+                        (0..12).map(|_| space.buffer(300 * page_bytes()).unwrap()).collect();
                     for (nth, area) in areas.iter_mut().enumerate() {
                         area.fill(nth as u8 + 1);
-                        area.resize((700 + nth) * PAGE).unwrap();
-                        assert!(area[..300 * PAGE].iter().all(|byte| *byte == nth as u8 + 1), "area {nth}");
+                        area.resize((700 + nth) * page_bytes()).unwrap();
+                        assert!(
+                            area[..300 * page_bytes()].iter().all(|byte| *byte == nth as u8 + 1),
+                            "area {nth}"
+                        );
                     }
                 });
                 let is_moved = space.platform().guard_means() != GuardMeans::Userfault;
@@ -277,7 +281,7 @@ fn threads_forks_and_signals_act_between_the_steps_of_a_move() {
 
 /// Does what another thread may do while the `moving` thread waits in the middle of a move.
 fn act_beside(space: &Space<Linux>, nth: u32, moving: Thread) {
-    let mut other = space.zeroed_buffer(5 * PAGE).unwrap();
+    let mut other = space.zeroed_buffer(5 * page_bytes()).unwrap();
     assert!(other.iter().all(|byte| *byte == 0));
     other.fill(THEIRS);
     drop(other);
@@ -286,7 +290,7 @@ fn act_beside(space: &Space<Linux>, nth: u32, moving: Thread) {
     if nth % 5 == 0 {
         in_forked_child(|| {
             space.verify().unwrap();
-            space.zeroed_buffer(9 * PAGE).unwrap().fill(1);
+            space.zeroed_buffer(9 * page_bytes()).unwrap().fill(1);
             space.purge().is_ok()
         });
     }

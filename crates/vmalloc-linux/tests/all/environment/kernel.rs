@@ -3,7 +3,7 @@
 use super::exercise::{Done, Owed, exercise, is_inside};
 use super::{check, everywhere, everywhere_in_batches, finish, for_both_guards, for_both_guards_in};
 use crate::common::sandbox::{Answer, Call, Refusal, refused, supervised};
-use crate::common::{Batches, PAGE, alloc, cause, fill_words, free, in_own_process, is_trap};
+use crate::common::{Batches, alloc, cause, fill_words, free, in_own_process, is_trap, page_bytes};
 use libc::{SYS_madvise, SYS_process_madvise};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -134,7 +134,7 @@ fn a_large_area_that_can_be_neither_closed_nor_marked_traps_after_the_next_purge
             refusal.end();
             space.purge().unwrap();
             assert_eq!(space.stats().refused_areas, 0);
-            let trapping = [0, 1, PAGES / 2, PAGES - 1].map(|page| is_trap(addr + page * PAGE));
+            let trapping = [0, 1, PAGES / 2, PAGES - 1].map(|page| is_trap(addr + page * page_bytes()));
             assert_eq!(trapping, [true; 4]);
             finish(&space, Owed::default());
         });
@@ -183,7 +183,7 @@ fn advice_that_is_interrupted_is_repeated() {
 /// Does what a call asks for, but only up to `bytes`, and says so.
 fn partly(call: &Call, bytes: impl Fn(usize) -> usize) -> Answer {
     let (mut runs, advice) = advised(call);
-    let mut left = bytes(runs.iter().map(|run| run.iov_len).sum()) / PAGE * PAGE;
+    let mut left = bytes(runs.iter().map(|run| run.iov_len).sum()) / page_bytes() * page_bytes();
     let done = left;
     for run in &mut runs {
         run.iov_len = run.iov_len.min(left);
@@ -199,7 +199,8 @@ fn partly(call: &Call, bytes: impl Fn(usize) -> usize) -> Answer {
 #[test]
 fn batches_that_are_done_in_part_are_done_to_the_end() {
     in_own_process(|| {
-        let parts: [fn(usize) -> usize; 4] = [|_| PAGE, |bytes| bytes / 2, |bytes| bytes - PAGE, |_| 0];
+        let parts: [fn(usize) -> usize; 4] =
+            [|_| page_bytes(), |bytes| bytes / 2, |bytes| bytes - page_bytes(), |_| 0];
         for part in parts {
             everywhere_in_batches(|space| {
                 let areas: Vec<_> = (0..40).map(|nth| alloc(space, 1 + nth % 5)).collect();
@@ -235,7 +236,8 @@ fn advice_that_is_refused_for_one_area_keeps_that_one_back() {
                 let stuck = areas[20];
                 let is_meant = |call: &Call| {
                     let inside = |run: &libc::iovec| {
-                        run.iov_base.addr() < stuck + 300 * PAGE && stuck < run.iov_base.addr() + run.iov_len
+                        run.iov_base.addr() < stuck + 300 * page_bytes()
+                            && stuck < run.iov_base.addr() + run.iov_len
                     };
                     advised(call).0.iter().any(inside)
                 };
@@ -274,7 +276,7 @@ fn chunks_that_can_not_be_opened_are_an_error_and_stay_closed() {
                 }
                 let is_meant = |call: &Call| is_inside(space, call.args[0]);
                 refused(&[call], error, is_meant, |refusal| {
-                    let made = space.raw().alloc(&Request::new(5 * PAGE));
+                    let made = space.raw().alloc(&Request::new(5 * page_bytes()));
                     // Guards by mprotect(2) are made without advice.
                     if call == SYS_madvise && space.platform().guard_means() == GuardMeans::Mprotect {
                         free(space, made.unwrap());
@@ -296,17 +298,17 @@ fn chunks_that_can_not_be_opened_are_an_error_and_stay_closed() {
 fn use_all(space: &std::sync::Arc<Space<Linux>>) {
     finish(space, Owed::default());
     let first = alloc(space, 3);
-    assert!(is_trap(first + 3 * PAGE), "the guard behind the first area is open");
+    assert!(is_trap(first + 3 * page_bytes()), "the guard behind the first area is open");
     fill_words(first, 3);
-    let _beside = space.buffer(PAGE).unwrap();
+    let _beside = space.buffer(page_bytes()).unwrap();
     // SAFETY: the areas are the test's.
     unsafe {
-        let moved = space.raw().realloc(first, &Resize::new(900 * PAGE)).unwrap();
+        let moved = space.raw().realloc(first, &Resize::new(900 * page_bytes())).unwrap();
         space.raw().free_altered(moved).unwrap();
     }
-    let code = CodeBuffer::new(space.clone(), &Request::new(PAGE)).unwrap();
+    let code = CodeBuffer::new(space.clone(), &Request::new(page_bytes())).unwrap();
     drop(code.seal().unwrap());
-    let shared = space.raw().alloc_shared(&Request::new(2 * PAGE)).unwrap();
+    let shared = space.raw().alloc_shared(&Request::new(2 * page_bytes())).unwrap();
     free(space, shared);
     space.purge().unwrap();
 }
@@ -327,7 +329,7 @@ fn a_refusal_while_a_space_is_opened_ends_that_or_takes_nothing_away() {
         ];
         for (refused, traps) in calls.into_iter().flat_map(|call| [(call, false), (call, true)]) {
             for error in [libc::ENOMEM, libc::EPERM] {
-                let options = super::LinuxOptions::new().max_bytes(super::SPAN).drain_thread(false);
+                let options = super::LinuxOptions::new().max_bytes(super::span()).drain_thread(false);
                 let space = SpaceOptions::default().unmap_on_free().trap_on_free(traps);
                 for nth in 1.. {
                     let (count, is_on) = (Cell::new(0), AtomicBool::new(true));

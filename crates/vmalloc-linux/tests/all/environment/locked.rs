@@ -15,7 +15,7 @@ const MIB: usize = 1 << 20;
 
 pub(super) fn lock(addr: usize, pages: usize) {
     // SAFETY: locking changes nothing but where the pages are.
-    let locked = unsafe { libc::mlock(std::ptr::with_exposed_provenance(addr), pages * PAGE) };
+    let locked = unsafe { libc::mlock(std::ptr::with_exposed_provenance(addr), pages * page_bytes()) };
     assert_eq!(locked, 0, "{}", std::io::Error::last_os_error());
 }
 
@@ -51,13 +51,13 @@ fn a_locked_page_is_unlocked_when_its_area_is_purged() {
         for_both_guards(|space| {
             let before = status_bytes("VmLck:");
             let (area, small) = (filled(space, 512), filled(space, 3));
-            lock(area + 7 * PAGE, 1);
+            lock(area + 7 * page_bytes(), 1);
             lock(small, 3);
             [area, small].iter().for_each(|addr| free(space, *addr));
             assert_keeps_little(space);
             space.purge().unwrap();
             assert_eq!((space.stats().refused_areas, status_bytes("VmLck:")), (0, before));
-            assert!(is_trap(area + 7 * PAGE) && is_trap(small));
+            assert!(is_trap(area + 7 * page_bytes()) && is_trap(small));
             finish(space, Owed::default());
         });
     });
@@ -73,14 +73,14 @@ fn only_what_was_freed_is_unlocked() {
             areas.iter().for_each(|addr| lock(*addr, 4));
             areas.iter().step_by(2).for_each(|addr| free(space, *addr));
             space.purge().unwrap();
-            assert_eq!(status_bytes("VmLck:") - before, 4 * 4 * PAGE);
+            assert_eq!(status_bytes("VmLck:") - before, 4 * 4 * page_bytes());
             // Chunks are opened elsewhere, and others come and go.
             drop(exercise(space));
             space.purge().unwrap();
             check(space);
-            assert_eq!(status_bytes("VmLck:") - before, 4 * 4 * PAGE);
+            assert_eq!(status_bytes("VmLck:") - before, 4 * 4 * page_bytes());
             areas.iter().skip(1).step_by(2).for_each(|addr| {
-                assert_eq!(get(addr + PAGE), !(addr + PAGE) as u8);
+                assert_eq!(get(addr + page_bytes()), !(addr + page_bytes()) as u8);
                 free(space, *addr);
             });
             space.purge().unwrap();
@@ -104,7 +104,7 @@ fn locked_areas_that_wait_serve_a_larger_one_with_a_guard_page() {
             let larger = filled(space, 900);
             // Some of the spaces cache nothing.
             assert_eq!(larger == areas[0], do_wait, "{larger:#x}: {areas:x?}");
-            assert!(is_trap(larger + 900 * PAGE));
+            assert!(is_trap(larger + 900 * page_bytes()));
             check(space);
             [larger, behind].iter().for_each(|addr| free(space, *addr));
             space.purge().unwrap();
@@ -208,14 +208,14 @@ fn locked_frames_give_their_memory_back() {
     in_own_process(|| {
         let options = super::plain_options().frame_bytes(256 * MIB);
         let space = open(options, SpaceOptions::default()).unwrap();
-        let frames = take(space.platform(), 50_000);
+        let frames = take(space.platform(), 195 * MIB / page_bytes());
         if !lock_all(libc::MCL_CURRENT) {
             return;
         }
         frames.iter().for_each(|frame| set_frame(space.platform(), *frame, 1));
         let full = status_bytes("RssShmem:");
         // Before Linux 6.13 the lock brings in frames that were never taken: no mark guards them.
-        let others = full.saturating_sub(frames.len() * PAGE);
+        let others = full.saturating_sub(frames.len() * page_bytes());
         give(space.platform(), &frames);
         // Some is kept for those that come.
         let left = status_bytes("RssShmem:");

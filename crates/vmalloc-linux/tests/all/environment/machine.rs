@@ -41,7 +41,7 @@ fn without_proc_the_limit_on_mappings_is_an_error() {
         let space = open(options, SpaceOptions::default().unmap_on_free()).unwrap();
         let mut areas = Vec::with_capacity(max as usize);
         let refused = loop {
-            match space.raw().alloc(&Request::new(PAGE)) {
+            match space.raw().alloc(&Request::new(page_bytes())) {
                 Ok(addr) => areas.push(addr),
                 Err(error) => break error,
             }
@@ -96,7 +96,7 @@ fn a_locked_area_waits_for_a_mapping() {
             if space.platform().guard_means() == GuardMeans::PteMarkers {
                 assert_eq!(cause(purged.unwrap_err()).fault, PlatformFault::MapLimit);
                 assert_eq!((stats.refused_areas, stats.refused_pages), (1, 301));
-                assert!(status_bytes("RssAnon:") + 250 * PAGE < full);
+                assert!(status_bytes("RssAnon:") + 250 * page_bytes() < full);
             }
             space.purge().unwrap();
             assert!(is_trap(areas[1]));
@@ -111,7 +111,7 @@ fn a_locked_area_waits_for_a_mapping() {
 
 /// Draws mappings for a page, which stays as accessible as it is.
 fn draw(space: &Space<Linux>, addr: usize) -> Result<(), PlatformError> {
-    let page = PageRange::from_len((addr / PAGE) as u64, 1).unwrap();
+    let page = PageRange::from_len((addr / page_bytes()) as u64, 1).unwrap();
     // SAFETY: the area is the test's.
     unsafe { space.platform().protect(page, Protection::ReadWrite) }
 }

@@ -22,13 +22,15 @@ mod holes;
 #[cfg(all(target_env = "gnu", target_pointer_width = "64"))]
 mod kernel;
 
-use crate::common::{Batches, PAGE, opened, spaces};
+use crate::common::{Batches, opened, page_bytes, spaces};
 use exercise::{Owed, exercise};
 use std::sync::Arc;
 use vmalloc::{Space, SpaceOptions, Stats};
 use vmalloc_linux::{GuardMeans, Linux, LinuxOptions, open};
 
-pub(crate) const SPAN: usize = 1 << 30;
+pub(crate) fn span() -> usize {
+    page_bytes() << 18
+}
 const FRAMES: usize = 1 << 12;
 
 /// Lazy pages that start a purge, whatever the machine has: 32 MiB.
@@ -41,7 +43,7 @@ fn all_options() -> [SpaceOptions; 2] {
 }
 
 fn plain_options() -> LinuxOptions {
-    LinuxOptions::new().max_bytes(SPAN).frame_bytes(FRAMES * PAGE).drain_thread(false)
+    LinuxOptions::new().max_bytes(span()).frame_bytes(FRAMES * page_bytes()).drain_thread(false)
 }
 
 fn options(guards: GuardMeans) -> LinuxOptions {

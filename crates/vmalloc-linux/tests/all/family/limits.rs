@@ -65,7 +65,7 @@ fn a_hundred_thousand_short_mappings_live_at_once() {
     in_own_process(|| {
         const COUNT: usize = env::addresses(100_000);
         for len in [1, 4] {
-            let options = options().frame_bytes(2 * COUNT * len * PAGE);
+            let options = options().frame_bytes(2 * COUNT * len * page_bytes());
             for space in spaces(options, SpaceOptions::default()) {
                 let frames = take(space.platform(), 2 * COUNT * len);
                 assert!(frames.is_sorted());
@@ -76,9 +76,9 @@ fn a_hundred_thousand_short_mappings_live_at_once() {
                 addrs
                     .iter()
                     .zip(0..)
-                    .for_each(|(addr, nth): (_, u32)| set(*addr + len * PAGE - 1, nth as u8));
+                    .for_each(|(addr, nth): (_, u32)| set(*addr + len * page_bytes() - 1, nth as u8));
                 for ((addr, run), nth) in addrs.iter().zip(&runs).zip(0_u32..) {
-                    assert_eq!((get(addr + len * PAGE - 1), run.len()), (nth as u8, len));
+                    assert_eq!((get(addr + len * page_bytes() - 1), run.len()), (nth as u8, len));
                 }
                 assert_eq!(mappings(space.platform()), before);
                 addrs.iter().for_each(|addr| unmap_ram(&space, *addr, len));
@@ -102,14 +102,14 @@ fn an_area_moves_or_stays_whole_at_the_limit() {
             let first = area;
             let addrs = map_all(max, || short(space).map(&frames));
             // SAFETY: the test owns the area.
-            let moved = unsafe { space.raw().realloc(area, &Resize::new(9 * PAGE)) };
+            let moved = unsafe { space.raw().realloc(area, &Resize::new(9 * page_bytes())) };
             let area = moved.unwrap_or(area);
             assert_words_of(area, 5, first);
             space.verify().unwrap();
             addrs.iter().for_each(|addr| unmap_ram(space, *addr, 2));
             space.purge().unwrap();
             // SAFETY: as above.
-            let area = unsafe { space.raw().realloc(area, &Resize::new(5000 * PAGE)) }.unwrap();
+            let area = unsafe { space.raw().realloc(area, &Resize::new(5000 * page_bytes())) }.unwrap();
             assert_words_of(area, 5, first);
             [area, neighbour].iter().for_each(|addr| free(space, *addr));
             space.purge().unwrap();

@@ -12,7 +12,9 @@ use vmalloc_harness::env;
 use vmalloc_linux::{Linux, LinuxOptions};
 use vmalloc_short::ShortMaps;
 
-const SPAN: usize = 1 << 30;
+fn span() -> usize {
+    page_bytes() << 18
+}
 /// The supply, in frames: few enough to be taken all in the end.
 const FRAMES: usize = 1 << 14;
 
@@ -20,7 +22,7 @@ const FRAMES: usize = 1 << 14;
 const OPEN_CHUNKS: usize = 32;
 
 fn options() -> LinuxOptions {
-    LinuxOptions::new().max_bytes(SPAN).frame_bytes(FRAMES * PAGE).drain_thread(false)
+    LinuxOptions::new().max_bytes(span()).frame_bytes(FRAMES * page_bytes()).drain_thread(false)
 }
 
 /// Runs the scenario for each way to guard, and asserts that everything is as it was afterwards.

@@ -16,10 +16,13 @@ fn come_and_go(space: &Space<Linux>, frames: &[Frame], stop: &AtomicBool) {
             break;
         }
         let pages = 1 + round * 7 % 9;
-        let addr = space.raw().alloc(&Request::new(pages * PAGE).zeroed()).unwrap();
+        let addr = space.raw().alloc(&Request::new(pages * page_bytes()).zeroed()).unwrap();
         for page in 0..pages {
             // SAFETY: the test owns the page.
-            unsafe { byte(addr + page * PAGE).write_bytes(page_value(addr / PAGE + page), PAGE) };
+            unsafe {
+                byte(addr + page * page_bytes())
+                    .write_bytes(page_value(addr / page_bytes() + page), page_bytes());
+            };
         }
         held.push(addr);
         if held.len() > 8 {
@@ -39,22 +42,22 @@ fn reading_while_others_free_and_map_never_faults() {
             let frames = scattered_frames(space.platform(), 3);
             // SAFETY: the test took the frames.
             let zeroed = |frame: &Frame| unsafe {
-                byte(linear_addr(space.platform(), *frame)).write_bytes(0, PAGE);
+                byte(linear_addr(space.platform(), *frame)).write_bytes(0, page_bytes());
             };
             frames.iter().for_each(zeroed);
             let stop = AtomicBool::new(false);
             std::thread::scope(|scope| {
                 let _stop = StopAtEnd(&stop);
                 scope.spawn(|| come_and_go(space, &frames, &stop));
-                let start = space.geometry().span.start() as usize * PAGE;
-                let mut to = vec![0; 100 * PAGE];
+                let start = space.geometry().span.start() as usize * page_bytes();
+                let mut to = vec![0; 100 * page_bytes()];
                 let (mut read, mut round) = (0, 0);
                 while round < 120 * env::effort() || read == 0 {
                     round += 1;
-                    let first = start + round % 40 * PAGE;
+                    let first = start + round % 40 * page_bytes();
                     read += space.read(first + 1, &mut to);
                     for (nth, byte) in to.iter().enumerate() {
-                        let page = (first + 1 + nth) / PAGE;
+                        let page = (first + 1 + nth) / page_bytes();
                         assert!([0, page_value(page)].contains(byte), "{byte} in page {page:#x}");
                     }
                 }

@@ -19,11 +19,11 @@ fn vmalloc(space: &Space<Linux>, bytes: usize) -> usize {
 fn what_moves_is_not_copied() {
     in_both_modes(SpaceOptions::default(), |space| {
         let addr = vmalloc(space, 16 * MIB);
-        let neighbour = vmalloc(space, PAGE);
-        fill_words(addr + 7 * PAGE, 2);
+        let neighbour = vmalloc(space, page_bytes());
+        fill_words(addr + 7 * page_bytes(), 2);
         let moved = realloc(space, addr, 32 * MIB);
-        assert_words_of(moved + 7 * PAGE, 2, addr + 7 * PAGE);
-        assert_eq!(resident(moved, 32 * MIB / PAGE), 2);
+        assert_words_of(moved + 7 * page_bytes(), 2, addr + 7 * page_bytes());
+        assert_eq!(resident(moved..moved + 32 * MIB), 2);
         [moved, neighbour].iter().for_each(|addr| free(space, *addr));
     });
 }
@@ -34,26 +34,29 @@ fn what_shrinks_gives_its_memory_back() {
     in_own_process(|| {
         in_both_modes(SpaceOptions::default(), |space| {
             let addr = vmalloc(space, 16 * MIB);
-            fill_words(addr, 4096);
-            let before = status_bytes("VmRSS:");
+            fill_words(addr, 16 * MIB / page_bytes());
+            let (kept, before) = (MIB / page_bytes(), status_bytes("VmRSS:"));
             assert_eq!(realloc(space, addr, MIB), addr);
             assert!(
                 before - status_bytes("VmRSS:") > 14 * MIB,
                 "{before} bytes before, {} after",
                 status_bytes("VmRSS:")
             );
-            assert!((256..4097).all(|page| is_trap(addr + page * PAGE)));
-            assert_words_of(addr, 256, addr);
+            assert!((kept..16 * kept + 1).all(|page| is_trap(addr + page * page_bytes())));
+            assert_words_of(addr, kept, addr);
             // Others may have what it gave back, and it can have it again.
             let other = vmalloc(space, MIB);
             assert!(other > addr && other < addr + 16 * MIB);
             free(space, other);
             space.purge().unwrap();
             assert_eq!(realloc(space, addr, 2 * MIB), addr);
-            assert_words_of(addr, 256, addr);
-            assert!((256..512).all(|page| get(addr + page * PAGE) == 0), "pages given back are other pages");
+            assert_words_of(addr, kept, addr);
+            assert!(
+                (kept..2 * kept).all(|page| get(addr + page * page_bytes()) == 0),
+                "pages given back are other pages"
+            );
             assert_eq!(realloc(space, addr, 1), addr);
-            assert!(is_trap(addr + PAGE) && !is_trap(addr));
+            assert!(is_trap(addr + page_bytes()) && !is_trap(addr));
             free(space, addr);
         });
     });
@@ -67,21 +70,21 @@ fn an_area_blocked_each_time_keeps_what_it_holds_in_few_mappings() {
         let (linux, guards) = (space.platform(), space.platform().guard_means());
         let mut left = Vec::new();
         for _ in 0..3 {
-            let (mut addr, first) = (vmalloc(&space, 3 * PAGE), 3);
+            let (mut addr, first) = (vmalloc(&space, 3 * page_bytes()), 3);
             fill_words(addr, first);
             let before = mappings(linux);
             let mut counts = Vec::new();
             for pages in (first..).step_by(2).take(50) {
                 // Behind its guard page.
-                let behind = addr + (pages + 1) * PAGE;
-                let page = Request::new(PAGE).guard(false).within(behind, behind + PAGE);
+                let behind = addr + (pages + 1) * page_bytes();
+                let page = Request::new(page_bytes()).guard(false).within(behind, behind + page_bytes());
                 let neighbour = space.raw().reserve(&page).unwrap();
-                let moved = realloc(&space, addr, (pages + 2) * PAGE);
+                let moved = realloc(&space, addr, (pages + 2) * page_bytes());
                 assert_ne!(moved, addr);
                 assert_words_of(moved, pages, addr);
                 addr = moved;
                 fill_words(addr, pages + 2);
-                assert!(is_trap(addr + (pages + 2) * PAGE));
+                assert!(is_trap(addr + (pages + 2) * page_bytes()));
                 // SAFETY: nothing uses the addresses any more.
                 unsafe { space.raw().unreserve(neighbour) }.unwrap();
                 space.purge().unwrap();

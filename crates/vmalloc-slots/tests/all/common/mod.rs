@@ -5,10 +5,9 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use vmalloc::{ReadNofault, Space, SpaceOptions};
 use vmalloc_harness::not_run;
+pub use vmalloc_linux::page_bytes;
 use vmalloc_linux::{Error, GuardMeans, Linux, ReserveError, open};
 use vmalloc_slots::{Slot, Slots, SlotsOptions, SlotsRef};
-
-pub const PAGE: usize = 4096;
 
 pub type Pool = Slots<Arc<Space<Linux>>>;
 
@@ -56,9 +55,9 @@ pub fn peek(space: &Space<Linux>, addr: usize) -> Option<u8> {
 /// Writes a byte to each page of the first `bytes` of a slot.
 pub fn fill<R: SlotsRef<Space = Arc<Space<Linux>>>>(slot: &mut Slot<R>, bytes: usize) {
     assert!(bytes <= slot.committed_bytes());
-    for offset in (0..bytes).step_by(PAGE) {
+    for offset in (0..bytes).step_by(page_bytes()) {
         // SAFETY: the slot is the caller's, and committed so far.
-        unsafe { slot.as_ptr().add(offset + offset / PAGE % PAGE).write_volatile(0xa5) };
+        unsafe { slot.as_ptr().add(offset + offset / page_bytes() % page_bytes()).write_volatile(0xa5) };
     }
 }
 
@@ -66,7 +65,12 @@ pub fn fill<R: SlotsRef<Space = Arc<Space<Linux>>>>(slot: &mut Slot<R>, bytes: u
 pub fn is_zero<R: SlotsRef<Space = Arc<Space<Linux>>>>(slot: &Slot<R>) -> bool {
     // SAFETY: the slot is the caller's, and committed so far.
     let bytes = unsafe { std::slice::from_raw_parts(slot.as_ptr(), slot.committed_bytes()) };
-    bytes.chunks(PAGE).all(|page| page == [0; PAGE])
+    bytes.iter().all(|byte| *byte == 0)
+}
+
+/// Returns how many pages so many bytes have.
+pub fn pages_in(bytes: usize) -> u64 {
+    (bytes / page_bytes()) as u64
 }
 
 /// Returns how many pages of a slot have memory of their own, as proc_pid_pagemap(5) tells. The
@@ -74,8 +78,8 @@ pub fn is_zero<R: SlotsRef<Space = Arc<Space<Linux>>>>(slot: &Slot<R>) -> bool {
 pub fn resident<R: SlotsRef<Space = Arc<Space<Linux>>>>(slot: &Slot<R>) -> u64 {
     const PRESENT_AND_EXCLUSIVE: u64 = 1 << 63 | 1 << 56;
     let map = std::fs::File::open("/proc/self/pagemap").unwrap();
-    let mut entries = vec![0; slot.committed_bytes() / PAGE * size_of::<u64>()];
-    map.read_exact_at(&mut entries, (slot.addr() / PAGE * size_of::<u64>()) as u64).unwrap();
+    let mut entries = vec![0; slot.committed_bytes() / page_bytes() * size_of::<u64>()];
+    map.read_exact_at(&mut entries, (slot.addr() / page_bytes() * size_of::<u64>()) as u64).unwrap();
     let entries = entries.chunks_exact(size_of::<u64>());
     entries
         .map(|entry| u64::from_ne_bytes(entry.try_into().unwrap()))

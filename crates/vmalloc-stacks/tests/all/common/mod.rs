@@ -4,9 +4,8 @@
 use std::ops::Range;
 pub use vmalloc_harness::{in_own_process, peek};
 use vmalloc_linux::LinuxOptions;
+pub use vmalloc_linux::page_bytes;
 use vmalloc_stacks::{Stack, Stacks, StacksOptions};
-
-pub const PAGE: usize = 4096;
 
 /// Opens a pool with stacks of `pages` pages, of which `keep` stay warm, without threads.
 pub fn open(pages: usize, keep: usize) -> Stacks {
@@ -14,7 +13,7 @@ pub fn open(pages: usize, keep: usize) -> Stacks {
 }
 
 pub fn settings(pages: usize, keep: usize) -> StacksOptions {
-    StacksOptions::new().stack_bytes(pages * PAGE).keep_bytes(keep * PAGE)
+    StacksOptions::new().stack_bytes(pages * page_bytes()).keep_bytes(keep * page_bytes())
 }
 
 /// So many bytes of addresses, without a drain thread.
@@ -30,7 +29,7 @@ pub fn assert_traps(addr: usize) {
 /// Asserts that both pages beside a stack trap, at both of their ends.
 #[track_caller]
 pub fn assert_guarded(bottom: usize, top: usize) {
-    for addr in [bottom - PAGE, bottom - 1, top, top + PAGE - 1] {
+    for addr in [bottom - page_bytes(), bottom - 1, top, top + page_bytes() - 1] {
         assert_traps(addr);
     }
 }
@@ -38,9 +37,9 @@ pub fn assert_guarded(bottom: usize, top: usize) {
 /// Writes to each of the top `pages` pages, at both ends, as dense frames do.
 pub fn use_pages(stack: &Stack, pages: usize, value: u8) {
     for page in 1..=pages {
-        let start = stack.top() - page * PAGE;
+        let start = stack.top() - page * page_bytes();
         assert!(start >= stack.bottom());
-        for addr in [start, start + PAGE - 64] {
+        for addr in [start, start + page_bytes() - 64] {
             // SAFETY: inside of the stack, which is the caller's.
             unsafe { std::ptr::with_exposed_provenance_mut::<u8>(addr).write_bytes(value, 64) };
         }
@@ -49,7 +48,7 @@ pub fn use_pages(stack: &Stack, pages: usize, value: u8) {
 
 /// Returns how many pages of `range` have memory behind them.
 pub fn resident(range: Range<usize>) -> usize {
-    vmalloc_harness::resident(range.start, range.len() / PAGE)
+    vmalloc_harness::resident(range)
 }
 
 /// Runs `body` in a child, where it does not panic.

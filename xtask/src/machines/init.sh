@@ -1,6 +1,6 @@
 #!/bin/busybox sh
 # The first process of the machine. It mounts what programs expect, runs the jobs of /jobs one after another, and turns
-# the machine off. The console gets a line before each job and one behind it, for `cargo xtask kernels`.
+# the machine off. The console gets a line before each job and one behind it, for `cargo xtask machines`.
 
 attach() {
     /bin/busybox mkdir -p "$1"

@@ -9,6 +9,10 @@ use std::process::Command;
 
 /// The crates whose tests run.
 const CRATES: [&str; 5] = ["linux", "stacks", "slots", "malloc", "preload"];
+/// Those of them that need no compiler of C, and no loader of libraries.
+const STATIC: [&str; 4] = ["linux", "stacks", "slots", "malloc"];
+/// Flags of rustc: it links with its own linker and its own C library, and without debug information.
+const WITHOUT_C: &str = "-Clinker=rust-lld -Clink-self-contained=yes -Cstrip=debuginfo";
 const PROGRAMS: &str = "crates/vmalloc-preload/tests/programs";
 /// The flags of the tests of the preload library.
 const FLAGS: [&str; 7] = ["-O1", "-g", "-w", "-pthread", "-fno-builtin", "-ldl", "-o"];
@@ -21,10 +25,19 @@ pub(super) struct Test {
     pub(super) file: PathBuf,
 }
 
-/// Builds the tests as `cargo test --workspace` does, so that nothing is built twice after it. Returns them by name.
-pub(super) fn tests() -> Result<Vec<Test>> {
-    let built = process::artifacts(process::cargo().args(["test", "--no-run", "--workspace"]))?;
-    let mut tests: Vec<_> = built.into_iter().filter_map(test).collect();
+/// Builds the tests. Those of this machine as `cargo test --workspace` does, so that nothing is built twice after it; for
+/// another target static ones. Returns them by name.
+pub(super) fn tests(target: Option<&str>) -> Result<Vec<Test>> {
+    let mut cargo = process::cargo();
+    cargo.args(["test", "--no-run"]);
+    match target {
+        None => cargo.arg("--workspace"),
+        Some(target) => {
+            cargo.args(["--target", target]).args(STATIC.map(|name| format!("-pvmalloc-{name}")));
+            cargo.env_remove("CARGO_ENCODED_RUSTFLAGS").env("RUSTFLAGS", WITHOUT_C)
+        }
+    };
+    let mut tests: Vec<_> = process::artifacts(&mut cargo)?.into_iter().filter_map(test).collect();
     tests.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(tests)
 }

@@ -16,24 +16,27 @@ pub(super) struct Part {
     pub(super) tests: Vec<String>,
 }
 
-/// Returns the parts of all programs, by name. Each program is asked for its tests.
-pub(super) fn parts(programs: &[Test]) -> io::Result<Vec<Part>> {
-    let mut all = Vec::new();
-    for program in programs {
-        if program.name.ends_with("/unit") {
-            let name = program.name.clone();
-            all.push(Part { program: name.clone(), name, tests: Vec::new() });
-            continue;
-        }
+/// Returns the list of tests that each program prints, by its name.
+pub(super) fn lists(programs: &[Test]) -> io::Result<BTreeMap<String, String>> {
+    let list = |program: &Test| {
         let output = Command::new(&program.file).arg("--list").output()?;
-        all.extend(modules(&program.name, &String::from_utf8_lossy(&output.stdout)));
-    }
+        Ok((program.name.clone(), String::from_utf8_lossy(&output.stdout).into_owned()))
+    };
+    programs.iter().map(list).collect()
+}
+
+/// Returns the parts of all programs, by name.
+pub(super) fn parts(lists: &BTreeMap<String, String>) -> Vec<Part> {
+    let mut all: Vec<_> = lists.iter().flat_map(|(name, list)| modules(name, list)).collect();
     all.sort_by(|one, other| one.name.cmp(&other.name));
-    Ok(all)
+    all
 }
 
 /// Returns the modules of a program that lists its tests so: `space::a_test: test`, one a line.
 fn modules(program: &str, list: &str) -> Vec<Part> {
+    if program.ends_with("/unit") {
+        return vec![Part { name: program.to_owned(), program: program.to_owned(), tests: Vec::new() }];
+    }
     let mut modules: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for test in list.lines().filter_map(|line| line.strip_suffix(": test")) {
         let module = test.split("::").next().unwrap_or(test);
