@@ -7,7 +7,7 @@ use std::ffi::c_void;
 use std::ops::Range;
 use thiserror::Error;
 use vmalloc_linux::{
-    AllocError, AreaError, LinuxOptions, Error, Request, SharedSpace, SpaceOptions, open,
+    AllocError, AreaError, Error, LinuxOptions, Request, SharedSpace, SpaceOptions, open,
 };
 
 /// Why a way could not do its work.
