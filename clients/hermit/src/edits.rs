@@ -142,6 +142,7 @@ pub mod probe;
 
 const RECOVER: &str = ") {
 	if let Some(behind) = crate::probe::recover(stack_frame.instruction_pointer.as_u64()) {
+		// SAFETY: The code there ends the call of the probe.
 		unsafe {
 			stack_frame.as_mut().update(|frame| frame.instruction_pointer = x86_64::VirtAddr::new(behind));
 		}
@@ -191,6 +192,7 @@ const NEW_STACKS: &str = "
 		user_size,
 	};
 	// It may hold what an earlier task left.
+	// SAFETY: The area was just allocated.
 	unsafe { ptr::write_bytes(stacks.user.as_mut_ptr::<u8>(), 0, user_size) };
 	TaskStacks::Common(stacks)";
 

@@ -32,6 +32,7 @@ fn measure(what: &str, pairs: u64, mut pair: impl FnMut()) {
 unsafe extern "C" fn nothing(_: usize) {}
 
 fn task(stack: usize) {
+	// SAFETY: The function takes any number.
 	sys_join(unsafe { sys_spawn2(nothing, 0, 2, stack, 0) });
 }
 

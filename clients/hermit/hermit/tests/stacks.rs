@@ -32,6 +32,7 @@ unsafe extern "C" fn wait(nth: usize) {
 	let local = nth;
 	LOCALS[nth].store(&raw const local as usize, SeqCst);
 	while GATES[nth].load(SeqCst) == 0 {
+		// SAFETY: The word lives for ever, and no time limit is given.
 		unsafe { sys_futex_wait(GATES[nth].as_ptr(), 0, core::ptr::null(), 0) };
 	}
 }
@@ -47,7 +48,9 @@ fn check(local: usize) {
 fn round() {
 	GATES.iter().for_each(|gate| gate.store(0, SeqCst));
 	LOCALS.iter().for_each(|local| local.store(0, SeqCst));
-	let tasks: Vec<_> = (0..TASKS).map(|nth| unsafe { sys_spawn2(wait, nth, 2, STACK, -1) }).collect();
+	// SAFETY: The function takes any number.
+	let spawn = |nth| unsafe { sys_spawn2(wait, nth, 2, STACK, -1) };
+	let tasks: Vec<_> = (0..TASKS).map(spawn).collect();
 	for local in &LOCALS {
 		while local.load(SeqCst) == 0 {
 			hermit::syscalls::sys_yield();
@@ -56,6 +59,7 @@ fn round() {
 	}
 	for (gate, task) in GATES.iter().zip(tasks) {
 		gate.store(1, SeqCst);
+		// SAFETY: The word lives for ever.
 		unsafe { sys_futex_wake(gate.as_ptr(), 1) };
 		assert_eq!(sys_join(task), 0);
 	}
@@ -81,6 +85,7 @@ extern "C" fn runtime_entry(_argc: i32, _argv: *const *const u8, _env: *const *c
 	round();
 	round();
 	println!("STACKS {TASKS} twice");
+	// SAFETY: The function takes any number.
 	sys_join(unsafe { sys_spawn2(overflow, 0, 2, STACK, 0) });
 	common::exit(true)
 }

@@ -123,6 +123,7 @@ fn look(what: &str, look: fn(u64) -> Option<u64>) {
 
 #[unsafe(no_mangle)]
 extern "C" fn runtime_entry(_argc: i32, _argv: *const *const u8, _env: *const *const u8) -> ! {
+	// SAFETY: The function takes any number.
 	let other = unsafe { sys_spawn2(answer, 0, 2, 0, 1) };
 	look("munmap", after_munmap);
 	look("device-buffer", after_device_buffer);
