@@ -283,7 +283,7 @@ typedef struct vmalloc_error {
     uint64_t range_start;
     /* The address behind that range. */
     uint64_t range_end;
-    /* The most that would have fitted: so aligned, within the limits. */
+    /* The largest free range of the space. It may be misaligned, or outside the limits. */
     uint64_t largest_free;
     /* The limit that stands in the way. */
     uint64_t limit;

@@ -27,7 +27,7 @@ pub struct vmalloc_error {
     pub range_start: u64,
     /// The address behind that range.
     pub range_end: u64,
-    /// The most that would have fitted: so aligned, within the limits.
+    /// The largest free range of the space. It may be misaligned, or outside the limits.
     pub largest_free: u64,
     /// The limit that stands in the way.
     pub limit: u64,

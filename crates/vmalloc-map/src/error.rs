@@ -70,7 +70,8 @@ impl TryFrom<Range<u64>> for PageRange {
 #[cfg_attr(
     feature = "error-texts",
     error(
-        "no {size} {unit} free, aligned to {align}, within {within:?}; {largest} would fit: free some, or widen the limits"
+        "no {size} {unit} free, aligned to {align}, within {within:?}; the largest free range anywhere has {largest}: \
+     free some, or widen the limits"
     )
 )]
 #[cfg_attr(not(feature = "error-texts"), error("NoSpace"))]
@@ -81,7 +82,8 @@ pub struct NoSpace {
     pub align: u64,
     /// Where it was looked for.
     pub within: PageRange,
-    /// The most that would fit there, so aligned; 0 where nothing does.
+    /// The largest free range in the whole space; may be large enough but misaligned or outside the
+    /// limits.
     pub largest: u64,
     /// The unit of the figures, for the message: pages, or bytes.
     pub unit: &'static str,

@@ -65,16 +65,9 @@ impl AreaMap<'_> {
         }
     }
 
-    /// Returns the refusal of `fit`, with the most pages that would have fitted. That takes a
-    /// search for each bit of its size.
     #[cold]
     fn no_space(&self, fit: &Fit, within: PageRange) -> FitError {
-        let (size, align, mut largest, mut refused) = (fit.pages(), fit.alignment(), 0, fit.pages());
-        while refused - largest > 1 {
-            let half = largest + (refused - largest) / 2;
-            let fits = self.lowest(&fit.of_pages(half), within).is_some();
-            (largest, refused) = if fits { (half, refused) } else { (largest, half) };
-        }
+        let (size, align, largest) = (fit.pages(), fit.alignment(), self.largest_free());
         NoSpace { size, align, within, largest, unit: "pages" }.into()
     }
 

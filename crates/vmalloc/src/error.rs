@@ -90,7 +90,7 @@ pub enum AllocError {
     #[error(transparent)]
     Request(#[from] RequestError),
     /// Out of address space.
-    #[cfg_attr(feature = "error-texts", error("{0}, or a larger space (Linux: max_bytes); guards count"))]
+    #[cfg_attr(feature = "error-texts", error("{0}, or open a larger space (max_bytes on Linux)"))]
     NoSpace(#[from] NoSpace),
     /// The exact range asked for is not all free.
     #[cfg_attr(feature = "error-texts", error("{asked:?} is not all free: {by:?} is taken"))]

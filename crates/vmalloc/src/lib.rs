@@ -70,7 +70,7 @@
 //!   [`PageRange`], and fields named `pages`.
 //! - Errors carry their facts. A failed call changes nothing, except where its documentation says
 //!   what a refusal by the platform leaves. [`AllocError::NoSpace`] says what was asked for,
-//!   where, and what would have fitted.
+//!   where, and the largest free range.
 //! - The crate needs `alloc` but no operating system, and no thread or CPU: the platform brings the
 //!   lock.
 //!

@@ -150,12 +150,7 @@ impl NaiveMap {
     }
 
     fn no_space(&self, ask: &Ask, within: PageRange) -> NoSpace {
-        let room = |free: PageRange| {
-            let free = free.intersection(&within)?;
-            free.end().checked_sub(free.start().checked_next_multiple_of(ask.align)?)
-        };
-        let largest = self.free_ranges().filter_map(room).max().unwrap_or(0);
-        NoSpace { size: ask.pages, align: ask.align, within, largest, unit: "pages" }
+        NoSpace { size: ask.pages, align: ask.align, within, largest: self.largest_free(), unit: "pages" }
     }
 
     fn check_inside(&self, asked: PageRange) -> Result<(), RequestError> {

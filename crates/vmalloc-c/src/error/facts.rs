@@ -115,7 +115,7 @@ impl Facts {
         self.failed(VMALLOC_E_SYSTEM, errno)
     }
 
-    /// Enters the size asked for, its alignment, where it was looked for, and what would fit.
+    /// Enters the size asked for, its alignment, where it was looked for, and the largest range.
     fn room(mut self, size: u64, align: u64, within: &PageRange, largest: u64) -> Self {
         self.error.largest_free = largest;
         self.requested(&size).align(&align).range(within)

@@ -15,8 +15,8 @@ fn space() -> Space<Sim> {
 fn a_refused_allocation_tells_bytes_and_addresses() {
     let space = space();
     let refused = space.raw().alloc(&Request::new(1 << 30).align(1 << 16)).expect_err("there is no room");
-    let wanted = "no 1073745920 bytes free, aligned to 65536, within 0x1000000..0x5000000; 67108864 would \
-                  fit: free some, or widen the limits, or a larger space (Linux: max_bytes); guards count";
+    let wanted = "no 1073745920 bytes free, aligned to 65536, within 0x1000000..0x5000000; the largest free \
+                  range anywhere has 67108864: free some, or widen the limits, or open a larger space (max_bytes on Linux)";
     assert_eq!(refused.to_string(), wanted);
     // SAFETY: no memory is behind the areas of this platform.
     let refused = unsafe {

@@ -2,7 +2,7 @@
 
 use super::holes::{Build, Holes, family};
 use super::reference::Request;
-use super::{DENSE, every_request, leaves, limit, limit_of_refusal};
+use super::{DENSE, every_request, leaves, limit};
 use vmalloc_map::{AreaMap, PageRange, Policy};
 use vmalloc_model::Ask;
 
@@ -76,11 +76,6 @@ fn places_within_limits_and_the_highest_are_found_in_logarithmic_steps() {
                 let (placed, name) = (place(&mut map, &ask), format!("{name}, {}: {ask:?}", holes.name));
                 assert_eq!(placed, answer(&holes.ranges, limit, request), "{name}");
                 let steps = map.last_steps();
-                if placed.is_none() {
-                    let most = most(height) + limit_of_refusal(request.pages, most(height));
-                    assert!(steps <= most, "{name}: {steps} steps to refuse, height {height}");
-                    continue;
-                }
                 assert!(steps <= most(height), "{name}: {steps} steps, height {height}");
                 worst[nth] = steps.max(worst[nth]);
             }

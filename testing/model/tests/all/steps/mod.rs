@@ -46,12 +46,6 @@ fn limit(height: u32) -> u64 {
 /// The most steps of a search that finds none.
 const LIMIT_OF_FAILURE: u64 = 2;
 
-/// Returns the most steps of a refusal, which tells what would have fitted: a search for each bit of
-/// the size, of `most` steps each.
-fn limit_of_refusal(pages: u64, most: u64) -> u64 {
-    LIMIT_OF_FAILURE + u64::from(pages.ilog2() + 1) * most
-}
-
 /// Returns the most levels over so many leaves, while none was removed. A split leaves four
 /// children or more on both sides, but for nodes at the right edge. So the first child of the root
 /// holds `4^(height - 1)` leaves.
@@ -120,8 +114,7 @@ fn measure(
                 assert_eq!(map.free(range.start()), Ok(range), "{name}");
             }
             Err(FitError::NoSpace(_)) => {
-                let most = limit_of_refusal(request.pages, limit(height));
-                assert!(steps <= most, "{name}: {steps} steps to refuse {request:?}");
+                assert!(steps <= LIMIT_OF_FAILURE, "{name}: {steps} steps to refuse {request:?}");
                 worst.failed = worst.failed.max(steps);
             }
             Err(error) => panic!("{name}: {request:?}: {error}"),
