@@ -20,7 +20,7 @@ struct LeftOut {
 /// Machines with Linux 6.1.
 const OLD: &[&str] = &["linux-6.1", "huge-pages", "two-nodes"];
 
-const LEFT_OUT: [LeftOut; 7] = [
+const LEFT_OUT: [LeftOut; 6] = [
     LeftOut {
         test: "a_program_that_is_linked_to_another_malloc_gets_none_of_it",
         machines: OLD,
@@ -50,11 +50,6 @@ const LEFT_OUT: [LeftOut; 7] = [
         test: "a_space_with_one_area_takes_few_pages",
         machines: &["huge-pages"],
         reason: "open: 41,308 bytes for each space, 348 more than its bound",
-    },
-    LeftOut {
-        test: "moved_pages_are_discarded_where_no_mappings_are_left",
-        machines: &["aarch64-16k"],
-        reason: "open: SIGSEGV at the limit on mappings; whether of musl, Linux 7.3 or these pages is not known",
     },
 ];
 

@@ -253,7 +253,7 @@ fn windows_that_the_kernel_refuses_leave_nothing_behind() {
                     linux.protect(pages(&linux, 202, 3), Protection::Read),
                     {
                         // The first of them can be mapped.
-                        (0..30).for_each(|_| crowd.thin());
+                        (0..15).for_each(|_| crowd.thin());
                         linux.map_frames(fresh, &frames, Protection::ReadWrite)
                     },
                     linux.map_frames(windows, &frames, Protection::ReadWrite),

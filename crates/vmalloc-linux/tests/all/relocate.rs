@@ -159,7 +159,7 @@ fn moved_pages_are_discarded_where_no_mappings_are_left() {
         let Some(max): Option<u64> = map_limit() else { return };
         // A few more than the quarter that moves leave alone.
         let mut crowd = Crowd::gather(max);
-        (0..max / 4 + 200).for_each(|_| crowd.thin());
+        (0..max / 8 + 100).for_each(|_| crowd.thin());
         let linux = reserve(span(), GuardMeans::Mprotect, Batches::Refused).unwrap();
         let (from, to) = (pages(&linux, 10, 8), pages(&linux, 100, 8));
         map(&linux, from);
