@@ -1,6 +1,6 @@
 //! Areas that are freed by other threads than those that allocated them.
 
-use crate::common::{alloc, assert_whole, byte, free};
+use crate::common::{alloc, assert_whole, byte, free, page_bytes};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::sync_channel;
@@ -22,7 +22,8 @@ fn areas_that_are_freed_elsewhere_stay_bounded() {
     let default = SpaceOptions::default();
     let modes = [default, default.cache_bytes(1 << 20), default.unmap_on_free()];
     for options in modes.into_iter().flat_map(|it| [it, it.nodes(1), it.nodes(16)]) {
-        let space = open(LinuxOptions::new().max_bytes(1 << 30), options.lazy_max_pages(1 << 12)).unwrap();
+        let linux = LinuxOptions::new().max_bytes(page_bytes() << 18);
+        let space = open(linux, options.lazy_max_pages(1 << 12)).unwrap();
         let [first, _, _, last] = [(); 4].map(|()| {
             let (most, pages) = (hand_over(&space), space.stats().span_pages);
             // In queues, in hands, cached and lazy up to twice the threshold, where frees begin to
