@@ -24,7 +24,7 @@ const MAX_MAP_COUNT: &CStr = c"/proc/sys/vm/max_map_count";
 /// If `/proc` does not tell, or if no file can be written.
 #[must_use]
 pub fn map_limit() -> Option<u64> {
-    let max = kernels_own();
+    let max = told_limit();
     if max <= FEW {
         return Some(max);
     }
@@ -34,7 +34,7 @@ pub fn map_limit() -> Option<u64> {
     let told = private_mounts().and_then(|()| mount(&from, MAX_MAP_COUNT, libc::MS_BIND));
     fs::remove_file(file).expect("the test's file is there");
     match told {
-        Ok(()) => Some(kernels_own()),
+        Ok(()) => Some(told_limit()),
         Err(error) => {
             not_run(
                 "the limit on mappings",
@@ -51,14 +51,14 @@ pub fn map_limit() -> Option<u64> {
 /// If `/proc` does not tell.
 #[must_use]
 pub fn kernel_map_limit() -> Option<u64> {
-    let max = kernels_own();
+    let max = told_limit();
     if max > MANY {
         not_run("the kernel's limit on mappings", format_args!("{max} mappings would take too long"));
     }
     (max <= MANY).then_some(max)
 }
 
-fn kernels_own() -> u64 {
+fn told_limit() -> u64 {
     let text = fs::read_to_string("/proc/sys/vm/max_map_count").expect("/proc tells the limit");
     text.trim().parse().expect("the limit is a number")
 }

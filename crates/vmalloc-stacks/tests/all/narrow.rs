@@ -9,8 +9,8 @@ const GIB: usize = 1 << 30;
 fn opens_two_pools(left: usize) {
     let pools = [(); 2].map(|()| Stacks::open(&StacksOptions::new()).expect("few addresses do"));
     let spans = pools.each_ref().map(|pool| pool.stats().span_pages as usize * vmalloc_linux::page_bytes());
-    // A static program lies among these addresses itself, and the platform does not count that.
-    let most = (left + (16 << 20)) / 8;
+    // Measured on AArch64: a static program, which lies elsewhere, gets up to 2 MiB more.
+    let most = left / 8 + if cfg!(target_feature = "crt-static") { 2 << 20 } else { 0 };
     assert!((left / 9..=most).contains(&spans[0]), "{} of {left} bytes", spans[0]);
     assert!((spans[0] / 8 * 6..=spans[0]).contains(&spans[1]), "{spans:?}");
     let stacks: Vec<_> = (0..1000).map(|_| pools[0].stack().expect("there are thousands")).collect();
