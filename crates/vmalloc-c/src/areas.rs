@@ -6,7 +6,7 @@ use crate::options::{self, vmalloc_request};
 use crate::space::{Of, on, vmalloc_space};
 use libc::{c_int, c_void};
 use std::alloc::Layout;
-use vmalloc_linux::{Request, RequestError, page_bytes};
+use vmalloc_linux::{Kind, Request, RequestError, page_bytes};
 
 /// Allocates memory of at least `bytes` bytes, of any content, with an unmapped guard page behind
 /// it. It starts at a page. `vmalloc_free` frees it.
@@ -69,9 +69,32 @@ pub unsafe extern "C" fn vmalloc_alloc_with(
     request: *const vmalloc_request,
     detail: *mut vmalloc_error,
 ) -> *mut c_void {
-    call!(address, detail; space, request = options::request(request) => {
-        on!(&space.0, it => Ok(it.raw().alloc(&request)?))
-    })
+    // SAFETY: the conditions of every call.
+    match unsafe { take_usual(space, request, Kind::Vmalloc) } {
+        Some(memory) => memory,
+        None => call!(address, detail; space, request = options::request(request) => {
+            on!(&space.0, it => Ok(it.raw().alloc(&request)?))
+        }),
+    }
+}
+
+/// Takes an area of this CPU's node as a request says, if that asks for nothing rare, and there is
+/// one.
+///
+/// # Safety
+/// The conditions of every call.
+#[inline(always)]
+unsafe fn take_usual(
+    space: *mut vmalloc_space,
+    request: *const vmalloc_request,
+    kind: Kind,
+) -> Option<*mut c_void> {
+    // SAFETY: the caller's condition.
+    let Some(vmalloc_space(Of::Whole(it), _)) = (unsafe { space.as_ref() }) else { return None };
+    // SAFETY: the caller's condition.
+    let request = unsafe { options::usual_request(request) }?;
+    let addr = it.raw().reuse_noted(&request, kind);
+    (addr != 0).then(|| std::ptr::with_exposed_provenance_mut(addr))
 }
 
 /// Frees memory of `vmalloc_alloc`, `vmalloc_zalloc`, `vmalloc_alloc_with`, `vmalloc_alloc_shared`
@@ -93,6 +116,28 @@ pub unsafe extern "C" fn vmalloc_free(
     if let Some(vmalloc_space(Of::Whole(it), _)) = unsafe { space.as_ref() } {
         // SAFETY: the caller owns the memory, and uses it no more.
         if unsafe { it.raw().free_to_node(memory.addr()) } {
+            return 0;
+        }
+    }
+    // SAFETY: the caller's conditions.
+    unsafe { free_noted(space, memory, detail) }
+}
+
+/// Frees an area with a record in the common case.
+///
+/// # Safety
+/// That of [`vmalloc_free`].
+#[cold]
+#[inline(never)]
+unsafe extern "C" fn free_noted(
+    space: *mut vmalloc_space,
+    memory: *mut c_void,
+    detail: *mut vmalloc_error,
+) -> c_int {
+    // SAFETY: the conditions of every call.
+    if let Some(vmalloc_space(Of::Whole(it), _)) = unsafe { space.as_ref() } {
+        // SAFETY: the caller owns the memory, and uses it no more.
+        if unsafe { it.raw().free_noted_to_node(memory.addr(), Kind::Vmalloc) } {
             return 0;
         }
     }
@@ -164,9 +209,13 @@ pub unsafe extern "C" fn vmalloc_reserve(
     request: *const vmalloc_request,
     detail: *mut vmalloc_error,
 ) -> *mut c_void {
-    call!(address, detail; space, request = options::request(request) => {
-        on!(&space.0, it => Ok(it.raw().reserve(&request)?))
-    })
+    // SAFETY: the conditions of every call.
+    match unsafe { take_usual(space, request, Kind::Reserved) } {
+        Some(addresses) => addresses,
+        None => call!(address, detail; space, request = options::request(request) => {
+            on!(&space.0, it => Ok(it.raw().reserve(&request)?))
+        }),
+    }
 }
 
 /// Frees addresses of `vmalloc_reserve`. Memory that was committed or mapped there ends.
@@ -179,8 +228,15 @@ pub unsafe extern "C" fn vmalloc_unreserve(
     addr: *mut c_void,
     detail: *mut vmalloc_error,
 ) -> c_int {
-    call!(code, detail; space => {
+    // SAFETY: the conditions of every call.
+    if let Some(vmalloc_space(Of::Whole(it), _)) = unsafe { space.as_ref() } {
         // SAFETY: the caller owns the addresses, and uses them no more.
+        if unsafe { it.raw().free_noted_to_node(addr.addr(), Kind::Reserved) } {
+            return 0;
+        }
+    }
+    call!(code, detail; space => {
+        // SAFETY: as above.
         on!(&space.0, it => Ok(unsafe { it.raw().unreserve(addr.addr()) }?))
     })
 }

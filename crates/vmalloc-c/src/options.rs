@@ -294,6 +294,28 @@ pub(crate) unsafe fn request(given: *const vmalloc_request) -> Result<Request, R
     given.flagged(request)
 }
 
+/// Returns the request that a caller has put together, if it asks for nothing rare: then it needs no
+/// copy, and never gets as far as memory.
+///
+/// # Safety
+/// That of [`input::read`].
+#[inline(always)]
+pub(crate) unsafe fn usual_request(given: *const vmalloc_request) -> Option<Request> {
+    // SAFETY: the caller's condition; a struct of another size is not read beyond that.
+    let size = unsafe { given.cast::<usize>().as_ref() }?;
+    if *size != size_of::<vmalloc_request>() {
+        return None;
+    }
+    // SAFETY: as above, and it is as large as ours.
+    let given = unsafe { &*given };
+    let rare = given.range_start | given.range_end | given.tag.addr() | (given.flags | given.policy) as usize;
+    if rare != 0 {
+        return None;
+    }
+    let request = Request::new(given.bytes).align(given.align.max(1));
+    Some(if given.record != 0 { request.record(given.record) } else { request })
+}
+
 const RESIZE_FLAGS: u32 = VMALLOC_ZERO | VMALLOC_NO_BLOCK;
 
 /// A new size for memory that is there. Everything else stays the memory's: its guard, tag, record,

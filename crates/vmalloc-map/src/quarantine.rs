@@ -66,24 +66,12 @@ impl AreaMap<'_> {
     /// # Errors
     /// [`NoArea`] for a token of another map, which is dropped; nothing else is changed.
     pub fn free_quarantined(&mut self, token: Quarantined) -> Result<PageRange, NoArea> {
-        let (leaf, bit) = self.own(&token)?;
-        Ok(self.give_back(leaf, bit))
-    }
-
-    /// Makes the area of `token` busy again, and returns its pages. O(1).
-    ///
-    /// # Errors
-    /// [`NoArea`] for a token of another map, which is dropped; nothing else is changed.
-    pub fn reuse_quarantined(&mut self, token: Quarantined) -> Result<PageRange, NoArea> {
-        let (leaf, bit) = self.own(&token)?;
-        self.bitmaps.leaf(leaf).set_busy(bit);
-        Ok(token.area)
-    }
-
-    /// Returns leaf and bit of the area of `token`. Nothing but the token ends the quarantine, so
-    /// the area is as it was.
-    fn own(&self, token: &Quarantined) -> Result<(u32, u32), NoArea> {
         let page = token.area.start();
-        if token.map == self.token_map { self.area_at(page) } else { Err(NoArea::Nothing { page }) }
+        if token.map != self.token_map {
+            return Err(NoArea::Nothing { page });
+        }
+        // Nothing but the token ends the quarantine, so the area is as it was.
+        let (leaf, bit) = self.area_at(page)?;
+        Ok(self.give_back(leaf, bit))
     }
 }

@@ -342,7 +342,8 @@ fn what_a_space_holds_beyond_what_is_in_use_is_bounded_and_goes() {
         let lazy = 64 * MIB * (usize::BITS - cpus.leading_zeros()) as usize;
         let settings = SpaceOptions::default();
         for (settings, held) in [(settings, cached + cached / 4), (settings.unmap_on_free(), lazy)] {
-            let space = open(LinuxOptions::new().drain_thread(false), settings).unwrap();
+            let options = LinuxOptions::new().max_bytes(4 * held).drain_thread(false);
+            let space = open(options, settings).unwrap();
             let before = status_bytes("RssAnon:");
             let resident = || status_bytes("RssAnon:").saturating_sub(before + 8 * MIB);
             // Half as much again as may stay.

@@ -109,7 +109,9 @@ fn a_space_with_one_area_takes_few_pages() {
         let before = anonymous();
         let spaces: Vec<_> = std::iter::repeat_with(open).take(SPACES).collect();
         let each = (anonymous() - before) / SPACES;
-        assert!(each <= (40 << 10).max(4 * page_bytes()), "{each} bytes for each");
+        // musl's heap rounds sizes up by as much as a quarter.
+        let most = if cfg!(target_env = "musl") { 43 << 10 } else { 40 << 10 };
+        assert!(each <= most.max(4 * page_bytes()), "{each} bytes for each");
         drop((first, spaces));
     });
 }

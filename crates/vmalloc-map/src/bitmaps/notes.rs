@@ -33,10 +33,10 @@ pub struct Note {
     pub facts: u64,
 }
 
-/// The place of a note.
+/// The place of the note of a page.
 #[derive(FromBytes, IntoBytes)]
 #[repr(C)]
-pub(crate) struct NoteSlot {
+pub struct NoteSlot {
     record: Long,
     facts: Long,
 }
@@ -49,8 +49,9 @@ pub(crate) type Notes<'m> = RowArray<'m, NoteSlot, { LEAF_PAGES as usize }>;
 const NOTED: u64 = 1 << 63;
 
 impl NoteSlot {
+    /// Returns the note of the caller's area.
     #[inline]
-    pub(super) fn get(&self) -> Note {
+    pub fn get(&self) -> Note {
         Note { record: self.record.get(), facts: self.facts.get() }
     }
 
@@ -60,9 +61,9 @@ impl NoteSlot {
         self.facts.set(note.facts);
     }
 
-    /// Takes the note of an area that has just been retired.
+    /// Takes the note of an area that the caller has just retired.
     #[inline]
-    pub(super) fn take(&self) -> Note {
+    pub fn take(&self) -> Note {
         // Release: a reader that misses the note sees that the area is not busy.
         fence(Release);
         let note = self.get();
@@ -141,17 +142,22 @@ impl Bitmaps<'_> {
         notes.reach(usize::try_from(page.wrapping_sub(self.base)).map_err(|_| OutOfMemory)?)
     }
 
+    /// Returns the place of the note of `page`, in `leaf`, if there may be one.
+    #[inline]
+    pub fn note_slot(&self, leaf: &Leaf, page: u64) -> Option<&NoteSlot> {
+        if leaf.is_noted() { self.slot(page) } else { None }
+    }
+
     /// Returns the note of the caller's area that starts at `page`, in `leaf`.
     #[inline]
     pub fn note(&self, leaf: &Leaf, page: u64) -> Note {
-        let slot = if leaf.is_noted() { self.slot(page) } else { None };
-        slot.map_or(Note::default(), NoteSlot::get)
+        self.note_slot(leaf, page).map_or(Note::default(), NoteSlot::get)
     }
 
     /// Enters the note of the caller's area that starts at `page`, in `leaf`: before it is busy, or
     /// in place of another note. Returns false, and changes nothing, where there is no
     /// [place](Self::reach_note) for it.
-    #[inline]
+    #[inline(always)]
     pub fn enter_note(&self, leaf: &Leaf, page: u64, note: Note) -> bool {
         self.slot(page).map(|slot| slot.enter(leaf, note)).is_some()
     }
@@ -160,8 +166,7 @@ impl Bitmaps<'_> {
     /// retired.
     #[inline]
     pub fn take_note(&self, leaf: &Leaf, page: u64) -> Note {
-        let slot = if leaf.is_noted() { self.slot(page) } else { None };
-        slot.map_or(Note::default(), NoteSlot::take)
+        self.note_slot(leaf, page).map_or(Note::default(), NoteSlot::take)
     }
 
     /// Reads the note of `area` with it. No note was entered since `before` was read, and the area

@@ -88,7 +88,7 @@ impl Annotation {
     }
 
     /// Returns the note that holds all of it, or stands for an entry in a table.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn note(&self, guards: bool) -> Note {
         if self.tag.is_some() || !self.placement.is_usual() {
             return Note { record: 0, facts: Self::TABLED };

@@ -47,9 +47,9 @@ impl FreedBy {
 impl Kind {
     /// Returns the kind of a number that was one.
     pub(crate) fn of(code: u64) -> Self {
-        const ALL: [Kind; 7] =
-            [Kind::Vmalloc, Kind::Reserved, Kind::Vmap, Kind::IoMap, Kind::Shared, Kind::Exec, Kind::Tenant];
-        ALL[code as usize % ALL.len()]
+        const ALL: [Kind; 6] =
+            [Kind::Vmalloc, Kind::Reserved, Kind::Vmap, Kind::IoMap, Kind::Shared, Kind::Exec];
+        ALL.get(code as usize).copied().unwrap_or(Self::Tenant)
     }
 
     /// Returns the call that frees areas of this kind.

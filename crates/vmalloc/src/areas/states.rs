@@ -41,22 +41,21 @@ pub(crate) struct Retired {
 type Out = (PageRange, Annotation, Option<Box<Entry>>);
 
 impl<L: RawMutex> Areas<L> {
-    /// Enters the annotation of a claimed area, if it is not plain, and makes the area busy.
-    /// Returns `None`, and changes nothing, when memory is short, and whether the area was claimed
-    /// otherwise. The caller holds no lock.
+    /// Enters the annotation of a claimed area, if it is not plain, and makes the area busy. Takes no
+    /// memory for an area that was just retired, with the entry that it had. Returns `None`, and
+    /// changes nothing, when memory is short, and whether the area was claimed otherwise. The caller
+    /// holds no lock.
     #[inline]
-    pub(crate) fn hand_out(&self, area: PageRange, annotation: Annotation) -> Option<bool> {
+    pub(crate) fn hand_out(
+        &self,
+        page: u64,
+        annotation: &Annotation,
+        entry: Option<Box<Entry>>,
+    ) -> Option<bool> {
         if annotation.is_plain(self.guard) {
-            return Some(self.make_busy(area.start()));
+            return Some(self.make_busy(page));
         }
-        self.annotate(area.start(), &annotation, None)
-    }
-
-    /// Hands an area out again that has just been retired. It takes no memory.
-    #[cold]
-    pub(crate) fn hand_back(&self, page: u64, annotation: &Annotation, entry: Option<Box<Entry>>) -> bool {
-        let is_plain = annotation.is_plain(self.guard);
-        if is_plain { self.make_busy(page) } else { self.annotate(page, annotation, entry) == Some(true) }
+        self.annotate(page, annotation, entry)
     }
 
     /// Enters an annotation, as a note or with one, and makes the area busy. Its entry is made here
@@ -65,23 +64,16 @@ impl<L: RawMutex> Areas<L> {
     fn annotate(&self, page: u64, annotation: &Annotation, entry: Option<Box<Entry>>) -> Option<bool> {
         let note = annotation.note(self.guard);
         let home = self.bitmaps.sure_home(page);
-        if let Some(leaf) = home.filter(|_| note.facts != Annotation::TABLED) {
-            if !self.bitmaps.enter_note(leaf, page, note) {
-                self.bitmaps.reach_note(page).ok()?;
-                self.bitmaps.enter_note(leaf, page, note);
-            }
-            return Some(leaf.make_busy(page));
-        }
-        if home.is_some() {
+        if let Some(leaf) = home {
             self.bitmaps.reach_note(page).ok()?;
+            if note.facts != Annotation::TABLED {
+                self.bitmaps.enter_note(leaf, page, note);
+                return Some(leaf.make_busy(page));
+            }
         }
-        let is_tabled = home.is_none() || Annotation::of_note(note, self.guard).is_none();
-        let entry = match entry {
-            None if is_tabled => Some(Entry::new(page, annotation).ok()?),
-            entry => entry,
-        };
-        let mut table = is_tabled.then(|| self.table(page));
-        let unused = entry.and_then(|entry| table.as_mut().and_then(|table| table.enter(entry)));
+        let entry = if entry.is_some() { entry } else { Some(Entry::new(page, annotation).ok()?) };
+        let mut table = self.table(page);
+        let unused = entry.and_then(|entry| table.enter(entry));
         match home {
             Some(leaf) => _ = self.bitmaps.enter_note(leaf, page, note),
             None => self.with_leaf(page, Leaf::note_entered),
@@ -96,8 +88,11 @@ impl<L: RawMutex> Areas<L> {
     /// frames and is in no table.
     #[inline]
     pub(crate) fn simple(&self, note: Note, by: FreedBy) -> Option<Disposition> {
-        let known = Annotation::of_note(note, self.guard)?;
-        (by.frees(known.kind) && !known.kind.may_show_frames()).then(|| self.disposition(&known))
+        if note.facts == 0 {
+            return by.frees(Kind::Vmalloc).then_some(Disposition::MayCache);
+        }
+        let kind = Annotation::of_note(note, self.guard)?.kind;
+        (by.frees(kind) && !kind.may_show_frames()).then_some(Disposition::MustUnmap)
     }
 
     /// Returns the fate of the memory of an area. Only areas with the usual guard are cached: every

@@ -41,10 +41,10 @@ impl Tag {
         while len < name.len() && name[len] & 0xc0 == 0x80 {
             len -= 1;
         }
-        let mut nth = 0;
-        while nth < len {
-            bytes[nth] = name[nth];
-            nth += 1;
+        let (mut from, mut to): (_, &mut [u8]) = (name.split_at(len).0, &mut bytes);
+        while let ([next, others @ ..], [place, rest @ ..]) = (from, to) {
+            *place = *next;
+            (from, to) = (others, rest);
         }
         Self { len: len as u8, bytes }
     }

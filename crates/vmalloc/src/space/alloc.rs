@@ -51,9 +51,9 @@ impl<P: Platform> Raw<'_, P> {
     /// # Errors
     /// [`AllocError`]; nothing is lost or changed.
     pub fn reserve(&self, request: &Request) -> Result<usize, AllocError> {
-        if let Some(area) = self.reuse_usual(request, Kind::Reserved) {
-            self.space.hand_out(area, self.usual(request, Kind::Reserved), Backing::None)?;
-            return Ok(self.space.addr(area.start()));
+        let addr = self.reuse_noted(request, Kind::Reserved);
+        if addr != 0 {
+            return Ok(addr);
         }
         let allocation = self.begin(request)?;
         let (area, backing) = allocation.obtain(Kind::Reserved)?;
@@ -82,9 +82,9 @@ impl<P: Platform> Raw<'_, P> {
     /// Allocates for a request with anything special, perhaps no more than a record.
     #[inline(never)]
     fn alloc_special(&self, request: &Request) -> Result<usize, AllocError> {
-        match self.reuse_usual(request, Kind::Vmalloc) {
-            Some(area) => self.hand_out_recorded(area, request),
-            None => self.alloc_slow(request),
+        match self.reuse_noted(request, Kind::Vmalloc) {
+            0 => self.alloc_slow(request),
+            addr => Ok(addr),
         }
     }
 

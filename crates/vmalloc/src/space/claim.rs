@@ -147,7 +147,7 @@ impl<P: Platform> Space<P> {
         annotation: Annotation,
         backing: Backing,
     ) -> Result<(), AllocError> {
-        match self.areas.hand_out(area, annotation) {
+        match self.areas.hand_out(area.start(), &annotation, None) {
             Some(true) => Ok(()),
             Some(false) => self.platform.fatal(&"a claimed area is busy"),
             None => self.not_annotated(area, backing),

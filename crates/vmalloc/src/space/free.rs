@@ -92,6 +92,18 @@ impl<P: Platform> Raw<'_, P> {
         self.free_slow(self.space.page(addr)?, FreedBy::Unreserve)
     }
 
+    /// Frees an area of a kind in the common case, if it has nothing special but a record, as
+    /// [`free_to_node`](Self::free_to_node) does.
+    ///
+    /// # Safety
+    /// As for the call that frees such an area, if this returns true.
+    #[inline(always)]
+    #[doc(hidden)]
+    pub unsafe fn free_noted_to_node(&self, addr: usize, kind: Kind) -> bool {
+        addr & self.space.offset_mask() == 0
+            && self.free_noted((addr >> self.space.shift()) as u64, kind.freed())
+    }
+
     /// Frees an area of any kind that one call frees, and tells what it was. Frames of the caller's
     /// that were mapped there can be given back after the next [`flush`](super::Space::flush).
     ///
@@ -178,9 +190,10 @@ impl<P: Platform> Raw<'_, P> {
     fn free_noted(&self, page: u64, by: FreedBy) -> bool {
         let space = self.space;
         let bitmaps = &*space.areas.bitmaps;
-        let Some(leaf) = bitmaps.home(page).filter(|leaf| leaf.is_noted()) else { return false };
+        let Some(leaf) = bitmaps.home(page) else { return false };
+        let Some(slot) = bitmaps.note_slot(leaf, page) else { return false };
         let Some(size) = bitmaps.size_near(leaf, page) else { return false };
-        let simple = space.areas.simple(bitmaps.note(leaf, page), by);
+        let simple = space.areas.simple(slot.get(), by);
         let Some(disposition) = simple.filter(|_| space.free_mask != usize::MAX) else { return false };
         let is_cached = space.caches && disposition == Disposition::MayCache;
         let id = if is_cached && page < space.apart_end { leaf.owner_hint() } else { space.platform.cpu() };
@@ -191,7 +204,7 @@ impl<P: Platform> Raw<'_, P> {
         if !has_room || !bitmaps.retire_start(leaf, page) {
             return refuse(node);
         }
-        bitmaps.take_note(leaf, page);
+        slot.take();
         match node.place(size).filter(|_| is_cached) {
             Some((top, credit)) => {
                 top.fill(page);
@@ -241,8 +254,7 @@ impl<P: Platform> Raw<'_, P> {
     /// there is none.
     #[inline(never)]
     pub(super) fn free_slow(&self, page: u64, by: FreedBy) -> Result<(), FreeError> {
-        let is_freed = !self.space.options.zero_on_free && self.free_noted(page, by);
-        if is_freed { Ok(()) } else { self.free_as(page, by, Disposition::MayCache) }
+        if self.free_noted(page, by) { Ok(()) } else { self.free_as(page, by, Disposition::MayCache) }
     }
 
     /// Frees an area, and says what becomes of its memory.

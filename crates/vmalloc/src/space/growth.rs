@@ -73,8 +73,11 @@ impl<P: Platform> Allocation<'_, P> {
         for id in (0..looks).flat_map(|_| [Some(id), other]).flatten() {
             // Under the lock of a node there is no call of the heap.
             drop(cache.lock_stock(HALF));
-            // A node that is held is passed by.
-            let Some(node) = cache.nodes[id].try_lock().filter(|_| moved < enough) else { continue };
+            // A node that is held, or has nothing, is passed by.
+            let Some(mut node) = cache.nodes[id].try_lock().filter(|_| moved < enough) else { continue };
+            if node.cached().pages() == 0 {
+                continue;
+            }
             let mut held = HeldNode { space, id, node };
             make_lazy_room(&mut held.node);
             let (more, lazy) = cache.stock_idle(&mut held.node, growth.pages - moved, sizes, &space.areas);

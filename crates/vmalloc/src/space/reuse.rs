@@ -5,10 +5,11 @@ use super::alloc::payload;
 use super::claim::Backing;
 use super::free::refuse;
 use super::{Raw, Request};
+use crate::PageRange;
 use crate::areas::{Annotation, Kind};
 use crate::platform::{Platform, Protection};
 use crate::wait::SizeStacks;
-use crate::{AllocError, PageRange};
+use vmalloc_map::parts::Note;
 
 impl<P: Platform> Raw<'_, P> {
     /// Allocates in the common case: nothing special, and an area of the size waits in this CPU's
@@ -26,73 +27,60 @@ impl<P: Platform> Raw<'_, P> {
         if below > self.space.offset_mask() || align & below != 0 || !self.space.caches {
             return self.reuse_otherwise(bytes, align);
         }
-        self.reuse_cached(self.size_of(bytes), 1)
-    }
-
-    /// Allocates in the common case with an alignment above a page, or where nothing is cached.
-    #[inline(never)]
-    fn reuse_otherwise(&self, bytes: usize, align: usize) -> usize {
-        let size = self.size_of(bytes);
-        if !align.is_power_of_two() || !SizeStacks::takes(size as u64) {
-            return 0;
-        }
-        let align = (align >> self.space.shift()) as u64;
-        if !self.space.caches {
-            return self.reuse_addresses(size, align);
-        }
-        self.reuse_cached(size, align)
-    }
-
-    /// Takes a cached area.
-    #[inline(always)]
-    fn reuse_cached(&self, size: usize, align: u64) -> usize {
         let Some(mut node) = self.space.cache.try_lock(self.space.platform.cpu()) else { return 0 };
-        let Some(start) = node.reuse(size, align) else { return usize::from(refuse(node)) };
+        let Some(start) = node.reuse(self.size_of(bytes), 1) else { return usize::from(refuse(node)) };
         self.revive(start);
         drop(node);
         self.space.addr(start)
     }
 
-    /// Allocates in the common case where nothing keeps its memory.
+    /// Allocates in the common case with an alignment above a page, or where nothing is cached.
     #[inline(never)]
-    fn reuse_addresses(&self, size: usize, align: u64) -> usize {
-        let Some(mut node) = self.space.cache.try_lock(self.space.platform.cpu()) else { return 0 };
-        let Some(start) = node.take_pooled(size, align) else { return usize::from(refuse(node)) };
-        self.revive(start);
-        drop(node);
-        if self.map_reused(start, size) { self.space.addr(start) } else { 0 }
+    fn reuse_otherwise(&self, bytes: usize, align: usize) -> usize {
+        self.reuse_as(Kind::Vmalloc, bytes, align, Note::default())
     }
 
-    /// Hands out an area of [`reuse_usual`](Self::reuse_usual), as memory with a record.
-    pub(super) fn hand_out_recorded(&self, area: PageRange, request: &Request) -> Result<usize, AllocError> {
-        let backing = if self.space.caches { Backing::Cached } else { Backing::None };
-        self.space.hand_out(area, self.usual(request, Kind::Vmalloc), backing)?;
-        let is_mapped = self.space.caches || self.map_reused(area.start(), area.len() as usize - 1);
-        // Without memory the slow path tells why.
-        if is_mapped { Ok(self.space.addr(area.start())) } else { self.alloc_slow(request) }
+    /// Allocates in the common case for a request without anything special but a record, as memory
+    /// or as reserved addresses, or returns 0. This becomes a part of its caller, as
+    /// [`alloc_from_node`](Self::alloc_from_node) does.
+    #[inline(always)]
+    #[doc(hidden)]
+    pub fn reuse_noted(&self, request: &Request, kind: Kind) -> usize {
+        let Some((bytes, align)) = request.usual() else { return 0 };
+        let usual = Annotation::new(kind, self.space.guard_pages, None);
+        let note = Annotation { record: request.record, ..usual }.note(self.space.options.guard);
+        self.reuse_as(kind, bytes, align, note)
     }
 
-    /// Claims an area for a request without anything special but a record, if one of the size waits
-    /// in this CPU's node, which is free: with its memory, if that is what waits there for areas of
-    /// this kind.
-    pub(super) fn reuse_usual(&self, request: &Request, kind: Kind) -> Option<PageRange> {
-        let (bytes, align) = request.usual()?;
-        let size = self.size_of(bytes);
+    /// Allocates in the common case: an area of the size waits in this CPU's node, which is free,
+    /// with its memory if areas of this kind have that there. Returns its address, else 0.
+    #[inline(always)]
+    fn reuse_as(&self, kind: Kind, bytes: usize, align: usize, note: Note) -> usize {
+        let (space, size) = (self.space, self.size_of(bytes));
         if !align.is_power_of_two() || !SizeStacks::takes(size as u64) {
-            return None;
+            return 0;
         }
-        let align = (align >> self.space.shift()).max(1) as u64;
-        let mut node = self.space.cache.try_lock(self.space.platform.cpu())?;
-        let start = match kind == Kind::Vmalloc && self.space.caches {
-            true => node.reuse(size, align),
-            false => node.take_pooled(size, align),
-        }?;
-        Some(PageRange::of(start, start + size as u64 + 1))
-    }
-
-    /// Returns the annotation of an area for such a request.
-    pub(super) fn usual(&self, request: &Request, kind: Kind) -> Annotation {
-        Annotation { record: request.record, ..Annotation::new(kind, self.space.guard_pages, None) }
+        let align = (align >> space.shift()).max(1) as u64;
+        let (is_memory, is_cached) = (kind == Kind::Vmalloc, kind == Kind::Vmalloc && space.caches);
+        let Some(mut node) = space.cache.try_lock(space.platform.cpu()) else { return 0 };
+        let found = if is_cached { node.reuse(size, align) } else { node.take_pooled(size, align) };
+        let Some(start) = found else { return usize::from(refuse(node)) };
+        let enter = |leaf| space.areas.bitmaps.enter_note(leaf, start, note);
+        if note == Note::default() || space.areas.bitmaps.home(start).is_some_and(enter) {
+            self.revive(start);
+            drop(node);
+        } else {
+            drop(node);
+            let area = PageRange::of(start, start + size as u64 + 1);
+            let known = Annotation::of_note(note, space.options.guard).unwrap_or(space.areas.plain());
+            // The first note among 256 pages takes memory.
+            let backing = if is_cached { Backing::Cached } else { Backing::None };
+            if space.hand_out(area, known, backing).is_err() {
+                return 0;
+            }
+        }
+        let is_mapped = !is_memory || is_cached || self.map_reused(start, size);
+        if is_mapped { space.addr(start) } else { 0 }
     }
 
     /// Returns the size of the area for `bytes` bytes in the stacks. No bytes are more than any

@@ -89,7 +89,7 @@ impl<P: Platform> Raw<'_, P> {
                 sets.stay(share);
             }
         }
-        if !self.space.areas.hand_back(area.start(), &annotation, entry) {
+        if self.space.areas.hand_out(area.start(), &annotation, entry) != Some(true) {
             self.space.platform.fatal(&"an area that is being freed is busy");
         }
     }
