@@ -47,7 +47,8 @@ pub(crate) fn leads_to(entry: u64) -> u64 {
 /// Returns the numbers of all CPUs, this one's first.
 pub(crate) fn cpus(info: &StartInfo) -> Vec<u64> {
     let mut cpus = info.cpus().to_vec();
-    cpus.sort_by_key(|&cpu| cpu != boot::first());
+    let own = cpus.iter().position(|&cpu| cpu == boot::first());
+    own.into_iter().for_each(|own| cpus.swap(0, own));
     cpus
 }
 

@@ -25,7 +25,8 @@ impl AcpiHandler for DirectMap {
 /// Returns the interrupt controllers of all usable CPUs, this one's first.
 pub(crate) fn cpus(info: &StartInfo) -> Vec<u8> {
     let mut apics = listed(info).unwrap_or_else(|| alloc::vec![apic::id()]);
-    apics.sort_by_key(|&id| id != apic::id());
+    let own = apics.iter().position(|&id| id == apic::id());
+    own.into_iter().for_each(|own| apics.swap(0, own));
     apics
 }
 
