@@ -83,6 +83,8 @@ pub(crate) fn all() -> Vec<Step> {
             .env("RUSTDOCFLAGS", "-D warnings")
             .after("lints of the lab"),
         step("other targets", "target/debug/xtask targets").after("build of the tests"),
+        // The quickest boot of each architecture, and the stack of each call.
+        step("kernel in QEMU", "target/debug/xtask qemu --machine all --cpus 1 --loops 100").after("other targets"),
         step("least Rust", "target/debug/xtask msrv").after("build of the tests"),
         step("ratchet", "target/debug/xtask ratchet").after("build of the tests"),
         step("instructions", &format!("target/debug/xtask instructions --check {ROWS}")).after("build of the tests"),

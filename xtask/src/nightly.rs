@@ -74,9 +74,12 @@ pub(crate) fn all(seed: u64) -> Vec<Step> {
         step("lints of the Linux module", "cargo clippy --quiet --release --locked -- -D warnings")
             .folder("clients/linux-module/rust")
             .after("targets"),
-        step("tests with musl", &format!("cargo test --target x86_64-unknown-linux-musl {ON_LINUX}"))
-            .after("packages")
-            .after("targets"),
+        step(
+            "tests with musl",
+            &format!("cargo test --no-fail-fast --target x86_64-unknown-linux-musl {ON_LINUX}"),
+        )
+        .after("packages")
+        .after("targets"),
         step(
             "a static program",
             "cargo run --target x86_64-unknown-linux-musl -p vmalloc-malloc --example static_program",
@@ -85,7 +88,7 @@ pub(crate) fn all(seed: u64) -> Vec<Step> {
         // Documents and examples have areas of terabytes.
         step(
             "tests with 32 bits",
-            &format!("cargo test --lib --tests --target i686-unknown-linux-gnu {ON_LINUX}"),
+            &format!("cargo test --no-fail-fast --lib --tests --target i686-unknown-linux-gnu {ON_LINUX}"),
         )
         .after("packages")
         .after("targets"),
