@@ -40,6 +40,7 @@ const SKIPPED: [(&str, &[&str]); 9] = [
             "family::limits::an_area_moves_or_stays_whole_at_the_limit",
             "global::a_block_outgrows_a_full_space",
             "limits::a_limit_on_address_space_",
+            "narrow::slots_fill_",
             "limits::mprotect_guards_stop_before_the_limit_on_mappings",
             "limits::windows_stop_before_the_limit_on_mappings",
             "limits::limits_on_descriptors_and_files_refuse_frames_until_they_are_raised",

@@ -8,7 +8,7 @@ use preloaded_programs::summary::{self, Measured};
 use preloaded_programs::{Setup, clean, library, not_run, root, tools};
 use std::path::{Path, PathBuf};
 
-/// Measure what loads cost under glibc, this library, this library with a budget of 16 MiB, jemalloc, mimalloc and tcmalloc
+/// Measure what loads cost under glibc, this library, this library with a budget of 16 MiB and with guards, jemalloc, mimalloc and tcmalloc
 ///
 /// Medians, in one run, and at the end peaks, their means, and the loads above the limits. loads/loads.toml has most loads.
 #[derive(Parser)]
@@ -51,6 +51,7 @@ fn setups<'a>(library: &'a Path, peers: &'a [(&str, PathBuf)]) -> Vec<Setup<'a>>
     let of_vmalloc = |name, settings| Setup { name, library: Some(library), settings };
     let mut all: Vec<_> = peers.iter().map(of_peer).collect();
     let at = usize::from(!peers.is_empty());
+    all.insert(at, of_vmalloc("vmalloc, guards", &[("VMALLOC_GUARDS", "1")]));
     all.insert(at, of_vmalloc("vmalloc, 16M", &[("VMALLOC_BUDGET", "16M")]));
     all.insert(at, of_vmalloc("vmalloc", &[]));
     all
