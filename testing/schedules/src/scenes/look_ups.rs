@@ -121,7 +121,7 @@ pub fn found_with_its_own_annotation() {
 
 /// The annotations change while the range stays: the areas are reused with their memory.
 pub fn found_with_its_own_annotation_when_reused() {
-    let world = World::new(8, SpaceOptions::default().cache_bytes(8 * World::PAGE).nodes(1));
+    let world = World::new(8, SpaceOptions::default().cache_bytes(8 * World::PAGE));
     let reuse: fn(&World) = |world| {
         let page = World::PAGE;
         let odd = Request::new(page).tag("odd").record(7);
