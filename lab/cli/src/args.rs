@@ -36,8 +36,6 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Run Linux's test driver: many workers on one shared space
     Test(TestOptions),
-    /// Run a small session and show its areas, its counts and what the platform chose
-    Info(InfoOptions),
     /// Tell what an address of another process, or of a core dump, is to a space there
     Explain(ExplainOptions),
     /// Show the spaces of another process, once a second
@@ -79,14 +77,6 @@ pub(crate) struct TestOptions {
     /// Print the table of cases and run nothing
     #[arg(long)]
     pub(crate) list: bool,
-}
-
-/// Options of `vmalloc info`.
-#[derive(Args, Debug)]
-pub(crate) struct InfoOptions {
-    /// The space to run on.
-    #[command(flatten)]
-    pub(crate) machine: MachineOptions,
 }
 
 /// Options of `vmalloc explain`.

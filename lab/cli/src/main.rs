@@ -6,7 +6,6 @@
 //!
 //!  test/        `vmalloc test`: parameters ─► one space, many workers ─► report
 //!  cases/       what a worker runs: one table, a module for each family of cases
-//!  info/        `vmalloc info`: a small session, and what the space tells of it
 //!  latency/     `vmalloc latency`: a periodic thread beside workers
 //!  replay/      `vmalloc replay`: traces, read and replayed on designs of the lab
 //!  reproduce/   `vmalloc reproduce`: Linux's published results, measured again
@@ -27,7 +26,6 @@ mod borrowed_frames;
 mod cases;
 mod error;
 mod explain;
-mod info;
 mod input;
 mod latency;
 mod machine;
@@ -71,6 +69,5 @@ fn run() -> Result<Exit, Failure> {
         Some(Command::Top(options)) => top::run(&options, json),
         Some(Command::Completions { shell }) => args::completions(shell).map(|()| Exit::Success),
         Some(Command::Man) => args::man().map(|()| Exit::Success),
-        Some(Command::Info(options)) => info::run(&options, json).map(|()| Exit::Success),
     }
 }

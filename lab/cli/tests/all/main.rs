@@ -3,7 +3,6 @@
 mod common;
 
 mod driver;
-mod info;
 mod inspect;
 mod latency;
 mod map;

@@ -8,7 +8,7 @@ fn without_a_command_help_fits_one_screen_and_is_bad_usage() {
     assert_eq!((output.status.code(), output.stdout.is_empty()), (Some(2), true));
     let text = String::from_utf8(output.stderr).expect("text");
     assert!(text.lines().count() <= 24, "{text}");
-    for word in ["Usage: vmalloc", "test ", "info ", "latency ", "Examples", "--json"] {
+    for word in ["Usage: vmalloc", "test ", "latency ", "Examples", "--json"] {
         assert!(text.contains(word), "{word}");
     }
     let (overview, code) = json("--json");
@@ -42,13 +42,13 @@ fn bad_usage_is_one_line_and_exit_code_2() {
         ("top zzz", "; see 'vmalloc top --help'"),
         ("explain", "<CORE|PID> <ADDRESS>; see 'vmalloc explain --help'"),
         ("--frobnicate", "--frobnicate"),
-        ("info extra", "extra"),
+        ("latency extra", "extra"),
         ("test --strategy hoard", "hoard"),
         ("test --nodes 0", "'--nodes <N>': 0 is not in 1..=128"),
         ("latency --nodes 129", "'--nodes <N>': 129 is not in 1..=128"),
         ("test quick", "'quick' is no preset, no case and no parameter"),
         ("tset", "'tset', did you mean 'test'?; see 'vmalloc --help'"),
-        ("info --statregy unmap", "did you mean '--strategy'?"),
+        ("latency --statregy unmap", "did you mean '--strategy'?"),
         ("test smok", "did you mean 'smoke'?"),
         ("test fix_size_aloc_test", "did you mean 'fix_size_alloc_test'?"),
         ("test nr_threadz=1", "did you mean 'nr_threads'?"),
@@ -72,7 +72,7 @@ fn control_characters_of_the_command_line_are_escaped() {
 #[test]
 fn a_refusal_is_json_where_json_was_asked_for() {
     for line in
-        ["--json frobnicate", "test --json nr_pages=0", "test speed=1 --json", "info --json --frobnicate"]
+        ["--json frobnicate", "test --json nr_pages=0", "test speed=1 --json", "latency --json --frobnicate"]
     {
         let (object, code) = json(line);
         assert_eq!(code, Some(2), "{line}");
@@ -83,15 +83,9 @@ fn a_refusal_is_json_where_json_was_asked_for() {
 
 #[test]
 fn a_closed_pipe_is_told_in_one_line() {
-    for line in [
-        "--json",
-        "--help",
-        "info",
-        "info --json",
-        "test --list",
-        "test run_test_mask=1 test_loop_count=1",
-        "replay --synthetic 20",
-    ] {
+    for line in
+        ["--json", "--help", "test --list", "test run_test_mask=1 test_loop_count=1", "replay --synthetic 20"]
+    {
         // Closed before the program starts, or it could be done writing first.
         let (reader, writer) = std::io::pipe().expect("a pipe");
         drop(reader);
