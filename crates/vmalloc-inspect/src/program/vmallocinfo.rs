@@ -31,7 +31,7 @@ static RANGE: LazyLock<Regex> = LazyLock::new(|| {
 /// Where Linux on x86-64 keeps its own text and modules (Documentation/arch/x86/x86_64/mm.rst): a
 /// window apart from vmalloc's.
 const MODULES: u64 = 0xffff_ffff_8000_0000;
-/// Sizes of a page that Linux has.
+/// Sizes of a page that Linux has where the listing comes from: no page size of this machine.
 const PAGES: [u64; 3] = [4 << 10, 16 << 10, 64 << 10];
 
 /// An area as a line tells it.
