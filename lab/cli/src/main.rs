@@ -8,7 +8,6 @@
 //!  reproduce/   `vmalloc-lab reproduce`: Linux's published results, measured again
 //!  report/      `vmalloc-lab report`: the lab's designs side by side, as a page
 //!
-//!
 //!  args.rs      the command line
 //!  machine.rs   the space that all commands run on, and facts of the machine;  borrowed_frames.rs  frames of the platform
 //!  worker_threads.rs  threads that start together;  progress.rs  a bar for people who wait
