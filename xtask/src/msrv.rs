@@ -30,6 +30,13 @@ pub(crate) fn run() -> Result<()> {
 
 fn check(version: &str, packages: &[&str]) -> Result<()> {
     let mut cargo = Command::new("cargo");
-    cargo.arg(format!("+{version}")).args(["check", "--quiet", "--locked", "--lib", "--all-features"]);
+    cargo.arg(format!("+{version}")).args([
+        "check",
+        "--quiet",
+        "--locked",
+        "--lib",
+        "--bins",
+        "--all-features",
+    ]);
     finish(cargo.args(["--target-dir", "target/msrv"]).args(packages))
 }

@@ -89,7 +89,10 @@ fn build(published: &[Package], root: &Path) -> Result<()> {
         published.iter().flat_map(|package| [(package, None), (package, Some("--all-features"))])
     {
         let mut cargo = Command::new("cargo");
-        cargo.current_dir(&crates).args(["build", "--quiet", "--lib", "-p", &package.name]).args(features);
+        cargo
+            .current_dir(&crates)
+            .args(["build", "--quiet", "--lib", "--bins", "-p", &package.name])
+            .args(features);
         finish(cargo.env("RUSTFLAGS", "-D warnings").arg("--target-dir").arg(root.join("build")))?;
     }
     println!("{} packages build", published.len());

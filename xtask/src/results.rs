@@ -92,8 +92,8 @@ fn section(title: &str, printed: &str) -> String {
 
 /// Runs the program of the lab. Returns the command, and what it printed.
 fn of_lab(words: &[&str]) -> Result<String> {
-    eprintln!("vmalloc {}", words.join(" "));
-    Ok(command("vmalloc", words, &output("lab/target/release/vmalloc", words)?))
+    eprintln!("vmalloc-lab {}", words.join(" "));
+    Ok(command("vmalloc-lab", words, &output("lab/target/release/vmalloc-lab", words)?))
 }
 
 fn command(program: &str, words: &[&str], printed: &str) -> String {

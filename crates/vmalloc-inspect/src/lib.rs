@@ -39,6 +39,8 @@
 //    walk.rs  segments   waiting.rs  cached, pooled, lazy   notes.rs  annotations   frees.rs
 //                      └───────────────────┬────────────────────────┘
 //                                     snapshot.rs ──► explain.rs  one address;   tally.rs  areas by tag
+//
+//  program/      what the program `vmalloc` (bin/vmalloc/) and that of the lab share
 
 mod containers;
 mod dump;
@@ -48,6 +50,10 @@ mod frees;
 mod memory;
 mod notes;
 mod process;
+// Hidden: programs of ours share it.
+#[cfg(feature = "program")]
+#[doc(hidden)]
+pub mod program;
 mod snapshot;
 mod tally;
 mod target;

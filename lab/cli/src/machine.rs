@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::sync::Arc;
 use vmalloc::MAX_NODES;
-use vmalloc::{NodeStats, Platform, SpaceOptions, Stats};
+use vmalloc::{Platform, SpaceOptions, Stats};
 use vmalloc_linux::{Error, GuardMeans, LinuxOptions, SharedSpace, open};
 use vmalloc_short::ShortMaps;
 
@@ -123,11 +123,6 @@ impl Machine {
     /// The counts of the space.
     pub(crate) fn counts(&self) -> Stats {
         self.space.stats()
-    }
-
-    /// The counts of each node.
-    pub(crate) fn node_counts(&self) -> Vec<NodeStats> {
-        self.space.node_stats().collect()
     }
 
     /// Gives everything freed back and checks that nothing is missing. What was found wrong, if

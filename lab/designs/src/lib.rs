@@ -19,10 +19,9 @@
 //! | [`reproduce`] | the five published results, measured again |
 //! | [`trace`] | traces of kernels and programs, read as events, compressed or not |
 //! | [`replay`] | a trace done again by a design |
-//! | [`vmallocinfo`] | `/proc/vmallocinfo`, read |
-//! | [`picture`] | an address space, drawn as text or as SVG |
 //! | [`clock`], [`rng`], [`stats`], [`times`] | clocks, random numbers, medians, histograms of times |
 //! | [`workers`], [`table`], [`units`] | threads that start together, columns of text, bytes and counts in words |
+//! | [`vmallocinfo`] | `/proc/vmallocinfo`, as the program `vmalloc` reads it |
 //!
 //! A [`Design`] hands out addresses and takes them back, lazily, as kernels do; no memory is behind
 //! them. All have the same locks ([`lock`]), the same CPUs ([`cpu`]) and the same thresholds
@@ -41,20 +40,14 @@ pub mod workload;
 #[cfg(not(machine))]
 pub mod blocks;
 #[cfg(not(machine))]
-pub mod picture;
-#[cfg(not(machine))]
 pub mod replay;
 #[cfg(not(machine))]
 pub mod reproduce;
 #[cfg(not(machine))]
-mod text;
-#[cfg(not(machine))]
 pub mod trace;
-#[cfg(not(machine))]
-pub mod units;
-#[cfg(not(machine))]
-pub mod vmallocinfo;
 
+#[cfg(not(machine))]
+pub use vmalloc_inspect::program::{units, vmallocinfo};
 pub use vmalloc_kit::{clock, cpu, null, rng, stats, table, times, workers};
 
 pub use design::{Ask, Counts, Design, Refusal, Segment, Setup, State};

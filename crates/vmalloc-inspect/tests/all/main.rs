@@ -1,11 +1,15 @@
-//! Tests of the reader of other processes and of core dumps.
+//! Tests of the reader of other processes and of core dumps, and of the program `vmalloc`.
 
 mod common;
 
 mod dumps;
+mod explain;
 mod garbage;
 mod hostile;
 mod live;
+mod map;
+mod usage;
+mod why;
 
 /// Plays the role of another process, if one is asked for.
 #[test]

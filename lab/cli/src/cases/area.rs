@@ -16,11 +16,6 @@ impl<'m> Area<'m> {
         Ok(Self { machine, addr: machine.space.raw().alloc(request)? })
     }
 
-    /// The area at `addr`, which the caller owned and `vfree` frees.
-    pub(crate) fn from_addr(machine: &'m Machine, addr: usize) -> Self {
-        Self { machine, addr }
-    }
-
     /// `pages` pages at any page. More pages than an address can count are refused as such.
     pub(crate) fn of_pages(machine: &'m Machine, pages: u64) -> Result<Self, AllocError> {
         Self::new(machine, &request(machine, pages))

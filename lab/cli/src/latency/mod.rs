@@ -1,4 +1,4 @@
-//! `vmalloc latency`: how late a periodic thread wakes while others allocate and free.
+//! `vmalloc-lab latency`: how late a periodic thread wakes while others allocate and free.
 //!
 //! ```text
 //!   workers: pairs as fast as they can        ──┐

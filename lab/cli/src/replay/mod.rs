@@ -1,4 +1,4 @@
-//! `vmalloc replay`: what a trace says was allocated and freed, done again by designs of address
+//! `vmalloc-lab replay`: what a trace says was allocated and freed, done again by designs of address
 //! allocators.
 //!
 //! ```text

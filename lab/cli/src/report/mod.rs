@@ -1,4 +1,4 @@
-//! `vmalloc report`: all designs of the lab side by side, as tables, as JSON, and as one page with
+//! `vmalloc-lab report`: all designs of the lab side by side, as tables, as JSON, and as one page with
 //! plots that needs nothing else.
 //!
 //! ```text
@@ -13,13 +13,15 @@ mod plot;
 
 use crate::args::ReportOptions;
 use crate::error::{Exit, Failure};
-use crate::output::{self, OutFile};
+use crate::output;
 use crate::progress::watched;
 use crate::replay::write;
 use measure::{Budget, Curve};
 use serde::Serialize;
 use std::fmt;
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use vmalloc_lab::designs::Name;
 use vmalloc_lab::replay::{Compiler, Outcome, Purges, replay, steps};
@@ -65,6 +67,31 @@ pub(crate) fn run(options: &ReportOptions, json: bool) -> Result<Exit, Failure> 
         told += &format!("\nWritten to {path}\n");
     }
     output::tell("report", &data, &told, json).map(|()| Exit::Success)
+}
+
+/// A file to write, which is there before the work begins: a user does not wait for one that can't
+/// be written.
+struct OutFile {
+    path: PathBuf,
+    file: File,
+}
+
+impl OutFile {
+    /// Creates the file, or empties it.
+    fn create(path: &Path) -> Result<Self, Failure> {
+        let file = File::create(path).map_err(|error| unwritten(path, &error))?;
+        Ok(Self { path: path.to_owned(), file })
+    }
+
+    /// Writes all of its content.
+    fn write(mut self, content: &[u8]) -> Result<(), Failure> {
+        self.file.write_all(content).map_err(|error| unwritten(&self.path, &error))
+    }
+}
+
+/// Says that `path` can't be written, and why.
+fn unwritten(path: &Path, error: &io::Error) -> Failure {
+    Failure::new(format!("can't write {}: {error}", path.display()))
 }
 
 impl Data {

@@ -1,4 +1,4 @@
-//! `vmalloc reproduce`: the published results, measured again on this machine, with the published
+//! `vmalloc-lab reproduce`: the published results, measured again on this machine, with the published
 //! figures beside them.
 
 mod report;

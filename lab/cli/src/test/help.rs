@@ -1,4 +1,4 @@
-//! The help of `vmalloc test` beyond its options, and the table of cases.
+//! The help of `vmalloc-lab test` beyond its options, and the table of cases.
 
 use super::preset::{DEFAULT_LOOPS, PRESETS};
 use crate::cases::CASES;

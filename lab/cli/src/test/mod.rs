@@ -1,4 +1,4 @@
-//! `vmalloc test`: Linux's test driver over one space of real memory.
+//! `vmalloc-lab test`: Linux's test driver over one space of real memory.
 //!
 //! ```text
 //!   words ──params──► Parameters ──► a thread for each worker ──worker──► cases

@@ -1,11 +1,11 @@
 //! The driver's parameters: Linux's names, checked once.
 
 use super::preset::{PRESETS, Preset};
-use crate::args;
 use crate::cases::{self, Case};
 use crate::error::Failure;
 use crate::worker_threads::MAX_THREADS;
 use serde::Serialize;
+use vmalloc_inspect::program;
 
 /// The most loops, repeats and pages: Linux's are `int`s.
 const MAX_COUNT: u64 = i32::MAX as u64;
@@ -94,8 +94,10 @@ fn begin(words: &[String]) -> Result<(Parameters, &[String]), Failure> {
 /// Sets a parameter.
 pub(super) fn set(parameters: &mut Parameters, key: &str, value: &str) -> Result<(), Failure> {
     let Some(known) = KEYS.iter().find(|known| known.name == key) else {
-        let meant = args::did_you_mean(key, KEYS.iter().map(|known| known.name));
-        return Err(Failure::new(format!("no parameter is named '{key}'{meant}; see 'vmalloc test --help'")));
+        let meant = did_you_mean(key, KEYS.iter().map(|known| known.name));
+        return Err(Failure::new(format!(
+            "no parameter is named '{key}'{meant}; see 'vmalloc-lab test --help'"
+        )));
     };
     let Key { name, least, most, set } = *known;
     match number(value) {
@@ -117,8 +119,16 @@ fn number(text: &str) -> Option<u64> {
         // `from_str_radix` takes a sign.
         Some(digits) if digits.starts_with('+') => None,
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
-        None => args::number(text, 1000),
+        None => program::number(text, 1000),
     }
+}
+
+/// Asks whether the name was meant that is nearest to `word`, if one is near.
+fn did_you_mean<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> String {
+    let likeness = |name: &str| strsim::jaro_winkler(word, name);
+    let near = names.filter(|name| likeness(name) > 0.8);
+    let nearest = near.max_by(|one, other| likeness(one).total_cmp(&likeness(other)));
+    nearest.map_or_else(String::new, |name| format!(", did you mean '{name}'?"))
 }
 
 fn pick(word: &str) -> Result<u64, Failure> {
@@ -130,9 +140,10 @@ fn pick(word: &str) -> Result<u64, Failure> {
         None => {
             let names =
                 PRESETS.iter().map(|preset| preset.name).chain(cases::CASES.iter().map(|case| case.name));
-            let meant = args::did_you_mean(word, names);
-            let line =
-                format!("'{word}' is no preset, no case and no parameter{meant}; see 'vmalloc test --help'");
+            let meant = did_you_mean(word, names);
+            let line = format!(
+                "'{word}' is no preset, no case and no parameter{meant}; see 'vmalloc-lab test --help'"
+            );
             Err(Failure::new(line))
         }
     }

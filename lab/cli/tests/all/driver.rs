@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 fn limited(kilobytes: u64, line: &str) -> Output {
     // One arena: a thread of glibc that tries to get one of its own maps 64 MiB for a moment, in
     // which another thread's request of a few bytes is refused.
-    let program = env!("CARGO_BIN_EXE_vmalloc");
+    let program = env!("CARGO_BIN_EXE_vmalloc-lab");
     let script = format!("ulimit -v {kilobytes}; MALLOC_ARENA_MAX=1 exec {program} {line}");
     Command::new("sh").args(["-c", &script]).output().expect("a shell")
 }
@@ -170,7 +170,8 @@ fn too_large_an_area_is_a_failed_test() {
     assert_eq!(summary(line, "fix_size_alloc_test").map(|numbers| numbers[1]), Some(1), "{line}");
     assert!(text.contains("The space is whole again"), "{text}");
     let stderr = String::from_utf8_lossy(&output.stderr);
-    let reason = "vmalloc: worker 0: fix_size_alloc_test: no 409604096 bytes free, aligned to 4096, within ";
+    let reason =
+        "vmalloc-lab: worker 0: fix_size_alloc_test: no 409604096 bytes free, aligned to 4096, within ";
     assert!(stderr.lines().any(|line| line.starts_with(reason)), "{stderr}");
 }
 

@@ -1,4 +1,4 @@
-//! `vmalloc latency`: what it measures and prints. How fast anything is, no test says.
+//! `vmalloc-lab latency`: what it measures and prints. How fast anything is, no test says.
 
 use crate::common::{json, text};
 use serde_json::Value;

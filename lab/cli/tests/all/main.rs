@@ -1,14 +1,10 @@
-//! Tests of the program `vmalloc`, which each of them runs.
+//! Tests of the program `vmalloc-lab`, which each of them runs.
 
 mod common;
 
 mod driver;
-mod info;
-mod inspect;
 mod latency;
-mod map;
 mod replay;
 mod report;
 mod reproduce;
 mod usage;
-mod why;

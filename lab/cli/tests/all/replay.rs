@@ -1,4 +1,4 @@
-//! `vmalloc replay`: what it reads, refuses and prints. How fast anything is, no test says.
+//! `vmalloc-lab replay`: what it reads, refuses and prints. How fast anything is, no test says.
 
 use crate::common::{assert_refused, json, piped, run, text};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! `vmalloc report`: the page is written, and the numbers are told. How fast anything is, no test
+//! `vmalloc-lab report`: the page is written, and the numbers are told. How fast anything is, no test
 //! says.
 
 use crate::common::{assert_refused, json, run, text};

@@ -1,4 +1,4 @@
-//! `vmalloc reproduce` from outside. Ratios of times are looked at by hand and by the script that
+//! `vmalloc-lab reproduce` from outside. Ratios of times are looked at by hand and by the script that
 //! checks everything; counts are here.
 
 use crate::common::{assert_refused, json, run, text};

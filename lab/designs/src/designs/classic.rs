@@ -181,7 +181,7 @@ impl<S: Areas> Design for Classic<S> {
         held.areas.verify()?;
         let segments = held.areas.segments(&held.lazy);
         super::verify_partition(self.span, &segments)?;
-        let lazy = segments.iter().filter(|it| it.state == State::Lazy).map(|it| it.range.len()).sum();
+        let lazy: u64 = segments.iter().filter(|it| it.state == State::Lazy).map(|it| it.range.len()).sum();
         let counted = self.lazy.load(Relaxed);
         if counted == lazy { Ok(()) } else { Err(format!("C1: {lazy} lazy pages, counted {counted}")) }
     }

@@ -4,10 +4,10 @@ use super::account::Known;
 use super::reader::OpenError;
 use super::strace::Strace;
 use super::{Event, Reason, ftrace};
-use crate::text::Margin;
 use regex::Regex;
 use serde::Serialize;
 use strum::IntoStaticStr;
+use vmalloc_inspect::program::text::Margin;
 
 /// Formats that are read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, IntoStaticStr)]

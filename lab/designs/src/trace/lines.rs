@@ -1,8 +1,8 @@
 //! Lines of a text of any length, each held alone and none longer than a tracer writes.
 
 use super::account::Reason;
-use crate::text::next_line;
 use std::io::BufRead;
+use vmalloc_inspect::program::text::next_line;
 
 /// Bytes of the longest line that is read: sixteen times the page that the kernel formats a line of
 /// its trace in.

@@ -14,7 +14,6 @@
 //! Every line is exactly one of: an event, a header, another line that the format knows, damage.
 
 mod account;
-mod decompress;
 mod detect;
 mod event;
 mod fields;
@@ -25,8 +24,8 @@ mod strace;
 mod synthetic;
 
 pub use account::{Account, Damage, Kinds, Reason};
-pub use decompress::{Compression, open as decompress};
 pub use detect::Format;
 pub use event::{Event, Kind, page_of, pages_of};
 pub use reader::{OpenError, Reader};
 pub use synthetic::Synthetic;
+pub use vmalloc_inspect::program::decompress::Compression;

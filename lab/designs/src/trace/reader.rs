@@ -1,14 +1,14 @@
 //! A trace from any source, decompressed and told apart by its content.
 
 use super::account::{Account, Damage, Known, Reason};
-use super::decompress::{self, Compression};
 use super::detect::Format;
 use super::event::Event;
 use super::ftrace;
 use super::lines::Lines;
 use super::strace::Strace;
-use crate::text::{self, Margin, Source};
 use std::io::{self, Read};
+use vmalloc_inspect::program::decompress::{self, Compression};
+use vmalloc_inspect::program::text::{self, Margin, Source};
 
 /// Why a source is not read at all.
 #[derive(Debug, thiserror::Error)]
@@ -117,7 +117,7 @@ fn next_of(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::Failed;
+    use vmalloc_inspect::program::text::Failed;
 
     const FREE: &str =
         "  a-1 [000] ..... 1.0: free_vmap_area_noflush: va_start=0x1000 nr_lazy=7 nr_lazy_max=1\n";

@@ -1,5 +1,7 @@
 //! A program with a space of known content, which is this test program started again.
 
+pub(crate) mod program;
+
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;

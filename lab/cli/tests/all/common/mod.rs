@@ -6,20 +6,20 @@ use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
 /// The program, to be run with the words of `line`.
-pub(crate) fn vmalloc(line: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_vmalloc"));
+pub(crate) fn program(line: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vmalloc-lab"));
     command.args(line.split_whitespace());
     command
 }
 
 /// Runs the program with the words of `line`.
 pub(crate) fn run(line: &str) -> Output {
-    vmalloc(line).output().expect("the program was built")
+    program(line).output().expect("the program was built")
 }
 
 /// Runs the program on `input` as stdin.
 pub(crate) fn piped(line: &str, input: impl AsRef<[u8]>) -> Output {
-    let mut command = vmalloc(line);
+    let mut command = program(line);
     let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("the program");
     // A program that refuses its words may end before it reads.
@@ -46,5 +46,5 @@ pub(crate) fn json(line: &str) -> (Value, Option<i32>) {
 pub(crate) fn assert_refused(output: &Output, code: i32, reason: &str) {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!((output.status.code(), stderr.lines().count()), (Some(code), 1), "{reason}: {stderr}");
-    assert!(stderr.starts_with("vmalloc: ") && stderr.contains(reason), "{reason}: {stderr}");
+    assert!(stderr.starts_with("vmalloc-lab: ") && stderr.contains(reason), "{reason}: {stderr}");
 }

@@ -291,7 +291,8 @@ impl Player {
     fn compare_counts(&self) -> Wrong {
         let counts = self.design.counts();
         let of = |state| self.before.iter().filter(move |it| it.state == state).map(|it| it.range.len());
-        let shown = [State::Busy, State::Lazy, State::Pooled, State::Free].map(|state| of(state).sum());
+        let shown =
+            [State::Busy, State::Lazy, State::Pooled, State::Free].map(|state| of(state).sum::<u64>());
         let counted = [counts.busy_pages, counts.lazy_pages, counts.pooled_pages, counts.free_pages];
         self.expect(counted == shown, &format!("counted {counted:?}, shown {shown:?}"))?;
         self.expect(self.design.lazy_pages() == counts.lazy_pages, "lazy pages counted in two ways")?;

@@ -84,7 +84,7 @@ impl Load {
         }
     }
 
-    /// F5 as `vmalloc reproduce f5` runs it: 32 nodes, a space that is lived in, and areas that
+    /// F5 as `vmalloc-lab reproduce f5` runs it: 32 nodes, a space that is lived in, and areas that
     /// are not used.
     pub(crate) const fn reproduced(design: Name, cpus: usize, loops: u64) -> Self {
         let published = Self::published(design, cpus, loops);

@@ -32,7 +32,7 @@ struct Args {
 enum Task {
     /// Measure the published result of 2024 again: waiting, and time, from one tree to nodes
     ///
-    /// With 2 CPUs it is what `vmalloc reproduce f5` runs on the real ones: 32 nodes, a space that
+    /// With 2 CPUs it is what `vmalloc-lab reproduce f5` runs on the real ones: 32 nodes, a space that
     /// is lived in, areas that are not used. With more it is the load of the publication, with a
     /// node for each CPU.
     F5 {
@@ -41,7 +41,7 @@ enum Task {
         /// Loops of all threads.
         #[arg(long, default_value_t = 512_000)]
         loops: u64,
-        /// The output of `vmalloc reproduce f5 --json`, to be shown beside it.
+        /// The output of `vmalloc-lab reproduce f5 --json`, to be shown beside it.
         #[arg(long)]
         real: Option<PathBuf>,
         /// Nanoseconds that a cache line takes from one CPU to another, where they are not those of

@@ -182,7 +182,7 @@ fn beside(outcomes: &[Outcome; 4], json: &str) -> io::Result<()> {
         }
     }
     if rows.is_empty() {
-        return Err(io::Error::other("this is no output of `vmalloc reproduce f5 --json`"));
+        return Err(io::Error::other("this is no output of `vmalloc-lab reproduce f5 --json`"));
     }
     let verdict = |is_near| if is_near { "near" } else { "APART" }.to_owned();
     let rows = rows.into_iter().map(|(name, real, ours, is_near)| vec![name, real, ours, verdict(is_near)]);
@@ -194,7 +194,7 @@ fn beside(outcomes: &[Outcome; 4], json: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// How a note of `vmalloc reproduce f5` begins that tells whether its figures mean something.
+/// How a note of `vmalloc-lab reproduce f5` begins that tells whether its figures mean something.
 const DISTURBED: &str = "Other programs used the CPUs";
 
 /// Returns what was measured before and after, in a claim of a report of JSON.
