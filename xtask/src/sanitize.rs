@@ -41,6 +41,8 @@ const SKIPPED: [(&str, &[&str]); 9] = [
             "global::a_block_outgrows_a_full_space",
             "limits::a_limit_on_address_space_",
             "narrow::slots_fill_",
+            "windows::a_span_lies_below_a_limit_as_high_as_can_be",
+            "windows::spaces_open_",
             "limits::mprotect_guards_stop_before_the_limit_on_mappings",
             "limits::windows_stop_before_the_limit_on_mappings",
             "limits::limits_on_descriptors_and_files_refuse_frames_until_they_are_raised",
