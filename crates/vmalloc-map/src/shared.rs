@@ -188,9 +188,10 @@ pub fn try_zeroed<T: FromZeros>() -> Result<Box<T>, OutOfMemory> {
 
 /// Makes a value of zeros in `memory`, which is as long as it and aligned for it.
 pub(crate) fn place<T: FromZeros>(memory: &mut [u8]) -> &mut T {
+    memory.fill(0);
+    // Only now: a later use of the slice would end what the pointer may do.
     let at = memory.as_mut_ptr().cast::<T>();
     assert!(memory.len() == size_of::<T>() && at.is_aligned(), "other memory than was asked for");
-    memory.fill(0);
     // SAFETY: as asserted, zeros are valid, and the memory is borrowed for as long as the value.
     unsafe { &mut *at }
 }
