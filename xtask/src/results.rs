@@ -33,6 +33,8 @@ const SPANS: [&str; 11] = [
     "lab/designs/tests/data/forks.txt.xz",
     "lab/designs/tests/data/cgroups.txt.xz",
 ];
+/// Where the plot of designs with many live areas goes, of the same numbers as its table.
+const LIVE: [&str; 3] = ["report", "--out", "docs/live.svg"];
 /// How the tables begin that sum a trace up.
 const SUM: &str = ": peak span of the main window over that in the trace";
 const VIRTUAL: [&str; 3] = ["f5", "--cpus", "32"];
@@ -44,6 +46,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let published = section("The published results", &claims(&of_lab(words)?));
     let printed = output("cargo", &[&["xtask", "cores"][..], &VIRTUAL].concat())?;
     let cores = section("That of 2024 on 32 virtual CPUs", &command("cargo xtask cores", &VIRTUAL, &printed));
+    let printed = of_lab(&LIVE)?;
+    let table = printed.split("\n\n").next().context("a table")?;
+    let live = section("Designs with many live areas", &format!("{table}\n"));
+    let live = live + "\n![The cost of a pair of calls, by live areas](live.svg)\n";
     let printed = of_lab(&SPANS)?;
     let (told, sums) = printed.split_once('\n').context("the command and what it printed")?;
     let is_sum = |part: &&str| part.lines().next().is_some_and(|line| line.ends_with(SUM));
@@ -52,7 +58,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         "Addresses that Linux and designs span",
         &format!("{told}\n…\n{}\n", sums.join("\n\n").trim_end()),
     );
-    fs::write(&args.out, [head()?, published, cores, spans].concat())
+    fs::write(&args.out, [head()?, published, cores, live, spans].concat())
         .with_context(|| format!("can't write {}", args.out.display()))
 }
 

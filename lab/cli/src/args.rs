@@ -92,7 +92,8 @@ pub(crate) struct ReproduceOptions {
 /// Options of `vmalloc-lab report`.
 #[derive(Args, Debug)]
 pub(crate) struct ReportOptions {
-    /// Write the page to this file [default: vmalloc-report.html; with --json none]
+    /// Write the page to this file, or the plot of many live areas alone where its name ends in
+    /// .svg [default: vmalloc-report.html; with --json none]
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
     /// Measure less, in a tenth of the time

@@ -63,7 +63,9 @@ pub(crate) fn run(options: &ReportOptions, json: bool) -> Result<Exit, Failure> 
     let mut told = data.to_string();
     if let Some(file) = file {
         let path = file.path.display().to_string();
-        file.write(page::page(&data, &told).as_bytes())?;
+        let is_plot = file.path.extension().is_some_and(|extension| extension == "svg");
+        let content = if is_plot { page::live(&data) } else { page::page(&data, &told) };
+        file.write(content.as_bytes())?;
         told += &format!("\nWritten to {path}\n");
     }
     output::tell("report", &data, &told, json).map(|()| Exit::Success)

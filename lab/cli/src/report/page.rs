@@ -42,13 +42,19 @@ pub(super) fn page(data: &Data, tables: &str) -> String {
     .into_string()
 }
 
+/// The plot of many live areas.
+pub(super) fn live(data: &Data) -> String {
+    powers(data, "live areas", "ns of an allocation and a free", |it| &it.live.points)
+}
+
+fn powers(data: &Data, x: &str, y: &str, points: fn(&DesignData) -> &[(u64, f64)]) -> String {
+    let points = |it| points(it).iter().map(|point| (point.0 as f64, point.1)).collect();
+    let lines: Lines = data.designs.iter().map(|it| (it.name, points(it))).collect();
+    plot(x, y, Axes::Logarithmic, &lines)
+}
+
 /// A title, how it was measured, and the plot.
 fn figures(data: &Data) -> [(&'static str, String, String); 5] {
-    let powers = |x, y, points: fn(&DesignData) -> &[(u64, f64)]| {
-        let points = |it| points(it).iter().map(|point| (point.0 as f64, point.1)).collect();
-        let lines: Lines = data.designs.iter().map(|it| (it.name, points(it))).collect();
-        plot(x, y, Axes::Logarithmic, &lines)
-    };
     let over_time = |y, pages: fn(&WindowOutcome, &Sample) -> u64| {
         let mib = |pages| pages as f64 / (1 << (20 - PAGE_SHIFT)) as f64;
         let points = |it: &WindowOutcome| {
@@ -61,12 +67,12 @@ fn figures(data: &Data) -> [(&'static str, String, String); 5] {
         (
             "Many live areas",
             format!("Areas of 1 to {MOST_PAGES} pages, all sizes equally likely; some are picked at random and replaced."),
-            powers("live areas", "ns of an allocation and a free", |it| &it.live.points),
+            live(data),
         ),
         (
             "Many threads",
             format!("Each thread allocates {STACK_PAGES} pages and frees them, again and again."),
-            powers("threads", "million pairs a second, all together", |it| &it.threads),
+            powers(data, "threads", "million pairs a second, all together", |it| &it.threads),
         ),
         (
             "Holes",

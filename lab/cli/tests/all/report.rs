@@ -27,6 +27,18 @@ fn a_quick_report_is_one_file_with_a_line_for_each_design_in_each_plot() {
 }
 
 #[test]
+fn the_plot_of_live_areas_is_written_alone_where_the_name_says_so() {
+    let path = std::env::temp_dir().join(format!("vmalloc-report-{}.svg", std::process::id()));
+    text(&format!("report --quick --live-max 1000 --design vmalloc --out {}", path.display()));
+    let plot = std::fs::read_to_string(&path).expect("the plot");
+    std::fs::remove_file(&path).expect("a file of our own");
+    let svg = roxmltree::Document::parse(&plot).expect("well-formed");
+    let is_axis =
+        |node: &roxmltree::Node<'_, '_>| node.text().is_some_and(|text| text.trim() == "live areas");
+    assert!(svg.root_element().has_tag_name("svg") && svg.descendants().any(|node| is_axis(&node)));
+}
+
+#[test]
 fn the_numbers_are_json_too() {
     let (data, code) = json("report --json --quick --live-max 100 --design vmalloc-cached");
     assert_eq!(
