@@ -86,7 +86,7 @@ fn entries_have_the_bits_that_each_architecture_reads() {
 fn each_format_keeps_the_contract_of_platforms() {
     fn check<F: Format>(translation: u64, reach: Reach) {
         let make = move || platform::<F>(4000, translation, reach);
-        let kit = Conformance::new(make, ThroughFrames).ops(60);
+        let kit = Conformance::new(make, ThroughFrames).ops(if cfg!(miri) { 5 } else { 60 });
         kit.frames().protect().relocate().read_nofault().translate().check().unwrap();
     }
     check::<Aarch64Pages4K>(WITH_4K, Reach::All);
