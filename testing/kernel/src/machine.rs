@@ -32,6 +32,14 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
+    /// Takes frames of a memory node, which few allocations ask for.
+    #[cold]
+    #[inline(never)]
+    fn take_of(&self, frames: &mut [Frame], node: usize) -> Result<bool, PlatformFault> {
+        let node = self.supply.node(node).ok_or(PlatformFault::Unsupported)?;
+        Ok(self.supply.take_of(frames, node))
+    }
+
     pub(crate) fn new(supply: Supply, cpus: Vec<CpuId>) -> Self {
         Self {
             supply,
@@ -107,10 +115,7 @@ unsafe impl Machine for &'static Kernel {
     fn take_frames(&self, frames: &mut [Frame], node: Option<usize>) -> Result<(), PlatformFault> {
         let taken = match node {
             None => self.supply.take(frames),
-            Some(node) => {
-                let node = self.supply.node(node).ok_or(PlatformFault::Unsupported)?;
-                self.supply.take_of(frames, node)
-            }
+            Some(node) => self.take_of(frames, node)?,
         };
         if taken { Ok(()) } else { Err(PlatformFault::OutOfMemory) }
     }
