@@ -11,6 +11,9 @@ mod map;
 mod usage;
 mod why;
 
+const NAME: &str = "vmalloc";
+const PROGRAM: &str = env!("CARGO_BIN_EXE_vmalloc");
+
 /// Plays the role of another process, if one is asked for.
 #[test]
 fn subject() {

@@ -1,5 +1,6 @@
 //! Tests of the program `vmalloc-lab`, which each of them runs.
 
+#[path = "../../../../crates/vmalloc-inspect/tests/all/common/program.rs"]
 mod common;
 
 mod driver;
@@ -8,3 +9,6 @@ mod replay;
 mod report;
 mod reproduce;
 mod usage;
+
+const NAME: &str = "vmalloc-lab";
+const PROGRAM: &str = env!("CARGO_BIN_EXE_vmalloc-lab");

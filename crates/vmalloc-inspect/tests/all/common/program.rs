@@ -1,5 +1,6 @@
-//! Running the program.
+//! Running a program: that of this crate, or of the lab, whose tests have this file as well.
 
+use crate::{NAME, PROGRAM};
 use serde_json::Value;
 use std::io::ErrorKind::BrokenPipe;
 use std::io::Write;
@@ -7,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 
 /// The program, to be run with the words of `line`.
 pub(crate) fn program(line: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_vmalloc"));
+    let mut command = Command::new(PROGRAM);
     command.args(line.split_whitespace());
     command
 }
@@ -46,5 +47,6 @@ pub(crate) fn json(line: &str) -> (Value, Option<i32>) {
 pub(crate) fn assert_refused(output: &Output, code: i32, reason: &str) {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!((output.status.code(), stderr.lines().count()), (Some(code), 1), "{reason}: {stderr}");
-    assert!(stderr.starts_with("vmalloc: ") && stderr.contains(reason), "{reason}: {stderr}");
+    let rest = stderr.strip_prefix(NAME).and_then(|rest| rest.strip_prefix(": "));
+    assert!(rest.is_some_and(|rest| rest.contains(reason)), "{reason}: {stderr}");
 }
