@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Write docs/results.md anew, from the output of the program
+/// Write docs/results.md anew, from the output of the program, and docs/live.svg
 ///
 /// Takes some ten minutes: the claims of the published results in full, that of 2024 on virtual CPUs, and what Linux and designs span in traces of it.
 #[derive(clap::Args)]
@@ -33,7 +33,7 @@ const SPANS: [&str; 11] = [
     "lab/designs/tests/data/forks.txt.xz",
     "lab/designs/tests/data/cgroups.txt.xz",
 ];
-/// Where the plot of designs with many live areas goes, of the same numbers as its table.
+/// The plot of designs with many live areas.
 const LIVE: [&str; 3] = ["report", "--out", "docs/live.svg"];
 /// How the tables begin that sum a trace up.
 const SUM: &str = ": peak span of the main window over that in the trace";
@@ -46,10 +46,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let published = section("The published results", &claims(&of_lab(words)?));
     let printed = output("cargo", &[&["xtask", "cores"][..], &VIRTUAL].concat())?;
     let cores = section("That of 2024 on 32 virtual CPUs", &command("cargo xtask cores", &VIRTUAL, &printed));
-    let printed = of_lab(&LIVE)?;
-    let table = printed.split("\n\n").next().context("a table")?;
-    let live = section("Designs with many live areas", &format!("{table}\n"));
-    let live = live + "\n![The cost of a pair of calls, by live areas](live.svg)\n";
+    of_lab(&LIVE)?;
     let printed = of_lab(&SPANS)?;
     let (told, sums) = printed.split_once('\n').context("the command and what it printed")?;
     let is_sum = |part: &&str| part.lines().next().is_some_and(|line| line.ends_with(SUM));
@@ -58,7 +55,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         "Addresses that Linux and designs span",
         &format!("{told}\n…\n{}\n", sums.join("\n\n").trim_end()),
     );
-    fs::write(&args.out, [head()?, published, cores, live, spans].concat())
+    fs::write(&args.out, [head()?, published, cores, spans].concat())
         .with_context(|| format!("can't write {}", args.out.display()))
 }
 

@@ -24,6 +24,8 @@ pub(super) enum Axes {
 pub(super) fn plot(x: &str, y: &str, axes: Axes, lines: &Lines) -> String {
     let mut svg = String::new();
     let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+    // Readers with a dark page read the words all the same.
+    area.fill(&WHITE).expect("a string takes everything");
     let mut builder = ChartBuilder::on(&area);
     builder.margin(12).x_label_area_size(46).y_label_area_size(80);
     let all = || lines.iter().flat_map(|line| &line.1);
