@@ -32,7 +32,7 @@ pub(crate) fn run(Args { names }: &Args) -> Result<()> {
 
 /// The packages of Debian that steps call. The name of one has the version of Python in it.
 const PACKAGES: &str = "abigail-tools apt-utils binutils clang cmake dpkg-dev g++ gcc gcc-multilib gdb libelf1 ^libpython3[.][0-9]+-testsuite$ make memcached \
-    nodejs pkg-config postgresql python3 python3-venv qemu-system-arm qemu-system-x86 redis-server sqlite3 tcl valgrind xz-utils";
+    nodejs pkg-config postgresql python3 python3-venv qemu-system-arm qemu-system-misc qemu-system-x86 redis-server sqlite3 tcl valgrind xz-utils";
 
 /// It waits where another installation is under way.
 const APT: &str = "apt-get -o DPkg::Lock::Timeout=600";
