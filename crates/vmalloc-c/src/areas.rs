@@ -6,7 +6,7 @@ use crate::options::{self, vmalloc_request};
 use crate::space::{Of, on, vmalloc_space};
 use libc::{c_int, c_void};
 use std::alloc::Layout;
-use vmalloc_linux::{Kind, Request, RequestError, page_bytes};
+use vmalloc_linux::{Request, RequestError, page_bytes};
 
 /// Allocates memory of at least `bytes` bytes, of any content, with an unmapped guard page behind
 /// it. It starts at a page. `vmalloc_free` frees it.
@@ -70,7 +70,7 @@ pub unsafe extern "C" fn vmalloc_alloc_with(
     detail: *mut vmalloc_error,
 ) -> *mut c_void {
     // SAFETY: the conditions of every call.
-    match unsafe { take_usual(space, request, Kind::Vmalloc) } {
+    match unsafe { take_usual(space, request, false) } {
         Some(memory) => memory,
         None => call!(address, detail; space, request = options::request(request) => {
             on!(&space.0, it => Ok(it.raw().alloc(&request)?))
@@ -87,13 +87,13 @@ pub unsafe extern "C" fn vmalloc_alloc_with(
 unsafe fn take_usual(
     space: *mut vmalloc_space,
     request: *const vmalloc_request,
-    kind: Kind,
+    is_reserved: bool,
 ) -> Option<*mut c_void> {
     // SAFETY: the caller's condition.
     let Some(vmalloc_space(Of::Whole(it), _)) = (unsafe { space.as_ref() }) else { return None };
     // SAFETY: the caller's condition.
     let request = unsafe { options::usual_request(request) }?;
-    let addr = it.raw().reuse_noted(&request, kind);
+    let addr = it.raw().reuse_noted(&request, is_reserved);
     (addr != 0).then(|| std::ptr::with_exposed_provenance_mut(addr))
 }
 
@@ -137,7 +137,7 @@ unsafe extern "C" fn free_noted(
     // SAFETY: the conditions of every call.
     if let Some(vmalloc_space(Of::Whole(it), _)) = unsafe { space.as_ref() } {
         // SAFETY: the caller owns the memory, and uses it no more.
-        if unsafe { it.raw().free_noted_to_node(memory.addr(), Kind::Vmalloc) } {
+        if unsafe { it.raw().free_noted_to_node(memory.addr(), false) } {
             return 0;
         }
     }
@@ -210,7 +210,7 @@ pub unsafe extern "C" fn vmalloc_reserve(
     detail: *mut vmalloc_error,
 ) -> *mut c_void {
     // SAFETY: the conditions of every call.
-    match unsafe { take_usual(space, request, Kind::Reserved) } {
+    match unsafe { take_usual(space, request, true) } {
         Some(addresses) => addresses,
         None => call!(address, detail; space, request = options::request(request) => {
             on!(&space.0, it => Ok(it.raw().reserve(&request)?))
@@ -231,7 +231,7 @@ pub unsafe extern "C" fn vmalloc_unreserve(
     // SAFETY: the conditions of every call.
     if let Some(vmalloc_space(Of::Whole(it), _)) = unsafe { space.as_ref() } {
         // SAFETY: the caller owns the addresses, and uses them no more.
-        if unsafe { it.raw().free_noted_to_node(addr.addr(), Kind::Reserved) } {
+        if unsafe { it.raw().free_noted_to_node(addr.addr(), true) } {
             return 0;
         }
     }

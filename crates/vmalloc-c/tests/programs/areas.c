@@ -20,6 +20,37 @@ static int collect(void *context, const char *text, size_t bytes)
     return 0;
 }
 
+/* Areas of one size, again and again: what the quick way has to refuse, and whose record is found. */
+static void records(vmalloc_space *space)
+{
+    vmalloc_request request = VMALLOC_REQUEST_INIT;
+    vmalloc_area area = VMALLOC_AREA_INIT;
+    for (uint64_t turn = 1; turn < 200; turn++) {
+        request.bytes = 3 * page() - 1;
+        request.record = turn % 3;
+        char *memory = vmalloc_alloc_with(space, &request, NULL);
+        CHECK(memory != NULL && vmalloc_find(space, memory + 1, &area, NULL) == 0);
+        CHECK(area.record == turn % 3 && area.kind == VMALLOC_KIND_MEMORY);
+        CHECK(vmalloc_unreserve(space, memory, NULL) < 0);
+        CHECK(vmalloc_free(space, memory + 1, NULL) == -EINVAL);
+        CHECK(vmalloc_free(space, memory, NULL) == 0 && vmalloc_free(space, memory, NULL) == -EALREADY);
+        char *addresses = vmalloc_reserve(space, &request, NULL);
+        CHECK(addresses != NULL && vmalloc_find(space, addresses, &area, NULL) == 0);
+        CHECK(area.record == turn % 3 && area.kind == VMALLOC_KIND_RESERVED);
+        CHECK(vmalloc_free(space, addresses, NULL) < 0);
+        CHECK(vmalloc_unreserve(space, addresses, NULL) == 0);
+        CHECK(vmalloc_unreserve(space, addresses, NULL) < 0);
+        request.bytes = 0;
+        CHECK(vmalloc_alloc_with(space, &request, NULL) == NULL && errno == EINVAL);
+        request.bytes = SIZE_MAX;
+        CHECK(vmalloc_reserve(space, &request, NULL) == NULL);
+        request.bytes = 1;
+        request.align = 3;
+        CHECK(vmalloc_alloc_with(space, &request, NULL) == NULL && errno == EINVAL);
+        request.align = 0;
+    }
+}
+
 static void memory(vmalloc_space *space)
 {
     char *one = vmalloc_alloc(space, 10000, NULL);
@@ -146,6 +177,7 @@ int main(void)
         sizes(space);
         others(space);
         counts(space);
+        records(space);
         vmalloc_close(space);
     }
     vmalloc_close(NULL);

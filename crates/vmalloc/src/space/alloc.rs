@@ -51,7 +51,7 @@ impl<P: Platform> Raw<'_, P> {
     /// # Errors
     /// [`AllocError`]; nothing is lost or changed.
     pub fn reserve(&self, request: &Request) -> Result<usize, AllocError> {
-        let addr = self.reuse_noted(request, Kind::Reserved);
+        let addr = self.reuse_noted(request, true);
         if addr != 0 {
             return Ok(addr);
         }
@@ -82,7 +82,7 @@ impl<P: Platform> Raw<'_, P> {
     /// Allocates for a request with anything special, perhaps no more than a record.
     #[inline(never)]
     fn alloc_special(&self, request: &Request) -> Result<usize, AllocError> {
-        match self.reuse_noted(request, Kind::Vmalloc) {
+        match self.reuse_noted(request, false) {
             0 => self.alloc_slow(request),
             addr => Ok(addr),
         }

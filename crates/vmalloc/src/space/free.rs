@@ -92,16 +92,16 @@ impl<P: Platform> Raw<'_, P> {
         self.free_slow(self.space.page(addr)?, FreedBy::Unreserve)
     }
 
-    /// Frees an area of a kind in the common case, if it has nothing special but a record, as
+    /// Frees memory or reserved addresses in the common case, where there may be a record, as
     /// [`free_to_node`](Self::free_to_node) does.
     ///
     /// # Safety
     /// As for the call that frees such an area, if this returns true.
     #[inline(always)]
     #[doc(hidden)]
-    pub unsafe fn free_noted_to_node(&self, addr: usize, kind: Kind) -> bool {
-        addr & self.space.offset_mask() == 0
-            && self.free_noted((addr >> self.space.shift()) as u64, kind.freed())
+    pub unsafe fn free_noted_to_node(&self, addr: usize, is_reserved: bool) -> bool {
+        let by = if is_reserved { FreedBy::Unreserve } else { FreedBy::Free };
+        addr & self.space.offset_mask() == 0 && self.free_noted((addr >> self.space.shift()) as u64, by)
     }
 
     /// Frees an area of any kind that one call frees, and tells what it was. Frames of the caller's

@@ -45,11 +45,11 @@ impl<P: Platform> Raw<'_, P> {
     /// [`alloc_from_node`](Self::alloc_from_node) does.
     #[inline(always)]
     #[doc(hidden)]
-    pub fn reuse_noted(&self, request: &Request, kind: Kind) -> usize {
+    pub fn reuse_noted(&self, request: &Request, is_reserved: bool) -> usize {
         let Some((bytes, align)) = request.usual() else { return 0 };
-        let usual = Annotation::new(kind, self.space.guard_pages, None);
-        let note = Annotation { record: request.record, ..usual }.note(self.space.options.guard);
-        self.reuse_as(kind, bytes, align, note)
+        let kind = if is_reserved { Kind::Reserved } else { Kind::Vmalloc };
+        let (record, usual) = (request.record, Annotation::new(kind, self.space.guard_pages, None));
+        self.reuse_as(kind, bytes, align, Annotation { record, ..usual }.note(self.space.options.guard))
     }
 
     /// Allocates in the common case: an area of the size waits in this CPU's node, which is free,
