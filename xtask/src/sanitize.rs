@@ -84,15 +84,19 @@ const SKIPPED: [(&str, &[&str]); 9] = [
     ("a sanitizer's frames are larger", &["first_contact::calls_take_little_stack"]),
     (
         "the shadow of the thread sanitizer takes most addresses",
-        &["first_contact::a_thousand_default_spaces_"],
+        &[
+            "first_contact::a_thousand_default_spaces_",
+            "linux::as_many_slots_can_be_had_as_the_span_has_room_for",
+        ],
     ),
     (
-        "a sanitizer's shadow of the records is memory as well",
+        "a sanitizer's shadow is memory as well",
         &[
             "drain::what_a_space_holds_beyond_what_is_in_use_is_bounded_and_goes",
             "first_contact::an_idle_space_takes_little_memory",
             "space::a_space_with_one_area_takes_few_pages",
             "limits::a_refused_request_for_frames_costs_no_memory",
+            "mappings::free_slots_keep_no_more_memory_than_the_bound_with_any_guards",
         ],
     ),
     ("valgrind runs no program with a sanitizer", &["tools::a_program_with_a_space_runs_under_valgrind"]),

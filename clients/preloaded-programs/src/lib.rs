@@ -55,8 +55,12 @@ impl<'a> Setup<'a> {
         command
     }
 
-    /// Preloads the library into a command.
+    /// Preloads the library into a command. The variables of who runs this are no settings of the library, which would tell that
+    /// it ignores them.
     fn apply(&self, command: &mut Command) {
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"VMALLOC_")) {
+            command.env_remove(name);
+        }
         command.envs(self.settings.iter().copied()).stdin(Stdio::null());
         if let Some(library) = self.library {
             command.env("LD_PRELOAD", library);

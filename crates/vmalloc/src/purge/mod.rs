@@ -25,8 +25,9 @@
 //!
 //! With more than eight nodes, a purge at the threshold is one of a **group** of eight: steps 2, 3
 //! and 5 for its lazy sets alone, beside those of other groups.
-//! - **GROUP-1** While a purge of the space is under way no group begins one, and it waits for
-//!   those that have begun: what was freed before the call is flushed when it returns.
+//! - **GROUP-1** A purge of the space waits for those of groups that have begun. While one that has
+//!   to unmap everything is under way no group begins one: what was freed before the call is
+//!   flushed when it returns. A drain by age lets groups go on.
 //! - **GROUP-2** An allocation in need looks for the last time while no purge is under way: then
 //!   each area is in a node, in the map, or in use.
 //! - **GROUP-3** What a group's purge could not finish stays in its sets, and the next purge of the

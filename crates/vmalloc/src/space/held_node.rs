@@ -74,9 +74,9 @@ impl<P: Platform> HeldNode<'_, P> {
             if area.start() < space.apart_end && other.put_back(area, backing == Backing::Cached) {
                 return None;
             }
-            // An allocation in need, a purge and a drain look at one node after the other. They
-            // would not see what moves from a later one to an earlier.
-            if !space.need.is_any() {
+            // A purge looks at one node after the other. It would not see what moves from a later
+            // one to an earlier.
+            if !space.whole.is_any() {
                 own.bring(other, area.len(), backing == Backing::Cached, space.apart_end);
             }
             Some((area, backing))

@@ -116,7 +116,8 @@ pub struct Space<P: Platform> {
     groups: purging::Groups<P::PurgeLock>,
     /// Purges of the whole space that have begun.
     begun: Apart<AtomicU64>,
-    /// Purges of the whole space under way. Meanwhile no group purges by itself.
+    /// Purges and looks that have to meet everything, in one node after the other. Meanwhile no
+    /// group purges by itself, and no node takes areas of other nodes for later.
     whole: Apart<Inside>,
     counts: Apart<Counts>,
     tenants: Tenants,
@@ -124,9 +125,8 @@ pub struct Space<P: Platform> {
     deferred: Apart<Deferred>,
     /// The platform's knowledge of what waits: [`told::ASKED`], [`told::URGENT`], or 0 for none.
     told: Apart<AtomicU64>,
-    /// Allocations that wait for addresses to be given back, and purges and drains that go from
-    /// node to node. Meanwhile no node takes addresses for later, neither from the map nor from
-    /// other nodes.
+    /// Allocations that wait for addresses to be given back. Meanwhile no node takes addresses of
+    /// the map for later.
     need: Apart<Inside>,
     notifiers: Notifiers<P>,
 }

@@ -85,17 +85,15 @@ impl<P: Platform> Space<P> {
             }
         }
         let done = done.map_or_else(|| self.purge_with(PurgePlan::DECAY), Ok)?;
-        // Else areas could be brought to a node that was passed already, and none would ask for
-        // another drain.
-        let _in_need = self.need.enter();
         // Before the look: a free that the look misses, behind it under the same lock, tells again.
         let was_told = self.told.swap(0, Relaxed);
         let do_notifiers_keep = self.notifiers.decay(self);
         let mut is_idle = self.cache.rest();
         if is_idle {
-            // A purge may have had what the nodes had not: once more, while none has anything.
+            // A purge may have had what the nodes had not, and areas may have been brought to a
+            // node that was passed already: once more, while neither can be.
             let mut purge = self.hold_purger();
-            let _alone = self.whole.enter();
+            let _whole = self.whole.enter();
             purge.take_over();
             is_idle = self.cache.rest() && purge.purger.is_empty();
         }

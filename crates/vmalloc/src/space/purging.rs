@@ -32,11 +32,13 @@ impl<'a, P: Platform> Purge<'a, P> {
 
     pub(super) fn run(&mut self, mut plan: PurgePlan) -> Result<Done, PlatformError> {
         let space = self.space;
-        let _alone = (!space.groups.is_empty()).then(|| space.whole.enter());
+        // GROUP-1
+        let _whole = plan.insists.then(|| space.whole.enter());
         let mut done = Done::default();
-        self.finish_earlier(plan, &mut done)?;
-        // First the shares in frame sets, then the areas: their lists had them before.
+        // First the shares in frame sets, then the areas: a list had them before, of a node or of a
+        // group's purge, which is waited for.
         let waiting = space.frame_sets.lock().waiting();
+        self.finish_earlier(plan, &mut done)?;
         // Where nothing decays, frames of returned parts would wait for ever.
         if waiting[1] > LONG_LIST {
             plan.sweep = Sweep::Everything;
@@ -158,8 +160,6 @@ impl<'a, P: Platform> Purge<'a, P> {
         done: &mut Done,
     ) -> Result<(), PlatformError> {
         let space = self.space;
-        // Else an allocation could bring areas to a node that was passed already.
-        let _in_need = space.need.enter();
         for node in &space.cache.nodes {
             let (mut cursor, mut more) = (Cursor::default(), true);
             while more && done.evicted < most {
@@ -209,8 +209,6 @@ impl<'a, P: Platform> Purge<'a, P> {
     /// Gives a fraction of the pools to the map, `most` areas at most (step 4). Returns how many.
     fn decay_pools(&mut self, fraction: Fraction, most: u64) -> u64 {
         let (space, batch) = (self.space, &mut self.purger.batch);
-        // As in `take_cached_areas`.
-        let _in_need = space.need.enter();
         let mut given = 0;
         for node in &space.cache.nodes {
             let (mut cursor, mut more) = (Cursor::default(), true);

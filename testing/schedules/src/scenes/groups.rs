@@ -66,6 +66,24 @@ pub fn flushed_beside_a_group() {
     finish(&world);
 }
 
+/// GROUP-1: frames go back when nothing shows them any more, though a group's purge has taken their
+/// area, and another purge comes in between.
+pub fn frames_beside_a_group() {
+    let world = world(World::options(40).promises_drains(), 2);
+    let shared = world.raw().alloc_shared(&Request::new(World::PAGE)).expect("there is room");
+    // The group of this CPU, and of the second thread, has much to purge.
+    let addr = world.take(3);
+    world.give(addr, 3);
+    let threads = [
+        world.beside(|world| _ = world.drain_once()),
+        // SAFETY: nothing is behind the addresses of a simulated machine.
+        world.beside(move |world| unsafe { world.raw().free(shared) }.expect("it is an area")),
+        world.beside(|world| _ = world.flush_if_idle()),
+    ];
+    threads.into_iter().for_each(ended);
+    finish(&world);
+}
+
 /// GROUP-2: all that is free is on its way, in the hands of a group's purge.
 pub fn freed_space_in_a_group() {
     let world = world(World::options(14).promises_drains(), 1);

@@ -43,6 +43,7 @@ holds! {
     look_ups::found_with_a_record_of_its_owner;
     look_ups::groups_are_made_and_freed_whole;
     groups::flushed_beside_a_group;
+    groups::frames_beside_a_group;
     groups::freed_space_in_a_group;
     groups::in_need_beside_groups;
     groups::refused_in_a_group;
