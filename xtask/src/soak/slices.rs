@@ -84,12 +84,12 @@ fn fuzz_targets(seed: u64, seconds: u64) -> Vec<Slice> {
         // Fails where it is there; the fuzzer tells if it can't write.
         let _ = fs::create_dir_all(format!("testing/fuzz/corpus/{target}"));
         let run = format!(
-            "cargo +nightly fuzz run {target} corpus/{target} seeds/{target} -- -seed={} -max_total_time={seconds} \
+            "cargo +nightly fuzz run --fuzz-dir . {target} corpus/{target} seeds/{target} -- -seed={} -max_total_time={seconds} \
              -max_len=1200 -print_final_stats=1 -verbosity=0",
             seed as u32
         );
         let run = step(format!("fuzz-{target}"), &run).folder("testing/fuzz");
-        let build = format!("cargo +nightly fuzz build {target}");
+        let build = format!("cargo +nightly fuzz build --fuzz-dir . {target}");
         let slice = Slice::new(run, &build, |text| sum_after(text, "stat::number_of_executed_units:"));
         Slice { missing: missing.clone(), ..slice.grace(600) }
     };

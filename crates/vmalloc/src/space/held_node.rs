@@ -105,7 +105,7 @@ impl<P: Platform> Space<P> {
     /// Claims an area of the map: it is the caller's, but not busy before it is
     /// [handed out](Self::hand_out). Others of its size go to the pool of this CPU's node along
     /// with it, if it `may_run`: more of them while the node has to wait for the map, and fewer
-    /// when it has not.
+    /// when it has not; and of each size no more than were needed of it.
     pub(super) fn claim_of_map(&self, fit: &Fit, may_run: bool) -> Result<PageRange, AllocError> {
         loop {
             match Taking::claim(self, fit, may_run) {
@@ -157,6 +157,7 @@ impl<'a, P: Platform> Taking<'a, P> {
     /// has room for. Where the map lacks memory it takes none, and tells what is lacking.
     #[inline(never)]
     fn place_more(&mut self, fit: &Fit, mut last: PageRange, more: usize) -> Option<Lack> {
+        let more = more.min(self.space.cache.nodes[self.id].try_lock()?.pooled.along(last.len()));
         let (mut starts, mut count) = ([0; BATCH], 0);
         // Where what lies behind it is not aligned, the next lies farther up in its leaf.
         let is_aligned = last.len() & (fit.alignment() - 1) == 0;

@@ -16,7 +16,7 @@
 //!    and flushes them all. What it took goes back to the pools of the nodes that freed it: what a
 //!    node frees it will allocate again.
 //! 4. An allocation takes what waits in its node, then in another, then a run of new addresses: a
-//!    long one if it had to wait for the map.
+//!    long one if it had to wait for the map, and if those of the last run were needed.
 //! 5. Whatever was not needed since the last decay goes by age, a quarter at a time. Nothing else
 //!    goes by age: beyond a bound, new areas make old ones of the same place go.
 //!

@@ -51,6 +51,8 @@ struct Stack {
     least: u32,
     /// Quarters of areas that past decays have left undone.
     owed: u8,
+    /// Areas of new addresses that come along with one, the next time.
+    along: u8,
 }
 
 /// The room that a stack begins with, and the least that it grows by.
@@ -317,6 +319,15 @@ impl SizeStacks {
         freed
     }
 
+    /// Returns how many areas of `pages` pages are taken of the map along with one: more each time,
+    /// and fewer where they were not needed.
+    pub(crate) fn along(&mut self, pages: u64) -> usize {
+        let Some(stack) = self.stacks.get_mut(pages as usize - 1) else { return 0 };
+        let along = stack.along;
+        stack.along = (2 * along + 1).min(BATCH as u8);
+        along.into()
+    }
+
     /// Returns how many areas of exactly `pages` pages there are.
     pub(crate) fn count(&self, pages: u64) -> u32 {
         self.stacks.get(pages as usize - 1).map_or(0, |stack| stack.count)
@@ -365,6 +376,9 @@ impl Stack {
                 self.least.min(quarters / 4)
             }
         };
+        if due != 0 {
+            self.along /= 2;
+        }
         self.least = self.count - due;
         due as usize
     }

@@ -268,13 +268,14 @@ fn metadata_for_a_live_area_stays_within_32_bytes() {
     }
 }
 
-/// The areas that come along lie in the leaf of the first, each at a multiple of the alignment.
+/// With the second area of a size others come along. They lie in its leaf, each at a multiple of the
+/// alignment.
 #[test]
 fn an_aligned_allocation_brings_others_along() {
     for (pages, align) in [(5, 8), (8, 8), (1, 64), (1, 512)] {
         let space = space(1 << 16, SpaceOptions::default().unmap_on_free());
         let request = Request::new(pages * PAGE).align(align * PAGE);
-        let first = space.raw().alloc(&request).unwrap();
+        let [one, first] = [(); 2].map(|()| space.raw().alloc(&request).unwrap());
         let pooled = space.node_stats().map(|node| node.pooled_areas).sum::<u64>() as usize;
         assert_eq!(pooled == 0, align > 64, "{pooled} of {pages} pages at a multiple of {align}");
         let free_pages = space.stats().free_pages;
@@ -282,7 +283,7 @@ fn an_aligned_allocation_brings_others_along() {
         assert_eq!(space.stats().free_pages, free_pages, "all of them waited");
         let leaf = |addr: usize| addr / PAGE / 256;
         assert!(more.iter().all(|&addr| addr % (align * PAGE) == 0 && leaf(addr) == leaf(first)));
-        more.iter().chain([&first]).for_each(|&addr| free(&space, addr));
+        more.iter().chain([&first, &one]).for_each(|&addr| free(&space, addr));
         space.purge().unwrap();
         assert!(is_whole(&space.stats()));
         space.verify().unwrap();

@@ -207,3 +207,19 @@ fn areas_age_while_the_hand_goes_over_all_sizes() {
     assert_eq!(sizes, [120, 120, 120, 40, 90, 90], "all of the size that nobody needs, then the other");
     assert_eq!(kept.make_way(1000, 2, 1, &mut out), 60, "no more than was asked for");
 }
+
+#[test]
+fn more_come_along_each_time_and_fewer_where_they_were_not_needed() {
+    let mut kept = SizeStacks::default();
+    assert_eq!(kept.along(30), 0, "no such size came so far");
+    kept.with_room(30, 4);
+    assert_eq!([(); 3].map(|()| kept.along(30)), [0, 1, 3]);
+    assert!((1..=4).all(|nth| kept.put(area(nth * 100, 30))));
+    let (mut cursor, mut out) = (Cursor::default(), Vec::new());
+    kept.evict(Fraction::Idle, &mut cursor, 16, &mut out);
+    assert_eq!((out.len(), kept.along(30)), (0, 7), "all were needed: none was there at the last look");
+    assert!(kept.put(area(500, 30)));
+    kept.evict(Fraction::Idle, &mut Cursor::default(), 16, &mut out);
+    assert_eq!((out.len(), kept.along(30)), (4, 7), "half of fifteen");
+    assert!((0..9).map(|_| kept.along(30)).all(|along| along <= BATCH));
+}

@@ -61,7 +61,23 @@ fn ours(all: &[Outcome], nodes: &[Outcome]) -> String {
 
 fn quick_rows() -> Vec<String> {
     let nodes = run(Name::Nodes, 8, SHORT);
-    [Name::Vmalloc, Name::VmallocCached].map(|design| ours(&run(design, 8, SHORT), &nodes)).to_vec()
+    let both = [Name::Vmalloc, Name::VmallocCached].map(|design| ours(&run(design, 8, SHORT), &nodes));
+    [both.to_vec(), vec![lived_in()]].concat()
+}
+
+/// Areas of all sizes come and go beside two threads, as in F5 of the lab.
+fn lived_in() -> String {
+    let [nodes, ours] = [Name::Nodes, Name::Vmalloc].map(|design| {
+        let load = Load::reproduced(design, 2, SHORT);
+        (0..ORDERS[1]).map(|orders| Load { orders, ..load.clone() }.run()).collect::<Vec<_>>()
+    });
+    let numbers = [
+        ("time", median(&ours, Outcome::ms) / median(&nodes, Outcome::ms)),
+        ("spinning", median(&ours, Outcome::spinning)),
+        ("map_locks", median(&ours, Outcome::map_locks)),
+        ("span", median(&ours, |it| it.span as f64)),
+    ];
+    row("vmalloc, 2 CPUs, lived in", &numbers)
 }
 
 fn f5() -> Vec<String> {
