@@ -140,15 +140,11 @@ impl<'a, P: Platform> Taking<'a, P> {
             *run = if has_waited { 2 * *run } else { *run - *run / SHORTER }.clamp(LEAST_RUN, MOST_RUN);
             // What lies between aligned ones counts as well.
             let more = (*run / fit.pages().max(fit.alignment())).min(BATCH as u64) as usize;
-            if more != 0 {
-                lack = taking.place_more(fit, area, more);
-            }
+            lack = if more == 0 { None } else { taking.place_more(fit, area, more) };
         }
         drop(taking);
-        if lack.is_some() {
-            // For the next time.
-            space.areas.supply(lack);
-        }
+        // For the next time.
+        space.areas.supply(lack);
         space.cache.budget.set_used(used);
         Ok(area)
     }
@@ -180,7 +176,6 @@ impl<'a, P: Platform> Taking<'a, P> {
         // Nothing is waited for with the map held: where the node is, the areas go back.
         let lack = if count < more { map.take_lack() } else { None };
         let mut node = space.cache.nodes[*id].try_lock().filter(|_| lack.is_none());
-        node.iter_mut().for_each(|node| node.run = map.taker(*id).1.run as u32);
         // Downwards, so that the lowest is taken first.
         for &start in starts[..count].iter().rev() {
             let area = PageRange::of(start, start + last.len());

@@ -287,7 +287,7 @@ impl<L: RawMutex> Cache<L> {
     ) -> usize {
         evicted.clear();
         let mut node = self.nodes[id].lock();
-        let most = most.max(policy::RUNS * u64::from(node.run));
+        let most = most.max(policy::RUNS * policy::MOST_RUN);
         let goes_in = |area: &&PageRange| {
             let fits = node.pooled_pages + area.len() <= most;
             fits && (node.pool(**area)

@@ -26,8 +26,6 @@ pub(crate) struct Node {
     pub(super) pooled_pages: u64,
     /// Areas that waited here and were handed out again, so far.
     pub(crate) reused: u64,
-    /// Pages that it takes of the map in one go.
-    pub(crate) run: u32,
     /// The node that was looked at last for memory of a size that this one has none of.
     pub(crate) looked_at: u16,
     /// How often no credit was given.

@@ -323,9 +323,8 @@ impl SizeStacks {
     /// and fewer where they were not needed.
     pub(crate) fn along(&mut self, pages: u64) -> usize {
         let Some(stack) = self.stacks.get_mut(pages as usize - 1) else { return 0 };
-        let along = stack.along;
-        stack.along = (2 * along + 1).min(BATCH as u8);
-        along.into()
+        let more = (2 * stack.along + 1).min(BATCH as u8);
+        mem::replace(&mut stack.along, more).into()
     }
 
     /// Returns how many areas of exactly `pages` pages there are.
@@ -376,9 +375,7 @@ impl Stack {
                 self.least.min(quarters / 4)
             }
         };
-        if due != 0 {
-            self.along /= 2;
-        }
+        self.along >>= u32::from(due != 0);
         self.least = self.count - due;
         due as usize
     }
