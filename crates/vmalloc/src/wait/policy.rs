@@ -58,7 +58,8 @@ pub(crate) const LEAST_RUN: u64 = size(64, 6);
 pub(crate) const MOST_RUN: u64 = size(1024, 6);
 /// The part of a run by which it becomes shorter each time that the node has not waited.
 pub(crate) const SHORTER: u64 = 8;
-/// The longest runs that a pool holds in any case. With one, 128 CPUs take 1.6 times the time (`cores`).
+/// The longest runs that a pool holds in any case. With one, 128 CPUs take 1.6 times the time
+/// (`cores`).
 pub(crate) const RUNS: u64 = 4;
 /// So many times what a purge took of a node its pool may hold. Once where memory is cached, which
 /// spreads what is in use as well.
