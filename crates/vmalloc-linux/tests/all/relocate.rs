@@ -187,14 +187,14 @@ fn pages_that_can_be_moved_neither_on_nor_back_end_the_program() {
         for guards in guards_by_mapping() {
             let options = LinuxOptions::new().max_bytes(span()).guard_means(guards).drain_thread(false);
             let Some(space) = opened(open(options, SpaceOptions::default())) else { continue };
-            // The kernel is tried out at the first move.
             let alloc = || space.raw().alloc(&Request::new(8 * page_bytes())).unwrap();
             let grow = |addr| {
                 // SAFETY: the area is the test's, which uses the new address from here on.
                 unsafe { space.raw().realloc(addr, &Resize::new(100 * page_bytes())) }
             };
-            grow(alloc()).unwrap();
-            let addr = alloc();
+            // Each has another one behind it, and so moves. The kernel is tried out at the first move.
+            let [first, addr, _behind] = [(); 3].map(|()| alloc());
+            grow(first).unwrap();
             // SAFETY: the area is the test's.
             unsafe { std::ptr::with_exposed_provenance_mut::<u8>(addr + 5 * page_bytes()).write(7) };
             for can_read in [true, false] {

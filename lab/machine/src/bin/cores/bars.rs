@@ -69,7 +69,7 @@ fn quick_rows() -> Vec<String> {
 fn lived_in() -> String {
     let [nodes, ours] = [Name::Nodes, Name::Vmalloc].map(|design| {
         let load = Load::reproduced(design, 2, SHORT);
-        (0..ORDERS[1]).map(|orders| Load { orders, ..load.clone() }.run()).collect::<Vec<_>>()
+        (0..ORDERS[1]).map(|orders| Load { orders, ..load }.run()).collect::<Vec<_>>()
     });
     let numbers = [
         ("time", median(&ours, Outcome::ms) / median(&nodes, Outcome::ms)),
