@@ -31,9 +31,9 @@ pub fn freed_space_on_its_way() {
 /// just given everything back, so that the second CPU's own purge brings nothing.
 pub fn pooled_by_others() {
     let world = World::new(8, World::tight().lazy_max_pages(100));
-    // The node of this CPU has room for what comes with an area then.
-    let addr = world.take(1);
-    world.give(addr, 1);
+    // More come along with an area on this CPU then, for which its node has room.
+    let addrs = [(); 2].map(|()| world.take(1));
+    addrs.iter().for_each(|&addr| world.give(addr, 1));
     world.purge_all();
     let freed = world.take(8);
     world.give(freed, 8);
