@@ -192,7 +192,7 @@ fn pages_that_can_be_moved_neither_on_nor_back_end_the_program() {
                 // SAFETY: the area is the test's, which uses the new address from here on.
                 unsafe { space.raw().realloc(addr, &Resize::new(100 * page_bytes())) }
             };
-            // Each has another one behind it, and so moves. The kernel is tried out at the first move.
+            // Each has another one behind it, and so moves. The first move tries the kernel out.
             let [first, addr, _behind] = [(); 3].map(|()| alloc());
             grow(first).unwrap();
             // SAFETY: the area is the test's.

@@ -49,10 +49,11 @@ impl<P: Platform> Space<P> {
     }
 
     /// Unmaps everything lazy and gives back a quarter of the cached and pooled areas, the longest
-    /// unused, but none that was needed since the last decay; waits for a purge under way. Before,
-    /// it lets [notifiers](super::Notifier::decay) give back what they keep. Call it now and then
-    /// where nothing else frees: repeated, it reaches zero. Cost as [`purge`](Self::purge), for the
-    /// areas given back.
+    /// unused, but none that was needed since the last decay; waits for a purge under way. What a
+    /// group of CPUs begins to purge meanwhile may take longer: [`flush`](Self::flush) waits for
+    /// that as well. Before, it lets [notifiers](super::Notifier::decay) give back what they keep.
+    /// Call it now and then where nothing else frees: repeated, it reaches zero. Cost as
+    /// [`purge`](Self::purge), for the areas given back.
     ///
     /// # Errors
     /// The platform's, as for [`purge`](Self::purge).

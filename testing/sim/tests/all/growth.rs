@@ -140,7 +140,7 @@ fn an_area_that_moves_makes_the_space_grow_by_its_new_pages() {
     assert_eq!(space.stats().cached_pages, 600);
     assert_ne!(realloc(&space, moving, 700), moving);
     // The most in use was 1,001 pages, of which a batch of 256 is noted with the next miss. If the
-    // old pages counted twice fewer were cached, and 600 if nothing made way.
+    // old pages counted twice none were cached, and 600 if nothing made way.
     assert_eq!(space.stats().cached_pages, 292);
     check(&space);
 }
